@@ -1,0 +1,337 @@
+//! Constructors of expressions. They check types (a mismatch is a defect of the caller, not of a
+//! user's program) and fold constants; `index` arithmetic is kept in a light normal form so that
+//! bounds made by transformations stay readable. Floats are never folded except exactly.
+
+use crate::expr::{scalar_of, Access, Expr, ExprKind};
+use crate::ids::{Binder, VarId};
+use crate::ops::{BinOp, MathFn, UnOp};
+use crate::types::{Scalar, Type};
+
+pub fn int(ty: Scalar, v: i64) -> Expr {
+    debug_assert!(ty.is_int());
+    Expr::new(ExprKind::Int(wrap(ty, v)), ty.into())
+}
+
+pub fn index(v: i64) -> Expr {
+    int(Scalar::Index, v)
+}
+
+pub fn boolean(v: bool) -> Expr {
+    Expr::new(ExprKind::Bool(v), Type::BOOL)
+}
+
+/// A float constant, rounded to the type.
+pub fn float(ty: Scalar, v: f64) -> Expr {
+    debug_assert!(ty.is_float());
+    let v = match ty {
+        Scalar::F32 => f64::from(v as f32),
+        Scalar::F16 => half::f16::from_f64(v).to_f64(),
+        Scalar::Bf16 => half::bf16::from_f64(v).to_f64(),
+        _ => v,
+    };
+    Expr::new(ExprKind::Float(v.into()), ty.into())
+}
+
+pub fn var(b: &Binder) -> Expr {
+    Expr::new(ExprKind::Var(b.id), b.ty.into())
+}
+
+pub fn var_id(id: VarId, ty: Scalar) -> Expr {
+    Expr::new(ExprKind::Var(id), ty.into())
+}
+
+pub fn load(a: Access) -> Expr {
+    let ty = a.elem.clone();
+    Expr::new(ExprKind::Load(a), ty)
+}
+
+/// Reduces an integer to the range of its type (identity for `i64`, `u64`, `index`).
+pub fn wrap(ty: Scalar, v: i64) -> i64 {
+    match ty {
+        Scalar::I8 => i64::from(v as i8),
+        Scalar::I16 => i64::from(v as i16),
+        Scalar::I32 => i64::from(v as i32),
+        Scalar::U8 => i64::from(v as u8),
+        Scalar::U16 => i64::from(v as u16),
+        Scalar::U32 => i64::from(v as u32),
+        _ => v,
+    }
+}
+
+pub fn unary(op: UnOp, a: Expr) -> Expr {
+    let s = scalar_of(&a);
+    match (op, a.kind()) {
+        (UnOp::Neg, ExprKind::Int(v)) => return int(s, v.wrapping_neg()),
+        (UnOp::Not, ExprKind::Bool(v)) => return boolean(!v),
+        (UnOp::Not, ExprKind::Unary(UnOp::Not, inner)) => return inner.clone(),
+        _ => {}
+    }
+    let ty = a.ty().clone();
+    Expr::new(ExprKind::Unary(op, a), ty)
+}
+
+pub fn not(a: Expr) -> Expr {
+    unary(UnOp::Not, a)
+}
+
+pub fn neg(a: Expr) -> Expr {
+    unary(UnOp::Neg, a)
+}
+
+/// Folds an integer operation; `None` where it is undefined (division by zero).
+pub fn fold_int(op: BinOp, s: Scalar, a: i64, b: i64) -> Option<i64> {
+    use BinOp::*;
+    let unsigned = !s.is_signed();
+    let (ua, ub) = (a as u64, b as u64);
+    let v = match op {
+        Add => a.wrapping_add(b),
+        Sub => a.wrapping_sub(b),
+        Mul => a.wrapping_mul(b),
+        FloorDiv | TruncDiv if unsigned => ua.checked_div(ub)? as i64,
+        FloorMod | TruncRem if unsigned => ua.checked_rem(ub)? as i64,
+        FloorDiv | FloorMod => {
+            if b == 0 {
+                return None;
+            }
+            let (q, r) = (a.wrapping_div(b), a.wrapping_rem(b));
+            let adjust = r != 0 && ((r < 0) != (b < 0));
+            match op {
+                FloorDiv => q - i64::from(adjust),
+                _ => r + if adjust { b } else { 0 },
+            }
+        }
+        TruncDiv if b != 0 => a.wrapping_div(b),
+        TruncRem if b != 0 => a.wrapping_rem(b),
+        Min if unsigned => ua.min(ub) as i64,
+        Max if unsigned => ua.max(ub) as i64,
+        Min => a.min(b),
+        Max => a.max(b),
+        And => a & b,
+        Or => a | b,
+        Xor => a ^ b,
+        Shl => a.wrapping_shl((b as u32) % s.bits()),
+        Shr if unsigned => (ua >> (ub % u64::from(s.bits()))) as i64,
+        Shr => a >> (ub % u64::from(s.bits())),
+        _ => return None,
+    };
+    Some(wrap(s, v))
+}
+
+/// Compares two integers of a type.
+pub fn fold_compare(op: BinOp, s: Scalar, a: i64, b: i64) -> Option<bool> {
+    use BinOp::*;
+    let o = if s.is_signed() { a.cmp(&b) } else { (a as u64).cmp(&(b as u64)) };
+    Some(match op {
+        Eq => o.is_eq(),
+        Ne => o.is_ne(),
+        Lt => o.is_lt(),
+        Le => o.is_le(),
+        Gt => o.is_gt(),
+        Ge => o.is_ge(),
+        _ => return None,
+    })
+}
+
+/// # Panics
+/// When the operand types differ: callers check users' programs before building.
+pub fn binary(op: BinOp, a: Expr, b: Expr) -> Expr {
+    assert_eq!(a.ty(), b.ty(), "operands of {op:?}: {a:?} and {b:?}");
+    let s = scalar_of(&a);
+    if let (Some(x), Some(y)) = (a.as_int(), b.as_int()) {
+        if op.is_comparison() {
+            if let Some(v) = fold_compare(op, s, x, y) {
+                return boolean(v);
+            }
+        } else if let Some(v) = fold_int(op, s, x, y) {
+            return int(s, v);
+        }
+    }
+    if let (Some(x), Some(y)) = (a.as_bool(), b.as_bool()) {
+        match op {
+            BinOp::And => return boolean(x && y),
+            BinOp::Or => return boolean(x || y),
+            BinOp::Xor | BinOp::Ne => return boolean(x != y),
+            BinOp::Eq => return boolean(x == y),
+            _ => {}
+        }
+    }
+    if s == Scalar::Bool {
+        match (op, a.as_bool(), b.as_bool()) {
+            (BinOp::And, Some(true), _) | (BinOp::Or, Some(false), _) => return b,
+            (BinOp::And, _, Some(true)) | (BinOp::Or, _, Some(false)) => return a,
+            (BinOp::And, Some(false), _) | (BinOp::Or, Some(true), _) => return a,
+            _ => {}
+        }
+    }
+    if s.is_int() {
+        if let Some(e) = fold_identity(op, s, &a, &b) {
+            return e;
+        }
+    }
+    let ty = if op.is_comparison() { Type::BOOL } else { a.ty().clone() };
+    Expr::new(ExprKind::Binary(op, a, b), ty)
+}
+
+/// Identities that hold for every integer type (wrapping arithmetic is a ring).
+fn fold_identity(op: BinOp, s: Scalar, a: &Expr, b: &Expr) -> Option<Expr> {
+    use BinOp::*;
+    let (ca, cb) = (a.as_int(), b.as_int());
+    match op {
+        Add if ca == Some(0) => return Some(b.clone()),
+        Add | Sub if cb == Some(0) => return Some(a.clone()),
+        Sub if a == b => return Some(int(s, 0)),
+        Mul if ca == Some(1) => return Some(b.clone()),
+        Mul if cb == Some(1) => return Some(a.clone()),
+        Mul if ca == Some(0) || cb == Some(0) => return Some(int(s, 0)),
+        FloorDiv | TruncDiv if cb == Some(1) => return Some(a.clone()),
+        FloorMod | TruncRem if cb == Some(1) => return Some(int(s, 0)),
+        Min | Max if a == b => return Some(a.clone()),
+        Eq | Le | Ge if a == b => return Some(boolean(true)),
+        Ne | Lt | Gt if a == b => return Some(boolean(false)),
+        // Constants go right, so that chains of additions fold.
+        Add | Mul if ca.is_some() && cb.is_none() => return Some(binary(op, b.clone(), a.clone())),
+        Sub => {
+            if let Some(c) = cb {
+                return Some(binary(Add, a.clone(), int(s, c.wrapping_neg())));
+            }
+        }
+        _ => {}
+    }
+    match (op, a.kind(), cb) {
+        (Add, ExprKind::Binary(Add, x, y), Some(c)) => {
+            let d = y.as_int()?;
+            Some(binary(Add, x.clone(), int(s, d.wrapping_add(c))))
+        }
+        (Mul, ExprKind::Binary(Mul, x, y), Some(c)) => {
+            let d = y.as_int()?;
+            Some(binary(Mul, x.clone(), int(s, d.wrapping_mul(c))))
+        }
+        _ => None,
+    }
+}
+
+pub fn add(a: Expr, b: Expr) -> Expr {
+    binary(BinOp::Add, a, b)
+}
+
+pub fn sub(a: Expr, b: Expr) -> Expr {
+    binary(BinOp::Sub, a, b)
+}
+
+pub fn mul(a: Expr, b: Expr) -> Expr {
+    binary(BinOp::Mul, a, b)
+}
+
+pub fn min(a: Expr, b: Expr) -> Expr {
+    binary(BinOp::Min, a, b)
+}
+
+pub fn max(a: Expr, b: Expr) -> Expr {
+    binary(BinOp::Max, a, b)
+}
+
+pub fn floor_div(a: Expr, b: Expr) -> Expr {
+    binary(BinOp::FloorDiv, a, b)
+}
+
+pub fn floor_mod(a: Expr, b: Expr) -> Expr {
+    binary(BinOp::FloorMod, a, b)
+}
+
+/// `ceil(a / c)` of an `index` for a positive constant.
+pub fn ceil_div(a: Expr, c: i64) -> Expr {
+    floor_div(add(a, index(c - 1)), index(c))
+}
+
+pub fn lt(a: Expr, b: Expr) -> Expr {
+    binary(BinOp::Lt, a, b)
+}
+
+pub fn le(a: Expr, b: Expr) -> Expr {
+    binary(BinOp::Le, a, b)
+}
+
+pub fn eq(a: Expr, b: Expr) -> Expr {
+    binary(BinOp::Eq, a, b)
+}
+
+pub fn and(a: Expr, b: Expr) -> Expr {
+    binary(BinOp::And, a, b)
+}
+
+pub fn or(a: Expr, b: Expr) -> Expr {
+    binary(BinOp::Or, a, b)
+}
+
+pub fn select(c: Expr, a: Expr, b: Expr) -> Expr {
+    assert_eq!(a.ty(), b.ty(), "branches of select");
+    match c.as_bool() {
+        Some(true) => a,
+        Some(false) => b,
+        None => {
+            let ty = a.ty().clone();
+            Expr::new(ExprKind::Select(c, a, b), ty)
+        }
+    }
+}
+
+/// Value conversion; integer constants and conversions to the same type fold.
+pub fn cast(ty: Type, a: Expr) -> Expr {
+    if *a.ty() == ty {
+        return a;
+    }
+    if let (Some(v), Some(s), Some(from)) = (a.as_int(), ty.scalar(), a.ty().scalar()) {
+        if s.is_int() {
+            return int(s, v);
+        }
+        if s.is_float() && from != Scalar::U64 && v.unsigned_abs() < (1 << 11) {
+            return float(s, v as f64);
+        }
+    }
+    Expr::new(ExprKind::Cast(a), ty)
+}
+
+/// # Panics
+/// When the number or types of the arguments do not fit.
+pub fn math(f: MathFn, args: Vec<Expr>) -> Expr {
+    assert_eq!(args.len(), f.arity(), "arguments of {}", f.name());
+    assert!(args.iter().all(|a| a.ty() == args[0].ty()), "arguments of {}", f.name());
+    let ty = args[0].ty().clone();
+    Expr::new(ExprKind::Math(f, args), ty)
+}
+
+pub fn aggregate(ty: Type, parts: Vec<Expr>) -> Expr {
+    debug_assert_eq!(ty.fields().len(), parts.len());
+    Expr::new(ExprKind::Aggregate(parts), ty)
+}
+
+/// Component `i`; of an aggregate just built, the component itself.
+pub fn field(a: Expr, i: u32) -> Expr {
+    if let ExprKind::Aggregate(parts) = a.kind() {
+        return parts[i as usize].clone();
+    }
+    let ty = a.ty().fields()[i as usize].clone();
+    Expr::new(ExprKind::Field(a, i), ty)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floor_division_rounds_down() {
+        for (a, b, q, r) in [(7, 2, 3, 1), (-7, 2, -4, 1), (7, -2, -4, -1), (-7, -2, 3, -1)] {
+            assert_eq!(fold_int(BinOp::FloorDiv, Scalar::Index, a, b), Some(q));
+            assert_eq!(fold_int(BinOp::FloorMod, Scalar::Index, a, b), Some(r));
+        }
+        assert_eq!(fold_int(BinOp::FloorDiv, Scalar::I64, 1, 0), None);
+    }
+
+    #[test]
+    fn index_sums_fold_to_one_constant() {
+        let x = var_id(VarId(0), Scalar::Index);
+        let e = sub(add(add(index(3), x.clone()), index(4)), index(7));
+        assert_eq!(e, x);
+        assert_eq!(int(Scalar::U8, 260).as_int(), Some(4));
+    }
+}

@@ -1,0 +1,339 @@
+//! Expressions: typed, immutable, hash-tagged, shared.
+
+use crate::ids::{BufId, VarId};
+use crate::ops::{BinOp, MathFn, UnOp};
+use crate::types::{Name, Scalar, Type};
+use lathe_diagnostics::Places;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+/// A shared expression. Clones are cheap; equality is structural (source places aside).
+#[derive(Clone)]
+pub struct Expr(Arc<ExprNode>);
+
+pub struct ExprNode {
+    pub kind: ExprKind,
+    pub ty: Type,
+    hash: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Hash)]
+pub enum ExprKind {
+    Bool(bool),
+    /// Any integer type; unsigned values above `i64::MAX` as their wrapped bits.
+    Int(i64),
+    /// Any float type, held as f64 bits; exactly representable in the node's type.
+    Float(F64Bits),
+    Var(VarId),
+    Unary(UnOp, Expr),
+    Binary(BinOp, Expr, Expr),
+    /// Lazy: the branch not taken is not evaluated, so the condition guards its bounds.
+    Select(Expr, Expr, Expr),
+    /// Value conversion. Float to integer saturates (NaN gives 0); integer to narrower integer wraps;
+    /// to float rounds to nearest even; to bool is `!= 0`.
+    Cast(Expr),
+    /// Reinterprets the bits of a scalar as another of the same width.
+    Bitcast(Expr),
+    Math(MathFn, Vec<Expr>),
+    Load(Access),
+    /// A tuple, struct or small array of the node's type.
+    Aggregate(Vec<Expr>),
+    /// Component of an aggregate.
+    Field(Expr, u32),
+    /// The old value returned by calling a function of the module (pure, `in` parameters only).
+    Call(Name, Vec<Expr>),
+}
+
+/// A float compared and hashed by its bits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct F64Bits(pub u64);
+
+impl F64Bits {
+    pub fn get(self) -> f64 {
+        f64::from_bits(self.0)
+    }
+}
+
+impl From<f64> for F64Bits {
+    fn from(v: f64) -> F64Bits {
+        F64Bits(v.to_bits())
+    }
+}
+
+impl fmt::Debug for F64Bits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.get())
+    }
+}
+
+/// What an access looks through. Engines of the first version take `Buffer`, `Slice` and `Reshape`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum View {
+    Buffer(BufId),
+    /// Dimension `d` of the view is `base[offset_d + step_d * i]`.
+    Slice { base: Box<View>, offsets: Vec<Expr>, steps: Vec<i64> },
+    /// A buffer of one dimension seen with several (row-major); obligation: the product fits.
+    Reshape { base: Box<View>, extents: Vec<Expr> },
+    /// The bytes of the base seen as another element type.
+    Reinterpret { base: Box<View>, elem: Type, align: u32 },
+    /// The target of a pointer of an alias class.
+    Deref { pointer: Box<Expr>, class: Name },
+}
+
+impl View {
+    /// The buffer at the bottom, if there is one.
+    pub fn buffer(&self) -> Option<BufId> {
+        match self {
+            View::Buffer(b) => Some(*b),
+            View::Slice { base, .. } | View::Reshape { base, .. } | View::Reinterpret { base, .. } => {
+                base.buffer()
+            }
+            View::Deref { .. } => None,
+        }
+    }
+}
+
+/// Why an access is in bounds and defined.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Status {
+    /// Nothing is known yet; refused by the verifier after checking, unless trust was asked for.
+    #[default]
+    Unproved,
+    /// By analysis.
+    Proved,
+    /// By a guard in the code (`check`, `if` or `select`).
+    Checked,
+    /// By declaration; the text says whose.
+    Assumed(Name),
+}
+
+/// `view[indices]`; subscripts are always logical.
+#[derive(Clone, Debug)]
+pub struct Access {
+    pub view: View,
+    pub indices: Vec<Expr>,
+    pub elem: Type,
+    pub status: Status,
+    pub places: Places,
+}
+
+impl PartialEq for Access {
+    fn eq(&self, o: &Access) -> bool {
+        self.view == o.view && self.indices == o.indices && self.status == o.status
+    }
+}
+impl Eq for Access {}
+impl Hash for Access {
+    fn hash<H: Hasher>(&self, h: &mut H) {
+        self.view.hash(h);
+        self.indices.hash(h);
+    }
+}
+
+impl Access {
+    pub fn buffer(buffer: BufId, elem: Type, indices: Vec<Expr>) -> Access {
+        Access { view: View::Buffer(buffer), indices, elem, status: Status::Unproved, places: Places::none() }
+    }
+
+    pub fn at(mut self, places: Places) -> Access {
+        self.places = places;
+        self
+    }
+}
+
+impl Expr {
+    /// The raw constructor; prefer those in `build.rs`, which check types and fold constants.
+    pub fn new(kind: ExprKind, ty: Type) -> Expr {
+        let mut h = std::hash::DefaultHasher::new();
+        kind.hash(&mut h);
+        ty.hash(&mut h);
+        let hash = h.finish();
+        Expr(Arc::new(ExprNode { kind, ty, hash }))
+    }
+
+    pub fn kind(&self) -> &ExprKind {
+        &self.0.kind
+    }
+
+    pub fn ty(&self) -> &Type {
+        &self.0.ty
+    }
+
+    /// A structural hash: equal expressions have equal hashes, in every process.
+    pub fn structural_hash(&self) -> u64 {
+        self.0.hash
+    }
+
+    /// Identity of the shared node, for memo tables that live no longer than the expression.
+    pub fn address(&self) -> usize {
+        Arc::as_ptr(&self.0) as usize
+    }
+
+    pub fn as_int(&self) -> Option<i64> {
+        match self.kind() {
+            ExprKind::Int(v) => Some(*v),
+            _ => None,
+        }
+    }
+
+    pub fn as_bool(&self) -> Option<bool> {
+        match self.kind() {
+            ExprKind::Bool(v) => Some(*v),
+            _ => None,
+        }
+    }
+
+    pub fn as_var(&self) -> Option<VarId> {
+        match self.kind() {
+            ExprKind::Var(v) => Some(*v),
+            _ => None,
+        }
+    }
+
+    /// Direct subexpressions, subscripts of loads included, in order.
+    pub fn children(&self) -> Vec<&Expr> {
+        match self.kind() {
+            ExprKind::Bool(_) | ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Var(_) => vec![],
+            ExprKind::Unary(_, a) | ExprKind::Cast(a) | ExprKind::Bitcast(a) | ExprKind::Field(a, _) => {
+                vec![a]
+            }
+            ExprKind::Binary(_, a, b) => vec![a, b],
+            ExprKind::Select(c, a, b) => vec![c, a, b],
+            ExprKind::Math(_, es) | ExprKind::Aggregate(es) | ExprKind::Call(_, es) => es.iter().collect(),
+            ExprKind::Load(a) => a.exprs(),
+        }
+    }
+
+    /// Rebuilds the node with other children (same number and order as [`Expr::children`]), folding
+    /// again where the constructors fold.
+    pub fn with_children(&self, new: Vec<Expr>) -> Expr {
+        let mut it = new.into_iter();
+        let mut next = || it.next().expect("as many children as before");
+        match self.kind() {
+            ExprKind::Bool(_) | ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Var(_) => self.clone(),
+            ExprKind::Unary(op, _) => crate::build::unary(*op, next()),
+            ExprKind::Cast(_) => crate::build::cast(self.ty().clone(), next()),
+            ExprKind::Bitcast(_) => Expr::new(ExprKind::Bitcast(next()), self.ty().clone()),
+            ExprKind::Field(_, i) => crate::build::field(next(), *i),
+            ExprKind::Binary(op, ..) => {
+                let (a, b) = (next(), next());
+                crate::build::binary(*op, a, b)
+            }
+            ExprKind::Select(..) => {
+                let (c, a, b) = (next(), next(), next());
+                crate::build::select(c, a, b)
+            }
+            ExprKind::Math(f, es) => {
+                let n = es.len();
+                Expr::new(ExprKind::Math(*f, (0..n).map(|_| next()).collect()), self.ty().clone())
+            }
+            ExprKind::Aggregate(es) => {
+                let n = es.len();
+                Expr::new(ExprKind::Aggregate((0..n).map(|_| next()).collect()), self.ty().clone())
+            }
+            ExprKind::Call(f, es) => {
+                let n = es.len();
+                Expr::new(ExprKind::Call(f.clone(), (0..n).map(|_| next()).collect()), self.ty().clone())
+            }
+            ExprKind::Load(a) => {
+                let n = a.exprs().len();
+                crate::build::load(a.with_exprs((0..n).map(|_| next()).collect()))
+            }
+        }
+    }
+}
+
+impl Access {
+    /// Every expression inside: those of the view first, then the subscripts.
+    pub fn exprs(&self) -> Vec<&Expr> {
+        fn of_view<'a>(v: &'a View, out: &mut Vec<&'a Expr>) {
+            match v {
+                View::Buffer(_) => {}
+                View::Slice { base, offsets, .. } => {
+                    of_view(base, out);
+                    out.extend(offsets);
+                }
+                View::Reshape { base, extents } => {
+                    of_view(base, out);
+                    out.extend(extents);
+                }
+                View::Reinterpret { base, .. } => of_view(base, out),
+                View::Deref { pointer, .. } => out.push(pointer),
+            }
+        }
+        let mut out = Vec::new();
+        of_view(&self.view, &mut out);
+        out.extend(&self.indices);
+        out
+    }
+
+    /// The inverse of [`Access::exprs`].
+    pub fn with_exprs(&self, new: Vec<Expr>) -> Access {
+        fn of_view(v: &View, it: &mut std::vec::IntoIter<Expr>) -> View {
+            match v {
+                View::Buffer(b) => View::Buffer(*b),
+                View::Slice { base, offsets, steps } => {
+                    let base = Box::new(of_view(base, it));
+                    let offsets = it.take(offsets.len()).collect();
+                    View::Slice { base, offsets, steps: steps.clone() }
+                }
+                View::Reshape { base, extents } => {
+                    let base = Box::new(of_view(base, it));
+                    View::Reshape { base, extents: it.take(extents.len()).collect() }
+                }
+                View::Reinterpret { base, elem, align } => View::Reinterpret {
+                    base: Box::new(of_view(base, it)),
+                    elem: elem.clone(),
+                    align: *align,
+                },
+                View::Deref { class, pointer } => View::Deref {
+                    pointer: it.next().map_or_else(|| pointer.clone(), Box::new),
+                    class: class.clone(),
+                },
+            }
+        }
+        let mut it = new.into_iter();
+        let view = of_view(&self.view, &mut it);
+        Access { view, indices: it.collect(), ..self.clone() }
+    }
+}
+
+impl PartialEq for Expr {
+    fn eq(&self, o: &Expr) -> bool {
+        Arc::ptr_eq(&self.0, &o.0)
+            || (self.0.hash == o.0.hash && self.0.ty == o.0.ty && self.0.kind == o.0.kind)
+    }
+}
+impl Eq for Expr {}
+impl Hash for Expr {
+    fn hash<H: Hasher>(&self, h: &mut H) {
+        h.write_u64(self.0.hash);
+    }
+}
+
+impl fmt::Debug for Expr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind() {
+            ExprKind::Bool(v) => write!(f, "{v}"),
+            ExprKind::Int(v) => write!(f, "{v}"),
+            ExprKind::Float(v) => write!(f, "{v:?}"),
+            ExprKind::Var(v) => write!(f, "%{}", v.0),
+            ExprKind::Unary(op, a) => write!(f, "{op:?}({a:?})"),
+            ExprKind::Binary(op, a, b) => write!(f, "({a:?} {} {b:?})", op.symbol()),
+            ExprKind::Select(c, a, b) => write!(f, "select({c:?}, {a:?}, {b:?})"),
+            ExprKind::Cast(a) => write!(f, "{}({a:?})", self.ty()),
+            ExprKind::Bitcast(a) => write!(f, "bitcast<{}>({a:?})", self.ty()),
+            ExprKind::Math(m, es) => write!(f, "{}{es:?}", m.name()),
+            ExprKind::Load(a) => write!(f, "{:?}{:?}", a.view, a.indices),
+            ExprKind::Aggregate(es) => write!(f, "{}{es:?}", self.ty()),
+            ExprKind::Field(a, i) => write!(f, "{a:?}.{i}"),
+            ExprKind::Call(n, es) => write!(f, "{n}{es:?}"),
+        }
+    }
+}
+
+/// Whether values of the type can be compared, added, …: used by the constructors.
+pub(crate) fn scalar_of(e: &Expr) -> Scalar {
+    e.ty().scalar().expect("a scalar expression")
+}

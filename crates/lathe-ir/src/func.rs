@@ -1,0 +1,185 @@
+//! Modules, functions, parameters and buffers.
+
+use crate::expr::Expr;
+use crate::ids::{Binder, BufId, VarId};
+use crate::layout::Layout;
+use crate::stmt::Stmt;
+use crate::types::{Name, Scalar, StructType, Type};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Where a buffer lives; named by the target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Space {
+    /// Ordinary memory; local buffers come from the runtime's scratch.
+    Host,
+    Global,
+    Shared,
+    /// Of constant size, in the frame of the code that runs the allocation.
+    Stack,
+    /// Of constant size and constantly subscripted after unrolling; engines keep it in registers.
+    Register,
+    Constant,
+    Fragment,
+}
+
+impl Space {
+    pub const ALL: [Space; 7] = [
+        Space::Host,
+        Space::Global,
+        Space::Shared,
+        Space::Stack,
+        Space::Register,
+        Space::Constant,
+        Space::Fragment,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Space::Host => "host",
+            Space::Global => "global",
+            Space::Shared => "shared",
+            Space::Stack => "stack",
+            Space::Register => "register",
+            Space::Constant => "constant",
+            Space::Fragment => "fragment",
+        }
+    }
+
+    pub fn from_name(name: &str) -> Option<Space> {
+        Space::ALL.into_iter().find(|s| s.name() == name)
+    }
+}
+
+/// An n-dimensional array with logical subscripts `0..extent` in each dimension.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Buffer {
+    pub id: BufId,
+    pub name: Name,
+    pub elem: Type,
+    /// `index` expressions over variables in scope where the buffer is bound.
+    pub extents: Vec<Expr>,
+    pub space: Space,
+    pub layout: Layout,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mode {
+    In,
+    Out,
+    InOut,
+}
+
+impl Mode {
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::In => "in",
+            Mode::Out => "out",
+            Mode::InOut => "inout",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum ParamKind {
+    /// Passed by descriptor; extents are over the function's sizes.
+    Array(Arc<Buffer>),
+    /// A scalar input: a value, usable in bounds. Scalar *outputs* are 0-dimensional arrays.
+    Scalar(Binder),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Param {
+    pub kind: ParamKind,
+    pub mode: Mode,
+    /// Parameters of one alias class may overlap; by default every parameter is distinct from all.
+    pub alias: Option<Name>,
+}
+
+impl Param {
+    pub fn name(&self) -> &Name {
+        match &self.kind {
+            ParamKind::Array(b) => &b.name,
+            ParamKind::Scalar(b) => &b.name,
+        }
+    }
+
+    pub fn array(&self) -> Option<&Arc<Buffer>> {
+        match &self.kind {
+            ParamKind::Array(b) => Some(b),
+            ParamKind::Scalar(_) => None,
+        }
+    }
+}
+
+/// How far a tree has come (design, section 2): machine detail enters last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Stage {
+    /// Serial loops and computes only, as front ends make it.
+    Plain,
+    /// Executors, staged buffers, layouts.
+    Scheduled,
+    /// Masks, pipelines, fragments, asynchronous copies.
+    Machine,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Function {
+    pub name: Name,
+    /// The symbolic sizes: non-negative `index` values taken from the arguments' shapes.
+    pub sizes: Vec<Binder>,
+    /// In calling order: inputs, then outputs.
+    pub params: Vec<Param>,
+    /// If set, the function is pure and this is its value in `body`'s place (combine operators, calls).
+    pub result: Option<Expr>,
+    pub body: Stmt,
+    pub stage: Stage,
+    /// The next fresh number for [`VarId`] and [`BufId`].
+    pub next_id: u32,
+}
+
+impl Function {
+    pub fn fresh_var(&mut self, name: impl AsRef<str>, ty: Scalar) -> Binder {
+        let id = VarId(self.next_id);
+        self.next_id += 1;
+        Binder { id, name: Arc::from(name.as_ref()), ty }
+    }
+
+    pub fn fresh_buf(&mut self) -> BufId {
+        let id = BufId(self.next_id);
+        self.next_id += 1;
+        id
+    }
+
+    /// The array parameter of a name.
+    pub fn array(&self, name: &str) -> Option<&Arc<Buffer>> {
+        self.params.iter().filter_map(Param::array).find(|b| &*b.name == name)
+    }
+
+    pub fn size(&self, name: &str) -> Option<&Binder> {
+        self.sizes.iter().find(|b| &*b.name == name)
+    }
+}
+
+/// A user's combine operator: `a ⊕ b` for two values of one type.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CombineOp {
+    pub name: Name,
+    pub ty: Type,
+    /// 0-dimensional buffers that `body` loads the operands from.
+    pub a: BufId,
+    pub b: BufId,
+    pub body: Expr,
+    pub associative: bool,
+    pub commutative: bool,
+    /// `None`: a reduction over nothing is an error, and starts from the first element.
+    pub identity: Option<Expr>,
+}
+
+/// What a `.tree` file holds, and what a `.lathe` file's programs become.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Module {
+    pub structs: BTreeMap<Name, Arc<StructType>>,
+    pub ops: BTreeMap<Name, CombineOp>,
+    pub functions: BTreeMap<Name, Function>,
+}

@@ -1,0 +1,32 @@
+//! Layouts: injective maps from logical indices to storage, applied only at emission.
+
+/// One step of a layout; each works on the list of dimensions that the steps before it left.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum LayoutStep {
+    /// Reorders the dimensions: new dimension `d` is old dimension `order[d]`.
+    Permute(Vec<usize>),
+    /// Splits dimension `dim` into `(index // size, index % size)` at `dim` and `dim + 1`.
+    Tile { dim: usize, size: u64 },
+    /// Rounds the extent of a dimension up to a multiple (storage only).
+    Pad { dim: usize, multiple: u64 },
+    /// `index[dim] ^= index[by] % modulus` (bank conflicts of shared memory); `modulus` a power of two.
+    Swizzle { dim: usize, by: usize, modulus: u64 },
+    /// The dimension is spread over the owners that run the named loop.
+    Distribute { dim: usize, over: crate::types::Name },
+}
+
+/// Row-major over what the steps leave; the empty layout is row-major over the logical dimensions.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub struct Layout {
+    pub steps: Vec<LayoutStep>,
+}
+
+impl Layout {
+    pub fn row_major() -> Layout {
+        Layout::default()
+    }
+
+    pub fn is_row_major(&self) -> bool {
+        self.steps.is_empty()
+    }
+}

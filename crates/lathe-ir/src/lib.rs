@@ -1,0 +1,23 @@
+//! The tree: the one representation of Lathe (design, section 2).
+//!
+//! * [`types`], [`ops`], [`expr`], [`build`]: typed scalar expressions and their exact meaning.
+//! * [`stmt`], [`func`], [`layout`]: statements, functions, buffers.
+//! * [`visit`]: traversals.
+
+pub mod build;
+pub mod expr;
+pub mod func;
+pub mod ids;
+pub mod layout;
+pub mod ops;
+pub mod stmt;
+pub mod types;
+pub mod visit;
+
+pub use expr::{Access, Expr, ExprKind, Status, View};
+pub use func::{Buffer, CombineOp, Function, Mode, Module, Param, ParamKind, Space, Stage};
+pub use ids::{Binder, BufId, Label, VarId};
+pub use layout::{Layout, LayoutStep};
+pub use ops::{BinOp, MathFn, ReduceOp, UnOp};
+pub use stmt::{Arg, Combine, Compute, Dim, Executor, Loop, Reduce, Stmt, StmtKind, Store};
+pub use types::{Name, Scalar, StructType, Type};
