@@ -2,7 +2,7 @@
 //! user's program) and fold constants; `index` arithmetic is kept in a light normal form so that
 //! bounds made by transformations stay readable. Floats are never folded except exactly.
 
-use crate::expr::{scalar_of, Access, Expr, ExprKind};
+use crate::expr::{Access, Expr, ExprKind, scalar_of};
 use crate::ids::{Binder, VarId};
 use crate::ops::{BinOp, MathFn, UnOp};
 use crate::types::{Scalar, Type};

@@ -72,13 +72,27 @@ impl fmt::Debug for F64Bits {
 pub enum View {
     Buffer(BufId),
     /// Dimension `d` of the view is `base[offset_d + step_d * i]`.
-    Slice { base: Box<View>, offsets: Vec<Expr>, steps: Vec<i64> },
+    Slice {
+        base: Box<View>,
+        offsets: Vec<Expr>,
+        steps: Vec<i64>,
+    },
     /// A buffer of one dimension seen with several (row-major); obligation: the product fits.
-    Reshape { base: Box<View>, extents: Vec<Expr> },
+    Reshape {
+        base: Box<View>,
+        extents: Vec<Expr>,
+    },
     /// The bytes of the base seen as another element type.
-    Reinterpret { base: Box<View>, elem: Type, align: u32 },
+    Reinterpret {
+        base: Box<View>,
+        elem: Type,
+        align: u32,
+    },
     /// The target of a pointer of an alias class.
-    Deref { pointer: Box<Expr>, class: Name },
+    Deref {
+        pointer: Box<Expr>,
+        class: Name,
+    },
 }
 
 impl View {
@@ -282,11 +296,9 @@ impl Access {
                     let base = Box::new(of_view(base, it));
                     View::Reshape { base, extents: it.take(extents.len()).collect() }
                 }
-                View::Reinterpret { base, elem, align } => View::Reinterpret {
-                    base: Box::new(of_view(base, it)),
-                    elem: elem.clone(),
-                    align: *align,
-                },
+                View::Reinterpret { base, elem, align } => {
+                    View::Reinterpret { base: Box::new(of_view(base, it)), elem: elem.clone(), align: *align }
+                }
                 View::Deref { class, pointer } => View::Deref {
                     pointer: it.next().map_or_else(|| pointer.clone(), Box::new),
                     class: class.clone(),

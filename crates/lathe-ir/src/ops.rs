@@ -58,8 +58,8 @@ impl BinOp {
     pub const ALL: [BinOp; 21] = {
         use BinOp::*;
         [
-            Add, Sub, Mul, Div, FloorDiv, FloorMod, TruncDiv, TruncRem, Min, Max, And, Or, Xor, Shl,
-            Shr, Eq, Ne, Lt, Le, Gt, Ge,
+            Add, Sub, Mul, Div, FloorDiv, FloorMod, TruncDiv, TruncRem, Min, Max, And, Or, Xor, Shl, Shr, Eq,
+            Ne, Lt, Le, Gt, Ge,
         ]
     };
 
@@ -130,8 +130,8 @@ impl MathFn {
     pub const ALL: [MathFn; 20] = {
         use MathFn::*;
         [
-            Abs, Sqrt, Fma, Floor, Ceil, Round, Trunc, Exp, Exp2, Log, Log2, Sin, Cos, Tan, Tanh,
-            Sigmoid, Erf, Pow, Atan, Atan2,
+            Abs, Sqrt, Fma, Floor, Ceil, Round, Trunc, Exp, Exp2, Log, Log2, Sin, Cos, Tan, Tanh, Sigmoid,
+            Erf, Pow, Atan, Atan2,
         ]
     };
 

@@ -149,27 +149,59 @@ pub struct Atomic {
 pub enum StmtKind {
     /// In order; the empty sequence does nothing.
     Seq(Vec<Stmt>),
-    Let { binder: Binder, value: Expr, body: Stmt },
+    Let {
+        binder: Binder,
+        value: Expr,
+        body: Stmt,
+    },
     /// A `let` of an aggregate is a 0-d buffer in `register`, so binders stay scalar.
     Store(Store),
     Reduce(Reduce),
     Atomic(Atomic),
     Loop(Loop),
-    If { cond: Expr, then: Stmt, other: Option<Stmt> },
+    If {
+        cond: Expr,
+        then: Stmt,
+        other: Option<Stmt>,
+    },
     /// Runs while the condition (which may load) holds.
-    While { cond: Expr, body: Stmt },
+    While {
+        cond: Expr,
+        body: Stmt,
+    },
     /// A buffer that lives in `body`; its cells start undefined.
-    Alloc { buffer: Arc<Buffer>, body: Stmt },
+    Alloc {
+        buffer: Arc<Buffer>,
+        body: Stmt,
+    },
     /// Fails the call with a code and a message; may be hoisted, never sunk.
-    Check { cond: Expr, code: Name, message: Name },
+    Check {
+        cond: Expr,
+        code: Name,
+        message: Name,
+    },
     /// A fact that holds here, and who says so.
-    Assume { fact: Expr, provenance: Name },
+    Assume {
+        fact: Expr,
+        provenance: Name,
+    },
     /// Synchronizes the iterations of the enclosing parallel loop `of`.
-    Barrier { of: crate::ids::VarId, spaces: Vec<crate::func::Space> },
+    Barrier {
+        of: crate::ids::VarId,
+        spaces: Vec<crate::func::Space>,
+    },
     /// Starts `body`; `token` names its completion in what follows within the same block.
-    Async { token: Binder, body: Stmt },
-    Wait { tokens: Vec<crate::ids::VarId> },
-    Call { function: Name, args: Vec<Arg> },
+    Async {
+        token: Binder,
+        body: Stmt,
+    },
+    Wait {
+        tokens: Vec<crate::ids::VarId>,
+    },
+    Call {
+        function: Name,
+        args: Vec<Arg>,
+    },
     Compute(Compute),
 }
 

@@ -180,8 +180,8 @@ impl Type {
             Type::Vector(..) => self.align(),
             Type::Array(t, n) => t.bytes() * u64::from(*n),
             _ => {
-                let end = self.offsets().last().copied().unwrap_or(0)
-                    + self.fields().last().map_or(0, Type::bytes);
+                let end =
+                    self.offsets().last().copied().unwrap_or(0) + self.fields().last().map_or(0, Type::bytes);
                 end.next_multiple_of(self.align().max(1))
             }
         }

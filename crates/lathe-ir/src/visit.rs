@@ -150,8 +150,7 @@ pub fn map_accesses(s: &Stmt, f: &mut impl FnMut(&Access) -> Option<Access>) -> 
                 None => return s,
             },
             StmtKind::Compute(c) => {
-                let targets =
-                    c.targets.iter().map(|t| f(t).unwrap_or_else(|| t.clone())).collect();
+                let targets = c.targets.iter().map(|t| f(t).unwrap_or_else(|| t.clone())).collect();
                 StmtKind::Compute(crate::stmt::Compute { targets, ..c.clone() })
             }
             _ => return s,
@@ -193,9 +192,7 @@ fn refresh_in(
             let binder = fresh(&l.binder, vars);
             StmtKind::Loop(crate::stmt::Loop { binder, ..l.clone() })
         }
-        StmtKind::Async { token, body } => {
-            StmtKind::Async { token: fresh(token, vars), body: body.clone() }
-        }
+        StmtKind::Async { token, body } => StmtKind::Async { token: fresh(token, vars), body: body.clone() },
         StmtKind::Atomic(a) => {
             let old = a.old.as_ref().map(|b| fresh(b, vars));
             let target = rename_access(&a.target, vars, bufs);
@@ -232,13 +229,12 @@ fn refresh_in(
                 ..c.clone()
             })
         }
-        StmtKind::Wait { tokens } => StmtKind::Wait {
-            tokens: tokens.iter().map(|t| vars.get(t).copied().unwrap_or(*t)).collect(),
-        },
-        StmtKind::Barrier { of, spaces } => StmtKind::Barrier {
-            of: vars.get(of).copied().unwrap_or(*of),
-            spaces: spaces.clone(),
-        },
+        StmtKind::Wait { tokens } => {
+            StmtKind::Wait { tokens: tokens.iter().map(|t| vars.get(t).copied().unwrap_or(*t)).collect() }
+        }
+        StmtKind::Barrier { of, spaces } => {
+            StmtKind::Barrier { of: vars.get(of).copied().unwrap_or(*of), spaces: spaces.clone() }
+        }
         k => k.clone(),
     };
     let s = renamed.with_kind(kind);
@@ -257,11 +253,9 @@ fn rename_view(v: &View, bufs: &HashMap<BufId, BufId>) -> View {
         View::Reshape { base, extents } => {
             View::Reshape { base: Box::new(rename_view(base, bufs)), extents: extents.clone() }
         }
-        View::Reinterpret { base, elem, align } => View::Reinterpret {
-            base: Box::new(rename_view(base, bufs)),
-            elem: elem.clone(),
-            align: *align,
-        },
+        View::Reinterpret { base, elem, align } => {
+            View::Reinterpret { base: Box::new(rename_view(base, bufs)), elem: elem.clone(), align: *align }
+        }
         View::Deref { .. } => v.clone(),
     }
 }

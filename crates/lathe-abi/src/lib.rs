@@ -1,0 +1,106 @@
+//! The binary interface between compiled kernels and whoever runs them.
+//!
+//! A kernel is [`KernelFn`]. It needs nothing but this interface: the runtime of this project, a C
+//! program with the header that `lathe emit --to object` writes, or a Rust program can call it.
+
+use std::ffi::c_void;
+
+/// One array argument; scalars are rank-0 arrays. The kernel does not keep any of the pointers.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Array {
+    /// The element with all subscripts 0 (not necessarily the lowest address).
+    pub data: *mut c_void,
+    /// `rank` extents, each ≥ 0.
+    pub shape: *const i64,
+    /// `rank` strides, in elements; may be negative or zero.
+    pub strides: *const i64,
+    /// A [`dtype`] code.
+    pub dtype: u32,
+    pub rank: u32,
+    /// Size of one element in bytes.
+    pub elem_bytes: u64,
+}
+
+/// Codes of element types; [`dtype::AGGREGATE`] is checked by size only.
+pub mod dtype {
+    pub const BOOL: u32 = 0;
+    pub const I8: u32 = 1;
+    pub const I16: u32 = 2;
+    pub const I32: u32 = 3;
+    pub const I64: u32 = 4;
+    pub const U8: u32 = 5;
+    pub const U16: u32 = 6;
+    pub const U32: u32 = 7;
+    pub const U64: u32 = 8;
+    /// 64-bit signed.
+    pub const INDEX: u32 = 9;
+    pub const F16: u32 = 10;
+    pub const BF16: u32 = 11;
+    pub const F32: u32 = 12;
+    pub const F64: u32 = 13;
+    pub const AGGREGATE: u32 = 255;
+}
+
+/// Body of a parallel loop: runs the iterations `begin..end`; 0, or a status that ends the loop.
+pub type LoopBody = unsafe extern "C" fn(env: *mut c_void, begin: i64, end: i64) -> i32;
+
+/// What a kernel may ask of its runtime; the hidden first argument of every kernel.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Runtime {
+    pub ctx: *mut c_void,
+    /// Runs `body` over the iterations `0..count`, split among threads in any way; returns the first
+    /// non-zero status of a body, else 0. May be called from inside a body (nested loops).
+    pub parallel_for:
+        unsafe extern "C" fn(ctx: *mut c_void, count: i64, body: LoopBody, env: *mut c_void) -> i32,
+    /// Uninitialized memory, aligned to 64 bytes; null if there is none.
+    pub alloc: unsafe extern "C" fn(ctx: *mut c_void, bytes: u64) -> *mut c_void,
+    /// Gives back what `alloc` gave, from any thread.
+    pub free: unsafe extern "C" fn(ctx: *mut c_void, memory: *mut c_void),
+}
+
+/// 0, or the 1-based number of the failed check in the kernel's check table, or a [`status`] code.
+pub type KernelFn = unsafe extern "C" fn(runtime: *const Runtime, args: *const Array) -> i32;
+
+pub mod status {
+    pub const OK: i32 = 0;
+    /// `alloc` returned null.
+    pub const OUT_OF_MEMORY: i32 = -1;
+    /// An integer division by zero.
+    pub const DIVISION_BY_ZERO: i32 = -2;
+    /// A size computation overflowed.
+    pub const SIZE_OVERFLOW: i32 = -3;
+}
+
+/// What a check number stands for; both engines number the checks of a kernel alike.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CheckKind {
+    /// Parameter `param` has another dtype or element size.
+    Dtype {
+        param: usize,
+    },
+    Rank {
+        param: usize,
+    },
+    /// The extent of dimension `dim` of `param` is not what its type says.
+    Shape {
+        param: usize,
+        dim: usize,
+    },
+    /// Two parameters share memory and at least one is written.
+    Overlap {
+        a: usize,
+        b: usize,
+    },
+    /// A size is negative or a subscript range does not fit 64 bits.
+    Size {
+        param: usize,
+        dim: usize,
+    },
+    /// A `check` statement of the kernel: its code and message.
+    User {
+        code: String,
+        message: String,
+    },
+}

@@ -1,0 +1,111 @@
+//! The deep embedding: what a `strategy` of a `.lathe` file is after parsing.
+
+use lathe_diagnostics::Span;
+use lathe_space::{Expr, Parameter};
+
+/// One argument of a step: `16`, `j.i`, `i: 64`, `at: k.o`, `pad(0, 8)`, or a step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Argument {
+    /// The text before the colon; may be a loop's path (`j.i: 16`) or a keyword (`at: …`).
+    pub name: Option<String>,
+    pub value: ArgValue,
+    pub span: Option<Span>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum ArgValue {
+    /// Arithmetic, a parameter, or (a name that is no parameter) a path of loops or labels. A single
+    /// call is parsed as this too; [`ArgValue::as_strategy`] reads it as a step where one is wanted.
+    Expr(Expr),
+    Strategy(Box<Strategy>),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Strategy {
+    /// Does nothing, succeeds.
+    Id,
+    /// Fails with a reason.
+    Fail(String),
+    /// A rule, a definition, or a combinator with arguments (`try(s)`, `repeat(s)`).
+    Call { name: String, args: Vec<Argument>, span: Option<Span> },
+    /// `a ; b ; c`
+    Seq(Vec<Strategy>),
+    /// `a <+ b`: `b` only if `a` failed, on the tree as it was before `a`.
+    Choice(Vec<Strategy>),
+    /// `s @ location`
+    At(Box<Strategy>, Box<Strategy>),
+    /// By parameters, machine facts, or sizes (then both are compiled and the call dispatches).
+    If { cond: Expr, then: Box<Strategy>, other: Box<Strategy>, span: Option<Span> },
+}
+
+/// `strategy NAME(params where constraints) for TARGET = body`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Definition {
+    pub name: String,
+    pub params: Vec<Parameter>,
+    pub constraints: Vec<Expr>,
+    /// `None`: for any target.
+    pub target: Option<String>,
+    pub body: Strategy,
+    pub span: Option<Span>,
+}
+
+/// The sorts of a rule's arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sort {
+    Int,
+    /// One loop, by path.
+    Loop,
+    Label,
+    Buffer,
+    /// A keyword out of a list that the page gives.
+    Word,
+    /// Symbolic data, e.g. a layout.
+    Data,
+}
+
+/// One formal argument of a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Formal {
+    pub name: &'static str,
+    pub sort: Sort,
+    /// May be left out.
+    pub optional: bool,
+    /// Takes any number of arguments; `tile(i: 8, j: 8)` gives loops as names and integers as values.
+    pub many: bool,
+}
+
+/// A rule as data: language checks, menus and documentation are derived from it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RuleSignature {
+    pub name: &'static str,
+    /// Bumped whenever the rule's meaning changes; part of the evidence.
+    pub version: u32,
+    pub formals: &'static [Formal],
+    /// One line.
+    pub summary: &'static str,
+    /// The rule's page in the reference: meaning, legality, an example in ```` ```lathe ```` fences.
+    pub page: &'static str,
+}
+
+impl Argument {
+    pub fn positional(e: Expr) -> Argument {
+        Argument { name: None, value: ArgValue::Expr(e), span: None }
+    }
+}
+
+impl ArgValue {
+    /// Reads a single call or name as a step.
+    pub fn as_strategy(&self, span: Option<Span>) -> Option<Strategy> {
+        match self {
+            ArgValue::Strategy(s) => Some((**s).clone()),
+            ArgValue::Expr(Expr::Name(n)) => Some(Strategy::Call { name: n.clone(), args: vec![], span }),
+            ArgValue::Expr(Expr::Call(n, args)) => Some(Strategy::Call {
+                name: n.clone(),
+                args: args.iter().cloned().map(Argument::positional).collect(),
+                span,
+            }),
+            ArgValue::Expr(_) => None,
+        }
+    }
+}
