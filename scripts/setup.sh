@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Installs what building Lathe needs and is not there yet: LLVM 22 (code generation), libtool, automake and a C
+# compiler (isl is built from source), Clang's and GCC's headers. Does nothing, quickly, when all is there.
+set -euo pipefail
+
+have() { command -v "$1" >/dev/null 2>&1; }
+fail() { printf 'setup: %s\n' "$1" >&2; exit 3; }
+
+have cargo || fail "cargo is missing: install Rust 1.95 or newer with rustup first."
+
+need=()
+[ -x /usr/lib/llvm-22/bin/llvm-config ] || need+=(llvm-22-dev)
+have libtoolize || need+=(libtool)
+have autoconf || need+=(autoconf)
+have automake || need+=(automake)
+have gcc || need+=(gcc libc6-dev)
+have g++ || need+=(g++)
+have pkg-config || need+=(pkg-config)
+for header in zlib.h zstd.h libxml2/libxml/parser.h; do
+  [ -e "/usr/include/$header" ] && continue
+  case $header in
+    zlib.h) need+=(zlib1g-dev) ;;
+    zstd.h) need+=(libzstd-dev) ;;
+    *) need+=(libxml2-dev) ;;
+  esac
+done
+[ ${#need[@]} -eq 0 ] && exit 0
+
+have apt-get || fail "missing: ${need[*]}. Install them with your system's package manager (this script knows Debian's apt-get only)."
+if [ "$(id -u)" -eq 0 ]; then
+  as_root=()
+elif have sudo; then
+  as_root=(sudo)
+else
+  fail "missing: ${need[*]}. Run as root, or install sudo, or ask your administrator to run: apt-get install ${need[*]}"
+fi
+printf 'setup: installing %s\n' "${need[*]}"
+log=$(mktemp)
+if ! { "${as_root[@]}" apt-get update && "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+  apt-get install -y --no-install-recommends "${need[@]}"; } >"$log" 2>&1; then
+  tail -n 20 "$log" >&2
+  fail "apt-get failed; the lines above say why. LLVM 22 comes with Debian 12's updates (package llvm-22-dev)."
+fi
+rm -f "$log"
