@@ -3,12 +3,14 @@
 //! * [`types`], [`ops`], [`expr`], [`build`]: typed scalar expressions and their exact meaning.
 //! * [`stmt`], [`func`], [`layout`]: statements, functions, buffers.
 //! * [`visit`]: traversals.
+//! * [`lower`]: what engines decide alike: numbers of checks, addresses of elements.
 
 pub mod build;
 pub mod expr;
 pub mod func;
 pub mod ids;
 pub mod layout;
+pub mod lower;
 pub mod ops;
 pub mod stmt;
 pub mod types;

@@ -1,0 +1,35 @@
+//! What every engine decides alike when it turns a function into code: the numbers of a kernel's
+//! checks, where its sizes come from, and where an element lies in memory.
+
+pub mod address;
+pub mod checks;
+
+pub use address::{Storage, physical, resolve, storage};
+pub use checks::{Check, CheckTable, check_table};
+
+use lathe_diagnostics::Places;
+
+/// A construct that no engine for CPUs takes; engines turn it into their own diagnostic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsupported {
+    /// E.g. "a swizzled layout of `A`".
+    pub construct: String,
+    pub help: Option<String>,
+    pub places: Places,
+}
+
+impl Unsupported {
+    pub fn new(construct: impl Into<String>) -> Unsupported {
+        Unsupported { construct: construct.into(), help: None, places: Places::none() }
+    }
+
+    pub fn help(mut self, text: impl Into<String>) -> Unsupported {
+        self.help = Some(text.into());
+        self
+    }
+
+    pub fn at(mut self, places: &Places) -> Unsupported {
+        self.places = places.clone();
+        self
+    }
+}
