@@ -79,3 +79,83 @@ impl fmt::Display for Value {
         }
     }
 }
+
+impl Expr {
+    fn precedence(&self) -> u8 {
+        match self {
+            Expr::Binary(op, ..) => op.precedence(),
+            Expr::Unary(UnOp::Not, _) => 3,
+            // A negative number reads like a negation.
+            Expr::Unary(UnOp::Neg, _) | Expr::Value(Value::Int(i64::MIN..=-1)) => 7,
+            Expr::Value(Value::Float(v)) if v.is_sign_negative() => 7,
+            _ => 8,
+        }
+    }
+}
+
+impl BinOp {
+    /// How tightly the operator binds: `or` 1, `and` 2, comparisons 4, sums 5, products 6.
+    pub fn precedence(self) -> u8 {
+        match self {
+            BinOp::Or => 1,
+            BinOp::And => 2,
+            BinOp::Eq | BinOp::Ne | BinOp::Lt | BinOp::Le | BinOp::Gt | BinOp::Ge => 4,
+            BinOp::Add | BinOp::Sub => 5,
+            BinOp::Mul | BinOp::Div | BinOp::FloorDiv | BinOp::Mod => 6,
+        }
+    }
+
+    pub fn symbol(self) -> &'static str {
+        match self {
+            BinOp::Or => "or",
+            BinOp::And => "and",
+            BinOp::Eq => "==",
+            BinOp::Ne => "!=",
+            BinOp::Lt => "<",
+            BinOp::Le => "<=",
+            BinOp::Gt => ">",
+            BinOp::Ge => ">=",
+            BinOp::Add => "+",
+            BinOp::Sub => "-",
+            BinOp::Mul => "*",
+            BinOp::Div => "/",
+            BinOp::FloorDiv => "//",
+            BinOp::Mod => "%",
+        }
+    }
+}
+
+/// In the notation of the language; parses back to the same expression.
+impl fmt::Display for Expr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fn child(f: &mut fmt::Formatter<'_>, e: &Expr, at_least: u8) -> fmt::Result {
+            if e.precedence() < at_least { write!(f, "({e})") } else { write!(f, "{e}") }
+        }
+        match self {
+            Expr::Value(v) => write!(f, "{v}"),
+            Expr::Name(n) => f.write_str(n),
+            Expr::Unary(UnOp::Neg, e) => {
+                f.write_str("-")?;
+                child(f, e, 8)
+            }
+            Expr::Unary(UnOp::Not, e) => {
+                f.write_str("not ")?;
+                child(f, e, 4)
+            }
+            Expr::Binary(op, a, b) => {
+                let p = op.precedence();
+                // Comparisons do not chain; the others group to the left.
+                child(f, a, if p == 4 { 5 } else { p })?;
+                write!(f, " {} ", op.symbol())?;
+                child(f, b, p + 1)
+            }
+            Expr::Call(n, args) => {
+                write!(f, "{n}(")?;
+                for (i, a) in args.iter().enumerate() {
+                    write!(f, "{}{a}", if i > 0 { ", " } else { "" })?;
+                }
+                f.write_str(")")
+            }
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! The diagnostics of the rules (E06xx; E060x and E061x belong to `lathe-strategy`).
+
+use lathe_diagnostics::{Code, CodeInfo};
+
+/// A wrong argument of a step.
+pub const ARGUMENT: Code = Code("E0620");
+/// No loop, label or array of that name.
+pub const UNKNOWN_NAME: Code = Code("E0621");
+/// A name denotes several loops where one is needed.
+pub const AMBIGUOUS: Code = Code("E0622");
+/// The step would swap two conflicting statement instances.
+pub const ORDER: Code = Code("E0623");
+/// The tree does not have the shape that the step needs.
+pub const SHAPE: Code = Code("E0624");
+/// Not supported for this program.
+pub const UNSUPPORTED: Code = Code("E0625");
+
+pub static CODES: &[CodeInfo] = &[
+    CodeInfo {
+        code: ARGUMENT,
+        title: "wrong argument of a step",
+        explanation: "A step of a strategy was given an argument that it does not have, one of the wrong kind, or \
+                      one too few. The message shows how the step is written.",
+        wrong: "kernel copy(A: f32[N]) -> (B: f32[N]) {\n    B[i] = A[i]\n}\nstrategy s for copy = split(i, 0)",
+        right: "kernel copy(A: f32[N]) -> (B: f32[N]) {\n    B[i] = A[i]\n}\nstrategy s for copy = split(i, 8)",
+    },
+    CodeInfo {
+        code: UNKNOWN_NAME,
+        title: "no loop, label or array of that name",
+        explanation: "A step names a loop, a label or an array that does not exist (any more) at this point of the \
+                      strategy. The message lists what there is.",
+        wrong: "kernel copy(A: f32[N]) -> (B: f32[N]) {\n    B[i] = A[i]\n}\nstrategy s for copy = split(j, 8)",
+        right: "kernel copy(A: f32[N]) -> (B: f32[N]) {\n    B[i] = A[i]\n}\nstrategy s for copy = split(i, 8)",
+    },
+    CodeInfo {
+        code: AMBIGUOUS,
+        title: "the name denotes several loops",
+        explanation: "A step that needs one loop was given a name that several loops have. Qualify it with the \
+                      label of a statement inside the loop, or focus the step.",
+        wrong: "kernel two(A: f32[N]) -> (B: f32[N], C: f32[N]) {\n    B[i] = A[i]\n    C[i] = 2.0 * A[i]\n}\n\
+                strategy s for two = split(i, 8)",
+        right: "kernel two(A: f32[N]) -> (B: f32[N], C: f32[N]) {\n    B[i] = A[i]\n    C[i] = 2.0 * A[i]\n}\n\
+                strategy s for two = split(B.i, 8)",
+    },
+    CodeInfo {
+        code: ORDER,
+        title: "the step would change the result",
+        explanation: "Two statement instances touch the same element, at least one of them writes it, and the step \
+                      would run them in the other order (or at the same time). The message names both, with numbers.",
+        wrong: "kernel prefix(A: inout f32[N]) {\n    for i in 1..N { A[i] = A[i] + A[i-1] }\n}\n\
+                strategy s for prefix = parallel(i)",
+        right: "kernel twice(A: inout f32[N]) {\n    for i in 1..N { A[i] = A[i] + A[i] }\n}\n\
+                strategy s for twice = parallel(i)",
+    },
+    CodeInfo {
+        code: SHAPE,
+        title: "the tree does not have the shape that the step needs",
+        explanation: "The step works on a certain shape of loops, for example a nest without statements between \
+                      its loops. The message says which, and often which step makes it.",
+        wrong: "kernel copy(A: f32[N]) -> (B: f32[N]) {\n    B[i] = A[i]\n}\nstrategy s for copy = unroll(i)",
+        right: "kernel copy(A: f32[N]) -> (B: f32[N]) {\n    B[i] = A[i]\n}\nstrategy s for copy = unroll(i, 4)",
+    },
+    CodeInfo {
+        code: UNSUPPORTED,
+        title: "the step does not support this program",
+        explanation: "What the program does at this place is outside what the step can handle; the message says why.",
+        wrong: "kernel skip(A: inout f32[N]) {\n    for i in 0..N step 2 { A[i] = 0.0 }\n}\n\
+                strategy s for skip = remap(i: i + 1)",
+        right: "kernel all(A: inout f32[N]) {\n    for i in 0..N { A[i] = 0.0 }\n}\n\
+                strategy s for all = remap(i: i + 1)",
+    },
+];

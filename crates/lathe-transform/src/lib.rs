@@ -1,0 +1,27 @@
+//! Checked transformations: one file per rule, each with its page, its legality, its rewrite and its tests.
+//!
+//! A rule gets a [`Cursor`] and [`Args`] and gives an [`Edit`] or a refusal; it never changes what it was
+//! given. [`apply`] runs one rule and completes its evidence.
+
+pub mod args;
+pub mod codes;
+pub mod names;
+pub mod rule;
+pub mod storage;
+
+pub use args::{Arg, Args, IntoRefusal};
+pub use codes::CODES;
+pub use rule::{Cursor, Edit, Rule};
+
+/// Every rule that changes the structure of loops: one entry per file.
+static STRUCTURAL: &[&Rule] = &[];
+
+/// All rules, those that create or re-lay storage last.
+pub fn rules() -> impl Iterator<Item = &'static Rule> {
+    STRUCTURAL.iter().chain(storage::RULES).copied()
+}
+
+/// The rule of a name.
+pub fn rule(name: &str) -> Option<&'static Rule> {
+    rules().find(|r| r.name() == name)
+}

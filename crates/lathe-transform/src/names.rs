@@ -1,0 +1,220 @@
+//! From names to places: loops by path name, statements by label, buffers by name.
+//!
+//! A loop's name is its binder's name, dots included (`i.o.i`). `C.i` narrows to loops named `i` around
+//! a statement labelled `C`; `copy(A).i` likewise. Names are looked up in the focus; where it has none,
+//! among the loops around the focus.
+
+use crate::args::IntoRefusal;
+use crate::codes;
+use crate::rule::Cursor;
+use lathe_diagnostics::Diagnostic;
+use lathe_ir::visit::{self, Path};
+use lathe_ir::{Buffer, Label, Loop, Stmt, StmtKind};
+use lathe_strategy::Refusal;
+use std::sync::Arc;
+
+/// The label of a statement that touches memory.
+pub fn label_of(s: &Stmt) -> Option<&Label> {
+    match s.kind() {
+        StmtKind::Store(s) => Some(&s.label),
+        StmtKind::Reduce(r) => Some(&r.label),
+        StmtKind::Atomic(a) => Some(&a.label),
+        StmtKind::Compute(c) => Some(&c.label),
+        _ => None,
+    }
+}
+
+/// `C.init`, `C.2` and `C.t1` are of the family of `C`.
+pub fn of_family(label: &str, family: &str) -> bool {
+    label.strip_prefix(family).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+/// Whether the subtree holds a statement whose label satisfies the predicate.
+pub fn has_label(s: &Stmt, wanted: &dyn Fn(&str) -> bool) -> bool {
+    label_of(s).is_some_and(|l| wanted(l.as_str())) || s.children().into_iter().any(|c| has_label(c, wanted))
+}
+
+/// All loops that a path name denotes, in the order of the text.
+pub fn find_loops(cursor: &Cursor, name: &str) -> Vec<Path> {
+    let inside = loops_in(cursor.focused(), &cursor.focus, name);
+    if !inside.is_empty() || cursor.focus.is_empty() {
+        return inside;
+    }
+    // The innermost loop around the focus.
+    let around = loops_in(&cursor.func.body, &[], name);
+    around.into_iter().filter(|p| cursor.focus.starts_with(p)).next_back().into_iter().collect()
+}
+
+fn loops_in(root: &Stmt, prefix: &[usize], name: &str) -> Vec<Path> {
+    let mut plain = Vec::new();
+    let mut qualified = Vec::new();
+    visit::walk(root, &mut |s, path| {
+        if let Some(l) = s.as_loop() {
+            let full = || prefix.iter().chain(path).copied().collect::<Path>();
+            if &*l.binder.name == name {
+                plain.push(full());
+            } else if let Some(q) = name.strip_suffix(&*l.binder.name).and_then(|q| q.strip_suffix('.')) {
+                if has_label(&l.body, &|l| l == q) {
+                    qualified.push(full());
+                }
+            }
+        }
+        true
+    });
+    if plain.is_empty() { qualified } else { plain }
+}
+
+/// The one loop that a path name denotes.
+pub fn find_one_loop(cursor: &Cursor, rule: &str, name: &str) -> Result<Path, Refusal> {
+    let mut found = find_loops(cursor, name);
+    match found.len() {
+        1 => Ok(found.remove(0)),
+        0 => Err(unknown(rule, "loop", name, &loop_names(cursor.focused())).into_refusal(rule)),
+        _ => {
+            let mut d =
+                Diagnostic::error(codes::AMBIGUOUS, format!("`{name}` denotes {} loops", found.len()));
+            let mut qualifier = None;
+            for p in &found {
+                let Some(s) = cursor.at(p) else { continue };
+                let labels = labels_in(s);
+                d = d.note(format!("a loop `{name}` around {}", list(&labels)));
+                d = d.at_places(s.places(), "one of the loops");
+                qualifier = qualifier.or(labels.into_iter().next());
+            }
+            let help = match qualifier {
+                Some(q) => {
+                    format!("narrow it by a label, for example `{q}.{name}`, or `{rule}(…) @ stmt({q})`")
+                }
+                None => format!("give the loops different names, or focus `{rule}(…) @ stmt(…)`"),
+            };
+            Err(d.help(help).into_refusal(rule))
+        }
+    }
+}
+
+/// The loop at a path that [`find_one_loop`] gave.
+pub fn loop_at<'a>(cursor: &Cursor<'a>, rule: &str, path: &[usize]) -> Result<&'a Loop, Refusal> {
+    cursor
+        .at(path)
+        .and_then(Stmt::as_loop)
+        .ok_or_else(|| Diagnostic::error(codes::SHAPE, "the focus is not a loop any more").into_refusal(rule))
+}
+
+/// Statements of a label in the focus.
+pub fn find_label(cursor: &Cursor, label: &str) -> Vec<Path> {
+    let mut out = Vec::new();
+    visit::walk(cursor.focused(), &mut |s, path| {
+        if label_of(s).is_some_and(|l| l.as_str() == label) {
+            out.push(cursor.focus.iter().chain(path).copied().collect());
+        }
+        true
+    });
+    out
+}
+
+/// Statements of a label; at least one, or a refusal that lists the labels.
+pub fn find_some_label(cursor: &Cursor, rule: &str, label: &str) -> Result<Vec<Path>, Refusal> {
+    let found = find_label(cursor, label);
+    if found.is_empty() {
+        return Err(unknown(rule, "label", label, &labels_in(cursor.focused())).into_refusal(rule));
+    }
+    Ok(found)
+}
+
+/// A buffer of the function: a parameter, or a local one anywhere in the body.
+pub fn find_buffer(cursor: &Cursor, rule: &str, name: &str) -> Result<Arc<Buffer>, Refusal> {
+    if let Some(b) = cursor.func.array(name) {
+        return Ok(b.clone());
+    }
+    let mut names: Vec<String> =
+        cursor.func.params.iter().filter_map(|p| p.array()).map(|b| b.name.to_string()).collect();
+    let mut found = Vec::new();
+    visit::walk(&cursor.func.body, &mut |s, _| {
+        if let StmtKind::Alloc { buffer, .. } = s.kind() {
+            if &*buffer.name == name {
+                found.push(buffer.clone());
+            }
+            names.push(buffer.name.to_string());
+        }
+        true
+    });
+    match found.len() {
+        1 => Ok(found.remove(0)),
+        0 => Err(unknown(rule, "array", name, &names).into_refusal(rule)),
+        n => Err(Diagnostic::error(codes::AMBIGUOUS, format!("`{name}` denotes {n} local arrays"))
+            .help("give them different names where they are made")
+            .into_refusal(rule)),
+    }
+}
+
+/// Names of the loops of a subtree, each once, in the order of the text.
+pub fn loop_names(root: &Stmt) -> Vec<String> {
+    let mut out: Vec<String> = Vec::new();
+    visit::walk(root, &mut |s, _| {
+        if let Some(l) = s.as_loop() {
+            if !out.iter().any(|n| **n == *l.binder.name) {
+                out.push(l.binder.name.to_string());
+            }
+        }
+        true
+    });
+    out
+}
+
+/// Labels of a subtree, each once, in the order of the text.
+pub fn labels_in(root: &Stmt) -> Vec<String> {
+    let mut out: Vec<String> = Vec::new();
+    visit::walk(root, &mut |s, _| {
+        if let Some(l) = label_of(s) {
+            if !out.iter().any(|n| n == l.as_str()) {
+                out.push(l.to_string());
+            }
+        }
+        true
+    });
+    out
+}
+
+/// Paths of the loops around a place, outermost first.
+pub fn loops_around(root: &Stmt, path: &[usize]) -> Vec<Path> {
+    (0..path.len())
+        .map(|n| path[..n].to_vec())
+        .filter(|p| visit::at(root, p).is_some_and(|s| s.as_loop().is_some()))
+        .collect()
+}
+
+fn unknown(rule: &str, what: &str, name: &str, known: &[String]) -> Diagnostic {
+    let d = Diagnostic::error(codes::UNKNOWN_NAME, format!("`{rule}`: there is no {what} `{name}` here"));
+    let near =
+        known.iter().min_by_key(|k| distance(k, name)).filter(|k| distance(k, name) <= 1 + name.len() / 4);
+    match (near, known.is_empty()) {
+        (Some(n), _) => d.note(format!("there are: {}", list(known))).help(format!("did you mean `{n}`?")),
+        (None, false) => d.help(format!("there are: {}", list(known))),
+        (None, true) => d.help(format!("there is no {what} at all at this point of the strategy")),
+    }
+}
+
+fn list(names: &[String]) -> String {
+    const SHOWN: usize = 12;
+    let mut text = names.iter().take(SHOWN).map(|n| format!("`{n}`")).collect::<Vec<_>>().join(", ");
+    if names.len() > SHOWN {
+        text += &format!(" and {} more", names.len() - SHOWN);
+    }
+    text
+}
+
+/// Levenshtein distance, for suggestions.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, ca) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, cb) in b.iter().enumerate() {
+            let substitute = diagonal + usize::from(ca != *cb);
+            diagonal = row[j + 1];
+            row[j + 1] = substitute.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
