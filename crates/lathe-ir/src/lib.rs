@@ -13,6 +13,7 @@ pub mod layout;
 pub mod lower;
 pub mod ops;
 pub mod stmt;
+mod summary;
 pub mod types;
 pub mod visit;
 

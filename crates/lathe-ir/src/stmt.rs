@@ -12,15 +12,17 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct Stmt(Arc<StmtNode>);
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct StmtNode {
     pub kind: StmtKind,
     pub places: Places,
+    hash: u64,
+    names: u64,
 }
 
 impl PartialEq for Stmt {
     fn eq(&self, o: &Stmt) -> bool {
-        Arc::ptr_eq(&self.0, &o.0) || self.0.kind == o.0.kind
+        Arc::ptr_eq(&self.0, &o.0) || (self.0.hash == o.0.hash && self.0.kind == o.0.kind)
     }
 }
 
@@ -215,7 +217,25 @@ pub enum Arg {
 
 impl Stmt {
     pub fn new(kind: StmtKind, places: Places) -> Stmt {
-        Stmt(Arc::new(StmtNode { kind, places }))
+        let (hash, names) = crate::summary::summarize(&kind);
+        Stmt(Arc::new(StmtNode { kind, places, hash, names }))
+    }
+
+    /// A structural hash, ids included and places aside: equal statements have equal hashes, in every
+    /// process. Known when the node is made, so that a step costs no walk over what it did not touch.
+    pub fn structural_hash(&self) -> u64 {
+        self.0.hash
+    }
+
+    /// False only if the subtree has no loop, label or local buffer of that name (a one-word Bloom
+    /// filter): what makes looking up a name cheap in large trees.
+    pub fn may_name(&self, name: &str) -> bool {
+        let bits = crate::summary::bits_of(name);
+        self.0.names & bits == bits
+    }
+
+    pub(crate) fn name_bits(&self) -> u64 {
+        self.0.names
     }
 
     /// A statement made by the compiler, with no place of its own.
