@@ -1,0 +1,48 @@
+//! The codes of this crate's diagnostics.
+
+use lathe_diagnostics::{Code, CodeInfo};
+
+/// A subscript can lie outside its dimension.
+pub const OUT_OF_BOUNDS: Code = Code("E0501");
+/// An output has cells that are not written on every run.
+pub const UNWRITTEN: Code = Code("E0502");
+/// A local array is read where nothing was written.
+pub const UNINITIALIZED: Code = Code("E0503");
+/// The analysis ran out of its budget, or the question is outside what it can decide.
+pub const UNDECIDED: Code = Code("E0504");
+
+pub static CODES: &[CodeInfo] = &[
+    CodeInfo {
+        code: OUT_OF_BOUNDS,
+        title: "a subscript can lie outside its dimension",
+        explanation: "Every subscript must lie in `0..extent` for all sizes and all iterations. The message names one \
+                      iteration and sizes for which it does not. Narrow the range of the index, guard the access with \
+                      `select` or `if`, or state what you know with `assume`.",
+        wrong: "kernel k(A: f32[N]) -> (B: f32[N]) {\n    for i in 0..N { B[i] = A[i + 1] }\n}\n",
+        right: "kernel k(A: f32[N]) -> (B: f32[N]) {\n    for i in 0..N { B[i] = select(i + 1 < N, A[i + 1], 0.0) }\n}\n",
+    },
+    CodeInfo {
+        code: UNWRITTEN,
+        title: "an output has cells that are not written",
+        explanation: "The cells of an output have no value before the kernel writes them, so every one must be written \
+                      on every run. Write the missing cells, or make the parameter `inout`, so that they keep what the \
+                      caller put there.",
+        wrong: "kernel k(A: f32[N]) -> (B: f32[N]) {\n    for i in 1..N { B[i] = A[i] }\n}\n",
+        right: "kernel k(A: f32[N], B: inout f32[N]) {\n    for i in 1..N { B[i] = A[i] }\n}\n",
+    },
+    CodeInfo {
+        code: UNINITIALIZED,
+        title: "a local array is read before it is written",
+        explanation: "The cells of a local array have no value until they are written.",
+        wrong: "kernel k(A: f32[N]) -> (B: f32[N]) {\n    for i in 0..N {\n        var t: f32\n        B[i] = t + A[i]\n    }\n}\n",
+        right: "kernel k(A: f32[N]) -> (B: f32[N]) {\n    for i in 0..N {\n        var t: f32\n        t = 1.0\n        B[i] = t + A[i]\n    }\n}\n",
+    },
+    CodeInfo {
+        code: UNDECIDED,
+        title: "the analysis could not decide",
+        explanation: "The question needs more steps than its budget allows, or uses arithmetic that is not affine. \
+                      Simplify the subscripts or bounds, or state what you know with `assume`.",
+        wrong: "kernel k(A: f32[M]) -> (B: f32[N]) {\n    for i in 0..N { B[i] = A[i * i] }\n}\n",
+        right: "kernel k(A: f32[M]) -> (B: f32[N]) {\n    for i in 0..N { B[i] = select(i * i < M, A[i * i], 0.0) }\n}\n",
+    },
+];

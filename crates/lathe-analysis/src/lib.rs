@@ -1,0 +1,24 @@
+//! Facts about trees that need integer sets: domains, accesses, conflicts, order, bounds, definedness.
+//!
+//! Every question is put as "is there an integer point": sizes, iterations, matched iterations of the
+//! new tree and floor quotients are the unknowns. No point is a proof, a point is a concrete
+//! counterexample. isl decides; cheap exact reasoning comes before it.
+
+pub mod affine;
+mod bounds;
+pub mod codes;
+mod defined;
+pub mod env;
+mod instances;
+mod order;
+mod refusal;
+mod text;
+
+pub use affine::{Affine, affine, range_of};
+pub use bounds::prove_accesses;
+pub use codes::CODES;
+pub use defined::prove_defined;
+pub use env::Env;
+pub use instances::instances_preserved;
+pub use order::order_preserved;
+pub use refusal::{DepKind, OrderProof, OrderRefusal, Violation};

@@ -1,0 +1,120 @@
+//! What an order check answers: a proof, or why there is none.
+
+use lathe_diagnostics::{Code, Diagnostic, Places};
+use lathe_ir::{Label, Name};
+use std::fmt::Write;
+
+/// The order of every conflicting pair is kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OrderProof {
+    /// Pairs of statements that were examined.
+    pub pairs: usize,
+    /// Labels of reductions whose instances were reordered among themselves, by their licence.
+    pub used_licence: Vec<Label>,
+    /// Facts (`assume`, with provenance) that were in force.
+    pub facts: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum OrderRefusal {
+    /// A concrete pair that would be swapped, or run at the same time.
+    Violation(Box<Violation>),
+    /// Not known to be wrong, but not shown to be right; says why.
+    Undecided(String),
+}
+
+/// The kind of a dependence, from the first to the second access in the reference order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DepKind {
+    /// A write, then a read.
+    Flow,
+    /// A read, then a write.
+    Anti,
+    /// Two writes.
+    Output,
+}
+
+impl DepKind {
+    fn words(self) -> &'static str {
+        match self {
+            DepKind::Flow => "reads what was written",
+            DepKind::Anti => "overwrites what was read",
+            DepKind::Output => "overwrites what was written",
+        }
+    }
+}
+
+/// Two statement instances that touch one element, and that the new tree no longer runs in the old order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Violation {
+    /// Runs first in the reference run: label and instance vector.
+    pub first: (Label, Vec<i64>),
+    pub second: (Label, Vec<i64>),
+    pub buffer: Name,
+    /// The element both touch, where its subscripts are known.
+    pub element: Option<Vec<i64>>,
+    pub kind: DepKind,
+    /// Values of the sizes, and of variables bound outside, for which it happens.
+    pub sizes: Vec<(Name, i64)>,
+    pub places: (Places, Places),
+    /// The loop of the old tree that carries the dependence; `None` if it is within one iteration of all.
+    pub carried_by: Option<Name>,
+    /// The new tree runs the two at the same time, rather than in the other order.
+    pub concurrent: bool,
+}
+
+/// `C[1, 2]`
+pub(crate) fn instance_text(label: &str, instance: &[i64]) -> String {
+    if instance.is_empty() {
+        return label.to_string();
+    }
+    let parts: Vec<String> = instance.iter().map(i64::to_string).collect();
+    format!("{label}[{}]", parts.join(", "))
+}
+
+/// `N = 3, M = 1`
+pub(crate) fn sizes_text(sizes: &[(Name, i64)]) -> String {
+    let parts: Vec<String> = sizes.iter().map(|(n, v)| format!("{n} = {v}")).collect();
+    parts.join(", ")
+}
+
+impl Violation {
+    /// The message of a refused step: the rule, both places, the concrete pair and the sizes.
+    pub fn to_diagnostic(&self, code: Code, rule: &str) -> Diagnostic {
+        let first = instance_text(self.first.0.as_str(), &self.first.1);
+        let second = instance_text(self.second.0.as_str(), &self.second.1);
+        let how = if self.concurrent {
+            format!("`{rule}` would run `{first}` and `{second}` at the same time")
+        } else {
+            format!("`{rule}` would run `{second}` before `{first}`")
+        };
+        let mut d = Diagnostic::error(code, how)
+            .at_places(&self.places.0, &format!("`{first}` must run first"))
+            .at_places(&self.places.1, &format!("`{second}` must run after it"));
+        let element = match &self.element {
+            Some(e) => format!("`{}`", instance_text(&self.buffer, e)),
+            None => format!("an element of `{}`", self.buffer),
+        };
+        let mut why = format!("both touch {element}: `{second}` {} by `{first}`", self.kind.words());
+        if !self.sizes.is_empty() {
+            let _ = write!(why, ", with {}", sizes_text(&self.sizes));
+        }
+        d = d.note(why);
+        if let Some(l) = &self.carried_by {
+            d = d.note(format!("the dependence is carried by the loop `{l}`"));
+        }
+        d
+    }
+}
+
+impl OrderRefusal {
+    /// The message of a refused step, either way.
+    pub fn to_diagnostic(&self, code: Code, rule: &str) -> Diagnostic {
+        match self {
+            OrderRefusal::Violation(v) => v.to_diagnostic(code, rule),
+            OrderRefusal::Undecided(why) => {
+                Diagnostic::error(code, format!("`{rule}` could not be shown to be legal: {why}"))
+            }
+        }
+    }
+}
