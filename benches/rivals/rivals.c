@@ -1,0 +1,154 @@
+// Hand-written AVX-512 rivals of the memory-bound examples, and the ceilings of the machine.
+// Streaming stores where the output is not read again; rows whose start is not aligned are peeled.
+// Built by benches/setup.sh: gcc -O3 -march=native -fopenmp -shared -fPIC.
+#include <immintrin.h>
+#include <omp.h>
+#include <stdint.h>
+#include <stddef.h>
+
+#define RESTRICT __restrict__
+
+// ---- ceilings ----------------------------------------------------------------------------------
+
+// 16 independent chains of zmm FMAs; inline assembly, because compilers drop FMAs whose results are unused.
+// Returns the number of floating-point operations done by one thread.
+double peak_f32(int64_t iterations) {
+  for (int64_t i = 0; i < iterations; i++) {
+    __asm__ volatile(
+        "vfmadd231ps %%zmm16,%%zmm17,%%zmm0\n vfmadd231ps %%zmm16,%%zmm17,%%zmm1\n"
+        "vfmadd231ps %%zmm16,%%zmm17,%%zmm2\n vfmadd231ps %%zmm16,%%zmm17,%%zmm3\n"
+        "vfmadd231ps %%zmm16,%%zmm17,%%zmm4\n vfmadd231ps %%zmm16,%%zmm17,%%zmm5\n"
+        "vfmadd231ps %%zmm16,%%zmm17,%%zmm6\n vfmadd231ps %%zmm16,%%zmm17,%%zmm7\n"
+        "vfmadd231ps %%zmm16,%%zmm17,%%zmm8\n vfmadd231ps %%zmm16,%%zmm17,%%zmm9\n"
+        "vfmadd231ps %%zmm16,%%zmm17,%%zmm10\n vfmadd231ps %%zmm16,%%zmm17,%%zmm11\n"
+        "vfmadd231ps %%zmm16,%%zmm17,%%zmm12\n vfmadd231ps %%zmm16,%%zmm17,%%zmm13\n"
+        "vfmadd231ps %%zmm16,%%zmm17,%%zmm14\n vfmadd231ps %%zmm16,%%zmm17,%%zmm15\n"
+        :
+        :
+        : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12",
+          "xmm13", "xmm14", "xmm15");
+  }
+  return (double)iterations * 16 * 16 * 2;
+}
+
+void copy_f32(const float *RESTRICT a, float *RESTRICT b, int64_t n, int threads) {
+#pragma omp parallel for num_threads(threads) schedule(static)
+  for (int64_t block = 0; block < n / 256; block++)
+    for (int64_t i = block * 256; i < block * 256 + 256; i += 16) _mm512_stream_ps(b + i, _mm512_loadu_ps(a + i));
+  for (int64_t i = n / 256 * 256; i < n; i++) b[i] = a[i];
+  _mm_sfence();
+}
+
+void triad_f64(const double *RESTRICT a, const double *RESTRICT b, double *RESTRICT c, int64_t n, int threads) {
+  const __m512d s = _mm512_set1_pd(3.0);
+#pragma omp parallel for num_threads(threads) schedule(static)
+  for (int64_t block = 0; block < n / 256; block++)
+    for (int64_t i = block * 256; i < block * 256 + 256; i += 8)
+      _mm512_stream_pd(c + i, _mm512_fmadd_pd(s, _mm512_loadu_pd(b + i), _mm512_loadu_pd(a + i)));
+  _mm_sfence();
+}
+
+// ---- rivals ------------------------------------------------------------------------------------
+
+static float dot_part(const float *RESTRICT a, const float *RESTRICT b, int64_t n) {
+  __m512 s[8];
+  for (int u = 0; u < 8; u++) s[u] = _mm512_setzero_ps();
+  int64_t i = 0;
+  for (; i + 128 <= n; i += 128)
+    for (int u = 0; u < 8; u++)
+      s[u] = _mm512_fmadd_ps(_mm512_loadu_ps(a + i + 16 * u), _mm512_loadu_ps(b + i + 16 * u), s[u]);
+  for (; i < n; i += 16) {
+    __mmask16 m = n - i >= 16 ? 0xffff : (__mmask16)((1u << (n - i)) - 1);
+    s[0] = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(m, a + i), _mm512_maskz_loadu_ps(m, b + i), s[0]);
+  }
+  for (int u = 4; u; u /= 2)
+    for (int v = 0; v < u; v++) s[v] = _mm512_add_ps(s[v], s[v + u]);
+  return _mm512_reduce_add_ps(s[0]);
+}
+
+void dot_f32(const float *a, const float *b, float *c, int64_t n, int threads) {
+  float sum = 0;
+#pragma omp parallel num_threads(threads) reduction(+ : sum)
+  {
+    int t = omp_get_thread_num(), k = omp_get_num_threads();
+    int64_t lo = n / 16 * t / k * 16, hi = t == k - 1 ? n : n / 16 * (t + 1) / k * 16;
+    sum += dot_part(a + lo, b + lo, hi - lo);
+  }
+  *c = sum;
+}
+
+// y = A x, four rows at a time.
+void matvec_f32(const float *RESTRICT a, const float *RESTRICT x, float *RESTRICT y, int64_t m, int64_t k, int threads) {
+#pragma omp parallel for num_threads(threads) schedule(static)
+  for (int64_t i0 = 0; i0 < m / 4; i0++) {
+    const float *r = a + i0 * 4 * k;
+    __m512 s[8];
+    for (int u = 0; u < 8; u++) s[u] = _mm512_setzero_ps();
+    int64_t j = 0;
+    for (; j + 32 <= k; j += 32) {
+      __m512 x0 = _mm512_loadu_ps(x + j), x1 = _mm512_loadu_ps(x + j + 16);
+      for (int u = 0; u < 4; u++) {
+        s[2 * u] = _mm512_fmadd_ps(_mm512_loadu_ps(r + u * k + j), x0, s[2 * u]);
+        s[2 * u + 1] = _mm512_fmadd_ps(_mm512_loadu_ps(r + u * k + j + 16), x1, s[2 * u + 1]);
+      }
+    }
+    for (int u = 0; u < 4; u++) {
+      float t = _mm512_reduce_add_ps(_mm512_add_ps(s[2 * u], s[2 * u + 1]));
+      for (int64_t q = j; q < k; q++) t += r[u * k + q] * x[q];
+      y[i0 * 4 + u] = t;
+    }
+  }
+  for (int64_t i = m / 4 * 4; i < m; i++) y[i] = dot_part(a + i * k, x, k);
+}
+
+static inline __m512 star5(const float *RESTRICT p, int64_t n, __m512 c) {
+  __m512 v = _mm512_add_ps(_mm512_loadu_ps(p), _mm512_loadu_ps(p - n));
+  v = _mm512_add_ps(v, _mm512_loadu_ps(p + n));
+  v = _mm512_add_ps(v, _mm512_add_ps(_mm512_loadu_ps(p - 1), _mm512_loadu_ps(p + 1)));
+  return _mm512_mul_ps(v, c);
+}
+
+static inline int64_t to_aligned(const float *p) { return (int64_t)((64 - ((uintptr_t)p & 63)) & 63) / 4; }
+
+// b[i][j] = (a[i][j] + four neighbours) / 5 in the interior of n x n.
+void jacobi2d_f32(const float *RESTRICT a, float *RESTRICT b, int64_t n, int threads) {
+  const __m512 c = _mm512_set1_ps(0.2f);
+#pragma omp parallel for num_threads(threads) schedule(static)
+  for (int64_t i = 1; i < n - 1; i++) {
+    const float *p = a + i * n;
+    float *q = b + i * n;
+    int64_t j = 1, first = 1 + to_aligned(q + 1);
+    for (; j < first && j < n - 1; j++) q[j] = (p[j] + p[j - n] + p[j + n] + (p[j - 1] + p[j + 1])) * 0.2f;
+    for (; j + 16 <= n - 1; j += 16) _mm512_stream_ps(q + j, star5(p + j, n, c));
+    for (; j < n - 1; j++) q[j] = (p[j] + p[j - n] + p[j + n] + (p[j - 1] + p[j + 1])) * 0.2f;
+  }
+  _mm_sfence();
+}
+
+// b = (a + six neighbours) / 7 in the interior of n x n x n; j is blocked so that three planes stay in L2.
+void jacobi3d_f32(const float *RESTRICT a, float *RESTRICT b, int64_t n, int threads) {
+  const __m512 c = _mm512_set1_ps(1.0f / 7.0f);
+  const int64_t s = n * n, tile = 64;
+#pragma omp parallel for num_threads(threads) schedule(static) collapse(1)
+  for (int64_t jo = 1; jo < n - 1; jo += tile)
+    for (int64_t i = 1; i < n - 1; i++)
+      for (int64_t j = jo; j < (jo + tile < n - 1 ? jo + tile : n - 1); j++) {
+        const float *p = a + i * s + j * n;
+        float *q = b + i * s + j * n;
+        int64_t k = 1, first = 1 + to_aligned(q + 1);
+        for (; k < first && k < n - 1; k++)
+          q[k] = (p[k] + p[k - s] + p[k + s] + p[k - n] + p[k + n] + p[k - 1] + p[k + 1]) * (1.0f / 7.0f);
+        for (; k + 16 <= n - 1; k += 16) {
+          __m512 v = _mm512_add_ps(_mm512_loadu_ps(p + k), _mm512_loadu_ps(p + k - s));
+          v = _mm512_add_ps(v, _mm512_loadu_ps(p + k + s));
+          v = _mm512_add_ps(v, _mm512_loadu_ps(p + k - n));
+          v = _mm512_add_ps(v, _mm512_loadu_ps(p + k + n));
+          v = _mm512_add_ps(v, _mm512_loadu_ps(p + k - 1));
+          v = _mm512_add_ps(v, _mm512_loadu_ps(p + k + 1));
+          _mm512_stream_ps(q + k, _mm512_mul_ps(v, c));
+        }
+        for (; k < n - 1; k++)
+          q[k] = (p[k] + p[k - s] + p[k + s] + p[k - n] + p[k + n] + p[k - 1] + p[k + 1]) * (1.0f / 7.0f);
+      }
+  _mm_sfence();
+}
