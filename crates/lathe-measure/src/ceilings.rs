@@ -23,9 +23,7 @@ pub fn peak_flops_f32() -> Option<f64> {
             .map(|_| {
                 let start = Instant::now();
                 // SAFETY: the feature that each loop needs was detected above.
-                unsafe {
-                    if lanes == 16 { x86::fma512(ITERATIONS) } else { x86::fma256(ITERATIONS) }
-                }
+                unsafe { if lanes == 16 { x86::fma512(ITERATIONS) } else { x86::fma256(ITERATIONS) } }
                 (ITERATIONS * x86::CHAINS * lanes * 2) as f64 / start.elapsed().as_secs_f64()
             })
             .collect();
@@ -125,7 +123,7 @@ mod x86 {
 
     #[target_feature(enable = "avx512f")]
     pub unsafe fn stream512(from: &[f32], to: &mut [f32]) {
-        use std::arch::x86_64::{_mm512_loadu_ps, _mm512_stream_ps, _mm_sfence};
+        use std::arch::x86_64::{_mm_sfence, _mm512_loadu_ps, _mm512_stream_ps};
         let skip = to.as_ptr().align_offset(64);
         // SAFETY: `skip < 16` and `to` has 16 elements more than `from`, so every block lies inside both.
         unsafe {

@@ -1,0 +1,178 @@
+//! The command line as data.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+#[derive(Parser, Debug)]
+#[command(name = "lathe", version, about = "Array computations: what to compute, how, and proof that the how keeps the what")]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// Explains an error code, e.g. `--explain E0601`
+    #[arg(long, value_name = "CODE")]
+    pub explain: Option<String>,
+    /// Prints how long each stage took
+    #[arg(long, global = true)]
+    pub time_passes: bool,
+    /// One JSON object on standard output; everything else goes to standard error
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Runs a kernel on arrays from files (or made-up ones)
+    Run(RunArgs),
+    /// Measures strategies in interleaved rounds
+    Bench(BenchArgs),
+    /// Parses, type-checks, applies every strategy and runs the tests of each file
+    Check(CheckArgs),
+    /// Shows every step of a strategy: rule, place, evidence
+    Explain(ExplainArgs),
+    /// Writes the tree, LLVM IR, assembly, an object file or C
+    Emit(EmitArgs),
+    /// Runs steps on a tree in text form
+    Opt(OptArgs),
+    /// Formats `.lathe` files
+    Fmt(FmtArgs),
+    /// What this machine has, what is missing and how to get it
+    Doctor,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum, PartialEq, Eq)]
+pub enum EngineArg {
+    Llvm,
+    C,
+}
+
+/// What to run and how; shared by all commands on a target.
+#[derive(Args, Debug, Clone)]
+pub struct TargetArgs {
+    /// `FILE` or `FILE:NAME`
+    pub target: String,
+    /// The value of a size: `-D N=1024`
+    #[arg(short = 'D', value_name = "SIZE=N", value_parser = assignment)]
+    pub sizes: Vec<(String, String)>,
+    /// Bakes the sizes into the code
+    #[arg(long)]
+    pub specialize: bool,
+    /// The strategy; default: `fast`, else `naive`
+    #[arg(long, short = 's', value_name = "S")]
+    pub strategy: Option<String>,
+    /// A parameter of the strategy: `--param ti=64`
+    #[arg(long = "param", short = 'p', value_name = "P=V", value_parser = assignment)]
+    pub params: Vec<(String, String)>,
+    #[arg(long, value_enum)]
+    pub engine: Option<EngineArg>,
+    /// Generates code for another CPU: `x86-64-v3`, `znver4`, …
+    #[arg(long)]
+    pub cpu: Option<String>,
+}
+
+/// Where arrays come from.
+#[derive(Args, Debug, Clone)]
+pub struct DataArgs {
+    /// An input: `--input A=a.npy`; inputs that are not given are random
+    #[arg(long = "input", short = 'i', value_name = "A=FILE", value_parser = assignment)]
+    pub inputs: Vec<(String, String)>,
+    /// Seed of the random inputs
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Threads of `parallel` loops; default: all processors
+    #[arg(long)]
+    pub threads: Option<usize>,
+    /// Compares the result with the interpreter, or with unoptimized code where that would take too long
+    #[arg(long)]
+    pub check: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct RunArgs {
+    #[command(flatten)]
+    pub target: TargetArgs,
+    #[command(flatten)]
+    pub data: DataArgs,
+    /// Writes an output: `--output C=c.npy`
+    #[arg(long = "output", short = 'o', value_name = "C=FILE", value_parser = assignment)]
+    pub outputs: Vec<(String, String)>,
+}
+
+#[derive(Args, Debug)]
+pub struct BenchArgs {
+    #[command(flatten)]
+    pub target: TargetArgs,
+    #[command(flatten)]
+    pub data: DataArgs,
+    /// Rounds; in each, every strategy (comma-separated in `--strategy`) is timed once
+    #[arg(long, default_value_t = 15)]
+    pub runs: usize,
+}
+
+#[derive(Args, Debug)]
+pub struct CheckArgs {
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub struct ExplainArgs {
+    #[command(flatten)]
+    pub target: TargetArgs,
+    /// Also shows the tree before and after each step
+    #[arg(long)]
+    pub diff: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum, PartialEq, Eq)]
+pub enum Form {
+    Tree,
+    Llvm,
+    Asm,
+    Object,
+    C,
+    Header,
+    Cuda,
+    Opencl,
+}
+
+#[derive(Args, Debug)]
+pub struct EmitArgs {
+    #[command(flatten)]
+    pub target: TargetArgs,
+    #[arg(long, value_enum)]
+    pub to: Form,
+    /// Output file; default: standard output (an object needs a file)
+    #[arg(long, short = 'o')]
+    pub output: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub struct OptArgs {
+    /// A `.tree` file
+    pub file: PathBuf,
+    /// Steps as in a `.lathe` strategy: `--step 'open ; tile(i: 8, j: 8)'`
+    #[arg(long, short = 's')]
+    pub step: Vec<String>,
+    /// The function; default: the only one
+    #[arg(long)]
+    pub function: Option<String>,
+}
+
+#[derive(Args, Debug)]
+pub struct FmtArgs {
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
+    /// Only says which files would change; exit status 1 if any would
+    #[arg(long)]
+    pub check: bool,
+}
+
+/// `NAME=VALUE`.
+fn assignment(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((n, v)) if !n.trim().is_empty() && !v.trim().is_empty() => {
+            Ok((n.trim().to_string(), v.trim().to_string()))
+        }
+        _ => Err(format!("`{text}` is not of the form NAME=VALUE")),
+    }
+}

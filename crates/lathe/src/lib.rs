@@ -1,0 +1,1 @@
+//! The session that joins the crates of Lathe.
