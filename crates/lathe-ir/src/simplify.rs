@@ -1,0 +1,279 @@
+//! Simplifies `index` arithmetic by the ranges of the variables in scope: sums become linear forms,
+//! `min`, `max`, comparisons, `//` and `%` disappear where their result is known. Wrapping integers and
+//! floats are left alone. Linear in the size of the tree.
+
+use crate::build;
+use crate::expr::{Expr, ExprKind};
+use crate::func::Function;
+use crate::linear::Linear;
+use crate::ops::{BinOp, UnOp};
+use crate::ranges::Ranges;
+use crate::stmt::{Stmt, StmtKind};
+use std::collections::HashMap;
+
+/// The function with every expression simplified in its scope.
+pub fn simplify_function(func: &Function) -> Function {
+    let mut ranges = Ranges::of_function(func);
+    Function { body: simplify_stmt(&func.body, &mut ranges), ..func.clone() }
+}
+
+/// A statement with every expression simplified; `ranges` says what holds around it. Branches that are
+/// never taken and loops that are constantly empty disappear; loops of one iteration stay.
+pub fn simplify_stmt(s: &Stmt, ranges: &mut Ranges) -> Stmt {
+    let s = match s.kind() {
+        // A compute's own dimensions scope over its accesses.
+        StmtKind::Compute(c) => {
+            let mut inner = ranges.clone();
+            let bounds: Vec<Expr> =
+                c.dims.iter().flat_map(|d| [&d.lo, &d.hi]).map(|e| simplify_expr(e, ranges)).collect();
+            for (d, b) in c.dims.iter().zip(bounds.chunks(2)) {
+                inner.enter(d.binder.id, b[0].clone(), Some(b[1].clone()));
+            }
+            let old = s.exprs();
+            let new = old.iter().enumerate().map(|(i, e)| match bounds.get(i) {
+                Some(b) => b.clone(),
+                None => simplify_expr(e, &inner),
+            });
+            let new: Vec<Expr> = new.collect();
+            if old.iter().zip(&new).all(|(a, b)| *a == b) { s.clone() } else { s.with_exprs(new) }
+        }
+        _ => {
+            let old = s.exprs();
+            let new: Vec<Expr> = old.iter().map(|e| simplify_expr(e, ranges)).collect();
+            if old.iter().zip(&new).all(|(a, b)| *a == b) { s.clone() } else { s.with_exprs(new) }
+        }
+    };
+    match s.kind() {
+        StmtKind::If { cond, then, other } => match cond.as_bool() {
+            Some(true) => return simplify_stmt(then, ranges),
+            Some(false) => return other.as_ref().map_or_else(Stmt::empty, |o| simplify_stmt(o, ranges)),
+            None => {}
+        },
+        StmtKind::Loop(l) => {
+            if let (Some(lo), Some(hi)) = (l.lo.as_int(), l.hi.as_int()) {
+                if hi <= lo {
+                    return Stmt::empty();
+                }
+            }
+        }
+        _ => {}
+    }
+    let old = s.children();
+    let new: Vec<Stmt> = old
+        .iter()
+        .enumerate()
+        .map(|(i, c)| {
+            let mark = ranges.enter_child(&s, i);
+            let c = simplify_stmt(c, ranges);
+            ranges.leave(mark);
+            c
+        })
+        .collect();
+    if old.iter().zip(&new).all(|(a, b)| a.ptr_eq(b)) {
+        return s.clone();
+    }
+    match s.kind() {
+        StmtKind::Seq(_) => {
+            let kept = new.into_iter().filter(|c| !c.is_empty());
+            let flat = Stmt::seq(kept);
+            if matches!(flat.kind(), StmtKind::Seq(_)) { flat.with_places(s.places().clone()) } else { flat }
+        }
+        _ => s.with_children(new),
+    }
+}
+
+/// An expression simplified in a scope.
+pub fn simplify_expr(e: &Expr, ranges: &Ranges) -> Expr {
+    Simplifier { ranges, memo: HashMap::new() }.expr(e)
+}
+
+struct Simplifier<'a> {
+    ranges: &'a Ranges,
+    /// Finished nodes by address.
+    memo: HashMap<usize, Expr>,
+}
+
+impl Simplifier<'_> {
+    fn expr(&mut self, e: &Expr) -> Expr {
+        if let ExprKind::Int(_) | ExprKind::Var(_) | ExprKind::Float(_) | ExprKind::Bool(_) = e.kind() {
+            return e.clone();
+        }
+        if let Some(done) = self.memo.get(&e.address()) {
+            return done.clone();
+        }
+        let new = self.node(e);
+        let out = if new == *e { e.clone() } else { new };
+        self.memo.insert(e.address(), out.clone());
+        out
+    }
+
+    fn node(&mut self, e: &Expr) -> Expr {
+        let sum = matches!(
+            e.kind(),
+            ExprKind::Binary(BinOp::Add | BinOp::Sub | BinOp::Mul, ..) | ExprKind::Unary(UnOp::Neg, _)
+        );
+        if e.ty().is_index() && sum {
+            let form = Linear::of_with(e, &mut |atom| self.atom(atom));
+            return form.map_or_else(|| e.clone(), |f| f.to_expr());
+        }
+        self.atom(e)
+    }
+
+    /// A node that is no sum: its children, then the node itself.
+    fn atom(&mut self, e: &Expr) -> Expr {
+        let old = e.children();
+        if old.is_empty() {
+            return e.clone();
+        }
+        let new: Vec<Expr> = old.iter().map(|c| self.expr(c)).collect();
+        let same = old.iter().zip(&new).all(|(a, b)| a.address() == b.address());
+        let e = if same { e.clone() } else { e.with_children(new) };
+        let ExprKind::Binary(op, a, b) = e.kind() else { return e };
+        if !a.ty().is_index() {
+            return e;
+        }
+        match op {
+            BinOp::Min | BinOp::Max => {
+                let (small, large) = if *op == BinOp::Min { (a, b) } else { (b, a) };
+                if self.ranges.le(a, b) {
+                    small.clone()
+                } else if self.ranges.le(b, a) {
+                    large.clone()
+                } else {
+                    self.shared_offset(*op, a, b).unwrap_or(e)
+                }
+            }
+            BinOp::FloorDiv | BinOp::FloorMod => self.division(*op, a, b).unwrap_or(e),
+            BinOp::Lt | BinOp::Le | BinOp::Gt | BinOp::Ge | BinOp::Eq | BinOp::Ne => {
+                self.comparison(*op, a, b).map_or(e, build::boolean)
+            }
+            _ => e,
+        }
+    }
+
+    /// `min(x + 1, x + n)` is `x + min(1, n)`: so bounds like `min(i + 8, n) - i` become simple.
+    fn shared_offset(&self, op: BinOp, a: &Expr, b: &Expr) -> Option<Expr> {
+        let (la, lb) = (Linear::of(a)?, Linear::of(b)?);
+        let mut shared = Linear::default();
+        for t in &la.terms {
+            if lb.terms.contains(t) {
+                shared.terms.push(t.clone());
+            }
+        }
+        if shared.terms.is_empty() {
+            return None;
+        }
+        let (ra, rb) = (la.plus(&shared, -1)?, lb.plus(&shared, -1)?);
+        Some(build::add(build::binary(op, ra.to_expr(), rb.to_expr()), shared.to_expr()))
+    }
+
+    fn division(&self, op: BinOp, a: &Expr, b: &Expr) -> Option<Expr> {
+        let c = b.as_int().filter(|c| *c > 0)?;
+        let (quotient, rest) = Linear::of(a)?.divide(c);
+        let small = self.ranges.nonneg(&rest)
+            && Linear::constant(c - 1).plus(&rest, -1).is_some_and(|f| self.ranges.nonneg(&f));
+        match (op, small) {
+            (BinOp::FloorDiv, true) => Some(quotient.to_expr()),
+            (_, true) => Some(rest.to_expr()),
+            (BinOp::FloorDiv, false) if !quotient.terms.is_empty() || quotient.constant != 0 => {
+                // The constant stays inside: `(n + 7) // 8` is what people read.
+                let whole = Linear { constant: 0, ..quotient.clone() };
+                if whole.terms.is_empty() {
+                    return None;
+                }
+                let inside = rest.plus(&Linear::constant(quotient.constant.checked_mul(c)?), 1)?;
+                Some(build::add(whole.to_expr(), build::floor_div(inside.to_expr(), b.clone())))
+            }
+            (BinOp::FloorMod, false) if !quotient.terms.is_empty() => {
+                Some(build::floor_mod(rest.to_expr(), b.clone()))
+            }
+            _ => None,
+        }
+    }
+
+    fn comparison(&self, op: BinOp, a: &Expr, b: &Expr) -> Option<bool> {
+        let r = self.ranges;
+        let decide = |yes: bool, no: bool| {
+            if yes {
+                Some(true)
+            } else if no {
+                Some(false)
+            } else {
+                None
+            }
+        };
+        match op {
+            BinOp::Lt => decide(r.lt(a, b), r.le(b, a)),
+            BinOp::Le => decide(r.le(a, b), r.lt(b, a)),
+            BinOp::Gt => decide(r.lt(b, a), r.le(a, b)),
+            BinOp::Ge => decide(r.le(b, a), r.lt(a, b)),
+            BinOp::Eq => decide(r.le(a, b) && r.le(b, a), r.lt(a, b) || r.lt(b, a)),
+            BinOp::Ne => decide(r.lt(a, b) || r.lt(b, a), r.le(a, b) && r.le(b, a)),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::VarId;
+    use crate::types::Scalar;
+
+    fn v(n: u32) -> Expr {
+        build::var_id(VarId(n), Scalar::Index)
+    }
+
+    /// v0 is a size, v1 in 0..v0 // 8, v2 in 0..8, v3 in 0..100.
+    fn scope() -> Ranges {
+        let mut r = Ranges::default();
+        r.enter(VarId(0), build::index(0), None);
+        r.enter(VarId(1), build::index(0), Some(build::floor_div(v(0), build::index(8))));
+        r.enter(VarId(2), build::index(0), Some(build::index(8)));
+        r.enter(VarId(3), build::index(0), Some(build::index(100)));
+        r
+    }
+
+    fn eight_times(e: Expr) -> Expr {
+        build::mul(e, build::index(8))
+    }
+
+    #[test]
+    fn full_tiles_lose_their_min() {
+        let e = build::min(build::index(8), build::sub(v(0), eight_times(v(1))));
+        assert_eq!(simplify_expr(&e, &scope()), build::index(8));
+    }
+
+    #[test]
+    fn division_of_a_split_gives_back_its_parts() {
+        let i = build::add(eight_times(v(1)), v(2));
+        assert_eq!(simplify_expr(&build::floor_div(i.clone(), build::index(8)), &scope()), v(1));
+        assert_eq!(simplify_expr(&build::floor_mod(i, build::index(8)), &scope()), v(2));
+        let unknown = build::floor_mod(v(3), build::index(8));
+        assert_eq!(simplify_expr(&unknown, &scope()), unknown);
+    }
+
+    #[test]
+    fn nested_splits_become_one_sum() {
+        let e = eight_times(build::add(build::mul(v(1), build::index(4)), v(2)));
+        let want = build::add(build::mul(v(1), build::index(32)), eight_times(v(2)));
+        assert_eq!(simplify_expr(&e, &scope()), want);
+    }
+
+    #[test]
+    fn what_is_not_known_stays() {
+        let e = build::min(build::index(8), build::sub(v(0), build::index(1)));
+        assert_eq!(simplify_expr(&e, &scope()), e);
+        assert_eq!(simplify_expr(&build::lt(v(2), build::index(8)), &scope()), build::boolean(true));
+        let open = build::lt(v(3), v(0));
+        assert_eq!(simplify_expr(&open, &scope()), open);
+    }
+
+    #[test]
+    fn conditions_are_facts() {
+        let mut r = scope();
+        r.assume(&build::lt(v(3), v(0)));
+        let e = build::min(build::add(v(3), build::index(1)), v(0));
+        assert_eq!(simplify_expr(&e, &r), build::add(v(3), build::index(1)));
+    }
+}
