@@ -258,55 +258,67 @@ impl Expr {
     }
 }
 
-impl Access {
-    /// Every expression inside: those of the view first, then the subscripts.
+impl View {
+    /// Every expression inside, those of the base first.
     pub fn exprs(&self) -> Vec<&Expr> {
-        fn of_view<'a>(v: &'a View, out: &mut Vec<&'a Expr>) {
+        fn go<'a>(v: &'a View, out: &mut Vec<&'a Expr>) {
             match v {
                 View::Buffer(_) => {}
                 View::Slice { base, offsets, .. } => {
-                    of_view(base, out);
+                    go(base, out);
                     out.extend(offsets);
                 }
                 View::Reshape { base, extents } => {
-                    of_view(base, out);
+                    go(base, out);
                     out.extend(extents);
                 }
-                View::Reinterpret { base, .. } => of_view(base, out),
+                View::Reinterpret { base, .. } => go(base, out),
                 View::Deref { pointer, .. } => out.push(pointer),
             }
         }
         let mut out = Vec::new();
-        of_view(&self.view, &mut out);
+        go(self, &mut out);
+        out
+    }
+
+    /// The inverse of [`View::exprs`]; takes as many as it needs.
+    pub fn with_exprs(&self, it: &mut impl Iterator<Item = Expr>) -> View {
+        match self {
+            View::Buffer(b) => View::Buffer(*b),
+            View::Slice { base, offsets, steps } => {
+                let base = Box::new(base.with_exprs(it));
+                let offsets = it.take(offsets.len()).collect();
+                View::Slice { base, offsets, steps: steps.clone() }
+            }
+            View::Reshape { base, extents } => {
+                let base = Box::new(base.with_exprs(it));
+                View::Reshape { base, extents: it.take(extents.len()).collect() }
+            }
+            View::Reinterpret { base, elem, align } => View::Reinterpret {
+                base: Box::new(base.with_exprs(it)),
+                elem: elem.clone(),
+                align: *align,
+            },
+            View::Deref { class, pointer } => View::Deref {
+                pointer: it.next().map_or_else(|| pointer.clone(), Box::new),
+                class: class.clone(),
+            },
+        }
+    }
+}
+
+impl Access {
+    /// Every expression inside: those of the view first, then the subscripts.
+    pub fn exprs(&self) -> Vec<&Expr> {
+        let mut out = self.view.exprs();
         out.extend(&self.indices);
         out
     }
 
     /// The inverse of [`Access::exprs`].
     pub fn with_exprs(&self, new: Vec<Expr>) -> Access {
-        fn of_view(v: &View, it: &mut std::vec::IntoIter<Expr>) -> View {
-            match v {
-                View::Buffer(b) => View::Buffer(*b),
-                View::Slice { base, offsets, steps } => {
-                    let base = Box::new(of_view(base, it));
-                    let offsets = it.take(offsets.len()).collect();
-                    View::Slice { base, offsets, steps: steps.clone() }
-                }
-                View::Reshape { base, extents } => {
-                    let base = Box::new(of_view(base, it));
-                    View::Reshape { base, extents: it.take(extents.len()).collect() }
-                }
-                View::Reinterpret { base, elem, align } => {
-                    View::Reinterpret { base: Box::new(of_view(base, it)), elem: elem.clone(), align: *align }
-                }
-                View::Deref { class, pointer } => View::Deref {
-                    pointer: it.next().map_or_else(|| pointer.clone(), Box::new),
-                    class: class.clone(),
-                },
-            }
-        }
         let mut it = new.into_iter();
-        let view = of_view(&self.view, &mut it);
+        let view = self.view.with_exprs(&mut it);
         Access { view, indices: it.collect(), ..self.clone() }
     }
 }

@@ -3,9 +3,11 @@
 //! * [`types`], [`ops`], [`expr`], [`build`]: typed scalar expressions and their exact meaning.
 //! * [`stmt`], [`func`], [`layout`]: statements, functions, buffers.
 //! * [`visit`]: traversals.
+//! * [`text`]: the text form (`.tree`), both ways.
 //! * [`lower`]: what engines decide alike: numbers of checks, addresses of elements.
 
 pub mod build;
+pub mod codes;
 pub mod expr;
 pub mod func;
 pub mod ids;
@@ -17,6 +19,7 @@ pub mod ranges;
 pub mod simplify;
 pub mod stmt;
 mod summary;
+pub mod text;
 pub mod types;
 pub mod visit;
 

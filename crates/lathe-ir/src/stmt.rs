@@ -365,9 +365,9 @@ impl Stmt {
             StmtKind::Alloc { buffer, .. } => buffer.extents.iter().collect(),
             StmtKind::Call { args, .. } => args
                 .iter()
-                .filter_map(|a| match a {
-                    Arg::Value(e) => Some(e),
-                    Arg::View(_) => None,
+                .flat_map(|a| match a {
+                    Arg::Value(e) => vec![e],
+                    Arg::View(v) => v.exprs(),
                 })
                 .collect(),
             StmtKind::Compute(c) => {
@@ -439,7 +439,10 @@ impl Stmt {
                     .iter()
                     .map(|a| match a {
                         Arg::Value(_) => Arg::Value(take(1).remove(0)),
-                        Arg::View(v) => Arg::View(v.clone()),
+                        Arg::View(v) => {
+                            let n = v.exprs().len();
+                            Arg::View(v.with_exprs(&mut take(n).into_iter()))
+                        }
                     })
                     .collect(),
             },

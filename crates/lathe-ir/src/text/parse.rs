@@ -1,0 +1,593 @@
+//! Parsing modules: tokens, errors and items.
+
+use super::lex::{Tok, Token, lex};
+use super::print::largest_id;
+use super::scope::Scope;
+use super::{MAX_DEPTH, RESERVED};
+use crate::codes;
+use crate::expr::Expr;
+use crate::func::{Buffer, CombineOp, Function, Mode, Module, Param, ParamKind, Space, Stage};
+use crate::ids::{Binder, BufId, VarId};
+use crate::layout::{Layout, LayoutStep};
+use crate::stmt::Stmt;
+use crate::types::{Name, Scalar, StructType, Type};
+use lathe_diagnostics::{Code, Diagnostic, FileId, Span};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+/// Parses tree text.
+///
+/// # Errors
+/// Everything that is wrong with the text, in its order; codes E0301 to E0307.
+pub fn parse_module(file: FileId, text: &str) -> Result<Module, Vec<Diagnostic>> {
+    let mut p = Parser::new(file, text);
+    p.items();
+    if p.errors.is_empty() {
+        return Ok(p.module);
+    }
+    p.errors.sort_by_key(|d| d.marks.first().map(|m| m.span.start));
+    Err(p.errors)
+}
+
+/// After so many errors the rest is noise.
+const MAX_ERRORS: usize = 50;
+
+/// The error was reported; the caller gives up its construct.
+#[derive(Debug)]
+pub(crate) struct Failed;
+pub(crate) type Parsed<T> = Result<T, Failed>;
+
+pub(crate) struct Parser {
+    tokens: Vec<Token>,
+    pos: usize,
+    pub errors: Vec<Diagnostic>,
+    pub module: Module,
+    pub scope: Scope,
+    /// The number of the next binder that gives none.
+    next: u32,
+    /// Numbers bound so far in this item, and the names that could not be resolved.
+    bound: HashMap<u32, Span>,
+    unknown: HashSet<String>,
+    depth: usize,
+    /// `$` names of the current statement.
+    pub shared: HashMap<u32, Expr>,
+    /// Heights of the expressions of the current statement, by address.
+    pub heights: HashMap<usize, u32>,
+}
+
+impl Parser {
+    fn new(file: FileId, text: &str) -> Parser {
+        let mut errors = Vec::new();
+        let tokens = if u32::try_from(text.len()).is_ok() {
+            lex(file, text, &mut errors)
+        } else {
+            let span = Span::new(file, 0, 0);
+            errors
+                .push(Diagnostic::error(codes::BAD_TOKEN, "a tree text has at most 4 GiB").at(span, "here"));
+            lex(file, "", &mut errors)
+        };
+        Parser {
+            tokens,
+            pos: 0,
+            errors,
+            module: Module::default(),
+            scope: Scope::new(),
+            next: 0,
+            bound: HashMap::new(),
+            unknown: HashSet::new(),
+            depth: 0,
+            shared: HashMap::new(),
+            heights: HashMap::new(),
+        }
+    }
+
+    // Tokens.
+
+    pub(crate) fn peek(&self) -> &Tok {
+        &self.token(0).tok
+    }
+
+    pub(crate) fn token(&self, ahead: usize) -> &Token {
+        let last = self.tokens.len() - 1;
+        &self.tokens[(self.pos + ahead).min(last)]
+    }
+
+    pub(crate) fn span(&self) -> Span {
+        self.token(0).span
+    }
+
+    /// From `start` to the last token taken.
+    pub(crate) fn span_from(&self, start: Span) -> Span {
+        let last = &self.tokens[self.pos.saturating_sub(1)];
+        if last.span.end >= start.start { start.to(last.span) } else { start }
+    }
+
+    pub(crate) fn bump(&mut self) {
+        if self.pos + 1 < self.tokens.len() {
+            self.pos += 1;
+        }
+    }
+
+    pub(crate) fn at(&self, punct: &str) -> bool {
+        matches!(self.peek(), Tok::Punct(p) if *p == punct)
+    }
+
+    pub(crate) fn at_ahead(&self, ahead: usize, punct: &str) -> bool {
+        matches!(&self.token(ahead).tok, Tok::Punct(p) if *p == punct)
+    }
+
+    pub(crate) fn at_word(&self, word: &str) -> bool {
+        matches!(self.peek(), Tok::Name { text, quoted: false } if text == word)
+    }
+
+    pub(crate) fn at_keyword(&self) -> bool {
+        matches!(self.peek(), Tok::Name { text, quoted: false } if RESERVED.contains(&text.as_str()))
+    }
+
+    pub(crate) fn eat(&mut self, punct: &str) -> bool {
+        let yes = self.at(punct);
+        if yes {
+            self.bump();
+        }
+        yes
+    }
+
+    pub(crate) fn eat_word(&mut self, word: &str) -> bool {
+        let yes = self.at_word(word);
+        if yes {
+            self.bump();
+        }
+        yes
+    }
+
+    pub(crate) fn expect(&mut self, punct: &str) -> Parsed<()> {
+        if self.eat(punct) { Ok(()) } else { self.expected(&format!("`{punct}`")) }
+    }
+
+    pub(crate) fn expect_word(&mut self, word: &str) -> Parsed<()> {
+        if self.eat_word(word) { Ok(()) } else { self.expected(&format!("`{word}`")) }
+    }
+
+    // Errors.
+
+    pub(crate) fn report(&mut self, d: Diagnostic) {
+        if self.errors.len() < MAX_ERRORS {
+            self.errors.push(d);
+        }
+    }
+
+    pub(crate) fn error<T>(&mut self, code: Code, span: Span, what: impl Into<String>) -> Parsed<T> {
+        self.report(Diagnostic::error(code, what).at(span, "here"));
+        Err(Failed)
+    }
+
+    pub(crate) fn expected<T>(&mut self, what: &str) -> Parsed<T> {
+        let found = match self.peek() {
+            Tok::Name { text, quoted: false } => format!("`{text}`"),
+            Tok::Name { text, quoted: true } => format!("the name `{text}`"),
+            Tok::Int(t) | Tok::Float(t) => format!("the number {t}"),
+            Tok::Label(_) => "a label".to_string(),
+            Tok::Str(_) => "a text in quotes".to_string(),
+            Tok::Punct(p) => format!("`{p}`"),
+            Tok::Eof => "the end of the file".to_string(),
+        };
+        self.error(codes::SYNTAX, self.span(), format!("expected {what}, found {found}"))
+    }
+
+    /// Runs a parser one level deeper.
+    pub(crate) fn nested<T>(&mut self, f: impl FnOnce(&mut Parser) -> Parsed<T>) -> Parsed<T> {
+        if self.depth >= MAX_DEPTH {
+            let span = self.span();
+            self.report(
+                Diagnostic::error(codes::TOO_DEEP, format!("this nests deeper than {MAX_DEPTH} levels"))
+                    .at(span, "here")
+                    .help("bind parts with `with $1 = … in`, or move them to a function"),
+            );
+            return Err(Failed);
+        }
+        self.depth += 1;
+        let out = f(self);
+        self.depth -= 1;
+        out
+    }
+
+    // Names, numbers and lists.
+
+    pub(crate) fn name(&mut self, what: &str) -> Parsed<String> {
+        match self.peek() {
+            Tok::Name { text, quoted } if *quoted || !RESERVED.contains(&text.as_str()) => {
+                let text = text.clone();
+                self.bump();
+                Ok(text)
+            }
+            Tok::Name { .. } => {
+                let span = self.span();
+                let _ = self.expected::<()>(what);
+                if let Some(d) =
+                    self.errors.last_mut().filter(|d| d.marks.first().is_some_and(|m| m.span == span))
+                {
+                    d.help = Some("a reserved word is a name only in backquotes".into());
+                }
+                Err(Failed)
+            }
+            _ => self.expected(what),
+        }
+    }
+
+    pub(crate) fn string(&mut self, what: &str) -> Parsed<Name> {
+        match self.peek() {
+            Tok::Str(s) => {
+                let s = Name::from(s.as_str());
+                self.bump();
+                Ok(s)
+            }
+            _ => self.expected(what),
+        }
+    }
+
+    /// A non-negative number below `1 + max`.
+    pub(crate) fn number(&mut self, what: &str, max: u64) -> Parsed<u64> {
+        let Tok::Int(text) = self.peek() else { return self.expected(what) };
+        match text.parse::<u64>() {
+            Ok(n) if n <= max => {
+                self.bump();
+                Ok(n)
+            }
+            _ => {
+                let what = format!("{text} is out of range: {what} is a decimal number up to {max}");
+                self.error(codes::BAD_NUMBER, self.span(), what)
+            }
+        }
+    }
+
+    pub(crate) fn signed(&mut self, what: &str) -> Parsed<i64> {
+        let start = self.span();
+        let negative = self.eat("-");
+        let n = self.number(what, 1 << 63)?;
+        let v = if negative { -i128::from(n) } else { i128::from(n) };
+        match i64::try_from(v) {
+            Ok(v) => Ok(v),
+            Err(_) => self.error(codes::BAD_NUMBER, self.span_from(start), format!("{what} has 64 bits")),
+        }
+    }
+
+    /// `item, item, …` up to `close`, which is taken; a trailing comma is allowed.
+    pub(crate) fn list<T>(
+        &mut self,
+        close: &str,
+        mut item: impl FnMut(&mut Parser) -> Parsed<T>,
+    ) -> Parsed<Vec<T>> {
+        let mut out = Vec::new();
+        while !self.eat(close) {
+            out.push(item(self)?);
+            if !self.at(close) {
+                if !self.at(",") {
+                    return self.expected(&format!("`,` or `{close}`"));
+                }
+                self.bump();
+            }
+        }
+        Ok(out)
+    }
+
+    // Binders and what they are bound to.
+
+    /// Name and number of a binder: `i`, `i%12`, `A@3`.
+    pub(crate) fn binder_name(&mut self, sigil: &str, what: &str) -> Parsed<(Name, u32)> {
+        let start = self.span();
+        let name = Name::from(self.name(what)?);
+        let mut id = self.next;
+        if self.at(sigil) && self.token(0).glued && self.token(1).glued {
+            self.bump();
+            id = self.number("the number of a binder", u64::from(u32::MAX) - 1)? as u32;
+        }
+        let span = self.span_from(start);
+        if let Some(before) = self.bound.insert(id, span) {
+            self.report(
+                Diagnostic::error(codes::BOUND_TWICE, format!("the number {id} is bound twice"))
+                    .at(span, format!("`{name}` gets it here"))
+                    .at(before, "and here")
+                    .help(format!("give it another one: `{name}{sigil}NUMBER`")),
+            );
+        }
+        self.next = id.saturating_add(1);
+        Ok((name, id))
+    }
+
+    /// A binder with an optional type.
+    pub(crate) fn binder(&mut self, what: &str) -> Parsed<Binder> {
+        let (name, id) = self.binder_name("%", what)?;
+        let ty = if self.eat(":") { self.scalar()? } else { Scalar::Index };
+        Ok(Binder { id: VarId(id), name, ty })
+    }
+
+    /// Reports a name that nothing binds, once per item.
+    pub(crate) fn unknown<T>(&mut self, span: Span, kind: &str, name: &str, help: String) -> Parsed<T> {
+        if self.unknown.insert(format!("{kind} {name}")) {
+            self.report(
+                Diagnostic::error(codes::UNKNOWN_NAME, format!("no {kind} `{name}` is in scope"))
+                    .at(span, "used here")
+                    .help(help),
+            );
+        } else if self.errors.is_empty() {
+            return self.error(codes::UNKNOWN_NAME, span, format!("no {kind} `{name}` is in scope"));
+        }
+        Err(Failed)
+    }
+
+    pub(crate) fn scalar(&mut self) -> Parsed<Scalar> {
+        let start = self.span();
+        match self.ty()? {
+            Type::Scalar(s) => Ok(s),
+            t => {
+                self.error(codes::SYNTAX, self.span_from(start), format!("expected a scalar type, found {t}"))
+            }
+        }
+    }
+
+    pub(crate) fn ty(&mut self) -> Parsed<Type> {
+        self.nested(|p| {
+            if p.eat("(") {
+                let mut parts = Vec::new();
+                while !p.eat(")") {
+                    parts.push(p.ty()?);
+                    if !p.at(")") {
+                        p.expect(",")?;
+                    }
+                }
+                return Ok(Type::Tuple(parts.into()));
+            }
+            let start = p.span();
+            let quoted = matches!(p.peek(), Tok::Name { quoted: true, .. });
+            let name = p.name("a type")?;
+            if !quoted {
+                if let Some(s) = Scalar::from_name(&name) {
+                    return Ok(s.into());
+                }
+                if name == "array" || name == "vector" {
+                    p.expect("<")?;
+                    let inner_span = p.span();
+                    let inner = p.ty()?;
+                    p.expect(",")?;
+                    let n = p.number("the length", u64::from(u32::MAX))? as u32;
+                    p.expect(">")?;
+                    return match (name.as_str(), inner.scalar()) {
+                        ("array", _) => Ok(Type::Array(Arc::new(inner), n)),
+                        (_, Some(s)) => Ok(Type::Vector(s, n)),
+                        _ => p.error(codes::SYNTAX, inner_span, "a vector has scalar elements"),
+                    };
+                }
+            }
+            match p.module.structs.get(name.as_str()) {
+                Some(s) => Ok(Type::Struct(s.clone())),
+                None => {
+                    let help = format!("declare it before its use: `struct {name} {{ … }}`");
+                    p.unknown(start, "struct", &name, help)
+                }
+            }
+        })
+    }
+
+    // Items.
+
+    fn items(&mut self) {
+        while *self.peek() != Tok::Eof {
+            let start = self.pos;
+            self.scope = Scope::new();
+            self.next = 0;
+            self.bound.clear();
+            self.unknown.clear();
+            self.depth = 0;
+            self.statement_ends();
+            let done = if self.eat_word("struct") {
+                self.structure()
+            } else if self.eat_word("op") {
+                self.op()
+            } else if self.eat_word("func") {
+                self.function()
+            } else {
+                self.expected("`func`, `op` or `struct`")
+            };
+            if done.is_err() {
+                if self.pos == start {
+                    self.bump();
+                }
+                while *self.peek() != Tok::Eof && !self.at_item() {
+                    self.bump();
+                }
+            }
+        }
+    }
+
+    /// Items begin with a reserved word, which stands nowhere else.
+    pub(crate) fn at_item(&self) -> bool {
+        self.at_word("func") || self.at_word("op") || self.at_word("struct")
+    }
+
+    pub(crate) fn statement_ends(&mut self) {
+        self.shared.clear();
+        self.heights.clear();
+    }
+
+    fn insert<T>(
+        &mut self,
+        name: &Name,
+        span: Span,
+        item: T,
+        map: impl FnOnce(&mut Module) -> &mut BTreeMap<Name, T>,
+    ) -> Parsed<()> {
+        if map(&mut self.module).insert(name.clone(), item).is_some() {
+            return self.error(codes::BOUND_TWICE, span, format!("`{name}` is declared twice"));
+        }
+        Ok(())
+    }
+
+    fn structure(&mut self) -> Parsed<()> {
+        let span = self.span();
+        let name = Name::from(self.name("the name of a struct")?);
+        self.expect("{")?;
+        let fields = self.list("}", |p| {
+            let field = Name::from(p.name("the name of a field")?);
+            p.expect(":")?;
+            Ok((field, p.ty()?))
+        })?;
+        let item = Arc::new(StructType { name: name.clone(), fields });
+        self.insert(&name, span, item, |m| &mut m.structs)
+    }
+
+    fn op(&mut self) -> Parsed<()> {
+        let span = self.span();
+        let name = Name::from(self.name("the name of an operator")?);
+        self.expect("(")?;
+        let a = self.binder_name("@", "the name of the first operand")?;
+        self.expect(",")?;
+        let b = self.binder_name("@", "the name of the second operand")?;
+        self.expect(")")?;
+        self.expect(":")?;
+        let ty = self.ty()?;
+        self.scope.bind_buf(BufId(a.1), &a.0, &ty);
+        self.scope.bind_buf(BufId(b.1), &b.0, &ty);
+        let associative = self.eat_word("associative");
+        let commutative = self.eat_word("commutative");
+        let mut identity = None;
+        if self.eat_word("identity") {
+            self.expect("(")?;
+            identity = Some(self.rooted()?);
+            self.expect(")")?;
+        }
+        self.expect("=")?;
+        let body = self.rooted()?;
+        let (a, b) = (BufId(a.1), BufId(b.1));
+        let item = CombineOp { name: name.clone(), ty, a, b, body, associative, commutative, identity };
+        self.insert(&name, span, item, |m| &mut m.ops)
+    }
+
+    fn rooted(&mut self) -> Parsed<Expr> {
+        self.statement_ends();
+        self.with_bindings()?;
+        self.expr()
+    }
+
+    fn function(&mut self) -> Parsed<()> {
+        let span = self.span();
+        let name = Name::from(self.name("the name of a function")?);
+        self.expect("(")?;
+        let sizes = self.list(")", |p| {
+            let b = p.binder("the name of a size")?;
+            p.scope.bind_var(&b);
+            Ok(b)
+        })?;
+        self.expect("(")?;
+        let params = self.list(")", Parser::param)?;
+        let mut stage = Stage::Plain;
+        if self.eat_word("stage") {
+            let at = self.span();
+            stage = match self.name("a stage")?.as_str() {
+                "plain" => Stage::Plain,
+                "scheduled" => Stage::Scheduled,
+                "machine" => Stage::Machine,
+                other => {
+                    let what = format!("`{other}` is no stage (there are plain, scheduled and machine)");
+                    return self.error(codes::SYNTAX, at, what);
+                }
+            };
+        }
+        let mut next_id = None;
+        if self.eat_word("next") {
+            next_id = Some(self.number("the counter", u64::from(u32::MAX))? as u32);
+        }
+        let result = if self.eat("=") { Some(self.rooted()?) } else { None };
+        let body = if self.at("{") || result.is_none() { self.braces()? } else { Stmt::empty() };
+        let mut f = Function { name: name.clone(), sizes, params, result, body, stage, next_id: 0 };
+        f.next_id = next_id.unwrap_or_else(|| largest_id(&f).map_or(0, |n| n.saturating_add(1)));
+        self.insert(&name, span, f, |m| &mut m.functions)
+    }
+
+    fn param(&mut self) -> Parsed<Param> {
+        // The kind of number says which kind of parameter it is only when one is given.
+        let sigil = if self.at_ahead(1, "@") { "@" } else { "%" };
+        let (name, id) = self.binder_name(sigil, "the name of a parameter")?;
+        self.expect(":")?;
+        let mode = if self.eat_word("in") {
+            Mode::In
+        } else if self.eat_word("out") {
+            Mode::Out
+        } else if self.eat_word("inout") {
+            Mode::InOut
+        } else {
+            return self.expected("`in`, `out` or `inout`");
+        };
+        let at = self.span();
+        let elem = self.ty()?;
+        let kind = if self.at("[") {
+            ParamKind::Array(self.buffer_rest(BufId(id), name, elem)?)
+        } else {
+            match elem.scalar() {
+                Some(ty) => {
+                    let b = Binder { id: VarId(id), name, ty };
+                    self.scope.bind_var(&b);
+                    ParamKind::Scalar(b)
+                }
+                None => {
+                    let what = format!("a parameter of type {elem} is an array: `{elem}[]`");
+                    return self.error(codes::SYNTAX, at, what);
+                }
+            }
+        };
+        let alias =
+            if self.eat_word("alias") { Some(Name::from(self.name("an alias class")?)) } else { None };
+        Ok(Param { kind, mode, alias })
+    }
+
+    /// `[extents] [space] [layout …]`; binds the buffer.
+    pub(crate) fn buffer_rest(&mut self, id: BufId, name: Name, elem: Type) -> Parsed<Arc<Buffer>> {
+        self.expect("[")?;
+        let extents = self.list("]", Parser::expr)?;
+        let mut space = Space::Host;
+        if let Tok::Name { text, quoted: false } = self.peek() {
+            if let Some(s) = Space::from_name(text) {
+                space = s;
+                self.bump();
+            }
+        }
+        let layout = if self.eat_word("layout") { self.layout()? } else { Layout::row_major() };
+        self.scope.bind_buf(id, &name, &elem);
+        Ok(Arc::new(Buffer { id, name, elem, extents, space, layout }))
+    }
+
+    fn layout(&mut self) -> Parsed<Layout> {
+        const DIM: u64 = 255;
+        let mut steps = Vec::new();
+        loop {
+            let Tok::Name { text, quoted: false } = self.peek() else { break };
+            let word = text.clone();
+            if !matches!(word.as_str(), "permute" | "tile" | "pad" | "swizzle" | "distribute") {
+                break;
+            }
+            self.bump();
+            self.expect("(")?;
+            if word == "permute" {
+                let order = self.list(")", |p| Ok(p.number("a dimension", DIM)? as usize))?;
+                steps.push(LayoutStep::Permute(order));
+                continue;
+            }
+            let dim = self.number("a dimension", DIM)? as usize;
+            self.expect(",")?;
+            steps.push(match word.as_str() {
+                "tile" => LayoutStep::Tile { dim, size: self.number("a size", u64::MAX)? },
+                "pad" => LayoutStep::Pad { dim, multiple: self.number("a multiple", u64::MAX)? },
+                "swizzle" => {
+                    let by = self.number("a dimension", DIM)? as usize;
+                    self.expect(",")?;
+                    LayoutStep::Swizzle { dim, by, modulus: self.number("a modulus", u64::MAX)? }
+                }
+                _ => LayoutStep::Distribute { dim, over: Name::from(self.name("the name of a loop")?) },
+            });
+            self.expect(")")?;
+        }
+        if steps.is_empty() {
+            return self.expected("`permute`, `tile`, `pad`, `swizzle` or `distribute`");
+        }
+        Ok(Layout { steps })
+    }
+}
