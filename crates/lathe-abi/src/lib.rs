@@ -71,6 +71,8 @@ pub mod status {
     pub const DIVISION_BY_ZERO: i32 = -2;
     /// A size computation overflowed.
     pub const SIZE_OVERFLOW: i32 = -3;
+    /// The kernel was compiled for unit innermost strides only, and an argument has others.
+    pub const STRIDES: i32 = -4;
 }
 
 /// What a check number stands for; both engines number the checks of a kernel alike.
