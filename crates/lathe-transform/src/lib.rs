@@ -6,15 +6,19 @@
 pub mod args;
 pub mod codes;
 pub mod names;
+pub mod nest;
+pub mod open;
 pub mod rule;
+pub mod split;
 pub mod storage;
+pub mod work;
 
 pub use args::{Arg, Args, IntoRefusal};
 pub use codes::CODES;
 pub use rule::{Cursor, Edit, Rule};
 
 /// Every rule that changes the structure of loops: one entry per file.
-static STRUCTURAL: &[&Rule] = &[];
+static STRUCTURAL: &[&Rule] = &[&open::RULE, &split::RULE];
 
 /// All rules, those that create or re-lay storage last.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {

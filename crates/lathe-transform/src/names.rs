@@ -29,9 +29,11 @@ pub fn of_family(label: &str, family: &str) -> bool {
     label.strip_prefix(family).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// Whether the subtree holds a statement whose label satisfies the predicate.
-pub fn has_label(s: &Stmt, wanted: &dyn Fn(&str) -> bool) -> bool {
-    label_of(s).is_some_and(|l| wanted(l.as_str())) || s.children().into_iter().any(|c| has_label(c, wanted))
+/// Whether the subtree holds a statement of the label.
+pub fn has_label(s: &Stmt, label: &str) -> bool {
+    s.may_name(label)
+        && (label_of(s).is_some_and(|l| l.as_str() == label)
+            || s.children().into_iter().any(|c| has_label(c, label)))
 }
 
 /// All loops that a path name denotes, in the order of the text.
@@ -48,13 +50,19 @@ pub fn find_loops(cursor: &Cursor, name: &str) -> Vec<Path> {
 fn loops_in(root: &Stmt, prefix: &[usize], name: &str) -> Vec<Path> {
     let mut plain = Vec::new();
     let mut qualified = Vec::new();
+    // `C.i.o` may be a loop of that name, `i.o` around `C`, or `o` around `C.i`.
+    let readings: Vec<&str> =
+        std::iter::once(name).chain(name.match_indices('.').map(|(p, _)| &name[p + 1..])).collect();
     visit::walk(root, &mut |s, path| {
+        if !readings.iter().any(|r| s.may_name(r)) {
+            return false;
+        }
         if let Some(l) = s.as_loop() {
             let full = || prefix.iter().chain(path).copied().collect::<Path>();
             if &*l.binder.name == name {
                 plain.push(full());
             } else if let Some(q) = name.strip_suffix(&*l.binder.name).and_then(|q| q.strip_suffix('.')) {
-                if has_label(&l.body, &|l| l == q) {
+                if has_label(&l.body, q) {
                     qualified.push(full());
                 }
             }
@@ -62,6 +70,15 @@ fn loops_in(root: &Stmt, prefix: &[usize], name: &str) -> Vec<Path> {
         true
     });
     if plain.is_empty() { qualified } else { plain }
+}
+
+/// All loops that a path name denotes, in the order of the text; at least one.
+pub fn find_all_loops(cursor: &Cursor, rule: &str, name: &str) -> Result<Vec<Path>, Refusal> {
+    let found = find_loops(cursor, name);
+    if found.is_empty() {
+        return Err(unknown(rule, "loop", name, &loop_names(cursor.focused())).into_refusal(rule));
+    }
+    Ok(found)
 }
 
 /// The one loop that a path name denotes.
@@ -107,7 +124,7 @@ pub fn find_label(cursor: &Cursor, label: &str) -> Vec<Path> {
         if label_of(s).is_some_and(|l| l.as_str() == label) {
             out.push(cursor.focus.iter().chain(path).copied().collect());
         }
-        true
+        s.may_name(label)
     });
     out
 }

@@ -1,0 +1,116 @@
+//! `split`: one loop becomes two.
+
+use crate::args::{Args, IntoRefusal};
+use crate::codes;
+use crate::names::find_all_loops;
+use crate::nest::{serial, substitute, trip_count};
+use crate::rule::{Cursor, Edit, Rule};
+use crate::work::Work;
+use lathe_diagnostics::Diagnostic;
+use lathe_ir::build::{add, ceil_div, index, min, mul, sub, var};
+use lathe_ir::{Executor, Loop, Stmt};
+use lathe_strategy::syntax::{Formal, Sort};
+use lathe_strategy::{Refusal, RuleSignature};
+
+pub static RULE: Rule = Rule {
+    signature: RuleSignature {
+        name: "split",
+        version: 1,
+        formals: &[
+            Formal { name: "loop", sort: Sort::Loop, optional: false, many: false },
+            Formal { name: "factor", sort: Sort::Int, optional: false, many: false },
+            Formal { name: "outer", sort: Sort::Word, optional: true, many: false },
+            Formal { name: "inner", sort: Sort::Word, optional: true, many: false },
+        ],
+        summary: "cuts the iterations of a loop into blocks: `i` becomes `i.o` and `i.i`",
+        page: "\
+`split(i, 8)` replaces the loop `i` over `n` iterations by `i.o` over blocks and `i.i` over the (at most 8)
+iterations of a block: `i = 8*i.o + i.i`. Where 8 does not divide `n`, the last block is shorter; the bound of `i.i`
+says so: `min(8, n - 8*i.o)`. With two more names, `split(i, 8, block, lane)`, the loops get those. All loops that
+the name denotes are split.
+
+**Legal** always: the order of the iterations stays. The loop must be serial: split before `parallel` or `vectorize`.
+
+```lathe
+kernel scale(A: f32[N]) -> (B: f32[N]) {
+    B[i] = 2.0 * A[i]
+}
+strategy s for scale = split(i, 8)
+```",
+    },
+    apply,
+};
+
+fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
+    let mut work = Work::new(cursor, &RULE.signature);
+    let name = args.path(work.rule, "loop", 0)?;
+    let factor = args.positive(work.rule, "factor", 1)?;
+    let outer = args.opt_path(work.rule, "outer", 2)?;
+    let inner = args.opt_path(work.rule, "inner", 3)?;
+    for path in find_all_loops(cursor, work.rule, &name)?.into_iter().rev() {
+        // Loops inside one another are split from the innermost outward, so the path still holds.
+        let l = require_serial(&work, loop_at_work(&work, &path)?, "split")?;
+        let new = split(&mut work, &l.0, &l.1, factor, (outer.as_deref(), inner.as_deref()));
+        work.replace_by_rule(&path, new, "bijection", "blocks of consecutive iterations keep their order")?;
+    }
+    Ok(work.finish())
+}
+
+/// A loop and its statement (for the places), copied out of the function.
+pub fn loop_at_work(work: &Work, path: &[usize]) -> Result<(Loop, Stmt), Refusal> {
+    let s = work.at(path)?.clone();
+    match s.as_loop() {
+        Some(l) => Ok((l.clone(), s.clone())),
+        None => Err(work.refuse(codes::SHAPE, "the focus is not a loop any more")),
+    }
+}
+
+/// Refuses loops that are not run in order by one thread.
+pub fn require_serial(work: &Work, l: (Loop, Stmt), rule: &str) -> Result<(Loop, Stmt), Refusal> {
+    if l.0.exec == Executor::Serial {
+        return Ok(l);
+    }
+    let name = &l.0.binder.name;
+    let d = Diagnostic::error(
+        codes::SHAPE,
+        format!("`{rule}`: the loop `{name}` is {}", executor_word(&l.0.exec)),
+    )
+    .at_places(l.1.places(), "this loop");
+    let help = format!("do `{rule}` before the step that made it so, or `serial({name})` first");
+    Err(d.help(help).into_refusal(work.rule))
+}
+
+/// How messages call an executor.
+pub fn executor_word(e: &Executor) -> String {
+    match e {
+        Executor::Serial => "serial".to_string(),
+        Executor::Unrolled => "unrolled".to_string(),
+        Executor::Vector(w) => format!("vectorized by {w}"),
+        Executor::Cpu => "parallel".to_string(),
+        Executor::Team => "run by teams".to_string(),
+        Executor::Device => "run by devices".to_string(),
+        Executor::Node => "run by nodes".to_string(),
+        Executor::Level(l) => format!("run by `{l}`"),
+    }
+}
+
+/// The two loops of a split; names are `i.o` and `i.i` unless given.
+pub fn split(work: &mut Work, l: &Loop, at: &Stmt, factor: i64, names: (Option<&str>, Option<&str>)) -> Stmt {
+    let given = |name: Option<&str>, suffix: &str| {
+        name.map_or_else(|| format!("{}.{suffix}", l.binder.name), str::to_string)
+    };
+    let outer = work.fresh(given(names.0, "o"));
+    let inner = work.fresh(given(names.1, "i"));
+    let n = trip_count(l);
+    let start = mul(var(&outer), index(factor));
+    let value = iteration(l, add(start.clone(), var(&inner)));
+    let body = substitute(&l.body, l.binder.id, value);
+    let inner_hi = min(index(factor), sub(n.clone(), start));
+    let block = serial(inner, index(0), inner_hi, body, at.places());
+    serial(outer, index(0), ceil_div(n, factor), block, at.places())
+}
+
+/// The value of the loop variable in an iteration counted from 0.
+pub fn iteration(l: &Loop, count: lathe_ir::Expr) -> lathe_ir::Expr {
+    add(l.lo.clone(), mul(count, index(l.step)))
+}

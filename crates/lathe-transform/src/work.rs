@@ -1,0 +1,215 @@
+//! A function while a rule changes it: fresh names, replaced subtrees, the questions asked about order,
+//! and the evidence that grows with them.
+
+use crate::args::IntoRefusal;
+use crate::codes;
+use crate::names::label_of;
+use crate::rule::{Cursor, Edit};
+use lathe_analysis::{Env, OrderRefusal, order_preserved};
+use lathe_diagnostics::{Code, Diagnostic};
+use lathe_ir::ranges::Ranges;
+use lathe_ir::simplify::simplify_stmt;
+use lathe_ir::visit::{self, Path};
+use lathe_ir::{Binder, Function, Module, Scalar, Stmt};
+use lathe_strategy::{Discharge, Evidence, Refusal, Relation, RuleSignature};
+use std::collections::HashMap;
+
+pub struct Work<'a> {
+    pub rule: &'static str,
+    pub module: &'a Module,
+    pub func: Function,
+    pub evidence: Evidence,
+}
+
+impl<'a> Work<'a> {
+    pub fn new(cursor: &Cursor<'a>, signature: &RuleSignature) -> Work<'a> {
+        Work {
+            rule: signature.name,
+            module: cursor.module,
+            func: cursor.func.clone(),
+            evidence: Evidence::new(signature.name, signature.version),
+        }
+    }
+
+    /// A fresh loop variable.
+    pub fn fresh(&mut self, name: impl AsRef<str>) -> Binder {
+        self.func.fresh_var(name, Scalar::Index)
+    }
+
+    /// A copy of a statement with fresh binders.
+    pub fn copy(&mut self, s: &Stmt) -> Stmt {
+        visit::refresh(s, &mut self.func.next_id)
+    }
+
+    pub fn at(&self, path: &[usize]) -> Result<&Stmt, Refusal> {
+        visit::at(&self.func.body, path).ok_or_else(|| self.refuse(codes::SHAPE, "the place is gone"))
+    }
+
+    pub fn ranges(&self, path: &[usize]) -> Ranges {
+        Ranges::at(&self.func, path)
+    }
+
+    pub fn refuse(&self, code: Code, message: impl Into<String>) -> Refusal {
+        Diagnostic::error(code, message).into_refusal(self.rule)
+    }
+
+    /// Replaces a subtree by one that runs the same instances in the same order, by the rule's own
+    /// construction; `why` says so.
+    pub fn replace_by_rule(
+        &mut self,
+        path: &[usize],
+        new: Stmt,
+        kind: &str,
+        why: &str,
+    ) -> Result<(), Refusal> {
+        let old = self.at(path)?.clone();
+        self.put(path, &old, new, kind)?;
+        self.oblige(why, Discharge::ByRule);
+        Ok(())
+    }
+
+    /// Replaces a subtree after asking the checker whether every dependence stays ordered.
+    pub fn replace_checked(&mut self, path: &[usize], new: Stmt, kind: &str) -> Result<(), Refusal> {
+        let old = self.at(path)?.clone();
+        let new = simplify_stmt(&new, &mut self.ranges(path));
+        let env = Env::at(self.module, &self.func, path);
+        let proof = order_preserved(&env, &old, &new).map_err(|r| self.order_refusal(&r))?;
+        self.put(path, &old, new, kind)?;
+        for l in &proof.used_licence {
+            if !self.evidence.reassociates.iter().any(|e| e == l.as_str()) {
+                self.evidence.reassociates.push(l.to_string());
+            }
+        }
+        for f in proof.facts {
+            if !self.evidence.facts.contains(&f) {
+                self.evidence.facts.push(f);
+            }
+        }
+        let pairs = proof.pairs;
+        self.oblige(
+            &format!("every dependence keeps its order ({pairs} pairs of statements)"),
+            Discharge::ByDependence,
+        );
+        Ok(())
+    }
+
+    pub fn oblige(&mut self, what: &str, by: Discharge) {
+        if !self.evidence.obligations.iter().any(|o| o.what == what && o.by == by) {
+            self.evidence.obligations.push(lathe_strategy::Obligation { what: what.to_string(), by });
+        }
+    }
+
+    fn put(&mut self, path: &[usize], old: &Stmt, new: Stmt, kind: &str) -> Result<(), Refusal> {
+        let new = simplify_stmt(&new, &mut self.ranges(path));
+        let before = first_instances(self.module, &self.func, path, old);
+        let body = visit::replace_at(&self.func.body, path, new.clone())
+            .ok_or_else(|| self.refuse(codes::SHAPE, "the place is gone"))?;
+        self.func.body = body;
+        let after = first_instances(self.module, &self.func, path, &new);
+        for (label, text) in &before.order {
+            let (map, kind) = match after.by_label.get(label) {
+                Some(now) => (format!("{{ {label}{text} -> {label}{now} }}"), kind),
+                None => (format!("{{ {label}{text} }}"), "removed"),
+            };
+            self.relate(label, map, kind);
+        }
+        for (label, text) in &after.order {
+            if !before.by_label.contains_key(label) {
+                self.relate(label, format!("{{ {label}{text} }}"), "new");
+            }
+        }
+        Ok(())
+    }
+
+    fn relate(&mut self, label: &str, map: String, kind: &str) {
+        let relation = Relation { label: label.to_string(), map, kind: kind.to_string() };
+        if !self.evidence.relations.contains(&relation) {
+            self.evidence.relations.push(relation);
+        }
+    }
+
+    /// The message of a refusal about order, with the change that usually helps.
+    pub fn order_refusal(&self, refusal: &OrderRefusal) -> Refusal {
+        let mut d = refusal.to_diagnostic(codes::ORDER, self.rule);
+        if d.help.is_none() {
+            d.help = order_help(refusal, self.rule);
+        }
+        d.into_refusal(self.rule)
+    }
+
+    pub fn finish(self) -> Edit {
+        Edit { func: self.func, evidence: self.evidence }
+    }
+}
+
+/// The smallest change that is known to help.
+fn order_help(refusal: &OrderRefusal, rule: &str) -> Option<String> {
+    let v = match refusal {
+        OrderRefusal::Violation(v) => v,
+        OrderRefusal::Undecided(_) => {
+            return Some("simplify the subscripts, or state what holds with `assume(…)`".to_string());
+        }
+    };
+    let carried = v.carried_by.as_deref();
+    let same_label = v.first.0 == v.second.0;
+    Some(match (rule, carried) {
+        ("parallel" | "vectorize", Some(l)) if same_label && v.concurrent => format!(
+            "iterations of `{l}` depend on one another; a reduction can be split up by `privatize({l})` or \
+             `factor({l}, …)` first, a recurrence must stay serial, or be skewed so that another loop carries it"
+        ),
+        ("parallel" | "vectorize", _) => {
+            "give every iteration its own elements: `privatize` the array, or `fission` the loop between the two \
+             statements"
+                .to_string()
+        }
+        ("tile" | "reorder", Some(l)) => {
+            format!("skew the other loop by `{l}` first, for example `remap({l}: {l}, x: x + {l})` for a loop `x`")
+        }
+        ("fuse", _) => {
+            "delay the second loop with `shift`, or leave the loops apart".to_string()
+        }
+        ("fission", Some(l)) => format!("keep both statements in one loop `{l}`"),
+        _ => return None,
+    })
+}
+
+struct Instances {
+    order: Vec<(String, String)>,
+    by_label: HashMap<String, String>,
+}
+
+/// The instance vector of the first statement of each label in a subtree, as text.
+fn first_instances(module: &Module, func: &Function, path: &[usize], root: &Stmt) -> Instances {
+    let mut out = Instances { order: Vec::new(), by_label: HashMap::new() };
+    let mut firsts: Vec<(Path, Stmt)> = Vec::new();
+    visit::walk(root, &mut |s, p| {
+        if let Some(label) = label_of(s) {
+            if !out.by_label.contains_key(label.as_str()) {
+                out.by_label.insert(label.to_string(), String::new());
+                firsts.push((p.to_vec(), s.clone()));
+            }
+        }
+        true
+    });
+    // One scope serves all: names are all that is asked of it.
+    for (p, s) in firsts {
+        let full: Path = path.iter().chain(&p).copied().collect();
+        let env = Env::at(module, func, &full);
+        let Some(label) = label_of(&s) else { continue };
+        let parts: Vec<String> = instance_of(&s).iter().map(|e| env.text(e)).collect();
+        let text = format!("[{}]", parts.join(", "));
+        out.by_label.insert(label.to_string(), text.clone());
+        out.order.push((label.to_string(), text));
+    }
+    out
+}
+
+fn instance_of(s: &Stmt) -> &[lathe_ir::Expr] {
+    use lathe_ir::StmtKind;
+    match s.kind() {
+        StmtKind::Store(s) => &s.instance,
+        StmtKind::Reduce(r) => &r.instance,
+        StmtKind::Atomic(a) => &a.instance,
+        _ => &[],
+    }
+}
