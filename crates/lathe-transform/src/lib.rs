@@ -5,12 +5,15 @@
 
 pub mod args;
 pub mod codes;
+pub mod executors;
 pub mod names;
 pub mod nest;
 pub mod open;
+pub mod reorder;
 pub mod rule;
 pub mod split;
 pub mod storage;
+pub mod tile;
 pub mod work;
 
 pub use args::{Arg, Args, IntoRefusal};
@@ -18,7 +21,14 @@ pub use codes::CODES;
 pub use rule::{Cursor, Edit, Rule};
 
 /// Every rule that changes the structure of loops: one entry per file.
-static STRUCTURAL: &[&Rule] = &[&open::RULE, &split::RULE];
+static STRUCTURAL: &[&Rule] = &[
+    &open::RULE,
+    &split::RULE,
+    &tile::RULE,
+    &reorder::RULE,
+    &executors::PARALLEL,
+    &executors::SERIAL,
+];
 
 /// All rules, those that create or re-lay storage last.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {

@@ -211,7 +211,8 @@ fn unknown(rule: &str, what: &str, name: &str, known: &[String]) -> Diagnostic {
     }
 }
 
-fn list(names: &[String]) -> String {
+/// Names for a message, the first dozen.
+pub fn list(names: &[String]) -> String {
     const SHOWN: usize = 12;
     let mut text = names.iter().take(SHOWN).map(|n| format!("`{n}`")).collect::<Vec<_>>().join(", ");
     if names.len() > SHOWN {

@@ -53,3 +53,8 @@ pub fn mentions(e: &Expr, v: VarId) -> bool {
 pub fn child(path: &[usize], position: usize) -> Path {
     path.iter().copied().chain([position]).collect()
 }
+
+/// Whether a path leads to a loop.
+pub fn is_loop(root: &Stmt, path: &[usize]) -> bool {
+    visit::at(root, path).is_some_and(|s| s.as_loop().is_some())
+}

@@ -1,0 +1,249 @@
+//! `reorder`: loops of a nest in another order, statements between them distributed as needed.
+
+use crate::args::{Args, IntoRefusal, as_path};
+use crate::codes;
+use crate::names::{find_all_loops, list};
+use crate::nest::{around, mentions};
+use crate::rule::{Cursor, Edit, Rule};
+use crate::work::Work;
+use lathe_diagnostics::{Diagnostic, Places};
+use lathe_ir::visit::Path;
+use lathe_ir::{Loop, Stmt, StmtKind};
+use lathe_strategy::syntax::{Formal, Sort};
+use lathe_strategy::{Refusal, RuleSignature};
+
+pub static RULE: Rule = Rule {
+    signature: RuleSignature {
+        name: "reorder",
+        version: 1,
+        formals: &[Formal { name: "loop", sort: Sort::Loop, optional: false, many: true }],
+        summary: "puts loops of a nest into the given order, outermost first",
+        page: "\
+`reorder(k, i, j)` puts three loops that lie in one another into that order, outermost first. Loops of the nest that
+are not named stay where they are. Where statements stand between the loops, such as `C.init` before the loop `k` of
+a reduction, they get loops of their own (see `fission`), and loops that stay outside of everything stay shared.
+
+**Legal** if every dependence keeps its order, and if no loop leaves a loop that its bounds depend on.
+
+```lathe
+kernel gemm(A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]) {
+    C[i, j] = sum[k](A[i, k] * B[k, j])
+}
+strategy s for gemm = reorder(i, k, j)
+```",
+    },
+    apply,
+};
+
+fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
+    let mut work = Work::new(cursor, &RULE.signature);
+    let mut names = Vec::new();
+    for (name, arg, span) in &args.items {
+        if name.is_some() {
+            let d = crate::args::wrong("`reorder` takes loops only, outermost first".to_string(), *span);
+            return Err(d.into_refusal(work.rule));
+        }
+        names.push(as_path(work.rule, "loop", arg, *span)?);
+    }
+    let order = find_chain(cursor, work.rule, &names)?;
+    reorder(&mut work, &order)?;
+    Ok(work.finish())
+}
+
+/// One loop for each name, all in one another; in the order of the names.
+pub fn find_chain(cursor: &Cursor, rule: &str, names: &[String]) -> Result<Vec<Path>, Refusal> {
+    let mut all = Vec::new();
+    for n in names {
+        all.push(find_all_loops(cursor, rule, n)?);
+    }
+    for (a, n) in names.iter().enumerate() {
+        if names[..a].contains(n) {
+            let d = Diagnostic::error(codes::ARGUMENT, format!("`{rule}` names the loop `{n}` twice"));
+            return Err(d.into_refusal(rule));
+        }
+    }
+    // An innermost loop decides: around it there may be at most one loop of each other name.
+    let mut chains: Vec<Vec<Path>> = Vec::new();
+    for inner in all.iter().flatten() {
+        let chain: Option<Vec<Path>> =
+            all.iter().map(|ps| ps.iter().rfind(|p| inner.starts_with(p)).cloned()).collect();
+        if let Some(c) = chain {
+            if !chains.contains(&c) {
+                chains.push(c);
+            }
+        }
+    }
+    match chains.len() {
+        1 => Ok(chains.remove(0)),
+        0 => {
+            let d = Diagnostic::error(
+                codes::SHAPE,
+                format!("`{rule}`: the loops {} do not lie in one another", list(names)),
+            );
+            let places = all.iter().flatten().filter_map(|p| cursor.at(p));
+            let d = places.take(4).fold(d, |d, s| d.at_places(s.places(), "one of the loops"));
+            Err(d.help("`fuse` brings loops beside one another into one").into_refusal(rule))
+        }
+        n => Err(Diagnostic::error(
+            codes::AMBIGUOUS,
+            format!("`{rule}`: {} nests have the loops {}", n, list(names)),
+        )
+        .help(format!("select one by a label inside it: `{rule}(…) @ stmt(C)`"))
+        .into_refusal(rule)),
+    }
+}
+
+/// A loop on the way from the outermost to the innermost loop that moves, and what stands beside the next one.
+struct Level {
+    l: Loop,
+    places: Places,
+    before: Vec<Stmt>,
+    after: Vec<Stmt>,
+}
+
+/// Puts loops that lie in one another into the order given.
+pub fn reorder(work: &mut Work, order: &[Path]) -> Result<(), Refusal> {
+    let mut slots: Vec<&Path> = order.iter().collect();
+    slots.sort_by_key(|p| p.len());
+    let moved: Vec<bool> = slots.iter().zip(order).map(|(a, b)| *a != b).collect();
+    let (Some(first), Some(last)) = (moved.iter().position(|m| *m), moved.iter().rposition(|m| *m)) else {
+        work.oblige("the loops are in this order already", lathe_strategy::Discharge::ByRule);
+        return Ok(());
+    };
+    let outer = slots[first].clone();
+    let inner = slots[last].clone();
+    let (levels, body) = levels(work, &outer, &inner)?;
+    // Positions of the levels in the new order: those not named keep their slot.
+    let place_of = |p: &Path| {
+        (outer.len()..=p.len())
+            .filter(|n| crate::nest::is_loop(&work.func.body, &p[..*n]))
+            .count()
+            .saturating_sub(1)
+    };
+    let mut new: Vec<usize> = (0..levels.len()).collect();
+    for (slot, wanted) in slots.iter().zip(order).take(last + 1).skip(first) {
+        new[place_of(slot)] = place_of(wanted);
+    }
+    let mut parts: Vec<Part> = Vec::new();
+    let mut tail: Vec<Part> = Vec::new();
+    for (q, level) in levels.iter().enumerate() {
+        let loops: Vec<usize> = new.iter().copied().filter(|n| *n <= q).collect();
+        if !level.before.is_empty() {
+            parts.push(Part { loops: loops.clone(), body: Stmt::seq(level.before.clone()), core: false });
+        }
+        if !level.after.is_empty() {
+            if level.after.iter().any(has_check) {
+                let name = &level.l.binder.name;
+                return Err(
+                    work.refuse(codes::SHAPE, format!("a check at the end of `{name}` would be delayed"))
+                );
+            }
+            tail.push(Part { loops, body: Stmt::seq(level.after.clone()), core: false });
+        }
+    }
+    parts.push(Part { loops: new, body, core: true });
+    parts.extend(tail.into_iter().rev());
+    let made = build(work, &levels, parts)?;
+    work.replace_checked(&outer, made, "bijection")
+}
+
+/// Statements with the loops (by level) they are to have around them, outermost first.
+struct Part {
+    loops: Vec<usize>,
+    body: Stmt,
+    /// Keeps the binders; the others get fresh ones.
+    core: bool,
+}
+
+/// Nests for the parts one after the other; a loop that all begin with is shared.
+fn build(work: &mut Work, levels: &[Level], mut parts: Vec<Part>) -> Result<Stmt, Refusal> {
+    if let Some(first) = parts[0].loops.first().copied() {
+        if parts.iter().all(|p| p.loops.first() == Some(&first)) {
+            let l = &levels[first].l;
+            for p in &parts {
+                for inside in &p.loops[1..] {
+                    let (b, other) = (l.binder.id, &levels[*inside].l);
+                    debug_assert_ne!(b, other.binder.id);
+                    if mentions(&l.lo, other.binder.id) || mentions(&l.hi, other.binder.id) {
+                        return Err(bounds_refusal(work, &levels[first], other));
+                    }
+                }
+            }
+            for p in &mut parts {
+                p.loops.remove(0);
+            }
+            let body = build(work, levels, parts)?;
+            return Ok(around(l, &levels[first].places, body));
+        }
+    }
+    if parts.len() == 1 {
+        let p = parts.remove(0);
+        return Ok(p.body);
+    }
+    let mut out = Vec::new();
+    for p in parts {
+        let core = p.core;
+        let nest = build(work, levels, vec![p])?;
+        out.push(if core { nest } else { work.copy(&nest) });
+    }
+    Ok(Stmt::seq(out))
+}
+
+fn bounds_refusal(work: &Work, level: &Level, other: &Loop) -> Refusal {
+    let (a, b) = (&level.l.binder.name, &other.binder.name);
+    Diagnostic::error(
+        codes::SHAPE,
+        format!("`{}`: the bounds of `{a}` depend on `{b}`, which would be inside it", work.rule),
+    )
+    .at_places(&level.places, "this loop")
+    .help(format!("`remap({a}: {a}, {b}: {b}, …)` computes new bounds for loops that depend on one another"))
+    .into_refusal(work.rule)
+}
+
+fn has_check(s: &Stmt) -> bool {
+    matches!(s.kind(), StmtKind::Check { .. }) || s.children().into_iter().any(has_check)
+}
+
+/// The loops from `outer` to `inner`, and the body of the innermost.
+fn levels(work: &Work, outer: &Path, inner: &Path) -> Result<(Vec<Level>, Stmt), Refusal> {
+    let mut here = work.at(outer)?.clone();
+    let mut steps = inner[outer.len()..].iter().copied();
+    let mut out: Vec<Level> = Vec::new();
+    loop {
+        match here.kind() {
+            StmtKind::Loop(l) => {
+                let places = here.places().clone();
+                out.push(Level { l: l.clone(), places, before: Vec::new(), after: Vec::new() });
+                match steps.next() {
+                    Some(_) => here = l.body.clone(),
+                    None => return Ok((out, l.body.clone())),
+                }
+            }
+            StmtKind::Seq(v) => {
+                let (Some(p), Some(level)) = (steps.next(), out.last_mut()) else { break };
+                let Some(next) = v.get(p) else { break };
+                level.before.extend(v[..p].iter().cloned());
+                // What follows an outer sequence comes after what follows an inner one.
+                level.after.splice(0..0, v[p + 1..].iter().cloned());
+                here = next.clone();
+            }
+            kind => {
+                let what = match kind {
+                    StmtKind::Alloc { buffer, .. } => format!("the local array `{}`", buffer.name),
+                    StmtKind::Let { binder, .. } => format!("`let {}`", binder.name),
+                    StmtKind::If { .. } => "an `if`".to_string(),
+                    StmtKind::While { .. } => "a `while`".to_string(),
+                    _ => "another statement".to_string(),
+                };
+                let d = Diagnostic::error(
+                    codes::SHAPE,
+                    format!("`{}`: {what} stands between the loops", work.rule),
+                )
+                .at_places(here.places(), "this is between them")
+                .help("only loops and statements beside them may stand between loops that change places");
+                return Err(d.into_refusal(work.rule));
+            }
+        }
+    }
+    Err(work.refuse(codes::SHAPE, "the loops are gone"))
+}

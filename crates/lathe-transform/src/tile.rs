@@ -1,0 +1,90 @@
+//! `tile`: split several loops of a nest and bring the loops over tiles outward.
+
+use crate::args::{Args, IntoRefusal, as_positive};
+use crate::codes;
+use crate::nest::is_loop;
+use crate::reorder::{find_chain, reorder};
+use crate::rule::{Cursor, Edit, Rule};
+use crate::split::{loop_at_work, require_serial, split};
+use crate::work::Work;
+use lathe_diagnostics::Diagnostic;
+use lathe_ir::visit::Path;
+use lathe_strategy::syntax::{Formal, Sort};
+use lathe_strategy::{Refusal, RuleSignature};
+
+pub static RULE: Rule = Rule {
+    signature: RuleSignature {
+        name: "tile",
+        version: 1,
+        formals: &[Formal { name: "factor", sort: Sort::Int, optional: false, many: true }],
+        summary: "cuts a nest into tiles: `tile(i: 64, j: 64)`, any number of loops",
+        page: "\
+`tile(i: 64, j: 64)` splits both loops and reorders them to `i.o, j.o, i.i, j.i`: first over tiles, then inside a
+tile. It is `split(i, 64) ; split(j, 64) ; reorder(i.o, j.o, i.i, j.i)`, for any number of loops that lie in one
+another. The loops over tiles stand in the order of the arguments, and so do those inside.
+
+**Legal** if every dependence keeps its order. A stencil that is updated in place, or stepped in time, is tiled
+after a skew (see `remap`).
+
+```lathe
+kernel transpose(A: f32[M, N]) -> (B: f32[N, M]) {
+    B[i, j] = A[j, i]
+}
+strategy s for transpose = tile(i: 32, j: 32)
+```",
+    },
+    apply,
+};
+
+fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
+    let mut work = Work::new(cursor, &RULE.signature);
+    let mut names = Vec::new();
+    let mut factors = Vec::new();
+    for (name, arg, span) in &args.items {
+        let Some(name) = name else {
+            let d = crate::args::wrong("`tile` takes `loop: factor` for each loop".to_string(), *span);
+            return Err(d.help("write tile(i: 64, j: 64)").into_refusal(work.rule));
+        };
+        names.push(name.clone());
+        factors.push(as_positive(work.rule, name, arg, *span)?);
+    }
+    if names.is_empty() {
+        return Err(Diagnostic::error(codes::ARGUMENT, "`tile` needs at least one loop")
+            .help("write tile(i: 64, j: 64)")
+            .into_refusal(work.rule));
+    }
+    let chain = find_chain(cursor, work.rule, &names)?;
+    // Splitting from the innermost outward keeps the paths of those not yet split; each split puts one
+    // more loop around what is inside.
+    let mut by_depth: Vec<usize> = (0..chain.len()).collect();
+    by_depth.sort_by_key(|n| std::cmp::Reverse(chain[*n].len()));
+    for n in by_depth {
+        let l = require_serial(&work, loop_at_work(&work, &chain[n])?, "tile")?;
+        let new = split(&mut work, &l.0, &l.1, factors[n], (None, None));
+        work.replace_by_rule(
+            &chain[n],
+            new,
+            "bijection",
+            "blocks of consecutive iterations keep their order",
+        )?;
+    }
+    // Where the loops are now: every split loop above adds a position.
+    let now = |n: usize, inside: usize| -> Path {
+        let mut path = Path::new();
+        for (depth, step) in chain[n].iter().enumerate() {
+            if chain.iter().any(|c| c.len() == depth && chain[n].starts_with(c)) {
+                path.push(0);
+            }
+            path.push(*step);
+        }
+        path.extend(std::iter::repeat_n(0, inside));
+        path
+    };
+    let order: Vec<Path> =
+        (0..chain.len()).map(|n| now(n, 0)).chain((0..chain.len()).map(|n| now(n, 1))).collect();
+    if order.iter().any(|p| !is_loop(&work.func.body, p)) {
+        return Err(work.refuse(codes::SHAPE, "a tile of a loop without iterations"));
+    }
+    reorder(&mut work, &order)?;
+    Ok(work.finish())
+}
