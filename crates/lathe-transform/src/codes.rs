@@ -12,6 +12,8 @@ pub const AMBIGUOUS: Code = Code("E0622");
 pub const ORDER: Code = Code("E0623");
 /// The tree does not have the shape that the step needs.
 pub const SHAPE: Code = Code("E0624");
+/// Additional iterations of a padded loop would have an effect.
+pub const PADDING: Code = Code("E0626");
 /// Not supported for this program.
 pub const UNSUPPORTED: Code = Code("E0625");
 
@@ -68,5 +70,16 @@ pub static CODES: &[CodeInfo] = &[
                 strategy s for skip = remap(i: i + 1)",
         right: "kernel all(A: inout f32[N]) {\n    for i in 0..N { A[i] = 0.0 }\n}\n\
                 strategy s for all = remap(i: i + 1)",
+    },
+    CodeInfo {
+        code: PADDING,
+        title: "a padded loop would have an effect beyond its tile",
+        explanation: "`pad` adds iterations to a partial tile. They may read only elements that exist and are filled, \
+                      and write only elements of local buffers that nothing reads: stage what the tile reads with \
+                      `pad: true`, and stage what it writes.",
+        wrong: "kernel twice(A: f32[N]) -> (B: f32[N]) {\n    B[i] = 2.0 * A[i]\n}\n\
+                strategy s for twice = split(i, 8) ; pad(i.i)",
+        right: "kernel twice(A: f32[N]) -> (B: f32[N]) {\n    B[i] = 2.0 * A[i]\n}\n\
+                strategy s for twice = split(i, 8) ; stage(A, at: i.o, pad: true) ; stage(B, at: i.o) ; pad(i.i)",
     },
 ];

@@ -1,0 +1,58 @@
+//! `accumulate`: a reduction's target lives in registers while its loop runs.
+
+use super::options::{self, Pad};
+use super::stage::{self, Options};
+use crate::args::Args;
+use crate::names;
+use crate::rule::{Cursor, Edit, Rule};
+use lathe_ir::{Layout, Space};
+use lathe_strategy::syntax::{Formal, Sort};
+use lathe_strategy::{Refusal, RuleSignature};
+
+const RULE: &str = "accumulate";
+
+pub static ACCUMULATE: Rule = Rule {
+    signature: RuleSignature {
+        name: RULE,
+        version: 1,
+        formals: &[
+            Formal { name: "array", sort: Sort::Buffer, optional: false, many: false },
+            Formal { name: "at", sort: Sort::Loop, optional: false, many: false },
+            Formal { name: "space", sort: Sort::Word, optional: true, many: false },
+            Formal { name: "name", sort: Sort::Word, optional: true, many: false },
+            Formal { name: "pad", sort: Sort::Data, optional: true, many: false },
+        ],
+        summary: "keeps the elements that a loop updates in registers while it runs",
+        page: "\
+`accumulate(C, at: k.i)` is `stage` *around* the loop `k.i` instead of inside of it, with `space: register`: the \
+elements of `C` that the whole loop updates are loaded once before it, and stored once after it. The loops inside \
+that run over the elements must have constant bounds and be unrolled or vectorized afterwards, so that the \
+subscripts become constants. Arguments, labels and legality are those of `stage`.
+
+```lathe
+kernel mv(A: f32[M, N], x: f32[N]) -> (y: f32[M]) {
+    y[i] = sum[j](A[i, j] * x[j])
+}
+strategy kept for mv = accumulate(y, at: j)
+```
+",
+    },
+    apply,
+};
+
+fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
+    args.check(&ACCUMULATE.signature)?;
+    let buffer = names::find_buffer(cursor, RULE, &args.path(RULE, "array", 0)?)?;
+    let target = names::find_one_loop(cursor, RULE, &args.path(RULE, "at", 1)?)?;
+    let layout = Layout::row_major();
+    let options = Options {
+        space: options::space(RULE, args, 2)?.unwrap_or(Space::Register),
+        name: args.opt_path(RULE, "name", 3)?,
+        pad: options::pads(RULE, args, &layout, buffer.extents.len())?
+            .into_iter()
+            .map(|p| if p == Pad::Exact { p } else { Pad::Whole })
+            .collect(),
+        layout,
+    };
+    stage::stage_around(RULE, cursor, &target, &buffer, &options)
+}

@@ -1,0 +1,111 @@
+//! `contract`: a product that is added is computed with one rounding (FMA).
+
+use super::make;
+use crate::args::Args;
+use crate::codes;
+use crate::names;
+use crate::rule::{Cursor, Edit, Rule};
+use lathe_ir::expr::{Expr, ExprKind};
+use lathe_ir::{BinOp, MathFn, Reduce, ReduceOp, Stmt, StmtKind, Store, UnOp, build, visit};
+use lathe_strategy::syntax::{Formal, Sort};
+use lathe_strategy::{Discharge, Evidence, Refusal, RuleSignature};
+
+const RULE: &str = "contract";
+
+pub static CONTRACT: Rule = Rule {
+    signature: RuleSignature {
+        name: RULE,
+        version: 1,
+        formals: &[Formal { name: "label", sort: Sort::Label, optional: false, many: false }],
+        summary: "computes a product that is added with one rounding (FMA)",
+        page: "\
+`contract(C)` turns a sum of products into fused multiply-adds in every statement labelled `C`: `C += a*b` adds \
+the product without rounding it first, and `a*b + c` inside an expression becomes `fma(a, b, c)`. Nothing else in \
+Lathe contracts.
+
+The result may differ in its last bits (it is usually nearer to the exact one), so the step is recorded among those \
+that change rounding. Refused where there is no floating-point product that is added.
+
+```lathe
+kernel dot(x: f32[N], y: f32[N]) -> (s: f32) {
+    s = sum[i](x[i] * y[i])
+}
+strategy fused for dot = contract(s)
+```
+",
+    },
+    apply,
+};
+
+fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
+    args.check(&CONTRACT.signature)?;
+    let label = args.path(RULE, "label", 0)?;
+    let mut func = cursor.func.clone();
+    let mut changed = false;
+    let mut places = lathe_diagnostics::Places::none();
+    for path in names::find_some_label(cursor, RULE, &label)? {
+        let Some(s) = cursor.at(&path) else { continue };
+        places = places.union(s.places());
+        let new = match s.kind() {
+            StmtKind::Store(st) => {
+                let value = fuse(&st.value);
+                changed |= value != st.value;
+                StmtKind::Store(Store { value, ..st.clone() })
+            }
+            StmtKind::Reduce(r) => {
+                let values: Vec<Expr> = r.values.iter().map(fuse).collect();
+                let product = r.op == ReduceOp::Sum
+                    && values
+                        .iter()
+                        .any(|v| v.ty().is_float() && matches!(v.kind(), ExprKind::Binary(BinOp::Mul, ..)));
+                changed |= values != r.values || (product && !r.contract);
+                StmtKind::Reduce(Reduce { values, contract: r.contract || product, ..r.clone() })
+            }
+            _ => {
+                return Err(make::refuse(
+                    RULE,
+                    codes::SHAPE,
+                    format!("`contract`: `{label}` is neither a store nor a reduction"),
+                    "`open` it into loops first",
+                    s.places(),
+                ));
+            }
+        };
+        func.body = visit::replace_at(&func.body, &path, s.with_kind(new)).unwrap_or_else(Stmt::empty);
+    }
+    if !changed {
+        return Err(make::refuse(
+            RULE,
+            codes::SHAPE,
+            format!("`contract`: `{label}` adds no floating-point product"),
+            "leave the step out",
+            &places,
+        ));
+    }
+    let mut evidence = Evidence::new(RULE, CONTRACT.signature.version)
+        .oblige("the strategy asks for one rounding instead of two", Discharge::ByDeclaration);
+    evidence.reassociates.push(label);
+    Ok(Edit { func, evidence })
+}
+
+/// `a*b + c` and `c + a*b` become `fma(a, b, c)`, `c - a*b` becomes `fma(-a, b, c)`, `a*b - c` becomes
+/// `fma(a, b, -c)`; of two products that are added, the right one is fused, as in a running sum.
+fn fuse(e: &Expr) -> Expr {
+    let product = |e: &Expr| match e.kind() {
+        ExprKind::Binary(BinOp::Mul, a, b) if e.ty().is_float() => Some((a.clone(), b.clone())),
+        _ => None,
+    };
+    visit::map_expr(e, &mut |x| {
+        let ExprKind::Binary(op @ (BinOp::Add | BinOp::Sub), l, r) = x.kind() else { return x };
+        let minus = *op == BinOp::Sub;
+        if let Some((a, b)) = product(r) {
+            let a = if minus { build::unary(UnOp::Neg, a) } else { a };
+            return build::math(MathFn::Fma, vec![a, b, l.clone()]);
+        }
+        if let Some((a, b)) = product(l) {
+            let c = if minus { build::unary(UnOp::Neg, r.clone()) } else { r.clone() };
+            return build::math(MathFn::Fma, vec![a, b, c]);
+        }
+        x
+    })
+}

@@ -1,0 +1,456 @@
+//! Linear forms of `index` expressions and their bounds over loops.
+//!
+//! Storage rules need few facts: the box that a loop nest touches, that an extent is bounded by a constant,
+//! that one bound is below another. All are questions of interval arithmetic on linear forms
+//! `Σ cᵢ·atomᵢ + c`, where an atom is a variable or an expression that is not linear (`min`, `//`). A bound is
+//! a *set* of forms: an upper bound means their minimum, a lower bound their maximum, so that the `min` of a
+//! split loop's end keeps all it knows. What cannot be decided here is answered with "no".
+
+use lathe_ir::expr::{Expr, ExprKind};
+use lathe_ir::ids::VarId;
+use lathe_ir::ops::BinOp;
+use lathe_ir::visit;
+use lathe_ir::{UnOp, build};
+use std::collections::HashSet;
+
+/// No more alternatives than this are kept for one bound; dropping some is always sound.
+const MAX_FORMS: usize = 24;
+
+/// `Σ coefficient · atom + constant` with distinct atoms and no zero coefficients.
+#[derive(Clone, Debug)]
+pub struct Linear {
+    pub terms: Vec<(Expr, i64)>,
+    pub constant: i64,
+}
+
+impl PartialEq for Linear {
+    fn eq(&self, o: &Linear) -> bool {
+        self.constant == o.constant && self.same_terms(o)
+    }
+}
+
+/// A variable with its range `lo..hi` (the range is not empty where the variable is in scope).
+#[derive(Clone, Debug)]
+pub struct Ranged {
+    pub var: VarId,
+    pub lo: Expr,
+    pub hi: Expr,
+    /// Further exclusive upper bounds, from the conditions that the code stands under.
+    pub below: Vec<Expr>,
+}
+
+impl Ranged {
+    pub fn new(var: VarId, lo: Expr, hi: Expr) -> Ranged {
+        Ranged { var, lo, hi, below: Vec::new() }
+    }
+}
+
+impl Linear {
+    pub fn constant(c: i64) -> Linear {
+        Linear { terms: Vec::new(), constant: c }
+    }
+
+    fn atom(e: Expr) -> Linear {
+        Linear { terms: vec![(e, 1)], constant: 0 }
+    }
+
+    /// The form of an `index` expression; parts that are not linear become atoms in a normal form, so that
+    /// `min(a, b)` and `min(b, a)` are one atom.
+    pub fn of(e: &Expr) -> Linear {
+        match e.kind() {
+            ExprKind::Int(v) => Linear::constant(*v),
+            ExprKind::Unary(UnOp::Neg, a) => {
+                Linear::of(a).scaled(-1).unwrap_or_else(|| Linear::atom(e.clone()))
+            }
+            ExprKind::Binary(BinOp::Add, a, b) => {
+                Linear::of(a).plus(&Linear::of(b), 1).unwrap_or_else(|| Linear::atom(e.clone()))
+            }
+            ExprKind::Binary(BinOp::Sub, a, b) => {
+                Linear::of(a).plus(&Linear::of(b), -1).unwrap_or_else(|| Linear::atom(e.clone()))
+            }
+            ExprKind::Binary(BinOp::Mul, a, b) => {
+                let (x, y) = (Linear::of(a), Linear::of(b));
+                let product = match (x.as_constant(), y.as_constant()) {
+                    (Some(c), _) => y.scaled(c),
+                    (_, Some(c)) => x.scaled(c),
+                    _ => None,
+                };
+                product.unwrap_or_else(|| Linear::atom(build::mul(x.to_expr(), y.to_expr())))
+            }
+            ExprKind::Binary(op @ (BinOp::Min | BinOp::Max), ..) => {
+                let mut parts = Vec::new();
+                flatten(*op, e, &mut parts);
+                extreme(*op, parts)
+            }
+            ExprKind::Binary(op @ (BinOp::FloorDiv | BinOp::FloorMod), a, b) => {
+                let (x, y) = (Linear::of(a), Linear::of(b));
+                if let (BinOp::FloorDiv, Some(d)) = (op, y.as_constant()) {
+                    if let Some(q) = x.divided(d) {
+                        return q;
+                    }
+                }
+                let e = build::binary(*op, x.to_expr(), y.to_expr());
+                e.as_int().map_or_else(|| Linear::atom(e), Linear::constant)
+            }
+            _ => Linear::atom(e.clone()),
+        }
+    }
+
+    /// `self // d` where that is linear: every coefficient divisible.
+    fn divided(&self, d: i64) -> Option<Linear> {
+        if d <= 0 || self.terms.iter().any(|t| t.1 % d != 0) {
+            return None;
+        }
+        let terms = self.terms.iter().map(|(e, c)| (e.clone(), c / d)).collect();
+        Some(Linear { terms, constant: self.constant.div_euclid(d) })
+    }
+
+    pub fn as_constant(&self) -> Option<i64> {
+        self.terms.is_empty().then_some(self.constant)
+    }
+
+    /// `self + k·o`; `None` when a coefficient overflows.
+    pub fn plus(&self, o: &Linear, k: i64) -> Option<Linear> {
+        let mut out = self.clone();
+        out.constant = out.constant.checked_add(o.constant.checked_mul(k)?)?;
+        for (e, c) in &o.terms {
+            let c = c.checked_mul(k)?;
+            match out.terms.iter_mut().find(|t| t.0 == *e) {
+                Some(t) => t.1 = t.1.checked_add(c)?,
+                None => out.terms.push((e.clone(), c)),
+            }
+        }
+        out.terms.retain(|t| t.1 != 0);
+        Some(out)
+    }
+
+    pub fn scaled(&self, k: i64) -> Option<Linear> {
+        Linear::constant(0).plus(self, k)
+    }
+
+    pub fn offset(&self, c: i64) -> Option<Linear> {
+        self.plus(&Linear::constant(c), 1)
+    }
+
+    pub fn minus(&self, o: &Linear) -> Option<Linear> {
+        self.plus(o, -1)
+    }
+
+    /// Whether the forms differ by a constant only.
+    pub fn same_terms(&self, o: &Linear) -> bool {
+        self.terms.len() == o.terms.len() && self.terms.iter().all(|t| o.terms.contains(t))
+    }
+
+    pub fn coefficient(&self, v: VarId) -> i64 {
+        self.terms.iter().find(|t| t.0.as_var() == Some(v)).map_or(0, |t| t.1)
+    }
+
+    /// Whether a variable occurs anywhere, inside atoms included.
+    pub fn mentions(&self, vars: &HashSet<VarId>) -> bool {
+        self.terms.iter().any(|t| visit::vars_of(&t.0).iter().any(|v| vars.contains(v)))
+    }
+
+    /// Whether an atom reads memory: such a form says nothing that holds elsewhere.
+    pub fn reads(&self) -> bool {
+        self.terms.iter().any(|t| !visit::loads_of(&t.0).is_empty())
+    }
+
+    pub fn to_expr(&self) -> Expr {
+        let term = |e: &Expr, c: i64| if c == 1 { e.clone() } else { build::mul(e.clone(), build::index(c)) };
+        let (up, down): (Vec<_>, Vec<_>) = self.terms.iter().partition(|t| t.1 > 0);
+        let mut out: Option<Expr> = None;
+        for (e, c) in up {
+            let t = term(e, *c);
+            out = Some(match out {
+                Some(o) => build::add(o, t),
+                None => t,
+            });
+        }
+        let mut out = match out {
+            Some(o) => build::add(o, build::index(self.constant)),
+            None => build::index(self.constant),
+        };
+        for (e, c) in down {
+            match c.checked_neg() {
+                Some(c) => out = build::sub(out, term(e, c)),
+                None => out = build::add(out, term(e, *c)),
+            }
+        }
+        out
+    }
+}
+
+fn flatten(op: BinOp, e: &Expr, out: &mut Vec<Linear>) {
+    match e.kind() {
+        ExprKind::Binary(o, a, b) if *o == op => {
+            flatten(op, a, out);
+            flatten(op, b, out);
+        }
+        _ => out.push(Linear::of(e)),
+    }
+}
+
+/// The `min` or `max` of forms: duplicates and those a constant apart are merged, the rest sorted.
+fn extreme(op: BinOp, parts: Vec<Linear>) -> Linear {
+    let mut kept: Vec<Linear> = Vec::new();
+    for p in parts {
+        match kept.iter_mut().find(|k| k.same_terms(&p)) {
+            Some(k) if op == BinOp::Min => k.constant = k.constant.min(p.constant),
+            Some(k) => k.constant = k.constant.max(p.constant),
+            None => kept.push(p),
+        }
+    }
+    if kept.len() == 1 {
+        return kept.remove(0);
+    }
+    // Constants first, then by hash: any fixed order serves.
+    let mut parts: Vec<Expr> = kept.iter().map(Linear::to_expr).collect();
+    parts.sort_by_key(|e| (e.as_int().is_none(), e.structural_hash()));
+    let all = parts.into_iter().reduce(|a, b| build::binary(op, a, b));
+    all.map_or_else(|| Linear::constant(0), Linear::atom)
+}
+
+/// Adds a form to a bound unless a form with the same terms is there already; then the tighter one stays.
+fn insert(forms: &mut Vec<Linear>, f: Linear) {
+    if let Some(g) = forms.iter_mut().find(|g| g.same_terms(&f)) {
+        g.constant = g.constant.min(f.constant);
+    } else if forms.len() < MAX_FORMS {
+        forms.push(f);
+    }
+}
+
+/// Linear upper bounds of a form: itself, and what follows from the meaning of its atoms.
+fn uppers_of(l: &Linear, depth: usize) -> Vec<Linear> {
+    let mut out = vec![l.clone()];
+    if depth == 0 {
+        return out;
+    }
+    for (atom, c) in &l.terms {
+        let Some(rest) = l.plus(&Linear::atom(atom.clone()), c.wrapping_neg()) else { continue };
+        for bound in atom_uppers(atom, *c, depth) {
+            if let Some(f) = rest.plus(&bound, 1) {
+                for g in uppers_of(&f, depth - 1) {
+                    insert(&mut out, g);
+                }
+            }
+        }
+    }
+    out
+}
+
+/// Upper bounds of `c · atom` that do not mention the atom.
+fn atom_uppers(atom: &Expr, c: i64, depth: usize) -> Vec<Linear> {
+    let ExprKind::Binary(op, a, b) = atom.kind() else { return Vec::new() };
+    let (x, y) = (Linear::of(a), Linear::of(b));
+    match (op, c > 0) {
+        // The bound is a minimum: each side alone is one.
+        (BinOp::Min, true) | (BinOp::Max, false) => {
+            [x.scaled(c), y.scaled(c)].into_iter().flatten().collect()
+        }
+        // The bound is a maximum: what bounds both sides.
+        (BinOp::Min, false) | (BinOp::Max, true) => {
+            let sides = (x.scaled(c), y.scaled(c));
+            let (Some(x), Some(y)) = sides else { return Vec::new() };
+            let ys = uppers_of(&y, depth - 1);
+            let mut out = Vec::new();
+            for f in uppers_of(&x, depth - 1) {
+                if let Some(g) = ys.iter().find(|g| g.same_terms(&f)) {
+                    out.push(Linear { constant: f.constant.max(g.constant), ..f });
+                }
+            }
+            out
+        }
+        (BinOp::FloorDiv, positive) => {
+            let Some(d) = y.as_constant().filter(|d| *d > 0) else { return Vec::new() };
+            if positive {
+                let mut out = Vec::new();
+                for f in uppers_of(&x, depth - 1) {
+                    if let Some(q) = f.divided(d) {
+                        out.extend(q.scaled(c));
+                    } else if c % d == 0 {
+                        out.extend(f.scaled(c / d));
+                    }
+                }
+                out
+            } else if c % d == 0 {
+                // x // d ≥ (x - d + 1) / d
+                x.offset(1 - d).and_then(|x| x.scaled(c / d)).into_iter().collect()
+            } else {
+                Vec::new()
+            }
+        }
+        (BinOp::FloorMod, positive) => match y.as_constant() {
+            Some(d) if d > 0 => vec![Linear::constant(if positive { c.saturating_mul(d - 1) } else { 0 })],
+            _ => Vec::new(),
+        },
+        _ => Vec::new(),
+    }
+}
+
+/// Upper bounds of a form once the variables of `scope` (outermost first) range over their loops.
+pub fn uppers(l: &Linear, scope: &[Ranged]) -> Vec<Linear> {
+    let mut forms = Vec::new();
+    for f in uppers_of(l, 3) {
+        insert(&mut forms, f);
+    }
+    for r in scope.iter().rev() {
+        let one: HashSet<VarId> = [r.var].into();
+        let mut next = Vec::new();
+        for f in forms {
+            let c = f.coefficient(r.var);
+            let Some(rest) = f.plus(&Linear::atom(build::var_id(r.var, lathe_ir::Scalar::Index)), -c) else {
+                continue;
+            };
+            if rest.mentions(&one) {
+                continue;
+            }
+            if c == 0 {
+                insert(&mut next, rest);
+                continue;
+            }
+            let ends: Vec<Option<Linear>> = if c > 0 {
+                std::iter::once(&r.hi)
+                    .chain(&r.below)
+                    .map(|h| Linear::of(h).offset(-1).and_then(|h| h.scaled(c)))
+                    .collect()
+            } else {
+                vec![Linear::of(&r.lo).scaled(c)]
+            };
+            for bound in ends.into_iter().flatten() {
+                if let Some(f) = rest.plus(&bound, 1) {
+                    for g in uppers_of(&f, 3) {
+                        insert(&mut next, g);
+                    }
+                }
+            }
+        }
+        forms = next;
+    }
+    forms
+}
+
+/// Lower bounds, likewise.
+pub fn lowers(l: &Linear, scope: &[Ranged]) -> Vec<Linear> {
+    let Some(negated) = l.scaled(-1) else { return Vec::new() };
+    uppers(&negated, scope).into_iter().filter_map(|f| f.scaled(-1)).collect()
+}
+
+/// Whether the form is never negative, given that the variables of `sizes` are not.
+pub fn nonneg(l: &Linear, scope: &[Ranged], sizes: &HashSet<VarId>) -> bool {
+    nonneg_within(l, scope, sizes, 3)
+}
+
+fn nonneg_within(l: &Linear, scope: &[Ranged], sizes: &HashSet<VarId>, depth: usize) -> bool {
+    let sure = |f: &Linear| {
+        f.constant >= 0
+            && f.terms.iter().all(|(e, c)| *c >= 0 && e.as_var().is_some_and(|v| sizes.contains(&v)))
+    };
+    if sure(l) || lowers(l, scope).iter().any(sure) {
+        return true;
+    }
+    // A minimum is not negative if both sides are not; likewise a maximum that is subtracted.
+    depth > 0
+        && l.terms.iter().any(|(atom, c)| {
+            let ExprKind::Binary(op, a, b) = atom.kind() else { return false };
+            if !matches!((op, *c > 0), (BinOp::Min, true) | (BinOp::Max, false)) {
+                return false;
+            }
+            let side = |x: &Expr| {
+                let rest = l.plus(&Linear::atom(atom.clone()), c.checked_neg()?)?;
+                rest.plus(&Linear::of(x), *c)
+            };
+            [a, b].into_iter().all(|x| side(x).is_some_and(|f| nonneg_within(&f, scope, sizes, depth - 1)))
+        })
+}
+
+/// The least constant upper bound that is known.
+pub fn constant_upper(l: &Linear, scope: &[Ranged]) -> Option<i64> {
+    uppers(l, scope).iter().filter_map(Linear::as_constant).min()
+}
+
+/// Drops forms that are never below another one of the (upper) bound.
+pub fn prune(forms: Vec<Linear>, scope: &[Ranged], sizes: &HashSet<VarId>) -> Vec<Linear> {
+    let mut kept = forms;
+    let mut i = 0;
+    while i < kept.len() {
+        let useless = (0..kept.len())
+            .any(|j| j != i && kept[i].minus(&kept[j]).is_some_and(|d| nonneg(&d, scope, sizes)));
+        if useless && kept.len() > 1 {
+            kept.remove(i);
+        } else {
+            i += 1;
+        }
+    }
+    kept
+}
+
+/// The minimum of the forms as an expression; constants first.
+pub fn min_expr(forms: &[Linear]) -> Option<Expr> {
+    let mut parts: Vec<Expr> = forms.iter().map(Linear::to_expr).collect();
+    parts.sort_by_key(|e| e.as_int().is_none());
+    parts.into_iter().reduce(build::min)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lathe_ir::Scalar;
+
+    fn v(n: u32) -> Expr {
+        build::var_id(VarId(n), Scalar::Index)
+    }
+
+    fn c(n: i64) -> Expr {
+        build::index(n)
+    }
+
+    /// `for o in 0..ceil(n/t) { for i in 0..min(t, n - t*o) }`
+    fn split(n: &Expr, t: i64, o: u32, i: u32) -> Vec<Ranged> {
+        vec![
+            Ranged::new(VarId(o), c(0), build::ceil_div(n.clone(), t)),
+            Ranged::new(VarId(i), c(0), build::min(c(t), build::sub(n.clone(), build::mul(c(t), v(o))))),
+        ]
+    }
+
+    #[test]
+    fn a_split_loop_covers_what_it_did_before() {
+        let n = v(0);
+        let scope = split(&n, 32, 1, 2);
+        let e = Linear::of(&build::add(build::mul(c(32), v(1)), v(2)));
+        let forms = prune(uppers(&e, &scope), &[], &[VarId(0)].into());
+        assert_eq!(forms, vec![Linear::of(&build::sub(n, c(1)))]);
+        assert!(nonneg(&e, &scope, &HashSet::new()));
+    }
+
+    #[test]
+    fn two_levels_of_splits_keep_constant_and_exact_bounds() {
+        // x = min(4096, n - 4096*jo), split by 32 once more
+        let (n, jo) = (v(0), v(9));
+        let x = build::min(c(4096), build::sub(n, build::mul(c(4096), jo)));
+        let scope = split(&x, 32, 1, 2);
+        let e = Linear::of(&build::add(build::mul(v(1), c(32)), v(2)));
+        assert_eq!(constant_upper(&e, &scope), Some(4095));
+        let forms = prune(uppers(&e, &scope), &[], &[VarId(0)].into());
+        assert_eq!(forms, vec![Linear::of(&x).offset(-1).unwrap()]);
+    }
+
+    #[test]
+    fn a_padded_inner_loop_stays_within_the_rounded_extent() {
+        let x = build::min(c(64), build::sub(v(0), build::mul(c(64), v(9))));
+        let scope =
+            [Ranged::new(VarId(1), c(0), build::ceil_div(x.clone(), 32)), Ranged::new(VarId(2), c(0), c(32))];
+        let e = Linear::of(&build::add(build::mul(v(1), c(32)), v(2)));
+        let rounded = Linear::of(&build::mul(build::ceil_div(x, 32), c(32)));
+        let gap = rounded.minus(&e).and_then(|g| g.offset(-1)).unwrap();
+        assert!(nonneg(&gap, &scope, &HashSet::new()));
+        assert!(!nonneg(&gap.offset(-1).unwrap(), &scope, &HashSet::new()));
+    }
+
+    #[test]
+    fn a_tile_of_a_split_loop_is_not_empty() {
+        let n = v(0);
+        let scope = &split(&n, 8, 1, 2)[..1];
+        let len = Linear::of(&build::min(c(8), build::sub(n, build::mul(c(8), v(1)))));
+        assert!(nonneg(&len.offset(-1).unwrap(), scope, &HashSet::new()));
+    }
+}

@@ -1,0 +1,153 @@
+//! Small makers of trees that the storage rules share: nests, names, zeros, messages.
+
+use crate::args::IntoRefusal;
+use crate::codes;
+use crate::names;
+use lathe_diagnostics::{Diagnostic, Places};
+use lathe_ir::expr::{Access, Expr};
+use lathe_ir::ranges::Ranges;
+use lathe_ir::simplify::simplify_stmt;
+use lathe_ir::visit;
+use lathe_ir::{
+    BinOp, Binder, BufId, Buffer, Executor, ExprKind, Function, Loop, Scalar, Space, Stage, Status, Stmt,
+    StmtKind, Type, build,
+};
+use lathe_strategy::Refusal;
+use std::sync::Arc;
+
+/// Serial loops around a body, outermost first.
+pub fn nest(loops: Vec<(Binder, Expr, Expr)>, body: Stmt, places: &Places) -> Stmt {
+    loops.into_iter().rev().fold(body, |body, (binder, lo, hi)| {
+        Stmt::new(
+            StmtKind::Loop(Loop { binder, lo, hi, step: 1, exec: Executor::Serial, body }),
+            places.clone(),
+        )
+    })
+}
+
+/// A made access: in bounds and defined by construction.
+pub fn proved(buffer: BufId, elem: &Type, indices: Vec<Expr>) -> Access {
+    Access { status: Status::Proved, ..Access::buffer(buffer, elem.clone(), indices) }
+}
+
+/// `C` or, where the name is taken by a label, loop or array already, `C.2`, `C.3`, ….
+pub fn fresh_name(func: &Function, wanted: &str) -> String {
+    let taken = |name: &str| {
+        func.array(name).is_some()
+            || (func.body.may_name(name) && {
+                let mut hit = false;
+                visit::walk(&func.body, &mut |s, _| {
+                    hit |= names::label_of(s).is_some_and(|l| l.as_str() == name)
+                        || matches!(s.kind(), StmtKind::Alloc { buffer, .. } if &*buffer.name == name);
+                    !hit
+                });
+                hit
+            })
+    };
+    if !taken(wanted) {
+        return wanted.to_string();
+    }
+    (2..).map(|n| format!("{wanted}.{n}")).find(|n| !taken(n)).unwrap_or_default()
+}
+
+/// The zero of a type, component by component.
+pub fn zero(ty: &Type) -> Expr {
+    match ty {
+        Type::Scalar(Scalar::Bool) => build::boolean(false),
+        Type::Scalar(s) if s.is_float() => build::float(*s, 0.0),
+        Type::Scalar(s) => build::int(*s, 0),
+        t => build::aggregate(t.clone(), t.fields().iter().map(zero).collect()),
+    }
+}
+
+/// Limits on the cells of a buffer that lives in registers or on the stack.
+const REGISTER_BYTES: i64 = 16 << 10;
+const STACK_BYTES: i64 = 512 << 10;
+
+/// Checks that extents suit a space: constant, and not too many.
+pub fn check_space(rule: &str, name: &str, ty: &Type, extents: &[Expr], space: Space) -> Result<(), Refusal> {
+    let limit = match space {
+        Space::Register => REGISTER_BYTES,
+        Space::Stack => STACK_BYTES,
+        _ => return Ok(()),
+    };
+    let mut bytes = ty.bytes() as i64;
+    for (d, e) in extents.iter().enumerate() {
+        let Some(n) = e.as_int() else {
+            return Err(Diagnostic::error(
+                codes::SHAPE,
+                format!(
+                    "`{rule}`: dimension {d} of `{name}` is not bounded by a constant, as space `{}` needs",
+                    space.name()
+                ),
+            )
+            .help(
+                "split the loop that runs over it, so that the part inside is bounded; or use `space: host`",
+            )
+            .into_refusal(rule));
+        };
+        bytes = bytes.saturating_mul(n.max(0));
+    }
+    if bytes > limit {
+        return Err(Diagnostic::error(
+            codes::UNSUPPORTED,
+            format!(
+                "`{rule}`: `{name}` would take {bytes} bytes of space `{}`; {limit} is the limit",
+                space.name()
+            ),
+        )
+        .help("make the tile smaller, or use `space: host`")
+        .into_refusal(rule));
+    }
+    Ok(())
+}
+
+/// Puts a simplified statement in the place of another; the tree is scheduled from now on.
+pub fn replace(rule: &str, func: &mut Function, path: &[usize], new: Stmt) -> Result<(), Refusal> {
+    let new = simplify_stmt(&new, &mut Ranges::at(func, path));
+    func.body = visit::replace_at(&func.body, path, new).ok_or_else(|| {
+        Diagnostic::error(codes::SHAPE, format!("`{rule}`: the place does not exist any more"))
+            .into_refusal(rule)
+    })?;
+    func.stage = func.stage.max(Stage::Scheduled);
+    Ok(())
+}
+
+/// The path of the allocation of a local buffer, and the buffer.
+pub fn find_alloc(func: &Function, id: BufId) -> Option<(visit::Path, Arc<Buffer>)> {
+    let mut out = None;
+    visit::walk(&func.body, &mut |s, path| {
+        if let StmtKind::Alloc { buffer, .. } = s.kind() {
+            if buffer.id == id {
+                out = Some((path.to_vec(), buffer.clone()));
+            }
+        }
+        out.is_none()
+    });
+    out
+}
+
+/// A refusal with a message, marked at places, with help.
+pub fn refuse(
+    rule: &str,
+    code: lathe_diagnostics::Code,
+    message: String,
+    help: &str,
+    places: &Places,
+) -> Refusal {
+    Diagnostic::error(code, message).at_places(places, "here").help(help).into_refusal(rule)
+}
+
+/// Whether evaluating the expression can fail the run: integer division by what is not a constant, or a
+/// call whose body is not known here.
+pub fn may_fail(e: &Expr) -> bool {
+    let mut hit = false;
+    visit::walk_expr(e, &mut |x| match x.kind() {
+        ExprKind::Binary(BinOp::FloorDiv | BinOp::FloorMod | BinOp::TruncDiv | BinOp::TruncRem, _, d) => {
+            hit |= d.as_int().is_none_or(|d| d == 0);
+        }
+        ExprKind::Call(..) => hit = true,
+        _ => {}
+    });
+    hit
+}

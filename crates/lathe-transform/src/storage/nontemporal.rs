@@ -1,0 +1,73 @@
+//! `nontemporal`: stores that bypass the caches.
+
+use super::make;
+use crate::args::Args;
+use crate::codes;
+use crate::names;
+use crate::rule::{Cursor, Edit, Rule};
+use lathe_ir::{Space, Stmt, StmtKind, Store, visit};
+use lathe_strategy::syntax::{Formal, Sort};
+use lathe_strategy::{Discharge, Evidence, Refusal, RuleSignature};
+
+const RULE: &str = "nontemporal";
+
+pub static NONTEMPORAL: Rule = Rule {
+    signature: RuleSignature {
+        name: RULE,
+        version: 1,
+        formals: &[Formal { name: "label", sort: Sort::Label, optional: false, many: false }],
+        summary: "lets the stores of a label bypass the caches",
+        page: "\
+`nontemporal(B)` marks the stores labelled `B`: what they write goes to memory past the caches. Good for results \
+that are larger than the caches and are not read again soon; engines use it where whole vectors are stored, and an \
+ordinary store elsewhere.
+
+Always legal for stores into arrays in memory: the order of the program stays. Reductions read what they write and \
+are refused; so are buffers in registers or on the stack.
+
+```lathe
+kernel copy(A: f32[N]) -> (B: f32[N]) {
+    B[i] = A[i]
+}
+strategy streaming for copy = vectorize(i, 16) ; nontemporal(B)
+```
+",
+    },
+    apply,
+};
+
+fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
+    args.check(&NONTEMPORAL.signature)?;
+    let label = args.path(RULE, "label", 0)?;
+    let mut func = cursor.func.clone();
+    for path in names::find_some_label(cursor, RULE, &label)? {
+        let Some(s) = cursor.at(&path) else { continue };
+        let StmtKind::Store(store) = s.kind() else {
+            return Err(make::refuse(
+                RULE,
+                codes::SHAPE,
+                format!("`nontemporal`: `{label}` is not a plain store"),
+                "a reduction reads what it writes; accumulate in registers first, and mark the copy out",
+                s.places(),
+            ));
+        };
+        let id = store.target.view.buffer();
+        let local = id.and_then(|id| make::find_alloc(cursor.func, id)).map(|(_, b)| b);
+        if let Some(b) = local.filter(|b| matches!(b.space, Space::Stack | Space::Register)) {
+            return Err(make::refuse(
+                RULE,
+                codes::UNSUPPORTED,
+                format!("`nontemporal`: `{}` is not in memory but in space `{}`", b.name, b.space.name()),
+                "mark the stores into the array itself",
+                s.places(),
+            ));
+        }
+        let new = s.with_kind(StmtKind::Store(Store { nontemporal: true, ..store.clone() }));
+        func.body = visit::replace_at(&func.body, &path, new).unwrap_or_else(Stmt::empty);
+    }
+    let evidence = Evidence::new(RULE, NONTEMPORAL.signature.version).oblige(
+        "how a store reaches memory does not change what is stored, nor the order",
+        Discharge::ByRule,
+    );
+    Ok(Edit { func, evidence })
+}

@@ -1,0 +1,135 @@
+//! `reassociate`: a chain of additions or multiplications becomes a balanced tree.
+
+use super::make;
+use crate::args::Args;
+use crate::codes;
+use crate::names;
+use crate::rule::{Cursor, Edit, Rule};
+use lathe_ir::expr::{Expr, ExprKind};
+use lathe_ir::{BinOp, Reduce, Stmt, StmtKind, Store, build, visit};
+use lathe_strategy::syntax::{Formal, Sort};
+use lathe_strategy::{Discharge, Evidence, Refusal, RuleSignature};
+
+const RULE: &str = "reassociate";
+
+pub static REASSOCIATE: Rule = Rule {
+    signature: RuleSignature {
+        name: RULE,
+        version: 1,
+        formals: &[Formal { name: "label", sort: Sort::Label, optional: false, many: false }],
+        summary: "turns chains of an associative operator into balanced trees",
+        page: "\
+`reassociate(B)` rewrites `((a + b) + c) + d` in the statements labelled `B` to `(a + b) + (c + d)`, and chains of \
+`*`, `min` and `max` likewise: shorter chains of dependent operations. The operands keep their order.
+
+On integers, `min` and `max` the result is the same; sums and products of floating-point numbers may differ in \
+their last bits, which asking for the step declares acceptable, and which is recorded. Refused where there is no \
+chain of at least four operands.
+
+```lathe
+kernel avg(A: f32[N]) -> (B: f32[N]) {
+    B[i] = A[i] + A[i+1] + A[i+2] + A[i+3] where i in 0..N-3
+    B[i] = 0.0 where i in N-3..N
+}
+strategy trees for avg = reassociate(B)
+```
+",
+    },
+    apply,
+};
+
+fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
+    args.check(&REASSOCIATE.signature)?;
+    let label = args.path(RULE, "label", 0)?;
+    let mut func = cursor.func.clone();
+    let mut effect = Effect::default();
+    let mut places = lathe_diagnostics::Places::none();
+    for path in names::find_some_label(cursor, RULE, &label)? {
+        let Some(s) = cursor.at(&path) else { continue };
+        places = places.union(s.places());
+        let new = match s.kind() {
+            StmtKind::Store(st) => {
+                StmtKind::Store(Store { value: balance(&st.value, &mut effect), ..st.clone() })
+            }
+            StmtKind::Reduce(r) => {
+                let values = r.values.iter().map(|v| balance(v, &mut effect)).collect();
+                StmtKind::Reduce(Reduce { values, ..r.clone() })
+            }
+            _ => continue,
+        };
+        func.body = visit::replace_at(&func.body, &path, s.with_kind(new)).unwrap_or_else(Stmt::empty);
+    }
+    if !effect.changed {
+        return Err(make::refuse(
+            RULE,
+            codes::SHAPE,
+            format!("`reassociate`: `{label}` holds no chain of at least four operands"),
+            "leave the step out",
+            &places,
+        ));
+    }
+    let mut evidence = Evidence::new(RULE, REASSOCIATE.signature.version);
+    if effect.rounds {
+        evidence = evidence.oblige(
+            "the strategy asks for sums and products in another association",
+            Discharge::ByDeclaration,
+        );
+        evidence.reassociates.push(label);
+    } else {
+        evidence = evidence.oblige("the operators are associative", Discharge::ByRule);
+    }
+    Ok(Edit { func, evidence })
+}
+
+#[derive(Default)]
+struct Effect {
+    changed: bool,
+    rounds: bool,
+}
+
+fn balance(e: &Expr, effect: &mut Effect) -> Expr {
+    let op = match e.kind() {
+        ExprKind::Binary(op @ (BinOp::Add | BinOp::Mul | BinOp::Min | BinOp::Max), ..) => *op,
+        _ => {
+            let old = e.children();
+            if old.is_empty() {
+                return e.clone();
+            }
+            let new = old.into_iter().map(|c| balance(c, effect)).collect();
+            return e.with_children(new);
+        }
+    };
+    let mut operands = Vec::new();
+    flatten(op, e, &mut operands);
+    let operands: Vec<Expr> = operands.iter().map(|o| balance(o, effect)).collect();
+    if operands.len() < 4 || e.ty().is_index() {
+        return operands.into_iter().reduce(|a, b| build::binary(op, a, b)).unwrap_or_else(|| e.clone());
+    }
+    let new = tree(op, &operands);
+    if new != *e {
+        effect.changed = true;
+        effect.rounds |= e.ty().is_float() && matches!(op, BinOp::Add | BinOp::Mul);
+    }
+    new
+}
+
+/// The operands of a chain that leans left, as `a + b + c` parses.
+fn flatten(op: BinOp, e: &Expr, out: &mut Vec<Expr>) {
+    match e.kind() {
+        ExprKind::Binary(o, a, b) if *o == op => {
+            flatten(op, a, out);
+            out.push(b.clone());
+        }
+        _ => out.push(e.clone()),
+    }
+}
+
+fn tree(op: BinOp, operands: &[Expr]) -> Expr {
+    match operands {
+        [one] => one.clone(),
+        _ => {
+            let (l, r) = operands.split_at(operands.len().div_ceil(2));
+            build::binary(op, tree(op, l), tree(op, r))
+        }
+    }
+}

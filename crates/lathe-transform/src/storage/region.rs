@@ -1,0 +1,255 @@
+//! Boxes of elements: what a set of accesses touches, in terms of what is fixed outside.
+
+use super::linear::{self, Linear, Ranged};
+use super::scope::{Around, Found};
+use lathe_ir::expr::Expr;
+use lathe_ir::{VarId, build};
+use std::collections::HashSet;
+
+/// Per dimension the elements `lo..min(hi)`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Region {
+    pub lo: Vec<Linear>,
+    /// Exclusive; the least of the forms.
+    pub hi: Vec<Vec<Linear>>,
+}
+
+/// What one access touches: lower (maximum of) and exclusive upper (minimum of) forms per dimension.
+struct Bounds {
+    lo: Vec<Vec<Linear>>,
+    hi: Vec<Vec<Linear>>,
+}
+
+fn bounds_of(f: &Found, loops: &[Ranged], inner: &HashSet<VarId>, rank: usize) -> Bounds {
+    let keep = |forms: Vec<Linear>| -> Vec<Linear> {
+        forms.into_iter().filter(|x| !x.mentions(inner) && !x.reads()).collect()
+    };
+    let mut b = Bounds { lo: Vec::new(), hi: Vec::new() };
+    for d in 0..rank {
+        let (mut lo, mut hi) = (Vec::new(), Vec::new());
+        if let (false, Some(x)) = (f.opaque, f.indices.get(d)) {
+            lo = keep(linear::lowers(x, loops));
+            hi = keep(linear::uppers(x, loops)).iter().filter_map(|x| x.offset(1)).collect();
+        }
+        b.lo.push(lo);
+        b.hi.push(hi);
+    }
+    b
+}
+
+/// Keeps the forms that all bounds have up to a constant, with the constant that `pick` chooses.
+fn common(all: Vec<&Vec<Linear>>, pick: fn(i64, i64) -> i64) -> Vec<Linear> {
+    let Some((first, rest)) = all.split_first() else { return Vec::new() };
+    let mut out = Vec::new();
+    for f in first.iter() {
+        let mut constant = Some(f.constant);
+        for other in rest {
+            let twin = other.iter().find(|g| g.same_terms(f));
+            constant = constant.zip(twin).map(|(c, g)| pick(c, g.constant));
+        }
+        out.extend(constant.map(|constant| Linear { constant, ..f.clone() }));
+    }
+    out
+}
+
+impl Region {
+    /// The smallest box known to hold all the accesses, with the loops beyond the first `fixed` ones of each
+    /// and all of `inner` eliminated; never beyond `extents`.
+    pub fn of(
+        found: &[&Found],
+        fixed: usize,
+        around: &[Ranged],
+        inner: &HashSet<VarId>,
+        extents: &[Expr],
+        sizes: &HashSet<VarId>,
+    ) -> Region {
+        let all: Vec<Bounds> = found
+            .iter()
+            .map(|f| bounds_of(f, f.loops.get(fixed..).unwrap_or(&[]), inner, extents.len()))
+            .collect();
+        let mut region = Region { lo: Vec::new(), hi: Vec::new() };
+        for (d, extent) in extents.iter().enumerate() {
+            let extent = Linear::of(extent);
+            let mut lows = common(all.iter().map(|b| &b.lo[d]).collect(), i64::min);
+            let mut highs = common(all.iter().map(|b| &b.hi[d]).collect(), i64::max);
+            // The end of the array is a bound too, unless a better one is known.
+            let within = |h: &Linear| extent.minus(h).is_some_and(|g| linear::nonneg(&g, around, sizes));
+            if !highs.iter().any(within) {
+                highs.push(extent);
+            }
+            let highs = linear::prune(highs, around, sizes);
+            if lows.is_empty() {
+                lows.push(Linear::constant(0));
+            }
+            // Any lower form serves; one that gives a constant extent serves best.
+            let gap = |l: &Linear| -> (bool, i64) {
+                let sizes = highs.iter().filter_map(|h| h.minus(l));
+                let least = sizes.filter_map(|g| linear::constant_upper(&g, around)).min();
+                (least.is_none(), least.unwrap_or(l.terms.len() as i64))
+            };
+            let lo = lows.into_iter().min_by_key(gap).unwrap_or(Linear::constant(0));
+            region.lo.push(lo);
+            region.hi.push(highs);
+        }
+        region
+    }
+
+    pub fn rank(&self) -> usize {
+        self.lo.len()
+    }
+
+    /// The number of elements along a dimension as forms (their minimum).
+    pub fn size(&self, d: usize) -> Vec<Linear> {
+        self.hi[d].iter().filter_map(|h| h.minus(&self.lo[d])).collect()
+    }
+
+    /// A constant that bounds the number of elements along a dimension.
+    pub fn constant_size(&self, d: usize, around: &[Ranged]) -> Option<i64> {
+        self.size(d).iter().filter_map(|s| linear::constant_upper(s, around)).min().map(|c| c.max(0))
+    }
+
+    /// The number of elements along a dimension, never negative.
+    pub fn size_expr(&self, d: usize, around: &[Ranged], sizes: &HashSet<VarId>) -> Expr {
+        let forms = self.size(d);
+        let e = linear::min_expr(&forms).unwrap_or_else(|| build::index(0));
+        if forms.iter().all(|f| linear::nonneg(f, around, sizes)) {
+            e
+        } else {
+            build::max(build::index(0), e)
+        }
+    }
+
+    /// Whether the lower end is known not to be negative.
+    pub fn starts_inside(&self, d: usize, around: &[Ranged], sizes: &HashSet<VarId>) -> bool {
+        linear::nonneg(&self.lo[d], around, sizes)
+    }
+
+    /// The union, where it is a box: the other one continues this one in a single dimension.
+    pub fn join(&self, o: &Region) -> Option<Region> {
+        let differ: Vec<usize> =
+            (0..self.rank()).filter(|d| self.lo[*d] != o.lo[*d] || self.hi[*d] != o.hi[*d]).collect();
+        let [d] = differ.as_slice() else { return None };
+        if self.hi[*d] != [o.lo[*d].clone()] {
+            return None;
+        }
+        let mut out = self.clone();
+        out.hi[*d] = o.hi[*d].clone();
+        Some(out)
+    }
+
+    /// Whether every element of `o` is known to be in this box.
+    pub fn contains(&self, o: &Region, around: &[Ranged], sizes: &HashSet<VarId>) -> bool {
+        let le = |a: &Linear, b: &Linear| b.minus(a).is_some_and(|g| linear::nonneg(&g, around, sizes));
+        (0..self.rank())
+            .all(|d| le(&self.lo[d], &o.lo[d]) && self.hi[d].iter().all(|h| o.hi[d].iter().any(|g| le(g, h))))
+    }
+}
+
+/// Whether an access touches every element of its box once its loops beyond the first `fixed` have run: each
+/// of them serves one dimension only, and the values of each dimension are contiguous. Knows the loops
+/// that `split` makes.
+pub fn is_exact(f: &Found, fixed: usize) -> bool {
+    if f.guarded || f.opaque || !f.unit_steps {
+        return false;
+    }
+    let inner = f.loops.get(fixed..).unwrap_or(&[]);
+    let vars: HashSet<VarId> = inner.iter().map(|r| r.var).collect();
+    let mut used: HashSet<VarId> = HashSet::new();
+    for index in &f.indices {
+        let mut here: Vec<(i64, &Ranged)> = Vec::new();
+        let mut rest = index.clone();
+        rest.terms.retain(|t| t.0.as_var().is_none_or(|v| !vars.contains(&v)));
+        if rest.mentions(&vars) || rest.reads() {
+            return false;
+        }
+        for r in inner {
+            let c = index.coefficient(r.var);
+            if c != 0 {
+                if !used.insert(r.var) {
+                    return false;
+                }
+                here.push((c, r));
+            }
+        }
+        here.sort_by_key(|t| t.0);
+        if !contiguous(&here, &vars) {
+            return false;
+        }
+    }
+    true
+}
+
+/// Whether `Σ c·v` takes every value between its ends.
+fn contiguous(parts: &[(i64, &Ranged)], inner: &HashSet<VarId>) -> bool {
+    let Some(((c, first), outer)) = parts.split_first() else { return true };
+    let trip = |r: &Ranged| Linear::of(&r.hi).minus(&Linear::of(&r.lo));
+    if outer.is_empty() {
+        let lone = trip(first).is_some_and(|t| !t.mentions(inner));
+        return c.abs() == 1 && lone;
+    }
+    if *c != 1 {
+        return false;
+    }
+    let Some(mut length) = trip(first) else { return false };
+    for (c, o) in outer {
+        if Linear::of(&o.lo) != Linear::constant(0) {
+            return false;
+        }
+        if length.as_constant() == Some(*c) {
+            match Linear::of(&o.hi).scaled(*c) {
+                Some(l) => length = l,
+                None => return false,
+            }
+            continue;
+        }
+        // min(c, x - c·o) with o in 0..ceil(x / c)
+        let Some(x) = split_length(&length, *c, o) else { return false };
+        length = x;
+    }
+    !length.mentions(inner)
+}
+
+fn split_length(length: &Linear, c: i64, o: &Ranged) -> Option<Linear> {
+    let [(atom, 1)] = length.terms.as_slice() else { return None };
+    let lathe_ir::ExprKind::Binary(lathe_ir::BinOp::Min, a, b) = atom.kind() else { return None };
+    if length.constant != 0 {
+        return None;
+    }
+    let (a, b) = (Linear::of(a), Linear::of(b));
+    let rest = match (a.as_constant(), b.as_constant()) {
+        (Some(t), _) if t == c => b,
+        (_, Some(t)) if t == c => a,
+        _ => return None,
+    };
+    let x = rest.plus(&Linear::of(&build::var_id(o.var, lathe_ir::Scalar::Index)), c)?;
+    let same =
+        !x.mentions(&[o.var].into()) && Linear::of(&build::ceil_div(x.to_expr(), c)) == Linear::of(&o.hi);
+    same.then_some(x)
+}
+
+/// Whether everything the read may touch was surely written before: an earlier exact write in the same
+/// iteration of their common loops covers its box.
+pub fn covered(read: &Found, writes: &[&Found], around: &Around, extents: &[Expr]) -> bool {
+    writes.iter().any(|w| {
+        if w.usage != super::scope::Use::Write || !before(&w.path, &read.path) {
+            return false;
+        }
+        let fixed = w.loops.iter().zip(&read.loops).take_while(|(a, b)| a.var == b.var).count();
+        if !is_exact(w, fixed) || read.opaque {
+            return false;
+        }
+        let scope = around.with(&w.loops[..fixed]);
+        let inner = |f: &Found| f.loops[fixed..].iter().map(|r| r.var).collect::<HashSet<_>>();
+        let region = |f: &Found| Region::of(&[f], fixed, &scope, &inner(f), extents, &around.sizes);
+        region(w).contains(&region(read), &scope, &around.sizes)
+    })
+}
+
+/// Whether the first path comes before the second in the text, in one sequence.
+pub fn before(a: &[usize], b: &[usize]) -> bool {
+    let n = a.iter().zip(b).take_while(|(x, y)| x == y).count();
+    match (a.get(n), b.get(n)) {
+        (Some(x), Some(y)) => x < y,
+        _ => false,
+    }
+}

@@ -1,0 +1,117 @@
+//! `set_layout` and `promote`: where and how a local buffer is stored.
+
+use super::make;
+use super::options;
+use crate::args::{Args, IntoRefusal};
+use crate::codes;
+use crate::names;
+use crate::rule::{Cursor, Edit, Rule};
+use lathe_diagnostics::{Diagnostic, Places};
+use lathe_ir::visit::{self, Path};
+use lathe_ir::{Buffer, Space, StmtKind};
+use lathe_strategy::syntax::{Formal, Sort};
+use lathe_strategy::{Discharge, Evidence, Refusal, RuleSignature};
+use std::sync::Arc;
+
+pub static SET_LAYOUT: Rule = Rule {
+    signature: RuleSignature {
+        name: "set_layout",
+        version: 1,
+        formals: &[
+            Formal { name: "array", sort: Sort::Buffer, optional: false, many: false },
+            Formal { name: "layout", sort: Sort::Data, optional: false, many: true },
+        ],
+        summary: "chooses how a local buffer is laid out in memory",
+        page: "\
+`set_layout(Ap, tile(0, 8), permute(1, 0, 2))` gives a local buffer a layout: the steps `tile(dim, size)`, \
+`permute(…)` and `pad(dim, multiple)` are applied one after the other to its list of dimensions, and what they \
+leave is stored row by row. Subscripts in the program never change.
+
+Always legal for local buffers: a layout is injective. Arrays of the caller keep theirs.
+
+```lathe
+kernel mv(A: f32[M, N], x: f32[N]) -> (y: f32[M]) {
+    y[i] = sum[j](A[i, j] * x[j])
+}
+strategy packed for mv = split(i, 8) ; stage(A, at: i.o, name: Ap) ; set_layout(Ap, permute(1, 0))
+```
+",
+    },
+    apply: apply_layout,
+};
+
+pub static PROMOTE: Rule = Rule {
+    signature: RuleSignature {
+        name: "promote",
+        version: 1,
+        formals: &[
+            Formal { name: "array", sort: Sort::Buffer, optional: false, many: false },
+            Formal { name: "space", sort: Sort::Word, optional: true, many: false },
+        ],
+        summary: "moves a local buffer to registers, the stack, or scratch memory",
+        page: "\
+`promote(Cp)` moves a local buffer to registers, `promote(Cp, space: stack)` or `space: host` elsewhere. Registers \
+and the stack need constant extents; what lives in registers is fast only if all subscripts are constants after \
+unrolling and vectorizing.
+
+Always legal: where a buffer lives does not change what it holds.
+
+```lathe
+kernel mv(A: f32[M, N], x: f32[N]) -> (y: f32[M]) {
+    y[i] = sum[j](A[i, j] * x[j])
+}
+strategy kept for mv = split(j, 64) ; reorder(j.o, i, j.i) ; stage(x, at: j.o, name: xs) ; promote(xs, space: stack)
+```
+",
+    },
+    apply: apply_promote,
+};
+
+fn apply_layout(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
+    let rule = SET_LAYOUT.signature.name;
+    args.check(&SET_LAYOUT.signature)?;
+    let (path, buffer) = local(cursor, rule, &args.path(rule, "array", 0)?)?;
+    let layout = options::layout(rule, args, 1, buffer.extents.len())?;
+    let new = Buffer { layout, ..(*buffer).clone() };
+    rebind(cursor, rule, &path, new, "a layout is injective, and no subscript changes")
+}
+
+fn apply_promote(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
+    let rule = PROMOTE.signature.name;
+    args.check(&PROMOTE.signature)?;
+    let (path, buffer) = local(cursor, rule, &args.path(rule, "array", 0)?)?;
+    let space = options::space(rule, args, 1)?.unwrap_or(Space::Register);
+    make::check_space(rule, &buffer.name, &buffer.elem, &buffer.extents, space)?;
+    let new = Buffer { space, ..(*buffer).clone() };
+    rebind(cursor, rule, &path, new, "where a local buffer lives does not change what it holds")
+}
+
+fn local(cursor: &Cursor, rule: &str, name: &str) -> Result<(Path, Arc<Buffer>), Refusal> {
+    let buffer = names::find_buffer(cursor, rule, name)?;
+    make::find_alloc(cursor.func, buffer.id).ok_or_else(|| {
+        Diagnostic::error(codes::UNSUPPORTED, format!("`{rule}`: `{name}` is an array of the caller"))
+            .help(format!(
+                "stage it: `stage({name}, at: …)` makes a local copy, whose layout and place are free"
+            ))
+            .into_refusal(rule)
+    })
+}
+
+fn rebind(cursor: &Cursor, rule: &str, path: &[usize], new: Buffer, why: &str) -> Result<Edit, Refusal> {
+    let mut func = cursor.func.clone();
+    let Some((s, StmtKind::Alloc { body, .. })) = cursor.at(path).map(|s| (s, s.kind())) else {
+        return Err(make::refuse(
+            rule,
+            codes::SHAPE,
+            format!("`{rule}`: no such buffer"),
+            "",
+            &Places::none(),
+        ));
+    };
+    let text = format!("{} in {}", new.name, new.space.name());
+    let alloc = s.with_kind(StmtKind::Alloc { buffer: Arc::new(new), body: body.clone() });
+    func.body = visit::replace_at(&func.body, path, alloc).unwrap_or_else(|| func.body.clone());
+    let mut evidence = Evidence::new(rule, 1).oblige(why, Discharge::ByRule);
+    evidence.buffers.push(text);
+    Ok(Edit { func, evidence })
+}

@@ -1,0 +1,304 @@
+//! What a subtree touches: every access with the loops, bindings and conditions around it.
+
+use super::linear::{Linear, Ranged};
+use crate::names;
+use lathe_ir::expr::{Access, Expr, ExprKind, View};
+use lathe_ir::stmt::Arg;
+use lathe_ir::visit::{self, Path};
+use lathe_ir::{BinOp, Binder, BufId, Executor, Function, Label, Scalar, Stmt, StmtKind, VarId, build};
+use std::collections::{HashMap, HashSet};
+
+/// How an access uses its element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    Read,
+    Write,
+    /// Reads and writes: a reduction's target.
+    Update,
+}
+
+/// One access inside a subtree.
+#[derive(Clone, Debug)]
+pub struct Found {
+    pub access: Access,
+    pub usage: Use,
+    /// Subscripts with `let`s replaced by their values.
+    pub indices: Vec<Linear>,
+    /// Loops between the subtree's root and the access, outermost first.
+    pub loops: Vec<Ranged>,
+    /// Whether each of these loops steps by one.
+    pub unit_steps: bool,
+    /// It may not run in every iteration: an `if`, `while` or `select` stands around it.
+    pub guarded: bool,
+    /// The subscripts say nothing: the access is inside a call, a compute or a view.
+    pub opaque: bool,
+    /// Path of the statement, from the subtree's root.
+    pub path: Path,
+    pub label: Option<Label>,
+}
+
+impl Found {
+    pub fn buffer(&self) -> Option<BufId> {
+        self.access.view.buffer()
+    }
+
+    pub fn writes(&self) -> bool {
+        self.usage != Use::Read
+    }
+
+    pub fn reads(&self) -> bool {
+        self.usage != Use::Write
+    }
+}
+
+/// The loops and sizes around a place.
+#[derive(Clone, Debug, Default)]
+pub struct Around {
+    /// Outermost first.
+    pub loops: Vec<Ranged>,
+    pub binders: Vec<Binder>,
+    pub executors: Vec<Executor>,
+    /// Variables that are never negative.
+    pub sizes: HashSet<VarId>,
+    pub lets: HashMap<VarId, Expr>,
+    /// Path of the outermost loop whose iterations are not ordered.
+    pub parallel: Option<Path>,
+}
+
+impl Around {
+    /// The surroundings of the statement at a path of the body.
+    pub fn of(func: &Function, path: &[usize]) -> Around {
+        let mut a = Around { sizes: func.sizes.iter().map(|b| b.id).collect(), ..Around::default() };
+        let mut here = &func.body;
+        for (n, position) in path.iter().enumerate() {
+            match here.kind() {
+                StmtKind::Loop(l) => {
+                    let (lo, hi) = (visit::substitute(&l.lo, &a.lets), visit::substitute(&l.hi, &a.lets));
+                    a.loops.push(Ranged::new(l.binder.id, lo, hi));
+                    a.binders.push(l.binder.clone());
+                    a.executors.push(l.exec.clone());
+                    if !l.exec.is_ordered() && a.parallel.is_none() {
+                        a.parallel = Some(path[..n].to_vec());
+                    }
+                }
+                StmtKind::Let { binder, value, .. } if binder.ty == Scalar::Index => {
+                    let value = visit::substitute(value, &a.lets);
+                    a.lets.insert(binder.id, value);
+                }
+                StmtKind::If { cond, .. } if *position == 0 => {
+                    add_facts(&visit::substitute(cond, &a.lets), &mut a.loops);
+                }
+                _ => {}
+            }
+            match here.children().get(*position) {
+                Some(c) => here = c,
+                None => break,
+            }
+        }
+        a
+    }
+
+    /// The enclosing loop variables as expressions: the first part of a made statement's instance vector.
+    pub fn instance(&self) -> Vec<Expr> {
+        self.binders.iter().map(build::var).collect()
+    }
+
+    /// The surroundings extended by inner loops.
+    pub fn with(&self, inner: &[Ranged]) -> Vec<Ranged> {
+        self.loops.iter().chain(inner).cloned().collect()
+    }
+}
+
+/// Adds what a condition says about the upper ends of loop variables.
+fn add_facts(cond: &Expr, loops: &mut [Ranged]) {
+    let ExprKind::Binary(op, a, b) = cond.kind() else { return };
+    let (small, large, slack) = match op {
+        BinOp::And => {
+            add_facts(a, loops);
+            add_facts(b, loops);
+            return;
+        }
+        BinOp::Lt => (a, b, 0),
+        BinOp::Le => (a, b, 1),
+        BinOp::Gt => (b, a, 0),
+        BinOp::Ge => (b, a, 1),
+        _ => return,
+    };
+    if !small.ty().is_index() {
+        return;
+    }
+    // v + rest < large  gives  v < large - rest
+    let small = Linear::of(small);
+    for l in loops.iter_mut() {
+        if small.coefficient(l.var) != 1 {
+            continue;
+        }
+        let v = Linear::of(&build::var_id(l.var, Scalar::Index));
+        let end = small.minus(&v).and_then(|rest| Linear::of(large).offset(slack)?.minus(&rest));
+        if let Some(end) = end.filter(|e| !e.mentions(&[l.var].into())) {
+            l.below.push(end.to_expr());
+        }
+    }
+}
+
+struct Walker {
+    lets: HashMap<VarId, Expr>,
+    loops: Vec<Ranged>,
+    unit_steps: bool,
+    guarded: bool,
+    path: Path,
+    out: Vec<Found>,
+}
+
+/// Every access in a subtree, in the order of the text; the reads of a statement before its writes.
+/// `lets` are those around the subtree.
+pub fn accesses(root: &Stmt, lets: &HashMap<VarId, Expr>) -> Vec<Found> {
+    let mut w = Walker {
+        lets: lets.clone(),
+        loops: Vec::new(),
+        unit_steps: true,
+        guarded: false,
+        path: Path::new(),
+        out: Vec::new(),
+    };
+    w.stmt(root);
+    w.out
+}
+
+impl Walker {
+    fn found(&mut self, access: &Access, usage: Use, guarded: bool, label: Option<&Label>) {
+        let plain = matches!(access.view, View::Buffer(_));
+        let indices = access.indices.iter().map(|e| Linear::of(&visit::substitute(e, &self.lets))).collect();
+        self.out.push(Found {
+            access: access.clone(),
+            usage,
+            indices,
+            loops: self.loops.clone(),
+            unit_steps: self.unit_steps,
+            guarded: self.guarded || guarded,
+            opaque: !plain,
+            path: self.path.clone(),
+            label: label.cloned(),
+        });
+    }
+
+    fn expr(&mut self, e: &Expr, guarded: bool, label: Option<&Label>) {
+        match e.kind() {
+            ExprKind::Select(c, a, b) => {
+                self.expr(c, guarded, label);
+                self.expr(a, true, label);
+                self.expr(b, true, label);
+            }
+            ExprKind::Load(a) => {
+                for x in a.exprs() {
+                    self.expr(x, guarded, label);
+                }
+                self.found(a, Use::Read, guarded, label);
+            }
+            _ => {
+                for c in e.children() {
+                    self.expr(c, guarded, label);
+                }
+            }
+        }
+    }
+
+    fn stmt(&mut self, s: &Stmt) {
+        let label = names::label_of(s);
+        if let StmtKind::Compute(c) = s.kind() {
+            let first = self.out.len();
+            for e in s.exprs() {
+                self.expr(e, true, label);
+            }
+            for t in &c.targets {
+                self.found(t, Use::Update, true, label);
+            }
+            self.out[first..].iter_mut().for_each(|f| f.opaque = true);
+            return;
+        }
+        for e in s.exprs() {
+            self.expr(e, false, label);
+        }
+        match s.kind() {
+            StmtKind::Store(st) => self.found(&st.target, Use::Write, false, label),
+            StmtKind::Reduce(r) => {
+                for t in &r.targets {
+                    self.found(t, Use::Update, false, label);
+                }
+            }
+            StmtKind::Atomic(a) => {
+                self.found(&a.target, Use::Update, true, label);
+                if let Some(f) = self.out.last_mut() {
+                    f.opaque = true;
+                }
+            }
+            StmtKind::Call { args, .. } => {
+                for a in args {
+                    let Arg::View(view) = a else { continue };
+                    let elem = lathe_ir::Type::INDEX;
+                    let whole = Access {
+                        view: view.clone(),
+                        indices: Vec::new(),
+                        elem,
+                        status: lathe_ir::Status::Unproved,
+                        places: s.places().clone(),
+                    };
+                    self.found(&whole, Use::Update, true, label);
+                    if let Some(f) = self.out.last_mut() {
+                        f.opaque = true;
+                    }
+                }
+            }
+            _ => {}
+        }
+        let saved = (self.unit_steps, self.guarded);
+        let mut bound = None;
+        match s.kind() {
+            StmtKind::Loop(l) => {
+                let (lo, hi) = (visit::substitute(&l.lo, &self.lets), visit::substitute(&l.hi, &self.lets));
+                self.loops.push(Ranged::new(l.binder.id, lo, hi));
+                self.unit_steps &= l.step == 1;
+            }
+            StmtKind::Let { binder, value, .. } if binder.ty == Scalar::Index => {
+                let value = visit::substitute(value, &self.lets);
+                bound = Some(binder.id);
+                self.lets.insert(binder.id, value);
+            }
+            StmtKind::If { .. } | StmtKind::While { .. } | StmtKind::Async { .. } => self.guarded = true,
+            _ => {}
+        }
+        for (i, c) in s.children().into_iter().enumerate() {
+            self.path.push(i);
+            let before = self.loops.clone();
+            if let (StmtKind::If { cond, .. }, 0) = (s.kind(), i) {
+                add_facts(&visit::substitute(cond, &self.lets), &mut self.loops);
+            }
+            self.stmt(c);
+            self.loops = before;
+            self.path.pop();
+        }
+        if s.as_loop().is_some() {
+            self.loops.pop();
+        }
+        if let Some(v) = bound {
+            self.lets.remove(&v);
+        }
+        (self.unit_steps, self.guarded) = saved;
+    }
+}
+
+/// Variables bound inside a subtree.
+pub fn bound_in(root: &Stmt) -> HashSet<VarId> {
+    let mut out = HashSet::new();
+    visit::walk(root, &mut |s, _| {
+        match s.kind() {
+            StmtKind::Loop(l) => drop(out.insert(l.binder.id)),
+            StmtKind::Let { binder, .. } => drop(out.insert(binder.id)),
+            StmtKind::Async { token, .. } => drop(out.insert(token.id)),
+            StmtKind::Atomic(a) => out.extend(a.old.as_ref().map(|b| b.id)),
+            _ => {}
+        }
+        true
+    });
+    out
+}
