@@ -169,9 +169,8 @@ fn within(inner: Range, outer: Range) -> bool {
 }
 
 fn binary_range(op: BinOp, x: Range, y: Range, exact: bool) -> Range {
-    let both = |a: Option<i64>, b: Option<i64>, f: fn(i64, i64) -> Option<i64>| {
-        a.zip(b).and_then(|(a, b)| f(a, b))
-    };
+    let both =
+        |a: Option<i64>, b: Option<i64>, f: fn(i64, i64) -> Option<i64>| a.zip(b).and_then(|(a, b)| f(a, b));
     match op {
         BinOp::Add if exact => (both(x.0, y.0, i64::checked_add), both(x.1, y.1, i64::checked_add)),
         BinOp::Sub if exact => (both(x.0, y.1, i64::checked_sub), both(x.1, y.0, i64::checked_sub)),

@@ -7,12 +7,20 @@
 pub mod affine;
 mod bounds;
 pub mod codes;
+mod copy;
 mod defined;
+mod descend;
+mod eliminate;
 pub mod env;
 mod instances;
+mod isl_set;
+mod leaves;
 mod order;
 mod refusal;
+mod solve;
+mod system;
 mod text;
+mod translate;
 
 pub use affine::{Affine, affine, range_of};
 pub use bounds::prove_accesses;

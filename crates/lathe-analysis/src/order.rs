@@ -1,17 +1,466 @@
 //! Whether a change of order keeps every dependence (ARCHITECTURE.md, "How legality is kept").
+//!
+//! For each pair of statements that touch one buffer, the question is put as one system: two instances
+//! that touch one element, ordered in the old tree; the same two instances in the new tree, not ordered
+//! that way. Happens-before is lexicographic: the outermost loop in which two instances differ decides,
+//! if it runs its iterations in order; where all common loops agree, the sequence does.
 
+use crate::copy::{Copy, Place, earlier, equal};
+use crate::descend::descend;
 use crate::env::Env;
-use crate::refusal::{OrderProof, OrderRefusal};
-use lathe_ir::Stmt;
+use crate::leaves::{Leaf, Level, Relative, Role, Touch, leaves, relate, written_buffers};
+use crate::refusal::{DepKind, OrderProof, OrderRefusal, Violation};
+use crate::solve::{Answer, Reduced, solve_from};
+use crate::system::{Conj, Lin, eq};
+use crate::translate::{Builder, Scope};
+use lathe_ir::{BufId, Label, Name, ReduceOp, Stmt};
+use std::collections::{HashMap, HashSet};
 
 /// Are all conflicting pairs of instances of `before` still ordered the same way in `after`?
 ///
 /// Instances are matched by label and instance vector. Reductions with a licence (same label, same
 /// operator) may be reordered among themselves, which is recorded in
-/// [`OrderProof::used_licence`] where it happens, but must remain ordered.
+/// [`OrderProof::used_licence`] where it happens, but must remain ordered. The subtree is taken to
+/// execute the same instances before and after for each value of what is bound outside
+/// ([`crate::instances_preserved`] decides that).
 pub fn order_preserved(env: &Env, before: &Stmt, after: &Stmt) -> Result<OrderProof, OrderRefusal> {
-    if before == after {
-        return Ok(OrderProof { facts: env.facts(), ..OrderProof::default() });
+    let mut proof = OrderProof { facts: env.facts(), ..OrderProof::default() };
+    descend(env, before, after, &mut |env, old, new| compare(env, old, new, &mut proof))?;
+    proof.used_licence.sort();
+    proof.used_licence.dedup();
+    Ok(proof)
+}
+
+fn undecided(why: impl Into<String>) -> OrderRefusal {
+    OrderRefusal::Undecided(why.into())
+}
+
+/// Pairs of copies of one pair of labels (unrolled or peeled code) before the check gives up.
+const MAX_COPIES: usize = 50_000;
+
+/// The check of one changed subtree.
+fn compare(env: &Env, before: &Stmt, after: &Stmt, proof: &mut OrderProof) -> Result<(), OrderRefusal> {
+    let written = written_buffers(before);
+    if written.is_empty() {
+        return Ok(());
     }
-    Err(OrderRefusal::Undecided("the trees differ".into()))
+    let mut conflicting = written.clone();
+    // A buffer that may overlap a written one conflicts with it.
+    for (a, b) in aliases(env) {
+        if written.contains(&a) {
+            conflicting.insert(b);
+        }
+    }
+    let old = leaves(before, &conflicting).map_err(undecided)?;
+    let new = leaves(after, &conflicting).map_err(undecided)?;
+    let mut by_label: HashMap<&Label, Vec<&Leaf>> = HashMap::new();
+    for leaf in &new {
+        by_label.entry(leaf.label).or_default().push(leaf);
+    }
+    let aliases: HashSet<(BufId, BufId)> = aliases(env).into_iter().collect();
+    let check = Check { env, written: &conflicting, aliases, by_label };
+    // Statements that share a buffer, each pair once.
+    let mut touching: HashMap<BufId, Vec<usize>> = HashMap::new();
+    for (i, leaf) in old.iter().enumerate() {
+        for t in &leaf.touches {
+            let list = touching.entry(t.buffer).or_default();
+            if list.last() != Some(&i) {
+                list.push(i);
+            }
+        }
+    }
+    for (i, first) in old.iter().enumerate() {
+        let mut partners: Vec<usize> = first
+            .touches
+            .iter()
+            .flat_map(|t| {
+                let others = check.aliases.iter().filter(|a| a.0 == t.buffer).map(|a| a.1);
+                std::iter::once(t.buffer).chain(others).filter_map(|b| touching.get(&b)).flatten().copied()
+            })
+            .filter(|j| *j >= i)
+            .collect();
+        partners.sort_unstable();
+        partners.dedup();
+        for j in partners {
+            proof.pairs += 1;
+            check.pair(first, &old[j], proof)?;
+            if i != j {
+                check.pair(&old[j], first, proof)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Pairs of different parameters of one alias class, both ways.
+fn aliases(env: &Env) -> Vec<(BufId, BufId)> {
+    let classed: Vec<(BufId, &Name)> =
+        env.func.params.iter().filter_map(|p| Some((p.array()?.id, p.alias.as_ref()?))).collect();
+    let mut out = Vec::new();
+    for a in &classed {
+        for b in &classed {
+            if a.0 != b.0 && a.1 == b.1 {
+                out.push((a.0, b.0));
+            }
+        }
+    }
+    out
+}
+
+struct Check<'e, 'n> {
+    env: &'e Env<'e>,
+    written: &'e HashSet<BufId>,
+    aliases: HashSet<(BufId, BufId)>,
+    by_label: HashMap<&'n Label, Vec<&'n Leaf<'n>>>,
+}
+
+/// Two conflicting instances in their old order, as far as both trees agree on them.
+struct Base<'w> {
+    builder: Builder<'w>,
+    state: Reduced,
+    /// How many constraints of the builder the state holds.
+    absorbed: usize,
+    /// Which elements meet; which loop carries it.
+    clauses: Vec<Vec<Conj>>,
+}
+
+/// What two instances are compared for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Demand {
+    /// They run in the old order.
+    Ordered,
+    /// They do not run at the same time.
+    NotConcurrent,
+}
+
+/// One way in which two leaves conflict, for messages.
+struct Conflict<'t> {
+    touches: (&'t Touch, &'t Touch),
+    /// Holds where this is the conflict.
+    when: Conj,
+    /// Subscripts, where they are known exactly.
+    element: Option<Vec<Lin>>,
+}
+
+impl Check<'_, '_> {
+    /// Conflicts of instances of `a` that run before instances of `b`.
+    fn pair(&self, a: &Leaf, b: &Leaf, proof: &mut OrderProof) -> Result<(), OrderRefusal> {
+        // Within one compute the order is its own business: it is a statement, before and after.
+        if !a.dims.is_empty() && std::ptr::eq(a, b) {
+            return Ok(());
+        }
+        let mut places: Vec<(Place, Place)> = Vec::new();
+        for x in &a.touches {
+            for y in &b.touches {
+                let at = (Place::of(x), Place::of(y));
+                if self.conflict(x, y) && !places.contains(&at) {
+                    places.push(at);
+                }
+            }
+        }
+        for at in places {
+            let (mut strict, mut licensed) = (Vec::new(), Vec::new());
+            for x in a.touches.iter().filter(|t| Place::of(t) == at.0) {
+                for y in b.touches.iter().filter(|t| Place::of(t) == at.1) {
+                    if self.conflict(x, y) {
+                        let free = a.label == b.label && self.may_reorder(x, y);
+                        if free { licensed.push((x, y)) } else { strict.push((x, y)) }
+                    }
+                }
+            }
+            if !strict.is_empty() {
+                if let Some(v) = self.violation(a, b, at, &strict, Demand::Ordered)? {
+                    return Err(OrderRefusal::Violation(Box::new(v)));
+                }
+            }
+            if !licensed.is_empty() {
+                if let Some(v) = self.violation(a, b, at, &licensed, Demand::NotConcurrent)? {
+                    return Err(OrderRefusal::Violation(Box::new(v)));
+                }
+                let known = proof.used_licence.contains(a.label);
+                if !known && self.violation(a, b, at, &licensed, Demand::Ordered)?.is_some() {
+                    proof.used_licence.push(a.label.clone());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn conflict(&self, x: &Touch, y: &Touch) -> bool {
+        (x.role.writes() || y.role.writes())
+            && !(x.role == Role::Atomic && y.role == Role::Atomic)
+            && (x.buffer == y.buffer || self.aliases.contains(&(x.buffer, y.buffer)))
+    }
+
+    /// Two updates of one licensed reduction: they commute.
+    fn may_reorder(&self, x: &Touch, y: &Touch) -> bool {
+        let (
+            Role::Combine { target: i, op: p, licence: true },
+            Role::Combine { target: j, op: q, licence: true },
+        ) = (&x.role, &y.role)
+        else {
+            return false;
+        };
+        let commutes = match p {
+            ReduceOp::User(name) => self.env.module.ops.get(name).is_some_and(|o| o.commutative),
+            _ => true,
+        };
+        i == j && p == q && x.buffer == y.buffer && commutes
+    }
+
+    /// A pair of instances, `a`'s before `b`'s in the old tree, that conflict by one of the given
+    /// pairs of touches and do not meet the demand in the new tree.
+    fn violation(
+        &self,
+        a: &Leaf,
+        b: &Leaf,
+        at: (Place, Place),
+        touches: &[(&Touch, &Touch)],
+        demand: Demand,
+    ) -> Result<Option<Violation>, OrderRefusal> {
+        let (common, relative) = relate(&a.path[..at.0.depth], &b.path[..at.1.depth]);
+        let levels = a.levels(common);
+        let last = relative == Relative::First;
+        if levels.is_empty() && !last {
+            return Ok(None);
+        }
+        let mut builder = Builder::new(self.written);
+        let outer = builder.surroundings(self.env);
+        let mut x = Copy::new(&mut builder, &outer, a, &at.0);
+        let mut y = Copy::new(&mut builder, &outer, b, &at.1);
+        let conflicts: Vec<Conflict> =
+            touches.iter().map(|t| conflict_of(&mut builder, a, &levels, (&mut x, &mut y), *t)).collect();
+        let mut old_order: Vec<Conj> = (0..levels.len()).map(|l| earlier(&levels, l, &x, &y)).collect();
+        if last {
+            old_order.push(equal(&levels, &x, &y));
+        }
+        // The most telling alternatives first: which elements meet, then which loop carries it.
+        let mut clauses = vec![conflicts.iter().map(|c| c.when.clone()).collect(), old_order];
+        let front = clauses.clone();
+        clauses.extend(builder.system.clauses.iter().cloned());
+        let mut state = Reduced::default();
+        if !state.absorb(&builder.system.cons) {
+            return Ok(None);
+        }
+        let absorbed = builder.system.cons.len();
+        if solve_from(&state, &[], &clauses, builder.system.columns) == Answer::Empty {
+            return Ok(None);
+        }
+        // They conflict: where do they stand in the new tree?
+        let (instance_a, instance_b) = (x.instance(&mut builder, a), y.instance(&mut builder, b));
+        let none = Vec::new();
+        let new_a = self.by_label.get(a.label).unwrap_or(&none);
+        let new_b = self.by_label.get(b.label).unwrap_or(&none);
+        if new_a.len() * new_b.len() > MAX_COPIES {
+            return Err(undecided(format!(
+                "the statement `{}` stands in too many places to examine all pairs",
+                a.label
+            )));
+        }
+        let base = Base { builder, state, absorbed, clauses: front };
+        let touched: (Vec<&Touch>, Vec<&Touch>) = touches.iter().copied().unzip();
+        for na in new_a {
+            for nb in new_b {
+                for pa in places_of(na, &touched.0, a) {
+                    for pb in places_of(nb, &touched.1, b) {
+                        let found = self.in_new_tree(
+                            &base,
+                            &outer,
+                            ((na, pa), (nb, pb)),
+                            (&instance_a, &instance_b),
+                            demand,
+                        )?;
+                        let Some((point, concurrent, matched)) = found else { continue };
+                        let text = |v: &[Option<Lin>]| -> Vec<i64> {
+                            v.iter().map(|l| l.as_ref().and_then(|l| l.at(&point)).unwrap_or(0)).collect()
+                        };
+                        if !matched {
+                            return Err(undecided(format!(
+                                "the instances of `{}` and `{}` cannot be followed through the change",
+                                a.label, b.label
+                            )));
+                        }
+                        let hit = conflicts.iter().find(|c| c.when.iter().all(|c| c.holds(&point)));
+                        let touch = hit.map_or(touches[0], |c| c.touches);
+                        return Ok(Some(Violation {
+                            first: (a.label.clone(), text(&instance_a[..a.instance.len()])),
+                            second: (b.label.clone(), text(&instance_b[..b.instance.len()])),
+                            buffer: self.buffer_name(a, touch.0.buffer),
+                            element: hit
+                                .and_then(|c| c.element.as_ref())
+                                .and_then(|e| e.iter().map(|l| l.at(&point)).collect()),
+                            kind: kind_of(touch),
+                            sizes: self.outer_values(&outer, &point),
+                            places: (a.stmt.places().clone(), b.stmt.places().clone()),
+                            carried_by: carrier(&levels, &x, &y, &point),
+                            concurrent,
+                        }));
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Looks for a violation at one pair of places of the new tree: the point, whether the two run at
+    /// the same time there, and whether their instances could be matched exactly.
+    fn in_new_tree(
+        &self,
+        base: &Base,
+        outer: &Scope,
+        (new_a, new_b): ((&Leaf, Place), (&Leaf, Place)),
+        instances: (&[Option<Lin>], &[Option<Lin>]),
+        demand: Demand,
+    ) -> Result<Option<(Vec<i64>, bool, bool)>, OrderRefusal> {
+        let ((na, pa), (nb, pb)) = (new_a, new_b);
+        let (common, relative) = relate(&na.path[..pa.depth], &nb.path[..pb.depth]);
+        let levels = na.levels(common);
+        let mut builder = base.builder.clone();
+        let mut x = Copy::new(&mut builder, outer, na, &pa);
+        let mut y = Copy::new(&mut builder, outer, nb, &pb);
+        let mut matched = true;
+        for (copy, leaf, old) in [(&mut x, na, instances.0), (&mut y, nb, instances.1)] {
+            let exact = builder.system.exact;
+            builder.system.exact = true;
+            let new = copy.instance(&mut builder, leaf);
+            if new.len() != old.len() {
+                return Err(undecided(format!(
+                    "the statement `{}` changed the length of its instance vector",
+                    leaf.label
+                )));
+            }
+            for (o, n) in old.iter().zip(&new) {
+                if let (Some(o), Some(n)) = (o, n) {
+                    builder.system.eq(o, n);
+                }
+            }
+            matched &= builder.system.exact;
+            builder.system.exact &= exact;
+        }
+        let mut wrong: Vec<(Conj, bool)> = Vec::new();
+        for (l, level) in levels.iter().enumerate() {
+            let ordered = match level {
+                Level::Loop(_, exec) => exec.is_ordered(),
+                Level::While(_) => true,
+            };
+            let reversed = earlier(&levels, l, &y, &x);
+            if !ordered {
+                wrong.push((earlier(&levels, l, &x, &y), true));
+                wrong.push((reversed, true));
+            } else if demand == Demand::Ordered {
+                wrong.push((reversed, false));
+            }
+        }
+        if demand == Demand::Ordered && matches!(relative, Relative::Second | Relative::Same) {
+            wrong.push((equal(&levels, &x, &y), false));
+        }
+        if wrong.is_empty() {
+            return Ok(None);
+        }
+        let mut clauses = base.clauses.clone();
+        clauses.push(wrong.iter().map(|w| w.0.clone()).collect());
+        clauses.append(&mut builder.system.clauses);
+        let more = builder.system.cons.get(base.absorbed..).unwrap_or(&[]);
+        match solve_from(&base.state, more, &clauses, builder.system.columns) {
+            Answer::Empty => Ok(None),
+            Answer::Point(p) => {
+                let how = wrong.iter().find(|w| w.0.iter().all(|c| c.holds(&p)));
+                let concurrent = how.is_some_and(|w| w.1);
+                Ok(Some((p, concurrent, matched)))
+            }
+            Answer::Unknown => Err(undecided(format!(
+                "the order of `{}` and `{}` could not be decided within the budget",
+                na.label, nb.label
+            ))),
+        }
+    }
+
+    fn buffer_name(&self, leaf: &Leaf, id: BufId) -> Name {
+        let local = leaf.items.iter().find_map(|i| match i {
+            crate::env::Item::Alloc(b) if b.id == id => Some(b.name.clone()),
+            _ => None,
+        });
+        local.or_else(|| self.env.buffer(id).map(|b| b.name.clone())).unwrap_or_else(|| "?".into())
+    }
+
+    /// Sizes and enclosing variables with their values.
+    fn outer_values(&self, outer: &Scope, point: &[i64]) -> Vec<(Name, i64)> {
+        use crate::env::Item;
+        let binders = self.env.items.iter().filter_map(|i| match i {
+            Item::Size(b) | Item::Loop { binder: b, .. } => Some(*b),
+            Item::Scalar(b) | Item::Let(b, _) if b.ty.is_int() => Some(*b),
+            _ => None,
+        });
+        binders.filter_map(|b| Some((b.name.clone(), *point.get(outer.col(b.id)? as usize)?))).collect()
+    }
+}
+
+/// The places at which a leaf of the new tree touches what `touch` touched in the old one.
+fn places_of(new: &Leaf, touches: &[&Touch], old: &Leaf) -> Vec<Place> {
+    let around = |t: &&Touch, leaf: &Leaf| t.depth < leaf.path.len();
+    let buffers: Vec<BufId> = touches.iter().filter(|t| around(t, old)).map(|t| t.buffer).collect();
+    if buffers.is_empty() {
+        return vec![Place::own(new)];
+    }
+    let mut out: Vec<Place> = Vec::new();
+    for t in new.touches.iter().filter(|t| around(t, new) && buffers.contains(&t.buffer)) {
+        if !out.contains(&Place::of(t)) {
+            out.push(Place::of(t));
+        }
+    }
+    if out.is_empty() {
+        out.push(Place::own(new));
+    }
+    out
+}
+
+/// When two touches meet in one element.
+fn conflict_of<'t>(
+    builder: &mut Builder,
+    a: &Leaf,
+    levels: &[Level],
+    (x, y): (&mut Copy, &mut Copy),
+    touches: (&'t Touch, &'t Touch),
+) -> Conflict<'t> {
+    let mut when = Conj::new();
+    let mut element = None;
+    if touches.0.buffer == touches.1.buffer {
+        if let (Some(i), Some(j)) = (&touches.0.indices, &touches.1.indices) {
+            if i.len() == j.len() {
+                let exact = std::mem::replace(&mut builder.system.exact, true);
+                let i: Vec<Lin> = i.iter().map(|e| builder.value(&mut x.scope, e)).collect();
+                if builder.system.exact {
+                    element = Some(i.clone());
+                }
+                let j: Vec<Lin> = j.iter().map(|e| builder.value(&mut y.scope, e)).collect();
+                when.extend(i.iter().zip(&j).filter_map(|(p, q)| eq(p, q)));
+                builder.system.exact &= exact;
+            }
+        }
+        // Each execution of an allocation has storage of its own.
+        if let Some(steps) = a.allocated_at(touches.0.buffer) {
+            let around = a.levels(steps).len();
+            when.extend(equal(levels.get(..around).unwrap_or(levels), x, y));
+        }
+    }
+    Conflict { touches, when, element }
+}
+
+fn kind_of((x, y): (&Touch, &Touch)) -> DepKind {
+    match (&x.role, &y.role) {
+        (Role::Read, _) => DepKind::Anti,
+        (_, Role::Write) => DepKind::Output,
+        _ => DepKind::Flow,
+    }
+}
+
+/// The outermost loop of the old tree in which two instances differ.
+fn carrier(levels: &[Level], x: &Copy, y: &Copy, point: &[i64]) -> Option<Name> {
+    levels.iter().find_map(|l| {
+        let (a, b) = (x.level(l)?.at(point)?, y.level(l)?.at(point)?);
+        match l {
+            Level::Loop(binder, _) if a != b => Some(binder.name.clone()),
+            _ => None,
+        }
+    })
 }

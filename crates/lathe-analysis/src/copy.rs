@@ -1,0 +1,82 @@
+//! One iteration of a leaf, as unknowns of a system.
+
+use crate::leaves::{Leaf, Level, Touch};
+use crate::system::{Conj, Lin, eq, gt};
+use crate::translate::{Builder, Scope};
+
+/// The unknowns of one iteration of a leaf (or of a condition around it).
+#[derive(Clone, Debug)]
+pub(crate) struct Copy {
+    pub scope: Scope,
+    /// Counters of the `while` loops, outermost first.
+    whiles: Vec<Lin>,
+}
+
+impl Copy {
+    /// A fresh copy of what surrounds a touch of a leaf: the domain of the iteration.
+    pub fn new(b: &mut Builder, outer: &Scope, leaf: &Leaf, touch: &Place) -> Copy {
+        let mut copy = Copy { scope: outer.clone(), whiles: Vec::new() };
+        for item in leaf.items.iter().take(touch.items) {
+            if let Some(counter) = b.item(&mut copy.scope, item) {
+                copy.whiles.push(Lin::col(counter));
+            }
+        }
+        if touch.depth >= leaf.path.len() {
+            for d in leaf.dims {
+                b.range(&mut copy.scope, d.binder.id, &d.lo, &d.hi, 1);
+            }
+        }
+        copy
+    }
+
+    /// The position in a loop.
+    pub fn level(&self, level: &Level) -> Option<Lin> {
+        match level {
+            Level::Loop(b, _) => self.scope.col(b.id).map(Lin::col),
+            Level::While(n) => self.whiles.get(*n).cloned(),
+        }
+    }
+
+    /// The instance vector, with the counters of `while` loops at its end. Components over variables
+    /// that are not bound at the touch (it stands further out) are unknown.
+    pub fn instance(&mut self, b: &mut Builder, leaf: &Leaf) -> Vec<Option<Lin>> {
+        let mut out = Vec::with_capacity(leaf.instance.len() + self.whiles.len());
+        for e in &leaf.instance {
+            let bound = lathe_ir::visit::vars_of(e).iter().all(|v| self.scope.col(*v).is_some());
+            out.push(bound.then(|| b.value(&mut self.scope, e)));
+        }
+        for n in 0..leaf.whiles() {
+            out.push(self.whiles.get(n).cloned());
+        }
+        out
+    }
+}
+
+/// Where a leaf touches memory: at itself, or at a condition or bound around it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Place {
+    pub depth: usize,
+    pub items: usize,
+}
+
+impl Place {
+    pub fn of(touch: &Touch) -> Place {
+        Place { depth: touch.depth, items: touch.items }
+    }
+
+    pub fn own(leaf: &Leaf) -> Place {
+        Place { depth: leaf.path.len(), items: leaf.items.len() }
+    }
+}
+
+/// `a` and `b` agree in the given loops.
+pub(crate) fn equal(levels: &[Level], a: &Copy, b: &Copy) -> Conj {
+    levels.iter().filter_map(|l| eq(&a.level(l)?, &b.level(l)?)).collect()
+}
+
+/// `a` and `b` agree in the loops before `at`, where `a` comes first.
+pub(crate) fn earlier(levels: &[Level], at: usize, a: &Copy, b: &Copy) -> Conj {
+    let mut out = equal(levels.get(..at).unwrap_or(levels), a, b);
+    out.extend(levels.get(at).and_then(|l| gt(&b.level(l)?, &a.level(l)?)));
+    out
+}

@@ -1,0 +1,125 @@
+//! The questions that isl answers. One context per thread, under a budget of operations; no isl object
+//! leaves this file.
+
+use crate::system::{Con, Conj};
+use isl_rs::{BasicSet, Context, DimType, LibISLError, Mat, Set, Space, Val};
+use std::collections::HashMap;
+
+/// Operations that one question may take (about a second at the very worst).
+const BUDGET: u64 = 4_000_000;
+/// `ISL_ON_ERROR_CONTINUE`: errors are returned, not printed.
+const ON_ERROR_CONTINUE: i32 = 1;
+
+thread_local! {
+    static CONTEXT: Context = {
+        let ctx = Context::alloc();
+        // The option exists in every isl; its setter cannot fail for a valid context.
+        let _ = isl_rs::Options::set_on_error(&ctx, ON_ERROR_CONTINUE);
+        ctx.set_max_operations(BUDGET);
+        ctx
+    };
+}
+
+/// Runs a question within the budget; `None` if isl gave up or failed.
+fn within_budget<T>(question: impl FnOnce(&Context) -> Result<T, LibISLError>) -> Option<T> {
+    CONTEXT.with(|ctx| {
+        ctx.reset_operations();
+        let answer = question(ctx);
+        ctx.reset_error();
+        answer.ok()
+    })
+}
+
+/// An integer point of a conjunction: `Some(Some(values))` of the unknowns that occur, `Some(None)` if
+/// there is none, `None` if isl gave up.
+pub(crate) fn sample(cons: &Conj) -> Option<Option<HashMap<u32, i64>>> {
+    let mut columns: Vec<u32> = cons.iter().flat_map(|c| c.lin.terms.iter().map(|t| t.0)).collect();
+    columns.sort_unstable();
+    columns.dedup();
+    within_budget(|ctx| {
+        let set = basic_set(ctx, cons, &columns)?;
+        point_of(set.to_set()?, &columns)
+    })
+}
+
+/// A union of projections: each conjunction over all its unknowns, of which the first `dims` are kept.
+pub(crate) struct Projection<'a> {
+    pub dims: u32,
+    pub parts: &'a [Conj],
+}
+
+/// A point of `a` that is not in `b`, both seen as sets of their first `dims` unknowns.
+/// `Some(None)`: there is none, `None`: isl gave up.
+pub(crate) fn difference(a: &Projection, b: &Projection) -> Option<Option<Vec<i64>>> {
+    let kept: Vec<u32> = (0..a.dims).collect();
+    let found = within_budget(|ctx| {
+        let whole = projected(ctx, a)?;
+        let rest = whole.subtract(projected(ctx, b)?)?;
+        point_of(rest, &kept)
+    })?;
+    Some(found.map(|p| kept.iter().map(|c| p.get(c).copied().unwrap_or(0)).collect()))
+}
+
+fn projected(ctx: &Context, p: &Projection) -> Result<Set, LibISLError> {
+    let mut out = Set::empty(Space::set_alloc(ctx, 0, p.dims)?)?;
+    for cons in p.parts {
+        let mut columns: Vec<u32> = cons.iter().flat_map(|c| c.lin.terms.iter().map(|t| t.0)).collect();
+        columns.retain(|c| *c >= p.dims);
+        columns.sort_unstable();
+        columns.dedup();
+        let extra = columns.len() as u32;
+        let columns: Vec<u32> = (0..p.dims).chain(columns).collect();
+        let set = basic_set(ctx, cons, &columns)?.to_set()?;
+        out = out.union(set.project_out(DimType::Set, p.dims, extra)?)?;
+    }
+    Ok(out)
+}
+
+/// The conjunction as a set whose dimensions are the given unknowns.
+fn basic_set(ctx: &Context, cons: &[Con], columns: &[u32]) -> Result<BasicSet, LibISLError> {
+    let width = columns.len() as u32;
+    let (eqs, ineqs): (Vec<&Con>, Vec<&Con>) = cons.iter().partition(|c| c.eq);
+    let matrix = |rows: &[&Con]| -> Result<Mat, LibISLError> {
+        let mut m = Mat::alloc(ctx, rows.len() as u32, width + 1)?;
+        for (r, con) in rows.iter().enumerate() {
+            let mut row = vec![0i64; columns.len() + 1];
+            for (col, k) in &con.lin.terms {
+                if let Ok(at) = columns.binary_search(col) {
+                    row[at] = *k;
+                }
+            }
+            row[columns.len()] = con.lin.c;
+            for (c, v) in row.into_iter().enumerate() {
+                m = match i32::try_from(v) {
+                    Ok(small) => m.set_element_si(r as i32, c as i32, small)?,
+                    Err(_) => m.set_element_val(r as i32, c as i32, Val::int_from_si(ctx, v)?)?,
+                };
+            }
+        }
+        Ok(m)
+    };
+    let space = Space::set_alloc(ctx, 0, width)?;
+    BasicSet::from_constraint_matrices(
+        space,
+        matrix(&eqs)?,
+        matrix(&ineqs)?,
+        DimType::Set,
+        DimType::Div,
+        DimType::Param,
+        DimType::Cst,
+    )
+}
+
+/// A point of a set as values of the unknowns that its dimensions stand for.
+fn point_of(set: Set, columns: &[u32]) -> Result<Option<HashMap<u32, i64>>, LibISLError> {
+    if set.is_empty()? {
+        return Ok(None);
+    }
+    let point = set.sample_point()?;
+    let mut out = HashMap::with_capacity(columns.len());
+    for (d, col) in columns.iter().enumerate() {
+        // Numerators beyond 64 bits are an error of isl's.
+        out.insert(*col, point.get_coordinate_val(DimType::Set, d as i32)?.get_num_si()?);
+    }
+    Ok(Some(out))
+}

@@ -1,0 +1,395 @@
+//! The statements of a subtree that touch memory, with what they touch and what surrounds them.
+
+use crate::env::Item;
+use lathe_ir::visit::loads_of;
+use lathe_ir::{Access, BufId, Dim, Executor, Expr, Label, ReduceOp, Stmt, StmtKind, View};
+use lathe_ir::{build, ids::Binder};
+use std::collections::HashSet;
+
+/// How a statement touches an element.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Role {
+    Read,
+    Write,
+    /// Target number `target` of a reduction: read and written.
+    Combine {
+        target: usize,
+        op: ReduceOp,
+        licence: bool,
+    },
+    Atomic,
+}
+
+impl Role {
+    pub fn writes(&self) -> bool {
+        *self != Role::Read
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Touch {
+    pub buffer: BufId,
+    /// Subscripts of the buffer itself; `None`: any element.
+    pub indices: Option<Vec<Expr>>,
+    pub role: Role,
+    /// How many steps of the leaf's path lead to the statement that touches: all of them, or fewer
+    /// for conditions, bounds and `let` values around the leaf.
+    pub depth: usize,
+    /// How many of the leaf's surrounding items hold there.
+    pub items: usize,
+}
+
+/// One step from a statement into a child.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Step<'a> {
+    pub stmt: &'a Stmt,
+    pub position: usize,
+}
+
+/// A loop around a leaf, or a `while`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Level<'a> {
+    Loop(&'a Binder, &'a Executor),
+    /// By number, outermost first.
+    While(usize),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Leaf<'a> {
+    pub label: &'a Label,
+    pub instance: Vec<Expr>,
+    pub stmt: &'a Stmt,
+    /// From the root of the subtree to the leaf.
+    pub path: Vec<Step<'a>>,
+    /// What surrounds the leaf within the subtree, outermost first.
+    pub items: Vec<Item<'a>>,
+    /// The dimensions of a `compute`.
+    pub dims: &'a [Dim],
+    pub touches: Vec<Touch>,
+}
+
+impl<'a> Leaf<'a> {
+    /// The loops among the first steps of the path.
+    pub fn levels(&self, steps: usize) -> Vec<Level<'a>> {
+        let mut out = Vec::new();
+        let mut whiles = 0;
+        for step in self.path.iter().take(steps) {
+            match step.stmt.kind() {
+                StmtKind::Loop(l) => out.push(Level::Loop(&l.binder, &l.exec)),
+                StmtKind::While { .. } => {
+                    out.push(Level::While(whiles));
+                    whiles += 1;
+                }
+                _ => {}
+            }
+        }
+        out
+    }
+
+    pub fn whiles(&self) -> usize {
+        self.path.iter().filter(|s| matches!(s.stmt.kind(), StmtKind::While { .. })).count()
+    }
+
+    /// The steps that lead to the allocation of a buffer, if it stands in the subtree.
+    pub fn allocated_at(&self, buffer: BufId) -> Option<usize> {
+        self.path
+            .iter()
+            .position(|s| matches!(s.stmt.kind(), StmtKind::Alloc { buffer: b, .. } if b.id == buffer))
+    }
+}
+
+/// How two places of a tree lie to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Relative {
+    First,
+    Second,
+    /// Two branches of an `if`: never both in one iteration.
+    Apart,
+    Same,
+}
+
+/// The steps that two places share, and which of them runs first within one iteration of the loops
+/// among these.
+pub(crate) fn relate(a: &[Step], b: &[Step]) -> (usize, Relative) {
+    let common = a.iter().zip(b).take_while(|(x, y)| x.position == y.position).count();
+    let order = match (a.get(common), b.get(common)) {
+        (None, None) => Relative::Same,
+        // A condition, bound or atomic stands before what it surrounds.
+        (None, Some(_)) => Relative::First,
+        (Some(_), None) => Relative::Second,
+        (Some(x), Some(_)) if matches!(x.stmt.kind(), StmtKind::If { .. }) => Relative::Apart,
+        (Some(x), Some(y)) if x.position < y.position => Relative::First,
+        _ => Relative::Second,
+    };
+    (common, order)
+}
+
+/// Why a subtree cannot be analysed.
+pub(crate) type Obstacle = String;
+
+/// Buffers that any statement of a subtree writes.
+pub(crate) fn written_buffers(root: &Stmt) -> HashSet<BufId> {
+    let mut out = HashSet::new();
+    let mut add = |a: &Access| out.extend(a.view.buffer());
+    let mut views = Vec::new();
+    lathe_ir::visit::walk(root, &mut |s, _| {
+        match s.kind() {
+            StmtKind::Store(st) => add(&st.target),
+            StmtKind::Reduce(r) => r.targets.iter().for_each(&mut add),
+            StmtKind::Atomic(a) => add(&a.target),
+            StmtKind::Compute(c) => c.targets.iter().for_each(&mut add),
+            StmtKind::Call { args, .. } => views.extend(args.iter().filter_map(|a| match a {
+                lathe_ir::Arg::View(v) => v.buffer(),
+                lathe_ir::Arg::Value(_) => None,
+            })),
+            _ => {}
+        }
+        true
+    });
+    out.extend(views);
+    out
+}
+
+/// The subscripts of the buffer at the bottom of a view; `None`: any element.
+pub(crate) fn buffer_indices(view: &View, indices: &[Expr]) -> Option<Vec<Expr>> {
+    match view {
+        View::Buffer(_) => Some(indices.to_vec()),
+        View::Slice { base, offsets, steps } => {
+            if indices.len() != offsets.len() || indices.len() != steps.len() {
+                return None;
+            }
+            let inner: Vec<Expr> = indices
+                .iter()
+                .zip(offsets)
+                .zip(steps)
+                .map(|((i, o), s)| build::add(o.clone(), build::mul(i.clone(), build::index(*s))))
+                .collect();
+            buffer_indices(base, &inner)
+        }
+        View::Reshape { .. } | View::Reinterpret { .. } | View::Deref { .. } => None,
+    }
+}
+
+/// Collects the leaves of a subtree, in the order in which they stand. Of accesses, only those to
+/// buffers in `conflicting` are kept.
+pub(crate) fn leaves<'a>(root: &'a Stmt, conflicting: &HashSet<BufId>) -> Result<Vec<Leaf<'a>>, Obstacle> {
+    let mut c =
+        Collector { conflicting, path: Vec::new(), items: Vec::new(), headers: Vec::new(), out: Vec::new() };
+    c.visit(root)?;
+    Ok(c.out)
+}
+
+struct Collector<'a, 'c> {
+    conflicting: &'c HashSet<BufId>,
+    path: Vec<Step<'a>>,
+    items: Vec<Item<'a>>,
+    /// Reads of conditions, bounds and `let` values around the current place.
+    headers: Vec<Touch>,
+    out: Vec<Leaf<'a>>,
+}
+
+impl<'a> Collector<'a, '_> {
+    fn visit(&mut self, s: &'a Stmt) -> Result<(), Obstacle> {
+        match s.kind() {
+            StmtKind::Seq(list) => {
+                let items = self.items.len();
+                for (position, child) in list.iter().enumerate() {
+                    self.step(s, position, child, None)?;
+                    match child.kind() {
+                        StmtKind::Assume { fact, provenance } => {
+                            self.items.push(Item::Fact(fact, provenance));
+                        }
+                        StmtKind::Check { cond, .. } => self.items.push(Item::Checked(cond)),
+                        _ => {}
+                    }
+                }
+                self.items.truncate(items);
+                Ok(())
+            }
+            StmtKind::Let { binder, value, body } => {
+                self.around(s, 0, body, Some(Item::Let(binder, value)), &[value])
+            }
+            StmtKind::Loop(l) => {
+                let item =
+                    Item::Loop { binder: &l.binder, lo: &l.lo, hi: &l.hi, step: l.step, exec: &l.exec };
+                self.around(s, 0, &l.body, Some(item), &[&l.lo, &l.hi])
+            }
+            StmtKind::If { cond, then, other } => {
+                self.around(s, 0, then, Some(Item::Cond(cond, true)), &[cond])?;
+                match other {
+                    Some(o) => self.around(s, 1, o, Some(Item::Cond(cond, false)), &[cond]),
+                    None => Ok(()),
+                }
+            }
+            StmtKind::While { cond, body } => {
+                // The condition is evaluated in every iteration: it counts as standing in the body.
+                let headers = self.headers.len();
+                self.items.push(Item::While(cond));
+                self.read(&[cond], self.path.len() + 1)?;
+                self.items.pop();
+                self.step(s, 0, body, Some(Item::While(cond)))?;
+                self.headers.truncate(headers);
+                Ok(())
+            }
+            StmtKind::Alloc { buffer, body } => self.step(s, 0, body, Some(Item::Alloc(buffer))),
+            StmtKind::Store(st) => {
+                let mut touches = vec![self.touch(&st.target, Role::Write)?];
+                self.loads(&[&st.value], self.path.len(), &mut touches)?;
+                self.subscripts(&[&st.target], &mut touches)?;
+                self.leaf(s, &st.label, st.instance.clone(), &[], touches);
+                Ok(())
+            }
+            StmtKind::Reduce(r) => {
+                let mut touches = Vec::new();
+                for (target, t) in r.targets.iter().enumerate() {
+                    let role = Role::Combine { target, op: r.op.clone(), licence: r.licence };
+                    touches.push(self.touch(t, role)?);
+                }
+                self.loads(&r.values.iter().collect::<Vec<_>>(), self.path.len(), &mut touches)?;
+                self.subscripts(&r.targets.iter().collect::<Vec<_>>(), &mut touches)?;
+                self.leaf(s, &r.label, r.instance.clone(), &[], touches);
+                Ok(())
+            }
+            StmtKind::Atomic(a) => {
+                let mut touches = vec![self.touch(&a.target, Role::Atomic)?];
+                self.loads(&[&a.value], self.path.len(), &mut touches)?;
+                self.subscripts(&[&a.target], &mut touches)?;
+                self.leaf(s, &a.label, a.instance.clone(), &[], touches);
+                self.step(s, 0, &a.body, a.old.as_ref().map(Item::Opaque))
+            }
+            StmtKind::Compute(c) => {
+                let mut touches = Vec::new();
+                for t in &c.targets {
+                    touches.push(self.touch(t, Role::Write)?);
+                }
+                let mut read: Vec<&Expr> = c.values.iter().chain(&c.guard).collect();
+                read.extend(c.dims.iter().flat_map(|d| [&d.lo, &d.hi]));
+                self.loads(&read, self.path.len(), &mut touches)?;
+                self.subscripts(&c.targets.iter().collect::<Vec<_>>(), &mut touches)?;
+                let instance = c.dims.iter().map(|d| build::var(&d.binder)).collect();
+                self.leaf(s, &c.label, instance, &c.dims, touches);
+                Ok(())
+            }
+            StmtKind::Check { cond, .. } => self.unlabelled(&[cond], "a check"),
+            StmtKind::Assume { fact, .. } => self.unlabelled(&[fact], "an assumption"),
+            StmtKind::Barrier { .. } => Err("a barrier stands inside".into()),
+            StmtKind::Async { .. } | StmtKind::Wait { .. } => {
+                Err("an asynchronous statement stands inside".into())
+            }
+            StmtKind::Call { function, .. } => {
+                Err(format!("a call of `{function}` stands inside, whose instances are not known"))
+            }
+        }
+    }
+
+    /// Goes into a child; `item` is what the statement binds for it.
+    fn step(
+        &mut self,
+        s: &'a Stmt,
+        position: usize,
+        child: &'a Stmt,
+        item: Option<Item<'a>>,
+    ) -> Result<(), Obstacle> {
+        let items = self.items.len();
+        self.path.push(Step { stmt: s, position });
+        self.items.extend(item);
+        self.visit(child)?;
+        self.items.truncate(items);
+        self.path.pop();
+        Ok(())
+    }
+
+    /// As `step`, for a statement that evaluates expressions before its child.
+    fn around(
+        &mut self,
+        s: &'a Stmt,
+        position: usize,
+        child: &'a Stmt,
+        item: Option<Item<'a>>,
+        evaluates: &[&Expr],
+    ) -> Result<(), Obstacle> {
+        let headers = self.headers.len();
+        self.read(evaluates, self.path.len())?;
+        self.step(s, position, child, item)?;
+        self.headers.truncate(headers);
+        Ok(())
+    }
+
+    fn read(&mut self, es: &[&Expr], depth: usize) -> Result<(), Obstacle> {
+        let mut found = Vec::new();
+        self.loads(es, depth, &mut found)?;
+        self.headers.append(&mut found);
+        Ok(())
+    }
+
+    /// The loads of expressions, as far as their buffers are written somewhere.
+    fn loads(&self, es: &[&Expr], depth: usize, out: &mut Vec<Touch>) -> Result<(), Obstacle> {
+        for load in es.iter().flat_map(|e| loads_of(e)) {
+            let Some(buffer) = load.view.buffer() else {
+                return Err("an access through a pointer stands inside".into());
+            };
+            if self.conflicting.contains(&buffer) {
+                let indices = buffer_indices(&load.view, &load.indices);
+                let known = out.iter().any(|t| {
+                    t.buffer == buffer && t.role == Role::Read && t.depth == depth && t.indices == indices
+                });
+                if !known {
+                    let items = self.items.len();
+                    out.push(Touch { buffer, indices, role: Role::Read, depth, items });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn subscripts(&self, targets: &[&Access], out: &mut Vec<Touch>) -> Result<(), Obstacle> {
+        for t in targets {
+            self.loads(&t.exprs(), self.path.len(), out)?;
+        }
+        Ok(())
+    }
+
+    fn touch(&self, a: &Access, role: Role) -> Result<Touch, Obstacle> {
+        match a.view.buffer() {
+            Some(buffer) => Ok(Touch {
+                buffer,
+                indices: buffer_indices(&a.view, &a.indices),
+                role,
+                depth: self.path.len(),
+                items: self.items.len(),
+            }),
+            None => Err("an access through a pointer stands inside".into()),
+        }
+    }
+
+    fn unlabelled(&self, es: &[&Expr], what: &str) -> Result<(), Obstacle> {
+        let mut found = Vec::new();
+        self.loads(es, 0, &mut found)?;
+        if found.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("{what} inside reads an array that is written there"))
+        }
+    }
+
+    fn leaf(
+        &mut self,
+        stmt: &'a Stmt,
+        label: &'a Label,
+        instance: Vec<Expr>,
+        dims: &'a [Dim],
+        mut touches: Vec<Touch>,
+    ) {
+        touches.extend(self.headers.iter().cloned());
+        touches.retain(|t| self.conflicting.contains(&t.buffer));
+        self.out.push(Leaf {
+            label,
+            instance,
+            stmt,
+            path: self.path.clone(),
+            items: self.items.clone(),
+            dims,
+            touches,
+        });
+    }
+}

@@ -1,0 +1,279 @@
+//! Deciding systems: equalities are eliminated, disjunctions searched with pruning, inequalities
+//! eliminated by Fourier and Motzkin's method. Where that is exact over the integers the answer
+//! stands; where it is not, isl decides.
+
+use crate::eliminate::{Outcome, eliminate};
+use crate::isl_set;
+use crate::system::{Con, Conj, Lin, System};
+use std::collections::HashMap;
+
+/// Whether a system has an integer point.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Answer {
+    Empty,
+    /// A value for every unknown.
+    Point(Vec<i64>),
+    /// The budget was spent, or numbers grew too large.
+    Unknown,
+}
+
+/// Nodes of the search over alternatives before it gives up.
+const MAX_NODES: usize = 20_000;
+
+/// Finds a point of a system or shows that there is none.
+pub(crate) fn solve(system: &System) -> Answer {
+    let mut state = Reduced::default();
+    if !state.absorb(&system.cons) {
+        return Answer::Empty;
+    }
+    let mut nodes = 0;
+    search(&state, &system.clauses, system.columns, &mut nodes)
+}
+
+/// As [`solve`], for a state already reduced, with more constraints and clauses.
+pub(crate) fn solve_from(state: &Reduced, more: &[Con], clauses: &[Vec<Conj>], columns: u32) -> Answer {
+    let mut state = state.clone();
+    if !state.absorb(more) {
+        return Answer::Empty;
+    }
+    search(&state, clauses, columns, &mut 0)
+}
+
+fn search(state: &Reduced, clauses: &[Vec<Conj>], columns: u32, nodes: &mut usize) -> Answer {
+    *nodes += 1;
+    if *nodes > MAX_NODES {
+        return Answer::Unknown;
+    }
+    let outcome = eliminate(&state.cons);
+    let point = match outcome {
+        Outcome::Empty => return Answer::Empty,
+        Outcome::Point(p) => Some(state.complete(p, columns)),
+        Outcome::Maybe => None,
+    };
+    if let Some(Some(p)) = &point {
+        // A point of the relaxation that happens to fulfil every clause is an answer.
+        let fits = |alt: &Conj| alt.iter().all(|c| c.holds(p));
+        if clauses.iter().all(|cl| cl.iter().any(fits)) {
+            return Answer::Point(p.clone());
+        }
+    }
+    let Some((first, rest)) = clauses.split_first() else {
+        if let Some(Some(p)) = point {
+            return Answer::Point(p);
+        }
+        return match isl_set::sample(&state.cons) {
+            Some(Some(values)) => match state.complete(values, columns) {
+                Some(p) => Answer::Point(p),
+                None => Answer::Unknown,
+            },
+            Some(None) => Answer::Empty,
+            None => Answer::Unknown,
+        };
+    };
+    let mut unknown = false;
+    for alternative in first {
+        let mut next = state.clone();
+        if !next.absorb(alternative) {
+            continue;
+        }
+        match search(&next, rest, columns, nodes) {
+            Answer::Empty => {}
+            Answer::Unknown => unknown = true,
+            found => return found,
+        }
+    }
+    if unknown { Answer::Unknown } else { Answer::Empty }
+}
+
+/// A conjunction with its equalities eliminated as far as unit coefficients allow.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reduced {
+    /// Unknowns that equalities determine, each by later ones of the list and by free ones.
+    defined: Vec<(u32, Lin)>,
+    /// What is left: normalized, no two constraints of one direction.
+    pub cons: Conj,
+}
+
+impl Reduced {
+    /// Adds constraints; false if they contradict each other evidently.
+    pub fn absorb(&mut self, more: &[Con]) -> bool {
+        // Numbers too large: leaving a constraint out only enlarges the system.
+        let mut todo: Conj = more
+            .iter()
+            .filter_map(|con| Some(Con { lin: self.substituted(&con.lin, 0)?, eq: con.eq }))
+            .collect();
+        todo.append(&mut self.cons);
+        loop {
+            let known = self.defined.len();
+            if !self.define(&mut todo) {
+                return false;
+            }
+            if self.defined.len() > known {
+                todo = todo
+                    .iter()
+                    .filter_map(|con| Some(Con { lin: self.substituted(&con.lin, known)?, eq: con.eq }))
+                    .collect();
+            }
+            let Some(normal) = normalize(todo) else { return false };
+            if !normal.iter().any(|c| c.eq && c.lin.terms.iter().any(|t| t.1.abs() == 1)) {
+                self.cons = normal;
+                return true;
+            }
+            todo = normal;
+        }
+    }
+
+    /// Takes the equalities with a unit coefficient out of the list, as definitions. False: one of
+    /// them is a contradiction.
+    fn define(&mut self, todo: &mut Conj) -> bool {
+        let known = self.defined.len();
+        let (eqs, mut rest): (Conj, Conj) = std::mem::take(todo).into_iter().partition(|c| c.eq);
+        for con in eqs {
+            let Some(mut lin) = self.substituted(&con.lin, known) else { continue };
+            if lin.terms.is_empty() {
+                if lin.c != 0 {
+                    return false;
+                }
+                continue;
+            }
+            // `k * col + rest == 0`, so `col == -k * rest`.
+            let unit = lin.terms.iter().find(|t| t.1.abs() == 1).copied();
+            let value = unit.and_then(|(col, k)| {
+                let mut value = lin.clone();
+                value.terms.retain(|t| t.0 != col);
+                Some((col, value.scale(-k)?))
+            });
+            match value {
+                Some(definition) => self.defined.push(definition),
+                None => rest.push(Con { lin: std::mem::take(&mut lin), eq: true }),
+            }
+        }
+        *todo = rest;
+        true
+    }
+
+    /// With the definitions from the given one on put in.
+    fn substituted(&self, lin: &Lin, from: usize) -> Option<Lin> {
+        let mut out = lin.clone();
+        for (col, value) in self.defined.get(from..).unwrap_or(&[]) {
+            if out.coefficient(*col) != 0 {
+                out = replace(&out, *col, value)?;
+            }
+        }
+        Some(out)
+    }
+
+    /// Values of all unknowns from those of the free ones (the others are zero).
+    fn complete(&self, free: HashMap<u32, i64>, columns: u32) -> Option<Vec<i64>> {
+        let mut point = vec![0; columns as usize];
+        for (col, v) in free {
+            *point.get_mut(col as usize)? = v;
+        }
+        for (col, value) in self.defined.iter().rev() {
+            let v = value.at(&point)?;
+            *point.get_mut(*col as usize)? = v;
+        }
+        Some(point)
+    }
+}
+
+fn replace(lin: &Lin, col: u32, value: &Lin) -> Option<Lin> {
+    let k = lin.coefficient(col);
+    if k == 0 {
+        return Some(lin.clone());
+    }
+    let mut rest = lin.clone();
+    rest.terms.retain(|t| t.0 != col);
+    rest.combine(1, value, k)
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// Divides by common factors (tightening constants), keeps the tightest of one direction, turns two
+/// opposite inequalities that meet into an equality. `None`: there is no integer point.
+pub(crate) fn normalize(cons: Conj) -> Option<Conj> {
+    let mut seen: HashMap<Vec<(u32, i64)>, usize> = HashMap::with_capacity(cons.len());
+    let mut out: Conj = Vec::with_capacity(cons.len());
+    for mut con in cons {
+        if con.lin.terms.is_empty() {
+            let fine = if con.eq { con.lin.c == 0 } else { con.lin.c >= 0 };
+            if !fine {
+                return None;
+            }
+            continue;
+        }
+        let g = con.lin.terms.iter().fold(0, |g, t| gcd(g, t.1.unsigned_abs()));
+        let Ok(g) = i64::try_from(g) else { continue };
+        if g > 1 {
+            if con.eq && con.lin.c % g != 0 {
+                return None;
+            }
+            con.lin.terms.iter_mut().for_each(|t| t.1 /= g);
+            con.lin.c = con.lin.c.div_euclid(g);
+        }
+        if con.lin.terms.iter().any(|t| t.1 == i64::MIN) {
+            continue;
+        }
+        if con.eq && con.lin.terms[0].1 < 0 {
+            let negated = con.lin.terms.iter().map(|t| (t.0, -t.1)).collect();
+            let Some(c) = con.lin.c.checked_neg() else { continue };
+            con.lin = Lin { terms: negated, c };
+        }
+        match seen.get(&con.lin.terms) {
+            Some(&i) => {
+                let old = &mut out[i];
+                match (old.eq, con.eq) {
+                    (true, true) if old.lin.c != con.lin.c => return None,
+                    (true, true) => {}
+                    // The direction is fixed at `-c`: is the inequality true there?
+                    (true, false) if con.lin.c < old.lin.c => return None,
+                    (true, false) => {}
+                    (false, true) if old.lin.c < con.lin.c => return None,
+                    (false, true) => *old = con,
+                    (false, false) => old.lin.c = old.lin.c.min(con.lin.c),
+                }
+            }
+            None => {
+                seen.insert(con.lin.terms.clone(), out.len());
+                out.push(con);
+            }
+        }
+    }
+    // Opposite directions: `t + a >= 0` and `-t + b >= 0` give `-a <= t <= b`.
+    let mut dropped = vec![false; out.len()];
+    for i in 0..out.len() {
+        if dropped[i] {
+            continue;
+        }
+        let negated: Vec<(u32, i64)> = out[i].lin.terms.iter().map(|t| (t.0, -t.1)).collect();
+        let Some(&j) = seen.get(&negated) else { continue };
+        if dropped[j] {
+            continue;
+        }
+        match (out[i].eq, out[j].eq) {
+            // `t == -a`, `-t + b >= 0`: `a + b >= 0`.
+            (true, false) => {
+                if i128::from(out[i].lin.c) + i128::from(out[j].lin.c) < 0 {
+                    return None;
+                }
+                dropped[j] = true;
+            }
+            (false, false) => {
+                let slack = i128::from(out[i].lin.c) + i128::from(out[j].lin.c);
+                if slack < 0 {
+                    return None;
+                }
+                if slack == 0 {
+                    out[i].eq = true;
+                    dropped[j] = true;
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut keep = dropped.into_iter();
+    out.retain(|_| !keep.next().unwrap_or(false));
+    Some(out)
+}

@@ -1,0 +1,425 @@
+//! From expressions of the tree to linear constraints.
+//!
+//! Exact for affine arithmetic, floor division and remainder by constants, `min`, `max`, `select`,
+//! truncating division, and conditions made of comparisons. Everything else becomes an unknown of its
+//! own (or, as a condition, is left out), which makes the system larger and [`System::exact`] false.
+
+use crate::env::{Env, Item};
+use crate::system::{Col, Con, Conj, Lin, System, eq, ge, gt};
+use lathe_ir::visit::{loads_of, vars_of};
+use lathe_ir::{BinOp, BufId, Expr, ExprKind, Scalar, UnOp, VarId};
+use std::collections::{HashMap, HashSet};
+
+/// The unknowns that stand for the variables of one copy of an iteration. Copies share those of the
+/// surroundings.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scope {
+    vars: HashMap<VarId, Col>,
+    /// Values that are not affine, by their expression.
+    values: HashMap<Expr, Lin>,
+}
+
+impl Scope {
+    pub fn col(&self, v: VarId) -> Option<Col> {
+        self.vars.get(&v).copied()
+    }
+
+    pub fn bind(&mut self, v: VarId, col: Col) {
+        self.vars.insert(v, col);
+    }
+}
+
+/// Builds one system.
+#[derive(Clone)]
+pub(crate) struct Builder<'w> {
+    pub system: System,
+    /// Buffers that something in view writes: a load from another one has one value wherever it stands.
+    pub written: &'w HashSet<BufId>,
+    /// Values that are not affine but the same for all copies.
+    shared: HashMap<Expr, Lin>,
+    /// The variables of the surroundings, which all copies share.
+    outer: HashSet<VarId>,
+}
+
+/// A condition as a tree of constraints.
+enum Formula {
+    Known(bool),
+    Unknown,
+    One(Con),
+    All(Vec<Formula>),
+    Any(Vec<Formula>),
+}
+
+/// More alternatives than this in one condition are left out.
+const MAX_ALTERNATIVES: usize = 64;
+
+impl<'w> Builder<'w> {
+    pub fn new(written: &'w HashSet<BufId>) -> Builder<'w> {
+        Builder { system: System::new(), written, shared: HashMap::new(), outer: HashSet::new() }
+    }
+
+    /// The unknowns of the surroundings, which copies then start from.
+    pub fn surroundings(&mut self, env: &Env) -> Scope {
+        let mut scope = Scope::default();
+        for item in &env.items {
+            self.item(&mut scope, item);
+        }
+        self.outer = scope.vars.keys().copied().collect();
+        // What lies outside restricts nothing that matters where it could not be expressed.
+        self.system.exact = true;
+        scope
+    }
+
+    /// A fresh unknown for a binder.
+    pub fn bind(&mut self, scope: &mut Scope, v: VarId) -> Col {
+        let col = self.system.fresh();
+        scope.bind(v, col);
+        col
+    }
+
+    /// Adds what an enclosing item binds and says. A `while` binds a counter, which is returned.
+    pub fn item(&mut self, scope: &mut Scope, item: &Item) -> Option<Col> {
+        match item {
+            Item::Size(b) => {
+                let col = self.bind(scope, b.id);
+                self.system.ge(&Lin::col(col), &Lin::default());
+            }
+            Item::Scalar(b) | Item::Opaque(b) => {
+                let col = self.bind(scope, b.id);
+                self.typed(col, b.ty);
+            }
+            Item::Loop { binder, lo, hi, step, .. } => self.range(scope, binder.id, lo, hi, *step),
+            Item::Cond(cond, holds) => self.assert(scope, cond, *holds),
+            Item::Let(b, value) => {
+                let lin = if b.ty.is_int() { Some(self.value(scope, value)) } else { None };
+                let col = self.bind(scope, b.id);
+                if let Some(lin) = lin {
+                    self.system.eq(&Lin::col(col), &lin);
+                }
+            }
+            Item::While(_) => {
+                // Loads in the condition change from iteration to iteration: a counter that only
+                // counts says all that is known.
+                let col = self.system.fresh();
+                self.system.ge(&Lin::col(col), &Lin::default());
+                self.system.exact = false;
+                return Some(col);
+            }
+            Item::Fact(e, _) | Item::Checked(e) => self.assume(scope, e),
+            Item::Alloc(_) => {}
+        }
+        None
+    }
+
+    /// A fact helps where it can be expressed; where it cannot, nothing is lost.
+    fn assume(&mut self, scope: &mut Scope, e: &Expr) {
+        let exact = self.system.exact;
+        self.assert(scope, e, true);
+        self.system.exact = exact;
+    }
+
+    /// `v` runs over `lo..hi` by `step`.
+    pub fn range(&mut self, scope: &mut Scope, v: VarId, lo: &Expr, hi: &Expr, step: i64) {
+        if step == 1 {
+            let bounds = (self.parts(scope, lo, BinOp::Max), self.parts(scope, hi, BinOp::Min));
+            let x = Lin::col(self.bind(scope, v));
+            for b in bounds.0 {
+                self.system.ge(&x, &b);
+            }
+            for b in bounds.1 {
+                self.system.push(gt(&b, &x));
+            }
+            return;
+        }
+        let first = self.value(scope, lo);
+        let ends = self.parts(scope, hi, BinOp::Min);
+        let x = Lin::col(self.bind(scope, v));
+        let k = Lin::col(self.system.fresh());
+        self.system.ge(&k, &Lin::default());
+        self.system.push(first.combine(1, &k, step).and_then(|at| eq(&x, &at)));
+        for b in ends {
+            self.system.push(gt(&b, &x));
+        }
+    }
+
+    /// The operands of nested `min` (or `max`): a bound by the result is a bound by each.
+    fn parts(&mut self, scope: &mut Scope, e: &Expr, op: BinOp) -> Vec<Lin> {
+        match e.kind() {
+            ExprKind::Binary(o, a, b) if *o == op && e.ty().is_index() => {
+                let mut out = self.parts(scope, a, op);
+                out.extend(self.parts(scope, b, op));
+                out
+            }
+            _ => vec![self.value(scope, e)],
+        }
+    }
+
+    /// The value of an integer expression.
+    pub fn value(&mut self, scope: &mut Scope, e: &Expr) -> Lin {
+        match e.kind() {
+            ExprKind::Int(v) if e.ty().scalar() != Some(Scalar::U64) => return Lin::constant(*v),
+            ExprKind::Var(v) => {
+                let col = match scope.col(*v) {
+                    Some(c) => c,
+                    // Bound nowhere in view: a parameter without bounds.
+                    None => self.bind(scope, *v),
+                };
+                return Lin::col(col);
+            }
+            _ => {}
+        }
+        if let Some(known) = scope.values.get(e) {
+            return known.clone();
+        }
+        let found = match e.kind() {
+            ExprKind::Cast(a) if widens(a, e) => Some(self.value(scope, a)),
+            _ if e.ty().is_index() => self.index_value(scope, e),
+            _ => None,
+        };
+        // A load from a buffer that is written may differ where it stands again.
+        let steady = loads_of(e).iter().all(|l| l.view.buffer().is_some_and(|b| !self.written.contains(&b)));
+        let found = match found {
+            Some(f) => f,
+            None if steady && vars_of(e).iter().all(|v| self.outer.contains(v)) => {
+                self.system.exact = false;
+                match self.shared.get(e) {
+                    Some(known) => known.clone(),
+                    None => {
+                        let lin = self.opaque(e);
+                        self.shared.insert(e.clone(), lin.clone());
+                        lin
+                    }
+                }
+            }
+            None => self.opaque(e),
+        };
+        if steady {
+            scope.values.insert(e.clone(), found.clone());
+        }
+        found
+    }
+
+    fn index_value(&mut self, scope: &mut Scope, e: &Expr) -> Option<Lin> {
+        match e.kind() {
+            ExprKind::Unary(UnOp::Neg, a) => self.value(scope, a).scale(-1),
+            ExprKind::Select(c, a, b) => {
+                let (x, y) = (self.value(scope, a), self.value(scope, b));
+                let yes = self.formula(scope, c, true);
+                let no = self.formula(scope, c, false);
+                let m = Lin::col(self.system.fresh());
+                let first = Formula::All(vec![yes, Formula::One(eq(&m, &x)?)]);
+                let second = Formula::All(vec![no, Formula::One(eq(&m, &y)?)]);
+                self.add(Formula::Any(vec![first, second]));
+                Some(m)
+            }
+            ExprKind::Binary(op, a, b) => {
+                let (x, y) = (self.value(scope, a), self.value(scope, b));
+                let by = if y.terms.is_empty() { Some(y.c) } else { None };
+                match op {
+                    BinOp::Add => x.add(&y),
+                    BinOp::Sub => x.sub(&y),
+                    BinOp::Mul => match by {
+                        Some(k) => x.scale(k),
+                        None if x.terms.is_empty() => y.scale(x.c),
+                        None => None,
+                    },
+                    BinOp::FloorDiv => self.quotient(&x, by?),
+                    BinOp::FloorMod => {
+                        let q = self.quotient(&x, by?)?;
+                        x.combine(1, &q, by?.checked_neg()?)
+                    }
+                    BinOp::TruncDiv => self.truncated(&x, by?),
+                    BinOp::TruncRem => {
+                        let q = self.truncated(&x, by?)?;
+                        x.combine(1, &q, by?.checked_neg()?)
+                    }
+                    BinOp::Min | BinOp::Max => {
+                        let m = Lin::col(self.system.fresh());
+                        let smaller = *op == BinOp::Min;
+                        let mut alternatives = Vec::new();
+                        for part in [&x, &y] {
+                            let bound = if smaller { ge(part, &m) } else { ge(&m, part) };
+                            self.system.push(bound);
+                            alternatives.push(vec![eq(&m, part)?]);
+                        }
+                        self.system.clause(alternatives);
+                        Some(m)
+                    }
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
+    /// `x // k` for a constant: an unknown `q` with `k q <= x < k (q + 1)`.
+    fn quotient(&mut self, x: &Lin, k: i64) -> Option<Lin> {
+        let (x, k) = match k {
+            0 => return None,
+            k if k < 0 => (x.scale(-1)?, k.checked_neg()?),
+            k => (x.clone(), k),
+        };
+        if k == 1 {
+            return Some(x);
+        }
+        let q = Lin::col(self.system.fresh());
+        let rest = x.combine(1, &q, -k)?;
+        self.system.ge(&rest, &Lin::default());
+        self.system.ge(&Lin::constant(k - 1), &rest);
+        Some(q)
+    }
+
+    /// `x tdiv k`: the quotient of the magnitude, with the sign put back.
+    fn truncated(&mut self, x: &Lin, k: i64) -> Option<Lin> {
+        let floor = self.quotient(x, k)?;
+        let ceil = self.quotient(&x.scale(-1)?, k)?.scale(-1)?;
+        let m = Lin::col(self.system.fresh());
+        // The quotient is not negative where the signs agree: it is then rounded down, else up.
+        let signed = if k > 0 { x.clone() } else { x.scale(-1)? };
+        self.system.clause(vec![
+            vec![ge(&signed, &Lin::default())?, eq(&m, &floor)?],
+            vec![gt(&Lin::default(), &signed)?, eq(&m, &ceil)?],
+        ]);
+        Some(m)
+    }
+
+    /// An unknown for a value that nothing is known about but its type.
+    fn opaque(&mut self, e: &Expr) -> Lin {
+        let col = self.system.fresh();
+        self.system.exact = false;
+        if let Some(s) = e.ty().scalar() {
+            self.typed(col, s);
+        }
+        Lin::col(col)
+    }
+
+    fn typed(&mut self, col: Col, s: Scalar) {
+        let (lo, hi) = match s {
+            Scalar::I8 => (i64::from(i8::MIN), i64::from(i8::MAX)),
+            Scalar::I16 => (i64::from(i16::MIN), i64::from(i16::MAX)),
+            Scalar::I32 => (i64::from(i32::MIN), i64::from(i32::MAX)),
+            Scalar::U8 => (0, i64::from(u8::MAX)),
+            Scalar::U16 => (0, i64::from(u16::MAX)),
+            Scalar::U32 => (0, i64::from(u32::MAX)),
+            _ => return,
+        };
+        self.system.ge(&Lin::col(col), &Lin::constant(lo));
+        self.system.ge(&Lin::constant(hi), &Lin::col(col));
+    }
+
+    /// Adds that a condition has the given value.
+    pub fn assert(&mut self, scope: &mut Scope, cond: &Expr, holds: bool) {
+        let f = self.formula(scope, cond, holds);
+        self.add(f);
+    }
+
+    fn formula(&mut self, scope: &mut Scope, cond: &Expr, holds: bool) -> Formula {
+        match cond.kind() {
+            ExprKind::Bool(v) => Formula::Known(*v == holds),
+            ExprKind::Unary(UnOp::Not, a) => self.formula(scope, a, !holds),
+            ExprKind::Binary(op @ (BinOp::And | BinOp::Or), a, b) => {
+                let both = vec![self.formula(scope, a, holds), self.formula(scope, b, holds)];
+                if (*op == BinOp::And) == holds { Formula::All(both) } else { Formula::Any(both) }
+            }
+            ExprKind::Binary(op, a, b) if op.is_comparison() && comparable(a) => {
+                let (x, y) = (self.value(scope, a), self.value(scope, b));
+                compare(*op, &x, &y, holds).unwrap_or(Formula::Unknown)
+            }
+            _ => Formula::Unknown,
+        }
+    }
+
+    fn add(&mut self, f: Formula) {
+        match f {
+            Formula::Known(true) => {}
+            Formula::Known(false) => self.system.cons.push(Con { lin: Lin::constant(-1), eq: false }),
+            Formula::Unknown => self.system.exact = false,
+            Formula::One(c) => self.system.cons.push(c),
+            Formula::All(fs) => fs.into_iter().for_each(|f| self.add(f)),
+            any @ Formula::Any(_) => match alternatives(&any, &mut self.system.exact) {
+                Some(alts) if alts.iter().any(Vec::is_empty) => {}
+                Some(alts) if alts.is_empty() => self.add(Formula::Known(false)),
+                Some(alts) => self.system.clause(alts),
+                None => self.system.exact = false,
+            },
+        }
+    }
+}
+
+/// The disjunctive normal form, with what is unknown left out; `None` if it is too large.
+fn alternatives(f: &Formula, exact: &mut bool) -> Option<Vec<Conj>> {
+    Some(match f {
+        Formula::Known(true) => vec![Vec::new()],
+        Formula::Known(false) => Vec::new(),
+        Formula::Unknown => {
+            *exact = false;
+            vec![Vec::new()]
+        }
+        Formula::One(c) => vec![vec![c.clone()]],
+        Formula::Any(fs) => {
+            let mut out = Vec::new();
+            for f in fs {
+                out.extend(alternatives(f, exact)?);
+                if out.len() > MAX_ALTERNATIVES {
+                    return None;
+                }
+            }
+            out
+        }
+        Formula::All(fs) => {
+            let mut out: Vec<Conj> = vec![Vec::new()];
+            for f in fs {
+                let parts = alternatives(f, exact)?;
+                if out.len() * parts.len() > MAX_ALTERNATIVES {
+                    return None;
+                }
+                out = out
+                    .iter()
+                    .flat_map(|a| parts.iter().map(move |b| a.iter().chain(b).cloned().collect()))
+                    .collect();
+            }
+            out
+        }
+    })
+}
+
+fn compare(op: BinOp, x: &Lin, y: &Lin, holds: bool) -> Option<Formula> {
+    let op = match (op, holds) {
+        (op, true) => op,
+        (BinOp::Eq, false) => BinOp::Ne,
+        (BinOp::Ne, false) => BinOp::Eq,
+        (BinOp::Lt, false) => BinOp::Ge,
+        (BinOp::Le, false) => BinOp::Gt,
+        (BinOp::Gt, false) => BinOp::Le,
+        (BinOp::Ge, false) => BinOp::Lt,
+        _ => return None,
+    };
+    Some(match op {
+        BinOp::Eq => Formula::One(eq(x, y)?),
+        BinOp::Ne => Formula::Any(vec![Formula::One(gt(x, y)?), Formula::One(gt(y, x)?)]),
+        BinOp::Lt => Formula::One(gt(y, x)?),
+        BinOp::Le => Formula::One(ge(y, x)?),
+        BinOp::Gt => Formula::One(gt(x, y)?),
+        BinOp::Ge => Formula::One(ge(x, y)?),
+        _ => return None,
+    })
+}
+
+/// Integers whose mathematical values [`Builder::value`] stands for.
+fn comparable(e: &Expr) -> bool {
+    e.ty().scalar().is_some_and(|s| s.is_int() && s != Scalar::U64)
+}
+
+/// The conversion keeps every value.
+fn widens(from: &Expr, to: &Expr) -> bool {
+    let (Some(a), Some(b)) = (from.ty().scalar(), to.ty().scalar()) else { return false };
+    if !a.is_int() || !b.is_int() || a == Scalar::U64 {
+        return false;
+    }
+    match (a.is_signed(), b.is_signed()) {
+        (true, true) => b.bits() >= a.bits(),
+        (false, false) => b.bits() >= a.bits(),
+        (false, true) => b.bits() > a.bits(),
+        (true, false) => false,
+    }
+}
