@@ -4,16 +4,21 @@
 //! given. [`apply`] runs one rule and completes its evidence.
 
 pub mod args;
+pub mod blocks;
 pub mod codes;
 pub mod executors;
+pub mod fission;
 pub mod names;
 pub mod nest;
 pub mod open;
 pub mod reorder;
 pub mod rule;
+pub mod separate;
 pub mod split;
 pub mod storage;
 pub mod tile;
+pub mod unroll;
+pub mod vectorize;
 pub mod work;
 
 pub use args::{Arg, Args, IntoRefusal};
@@ -26,6 +31,10 @@ static STRUCTURAL: &[&Rule] = &[
     &split::RULE,
     &tile::RULE,
     &reorder::RULE,
+    &fission::RULE,
+    &separate::RULE,
+    &unroll::RULE,
+    &vectorize::RULE,
     &executors::PARALLEL,
     &executors::SERIAL,
 ];

@@ -1,0 +1,197 @@
+//! `fission`: one loop becomes two, each with a part of the body.
+
+use crate::args::{Args, IntoRefusal};
+use crate::codes;
+use crate::names::{find_one_loop, find_some_label, has_label, label_of, list, loop_names};
+use crate::nest::around;
+use crate::rule::{Cursor, Edit, Rule};
+use crate::work::Work;
+use lathe_diagnostics::Diagnostic;
+use lathe_ir::visit::{self, Path};
+use lathe_ir::{Stmt, StmtKind};
+use lathe_strategy::syntax::{Formal, Sort};
+use lathe_strategy::{Refusal, RuleSignature};
+
+pub static RULE: Rule = Rule {
+    signature: RuleSignature {
+        name: "fission",
+        version: 1,
+        formals: &[
+            Formal { name: "place", sort: Sort::Label, optional: false, many: false },
+            Formal { name: "after", sort: Sort::Label, optional: true, many: false },
+            Formal { name: "at", sort: Sort::Loop, optional: true, many: false },
+        ],
+        summary: "splits a loop's body into two loops, after a statement",
+        page: "\
+`fission(C.init)` cuts the loops around the statement `C.init` right after it: what stood beside it gets loops of its
+own, of the same names. All loops are cut outward to the next one that has other statements beside it, or to the one
+that `at: i` names. `fission(i, after: C.init)` cuts the loop `i` (and loops inside it around the statement);
+`fission(i, 1)` cuts the body of `i` after its first statement.
+
+**Legal** if every dependence keeps its order: all iterations of the first part now come before all of the second.
+
+```lathe
+kernel gemm(A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]) {
+    C[i, j] = sum[k](A[i, k] * B[k, j])
+}
+strategy s for gemm = fission(C.init)
+```",
+    },
+    apply,
+};
+
+fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
+    let mut work = Work::new(cursor, &RULE.signature);
+    let place = args.path(work.rule, "place", 0)?;
+    let at = args.opt_path(work.rule, "at", 2)?;
+    let (top, seq, cut) = match args.get("after", 1) {
+        None => after_label(cursor, &mut work, &place, at.as_deref())?,
+        Some((crate::args::Arg::Int(n), _)) => {
+            let top = find_one_loop(cursor, work.rule, &place)?;
+            let seq = inward(&work, &top)?;
+            let len = work.at(&seq)?.children().len();
+            let n = *n;
+            if n < 1 || n as usize >= len {
+                let text = format!(
+                    "`fission`: the body of `{place}` has {len} statements; cut after 1 to {}",
+                    len - 1
+                );
+                return Err(work.refuse(codes::ARGUMENT, text));
+            }
+            (top, seq, n as usize)
+        }
+        Some((arg, span)) => {
+            let label = crate::args::as_path(work.rule, "after", arg, span)?;
+            let top = find_one_loop(cursor, work.rule, &place)?;
+            let found: Vec<Path> = find_some_label(cursor, work.rule, &label)?
+                .into_iter()
+                .filter(|p| p.starts_with(&top))
+                .collect();
+            let Some(p) = found.last() else {
+                let text = format!("`fission`: `{label}` is not inside `{place}`");
+                return Err(work.refuse(codes::SHAPE, text));
+            };
+            let (seq, cut) = cut_after(&work, p, top.len())?;
+            (top, seq, cut)
+        }
+    };
+    fission(&mut work, &top, &seq, cut)?;
+    Ok(work.finish())
+}
+
+/// Where `fission(C.init)` cuts: outermost loop, sequence, number of statements before the cut.
+fn after_label(
+    cursor: &Cursor,
+    work: &mut Work,
+    label: &str,
+    at: Option<&str>,
+) -> Result<(Path, Path, usize), Refusal> {
+    if !has_label(cursor.focused(), label) && loop_names(cursor.focused()).iter().any(|n| n == label) {
+        let d =
+            Diagnostic::error(codes::ARGUMENT, format!("`fission`: `{label}` is a loop, not a statement"));
+        return Err(d.help(format!("say where: fission({label}, after: LABEL)")).into_refusal(work.rule));
+    }
+    let found = find_some_label(cursor, work.rule, label)?;
+    let Some(p) = found.last() else { return Err(work.refuse(codes::UNKNOWN_NAME, "no such label")) };
+    let (seq, cut) = cut_after(work, p, 0)?;
+    let top = match at {
+        Some(name) => {
+            let all = crate::names::find_all_loops(cursor, work.rule, name)?;
+            match all.into_iter().rfind(|t| seq.starts_with(t)) {
+                Some(t) => t,
+                None => {
+                    let text = format!(
+                        "`fission`: no loop `{name}` around `{label}` holds another statement to cut off"
+                    );
+                    return Err(work.refuse(codes::SHAPE, text));
+                }
+            }
+        }
+        None => {
+            // Outward through loops that hold nothing else.
+            let mut top = seq.clone();
+            while let Some((_, up)) = top.split_last() {
+                if !crate::nest::is_loop(&work.func.body, up) {
+                    break;
+                }
+                top = up.to_vec();
+            }
+            top
+        }
+    };
+    if top == seq {
+        let text = format!("`fission`: there is no loop around `{label}` that holds another statement");
+        return Err(work.refuse(codes::SHAPE, text));
+    }
+    Ok((top, seq, cut))
+}
+
+/// The innermost sequence around a statement in which something follows it, and how many of its
+/// children stand before the cut.
+fn cut_after(work: &Work, p: &[usize], above: usize) -> Result<(Path, usize), Refusal> {
+    for n in (above..p.len()).rev() {
+        if let Some(StmtKind::Seq(v)) = visit::at(&work.func.body, &p[..n]).map(Stmt::kind) {
+            if p[n] + 1 < v.len() {
+                return Ok((p[..n].to_vec(), p[n] + 1));
+            }
+        }
+    }
+    let label =
+        visit::at(&work.func.body, p).and_then(label_of).map_or_else(String::new, ToString::to_string);
+    Err(work.refuse(codes::SHAPE, format!("`fission`: nothing follows `{label}` in the loop")))
+}
+
+/// From a loop inward to the sequence that its body is.
+fn inward(work: &Work, top: &Path) -> Result<Path, Refusal> {
+    let mut path = top.clone();
+    loop {
+        let s = work.at(&path)?;
+        match s.kind() {
+            StmtKind::Seq(v) if v.len() > 1 => return Ok(path),
+            StmtKind::Loop(_) => path.push(0),
+            _ => {
+                let names = loop_names(s);
+                let text = format!("`fission`: the loop holds one statement only {}", list(&names));
+                return Err(work.refuse(codes::SHAPE, text.trim_end()));
+            }
+        }
+    }
+}
+
+/// Cuts the loops from `top` to the sequence at `seq` after its first `cut` statements.
+pub fn fission(work: &mut Work, top: &Path, seq: &Path, cut: usize) -> Result<(), Refusal> {
+    let parts: Vec<Stmt> = work.at(seq)?.children().into_iter().cloned().collect();
+    let mut first = Stmt::seq(parts[..cut].iter().cloned());
+    let mut second = Stmt::seq(parts[cut..].iter().cloned());
+    for n in (top.len()..seq.len()).rev() {
+        let path = &seq[..n];
+        let s = work.at(path)?.clone();
+        match s.kind() {
+            StmtKind::Loop(l) => {
+                first = around(l, s.places(), first);
+                second = around(l, s.places(), second);
+            }
+            StmtKind::Seq(v) => {
+                let (here, rest) = (seq[n], v.len());
+                first = Stmt::seq(v[..here].iter().cloned().chain([first]));
+                second = Stmt::seq([second].into_iter().chain(v[here + 1..rest].iter().cloned()));
+            }
+            StmtKind::If { cond, then: _, other: None } if visit::loads_of(cond).is_empty() => {
+                let cond = cond.clone();
+                let with = |then: Stmt| s.with_kind(StmtKind::If { cond: cond.clone(), then, other: None });
+                first = with(first);
+                second = with(second);
+            }
+            _ => {
+                let d = Diagnostic::error(
+                    codes::SHAPE,
+                    format!("`{}`: something other than loops is around the cut", work.rule),
+                )
+                .at_places(s.places(), "this cannot be doubled");
+                return Err(d.into_refusal(work.rule));
+            }
+        }
+    }
+    let second = work.copy(&second);
+    work.replace_checked(top, Stmt::seq([first, second]), "bijection")
+}

@@ -1,0 +1,84 @@
+//! `unroll`: iterations written out one after the other.
+
+use crate::args::{Args, IntoRefusal};
+use crate::blocks::blocks;
+use crate::codes;
+use crate::names::find_all_loops;
+use crate::nest::{around, trip_count};
+use crate::rule::{Cursor, Edit, Rule};
+use crate::split::{loop_at_work, require_serial};
+use crate::work::Work;
+use lathe_diagnostics::Diagnostic;
+use lathe_ir::simplify::simplify_expr;
+use lathe_ir::{Executor, Loop, Stmt, StmtKind};
+use lathe_strategy::syntax::{Formal, Sort};
+use lathe_strategy::{Refusal, RuleSignature};
+
+pub static RULE: Rule = Rule {
+    signature: RuleSignature {
+        name: "unroll",
+        version: 1,
+        formals: &[
+            Formal { name: "loop", sort: Sort::Loop, optional: false, many: false },
+            Formal { name: "factor", sort: Sort::Int, optional: true, many: false },
+        ],
+        summary: "writes the iterations of a loop out, all or a number at a time",
+        page: "\
+`unroll(i)` writes all iterations of a loop out; their number must be constant. `unroll(i, 4)` writes out four at a
+time: `i.o` runs over full blocks, `i.i` is written out, and a loop `i.rest` does the fewer than four that are left
+where 4 does not divide.
+
+**Legal** always: the order of the iterations stays.
+
+```lathe
+kernel scale(A: f32[N]) -> (B: f32[N]) {
+    B[i] = 2.0 * A[i]
+}
+strategy s for scale = unroll(i, 4)
+```",
+    },
+    apply,
+};
+
+/// The most iterations that are written out: beyond that, code only grows.
+pub const MOST: i64 = 65_536;
+
+fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
+    let mut work = Work::new(cursor, &RULE.signature);
+    let name = args.path(work.rule, "loop", 0)?;
+    let factor = args.opt_positive(work.rule, "factor", 1)?;
+    for path in find_all_loops(cursor, work.rule, &name)?.into_iter().rev() {
+        let (l, s) = require_serial(&work, loop_at_work(&work, &path)?, "unroll")?;
+        let extent = simplify_expr(&trip_count(&l), &work.ranges(&path)).as_int();
+        if let Some(n) = factor.or(extent).filter(|n| *n > MOST) {
+            let text =
+                format!("`unroll`: {n} iterations of `{name}` are too many to write out (at most {MOST})");
+            return Err(work.refuse(codes::UNSUPPORTED, text));
+        }
+        let new = match (factor, extent) {
+            (None, Some(_)) => s.with_kind(StmtKind::Loop(Loop { exec: Executor::Unrolled, ..l })),
+            (None, None) => {
+                let d = Diagnostic::error(
+                    codes::SHAPE,
+                    format!("`unroll`: the number of iterations of `{name}` is not constant"),
+                );
+                let help = format!(
+                    "`unroll({name}, 4)` writes out four at a time; after a split, `separate` makes full blocks first"
+                );
+                return Err(d.at_places(s.places(), "this loop").help(help).into_refusal(work.rule));
+            }
+            (Some(f), Some(n)) if n <= f => {
+                s.with_kind(StmtKind::Loop(Loop { exec: Executor::Unrolled, ..l }))
+            }
+            (Some(f), _) => {
+                let mut b = blocks(&mut work, &l, &s, f, &path, Executor::Serial);
+                b.inner.exec = Executor::Unrolled;
+                let inner = Stmt::new(StmtKind::Loop(b.inner), s.places().clone());
+                Stmt::seq([around(&b.outer, s.places(), inner)].into_iter().chain(b.rest))
+            }
+        };
+        work.replace_by_rule(&path, new, "bijection", "unrolled iterations keep their order")?;
+    }
+    work.scheduled();
+    Ok(work.finish())
+}

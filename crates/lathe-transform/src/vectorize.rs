@@ -1,0 +1,113 @@
+//! `vectorize`: iterations become lanes of vector instructions.
+
+use crate::args::{Args, IntoRefusal};
+use crate::blocks::blocks;
+use crate::codes;
+use crate::executors::any_executor;
+use crate::names::{find_all_loops, loops_around};
+use crate::nest::{around, trip_count};
+use crate::rule::{Cursor, Edit, Rule};
+use crate::split::{executor_word, loop_at_work, require_serial, split};
+use crate::work::Work;
+use lathe_diagnostics::Diagnostic;
+use lathe_ir::build::index;
+use lathe_ir::{Executor, Loop, Stmt, StmtKind};
+use lathe_strategy::syntax::{Formal, Sort};
+use lathe_strategy::{Refusal, RuleSignature};
+
+pub static RULE: Rule = Rule {
+    signature: RuleSignature {
+        name: "vectorize",
+        version: 1,
+        formals: &[
+            Formal { name: "loop", sort: Sort::Loop, optional: false, many: false },
+            Formal { name: "width", sort: Sort::Int, optional: false, many: false },
+            Formal { name: "tail", sort: Sort::Word, optional: true, many: false },
+        ],
+        summary: "runs iterations as lanes of vector instructions",
+        page: "\
+`vectorize(i, 16)` runs 16 iterations of `i` at a time. A loop of at most 16 iterations becomes lanes as it is, and
+keeps its name; a longer one is split into `i.o` and the lanes `i.i`. Where 16 does not divide, the lanes beyond the
+end are masked off; `vectorize(i, 16, tail: separate)` gives the end a loop `i.rest` of its own instead, so that the
+full blocks need no masks.
+
+**Legal** if no iteration touches what another one of the same block writes. A reduction over the loop must be split
+up first, by `privatize` or `factor`.
+
+```lathe
+kernel scale(A: f32[N]) -> (B: f32[N]) {
+    B[i] = 2.0 * A[i]
+}
+strategy s for scale = vectorize(i, 16)
+```",
+    },
+    apply,
+};
+
+/// The widest vectors, in lanes: those of bytes in the widest registers, eightfold.
+const WIDEST: i64 = 512;
+
+fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
+    let mut work = Work::new(cursor, &RULE.signature);
+    let name = args.path(work.rule, "loop", 0)?;
+    let width = args.positive(work.rule, "width", 1)?;
+    let tail = args.opt_word(work.rule, "tail", 2, &["masked", "separate"])?.unwrap_or("masked");
+    if width > WIDEST || !(width as u64).is_power_of_two() {
+        let d = Diagnostic::error(codes::ARGUMENT, format!("`vectorize`: {width} is no number of lanes"));
+        return Err(d.help(format!("give a power of two up to {WIDEST}")).into_refusal(work.rule));
+    }
+    for path in find_all_loops(cursor, work.rule, &name)?.into_iter().rev() {
+        let (l, s) = require_serial(&work, loop_at_work(&work, &path)?, "vectorize")?;
+        not_nested(&work, &path, &l, &s)?;
+        let lanes = Executor::Vector(width as u32);
+        let at_most = work.ranges(&path).le(&trip_count(&l), &index(width));
+        let new = if at_most && l.step == 1 {
+            s.with_kind(StmtKind::Loop(Loop { exec: lanes, ..l }))
+        } else if tail == "masked" {
+            let both = split(&mut work, &l, &s, width, (None, None));
+            with_inner_executor(&both, lanes)
+        } else {
+            let mut b = blocks(&mut work, &l, &s, width, &path, lanes.clone());
+            b.inner.exec = lanes;
+            let inner = Stmt::new(StmtKind::Loop(b.inner), s.places().clone());
+            Stmt::seq([around(&b.outer, s.places(), inner)].into_iter().chain(b.rest))
+        };
+        work.replace_checked(&path, new, "bijection")?;
+    }
+    work.scheduled();
+    Ok(work.finish())
+}
+
+fn with_inner_executor(both: &Stmt, exec: Executor) -> Stmt {
+    let Some(outer) = both.as_loop() else { return both.clone() };
+    let Some(inner) = outer.body.as_loop() else { return both.clone() };
+    let inner = outer.body.with_kind(StmtKind::Loop(Loop { exec, ..inner.clone() }));
+    around(outer, both.places(), inner)
+}
+
+/// Lanes inside lanes, or threads inside lanes, do not exist.
+fn not_nested(work: &Work, path: &[usize], l: &Loop, s: &Stmt) -> Result<(), Refusal> {
+    let clash = |text: String| {
+        Err(Diagnostic::error(codes::SHAPE, text)
+            .at_places(s.places(), "this loop")
+            .help("vectorize one loop of a nest, and make only loops outside of it parallel")
+            .into_refusal(work.rule))
+    };
+    if any_executor(&l.body, &|e| !e.is_ordered()) {
+        return clash(format!(
+            "`vectorize`: a loop inside `{}` is vectorized or parallel already",
+            l.binder.name
+        ));
+    }
+    for outer in loops_around(&work.func.body, path) {
+        let o = loop_at_work(work, &outer)?.0;
+        if matches!(o.exec, Executor::Vector(_)) {
+            return clash(format!(
+                "`vectorize`: the loop is inside `{}`, which is {}",
+                o.binder.name,
+                executor_word(&o.exec)
+            ));
+        }
+    }
+    Ok(())
+}
