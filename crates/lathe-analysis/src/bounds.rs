@@ -1,11 +1,487 @@
-//! Bounds of accesses.
+//! Bounds of accesses: every subscript of every access, for all sizes and iterations.
 
-use lathe_diagnostics::Diagnostic;
-use lathe_ir::{Function, Module};
+use crate::codes::{OUT_OF_BOUNDS, UNDECIDED};
+use crate::env::{Env, Item};
+use crate::leaves::{buffer_indices, written_buffers};
+use crate::refusal::sizes_text;
+use crate::solve::Answer;
+use crate::text::expr_text;
+use crate::view::Facts;
+use lathe_diagnostics::{Diagnostic, Places};
+use lathe_ir::build::{and, boolean, index, le, load, lt, select, var};
+use lathe_ir::visit::{map_stmts, substitute};
+use lathe_ir::{
+    Access, Binder, BufId, Buffer, Combine, Compute, Executor, Expr, ExprKind, Function, Loop, Module, Name,
+    Reduce, Status, Stmt, StmtKind, Store, VarId, View,
+};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
-/// Sets the status of every access: *proved* in bounds, or *checked* where a guard proves it, or
-/// where a `check` statement inserted before the access establishes it (data-dependent subscripts).
-/// What is neither is an error with a counterexample.
-pub fn prove_accesses(_module: &Module, func: &Function) -> (Function, Vec<Diagnostic>) {
-    (func.clone(), Vec::new())
+/// Sets the status of every access: *proved* in bounds; *checked* where a guard of the code is needed
+/// for that, or where a `check` statement, inserted right before, establishes it (gathers and other
+/// subscripts that are not affine); *assumed* where a fact of the user is needed. What is none of
+/// these is an error with a counterexample.
+pub fn prove_accesses(module: &Module, func: &Function) -> (Function, Vec<Diagnostic>) {
+    let written = written_buffers(&func.body);
+    let env = Env::root(module, func);
+    let mut prover = Prover {
+        func: func.clone(),
+        names: HashMap::new(),
+        buffers: HashMap::new(),
+        diagnostics: Vec::new(),
+        loops: Vec::new(),
+        provenance: Vec::new(),
+    };
+    for b in func.params.iter().filter_map(|p| p.array()) {
+        prover.buffers.insert(b.id, b.clone());
+    }
+    for item in &env.items {
+        if let Item::Size(b) | Item::Scalar(b) = item {
+            prover.names.insert(b.id, b.name.clone());
+        }
+    }
+    let mut facts = Facts::new(&env, &written);
+    let body = prover.stmt(&mut facts, &func.body);
+    if let Some(result) = &func.result {
+        let mut checks = Vec::new();
+        let result = prover.expr(&facts, result, &boolean(true), &mut HashMap::new(), &mut checks);
+        prover.uncheckable(&checks, &Places::none());
+        prover.func.result = Some(result);
+    }
+    prover.func.body = body;
+    (prover.func, prover.diagnostics)
 }
+
+struct Prover {
+    func: Function,
+    names: HashMap<VarId, Name>,
+    buffers: HashMap<BufId, Arc<Buffer>>,
+    diagnostics: Vec<Diagnostic>,
+    /// Loops around the current place, for counterexamples.
+    loops: Vec<Binder>,
+    /// Who stated the facts in force.
+    provenance: Vec<Name>,
+}
+
+/// What must be checked before a statement, and the access it is for.
+struct Needed {
+    cond: Expr,
+    message: Name,
+}
+
+type Memo = HashMap<usize, Expr>;
+
+impl Prover {
+    fn stmt(&mut self, facts: &mut Facts, s: &Stmt) -> Stmt {
+        let mut checks = Vec::new();
+        let always = boolean(true);
+        let mut memo = Memo::new();
+        let new = match s.kind() {
+            StmtKind::Seq(list) => {
+                let known = self.provenance.len();
+                let mut inner = facts.clone();
+                let out: Vec<Stmt> = list.iter().map(|c| self.stmt(&mut inner, c)).collect();
+                self.provenance.truncate(known);
+                return if out.iter().zip(list).all(|(a, b)| a.ptr_eq(b)) {
+                    s.clone()
+                } else {
+                    Stmt::seq(out).with_places(s.places().clone())
+                };
+            }
+            StmtKind::Let { binder, value, body } => {
+                self.names.insert(binder.id, binder.name.clone());
+                let value = self.expr(facts, value, &always, &mut memo, &mut checks);
+                let mut inner = facts.clone();
+                inner.bind(&Item::Let(binder, &value));
+                let body = self.stmt(&mut inner, body);
+                s.with_kind(StmtKind::Let { binder: binder.clone(), value, body })
+            }
+            StmtKind::Loop(l) => {
+                self.names.insert(l.binder.id, l.binder.name.clone());
+                let lo = self.expr(facts, &l.lo, &always, &mut memo, &mut checks);
+                let hi = self.expr(facts, &l.hi, &always, &mut memo, &mut checks);
+                let mut inner = facts.clone();
+                inner.bind(&Item::Loop { binder: &l.binder, lo: &lo, hi: &hi, step: l.step, exec: &l.exec });
+                self.loops.push(l.binder.clone());
+                let body = self.stmt(&mut inner, &l.body);
+                self.loops.pop();
+                s.with_kind(StmtKind::Loop(Loop { lo, hi, body, ..l.clone() }))
+            }
+            StmtKind::If { cond, then, other } => {
+                let cond = self.expr(facts, cond, &always, &mut memo, &mut checks);
+                let mut inner = facts.clone();
+                inner.guard(&cond, true);
+                let then = self.stmt(&mut inner, then);
+                let other = other.as_ref().map(|o| {
+                    let mut inner = facts.clone();
+                    inner.guard(&cond, false);
+                    self.stmt(&mut inner, o)
+                });
+                s.with_kind(StmtKind::If { cond, then, other })
+            }
+            StmtKind::While { cond, body } => {
+                let cond = self.expr(facts, cond, &always, &mut memo, &mut checks);
+                self.uncheckable(&checks, s.places());
+                checks.clear();
+                let mut inner = facts.clone();
+                inner.guard(&cond, true);
+                let body = self.stmt(&mut inner, body);
+                s.with_kind(StmtKind::While { cond, body })
+            }
+            StmtKind::Alloc { buffer, body } => {
+                self.buffers.insert(buffer.id, buffer.clone());
+                let body = self.stmt(&mut facts.clone(), body);
+                s.with_kind(StmtKind::Alloc { buffer: buffer.clone(), body })
+            }
+            StmtKind::Store(st) => {
+                let value = self.expr(facts, &st.value, &always, &mut memo, &mut checks);
+                let target = self.access(facts, &st.target, &always, &mut memo, &mut checks);
+                s.with_kind(StmtKind::Store(Store { target, value, ..st.clone() }))
+            }
+            StmtKind::Reduce(r) => {
+                let values =
+                    r.values.iter().map(|v| self.expr(facts, v, &always, &mut memo, &mut checks)).collect();
+                let targets = r
+                    .targets
+                    .iter()
+                    .map(|t| self.access(facts, t, &always, &mut memo, &mut checks))
+                    .collect();
+                s.with_kind(StmtKind::Reduce(Reduce { targets, values, ..r.clone() }))
+            }
+            StmtKind::Atomic(a) => {
+                let value = self.expr(facts, &a.value, &always, &mut memo, &mut checks);
+                let target = self.access(facts, &a.target, &always, &mut memo, &mut checks);
+                let mut inner = facts.clone();
+                if let Some(old) = &a.old {
+                    self.names.insert(old.id, old.name.clone());
+                    inner.bind(&Item::Opaque(old));
+                }
+                let body = self.stmt(&mut inner, &a.body);
+                s.with_kind(StmtKind::Atomic(lathe_ir::stmt::Atomic { target, value, body, ..a.clone() }))
+            }
+            StmtKind::Compute(c) => {
+                let (compute, guards) = self.compute(facts, c, s.places());
+                let new = if compute == *c { s.clone() } else { s.with_kind(StmtKind::Compute(compute)) };
+                return Stmt::seq(guards.into_iter().chain([new]));
+            }
+            StmtKind::Check { cond, code, message } => {
+                let cond = self.expr(facts, cond, &always, &mut memo, &mut checks);
+                facts.guard(&cond, true);
+                s.with_kind(StmtKind::Check { cond, code: code.clone(), message: message.clone() })
+            }
+            StmtKind::Assume { fact, provenance } => {
+                facts.assume(fact);
+                self.provenance.push(provenance.clone());
+                return s.clone();
+            }
+            StmtKind::Async { token, body } => {
+                let mut inner = facts.clone();
+                inner.bind(&Item::Opaque(token));
+                let body = self.stmt(&mut inner, body);
+                s.with_kind(StmtKind::Async { token: token.clone(), body })
+            }
+            StmtKind::Call { function, args } => {
+                let args = args
+                    .iter()
+                    .map(|a| match a {
+                        lathe_ir::Arg::Value(e) => {
+                            lathe_ir::Arg::Value(self.expr(facts, e, &always, &mut memo, &mut checks))
+                        }
+                        view => view.clone(),
+                    })
+                    .collect();
+                s.with_kind(StmtKind::Call { function: function.clone(), args })
+            }
+            StmtKind::Barrier { .. } | StmtKind::Wait { .. } => return s.clone(),
+        };
+        let new = if new == *s { s.clone() } else { new };
+        if checks.is_empty() {
+            return new;
+        }
+        let guards: Vec<Stmt> = checks.into_iter().map(|c| check(facts, c, s.places())).collect();
+        Stmt::seq(guards.into_iter().chain([new]))
+    }
+
+    /// A compute, and the loops of checks that go before it.
+    fn compute(&mut self, facts: &Facts, c: &Compute, places: &Places) -> (Compute, Vec<Stmt>) {
+        let always = boolean(true);
+        let (mut cells, mut points) = (facts.clone(), facts.clone());
+        let (mut cell_checks, mut checks) = (Vec::new(), Vec::new());
+        let mut dims = Vec::with_capacity(c.dims.len());
+        for d in &c.dims {
+            self.names.insert(d.binder.id, d.binder.name.clone());
+            let mut memo = Memo::new();
+            let lo = self.expr(&points, &d.lo, &always, &mut memo, &mut cell_checks);
+            let hi = self.expr(&points, &d.hi, &always, &mut memo, &mut cell_checks);
+            self.uncheckable(&cell_checks, places);
+            cell_checks.clear();
+            let item = Item::Loop { binder: &d.binder, lo: &lo, hi: &hi, step: 1, exec: &Executor::Serial };
+            points.bind(&item);
+            // A cell is written even if nothing is reduced into it.
+            if !matches!(d.combine, Combine::Reduce(_)) {
+                cells.bind(&item);
+            }
+            dims.push(lathe_ir::Dim { lo, hi, ..d.clone() });
+        }
+        self.loops.extend(c.dims.iter().map(|d| d.binder.clone()));
+        let guard = c.guard.as_ref().map(|g| self.expr(&points, g, &always, &mut Memo::new(), &mut checks));
+        let under = guard.clone().unwrap_or(always);
+        if let Some(g) = &guard {
+            points.guard(g, true);
+        }
+        let mut memo = Memo::new();
+        let values = c.values.iter().map(|v| self.expr(&points, v, &under, &mut memo, &mut checks)).collect();
+        let reduced = c.dims.iter().any(|d| matches!(d.combine, Combine::Reduce(_)));
+        let targets = c
+            .targets
+            .iter()
+            .map(|t| {
+                if reduced {
+                    self.access(&cells, t, &boolean(true), &mut Memo::new(), &mut cell_checks)
+                } else {
+                    self.access(&points, t, &under, &mut Memo::new(), &mut cell_checks)
+                }
+            })
+            .collect();
+        self.loops.truncate(self.loops.len() - c.dims.len());
+        let compute = Compute { dims, targets, values, guard, ..c.clone() };
+        let mut out = Vec::new();
+        for (needed, keep_reduced) in [(cell_checks, !reduced), (checks, true)] {
+            if needed.is_empty() {
+                continue;
+            }
+            let body = Stmt::seq(needed.into_iter().map(|n| check_stmt(&n, places)));
+            out.push(self.loops_over(&compute, body, keep_reduced));
+        }
+        (compute, out)
+    }
+
+    /// Loops over a compute's dimensions, with binders of their own.
+    fn loops_over(&mut self, c: &Compute, body: Stmt, reduced: bool) -> Stmt {
+        let mut renamed = HashMap::new();
+        let mut loops = Vec::new();
+        for d in c.dims.iter().filter(|d| reduced || !matches!(d.combine, Combine::Reduce(_))) {
+            let fresh = self.func.fresh_var(&d.binder.name, d.binder.ty);
+            loops.push((fresh.clone(), substitute(&d.lo, &renamed), substitute(&d.hi, &renamed)));
+            renamed.insert(d.binder.id, var(&fresh));
+        }
+        let body = map_stmts(&body, &mut |s| {
+            let exprs = s.exprs().into_iter().map(|e| substitute(e, &renamed)).collect();
+            s.with_exprs(exprs)
+        });
+        loops.into_iter().rev().fold(body, |body, (binder, lo, hi)| {
+            Stmt::of(StmtKind::Loop(Loop { binder, lo, hi, step: 1, exec: Executor::Serial, body }))
+        })
+    }
+
+    /// Proves the loads of an expression; `under` is the condition under which it is evaluated.
+    fn expr(
+        &mut self,
+        facts: &Facts,
+        e: &Expr,
+        under: &Expr,
+        memo: &mut Memo,
+        out: &mut Vec<Needed>,
+    ) -> Expr {
+        if e.children().is_empty() && !matches!(e.kind(), ExprKind::Load(_)) {
+            return e.clone();
+        }
+        if let Some(done) = memo.get(&e.address()) {
+            return done.clone();
+        }
+        let new = match e.kind() {
+            ExprKind::Load(a) => {
+                let proved = self.access(facts, a, under, memo, out);
+                if proved == *a { e.clone() } else { load(proved) }
+            }
+            ExprKind::Select(c, a, b) => {
+                let cond = self.expr(facts, c, under, memo, out);
+                let mut branch = |e: &Expr, holds: bool| {
+                    let mut inner = facts.clone();
+                    inner.guard(&cond, holds);
+                    let c = if holds { cond.clone() } else { lathe_ir::build::not(cond.clone()) };
+                    self.expr(&inner, e, &select(under.clone(), c, boolean(false)), &mut Memo::new(), out)
+                };
+                let (x, y) = (branch(a, true), branch(b, false));
+                select(cond, x, y)
+            }
+            _ => {
+                let old = e.children();
+                let new: Vec<Expr> = old.iter().map(|c| self.expr(facts, c, under, memo, out)).collect();
+                if old.iter().zip(&new).all(|(a, b)| a.address() == b.address()) {
+                    e.clone()
+                } else {
+                    e.with_children(new)
+                }
+            }
+        };
+        memo.insert(e.address(), new.clone());
+        new
+    }
+
+    fn access(
+        &mut self,
+        facts: &Facts,
+        a: &Access,
+        under: &Expr,
+        memo: &mut Memo,
+        out: &mut Vec<Needed>,
+    ) -> Access {
+        let inner = a.exprs().into_iter().map(|e| self.expr(facts, e, under, memo, out)).collect();
+        let a = a.with_exprs(inner);
+        if matches!(a.status, Status::Assumed(_)) {
+            return a;
+        }
+        let Some(dims) = self.dimensions(&a) else {
+            self.diagnostics.push(
+                Diagnostic::error(UNDECIDED, format!("`{}` cannot be shown to be in bounds", self.text(&a)))
+                    .at_places(&a.places, "accessed here")
+                    .help("only arrays and slices of arrays are followed"),
+            );
+            return a;
+        };
+        let mut status = Status::Proved;
+        for (subscript, extent) in dims {
+            status = weaker(status, self.subscript(facts, &a, (&subscript, &extent), under, out));
+        }
+        Access { status, ..a }
+    }
+
+    /// Subscripts of the underlying buffer with the extents they must stay below.
+    fn dimensions(&self, a: &Access) -> Option<Vec<(Expr, Expr)>> {
+        let extents = match &a.view {
+            View::Reshape { base, extents } => {
+                // Each subscript within the extents; the product fits by the view's own obligation.
+                let View::Buffer(_) = **base else { return None };
+                return Some(a.indices.iter().cloned().zip(extents.iter().cloned()).collect());
+            }
+            view => self.buffers.get(&view.buffer()?)?.extents.clone(),
+        };
+        let indices = buffer_indices(&a.view, &a.indices)?;
+        Some(indices.into_iter().zip(extents).collect())
+    }
+
+    fn subscript(
+        &mut self,
+        facts: &Facts,
+        a: &Access,
+        (subscript, extent): (&Expr, &Expr),
+        under: &Expr,
+        out: &mut Vec<Needed>,
+    ) -> Status {
+        let found = facts.outside(subscript, extent);
+        let Some(counter) = &found.counterexample else {
+            return match found.tier {
+                0 => Status::Proved,
+                1 => Status::Checked,
+                _ => {
+                    let mut who: Vec<&str> = self.provenance.iter().map(|p| &**p).collect();
+                    who.dedup();
+                    Status::Assumed(who.join(", ").into())
+                }
+            };
+        };
+        match counter {
+            Answer::Point(point) if found.exact => {
+                self.out_of_bounds(facts, a, (subscript, extent), point, &found);
+                Status::Unproved
+            }
+            _ => {
+                let inside = and(le(index(0), subscript.clone()), lt(subscript.clone(), extent.clone()));
+                let cond = select(under.clone(), inside, boolean(true));
+                if !out.iter().any(|n| n.cond == cond) {
+                    let message = format!("`{}` is outside of the array", self.text(a));
+                    out.push(Needed { cond, message: message.into() });
+                }
+                Status::Checked
+            }
+        }
+    }
+
+    fn out_of_bounds(
+        &mut self,
+        facts: &Facts,
+        a: &Access,
+        (subscript, extent): (&Expr, &Expr),
+        point: &[i64],
+        found: &crate::view::Found,
+    ) {
+        let value = |v: VarId| facts.value_of(v, point);
+        let sizes: Vec<(Name, i64)> =
+            self.func.sizes.iter().filter_map(|b| Some((b.name.clone(), value(b.id)?))).collect();
+        let at: Vec<(Name, i64)> =
+            self.loops.iter().filter_map(|b| Some((b.name.clone(), value(b.id)?))).collect();
+        let mut note = String::new();
+        if !sizes.is_empty() {
+            note += &format!("with {}", sizes_text(&sizes));
+        }
+        if !at.is_empty() {
+            note += &format!("{}at {}", if note.is_empty() { "" } else { ", " }, sizes_text(&at));
+        }
+        if !note.is_empty() {
+            note += ", ";
+        }
+        note += &format!(
+            "the subscript `{}` is {}, but `{}` is {}",
+            self.expr_text(subscript),
+            found.subscript.at(point).unwrap_or(0),
+            self.expr_text(extent),
+            found.extent.at(point).unwrap_or(0),
+        );
+        let d = Diagnostic::error(OUT_OF_BOUNDS, format!("`{}` can be out of bounds", self.text(a)))
+            .at_places(&a.places, "accessed here")
+            .note(note)
+            .help("narrow the range, guard the access with `select` or `if`, or state a fact with `assume`");
+        if !self.diagnostics.contains(&d) {
+            self.diagnostics.push(d);
+        }
+    }
+
+    /// Checks that have no place to stand: the loads are refused instead.
+    fn uncheckable(&mut self, checks: &[Needed], places: &Places) {
+        for c in checks {
+            self.diagnostics.push(
+                Diagnostic::error(UNDECIDED, format!("{}, and cannot be checked here", c.message))
+                    .at_places(places, "evaluated here")
+                    .help("bind the value with `let` before"),
+            );
+        }
+    }
+
+    fn expr_text(&self, e: &Expr) -> String {
+        let name = |v: VarId| self.names.get(&v).cloned().unwrap_or_else(|| format!("v{}", v.0).into());
+        expr_text(e, &name, &|b| self.buffers.get(&b).map(|b| b.name.clone()))
+    }
+
+    fn text(&self, a: &Access) -> String {
+        let subscripts: Vec<String> = a.indices.iter().map(|e| self.expr_text(e)).collect();
+        let name = a.view.buffer().and_then(|b| self.buffers.get(&b)).map_or("…", |b| &b.name);
+        format!("{name}[{}]", subscripts.join(", "))
+    }
+}
+
+/// The check as a statement; what it says is known afterwards.
+fn check(facts: &mut Facts, needed: Needed, places: &Places) -> Stmt {
+    facts.guard(&needed.cond, true);
+    check_stmt(&needed, places)
+}
+
+fn check_stmt(needed: &Needed, places: &Places) -> Stmt {
+    let kind =
+        StmtKind::Check { cond: needed.cond.clone(), code: "bounds".into(), message: needed.message.clone() };
+    Stmt::new(kind, places.clone())
+}
+
+/// The status of an access from those of its subscripts.
+fn weaker(a: Status, b: Status) -> Status {
+    let rank = |s: &Status| match s {
+        Status::Proved => 0,
+        Status::Checked => 1,
+        Status::Assumed(_) => 2,
+        Status::Unproved => 3,
+    };
+    if rank(&a) >= rank(&b) { a } else { b }
+}
+
+/// Buffers that are written, for a whole function.
+pub(crate) type Written = HashSet<BufId>;

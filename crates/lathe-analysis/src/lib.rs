@@ -21,6 +21,7 @@ mod solve;
 mod system;
 mod text;
 mod translate;
+mod view;
 
 pub use affine::{Affine, affine, range_of};
 pub use bounds::prove_accesses;

@@ -1,6 +1,6 @@
 //! Short texts of expressions for messages.
 
-use lathe_ir::{BufId, Expr, ExprKind, Name, UnOp, VarId};
+use lathe_ir::{BinOp, BufId, Expr, ExprKind, Name, UnOp, VarId};
 
 /// The expression as a user would write it; parts that have no short form are `…`.
 pub(crate) fn expr_text(
@@ -17,6 +17,9 @@ pub(crate) fn expr_text(
         ExprKind::Var(v) => name(*v).to_string(),
         ExprKind::Unary(UnOp::Neg, a) => format!("-{}", operand(a, &go)),
         ExprKind::Unary(UnOp::Not, a) => format!("not {}", operand(a, &go)),
+        ExprKind::Binary(BinOp::Add, a, b) if b.as_int().is_some_and(|c| c < 0) => {
+            format!("{} - {}", operand(a, &go), b.as_int().unwrap_or(0).unsigned_abs())
+        }
         ExprKind::Binary(op, a, b) => {
             let s = op.symbol();
             let call = s.len() > 2 && s != "and";

@@ -1,0 +1,199 @@
+//! Accesses proved, checked, assumed and refused.
+
+mod common;
+
+use common::*;
+use lathe_analysis::prove_accesses;
+use lathe_ir::build::{add, and, float, floor_div, le, lt, min, mul, select, sub, var};
+use lathe_ir::visit::walk;
+use lathe_ir::{Access, Expr, ExprKind, Function, Mode, Scalar, Status, Stmt, StmtKind, Type};
+
+fn zero() -> Expr {
+    float(Scalar::F32, 0.0)
+}
+
+/// Statuses of all accesses, stores' targets last in each statement.
+fn statuses(f: &Function) -> Vec<Status> {
+    let mut out = Vec::new();
+    walk(&f.body, &mut |s, _| {
+        for e in s.exprs() {
+            lathe_ir::visit::walk_expr(e, &mut |e| {
+                if let ExprKind::Load(a) = e.kind() {
+                    out.push(a.status.clone());
+                }
+            });
+        }
+        match s.kind() {
+            StmtKind::Store(st) => out.push(st.target.status.clone()),
+            StmtKind::Reduce(r) => out.extend(r.targets.iter().map(|t| t.status.clone())),
+            StmtKind::Compute(c) => out.extend(c.targets.iter().map(|t| t.status.clone())),
+            _ => {}
+        }
+        true
+    });
+    out
+}
+
+fn proved(kit: &Kit, body: Stmt) {
+    let (module, func) = kit.with_body(body);
+    let (func, diagnostics) = prove_accesses(&module, &func);
+    assert!(diagnostics.is_empty(), "{diagnostics:?}");
+    let found = statuses(&func);
+    assert!(found.iter().all(|s| *s == Status::Proved), "{found:?}");
+}
+
+fn refused(kit: &Kit, body: Stmt) -> String {
+    let (module, func) = kit.with_body(body);
+    let (_, diagnostics) = prove_accesses(&module, &func);
+    assert_eq!(diagnostics.len(), 1, "{diagnostics:?}");
+    assert_eq!(diagnostics[0].code.0, "E0501");
+    diagnostics[0].to_string()
+}
+
+#[test]
+fn gemm_in_tiles_is_proved() {
+    let mut kit = Kit::new(&["M", "N", "K"]);
+    let (m, n, kk) = (kit.size(0), kit.size(1), kit.size(2));
+    let a = kit.array("A", vec![m.clone(), kk.clone()], Mode::In);
+    let b = kit.array("B", vec![kk.clone(), n.clone()], Mode::In);
+    let c = kit.array("C", vec![m.clone(), n.clone()], Mode::InOut);
+    let (io, ii, j, l) = (kit.binder("i.o"), kit.binder("i.i"), kit.binder("j"), kit.binder("k"));
+    let i = add(mul(var(&io), k(32)), var(&ii));
+    let value = mul(load(a, vec![i.clone(), var(&l)]), load(b, vec![var(&l), var(&j)]));
+    let body = reduce("C", vec![i.clone(), var(&j), var(&l)], c, vec![i, var(&j)], value, true);
+    let body = for_(&ii, k(0), min(k(32), sub(m.clone(), mul(var(&io), k(32)))), body);
+    let body = for_(&l, k(0), kk, body);
+    let body = for_(&j, k(0), n, body);
+    let body = for_(&io, k(0), lathe_ir::build::ceil_div(m, 32), body);
+    proved(&kit, body);
+}
+
+#[test]
+fn convolution_stencil_and_triangle_are_proved() {
+    let mut kit = Kit::new(&["N", "R"]);
+    let (n, r) = (kit.size(0), kit.size(1));
+    // X[N + R - 1] needs N + R >= 1: the loops say so.
+    let x = kit.array("X", vec![sub(add(n.clone(), r.clone()), k(1))], Mode::In);
+    let y = kit.array("Y", vec![n.clone()], Mode::InOut);
+    let l = kit.array("L", vec![n.clone(), n.clone()], Mode::InOut);
+    let (i, p, j) = (kit.binder("i"), kit.binder("p"), kit.binder("j"));
+    let conv =
+        reduce("Y", vec![var(&i), var(&p)], y, vec![var(&i)], load(x, vec![add(var(&i), var(&p))]), true);
+    let conv = for_(&i, k(0), n.clone(), for_(&p, k(0), r, conv));
+    let three = add(load(y, vec![sub(var(&i), k(1))]), load(y, vec![add(var(&i), k(1))]));
+    let stencil = for_(&i, k(1), sub(n.clone(), k(1)), store("Y.2", vec![var(&i)], y, vec![var(&i)], three));
+    let triangle = for_(
+        &i,
+        k(0),
+        n.clone(),
+        for_(
+            &j,
+            var(&i),
+            n.clone(),
+            store(
+                "L",
+                vec![var(&i), var(&j)],
+                l,
+                vec![var(&j), sub(var(&j), var(&i))],
+                load(y, vec![floor_div(add(var(&i), var(&j)), k(2))]),
+            ),
+        ),
+    );
+    proved(&kit, Stmt::seq([conv, stencil, triangle]));
+}
+
+#[test]
+fn an_overrun_is_refused_with_numbers() {
+    for (shift, subscript) in [(1, "i + 1"), (-1, "i - 1")] {
+        let mut kit = Kit::new(&["N"]);
+        let n = kit.size(0);
+        let a = kit.array("A", vec![n.clone()], Mode::In);
+        let b = kit.array("B", vec![n.clone()], Mode::Out);
+        let i = kit.binder("i");
+        let value = load(a, vec![add(var(&i), k(shift))]);
+        let text = refused(&kit, for_(&i, k(0), n, store("B", vec![var(&i)], b, vec![var(&i)], value)));
+        assert!(text.contains(&format!("`A[{subscript}]` can be out of bounds")), "{text}");
+        let note = if shift > 0 {
+            "with N = 1, at i = 0, the subscript `i + 1` is 1, but `N` is 1"
+        } else {
+            "the subscript `i - 1` is -1"
+        };
+        assert!(text.contains(note), "{text}");
+    }
+}
+
+#[test]
+fn select_and_if_guard_an_access() {
+    let mut kit = Kit::new(&["N"]);
+    let n = kit.size(0);
+    let a = kit.array("A", vec![n.clone()], Mode::In);
+    let b = kit.array("B", vec![n.clone()], Mode::Out);
+    let i = kit.binder("i");
+    let next = add(var(&i), k(1));
+    let value = select(lt(next.clone(), n.clone()), load(a, vec![next.clone()]), zero());
+    let first = for_(&i, k(0), n.clone(), store("B", vec![var(&i)], b, vec![var(&i)], value));
+    let second = for_(
+        &i,
+        k(-3),
+        n.clone(),
+        if_(
+            and(le(k(0), var(&i)), lt(next.clone(), n)),
+            store("B.2", vec![var(&i)], b, vec![next], load(a, vec![var(&i)])),
+        ),
+    );
+    let (module, func) = kit.with_body(Stmt::seq([first, second]));
+    let (func, diagnostics) = prove_accesses(&module, &func);
+    assert!(diagnostics.is_empty(), "{diagnostics:?}");
+    use Status::{Checked, Proved};
+    assert_eq!(statuses(&func), vec![Checked, Proved, Checked, Checked]);
+}
+
+#[test]
+fn a_gather_is_checked_before_the_statement() {
+    let mut kit = Kit::new(&["N", "M"]);
+    let (n, m) = (kit.size(0), kit.size(1));
+    let x = kit.array("X", vec![m.clone()], Mode::In);
+    let at = kit.typed_array("I", vec![n.clone()], Mode::In, Type::I32);
+    let y = kit.array("Y", vec![n.clone()], Mode::Out);
+    let i = kit.binder("i");
+    let slot = lathe_ir::build::cast(
+        Type::INDEX,
+        lathe_ir::build::load(Access::buffer(at, Type::I32, vec![var(&i)])),
+    );
+    let body = store("Y", vec![var(&i)], y, vec![var(&i)], load(x, vec![slot]));
+    let (module, func) = kit.with_body(for_(&i, k(0), n, body));
+    let (func, diagnostics) = prove_accesses(&module, &func);
+    assert!(diagnostics.is_empty(), "{diagnostics:?}");
+    let StmtKind::Loop(l) = func.body.kind() else { panic!() };
+    let StmtKind::Seq(list) = l.body.kind() else { panic!("{:?}", l.body) };
+    assert!(matches!(list[0].kind(), StmtKind::Check { code, .. } if &**code == "bounds"));
+    // Proving again proves the guarded access by the check, and adds none.
+    let (again, diagnostics) = prove_accesses(&module, &func);
+    assert!(diagnostics.is_empty());
+    assert_eq!(again, func);
+}
+
+#[test]
+fn a_fact_of_the_user_is_named() {
+    let mut kit = Kit::new(&["N", "M"]);
+    let (n, m) = (kit.size(0), kit.size(1));
+    let a = kit.array("A", vec![m.clone()], Mode::In);
+    let b = kit.array("B", vec![n.clone()], Mode::Out);
+    let i = kit.binder("i");
+    let body = for_(&i, k(0), n.clone(), store("B", vec![var(&i)], b, vec![var(&i)], load(a, vec![var(&i)])));
+    assert!(refused(&kit, body.clone()).contains("`A[i]`"));
+    let fact = Stmt::of(StmtKind::Assume { fact: le(n, m), provenance: "line 3".into() });
+    let (module, func) = kit.with_body(Stmt::seq([fact, body]));
+    let (func, diagnostics) = prove_accesses(&module, &func);
+    assert!(diagnostics.is_empty(), "{diagnostics:?}");
+    assert_eq!(statuses(&func), vec![Status::Assumed("line 3".into()), Status::Proved]);
+}
+
+#[test]
+fn products_of_sizes_are_opaque_but_equal() {
+    let mut kit = Kit::new(&["N", "M"]);
+    let nm = mul(kit.size(0), kit.size(1));
+    let a = kit.array("A", vec![nm.clone()], Mode::InOut);
+    let i = kit.binder("i");
+    proved(&kit, for_(&i, k(0), nm, store("A", vec![var(&i)], a, vec![var(&i)], zero())));
+}
