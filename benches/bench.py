@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+"""Lathe beside its rivals, in interleaved rounds of one pinned process per row and thread count.
+
+    benches/.env/python/bin/python benches/bench.py            every row
+    benches/.env/python/bin/python benches/bench.py gemm dot   rows whose name contains one of the words
+    ... --threads 1 --rounds 15 --json out.json
+
+Every candidate is checked against numpy before it is timed. A short call is repeated until 5 ms have passed. A
+row's figure is the median of the per-round ratios (best rival's time / Lathe's time, the best rival being the
+one with the smallest median), with the 95 % interval of that median.
+"""
+import argparse, json, math, os, statistics, subprocess, sys, time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ENV = os.path.join(HERE, ".env")
+
+
+def row_names():
+    import rows
+    return list(rows.ROWS)
+
+
+def interval(values):
+    """Order statistics that hold the median with 95 % probability."""
+    v, n = sorted(values), len(values)
+    k, p = None, 0.5 ** n
+    cumulative = p
+    for i in range(n // 2):
+        if 2 * cumulative > 0.05:
+            break
+        k = i
+        p *= (n - i) / (i + 1)
+        cumulative += p
+    return (v[0], v[-1]) if k is None else (v[k], v[n - 1 - k])
+
+
+def measure(candidates, rounds, at_least=0.005):
+    names = list(candidates)
+    times = {n: [] for n in names}
+    for r in range(rounds + 2):
+        for s in range(len(names)):
+            name = names[(r + s) % len(names)]
+            call = candidates[name]
+            calls, start = 0, time.perf_counter()
+            while True:
+                call()
+                calls += 1
+                now = time.perf_counter()
+                if now - start >= at_least:
+                    break
+            if r >= 2:
+                times[name].append((now - start) / calls)
+    return times
+
+
+def child(name, threads, rounds):
+    import rows
+    row = rows.ROWS[name](threads)
+    times = measure(row["candidates"], rounds)
+    ours = "lathe"
+    medians = {n: statistics.median(t) for n, t in times.items()}
+    rivals = {n: m for n, m in medians.items() if not n.startswith("lathe")}
+    out = {"row": name, "threads": threads, "unit": row["unit"], "goal": row["goal"], "peak": row.get("peak"),
+           "candidates": {n: {"median_s": medians[n], "min_s": min(t), "max_s": max(t),
+                              "rate": row["work"] / medians[n] / 1e9} for n, t in times.items()}}
+    if rivals:
+        best = min(rivals, key=rivals.get)
+        out["best"] = best
+        for n in times:
+            if n.startswith("lathe"):
+                ratios = [b / l for b, l in zip(times[best], times[n])]
+                out["candidates"][n]["ratio"] = statistics.median(ratios)
+                out["candidates"][n]["interval"] = interval(ratios)
+    print(json.dumps(out))
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("words", nargs="*")
+    p.add_argument("--threads", type=int, choices=[1, 2])
+    p.add_argument("--rounds", type=int, default=15)
+    p.add_argument("--json")
+    p.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    a = p.parse_args()
+    sys.path.insert(0, HERE)
+    if a.child:
+        return child(a.words[0], a.threads, a.rounds)
+    results = []
+    names = [n for n in row_names() if not a.words or any(w in n for w in a.words)]
+    if not names:
+        sys.exit("no row has that name; rows: " + ", ".join(row_names()))
+    for threads in [a.threads] if a.threads else [1, 2]:
+        for name in names:
+            env = dict(os.environ, OPENBLAS_CORETYPE="SkylakeX", OMP_NUM_THREADS=str(threads), TVM_NUM_THREADS=str(threads),
+                       OPENBLAS_NUM_THREADS=str(threads), HL_NUM_THREADS=str(threads), OMP_PROC_BIND="true")
+            cpus = "0" if threads == 1 else "0,1"
+            cmd = ["taskset", "-c", cpus, sys.executable, os.path.abspath(__file__), name, "--child",
+                   "--threads", str(threads), "--rounds", str(a.rounds)]
+            r = subprocess.run(cmd, env=env, capture_output=True, text=True)
+            lines = [l for l in r.stdout.splitlines() if l.startswith("{")]
+            if r.returncode or not lines:
+                print(f"{name} x{threads}: FAILED\n{r.stderr[-1500:]}")
+                continue
+            out = json.loads(lines[-1])
+            results.append(out)
+            show(out)
+    if a.json:
+        with open(a.json, "w") as f:
+            json.dump(results, f, indent=1)
+    if not results:
+        sys.exit("nothing was measured")
+
+
+def show(o):
+    print(f"\n{o['row']}, {o['threads']} thread{'s' if o['threads'] > 1 else ''}   goal {o['goal']}"
+          + (f"   ceiling {o['peak']:.1f} {o['unit']}" if o["peak"] else ""))
+    for n, c in sorted(o["candidates"].items(), key=lambda x: x[1]["median_s"]):
+        ratio = f"   {c['ratio']:.3f} of {o['best']} [{c['interval'][0]:.3f}..{c['interval'][1]:.3f}]" if "ratio" in c else ""
+        share = f" {c['rate'] / o['peak'] * 100:5.1f} %" if o["peak"] else ""
+        print(f"  {n:22} {c['median_s'] * 1e3:10.3f} ms [{c['min_s'] * 1e3:.3f}..{c['max_s'] * 1e3:.3f}]"
+              f" {c['rate']:8.1f} {o['unit']}{share}{ratio}")
+
+
+if __name__ == "__main__":
+    main()

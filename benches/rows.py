@@ -1,0 +1,321 @@
+"""The rows of the benchmark table: each builds its arrays, its candidates and checks all of them.
+
+A candidate is a callable without arguments that writes its result into an array of its own (or returns it).
+"""
+import ctypes, os
+import numpy as np
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ENV = os.path.join(HERE, ".env")
+EXAMPLES = os.path.join(HERE, "..", "examples")
+P, I = ctypes.c_void_p, ctypes.c_int64
+
+
+def ptr(a):
+    return ctypes.c_void_p(a.ctypes.data)
+
+
+def lib(path):
+    return ctypes.CDLL(path)
+
+
+class Harness:
+    """Lathe, `gemm` and `faer` behind one C interface (harness/src/lib.rs)."""
+
+    def __init__(self):
+        self.l = lib(os.path.join(ENV, "harness.so"))
+        self.l.lathe_open.restype = P
+        self.l.lathe_open.argtypes = [ctypes.c_char_p] * 2 + [I, ctypes.c_char_p]
+        self.l.lathe_call.argtypes = [P, I, P, P, P]
+        self.l.lathe_error.restype = ctypes.c_char_p
+
+    def kernel(self, target, strategy, threads, arrays, sizes=""):
+        """A callable that runs the kernel on these arrays, in the order of its parameters. `sizes` such as
+        `N=4096` specializes."""
+        h = self.l.lathe_open(os.path.join(EXAMPLES, target).encode(), strategy.encode(), threads, sizes.encode())
+        if not h:
+            raise RuntimeError(self.l.lathe_error().decode())
+        n = len(arrays)
+        data = (P * n)(*[a.ctypes.data for a in arrays])
+        shapes = (P * n)(*[ctypes.cast((I * max(a.ndim, 1))(*a.shape), P).value for a in arrays])
+        self.keep = getattr(self, "keep", [])
+        shape_arrays = [(I * max(a.ndim, 1))(*a.shape) for a in arrays]
+        stride_arrays = [(I * max(a.ndim, 1))(*[s // a.itemsize for s in a.strides]) for a in arrays]
+        shapes = (P * n)(*[ctypes.addressof(s) for s in shape_arrays])
+        strides = (P * n)(*[ctypes.addressof(s) for s in stride_arrays])
+        self.keep += [shape_arrays, stride_arrays, data, shapes, strides, arrays]
+        call = self.l.lathe_call
+
+        def run():
+            if call(h, n, data, shapes, strides) != 0:
+                raise RuntimeError(self.l.lathe_error().decode())
+        return run
+
+
+HARNESS = None
+
+
+def harness():
+    global HARNESS
+    HARNESS = HARNESS or Harness()
+    return HARNESS
+
+
+def aligned(shape, dtype, fill=None, rng=None):
+    n = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    raw = np.zeros(n + 4096, np.uint8)
+    off = -raw.ctypes.data % 4096
+    a = raw[off:off + n].view(dtype).reshape(shape)
+    if rng is not None:
+        a[...] = rng.standard_normal(shape).astype(dtype)
+    return a
+
+
+def check(name, got, want, tolerance):
+    err = float(np.max(np.abs(got - want))) if got.size else 0.0
+    if not err <= tolerance:
+        raise RuntimeError(f"{name} is wrong: max abs error {err} > {tolerance}")
+
+
+def peaks(threads):
+    l = rivals()
+    import time
+    l.peak_f32(1000)
+    best = []
+    for _ in range(9):
+        n = 1 << 18
+        t = time.perf_counter()
+        flops = l.peak_f32(n)
+        best.append(flops / (time.perf_counter() - t))
+    return float(np.median(best)) / 1e9 * threads
+
+
+def stream_peak(threads):
+    l = rivals()
+    import time
+    n = 1 << 25
+    a, b = aligned((n,), np.float32), aligned((n,), np.float32)
+    rates = []
+    for _ in range(7):
+        t = time.perf_counter()
+        l.copy_f32(ptr(a), ptr(b), I(n), threads)
+        rates.append(8 * n / (time.perf_counter() - t))
+    return float(np.median(rates)) / 1e9
+
+
+RIVALS = None
+
+
+def rivals():
+    global RIVALS
+    if RIVALS is None:
+        RIVALS = lib(os.path.join(ENV, "rivals.so"))
+        RIVALS.peak_f32.restype = ctypes.c_double
+        RIVALS.peak_f32.argtypes = [I]
+    return RIVALS
+
+
+# ---- gemm ---------------------------------------------------------------------------------------
+
+def blas(dtype):
+    l = lib("/usr/lib/x86_64-linux-gnu/openblas-pthread/libopenblas.so.0")
+    f = l.cblas_sgemm if dtype == np.float32 else l.cblas_dgemm
+    s = ctypes.c_float if dtype == np.float32 else ctypes.c_double
+
+    def run(a, b, c):
+        m, k = a.shape
+        n = b.shape[1]
+        args = (101, 111, 111, m, n, k, s(1), ptr(a), k, ptr(b), n, s(0), ptr(c), n)
+        return lambda: f(*args)
+    return run
+
+
+def onednn(a, b, c):
+    l = lib("libdnnl.so.2")
+    m, k = a.shape
+    n = b.shape[1]
+    l.dnnl_sgemm.argtypes = [ctypes.c_char, ctypes.c_char, I, I, I, ctypes.c_float, P, I, P, I, ctypes.c_float, P, I]
+    return lambda: l.dnnl_sgemm(b"N", b"N", m, n, k, 1.0, ptr(a), k, ptr(b), n, 0.0, ptr(c), n)
+
+
+def xla(f, *arrays):
+    import jax
+    jax.config.update("jax_enable_x64", True)
+    g = jax.jit(f)
+    xs = [jax.device_put(a) for a in arrays]
+    g(*xs).block_until_ready()
+    return (lambda: g(*xs).block_until_ready()), (lambda: np.asarray(g(*xs)))
+
+
+def tvm_gemm(a, b, c, threads):
+    """The hand schedule of TVM's matmul tutorial: packed B, 8 x 32 register tile, unrolled and vectorized."""
+    import tvm
+    from tvm import te
+    from tvm.s_tir import Schedule
+    m, k = a.shape
+    n = b.shape[1]
+    dt = str(a.dtype)
+    A, B = te.placeholder((m, k), dt, "A"), te.placeholder((k, n), dt, "B")
+    r = te.reduce_axis((0, k), "k")
+    C = te.compute((m, n), lambda i, j: te.sum(A[i, r] * B[r, j], axis=r), name="C")
+    s = Schedule(te.create_prim_func([A, B, C]))
+    blk = s.get_sblock("C")
+    i, j, kk = s.get_loops(blk)
+    nr = 32 if dt == "float32" else 16
+    i0, i1, i2 = s.split(i, [None, 8, 8])
+    j0, j1 = s.split(j, [None, nr])
+    k0, k1 = s.split(kk, [None, min(256, k)])
+    s.reorder(i0, k0, j0, i1, k1, i2, j1)
+    s.cache_write(blk, 0, "local")
+    s.vectorize(j1)
+    s.unroll(i2)
+    if threads > 1:
+        s.parallel(i0)
+    f = tvm.compile(s.mod, target={"kind": "llvm", "mcpu": "znver5", "num-cores": threads})
+    return f
+
+
+def gemm_row(m, n, k, dtype, goal, target="gemm.lathe:gemm"):
+    def build(threads):
+        rng = np.random.default_rng(0)
+        a, b = aligned((m, k), dtype, rng=rng), aligned((k, n), dtype, rng=rng)
+        want = a.astype(np.float64) @ b.astype(np.float64)
+        tolerance = 4 * k * np.finfo(dtype).eps * 16
+        outs, candidates = {}, {}
+
+        def out(name):
+            outs[name] = aligned((m, n), dtype)
+            return outs[name]
+        h = harness()
+        candidates["lathe"] = h.kernel(target, "fast", threads, [a, b, out("lathe")])
+        candidates["lathe specialized"] = h.kernel(target, "fast", threads, [a, b, out("lathe specialized")],
+                                                   f"M={m},N={n},K={k}")
+        candidates["OpenBLAS"] = blas(dtype)(a, b, out("OpenBLAS"))
+        if dtype == np.float32:
+            candidates["oneDNN"] = onednn(a, b, out("oneDNN"))
+        suffix = "f32" if dtype == np.float32 else "f64"
+        for rival in ["gemm", "faer"]:
+            f = getattr(h.l, f"rival_{rival}_{suffix}")
+            c = out(rival)
+            args = (I(m), I(n), I(k), ptr(a), ptr(b), ptr(c), I(threads))
+            candidates[rival] = lambda f=f, args=args: f(*args)
+        candidates["XLA"], xla_result = xla(lambda x, y: x @ y, a, b)
+        for name, c in outs.items():
+            candidates[name]()
+            check(name, c.astype(np.float64), want, tolerance)
+        check("XLA", xla_result().astype(np.float64), want, tolerance)
+        scale = 1 if dtype == np.float32 else 0.5
+        return dict(candidates=candidates, work=2.0 * m * n * k, unit="GFLOP/s", goal=goal, peak=peaks(threads) * scale)
+    return build
+
+
+def gemm_prime(threads):
+    """1021 x 1013 x 1019 beside Lathe's own 1024 cubed, per operation."""
+    rng = np.random.default_rng(0)
+    candidates = {}
+    h = harness()
+    work = {}
+    for name, (m, n, k) in {"lathe": (1021, 1013, 1019), "1024 cubed, scaled": (1024, 1024, 1024)}.items():
+        a, b = aligned((m, k), np.float32, rng=rng), aligned((k, n), np.float32, rng=rng)
+        c = aligned((m, n), np.float32)
+        candidates[name] = h.kernel("gemm.lathe:gemm", "fast", threads, [a, b, c])
+        candidates[name]()
+        check(name, c.astype(np.float64), a.astype(np.float64) @ b.astype(np.float64), 1e-2)
+        work[name] = 2.0 * m * n * k
+    # Same work for both columns: the figure is then times (1021*1013*1019) / 1024^3.
+    return dict(candidates=candidates, work=work["lathe"], unit="GFLOP/s", goal=f"ratio >= {0.85 * 1024**3 / (1021 * 1013 * 1019):.3f} of the time",
+                peak=peaks(threads))
+
+
+# ---- memory-bound rows --------------------------------------------------------------------------
+
+def memory_row(target, goal, arrays, rival, work, verify, tolerance):
+    def build(threads):
+        rng = np.random.default_rng(0)
+        ins, outs = arrays(rng)
+        mine, theirs = [o.copy() if False else aligned(o.shape, o.dtype) for o in outs], [aligned(o.shape, o.dtype) for o in outs]
+        h, l = harness(), rivals()
+        candidates = {
+            "lathe": h.kernel(target, "fast", threads, ins + mine),
+            "C, AVX-512": rival(l, ins, theirs, threads),
+        }
+        spec = aligned(outs[0].shape, outs[0].dtype)
+        for name, got in (("lathe", mine), ("C, AVX-512", theirs)):
+            candidates[name]()
+            check(name, got[0], verify(ins), tolerance)
+        return dict(candidates=candidates, work=work, unit="GB/s", goal=goal, peak=stream_peak(threads))
+    return build
+
+
+def matvec(n):
+    return memory_row(
+        "matvec.lathe:matvec", ">= 1.0 (1 thread), >= 0.95 (2)",
+        lambda r: ([aligned((n, n), np.float32, rng=r), aligned((n,), np.float32, rng=r)], [aligned((n,), np.float32)]),
+        lambda l, i, o, t: lambda: l.matvec_f32(ptr(i[0]), ptr(i[1]), ptr(o[0]), I(n), I(n), t),
+        4.0 * n * n + 8 * n, lambda i: i[0] @ i[1], 1e-2)
+
+
+def dot(n):
+    return memory_row(
+        "dot.lathe:dot", ">= 1.0 (1 thread), >= 0.95 (2)",
+        lambda r: ([aligned((n,), np.float32, rng=r), aligned((n,), np.float32, rng=r)], [aligned((), np.float32)]),
+        lambda l, i, o, t: lambda: l.dot_f32(ptr(i[0]), ptr(i[1]), ptr(o[0]), I(n), t),
+        8.0 * n, lambda i: np.dot(i[0].astype(np.float64), i[1].astype(np.float64)), 5.0)
+
+
+def copy(n):
+    return memory_row(
+        "copy.lathe:copy", ">= 1.0 (1 thread), >= 0.95 (2)",
+        lambda r: ([aligned((n,), np.float32, rng=r)], [aligned((n,), np.float32)]),
+        lambda l, i, o, t: lambda: l.copy_f32(ptr(i[0]), ptr(o[0]), I(n), t),
+        8.0 * n, lambda i: i[0], 0)
+
+
+def star2(a):
+    b = np.zeros_like(a)
+    b[1:-1, 1:-1] = (a[1:-1, 1:-1] + a[:-2, 1:-1] + a[2:, 1:-1] + a[1:-1, :-2] + a[1:-1, 2:]) * np.float32(0.2)
+    return b
+
+
+def star3(a):
+    b = np.zeros_like(a)
+    c = a[1:-1, 1:-1, 1:-1]
+    b[1:-1, 1:-1, 1:-1] = (c + a[:-2, 1:-1, 1:-1] + a[2:, 1:-1, 1:-1] + a[1:-1, :-2, 1:-1] + a[1:-1, 2:, 1:-1]
+                           + a[1:-1, 1:-1, :-2] + a[1:-1, 1:-1, 2:]) / np.float32(7)
+    return b
+
+
+def jacobi2d(n):
+    return memory_row(
+        "jacobi.lathe:jacobi2d", ">= 1.0 (1 thread), >= 0.95 (2)",
+        lambda r: ([aligned((n, n), np.float32, rng=r)], [aligned((n, n), np.float32)]),
+        lambda l, i, o, t: lambda: l.jacobi2d_f32(ptr(i[0]), ptr(o[0]), I(n), t),
+        8.0 * n * n, lambda i: star2(i[0]), 1e-5)
+
+
+def jacobi3d(n):
+    return memory_row(
+        "jacobi.lathe:jacobi3d", ">= 1.0 (1 thread), >= 0.95 (2)",
+        lambda r: ([aligned((n, n, n), np.float32, rng=r)], [aligned((n, n, n), np.float32)]),
+        lambda l, i, o, t: lambda: l.jacobi3d_f32(ptr(i[0]), ptr(o[0]), I(n), t),
+        8.0 * n ** 3, lambda i: star3(i[0]), 1e-5)
+
+
+F32_GOAL = ">= 0.95 (1 thread), >= 0.92 (2)"
+SMALL_GOAL = ">= min(1.2 x best, 0.92 x peak), 1 thread"
+ROWS = {
+    "gemm 512": gemm_row(512, 512, 512, np.float32, F32_GOAL),
+    "gemm 1024": gemm_row(1024, 1024, 1024, np.float32, F32_GOAL),
+    "gemm 2048": gemm_row(2048, 2048, 2048, np.float32, F32_GOAL),
+    "gemm_f64 1024": gemm_row(1024, 1024, 1024, np.float64, F32_GOAL, "gemm.lathe:gemm_f64"),
+    "gemm prime": gemm_prime,
+    "gemm 10x500x64": gemm_row(10, 500, 64, np.float32, SMALL_GOAL),
+    "gemm 64": gemm_row(64, 64, 64, np.float32, SMALL_GOAL),
+    "gemm 16x1000x2048": gemm_row(16, 1000, 2048, np.float32, SMALL_GOAL),
+    "matvec 8192": matvec(8192),
+    "dot 2^24": dot(1 << 24),
+    "copy 2^25": copy(1 << 25),
+    "jacobi2d 4096": jacobi2d(4096),
+    "jacobi3d 256": jacobi3d(256),
+    "jacobi3d 512": jacobi3d(512),
+}

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# One environment of rivals for all benchmarks: benches/.env (Python packages, the C rivals, the Rust rivals).
+# Versions are pinned; OpenBLAS and oneDNN come from the system's packages.
+set -euo pipefail
+cd "$(dirname "$0")"
+root=$PWD/.env
+mkdir -p "$root"
+have() { command -v "$1" >/dev/null 2>&1; }
+
+need=()
+[ -e /usr/lib/x86_64-linux-gnu/openblas-pthread/libopenblas.so.0 ] || need+=(libopenblas0-pthread)
+ldconfig -p | grep -q libdnnl.so || need+=(libdnnl2)
+ldconfig -p | grep -q libgomp.so.1 || need+=(libgomp1)
+have python3 || need+=(python3)
+python3 -c 'import venv, ensurepip' 2>/dev/null || need+=(python3-venv)
+if [ ${#need[@]} -gt 0 ]; then
+  as_root=(); [ "$(id -u)" -eq 0 ] || as_root=(sudo)
+  "${as_root[@]}" apt-get update -qq
+  "${as_root[@]}" apt-get install -y --no-install-recommends "${need[@]}"
+fi
+
+if [ ! -e "$root/python-ready" ]; then
+  python3 -m venv "$root/python"
+  "$root/python/bin/pip" install --quiet numpy==2.4.6 jax==0.10.2 apache-tvm==0.27.0.post1 apache-tvm-ffi==0.1.14.post0 \
+    halide==21.0.0 psutil cloudpickle tornado
+  touch "$root/python-ready"
+fi
+
+if [ rivals/rivals.c -nt "$root/rivals.so" ]; then
+  gcc -O3 -march=native -fopenmp -shared -fPIC -Wall -o "$root/rivals.so" rivals/rivals.c
+fi
+echo "rivals are in $root"
