@@ -16,6 +16,7 @@ pub mod linear;
 pub mod lower;
 pub mod ops;
 pub mod ranges;
+pub mod reduce;
 pub mod simplify;
 pub mod stmt;
 mod summary;

@@ -1,0 +1,139 @@
+//! The operators of reductions as expressions: their identity and how two values combine. Everyone who
+//! gives reductions code (interpreter, `open`, privatization, engines) builds it from here.
+
+use crate::build::{aggregate, and, binary, boolean, field, float, int, not, or, select};
+use crate::expr::{Expr, ExprKind};
+use crate::func::Module;
+use crate::ops::{BinOp, ReduceOp};
+use crate::types::{Scalar, Type};
+use crate::visit::map_expr;
+
+/// The largest or smallest value of a scalar type (infinite for floats); `None` for `bool`.
+pub fn extreme(ty: Scalar, largest: bool) -> Option<Expr> {
+    Some(match ty {
+        Scalar::Bool => return None,
+        _ if ty.is_float() => float(ty, if largest { f64::INFINITY } else { f64::NEG_INFINITY }),
+        _ if ty.is_signed() => {
+            let max = i64::MAX >> (64 - ty.bits());
+            int(ty, if largest { max } else { -max - 1 })
+        }
+        // The largest unsigned value is the complement of 0.
+        _ => int(ty, if largest { -1 } else { 0 }),
+    })
+}
+
+/// The value that changes nothing, one expression per target; `None` if the operator has none (or is
+/// not defined on the types). For `argmin` it is (largest value, largest index), so that any real
+/// pair wins; likewise `argmax`.
+pub fn identity(module: &Module, op: &ReduceOp, types: &[Type]) -> Option<Vec<Expr>> {
+    let number = |v: i64, t: &Type| {
+        let s = t.scalar()?;
+        if s.is_float() { Some(float(s, v as f64)) } else { s.is_int().then(|| int(s, v)) }
+    };
+    let each = |f: &dyn Fn(&Type) -> Option<Expr>| types.iter().map(f).collect::<Option<Vec<_>>>();
+    match op {
+        ReduceOp::Sum => each(&|t| number(0, t)),
+        ReduceOp::Prod => each(&|t| number(1, t)),
+        ReduceOp::Min => each(&|t| extreme(t.scalar()?, true)),
+        ReduceOp::Max => each(&|t| extreme(t.scalar()?, false)),
+        ReduceOp::All => each(&|t| t.is_bool().then(|| boolean(true))),
+        ReduceOp::Any => each(&|t| t.is_bool().then(|| boolean(false))),
+        ReduceOp::ArgMin | ReduceOp::ArgMax => {
+            let [value, index] = types else { return None };
+            if !index.is_int() {
+                return None;
+            }
+            let value = extreme(value.scalar()?, *op == ReduceOp::ArgMin)?;
+            Some(vec![value, extreme(index.scalar()?, true)?])
+        }
+        ReduceOp::User(name) => {
+            let user = module.ops.get(name)?;
+            let value = user.identity.clone()?;
+            if types.len() == 1 && types[0] == user.ty {
+                return Some(vec![value]);
+            }
+            (user.ty.fields() == types)
+                .then(|| (0..types.len() as u32).map(|i| field(value.clone(), i)).collect())
+        }
+    }
+}
+
+/// `a ⊕ b`, one expression per target; `None` if the operator is not defined on the types.
+pub fn combine(module: &Module, op: &ReduceOp, a: &[Expr], b: &[Expr]) -> Option<Vec<Expr>> {
+    if a.len() != b.len() || a.iter().zip(b).any(|(x, y)| x.ty() != y.ty()) {
+        return None;
+    }
+    let numeric = |e: &Expr| e.ty().is_float() || e.ty().is_int();
+    let each = |bin: BinOp, fits: &dyn Fn(&Expr) -> bool| {
+        let one = |(x, y): (&Expr, &Expr)| fits(x).then(|| binary(bin, x.clone(), y.clone()));
+        a.iter().zip(b).map(one).collect::<Option<Vec<_>>>()
+    };
+    match op {
+        ReduceOp::Sum => each(BinOp::Add, &numeric),
+        ReduceOp::Prod => each(BinOp::Mul, &numeric),
+        ReduceOp::Min => each(BinOp::Min, &numeric),
+        ReduceOp::Max => each(BinOp::Max, &numeric),
+        ReduceOp::All => each(BinOp::And, &|e| e.ty().is_bool()),
+        ReduceOp::Any => each(BinOp::Or, &|e| e.ty().is_bool()),
+        ReduceOp::ArgMin => arg_extreme(BinOp::Lt, a, b),
+        ReduceOp::ArgMax => arg_extreme(BinOp::Gt, a, b),
+        ReduceOp::User(name) => {
+            let user = module.ops.get(name)?;
+            let whole = |v: &[Expr]| match v {
+                [one] if *one.ty() == user.ty => Some(one.clone()),
+                _ if v.iter().map(|e| e.ty().clone()).eq(user.ty.fields()) => {
+                    Some(aggregate(user.ty.clone(), v.to_vec()))
+                }
+                _ => None,
+            };
+            let (x, y) = (whole(a)?, whole(b)?);
+            let value = map_expr(&user.body, &mut |e| match e.kind() {
+                ExprKind::Load(l) if l.view.buffer() == Some(user.a) => x.clone(),
+                ExprKind::Load(l) if l.view.buffer() == Some(user.b) => y.clone(),
+                _ => e,
+            });
+            if a.len() == 1 && *a[0].ty() == user.ty {
+                return Some(vec![value]);
+            }
+            Some((0..a.len() as u32).map(|i| field(value.clone(), i)).collect())
+        }
+    }
+}
+
+/// Keeps `a` unless `b` is strictly better, or as good with a smaller index. A NaN is better than all
+/// numbers.
+fn arg_extreme(better: BinOp, a: &[Expr], b: &[Expr]) -> Option<Vec<Expr>> {
+    let ([va, ia], [vb, ib]) = (a, b) else { return None };
+    if va.ty().is_bool() || va.ty().scalar().is_none() || !ia.ty().is_int() {
+        return None;
+    }
+    let op = |o: BinOp, x: &Expr, y: &Expr| binary(o, x.clone(), y.clone());
+    let earlier = op(BinOp::Lt, ib, ia);
+    let mut take = or(op(better, vb, va), and(op(BinOp::Eq, va, vb), earlier.clone()));
+    if va.ty().is_float() {
+        let (na, nb) = (op(BinOp::Ne, va, va), op(BinOp::Ne, vb, vb));
+        // With a NaN on either side the comparisons above are false.
+        let by_nan = and(nb, or(not(na), earlier));
+        take = or(take, by_nan);
+    }
+    Some(vec![select(take.clone(), vb.clone(), va.clone()), select(take, ib.clone(), ia.clone())])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::build::index;
+
+    #[test]
+    fn identities_are_the_extremes() {
+        let m = Module::default();
+        let one = |op: ReduceOp, t: Scalar| identity(&m, &op, &[t.into()]).map(|v| v[0].clone());
+        assert_eq!(one(ReduceOp::Min, Scalar::I8), Some(int(Scalar::I8, 127)));
+        assert_eq!(one(ReduceOp::Max, Scalar::I64), Some(int(Scalar::I64, i64::MIN)));
+        assert_eq!(one(ReduceOp::Min, Scalar::U16), Some(int(Scalar::U16, 65535)));
+        assert_eq!(one(ReduceOp::Max, Scalar::F32), Some(float(Scalar::F32, f64::NEG_INFINITY)));
+        assert_eq!(one(ReduceOp::Sum, Scalar::Bool), None);
+        let pair = identity(&m, &ReduceOp::ArgMin, &[Type::F32, Type::INDEX]);
+        assert_eq!(pair.map(|v| v[1].clone()), Some(index(i64::MAX)));
+    }
+}
