@@ -4,12 +4,16 @@
 //! * one file per rule: its page says what it means and when it is legal.
 
 mod accumulate;
+mod compute_at;
 mod contract;
+mod inline;
 pub mod linear;
 mod make;
 mod nontemporal;
 mod options;
 mod pad;
+mod privatize;
+mod producer;
 mod reassociate;
 mod region;
 mod relayout;
@@ -23,6 +27,10 @@ pub static RULES: &[&Rule] = &[
     &stage::STAGE,
     &accumulate::ACCUMULATE,
     &pad::PAD,
+    &privatize::PRIVATIZE,
+    &privatize::FACTOR,
+    &compute_at::COMPUTE_AT,
+    &inline::INLINE,
     &relayout::SET_LAYOUT,
     &relayout::PROMOTE,
     &contract::CONTRACT,

@@ -3,7 +3,7 @@
 use super::linear::{self, Linear, Ranged};
 use super::scope::{Around, Found};
 use lathe_ir::expr::Expr;
-use lathe_ir::{VarId, build};
+use lathe_ir::{Buffer, Function, VarId, build, visit};
 use std::collections::HashSet;
 
 /// Per dimension the elements `lo..min(hi)`.
@@ -252,4 +252,22 @@ pub fn before(a: &[usize], b: &[usize]) -> bool {
         (Some(x), Some(y)) => x < y,
         _ => false,
     }
+}
+
+/// Whether the whole box is surely written before the statement at a path: by an exact nest earlier in the
+/// text, in the same iteration of their common loops.
+pub fn defined_before(func: &Function, path: &[usize], buffer: &Buffer, region: &Region) -> bool {
+    let all = super::scope::accesses(&func.body, &Default::default());
+    let target = Around::of(func, path);
+    let extents: Vec<Expr> = buffer.extents.iter().map(|e| visit::substitute(e, &target.lets)).collect();
+    all.iter().filter(|w| w.buffer() == Some(buffer.id) && w.usage == super::scope::Use::Write).any(|w| {
+        let fixed = w.loops.iter().zip(&target.loops).take_while(|(a, b)| a.var == b.var).count();
+        if !before(&w.path, path) || !is_exact(w, fixed) {
+            return false;
+        }
+        let inner = w.loops[fixed..].iter().map(|r| r.var).collect();
+        let scope = &target.loops[..fixed];
+        let written = Region::of(&[w], fixed, scope, &inner, &extents, &target.sizes);
+        written.contains(region, &target.loops, &target.sizes)
+    })
 }

@@ -248,7 +248,10 @@ impl<'a> Plan<'a> {
         });
         let copy_in = !fresh;
         let given = param.is_some_and(|p| matches!(p.mode, Mode::In | Mode::InOut));
-        if copy_in && !given && !exact_over(&everything, &region) {
+        let known = given
+            || exact_over(&everything, &region)
+            || region::defined_before(cursor.func, target, buffer, &region);
+        if copy_in && !known {
             return Err(refuse(
                 rule,
                 codes::UNSUPPORTED,

@@ -1,0 +1,202 @@
+//! `compute_at`: an intermediate array is computed where it is used, part by part.
+
+use super::linear::{self, Linear};
+use super::make::{self, check_space, proved};
+use super::options;
+use super::producer::Producer;
+use super::region::Region;
+use super::scope::{self, Around, Found};
+use crate::args::Args;
+use crate::codes;
+use crate::names;
+use crate::rule::{Cursor, Edit, Rule};
+use lathe_analysis::Env;
+use lathe_diagnostics::Places;
+use lathe_ir::expr::{Access, Expr, View};
+use lathe_ir::visit;
+use lathe_ir::{Buffer, Executor, Layout, Loop, Space, Stmt, StmtKind, VarId, build};
+use lathe_strategy::syntax::{Formal, Sort};
+use lathe_strategy::{Discharge, Evidence, Refusal, Relation, RuleSignature};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+const RULE: &str = "compute_at";
+
+pub static COMPUTE_AT: Rule = Rule {
+    signature: RuleSignature {
+        name: RULE,
+        version: 1,
+        formals: &[
+            Formal { name: "array", sort: Sort::Buffer, optional: false, many: false },
+            Formal { name: "at", sort: Sort::Loop, optional: false, many: false },
+            Formal { name: "space", sort: Sort::Word, optional: true, many: false },
+        ],
+        summary: "computes the part of an intermediate array that a loop's body needs, inside of that loop",
+        page: "\
+`compute_at(P, y.o)` moves the nests that compute the local array `P` into the loop `y.o`, restricted to the \
+elements that one iteration reads; the array shrinks to that box. Elements that several iterations need (the rims \
+of stencils) are computed again by each. The loops keep their names, and the space is `stack` where the box is \
+bounded by a small constant, else `host`; `space:` overrides it. Do this before splitting the loops that compute `P`.
+
+Legal when `P` is local, everything that reads it is inside of the loop, the nests that compute it stand before the \
+loop in one sequence, have no other effect, subscript `P` by plain loop variables, and read nothing that is written \
+between their old and their new place.
+
+```lathe
+kernel blur(A: f32[H, W]) -> (B: f32[H-2, W-2]) {
+    var T: f32[H, W-2]
+    T[y, x] = (A[y, x] + A[y, x+1] + A[y, x+2]) / 3.0
+    B[y, x] = (T[y, x] + T[y+1, x] + T[y+2, x]) / 3.0
+}
+strategy fused for blur = split(B.y, 32) ; compute_at(T, y.o)
+```
+",
+    },
+    apply,
+};
+
+fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
+    args.check(&COMPUTE_AT.signature)?;
+    let buffer = names::find_buffer(cursor, RULE, &args.path(RULE, "array", 0)?)?;
+    let at = names::find_one_loop(cursor, RULE, &args.path(RULE, "at", 1)?)?;
+    let space = options::space(RULE, args, 2)?;
+    let producer = Producer::of(RULE, cursor, &buffer, Some(&at))?;
+    let mut target = at.clone();
+    target.push(0);
+    let Some(body) = cursor.at(&target) else {
+        return Err(refuse("the loop does not exist any more".into(), "", &Places::none()));
+    };
+    let around = Around::of(cursor.func, &target);
+    if around.executors.iter().any(|e| !e.is_ordered() && *e != Executor::Cpu) {
+        return Err(refuse(
+            "the loop is inside of a vector loop".into(),
+            "do this before vectorizing",
+            &Places::none(),
+        ));
+    }
+    let reads = scope::accesses(body, &around.lets);
+    let reads: Vec<&Found> = reads.iter().filter(|f| f.buffer() == Some(buffer.id)).collect();
+    let inner = scope::bound_in(body);
+    let extents: Vec<Expr> = buffer.extents.iter().map(|e| visit::substitute(e, &around.lets)).collect();
+    let region = Region::of(&reads, 0, &around.loops, &inner, &extents, &around.sizes);
+
+    let mut shape = Vec::new();
+    for d in 0..region.rank() {
+        let constant = region.constant_size(d, &around.loops);
+        shape.push(constant.map_or_else(|| region.size_expr(d, &around.loops, &around.sizes), build::index));
+    }
+    let small = check_space(RULE, &buffer.name, &buffer.elem, &shape, Space::Stack).is_ok();
+    let space = space.unwrap_or(if small { Space::Stack } else { Space::Host });
+    check_space(RULE, &buffer.name, &buffer.elem, &shape, space)?;
+
+    let mut func = cursor.func.clone();
+    let local = Arc::new(Buffer {
+        id: func.fresh_buf(),
+        name: buffer.name.clone(),
+        elem: buffer.elem.clone(),
+        extents: shape.clone(),
+        space,
+        layout: Layout::row_major(),
+    });
+    let redirect = |s: &Stmt| redirect(s, &buffer, &local, &region);
+    let mut parts = Vec::new();
+    for nest in &producer.nests {
+        parts.push(redirect(&restrict(nest, &buffer, &region, &around)?));
+    }
+    parts.push(redirect(body));
+    let new =
+        Stmt::new(StmtKind::Alloc { buffer: local.clone(), body: Stmt::seq(parts) }, producer.places.clone());
+    make::replace(RULE, &mut func, &target, new)?;
+    producer.remove(&mut func);
+    func.stage = func.stage.max(lathe_ir::Stage::Scheduled);
+
+    let env = Env::at(cursor.module, cursor.func, &target);
+    let text: Vec<String> = shape.iter().map(|e| env.text(e)).collect();
+    let name = &buffer.name;
+    let mut ev = Evidence::new(RULE, 1)
+        .oblige(
+            format!("everything that reads `{name}` is inside of the loop, and finds it in the box"),
+            Discharge::ByRule,
+        )
+        .oblige(
+            format!("nothing that the nests of `{name}` read is written between their old and new place"),
+            Discharge::ByDependence,
+        );
+    ev.buffers.push(format!("{name}[{}] in {}", text.join(", "), space.name()));
+    for label in &producer.labels {
+        ev.relations.push(Relation {
+            label: label.clone(),
+            map: String::new(),
+            kind: "recomputation".into(),
+        });
+    }
+    Ok(Edit { func, evidence: ev })
+}
+
+fn refuse(message: String, help: &str, places: &Places) -> Refusal {
+    make::refuse(RULE, codes::SHAPE, format!("`{RULE}`: {message}"), help, places)
+}
+
+fn redirect(s: &Stmt, old: &Buffer, new: &Buffer, region: &Region) -> Stmt {
+    visit::map_accesses(s, &mut |a| {
+        if a.view != View::Buffer(old.id) {
+            return None;
+        }
+        let indices = a.indices.iter().zip(&region.lo).map(|(e, lo)| {
+            Linear::of(e).minus(lo).map_or_else(|| build::sub(e.clone(), lo.to_expr()), |l| l.to_expr())
+        });
+        Some(Access { places: a.places.clone(), ..proved(new.id, &new.elem, indices.collect()) })
+    })
+}
+
+/// The nest with its loops over the array's dimensions restricted to the box, and counted from its start.
+fn restrict(nest: &Stmt, buffer: &Buffer, region: &Region, around: &Around) -> Result<Stmt, Refusal> {
+    let writes = scope::accesses(nest, &HashMap::new());
+    let mut plan: HashMap<VarId, (usize, i64)> = HashMap::new();
+    for w in writes.iter().filter(|f| f.buffer() == Some(buffer.id)) {
+        for (d, x) in w.indices.iter().enumerate() {
+            let lone = match x.terms.as_slice() {
+                [(e, 1)] => e.as_var().filter(|v| w.loops.iter().any(|l| l.var == *v)),
+                _ => None,
+            };
+            let Some(v) = lone.filter(|_| w.unit_steps) else {
+                return Err(refuse(
+                    format!(
+                        "dimension {d} of `{}` is not subscripted by a loop variable where it is computed",
+                        buffer.name
+                    ),
+                    "do this before splitting or remapping the loops that compute it",
+                    &w.access.places,
+                ));
+            };
+            if plan.insert(v, (d, x.constant)).is_some_and(|old| old != (d, x.constant)) {
+                return Err(refuse(
+                    format!("a loop runs over two places of `{}` at once", buffer.name),
+                    "",
+                    &w.access.places,
+                ));
+            }
+        }
+    }
+    let shifted = |e: &Expr, shift: &Linear| {
+        Linear::of(e).plus(shift, 1).map_or_else(|| build::add(e.clone(), shift.to_expr()), |l| l.to_expr())
+    };
+    let mut shifts: HashMap<VarId, Expr> = HashMap::new();
+    let restricted = visit::map_stmts(nest, &mut |s| {
+        let Some(l) = s.as_loop() else { return s };
+        let Some((d, c)) = plan.get(&l.binder.id) else { return s };
+        let lo = &region.lo[*d];
+        let start = lo.offset(-c).unwrap_or_else(|| lo.clone());
+        shifts.insert(l.binder.id, build::add(build::var(&l.binder), start.to_expr()));
+        let Some(back) = start.scaled(-1) else { return s };
+        let inside =
+            start.minus(&Linear::of(&l.lo)).is_some_and(|g| linear::nonneg(&g, &around.loops, &around.sizes));
+        let low = if inside { build::index(0) } else { build::max(build::index(0), shifted(&l.lo, &back)) };
+        let mut ends = region.size(*d);
+        ends.extend(Linear::of(&l.hi).plus(&back, 1));
+        let ends = linear::prune(ends, &around.loops, &around.sizes);
+        let hi = linear::min_expr(&ends).unwrap_or_else(|| shifted(&l.hi, &back));
+        s.with_kind(StmtKind::Loop(Loop { lo: low, hi, ..l.clone() }))
+    });
+    Ok(visit::substitute_stmt(&restricted, &shifts))
+}

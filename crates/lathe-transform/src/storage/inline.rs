@@ -1,0 +1,138 @@
+//! `inline`: an intermediate array disappears into the expressions that read it.
+
+use super::make;
+use super::producer::Producer;
+use crate::args::Args;
+use crate::codes;
+use crate::names;
+use crate::rule::{Cursor, Edit, Rule};
+use lathe_diagnostics::Places;
+use lathe_ir::expr::{Expr, ExprKind, View};
+use lathe_ir::{Buffer, Stmt, StmtKind, Store, VarId, build, visit};
+use lathe_strategy::syntax::{Formal, Sort};
+use lathe_strategy::{Discharge, Evidence, Refusal, Relation, RuleSignature};
+use std::collections::HashMap;
+
+const RULE: &str = "inline";
+
+pub static INLINE: Rule = Rule {
+    signature: RuleSignature {
+        name: RULE,
+        version: 1,
+        formals: &[Formal { name: "array", sort: Sort::Buffer, optional: false, many: false }],
+        summary: "replaces reads of an intermediate array by the expression that computes it",
+        page: "\
+`inline(P)` removes the local array `P`: every read of an element is replaced by the expression that computes it. \
+Cheap expressions are better computed again than stored.
+
+Legal when one store computes `P`, each element once, subscripted by plain loop variables, and nothing that its \
+expression reads is written between the store and the reads of `P`. Reductions are not expressions: use `compute_at`.
+
+```lathe
+kernel chain(A: f32[N]) -> (B: f32[N]) {
+    var T: f32[N]
+    T[i] = A[i] * 2.0
+    B[i] = T[i] + 1.0
+}
+strategy one for chain = inline(T)
+```
+",
+    },
+    apply,
+};
+
+fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
+    args.check(&INLINE.signature)?;
+    let buffer = names::find_buffer(cursor, RULE, &args.path(RULE, "array", 0)?)?;
+    let producer = Producer::of(RULE, cursor, &buffer, None)?;
+    let [nest] = producer.nests.as_slice() else {
+        return Err(refuse(format!("several statements compute `{}`", buffer.name), &producer.places));
+    };
+    let rule = Definition::of(nest, &buffer)?;
+    let mut func = cursor.func.clone();
+    let Some(root) = cursor.at(&producer.alloc) else {
+        return Err(refuse("the allocation is gone".into(), &producer.places));
+    };
+    let new = visit::map_exprs(root, &mut |e| {
+        visit::map_expr(e, &mut |x| match x.kind() {
+            ExprKind::Load(a) if a.view == View::Buffer(buffer.id) => rule.value(&a.indices),
+            _ => x,
+        })
+    });
+    func.body = visit::replace_at(&func.body, &producer.alloc, new).unwrap_or_else(Stmt::empty);
+    producer.remove(&mut func);
+    let name = &buffer.name;
+    let mut ev = Evidence::new(RULE, 1)
+        .oblige(format!("every element of `{name}` is stored once, by one expression"), Discharge::ByRule)
+        .oblige(
+            format!("nothing that `{name}` is computed from is written before it is read"),
+            Discharge::ByDependence,
+        );
+    for label in &producer.labels {
+        ev.relations.push(Relation { label: label.clone(), map: String::new(), kind: "removed".into() });
+    }
+    Ok(Edit { func, evidence: ev })
+}
+
+fn refuse(message: String, places: &Places) -> Refusal {
+    let help = "`compute_at` moves whole nests, reductions included";
+    make::refuse(RULE, codes::SHAPE, format!("`{RULE}`: {message}"), help, places)
+}
+
+/// `P[v₀ + c₀, …] = value`
+struct Definition {
+    dims: Vec<(VarId, i64)>,
+    value: Expr,
+}
+
+impl Definition {
+    fn of(nest: &Stmt, buffer: &Buffer) -> Result<Definition, Refusal> {
+        let mut lets: HashMap<VarId, Expr> = HashMap::new();
+        let mut loops: Vec<VarId> = Vec::new();
+        let mut here = nest;
+        let store: &Store = loop {
+            match here.kind() {
+                StmtKind::Loop(l) => {
+                    loops.push(l.binder.id);
+                    here = &l.body;
+                }
+                StmtKind::Let { binder, value, body } => {
+                    lets.insert(binder.id, visit::substitute(value, &lets));
+                    here = body;
+                }
+                StmtKind::Store(s) => break s,
+                _ => {
+                    let what = format!("`{}` is not computed by one store", buffer.name);
+                    return Err(refuse(what, nest.places()));
+                }
+            }
+        };
+        let mut dims = Vec::new();
+        for e in &store.target.indices {
+            let x = super::linear::Linear::of(&visit::substitute(e, &lets));
+            let lone = match x.terms.as_slice() {
+                [(e, 1)] => e.as_var().filter(|v| loops.contains(v)),
+                _ => None,
+            };
+            let Some(v) = lone.filter(|v| dims.iter().all(|d: &(VarId, i64)| d.0 != *v)) else {
+                let what = format!(
+                    "`{}` is not subscripted by plain loop variables where it is computed",
+                    buffer.name
+                );
+                return Err(refuse(what, nest.places()));
+            };
+            dims.push((v, x.constant));
+        }
+        if dims.len() != loops.len() {
+            let what = format!("elements of `{}` are stored more than once", buffer.name);
+            return Err(refuse(what, nest.places()));
+        }
+        Ok(Definition { dims, value: visit::substitute(&store.value, &lets) })
+    }
+
+    fn value(&self, indices: &[Expr]) -> Expr {
+        let map =
+            self.dims.iter().zip(indices).map(|((v, c), e)| (*v, build::add(e.clone(), build::index(-c))));
+        visit::substitute(&self.value, &map.collect())
+    }
+}

@@ -1,0 +1,563 @@
+//! `privatize` and `factor`: every iteration of a loop gets accumulators of its own.
+
+use super::linear::{self, Linear};
+use super::make::{self, fresh_name, nest, proved, refuse};
+use super::options;
+use super::region::{self, Region};
+use super::scope::{self, Around, Found};
+use crate::args::Args;
+use crate::codes;
+use crate::names;
+use crate::rule::{Cursor, Edit, Rule};
+use lathe_analysis::Env;
+use lathe_diagnostics::Places;
+use lathe_ir::expr::{Access, Expr, View};
+use lathe_ir::visit::{self, Path};
+use lathe_ir::{
+    Binder, BufId, Buffer, Executor, Function, Label, Layout, Mode, Module, Reduce, ReduceOp, Scalar, Space,
+    Stmt, StmtKind, Store, VarId, build,
+};
+use lathe_strategy::syntax::{Formal, Sort};
+use lathe_strategy::{Discharge, Evidence, Refusal, Relation, RuleSignature};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+const FORMALS: &[Formal] = &[
+    Formal { name: "array", sort: Sort::Buffer, optional: false, many: false },
+    Formal { name: "loop", sort: Sort::Loop, optional: false, many: false },
+    Formal { name: "at", sort: Sort::Loop, optional: true, many: false },
+    Formal { name: "space", sort: Sort::Word, optional: true, many: false },
+    Formal { name: "name", sort: Sort::Word, optional: true, many: false },
+];
+
+pub static PRIVATIZE: Rule = Rule {
+    signature: RuleSignature {
+        name: "privatize",
+        version: 1,
+        formals: FORMALS,
+        summary: "gives every iteration of a loop its own copy of what it reduces into",
+        page: "\
+`privatize(H, c.o)` gives every iteration of `c.o` a copy of the elements of `H` that it reduces into: the copies \
+start from the identity of the operator, the loop reduces into them, and afterwards they are combined into `H`, in \
+order (`H.combine`). Then iterations of `c.o` no longer touch a common element, and `parallel(c.o)` is legal. Split \
+the loop into as many chunks as there are threads first; the copies are one more dimension of one buffer, in scratch \
+memory unless `space:` says otherwise. Subscripts may depend on data: then the whole array is copied.
+
+Legal for reductions with a licence (`sum[k]`, `op=`) whose operator has an identity, when nothing else in the loop \
+touches the array. The copies are made around the outermost loop that the subscripts do not depend on, or around \
+`at:`; if that is not the loop itself, the operator must be commutative. The result is associated differently, which \
+is recorded.
+
+```lathe
+kernel histogram(X: i32[N], H: inout i32[B]) {
+    for i in 0..N { H[X[i]] += 1 }
+}
+strategy par for histogram = split(i, 1024) ; privatize(H, i.o) ; parallel(i.o)
+```
+",
+    },
+    apply: |c, a| apply("privatize", c, a),
+};
+
+pub static FACTOR: Rule = Rule {
+    signature: RuleSignature {
+        name: "factor",
+        version: 1,
+        formals: FORMALS,
+        summary: "splits a reduction into independent partial ones, for example one per vector lane",
+        page: "\
+`factor(s, i.i)` splits the reduction into `s` by the loop `i.i`: each of its iterations accumulates into an element \
+of its own, and the partial results are combined in order afterwards (`s.combine`). It is `privatize` with the \
+partial results on the stack (`space: register` keeps them in registers); `i.i` needs a constant number of \
+iterations, so split the reduced loop first. Then `i.i` can be vectorized or unrolled.
+
+Legality is that of `privatize`.
+
+```lathe
+kernel dot(x: f32[N], y: f32[N]) -> (s: f32) {
+    s = sum[i](x[i] * y[i])
+}
+strategy lanes for dot = split(i, 64) ; factor(s, i.i) ; vectorize(i.i, 16)
+```
+",
+    },
+    apply: |c, a| apply("factor", c, a),
+};
+
+fn apply(rule: &'static str, cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
+    let signature = if rule == "factor" { &FACTOR.signature } else { &PRIVATIZE.signature };
+    args.check(signature)?;
+    let buffer = names::find_buffer(cursor, rule, &args.path(rule, "array", 0)?)?;
+    let inner = names::find_one_loop(cursor, rule, &args.path(rule, "loop", 1)?)?;
+    let job = Job { rule, cursor, buffer, inner };
+    let reduction = job.reduction(&job.inner)?;
+    let target = match args.opt_path(rule, "at", 2)? {
+        Some(name) => {
+            let p = names::find_one_loop(cursor, rule, &name)?;
+            if !job.inner.starts_with(&p) {
+                return Err(refuse(
+                    rule,
+                    codes::ARGUMENT,
+                    format!("`{rule}`: `{name}` is not around the loop"),
+                    "`at:` names the loop around which the partial results live",
+                    &Places::none(),
+                ));
+            }
+            p
+        }
+        None => job.outermost(&reduction),
+    };
+    let space = options::space(rule, args, 3)?;
+    job.rewrite(&target, space, args.opt_path(rule, "name", 4)?)
+}
+
+struct Job<'a> {
+    rule: &'static str,
+    cursor: &'a Cursor<'a>,
+    buffer: Arc<Buffer>,
+    /// Path of the loop whose iterations get their own accumulators.
+    inner: Path,
+}
+
+/// The one reduction into the array within a statement.
+struct Reduction {
+    op: ReduceOp,
+    label: Label,
+    /// Buffers of the targets, in the operator's order.
+    targets: Vec<BufId>,
+    /// Accesses of the targets, all reductions of the statement.
+    found: Vec<Found>,
+    places: Places,
+}
+
+impl Job<'_> {
+    fn refuse(&self, message: String, help: &str, places: &Places) -> Refusal {
+        refuse(self.rule, codes::SHAPE, format!("`{}`: {message}", self.rule), help, places)
+    }
+
+    /// Checks that a statement touches the array by licensed reductions of one operator only.
+    fn reduction(&self, path: &[usize]) -> Result<Reduction, Refusal> {
+        let name = &self.buffer.name;
+        let Some(stmt) = self.cursor.at(path) else {
+            return Err(self.refuse("the loop does not exist any more".into(), "", &Places::none()));
+        };
+        let mut all: Vec<Reduce> = Vec::new();
+        visit::walk(stmt, &mut |s, _| {
+            if let StmtKind::Reduce(r) = s.kind() {
+                if r.targets.iter().any(|t| t.view.buffer() == Some(self.buffer.id)) {
+                    all.push(r.clone());
+                }
+            }
+            true
+        });
+        let Some(first) = all.first() else {
+            return Err(self.refuse(
+                format!("nothing in the loop reduces into `{name}`"),
+                "name the array that `sum[…]` or `op=` writes, and a loop around that statement",
+                stmt.places(),
+            ));
+        };
+        let buffers = |r: &Reduce| r.targets.iter().map(|t| t.view.buffer()).collect::<Vec<_>>();
+        let places = first.targets.iter().fold(Places::none(), |p, t| p.union(&t.places));
+        let Some(targets) = buffers(first).into_iter().collect::<Option<Vec<BufId>>>() else {
+            return Err(self.refuse("the reduction writes through a pointer".into(), "", &places));
+        };
+        if all.iter().any(|r| r.op != first.op || buffers(r) != buffers(first)) {
+            return Err(self.refuse(
+                format!("different reductions write `{name}` in the loop"),
+                "separate them by `fission`, or choose a loop around one of them",
+                &places,
+            ));
+        }
+        if let Some(r) = all.iter().find(|r| !r.licence) {
+            return Err(self.refuse(
+                format!("`{}` has no licence to be reordered", r.label),
+                "write `x += e` or `sum[k](e)`: `x = x + e` keeps its order",
+                &places,
+            ));
+        }
+        let around = Around::of(self.cursor.func, path);
+        let found: Vec<Found> = scope::accesses(stmt, &around.lets)
+            .into_iter()
+            .filter(|f| f.buffer().is_none_or(|b| targets.contains(&b)))
+            .collect();
+        let own = |f: &Found| {
+            f.usage == scope::Use::Update
+                && !f.opaque
+                && f.label.as_ref().is_some_and(|l| all.iter().any(|r| r.label == *l))
+        };
+        if let Some(f) = found.iter().find(|f| !own(f)) {
+            return Err(self.refuse(
+                format!("something else in the loop touches `{name}`"),
+                "choose a loop that holds nothing but the reduction (`fission` separates the initialization)",
+                &f.access.places,
+            ));
+        }
+        Ok(Reduction { op: first.op.clone(), label: first.label.clone(), targets, found, places })
+    }
+
+    /// The outermost loop around the inner one up to which the subscripts do not depend on any loop.
+    fn outermost(&self, r: &Reduction) -> Path {
+        let mut best = self.inner.clone();
+        for n in (0..self.inner.len()).rev() {
+            let path = &self.inner[..n];
+            let Some(l) = self.cursor.at(path).and_then(Stmt::as_loop) else { continue };
+            let fixed = r
+                .found
+                .iter()
+                .all(|f| f.access.indices.iter().all(|e| !visit::vars_of(e).contains(&l.binder.id)));
+            if !fixed || self.reduction(path).is_err() {
+                break;
+            }
+            best = path.to_vec();
+        }
+        best
+    }
+
+    fn operator(
+        &self,
+        op: &ReduceOp,
+        types: &[lathe_ir::Type],
+        target: &Path,
+        p: &Places,
+    ) -> Result<Vec<Expr>, Refusal> {
+        let module: &Module = self.cursor.module;
+        if let ReduceOp::User(name) = op {
+            let known = module.ops.get(name);
+            if known.is_none_or(|o| !o.associative) {
+                return Err(self.refuse(
+                    format!("the operator `{name}` is not declared associative"),
+                    "declare it `associative`, if it is",
+                    p,
+                ));
+            }
+            if *target != self.inner && known.is_none_or(|o| !o.commutative) {
+                return Err(self.refuse(
+                    format!("the operator `{name}` is not declared commutative, and partial results would interleave"),
+                    "split so that each iteration of the loop takes consecutive elements, or give `at:` the loop itself",
+                    p,
+                ));
+            }
+        }
+        lathe_ir::reduce::identity(module, op, types).ok_or_else(|| {
+            self.refuse(
+                format!("the operator `{op}` has no identity to start partial results from"),
+                "declare one: `identity(e)`",
+                p,
+            )
+        })
+    }
+
+    fn rewrite(&self, target: &Path, space: Option<Space>, name: Option<String>) -> Result<Edit, Refusal> {
+        let (rule, cursor) = (self.rule, self.cursor);
+        let r = self.reduction(target)?;
+        let Some(stmt) = cursor.at(target) else {
+            return Err(self.refuse("the loop does not exist any more".into(), "", &r.places));
+        };
+        let around = Around::of(cursor.func, target);
+        if around.executors.iter().any(|e| !e.is_ordered() && *e != Executor::Cpu) {
+            return Err(self.refuse(
+                "the loop is inside of a vector loop".into(),
+                "do this before vectorizing",
+                &r.places,
+            ));
+        }
+        let env = Env::at(cursor.module, cursor.func, target);
+        let mut func = cursor.func.clone();
+        let parts = r
+            .targets
+            .iter()
+            .map(|id| {
+                let b = env.buffer(*id).cloned();
+                b.ok_or_else(|| self.refuse("a target is allocated inside of the loop".into(), "", &r.places))
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        let types: Vec<_> = parts.iter().map(|b| b.elem.clone()).collect();
+        let identity = self.operator(&r.op, &types, target, &r.places)?;
+
+        let bound = scope::bound_in(stmt);
+        let (first, count, room) = self.iterations(target, &around, &bound, &r)?;
+        let region = self.box_of(&r, &parts, target, &around, &bound)?;
+        let mut labels = Labels::new(&func, &r.label, &self.buffer.name);
+        let mut locals = Vec::new();
+        for (n, b) in parts.iter().enumerate() {
+            let mut extents = vec![room.clone()];
+            extents.extend((0..region[n].rank()).map(|d| {
+                let constant = region[n].constant_size(d, &around.loops);
+                constant.map_or_else(|| region[n].size_expr(d, &around.loops, &around.sizes), build::index)
+            }));
+            let wanted = match (&name, n) {
+                (Some(name), 0) => name.clone(),
+                _ => format!("{}.p", b.name),
+            };
+            let small = make::check_space(rule, &b.name, &b.elem, &extents, Space::Stack).is_ok();
+            let default = if rule == "factor" && small { Space::Stack } else { Space::Host };
+            let space = space.unwrap_or(default);
+            let fresh = fresh_name(&func, &wanted);
+            make::check_space(rule, &fresh, &b.elem, &extents, space)?;
+            let id = func.fresh_buf();
+            locals.push(Arc::new(Buffer {
+                id,
+                name: fresh.into(),
+                elem: b.elem.clone(),
+                extents,
+                space,
+                layout: Layout::row_major(),
+            }));
+        }
+        let m = Maker {
+            job: self,
+            r: &r,
+            around: &around,
+            parts: &parts,
+            locals: &locals,
+            region: &region,
+            count,
+        };
+        let init = m.init(&mut func, &identity, &mut labels);
+        let main = m.redirect(stmt, &first);
+        let combine = m.combine(&mut func, &mut labels);
+        let body = Stmt::seq([init, main, combine]);
+        let new = locals
+            .iter()
+            .rev()
+            .fold(body, |body, b| Stmt::new(StmtKind::Alloc { buffer: b.clone(), body }, r.places.clone()));
+        make::replace(rule, &mut func, target, new)?;
+
+        let by = if matches!(r.op, ReduceOp::User(_)) { Discharge::ByDeclaration } else { Discharge::ByRule };
+        let mut ev = Evidence::new(rule, 1)
+            .oblige(format!("`{}` is associative and has an identity", r.op), by)
+            .oblige(
+                format!("nothing but `{}` touches `{}` in the statement", r.label, self.buffer.name),
+                Discharge::ByDependence,
+            );
+        if *target != self.inner {
+            ev = ev.oblige(format!("`{}` is commutative", r.op), by);
+        }
+        ev.reassociates.push(r.label.to_string());
+        for b in &locals {
+            let shape: Vec<String> = b.extents.iter().map(|e| env.text(e)).collect();
+            ev.buffers.push(format!("{}[{}] in {}", b.name, shape.join(", "), b.space.name()));
+        }
+        ev.relations.push(Relation { label: r.label.to_string(), map: String::new(), kind: "split".into() });
+        for label in [labels.init, labels.combine] {
+            ev.relations.push(Relation { label, map: String::new(), kind: "new".into() });
+        }
+        Ok(Edit { func, evidence: ev })
+    }
+
+    /// The lowest value of the loop's variable, and a bound on how many there are, outside of the target.
+    fn iterations(
+        &self,
+        target: &Path,
+        around: &Around,
+        bound: &HashSet<VarId>,
+        r: &Reduction,
+    ) -> Result<(Linear, Expr, Expr), Refusal> {
+        let l = names::loop_at(self.cursor, self.rule, &self.inner)?;
+        let here = Around::of(self.cursor.func, &self.inner);
+        let mut scope = here.loops.get(around.loops.len()..).unwrap_or(&[]).to_vec();
+        let subst = |e: &Expr| visit::substitute(e, &here.lets);
+        scope.push(linear::Ranged::new(l.binder.id, subst(&l.lo), subst(&l.hi)));
+        let v = Linear::of(&build::var(&l.binder));
+        let keep = |forms: Vec<Linear>| -> Vec<Linear> {
+            forms.into_iter().filter(|f| !f.mentions(bound) && !f.reads()).collect()
+        };
+        let lows = keep(linear::lowers(&v, &scope));
+        let highs: Vec<Linear> =
+            keep(linear::uppers(&v, &scope)).iter().filter_map(|h| h.offset(1)).collect();
+        let highs = linear::prune(highs, &around.loops, &around.sizes);
+        let Some(lo) = lows.into_iter().next().filter(|_| !highs.is_empty()) else {
+            return Err(self.refuse(
+                format!(
+                    "the iterations of `{}` are not bounded outside of the loops that hold it",
+                    l.binder.name
+                ),
+                "split the loop, so that the inner one has a constant length",
+                &r.places,
+            ));
+        };
+        let forms: Vec<Linear> = highs.iter().filter_map(|h| h.minus(&lo)).collect();
+        let constant = forms.iter().filter_map(|f| linear::constant_upper(f, &around.loops)).min();
+        let exact = build::max(build::index(0), linear::min_expr(&forms).unwrap_or_else(|| build::index(0)));
+        // Where loops stand between, a short last tile must not leave partial results undefined: then a
+        // constant count initializes and combines all of them.
+        let (count, room) = match constant {
+            Some(c) if *target != self.inner => (build::index(c.max(0)), build::index(c.max(0))),
+            Some(c) => (exact, build::index(c.max(0))),
+            None => (exact.clone(), exact),
+        };
+        Ok((lo, count, room))
+    }
+
+    fn box_of(
+        &self,
+        r: &Reduction,
+        parts: &[Arc<Buffer>],
+        target: &Path,
+        around: &Around,
+        bound: &HashSet<VarId>,
+    ) -> Result<Vec<Region>, Refusal> {
+        let mut out = Vec::new();
+        for b in parts {
+            let mine: Vec<&Found> = r.found.iter().filter(|f| f.buffer() == Some(b.id)).collect();
+            let extents: Vec<Expr> = b.extents.iter().map(|e| visit::substitute(e, &around.lets)).collect();
+            let of = |set: &[&Found]| Region::of(set, 0, &around.loops, bound, &extents, &around.sizes);
+            let region = of(&mine);
+            let exact = mine
+                .iter()
+                .any(|f| region::is_exact(f, 0) && of(&[f]).contains(&region, &around.loops, &around.sizes));
+            let param = self.cursor.func.params.iter().find(|p| p.array().is_some_and(|a| a.id == b.id));
+            let given = param.is_some_and(|p| p.mode == Mode::InOut);
+            if param.is_some_and(|p| p.alias.is_some()) {
+                return Err(self.refuse(format!("`{}` may alias another array", b.name), "", &r.places));
+            }
+            if !exact && !given && !region::defined_before(self.cursor.func, target, b, &region) {
+                return Err(self.refuse(
+                    format!(
+                        "elements of `{}` that may not have been computed would be combined into",
+                        b.name
+                    ),
+                    "initialize the whole array before the loop",
+                    &r.places,
+                ));
+            }
+            if !exact && around.parallel.is_some() {
+                return Err(self.refuse(
+                    format!(
+                        "threads run a loop around, and would combine into elements of `{}` of each other",
+                        b.name
+                    ),
+                    "privatize before `parallel`",
+                    &r.places,
+                ));
+            }
+            if (0..region.rank()).any(|d| !region.starts_inside(d, &around.loops, &around.sizes)) {
+                return Err(self.refuse(
+                    format!("the box of elements of `{}` may begin before the array", b.name),
+                    "",
+                    &r.places,
+                ));
+            }
+            out.push(region);
+        }
+        Ok(out)
+    }
+}
+
+struct Labels {
+    init: String,
+    combine: String,
+}
+
+impl Labels {
+    fn new(func: &Function, label: &Label, buffer: &str) -> Labels {
+        Labels {
+            init: fresh_name(func, &format!("private({buffer})")),
+            combine: fresh_name(func, &format!("{label}.combine")),
+        }
+    }
+}
+
+/// Makes the three parts of the new statement.
+struct Maker<'a> {
+    job: &'a Job<'a>,
+    r: &'a Reduction,
+    around: &'a Around,
+    parts: &'a [Arc<Buffer>],
+    locals: &'a [Arc<Buffer>],
+    region: &'a [Region],
+    count: Expr,
+}
+
+impl Maker<'_> {
+    fn var(func: &mut Function, name: String) -> Binder {
+        func.fresh_var(name, Scalar::Index)
+    }
+
+    fn init(&self, func: &mut Function, identity: &[Expr], labels: &mut Labels) -> Stmt {
+        let nests = self.locals.iter().zip(identity).map(|(local, value)| {
+            let vars: Vec<Binder> =
+                (0..local.extents.len()).map(|d| Self::var(func, format!("{}.{d}", labels.init))).collect();
+            let position: Vec<Expr> = vars.iter().map(build::var).collect();
+            let mut instance = self.around.instance();
+            instance.extend(position.iter().cloned());
+            let store = Stmt::new(
+                StmtKind::Store(Store {
+                    label: Label::new(&labels.init),
+                    instance,
+                    target: proved(local.id, &local.elem, position),
+                    value: value.clone(),
+                    nontemporal: false,
+                }),
+                self.r.places.clone(),
+            );
+            let ends = std::iter::once(&self.count).chain(local.extents.iter().skip(1));
+            let loops = vars.into_iter().zip(ends).map(|(v, e)| (v, build::index(0), e.clone()));
+            nest(loops.collect(), store, &self.r.places)
+        });
+        Stmt::seq(nests.collect::<Vec<_>>())
+    }
+
+    fn redirect(&self, stmt: &Stmt, first: &Linear) -> Stmt {
+        let inner =
+            self.job.cursor.at(&self.job.inner).and_then(Stmt::as_loop).map(|l| build::var(&l.binder));
+        visit::map_accesses(stmt, &mut |a| {
+            let n = self.parts.iter().position(|b| a.view == View::Buffer(b.id))?;
+            let v = Linear::of(inner.as_ref()?);
+            let mut indices = vec![v.minus(first)?.to_expr()];
+            indices.extend(a.indices.iter().zip(&self.region[n].lo).map(|(e, lo)| {
+                Linear::of(e).minus(lo).map_or_else(|| build::sub(e.clone(), lo.to_expr()), |l| l.to_expr())
+            }));
+            let new = proved(self.locals[n].id, &self.locals[n].elem, indices);
+            Some(Access { places: a.places.clone(), status: a.status.clone(), ..new })
+        })
+    }
+
+    /// One nest over the elements, the partial results innermost and in order.
+    fn combine(&self, func: &mut Function, labels: &mut Labels) -> Stmt {
+        let region = &self.region[0];
+        let mut loops = Vec::new();
+        for d in 0..region.rank() {
+            let hi = region.size_expr(d, &self.around.loops, &self.around.sizes);
+            loops.push((Self::var(func, format!("{}.{d}", labels.combine)), build::index(0), hi));
+        }
+        let part = Self::var(func, format!("{}.p", labels.combine));
+        let at: Vec<Expr> = loops.iter().map(|l| build::var(&l.0)).collect();
+        let mut instance = self.around.instance();
+        let (mut targets, mut values) = (Vec::new(), Vec::new());
+        for (n, (b, local)) in self.parts.iter().zip(self.locals).enumerate() {
+            let element: Vec<Expr> = self.region[n]
+                .lo
+                .iter()
+                .zip(&at)
+                .map(|(lo, v)| {
+                    lo.plus(&Linear::of(v), 1)
+                        .map_or_else(|| build::add(lo.to_expr(), v.clone()), |l| l.to_expr())
+                })
+                .collect();
+            if n == 0 {
+                instance.extend(element.iter().cloned());
+            }
+            targets.push(Access { places: self.r.places.clone(), ..proved(b.id, &b.elem, element) });
+            let mut position = vec![build::var(&part)];
+            position.extend(at.iter().cloned());
+            values.push(build::load(proved(local.id, &local.elem, position)));
+        }
+        instance.push(build::var(&part));
+        let reduce = Stmt::new(
+            StmtKind::Reduce(Reduce {
+                label: Label::new(&labels.combine),
+                instance,
+                op: self.r.op.clone(),
+                targets,
+                values,
+                licence: true,
+                contract: false,
+            }),
+            self.r.places.clone(),
+        );
+        loops.push((part, build::index(0), self.count.clone()));
+        nest(loops, reduce, &self.r.places)
+    }
+}

@@ -1,0 +1,235 @@
+//! The nests that compute a local array, and whether they may be moved to where it is read.
+
+use super::make::{self, refuse};
+use super::scope::{self, Found};
+use crate::codes;
+use crate::names;
+use crate::rule::Cursor;
+use lathe_diagnostics::Places;
+use lathe_ir::visit::{self, Path};
+use lathe_ir::{BufId, Buffer, Function, Stmt, StmtKind};
+use lathe_strategy::Refusal;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+/// The statements that compute an array: children of one sequence, before everything that reads it.
+pub struct Producer {
+    /// Path of the array's allocation.
+    pub alloc: Path,
+    /// Path of the sequence, from the body.
+    seq: Path,
+    /// Their positions in the sequence.
+    positions: BTreeSet<usize>,
+    pub nests: Vec<Stmt>,
+    pub labels: Vec<String>,
+    pub places: Places,
+}
+
+impl Producer {
+    /// Finds the nests of a local array and checks that they may be moved: into the loop `at`, which then must
+    /// hold all that reads the array, or to every read.
+    pub fn of(
+        rule: &'static str,
+        cursor: &Cursor,
+        buffer: &Arc<Buffer>,
+        at: Option<&Path>,
+    ) -> Result<Producer, Refusal> {
+        let name = &buffer.name;
+        let fail = |message: String, help: &str, places: &Places| {
+            refuse(rule, codes::SHAPE, format!("`{rule}`: {message}"), help, places)
+        };
+        let Some((alloc, _)) = make::find_alloc(cursor.func, buffer.id) else {
+            return Err(fail(
+                format!("`{name}` is an array of the caller, who wants all of it"),
+                "only local arrays (`var`, or made by a step) can be computed elsewhere",
+                &Places::none(),
+            ));
+        };
+        let Some(root) = cursor.at(&alloc) else {
+            return Err(fail(format!("`{name}` is not allocated any more"), "", &Places::none()));
+        };
+        let all = scope::accesses(root, &HashMap::new());
+        let mine: Vec<&Found> = all.iter().filter(|f| f.buffer() == Some(buffer.id)).collect();
+        let places =
+            mine.iter().filter(|f| f.writes()).fold(Places::none(), |p, f| p.union(&f.access.places));
+        if let Some(f) = mine.iter().find(|f| f.opaque) {
+            return Err(fail(
+                format!("`{name}` is used through a call, a view, or before it was opened into loops"),
+                "`open` comes first",
+                &f.access.places,
+            ));
+        }
+        if all.iter().any(|f| f.buffer().is_none()) {
+            return Err(fail("a pointer is followed near the array".into(), "", &places));
+        }
+        let at = at.map(|p| p.get(alloc.len()..).unwrap_or(&[]).to_vec());
+        if at.as_ref().is_some_and(|p| p.is_empty()) {
+            return Err(fail(format!("`{name}` does not live around the loop"), "", &places));
+        }
+        // Reads of the nests' own results (a reduction's target) do not count as uses.
+        let writers: Vec<&Path> = mine.iter().filter(|f| f.writes()).map(|f| &f.path).collect();
+        let inside = |f: &Found| at.as_ref().is_some_and(|p| f.path.starts_with(p));
+        let uses: Vec<&&Found> = mine
+            .iter()
+            .filter(|f| f.usage == scope::Use::Read)
+            .filter(|f| at.is_none() || inside(f) || !writers.contains(&&f.path))
+            .collect();
+        let Some(first_use) = uses.first() else {
+            return Err(fail(format!("nothing reads `{name}`"), "", &places));
+        };
+        if let Some(f) = uses.iter().find(|f| at.is_some() && !inside(f)) {
+            return Err(fail(
+                format!("`{name}` is also read outside of the loop"),
+                "choose a loop around everything that reads it, or `inline` it",
+                &f.access.places,
+            ));
+        }
+        let goal = at.as_ref().unwrap_or(&first_use.path);
+        let Some(first_write) = writers.first() else {
+            return Err(fail(format!("nothing computes `{name}`"), "", &places));
+        };
+        let n = goal.iter().zip(first_write.iter()).take_while(|(a, b)| a == b).count();
+        let seq_at = &goal[..n];
+        let is_seq = visit::at(root, seq_at).is_some_and(|s| matches!(s.kind(), StmtKind::Seq(_)));
+        let apart = |p: &Path| p.starts_with(seq_at) && p.get(n) < goal.get(n);
+        if !is_seq || !writers.iter().all(|p| apart(p)) {
+            return Err(fail(
+                format!(
+                    "the statements that compute `{name}` do not all stand before the loop, in one sequence with it"
+                ),
+                "`fission` separates what computes it from what reads it",
+                &places,
+            ));
+        }
+        let positions: BTreeSet<usize> = writers.iter().filter_map(|p| p.get(n).copied()).collect();
+        let last = positions.iter().next_back().copied().unwrap_or(0);
+        if let Some(f) =
+            uses.iter().find(|f| !f.path.starts_with(seq_at) || f.path.get(n).is_none_or(|p| *p <= last))
+        {
+            return Err(fail(
+                format!("`{name}` is read before it is complete"),
+                "`fission` separates what computes it from what reads it",
+                &f.access.places,
+            ));
+        }
+        let repeated = (0..n).any(|k| {
+            visit::at(root, &seq_at[..k])
+                .is_some_and(|s| matches!(s.kind(), StmtKind::Loop(_) | StmtKind::While { .. }))
+        });
+        if repeated {
+            return Err(fail(
+                format!(
+                    "a loop runs between the allocation of `{name}` and its use, and may keep old values"
+                ),
+                "declare the array inside of that loop",
+                &places,
+            ));
+        }
+        let Some(seq) = visit::at(root, seq_at) else {
+            return Err(fail("the sequence is gone".into(), "", &places));
+        };
+        let children = seq.children();
+        let nests: Vec<Stmt> =
+            positions.iter().filter_map(|p| children.get(*p).map(|s| (*s).clone())).collect();
+        let mut labels = Vec::new();
+        for s in &nests {
+            pure(s, buffer.id)
+                .map_err(|why| fail(format!("what computes `{name}` {why}"), "", s.places()))?;
+            labels.extend(names::labels_in(s));
+        }
+        // What the nests read must not change between their old and their new place.
+        let own: HashSet<BufId> = local_buffers(&nests);
+        let inputs: HashSet<BufId> = nests
+            .iter()
+            .flat_map(|s| scope::accesses(s, &HashMap::new()))
+            .filter(|f| f.reads())
+            .filter_map(|f| f.buffer())
+            .filter(|b| *b != buffer.id && !own.contains(b))
+            .collect();
+        let from = positions.iter().next().copied().unwrap_or(0);
+        let changed = all.iter().find(|f| {
+            let here = f.path.starts_with(seq_at).then(|| f.path.get(n).copied()).flatten();
+            let after = here.is_none_or(|p| p >= from && !positions.contains(&p));
+            after && f.writes() && f.buffer().is_some_and(|b| inputs.contains(&b))
+        });
+        if let Some(f) = changed {
+            return Err(refuse(
+                rule,
+                codes::ORDER,
+                format!(
+                    "`{rule}`: what computes `{name}` reads an array that is written before it would be computed"
+                ),
+                "compute it from a copy, or leave it where it is",
+                &f.access.places,
+            ));
+        }
+        let seq = alloc.iter().chain(seq_at).copied().collect();
+        Ok(Producer { alloc, seq, positions, nests, labels, places })
+    }
+
+    /// Takes the nests and the allocation out of a function in which only later statements were changed.
+    pub fn remove(&self, func: &mut Function) {
+        let Some(seq) = visit::at(&func.body, &self.seq) else { return };
+        let kept = seq.children().into_iter().enumerate().filter(|(i, _)| !self.positions.contains(i));
+        let new = Stmt::seq(kept.map(|(_, s)| s.clone()));
+        let new = if let StmtKind::Seq(_) = new.kind() { new.with_places(seq.places().clone()) } else { new };
+        if let Some(body) = visit::replace_at(&func.body, &self.seq, new) {
+            func.body = body;
+        }
+        if let Some(StmtKind::Alloc { body, .. }) =
+            visit::at(&func.body, &self.alloc).map(|s| s.kind().clone())
+        {
+            if let Some(body) = visit::replace_at(&func.body, &self.alloc, body) {
+                func.body = body;
+            }
+        }
+    }
+}
+
+/// Whether a nest does nothing but compute an array (and arrays of its own); says why not.
+fn pure(s: &Stmt, id: BufId) -> Result<(), String> {
+    let own = local_buffers(std::slice::from_ref(s));
+    for f in scope::accesses(s, &HashMap::new()) {
+        match f.buffer() {
+            Some(b) if f.writes() && b != id && !own.contains(&b) => {
+                return Err("also writes another array".to_string());
+            }
+            Some(b) if b == id && f.usage == scope::Use::Read => {
+                return Err("reads it, too".to_string());
+            }
+            _ => {}
+        }
+    }
+    let mut bad = Ok(());
+    visit::walk(s, &mut |s, _| {
+        let ok = matches!(
+            s.kind(),
+            StmtKind::Seq(_)
+                | StmtKind::Store(_)
+                | StmtKind::Reduce(_)
+                | StmtKind::Loop(_)
+                | StmtKind::Let { .. }
+                | StmtKind::If { .. }
+                | StmtKind::Alloc { .. }
+                | StmtKind::Assume { .. }
+        );
+        if !ok {
+            bad = Err("does more than store".to_string());
+        }
+        ok
+    });
+    bad
+}
+
+fn local_buffers(nests: &[Stmt]) -> HashSet<BufId> {
+    let mut out = HashSet::new();
+    for s in nests {
+        visit::walk(s, &mut |s, _| {
+            if let StmtKind::Alloc { buffer, .. } = s.kind() {
+                out.insert(buffer.id);
+            }
+            true
+        });
+    }
+    out
+}
