@@ -1,0 +1,169 @@
+//! Scalar operators on values, one lane or many: the meaning of `lathe_ir::ops` in LLVM.
+//!
+//! No operation carries a fast-math flag, so that the bits are the interpreter's.
+
+use crate::emit::{Emitter, Result};
+use crate::ir::{Value, Width};
+use crate::round;
+use lathe_abi::status;
+use lathe_ir::{BinOp, MathFn, Scalar, UnOp};
+use llvm_sys::LLVMIntPredicate as I;
+use llvm_sys::LLVMRealPredicate as F;
+
+/// Half-width floats are computed in `f32` and rounded.
+pub fn is_small_float(s: Scalar) -> bool {
+    matches!(s, Scalar::F16 | Scalar::Bf16)
+}
+
+impl Emitter<'_> {
+    /// A constant integer of a scalar type in all lanes.
+    pub fn int_const(&self, s: Scalar, v: i64, width: Width) -> Value {
+        self.ir.splat_const(self.ir.int(s.bits(), v), width)
+    }
+
+    pub fn unary(&mut self, op: UnOp, s: Scalar, a: Value, width: Width) -> Value {
+        match op {
+            UnOp::Not => self.ir.not(a),
+            UnOp::Neg if s == Scalar::Bf16 => self.ir.xor(a, self.int_const(s, 0x8000, width)),
+            UnOp::Neg if s.is_float() => self.ir.fneg(a),
+            UnOp::Neg => self.ir.neg(a),
+        }
+    }
+
+    /// Both operands are of type `s`; comparisons give `i1`.
+    pub fn binary(&mut self, op: BinOp, s: Scalar, a: Value, b: Value, width: Width) -> Result<Value> {
+        if is_small_float(s) {
+            let (a, b) = (round::to_f32(self, s, a, width), round::to_f32(self, s, b, width));
+            let v = self.float_binary(op, Scalar::F32, a, b, width);
+            return Ok(if op.is_comparison() { v } else { round::from_f32(self, s, v, width) });
+        }
+        if s.is_float() {
+            return Ok(self.float_binary(op, s, a, b, width));
+        }
+        Ok(self.int_binary(op, s, a, b, width))
+    }
+
+    fn float_binary(&self, op: BinOp, s: Scalar, a: Value, b: Value, width: Width) -> Value {
+        let ir = self.ir;
+        let ty = ir.widen(ir.scalar_ty(s), width);
+        match op {
+            BinOp::Add => ir.fadd(a, b),
+            BinOp::Sub => ir.fsub(a, b),
+            BinOp::Mul => ir.fmul(a, b),
+            BinOp::Min => ir.intrinsic("llvm.minimum", &[ty], &[a, b]),
+            BinOp::Max => ir.intrinsic("llvm.maximum", &[ty], &[a, b]),
+            BinOp::Eq => ir.fcmp(F::LLVMRealOEQ, a, b),
+            BinOp::Ne => ir.fcmp(F::LLVMRealUNE, a, b),
+            BinOp::Lt => ir.fcmp(F::LLVMRealOLT, a, b),
+            BinOp::Le => ir.fcmp(F::LLVMRealOLE, a, b),
+            BinOp::Gt => ir.fcmp(F::LLVMRealOGT, a, b),
+            BinOp::Ge => ir.fcmp(F::LLVMRealOGE, a, b),
+            // The other operators take integers only; `/` is what remains.
+            _ => ir.fdiv(a, b),
+        }
+    }
+
+    fn int_binary(&mut self, op: BinOp, s: Scalar, a: Value, b: Value, width: Width) -> Value {
+        let ir = self.ir;
+        let signed = s.is_signed();
+        let pick = |yes: I, no: I| if signed { yes } else { no };
+        let extremum = |yes: &'static str, no: &'static str| if signed { yes } else { no };
+        let ty = ir.widen(ir.scalar_ty(s), width);
+        let shift = |b: Value| ir.and(b, self.int_const(s, i64::from(s.bits()) - 1, width));
+        match op {
+            // `index` is established not to overflow at the call.
+            BinOp::Add if s == Scalar::Index => ir.add_index(a, b),
+            BinOp::Sub if s == Scalar::Index => ir.sub_index(a, b),
+            BinOp::Mul if s == Scalar::Index => ir.mul_index(a, b),
+            BinOp::Add => ir.add(a, b),
+            BinOp::Sub => ir.sub(a, b),
+            BinOp::Mul => ir.mul(a, b),
+            BinOp::Min => ir.intrinsic(extremum("llvm.smin", "llvm.umin"), &[ty], &[a, b]),
+            BinOp::Max => ir.intrinsic(extremum("llvm.smax", "llvm.umax"), &[ty], &[a, b]),
+            BinOp::And => ir.and(a, b),
+            BinOp::Or => ir.or(a, b),
+            BinOp::Xor => ir.xor(a, b),
+            BinOp::Shl => ir.shl(a, shift(b)),
+            BinOp::Shr if signed => ir.ashr(a, shift(b)),
+            BinOp::Shr => ir.lshr(a, shift(b)),
+            BinOp::Eq => ir.icmp(I::LLVMIntEQ, a, b),
+            BinOp::Ne => ir.icmp(I::LLVMIntNE, a, b),
+            BinOp::Lt => ir.icmp(pick(I::LLVMIntSLT, I::LLVMIntULT), a, b),
+            BinOp::Le => ir.icmp(pick(I::LLVMIntSLE, I::LLVMIntULE), a, b),
+            BinOp::Gt => ir.icmp(pick(I::LLVMIntSGT, I::LLVMIntUGT), a, b),
+            BinOp::Ge => ir.icmp(pick(I::LLVMIntSGE, I::LLVMIntUGE), a, b),
+            _ => self.divide(op, s, a, b, width),
+        }
+    }
+
+    /// The four integer divisions. A zero divisor in a lane that takes part fails the run; division
+    /// of the least number by -1 wraps.
+    fn divide(&mut self, op: BinOp, s: Scalar, a: Value, b: Value, width: Width) -> Value {
+        let ir = self.ir;
+        let zero = self.int_const(s, 0, width);
+        let one = self.int_const(s, 1, width);
+        let is_zero = ir.icmp(I::LLVMIntEQ, b, zero);
+        let mut b = b;
+        if !ir.is_zero(is_zero) {
+            let bad = if width.is_some() { self.any_lane(is_zero) } else { is_zero };
+            self.fail_if(bad, ir.i32(status::DIVISION_BY_ZERO));
+            if width.is_some() {
+                b = ir.select(is_zero, one, b);
+            }
+        }
+        let quotient = matches!(op, BinOp::FloorDiv | BinOp::TruncDiv);
+        if !s.is_signed() {
+            return if quotient { ir.udiv(a, b) } else { ir.urem(a, b) };
+        }
+        let floors = matches!(op, BinOp::FloorDiv | BinOp::FloorMod);
+        if let Some(c) = ir.as_splat(b, width) {
+            if floors && c > 0 && (c as u64).is_power_of_two() {
+                return match op {
+                    BinOp::FloorDiv => ir.ashr(a, self.int_const(s, i64::from(c.trailing_zeros()), width)),
+                    _ => ir.and(a, self.int_const(s, c - 1, width)),
+                };
+            }
+        }
+        let minus_one = ir.icmp(I::LLVMIntEQ, b, self.int_const(s, -1, width));
+        let safe = ir.select(minus_one, one, b);
+        let (q, r) = (ir.sdiv(a, safe), ir.srem(a, safe));
+        let q = ir.select(minus_one, ir.neg(a), q);
+        if !floors {
+            return if quotient { q } else { r };
+        }
+        let inexact = ir.icmp(I::LLVMIntNE, r, zero);
+        let opposite = ir.icmp(I::LLVMIntSLT, ir.xor(r, b), zero);
+        let adjust = ir.and(inexact, opposite);
+        match op {
+            BinOp::FloorDiv => ir.add(q, ir.sext(adjust, ir.type_of(q))),
+            _ => ir.add(r, ir.select(adjust, b, zero)),
+        }
+    }
+
+    /// The exactly rounded math functions.
+    pub fn math(&mut self, f: MathFn, s: Scalar, args: &[Value], width: Width) -> Value {
+        let ir = self.ir;
+        let ty = ir.widen(ir.scalar_ty(s), width);
+        let name = match f {
+            MathFn::Abs if s == Scalar::Bf16 => {
+                return ir.and(args[0], self.int_const(s, 0x7fff, width));
+            }
+            MathFn::Abs if s.is_int() => {
+                return ir.intrinsic("llvm.abs", &[ty], &[args[0], ir.int(1, 0)]);
+            }
+            MathFn::Abs => return ir.intrinsic("llvm.fabs", &[ty], args),
+            MathFn::Sqrt => "llvm.sqrt",
+            MathFn::Fma => "llvm.fma",
+            MathFn::Floor => "llvm.floor",
+            MathFn::Ceil => "llvm.ceil",
+            MathFn::Round => "llvm.roundeven",
+            _ => "llvm.trunc",
+        };
+        if is_small_float(s) {
+            let args: Vec<Value> = args.iter().map(|a| round::to_f32(self, s, *a, width)).collect();
+            let ty = ir.widen(ir.scalar_ty(Scalar::F32), width);
+            return round::from_f32(self, s, ir.intrinsic(name, &[ty], &args), width);
+        }
+        ir.intrinsic(name, &[ty], args)
+    }
+}

@@ -1,0 +1,192 @@
+//! The state of emission, and what every part of it needs: failing, refusing, frames.
+
+use crate::codes;
+use crate::ir::{Block, Ir, Value, Width};
+use crate::value::{Leaf, Val};
+use lathe_diagnostics::{Diagnostic, Places};
+use lathe_ir::lower::{CheckTable, Unsupported};
+use lathe_ir::{BufId, Buffer, Function, Module, VarId};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+pub type Result<T> = std::result::Result<T, Diagnostic>;
+
+/// A buffer as the code being emitted reaches it.
+#[derive(Clone)]
+pub struct Buf {
+    pub decl: Arc<Buffer>,
+    /// The element with all subscripts 0.
+    pub ptr: Value,
+    /// One per physical dimension, in elements.
+    pub strides: Vec<Value>,
+    /// Made in this frame's own stack, seen by no other thread, and padded: lanes that are masked off
+    /// may be read and written back.
+    pub private: bool,
+    /// Made inside the vector loop of this width: every lane has its own.
+    pub per_lane: Width,
+}
+
+/// The vector loop around the code being emitted.
+#[derive(Clone, Copy)]
+pub struct Lanes {
+    pub width: u32,
+    /// Lanes that take part; `None`: all.
+    pub mask: Option<Value>,
+    /// The mask may be empty here, so that nothing may be read without it.
+    pub maybe_empty: bool,
+}
+
+/// One LLVM function under construction.
+pub struct Frame {
+    pub function: Value,
+    /// Where stack memory is allocated; ends with a jump to the code once that is complete.
+    pub allocas: Block,
+    pub runtime: Value,
+    pub vars: HashMap<VarId, Leaf>,
+    pub bufs: HashMap<BufId, Buf>,
+    /// 0-dimensional buffers that are values: operands of combine operators and called functions.
+    pub values: HashMap<BufId, Val>,
+    pub lanes: Option<Lanes>,
+    /// Scratch memory to give back on every way out.
+    pub scratch: Vec<Value>,
+    /// Values of shared expressions of the statement being emitted, one layer per branch.
+    pub memo: Vec<HashMap<usize, Val>>,
+    /// Stores that bypass the caches were emitted.
+    pub nontemporal: bool,
+}
+
+pub struct Emitter<'a> {
+    pub ir: &'a Ir,
+    pub module: &'a Module,
+    pub func: &'a Function,
+    pub table: &'a CheckTable,
+    /// The machine, as attributes of every function: `(cpu, features)`.
+    pub machine: (&'a str, &'a str),
+    pub x86: bool,
+    pub frame: Frame,
+    /// Functions whose bodies are being written in place of calls.
+    pub calls: Vec<lathe_ir::Name>,
+    /// Number of functions made, for their names.
+    pub outlined: u32,
+}
+
+/// A construct that this engine does not take.
+pub fn unsupported(construct: &str, places: &Places) -> Diagnostic {
+    Diagnostic::error(codes::UNSUPPORTED, format!("the LLVM engine does not take {construct}"))
+        .at_places(places, "here")
+}
+
+impl From<Refused> for Diagnostic {
+    fn from(r: Refused) -> Diagnostic {
+        let d = unsupported(&r.0.construct, &r.0.places);
+        match r.0.help {
+            Some(h) => d.help(h),
+            None => d,
+        }
+    }
+}
+
+/// Carries what the shared lowering refused into this crate's diagnostics.
+pub struct Refused(pub Unsupported);
+
+/// The diagnostic for what the shared lowering refused.
+pub fn refused(u: Unsupported) -> Diagnostic {
+    Refused(u).into()
+}
+
+/// A tree that the verifier would not let pass.
+pub fn defect(what: impl Into<String>) -> Diagnostic {
+    Diagnostic::error(codes::DEFECT, what).note("the verifier refuses such trees; this one did not pass it")
+}
+
+impl Frame {
+    pub fn new(ir: &Ir, function: Value, runtime: Value) -> Frame {
+        let allocas = ir.block(function, "entry");
+        let code = ir.block(function, "code");
+        ir.at_end(code);
+        Frame {
+            function,
+            allocas,
+            runtime,
+            vars: HashMap::new(),
+            bufs: HashMap::new(),
+            values: HashMap::new(),
+            lanes: None,
+            scratch: Vec::new(),
+            memo: vec![HashMap::new()],
+            nontemporal: false,
+        }
+    }
+}
+
+impl<'a> Emitter<'a> {
+    pub fn width(&self) -> Width {
+        self.frame.lanes.map(|l| l.width)
+    }
+
+    pub fn block(&self, name: &str) -> Block {
+        self.ir.block(self.frame.function, name)
+    }
+
+    /// Ends the function being emitted: `OK`, and the entry block's jump to the code.
+    pub fn finish(&mut self, code: Block) {
+        self.fence();
+        self.ir.ret(self.ir.i32(lathe_abi::status::OK));
+        self.ir.at_end(self.frame.allocas);
+        self.ir.br(code);
+    }
+
+    /// Makes stores that bypass the caches visible to whoever is told that the function has ended.
+    fn fence(&mut self) {
+        if self.frame.nontemporal && self.x86 {
+            self.ir.intrinsic("llvm.x86.sse.sfence", &[], &[]);
+        }
+    }
+
+    /// Leaves the function with a status if the condition holds; code goes on where it does not.
+    pub fn fail_if(&mut self, cond: Value, status: Value) {
+        if self.ir.as_const(cond) == Some(0) {
+            return;
+        }
+        let (fail, go_on) = (self.block("fail"), self.block("ok"));
+        self.ir.likely_br(self.ir.not(cond), go_on, fail);
+        self.ir.at_end(fail);
+        for memory in self.frame.scratch.clone().into_iter().rev() {
+            self.free(memory);
+        }
+        self.fence();
+        self.ir.ret(status);
+        self.ir.at_end(go_on);
+    }
+
+    /// Whether any lane of a vector of `i1` that takes part is set.
+    pub fn any_lane(&self, v: Value) -> Value {
+        let v = match self.frame.lanes.and_then(|l| l.mask) {
+            Some(m) => self.ir.and(v, m),
+            None => v,
+        };
+        self.ir.intrinsic("llvm.vector.reduce.or", &[self.ir.type_of(v)], &[v])
+    }
+
+    /// Sets the attributes that every function carries.
+    pub fn function_attributes(&self, f: Value) {
+        self.ir.string_attribute(f, "target-cpu", self.machine.0);
+        self.ir.string_attribute(f, "target-features", self.machine.1);
+        self.ir.string_attribute(f, "prefer-vector-width", "512");
+        self.ir.attribute(f, None, "nounwind");
+    }
+
+    /// One member of the runtime's table.
+    pub fn runtime_member(&self, index: i64) -> Value {
+        let ptr = self.ir.ptr_ty();
+        let at = self.ir.element_in_bounds(ptr, self.frame.runtime, self.ir.i64(index));
+        self.ir.load(ptr, at, 8)
+    }
+
+    pub fn free(&self, memory: Value) {
+        let (ptr, void) = (self.ir.ptr_ty(), self.ir.void_ty());
+        let ty = self.ir.fn_ty(void, &mut [ptr, ptr]);
+        let (ctx, free) = (self.runtime_member(0), self.runtime_member(3));
+        self.ir.call(ty, free, &mut [ctx, memory]);
+    }
+}

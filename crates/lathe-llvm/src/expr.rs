@@ -1,0 +1,376 @@
+//! Expressions.
+
+use crate::emit::{Emitter, Lanes, Result, defect, unsupported};
+use crate::ir::{Value, Width};
+use crate::round;
+use crate::value::{self, Leaf, Val};
+use lathe_diagnostics::Places;
+use lathe_ir::{BinOp, Expr, ExprKind, Mode, ParamKind, ReduceOp, Scalar, Type};
+use std::collections::HashMap;
+
+impl Emitter<'_> {
+    /// Every leaf of an expression. Shared subexpressions are emitted once per statement and branch.
+    pub fn expr(&mut self, e: &Expr) -> Result<Val> {
+        let trivial = e.children().is_empty() && !matches!(e.kind(), ExprKind::Load(_));
+        if trivial {
+            return self.expr_anew(e);
+        }
+        if let Some(v) = self.frame.memo.iter().rev().find_map(|m| m.get(&e.address())) {
+            return Ok(v.clone());
+        }
+        let v = self.expr_anew(e)?;
+        if let Some(layer) = self.frame.memo.last_mut() {
+            layer.insert(e.address(), v.clone());
+        }
+        Ok(v)
+    }
+
+    /// An expression of a scalar type.
+    pub fn scalar(&mut self, e: &Expr) -> Result<Leaf> {
+        let v = self.expr(e)?;
+        v.first().copied().ok_or_else(|| defect("a scalar was expected"))
+    }
+
+    /// A scalar that is the same for all lanes, e.g. a loop bound.
+    pub fn uniform(&mut self, e: &Expr, what: &str, places: &Places) -> Result<Value> {
+        match self.scalar(e)? {
+            Leaf::Uniform(v) => Ok(v),
+            _ => Err(unsupported(&format!("{what} that differs between the lanes of a vector loop"), places)),
+        }
+    }
+
+    fn expr_anew(&mut self, e: &Expr) -> Result<Val> {
+        let ir = self.ir;
+        let one = |v: Value| Ok(vec![Leaf::Uniform(v)]);
+        match e.kind() {
+            ExprKind::Bool(v) => one(ir.int(1, i64::from(*v))),
+            ExprKind::Int(v) => one(ir.int(scalar_type(e)?.bits(), *v)),
+            ExprKind::Float(v) => {
+                let s = scalar_type(e)?;
+                // Exactly representable, so its bits are the upper half of the `f32`'s.
+                one(if s == Scalar::Bf16 {
+                    ir.int(16, i64::from((v.get() as f32).to_bits() >> 16))
+                } else {
+                    ir.float(ir.scalar_ty(s), v.get())
+                })
+            }
+            ExprKind::Var(v) => match self.frame.vars.get(v) {
+                Some(l) => Ok(vec![*l]),
+                None => Err(defect(format!("variable %{} is not bound here", v.0))),
+            },
+            ExprKind::Unary(op, a) => {
+                let (op, s) = (*op, scalar_type(a)?);
+                let leaf = self.scalar(a)?;
+                if s == Scalar::Index && op == lathe_ir::UnOp::Neg {
+                    let zero = Leaf::Uniform(ir.i64(0));
+                    return Ok(vec![value::sub(ir, zero, leaf, self.width())]);
+                }
+                self.lanewise(&[leaf], |e, v, w| Ok(e.unary(op, s, v[0], w)))
+            }
+            ExprKind::Binary(op, a, b) => {
+                let s = scalar_type(a)?;
+                let (x, y) = (self.scalar(a)?, self.scalar(b)?);
+                Ok(vec![self.combine(*op, s, x, y)?])
+            }
+            ExprKind::Select(c, a, b) => self.select(c, a, b),
+            ExprKind::Cast(a) => {
+                let (from, to) = (scalar_type(a)?, scalar_type(e)?);
+                let leaf = self.scalar(a)?;
+                if from.is_int() && from.bits() == 64 && to.is_int() && to.bits() == 64 {
+                    return Ok(vec![leaf]);
+                }
+                self.lanewise(&[leaf], |e, v, w| Ok(round::cast(e, from, to, v[0], w)))
+            }
+            ExprKind::Bitcast(a) => {
+                let (from, to) = (scalar_type(a)?, scalar_type(e)?);
+                let leaf = self.scalar(a)?;
+                if from == Scalar::Bool || to == Scalar::Bool {
+                    return Err(unsupported("a bitcast from or to `bool`", &Places::none()));
+                }
+                self.lanewise(&[leaf], |e, v, w| Ok(e.ir.bitcast(v[0], e.ir.widen(e.ir.scalar_ty(to), w))))
+            }
+            ExprKind::Math(f, args) => {
+                let s = scalar_type(e)?;
+                if !f.is_exact() {
+                    return Err(unsupported(
+                        &format!("`{}`, which was not expanded", f.name()),
+                        &Places::none(),
+                    ));
+                }
+                let args = args.iter().map(|a| self.scalar(a)).collect::<Result<Vec<_>>>()?;
+                self.lanewise(&args, |e, v, w| Ok(e.math(*f, s, v, w)))
+            }
+            ExprKind::Load(a) => self.load(a),
+            ExprKind::Aggregate(parts) => {
+                let mut all = Vec::new();
+                for p in parts {
+                    all.extend(self.expr(p)?);
+                }
+                Ok(all)
+            }
+            ExprKind::Field(a, i) => {
+                let all = self.expr(a)?;
+                let (from, n) = field_leaves(a.ty(), *i);
+                all.get(from..from + n).map(<[Leaf]>::to_vec).ok_or_else(|| defect("a field out of range"))
+            }
+            ExprKind::Call(name, args) => self.call_value(name, args),
+        }
+    }
+
+    /// Runs an operation on one lane if all operands are the same in all lanes, else on all.
+    pub fn lanewise(
+        &mut self,
+        leaves: &[Leaf],
+        f: impl FnOnce(&mut Self, &[Value], Width) -> Result<Value>,
+    ) -> Result<Val> {
+        let width = if leaves.iter().all(|l| l.is_uniform()) { None } else { self.width() };
+        let values: Vec<Value> = leaves.iter().map(|l| l.at(self.ir, width)).collect();
+        Ok(vec![Leaf::of(f(self, &values, width)?, width)])
+    }
+
+    /// A binary operation; sums and products of indices keep their steps.
+    pub fn combine(&mut self, op: BinOp, s: Scalar, a: Leaf, b: Leaf) -> Result<Leaf> {
+        if s == Scalar::Index {
+            let width = self.width();
+            match op {
+                BinOp::Add => return Ok(value::add(self.ir, a, b, width)),
+                BinOp::Sub => return Ok(value::sub(self.ir, a, b, width)),
+                BinOp::Mul => return Ok(value::mul(self.ir, a, b, width)),
+                _ => {}
+            }
+        }
+        let v = self.lanewise(&[a, b], |e, v, w| e.binary(op, s, v[0], v[1], w))?;
+        Ok(v[0])
+    }
+
+    /// Emits with a fresh layer of shared expressions, because what is emitted here may not run.
+    pub fn in_branch<T>(&mut self, f: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        self.frame.memo.push(HashMap::new());
+        let out = f(self);
+        self.frame.memo.pop();
+        out
+    }
+
+    /// Emits for the lanes of the current mask in which `cond` holds.
+    pub fn under_mask<T>(
+        &mut self,
+        cond: Value,
+        maybe_empty: bool,
+        f: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        let saved = self.frame.lanes;
+        if let Some(l) = saved {
+            let mask = l.mask.map_or(cond, |m| self.ir.and(m, cond));
+            self.frame.lanes = Some(Lanes { mask: Some(mask), maybe_empty, ..l });
+        }
+        let out = self.in_branch(f);
+        self.frame.lanes = saved;
+        out
+    }
+
+    fn select(&mut self, c: &Expr, a: &Expr, b: &Expr) -> Result<Val> {
+        let ir = self.ir;
+        match self.scalar(c)? {
+            Leaf::Uniform(cond) if self.is_cheap(a) && self.is_cheap(b) => {
+                let (x, y) = (self.expr(a)?, self.expr(b)?);
+                let width = self.width();
+                Ok(x.iter().zip(&y).map(|(x, y)| select_leaf(self, cond, *x, *y, width)).collect())
+            }
+            Leaf::Uniform(cond) => {
+                let (then, other, join) = (self.block("then"), self.block("else"), self.block("join"));
+                ir.cond_br(cond, then, other);
+                ir.at_end(then);
+                let mut x = self.in_branch(|e| e.expr(a))?;
+                let then_end = ir.here();
+                ir.at_end(other);
+                let mut y = self.in_branch(|e| e.expr(b))?;
+                let width = self.width();
+                for (x, y) in x.iter_mut().zip(&mut y) {
+                    if let (Leaf::Uniform(_), Leaf::Uniform(_)) = (*x, *y) {
+                        continue;
+                    }
+                    *y = Leaf::Varying(y.at(ir, width));
+                    let here = ir.here();
+                    ir.at_end(then_end);
+                    *x = Leaf::Varying(x.at(ir, width));
+                    ir.at_end(here);
+                }
+                let other_end = ir.here();
+                ir.br(join);
+                ir.at_end(then_end);
+                ir.br(join);
+                ir.at_end(join);
+                Ok(x.into_iter()
+                    .zip(y)
+                    .map(|(x, y)| {
+                        let phi = ir.phi(x.ty(ir));
+                        ir.incoming(phi, raw(x), then_end);
+                        ir.incoming(phi, raw(y), other_end);
+                        if x.is_uniform() { Leaf::Uniform(phi) } else { Leaf::Varying(phi) }
+                    })
+                    .collect())
+            }
+            cond => {
+                let width = self.width();
+                let cond = cond.at(ir, width);
+                let x = self.under_mask(cond, true, |e| e.expr(a))?;
+                let y = self.under_mask(ir.not(cond), true, |e| e.expr(b))?;
+                Ok(x.iter()
+                    .zip(&y)
+                    .map(|(x, y)| Leaf::Varying(ir.select(cond, x.at(ir, width), y.at(ir, width))))
+                    .collect())
+            }
+        }
+    }
+
+    /// Whether evaluating an expression that is not needed does no harm and costs little.
+    fn is_cheap(&self, e: &Expr) -> bool {
+        let mut budget = 16;
+        let mut cheap = true;
+        lathe_ir::visit::walk_expr(e, &mut |x| {
+            budget -= 1;
+            cheap &= budget > 0
+                && match x.kind() {
+                    ExprKind::Binary(op, _, d) => {
+                        !matches!(op, BinOp::FloorDiv | BinOp::FloorMod | BinOp::TruncDiv | BinOp::TruncRem)
+                            || d.as_int().is_some_and(|d| d != 0)
+                    }
+                    ExprKind::Load(a) => {
+                        // Constant subscripts of registers are in bounds wherever they stand.
+                        let held = |b| {
+                            self.frame.values.contains_key(&b)
+                                || self.frame.bufs.get(&b).is_some_and(|b| b.private)
+                        };
+                        a.view.buffer().is_some_and(held) && a.indices.iter().all(|i| i.as_int().is_some())
+                    }
+                    ExprKind::Select(..) | ExprKind::Call(..) => false,
+                    _ => true,
+                };
+        });
+        cheap
+    }
+
+    /// `a ⊕ b` for the operators of reductions; one value of a type each. `argmin` and `argmax` take
+    /// and give `(value, index)`.
+    pub fn reduce(&mut self, op: &ReduceOp, ty: &Type, a: &Val, b: &Val) -> Result<Val> {
+        let bin = match op {
+            ReduceOp::Sum => BinOp::Add,
+            ReduceOp::Prod => BinOp::Mul,
+            ReduceOp::Min => BinOp::Min,
+            ReduceOp::Max => BinOp::Max,
+            ReduceOp::All => BinOp::And,
+            ReduceOp::Any => BinOp::Or,
+            ReduceOp::ArgMin | ReduceOp::ArgMax => return Err(defect("an arg-reduction of one target")),
+            ReduceOp::User(name) => return self.user_combine(name, a, b),
+        };
+        let s = ty.scalar().ok_or_else(|| defect("a built-in reduction of an aggregate"))?;
+        match (a.first(), b.first()) {
+            (Some(a), Some(b)) => Ok(vec![self.combine(bin, s, *a, *b)?]),
+            _ => Err(defect("a reduction without operands")),
+        }
+    }
+
+    fn user_combine(&mut self, name: &str, a: &Val, b: &Val) -> Result<Val> {
+        let module = self.module;
+        let op = module.ops.get(name).ok_or_else(|| defect(format!("no operator `{name}`")))?;
+        let old = (self.frame.values.insert(op.a, a.clone()), self.frame.values.insert(op.b, b.clone()));
+        // The body's loads mean other values at every use.
+        let memo = std::mem::replace(&mut self.frame.memo, vec![HashMap::new()]);
+        let out = self.expr(&op.body);
+        self.frame.memo = memo;
+        for (id, v) in [(op.a, old.0), (op.b, old.1)] {
+            match v {
+                Some(v) => self.frame.values.insert(id, v),
+                None => self.frame.values.remove(&id),
+            };
+        }
+        out
+    }
+
+    /// Whether the pair `a` is replaced by the pair `b` under `argmin` or `argmax`.
+    pub fn arg_better(&mut self, max: bool, types: [Scalar; 2], a: [Leaf; 2], b: [Leaf; 2]) -> Result<Leaf> {
+        let [vt, it] = types;
+        let before = if max { BinOp::Gt } else { BinOp::Lt };
+        let better = self.combine(before, vt, b[0], a[0])?;
+        let mut equal = self.combine(BinOp::Eq, vt, a[0], b[0])?;
+        let mut better = better;
+        if vt.is_float() {
+            // NaN is more extreme than all numbers.
+            let a_nan = self.combine(BinOp::Ne, vt, a[0], a[0])?;
+            let b_nan = self.combine(BinOp::Ne, vt, b[0], b[0])?;
+            let both = self.combine(BinOp::And, Scalar::Bool, a_nan, b_nan)?;
+            let only_b = self.combine(BinOp::Xor, Scalar::Bool, both, b_nan)?;
+            better = self.combine(BinOp::Or, Scalar::Bool, better, only_b)?;
+            equal = self.combine(BinOp::Or, Scalar::Bool, equal, both)?;
+        }
+        let earlier = self.combine(BinOp::Lt, it, b[1], a[1])?;
+        let tie = self.combine(BinOp::And, Scalar::Bool, equal, earlier)?;
+        self.combine(BinOp::Or, Scalar::Bool, better, tie)
+    }
+
+    /// A pure function's value: its body is written in place of the call.
+    fn call_value(&mut self, name: &lathe_ir::Name, args: &[Expr]) -> Result<Val> {
+        let module = self.module;
+        let f = module.functions.get(name).ok_or_else(|| defect(format!("no function `{name}`")))?;
+        if self.calls.contains(name) {
+            return Err(unsupported(&format!("the recursive function `{name}`"), &Places::none()));
+        }
+        let Some(result) = &f.result else { return Err(defect(format!("`{name}` has no value"))) };
+        if f.params.len() != args.len() {
+            return Err(defect(format!("`{name}` called with {} arguments", args.len())));
+        }
+        let values = args.iter().map(|a| self.expr(a)).collect::<Result<Vec<_>>>()?;
+        let vars = self.frame.vars.clone();
+        for (p, v) in f.params.iter().zip(values) {
+            match &p.kind {
+                ParamKind::Scalar(b) => {
+                    let leaf = v.first().copied().ok_or_else(|| defect("an argument without a value"))?;
+                    self.frame.vars.insert(b.id, leaf);
+                }
+                ParamKind::Array(b) if b.extents.is_empty() && p.mode == Mode::In => {
+                    self.frame.values.insert(b.id, v);
+                }
+                ParamKind::Array(b) => {
+                    let what = format!("the array parameter `{}` of the called `{name}`", b.name);
+                    return Err(unsupported(&what, &Places::none()));
+                }
+            }
+        }
+        self.calls.push(name.clone());
+        let memo = std::mem::replace(&mut self.frame.memo, vec![HashMap::new()]);
+        let out = self.stmt(&f.body).and_then(|()| self.expr(result));
+        self.frame.memo = memo;
+        self.calls.pop();
+        self.frame.vars = vars;
+        out
+    }
+}
+
+/// The scalar type of an expression that must have one.
+pub fn scalar_type(e: &Expr) -> Result<Scalar> {
+    e.ty().scalar().ok_or_else(|| defect(format!("`{e:?}` is no scalar")))
+}
+
+/// First leaf and number of leaves of a component.
+fn field_leaves(ty: &Type, i: u32) -> (usize, usize) {
+    let fields = ty.fields();
+    let count = |t: &Type| t.leaves().len();
+    let from = fields.iter().take(i as usize).map(count).sum();
+    (from, fields.get(i as usize).map_or(0, count))
+}
+
+fn raw(l: Leaf) -> Value {
+    match l {
+        Leaf::Uniform(v) | Leaf::Varying(v) | Leaf::Linear { base: v, .. } => v,
+    }
+}
+
+fn select_leaf(e: &Emitter, cond: Value, a: Leaf, b: Leaf, width: Width) -> Leaf {
+    match (a, b) {
+        (Leaf::Uniform(x), Leaf::Uniform(y)) => Leaf::Uniform(e.ir.select(cond, x, y)),
+        (Leaf::Linear { base: x, step: s }, Leaf::Linear { base: y, step: t }) if s == t => {
+            Leaf::Linear { base: e.ir.select(cond, x, y), step: s }
+        }
+        _ => Leaf::Varying(e.ir.select(cond, a.at(e.ir, width), b.at(e.ir, width))),
+    }
+}

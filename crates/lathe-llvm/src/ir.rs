@@ -1,0 +1,490 @@
+//! A thin layer over LLVM's C interface: one context, one module, one builder.
+//!
+//! The functions take and give raw references, which are valid as long as the [`Ir`] that made them;
+//! nothing outside this crate sees them. Constants fold while they are built, so that written-out
+//! loops stay small.
+
+use lathe_ir::Scalar;
+use llvm_sys::LLVMIntPredicate as P;
+use llvm_sys::core::*;
+use llvm_sys::prelude::*;
+use std::ffi::{CStr, CString};
+
+pub type Value = LLVMValueRef;
+pub type Ty = LLVMTypeRef;
+pub type Block = LLVMBasicBlockRef;
+
+/// How many lanes a value has; `None` for one value.
+pub type Width = Option<u32>;
+
+/// Owner of a context with one module and one builder.
+pub struct Ir {
+    pub ctx: LLVMContextRef,
+    pub module: LLVMModuleRef,
+    builder: LLVMBuilderRef,
+}
+
+const NO_NAME: *const std::ffi::c_char = c"".as_ptr();
+
+impl Drop for Ir {
+    fn drop(&mut self) {
+        // SAFETY: made together in `Ir::new`, disposed of once, users before what they use.
+        unsafe {
+            LLVMDisposeBuilder(self.builder);
+            LLVMDisposeModule(self.module);
+            LLVMContextDispose(self.ctx);
+        }
+    }
+}
+
+/// A C string for LLVM; text with a zero byte inside is cut there.
+pub fn c_string(text: &str) -> CString {
+    CString::new(text.split('\0').next().unwrap_or("")).unwrap_or_default()
+}
+
+/// Defines methods that build one two-operand instruction.
+macro_rules! two_operands {
+    ($($name:ident => $call:ident),* $(,)?) => {
+        $(pub fn $name(&self, a: Value, b: Value) -> Value {
+            // SAFETY: the operands belong to this context and the builder stands in a block.
+            unsafe { $call(self.builder, a, b, NO_NAME) }
+        })*
+    };
+}
+
+/// Defines methods that build one conversion.
+macro_rules! conversions {
+    ($($name:ident => $call:ident),* $(,)?) => {
+        $(pub fn $name(&self, a: Value, to: Ty) -> Value {
+            // SAFETY: operand and type belong to this context and the builder stands in a block.
+            unsafe { $call(self.builder, a, to, NO_NAME) }
+        })*
+    };
+}
+
+impl Ir {
+    pub fn new(name: &str) -> Ir {
+        let name = c_string(name);
+        // SAFETY: plain constructors; each result is used only with the context made first.
+        unsafe {
+            let ctx = LLVMContextCreate();
+            let module = LLVMModuleCreateWithNameInContext(name.as_ptr(), ctx);
+            Ir { ctx, module, builder: LLVMCreateBuilderInContext(ctx) }
+        }
+    }
+
+    // Types.
+
+    pub fn int_ty(&self, bits: u32) -> Ty {
+        // SAFETY: the context is alive.
+        unsafe { LLVMIntTypeInContext(self.ctx, bits) }
+    }
+
+    pub fn ptr_ty(&self) -> Ty {
+        // SAFETY: the context is alive.
+        unsafe { LLVMPointerTypeInContext(self.ctx, 0) }
+    }
+
+    pub fn void_ty(&self) -> Ty {
+        // SAFETY: the context is alive.
+        unsafe { LLVMVoidTypeInContext(self.ctx) }
+    }
+
+    /// The type of a scalar in a register. `bf16` is held as its bits: its rounding is written out,
+    /// because the machine's own conversion flushes subnormal numbers.
+    pub fn scalar_ty(&self, s: Scalar) -> Ty {
+        // SAFETY: the context is alive.
+        unsafe {
+            match s {
+                Scalar::F64 => LLVMDoubleTypeInContext(self.ctx),
+                Scalar::F32 => LLVMFloatTypeInContext(self.ctx),
+                Scalar::F16 => LLVMHalfTypeInContext(self.ctx),
+                Scalar::Bf16 => self.int_ty(16),
+                _ => self.int_ty(s.bits()),
+            }
+        }
+    }
+
+    /// The type of a scalar in memory: `bool` takes a byte.
+    pub fn memory_ty(&self, s: Scalar) -> Ty {
+        if s == Scalar::Bool { self.int_ty(8) } else { self.scalar_ty(s) }
+    }
+
+    pub fn widen(&self, ty: Ty, width: Width) -> Ty {
+        match width {
+            None => ty,
+            // SAFETY: element types here are scalars; widths are at least 1.
+            Some(w) => unsafe { LLVMVectorType(ty, w) },
+        }
+    }
+
+    pub fn array_ty(&self, ty: Ty, n: u64) -> Ty {
+        // SAFETY: the element type is sized.
+        unsafe { LLVMArrayType2(ty, n) }
+    }
+
+    pub fn fn_ty(&self, result: Ty, params: &mut [Ty]) -> Ty {
+        // SAFETY: the pointer covers `params.len()` types.
+        unsafe { LLVMFunctionType(result, params.as_mut_ptr(), params.len() as u32, 0) }
+    }
+
+    pub fn type_of(&self, v: Value) -> Ty {
+        // SAFETY: a value of this context.
+        unsafe { LLVMTypeOf(v) }
+    }
+
+    // Constants.
+
+    pub fn int(&self, bits: u32, v: i64) -> Value {
+        // SAFETY: the type is an integer type of at most 64 bits.
+        unsafe { LLVMConstInt(self.int_ty(bits), v as u64, 0) }
+    }
+
+    pub fn i64(&self, v: i64) -> Value {
+        self.int(64, v)
+    }
+
+    pub fn i32(&self, v: i32) -> Value {
+        self.int(32, i64::from(v))
+    }
+
+    /// A float from the exact value; the type is `half`, `float` or `double`.
+    pub fn float(&self, ty: Ty, v: f64) -> Value {
+        // SAFETY: a float type.
+        unsafe { LLVMConstReal(ty, v) }
+    }
+
+    pub fn zero(&self, ty: Ty) -> Value {
+        // SAFETY: a type of this context.
+        unsafe { LLVMConstNull(ty) }
+    }
+
+    pub fn poison(&self, ty: Ty) -> Value {
+        // SAFETY: a type of this context.
+        unsafe { LLVMGetPoison(ty) }
+    }
+
+    pub fn vector(&self, parts: &mut [Value]) -> Value {
+        // SAFETY: at least one constant, all of one type.
+        unsafe { LLVMConstVector(parts.as_mut_ptr(), parts.len() as u32) }
+    }
+
+    /// A constant in all lanes.
+    pub fn splat_const(&self, v: Value, width: Width) -> Value {
+        match width {
+            None => v,
+            Some(w) => self.vector(&mut vec![v; w as usize]),
+        }
+    }
+
+    /// `0, step, 2*step, …` as 64-bit integers.
+    pub fn ramp(&self, step: i64, width: u32) -> Value {
+        let mut parts: Vec<Value> = (0..i64::from(width)).map(|l| self.i64(l.wrapping_mul(step))).collect();
+        self.vector(&mut parts)
+    }
+
+    /// The value of an integer constant.
+    pub fn as_const(&self, v: Value) -> Option<i64> {
+        // SAFETY: a value of this context; the value is read only from constant integers of ≤ 64 bits.
+        unsafe { if LLVMIsAConstantInt(v).is_null() { None } else { Some(LLVMConstIntGetSExtValue(v)) } }
+    }
+
+    /// The value of an integer constant that is the same in all lanes.
+    pub fn as_splat(&self, v: Value, width: Width) -> Option<i64> {
+        let Some(w) = width else { return self.as_const(v) };
+        // SAFETY: lane 0 of a constant vector; constants are unique, so equal ones have one address.
+        let first = unsafe {
+            if LLVMIsConstant(v) == 0 {
+                return None;
+            }
+            LLVMGetAggregateElement(v, 0)
+        };
+        if first.is_null() || self.splat_const(first, Some(w)) != v {
+            return None;
+        }
+        self.as_const(first)
+    }
+
+    /// Whether a value is a constant without a set bit.
+    pub fn is_zero(&self, v: Value) -> bool {
+        self.is_const(v) && v == self.zero(self.type_of(v))
+    }
+
+    pub fn is_const(&self, v: Value) -> bool {
+        // SAFETY: a value of this context.
+        unsafe { LLVMIsConstant(v) != 0 }
+    }
+
+    // Instructions.
+
+    two_operands! {
+        add => LLVMBuildAdd, sub => LLVMBuildSub, mul => LLVMBuildMul,
+        add_index => LLVMBuildNSWAdd, sub_index => LLVMBuildNSWSub, mul_index => LLVMBuildNSWMul,
+        sdiv => LLVMBuildSDiv, srem => LLVMBuildSRem, udiv => LLVMBuildUDiv, urem => LLVMBuildURem,
+        and => LLVMBuildAnd, or => LLVMBuildOr, xor => LLVMBuildXor,
+        shl => LLVMBuildShl, lshr => LLVMBuildLShr, ashr => LLVMBuildAShr,
+        fadd => LLVMBuildFAdd, fsub => LLVMBuildFSub, fmul => LLVMBuildFMul, fdiv => LLVMBuildFDiv,
+    }
+
+    conversions! {
+        trunc => LLVMBuildTrunc, sext => LLVMBuildSExt, zext => LLVMBuildZExt, bitcast => LLVMBuildBitCast,
+        fpext => LLVMBuildFPExt, fptrunc => LLVMBuildFPTrunc,
+        sitofp => LLVMBuildSIToFP, uitofp => LLVMBuildUIToFP,
+        ptr_to_int => LLVMBuildPtrToInt,
+    }
+
+    pub fn neg(&self, a: Value) -> Value {
+        self.sub(self.zero(self.type_of(a)), a)
+    }
+
+    pub fn fneg(&self, a: Value) -> Value {
+        // SAFETY: as for the operands of every instruction.
+        unsafe { LLVMBuildFNeg(self.builder, a, NO_NAME) }
+    }
+
+    pub fn not(&self, a: Value) -> Value {
+        // SAFETY: as for the operands of every instruction.
+        unsafe { LLVMBuildNot(self.builder, a, NO_NAME) }
+    }
+
+    pub fn icmp(&self, p: P, a: Value, b: Value) -> Value {
+        // SAFETY: as for the operands of every instruction.
+        unsafe { LLVMBuildICmp(self.builder, p, a, b, NO_NAME) }
+    }
+
+    pub fn fcmp(&self, p: llvm_sys::LLVMRealPredicate, a: Value, b: Value) -> Value {
+        // SAFETY: as for the operands of every instruction.
+        unsafe { LLVMBuildFCmp(self.builder, p, a, b, NO_NAME) }
+    }
+
+    pub fn select(&self, c: Value, a: Value, b: Value) -> Value {
+        // SAFETY: as for the operands of every instruction.
+        unsafe { LLVMBuildSelect(self.builder, c, a, b, NO_NAME) }
+    }
+
+    pub fn splat(&self, v: Value, width: u32) -> Value {
+        if self.is_const(v) {
+            return self.splat_const(v, Some(width));
+        }
+        let ty = self.widen(self.type_of(v), Some(width));
+        let mask = self.zero(self.widen(self.int_ty(32), Some(width)));
+        // SAFETY: lane 0 exists; the mask is a constant of as many lanes as the result.
+        unsafe {
+            let one = LLVMBuildInsertElement(self.builder, self.poison(ty), v, self.i64(0), NO_NAME);
+            LLVMBuildShuffleVector(self.builder, one, self.poison(ty), mask, NO_NAME)
+        }
+    }
+
+    pub fn reverse(&self, v: Value, width: u32) -> Value {
+        let mut lanes: Vec<Value> = (0..width as i32).rev().map(|l| self.i32(l)).collect();
+        let mask = self.vector(&mut lanes);
+        // SAFETY: the mask names existing lanes only.
+        unsafe { LLVMBuildShuffleVector(self.builder, v, self.poison(self.type_of(v)), mask, NO_NAME) }
+    }
+
+    pub fn extract_value(&self, v: Value, i: u32) -> Value {
+        // SAFETY: `v` is a struct with more than `i` members.
+        unsafe { LLVMBuildExtractValue(self.builder, v, i, NO_NAME) }
+    }
+
+    /// Address of element `index` from `base`, for a base that need not be the lowest address.
+    pub fn element(&self, ty: Ty, base: Value, index: Value) -> Value {
+        if self.as_const(index) == Some(0) {
+            return base;
+        }
+        // SAFETY: one index into a sized element type.
+        unsafe { LLVMBuildGEP2(self.builder, ty, base, [index].as_mut_ptr(), 1, NO_NAME) }
+    }
+
+    pub fn element_in_bounds(&self, ty: Ty, base: Value, index: Value) -> Value {
+        if self.as_const(index) == Some(0) {
+            return base;
+        }
+        // SAFETY: one index into a sized element type.
+        unsafe { LLVMBuildInBoundsGEP2(self.builder, ty, base, [index].as_mut_ptr(), 1, NO_NAME) }
+    }
+
+    pub fn load(&self, ty: Ty, ptr: Value, align: u64) -> Value {
+        // SAFETY: a sized type and a pointer.
+        unsafe {
+            let v = LLVMBuildLoad2(self.builder, ty, ptr, NO_NAME);
+            LLVMSetAlignment(v, align as u32);
+            v
+        }
+    }
+
+    pub fn store(&self, v: Value, ptr: Value, align: u64) -> Value {
+        // SAFETY: a sized value and a pointer.
+        unsafe {
+            let s = LLVMBuildStore(self.builder, v, ptr);
+            LLVMSetAlignment(s, align as u32);
+            s
+        }
+    }
+
+    /// Marks a store as bypassing the caches.
+    pub fn set_nontemporal(&self, store: Value) {
+        let name = c"nontemporal";
+        // SAFETY: a store of this module gets `!{i32 1}`.
+        unsafe {
+            let kind = LLVMGetMDKindIDInContext(self.ctx, name.as_ptr(), name.count_bytes() as u32);
+            let one = LLVMValueAsMetadata(self.i32(1));
+            let node = LLVMMDNodeInContext2(self.ctx, [one].as_mut_ptr(), 1);
+            LLVMSetMetadata(store, kind, LLVMMetadataAsValue(self.ctx, node));
+        }
+    }
+
+    pub fn alloca(&self, ty: Ty, align: u64) -> Value {
+        // SAFETY: a sized type; the builder stands in the entry block.
+        unsafe {
+            let v = LLVMBuildAlloca(self.builder, ty, NO_NAME);
+            LLVMSetAlignment(v, align as u32);
+            v
+        }
+    }
+
+    pub fn call(&self, ty: Ty, f: Value, args: &mut [Value]) -> Value {
+        // SAFETY: the arguments are those of the function type.
+        unsafe { LLVMBuildCall2(self.builder, ty, f, args.as_mut_ptr(), args.len() as u32, NO_NAME) }
+    }
+
+    /// Calls an intrinsic that is overloaded on `overloads`.
+    pub fn intrinsic(&self, name: &str, overloads: &[Ty], args: &[Value]) -> Value {
+        let (mut overloads, mut args) = (overloads.to_vec(), args.to_vec());
+        // SAFETY: every name in this crate is an intrinsic of this LLVM, with the overloads that it wants.
+        let (ty, f) = unsafe {
+            let id = LLVMLookupIntrinsicID(name.as_ptr().cast(), name.len());
+            let n = overloads.len();
+            let f = LLVMGetIntrinsicDeclaration(self.module, id, overloads.as_mut_ptr(), n);
+            (LLVMIntrinsicGetType(self.ctx, id, overloads.as_mut_ptr(), n), f)
+        };
+        self.call(ty, f, &mut args)
+    }
+
+    /// States the alignment of argument `arg` of a call.
+    pub fn align_argument(&self, call: Value, arg: u32, align: u64) {
+        let name = c"align";
+        // SAFETY: an attribute of a pointer argument; positions count from 1.
+        unsafe {
+            let kind = LLVMGetEnumAttributeKindForName(name.as_ptr(), name.count_bytes());
+            LLVMAddCallSiteAttribute(call, arg + 1, LLVMCreateEnumAttribute(self.ctx, kind, align));
+        }
+    }
+
+    // Control flow.
+
+    pub fn block(&self, function: Value, name: &str) -> Block {
+        let name = c_string(name);
+        // SAFETY: a function of this module.
+        unsafe { LLVMAppendBasicBlockInContext(self.ctx, function, name.as_ptr()) }
+    }
+
+    pub fn here(&self) -> Block {
+        // SAFETY: the builder stands in a block whenever code is emitted.
+        unsafe { LLVMGetInsertBlock(self.builder) }
+    }
+
+    pub fn at_end(&self, b: Block) {
+        // SAFETY: a block of this module.
+        unsafe { LLVMPositionBuilderAtEnd(self.builder, b) }
+    }
+
+    pub fn br(&self, to: Block) {
+        // SAFETY: the current block has no terminator yet.
+        unsafe { LLVMBuildBr(self.builder, to) };
+    }
+
+    pub fn cond_br(&self, c: Value, then: Block, other: Block) {
+        // SAFETY: the current block has no terminator yet.
+        unsafe { LLVMBuildCondBr(self.builder, c, then, other) };
+    }
+
+    /// As [`Ir::cond_br`], with weights that keep the `other` side out of the way.
+    pub fn likely_br(&self, c: Value, then: Block, other: Block) {
+        let (prof, weights) = (c"prof", c"branch_weights");
+        // SAFETY: the branch gets `!{!"branch_weights", i32, i32}`.
+        unsafe {
+            let br = LLVMBuildCondBr(self.builder, c, then, other);
+            let kind = LLVMGetMDKindIDInContext(self.ctx, prof.as_ptr(), prof.count_bytes() as u32);
+            let text = LLVMMDStringInContext2(self.ctx, weights.as_ptr(), weights.count_bytes());
+            let mut parts = [text, LLVMValueAsMetadata(self.i32(1 << 20)), LLVMValueAsMetadata(self.i32(1))];
+            let node = LLVMMDNodeInContext2(self.ctx, parts.as_mut_ptr(), parts.len());
+            LLVMSetMetadata(br, kind, LLVMMetadataAsValue(self.ctx, node));
+        }
+    }
+
+    pub fn ret(&self, v: Value) {
+        // SAFETY: the value is of the function's result type.
+        unsafe { LLVMBuildRet(self.builder, v) };
+    }
+
+    pub fn phi(&self, ty: Ty) -> Value {
+        // SAFETY: a first-class type.
+        unsafe { LLVMBuildPhi(self.builder, ty, NO_NAME) }
+    }
+
+    pub fn incoming(&self, phi: Value, v: Value, from: Block) {
+        // SAFETY: one value from one predecessor.
+        unsafe { LLVMAddIncoming(phi, [v].as_mut_ptr(), [from].as_mut_ptr(), 1) }
+    }
+
+    // Functions.
+
+    pub fn function(&self, name: &str, ty: Ty) -> Value {
+        let name = c_string(name);
+        // SAFETY: a function type of this context.
+        unsafe { LLVMAddFunction(self.module, name.as_ptr(), ty) }
+    }
+
+    pub fn set_internal(&self, f: Value) {
+        // SAFETY: a function of this module.
+        unsafe { LLVMSetLinkage(f, llvm_sys::LLVMLinkage::LLVMInternalLinkage) }
+    }
+
+    pub fn param(&self, f: Value, i: usize) -> Value {
+        // SAFETY: the function has more than `i` parameters.
+        unsafe { LLVMGetParam(f, i as u32) }
+    }
+
+    /// Which parameter of a function a value is.
+    pub fn param_number(&self, f: Value, v: Value) -> Option<usize> {
+        // SAFETY: a function of this module.
+        let n = unsafe { LLVMCountParams(f) } as usize;
+        (0..n).find(|i| self.param(f, *i) == v)
+    }
+
+    /// Sets an attribute without a value on parameter `param`, or on the function.
+    pub fn attribute(&self, f: Value, param: Option<usize>, name: &str) {
+        let at = param.map_or(llvm_sys::LLVMAttributeFunctionIndex, |p| p as u32 + 1);
+        // SAFETY: every name in this crate is an attribute of this LLVM that may stand there.
+        unsafe {
+            let kind = LLVMGetEnumAttributeKindForName(name.as_ptr().cast(), name.len());
+            LLVMAddAttributeAtIndex(f, at, LLVMCreateEnumAttribute(self.ctx, kind, 0));
+        }
+    }
+
+    pub fn string_attribute(&self, f: Value, key: &str, value: &str) {
+        // SAFETY: both texts are given with their lengths.
+        unsafe {
+            let a = LLVMCreateStringAttribute(
+                self.ctx,
+                key.as_ptr().cast(),
+                key.len() as u32,
+                value.as_ptr().cast(),
+                value.len() as u32,
+            );
+            LLVMAddAttributeAtIndex(f, llvm_sys::LLVMAttributeFunctionIndex, a);
+        }
+    }
+
+    /// The module as text.
+    pub fn print(&self) -> String {
+        // SAFETY: the message is copied, then given back.
+        unsafe {
+            let text = LLVMPrintModuleToString(self.module);
+            let out = CStr::from_ptr(text).to_string_lossy().into_owned();
+            LLVMDisposeMessage(text);
+            out
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Object files loaded into this process through ORC.
+
+use crate::codes;
+use crate::emit::Result;
+use crate::ir::c_string;
+use crate::machine::take_error;
+use lathe_abi::{CheckKind, KernelFn};
+use lathe_diagnostics::Diagnostic;
+use llvm_sys::core::LLVMCreateMemoryBufferWithMemoryRangeCopy;
+use llvm_sys::orc2::lljit::*;
+use llvm_sys::orc2::*;
+use std::time::Duration;
+
+/// A kernel in memory. The code lives as long as this value.
+pub struct Compiled {
+    jit: LLVMOrcLLJITRef,
+    entry: KernelFn,
+    checks: Vec<CheckKind>,
+    times: Vec<(String, Duration)>,
+}
+
+// SAFETY: after loading, the session is touched only by `drop`; the code itself is immutable.
+unsafe impl Send for Compiled {}
+// SAFETY: as above: shared references give out a function pointer and plain data only.
+unsafe impl Sync for Compiled {}
+
+impl Drop for Compiled {
+    fn drop(&mut self) {
+        // SAFETY: made in `load`, disposed of once; an error here leaves nothing to be done.
+        unsafe {
+            take_error(LLVMOrcDisposeLLJIT(self.jit));
+        }
+    }
+}
+
+impl std::fmt::Debug for Compiled {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Compiled").field("checks", &self.checks).field("times", &self.times).finish()
+    }
+}
+
+impl Compiled {
+    /// The kernel's entry. It must not be called after this value is dropped.
+    pub fn entry(&self) -> KernelFn {
+        self.entry
+    }
+
+    /// What the numbers that the entry returns stand for; number 1 is the first.
+    pub fn checks(&self) -> &[CheckKind] {
+        &self.checks
+    }
+
+    /// Wall-clock time of every stage of the compilation, in order.
+    pub fn times(&self) -> &[(String, Duration)] {
+        &self.times
+    }
+
+    pub(crate) fn with_times(mut self, times: Vec<(String, Duration)>) -> Compiled {
+        self.times = times;
+        self
+    }
+}
+
+/// Loads an object file that `emit_object` made for this machine.
+///
+/// # Errors
+/// `E0705` when it is no object file for this machine or does not define the symbol.
+pub fn load_object(bytes: &[u8], symbol: &str, checks: Vec<CheckKind>) -> Result<Compiled> {
+    let error = |text: String| Diagnostic::error(codes::OBJECT, format!("loading `{symbol}`: {text}"));
+    // LLVM's loader does not check what it is given.
+    if !bytes.starts_with(b"\x7fELF") && cfg!(target_os = "linux") {
+        return Err(error("these bytes are no object file of this machine".into()));
+    }
+    let name = c_string(symbol);
+    let mut jit = std::ptr::null_mut();
+    // SAFETY: LLJIT takes over the generator and the buffer (a copy of the bytes); on every error
+    // path the session is disposed of.
+    unsafe {
+        crate::machine::initialize();
+        if let Some(text) = take_error(LLVMOrcCreateLLJIT(&mut jit, std::ptr::null_mut())) {
+            return Err(error(text));
+        }
+        let dylib = LLVMOrcLLJITGetMainJITDylib(jit);
+        let mut process = std::ptr::null_mut();
+        let prefix = LLVMOrcLLJITGetGlobalPrefix(jit);
+        let mut failed = take_error(LLVMOrcCreateDynamicLibrarySearchGeneratorForProcess(
+            &mut process,
+            prefix,
+            None,
+            std::ptr::null_mut(),
+        ));
+        let mut address = 0;
+        if failed.is_none() {
+            LLVMOrcJITDylibAddGenerator(dylib, process);
+            let buffer =
+                LLVMCreateMemoryBufferWithMemoryRangeCopy(bytes.as_ptr().cast(), bytes.len(), name.as_ptr());
+            failed = take_error(LLVMOrcLLJITAddObjectFile(jit, dylib, buffer));
+        }
+        if failed.is_none() {
+            failed = take_error(LLVMOrcLLJITLookup(jit, &mut address, name.as_ptr()));
+        }
+        if let Some(text) = failed {
+            take_error(LLVMOrcDisposeLLJIT(jit));
+            return Err(error(text));
+        }
+        // The symbol is defined by `emit`, with the type of a kernel.
+        let entry = std::mem::transmute::<*const (), KernelFn>(address as usize as *const ());
+        Ok(Compiled { jit, entry, checks, times: Vec::new() })
+    }
+}

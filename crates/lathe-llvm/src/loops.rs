@@ -1,0 +1,155 @@
+//! Loops that one thread runs: serial, written out, and lanes of a vector.
+
+use crate::emit::{Emitter, Lanes, Result, unsupported};
+use crate::ir::Value;
+use crate::value::Leaf;
+use lathe_diagnostics::Places;
+use lathe_ir::{Expr, Loop, Stmt};
+use llvm_sys::LLVMIntPredicate as I;
+
+/// Unrolled loops longer than this are run as loops.
+const MAX_UNROLL: i64 = 1 << 16;
+
+/// Emits `body` for `lo`, `lo + step`, … below `hi`, with the current value as its argument.
+pub fn counted(
+    e: &mut Emitter,
+    lo: Value,
+    hi: Value,
+    step: i64,
+    body: impl FnOnce(&mut Emitter, Value) -> Result<()>,
+) -> Result<()> {
+    let ir = e.ir;
+    let (head, exit) = (e.block("loop"), e.block("done"));
+    let before = ir.here();
+    ir.cond_br(ir.icmp(I::LLVMIntSLT, lo, hi), head, exit);
+    ir.at_end(head);
+    let i = ir.phi(ir.int_ty(64));
+    ir.incoming(i, lo, before);
+    body(e, i)?;
+    let next = ir.add_index(i, ir.i64(step));
+    ir.incoming(i, next, ir.here());
+    ir.cond_br(ir.icmp(I::LLVMIntSLT, next, hi), head, exit);
+    ir.at_end(exit);
+    Ok(())
+}
+
+fn bounds(e: &mut Emitter, l: &Loop, places: &Places) -> Result<(Value, Value)> {
+    let what = format!("a bound of loop `{}`", l.binder.name);
+    Ok((e.uniform(&l.lo, &what, places)?, e.uniform(&l.hi, &what, places)?))
+}
+
+pub fn serial(e: &mut Emitter, l: &Loop, places: &Places) -> Result<()> {
+    let (lo, hi) = bounds(e, l, places)?;
+    counted(e, lo, hi, l.step, |e, i| {
+        e.frame.vars.insert(l.binder.id, Leaf::Uniform(i));
+        e.stmt(&l.body)
+    })
+}
+
+/// The constant trip count of a loop: of its emitted bounds, or else of the difference of the
+/// expressions.
+fn constant_trips(e: &Emitter, l: &Loop, lo: Value, hi: Value) -> Option<i64> {
+    let extent = match (e.ir.as_const(lo), e.ir.as_const(hi)) {
+        (Some(a), Some(b)) => b.checked_sub(a)?,
+        _ => lathe_ir::build::sub(l.hi.clone(), l.lo.clone()).as_int()?,
+    };
+    Some(extent.max(0).checked_add(l.step - 1)? / l.step)
+}
+
+pub fn unrolled(e: &mut Emitter, l: &Loop, places: &Places) -> Result<()> {
+    let (lo, hi) = bounds(e, l, places)?;
+    let Some(n) = constant_trips(e, l, lo, hi).filter(|n| *n <= MAX_UNROLL) else {
+        return serial(e, l, places);
+    };
+    for k in 0..n {
+        let i = e.ir.add_index(lo, e.ir.i64(k * l.step));
+        e.frame.vars.insert(l.binder.id, Leaf::Uniform(i));
+        e.stmt(&l.body)?;
+    }
+    Ok(())
+}
+
+pub fn vector(e: &mut Emitter, l: &Loop, width: u32, places: &Places) -> Result<()> {
+    let ir = e.ir;
+    if e.frame.lanes.is_some() {
+        let what = format!("vector loop `{}` inside another vector loop", l.binder.name);
+        return Err(unsupported(&what, places).help("vectorize one of the two"));
+    }
+    if width < 2 {
+        return serial(e, l, places);
+    }
+    let (lo, hi) = bounds(e, l, places)?;
+    let lane = Leaf::Linear { base: lo, step: l.step };
+    let w = i64::from(width);
+    let body = |e: &mut Emitter, mask: Option<Value>| {
+        e.frame.lanes = Some(Lanes { width, mask, maybe_empty: false });
+        e.frame.vars.insert(l.binder.id, lane);
+        let out = e.stmt(&l.body);
+        e.frame.lanes = None;
+        out
+    };
+    match constant_trips(e, l, lo, hi) {
+        Some(0) => Ok(()),
+        Some(n) if n == w => body(e, None),
+        Some(n) if n > w => {
+            let what = format!("loop `{}` of {n} iterations on {w} lanes", l.binder.name);
+            Err(unsupported(&what, places).help("split the loop by the number of lanes first"))
+        }
+        Some(n) => {
+            let mut lanes: Vec<Value> = (0..w).map(|k| ir.int(1, i64::from(k < n))).collect();
+            body(e, Some(ir.vector(&mut lanes)))
+        }
+        None => {
+            let extent = ir.sub_index(hi, lo);
+            let at = ir.ramp(l.step, width);
+            let mask = ir.icmp(I::LLVMIntSLT, at, ir.splat(extent, width));
+            // Without an iteration nothing may be read, not even what is the same for all lanes.
+            let (some, done) = (e.block("lanes"), e.block("done"));
+            ir.cond_br(ir.icmp(I::LLVMIntSGT, extent, ir.i64(0)), some, done);
+            ir.at_end(some);
+            body(e, Some(mask))?;
+            ir.br(done);
+            ir.at_end(done);
+            Ok(())
+        }
+    }
+}
+
+/// `while`: lanes drop out one by one until none is left.
+pub fn while_loop(e: &mut Emitter, cond: &Expr, body: &Stmt) -> Result<()> {
+    let ir = e.ir;
+    let (head, run, exit) = (e.block("while"), e.block("body"), e.block("done"));
+    let Some(lanes) = e.frame.lanes else {
+        ir.br(head);
+        ir.at_end(head);
+        e.forget();
+        let c = e.scalar(cond)?.at(ir, None);
+        ir.cond_br(c, run, exit);
+        ir.at_end(run);
+        e.stmt(body)?;
+        ir.br(head);
+        ir.at_end(exit);
+        return Ok(());
+    };
+    let all = ir.splat_const(ir.int(1, 1), Some(lanes.width));
+    let start = lanes.mask.unwrap_or(all);
+    let before = ir.here();
+    ir.br(head);
+    ir.at_end(head);
+    let active = ir.phi(ir.type_of(start));
+    ir.incoming(active, start, before);
+    e.frame.lanes = Some(Lanes { mask: Some(active), maybe_empty: false, ..lanes });
+    e.forget();
+    let c = e.scalar(cond)?.at(ir, Some(lanes.width));
+    let still = ir.and(active, c);
+    let any = e.any_lane(c);
+    ir.cond_br(any, run, exit);
+    ir.at_end(run);
+    e.frame.lanes = Some(Lanes { mask: Some(still), maybe_empty: false, ..lanes });
+    e.stmt(body)?;
+    ir.incoming(active, still, ir.here());
+    ir.br(head);
+    ir.at_end(exit);
+    e.frame.lanes = Some(lanes);
+    Ok(())
+}

@@ -1,0 +1,222 @@
+//! Target machines and the passes that run over a module.
+
+use crate::codes;
+use crate::emit::Result;
+use crate::ir::{Ir, c_string};
+use lathe_diagnostics::Diagnostic;
+use llvm_sys::analysis::{LLVMVerifierFailureAction, LLVMVerifyModule};
+use llvm_sys::core::{
+    LLVMDisposeMemoryBuffer, LLVMDisposeMessage, LLVMGetBufferSize, LLVMGetBufferStart, LLVMSetTarget,
+};
+use llvm_sys::error::{LLVMDisposeErrorMessage, LLVMErrorRef, LLVMGetErrorMessage};
+use llvm_sys::prelude::LLVMMemoryBufferRef;
+use llvm_sys::target::{
+    LLVM_InitializeNativeAsmPrinter, LLVM_InitializeNativeTarget, LLVMSetModuleDataLayout,
+};
+use llvm_sys::target_machine::*;
+use llvm_sys::transforms::pass_builder::*;
+use std::ffi::{CStr, c_char};
+use std::sync::Once;
+
+/// A machine that code is generated for.
+pub struct Machine {
+    raw: LLVMTargetMachineRef,
+    triple: String,
+    pub cpu: String,
+    pub features: String,
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        // SAFETY: made in `Machine::new`, disposed of once.
+        unsafe { LLVMDisposeTargetMachine(self.raw) }
+    }
+}
+
+/// Registers the code generator of this machine, once.
+pub fn initialize() {
+    static INIT: Once = Once::new();
+    // SAFETY: both only register the target that this library was built with.
+    INIT.call_once(|| unsafe {
+        LLVM_InitializeNativeTarget();
+        LLVM_InitializeNativeAsmPrinter();
+    });
+}
+
+/// Copies a message that LLVM allocated, and gives it back.
+fn take_message(text: *mut c_char) -> String {
+    if text.is_null() {
+        return String::new();
+    }
+    // SAFETY: a C string owned by us until disposed of.
+    unsafe {
+        let out = CStr::from_ptr(text).to_string_lossy().into_owned();
+        LLVMDisposeMessage(text);
+        out
+    }
+}
+
+/// The text of an error, which is used up; `None` for success.
+pub fn take_error(e: LLVMErrorRef) -> Option<String> {
+    if e.is_null() {
+        return None;
+    }
+    // SAFETY: a non-null error is consumed by reading its message.
+    unsafe {
+        let text = LLVMGetErrorMessage(e);
+        let out = CStr::from_ptr(text).to_string_lossy().into_owned();
+        LLVMDisposeErrorMessage(text);
+        Some(out)
+    }
+}
+
+impl Machine {
+    /// The machine of a processor name and a feature list; the one at hand where they are `None`.
+    ///
+    /// # Errors
+    /// When LLVM knows no such machine.
+    pub fn new(cpu: Option<&str>, features: Option<&str>, opt_level: u8) -> Result<Machine> {
+        let error = |text: String| Diagnostic::error(codes::MACHINE, text);
+        initialize();
+        // SAFETY: three constructors of messages that `take_message` gives back.
+        let (triple, host_cpu, host_features) = unsafe {
+            (
+                take_message(LLVMGetDefaultTargetTriple()),
+                take_message(LLVMGetHostCPUName()),
+                take_message(LLVMGetHostCPUFeatures()),
+            )
+        };
+        let features = match (cpu, features) {
+            (_, Some(f)) => f.to_string(),
+            (None, None) => host_features,
+            (Some(_), None) => String::new(),
+        };
+        let cpu = cpu.map_or(host_cpu, str::to_string);
+        let mut target = std::ptr::null_mut();
+        let mut message = std::ptr::null_mut();
+        let c_triple = c_string(&triple);
+        // SAFETY: out-parameters of the right types.
+        if unsafe { LLVMGetTargetFromTriple(c_triple.as_ptr(), &mut target, &mut message) } != 0 {
+            return Err(error(format!("no code generator for `{triple}`: {}", take_message(message))));
+        }
+        let level = match opt_level {
+            0 => LLVMCodeGenOptLevel::LLVMCodeGenLevelNone,
+            1 => LLVMCodeGenOptLevel::LLVMCodeGenLevelLess,
+            2 => LLVMCodeGenOptLevel::LLVMCodeGenLevelDefault,
+            _ => LLVMCodeGenOptLevel::LLVMCodeGenLevelAggressive,
+        };
+        let (c_cpu, c_features) = (c_string(&cpu), c_string(&features));
+        // SAFETY: a target found above and C strings.
+        let raw = unsafe {
+            LLVMCreateTargetMachine(
+                target,
+                c_triple.as_ptr(),
+                c_cpu.as_ptr(),
+                c_features.as_ptr(),
+                level,
+                LLVMRelocMode::LLVMRelocPIC,
+                LLVMCodeModel::LLVMCodeModelDefault,
+            )
+        };
+        if raw.is_null() {
+            return Err(error(format!("LLVM has no machine `{cpu}`")));
+        }
+        Ok(Machine { raw, triple, cpu, features })
+    }
+
+    pub fn is_x86_64(&self) -> bool {
+        self.triple.starts_with("x86_64")
+    }
+
+    /// Gives a module this machine's triple and data layout.
+    pub fn adopt(&self, ir: &Ir) {
+        let triple = c_string(&self.triple);
+        // SAFETY: the module is alive; the layout is copied.
+        unsafe {
+            LLVMSetTarget(ir.module, triple.as_ptr());
+            let layout = LLVMCreateTargetDataLayout(self.raw);
+            LLVMSetModuleDataLayout(ir.module, layout);
+            llvm_sys::target::LLVMDisposeTargetData(layout);
+        }
+    }
+
+    /// # Errors
+    /// With LLVM's words and the module, when the module is malformed.
+    pub fn verify(&self, ir: &Ir) -> Result<()> {
+        let mut message = std::ptr::null_mut();
+        let action = LLVMVerifierFailureAction::LLVMReturnStatusAction;
+        // SAFETY: out-parameter of the right type.
+        let bad = unsafe { LLVMVerifyModule(ir.module, action, &mut message) } != 0;
+        let text = take_message(message);
+        if !bad {
+            return Ok(());
+        }
+        Err(Diagnostic::error(codes::DEFECT, format!("the generated code is malformed: {}", text.trim()))
+            .help("this is a defect of Lathe; please report it with the program and the strategy"))
+    }
+
+    /// Runs the passes of an optimization level.
+    ///
+    /// # Errors
+    /// When LLVM refuses the list of passes.
+    pub fn optimize(&self, ir: &Ir, opt_level: u8) -> Result<()> {
+        let passes = c_string(passes(opt_level));
+        // SAFETY: module and machine are alive; the options are disposed of.
+        let failed = unsafe {
+            let options = LLVMCreatePassBuilderOptions();
+            let e = LLVMRunPasses(ir.module, passes.as_ptr(), self.raw, options);
+            LLVMDisposePassBuilderOptions(options);
+            take_error(e)
+        };
+        match failed {
+            None => Ok(()),
+            Some(text) => Err(Diagnostic::error(codes::DEFECT, format!("LLVM's passes: {text}"))),
+        }
+    }
+
+    /// Generates code: an object file, or assembly text.
+    ///
+    /// # Errors
+    /// When the machine cannot express the module.
+    pub fn generate(&self, ir: &Ir, assembly: bool) -> Result<Vec<u8>> {
+        let kind = if assembly {
+            LLVMCodeGenFileType::LLVMAssemblyFile
+        } else {
+            LLVMCodeGenFileType::LLVMObjectFile
+        };
+        let mut message = std::ptr::null_mut();
+        let mut buffer: LLVMMemoryBufferRef = std::ptr::null_mut();
+        // SAFETY: out-parameters of the right types.
+        let bad = unsafe {
+            LLVMTargetMachineEmitToMemoryBuffer(self.raw, ir.module, kind, &mut message, &mut buffer)
+        } != 0;
+        if bad {
+            return Err(Diagnostic::error(
+                codes::DEFECT,
+                format!("code generation: {}", take_message(message)),
+            ));
+        }
+        // SAFETY: the buffer is copied, then disposed of.
+        unsafe {
+            let start = LLVMGetBufferStart(buffer).cast::<u8>();
+            let bytes = std::slice::from_raw_parts(start, LLVMGetBufferSize(buffer)).to_vec();
+            LLVMDisposeMemoryBuffer(buffer);
+            Ok(bytes)
+        }
+    }
+}
+
+/// The tree arrives with its loops, vectors and unrolling decided, so that what is left to do is to
+/// keep values in registers, to share addresses, and to move what does not change out of loops.
+/// Above level 2 LLVM's own vectorizers run as well, for programs without a schedule.
+fn passes(opt_level: u8) -> &'static str {
+    match opt_level {
+        0 => "function(sroa)",
+        1 | 2 => {
+            "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,\
+             loop-mssa(licm<no-allowspeculation>),gvn,instcombine<no-verify-fixpoint>,\
+             loop-mssa(licm),simplifycfg,dse,adce)"
+        }
+        _ => "default<O3>",
+    }
+}

@@ -1,0 +1,268 @@
+//! Reading and writing elements.
+
+use crate::emit::{Buf, Emitter, Result, defect, refused};
+use crate::ir::Value;
+use crate::value::{self, Leaf, Val};
+use lathe_ir::{Access, Scalar, Type, lower};
+use llvm_sys::LLVMIntPredicate as I;
+
+/// An element, or one per lane.
+pub struct Place {
+    pub buf: Buf,
+    /// From the buffer's first element, in elements.
+    offset: Leaf,
+}
+
+/// Elements before and after a private buffer.
+pub const PADDING: u64 = 64;
+
+/// How the lanes of an access lie in memory.
+enum Lie {
+    One(Value),
+    /// One after the other from a first address; downwards if reversed.
+    Row {
+        first: Value,
+        reversed: bool,
+    },
+    Anywhere(Value),
+}
+
+/// Byte offset and type of every scalar of an element.
+fn leaf_offsets(ty: &Type, at: u64, out: &mut Vec<(u64, Scalar)>) {
+    match ty {
+        Type::Scalar(s) => out.push((at, *s)),
+        Type::Vector(s, n) => out.extend((0..u64::from(*n)).map(|i| (at + i * s.bytes(), *s))),
+        _ => {
+            for (t, o) in ty.fields().iter().zip(ty.offsets()) {
+                leaf_offsets(t, at + o, out);
+            }
+        }
+    }
+}
+
+impl Emitter<'_> {
+    /// The place of an access; its subscripts are emitted here.
+    pub fn place(&mut self, a: &Access) -> Result<Place> {
+        let ir = self.ir;
+        let (id, indices) = lower::resolve(a).map_err(refused)?;
+        let buf = self.frame.bufs.get(&id).cloned();
+        let buf = buf.ok_or_else(|| defect(format!("buffer #{} is not bound here", id.0)))?;
+        let indices = lower::physical(&buf.decl, &indices).map_err(refused)?;
+        let width = self.width();
+        let mut offset = Leaf::Uniform(ir.i64(0));
+        for (i, stride) in indices.iter().zip(buf.strides.clone()) {
+            let i = self.scalar(i)?;
+            offset = value::add(ir, offset, value::mul(ir, i, Leaf::Uniform(stride), width), width);
+        }
+        if let Some(w) = buf.per_lane {
+            let lanes = Leaf::Uniform(ir.i64(i64::from(w)));
+            let lane = Leaf::Linear { base: ir.i64(0), step: 1 };
+            offset = value::add(ir, value::mul(ir, offset, lanes, width), lane, width);
+        }
+        Ok(Place { buf, offset })
+    }
+
+    pub fn load(&mut self, a: &Access) -> Result<Val> {
+        if let Some(v) = a.view.buffer().and_then(|b| self.frame.values.get(&b)) {
+            return Ok(v.clone());
+        }
+        let place = self.place(a)?;
+        Ok(self.load_place(&place))
+    }
+
+    pub fn load_place(&mut self, p: &Place) -> Val {
+        let mut leaves = Vec::new();
+        leaf_offsets(&p.buf.decl.elem, 0, &mut leaves);
+        leaves.into_iter().map(|(at, s)| self.load_leaf(p, at, s)).collect()
+    }
+
+    pub fn store_place(&mut self, p: &Place, v: &Val, nontemporal: bool) {
+        let mut leaves = Vec::new();
+        leaf_offsets(&p.buf.decl.elem, 0, &mut leaves);
+        for ((at, s), leaf) in leaves.into_iter().zip(v) {
+            self.store_leaf(p, at, s, *leaf, nontemporal);
+        }
+    }
+
+    /// Whether all lanes would write one element.
+    pub fn is_shared(&self, p: &Place) -> bool {
+        self.frame.lanes.is_some() && p.offset.is_uniform()
+    }
+
+    /// Whether lanes that are masked off may be read and written back: the padding of private buffers
+    /// is as wide as a vector, so one lane that takes part keeps all others inside.
+    fn is_harmless(&self, p: &Place) -> bool {
+        let l = self.frame.lanes;
+        let base = match p.offset {
+            Leaf::Uniform(v) | Leaf::Linear { base: v, .. } => v,
+            Leaf::Varying(_) => return false,
+        };
+        p.buf.private
+            && (self.ir.as_const(base).is_some() || l.is_none_or(|l| !l.maybe_empty))
+            && l.is_none_or(|l| u64::from(l.width) <= PADDING)
+    }
+
+    fn lie(&self, p: &Place, at: u64, s: Scalar) -> Lie {
+        let ir = self.ir;
+        let elem = &p.buf.decl.elem;
+        let plain = elem.scalar().is_some();
+        let size = elem.bytes() as i64;
+        let byte = ir.int_ty(8);
+        let address = |index: Value| {
+            if plain {
+                let ty = ir.memory_ty(s);
+                return if p.buf.private {
+                    ir.element_in_bounds(ty, p.buf.ptr, index)
+                } else {
+                    ir.element(ty, p.buf.ptr, index)
+                };
+            }
+            let bytes = ir.add_index(ir.mul_index(index, ir.i64(size)), ir.i64(at as i64));
+            ir.element(byte, p.buf.ptr, bytes)
+        };
+        match p.offset {
+            Leaf::Uniform(v) => Lie::One(address(v)),
+            Leaf::Linear { base, step: 1 } if plain => Lie::Row { first: address(base), reversed: false },
+            Leaf::Linear { base, step: -1 } if plain => {
+                let w = i64::from(self.width().unwrap_or(1));
+                Lie::Row { first: address(ir.add_index(base, ir.i64(1 - w))), reversed: true }
+            }
+            offset => {
+                let width = self.width();
+                let lanes = offset.at(ir, width);
+                let c = |v| ir.splat_const(ir.i64(v), width);
+                let bytes = ir.add_index(ir.mul_index(lanes, c(size)), c(at as i64));
+                Lie::Anywhere(ir.element(byte, p.buf.ptr, bytes))
+            }
+        }
+    }
+
+    fn load_leaf(&mut self, p: &Place, at: u64, s: Scalar) -> Leaf {
+        let ir = self.ir;
+        let ty = ir.memory_ty(s);
+        let lanes = self.frame.lanes;
+        let width = self.width();
+        let vector = ir.widen(ty, width);
+        let align = s.bytes();
+        let (v, width) = match (self.lie(p, at, s), lanes) {
+            (Lie::One(ptr), Some(l)) if l.maybe_empty && !self.is_harmless(p) => {
+                // No lane may take part, and then nothing may be read: as a gather of one place.
+                let ptrs = ir.splat(ptr, l.width);
+                let mask = l.mask.unwrap_or_else(|| self.all_lanes(l.width));
+                (self.gather(vector, ptrs, mask, align), width)
+            }
+            (Lie::One(ptr), _) => (ir.load(ty, ptr, align), None),
+            (Lie::Row { first, reversed }, Some(l)) => {
+                let v = match l.mask {
+                    Some(m) if !self.is_harmless(p) => {
+                        let m = if reversed { ir.reverse(m, l.width) } else { m };
+                        let args = [first, m, ir.zero(vector)];
+                        let call = ir.intrinsic("llvm.masked.load", &[vector, ir.ptr_ty()], &args);
+                        ir.align_argument(call, 0, align);
+                        call
+                    }
+                    _ => ir.load(vector, first, align),
+                };
+                (if reversed { ir.reverse(v, l.width) } else { v }, width)
+            }
+            (Lie::Row { first, .. }, None) => (ir.load(ty, first, align), None),
+            (Lie::Anywhere(ptrs), l) => {
+                let w = width.unwrap_or(1);
+                let mask = l.and_then(|l| l.mask).unwrap_or_else(|| self.all_lanes(w));
+                (self.gather(vector, ptrs, mask, align), width)
+            }
+        };
+        let v = if s == Scalar::Bool { ir.icmp(I::LLVMIntNE, v, ir.zero(ir.type_of(v))) } else { v };
+        Leaf::of(v, width)
+    }
+
+    fn all_lanes(&self, w: u32) -> Value {
+        self.ir.splat_const(self.ir.int(1, 1), Some(w))
+    }
+
+    fn gather(&self, vector: crate::ir::Ty, ptrs: Value, mask: Value, align: u64) -> Value {
+        let ir = self.ir;
+        let args = [ptrs, mask, ir.zero(vector)];
+        let call = ir.intrinsic("llvm.masked.gather", &[vector, ir.type_of(ptrs)], &args);
+        ir.align_argument(call, 0, align);
+        call
+    }
+
+    fn store_leaf(&mut self, p: &Place, at: u64, s: Scalar, leaf: Leaf, nontemporal: bool) {
+        let ir = self.ir;
+        let align = s.bytes();
+        let to_memory = |v: Value, width| {
+            if s == Scalar::Bool { ir.zext(v, ir.widen(ir.int_ty(8), width)) } else { v }
+        };
+        let width = self.width();
+        match (self.lie(p, at, s), self.frame.lanes) {
+            (Lie::One(ptr), _) => {
+                let store = ir.store(to_memory(leaf.at(ir, None), None), ptr, align);
+                if nontemporal && align >= 4 {
+                    ir.set_nontemporal(store);
+                    self.frame.nontemporal = true;
+                }
+            }
+            (Lie::Row { first, reversed }, Some(l)) => {
+                let mut v = to_memory(leaf.at(ir, width), width);
+                let mut mask = l.mask;
+                if reversed {
+                    v = ir.reverse(v, l.width);
+                    mask = mask.map(|m| ir.reverse(m, l.width));
+                }
+                match mask {
+                    None if nontemporal => {
+                        self.store_nontemporal(v, first, align * u64::from(l.width), align)
+                    }
+                    None => {
+                        ir.store(v, first, align);
+                    }
+                    Some(m) if self.is_harmless(p) => {
+                        let old = ir.load(ir.type_of(v), first, align);
+                        ir.store(ir.select(m, v, old), first, align);
+                    }
+                    Some(m) => {
+                        let overloads = [ir.type_of(v), ir.ptr_ty()];
+                        let call = ir.intrinsic("llvm.masked.store", &overloads, &[v, first, m]);
+                        ir.align_argument(call, 1, align);
+                    }
+                }
+            }
+            (Lie::Row { first, .. }, None) => {
+                ir.store(to_memory(leaf.at(ir, None), None), first, align);
+            }
+            (Lie::Anywhere(ptrs), l) => {
+                let v = to_memory(leaf.at(ir, width), width);
+                let mask = l.and_then(|l| l.mask).unwrap_or_else(|| self.all_lanes(width.unwrap_or(1)));
+                let overloads = [ir.type_of(v), ir.type_of(ptrs)];
+                let call = ir.intrinsic("llvm.masked.scatter", &overloads, &[v, ptrs, mask]);
+                ir.align_argument(call, 1, align);
+            }
+        }
+    }
+
+    /// A store of whole vectors that bypasses the caches where the address is a multiple of its size,
+    /// as the machine demands.
+    fn store_nontemporal(&mut self, v: Value, ptr: Value, bytes: u64, align: u64) {
+        let ir = self.ir;
+        if !bytes.is_power_of_two() || bytes < 16 {
+            ir.store(v, ptr, align);
+            return;
+        }
+        // Vectors longer than a register are split into registers.
+        let whole = bytes.min(64);
+        let address = ir.ptr_to_int(ptr, ir.int_ty(64));
+        let off = ir.and(address, ir.i64(whole as i64 - 1));
+        let aligned = ir.icmp(I::LLVMIntEQ, off, ir.i64(0));
+        let (past, plain, join) = (self.block("stream"), self.block("plain"), self.block("stored"));
+        ir.cond_br(aligned, past, plain);
+        ir.at_end(past);
+        ir.set_nontemporal(ir.store(v, ptr, whole));
+        ir.br(join);
+        ir.at_end(plain);
+        ir.store(v, ptr, align);
+        ir.br(join);
+        ir.at_end(join);
+        self.frame.nontemporal = true;
+    }
+}

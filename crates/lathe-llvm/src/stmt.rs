@@ -1,0 +1,217 @@
+//! Statements.
+
+use crate::alloc;
+use crate::codes;
+use crate::emit::{Emitter, Lanes, Result, defect, unsupported};
+use crate::loops;
+use crate::parallel;
+use crate::value::{Leaf, Val};
+use lathe_diagnostics::{Diagnostic, Places};
+use lathe_ir::{BinOp, Executor, Expr, ExprKind, MathFn, Reduce, ReduceOp, Stmt, StmtKind, Store};
+use std::collections::HashMap;
+
+impl Emitter<'_> {
+    pub fn stmt(&mut self, s: &Stmt) -> Result<()> {
+        let places = s.places();
+        match s.kind() {
+            StmtKind::Seq(all) => all.iter().try_for_each(|s| self.stmt(s)),
+            StmtKind::Let { binder, value, body } => {
+                self.forget();
+                let v = self.scalar(value)?;
+                self.frame.vars.insert(binder.id, v);
+                self.stmt(body)
+            }
+            StmtKind::Store(st) => {
+                self.forget();
+                self.store(st, places)
+            }
+            StmtKind::Reduce(r) => {
+                self.forget();
+                self.reduce_into(r, places)
+            }
+            StmtKind::Loop(l) => {
+                self.forget();
+                match &l.exec {
+                    Executor::Serial => loops::serial(self, l, places),
+                    Executor::Unrolled => loops::unrolled(self, l, places),
+                    Executor::Vector(w) => loops::vector(self, l, *w, places),
+                    Executor::Cpu => parallel::cpu_loop(self, l, places),
+                    other => {
+                        let name = match other {
+                            Executor::Level(n) => n.to_string(),
+                            _ => format!("{other:?}").to_lowercase(),
+                        };
+                        let what = format!("loop `{}`, run by `{name}`", l.binder.name);
+                        Err(unsupported(&what, places)
+                            .help("schedule the loop on `cpu`, `vector` or `serial`"))
+                    }
+                }
+            }
+            StmtKind::If { cond, then, other } => {
+                self.forget();
+                self.branch(cond, then, other.as_ref())
+            }
+            StmtKind::While { cond, body } => {
+                self.forget();
+                loops::while_loop(self, cond, body)
+            }
+            StmtKind::Alloc { buffer, body } => {
+                self.forget();
+                alloc::alloc(self, buffer, body, places)
+            }
+            StmtKind::Check { cond, code, message } => {
+                self.forget();
+                let number = self.table.user(code, message);
+                let number = number.ok_or_else(|| defect(format!("check `{code}` has no number")))?;
+                let status = self.ir.i32(number);
+                let failed = match self.scalar(cond)? {
+                    Leaf::Uniform(c) => self.ir.not(c),
+                    c => {
+                        let c = c.at(self.ir, self.width());
+                        self.any_lane(self.ir.not(c))
+                    }
+                };
+                self.fail_if(failed, status);
+                Ok(())
+            }
+            StmtKind::Assume { .. } => Ok(()),
+            StmtKind::Call { function, .. } => Err(unsupported(&format!("the call of `{function}`"), places)
+                .help("inline the called function first")),
+            StmtKind::Compute(c) => {
+                Err(unsupported(&format!("compute `{}`, which was not opened", c.label), places)
+                    .help("open it into loops first (`open`)"))
+            }
+            StmtKind::Atomic(a) => Err(unsupported(&format!("the atomic update `{}`", a.label), places)),
+            StmtKind::Barrier { .. } => Err(unsupported("a barrier", places)),
+            StmtKind::Async { .. } | StmtKind::Wait { .. } => {
+                Err(unsupported("an asynchronous statement", places))
+            }
+        }
+    }
+
+    /// Begins a statement: values of the last one are not shared, since memory may have changed.
+    pub fn forget(&mut self) {
+        self.frame.memo = vec![HashMap::new()];
+    }
+
+    fn collision(&self, label: &lathe_ir::Label, places: &Places) -> Diagnostic {
+        Diagnostic::error(
+            codes::LANES_COLLIDE,
+            format!("all lanes of a vector loop would write one element in `{label}`"),
+        )
+        .at_places(places, "the target does not depend on the vector loop")
+        .help("split the reduction into one partial result per lane first (`factor`), or vectorize another loop")
+    }
+
+    fn store(&mut self, st: &Store, places: &Places) -> Result<()> {
+        let v = self.expr(&st.value)?;
+        let place = self.place(&st.target)?;
+        if self.is_shared(&place) {
+            return Err(self.collision(&st.label, places));
+        }
+        self.store_place(&place, &v, st.nontemporal);
+        Ok(())
+    }
+
+    fn reduce_into(&mut self, r: &Reduce, places: &Places) -> Result<()> {
+        let places_of = r.targets.iter().map(|t| self.place(t)).collect::<Result<Vec<_>>>()?;
+        if places_of.iter().any(|p| self.is_shared(p)) {
+            return Err(self.collision(&r.label, places));
+        }
+        let olds: Vec<Val> = places_of.iter().map(|p| self.load_place(p)).collect();
+        if let ReduceOp::ArgMin | ReduceOp::ArgMax = r.op {
+            return self.arg_reduce(r, &places_of, &olds);
+        }
+        let (Some(target), Some(value), Some(place), Some(old)) =
+            (r.targets.first(), r.values.first(), places_of.first(), olds.first())
+        else {
+            return Err(defect(format!("reduction `{}` without a target", r.label)));
+        };
+        let contracted = match value.kind() {
+            ExprKind::Binary(BinOp::Mul, x, y)
+                if r.contract && r.op == ReduceOp::Sum && value.ty().is_float() =>
+            {
+                Some((x, y))
+            }
+            _ => None,
+        };
+        let new = match contracted {
+            Some((x, y)) => self.fused(x, y, old)?,
+            None => {
+                let v = self.expr(value)?;
+                self.reduce(&r.op, &target.elem, old, &v)?
+            }
+        };
+        self.store_place(place, &new, false);
+        Ok(())
+    }
+
+    fn fused(&mut self, x: &Expr, y: &Expr, old: &Val) -> Result<Val> {
+        let s = crate::expr::scalar_type(x)?;
+        let old = old.first().copied().ok_or_else(|| defect("a sum without a target"))?;
+        let args = [self.scalar(x)?, self.scalar(y)?, old];
+        self.lanewise(&args, |e, v, w| Ok(e.math(MathFn::Fma, s, v, w)))
+    }
+
+    fn arg_reduce(&mut self, r: &Reduce, places: &[crate::memory::Place], olds: &[Val]) -> Result<()> {
+        let ([a, i], [x, j]) = (olds, r.values.as_slice()) else {
+            return Err(defect(format!("`{}` has two targets and two values", r.op)));
+        };
+        let types = [crate::expr::scalar_type(x)?, crate::expr::scalar_type(j)?];
+        let new = [self.scalar(x)?, self.scalar(j)?];
+        let old = match (a.first(), i.first()) {
+            (Some(a), Some(i)) => [*a, *i],
+            _ => return Err(defect("an arg-reduction of an aggregate")),
+        };
+        let better = self.arg_better(r.op == ReduceOp::ArgMax, types, old, new)?;
+        for ((place, old), new) in places.iter().zip(old).zip(new) {
+            let v = self.lanewise(&[better, new, old], |e, v, _| Ok(e.ir.select(v[0], v[1], v[2])))?;
+            self.store_place(place, &v, false);
+        }
+        Ok(())
+    }
+
+    /// Emits a body for the lanes where `cond` holds, jumping over it if there are none.
+    fn masked(&mut self, cond: crate::ir::Value, body: &Stmt) -> Result<()> {
+        let Some(l) = self.frame.lanes else { return Err(defect("a lane mask outside of a vector loop")) };
+        let any = self.any_lane(cond);
+        let (then, join) = (self.block("lanes"), self.block("join"));
+        self.ir.cond_br(any, then, join);
+        self.ir.at_end(then);
+        let mask = l.mask.map_or(cond, |m| self.ir.and(m, cond));
+        self.frame.lanes = Some(Lanes { mask: Some(mask), maybe_empty: false, ..l });
+        self.stmt(body)?;
+        self.frame.lanes = Some(l);
+        self.ir.br(join);
+        self.ir.at_end(join);
+        Ok(())
+    }
+
+    fn branch(&mut self, cond: &Expr, then: &Stmt, other: Option<&Stmt>) -> Result<()> {
+        let ir = self.ir;
+        match self.scalar(cond)? {
+            Leaf::Uniform(c) => {
+                let (yes, no, join) = (self.block("then"), self.block("else"), self.block("join"));
+                ir.cond_br(c, yes, no);
+                ir.at_end(yes);
+                self.stmt(then)?;
+                ir.br(join);
+                ir.at_end(no);
+                if let Some(other) = other {
+                    self.stmt(other)?;
+                }
+                ir.br(join);
+                ir.at_end(join);
+                Ok(())
+            }
+            c => {
+                let c = c.at(ir, self.width());
+                self.masked(c, then)?;
+                match other {
+                    Some(other) => self.masked(ir.not(c), other),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+}
