@@ -136,7 +136,8 @@ impl fmt::Display for Expr {
             Expr::Name(n) => f.write_str(n),
             Expr::Unary(UnOp::Neg, e) => {
                 f.write_str("-")?;
-                child(f, e, 8)
+                // A minus before a literal is part of the literal.
+                child(f, e, if matches!(**e, Expr::Value(_)) { 9 } else { 8 })
             }
             Expr::Unary(UnOp::Not, e) => {
                 f.write_str("not ")?;
