@@ -1,0 +1,444 @@
+//! The interpreter: runs a strategy on a tree and keeps the trace.
+
+use crate::bind::{Definitions, Facts, call, mark};
+use crate::codes;
+use crate::evidence::{Discharge, Evidence, Refusal};
+use crate::syntax::{Argument, Strategy};
+use crate::tree::{Location, StepArg, Tree, hash_text};
+use lathe_diagnostics::{Diagnostic, Span};
+use lathe_space::{Expr, Value, eval};
+use std::collections::BTreeMap;
+
+/// Everything besides the tree that a run depends on.
+pub struct Context<'a> {
+    pub definitions: &'a Definitions,
+    /// The kernel that is transformed; selects definitions `for` it.
+    pub target: Option<&'a str>,
+    pub facts: &'a Facts<'a>,
+    /// The most rules that are tried.
+    pub steps: u64,
+}
+
+/// Enough for every strategy that ends.
+pub const STEPS: u64 = 200_000;
+
+/// How deep calls of definitions may nest.
+const DEPTH: usize = 200;
+
+impl<'a> Context<'a> {
+    pub fn new(definitions: &'a Definitions, target: Option<&'a str>, facts: &'a Facts<'a>) -> Context<'a> {
+        Context { definitions, target, facts, steps: STEPS }
+    }
+}
+
+/// What was done, in order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Trace {
+    pub steps: Vec<Evidence>,
+}
+
+impl Trace {
+    /// Number of obligations by how they were discharged.
+    pub fn counts(&self) -> BTreeMap<Discharge, usize> {
+        let mut out = BTreeMap::new();
+        for o in self.steps.iter().flat_map(|e| &e.obligations) {
+            *out.entry(o.by).or_insert(0) += 1;
+        }
+        out
+    }
+
+    /// Labels whose rounding may differ from the reference: a step reassociated or contracted them.
+    pub fn reassociates(&self) -> Vec<&str> {
+        let mut out: Vec<&str> =
+            self.steps.iter().flat_map(|e| &e.reassociates).map(String::as_str).collect();
+        out.sort_unstable();
+        out.dedup();
+        out
+    }
+}
+
+/// Runs a strategy whose parameters are bound (see [`crate::instantiate`]).
+pub fn run<T: Tree>(context: &Context, strategy: &Strategy, tree: T) -> Result<(T, Trace), Refusal> {
+    let mut r =
+        Runner { context, tree, trace: Trace::default(), steps: 0, callers: Vec::new(), focus: Vec::new() };
+    match r.strategy(strategy) {
+        Ok(()) => Ok((r.tree, r.trace)),
+        Err(Failure::Refused(refusal) | Failure::Fatal(refusal)) => Err(refusal),
+    }
+}
+
+/// Applies the recorded steps again; every tree in between must have the recorded hash.
+pub fn replay<T: Tree>(mut tree: T, steps: &[Evidence]) -> Result<T, Refusal> {
+    for (n, e) in steps.iter().enumerate() {
+        let wrong = |what: &str| {
+            let text = format!("replay of step {} (`{}`): {what}", n + 1, e.rule);
+            Refusal::new(&e.rule, Diagnostic::error(codes::REPLAY, text))
+        };
+        if hash_text(tree.hash()) != e.before {
+            return Err(wrong("the tree before it is another one"));
+        }
+        let args = e.args.iter().map(|a| parse_arg(a)).collect::<Option<Vec<_>>>();
+        let args = args.ok_or_else(|| wrong("an argument cannot be read"))?;
+        let (next, evidence) = tree.apply(&e.rule, &e.path, &args)?;
+        if evidence.version != e.version {
+            return Err(wrong("the rule has another version now"));
+        }
+        if hash_text(next.hash()) != e.after {
+            return Err(wrong("the tree after it is another one"));
+        }
+        tree = next;
+    }
+    Ok(tree)
+}
+
+/// Reads `16`, `i.o` or `at: k.o`.
+fn parse_arg(text: &str) -> Option<StepArg> {
+    let (name, value) = match text.split_once(": ") {
+        Some((n, v)) => (Some(n.to_string()), v),
+        None => (None, text),
+    };
+    Some(StepArg { name, value: lathe_space::parse(value).ok()?, span: None })
+}
+
+/// Why a strategy did not succeed. A refused step can be caught (`<+`, `try`); a mistake in the
+/// strategy itself cannot.
+enum Failure {
+    Refused(Refusal),
+    Fatal(Refusal),
+}
+
+struct Runner<'a, T> {
+    context: &'a Context<'a>,
+    tree: T,
+    trace: Trace,
+    steps: u64,
+    /// Definitions being run, outermost first.
+    callers: Vec<String>,
+    /// Locations in force, outermost first, with the path where each was found last.
+    focus: Vec<(Location, Vec<usize>, Option<Span>)>,
+}
+
+impl<T: Tree> Runner<'_, T> {
+    fn strategy(&mut self, s: &Strategy) -> Result<(), Failure> {
+        match s {
+            Strategy::Id => Ok(()),
+            Strategy::Fail(why) => {
+                let d = Diagnostic::error(codes::FAILED, format!("the strategy gives up: {why}"));
+                Err(Failure::Refused(self.explain(Refusal::new("fail", d), None)))
+            }
+            Strategy::Seq(v) => v.iter().try_for_each(|s| self.strategy(s)),
+            Strategy::Choice(v) => self.choice(v),
+            Strategy::At(s, place) => self.at(s, place),
+            Strategy::If { cond, then, other, span } => match eval(cond, self.context.facts) {
+                Ok(Value::Bool(true)) => self.strategy(then),
+                Ok(Value::Bool(false)) => self.strategy(other),
+                Ok(v) => Err(self.mistake(
+                    codes::CONDITION,
+                    format!("`{cond}` is `{v}`, not true or false"),
+                    *span,
+                    None,
+                )),
+                Err(e) => {
+                    let help = "conditions may use parameters, machine facts and sizes";
+                    Err(self.mistake(
+                        codes::CONDITION,
+                        format!("the condition `{cond}`: {e}"),
+                        *span,
+                        Some(help),
+                    ))
+                }
+            },
+            Strategy::Call { name, args, span } => self.call(name, args, *span),
+        }
+    }
+
+    /// Runs a strategy; on a refusal everything is as before.
+    fn attempt(&mut self, s: &Strategy) -> Result<Result<(), Refusal>, Failure> {
+        let (tree, steps) = (self.tree.clone(), self.trace.steps.len());
+        let (callers, focus) = (self.callers.len(), self.focus.len());
+        match self.strategy(s) {
+            Ok(()) => Ok(Ok(())),
+            Err(Failure::Refused(r)) => {
+                self.tree = tree;
+                self.trace.steps.truncate(steps);
+                self.callers.truncate(callers);
+                self.focus.truncate(focus);
+                Ok(Err(r))
+            }
+            Err(fatal) => Err(fatal),
+        }
+    }
+
+    fn choice(&mut self, options: &[Strategy]) -> Result<(), Failure> {
+        let mut refused: Vec<Refusal> = Vec::new();
+        for s in options {
+            match self.attempt(s)? {
+                Ok(()) => return Ok(()),
+                Err(r) => refused.push(r),
+            }
+        }
+        let Some(mut last) = refused.pop() else { return Ok(()) };
+        for r in refused {
+            last.diagnostic
+                .notes
+                .push(format!("before that, another choice failed: {}", r.diagnostic.message));
+        }
+        Err(Failure::Refused(last))
+    }
+
+    fn at(&mut self, s: &Strategy, place: &Strategy) -> Result<(), Failure> {
+        let span = match place {
+            Strategy::Call { span, .. } => *span,
+            _ => None,
+        };
+        let Some(location) = Location::from_strategy(place) else {
+            let help =
+                "write `s @ stmt(C)`, `s @ loop(i)`, `s @ outermost(loop(i))` or `s @ innermost(loop(i))`";
+            return Err(self.mistake(codes::LOCATION, "this is no location".to_string(), span, Some(help)));
+        };
+        let path = self.locate(&location, span)?;
+        self.focus.push((location, path, span));
+        let result = self.strategy(s);
+        self.focus.pop();
+        result
+    }
+
+    /// The one place of a location within the focus.
+    fn locate(&mut self, location: &Location, span: Option<Span>) -> Result<Vec<usize>, Failure> {
+        let within = self.focus.last().map(|f| f.1.clone()).unwrap_or_default();
+        let mut found = self.places(location, &within, span)?;
+        match found.len() {
+            1 => Ok(found.remove(0)),
+            0 => {
+                let d = Diagnostic::error(codes::LOCATION, format!("there is no `{location}` here"));
+                Err(Failure::Refused(self.explain(Refusal::new("@", d), span)))
+            }
+            n => {
+                let d = Diagnostic::error(codes::LOCATION, format!("`{location}` is in {n} places"));
+                let d = d.help(format!(
+                    "write `outermost({location})` or `innermost({location})`, or narrow the name"
+                ));
+                Err(Failure::Refused(self.explain(Refusal::new("@", d), span)))
+            }
+        }
+    }
+
+    fn places(
+        &self,
+        location: &Location,
+        within: &[usize],
+        span: Option<Span>,
+    ) -> Result<Vec<Vec<usize>>, Failure> {
+        let pick = |all: Vec<Vec<usize>>, inner: bool| {
+            // Of equally deep places the first in the text.
+            let best = if inner {
+                all.into_iter().rev().max_by_key(Vec::len)
+            } else {
+                all.into_iter().min_by_key(Vec::len)
+            };
+            Ok(best.into_iter().collect())
+        };
+        match location {
+            Location::Outermost(l) => pick(self.places(l, within, span)?, false),
+            Location::Innermost(l) => pick(self.places(l, within, span)?, true),
+            l => self.tree.locate(l, within).map_err(|r| Failure::Refused(self.explain(r, span))),
+        }
+    }
+
+    fn call(&mut self, name: &str, args: &[Argument], span: Option<Span>) -> Result<(), Failure> {
+        match name {
+            "id" if args.is_empty() => return Ok(()),
+            "fail" => {
+                let why = args.first().map_or(String::new(), |a| match &a.value {
+                    crate::ArgValue::Expr(e) => e.to_string(),
+                    crate::ArgValue::Strategy(_) => String::new(),
+                });
+                return self.strategy(&Strategy::Fail(why));
+            }
+            "try" | "repeat" => {
+                let step = match args {
+                    [Argument { name: None, value, span }] => value.as_strategy(*span),
+                    _ => None,
+                };
+                let Some(step) = step else {
+                    return Err(self.mistake(codes::CALL, format!("`{name}` takes one step"), span, None));
+                };
+                return if name == "try" {
+                    self.attempt(&step).map(|_| ())
+                } else {
+                    self.repeat(&step, span)
+                };
+            }
+            _ => {}
+        }
+        if let Some(d) = self.context.definitions.find(name, self.context.target) {
+            if self.callers.len() >= DEPTH {
+                let cycle = self.cycle();
+                let help =
+                    "a definition that calls itself needs a way out: `try`, `<+`, or a step that fails";
+                return Err(self.mistake(
+                    codes::DIVERGES,
+                    format!("`{name}` calls itself without end: {cycle}"),
+                    span,
+                    Some(help),
+                ));
+            }
+            let body = call(d, args, self.context.facts)
+                .map_err(|e| Failure::Fatal(self.explain(Refusal::new(name, e), span)))?;
+            self.callers.push(name.to_string());
+            self.strategy(&body)?;
+            self.callers.pop();
+            return Ok(());
+        }
+        self.rule(name, args, span)
+    }
+
+    fn rule(&mut self, name: &str, args: &[Argument], span: Option<Span>) -> Result<(), Failure> {
+        let rules = self.tree.rules();
+        if !rules.contains(&name) {
+            let mut known: Vec<&str> = self.context.definitions.names(self.context.target);
+            known.extend(&rules);
+            known.extend(["id", "fail", "try", "repeat"]);
+            let near = known.iter().copied().min_by_key(|k| distance(k, name));
+            let help = near
+                .filter(|k| distance(k, name) <= 1 + name.len() / 3)
+                .map(|k| format!("did you mean `{k}`?"));
+            return Err(self.mistake(
+                codes::UNKNOWN_STEP,
+                format!("there is no step `{name}`"),
+                span,
+                help.as_deref(),
+            ));
+        }
+        self.count(span)?;
+        let mut bound = Vec::new();
+        for a in args {
+            let value = match &a.value {
+                crate::ArgValue::Expr(e) => {
+                    lathe_space::reduce(e, &|n| (self.context.facts)(n).map(Expr::Value)).map_err(|err| {
+                        self.mistake(codes::ARITHMETIC, format!("`{e}`: {err}"), a.span.or(span), None)
+                    })?
+                }
+                crate::ArgValue::Strategy(_) => {
+                    let text = format!("`{name}` takes no steps as arguments");
+                    return Err(self.mistake(codes::CALL, text, a.span.or(span), None));
+                }
+            };
+            bound.push(StepArg { name: a.name.clone(), value, span: a.span });
+        }
+        let focus = self.focus_now();
+        let before = self.tree.hash();
+        match self.tree.apply(name, &focus, &bound) {
+            Ok((tree, mut evidence)) => {
+                evidence.args = bound.iter().map(StepArg::to_string).collect();
+                evidence.path = focus;
+                evidence.before = hash_text(before);
+                evidence.after = hash_text(tree.hash());
+                self.tree = tree;
+                self.trace.steps.push(evidence);
+                Ok(())
+            }
+            Err(r) => Err(Failure::Refused(self.explain(r, span))),
+        }
+    }
+
+    /// Where the innermost location is now: steps before may have moved it. A place that cannot be found
+    /// any more (a loop that was renamed) is where it was last.
+    fn focus_now(&mut self) -> Vec<usize> {
+        let mut within: Vec<usize> = Vec::new();
+        for n in 0..self.focus.len() {
+            let (location, _, span) = self.focus[n].clone();
+            if let Ok(found) = self.places(&location, &within, span) {
+                if let [one] = found.as_slice() {
+                    self.focus[n].1 = one.clone();
+                }
+            }
+            within = self.focus[n].1.clone();
+        }
+        within
+    }
+
+    fn repeat(&mut self, step: &Strategy, span: Option<Span>) -> Result<(), Failure> {
+        loop {
+            let (before, done) = (self.tree.hash(), self.trace.steps.len());
+            if self.attempt(step)?.is_err() {
+                return Ok(());
+            }
+            // A step that changes nothing would be repeated for ever.
+            if self.tree.hash() == before {
+                self.trace.steps.truncate(done);
+                return Ok(());
+            }
+            self.count(span)?;
+        }
+    }
+
+    fn count(&mut self, span: Option<Span>) -> Result<(), Failure> {
+        self.steps += 1;
+        if self.steps <= self.context.steps {
+            return Ok(());
+        }
+        let text = format!("the strategy does not end: stopped after {} steps", self.context.steps);
+        let help = "`repeat(s)` ends when `s` fails or changes nothing";
+        Err(self.mistake(codes::DIVERGES, text, span, Some(help)))
+    }
+
+    /// The definitions on the way to a call that is nested too deeply, from the first repeated one.
+    fn cycle(&self) -> String {
+        let last = self.callers.last().map(String::as_str).unwrap_or_default();
+        let before = self.callers[..self.callers.len().saturating_sub(1)].iter().rposition(|c| c == last);
+        let from = before.unwrap_or(0);
+        let names: Vec<String> = self.callers[from..].iter().take(8).map(|c| format!("`{c}`")).collect();
+        names.join(" → ")
+    }
+
+    fn mistake(
+        &self,
+        code: lathe_diagnostics::Code,
+        text: String,
+        span: Option<Span>,
+        help: Option<&str>,
+    ) -> Failure {
+        let mut d = Diagnostic::error(code, text);
+        d.help = help.map(str::to_string);
+        Failure::Fatal(self.explain(Refusal::new("strategy", d), span))
+    }
+
+    /// Adds the place of the step, and the definitions on the way to it.
+    fn explain(&self, mut r: Refusal, span: Option<Span>) -> Refusal {
+        if let Some(s) = span {
+            if !r.diagnostic.marks.iter().any(|m| m.text == STEP) {
+                r.diagnostic.marks.insert(0, lathe_diagnostics::Mark { span: s, text: STEP.to_string() });
+            }
+        }
+        if !self.callers.is_empty() && !r.diagnostic.notes.iter().any(|n| n.starts_with(CALLED)) {
+            let shown = self.callers.iter().take(6).map(|c| format!("`{c}`")).collect::<Vec<_>>();
+            r.diagnostic.notes.push(format!("{CALLED}{}", shown.join(" → ")));
+        }
+        r
+    }
+}
+
+const STEP: &str = "this step";
+const CALLED: &str = "called through ";
+
+/// Adds the place of a step to a message made outside of a run.
+pub fn at_step(d: Diagnostic, span: Option<Span>) -> Diagnostic {
+    mark(d, span, STEP)
+}
+
+/// Levenshtein distance, for suggestions.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, ca) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, cb) in b.iter().enumerate() {
+            let substitute = diagonal + usize::from(ca != *cb);
+            diagonal = row[j + 1];
+            row[j + 1] = substitute.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
