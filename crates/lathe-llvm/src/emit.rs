@@ -5,7 +5,8 @@ use crate::ir::{Block, Ir, Value, Width};
 use crate::value::{Leaf, Val};
 use lathe_diagnostics::{Diagnostic, Places};
 use lathe_ir::lower::{CheckTable, Unsupported};
-use lathe_ir::{BufId, Buffer, Function, Module, VarId};
+use lathe_ir::ranges::Ranges;
+use lathe_ir::{BufId, Buffer, Expr, Function, Module, VarId};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -64,6 +65,10 @@ pub struct Emitter<'a> {
     pub machine: (&'a str, &'a str),
     pub x86: bool,
     pub frame: Frame,
+    /// What is known about the variables in scope.
+    pub ranges: Ranges,
+    /// Subscripts under the layouts of buffers, simplified for the place being emitted.
+    pub physical: HashMap<(BufId, Vec<Expr>), Vec<Expr>>,
     /// Functions whose bodies are being written in place of calls.
     pub calls: Vec<lathe_ir::Name>,
     /// Number of functions made, for their names.

@@ -8,6 +8,7 @@ use crate::value::Leaf;
 use lathe_abi::{dtype, status};
 use lathe_diagnostics::Places;
 use lathe_ir::lower::checks::MAX_EXTENT;
+use lathe_ir::ranges::Ranges;
 use lathe_ir::lower::{Check, CheckTable};
 use lathe_ir::{Function, Module, ParamKind, Scalar, Type};
 use llvm_sys::LLVMIntPredicate as I;
@@ -80,6 +81,8 @@ pub fn emit(ir: &Ir, module: &Module, func: &Function, table: &CheckTable, targe
         machine: (target.cpu, target.features),
         x86: target.x86,
         frame,
+        ranges: Ranges::of_function(func),
+        physical: HashMap::new(),
         calls: vec![func.name.clone()],
         outlined: 0,
     };

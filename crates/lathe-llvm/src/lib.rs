@@ -30,6 +30,7 @@ use ir::Ir;
 use lathe_abi::CheckKind;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::lower::{Check, check_table};
+use lathe_ir::simplify::simplify_function;
 use lathe_ir::{Function, Module};
 use machine::Machine;
 use std::time::{Duration, Instant};
@@ -96,6 +97,7 @@ fn build(module: &Module, func: &Function, options: &Options) -> Result<(Ir, Mac
     let mut stages = Stages { last: Instant::now(), times: Vec::new() };
     let machine = Machine::new(options.cpu.as_deref(), options.features.as_deref(), options.opt_level)?;
     let table = check_table(func).map_err(emit::refused)?;
+    let func = &simplify_function(func);
     let ir = Ir::new(&func.name);
     machine.adopt(&ir);
     let target = entry::Target {

@@ -4,11 +4,15 @@ use crate::emit::{Emitter, Lanes, Result, unsupported};
 use crate::ir::Value;
 use crate::value::Leaf;
 use lathe_diagnostics::Places;
+use lathe_ir::linear::Linear;
 use lathe_ir::{Expr, Loop, Stmt};
 use llvm_sys::LLVMIntPredicate as I;
 
 /// Unrolled loops longer than this are run as loops.
 const MAX_UNROLL: i64 = 1 << 16;
+
+/// Unrolled loops of unknown length are guarded iteration by iteration up to this length.
+const MAX_GUARDED: i64 = 64;
 
 /// Emits `body` for `lo`, `lo + step`, … below `hi`, with the current value as its argument.
 pub fn counted(
@@ -51,20 +55,38 @@ pub fn serial(e: &mut Emitter, l: &Loop, places: &Places) -> Result<()> {
 fn constant_trips(e: &Emitter, l: &Loop, lo: Value, hi: Value) -> Option<i64> {
     let extent = match (e.ir.as_const(lo), e.ir.as_const(hi)) {
         (Some(a), Some(b)) => b.checked_sub(a)?,
-        _ => lathe_ir::build::sub(l.hi.clone(), l.lo.clone()).as_int()?,
+        _ => Linear::of(&l.hi)?.plus(&Linear::of(&l.lo)?, -1)?.as_constant()?,
     };
     Some(extent.max(0).checked_add(l.step - 1)? / l.step)
 }
 
+/// Writes the iterations one after the other. Where the trip count is not constant but small, each is
+/// guarded, so that subscripts are constant all the same; else the loop is run as a loop.
 pub fn unrolled(e: &mut Emitter, l: &Loop, places: &Places) -> Result<()> {
+    let ir = e.ir;
     let (lo, hi) = bounds(e, l, places)?;
-    let Some(n) = constant_trips(e, l, lo, hi).filter(|n| *n <= MAX_UNROLL) else {
+    let exact = constant_trips(e, l, lo, hi);
+    let most = exact.or_else(|| {
+        let extent = e.ranges.interval(&lathe_ir::build::sub(l.hi.clone(), l.lo.clone())).1?;
+        Some(extent.max(0).checked_add(l.step - 1)? / l.step).filter(|n| *n <= MAX_GUARDED)
+    });
+    let Some(n) = most.filter(|n| *n <= MAX_UNROLL) else {
         return serial(e, l, places);
     };
+    let done = exact.is_none().then(|| e.block("done"));
     for k in 0..n {
-        let i = e.ir.add_index(lo, e.ir.i64(k * l.step));
+        let i = ir.add_index(lo, ir.i64(k * l.step));
+        if let Some(done) = done {
+            let next = e.block("next");
+            ir.cond_br(ir.icmp(I::LLVMIntSLT, i, hi), next, done);
+            ir.at_end(next);
+        }
         e.frame.vars.insert(l.binder.id, Leaf::Uniform(i));
         e.stmt(&l.body)?;
+    }
+    if let Some(done) = done {
+        ir.br(done);
+        ir.at_end(done);
     }
     Ok(())
 }
@@ -103,6 +125,9 @@ pub fn vector(e: &mut Emitter, l: &Loop, width: u32, places: &Places) -> Result<
             let extent = ir.sub_index(hi, lo);
             let at = ir.ramp(l.step, width);
             let mask = ir.icmp(I::LLVMIntSLT, at, ir.splat(extent, width));
+            if e.ranges.lt(&l.lo, &l.hi) {
+                return body(e, Some(mask));
+            }
             // Without an iteration nothing may be read, not even what is the same for all lanes.
             let (some, done) = (e.block("lanes"), e.block("done"));
             ir.cond_br(ir.icmp(I::LLVMIntSGT, extent, ir.i64(0)), some, done);

@@ -3,7 +3,8 @@
 use crate::emit::{Buf, Emitter, Result, defect, refused};
 use crate::ir::Value;
 use crate::value::{self, Leaf, Val};
-use lathe_ir::{Access, Scalar, Type, lower};
+use lathe_ir::simplify::simplify_expr;
+use lathe_ir::{Access, Expr, Scalar, Type, lower};
 use llvm_sys::LLVMIntPredicate as I;
 
 /// An element, or one per lane.
@@ -47,7 +48,7 @@ impl Emitter<'_> {
         let (id, indices) = lower::resolve(a).map_err(refused)?;
         let buf = self.frame.bufs.get(&id).cloned();
         let buf = buf.ok_or_else(|| defect(format!("buffer #{} is not bound here", id.0)))?;
-        let indices = lower::physical(&buf.decl, &indices).map_err(refused)?;
+        let indices = self.physical(&buf, indices)?;
         let width = self.width();
         let mut offset = Leaf::Uniform(ir.i64(0));
         for (i, stride) in indices.iter().zip(buf.strides.clone()) {
@@ -60,6 +61,21 @@ impl Emitter<'_> {
             offset = value::add(ir, value::mul(ir, offset, lanes, width), lane, width);
         }
         Ok(Place { buf, offset })
+    }
+
+    /// Subscripts under the buffer's layout. Quotients and remainders of split subscripts disappear here.
+    fn physical(&mut self, buf: &Buf, indices: Vec<Expr>) -> Result<Vec<Expr>> {
+        if buf.decl.layout.is_row_major() {
+            return Ok(indices);
+        }
+        let key = (buf.decl.id, indices);
+        if let Some(done) = self.physical.get(&key) {
+            return Ok(done.clone());
+        }
+        let raw = lower::physical(&buf.decl, &key.1).map_err(refused)?;
+        let simple: Vec<Expr> = raw.iter().map(|e| simplify_expr(e, &self.ranges)).collect();
+        self.physical.insert(key, simple.clone());
+        Ok(simple)
     }
 
     pub fn load(&mut self, a: &Access) -> Result<Val> {

@@ -19,7 +19,10 @@ impl Emitter<'_> {
                 self.forget();
                 let v = self.scalar(value)?;
                 self.frame.vars.insert(binder.id, v);
-                self.stmt(body)
+                let mark = self.ranges.enter_child(s, 0);
+                let out = self.stmt(body);
+                self.ranges.leave(mark);
+                out
             }
             StmtKind::Store(st) => {
                 self.forget();
@@ -31,25 +34,14 @@ impl Emitter<'_> {
             }
             StmtKind::Loop(l) => {
                 self.forget();
-                match &l.exec {
-                    Executor::Serial => loops::serial(self, l, places),
-                    Executor::Unrolled => loops::unrolled(self, l, places),
-                    Executor::Vector(w) => loops::vector(self, l, *w, places),
-                    Executor::Cpu => parallel::cpu_loop(self, l, places),
-                    other => {
-                        let name = match other {
-                            Executor::Level(n) => n.to_string(),
-                            _ => format!("{other:?}").to_lowercase(),
-                        };
-                        let what = format!("loop `{}`, run by `{name}`", l.binder.name);
-                        Err(unsupported(&what, places)
-                            .help("schedule the loop on `cpu`, `vector` or `serial`"))
-                    }
-                }
+                let mark = self.ranges.enter_child(s, 0);
+                let out = self.run_loop(l, places);
+                self.ranges.leave(mark);
+                out
             }
             StmtKind::If { cond, then, other } => {
                 self.forget();
-                self.branch(cond, then, other.as_ref())
+                self.branch(s, cond, then, other.as_ref())
             }
             StmtKind::While { cond, body } => {
                 self.forget();
@@ -87,6 +79,33 @@ impl Emitter<'_> {
                 Err(unsupported("an asynchronous statement", places))
             }
         }
+    }
+
+    fn run_loop(&mut self, l: &lathe_ir::Loop, places: &Places) -> Result<()> {
+        match &l.exec {
+            Executor::Serial => loops::serial(self, l, places),
+            Executor::Unrolled => loops::unrolled(self, l, places),
+            Executor::Vector(w) => loops::vector(self, l, *w, places),
+            Executor::Cpu => parallel::cpu_loop(self, l, places),
+            other => {
+                let name = match other {
+                    Executor::Level(n) => n.to_string(),
+                    _ => format!("{other:?}").to_lowercase(),
+                };
+                let what = format!("loop `{}`, run by `{name}`", l.binder.name);
+                Err(unsupported(&what, places).help("schedule the loop on `cpu`, `vector` or `serial`"))
+            }
+        }
+    }
+
+    /// Emits one branch of an `if`, with what its condition says.
+    fn child(&mut self, s: &Stmt, child: usize, emit: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        let mark = self.ranges.enter_child(s, child);
+        self.physical.clear();
+        let out = emit(self);
+        self.physical.clear();
+        self.ranges.leave(mark);
+        out
     }
 
     /// Begins a statement: values of the last one are not shared, since memory may have changed.
@@ -187,14 +206,14 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    fn branch(&mut self, cond: &Expr, then: &Stmt, other: Option<&Stmt>) -> Result<()> {
+    fn branch(&mut self, s: &Stmt, cond: &Expr, then: &Stmt, other: Option<&Stmt>) -> Result<()> {
         let ir = self.ir;
         match self.scalar(cond)? {
             Leaf::Uniform(c) => {
                 let (yes, no, join) = (self.block("then"), self.block("else"), self.block("join"));
                 ir.cond_br(c, yes, no);
                 ir.at_end(yes);
-                self.stmt(then)?;
+                self.child(s, 0, |e| e.stmt(then))?;
                 ir.br(join);
                 ir.at_end(no);
                 if let Some(other) = other {
@@ -206,7 +225,7 @@ impl Emitter<'_> {
             }
             c => {
                 let c = c.at(ir, self.width());
-                self.masked(c, then)?;
+                self.child(s, 0, |e| e.masked(c, then))?;
                 match other {
                     Some(other) => self.masked(ir.not(c), other),
                     None => Ok(()),

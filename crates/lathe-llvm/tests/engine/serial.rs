@@ -1,7 +1,7 @@
 //! Serial code and the entry.
 
-mod common;
-use common::*;
+
+use crate::common::*;
 
 const GEMM: &str = "
 func gemm(M, N, K)(A: in f32[M, K], B: in f32[K, N], C: out f32[M, N]) stage scheduled {
@@ -13,7 +13,7 @@ func gemm(M, N, K)(A: in f32[M, K], B: in f32[K, N], C: out f32[M, N]) stage sch
   }
 }";
 
-fn gemm_reference(a: &Tensor, b: &Tensor) -> Vec<f32> {
+pub fn gemm_reference(a: &Tensor, b: &Tensor) -> Vec<f32> {
     let (m, k, n) = (a.shape[0] as usize, a.shape[1] as usize, b.shape[1] as usize);
     let (a, b) = (a.as_f32(), b.as_f32());
     let at = |i: usize, j: usize| (0..k).fold(0f32, |s, x| a[i * k + x].mul_add(b[x * n + j], s));
