@@ -32,12 +32,14 @@ impl<'a> Context<'a> {
 }
 
 /// What was done, in order.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Trace {
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trace<T> {
     pub steps: Vec<Evidence>,
+    /// The tree before each step.
+    pub trees: Vec<T>,
 }
 
-impl Trace {
+impl<T> Trace<T> {
     /// Number of obligations by how they were discharged.
     pub fn counts(&self) -> BTreeMap<Discharge, usize> {
         let mut out = BTreeMap::new();
@@ -58,9 +60,15 @@ impl Trace {
 }
 
 /// Runs a strategy whose parameters are bound (see [`crate::instantiate`]).
-pub fn run<T: Tree>(context: &Context, strategy: &Strategy, tree: T) -> Result<(T, Trace), Refusal> {
-    let mut r =
-        Runner { context, tree, trace: Trace::default(), steps: 0, callers: Vec::new(), focus: Vec::new() };
+pub fn run<T: Tree>(context: &Context, strategy: &Strategy, tree: T) -> Result<(T, Trace<T>), Refusal> {
+    let mut r = Runner {
+        context,
+        tree,
+        trace: Trace { steps: Vec::new(), trees: Vec::new() },
+        steps: 0,
+        callers: Vec::new(),
+        focus: Vec::new(),
+    };
     match r.strategy(strategy) {
         Ok(()) => Ok((r.tree, r.trace)),
         Err(Failure::Refused(refusal) | Failure::Fatal(refusal)) => Err(refusal),
@@ -110,7 +118,7 @@ enum Failure {
 struct Runner<'a, T> {
     context: &'a Context<'a>,
     tree: T,
-    trace: Trace,
+    trace: Trace<T>,
     steps: u64,
     /// Definitions being run, outermost first.
     callers: Vec<String>,
@@ -161,6 +169,7 @@ impl<T: Tree> Runner<'_, T> {
             Err(Failure::Refused(r)) => {
                 self.tree = tree;
                 self.trace.steps.truncate(steps);
+                self.trace.trees.truncate(steps);
                 self.callers.truncate(callers);
                 self.focus.truncate(focus);
                 Ok(Err(r))
@@ -334,7 +343,7 @@ impl<T: Tree> Runner<'_, T> {
                 evidence.path = focus;
                 evidence.before = hash_text(before);
                 evidence.after = hash_text(tree.hash());
-                self.tree = tree;
+                self.trace.trees.push(std::mem::replace(&mut self.tree, tree));
                 self.trace.steps.push(evidence);
                 Ok(())
             }
@@ -367,6 +376,7 @@ impl<T: Tree> Runner<'_, T> {
             // A step that changes nothing would be repeated for ever.
             if self.tree.hash() == before {
                 self.trace.steps.truncate(done);
+                self.trace.trees.truncate(done);
                 return Ok(());
             }
             self.count(span)?;

@@ -16,6 +16,7 @@ pub mod rule;
 pub mod separate;
 pub mod split;
 pub mod storage;
+pub mod subject;
 pub mod tile;
 pub mod unroll;
 pub mod vectorize;
@@ -24,6 +25,7 @@ pub mod work;
 pub use args::{Arg, Args, IntoRefusal};
 pub use codes::CODES;
 pub use rule::{Cursor, Edit, Rule};
+pub use subject::{Subject, apply, function_hash, open_all, replay, run};
 
 /// Every rule that changes the structure of loops: one entry per file.
 static STRUCTURAL: &[&Rule] = &[

@@ -9,8 +9,8 @@ use crate::work::Work;
 use lathe_diagnostics::{Diagnostic, Places};
 use lathe_ir::visit::{self, Path};
 use lathe_ir::{
-    Access, Buffer, Combine, Compute, Dim, Executor, Expr, Label, Layout, Loop, Module, Reduce, ReduceOp,
-    Scalar, Space, Stmt, StmtKind, Store, Type, build,
+    Access, Buffer, Combine, Compute, Dim, Expr, Label, Layout, Reduce, ReduceOp, Space, Stmt, StmtKind,
+    Store, Type, build,
 };
 use lathe_strategy::syntax::{Formal, Sort};
 use lathe_strategy::{Refusal, RuleSignature};
@@ -94,7 +94,16 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
 /// The loops of one compute.
 fn open_compute(work: &mut Work, c: &Compute, places: &Places) -> Result<Stmt, Refusal> {
     let parts = Parts::of(work, c, places)?;
-    if parts.scans.is_empty() { parts.plain(work) } else { parts.scan(work) }
+    match &parts.op {
+        None => {
+            let write = parts.write(work, "", parts.instance(&[&parts.free]), &parts.values.clone())?;
+            Ok(parts.nest(&parts.free, parts.guarded(write)))
+        }
+        Some(op) if parts.scans.is_empty() && c.update.as_ref().is_none_or(|u| u == op) => {
+            parts.in_place(work, op)
+        }
+        Some(op) => parts.through_register(work, op),
+    }
 }
 
 /// A compute taken apart.
@@ -104,52 +113,59 @@ struct Parts<'a> {
     free: Vec<&'a Dim>,
     scans: Vec<&'a Dim>,
     reduced: Vec<&'a Dim>,
-    /// The operator of the reduced and scanned dimensions, or of an update.
+    /// One per target.
+    values: Vec<Expr>,
+    /// The operator of the reduced and scanned dimensions.
     op: Option<ReduceOp>,
 }
 
 impl<'a> Parts<'a> {
     fn of(work: &Work, c: &'a Compute, places: &'a Places) -> Result<Parts<'a>, Refusal> {
-        let mut op = c.update.clone();
+        let refuse = |text: String, help: &str| {
+            let d = Diagnostic::error(codes::UNSUPPORTED, text).at_places(places, "here");
+            Err(if help.is_empty() { d } else { d.help(help) }.into_refusal(work.rule))
+        };
+        let mut op: Option<ReduceOp> = None;
         for d in &c.dims {
             if let Combine::Reduce(o) | Combine::Scan(o) = &d.combine {
                 if op.as_ref().is_some_and(|old| old != o) {
-                    let d =
-                        Diagnostic::error(codes::UNSUPPORTED, format!("`{}` mixes two operators", c.label))
-                            .at_places(places, "here")
-                            .help("give each reduction a statement of its own");
-                    return Err(d.into_refusal(work.rule));
+                    let text = format!("`{}` mixes two operators", c.label);
+                    return refuse(text, "give each reduction a statement of its own");
                 }
                 op = Some(o.clone());
             }
         }
         let of = |f: fn(&Combine) -> bool| c.dims.iter().filter(|d| f(&d.combine)).collect::<Vec<_>>();
+        let types: Vec<Type> = c.targets.iter().map(|t| t.elem.clone()).collect();
+        let values = match &c.values[..] {
+            v if v.len() == types.len() => v.to_vec(),
+            [v] if v.ty().fields() == types => {
+                (0..types.len() as u32).map(|i| build::field(v.clone(), i)).collect()
+            }
+            v => {
+                let text = format!("`{}` has {} targets for {} values", c.label, types.len(), v.len());
+                return refuse(text, "");
+            }
+        };
         let parts = Parts {
             c,
             places,
             free: ordered(work, c, of(|k| *k == Combine::Concat))?,
             scans: ordered(work, c, of(|k| matches!(k, Combine::Scan(_))))?,
             reduced: ordered(work, c, of(|k| matches!(k, Combine::Reduce(_))))?,
+            values,
             op,
         };
         let outside = parts.free.iter().chain(&parts.scans);
-        for d in outside {
-            for r in &parts.reduced {
-                if mentions(&d.lo, r.binder.id) || mentions(&d.hi, r.binder.id) {
-                    let text = format!(
-                        "the range of `{}` depends on the reduced `{}`",
-                        d.binder.name, r.binder.name
-                    );
-                    return Err(work.refuse(codes::UNSUPPORTED, text));
-                }
+        for (d, r) in outside.flat_map(|d| parts.reduced.iter().map(move |r| (d, r))) {
+            if mentions(&d.lo, r.binder.id) || mentions(&d.hi, r.binder.id) {
+                let (d, r) = (&d.binder.name, &r.binder.name);
+                return refuse(format!("the range of `{d}` depends on the reduced `{r}`"), "");
             }
         }
         if parts.scans.len() > 1 {
             let text = format!("`{}` scans along {} indices at once", c.label, parts.scans.len());
-            let d = Diagnostic::error(codes::UNSUPPORTED, text).at_places(places, "here");
-            return Err(d
-                .help("scan along one index, store the result, and scan that along the next")
-                .into_refusal(work.rule));
+            return refuse(text, "scan along one index, store the result, and scan that along the next");
         }
         Ok(parts)
     }
@@ -158,22 +174,42 @@ impl<'a> Parts<'a> {
         Stmt::new(kind, self.places.clone())
     }
 
-    fn label(&self, suffix: &str) -> Label {
-        if suffix.is_empty() {
-            self.c.label.clone()
-        } else {
-            Label::new(format!("{}.{suffix}", self.c.label))
+    /// `C`, `C.init`, `C.init2` for the first and the second target.
+    fn label(&self, suffix: &str, target: usize) -> Label {
+        match (suffix, target) {
+            ("", 0) => self.c.label.clone(),
+            ("", n) => Label::new(format!("{}.out{}", self.c.label, n + 1)),
+            (s, 0) => Label::new(format!("{}.{s}", self.c.label)),
+            (s, n) => Label::new(format!("{}.{s}{}", self.c.label, n + 1)),
         }
     }
 
-    fn store(&self, suffix: &str, instance: Vec<Expr>, target: Access, value: Expr) -> Stmt {
-        self.stmt(StmtKind::Store(Store {
-            label: self.label(suffix),
+    fn store(&self, label: Label, instance: Vec<Expr>, target: Access, value: Expr) -> Stmt {
+        self.stmt(StmtKind::Store(Store { label, instance, target, value, nontemporal: false }))
+    }
+
+    fn reduce(
+        &self,
+        label: Label,
+        instance: Vec<Expr>,
+        op: &ReduceOp,
+        targets: &[Access],
+        values: &[Expr],
+    ) -> Stmt {
+        self.stmt(StmtKind::Reduce(Reduce {
+            label,
             instance,
-            target,
-            value,
-            nontemporal: false,
+            op: op.clone(),
+            targets: targets.to_vec(),
+            values: values.to_vec(),
+            // A scan needs its values in order.
+            licence: self.scans.is_empty(),
+            contract: false,
         }))
+    }
+
+    fn instance(&self, dims: &[&Vec<&Dim>]) -> Vec<Expr> {
+        dims.iter().flat_map(|v| v.iter()).map(|d| build::var(&d.binder)).collect()
     }
 
     fn guarded(&self, s: Stmt) -> Stmt {
@@ -185,14 +221,7 @@ impl<'a> Parts<'a> {
 
     fn nest(&self, dims: &[&Dim], body: Stmt) -> Stmt {
         dims.iter().rev().fold(body, |body, d| {
-            self.stmt(StmtKind::Loop(Loop {
-                binder: d.binder.clone(),
-                lo: d.lo.clone(),
-                hi: d.hi.clone(),
-                step: 1,
-                exec: Executor::Serial,
-                body,
-            }))
+            crate::nest::serial(d.binder.clone(), d.lo.clone(), d.hi.clone(), body, self.places)
         })
     }
 
@@ -205,113 +234,27 @@ impl<'a> Parts<'a> {
         })
     }
 
-    /// Groups of targets and values that one reduction updates, with the suffix of their labels.
-    fn groups(&self, work: &Work) -> Result<Vec<(String, &[Access], &[Expr])>, Refusal> {
-        let n = self.op.as_ref().map_or(1, ReduceOp::targets);
-        let (targets, values) = (&self.c.targets, &self.c.values);
-        if targets.len() != values.len() || targets.len() % n != 0 || targets.is_empty() {
-            let text =
-                format!("`{}` has {} targets for {} values", self.c.label, targets.len(), values.len());
-            return Err(work.refuse(codes::SHAPE, text));
+    /// Writes a value per target, through the compute's update. Values are taken before anything is stored.
+    fn write(
+        &self,
+        work: &mut Work,
+        suffix: &str,
+        instance: Vec<Expr>,
+        values: &[Expr],
+    ) -> Result<Stmt, Refusal> {
+        let targets = &self.c.targets;
+        if let Some(op) = &self.c.update {
+            return Ok(self.reduce(self.label(suffix, 0), instance, op, targets, values));
         }
-        let groups = targets.chunks(n).zip(values.chunks(n)).enumerate();
-        Ok(groups
-            .map(|(g, (t, v))| (if g == 0 { String::new() } else { format!("out{}", g + 1) }, t, v))
-            .collect())
-    }
-
-    /// No scan: stores, or an initialization and reductions.
-    fn plain(&self, work: &mut Work) -> Result<Stmt, Refusal> {
-        let groups = self.groups(work)?;
-        let all = instance(self.free.iter().chain(&self.reduced));
-        let Some(op) = &self.op else {
-            let stores = self.stores(work, all)?;
-            return Ok(self.nest(&self.free, self.guarded(stores)));
+        let written: Vec<_> = targets.iter().filter_map(|t| t.view.buffer()).collect();
+        let reads = |v: &Expr| {
+            visit::loads_of(v).iter().any(|l| l.view.buffer().is_some_and(|b| written.contains(&b)))
         };
-        let reduce = |suffix: &str, t: &[Access], v: &[Expr]| {
-            self.stmt(StmtKind::Reduce(Reduce {
-                label: self.label(suffix),
-                instance: all.clone(),
-                op: op.clone(),
-                targets: t.to_vec(),
-                values: v.to_vec(),
-                licence: true,
-                contract: false,
-            }))
-        };
-        if self.c.update.is_some() {
-            let all = Stmt::seq(groups.iter().map(|(s, t, v)| reduce(s, t, v)));
-            return Ok(self.nest(&self.free, self.nest(&self.reduced, self.guarded(all))));
-        }
-        let cell = instance(self.free.iter());
-        let mut before = Vec::new();
-        let mut inner = Vec::new();
-        let mut may_be_empty = false;
-        for (suffix, t, v) in &groups {
-            let init = if suffix.is_empty() { "init".to_string() } else { format!("{suffix}.init") };
-            match identity(work.module, op, t) {
-                Some((values, exact)) => {
-                    may_be_empty |= !exact;
-                    for (n, (target, value)) in t.iter().zip(values).enumerate() {
-                        let suffix = if n == 0 { init.clone() } else { format!("{init}{}", n + 1) };
-                        before.push(self.store(&suffix, cell.clone(), target.clone(), value));
-                    }
-                    inner.push(reduce(suffix, t, v));
-                }
-                None if self.c.guard.is_some() => {
-                    let d = Diagnostic::error(
-                        codes::UNSUPPORTED,
-                        format!("`{}` has a guard, and `{op}` has no identity to start from", self.c.label),
-                    );
-                    let d = d.at_places(self.places, "here");
-                    return Err(d.help("declare the operator with `identity(…)`").into_refusal(work.rule));
-                }
-                None => {
-                    may_be_empty = true;
-                    let first = self.reduced.iter().fold(build::boolean(true), |c, d| {
-                        build::and(c, build::eq(build::var(&d.binder), d.lo.clone()))
-                    });
-                    let init = self.store(&init, all.clone(), t[0].clone(), v[0].clone());
-                    let then = reduce(suffix, t, v);
-                    inner.push(self.stmt(StmtKind::If { cond: first, then: init, other: Some(then) }));
-                }
-            }
-        }
-        let loops = self.nest(&self.reduced, self.guarded(Stmt::seq(inner)));
-        let nest = self.nest(&self.free, Stmt::seq(before.into_iter().chain([loops])));
-        Ok(if may_be_empty { self.not_empty(work, nest) } else { nest })
-    }
-
-    /// Fails the call when there is a cell and nothing to reduce for it.
-    fn not_empty(&self, work: &mut Work, nest: Stmt) -> Stmt {
-        let some = |dims: &[&Dim]| {
-            dims.iter()
-                .fold(build::boolean(true), |c, d| build::and(c, build::lt(d.lo.clone(), d.hi.clone())))
-        };
-        let depends = self
-            .reduced
-            .iter()
-            .any(|r| self.free.iter().any(|f| mentions(&r.lo, f.binder.id) || mentions(&r.hi, f.binder.id)));
-        // Ranges that depend on the cell are checked at the cell.
-        if depends {
-            let at_cell = self.nest(&self.free, self.check(some(&self.reduced)));
-            return Stmt::seq([work.copy(&at_cell), nest]);
-        }
-        Stmt::seq([self.check(build::or(build::not(some(&self.free)), some(&self.reduced))), nest])
-    }
-
-    /// One store per target. Values are taken before anything is stored.
-    fn stores(&self, work: &mut Work, instance: Vec<Expr>) -> Result<Stmt, Refusal> {
-        let groups = self.groups(work)?;
-        let written: Vec<_> = self.c.targets.iter().filter_map(|t| t.view.buffer()).collect();
-        let clash = groups.len() > 1
-            && self.c.values.iter().any(|v| {
-                visit::loads_of(v).iter().any(|l| l.view.buffer().is_some_and(|b| written.contains(&b)))
-            });
+        let clash = targets.len() > 1 && values.iter().any(reads);
         let mut lets = Vec::new();
         let mut stores = Vec::new();
-        for (suffix, t, v) in groups {
-            let mut value = v[0].clone();
+        for (n, (t, v)) in targets.iter().zip(values).enumerate() {
+            let mut value = v.clone();
             if clash {
                 let Some(ty) = value.ty().scalar() else {
                     let text =
@@ -322,7 +265,7 @@ impl<'a> Parts<'a> {
                 lets.push((binder.clone(), value));
                 value = build::var(&binder);
             }
-            stores.push(self.store(&suffix, instance.clone(), t[0].clone(), value));
+            stores.push(self.store(self.label(suffix, n), instance.clone(), t.clone(), value));
         }
         let body = Stmt::seq(stores);
         Ok(lets
@@ -331,72 +274,145 @@ impl<'a> Parts<'a> {
             .fold(body, |body, (binder, value)| self.stmt(StmtKind::Let { binder, value, body })))
     }
 
-    /// A running value in a register, stored in every iteration of the scanned loop.
-    fn scan(&self, work: &mut Work) -> Result<Stmt, Refusal> {
-        let groups = self.groups(work)?;
-        let Some(op) = &self.op else { return Err(work.refuse(codes::SHAPE, "a scan without operator")) };
-        if self.c.update.is_some() {
-            let text = format!("`{}` scans into an existing value", self.c.label);
-            return Err(work.refuse(codes::UNSUPPORTED, text));
-        }
-        let row = instance(self.free.iter());
-        let cell = instance(self.free.iter().chain(&self.scans));
-        let all = instance(self.free.iter().chain(&self.scans).chain(&self.reduced));
+    /// Reduces into the targets themselves.
+    fn in_place(&self, work: &mut Work, op: &ReduceOp) -> Result<Stmt, Refusal> {
+        let fold = Fold::new(self, work, op, &self.c.targets, self.c.update.is_some());
+        let cell =
+            Stmt::seq(fold.before.iter().cloned().chain([self.nest(&self.reduced, fold.inner.clone())]));
+        let cell = Stmt::seq([cell].into_iter().chain(fold.after.iter().cloned()));
+        let nest = self.nest(&self.free, fold.allocated(self, cell));
+        Ok(fold.checked(self, work, nest, &[&self.free], &[&self.reduced]))
+    }
+
+    /// Reduces or scans into registers, which are then written out.
+    fn through_register(&self, work: &mut Work, op: &ReduceOp) -> Result<Stmt, Refusal> {
         let mut buffers: Vec<Arc<Buffer>> = Vec::new();
-        let (mut before, mut inner, mut after) = (Vec::new(), Vec::new(), Vec::new());
-        for (suffix, t, v) in &groups {
-            let dotted =
-                |name: &str| if suffix.is_empty() { name.to_string() } else { format!("{suffix}.{name}") };
-            let Some((start, _)) = identity(work.module, op, t) else {
-                let text =
-                    format!("`{}` scans with `{op}`, which has no identity to start from", self.c.label);
-                let d = Diagnostic::error(codes::UNSUPPORTED, text).at_places(self.places, "here");
-                return Err(d.help("declare the operator with `identity(…)`").into_refusal(work.rule));
-            };
-            let mut accs = Vec::new();
-            for (n, (target, value)) in t.iter().zip(start).enumerate() {
-                let number = if n == 0 { String::new() } else { (n + 1).to_string() };
-                let buffer = Arc::new(Buffer {
-                    id: work.func.fresh_buf(),
-                    name: format!("{}.{}{number}", self.c.label, dotted("acc")).into(),
-                    elem: target.elem.clone(),
-                    extents: Vec::new(),
-                    space: Space::Register,
-                    layout: Layout::row_major(),
-                });
-                let acc = Access::buffer(buffer.id, target.elem.clone(), Vec::new()).at(self.places.clone());
-                before.push(self.store(
-                    &format!("{}{number}", dotted("init")),
-                    row.clone(),
-                    acc.clone(),
-                    value,
-                ));
-                let stored = build::load(acc.clone());
-                after.push(self.store(
-                    &format!("{}{number}", dotted("store")),
-                    cell.clone(),
-                    target.clone(),
-                    stored,
-                ));
-                accs.push(acc);
-                buffers.push(buffer);
-            }
-            inner.push(self.stmt(StmtKind::Reduce(Reduce {
-                label: self.label(suffix),
-                instance: all.clone(),
-                op: op.clone(),
-                targets: accs,
-                values: v.to_vec(),
-                licence: false,
-                contract: false,
-            })));
+        let mut accs = Vec::new();
+        for (n, t) in self.c.targets.iter().enumerate() {
+            let buffer = register(work, self.label("acc", n).as_str(), t.elem.clone());
+            accs.push(Access::buffer(buffer.id, t.elem.clone(), Vec::new()).at(self.places.clone()));
+            buffers.push(buffer);
         }
+        let mut fold = Fold::new(self, work, op, &accs, false);
+        fold.buffers.extend(buffers);
+        let loads: Vec<Expr> = accs.into_iter().map(build::load).collect();
+        let out = self.write(work, "store", self.instance(&[&self.free, &self.scans]), &loads)?;
         let step =
-            Stmt::seq([self.nest(&self.reduced, self.guarded(Stmt::seq(inner)))].into_iter().chain(after));
-        let body = Stmt::seq(before.into_iter().chain([self.nest(&self.scans, step)]));
-        let body =
-            buffers.into_iter().rev().fold(body, |body, buffer| self.stmt(StmtKind::Alloc { buffer, body }));
-        Ok(self.nest(&self.free, body))
+            [self.nest(&self.reduced, fold.inner.clone())].into_iter().chain(fold.after.iter().cloned());
+        let step = self.nest(&self.scans, Stmt::seq(step.chain([out])));
+        let cell = Stmt::seq(fold.before.iter().cloned().chain([step]));
+        let nest = self.nest(&self.free, fold.allocated(self, cell));
+        Ok(fold.checked(self, work, nest, &[&self.free, &self.scans], &[&self.reduced]))
+    }
+}
+
+fn register(work: &mut Work, name: &str, elem: Type) -> Arc<Buffer> {
+    Arc::new(Buffer {
+        id: work.func.fresh_buf(),
+        name: name.into(),
+        elem,
+        extents: Vec::new(),
+        space: Space::Register,
+        layout: Layout::row_major(),
+    })
+}
+
+/// How values are combined into targets: what comes before, in each instance, and after.
+struct Fold {
+    before: Vec<Stmt>,
+    inner: Stmt,
+    after: Vec<Stmt>,
+    buffers: Vec<Arc<Buffer>>,
+    /// Without identity and guard, there must be something to reduce.
+    must_not_be_empty: bool,
+}
+
+impl Fold {
+    fn new(p: &Parts, work: &mut Work, op: &ReduceOp, targets: &[Access], from_old: bool) -> Fold {
+        let all = p.instance(&[&p.free, &p.scans, &p.reduced]);
+        let row = p.instance(&[&p.free]);
+        let types: Vec<Type> = targets.iter().map(|t| t.elem.clone()).collect();
+        let reduce = p.reduce(p.label("", 0), all.clone(), op, targets, &p.values);
+        let plain = |before, inner| Fold {
+            before,
+            inner,
+            after: Vec::new(),
+            buffers: Vec::new(),
+            must_not_be_empty: false,
+        };
+        if from_old {
+            return plain(Vec::new(), p.guarded(reduce));
+        }
+        let init = |instance: &Vec<Expr>, values: &[Expr]| -> Vec<Stmt> {
+            let each = targets.iter().zip(values).enumerate();
+            each.map(|(n, (t, v))| p.store(p.label("init", n), instance.clone(), t.clone(), v.clone()))
+                .collect()
+        };
+        if let Some(start) = lathe_ir::reduce::identity(work.module, op, &types) {
+            return plain(init(&row, &start), p.guarded(reduce));
+        }
+        let first = Stmt::seq(init(&all, &p.values));
+        if p.c.guard.is_none() {
+            // The first instance in the order of the loops starts.
+            let is_first = p.scans.iter().chain(&p.reduced).fold(build::boolean(true), |c, d| {
+                build::and(c, build::eq(build::var(&d.binder), d.lo.clone()))
+            });
+            let inner = p.stmt(StmtKind::If { cond: is_first, then: first, other: Some(reduce) });
+            return Fold { must_not_be_empty: true, ..plain(Vec::new(), inner) };
+        }
+        // Which instance is the first depends on the guard: a flag remembers whether there was one.
+        let flag = register(work, p.label("started", 0).as_str(), Type::BOOL);
+        let access = Access::buffer(flag.id, Type::BOOL, Vec::new()).at(p.places.clone());
+        let set = |suffix: &str, instance: &Vec<Expr>, v: bool| {
+            p.store(p.label(suffix, 0), instance.clone(), access.clone(), build::boolean(v))
+        };
+        let started = build::load(access.clone());
+        let begin = Stmt::seq([first, set("started", &all, true)]);
+        let inner = p.stmt(StmtKind::If { cond: started.clone(), then: reduce, other: Some(begin) });
+        Fold {
+            before: vec![set("unstarted", &row, false)],
+            inner: p.guarded(inner),
+            after: vec![p.check(started)],
+            buffers: vec![flag],
+            must_not_be_empty: false,
+        }
+    }
+
+    fn allocated(&self, p: &Parts, body: Stmt) -> Stmt {
+        self.buffers
+            .iter()
+            .rev()
+            .fold(body, |body, buffer| p.stmt(StmtKind::Alloc { buffer: buffer.clone(), body }))
+    }
+
+    /// Fails the call when there is a cell and nothing to reduce for it.
+    fn checked(
+        &self,
+        p: &Parts,
+        work: &mut Work,
+        nest: Stmt,
+        cells: &[&Vec<&Dim>],
+        reduced: &[&Vec<&Dim>],
+    ) -> Stmt {
+        if !self.must_not_be_empty {
+            return nest;
+        }
+        let all = |dims: &[&Vec<&Dim>]| {
+            dims.iter()
+                .flat_map(|v| v.iter())
+                .fold(build::boolean(true), |c, d| build::and(c, build::lt(d.lo.clone(), d.hi.clone())))
+        };
+        let outer: Vec<&Dim> = cells.iter().flat_map(|v| v.iter()).copied().collect();
+        let depends = outer.iter().any(|f| {
+            let on = |d: &Dim| mentions(&d.lo, f.binder.id) || mentions(&d.hi, f.binder.id);
+            p.reduced.iter().any(|r| on(r)) || outer.iter().any(|d| on(d))
+        });
+        if depends {
+            // Ranges that depend on the cell are checked for each cell.
+            let each = p.nest(&outer, p.check(all(reduced)));
+            return Stmt::seq([work.copy(&each), nest]);
+        }
+        Stmt::seq([p.check(build::or(build::not(all(cells)), all(reduced))), nest])
     }
 }
 
@@ -416,52 +432,4 @@ fn ordered<'a>(work: &Work, c: &Compute, mut dims: Vec<&'a Dim>) -> Result<Vec<&
         }
     }
     Ok(out)
-}
-
-fn instance<'a, 'b: 'a>(dims: impl Iterator<Item = &'a &'b Dim>) -> Vec<Expr> {
-    dims.map(|d| build::var(&d.binder)).collect()
-}
-
-/// What the targets start from, and whether that is the result of reducing nothing (for `argmin` and
-/// `argmax` it is only neutral). `None`: the operator has no identity.
-pub fn identity(module: &Module, op: &ReduceOp, targets: &[Access]) -> Option<(Vec<Expr>, bool)> {
-    let first = &targets.first()?.elem;
-    Some(match op {
-        ReduceOp::Sum => (vec![number(first, 0)?], true),
-        ReduceOp::Prod => (vec![number(first, 1)?], true),
-        ReduceOp::Min => (vec![extreme(first, true)?], true),
-        ReduceOp::Max => (vec![extreme(first, false)?], true),
-        ReduceOp::All => (vec![build::boolean(true)], true),
-        ReduceOp::Any => (vec![build::boolean(false)], true),
-        ReduceOp::ArgMin => (vec![extreme(first, true)?, extreme(&targets.get(1)?.elem, true)?], false),
-        ReduceOp::ArgMax => (vec![extreme(first, false)?, extreme(&targets.get(1)?.elem, true)?], false),
-        ReduceOp::User(n) => (vec![module.ops.get(n)?.identity.clone()?], true),
-    })
-}
-
-fn number(ty: &Type, v: i64) -> Option<Expr> {
-    let s = ty.scalar()?;
-    Some(match s {
-        Scalar::Bool => build::boolean(v != 0),
-        s if s.is_float() => build::float(s, v as f64),
-        s => build::int(s, v),
-    })
-}
-
-/// The largest or smallest value of a type.
-fn extreme(ty: &Type, largest: bool) -> Option<Expr> {
-    let s = ty.scalar()?;
-    if s.is_float() {
-        return Some(build::float(s, if largest { f64::INFINITY } else { f64::NEG_INFINITY }));
-    }
-    if s == Scalar::Bool {
-        return Some(build::boolean(largest));
-    }
-    let v = match (s.is_signed(), largest) {
-        (true, true) => i64::MAX >> (64 - s.bits()),
-        (true, false) => i64::MIN >> (64 - s.bits()),
-        (false, true) => -1,
-        (false, false) => 0,
-    };
-    Some(build::int(s, v))
 }

@@ -1,0 +1,136 @@
+//! Trees as what strategies work on: one function within its module.
+
+use crate::args::{Arg, Args, IntoRefusal};
+use crate::codes;
+use crate::names;
+use crate::rule::{Cursor, Edit};
+use lathe_diagnostics::Diagnostic;
+use lathe_ir::visit::{self, Path};
+use lathe_ir::{Function, Module, ParamKind};
+use lathe_strategy::{Context, Evidence, Location, Refusal, StepArg, Strategy, Trace, Tree, hash_text};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// A function that is being transformed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Subject<'a> {
+    pub module: &'a Module,
+    pub func: Function,
+}
+
+/// Runs a strategy (parameters bound, conditions over sizes decided) on a function. The step `open` comes
+/// first, whether the strategy says so or not.
+pub fn run<'a>(
+    module: &'a Module,
+    func: &Function,
+    context: &Context,
+    strategy: &Strategy,
+) -> Result<(Function, Trace<Subject<'a>>), Refusal> {
+    let open = Strategy::Call { name: "open".to_string(), args: Vec::new(), span: None };
+    let subject = Subject { module, func: func.clone() };
+    let (subject, trace) =
+        lathe_strategy::run(context, &Strategy::Seq(vec![open, strategy.clone()]), subject)?;
+    Ok((subject.func, trace))
+}
+
+/// Applies recorded steps to a function; every tree on the way must be the recorded one.
+pub fn replay(module: &Module, func: &Function, steps: &[Evidence]) -> Result<Function, Refusal> {
+    Ok(lathe_strategy::replay(Subject { module, func: func.clone() }, steps)?.func)
+}
+
+/// The naive lowering: loops for every statement in index notation, and nothing else.
+pub fn open_all(module: &Module, func: &Function) -> Result<Function, Refusal> {
+    Ok(apply(&Cursor::new(module, func), "open", &Args::default())?.func)
+}
+
+/// Applies one rule by name: checks its arguments, runs it, completes its evidence.
+pub fn apply(cursor: &Cursor, name: &str, args: &Args) -> Result<Edit, Refusal> {
+    let Some(rule) = crate::rule(name) else {
+        return Err(
+            Diagnostic::error(codes::ARGUMENT, format!("there is no rule `{name}`")).into_refusal(name)
+        );
+    };
+    args.check(&rule.signature)?;
+    let mut edit = (rule.apply)(cursor, args)?;
+    edit.evidence.args = args.texts();
+    edit.evidence.path = cursor.focus.clone();
+    edit.evidence.before = hash_text(function_hash(cursor.func));
+    edit.evidence.after = hash_text(function_hash(&edit.func));
+    Ok(edit)
+}
+
+/// A structural hash of a function, ids included; costs no walk over the body.
+pub fn function_hash(f: &Function) -> u64 {
+    let mut h = DefaultHasher::new();
+    f.name.hash(&mut h);
+    for s in &f.sizes {
+        (s.id, &s.name).hash(&mut h);
+    }
+    for p in &f.params {
+        match &p.kind {
+            ParamKind::Array(b) => (b.id, &b.name, &b.elem, &b.extents, b.space, &b.layout).hash(&mut h),
+            ParamKind::Scalar(b) => (b.id, &b.name, b.ty).hash(&mut h),
+        }
+        (p.mode, &p.alias).hash(&mut h);
+    }
+    (&f.result, f.stage, f.body.structural_hash()).hash(&mut h);
+    h.finish()
+}
+
+impl Tree for Subject<'_> {
+    fn rules(&self) -> Vec<&'static str> {
+        crate::rules().map(|r| r.name()).collect()
+    }
+
+    fn apply(&self, rule: &str, focus: &[usize], args: &[StepArg]) -> Result<(Self, Evidence), Refusal> {
+        let args =
+            Args { items: args.iter().map(|a| (a.name.clone(), Arg::from(&a.value), a.span)).collect() };
+        let cursor = Cursor { module: self.module, func: &self.func, focus: focus.to_vec() };
+        let edit = apply(&cursor, rule, &args)?;
+        Ok((Subject { module: self.module, func: edit.func }, edit.evidence))
+    }
+
+    fn locate(&self, location: &Location, within: &[usize]) -> Result<Vec<Path>, Refusal> {
+        let cursor = Cursor { module: self.module, func: &self.func, focus: within.to_vec() };
+        match location {
+            Location::Loop(name) => names::find_all_loops(&cursor, "loop", name),
+            Location::Stmt(label) => stmt(&cursor, label).map(|p| vec![p]),
+            // The interpreter picks; every place of the inner location is a candidate.
+            Location::Outermost(l) | Location::Innermost(l) => self.locate(l, within),
+        }
+    }
+
+    fn hash(&self) -> u64 {
+        function_hash(&self.func)
+    }
+}
+
+/// The largest subtree that holds all statements of a label's family (`C`, `C.init`, …) and no others.
+fn stmt(cursor: &Cursor, label: &str) -> Result<Path, Refusal> {
+    let mut all: Vec<Path> = Vec::new();
+    visit::walk(cursor.focused(), &mut |s, p| {
+        if names::label_of(s).is_some_and(|l| names::of_family(l.as_str(), label)) {
+            all.push(cursor.focus.iter().chain(p).copied().collect());
+        }
+        true
+    });
+    let Some(first) = all.first() else {
+        return Err(names::find_some_label(cursor, "stmt", label).err().unwrap_or_else(|| {
+            Diagnostic::error(codes::UNKNOWN_NAME, format!("there is no statement `{label}`"))
+                .into_refusal("stmt")
+        }));
+    };
+    let shared =
+        all.iter().fold(first.len(), |n, p| p.iter().zip(first).take(n).take_while(|(a, b)| a == b).count());
+    let mut path = first[..shared].to_vec();
+    // Outward while there is nothing but this family.
+    while path.len() > cursor.focus.len() {
+        let up = &path[..path.len() - 1];
+        let alone =
+            cursor.at(up).is_some_and(|s| names::labels_in(s).iter().all(|l| names::of_family(l, label)));
+        if !alone {
+            break;
+        }
+        path.pop();
+    }
+    Ok(path)
+}
