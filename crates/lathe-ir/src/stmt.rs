@@ -227,8 +227,8 @@ impl Stmt {
         self.0.hash
     }
 
-    /// False only if the subtree has no loop, label or local buffer of that name (a one-word Bloom
-    /// filter): what makes looking up a name cheap in large trees.
+    /// False only if the subtree has no loop, local buffer, label or family of labels (`C` for `C.init`)
+    /// of that name: a one-word Bloom filter, which makes looking up a name cheap in large trees.
     pub fn may_name(&self, name: &str) -> bool {
         let bits = crate::summary::bits_of(name);
         self.0.names & bits == bits

@@ -1,7 +1,7 @@
 //! What every statement knows about its subtree from the moment it is made: a structural hash and a
 //! filter of the names in it.
 
-use crate::ids::Binder;
+use crate::ids::{Binder, Label};
 use crate::stmt::{Arg, Stmt, StmtKind};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -11,6 +11,12 @@ pub(crate) fn bits_of(name: &str) -> u64 {
     name.hash(&mut h);
     let h = h.finish();
     (1 << (h & 63)) | (1 << ((h >> 6) & 63))
+}
+
+/// A label answers to its own name and to those of its family: `C.init` to `C`, too.
+fn bits_of_label(l: &Label) -> u64 {
+    let text = l.as_str();
+    text.match_indices('.').fold(bits_of(text), |bits, (p, _)| bits | bits_of(&text[..p]))
 }
 
 fn binder(b: &Binder, h: &mut DefaultHasher) {
@@ -38,11 +44,11 @@ pub(crate) fn summarize(kind: &StmtKind) -> (u64, u64) {
         }
         StmtKind::Store(s) => {
             (&s.label, &s.instance, &s.target, &s.value, s.nontemporal).hash(h);
-            names |= bits_of(s.label.as_str());
+            names |= bits_of_label(&s.label);
         }
         StmtKind::Reduce(r) => {
             (&r.label, &r.instance, &r.op, &r.targets, &r.values, r.licence, r.contract).hash(h);
-            names |= bits_of(r.label.as_str());
+            names |= bits_of_label(&r.label);
         }
         StmtKind::Atomic(a) => {
             (&a.label, &a.instance, &a.op, &a.target, &a.value, a.order, &a.scope).hash(h);
@@ -50,7 +56,7 @@ pub(crate) fn summarize(kind: &StmtKind) -> (u64, u64) {
                 binder(b, h);
             }
             child(&a.body, h);
-            names |= bits_of(a.label.as_str());
+            names |= bits_of_label(&a.label);
         }
         StmtKind::Loop(l) => {
             binder(&l.binder, h);
@@ -96,7 +102,7 @@ pub(crate) fn summarize(kind: &StmtKind) -> (u64, u64) {
                 (&d.lo, &d.hi, &d.combine).hash(h);
             }
             (&c.label, &c.targets, &c.values, &c.guard, &c.update).hash(h);
-            names |= bits_of(c.label.as_str());
+            names |= bits_of_label(&c.label);
         }
     }
     (h.finish(), names)
