@@ -1,10 +1,201 @@
 //! Whether two trees execute the same instances.
 
-use crate::env::Env;
-use crate::refusal::OrderRefusal;
-use lathe_ir::Stmt;
+use crate::copy::{Copy, Place, earlier, equal};
+use crate::env::{Env, Item};
+use crate::isl_set::{Projection, difference};
+use crate::leaves::{Leaf, Relative, leaves, relate};
+use crate::refusal::{OrderRefusal, instance_text, sizes_text};
+use crate::solve::{Answer, Reduced, solve};
+use crate::system::{Conj, Lin, System};
+use crate::translate::{Builder, Scope};
+use lathe_ir::{BufId, Label, Name, Stmt};
+use std::collections::{BTreeMap, HashSet};
 
-/// Every instance that `before` executes is executed exactly once by `after`.
-pub fn instances_preserved(_env: &Env, before: &Stmt, after: &Stmt) -> Result<(), OrderRefusal> {
-    if before == after { Ok(()) } else { Err(OrderRefusal::Undecided("the trees differ".into())) }
+/// Every instance that `before` executes is executed exactly once by `after`, and no other.
+///
+/// # Errors
+/// [`OrderRefusal::Undecided`] with the instance that is lost, new, or repeated; or with the reason why
+/// it could not be decided (conditions on data, `while` loops).
+pub fn instances_preserved(env: &Env, before: &Stmt, after: &Stmt) -> Result<(), OrderRefusal> {
+    if before == after {
+        return Ok(());
+    }
+    decide(env, before, after).map_err(OrderRefusal::Undecided)
+}
+
+/// Alternatives of one leaf before the check gives up.
+const MAX_PARTS: usize = 256;
+
+fn decide(env: &Env, before: &Stmt, after: &Stmt) -> Result<(), String> {
+    let none: HashSet<BufId> = HashSet::new();
+    let (old, new) = (leaves(before, &none)?, leaves(after, &none)?);
+    let (old, new) = (by_label(&old), by_label(&new));
+    let written = crate::leaves::written_buffers(before);
+    let frame = Frame { env, written: &written };
+    for (label, was) in &old {
+        let now = new.get(label).map(Vec::as_slice).unwrap_or(&[]);
+        let rank = was[0].instance.len();
+        if was.iter().chain(now).any(|l| l.instance.len() != rank) {
+            return Err(format!("the instance vectors of `{label}` differ in length"));
+        }
+        let (a, b) = (frame.parts(was)?, frame.parts(now)?);
+        let (outer, dims) = frame.dims(rank);
+        let (a, b) = (Projection { dims, parts: &a }, Projection { dims, parts: &b });
+        for (x, y, what) in [(&a, &b, "is no longer executed"), (&b, &a, "was not executed before")] {
+            match difference(x, y) {
+                Some(None) => {}
+                Some(Some(point)) => {
+                    let at = &point[dims as usize - rank..];
+                    return Err(format!(
+                        "{} {what}{}",
+                        instance_text(label.as_str(), at),
+                        frame.with_sizes(&outer, &point)
+                    ));
+                }
+                None => return Err(format!("the instances of `{label}` could not be compared")),
+            }
+        }
+        for (i, x) in now.iter().enumerate() {
+            for y in &now[i..] {
+                frame.repeated(x, y)?;
+            }
+        }
+    }
+    match new.keys().find(|l| !old.contains_key(*l)) {
+        Some(label) => Err(format!("`{label}` was not executed before")),
+        None => Ok(()),
+    }
+}
+
+fn by_label<'l, 'a>(leaves: &'l [Leaf<'a>]) -> BTreeMap<&'a Label, Vec<&'l Leaf<'a>>> {
+    let mut out: BTreeMap<&Label, Vec<&Leaf>> = BTreeMap::new();
+    for leaf in leaves {
+        out.entry(leaf.label).or_default().push(leaf);
+    }
+    out
+}
+
+struct Frame<'e> {
+    env: &'e Env<'e>,
+    written: &'e HashSet<BufId>,
+}
+
+impl<'e> Frame<'e> {
+    /// A system whose first unknowns are the surroundings and an instance vector.
+    fn start(&self, rank: usize) -> (Builder<'e>, Scope, Vec<Lin>) {
+        let mut builder = Builder::new(self.written);
+        let outer = builder.surroundings(self.env);
+        let vector = (0..rank).map(|_| Lin::col(builder.system.fresh())).collect();
+        (builder, outer, vector)
+    }
+
+    fn dims(&self, rank: usize) -> (Scope, u32) {
+        let (builder, outer, _) = self.start(rank);
+        (outer, builder.system.columns)
+    }
+
+    /// The instances that leaves of one label execute, as conjunctions.
+    fn parts(&self, leaves: &[&Leaf]) -> Result<Vec<Conj>, String> {
+        let mut out = Vec::new();
+        for leaf in leaves {
+            let (mut builder, outer, vector) = self.start(leaf.instance.len());
+            self.execute(&mut builder, &outer, leaf, &vector)?;
+            let (_, dims) = self.dims(leaf.instance.len());
+            expand(&builder.system, dims, &mut out)?;
+        }
+        Ok(out)
+    }
+
+    /// One execution of a leaf, with the given instance vector.
+    fn execute(
+        &self,
+        builder: &mut Builder,
+        outer: &Scope,
+        leaf: &Leaf,
+        vector: &[Lin],
+    ) -> Result<Copy, String> {
+        let mut copy = Copy::new(builder, outer, leaf, &Place::own(leaf));
+        for (v, e) in vector.iter().zip(copy.instance(builder, leaf)) {
+            let e = e.ok_or_else(|| format!("an instance of `{}` cannot be followed", leaf.label))?;
+            builder.system.eq(v, &e);
+        }
+        if !builder.system.exact {
+            return Err(format!("which instances of `{}` are executed depends on data", leaf.label));
+        }
+        Ok(copy)
+    }
+
+    /// Refuses two executions of one instance, by one leaf or by two.
+    fn repeated(&self, a: &Leaf, b: &Leaf) -> Result<(), String> {
+        let (mut builder, outer, vector) = self.start(a.instance.len());
+        let x = self.execute(&mut builder, &outer, a, &vector)?;
+        let y = self.execute(&mut builder, &outer, b, &vector)?;
+        let (common, relative) = relate(&a.path, &b.path);
+        let levels = a.levels(common);
+        if relative == Relative::Same || relative == Relative::Apart {
+            // Different executions differ in some loop; which of the two is first does not matter for
+            // one leaf, and for two leaves of different branches both orders do.
+            let mut apart: Vec<Conj> = (0..levels.len()).map(|l| earlier(&levels, l, &x, &y)).collect();
+            if relative == Relative::Apart {
+                apart.extend((0..levels.len()).map(|l| earlier(&levels, l, &y, &x)));
+            }
+            builder.system.clause(apart);
+        } else {
+            let mut any = vec![equal(&levels, &x, &y)];
+            any.extend((0..levels.len()).flat_map(|l| [earlier(&levels, l, &x, &y), earlier(&levels, l, &y, &x)]));
+            builder.system.clause(any);
+        }
+        match solve(&builder.system) {
+            Answer::Empty => Ok(()),
+            Answer::Point(point) => {
+                let at: Vec<i64> = vector.iter().filter_map(|v| v.at(&point)).collect();
+                Err(format!(
+                    "{} is executed more than once{}",
+                    instance_text(a.label.as_str(), &at),
+                    self.with_sizes(&outer, &point)
+                ))
+            }
+            Answer::Unknown => Err(format!("whether `{}` repeats an instance could not be decided", a.label)),
+        }
+    }
+
+    fn with_sizes(&self, outer: &Scope, point: &[i64]) -> String {
+        let values: Vec<(Name, i64)> = self
+            .env
+            .items
+            .iter()
+            .filter_map(|i| match i {
+                Item::Size(b) | Item::Loop { binder: b, .. } => Some(*b),
+                _ => None,
+            })
+            .filter_map(|b| Some((b.name.clone(), *point.get(outer.col(b.id)? as usize)?)))
+            .collect();
+        if values.is_empty() { String::new() } else { format!(", with {}", sizes_text(&values)) }
+    }
+}
+
+/// The alternatives of a system, each as a conjunction, of which the first `kept` unknowns matter.
+pub(crate) fn expand(system: &System, kept: u32, out: &mut Vec<Conj>) -> Result<(), String> {
+    let mut base = Reduced::default();
+    let mut all = Vec::new();
+    if base.absorb(&system.cons) {
+        all.push(base);
+    }
+    for clause in &system.clauses {
+        let mut next = Vec::new();
+        for (state, alternative) in all.iter().flat_map(|s| clause.iter().map(move |a| (s, a))) {
+            let mut state = state.clone();
+            if state.absorb(alternative) {
+                next.push(state);
+            }
+        }
+        if next.len() > MAX_PARTS {
+            return Err("there are too many cases to examine".into());
+        }
+        all = next;
+    }
+    for state in all {
+        out.push(state.projected(kept).ok_or("numbers grow too large")?);
+    }
+    Ok(())
 }

@@ -137,7 +137,8 @@ impl Reduced {
                 continue;
             }
             // `k * col + rest == 0`, so `col == -k * rest`.
-            let unit = lin.terms.iter().find(|t| t.1.abs() == 1).copied();
+            // The latest unknown goes, so that the leading ones, which matter to callers, stay.
+            let unit = lin.terms.iter().rfind(|t| t.1.abs() == 1).copied();
             let value = unit.and_then(|(col, k)| {
                 let mut value = lin.clone();
                 value.terms.retain(|t| t.0 != col);
@@ -158,6 +159,18 @@ impl Reduced {
         for (col, value) in self.defined.get(from..).unwrap_or(&[]) {
             if out.coefficient(*col) != 0 {
                 out = replace(&out, *col, value)?;
+            }
+        }
+        Some(out)
+    }
+
+    /// The same set over fewer unknowns, for which the first `kept` ones stay.
+    pub fn projected(&self, kept: u32) -> Option<Conj> {
+        let mut out = self.cons.clone();
+        for (i, (col, value)) in self.defined.iter().enumerate() {
+            if *col < kept {
+                let value = self.substituted(value, i + 1)?;
+                out.push(Con { lin: Lin::col(*col).sub(&value)?, eq: true });
             }
         }
         Some(out)
