@@ -2,9 +2,13 @@
 //!
 //! * [`array`], [`fill`], [`npy`]: data.
 //! * [`pool`]: the threads that run `cpu` loops.
+//! * [`engine`], [`call`]: functions of the tree become kernels; kernels are called.
 
 pub mod array;
+pub mod call;
+mod cc;
 pub mod codes;
+pub mod engine;
 pub mod fill;
 pub mod npy;
 pub mod pool;
@@ -12,4 +16,6 @@ mod scratch;
 mod storage;
 
 pub use array::{ArgView, Array, Element};
+pub use codes::CODES;
+pub use engine::{Engine, Kernel, Options, compile};
 pub use pool::{Pool, PoolOptions};

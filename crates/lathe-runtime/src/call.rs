@@ -1,0 +1,307 @@
+//! Calls: arguments become descriptors on the stack, and what a kernel returns becomes a diagnostic
+//! with names and numbers.
+
+use crate::array::ArgView;
+use crate::array::dtype_of;
+use crate::codes;
+use crate::engine::Kernel;
+use crate::pool::Pool;
+use lathe_abi::{CheckKind, dtype, status};
+use lathe_diagnostics::Diagnostic;
+use lathe_ir::visit::substitute;
+use lathe_ir::{Expr, Function, Mode, ParamKind, Scalar, Type, VarId};
+use std::collections::HashMap;
+use std::mem::MaybeUninit;
+
+/// Descriptors that fit the stack; more arguments than that go to the heap.
+const INLINE: usize = 24;
+
+/// What a call needs to know of a kernel besides its code.
+pub(crate) struct Signature {
+    pub function: Function,
+    /// Which parameters the kernel writes.
+    written: Vec<bool>,
+}
+
+impl Signature {
+    pub fn of(function: &Function) -> Signature {
+        let written = function.params.iter().map(|p| p.mode != Mode::In).collect();
+        Signature { function: function.clone(), written }
+    }
+
+    fn param(&self, at: usize) -> String {
+        self.function.params.get(at).map_or_else(|| format!("#{at}"), |p| p.name().to_string())
+    }
+}
+
+impl Kernel {
+    pub fn name(&self) -> &str {
+        &self.signature.function.name
+    }
+
+    /// The function that was compiled.
+    pub fn function(&self) -> &Function {
+        &self.signature.function
+    }
+
+    /// Calls the kernel: one argument per parameter, in order; scalars are rank-0 arrays. Parallel
+    /// loops run on the pool. Nothing is allocated for up to 24 arguments.
+    ///
+    /// # Errors
+    /// `E0808` to `E0817` and `E0822`, naming the argument with expected and given values. Arguments are
+    /// checked before anything is written; a failed `check` statement or a division by zero may leave
+    /// outputs partly written.
+    pub fn call(&self, pool: &Pool, args: &mut [ArgView]) -> Result<(), Diagnostic> {
+        let written = &self.signature.written;
+        if args.len() != written.len() {
+            return Err(self.wrong_count(args.len()));
+        }
+        for (at, (a, w)) in args.iter().zip(written).enumerate() {
+            if *w && !(a.writable && distinct(a.shape(), a.strides())) {
+                return Err(self.not_writable(at, a));
+            }
+        }
+        let mut inline = [const { MaybeUninit::<lathe_abi::Array>::uninit() }; INLINE];
+        let mut heap = Vec::new();
+        let descriptors = if args.len() <= INLINE {
+            for (slot, a) in inline.iter_mut().zip(args.iter()) {
+                slot.write(a.raw);
+            }
+            inline.as_ptr().cast::<lathe_abi::Array>()
+        } else {
+            heap.extend(args.iter().map(|a| a.raw));
+            heap.as_ptr()
+        };
+        let runtime = pool.runtime();
+        // SAFETY: as many valid descriptors as the kernel has parameters; written arguments were lent
+        // mutably. The prologue checks types, ranks, shapes and overlaps before it touches data. The
+        // table's pool lives through the call.
+        let mut result = unsafe { (self.code.entry)(&runtime, descriptors) };
+        if result == status::STRIDES {
+            let entry = self.any_strides()?;
+            // SAFETY: as above; the same function, compiled for any strides.
+            result = unsafe { entry(&runtime, descriptors) };
+        }
+        if result == status::OK { Ok(()) } else { Err(self.explain(result, args)) }
+    }
+
+    fn wrong_count(&self, given: usize) -> Diagnostic {
+        let names: Vec<String> = (0..self.signature.written.len()).map(|i| self.signature.param(i)).collect();
+        Diagnostic::error(
+            codes::ARGUMENT_COUNT,
+            format!("`{}` takes {} arguments, {given} were given", self.name(), names.len()),
+        )
+        .help(format!("in this order: {}", names.join(", ")))
+    }
+
+    fn not_writable(&self, at: usize, a: &ArgView) -> Diagnostic {
+        let name = self.signature.param(at);
+        if a.writable {
+            return Diagnostic::error(
+                codes::ARGUMENT_OVERLAP,
+                format!(
+                    "elements of `{name}`, which is written, share memory: shape {:?}, strides {:?}",
+                    a.shape(),
+                    a.strides()
+                ),
+            )
+            .help("give an array whose elements all have a place of their own");
+        }
+        Diagnostic::error(
+            codes::NOT_WRITABLE,
+            format!("`{name}` is written by `{}`, but was lent for reading", self.name()),
+        )
+        .help("lend it with `view_mut`")
+    }
+
+    /// What a status means for these arguments.
+    fn explain(&self, result: i32, args: &[ArgView]) -> Diagnostic {
+        let name = self.name();
+        match result {
+            status::OUT_OF_MEMORY => {
+                return Diagnostic::error(
+                    codes::KERNEL_MEMORY,
+                    format!("`{name}` found no memory for a local array"),
+                )
+                .help("use smaller sizes or tiles");
+            }
+            status::DIVISION_BY_ZERO => {
+                return Diagnostic::error(
+                    codes::DIVISION_BY_ZERO,
+                    format!("`{name}` divided an integer by zero"),
+                )
+                .note("outputs may be partly written");
+            }
+            status::SIZE_OVERFLOW => {
+                return Diagnostic::error(
+                    codes::KERNEL_SIZE,
+                    format!("the size of a local array of `{name}` does not fit 64 bits"),
+                )
+                .help("use smaller sizes");
+            }
+            _ => {}
+        }
+        let check = usize::try_from(result - 1).ok().and_then(|i| self.checks.get(i));
+        let Some(check) = check else {
+            return Diagnostic::error(
+                codes::CHECK_FAILED,
+                format!("`{name}` failed with the unknown status {result}"),
+            );
+        };
+        let p = |at: &usize| self.signature.param(*at);
+        match check {
+            CheckKind::Dtype { param } => {
+                let want = self.declared(*param);
+                let given = args.get(*param).map_or("nothing", |a| dtype_name(a.dtype()));
+                let d = format!("`{}` is {want}, but the argument holds {given}", p(param));
+                Diagnostic::error(codes::ARGUMENT_DTYPE, d)
+                    .help(format!("convert the array to {want} before"))
+            }
+            CheckKind::Rank { param } => {
+                let want = self.extents(*param).len();
+                let given = args.get(*param).map_or(0, |a| a.shape().len());
+                let d = format!("`{}` has {want} dimensions, but the argument has {given}", p(param));
+                Diagnostic::error(codes::ARGUMENT_RANK, d)
+            }
+            CheckKind::Size { param, dim } => {
+                let (e, s) =
+                    args.get(*param).map_or((0, 0), |a| (at(a.shape(), *dim), at(a.strides(), *dim)));
+                let d = format!(
+                    "dimension {dim} of `{}` has extent {e} and stride {s}, which is out of range",
+                    p(param)
+                );
+                Diagnostic::error(codes::ARGUMENT_SIZE, d)
+                    .note("extents are not negative, and elements lie at most 2^47 bytes apart")
+            }
+            CheckKind::Shape { param, dim } => self.wrong_shape(*param, *dim, args),
+            CheckKind::Overlap { a, b } => Diagnostic::error(
+                codes::ARGUMENT_OVERLAP,
+                format!("`{}` and `{}` share memory, and `{name}` writes one of them", p(a), p(b)),
+            )
+            .help("give arrays of their own, e.g. a copy"),
+            CheckKind::User { code, message } => {
+                Diagnostic::error(codes::CHECK_FAILED, format!("`{name}`: {message} ({code})"))
+                    .note("this is a check of the kernel; outputs may be partly written")
+            }
+        }
+    }
+
+    fn wrong_shape(&self, param: usize, dim: usize, args: &[ArgView]) -> Diagnostic {
+        let name = self.signature.param(param);
+        let given = args.get(param).map_or(0, |a| at(a.shape(), dim));
+        let known = self.known_values(args);
+        let want = self.extents(param).get(dim).and_then(|e| substitute(e, &known).as_int());
+        let want = want.map_or_else(|| "another extent".to_string(), |w| format!("extent {w}"));
+        let mut d = Diagnostic::error(
+            codes::ARGUMENT_SHAPE,
+            format!("dimension {dim} of `{name}` must have {want}, but the argument has {given}"),
+        );
+        for (size, from, from_dim) in self.size_sources() {
+            if let Some(v) = args.get(from).and_then(|a| a.shape().get(from_dim)) {
+                d = d.note(format!(
+                    "{size} = {v}, by dimension {from_dim} of `{}`",
+                    self.signature.param(from)
+                ));
+            }
+        }
+        d
+    }
+
+    /// The declared element type of a parameter.
+    fn declared(&self, param: usize) -> Type {
+        match self.signature.function.params.get(param).map(|p| &p.kind) {
+            Some(ParamKind::Array(b)) => b.elem.clone(),
+            Some(ParamKind::Scalar(b)) => b.ty.into(),
+            None => Type::BOOL,
+        }
+    }
+
+    fn extents(&self, param: usize) -> &[Expr] {
+        let p = self.signature.function.params.get(param);
+        p.and_then(|p| p.array()).map_or(&[], |b| &b.extents)
+    }
+
+    /// Name of each size, and the parameter and dimension that give its value.
+    fn size_sources(&self) -> Vec<(String, usize, usize)> {
+        let f = &self.signature.function;
+        let table = lathe_ir::lower::check_table(f).map(|t| t.sizes).unwrap_or_default();
+        let name = |id: VarId| f.sizes.iter().find(|b| b.id == id).map(|b| b.name.to_string());
+        table.into_iter().filter_map(|(id, p, d)| Some((name(id)?, p, d))).collect()
+    }
+
+    /// Values of sizes and integer scalars under these arguments.
+    fn known_values(&self, args: &[ArgView]) -> HashMap<VarId, Expr> {
+        let f = &self.signature.function;
+        let table = lathe_ir::lower::check_table(f).map(|t| t.sizes).unwrap_or_default();
+        let mut out = HashMap::new();
+        for (id, p, d) in table {
+            if let Some(v) = args.get(p).and_then(|a| a.shape().get(d)) {
+                out.insert(id, lathe_ir::build::index(*v));
+            }
+        }
+        for (p, a) in f.params.iter().zip(args) {
+            if let ParamKind::Scalar(b) = &p.kind
+                && matches!(b.ty, Scalar::Index | Scalar::I64)
+                && a.dtype() == dtype_of(&b.ty.into())
+                && a.shape().is_empty()
+            {
+                // SAFETY: a rank-0 argument of a 64-bit integer type, lent for this call.
+                let v = unsafe { a.raw.data.cast::<i64>().read_unaligned() };
+                out.insert(b.id, lathe_ir::build::int(b.ty, v));
+            }
+        }
+        out
+    }
+}
+
+/// Whether all elements have a place of their own. Sorted by stride, each dimension must step over
+/// all that the smaller ones span.
+fn distinct(shape: &[i64], strides: &[i64]) -> bool {
+    // Dense arrays, the usual case, are decided in one pass.
+    let mut span = 1i64;
+    let mut dense = true;
+    for (e, s) in shape.iter().zip(strides).rev() {
+        dense &= *s >= span || *e <= 1;
+        span = span.max(s.saturating_mul(*e));
+    }
+    if dense || shape.iter().any(|e| *e <= 0) {
+        return true;
+    }
+    let mut dims: Vec<(u64, i64)> =
+        shape.iter().zip(strides).filter(|(e, _)| **e > 1).map(|(e, s)| (s.unsigned_abs(), *e)).collect();
+    dims.sort_unstable();
+    let mut span = 0u64;
+    dims.into_iter().all(|(stride, extent)| {
+        let free = stride > span;
+        span = span.saturating_add(stride.saturating_mul(extent as u64 - 1));
+        free
+    })
+}
+
+fn at(v: &[i64], d: usize) -> i64 {
+    v.get(d).copied().unwrap_or(0)
+}
+
+fn dtype_name(code: u32) -> &'static str {
+    match code {
+        dtype::AGGREGATE => "aggregates of another size",
+        code => Scalar::ALL
+            .into_iter()
+            .find(|s| dtype_of(&(*s).into()) == code)
+            .map_or("an unknown element type", Scalar::name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_have_places_of_their_own() {
+        assert!(distinct(&[], &[]) && distinct(&[0], &[0]) && distinct(&[1, 1], &[0, 0]));
+        assert!(distinct(&[3, 4], &[4, 1]) && distinct(&[3, 4], &[1, 3]) && distinct(&[3, 4], &[-4, -1]));
+        assert!(distinct(&[2, 3, 4], &[4, 8, 1]) && distinct(&[3, 4], &[5, 1]));
+        assert!(!distinct(&[4], &[0]) && !distinct(&[3, 4], &[2, 1]) && !distinct(&[2, 2], &[1, 1]));
+        assert!(!distinct(&[4, 4], &[-1, 1]));
+    }
+}
