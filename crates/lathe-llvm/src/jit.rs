@@ -7,6 +7,7 @@ use crate::machine::take_error;
 use lathe_abi::{CheckKind, KernelFn};
 use lathe_diagnostics::Diagnostic;
 use llvm_sys::core::LLVMCreateMemoryBufferWithMemoryRangeCopy;
+use llvm_sys::error::LLVMErrorRef;
 use llvm_sys::orc2::lljit::*;
 use llvm_sys::orc2::*;
 use std::time::Duration;
@@ -61,6 +62,11 @@ impl Compiled {
     }
 }
 
+/// What goes wrong comes back as the result of a call too; LLVM's own report would be printed.
+extern "C" fn drop_report(_: *mut std::ffi::c_void, error: LLVMErrorRef) {
+    take_error(error);
+}
+
 /// Loads an object file that `emit_object` made for this machine.
 ///
 /// # Errors
@@ -80,6 +86,8 @@ pub fn load_object(bytes: &[u8], symbol: &str, checks: Vec<CheckKind>) -> Result
         if let Some(text) = take_error(LLVMOrcCreateLLJIT(&mut jit, std::ptr::null_mut())) {
             return Err(error(text));
         }
+        let session = LLVMOrcLLJITGetExecutionSession(jit);
+        LLVMOrcExecutionSessionSetErrorReporter(session, drop_report, std::ptr::null_mut());
         let dylib = LLVMOrcLLJITGetMainJITDylib(jit);
         let mut process = std::ptr::null_mut();
         let prefix = LLVMOrcLLJITGetGlobalPrefix(jit);

@@ -86,6 +86,8 @@ impl Machine {
                 take_message(LLVMGetHostCPUFeatures()),
             )
         };
+        check_cpu(cpu, &host_cpu)?;
+        check_features(features, &host_features)?;
         let features = match (cpu, features) {
             (_, Some(f)) => f.to_string(),
             (None, None) => host_features,
@@ -204,6 +206,60 @@ impl Machine {
             Ok(bytes)
         }
     }
+}
+
+/// Processors of x86-64 that may be named. LLVM ends the process on names that it does not know, so
+/// they are compared with this list first.
+const PROCESSORS: &[&str] = &[
+    "x86-64",
+    "x86-64-v2",
+    "x86-64-v3",
+    "x86-64-v4",
+    "sandybridge",
+    "ivybridge",
+    "haswell",
+    "broadwell",
+    "skylake",
+    "skylake-avx512",
+    "cascadelake",
+    "cooperlake",
+    "icelake-client",
+    "icelake-server",
+    "tigerlake",
+    "alderlake",
+    "sapphirerapids",
+    "emeraldrapids",
+    "graniterapids",
+    "znver1",
+    "znver2",
+    "znver3",
+    "znver4",
+    "znver5",
+];
+
+fn check_cpu(cpu: Option<&str>, host: &str) -> Result<()> {
+    match cpu {
+        Some(c) if c != host && !(cfg!(target_arch = "x86_64") && PROCESSORS.contains(&c)) => {
+            Err(Diagnostic::error(codes::MACHINE, format!("unknown processor `{c}`"))
+                .help(format!("the one at hand is `{host}`; others are {}", PROCESSORS.join(", "))))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Features are `+name` or `-name`, with names that the machine at hand has or lacks; those that every
+/// program of 64 bits needs cannot be taken away.
+fn check_features(features: Option<&str>, host: &str) -> Result<()> {
+    const BASE: &[&str] = &["64bit", "cmov", "cx8", "fxsr", "sse", "sse2"];
+    for f in features.into_iter().flat_map(|f| f.split(',')).filter(|f| !f.is_empty()) {
+        let name = f.strip_prefix(['+', '-']).unwrap_or("");
+        let known = host.split(',').any(|h| h.strip_prefix(['+', '-']) == Some(name));
+        if !known || (f.starts_with('-') && BASE.contains(&name)) {
+            return Err(Diagnostic::error(codes::MACHINE, format!("no feature `{f}` to ask for"))
+                .help("features are written `+avx2,-avx512f`"));
+        }
+    }
+    Ok(())
 }
 
 /// The tree arrives with its loops, vectors and unrolling decided, so that what is left to do is to

@@ -1,5 +1,6 @@
 //! The engine against references and against the interpreter.
 
+mod checks;
 mod common;
 mod kernel;
 mod serial;

@@ -1,0 +1,181 @@
+//! The prologue: every check fails with its number, and failures give memory back.
+
+use crate::common::*;
+use lathe_abi::{CheckKind, status};
+use std::sync::Mutex;
+use std::sync::atomic::Ordering;
+
+/// Tests that count allocations take turns.
+static TURN: Mutex<()> = Mutex::new(());
+
+const SUM: &str = "
+func f(N, M)(A: in f32[N, M], B: in f32[N + 1], s: in f32, C: out f32[N]) {
+  check s > 0.0:f32, \"positive\", \"s must be positive\"
+  for i in 0..N {
+    alloc T: f32[M] host
+    for j in 0..M { 't'[i, j]: T[j]! = A[i, j]! * s }
+    check B[i]! >= 0.0:f32, \"negative\", \"B must not be negative\"
+    'C'[i]: C[i]! = B[i]!
+    for j in 0..M { 'C.2'[i, j]: C[i]! sum= T[j]! }
+  }
+}";
+
+struct Args {
+    a: Tensor,
+    b: Tensor,
+    s: Tensor,
+    c: Tensor,
+}
+
+fn args() -> Args {
+    Args {
+        a: Tensor::f32(&[3, 4], |i| i as f32),
+        b: Tensor::f32(&[4], |i| i as f32),
+        s: Tensor::f32(&[], |_| 2.0),
+        c: Tensor::f32(&[3], |_| 0.0),
+    }
+}
+
+fn number(c: &lathe_llvm::Compiled, kind: CheckKind) -> i32 {
+    c.checks().iter().position(|k| *k == kind).expect("the check is in the table") as i32 + 1
+}
+
+fn user(code: &str, message: &str) -> CheckKind {
+    CheckKind::User { code: code.into(), message: message.into() }
+}
+
+#[test]
+fn every_check_fails_with_its_number() {
+    let _turn = TURN.lock().expect("no test panicked");
+    let c = compile(SUM);
+    let run = |change: &dyn Fn(&mut Args)| {
+        let mut a = args();
+        change(&mut a);
+        let before = LIVE.load(Ordering::SeqCst);
+        let status = call(&c, &mut [&mut a.a, &mut a.b, &mut a.s, &mut a.c]);
+        assert_eq!(LIVE.load(Ordering::SeqCst), before, "scratch memory is given back");
+        (status, a.c.as_f32())
+    };
+    assert_eq!(run(&|_| {}), (0, vec![12.0, 45.0, 78.0]));
+    let fails = |change: &dyn Fn(&mut Args), kind: CheckKind| assert_eq!(run(change).0, number(&c, kind));
+    fails(&|a| a.a.dtype = lathe_abi::dtype::I32, CheckKind::Dtype { param: 0 });
+    fails(&|a| a.s.elem = 8, CheckKind::Dtype { param: 2 });
+    fails(&|a| a.b = Tensor::f32(&[4, 1], |_| 0.0), CheckKind::Rank { param: 1 });
+    fails(&|a| a.a.shape[1] = -1, CheckKind::Size { param: 0, dim: 1 });
+    fails(&|a| a.a.shape[0] = i64::MAX, CheckKind::Size { param: 0, dim: 0 });
+    fails(&|a| a.a.strides[0] = i64::MIN, CheckKind::Size { param: 0, dim: 0 });
+    fails(&|a| a.b.shape[0] = 3, CheckKind::Shape { param: 1, dim: 0 });
+    fails(&|a| a.c.shape[0] = 2, CheckKind::Shape { param: 3, dim: 0 });
+    fails(&|a| a.s = Tensor::f32(&[], |_| -2.0), user("positive", "s must be positive"));
+    fails(&|a| a.s = Tensor::f32(&[], |_| f32::NAN), user("positive", "s must be positive"));
+    fails(&|a| a.b = Tensor::f32(&[4], |i| 1.0 - i as f32), user("negative", "B must not be negative"));
+    NO_MEMORY.store(1, Ordering::SeqCst);
+    assert_eq!(run(&|_| {}).0, status::OUT_OF_MEMORY);
+    NO_MEMORY.store(0, Ordering::SeqCst);
+}
+
+#[test]
+fn written_arrays_overlap_nothing_else() {
+    let text = |alias: &str| {
+        format!(
+            "func f(N)(A: in f32[N]{alias}, B: in f32[N], C: inout f32[N]{alias}) {{
+               for i in 0..N {{ 'C'[i]: C[i]! = A[i]! + B[i]! }}
+             }}"
+        )
+    };
+    let mut memory = Tensor::f32(&[64], |i| i as f32);
+    let base = memory.descriptor();
+    let at = |first: i64, n: &'static [i64], strides: &'static [i64]| lathe_abi::Array {
+        data: base.data.cast::<f32>().wrapping_offset(first as isize).cast(),
+        shape: n.as_ptr(),
+        strides: strides.as_ptr(),
+        ..base
+    };
+    let (plain, aliased) = (compile(&text("")), compile(&text(" alias x")));
+    let run = |c: &lathe_llvm::Compiled, args: [lathe_abi::Array; 3]| {
+        // SAFETY: all arrays lie inside `memory`.
+        unsafe { (c.entry())(&runtime(), args.as_ptr()) }
+    };
+    let overlap = |a, b| number(&plain, CheckKind::Overlap { a, b });
+    let (a, b) = (at(0, &[8], &[1]), at(8, &[8], &[1]));
+    assert_eq!(run(&plain, [a, b, at(16, &[8], &[1])]), 0);
+    assert_eq!(run(&plain, [a, a, at(16, &[8], &[1])]), 0, "inputs may overlap");
+    assert_eq!(run(&plain, [a, b, at(7, &[8], &[1])]), overlap(0, 2));
+    assert_eq!(run(&plain, [a, b, at(15, &[8], &[1])]), overlap(1, 2));
+    assert_eq!(run(&plain, [a, b, at(23, &[8], &[-1])]), 0);
+    assert_eq!(run(&plain, [a, b, at(22, &[8], &[-1])]), overlap(1, 2));
+    assert_eq!(run(&plain, [at(0, &[0], &[1]), at(8, &[0], &[1]), at(0, &[0], &[1])]), 0, "nothing overlaps nothing");
+    assert_eq!(run(&aliased, [a, b, at(0, &[8], &[1])]), 0);
+}
+
+#[test]
+fn unit_strides_only_refuses_others() {
+    let (module, func) = parse("func f(N)(A: in f32[N], C: out f32[N]) { for i in 0..N { 'C'[i]: C[i]! = A[i]! } }");
+    let options = lathe_llvm::Options { unit_strides_only: true, ..Default::default() };
+    let c = lathe_llvm::compile(&module, &func, &options).expect("it compiles");
+    let a = Tensor::f32(&[5], |i| i as f32);
+    let mut out = Tensor::f32(&[5], |_| 0.0);
+    assert_eq!(call(&c, &mut [&mut a.strided(&[2]), &mut out]), status::STRIDES);
+    assert_eq!(call(&c, &mut [&mut a.clone(), &mut out]), 0);
+    assert_eq!(out.as_f32(), a.as_f32());
+}
+
+#[test]
+fn objects_load_again() {
+    let (module, func) = parse(SUM);
+    let bytes = lathe_llvm::emit_object(&module, &func, &Default::default()).expect("it compiles");
+    let c = lathe_llvm::load_object(&bytes, "f", lathe_llvm::checks(&func).expect("a table")).expect("it loads");
+    let mut a = args();
+    assert_eq!(call(&c, &mut [&mut a.a, &mut a.b, &mut a.s, &mut a.c]), 0);
+    assert_eq!(a.c.as_f32(), [12.0, 45.0, 78.0]);
+    for (bytes, symbol) in [(&b"junk"[..], "f"), (&[][..], "f"), (&bytes[..100], "f"), (&bytes[..], "g")] {
+        let refused = lathe_llvm::load_object(bytes, symbol, vec![]).expect_err("nothing to load");
+        assert_eq!(refused.code.0, "E0705", "{refused}");
+    }
+}
+
+#[test]
+fn sizes_need_an_extent_of_their_own() {
+    let (module, func) = parse("func f(N)(A: inout f32[2 * N]) { for i in 0..N { 'A'[i]: A[i]! = 0.0:f32 } }");
+    let refused = lathe_llvm::compile(&module, &func, &Default::default()).expect_err("N is unknown");
+    assert_eq!(refused.code.0, "E0701");
+    assert!(refused.message.contains("`N`"), "{refused}");
+}
+
+#[test]
+fn what_is_not_supported_is_named() {
+    let bodies = [
+        ("for i in 0..N team { 'A'[i]: A[i]! = 0.0:f32 }", "E0701", "`team`"),
+        ("for i in 0..N level(block) { 'A'[i]: A[i]! = 0.0:f32 }", "E0701", "`block`"),
+        ("atomic 'A': A[0]! sum= 1.0:f32 relaxed scope system", "E0701", "atomic"),
+        ("compute 'A' over i in 0..N { A[i]! = 0.0:f32 }", "E0701", "compute `A`"),
+        ("alloc T: f32[4] shared { 'A': A[0]! = 0.0:f32 }", "E0701", "`shared`"),
+        ("for i in 0..8 vector(8) { 'A'[i]: A[0]! sum= 1.0:f32 licensed }", "E0702", "`A`"),
+        ("for i in 0..8 vector(8) { 'A'[i]: A[0]! = 1.0:f32 }", "E0702", "`A`"),
+        ("for i in 0..9 vector(8) { 'A'[i]: A[i]! = 1.0:f32 }", "E0701", "9 iterations"),
+        ("for i in 0..4 vector(4) { for j in 0..4 vector(4) { 'A'[i, j]: A[i + j]! = 1.0:f32 } }", "E0701", "vector loop `j`"),
+        ("for i in 0..4 vector(4) { for j in 0..i { 'A'[i, j]: A[i + j]! = 1.0:f32 } }", "E0701", "bound of loop `j`"),
+    ];
+    for (body, code, name) in bodies {
+        let (module, func) = parse(&format!("func f(N)(A: inout f32[N]) {{ {body} }}"));
+        let refused = lathe_llvm::compile(&module, &func, &Default::default()).expect_err(body);
+        assert_eq!(refused.code.0, code, "{refused}");
+        assert!(refused.message.contains(name), "{refused}");
+    }
+}
+
+#[test]
+fn unknown_machines_are_refused() {
+    let (module, func) = parse("func f(N)(A: inout f32[N]) { for i in 0..N { 'A'[i]: A[i]! = 0.0:f32 } }");
+    let options = lathe_llvm::Options { cpu: Some("nonesuch".into()), ..Default::default() };
+    let refused = lathe_llvm::compile(&module, &func, &options).expect_err("no such machine");
+    assert_eq!(refused.code.0, "E0703");
+    for features in ["avx512f", "+nonesuch", "-sse2", "+avx2,,+"] {
+        let options = lathe_llvm::Options { features: Some(features.into()), ..Default::default() };
+        let refused = lathe_llvm::compile(&module, &func, &options).expect_err("no such features");
+        assert_eq!(refused.code.0, "E0703");
+    }
+    let options = lathe_llvm::Options { cpu: Some("x86-64-v3".into()), ..Default::default() };
+    let asm = lathe_llvm::emit_asm(&module, &func, &options).expect("a known machine");
+    assert!(!asm.contains("zmm"));
+}
