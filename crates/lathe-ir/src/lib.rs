@@ -4,12 +4,14 @@
 //! * [`stmt`], [`func`], [`layout`]: statements, functions, buffers.
 //! * [`visit`]: traversals.
 //! * [`text`]: the text form (`.tree`), both ways.
+//! * [`verify`]: what every tree must be.
 //! * [`lower`]: what engines decide alike: numbers of checks, addresses of elements.
 
 pub mod build;
 pub mod codes;
 pub mod expr;
 pub mod func;
+mod hash;
 pub mod ids;
 pub mod layout;
 pub mod linear;
@@ -22,9 +24,11 @@ pub mod stmt;
 mod summary;
 pub mod text;
 pub mod types;
+pub mod verify;
 pub mod visit;
 
 pub use expr::{Access, Expr, ExprKind, Status, View};
+pub use hash::structural_hash;
 pub use func::{Buffer, CombineOp, Function, Mode, Module, Param, ParamKind, Space, Stage};
 pub use ids::{Binder, BufId, Label, VarId};
 pub use layout::{Layout, LayoutStep};

@@ -169,6 +169,7 @@ impl Type {
         match self {
             Type::Scalar(s) => s.bytes(),
             Type::Vector(s, n) => (s.bytes() * u64::from(*n)).next_power_of_two(),
+            Type::Array(t, _) => t.align(),
             _ => self.fields().iter().map(Type::align).max().unwrap_or(1),
         }
     }

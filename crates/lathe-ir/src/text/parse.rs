@@ -29,6 +29,9 @@ pub fn parse_module(file: FileId, text: &str) -> Result<Module, Vec<Diagnostic>>
     Err(p.errors)
 }
 
+/// Scalars in a type, aggregates counted through.
+const MAX_LEAVES: u64 = 1 << 16;
+
 /// After so many errors the rest is noise.
 const MAX_ERRORS: usize = 50;
 
@@ -45,10 +48,11 @@ pub(crate) struct Parser {
     pub scope: Scope,
     /// The number of the next binder that gives none.
     next: u32,
-    /// Numbers bound so far in this item, and the names that could not be resolved.
-    bound: HashMap<u32, Span>,
+    /// The names of this item that could not be resolved.
     unknown: HashSet<String>,
     depth: usize,
+    /// Numbers of scalars in the structs declared so far.
+    leaves: HashMap<Name, u64>,
     /// `$` names of the current statement.
     pub shared: HashMap<u32, Expr>,
     /// Heights of the expressions of the current statement, by address.
@@ -73,9 +77,9 @@ impl Parser {
             module: Module::default(),
             scope: Scope::new(),
             next: 0,
-            bound: HashMap::new(),
             unknown: HashSet::new(),
             depth: 0,
+            leaves: HashMap::new(),
             shared: HashMap::new(),
             heights: HashMap::new(),
         }
@@ -274,21 +278,11 @@ impl Parser {
 
     /// Name and number of a binder: `i`, `i%12`, `A@3`.
     pub(crate) fn binder_name(&mut self, sigil: &str, what: &str) -> Parsed<(Name, u32)> {
-        let start = self.span();
         let name = Name::from(self.name(what)?);
         let mut id = self.next;
         if self.at(sigil) && self.token(0).glued && self.token(1).glued {
             self.bump();
             id = self.number("the number of a binder", u64::from(u32::MAX) - 1)? as u32;
-        }
-        let span = self.span_from(start);
-        if let Some(before) = self.bound.insert(id, span) {
-            self.report(
-                Diagnostic::error(codes::BOUND_TWICE, format!("the number {id} is bound twice"))
-                    .at(span, format!("`{name}` gets it here"))
-                    .at(before, "and here")
-                    .help(format!("give it another one: `{name}{sigil}NUMBER`")),
-            );
         }
         self.next = id.saturating_add(1);
         Ok((name, id))
@@ -326,46 +320,65 @@ impl Parser {
     }
 
     pub(crate) fn ty(&mut self) -> Parsed<Type> {
-        self.nested(|p| {
-            if p.eat("(") {
-                let mut parts = Vec::new();
-                while !p.eat(")") {
-                    parts.push(p.ty()?);
-                    if !p.at(")") {
-                        p.expect(",")?;
-                    }
-                }
-                return Ok(Type::Tuple(parts.into()));
-            }
-            let start = p.span();
-            let quoted = matches!(p.peek(), Tok::Name { quoted: true, .. });
-            let name = p.name("a type")?;
-            if !quoted {
-                if let Some(s) = Scalar::from_name(&name) {
-                    return Ok(s.into());
-                }
-                if name == "array" || name == "vector" {
-                    p.expect("<")?;
-                    let inner_span = p.span();
-                    let inner = p.ty()?;
-                    p.expect(",")?;
-                    let n = p.number("the length", u64::from(u32::MAX))? as u32;
-                    p.expect(">")?;
-                    return match (name.as_str(), inner.scalar()) {
-                        ("array", _) => Ok(Type::Array(Arc::new(inner), n)),
-                        (_, Some(s)) => Ok(Type::Vector(s, n)),
-                        _ => p.error(codes::SYNTAX, inner_span, "a vector has scalar elements"),
-                    };
+        let start = self.span();
+        let ty = self.nested(Parser::type_node)?;
+        if self.count_leaves(&ty) > MAX_LEAVES {
+            let what = format!("this type has more than {MAX_LEAVES} scalars");
+            return self.error(codes::TOO_DEEP, self.span_from(start), what);
+        }
+        Ok(ty)
+    }
+
+    /// Passes list the scalars of a type, so there must not be too many; structs in structs count fast.
+    fn count_leaves(&self, t: &Type) -> u64 {
+        match t {
+            Type::Scalar(_) => 1,
+            Type::Tuple(ts) => ts.iter().fold(0, |n, t| n.saturating_add(self.count_leaves(t))),
+            Type::Struct(s) => self.leaves.get(&s.name).copied().unwrap_or(1),
+            Type::Array(t, n) => self.count_leaves(t).max(1).saturating_mul(u64::from(*n)),
+            Type::Vector(_, n) => u64::from(*n),
+        }
+    }
+
+    fn type_node(&mut self) -> Parsed<Type> {
+        if self.eat("(") {
+            let mut parts = Vec::new();
+            while !self.eat(")") {
+                parts.push(self.ty()?);
+                if !self.at(")") {
+                    self.expect(",")?;
                 }
             }
-            match p.module.structs.get(name.as_str()) {
-                Some(s) => Ok(Type::Struct(s.clone())),
-                None => {
-                    let help = format!("declare it before its use: `struct {name} {{ … }}`");
-                    p.unknown(start, "struct", &name, help)
-                }
+            return Ok(Type::Tuple(parts.into()));
+        }
+        let start = self.span();
+        let quoted = matches!(self.peek(), Tok::Name { quoted: true, .. });
+        let name = self.name("a type")?;
+        if !quoted {
+            if let Some(s) = Scalar::from_name(&name) {
+                return Ok(s.into());
             }
-        })
+            if name == "array" || name == "vector" {
+                self.expect("<")?;
+                let inner_span = self.span();
+                let inner = self.ty()?;
+                self.expect(",")?;
+                let n = self.number("the length", u64::from(u32::MAX))? as u32;
+                self.expect(">")?;
+                return match (name.as_str(), inner.scalar()) {
+                    ("array", _) => Ok(Type::Array(Arc::new(inner), n)),
+                    (_, Some(s)) => Ok(Type::Vector(s, n)),
+                    _ => self.error(codes::SYNTAX, inner_span, "a vector has scalar elements"),
+                };
+            }
+        }
+        match self.module.structs.get(name.as_str()) {
+            Some(s) => Ok(Type::Struct(s.clone())),
+            None => {
+                let help = format!("declare it before its use: `struct {name} {{ … }}`");
+                self.unknown(start, "struct", &name, help)
+            }
+        }
     }
 
     // Items.
@@ -375,7 +388,6 @@ impl Parser {
             let start = self.pos;
             self.scope = Scope::new();
             self.next = 0;
-            self.bound.clear();
             self.unknown.clear();
             self.depth = 0;
             self.statement_ends();
@@ -406,6 +418,10 @@ impl Parser {
 
     pub(crate) fn statement_ends(&mut self) {
         self.shared.clear();
+        // Clearing costs what the largest statement took, so large tables are dropped instead.
+        if self.heights.capacity() > 256 {
+            self.heights = HashMap::new();
+        }
         self.heights.clear();
     }
 
@@ -431,6 +447,12 @@ impl Parser {
             p.expect(":")?;
             Ok((field, p.ty()?))
         })?;
+        let leaves = fields.iter().fold(0u64, |n, f| n.saturating_add(self.count_leaves(&f.1)));
+        if leaves > MAX_LEAVES {
+            let what = format!("this struct has more than {MAX_LEAVES} scalars");
+            return self.error(codes::TOO_DEEP, span, what);
+        }
+        self.leaves.insert(name.clone(), leaves.max(1));
         let item = Arc::new(StructType { name: name.clone(), fields });
         self.insert(&name, span, item, |m| &mut m.structs)
     }

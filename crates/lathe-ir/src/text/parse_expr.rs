@@ -4,7 +4,6 @@ use super::lex::Tok;
 use super::parse::{Failed, Parsed, Parser};
 use super::print_expr::{natural_type, strength};
 use super::{MAX_DEPTH, MAX_HEIGHT};
-use crate::build;
 use crate::codes;
 use crate::expr::{Access, Expr, ExprKind, F64Bits, Status, View};
 use crate::ids::{BufId, VarId};
@@ -353,19 +352,19 @@ impl Parser {
                     let what = format!("a float has a point or an exponent: `{text}.0:{s}`");
                     return self.error(codes::BAD_NUMBER, span, what);
                 }
-                let s = ty.scalar().unwrap_or(Scalar::Index);
                 let magnitude = match text.strip_prefix("0x") {
                     Some(hex) => u64::from_str_radix(hex, 16),
                     None => text.parse::<u64>(),
                 };
-                let Ok(magnitude) = magnitude else {
-                    return self.error(codes::BAD_NUMBER, span, format!("{text} does not fit 64 bits"));
-                };
-                let wide = if negative { -i128::from(magnitude) } else { i128::from(magnitude) };
+                let wide = magnitude.map_or(i128::MAX, i128::from) * if negative { -1 } else { 1 };
+                let unsigned = ty.scalar() == Some(Scalar::U64);
                 let v = wide as i64;
-                let fits = if s == Scalar::U64 { wide >= 0 } else { i128::from(v) == wide };
-                if !fits || build::wrap(s, v) != v {
-                    return self.error(codes::BAD_NUMBER, span, format!("{wide} does not fit {s}"));
+                // Narrower types are the verifier's business: this is about what the tree can hold.
+                let fits = if unsigned { u64::try_from(wide).is_ok() } else { i128::from(v) == wide };
+                if !fits {
+                    let sign = if negative { "-" } else { "" };
+                    let what = format!("{sign}{text} does not fit 64 bits");
+                    return self.error(codes::BAD_NUMBER, span, what);
                 }
                 self.make(span, ExprKind::Int(v), ty)
             }

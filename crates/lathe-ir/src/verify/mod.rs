@@ -1,0 +1,203 @@
+//! The structural verifier: what every tree must be, whoever made it (design, section 2).
+//!
+//! Each invariant has a code of its own ([`crate::codes`]) and is checked in one walk, linear in the size
+//! of the tree. Whether accesses stay in bounds is not a matter of structure: every access carries a
+//! [`crate::Status`], and [`unproved_accesses`] lists those that nobody vouches for.
+
+mod expr;
+mod item;
+mod status;
+mod stmt;
+
+pub use status::unproved_accesses;
+
+use crate::codes;
+use crate::expr::Expr;
+use crate::func::{Function, Module, Stage};
+use crate::ids::{Binder, BufId, VarId};
+use crate::text::{Scope, print_expr};
+use crate::types::{Name, Scalar, Type};
+use lathe_diagnostics::{Code, Diagnostic, Places};
+use std::collections::{HashMap, HashSet};
+
+/// After so many errors in one function the rest is noise.
+const MAX_ERRORS: usize = 50;
+
+/// Checks a whole module; empty if it is well formed.
+pub fn verify(module: &Module) -> Vec<Diagnostic> {
+    let mut out = item::structs(module);
+    for (key, op) in &module.ops {
+        out.extend(item::op(module, key, op));
+    }
+    for (key, f) in &module.functions {
+        if key != &f.name {
+            out.push(item::misnamed("function", key, &f.name));
+        }
+        out.extend(verify_function(module, f));
+    }
+    out
+}
+
+/// Checks one function of a module; empty if it is well formed.
+pub fn verify_function(module: &Module, f: &Function) -> Vec<Diagnostic> {
+    let mut v = Verifier::new(module, f.stage, Some(f.next_id));
+    v.place = format!("function `{}`", f.name);
+    v.function(f);
+    v.finish(|| Scope::of_function(f))
+}
+
+/// What binds a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Value,
+    /// A loop; whether its iterations are unordered.
+    Loop {
+        parallel: bool,
+    },
+    Token,
+}
+
+pub(crate) struct Var {
+    pub ty: Scalar,
+    pub role: Role,
+}
+
+pub(crate) struct Buf {
+    pub name: Name,
+    pub rank: usize,
+    pub elem: Type,
+    pub readonly: bool,
+}
+
+/// A message that waits for the names of the function, which only a wrong tree needs.
+struct Finding {
+    code: Code,
+    what: Vec<Part>,
+    places: Places,
+    place: String,
+    help: Option<&'static str>,
+}
+
+/// A piece of a message.
+pub(crate) enum Part {
+    Text(String),
+    Expr(Expr),
+}
+
+impl From<&str> for Part {
+    fn from(s: &str) -> Part {
+        Part::Text(s.to_string())
+    }
+}
+
+impl From<String> for Part {
+    fn from(s: String) -> Part {
+        Part::Text(s)
+    }
+}
+
+impl From<&Expr> for Part {
+    fn from(e: &Expr) -> Part {
+        Part::Expr(e.clone())
+    }
+}
+
+pub(crate) struct Verifier<'m> {
+    pub module: &'m Module,
+    pub stage: Stage,
+    /// `None` where numbers need not be below a counter (operators have none).
+    next_id: Option<u32>,
+    pub vars: HashMap<VarId, Var>,
+    pub bufs: HashMap<BufId, Buf>,
+    /// Everything bound so far, in scope or not.
+    ids: HashMap<u32, Name>,
+    findings: Vec<Finding>,
+    pub places: Places,
+    /// Where we are, in words.
+    pub place: String,
+    /// Expressions of the current statement that were looked at.
+    pub seen: HashSet<usize>,
+}
+
+impl<'m> Verifier<'m> {
+    pub(crate) fn new(module: &'m Module, stage: Stage, next_id: Option<u32>) -> Verifier<'m> {
+        Verifier {
+            module,
+            stage,
+            next_id,
+            vars: HashMap::new(),
+            bufs: HashMap::new(),
+            ids: HashMap::new(),
+            findings: Vec::new(),
+            places: Places::none(),
+            place: String::new(),
+            seen: HashSet::new(),
+        }
+    }
+
+    pub(crate) fn finish(self, scope: impl FnOnce() -> Scope) -> Vec<Diagnostic> {
+        if self.findings.is_empty() {
+            return Vec::new();
+        }
+        let scope = scope();
+        let show = |f: Finding| {
+            let text: String = f
+                .what
+                .iter()
+                .map(|p| match p {
+                    Part::Text(t) => t.clone(),
+                    Part::Expr(e) => format!("`{}`", print_expr(e, &scope)),
+                })
+                .collect();
+            let mut d = Diagnostic::error(f.code, text).at_places(&f.places, "here");
+            if f.places.first().is_none() {
+                d = d.note(format!("in {}", f.place));
+            }
+            match f.help {
+                Some(h) => d.help(h),
+                None => d,
+            }
+        };
+        self.findings.into_iter().map(show).collect()
+    }
+
+    pub(crate) fn wrong(&mut self, code: Code, what: impl IntoIterator<Item = Part>) {
+        self.wrong_help(code, what, None);
+    }
+
+    pub(crate) fn wrong_help(
+        &mut self,
+        code: Code,
+        what: impl IntoIterator<Item = Part>,
+        help: Option<&'static str>,
+    ) {
+        if self.findings.len() < MAX_ERRORS {
+            let what = what.into_iter().collect();
+            let (places, place) = (self.places.clone(), self.place.clone());
+            self.findings.push(Finding { code, what, places, place, help });
+        }
+    }
+
+    /// A number is bound: once, and below the counter.
+    fn number(&mut self, id: u32, name: &Name) {
+        if let Some(other) = self.ids.insert(id, name.clone()) {
+            let text = format!("the number {id} is bound twice: by `{other}` and by `{name}`");
+            let help = "numbers are unique in a function; in tree text: `name%NUMBER`, `buffer@NUMBER`";
+            self.wrong_help(codes::ID_TWICE, [text.into()], Some(help));
+        }
+        if self.next_id.is_some_and(|n| id >= n) {
+            let text = format!("`{name}` has the number {id}, which the counter would give out again");
+            self.wrong(codes::ID_NOT_COUNTED, [text.into()]);
+        }
+    }
+
+    pub(crate) fn bind_var(&mut self, b: &Binder, role: Role) {
+        self.number(b.id.0, &b.name);
+        self.vars.insert(b.id, Var { ty: b.ty, role });
+    }
+
+    pub(crate) fn bind_buf(&mut self, id: BufId, name: &Name, rank: usize, elem: &Type, readonly: bool) {
+        self.number(id.0, name);
+        self.bufs.insert(id, Buf { name: name.clone(), rank, elem: elem.clone(), readonly });
+    }
+}

@@ -1,0 +1,35 @@
+//! Accesses for which nobody vouches.
+
+use crate::expr::{Access, Status};
+use crate::func::Function;
+use crate::stmt::{Stmt, StmtKind};
+use crate::visit::{loads_of, walk};
+
+/// Every access of a function, loads and targets alike, that is neither proved, checked nor assumed to
+/// be in bounds and defined. An engine refuses these unless it is told to trust.
+pub fn unproved_accesses(f: &Function) -> Vec<Access> {
+    let mut out = Vec::new();
+    let mut see = |a: &Access| {
+        if a.status == Status::Unproved {
+            out.push(a.clone());
+        }
+    };
+    f.result.iter().flat_map(loads_of).for_each(|a| see(&a));
+    walk(&f.body, &mut |s, _| {
+        targets(s).into_iter().for_each(&mut see);
+        s.exprs().into_iter().flat_map(loads_of).for_each(|a| see(&a));
+        true
+    });
+    out
+}
+
+/// The accesses that a statement itself writes.
+fn targets(s: &Stmt) -> Vec<&Access> {
+    match s.kind() {
+        StmtKind::Store(s) => vec![&s.target],
+        StmtKind::Reduce(r) => r.targets.iter().collect(),
+        StmtKind::Atomic(a) => vec![&a.target],
+        StmtKind::Compute(c) => c.targets.iter().collect(),
+        _ => Vec::new(),
+    }
+}
