@@ -51,7 +51,7 @@ pub struct Frame {
     /// Scratch memory to give back on every way out.
     pub scratch: Vec<Value>,
     /// Values of shared expressions of the statement being emitted, one layer per branch.
-    pub memo: Vec<HashMap<usize, Val>>,
+    pub memo: Vec<HashMap<Expr, Val>>,
     /// Stores that bypass the caches were emitted.
     pub nontemporal: bool,
 }

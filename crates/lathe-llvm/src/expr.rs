@@ -5,7 +5,7 @@ use crate::ir::{Value, Width};
 use crate::round;
 use crate::value::{self, Leaf, Val};
 use lathe_diagnostics::Places;
-use lathe_ir::{BinOp, Expr, ExprKind, Mode, ParamKind, ReduceOp, Scalar, Type};
+use lathe_ir::{Access, BinOp, BufId, Expr, ExprKind, Mode, ParamKind, ReduceOp, Scalar, Type, build};
 use std::collections::HashMap;
 
 impl Emitter<'_> {
@@ -15,12 +15,12 @@ impl Emitter<'_> {
         if trivial {
             return self.expr_anew(e);
         }
-        if let Some(v) = self.frame.memo.iter().rev().find_map(|m| m.get(&e.address())) {
+        if let Some(v) = self.frame.memo.iter().rev().find_map(|m| m.get(e)) {
             return Ok(v.clone());
         }
         let v = self.expr_anew(e)?;
         if let Some(layer) = self.frame.memo.last_mut() {
-            layer.insert(e.address(), v.clone());
+            layer.insert(e.clone(), v.clone());
         }
         Ok(v)
     }
@@ -250,62 +250,21 @@ impl Emitter<'_> {
         cheap
     }
 
-    /// `a ⊕ b` for the operators of reductions; one value of a type each. `argmin` and `argmax` take
-    /// and give `(value, index)`.
-    pub fn reduce(&mut self, op: &ReduceOp, ty: &Type, a: &Val, b: &Val) -> Result<Val> {
-        let bin = match op {
-            ReduceOp::Sum => BinOp::Add,
-            ReduceOp::Prod => BinOp::Mul,
-            ReduceOp::Min => BinOp::Min,
-            ReduceOp::Max => BinOp::Max,
-            ReduceOp::All => BinOp::And,
-            ReduceOp::Any => BinOp::Or,
-            ReduceOp::ArgMin | ReduceOp::ArgMax => return Err(defect("an arg-reduction of one target")),
-            ReduceOp::User(name) => return self.user_combine(name, a, b),
+    /// `a ⊕ b`, one value per target of a reduction.
+    pub fn reduce(&mut self, op: &ReduceOp, types: &[Type], a: &[Val], b: &[Val]) -> Result<Vec<Val>> {
+        // The operator is an expression over two operands; those stand in buffers that no tree has.
+        let mut next = u32::MAX;
+        let mut operand = |ty: &Type, v: &Val| {
+            let id = BufId(next);
+            next -= 1;
+            self.frame.values.insert(id, v.clone());
+            build::load(Access::buffer(id, ty.clone(), Vec::new()))
         };
-        let s = ty.scalar().ok_or_else(|| defect("a built-in reduction of an aggregate"))?;
-        match (a.first(), b.first()) {
-            (Some(a), Some(b)) => Ok(vec![self.combine(bin, s, *a, *b)?]),
-            _ => Err(defect("a reduction without operands")),
-        }
-    }
-
-    fn user_combine(&mut self, name: &str, a: &Val, b: &Val) -> Result<Val> {
-        let module = self.module;
-        let op = module.ops.get(name).ok_or_else(|| defect(format!("no operator `{name}`")))?;
-        let old = (self.frame.values.insert(op.a, a.clone()), self.frame.values.insert(op.b, b.clone()));
-        // The body's loads mean other values at every use.
-        let memo = std::mem::replace(&mut self.frame.memo, vec![HashMap::new()]);
-        let out = self.expr(&op.body);
-        self.frame.memo = memo;
-        for (id, v) in [(op.a, old.0), (op.b, old.1)] {
-            match v {
-                Some(v) => self.frame.values.insert(id, v),
-                None => self.frame.values.remove(&id),
-            };
-        }
-        out
-    }
-
-    /// Whether the pair `a` is replaced by the pair `b` under `argmin` or `argmax`.
-    pub fn arg_better(&mut self, max: bool, types: [Scalar; 2], a: [Leaf; 2], b: [Leaf; 2]) -> Result<Leaf> {
-        let [vt, it] = types;
-        let before = if max { BinOp::Gt } else { BinOp::Lt };
-        let better = self.combine(before, vt, b[0], a[0])?;
-        let mut equal = self.combine(BinOp::Eq, vt, a[0], b[0])?;
-        let mut better = better;
-        if vt.is_float() {
-            // NaN is more extreme than all numbers.
-            let a_nan = self.combine(BinOp::Ne, vt, a[0], a[0])?;
-            let b_nan = self.combine(BinOp::Ne, vt, b[0], b[0])?;
-            let both = self.combine(BinOp::And, Scalar::Bool, a_nan, b_nan)?;
-            let only_b = self.combine(BinOp::Xor, Scalar::Bool, both, b_nan)?;
-            better = self.combine(BinOp::Or, Scalar::Bool, better, only_b)?;
-            equal = self.combine(BinOp::Or, Scalar::Bool, equal, both)?;
-        }
-        let earlier = self.combine(BinOp::Lt, it, b[1], a[1])?;
-        let tie = self.combine(BinOp::And, Scalar::Bool, equal, earlier)?;
-        self.combine(BinOp::Or, Scalar::Bool, better, tie)
+        let x: Vec<Expr> = types.iter().zip(a).map(|(t, v)| operand(t, v)).collect();
+        let y: Vec<Expr> = types.iter().zip(b).map(|(t, v)| operand(t, v)).collect();
+        let combined = lathe_ir::reduce::combine(self.module, op, &x, &y)
+            .ok_or_else(|| defect(format!("`{op}` is not defined on these types")))?;
+        self.in_branch(|e| combined.iter().map(|c| e.expr(c)).collect())
     }
 
     /// A pure function's value: its body is written in place of the call.

@@ -138,30 +138,24 @@ impl Emitter<'_> {
             return Err(self.collision(&r.label, places));
         }
         let olds: Vec<Val> = places_of.iter().map(|p| self.load_place(p)).collect();
-        if let ReduceOp::ArgMin | ReduceOp::ArgMax = r.op {
-            return self.arg_reduce(r, &places_of, &olds);
-        }
-        let (Some(target), Some(value), Some(place), Some(old)) =
-            (r.targets.first(), r.values.first(), places_of.first(), olds.first())
-        else {
-            return Err(defect(format!("reduction `{}` without a target", r.label)));
-        };
-        let contracted = match value.kind() {
-            ExprKind::Binary(BinOp::Mul, x, y)
-                if r.contract && r.op == ReduceOp::Sum && value.ty().is_float() =>
-            {
-                Some((x, y))
-            }
+        let product = match r.values.as_slice() {
+            [value] if r.contract && r.op == ReduceOp::Sum && value.ty().is_float() => match value.kind() {
+                ExprKind::Binary(BinOp::Mul, x, y) => Some((x, y)),
+                _ => None,
+            },
             _ => None,
         };
-        let new = match contracted {
-            Some((x, y)) => self.fused(x, y, old)?,
-            None => {
-                let v = self.expr(value)?;
-                self.reduce(&r.op, &target.elem, old, &v)?
+        let new = match (product, olds.first()) {
+            (Some((x, y)), Some(old)) => vec![self.fused(x, y, old)?],
+            _ => {
+                let values = r.values.iter().map(|v| self.expr(v)).collect::<Result<Vec<_>>>()?;
+                let types: Vec<_> = r.targets.iter().map(|t| t.elem.clone()).collect();
+                self.reduce(&r.op, &types, &olds, &values)?
             }
         };
-        self.store_place(place, &new, false);
+        for (place, v) in places_of.iter().zip(&new) {
+            self.store_place(place, v, false);
+        }
         Ok(())
     }
 
@@ -170,24 +164,6 @@ impl Emitter<'_> {
         let old = old.first().copied().ok_or_else(|| defect("a sum without a target"))?;
         let args = [self.scalar(x)?, self.scalar(y)?, old];
         self.lanewise(&args, |e, v, w| Ok(e.math(MathFn::Fma, s, v, w)))
-    }
-
-    fn arg_reduce(&mut self, r: &Reduce, places: &[crate::memory::Place], olds: &[Val]) -> Result<()> {
-        let ([a, i], [x, j]) = (olds, r.values.as_slice()) else {
-            return Err(defect(format!("`{}` has two targets and two values", r.op)));
-        };
-        let types = [crate::expr::scalar_type(x)?, crate::expr::scalar_type(j)?];
-        let new = [self.scalar(x)?, self.scalar(j)?];
-        let old = match (a.first(), i.first()) {
-            (Some(a), Some(i)) => [*a, *i],
-            _ => return Err(defect("an arg-reduction of an aggregate")),
-        };
-        let better = self.arg_better(r.op == ReduceOp::ArgMax, types, old, new)?;
-        for ((place, old), new) in places.iter().zip(old).zip(new) {
-            let v = self.lanewise(&[better, new, old], |e, v, _| Ok(e.ir.select(v[0], v[1], v[2])))?;
-            self.store_place(place, &v, false);
-        }
-        Ok(())
     }
 
     /// Emits a body for the lanes where `cond` holds, jumping over it if there are none.

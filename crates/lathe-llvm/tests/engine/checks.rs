@@ -104,13 +104,18 @@ fn written_arrays_overlap_nothing_else() {
     assert_eq!(run(&plain, [a, b, at(15, &[8], &[1])]), overlap(1, 2));
     assert_eq!(run(&plain, [a, b, at(23, &[8], &[-1])]), 0);
     assert_eq!(run(&plain, [a, b, at(22, &[8], &[-1])]), overlap(1, 2));
-    assert_eq!(run(&plain, [at(0, &[0], &[1]), at(8, &[0], &[1]), at(0, &[0], &[1])]), 0, "nothing overlaps nothing");
+    assert_eq!(
+        run(&plain, [at(0, &[0], &[1]), at(8, &[0], &[1]), at(0, &[0], &[1])]),
+        0,
+        "nothing overlaps nothing"
+    );
     assert_eq!(run(&aliased, [a, b, at(0, &[8], &[1])]), 0);
 }
 
 #[test]
 fn unit_strides_only_refuses_others() {
-    let (module, func) = parse("func f(N)(A: in f32[N], C: out f32[N]) { for i in 0..N { 'C'[i]: C[i]! = A[i]! } }");
+    let (module, func) =
+        parse("func f(N)(A: in f32[N], C: out f32[N]) { for i in 0..N { 'C'[i]: C[i]! = A[i]! } }");
     let options = lathe_llvm::Options { unit_strides_only: true, ..Default::default() };
     let c = lathe_llvm::compile(&module, &func, &options).expect("it compiles");
     let a = Tensor::f32(&[5], |i| i as f32);
@@ -124,7 +129,8 @@ fn unit_strides_only_refuses_others() {
 fn objects_load_again() {
     let (module, func) = parse(SUM);
     let bytes = lathe_llvm::emit_object(&module, &func, &Default::default()).expect("it compiles");
-    let c = lathe_llvm::load_object(&bytes, "f", lathe_llvm::checks(&func).expect("a table")).expect("it loads");
+    let c =
+        lathe_llvm::load_object(&bytes, "f", lathe_llvm::checks(&func).expect("a table")).expect("it loads");
     let mut a = args();
     assert_eq!(call(&c, &mut [&mut a.a, &mut a.b, &mut a.s, &mut a.c]), 0);
     assert_eq!(a.c.as_f32(), [12.0, 45.0, 78.0]);
@@ -136,7 +142,8 @@ fn objects_load_again() {
 
 #[test]
 fn sizes_need_an_extent_of_their_own() {
-    let (module, func) = parse("func f(N)(A: inout f32[2 * N]) { for i in 0..N { 'A'[i]: A[i]! = 0.0:f32 } }");
+    let (module, func) =
+        parse("func f(N)(A: inout f32[2 * N]) { for i in 0..N { 'A'[i]: A[i]! = 0.0:f32 } }");
     let refused = lathe_llvm::compile(&module, &func, &Default::default()).expect_err("N is unknown");
     assert_eq!(refused.code.0, "E0701");
     assert!(refused.message.contains("`N`"), "{refused}");
@@ -153,8 +160,16 @@ fn what_is_not_supported_is_named() {
         ("for i in 0..8 vector(8) { 'A'[i]: A[0]! sum= 1.0:f32 licensed }", "E0702", "`A`"),
         ("for i in 0..8 vector(8) { 'A'[i]: A[0]! = 1.0:f32 }", "E0702", "`A`"),
         ("for i in 0..9 vector(8) { 'A'[i]: A[i]! = 1.0:f32 }", "E0701", "9 iterations"),
-        ("for i in 0..4 vector(4) { for j in 0..4 vector(4) { 'A'[i, j]: A[i + j]! = 1.0:f32 } }", "E0701", "vector loop `j`"),
-        ("for i in 0..4 vector(4) { for j in 0..i { 'A'[i, j]: A[i + j]! = 1.0:f32 } }", "E0701", "bound of loop `j`"),
+        (
+            "for i in 0..4 vector(4) { for j in 0..4 vector(4) { 'A'[i, j]: A[i + j]! = 1.0:f32 } }",
+            "E0701",
+            "vector loop `j`",
+        ),
+        (
+            "for i in 0..4 vector(4) { for j in 0..i { 'A'[i, j]: A[i + j]! = 1.0:f32 } }",
+            "E0701",
+            "bound of loop `j`",
+        ),
     ];
     for (body, code, name) in bodies {
         let (module, func) = parse(&format!("func f(N)(A: inout f32[N]) {{ {body} }}"));

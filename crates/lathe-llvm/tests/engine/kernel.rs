@@ -1,6 +1,5 @@
 //! Packed, blocked matrix product: the inner loop is what an expert would write.
 
-
 use crate::common::*;
 use lathe_llvm::Options;
 
@@ -32,7 +31,10 @@ fn register_tiles_stay_in_registers() {
     }
     let fused = asm.lines().filter(|l| l.contains("vfmadd") && l.contains("zmm")).count();
     assert_eq!(fused, 16, "{asm}");
-    assert!(!asm.contains("%rsp") || !asm.lines().any(|l| l.contains("zmm") && l.contains("(%rsp)")), "{asm}");
+    assert!(
+        !asm.contains("%rsp") || !asm.lines().any(|l| l.contains("zmm") && l.contains("(%rsp)")),
+        "{asm}"
+    );
 }
 
 /// Packed panels, blocks in `k`, row blocks on threads, and every edge.

@@ -3,4 +3,6 @@
 mod checks;
 mod common;
 mod kernel;
+mod lanes;
 mod serial;
+mod structure;

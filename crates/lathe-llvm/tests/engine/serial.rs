@@ -1,6 +1,5 @@
 //! Serial code and the entry.
 
-
 use crate::common::*;
 
 const GEMM: &str = "
