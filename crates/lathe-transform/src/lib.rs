@@ -6,11 +6,17 @@
 pub mod args;
 pub mod blocks;
 pub mod codes;
+pub mod convert;
+pub mod cut;
 pub mod executors;
 pub mod fission;
+pub mod fuse;
+pub mod jam;
+pub mod move_range;
 pub mod names;
 pub mod nest;
 pub mod open;
+pub mod remap;
 pub mod reorder;
 pub mod rule;
 pub mod separate;
@@ -34,11 +40,18 @@ static STRUCTURAL: &[&Rule] = &[
     &tile::RULE,
     &reorder::RULE,
     &fission::RULE,
+    &fuse::RULE,
     &separate::RULE,
+    &cut::CUT,
+    &cut::PEEL,
     &unroll::RULE,
+    &jam::RULE,
     &vectorize::RULE,
     &executors::PARALLEL,
     &executors::SERIAL,
+    &move_range::REVERSE,
+    &move_range::SHIFT,
+    &remap::RULE,
 ];
 
 /// All rules, those that create or re-lay storage last.

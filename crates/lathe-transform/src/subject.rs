@@ -6,7 +6,7 @@ use crate::names;
 use crate::rule::{Cursor, Edit};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::visit::{self, Path};
-use lathe_ir::{Function, Module, ParamKind};
+use lathe_ir::{Function, Module, ParamKind, Stmt};
 use lathe_strategy::{Context, Evidence, Location, Refusal, StepArg, Strategy, Trace, Tree, hash_text};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -111,7 +111,7 @@ fn stmt(cursor: &Cursor, label: &str) -> Result<Path, Refusal> {
         if names::label_of(s).is_some_and(|l| names::of_family(l.as_str(), label)) {
             all.push(cursor.focus.iter().chain(p).copied().collect());
         }
-        true
+        s.may_name(label)
     });
     let Some(first) = all.first() else {
         return Err(names::find_some_label(cursor, "stmt", label).err().unwrap_or_else(|| {
@@ -125,12 +125,16 @@ fn stmt(cursor: &Cursor, label: &str) -> Result<Path, Refusal> {
     // Outward while there is nothing but this family.
     while path.len() > cursor.focus.len() {
         let up = &path[..path.len() - 1];
-        let alone =
-            cursor.at(up).is_some_and(|s| names::labels_in(s).iter().all(|l| names::of_family(l, label)));
-        if !alone {
+        if cursor.at(up).is_none_or(|s| has_other(s, label)) {
             break;
         }
         path.pop();
     }
     Ok(path)
+}
+
+/// Whether there is a label of another family in the subtree.
+fn has_other(s: &Stmt, family: &str) -> bool {
+    names::label_of(s).is_some_and(|l| !names::of_family(l.as_str(), family))
+        || s.children().into_iter().any(|c| has_other(c, family))
 }

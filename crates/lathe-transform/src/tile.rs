@@ -2,12 +2,14 @@
 
 use crate::args::{Args, IntoRefusal, as_positive};
 use crate::codes;
-use crate::nest::is_loop;
+use crate::nest::{is_loop, mentions};
+use crate::remap::{perfect_nest, renumber};
 use crate::reorder::{find_chain, reorder};
 use crate::rule::{Cursor, Edit, Rule};
 use crate::split::{loop_at_work, require_serial, split};
 use crate::work::Work;
 use lathe_diagnostics::Diagnostic;
+use lathe_ir::build::{floor_div, floor_mod, index, var};
 use lathe_ir::visit::Path;
 use lathe_strategy::syntax::{Formal, Sort};
 use lathe_strategy::{Refusal, RuleSignature};
@@ -21,7 +23,8 @@ pub static RULE: Rule = Rule {
         page: "\
 `tile(i: 64, j: 64)` splits both loops and reorders them to `i.o, j.o, i.i, j.i`: first over tiles, then inside a
 tile. It is `split(i, 64) ; split(j, 64) ; reorder(i.o, j.o, i.i, j.i)`, for any number of loops that lie in one
-another. The loops over tiles stand in the order of the arguments, and so do those inside.
+another. The loops over tiles stand in the order of the arguments, and so do those inside. Loops whose bounds depend
+on one another (triangles, skewed nests) are cut along absolute multiples, `i.o = i // 64`, so that tiles line up.
 
 **Legal** if every dependence keeps its order. A stencil that is updated in place, or stepped in time, is tiled
 after a skew (see `remap`).
@@ -54,6 +57,10 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
             .into_refusal(work.rule));
     }
     let chain = find_chain(cursor, work.rule, &names)?;
+    if depend_on_one_another(cursor, &chain) {
+        tile_skewed(&mut work, &chain, &factors)?;
+        return Ok(work.finish());
+    }
     // Splitting from the innermost outward keeps the paths of those not yet split; each split puts one
     // more loop around what is inside.
     let mut by_depth: Vec<usize> = (0..chain.len()).collect();
@@ -87,4 +94,40 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
     }
     reorder(&mut work, &order)?;
     Ok(work.finish())
+}
+
+fn depend_on_one_another(cursor: &Cursor, chain: &[Path]) -> bool {
+    let loops: Vec<_> = chain.iter().filter_map(|p| cursor.at(p)?.as_loop()).collect();
+    loops.iter().any(|l| loops.iter().any(|o| mentions(&l.lo, o.binder.id) || mentions(&l.hi, o.binder.id)))
+}
+
+/// Tiles of a nest that is no box: all loops are renumbered at once.
+fn tile_skewed(work: &mut Work, chain: &[Path], factors: &[i64]) -> Result<(), Refusal> {
+    let (path, nest) = perfect_nest(work, chain)?;
+    let mut outer = Vec::new();
+    let mut inner = Vec::new();
+    // Loops of the nest that are not tiled stay among those inside, where they are.
+    let first = path.len();
+    let mut wanted: Vec<(usize, Option<i64>)> =
+        chain.iter().zip(factors).map(|(p, f)| (p.len() - first, Some(*f))).collect();
+    for position in 0..nest.loops.len() {
+        if !wanted.iter().any(|w| w.0 == position) {
+            wanted.insert(position.min(wanted.len()), (position, None));
+        }
+    }
+    for (position, factor) in wanted {
+        let l = &nest.loops[position];
+        let (name, i) = (&l.binder.name, var(&l.binder));
+        match factor {
+            Some(f) => {
+                outer.push((format!("{name}.o"), floor_div(i.clone(), index(f))));
+                inner.push((format!("{name}.i"), floor_mod(i, index(f))));
+            }
+            None => inner.push((name.to_string(), i)),
+        }
+    }
+    outer.extend(inner);
+    let made = renumber(work, &path, &nest, &outer)?;
+    work.oblige("the tiles hold every iteration once", lathe_strategy::Discharge::ByRule);
+    work.replace_checked(&path, made, "bijection")
 }

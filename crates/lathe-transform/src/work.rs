@@ -10,7 +10,7 @@ use lathe_diagnostics::{Code, Diagnostic};
 use lathe_ir::ranges::Ranges;
 use lathe_ir::simplify::simplify_stmt;
 use lathe_ir::visit::{self, Path};
-use lathe_ir::{Binder, Function, Module, Scalar, Stmt};
+use lathe_ir::{Binder, Function, Module, Scalar, Stmt, StmtKind};
 use lathe_strategy::{Discharge, Evidence, Refusal, Relation, RuleSignature};
 use std::collections::HashMap;
 
@@ -71,10 +71,16 @@ impl<'a> Work<'a> {
     /// Replaces a subtree after asking the checker whether every dependence stays ordered.
     pub fn replace_checked(&mut self, path: &[usize], new: Stmt, kind: &str) -> Result<(), Refusal> {
         let old = self.at(path)?.clone();
-        let new = simplify_stmt(&new, &mut self.ranges(path));
+        self.check_order(path, &old, &new)?;
+        self.put(path, &old, new, kind)
+    }
+
+    /// Asks the checker whether `new` in the place of `old` keeps every dependence; `path` leads to where
+    /// both stand.
+    pub fn check_order(&mut self, path: &[usize], old: &Stmt, new: &Stmt) -> Result<(), Refusal> {
+        let new = simplify_stmt(new, &mut self.ranges(path));
         let env = Env::at(self.module, &self.func, path);
-        let proof = order_preserved(&env, &old, &new).map_err(|r| self.order_refusal(&r))?;
-        self.put(path, &old, new, kind)?;
+        let proof = order_preserved(&env, old, &new).map_err(|r| self.order_refusal(&r))?;
         for l in &proof.used_licence {
             if !self.evidence.reassociates.iter().any(|e| e == l.as_str()) {
                 self.evidence.reassociates.push(l.to_string());
@@ -99,13 +105,49 @@ impl<'a> Work<'a> {
         }
     }
 
+    /// Replaces two neighbours in a sequence by one statement, without touching the others.
+    pub fn replace_pair(
+        &mut self,
+        up: &[usize],
+        position: usize,
+        new: Stmt,
+        kind: &str,
+    ) -> Result<(), Refusal> {
+        let parent = self.at(up)?.clone();
+        let all = parent.children();
+        let (Some(a), Some(b)) = (all.get(position), all.get(position + 1)) else {
+            return Err(self.refuse(codes::SHAPE, "the place is gone"));
+        };
+        let both = Stmt::of(StmtKind::Seq(vec![(*a).clone(), (*b).clone()]));
+        self.check_order(up, &both, &new)?;
+        let new = simplify_stmt(&new, &mut self.ranges(up));
+        let path = |n: usize| crate::nest::child(up, n);
+        let before = self.instances(&[(path(position), (*a).clone()), (path(position + 1), (*b).clone())]);
+        let rest = all[..position].iter().copied().chain([&new]).chain(all[position + 2..].iter().copied());
+        let rest: Vec<Stmt> = rest.cloned().collect();
+        let (seq, at) = if rest.len() == 1 {
+            (new.clone(), up.to_vec())
+        } else {
+            (parent.with_kind(StmtKind::Seq(rest)), path(position))
+        };
+        self.func.body = visit::replace_at(&self.func.body, up, seq)
+            .ok_or_else(|| self.refuse(codes::SHAPE, "the place is gone"))?;
+        let after = self.instances(&[(at, new)]);
+        self.relate_all(&before, &after, kind);
+        Ok(())
+    }
+
     fn put(&mut self, path: &[usize], old: &Stmt, new: Stmt, kind: &str) -> Result<(), Refusal> {
         let new = simplify_stmt(&new, &mut self.ranges(path));
-        let before = first_instances(self.module, &self.func, path, old);
-        let body = visit::replace_at(&self.func.body, path, new.clone())
+        let before = self.instances(&[(path.to_vec(), old.clone())]);
+        self.func.body = visit::replace_at(&self.func.body, path, new.clone())
             .ok_or_else(|| self.refuse(codes::SHAPE, "the place is gone"))?;
-        self.func.body = body;
-        let after = first_instances(self.module, &self.func, path, &new);
+        let after = self.instances(&[(path.to_vec(), new)]);
+        self.relate_all(&before, &after, kind);
+        Ok(())
+    }
+
+    fn relate_all(&mut self, before: &Instances, after: &Instances, kind: &str) {
         for (label, text) in &before.order {
             let (map, kind) = match after.by_label.get(label) {
                 Some(now) => (format!("{{ {label}{text} -> {label}{now} }}"), kind),
@@ -118,7 +160,32 @@ impl<'a> Work<'a> {
                 self.relate(label, format!("{{ {label}{text} }}"), "new");
             }
         }
-        Ok(())
+    }
+
+    /// The instance vector of the first statement of each label in some subtrees, as text.
+    fn instances(&self, roots: &[(Path, Stmt)]) -> Instances {
+        let mut out = Instances { order: Vec::new(), by_label: HashMap::new() };
+        let mut firsts: Vec<(Path, Stmt)> = Vec::new();
+        for (path, root) in roots {
+            visit::walk(root, &mut |s, p| {
+                if let Some(label) = label_of(s) {
+                    if !out.by_label.contains_key(label.as_str()) {
+                        out.by_label.insert(label.to_string(), String::new());
+                        firsts.push((path.iter().chain(p).copied().collect(), s.clone()));
+                    }
+                }
+                true
+            });
+        }
+        for (path, s) in firsts {
+            let Some(label) = label_of(&s) else { continue };
+            let env = Env::at(self.module, &self.func, &path);
+            let parts: Vec<String> = instance_of(&s).iter().map(|e| env.text(e)).collect();
+            let text = format!("[{}]", parts.join(", "));
+            out.by_label.insert(label.to_string(), text.clone());
+            out.order.push((label.to_string(), text));
+        }
+        out
     }
 
     fn relate(&mut self, label: &str, map: String, kind: &str) {
@@ -178,34 +245,7 @@ struct Instances {
     by_label: HashMap<String, String>,
 }
 
-/// The instance vector of the first statement of each label in a subtree, as text.
-fn first_instances(module: &Module, func: &Function, path: &[usize], root: &Stmt) -> Instances {
-    let mut out = Instances { order: Vec::new(), by_label: HashMap::new() };
-    let mut firsts: Vec<(Path, Stmt)> = Vec::new();
-    visit::walk(root, &mut |s, p| {
-        if let Some(label) = label_of(s) {
-            if !out.by_label.contains_key(label.as_str()) {
-                out.by_label.insert(label.to_string(), String::new());
-                firsts.push((p.to_vec(), s.clone()));
-            }
-        }
-        true
-    });
-    // One scope serves all: names are all that is asked of it.
-    for (p, s) in firsts {
-        let full: Path = path.iter().chain(&p).copied().collect();
-        let env = Env::at(module, func, &full);
-        let Some(label) = label_of(&s) else { continue };
-        let parts: Vec<String> = instance_of(&s).iter().map(|e| env.text(e)).collect();
-        let text = format!("[{}]", parts.join(", "));
-        out.by_label.insert(label.to_string(), text.clone());
-        out.order.push((label.to_string(), text));
-    }
-    out
-}
-
 fn instance_of(s: &Stmt) -> &[lathe_ir::Expr] {
-    use lathe_ir::StmtKind;
     match s.kind() {
         StmtKind::Store(s) => &s.instance,
         StmtKind::Reduce(r) => &r.instance,

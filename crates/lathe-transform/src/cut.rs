@@ -1,0 +1,99 @@
+//! `cut` and `peel`: a loop's range in two parts.
+
+use crate::args::{Args, IntoRefusal, wrong};
+use crate::codes;
+use crate::convert::{arg_expr, to_index, variable_at};
+use crate::names::{find_all_loops, find_one_loop};
+use crate::rule::{Cursor, Edit, Rule};
+use crate::separate::cut_loop;
+use crate::split::{iteration, loop_at_work, require_serial};
+use crate::work::Work;
+use lathe_ir::build::{add, index, sub};
+use lathe_strategy::syntax::{Formal, Sort};
+use lathe_strategy::{Refusal, RuleSignature};
+
+pub static CUT: Rule = Rule {
+    signature: RuleSignature {
+        name: "cut",
+        version: 1,
+        formals: &[
+            Formal { name: "loop", sort: Sort::Loop, optional: false, many: false },
+            Formal { name: "at", sort: Sort::Data, optional: false, many: false },
+        ],
+        summary: "cuts the range of a loop at a value",
+        page: "\
+`cut(i, 100)` makes two loops: `i` up to (not including) 100, and `i.rest` from there. The value may use sizes and
+loops around, for example `cut(i, N - 1)`; outside of the range one of the loops is empty.
+
+**Legal** always: the order of the iterations stays.
+
+```lathe
+kernel scale(A: f32[N]) -> (B: f32[N]) {
+    B[i] = 2.0 * A[i]
+}
+strategy s for scale = cut(i, N // 2)
+```",
+    },
+    apply: apply_cut,
+};
+
+pub static PEEL: Rule = Rule {
+    signature: RuleSignature {
+        name: "peel",
+        version: 1,
+        formals: &[
+            Formal { name: "loop", sort: Sort::Loop, optional: false, many: false },
+            Formal { name: "count", sort: Sort::Int, optional: true, many: false },
+            Formal { name: "from", sort: Sort::Word, optional: true, many: false },
+        ],
+        summary: "takes the first (or last) iterations of a loop out of it",
+        page: "\
+`peel(i)` gives the first iteration of `i` a loop of its own, `i.peel`; `peel(i, 3)` the first three, and
+`peel(i, 3, from: end)` the last three.
+
+**Legal** always: the order of the iterations stays.
+
+```lathe
+kernel scale(A: f32[N]) -> (B: f32[N]) {
+    B[i] = 2.0 * A[i]
+}
+strategy s for scale = peel(i)
+```",
+    },
+    apply: apply_peel,
+};
+
+fn apply_cut(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
+    let mut work = Work::new(cursor, &CUT.signature);
+    let name = args.path(work.rule, "loop", 0)?;
+    let Some((at, span)) = args.get("at", 1) else {
+        return Err(work.refuse(codes::ARGUMENT, "`cut` needs the value to cut at"));
+    };
+    let path = find_one_loop(cursor, work.rule, &name)?;
+    let at = to_index(&arg_expr(at), &|n| variable_at(cursor.func, &path, n))
+        .map_err(|e| wrong(format!("`cut`: {e}"), span).into_refusal(work.rule))?;
+    let (l, s) = require_serial(&work, loop_at_work(&work, &path)?, "cut")?;
+    let new = cut_loop(&mut work, &l, s.places(), at, ".rest", false);
+    work.replace_by_rule(&path, new, "bijection", "both parts keep their order")?;
+    Ok(work.finish())
+}
+
+fn apply_peel(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
+    let mut work = Work::new(cursor, &PEEL.signature);
+    let name = args.path(work.rule, "loop", 0)?;
+    let count = args.opt_positive(work.rule, "count", 1)?.unwrap_or(1);
+    let from = args.opt_word(work.rule, "from", 2, &["start", "end"])?.unwrap_or("start");
+    for path in find_all_loops(cursor, work.rule, &name)?.into_iter().rev() {
+        let (l, s) = require_serial(&work, loop_at_work(&work, &path)?, "peel")?;
+        let first = from == "start";
+        let at = if first {
+            iteration(&l, index(count))
+        } else {
+            let trips = crate::nest::trip_count(&l);
+            add(l.lo.clone(), lathe_ir::build::mul(sub(trips, index(count)), index(l.step)))
+        };
+        let new = cut_loop(&mut work, &l, s.places(), at, ".peel", first);
+        work.replace_by_rule(&path, new, "bijection", "both parts keep their order")?;
+    }
+    Ok(work.finish())
+}

@@ -1,0 +1,129 @@
+//! `fuse`: two loops beside one another become one.
+
+use crate::args::{Args, IntoRefusal};
+use crate::codes;
+use crate::names::{find_all_loops, labels_in, list};
+use crate::nest::{around, substitute};
+use crate::rule::{Cursor, Edit, Rule};
+use crate::split::{loop_at_work, require_serial};
+use crate::work::Work;
+use lathe_diagnostics::Diagnostic;
+use lathe_ir::visit::Path;
+use lathe_ir::{Loop, Stmt, build};
+use lathe_strategy::syntax::{Formal, Sort};
+use lathe_strategy::{Refusal, RuleSignature};
+
+pub static RULE: Rule = Rule {
+    signature: RuleSignature {
+        name: "fuse",
+        version: 1,
+        formals: &[
+            Formal { name: "first", sort: Sort::Loop, optional: false, many: false },
+            Formal { name: "second", sort: Sort::Loop, optional: true, many: false },
+        ],
+        summary: "makes one loop of two that stand beside one another",
+        page: "\
+`fuse(B.i, C.i)` makes one loop of two that follow one another and run over the same range: each iteration does that
+of the first and then that of the second. The loop keeps the first one's name. `fuse(i)` fuses the two loops `i` that
+stand beside one another. To fuse nests, fuse the outer loops, then the inner ones.
+
+**Legal** if every dependence keeps its order: no iteration of the second loop may need a later one of the first.
+
+```lathe
+kernel two(A: f32[N]) -> (B: f32[N], C: f32[N]) {
+    B[i] = 2.0 * A[i]
+    C[i] = B[i] + 1.0
+}
+strategy s for two = fuse(B.i, C.i)
+```",
+    },
+    apply,
+};
+
+fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
+    let mut work = Work::new(cursor, &RULE.signature);
+    let first = args.path(work.rule, "first", 0)?;
+    let second = args.opt_path(work.rule, "second", 1)?;
+    let (a, b) = pair(cursor, &work, &first, second.as_deref())?;
+    let (la, sa) = require_serial(&work, loop_at_work(&work, &a)?, "fuse")?;
+    let (lb, sb) = require_serial(&work, loop_at_work(&work, &b)?, "fuse")?;
+    same_range(&work, &a, (&la, &sa), (&lb, &sb))?;
+    let Some((&position, up)) = a.split_last() else {
+        return Err(work.refuse(codes::SHAPE, "`fuse`: the loops do not stand beside one another"));
+    };
+    let second_body = substitute(&lb.body, lb.binder.id, build::var(&la.binder));
+    let body = Stmt::seq([la.body.clone(), second_body]);
+    let fused = around(&la, &sa.places().union(sb.places()), body);
+    work.replace_pair(up, position, fused, "bijection")?;
+    Ok(work.finish())
+}
+
+/// The two loops: `b` directly follows `a`.
+fn pair(cursor: &Cursor, work: &Work, first: &str, second: Option<&str>) -> Result<(Path, Path), Refusal> {
+    let firsts = find_all_loops(cursor, work.rule, first)?;
+    let seconds = match second {
+        Some(s) => find_all_loops(cursor, work.rule, s)?,
+        None => firsts.clone(),
+    };
+    let next = |a: &Path| {
+        let mut b = a.clone();
+        *b.last_mut()? += 1;
+        Some(b)
+    };
+    let pairs: Vec<(Path, Path)> = firsts
+        .iter()
+        .filter_map(|a| Some((a.clone(), next(a)?)))
+        .filter(|p| seconds.contains(&p.1))
+        .collect();
+    match pairs.len() {
+        1 => Ok(pairs[0].clone()),
+        0 => {
+            let names = [first, second.unwrap_or(first)].map(str::to_string);
+            let mut d = Diagnostic::error(
+                codes::SHAPE,
+                format!("`fuse`: no loop `{}` directly follows a loop `{}`", names[1], names[0]),
+            );
+            let sibling = firsts.iter().find_map(|a| {
+                let b = seconds
+                    .iter()
+                    .find(|b| b.len() == a.len() && b[..b.len() - 1] == a[..a.len() - 1] && b > &a)?;
+                let (up, from, to) = (&a[..a.len() - 1], a[a.len() - 1], b[b.len() - 1]);
+                let between: Vec<String> = (from + 1..to)
+                    .filter_map(|n| cursor.at(&crate::nest::child(up, n)))
+                    .flat_map(labels_in)
+                    .collect();
+                Some(between)
+            });
+            if let Some(between) = sibling {
+                d = d.note(format!("between them: {}", list(&between)));
+            }
+            for p in firsts.iter().chain(&seconds).take(2) {
+                if let Some(s) = cursor.at(p) {
+                    d = d.at_places(s.places(), "one of the loops");
+                }
+            }
+            Err(d
+                .help("fuse the loops around them first; loops with others between them are fused in turn")
+                .into_refusal(work.rule))
+        }
+        n => Err(Diagnostic::error(codes::AMBIGUOUS, format!("`fuse`: {n} pairs of loops have these names"))
+            .help("narrow them by labels: `fuse(B.i, C.i)`")
+            .into_refusal(work.rule)),
+    }
+}
+
+fn same_range(work: &Work, at: &[usize], a: (&Loop, &Stmt), b: (&Loop, &Stmt)) -> Result<(), Refusal> {
+    let r = work.ranges(at);
+    let same = |x, y| x == y || (r.le(x, y) && r.le(y, x));
+    if a.0.step == b.0.step && same(&a.0.lo, &b.0.lo) && same(&a.0.hi, &b.0.hi) {
+        return Ok(());
+    }
+    let env = lathe_analysis::Env::at(work.module, &work.func, at);
+    let text = |l: &Loop| format!("`{}` runs over {}..{}", l.binder.name, env.text(&l.lo), env.text(&l.hi));
+    Err(Diagnostic::error(codes::SHAPE, "`fuse`: the loops run over different ranges")
+        .at_places(a.1.places(), "the first loop")
+        .at_places(b.1.places(), "the second loop")
+        .note(format!("{}, {}", text(a.0), text(b.0)))
+        .help("`cut` or `peel` what only one of them does, or `shift` one of them; `compute_at` fuses a producer with overlap")
+        .into_refusal(work.rule))
+}

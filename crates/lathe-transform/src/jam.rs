@@ -1,0 +1,88 @@
+//! `unroll_and_jam`: an outer loop's iterations side by side in the innermost bodies.
+
+use crate::args::{Args, IntoRefusal};
+use crate::blocks::blocks;
+use crate::codes;
+use crate::names::find_all_loops;
+use crate::nest::{around, mentions};
+use crate::rule::{Cursor, Edit, Rule};
+use crate::split::{loop_at_work, require_serial};
+use crate::work::Work;
+use lathe_diagnostics::Diagnostic;
+use lathe_ir::build::var;
+use lathe_ir::{Executor, Loop, Stmt, StmtKind};
+use lathe_strategy::syntax::{Formal, Sort};
+use lathe_strategy::{Refusal, RuleSignature};
+
+pub static RULE: Rule = Rule {
+    signature: RuleSignature {
+        name: "unroll_and_jam",
+        version: 1,
+        formals: &[
+            Formal { name: "loop", sort: Sort::Loop, optional: false, many: false },
+            Formal { name: "factor", sort: Sort::Int, optional: false, many: false },
+        ],
+        summary: "does several iterations of an outer loop side by side in the inner loops",
+        page: "\
+`unroll_and_jam(i, 4)` takes four iterations of `i` at a time and does them side by side inside the inner loops: what
+is loaded there serves all four. The loop over full blocks is `i.o`, the copies are written out as `i.i`, and the
+fewer than four iterations left are done by `i.rest`.
+
+**Legal** if every dependence keeps its order, and the bounds of the inner loops do not depend on `i`.
+
+```lathe
+kernel gemm(A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]) {
+    C[i, j] = sum[k](A[i, k] * B[k, j])
+}
+strategy s for gemm = unroll_and_jam(i, 4)
+```",
+    },
+    apply,
+};
+
+fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
+    let mut work = Work::new(cursor, &RULE.signature);
+    let name = args.path(work.rule, "loop", 0)?;
+    let factor = args.positive(work.rule, "factor", 1)?;
+    if factor > crate::unroll::MOST {
+        return Err(
+            work.refuse(codes::UNSUPPORTED, format!("`unroll_and_jam`: {factor} copies are too many"))
+        );
+    }
+    for path in find_all_loops(cursor, work.rule, &name)?.into_iter().rev() {
+        let (l, s) = require_serial(&work, loop_at_work(&work, &path)?, "unroll_and_jam")?;
+        let mut b = blocks(&mut work, &l, &s, factor, &path, Executor::Serial);
+        b.inner.exec = Executor::Unrolled;
+        let inner = Loop { body: Stmt::empty(), ..b.inner.clone() };
+        let jammed = push_down(&mut work, &b.inner.body, &inner, &s)?;
+        let main = around(&b.outer, s.places(), jammed);
+        work.replace_checked(&path, Stmt::seq([main].into_iter().chain(b.rest)), "bijection")?;
+    }
+    work.scheduled();
+    Ok(work.finish())
+}
+
+/// The loop `inner` around each innermost body instead of around all.
+fn push_down(work: &mut Work, s: &Stmt, inner: &Loop, at: &Stmt) -> Result<Stmt, Refusal> {
+    match s.kind() {
+        StmtKind::Seq(v) => {
+            let all = v.iter().map(|s| push_down(work, s, inner, at)).collect::<Result<Vec<_>, _>>()?;
+            Ok(s.with_kind(StmtKind::Seq(all)))
+        }
+        StmtKind::Loop(l) if l.exec.is_ordered() => {
+            let b = inner.binder.id;
+            if mentions(&l.lo, b) || mentions(&l.hi, b) {
+                let text = format!("`{}`: the bounds of `{}` depend on the loop", work.rule, l.binder.name);
+                let d = Diagnostic::error(codes::SHAPE, text).at_places(s.places(), "this loop");
+                return Err(d.help("unroll without jamming: `unroll(i, 4)`").into_refusal(work.rule));
+            }
+            Ok(around(l, s.places(), push_down(work, &l.body, inner, at)?))
+        }
+        _ => {
+            // Every place gets a loop variable of its own.
+            let binder = work.fresh(&inner.binder.name);
+            let body = crate::nest::substitute(s, inner.binder.id, var(&binder));
+            Ok(around(&Loop { binder, ..inner.clone() }, at.places(), body))
+        }
+    }
+}
