@@ -14,7 +14,7 @@ use lathe_analysis::Env;
 use lathe_diagnostics::Places;
 use lathe_ir::expr::{Access, Expr, View};
 use lathe_ir::visit;
-use lathe_ir::{Buffer, Executor, Layout, Loop, Space, Stmt, StmtKind, VarId, build};
+use lathe_ir::{Buffer, Executor, Layout, Loop, Reduce, Space, Stmt, StmtKind, Store, VarId, build};
 use lathe_strategy::syntax::{Formal, Sort};
 use lathe_strategy::{Discharge, Evidence, Refusal, Relation, RuleSignature};
 use std::collections::HashMap;
@@ -99,9 +99,11 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
         layout: Layout::row_major(),
     });
     let redirect = |s: &Stmt| redirect(s, &buffer, &local, &region);
+    let shared = Around::of(cursor.func, &producer.seq).binders.len();
+    let repeats = around.instance().split_off(shared);
     let mut parts = Vec::new();
     for nest in &producer.nests {
-        parts.push(redirect(&restrict(nest, &buffer, &region, &around)?));
+        parts.push(redirect(&again(&restrict(nest, &buffer, &region, &around)?, &repeats)));
     }
     parts.push(redirect(body));
     let new =
@@ -146,6 +148,19 @@ fn redirect(s: &Stmt, old: &Buffer, new: &Buffer, region: &Region) -> Stmt {
             Linear::of(e).minus(lo).map_or_else(|| build::sub(e.clone(), lo.to_expr()), |l| l.to_expr())
         });
         Some(Access { places: a.places.clone(), ..proved(new.id, &new.elem, indices.collect()) })
+    })
+}
+
+/// The same statements, run once in every iteration of more loops: their variables tell the runs apart.
+fn again(nest: &Stmt, repeats: &[Expr]) -> Stmt {
+    visit::map_stmts(nest, &mut |s| {
+        let longer = |v: &[Expr]| repeats.iter().chain(v).cloned().collect();
+        let kind = match s.kind() {
+            StmtKind::Store(x) => StmtKind::Store(Store { instance: longer(&x.instance), ..x.clone() }),
+            StmtKind::Reduce(x) => StmtKind::Reduce(Reduce { instance: longer(&x.instance), ..x.clone() }),
+            _ => return s,
+        };
+        s.with_kind(kind)
     })
 }
 

@@ -391,6 +391,28 @@ pub fn min_expr(forms: &[Linear]) -> Option<Expr> {
     parts.into_iter().reduce(build::min)
 }
 
+/// The forms that a minimum is taken of; one form stands for itself.
+pub fn mins(l: &Linear) -> Vec<Linear> {
+    fn go(e: &Expr, out: &mut Vec<Linear>) {
+        match e.kind() {
+            ExprKind::Binary(BinOp::Min, a, b) => {
+                go(a, out);
+                go(b, out);
+            }
+            _ => out.push(Linear::of(e)),
+        }
+    }
+    for (atom, c) in &l.terms {
+        if *c == 1 && matches!(atom.kind(), ExprKind::Binary(BinOp::Min, ..)) {
+            let mut parts = Vec::new();
+            go(atom, &mut parts);
+            let rest = l.minus(&Linear::of(atom));
+            return parts.iter().filter_map(|p| rest.as_ref()?.plus(p, 1)).collect();
+        }
+    }
+    vec![l.clone()]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

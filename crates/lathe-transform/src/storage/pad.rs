@@ -232,7 +232,7 @@ impl Check<'_> {
                 return None;
             }
             // x = v + rest; additional iterations have v >= one of the ends
-            for end in mins(&Linear::of(&visit::substitute(&self.l.hi, &self.around.lets))) {
+            for end in linear::mins(&Linear::of(&visit::substitute(&self.l.hi, &self.around.lets))) {
                 if end.minus(&Linear::of(&self.l.lo)).is_some_and(|n| {
                     n.as_constant().is_some()
                         && Linear::of(self.new_hi).minus(&end).and_then(|g| g.as_constant()) == Some(0)
@@ -410,26 +410,4 @@ impl Check<'_> {
             })
         })
     }
-}
-
-/// The forms that a minimum is taken of; one form stands for itself.
-fn mins(l: &Linear) -> Vec<Linear> {
-    fn go(e: &Expr, out: &mut Vec<Linear>) {
-        match e.kind() {
-            lathe_ir::ExprKind::Binary(lathe_ir::BinOp::Min, a, b) => {
-                go(a, out);
-                go(b, out);
-            }
-            _ => out.push(Linear::of(e)),
-        }
-    }
-    for (atom, c) in &l.terms {
-        if *c == 1 && matches!(atom.kind(), lathe_ir::ExprKind::Binary(lathe_ir::BinOp::Min, ..)) {
-            let mut parts = Vec::new();
-            go(atom, &mut parts);
-            let rest = l.minus(&Linear::of(atom));
-            return parts.iter().filter_map(|p| rest.as_ref()?.plus(p, 1)).collect();
-        }
-    }
-    vec![l.clone()]
 }

@@ -17,7 +17,7 @@ pub struct Producer {
     /// Path of the array's allocation.
     pub alloc: Path,
     /// Path of the sequence, from the body.
-    seq: Path,
+    pub seq: Path,
     /// Their positions in the sequence.
     positions: BTreeSet<usize>,
     pub nests: Vec<Stmt>,

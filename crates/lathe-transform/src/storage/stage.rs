@@ -462,7 +462,11 @@ impl Copies<'_> {
     /// `lo <= v < hi`, as far as it is not always true in the buffer.
     fn guard(&self, d: usize, v: &Binder, lo: &Expr, hi: &Expr) -> Option<Expr> {
         let low = (lo.as_int() != Some(0)).then(|| build::le(lo.clone(), build::var(v)));
-        let high = (*hi != self.local.extents[d]).then(|| build::lt(build::var(v), hi.clone()));
+        let room = self.local.extents[d].as_int();
+        let ends = linear::mins(&Linear::of(hi));
+        let ends: Vec<Linear> =
+            ends.into_iter().filter(|e| e.as_constant().is_none_or(|c| Some(c) < room)).collect();
+        let high = linear::min_expr(&ends).map(|hi| build::lt(build::var(v), hi));
         low.into_iter().chain(high).reduce(build::and)
     }
 
