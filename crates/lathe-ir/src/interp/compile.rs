@@ -1,0 +1,660 @@
+//! Statements to instructions.
+
+use super::code::{
+    AllocCode, ArgCode, BarrierCode, CallCode, CheckCode, ForkCode, Instr, ParamCode, Pc, Reg, Routine, Site,
+};
+use super::compile_expr::{Scope, leaf_count, touches_memory};
+use super::{Order, codes};
+use crate::expr::Expr;
+use crate::func::{Function, Module, ParamKind, Space};
+use crate::ids::{BufId, Label, VarId};
+use crate::ops::{BinOp, ReduceOp};
+use crate::reduce;
+use crate::stmt::{Arg, Atomic, Executor, Loop, Reduce, Stmt, StmtKind, Store};
+use crate::types::{Name, Scalar, Type};
+use crate::visit::walk;
+use lathe_diagnostics::{Diagnostic, Places};
+use std::collections::{HashMap, HashSet};
+
+/// What a run needs from its code.
+#[derive(Clone, Copy, Debug)]
+pub struct Flavour {
+    pub order: Order,
+    pub races: bool,
+}
+
+/// All functions that one run may reach; the first is the one that is run.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    pub routines: Vec<Routine>,
+    pub functions: Vec<Function>,
+}
+
+/// Compiles a function and all that it calls.
+pub fn compile(module: &Module, func: &Function, flavour: Flavour) -> Result<Compiled, Diagnostic> {
+    let mut out = Compiled { routines: Vec::new(), functions: vec![crate::math::expand_function(func)] };
+    let mut numbers = HashMap::from([(func.name.clone(), 0u32)]);
+    while out.routines.len() < out.functions.len() {
+        let f = out.functions[out.routines.len()].clone();
+        let (routine, called) = Compiler::new(module, &f, flavour, &mut numbers).function()?;
+        out.routines.push(routine);
+        for name in called {
+            out.functions.push(crate::math::expand_function(&module.functions[&name]));
+        }
+    }
+    Ok(out)
+}
+
+pub struct Compiler<'m> {
+    module: &'m Module,
+    func: &'m Function,
+    flavour: Flavour,
+    /// Numbers of routines by name; extended by every call.
+    numbers: &'m mut HashMap<Name, u32>,
+    called: Vec<Name>,
+    pub(super) routine: Routine,
+    pub(super) vars: HashMap<VarId, Reg>,
+    pub(super) bufs: HashMap<BufId, u32>,
+    pub(super) spaces: HashMap<u32, Space>,
+    pub(super) scopes: Vec<Scope>,
+    pub(super) access_keys: HashMap<(u32, Vec<Reg>, Type), u32>,
+    pub(super) safe: HashMap<usize, bool>,
+    /// Keeps expressions alive whose addresses are in a memo table.
+    pub(super) keep: Vec<Expr>,
+    next: Reg,
+    /// Registers that outlive the statement that took them: constants.
+    fixed: HashSet<Reg>,
+    constants: HashMap<u64, Reg>,
+    site: u32,
+    /// Instance vectors to compile at the end: site and expressions.
+    instances: Vec<(u32, Vec<Expr>)>,
+    loops: Vec<(Name, Reg)>,
+    /// Enclosing parallel loops whose iterations are tasks, innermost last.
+    forked: Vec<VarId>,
+    /// Whether tasks exist at all, so that a random order may switch between statements.
+    has_tasks: bool,
+    next_synthetic: u32,
+}
+
+impl<'m> Compiler<'m> {
+    fn new(
+        module: &'m Module,
+        func: &'m Function,
+        flavour: Flavour,
+        numbers: &'m mut HashMap<Name, u32>,
+    ) -> Compiler<'m> {
+        let mut has_tasks = false;
+        walk(&func.body, &mut |s, _| {
+            has_tasks |= matches!(s.kind(), StmtKind::Async { .. } | StmtKind::Barrier { .. });
+            true
+        });
+        Compiler {
+            module,
+            func,
+            flavour,
+            numbers,
+            called: Vec::new(),
+            routine: Routine::default(),
+            vars: HashMap::new(),
+            bufs: HashMap::new(),
+            spaces: HashMap::new(),
+            scopes: vec![Scope::default()],
+            access_keys: HashMap::new(),
+            safe: HashMap::new(),
+            keep: Vec::new(),
+            next: 0,
+            fixed: HashSet::new(),
+            constants: HashMap::new(),
+            site: 0,
+            instances: Vec::new(),
+            loops: Vec::new(),
+            forked: Vec::new(),
+            has_tasks,
+            next_synthetic: u32::MAX,
+        }
+    }
+
+    fn function(mut self) -> Result<(Routine, Vec<Name>), Diagnostic> {
+        let func = self.func;
+        self.routine.name = Some(func.name.clone());
+        self.enter_site(None, "the function", &[], &Places::none());
+        for b in &func.sizes {
+            let r = self.bind(b.id, 1);
+            self.routine.sizes.push(r);
+        }
+        for p in &func.params {
+            match &p.kind {
+                ParamKind::Scalar(b) => {
+                    let r = self.bind(b.id, 1);
+                    self.routine.params.push(ParamCode::Scalar(r));
+                }
+                ParamKind::Array(b) => {
+                    let slot = self.new_slot(&b.name, b.space);
+                    self.bufs.insert(b.id, slot);
+                    self.routine.params.push(ParamCode::Array(slot));
+                }
+            }
+        }
+        match &func.result {
+            Some(e) => {
+                if touches_memory(e) {
+                    self.name_instance();
+                }
+                let r = self.expr(e)?;
+                self.routine.result = Some((r, leaf_count(e.ty())));
+            }
+            None => self.stmt(&func.body)?,
+        }
+        self.emit(Instr::Return);
+        self.instance_code()?;
+        self.routine.constants = self.constants.iter().map(|(bits, r)| (*r, *bits)).collect();
+        Ok((self.routine, self.called))
+    }
+
+    /// The code of instance vectors, after the function's, in registers of its own.
+    fn instance_code(&mut self) -> Result<(), Diagnostic> {
+        let mark = self.routine.registers;
+        for (site, exprs) in std::mem::take(&mut self.instances) {
+            self.site = site;
+            self.next = mark;
+            self.fresh_scope();
+            let start = self.here();
+            let regs = exprs.iter().map(|e| self.expr(e)).collect::<Result<Vec<_>, _>>()?;
+            self.emit(Instr::EndInstance);
+            let s = &mut self.routine.sites[site as usize];
+            (s.start, s.instance) = (start, regs);
+        }
+        Ok(())
+    }
+
+    // Registers, slots, code.
+
+    pub(super) fn alloc(&mut self, n: u32) -> Reg {
+        while (self.next..self.next + n).any(|r| self.fixed.contains(&r)) {
+            self.next += 1;
+        }
+        let r = self.next;
+        self.next += n;
+        self.routine.registers = self.routine.registers.max(self.next);
+        r
+    }
+
+    pub(super) fn bind(&mut self, id: VarId, n: u32) -> Reg {
+        let r = self.alloc(n);
+        self.vars.insert(id, r);
+        r
+    }
+
+    pub(super) fn constant(&mut self, bits: u64) -> Reg {
+        if let Some(r) = self.constants.get(&bits) {
+            return *r;
+        }
+        let r = self.alloc(1);
+        self.fixed.insert(r);
+        self.constants.insert(bits, r);
+        r
+    }
+
+    /// A variable that stands for registers in expressions made here.
+    pub(super) fn stand_in(&mut self, ty: &Type, r: Reg) -> Expr {
+        let id = VarId(self.next_synthetic);
+        self.next_synthetic -= 1;
+        self.vars.insert(id, r);
+        Expr::new(crate::expr::ExprKind::Var(id), ty.clone())
+    }
+
+    pub(super) fn new_slot(&mut self, name: &Name, space: Space) -> u32 {
+        let slot = self.routine.slots;
+        self.routine.slots += 1;
+        self.routine.slot_names.push(name.clone());
+        self.spaces.insert(slot, space);
+        slot
+    }
+
+    pub(super) fn here(&self) -> Pc {
+        self.routine.code.len() as Pc
+    }
+
+    pub(super) fn emit(&mut self, i: Instr) -> Pc {
+        self.routine.code.push(i);
+        self.routine.site_of.push(self.site);
+        self.here() - 1
+    }
+
+    /// Lets a jump that was emitted before go to here.
+    pub(super) fn patch(&mut self, at: Pc) {
+        let here = self.here();
+        match &mut self.routine.code[at as usize] {
+            Instr::Jump { to }
+            | Instr::JumpIf { to, .. }
+            | Instr::JumpUnless { to, .. }
+            | Instr::JumpGe { to, .. }
+            | Instr::Draw { to, .. } => *to = here,
+            _ => {}
+        }
+    }
+
+    pub(super) fn fresh_scope(&mut self) {
+        self.scopes = vec![Scope::default()];
+        self.access_keys.clear();
+        self.safe.clear();
+        self.keep.clear();
+    }
+
+    pub(super) fn enter_site(
+        &mut self,
+        label: Option<&Label>,
+        what: &'static str,
+        instance: &[Expr],
+        places: &Places,
+    ) -> u32 {
+        let id = self.routine.sites.len() as u32;
+        self.routine.sites.push(Site {
+            label: label.cloned(),
+            what,
+            start: 0,
+            instance: Vec::new(),
+            loops: self.loops.clone(),
+            places: places.clone(),
+        });
+        if !instance.is_empty() {
+            self.instances.push((id, instance.to_vec()));
+        }
+        self.site = id;
+        id
+    }
+
+    /// Names the instance that the next accesses belong to, where races are looked for.
+    pub(super) fn name_instance(&mut self) {
+        if self.flavour.races {
+            let site = self.site;
+            self.emit(Instr::Instance { site });
+        }
+    }
+
+    pub(super) fn routine_of(&mut self, name: &str) -> Result<u32, Diagnostic> {
+        if let Some(n) = self.numbers.get(name) {
+            return Ok(*n);
+        }
+        let Some((key, _)) = self.module.functions.get_key_value(name) else {
+            return Err(self.malformed("a call of a function that the module does not have"));
+        };
+        let n = self.numbers.len() as u32;
+        self.numbers.insert(key.clone(), n);
+        self.called.push(key.clone());
+        Ok(n)
+    }
+
+    pub(super) fn malformed(&self, what: &str) -> Diagnostic {
+        self.at_site(Diagnostic::error(
+            codes::UNSUPPORTED,
+            format!("function `{}` has {what}", self.func.name),
+        ))
+        .help("the verifier says more about trees that break a rule")
+    }
+
+    pub(super) fn unsupported(&self, what: &str, help: &str) -> Diagnostic {
+        self.at_site(Diagnostic::error(codes::UNSUPPORTED, format!("the interpreter does not run {what}")))
+            .help(help)
+    }
+
+    fn at_site(&self, d: Diagnostic) -> Diagnostic {
+        let Some(site) = self.routine.sites.get(self.site as usize) else { return d };
+        let d = d.at_places(&site.places, "here");
+        match &site.label {
+            Some(l) => d.note(format!("in statement `{l}`")),
+            None => d,
+        }
+    }
+
+    // Statements.
+
+    fn stmt(&mut self, s: &Stmt) -> Result<(), Diagnostic> {
+        let mark = self.next;
+        self.stmt_inner(s)?;
+        self.next = mark;
+        Ok(())
+    }
+
+    fn stmt_inner(&mut self, s: &Stmt) -> Result<(), Diagnostic> {
+        match s.kind() {
+            StmtKind::Seq(stmts) => {
+                for s in stmts {
+                    if self.has_tasks && matches!(self.flavour.order, Order::Seed(_)) {
+                        self.emit(Instr::Yield);
+                    }
+                    self.stmt(s)?;
+                }
+                Ok(())
+            }
+            StmtKind::Let { binder, value, body } => {
+                self.begin_plain("a `let`", &[value], s.places());
+                let r = self.expr(value)?;
+                self.vars.insert(binder.id, r);
+                self.stmt(body)
+            }
+            StmtKind::Store(st) => self.store_stmt(st, s.places()),
+            StmtKind::Reduce(r) => self.reduce_stmt(r, s.places()),
+            StmtKind::Atomic(a) => self.atomic_stmt(a, s.places()),
+            StmtKind::Loop(l) => self.loop_stmt(l, s.places()),
+            StmtKind::If { cond, then, other } => {
+                self.begin_plain("the condition of `if`", &[cond], s.places());
+                let c = self.expr(cond)?;
+                let skip = self.emit(Instr::JumpUnless { c, to: 0 });
+                self.stmt(then)?;
+                if let Some(other) = other {
+                    let end = self.emit(Instr::Jump { to: 0 });
+                    self.patch(skip);
+                    self.stmt(other)?;
+                    self.patch(end);
+                } else {
+                    self.patch(skip);
+                }
+                Ok(())
+            }
+            StmtKind::While { cond, body } => {
+                let head = self.here();
+                self.begin_plain("the condition of `while`", &[cond], s.places());
+                self.emit(Instr::Step);
+                let c = self.expr(cond)?;
+                let exit = self.emit(Instr::JumpUnless { c, to: 0 });
+                self.stmt(body)?;
+                self.emit(Instr::Jump { to: head });
+                self.patch(exit);
+                Ok(())
+            }
+            StmtKind::Alloc { buffer, body } => {
+                let extents: Vec<&Expr> = buffer.extents.iter().collect();
+                self.begin_plain("an allocation", &extents, s.places());
+                let extents = extents.into_iter().map(|e| self.expr(e)).collect::<Result<Vec<_>, _>>()?;
+                let slot = self.new_slot(&buffer.name, buffer.space);
+                self.bufs.insert(buffer.id, slot);
+                let (name, elem, space) = (buffer.name.clone(), buffer.elem.clone(), buffer.space);
+                self.routine.allocs.push(AllocCode { slot, name, elem, extents, space });
+                let alloc = self.routine.allocs.len() as u32 - 1;
+                self.emit(Instr::Alloc { alloc });
+                self.stmt(body)?;
+                self.emit(Instr::Free { slot });
+                Ok(())
+            }
+            StmtKind::Check { cond, code, message } => {
+                self.check(cond, "a `check`", Some(code.clone()), message, s.places())
+            }
+            StmtKind::Assume { fact, provenance } => {
+                self.check(fact, "an `assume`", None, provenance, s.places())
+            }
+            StmtKind::Barrier { of, spaces } => {
+                self.begin_plain("a barrier", &[], s.places());
+                if !self.forked.contains(of) {
+                    return Err(self.bad_barrier("it stands in no parallel loop that it could synchronize"));
+                }
+                let all = (1 << Space::ALL.len()) - 1;
+                let bit = |s: &Space| 1u8 << Space::ALL.iter().position(|x| x == s).unwrap_or(0);
+                let named = spaces.iter().map(bit).fold(0, |a, b| a | b);
+                let spaces = if spaces.is_empty() { all } else { named };
+                self.routine.barriers.push(BarrierCode { of: *of, spaces });
+                let barrier = self.routine.barriers.len() as u32 - 1;
+                self.emit(Instr::Barrier { barrier });
+                Ok(())
+            }
+            StmtKind::Async { token, body } => {
+                self.begin_plain("an `async`", &[], s.places());
+                // The token outlives this statement: it is known in what follows.
+                let r = self.alloc(1);
+                self.fixed.insert(r);
+                self.vars.insert(token.id, r);
+                let spawn = self.emit(Instr::Spawn { token: r, body: 0 });
+                let over = self.emit(Instr::Jump { to: 0 });
+                let body_at = self.here();
+                self.routine.code[spawn as usize] = Instr::Spawn { token: r, body: body_at };
+                // An asynchronous body is no iteration of the loops around: it cannot wait for them.
+                let forked = std::mem::take(&mut self.forked);
+                self.stmt(body)?;
+                self.forked = forked;
+                self.emit(Instr::EndTask);
+                self.patch(over);
+                Ok(())
+            }
+            StmtKind::Wait { tokens } => {
+                self.begin_plain("a `wait`", &[], s.places());
+                let find = |t: &VarId| self.vars.get(t).copied();
+                let Some(regs) = tokens.iter().map(find).collect::<Option<Vec<_>>>() else {
+                    return Err(self.malformed("a `wait` for a token that is not in scope"));
+                };
+                self.routine.waits.push(regs);
+                let wait = self.routine.waits.len() as u32 - 1;
+                self.emit(Instr::Wait { wait });
+                Ok(())
+            }
+            StmtKind::Call { function, args } => {
+                let values: Vec<&Expr> = s.exprs();
+                self.begin_plain("a call", &values, s.places());
+                let routine = self.routine_of(function)?;
+                let mut code = Vec::new();
+                for a in args {
+                    code.push(match a {
+                        Arg::Value(e) => ArgCode::Value(self.expr(e)?, e.ty().clone()),
+                        Arg::View(v) => ArgCode::Slot(self.view_slot(v)?),
+                    });
+                }
+                self.routine.calls.push(CallCode { routine, args: code, result: None });
+                let call = self.routine.calls.len() as u32 - 1;
+                self.emit(Instr::Call { call });
+                Ok(())
+            }
+            StmtKind::Compute(c) => self.compute_stmt(c, s.places()),
+        }
+    }
+
+    /// Starts a statement that has no label.
+    fn begin_plain(&mut self, what: &'static str, exprs: &[&Expr], places: &Places) {
+        self.fresh_scope();
+        self.enter_site(None, what, &[], places);
+        if exprs.iter().any(|e| touches_memory(e)) {
+            self.name_instance();
+        }
+    }
+
+    fn check(
+        &mut self,
+        cond: &Expr,
+        what: &'static str,
+        code: Option<Name>,
+        text: &Name,
+        places: &Places,
+    ) -> Result<(), Diagnostic> {
+        self.begin_plain(what, &[cond], places);
+        let c = self.expr(cond)?;
+        self.routine.checks.push(CheckCode { code, text: text.clone() });
+        let check = self.routine.checks.len() as u32 - 1;
+        self.emit(Instr::Check { c, check });
+        Ok(())
+    }
+
+    fn store_stmt(&mut self, st: &Store, places: &Places) -> Result<(), Diagnostic> {
+        self.fresh_scope();
+        self.enter_site(Some(&st.label), "a store", &st.instance, places);
+        self.name_instance();
+        let value = self.expr(&st.value)?;
+        let target = self.access(&st.target)?;
+        self.store(target, &st.target.elem, value);
+        Ok(())
+    }
+
+    fn reduce_stmt(&mut self, r: &Reduce, places: &Places) -> Result<(), Diagnostic> {
+        self.fresh_scope();
+        self.enter_site(Some(&r.label), "a reduction", &r.instance, places);
+        self.name_instance();
+        let product = match (r.contract, &r.op, &r.values[..]) {
+            (true, ReduceOp::Sum, [v]) if v.ty().is_float() => match v.kind() {
+                crate::expr::ExprKind::Binary(BinOp::Mul, x, y) => Some((x, y)),
+                _ => None,
+            },
+            _ => None,
+        };
+        if let (Some((x, y)), [target]) = (product, &r.targets[..]) {
+            let ty = self.scalar(x)?;
+            let (a, b) = (self.expr(x)?, self.expr(y)?);
+            let access = self.access(target)?;
+            let c = self.load_through(access, &target.elem);
+            let d = self.alloc(1);
+            self.emit(Instr::Fma { ty, d, a, b, c });
+            self.store(access, &target.elem, d);
+            return Ok(());
+        }
+        let values = r.values.iter().map(|v| self.expr(v)).collect::<Result<Vec<_>, _>>()?;
+        let accesses = r.targets.iter().map(|t| self.access(t)).collect::<Result<Vec<_>, _>>()?;
+        if values.len() != accesses.len() {
+            return Err(self.malformed("a reduction with more values than targets, or fewer"));
+        }
+        let types: Vec<Type> = r.targets.iter().map(|t| t.elem.clone()).collect();
+        let old: Vec<Reg> = accesses.iter().zip(&types).map(|(a, t)| self.load_through(*a, t)).collect();
+        let new = self.combined(&r.op, &types, &old, &values)?;
+        for ((access, ty), n) in accesses.into_iter().zip(&types).zip(new) {
+            self.store(access, ty, n);
+        }
+        Ok(())
+    }
+
+    /// The registers of `a ⊕ b`.
+    pub(super) fn combined(
+        &mut self,
+        op: &ReduceOp,
+        types: &[Type],
+        a: &[Reg],
+        b: &[Reg],
+    ) -> Result<Vec<Reg>, Diagnostic> {
+        let a: Vec<Expr> = types.iter().zip(a).map(|(t, r)| self.stand_in(t, *r)).collect();
+        let b: Vec<Expr> = types.iter().zip(b).map(|(t, r)| self.stand_in(t, *r)).collect();
+        let Some(sum) = reduce::combine(self.module, op, &a, &b) else {
+            return Err(self.malformed(&format!("a reduction `{op}` on types that it is not defined on")));
+        };
+        sum.iter().map(|e| self.expr(&crate::math::expand_expr(e))).collect()
+    }
+
+    fn atomic_stmt(&mut self, a: &Atomic, places: &Places) -> Result<(), Diagnostic> {
+        self.fresh_scope();
+        self.enter_site(Some(&a.label), "an atomic", &a.instance, places);
+        self.name_instance();
+        let value = self.expr(&a.value)?;
+        // An access of its own: loads of the same element in the value are not atomic.
+        self.access_keys.clear();
+        let access = self.access(&a.target)?;
+        self.routine.accesses[access as usize].atomic = true;
+        let old = self.load_through(access, &a.target.elem);
+        let types = [a.target.elem.clone()];
+        let new = self.combined(&a.op, &types, &[old], &[value])?;
+        self.store(access, &a.target.elem, new[0]);
+        if let Some(binder) = &a.old {
+            self.vars.insert(binder.id, old);
+        }
+        self.stmt(&a.body)
+    }
+
+    fn bad_barrier(&self, why: &str) -> Diagnostic {
+        self.at_site(Diagnostic::error(codes::BARRIER, "a barrier cannot stand here").note(why))
+            .help("a barrier names a parallel loop around it, and every iteration must reach it")
+    }
+
+    fn loop_stmt(&mut self, l: &Loop, places: &Places) -> Result<(), Diagnostic> {
+        self.begin_plain("the bounds of a loop", &[&l.lo, &l.hi], places);
+        if l.step <= 0 {
+            return Err(self.malformed("a loop whose step is not positive"));
+        }
+        let (lo, hi, step) = (self.expr(&l.lo)?, self.expr(&l.hi)?, self.constant(l.step as u64));
+        if let Executor::Vector(width) = l.exec {
+            self.emit(Instr::Width { lo, hi, step, width });
+        }
+        let mut with_barrier = false;
+        walk(&l.body, &mut |s, _| {
+            with_barrier |= matches!(s.kind(), StmtKind::Barrier { .. });
+            !matches!(s.kind(), StmtKind::Async { .. })
+        });
+        if with_barrier && !l.exec.is_ordered() {
+            return self.forked_loop(l, lo, hi);
+        }
+        self.plain_loop(l, lo, hi, step)
+    }
+
+    fn plain_loop(&mut self, l: &Loop, lo: Reg, hi: Reg, step: Reg) -> Result<(), Diagnostic> {
+        let parallel = !l.exec.is_ordered();
+        let shuffled = parallel && matches!(self.flavour.order, Order::Seed(_));
+        let traced = parallel && self.flavour.races;
+        let i = self.bind(l.binder.id, 1);
+        if traced {
+            self.emit(Instr::EnterParallel);
+        }
+        let head = if shuffled {
+            self.emit(Instr::Shuffle { lo, hi, step });
+            self.emit(Instr::Draw { i, to: 0 })
+        } else {
+            self.emit(Instr::Move { d: i, a: lo });
+            self.emit(Instr::JumpGe { a: i, b: hi, to: 0 })
+        };
+        let body = self.here();
+        if traced {
+            self.emit(Instr::Iteration { i });
+        }
+        self.loops.push((l.binder.name.clone(), i));
+        let site = self.site;
+        self.stmt(&l.body)?;
+        self.site = site;
+        self.loops.pop();
+        if shuffled {
+            self.emit(Instr::Step);
+            self.emit(Instr::Jump { to: head });
+        } else {
+            self.emit(Instr::Next { i, hi, step, to: body });
+        }
+        self.patch(head);
+        if traced {
+            self.emit(Instr::LeaveParallel);
+        }
+        Ok(())
+    }
+
+    /// A loop with barriers inside: its iterations are tasks.
+    fn forked_loop(&mut self, l: &Loop, lo: Reg, hi: Reg) -> Result<(), Diagnostic> {
+        let i = self.bind(l.binder.id, 1);
+        let fork = self.routine.forks.len() as u32;
+        let name = l.binder.name.clone();
+        let of = l.binder.id;
+        self.routine.forks.push(ForkCode { of, name: name.clone(), i, lo, hi, step: l.step, body: 0 });
+        self.emit(Instr::Fork { fork });
+        let over = self.emit(Instr::Jump { to: 0 });
+        self.routine.forks[fork as usize].body = self.here();
+        self.loops.push((name, i));
+        self.forked.push(of);
+        self.stmt(&l.body)?;
+        self.forked.pop();
+        self.loops.pop();
+        self.emit(Instr::EndTask);
+        self.patch(over);
+        Ok(())
+    }
+
+    /// A serial loop over a dimension of a compute; the body is made by `body`.
+    pub(super) fn count_loop(
+        &mut self,
+        dim: &crate::stmt::Dim,
+        body: &mut dyn FnMut(&mut Self) -> Result<(), Diagnostic>,
+    ) -> Result<(), Diagnostic> {
+        if dim.binder.ty != Scalar::Index {
+            return Err(self.malformed("a dimension whose index is not of type `index`"));
+        }
+        self.fresh_scope();
+        let (lo, hi, step) = (self.expr(&dim.lo)?, self.expr(&dim.hi)?, self.constant(1));
+        let i = self.bind(dim.binder.id, 1);
+        self.emit(Instr::Move { d: i, a: lo });
+        let head = self.emit(Instr::JumpGe { a: i, b: hi, to: 0 });
+        let start = self.here();
+        body(self)?;
+        self.emit(Instr::Next { i, hi, step, to: start });
+        self.patch(head);
+        Ok(())
+    }
+
+    pub(super) fn module(&self) -> &'m Module {
+        self.module
+    }
+}

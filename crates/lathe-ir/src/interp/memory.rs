@@ -1,0 +1,266 @@
+//! Buffers at run time: bytes with a shadow that says which are defined, seen through descriptors.
+
+use super::array::load_bits;
+use super::code::AccessCode;
+use super::failure::Trap;
+use super::race::History;
+use crate::func::Space;
+use crate::types::{Name, Scalar, Type};
+use std::rc::Rc;
+
+/// The cells of one buffer.
+#[derive(Default)]
+pub struct Cells {
+    pub name: Option<Name>,
+    pub data: Vec<u8>,
+    /// Empty: all defined.
+    pub shadow: Vec<u8>,
+    pub elem_bytes: usize,
+    /// One bit of [`Space::ALL`].
+    pub space: u8,
+    /// Counts the lives of this entry: a descriptor of an earlier life is stale.
+    pub life: u32,
+    pub history: History,
+}
+
+/// How a buffer, or a view of it, is addressed: extents and strides in bytes.
+#[derive(Clone, Debug)]
+pub struct Descriptor {
+    pub heap: u32,
+    pub life: u32,
+    pub base: i64,
+    pub dims: Vec<(i64, i64)>,
+    pub elem_bytes: u64,
+}
+
+impl Descriptor {
+    pub fn row_major(heap: u32, life: u32, elem_bytes: u64, extents: &[i64]) -> Descriptor {
+        let mut dims = vec![(0, 0); extents.len()];
+        let mut stride = elem_bytes as i64;
+        for (d, e) in dims.iter_mut().zip(extents).rev() {
+            *d = (*e, stride);
+            stride = stride.saturating_mul(*e);
+        }
+        Descriptor { heap, life, base: 0, dims, elem_bytes }
+    }
+
+    pub fn extents(&self) -> Vec<i64> {
+        self.dims.iter().map(|d| d.0).collect()
+    }
+
+    fn is_contiguous(&self) -> bool {
+        let mut stride = self.elem_bytes as i64;
+        self.dims.iter().rev().all(|(e, s)| {
+            let fits = *s == stride || *e <= 1;
+            stride = stride.saturating_mul(*e);
+            fits
+        })
+    }
+
+    /// Byte offset of an element; the failing dimension otherwise.
+    #[inline]
+    pub fn address(&self, regs: &[u64], index: &[u32]) -> Result<usize, usize> {
+        if index.len() != self.dims.len() {
+            return Err(usize::MAX);
+        }
+        let mut at = self.base;
+        for (k, ((extent, stride), r)) in self.dims.iter().zip(index).enumerate() {
+            let i = regs[*r as usize];
+            if i >= *extent as u64 {
+                return Err(k);
+            }
+            at += i as i64 * stride;
+        }
+        Ok(at as usize)
+    }
+
+    pub fn slice(&self, offsets: &[i64], steps: &[i64]) -> Result<Descriptor, Trap> {
+        if offsets.len() != self.dims.len() || steps.len() != self.dims.len() {
+            return Err(Trap::BadView("a slice with a wrong number of dimensions"));
+        }
+        let mut d = self.clone();
+        for ((dim, offset), step) in d.dims.iter_mut().zip(offsets).zip(steps) {
+            let (extent, stride) = *dim;
+            // As many elements as the base has from the offset on, in the direction of the step.
+            let left = if *step > 0 { extent - offset } else { offset + 1 };
+            if *step == 0 || *offset < 0 || *offset > extent || (*step < 0 && *offset >= extent) {
+                return Err(Trap::BadView("a slice that begins outside of its base"));
+            }
+            d.base += offset * stride;
+            *dim = ((left + step.abs() - 1) / step.abs(), stride * step);
+        }
+        Ok(d)
+    }
+
+    pub fn reshape(&self, extents: &[i64]) -> Result<Descriptor, Trap> {
+        let count = |mut it: std::slice::Iter<i64>| it.try_fold(1i64, |n, e| n.checked_mul(*e));
+        let old = self.extents();
+        let fits = match (count(extents.iter()), count(old.iter())) {
+            (Some(new), Some(old)) => new <= old,
+            _ => false,
+        };
+        if !fits || extents.iter().any(|e| *e < 0) || !self.is_contiguous() {
+            return Err(Trap::BadView("a reshape that does not fit its base"));
+        }
+        let dims = Descriptor::row_major(self.heap, self.life, self.elem_bytes, extents).dims;
+        Ok(Descriptor { dims, ..self.clone() })
+    }
+
+    pub fn reinterpret(&self, elem_bytes: u64, align: u32) -> Result<Descriptor, Trap> {
+        if !self.is_contiguous() {
+            return Err(Trap::BadView("bytes that are not contiguous, seen as another type"));
+        }
+        if align > 0 && self.base % i64::from(align) != 0 {
+            return Err(Trap::BadView("bytes that are not aligned, seen as another type"));
+        }
+        let bytes = self.extents().iter().fold(self.elem_bytes as i64, |n, e| n.saturating_mul(*e));
+        let n = bytes / (elem_bytes as i64).max(1);
+        Ok(Descriptor { dims: vec![(n, elem_bytes as i64)], elem_bytes, ..self.clone() })
+    }
+}
+
+impl Cells {
+    #[inline]
+    pub fn load(&self, at: usize, ty: Scalar) -> Option<u64> {
+        let end = at + ty.bytes() as usize;
+        if !self.shadow.is_empty() && self.shadow[at..end].contains(&0) {
+            return None;
+        }
+        Some(load_bits(&self.data[at..end], ty))
+    }
+
+    #[inline]
+    pub fn store(&mut self, at: usize, ty: Scalar, bits: u64) {
+        let n = ty.bytes() as usize;
+        let raw = bits.to_le_bytes();
+        match (n, &mut self.data[at..at + n]) {
+            (4, cell) => cell.copy_from_slice(&raw[..4]),
+            (8, cell) => cell.copy_from_slice(&raw),
+            (_, cell) => cell.copy_from_slice(&raw[..n]),
+        }
+        if !self.shadow.is_empty() {
+            self.shadow[at..at + n].fill(0xFF);
+        }
+    }
+}
+
+/// All buffers of a run.
+pub struct Heap {
+    pub cells: Vec<Cells>,
+    free: Vec<u32>,
+    /// Bytes that may still be taken.
+    pub left: u64,
+    pub races: bool,
+}
+
+impl Heap {
+    pub fn new(limit: u64, races: bool) -> Heap {
+        Heap { cells: Vec::new(), free: Vec::new(), left: limit, races }
+    }
+
+    /// A buffer whose cells are undefined.
+    pub fn alloc(
+        &mut self,
+        name: &Name,
+        elem: &Type,
+        extents: &[i64],
+        space: Space,
+    ) -> Result<Rc<Descriptor>, Trap> {
+        if let Some(e) = extents.iter().find(|e| **e < 0) {
+            return Err(Trap::NegativeExtent { name: name.clone(), extent: *e });
+        }
+        let bytes = if extents.contains(&0) {
+            Some(0)
+        } else {
+            extents.iter().try_fold(elem.bytes(), |n, e| n.checked_mul(*e as u64))
+        };
+        // Data and shadow.
+        let bytes = match bytes.and_then(|b| b.checked_mul(2)) {
+            Some(b) if b <= self.left => b / 2,
+            _ => return Err(Trap::Memory { name: name.clone() }),
+        };
+        self.left -= bytes * 2;
+        let n = bytes as usize;
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.cells.push(Cells::default());
+            self.cells.len() as u32 - 1
+        });
+        let c = &mut self.cells[id as usize];
+        c.data.resize(n, 0);
+        c.shadow.clear();
+        c.shadow.resize(n, 0);
+        self.describe(id, name, elem.bytes(), space);
+        let life = self.cells[id as usize].life;
+        Ok(Rc::new(Descriptor::row_major(id, life, elem.bytes(), extents)))
+    }
+
+    /// Takes an argument's bytes.
+    pub fn adopt(
+        &mut self,
+        name: &Name,
+        elem: &Type,
+        extents: &[i64],
+        space: Space,
+        (data, shadow): (Vec<u8>, Vec<u8>),
+    ) -> Rc<Descriptor> {
+        self.cells.push(Cells { data, shadow, ..Cells::default() });
+        let id = self.cells.len() as u32 - 1;
+        self.describe(id, name, elem.bytes(), space);
+        Rc::new(Descriptor::row_major(id, 0, elem.bytes(), extents))
+    }
+
+    fn describe(&mut self, id: u32, name: &Name, elem_bytes: u64, space: Space) {
+        let c = &mut self.cells[id as usize];
+        c.name = Some(name.clone());
+        c.elem_bytes = elem_bytes as usize;
+        c.space = 1 << Space::ALL.iter().position(|s| *s == space).unwrap_or(0);
+        let elements = if elem_bytes == 0 { 0 } else { c.data.len() / elem_bytes as usize };
+        c.history.reset(if self.races { elements } else { 0 });
+    }
+
+    /// Ends the life of an allocated buffer.
+    pub fn release(&mut self, d: &Descriptor) {
+        let c = &mut self.cells[d.heap as usize];
+        if c.life == d.life {
+            self.left += c.data.len() as u64 * 2;
+            c.life += 1;
+            self.free.push(d.heap);
+        }
+    }
+
+    /// The cells behind a descriptor, unless their buffer is gone.
+    #[inline]
+    pub fn of(&mut self, d: &Descriptor) -> Result<&mut Cells, Trap> {
+        let c = &mut self.cells[d.heap as usize];
+        if c.life == d.life { Ok(c) } else { Err(Trap::Stale) }
+    }
+
+    /// Loads every leaf of an element.
+    pub fn load_many(
+        &mut self,
+        d: &Descriptor,
+        at: usize,
+        access: &AccessCode,
+        into: &mut [u64],
+    ) -> Result<(), Trap> {
+        let c = self.of(d)?;
+        for ((ty, offset), r) in access.leaves.iter().zip(into) {
+            *r = c.load(at + *offset as usize, *ty).ok_or(Trap::Undefined)?;
+        }
+        Ok(())
+    }
+
+    pub fn store_many(
+        &mut self,
+        d: &Descriptor,
+        at: usize,
+        access: &AccessCode,
+        from: &[u64],
+    ) -> Result<(), Trap> {
+        let c = self.of(d)?;
+        for ((ty, offset), bits) in access.leaves.iter().zip(from) {
+            c.store(at + *offset as usize, *ty, *bits);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,174 @@
+//! The interpreter: what a tree means, and the oracle of everything that rewrites or compiles one.
+//!
+//! A function is compiled to a register machine ([`Program`]) and run on [`ArrayValue`]s. Statements
+//! of different iterations are ordered as the executors say; the reference order takes iterations in
+//! order, and a seed picks any other legal order. On request a run looks for races and counts
+//! operations. Layouts are ignored: buffers are logical.
+
+mod array;
+mod code;
+pub mod codes;
+mod compile;
+mod compile_compute;
+mod compile_expr;
+mod exec;
+mod failure;
+mod machine;
+mod memory;
+mod race;
+mod schedule;
+mod shapes;
+
+pub use array::{ArrayValue, element_count, leaf_offsets};
+pub use failure::Failure;
+pub use shapes::{evaluate, outputs, sizes_from_shapes};
+
+use crate::func::{Function, Mode, Module, ParamKind};
+use compile::{Compiled, Flavour};
+use lathe_diagnostics::Diagnostic;
+use machine::Machine;
+use memory::Heap;
+
+/// The order in which unordered iterations, and asynchronous bodies, run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Order {
+    /// Iterations in order, asynchronous bodies where they stand; switches only at barriers and waits.
+    #[default]
+    Reference,
+    /// Some other legal order, the same for the same seed.
+    Seed(u64),
+}
+
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub order: Order,
+    /// Fail with E0410 if two conflicting accesses are ordered by nothing.
+    pub races: bool,
+    pub count: bool,
+    /// Iterations of loops that the run may take.
+    pub max_steps: Option<u64>,
+    /// Bytes that local buffers (with what tells their undefined cells) may take at one time.
+    pub max_bytes: u64,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { order: Order::Reference, races: false, count: false, max_steps: None, max_bytes: 4 << 30 }
+    }
+}
+
+/// What a run executed. Expressions that are shared, or equal, within one statement count once;
+/// math functions count as what they expand to; accesses to `register` buffers do not count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Float additions, subtractions, multiplications, divisions, roots, minima and maxima; an FMA
+    /// counts 2.
+    pub flops: u64,
+    /// Integer arithmetic, that of subscripts included.
+    pub int_ops: u64,
+    /// Elements.
+    pub loads: u64,
+    pub stores: u64,
+    pub bytes_read: u64,
+    pub bytes_written: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// All zero unless [`Options::count`] was set.
+    pub counts: Counts,
+}
+
+/// A function compiled for runs with one order and with or without the detection of races.
+#[derive(Clone, Debug)]
+pub struct Program {
+    compiled: Compiled,
+    flavour: Flavour,
+}
+
+impl Program {
+    /// Compiles a function and what it calls; fails with E0413 (or E0411) on trees that cannot run.
+    pub fn new(module: &Module, func: &Function, order: Order, races: bool) -> Result<Program, Diagnostic> {
+        let flavour = Flavour { order, races };
+        Ok(Program { compiled: compile::compile(module, func, flavour)?, flavour })
+    }
+
+    /// Runs the function; see [`run`]. `order` and `races` are those that it was compiled for, save
+    /// that one seed may be exchanged for another.
+    pub fn run(&self, args: &mut [ArrayValue], options: &Options) -> Result<Outcome, Failure> {
+        let func = &self.compiled.functions[0];
+        let sizes = sizes_from_shapes(func, args)?;
+        let seed = match (self.flavour.order, options.order) {
+            (Order::Seed(_), Order::Seed(s)) | (Order::Seed(s), Order::Reference) => s,
+            _ => 0,
+        };
+        let mut machine = Machine {
+            compiled: &self.compiled,
+            heap: Heap::new(options.max_bytes, self.flavour.races),
+            counts: Counts::default(),
+            count: options.count,
+            steps: options.max_steps.unwrap_or(u64::MAX),
+            races: self.flavour.races.then(race::Order::default),
+            order: self.flavour.order,
+            random: seed,
+            tasks: Vec::new(),
+            free_tasks: Vec::new(),
+            ready: Vec::new(),
+            groups: Vec::new(),
+            tokens: vec![schedule::Token::nothing()],
+            current: None,
+        };
+        let (mut scalars, mut arrays, mut places) = (Vec::new(), Vec::new(), Vec::new());
+        for (p, a) in func.params.iter().zip(args.iter_mut()) {
+            match &p.kind {
+                ParamKind::Scalar(_) => scalars.push(a.leaf(0, 0).map_or(0, |v| v.bits)),
+                ParamKind::Array(b) => {
+                    if p.mode == Mode::Out {
+                        a.forget_values();
+                    }
+                    let extents: Vec<i64> = a.shape.iter().map(|e| *e as i64).collect();
+                    let d = machine.heap.adopt(&b.name, &b.elem, &extents, b.space, a.take_parts());
+                    places.push(d.heap);
+                    arrays.push(d);
+                }
+            }
+        }
+        let root = machine.root(&sizes, &scalars, &arrays);
+        let result = machine.run(root);
+        let back = args.iter_mut().zip(&func.params).filter(|(_, p)| p.array().is_some());
+        for ((a, _), heap) in back.zip(&places) {
+            let cells = &mut machine.heap.cells[*heap as usize];
+            a.put_parts(std::mem::take(&mut cells.data), std::mem::take(&mut cells.shadow));
+        }
+        result?;
+        Ok(Outcome { counts: machine.counts })
+    }
+}
+
+/// Runs a function on its arguments, one per parameter; `out` arrays are given with the right shape
+/// (see [`outputs`]), and what they hold is forgotten. After a failure the arrays hold what was
+/// written until then.
+pub fn run(
+    module: &Module,
+    func: &Function,
+    args: &mut [ArrayValue],
+    options: &Options,
+) -> Result<Outcome, Failure> {
+    Program::new(module, func, options.order, options.races)?.run(args, options)
+}
+
+/// E0416 for the first output that has elements which were never written.
+pub fn unwritten(func: &Function, args: &[ArrayValue]) -> Result<(), Diagnostic> {
+    for (p, a) in func.params.iter().zip(args).filter(|(p, _)| p.mode != Mode::In) {
+        let mut missing = (0..a.len()).filter(|i| !a.is_defined(*i));
+        if let Some(first) = missing.next() {
+            let index: Vec<String> = a.index_of(first).iter().map(usize::to_string).collect();
+            let message = format!("output `{}[{}]` is never written", p.name(), index.join(", "));
+            let more = missing.count();
+            let d = Diagnostic::error(codes::UNWRITTEN, message)
+                .help("make it `inout`, or write a default first");
+            return Err(if more > 0 { d.note(format!("and {more} more elements of it")) } else { d });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,291 @@
+//! Which task goes on: groups of iterations, barriers, tokens.
+//!
+//! The reference run takes iterations in order, runs an asynchronous body where it stands, and
+//! switches only at barriers and waits: ready tasks form a stack. A random order takes any of them.
+
+use super::Order;
+use super::exec::trips;
+use super::failure::{Failure, Trap};
+use super::machine::{Machine, Pause, Task, TaskId};
+use super::race::{Kind, Level};
+use crate::ids::VarId;
+
+/// The iterations of one execution of a loop with barriers.
+pub struct Group {
+    of: VarId,
+    /// The group of the task that forked it.
+    parent: Option<usize>,
+    owner: TaskId,
+    /// Number of the loop's execution, for races.
+    instance: u32,
+    /// Tasks in it and in the groups inside it that can still reach a barrier of its loop: not ended,
+    /// not waiting there, not waiting for a group of their own.
+    open: usize,
+    /// Iterations that have not ended.
+    left: usize,
+    size: usize,
+    /// Who waits at a barrier of this loop, with the spaces that the barrier orders.
+    waiting: Vec<(TaskId, u8)>,
+}
+
+/// An asynchronous body.
+#[derive(Default)]
+pub struct Token {
+    done: bool,
+    waiters: Vec<TaskId>,
+}
+
+impl Token {
+    /// What a token register holds before its `async` was run: nothing to wait for.
+    pub fn nothing() -> Token {
+        Token { done: true, waiters: Vec::new() }
+    }
+}
+
+impl Machine<'_> {
+    /// Runs the root task, and all that it starts, to the end.
+    pub fn run(&mut self, root: Task) -> Result<(), Failure> {
+        let id = self.add(root);
+        self.ready.push(id);
+        while let Some(id) = self.pick() {
+            self.current = Some(id);
+            let mut t = std::mem::take(&mut self.tasks[id]);
+            let result = match self.advance(&mut t) {
+                Ok(pause) => self.handle(id, &mut t, pause),
+                Err(trap) => Err(trap),
+            };
+            if let Err(trap) = result {
+                return Err(self.fail(&mut t, trap));
+            }
+            self.tasks[id] = t;
+        }
+        // Nothing can go on: if something has not ended, it waits forever.
+        let at_barrier = self.groups.iter().find_map(|g| g.waiting.first()).map(|w| w.0);
+        let at_token = self.tokens.iter().find_map(|t| t.waiters.first()).copied();
+        if let Some(id) = at_barrier.or(at_token) {
+            let mut t = std::mem::take(&mut self.tasks[id]);
+            t.pc = t.pc.saturating_sub(u32::from(at_barrier.is_some()));
+            let why = Trap::Barrier("what it waits for can never happen");
+            return Err(self.fail(&mut t, why));
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, t: Task) -> TaskId {
+        match self.free_tasks.pop() {
+            Some(id) => {
+                self.tasks[id] = t;
+                id
+            }
+            None => {
+                self.tasks.push(t);
+                self.tasks.len() - 1
+            }
+        }
+    }
+
+    fn pick(&mut self) -> Option<TaskId> {
+        if matches!(self.order, Order::Seed(_)) && self.ready.len() > 1 {
+            let k = self.random_below(self.ready.len());
+            return Some(self.ready.swap_remove(k));
+        }
+        self.ready.pop()
+    }
+
+    /// A random number below `n` (splitmix64).
+    pub fn random_below(&mut self, n: usize) -> usize {
+        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.random;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((z ^ (z >> 31)) % n.max(1) as u64) as usize
+    }
+
+    fn handle(&mut self, id: TaskId, t: &mut Task, pause: Pause) -> Result<(), Trap> {
+        match pause {
+            Pause::Done => self.end(id, t),
+            Pause::Fork(fork) => self.fork(id, t, fork),
+            Pause::Yield => {
+                self.ready.push(id);
+                Ok(())
+            }
+            Pause::Wait => Ok(()),
+            Pause::Spawn { token, body } => {
+                let number = self.tokens.len();
+                self.tokens.push(Token::default());
+                t.set_reg(token, number as u64);
+                if let Some(last) = t.path_mut().last_mut() {
+                    last.steps += 1;
+                }
+                let mut child = t.branch(body);
+                child.token = Some(number);
+                if let Some(races) = &mut self.races {
+                    let (strand, kind) = (races.new_strand(), Kind::Async(number as u32));
+                    child.path_mut().push(Level { strand, kind, phases: [0; 7], steps: 0 });
+                }
+                let child = self.add(child);
+                self.ready.push(id);
+                self.ready.push(child);
+                Ok(())
+            }
+            Pause::Barrier { of, spaces } => {
+                let mut group = t.group;
+                while let Some(g) = group {
+                    if self.groups[g].of == of {
+                        break;
+                    }
+                    group = self.groups[g].parent;
+                }
+                let Some(g) = group else {
+                    return Err(Trap::Barrier("its loop is not being run around it"));
+                };
+                self.groups[g].waiting.push((id, spaces));
+                self.groups[g].open -= 1;
+                // The task itself is not stored yet: its level is advanced here, the others' later.
+                self.release_if_complete(g, Some((id, t)))
+            }
+        }
+    }
+
+    fn ancestors(&self, mut group: Option<usize>) -> Vec<usize> {
+        let mut out = Vec::new();
+        while let Some(g) = group {
+            out.push(g);
+            group = self.groups[g].parent;
+        }
+        out
+    }
+
+    fn fork(&mut self, id: TaskId, t: &mut Task, fork: u32) -> Result<(), Trap> {
+        let compiled = self.compiled;
+        let f = &compiled.routines[t.routine as usize].forks[fork as usize];
+        let (lo, hi) = (t.reg(f.lo) as i64, t.reg(f.hi) as i64);
+        let n = trips(lo, hi, f.step);
+        if n == 0 {
+            self.ready.push(id);
+            return Ok(());
+        }
+        // Each iteration has registers of its own.
+        let registers = u64::from(compiled.routines[t.routine as usize].registers).max(16);
+        if (n as u64).saturating_mul(registers * 8) > self.heap.left {
+            return Err(Trap::Memory { name: f.name.clone() });
+        }
+        let instance = self.races.as_mut().map_or(0, |r| r.new_instance());
+        let size = n as usize;
+        let g = self.groups.len();
+        let (parent, waiting) = (t.group, Vec::new());
+        self.groups.push(Group {
+            of: f.of,
+            parent,
+            owner: id,
+            instance,
+            open: size,
+            left: size,
+            size,
+            waiting,
+        });
+        for a in self.ancestors(t.group) {
+            self.groups[a].open += size;
+            self.groups[a].open -= 1;
+        }
+        let mut made = Vec::with_capacity(size);
+        for k in 0..n {
+            let mut child = t.branch(f.body);
+            child.group = Some(g);
+            child.set_reg(f.i, (lo + k * f.step) as u64);
+            if let Some(races) = &mut self.races {
+                let (strand, kind) = (races.new_strand(), Kind::Iteration(instance));
+                child.path_mut().push(Level { strand, kind, phases: [0; 7], steps: 0 });
+            }
+            made.push(self.add(child));
+        }
+        self.ready.extend(made.into_iter().rev());
+        Ok(())
+    }
+
+    fn end(&mut self, id: TaskId, t: &mut Task) -> Result<(), Trap> {
+        if let Some(token) = t.token {
+            self.tokens[token].done = true;
+            let waiters = std::mem::take(&mut self.tokens[token].waiters);
+            self.ready.extend(waiters);
+        }
+        if let Some(g) = t.group {
+            let around = self.ancestors(Some(g));
+            for a in &around {
+                self.groups[*a].open -= 1;
+            }
+            self.groups[g].left -= 1;
+            if self.groups[g].left == 0 {
+                let owner = self.groups[g].owner;
+                // Barriers of outer loops that were passed inside count for the owner too.
+                let n = self.tasks[owner].path.len();
+                if n > 0 {
+                    let prefix = t.path[..n].to_vec();
+                    *self.tasks[owner].path_mut() = prefix;
+                }
+                for a in &around[1..] {
+                    self.groups[*a].open += 1;
+                }
+                self.ready.push(owner);
+            } else {
+                for a in around {
+                    self.release_if_complete(a, None)?;
+                }
+            }
+        }
+        self.free_tasks.push(id);
+        Ok(())
+    }
+
+    /// Lets the tasks at a barrier of a group go on once all have come.
+    fn release_if_complete(&mut self, g: usize, current: Option<(TaskId, &mut Task)>) -> Result<(), Trap> {
+        if self.groups[g].open > 0 || self.groups[g].waiting.is_empty() {
+            return Ok(());
+        }
+        let waiting = std::mem::take(&mut self.groups[g].waiting);
+        let instance = self.groups[g].instance;
+        let uneven = Trap::Barrier("other iterations ended without reaching this barrier");
+        let mut current = current;
+        for (id, spaces) in &waiting {
+            let t = match &mut current {
+                Some((now, t)) if now == id => &mut **t,
+                _ => &mut self.tasks[*id],
+            };
+            let mut inner = t.group;
+            while let Some(h) = inner {
+                if self.groups[h].left < self.groups[h].size {
+                    return Err(uneven);
+                }
+                inner = if h == g { None } else { self.groups[h].parent };
+            }
+            for level in t.path_mut().iter_mut().filter(|l| l.kind == Kind::Iteration(instance)) {
+                for (k, phase) in level.phases.iter_mut().enumerate() {
+                    *phase += u32::from(spaces >> k & 1);
+                }
+            }
+        }
+        self.groups[g].open = waiting.len();
+        self.ready.extend(waiting.into_iter().map(|w| w.0).rev());
+        Ok(())
+    }
+
+    /// Whether all tokens are complete; if not, the task is woken when one of them is.
+    pub fn await_tokens(&mut self, t: &mut Task, tokens: &[usize]) -> bool {
+        if let Some(token) = tokens.iter().find(|k| !self.tokens[**k].done) {
+            if let Some(id) = self.current {
+                self.tokens[*token].waiters.push(id);
+            }
+            return false;
+        }
+        if let Some(races) = &mut self.races {
+            let at = t.position();
+            for token in tokens {
+                races.join(*token as u32, &at);
+            }
+            if let Some(last) = t.path_mut().last_mut() {
+                last.steps += 1;
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,166 @@
+//! Sizes from the shapes of arguments, and whether arguments fit.
+
+use super::array::{ArrayValue, element_count};
+use super::codes;
+use crate::expr::{Expr, ExprKind};
+use crate::func::{Function, Mode, ParamKind};
+use crate::ids::VarId;
+use crate::ops::BinOp;
+use crate::scalar;
+use crate::types::Scalar;
+use lathe_diagnostics::Diagnostic;
+use std::collections::HashMap;
+
+/// The values of a function's sizes, taken from the shapes of its arguments (one per parameter). An
+/// extent that is a size, or a size scaled and shifted by constants, tells it. Fails with E0412 where
+/// types, ranks or shapes do not fit, or where a size is told by no argument.
+pub fn sizes_from_shapes(func: &Function, args: &[ArrayValue]) -> Result<HashMap<VarId, i64>, Diagnostic> {
+    if args.len() != func.params.len() {
+        return Err(bad(format!(
+            "`{}` takes {} arguments, but {} are given",
+            func.name,
+            func.params.len(),
+            args.len()
+        )));
+    }
+    let mut shapes = Vec::new();
+    for (p, a) in func.params.iter().zip(args) {
+        let want = match &p.kind {
+            ParamKind::Array(b) => b.elem.clone(),
+            ParamKind::Scalar(b) => b.ty.into(),
+        };
+        if a.ty != want {
+            let message = format!("`{}` has elements of type {want}, but those given are {}", p.name(), a.ty);
+            return Err(bad(message));
+        }
+        if element_count(&a.shape).and_then(|n| n.checked_mul(want.bytes() as usize)) != Some(a.bytes().len())
+        {
+            return Err(bad(format!("the array given for `{}` does not have its shape's size", p.name())));
+        }
+        shapes.push(a.shape.iter().map(|e| *e as i64).collect::<Vec<_>>());
+    }
+    let scalars = func.params.iter().zip(args).filter_map(|(p, a)| match &p.kind {
+        ParamKind::Scalar(b) if b.ty.is_int() => a.leaf(0, 0).map(|v| (b.id, v.to_i64())),
+        _ => None,
+    });
+    sizes(func, &shapes, scalars.collect())
+}
+
+/// The same for extents alone; `known` holds the integer scalar parameters.
+pub fn sizes(
+    func: &Function,
+    shapes: &[Vec<i64>],
+    mut known: HashMap<VarId, i64>,
+) -> Result<HashMap<VarId, i64>, Diagnostic> {
+    let arrays = || func.params.iter().zip(shapes).filter_map(|(p, s)| p.array().map(|b| (b, s)));
+    for (p, shape) in func.params.iter().zip(shapes) {
+        let rank = p.array().map_or(0, |b| b.extents.len());
+        if shape.len() != rank {
+            return Err(bad(format!("`{}` has {rank} dimensions, but {} are given", p.name(), shape.len())));
+        }
+    }
+    for (b, shape) in arrays() {
+        for (e, have) in b.extents.iter().zip(shape) {
+            solve(e, *have, func, &mut known);
+        }
+    }
+    for size in &func.sizes {
+        match known.get(&size.id) {
+            None => return Err(bad(format!("no argument tells the size `{}`", size.name))),
+            Some(v) if *v < 0 => return Err(bad(format!("size `{}` would be {v}", size.name))),
+            Some(_) => {}
+        }
+    }
+    for (b, shape) in arrays() {
+        for (d, (e, have)) in b.extents.iter().zip(shape).enumerate() {
+            let want = evaluate(e, &known);
+            if want != Some(*have) {
+                let want = want.map_or("not computable".to_string(), |w| w.to_string());
+                return Err(bad(format!(
+                    "dimension {d} of `{}` should have the extent {want}, but has {have}",
+                    b.name
+                )));
+            }
+        }
+    }
+    Ok(known)
+}
+
+/// Undefined arrays for the `out` parameters, in order, once the sizes are known. Fails with E0412 where
+/// a shape is negative or larger than any memory.
+pub fn outputs(func: &Function, sizes: &HashMap<VarId, i64>) -> Result<Vec<ArrayValue>, Diagnostic> {
+    let mut out = Vec::new();
+    for p in func.params.iter().filter(|p| p.mode == Mode::Out) {
+        let Some(b) = p.array() else { continue };
+        let extent = |e: &Expr| evaluate(e, sizes).and_then(|v| usize::try_from(v).ok());
+        let shape: Option<Vec<usize>> = b.extents.iter().map(extent).collect();
+        let Some(shape) = shape.filter(|s| {
+            element_count(s)
+                .and_then(|n| n.checked_mul(b.elem.bytes() as usize))
+                .is_some_and(|n| n >> 62 == 0)
+        }) else {
+            return Err(bad(format!("output `{}` would have an impossible shape", b.name)));
+        };
+        out.push(ArrayValue::undefined(b.elem.clone(), &shape));
+    }
+    Ok(out)
+}
+
+fn bad(message: String) -> Diagnostic {
+    Diagnostic::error(codes::ARGUMENTS, message)
+}
+
+/// Finds the unknown size in `e == value`, where it can be told.
+fn solve(e: &Expr, value: i64, func: &Function, known: &mut HashMap<VarId, i64>) {
+    match e.kind() {
+        ExprKind::Var(v) if !known.contains_key(v) && func.sizes.iter().any(|s| s.id == *v) => {
+            known.insert(*v, value);
+        }
+        ExprKind::Binary(op, a, b) => {
+            let (a, c) = match (evaluate(a, known), evaluate(b, known)) {
+                (None, Some(c)) => (a, c),
+                (Some(c), None) if matches!(op, BinOp::Add | BinOp::Mul) => (b, c),
+                _ => return,
+            };
+            match op {
+                BinOp::Add => value.checked_sub(c).into_iter().for_each(|v| solve(a, v, func, known)),
+                BinOp::Sub => value.checked_add(c).into_iter().for_each(|v| solve(a, v, func, known)),
+                BinOp::Mul if c != 0 && value % c == 0 => solve(a, value / c, func, known),
+                _ => {}
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The value of an integer expression over known variables; `None` if it needs others, or fails.
+pub fn evaluate(e: &Expr, known: &HashMap<VarId, i64>) -> Option<i64> {
+    let ty = e.ty().scalar()?;
+    match e.kind() {
+        ExprKind::Int(v) => Some(*v),
+        ExprKind::Bool(v) => Some(i64::from(*v)),
+        ExprKind::Var(v) => known.get(v).copied(),
+        ExprKind::Unary(op, a) => {
+            let v = evaluate(a, known)?;
+            scalar::unary(*op, ty, v as u64).ok().map(|v| v as i64)
+        }
+        ExprKind::Binary(op, a, b) => {
+            let at = a.ty().scalar().filter(|t| !t.is_float())?;
+            let (x, y) = (evaluate(a, known)?, evaluate(b, known)?);
+            scalar::binary(*op, at, x as u64, y as u64).ok().map(|v| v as i64)
+        }
+        ExprKind::Select(c, a, b) => {
+            if evaluate(c, known)? != 0 {
+                evaluate(a, known)
+            } else {
+                evaluate(b, known)
+            }
+        }
+        ExprKind::Cast(a) => {
+            let from = a.ty().scalar().filter(|t| !t.is_float() && !ty.is_float())?;
+            scalar::cast(from, ty, evaluate(a, known)? as u64).ok().map(|v| v as i64)
+        }
+        _ => None,
+    }
+    .filter(|_| ty.is_int() || ty == Scalar::Bool)
+}

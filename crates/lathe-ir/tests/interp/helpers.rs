@@ -1,0 +1,178 @@
+//! Short ways to make functions and to run them.
+
+use lathe_diagnostics::Code;
+use lathe_ir::build::{index, load, var};
+use lathe_ir::interp::{ArrayValue, Counts, Failure, Options, Order, run};
+use lathe_ir::stmt::{Combine, Compute, Dim, Executor, Loop, Reduce, Store};
+use lathe_ir::{
+    Access, Binder, BufId, Buffer, Expr, Function, Label, Layout, Mode, Module, Param, ParamKind, ReduceOp,
+    Scalar, Space, Stage, Stmt, StmtKind, Type, VarId,
+};
+use std::sync::Arc;
+
+/// A function under construction.
+pub struct Maker {
+    pub module: Module,
+    pub f: Function,
+}
+
+impl Maker {
+    pub fn new() -> Maker {
+        let f = Function {
+            name: "k".into(),
+            sizes: Vec::new(),
+            params: Vec::new(),
+            result: None,
+            body: Stmt::empty(),
+            stage: Stage::Scheduled,
+            next_id: 0,
+        };
+        Maker { module: Module::default(), f }
+    }
+
+    pub fn size(&mut self, name: &str) -> Expr {
+        let b = self.f.fresh_var(name, Scalar::Index);
+        self.f.sizes.push(b.clone());
+        var(&b)
+    }
+
+    pub fn var(&mut self, name: &str) -> Binder {
+        self.f.fresh_var(name, Scalar::Index)
+    }
+
+    pub fn param(
+        &mut self,
+        name: &str,
+        mode: Mode,
+        elem: impl Into<Type>,
+        extents: Vec<Expr>,
+    ) -> Arc<Buffer> {
+        let b = self.buffer(name, Space::Host, elem, extents);
+        self.f.params.push(Param { kind: ParamKind::Array(b.clone()), mode, alias: None });
+        b
+    }
+
+    pub fn buffer(
+        &mut self,
+        name: &str,
+        space: Space,
+        elem: impl Into<Type>,
+        extents: Vec<Expr>,
+    ) -> Arc<Buffer> {
+        let id = self.f.fresh_buf();
+        let layout = Layout::row_major();
+        Arc::new(Buffer { id, name: name.into(), elem: elem.into(), extents, space, layout })
+    }
+
+    pub fn run(&self, args: &mut [ArrayValue], options: &Options) -> Result<Counts, Failure> {
+        run(&self.module, &self.f, args, options).map(|o| o.counts)
+    }
+
+    /// The reference run.
+    pub fn go(&self, args: &mut [ArrayValue]) {
+        if let Err(e) = self.run(args, &Options::default()) {
+            panic!("{e}");
+        }
+    }
+
+    /// The failure of the reference run, which must have a code.
+    pub fn fails(&self, args: &mut [ArrayValue], code: Code) -> Failure {
+        self.fails_with(args, code, &Options::default())
+    }
+
+    pub fn fails_with(&self, args: &mut [ArrayValue], code: Code, options: &Options) -> Failure {
+        match self.run(args, options) {
+            Ok(_) => panic!("{code} expected"),
+            Err(e) => {
+                assert_eq!(e.diagnostic.code, code, "{e}");
+                e
+            }
+        }
+    }
+
+    pub fn has_race(&self, args: &mut [ArrayValue]) -> Option<Failure> {
+        let options = Options { races: true, ..Options::default() };
+        match self.run(args, &options) {
+            Ok(_) => None,
+            Err(e) => {
+                assert_eq!(e.diagnostic.code.0, "E0410", "{e}");
+                Some(e)
+            }
+        }
+    }
+}
+
+pub fn seeded(seed: u64) -> Options {
+    Options { order: Order::Seed(seed), ..Options::default() }
+}
+
+pub fn at(b: &Buffer, indices: Vec<Expr>) -> Access {
+    Access::buffer(b.id, b.elem.clone(), indices)
+}
+
+pub fn get(b: &Buffer, indices: Vec<Expr>) -> Expr {
+    load(at(b, indices))
+}
+
+pub fn v(b: &Binder) -> Expr {
+    var(b)
+}
+
+pub fn store(label: &str, instance: Vec<Expr>, target: Access, value: Expr) -> Stmt {
+    let label = Label::new(label);
+    Stmt::of(StmtKind::Store(Store { label, instance, target, value, nontemporal: false }))
+}
+
+pub fn reduce(label: &str, instance: Vec<Expr>, op: ReduceOp, target: Access, value: Expr) -> Stmt {
+    let (targets, values) = (vec![target], vec![value]);
+    let label = Label::new(label);
+    Stmt::of(StmtKind::Reduce(Reduce {
+        label,
+        instance,
+        op,
+        targets,
+        values,
+        licence: true,
+        contract: false,
+    }))
+}
+
+pub fn for_in(exec: Executor, b: &Binder, lo: Expr, hi: Expr, body: Stmt) -> Stmt {
+    Stmt::of(StmtKind::Loop(Loop { binder: b.clone(), lo, hi, step: 1, exec, body }))
+}
+
+pub fn serial(b: &Binder, hi: Expr, body: Stmt) -> Stmt {
+    for_in(Executor::Serial, b, index(0), hi, body)
+}
+
+pub fn parallel(b: &Binder, hi: Expr, body: Stmt) -> Stmt {
+    for_in(Executor::Cpu, b, index(0), hi, body)
+}
+
+pub fn dim(b: &Binder, hi: Expr, combine: Combine) -> Dim {
+    Dim { binder: b.clone(), lo: index(0), hi, combine }
+}
+
+pub fn compute(dims: Vec<Dim>, targets: Vec<Access>, values: Vec<Expr>) -> Compute {
+    Compute { label: Label::new("C"), dims, targets, values, guard: None, update: None }
+}
+
+pub fn alloc(buffer: &Arc<Buffer>, body: Stmt) -> Stmt {
+    Stmt::of(StmtKind::Alloc { buffer: buffer.clone(), body })
+}
+
+pub fn barrier(of: &Binder) -> Stmt {
+    Stmt::of(StmtKind::Barrier { of: of.id, spaces: Vec::new() })
+}
+
+pub fn spawn(token: &Binder, body: Stmt) -> Stmt {
+    Stmt::of(StmtKind::Async { token: token.clone(), body })
+}
+
+pub fn wait(tokens: &[VarId]) -> Stmt {
+    Stmt::of(StmtKind::Wait { tokens: tokens.to_vec() })
+}
+
+pub fn zero_d(id: BufId, elem: Type) -> Expr {
+    load(Access::buffer(id, elem, vec![]))
+}
