@@ -1,0 +1,244 @@
+//! The syntax tree of a `.lathe` file: what was written, with places, before names mean anything.
+//!
+//! Strategies need no second meaning, so they are [`lathe_strategy::Definition`]s from the parser on.
+
+use lathe_diagnostics::Span;
+use lathe_strategy::Definition;
+
+#[derive(Clone, Debug, Default)]
+pub struct File {
+    pub items: Vec<Item>,
+}
+
+#[derive(Clone, Debug)]
+pub enum Item {
+    Use { file: String, span: Span },
+    Struct(Struct),
+    Op(Op),
+    Kernel(Kernel),
+    Fun(Fun),
+    Rule(Rule),
+    Strategy(Strategy),
+    Test(Test),
+}
+
+/// A name with its place.
+#[derive(Clone, Debug)]
+pub struct Ident {
+    pub text: String,
+    pub span: Span,
+}
+
+#[derive(Clone, Debug)]
+pub struct Struct {
+    pub name: Ident,
+    pub fields: Vec<(Ident, Type)>,
+}
+
+/// `name`, `name<args>` or `(types)`, with the extents that follow, outermost first.
+#[derive(Clone, Debug)]
+pub struct Type {
+    pub kind: TypeKind,
+    /// `None`: no brackets, a scalar.
+    pub extents: Option<Vec<Expr>>,
+    pub span: Span,
+}
+
+#[derive(Clone, Debug)]
+pub enum TypeKind {
+    Name(Ident, Vec<Expr>),
+    Tuple(Vec<Type>),
+}
+
+#[derive(Clone, Debug)]
+pub struct Param {
+    pub name: Ident,
+    pub inout: bool,
+    pub ty: Type,
+}
+
+/// `op name(a: T, b: T) -> T associative commutative identity(e) = body`
+#[derive(Clone, Debug)]
+pub struct Op {
+    pub name: Ident,
+    pub params: Vec<Param>,
+    pub result: Type,
+    pub associative: bool,
+    pub commutative: bool,
+    pub identity: Option<Expr>,
+    pub body: Expr,
+}
+
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    pub name: Ident,
+    pub params: Vec<Param>,
+    pub results: Vec<Param>,
+    pub body: Vec<Stmt>,
+    /// The comment lines just before it, without their `#`.
+    pub doc: String,
+    pub span: Span,
+}
+
+#[derive(Clone, Debug)]
+pub struct Fun {
+    pub name: Ident,
+    pub params: Vec<Param>,
+    pub result: Type,
+    pub body: Expr,
+}
+
+#[derive(Clone, Debug)]
+pub struct Rule {
+    pub name: Ident,
+    pub variables: Vec<Ident>,
+    pub left: Expr,
+    pub right: Expr,
+    pub conditions: Vec<Expr>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Strategy {
+    pub definition: Definition,
+    pub name: Ident,
+    pub target: Option<Ident>,
+}
+
+/// `test "name" for kernel { settings; expectations }`
+#[derive(Clone, Debug)]
+pub struct Test {
+    pub name: String,
+    pub kernel: Ident,
+    pub settings: Vec<Setting>,
+    /// Statements that compute what is expected.
+    pub expect: Vec<Stmt>,
+    /// `expect C = [[1, 2], [3, 4]]`
+    pub data: Vec<(Ident, Expr)>,
+    pub tolerance: Option<f64>,
+    pub span: Span,
+}
+
+/// `M = 5`, `A = random(1)`, `A = [[1, 2]]`, `A[i, j] = f32(i + j)`
+#[derive(Clone, Debug)]
+pub struct Setting {
+    pub name: Ident,
+    pub indices: Option<Vec<Ident>>,
+    pub value: Expr,
+}
+
+#[derive(Clone, Debug)]
+pub struct Stmt {
+    pub kind: StmtKind,
+    pub span: Span,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AssignOp {
+    Set,
+    Add,
+    Mul,
+    Min,
+    Max,
+    Any,
+    All,
+}
+
+#[derive(Clone, Debug)]
+pub enum StmtKind {
+    Assign { label: Option<Ident>, target: Expr, op: AssignOp, value: Expr, ranges: Vec<Range> },
+    For { var: Ident, lo: Expr, hi: Expr, step: Option<Expr>, body: Vec<Stmt> },
+    While { cond: Expr, body: Vec<Stmt> },
+    If { cond: Expr, then: Vec<Stmt>, other: Option<Vec<Stmt>> },
+    Let { name: Ident, value: Expr },
+    Var { name: Ident, ty: Type },
+    Assume { cond: Expr },
+}
+
+/// `i in lo..hi`, or the bare index `i`.
+#[derive(Clone, Debug)]
+pub struct Range {
+    pub index: Ident,
+    pub bounds: Option<(Expr, Expr)>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Expr {
+    pub kind: ExprKind,
+    pub span: Span,
+    /// Height of the tree, so that later recursion has a bound.
+    pub height: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BinOp {
+    Or,
+    And,
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+    Add,
+    Sub,
+    Mul,
+    Div,
+    FloorDiv,
+    Mod,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnOp {
+    Neg,
+    Not,
+}
+
+#[derive(Clone, Debug)]
+pub struct CallArg {
+    pub name: Option<Ident>,
+    pub value: Expr,
+}
+
+#[derive(Clone, Debug)]
+pub enum ExprKind {
+    Int(i64),
+    Float(f64),
+    Bool(bool),
+    Name(String),
+    Unary(UnOp, Box<Expr>),
+    Binary(BinOp, Box<Expr>, Box<Expr>),
+    Call(Box<Expr>, Vec<CallArg>),
+    /// `a[i, j]`, or the indices of a reduction: `sum[k, r in 0..3]`.
+    Index(Box<Expr>, Vec<Subscript>),
+    /// `p.name`
+    Field(Box<Expr>, Ident),
+    /// `p.0`
+    Component(Box<Expr>, u32, Span),
+    Tuple(Vec<Expr>),
+    /// `[a, b]`: data in tests.
+    List(Vec<Expr>),
+    /// `|x, (y, z)| body`; of functional programs.
+    Lambda(Vec<Expr>, Box<Expr>),
+    /// `a |> f`
+    Pipe(Box<Expr>, Box<Expr>),
+    /// `f >> g` (true) or `f << g`.
+    Compose(bool, Box<Expr>, Box<Expr>),
+    /// Where the parser recovered.
+    Error,
+}
+
+#[derive(Clone, Debug)]
+pub enum Subscript {
+    Expr(Expr),
+    Range(Range),
+}
+
+impl Expr {
+    /// The name, if the expression is nothing else.
+    pub fn as_name(&self) -> Option<&str> {
+        match &self.kind {
+            ExprKind::Name(n) => Some(n),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! The formatter: the user's lines with regular indentation and spaces. It works on the tokens, so comments
+//! stay where they are, and formatting twice changes nothing.
+
+use crate::lexer::{Comment, Tok, Token};
+use crate::parse::{Parsed, parse_all};
+use lathe_diagnostics::{Diagnostic, FileId};
+
+const INDENT: &str = "    ";
+
+/// Lays a file out: four blanks per bracket or continued line, one blank around operators, at most one empty
+/// line in a row.
+///
+/// # Errors
+/// What the parser says: a file with errors of form is left alone.
+pub fn format(text: &str) -> Result<String, Vec<Diagnostic>> {
+    let parsed = parse_all(FileId(0), text);
+    if !parsed.errors.is_empty() {
+        return Err(parsed.errors);
+    }
+    Ok(Layout::new(text, &parsed).run())
+}
+
+struct Layout<'a> {
+    text: &'a str,
+    parsed: &'a Parsed,
+    out: String,
+    /// Per open bracket: did it begin a deeper level of indentation?
+    open: Vec<bool>,
+    /// The levels of the line that is being written, fixed when it begins.
+    level: usize,
+}
+
+impl<'a> Layout<'a> {
+    fn new(text: &'a str, parsed: &'a Parsed) -> Layout<'a> {
+        Layout { text, parsed, out: String::new(), open: Vec::new(), level: 0 }
+    }
+
+    fn run(mut self) -> String {
+        let mut comments = self.parsed.comments.iter().peekable();
+        let mut end = 0usize;
+        for (n, t) in self.parsed.tokens.iter().enumerate() {
+            while let Some(c) = comments.next_if(|c| c.before == n) {
+                self.comment(c, end, n);
+                end = c.span.end as usize;
+            }
+            if t.tok == Tok::End {
+                break;
+            }
+            let start = t.span.start as usize;
+            let breaks = self.text[end..start].matches('\n').count();
+            if breaks > 0 || self.out.is_empty() {
+                self.new_line(breaks, n);
+            } else if n > 0 && self.space(n) {
+                self.out.push(' ');
+            }
+            self.out.push_str(&self.text[start..t.span.end as usize]);
+            self.count(n);
+            end = t.span.end as usize;
+        }
+        let mut out: String = self.out.lines().map(|l| format!("{}\n", l.trim_end())).collect();
+        while out.ends_with("\n\n") {
+            out.pop();
+        }
+        out
+    }
+
+    fn comment(&mut self, c: &Comment, end: usize, next: usize) {
+        let text = self.text[c.span.start as usize..c.span.end as usize].trim_end();
+        let breaks = self.text[end..c.span.start as usize].matches('\n').count();
+        if breaks > 0 || self.out.is_empty() {
+            self.new_line(breaks, next);
+        } else {
+            // As far from the code as the user wants it, so that columns of comments stay.
+            let gap = self.text[end..c.span.start as usize].len().max(1);
+            self.out.push_str(&" ".repeat(gap));
+        }
+        self.out.push_str(text);
+    }
+
+    /// Ends the line and indents the next, which begins before token `n`.
+    fn new_line(&mut self, breaks: usize, n: usize) {
+        if !self.out.is_empty() {
+            self.out.push('\n');
+            if breaks > 1 {
+                self.out.push('\n');
+            }
+        }
+        let tok = &self.parsed.tokens[n].tok;
+        let closing = matches!(tok, Tok::Sym(")" | "]" | "}"));
+        let item = self.open.is_empty() && begins_item(tok);
+        let mut level = self.open.iter().filter(|o| **o).count();
+        if closing && self.open.last() == Some(&true) {
+            level -= 1;
+        }
+        // A line that goes on with what the line before began.
+        if !closing && !item && self.continues(n) {
+            level += 1;
+        }
+        self.level = level;
+        self.out.push_str(&INDENT.repeat(level));
+    }
+
+    /// Does token `n` at the start of a line go on with a statement or item?
+    fn continues(&self, n: usize) -> bool {
+        let Some(before) = n.checked_sub(1).map(|b| &self.parsed.tokens[b].tok) else { return false };
+        let tok = &self.parsed.tokens[n].tok;
+        if self.open.is_empty() {
+            // Comments before an item stand at its level.
+            return !begins_item(tok) && *tok != Tok::End;
+        }
+        let infix = |t: &Tok| {
+            matches!(
+                t,
+                Tok::Sym(
+                    "+" | "*"
+                        | "/"
+                        | "//"
+                        | "%"
+                        | "=="
+                        | "!="
+                        | "<"
+                        | "<="
+                        | ">"
+                        | ">="
+                        | "<+"
+                        | ">>"
+                        | "<<"
+                        | "|>"
+                        | "="
+                        | "+="
+                        | "*="
+                        | "min="
+                        | "max="
+                        | "any="
+                        | "all="
+                        | "@"
+                ) | Tok::Word("and" | "or" | "where" | "in" | "step" | "then")
+            )
+        };
+        infix(tok) || infix(before) || matches!(before, Tok::Sym("-") | Tok::Word("not"))
+    }
+
+    /// Follows brackets: the first one left open on a line indents the next line, further ones do not.
+    fn count(&mut self, n: usize) {
+        match self.parsed.tokens[n].tok {
+            Tok::Sym("(" | "[" | "{") => {
+                let deep = self.open.iter().filter(|o| **o).count();
+                // Indent relative to the line, not once per bracket.
+                self.open.push(deep <= self.level);
+            }
+            Tok::Sym(")" | "]" | "}") => {
+                self.open.pop();
+            }
+            _ => {}
+        }
+    }
+
+    /// Does a blank stand before token `n`?
+    fn space(&self, n: usize) -> bool {
+        let tokens: &[Token] = &self.parsed.tokens;
+        let (a, b) = (&tokens[n - 1].tok, &tokens[n].tok);
+        let angle = |i: usize| self.parsed.angles.contains(&i);
+        match (a, b) {
+            (Tok::Sym("."), _) | (_, Tok::Sym("." | "," | ";" | ":" | ")" | "]")) => false,
+            (Tok::Sym("(" | "["), _) => false,
+            (Tok::Sym(".." | "..="), _) | (_, Tok::Sym(".." | "..=")) => false,
+            (_, Tok::Sym("<" | ">")) if angle(n) => false,
+            (Tok::Sym("<"), _) if angle(n - 1) => false,
+            // Braces of blocks have blanks inside, those of sets do not.
+            (Tok::Sym("{"), Tok::Sym("}")) => false,
+            (Tok::Sym("{"), _) => !self.set_at(n - 1),
+            (_, Tok::Sym("}")) => !self.set_before(n),
+            (_, Tok::Sym("(" | "[")) => {
+                let call = match a {
+                    Tok::Name(_) | Tok::Sym(")" | "]") => true,
+                    Tok::Sym(">") => angle(n - 1),
+                    Tok::Word("assume") => true,
+                    Tok::Sym("-") => !self.binary(n - 1),
+                    Tok::Sym("|") => false,
+                    _ => false,
+                };
+                !call
+            }
+            (Tok::Sym("-"), _) => self.binary(n - 1),
+            (Tok::Sym("|"), _) => self.closes_lambda(n - 1),
+            (_, Tok::Sym("|")) => !self.closes_lambda(n),
+            _ => true,
+        }
+    }
+
+    /// Is the `-` at `n` between two operands?
+    fn binary(&self, n: usize) -> bool {
+        let Some(before) = n.checked_sub(1).map(|b| &self.parsed.tokens[b].tok) else { return false };
+        matches!(
+            before,
+            Tok::Name(_)
+                | Tok::Int(_)
+                | Tok::Float(_)
+                | Tok::Str(_)
+                | Tok::Word("true" | "false")
+                | Tok::Sym(")" | "]" | "}")
+        )
+    }
+
+    /// Is the `{` at `n` that of a set of values: `in {1, 2}`?
+    fn set_at(&self, n: usize) -> bool {
+        n > 0 && self.parsed.tokens[n - 1].tok == Tok::Word("in")
+    }
+
+    fn set_before(&self, n: usize) -> bool {
+        let mut depth = 0;
+        for i in (0..n).rev() {
+            match self.parsed.tokens[i].tok {
+                Tok::Sym("}") => depth += 1,
+                Tok::Sym("{") if depth == 0 => return self.set_at(i),
+                Tok::Sym("{") => depth -= 1,
+                _ => {}
+            }
+        }
+        false
+    }
+
+    /// Is the `|` at `n` the second of a lambda's pair?
+    fn closes_lambda(&self, n: usize) -> bool {
+        let mut bars = 0;
+        for i in (0..n).rev() {
+            match &self.parsed.tokens[i].tok {
+                Tok::Sym("|") => bars += 1,
+                Tok::Name(_) | Tok::Sym("," | "(" | ")") if bars == 0 => {}
+                _ => break,
+            }
+            if bars == 1 {
+                // Only names and brackets between the two: the nearer one opened it, unless it closed one.
+                return !self.closes_lambda(i);
+            }
+        }
+        false
+    }
+}
+
+fn begins_item(t: &Tok) -> bool {
+    matches!(
+        t,
+        Tok::Word("kernel" | "fun" | "struct" | "op" | "rule" | "strategy" | "use" | "test") | Tok::End
+    )
+}

@@ -1,0 +1,135 @@
+//! The `.lathe` language: kernels in index notation and loops, strategies for them, and their tests.
+//!
+//! [`parse`] gives a syntax tree and all errors of form; [`load`] gives a [`Program`]: functions of the tree
+//! (`lathe_ir`), strategies as data (`lathe_strategy`), tests. [`format`](fn@format) lays text out anew.
+//!
+//! # Notation
+//!
+//! ```text
+//! kernel gemm(A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]) {
+//!     C[i, j] = sum[k](A[i, k] * B[k, j])
+//! }
+//! strategy fast(t = 64 in 16..=256 step 16) for gemm = tile(i: t, j: t) ; vectorize(j.i, 16)
+//! test "small" for gemm {
+//!     M = 2, N = 3, K = 1
+//!     A = random(1); B = random(2)
+//!     expect C[i, j] = A[i, 0] * B[0, j] within 1e-6
+//! }
+//! ```
+//!
+//! * Unbound names in subscripts are indices. On the left of `=` they are free; those only on the right of
+//!   `op=` are reduced; others are bound by a reduction: `sum[k, r in 0..3](e)`. `scan(sum)[i](e)` gives the
+//!   prefixes along the free index `i`.
+//! * An index that is a whole subscript on the left runs over that extent; `i in a..b` after `where` or in a
+//!   reduction says a range; all others are inferred (see [`lower::range`]).
+//! * `argmax[k](x[k])` is the first position of the largest value, as `i64`.
+//! * A literal takes the type of the other operand, else of what it is for, else `index` or `f32`. Nothing
+//!   else converts by itself; subscripts and bounds take any integer type.
+//!
+//! # Tests
+//!
+//! `test "name" for kernel { … }` holds, on lines of their own or between `;` or `,`:
+//!
+//! * every size: `M = 5`;
+//! * every input: `A = random(seed)` or `random(seed, lo, hi)`, `iota` (0, 1, 2, … in row-major order),
+//!   `constant(v)`, a scalar `c = 0.5`, data `A = [[1, 2], [3, 4]]`, or a formula `A[i, j] = f32(i + 2*j)`;
+//! * what is expected: `expect C[i, j] = …`, `expect { statements }` or `expect C = [[1, 2]]`, each with an
+//!   optional `within tolerance` (without: exactly equal).
+//!
+//! The expectations become a function with the kernel's own signature: they read the inputs and write the
+//! outputs (and change `inout` parameters) in another way than the kernel does.
+
+pub mod ast;
+pub mod codes;
+mod format;
+pub mod lexer;
+mod load;
+pub mod lower;
+mod parse;
+pub mod suggest;
+
+pub use codes::CODES;
+pub use format::format;
+pub use load::load;
+pub use parse::parse;
+
+use lathe_diagnostics::Span;
+use lathe_ir::{Function, Module};
+use lathe_strategy::Definition;
+
+/// Finds the files that `use "name"` means; the library itself does no input.
+pub trait Resolver {
+    /// The canonical name and the text of the file that `from` calls `name`; else why there is none.
+    ///
+    /// # Errors
+    /// Why the file cannot be had, for people.
+    fn load(&mut self, from: &str, name: &str) -> Result<(String, String), String>;
+}
+
+/// A file that was loaded.
+#[derive(Clone, Debug, Default)]
+pub struct Program {
+    /// Its kernels, and the structs, operators and kernels of the files that it uses.
+    pub module: Module,
+    /// The kernels of the file itself, in the order of the source.
+    pub kernels: Vec<KernelInfo>,
+    /// Those of the prelude and of used files first.
+    pub strategies: Vec<Definition>,
+    pub tests: Vec<TestDef>,
+}
+
+#[derive(Clone, Debug)]
+pub struct KernelInfo {
+    pub name: String,
+    pub span: Span,
+    /// The comment lines just before it.
+    pub doc: String,
+}
+
+/// A `test` item.
+#[derive(Clone, Debug)]
+pub struct TestDef {
+    pub name: String,
+    pub kernel: String,
+    pub span: Span,
+    /// One value per size of the kernel, in its order.
+    pub sizes: Vec<(String, i64)>,
+    /// One specification per `in` and `inout` parameter.
+    pub inputs: Vec<(String, InputSpec)>,
+    /// Has the kernel's own parameters, and computes what they should hold afterwards.
+    pub expected: Function,
+    /// Largest difference allowed, relative to the largest magnitude (or 1); 0 means equal.
+    pub tolerance: f64,
+}
+
+/// What an input of a test holds.
+#[derive(Clone, Debug, PartialEq)]
+pub enum InputSpec {
+    /// Reproducible numbers in `range` (half-open). Without one: floats in -1..1, integers that are
+    /// subscripts within the subscripted extent, other integers in -8..8.
+    Random { seed: u64, range: Option<(f64, f64)> },
+    /// 0, 1, 2, … in row-major order.
+    Iota,
+    /// One number everywhere.
+    Constant(Number),
+    /// Row-major; the components of structs and tuples one after the other.
+    Data(Vec<Number>),
+}
+
+/// A constant, before it has a type.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Number {
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+}
+
+impl Number {
+    pub fn as_f64(self) -> f64 {
+        match self {
+            Number::Bool(b) => f64::from(u8::from(b)),
+            Number::Int(v) => v as f64,
+            Number::Float(v) => v,
+        }
+    }
+}

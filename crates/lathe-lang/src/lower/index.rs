@@ -1,0 +1,692 @@
+//! Assignments: index notation becomes computes, everything else stores and reducing stores.
+//!
+//! The right side is read as a whole before the left is written. Where the target is read in other places
+//! than the one written, or while it is reduced into, the value goes through a temporary.
+
+use super::expr::{as_placeholder, placeholder};
+use super::kernel::{Piece, close};
+use super::linear::Linear;
+use super::range::{self, Bound, Interval};
+use super::scope::{Cx, Entity, Index, Reduction, Statement, place};
+use crate::ast::{self, AssignOp, ExprKind as K, Ident, Subscript};
+use crate::codes;
+use lathe_diagnostics::{Diagnostic, Span};
+use lathe_ir::{
+    Access, Buffer, Combine, Compute, Dim, Expr, ExprKind, Label, Layout, Reduce, ReduceOp, Scalar, Space,
+    Stmt, StmtKind, Store, Type, VarId, build, visit,
+};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The parts of an assignment as written.
+pub struct Assignment<'a> {
+    pub label: Option<&'a Ident>,
+    pub target: &'a ast::Expr,
+    pub op: AssignOp,
+    pub value: &'a ast::Expr,
+    pub ranges: &'a [ast::Range],
+    pub span: Span,
+}
+
+type Ranges = HashMap<VarId, Interval>;
+
+impl Cx<'_> {
+    pub fn assign(&mut self, a: &Assignment) -> Option<Stmt> {
+        self.st = Statement { index_notation: true, ..Statement::default() };
+        let (name, subs) = self.target_name(a.target)?;
+        let label = self.label(a.label, &name);
+        let free = self.free_indices(a.target);
+        let reduced = if a.op == AssignOp::Set { Vec::new() } else { self.right_indices(a) };
+        let late = self.where_ranges(a)?;
+
+        let target = self.access(&name, a.target.span, subs, a.target.span, false);
+        let hint = target.as_ref().map(|t| t.elem.clone());
+        let value = match &hint {
+            Some(t) => self.expr_as(a.value, t),
+            None => self.expr(a.value, None),
+        };
+        let late_ok = self.late_ranges(late);
+        let (target, mut value) = (target?, value?);
+        late_ok?;
+        let op = self.update_op(a, &target.elem)?;
+        if target.indices.iter().any(has_placeholder) {
+            let message = "reductions in a subscript on the left are not available yet";
+            self.error(codes::NOT_YET, message, a.target.span, "a reduction");
+            self.help("name it with `let` first");
+            return None;
+        }
+        let known = self.left_ranges(&target, &name, subs);
+        let ranges = self.ranges(known)?;
+
+        let mut reduced = reduced;
+        if self.reads_itself(&target, &value, !reduced.is_empty()) {
+            let (by, indices) = (op.clone().unwrap_or(ReduceOp::Sum), std::mem::take(&mut reduced));
+            let ty = value.ty().clone();
+            // A reduction that is the whole value is its own temporary.
+            if as_placeholder(&value).is_none() || !indices.is_empty() {
+                self.st.reductions.push(Reduction {
+                    op: by,
+                    indices,
+                    scan: None,
+                    body: value,
+                    guards: Vec::new(),
+                    ty: ty.clone(),
+                    span: a.value.span,
+                });
+                value = placeholder(self.st.reductions.len() - 1, ty);
+            }
+            let (mut pieces, mut values) = self.extract(vec![value], None, label.as_str(), &ranges)?;
+            let value = values.pop()?;
+            pieces.push(self.emit(a, label, free, Vec::new(), target, vec![value], op, None, &ranges));
+            return Some(close(pieces));
+        }
+
+        let top = as_placeholder(&value).filter(|n| {
+            let r = &self.st.reductions[*n];
+            r.guards.is_empty()
+                && op.as_ref().is_none_or(|o| *o == r.op && r.scan.is_none())
+                && r.scan.is_none_or(|i| free.contains(&i))
+        });
+        let Some(top) = top else {
+            let (mut pieces, mut values) = self.extract(vec![value], None, label.as_str(), &ranges)?;
+            let value = values.pop()?;
+            pieces.push(self.emit(a, label, free, reduced, target, vec![value], op, None, &ranges));
+            return Some(close(pieces));
+        };
+        // The whole value is one reduction: it goes right into the target.
+        let (mut pieces, mut bodies) =
+            self.extract(vec![placeholder(top, hint?)], Some(top), label.as_str(), &ranges)?;
+        let body = bodies.pop()?;
+        let (chain, scan) = self.merged(top);
+        let r = self.st.reductions[top].clone();
+        let mut targets = vec![target];
+        let mut values = vec![body];
+        if matches!(r.op, ReduceOp::ArgMin | ReduceOp::ArgMax) {
+            let best = self.temporary(&format!("{label}.best"), values[0].ty(), &free, &ranges, r.span)?;
+            let at = self.cells(&free, &ranges);
+            targets.insert(0, Access::buffer(best.id, best.elem.clone(), at).at(place(r.span)));
+            values.push(self.index_value(chain[0]));
+            pieces.push(Piece::Alloc(best, place(r.span)));
+        }
+        reduced.extend(chain);
+        let target = targets.pop()?;
+        let reduction = Some(TopLevel { op: r.op, scan, best: targets.pop() });
+        pieces.push(self.emit(a, label, free, reduced, target, values, op, reduction, &ranges));
+        Some(close(pieces))
+    }
+
+    /// Moves the reductions of an ordinary expression into computes before it.
+    pub fn without_reductions(&mut self, e: Expr, prefix: &str) -> Option<(Vec<Piece>, Expr)> {
+        let ranges = self.ranges(Ranges::new())?;
+        let (pieces, mut exprs) = self.extract(vec![e], None, prefix, &ranges)?;
+        Some((pieces, exprs.pop()?))
+    }
+
+    fn target_name<'e>(&mut self, target: &'e ast::Expr) -> Option<(String, &'e [Subscript])> {
+        let (base, subs): (_, &[Subscript]) = match &target.kind {
+            K::Index(base, subs) => (&**base, subs),
+            _ => (target, &[]),
+        };
+        let Some(name) = base.as_name() else {
+            self.error(codes::ASSIGN, "this cannot be assigned to", base.span, "not an array's name");
+            return None;
+        };
+        let why = match self.lookup(name) {
+            Some(Entity::Array { read_only: None, .. }) => return Some((name.to_string(), subs)),
+            Some(Entity::Array { read_only: Some(why), .. }) => *why,
+            Some(Entity::Size(_)) => "a size",
+            Some(Entity::Value(_, what)) => what,
+            None => {
+                self.unknown(name, base.span);
+                if self
+                    .errors
+                    .last()
+                    .is_some_and(|d| d.help.as_ref().is_none_or(|h| h.starts_with("an index")))
+                {
+                    self.help(format!("declare it: `var {name}: f32[…]`, or as an output: `-> ({name}: …)`"));
+                }
+                return None;
+            }
+        };
+        self.error(codes::ASSIGN, format!("`{name}` cannot be assigned to"), base.span, format!("is {why}"));
+        self.help(match why {
+            "an input" => format!("declare it `{name}: inout …` to change it, or write to an output"),
+            _ => "use a `var` for what changes".to_string(),
+        });
+        None
+    }
+
+    /// `C`, `C.2`, … or the user's own.
+    pub fn label(&mut self, user: Option<&Ident>, target: &str) -> Label {
+        let n = self.labels.entry(target.to_string()).or_insert(0);
+        *n += 1;
+        let text = match user {
+            Some(u) => u.text.clone(),
+            None if *n == 1 => target.to_string(),
+            None => format!("{target}.{n}"),
+        };
+        if !self.used_labels.insert(text.clone()) {
+            if let Some(u) = user {
+                let message = format!("two statements are labelled `{text}`");
+                self.error(codes::DUPLICATE, message, u.span, "used before");
+                self.help("labels name one statement: choose another");
+            }
+        }
+        Label::new(text)
+    }
+
+    fn new_index(&mut self, name: &Ident) -> usize {
+        let binder = self.fresh_var(&name.text, Scalar::Index);
+        self.st.indices.push(Index { binder, span: name.span, bounds: None });
+        let n = self.st.indices.len() - 1;
+        self.st.active.push((name.text.clone(), n));
+        n
+    }
+
+    /// The unbound names in the subscripts on the left.
+    fn free_indices(&mut self, target: &ast::Expr) -> Vec<usize> {
+        let mut names = Vec::new();
+        self.unbound(target, false, &mut Vec::new(), &mut names);
+        names.iter().map(|n| self.new_index(n)).collect()
+    }
+
+    /// Indices that are only on the right of `op=`, or only in its `where`: they are reduced.
+    fn right_indices(&mut self, a: &Assignment) -> Vec<usize> {
+        let mut bound: Vec<String> = self.st.active.iter().map(|(n, _)| n.clone()).collect();
+        let mut names = Vec::new();
+        self.unbound(a.value, false, &mut bound, &mut names);
+        for r in a.ranges {
+            let n = &r.index.text;
+            let taken =
+                self.lookup(n).is_some() || self.active(n).is_some() || names.iter().any(|x| x.text == *n);
+            if !taken && !binds(a.value, n) {
+                names.push(r.index.clone());
+            }
+        }
+        names.iter().map(|n| self.new_index(n)).collect()
+    }
+
+    /// Names without a meaning in subscripts, in order of appearance.
+    fn unbound(&self, e: &ast::Expr, in_subscript: bool, bound: &mut Vec<String>, out: &mut Vec<Ident>) {
+        match &e.kind {
+            K::Name(n) => {
+                let known = self.lookup(n).is_some() || bound.contains(n) || out.iter().any(|x| x.text == *n);
+                if in_subscript && !known {
+                    out.push(Ident { text: n.clone(), span: e.span });
+                }
+            }
+            K::Unary(_, a) | K::Field(a, _) | K::Component(a, ..) => {
+                self.unbound(a, in_subscript, bound, out)
+            }
+            K::Binary(_, a, b) => {
+                self.unbound(a, in_subscript, bound, out);
+                self.unbound(b, in_subscript, bound, out);
+            }
+            K::Index(_, subs) => {
+                for s in subs {
+                    if let Subscript::Expr(s) = s {
+                        self.unbound(s, true, bound, out);
+                    }
+                }
+            }
+            K::Call(f, args) => {
+                let before = bound.len();
+                if let K::Index(base, subs) = &f.kind {
+                    // A scan's index stays free; a reduction binds its own.
+                    if base.as_name().is_some() {
+                        bound.extend(subs.iter().filter_map(index_name));
+                    } else {
+                        self.unbound(f, in_subscript, bound, out);
+                    }
+                }
+                for x in args {
+                    self.unbound(&x.value, in_subscript, bound, out);
+                }
+                bound.truncate(before);
+            }
+            K::Tuple(es) | K::List(es) => es.iter().for_each(|x| self.unbound(x, in_subscript, bound, out)),
+            _ => {}
+        }
+    }
+
+    /// Applies `where` to the indices known so far; returns what is for reductions on the right.
+    fn where_ranges(&mut self, a: &Assignment) -> Option<Vec<(Ident, Expr, Expr)>> {
+        let mut late = Vec::new();
+        for r in a.ranges {
+            let Some((lo, hi)) = &r.bounds else { continue };
+            let (lo, hi) = (self.index_expr(lo), self.index_expr(hi));
+            let (lo, hi) = (lo?, hi?);
+            match self.active(&r.index.text) {
+                Some(i) if self.st.indices[i].bounds.is_some() => {
+                    let message = format!("two ranges for `{}`", r.index.text);
+                    self.error(codes::DUPLICATE, message, r.index.span, "again");
+                    return None;
+                }
+                Some(i) => {
+                    if visit::vars_of(&lo)
+                        .union(&visit::vars_of(&hi))
+                        .any(|v| *v == self.st.indices[i].binder.id)
+                    {
+                        let message = format!("the range of `{}` mentions itself", r.index.text);
+                        self.error(codes::RANGE, message, r.index.span, "in a circle");
+                        return None;
+                    }
+                    self.st.indices[i].bounds = Some((lo, hi));
+                }
+                None if self.lookup(&r.index.text).is_some() => {
+                    let message = format!("`{}` is not an index of this statement", r.index.text);
+                    self.error(codes::REUSED, message, r.index.span, "already has a meaning here");
+                    return None;
+                }
+                None => late.push((r.index.clone(), lo, hi)),
+            }
+        }
+        Some(late)
+    }
+
+    fn late_ranges(&mut self, late: Vec<(Ident, Expr, Expr)>) -> Option<()> {
+        for (name, lo, hi) in late {
+            let mut used = false;
+            for i in self.st.indices.iter_mut().filter(|i| *i.binder.name == *name.text) {
+                used = true;
+                i.bounds.get_or_insert((lo.clone(), hi.clone()));
+            }
+            if !used {
+                let message = format!("`{}` is not an index of this statement", name.text);
+                self.error(codes::RIGHT_ONLY, message, name.span, "neither on the left nor reduced");
+                self.help(format!("say how it is reduced: `sum[{}](…)`", name.text));
+                return None;
+            }
+        }
+        Some(())
+    }
+
+    fn update_op(&mut self, a: &Assignment, ty: &Type) -> Option<Option<ReduceOp>> {
+        let (op, ok) = match a.op {
+            AssignOp::Set => return Some(None),
+            AssignOp::Add => (ReduceOp::Sum, ty.is_float() || ty.is_int()),
+            AssignOp::Mul => (ReduceOp::Prod, ty.is_float() || ty.is_int()),
+            AssignOp::Min => (ReduceOp::Min, ty.is_float() || ty.is_int()),
+            AssignOp::Max => (ReduceOp::Max, ty.is_float() || ty.is_int()),
+            AssignOp::Any => (ReduceOp::Any, ty.is_bool()),
+            AssignOp::All => (ReduceOp::All, ty.is_bool()),
+        };
+        if !ok {
+            self.error(codes::OPERATOR, format!("`{op}` does not combine `{ty}`"), a.span, format!("`{ty}`"));
+            return None;
+        }
+        Some(Some(op))
+    }
+
+    /// Indices that are a whole subscript on the left cover the extent there.
+    fn left_ranges(&mut self, target: &Access, name: &str, subs: &[Subscript]) -> Ranges {
+        let Some(Entity::Array { buffer, .. }) = self.lookup(name) else { return Ranges::new() };
+        let extents = buffer.extents.clone();
+        let mut known = Ranges::new();
+        let vars = self.index_vars();
+        for ((i, extent), s) in target.indices.iter().zip(&extents).zip(subs) {
+            let span = match s {
+                Subscript::Expr(e) => e.span,
+                Subscript::Range(r) => r.index.span,
+            };
+            match i.as_var().filter(|v| vars.contains(v)) {
+                Some(v) => {
+                    let hi = match known.get(&v) {
+                        Some(Interval { hi, .. }) => range::smaller(hi, extent, &|e| self.natural(e)),
+                        None => extent.clone(),
+                    };
+                    known.insert(v, Interval { lo: build::index(0), hi });
+                }
+                None => {
+                    let b = Bound { subscript: i.clone(), extent: extent.clone(), guarded: false, span };
+                    self.st.bounds.push(b);
+                }
+            }
+        }
+        known
+    }
+
+    fn natural(&self, e: &Expr) -> bool {
+        e.as_var().is_some_and(|v| self.sizes.contains(&v))
+    }
+
+    /// The ranges of all indices of the statement.
+    fn ranges(&mut self, mut known: Ranges) -> Option<Ranges> {
+        for i in &self.st.indices {
+            if let Some((lo, hi)) = &i.bounds {
+                known.insert(i.binder.id, Interval { lo: lo.clone(), hi: hi.clone() });
+            }
+        }
+        let all: Vec<VarId> = self.st.indices.iter().map(|i| i.binder.id).collect();
+        let sizes = self.sizes.clone();
+        let natural = |e: &Expr| e.as_var().is_some_and(|v| sizes.contains(&v));
+        let crossed = range::infer(&all, &self.st.bounds, &mut known, &natural);
+        let mut ok = true;
+        for i in self.st.indices.clone() {
+            if i.bounds.as_ref().is_some_and(|(lo, hi)| has_placeholder(lo) || has_placeholder(hi)) {
+                let message = "reductions in the range of an index are not available yet";
+                self.error(codes::NOT_YET, message, i.span, "its range is reduced");
+                self.help("name the bound with `let` first");
+                return None;
+            }
+            if known.contains_key(&i.binder.id) {
+                continue;
+            }
+            ok = false;
+            let name = &i.binder.name;
+            let v = i.binder.id;
+            let uses = self.st.bounds.iter().filter(|b| visit::vars_of(&b.subscript).contains(&v)).count();
+            let why = if uses == 0 { "no subscript uses it" } else { "no subscript determines it alone" };
+            self.error(codes::RANGE, format!("the range of the index `{name}` is not known"), i.span, why);
+            self.help(format!("say it: `where {name} in 0..N` (or `sum[{name} in 0..N](…)`)"));
+        }
+        for c in crossed {
+            let Some(i) = self.st.indices.iter().find(|i| i.binder.id == c.index) else { continue };
+            let name = i.binder.name.clone();
+            let mut d = Diagnostic::warning(
+                codes::SMALLER,
+                format!("`{name}` runs over the smaller of two extents that may differ"),
+            )
+            .at(i.span, "its range is the intersection");
+            for p in c.places {
+                d = d.at(p, "used here");
+            }
+            self.errors
+                .push(d.help(format!("make the extents one size, or say the range: `where {name} in 0..N`")));
+        }
+        if ok { Some(known) } else { None }
+    }
+
+    /// Would writing the target change what the value still has to read?
+    fn reads_itself(&self, target: &Access, value: &Expr, reduced: bool) -> bool {
+        if self.st.indices.is_empty() {
+            return false;
+        }
+        let same = |e: &Expr, reduces: bool| {
+            visit::loads_of(e)
+                .iter()
+                .any(|l| l.view.buffer() == target.view.buffer() && (reduces || l.indices != target.indices))
+        };
+        match as_placeholder(value) {
+            // Its body, and everything reduced in it, is read while the target is written.
+            Some(_) => self.st.reductions.iter().any(|r| same(&r.body, true)),
+            // Other reductions go through temporaries anyway.
+            None => same(value, reduced),
+        }
+    }
+
+    /// The indices that a reduction and those nested right inside it with the same operator reduce, and
+    /// the index that it scans.
+    fn merged(&self, n: usize) -> (Vec<usize>, Option<usize>) {
+        let mut indices = self.st.reductions[n].indices.clone();
+        let mut at = n;
+        while let Some(inner) = self.mergeable(at) {
+            indices.extend(&self.st.reductions[inner].indices);
+            at = inner;
+        }
+        (indices, self.st.reductions[n].scan)
+    }
+
+    /// The reduction that is the whole body of another and has the same operator.
+    fn mergeable(&self, n: usize) -> Option<usize> {
+        let outer = &self.st.reductions[n];
+        let inner_at = as_placeholder(&outer.body)?;
+        let inner = &self.st.reductions[inner_at];
+        let user = match &outer.op {
+            ReduceOp::User(name) => self.globals.ops.get(&**name).is_some_and(|(o, _)| o.commutative),
+            ReduceOp::ArgMin | ReduceOp::ArgMax => false,
+            _ => true,
+        };
+        let nested = inner.op == outer.op && inner.scan.is_none() && inner.guards.len() == outer.guards.len();
+        (user && nested && !(outer.indices.is_empty() && outer.scan.is_none())).then_some(inner_at)
+    }
+
+    /// Gives every reduction but `keep` a temporary and a compute; returns those and the expressions with
+    /// loads in place of the reductions. For `keep`, its placeholder becomes its body.
+    fn extract(
+        &mut self,
+        roots: Vec<Expr>,
+        keep: Option<usize>,
+        prefix: &str,
+        ranges: &Ranges,
+    ) -> Option<(Vec<Piece>, Vec<Expr>)> {
+        let count = self.st.reductions.len();
+        let inside: Vec<usize> = (0..count).filter_map(|n| self.mergeable(n)).collect();
+        let mut pieces = Vec::new();
+        let mut done: Vec<Expr> = Vec::new();
+        let mut made = 0;
+        for n in 0..count {
+            let r = self.st.reductions[n].clone();
+            let body = replace(&r.body, &done);
+            if inside.contains(&n) || keep == Some(n) {
+                done.push(body);
+                continue;
+            }
+            made += 1;
+            let guards: Vec<Expr> = r.guards.iter().map(|g| replace(g, &done)).collect();
+            let (chain, _) = self.merged(n);
+            let name = format!("{prefix}.t{made}");
+            done.push(self.own_compute(&r, body, guards, chain, &name, ranges, &mut pieces)?);
+        }
+        let out = roots.iter().map(|e| replace(e, &done)).collect();
+        Some((pieces, out))
+    }
+
+    /// A compute of its own for one reduction; returns the load of its result.
+    #[allow(clippy::too_many_arguments)]
+    fn own_compute(
+        &mut self,
+        r: &Reduction,
+        body: Expr,
+        guards: Vec<Expr>,
+        chain: Vec<usize>,
+        name: &str,
+        ranges: &Ranges,
+        pieces: &mut Vec<Piece>,
+    ) -> Option<Expr> {
+        let mut used = visit::vars_of(&body);
+        guards.iter().for_each(|g| used.extend(visit::vars_of(g)));
+        for i in &chain {
+            if let Some(range) = ranges.get(&self.st.indices[*i].binder.id) {
+                used.extend(visit::vars_of(&range.lo));
+                used.extend(visit::vars_of(&range.hi));
+            }
+        }
+        let free: Vec<usize> = (0..self.st.indices.len())
+            .filter(|i| {
+                !chain.contains(i) && (used.contains(&self.st.indices[*i].binder.id) || r.scan == Some(*i))
+            })
+            .collect();
+        let buffer = self.temporary(name, &r.ty, &free, ranges, r.span)?;
+        let at = self.cells(&free, ranges);
+        let result = Access::buffer(buffer.id, buffer.elem.clone(), at).at(place(r.span));
+        let mut targets = vec![result.clone()];
+        let mut values = vec![body];
+        if matches!(r.op, ReduceOp::ArgMin | ReduceOp::ArgMax) {
+            let best = self.temporary(&format!("{name}.best"), values[0].ty(), &free, ranges, r.span)?;
+            let at = self.cells(&free, ranges);
+            targets.insert(0, Access::buffer(best.id, best.elem.clone(), at).at(place(r.span)));
+            values.push(self.index_value(chain[0]));
+            pieces.push(Piece::Alloc(best, place(r.span)));
+        }
+        pieces.push(Piece::Alloc(buffer, place(r.span)));
+        let dims = self.dims(&free, &chain, &r.op, r.scan, ranges);
+        let guard = guards.into_iter().reduce(build::and);
+        let label = Label::new(name);
+        let whole = Compute { label, dims, targets, values, guard, update: None };
+        let whole = Stmt::new(StmtKind::Compute(whole), place(r.span));
+        // The indices of the statement stay its own: this compute gets fresh ones.
+        pieces.push(Piece::Stmt(visit::refresh(&whole, &mut self.next_id)));
+        Some(build::load(result))
+    }
+
+    /// A buffer with one dimension per index, counted from the start of its range.
+    fn temporary(
+        &mut self,
+        name: &str,
+        elem: &Type,
+        free: &[usize],
+        ranges: &Ranges,
+        span: Span,
+    ) -> Option<Arc<Buffer>> {
+        let vars = self.index_vars();
+        let mut extents = Vec::new();
+        for i in free {
+            let index = self.st.indices[*i].clone();
+            let r = ranges.get(&index.binder.id)?;
+            let length = Linear::of(&r.hi).plus(&Linear::of(&r.lo), -1)?;
+            let e = length.expr();
+            if visit::vars_of(&e).iter().any(|v| vars.contains(v)) {
+                let message = format!("a temporary cannot follow the range of `{}`", index.binder.name);
+                self.errors.push(
+                    Diagnostic::error(codes::NOT_YET, message)
+                        .at(index.span, "its range depends on another index")
+                        .at(span, "needs a temporary")
+                        .help("compute the inner value into a `var` first, or use loops"),
+                );
+                return None;
+            }
+            let never_negative = length.at_least_zero(&|e| self.natural(e));
+            extents.push(if never_negative { e } else { build::max(e, build::index(0)) });
+        }
+        let space = if extents.is_empty() { Space::Register } else { Space::Host };
+        Some(Arc::new(Buffer {
+            id: self.fresh_buf(),
+            name: name.into(),
+            elem: elem.clone(),
+            extents,
+            space,
+            layout: Layout::row_major(),
+        }))
+    }
+
+    /// Subscripts of a temporary.
+    fn cells(&self, free: &[usize], ranges: &Ranges) -> Vec<Expr> {
+        free.iter()
+            .map(|i| {
+                let b = &self.st.indices[*i].binder;
+                let lo = ranges.get(&b.id).map_or_else(|| build::index(0), |r| r.lo.clone());
+                build::sub(build::var(b), lo)
+            })
+            .collect()
+    }
+
+    fn index_value(&self, i: usize) -> Expr {
+        build::cast(Type::I64, build::var(&self.st.indices[i].binder))
+    }
+
+    fn dims(
+        &self,
+        free: &[usize],
+        reduced: &[usize],
+        op: &ReduceOp,
+        scan: Option<usize>,
+        ranges: &Ranges,
+    ) -> Vec<Dim> {
+        let of = |i: &usize, combine: Combine| {
+            let binder = self.st.indices[*i].binder.clone();
+            let empty = Interval { lo: build::index(0), hi: build::index(0) };
+            let Interval { lo, hi } = ranges.get(&binder.id).cloned().unwrap_or(empty);
+            Dim { binder, lo, hi, combine }
+        };
+        let free = free.iter().map(|i| {
+            let along = scan == Some(*i);
+            of(i, if along { Combine::Scan(op.clone()) } else { Combine::Concat })
+        });
+        free.chain(reduced.iter().map(|i| of(i, Combine::Reduce(op.clone())))).collect()
+    }
+
+    /// The statement itself.
+    #[allow(clippy::too_many_arguments)]
+    fn emit(
+        &mut self,
+        a: &Assignment,
+        label: Label,
+        free: Vec<usize>,
+        reduced: Vec<usize>,
+        target: Access,
+        values: Vec<Expr>,
+        update: Option<ReduceOp>,
+        top: Option<TopLevel>,
+        ranges: &Ranges,
+    ) -> Piece {
+        let instance: Vec<Expr> = self.loops.iter().map(build::var).collect();
+        let kind = if free.is_empty() && reduced.is_empty() {
+            match (update, values.into_iter().next()) {
+                (Some(op), Some(value)) => StmtKind::Reduce(Reduce {
+                    label,
+                    instance,
+                    op,
+                    targets: vec![target],
+                    values: vec![value],
+                    licence: true,
+                    contract: false,
+                }),
+                (None, Some(value)) => {
+                    StmtKind::Store(Store { label, instance, target, value, nontemporal: false })
+                }
+                (_, None) => StmtKind::Seq(Vec::new()),
+            }
+        } else {
+            let op = top.as_ref().map(|t| t.op.clone()).or_else(|| update.clone()).unwrap_or(ReduceOp::Sum);
+            let scan = top.as_ref().and_then(|t| t.scan);
+            let dims = self.dims(&free, &reduced, &op, scan, ranges);
+            let targets = top.and_then(|t| t.best).into_iter().chain([target]).collect();
+            StmtKind::Compute(Compute { label, dims, targets, values, guard: None, update })
+        };
+        Piece::Stmt(Stmt::new(kind, place(a.span)))
+    }
+}
+
+/// The reduction that is the whole right side.
+struct TopLevel {
+    op: ReduceOp,
+    scan: Option<usize>,
+    /// Where `argmax` keeps the best value.
+    best: Option<Access>,
+}
+
+fn index_name(s: &Subscript) -> Option<String> {
+    match s {
+        Subscript::Expr(e) => e.as_name().map(str::to_string),
+        Subscript::Range(r) => Some(r.index.text.clone()),
+    }
+}
+
+/// Does a reduction in the expression bind the name?
+fn binds(e: &ast::Expr, name: &str) -> bool {
+    let any = |es: &[ast::Expr]| es.iter().any(|x| binds(x, name));
+    match &e.kind {
+        K::Unary(_, a) | K::Field(a, _) | K::Component(a, ..) => binds(a, name),
+        K::Binary(_, a, b) => binds(a, name) || binds(b, name),
+        K::Index(_, subs) => subs.iter().any(|s| matches!(s, Subscript::Expr(s) if binds(s, name))),
+        K::Call(f, args) => {
+            let own = match &f.kind {
+                K::Index(base, subs) if base.as_name().is_some() => {
+                    subs.iter().filter_map(index_name).any(|n| n == name)
+                }
+                _ => false,
+            };
+            own || args.iter().any(|x| binds(&x.value, name))
+        }
+        K::Tuple(es) | K::List(es) => any(es),
+        _ => false,
+    }
+}
+
+fn has_placeholder(e: &Expr) -> bool {
+    let mut found = false;
+    visit::walk_expr(e, &mut |x| found |= as_placeholder(x).is_some());
+    found
+}
+
+/// Puts what stands for reductions in place of their placeholders.
+fn replace(e: &Expr, done: &[Expr]) -> Expr {
+    visit::map_expr(e, &mut |x| match x.kind() {
+        ExprKind::Call(..) => match as_placeholder(&x).and_then(|n| done.get(n)) {
+            Some(d) => d.clone(),
+            None => x,
+        },
+        _ => x,
+    })
+}

@@ -1,0 +1,358 @@
+//! Signatures and statements of kernels.
+
+use super::index::Assignment;
+use super::scope::{Cx, Entity, Statement, place};
+use super::types::Globals;
+use crate::ast::{self, ExprKind as K, Ident, StmtKind as S};
+use crate::codes;
+use lathe_diagnostics::{Diagnostic, Places, SourceMap, Span};
+use lathe_ir::{
+    Access, Binder, Buffer, Executor, Expr, Function, Label, Layout, Loop, Mode, Param, ParamKind, Space,
+    Stage, Stmt, StmtKind, Store, Type, build,
+};
+use std::sync::Arc;
+
+/// What a statement becomes: bindings reach to the end of the block.
+pub enum Piece {
+    Stmt(Stmt),
+    Let(Binder, Expr, Places),
+    Alloc(Arc<Buffer>, Places),
+}
+
+/// A block out of its pieces.
+pub fn close(pieces: Vec<Piece>) -> Stmt {
+    let mut after: Vec<Stmt> = Vec::new();
+    let body = |after: &mut Vec<Stmt>| {
+        after.reverse();
+        Stmt::seq(std::mem::take(after))
+    };
+    for p in pieces.into_iter().rev() {
+        let s = match p {
+            Piece::Stmt(s) => s,
+            Piece::Let(binder, value, at) => {
+                Stmt::new(StmtKind::Let { binder, value, body: body(&mut after) }, at)
+            }
+            Piece::Alloc(buffer, at) => Stmt::new(StmtKind::Alloc { buffer, body: body(&mut after) }, at),
+        };
+        after.push(s);
+    }
+    body(&mut after)
+}
+
+/// Lowers a kernel; `None` when an error was reported.
+pub fn kernel(
+    k: &ast::Kernel,
+    globals: &Globals,
+    map: &SourceMap,
+    errors: &mut Vec<Diagnostic>,
+) -> Option<Function> {
+    let before = errors.iter().filter(|d| is_error(d)).count();
+    let mut cx = Cx::new(globals, map, errors);
+    let (sizes, params) = cx.signature(k);
+    let body = cx.block(&k.body);
+    let next_id = cx.next_id;
+    for r in &k.results {
+        if !cx.labels.contains_key(&r.name.text) {
+            let message = format!("the output `{}` is never written", r.name.text);
+            cx.error(codes::UNWRITTEN, message, r.name.span, "no statement assigns to it");
+            cx.help("every cell of an output must be written");
+        }
+    }
+    if errors.iter().filter(|d| is_error(d)).count() > before {
+        return None;
+    }
+    Some(Function {
+        name: k.name.text.as_str().into(),
+        sizes,
+        params,
+        result: None,
+        body,
+        stage: Stage::Plain,
+        next_id,
+    })
+}
+
+pub fn is_error(d: &Diagnostic) -> bool {
+    d.severity == lathe_diagnostics::Severity::Error
+}
+
+impl Cx<'_> {
+    /// Sizes in order of appearance, parameters in calling order: inputs, then outputs.
+    fn signature(&mut self, k: &ast::Kernel) -> (Vec<Binder>, Vec<Param>) {
+        let all: Vec<(&ast::Param, bool)> =
+            k.params.iter().map(|p| (p, false)).chain(k.results.iter().map(|p| (p, true))).collect();
+        let sizes = self.bind_sizes(&all);
+        let mut extents = Vec::new();
+        for (p, _) in &all {
+            extents.push(self.param_extents(p, &all));
+        }
+        let mut params = Vec::new();
+        for ((p, out), extents) in all.iter().zip(extents) {
+            let Some(elem) = self.globals.element(&p.ty, self.errors) else {
+                // Declared anyway, so that its uses give no further errors about the name.
+                let buffer = self.buffer(&p.name.text, Type::F32, extents.unwrap_or_default(), Space::Host);
+                self.declare(&p.name, Entity::Array { buffer, read_only: None });
+                continue;
+            };
+            if *out && p.inout {
+                self.error(codes::ASSIGN, "an output cannot be `inout`", p.name.span, "is a result");
+                self.help("move it to the parameters");
+            }
+            let mode = match (out, p.inout) {
+                (true, _) => Mode::Out,
+                (false, true) => Mode::InOut,
+                (false, false) => Mode::In,
+            };
+            let scalar = elem.scalar().filter(|_| mode == Mode::In && p.ty.extents.is_none());
+            let kind = match scalar {
+                Some(s) => {
+                    let b = self.fresh_var(&p.name.text, s);
+                    self.declare(&p.name, Entity::Value(b.clone(), "an input"));
+                    ParamKind::Scalar(b)
+                }
+                None => {
+                    let buffer = self.buffer(&p.name.text, elem, extents.unwrap_or_default(), Space::Host);
+                    let read_only = (mode == Mode::In).then_some("an input");
+                    self.declare(&p.name, Entity::Array { buffer: buffer.clone(), read_only });
+                    ParamKind::Array(buffer)
+                }
+            };
+            params.push(Param { kind, mode, alias: None });
+        }
+        (sizes, params)
+    }
+
+    /// A name that is a whole extent is a size.
+    fn bind_sizes(&mut self, all: &[(&ast::Param, bool)]) -> Vec<Binder> {
+        let mut sizes: Vec<Binder> = Vec::new();
+        for (p, _) in all {
+            for e in p.ty.extents.iter().flatten() {
+                let Some(n) = e.as_name() else { continue };
+                if sizes.iter().any(|s| *s.name == *n) || all.iter().any(|(q, _)| q.name.text == n) {
+                    continue;
+                }
+                let b = self.fresh_var(n, lathe_ir::Scalar::Index);
+                self.sizes.insert(b.id);
+                self.declare(&Ident { text: n.to_string(), span: e.span }, Entity::Size(b.clone()));
+                sizes.push(b);
+            }
+        }
+        sizes
+    }
+
+    fn param_extents(&mut self, p: &ast::Param, all: &[(&ast::Param, bool)]) -> Option<Vec<Expr>> {
+        let mut out = Vec::new();
+        for e in p.ty.extents.iter().flatten() {
+            let mut names = Vec::new();
+            names_of(e, &mut names);
+            for n in names {
+                if all.iter().any(|(q, _)| q.name.text == n.text) {
+                    let message = format!("the parameter `{}` cannot be part of an extent", n.text);
+                    self.error(codes::EXTENT, message, n.span, "a parameter, not a size");
+                    self.help("extents are made of sizes; a size is a name of its own: `A: f32[N]`");
+                    return None;
+                }
+                if self.lookup(&n.text).is_none() {
+                    let message = format!("nothing determines the size `{}`", n.text);
+                    self.error(codes::SIZE, message, n.span, "never an extent by itself");
+                    self.help(format!("a size must be the whole extent of some array: `A: f32[{}]`", n.text));
+                    return None;
+                }
+            }
+            let x = self.index_expr(e)?;
+            if x.as_int().is_some_and(|v| v < 0) {
+                self.error(codes::EXTENT, "an extent is negative", e.span, "negative");
+                return None;
+            }
+            out.push(x);
+        }
+        Some(out)
+    }
+
+    pub fn buffer(&mut self, name: &str, elem: Type, extents: Vec<Expr>, space: Space) -> Arc<Buffer> {
+        let id = self.fresh_buf();
+        Arc::new(Buffer { id, name: name.into(), elem, extents, space, layout: Layout::row_major() })
+    }
+
+    /// Statements in a scope of their own.
+    pub fn block(&mut self, stmts: &[ast::Stmt]) -> Stmt {
+        self.scopes.push(Default::default());
+        let mut pieces = Vec::new();
+        for s in stmts {
+            pieces.extend(self.statement(s).unwrap_or_default());
+        }
+        self.scopes.pop();
+        close(pieces)
+    }
+
+    fn statement(&mut self, s: &ast::Stmt) -> Option<Vec<Piece>> {
+        self.st = Statement::default();
+        match &s.kind {
+            S::Assign { label, target, op, value, ranges } => {
+                let a = Assignment { label: label.as_ref(), target, op: *op, value, ranges, span: s.span };
+                self.assign(&a).map(|s| vec![Piece::Stmt(s)])
+            }
+            S::For { var, lo, hi, step, body } => self.for_loop(var, lo, hi, step.as_ref(), body, s.span),
+            S::While { cond, body } => {
+                let c = self.expr_as(cond, &Type::BOOL);
+                if let Some(r) = self.st.reductions.first() {
+                    let span = r.span;
+                    let message = "reductions in the condition of `while` are not available yet";
+                    self.error(codes::NOT_YET, message, span, "would be computed once");
+                    self.help("compute it into a `var` before the loop and at its end");
+                }
+                let body = self.block(body);
+                Some(vec![Piece::Stmt(Stmt::new(StmtKind::While { cond: c?, body }, place(s.span)))])
+            }
+            S::If { cond, then, other } => {
+                let c = self.expr_as(cond, &Type::BOOL);
+                let c = c.and_then(|c| self.without_reductions(c, "if"));
+                let then = self.block(then);
+                let other = other.as_ref().map(|o| self.block(o));
+                let (mut pieces, cond) = c?;
+                pieces.push(Piece::Stmt(Stmt::new(StmtKind::If { cond, then, other }, place(s.span))));
+                // What the condition needed lives around this statement only.
+                Some(vec![Piece::Stmt(close(pieces))])
+            }
+            S::Let { name, value } => self.binding(name, value, s.span),
+            S::Var { name, ty } => self.variable(name, ty, s.span),
+            S::Assume { cond } => {
+                let fact = self.expr_as(cond, &Type::BOOL)?;
+                if let Some(r) = self.st.reductions.first() {
+                    let span = r.span;
+                    self.error(
+                        codes::NOT_YET,
+                        "reductions in `assume` are not available yet",
+                        span,
+                        "in a fact",
+                    );
+                    return None;
+                }
+                let text = self.map.text(s.span.file);
+                let source = text.get(s.span.start as usize..s.span.end as usize).unwrap_or("assume");
+                let (line, _) = self.map.line_column(s.span.file, s.span.start);
+                let words: Vec<&str> = source.split_whitespace().collect();
+                let provenance = format!("{} (line {line})", words.join(" "));
+                let kind = StmtKind::Assume { fact, provenance: provenance.as_str().into() };
+                Some(vec![Piece::Stmt(Stmt::new(kind, place(s.span)))])
+            }
+        }
+    }
+
+    fn for_loop(
+        &mut self,
+        var: &Ident,
+        lo: &ast::Expr,
+        hi: &ast::Expr,
+        step: Option<&ast::Expr>,
+        body: &[ast::Stmt],
+        span: Span,
+    ) -> Option<Vec<Piece>> {
+        let low = self.index_expr(lo);
+        let high = self.index_expr(hi);
+        let bounds = match (low, high) {
+            (Some(lo), Some(hi)) => {
+                let pair = Type::Tuple(Arc::from(vec![Type::INDEX, Type::INDEX]));
+                let both = build::aggregate(pair, vec![lo, hi]);
+                self.without_reductions(both, &var.text)
+            }
+            _ => None,
+        };
+        let step = self.step(step);
+        let binder = self.fresh_var(&var.text, lathe_ir::Scalar::Index);
+        self.scopes.push(Default::default());
+        self.declare(var, Entity::Value(binder.clone(), "a loop's variable"));
+        self.loops.push(binder.clone());
+        let body = self.block(body);
+        self.loops.pop();
+        self.scopes.pop();
+        let (mut pieces, both) = bounds?;
+        let (lo, hi) = (build::field(both.clone(), 0), build::field(both, 1));
+        let l = Loop { binder, lo, hi, step: step?, exec: Executor::Serial, body };
+        pieces.push(Piece::Stmt(Stmt::new(StmtKind::Loop(l), place(span))));
+        Some(vec![Piece::Stmt(close(pieces))])
+    }
+
+    fn step(&mut self, step: Option<&ast::Expr>) -> Option<i64> {
+        let Some(e) = step else { return Some(1) };
+        let x = self.index_expr(e)?;
+        match x.as_int() {
+            Some(v) if v > 0 => Some(v),
+            _ => {
+                self.error(codes::STEP, "the step of a loop is a positive constant", e.span, "is not");
+                self.help("to go down, count up and subtract: `for y in 0..n { let x = n - 1 - y … }`");
+                None
+            }
+        }
+    }
+
+    fn binding(&mut self, name: &Ident, value: &ast::Expr, span: Span) -> Option<Vec<Piece>> {
+        let v = self.expr(value, None);
+        let done = v.and_then(|v| self.without_reductions(v, &name.text));
+        let Some((mut pieces, value)) = done else {
+            // Bound all the same: its uses are not at fault.
+            let b = self.fresh_var(&name.text, lathe_ir::Scalar::F32);
+            self.declare(name, Entity::Value(b, "a `let`"));
+            return None;
+        };
+        match value.ty().scalar() {
+            Some(s) => {
+                let b = self.fresh_var(&name.text, s);
+                self.declare(name, Entity::Value(b.clone(), "a `let`"));
+                pieces.push(Piece::Let(b, value, place(span)));
+            }
+            None => {
+                let buffer = self.buffer(&name.text, value.ty().clone(), Vec::new(), Space::Register);
+                let entity = Entity::Array { buffer: buffer.clone(), read_only: Some("a `let`") };
+                self.declare(name, entity);
+                let label: Label = self.label(None, &name.text);
+                let target = Access::buffer(buffer.id, buffer.elem.clone(), Vec::new()).at(place(span));
+                let instance = self.loops.iter().map(build::var).collect();
+                pieces.push(Piece::Alloc(buffer, place(span)));
+                let store = Store { label, instance, target, value, nontemporal: false };
+                pieces.push(Piece::Stmt(Stmt::new(StmtKind::Store(store), place(span))));
+            }
+        }
+        Some(pieces)
+    }
+
+    fn variable(&mut self, name: &Ident, ty: &ast::Type, span: Span) -> Option<Vec<Piece>> {
+        let elem = self.globals.element(ty, self.errors);
+        let mut extents = Vec::new();
+        let mut ok = elem.is_some();
+        for e in ty.extents.iter().flatten() {
+            match self.index_expr(e) {
+                Some(x) if x.as_int().is_some_and(|v| v < 0) => {
+                    self.error(codes::EXTENT, "an extent is negative", e.span, "negative");
+                    ok = false;
+                }
+                Some(x) => extents.push(x),
+                None => ok = false,
+            }
+        }
+        if let Some(r) = self.st.reductions.first() {
+            let span = r.span;
+            self.error(codes::EXTENT, "an extent cannot be a reduction", span, "reduced");
+            self.help("name it with `let` first");
+            ok = false;
+        }
+        let space = if ty.extents.is_none() { Space::Register } else { Space::Host };
+        let buffer = self.buffer(&name.text, elem.unwrap_or(Type::F32), extents, space);
+        self.declare(name, Entity::Array { buffer: buffer.clone(), read_only: None });
+        ok.then(|| vec![Piece::Alloc(buffer, place(span))])
+    }
+}
+
+/// The names in an extent.
+fn names_of(e: &ast::Expr, out: &mut Vec<Ident>) {
+    match &e.kind {
+        K::Name(n) => out.push(Ident { text: n.clone(), span: e.span }),
+        K::Unary(_, a) | K::Field(a, _) | K::Component(a, ..) => names_of(a, out),
+        K::Binary(_, a, b) => {
+            names_of(a, out);
+            names_of(b, out);
+        }
+        K::Call(_, args) => args.iter().for_each(|a| names_of(&a.value, out)),
+        _ => {}
+    }
+}

@@ -1,0 +1,126 @@
+//! What the names of types mean, and the declarations that kernels share.
+
+use crate::ast::{self, TypeKind};
+use crate::codes;
+use crate::suggest::nearest;
+use lathe_diagnostics::{Diagnostic, Span};
+use lathe_ir::types::StructType;
+use lathe_ir::{CombineOp, Scalar, Type};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The structs and combine operators of a program.
+#[derive(Default)]
+pub struct Globals {
+    pub structs: BTreeMap<String, (Arc<StructType>, Span)>,
+    pub ops: BTreeMap<String, (CombineOp, Span)>,
+    /// Names of kernels and funs: they cannot be called in expressions yet.
+    pub callables: Vec<String>,
+}
+
+impl Globals {
+    /// The type of one element; extents are the caller's business.
+    pub fn element(&self, t: &ast::Type, errors: &mut Vec<Diagnostic>) -> Option<Type> {
+        match &t.kind {
+            TypeKind::Tuple(parts) => {
+                let mut out = Vec::new();
+                for p in parts {
+                    if p.extents.is_some() {
+                        errors.push(
+                            Diagnostic::error(
+                                codes::NOT_YET,
+                                "arrays inside of tuples are not available yet",
+                            )
+                            .at(p.span, "an array as a component")
+                            .help("use one array per component"),
+                        );
+                        return None;
+                    }
+                    out.push(self.element(p, errors)?);
+                }
+                Some(Type::Tuple(Arc::from(out)))
+            }
+            TypeKind::Name(name, args) => {
+                if !args.is_empty() {
+                    errors.push(
+                        Diagnostic::error(codes::NOT_YET, "types with arguments are not available yet")
+                            .at(t.span, "arguments of a type"),
+                    );
+                    return None;
+                }
+                if let Some(s) = Scalar::from_name(&name.text) {
+                    return Some(s.into());
+                }
+                if let Some((s, _)) = self.structs.get(&name.text) {
+                    return Some(Type::Struct(s.clone()));
+                }
+                let known =
+                    Scalar::ALL.iter().map(|s| s.name()).chain(self.structs.keys().map(String::as_str));
+                let mut d = Diagnostic::error(codes::UNKNOWN_TYPE, format!("unknown type `{}`", name.text))
+                    .at(name.span, "not a type");
+                let other = match name.text.as_str() {
+                    "float" => Some("f32".to_string()),
+                    "double" => Some("f64".to_string()),
+                    "int" => Some("i32".to_string()),
+                    "usize" | "size" => Some("index".to_string()),
+                    n => nearest(n, known),
+                };
+                if let Some(n) = other {
+                    d = d.help(format!("did you mean `{n}`?"));
+                }
+                errors.push(d);
+                None
+            }
+        }
+    }
+
+    /// Declares the structs of a program; fields may use structs declared before.
+    pub fn declare_struct(&mut self, s: &ast::Struct, errors: &mut Vec<Diagnostic>) {
+        if let Some((_, first)) = self.structs.get(&s.name.text) {
+            errors.push(duplicate("struct", &s.name, *first));
+            return;
+        }
+        if Scalar::from_name(&s.name.text).is_some() {
+            errors.push(
+                Diagnostic::error(codes::DUPLICATE, format!("`{}` is a built-in type", s.name.text))
+                    .at(s.name.span, "choose another name"),
+            );
+            return;
+        }
+        let mut fields: Vec<(lathe_ir::Name, Type)> = Vec::new();
+        for (name, ty) in &s.fields {
+            if ty.extents.is_some() {
+                errors.push(
+                    Diagnostic::error(codes::NOT_YET, "arrays inside of structs are not available yet")
+                        .at(ty.span, "an array as a field"),
+                );
+                continue;
+            }
+            if fields.iter().any(|f| *f.0 == *name.text) {
+                errors.push(
+                    Diagnostic::error(codes::DUPLICATE, format!("two fields are called `{}`", name.text))
+                        .at(name.span, "again"),
+                );
+                continue;
+            }
+            if let Some(t) = self.element(ty, errors) {
+                fields.push((name.text.as_str().into(), t));
+            }
+        }
+        if s.fields.is_empty() {
+            errors.push(
+                Diagnostic::error(codes::NOT_YET, "structs without fields are not available")
+                    .at(s.name.span, "has no field"),
+            );
+            return;
+        }
+        let ty = StructType { name: s.name.text.as_str().into(), fields };
+        self.structs.insert(s.name.text.clone(), (Arc::new(ty), s.name.span));
+    }
+}
+
+pub fn duplicate(what: &str, name: &ast::Ident, first: Span) -> Diagnostic {
+    Diagnostic::error(codes::DUPLICATE, format!("two {what}s are called `{}`", name.text))
+        .at(name.span, "declared again")
+        .at(first, "first declared here")
+}
