@@ -1,10 +1,348 @@
-//! Definedness of outputs and local arrays.
+//! Definedness: outputs are written everywhere, and nothing is read before it is written.
 
-use lathe_diagnostics::Diagnostic;
-use lathe_ir::{Function, Module};
+use crate::bounds::Written;
+use crate::codes::{UNINITIALIZED, UNWRITTEN};
+use crate::copy::{Copy, Place, earlier, equal};
+use crate::cover::{expand, uncovered};
+use crate::env::{Env, Item};
+use crate::isl_set::Projection;
+use crate::leaves::{Leaf, Relative, Role, Touch, buffer_indices, leaves, relate, written_buffers};
+use crate::refusal::{instance_text, sizes_text};
+use crate::system::{Conj, Lin, eq, gt};
+use crate::translate::{Builder, Scope};
+use lathe_diagnostics::{Diagnostic, Places};
+use lathe_ir::visit::walk;
+use lathe_ir::{
+    Arg, BufId, Buffer, Combine, Executor, Expr, Function, Mode, Module, Name, Stmt, StmtKind, View,
+};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
-/// Outputs whose cells are not all written on every run, with one unwritten cell; and reads of local
-/// buffers before any write, where it can be decided.
-pub fn prove_defined(_module: &Module, _func: &Function) -> Vec<Diagnostic> {
-    Vec::new()
+/// Outputs whose cells are not all written on every run, with one unwritten cell and sizes; and reads
+/// of outputs and local arrays before they are written, where that can be decided.
+pub fn prove_defined(module: &Module, func: &Function) -> Vec<Diagnostic> {
+    let mut env = Env::root(module, func);
+    // Facts about the sizes, wherever the body begins with them.
+    if let StmtKind::Seq(list) = func.body.kind() {
+        list.iter().for_each(|s| env.pass(s));
+    }
+    let written = written_buffers(&func.body);
+    let mut out = Vec::new();
+    let mut followed: Vec<Arc<Buffer>> = Vec::new();
+    for buffer in func.params.iter().filter(|p| p.mode == Mode::Out).filter_map(|p| p.array()) {
+        match unwritten(&env, &written, buffer, &func.body) {
+            Some(d) => out.push(d),
+            None => followed.push(buffer.clone()),
+        }
+    }
+    walk(&func.body, &mut |s, _| {
+        if let StmtKind::Alloc { buffer, .. } = s.kind() {
+            followed.push(buffer.clone());
+        }
+        true
+    });
+    let ids: HashSet<BufId> = followed.iter().map(|b| b.id).collect();
+    // What cannot be followed (barriers, calls) is left to the interpreter.
+    let Ok(all) = leaves(&func.body, &ids) else { return out };
+    let mut touching: HashMap<BufId, Vec<&Leaf>> = HashMap::new();
+    for leaf in &all {
+        let mut seen = HashSet::new();
+        for t in leaf.touches.iter().filter(|t| seen.insert(t.buffer)) {
+            touching.entry(t.buffer).or_default().push(leaf);
+        }
+    }
+    for buffer in &followed {
+        let of = touching.get(&buffer.id).map(Vec::as_slice).unwrap_or(&[]);
+        out.extend(uninitialized(&env, &written, buffer, of));
+    }
+    out
+}
+
+/// A write that is executed whenever its surroundings say so.
+#[derive(Clone)]
+struct Sure<'a> {
+    items: Vec<Item<'a>>,
+    /// `None`: all cells.
+    indices: Option<Vec<Expr>>,
+}
+
+/// Cells of an output that no run is sure to write.
+fn unwritten(env: &Env, written: &Written, buffer: &Arc<Buffer>, body: &Stmt) -> Option<Diagnostic> {
+    let mut finder = Finder { env, written, buffer: buffer.id, unsure: false };
+    let writes = finder.writes(body, &mut Vec::new());
+    let start = || {
+        let mut builder = Builder::new(written);
+        let mut outer = builder.surroundings(env);
+        let extents: Vec<Lin> = buffer.extents.iter().map(|e| builder.value(&mut outer, e)).collect();
+        let cell: Vec<Lin> = extents.iter().map(|_| Lin::col(builder.system.fresh())).collect();
+        for (c, n) in cell.iter().zip(&extents) {
+            builder.system.ge(c, &Lin::default());
+            builder.system.push(gt(n, c));
+        }
+        (builder, outer, cell)
+    };
+    let (builder, outer, cell) = start();
+    let dims = builder.system.columns;
+    let (mut all, mut sure) = (Vec::new(), Vec::new());
+    let mut unsure = expand(&builder.system, dims, &mut all).is_err() || finder.unsure;
+    for w in &writes {
+        let (mut builder, mut scope, cell) = start();
+        for item in &w.items {
+            builder.item(&mut scope, item);
+        }
+        for (c, e) in cell.iter().zip(w.indices.iter().flatten()) {
+            let at = builder.value(&mut scope, e);
+            builder.system.eq(c, &at);
+        }
+        if !builder.system.exact || expand(&builder.system, dims, &mut sure).is_err() {
+            unsure = true;
+        }
+    }
+    let found = uncovered(&Projection { dims, parts: &all }, &Projection { dims, parts: &sure });
+    let name = &buffer.name;
+    let message = match &found {
+        Some(None) => return None,
+        Some(Some(point)) if !unsure => {
+            let at: Vec<i64> = cell.iter().filter_map(|c| c.at(point)).collect();
+            format!("`{}` is never written{}", instance_text(name, &at), with_values(env, &outer, point))
+        }
+        _ => format!("`{name}` cannot be shown to be written everywhere"),
+    };
+    Some(
+        Diagnostic::error(UNWRITTEN, message)
+            .at_places(&places_of_writes(body, buffer.id), "written here")
+            .note("the cells of an output have no value until the kernel writes them")
+            .help(format!("make `{name}` `inout` to keep the caller's values, or write a default first")),
+    )
+}
+
+struct Finder<'e, 'w> {
+    env: &'e Env<'e>,
+    written: &'w Written,
+    buffer: BufId,
+    /// A write was found that may not happen, or may not be where it seems.
+    unsure: bool,
+}
+
+impl Finder<'_, '_> {
+    fn writes<'a>(&mut self, s: &'a Stmt, items: &mut Vec<Item<'a>>) -> Vec<Sure<'a>> {
+        let mut within = |f: &mut Self, child: &'a Stmt, item: Option<Item<'a>>| {
+            let n = items.len();
+            items.extend(item);
+            let out = f.writes(child, items);
+            items.truncate(n);
+            out
+        };
+        match s.kind() {
+            StmtKind::Seq(list) => list.iter().flat_map(|c| within(self, c, None)).collect(),
+            StmtKind::Let { binder, value, body } => within(self, body, Some(Item::Let(binder, value))),
+            StmtKind::Loop(l) => {
+                let (lo, hi) = (&l.lo, &l.hi);
+                within(
+                    self,
+                    &l.body,
+                    Some(Item::Loop { binder: &l.binder, lo, hi, step: l.step, exec: &l.exec }),
+                )
+            }
+            StmtKind::If { cond, then, other } => {
+                let yes = within(self, then, Some(Item::Cond(cond, true)));
+                let no = other.as_ref().map(|o| within(self, o, Some(Item::Cond(cond, false))));
+                if self.expressible(cond) {
+                    return yes.into_iter().chain(no.into_iter().flatten()).collect();
+                }
+                // Whatever the data say, what both branches write is written.
+                let depth = items.len();
+                let no = no.unwrap_or_default();
+                let both = |w: &Sure<'a>| {
+                    w.items.len() == depth + 1
+                        && no.iter().any(|o| o.items.len() == depth + 1 && o.indices == w.indices)
+                };
+                let total = yes.len() + no.len();
+                let kept: Vec<Sure> = yes
+                    .into_iter()
+                    .filter(both)
+                    .map(|mut w| {
+                        w.items.truncate(depth);
+                        w
+                    })
+                    .collect();
+                self.unsure |= total > 2 * kept.len();
+                kept
+            }
+            StmtKind::While { body, .. } => {
+                self.unsure |= !within(self, body, None).is_empty();
+                Vec::new()
+            }
+            StmtKind::Alloc { body, .. } | StmtKind::Async { body, .. } => within(self, body, None),
+            StmtKind::Atomic(a) => within(self, &a.body, a.old.as_ref().map(Item::Opaque)),
+            StmtKind::Store(st) if st.target.view.buffer() == Some(self.buffer) => {
+                match buffer_indices(&st.target.view, &st.target.indices) {
+                    Some(indices) => vec![Sure { items: items.clone(), indices: Some(indices) }],
+                    None => {
+                        self.unsure = true;
+                        Vec::new()
+                    }
+                }
+            }
+            StmtKind::Compute(c) if c.update.is_none() => {
+                let reduced = c.dims.iter().any(|d| matches!(d.combine, Combine::Reduce(_)));
+                let mut here = items.clone();
+                for d in c.dims.iter().filter(|d| !matches!(d.combine, Combine::Reduce(_))) {
+                    let (lo, hi) = (&d.lo, &d.hi);
+                    here.push(Item::Loop { binder: &d.binder, lo, hi, step: 1, exec: &Executor::Serial });
+                }
+                // With a reduction, cells without any instance get the identity.
+                if let (Some(g), false) = (&c.guard, reduced) {
+                    here.push(Item::Cond(g, true));
+                }
+                let targets = c.targets.iter().filter(|t| t.view.buffer() == Some(self.buffer));
+                targets
+                    .filter_map(|t| buffer_indices(&t.view, &t.indices))
+                    .map(|indices| Sure { items: here.clone(), indices: Some(indices) })
+                    .collect()
+            }
+            StmtKind::Call { function, args } => {
+                let params = self.env.module.functions.get(function).map(|f| f.params.as_slice());
+                let whole = args.iter().zip(params.unwrap_or(&[])).any(|(a, p)| {
+                    p.mode == Mode::Out && matches!(a, Arg::View(View::Buffer(b)) if *b == self.buffer)
+                });
+                if whole { vec![Sure { items: items.clone(), indices: None }] } else { Vec::new() }
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Whether a condition can be stated exactly (its variables may be anything).
+    fn expressible(&self, cond: &Expr) -> bool {
+        let mut builder = Builder::new(self.written);
+        builder.assert(&mut Scope::default(), cond, true);
+        builder.assert(&mut Scope::default(), cond, false);
+        builder.system.exact
+    }
+}
+
+/// A read of a buffer that no earlier write reaches; `leaves` are those that touch it.
+fn uninitialized(env: &Env, written: &Written, buffer: &Arc<Buffer>, leaves: &[&Leaf]) -> Option<Diagnostic> {
+    let reads = |t: &&Touch| t.buffer == buffer.id && matches!(t.role, Role::Read | Role::Combine { .. });
+    leaves.iter().find_map(|leaf| {
+        let mut asked = leaf.touches.iter().filter(reads);
+        asked.find_map(|touch| unreached(env, written, buffer, leaves, (leaf, touch)))
+    })
+}
+
+fn unreached(
+    env: &Env,
+    written: &Written,
+    buffer: &Arc<Buffer>,
+    all: &[&Leaf],
+    (reader, read): (&Leaf, &Touch),
+) -> Option<Diagnostic> {
+    let subscripts = read.indices.as_ref()?;
+    let place = Place::of(read);
+    let start = || {
+        let mut builder = Builder::new(written);
+        let outer = builder.surroundings(env);
+        let mut x = Copy::new(&mut builder, &outer, reader, &place);
+        let at: Vec<Lin> = subscripts.iter().map(|e| builder.value(&mut x.scope, e)).collect();
+        (builder, outer, x, at)
+    };
+    let (builder, outer, mut x, at) = start();
+    if !builder.system.exact || builder.system.symbolic {
+        return None;
+    }
+    let dims = builder.system.columns;
+    let (mut reads, mut reached) = (Vec::new(), Vec::new());
+    expand(&builder.system, dims, &mut reads).ok()?;
+    for writer in all {
+        for write in writer.touches.iter().filter(|t| t.buffer == buffer.id && t.role == Role::Write) {
+            let Some(target) = &write.indices else { return None };
+            let (common, relative) = relate(&writer.path, &reader.path[..place.depth]);
+            let levels = writer.levels(common);
+            let (mut builder, outer, x, at) = start();
+            let mut y = copy_of_write(&mut builder, &outer, writer)?;
+            for (e, cell) in target.iter().zip(&at) {
+                let e = builder.value(&mut y.scope, e);
+                builder.system.push(eq(&e, cell));
+            }
+            // Each execution of an allocation has storage of its own.
+            let own = writer.allocated_at(buffer.id).map_or(0, |steps| writer.levels(steps).len());
+            let mut before: Vec<Conj> = (own..levels.len()).map(|l| earlier(&levels, l, &y, &x)).collect();
+            if relative == Relative::First {
+                before.push(equal(&levels, &y, &x));
+            }
+            builder.system.clause(before);
+            if !builder.system.exact {
+                return None;
+            }
+            expand(&builder.system, dims, &mut reached).ok()?;
+        }
+        // Writes through a reduction or an atomic read first, and are found missing there.
+    }
+    let point = uncovered(&Projection { dims, parts: &reads }, &Projection { dims, parts: &reached })??;
+    let cell: Vec<i64> = at.iter().filter_map(|l| l.at(&point)).collect();
+    let mut builder = builder;
+    let instance: Vec<i64> =
+        x.instance(&mut builder, reader).iter().filter_map(|l| l.as_ref()?.at(&point)).collect();
+    Some(
+        Diagnostic::error(
+            UNINITIALIZED,
+            format!(
+                "`{}` is read before it is written, by `{}`{}",
+                instance_text(&buffer.name, &cell),
+                instance_text(reader.label.as_str(), &instance),
+                with_values(env, &outer, &point)
+            ),
+        )
+        .at_places(reader.stmt.places(), "read here")
+        .help(format!("write `{}` first", buffer.name)),
+    )
+}
+
+/// An execution of a write; of a compute that reduces, of its cells.
+fn copy_of_write(builder: &mut Builder, outer: &Scope, writer: &Leaf) -> Option<Copy> {
+    if writer.dims.is_empty() {
+        return Some(Copy::new(builder, outer, writer, &Place::own(writer)));
+    }
+    let StmtKind::Compute(c) = writer.stmt.kind() else { return None };
+    let reduced = c.dims.iter().any(|d| matches!(d.combine, Combine::Reduce(_)));
+    if c.update.is_some() || (c.guard.is_some() && !reduced) {
+        return None;
+    }
+    let mut cells = writer.clone();
+    cells.dims = &[];
+    let mut copy = Copy::new(builder, outer, &cells, &Place::own(&cells));
+    for d in c.dims.iter().filter(|d| !matches!(d.combine, Combine::Reduce(_))) {
+        builder.range(&mut copy.scope, d.binder.id, &d.lo, &d.hi, 1);
+    }
+    Some(copy)
+}
+
+fn with_values(env: &Env, outer: &Scope, point: &[i64]) -> String {
+    let values: Vec<(Name, i64)> = env
+        .items
+        .iter()
+        .filter_map(|i| match i {
+            Item::Size(b) | Item::Loop { binder: b, .. } => Some(*b),
+            _ => None,
+        })
+        .filter_map(|b| Some((b.name.clone(), *point.get(outer.col(b.id)? as usize)?)))
+        .collect();
+    if values.is_empty() { String::new() } else { format!(", with {}", sizes_text(&values)) }
+}
+
+fn places_of_writes(body: &Stmt, buffer: BufId) -> Places {
+    let mut out = Places::none();
+    walk(body, &mut |s, _| {
+        let target = match s.kind() {
+            StmtKind::Store(st) => st.target.view.buffer() == Some(buffer),
+            StmtKind::Reduce(r) => r.targets.iter().any(|t| t.view.buffer() == Some(buffer)),
+            StmtKind::Compute(c) => c.targets.iter().any(|t| t.view.buffer() == Some(buffer)),
+            _ => false,
+        };
+        if target {
+            out = out.union(s.places());
+        }
+        true
+    });
+    out
 }

@@ -1,12 +1,13 @@
 //! Whether two trees execute the same instances.
 
 use crate::copy::{Copy, Place, earlier, equal};
+use crate::cover::{expand, uncovered};
 use crate::env::{Env, Item};
-use crate::isl_set::{Projection, difference};
+use crate::isl_set::Projection;
 use crate::leaves::{Leaf, Relative, leaves, relate};
 use crate::refusal::{OrderRefusal, instance_text, sizes_text};
-use crate::solve::{Answer, Reduced, solve};
-use crate::system::{Conj, Lin, System};
+use crate::solve::{Answer, solve};
+use crate::system::{Conj, Lin};
 use crate::translate::{Builder, Scope};
 use lathe_ir::{BufId, Label, Name, Stmt};
 use std::collections::{BTreeMap, HashSet};
@@ -22,9 +23,6 @@ pub fn instances_preserved(env: &Env, before: &Stmt, after: &Stmt) -> Result<(),
     }
     decide(env, before, after).map_err(OrderRefusal::Undecided)
 }
-
-/// Alternatives of one leaf before the check gives up.
-const MAX_PARTS: usize = 256;
 
 fn decide(env: &Env, before: &Stmt, after: &Stmt) -> Result<(), String> {
     let none: HashSet<BufId> = HashSet::new();
@@ -42,7 +40,7 @@ fn decide(env: &Env, before: &Stmt, after: &Stmt) -> Result<(), String> {
         let (outer, dims) = frame.dims(rank);
         let (a, b) = (Projection { dims, parts: &a }, Projection { dims, parts: &b });
         for (x, y, what) in [(&a, &b, "is no longer executed"), (&b, &a, "was not executed before")] {
-            match difference(x, y) {
+            match uncovered(x, y) {
                 Some(None) => {}
                 Some(Some(point)) => {
                     let at = &point[dims as usize - rank..];
@@ -142,7 +140,9 @@ impl<'e> Frame<'e> {
             builder.system.clause(apart);
         } else {
             let mut any = vec![equal(&levels, &x, &y)];
-            any.extend((0..levels.len()).flat_map(|l| [earlier(&levels, l, &x, &y), earlier(&levels, l, &y, &x)]));
+            any.extend(
+                (0..levels.len()).flat_map(|l| [earlier(&levels, l, &x, &y), earlier(&levels, l, &y, &x)]),
+            );
             builder.system.clause(any);
         }
         match solve(&builder.system) {
@@ -172,30 +172,4 @@ impl<'e> Frame<'e> {
             .collect();
         if values.is_empty() { String::new() } else { format!(", with {}", sizes_text(&values)) }
     }
-}
-
-/// The alternatives of a system, each as a conjunction, of which the first `kept` unknowns matter.
-pub(crate) fn expand(system: &System, kept: u32, out: &mut Vec<Conj>) -> Result<(), String> {
-    let mut base = Reduced::default();
-    let mut all = Vec::new();
-    if base.absorb(&system.cons) {
-        all.push(base);
-    }
-    for clause in &system.clauses {
-        let mut next = Vec::new();
-        for (state, alternative) in all.iter().flat_map(|s| clause.iter().map(move |a| (s, a))) {
-            let mut state = state.clone();
-            if state.absorb(alternative) {
-                next.push(state);
-            }
-        }
-        if next.len() > MAX_PARTS {
-            return Err("there are too many cases to examine".into());
-        }
-        all = next;
-    }
-    for state in all {
-        out.push(state.projected(kept).ok_or("numbers grow too large")?);
-    }
-    Ok(())
 }

@@ -259,8 +259,12 @@ impl<'a> Collector<'a, '_> {
             }
             StmtKind::Compute(c) => {
                 let mut touches = Vec::new();
-                for t in &c.targets {
-                    touches.push(self.touch(t, Role::Write)?);
+                for (target, t) in c.targets.iter().enumerate() {
+                    let role = match &c.update {
+                        Some(op) => Role::Combine { target, op: op.clone(), licence: false },
+                        None => Role::Write,
+                    };
+                    touches.push(self.touch(t, role)?);
                 }
                 let mut read: Vec<&Expr> = c.values.iter().chain(&c.guard).collect();
                 read.extend(c.dims.iter().flat_map(|d| [&d.lo, &d.hi]));

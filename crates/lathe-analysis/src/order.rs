@@ -429,7 +429,7 @@ fn conflict_of<'t>(
             if i.len() == j.len() {
                 let exact = std::mem::replace(&mut builder.system.exact, true);
                 let i: Vec<Lin> = i.iter().map(|e| builder.value(&mut x.scope, e)).collect();
-                if builder.system.exact {
+                if builder.system.exact && !builder.system.symbolic {
                     element = Some(i.clone());
                 }
                 let j: Vec<Lin> = j.iter().map(|e| builder.value(&mut y.scope, e)).collect();

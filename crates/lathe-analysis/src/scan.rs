@@ -55,7 +55,8 @@ pub fn scan_affine(env: &Env, old: &[&Loop], new: &[(Binder, Affine)]) -> Result
         if l.step != 1 {
             return Err(format!("the loop `{}` has a step; split or normalize it first", l.binder.name));
         }
-        let not_affine = |what: &str| format!("the {what} bound of the loop `{}` is not affine", l.binder.name);
+        let not_affine =
+            |what: &str| format!("the {what} bound of the loop `{}` is not affine", l.binder.name);
         for part in parts(&l.lo, BinOp::Max) {
             let (f, k) = s.bound(part).ok_or_else(|| not_affine("lower"))?;
             // `x >= floor(f / k)`, so `k x >= f - k + 1`
@@ -153,9 +154,7 @@ impl Scanner<'_> {
             ExprKind::Unary(UnOp::Neg, a) => self.linear(a)?.scale(-1),
             ExprKind::Binary(BinOp::Add, a, b) => self.linear(a)?.add(&self.linear(b)?),
             ExprKind::Binary(BinOp::Sub, a, b) => self.linear(a)?.sub(&self.linear(b)?),
-            ExprKind::Binary(BinOp::Mul, a, b) if b.as_int().is_some() => {
-                self.linear(a)?.scale(b.as_int()?)
-            }
+            ExprKind::Binary(BinOp::Mul, a, b) if b.as_int().is_some() => self.linear(a)?.scale(b.as_int()?),
             _ if vars_of(e).iter().all(|v| !self.old.contains_key(v)) => Some(Lin::col(self.symbol(e))),
             _ => None,
         }

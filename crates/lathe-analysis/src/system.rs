@@ -110,6 +110,9 @@ pub(crate) struct System {
     /// Nothing was dropped, and no unknown stands for a value that is not an integer variable: a point
     /// of the system is one of the program.
     pub exact: bool,
+    /// An unknown stands for a value that the surroundings fix, but not by affine arithmetic
+    /// (`M * N`): a point need not be one of the program, but nothing was left out.
+    pub symbolic: bool,
 }
 
 impl System {

@@ -181,11 +181,13 @@ impl<'w> Builder<'w> {
         let found = match found {
             Some(f) => f,
             None if steady && vars_of(e).iter().all(|v| self.outer.contains(v)) => {
-                self.system.exact = false;
+                self.system.symbolic = true;
                 match self.shared.get(e) {
                     Some(known) => known.clone(),
                     None => {
+                        let exact = self.system.exact;
                         let lin = self.opaque(e);
+                        self.system.exact = exact;
                         self.shared.insert(e.clone(), lin.clone());
                         lin
                     }

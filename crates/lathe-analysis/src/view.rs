@@ -98,8 +98,13 @@ impl<'w> Facts<'w> {
             let mut scope = known.scope.clone();
             let i = builder.value(&mut scope, subscript);
             let n = builder.value(&mut scope, extent);
-            let mut found =
-                Found { counterexample: None, tier, exact: builder.system.exact, subscript: i, extent: n };
+            let mut found = Found {
+                counterexample: None,
+                tier,
+                exact: builder.system.exact && !builder.system.symbolic,
+                subscript: i,
+                extent: n,
+            };
             if known.impossible {
                 return found;
             }

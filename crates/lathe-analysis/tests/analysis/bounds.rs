@@ -1,8 +1,6 @@
 //! Accesses proved, checked, assumed and refused.
 
-mod common;
-
-use common::*;
+use crate::kit::*;
 use lathe_analysis::prove_accesses;
 use lathe_ir::build::{add, and, float, floor_div, le, lt, min, mul, select, sub, var};
 use lathe_ir::visit::walk;

@@ -3,9 +3,7 @@
 //!
 //! `LATHE_ORDER_CASES` raises the number of cases, `LATHE_ORDER_SEED` sets the seed.
 
-mod common;
-
-use common::*;
+use crate::kit::*;
 use lathe_analysis::{Env, OrderRefusal, instances_preserved, order_preserved};
 use lathe_ir::build::{add, ceil_div, eq, float, floor_div, floor_mod, lt, max, min, mul, sub, var};
 use lathe_ir::visit::substitute_stmt;
@@ -97,7 +95,8 @@ fn run(s: &Stmt, at: &mut HashMap<VarId, i64>, time: &mut Vec<(i64, bool)>, out:
         }
         StmtKind::Store(st) => {
             let cell = |ix: &[Expr]| ix.iter().map(|e| eval(e, at)).collect::<Vec<_>>();
-            let mut touches = vec![(st.target.view.buffer().expect("buffer"), cell(&st.target.indices), true)];
+            let mut touches =
+                vec![(st.target.view.buffer().expect("buffer"), cell(&st.target.indices), true)];
             for l in lathe_ir::visit::loads_of(&st.value) {
                 touches.push((l.view.buffer().expect("buffer"), cell(&l.indices), false));
             }
@@ -139,9 +138,8 @@ fn legal_at(old: &Stmt, new: &Stmt, sizes: &[VarId], n: i64) -> Option<bool> {
     }
     for (i, a) in old.iter().enumerate() {
         for b in &old[i + 1..] {
-            let conflict = a.touches.iter().any(|x| {
-                b.touches.iter().any(|y| x.0 == y.0 && x.1 == y.1 && (x.2 || y.2))
-            });
+            let conflict =
+                a.touches.iter().any(|x| b.touches.iter().any(|y| x.0 == y.0 && x.1 == y.1 && (x.2 || y.2)));
             // `old` is in reference order.
             if conflict && before(place[&a.id], place[&b.id]) != Some(true) {
                 return Some(false);
@@ -174,7 +172,7 @@ impl Program {
     fn statement(&mut self, d: &mut Dice, vars: &[Expr]) -> Stmt {
         self.statements += 1;
         let label = format!("S{}", self.statements);
-        let mut access = |p: &mut Program, d: &mut Dice| {
+        let access = |p: &mut Program, d: &mut Dice| {
             let (b, rank) = *d.pick(&p.arrays);
             (b, (0..rank).map(|_| p.subscript(d, vars)).collect::<Vec<_>>())
         };
@@ -299,12 +297,18 @@ fn change(kit: &mut Kit, d: &mut Dice, s: &Stmt) -> Option<(&'static str, Stmt)>
             let (x, y) = (Stmt::seq(list[..at].to_vec()), Stmt::seq(list[at..].to_vec()));
             let by = *d.pick(&[1i64, -1]);
             let early = if_(
-                lathe_ir::build::and(lathe_ir::build::le(l.lo.clone(), var(&l.binder)), lt(var(&l.binder), l.hi.clone())),
+                lathe_ir::build::and(
+                    lathe_ir::build::le(l.lo.clone(), var(&l.binder)),
+                    lt(var(&l.binder), l.hi.clone()),
+                ),
                 x,
             );
             let old = sub(var(&l.binder), k(by));
             let late = if_(
-                lathe_ir::build::and(lathe_ir::build::le(l.lo.clone(), old.clone()), lt(old.clone(), l.hi.clone())),
+                lathe_ir::build::and(
+                    lathe_ir::build::le(l.lo.clone(), old.clone()),
+                    lt(old.clone(), l.hi.clone()),
+                ),
                 put(&y, &l.binder, old),
             );
             let body = Stmt::seq([early, late]);
@@ -329,7 +333,9 @@ fn change(kit: &mut Kit, d: &mut Dice, s: &Stmt) -> Option<(&'static str, Stmt)>
 fn change_somewhere(kit: &mut Kit, d: &mut Dice, s: &Stmt) -> Option<(&'static str, Stmt)> {
     if let StmtKind::Seq(list) = s.kind() {
         // Two nests: sometimes fuse them.
-        if let (Some(x), Some(y), true) = (list[0].as_loop(), list.get(1).and_then(Stmt::as_loop), d.chance(60)) {
+        if let (Some(x), Some(y), true) =
+            (list[0].as_loop(), list.get(1).and_then(Stmt::as_loop), d.chance(60))
+        {
             if x.lo == y.lo && x.hi == y.hi && list.len() == 2 {
                 let moved = put(&y.body, &y.binder, var(&x.binder));
                 return Some(("fusion", with_loop(x, Stmt::seq([x.body.clone(), moved]))));

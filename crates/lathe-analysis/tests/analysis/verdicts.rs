@@ -1,8 +1,6 @@
 //! Changes of order whose verdict is known.
 
-mod common;
-
-use common::*;
+use crate::kit::*;
 use lathe_analysis::{DepKind, Env, OrderProof, OrderRefusal, Violation, order_preserved};
 use lathe_diagnostics::Code;
 use lathe_ir::build::{add, ceil_div, float, floor_div, lt, max, min, mul, sub, var};

@@ -1,8 +1,6 @@
 //! Bounds of remapped nests, compared with the image point by point.
 
-mod common;
-
-use common::*;
+use crate::kit::*;
 use lathe_analysis::{Affine, Env, scan_affine};
 use lathe_ir::build::{add, floor_div, max, min, sub, var};
 use lathe_ir::{BinOp, Binder, Expr, ExprKind, Loop, Stmt, StmtKind, UnOp, VarId};
@@ -46,7 +44,12 @@ fn points(loops: &[(Binder, Expr, Expr)], at: &mut HashMap<VarId, i64>, out: &mu
 }
 
 /// Remaps a nest by a matrix and compares executed old points, for sizes 0..7.
-fn check(sizes: usize, make: impl Fn(&mut Kit) -> Vec<(Binder, Expr, Expr)>, matrix: &[&[i64]], shift: i64) -> String {
+fn check(
+    sizes: usize,
+    make: impl Fn(&mut Kit) -> Vec<(Binder, Expr, Expr)>,
+    matrix: &[&[i64]],
+    shift: i64,
+) -> String {
     let mut kit = Kit::new(&["N", "T"][..sizes]);
     let nest = make(&mut kit);
     let new: Vec<(Binder, Affine)> = matrix
@@ -71,8 +74,7 @@ fn check(sizes: usize, make: impl Fn(&mut Kit) -> Vec<(Binder, Expr, Expr)>, mat
     let scan = scan_affine(&Env::root(&module, &func), &loops, &new).expect("a bijection");
     for n in 0..7 {
         for t in 0..if sizes > 1 { 5 } else { 1 } {
-            let mut at: HashMap<VarId, i64> =
-                func.sizes.iter().map(|b| b.id).zip([n, t]).collect();
+            let mut at: HashMap<VarId, i64> = func.sizes.iter().map(|b| b.id).zip([n, t]).collect();
             let mut old = Vec::new();
             points(&nest, &mut at, &mut old);
             let old: Vec<Point> = old.iter().map(|p| nest.iter().map(|l| p[&l.0.id]).collect()).collect();

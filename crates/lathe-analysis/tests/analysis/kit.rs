@@ -12,7 +12,6 @@ pub struct Kit {
     pub func: Function,
 }
 
-#[allow(dead_code)] // each test file uses some of them
 impl Kit {
     pub fn new(sizes: &[&str]) -> Kit {
         let mut func = Function {
@@ -75,7 +74,6 @@ pub fn store(label: &str, instance: Vec<Expr>, b: BufId, indices: Vec<Expr>, val
     }))
 }
 
-#[allow(dead_code)] // each test file uses some of them
 pub fn reduce(
     label: &str,
     instance: Vec<Expr>,
@@ -103,17 +101,14 @@ pub fn for_(b: &Binder, lo: Expr, hi: Expr, body: Stmt) -> Stmt {
     for_exec(b, lo, hi, Executor::Serial, body)
 }
 
-#[allow(dead_code)] // each test file uses some of them
 pub fn if_(cond: Expr, then: Stmt) -> Stmt {
     Stmt::of(StmtKind::If { cond, then, other: None })
 }
 
-#[allow(dead_code)] // each test file uses some of them
 pub fn name(s: &str) -> Name {
     s.into()
 }
 
-#[allow(dead_code)] // each test file uses some of them
 pub fn k(v: i64) -> Expr {
     index(v)
 }

@@ -1,0 +1,64 @@
+//! Whether a union of projections covers another.
+
+use crate::isl_set::{Projection, difference};
+use crate::solve::{Answer, Reduced, solve_from};
+use crate::system::{Con, Conj, System};
+
+/// Alternatives of one system before it gives up.
+const MAX_PARTS: usize = 256;
+
+/// The alternatives of a system, each as a conjunction, of which the first `kept` unknowns matter.
+pub(crate) fn expand(system: &System, kept: u32, out: &mut Vec<Conj>) -> Result<(), String> {
+    let mut base = Reduced::default();
+    let mut all = Vec::new();
+    if base.absorb(&system.cons) {
+        all.push(base);
+    }
+    for clause in &system.clauses {
+        let mut next = Vec::new();
+        for (state, alternative) in all.iter().flat_map(|s| clause.iter().map(move |a| (s, a))) {
+            let mut state = state.clone();
+            if state.absorb(alternative) {
+                next.push(state);
+            }
+        }
+        if next.len() > MAX_PARTS {
+            return Err("there are too many cases to examine".into());
+        }
+        all = next;
+    }
+    for state in all {
+        out.push(state.projected(kept).ok_or("numbers grow too large")?);
+    }
+    Ok(())
+}
+
+/// A point of `a` that is not in `b`, both seen as sets of their first `dims` unknowns.
+/// `Some(None)`: there is none, `None`: the budget was spent.
+pub(crate) fn uncovered(a: &Projection, b: &Projection) -> Option<Option<Vec<i64>>> {
+    let left: Vec<Conj> =
+        a.parts.iter().filter(|x| !b.parts.iter().any(|y| implies(x, y, a.dims))).cloned().collect();
+    if left.is_empty() {
+        return Some(None);
+    }
+    difference(&Projection { dims: a.dims, parts: &left }, b)
+}
+
+/// Every point of `x` is one of `y`: decided where `y` is given without projected unknowns.
+fn implies(x: &Conj, y: &Conj, dims: u32) -> bool {
+    if y.iter().any(|c| c.lin.terms.iter().any(|t| t.0 >= dims)) {
+        return false;
+    }
+    let mut state = Reduced::default();
+    if !state.absorb(x) {
+        return true;
+    }
+    let columns = x.iter().flat_map(|c| c.lin.terms.last()).map(|t| t.0 + 1).max().unwrap_or(0).max(dims);
+    let impossible = |lin: Option<crate::system::Lin>| {
+        lin.is_some_and(|lin| solve_from(&state, &[Con { lin, eq: false }], &[], columns) == Answer::Empty)
+    };
+    y.iter().all(|c| {
+        let below = c.lin.scale(-1).and_then(|l| l.plus(-1));
+        impossible(below) && (!c.eq || impossible(c.lin.plus(-1)))
+    })
+}

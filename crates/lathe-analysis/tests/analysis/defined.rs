@@ -1,0 +1,134 @@
+//! Outputs that are written everywhere, and those that are not; reads before writes.
+
+use crate::kit::*;
+use lathe_analysis::prove_defined;
+use lathe_ir::build::{add, ceil_div, eq, float, floor_mod, lt, min, mul, sub, var};
+use lathe_ir::{
+    BinOp, Buffer, Combine, Compute, Dim, Expr, Label, Layout, Mode, ReduceOp, Scalar, Space, Stmt, StmtKind,
+    Type,
+};
+use std::sync::Arc;
+
+fn zero() -> Expr {
+    float(Scalar::F32, 0.0)
+}
+
+fn messages(kit: &Kit, body: Stmt) -> Vec<String> {
+    let (module, func) = kit.with_body(body);
+    prove_defined(&module, &func).iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn whole_tiled_and_split_outputs_are_written() {
+    let mut kit = Kit::new(&["N", "M"]);
+    let (n, m) = (kit.size(0), kit.size(1));
+    let c = kit.array("C", vec![n.clone(), m.clone()], Mode::Out);
+    let (i, j, o, ii) = (kit.binder("i"), kit.binder("j"), kit.binder("o"), kit.binder("i.i"));
+    let plain = for_(
+        &i,
+        k(0),
+        n.clone(),
+        for_(&j, k(0), m.clone(), store("C", vec![], c, vec![var(&i), var(&j)], zero())),
+    );
+    assert!(messages(&kit, plain).is_empty());
+    let row = add(mul(var(&o), k(8)), var(&ii));
+    let body = for_(&j, k(0), m.clone(), store("C", vec![], c, vec![row, var(&j)], zero()));
+    let body = for_(&ii, k(0), min(k(8), sub(n.clone(), mul(var(&o), k(8)))), body);
+    assert!(messages(&kit, for_(&o, k(0), ceil_div(n.clone(), 8), body)).is_empty());
+    // Border and interior, even and odd columns.
+    let border = for_(&j, k(0), m.clone(), store("C", vec![], c, vec![k(0), var(&j)], zero()));
+    let border = if_(lt(k(0), n.clone()), border);
+    let odd = eq(floor_mod(var(&j), k(2)), k(1));
+    let cell = |label: &str| store(label, vec![], c, vec![var(&i), var(&j)], zero());
+    let both = Stmt::seq([if_(odd.clone(), cell("C.2")), if_(lathe_ir::build::not(odd), cell("C.3"))]);
+    let rest = for_(&i, k(1), n, for_(&j, k(0), m, both));
+    assert!(messages(&kit, Stmt::seq([border, rest])).is_empty());
+}
+
+#[test]
+fn unwritten_cells_are_named() {
+    let mut kit = Kit::new(&["N"]);
+    let n = kit.size(0);
+    let b = kit.array("B", vec![n.clone()], Mode::Out);
+    let i = kit.binder("i");
+    let body = for_(&i, k(1), n.clone(), store("B", vec![], b, vec![var(&i)], zero()));
+    let found = messages(&kit, body);
+    assert_eq!(found.len(), 1);
+    assert!(found[0].starts_with("error[E0502]: `B[0]` is never written, with N = 1"), "{found:?}");
+    assert!(found[0].contains("`inout`"), "{found:?}");
+    // Only every second cell.
+    let half = for_(&i, k(0), n, store("B", vec![], b, vec![mul(var(&i), k(2))], zero()));
+    assert_eq!(messages(&kit, half).len(), 1);
+}
+
+#[test]
+fn a_condition_on_data_needs_both_branches() {
+    let mut kit = Kit::new(&["N"]);
+    let n = kit.size(0);
+    let a = kit.array("A", vec![n.clone()], Mode::In);
+    let b = kit.array("B", vec![n.clone()], Mode::Out);
+    let i = kit.binder("i");
+    let positive = lathe_ir::build::binary(BinOp::Gt, load(a, vec![var(&i)]), zero());
+    let write = |label: &str| store(label, vec![], b, vec![var(&i)], zero());
+    let one = if_(positive.clone(), write("B"));
+    assert_eq!(messages(&kit, for_(&i, k(0), n.clone(), one)).len(), 1);
+    let two = Stmt::of(StmtKind::If { cond: positive, then: write("B"), other: Some(write("B.2")) });
+    assert!(messages(&kit, for_(&i, k(0), n, two)).is_empty());
+}
+
+#[test]
+fn a_compute_writes_its_cells_even_with_nothing_to_reduce() {
+    let mut kit = Kit::new(&["N", "K"]);
+    let (n, kk) = (kit.size(0), kit.size(1));
+    let x = kit.array("X", vec![n.clone(), kk.clone()], Mode::In);
+    let y = kit.array("Y", vec![n.clone()], Mode::Out);
+    let (i, l) = (kit.binder("i"), kit.binder("k"));
+    let compute = |update| {
+        Stmt::of(StmtKind::Compute(Compute {
+            label: Label::new("Y"),
+            dims: vec![
+                Dim { binder: i.clone(), lo: k(0), hi: n.clone(), combine: Combine::Concat },
+                Dim { binder: l.clone(), lo: k(0), hi: kk.clone(), combine: Combine::Reduce(ReduceOp::Sum) },
+            ],
+            targets: vec![access(y, vec![var(&i)])],
+            values: vec![load(x, vec![var(&i), var(&l)])],
+            guard: None,
+            update,
+        }))
+    };
+    assert!(messages(&kit, compute(None)).is_empty());
+    assert_eq!(messages(&kit, compute(Some(ReduceOp::Sum))).len(), 1);
+}
+
+#[test]
+fn local_arrays_are_written_before_they_are_read() {
+    let mut kit = Kit::new(&["N"]);
+    let n = kit.size(0);
+    let x = kit.array("X", vec![n.clone()], Mode::InOut);
+    let t = kit.func.fresh_buf();
+    let buffer = Arc::new(Buffer {
+        id: t,
+        name: "t".into(),
+        elem: Type::F32,
+        extents: vec![n.clone()],
+        space: Space::Host,
+        layout: Layout::row_major(),
+    });
+    let (i, j) = (kit.binder("i"), kit.binder("j"));
+    let write = |lo: i64| for_(&i, k(lo), n.clone(), store("t", vec![var(&i)], t, vec![var(&i)], zero()));
+    let read = for_(&j, k(0), n.clone(), store("X", vec![var(&j)], x, vec![var(&j)], load(t, vec![var(&j)])));
+    let alloc = |body: Vec<Stmt>| Stmt::of(StmtKind::Alloc { buffer: buffer.clone(), body: Stmt::seq(body) });
+    assert!(messages(&kit, alloc(vec![write(0), read.clone()])).is_empty());
+    let found = messages(&kit, alloc(vec![write(1), read.clone()]));
+    assert!(
+        found[0].starts_with("error[E0503]: `t[0]` is read before it is written, by `X[0]`"),
+        "{found:?}"
+    );
+    assert_eq!(messages(&kit, alloc(vec![read, write(0)])).len(), 1);
+    // A recurrence: the first element, then each from the one before.
+    let first = if_(lt(k(0), n.clone()), store("t", vec![], t, vec![k(0)], zero()));
+    let value = load(t, vec![sub(var(&i), k(1))]);
+    let scan = for_(&i, k(1), n.clone(), store("t.2", vec![var(&i)], t, vec![var(&i)], value));
+    assert!(messages(&kit, alloc(vec![first.clone(), scan.clone()])).is_empty());
+    assert_eq!(messages(&kit, alloc(vec![scan, first])).len(), 1);
+}

@@ -1,0 +1,8 @@
+//! The tests of the crate that build trees.
+
+mod bounds;
+mod defined;
+mod kit;
+mod oracle;
+mod scan;
+mod verdicts;
