@@ -116,13 +116,12 @@ impl Emitter<'_> {
             return if quotient { ir.udiv(a, b) } else { ir.urem(a, b) };
         }
         let floors = matches!(op, BinOp::FloorDiv | BinOp::FloorMod);
-        if let Some(c) = ir.as_splat(b, width) {
-            if floors && c > 0 && (c as u64).is_power_of_two() {
-                return match op {
-                    BinOp::FloorDiv => ir.ashr(a, self.int_const(s, i64::from(c.trailing_zeros()), width)),
-                    _ => ir.and(a, self.int_const(s, c - 1, width)),
-                };
-            }
+        let power = ir.as_splat(b, width).filter(|c| *c > 0 && (*c as u64).is_power_of_two());
+        if let (Some(c), true) = (power, floors) {
+            return match op {
+                BinOp::FloorDiv => ir.ashr(a, self.int_const(s, i64::from(c.trailing_zeros()), width)),
+                _ => ir.and(a, self.int_const(s, c - 1, width)),
+            };
         }
         let minus_one = ir.icmp(I::LLVMIntEQ, b, self.int_const(s, -1, width));
         let safe = ir.select(minus_one, one, b);

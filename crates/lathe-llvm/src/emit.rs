@@ -64,6 +64,8 @@ pub struct Emitter<'a> {
     /// The machine, as attributes of every function: `(cpu, features)`.
     pub machine: (&'a str, &'a str),
     pub x86: bool,
+    /// The machine holds masks of lanes as bits.
+    pub bit_masks: bool,
     pub frame: Frame,
     /// What is known about the variables in scope.
     pub ranges: Ranges,

@@ -19,6 +19,7 @@ pub struct Target<'a> {
     pub cpu: &'a str,
     pub features: &'a str,
     pub x86: bool,
+    pub bit_masks: bool,
     pub unit_strides_only: bool,
 }
 
@@ -80,6 +81,7 @@ pub fn emit(ir: &Ir, module: &Module, func: &Function, table: &CheckTable, targe
         table,
         machine: (target.cpu, target.features),
         x86: target.x86,
+        bit_masks: target.bit_masks,
         frame,
         ranges: Ranges::of_function(func),
         physical: HashMap::new(),

@@ -104,6 +104,7 @@ fn build(module: &Module, func: &Function, options: &Options) -> Result<(Ir, Mac
         cpu: &machine.cpu,
         features: &machine.features,
         x86: machine.is_x86_64(),
+        bit_masks: machine.features.split(',').any(|f| f == "+avx512f"),
         unit_strides_only: options.unit_strides_only,
     };
     entry::emit(&ir, module, func, &table, &target)?;

@@ -91,6 +91,19 @@ pub fn unrolled(e: &mut Emitter, l: &Loop, places: &Places) -> Result<()> {
     Ok(())
 }
 
+/// The mask of the lanes `0, step, …` below an extent that is at least 1 wherever the mask is used.
+fn first_lanes(e: &Emitter, extent: Value, step: i64, width: u32) -> Value {
+    let ir = e.ir;
+    if e.bit_masks && step == 1 && width <= 64 {
+        // Mask registers hold bits; unlike a comparison, these are not computed anew at every use.
+        let most = ir.intrinsic("llvm.smin", &[ir.int_ty(64)], &[extent, ir.i64(i64::from(width))]);
+        let ones = ir.lshr(ir.i64(-1), ir.sub(ir.i64(64), most));
+        let bits = if width < 64 { ir.trunc(ones, ir.int_ty(width)) } else { ones };
+        return ir.bitcast(bits, ir.widen(ir.int_ty(1), Some(width)));
+    }
+    ir.icmp(I::LLVMIntSLT, ir.ramp(step, width), ir.splat(extent, width))
+}
+
 pub fn vector(e: &mut Emitter, l: &Loop, width: u32, places: &Places) -> Result<()> {
     let ir = e.ir;
     if e.frame.lanes.is_some() {
@@ -123,8 +136,7 @@ pub fn vector(e: &mut Emitter, l: &Loop, width: u32, places: &Places) -> Result<
         }
         None => {
             let extent = ir.sub_index(hi, lo);
-            let at = ir.ramp(l.step, width);
-            let mask = ir.icmp(I::LLVMIntSLT, at, ir.splat(extent, width));
+            let mask = first_lanes(e, extent, l.step, width);
             if e.ranges.lt(&l.lo, &l.hi) {
                 return body(e, Some(mask));
             }

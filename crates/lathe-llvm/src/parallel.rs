@@ -180,10 +180,9 @@ pub fn distinct_pointers(e: &Emitter, f: Value, frame: &Frame) {
     for buf in frame.bufs.values() {
         let aliased =
             e.func.params.iter().any(|p| p.alias.is_some() && p.array().is_some_and(|a| a.id == buf.decl.id));
-        if !aliased {
-            if let Some(at) = e.ir.param_number(f, buf.ptr) {
-                e.ir.attribute(f, Some(at), "noalias");
-            }
+        let at = e.ir.param_number(f, buf.ptr).filter(|_| !aliased);
+        if let Some(at) = at {
+            e.ir.attribute(f, Some(at), "noalias");
         }
     }
 }

@@ -61,7 +61,7 @@ fn lanes_that_differ_are_masked() {
         .as_str(),
     );
     let n = 13usize;
-    let value = |i: usize| if i % 3 == 0 { 2 * i as i64 + 2 } else { 2 * i as i64 + 1 };
+    let value = |i: usize| if i.is_multiple_of(3) { 2 * i as i64 + 2 } else { 2 * i as i64 + 1 };
     let index = |f: &dyn Fn(usize) -> i64| {
         let mut t = Tensor::i64(&[n as i64], f);
         t.dtype = lathe_abi::dtype::INDEX;

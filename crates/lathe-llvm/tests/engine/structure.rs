@@ -62,7 +62,7 @@ fn arg_reductions_take_the_first_and_prefer_nan() {
     };
     assert_eq!(run(&[3.0, 1.0, 1.0, 5.0, 5.0]), (1, 3));
     assert_eq!(run(&[3.0, f32::NAN, 1.0, f32::NAN]), (1, 1));
-    assert_eq!(run(&[f32::INFINITY]), (0, i64::MAX.min(0)));
+    assert_eq!(run(&[f32::INFINITY]), (0, 0));
 }
 
 #[test]
