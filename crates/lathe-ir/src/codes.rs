@@ -1,18 +1,19 @@
-//! The codes of this crate: E0301 to E0309 for tree text, from E0310 on for the verifier.
+//! The codes of this crate: E0301 to E0309 for tree text, from E0310 on for the verifier. The programs
+//! that show them are its file tests.
 
-use lathe_diagnostics::Code;
+use lathe_diagnostics::{Code, CodeInfo};
 
-/// A character or quoted text that means nothing.
+/// A character or a text in quotes that means nothing.
 pub const BAD_TOKEN: Code = Code("E0301");
-/// Something else was expected here.
+/// Something else was expected.
 pub const SYNTAX: Code = Code("E0302");
 /// A name that nothing in scope has.
 pub const UNKNOWN_NAME: Code = Code("E0303");
-/// Brackets, blocks or operators nest too deep.
+/// Brackets, blocks or operations nest too deep.
 pub const TOO_DEEP: Code = Code("E0304");
-/// One name or number for two things.
+/// One name for two things.
 pub const BOUND_TWICE: Code = Code("E0305");
-/// A number that does not fit, or does not say its type.
+/// A number that does not fit or does not say its type.
 pub const BAD_NUMBER: Code = Code("E0306");
 /// A variable is used out of its scope.
 pub const VAR_NOT_IN_SCOPE: Code = Code("E0310");
@@ -20,17 +21,17 @@ pub const VAR_NOT_IN_SCOPE: Code = Code("E0310");
 pub const BUF_NOT_IN_SCOPE: Code = Code("E0311");
 /// One number for two binders.
 pub const ID_TWICE: Code = Code("E0312");
-/// A binder's number is not below the function's counter.
+/// A number that the counter would give out again.
 pub const ID_NOT_COUNTED: Code = Code("E0313");
-/// Operands or result of an operation have the wrong types.
+/// Operands or result of an operation have wrong types.
 pub const OPERAND_TYPES: Code = Code("E0314");
-/// A condition is no `bool`.
+/// A condition is no bool.
 pub const NOT_BOOL: Code = Code("E0315");
-/// A bound or an extent is no `index`.
+/// A bound or an extent is no index.
 pub const NOT_INDEX: Code = Code("E0316");
-/// A subscript is no `index`.
+/// A subscript is no index.
 pub const SUBSCRIPT_TYPE: Code = Code("E0317");
-/// As many subscripts as the view has dimensions.
+/// Not as many subscripts as dimensions.
 pub const SUBSCRIPT_COUNT: Code = Code("E0318");
 /// A value goes to a place of another type.
 pub const VALUE_TYPE: Code = Code("E0319");
@@ -46,7 +47,7 @@ pub const LOOP_STEP: Code = Code("E0323");
 pub const VECTOR_WIDTH: Code = Code("E0324");
 /// Registers or stack of unknown size.
 pub const EXTENT_NOT_CONSTANT: Code = Code("E0325");
-/// An `in` parameter is written.
+/// An in parameter is written.
 pub const INPUT_WRITTEN: Code = Code("E0326");
 /// A compute combines with two operators.
 pub const TWO_OPERATORS: Code = Code("E0327");
@@ -78,9 +79,344 @@ pub const OP_TYPE: Code = Code("E0339");
 pub const BAD_CONSTANT: Code = Code("E0340");
 /// A scalar parameter that is an output.
 pub const SCALAR_OUTPUT: Code = Code("E0341");
-/// A size that is no `index`.
+/// A size that is no index.
 pub const SIZE_TYPE: Code = Code("E0342");
-/// An instance that is no `index`.
+/// An instance that is no index.
 pub const INSTANCE_TYPE: Code = Code("E0343");
-/// An item under another name, or a struct that is not the module's.
+/// A module that does not hold together.
 pub const BAD_MODULE: Code = Code("E0344");
+
+/// What each code means, with programs in tree text.
+pub static CODES: &[CodeInfo] = &[
+    CodeInfo {
+        code: BAD_TOKEN,
+        title: "a character or a text in quotes that means nothing",
+        explanation: "Tree text knows names, numbers, `'labels'`, `\"texts\"`, backquoted names and a few \
+                      signs. A text in quotes ends on its line and knows the escapes `\\n \\t \\r \\\\ \
+                      \\u{…}` and its own quote.",
+        wrong: include_str!("../tests/parse/e0301_wrong.tree"),
+        right: include_str!("../tests/parse/e0301_right.tree"),
+    },
+    CodeInfo {
+        code: SYNTAX,
+        title: "something else was expected",
+        explanation: "The message says what would have been understood at this place. A reserved word is a \
+                      name only in backquotes; comparisons do not chain; a label is followed by its instance \
+                      and a colon.",
+        wrong: include_str!("../tests/parse/e0302_wrong.tree"),
+        right: include_str!("../tests/parse/e0302_right.tree"),
+    },
+    CodeInfo {
+        code: UNKNOWN_NAME,
+        title: "a name that nothing in scope has",
+        explanation: "Names mean sizes, parameters, loops, `let`s and `alloc`s around the place of use, \
+                      structs declared before it, and fields. `i%8` means the binder `i` with the number 8; \
+                      the remainder is written with spaces. What is out of scope on purpose says its type: \
+                      `%8:index`, `@3:f32[i]`.",
+        wrong: include_str!("../tests/parse/e0303_wrong.tree"),
+        right: include_str!("../tests/parse/e0303_right.tree"),
+    },
+    CodeInfo {
+        code: TOO_DEEP,
+        title: "brackets, blocks or operations nest too deep",
+        explanation: "Whatever walks a tree recurses, so the parser limits how deep a text nests, how high \
+                      an expression grows and how many scalars a type has. Bind parts of a large expression \
+                      before the statement: `with $1 = … in`.",
+        wrong: include_str!("../tests/parse/e0304_wrong.tree"),
+        right: include_str!("../tests/parse/e0304_right.tree"),
+    },
+    CodeInfo {
+        code: BOUND_TWICE,
+        title: "one name for two things",
+        explanation: "Structs, operators and functions of a module have names of their own, and so has each \
+                      shared expression `$n` of a statement.",
+        wrong: include_str!("../tests/parse/e0305_wrong.tree"),
+        right: include_str!("../tests/parse/e0305_right.tree"),
+    },
+    CodeInfo {
+        code: BAD_NUMBER,
+        title: "a number that does not fit or does not say its type",
+        explanation: "Integers without a type are `index`; all others say theirs, as in `3:i32`. Floats \
+                      always do, and have a point or an exponent: `3.0:f32`. Infinity is `inf:f32`.",
+        wrong: include_str!("../tests/parse/e0306_wrong.tree"),
+        right: include_str!("../tests/parse/e0306_right.tree"),
+    },
+    CodeInfo {
+        code: VAR_NOT_IN_SCOPE,
+        title: "a variable is used out of its scope",
+        explanation: "A loop's variable lives in its body, a `let` in the rest of its block, a dimension of \
+                      a compute in the compute, a token after its `async` to the end of the block.",
+        wrong: include_str!("../tests/verify/e0310_wrong.tree"),
+        right: include_str!("../tests/verify/e0310_right.tree"),
+    },
+    CodeInfo {
+        code: BUF_NOT_IN_SCOPE,
+        title: "a buffer is used out of its scope",
+        explanation: "A local buffer lives in the body of its `alloc`. A step that moves code must move or \
+                      enlarge the allocation too.",
+        wrong: include_str!("../tests/verify/e0311_wrong.tree"),
+        right: include_str!("../tests/verify/e0311_right.tree"),
+    },
+    CodeInfo {
+        code: ID_TWICE,
+        title: "one number for two binders",
+        explanation: "Numbers are the identity of variables and buffers and are unique in a function. Code \
+                      that is duplicated gets fresh ones (`visit::refresh`).",
+        wrong: include_str!("../tests/verify/e0312_wrong.tree"),
+        right: include_str!("../tests/verify/e0312_right.tree"),
+    },
+    CodeInfo {
+        code: ID_NOT_COUNTED,
+        title: "a number that the counter would give out again",
+        explanation: "A function's counter (`next` in the text) lies above every number in it, so that fresh \
+                      numbers are fresh.",
+        wrong: include_str!("../tests/verify/e0313_wrong.tree"),
+        right: include_str!("../tests/verify/e0313_right.tree"),
+    },
+    CodeInfo {
+        code: OPERAND_TYPES,
+        title: "operands or result of an operation have wrong types",
+        explanation: "Operands of one operation are of one type; nothing is converted by itself. `/` is for \
+                      floats, `//`, `%` and shifts for integers, `and` and `or` for `bool` and integers. A \
+                      conversion is written `f32(x)`.",
+        wrong: include_str!("../tests/verify/e0314_wrong.tree"),
+        right: include_str!("../tests/verify/e0314_right.tree"),
+    },
+    CodeInfo {
+        code: NOT_BOOL,
+        title: "a condition is no bool",
+        explanation: "Conditions of `if`, `while`, `check`, `assume`, `select` and guards are of type \
+                      `bool`: compare with something.",
+        wrong: include_str!("../tests/verify/e0315_wrong.tree"),
+        right: include_str!("../tests/verify/e0315_right.tree"),
+    },
+    CodeInfo {
+        code: NOT_INDEX,
+        title: "a bound or an extent is no index",
+        explanation: "Loops count in `index`, the mathematical integers; their bounds and the extents of \
+                      buffers are of that type. Convert with `index(n)`.",
+        wrong: include_str!("../tests/verify/e0316_wrong.tree"),
+        right: include_str!("../tests/verify/e0316_right.tree"),
+    },
+    CodeInfo {
+        code: SUBSCRIPT_TYPE,
+        title: "a subscript is no index",
+        explanation: "Subscripts are of type `index`; integers that were loaded are converted: \
+                      `B[index(I[i])]`.",
+        wrong: include_str!("../tests/verify/e0317_wrong.tree"),
+        right: include_str!("../tests/verify/e0317_right.tree"),
+    },
+    CodeInfo {
+        code: SUBSCRIPT_COUNT,
+        title: "not as many subscripts as dimensions",
+        explanation: "An access has one subscript for each dimension of its view, none for a buffer without \
+                      dimensions: `m[]`.",
+        wrong: include_str!("../tests/verify/e0318_wrong.tree"),
+        right: include_str!("../tests/verify/e0318_right.tree"),
+    },
+    CodeInfo {
+        code: VALUE_TYPE,
+        title: "a value goes to a place of another type",
+        explanation: "What is stored, combined or bound is of the type of the element or binder; conversions \
+                      are written.",
+        wrong: include_str!("../tests/verify/e0319_wrong.tree"),
+        right: include_str!("../tests/verify/e0319_right.tree"),
+    },
+    CodeInfo {
+        code: REDUCE_COUNTS,
+        title: "targets and values do not pair up",
+        explanation: "A reduction has as many values as targets, and at least one; `argmin` and `argmax` \
+                      have two, the value and its index.",
+        wrong: include_str!("../tests/verify/e0320_wrong.tree"),
+        right: include_str!("../tests/verify/e0320_right.tree"),
+    },
+    CodeInfo {
+        code: UNKNOWN_OP,
+        title: "a combine operator that the module does not declare",
+        explanation: "Operators are `sum`, `prod`, `min`, `max`, `all`, `any`, `argmin`, `argmax`, or \
+                      declared in the module by `op`.",
+        wrong: include_str!("../tests/verify/e0321_wrong.tree"),
+        right: include_str!("../tests/verify/e0321_right.tree"),
+    },
+    CodeInfo {
+        code: REDUCE_TYPES,
+        title: "a combine operator is not defined on the types",
+        explanation: "`sum`, `prod`, `min` and `max` combine numbers, `all` and `any` booleans, `argmin` and \
+                      `argmax` a number and an integer, a declared operator values of its type, whole or one \
+                      target for each component.",
+        wrong: include_str!("../tests/verify/e0322_wrong.tree"),
+        right: include_str!("../tests/verify/e0322_right.tree"),
+    },
+    CodeInfo {
+        code: LOOP_STEP,
+        title: "a loop's step is not positive",
+        explanation: "Loops count upwards. A descending loop runs over `0..n` and uses `n - 1 - i`.",
+        wrong: include_str!("../tests/verify/e0323_wrong.tree"),
+        right: include_str!("../tests/verify/e0323_right.tree"),
+    },
+    CodeInfo {
+        code: VECTOR_WIDTH,
+        title: "a vector loop without lanes",
+        explanation: "The width of a vector loop is at least 1.",
+        wrong: include_str!("../tests/verify/e0324_wrong.tree"),
+        right: include_str!("../tests/verify/e0324_right.tree"),
+    },
+    CodeInfo {
+        code: EXTENT_NOT_CONSTANT,
+        title: "registers or stack of unknown size",
+        explanation: "Buffers in `register` and `stack` have constant extents, since engines keep them in \
+                      registers or in a frame.",
+        wrong: include_str!("../tests/verify/e0325_wrong.tree"),
+        right: include_str!("../tests/verify/e0325_right.tree"),
+    },
+    CodeInfo {
+        code: INPUT_WRITTEN,
+        title: "an in parameter is written",
+        explanation: "Only `out` and `inout` parameters are written; this goes for arguments of calls too.",
+        wrong: include_str!("../tests/verify/e0326_wrong.tree"),
+        right: include_str!("../tests/verify/e0326_right.tree"),
+    },
+    CodeInfo {
+        code: TWO_OPERATORS,
+        title: "a compute combines with two operators",
+        explanation: "All reduced and scanned dimensions of a compute share one operator. Nested different \
+                      reductions are several computes with a temporary between them.",
+        wrong: include_str!("../tests/verify/e0327_wrong.tree"),
+        right: include_str!("../tests/verify/e0327_right.tree"),
+    },
+    CodeInfo {
+        code: BARRIER,
+        title: "a barrier without its parallel loop",
+        explanation: "A barrier synchronizes the iterations of a parallel loop around it and names that \
+                      loop.",
+        wrong: include_str!("../tests/verify/e0328_wrong.tree"),
+        right: include_str!("../tests/verify/e0328_right.tree"),
+    },
+    CodeInfo {
+        code: WAIT,
+        title: "a wait for what is no token",
+        explanation: "`wait` names tokens of `async` statements before it in the same block (or in a block \
+                      around it).",
+        wrong: include_str!("../tests/verify/e0329_wrong.tree"),
+        right: include_str!("../tests/verify/e0329_right.tree"),
+    },
+    CodeInfo {
+        code: UNKNOWN_FUNCTION,
+        title: "a call of a function that the module does not have",
+        explanation: "Calls name functions of the same module; declare it, or correct the name.",
+        wrong: include_str!("../tests/verify/e0330_wrong.tree"),
+        right: include_str!("../tests/verify/e0330_right.tree"),
+    },
+    CodeInfo {
+        code: CALL_ARGUMENTS,
+        title: "arguments do not fit the function called",
+        explanation: "A call has one argument for each parameter: a value of its type for a scalar, a view \
+                      (`&A`) of its rank and element type for an array. In an expression only functions with \
+                      a result and scalar parameters can be called.",
+        wrong: include_str!("../tests/verify/e0331_wrong.tree"),
+        right: include_str!("../tests/verify/e0331_right.tree"),
+    },
+    CodeInfo {
+        code: PLAIN_EXECUTOR,
+        title: "an executor in a plain tree",
+        explanation: "Plain trees have serial loops only. The steps that give a loop an executor raise the \
+                      stage to `scheduled`.",
+        wrong: include_str!("../tests/verify/e0332_wrong.tree"),
+        right: include_str!("../tests/verify/e0332_right.tree"),
+    },
+    CodeInfo {
+        code: PLAIN_STORAGE,
+        title: "a space or layout in a plain tree",
+        explanation: "Buffers of plain trees are row-major in `host`, or scalars in `register`. Steps that \
+                      choose storage raise the stage to `scheduled`.",
+        wrong: include_str!("../tests/verify/e0333_wrong.tree"),
+        right: include_str!("../tests/verify/e0333_right.tree"),
+    },
+    CodeInfo {
+        code: MACHINE_ONLY,
+        title: "machine detail before its stage",
+        explanation: "Asynchronous statements, waits and fragments belong to the stage `machine`, so that \
+                      analysis and differentiation never meet them.",
+        wrong: include_str!("../tests/verify/e0334_wrong.tree"),
+        right: include_str!("../tests/verify/e0334_right.tree"),
+    },
+    CodeInfo {
+        code: RESULT,
+        title: "a function with a result that is not pure",
+        explanation: "A function with a result is an expression over `in` parameters; it has no statements \
+                      and no outputs.",
+        wrong: include_str!("../tests/verify/e0335_wrong.tree"),
+        right: include_str!("../tests/verify/e0335_right.tree"),
+    },
+    CodeInfo {
+        code: CONTRACT,
+        title: "contraction of what is no sum of floats",
+        explanation: "`contract` says that a product is added with one rounding, so it belongs to `sum` on \
+                      floats.",
+        wrong: include_str!("../tests/verify/e0336_wrong.tree"),
+        right: include_str!("../tests/verify/e0336_right.tree"),
+    },
+    CodeInfo {
+        code: BAD_LAYOUT,
+        title: "a layout that is none",
+        explanation: "Each step of a layout works on the dimensions that the steps before it left: `permute` \
+                      orders all of them, `tile` makes two out of one, sizes are positive, `swizzle` is by a \
+                      power of two and by another dimension.",
+        wrong: include_str!("../tests/verify/e0337_wrong.tree"),
+        right: include_str!("../tests/verify/e0337_right.tree"),
+    },
+    CodeInfo {
+        code: BAD_VIEW,
+        title: "a view that is none",
+        explanation: "A `slice` has an offset and a step for each dimension; a `reshape` sees one dimension \
+                      as several; alignments are powers of two; pointers are 64-bit integers.",
+        wrong: include_str!("../tests/verify/e0338_wrong.tree"),
+        right: include_str!("../tests/verify/e0338_right.tree"),
+    },
+    CodeInfo {
+        code: OP_TYPE,
+        title: "a combine operator that is none",
+        explanation: "The value of an operator and its identity are of the operator's type; the identity \
+                      reads no memory.",
+        wrong: include_str!("../tests/verify/e0339_wrong.tree"),
+        right: include_str!("../tests/verify/e0339_right.tree"),
+    },
+    CodeInfo {
+        code: BAD_CONSTANT,
+        title: "a constant that its type does not have",
+        explanation: "Constants are in the range of their type, and floats exactly representable in it.",
+        wrong: include_str!("../tests/verify/e0340_wrong.tree"),
+        right: include_str!("../tests/verify/e0340_right.tree"),
+    },
+    CodeInfo {
+        code: SCALAR_OUTPUT,
+        title: "a scalar parameter that is an output",
+        explanation: "Scalar parameters are values. A scalar output is an array without dimensions.",
+        wrong: include_str!("../tests/verify/e0341_wrong.tree"),
+        right: include_str!("../tests/verify/e0341_right.tree"),
+    },
+    CodeInfo {
+        code: SIZE_TYPE,
+        title: "a size that is no index",
+        explanation: "Sizes are the extents of the arguments and of type `index`.",
+        wrong: include_str!("../tests/verify/e0342_wrong.tree"),
+        right: include_str!("../tests/verify/e0342_right.tree"),
+    },
+    CodeInfo {
+        code: INSTANCE_TYPE,
+        title: "an instance that is no index",
+        explanation: "The instance of a statement says which iteration of its label runs here, in `index` \
+                      expressions.",
+        wrong: include_str!("../tests/verify/e0343_wrong.tree"),
+        right: include_str!("../tests/verify/e0343_right.tree"),
+    },
+    CodeInfo {
+        code: BAD_MODULE,
+        title: "a module that does not hold together",
+        explanation: "Items stand in the module under their own name, and every struct in a type is the \
+                      module's. Only a program that builds trees itself can break this, so there is no text \
+                      with this error.",
+        wrong: "",
+        right: include_str!("../tests/verify/e0343_right.tree"),
+    },
+];

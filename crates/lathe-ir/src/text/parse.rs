@@ -442,8 +442,13 @@ impl Parser {
         let span = self.span();
         let name = Name::from(self.name("the name of a struct")?);
         self.expect("{")?;
+        let mut names = HashSet::new();
         let fields = self.list("}", |p| {
+            let at = p.span();
             let field = Name::from(p.name("the name of a field")?);
+            if !names.insert(field.clone()) {
+                return p.error(codes::BOUND_TWICE, at, format!("two fields are named `{field}`"));
+            }
             p.expect(":")?;
             Ok((field, p.ty()?))
         })?;

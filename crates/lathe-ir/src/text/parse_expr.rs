@@ -28,7 +28,7 @@ impl Parser {
             self.expect("=")?;
             let e = self.expr()?;
             if self.shared.insert(n, e).is_some() {
-                return self.error(codes::BOUND_TWICE, at, format!("`${n}` is bound twice"));
+                let _ = self.error::<()>(codes::BOUND_TWICE, at, format!("`${n}` is bound twice"));
             }
             if !self.eat(",") {
                 return self.expect_word("in");

@@ -4,7 +4,7 @@ use super::print::Printer;
 use super::scope::{Scope, name_text};
 use super::{lex, share};
 use crate::expr::{Access, Expr, ExprKind, F64Bits, Status, View};
-use crate::ops::{BinOp, UnOp};
+use crate::ops::{BinOp, MathFn, UnOp};
 use crate::types::{Scalar, Type};
 use std::fmt::Write;
 
@@ -297,13 +297,20 @@ fn field_text(name: &str) -> String {
     if name.contains('.') { lex::quote(name, '`') } else { name_text(name) }
 }
 
+/// Whether a name before parentheses (or, in types, at all) means something of the language's own.
+fn is_call_word(name: &str) -> bool {
+    Scalar::from_name(name).is_some()
+        || MathFn::from_name(name).is_some()
+        || BinOp::ALL.into_iter().any(|op| op.symbol() == name)
+        || matches!(name, "array" | "vector" | "not" | "select" | "cast" | "bitcast")
+        || matches!(name, "slice" | "reshape" | "reinterpret" | "deref")
+}
+
 /// A type as it is written in tree text.
 pub(crate) fn type_text(t: &Type) -> String {
     match t {
         Type::Scalar(s) => s.name().to_string(),
-        Type::Struct(s) if Scalar::from_name(&s.name).is_some() || matches!(&*s.name, "array" | "vector") => {
-            lex::quote(&s.name, '`')
-        }
+        Type::Struct(s) if is_call_word(&s.name) => lex::quote(&s.name, '`'),
         Type::Struct(s) => name_text(&s.name),
         Type::Array(t, n) => format!("array<{}, {n}>", type_text(t)),
         Type::Vector(s, n) => format!("vector<{s}, {n}>"),
