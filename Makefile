@@ -6,8 +6,8 @@ setup:
 	@bash scripts/setup.sh
 
 demo: setup
-	cargo build --release --quiet -p lathe-cli
-	@bash scripts/demo.sh target/release/lathe
+	cargo build --release --quiet -p lathe-cli -p lathe --example demo --bin lathe
+	@target/release/examples/demo
 
 test: setup
 	cargo fmt --all --check

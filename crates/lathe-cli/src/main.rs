@@ -1,1 +1,77 @@
-fn main() {}
+//! The `lathe` command.
+//!
+//! Exit status: 0 done, 1 the user's program, strategy or data is at fault (with a diagnostic), 2 wrong usage,
+//! 3 the machine lacks something, 101 a defect of Lathe.
+
+mod args;
+mod bench;
+mod check;
+mod doctor;
+mod emit;
+mod explain;
+mod fmt;
+mod opt;
+mod render;
+mod run;
+mod target;
+
+use args::{Cli, Command};
+use clap::Parser;
+use lathe::Failure;
+use std::process::ExitCode;
+
+/// What a command ends with: done, or an exit status after its messages were printed.
+pub type Outcome = Result<(), Stop>;
+
+/// Why a command ends early.
+#[derive(Debug)]
+pub enum Stop {
+    Failed(Box<Failure>),
+    /// Everything is printed already.
+    Status(u8),
+}
+
+impl From<Failure> for Stop {
+    fn from(f: Failure) -> Stop {
+        Stop::Failed(Box::new(f))
+    }
+}
+
+impl From<lathe::Diagnostic> for Stop {
+    fn from(d: lathe::Diagnostic) -> Stop {
+        Stop::Failed(Box::new(Failure::bare(d)))
+    }
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    if let Some(code) = &cli.explain {
+        return explain::code(code);
+    }
+    let Some(command) = cli.command else {
+        let mut cmd = <Cli as clap::CommandFactory>::command();
+        // Help goes to standard error: nothing was asked for.
+        eprintln!("{}", cmd.render_help());
+        return ExitCode::from(2);
+    };
+    let common = target::Common { json: cli.json, time_passes: cli.time_passes };
+    let outcome = match command {
+        Command::Run(a) => run::run(&a, &common),
+        Command::Bench(a) => bench::bench(&a, &common),
+        Command::Check(a) => check::check(&a, &common),
+        Command::Explain(a) => explain::explain(&a, &common),
+        Command::Emit(a) => emit::emit(&a, &common),
+        Command::Opt(a) => opt::opt(&a, &common),
+        Command::Fmt(a) => fmt::fmt(&a),
+        Command::Doctor => doctor::doctor(&common),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Stop::Status(s)) => ExitCode::from(s),
+        Err(Stop::Failed(f)) => {
+            render::print(&f.sources, &f.diagnostics);
+            let lacking = f.diagnostics.iter().any(|d| d.code == lathe::codes::UNAVAILABLE);
+            ExitCode::from(if lacking { 3 } else { 1 })
+        }
+    }
+}

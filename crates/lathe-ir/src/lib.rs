@@ -11,7 +11,7 @@ pub mod build;
 pub mod codes;
 pub mod expr;
 pub mod func;
-mod hash;
+pub mod hash;
 pub mod ids;
 pub mod interp;
 pub mod layout;

@@ -110,8 +110,19 @@ impl Machine {
     }
 
     /// A fact by the name that strategies use: `l1_bytes`, `l2_bytes`, `l3_bytes`, `threads`,
-    /// `vector_bytes`, `vector_registers`.
+    /// `vector_bytes`, `vector_registers`, and `vector(f32)`: lanes of a type in one register.
     pub fn fact(&self, name: &str) -> Option<Value> {
+        let element = name.strip_prefix("vector(").and_then(|n| n.strip_suffix(')'));
+        let bytes = |ty: &str| match ty {
+            "i8" | "u8" | "bool" => Some(1),
+            "i16" | "u16" | "f16" | "bf16" => Some(2),
+            "i32" | "u32" | "f32" => Some(4),
+            "i64" | "u64" | "index" | "f64" => Some(8),
+            _ => None,
+        };
+        if let Some(ty) = element {
+            return Some(Value::Int(self.lanes(bytes(ty.trim())?) as i64));
+        }
         let v = match name {
             "l1_bytes" => self.l1_bytes,
             "l2_bytes" => self.l2_bytes,
@@ -139,6 +150,7 @@ mod tests {
         let m = Machine::host();
         assert!(m.vector_bytes >= 16 && m.l1_bytes >= 8 << 10 && m.threads >= 1, "{m:?}");
         assert_eq!(m.lanes(4), m.vector_bytes / 4);
+        assert_eq!(m.fact("vector(f32)"), Some(Value::Int(m.lanes(4) as i64)));
         assert_eq!(m.fact("threads"), Some(Value::Int(m.threads as i64)));
     }
 

@@ -1,1 +1,67 @@
-//! The session that joins the crates of Lathe.
+//! The session of Lathe: from a `.lathe` file to checked machine code; what users of Rust import.
+//!
+//! ```no_run
+//! use lathe::{Build, Given, How, Machine, Pool, Program};
+//!
+//! let program = Program::open("examples/gemm.lathe")?;
+//! let kernel = program.kernel(Some("gemm"))?;
+//! let schedule = lathe::schedule(&program, kernel, &How::default(), &Machine::host())?;
+//! let built = lathe::compile(&schedule, &Build::default())?;
+//! let sizes = [("M".to_string(), 64), ("N".to_string(), 48), ("K".to_string(), 32)].into();
+//! let mut data = lathe::data::make(kernel, &Given { sizes, ..Given::default() })?;
+//! built.call(&Pool::new(2)?, &mut data.arrays)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+pub mod build;
+pub mod check;
+pub mod codes;
+pub mod compare;
+pub mod convert;
+pub mod count;
+pub mod data;
+pub mod doctor;
+pub mod emit;
+pub mod inputs;
+pub mod program;
+pub mod report;
+pub mod schedule;
+pub mod steps;
+pub mod tests_of;
+
+pub use build::{compile, Build, Built};
+pub use check::check_result;
+pub use data::{Data, Given};
+pub use emit::{emit, write_whole, Emit};
+pub use lathe_diagnostics::{Code, CodeInfo, Diagnostic, Severity, SourceMap};
+pub use lathe_ir::{self as ir, text, Mode};
+pub use lathe_lang as lang;
+pub use lathe_measure::{ceilings, rounds, rounds::rounds as measure, stats, Plan};
+pub use lathe_runtime::{npy, ArgView, Array, Engine, Pool};
+pub use lathe_target::Machine;
+pub use lathe_transform as transform;
+pub use program::{Failure, Program};
+pub use schedule::{schedule, How, Schedule, StrategySource, Version};
+pub use steps::apply_steps;
+pub use tests_of::{check_program, ProgramReport};
+
+/// The codes of all crates.
+pub fn all_codes() -> Vec<CodeInfo> {
+    let tables: Vec<&[CodeInfo]> = vec![
+        lathe_lang::CODES,
+        lathe_ir::codes::CODES,
+        lathe_analysis::CODES,
+        lathe_space::CODES,
+        lathe_strategy::CODES,
+        lathe_transform::CODES,
+        #[cfg(feature = "llvm")]
+        lathe_llvm::CODES,
+        lathe_source::CODES,
+        lathe_runtime::CODES,
+        codes::CODES,
+    ];
+    let mut all: Vec<CodeInfo> = tables.into_iter().flatten().copied().collect();
+    all.sort_by_key(|c| c.code);
+    all.dedup_by_key(|c| c.code);
+    all
+}

@@ -1,0 +1,129 @@
+//! `lathe bench`: strategies in interleaved rounds of one pinned process.
+
+use crate::args::BenchArgs;
+use crate::run;
+use crate::target::{self, Common};
+use crate::{Outcome, Stop};
+use indicatif::{ProgressBar, ProgressStyle};
+use lathe::report::{EvidenceCounts, RunReport};
+use lathe::{ceilings, count, data, measure, stats, Build, Data, Diagnostic, Failure, Pool};
+
+pub fn bench(a: &BenchArgs, common: &Common) -> Outcome {
+    let t = &a.target;
+    let (program, name) = target::open(t)?;
+    let kernel = program.kernel(name.as_deref())?.clone();
+    let at = |d: Diagnostic| Stop::from(Failure::one(&program.sources, d));
+    let given = target::given(t, &a.data)?;
+    let original = data::make(&kernel, &given).map_err(at)?;
+    let sizes = original.named_sizes(&kernel);
+    let threads = target::threads(&a.data)?;
+    lathe::rounds::pin_to_first(threads);
+    let pool = Pool::new(threads).map_err(at)?;
+    let engine = target::engine(t)?;
+    let build = Build { engine, cpu: t.cpu.clone(), opt_level: 2 };
+    let names: Vec<Option<String>> = match &t.strategy {
+        Some(list) => list.split(',').map(|s| Some(s.trim().to_string())).collect(),
+        None => vec![None],
+    };
+    let mut candidates = Vec::new();
+    for s in &names {
+        let mut how = target::how(t, s.as_deref())?;
+        if t.specialize {
+            how.specialize = sizes.clone();
+        }
+        let schedule = lathe::schedule(&program, &kernel, &how, &target::machine(t))?;
+        let built = lathe::compile(&schedule, &build).map_err(at)?;
+        let mut data = original.duplicate().map_err(at)?;
+        let before = if a.data.check { Some(original.duplicate().map_err(at)?) } else { None };
+        built.call(&pool, &mut data.arrays).map_err(at)?;
+        let check = match before {
+            Some(b) => Some(lathe::check_result(&schedule, &build, b, &data, &pool).map_err(at)?),
+            None => None,
+        };
+        if let Some(c) = check.as_ref().filter(|c| !c.report.ok) {
+            return Err(at(c.diagnostic(&kernel.name)));
+        }
+        candidates.push((schedule, built, data, check));
+    }
+    let plan = run::plan(a.runs);
+    let bar = ProgressBar::new(plan.runs as u64);
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} round {pos} of {len}, {eta} left") {
+        bar.set_style(style);
+    }
+    let mut data: Vec<Data> = Vec::new();
+    let mut kernels = Vec::new();
+    for (schedule, built, d, check) in candidates {
+        data.push(d);
+        kernels.push((schedule, built, check));
+    }
+    let times = measure(
+        kernels.len(),
+        &plan,
+        |i| kernels[i].1.call(&pool, &mut data[i].arrays),
+        |done| bar.set_position(done as u64),
+    )
+    .map_err(at)?;
+    bar.finish_and_clear();
+
+    let peak = ceilings::peak_flops_f32();
+    let mut reports = Vec::new();
+    for ((schedule, built, check), seconds) in kernels.iter().zip(&times) {
+        let Some(s) = stats::summarize(seconds) else { continue };
+        let rate = |n: Option<f64>| n.map(|n| n / s.median / 1e9);
+        reports.push(RunReport {
+            kernel: kernel.name.to_string(),
+            strategy: schedule.strategy.clone(),
+            strategy_source: schedule.source.name().to_string(),
+            params: schedule.params.clone(),
+            sizes: sizes.clone(),
+            specialized: t.specialize,
+            threads,
+            engine: engine.name().to_string(),
+            compile_s: built.compile_seconds + schedule.seconds(),
+            runs: s.runs,
+            median_s: Some(s.median),
+            min_s: Some(s.min),
+            max_s: Some(s.max),
+            gflops: rate(count::flops(&schedule.plain, &original.sizes).filter(|f| *f > 0.0)),
+            gbytes_per_s: rate(count::bytes(&schedule.plain, &original.sizes)),
+            check: check.as_ref().map(|c| c.report.clone()),
+            evidence: EvidenceCounts::of(schedule.steps()),
+            made_inputs: original.made.clone(),
+            assumptions: schedule.assumptions(),
+            reassociates: schedule.reassociates(),
+        });
+    }
+    if reports.is_empty() {
+        eprintln!("nothing was measured");
+        return Err(Stop::Status(1));
+    }
+    if common.json {
+        match reports.as_slice() {
+            [one] => target::print_json(one),
+            all => target::print_json(&all),
+        }
+    } else {
+        for (i, r) in reports.iter().enumerate() {
+            run::show(r);
+            if let (Some(p), Some(g)) = (peak, r.gflops) {
+                let share = g * 1e9 / (p * threads as f64) * 100.0;
+                eprintln!("  {share:.1} % of {threads} × {:.1} GFLOP/s (f32 fused multiply-add, measured)", p / 1e9);
+            }
+            if i > 0 {
+                if let Some(s) = lathe::rounds::speedup(&times[0], &times[i]) {
+                    eprintln!(
+                        "  {:.3} × as fast as {} [{:.3}..{:.3}, 95 %]",
+                        s.median, reports[0].strategy, s.interval.0, s.interval.1
+                    );
+                }
+            }
+        }
+    }
+    if common.time_passes {
+        for (schedule, built, _) in &kernels {
+            target::print_times(&schedule.times);
+            target::print_times(&built.times);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,59 @@
+//! `lathe check`: everything that a file claims.
+
+use crate::args::CheckArgs;
+use crate::target::{self, Common};
+use crate::{render, Outcome, Stop};
+use lathe::{Machine, Program};
+use serde_json::json;
+
+pub fn check(a: &CheckArgs, common: &Common) -> Outcome {
+    let machine = Machine::host();
+    let mut failed = false;
+    let mut reports = Vec::new();
+    for file in &a.files {
+        let program = match Program::open(file) {
+            Ok(p) => p,
+            Err(f) => {
+                render::print(&f.sources, &f.diagnostics);
+                reports.push(json!({ "file": file, "ok": false }));
+                failed = true;
+                continue;
+            }
+        };
+        render::print(&program.sources, &program.warnings);
+        let report = lathe::check_program(&program, &machine);
+        for f in &report.failures {
+            render::print(&f.sources, &f.diagnostics);
+        }
+        failed |= !report.failures.is_empty();
+        if !common.json {
+            eprintln!(
+                "{}: {} kernel{}, {} strateg{} ({} steps), {} test{}: {}",
+                file.display(),
+                report.kernels,
+                if report.kernels == 1 { "" } else { "s" },
+                report.strategies,
+                if report.strategies == 1 { "y" } else { "ies" },
+                report.steps,
+                report.tests,
+                if report.tests == 1 { "" } else { "s" },
+                if report.failures.is_empty() { "ok" } else { "FAILED" }
+            );
+        }
+        if common.time_passes {
+            target::print_times(&report.times);
+        }
+        reports.push(json!({
+            "file": file,
+            "ok": report.failures.is_empty(),
+            "kernels": report.kernels,
+            "strategies": report.strategies,
+            "steps": report.steps,
+            "tests": report.tests,
+        }));
+    }
+    if common.json {
+        target::print_json(&json!({ "files": reports, "ok": !failed }));
+    }
+    if failed { Err(Stop::Status(1)) } else { Ok(()) }
+}

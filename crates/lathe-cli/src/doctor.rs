@@ -1,0 +1,41 @@
+//! `lathe doctor`.
+
+use crate::target::{print_json, Common};
+use crate::Outcome;
+use lathe::{ceilings, Machine};
+
+pub fn doctor(common: &Common) -> Outcome {
+    let m = Machine::host();
+    let findings = lathe::doctor::findings();
+    let peak = ceilings::peak_flops_f32();
+    let copy = ceilings::copy_bytes_per_second();
+    if common.json {
+        let list: Vec<_> = findings
+            .iter()
+            .map(|f| serde_json::json!({ "what": f.what, "found": f.found, "detail": f.detail, "help": f.help }))
+            .collect();
+        print_json(&serde_json::json!({
+            "threads": m.threads, "vector_bytes": m.vector_bytes, "fma": m.fma,
+            "l1_bytes": m.l1_bytes, "l2_bytes": m.l2_bytes, "l3_bytes": m.l3_bytes,
+            "peak_gflops_f32": peak.map(|p| p / 1e9), "copy_gbytes_per_s": copy.map(|p| p / 1e9),
+            "findings": list,
+        }));
+        return Ok(());
+    }
+    println!("threads        {}", m.threads);
+    println!("vectors        {} bits{}", m.vector_bytes * 8, if m.fma { ", fused multiply-add" } else { "" });
+    println!("caches         L1 {} KiB, L2 {} KiB, L3 {} KiB", m.l1_bytes >> 10, m.l2_bytes >> 10, m.l3_bytes >> 10);
+    if let Some(p) = peak {
+        println!("peak           {:.1} GFLOP/s (f32, one thread, measured)", p / 1e9);
+    }
+    if let Some(c) = copy {
+        println!("copy           {:.1} GB/s (streaming, one thread, measured)", c / 1e9);
+    }
+    for f in findings {
+        println!("{:14} {}{}", f.what, if f.found { "" } else { "missing: " }, f.detail);
+        if let (false, Some(h)) = (f.found, f.help) {
+            println!("{:14} get it: {h}", "");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,53 @@
+//! `lathe emit`.
+
+use crate::args::{EmitArgs, Form};
+use crate::target::{self, Common};
+use crate::Outcome;
+use lathe::{codes, Build, Diagnostic, Failure};
+use std::io::Write;
+
+pub fn emit(a: &EmitArgs, common: &Common) -> Outcome {
+    let t = &a.target;
+    let (program, name) = target::open(t)?;
+    let kernel = program.kernel(name.as_deref())?.clone();
+    let how = target::how(t, t.strategy.as_deref())?;
+    let schedule = lathe::schedule(&program, &kernel, &how, &target::machine(t))?;
+    let build = Build { engine: target::engine(t)?, cpu: t.cpu.clone(), opt_level: 2 };
+    let form = match a.to {
+        Form::Tree => lathe::Emit::Tree,
+        Form::Llvm => lathe::Emit::Llvm,
+        Form::Asm => lathe::Emit::Asm,
+        Form::Object => lathe::Emit::Object,
+        Form::C => lathe::Emit::C,
+        Form::Header => lathe::Emit::Header,
+        Form::Cuda | Form::Opencl => {
+            let d = Diagnostic::error(codes::UNAVAILABLE, "code for GPUs is not there yet")
+                .help("--to tree|llvm|asm|object|c|header");
+            return Err(Failure::one(&program.sources, d).into());
+        }
+    };
+    if form == lathe::Emit::Object && a.output.is_none() {
+        let d = Diagnostic::error(codes::OUTPUT, "an object needs a file")
+            .help("lathe emit TARGET --to object -o kernel.o; a header kernel.h is written beside it");
+        return Err(Failure::one(&program.sources, d).into());
+    }
+    let at = |d: Diagnostic| Failure::one(&program.sources, d);
+    let bytes = lathe::emit(&schedule, form, &build).map_err(at)?;
+    match &a.output {
+        Some(path) => {
+            lathe::write_whole(path, &bytes).map_err(at)?;
+            if form == lathe::Emit::Object || form == lathe::Emit::C {
+                let header = lathe::emit(&schedule, lathe::Emit::Header, &build).map_err(at)?;
+                lathe::write_whole(&path.with_extension("h"), &header).map_err(at)?;
+            }
+        }
+        None => {
+            // A closed pipe is the reader's choice, no failure.
+            let _ = std::io::stdout().write_all(&bytes);
+        }
+    }
+    if common.time_passes {
+        target::print_times(&schedule.times);
+    }
+    Ok(())
+}

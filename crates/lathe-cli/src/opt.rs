@@ -1,0 +1,38 @@
+//! `lathe opt`: steps on a tree in text form.
+
+use crate::args::OptArgs;
+use crate::target::Common;
+use crate::Outcome;
+use lathe::{codes, Diagnostic, Failure, SourceMap};
+
+pub fn opt(a: &OptArgs, _common: &Common) -> Outcome {
+    let text = std::fs::read_to_string(&a.file).map_err(|e| {
+        Diagnostic::error(codes::NO_FILE, format!("cannot read `{}`: {e}", a.file.display()))
+    })?;
+    let mut sources = SourceMap::new();
+    let file = sources.add(a.file.display().to_string(), text.as_str());
+    let mut module = lathe::text::parse_module(file, &text).map_err(|d| Failure::many(&sources, d))?;
+    let bad = lathe::ir::verify::verify(&module);
+    if !bad.is_empty() {
+        return Err(Failure::many(&sources, bad).into());
+    }
+    let names: Vec<_> = module.functions.keys().cloned().collect();
+    let name = match (&a.function, names.as_slice()) {
+        (Some(n), _) => names.iter().find(|m| &***m == n.as_str()).cloned(),
+        (None, [only]) => Some(only.clone()),
+        (None, _) => None,
+    };
+    let Some(name) = name else {
+        let list: Vec<&str> = names.iter().map(|n| &**n).collect();
+        let d = Diagnostic::error(codes::NO_KERNEL, "which function? give --function NAME")
+            .help(format!("functions of this file: {}", list.join(", ")));
+        return Err(Failure::one(&sources, d).into());
+    };
+    for step in &a.step {
+        let func = &module.functions[&name];
+        let done = lathe::apply_steps(&mut sources, &module, func, step)?;
+        module.functions.insert(name.clone(), done);
+    }
+    print!("{}", lathe::text::print_module(&module));
+    Ok(())
+}

@@ -1,0 +1,156 @@
+//! `lathe run`.
+
+use crate::args::RunArgs;
+use crate::target::{self, Common};
+use crate::{Outcome, Stop};
+use lathe::report::{EvidenceCounts, RunReport};
+use lathe::{codes, count, data, npy, Build, Diagnostic, Failure, Mode, Plan, Pool};
+use std::path::Path;
+
+pub fn run(a: &RunArgs, common: &Common) -> Outcome {
+    let t = &a.target;
+    let (program, name) = target::open(t)?;
+    let kernel = program.kernel(name.as_deref())?.clone();
+    let at = |d: Diagnostic| Stop::from(Failure::one(&program.sources, d));
+    for (output, _) in &a.outputs {
+        if !kernel.params.iter().any(|p| &**p.name() == output.as_str() && p.mode != Mode::In) {
+            let names: Vec<&str> =
+                kernel.params.iter().filter(|p| p.mode != Mode::In).map(|p| &**p.name()).collect();
+            return Err(at(Diagnostic::error(codes::OUTPUT, format!("`{}` has no output `{output}`", kernel.name))
+                .help(format!("its outputs: {}", names.join(", ")))));
+        }
+    }
+    let given = target::given(t, &a.data)?;
+    let mut data = data::make(&kernel, &given).map_err(at)?;
+    let sizes = data.named_sizes(&kernel);
+    let mut how = target::how(t, t.strategy.as_deref())?;
+    if t.specialize {
+        how.specialize = sizes.clone();
+    }
+    let engine = target::engine(t)?;
+    let build = Build { engine, cpu: t.cpu.clone(), opt_level: 2 };
+    let schedule = lathe::schedule(&program, &kernel, &how, &target::machine(t))?;
+    let built = lathe::compile(&schedule, &build).map_err(at)?;
+    let threads = target::threads(&a.data)?;
+    let pool = Pool::new(threads).map_err(at)?;
+
+    let before = if a.data.check { Some(data.duplicate().map_err(at)?) } else { None };
+    let start = std::time::Instant::now();
+    built.call(&pool, &mut data.arrays).map_err(at)?;
+    let seconds = start.elapsed().as_secs_f64();
+    let check = match before {
+        Some(before) => Some(lathe::check_result(&schedule, &build, before, &data, &pool).map_err(at)?),
+        None => None,
+    };
+    for (output, file) in &a.outputs {
+        let i = kernel.params.iter().position(|p| &**p.name() == output.as_str());
+        if let Some(array) = i.and_then(|i| data.arrays.get(i)) {
+            npy::write(Path::new(file), array).map_err(at)?;
+        }
+    }
+    let flops = count::flops(&schedule.plain, &data.sizes);
+    let bytes = count::bytes(&schedule.plain, &data.sizes);
+    let rate = |n: Option<f64>| n.map(|n| n / seconds / 1e9);
+    let report = RunReport {
+        kernel: kernel.name.to_string(),
+        strategy: schedule.strategy.clone(),
+        strategy_source: schedule.source.name().to_string(),
+        params: schedule.params.clone(),
+        sizes,
+        specialized: t.specialize,
+        threads,
+        engine: engine.name().to_string(),
+        compile_s: built.compile_seconds + schedule.seconds(),
+        runs: 1,
+        median_s: Some(seconds),
+        min_s: Some(seconds),
+        max_s: Some(seconds),
+        gflops: rate(flops.filter(|f| *f > 0.0)),
+        gbytes_per_s: rate(bytes),
+        check: check.as_ref().map(|c| c.report.clone()),
+        evidence: EvidenceCounts::of(schedule.steps()),
+        made_inputs: data.made.clone(),
+        assumptions: schedule.assumptions(),
+        reassociates: schedule.reassociates(),
+    };
+    if common.json {
+        target::print_json(&report);
+    } else {
+        show(&report);
+    }
+    if common.time_passes {
+        target::print_times(&schedule.times);
+        target::print_times(&built.times);
+    }
+    match check {
+        Some(c) if !c.report.ok => Err(at(c.diagnostic(&kernel.name))),
+        _ => Ok(()),
+    }
+}
+
+/// The report as lines on standard error.
+pub fn show(r: &RunReport) {
+    let sizes: Vec<String> = r.sizes.iter().map(|(n, v)| format!("{n}={v}")).collect();
+    let params: Vec<String> = r.params.iter().map(|(n, v)| format!("{n}={v}")).collect();
+    let with = if params.is_empty() { String::new() } else { format!(" ({})", params.join(", ")) };
+    eprintln!(
+        "{} {}: strategy {}{with} [{}], engine {}, {} thread{}",
+        r.kernel,
+        sizes.join(" "),
+        r.strategy,
+        r.strategy_source,
+        r.engine,
+        r.threads,
+        if r.threads == 1 { "" } else { "s" }
+    );
+    for (name, how) in &r.made_inputs {
+        eprintln!("  input {name}: {how}");
+    }
+    for fact in &r.assumptions {
+        eprintln!("  assumed: {fact}");
+    }
+    eprintln!("  {} (compiled in {})", timing(r), seconds(r.compile_s));
+    let e = &r.evidence;
+    eprintln!(
+        "  obligations: {} by dependence, {} by rule, {} by check, {} by declaration, {} trusted",
+        e.by_dependence, e.by_rule, e.by_check, e.by_declaration, e.trusted
+    );
+    if let Some(c) = &r.check {
+        eprintln!(
+            "  {} against the {}: largest error {:.3e} (relative {:.3e})",
+            if c.ok { "verified" } else { "WRONG" },
+            c.against,
+            c.max_abs_error,
+            c.max_rel_error
+        );
+    }
+}
+
+pub fn timing(r: &RunReport) -> String {
+    let mut s = r.median_s.map_or_else(|| "not measured".to_string(), seconds);
+    if r.runs > 1 {
+        if let (Some(lo), Some(hi)) = (r.min_s, r.max_s) {
+            s += &format!(" [{}..{}]", seconds(lo), seconds(hi));
+        }
+    }
+    if let Some(g) = r.gflops {
+        s += &format!(", {g:.2} GFLOP/s");
+    }
+    if let Some(g) = r.gbytes_per_s {
+        s += &format!(", {g:.2} GB/s");
+    }
+    s
+}
+
+pub fn seconds(s: f64) -> String {
+    match s {
+        s if s >= 1.0 => format!("{s:.3} s"),
+        s if s >= 1e-3 => format!("{:.3} ms", s * 1e3),
+        s => format!("{:.3} µs", s * 1e6),
+    }
+}
+
+/// How much `bench` measures.
+pub fn plan(runs: usize) -> Plan {
+    Plan { runs: runs.max(1), ..Plan::default() }
+}

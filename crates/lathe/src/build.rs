@@ -1,0 +1,133 @@
+//! From scheduled trees to a kernel that can be called.
+
+use crate::codes;
+use crate::schedule::Schedule;
+use lathe_diagnostics::Diagnostic;
+use lathe_ir::{Function, ParamKind};
+use lathe_runtime::{ArgView, Array, Engine, Kernel, Pool};
+use lathe_space::{Expr, Value};
+use std::time::Instant;
+
+/// How to compile.
+#[derive(Clone, Debug)]
+pub struct Build {
+    pub engine: Engine,
+    /// A CPU by LLVM's name; `None`: the host.
+    pub cpu: Option<String>,
+    /// 0 to 3; 2 is the default of the command line.
+    pub opt_level: u8,
+}
+
+impl Default for Build {
+    fn default() -> Build {
+        Build { engine: Engine::default(), cpu: None, opt_level: 2 }
+    }
+}
+
+/// A compiled kernel: one version, or several of which the call takes the first whose condition holds.
+pub struct Built {
+    versions: Vec<(Option<Expr>, Kernel)>,
+    /// For each size: its name, and the parameter and dimension that give it.
+    sizes: Vec<(String, usize, usize)>,
+    /// Constraints of the strategy over sizes.
+    requires: Vec<Expr>,
+    pub compile_seconds: f64,
+    pub times: Vec<(String, f64)>,
+}
+
+/// Compiles every version of a schedule.
+///
+/// # Errors
+/// What the engine does not take, or lacks.
+pub fn compile(schedule: &Schedule, build: &Build) -> Result<Built, Diagnostic> {
+    let start = Instant::now();
+    let mut versions = Vec::new();
+    let mut times = Vec::new();
+    for v in &schedule.versions {
+        let kernel = compile_tree(schedule, &v.func, build)?;
+        times.extend(kernel.times().iter().map(|(n, d)| (n.clone(), d.as_secs_f64())));
+        versions.push((v.condition.clone(), kernel));
+    }
+    Ok(Built {
+        versions,
+        sizes: size_sources(&schedule.plain),
+        requires: schedule.requires.clone(),
+        compile_seconds: start.elapsed().as_secs_f64(),
+        times,
+    })
+}
+
+/// Compiles one tree of a schedule (a version, or the plain one).
+///
+/// # Errors
+/// As [`compile`].
+pub fn compile_tree(schedule: &Schedule, func: &Function, build: &Build) -> Result<Kernel, Diagnostic> {
+    let options = lathe_runtime::Options { cpu: build.cpu.clone(), opt_level: build.opt_level, ..Default::default() };
+    lathe_runtime::compile(build.engine, &schedule.module, func, &options)
+}
+
+/// Where each size can be read off the arguments.
+fn size_sources(func: &Function) -> Vec<(String, usize, usize)> {
+    let mut out = Vec::new();
+    for b in &func.sizes {
+        let found = func.params.iter().enumerate().find_map(|(i, p)| match &p.kind {
+            ParamKind::Array(a) => a.extents.iter().position(|e| e.as_var() == Some(b.id)).map(|d| (i, d)),
+            ParamKind::Scalar(_) => None,
+        });
+        if let Some((param, dim)) = found {
+            out.push((b.name.to_string(), param, dim));
+        }
+    }
+    out
+}
+
+impl Built {
+    /// Runs the kernel on one array per parameter.
+    ///
+    /// # Errors
+    /// When an argument does not fit, or a check of the kernel fails.
+    pub fn call(&self, pool: &Pool, arrays: &mut [Array]) -> Result<(), Diagnostic> {
+        let mut views: Vec<ArgView> = arrays.iter_mut().map(Array::view_mut).collect();
+        self.call_views(pool, &mut views)
+    }
+
+    /// Like [`Built::call`] on borrowed memory.
+    ///
+    /// # Errors
+    /// As [`Built::call`].
+    pub fn call_views(&self, pool: &Pool, args: &mut [ArgView]) -> Result<(), Diagnostic> {
+        for c in &self.requires {
+            if self.holds(c, args) == Some(false) {
+                let d = Diagnostic::error(codes::PARAMETER, format!("the strategy is for sizes with {c}"));
+                return Err(d.help("choose another strategy or other parameters for these sizes"));
+            }
+        }
+        self.pick(args).call(pool, args)
+    }
+
+    /// Whether a condition over sizes holds for these arguments; `None` if it cannot be said.
+    fn holds(&self, condition: &Expr, args: &[ArgView]) -> Option<bool> {
+        let size = |name: &str| {
+            let (_, param, dim) = self.sizes.iter().find(|s| s.0 == name)?;
+            Some(Value::Int(*args.get(*param)?.shape().get(*dim)?))
+        };
+        match lathe_space::eval(condition, &size) {
+            Ok(Value::Bool(b)) => Some(b),
+            _ => None,
+        }
+    }
+
+    /// The version for these arguments. Wrong arguments get some version, whose checks then refuse them.
+    fn pick(&self, args: &[ArgView]) -> &Kernel {
+        let last = &self.versions[self.versions.len() - 1].1;
+        if self.versions.len() == 1 {
+            return last;
+        }
+        for (condition, kernel) in &self.versions {
+            if condition.as_ref().is_none_or(|c| self.holds(c, args) == Some(true)) {
+                return kernel;
+            }
+        }
+        last
+    }
+}

@@ -1,0 +1,99 @@
+//! `--check`: a result beside the interpreter's, or beside unoptimized code where that would take too long.
+
+use crate::build::{compile_tree, Build};
+use crate::codes;
+use crate::compare::{self, Difference};
+use crate::convert::to_values;
+use crate::count;
+use crate::data::Data;
+use crate::report::CheckReport;
+use crate::schedule::Schedule;
+use lathe_diagnostics::Diagnostic;
+use lathe_ir::interp::{self, ArrayValue};
+use lathe_ir::Scalar;
+use lathe_runtime::{Array, Pool};
+
+/// Beyond this many operations the interpreter is not asked.
+const AFFORDABLE: f64 = 2e7;
+
+/// What was compared, with the first difference.
+#[derive(Clone, Debug)]
+pub struct Checked {
+    pub report: CheckReport,
+    pub first: Option<String>,
+}
+
+impl Checked {
+    /// The message for a result that is wrong.
+    pub fn diagnostic(&self, kernel: &str) -> Diagnostic {
+        Diagnostic::error(codes::WRONG_RESULT, format!("`{kernel}` gives a wrong result"))
+            .note(self.first.clone().unwrap_or_default())
+            .note(format!("compared with the {}", self.report.against))
+            .help("this is a defect of Lathe: please report it with the file, the strategy and the seed")
+    }
+}
+
+/// Compares the outputs in `after` with a reference run on `before`.
+///
+/// # Errors
+/// When the reference itself fails.
+pub fn check_result(
+    schedule: &Schedule,
+    build: &Build,
+    mut before: Data,
+    after: &Data,
+    pool: &Pool,
+) -> Result<Checked, Diagnostic> {
+    let work = count::flops(&schedule.plain, &before.sizes).unwrap_or(f64::INFINITY);
+    let cells: f64 = before.arrays.iter().map(|a| a.len() as f64).sum();
+    let (against, difference) = if work + cells <= AFFORDABLE {
+        let mut values: Vec<ArrayValue> = to_values(&before.arrays)?;
+        interp::run(&schedule.module, &schedule.plain, &mut values, &interp::Options::default())
+            .map_err(|f| *f.diagnostic)?;
+        ("interpreter", compare::outputs(&schedule.plain, &after.arrays, &values)?)
+    } else {
+        let naive = lathe_transform::open_all(&schedule.module, &schedule.plain).map_err(|r| *r.diagnostic)?;
+        let plain = compile_tree(schedule, &naive, &Build { opt_level: 1, ..build.clone() })?;
+        {
+            let mut views: Vec<_> = before.arrays.iter_mut().map(Array::view_mut).collect();
+            plain.call(pool, &mut views)?;
+        }
+        let values: Vec<ArrayValue> = to_values(&before.arrays)?;
+        ("unoptimized code", compare::outputs(&schedule.plain, &after.arrays, &values)?)
+    };
+    let exact = schedule.reassociates().is_empty();
+    let ok = difference.equal || (!exact && difference.max_abs <= tolerance(schedule, after, work, &difference));
+    Ok(Checked {
+        report: CheckReport {
+            against: against.to_string(),
+            max_abs_error: difference.max_abs,
+            max_rel_error: difference.max_rel,
+            ok,
+        },
+        first: difference.first,
+    })
+}
+
+/// `2 n ε Σ|terms|` for `n` terms a result, with `n · scale` standing for the sum of magnitudes where results
+/// are smaller than their terms. (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2.)
+fn tolerance(schedule: &Schedule, after: &Data, work: f64, d: &Difference) -> f64 {
+    let mut epsilon = 0f64;
+    let mut results = 0f64;
+    for (p, a) in schedule.plain.params.iter().zip(&after.arrays) {
+        if p.mode == lathe_ir::Mode::In {
+            continue;
+        }
+        results += a.len() as f64;
+        for s in a.ty().leaves() {
+            epsilon = epsilon.max(match s {
+                Scalar::F64 => f64::EPSILON,
+                Scalar::F32 => f64::from(f32::EPSILON),
+                Scalar::F16 => 2f64.powi(-10),
+                Scalar::Bf16 => 2f64.powi(-7),
+                _ => 0.0,
+            });
+        }
+    }
+    let terms = (work / results.max(1.0)).clamp(2.0, 1e12);
+    2.0 * terms * epsilon * d.scale.max(1.0)
+}

@@ -1,0 +1,88 @@
+//! Codes of the session and the command line.
+
+use lathe_diagnostics::{Code, CodeInfo};
+
+pub const NO_FILE: Code = Code("E0901");
+pub const NO_KERNEL: Code = Code("E0902");
+pub const NO_STRATEGY: Code = Code("E0903");
+pub const SIZES: Code = Code("E0904");
+pub const PARAMETER: Code = Code("E0905");
+pub const INPUT: Code = Code("E0906");
+pub const OUTPUT: Code = Code("E0907");
+pub const WRONG_RESULT: Code = Code("E0908");
+pub const TEST_FAILED: Code = Code("E0909");
+pub const UNAVAILABLE: Code = Code("E0910");
+
+/// What `lathe --explain` says about them.
+pub static CODES: &[CodeInfo] = &[
+    CodeInfo {
+        code: NO_FILE,
+        title: "a file cannot be read",
+        explanation: "The file of a target does not exist, is a folder, or may not be read. A target is FILE or FILE:NAME.",
+        wrong: "lathe run nowhere.lathe",
+        right: "lathe run examples/gemm.lathe:gemm -D M=8 -D N=8 -D K=8",
+    },
+    CodeInfo {
+        code: NO_KERNEL,
+        title: "no such kernel",
+        explanation: "A file with several kernels needs FILE:NAME, unless one is named like the file; the message lists the names that there are.",
+        wrong: "lathe run examples/gemm.lathe:gem",
+        right: "lathe run examples/gemm.lathe:gemm -D M=8 -D N=8 -D K=8",
+    },
+    CodeInfo {
+        code: NO_STRATEGY,
+        title: "no such strategy",
+        explanation: "A strategy is found by its name and its target (`for gemm`); one without a target fits every kernel.",
+        wrong: "lathe run examples/gemm.lathe:gemm -D M=8 -D N=8 -D K=8 --strategy fastest",
+        right: "lathe run examples/gemm.lathe:gemm -D M=8 -D N=8 -D K=8 --strategy fast",
+    },
+    CodeInfo {
+        code: SIZES,
+        title: "a size is missing, unknown or impossible",
+        explanation: "Sizes come from the shapes of given inputs and from `-D SIZE=N`; every size of the kernel needs one value, not negative, and given arrays must agree with it.",
+        wrong: "lathe run examples/gemm.lathe:gemm -D M=8",
+        right: "lathe run examples/gemm.lathe:gemm -D M=8 -D N=8 -D K=8",
+    },
+    CodeInfo {
+        code: PARAMETER,
+        title: "a parameter of the strategy is unknown or out of its range",
+        explanation: "`--param P=V` sets a parameter that the strategy declares, to a value of its range that meets the constraints.",
+        wrong: "lathe run examples/gemm.lathe:gemm -D M=8 -D N=8 -D K=8 --param nonsense=1",
+        right: "lathe run examples/gemm.lathe:gemm -D M=8 -D N=8 -D K=8",
+    },
+    CodeInfo {
+        code: INPUT,
+        title: "an input does not fit the kernel",
+        explanation: "`--input A=file.npy` names an input or inout parameter of the kernel; dtype and rank must be those of its type, and the shape must agree with the sizes.",
+        wrong: "lathe run examples/gemm.lathe:gemm --input Z=a.npy",
+        right: "lathe run examples/gemm.lathe:gemm -D M=8 -D N=8 -D K=8",
+    },
+    CodeInfo {
+        code: OUTPUT,
+        title: "an output cannot be written",
+        explanation: "`--output C=file.npy` names an output of the kernel and a place that can be written. An old file stays whole if writing fails.",
+        wrong: "lathe run examples/gemm.lathe:gemm -D M=8 -D N=8 -D K=8 --output C=/nowhere/c.npy",
+        right: "lathe run examples/gemm.lathe:gemm -D M=8 -D N=8 -D K=8",
+    },
+    CodeInfo {
+        code: WRONG_RESULT,
+        title: "the compiled kernel and the reference disagree",
+        explanation: "A defect of Lathe: please report it with the file, the strategy and the seed.",
+        wrong: "",
+        right: "",
+    },
+    CodeInfo {
+        code: TEST_FAILED,
+        title: "a `test` of the file failed",
+        explanation: "The kernel's result differs from the test's own formula or data by more than its tolerance.",
+        wrong: "kernel twice(A: f32[N]) -> (B: f32[N]) { B[i] = 3 * A[i] }\ntest \"doubles\" for twice { N = 4 expect B[i] = A[i] + A[i] within 0.0 }",
+        right: "kernel twice(A: f32[N]) -> (B: f32[N]) { B[i] = 2 * A[i] }\ntest \"doubles\" for twice { N = 4 expect B[i] = A[i] + A[i] within 0.0 }",
+    },
+    CodeInfo {
+        code: UNAVAILABLE,
+        title: "this machine or this build lacks something",
+        explanation: "The engine, device or tool that was asked for is not there; `lathe doctor` says what is and how to get the rest.",
+        wrong: "",
+        right: "",
+    },
+];

@@ -1,0 +1,275 @@
+//! Arguments of a run: sizes from `-D` and from given arrays, inputs from files, the rest made up.
+
+use crate::codes;
+use crate::count::{eval, Values};
+use lathe_diagnostics::Diagnostic;
+use lathe_ir::visit::{loads_of, walk};
+use lathe_ir::{Access, Binder, BufId, Expr, Function, Mode, ParamKind, Scalar, StmtKind, VarId};
+use lathe_runtime::{npy, Array};
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+/// What the user gave: `-D` values, `--input` values (a `.npy` file, or a number for a scalar), a seed.
+#[derive(Clone, Debug, Default)]
+pub struct Given {
+    pub sizes: BTreeMap<String, i64>,
+    pub inputs: BTreeMap<String, String>,
+    pub seed: u64,
+}
+
+/// One array per parameter, in the function's order.
+#[derive(Debug)]
+pub struct Data {
+    pub arrays: Vec<Array>,
+    pub sizes: Values,
+    /// Inputs that were made up, and how.
+    pub made: BTreeMap<String, String>,
+}
+
+impl Data {
+    /// The sizes by name.
+    pub fn named_sizes(&self, func: &Function) -> BTreeMap<String, i64> {
+        let name = |b: &Binder| Some((b.name.to_string(), *self.sizes.get(&b.id)?));
+        func.sizes.iter().filter_map(name).collect()
+    }
+
+    /// Another set of arrays with the same content.
+    ///
+    /// # Errors
+    /// When memory is short.
+    pub fn duplicate(&self) -> Result<Data, Diagnostic> {
+        let arrays = self.arrays.iter().map(Array::duplicate).collect::<Result<_, _>>()?;
+        Ok(Data { arrays, sizes: self.sizes.clone(), made: self.made.clone() })
+    }
+}
+
+/// The sizes that `-D` gives, checked against the function's.
+///
+/// # Errors
+/// `E0904` for an unknown or negative size.
+pub fn given_sizes(func: &Function, given: &BTreeMap<String, i64>) -> Result<Values, Diagnostic> {
+    let mut values = Values::new();
+    for (name, v) in given {
+        let Some(b) = func.size(name).or_else(|| scalar_index(func, name)) else {
+            let names: Vec<&str> = func.sizes.iter().map(|b| &*b.name).collect();
+            return Err(Diagnostic::error(codes::SIZES, format!("`{}` has no size `{name}`", func.name))
+                .help(format!("its sizes: {}", names.join(", "))));
+        };
+        if *v < 0 && func.size(name).is_some() {
+            return Err(Diagnostic::error(codes::SIZES, format!("the size {name} = {v} is negative")));
+        }
+        values.insert(b.id, *v);
+    }
+    Ok(values)
+}
+
+fn scalar_index<'a>(func: &'a Function, name: &str) -> Option<&'a Binder> {
+    func.params.iter().find_map(|p| match &p.kind {
+        ParamKind::Scalar(b) if &*b.name == name && b.ty.is_int() => Some(b),
+        _ => None,
+    })
+}
+
+/// Reads and makes the arrays of one call.
+///
+/// # Errors
+/// `E0904` for sizes, `E0906` for inputs, and what reading a file says.
+pub fn make(func: &Function, given: &Given) -> Result<Data, Diagnostic> {
+    let mut sizes = given_sizes(func, &given.sizes)?;
+    let mut read: HashMap<usize, Array> = HashMap::new();
+    for (name, value) in &given.inputs {
+        let found = func.params.iter().position(|p| &**p.name() == name.as_str() && p.mode != Mode::Out);
+        let Some(at) = found else {
+            let names: Vec<&str> =
+                func.params.iter().filter(|p| p.mode != Mode::Out).map(|p| &**p.name()).collect();
+            return Err(Diagnostic::error(codes::INPUT, format!("`{}` has no input `{name}`", func.name))
+                .help(format!("its inputs: {}", names.join(", "))));
+        };
+        let array = match &func.params[at].kind {
+            ParamKind::Scalar(b) => scalar_from(b, value)?,
+            ParamKind::Array(buffer) if buffer.extents.is_empty() && value.parse::<f64>().is_ok() => {
+                let ty = buffer.elem.scalar().unwrap_or(Scalar::F64);
+                number(ty, value).ok_or_else(|| bad_number(name, ty, value))?
+            }
+            ParamKind::Array(buffer) => {
+                let a = npy::read(Path::new(value))?;
+                let want = buffer.elem.clone();
+                let same = *a.ty() == want
+                    || (want.is_index() && a.ty().scalar() == Some(Scalar::I64));
+                if !same || a.shape().len() != buffer.extents.len() {
+                    return Err(Diagnostic::error(
+                        codes::INPUT,
+                        format!(
+                            "`{value}` holds {} with {} dimensions, but `{name}` is {} with {}",
+                            a.ty(),
+                            a.shape().len(),
+                            want,
+                            buffer.extents.len()
+                        ),
+                    )
+                    .help("convert the array before, e.g. with numpy's astype and reshape"));
+                }
+                for (d, e) in buffer.extents.iter().enumerate() {
+                    if let Some(v) = e.as_var() {
+                        let n = a.shape()[d];
+                        let old = *sizes.entry(v).or_insert(n);
+                        if old != n {
+                            let size = size_name(func, v);
+                            return Err(Diagnostic::error(
+                                codes::SIZES,
+                                format!("dimension {d} of `{name}` is {n}, but {size} is {old}"),
+                            )
+                            .help("inputs that share a size must agree on it, and with -D"));
+                        }
+                    }
+                }
+                if want == *a.ty() { a } else { a.retyped(&want) }
+            }
+        };
+        read.insert(at, array);
+    }
+    let missing: Vec<&str> =
+        func.sizes.iter().filter(|b| !sizes.contains_key(&b.id)).map(|b| &*b.name).collect();
+    if !missing.is_empty() {
+        let example: Vec<String> = missing.iter().map(|n| format!("-D {n}=64")).collect();
+        return Err(Diagnostic::error(codes::SIZES, format!("no value for {}", missing.join(", ")))
+            .help(format!("give {}, or inputs that determine them", example.join(" "))));
+    }
+    let bounds = subscript_bounds(func, &sizes);
+    let mut made = BTreeMap::new();
+    let mut arrays = Vec::new();
+    for (at, p) in func.params.iter().enumerate() {
+        let name = p.name().to_string();
+        let seed = given.seed ^ name.bytes().fold(0xcbf2_9ce4_8422_2325u64, |h, b| {
+            (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3)
+        });
+        let given_array = read.remove(&at);
+        let array = match &p.kind {
+            ParamKind::Scalar(b) => match (given_array, sizes.get(&b.id)) {
+                (Some(a), _) => a,
+                (None, Some(v)) => number(b.ty, &v.to_string()).ok_or_else(|| bad_number(&name, b.ty, &v.to_string()))?,
+                (None, None) => {
+                    let mut a = Array::zeros(b.ty, &[])?;
+                    if b.ty.is_int() { a.fill_below(seed, 8) } else { a.fill_random(seed) }
+                    made.insert(name, format!("random, seed {}", given.seed));
+                    a
+                }
+            },
+            ParamKind::Array(buffer) => {
+                let mut shape = Vec::new();
+                for e in &buffer.extents {
+                    let n = eval(e, &sizes).filter(|n| *n >= 0).ok_or_else(|| {
+                        Diagnostic::error(
+                            codes::SIZES,
+                            format!("an extent of `{name}` is negative or does not fit 64 bits"),
+                        )
+                        .help("choose other sizes: the type of the parameter says how its extents follow")
+                    })?;
+                    shape.push(n);
+                }
+                match given_array {
+                    Some(a) if a.shape() == shape => a,
+                    Some(a) => {
+                        return Err(Diagnostic::error(
+                            codes::INPUT,
+                            format!("`{name}` has the shape {:?}, but the sizes ask for {shape:?}", a.shape()),
+                        ));
+                    }
+                    None if p.mode == Mode::Out => Array::zeros(buffer.elem.clone(), &shape)?,
+                    None => {
+                        let mut a = Array::zeros(buffer.elem.clone(), &shape)?;
+                        match bounds.get(&buffer.id) {
+                            Some(n) => {
+                                a.fill_below(seed, (*n).max(1) as u64);
+                                made.insert(name, format!("random subscripts below {n}, seed {}", given.seed));
+                            }
+                            None => {
+                                a.fill_random(seed);
+                                made.insert(name, format!("random, seed {}", given.seed));
+                            }
+                        }
+                        a
+                    }
+                }
+            }
+        };
+        if let ParamKind::Scalar(b) = &p.kind {
+            if let Some(v) = array.get::<i64>(&[]) {
+                sizes.insert(b.id, v);
+            }
+        }
+        arrays.push(array);
+    }
+    Ok(Data { arrays, sizes, made })
+}
+
+fn size_name(func: &Function, v: VarId) -> String {
+    func.sizes.iter().find(|b| b.id == v).map_or_else(|| "a size".to_string(), |b| b.name.to_string())
+}
+
+fn bad_number(name: &str, ty: Scalar, text: &str) -> Diagnostic {
+    Diagnostic::error(codes::INPUT, format!("`{text}` is no {ty}, which the scalar `{name}` is"))
+}
+
+fn scalar_from(b: &Binder, text: &str) -> Result<Array, Diagnostic> {
+    if let Some(a) = number(b.ty, text) {
+        return Ok(a);
+    }
+    let a = npy::read(Path::new(text))?;
+    if a.ty().scalar() == Some(b.ty) && a.len() == 1 && a.shape().is_empty() {
+        return Ok(a);
+    }
+    Err(bad_number(&b.name, b.ty, text))
+}
+
+/// A 0-dimensional array with the value of a literal.
+fn number(ty: Scalar, text: &str) -> Option<Array> {
+    let mut a = Array::zeros(ty, &[]).ok()?;
+    let bytes = match ty {
+        Scalar::Bool => vec![u8::from(text.parse::<bool>().ok()?)],
+        Scalar::F32 => text.parse::<f32>().ok()?.to_ne_bytes().to_vec(),
+        Scalar::F64 => text.parse::<f64>().ok()?.to_ne_bytes().to_vec(),
+        Scalar::F16 => half::f16::from_f64(text.parse().ok()?).to_ne_bytes().to_vec(),
+        Scalar::Bf16 => half::bf16::from_f64(text.parse().ok()?).to_ne_bytes().to_vec(),
+        Scalar::U64 => text.parse::<u64>().ok()?.to_ne_bytes().to_vec(),
+        int => {
+            let v: i64 = text.parse().ok()?;
+            if lathe_ir::build::wrap(int, v) != v {
+                return None;
+            }
+            v.to_le_bytes()[..int.bytes() as usize].to_vec()
+        }
+    };
+    a.bytes_mut()[..bytes.len()].copy_from_slice(&bytes);
+    Some(a)
+}
+
+/// For integer parameters whose elements are used as subscripts: the smallest extent that they index.
+pub fn subscript_bounds(func: &Function, sizes: &Values) -> HashMap<BufId, i64> {
+    let extents: HashMap<BufId, &Vec<Expr>> =
+        func.params.iter().filter_map(|p| p.array()).map(|b| (b.id, &b.extents)).collect();
+    let mut bounds: HashMap<BufId, i64> = HashMap::new();
+    let mut visit = |a: &Access| {
+        let Some(of) = a.view.buffer().and_then(|b| extents.get(&b)) else { return };
+        for (index, extent) in a.indices.iter().zip(of.iter()) {
+            for inner in loads_of(index) {
+                if let (Some(b), Some(n)) = (inner.view.buffer(), eval(extent, sizes)) {
+                    bounds.entry(b).and_modify(|m| *m = (*m).min(n)).or_insert(n);
+                }
+            }
+        }
+    };
+    walk(&func.body, &mut |s, _| {
+        for e in s.exprs() {
+            loads_of(e).iter().for_each(&mut visit);
+        }
+        match s.kind() {
+            StmtKind::Store(st) => visit(&st.target),
+            StmtKind::Reduce(r) => r.targets.iter().for_each(&mut visit),
+            StmtKind::Compute(c) => c.targets.iter().for_each(&mut visit),
+            _ => {}
+        }
+        true
+    });
+    bounds
+}

@@ -1,0 +1,86 @@
+//! Code to read, to link and to ship.
+
+use crate::build::Build;
+use crate::codes;
+use crate::schedule::Schedule;
+use lathe_diagnostics::Diagnostic;
+use std::io::Write;
+use std::path::Path;
+
+/// What to emit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Emit {
+    Tree,
+    Llvm,
+    Asm,
+    Object,
+    C,
+    Header,
+}
+
+/// Emits a schedule. Of several versions only the tree form holds all; the others take one.
+///
+/// # Errors
+/// What an engine does not take, and forms that this build lacks.
+pub fn emit(schedule: &Schedule, form: Emit, build: &Build) -> Result<Vec<u8>, Diagnostic> {
+    let mut out = Vec::new();
+    if form == Emit::Tree {
+        for v in &schedule.versions {
+            if let Some(c) = &v.condition {
+                out.extend(format!("# when {c}\n").bytes());
+            }
+            out.extend(lathe_ir::text::print_function(&v.func).bytes());
+        }
+        return Ok(out);
+    }
+    // The last version is the one for all sizes that no condition takes.
+    let Some(version) = schedule.versions.last() else { return Ok(out) };
+    if schedule.versions.len() > 1 {
+        return Err(Diagnostic::error(
+            codes::UNAVAILABLE,
+            format!("`{}` has {} versions that are chosen at the call", schedule.strategy, schedule.versions.len()),
+        )
+        .help("emit one of them: a strategy without `if` on sizes, or --specialize with -D"));
+    }
+    match form {
+        Emit::C => Ok(lathe_source::emit_c(&schedule.module, &version.func, &Default::default())?.source.into_bytes()),
+        Emit::Header => Ok(lathe_source::header(&version.func)?.into_bytes()),
+        _ => machine_code(schedule, &version.func, form, build),
+    }
+}
+
+#[cfg(feature = "llvm")]
+fn machine_code(
+    schedule: &Schedule,
+    func: &lathe_ir::Function,
+    form: Emit,
+    build: &Build,
+) -> Result<Vec<u8>, Diagnostic> {
+    let options = lathe_llvm::Options { cpu: build.cpu.clone(), opt_level: build.opt_level, ..Default::default() };
+    match form {
+        Emit::Llvm => lathe_llvm::emit_ir(&schedule.module, func, &options).map(String::into_bytes),
+        Emit::Asm => lathe_llvm::emit_asm(&schedule.module, func, &options).map(String::into_bytes),
+        _ => lathe_llvm::emit_object(&schedule.module, func, &options),
+    }
+}
+
+#[cfg(not(feature = "llvm"))]
+fn machine_code(_: &Schedule, _: &lathe_ir::Function, _: Emit, _: &Build) -> Result<Vec<u8>, Diagnostic> {
+    Err(Diagnostic::error(codes::UNAVAILABLE, "this build has no LLVM engine")
+        .help("--to c works everywhere; or build with the cargo feature `llvm`"))
+}
+
+/// Writes a file as a whole: beside its place first, then moved, so that an old file stays whole on failure.
+///
+/// # Errors
+/// `E0907`.
+pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Diagnostic> {
+    let fail = |e: std::io::Error| {
+        Diagnostic::error(codes::OUTPUT, format!("cannot write `{}`: {e}", path.display()))
+    };
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(fail)?;
+    file.write_all(bytes).map_err(fail)?;
+    file.persist(path).map_err(|e| fail(e.error))?;
+    Ok(())
+}

@@ -1,0 +1,158 @@
+//! Opening `.lathe` files and choosing what to run from them.
+
+use crate::codes;
+use lathe_diagnostics::{Diagnostic, SourceMap};
+use lathe_ir::Function;
+use lathe_lang::Resolver;
+use lathe_strategy::Definition;
+use std::path::{Path, PathBuf};
+
+/// A loaded file with the sources that its diagnostics point into.
+#[derive(Debug)]
+pub struct Program {
+    pub path: PathBuf,
+    pub sources: SourceMap,
+    pub lang: lathe_lang::Program,
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// Diagnostics together with the sources they point into.
+#[derive(Debug)]
+pub struct Failure {
+    pub sources: SourceMap,
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+impl Failure {
+    pub fn one(sources: &SourceMap, d: Diagnostic) -> Failure {
+        Failure { sources: sources.clone(), diagnostics: vec![d] }
+    }
+
+    pub fn many(sources: &SourceMap, diagnostics: Vec<Diagnostic>) -> Failure {
+        Failure { sources: sources.clone(), diagnostics }
+    }
+
+    /// A failure that no source is to blame for.
+    pub fn bare(d: Diagnostic) -> Failure {
+        Failure { sources: SourceMap::new(), diagnostics: vec![d] }
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for d in &self.diagnostics {
+            writeln!(f, "{d}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// `use "file"` is relative to the file that says it.
+struct Files;
+
+impl Resolver for Files {
+    fn load(&mut self, from: &str, name: &str) -> Result<(String, String), String> {
+        let path = Path::new(from).parent().unwrap_or(Path::new(".")).join(name);
+        let text = std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+        let canonical = path.canonicalize().unwrap_or(path);
+        Ok((canonical.display().to_string(), text))
+    }
+}
+
+/// Splits `FILE:NAME`; a file whose own name has a colon is taken as a whole if it exists.
+pub fn split_target(target: &str) -> (PathBuf, Option<String>) {
+    if Path::new(target).exists() {
+        return (PathBuf::from(target), None);
+    }
+    match target.rsplit_once(':') {
+        Some((file, name)) if !name.is_empty() && !name.contains('/') => {
+            (PathBuf::from(file), Some(name.to_string()))
+        }
+        _ => (PathBuf::from(target), None),
+    }
+}
+
+impl Program {
+    /// Reads and checks a file with everything that it uses.
+    ///
+    /// # Errors
+    /// `E0901` if the file cannot be read; else what the front end says.
+    pub fn open(path: impl AsRef<Path>) -> Result<Program, Failure> {
+        let path = path.as_ref();
+        let text = std::fs::read_to_string(path).map_err(|e| {
+            Failure::bare(
+                Diagnostic::error(codes::NO_FILE, format!("cannot read `{}`: {e}", path.display()))
+                    .help("a target is FILE or FILE:NAME, e.g. examples/gemm.lathe:gemm"),
+            )
+        })?;
+        Program::from_text(path, &text)
+    }
+
+    /// Like [`Program::open`] for a text in memory; `path` is where it would lie.
+    ///
+    /// # Errors
+    /// What the front end says.
+    pub fn from_text(path: impl AsRef<Path>, text: &str) -> Result<Program, Failure> {
+        let path = path.as_ref().to_path_buf();
+        let mut sources = SourceMap::new();
+        match lathe_lang::load(&mut sources, &path.display().to_string(), text, &mut Files) {
+            Ok((lang, warnings)) => Ok(Program { path, sources, lang, warnings }),
+            Err(diagnostics) => Err(Failure { sources, diagnostics }),
+        }
+    }
+
+    /// The kernel of a name, or the only one of the file.
+    ///
+    /// # Errors
+    /// `E0902`, with the names that there are.
+    pub fn kernel(&self, name: Option<&str>) -> Result<&Function, Failure> {
+        let names: Vec<&str> = self.lang.kernels.iter().map(|k| &*k.name).collect();
+        let file = self.path.display();
+        let list = || format!("kernels of this file: {}", names.join(", "));
+        let missing = |text: String| {
+            Failure::one(&self.sources, Diagnostic::error(codes::NO_KERNEL, text).help(list()))
+        };
+        let chosen = match (name, names.as_slice()) {
+            (_, []) => {
+                let d = Diagnostic::error(codes::NO_KERNEL, format!("`{file}` has no kernel"));
+                return Err(Failure::one(&self.sources, d.help("write `kernel name(…) -> (…) { … }`")));
+            }
+            (Some(n), _) => n,
+            (None, [only]) => only,
+            (None, _) => {
+                let default = self.path.file_stem().and_then(|s| s.to_str()).unwrap_or("");
+                match names.iter().find(|n| **n == default) {
+                    Some(n) => n,
+                    None => return Err(missing(format!("`{file}` has several kernels: write {file}:NAME"))),
+                }
+            }
+        };
+        match self.lang.module.functions.get(chosen) {
+            Some(f) if names.contains(&chosen) => Ok(f),
+            _ => Err(missing(format!("`{file}` has no kernel `{chosen}`"))),
+        }
+    }
+
+    /// Strategies that fit a kernel: its own, then those for any target, in the order of the source.
+    pub fn strategies(&self, kernel: &str) -> Vec<&Definition> {
+        let own = |d: &&Definition| d.target.as_deref() == Some(kernel);
+        let any = |d: &&Definition| d.target.is_none();
+        self.lang.strategies.iter().filter(own).chain(self.lang.strategies.iter().filter(any)).collect()
+    }
+
+    /// The strategy of a name for a kernel; one for this very kernel wins over one for any.
+    ///
+    /// # Errors
+    /// `E0903`, with the names that there are.
+    pub fn strategy(&self, kernel: &str, name: &str) -> Result<&Definition, Failure> {
+        let all = self.strategies(kernel);
+        all.iter().find(|d| d.name == name).copied().ok_or_else(|| {
+            let names: Vec<&str> = all.iter().map(|d| d.name.as_str()).collect();
+            let d = Diagnostic::error(codes::NO_STRATEGY, format!("no strategy `{name}` for `{kernel}`"))
+                .help(format!("strategies that fit: {}", names.join(", ")));
+            Failure::one(&self.sources, d)
+        })
+    }
+}

@@ -1,0 +1,204 @@
+//! From a kernel and the name of a strategy to scheduled trees with their evidence.
+
+use crate::program::{Failure, Program};
+use lathe_diagnostics::{Diagnostic, Severity};
+use lathe_ir::{Function, Module};
+use lathe_space::{Expr, Value};
+use lathe_strategy::{Context, Definition, Definitions, Evidence};
+use lathe_target::Machine;
+use std::collections::{BTreeMap, HashMap};
+use std::time::Instant;
+
+/// How to schedule.
+#[derive(Clone, Debug, Default)]
+pub struct How {
+    /// `None`: `fast` if there is one, else `naive`.
+    pub strategy: Option<String>,
+    pub params: BTreeMap<String, String>,
+    /// Sizes to bake in (`--specialize`); empty: all stay symbols.
+    pub specialize: BTreeMap<String, i64>,
+}
+
+/// Why this strategy was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StrategySource {
+    Requested,
+    Fast,
+    Naive,
+}
+
+impl StrategySource {
+    pub fn name(self) -> &'static str {
+        match self {
+            StrategySource::Requested => "requested",
+            StrategySource::Fast => "fast",
+            StrategySource::Naive => "naive",
+        }
+    }
+}
+
+/// One scheduled tree, and for which sizes it is meant.
+#[derive(Clone, Debug)]
+pub struct Version {
+    /// Over sizes; `None`: whatever the earlier versions left.
+    pub condition: Option<Expr>,
+    pub func: Function,
+    pub steps: Vec<Evidence>,
+    /// The function before each step and after the last, for `explain --diff`.
+    pub trees: Vec<Function>,
+}
+
+/// A kernel with a strategy applied: one version or several that are chosen at the call.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    pub strategy: String,
+    pub source: StrategySource,
+    pub params: BTreeMap<String, Value>,
+    /// Constraints of the strategy over sizes: checked at the call.
+    pub requires: Vec<Expr>,
+    pub module: Module,
+    /// As the front end made it, with the status of every access.
+    pub plain: Function,
+    pub versions: Vec<Version>,
+    /// Seconds per stage.
+    pub times: Vec<(String, f64)>,
+}
+
+impl Schedule {
+    pub fn steps(&self) -> impl Iterator<Item = &Evidence> {
+        self.versions.iter().flat_map(|v| &v.steps)
+    }
+
+    /// Seconds from source to scheduled trees.
+    pub fn seconds(&self) -> f64 {
+        self.times.iter().map(|t| t.1).sum()
+    }
+
+    /// Labels whose rounding or order of reduction some step changed.
+    pub fn reassociates(&self) -> Vec<String> {
+        let mut all: Vec<String> = self.steps().flat_map(|s| s.reassociates.iter().cloned()).collect();
+        all.sort();
+        all.dedup();
+        all
+    }
+
+    /// Facts that were assumed and not proved.
+    pub fn assumptions(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        lathe_ir::visit::walk(&self.plain.body, &mut |s, _| {
+            if let lathe_ir::StmtKind::Assume { provenance, .. } = s.kind() {
+                all.push(provenance.to_string());
+            }
+            true
+        });
+        all.extend(self.steps().flat_map(|s| s.facts.iter().cloned()));
+        all.sort();
+        all.dedup();
+        all
+    }
+}
+
+/// The kernel before any strategy: every access proved or guarded, every output written.
+///
+/// # Errors
+/// What the analysis refuses.
+pub fn plain(program: &Program, kernel: &Function) -> Result<Function, Failure> {
+    let (func, mut diagnostics) = lathe_analysis::prove_accesses(&program.lang.module, kernel);
+    diagnostics.extend(lathe_analysis::prove_defined(&program.lang.module, &func));
+    if diagnostics.iter().any(|d| d.severity == Severity::Error) {
+        return Err(Failure::many(&program.sources, diagnostics));
+    }
+    Ok(func)
+}
+
+/// The strategy that runs when the user named none.
+pub fn choose<'a>(
+    program: &'a Program,
+    kernel: &str,
+    name: Option<&str>,
+) -> Result<(&'a Definition, StrategySource), Failure> {
+    if let Some(n) = name {
+        return Ok((program.strategy(kernel, n)?, StrategySource::Requested));
+    }
+    let own = program.strategies(kernel).into_iter().find(|d| d.name == "fast" && d.target.is_some());
+    match own {
+        Some(d) => Ok((d, StrategySource::Fast)),
+        None => Ok((program.strategy(kernel, "naive")?, StrategySource::Naive)),
+    }
+}
+
+/// Applies a strategy to a kernel.
+///
+/// # Errors
+/// What the analysis, the binding of parameters, or a step refuses.
+pub fn schedule(
+    program: &Program,
+    kernel: &Function,
+    how: &How,
+    machine: &Machine,
+) -> Result<Schedule, Failure> {
+    let fail = |d: Diagnostic| Failure::one(&program.sources, d);
+    let mut times = Vec::new();
+    let mut start = Instant::now();
+    let mut lap = |name: &str, times: &mut Vec<(String, f64)>| {
+        times.push((name.to_string(), start.elapsed().as_secs_f64()));
+        start = Instant::now();
+    };
+    let (definition, source) = choose(program, &kernel.name, how.strategy.as_deref())?;
+    let mut func = plain(program, kernel)?;
+    lap("bounds and definedness", &mut times);
+    if !how.specialize.is_empty() {
+        func = specialize(&func, &how.specialize).map_err(fail)?;
+        lap("specialize", &mut times);
+    }
+    let facts = |name: &str| machine.fact(name);
+    let given: lathe_space::Values =
+        how.params.iter().map(|(n, v)| (n.clone(), lathe_space::parse_value(v))).collect();
+    let (strategy, mut open) = lathe_strategy::instantiate(definition, &given, &facts).map_err(fail)?;
+    let of = format!("strategy `{}`", definition.name);
+    let params = lathe_space::bind(&of, &definition.params, &definition.constraints, &given, &facts)
+        .map_err(fail)?
+        .values;
+    let definitions = Definitions::new(program.lang.strategies.iter().cloned());
+    let context = Context::new(&definitions, Some(&*kernel.name), &facts);
+    let sizes = func.sizes.iter().map(|b| b.name.to_string()).collect();
+    let plan = lathe_strategy::plan(&context, &strategy, &sizes).map_err(|r| fail(*r.diagnostic))?;
+    lap("binding parameters", &mut times);
+    let mut versions = Vec::new();
+    for v in plan.versions {
+        let (func, trace) = lathe_transform::run(&program.lang.module, &func, &context, &v.strategy)
+            .map_err(|r| fail(*r.diagnostic))?;
+        let func = lathe_ir::simplify::simplify_function(&func);
+        let mut trees: Vec<Function> = trace.trees.into_iter().map(|t| t.func).collect();
+        trees.push(func.clone());
+        versions.push(Version { condition: v.cond, func, steps: trace.steps, trees });
+    }
+    lap("strategy", &mut times);
+    open.dedup();
+    Ok(Schedule {
+        strategy: definition.name.clone(),
+        source,
+        params,
+        requires: open,
+        module: program.lang.module.clone(),
+        plain: func,
+        versions,
+        times,
+    })
+}
+
+/// Replaces sizes by constants: a visible step, never done silently.
+fn specialize(func: &Function, sizes: &BTreeMap<String, i64>) -> Result<Function, Diagnostic> {
+    let values = crate::data::given_sizes(func, sizes)?;
+    let map: HashMap<_, _> = values.iter().map(|(v, n)| (*v, lathe_ir::build::index(*n))).collect();
+    let mut out = func.clone();
+    out.body = lathe_ir::visit::substitute_stmt(&func.body, &map);
+    for p in &mut out.params {
+        if let lathe_ir::ParamKind::Array(b) = &mut p.kind {
+            let extents = b.extents.iter().map(|e| lathe_ir::visit::substitute(e, &map)).collect();
+            *b = std::sync::Arc::new(lathe_ir::Buffer { extents, ..(**b).clone() });
+        }
+    }
+    out.sizes.retain(|b| !map.contains_key(&b.id));
+    Ok(out)
+}

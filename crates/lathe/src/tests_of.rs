@@ -1,0 +1,145 @@
+//! `lathe check`: every strategy of a file is applied, every test of the file is run.
+
+use crate::build::{compile, Build};
+use crate::compare::{self, Difference};
+use crate::convert::to_values;
+use crate::data::{self, Given};
+use crate::program::{Failure, Program};
+use crate::schedule::{schedule, How};
+use crate::codes;
+use lathe_diagnostics::Diagnostic;
+use lathe_ir::interp::{self, ArrayValue};
+use lathe_ir::Mode;
+use lathe_runtime::{Engine, Pool};
+use lathe_target::Machine;
+use std::time::Instant;
+
+/// What `lathe check` found in a file.
+#[derive(Debug, Default)]
+pub struct ProgramReport {
+    pub kernels: usize,
+    pub strategies: usize,
+    pub steps: usize,
+    pub tests: usize,
+    pub failures: Vec<Failure>,
+    pub times: Vec<(String, f64)>,
+}
+
+/// Applies every strategy to every kernel that it is for, and runs every test under the interpreter, against
+/// the test's own formula or data.
+pub fn check_program(program: &Program, machine: &Machine) -> ProgramReport {
+    let mut report = ProgramReport { kernels: program.lang.kernels.len(), ..ProgramReport::default() };
+    let start = Instant::now();
+    for k in &program.lang.kernels {
+        let Some(func) = program.lang.module.functions.get(&*k.name) else { continue };
+        let own = |d: &&lathe_strategy::Definition| d.target.as_deref() == Some(&*k.name);
+        let mut names: Vec<&str> = program.strategies(&k.name).into_iter().filter(own).map(|d| d.name.as_str()).collect();
+        if !names.contains(&"naive") {
+            names.push("naive");
+        }
+        for name in names {
+            report.strategies += 1;
+            let how = How { strategy: Some(name.to_string()), ..How::default() };
+            match schedule(program, func, &how, machine) {
+                Ok(s) => report.steps += s.steps().count(),
+                Err(f) => report.failures.push(f),
+            }
+        }
+    }
+    report.times.push(("strategies".to_string(), start.elapsed().as_secs_f64()));
+    let start = Instant::now();
+    for t in &program.lang.tests {
+        report.tests += 1;
+        if let Err(f) = run_test(program, t, Runner::Interpreter, machine) {
+            report.failures.push(f);
+        }
+    }
+    report.times.push(("tests".to_string(), start.elapsed().as_secs_f64()));
+    report
+}
+
+/// Who runs the kernel of a test.
+pub enum Runner<'a> {
+    Interpreter,
+    /// Compiled code of a strategy.
+    Compiled { strategy: &'a str, engine: Engine, pool: &'a Pool },
+}
+
+/// Runs one `test` item.
+///
+/// # Errors
+/// `E0909` with the first element that differs, or what running says.
+pub fn run_test(
+    program: &Program,
+    test: &lathe_lang::TestDef,
+    runner: Runner,
+    machine: &Machine,
+) -> Result<(), Failure> {
+    let fail = |d: Diagnostic| Failure::one(&program.sources, d.at(test.span, "in this test"));
+    let kernel = program.kernel(Some(&test.kernel))?;
+    let sizes = test.sizes.iter().cloned().collect();
+    let mut made = data::make(kernel, &Given { sizes, ..Given::default() }).map_err(fail)?;
+    let bounds = data::subscript_bounds(kernel, &made.sizes);
+    for (name, spec) in &test.inputs {
+        let at = kernel.params.iter().position(|p| &**p.name() == name.as_str());
+        if let Some((i, a)) = at.and_then(|i| Some((i, made.arrays.get_mut(i)?))) {
+            let below = kernel.params[i].array().and_then(|b| bounds.get(&b.id)).copied();
+            crate::inputs::fill(a, spec, below).map_err(fail)?;
+        }
+    }
+    let inputs: Vec<ArrayValue> = to_values(&made.arrays).map_err(fail)?;
+    let got: Vec<ArrayValue> = match runner {
+        Runner::Interpreter => {
+            let mut values = inputs.clone();
+            for (v, p) in values.iter_mut().zip(&kernel.params) {
+                if p.mode == Mode::Out {
+                    *v = ArrayValue::undefined(v.ty.clone(), &v.shape);
+                }
+            }
+            interp::run(&program.lang.module, kernel, &mut values, &interp::Options::default())
+                .map_err(|f| fail(*f.diagnostic))?;
+            values
+        }
+        Runner::Compiled { strategy, engine, pool } => {
+            let how = How { strategy: Some(strategy.to_string()), ..How::default() };
+            let s = schedule(program, kernel, &how, machine)?;
+            let built = compile(&s, &Build { engine, ..Build::default() }).map_err(fail)?;
+            built.call(pool, &mut made.arrays).map_err(fail)?;
+            to_values(&made.arrays).map_err(fail)?
+        }
+    };
+    // The expected function takes the kernel's inputs and gives the expected outputs, by the same names.
+    let expected = &test.expected;
+    let mut values = Vec::new();
+    for p in &expected.params {
+        let at = kernel.params.iter().position(|k| k.name() == p.name());
+        let Some(at) = at else {
+            return Err(fail(Diagnostic::error(codes::TEST_FAILED, format!("`{}` is no parameter", p.name()))));
+        };
+        values.push(if p.mode == Mode::Out {
+            ArrayValue::undefined(inputs[at].ty.clone(), &inputs[at].shape)
+        } else {
+            inputs[at].clone()
+        });
+    }
+    interp::run(&program.lang.module, expected, &mut values, &interp::Options::default())
+        .map_err(|f| fail(*f.diagnostic))?;
+    let mut d = Difference { equal: true, ..Difference::default() };
+    for (p, want) in expected.params.iter().zip(&values) {
+        if p.mode == Mode::In {
+            continue;
+        }
+        if let Some(at) = kernel.params.iter().position(|k| k.name() == p.name()) {
+            let got = got[at].to_f64_vec();
+            compare::values(p.name(), &want.shape, &got, &want.to_f64_vec(), &mut d);
+        }
+    }
+    if d.equal || d.max_abs <= test.tolerance * d.scale.max(1.0) {
+        return Ok(());
+    }
+    Err(fail(
+        Diagnostic::error(codes::TEST_FAILED, format!("test \"{}\" of `{}` fails", test.name, test.kernel))
+            .note(d.first.unwrap_or_default())
+            .note(format!("largest error {:.3e}, tolerance {:.3e}", d.max_abs, test.tolerance)),
+    ))
+}

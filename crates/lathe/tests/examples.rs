@@ -1,0 +1,68 @@
+//! The examples of the repository: every strategy is accepted, every test holds under the interpreter and in
+//! machine code of every engine that this machine has.
+
+use lathe::tests_of::{run_test, Runner};
+use lathe::{check_program, Engine, Machine, Pool, Program};
+use std::path::{Path, PathBuf};
+
+fn files() -> Vec<PathBuf> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let mut all: Vec<PathBuf> = std::fs::read_dir(dir)
+        .expect("examples")
+        .map(|e| e.expect("an entry").path())
+        .filter(|p| p.extension().is_some_and(|e| e == "lathe"))
+        .collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn every_strategy_is_accepted_and_every_test_holds() {
+    let mut failures = Vec::new();
+    let files = files();
+    assert!(files.len() >= 20, "only {} examples", files.len());
+    for f in &files {
+        match Program::open(f) {
+            Err(e) => failures.push(format!("{}: {e}", f.display())),
+            Ok(p) => {
+                assert!(!p.lang.tests.is_empty(), "{} has no test", f.display());
+                for k in &p.lang.kernels {
+                    let names: Vec<&str> = p.strategies(&k.name).iter().map(|d| d.name.as_str()).collect();
+                    assert!(names.contains(&"naive") && names.contains(&"fast"), "{}: {} has {names:?}", f.display(), k.name);
+                }
+                for e in check_program(&p, &Machine::host()).failures {
+                    failures.push(format!("{}: {e}", f.display()));
+                }
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+fn compiled(engine: Engine) {
+    let pool = Pool::new(2).expect("a pool");
+    let mut failures = Vec::new();
+    for f in files() {
+        let p = Program::open(&f).unwrap_or_else(|e| panic!("{}: {e}", f.display()));
+        for t in &p.lang.tests {
+            for strategy in ["naive", "fast"] {
+                let runner = Runner::Compiled { strategy, engine, pool: &pool };
+                if let Err(e) = run_test(&p, t, runner, &Machine::host()) {
+                    failures.push(format!("{} with {strategy}: {e}", f.display()));
+                }
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[cfg(feature = "llvm")]
+#[test]
+fn tests_hold_in_machine_code_of_llvm() {
+    compiled(Engine::Llvm);
+}
+
+#[test]
+fn tests_hold_in_machine_code_of_the_c_compiler() {
+    compiled(Engine::C);
+}
