@@ -62,7 +62,11 @@ pub fn map_expr(e: &Expr, f: &mut impl FnMut(Expr) -> Expr) -> Expr {
         let old = e.children();
         let new: Vec<Expr> = old.iter().map(|c| go(c, memo, f)).collect();
         let same = old.iter().zip(&new).all(|(a, b)| a.address() == b.address());
-        let out = f(if same { e.clone() } else { e.with_children(new) });
+        let out = if same { e.clone() } else { e.with_children(new) };
+        // Folding may leave a variable or load that was rewritten already (`(x + 2) - 2`): not twice.
+        let leaf = |x: &Expr| matches!(x.kind(), ExprKind::Var(_) | ExprKind::Load(_));
+        let done = !same && leaf(&out) && !leaf(e);
+        let out = if done { out } else { f(out) };
         memo.insert(e.address(), out.clone());
         out
     }
@@ -277,4 +281,18 @@ fn rename(e: &Expr, vars: &HashMap<VarId, VarId>, bufs: &HashMap<BufId, BufId>) 
         ExprKind::Load(a) => crate::build::load(rename_access(a, vars, bufs)),
         _ => x,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::build::{add, index, var_id};
+    use crate::types::Scalar;
+
+    #[test]
+    fn a_substituted_variable_is_not_substituted_again() {
+        let x = var_id(VarId(0), Scalar::Index);
+        let map = HashMap::from([(VarId(0), add(x.clone(), index(2)))]);
+        assert_eq!(substitute(&add(x.clone(), index(-2)), &map), x);
+    }
 }
