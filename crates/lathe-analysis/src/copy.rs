@@ -1,5 +1,6 @@
 //! One iteration of a leaf, as unknowns of a system.
 
+use crate::env::Item;
 use crate::leaves::{Leaf, Level, Touch};
 use crate::system::{Conj, Lin, eq, gt};
 use crate::translate::{Builder, Scope};
@@ -50,6 +51,30 @@ impl Copy {
         }
         out
     }
+}
+
+/// Whether a statement of the new tree is one of the old tree under the same loops, conditions and
+/// bindings, in whatever order: an execution is then the same in both for the same values of all
+/// variables, and needs no unknowns of its own.
+pub(crate) fn same_iteration(old: &Leaf, new: &Leaf) -> bool {
+    if old.stmt != new.stmt || old.whiles() + new.whiles() > 0 {
+        return false;
+    }
+    let stands_in = |x: &Item, list: &[Item]| {
+        list.iter().any(|y| match (x, y) {
+            (
+                Item::Loop { binder: b, lo: l, hi: h, step: s, .. },
+                Item::Loop { binder: c, lo: m, hi: i, step: t, .. },
+            ) => b == c && l == m && h == i && s == t,
+            (Item::Cond(c, v), Item::Cond(d, w)) => c == d && v == w,
+            (Item::Let(b, v), Item::Let(c, w)) => b == c && v == w,
+            (Item::Opaque(b), Item::Opaque(c)) => b == c,
+            _ => false,
+        })
+    };
+    let matters = |i: &&Item| !matches!(i, Item::Alloc(_) | Item::Fact(..) | Item::Checked(_));
+    new.items.iter().filter(matters).all(|i| stands_in(i, &old.items))
+        && old.items.iter().filter(matters).all(|i| stands_in(i, &new.items))
 }
 
 /// Where a leaf touches memory: at itself, or at a condition or bound around it.

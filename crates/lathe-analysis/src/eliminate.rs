@@ -1,8 +1,7 @@
 //! Fourier–Motzkin elimination with the integer tightening of the Omega test (Pugh, 1991): when one of
 //! the two coefficients of every combined pair is a unit, the projection is exact over the integers.
 
-use crate::solve::normalize;
-use crate::system::{Con, Conj, Lin};
+use crate::system::{Con, Conj};
 use std::collections::HashMap;
 
 pub(crate) enum Outcome {
@@ -15,117 +14,188 @@ pub(crate) enum Outcome {
 }
 
 /// More constraints than this are not worth it.
-const MAX_CONS: usize = 300;
-
-/// Bounds that an eliminated unknown had: `coefficient * unknown + rest >= 0`.
-struct Eliminated {
-    col: u32,
-    bounds: Conj,
-}
+const MAX_ROWS: usize = 300;
 
 /// Eliminates every unknown of a normalized conjunction.
 pub(crate) fn eliminate(cons: &Conj) -> Outcome {
+    let mut columns: Vec<u32> = cons.iter().flat_map(|c| c.lin.terms.iter().map(|t| t.0)).collect();
+    columns.sort_unstable();
+    columns.dedup();
+    let mut table = Table::new(columns.len());
     // Equalities that are left have no unit coefficient; as two inequalities they are a relaxation.
     let mut exact = true;
-    let mut work: Conj = Vec::with_capacity(cons.len() + 4);
     for con in cons {
+        let mut row = vec![0; columns.len() + 1];
+        for (col, k) in &con.lin.terms {
+            if let Ok(at) = columns.binary_search(col) {
+                row[at] = *k;
+            }
+        }
+        row[columns.len()] = con.lin.c;
         if con.eq {
             exact = false;
-            let Some(neg) = con.lin.scale(-1) else { return Outcome::Maybe };
-            work.push(Con { lin: neg, eq: false });
+            let Some(negated) = row.iter().map(|v| v.checked_neg()).collect::<Option<Vec<i64>>>() else {
+                return Outcome::Maybe;
+            };
+            table.add(negated);
         }
-        work.push(Con { lin: con.lin.clone(), eq: false });
+        table.add(row);
     }
-    let mut trail: Vec<Eliminated> = Vec::new();
-    while !work.is_empty() {
-        if work.len() > MAX_CONS {
+    // Each eliminated column with the rows that bounded it.
+    let mut trail: Vec<(usize, Vec<usize>)> = Vec::new();
+    while !table.alive.is_empty() {
+        if table.empty {
+            return Outcome::Empty;
+        }
+        if table.alive.len() > MAX_ROWS {
             return Outcome::Maybe;
         }
-        let Some((col, is_exact)) = choose(&work) else { break };
+        let Some((col, is_exact)) = table.choose() else { break };
         exact &= is_exact;
-        let (with, mut without): (Conj, Conj) = work.into_iter().partition(|c| c.lin.coefficient(col) != 0);
-        let (lower, upper): (Vec<&Con>, Vec<&Con>) = with.iter().partition(|c| c.lin.coefficient(col) > 0);
+        let bounds = table.take(col);
+        let (lower, upper): (Vec<usize>, Vec<usize>) = bounds.iter().partition(|r| table.rows[**r][col] > 0);
         for l in &lower {
             for u in &upper {
-                let (a, b) = (l.lin.coefficient(col), -u.lin.coefficient(col));
-                let Some(lin) = l.lin.combine(b, &u.lin, a) else { return Outcome::Maybe };
-                without.push(Con { lin, eq: false });
+                match combine(&table.rows[*l], &table.rows[*u], col) {
+                    Some(row) => table.add(row),
+                    None => return Outcome::Maybe,
+                }
             }
         }
-        trail.push(Eliminated { col, bounds: with });
-        let Some(normal) = normalize(without) else { return Outcome::Empty };
-        work = Vec::with_capacity(normal.len());
-        for con in normal {
-            if con.eq {
-                let Some(neg) = con.lin.scale(-1) else { return Outcome::Maybe };
-                work.push(Con { lin: neg, eq: false });
-            }
-            work.push(Con { lin: con.lin, eq: false });
-        }
+        trail.push((col, bounds));
+    }
+    if table.empty {
+        return Outcome::Empty;
     }
     if !exact {
         return Outcome::Maybe;
     }
-    match witness(&trail) {
-        Some(p) if cons.iter().all(|c| holds(c, &p)) => Outcome::Point(p),
+    match witness(&table.rows, &trail, columns.len()) {
+        Some(values) if cons.iter().all(|c| holds(c, &columns, &values)) => {
+            Outcome::Point(columns.into_iter().zip(values).collect())
+        }
         _ => Outcome::Maybe,
     }
 }
 
-fn holds(con: &Con, values: &HashMap<u32, i64>) -> bool {
-    match at(&con.lin, u32::MAX, values) {
-        Some((_, v)) if con.eq => v == 0,
-        Some((_, v)) => v >= 0,
-        None => false,
-    }
+/// Inequalities `row . (x, 1) >= 0`, dense.
+struct Table {
+    width: usize,
+    rows: Vec<Vec<i64>>,
+    alive: Vec<usize>,
+    /// Row of a direction, by its hash.
+    known: HashMap<u64, usize>,
+    /// A row without unknowns is false.
+    empty: bool,
 }
 
-/// The unknown whose elimination makes the fewest constraints, exact eliminations first.
-fn choose(work: &Conj) -> Option<(u32, bool)> {
-    #[derive(Default)]
-    struct Count {
-        lower: usize,
-        upper: usize,
-        /// Bounds with a coefficient other than one.
-        lower_coarse: bool,
-        upper_coarse: bool,
+impl Table {
+    fn new(width: usize) -> Table {
+        Table { width, rows: Vec::new(), alive: Vec::new(), known: HashMap::new(), empty: false }
     }
-    let mut counts: Vec<(u32, Count)> = Vec::new();
-    for con in work {
-        for (col, k) in &con.lin.terms {
-            let at = match counts.iter().position(|c| c.0 == *col) {
-                Some(i) => i,
-                None => {
-                    counts.push((*col, Count::default()));
-                    counts.len() - 1
-                }
-            };
-            let count = &mut counts[at].1;
-            if *k > 0 {
-                count.lower += 1;
-                count.lower_coarse |= *k != 1;
-            } else {
-                count.upper += 1;
-                count.upper_coarse |= *k != -1;
+
+    /// Adds a row, divided by its common factor; of one direction only the tightest stays.
+    fn add(&mut self, mut row: Vec<i64>) {
+        let (terms, constant) = row.split_at_mut(self.width);
+        let mut g = 0u64;
+        for v in terms.iter().filter(|v| **v != 0) {
+            g = gcd(g, v.unsigned_abs());
+            if g == 1 {
+                break;
             }
         }
+        let Ok(g) = i64::try_from(g) else { return };
+        if g == 0 {
+            self.empty |= constant[0] < 0;
+            return;
+        }
+        if g > 1 {
+            terms.iter_mut().for_each(|v| *v /= g);
+            constant[0] = constant[0].div_euclid(g);
+        }
+        let mut h = 0xcbf2_9ce4_8422_2325u64;
+        for v in terms.iter() {
+            h = (h ^ *v as u64).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(23);
+        }
+        if let Some(&at) = self.known.get(&h)
+            && self.rows[at][..self.width] == *terms
+            && self.alive.contains(&at)
+        {
+            let old = &mut self.rows[at][self.width];
+            *old = (*old).min(constant[0]);
+            return;
+        }
+        self.known.insert(h, self.rows.len());
+        self.alive.push(self.rows.len());
+        self.rows.push(row);
     }
-    let rated = counts.into_iter().map(|(col, c)| {
-        let free = c.lower == 0 || c.upper == 0;
-        let exact = free || !c.lower_coarse || !c.upper_coarse;
-        let growth = (c.lower * c.upper) as i64 - (c.lower + c.upper) as i64;
-        (!exact, growth, col)
-    });
-    rated.min().map(|(inexact, _, col)| (col, !inexact))
+
+    /// Removes and returns the rows that mention a column.
+    fn take(&mut self, col: usize) -> Vec<usize> {
+        let rows = &self.rows;
+        let (with, without) = std::mem::take(&mut self.alive).into_iter().partition(|r| rows[*r][col] != 0);
+        self.alive = without;
+        with
+    }
+
+    /// The column whose elimination makes the fewest rows, exact eliminations first.
+    fn choose(&self) -> Option<(usize, bool)> {
+        // Lower and upper bounds, and whether any of them has a coefficient other than a unit.
+        let mut counts = vec![(0i64, 0i64, false, false); self.width];
+        for r in &self.alive {
+            for (v, c) in self.rows[*r].iter().zip(&mut counts) {
+                if *v > 0 {
+                    c.0 += 1;
+                    c.2 |= *v != 1;
+                } else if *v < 0 {
+                    c.1 += 1;
+                    c.3 |= *v != -1;
+                }
+            }
+        }
+        let mut best: Option<((bool, i64), usize)> = None;
+        for (col, (lower, upper, coarse_lower, coarse_upper)) in counts.into_iter().enumerate() {
+            if lower + upper == 0 {
+                continue;
+            }
+            if lower == 0 || upper == 0 {
+                return Some((col, true));
+            }
+            let rating = (coarse_lower && coarse_upper, lower * upper - lower - upper);
+            if best.is_none_or(|b| rating < b.0) {
+                best = Some((rating, col));
+            }
+        }
+        best.map(|((inexact, _), col)| (col, !inexact))
+    }
 }
 
-/// Values for the eliminated unknowns, last eliminated first; each as near to zero as it may be.
-fn witness(trail: &[Eliminated]) -> Option<HashMap<u32, i64>> {
-    let mut values: HashMap<u32, i64> = HashMap::new();
-    for step in trail.iter().rev() {
+/// A lower and an upper bound on a column, combined so that it vanishes.
+fn combine(lower: &[i64], upper: &[i64], col: usize) -> Option<Vec<i64>> {
+    let (a, b) = (lower[col], upper[col].checked_neg()?);
+    let g = gcd(a.unsigned_abs(), b.unsigned_abs()) as i64;
+    let (a, b) = (a / g, b / g);
+    lower.iter().zip(upper).map(|(l, u)| l.checked_mul(b)?.checked_add(u.checked_mul(a)?)).collect()
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// Values for the eliminated columns, last eliminated first; each as near to zero as it may be.
+/// Columns that were never bounded are zero.
+fn witness(rows: &[Vec<i64>], trail: &[(usize, Vec<usize>)], width: usize) -> Option<Vec<i64>> {
+    let mut values = vec![0i64; width];
+    for (col, bounds) in trail.iter().rev() {
         let (mut lo, mut hi): (Option<i64>, Option<i64>) = (None, None);
-        for con in &step.bounds {
-            let (k, rest) = at(&con.lin, step.col, &values)?;
+        for row in bounds.iter().map(|r| &rows[*r]) {
+            let mut rest = row[width];
+            for (c, (k, v)) in row.iter().zip(&values).enumerate() {
+                if c != *col && *k != 0 {
+                    rest = rest.checked_add(k.checked_mul(*v)?)?;
+                }
+            }
+            let k = row[*col];
             if k > 0 {
                 // `k x >= -rest`
                 let b = rest.checked_neg()?.checked_add(k - 1)?.div_euclid(k);
@@ -135,28 +205,24 @@ fn witness(trail: &[Eliminated]) -> Option<HashMap<u32, i64>> {
                 hi = Some(hi.map_or(b, |h| h.min(b)));
             }
         }
-        let v = match (lo, hi) {
+        values[*col] = match (lo, hi) {
             (Some(l), Some(h)) if l > h => return None,
             (Some(l), h) => l.max(h.map_or(0, |h| h.min(0))),
             (None, Some(h)) => h.min(0),
             (None, None) => 0,
         };
-        values.insert(step.col, v);
     }
     Some(values)
 }
 
-/// The coefficient of `col` and the value of everything else.
-fn at(lin: &Lin, col: u32, values: &HashMap<u32, i64>) -> Option<(i64, i64)> {
-    let (mut k, mut rest) = (0, lin.c);
-    for (c, v) in &lin.terms {
-        if *c == col {
-            k = *v;
-        } else {
-            // Unknowns without a value were dropped as unbounded before: zero is as good as any.
-            let x = values.get(c).copied().unwrap_or(0);
-            rest = rest.checked_add(v.checked_mul(x)?)?;
+fn holds(con: &Con, columns: &[u32], values: &[i64]) -> bool {
+    let mut sum = con.lin.c;
+    for (col, k) in &con.lin.terms {
+        let v = columns.binary_search(col).map_or(0, |at| values[at]);
+        match k.checked_mul(v).and_then(|t| sum.checked_add(t)) {
+            Some(s) => sum = s,
+            None => return false,
         }
     }
-    Some((k, rest))
+    if con.eq { sum == 0 } else { sum >= 0 }
 }

@@ -5,7 +5,7 @@
 //! that way. Happens-before is lexicographic: the outermost loop in which two instances differ decides,
 //! if it runs its iterations in order; where all common loops agree, the sequence does.
 
-use crate::copy::{Copy, Place, earlier, equal};
+use crate::copy::{Copy, Place, earlier, equal, same_iteration};
 use crate::descend::descend;
 use crate::env::Env;
 use crate::leaves::{Leaf, Level, Relative, Role, Touch, leaves, relate, written_buffers};
@@ -124,6 +124,41 @@ struct Base<'w> {
     clauses: Vec<Vec<Conj>>,
 }
 
+/// A statement instance of the old tree, and where it may stand in the new one.
+#[derive(Clone, Copy)]
+struct Followed<'f> {
+    old: (&'f Leaf<'f>, Place, &'f Copy, &'f [Option<Lin>]),
+    new: (&'f Leaf<'f>, Place),
+}
+
+impl Followed<'_> {
+    /// The same instance in the new tree, and whether it could be matched exactly.
+    fn copy(&self, builder: &mut Builder, outer: &Scope) -> Result<(Copy, bool), OrderRefusal> {
+        let ((old, was, known, instance), (new, now)) = (self.old, self.new);
+        let own = was == Place::own(old) && now == Place::own(new);
+        if own && same_iteration(old, new) {
+            return Ok((known.clone(), true));
+        }
+        let mut copy = Copy::new(builder, outer, new, &now);
+        let exact = std::mem::replace(&mut builder.system.exact, true);
+        let vector = copy.instance(builder, new);
+        if vector.len() != instance.len() {
+            return Err(undecided(format!(
+                "the statement `{}` changed the length of its instance vector",
+                new.label
+            )));
+        }
+        for (o, n) in instance.iter().zip(&vector) {
+            if let (Some(o), Some(n)) = (o, n) {
+                builder.system.eq(o, n);
+            }
+        }
+        let matched = builder.system.exact;
+        builder.system.exact &= exact;
+        Ok((copy, matched))
+    }
+}
+
 /// What two instances are compared for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Demand {
@@ -168,10 +203,10 @@ impl Check<'_, '_> {
                     }
                 }
             }
-            if !strict.is_empty() {
-                if let Some(v) = self.violation(a, b, at, &strict, Demand::Ordered)? {
-                    return Err(OrderRefusal::Violation(Box::new(v)));
-                }
+            if !strict.is_empty()
+                && let Some(v) = self.violation(a, b, at, &strict, Demand::Ordered)?
+            {
+                return Err(OrderRefusal::Violation(Box::new(v)));
             }
             if !licensed.is_empty() {
                 if let Some(v) = self.violation(a, b, at, &licensed, Demand::NotConcurrent)? {
@@ -263,13 +298,9 @@ impl Check<'_, '_> {
             for nb in new_b {
                 for pa in places_of(na, &touched.0, a) {
                     for pb in places_of(nb, &touched.1, b) {
-                        let found = self.in_new_tree(
-                            &base,
-                            &outer,
-                            ((na, pa), (nb, pb)),
-                            (&instance_a, &instance_b),
-                            demand,
-                        )?;
+                        let one = Followed { old: (a, at.0, &x, &instance_a), new: (na, pa) };
+                        let two = Followed { old: (b, at.1, &y, &instance_b), new: (nb, pb) };
+                        let found = self.in_new_tree(&base, &outer, one, two, demand)?;
                         let Some((point, concurrent, matched)) = found else { continue };
                         let text = |v: &[Option<Lin>]| -> Vec<i64> {
                             v.iter().map(|l| l.as_ref().and_then(|l| l.at(&point)).unwrap_or(0)).collect()
@@ -308,35 +339,17 @@ impl Check<'_, '_> {
         &self,
         base: &Base,
         outer: &Scope,
-        (new_a, new_b): ((&Leaf, Place), (&Leaf, Place)),
-        instances: (&[Option<Lin>], &[Option<Lin>]),
+        one: Followed,
+        two: Followed,
         demand: Demand,
     ) -> Result<Option<(Vec<i64>, bool, bool)>, OrderRefusal> {
-        let ((na, pa), (nb, pb)) = (new_a, new_b);
+        let ((na, pa), (nb, pb)) = (one.new, two.new);
         let (common, relative) = relate(&na.path[..pa.depth], &nb.path[..pb.depth]);
         let levels = na.levels(common);
         let mut builder = base.builder.clone();
-        let mut x = Copy::new(&mut builder, outer, na, &pa);
-        let mut y = Copy::new(&mut builder, outer, nb, &pb);
-        let mut matched = true;
-        for (copy, leaf, old) in [(&mut x, na, instances.0), (&mut y, nb, instances.1)] {
-            let exact = builder.system.exact;
-            builder.system.exact = true;
-            let new = copy.instance(&mut builder, leaf);
-            if new.len() != old.len() {
-                return Err(undecided(format!(
-                    "the statement `{}` changed the length of its instance vector",
-                    leaf.label
-                )));
-            }
-            for (o, n) in old.iter().zip(&new) {
-                if let (Some(o), Some(n)) = (o, n) {
-                    builder.system.eq(o, n);
-                }
-            }
-            matched &= builder.system.exact;
-            builder.system.exact &= exact;
-        }
+        let (x, followed_a) = one.copy(&mut builder, outer)?;
+        let (y, followed_b) = two.copy(&mut builder, outer)?;
+        let matched = followed_a && followed_b;
         let mut wrong: Vec<(Conj, bool)> = Vec::new();
         for (l, level) in levels.iter().enumerate() {
             let ordered = match level {
@@ -425,17 +438,19 @@ fn conflict_of<'t>(
     let mut when = Conj::new();
     let mut element = None;
     if touches.0.buffer == touches.1.buffer {
-        if let (Some(i), Some(j)) = (&touches.0.indices, &touches.1.indices) {
-            if i.len() == j.len() {
-                let exact = std::mem::replace(&mut builder.system.exact, true);
-                let i: Vec<Lin> = i.iter().map(|e| builder.value(&mut x.scope, e)).collect();
-                if builder.system.exact && !builder.system.symbolic {
-                    element = Some(i.clone());
-                }
-                let j: Vec<Lin> = j.iter().map(|e| builder.value(&mut y.scope, e)).collect();
-                when.extend(i.iter().zip(&j).filter_map(|(p, q)| eq(p, q)));
-                builder.system.exact &= exact;
+        if let (Some(i), Some(j)) = (&touches.0.indices, &touches.1.indices)
+            && i.len() == j.len()
+        {
+            let system = &mut builder.system;
+            let before = (std::mem::replace(&mut system.exact, true), std::mem::take(&mut system.symbolic));
+            let i: Vec<Lin> = i.iter().map(|e| builder.value(&mut x.scope, e)).collect();
+            if builder.system.exact && !builder.system.symbolic {
+                element = Some(i.clone());
             }
+            let j: Vec<Lin> = j.iter().map(|e| builder.value(&mut y.scope, e)).collect();
+            when.extend(i.iter().zip(&j).filter_map(|(p, q)| eq(p, q)));
+            builder.system.exact &= before.0;
+            builder.system.symbolic |= before.1;
         }
         // Each execution of an allocation has storage of its own.
         if let Some(steps) = a.allocated_at(touches.0.buffer) {
