@@ -1,8 +1,14 @@
 //! The text form: what is printed is read back, and what is wrong is said, all of it.
 
 use lathe_diagnostics::{Diagnostic, FileId};
-use lathe_ir::Module;
-use lathe_ir::text::{parse_module, print_module};
+use lathe_ir::text::{Ids, parse_module, print_function, print_function_with, print_module};
+use lathe_ir::verify::verify;
+use lathe_ir::{
+    BinOp, Expr, ExprKind, Module, Scalar, Stmt, StmtKind, Type, UnOp, VarId, build, structural_hash,
+};
+use random::Rng;
+
+mod random;
 
 fn parse(text: &str) -> Module {
     match parse_module(FileId(0), text) {
@@ -131,4 +137,156 @@ func statements(N)(A: inout f32[N] alias xs, B: inout f32[N] alias xs, H: inout 
 #[test]
 fn every_kind_of_node_round_trips() {
     round_trip(ALL);
+}
+
+#[test]
+fn random_modules_round_trip() {
+    for seed in 0..400 {
+        let m = random::module(seed);
+        let printed = print_module(&m);
+        let again = match parse_module(FileId(0), &printed) {
+            Ok(again) => again,
+            Err(errors) => panic!("seed {seed}:\n{printed}\n{}", show(&errors, &printed)),
+        };
+        assert_eq!(print_module(&again), printed, "seed {seed}");
+        assert_eq!(again, m, "seed {seed}:\n{printed}");
+        // Random trees are rarely right, but the verifier takes them all.
+        assert_eq!(verify(&again).is_empty(), verify(&m).is_empty(), "seed {seed}");
+        for (name, f) in &m.functions {
+            // Unlike equality, the hash looks at the names and types of binders.
+            assert_eq!(structural_hash(&again.functions[name]), structural_hash(f), "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn hidden_numbers_change_nothing_but_numbers() {
+    let m = parse(GEMM);
+    let mut f = m.functions["gemm"].clone();
+    f.next_id = 20;
+    f.body = lathe_ir::visit::refresh(&f.body, &mut f.next_id);
+    assert!(print_function(&f).contains("for i%20 in 0..M cpu"), "{}", print_function(&f));
+    assert_eq!(print_function_with(&f, Ids::Hidden), GEMM);
+}
+
+#[test]
+fn shared_expressions_are_written_once_and_stay_shared() {
+    let n = build::var_id(VarId(0), Scalar::Index);
+    let mut e = n.clone();
+    for _ in 0..40 {
+        e = Expr::new(ExprKind::Binary(BinOp::Mul, e.clone(), e.clone()), Type::INDEX);
+    }
+    let mut f = parse("func f(N)() { check N > 0, \"\", \"\" }").functions["f"].clone();
+    let cond = Expr::new(ExprKind::Binary(BinOp::Lt, n, e.clone()), Type::BOOL);
+    f.body = Stmt::of(StmtKind::Check { cond, code: "".into(), message: "".into() });
+    let printed = print_function(&f);
+    assert!(printed.len() < 2000, "{printed}");
+    let again = parse(&printed).functions["f"].clone();
+    // Comparing the trees themselves would take forever.
+    assert_eq!(structural_hash(&again), structural_hash(&f));
+    assert_eq!(print_function(&again), printed);
+    let mut nodes = 0;
+    again.body.exprs().iter().for_each(|e| lathe_ir::visit::walk_expr(e, &mut |_| nodes += 1));
+    assert!(nodes < 300, "{nodes} nodes");
+}
+
+#[test]
+fn high_expressions_and_long_blocks_round_trip() {
+    let deep = |op: &str, n: usize| {
+        let m = parse("func f(N)() { check N == N, \"\", \"\" }");
+        let mut f = m.functions["f"].clone();
+        let x = build::var_id(VarId(0), Scalar::Index);
+        let mut e = x.clone();
+        for _ in 0..n {
+            e = match op {
+                "left" => Expr::new(ExprKind::Binary(BinOp::Sub, e, x.clone()), Type::INDEX),
+                "right" => Expr::new(ExprKind::Binary(BinOp::Sub, x.clone(), e), Type::INDEX),
+                _ => Expr::new(ExprKind::Unary(UnOp::Neg, e), Type::INDEX),
+            };
+        }
+        let cond = Expr::new(ExprKind::Binary(BinOp::Lt, x, e), Type::BOOL);
+        f.body = Stmt::of(StmtKind::Check { cond, code: "".into(), message: "".into() });
+        let printed = print_function(&f);
+        assert_eq!(parse(&printed).functions["f"], f);
+    };
+    for op in ["left", "right", "neg"] {
+        deep(op, 1000);
+    }
+    let lets: String = (0..1000).map(|i| format!("let x{i}: index = N\nalloc b{i}: f32[x{i}]\n")).collect();
+    let text = format!("func f(N)() {{\n{lets}}}\n");
+    let m = parse(&text);
+    assert_eq!(verify(&m), []);
+    assert_eq!(parse(&print_module(&m)), m);
+}
+
+#[test]
+fn several_errors_are_found_in_one_run() {
+    let text = "func f(N)(A: out f32[N]) {\n  'A'[0]: A[0] = 1.0\n  for i in 0..n {\n    'A'[i]: A[i] = B[i]\n  }\n  \
+                let x: index =\n  check x > 0, 1, \"m\"\n}\nfunc g( {\n}\nfunc h()() { 'A'[0] }\n";
+    let errors = parse_module(FileId(0), text).expect_err("a broken text");
+    let lines: Vec<usize> =
+        errors.iter().map(|d| text[..d.marks[0].span.start as usize].matches('\n').count() + 1).collect();
+    assert_eq!(lines, [2, 3, 4, 7, 7, 9, 11], "{}", show(&errors, text));
+}
+
+#[test]
+fn no_text_makes_the_parser_panic() {
+    let seeds = [GEMM.to_string(), ALL.to_string(), print_module(&random::module(1))];
+    let mut rng = Rng(7);
+    for round in 0..6000 {
+        let text = &seeds[round % seeds.len()];
+        let mut bytes = text.clone().into_bytes();
+        for _ in 0..=rng.below(6) {
+            let at = rng.below(bytes.len());
+            match rng.below(4) {
+                0 => bytes[at] = b"(){}[]'\"`%@$.:=-0aN\n\\!~"[rng.below(23)],
+                1 => drop(bytes.remove(at)),
+                2 => {
+                    let from = rng.below(bytes.len());
+                    let len = rng.below(20).min(bytes.len() - from);
+                    let piece = bytes[from..from + len].to_vec();
+                    bytes.splice(at..at, piece);
+                }
+                _ => bytes[at] = rng.next() as u8,
+            }
+        }
+        let text = String::from_utf8_lossy(&bytes);
+        match parse_module(FileId(0), &text) {
+            Ok(m) => {
+                // Whatever is accepted is a tree that can be verified and printed.
+                let _ = verify(&m);
+                let printed = print_module(&m);
+                assert_eq!(print_module(&parse(&printed)), printed);
+            }
+            Err(errors) => {
+                assert!(!errors.is_empty());
+                for m in errors.iter().flat_map(|d| &d.marks) {
+                    assert!(m.span.start <= m.span.end && m.span.end as usize <= text.len(), "{text}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn nesting_has_a_limit_instead_of_a_stack_overflow() {
+    let many = |s: &str| s.repeat(100_000);
+    for text in [
+        format!("func f()() {{ check {}", many("(")),
+        format!("func f()() {{ check {}", many("-")),
+        format!("func f()() {{ check {}", many("not(")),
+        format!("func f()() {{ check 1{}", many(" + 1")),
+        format!("func f()() {{ check A[{}", many("A[")),
+        format!("func f()() {{ call g(&{}", many("slice(")),
+        format!("func f()() {{ {}", many("if true {")),
+        format!("func f()() {{ {}", many("if true {} else ")),
+        format!("func f()() {{ {}", many("let x: index = 1 {")),
+        format!("func f(x: {}", many("(")),
+        format!("struct S {{ x: {}", many("array<")),
+        format!("struct S {{ x: {}", many("array<array<f32, 0>, 4294967295>")),
+    ] {
+        assert!(parse_module(FileId(0), &text).is_err());
+    }
+    let doubling: String = (0..80).map(|i| format!("struct S{} {{ a: S{i}, b: S{i} }}\n", i + 1)).collect();
+    assert!(parse_module(FileId(0), &format!("struct S0 {{ a: f32 }}\n{doubling}")).is_err());
 }

@@ -82,7 +82,10 @@
 
 mod lex;
 mod parse;
+mod parse_access;
 mod parse_expr;
+mod parse_item;
+mod parse_literal;
 mod parse_stmt;
 mod print;
 mod print_expr;

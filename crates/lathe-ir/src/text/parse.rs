@@ -1,18 +1,15 @@
-//! Parsing modules: tokens, errors and items.
+//! The parser's ground: tokens, errors, names, numbers, lists, binders and types.
 
 use super::lex::{Tok, Token, lex};
-use super::print::largest_id;
 use super::scope::Scope;
 use super::{MAX_DEPTH, RESERVED};
 use crate::codes;
 use crate::expr::Expr;
-use crate::func::{Buffer, CombineOp, Function, Mode, Module, Param, ParamKind, Space, Stage};
-use crate::ids::{Binder, BufId, VarId};
-use crate::layout::{Layout, LayoutStep};
-use crate::stmt::Stmt;
-use crate::types::{Name, Scalar, StructType, Type};
+use crate::func::Module;
+use crate::ids::{Binder, VarId};
+use crate::types::{Name, Scalar, Type};
 use lathe_diagnostics::{Code, Diagnostic, FileId, Span};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// Parses tree text.
@@ -30,7 +27,7 @@ pub fn parse_module(file: FileId, text: &str) -> Result<Module, Vec<Diagnostic>>
 }
 
 /// Scalars in a type, aggregates counted through.
-const MAX_LEAVES: u64 = 1 << 16;
+pub(crate) const MAX_LEAVES: u64 = 1 << 16;
 
 /// After so many errors the rest is noise.
 const MAX_ERRORS: usize = 50;
@@ -42,7 +39,7 @@ pub(crate) type Parsed<T> = Result<T, Failed>;
 
 pub(crate) struct Parser {
     tokens: Vec<Token>,
-    pos: usize,
+    pub pos: usize,
     pub errors: Vec<Diagnostic>,
     pub module: Module,
     pub scope: Scope,
@@ -52,7 +49,7 @@ pub(crate) struct Parser {
     unknown: HashSet<String>,
     depth: usize,
     /// Numbers of scalars in the structs declared so far.
-    leaves: HashMap<Name, u64>,
+    pub leaves: HashMap<Name, u64>,
     /// `$` names of the current statement.
     pub shared: HashMap<u32, Expr>,
     /// Heights of the expressions of the current statement, by address.
@@ -195,6 +192,15 @@ impl Parser {
         out
     }
 
+    /// A new item: nothing is in scope, and numbers begin at 0.
+    pub(super) fn item_begins(&mut self) {
+        self.scope = Scope::new();
+        self.next = 0;
+        self.unknown.clear();
+        self.depth = 0;
+        self.statement_ends();
+    }
+
     // Names, numbers and lists.
 
     pub(crate) fn name(&mut self, what: &str) -> Parsed<String> {
@@ -330,7 +336,7 @@ impl Parser {
     }
 
     /// Passes list the scalars of a type, so there must not be too many; structs in structs count fast.
-    fn count_leaves(&self, t: &Type) -> u64 {
+    pub(super) fn count_leaves(&self, t: &Type) -> u64 {
         match t {
             Type::Scalar(_) => 1,
             Type::Tuple(ts) => ts.iter().fold(0, |n, t| n.saturating_add(self.count_leaves(t))),
@@ -379,242 +385,5 @@ impl Parser {
                 self.unknown(start, "struct", &name, help)
             }
         }
-    }
-
-    // Items.
-
-    fn items(&mut self) {
-        while *self.peek() != Tok::Eof {
-            let start = self.pos;
-            self.scope = Scope::new();
-            self.next = 0;
-            self.unknown.clear();
-            self.depth = 0;
-            self.statement_ends();
-            let done = if self.eat_word("struct") {
-                self.structure()
-            } else if self.eat_word("op") {
-                self.op()
-            } else if self.eat_word("func") {
-                self.function()
-            } else {
-                self.expected("`func`, `op` or `struct`")
-            };
-            if done.is_err() {
-                if self.pos == start {
-                    self.bump();
-                }
-                while *self.peek() != Tok::Eof && !self.at_item() {
-                    self.bump();
-                }
-            }
-        }
-    }
-
-    /// Items begin with a reserved word, which stands nowhere else.
-    pub(crate) fn at_item(&self) -> bool {
-        self.at_word("func") || self.at_word("op") || self.at_word("struct")
-    }
-
-    pub(crate) fn statement_ends(&mut self) {
-        self.shared.clear();
-        // Clearing costs what the largest statement took, so large tables are dropped instead.
-        if self.heights.capacity() > 256 {
-            self.heights = HashMap::new();
-        }
-        self.heights.clear();
-    }
-
-    fn insert<T>(
-        &mut self,
-        name: &Name,
-        span: Span,
-        item: T,
-        map: impl FnOnce(&mut Module) -> &mut BTreeMap<Name, T>,
-    ) -> Parsed<()> {
-        if map(&mut self.module).insert(name.clone(), item).is_some() {
-            return self.error(codes::BOUND_TWICE, span, format!("`{name}` is declared twice"));
-        }
-        Ok(())
-    }
-
-    fn structure(&mut self) -> Parsed<()> {
-        let span = self.span();
-        let name = Name::from(self.name("the name of a struct")?);
-        self.expect("{")?;
-        let mut names = HashSet::new();
-        let fields = self.list("}", |p| {
-            let at = p.span();
-            let field = Name::from(p.name("the name of a field")?);
-            if !names.insert(field.clone()) {
-                return p.error(codes::BOUND_TWICE, at, format!("two fields are named `{field}`"));
-            }
-            p.expect(":")?;
-            Ok((field, p.ty()?))
-        })?;
-        let leaves = fields.iter().fold(0u64, |n, f| n.saturating_add(self.count_leaves(&f.1)));
-        if leaves > MAX_LEAVES {
-            let what = format!("this struct has more than {MAX_LEAVES} scalars");
-            return self.error(codes::TOO_DEEP, span, what);
-        }
-        self.leaves.insert(name.clone(), leaves.max(1));
-        let item = Arc::new(StructType { name: name.clone(), fields });
-        self.insert(&name, span, item, |m| &mut m.structs)
-    }
-
-    fn op(&mut self) -> Parsed<()> {
-        let span = self.span();
-        let name = Name::from(self.name("the name of an operator")?);
-        self.expect("(")?;
-        let a = self.binder_name("@", "the name of the first operand")?;
-        self.expect(",")?;
-        let b = self.binder_name("@", "the name of the second operand")?;
-        self.expect(")")?;
-        self.expect(":")?;
-        let ty = self.ty()?;
-        self.scope.bind_buf(BufId(a.1), &a.0, &ty);
-        self.scope.bind_buf(BufId(b.1), &b.0, &ty);
-        let associative = self.eat_word("associative");
-        let commutative = self.eat_word("commutative");
-        let mut identity = None;
-        if self.eat_word("identity") {
-            self.expect("(")?;
-            identity = Some(self.rooted()?);
-            self.expect(")")?;
-        }
-        self.expect("=")?;
-        let body = self.rooted()?;
-        let (a, b) = (BufId(a.1), BufId(b.1));
-        let item = CombineOp { name: name.clone(), ty, a, b, body, associative, commutative, identity };
-        self.insert(&name, span, item, |m| &mut m.ops)
-    }
-
-    fn rooted(&mut self) -> Parsed<Expr> {
-        self.statement_ends();
-        self.with_bindings()?;
-        self.expr()
-    }
-
-    fn function(&mut self) -> Parsed<()> {
-        let span = self.span();
-        let name = Name::from(self.name("the name of a function")?);
-        self.expect("(")?;
-        let sizes = self.list(")", |p| {
-            let b = p.binder("the name of a size")?;
-            p.scope.bind_var(&b);
-            Ok(b)
-        })?;
-        self.expect("(")?;
-        let params = self.list(")", Parser::param)?;
-        let mut stage = Stage::Plain;
-        if self.eat_word("stage") {
-            let at = self.span();
-            stage = match self.name("a stage")?.as_str() {
-                "plain" => Stage::Plain,
-                "scheduled" => Stage::Scheduled,
-                "machine" => Stage::Machine,
-                other => {
-                    let what = format!("`{other}` is no stage (there are plain, scheduled and machine)");
-                    return self.error(codes::SYNTAX, at, what);
-                }
-            };
-        }
-        let mut next_id = None;
-        if self.eat_word("next") {
-            next_id = Some(self.number("the counter", u64::from(u32::MAX))? as u32);
-        }
-        let result = if self.eat("=") { Some(self.rooted()?) } else { None };
-        let body = if self.at("{") || result.is_none() { self.braces()? } else { Stmt::empty() };
-        let mut f = Function { name: name.clone(), sizes, params, result, body, stage, next_id: 0 };
-        f.next_id = next_id.unwrap_or_else(|| largest_id(&f).map_or(0, |n| n.saturating_add(1)));
-        self.insert(&name, span, f, |m| &mut m.functions)
-    }
-
-    fn param(&mut self) -> Parsed<Param> {
-        // The kind of number says which kind of parameter it is only when one is given.
-        let sigil = if self.at_ahead(1, "@") { "@" } else { "%" };
-        let (name, id) = self.binder_name(sigil, "the name of a parameter")?;
-        self.expect(":")?;
-        let mode = if self.eat_word("in") {
-            Mode::In
-        } else if self.eat_word("out") {
-            Mode::Out
-        } else if self.eat_word("inout") {
-            Mode::InOut
-        } else {
-            return self.expected("`in`, `out` or `inout`");
-        };
-        let at = self.span();
-        let elem = self.ty()?;
-        let kind = if self.at("[") {
-            ParamKind::Array(self.buffer_rest(BufId(id), name, elem)?)
-        } else {
-            match elem.scalar() {
-                Some(ty) => {
-                    let b = Binder { id: VarId(id), name, ty };
-                    self.scope.bind_var(&b);
-                    ParamKind::Scalar(b)
-                }
-                None => {
-                    let what = format!("a parameter of type {elem} is an array: `{elem}[]`");
-                    return self.error(codes::SYNTAX, at, what);
-                }
-            }
-        };
-        let alias =
-            if self.eat_word("alias") { Some(Name::from(self.name("an alias class")?)) } else { None };
-        Ok(Param { kind, mode, alias })
-    }
-
-    /// `[extents] [space] [layout …]`; binds the buffer.
-    pub(crate) fn buffer_rest(&mut self, id: BufId, name: Name, elem: Type) -> Parsed<Arc<Buffer>> {
-        self.expect("[")?;
-        let extents = self.list("]", Parser::expr)?;
-        let mut space = Space::Host;
-        if let Tok::Name { text, quoted: false } = self.peek() {
-            if let Some(s) = Space::from_name(text) {
-                space = s;
-                self.bump();
-            }
-        }
-        let layout = if self.eat_word("layout") { self.layout()? } else { Layout::row_major() };
-        self.scope.bind_buf(id, &name, &elem);
-        Ok(Arc::new(Buffer { id, name, elem, extents, space, layout }))
-    }
-
-    fn layout(&mut self) -> Parsed<Layout> {
-        const DIM: u64 = 255;
-        let mut steps = Vec::new();
-        loop {
-            let Tok::Name { text, quoted: false } = self.peek() else { break };
-            let word = text.clone();
-            if !matches!(word.as_str(), "permute" | "tile" | "pad" | "swizzle" | "distribute") {
-                break;
-            }
-            self.bump();
-            self.expect("(")?;
-            if word == "permute" {
-                let order = self.list(")", |p| Ok(p.number("a dimension", DIM)? as usize))?;
-                steps.push(LayoutStep::Permute(order));
-                continue;
-            }
-            let dim = self.number("a dimension", DIM)? as usize;
-            self.expect(",")?;
-            steps.push(match word.as_str() {
-                "tile" => LayoutStep::Tile { dim, size: self.number("a size", u64::MAX)? },
-                "pad" => LayoutStep::Pad { dim, multiple: self.number("a multiple", u64::MAX)? },
-                "swizzle" => {
-                    let by = self.number("a dimension", DIM)? as usize;
-                    self.expect(",")?;
-                    LayoutStep::Swizzle { dim, by, modulus: self.number("a modulus", u64::MAX)? }
-                }
-                _ => LayoutStep::Distribute { dim, over: Name::from(self.name("the name of a loop")?) },
-            });
-            self.expect(")")?;
-        }
-        if steps.is_empty() {
-            return self.expected("`permute`, `tile`, `pad`, `swizzle` or `distribute`");
-        }
-        Ok(Layout { steps })
     }
 }

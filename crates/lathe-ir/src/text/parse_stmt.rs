@@ -441,13 +441,12 @@ impl Parser {
         let mut bound = Vec::new();
         let header = self.compute_dims(&mut bound);
         let at = self.span_from(start);
-        let inner = match header {
-            Ok(_) => self.compute_body(),
+        let compute = match header {
+            Ok(dims) => self.compute_body(label, dims),
             Err(Failed) => Err(Failed),
         };
         bound.into_iter().rev().for_each(|v| self.scope.unbind_var(v));
-        let (dims, (targets, values, guard, update)) = (header?, inner?);
-        let kind = StmtKind::Compute(Compute { label, dims, targets, values, guard, update });
+        let kind = StmtKind::Compute(compute?);
         Ok(Piece::Whole(Stmt::new(kind, Places::one(at))))
     }
 
@@ -479,8 +478,8 @@ impl Parser {
         }
     }
 
-    #[allow(clippy::type_complexity)]
-    fn compute_body(&mut self) -> Parsed<(Vec<Access>, Vec<Expr>, Option<Expr>, Option<ReduceOp>)> {
+    /// The braces of a compute; label and dimensions are filled in by the caller.
+    fn compute_body(&mut self, label: Label, dims: Vec<Dim>) -> Parsed<Compute> {
         self.expect("{")?;
         self.statement_ends();
         self.with_bindings()?;
@@ -489,6 +488,6 @@ impl Parser {
         let values = self.some(Parser::expr)?;
         let guard = if self.eat_word("if") { Some(self.expr()?) } else { None };
         self.expect("}")?;
-        Ok((targets, values, guard, update))
+        Ok(Compute { label, dims, targets, values, guard, update })
     }
 }

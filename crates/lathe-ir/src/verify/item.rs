@@ -132,13 +132,11 @@ impl Verifier<'_> {
             self.index(e, codes::NOT_INDEX, "an extent");
         }
         let fixed = matches!(b.space, Space::Register | Space::Stack);
-        if fixed {
-            if let Some(e) = b.extents.iter().find(|e| e.as_int().is_none()) {
-                let text = format!("`{}` lives in {}, but its extent ", b.name, b.space.name());
-                let help = "registers and stack frames have constant sizes: use `host`, or a constant";
-                let what = [text.into(), Part::from(e), " is not constant".into()];
-                self.wrong_help(codes::EXTENT_NOT_CONSTANT, what, Some(help));
-            }
+        if let Some(e) = b.extents.iter().find(|e| fixed && e.as_int().is_none()) {
+            let text = format!("`{}` lives in {}, but its extent ", b.name, b.space.name());
+            let help = "registers and stack frames have constant sizes: use `host`, or a constant";
+            let what = [text.into(), Part::from(e), " is not constant".into()];
+            self.wrong_help(codes::EXTENT_NOT_CONSTANT, what, Some(help));
         }
         let plain_space = match b.space {
             Space::Host => true,

@@ -201,3 +201,26 @@ impl<'m> Verifier<'m> {
         self.bufs.insert(id, Buf { name: name.clone(), rank, elem: elem.clone(), readonly });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::parse_module;
+    use crate::types::StructType;
+    use lathe_diagnostics::FileId;
+    use std::sync::Arc;
+
+    /// No text has these errors: a program that builds trees itself may.
+    #[test]
+    fn items_stand_under_their_names_and_structs_are_those_of_the_module() {
+        let text = "struct P { v: f32 } func f()(x: in P[]) { }";
+        let mut m = parse_module(FileId(0), text).unwrap_or_default();
+        assert_eq!(verify(&m), []);
+        let f = m.functions["f"].clone();
+        m.functions.insert("g".into(), f);
+        let other = StructType { name: "P".into(), fields: Vec::new() };
+        m.structs.insert("P".into(), Arc::new(other));
+        let found = verify(&m);
+        assert!(found.len() == 3 && found.iter().all(|d| d.code == codes::BAD_MODULE), "{found:?}");
+    }
+}

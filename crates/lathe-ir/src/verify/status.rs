@@ -33,3 +33,25 @@ fn targets(s: &Stmt) -> Vec<&Access> {
         _ => Vec::new(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::{Scope, parse_module, print_access};
+    use lathe_diagnostics::FileId;
+
+    #[test]
+    fn loads_targets_and_subscripts_are_looked_at() {
+        let text = "func f(N)(A: inout f32[N], I: in index[N]) {
+            for i in 0..N {
+                'A'[i]: A[I[i]] = A[i]! + A[i + 1]? + A[0]~\"me\"
+                if A[2] > 0.0:f32 { 'r'[i]: A[3]! sum= A[4] }
+            }
+        }";
+        let m = parse_module(FileId(0), text).unwrap_or_default();
+        let f = &m.functions["f"];
+        let scope = Scope::of_function(f);
+        let found: Vec<String> = unproved_accesses(f).iter().map(|a| print_access(a, &scope)).collect();
+        assert_eq!(found, ["A[I[i]]", "I[i]", "A[2]", "A[4]"]);
+    }
+}

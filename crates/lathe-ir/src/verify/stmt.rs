@@ -42,8 +42,12 @@ impl Verifier<'_> {
         }
         for b in bound {
             match b {
-                Bound::Var(v) => drop(self.vars.remove(&v)),
-                Bound::Buf(b) => drop(self.bufs.remove(&b)),
+                Bound::Var(v) => {
+                    self.vars.remove(&v);
+                }
+                Bound::Buf(b) => {
+                    self.bufs.remove(&b);
+                }
             }
         }
     }
@@ -314,11 +318,13 @@ impl Verifier<'_> {
                 }
             }
         }
-        if let (Some(op), Some(update)) = (op, c.update.as_ref()) {
-            if op != update {
-                self.update(update, &c.targets, &c.values);
-            }
+        if let (Some(op), Some(update)) = (op, c.update.as_ref())
+            && op != update
+        {
+            self.update(update, &c.targets, &c.values);
         }
-        c.dims.iter().for_each(|d| drop(self.vars.remove(&d.binder.id)));
+        for d in &c.dims {
+            self.vars.remove(&d.binder.id);
+        }
     }
 }
