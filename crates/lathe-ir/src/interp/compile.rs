@@ -189,7 +189,9 @@ impl<'m> Compiler<'m> {
         if let Some(r) = self.constants.get(&bits) {
             return *r;
         }
-        let r = self.alloc(1);
+        // A register that no code before this has written: in a loop that code runs again.
+        let r = self.routine.registers;
+        self.routine.registers += 1;
         self.fixed.insert(r);
         self.constants.insert(bits, r);
         r
