@@ -24,8 +24,8 @@ struct Layout<'a> {
     text: &'a str,
     parsed: &'a Parsed,
     out: String,
-    /// Per open bracket: did it begin a deeper level of indentation?
-    open: Vec<bool>,
+    /// Per open bracket: did it begin a deeper level of indentation, and is it a brace?
+    open: Vec<(bool, bool)>,
     /// The levels of the line that is being written, fixed when it begins.
     level: usize,
 }
@@ -88,8 +88,8 @@ impl<'a> Layout<'a> {
         let tok = &self.parsed.tokens[n].tok;
         let closing = matches!(tok, Tok::Sym(")" | "]" | "}"));
         let item = self.open.is_empty() && begins_item(tok);
-        let mut level = self.open.iter().filter(|o| **o).count();
-        if closing && self.open.last() == Some(&true) {
+        let mut level = self.open.iter().filter(|o| o.0).count();
+        if closing && self.open.last().is_some_and(|o| o.0) {
             level -= 1;
         }
         // A line that goes on with what the line before began.
@@ -107,6 +107,10 @@ impl<'a> Layout<'a> {
         if self.open.is_empty() {
             // Comments before an item stand at its level.
             return !begins_item(tok) && *tok != Tok::End;
+        }
+        // Inside parentheses the bracket indents enough.
+        if self.open.last().is_some_and(|o| !o.1) {
+            return false;
         }
         let infix = |t: &Tok| {
             matches!(
@@ -144,9 +148,10 @@ impl<'a> Layout<'a> {
     fn count(&mut self, n: usize) {
         match self.parsed.tokens[n].tok {
             Tok::Sym("(" | "[" | "{") => {
-                let deep = self.open.iter().filter(|o| **o).count();
+                let deep = self.open.iter().filter(|o| o.0).count();
                 // Indent relative to the line, not once per bracket.
-                self.open.push(deep <= self.level);
+                let brace = self.parsed.tokens[n].tok == Tok::Sym("{");
+                self.open.push((deep <= self.level, brace));
             }
             Tok::Sym(")" | "]" | "}") => {
                 self.open.pop();

@@ -38,3 +38,41 @@ fn every_code_has_a_wrong_and_a_right_program() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+mod interpreter;
+
+/// Every example loads without a warning, is well formed, and passes its own tests in the interpreter.
+#[test]
+fn the_examples_pass_their_tests() {
+    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
+    let mut files: Vec<_> = std::fs::read_dir(dir)
+        .expect("the folder of examples")
+        .filter_map(|f| Some(f.ok()?.path()))
+        .filter(|p| p.extension().is_some_and(|e| e == "lathe"))
+        .collect();
+    files.sort();
+    assert!(!files.is_empty());
+    let mut wrong = Vec::new();
+    for path in files {
+        let name = path.file_name().and_then(|n| n.to_str()).unwrap_or("?").to_string();
+        let text = std::fs::read_to_string(&path).expect("an example");
+        let mut map = SourceMap::new();
+        let program = match load(&mut map, &name, &text, &mut Alone) {
+            Ok((p, w)) => {
+                wrong.extend(w.iter().map(|d| interpreter::show(&map, d)));
+                p
+            }
+            Err(e) => {
+                wrong.extend(e.iter().map(|d| interpreter::show(&map, d)));
+                continue;
+            }
+        };
+        wrong.extend(lathe_ir::verify::verify(&program.module).iter().map(|d| interpreter::show(&map, d)));
+        for t in &program.tests {
+            if let Err(why) = interpreter::run_test(&program, t) {
+                wrong.push(format!("{name}: test \"{}\" of {}: {why}", t.name, t.kernel));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

@@ -15,7 +15,7 @@ use lathe_ir::{
     Access, Buffer, Combine, Compute, Dim, Expr, ExprKind, Label, Layout, Reduce, ReduceOp, Scalar, Space,
     Stmt, StmtKind, Store, Type, VarId, build, visit,
 };
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// The parts of an assignment as written.
@@ -352,15 +352,17 @@ impl Cx<'_> {
 
     /// The ranges of all indices of the statement.
     fn ranges(&mut self, mut known: Ranges) -> Option<Ranges> {
+        let mut left: HashSet<VarId> = known.keys().copied().collect();
         for i in &self.st.indices {
             if let Some((lo, hi)) = &i.bounds {
+                left.remove(&i.binder.id);
                 known.insert(i.binder.id, Interval { lo: lo.clone(), hi: hi.clone() });
             }
         }
         let all: Vec<VarId> = self.st.indices.iter().map(|i| i.binder.id).collect();
         let sizes = self.sizes.clone();
         let natural = |e: &Expr| e.as_var().is_some_and(|v| sizes.contains(&v));
-        let crossed = range::infer(&all, &self.st.bounds, &mut known, &natural);
+        let crossed = range::infer(&all, &left, &self.st.bounds, &mut known, &natural);
         let mut ok = true;
         for i in self.st.indices.clone() {
             if i.bounds.as_ref().is_some_and(|(lo, hi)| has_placeholder(lo) || has_placeholder(hi)) {

@@ -2,13 +2,15 @@
 //! read out of bounds, found in rounds.
 //!
 //! Each round takes the subscripts with exactly one index whose range is unknown; being in bounds for all
-//! values of the known ones gives an interval; several intersect. Reads in a branch of `select` count only
-//! for indices that nothing else determines, because the condition guards their bounds.
+//! values of the known ones gives an interval; several intersect. Subscripts that mention an index whose range
+//! the left side gave come second: there the reader of the tree checks bounds, and the range of another index
+//! should not shrink to make room. Reads in a branch of `select` come last, because the condition guards
+//! their bounds.
 
 use super::linear::Linear;
 use lathe_diagnostics::Span;
 use lathe_ir::{Expr, ExprKind, VarId, build, visit};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// One subscript of one access: `0 <= subscript < extent` must hold.
 #[derive(Clone, Debug)]
@@ -34,42 +36,58 @@ pub struct Intersection {
     pub places: Vec<Span>,
 }
 
-/// Completes `known` for the `unknown` indices; what cannot be found stays out of it.
+/// Completes `known` for the `unknown` indices; what cannot be found stays out of it. `left` are the known
+/// indices that have their range from the left side.
 pub fn infer(
     unknown: &[VarId],
+    left: &HashSet<VarId>,
     bounds: &[Bound],
     known: &mut HashMap<VarId, Interval>,
     sizes: &dyn Fn(&Expr) -> bool,
 ) -> Vec<Intersection> {
     let mut open: Vec<VarId> = unknown.iter().copied().filter(|v| !known.contains_key(v)).collect();
     let mut crossed = Vec::new();
-    for guarded in [false, true] {
-        loop {
-            let mut found: HashMap<VarId, (Interval, Vec<Span>)> = HashMap::new();
-            for b in bounds.iter().filter(|b| guarded || !b.guarded) {
-                let Some((v, interval)) = solve(b, &open, known) else { continue };
-                let (all, exact) = match found.remove(&v) {
-                    None => ((interval, vec![b.span]), true),
-                    Some((before, mut spans)) => {
-                        spans.push(b.span);
-                        let (i, exact) = intersect(&before, &interval, sizes);
-                        ((i, spans), exact)
-                    }
-                };
-                if !exact {
-                    crossed.retain(|c: &Intersection| c.index != v);
-                    crossed.push(Intersection { index: v, places: all.1.clone() });
-                }
-                found.insert(v, all);
+    let free = |b: &&Bound| visit::vars_of(&b.subscript).is_disjoint(left);
+    let stages: [Vec<&Bound>; 3] = [
+        bounds.iter().filter(|b| !b.guarded).filter(free).collect(),
+        bounds.iter().filter(|b| !b.guarded).collect(),
+        bounds.iter().collect(),
+    ];
+    while !open.is_empty() {
+        let found = stages.iter().map(|s| round(s, &open, known, sizes)).find(|f| !f.is_empty());
+        let Some(found) = found else { break };
+        open.retain(|v| !found.contains_key(v));
+        for (v, (interval, exact, places)) in found {
+            if !exact {
+                crossed.push(Intersection { index: v, places });
             }
-            if found.is_empty() {
-                break;
-            }
-            open.retain(|v| !found.contains_key(v));
-            known.extend(found.into_iter().map(|(v, (i, _))| (v, i)));
+            known.insert(v, interval);
         }
     }
     crossed
+}
+
+/// What one round finds: the interval, whether it is one without `min` or `max`, and what gave it.
+fn round(
+    bounds: &[&Bound],
+    open: &[VarId],
+    known: &HashMap<VarId, Interval>,
+    sizes: &dyn Fn(&Expr) -> bool,
+) -> BTreeMap<VarId, (Interval, bool, Vec<Span>)> {
+    let mut found: BTreeMap<VarId, (Interval, bool, Vec<Span>)> = BTreeMap::new();
+    for b in bounds {
+        let Some((v, interval)) = solve(b, open, known) else { continue };
+        let all = match found.remove(&v) {
+            None => (interval, true, vec![b.span]),
+            Some((before, was_exact, mut spans)) => {
+                spans.push(b.span);
+                let (i, exact) = intersect(&before, &interval, sizes);
+                (i, exact && was_exact, spans)
+            }
+        };
+        found.insert(v, all);
+    }
+    found
 }
 
 /// The interval that one bound gives for its only unknown index.
