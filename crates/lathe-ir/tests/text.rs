@@ -220,6 +220,18 @@ fn high_expressions_and_long_blocks_round_trip() {
 }
 
 #[test]
+fn what_the_limits_allow_can_be_walked() {
+    let lets: String = (0..4096).map(|i| format!("let x{i}: index = N\n")).collect();
+    let sum = format!("check N{} == 0, \"\", \"\"", " + N".repeat(3999));
+    for body in [lets, sum] {
+        let m = parse(&format!("func f(N)() {{\n{body}}}\n"));
+        assert_eq!(verify(&m), []);
+        print_module(&m);
+        lathe_ir::visit::map_exprs(&m.functions["f"].body, &mut |e| lathe_ir::visit::map_expr(e, &mut |e| e));
+    }
+}
+
+#[test]
 fn several_errors_are_found_in_one_run() {
     let text = "func f(N)(A: out f32[N]) {\n  'A'[0]: A[0] = 1.0\n  for i in 0..n {\n    'A'[i]: A[i] = B[i]\n  }\n  \
                 let x: index =\n  check x > 0, 1, \"m\"\n}\nfunc g( {\n}\nfunc h()() { 'A'[0] }\n";
@@ -287,6 +299,9 @@ fn nesting_has_a_limit_instead_of_a_stack_overflow() {
     ] {
         assert!(parse_module(FileId(0), &text).is_err());
     }
+    let scopes = many("let x: index = 1\n");
+    let errors = parse_module(FileId(0), &format!("func f()() {{ {scopes} }}")).expect_err("too many");
+    assert!(errors.len() <= 2, "{errors:?}");
     let doubling: String = (0..80).map(|i| format!("struct S{} {{ a: S{i}, b: S{i} }}\n", i + 1)).collect();
     assert!(parse_module(FileId(0), &format!("struct S0 {{ a: f32 }}\n{doubling}")).is_err());
 }

@@ -108,6 +108,10 @@ pub(crate) const RESERVED: &[&str] = &[
 /// How deep brackets and blocks may nest, so that no text exhausts the stack.
 pub(crate) const MAX_DEPTH: usize = 256;
 
+/// How many scopes that reach to the end of their block (`let`, `alloc`, `atomic`) may be open at once:
+/// each is a level of the tree.
+pub(crate) const MAX_SCOPES: usize = 4096;
+
 /// How high an expression may be (chains of operators included).
 pub(crate) const MAX_HEIGHT: u32 = 4000;
 

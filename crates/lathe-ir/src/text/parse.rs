@@ -48,6 +48,8 @@ pub(crate) struct Parser {
     /// The names of this item that could not be resolved.
     unknown: HashSet<String>,
     depth: usize,
+    /// Open scopes that reach to the end of their block.
+    pub scopes: usize,
     /// Numbers of scalars in the structs declared so far.
     pub leaves: HashMap<Name, u64>,
     /// `$` names of the current statement.
@@ -76,6 +78,7 @@ impl Parser {
             next: 0,
             unknown: HashSet::new(),
             depth: 0,
+            scopes: 0,
             leaves: HashMap::new(),
             shared: HashMap::new(),
             heights: HashMap::new(),
@@ -198,6 +201,7 @@ impl Parser {
         self.next = 0;
         self.unknown.clear();
         self.depth = 0;
+        self.scopes = 0;
         self.statement_ends();
     }
 

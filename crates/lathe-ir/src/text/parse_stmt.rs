@@ -1,5 +1,6 @@
 //! Parsing statements and blocks.
 
+use super::MAX_SCOPES;
 use super::lex::Tok;
 use super::parse::{Failed, Parsed, Parser};
 use super::print_stmt::{ORDERS, order_name};
@@ -79,17 +80,31 @@ impl Parser {
             let start = self.span();
             match self.statement(start, bound) {
                 Ok(Piece::Whole(s)) => list.push(s),
+                Ok(Piece::Open(_)) if self.scopes >= MAX_SCOPES => {
+                    let what = format!("more than {MAX_SCOPES} scopes are open here");
+                    let _ = self.error::<()>(codes::TOO_DEEP, start, what);
+                    self.give_up();
+                }
                 Ok(Piece::Open(o)) => {
+                    self.scopes += 1;
                     open.push((o, Places::one(self.span_from(start)), std::mem::take(&mut list)));
                 }
                 Err(Failed) => self.recover(start),
             }
         }
+        self.scopes -= open.len();
         while let Some((o, places, mut before)) = open.pop() {
             before.push(o.close(block_of(list), places));
             list = before;
         }
         list
+    }
+
+    /// Skips the rest of the item, after an error that what follows would only repeat.
+    fn give_up(&mut self) {
+        while *self.peek() != Tok::Eof && !self.at_item() {
+            self.bump();
+        }
     }
 
     /// Skips to what can only be the next statement of the block.
