@@ -1,37 +1,41 @@
-//! Tree to C.
+//! Tree to C: a file that people can read and every C compiler with GNU extensions takes, with the
+//! same interface, the same checks and the same bits as the LLVM engine.
+//!
+//! * [`emit_c`]: the file. Parallel loops go through the table of `lathe-abi`, or through OpenMP when it
+//!   is compiled with `-DLATHE_STANDALONE -fopenmp`.
+//! * [`header`]: what callers of either engine's code include.
 
 pub mod codes;
+mod emit;
+mod expr;
+mod header;
+mod helpers;
+mod kernel;
 mod names;
+mod stmt;
+mod vector;
+mod writer;
 
 pub use codes::CODES;
+pub use header::{header, symbol};
+pub use kernel::emit_c;
 
 use lathe_abi::CheckKind;
-use lathe_diagnostics::Diagnostic;
-use lathe_ir::{Function, Module};
 
+/// How to write C.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Options {}
+pub struct Options {
+    /// Writes vector loops as plain loops over their lanes: slower, and the most readable.
+    pub lane_loops_only: bool,
+}
 
 /// What [`emit_c`] makes.
 #[derive(Clone, Debug)]
 pub struct CSource {
     /// A whole C file that needs nothing but the C library.
     pub source: String,
-    /// The declarations for callers.
+    /// The declarations for callers; `source` contains them.
     pub header: String,
     /// What the numbers that the kernel returns stand for; number 1 is the first.
     pub checks: Vec<CheckKind>,
-}
-
-/// The C name of a function's kernel.
-pub fn symbol(func: &Function) -> String {
-    names::Names::default().fresh(&func.name)
-}
-
-pub fn emit_c(_module: &Module, func: &Function, _options: &Options) -> Result<CSource, Diagnostic> {
-    Err(Diagnostic::error(codes::UNSUPPORTED, format!("`{}` cannot be written as C", func.name)))
-}
-
-pub fn header(func: &Function) -> Result<String, Diagnostic> {
-    Err(Diagnostic::error(codes::UNSUPPORTED, format!("`{}` cannot be written as C", func.name)))
 }

@@ -4,11 +4,11 @@ use std::collections::HashSet;
 
 /// Words that no generated name may be: keywords, what the headers define, and our own locals.
 const RESERVED: &[&str] = &[
-    "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum", "extern",
-    "float", "for", "goto", "if", "inline", "int", "long", "register", "restrict", "return", "short", "signed",
-    "sizeof", "static", "struct", "switch", "typedef", "union", "unsigned", "void", "volatile", "while", "asm",
-    "typeof", "bool", "true", "false", "NULL", "main", "rt", "args", "env", "env_", "begin", "end", "linux",
-    "unix", "i386", "errno", "stdin", "stdout", "stderr", "assert", "lane",
+    "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum",
+    "extern", "float", "for", "goto", "if", "inline", "int", "long", "register", "restrict", "return",
+    "short", "signed", "sizeof", "static", "struct", "switch", "typedef", "union", "unsigned", "void",
+    "volatile", "while", "asm", "typeof", "bool", "true", "false", "NULL", "main", "rt", "args", "env",
+    "env_", "begin", "end", "linux", "unix", "i386", "errno", "stdin", "stdout", "stderr", "assert", "lane",
 ];
 
 /// Hands out identifiers, each once.

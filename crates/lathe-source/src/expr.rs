@@ -1,0 +1,574 @@
+//! Expressions: C text for values, with temporaries for what is used more than once.
+
+use crate::emit::{Buf, Emitter, Place, Result, Val, ill_formed, lift, unsupported};
+use crate::helpers::{memory_type, unsigned_type, value_type};
+use lathe_diagnostics::Places;
+use lathe_ir::build::{add, index, mul};
+use lathe_ir::lower::{physical, resolve};
+use lathe_ir::math::expand_expr;
+use lathe_ir::visit::{map_expr, walk_expr};
+use lathe_ir::{Access, BinOp, Expr, ExprKind, MathFn, ParamKind, Scalar, StmtKind, Type, UnOp};
+use std::collections::HashMap;
+
+impl Emitter<'_> {
+    /// Begins a statement: counts uses, and forgets values, since memory may have changed.
+    pub fn begin(&mut self, exprs: &[&Expr]) {
+        let f = self.frame();
+        f.memo.iter_mut().for_each(HashMap::clear);
+        f.uses.clear();
+        for e in exprs {
+            self.count_uses(e);
+        }
+    }
+
+    /// Adds the uses of an expression that the statement evaluates.
+    fn count_uses(&mut self, e: &Expr) {
+        fn count(e: &Expr, uses: &mut HashMap<Expr, u32>) {
+            let n = uses.entry(e.clone()).or_insert(0);
+            *n += 1;
+            if *n == 1 {
+                for c in e.children() {
+                    count(c, uses);
+                }
+            }
+        }
+        count(e, &mut self.frame().uses);
+    }
+
+    /// The value of an expression; statements that it needs are written before.
+    pub fn expr(&mut self, e: &Expr) -> Result<Val> {
+        match e.kind() {
+            ExprKind::Bool(v) => return Ok(Val::scalar(if *v { "1" } else { "0" })),
+            ExprKind::Int(v) => return Ok(Val::scalar(integer(scalar_of(e)?, *v))),
+            ExprKind::Float(v) => return Ok(Val::scalar(float(scalar_of(e)?, v.get()))),
+            ExprKind::Var(v) => return self.var(*v),
+            _ => {}
+        }
+        if let Some(known) = self.frame().memo.iter().rev().find_map(|m| m.get(e)) {
+            return Ok(known.clone());
+        }
+        let v = self.compute(e)?;
+        if self.frame().uses.get(e).is_some_and(|n| *n > 1) {
+            let v = self.named(v, e.ty())?;
+            let f = self.frame();
+            if let Some(layer) = f.memo.last_mut() {
+                layer.insert(e.clone(), v.clone());
+            }
+            return Ok(v);
+        }
+        Ok(v)
+    }
+
+    /// A value that is the same in all lanes.
+    pub fn uniform(&mut self, e: &Expr) -> Result<String> {
+        let v = self.expr(e)?;
+        if v.lanes { Err(crate::vector::fallback()) } else { Ok(v.text) }
+    }
+
+    /// The value in a constant of its own, unless it is a name or a number already.
+    pub fn named(&mut self, v: Val, ty: &Type) -> Result<Val> {
+        if is_atom(&v.text) {
+            return Ok(v);
+        }
+        let t = if v.lanes { self.lanes_type(ty)? } else { self.type_of_value(ty)? };
+        let name = self.names.fresh("t");
+        self.line(format!("const {t} {name} = {};", bare(&v.text)));
+        Ok(Val { text: name, lanes: v.lanes })
+    }
+
+    fn compute(&mut self, e: &Expr) -> Result<Val> {
+        match e.kind() {
+            ExprKind::Bool(_) | ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Var(_) => self.expr(e),
+            ExprKind::Unary(op, a) => {
+                let s = scalar_of(a)?;
+                let v = self.expr(a)?;
+                if v.lanes { self.lanes_unary(*op, s, &v) } else { Ok(Val::scalar(unary(*op, s, &v.text)?)) }
+            }
+            ExprKind::Binary(op, a, b) => {
+                let s = scalar_of(a)?;
+                let (x, y) = (self.expr(a)?, self.expr(b)?);
+                if x.lanes || y.lanes {
+                    return self.lanes_binary(*op, s, &x, &y, b.as_int());
+                }
+                self.binary(*op, s, x.text, y.text, b.as_int())
+            }
+            ExprKind::Select(c, a, b) => self.select(e, c, a, b),
+            ExprKind::Cast(a) => {
+                let (from, to) = (scalar_of(a)?, scalar_of(e)?);
+                let v = self.expr(a)?;
+                if v.lanes {
+                    self.lanes_cast(from, to, &v)
+                } else {
+                    Ok(Val::scalar(self.cast(from, to, &v.text)))
+                }
+            }
+            ExprKind::Bitcast(a) => {
+                let (from, to) = (scalar_of(a)?, scalar_of(e)?);
+                if from.bits() != to.bits() {
+                    return Err(ill_formed("a bitcast between widths"));
+                }
+                let v = self.expr(a)?;
+                if v.lanes {
+                    self.lanes_bitcast(from, to, &v)
+                } else {
+                    Ok(Val::scalar(self.bitcast(from, to, &v.text)))
+                }
+            }
+            ExprKind::Math(f, args) => {
+                let s = scalar_of(e)?;
+                if !f.is_exact() {
+                    let expanded = expand_expr(e);
+                    if expanded == *e {
+                        return Err(unsupported(
+                            format!("the function `{}` of {s}", f.name()),
+                            &Places::none(),
+                        ));
+                    }
+                    self.count_uses(&expanded);
+                    return self.expr(&expanded);
+                }
+                let mut vals = Vec::new();
+                for a in args {
+                    vals.push(self.expr(a)?);
+                }
+                if vals.iter().any(|v| v.lanes) {
+                    return self.lanes_math(*f, s, &vals);
+                }
+                self.math(*f, s, vals)
+            }
+            ExprKind::Load(a) => self.load(a),
+            ExprKind::Aggregate(parts) => {
+                let ty = self.element_type(e.ty())?;
+                let mut texts = Vec::new();
+                for p in parts {
+                    let v = self.uniform(p)?;
+                    texts.push(self.to_memory(p.ty(), &v));
+                }
+                let inner = texts.join(", ");
+                let array = matches!(e.ty(), Type::Array(..) | Type::Vector(..));
+                Ok(Val::scalar(if array {
+                    format!("(({ty}){{{{{inner}}}}})")
+                } else {
+                    format!("(({ty}){{{inner}}})")
+                }))
+            }
+            ExprKind::Field(a, i) => {
+                let v = self.uniform(a)?;
+                let text = format!("{v}{}", Emitter::component(a.ty(), *i));
+                Ok(Val::scalar(self.from_memory(e.ty(), text)))
+            }
+            ExprKind::Call(name, args) => {
+                let body = self.inlined(name, args)?;
+                self.count_uses(&body);
+                self.inlining.push(name.to_string());
+                let v = self.expr(&body);
+                self.inlining.pop();
+                v
+            }
+        }
+    }
+
+    /// The value of calling a pure function, as an expression of the arguments.
+    fn inlined(&mut self, name: &str, args: &[Expr]) -> Result<Expr> {
+        let f = self.module.functions.get(name).ok_or_else(|| ill_formed(format!("no function `{name}`")))?;
+        let what = |why: &str| unsupported(format!("the call of `{name}`, {why},"), &Places::none());
+        if self.inlining.iter().any(|n| n == name) {
+            return Err(what("which calls itself"));
+        }
+        let (Some(result), StmtKind::Seq(body)) = (&f.result, f.body.kind()) else {
+            return Err(what("which has statements"));
+        };
+        if !body.is_empty() || args.len() != f.params.len() {
+            return Err(what("which has statements"));
+        }
+        let mut vars = HashMap::new();
+        let mut bufs = HashMap::new();
+        for (p, a) in f.params.iter().zip(args) {
+            match &p.kind {
+                ParamKind::Scalar(b) => {
+                    vars.insert(b.id, a.clone());
+                }
+                ParamKind::Array(b) if b.extents.is_empty() => {
+                    bufs.insert(b.id, a.clone());
+                }
+                ParamKind::Array(_) => return Err(what("which takes arrays")),
+            }
+        }
+        Ok(map_expr(result, &mut |x| match x.kind() {
+            ExprKind::Var(v) => vars.get(v).cloned().unwrap_or(x),
+            ExprKind::Load(l) => l.view.buffer().and_then(|b| bufs.get(&b).cloned()).unwrap_or(x),
+            _ => x,
+        }))
+    }
+
+    /// Lazy where a branch could fail or read out of bounds.
+    fn select(&mut self, e: &Expr, c: &Expr, a: &Expr, b: &Expr) -> Result<Val> {
+        let cond = self.expr(c)?;
+        if cond.lanes {
+            if !(is_safe(a) && is_safe(b)) {
+                return Err(crate::vector::fallback());
+            }
+            let (x, y) = (self.expr(a)?, self.expr(b)?);
+            return self.lanes_select(&cond, scalar_of(e)?, &x, &y);
+        }
+        if is_safe(a) && is_safe(b) {
+            let (x, y) = (self.expr(a)?, self.expr(b)?);
+            if x.lanes || y.lanes {
+                let s = scalar_of(e)?;
+                let (x, y) = (self.widened(&x, s)?, self.widened(&y, s)?);
+                let (x, y) = (self.named(x, e.ty())?, self.named(y, e.ty())?);
+                return Ok(Val { text: format!("({} ? {} : {})", cond.text, x.text, y.text), lanes: true });
+            }
+            return Ok(Val::scalar(format!("({} ? {} : {})", cond.text, x.text, y.text)));
+        }
+        if self.lanes.is_some() {
+            return Err(crate::vector::fallback());
+        }
+        let t = self.type_of_value(e.ty())?;
+        let name = self.names.fresh("t");
+        self.line(format!("{t} {name};"));
+        self.open(format!("if ({}) {{", bare(&cond.text)));
+        let x = self.uniform(a)?;
+        self.line(format!("{name} = {};", bare(&x)));
+        self.close("} else {");
+        let y = self.uniform(b)?;
+        self.line(format!("{name} = {};", bare(&y)));
+        self.close("}");
+        Ok(Val::scalar(name))
+    }
+
+    /// `a op b` of two scalars; `divisor` is `b` where it is constant.
+    fn binary(&mut self, op: BinOp, s: Scalar, a: String, b: String, divisor: Option<i64>) -> Result<Val> {
+        use BinOp::*;
+        let ty = Type::Scalar(s);
+        let c_op = match op {
+            Add => "+",
+            Sub => "-",
+            Mul => "*",
+            Div => "/",
+            And | Or | Xor if s.is_float() => return Err(no_operator(op, s)),
+            And => "&",
+            Or => "|",
+            Xor => "^",
+            Eq => "==",
+            Ne => "!=",
+            Lt => "<",
+            Le => "<=",
+            Gt => ">",
+            Ge => ">=",
+            FloorDiv | FloorMod | TruncDiv | TruncRem => return self.divide(op, s, a, b, divisor),
+            Min | Max if s.is_float() => {
+                let f = self.helpers.float_extreme(op == Max, s);
+                return Ok(Val::scalar(format!("{f}({}, {})", bare(&a), bare(&b))));
+            }
+            Min | Max => {
+                let (a, b) = (self.named(Val::scalar(a), &ty)?.text, self.named(Val::scalar(b), &ty)?.text);
+                let sign = if op == Max { ">" } else { "<" };
+                return Ok(Val::scalar(format!("({a} {sign} {b} ? {a} : {b})")));
+            }
+            Shl | Shr => {
+                if !s.is_int() {
+                    return Err(no_operator(op, s));
+                }
+                let (t, m) = (memory_type(s), s.bits() - 1);
+                let wide = if s.bits() == 64 { "uint64_t" } else { "uint32_t" };
+                return Ok(Val::scalar(match op {
+                    Shl => format!("({t})(({wide}){a} << ({b} & {m}))"),
+                    _ => format!("({t})({a} >> ({b} & {m}))"),
+                }));
+            }
+        };
+        let plain = format!("({a} {c_op} {b})");
+        if op.is_comparison() || matches!(op, And | Or | Xor) {
+            return Ok(Val::scalar(plain));
+        }
+        if op == Div && !s.is_float() || s == Scalar::Bool {
+            return Err(no_operator(op, s));
+        }
+        Ok(Val::scalar(match s {
+            Scalar::F16 | Scalar::Bf16 => format!("{}({a} {c_op} {b})", self.helpers.round(s)),
+            Scalar::F32 | Scalar::F64 | Scalar::Index | Scalar::U32 | Scalar::U64 => plain,
+            Scalar::U16 => format!("(uint16_t)((uint32_t){a} {c_op} (uint32_t){b})"),
+            Scalar::I32 | Scalar::I64 => {
+                let (t, u) = (memory_type(s), unsigned_type(s.bits()));
+                format!("({t})(({u}){a} {c_op} ({u}){b})")
+            }
+            _ => format!("({})({a} {c_op} {b})", memory_type(s)),
+        }))
+    }
+
+    fn divide(&mut self, op: BinOp, s: Scalar, a: String, b: String, divisor: Option<i64>) -> Result<Val> {
+        use BinOp::*;
+        if !s.is_int() {
+            return Err(no_operator(op, s));
+        }
+        let t = memory_type(s);
+        let remainder = matches!(op, FloorMod | TruncRem);
+        let floor = matches!(op, FloorDiv | FloorMod);
+        let mut b = b;
+        match divisor {
+            Some(d) if d > 0 && (d as u64).is_power_of_two() && floor && s.bits() >= 32 => {
+                return Ok(Val::scalar(match remainder {
+                    true => format!("({a} & {})", d - 1),
+                    false => format!("({a} >> {})", d.trailing_zeros()),
+                }));
+            }
+            Some(0) | None => {
+                b = self.named(Val::scalar(b), &s.into())?.text;
+                self.leave_if(&format!("{b} == 0"), "LATHE_DIVISION_BY_ZERO")?;
+            }
+            Some(_) => {}
+        }
+        if !s.is_signed() {
+            return Ok(Val::scalar(format!("({t})({a} {} {b})", if remainder { "%" } else { "/" })));
+        }
+        let f = if floor { self.helpers.floor(remainder, s) } else { self.helpers.truncated(remainder, s) };
+        Ok(Val::scalar(format!("{f}({}, {})", bare(&a), bare(&b))))
+    }
+
+    /// Value conversion, as the tree defines it.
+    pub fn cast(&mut self, from: Scalar, to: Scalar, v: &str) -> String {
+        use Scalar::*;
+        let half = |s| matches!(s, F16 | Bf16);
+        let t = value_type(to);
+        match (from, to) {
+            _ if from == to => v.to_string(),
+            (_, Bool) => format!("({v} != 0)"),
+            _ if from.is_float() && half(to) => {
+                let round = self.helpers.round(to);
+                let v = if from == F64 {
+                    format!("{}({})", self.helpers.to_odd(), bare(v))
+                } else {
+                    bare(v).to_string()
+                };
+                format!("{round}({v})")
+            }
+            (F16 | Bf16, F32) => v.to_string(),
+            _ if from.is_float() && to.is_float() => format!("({t}){v}"),
+            _ if from.is_float() => {
+                let wide = if from == F64 { F64 } else { F32 };
+                format!("{}({})", self.helpers.saturate(wide, to), bare(v))
+            }
+            _ if half(to) => {
+                let round = self.helpers.round(to);
+                match from.bits() {
+                    64 => {
+                        let (odd, int) = (self.helpers.to_odd(), self.helpers.int_to_odd());
+                        let parts = if from == U64 {
+                            format!("{v}, 0")
+                        } else {
+                            format!("{v} < 0 ? 0 - (uint64_t){v} : (uint64_t){v}, {v} < 0")
+                        };
+                        format!("{round}({odd}({int}({parts})))")
+                    }
+                    32 => format!("{round}({}((double){v}))", self.helpers.to_odd()),
+                    _ => format!("{round}((float){v})"),
+                }
+            }
+            _ => format!("({t}){v}"),
+        }
+    }
+
+    fn bitcast(&mut self, from: Scalar, to: Scalar, v: &str) -> String {
+        use Scalar::*;
+        let half = |s| matches!(s, F16 | Bf16);
+        if from == to {
+            return v.to_string();
+        }
+        if half(from) || half(to) {
+            let bits = if half(from) {
+                format!("{}({})", self.helpers.narrow(from), bare(v))
+            } else {
+                format!("(uint16_t){v}")
+            };
+            return if half(to) {
+                format!("{}({})", self.helpers.widen(to), bare(&bits))
+            } else {
+                format!("({}){bits}", memory_type(to))
+            };
+        }
+        if from.is_float() || to.is_float() {
+            return format!("{}({})", self.helpers.bits(from, to), bare(v));
+        }
+        format!("({}){v}", memory_type(to))
+    }
+
+    /// A function that is exact on every engine.
+    fn math(&mut self, f: MathFn, s: Scalar, args: Vec<Val>) -> Result<Val> {
+        let text = |i: usize| args.get(i).map_or("0", |v| bare(&v.text));
+        if !s.is_float() {
+            let a = self.named(args[0].clone(), &s.into())?.text;
+            let (t, u) = (memory_type(s), unsigned_type(s.bits()));
+            return match f {
+                MathFn::Abs if s.is_signed() => {
+                    Ok(Val::scalar(format!("({t})({a} < 0 ? ({u})(0 - ({u}){a}) : ({u}){a})")))
+                }
+                MathFn::Abs if s.is_int() => Ok(Val::scalar(a)),
+                _ => Err(ill_formed(format!("`{}` of {s}", f.name()))),
+            };
+        }
+        let suffix = if s == Scalar::F64 { "" } else { "f" };
+        let name = exact_name(f).ok_or_else(|| ill_formed(format!("`{}` is not exact", f.name())))?;
+        let call = match f {
+            MathFn::Fma => format!("__builtin_fma{suffix}({}, {}, {})", text(0), text(1), text(2)),
+            _ => format!("__builtin_{name}{suffix}({})", text(0)),
+        };
+        Ok(Val::scalar(match s {
+            Scalar::F16 | Scalar::Bf16 => format!("{}({call})", self.helpers.round(s)),
+            _ => call,
+        }))
+    }
+
+    /// The text in memory form of a value.
+    pub fn to_memory(&mut self, ty: &Type, v: &str) -> String {
+        match ty.scalar() {
+            Some(s @ (Scalar::F16 | Scalar::Bf16)) => format!("{}({})", self.helpers.narrow(s), bare(v)),
+            _ => v.to_string(),
+        }
+    }
+
+    /// The value of what stands in memory.
+    pub fn from_memory(&mut self, ty: &Type, v: String) -> String {
+        match ty.scalar() {
+            Some(s @ (Scalar::F16 | Scalar::Bf16)) => format!("{}({v})", self.helpers.widen(s)),
+            _ => v,
+        }
+    }
+
+    fn load(&mut self, a: &Access) -> Result<Val> {
+        let (id, indices) = resolve(a).map_err(lift)?;
+        let b = self.buf(id)?;
+        if self.lanes.is_some() && self.varies(&indices) {
+            return self.lanes_load(&b, &indices, a);
+        }
+        let at = self.element(&b, &indices)?;
+        Ok(Val::scalar(self.from_memory(&a.elem, at)))
+    }
+
+    /// The C text of an element: `A[i * A_s0 + j]`.
+    pub fn element(&mut self, b: &Buf, indices: &[Expr]) -> Result<String> {
+        let offset = self.offset(b, indices)?;
+        Ok(format!("{}[{}]", b.name, bare(&offset)))
+    }
+
+    /// Elements from the one with all subscripts 0.
+    pub fn offset(&mut self, b: &Buf, indices: &[Expr]) -> Result<String> {
+        match &b.storage {
+            Place::Param { strides, .. } => {
+                if indices.len() != strides.len() {
+                    return Err(ill_formed(format!("{} subscripts on `{}`", indices.len(), b.decl.name)));
+                }
+                let mut terms = Vec::new();
+                for (i, s) in indices.iter().zip(strides) {
+                    let text = self.uniform(i)?;
+                    if text == "0" {
+                        continue;
+                    }
+                    let s = self.stride(b, s);
+                    terms.push(if s == "1" { text } else { format!("{text} * {s}") });
+                }
+                Ok(if terms.is_empty() { "0".to_string() } else { terms.join(" + ") })
+            }
+            Place::Local { strides } => {
+                let at = physical(&b.decl, indices).map_err(lift)?;
+                let sum =
+                    at.into_iter().zip(strides).fold(index(0), |sum, (i, s)| add(sum, mul(i, s.clone())));
+                self.uniform(&sum)
+            }
+        }
+    }
+}
+
+pub fn scalar_of(e: &Expr) -> Result<Scalar> {
+    e.ty().scalar().ok_or_else(|| ill_formed(format!("a scalar is expected, not {}", e.ty())))
+}
+
+pub fn no_operator(op: BinOp, s: Scalar) -> lathe_diagnostics::Diagnostic {
+    ill_formed(format!("`{}` is not defined on {s}", op.symbol()))
+}
+
+/// The name of the compiler's function without its suffix.
+pub fn exact_name(f: MathFn) -> Option<&'static str> {
+    Some(match f {
+        MathFn::Abs => "fabs",
+        MathFn::Sqrt => "sqrt",
+        MathFn::Fma => "fma",
+        MathFn::Floor => "floor",
+        MathFn::Ceil => "ceil",
+        MathFn::Round => "rint",
+        MathFn::Trunc => "trunc",
+        _ => return None,
+    })
+}
+
+/// Whether the branch of a `select` may be evaluated though it is not taken.
+pub fn is_safe(e: &Expr) -> bool {
+    let mut safe = true;
+    walk_expr(e, &mut |x| match x.kind() {
+        ExprKind::Load(_) | ExprKind::Call(..) => safe = false,
+        ExprKind::Binary(BinOp::FloorDiv | BinOp::FloorMod | BinOp::TruncDiv | BinOp::TruncRem, _, d) => {
+            safe &= d.as_int().is_some_and(|d| d != 0);
+        }
+        _ => {}
+    });
+    safe
+}
+
+fn unary(op: UnOp, s: Scalar, v: &str) -> Result<String> {
+    Ok(match (op, s) {
+        (UnOp::Neg, _) if s.is_float() || s == Scalar::Index => format!("(-{v})"),
+        (UnOp::Not, Scalar::Bool) => format!("(!{v})"),
+        (UnOp::Neg, _) if s.is_int() => format!("({})(0 - ({}){v})", memory_type(s), unsigned_type(s.bits())),
+        (UnOp::Not, _) if s.is_int() => format!("({})(~{v})", memory_type(s)),
+        _ => return Err(ill_formed(format!("{op:?} is not defined on {s}"))),
+    })
+}
+
+/// An integer literal of its type.
+pub fn integer(s: Scalar, v: i64) -> String {
+    match s {
+        Scalar::Index | Scalar::I64 if v == i64::MIN => "INT64_MIN".to_string(),
+        Scalar::I32 if v == i64::from(i32::MIN) => "INT32_MIN".to_string(),
+        Scalar::U64 => format!("UINT64_C({})", v as u64),
+        Scalar::U32 => format!("{}u", v as u32),
+        Scalar::I64 => format!("INT64_C({v})"),
+        _ if v < 0 => format!("({v})"),
+        _ => v.to_string(),
+    }
+}
+
+/// A float literal: the shortest decimal that reads back as the same value.
+pub fn float(s: Scalar, v: f64) -> String {
+    let suffix = if s == Scalar::F64 { "" } else { "f" };
+    if v.is_nan() {
+        return format!("__builtin_nan{suffix}(\"\")");
+    }
+    if v.is_infinite() {
+        return format!("({}__builtin_inf{suffix}())", if v < 0.0 { "-" } else { "" });
+    }
+    let text = if s == Scalar::F64 { format!("{v:?}") } else { format!("{:?}", v as f32) };
+    if v.is_sign_negative() { format!("({text}{suffix})") } else { format!("{text}{suffix}") }
+}
+
+/// A name or a literal: cheap to write twice.
+pub fn is_atom(text: &str) -> bool {
+    let inner = text.trim_start_matches("(-").trim_end_matches(')');
+    !inner.is_empty() && inner.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '.')
+}
+
+/// Without the parentheses around the whole.
+pub fn bare(text: &str) -> &str {
+    let Some(inner) = text.strip_prefix('(').and_then(|t| t.strip_suffix(')')) else { return text };
+    let mut depth = 0i32;
+    for c in inner.chars() {
+        match c {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            _ => {}
+        }
+        if depth < 0 {
+            return text;
+        }
+    }
+    inner
+}

@@ -1,0 +1,329 @@
+//! The small C functions that emitted code may call; only those that are used are written.
+
+use lathe_ir::Scalar;
+use std::collections::BTreeSet;
+
+/// Names of helpers in use; each name encodes what it is for (`min_f32`, `floordiv_i64`).
+#[derive(Clone, Debug, Default)]
+pub struct Helpers {
+    used: BTreeSet<(u8, String)>,
+}
+
+/// The C type of a value in a register: `f16` and `bf16` are computed as `float`.
+pub fn value_type(s: Scalar) -> &'static str {
+    match s {
+        Scalar::F16 | Scalar::Bf16 => "float",
+        _ => memory_type(s),
+    }
+}
+
+/// The C type of an element in memory.
+pub fn memory_type(s: Scalar) -> &'static str {
+    match s {
+        Scalar::Bool | Scalar::U8 => "uint8_t",
+        Scalar::I8 => "int8_t",
+        Scalar::I16 => "int16_t",
+        Scalar::I32 => "int32_t",
+        Scalar::I64 | Scalar::Index => "int64_t",
+        Scalar::U16 | Scalar::F16 | Scalar::Bf16 => "uint16_t",
+        Scalar::U32 => "uint32_t",
+        Scalar::U64 => "uint64_t",
+        Scalar::F32 => "float",
+        Scalar::F64 => "double",
+    }
+}
+
+/// The unsigned C type of the same width.
+pub fn unsigned_type(bits: u32) -> &'static str {
+    match bits {
+        8 | 1 => "uint8_t",
+        16 => "uint16_t",
+        32 => "uint32_t",
+        _ => "uint64_t",
+    }
+}
+
+/// The integer type `index` as C names it in helpers.
+fn short(s: Scalar) -> &'static str {
+    if s == Scalar::Index { "i64" } else { s.name() }
+}
+
+impl Helpers {
+    /// Registers a helper text under its name; `order` puts helpers before those that call them.
+    fn need(&mut self, order: u8, text: String) {
+        self.used.insert((order, text));
+    }
+
+    /// All helpers in use, one per line group, in an order that C accepts.
+    pub fn text(&self) -> String {
+        self.used.iter().map(|(_, t)| format!("{t}\n")).collect()
+    }
+
+    /// `min` or `max` of floats: NaN propagates, -0 < +0.
+    pub fn float_extreme(&mut self, max: bool, s: Scalar) -> String {
+        let (t, n) = if s == Scalar::F64 { ("double", "f64") } else { ("float", "f32") };
+        let (name, op, sign) = if max { ("max", ">", "!") } else { ("min", "<", "") };
+        let full = format!("lathe_{name}_{n}");
+        self.need(
+            1,
+            format!(
+                "static inline {t} {full}({t} a, {t} b) {{\n    \
+                 return a != a || b != b ? a + b : a {op} b || (a == b && {sign}__builtin_signbit(a)) ? a : b;\n}}"
+            ),
+        );
+        full
+    }
+
+    /// `floordiv` or `floormod` of integers; the divisor is not 0.
+    pub fn floor(&mut self, modulo: bool, s: Scalar) -> String {
+        let t = memory_type(s);
+        let u = unsigned_type(s.bits());
+        let name = format!("lathe_{}_{}", if modulo { "floormod" } else { "floordiv" }, short(s));
+        let text = match modulo {
+            false => format!(
+                "static inline {t} {name}({t} a, {t} b) {{\n    \
+                 if (b == -1) return ({t})(0 - ({u})a);\n    \
+                 {t} q = ({t})(a / b), r = ({t})(a % b);\n    \
+                 return ({t})(q - (r != 0 && (r < 0) != (b < 0)));\n}}"
+            ),
+            true => format!(
+                "static inline {t} {name}({t} a, {t} b) {{\n    \
+                 if (b == -1) return 0;\n    \
+                 {t} r = ({t})(a % b);\n    \
+                 return ({t})(r != 0 && (r < 0) != (b < 0) ? r + b : r);\n}}"
+            ),
+        };
+        self.need(1, text);
+        name
+    }
+
+    /// `tdiv` or `trem` of signed integers; the divisor is not 0, and `MIN / -1` wraps.
+    pub fn truncated(&mut self, rem: bool, s: Scalar) -> String {
+        let t = memory_type(s);
+        let u = unsigned_type(s.bits());
+        let name = format!("lathe_{}_{}", if rem { "trem" } else { "tdiv" }, short(s));
+        let (special, op) = if rem { ("0".to_string(), "%") } else { (format!("({t})(0 - ({u})a)"), "/") };
+        self.need(
+            1,
+            format!(
+                "static inline {t} {name}({t} a, {t} b) {{\n    return b == -1 ? {special} : ({t})(a {op} b);\n}}"
+            ),
+        );
+        name
+    }
+
+    /// Float (`f32` or `f64`) to integer, saturating; NaN gives 0.
+    pub fn saturate(&mut self, from: Scalar, to: Scalar) -> String {
+        let ft = value_type(from);
+        let from = if from == Scalar::F64 { "f64" } else { "f32" };
+        let t = memory_type(to);
+        let name = format!("lathe_{}_to_{}", from, short(to));
+        let bits = to.bits();
+        let (lo, hi, min, max) = if to.is_signed() {
+            let edge = 2f64.powi(bits as i32 - 1);
+            (format!("-{edge:e}"), format!("{edge:e}"), format!("INT{bits}_MIN"), format!("INT{bits}_MAX"))
+        } else {
+            let edge = 2f64.powi(bits as i32);
+            ("0.0".to_string(), format!("{edge:e}"), "0".to_string(), format!("UINT{bits}_MAX"))
+        };
+        self.need(
+            1,
+            format!(
+                "static inline {t} {name}({ft} v) {{\n    \
+                 return v != v || v <= {lo} ? (v != v ? 0 : {min}) : v >= {hi} ? {max} : ({t})v;\n}}"
+            ),
+        );
+        name
+    }
+
+    /// The same bits as another type of equal width.
+    pub fn bits(&mut self, from: Scalar, to: Scalar) -> String {
+        let (f, t) = (memory_type(from), memory_type(to));
+        let name = format!("lathe_bits_{}_{}", short(from), short(to));
+        self.need(
+            1,
+            format!(
+                "static inline {t} {name}({f} v) {{\n    {t} r;\n    __builtin_memcpy(&r, &v, sizeof r);\n    return r;\n}}"
+            ),
+        );
+        name
+    }
+
+    fn float_bits(&mut self) {
+        self.bits(Scalar::F32, Scalar::U32);
+        self.bits(Scalar::U32, Scalar::F32);
+    }
+
+    /// Memory bits of a half-width float to its value.
+    pub fn widen(&mut self, s: Scalar) -> &'static str {
+        self.float_bits();
+        if s == Scalar::Bf16 {
+            self.need(2, "static inline float lathe_from_bf16(uint16_t h) {\n    return lathe_bits_u32_f32((uint32_t)h << 16);\n}".into());
+            return "lathe_from_bf16";
+        }
+        self.need(
+            2,
+            "static inline float lathe_from_f16(uint16_t h) {\n    \
+             /* Put the exponent and fraction in a float's place, and scale by 2^112. */\n    \
+             uint32_t sign = (uint32_t)(h & 0x8000) << 16, rest = (uint32_t)(h & 0x7fff) << 13;\n    \
+             if (rest >= 0x0f800000) return lathe_bits_u32_f32(sign | 0x70000000 | rest);\n    \
+             float v = lathe_bits_u32_f32(rest) * 0x1p112f;\n    \
+             return lathe_bits_u32_f32(sign | lathe_bits_f32_u32(v));\n}"
+                .into(),
+        );
+        "lathe_from_f16"
+    }
+
+    /// A float's value rounded to the memory bits of a half-width float.
+    pub fn narrow(&mut self, s: Scalar) -> &'static str {
+        self.float_bits();
+        if s == Scalar::Bf16 {
+            self.need(
+                2,
+                "static inline uint16_t lathe_to_bf16(float v) {\n    \
+                 uint32_t b = lathe_bits_f32_u32(v);\n    \
+                 if (v != v) return (uint16_t)(b >> 16 | 0x40);\n    \
+                 return (uint16_t)((b + 0x7fff + (b >> 16 & 1)) >> 16);\n}"
+                    .into(),
+            );
+            return "lathe_to_bf16";
+        }
+        self.need(
+            2,
+            "static inline uint16_t lathe_to_f16(float v) {\n    \
+             uint32_t b = lathe_bits_f32_u32(v), sign = b >> 16 & 0x8000, a = b & 0x7fffffff;\n    \
+             if (a > 0x7f800000) return (uint16_t)(sign | 0x7e00);\n    \
+             if (a >= 0x477ff000) return (uint16_t)(sign | 0x7c00);\n    \
+             if (a < 0x38800000) {\n        \
+             /* Below the normal numbers: adding 0.5 rounds at the last place of the subnormals. */\n        \
+             float r = lathe_bits_u32_f32(a) + 0.5f;\n        \
+             return (uint16_t)(sign | (lathe_bits_f32_u32(r) - 0x3f000000));\n    \
+             }\n    \
+             a += 0xc8000fff + (a >> 13 & 1);\n    \
+             return (uint16_t)(sign | a >> 13);\n}"
+                .into(),
+        );
+        "lathe_to_f16"
+    }
+
+    /// A float rounded to the nearest value of a half-width float.
+    pub fn round(&mut self, s: Scalar) -> String {
+        let (widen, narrow) = (self.widen(s), self.narrow(s));
+        let name = format!("lathe_round_{}", s.name());
+        self.need(3, format!("static inline float {name}(float v) {{\n    return {widen}({narrow}(v));\n}}"));
+        name
+    }
+
+    /// `f64` to `f32` rounded to odd: a second rounding to fewer bits is then exact.
+    pub fn to_odd(&mut self) -> &'static str {
+        self.float_bits();
+        self.need(
+            2,
+            "static inline float lathe_f64_to_odd_f32(double v) {\n    \
+             float f = (float)v;\n    \
+             if ((double)f == v || v != v || v - v != 0) return f;\n    \
+             uint32_t b = lathe_bits_f32_u32(f);\n    \
+             if ((b & 0x7fffffff) == 0x7f800000) return lathe_bits_u32_f32(b - 1);\n    \
+             if (b & 1) return f;\n    \
+             return lathe_bits_u32_f32(__builtin_fabs(v) > __builtin_fabs((double)f) ? b + 1 : b - 1);\n}"
+                .into(),
+        );
+        "lathe_f64_to_odd_f32"
+    }
+
+    /// A 64-bit integer to `f64` rounded to odd.
+    pub fn int_to_odd(&mut self) -> &'static str {
+        self.need(
+            1,
+            "static inline double lathe_u64_to_odd_f64(uint64_t m, int negative) {\n    \
+             int cut = m >> 53 ? 11 - __builtin_clzll(m) : 0;\n    \
+             uint64_t kept = m >> cut | ((m & (((uint64_t)1 << cut) - 1)) != 0);\n    \
+             double v = (double)kept * (double)((uint64_t)1 << cut);\n    \
+             return negative ? -v : v;\n}"
+                .into(),
+        );
+        "lathe_u64_to_odd_f64"
+    }
+
+    /// Multiplies a number of bytes by an extent; true on overflow. Negative extents count as 0.
+    pub fn scale(&mut self) -> &'static str {
+        self.need(
+            1,
+            "static inline int lathe_scale(uint64_t *bytes, int64_t extent) {\n    \
+             return __builtin_mul_overflow(*bytes, (uint64_t)(extent < 0 ? 0 : extent), bytes);\n}"
+                .into(),
+        );
+        "lathe_scale"
+    }
+
+    /// Whether an extent or the distance it spans is out of range (see `MAX_EXTENT`).
+    pub fn bad_extent(&mut self) -> &'static str {
+        self.need(
+            1,
+            format!(
+                "static inline int lathe_bad_extent(const lathe_array *a, int dim) {{\n    \
+                 const int64_t most = {}, n = a->shape[dim], s = a->strides[dim];\n    \
+                 int64_t far;\n    \
+                 if (n < 0 || n > most) return 1;\n    \
+                 if (n == 0) return 0;\n    \
+                 if (__builtin_mul_overflow(n - 1, s, &far)) return 1;\n    \
+                 if (__builtin_mul_overflow(far, (int64_t)a->elem_bytes, &far)) return 1;\n    \
+                 return far > most || far < -most;\n}}",
+                lathe_ir::lower::checks::MAX_EXTENT
+            ),
+        );
+        "lathe_bad_extent"
+    }
+
+    /// Whether the byte ranges of two arrays meet.
+    pub fn overlap(&mut self) -> &'static str {
+        self.need(
+            1,
+            "static inline int lathe_range(const lathe_array *a, uintptr_t *lo, uintptr_t *hi) {\n    \
+             int64_t below = 0, above = 0;\n    \
+             for (uint32_t d = 0; d < a->rank; d++) {\n        \
+             int64_t far = (a->shape[d] - 1) * a->strides[d];\n        \
+             if (a->shape[d] == 0) return 0;\n        \
+             if (far < 0) below += far; else above += far;\n    \
+             }\n    \
+             *lo = (uintptr_t)a->data + (uintptr_t)(below * (int64_t)a->elem_bytes);\n    \
+             *hi = (uintptr_t)a->data + (uintptr_t)((above + 1) * (int64_t)a->elem_bytes);\n    \
+             return 1;\n}"
+                .into(),
+        );
+        self.need(
+            2,
+            "static inline int lathe_overlap(const lathe_array *a, const lathe_array *b) {\n    \
+             uintptr_t alo, ahi, blo, bhi;\n    \
+             return lathe_range(a, &alo, &ahi) && lathe_range(b, &blo, &bhi) && alo < bhi && blo < ahi;\n}"
+                .into(),
+        );
+        "lathe_overlap"
+    }
+
+    /// Whether neighbours in the last dimension lie side by side.
+    pub fn unit(&mut self) -> &'static str {
+        self.need(
+            1,
+            "static inline int lathe_unit(const lathe_array *a) {\n    \
+             return a->strides[a->rank - 1] == 1 || a->shape[a->rank - 1] <= 1;\n}"
+                .into(),
+        );
+        "lathe_unit"
+    }
+
+    /// Intrinsics of x86 are used under the compiler's feature macros.
+    pub fn intrinsics(&mut self) {
+        self.need(0, "#if defined(__x86_64__)\n#include <immintrin.h>\n#endif".into());
+    }
+
+    /// Adds all helpers of another set.
+    pub fn join(&mut self, other: Helpers) {
+        self.used.extend(other.used);
+    }
+
+    /// Any other text, e.g. the vector types.
+    pub fn other(&mut self, order: u8, text: String) {
+        self.need(order, text);
+    }
+}

@@ -1,0 +1,267 @@
+//! The whole file: prologue, the bodies for unit and for any strides, and what they need.
+
+use crate::emit::{Buf, Emitter, Place, Result, Var, lift, unsupported};
+use crate::expr::bare;
+use crate::header::{dtype, header};
+use crate::helpers::value_type;
+use crate::{CSource, Options};
+use lathe_abi::CheckKind;
+use lathe_diagnostics::Places;
+use lathe_ir::lower::{Check, check_table};
+use lathe_ir::simplify::simplify_function;
+use lathe_ir::{Function, Mode, Module, ParamKind};
+
+/// How a root name is read from the arguments.
+struct Root {
+    name: String,
+    value: String,
+}
+
+/// Writes a function as C. The kernel has the name [`crate::symbol`], the ABI of `lathe-abi`, and the
+/// same checks as the LLVM engine.
+///
+/// # Errors
+/// `E0751` naming the construct that C does not get, `E0752` on ill-formed trees.
+pub fn emit_c(module: &Module, func: &Function, options: &Options) -> Result<CSource> {
+    let table = check_table(func).map_err(lift)?;
+    let func = &simplify_function(func);
+    let mut e = Emitter::new(module, func, &table);
+    e.lane_loops_only = options.lane_loops_only;
+    let roots = bind_roots(&mut e)?;
+    let strided = func.params.iter().any(|p| p.array().is_some_and(|b| !b.extents.is_empty()));
+    let mut bodies = Vec::new();
+    let kinds: &[(&str, bool)] = if strided { &[("unit", true), ("any", false)] } else { &[("body", true)] };
+    for (suffix, unit) in kinds {
+        let hint = format!("{}_{suffix}", e.base);
+        let name = e.names.fresh(&hint);
+        bind_params(&mut e, &roots, *unit)?;
+        body(&mut e, &roots, &name)?;
+        bodies.push(name);
+    }
+    let prologue = prologue(&mut e, &roots, &bodies)?;
+    let header = header(func)?;
+    let source = assemble(&e, &header, &prologue);
+    Ok(CSource { source, header, checks: table.entries.iter().map(check_kind).collect() })
+}
+
+/// What a check's number stands for, in the words of the ABI.
+pub fn check_kind(c: &Check) -> CheckKind {
+    match c {
+        Check::Dtype { param } => CheckKind::Dtype { param: *param },
+        Check::Rank { param } => CheckKind::Rank { param: *param },
+        Check::Size { param, dim } => CheckKind::Size { param: *param, dim: *dim },
+        Check::Shape { param, dim } => CheckKind::Shape { param: *param, dim: *dim },
+        Check::Overlap { a, b } => CheckKind::Overlap { a: *a, b: *b },
+        Check::User { code, message } => {
+            CheckKind::User { code: code.to_string(), message: message.to_string() }
+        }
+    }
+}
+
+/// Names sizes and scalars once; they mean the same in every C function.
+fn bind_roots(e: &mut Emitter) -> Result<Vec<Root>> {
+    let mut roots = Vec::new();
+    let f = e.function;
+    for (id, param, dim) in e.table.sizes.clone() {
+        let hint = f.sizes.iter().find(|b| b.id == id).map_or("size".into(), |b| b.name.to_string());
+        let name = e.names.fresh(&hint);
+        roots.push(Root { name: name.clone(), value: format!("args[{param}].shape[{dim}]") });
+        e.vars.insert(id, Var { name, ty: lathe_ir::Scalar::Index, frame: 0, lanes: false });
+    }
+    for (at, p) in f.params.iter().enumerate() {
+        if let ParamKind::Scalar(b) = &p.kind {
+            let name = e.names.fresh(&b.name);
+            let memory = crate::helpers::memory_type(b.ty);
+            let value = e.from_memory(&b.ty.into(), format!("*(const {memory} *)args[{at}].data"));
+            roots.push(Root { name: name.clone(), value });
+            e.vars.insert(b.id, Var { name, ty: b.ty, frame: 0, lanes: false });
+        }
+    }
+    for (at, p) in f.params.iter().enumerate() {
+        if let ParamKind::Array(b) = &p.kind {
+            if !b.layout.is_row_major() {
+                return Err(unsupported(
+                    format!("the layout of the parameter `{}`", b.name),
+                    &Places::none(),
+                )
+                .help("layouts are for local buffers; parameters have the strides of their arguments"));
+            }
+            let name = e.names.fresh(&b.name);
+            roots.push(Root { name: name.clone(), value: format!("args[{at}].data") });
+            for d in 0..b.extents.len() {
+                let hint = format!("{}_s{d}", b.name);
+                let name = e.names.fresh(&hint);
+                roots.push(Root { name, value: format!("args[{at}].strides[{d}]") });
+            }
+        }
+    }
+    Ok(roots)
+}
+
+/// Binds array parameters for a body whose innermost strides are 1, or any.
+fn bind_params(e: &mut Emitter, roots: &[Root], unit: bool) -> Result<()> {
+    for (at, p) in e.function.params.iter().enumerate() {
+        let ParamKind::Array(b) = &p.kind else { continue };
+        let of =
+            |value: String| roots.iter().find(|r| r.value == value).map_or(String::new(), |r| r.name.clone());
+        let rank = b.extents.len();
+        let strides =
+            (0..rank)
+                .map(|d| {
+                    if unit && d + 1 == rank {
+                        "1".to_string()
+                    } else {
+                        of(format!("args[{at}].strides[{d}]"))
+                    }
+                })
+                .collect();
+        let storage = Place::Param { strides, restrict: p.alias.is_none(), constant: p.mode == Mode::In };
+        let name = of(format!("args[{at}].data"));
+        e.bufs.insert(b.id, Buf { decl: b.clone(), name, frame: 0, storage });
+    }
+    Ok(())
+}
+
+/// One body as a function of its own, whose first lines read what it uses from the arguments.
+fn body(e: &mut Emitter, roots: &[Root], name: &str) -> Result<()> {
+    e.push_frame(0);
+    e.push_frame(1);
+    let root = e.function.body.clone();
+    e.stmt(&root)?;
+    let frame = e.frames.pop();
+    e.frames.pop();
+    let Some(frame) = frame else { return Ok(()) };
+    let text = frame.out.finish();
+    let mut out = format!("static int32_t {name}(const lathe_runtime *rt, const lathe_array *args) {{\n");
+    out.push_str("    (void)rt;\n    (void)args;\n");
+    for r in roots {
+        if let Some(declaration) = frame.captures.get(&r.name) {
+            out.push_str(&format!("    {declaration} = {};\n", r.value));
+        }
+    }
+    out.push_str(&text);
+    if text.contains("lathe_stream") {
+        out.push_str("    lathe_stream_end();\n");
+    }
+    out.push_str("    return LATHE_OK;\n}\n");
+    e.functions.push(out);
+    Ok(())
+}
+
+/// The kernel: checks in the order of their numbers, then the body that fits the strides.
+fn prologue(e: &mut Emitter, roots: &[Root], bodies: &[String]) -> Result<String> {
+    e.push_frame(0);
+    e.frame().out.deepen();
+    let f = e.function;
+    let mut sizes_read = false;
+    let table = e.table;
+    for (i, check) in table.entries.iter().enumerate() {
+        let number = i + 1;
+        let reads_sizes = !matches!(check, Check::Dtype { .. } | Check::Rank { .. } | Check::Size { .. });
+        if reads_sizes && !sizes_read {
+            sizes_read = true;
+            read_roots(e, roots)?;
+        }
+        match check {
+            Check::Dtype { param } => {
+                let p = &f.params[*param];
+                let (ty, at) = match &p.kind {
+                    ParamKind::Array(b) => (b.elem.clone(), *param),
+                    ParamKind::Scalar(b) => (b.ty.into(), *param),
+                };
+                let name = p.name();
+                e.line(format!("/* {name} */"));
+                e.line(format!(
+                    "if (args[{at}].dtype != {} || args[{at}].elem_bytes != {}) return {number};",
+                    dtype(&ty),
+                    ty.bytes()
+                ));
+            }
+            Check::Rank { param } => {
+                let rank = f.params[*param].array().map_or(0, |b| b.extents.len());
+                e.line(format!("if (args[{param}].rank != {rank}) return {number};"));
+            }
+            Check::Size { param, dim } => {
+                let bad = e.helpers.bad_extent();
+                e.line(format!("if ({bad}(&args[{param}], {dim})) return {number};"));
+            }
+            Check::Shape { param, dim } => {
+                let Some(b) = f.params[*param].array() else { continue };
+                let extent = b.extents[*dim].clone();
+                e.begin(&[]);
+                let want = e.uniform(&extent)?;
+                e.line(format!("if (args[{param}].shape[{dim}] != {}) return {number};", bare(&want)));
+            }
+            Check::Overlap { a, b } => {
+                let overlap = e.helpers.overlap();
+                e.line(format!("if ({overlap}(&args[{a}], &args[{b}])) return {number};"));
+            }
+            Check::User { .. } => {}
+        }
+    }
+    if let [unit, any] = bodies {
+        let test = e.helpers.unit();
+        let tests: Vec<String> = f
+            .params
+            .iter()
+            .enumerate()
+            .filter(|(_, p)| p.array().is_some_and(|b| !b.extents.is_empty()))
+            .map(|(i, _)| format!("{test}(&args[{i}])"))
+            .collect();
+        e.line(format!("if ({}) return {unit}(rt, args);", tests.join(" && ")));
+        e.line(format!("return {any}(rt, args);"));
+    } else if let Some(only) = bodies.first() {
+        e.line(format!("return {only}(rt, args);"));
+    }
+    let text = e.frames.pop().map(|f| f.out.finish()).unwrap_or_default();
+    Ok(format!("int32_t {}(const lathe_runtime *rt, const lathe_array *args) {{\n{text}}}\n", e.base))
+}
+
+/// Reads sizes and scalars, for the checks that need them.
+fn read_roots(e: &mut Emitter, roots: &[Root]) -> Result<()> {
+    let mut lines = Vec::new();
+    for v in e.vars.values() {
+        if let Some(r) = roots.iter().find(|r| r.name == v.name) {
+            lines.push(format!("const {} {} = {};", value_type(v.ty), r.name, r.value));
+        }
+    }
+    lines.sort();
+    for l in lines {
+        e.line(l);
+    }
+    Ok(())
+}
+
+fn assemble(e: &Emitter, header: &str, prologue: &str) -> String {
+    let mut out = format!(
+        "/*\n * `{}`, generated by Lathe. Needs nothing but the C library.\n *\n \
+         * cc -std=gnu11 -O3 -march=native -ffp-contract=off -fno-math-errno -fopenmp -DLATHE_STANDALONE -c {}.c\n *\n \
+         * Products and sums are contracted only where the source says so, hence -ffp-contract=off; with\n \
+         * LATHE_STANDALONE the file brings a runtime and `{}_call`, which takes descriptors alone.\n */\n",
+        e.function.name, e.base, e.base
+    );
+    out.push_str(header);
+    out.push_str(
+        "\n#if defined(__clang__)\n#pragma STDC FP_CONTRACT OFF\n#endif\n\
+         #if defined(__GNUC__)\n\
+         #pragma GCC diagnostic ignored \"-Wunused-variable\"\n\
+         #pragma GCC diagnostic ignored \"-Wunused-but-set-variable\"\n\
+         #pragma GCC diagnostic ignored \"-Wpsabi\"\n\
+         #if !defined(__clang__)\n\
+         #pragma GCC diagnostic ignored \"-Wmaybe-uninitialized\"\n\
+         #pragma GCC diagnostic ignored \"-Waggressive-loop-optimizations\"\n\
+         #endif\n#endif\n",
+    );
+    let parts = [e.typedefs.iter().map(|t| format!("{}\n", t.2)).collect::<String>(), e.helpers.text()];
+    for p in parts.iter().filter(|p| !p.is_empty()) {
+        out.push('\n');
+        out.push_str(p);
+    }
+    for f in &e.functions {
+        out.push('\n');
+        out.push_str(f);
+    }
+    out.push('\n');
+    out.push_str(prologue);
+    out
+}

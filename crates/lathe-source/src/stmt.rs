@@ -1,0 +1,413 @@
+//! Statements: loops, stores, local arrays, and the functions that `cpu` loops become.
+
+use crate::emit::{Buf, Emitter, Place, Result, Var, ill_formed, lift, unsupported};
+use crate::expr::{bare, is_atom};
+use crate::helpers::value_type;
+use lathe_diagnostics::Places;
+use lathe_ir::build::{add, int, load, math};
+use lathe_ir::linear::Linear;
+use lathe_ir::lower::{resolve, storage};
+use lathe_ir::reduce::combine;
+use lathe_ir::visit::substitute_stmt;
+use lathe_ir::{
+    BinOp, Buffer, Executor, Expr, ExprKind, Loop, MathFn, Reduce, ReduceOp, Space, Stmt, StmtKind, Store,
+};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Local arrays up to this many bytes stand on the stack.
+const MOST_STACK: u64 = 256 << 10;
+/// Loops with more iterations than this are left to the C compiler's unroller.
+const MOST_UNROLLED: i64 = 4096;
+
+impl Emitter<'_> {
+    pub fn stmt(&mut self, s: &Stmt) -> Result<()> {
+        let places = s.places();
+        match s.kind() {
+            StmtKind::Seq(all) => all.iter().try_for_each(|s| self.stmt(s)),
+            StmtKind::Let { binder, value, body } => {
+                self.begin(&[value]);
+                let v = self.expr(value)?;
+                let t =
+                    if v.lanes { self.lanes_type(value.ty())? } else { value_type(binder.ty).to_string() };
+                let name = self.names.fresh(&binder.name);
+                self.line(format!("const {t} {name} = {};", bare(&v.text)));
+                let frame = self.frames.len() - 1;
+                let var = Var { name, ty: binder.ty, frame, lanes: v.lanes };
+                let old = self.vars.insert(binder.id, var);
+                self.stmt(body)?;
+                if let Some(old) = old {
+                    self.vars.insert(binder.id, old);
+                }
+                Ok(())
+            }
+            StmtKind::Store(st) => self.store(st),
+            StmtKind::Reduce(r) => self.reduce(r),
+            StmtKind::Loop(l) => self.run_loop(l, places),
+            StmtKind::If { cond, then, other } => {
+                self.begin(&[cond]);
+                let c = self.uniform(cond)?;
+                self.open(format!("if ({}) {{", bare(&c)));
+                self.stmt(then)?;
+                if let Some(other) = other {
+                    self.close("} else {");
+                    self.stmt(other)?;
+                }
+                self.close("}");
+                Ok(())
+            }
+            StmtKind::While { cond, body } => {
+                self.open("for (;;) {");
+                self.begin(&[cond]);
+                let c = self.uniform(cond)?;
+                self.line(format!("if (!{}) break;", parenthesized(&c)));
+                self.stmt(body)?;
+                self.close("}");
+                Ok(())
+            }
+            StmtKind::Alloc { buffer, body } => self.alloc(buffer, body, places),
+            StmtKind::Check { cond, code, message } => {
+                let number = self.table.user(code, message);
+                let number = number.ok_or_else(|| ill_formed(format!("check `{code}` has no number")))?;
+                self.begin(&[cond]);
+                let c = self.uniform(cond)?;
+                let text = message.replace("*/", "* /");
+                self.line(format!("/* {} */", text.lines().next().unwrap_or_default()));
+                self.leave_if(&format!("!{}", parenthesized(&c)), &number.to_string())
+            }
+            StmtKind::Assume { .. } => Ok(()),
+            StmtKind::Call { function, .. } => Err(unsupported(format!("the call of `{function}`"), places)
+                .help("inline the called function first")),
+            StmtKind::Compute(c) => Err(unsupported(format!("compute `{}`", c.label), places)
+                .help("open it into loops first (`open`)")),
+            StmtKind::Atomic(a) => Err(unsupported(format!("the atomic update `{}`", a.label), places)),
+            StmtKind::Barrier { .. } => Err(unsupported("a barrier", places)),
+            StmtKind::Async { .. } | StmtKind::Wait { .. } => {
+                Err(unsupported("an asynchronous statement", places))
+            }
+        }
+    }
+
+    fn store(&mut self, st: &Store) -> Result<()> {
+        let (id, indices) = resolve(&st.target).map_err(lift)?;
+        let mut exprs: Vec<&Expr> = indices.iter().collect();
+        exprs.push(&st.value);
+        self.begin(&exprs);
+        let v = self.expr(&st.value)?;
+        let b = self.buf(id)?;
+        if v.lanes || self.lanes.is_some() && self.varies(&indices) {
+            return self.lanes_store(&b, &indices, &st.target, &v, st.nontemporal);
+        }
+        let text = self.to_memory(&st.target.elem, &v.text);
+        let at = self.element(&b, &indices)?;
+        self.line(format!("{at} = {};", bare(&text)));
+        Ok(())
+    }
+
+    /// `targets op= values`: all old values are read before any new one is written.
+    fn reduce(&mut self, r: &Reduce) -> Result<()> {
+        let olds: Vec<Expr> = r.targets.iter().map(|t| load(t.clone())).collect();
+        let contracted = match r.values.first().map(Expr::kind) {
+            Some(ExprKind::Binary(BinOp::Mul, x, y))
+                if r.contract && r.op == ReduceOp::Sum && r.values.len() == 1 && x.ty().is_float() =>
+            {
+                olds.first().map(|o| vec![math(MathFn::Fma, vec![x.clone(), y.clone(), o.clone()])])
+            }
+            _ => None,
+        };
+        let news = match contracted {
+            Some(v) => v,
+            None => combine(self.module, &r.op, &olds, &r.values).ok_or_else(|| {
+                ill_formed(format!("`{}` is not defined on the targets of `{}`", r.op, r.label))
+            })?,
+        };
+        if let ([target], [new]) = (&r.targets[..], &news[..]) {
+            return self.store(&Store {
+                label: r.label.clone(),
+                instance: Vec::new(),
+                target: target.clone(),
+                value: new.clone(),
+                nontemporal: false,
+            });
+        }
+        self.begin(&news.iter().collect::<Vec<_>>());
+        let mut values = Vec::new();
+        for n in &news {
+            let v = self.expr(n)?;
+            // A name of its own, so that the first store does not change what the second reads.
+            let t = if v.lanes { self.lanes_type(n.ty())? } else { self.type_of_value(n.ty())? };
+            let name = self.names.fresh("new");
+            self.line(format!("const {t} {name} = {};", bare(&v.text)));
+            values.push(crate::emit::Val { text: name, lanes: v.lanes });
+        }
+        for (t, v) in r.targets.iter().zip(values) {
+            let (id, indices) = resolve(t).map_err(lift)?;
+            let b = self.buf(id)?;
+            if v.lanes || self.lanes.is_some() && self.varies(&indices) {
+                self.lanes_store(&b, &indices, t, &v, false)?;
+            } else {
+                let text = self.to_memory(&t.elem, &v.text);
+                let at = self.element(&b, &indices)?;
+                self.line(format!("{at} = {text};"));
+            }
+        }
+        Ok(())
+    }
+
+    fn run_loop(&mut self, l: &Loop, places: &Places) -> Result<()> {
+        match &l.exec {
+            Executor::Serial => self.serial(l, None),
+            Executor::Unrolled => self.unrolled(l),
+            Executor::Vector(w) => self.vector(l, *w),
+            Executor::Cpu => self.cpu(l, places),
+            other => {
+                let name = match other {
+                    Executor::Level(n) => n.to_string(),
+                    o => format!("{o:?}").to_lowercase(),
+                };
+                Err(unsupported(format!("loop `{}`, run by `{name}`,", l.binder.name), places)
+                    .help("schedule the loop on `cpu`, `vector` or `serial`"))
+            }
+        }
+    }
+
+    /// Binds a loop's variable for its body.
+    pub fn with_var<R>(
+        &mut self,
+        l: &Loop,
+        name: &str,
+        body: impl FnOnce(&mut Self) -> Result<R>,
+    ) -> Result<R> {
+        let frame = self.frames.len() - 1;
+        let old = self
+            .vars
+            .insert(l.binder.id, Var { name: name.to_string(), ty: l.binder.ty, frame, lanes: false });
+        let r = body(self);
+        match old {
+            Some(old) => self.vars.insert(l.binder.id, old),
+            None => self.vars.remove(&l.binder.id),
+        };
+        r
+    }
+
+    /// A loop as C writes it; `pragma` stands in front.
+    pub fn serial(&mut self, l: &Loop, pragma: Option<&str>) -> Result<()> {
+        self.begin(&[&l.lo, &l.hi]);
+        let (lo, hi) = (self.uniform(&l.lo)?, self.uniform(&l.hi)?);
+        let name = self.names.fresh(&l.binder.name);
+        let hi = if is_atom(&hi) {
+            hi
+        } else {
+            let end = self.names.fresh(&format!("{}_end", l.binder.name));
+            self.line(format!("const int64_t {end} = {};", bare(&hi)));
+            end
+        };
+        let step = if l.step == 1 { format!("{name}++") } else { format!("{name} += {}", l.step) };
+        let t = value_type(l.binder.ty);
+        if let Some(p) = pragma {
+            self.line(p);
+        }
+        self.open(format!("for ({t} {name} = {}; {name} < {hi}; {step}) {{", bare(&lo)));
+        self.with_var(l, &name, |e| e.stmt(&l.body))?;
+        self.close("}");
+        Ok(())
+    }
+
+    /// The iterations one after the other, so that subscripts become constants.
+    fn unrolled(&mut self, l: &Loop) -> Result<()> {
+        let Some(trip) = trip_count(l) else { return self.serial(l, None) };
+        if trip > MOST_UNROLLED {
+            return self.serial(l, Some("#pragma GCC unroll 8"));
+        }
+        for i in 0..trip {
+            let at = add(l.lo.clone(), int(l.binder.ty, i * l.step));
+            let body = substitute_stmt(&l.body, &HashMap::from([(l.binder.id, at)]));
+            // Locals of one copy must not meet those of the next.
+            let block = !matches!(body.kind(), StmtKind::Store(_) | StmtKind::Reduce(_) | StmtKind::Loop(_));
+            if block {
+                self.open("{");
+            }
+            self.stmt(&body)?;
+            if block {
+                self.close("}");
+            }
+        }
+        Ok(())
+    }
+
+    fn alloc(&mut self, buffer: &Arc<Buffer>, body: &Stmt, places: &Places) -> Result<()> {
+        if self.lanes.is_some() {
+            return Err(crate::vector::fallback());
+        }
+        if !matches!(buffer.space, Space::Host | Space::Stack | Space::Register) {
+            return Err(unsupported(
+                format!("memory `{}` in the space `{}`", buffer.name, buffer.space.name()),
+                places,
+            ));
+        }
+        let st = storage(buffer).map_err(lift)?;
+        let elem = self.element_type(&buffer.elem)?;
+        let name = self.names.fresh(&buffer.name);
+        let constant = st
+            .extents
+            .iter()
+            .map(|e| e.as_int().map(|n| n.max(0) as u64))
+            .try_fold(1u64, |n, e| n.checked_mul(e?));
+        let bytes = constant.and_then(|n| n.checked_mul(buffer.elem.bytes()));
+        let heap = match bytes {
+            Some(b) => b > MOST_STACK || buffer.space == Space::Host && b > 4096,
+            None if buffer.space != Space::Host => {
+                return Err(unsupported(
+                    format!(
+                        "memory `{}` in the space `{}` without a constant size",
+                        buffer.name,
+                        buffer.space.name()
+                    ),
+                    places,
+                ));
+            }
+            None => true,
+        };
+        let frame = self.frames.len() - 1;
+        let local = Buf {
+            decl: buffer.clone(),
+            name: name.clone(),
+            frame,
+            storage: Place::Local { strides: st.strides },
+        };
+        if heap {
+            let scale = self.helpers.scale();
+            let size = self.names.fresh(&format!("{}_bytes", buffer.name));
+            self.begin(&[]);
+            let mut tests = Vec::new();
+            for e in &st.extents {
+                let text = self.uniform(e)?;
+                tests.push(format!("{scale}(&{size}, {})", bare(&text)));
+            }
+            self.line(format!("uint64_t {size} = sizeof({elem});"));
+            if !tests.is_empty() {
+                self.leave_if(&tests.join(" || "), "LATHE_SIZE_OVERFLOW")?;
+            }
+            let rt = self.runtime();
+            self.line(format!("{elem} *{name} = {rt}->alloc({rt}->ctx, {size});"));
+            self.leave_if(&format!("!{name}"), "LATHE_OUT_OF_MEMORY")?;
+            self.frame().scratch.push(name.clone());
+        } else {
+            let n = constant.unwrap_or(1).max(1);
+            self.line(format!("{elem} {name}[{n}] __attribute__((aligned(64)));"));
+        }
+        let old = self.bufs.insert(buffer.id, local);
+        self.stmt(body)?;
+        match old {
+            Some(old) => self.bufs.insert(buffer.id, old),
+            None => self.bufs.remove(&buffer.id),
+        };
+        if heap {
+            self.frame().scratch.pop();
+            let rt = self.runtime();
+            self.line(format!("{rt}->free({rt}->ctx, {name});"));
+        }
+        Ok(())
+    }
+
+    /// A parallel loop: its body becomes a function over a range of iterations, and what it uses of
+    /// the code around goes through a struct.
+    fn cpu(&mut self, l: &Loop, places: &Places) -> Result<()> {
+        if self.lanes.is_some() {
+            return Err(crate::vector::fallback());
+        }
+        if l.step < 1 {
+            return Err(unsupported(format!("the step {} of loop `{}`", l.step, l.binder.name), places));
+        }
+        self.begin(&[&l.lo, &l.hi]);
+        let (lo, hi) = (self.uniform(&l.lo)?, self.uniform(&l.hi)?);
+        let hint = format!("{}_{}", self.base, l.binder.name);
+        let name = self.names.fresh(&hint);
+        let var = self.names.fresh(&l.binder.name);
+        let first = self.names.fresh(&format!("{}_first", l.binder.name));
+        let constant_lo = l.lo.as_int().is_some();
+        let start = if constant_lo { lo.clone() } else { first.clone() };
+        if !constant_lo {
+            self.line(format!("const int64_t {first} = {};", bare(&lo)));
+        }
+
+        self.push_frame(1);
+        let at = match (l.step, start.as_str()) {
+            (1, "0") => "lathe_at".to_string(),
+            (1, s) => format!("{s} + lathe_at"),
+            (step, "0") => format!("lathe_at * {step}"),
+            (step, s) => format!("{s} + lathe_at * {step}"),
+        };
+        if !constant_lo {
+            let outer = self.frames.len() - 2;
+            self.capture(outer, &first, format!("const int64_t {first}"));
+        }
+        self.open("for (int64_t lathe_at = begin; lathe_at < end; lathe_at++) {");
+        self.line(format!("const {} {var} = {at};", value_type(l.binder.ty)));
+        self.with_var(l, &var, |e| e.stmt(&l.body))?;
+        self.close("}");
+        let Some(frame) = self.frames.pop() else { return Err(ill_formed("a loop outside of a function")) };
+
+        let body = frame.out.finish();
+        let mut text = String::new();
+        if !frame.captures.is_empty() {
+            text.push_str(&format!("struct {name}_env {{\n"));
+            for declaration in frame.captures.values() {
+                text.push_str(&format!("    {};\n", declaration.replace("restrict ", "")));
+            }
+            text.push_str("};\n\n");
+        }
+        text.push_str(&format!("/* Iterations begin..end of the parallel loop `{}`. */\n", l.binder.name));
+        text.push_str(&format!("static int32_t {name}(void *env_, int64_t begin, int64_t end) {{\n"));
+        if frame.captures.is_empty() {
+            text.push_str("    (void)env_;\n");
+        } else {
+            text.push_str(&format!("    const struct {name}_env *env = env_;\n"));
+        }
+        for (n, declaration) in &frame.captures {
+            text.push_str(&format!("    {declaration} = env->{n};\n"));
+        }
+        text.push_str(&body);
+        if body.contains("lathe_stream") {
+            text.push_str("    lathe_stream_end();\n");
+        }
+        text.push_str("    return 0;\n}\n");
+        self.functions.push(text);
+
+        self.open("{");
+        let count = match (start.as_str(), l.step) {
+            ("0", 1) => bare(&hi).to_string(),
+            (s, 1) => format!("{hi} - {s}"),
+            (s, step) => format!("({hi} - {s} + {}) / {step}", step - 1),
+        };
+        let env = if frame.captures.is_empty() {
+            "0".to_string()
+        } else {
+            let fields: Vec<&str> = frame.captures.keys().map(String::as_str).collect();
+            // Names in scope here, some of them in turn taken from the function around.
+            self.line(format!("struct {name}_env env_of_loop = {{{}}};", fields.join(", ")));
+            "&env_of_loop".to_string()
+        };
+        let status = self.names.fresh("status");
+        let rt = self.runtime();
+        self.line(format!("const int32_t {status} = {rt}->parallel_for({rt}->ctx, {count}, {name}, {env});"));
+        self.leave_if(&format!("{status} != 0"), &status)?;
+        self.close("}");
+        Ok(())
+    }
+}
+
+fn parenthesized(text: &str) -> String {
+    if is_atom(text) || bare(text).len() < text.len() { text.to_string() } else { format!("({text})") }
+}
+
+/// The constant number of iterations, if it is one.
+pub fn trip_count(l: &Loop) -> Option<i64> {
+    let span = difference(&l.lo, &l.hi)?;
+    Some(if span <= 0 { 0 } else { (span + l.step - 1) / l.step })
+}
+
+/// `hi - lo` where it is constant.
+pub fn difference(lo: &Expr, hi: &Expr) -> Option<i64> {
+    Linear::of(hi)?.plus(&Linear::of(lo)?, -1)?.as_constant()
+}

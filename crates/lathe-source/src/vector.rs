@@ -1,0 +1,690 @@
+//! Vector loops: all lanes at once in GNU vector types where the body allows it, else a plain loop
+//! over the lanes, which every C compiler may vectorize.
+//!
+//! `bool` lanes are 32-bit masks, 0 or -1. What has no vector form (half-width floats, general
+//! integer division, conditions per lane around statements) makes the whole loop fall back.
+
+use crate::emit::{Buf, Emitter, Lanes, Place, Result, Val, Var, ill_formed, lift};
+use crate::expr::{bare, exact_name, no_operator};
+use crate::helpers::memory_type;
+use crate::stmt::difference;
+use crate::writer::Writer;
+use lathe_diagnostics::{Code, Diagnostic};
+use lathe_ir::build::{add, index, mul, var_id};
+use lathe_ir::linear::Linear;
+use lathe_ir::lower::physical;
+use lathe_ir::visit::{substitute, vars_of};
+use lathe_ir::{Access, BinOp, Expr, Loop, MathFn, Scalar, Type, UnOp, VarId};
+use std::collections::HashMap;
+
+/// Never leaves this crate: asks the vector loop around to be written lane by lane.
+const FALLBACK: Code = Code("lane by lane");
+
+pub fn fallback() -> Diagnostic {
+    Diagnostic::error(FALLBACK, "this has no vector form")
+}
+
+impl Emitter<'_> {
+    pub fn vector(&mut self, l: &Loop, width: u32) -> Result<()> {
+        if self.lanes.is_some() {
+            return Err(fallback());
+        }
+        let fits = width.is_power_of_two() && (2..=64).contains(&width) && l.step == 1;
+        if !fits || self.lane_loops_only {
+            return self.serial(l, None);
+        }
+        let depth = self.frame().out.depth();
+        let layers = self.frame().memo.len();
+        let before = std::mem::replace(&mut self.frame().out, Writer::new(depth));
+        let helpers = std::mem::take(&mut self.helpers);
+        let functions = self.functions.len();
+        let tried = self.all_lanes(l, width);
+        let written = std::mem::replace(&mut self.frame().out, before);
+        let made = std::mem::replace(&mut self.helpers, helpers);
+        self.lanes = None;
+        match tried {
+            Ok(()) => {
+                self.helpers.join(made);
+                self.frame().out.append(written);
+                Ok(())
+            }
+            Err(d) if d.code == FALLBACK => {
+                self.functions.truncate(functions);
+                let f = self.frame();
+                f.memo.truncate(layers);
+                f.memo.iter_mut().for_each(HashMap::clear);
+                self.serial(l, None)
+            }
+            Err(d) => Err(d),
+        }
+    }
+
+    fn all_lanes(&mut self, l: &Loop, width: u32) -> Result<()> {
+        self.begin(&[&l.lo, &l.hi]);
+        let span = difference(&l.lo, &l.hi);
+        self.open("{");
+        let lo = self.uniform(&l.lo)?;
+        let name = self.names.fresh(&l.binder.name);
+        self.line(format!("const int64_t {name} = {};", bare(&lo)));
+        let base = VarId(self.fresh_id());
+        let frame = self.frames.len() - 1;
+        self.vars.insert(base, Var { name: name.clone(), ty: l.binder.ty, frame, lanes: false });
+        let lanes = |active: Option<String>| Lanes { width, active, binder: l.binder.id, base };
+        let body = |e: &mut Self, active: Option<String>| -> Result<()> {
+            e.lanes = Some(lanes(active));
+            let old =
+                e.vars.insert(l.binder.id, Var { name: name.clone(), ty: l.binder.ty, frame, lanes: true });
+            let r = e.stmt(&l.body);
+            if let Some(old) = old {
+                e.vars.insert(l.binder.id, old);
+            }
+            e.lanes = None;
+            r
+        };
+        match span {
+            Some(n) if n == i64::from(width) => body(self, None)?,
+            Some(n) if n <= 0 => {}
+            Some(n) if n < i64::from(width) => body(self, Some(n.to_string()))?,
+            _ => {
+                let hi = self.uniform(&l.hi)?;
+                let count = self.names.fresh(&format!("{}_lanes", l.binder.name));
+                self.line(format!("const int64_t {count} = {hi} - {name};"));
+                self.open(format!("if ({count} >= {width}) {{"));
+                body(self, None)?;
+                self.close(format!("}} else if ({count} > 0) {{"));
+                body(self, Some(count))?;
+                self.close("}");
+            }
+        }
+        self.close("}");
+        Ok(())
+    }
+
+    /// The lanes of a `vector` loop's variable.
+    pub fn lane_variable(&mut self, name: &str, ty: Scalar) -> Result<Val> {
+        let v = self.vector_type(ty)?;
+        let w = self.width()?;
+        let iota = format!("lathe_iota_{}", short(&v));
+        let splat = self.splat(ty)?;
+        let numbers: Vec<String> = (0..w).map(|l| l.to_string()).collect();
+        let elem = memory_type(ty);
+        self.helpers.other(
+            2,
+            format!(
+                "static inline {v} {iota}({elem} x) {{\n    return {splat}(x) + ({v}){{{}}};\n}}",
+                numbers.join(", ")
+            ),
+        );
+        Ok(Val { text: format!("{iota}({name})"), lanes: true })
+    }
+
+    fn width(&self) -> Result<u32> {
+        self.lanes.as_ref().map(|l| l.width).ok_or_else(|| ill_formed("lanes outside of a vector loop"))
+    }
+
+    fn active(&self) -> Option<String> {
+        self.lanes.as_ref().and_then(|l| l.active.clone())
+    }
+
+    /// The C vector type of values of a type.
+    pub fn lanes_type(&mut self, ty: &Type) -> Result<String> {
+        match ty.scalar() {
+            Some(s) => self.vector_type(s),
+            None => Err(fallback()),
+        }
+    }
+
+    fn vector_type(&mut self, s: Scalar) -> Result<String> {
+        let s = match s {
+            Scalar::F16 | Scalar::Bf16 => return Err(fallback()),
+            Scalar::Bool => Scalar::I32,
+            Scalar::Index => Scalar::I64,
+            s => s,
+        };
+        let w = self.width()?;
+        let name = format!("lathe_{}x{w}", s.name());
+        let (elem, bytes) = (memory_type(s), s.bytes() * u64::from(w));
+        self.helpers.other(
+            0,
+            format!(
+                "typedef {elem} {name} __attribute__((vector_size({bytes})));\n\
+                 typedef {elem} {name}_u __attribute__((vector_size({bytes}), aligned({}), may_alias));",
+                s.bytes()
+            ),
+        );
+        Ok(name)
+    }
+
+    /// The signed integer vector with lanes of a width.
+    fn mask_type(&mut self, bits: u32) -> Result<String> {
+        self.vector_type(match bits {
+            8 => Scalar::I8,
+            16 => Scalar::I16,
+            64 => Scalar::I64,
+            _ => Scalar::I32,
+        })
+    }
+
+    fn unsigned_vector(&mut self, s: Scalar) -> Result<String> {
+        self.vector_type(match s.bits() {
+            8 => Scalar::U8,
+            16 => Scalar::U16,
+            64 => Scalar::U64,
+            _ => Scalar::U32,
+        })
+    }
+
+    fn splat(&mut self, s: Scalar) -> Result<String> {
+        let v = self.vector_type(s)?;
+        let w = self.width()? as usize;
+        let name = format!("lathe_splat_{}", short(&v));
+        let elem = if s == Scalar::Bool { "int32_t" } else { memory_type(s) };
+        let copies = vec!["x"; w].join(", ");
+        self.helpers
+            .other(1, format!("static inline {v} {name}({elem} x) {{\n    return ({v}){{{copies}}};\n}}"));
+        Ok(name)
+    }
+
+    /// A value as lanes.
+    pub fn widened(&mut self, v: &Val, s: Scalar) -> Result<Val> {
+        if v.lanes {
+            return Ok(v.clone());
+        }
+        let splat = self.splat(s)?;
+        let text = bare(&v.text);
+        // A scalar `bool` is 0 or 1, a mask 0 or -1.
+        let text = if s == Scalar::Bool { format!("{splat}(-({text}))") } else { format!("{splat}({text})") };
+        Ok(Val { text, lanes: true })
+    }
+
+    pub fn lanes_unary(&mut self, op: UnOp, s: Scalar, v: &Val) -> Result<Val> {
+        let t = self.vector_type(s)?;
+        let text = match op {
+            UnOp::Neg if s.is_float() => format!("(-{})", v.text),
+            UnOp::Neg if s.is_int() => {
+                let u = self.unsigned_vector(s)?;
+                format!("(({t})(-({u}){}))", v.text)
+            }
+            UnOp::Not if !s.is_float() => format!("(~{})", v.text),
+            _ => return Err(ill_formed(format!("{op:?} is not defined on {s}"))),
+        };
+        Ok(Val { text, lanes: true })
+    }
+
+    pub fn lanes_binary(
+        &mut self,
+        op: BinOp,
+        s: Scalar,
+        a: &Val,
+        b: &Val,
+        constant: Option<i64>,
+    ) -> Result<Val> {
+        use BinOp::*;
+        let t = self.vector_type(s)?;
+        if s.is_int() {
+            match (op, constant) {
+                (Shl | Shr, Some(by)) => {
+                    let by = by & i64::from(s.bits() - 1);
+                    let u = self.unsigned_vector(s)?;
+                    let text = match op {
+                        Shl => format!("(({t})(({u}){} << {by}))", a.text),
+                        _ => format!("({} >> {by})", a.text),
+                    };
+                    return Ok(Val { text, lanes: true });
+                }
+                (FloorDiv | FloorMod, Some(d)) if d > 0 && (d as u64).is_power_of_two() && s.bits() >= 32 => {
+                    let text = match op {
+                        FloorDiv => format!("({} >> {})", a.text, d.trailing_zeros()),
+                        _ => format!("({} & {})", a.text, d - 1),
+                    };
+                    return Ok(Val { text, lanes: true });
+                }
+                (FloorDiv | FloorMod | TruncDiv | TruncRem | Shl | Shr, _) => return Err(fallback()),
+                (Div, _) => return Err(no_operator(op, s)),
+                _ => {}
+            }
+        }
+        let (a, b) = (self.widened(a, s)?.text, self.widened(b, s)?.text);
+        let c_op = match op {
+            Add => "+",
+            Sub => "-",
+            Mul => "*",
+            Div => "/",
+            And => "&",
+            Or => "|",
+            Xor => "^",
+            Eq => "==",
+            Ne => "!=",
+            Lt => "<",
+            Le => "<=",
+            Gt => ">",
+            Ge => ">=",
+            Min | Max => {
+                let f = self.lanes_extreme(op == Max, s)?;
+                return Ok(Val { text: format!("{f}({}, {})", bare(&a), bare(&b)), lanes: true });
+            }
+            _ => return Err(no_operator(op, s)),
+        };
+        let text = if op.is_comparison() {
+            match s {
+                // Masks are 0 and -1, so true is the smaller one.
+                Scalar::Bool => match op {
+                    Eq => format!("(~({a} ^ {b}))"),
+                    Ne => format!("({a} ^ {b})"),
+                    _ => return Err(fallback()),
+                },
+                _ => {
+                    let mask = self.vector_type(Scalar::I32)?;
+                    let text = format!("({a} {c_op} {b})");
+                    if s.bits() == 32 {
+                        format!("(({mask}){text})")
+                    } else {
+                        format!("__builtin_convertvector({text}, {mask})")
+                    }
+                }
+            }
+        } else if matches!(op, And | Or | Xor) {
+            if s.is_float() {
+                return Err(no_operator(op, s));
+            }
+            format!("({a} {c_op} {b})")
+        } else if s.is_int() && s.is_signed() {
+            let u = self.unsigned_vector(s)?;
+            format!("(({t})(({u}){a} {c_op} ({u}){b}))")
+        } else if s == Scalar::Bool {
+            return Err(no_operator(op, s));
+        } else {
+            format!("({a} {c_op} {b})")
+        };
+        Ok(Val { text, lanes: true })
+    }
+
+    /// The helper that picks lanes by a mask of the lanes' width.
+    fn pick(&mut self, s: Scalar) -> Result<String> {
+        let v = self.vector_type(s)?;
+        let bits = if s == Scalar::Bool { 32 } else { s.bits() };
+        let m = self.mask_type(bits)?;
+        let name = format!("lathe_pick_{}", short(&v));
+        self.helpers.other(
+            1,
+            format!(
+                "static inline {v} {name}({m} mask, {v} a, {v} b) {{\n    \
+                 return ({v})((mask & ({m})a) | (~mask & ({m})b));\n}}"
+            ),
+        );
+        Ok(name)
+    }
+
+    fn lanes_extreme(&mut self, max: bool, s: Scalar) -> Result<String> {
+        let v = self.vector_type(s)?;
+        if s == Scalar::Bool {
+            return Err(fallback());
+        }
+        let m = self.mask_type(s.bits())?;
+        let pick = self.pick(s)?;
+        let (word, op, zero) = if max { ("max", ">", "&") } else { ("min", "<", "|") };
+        let name = format!("lathe_{word}_{}", short(&v));
+        let text = if s.is_float() {
+            format!(
+                "static inline {v} {name}({v} a, {v} b) {{\n    \
+                 {v} r = {pick}(a {op} b, a, b);\n    \
+                 r = {pick}(a == b, ({v})(({m})a {zero} ({m})b), r);\n    \
+                 return {pick}((a != a) | (b != b), a + b, r);\n}}"
+            )
+        } else {
+            format!("static inline {v} {name}({v} a, {v} b) {{\n    return {pick}(a {op} b, a, b);\n}}")
+        };
+        self.helpers.other(2, text);
+        Ok(name)
+    }
+
+    pub fn lanes_select(&mut self, cond: &Val, s: Scalar, a: &Val, b: &Val) -> Result<Val> {
+        let (a, b) = (self.widened(a, s)?.text, self.widened(b, s)?.text);
+        let pick = self.pick(s)?;
+        let bits = if s == Scalar::Bool { 32 } else { s.bits() };
+        let mask = if bits == 32 {
+            bare(&cond.text).to_string()
+        } else {
+            format!("__builtin_convertvector({}, {})", bare(&cond.text), self.mask_type(bits)?)
+        };
+        Ok(Val { text: format!("{pick}({mask}, {}, {})", bare(&a), bare(&b)), lanes: true })
+    }
+
+    pub fn lanes_cast(&mut self, from: Scalar, to: Scalar, v: &Val) -> Result<Val> {
+        let half = |s| matches!(s, Scalar::F16 | Scalar::Bf16);
+        if from == to {
+            return Ok(v.clone());
+        }
+        if half(from) || half(to) || from.is_float() && to.is_int() {
+            return Err(fallback());
+        }
+        if to == Scalar::Bool {
+            return self.lanes_binary(BinOp::Ne, from, v, &Val::scalar("0"), None);
+        }
+        let text = if from == Scalar::Bool { format!("(-{})", v.text) } else { v.text.clone() };
+        let t = self.vector_type(to)?;
+        Ok(Val { text: format!("__builtin_convertvector({}, {t})", bare(&text)), lanes: true })
+    }
+
+    pub fn lanes_bitcast(&mut self, from: Scalar, to: Scalar, v: &Val) -> Result<Val> {
+        if from == Scalar::Bool || to == Scalar::Bool {
+            return Err(fallback());
+        }
+        self.vector_type(from)?;
+        let t = self.vector_type(to)?;
+        Ok(Val { text: format!("(({t}){})", v.text), lanes: true })
+    }
+
+    pub fn lanes_math(&mut self, f: MathFn, s: Scalar, args: &[Val]) -> Result<Val> {
+        if !s.is_float() {
+            return Err(fallback());
+        }
+        let v = self.vector_type(s)?;
+        let mut texts = Vec::new();
+        for a in args {
+            texts.push(bare(&self.widened(a, s)?.text).to_string());
+        }
+        let op = exact_name(f).ok_or_else(fallback)?;
+        let name = format!("lathe_{op}_{}", short(&v));
+        let (w, elem) = (self.width()?, memory_type(s));
+        let suffix = if s == Scalar::F64 { "" } else { "f" };
+        let text = if f == MathFn::Fma {
+            let lanes = format!(
+                "    {elem} x[{w}], y[{w}], z[{w}];\n    \
+                 __builtin_memcpy(x, &a, sizeof x);\n    __builtin_memcpy(y, &b, sizeof y);\n    \
+                 __builtin_memcpy(z, &c, sizeof z);\n    \
+                 for (int l = 0; l < {w}; l++) z[l] = __builtin_fma{suffix}(x[l], y[l], z[l]);\n    \
+                 {v} r;\n    __builtin_memcpy(&r, z, sizeof r);\n    return r;\n"
+            );
+            let letter = if s == Scalar::F64 { "d" } else { "" };
+            let kind = if s == Scalar::F64 { "pd" } else { "ps" };
+            let intrinsic = match s.bytes() * u64::from(w) {
+                64 => Some(("__AVX512F__", 512)),
+                32 => Some(("__FMA__", 256)),
+                16 => Some(("__FMA__", 128)),
+                _ => None,
+            };
+            match intrinsic {
+                Some((macro_name, bits)) => {
+                    self.helpers.intrinsics();
+                    let prefix = if bits == 128 { "_mm".to_string() } else { format!("_mm{bits}") };
+                    let m = format!("__m{bits}{letter}");
+                    format!(
+                        "static inline {v} {name}({v} a, {v} b, {v} c) {{\n#if defined({macro_name})\n    \
+                         return ({v}){prefix}_fmadd_{kind}(({m})a, ({m})b, ({m})c);\n#else\n{lanes}#endif\n}}"
+                    )
+                }
+                None => format!("static inline {v} {name}({v} a, {v} b, {v} c) {{\n{lanes}}}"),
+            }
+        } else {
+            format!(
+                "static inline {v} {name}({v} a) {{\n    {elem} x[{w}];\n    __builtin_memcpy(x, &a, sizeof x);\n    \
+                 for (int l = 0; l < {w}; l++) x[l] = __builtin_{op}{suffix}(x[l]);\n    \
+                 __builtin_memcpy(&a, x, sizeof a);\n    return a;\n}}"
+            )
+        };
+        self.helpers.other(2, text);
+        Ok(Val { text: format!("{name}({})", texts.join(", ")), lanes: true })
+    }
+
+    /// Whether any subscript differs between lanes.
+    pub fn varies(&self, indices: &[Expr]) -> bool {
+        indices.iter().any(|i| vars_of(i).iter().any(|v| self.vars.get(v).is_some_and(|v| v.lanes)))
+    }
+
+    /// How far the element moves from lane to lane, if that is a constant number of elements.
+    fn step(&mut self, b: &Buf, indices: &[Expr]) -> Result<Option<i64>> {
+        let Some(binder) = self.lanes.as_ref().map(|l| l.binder) else { return Ok(None) };
+        let (at, strides): (Vec<Expr>, Vec<Option<i64>>) = match &b.storage {
+            Place::Param { strides, .. } => {
+                (indices.to_vec(), strides.iter().map(|s| (s == "1").then_some(1)).collect())
+            }
+            Place::Local { strides } => {
+                (physical(&b.decl, indices).map_err(lift)?, strides.iter().map(Expr::as_int).collect())
+            }
+        };
+        let mut total = 0i64;
+        for (i, s) in at.iter().zip(strides) {
+            if !self.varies(std::slice::from_ref(i)) {
+                continue;
+            }
+            let (Some(form), Some(s)) = (Linear::of(i), s) else { return Ok(None) };
+            for (atom, factor) in &form.terms {
+                if atom.as_var() == Some(binder) {
+                    total = total.saturating_add(factor.saturating_mul(s));
+                } else if self.varies(std::slice::from_ref(atom)) {
+                    return Ok(None);
+                }
+            }
+        }
+        Ok(Some(total))
+    }
+
+    /// The address of the first lane's element.
+    fn first_lane(&mut self, b: &Buf, indices: &[Expr]) -> Result<String> {
+        let Some(l) = self.lanes.clone() else { return Err(ill_formed("lanes outside of a vector loop")) };
+        let map = HashMap::from([(l.binder, var_id(l.base, Scalar::Index))]);
+        let at: Vec<Expr> = indices.iter().map(|i| substitute(i, &map)).collect();
+        let offset = self.offset(b, &at)?;
+        Ok(format!("&{}[{}]", b.name, bare(&offset)))
+    }
+
+    /// The offset of every lane's element, in elements.
+    fn lane_offsets(&mut self, b: &Buf, indices: &[Expr]) -> Result<String> {
+        let v = match &b.storage {
+            Place::Param { strides, .. } => {
+                let mut sum = Val::scalar("0");
+                for (i, s) in indices.iter().zip(strides) {
+                    let term = self.expr(i)?;
+                    let s = Val::scalar(self.stride(b, s));
+                    let term = if s.text == "1" {
+                        term
+                    } else if term.lanes {
+                        self.lanes_binary(BinOp::Mul, Scalar::Index, &term, &s, None)?
+                    } else {
+                        Val::scalar(format!("({} * {})", term.text, s.text))
+                    };
+                    sum = match (sum.text.as_str(), sum.lanes || term.lanes) {
+                        ("0", _) => term,
+                        (_, true) => self.lanes_binary(BinOp::Add, Scalar::Index, &sum, &term, None)?,
+                        _ => Val::scalar(format!("({} + {})", sum.text, term.text)),
+                    };
+                }
+                sum
+            }
+            Place::Local { strides } => {
+                let at = physical(&b.decl, indices).map_err(lift)?;
+                let sum =
+                    at.into_iter().zip(strides).fold(index(0), |sum, (i, s)| add(sum, mul(i, s.clone())));
+                self.expr(&sum)?
+            }
+        };
+        Ok(self.widened(&v, Scalar::Index)?.text)
+    }
+
+    fn memory_scalar(&self, ty: &Type) -> Result<Scalar> {
+        match ty.scalar() {
+            None | Some(Scalar::Bool | Scalar::F16 | Scalar::Bf16) => Err(fallback()),
+            Some(s) => Ok(s),
+        }
+    }
+
+    pub fn lanes_load(&mut self, b: &Buf, indices: &[Expr], a: &Access) -> Result<Val> {
+        let s = self.memory_scalar(&a.elem)?;
+        let v = self.vector_type(s)?;
+        let elem = memory_type(s);
+        let active = self.active();
+        let text = if self.step(b, indices)? == Some(1) {
+            let at = self.first_lane(b, indices)?;
+            match active {
+                None => {
+                    let f = format!("lathe_load_{}", short(&v));
+                    self.helpers.other(
+                        1,
+                        format!(
+                            "static inline {v} {f}(const {elem} *p) {{\n    return *(const {v}_u *)p;\n}}"
+                        ),
+                    );
+                    format!("{f}({at})")
+                }
+                Some(n) => {
+                    let f = format!("lathe_load_some_{}", short(&v));
+                    let fast = self.masked_intrinsic(s, &format!("return ({v}){{load}};"))?;
+                    self.helpers.other(
+                        1,
+                        format!(
+                            "static inline {v} {f}(const {elem} *p, int64_t n) {{\n{}",
+                            either(
+                                &fast,
+                                &format!(
+                                    "    {v} r = {{0}};\n    __builtin_memcpy(&r, p, (size_t)n * sizeof *p);\n    return r;\n"
+                                )
+                            )
+                        ),
+                    );
+                    format!("{f}({at}, {n})")
+                }
+            }
+        } else {
+            let offsets = self.lane_offsets(b, indices)?;
+            let o = self.vector_type(Scalar::Index)?;
+            let w = self.width()?;
+            let f = format!("lathe_gather_{}", short(&v));
+            self.helpers.other(
+                1,
+                format!(
+                    "static inline {v} {f}(const {elem} *p, {o} at, int64_t n) {{\n    {v} r = {{0}};\n    \
+                     for (int64_t l = 0; l < n; l++) r[l] = p[at[l]];\n    return r;\n}}"
+                ),
+            );
+            format!("{f}({}, {}, {})", b.name, bare(&offsets), active.unwrap_or_else(|| w.to_string()))
+        };
+        Ok(Val { text, lanes: true })
+    }
+
+    pub fn lanes_store(
+        &mut self,
+        b: &Buf,
+        indices: &[Expr],
+        target: &Access,
+        value: &Val,
+        nontemporal: bool,
+    ) -> Result<()> {
+        if !self.varies(indices) {
+            return Err(fallback());
+        }
+        let s = self.memory_scalar(&target.elem)?;
+        let v = self.vector_type(s)?;
+        let elem = memory_type(s);
+        let value = self.widened(value, s)?;
+        let value = bare(&value.text).to_string();
+        let active = self.active();
+        let step = self.step(b, indices)?;
+        if step == Some(0) {
+            return Err(fallback());
+        }
+        if step != Some(1) {
+            let offsets = self.lane_offsets(b, indices)?;
+            let o = self.vector_type(Scalar::Index)?;
+            let w = self.width()?;
+            let f = format!("lathe_scatter_{}", short(&v));
+            self.helpers.other(
+                1,
+                format!(
+                    "static inline void {f}({elem} *p, {o} at, {v} x, int64_t n) {{\n    \
+                     for (int64_t l = 0; l < n; l++) p[at[l]] = x[l];\n}}"
+                ),
+            );
+            let n = active.unwrap_or_else(|| w.to_string());
+            self.line(format!("{f}({}, {}, {value}, {n});", b.name, bare(&offsets)));
+            return Ok(());
+        }
+        let at = self.first_lane(b, indices)?;
+        match active {
+            None if nontemporal => {
+                let f = self.stream(s, &v)?;
+                self.line(format!("{f}({at}, {value});"));
+            }
+            None => {
+                let f = format!("lathe_store_{}", short(&v));
+                self.helpers.other(
+                    1,
+                    format!("static inline void {f}({elem} *p, {v} x) {{\n    *({v}_u *)p = x;\n}}"),
+                );
+                self.line(format!("{f}({at}, {value});"));
+            }
+            Some(n) => {
+                let f = format!("lathe_store_some_{}", short(&v));
+                let fast = self.masked_intrinsic(s, "{store};")?;
+                self.helpers.other(
+                    1,
+                    format!(
+                        "static inline void {f}({elem} *p, {v} x, int64_t n) {{\n{}",
+                        either(&fast, "    __builtin_memcpy(p, &x, (size_t)n * sizeof *p);\n")
+                    ),
+                );
+                self.line(format!("{f}({at}, {value}, {n});"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Stores past the caches where the processor can and the address allows it.
+    fn stream(&mut self, s: Scalar, v: &str) -> Result<String> {
+        let elem = memory_type(s);
+        let f = format!("lathe_stream_{}", short(v));
+        let bytes = s.bytes() * u64::from(self.width()?);
+        let (macro_name, prefix, m) = match bytes {
+            64 => ("__AVX512F__", "_mm512_stream_si512", "__m512i"),
+            32 => ("__AVX2__", "_mm256_stream_si256", "__m256i"),
+            16 => ("__SSE2__", "_mm_stream_si128", "__m128i"),
+            _ => return Err(fallback()),
+        };
+        self.helpers.intrinsics();
+        self.helpers.other(
+            1,
+            format!(
+                "static inline void {f}({elem} *p, {v} x) {{\n#if defined({macro_name})\n    \
+                 if (((uintptr_t)p & {}) == 0) {{\n        {prefix}(({m} *)p, ({m})x);\n        return;\n    }}\n#endif\n    \
+                 *({v}_u *)p = x;\n}}",
+                bytes - 1
+            ),
+        );
+        self.helpers.other(
+            1,
+            "static inline void lathe_stream_end(void) {\n#if defined(__SSE2__)\n    _mm_sfence();\n#endif\n}".to_string(),
+        );
+        Ok(f)
+    }
+
+    /// Masked memory operations of AVX-512 for a body with `{load}` or `{store}`; empty where there is
+    /// none for the type.
+    fn masked_intrinsic(&mut self, s: Scalar, body: &str) -> Result<String> {
+        let w = self.width()?;
+        let bytes = s.bytes() * u64::from(w);
+        if bytes != 64 || s.bits() < 32 {
+            return Ok(String::new());
+        }
+        self.helpers.intrinsics();
+        let mask = format!("(__mmask{w})((1u << n) - 1)");
+        let (kind, m) = if s.bits() == 64 { ("epi64", "__m512i") } else { ("epi32", "__m512i") };
+        let text = body
+            .replace("{load}", &format!("_mm512_maskz_loadu_{kind}({mask}, p)"))
+            .replace("{store}", &format!("_mm512_mask_storeu_{kind}(p, {mask}, ({m})x)"));
+        Ok(format!("    {text}\n"))
+    }
+}
+
+/// A helper's body with a fast way for AVX-512, closing brace included.
+fn either(fast: &str, plain: &str) -> String {
+    if fast.is_empty() {
+        format!("{plain}}}")
+    } else {
+        format!("#if defined(__AVX512F__)\n{fast}#else\n{plain}#endif\n}}")
+    }
+}
+
+/// `f32x16` of `lathe_f32x16`.
+fn short(v: &str) -> &str {
+    v.strip_prefix("lathe_").unwrap_or(v)
+}
