@@ -1,11 +1,12 @@
 //! Expressions.
 
+use crate::calls;
 use crate::emit::{Emitter, Lanes, Result, defect, unsupported};
 use crate::ir::{Value, Width};
 use crate::round;
 use crate::value::{self, Leaf, Val};
 use lathe_diagnostics::Places;
-use lathe_ir::{Access, BinOp, BufId, Expr, ExprKind, Mode, ParamKind, ReduceOp, Scalar, Type, build};
+use lathe_ir::{Access, BinOp, BufId, Expr, ExprKind, ReduceOp, Scalar, Type, build};
 use std::collections::HashMap;
 
 impl Emitter<'_> {
@@ -92,10 +93,12 @@ impl Emitter<'_> {
             ExprKind::Math(f, args) => {
                 let s = scalar_type(e)?;
                 if !f.is_exact() {
-                    return Err(unsupported(
-                        &format!("`{}`, which was not expanded", f.name()),
-                        &Places::none(),
-                    ));
+                    let expanded = lathe_ir::math::expand_expr(e);
+                    if expanded == *e {
+                        let what = format!("`{}`, which has no expansion", f.name());
+                        return Err(unsupported(&what, &Places::none()));
+                    }
+                    return self.expr(&expanded);
                 }
                 let args = args.iter().map(|a| self.scalar(a)).collect::<Result<Vec<_>>>()?;
                 self.lanewise(&args, |e, v, w| Ok(e.math(*f, s, v, w)))
@@ -113,7 +116,7 @@ impl Emitter<'_> {
                 let (from, n) = field_leaves(a.ty(), *i);
                 all.get(from..from + n).map(<[Leaf]>::to_vec).ok_or_else(|| defect("a field out of range"))
             }
-            ExprKind::Call(name, args) => self.call_value(name, args),
+            ExprKind::Call(name, args) => calls::value(self, name, args),
         }
     }
 
@@ -265,43 +268,6 @@ impl Emitter<'_> {
         let combined = lathe_ir::reduce::combine(self.module, op, &x, &y)
             .ok_or_else(|| defect(format!("`{op}` is not defined on these types")))?;
         self.in_branch(|e| combined.iter().map(|c| e.expr(c)).collect())
-    }
-
-    /// A pure function's value: its body is written in place of the call.
-    fn call_value(&mut self, name: &lathe_ir::Name, args: &[Expr]) -> Result<Val> {
-        let module = self.module;
-        let f = module.functions.get(name).ok_or_else(|| defect(format!("no function `{name}`")))?;
-        if self.calls.contains(name) {
-            return Err(unsupported(&format!("the recursive function `{name}`"), &Places::none()));
-        }
-        let Some(result) = &f.result else { return Err(defect(format!("`{name}` has no value"))) };
-        if f.params.len() != args.len() {
-            return Err(defect(format!("`{name}` called with {} arguments", args.len())));
-        }
-        let values = args.iter().map(|a| self.expr(a)).collect::<Result<Vec<_>>>()?;
-        let vars = self.frame.vars.clone();
-        for (p, v) in f.params.iter().zip(values) {
-            match &p.kind {
-                ParamKind::Scalar(b) => {
-                    let leaf = v.first().copied().ok_or_else(|| defect("an argument without a value"))?;
-                    self.frame.vars.insert(b.id, leaf);
-                }
-                ParamKind::Array(b) if b.extents.is_empty() && p.mode == Mode::In => {
-                    self.frame.values.insert(b.id, v);
-                }
-                ParamKind::Array(b) => {
-                    let what = format!("the array parameter `{}` of the called `{name}`", b.name);
-                    return Err(unsupported(&what, &Places::none()));
-                }
-            }
-        }
-        self.calls.push(name.clone());
-        let memo = std::mem::replace(&mut self.frame.memo, vec![HashMap::new()]);
-        let out = self.stmt(&f.body).and_then(|()| self.expr(result));
-        self.frame.memo = memo;
-        self.calls.pop();
-        self.frame.vars = vars;
-        out
     }
 }
 

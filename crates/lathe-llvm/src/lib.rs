@@ -9,6 +9,7 @@
 
 mod alloc;
 mod arith;
+mod calls;
 pub mod codes;
 mod emit;
 mod entry;

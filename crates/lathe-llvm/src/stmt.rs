@@ -1,6 +1,7 @@
 //! Statements.
 
 use crate::alloc;
+use crate::calls;
 use crate::codes;
 use crate::emit::{Emitter, Lanes, Result, defect, unsupported};
 use crate::loops;
@@ -54,7 +55,10 @@ impl Emitter<'_> {
             StmtKind::Check { cond, code, message } => {
                 self.forget();
                 let number = self.table.user(code, message);
-                let number = number.ok_or_else(|| defect(format!("check `{code}` has no number")))?;
+                let number = number.ok_or_else(|| {
+                    unsupported(&format!("check `{code}` of a called function"), places)
+                        .help("inline the called function first")
+                })?;
                 let status = self.ir.i32(number);
                 let failed = match self.scalar(cond)? {
                     Leaf::Uniform(c) => self.ir.not(c),
@@ -67,8 +71,10 @@ impl Emitter<'_> {
                 Ok(())
             }
             StmtKind::Assume { .. } => Ok(()),
-            StmtKind::Call { function, .. } => Err(unsupported(&format!("the call of `{function}`"), places)
-                .help("inline the called function first")),
+            StmtKind::Call { function, args } => {
+                self.forget();
+                calls::statement(self, function, args, places)
+            }
             StmtKind::Compute(c) => {
                 Err(unsupported(&format!("compute `{}`, which was not opened", c.label), places)
                     .help("open it into loops first (`open`)"))

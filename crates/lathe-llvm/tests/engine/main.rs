@@ -4,5 +4,6 @@ mod checks;
 mod common;
 mod kernel;
 mod lanes;
+mod oracle;
 mod serial;
 mod structure;

@@ -2,7 +2,7 @@
 
 use crate::common::*;
 
-const GEMM: &str = "
+pub const GEMM: &str = "
 func gemm(M, N, K)(A: in f32[M, K], B: in f32[K, N], C: out f32[M, N]) stage scheduled {
   for i in 0..M {
     for j in 0..N {

@@ -164,3 +164,24 @@ fn stores_past_the_caches_are_exact_at_any_alignment() {
         }
     }
 }
+
+#[test]
+fn calls_for_effect_nest() {
+    let c = compile(
+        "func add(N)(X: in f32[N], Y: inout f32[N], s: in f32) {
+           for i in 0..N vector(8) { 'Y'[i]: Y[i]! sum= s * X[i]! licensed }
+         }
+         func row(P, Q)(A: in f32[P, Q], T: inout f32[Q], i: in index) {
+           alloc R: f32[Q] host
+           for j in 0..Q { 'R'[j]: R[j]! = A[i, j]! }
+           call add(&R, &T, f32(i) + 1.0:f32)
+         }
+         func z(M, N)(A: in f32[M, N], T: inout f32[N]) {
+           for i in 0..M { call row(&A, &T, i) }
+         }",
+    );
+    let mut a = Tensor::f32(&[3, 5], |i| i as f32);
+    let mut t = Tensor::f32(&[5], |_| 100.0);
+    assert_eq!(call(&c, &mut [&mut a, &mut t]), 0);
+    assert_eq!(t.as_f32(), (0..5).map(|j| 100.0 + (6 * j + 5 * 2 + 10 * 3) as f32).collect::<Vec<_>>());
+}

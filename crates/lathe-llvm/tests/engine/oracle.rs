@@ -1,0 +1,269 @@
+//! Bits are the interpreter's: every operator on every type, one lane and many.
+
+use crate::common::*;
+use lathe_ir::interp::{self, ArrayValue};
+use lathe_ir::scalar::{self, ScalarValue};
+use lathe_ir::{BinOp, MathFn, Scalar, Type};
+use lathe_llvm::Options;
+
+/// Runs a program in both, on the same arguments, and compares all arrays afterwards.
+pub fn agree(text: &str, args: &[ArrayValue]) {
+    let (module, func) = parse(text);
+    let mut wants: Vec<ArrayValue> = args.to_vec();
+    interp::run(&module, &func, &mut wants, &interp::Options::default())
+        .unwrap_or_else(|f| panic!("{}\n{text}", f.diagnostic));
+    let options = Options { unit_strides_only: true, ..Options::default() };
+    let compiled = lathe_llvm::compile(&module, &func, &options).unwrap_or_else(|d| panic!("{d}\n{text}"));
+    let mut tensors: Vec<Tensor> = args.iter().map(tensor).collect();
+    let mut refs: Vec<&mut Tensor> = tensors.iter_mut().collect();
+    assert_eq!(call(&compiled, &mut refs), 0, "{text}");
+    for ((want, got), p) in wants.iter().zip(&tensors).zip(&func.params) {
+        let got =
+            ArrayValue::from_bytes(want.ty.clone(), &want.shape, got.bytes.clone()).expect("as many bytes");
+        for at in 0..want.len() {
+            for leaf in 0..want.ty.leaves().len() {
+                let (w, g) = (want.leaf(at, leaf), got.leaf(at, leaf));
+                let nan = |v: Option<ScalarValue>| v.is_some_and(|v| v.ty.is_float() && v.to_f64().is_nan());
+                let same = w == g || (nan(w) && nan(g));
+                assert!(same, "{}[{at}]: {w:?} is right, not {g:?}\n{text}", p.name());
+            }
+        }
+    }
+}
+
+fn tensor(a: &ArrayValue) -> Tensor {
+    let shape: Vec<i64> = a.shape.iter().map(|x| *x as i64).collect();
+    let dtype = match a.ty.scalar() {
+        Some(s) => Scalar::ALL.iter().position(|x| *x == s).expect("a scalar") as u32,
+        None => lathe_abi::dtype::AGGREGATE,
+    };
+    Tensor::of(dtype, a.ty.bytes() as usize, &shape, a.bytes().to_vec())
+}
+
+/// Numbers at which types differ.
+fn values(s: Scalar) -> Vec<u64> {
+    if s == Scalar::Bool {
+        return vec![0, 1];
+    }
+    if s.is_float() {
+        let reals = [
+            0.0,
+            -0.0,
+            1.0,
+            -1.0,
+            0.5,
+            1.5,
+            2.5,
+            -2.5,
+            3.25,
+            -7.75,
+            255.5,
+            65504.0,
+            65520.0,
+            1e-8,
+            -6e-5,
+            1e30,
+            3e38,
+            -1e300,
+            1e-310,
+            127.999,
+            2147483648.0,
+            9.3e18,
+            1.9e19,
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+            f64::NAN,
+            1.00048828125,
+            1.000488281250001,
+            2.0f64.powi(-25) * 1.0001,
+            2.0f64.powi(-140),
+        ];
+        return reals.iter().map(|v| scalar::of_f64(s, *v)).collect();
+    }
+    let wide: &[i64] = match s {
+        // Products of these fit.
+        Scalar::Index => &[0, 1, -1, 2, 3, -3, 7, -8, 100, -1000, 1 << 30],
+        _ => &[
+            0,
+            1,
+            -1,
+            2,
+            3,
+            -3,
+            5,
+            7,
+            -8,
+            100,
+            127,
+            128,
+            255,
+            -128,
+            300,
+            32767,
+            -32768,
+            65535,
+            i32::MAX as i64,
+            i32::MIN as i64,
+            1 << 40,
+            (1 << 62) + (1 << 54) + 1,
+            i64::MAX,
+            i64::MIN,
+            16777217,
+        ],
+    };
+    wide.iter().map(|v| lathe_ir::build::wrap(s, *v) as u64).collect()
+}
+
+fn array(s: Scalar, bits: &[u64]) -> ArrayValue {
+    let mut a = ArrayValue::zeros(Type::Scalar(s), &[bits.len()]);
+    bits.iter().enumerate().for_each(|(i, v)| a.set_leaf(i, 0, *v));
+    a
+}
+
+/// The loop over `i`, in one lane and in many.
+const HEADS: [(&str, &str); 2] = [
+    ("for i in 0..N {", "}"),
+    ("for o in 0..(N + 7) // 8 { for l in 0..min(8, N - 8 * o) vector(8) { let i: index = 8 * o + l", "} }"),
+];
+
+/// Runs `outputs` (type and expression in `A[i]`, `B[i]`) over all pairs of values of a type.
+fn pairs(s: Scalar, outputs: &[(Scalar, String)], pairs: &[(u64, u64)]) {
+    let a: Vec<u64> = pairs.iter().map(|p| p.0).collect();
+    let b: Vec<u64> = pairs.iter().map(|p| p.1).collect();
+    let mut args = vec![array(s, &a), array(s, &b)];
+    args.extend(outputs.iter().map(|o| ArrayValue::zeros(Type::Scalar(o.0), &[pairs.len()])));
+    let params: String = outputs.iter().enumerate().map(|(k, o)| format!(", O{k}: out {}[N]", o.0)).collect();
+    let body: String =
+        outputs.iter().enumerate().map(|(k, o)| format!("  'O{k}'[i]: O{k}[i]! = {}\n", o.1)).collect();
+    for (head, foot) in HEADS {
+        agree(&format!("func f(N)(A: in {s}[N], B: in {s}[N]{params}) {{\n{head}\n{body}{foot} }}"), &args);
+    }
+}
+
+fn text(op: BinOp) -> String {
+    match op.symbol() {
+        w @ ("and" | "or") => format!("A[i]! {w} B[i]!"),
+        w if w.chars().all(char::is_alphabetic) => format!("{w}(A[i]!, B[i]!)"),
+        w => format!("A[i]! {w} B[i]!"),
+    }
+}
+
+fn all_pairs(s: Scalar) -> Vec<(u64, u64)> {
+    let v = values(s);
+    v.iter().flat_map(|a| v.iter().map(|b| (*a, *b))).collect()
+}
+
+#[test]
+fn binary_operators() {
+    for s in Scalar::ALL {
+        let divides =
+            |op: &BinOp| matches!(op, BinOp::FloorDiv | BinOp::FloorMod | BinOp::TruncDiv | BinOp::TruncRem);
+        let v = values(s)[values(s).len() - 1];
+        let defined =
+            |op: &&BinOp| scalar::binary(**op, s, v, 1).is_ok() || (s == Scalar::Index && **op == BinOp::Shl);
+        let ops: Vec<BinOp> = BinOp::ALL
+            .iter()
+            .filter(defined)
+            .filter(|o| **o != BinOp::Div || s.is_float())
+            .copied()
+            .collect();
+        let ty = |op: &BinOp| if op.is_comparison() { Scalar::Bool } else { s };
+        let (div, rest): (Vec<BinOp>, Vec<BinOp>) = ops.into_iter().partition(divides);
+        let rest: Vec<BinOp> = rest.into_iter().filter(|o| s != Scalar::Index || *o != BinOp::Shl).collect();
+        let of = |ops: &[BinOp]| ops.iter().map(|o| (ty(o), text(*o))).collect::<Vec<_>>();
+        pairs(s, &of(&rest), &all_pairs(s));
+        if !div.is_empty() {
+            let nonzero: Vec<_> = all_pairs(s).into_iter().filter(|p| p.1 != 0).collect();
+            pairs(s, &of(&div), &nonzero);
+        }
+    }
+}
+
+#[test]
+fn divisions_by_constants() {
+    for s in [Scalar::I32, Scalar::Index, Scalar::U8] {
+        let typed = |c: i64| if s == Scalar::Index { format!("({c})") } else { format!("{c}:{s}") };
+        let constants: &[i64] = if s.is_signed() { &[2, 8, 3, 7, -1, -2, -5] } else { &[2, 8, 3, 7] };
+        let of = |c: &i64| {
+            [
+                format!("A[i]! // {}", typed(*c)),
+                format!("A[i]! % {}", typed(*c)),
+                format!("tdiv(A[i]!, {})", typed(*c)),
+            ]
+        };
+        let outputs: Vec<_> = constants.iter().flat_map(of).map(|t| (s, t)).collect();
+        pairs(s, &outputs, &all_pairs(s));
+    }
+}
+
+#[test]
+fn unary_operators_casts_and_exact_math() {
+    for s in Scalar::ALL {
+        let mut outputs = Vec::new();
+        if s != Scalar::Bool {
+            outputs.push((s, "-A[i]!".to_string()));
+        }
+        if !s.is_float() {
+            outputs.push((s, "not(A[i]!)".to_string()));
+        }
+        for to in Scalar::ALL {
+            if (s, to) != (Scalar::U64, Scalar::Index) {
+                outputs.push((to, format!("cast<{to}>(A[i]!)")));
+            }
+            if to != s && to.bits() == s.bits() && s != Scalar::Bool {
+                outputs.push((to, format!("bitcast<{to}>(A[i]!)")));
+            }
+        }
+        for f in MathFn::ALL.iter().filter(|f| f.is_exact() && f.arity() == 1) {
+            if s.is_float() || (*f == MathFn::Abs && s.is_signed()) {
+                outputs.push((s, format!("{}(A[i]!)", f.name())));
+            }
+        }
+        if s.is_float() {
+            outputs.push((s, "fma(A[i]!, B[i]!, -A[i]!)".to_string()));
+            outputs.push((s, "fma(A[i]!, B[i]!, B[i]!)".to_string()));
+            // Must not be contracted.
+            outputs.push((s, "A[i]! * B[i]! + B[i]!".to_string()));
+            outputs.push((s, "select(A[i]! < B[i]!, A[i]!, min(B[i]!, A[i]!))".to_string()));
+        }
+        pairs(s, &outputs, &all_pairs(s));
+    }
+}
+
+fn floats(shape: &[usize], seed: u64) -> ArrayValue {
+    let n: usize = shape.iter().product();
+    let mut state = seed;
+    let values = (0..n).map(|_| {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 40) as f32 / 4096.0 - 2000.0
+    });
+    ArrayValue::from_f32(shape, &values.collect::<Vec<_>>())
+}
+
+#[test]
+fn scheduled_programs() {
+    for (m, n, k) in [(9, 33, 5), (1, 1, 1), (3, 0, 2), (66, 18, 35)] {
+        let args = [floats(&[m, k], 1), floats(&[k, n], 2), floats(&[m, n], 3)];
+        agree(crate::kernel::BLOCKED, &args);
+        agree(crate::serial::GEMM, &args);
+    }
+    // A stencil in place, a scan, a histogram, a maximum by position: all in one.
+    let mixed = "
+func f(N)(u: inout f32[N], s: out f32[N], h: inout f32[8], w: inout f32[], p: inout index[]) {
+  for t in 0..3 { for x in 1..N - 1 { 'u'[t, x]: u[x]! = 0.5:f32 * u[x - 1]! + 0.25:f32 * u[x + 1]! } }
+  alloc a: f32[] register
+  'a': a[]! = 0.0:f32
+  for x in 0..N { 'a.2'[x]: a[]! sum= u[x]!  's'[x]: s[x]! = a[]! }
+  for x in 0..N { 'h'[x]: h[index(u[x]!) % 8]! sum= 1.0:f32 licensed }
+  for o in 0..(N + 15) // 16 cpu { for l in 0..min(16, N - 16 * o) vector(16) {
+    let x: index = 16 * o + l
+    's.2'[x]: s[x]! = sqrt(abs(max(s[x]!, select(x > 2, u[x - 2]?, -1.0:f32)))) / (u[x]! + 0.5:f32)
+  } }
+  for x in 0..N { 'w'[x]: {w[]!, p[]!} argmax= {s[x]!, x} licensed }
+}";
+    for n in [0, 1, 2, 3, 16, 37] {
+        let index = ArrayValue::from_i64(Scalar::Index, &[], &[i64::MAX]);
+        let start = ArrayValue::from_f32(&[], &[f32::NEG_INFINITY]);
+        agree(mixed, &[floats(&[n], 4), floats(&[n], 5), floats(&[8], 6), start, index]);
+    }
+}
