@@ -166,7 +166,9 @@ impl<'a> Layout<'a> {
         let (a, b) = (&tokens[n - 1].tok, &tokens[n].tok);
         let angle = |i: usize| self.parsed.angles.contains(&i);
         match (a, b) {
-            (Tok::Sym("."), _) | (_, Tok::Sym("." | "," | ";" | ":" | ")" | "]")) => false,
+            // Between steps of a strategy a blank stands on both sides, between statements on one.
+            (_, Tok::Sym(";")) => !self.open.last().is_some_and(|o| o.1),
+            (Tok::Sym("."), _) | (_, Tok::Sym("." | "," | ":" | ")" | "]")) => false,
             (Tok::Sym("(" | "["), _) => false,
             (Tok::Sym(".." | "..="), _) | (_, Tok::Sym(".." | "..=")) => false,
             (_, Tok::Sym("<" | ">")) if angle(n) => false,

@@ -102,7 +102,11 @@ fn files_do_as_their_directives_say() {
 
 fn comments(text: &str) -> Vec<String> {
     let lexed = lathe_lang::lexer::lex(lathe_diagnostics::FileId(0), text);
-    lexed.comments.iter().map(|c| text[c.span.start as usize..c.span.end as usize].trim_end().to_string()).collect()
+    lexed
+        .comments
+        .iter()
+        .map(|c| text[c.span.start as usize..c.span.end as usize].trim_end().to_string())
+        .collect()
 }
 
 fn tokens(text: &str) -> Vec<lathe_lang::lexer::Tok> {

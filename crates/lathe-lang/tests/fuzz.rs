@@ -41,7 +41,8 @@ const SEEDS: &[&str] = &[
 /// Replaces, removes, doubles and swaps pieces of valid programs.
 #[test]
 fn mutations_of_programs_never_panic() {
-    let pieces: Vec<&str> = SEEDS.iter().flat_map(|s| s.split_inclusive(|c: char| !c.is_alphanumeric())).collect();
+    let pieces: Vec<&str> =
+        SEEDS.iter().flat_map(|s| s.split_inclusive(|c: char| !c.is_alphanumeric())).collect();
     let mut random = Random(7);
     for round in 0..1500 {
         let seed = SEEDS[round % SEEDS.len()];

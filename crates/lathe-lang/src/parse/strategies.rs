@@ -192,7 +192,14 @@ impl Parser<'_> {
     /// `step @ location`
     fn located(&mut self) -> Option<Node> {
         let mut node = self.arith(0)?;
+        let mut places = 0;
         while self.take("@") {
+            places += 1;
+            if places > super::MAX_DEPTH {
+                let here = self.span();
+                self.error(codes::NESTING, "this nests too deeply", here, "too many locations");
+                return None;
+            }
             let step = self.as_step(node)?;
             let place = self.arith(0)?;
             let place = self.as_step(place)?;
@@ -304,6 +311,16 @@ impl Parser<'_> {
         let open = self.expect("(")?;
         let args = self.nested(false, |p| p.list(")", |p| p.step_argument()))?;
         self.close(")", open)?;
+        if self.is(".") {
+            // `copy(A).i`: a path whose first part names a statement that a step made.
+            if let [Argument { name: None, value: ArgValue::Expr(Expr::Name(of)), .. }] = args.as_slice() {
+                let mut path = format!("{name}({of})");
+                while self.is(".") {
+                    self.segment(&mut path)?;
+                }
+                return Some(Node::Expr(Expr::Name(path)));
+            }
+        }
         let span = self.since(start);
         if args.is_empty() {
             // `name()` can only be a step.
@@ -316,20 +333,26 @@ impl Parser<'_> {
     fn dotted(&mut self) -> Option<String> {
         let mut name = self.ident("a name")?.text;
         while self.is(".") {
-            self.advance();
-            let part = match self.peek() {
-                Tok::Int(v) => v.to_string(),
-                Tok::Name(n) => n.clone(),
-                _ => {
-                    self.expected("a part of a loop's name");
-                    return None;
-                }
-            };
-            self.advance();
-            name.push('.');
-            name.push_str(&part);
+            self.segment(&mut name)?;
         }
         Some(name)
+    }
+
+    /// `.o`, `.2`: appended to a path.
+    fn segment(&mut self, path: &mut String) -> Option<()> {
+        self.advance();
+        let part = match self.peek() {
+            Tok::Int(v) => v.to_string(),
+            Tok::Name(n) => n.clone(),
+            _ => {
+                self.expected("a part of a loop's name");
+                return None;
+            }
+        };
+        self.advance();
+        path.push('.');
+        path.push_str(&part);
+        Some(())
     }
 
     /// `16`, `i.o`, `j.i: 16`, `at: k.o`, or a step
