@@ -84,15 +84,10 @@ fn pair(cursor: &Cursor, work: &Work, first: &str, second: Option<&str>) -> Resu
                 format!("`fuse`: no loop `{}` directly follows a loop `{}`", names[1], names[0]),
             );
             let sibling = firsts.iter().find_map(|a| {
-                let b = seconds
-                    .iter()
-                    .find(|b| b.len() == a.len() && b[..b.len() - 1] == a[..a.len() - 1] && b > &a)?;
-                let (up, from, to) = (&a[..a.len() - 1], a[a.len() - 1], b[b.len() - 1]);
-                let between: Vec<String> = (from + 1..to)
-                    .filter_map(|n| cursor.at(&crate::nest::child(up, n)))
-                    .flat_map(labels_in)
-                    .collect();
-                Some(between)
+                let (from, up) = a.split_last()?;
+                let to = seconds.iter().filter_map(|b| b.split_last()).find(|b| b.1 == up && b.0 > from)?.0;
+                let between = (from + 1..*to).filter_map(|n| cursor.at(&crate::nest::child(up, n)));
+                Some(between.flat_map(labels_in).collect::<Vec<String>>())
             });
             if let Some(between) = sibling {
                 d = d.note(format!("between them: {}", list(&between)));

@@ -31,7 +31,7 @@ pub mod work;
 pub use args::{Arg, Args, IntoRefusal};
 pub use codes::CODES;
 pub use rule::{Cursor, Edit, Rule};
-pub use subject::{Subject, apply, function_hash, open_all, replay, run};
+pub use subject::{Subject, apply, open_all, replay, run};
 
 /// Every rule that changes the structure of loops: one entry per file.
 static STRUCTURAL: &[&Rule] = &[

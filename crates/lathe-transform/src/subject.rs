@@ -5,10 +5,10 @@ use crate::codes;
 use crate::names;
 use crate::rule::{Cursor, Edit};
 use lathe_diagnostics::Diagnostic;
+use lathe_ir::structural_hash;
 use lathe_ir::visit::{self, Path};
-use lathe_ir::{Function, Module, ParamKind, Stmt};
+use lathe_ir::{Function, Module, Stmt};
 use lathe_strategy::{Context, Evidence, Location, Refusal, StepArg, Strategy, Trace, Tree, hash_text};
-use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// A function that is being transformed.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,29 +51,26 @@ pub fn apply(cursor: &Cursor, name: &str, args: &Args) -> Result<Edit, Refusal> 
     };
     args.check(&rule.signature)?;
     let mut edit = (rule.apply)(cursor, args)?;
+    debug_assert_sound(cursor, name, &edit.func);
     edit.evidence.args = args.texts();
     edit.evidence.path = cursor.focus.clone();
-    edit.evidence.before = hash_text(function_hash(cursor.func));
-    edit.evidence.after = hash_text(function_hash(&edit.func));
+    edit.evidence.before = hash_text(structural_hash(cursor.func));
+    edit.evidence.after = hash_text(structural_hash(&edit.func));
     Ok(edit)
 }
 
-/// A structural hash of a function, ids included; costs no walk over the body.
-pub fn function_hash(f: &Function) -> u64 {
-    let mut h = DefaultHasher::new();
-    f.name.hash(&mut h);
-    for s in &f.sizes {
-        (s.id, &s.name).hash(&mut h);
-    }
-    for p in &f.params {
-        match &p.kind {
-            ParamKind::Array(b) => (b.id, &b.name, &b.elem, &b.extents, b.space, &b.layout).hash(&mut h),
-            ParamKind::Scalar(b) => (b.id, &b.name, b.ty).hash(&mut h),
+/// In debug builds the verifier runs after every rule: a rule that breaks an invariant of the tree is a
+/// defect.
+fn debug_assert_sound(cursor: &Cursor, rule: &str, new: &Function) {
+    if cfg!(debug_assertions) {
+        let errors = |f: &Function| lathe_ir::verify::verify_function(cursor.module, f);
+        let found = errors(new);
+        let own = |d: &Diagnostic| d.severity == lathe_diagnostics::Severity::Error;
+        if let Some(d) = found.iter().find(|d| own(d)) {
+            // A tree that was broken before is not the rule's fault.
+            assert!(errors(cursor.func).iter().any(own), "`{rule}` broke the tree: {d}");
         }
-        (p.mode, &p.alias).hash(&mut h);
     }
-    (&f.result, f.stage, f.body.structural_hash()).hash(&mut h);
-    h.finish()
 }
 
 impl Tree for Subject<'_> {
@@ -100,7 +97,7 @@ impl Tree for Subject<'_> {
     }
 
     fn hash(&self) -> u64 {
-        function_hash(&self.func)
+        structural_hash(&self.func)
     }
 }
 

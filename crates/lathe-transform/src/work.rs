@@ -230,6 +230,8 @@ fn order_help(refusal: &OrderRefusal, rule: &str) -> Option<String> {
                 .to_string()
         }
         ("tile" | "reorder", Some(l)) => {
+            // The loop as it was called before this step split it.
+            let l = if rule == "tile" { l.strip_suffix(".i").unwrap_or(l) } else { l };
             format!("skew the other loop by `{l}` first, for example `remap({l}: {l}, x: x + {l})` for a loop `x`")
         }
         ("fuse", _) => {
