@@ -84,13 +84,15 @@ impl Cx<'_> {
         let sizes = self.bind_sizes(&all);
         let mut extents = Vec::new();
         for (p, _) in &all {
-            extents.push(self.param_extents(p, &all));
+            // Of the right rank even if an extent is wrong, so that uses give no further errors.
+            let rank = p.ty.extents.as_ref().map_or(0, Vec::len);
+            extents.push(self.param_extents(p, &all).unwrap_or_else(|| vec![build::index(0); rank]));
         }
         let mut params = Vec::new();
         for ((p, out), extents) in all.iter().zip(extents) {
             let Some(elem) = self.globals.element(&p.ty, self.errors) else {
                 // Declared anyway, so that its uses give no further errors about the name.
-                let buffer = self.buffer(&p.name.text, Type::F32, extents.unwrap_or_default(), Space::Host);
+                let buffer = self.buffer(&p.name.text, Type::F32, extents, Space::Host);
                 self.declare(&p.name, Entity::Array { buffer, read_only: None });
                 continue;
             };
@@ -111,7 +113,7 @@ impl Cx<'_> {
                     ParamKind::Scalar(b)
                 }
                 None => {
-                    let buffer = self.buffer(&p.name.text, elem, extents.unwrap_or_default(), Space::Host);
+                    let buffer = self.buffer(&p.name.text, elem, extents, Space::Host);
                     let read_only = (mode == Mode::In).then_some("an input");
                     self.declare(&p.name, Entity::Array { buffer: buffer.clone(), read_only });
                     ParamKind::Array(buffer)
