@@ -173,12 +173,13 @@ impl Emitter<'_> {
 
     fn select(&mut self, c: &Expr, a: &Expr, b: &Expr) -> Result<Val> {
         let ir = self.ir;
-        match self.scalar(c)? {
-            Leaf::Uniform(cond) if self.is_cheap(a) && self.is_cheap(b) => {
-                let (x, y) = (self.expr(a)?, self.expr(b)?);
-                let width = self.width();
-                Ok(x.iter().zip(&y).map(|(x, y)| select_leaf(self, cond, *x, *y, width)).collect())
-            }
+        let cond = self.scalar(c)?;
+        if self.can_speculate(a) && self.can_speculate(b) {
+            let (x, y) = (self.expr(a)?, self.expr(b)?);
+            let width = self.width();
+            return Ok(x.iter().zip(&y).map(|(x, y)| select_leaf(self, cond, *x, *y, width)).collect());
+        }
+        match cond {
             Leaf::Uniform(cond) => {
                 let (then, other, join) = (self.block("then"), self.block("else"), self.block("join"));
                 ir.cond_br(cond, then, other);
@@ -226,13 +227,14 @@ impl Emitter<'_> {
         }
     }
 
-    /// Whether evaluating an expression that is not needed does no harm and costs little.
-    fn is_cheap(&self, e: &Expr) -> bool {
-        let mut budget = 16;
-        let mut cheap = true;
+    /// Whether evaluating an expression that is not needed does no harm and costs little. The
+    /// expansions of math functions are the usual case: large, full of selects, without memory.
+    fn can_speculate(&self, e: &Expr) -> bool {
+        let mut budget = 512;
+        let mut harmless = true;
         lathe_ir::visit::walk_expr(e, &mut |x| {
             budget -= 1;
-            cheap &= budget > 0
+            harmless &= budget > 0
                 && match x.kind() {
                     ExprKind::Binary(op, _, d) => {
                         !matches!(op, BinOp::FloorDiv | BinOp::FloorMod | BinOp::TruncDiv | BinOp::TruncRem)
@@ -246,11 +248,11 @@ impl Emitter<'_> {
                         };
                         a.view.buffer().is_some_and(held) && a.indices.iter().all(|i| i.as_int().is_some())
                     }
-                    ExprKind::Select(..) | ExprKind::Call(..) => false,
+                    ExprKind::Call(..) => false,
                     _ => true,
                 };
         });
-        cheap
+        harmless
     }
 
     /// `a ⊕ b`, one value per target of a reduction.
@@ -290,12 +292,16 @@ fn raw(l: Leaf) -> Value {
     }
 }
 
-fn select_leaf(e: &Emitter, cond: Value, a: Leaf, b: Leaf, width: Width) -> Leaf {
-    match (a, b) {
-        (Leaf::Uniform(x), Leaf::Uniform(y)) => Leaf::Uniform(e.ir.select(cond, x, y)),
-        (Leaf::Linear { base: x, step: s }, Leaf::Linear { base: y, step: t }) if s == t => {
-            Leaf::Linear { base: e.ir.select(cond, x, y), step: s }
+fn select_leaf(e: &Emitter, cond: Leaf, a: Leaf, b: Leaf, width: Width) -> Leaf {
+    let ir = e.ir;
+    match (cond, a, b) {
+        (Leaf::Uniform(c), Leaf::Uniform(x), Leaf::Uniform(y)) => Leaf::Uniform(ir.select(c, x, y)),
+        (Leaf::Uniform(c), Leaf::Linear { base: x, step: s }, Leaf::Linear { base: y, step: t })
+            if s == t =>
+        {
+            Leaf::Linear { base: ir.select(c, x, y), step: s }
         }
-        _ => Leaf::Varying(e.ir.select(cond, a.at(e.ir, width), b.at(e.ir, width))),
+        (Leaf::Uniform(c), ..) => Leaf::Varying(ir.select(c, a.at(ir, width), b.at(ir, width))),
+        _ => Leaf::Varying(ir.select(cond.at(ir, width), a.at(ir, width), b.at(ir, width))),
     }
 }

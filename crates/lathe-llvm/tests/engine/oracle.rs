@@ -267,3 +267,18 @@ func f(N)(u: inout f32[N], s: out f32[N], h: inout f32[8], w: inout f32[], p: in
         agree(mixed, &[floats(&[n], 4), floats(&[n], 5), floats(&[8], 6), start, index]);
     }
 }
+
+#[test]
+fn expanded_math() {
+    for s in [Scalar::F32, Scalar::F64, Scalar::F16, Scalar::Bf16] {
+        let outputs: Vec<_> = MathFn::ALL
+            .iter()
+            .filter(|f| !f.is_exact())
+            .map(|f| {
+                let arguments = if f.arity() == 2 { "A[i]!, B[i]!" } else { "A[i]!" };
+                (s, format!("{}({arguments})", f.name()))
+            })
+            .collect();
+        pairs(s, &outputs, &all_pairs(s));
+    }
+}
