@@ -87,10 +87,10 @@ fn lower_all(map: &SourceMap, items: &[(Item, bool)], errors: &mut Vec<Diagnosti
         }
     }
     for (item, _) in items {
-        if let Item::Op(op) = item {
-            if let Some(o) = lower::ops::combine_op(op, &globals, map, errors) {
-                globals.ops.insert(op.name.text.clone(), (o, op.name.span));
-            }
+        if let Item::Op(op) = item
+            && let Some(o) = lower::ops::combine_op(op, &globals, map, errors)
+        {
+            globals.ops.insert(op.name.text.clone(), (o, op.name.span));
         }
     }
     let mut program = Program::default();
@@ -140,10 +140,10 @@ fn strategies(
     let mut places: Vec<Span> = Vec::new();
     for (item, _) in items {
         let Item::Strategy(s) = item else { continue };
-        if let Some(t) = &s.target {
-            if !unknown_kernel(t, kernels, "strategy", errors) {
-                continue;
-            }
+        if let Some(t) = &s.target
+            && !unknown_kernel(t, kernels, "strategy", errors)
+        {
+            continue;
         }
         let d = &s.definition;
         let same = program.strategies.iter().position(|o| o.name == d.name && o.target == d.target);

@@ -3,18 +3,20 @@
 use lathe_diagnostics::{Severity, SourceMap};
 use lathe_lang::{CODES, Program, Resolver, load};
 
-/// No other files.
-pub struct Alone;
+/// The files of the file tests.
+struct Beside;
 
-impl Resolver for Alone {
+impl Resolver for Beside {
     fn load(&mut self, _: &str, name: &str) -> Result<(String, String), String> {
-        Err(format!("there is no file {name}"))
+        let path = format!("{}/tests/files/{name}", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(path).map_err(|e| e.kind().to_string())?;
+        Ok((name.to_string(), text))
     }
 }
 
 fn codes_of(text: &str) -> (Vec<String>, Option<Program>) {
     let mut map = SourceMap::new();
-    match load(&mut map, "test.lathe", text, &mut Alone) {
+    match load(&mut map, "test.lathe", text, &mut Beside) {
         Ok((p, w)) => (w.iter().map(|d| d.code.0.to_string()).collect(), Some(p)),
         Err(e) => {
             assert!(e.iter().any(|d| d.severity == Severity::Error));
@@ -48,7 +50,8 @@ fn the_examples_pass_their_tests() {
     let mut files = Vec::new();
     for dir in ["/../../examples", "/tests/files"] {
         let dir = format!("{}{dir}", env!("CARGO_MANIFEST_DIR"));
-        let found = std::fs::read_dir(dir).expect("a folder of programs").filter_map(|f| Some(f.ok()?.path()));
+        let found =
+            std::fs::read_dir(dir).expect("a folder of programs").filter_map(|f| Some(f.ok()?.path()));
         files.extend(found.filter(|p| p.extension().is_some_and(|e| e == "lathe")));
     }
     files.sort();
@@ -61,7 +64,7 @@ fn the_examples_pass_their_tests() {
             continue;
         }
         let mut map = SourceMap::new();
-        let program = match load(&mut map, &name, &text, &mut Alone) {
+        let program = match load(&mut map, &name, &text, &mut Beside) {
             Ok((p, w)) => {
                 wrong.extend(w.iter().map(|d| interpreter::show(&map, d)));
                 p

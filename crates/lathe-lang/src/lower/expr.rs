@@ -119,22 +119,22 @@ impl Cx<'_> {
             (Val::Int(_), Val::Int(_), None) => Type::INDEX,
             _ => Type::F32,
         };
-        if let (Val::Expr(x), Val::Expr(y)) = (&a, &b) {
-            if x.ty() != y.ty() {
-                let message = format!("the operands have different types: `{}` and `{}`", x.ty(), y.ty());
-                self.errors.push(
-                    lathe_diagnostics::Diagnostic::error(codes::MISMATCH, message)
-                        .at(at.1, format!("is `{}`", y.ty()))
-                        .at(at.0, format!("is `{}`", x.ty())),
-                );
-                if x.ty().scalar().is_some() && y.ty().scalar().is_some() {
-                    // Cast the one that loses nothing.
-                    let to = if x.ty().is_float() || !y.ty().is_float() { x.ty() } else { y.ty() };
-                    let help = format!("nothing is converted implicitly: cast one of them with `{to}(…)`");
-                    self.help(help);
-                }
-                return None;
+        if let (Val::Expr(x), Val::Expr(y)) = (&a, &b)
+            && x.ty() != y.ty()
+        {
+            let message = format!("the operands have different types: `{}` and `{}`", x.ty(), y.ty());
+            self.errors.push(
+                lathe_diagnostics::Diagnostic::error(codes::MISMATCH, message)
+                    .at(at.1, format!("is `{}`", y.ty()))
+                    .at(at.0, format!("is `{}`", x.ty())),
+            );
+            if x.ty().scalar().is_some() && y.ty().scalar().is_some() {
+                // Cast the one that loses nothing.
+                let to = if x.ty().is_float() || !y.ty().is_float() { x.ty() } else { y.ty() };
+                let help = format!("nothing is converted implicitly: cast one of them with `{to}(…)`");
+                self.help(help);
             }
+            return None;
         }
         let x = self.coerce(a, &ty, at.0);
         let y = self.coerce(b, &ty, at.1);
@@ -157,10 +157,10 @@ impl Cx<'_> {
             }
             K::Component(a, n, at) => {
                 let x = self.expr(a, None)?;
-                if let Type::Tuple(ts) = x.ty() {
-                    if (*n as usize) < ts.len() {
-                        return Some(Val::Expr(build::field(x, *n)));
-                    }
+                if let Type::Tuple(ts) = x.ty()
+                    && (*n as usize) < ts.len()
+                {
+                    return Some(Val::Expr(build::field(x, *n)));
                 }
                 self.error(
                     codes::FIELD,
@@ -381,10 +381,10 @@ impl Cx<'_> {
                 subs.len()
             );
             self.error(codes::RANK, message, span, "wrong number of subscripts");
-            if let Some(first) = self.declared_at(name) {
-                if let Some(d) = self.errors.last_mut() {
-                    d.marks.push(lathe_diagnostics::Mark { span: first, text: "declared here".into() });
-                }
+            if let Some(first) = self.declared_at(name)
+                && let Some(d) = self.errors.last_mut()
+            {
+                d.marks.push(lathe_diagnostics::Mark { span: first, text: "declared here".into() });
             }
             return None;
         }
@@ -711,17 +711,17 @@ impl Cx<'_> {
             self.error(codes::REDUCTION, message, span, if scan { "a scan" } else { "not one index" });
             return None;
         }
-        if let Some((_, commutative, associative)) = &user {
-            if !associative || (!scan && subs.len() > 1 && !commutative) {
-                let (what, mark) = if *associative {
-                    ("commutative", "several indices")
-                } else {
-                    ("associative", "a reduction")
-                };
-                self.error(codes::REDUCTION, format!("`{name}` is not declared {what}"), at, mark);
-                self.help(format!("if it is, say so: `op {name}(…) -> … {what} … = …`"));
-                return None;
-            }
+        if let Some((_, commutative, associative)) = &user
+            && (!associative || (!scan && subs.len() > 1 && !commutative))
+        {
+            let (what, mark) = if *associative {
+                ("commutative", "several indices")
+            } else {
+                ("associative", "a reduction")
+            };
+            self.error(codes::REDUCTION, format!("`{name}` is not declared {what}"), at, mark);
+            self.help(format!("if it is, say so: `op {name}(…) -> … {what} … = …`"));
+            return None;
         }
         let [CallArg { name: None, value }] = args else {
             let message = format!("the reduction `{name}` takes one argument");

@@ -165,12 +165,12 @@ impl Cx<'_> {
             None if *n == 1 => target.to_string(),
             None => format!("{target}.{n}"),
         };
-        if !self.used_labels.insert(text.clone()) {
-            if let Some(u) = user {
-                let message = format!("two statements are labelled `{text}`");
-                self.error(codes::DUPLICATE, message, u.span, "used before");
-                self.help("labels name one statement: choose another");
-            }
+        if !self.used_labels.insert(text.clone())
+            && let Some(u) = user
+        {
+            let message = format!("two statements are labelled `{text}`");
+            self.error(codes::DUPLICATE, message, u.span, "used before");
+            self.help("labels name one statement: choose another");
         }
         Label::new(text)
     }

@@ -172,10 +172,10 @@ fn extremum(a: &Expr, b: &Expr, largest: bool, natural: &dyn Fn(&Expr) -> bool) 
         }
     }
     // Already a `min` of the other?
-    if let ExprKind::Binary(_, x, y) = a.kind() {
-        if x == b || y == b {
-            return (a.clone(), true);
-        }
+    if let ExprKind::Binary(_, x, y) = a.kind()
+        && (x == b || y == b)
+    {
+        return (a.clone(), true);
     }
     let e = if largest { build::max(a.clone(), b.clone()) } else { build::min(a.clone(), b.clone()) };
     (e, false)

@@ -139,11 +139,11 @@ impl Parser<'_> {
             span,
             format!("expected {what}"),
         );
-        if let Tok::Word(w) = self.peek() {
-            if what.contains("name") {
-                let text = format!("`{w}` is a reserved word; choose another name");
-                self.help(text);
-            }
+        if let Tok::Word(w) = self.peek()
+            && what.contains("name")
+        {
+            let text = format!("`{w}` is a reserved word; choose another name");
+            self.help(text);
         }
     }
 
