@@ -83,22 +83,13 @@ pub fn unsupported(construct: &str, places: &Places) -> Diagnostic {
         .at_places(places, "here")
 }
 
-impl From<Refused> for Diagnostic {
-    fn from(r: Refused) -> Diagnostic {
-        let d = unsupported(&r.0.construct, &r.0.places);
-        match r.0.help {
-            Some(h) => d.help(h),
-            None => d,
-        }
-    }
-}
-
-/// Carries what the shared lowering refused into this crate's diagnostics.
-pub struct Refused(pub Unsupported);
-
 /// The diagnostic for what the shared lowering refused.
 pub fn refused(u: Unsupported) -> Diagnostic {
-    Refused(u).into()
+    let d = unsupported(&u.construct, &u.places);
+    match u.help {
+        Some(h) => d.help(h),
+        None => d,
+    }
 }
 
 /// A tree that the verifier would not let pass.
