@@ -1,0 +1,132 @@
+//! The errors that the table states hold.
+
+use super::helpers::*;
+use lathe_ir::math::{entry, error_in_ulp};
+use lathe_ir::{MathFn, Scalar};
+
+/// An error function of its own: a series of positive terms, and a continued fraction. The series
+/// loses digits as the argument grows, the tail of the fraction gains them.
+fn erf(x: f64) -> f64 {
+    let a = x.abs();
+    let v = if a < 1.0 {
+        let (mut term, mut sum, mut n) = (a, a, 0.0);
+        while term > sum * 1e-18 {
+            n += 1.0;
+            term *= 2.0 * a * a / (2.0 * n + 1.0);
+            sum += term;
+        }
+        std::f64::consts::FRAC_2_SQRT_PI * (-a * a).exp() * sum
+    } else {
+        let tail = (1..200).rev().fold(0.0, |f, k| f64::from(k) / 2.0 / (a + f));
+        1.0 - (-a * a).exp() / (a + tail) / std::f64::consts::PI.sqrt()
+    };
+    v.copysign(x)
+}
+
+fn reference(f: MathFn, a: &[f64]) -> f64 {
+    let x = a[0];
+    match f {
+        MathFn::Exp => x.exp(),
+        MathFn::Exp2 => x.exp2(),
+        MathFn::Log => x.ln(),
+        MathFn::Log2 => x.log2(),
+        MathFn::Sin => x.sin(),
+        MathFn::Cos => x.cos(),
+        MathFn::Tan => x.tan(),
+        MathFn::Tanh => x.tanh(),
+        MathFn::Sigmoid if x < -40.0 => x.exp(),
+        MathFn::Sigmoid => 1.0 / (1.0 + (-x).exp()),
+        MathFn::Erf => erf(x),
+        MathFn::Atan => x.atan(),
+        MathFn::Atan2 => x.atan2(a[1]),
+        MathFn::Pow => x.powf(a[1]),
+        _ => unreachable!("exact functions are not here"),
+    }
+}
+
+/// Arguments where something could go wrong, and many random ones.
+fn arguments(f: MathFn, ty: Scalar, count: usize) -> Vec<Vec<f64>> {
+    let mut r = Random(f as u64 * 77 + 5);
+    let trigonometric = matches!(f, MathFn::Sin | MathFn::Cos | MathFn::Tan);
+    let mut special = vec![0.0, -0.0, 1.0, -1.0, 0.5, 1e-40, -1e-310, 88.7, -103.9, 709.7, -745.1, 1e-20];
+    special.extend([f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1e10, -3e8, 0.41421357, 1e-45, 5e-324]);
+    for k in 1..60 {
+        special.push(f64::from(k) * std::f64::consts::FRAC_PI_2);
+        special.push(1.0 + f64::from(k - 30) * 1e-7);
+    }
+    let draw = |r: &mut Random, k: usize| match k % 5 {
+        0 => r.any(ty),
+        1 => r.between(-1.5, 1.5),
+        2 => r.between(-12.0, 12.0),
+        3 => r.between(-750.0, 750.0) * if ty == Scalar::F32 { 0.15 } else { 1.0 },
+        _ => r.between(0.0, 3.0) * 10f64.powf(r.between(-6.0, 6.0)),
+    };
+    let mut rows = Vec::new();
+    for k in 0..count {
+        let mut row: Vec<f64> = (0..f.arity()).map(|_| draw(&mut r, k)).collect();
+        if let Some(s) = special.get(k) {
+            row[0] = *s;
+        }
+        if f == MathFn::Pow {
+            // Exponents that keep the result in range, half of the time.
+            row[0] = if k % 3 == 0 { row[0] } else { row[0].abs() };
+            if k % 2 == 0 && row[0] > 0.0 {
+                row[1] = r.between(-1050.0, 1050.0) / row[0].log2().abs().max(1e-300)
+                    * if ty == Scalar::F32 { 0.14 } else { 1.0 };
+            } else if k % 7 == 0 {
+                row[1] = row[1].round();
+            }
+        }
+        if trigonometric && row[0].abs() >= 2f64.powi(50) {
+            row[0] = r.between(-1e9, 1e9);
+        }
+        rows.push(row.into_iter().map(|v| rounded(ty, v)).collect());
+    }
+    rows
+}
+
+fn worst(f: MathFn, ty: Scalar, count: usize) -> (f64, Vec<f64>, f64) {
+    let rows = arguments(f, ty, count);
+    let columns: Vec<Vec<f64>> = (0..f.arity()).map(|c| rows.iter().map(|r| r[c]).collect()).collect();
+    let got = apply(f, ty, &columns);
+    let mut worst = (0.0, Vec::new(), 0.0);
+    for (row, g) in rows.into_iter().zip(got) {
+        let e = error_in_ulp(ty, g, reference(f, &row));
+        if e > worst.0 {
+            worst = (e, row, g);
+        }
+    }
+    worst
+}
+
+#[test]
+fn errors_are_as_stated() {
+    let count = 20_000;
+    let mut bad = Vec::new();
+    for f in MathFn::ALL.into_iter().filter(|f| !f.is_exact()) {
+        let row = entry(f).expect("every function has a row");
+        // Against `f64` the reference itself may be off by 1, and sums in it by a little more.
+        let slack = if matches!(f, MathFn::Erf | MathFn::Sigmoid) { 3.0 } else { 1.0 };
+        for (ty, bound) in [(Scalar::F32, row.ulp_f32), (Scalar::F64, row.ulp_f64 + slack)] {
+            let (e, args, got) = worst(f, ty, count);
+            if e > bound {
+                let want = reference(f, &args);
+                bad.push(format!("{} on {ty} is off by {e:.2} at {args:?}: {got:e}, not {want:e}", f.name()));
+            }
+        }
+    }
+    assert!(bad.is_empty(), "{}", bad.join("\n"));
+}
+
+#[test]
+fn narrow_floats_go_through_f32() {
+    for ty in [Scalar::F16, Scalar::Bf16] {
+        for f in [MathFn::Exp, MathFn::Log, MathFn::Sin, MathFn::Tanh] {
+            for x in [0.1, 0.7, 1.5, 3.25] {
+                let x = rounded(ty, x);
+                let e = error_in_ulp(ty, at(f, ty, &[x]), reference(f, &[x]));
+                assert!(e <= 0.51, "{} on {ty} at {x}: {e}", f.name());
+            }
+        }
+    }
+}
