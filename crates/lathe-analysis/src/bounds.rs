@@ -66,7 +66,7 @@ struct Prover {
 /// What must be checked before a statement, and the access it is for.
 struct Needed {
     cond: Expr,
-    message: Name,
+    access: String,
 }
 
 type Memo = HashMap<usize, Expr>;
@@ -390,8 +390,7 @@ impl Prover {
                 let inside = and(le(index(0), subscript.clone()), lt(subscript.clone(), extent.clone()));
                 let cond = select(under.clone(), inside, boolean(true));
                 if !out.iter().any(|n| n.cond == cond) {
-                    let message = format!("`{}` is outside of the array", self.text(a));
-                    out.push(Needed { cond, message: message.into() });
+                    out.push(Needed { cond, access: self.text(a) });
                 }
                 Status::Checked
             }
@@ -441,9 +440,12 @@ impl Prover {
     fn uncheckable(&mut self, checks: &[Needed], places: &Places) {
         for c in checks {
             self.diagnostics.push(
-                Diagnostic::error(UNDECIDED, format!("{}, and cannot be checked here", c.message))
-                    .at_places(places, "evaluated here")
-                    .help("bind the value with `let` before"),
+                Diagnostic::error(
+                    UNDECIDED,
+                    format!("`{}` may be outside of the array, and cannot be checked here", c.access),
+                )
+                .at_places(places, "evaluated here")
+                .help("guard it with `select`, or load the value in a statement before"),
             );
         }
     }
@@ -467,8 +469,11 @@ fn check(facts: &mut Facts, needed: Needed, places: &Places) -> Stmt {
 }
 
 fn check_stmt(needed: &Needed, places: &Places) -> Stmt {
-    let kind =
-        StmtKind::Check { cond: needed.cond.clone(), code: "bounds".into(), message: needed.message.clone() };
+    let kind = StmtKind::Check {
+        cond: needed.cond.clone(),
+        code: "bounds".into(),
+        message: format!("`{}` is outside of the array", needed.access).into(),
+    };
     Stmt::new(kind, places.clone())
 }
 

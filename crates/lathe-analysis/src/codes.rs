@@ -8,7 +8,7 @@ pub const OUT_OF_BOUNDS: Code = Code("E0501");
 pub const UNWRITTEN: Code = Code("E0502");
 /// A local array is read where nothing was written.
 pub const UNINITIALIZED: Code = Code("E0503");
-/// The analysis ran out of its budget, or the question is outside what it can decide.
+/// An access that can be neither proved nor checked.
 pub const UNDECIDED: Code = Code("E0504");
 
 pub static CODES: &[CodeInfo] = &[
@@ -39,10 +39,12 @@ pub static CODES: &[CodeInfo] = &[
     },
     CodeInfo {
         code: UNDECIDED,
-        title: "the analysis could not decide",
-        explanation: "The question needs more steps than its budget allows, or uses arithmetic that is not affine. \
-                      Simplify the subscripts or bounds, or state what you know with `assume`.",
-        wrong: "kernel k(A: f32[M]) -> (B: f32[N]) {\n    for i in 0..N { B[i] = A[i * i] }\n}\n",
-        right: "kernel k(A: f32[M]) -> (B: f32[N]) {\n    for i in 0..N { B[i] = select(i * i < M, A[i * i], 0.0) }\n}\n",
+        title: "an access can be neither proved nor checked",
+        explanation: "Subscripts that are not affine, or that depend on data, are checked before the statement that \
+                      uses them. Where there is no place for such a check (the condition of `while`, the bounds of \
+                      a compute, a view that is not followed), the access is refused. Guard it with `select`, load \
+                      the value in a statement before, or state what you know with `assume`.",
+        wrong: "kernel k(A: f32[N], x: inout f32) {\n    for i in 0..N {\n        while A[i * i] > x { x += 1.0 }\n    }\n}\n",
+        right: "kernel k(A: f32[N], x: inout f32) {\n    for i in 0..N {\n        while select(i * i < N, A[i * i], x) > x { x += 1.0 }\n    }\n}\n",
     },
 ];

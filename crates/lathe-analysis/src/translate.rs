@@ -39,6 +39,8 @@ pub(crate) struct Builder<'w> {
     shared: HashMap<Expr, Lin>,
     /// The variables of the surroundings, which all copies share.
     outer: HashSet<VarId>,
+    /// Sizes, and loop variables that start at no less than zero.
+    counting: HashSet<VarId>,
 }
 
 /// A condition as a tree of constraints.
@@ -55,7 +57,13 @@ const MAX_ALTERNATIVES: usize = 64;
 
 impl<'w> Builder<'w> {
     pub fn new(written: &'w HashSet<BufId>) -> Builder<'w> {
-        Builder { system: System::new(), written, shared: HashMap::new(), outer: HashSet::new() }
+        Builder {
+            system: System::new(),
+            written,
+            shared: HashMap::new(),
+            outer: HashSet::new(),
+            counting: HashSet::new(),
+        }
     }
 
     /// The unknowns of the surroundings, which copies then start from.
@@ -81,6 +89,7 @@ impl<'w> Builder<'w> {
     pub fn item(&mut self, scope: &mut Scope, item: &Item) -> Option<Col> {
         match item {
             Item::Size(b) => {
+                self.counting.insert(b.id);
                 let col = self.bind(scope, b.id);
                 self.system.ge(&Lin::col(col), &Lin::default());
             }
@@ -120,6 +129,9 @@ impl<'w> Builder<'w> {
 
     /// `v` runs over `lo..hi` by `step`.
     pub fn range(&mut self, scope: &mut Scope, v: VarId, lo: &Expr, hi: &Expr, step: i64) {
+        if self.is_natural(lo) {
+            self.counting.insert(v);
+        }
         if step == 1 {
             let bounds = (self.parts(scope, lo, BinOp::Max), self.parts(scope, hi, BinOp::Min));
             let x = Lin::col(self.bind(scope, v));
@@ -285,10 +297,28 @@ impl<'w> Builder<'w> {
         Some(m)
     }
 
-    /// An unknown for a value that nothing is known about but its type.
+    /// Evidently not negative: what remains to be known about a product of sizes.
+    fn is_natural(&self, e: &Expr) -> bool {
+        use BinOp::{Add, FloorDiv, FloorMod, Max, Min, Mul};
+        match e.kind() {
+            ExprKind::Int(v) => *v >= 0,
+            ExprKind::Var(v) => self.counting.contains(v),
+            ExprKind::Binary(Mul, a, b) if a == b => true,
+            ExprKind::Binary(Mul | Add | Min, a, b) => self.is_natural(a) && self.is_natural(b),
+            ExprKind::Binary(Max, a, b) => self.is_natural(a) || self.is_natural(b),
+            ExprKind::Binary(FloorDiv, a, b) => self.is_natural(a) && b.as_int().is_some_and(|k| k > 0),
+            ExprKind::Binary(FloorMod, _, b) => b.as_int().is_some_and(|k| k > 0),
+            _ => false,
+        }
+    }
+
+    /// An unknown for a value that nothing is known about but its type and sign.
     fn opaque(&mut self, e: &Expr) -> Lin {
         let col = self.system.fresh();
         self.system.exact = false;
+        if e.ty().is_index() && self.is_natural(e) {
+            self.system.ge(&Lin::col(col), &Lin::default());
+        }
         if let Some(s) = e.ty().scalar() {
             self.typed(col, s);
         }

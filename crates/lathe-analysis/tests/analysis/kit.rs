@@ -2,7 +2,7 @@
 
 use lathe_ir::build::{index, var};
 use lathe_ir::{
-    Access, Binder, BufId, Buffer, Executor, Expr, Function, Label, Layout, Loop, Mode, Module, Name, Param,
+    Access, Binder, BufId, Buffer, Executor, Expr, Function, Label, Layout, Loop, Mode, Module, Param,
     ParamKind, Reduce, ReduceOp, Scalar, Space, Stage, Stmt, StmtKind, Store, Type,
 };
 use std::sync::Arc;
@@ -103,10 +103,6 @@ pub fn for_(b: &Binder, lo: Expr, hi: Expr, body: Stmt) -> Stmt {
 
 pub fn if_(cond: Expr, then: Stmt) -> Stmt {
     Stmt::of(StmtKind::If { cond, then, other: None })
-}
-
-pub fn name(s: &str) -> Name {
-    s.into()
 }
 
 pub fn k(v: i64) -> Expr {

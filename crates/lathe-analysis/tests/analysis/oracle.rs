@@ -335,11 +335,12 @@ fn change_somewhere(kit: &mut Kit, d: &mut Dice, s: &Stmt) -> Option<(&'static s
         // Two nests: sometimes fuse them.
         if let (Some(x), Some(y), true) =
             (list[0].as_loop(), list.get(1).and_then(Stmt::as_loop), d.chance(60))
+            && x.lo == y.lo
+            && x.hi == y.hi
+            && list.len() == 2
         {
-            if x.lo == y.lo && x.hi == y.hi && list.len() == 2 {
-                let moved = put(&y.body, &y.binder, var(&x.binder));
-                return Some(("fusion", with_loop(x, Stmt::seq([x.body.clone(), moved]))));
-            }
+            let moved = put(&y.body, &y.binder, var(&x.binder));
+            return Some(("fusion", with_loop(x, Stmt::seq([x.body.clone(), moved]))));
         }
         let at = d.below(list.len() as u64) as usize;
         let (what, new) = change_somewhere(kit, d, &list[at])?;
@@ -362,7 +363,7 @@ fn number(name: &str, default: u64) -> u64 {
 #[test]
 fn verdicts_agree_with_enumeration() {
     let seed = number("LATHE_ORDER_SEED", 20_240_611);
-    let wanted = number("LATHE_ORDER_CASES", 500);
+    let wanted = number("LATHE_ORDER_CASES", 2000);
     let mut d = Dice(seed);
     let (mut cases, mut legal, mut refused, mut undecided) = (0u64, 0u64, 0u64, 0u64);
     let mut by_kind: HashMap<&'static str, (u64, u64, u64)> = HashMap::new();
@@ -384,10 +385,10 @@ fn verdicts_agree_with_enumeration() {
             .collect();
         let old = Stmt::seq(parts);
         let Some((what, mut new)) = change_somewhere(&mut p.kit, &mut c, &old) else { continue };
-        if c.chance(30) {
-            if let Some((_, twice)) = change_somewhere(&mut p.kit, &mut c, &new) {
-                new = twice;
-            }
+        if c.chance(30)
+            && let Some((_, twice)) = change_somewhere(&mut p.kit, &mut c, &new)
+        {
+            new = twice;
         }
         let sizes: Vec<VarId> = p.kit.func.sizes.iter().map(|b| b.id).collect();
         let truth: Option<Vec<bool>> = (0..=6).map(|n| legal_at(&old, &new, &sizes, n)).collect();
