@@ -110,7 +110,7 @@ fn range_at(e: &Expr, env: &Env, depth: usize) -> Range {
     let go = |e: &Expr| range_at(e, env, depth + 1);
     let typed = type_range(e);
     let found = match e.kind() {
-        ExprKind::Int(v) => (Some(*v), Some(*v)),
+        ExprKind::Int(v) if e.ty().scalar() != Some(Scalar::U64) => (Some(*v), Some(*v)),
         ExprKind::Var(v) => match env.var_bounds(*v) {
             Some((lo, hi)) => (
                 lo.and_then(|l| go(l).0),
