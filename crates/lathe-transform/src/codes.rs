@@ -40,9 +40,9 @@ pub static CODES: &[CodeInfo] = &[
         explanation: "A step that needs one loop was given a name that several loops have. Qualify it with the \
                       label of a statement inside the loop, or focus the step.",
         wrong: "kernel two(A: f32[N]) -> (B: f32[N], C: f32[N]) {\n    B[i] = A[i]\n    C[i] = 2.0 * A[i]\n}\n\
-                strategy s for two = split(i, 8)",
+                strategy s for two = cut(i, 8)",
         right: "kernel two(A: f32[N]) -> (B: f32[N], C: f32[N]) {\n    B[i] = A[i]\n    C[i] = 2.0 * A[i]\n}\n\
-                strategy s for two = split(B.i, 8)",
+                strategy s for two = cut(B.i, 8)",
     },
     CodeInfo {
         code: ORDER,
@@ -65,21 +65,9 @@ pub static CODES: &[CodeInfo] = &[
     CodeInfo {
         code: UNSUPPORTED,
         title: "the step does not support this program",
-        explanation: "What the program does at this place is outside what the step can handle; the message says why.",
-        wrong: "kernel skip(A: inout f32[N]) {\n    for i in 0..N step 2 { A[i] = 0.0 }\n}\n\
-                strategy s for skip = remap(i: i + 1)",
-        right: "kernel all(A: inout f32[N]) {\n    for i in 0..N { A[i] = 0.0 }\n}\n\
-                strategy s for all = remap(i: i + 1)",
-    },
-    CodeInfo {
-        code: PADDING,
-        title: "a padded loop would have an effect beyond its tile",
-        explanation: "`pad` adds iterations to a partial tile. They may read only elements that exist and are filled, \
-                      and write only elements of local buffers that nothing reads: stage what the tile reads with \
-                      `pad: true`, and stage what it writes.",
-        wrong: "kernel twice(A: f32[N]) -> (B: f32[N]) {\n    B[i] = 2.0 * A[i]\n}\n\
-                strategy s for twice = split(i, 8) ; pad(i.i)",
-        right: "kernel twice(A: f32[N]) -> (B: f32[N]) {\n    B[i] = 2.0 * A[i]\n}\n\
-                strategy s for twice = split(i, 8) ; stage(A, at: i.o, pad: true) ; stage(B, at: i.o) ; pad(i.i)",
+        explanation: "What the step is asked for, or what the program does at this place, is outside what the \
+                      step can handle; the message says why.",
+        wrong: "kernel copy(A: f32[N]) -> (B: f32[N]) {\n    B[i] = A[i]\n}\nstrategy s for copy = unroll(i, 1000000)",
+        right: "kernel copy(A: f32[N]) -> (B: f32[N]) {\n    B[i] = A[i]\n}\nstrategy s for copy = unroll(i, 4)",
     },
 ];

@@ -185,6 +185,13 @@ pub fn renumber(
             ),
         );
     }
+    if new.len() > old.len() {
+        let names = describe(&nest.loops, nest.loops.len());
+        return refuse(
+            work,
+            format!("{} new loops, but only {names} appear in their expressions", rows.len()),
+        );
+    }
     let refs: Vec<&Loop> = old.iter().collect();
     let scan = {
         let env = Env::at(work.module, &work.func, path);
