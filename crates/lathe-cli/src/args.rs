@@ -4,7 +4,11 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 #[derive(Parser, Debug)]
-#[command(name = "lathe", version, about = "Array computations: what to compute, how, and proof that the how keeps the what")]
+#[command(
+    name = "lathe",
+    version,
+    about = "Array computations: what to compute, how, and proof that the how keeps the what"
+)]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Option<Command>,

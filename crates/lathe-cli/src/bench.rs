@@ -6,7 +6,7 @@ use crate::target::{self, Common};
 use crate::{Outcome, Stop};
 use indicatif::{ProgressBar, ProgressStyle};
 use lathe::report::{EvidenceCounts, RunReport};
-use lathe::{ceilings, count, data, measure, stats, Build, Data, Diagnostic, Failure, Pool};
+use lathe::{Build, Data, Diagnostic, Failure, Pool, ceilings, count, data, measure, stats};
 
 pub fn bench(a: &BenchArgs, common: &Common) -> Outcome {
     let t = &a.target;
@@ -107,7 +107,10 @@ pub fn bench(a: &BenchArgs, common: &Common) -> Outcome {
             run::show(r);
             if let (Some(p), Some(g)) = (peak, r.gflops) {
                 let share = g * 1e9 / (p * threads as f64) * 100.0;
-                eprintln!("  {share:.1} % of {threads} × {:.1} GFLOP/s (f32 fused multiply-add, measured)", p / 1e9);
+                eprintln!(
+                    "  {share:.1} % of {threads} × {:.1} GFLOP/s (f32 fused multiply-add, measured)",
+                    p / 1e9
+                );
             }
             if i > 0 {
                 if let Some(s) = lathe::rounds::speedup(&times[0], &times[i]) {

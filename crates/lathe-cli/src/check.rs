@@ -2,7 +2,7 @@
 
 use crate::args::CheckArgs;
 use crate::target::{self, Common};
-use crate::{render, Outcome, Stop};
+use crate::{Outcome, Stop, render};
 use lathe::{Machine, Program};
 use serde_json::json;
 

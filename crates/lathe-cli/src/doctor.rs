@@ -1,8 +1,8 @@
 //! `lathe doctor`.
 
-use crate::target::{print_json, Common};
 use crate::Outcome;
-use lathe::{ceilings, Machine};
+use crate::target::{Common, print_json};
+use lathe::{Machine, ceilings};
 
 pub fn doctor(common: &Common) -> Outcome {
     let m = Machine::host();
@@ -24,7 +24,12 @@ pub fn doctor(common: &Common) -> Outcome {
     }
     println!("threads        {}", m.threads);
     println!("vectors        {} bits{}", m.vector_bytes * 8, if m.fma { ", fused multiply-add" } else { "" });
-    println!("caches         L1 {} KiB, L2 {} KiB, L3 {} KiB", m.l1_bytes >> 10, m.l2_bytes >> 10, m.l3_bytes >> 10);
+    println!(
+        "caches         L1 {} KiB, L2 {} KiB, L3 {} KiB",
+        m.l1_bytes >> 10,
+        m.l2_bytes >> 10,
+        m.l3_bytes >> 10
+    );
     if let Some(p) = peak {
         println!("peak           {:.1} GFLOP/s (f32, one thread, measured)", p / 1e9);
     }

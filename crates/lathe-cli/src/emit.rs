@@ -1,9 +1,9 @@
 //! `lathe emit`.
 
+use crate::Outcome;
 use crate::args::{EmitArgs, Form};
 use crate::target::{self, Common};
-use crate::Outcome;
-use lathe::{codes, Build, Diagnostic, Failure};
+use lathe::{Build, Diagnostic, Failure, codes};
 use std::io::Write;
 
 pub fn emit(a: &EmitArgs, common: &Common) -> Outcome {

@@ -1,8 +1,8 @@
 //! `lathe explain` and `lathe --explain CODE`.
 
+use crate::Outcome;
 use crate::args::ExplainArgs;
 use crate::target::{self, Common};
-use crate::Outcome;
 use std::process::ExitCode;
 
 pub fn explain(a: &ExplainArgs, common: &Common) -> Outcome {
@@ -39,7 +39,14 @@ pub fn explain(a: &ExplainArgs, common: &Common) -> Outcome {
             None => println!("{}:", schedule.strategy),
         }
         for (i, step) in v.steps.iter().enumerate() {
-            println!("{:3}. {}({})  v{}  at {:?}", i + 1, step.rule, step.args.join(", "), step.version, step.path);
+            println!(
+                "{:3}. {}({})  v{}  at {:?}",
+                i + 1,
+                step.rule,
+                step.args.join(", "),
+                step.version,
+                step.path
+            );
             for r in &step.relations {
                 println!("       {} {}: {}", r.label, r.kind, r.map);
             }
@@ -79,11 +86,8 @@ fn print_diff(old: &str, new: &str) {
     let mut common = vec![vec![0u32; b.len() + 1]; a.len() + 1];
     for i in (0..a.len()).rev() {
         for j in (0..b.len()).rev() {
-            common[i][j] = if a[i] == b[j] {
-                common[i + 1][j + 1] + 1
-            } else {
-                common[i + 1][j].max(common[i][j + 1])
-            };
+            common[i][j] =
+                if a[i] == b[j] { common[i + 1][j + 1] + 1 } else { common[i + 1][j].max(common[i][j + 1]) };
         }
     }
     let (mut i, mut j) = (0, 0);

@@ -1,8 +1,8 @@
 //! `lathe fmt`.
 
 use crate::args::FmtArgs;
-use crate::{render, Outcome, Stop};
-use lathe::{codes, Diagnostic, Failure, SourceMap};
+use crate::{Outcome, Stop, render};
+use lathe::{Diagnostic, Failure, SourceMap, codes};
 
 pub fn fmt(a: &FmtArgs) -> Outcome {
     let mut changed = false;
@@ -23,7 +23,8 @@ pub fn fmt(a: &FmtArgs) -> Outcome {
                 if a.check {
                     println!("{}", file.display());
                 } else if let Err(e) = std::fs::write(file, new) {
-                    let d = Diagnostic::error(codes::OUTPUT, format!("cannot write `{}`: {e}", file.display()));
+                    let d =
+                        Diagnostic::error(codes::OUTPUT, format!("cannot write `{}`: {e}", file.display()));
                     return Err(d.into());
                 }
             }

@@ -1,14 +1,13 @@
 //! `lathe opt`: steps on a tree in text form.
 
+use crate::Outcome;
 use crate::args::OptArgs;
 use crate::target::Common;
-use crate::Outcome;
-use lathe::{codes, Diagnostic, Failure, SourceMap};
+use lathe::{Diagnostic, Failure, SourceMap, codes};
 
 pub fn opt(a: &OptArgs, _common: &Common) -> Outcome {
-    let text = std::fs::read_to_string(&a.file).map_err(|e| {
-        Diagnostic::error(codes::NO_FILE, format!("cannot read `{}`: {e}", a.file.display()))
-    })?;
+    let text = std::fs::read_to_string(&a.file)
+        .map_err(|e| Diagnostic::error(codes::NO_FILE, format!("cannot read `{}`: {e}", a.file.display())))?;
     let mut sources = SourceMap::new();
     let file = sources.add(a.file.display().to_string(), text.as_str());
     let mut module = lathe::text::parse_module(file, &text).map_err(|d| Failure::many(&sources, d))?;

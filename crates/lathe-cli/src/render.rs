@@ -90,8 +90,8 @@ pub fn to_text(map: &SourceMap, d: &Diagnostic) -> String {
     };
     let mut out = String::new();
     let handler = miette::GraphicalReportHandler::new();
-    let plain = std::env::var_os("NO_COLOR").is_some()
-        || !std::io::IsTerminal::is_terminal(&std::io::stderr());
+    let plain =
+        std::env::var_os("NO_COLOR").is_some() || !std::io::IsTerminal::is_terminal(&std::io::stderr());
     let handler = if plain { handler.with_theme(miette::GraphicalTheme::unicode_nocolor()) } else { handler };
     if handler.with_context_lines(1).render_report(&mut out, &shown as &dyn miette::Diagnostic).is_err() {
         out = format!("{d}\n");

@@ -4,7 +4,7 @@ use crate::args::RunArgs;
 use crate::target::{self, Common};
 use crate::{Outcome, Stop};
 use lathe::report::{EvidenceCounts, RunReport};
-use lathe::{codes, count, data, npy, Build, Diagnostic, Failure, Mode, Plan, Pool};
+use lathe::{Build, Diagnostic, Failure, Mode, Plan, Pool, codes, count, data, npy};
 use std::path::Path;
 
 pub fn run(a: &RunArgs, common: &Common) -> Outcome {
@@ -16,8 +16,11 @@ pub fn run(a: &RunArgs, common: &Common) -> Outcome {
         if !kernel.params.iter().any(|p| &**p.name() == output.as_str() && p.mode != Mode::In) {
             let names: Vec<&str> =
                 kernel.params.iter().filter(|p| p.mode != Mode::In).map(|p| &**p.name()).collect();
-            return Err(at(Diagnostic::error(codes::OUTPUT, format!("`{}` has no output `{output}`", kernel.name))
-                .help(format!("its outputs: {}", names.join(", ")))));
+            return Err(at(Diagnostic::error(
+                codes::OUTPUT,
+                format!("`{}` has no output `{output}`", kernel.name),
+            )
+            .help(format!("its outputs: {}", names.join(", ")))));
         }
     }
     let given = target::given(t, &a.data)?;

@@ -1,8 +1,8 @@
 //! What the commands on a target share.
 
-use crate::args::{DataArgs, EngineArg, TargetArgs};
 use crate::Stop;
-use lathe::{codes, data, Diagnostic, Engine, Failure, How, Machine, Program};
+use crate::args::{DataArgs, EngineArg, TargetArgs};
+use lathe::{Diagnostic, Engine, Failure, How, Machine, Program, codes, data};
 use std::collections::BTreeMap;
 
 /// Options of every command.
@@ -73,7 +73,8 @@ pub fn threads(d: &DataArgs) -> Result<usize, Stop> {
     let all = std::thread::available_parallelism().map_or(1, usize::from);
     match d.threads {
         Some(0) => Err(Failure::bare(
-            Diagnostic::error(codes::UNAVAILABLE, "0 threads can run nothing").help("--threads 1 is the fewest"),
+            Diagnostic::error(codes::UNAVAILABLE, "0 threads can run nothing")
+                .help("--threads 1 is the fewest"),
         )
         .into()),
         Some(n) => Ok(n),

@@ -163,10 +163,10 @@ pub fn binary(op: BinOp, a: Expr, b: Expr) -> Expr {
             _ => {}
         }
     }
-    if s.is_int() {
-        if let Some(e) = fold_identity(op, s, &a, &b) {
-            return e;
-        }
+    if s.is_int()
+        && let Some(e) = fold_identity(op, s, &a, &b)
+    {
+        return e;
     }
     let ty = if op.is_comparison() { Type::BOOL } else { a.ty().clone() };
     Expr::new(ExprKind::Binary(op, a, b), ty)

@@ -294,11 +294,9 @@ impl View {
                 let base = Box::new(base.with_exprs(it));
                 View::Reshape { base, extents: it.take(extents.len()).collect() }
             }
-            View::Reinterpret { base, elem, align } => View::Reinterpret {
-                base: Box::new(base.with_exprs(it)),
-                elem: elem.clone(),
-                align: *align,
-            },
+            View::Reinterpret { base, elem, align } => {
+                View::Reinterpret { base: Box::new(base.with_exprs(it)), elem: elem.clone(), align: *align }
+            }
             View::Deref { class, pointer } => View::Deref {
                 pointer: it.next().map_or_else(|| pointer.clone(), Box::new),
                 class: class.clone(),

@@ -2,9 +2,10 @@
 //!
 //! * [`types`], [`ops`], [`expr`], [`build`]: typed scalar expressions and their exact meaning.
 //! * [`stmt`], [`func`], [`layout`]: statements, functions, buffers.
-//! * [`visit`]: traversals.
+//! * [`visit`], [`ranges`], [`simplify`]: traversals, and what is known of index expressions.
 //! * [`text`]: the text form (`.tree`), both ways.
 //! * [`verify`]: what every tree must be.
+//! * [`scalar`], [`math`], [`interp`]: the exact meaning of scalars, and of programs.
 //! * [`lower`]: what engines decide alike: numbers of checks, addresses of elements.
 
 pub mod build;
@@ -31,8 +32,8 @@ pub mod verify;
 pub mod visit;
 
 pub use expr::{Access, Expr, ExprKind, Status, View};
-pub use hash::structural_hash;
 pub use func::{Buffer, CombineOp, Function, Mode, Module, Param, ParamKind, Space, Stage};
+pub use hash::structural_hash;
 pub use ids::{Binder, BufId, Label, VarId};
 pub use layout::{Layout, LayoutStep};
 pub use ops::{BinOp, MathFn, ReduceOp, UnOp};

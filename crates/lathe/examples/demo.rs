@@ -3,8 +3,8 @@
 
 use lathe::report::EvidenceCounts;
 use lathe::{
-    ceilings, compile, count, data, measure, npy, rounds, schedule, stats, Build, Failure, Given, How, Machine, Plan,
-    Pool, Program,
+    Build, Failure, Given, How, Machine, Plan, Pool, Program, ceilings, compile, count, data, measure, npy,
+    rounds, schedule, stats,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,7 +22,11 @@ fn run() -> Result<(), Failure> {
     let peak = ceilings::peak_flops_f32();
     let copy = ceilings::copy_bytes_per_second();
     let show = |v: Option<f64>| v.map_or("unknown".to_string(), |v| format!("{:.1}", v / 1e9));
-    println!("machine, one thread, measured: {} GFLOP/s (f32 FMA), {} GB/s (streaming copy)\n", show(peak), show(copy));
+    println!(
+        "machine, one thread, measured: {} GFLOP/s (f32 FMA), {} GB/s (streaming copy)\n",
+        show(peak),
+        show(copy)
+    );
     println!(
         "{:24} {:8} {:>7}  {:>11}  {:>9}  {:>7}  {:>9}  {:>6}  verified against",
         "kernel", "strategy", "threads", "time", "rate", "of peak", "compile", "proved"
@@ -80,7 +84,11 @@ fn job(
         if !checked.report.ok {
             return Err(bare(checked.diagnostic(kernel)));
         }
-        let plan = if strategy == "naive" { Plan { runs: 3, warmup: 0, ..Plan::default() } } else { Plan::default() };
+        let plan = if strategy == "naive" {
+            Plan { runs: 3, warmup: 0, ..Plan::default() }
+        } else {
+            Plan::default()
+        };
         let times = measure(1, &plan, |_| built.call(&pool, &mut d.arrays), |_| {}).map_err(bare)?;
         let median = stats::median(&times[0]).unwrap_or(f64::NAN);
         let flops = count::flops(&s.plain, &d.sizes).unwrap_or(0.0);

@@ -62,7 +62,8 @@ pub fn compile(schedule: &Schedule, build: &Build) -> Result<Built, Diagnostic> 
 /// # Errors
 /// As [`compile`].
 pub fn compile_tree(schedule: &Schedule, func: &Function, build: &Build) -> Result<Kernel, Diagnostic> {
-    let options = lathe_runtime::Options { cpu: build.cpu.clone(), opt_level: build.opt_level, ..Default::default() };
+    let options =
+        lathe_runtime::Options { cpu: build.cpu.clone(), opt_level: build.opt_level, ..Default::default() };
     lathe_runtime::compile(build.engine, &schedule.module, func, &options)
 }
 

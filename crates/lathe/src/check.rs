@@ -1,6 +1,6 @@
 //! `--check`: a result beside the interpreter's, or beside unoptimized code where that would take too long.
 
-use crate::build::{compile_tree, Build};
+use crate::build::{Build, compile_tree};
 use crate::codes;
 use crate::compare::{self, Difference};
 use crate::convert::to_values;
@@ -9,8 +9,8 @@ use crate::data::Data;
 use crate::report::CheckReport;
 use crate::schedule::Schedule;
 use lathe_diagnostics::Diagnostic;
-use lathe_ir::interp::{self, ArrayValue};
 use lathe_ir::Scalar;
+use lathe_ir::interp::{self, ArrayValue};
 use lathe_runtime::{Array, Pool};
 
 /// Beyond this many operations the interpreter is not asked.
@@ -52,7 +52,8 @@ pub fn check_result(
             .map_err(|f| *f.diagnostic)?;
         ("interpreter", compare::outputs(&schedule.plain, &after.arrays, &values)?)
     } else {
-        let naive = lathe_transform::open_all(&schedule.module, &schedule.plain).map_err(|r| *r.diagnostic)?;
+        let naive =
+            lathe_transform::open_all(&schedule.module, &schedule.plain).map_err(|r| *r.diagnostic)?;
         let plain = compile_tree(schedule, &naive, &Build { opt_level: 1, ..build.clone() })?;
         {
             let mut views: Vec<_> = before.arrays.iter_mut().map(Array::view_mut).collect();
@@ -62,7 +63,8 @@ pub fn check_result(
         ("unoptimized code", compare::outputs(&schedule.plain, &after.arrays, &values)?)
     };
     let exact = schedule.reassociates().is_empty();
-    let ok = difference.equal || (!exact && difference.max_abs <= tolerance(schedule, after, work, &difference));
+    let ok =
+        difference.equal || (!exact && difference.max_abs <= tolerance(schedule, after, work, &difference));
     Ok(Checked {
         report: CheckReport {
             against: against.to_string(),

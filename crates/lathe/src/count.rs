@@ -134,9 +134,10 @@ fn count(s: &Stmt, values: &mut Values, budget: &mut u64) -> Option<f64> {
             }
             Some(points * per_point)
         }
-        StmtKind::Check { .. } | StmtKind::Assume { .. } | StmtKind::Barrier { .. } | StmtKind::Wait { .. } => {
-            Some(0.0)
-        }
+        StmtKind::Check { .. }
+        | StmtKind::Assume { .. }
+        | StmtKind::Barrier { .. }
+        | StmtKind::Wait { .. } => Some(0.0),
         StmtKind::While { .. } | StmtKind::Call { .. } => None,
     }
 }

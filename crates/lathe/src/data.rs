@@ -1,11 +1,11 @@
 //! Arguments of a run: sizes from `-D` and from given arrays, inputs from files, the rest made up.
 
 use crate::codes;
-use crate::count::{eval, Values};
+use crate::count::{Values, eval};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::visit::{loads_of, walk};
 use lathe_ir::{Access, Binder, BufId, Expr, Function, Mode, ParamKind, Scalar, StmtKind, VarId};
-use lathe_runtime::{npy, Array};
+use lathe_runtime::{Array, npy};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
@@ -94,8 +94,7 @@ pub fn make(func: &Function, given: &Given) -> Result<Data, Diagnostic> {
             ParamKind::Array(buffer) => {
                 let a = npy::read(Path::new(value))?;
                 let want = buffer.elem.clone();
-                let same = *a.ty() == want
-                    || (want.is_index() && a.ty().scalar() == Some(Scalar::I64));
+                let same = *a.ty() == want || (want.is_index() && a.ty().scalar() == Some(Scalar::I64));
                 if !same || a.shape().len() != buffer.extents.len() {
                     return Err(Diagnostic::error(
                         codes::INPUT,
@@ -140,17 +139,24 @@ pub fn make(func: &Function, given: &Given) -> Result<Data, Diagnostic> {
     let mut arrays = Vec::new();
     for (at, p) in func.params.iter().enumerate() {
         let name = p.name().to_string();
-        let seed = given.seed ^ name.bytes().fold(0xcbf2_9ce4_8422_2325u64, |h, b| {
-            (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3)
-        });
+        let seed = given.seed
+            ^ name
+                .bytes()
+                .fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
         let given_array = read.remove(&at);
         let array = match &p.kind {
             ParamKind::Scalar(b) => match (given_array, sizes.get(&b.id)) {
                 (Some(a), _) => a,
-                (None, Some(v)) => number(b.ty, &v.to_string()).ok_or_else(|| bad_number(&name, b.ty, &v.to_string()))?,
+                (None, Some(v)) => {
+                    number(b.ty, &v.to_string()).ok_or_else(|| bad_number(&name, b.ty, &v.to_string()))?
+                }
                 (None, None) => {
                     let mut a = Array::zeros(b.ty, &[])?;
-                    if b.ty.is_int() { a.fill_below(seed, 8) } else { a.fill_random(seed) }
+                    if b.ty.is_int() {
+                        a.fill_below(seed, 8)
+                    } else {
+                        a.fill_random(seed)
+                    }
                     made.insert(name, format!("random, seed {}", given.seed));
                     a
                 }
@@ -172,7 +178,10 @@ pub fn make(func: &Function, given: &Given) -> Result<Data, Diagnostic> {
                     Some(a) => {
                         return Err(Diagnostic::error(
                             codes::INPUT,
-                            format!("`{name}` has the shape {:?}, but the sizes ask for {shape:?}", a.shape()),
+                            format!(
+                                "`{name}` has the shape {:?}, but the sizes ask for {shape:?}",
+                                a.shape()
+                            ),
                         ));
                     }
                     None if p.mode == Mode::Out => Array::zeros(buffer.elem.clone(), &shape)?,
@@ -181,7 +190,10 @@ pub fn make(func: &Function, given: &Given) -> Result<Data, Diagnostic> {
                         match bounds.get(&buffer.id) {
                             Some(n) => {
                                 a.fill_below(seed, (*n).max(1) as u64);
-                                made.insert(name, format!("random subscripts below {n}, seed {}", given.seed));
+                                made.insert(
+                                    name,
+                                    format!("random subscripts below {n}, seed {}", given.seed),
+                                );
                             }
                             None => {
                                 a.fill_random(seed);

@@ -38,12 +38,18 @@ pub fn emit(schedule: &Schedule, form: Emit, build: &Build) -> Result<Vec<u8>, D
     if schedule.versions.len() > 1 {
         return Err(Diagnostic::error(
             codes::UNAVAILABLE,
-            format!("`{}` has {} versions that are chosen at the call", schedule.strategy, schedule.versions.len()),
+            format!(
+                "`{}` has {} versions that are chosen at the call",
+                schedule.strategy,
+                schedule.versions.len()
+            ),
         )
         .help("emit one of them: a strategy without `if` on sizes, or --specialize with -D"));
     }
     match form {
-        Emit::C => Ok(lathe_source::emit_c(&schedule.module, &version.func, &Default::default())?.source.into_bytes()),
+        Emit::C => Ok(lathe_source::emit_c(&schedule.module, &version.func, &Default::default())?
+            .source
+            .into_bytes()),
         Emit::Header => Ok(lathe_source::header(&version.func)?.into_bytes()),
         _ => machine_code(schedule, &version.func, form, build),
     }
@@ -56,7 +62,8 @@ fn machine_code(
     form: Emit,
     build: &Build,
 ) -> Result<Vec<u8>, Diagnostic> {
-    let options = lathe_llvm::Options { cpu: build.cpu.clone(), opt_level: build.opt_level, ..Default::default() };
+    let options =
+        lathe_llvm::Options { cpu: build.cpu.clone(), opt_level: build.opt_level, ..Default::default() };
     match form {
         Emit::Llvm => lathe_llvm::emit_ir(&schedule.module, func, &options).map(String::into_bytes),
         Emit::Asm => lathe_llvm::emit_asm(&schedule.module, func, &options).map(String::into_bytes),

@@ -29,21 +29,21 @@ pub mod schedule;
 pub mod steps;
 pub mod tests_of;
 
-pub use build::{compile, Build, Built};
+pub use build::{Build, Built, compile};
 pub use check::check_result;
 pub use data::{Data, Given};
-pub use emit::{emit, write_whole, Emit};
+pub use emit::{Emit, emit, write_whole};
 pub use lathe_diagnostics::{Code, CodeInfo, Diagnostic, Severity, SourceMap};
-pub use lathe_ir::{self as ir, text, Mode};
+pub use lathe_ir::{self as ir, Mode, text};
 pub use lathe_lang as lang;
-pub use lathe_measure::{ceilings, rounds, rounds::rounds as measure, stats, Plan};
-pub use lathe_runtime::{npy, ArgView, Array, Engine, Pool};
+pub use lathe_measure::{Plan, ceilings, rounds, rounds::rounds as measure, stats};
+pub use lathe_runtime::{ArgView, Array, Engine, Pool, npy};
 pub use lathe_target::Machine;
 pub use lathe_transform as transform;
 pub use program::{Failure, Program};
-pub use schedule::{schedule, How, Schedule, StrategySource, Version};
+pub use schedule::{How, Schedule, StrategySource, Version, schedule};
 pub use steps::apply_steps;
-pub use tests_of::{check_program, ProgramReport};
+pub use tests_of::{ProgramReport, check_program};
 
 /// The codes of all crates.
 pub fn all_codes() -> Vec<CodeInfo> {

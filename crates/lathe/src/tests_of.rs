@@ -1,15 +1,15 @@
 //! `lathe check`: every strategy of a file is applied, every test of the file is run.
 
-use crate::build::{compile, Build};
+use crate::build::{Build, compile};
+use crate::codes;
 use crate::compare::{self, Difference};
 use crate::convert::to_values;
 use crate::data::{self, Given};
 use crate::program::{Failure, Program};
-use crate::schedule::{schedule, How};
-use crate::codes;
+use crate::schedule::{How, schedule};
 use lathe_diagnostics::Diagnostic;
-use lathe_ir::interp::{self, ArrayValue};
 use lathe_ir::Mode;
+use lathe_ir::interp::{self, ArrayValue};
 use lathe_runtime::{Engine, Pool};
 use lathe_target::Machine;
 use std::time::Instant;
@@ -33,7 +33,8 @@ pub fn check_program(program: &Program, machine: &Machine) -> ProgramReport {
     for k in &program.lang.kernels {
         let Some(func) = program.lang.module.functions.get(&*k.name) else { continue };
         let own = |d: &&lathe_strategy::Definition| d.target.as_deref() == Some(&*k.name);
-        let mut names: Vec<&str> = program.strategies(&k.name).into_iter().filter(own).map(|d| d.name.as_str()).collect();
+        let mut names: Vec<&str> =
+            program.strategies(&k.name).into_iter().filter(own).map(|d| d.name.as_str()).collect();
         if !names.contains(&"naive") {
             names.push("naive");
         }
@@ -62,7 +63,11 @@ pub fn check_program(program: &Program, machine: &Machine) -> ProgramReport {
 pub enum Runner<'a> {
     Interpreter,
     /// Compiled code of a strategy.
-    Compiled { strategy: &'a str, engine: Engine, pool: &'a Pool },
+    Compiled {
+        strategy: &'a str,
+        engine: Engine,
+        pool: &'a Pool,
+    },
 }
 
 /// Runs one `test` item.
@@ -114,7 +119,10 @@ pub fn run_test(
     for p in &expected.params {
         let at = kernel.params.iter().position(|k| k.name() == p.name());
         let Some(at) = at else {
-            return Err(fail(Diagnostic::error(codes::TEST_FAILED, format!("`{}` is no parameter", p.name()))));
+            return Err(fail(Diagnostic::error(
+                codes::TEST_FAILED,
+                format!("`{}` is no parameter", p.name()),
+            )));
         };
         values.push(if p.mode == Mode::Out {
             ArrayValue::undefined(inputs[at].ty.clone(), &inputs[at].shape)

@@ -1,7 +1,7 @@
 //! The documentation runs: every ```lathe example is loaded and checked, and the two reference pages that are
 //! made from tables are up to date (`LATHE_BLESS=1` rewrites them).
 
-use lathe::{check_program, Machine, Program};
+use lathe::{Machine, Program, check_program};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -78,14 +78,17 @@ fn the_reference_of_steps_is_up_to_date() {
     );
     for rule in lathe::transform::rules() {
         let s = &rule.signature;
-        let _ = write!(out, "\n## {}\n\n{} (version {})\n\n{}\n", s.name, s.summary, s.version, s.page.trim());
+        let _ =
+            write!(out, "\n## {}\n\n{} (version {})\n\n{}\n", s.name, s.summary, s.version, s.page.trim());
     }
     generated("strategies.md", &out);
 }
 
 #[test]
 fn the_index_of_errors_is_up_to_date() {
-    let mut out = String::from("# Error codes\n\nMade from the tables of all crates; `lathe --explain CODE` prints one of them.\n");
+    let mut out = String::from(
+        "# Error codes\n\nMade from the tables of all crates; `lathe --explain CODE` prints one of them.\n",
+    );
     for c in lathe::all_codes() {
         let _ = write!(out, "\n## {}: {}\n\n{}\n", c.code, c.title, c.explanation);
         for (title, text) in [("Wrong", c.wrong), ("Right", c.right)] {

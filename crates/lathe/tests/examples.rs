@@ -1,8 +1,8 @@
 //! The examples of the repository: every strategy is accepted, every test holds under the interpreter and in
 //! machine code of every engine that this machine has.
 
-use lathe::tests_of::{run_test, Runner};
-use lathe::{check_program, Engine, Machine, Pool, Program};
+use lathe::tests_of::{Runner, run_test};
+use lathe::{Engine, Machine, Pool, Program, check_program};
 use std::path::{Path, PathBuf};
 
 fn files() -> Vec<PathBuf> {
@@ -28,7 +28,12 @@ fn every_strategy_is_accepted_and_every_test_holds() {
                 assert!(!p.lang.tests.is_empty(), "{} has no test", f.display());
                 for k in &p.lang.kernels {
                     let names: Vec<&str> = p.strategies(&k.name).iter().map(|d| d.name.as_str()).collect();
-                    assert!(names.contains(&"naive") && names.contains(&"fast"), "{}: {} has {names:?}", f.display(), k.name);
+                    assert!(
+                        names.contains(&"naive") && names.contains(&"fast"),
+                        "{}: {} has {names:?}",
+                        f.display(),
+                        k.name
+                    );
                 }
                 for e in check_program(&p, &Machine::host()).failures {
                     failures.push(format!("{}: {e}", f.display()));
