@@ -50,10 +50,10 @@ pub fn simplify_stmt(s: &Stmt, ranges: &mut Ranges) -> Stmt {
             None => {}
         },
         StmtKind::Loop(l) => {
-            if let (Some(lo), Some(hi)) = (l.lo.as_int(), l.hi.as_int()) {
-                if hi <= lo {
-                    return Stmt::empty();
-                }
+            if let (Some(lo), Some(hi)) = (l.lo.as_int(), l.hi.as_int())
+                && hi <= lo
+            {
+                return Stmt::empty();
             }
         }
         _ => {}

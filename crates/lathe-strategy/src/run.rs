@@ -357,10 +357,8 @@ impl<T: Tree> Runner<'_, T> {
         let mut within: Vec<usize> = Vec::new();
         for n in 0..self.focus.len() {
             let (location, _, span) = self.focus[n].clone();
-            if let Ok(found) = self.places(&location, &within, span) {
-                if let [one] = found.as_slice() {
-                    self.focus[n].1 = one.clone();
-                }
+            if let Ok([one]) = self.places(&location, &within, span).as_deref() {
+                self.focus[n].1 = one.clone();
             }
             within = self.focus[n].1.clone();
         }
@@ -416,10 +414,10 @@ impl<T: Tree> Runner<'_, T> {
 
     /// Adds the place of the step, and the definitions on the way to it.
     fn explain(&self, mut r: Refusal, span: Option<Span>) -> Refusal {
-        if let Some(s) = span {
-            if !r.diagnostic.marks.iter().any(|m| m.text == STEP) {
-                r.diagnostic.marks.insert(0, lathe_diagnostics::Mark { span: s, text: STEP.to_string() });
-            }
+        if let Some(s) = span
+            && !r.diagnostic.marks.iter().any(|m| m.text == STEP)
+        {
+            r.diagnostic.marks.insert(0, lathe_diagnostics::Mark { span: s, text: STEP.to_string() });
         }
         if !self.callers.is_empty() && !r.diagnostic.notes.iter().any(|n| n.starts_with(CALLED)) {
             let shown = self.callers.iter().take(6).map(|c| format!("`{c}`")).collect::<Vec<_>>();

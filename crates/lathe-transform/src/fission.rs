@@ -130,10 +130,10 @@ fn after_label(
 /// children stand before the cut.
 fn cut_after(work: &Work, p: &[usize], above: usize) -> Result<(Path, usize), Refusal> {
     for n in (above..p.len()).rev() {
-        if let Some(StmtKind::Seq(v)) = visit::at(&work.func.body, &p[..n]).map(Stmt::kind) {
-            if p[n] + 1 < v.len() {
-                return Ok((p[..n].to_vec(), p[n] + 1));
-            }
+        if let Some(StmtKind::Seq(v)) = visit::at(&work.func.body, &p[..n]).map(Stmt::kind)
+            && p[n] + 1 < v.len()
+        {
+            return Ok((p[..n].to_vec(), p[n] + 1));
         }
     }
     let label =

@@ -44,7 +44,7 @@ pub fn find_loops(cursor: &Cursor, name: &str) -> Vec<Path> {
     }
     // The innermost loop around the focus.
     let around = loops_in(&cursor.func.body, &[], name);
-    around.into_iter().filter(|p| cursor.focus.starts_with(p)).next_back().into_iter().collect()
+    around.into_iter().rfind(|p| cursor.focus.starts_with(p)).into_iter().collect()
 }
 
 fn loops_in(root: &Stmt, prefix: &[usize], name: &str) -> Vec<Path> {
@@ -61,10 +61,10 @@ fn loops_in(root: &Stmt, prefix: &[usize], name: &str) -> Vec<Path> {
             let full = || prefix.iter().chain(path).copied().collect::<Path>();
             if &*l.binder.name == name {
                 plain.push(full());
-            } else if let Some(q) = name.strip_suffix(&*l.binder.name).and_then(|q| q.strip_suffix('.')) {
-                if has_label(&l.body, q) {
-                    qualified.push(full());
-                }
+            } else if let Some(q) = name.strip_suffix(&*l.binder.name).and_then(|q| q.strip_suffix('.'))
+                && has_label(&l.body, q)
+            {
+                qualified.push(full());
             }
         }
         true
@@ -168,10 +168,10 @@ pub fn find_buffer(cursor: &Cursor, rule: &str, name: &str) -> Result<Arc<Buffer
 pub fn loop_names(root: &Stmt) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     visit::walk(root, &mut |s, _| {
-        if let Some(l) = s.as_loop() {
-            if !out.iter().any(|n| **n == *l.binder.name) {
-                out.push(l.binder.name.to_string());
-            }
+        if let Some(l) = s.as_loop()
+            && !out.iter().any(|n| **n == *l.binder.name)
+        {
+            out.push(l.binder.name.to_string());
         }
         true
     });
@@ -182,10 +182,10 @@ pub fn loop_names(root: &Stmt) -> Vec<String> {
 pub fn labels_in(root: &Stmt) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     visit::walk(root, &mut |s, _| {
-        if let Some(l) = label_of(s) {
-            if !out.iter().any(|n| n == l.as_str()) {
-                out.push(l.to_string());
-            }
+        if let Some(l) = label_of(s)
+            && !out.iter().any(|n| n == l.as_str())
+        {
+            out.push(l.to_string());
         }
         true
     });

@@ -67,10 +67,10 @@ pub fn find_chain(cursor: &Cursor, rule: &str, names: &[String]) -> Result<Vec<P
     for inner in all.iter().flatten() {
         let chain: Option<Vec<Path>> =
             all.iter().map(|ps| ps.iter().rfind(|p| inner.starts_with(p)).cloned()).collect();
-        if let Some(c) = chain {
-            if !chains.contains(&c) {
-                chains.push(c);
-            }
+        if let Some(c) = chain
+            && !chains.contains(&c)
+        {
+            chains.push(c);
         }
     }
     match chains.len() {
@@ -157,24 +157,24 @@ struct Part {
 
 /// Nests for the parts one after the other; a loop that all begin with is shared.
 fn build(work: &mut Work, levels: &[Level], mut parts: Vec<Part>) -> Result<Stmt, Refusal> {
-    if let Some(first) = parts[0].loops.first().copied() {
-        if parts.iter().all(|p| p.loops.first() == Some(&first)) {
-            let l = &levels[first].l;
-            for p in &parts {
-                for inside in &p.loops[1..] {
-                    let (b, other) = (l.binder.id, &levels[*inside].l);
-                    debug_assert_ne!(b, other.binder.id);
-                    if mentions(&l.lo, other.binder.id) || mentions(&l.hi, other.binder.id) {
-                        return Err(bounds_refusal(work, &levels[first], other));
-                    }
+    if let Some(first) = parts[0].loops.first().copied()
+        && parts.iter().all(|p| p.loops.first() == Some(&first))
+    {
+        let l = &levels[first].l;
+        for p in &parts {
+            for inside in &p.loops[1..] {
+                let (b, other) = (l.binder.id, &levels[*inside].l);
+                debug_assert_ne!(b, other.binder.id);
+                if mentions(&l.lo, other.binder.id) || mentions(&l.hi, other.binder.id) {
+                    return Err(bounds_refusal(work, &levels[first], other));
                 }
             }
-            for p in &mut parts {
-                p.loops.remove(0);
-            }
-            let body = build(work, levels, parts)?;
-            return Ok(around(l, &levels[first].places, body));
         }
+        for p in &mut parts {
+            p.loops.remove(0);
+        }
+        let body = build(work, levels, parts)?;
+        return Ok(around(l, &levels[first].places, body));
     }
     if parts.len() == 1 {
         let p = parts.remove(0);

@@ -168,11 +168,11 @@ impl<'a> Work<'a> {
         let mut firsts: Vec<(Path, Stmt)> = Vec::new();
         for (path, root) in roots {
             visit::walk(root, &mut |s, p| {
-                if let Some(label) = label_of(s) {
-                    if !out.by_label.contains_key(label.as_str()) {
-                        out.by_label.insert(label.to_string(), String::new());
-                        firsts.push((path.iter().chain(p).copied().collect(), s.clone()));
-                    }
+                if let Some(label) = label_of(s)
+                    && !out.by_label.contains_key(label.as_str())
+                {
+                    out.by_label.insert(label.to_string(), String::new());
+                    firsts.push((path.iter().chain(p).copied().collect(), s.clone()));
                 }
                 true
             });

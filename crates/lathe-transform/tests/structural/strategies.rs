@@ -1,12 +1,10 @@
 //! Strategies on trees: locations, choice, versions by size, traces and replay.
 
-mod support;
-
+use crate::support::*;
 use lathe_ir::visit;
 use lathe_space::{ParamType, Parameter, Range, Value, parse as expr};
 use lathe_strategy::{Context, Definition, Definitions, Discharge, Strategy, instantiate, plan};
 use std::collections::{BTreeMap, BTreeSet};
-use support::*;
 
 const TWO: &str = "
 func two(N)(A: in i32[N], B: out i32[N], C: out i32[N]) stage plain {

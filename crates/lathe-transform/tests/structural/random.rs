@@ -1,9 +1,7 @@
 //! Random programs × random steps: what the rules accept computes the same; what they refuse is left alone.
 
-mod support;
-
+use crate::support::*;
 use lathe_ir::Function;
-use support::*;
 
 /// A random nest: one or two statements with random affine subscripts, in one or two nests.
 fn program(r: &mut Random) -> String {

@@ -1,8 +1,6 @@
 //! Rules that change the structure of loops: each works, is refused where it must be, and keeps results.
 
-mod support;
-
-use support::*;
+use crate::support::*;
 
 const GEMM: &str = "
 func gemm(M, N, K)(A: in i32[M, K], B: in i32[K, N], C: out i32[M, N]) stage plain {

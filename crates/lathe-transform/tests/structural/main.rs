@@ -1,0 +1,6 @@
+//! Rules that change the structure of loops, and strategies over them, against the interpreter.
+
+mod random;
+mod rules;
+mod strategies;
+mod support;
