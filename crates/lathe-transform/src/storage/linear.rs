@@ -84,10 +84,10 @@ impl Linear {
             }
             ExprKind::Binary(op @ (BinOp::FloorDiv | BinOp::FloorMod), a, b) => {
                 let (x, y) = (Linear::of(a), Linear::of(b));
-                if let (BinOp::FloorDiv, Some(d)) = (op, y.as_constant()) {
-                    if let Some(q) = x.divided(d) {
-                        return q;
-                    }
+                if let (BinOp::FloorDiv, Some(d)) = (op, y.as_constant())
+                    && let Some(q) = x.divided(d)
+                {
+                    return q;
                 }
                 let e = build::binary(*op, x.to_expr(), y.to_expr());
                 e.as_int().map_or_else(|| Linear::atom(e), Linear::constant)

@@ -117,10 +117,10 @@ pub fn replace(rule: &str, func: &mut Function, path: &[usize], new: Stmt) -> Re
 pub fn find_alloc(func: &Function, id: BufId) -> Option<(visit::Path, Arc<Buffer>)> {
     let mut out = None;
     visit::walk(&func.body, &mut |s, path| {
-        if let StmtKind::Alloc { buffer, .. } = s.kind() {
-            if buffer.id == id {
-                out = Some((path.to_vec(), buffer.clone()));
-            }
+        if let StmtKind::Alloc { buffer, .. } = s.kind()
+            && buffer.id == id
+        {
+            out = Some((path.to_vec(), buffer.clone()));
         }
         out.is_none()
     });

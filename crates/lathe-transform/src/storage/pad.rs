@@ -101,10 +101,10 @@ impl Check<'_> {
         let found = scope::accesses(&self.l.body, &self.around.lets);
         let mut written: Vec<BufId> = Vec::new();
         for f in &found {
-            if let (true, Some(b)) = (f.writes(), f.buffer()) {
-                if !written.contains(&b) {
-                    written.push(b);
-                }
+            if let (true, Some(b)) = (f.writes(), f.buffer())
+                && !written.contains(&b)
+            {
+                written.push(b);
             }
         }
         for b in &written {

@@ -143,10 +143,10 @@ impl Job<'_> {
         };
         let mut all: Vec<Reduce> = Vec::new();
         visit::walk(stmt, &mut |s, _| {
-            if let StmtKind::Reduce(r) = s.kind() {
-                if r.targets.iter().any(|t| t.view.buffer() == Some(self.buffer.id)) {
-                    all.push(r.clone());
-                }
+            if let StmtKind::Reduce(r) = s.kind()
+                && r.targets.iter().any(|t| t.view.buffer() == Some(self.buffer.id))
+            {
+                all.push(r.clone());
             }
             true
         });

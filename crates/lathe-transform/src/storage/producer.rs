@@ -62,7 +62,7 @@ impl Producer {
         if all.iter().any(|f| f.buffer().is_none()) {
             return Err(fail("a pointer is followed near the array".into(), "", &places));
         }
-        let at = at.map(|p| p.get(alloc.len()..).unwrap_or(&[]).to_vec());
+        let at = at.map(|p| p.strip_prefix(alloc.as_slice()).unwrap_or(&[]).to_vec());
         if at.as_ref().is_some_and(|p| p.is_empty()) {
             return Err(fail(format!("`{name}` does not live around the loop"), "", &places));
         }
@@ -178,10 +178,9 @@ impl Producer {
         }
         if let Some(StmtKind::Alloc { body, .. }) =
             visit::at(&func.body, &self.alloc).map(|s| s.kind().clone())
+            && let Some(body) = visit::replace_at(&func.body, &self.alloc, body)
         {
-            if let Some(body) = visit::replace_at(&func.body, &self.alloc, body) {
-                func.body = body;
-            }
+            func.body = body;
         }
     }
 }

@@ -1,0 +1,6 @@
+//! The storage rules on whole programs, compared with the interpreter.
+
+mod common;
+mod gemm;
+mod random;
+mod rules;

@@ -1,0 +1,303 @@
+//! Storage rules: what they accept computes the same, what they refuse says why.
+
+use crate::common::*;
+
+fn all_sizes(m: &lathe_ir::Module, name: &str, steps: &str, sizes: &[&str]) -> lathe_ir::Function {
+    let f = schedule(m, name, steps);
+    for n in [0, 1, 2, 5, 8, 13, 31, 64, 67] {
+        let values: Vec<(&str, i64)> =
+            sizes.iter().enumerate().map(|(k, s)| (*s, n + k as i64 * 3)).collect();
+        same(m, name, &f, &values);
+    }
+    f
+}
+
+const DOT: &str = "
+func dot(N)(x: in i64[N], y: in i64[N], s: out i64[]) stage plain {
+  's.init'[]: s[]! = 0:i64
+  for i in 0..N { 's'[i]: s[]! sum= x[i]! * y[i]! licensed }
+}";
+
+#[test]
+fn a_sum_is_split_into_lanes() {
+    let m = parse(DOT);
+    all_sizes(&m, "dot", "split(i, 16); factor(s, i.i); vectorize(i.i, 4)", &["N"]);
+    let f = all_sizes(
+        &m,
+        "dot",
+        "split(i, 16); factor(s, i.i, space: register, name: acc); unroll(s.combine.p)",
+        &["N"],
+    );
+    assert!(show(&f).contains("alloc acc"), "{}", show(&f));
+}
+
+#[test]
+fn a_sum_is_split_among_threads_with_accumulators_kept_in_registers() {
+    let m = parse(DOT);
+    let steps = "split(i, 16); privatize(s, i.o, name: sp); accumulate(sp, at: i.i); parallel(i.o)";
+    let f = all_sizes(&m, "dot", steps, &["N"]);
+    assert!(show(&f).contains("cpu"), "{}", show(&f));
+}
+
+#[test]
+fn chunks_and_lanes_together() {
+    let m = parse(DOT);
+    let steps = "split(i, 32); privatize(s, i.o); split(i.i, 8); factor(s.p, i.i.i); parallel(i.o); vectorize(i.i.i, 8)";
+    all_sizes(&m, "dot", steps, &["N"]);
+}
+
+#[test]
+fn what_has_no_licence_stays() {
+    let m = parse(&DOT.replace(" licensed", ""));
+    let text = refusal(&m, "dot", "split(i, 16); factor(s, i.i)");
+    assert!(text.contains("no licence"), "{text}");
+    let m = parse(
+        "func f(N)(x: in i64[N], s: inout i64[]) stage plain {
+        for i in 0..N { 's'[i]: s[]! sum= x[i]! licensed  't'[i]: s[]! max= x[i]! licensed } }",
+    );
+    let text = refusal(&m, "f", "factor(s, i)");
+    assert!(text.contains("different reductions"), "{text}");
+    let m = parse(DOT);
+    let text = refusal(&m, "dot", "factor(s, i, space: stack)");
+    assert!(text.contains("not bounded by a constant"), "{text}");
+}
+
+#[test]
+fn a_histogram_is_private_to_chunks() {
+    let m = parse(
+        "func hist(N, B)(X: in i64[N], H: inout i64[B]) stage plain {
+        for i in 0..N { 'H'[i]: H[index(X[i]!)]? sum= 1:i64 licensed } }",
+    );
+    let f = schedule(&m, "hist", "split(i, 10); privatize(H, i.o)");
+    for n in [0, 1, 9, 10, 11, 35] {
+        same(&m, "hist", &f, &[("N", n), ("B", 7)]);
+    }
+}
+
+#[test]
+fn rows_of_a_matrix_product_with_a_vector_have_lanes_of_their_own() {
+    let m = parse("func mv(M, N)(A: in i64[M, N], x: in i64[N], y: out i64[M]) stage plain {
+        for i in 0..M { 'y.init'[i]: y[i]! = 0:i64  for j in 0..N { 'y'[i, j]: y[i]! sum= A[i, j]! * x[j]! licensed } } }");
+    all_sizes(&m, "mv", "split(j, 8); factor(y, j.i); vectorize(j.i, 8)", &["M", "N"]);
+    all_sizes(
+        &m,
+        "mv",
+        "fission(y.init); split(y.i, 4); split(j, 8); reorder(i.o, j.o, i.i, j.i); factor(y, j.i, at: j.o)",
+        &["M", "N"],
+    );
+    all_sizes(&m, "mv", "accumulate(y, at: j)", &["M", "N"]);
+    all_sizes(
+        &m,
+        "mv",
+        "fission(y.init); split(y.i, 4); reorder(i.o, j, i.i); accumulate(y, at: j, pad: true); unroll(copy(y).0)",
+        &["M", "N"],
+    );
+}
+
+#[test]
+fn the_first_largest_element_is_found_in_parts() {
+    let m = parse(
+        "func am(N)(x: in i64[N], v: out i64[], p: out i64[]) stage plain {
+        'v.init'[]: v[]! = -9223372036854775808:i64
+        'p.init'[]: p[]! = 9223372036854775807:i64
+        for i in 0..N { 'v'[i]: {v[]!, p[]!} argmax= {x[i]!, i64(i)} licensed } }",
+    );
+    all_sizes(&m, "am", "split(i, 8); factor(v, i.i)", &["N"]);
+    all_sizes(&m, "am", "split(i, 8); privatize(v, i.o)", &["N"]);
+}
+
+const BLUR: &str = "
+func blur(H, W)(A: in i64[H + 2, W + 2], B: out i64[H, W]) stage plain {
+  alloc T: i64[H + 2, W]
+  for y in 0..H + 2 { for x in 0..W { 'T'[y, x]: T[y, x]! = A[y, x]! + A[y, x + 1]! + A[y, x + 2]! } }
+  for y in 0..H { for x in 0..W { 'B'[y, x]: B[y, x]! = T[y, x]! + T[y + 1, x]! * 2:i64 + T[y + 2, x]! } }
+}";
+
+#[test]
+fn an_intermediate_image_is_computed_where_it_is_used() {
+    let m = parse(BLUR);
+    let f = all_sizes(&m, "blur", "split(B.y, 8); compute_at(T, y.o)", &["H", "W"]);
+    assert_eq!(show(&f).matches("alloc").count(), 1, "{}", show(&f));
+    all_sizes(&m, "blur", "compute_at(T, B.y)", &["H", "W"]);
+    let steps =
+        "split(B.y, 8); split(B.x, 16); reorder(y.o, x.o, y.i, x.i); compute_at(T, x.o); parallel(y.o)";
+    let f = all_sizes(&m, "blur", steps, &["H", "W"]);
+    assert!(show(&f).contains("alloc T@") && show(&f).contains("i64[10, 16] stack"), "{}", show(&f));
+    let steps = "split(B.y, 8); split(B.x, 16); reorder(y.o, x.o, y.i, x.i); compute_at(T, x.o); vectorize(T.x, 8); vectorize(B.x.i, 8)";
+    all_sizes(&m, "blur", steps, &["H", "W"]);
+}
+
+#[test]
+fn an_intermediate_image_is_computed_again_at_each_use() {
+    let m = parse(BLUR);
+    let f = all_sizes(&m, "blur", "inline(T)", &["H", "W"]);
+    assert!(!show(&f).contains("alloc"), "{}", show(&f));
+}
+
+const MLP: &str = "
+func mlp(M, N, K)(A: in i64[M, K], B: in i64[K, N], b: in i64[N], C: out i64[M, N]) stage plain {
+  alloc T: i64[M, N]
+  alloc U: i64[M, N]
+  for i in 0..M { for j in 0..N {
+    'T.init'[i, j]: T[i, j]! = 0:i64
+    for k in 0..K { 'T'[i, j, k]: T[i, j]! sum= A[i, k]! * B[k, j]! licensed }
+  } }
+  for i in 0..M { for j in 0..N { 'U'[i, j]: U[i, j]! = T[i, j]! + b[j]! } }
+  for i in 0..M { for j in 0..N { 'C'[i, j]: C[i, j]! = max(U[i, j]!, 5:i64) } }
+}";
+
+#[test]
+fn a_layer_of_a_network_is_fused() {
+    let m = parse(MLP);
+    all_sizes(&m, "mlp", "inline(U); split(C.i, 4); compute_at(T, i.o)", &["M", "N", "K"]);
+    all_sizes(
+        &m,
+        "mlp",
+        "inline(U); split(C.i, 4); split(C.j, 8); reorder(i.o, j.o, i.i, j.i); compute_at(T, j.o, space: stack)",
+        &["M", "N", "K"],
+    );
+    let text = refusal(&m, "mlp", "inline(T)");
+    assert!(text.contains("not computed by one store") || text.contains("several statements"), "{text}");
+    let text = refusal(&m, "mlp", "compute_at(T, C.i)");
+    assert!(text.contains("outside of the loop"), "{text}");
+    let text = refusal(&m, "mlp", "inline(C)");
+    assert!(text.contains("array of the caller"), "{text}");
+}
+
+#[test]
+fn what_is_overwritten_cannot_be_computed_later() {
+    let m = parse(
+        "func f(N)(A: inout i64[N], B: out i64[N]) stage plain {
+        alloc T: i64[N]
+        for i in 0..N { 'T'[i]: T[i]! = A[i]! * 2:i64 }
+        for j in 0..N { 'A'[j]: A[j]! = 0:i64 }
+        for k in 0..N { 'B'[k]: B[k]! = T[k]! + A[k]! }
+    }",
+    );
+    for steps in ["inline(T)", "compute_at(T, k)"] {
+        let text = refusal(&m, "f", steps);
+        assert!(text.contains("is written before it would be computed"), "{text}");
+    }
+    let steps = "split(k, 4); stage(A, at: k.o, name: As)";
+    all_sizes(&m, "f", steps, &["N"]);
+}
+
+const JACOBI: &str = "
+func jacobi(H, W)(A: in i64[H + 2, W + 2], B: out i64[H + 2, W + 2]) stage plain {
+  for y in 0..H + 2 { for x in 0..W + 2 { 'B.b'[y, x]: B[y, x]! = A[y, x]! } }
+  for y in 1..H + 1 { for x in 1..W + 1 {
+    'B'[y, x]: B[y, x]! = A[y - 1, x]! + A[y + 1, x]! + A[y, x - 1]! + A[y, x + 1]! - A[y, x]! * 3:i64
+  } }
+}";
+
+#[test]
+fn a_stencil_is_staged_with_its_rim() {
+    let m = parse(JACOBI);
+    let tiles = "split(B.y, 8); split(B.x, 16); reorder(y.o, x.o, y.i, x.i)";
+    let f = all_sizes(&m, "jacobi", &format!("{tiles}; stage(A, at: x.o, space: stack)"), &["H", "W"]);
+    assert!(show(&f).contains("i64[10, 18] stack"), "{}", show(&f));
+    all_sizes(
+        &m,
+        "jacobi",
+        &format!("{tiles}; stage(B, at: x.o, space: stack); stage(A, at: y.o)"),
+        &["H", "W"],
+    );
+    all_sizes(
+        &m,
+        "jacobi",
+        &format!("{tiles}; stage(A, at: x.o, pad: true); stage(B, at: x.o); pad(x.i); pad(y.i)"),
+        &["H", "W"],
+    );
+    all_sizes(&m, "jacobi", "vectorize(B.x, 8); nontemporal(B); reassociate(B)", &["H", "W"]);
+    all_sizes(&m, "jacobi", "stage(A, at: B.y)", &["H", "W"]);
+}
+
+#[test]
+fn padding_is_refused_where_it_would_have_an_effect() {
+    let m = parse(JACOBI);
+    let tiles = "split(B.x, 16)";
+    let text = refusal(&m, "jacobi", &format!("{tiles}; pad(x.i)"));
+    assert!(text.contains("would write `B`"), "{text}");
+    let text = refusal(&m, "jacobi", &format!("{tiles}; stage(B, at: x.o); pad(x.i)"));
+    assert!(text.contains("do not exist"), "{text}");
+    let text = refusal(&m, "jacobi", &format!("{tiles}; stage(B, at: x.o); stage(A, at: x.o); pad(x.i)"));
+    assert!(text.contains("never filled") || text.contains("do not exist"), "{text}");
+    let text = refusal(&m, "jacobi", "pad(B.x)");
+    assert!(text.contains("not bounded by a constant"), "{text}");
+}
+
+#[test]
+fn staging_is_refused_where_a_copy_could_go_wrong() {
+    let m = parse(JACOBI);
+    let text = refusal(&m, "jacobi", "stage(A, at: B.y, space: stack)");
+    assert!(text.contains("not bounded by a constant"), "{text}");
+    let text = refusal(&m, "jacobi", "split(B.x, 8); vectorize(x.i, 8); stage(A, at: x.i)");
+    assert!(text.contains("inside of a loop run by"), "{text}");
+    let m = parse(
+        "func f(N)(A: in i64[N] alias c, B: out i64[N] alias c) stage plain {
+        for i in 0..N { 'B'[i]: B[i]! = A[i]! } }",
+    );
+    let text = refusal(&m, "f", "split(i, 8); stage(A, at: i.o)");
+    assert!(text.contains("may alias"), "{text}");
+    let m = parse(
+        "func g(N)(I: in i64[N], A: in i64[N], B: out i64[N]) stage plain {
+        for i in 0..N { 'B'[i]: B[index(I[i]!)]? = A[i]! } }",
+    );
+    let text = refusal(&m, "g", "split(i, 8); stage(B, at: i.o)");
+    assert!(text.contains("may not have been computed"), "{text}");
+    all_sizes(&parse(JACOBI), "jacobi", "split(B.y, 8); parallel(y.o); stage(A, at: y.o)", &["H", "W"]);
+}
+
+#[test]
+fn an_update_in_place_keeps_its_order_in_a_copy() {
+    let m = parse(
+        "func gs(N)(A: inout i64[N + 2]) stage plain {
+        for t in 0..3 { for i in 1..N + 1 { 'A'[t, i]: A[i]! = A[i - 1]! + A[i]! + A[i + 1]! } } }",
+    );
+    all_sizes(&m, "gs", "split(i, 8); stage(A, at: i.o, space: stack)", &["N"]);
+    all_sizes(&m, "gs", "stage(A, at: t)", &["N"]);
+    all_sizes(&m, "gs", "accumulate(A, at: t, space: host)", &["N"]);
+}
+
+#[test]
+fn layouts_and_spaces_of_local_buffers_change_nothing() {
+    let m = parse(JACOBI);
+    let steps = "split(B.y, 8); split(B.x, 16); reorder(y.o, x.o, y.i, x.i); stage(A, at: x.o, name: As)";
+    let more = "set_layout(As, tile(1, 4), permute(1, 0, 2)); promote(As, space: stack)";
+    let f = all_sizes(&m, "jacobi", &format!("{steps}; {more}"), &["H", "W"]);
+    assert!(show(&f).contains("stack layout tile(1, 4) permute(1, 0, 2)"), "{}", show(&f));
+    for (step, why) in [
+        ("set_layout(As, tile(2, 4))", "no dimension 2"),
+        ("set_layout(As, permute(0, 0))", "not a permutation"),
+        ("set_layout(As, swirl(0))", "no step of a layout"),
+        ("set_layout(A, permute(1, 0))", "array of the caller"),
+        ("promote(As, space: shared)", "cannot be `shared`"),
+    ] {
+        let text = refusal(&m, "jacobi", &format!("{steps}; {step}"));
+        assert!(text.contains(why), "{step}: {text}");
+    }
+}
+
+#[test]
+fn products_that_are_added_are_fused() {
+    let m = parse("func f(N)(A: in f32[N], B: in f32[N], s: inout f32[], C: out f32[N]) stage plain {
+        for i in 0..N { 's'[i]: s[]! sum= A[i]! * B[i]! licensed  'C'[i]: C[i]! = A[i]! * B[i]! - B[i]! * A[i]! + 1.0:f32 } }");
+    let f = schedule(&m, "f", "contract(s); contract(C)");
+    assert!(show(&f).contains("licensed contract") && show(&f).contains("fma("), "{}", show(&f));
+    assert!(refusal(&m, "f", "contract(s); contract(s)").contains("adds no floating-point product"));
+    assert!(refusal(&m, "f", "nontemporal(s)").contains("not a plain store"));
+    assert!(refusal(&m, "f", "reassociate(C)").contains("no chain"));
+    let m = parse(DOT);
+    assert!(refusal(&m, "dot", "contract(s)").contains("adds no floating-point product"));
+}
+
+#[test]
+fn evidence_names_what_was_made_and_why_it_is_legal() {
+    let m = parse(DOT);
+    let f = schedule(&m, "dot", "split(i, 16)");
+    let e = step(&m, &f, "factor(s, i.i)").expect("legal").evidence;
+    assert_eq!(e.reassociates, ["s"]);
+    assert!(e.buffers[0].contains("s.p[16] in stack"), "{:?}", e.buffers);
+    assert!(e.relations.iter().any(|r| r.label == "s.combine" && r.kind == "new"));
+    assert!(e.obligations.iter().any(|o| o.what.contains("commutative")));
+}
