@@ -142,7 +142,7 @@ impl Emitter<'_> {
                 let mut texts = Vec::new();
                 for p in parts {
                     let v = self.uniform(p)?;
-                    texts.push(self.to_memory(p.ty(), &v));
+                    texts.push(self.memory_form(p.ty(), &v));
                 }
                 let inner = texts.join(", ");
                 let array = matches!(e.ty(), Type::Array(..) | Type::Vector(..));
@@ -155,7 +155,7 @@ impl Emitter<'_> {
             ExprKind::Field(a, i) => {
                 let v = self.uniform(a)?;
                 let text = format!("{v}{}", Emitter::component(a.ty(), *i));
-                Ok(Val::scalar(self.from_memory(e.ty(), text)))
+                Ok(Val::scalar(self.value_form(e.ty(), text)))
             }
             ExprKind::Call(name, args) => {
                 let body = self.inlined(name, args)?;
@@ -337,7 +337,7 @@ impl Emitter<'_> {
             _ if from.is_float() && half(to) => {
                 let round = self.helpers.round(to);
                 let v = if from == F64 {
-                    format!("{}({})", self.helpers.to_odd(), bare(v))
+                    format!("{}({})", self.helpers.round_to_odd(), bare(v))
                 } else {
                     bare(v).to_string()
                 };
@@ -353,7 +353,7 @@ impl Emitter<'_> {
                 let round = self.helpers.round(to);
                 match from.bits() {
                     64 => {
-                        let (odd, int) = (self.helpers.to_odd(), self.helpers.int_to_odd());
+                        let (odd, int) = (self.helpers.round_to_odd(), self.helpers.int_to_odd());
                         let parts = if from == U64 {
                             format!("{v}, 0")
                         } else {
@@ -361,7 +361,7 @@ impl Emitter<'_> {
                         };
                         format!("{round}({odd}({int}({parts})))")
                     }
-                    32 => format!("{round}({}((double){v}))", self.helpers.to_odd()),
+                    32 => format!("{round}({}((double){v}))", self.helpers.round_to_odd()),
                     _ => format!("{round}((float){v})"),
                 }
             }
@@ -420,7 +420,7 @@ impl Emitter<'_> {
     }
 
     /// The text in memory form of a value.
-    pub fn to_memory(&mut self, ty: &Type, v: &str) -> String {
+    pub fn memory_form(&mut self, ty: &Type, v: &str) -> String {
         match ty.scalar() {
             Some(s @ (Scalar::F16 | Scalar::Bf16)) => format!("{}({})", self.helpers.narrow(s), bare(v)),
             _ => v.to_string(),
@@ -428,7 +428,7 @@ impl Emitter<'_> {
     }
 
     /// The value of what stands in memory.
-    pub fn from_memory(&mut self, ty: &Type, v: String) -> String {
+    pub fn value_form(&mut self, ty: &Type, v: String) -> String {
         match ty.scalar() {
             Some(s @ (Scalar::F16 | Scalar::Bf16)) => format!("{}({v})", self.helpers.widen(s)),
             _ => v,
@@ -442,7 +442,7 @@ impl Emitter<'_> {
             return self.lanes_load(&b, &indices, a);
         }
         let at = self.element(&b, &indices)?;
-        Ok(Val::scalar(self.from_memory(&a.elem, at)))
+        Ok(Val::scalar(self.value_form(&a.elem, at)))
     }
 
     /// The C text of an element: `A[i * A_s0 + j]`.

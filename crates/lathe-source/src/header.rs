@@ -159,7 +159,7 @@ pub fn header(func: &Function) -> Result<String, Diagnostic> {
     let guard = format!("{}_CALL", sanitize(&func.name).to_uppercase());
     out.push_str(&format!(
         "\n#if defined(LATHE_STANDALONE) && !defined({guard})\n#define {guard}\n\
-         static inline int32_t {name}_call({list}) {{\n    \
+         __attribute__((unused)) static inline int32_t {name}_call({list}) {{\n    \
          const lathe_runtime runtime = lathe_default_runtime();\n    \
          const lathe_array arguments[] = {{{values}}};\n    \
          return {name}(&runtime, arguments);\n}}\n#endif\n"

@@ -215,7 +215,7 @@ impl Helpers {
     }
 
     /// `f64` to `f32` rounded to odd: a second rounding to fewer bits is then exact.
-    pub fn to_odd(&mut self) -> &'static str {
+    pub fn round_to_odd(&mut self) -> &'static str {
         self.float_bits();
         self.need(
             2,

@@ -98,7 +98,7 @@ impl Emitter<'_> {
         if v.lanes || self.lanes.is_some() && self.varies(&indices) {
             return self.lanes_store(&b, &indices, &st.target, &v, st.nontemporal);
         }
-        let text = self.to_memory(&st.target.elem, &v.text);
+        let text = self.memory_form(&st.target.elem, &v.text);
         let at = self.element(&b, &indices)?;
         self.line(format!("{at} = {};", bare(&text)));
         Ok(())
@@ -146,7 +146,7 @@ impl Emitter<'_> {
             if v.lanes || self.lanes.is_some() && self.varies(&indices) {
                 self.lanes_store(&b, &indices, t, &v, false)?;
             } else {
-                let text = self.to_memory(&t.elem, &v.text);
+                let text = self.memory_form(&t.elem, &v.text);
                 let at = self.element(&b, &indices)?;
                 self.line(format!("{at} = {text};"));
             }
