@@ -168,6 +168,8 @@ impl Compiler<'_> {
 
     fn branch(&mut self, e: &Expr, d: Reg, n: u32) -> Result<(), Diagnostic> {
         self.scopes.push(Scope::default());
+        // What could fail when it was looked at may have been computed since.
+        self.safe.retain(|_, safe| *safe);
         let r = self.expr(e);
         self.scopes.pop();
         let r = r?;
@@ -177,8 +179,12 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// Whether evaluating it can neither fail nor touch memory, so that laziness does not matter.
+    /// Whether evaluating it can neither fail nor touch memory, so that laziness does not matter. What
+    /// has been computed already cannot fail any more.
     fn cannot_fail(&mut self, e: &Expr) -> bool {
+        if self.scopes.iter().any(|s| s.nodes.contains_key(&e.address())) {
+            return true;
+        }
         if let Some(known) = self.safe.get(&e.address()) {
             return *known;
         }
