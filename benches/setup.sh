@@ -29,4 +29,7 @@ fi
 if [ rivals/rivals.c -nt "$root/rivals.so" ]; then
   gcc -O3 -march=native -fopenmp -shared -fPIC -Wall -o "$root/rivals.so" rivals/rivals.c
 fi
+(cd harness && cargo build --release --quiet)
+target=${CARGO_TARGET_DIR:-harness/target}
+cp "$target/release/libharness.so" "$root/harness.so"
 echo "rivals are in $root"

@@ -101,54 +101,68 @@ void matvec_f32(const float *RESTRICT a, const float *RESTRICT x, float *RESTRIC
   for (int64_t i = m / 4 * 4; i < m; i++) y[i] = dot_part(a + i * k, x, k);
 }
 
-static inline __m512 star5(const float *RESTRICT p, int64_t n, __m512 c) {
-  __m512 v = _mm512_add_ps(_mm512_loadu_ps(p), _mm512_loadu_ps(p - n));
-  v = _mm512_add_ps(v, _mm512_loadu_ps(p + n));
+static inline __m512 star5(const float *RESTRICT p, int64_t w, __m512 c) {
+  __m512 v = _mm512_add_ps(_mm512_loadu_ps(p), _mm512_loadu_ps(p - w));
+  v = _mm512_add_ps(v, _mm512_loadu_ps(p + w));
   v = _mm512_add_ps(v, _mm512_add_ps(_mm512_loadu_ps(p - 1), _mm512_loadu_ps(p + 1)));
   return _mm512_mul_ps(v, c);
 }
 
 static inline int64_t to_aligned(const float *p) { return (int64_t)((64 - ((uintptr_t)p & 63)) & 63) / 4; }
 
-// b[i][j] = (a[i][j] + four neighbours) / 5 in the interior of n x n.
-void jacobi2d_f32(const float *RESTRICT a, float *RESTRICT b, int64_t n, int threads) {
-  const __m512 c = _mm512_set1_ps(0.2f);
+// b = c (a + four neighbours): a is (n + 2) x (n + 2), b is n x n.
+void jacobi2d_f32(const float *RESTRICT a, float *RESTRICT b, float scale, int64_t n, int threads) {
+  const __m512 c = _mm512_set1_ps(scale);
+  const int64_t w = n + 2;
 #pragma omp parallel for num_threads(threads) schedule(static)
-  for (int64_t i = 1; i < n - 1; i++) {
-    const float *p = a + i * n;
+  for (int64_t i = 0; i < n; i++) {
+    const float *p = a + (i + 1) * w + 1;
     float *q = b + i * n;
-    int64_t j = 1, first = 1 + to_aligned(q + 1);
-    for (; j < first && j < n - 1; j++) q[j] = (p[j] + p[j - n] + p[j + n] + (p[j - 1] + p[j + 1])) * 0.2f;
-    for (; j + 16 <= n - 1; j += 16) _mm512_stream_ps(q + j, star5(p + j, n, c));
-    for (; j < n - 1; j++) q[j] = (p[j] + p[j - n] + p[j + n] + (p[j - 1] + p[j + 1])) * 0.2f;
+    int64_t j = 0, first = to_aligned(q);
+    for (; j < first && j < n; j++) q[j] = (p[j] + p[j - w] + p[j + w] + (p[j - 1] + p[j + 1])) * scale;
+    for (; j + 16 <= n; j += 16) _mm512_stream_ps(q + j, star5(p + j, w, c));
+    for (; j < n; j++) q[j] = (p[j] + p[j - w] + p[j + w] + (p[j - 1] + p[j + 1])) * scale;
   }
   _mm_sfence();
 }
 
-// b = (a + six neighbours) / 7 in the interior of n x n x n; j is blocked so that three planes stay in L2.
-void jacobi3d_f32(const float *RESTRICT a, float *RESTRICT b, int64_t n, int threads) {
-  const __m512 c = _mm512_set1_ps(1.0f / 7.0f);
-  const int64_t s = n * n, tile = 64;
-#pragma omp parallel for num_threads(threads) schedule(static) collapse(1)
-  for (int64_t jo = 1; jo < n - 1; jo += tile)
-    for (int64_t i = 1; i < n - 1; i++)
-      for (int64_t j = jo; j < (jo + tile < n - 1 ? jo + tile : n - 1); j++) {
-        const float *p = a + i * s + j * n;
-        float *q = b + i * s + j * n;
-        int64_t k = 1, first = 1 + to_aligned(q + 1);
-        for (; k < first && k < n - 1; k++)
-          q[k] = (p[k] + p[k - s] + p[k + s] + p[k - n] + p[k + n] + p[k - 1] + p[k + 1]) * (1.0f / 7.0f);
-        for (; k + 16 <= n - 1; k += 16) {
+// b = c (a + six neighbours): a is (n + 2)^3, b is n^3; j is blocked so that three planes stay in the second-level cache.
+void jacobi3d_f32(const float *RESTRICT a, float *RESTRICT b, float scale, int64_t n, int threads) {
+  const __m512 c = _mm512_set1_ps(scale);
+  const int64_t w = n + 2, s = w * w, tile = 64;
+#pragma omp parallel for num_threads(threads) schedule(static)
+  for (int64_t jo = 0; jo < n; jo += tile)
+    for (int64_t i = 0; i < n; i++)
+      for (int64_t j = jo; j < (jo + tile < n ? jo + tile : n); j++) {
+        const float *p = a + (i + 1) * s + (j + 1) * w + 1;
+        float *q = b + (i * n + j) * n;
+        int64_t k = 0, first = to_aligned(q);
+        for (; k < first && k < n; k++)
+          q[k] = (p[k] + p[k - s] + p[k + s] + p[k - w] + p[k + w] + p[k - 1] + p[k + 1]) * scale;
+        for (; k + 16 <= n; k += 16) {
           __m512 v = _mm512_add_ps(_mm512_loadu_ps(p + k), _mm512_loadu_ps(p + k - s));
           v = _mm512_add_ps(v, _mm512_loadu_ps(p + k + s));
-          v = _mm512_add_ps(v, _mm512_loadu_ps(p + k - n));
-          v = _mm512_add_ps(v, _mm512_loadu_ps(p + k + n));
+          v = _mm512_add_ps(v, _mm512_loadu_ps(p + k - w));
+          v = _mm512_add_ps(v, _mm512_loadu_ps(p + k + w));
           v = _mm512_add_ps(v, _mm512_loadu_ps(p + k - 1));
           v = _mm512_add_ps(v, _mm512_loadu_ps(p + k + 1));
           _mm512_stream_ps(q + k, _mm512_mul_ps(v, c));
         }
-        for (; k < n - 1; k++)
-          q[k] = (p[k] + p[k - s] + p[k + s] + p[k - n] + p[k + n] + p[k - 1] + p[k + 1]) * (1.0f / 7.0f);
+        for (; k < n; k++) q[k] = (p[k] + p[k - s] + p[k + s] + p[k - w] + p[k + w] + p[k - 1] + p[k + 1]) * scale;
       }
   _mm_sfence();
+}
+
+// Two-plane heat equation without tiling in time, vectorized by the compiler: the loop that time tiling is compared with.
+void heat2d_f32(float *RESTRICT u, const float *RESTRICT a, int64_t n, int64_t steps, int threads) {
+  for (int64_t t = 0; t < steps; t++) {
+    const float *RESTRICT p = u + (t % 2) * n * n;
+    float *RESTRICT q = u + ((t + 1) % 2) * n * n;
+    const float c = a[t];
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int64_t y = 1; y < n - 1; y++)
+#pragma omp simd
+      for (int64_t x = 1; x < n - 1; x++)
+        q[y * n + x] = p[y * n + x] + c * (p[(y - 1) * n + x] + p[(y + 1) * n + x] + p[y * n + x - 1] + p[y * n + x + 1] - 4 * p[y * n + x]);
+  }
 }

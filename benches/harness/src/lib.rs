@@ -1,0 +1,166 @@
+//! Lathe and the rivals that are Rust crates behind one C interface, for `bench.py`.
+
+use lathe::{compile, schedule, Build, Built, How, Machine, Pool, Program};
+use std::cell::RefCell;
+use std::ffi::{c_char, c_void, CStr, CString};
+
+thread_local!(static ERROR: RefCell<CString> = RefCell::default());
+
+fn fail(text: impl ToString) {
+    let text = text.to_string().replace('\0', " ");
+    ERROR.with(|e| *e.borrow_mut() = CString::new(text).unwrap_or_default());
+}
+
+struct Handle {
+    built: Built,
+    pool: Pool,
+    elem: Vec<lathe::ir::Type>,
+}
+
+/// The text of the last error of this thread.
+#[unsafe(no_mangle)]
+pub extern "C" fn lathe_error() -> *const c_char {
+    ERROR.with(|e| e.borrow().as_ptr())
+}
+
+/// Opens `FILE:KERNEL` with a strategy; `sizes` such as `N=4096,M=8` specializes. Null on failure.
+///
+/// # Safety
+/// The strings end with a zero byte.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lathe_open(
+    target: *const c_char,
+    strategy: *const c_char,
+    threads: i64,
+    sizes: *const c_char,
+) -> *mut c_void {
+    // SAFETY: by the caller.
+    let text = |p| unsafe { CStr::from_ptr(p) }.to_string_lossy().into_owned();
+    match open(&text(target), &text(strategy), threads as usize, &text(sizes)) {
+        Ok(h) => Box::into_raw(Box::new(h)).cast(),
+        Err(e) => {
+            fail(e);
+            std::ptr::null_mut()
+        }
+    }
+}
+
+fn open(target: &str, strategy: &str, threads: usize, sizes: &str) -> Result<Handle, String> {
+    let (file, name) = lathe::program::split_target(target);
+    let program = Program::open(file).map_err(|e| e.to_string())?;
+    let kernel = program.kernel(name.as_deref()).map_err(|e| e.to_string())?;
+    let specialize = sizes
+        .split(',')
+        .filter_map(|s| s.split_once('='))
+        .map(|(n, v)| (n.to_string(), v.parse().unwrap_or(0)))
+        .collect();
+    let how = How { strategy: Some(strategy.to_string()), specialize, ..How::default() };
+    let s = schedule(&program, kernel, &how, &Machine::host()).map_err(|e| e.to_string())?;
+    let built = compile(&s, &Build::default()).map_err(|e| e.to_string())?;
+    let elem = kernel
+        .params
+        .iter()
+        .map(|p| p.array().map_or(lathe::ir::Type::F32, |b| b.elem.clone()))
+        .collect();
+    Ok(Handle { built, pool: Pool::new(threads).map_err(|e| e.to_string())?, elem })
+}
+
+/// Calls a kernel on `n` arrays given by data, shapes and strides (in elements). 0 on success.
+///
+/// # Safety
+/// `h` came from `lathe_open`; every pointer leads to as much as the shapes and strides say.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lathe_call(
+    h: *mut c_void,
+    n: i64,
+    data: *const *mut c_void,
+    shapes: *const *const i64,
+    strides: *const *const i64,
+    ranks: *const i64,
+) -> i32 {
+    // SAFETY: by the caller.
+    let h = unsafe { &*h.cast::<Handle>() };
+    let mut views = Vec::with_capacity(n as usize);
+    for i in 0..n as usize {
+        // SAFETY: by the caller.
+        let (rank, shape, strides, p) = unsafe {
+            let rank = *ranks.add(i) as usize;
+            let shape = std::slice::from_raw_parts(*shapes.add(i), rank);
+            let strides = std::slice::from_raw_parts(*strides.add(i), rank);
+            (rank, shape, strides, *data.add(i))
+        };
+        let cells = if rank == 0 { 1 } else { shape.iter().product::<i64>() as usize };
+        // SAFETY: by the caller; benchmark arrays are dense.
+        let view = unsafe {
+            match h.elem[i].scalar() {
+                Some(lathe::ir::Scalar::F64) => {
+                    let s = std::slice::from_raw_parts_mut(p.cast::<f64>(), cells);
+                    lathe::ArgView::from_slice_mut(s, 0, shape, strides)
+                }
+                _ => {
+                    let s = std::slice::from_raw_parts_mut(p.cast::<f32>(), cells);
+                    lathe::ArgView::from_slice_mut(s, 0, shape, strides)
+                }
+            }
+        };
+        match view {
+            Ok(v) => views.push(v),
+            Err(e) => {
+                fail(e);
+                return 1;
+            }
+        }
+    }
+    match h.built.call_views(&h.pool, &mut views) {
+        Ok(()) => 0,
+        Err(e) => {
+            fail(e);
+            1
+        }
+    }
+}
+
+fn parallelism(threads: i64) -> gemm::Parallelism {
+    if threads == 1 { gemm::Parallelism::None } else { gemm::Parallelism::Rayon(threads as usize) }
+}
+
+macro_rules! rivals {
+    ($gemm:ident, $faer:ident, $t:ty) => {
+        /// The crate `gemm` on dense row-major matrices.
+        ///
+        /// # Safety
+        /// The pointers lead to `m*k`, `k*n` and `m*n` elements.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $gemm(m: i64, n: i64, k: i64, a: *const $t, b: *const $t, c: *mut $t, threads: i64) {
+            let (m, n, k) = (m as usize, n as usize, k as usize);
+            // SAFETY: by the caller.
+            unsafe {
+                gemm::gemm(
+                    m, n, k, c, 1, n as isize, false, a, 1, k as isize, b, 1, n as isize, 0.0, 1.0, false, false, false,
+                    parallelism(threads),
+                );
+            }
+        }
+
+        /// The crate `faer` on dense row-major matrices.
+        ///
+        /// # Safety
+        /// As for the other.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $faer(m: i64, n: i64, k: i64, a: *const $t, b: *const $t, c: *mut $t, threads: i64) {
+            let (m, n, k) = (m as usize, n as usize, k as usize);
+            // SAFETY: by the caller.
+            let (a, b, c) = unsafe {
+                (
+                    faer::MatRef::from_raw_parts(a, m, k, k as isize, 1),
+                    faer::MatRef::from_raw_parts(b, k, n, n as isize, 1),
+                    faer::MatMut::from_raw_parts_mut(c, m, n, n as isize, 1),
+                )
+            };
+            let par = if threads == 1 { faer::Par::Seq } else { faer::Par::rayon(threads as usize) };
+            faer::linalg::matmul::matmul(c, faer::Accum::Replace, a, b, 1.0, par);
+        }
+    };
+}
+rivals!(rival_gemm_f32, rival_faer_f32, f32);
+rivals!(rival_gemm_f64, rival_faer_f64, f64);
