@@ -83,3 +83,28 @@ fn the_examples_pass_their_tests() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+/// Programs of a thousand statements, nests or local arrays load; nothing depends on their number but time.
+#[test]
+fn long_programs_load() {
+    let mut chain = String::from(
+        "kernel chain(x: f32[N + 2]) -> (y: f32[N]) {\n    var v0: f32[N + 2]\n    v0[i] = x[i]\n",
+    );
+    for n in 1..1000 {
+        chain += &format!(
+            "    var v{n}: f32[N + 2]\n    v{n}[i] = v{}[i] + v{0}[i + 1] where i in 0..N + 1\n",
+            n - 1
+        );
+        chain += &format!("    v{n}[N + 1] = 0\n");
+    }
+    chain += "    y[i] = v999[i]\n}\n";
+    let mut nests = String::from("kernel nests(x: f32[N]) -> (y: f32[N]) {\n");
+    for _ in 0..500 {
+        nests += "    for i in 0..N { y[i] = max(x[i], 0) + sum[k](x[k]) }\n";
+    }
+    nests += "}\n";
+    for text in [chain, nests] {
+        let (codes, program) = codes_of(&text);
+        assert!(program.is_some() && codes.is_empty(), "{codes:?}");
+    }
+}

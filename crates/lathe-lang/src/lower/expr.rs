@@ -1,15 +1,16 @@
-//! Expressions: names, types, literals, and the marking of reductions.
+//! Expressions: names, types, literals, operators.
 //!
 //! A literal has no type of its own: it takes that of the other operand, or of what the value is for (the
 //! *hint*). Nothing else is converted implicitly, except that subscripts and bounds take any integer type.
 
 use super::range::Bound;
-use super::scope::{Cx, Entity, Index, Reduction, place};
-use crate::ast::{self, BinOp as B, CallArg, ExprKind as K, Ident, Subscript};
+use super::reduction::REDUCERS;
+use super::scope::{Cx, Entity, place};
+use crate::ast::{self, BinOp as B, ExprKind as K, Ident, Subscript};
 use crate::codes;
 use crate::suggest::nearest;
 use lathe_diagnostics::Span;
-use lathe_ir::{Access, BinOp, Expr, ExprKind, MathFn, ReduceOp, Scalar, Type, build};
+use lathe_ir::{Access, BinOp, Expr, Scalar, Type, build};
 
 /// A lowered expression, or a literal that waits for its type.
 #[derive(Clone, Debug)]
@@ -18,20 +19,6 @@ pub enum Val {
     Int(i64),
     Float(f64),
 }
-
-/// Names of the operators that reduce.
-pub const REDUCERS: [&str; 8] = ["sum", "prod", "min", "max", "any", "all", "argmin", "argmax"];
-
-/// Functions of two integers (or booleans) without a symbol.
-const BITS: [(&str, BinOp); 7] = [
-    ("bitand", BinOp::And),
-    ("bitor", BinOp::Or),
-    ("bitxor", BinOp::Xor),
-    ("shl", BinOp::Shl),
-    ("shr", BinOp::Shr),
-    ("tdiv", BinOp::TruncDiv),
-    ("trem", BinOp::TruncRem),
-];
 
 impl Cx<'_> {
     /// An expression whose type is settled: by itself, by the hint, or by default (`index`, `f32`).
@@ -112,7 +99,7 @@ impl Cx<'_> {
     }
 
     /// Brings two operands to one type.
-    fn unify(&mut self, a: Val, b: Val, hint: Option<&Type>, at: (Span, Span)) -> Option<(Expr, Expr)> {
+    pub fn unify(&mut self, a: Val, b: Val, hint: Option<&Type>, at: (Span, Span)) -> Option<(Expr, Expr)> {
         let ty = match (&a, &b, hint) {
             (Val::Expr(x), _, _) | (_, Val::Expr(x), _) => x.ty().clone(),
             (_, _, Some(t)) => t.clone(),
@@ -252,7 +239,7 @@ impl Cx<'_> {
         }
     }
 
-    fn operator<T>(&mut self, op: &str, ty: Type, span: Span) -> Option<T> {
+    pub fn operator<T>(&mut self, op: &str, ty: Type, span: Span) -> Option<T> {
         self.error(codes::OPERATOR, format!("`{op}` is not defined for `{ty}`"), span, format!("is `{ty}`"));
         if matches!(ty, Type::Struct(_) | Type::Tuple(_)) {
             self.help("use its components: `p.name` or `p.0`");
@@ -430,424 +417,9 @@ impl Cx<'_> {
         self.error(codes::FIELD, format!("`{}` has no fields", x.ty()), name.span, "not a struct");
         None
     }
-
-    fn call(&mut self, f: &ast::Expr, args: &[CallArg], hint: Option<&Type>, span: Span) -> Option<Val> {
-        if let K::Index(base, subs) = &f.kind {
-            return self.reduction(base, subs, args, hint, span).map(Val::Expr);
-        }
-        let Some(name) = f.as_name() else {
-            self.error(codes::UNKNOWN, "this cannot be called", f.span, "not a function's name");
-            return None;
-        };
-        if let Some((s, _)) = self.globals.structs.get(name) {
-            let s = s.clone();
-            return self.structure(&s, args, span).map(Val::Expr);
-        }
-        if let Some(named) = args.iter().find_map(|a| a.name.as_ref()) {
-            let message = format!("`{name}` takes no named arguments");
-            self.error(codes::ARGUMENTS, message, named.span, "a name");
-            return None;
-        }
-        let args: Vec<&ast::Expr> = args.iter().map(|a| &a.value).collect();
-        if let Some(s) = Scalar::from_name(name) {
-            return self.cast(s, &args, span).map(Val::Expr);
-        }
-        match name {
-            "select" => return self.select(&args, hint, span).map(Val::Expr),
-            "min" | "max" => return self.min_max(name, &args, hint, span).map(Val::Expr),
-            "xor" => {
-                self.arity(name, &args, 2, span)?;
-                let x = self.expr_as(args[0], &Type::BOOL);
-                let y = self.expr_as(args[1], &Type::BOOL);
-                return Some(Val::Expr(build::binary(BinOp::Xor, x?, y?)));
-            }
-            _ => {}
-        }
-        if let Some((_, op)) = BITS.iter().find(|(n, _)| *n == name) {
-            self.arity(name, &args, 2, span)?;
-            let x = self.val(args[0], hint);
-            let y = self.val(args[1], type_of(&x).as_ref().or(hint));
-            let (x, y) = self.unify(x?, y?, hint, (args[0].span, args[1].span))?;
-            if !x.ty().is_int() {
-                return self.operator(name, x.ty().clone(), span);
-            }
-            return Some(Val::Expr(build::binary(*op, x, y)));
-        }
-        if let Some(m) = MathFn::from_name(name) {
-            return self.math(m, &args, hint, span).map(Val::Expr);
-        }
-        self.unknown_function(name, f.span);
-        None
-    }
-
-    fn unknown_function(&mut self, name: &str, span: Span) {
-        if self.globals.callables.iter().any(|c| c == name) {
-            let message = format!("calling `{name}` in an expression is not available yet");
-            self.error(codes::NOT_YET, message, span, "a kernel or fun");
-            return;
-        }
-        if REDUCERS.contains(&name) || self.globals.ops.contains_key(name) {
-            let message = format!("the reduction `{name}` does not say what it reduces");
-            self.error(codes::REDUCTION, message, span, "no index");
-            self.help(format!("write `{name}[k](…)`"));
-            return;
-        }
-        if matches!(self.lookup(name), Some(Entity::Array { .. })) {
-            self.error(codes::UNKNOWN, format!("the array `{name}` cannot be called"), span, "an array");
-            self.help(format!("subscripts stand in brackets: `{name}[…]`"));
-            return;
-        }
-        let known = MathFn::ALL.iter().map(|m| m.name()).chain(REDUCERS).chain(["select", "min", "max"]);
-        let near = nearest(name, known.chain(self.globals.ops.keys().map(String::as_str)));
-        self.error(codes::UNKNOWN, format!("unknown function `{name}`"), span, "no such function");
-        match (name, near) {
-            ("relu", _) => self.help("write `max(x, 0)`"),
-            ("rsqrt", _) => self.help("write `1 / sqrt(x)`"),
-            (_, Some(n)) => self.help(format!("did you mean `{n}`?")),
-            _ => {}
-        }
-    }
-
-    fn arity(&mut self, name: &str, args: &[&ast::Expr], n: usize, span: Span) -> Option<()> {
-        if args.len() == n {
-            return Some(());
-        }
-        let message =
-            format!("`{name}` takes {n} argument{}, here are {}", if n == 1 { "" } else { "s" }, args.len());
-        self.error(codes::ARGUMENTS, message, span, "wrong number of arguments");
-        None
-    }
-
-    fn cast(&mut self, to: Scalar, args: &[&ast::Expr], span: Span) -> Option<Expr> {
-        self.arity(to.name(), args, 1, span)?;
-        let ty = Type::from(to);
-        match self.val(args[0], Some(&ty))? {
-            Val::Int(v) if to.is_int() => Some(build::int(to, v)),
-            Val::Int(v) if to.is_float() => Some(build::float(to, v as f64)),
-            Val::Float(v) if to.is_float() => Some(build::float(to, v)),
-            Val::Float(v) => Some(build::cast(ty, build::float(Scalar::F64, v))),
-            Val::Int(v) => Some(build::boolean(v != 0)),
-            Val::Expr(e) if e.ty().scalar().is_some() => Some(build::cast(ty, e)),
-            Val::Expr(e) => self.operator(to.name(), e.ty().clone(), span),
-        }
-    }
-
-    fn select(&mut self, args: &[&ast::Expr], hint: Option<&Type>, span: Span) -> Option<Expr> {
-        self.arity("select", args, 3, span)?;
-        let c = self.expr_as(args[0], &Type::BOOL);
-        let guard = c.clone().unwrap_or_else(|| build::boolean(true));
-        let (first, second) = if flexible(args[1]) && !flexible(args[2]) { (2, 1) } else { (1, 2) };
-        let mut vals = [None, None];
-        let mut learnt = hint.cloned();
-        for n in [first, second] {
-            let g = if n == 1 { guard.clone() } else { build::not(guard.clone()) };
-            self.st.guards.push(g);
-            vals[n - 1] = self.val(args[n], learnt.as_ref());
-            self.st.guards.pop();
-            learnt = type_of(&vals[n - 1]).or(learnt);
-        }
-        let [a, b] = vals;
-        let (a, b) = self.unify(a?, b?, hint, (args[1].span, args[2].span))?;
-        Some(build::select(c?, a, b))
-    }
-
-    fn min_max(&mut self, name: &str, args: &[&ast::Expr], hint: Option<&Type>, span: Span) -> Option<Expr> {
-        if args.len() < 2 {
-            let message = format!("`{name}` takes at least two arguments");
-            self.error(codes::ARGUMENTS, message, span, "too few arguments");
-            self.help(format!("to reduce over an index write `{name}[k](…)`"));
-            return None;
-        }
-        let op = if name == "min" { BinOp::Min } else { BinOp::Max };
-        let mut learnt = hint.cloned();
-        let mut vals: Vec<Option<Val>> = vec![None; args.len()];
-        // What has a type first, so that literals learn it.
-        let (late, early): (Vec<usize>, Vec<usize>) = (0..args.len()).partition(|i| flexible(args[*i]));
-        for i in early.into_iter().chain(late) {
-            vals[i] = self.val(args[i], learnt.as_ref());
-            learnt = type_of(&vals[i]).or(learnt);
-        }
-        let mut vals = vals.into_iter();
-        let mut acc = vals.next()??;
-        for (i, v) in vals.enumerate() {
-            let (x, y) = self.unify(acc, v?, learnt.as_ref(), (args[i].span, args[i + 1].span))?;
-            if !x.ty().is_int() && !x.ty().is_float() {
-                return self.operator(name, x.ty().clone(), span);
-            }
-            acc = Val::Expr(build::binary(op, x, y));
-        }
-        match acc {
-            Val::Expr(e) => Some(e),
-            v => self.coerce(v, &hint.cloned().unwrap_or(Type::F32), span),
-        }
-    }
-
-    fn math(&mut self, m: MathFn, args: &[&ast::Expr], hint: Option<&Type>, span: Span) -> Option<Expr> {
-        self.arity(m.name(), args, m.arity(), span)?;
-        let mut learnt = hint.filter(|t| t.is_float() || m == MathFn::Abs).cloned();
-        let mut vals = Vec::new();
-        for a in args {
-            let v = self.val(a, learnt.as_ref());
-            learnt = type_of(&v).or(learnt);
-            vals.push(v);
-        }
-        let ty = learnt.unwrap_or(Type::F32);
-        let mut out = Vec::new();
-        for (v, a) in vals.into_iter().zip(args) {
-            out.push(self.coerce(v?, &ty, a.span));
-        }
-        let out: Option<Vec<Expr>> = out.into_iter().collect();
-        let signed = ty.scalar().is_some_and(|s| s.is_int() && s.is_signed());
-        if ty.is_float() || (m == MathFn::Abs && signed) {
-            return Some(build::math(m, out?));
-        }
-        let e: Option<Expr> = self.operator(m.name(), ty.clone(), span);
-        if ty.is_int() {
-            self.help(format!("cast first: `{}(f32(…))`", m.name()));
-        }
-        e
-    }
-
-    fn structure(
-        &mut self,
-        s: &std::sync::Arc<lathe_ir::types::StructType>,
-        args: &[CallArg],
-        span: Span,
-    ) -> Option<Expr> {
-        let mut parts: Vec<Option<Expr>> = vec![None; s.fields.len()];
-        let mut ok = true;
-        for a in args {
-            let Some(name) = &a.name else {
-                let message = format!("fields of `{}` are given by name", s.name);
-                self.error(codes::ARGUMENTS, message, a.value.span, "which field?");
-                let fields: Vec<String> = s.fields.iter().map(|f| format!("{}: …", f.0)).collect();
-                self.help(format!("write `{}({})`", s.name, fields.join(", ")));
-                return None;
-            };
-            let Some(i) = s.fields.iter().position(|f| *f.0 == *name.text) else {
-                let message = format!("`{}` has no field `{}`", s.name, name.text);
-                self.error(codes::FIELD, message, name.span, "no such field");
-                if let Some(n) = nearest(&name.text, s.fields.iter().map(|f| &*f.0)) {
-                    self.help(format!("did you mean `{n}`?"));
-                }
-                ok = false;
-                continue;
-            };
-            if parts[i].is_some() {
-                let message = format!("the field `{}` is given twice", name.text);
-                self.error(codes::ARGUMENTS, message, name.span, "again");
-                ok = false;
-            }
-            parts[i] = self.expr_as(&a.value, &s.fields[i].1);
-            ok &= parts[i].is_some();
-        }
-        if !ok {
-            return None;
-        }
-        if let Some(i) = parts.iter().position(Option::is_none) {
-            let message = format!("the field `{}` of `{}` is missing", s.fields[i].0, s.name);
-            self.error(codes::ARGUMENTS, message, span, "incomplete");
-            return None;
-        }
-        Some(build::aggregate(Type::Struct(s.clone()), parts.into_iter().flatten().collect()))
-    }
-
-    /// `sum[k, r in 0..3](e)` and `scan(sum)[i](e)`: a placeholder, and an entry in the statement's list.
-    fn reduction(
-        &mut self,
-        base: &ast::Expr,
-        subs: &[Subscript],
-        args: &[CallArg],
-        hint: Option<&Type>,
-        span: Span,
-    ) -> Option<Expr> {
-        let (name, at, scan) = match &base.kind {
-            K::Name(n) => (n.clone(), base.span, false),
-            K::Call(f, ops) if f.as_name() == Some("scan") => match ops.as_slice() {
-                [CallArg { name: None, value }] if value.as_name().is_some() => {
-                    (value.as_name().unwrap_or("").to_string(), value.span, true)
-                }
-                _ => {
-                    self.error(codes::SCAN, "`scan` takes an operator", base.span, "no operator");
-                    self.help("write `scan(sum)[i](…)`");
-                    return None;
-                }
-            },
-            _ => {
-                self.error(codes::UNKNOWN, "this cannot be called", base.span, "not a reduction");
-                return None;
-            }
-        };
-        if name == "scan" {
-            self.error(codes::SCAN, "`scan` needs an operator", base.span, "which one?");
-            self.help("write `scan(sum)[i](…)`");
-            return None;
-        }
-        if matches!(self.lookup(&name), Some(Entity::Array { .. })) {
-            self.error(codes::REDUCTION, format!("the array `{name}` cannot be called"), at, "an array");
-            self.help("write `*` to multiply");
-            return None;
-        }
-        let op = ReduceOp::from_name(&name);
-        let user = match &op {
-            ReduceOp::User(n) => match self.globals.ops.get(&**n) {
-                Some((o, _)) => Some((o.ty.clone(), o.commutative, o.associative)),
-                None => {
-                    let known = REDUCERS.into_iter().chain(self.globals.ops.keys().map(String::as_str));
-                    let near = nearest(n, known);
-                    self.error(codes::REDUCTION, format!("unknown reduction `{n}`"), at, "no such operator");
-                    self.help(match near {
-                        Some(x) => format!("did you mean `{x}`?"),
-                        None => format!("there are {}, and those declared with `op`", REDUCERS.join(", ")),
-                    });
-                    return None;
-                }
-            },
-            _ => None,
-        };
-        let arg = matches!(op, ReduceOp::ArgMin | ReduceOp::ArgMax);
-        if arg && (scan || subs.len() != 1) {
-            let message = format!("`{name}` finds one index");
-            self.error(codes::REDUCTION, message, span, if scan { "a scan" } else { "not one index" });
-            return None;
-        }
-        if let Some((_, commutative, associative)) = &user
-            && (!associative || (!scan && subs.len() > 1 && !commutative))
-        {
-            let (what, mark) = if *associative {
-                ("commutative", "several indices")
-            } else {
-                ("associative", "a reduction")
-            };
-            self.error(codes::REDUCTION, format!("`{name}` is not declared {what}"), at, mark);
-            self.help(format!("if it is, say so: `op {name}(…) -> … {what} … = …`"));
-            return None;
-        }
-        let [CallArg { name: None, value }] = args else {
-            let message = format!("the reduction `{name}` takes one argument");
-            self.error(codes::ARGUMENTS, message, span, "not one argument");
-            return None;
-        };
-        let active = self.st.active.len();
-        let mut indices = Vec::new();
-        let mut along = None;
-        if scan {
-            along = Some(self.scanned(subs, span)?);
-        } else {
-            if subs.is_empty() {
-                self.error(codes::REDUCTION, format!("`{name}` has no index"), base.span, "reduces nothing");
-                return None;
-            }
-            for s in subs {
-                indices.push(self.reduced_index(s)?);
-            }
-            for i in &indices {
-                let name = self.st.indices[*i].binder.name.to_string();
-                self.st.active.push((name, *i));
-            }
-        }
-        let hint = match (&user, arg) {
-            (Some((ty, ..)), _) => Some(ty),
-            (None, true) => None,
-            (None, false) => hint,
-        };
-        // The body is guarded on its own.
-        let body = self.expr(value, hint);
-        self.st.active.truncate(active);
-        let body = body?;
-        let ty = body.ty().clone();
-        let ok = match (&op, &user) {
-            (_, Some((want, ..))) if ty != *want => {
-                self.error(
-                    codes::MISMATCH,
-                    format!("`{name}` combines values of `{want}`"),
-                    value.span,
-                    format!("is `{ty}`"),
-                );
-                return None;
-            }
-            (_, Some(_)) => true,
-            (ReduceOp::All | ReduceOp::Any, _) => ty.is_bool(),
-            _ => ty.is_int() || ty.is_float(),
-        };
-        if !ok {
-            return self.operator(&name, ty, value.span);
-        }
-        let ty = if arg { Type::I64 } else { ty };
-        let guards = self.st.guards.clone();
-        self.st.reductions.push(Reduction { op, indices, scan: along, body, guards, ty: ty.clone(), span });
-        Some(placeholder(self.st.reductions.len() - 1, ty))
-    }
-
-    fn reduced_index(&mut self, s: &Subscript) -> Option<usize> {
-        let (ident, bounds) = match s {
-            Subscript::Range(r) => (r.index.clone(), r.bounds.as_ref()),
-            Subscript::Expr(ast::Expr { kind: K::Name(n), span, .. }) => {
-                (Ident { text: n.clone(), span: *span }, None)
-            }
-            Subscript::Expr(e) => {
-                self.error(codes::REDUCTION, "a reduction is over indices", e.span, "not a name");
-                self.help("write `sum[k](…)` or `sum[k in a..b](…)`");
-                return None;
-            }
-        };
-        if self.active(&ident.text).is_some() || self.lookup(&ident.text).is_some() {
-            let message = format!("`{}` already has a meaning here", ident.text);
-            self.error(codes::REUSED, message, ident.span, "reduced here");
-            self.help("choose another name for the index");
-            return None;
-        }
-        let bounds = match bounds {
-            Some((lo, hi)) => Some((self.index_expr(lo)?, self.index_expr(hi)?)),
-            None => None,
-        };
-        let binder = self.fresh_var(&ident.text, Scalar::Index);
-        self.st.indices.push(Index { binder, span: ident.span, bounds });
-        Some(self.st.indices.len() - 1)
-    }
-
-    /// The index of a scan: one that is free.
-    fn scanned(&mut self, subs: &[Subscript], span: Span) -> Option<usize> {
-        let [Subscript::Expr(ast::Expr { kind: K::Name(n), span: at, .. })] = subs else {
-            self.error(codes::SCAN, "a scan runs along one index", span, "not one index");
-            self.help("write `scan(sum)[i](…)`; the range of `i` follows from the left side, or `where`");
-            return None;
-        };
-        match self.active(n) {
-            Some(i) => Some(i),
-            None => {
-                self.error(
-                    codes::SCAN,
-                    format!("the scanned index `{n}` is not on the left"),
-                    *at,
-                    "stays free",
-                );
-                self.help(format!(
-                    "a scan gives one value for each `{n}`: write `S[{n}] = scan(sum)[{n}](…)`"
-                ));
-                None
-            }
-        }
-    }
 }
 
-/// Stands for a reduction until it has a home.
-pub fn placeholder(n: usize, ty: Type) -> Expr {
-    Expr::new(ExprKind::Call(format!("{PLACEHOLDER}{n}").into(), Vec::new()), ty)
-}
-
-/// No name of the language contains it.
-const PLACEHOLDER: &str = "$reduction";
-
-/// The number of the reduction that an expression stands for.
-pub fn as_placeholder(e: &Expr) -> Option<usize> {
-    match e.kind() {
-        ExprKind::Call(name, _) => name.strip_prefix(PLACEHOLDER)?.parse().ok(),
-        _ => None,
-    }
-}
-
-fn type_of(v: &Option<Val>) -> Option<Type> {
+pub fn type_of(v: &Option<Val>) -> Option<Type> {
     match v {
         Some(Val::Expr(e)) => Some(e.ty().clone()),
         _ => None,
@@ -855,7 +427,7 @@ fn type_of(v: &Option<Val>) -> Option<Type> {
 }
 
 /// Made of literals only, so that its type comes from elsewhere?
-fn flexible(e: &ast::Expr) -> bool {
+pub fn flexible(e: &ast::Expr) -> bool {
     match &e.kind {
         K::Int(_) | K::Float(_) => true,
         K::Unary(ast::UnOp::Neg, a) => flexible(a),

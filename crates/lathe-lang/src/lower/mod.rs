@@ -1,9 +1,10 @@
 //! From syntax to the tree: names, types, ranges, statements.
 //!
-//! [`types`] declares structs; [`kernel`] lowers signatures and statements, [`expr`] expressions;
-//! [`index`] turns index notation into computes with the ranges that [`range`] infers; [`tests`] lowers
-//! `test` items.
+//! [`types`] declares structs; [`kernel`] lowers signatures and statements, [`expr`], [`call`] and [`reduction`]
+//! expressions; [`index`] turns index notation into computes with the ranges that [`range`] infers, and
+//! [`temporary`] makes room for what is reduced on the way; [`tests`] lowers `test` items.
 
+pub mod call;
 pub mod data;
 pub mod expr;
 pub mod index;
@@ -11,7 +12,9 @@ pub mod kernel;
 pub mod linear;
 pub mod ops;
 pub mod range;
+pub mod reduction;
 pub mod scope;
+pub mod temporary;
 pub mod tests;
 pub mod types;
 

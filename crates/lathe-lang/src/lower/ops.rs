@@ -14,7 +14,7 @@ pub fn combine_op(
     map: &SourceMap,
     errors: &mut Vec<Diagnostic>,
 ) -> Option<CombineOp> {
-    let taken = super::expr::REDUCERS.contains(&op.name.text.as_str()) || op.name.text == "scan";
+    let taken = super::reduction::REDUCERS.contains(&op.name.text.as_str()) || op.name.text == "scan";
     if taken {
         errors.push(
             Diagnostic::error(codes::DUPLICATE, format!("`{}` is built in", op.name.text))
