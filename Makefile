@@ -26,6 +26,7 @@ doc: setup
 
 bench: setup
 	cargo build --release --quiet -p lathe-cli
+	cargo run --release --quiet -p lathe --example overheads
 	@bash benches/run.sh target/release/lathe
 
 fuzz: setup

@@ -1,0 +1,144 @@
+//! What Lathe itself costs: compiling GEMM, calling a kernel, and how its stages grow with the program.
+//! Prints tables; `make bench` runs it. Build with `--release`.
+
+use lathe::{compile, data, rounds, schedule, stats, Build, Failure, Given, How, Machine, Pool, Program};
+use std::fmt::Write as _;
+use std::time::Instant;
+
+fn main() {
+    rounds::pin_to_first(1);
+    for part in [gemm, call, chains, nests, unrolled] {
+        if let Err(f) = part() {
+            eprintln!("{f}");
+            std::process::exit(1);
+        }
+    }
+}
+
+/// Median of 15 runs after two that do not count.
+fn median(mut f: impl FnMut() -> Result<f64, Failure>) -> Result<f64, Failure> {
+    let mut times = Vec::new();
+    for run in 0..17 {
+        let t = f()?;
+        if run >= 2 {
+            times.push(t);
+        }
+    }
+    Ok(stats::median(&times).unwrap_or(f64::NAN))
+}
+
+fn gemm() -> Result<(), Failure> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/gemm.lathe");
+    let machine = Machine::host();
+    let program = Program::open(path)?;
+    let kernel = program.kernel(Some("gemm"))?;
+    let mut strategy = Vec::new();
+    let total = median(|| {
+        let start = Instant::now();
+        let s = schedule(&program, kernel, &How::default(), &machine)?;
+        strategy.push(s.seconds());
+        compile(&s, &Build::default()).map_err(Failure::bare)?;
+        Ok(start.elapsed().as_secs_f64())
+    })?;
+    let strategy = stats::median(&strategy).unwrap_or(f64::NAN);
+    println!("compiling gemm with its strategy `fast`: {:.1} ms (strategy and checks {:.1} ms)", total * 1e3, strategy * 1e3);
+    Ok(())
+}
+
+fn call() -> Result<(), Failure> {
+    let params: Vec<String> = (0..13).map(|i| format!("a{i}: f32[N]")).collect();
+    let sum: Vec<String> = (0..13).map(|i| format!("a{i}[i]")).collect();
+    let text = format!("kernel sum13({}) -> (s: f32[N]) {{ s[i] = {} }}\n", params.join(", "), sum.join(" + "));
+    let program = Program::from_text("call.lathe", &text)?;
+    let kernel = program.kernel(None)?;
+    let s = schedule(&program, kernel, &How::default(), &Machine::host())?;
+    let built = compile(&s, &Build::default()).map_err(Failure::bare)?;
+    let given = Given { sizes: [("N".to_string(), 1)].into(), ..Given::default() };
+    let mut d = data::make(kernel, &given).map_err(Failure::bare)?;
+    let pool = Pool::new(1).map_err(Failure::bare)?;
+    let mut views: Vec<_> = d.arrays.iter_mut().map(lathe::Array::view_mut).collect();
+    let t = median(|| {
+        const CALLS: u32 = 10_000;
+        let start = Instant::now();
+        for _ in 0..CALLS {
+            built.call_views(&pool, &mut views).map_err(Failure::bare)?;
+        }
+        Ok(start.elapsed().as_secs_f64() / f64::from(CALLS))
+    })?;
+    println!("calling a compiled kernel with 14 arguments: {:.3} µs", t * 1e6);
+    Ok(())
+}
+
+/// Least-squares slope of log(time) over log(size).
+fn slope(points: &[(f64, f64)]) -> f64 {
+    let n = points.len() as f64;
+    let logs: Vec<(f64, f64)> = points.iter().map(|(x, y)| (x.ln(), y.max(1e-9).ln())).collect();
+    let (mx, my) = (logs.iter().map(|p| p.0).sum::<f64>() / n, logs.iter().map(|p| p.1).sum::<f64>() / n);
+    let top: f64 = logs.iter().map(|p| (p.0 - mx) * (p.1 - my)).sum();
+    top / logs.iter().map(|p| (p.0 - mx).powi(2)).sum::<f64>()
+}
+
+/// Times the stages of one program per size and prints the slope of Lathe's own stages.
+fn growth(title: &str, sizes: &[usize], text: impl Fn(usize) -> String, strategy: &str) -> Result<(), Failure> {
+    println!("\n{title}");
+    let mut points = Vec::new();
+    for &n in sizes {
+        let source = text(n);
+        let start = Instant::now();
+        let program = Program::from_text("growth.lathe", &source)?;
+        let front = start.elapsed().as_secs_f64();
+        let kernel = program.kernel(None)?;
+        let how = How { strategy: Some(strategy.to_string()), ..How::default() };
+        let s = schedule(&program, kernel, &how, &Machine::host())?;
+        let own = front + s.seconds();
+        let mut line = format!("  {n:5}: front end {:8.2} ms", front * 1e3);
+        for (name, t) in &s.times {
+            let _ = write!(line, ", {name} {:.2} ms", t * 1e3);
+        }
+        if n <= 200 || title.starts_with("unrolling") {
+            let built = compile(&s, &Build::default()).map_err(Failure::bare)?;
+            let emit = built.times.iter().find(|t| t.0 == "emit").map_or(0.0, |t| t.1);
+            let _ = write!(line, "; emit {:.2} ms, LLVM {:.2} ms", emit * 1e3, (built.compile_seconds - emit) * 1e3);
+        }
+        println!("{line}");
+        points.push((n as f64, own));
+    }
+    println!("  slope of Lathe's own stages (log-log): {:.2}", slope(&points));
+    Ok(())
+}
+
+fn chains() -> Result<(), Failure> {
+    let text = |n: usize| {
+        let mut s = String::from("kernel chain(A0: f32[N + 2]) -> (B: f32[N]) {\n");
+        for i in 1..=n {
+            let _ = writeln!(s, "    var A{i}: f32[N + 2]\n    A{i}[i] = 0 where i in 0..N + 2");
+            let _ = writeln!(s, "    S{i}: A{i}[i + 1] = A{p}[i] + A{p}[i + 1] + A{p}[i + 2] where i in 0..N", p = i - 1);
+        }
+        let _ = writeln!(s, "    B[i] = A{n}[i + 1]\n}}\nstrategy tiled for chain = split(B.i, 64) ; parallel(B.i.o)");
+        s
+    };
+    growth("chains of stencils", &[10, 30, 100, 300, 1000], text, "tiled")
+}
+
+fn nests() -> Result<(), Failure> {
+    let text = |n: usize| {
+        let mut s = String::from("kernel nests(A: f32[N, N]");
+        let outs: Vec<String> = (1..=n).map(|i| format!("B{i}: f32[N, N]")).collect();
+        let _ = writeln!(s, ") -> ({}) {{", outs.join(", "));
+        for i in 1..=n {
+            let _ = writeln!(s, "    B{i}[i, j] = A[i, j] * {i}");
+        }
+        s.push_str("}\nstrategy tiled for nests = tile(B1.i: 16, B1.j: 16) ; parallel(B1.i.o)\n");
+        s
+    };
+    growth("separate nests", &[1, 5, 20, 100, 500], text, "tiled")
+}
+
+fn unrolled() -> Result<(), Failure> {
+    let text = |n: usize| {
+        format!(
+            "kernel copy(A: f32[N]) -> (B: f32[N]) {{ B[i] = A[i] + 1 }}\nstrategy u for copy = split(i, {n}) ; separate(i.o) ; unroll(i.i)\n"
+        )
+    };
+    growth("unrolling statements", &[16, 64, 256, 1024, 4096], text, "u")
+}
