@@ -50,6 +50,7 @@ pub fn all_codes() -> Vec<CodeInfo> {
     let tables: Vec<&[CodeInfo]> = vec![
         lathe_lang::CODES,
         lathe_ir::codes::CODES,
+        lathe_ir::interp::codes::CODES,
         lathe_analysis::CODES,
         lathe_space::CODES,
         lathe_strategy::CODES,

@@ -85,6 +85,9 @@ pub struct Machine<'c> {
 /// Calls nest at most so deep.
 const MAX_DEPTH: usize = 10_000;
 
+/// About what one event of the race detection takes.
+const EVENT_BYTES: u64 = 128;
+
 impl Task {
     fn nowhere() -> Rc<Descriptor> {
         Rc::new(Descriptor { heap: 0, life: u32::MAX, base: 0, dims: Vec::new(), elem_bytes: 1 })
@@ -126,11 +129,12 @@ impl Task {
 
 impl Machine<'_> {
     /// The task that runs the first routine.
-    pub fn root(&self, sizes: &HashMap<VarId, i64>, scalars: &[u64], arrays: &[Rc<Descriptor>]) -> Task {
+    pub fn root(&mut self, sizes: &HashMap<VarId, i64>, scalars: &[u64], arrays: &[Rc<Descriptor>]) -> Task {
         let mut t = Task::default();
-        if let Some(races) = &self.races {
-            debug_assert!(races.events.is_empty());
+        if let Some(races) = &mut self.races {
             t.path.push(Level { strand: 0, kind: Kind::Root, phases: [0; 7], steps: 0 });
+            let (position, loops) = (t.position(), Box::default());
+            races.events.push(Event { position, routine: 0, site: 0, instance: None, loops });
         }
         self.enter(&mut t, 0, sizes, scalars, arrays);
         t
@@ -230,7 +234,7 @@ impl Machine<'_> {
             Instr::LeaveParallel => {
                 t.path_mut().pop();
             }
-            Instr::Instance { site } => self.name_instance(t, site),
+            Instr::Instance { site } => self.name_instance(t, site)?,
             Instr::Alloc { alloc } => {
                 let a = &routine.allocs[alloc as usize];
                 let extents: Vec<i64> = a.extents.iter().map(|r| t.reg(*r) as i64).collect();
@@ -396,7 +400,18 @@ impl Machine<'_> {
         Some(s.instance.iter().map(|r| t.reg(*r) as i64).collect())
     }
 
-    fn name_instance(&mut self, t: &mut Task, site: u32) {
+    fn name_instance(&mut self, t: &mut Task, site: u32) -> Result<(), Trap> {
+        // Alone on the root strand, before any asynchronous body: ordered with all there will be, so
+        // the first event stands for all of them.
+        let alone = t.path.len() == 1 && self.tokens.len() == 1;
+        if alone {
+            t.event = 0;
+            return Ok(());
+        }
+        if self.heap.left < EVENT_BYTES {
+            return Err(Trap::Memory { name: "events".into() });
+        }
+        self.heap.left -= EVENT_BYTES;
         let instance = self.instance(t, site).map(Vec::into_boxed_slice);
         let routine = t.routine;
         let loops = &self.compiled.routines[routine as usize].sites[site as usize].loops;
@@ -406,6 +421,7 @@ impl Machine<'_> {
             t.event = races.events.len() as u32;
             races.events.push(Event { position, routine, site, instance, loops });
         }
+        Ok(())
     }
 
     /// The failure that a trap in a task becomes.
