@@ -112,13 +112,13 @@ pub fn bench(a: &BenchArgs, common: &Common) -> Outcome {
                     p / 1e9
                 );
             }
-            if i > 0 {
-                if let Some(s) = lathe::rounds::speedup(&times[0], &times[i]) {
-                    eprintln!(
-                        "  {:.3} × as fast as {} [{:.3}..{:.3}, 95 %]",
-                        s.median, reports[0].strategy, s.interval.0, s.interval.1
-                    );
-                }
+            if i > 0
+                && let Some(s) = lathe::rounds::speedup(&times[0], &times[i])
+            {
+                eprintln!(
+                    "  {:.3} × as fast as {} [{:.3}..{:.3}, 95 %]",
+                    s.median, reports[0].strategy, s.interval.0, s.interval.1
+                );
             }
         }
     }

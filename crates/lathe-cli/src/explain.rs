@@ -63,10 +63,10 @@ pub fn explain(a: &ExplainArgs, common: &Common) -> Outcome {
                 println!("       changes rounding of {}", step.reassociates.join(", "));
             }
             println!("       {} -> {}", step.before, step.after);
-            if a.diff {
-                if let (Some(old), Some(new)) = (v.trees.get(i), v.trees.get(i + 1)) {
-                    print_diff(&lathe::text::print_function(old), &lathe::text::print_function(new));
-                }
+            if a.diff
+                && let (Some(old), Some(new)) = (v.trees.get(i), v.trees.get(i + 1))
+            {
+                print_diff(&lathe::text::print_function(old), &lathe::text::print_function(new));
             }
         }
     }

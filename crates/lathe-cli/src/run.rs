@@ -131,10 +131,10 @@ pub fn show(r: &RunReport) {
 
 pub fn timing(r: &RunReport) -> String {
     let mut s = r.median_s.map_or_else(|| "not measured".to_string(), seconds);
-    if r.runs > 1 {
-        if let (Some(lo), Some(hi)) = (r.min_s, r.max_s) {
-            s += &format!(" [{}..{}]", seconds(lo), seconds(hi));
-        }
+    if r.runs > 1
+        && let (Some(lo), Some(hi)) = (r.min_s, r.max_s)
+    {
+        s += &format!(" [{}..{}]", seconds(lo), seconds(hi));
     }
     if let Some(g) = r.gflops {
         s += &format!(", {g:.2} GFLOP/s");

@@ -9,6 +9,9 @@ use lathe::{
 use std::collections::BTreeMap;
 use std::path::Path;
 
+/// File, kernel, sizes.
+type Job<'a> = (&'a str, &'a str, &'a [(&'a str, i64)]);
+
 fn main() {
     if let Err(f) = run() {
         eprintln!("{f}");
@@ -31,7 +34,7 @@ fn run() -> Result<(), Failure> {
         "{:24} {:8} {:>7}  {:>11}  {:>9}  {:>7}  {:>9}  {:>6}  verified against",
         "kernel", "strategy", "threads", "time", "rate", "of peak", "compile", "proved"
     );
-    let jobs: [(&str, &str, &[(&str, i64)]); 2] = [
+    let jobs: [Job; 2] = [
         ("gemm.lathe", "gemm", &[("M", 1024), ("N", 1024), ("K", 1024)]),
         ("jacobi.lathe", "jacobi2d", &[("N", 4096)]),
     ];

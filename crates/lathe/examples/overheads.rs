@@ -1,7 +1,7 @@
 //! What Lathe itself costs: compiling GEMM, calling a kernel, and how its stages grow with the program.
 //! Prints tables; `make bench` runs it. Build with `--release`.
 
-use lathe::{compile, data, rounds, schedule, stats, Build, Failure, Given, How, Machine, Pool, Program};
+use lathe::{Build, Failure, Given, How, Machine, Pool, Program, compile, data, rounds, schedule, stats};
 use std::fmt::Write as _;
 use std::time::Instant;
 
@@ -41,14 +41,19 @@ fn gemm() -> Result<(), Failure> {
         Ok(start.elapsed().as_secs_f64())
     })?;
     let strategy = stats::median(&strategy).unwrap_or(f64::NAN);
-    println!("compiling gemm with its strategy `fast`: {:.1} ms (strategy and checks {:.1} ms)", total * 1e3, strategy * 1e3);
+    println!(
+        "compiling gemm with its strategy `fast`: {:.1} ms (strategy and checks {:.1} ms)",
+        total * 1e3,
+        strategy * 1e3
+    );
     Ok(())
 }
 
 fn call() -> Result<(), Failure> {
     let params: Vec<String> = (0..13).map(|i| format!("a{i}: f32[N]")).collect();
     let sum: Vec<String> = (0..13).map(|i| format!("a{i}[i]")).collect();
-    let text = format!("kernel sum13({}) -> (s: f32[N]) {{ s[i] = {} }}\n", params.join(", "), sum.join(" + "));
+    let text =
+        format!("kernel sum13({}) -> (s: f32[N]) {{ s[i] = {} }}\n", params.join(", "), sum.join(" + "));
     let program = Program::from_text("call.lathe", &text)?;
     let kernel = program.kernel(None)?;
     let s = schedule(&program, kernel, &How::default(), &Machine::host())?;
@@ -79,7 +84,12 @@ fn slope(points: &[(f64, f64)]) -> f64 {
 }
 
 /// Times the stages of one program per size and prints the slope of Lathe's own stages.
-fn growth(title: &str, sizes: &[usize], text: impl Fn(usize) -> String, strategy: &str) -> Result<(), Failure> {
+fn growth(
+    title: &str,
+    sizes: &[usize],
+    text: impl Fn(usize) -> String,
+    strategy: &str,
+) -> Result<(), Failure> {
     println!("\n{title}");
     let mut points = Vec::new();
     for &n in sizes {
@@ -98,7 +108,12 @@ fn growth(title: &str, sizes: &[usize], text: impl Fn(usize) -> String, strategy
         if n <= 200 || title.starts_with("unrolling") {
             let built = compile(&s, &Build::default()).map_err(Failure::bare)?;
             let emit = built.times.iter().find(|t| t.0 == "emit").map_or(0.0, |t| t.1);
-            let _ = write!(line, "; emit {:.2} ms, LLVM {:.2} ms", emit * 1e3, (built.compile_seconds - emit) * 1e3);
+            let _ = write!(
+                line,
+                "; emit {:.2} ms, LLVM {:.2} ms",
+                emit * 1e3,
+                (built.compile_seconds - emit) * 1e3
+            );
         }
         println!("{line}");
         points.push((n as f64, own));
@@ -112,9 +127,16 @@ fn chains() -> Result<(), Failure> {
         let mut s = String::from("kernel chain(A0: f32[N + 2]) -> (B: f32[N]) {\n");
         for i in 1..=n {
             let _ = writeln!(s, "    var A{i}: f32[N + 2]\n    A{i}[i] = 0 where i in 0..N + 2");
-            let _ = writeln!(s, "    S{i}: A{i}[i + 1] = A{p}[i] + A{p}[i + 1] + A{p}[i + 2] where i in 0..N", p = i - 1);
+            let _ = writeln!(
+                s,
+                "    S{i}: A{i}[i + 1] = A{p}[i] + A{p}[i + 1] + A{p}[i + 2] where i in 0..N",
+                p = i - 1
+            );
         }
-        let _ = writeln!(s, "    B[i] = A{n}[i + 1]\n}}\nstrategy tiled for chain = split(B.i, 64) ; parallel(B.i.o)");
+        let _ = writeln!(
+            s,
+            "    B[i] = A{n}[i + 1]\n}}\nstrategy tiled for chain = split(B.i, 64) ; parallel(B.i.o)"
+        );
         s
     };
     growth("chains of stencils", &[10, 30, 100, 300, 1000], text, "tiled")

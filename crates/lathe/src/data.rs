@@ -205,10 +205,10 @@ pub fn make(func: &Function, given: &Given) -> Result<Data, Diagnostic> {
                 }
             }
         };
-        if let ParamKind::Scalar(b) = &p.kind {
-            if let Some(v) = array.get::<i64>(&[]) {
-                sizes.insert(b.id, v);
-            }
+        if let ParamKind::Scalar(b) = &p.kind
+            && let Some(v) = array.get::<i64>(&[])
+        {
+            sizes.insert(b.id, v);
         }
         arrays.push(array);
     }
