@@ -83,8 +83,8 @@ pub struct DataArgs {
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
     /// Threads of `parallel` loops; default: all processors
-    #[arg(long)]
-    pub threads: Option<usize>,
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    pub threads: Option<u32>,
     /// Compares the result with the interpreter, or with unoptimized code where that would take too long
     #[arg(long)]
     pub check: bool,
@@ -108,8 +108,8 @@ pub struct BenchArgs {
     #[command(flatten)]
     pub data: DataArgs,
     /// Rounds; in each, every strategy (comma-separated in `--strategy`) is timed once
-    #[arg(long, default_value_t = 15)]
-    pub runs: usize,
+    #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..))]
+    pub runs: u32,
 }
 
 #[derive(Args, Debug)]

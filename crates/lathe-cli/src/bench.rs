@@ -16,7 +16,7 @@ pub fn bench(a: &BenchArgs, common: &Common) -> Outcome {
     let given = target::given(t, &a.data)?;
     let original = data::make(&kernel, &given).map_err(at)?;
     let sizes = original.named_sizes(&kernel);
-    let threads = target::threads(&a.data)?;
+    let threads = target::threads(&a.data);
     lathe::rounds::pin_to_first(threads);
     let pool = Pool::new(threads).map_err(at)?;
     let engine = target::engine(t)?;
@@ -99,8 +99,8 @@ pub fn bench(a: &BenchArgs, common: &Common) -> Outcome {
     }
     if common.json {
         match reports.as_slice() {
-            [one] => target::print_json(one),
-            all => target::print_json(&all),
+            [one] => target::print_json(one)?,
+            all => target::print_json(&all)?,
         }
     } else {
         for (i, r) in reports.iter().enumerate() {

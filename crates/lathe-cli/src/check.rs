@@ -53,7 +53,7 @@ pub fn check(a: &CheckArgs, common: &Common) -> Outcome {
         }));
     }
     if common.json {
-        target::print_json(&json!({ "files": reports, "ok": !failed }));
+        target::print_json(&json!({ "files": reports, "ok": !failed }))?;
     }
     if failed { Err(Stop::Status(1)) } else { Ok(()) }
 }

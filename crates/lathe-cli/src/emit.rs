@@ -4,13 +4,12 @@ use crate::Outcome;
 use crate::args::{EmitArgs, Form};
 use crate::target::{self, Common};
 use lathe::{Build, Diagnostic, Failure, codes};
-use std::io::Write;
 
 pub fn emit(a: &EmitArgs, common: &Common) -> Outcome {
     let t = &a.target;
     let (program, name) = target::open(t)?;
     let kernel = program.kernel(name.as_deref())?.clone();
-    let how = target::how(t, t.strategy.as_deref())?;
+    let how = target::how_unrun(t, &kernel)?;
     let schedule = lathe::schedule(&program, &kernel, &how, &target::machine(t))?;
     let build = Build { engine: target::engine(t)?, cpu: t.cpu.clone(), opt_level: 2 };
     let form = match a.to {
@@ -31,19 +30,27 @@ pub fn emit(a: &EmitArgs, common: &Common) -> Outcome {
             .help("lathe emit TARGET --to object -o kernel.o; a header kernel.h is written beside it");
         return Err(Failure::one(&program.sources, d).into());
     }
+    let with_header = form == lathe::Emit::Object || form == lathe::Emit::C;
+    if let Some(path) = a.output.as_ref().filter(|p| with_header && p.extension().is_some_and(|e| e == "h")) {
+        let d = Diagnostic::error(
+            codes::OUTPUT,
+            format!("`{}` is the name of the header that is written beside it", path.display()),
+        )
+        .help("choose a name that does not end in .h");
+        return Err(Failure::one(&program.sources, d).into());
+    }
     let at = |d: Diagnostic| Failure::one(&program.sources, d);
     let bytes = lathe::emit(&schedule, form, &build).map_err(at)?;
     match &a.output {
         Some(path) => {
             lathe::write_whole(path, &bytes).map_err(at)?;
-            if form == lathe::Emit::Object || form == lathe::Emit::C {
+            if with_header {
                 let header = lathe::emit(&schedule, lathe::Emit::Header, &build).map_err(at)?;
                 lathe::write_whole(&path.with_extension("h"), &header).map_err(at)?;
             }
         }
         None => {
-            // A closed pipe is the reader's choice, no failure.
-            let _ = std::io::stdout().write_all(&bytes);
+            target::say(&bytes)?;
         }
     }
     if common.time_passes {

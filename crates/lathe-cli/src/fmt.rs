@@ -1,35 +1,42 @@
 //! `lathe fmt`.
 
 use crate::args::FmtArgs;
+use crate::target::say;
 use crate::{Outcome, Stop, render};
-use lathe::{Diagnostic, Failure, SourceMap, codes};
+use lathe::{Diagnostic, SourceMap, codes};
 
+/// Formats each file; one that cannot be read or parsed is reported and left as it is, and the others are done.
 pub fn fmt(a: &FmtArgs) -> Outcome {
-    let mut changed = false;
+    let mut changed = String::new();
     let mut failed = false;
     for file in &a.files {
-        let text = std::fs::read_to_string(file).map_err(|e| {
-            Failure::bare(Diagnostic::error(codes::NO_FILE, format!("cannot read `{}`: {e}", file.display())))
-        })?;
-        match lathe::lang::format(&text) {
-            Err(diagnostics) => {
-                let mut map = SourceMap::new();
+        let mut map = SourceMap::new();
+        let done = match std::fs::read_to_string(file) {
+            Err(e) => {
+                Err(vec![Diagnostic::error(codes::NO_FILE, format!("cannot read `{}`: {e}", file.display()))])
+            }
+            Ok(text) => {
                 map.add(file.display().to_string(), text.as_str());
-                render::print(&map, &diagnostics);
-                failed = true;
+                lathe::lang::format(&text).and_then(|new| {
+                    if new == text {
+                        return Ok(());
+                    }
+                    changed += &format!("{}\n", file.display());
+                    if a.check {
+                        Ok(())
+                    } else {
+                        lathe::write_whole(file, new.as_bytes()).map_err(|d| vec![d])
+                    }
+                })
             }
-            Ok(new) if new != text => {
-                changed = true;
-                if a.check {
-                    println!("{}", file.display());
-                } else if let Err(e) = std::fs::write(file, new) {
-                    let d =
-                        Diagnostic::error(codes::OUTPUT, format!("cannot write `{}`: {e}", file.display()));
-                    return Err(d.into());
-                }
-            }
-            Ok(_) => {}
+        };
+        if let Err(diagnostics) = done {
+            render::print(&map, &diagnostics);
+            failed = true;
         }
     }
-    if failed || (a.check && changed) { Err(Stop::Status(1)) } else { Ok(()) }
+    if a.check {
+        say(changed.as_bytes())?;
+    }
+    if failed || (a.check && !changed.is_empty()) { Err(Stop::Status(1)) } else { Ok(()) }
 }

@@ -18,6 +18,7 @@ mod target;
 use args::{Cli, Command};
 use clap::Parser;
 use lathe::Failure;
+use std::io::Write;
 use std::process::ExitCode;
 
 /// What a command ends with: done, or an exit status after its messages were printed.
@@ -43,10 +44,22 @@ impl From<lathe::Diagnostic> for Stop {
     }
 }
 
+/// A panic is never the user's fault: it says so, and the process ends with status 101.
+fn report_defects() {
+    std::panic::set_hook(Box::new(|info| {
+        // Standard error may be closed, and a panic in here would hide the first one.
+        let _ = writeln!(
+            std::io::stderr(),
+            "lathe: {info}\nThis is a defect of Lathe: please report it with the command and its files."
+        );
+    }));
+}
+
 fn main() -> ExitCode {
+    report_defects();
     let cli = Cli::parse();
     if let Some(code) = &cli.explain {
-        return explain::code(code);
+        return finish(explain::code(code));
     }
     let Some(command) = cli.command else {
         let mut cmd = <Cli as clap::CommandFactory>::command();
@@ -65,12 +78,17 @@ fn main() -> ExitCode {
         Command::Fmt(a) => fmt::fmt(&a),
         Command::Doctor => doctor::doctor(&common),
     };
+    finish(outcome)
+}
+
+/// Prints why a command failed, and turns that into the exit status.
+fn finish(outcome: Outcome) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(Stop::Status(s)) => ExitCode::from(s),
         Err(Stop::Failed(f)) => {
             render::print(&f.sources, &f.diagnostics);
-            let lacking = f.diagnostics.iter().any(|d| d.code == lathe::codes::UNAVAILABLE);
+            let lacking = f.diagnostics.iter().any(|d| lathe::codes::LACKING.contains(&d.code));
             ExitCode::from(if lacking { 3 } else { 1 })
         }
     }

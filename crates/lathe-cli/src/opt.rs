@@ -2,7 +2,7 @@
 
 use crate::Outcome;
 use crate::args::OptArgs;
-use crate::target::Common;
+use crate::target::{self, Common};
 use lathe::{Diagnostic, Failure, SourceMap, codes};
 
 pub fn opt(a: &OptArgs, _common: &Common) -> Outcome {
@@ -23,8 +23,14 @@ pub fn opt(a: &OptArgs, _common: &Common) -> Outcome {
     };
     let Some(name) = name else {
         let list: Vec<&str> = names.iter().map(|n| &**n).collect();
-        let d = Diagnostic::error(codes::NO_KERNEL, "which function? give --function NAME")
-            .help(format!("functions of this file: {}", list.join(", ")));
+        let d = Diagnostic::error(
+            codes::NO_KERNEL,
+            match &a.function {
+                Some(n) => format!("this file has no function `{n}`"),
+                None => "which function? give --function NAME".to_string(),
+            },
+        )
+        .help(format!("functions of this file: {}", list.join(", ")));
         return Err(Failure::one(&sources, d).into());
     };
     for step in &a.step {
@@ -32,6 +38,5 @@ pub fn opt(a: &OptArgs, _common: &Common) -> Outcome {
         let done = lathe::apply_steps(&mut sources, &module, func, step)?;
         module.functions.insert(name.clone(), done);
     }
-    print!("{}", lathe::text::print_module(&module));
-    Ok(())
+    target::say(lathe::text::print_module(&module).as_bytes())
 }

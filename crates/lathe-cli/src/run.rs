@@ -12,7 +12,8 @@ pub fn run(a: &RunArgs, common: &Common) -> Outcome {
     let (program, name) = target::open(t)?;
     let kernel = program.kernel(name.as_deref())?.clone();
     let at = |d: Diagnostic| Stop::from(Failure::one(&program.sources, d));
-    for (output, _) in &a.outputs {
+    let outputs = target::once("--output", &a.outputs)?;
+    for output in outputs.keys() {
         if !kernel.params.iter().any(|p| &**p.name() == output.as_str() && p.mode != Mode::In) {
             let names: Vec<&str> =
                 kernel.params.iter().filter(|p| p.mode != Mode::In).map(|p| &**p.name()).collect();
@@ -34,7 +35,7 @@ pub fn run(a: &RunArgs, common: &Common) -> Outcome {
     let build = Build { engine, cpu: t.cpu.clone(), opt_level: 2 };
     let schedule = lathe::schedule(&program, &kernel, &how, &target::machine(t))?;
     let built = lathe::compile(&schedule, &build).map_err(at)?;
-    let threads = target::threads(&a.data)?;
+    let threads = target::threads(&a.data);
     let pool = Pool::new(threads).map_err(at)?;
 
     let before = if a.data.check { Some(data.duplicate().map_err(at)?) } else { None };
@@ -45,7 +46,11 @@ pub fn run(a: &RunArgs, common: &Common) -> Outcome {
         Some(before) => Some(lathe::check_result(&schedule, &build, before, &data, &pool).map_err(at)?),
         None => None,
     };
-    for (output, file) in &a.outputs {
+    // What is known to be wrong is not written.
+    if let Some(c) = check.as_ref().filter(|c| !c.report.ok) {
+        return Err(at(c.diagnostic(&kernel.name)));
+    }
+    for (output, file) in &outputs {
         let i = kernel.params.iter().position(|p| &**p.name() == output.as_str());
         if let Some(array) = i.and_then(|i| data.arrays.get(i)) {
             npy::write(Path::new(file), array).map_err(at)?;
@@ -77,7 +82,7 @@ pub fn run(a: &RunArgs, common: &Common) -> Outcome {
         reassociates: schedule.reassociates(),
     };
     if common.json {
-        target::print_json(&report);
+        target::print_json(&report)?;
     } else {
         show(&report);
     }
@@ -85,10 +90,7 @@ pub fn run(a: &RunArgs, common: &Common) -> Outcome {
         target::print_times(&schedule.times);
         target::print_times(&built.times);
     }
-    match check {
-        Some(c) if !c.report.ok => Err(at(c.diagnostic(&kernel.name))),
-        _ => Ok(()),
-    }
+    Ok(())
 }
 
 /// The report as lines on standard error.
@@ -154,6 +156,6 @@ pub fn seconds(s: f64) -> String {
 }
 
 /// How much `bench` measures.
-pub fn plan(runs: usize) -> Plan {
-    Plan { runs: runs.max(1), ..Plan::default() }
+pub fn plan(runs: u32) -> Plan {
+    Plan { runs: runs as usize, ..Plan::default() }
 }

@@ -1,9 +1,10 @@
 //! What the commands on a target share.
 
-use crate::Stop;
 use crate::args::{DataArgs, EngineArg, TargetArgs};
-use lathe::{Diagnostic, Engine, Failure, How, Machine, Program, codes, data};
+use crate::{Outcome, Stop};
+use lathe::{Diagnostic, Engine, Function, How, Machine, Program, codes, data};
 use std::collections::BTreeMap;
+use std::io::Write;
 
 /// Options of every command.
 pub struct Common {
@@ -36,7 +37,7 @@ pub fn engine(t: &TargetArgs) -> Result<Engine, Stop> {
 /// `-D` values as integers; wrong ones are usage errors.
 pub fn sizes(t: &TargetArgs) -> Result<BTreeMap<String, i64>, Stop> {
     let mut out = BTreeMap::new();
-    for (name, text) in &t.sizes {
+    for (name, text) in &once("-D", &t.sizes)? {
         let v: i64 = text.parse().map_err(|_| {
             Stop::from(
                 Diagnostic::error(codes::SIZES, format!("`{text}` is no value for the size {name}"))
@@ -52,9 +53,21 @@ pub fn sizes(t: &TargetArgs) -> Result<BTreeMap<String, i64>, Stop> {
 pub fn how(t: &TargetArgs, strategy: Option<&str>) -> Result<How, Stop> {
     Ok(How {
         strategy: strategy.map(str::to_string),
-        params: t.params.iter().cloned().collect(),
+        params: once("--param", &t.params)?,
         specialize: if t.specialize { sizes(t)? } else { BTreeMap::new() },
     })
+}
+
+/// How to schedule where nothing is run, so that `-D` has a meaning only with `--specialize`.
+pub fn how_unrun(t: &TargetArgs, kernel: &Function) -> Result<How, Stop> {
+    let given = sizes(t)?;
+    data::given_sizes(kernel, &given)?;
+    let d = match (given.is_empty(), t.specialize) {
+        (false, false) => Diagnostic::error(codes::SIZES, "`-D` changes nothing without `--specialize` here"),
+        (true, true) => Diagnostic::error(codes::SIZES, "`--specialize` needs sizes"),
+        _ => return how(t, t.strategy.as_deref()),
+    };
+    Err(d.help("--specialize -D N=1024 bakes a size in").into())
 }
 
 /// Opens the file of a target; prints warnings.
@@ -66,20 +79,27 @@ pub fn open(t: &TargetArgs) -> Result<(Program, Option<String>), Stop> {
 }
 
 pub fn given(t: &TargetArgs, d: &DataArgs) -> Result<data::Given, Stop> {
-    Ok(data::Given { sizes: sizes(t)?, inputs: d.inputs.iter().cloned().collect(), seed: d.seed })
+    Ok(data::Given { sizes: sizes(t)?, inputs: once("--input", &d.inputs)?, seed: d.seed })
 }
 
-pub fn threads(d: &DataArgs) -> Result<usize, Stop> {
-    let all = std::thread::available_parallelism().map_or(1, usize::from);
-    match d.threads {
-        Some(0) => Err(Failure::bare(
-            Diagnostic::error(codes::UNAVAILABLE, "0 threads can run nothing")
-                .help("--threads 1 is the fewest"),
-        )
-        .into()),
-        Some(n) => Ok(n),
-        None => Ok(all),
+/// How many threads run `parallel` loops.
+pub fn threads(d: &DataArgs) -> usize {
+    d.threads.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), |n| n as usize)
+}
+
+/// Assignments by name; what is given twice is refused, since one of the two would be lost.
+pub fn once(option: &str, given: &[(String, String)]) -> Result<BTreeMap<String, String>, Stop> {
+    let mut out = BTreeMap::new();
+    for (name, value) in given {
+        if let Some(old) = out.insert(name.clone(), value.clone()) {
+            let d = Diagnostic::error(
+                codes::TWICE,
+                format!("{option} gives `{name}` twice: `{old}` and `{value}`"),
+            );
+            return Err(d.help("give it once").into());
+        }
     }
+    Ok(out)
 }
 
 /// Prints the times of the stages on standard error.
@@ -91,9 +111,21 @@ pub fn print_times(times: &[(String, f64)]) {
 }
 
 /// One JSON value on standard output.
-pub fn print_json(value: &impl serde::Serialize) {
+pub fn print_json(value: &impl serde::Serialize) -> Outcome {
     match serde_json::to_string_pretty(value) {
-        Ok(text) => println!("{text}"),
-        Err(e) => eprintln!("cannot print JSON: {e}"),
+        Ok(text) => say(format!("{text}\n").as_bytes()),
+        Err(e) => Err(Diagnostic::error(codes::OUTPUT, format!("cannot print JSON: {e}")).into()),
+    }
+}
+
+/// Writes to standard output. A closed pipe is the reader's choice (`lathe explain … | head`); any other failure is
+/// one of this command.
+pub fn say(bytes: &[u8]) -> Outcome {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Diagnostic::error(codes::OUTPUT, format!("cannot write to standard output: {e}")).into())
+        }
+        _ => Ok(()),
     }
 }

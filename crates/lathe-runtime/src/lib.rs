@@ -19,3 +19,4 @@ pub use array::{ArgView, Array, Element};
 pub use codes::CODES;
 pub use engine::{Engine, Kernel, Options, compile};
 pub use pool::{Pool, PoolOptions};
+pub use storage::available_memory;

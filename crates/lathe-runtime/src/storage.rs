@@ -124,7 +124,7 @@ pub fn human(bytes: u64) -> String {
 }
 
 /// What the system says it can still give without swapping; `None` where it does not say.
-fn available_memory() -> Option<u64> {
+pub fn available_memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find(|l| l.starts_with("MemAvailable:"))?;
     let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;

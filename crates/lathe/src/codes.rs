@@ -12,6 +12,11 @@ pub const OUTPUT: Code = Code("E0907");
 pub const WRONG_RESULT: Code = Code("E0908");
 pub const TEST_FAILED: Code = Code("E0909");
 pub const UNAVAILABLE: Code = Code("E0910");
+pub const TWICE: Code = Code("E0911");
+
+/// Codes that say what the machine or the build lacks: exit status 3.
+pub const LACKING: &[Code] =
+    &[UNAVAILABLE, lathe_runtime::codes::NO_COMPILER, lathe_runtime::codes::NO_ENGINE];
 
 /// What `lathe --explain` says about them.
 pub static CODES: &[CodeInfo] = &[
@@ -84,5 +89,12 @@ pub static CODES: &[CodeInfo] = &[
         explanation: "The engine, device or tool that was asked for is not there; `lathe doctor` says what is and how to get the rest.",
         wrong: "",
         right: "",
+    },
+    CodeInfo {
+        code: TWICE,
+        title: "an option names the same thing twice",
+        explanation: "A size, parameter, input or output has one value; with two, one of them would be lost without a word.",
+        wrong: "lathe run examples/gemm.lathe:gemm -D M=8 -D M=9 -D N=8 -D K=8",
+        right: "lathe run examples/gemm.lathe:gemm -D M=8 -D N=8 -D K=8",
     },
 ];

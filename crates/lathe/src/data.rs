@@ -134,6 +134,7 @@ pub fn make(func: &Function, given: &Given) -> Result<Data, Diagnostic> {
         return Err(Diagnostic::error(codes::SIZES, format!("no value for {}", missing.join(", ")))
             .help(format!("give {}, or inputs that determine them", example.join(" "))));
     }
+    fits(func, &sizes)?;
     let bounds = subscript_bounds(func, &sizes);
     let mut made = BTreeMap::new();
     let mut arrays = Vec::new();
@@ -213,6 +214,29 @@ pub fn make(func: &Function, given: &Given) -> Result<Data, Diagnostic> {
         arrays.push(array);
     }
     Ok(Data { arrays, sizes, made })
+}
+
+/// Refuses arrays that each fit into memory but do not together: memory is only taken when it is written to, so
+/// the system would grant them all and end the process later.
+fn fits(func: &Function, sizes: &Values) -> Result<(), Diagnostic> {
+    let (Some(all), Some(free)) = (crate::count::bytes(func, sizes), lathe_runtime::available_memory())
+    else {
+        return Ok(());
+    };
+    // What is read and written counts twice as traffic, once as memory; this is a bound, not an accounting.
+    let inout = func.params.iter().any(|p| p.mode == Mode::InOut);
+    let least = if inout { all / 2.0 } else { all };
+    // Products that overflow are refused where the array is made, with its shape.
+    if least <= free as f64 || least > i64::MAX as f64 {
+        return Ok(());
+    }
+    let gib = |bytes: f64| bytes / f64::from(1 << 30);
+    Err(Diagnostic::error(
+        lathe_runtime::codes::NO_MEMORY,
+        format!("no memory for the arrays of `{}`: {:.1} GiB", func.name, gib(least)),
+    )
+    .note(format!("the machine has {:.1} GiB available", gib(free as f64)))
+    .help("use smaller sizes, or a machine with more memory"))
 }
 
 fn size_name(func: &Function, v: VarId) -> String {

@@ -85,9 +85,33 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Diagnostic> {
     let fail = |e: std::io::Error| {
         Diagnostic::error(codes::OUTPUT, format!("cannot write `{}`: {e}", path.display()))
     };
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(fail)?;
+    // Through a symbolic link, so that the link itself stays.
+    let target = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    let old = target.metadata().ok();
+    if let Some(m) = &old {
+        let why = match (m.is_file(), m.permissions().readonly()) {
+            (false, _) => "it is not a regular file",
+            (true, true) => "it is read-only",
+            (true, false) => "",
+        };
+        if !why.is_empty() {
+            return Err(fail(std::io::Error::other(why)));
+        }
+    }
+    let folder = target.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".lathe-");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        // The process's mask is applied to it, as for any new file.
+        builder.permissions(std::fs::Permissions::from_mode(0o666));
+    }
+    let mut file = builder.tempfile_in(folder).map_err(fail)?;
     file.write_all(bytes).map_err(fail)?;
-    file.persist(path).map_err(|e| fail(e.error))?;
+    if let Some(m) = old {
+        file.as_file().set_permissions(m.permissions()).map_err(fail)?;
+    }
+    file.persist(&target).map_err(|e| fail(e.error))?;
     Ok(())
 }

@@ -34,7 +34,7 @@ pub use check::check_result;
 pub use data::{Data, Given};
 pub use emit::{Emit, emit, write_whole};
 pub use lathe_diagnostics::{Code, CodeInfo, Diagnostic, Severity, SourceMap};
-pub use lathe_ir::{self as ir, Mode, text};
+pub use lathe_ir::{self as ir, Function, Mode, text};
 pub use lathe_lang as lang;
 pub use lathe_measure::{Plan, ceilings, rounds, rounds::rounds as measure, stats};
 pub use lathe_runtime::{ArgView, Array, Engine, Pool, npy};

@@ -149,7 +149,13 @@ impl Program {
     pub fn strategy(&self, kernel: &str, name: &str) -> Result<&Definition, Failure> {
         let all = self.strategies(kernel);
         all.iter().find(|d| d.name == name).copied().ok_or_else(|| {
-            let names: Vec<&str> = all.iter().map(|d| d.name.as_str()).collect();
+            let mut names: Vec<&str> = Vec::new();
+            for d in &all {
+                // The kernel's own strategy hides one of that name for any kernel.
+                if !names.contains(&d.name.as_str()) {
+                    names.push(&d.name);
+                }
+            }
             let d = Diagnostic::error(codes::NO_STRATEGY, format!("no strategy `{name}` for `{kernel}`"))
                 .help(format!("strategies that fit: {}", names.join(", ")));
             Failure::one(&self.sources, d)
