@@ -5,8 +5,10 @@ use crate::codes;
 use crate::helpers::{Helpers, memory_type, value_type};
 use crate::names::{Names, sanitize};
 use crate::writer::Writer;
-use lathe_diagnostics::{Diagnostic, Places};
-use lathe_ir::lower::{CheckTable, Unsupported};
+use lathe_diagnostics::{Code, Diagnostic, Places};
+use lathe_ir::lower::{CheckTable, Unsupported, physical};
+use lathe_ir::ranges::Ranges;
+use lathe_ir::simplify::simplify_expr;
 use lathe_ir::{BufId, Buffer, Expr, Function, Module, Scalar, Type, VarId};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -39,6 +41,8 @@ pub enum Place {
     Param { strides: Vec<String>, restrict: bool, constant: bool },
     /// A local array or scratch memory with strides in tree arithmetic.
     Local { strides: Vec<Expr> },
+    /// Vectors of `width` elements, each a variable of its own; `strides` as of a local array.
+    Registers { strides: Vec<Expr>, width: u32, names: Arc<[String]> },
 }
 
 /// A C function being written.
@@ -76,8 +80,10 @@ pub struct Lanes {
     pub active: Option<String>,
     /// The loop's variable.
     pub binder: VarId,
-    /// Its value in the first lane.
+    /// A variable that holds its value in the first lane.
     pub base: VarId,
+    /// The loop's lower bound.
+    pub lo: Expr,
 }
 
 pub struct Emitter<'a> {
@@ -94,6 +100,8 @@ pub struct Emitter<'a> {
     pub vars: HashMap<VarId, Var>,
     pub bufs: HashMap<BufId, Buf>,
     pub lanes: Option<Lanes>,
+    /// What is known of the variables in scope.
+    pub ranges: Ranges,
     /// Names of functions being inlined, to find recursion.
     pub inlining: Vec<String>,
     /// Above every number in the module: for what inlining makes.
@@ -140,6 +148,7 @@ impl<'a> Emitter<'a> {
             vars: HashMap::new(),
             bufs: HashMap::new(),
             lanes: None,
+            ranges: Ranges::of_function(function),
             inlining: Vec::new(),
             next_id,
             base,
@@ -182,6 +191,39 @@ impl<'a> Emitter<'a> {
             f.out.deepen();
         } else {
             f.out.close(text);
+        }
+    }
+
+    /// Tries to write something; if that fails with the code, all is as before, and the answer is `false`.
+    pub fn attempt(&mut self, code: Code, write: impl FnOnce(&mut Self) -> Result<()>) -> Result<bool> {
+        let (frames, functions, inlining) = (self.frames.len(), self.functions.len(), self.inlining.len());
+        let helpers = std::mem::take(&mut self.helpers);
+        let lanes = self.lanes.clone();
+        let f = self.frame();
+        let (layers, scratch) = (f.memo.len(), f.scratch.len());
+        let fresh = Writer::new(f.out.depth());
+        let before = std::mem::replace(&mut f.out, fresh);
+        let tried = write(self);
+        self.frames.truncate(frames);
+        let made = std::mem::replace(&mut self.helpers, helpers);
+        let written = std::mem::replace(&mut self.frame().out, before);
+        match tried {
+            Ok(()) => {
+                self.helpers.join(made);
+                self.frame().out.append(written);
+                Ok(true)
+            }
+            Err(d) if d.code == code => {
+                self.functions.truncate(functions);
+                self.inlining.truncate(inlining);
+                self.lanes = lanes;
+                let f = self.frame();
+                f.scratch.truncate(scratch);
+                f.memo.truncate(layers);
+                f.memo.iter_mut().for_each(HashMap::clear);
+                Ok(false)
+            }
+            Err(d) => Err(d),
         }
     }
 
@@ -230,6 +272,7 @@ impl<'a> Emitter<'a> {
                     b.name
                 ),
                 Place::Local { .. } => format!("{elem} *{}", b.name),
+                Place::Registers { .. } => return Err(crate::registers::not_in_registers()),
             };
             self.capture(b.frame, &b.name, declaration);
         }
@@ -242,6 +285,15 @@ impl<'a> Emitter<'a> {
             self.capture(b.frame, name, format!("const int64_t {name}"));
         }
         name.to_string()
+    }
+
+    /// Physical subscripts under the buffer's layout, simplified by what is known here.
+    pub fn physical(&self, b: &Buf, indices: &[Expr]) -> Result<Vec<Expr>> {
+        let at = physical(&b.decl, indices).map_err(lift)?;
+        if b.decl.layout.is_row_major() {
+            return Ok(at);
+        }
+        Ok(at.iter().map(|i| simplify_expr(i, &self.ranges)).collect())
     }
 
     /// The runtime table, captured like any other name.

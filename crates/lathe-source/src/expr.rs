@@ -4,7 +4,7 @@ use crate::emit::{Buf, Emitter, Place, Result, Val, ill_formed, lift, unsupporte
 use crate::helpers::{memory_type, unsigned_type, value_type};
 use lathe_diagnostics::Places;
 use lathe_ir::build::{add, index, mul};
-use lathe_ir::lower::{physical, resolve};
+use lathe_ir::lower::resolve;
 use lathe_ir::math::expand_expr;
 use lathe_ir::visit::{map_expr, walk_expr};
 use lathe_ir::{Access, BinOp, Expr, ExprKind, MathFn, ParamKind, Scalar, StmtKind, Type, UnOp};
@@ -278,7 +278,14 @@ impl Emitter<'_> {
                 }));
             }
         };
-        let plain = format!("({a} {c_op} {b})");
+        let plain = if s == Scalar::Index && matches!(op, Add | Sub | Mul) {
+            // Without parentheses that C's precedence makes needless.
+            let left: &[&str] = if op == Mul { &["*"] } else { &["*", "+", "-"] };
+            let right: &[&str] = if op == Mul { &[] } else { &["*"] };
+            format!("({} {c_op} {})", operand(&a, left), operand(&b, right))
+        } else {
+            format!("({a} {c_op} {b})")
+        };
         if op.is_comparison() || matches!(op, And | Or | Xor) {
             return Ok(Val::scalar(plain));
         }
@@ -453,6 +460,12 @@ impl Emitter<'_> {
 
     /// Elements from the one with all subscripts 0.
     pub fn offset(&mut self, b: &Buf, indices: &[Expr]) -> Result<String> {
+        let at = self.physical(b, indices)?;
+        self.physical_offset(b, &at)
+    }
+
+    /// The same for physical subscripts.
+    pub fn physical_offset(&mut self, b: &Buf, indices: &[Expr]) -> Result<String> {
         match &b.storage {
             Place::Param { strides, .. } => {
                 if indices.len() != strides.len() {
@@ -465,16 +478,20 @@ impl Emitter<'_> {
                         continue;
                     }
                     let s = self.stride(b, s);
-                    terms.push(if s == "1" { text } else { format!("{text} * {s}") });
+                    let sum = ["*", "+", "-"];
+                    terms.push(match s.as_str() {
+                        "1" => operand(&text, if terms.is_empty() { &sum } else { &sum[..2] }).to_string(),
+                        s => format!("{} * {s}", operand(&text, &["*"])),
+                    });
                 }
                 Ok(if terms.is_empty() { "0".to_string() } else { terms.join(" + ") })
             }
             Place::Local { strides } => {
-                let at = physical(&b.decl, indices).map_err(lift)?;
-                let sum =
-                    at.into_iter().zip(strides).fold(index(0), |sum, (i, s)| add(sum, mul(i, s.clone())));
+                let terms = indices.iter().zip(strides);
+                let sum = terms.fold(index(0), |sum, (i, s)| add(sum, mul(i.clone(), s.clone())));
                 self.uniform(&sum)
             }
+            Place::Registers { .. } => Err(crate::registers::not_in_registers()),
         }
     }
 }
@@ -548,6 +565,27 @@ pub fn float(s: Scalar, v: f64) -> String {
     }
     let text = if s == Scalar::F64 { format!("{v:?}") } else { format!("{:?}", v as f32) };
     if v.is_sign_negative() { format!("({text}{suffix})") } else { format!("{text}{suffix}") }
+}
+
+/// An operand without its parentheses if nothing but the given operators stands inside them.
+fn operand<'a>(text: &'a str, operators: &[&str]) -> &'a str {
+    let inner = bare(text);
+    if inner.len() == text.len() {
+        return text;
+    }
+    let mut depth = 0i32;
+    let mut fits = true;
+    for word in inner.split(' ') {
+        if depth == 0 && !word.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_' || c == '(') {
+            fits &= operators.contains(&word);
+        }
+        depth += word
+            .chars()
+            .map(|c| i32::from(c == '(' || c == '[') - i32::from(c == ')' || c == ']'))
+            .sum::<i32>();
+    }
+    // A cast or a sign may begin the text.
+    if fits && !inner.starts_with('(') && !inner.starts_with('-') { inner } else { text }
 }
 
 /// A name or a literal: cheap to write twice.

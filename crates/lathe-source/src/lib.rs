@@ -12,6 +12,7 @@ mod header;
 mod helpers;
 mod kernel;
 mod names;
+mod registers;
 mod stmt;
 mod vector;
 mod writer;

@@ -35,7 +35,7 @@ impl Emitter<'_> {
                 let frame = self.frames.len() - 1;
                 let var = Var { name, ty: binder.ty, frame, lanes: v.lanes };
                 let old = self.vars.insert(binder.id, var);
-                self.stmt(body)?;
+                self.within(s, 0, |e| e.stmt(body))?;
                 if let Some(old) = old {
                     self.vars.insert(binder.id, old);
                 }
@@ -43,15 +43,15 @@ impl Emitter<'_> {
             }
             StmtKind::Store(st) => self.store(st),
             StmtKind::Reduce(r) => self.reduce(r),
-            StmtKind::Loop(l) => self.run_loop(l, places),
+            StmtKind::Loop(l) => self.within(s, 0, |e| e.run_loop(l, places)),
             StmtKind::If { cond, then, other } => {
                 self.begin(&[cond]);
                 let c = self.uniform(cond)?;
                 self.open(format!("if ({}) {{", bare(&c)));
-                self.stmt(then)?;
+                self.within(s, 0, |e| e.stmt(then))?;
                 if let Some(other) = other {
                     self.close("} else {");
-                    self.stmt(other)?;
+                    self.within(s, 1, |e| e.stmt(other))?;
                 }
                 self.close("}");
                 Ok(())
@@ -86,6 +86,14 @@ impl Emitter<'_> {
                 Err(unsupported("an asynchronous statement", places))
             }
         }
+    }
+
+    /// Writes what is inside a statement's child, knowing what the statement says about it.
+    fn within(&mut self, s: &Stmt, child: usize, write: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        let mark = self.ranges.enter_child(s, child);
+        let written = write(self);
+        self.ranges.leave(mark);
+        written
     }
 
     fn store(&mut self, st: &Store) -> Result<()> {
@@ -244,6 +252,12 @@ impl Emitter<'_> {
                 format!("memory `{}` in the space `{}`", buffer.name, buffer.space.name()),
                 places,
             ));
+        }
+        if let Some(width) = crate::registers::candidate(buffer, body)
+            && !self.lane_loops_only
+            && self.attempt(crate::registers::NOT_IN_REGISTERS, |e| e.in_registers(buffer, body, width))?
+        {
+            return Ok(());
         }
         let st = storage(buffer).map_err(lift)?;
         let elem = self.element_type(&buffer.elem)?;

@@ -4,15 +4,13 @@
 //! `bool` lanes are 32-bit masks, 0 or -1. What has no vector form (half-width floats, general
 //! integer division, conditions per lane around statements) makes the whole loop fall back.
 
-use crate::emit::{Buf, Emitter, Lanes, Place, Result, Val, Var, ill_formed, lift};
-use crate::expr::{bare, exact_name, no_operator};
+use crate::emit::{Buf, Emitter, Lanes, Place, Result, Val, Var, ill_formed};
+use crate::expr::{bare, exact_name, is_atom, no_operator};
 use crate::helpers::memory_type;
 use crate::stmt::difference;
-use crate::writer::Writer;
 use lathe_diagnostics::{Code, Diagnostic};
 use lathe_ir::build::{add, index, mul, var_id};
 use lathe_ir::linear::Linear;
-use lathe_ir::lower::physical;
 use lathe_ir::visit::{substitute, vars_of};
 use lathe_ir::{Access, BinOp, Expr, Loop, MathFn, Scalar, Type, UnOp, VarId};
 use std::collections::HashMap;
@@ -33,43 +31,25 @@ impl Emitter<'_> {
         if !fits || self.lane_loops_only {
             return self.serial(l, None);
         }
-        let depth = self.frame().out.depth();
-        let layers = self.frame().memo.len();
-        let before = std::mem::replace(&mut self.frame().out, Writer::new(depth));
-        let helpers = std::mem::take(&mut self.helpers);
-        let functions = self.functions.len();
-        let tried = self.all_lanes(l, width);
-        let written = std::mem::replace(&mut self.frame().out, before);
-        let made = std::mem::replace(&mut self.helpers, helpers);
-        self.lanes = None;
-        match tried {
-            Ok(()) => {
-                self.helpers.join(made);
-                self.frame().out.append(written);
-                Ok(())
-            }
-            Err(d) if d.code == FALLBACK => {
-                self.functions.truncate(functions);
-                let f = self.frame();
-                f.memo.truncate(layers);
-                f.memo.iter_mut().for_each(HashMap::clear);
-                self.serial(l, None)
-            }
-            Err(d) => Err(d),
-        }
+        if self.attempt(FALLBACK, |e| e.all_lanes(l, width))? { Ok(()) } else { self.serial(l, None) }
     }
 
     fn all_lanes(&mut self, l: &Loop, width: u32) -> Result<()> {
         self.begin(&[&l.lo, &l.hi]);
         let span = difference(&l.lo, &l.hi);
-        self.open("{");
         let lo = self.uniform(&l.lo)?;
-        let name = self.names.fresh(&l.binder.name);
-        self.line(format!("const int64_t {name} = {};", bare(&lo)));
+        // A first lane that has a name, or is a number, needs no other.
+        let block = !is_atom(&lo);
+        let name = if block { self.names.fresh(&l.binder.name) } else { lo.clone() };
+        if block {
+            self.open("{");
+            self.line(format!("const int64_t {name} = {};", bare(&lo)));
+        }
         let base = VarId(self.fresh_id());
         let frame = self.frames.len() - 1;
         self.vars.insert(base, Var { name: name.clone(), ty: l.binder.ty, frame, lanes: false });
-        let lanes = |active: Option<String>| Lanes { width, active, binder: l.binder.id, base };
+        let lanes =
+            |active: Option<String>| Lanes { width, active, binder: l.binder.id, base, lo: l.lo.clone() };
         let body = |e: &mut Self, active: Option<String>| -> Result<()> {
             e.lanes = Some(lanes(active));
             let old =
@@ -96,7 +76,9 @@ impl Emitter<'_> {
                 self.close("}");
             }
         }
-        self.close("}");
+        if block {
+            self.close("}");
+        }
         Ok(())
     }
 
@@ -118,11 +100,11 @@ impl Emitter<'_> {
         Ok(Val { text: format!("{iota}({name})"), lanes: true })
     }
 
-    fn width(&self) -> Result<u32> {
+    pub fn width(&self) -> Result<u32> {
         self.lanes.as_ref().map(|l| l.width).ok_or_else(|| ill_formed("lanes outside of a vector loop"))
     }
 
-    fn active(&self) -> Option<String> {
+    pub fn active(&self) -> Option<String> {
         self.lanes.as_ref().and_then(|l| l.active.clone())
     }
 
@@ -134,7 +116,7 @@ impl Emitter<'_> {
         }
     }
 
-    fn vector_type(&mut self, s: Scalar) -> Result<String> {
+    pub fn vector_type(&mut self, s: Scalar) -> Result<String> {
         let s = match s {
             Scalar::F16 | Scalar::Bf16 => return Err(fallback()),
             Scalar::Bool => Scalar::I32,
@@ -142,6 +124,11 @@ impl Emitter<'_> {
             s => s,
         };
         let w = self.width()?;
+        Ok(self.define_vector(s, w))
+    }
+
+    /// Defines the vector type of `w` elements as they are in memory.
+    pub fn define_vector(&mut self, s: Scalar, w: u32) -> String {
         let name = format!("lathe_{}x{w}", s.name());
         let (elem, bytes) = (memory_type(s), s.bytes() * u64::from(w));
         self.helpers.other(
@@ -152,11 +139,11 @@ impl Emitter<'_> {
                 s.bytes()
             ),
         );
-        Ok(name)
+        name
     }
 
     /// The signed integer vector with lanes of a width.
-    fn mask_type(&mut self, bits: u32) -> Result<String> {
+    pub fn mask_type(&mut self, bits: u32) -> Result<String> {
         self.vector_type(match bits {
             8 => Scalar::I8,
             16 => Scalar::I16,
@@ -300,7 +287,7 @@ impl Emitter<'_> {
     }
 
     /// The helper that picks lanes by a mask of the lanes' width.
-    fn pick(&mut self, s: Scalar) -> Result<String> {
+    pub fn pick(&mut self, s: Scalar) -> Result<String> {
         let v = self.vector_type(s)?;
         let bits = if s == Scalar::Bool { 32 } else { s.bits() };
         let m = self.mask_type(bits)?;
@@ -433,14 +420,14 @@ impl Emitter<'_> {
     }
 
     /// How far the element moves from lane to lane, if that is a constant number of elements.
-    fn step(&mut self, b: &Buf, indices: &[Expr]) -> Result<Option<i64>> {
+    pub fn step(&mut self, b: &Buf, indices: &[Expr]) -> Result<Option<i64>> {
         let Some(binder) = self.lanes.as_ref().map(|l| l.binder) else { return Ok(None) };
         let (at, strides): (Vec<Expr>, Vec<Option<i64>>) = match &b.storage {
             Place::Param { strides, .. } => {
                 (indices.to_vec(), strides.iter().map(|s| (s == "1").then_some(1)).collect())
             }
-            Place::Local { strides } => {
-                (physical(&b.decl, indices).map_err(lift)?, strides.iter().map(Expr::as_int).collect())
+            Place::Local { strides } | Place::Registers { strides, .. } => {
+                (self.physical(b, indices)?, strides.iter().map(Expr::as_int).collect())
             }
         };
         let mut total = 0i64;
@@ -463,9 +450,14 @@ impl Emitter<'_> {
     /// The address of the first lane's element.
     fn first_lane(&mut self, b: &Buf, indices: &[Expr]) -> Result<String> {
         let Some(l) = self.lanes.clone() else { return Err(ill_formed("lanes outside of a vector loop")) };
-        let map = HashMap::from([(l.binder, var_id(l.base, Scalar::Index))]);
-        let at: Vec<Expr> = indices.iter().map(|i| substitute(i, &map)).collect();
-        let offset = self.offset(b, &at)?;
+        // A constant folds away; anything else has a name.
+        let first = match l.lo.as_int() {
+            Some(_) => l.lo.clone(),
+            None => var_id(l.base, l.lo.ty().scalar().unwrap_or(Scalar::Index)),
+        };
+        let map = HashMap::from([(l.binder, first)]);
+        let at: Vec<Expr> = self.physical(b, indices)?.iter().map(|i| substitute(i, &map)).collect();
+        let offset = self.physical_offset(b, &at)?;
         Ok(format!("&{}[{}]", b.name, bare(&offset)))
     }
 
@@ -493,11 +485,12 @@ impl Emitter<'_> {
                 sum
             }
             Place::Local { strides } => {
-                let at = physical(&b.decl, indices).map_err(lift)?;
+                let at = self.physical(b, indices)?;
                 let sum =
                     at.into_iter().zip(strides).fold(index(0), |sum, (i, s)| add(sum, mul(i, s.clone())));
                 self.expr(&sum)?
             }
+            Place::Registers { .. } => return Err(crate::registers::not_in_registers()),
         };
         Ok(self.widened(&v, Scalar::Index)?.text)
     }
@@ -510,6 +503,9 @@ impl Emitter<'_> {
     }
 
     pub fn lanes_load(&mut self, b: &Buf, indices: &[Expr], a: &Access) -> Result<Val> {
+        if let Place::Registers { .. } = b.storage {
+            return self.registers_load(b, indices);
+        }
         let s = self.memory_scalar(&a.elem)?;
         let v = self.vector_type(s)?;
         let elem = memory_type(s);
@@ -574,9 +570,12 @@ impl Emitter<'_> {
             return Err(fallback());
         }
         let s = self.memory_scalar(&target.elem)?;
+        let value = self.widened(value, s)?;
+        if let Place::Registers { .. } = b.storage {
+            return self.registers_store(b, indices, s, &value);
+        }
         let v = self.vector_type(s)?;
         let elem = memory_type(s);
-        let value = self.widened(value, s)?;
         let value = bare(&value.text).to_string();
         let active = self.active();
         let step = self.step(b, indices)?;
