@@ -3,7 +3,7 @@
 use crate::nest::{rename_loops, substitute, trip_count};
 use crate::split::iteration;
 use crate::work::Work;
-use lathe_ir::build::{add, floor_div, index, mul, var};
+use lathe_ir::build::{add, floor_div, index, max, mul, var};
 use lathe_ir::{Executor, Loop, Stmt, StmtKind};
 
 /// A loop cut into full blocks of `factor` iterations, `i.o` and `i.i`, and a loop `i.rest` over the
@@ -27,7 +27,9 @@ pub fn blocks(
 ) -> Blocks {
     let n = trip_count(l);
     let divides = work.ranges(path).divides(factor, &n);
-    let full = floor_div(n.clone(), index(factor));
+    // A loop that ends before it starts has no full blocks, and nothing is left of it either.
+    let some = if work.ranges(path).le(&index(0), &n) { n.clone() } else { max(n.clone(), index(0)) };
+    let full = floor_div(some, index(factor));
     let outer = work.fresh(format!("{}.o", l.binder.name));
     let inner = work.fresh(format!("{}.i", l.binder.name));
     let count = add(mul(var(&outer), index(factor)), var(&inner));

@@ -111,6 +111,7 @@ fn rebind(cursor: &Cursor, rule: &str, path: &[usize], new: Buffer, why: &str) -
     let text = format!("{} in {}", new.name, new.space.name());
     let alloc = s.with_kind(StmtKind::Alloc { buffer: Arc::new(new), body: body.clone() });
     func.body = visit::replace_at(&func.body, path, alloc).unwrap_or_else(|| func.body.clone());
+    func.stage = func.stage.max(lathe_ir::Stage::Scheduled);
     let mut evidence = Evidence::new(rule, 1).oblige(why, Discharge::ByRule);
     evidence.buffers.push(text);
     Ok(Edit { func, evidence })
