@@ -533,7 +533,7 @@ impl Emitter<'_> {
                             either(
                                 &fast,
                                 &format!(
-                                    "    {v} r = {{0}};\n    __builtin_memcpy(&r, p, (size_t)n * sizeof *p);\n    return r;\n"
+                                    "    {v} r = {{0}};\n    __builtin_memcpy(&r, p, (uint64_t)n * sizeof *p);\n    return r;\n"
                                 )
                             )
                         ),
@@ -619,7 +619,7 @@ impl Emitter<'_> {
                     1,
                     format!(
                         "static inline void {f}({elem} *p, {v} x, int64_t n) {{\n{}",
-                        either(&fast, "    __builtin_memcpy(p, &x, (size_t)n * sizeof *p);\n")
+                        either(&fast, "    __builtin_memcpy(p, &x, (uint64_t)n * sizeof *p);\n")
                     ),
                 );
                 self.line(format!("{f}({at}, {value}, {n});"));
