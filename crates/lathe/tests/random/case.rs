@@ -1,0 +1,307 @@
+//! One case: a kernel, steps, sizes and data, and everything that must agree about them.
+
+use crate::data::{self, Flavour};
+use crate::kernels::Source;
+use crate::rng::Rng;
+use crate::steps;
+use lathe_diagnostics::{FileId, Severity};
+use lathe_ir::interp::{self, ArrayValue, Options, Order};
+use lathe_ir::{Function, Module};
+use lathe_runtime::{ArgView, Engine, Pool};
+use lathe_transform::Cursor;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// A case that can be run again, as it is or smaller.
+#[derive(Clone, Debug)]
+pub struct Case {
+    pub seed: u64,
+    pub source: Source,
+    pub steps: Steps,
+    pub sizes: Vec<(String, i64)>,
+    pub flavour: Flavour,
+    pub strided: bool,
+    /// Whether the C compiler is asked too.
+    pub c: bool,
+}
+
+#[derive(Clone, Debug)]
+pub enum Steps {
+    /// That many are tried.
+    Random(usize),
+    Given(Vec<String>),
+}
+
+/// What happened; failures say which parties disagree.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// Why the case said nothing, if so.
+    pub skipped: Option<String>,
+    pub failed: Option<Wrong>,
+    pub accepted: Vec<String>,
+    pub refused: Vec<String>,
+    /// Runs and comparisons that took place.
+    pub ran: BTreeMap<&'static str, usize>,
+    /// What engines do not take.
+    pub limits: BTreeMap<String, usize>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Wrong {
+    pub kind: &'static str,
+    pub text: String,
+    pub tree: String,
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.source)?;
+        let steps: Vec<String> = match &self.steps {
+            Steps::Random(_) => vec!["id".to_string()],
+            Steps::Given(v) if v.is_empty() => vec!["id".to_string()],
+            Steps::Given(v) => v.clone(),
+        };
+        writeln!(f, "strategy s for k = {}", steps.join(" ;\n    "))?;
+        writeln!(
+            f,
+            "# seed {}, sizes {:?}, data {:?}, strided {}",
+            self.seed, self.sizes, self.flavour, self.strided
+        )
+    }
+}
+
+/// The most iterations that a run may take.
+const STEPS: u64 = 3_000_000;
+
+/// The pools that kernels run on: one thread, two threads.
+pub struct Pools(pub Pool, pub Pool);
+
+/// Runs a case. Whatever is found lies in the outcome; `case.steps` then lists the accepted steps.
+pub fn run(case: &mut Case, pools: &Pools) -> Outcome {
+    let mut out = Outcome::default();
+    let mut accepted = Vec::new();
+    let inner = std::panic::AssertUnwindSafe(|| {
+        if let Err(stop) = attempt(case, pools, &mut out, &mut accepted) {
+            match stop {
+                Stop::Skip(why) => out.skipped = Some(why),
+                Stop::Wrong(w) => out.failed = Some(w),
+            }
+        }
+    });
+    if let Err(payload) = std::panic::catch_unwind(inner) {
+        let text = payload
+            .downcast_ref::<String>()
+            .cloned()
+            .or_else(|| payload.downcast_ref::<&str>().map(|s| (*s).to_string()))
+            .unwrap_or_default();
+        out.failed = Some(Wrong { kind: "panic", text, tree: String::new() });
+    }
+    case.steps = Steps::Given(accepted);
+    out
+}
+
+enum Stop {
+    Skip(String),
+    Wrong(Wrong),
+}
+
+fn skip<T>(why: impl Into<String>) -> Result<T, Stop> {
+    Err(Stop::Skip(why.into()))
+}
+
+fn wrong<T>(kind: &'static str, text: impl Into<String>, tree: &Function) -> Result<T, Stop> {
+    let tree = lathe_ir::text::print_function(tree);
+    Err(Stop::Wrong(Wrong { kind, text: text.into(), tree }))
+}
+
+fn attempt(case: &Case, pools: &Pools, out: &mut Outcome, accepted: &mut Vec<String>) -> Result<(), Stop> {
+    let text = case.source.to_string();
+    let program = match lathe::Program::from_text("random.lathe", &text) {
+        Ok(p) => p,
+        Err(e) => return skip(format!("front end: {}", first_line(&e.to_string()))),
+    };
+    let Ok(kernel) = program.kernel(Some("k")) else { return skip("no kernel") };
+    let plain = match lathe::schedule::plain(&program, kernel) {
+        Ok(p) => p,
+        Err(e) => return skip(format!("analysis: {}", first_line(&e.to_string()))),
+    };
+    let module = &program.lang.module;
+    let Some(input) = data::values(&plain, &case.sizes, case.flavour, case.seed) else {
+        return skip("sizes do not fit");
+    };
+    let mut want = input.clone();
+    let options = Options { max_steps: Some(STEPS), ..Options::default() };
+    if let Err(e) = interp::run(module, &plain, &mut want, &options) {
+        return skip(format!("interpreter: {}", first_line(&e.diagnostic.to_string())));
+    }
+    *out.ran.entry("interpreter, plain tree").or_default() += 1;
+
+    let (func, evidence) = transform(case, module, &plain, out, accepted)?;
+    let reassociates = evidence.iter().any(|e| !e.reassociates.is_empty());
+    match lathe_transform::replay(module, &plain, &evidence) {
+        Ok(f) if lathe_ir::structural_hash(&f) == lathe_ir::structural_hash(&func) => {}
+        Ok(_) => return wrong("replay", "the replayed evidence gives another tree", &func),
+        Err(e) => return wrong("replay", e.diagnostic.to_string(), &func),
+    }
+    let func = lathe_ir::simplify::simplify_function(&func);
+    sound(module, &func)?;
+
+    let mut reference = input.clone();
+    let options = Options { max_steps: Some(20 * STEPS), ..Options::default() };
+    if let Err(e) = interp::run(module, &func, &mut reference, &options) {
+        return wrong("transformed tree fails", e.diagnostic.to_string(), &func);
+    }
+    *out.ran.entry("interpreter, transformed tree").or_default() += 1;
+    if let Some(d) = data::difference(&plain, &reference, &want) {
+        if !reassociates {
+            return wrong("transformed tree", d, &func);
+        }
+        let mut terms = data::absolute(&input);
+        if case.source.sums && interp::run(module, &plain, &mut terms, &options).is_ok() {
+            let n = (case.sizes.iter().map(|s| s.1 + 4).max().unwrap_or(4) as f64).powi(2) + 8.0;
+            if let Some(d) = data::beyond(&plain, &reference, &want, &terms, n) {
+                return wrong("transformed tree, rounding", d, &func);
+            }
+            *out.ran.entry("within the bound of rounding").or_default() += 1;
+        } else {
+            *out.ran.entry("reassociated, no bound known").or_default() += 1;
+        }
+    }
+    let mut other = input.clone();
+    let options = Options { order: Order::Seed(case.seed), races: true, ..options };
+    match interp::run(module, &func, &mut other, &options) {
+        Err(e) => return wrong("another order fails", e.diagnostic.to_string(), &func),
+        Ok(_) => {
+            if let Some(d) = data::difference(&plain, &other, &reference) {
+                return wrong("another order", d, &func);
+            }
+        }
+    }
+    engine(case, pools, module, &func, &input, &reference, Engine::Llvm, out)?;
+    if case.c {
+        engine(case, pools, module, &func, &input, &reference, Engine::C, out)?;
+    }
+    Ok(())
+}
+
+/// Applies the steps of the case, or random ones; what is refused is dropped.
+fn transform(
+    case: &Case,
+    module: &Module,
+    plain: &Function,
+    out: &mut Outcome,
+    accepted: &mut Vec<String>,
+) -> Result<(Function, Vec<lathe_strategy::Evidence>), Stop> {
+    let mut r = Rng::new(case.seed ^ 0xABCD);
+    let mut func = plain.clone();
+    let mut evidence = Vec::new();
+    let open = lathe_transform::apply(&Cursor::new(module, &func), "open", &lathe_transform::Args::default());
+    match open {
+        Ok(e) => {
+            func = e.func;
+            evidence.push(e.evidence);
+        }
+        Err(e) => return wrong("open", e.diagnostic.to_string(), plain),
+    }
+    let count = match &case.steps {
+        Steps::Random(n) => *n,
+        Steps::Given(v) => v.len(),
+    };
+    for n in 0..count {
+        let text = match &case.steps {
+            Steps::Random(_) => steps::random(&mut r, &func),
+            Steps::Given(v) => v[n].clone(),
+        };
+        let Some((rule, args)) = steps::parse(&text) else { continue };
+        // What a panic leaves behind names the step that was being tried.
+        accepted.push(text);
+        match lathe_transform::apply(&Cursor::new(module, &func), &rule, &args) {
+            // Whole unrolling multiplies: such trees cost time and show nothing new.
+            Ok(e) if lathe_ir::text::print_function(&e.func).len() > 60_000 => {
+                accepted.pop();
+            }
+            Ok(e) => {
+                func = e.func;
+                evidence.push(e.evidence);
+                out.accepted.push(rule);
+            }
+            Err(_) => {
+                accepted.pop();
+                out.refused.push(rule);
+            }
+        }
+    }
+    Ok((func, evidence))
+}
+
+/// The verifier takes the tree, and its text form is it.
+fn sound(module: &Module, func: &Function) -> Result<(), Stop> {
+    let errors = lathe_ir::verify::verify_function(module, func);
+    if let Some(d) = errors.iter().find(|d| d.severity == Severity::Error) {
+        return wrong("verifier", d.to_string(), func);
+    }
+    let whole = Module { functions: [(func.name.clone(), func.clone())].into(), ..module.clone() };
+    let text = lathe_ir::text::print_module(&whole);
+    match lathe_ir::text::parse_module(FileId(0), &text) {
+        Err(e) => wrong("text form", format!("{:?}", e.first().map(ToString::to_string)), func),
+        Ok(m) if lathe_ir::text::print_module(&m) != text => wrong("text form", "prints otherwise", func),
+        Ok(_) => Ok(()),
+    }
+}
+
+#[allow(clippy::too_many_arguments)]
+fn engine(
+    case: &Case,
+    pools: &Pools,
+    module: &Module,
+    func: &Function,
+    input: &[ArrayValue],
+    want: &[ArrayValue],
+    engine: Engine,
+    out: &mut Outcome,
+) -> Result<(), Stop> {
+    let options =
+        lathe_runtime::Options { opt_level: (case.seed % 4) as u8, ..lathe_runtime::Options::default() };
+    let kernel = match lathe_runtime::compile(engine, module, func, &options) {
+        Ok(k) => k,
+        // What an engine does not take it says; that is a limit and no wrong result.
+        Err(e) if matches!(e.code.0, "E0701" | "E0702" | "E0751") => {
+            *out.limits.entry(format!("{}: {}", engine.name(), limit(&e.to_string()))).or_default() += 1;
+            return Ok(());
+        }
+        Err(e) => {
+            let what = if engine == Engine::C { "C engine fails" } else { "LLVM engine fails" };
+            return wrong(what, e.to_string(), func);
+        }
+    };
+    for (pool, name) in
+        [(&pools.0, ["LLVM, 1 thread", "C, 1 thread"]), (&pools.1, ["LLVM, 2 threads", "C, 2 threads"])]
+    {
+        let name = name[usize::from(engine == Engine::C)];
+        let mut r = Rng::new(case.seed ^ 77);
+        let arrays: Option<Vec<_>> =
+            input.iter().map(|v| data::array(v, case.strided.then_some(&mut r))).collect();
+        let Some(mut arrays) = arrays else { return skip("no such array") };
+        {
+            let mut views: Vec<ArgView> = arrays.iter_mut().map(lathe::Array::view_mut).collect();
+            if let Err(e) = kernel.call(pool, &mut views) {
+                return wrong(name, e.to_string(), func);
+            }
+        }
+        let Ok(got) = lathe::convert::to_values(&arrays) else { return skip("memory") };
+        if let Some(d) = data::difference(func, &got, want) {
+            return wrong(name, d, func);
+        }
+        *out.ran.entry(name).or_default() += 1;
+    }
+    Ok(())
+}
+
+/// The first line without the names in it.
+fn limit(text: &str) -> String {
+    first_line(text).split('`').step_by(2).collect::<Vec<_>>().join("…")
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or("").to_string()
+}

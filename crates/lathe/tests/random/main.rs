@@ -1,0 +1,151 @@
+//! Random kernels under random strategies at random sizes: interpreter, engines and evidence must agree.
+//!
+//! `LATHE_CASES` sets the number of cases (2,000 without), `LATHE_SEED` the first seed. Every case asks the
+//! interpreter three times and LLVM with one and two threads; every 20th asks the C compiler too, which
+//! takes a tenth of a second for each. A failing case is made smaller and printed as a `.lathe` file.
+
+mod case;
+mod data;
+mod kernels;
+mod rng;
+mod shrink;
+mod steps;
+
+use case::{Case, Outcome, Pools, Steps};
+use data::Flavour;
+use rng::Rng;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How often the C compiler is asked.
+const C_EVERY: u64 = 20;
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(default)
+}
+
+fn make(seed: u64) -> Case {
+    let mut r = Rng::new(seed);
+    let source = kernels::source(&mut r);
+    let mut size = || match r.below(12) {
+        0 => *r.pick(&[17, 33]),
+        n => (n - 1) as i64 % 10,
+    };
+    let mut sizes: Vec<(String, i64)> = ["N", "M", "K"].map(|n| (n.to_string(), size())).into();
+    if r.one_in(10) {
+        sizes[2].1 = 70;
+    }
+    let flavour = *r.pick(&[Flavour::Small, Flavour::Small, Flavour::Special, Flavour::Fractions]);
+    Case {
+        seed,
+        source,
+        steps: Steps::Random(2 + r.below(12)),
+        sizes,
+        flavour,
+        strided: r.one_in(3),
+        c: seed % C_EVERY == 0,
+    }
+}
+
+/// What all cases together did.
+#[derive(Default)]
+struct Tally {
+    cases: u64,
+    accepted: BTreeMap<String, usize>,
+    refused: BTreeMap<String, usize>,
+    ran: BTreeMap<&'static str, usize>,
+    limits: BTreeMap<String, usize>,
+    skipped: BTreeMap<String, (usize, u64)>,
+    failures: Vec<(Case, Outcome)>,
+}
+
+impl Tally {
+    fn add(&mut self, seed: u64, o: &Outcome) {
+        self.cases += 1;
+        for s in &o.accepted {
+            *self.accepted.entry(s.clone()).or_default() += 1;
+        }
+        for s in &o.refused {
+            *self.refused.entry(s.clone()).or_default() += 1;
+        }
+        for (n, c) in &o.ran {
+            *self.ran.entry(n).or_default() += c;
+        }
+        for (n, c) in &o.limits {
+            *self.limits.entry(n.clone()).or_default() += c;
+        }
+        if let Some(why) = &o.skipped {
+            self.skipped.entry(why.clone()).or_insert((0, seed)).0 += 1;
+        }
+    }
+
+    fn print(&self) {
+        println!("{} cases", self.cases);
+        println!("accepted steps: {:?}", self.accepted);
+        println!("refused steps: {:?}", self.refused);
+        for (name, n) in &self.ran {
+            println!("{name}: {n} ({:.1} %)", 100.0 * *n as f64 / self.cases.max(1) as f64);
+        }
+        for (what, n) in &self.limits {
+            println!("limit of an engine, {n} x {what}");
+        }
+        let skipped: usize = self.skipped.values().map(|s| s.0).sum();
+        println!("skipped: {skipped}");
+        let mut why: Vec<_> = self.skipped.iter().collect();
+        why.sort_by_key(|s| std::cmp::Reverse(s.1.0));
+        for (text, (n, seed)) in why.into_iter().take(12) {
+            println!("  {n} x {text} (first: seed {seed})");
+        }
+    }
+}
+
+#[test]
+fn everything_agrees_about_random_programs() {
+    let cases = number("LATHE_CASES", 2000);
+    let first = number("LATHE_SEED", 1);
+    let keep = number("LATHE_FAILURES", 3) as usize;
+    let next = AtomicU64::new(first);
+    let tally = Mutex::new(Tally::default());
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from).min(8) {
+            scope.spawn(|| {
+                let pool = |n| lathe::Pool::new(n).expect("threads");
+                let pools = Pools(pool(1), pool(2));
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= first + cases {
+                        return;
+                    }
+                    if std::env::var_os("LATHE_TRACE").is_some() {
+                        eprintln!("seed {seed}");
+                    }
+                    let mut case = make(seed);
+                    let mut outcome = case::run(&mut case, &pools);
+                    let failed = outcome.failed.is_some();
+                    if failed && std::env::var_os("LATHE_NO_SHRINK").is_none() {
+                        (case, outcome) = shrink::shrink(&case, outcome, &pools);
+                    }
+                    let mut t = tally.lock().expect("no thread panics");
+                    t.add(seed, &outcome);
+                    if failed {
+                        t.failures.push((case, outcome));
+                        if t.failures.len() >= keep {
+                            next.store(first + cases, Ordering::Relaxed);
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let tally = tally.into_inner().expect("no thread panics");
+    tally.print();
+    for (case, outcome) in &tally.failures {
+        if let Some(w) = &outcome.failed {
+            println!("---- {}: {}\n{case}{}", w.kind, w.text, w.tree);
+        }
+    }
+    assert!(tally.failures.is_empty(), "{} cases failed", tally.failures.len());
+    let skipped: usize = tally.skipped.values().map(|s| s.0).sum();
+    assert!(skipped as u64 <= tally.cases / 3, "{skipped} of {} cases say nothing", tally.cases);
+}

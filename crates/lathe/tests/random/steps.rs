@@ -1,0 +1,119 @@
+//! Random steps of strategies, with names drawn from the tree as it is.
+
+use crate::rng::Rng;
+use lathe_ir::visit;
+use lathe_ir::{Function, StmtKind};
+use lathe_strategy::syntax::{ArgValue, Strategy};
+use lathe_transform::{Arg, Args, names};
+
+/// A step as text, in the language of strategies.
+pub fn random(r: &mut Rng, f: &Function) -> String {
+    let loops = names::loop_names(&f.body);
+    let labels = names::labels_in(&f.body);
+    let buffers = buffers(f);
+    if loops.is_empty() || labels.is_empty() || buffers.is_empty() {
+        return "serial(none)".to_string();
+    }
+    let b = r.pick(&buffers).clone();
+    let s = r.pick(&labels).clone();
+    let (l, o, p) = (place(r, &loops, &labels), r.pick(&loops).clone(), r.pick(&loops).clone());
+    let factor = *r.pick(&[1, 2, 3, 4, 5, 8, 16]);
+    let width = *r.pick(&[2, 4, 4, 8, 16]);
+    let space = *r.pick(&["", "", ", space: stack", ", space: register", ", space: host"]);
+    let pad = *r.pick(&["", ", pad: true"]);
+    let layout = *r.pick(&[
+        "layout: tile(0, 4)",
+        "layout: permute(1, 0)",
+        "layout: tile(1, 2), layout: permute(1, 0, 2)",
+        "layout: pad(0, 1)",
+    ]);
+    let staged = if r.one_in(3) { format!(", {layout}") } else { String::new() };
+    match r.below(34) {
+        0..=3 => format!("split({l}, {factor})"),
+        4 => format!("tile({l}: {factor}, {o}: {width})"),
+        5 | 6 => format!("reorder({l}, {o})"),
+        7 => format!("reorder({l}, {o}, {p})"),
+        8 => format!("fuse({l}, {o})"),
+        9 => format!("fuse({l})"),
+        10 | 11 => format!("fission({s})"),
+        12 => format!("fission({l}, 1)"),
+        13 => format!("unroll({l})"),
+        14 => format!("unroll({l}, {factor})"),
+        15 => format!("unroll_and_jam({l}, {factor})"),
+        16 | 17 => format!("vectorize({l}, {width})"),
+        18 => format!("vectorize({l}, {width}, tail: separate)"),
+        19 | 20 => format!("parallel({l})"),
+        21 | 22 => format!("stage({b}, at: {l}{space}{staged}{pad})"),
+        23 => format!("accumulate({b}, at: {l}{space}{pad})"),
+        24 => match r.below(3) {
+            0 => format!("privatize({b}, {l}{space})"),
+            1 => format!("factor({b}, {l}{space})"),
+            _ => format!("factor({b}, {l}, at: {o})"),
+        },
+        25 => format!("compute_at({b}, {l}{space})"),
+        26 => format!("inline({b})"),
+        27 => match r.below(3) {
+            0 => format!("peel({l})"),
+            1 => format!("peel({l}, {}, from: end)", 1 + r.below(3)),
+            _ => format!("cut({l}, {})", r.below(6)),
+        },
+        28 => format!("separate({l})"),
+        29 => format!("pad({l})"),
+        30 => match r.below(3) {
+            0 => format!("nontemporal({s})"),
+            1 => format!("contract({s})"),
+            _ => format!("reassociate({s})"),
+        },
+        31 => match r.below(4) {
+            0 => format!("remap({l}: {l}, {o}: {o} + {l})"),
+            1 => format!("remap(w: {l} + {o}, {l}: {l})"),
+            2 => format!("remap(p: ({l} + {o}) // 3, q: ({l} - {o}) // 3, {l}: {l}, {o}: {o})"),
+            _ => format!("reverse({l})"),
+        },
+        32 => match r.below(2) {
+            0 => format!("shift({l}, {})", r.below(4)),
+            _ => format!("promote({b}{space})"),
+        },
+        _ => format!("set_layout({b}, {layout})"),
+    }
+}
+
+/// A loop, sometimes named by a label around it.
+fn place(r: &mut Rng, loops: &[String], labels: &[String]) -> String {
+    let l = r.pick(loops).clone();
+    if r.one_in(3) { format!("{}.{l}", r.pick(labels)) } else { l }
+}
+
+fn buffers(f: &Function) -> Vec<String> {
+    let mut out: Vec<String> =
+        f.params.iter().filter_map(|p| p.array()).map(|b| b.name.to_string()).collect();
+    visit::walk(&f.body, &mut |s, _| {
+        if let StmtKind::Alloc { buffer, .. } = s.kind() {
+            // Twice: what the kernel or a step made is more interesting than an input.
+            out.extend([buffer.name.to_string(), buffer.name.to_string()]);
+        }
+        true
+    });
+    out
+}
+
+/// Reads a step as the language does; `None` if it is no single call.
+pub fn parse(text: &str) -> Option<(String, Args)> {
+    let text = format!("strategy s = {text}\n");
+    let file = lathe_diagnostics::SourceMap::new().add("<step>", text.as_str());
+    let (parsed, errors) = lathe_lang::parse(file, &text);
+    if !errors.is_empty() {
+        return None;
+    }
+    let body = parsed.items.into_iter().find_map(|i| match i {
+        lathe_lang::ast::Item::Strategy(s) => Some(s.definition.body),
+        _ => None,
+    })?;
+    let Strategy::Call { name, args, .. } = body else { return None };
+    let mut out = Args::default();
+    for a in args {
+        let ArgValue::Expr(e) = &a.value else { return None };
+        out.push(a.name.as_deref(), Arg::from(e));
+    }
+    Some((name, out))
+}
