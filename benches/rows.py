@@ -95,6 +95,7 @@ def stream_peak(threads):
     import time
     n = 1 << 25
     a, b = aligned((n,), np.float32), aligned((n,), np.float32)
+    a[...], b[...] = 1, 2  # untouched pages would be one page of zeros
     rates = []
     for _ in range(7):
         t = time.perf_counter()
@@ -177,7 +178,7 @@ def gemm_row(m, n, k, dtype, goal, target="gemm.lathe:gemm"):
             check(name, c.astype(np.float64), want, tolerance)
         check("XLA", xla_result().astype(np.float64), want, tolerance)
         scale = 1 if dtype == np.float32 else 0.5
-        return dict(candidates=candidates, work=2.0 * m * n * k, unit="GFLOP/s", goal=goal, peak=peaks(threads) * scale)
+        return dict(candidates=candidates, keep=(a, b, outs), work=2.0 * m * n * k, unit="GFLOP/s", goal=goal, peak=peaks(threads) * scale)
     return build
 
 
@@ -214,7 +215,7 @@ def memory_row(target, goal, arrays, rival, work, verify, tolerance):
         for name, got in (("lathe", mine), ("C, AVX-512", theirs)):
             candidates[name]()
             check(name, got[0], verify(ins), tolerance)
-        return dict(candidates=candidates, work=work, unit="GB/s", goal=goal, peak=stream_peak(threads))
+        return dict(candidates=candidates, keep=(ins, mine, theirs), work=work, unit="GB/s", goal=goal, peak=stream_peak(threads))
     return build
 
 
@@ -297,7 +298,7 @@ def heat2d(n, steps):
             c()
         check("heat2d", mine, theirs, 1e-4)
         check("heat2d untiled", plain, theirs, 1e-4)
-        return dict(candidates=candidates, work=8.0 * n * n * steps, unit="GB/s", goal=">= 2 over the untiled loop", peak=stream_peak(threads))
+        return dict(candidates=candidates, keep=(mine, theirs, plain, a), work=8.0 * n * n * steps, unit="GB/s", goal=">= 2 over the untiled loop", peak=stream_peak(threads))
     return build
 
 
@@ -327,7 +328,7 @@ def blur(n):
         for c in candidates.values():
             c()
         check("blur", mine, theirs, 1e-5)
-        return dict(candidates=candidates, work=8.0 * n * n, unit="GB/s", goal=">= 1.0", peak=stream_peak(threads))
+        return dict(candidates=candidates, keep=(image, mine, theirs), work=8.0 * n * n, unit="GB/s", goal=">= 1.0", peak=stream_peak(threads))
     return build
 
 

@@ -41,10 +41,24 @@ pub struct Built {
 /// What the engine does not take, or lacks.
 pub fn compile(schedule: &Schedule, build: &Build) -> Result<Built, Diagnostic> {
     let start = Instant::now();
+    // Versions do not know of each other: each is compiled by a thread of its own.
+    let kernels: Vec<Result<Kernel, Diagnostic>> = std::thread::scope(|scope| {
+        let (last, others) = match schedule.versions.split_last() {
+            Some(parts) => parts,
+            None => return Vec::new(),
+        };
+        let started: Vec<_> =
+            others.iter().map(|v| scope.spawn(|| compile_tree(schedule, &v.func, build))).collect();
+        let own = compile_tree(schedule, &last.func, build);
+        let join = |t: std::thread::ScopedJoinHandle<'_, _>| {
+            t.join().unwrap_or_else(|p| std::panic::resume_unwind(p))
+        };
+        started.into_iter().map(join).chain([own]).collect()
+    });
     let mut versions = Vec::new();
     let mut times = Vec::new();
-    for v in &schedule.versions {
-        let kernel = compile_tree(schedule, &v.func, build)?;
+    for (v, kernel) in schedule.versions.iter().zip(kernels) {
+        let kernel = kernel?;
         times.extend(kernel.times().iter().map(|(n, d)| (n.clone(), d.as_secs_f64())));
         versions.push((v.condition.clone(), kernel));
     }
