@@ -60,7 +60,12 @@ fn arguments_are_checked() {
             v
         };
         refused(&k, vec![f(1.0)], "E0808", &["takes 4", "1 were given", "a, A, B, C"]);
-        refused(&k, with(1, Array::zeros(Type::F64, &[3, 4]).unwrap()), "E0809", &["`A` is f32", "holds f64"]);
+        refused(
+            &k,
+            with(1, Array::zeros(Type::F64, &[3, 4]).unwrap()),
+            "E0809",
+            &["`A` is f32", "holds f64"],
+        );
         refused(&k, with(0, Array::scalar(1.0f64).unwrap()), "E0809", &["`a` is f32"]);
         refused(&k, with(2, ones(&[24])), "E0810", &["`B` has 2 dimensions", "has 1"]);
         refused(&k, with(0, ones(&[1])), "E0810", &["`a` has 0"]);
@@ -130,7 +135,8 @@ fn failures_inside_are_told() {
 
 #[test]
 fn what_cannot_be_compiled_is_told() {
-    let m = parse_module(FileId(0), "func f()(M: inout f32[]) { async t { 'M': M[] = 0.0:f32 } wait t }").unwrap();
+    let m = parse_module(FileId(0), "func f()(M: inout f32[]) { async t { 'M': M[] = 0.0:f32 } wait t }")
+        .unwrap();
     let d = compile(Engine::C, &m, &m.functions["f"], &Options::default()).unwrap_err();
     assert!(d.code.0 == "E0751" && d.message.contains("asynchronous"), "{d}");
     let m = parse_module(FileId(0), "func f()(M: out f32[]) { 'M': M[] = 0.0:f32 }").unwrap();

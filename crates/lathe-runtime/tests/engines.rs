@@ -412,3 +412,21 @@ func control(N)(A: in f32[N, N], q: inout Q[N], B: out f32[N], c: out i64[]) sta
         &[&[0], &[1], &[2], &[7], &[19]],
     );
 }
+
+#[test]
+fn calls_are_written_in_place() {
+    let text = "func a_main(N)(A: in f32[N], B: inout f32[N], C: inout f32[N + 2]) stage scheduled {
+  call scaled(&A, N, 2.0:f32, &B)
+  for i in 0..2 cpu { call shifted(&slice(A, [0], [1]), N, &slice(C, [2], [1]), i) }
+}
+func scaled(N)(x: in f32[N], n: in index, s: in f32, y: inout f32[N]) {
+  for i in 0..n { 'y'[i]: y[i] = x[i] * s + call cube(x[i]):f32 }
+}
+func shifted()(x: in f32[100], n: in index, y: inout f32[100], at: in index) {
+  for i in 0..n { if i % 2 == at { 'y'[i]: y[i] = x[i] } }
+}
+func cube()(x: in f32) stage plain = x * x * x
+";
+    agree(&text.replace("0..2 cpu", "0..2"), &[&[100]]);
+    agree_with(&[Engine::C], &[false, true], 1, text, &[&[100]]);
+}

@@ -6,8 +6,8 @@ use lathe_diagnostics::Places;
 use lathe_ir::build::{add, index, mul};
 use lathe_ir::lower::resolve;
 use lathe_ir::math::expand_expr;
-use lathe_ir::visit::{map_expr, walk_expr};
-use lathe_ir::{Access, BinOp, Expr, ExprKind, MathFn, ParamKind, Scalar, StmtKind, Type, UnOp};
+use lathe_ir::visit::walk_expr;
+use lathe_ir::{Access, BinOp, Expr, ExprKind, MathFn, Scalar, Type, UnOp};
 use std::collections::HashMap;
 
 impl Emitter<'_> {
@@ -157,48 +157,8 @@ impl Emitter<'_> {
                 let text = format!("{v}{}", Emitter::component(a.ty(), *i));
                 Ok(Val::scalar(self.value_form(e.ty(), text)))
             }
-            ExprKind::Call(name, args) => {
-                let body = self.inlined(name, args)?;
-                self.count_uses(&body);
-                self.inlining.push(name.to_string());
-                let v = self.expr(&body);
-                self.inlining.pop();
-                v
-            }
+            ExprKind::Call(name, args) => self.call_value(name, args),
         }
-    }
-
-    /// The value of calling a pure function, as an expression of the arguments.
-    fn inlined(&mut self, name: &str, args: &[Expr]) -> Result<Expr> {
-        let f = self.module.functions.get(name).ok_or_else(|| ill_formed(format!("no function `{name}`")))?;
-        let what = |why: &str| unsupported(format!("the call of `{name}`, {why},"), &Places::none());
-        if self.inlining.iter().any(|n| n == name) {
-            return Err(what("which calls itself"));
-        }
-        let (Some(result), StmtKind::Seq(body)) = (&f.result, f.body.kind()) else {
-            return Err(what("which has statements"));
-        };
-        if !body.is_empty() || args.len() != f.params.len() {
-            return Err(what("which has statements"));
-        }
-        let mut vars = HashMap::new();
-        let mut bufs = HashMap::new();
-        for (p, a) in f.params.iter().zip(args) {
-            match &p.kind {
-                ParamKind::Scalar(b) => {
-                    vars.insert(b.id, a.clone());
-                }
-                ParamKind::Array(b) if b.extents.is_empty() => {
-                    bufs.insert(b.id, a.clone());
-                }
-                ParamKind::Array(_) => return Err(what("which takes arrays")),
-            }
-        }
-        Ok(map_expr(result, &mut |x| match x.kind() {
-            ExprKind::Var(v) => vars.get(v).cloned().unwrap_or(x),
-            ExprKind::Load(l) => l.view.buffer().and_then(|b| bufs.get(&b).cloned()).unwrap_or(x),
-            _ => x,
-        }))
     }
 
     /// Lazy where a branch could fail or read out of bounds.

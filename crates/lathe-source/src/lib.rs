@@ -5,6 +5,7 @@
 //!   is compiled with `-DLATHE_STANDALONE -fopenmp`.
 //! * [`header`]: what callers of either engine's code include.
 
+mod calls;
 pub mod codes;
 mod emit;
 mod expr;

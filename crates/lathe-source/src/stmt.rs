@@ -76,8 +76,7 @@ impl Emitter<'_> {
                 self.leave_if(&format!("!{}", parenthesized(&c)), &number.to_string())
             }
             StmtKind::Assume { .. } => Ok(()),
-            StmtKind::Call { function, .. } => Err(unsupported(format!("the call of `{function}`"), places)
-                .help("inline the called function first")),
+            StmtKind::Call { function, args } => self.call_statement(function, args, places),
             StmtKind::Compute(c) => Err(unsupported(format!("compute `{}`", c.label), places)
                 .help("open it into loops first (`open`)")),
             StmtKind::Atomic(a) => Err(unsupported(format!("the atomic update `{}`", a.label), places)),
