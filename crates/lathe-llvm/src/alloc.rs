@@ -62,10 +62,12 @@ pub fn alloc(e: &mut Emitter, buffer: &Arc<Buffer>, body: &Stmt, places: &Places
 /// inside touches nothing else.
 fn stack(e: &mut Emitter, buffer: &Buffer, count: u64) -> Value {
     let ir = e.ir;
-    let padding = if count > 1 { PADDING } else { 0 };
+    // Lanes can only be apart in a buffer with a dimension, be it of one element.
+    let padded = count > 1 || !buffer.extents.is_empty();
+    let padding = if padded { PADDING } else { 0 };
     let n = count.max(1) + 2 * padding;
     let (ty, n, align) = match buffer.elem.scalar() {
-        Some(s) => (ir.memory_ty(s), n, if count > 1 { 64 } else { s.bytes() }),
+        Some(s) => (ir.memory_ty(s), n, if padded { 64 } else { s.bytes() }),
         None => (ir.int_ty(8), n * buffer.elem.bytes().max(1), 64),
     };
     let here = ir.here();
