@@ -13,6 +13,7 @@ pub const WRONG_RESULT: Code = Code("E0908");
 pub const TEST_FAILED: Code = Code("E0909");
 pub const UNAVAILABLE: Code = Code("E0910");
 pub const TWICE: Code = Code("E0911");
+pub const VERSIONS: Code = Code("E0912");
 
 /// Codes that say what the machine or the build lacks: exit status 3.
 pub const LACKING: &[Code] =
@@ -89,6 +90,13 @@ pub static CODES: &[CodeInfo] = &[
         explanation: "The engine, device or tool that was asked for is not there; `lathe doctor` says what is and how to get the rest.",
         wrong: "",
         right: "",
+    },
+    CodeInfo {
+        code: VERSIONS,
+        title: "a strategy has several versions, and one is needed",
+        explanation: "Where a strategy chooses by sizes (`if M <= 64 then … else …`), the call takes the version for its sizes. `emit` writes one function, so it needs one version; `--to tree` shows all.",
+        wrong: "lathe emit examples/gemm.lathe:gemm --strategy fast --to c",
+        right: "lathe emit examples/gemm.lathe:gemm --strategy packed --to c",
     },
     CodeInfo {
         code: TWICE,

@@ -37,7 +37,7 @@ pub fn emit(schedule: &Schedule, form: Emit, build: &Build) -> Result<Vec<u8>, D
     let Some(version) = schedule.versions.last() else { return Ok(out) };
     if schedule.versions.len() > 1 {
         return Err(Diagnostic::error(
-            codes::UNAVAILABLE,
+            codes::VERSIONS,
             format!(
                 "`{}` has {} versions that are chosen at the call",
                 schedule.strategy,

@@ -151,7 +151,8 @@ pub fn schedule(
         func = specialize(&func, &how.specialize).map_err(fail)?;
         lap("specialize", &mut times);
     }
-    let facts = |name: &str| machine.fact(name);
+    // A size that is baked in is known, to conditions and constraints of the strategy, too.
+    let facts = |name: &str| how.specialize.get(name).map(|n| Value::Int(*n)).or_else(|| machine.fact(name));
     let given: lathe_space::Values =
         how.params.iter().map(|(n, v)| (n.clone(), lathe_space::parse_value(v))).collect();
     let (strategy, mut open) = lathe_strategy::instantiate(definition, &given, &facts).map_err(fail)?;

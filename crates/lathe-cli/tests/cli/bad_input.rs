@@ -1,0 +1,181 @@
+//! Whatever is wrong with the input, there is one clear error and a documented exit status, and never a panic.
+
+use crate::common::{Folder, examples};
+use lathe::{Array, npy};
+
+fn gemm() -> String {
+    format!("run {}/gemm.lathe:gemm --strategy naive", examples())
+}
+
+#[test]
+fn wrong_sources() {
+    let f = Folder::new();
+    for (text, code) in [
+        ("kernel f(A: f32[N]) -> (B: f32[N]) { B[i] = A[i]", "E01"),
+        ("kernel f(A: f32[N]) -> (B: f32[N]) { B[i] = A[i] + true }", "E02"),
+        ("kernel f(A: f32[N]) -> (B: f32[N]) { B[i] = A[j] }", "E0213"),
+        ("kernel f(A: f32[N]) -> (B: f32[N]) { B[i] = A[i + 1] }", "E0501"),
+        (
+            "kernel f(A: f32[N]) -> (B: f32[N]) { B[i] = 2 * A[i] }\nstrategy naive for f = split(B.z, 8)",
+            "E0621",
+        ),
+        ("", "E0902"),
+    ] {
+        f.write("f.lathe", text);
+        f.fails("run f.lathe -D N=4", 1, code);
+    }
+    f.write("f.lathe", [0xff, 0xfe, 0]);
+    f.fails("run f.lathe -D N=4", 1, "E0901");
+    f.fails("run nowhere.lathe", 1, "E0901");
+    f.fails("run .", 1, "E0901");
+    f.fails(&format!("run {}/gemm.lathe:nothing", examples()), 1, "E0902");
+}
+
+#[test]
+fn wrong_sizes() {
+    let f = Folder::new();
+    for (sizes, code) in [
+        ("-D M=4 -D N=4", "E0904"),
+        ("-D M=4 -D N=4 -D K=4 -D Z=4", "E0904"),
+        ("-D M=4 -D N=4 -D K=four", "E0904"),
+        ("-D M=4 -D N=4 -D K=-4", "E0904"),
+        ("-D M=4 -D N=4 -D K=99999999999999999999", "E0904"),
+        ("-D M=4 -D N=4 -D K=4 -D K=5", "E0911"),
+        ("-D M=4000000000 -D N=4000000000 -D K=4000000000", "E0801"),
+        ("-D M=9223372036854775807 -D N=9223372036854775807 -D K=1", "E0801"),
+        ("-D M=2000000 -D N=2000000 -D K=1", "E0802"),
+    ] {
+        f.fails(&format!("{} {sizes}", gemm()), 1, code);
+    }
+}
+
+#[test]
+fn wrong_options() {
+    let f = Folder::new();
+    let text = "kernel f(A: f32[N]) -> (B: f32[N]) { B[i] = 2 * A[i] }\n\
+                strategy fast(t = 8 in 8..=64 step 8) for f = split(i, t)";
+    f.write("f.lathe", text);
+    let sized = "run f.lathe -D N=4";
+    f.ok(&format!("{sized} --param t=64 --check"));
+    for (options, code) in [
+        ("--strategy fastest", "E0903"),
+        ("--param t=72", "E0602"),
+        ("--param t=9", "E0602"),
+        ("--param nonsense=1", "E0601"),
+        ("--param t=8 --param t=16", "E0911"),
+        ("--input Z=a.npy", "E0906"),
+        ("--input B=b.npy", "E0906"),
+        ("--input A=nowhere.npy", "E0803"),
+        ("--output A=a.npy", "E0907"),
+        ("--threads 1000000", "E0818"),
+        ("--cpu nonsense", "E0703"),
+    ] {
+        f.fails(&format!("{sized} {options}"), 1, code);
+    }
+    for usage in [
+        format!("{sized} --threads 0"),
+        format!("{sized} --threads -1"),
+        format!("{sized} --engine abacus"),
+        format!("{sized} -D M"),
+        format!("bench {}/gemm.lathe:gemm --runs 0", examples()),
+        "run".to_string(),
+        "frobnicate".to_string(),
+        String::new(),
+        "--explain E9999".to_string(),
+    ] {
+        let d = f.lathe(&usage);
+        assert_eq!(d.status, 2, "lathe {usage}\n{}", d.stderr);
+        assert!(d.stdout.is_empty() && !d.stderr.is_empty() && !d.stderr.contains("panicked"));
+    }
+    f.fails(&format!("emit {}/gemm.lathe:gemm --to cuda", examples()), 3, "E0910");
+    f.fails(&format!("emit {}/gemm.lathe:gemm --to tree -D N=4", examples()), 1, "E0904");
+    f.fails(&format!("emit {}/gemm.lathe:gemm --to object", examples()), 1, "E0907");
+    f.fails(&format!("emit {}/gemm.lathe:gemm --to c -o gemm.h", examples()), 1, "E0907");
+}
+
+fn header(descr: &str, shape: &str, data: usize) -> Vec<u8> {
+    let text = format!("{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}\n");
+    let mut out = b"\x93NUMPY\x01\x00".to_vec();
+    out.extend((text.len() as u16).to_le_bytes());
+    out.extend(text.bytes());
+    out.resize(out.len() + data, 0);
+    out
+}
+
+#[test]
+fn wrong_arrays() {
+    let f = Folder::new();
+    for (name, bytes, code) in [
+        ("empty", Vec::new(), "E0804"),
+        ("noise", b"noise that is no array".to_vec(), "E0804"),
+        ("cut header", header("'<f4'", "(4, 4)", 0)[..30].to_vec(), "E0804"),
+        ("cut data", header("'<f4'", "(4, 4)", 63), "E0806"),
+        ("too long", header("'<f4'", "(4, 4)", 65), "E0806"),
+        ("objects", header("'|O'", "(4, 4)", 64), "E0805"),
+        ("records", header("[('x', '<f4')]", "(4, 4)", 64), "E0805"),
+        ("complex", header("'<c8'", "(4, 4)", 128), "E0805"),
+        ("overflow", header("'<f4'", "(4611686018427387904, 4611686018427387904)", 64), "E0801"),
+        ("huge", header("'<f4'", "(1000000, 1000000)", 64), "E0806"),
+        ("negative", header("'<f4'", "(-4, 4)", 64), "E0804"),
+        ("dtype", header("'<f8'", "(4, 4)", 128), "E0906"),
+        ("rank", header("'<f4'", "(16,)", 64), "E0906"),
+    ] {
+        f.write("a.npy", bytes);
+        let d = f.fails(&format!("{} -i A=a.npy -D N=4", gemm()), 1, code);
+        assert!(d.stderr.contains("a.npy"), "{name}: {}", d.stderr);
+    }
+    f.write("a.npy", header("'<f4'", "(4, 5)", 80));
+    f.write("b.npy", header("'<f4'", "(4, 4)", 64));
+    f.fails(&format!("{} -i A=a.npy -i B=b.npy", gemm()), 1, "E0904");
+    f.fails(&format!("{} -i A=a.npy -D N=4 -D K=6", gemm()), 1, "E0904");
+}
+
+#[test]
+fn subscripts_from_data_are_checked() {
+    let f = Folder::new();
+    f.write("g.lathe", "kernel g(A: f32[N], X: i32[M]) -> (B: f32[M]) { B[i] = A[X[i]] }");
+    let x = Array::from_slice(&[3], &[0i32, 4, 1]).expect("an array");
+    npy::write(&f.path("x.npy"), &x).expect("a file");
+    f.ok("run g.lathe -i X=x.npy -D N=5 --check");
+    f.write("b.npy", "old");
+    f.fails("run g.lathe -i X=x.npy -D N=4 -o B=b.npy", 1, "E0814");
+    assert_eq!(f.read("b.npy"), "old");
+}
+
+#[test]
+fn what_cannot_be_written_stays_as_it_was() {
+    let f = Folder::new();
+    let sized = format!("{} -D M=4 -D N=4 -D K=4", gemm());
+    f.fails(&format!("{sized} -o C=nowhere/c.npy"), 1, "E0807");
+    std::fs::create_dir(f.path("folder")).expect("a folder");
+    f.fails(&format!("{sized} -o C=folder"), 1, "E0807");
+    f.write("old.npy", "old");
+    let mut p = std::fs::metadata(f.path("old.npy")).expect("a file").permissions();
+    p.set_readonly(true);
+    std::fs::set_permissions(f.path("old.npy"), p).expect("permissions");
+    f.fails(&format!("{sized} -o C=old.npy"), 1, "E0807");
+    f.fails(&format!("emit {}/gemm.lathe:gemm --to tree -o old.npy", examples()), 1, "E0907");
+    f.fails(&format!("emit {}/gemm.lathe:gemm --to tree -o folder", examples()), 1, "E0907");
+    assert_eq!(f.read("old.npy"), "old");
+    let left: Vec<_> = std::fs::read_dir(f.path(".")).expect("a folder").collect();
+    assert_eq!(left.len(), 2, "files are left behind: {left:?}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn standard_output_that_is_full_or_closed() {
+    let f = Folder::new();
+    let lathe = |out: std::process::Stdio| {
+        let mut c = std::process::Command::new(env!("CARGO_BIN_EXE_lathe"));
+        c.args(["explain", &format!("{}/gemm.lathe:gemm", examples()), "--strategy", "naive", "--diff"]);
+        c.current_dir(f.path(".")).stdout(out).output().expect("lathe starts")
+    };
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
+    let d = lathe(full.into());
+    assert_eq!(d.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&d.stderr).starts_with("E0907"));
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let d = lathe(writer.into());
+    assert_eq!((d.status.code(), d.stderr.len()), (Some(0), 0));
+}

@@ -1,0 +1,73 @@
+//! Running the built command in a folder of its own.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+pub struct Folder {
+    dir: tempfile::TempDir,
+}
+
+/// What a command ended with.
+pub struct Done {
+    pub status: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Folder {
+    pub fn new() -> Folder {
+        Folder { dir: tempfile::tempdir().expect("a folder") }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> String {
+        std::fs::write(self.path(name), content).expect("a file");
+        name.to_string()
+    }
+
+    pub fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).expect("a file to read")
+    }
+
+    /// Runs `lathe` here with the words of `line`, and then `more`.
+    pub fn lathe(&self, line: &str) -> Done {
+        let mut c = Command::new(env!("CARGO_BIN_EXE_lathe"));
+        c.args(line.split_whitespace()).current_dir(self.dir.path()).env("NO_COLOR", "1");
+        done(c.output().expect("lathe starts"))
+    }
+
+    /// As [`Folder::lathe`]; it must succeed.
+    pub fn ok(&self, line: &str) -> Done {
+        let d = self.lathe(line);
+        assert_eq!(d.status, 0, "lathe {line}\n{}", d.stderr);
+        d
+    }
+
+    /// As [`Folder::lathe`]; it must end with `status` and exactly one error, of `code`, and print nothing.
+    pub fn fails(&self, line: &str, status: i32, code: &str) -> Done {
+        let d = self.lathe(line);
+        assert!(!d.stderr.contains("panicked"), "lathe {line}\n{}", d.stderr);
+        assert_eq!(d.status, status, "lathe {line}\n{}", d.stderr);
+        assert_eq!(d.stderr.matches('×').count(), 1, "lathe {line}\n{}", d.stderr);
+        assert!(d.stderr.starts_with(code), "lathe {line}: {code} expected\n{}", d.stderr);
+        assert_eq!(d.stdout, "", "lathe {line}");
+        d
+    }
+}
+
+fn done(o: Output) -> Done {
+    Done {
+        status: o.status.code().unwrap_or(-1),
+        stdout: String::from_utf8_lossy(&o.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&o.stderr).into_owned(),
+    }
+}
+
+/// The folder of the examples.
+pub fn examples() -> String {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    dir.canonicalize().expect("the examples").display().to_string()
+}

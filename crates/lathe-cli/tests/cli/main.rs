@@ -1,0 +1,7 @@
+//! The command, run as its users run it.
+
+mod bad_input;
+mod common;
+mod embed;
+mod run;
+mod tools;

@@ -1,0 +1,148 @@
+//! `lathe run` and `lathe bench`: arrays in and out, and what is reported.
+
+use crate::common::{Folder, examples};
+use lathe::{Array, npy};
+use serde_json::Value;
+
+const SMALL: &str = "-D M=5 -D N=7 -D K=3";
+
+fn gemm() -> String {
+    format!("{}/gemm.lathe:gemm", examples())
+}
+
+fn save(f: &Folder, name: &str, shape: &[i64], data: &[f32]) {
+    npy::write(&f.path(name), &Array::from_slice(shape, data).expect("an array")).expect("a file");
+}
+
+fn load(f: &Folder, name: &str) -> Vec<f32> {
+    npy::read(&f.path(name)).expect("an array").to_vec().expect("f32")
+}
+
+#[test]
+fn arrays_come_from_files_and_go_to_files() {
+    let f = Folder::new();
+    save(&f, "a.npy", &[2, 3], &[1., 2., 3., 4., 5., 6.]);
+    save(&f, "b.npy", &[3, 2], &[7., 8., 9., 10., 11., 12.]);
+    for strategy in ["naive", "fast"] {
+        let line = format!(
+            "run {} -i A=a.npy -i B=b.npy -o C=c.npy --strategy {strategy} --check --threads 2",
+            gemm()
+        );
+        let d = f.ok(&line);
+        assert_eq!(load(&f, "c.npy"), [58., 64., 139., 154.]);
+        assert_eq!(npy::read(&f.path("c.npy")).expect("an array").shape(), [2, 2]);
+        assert!(d.stdout.is_empty() && d.stderr.contains("verified against the interpreter"), "{}", d.stderr);
+        assert!(!d.stderr.contains("random"), "{}", d.stderr);
+    }
+}
+
+#[test]
+fn fortran_order_and_big_endian_files_are_read() {
+    let f = Folder::new();
+    let header = |order: &str, fortran: &str| {
+        let mut out = b"\x93NUMPY\x01\x00".to_vec();
+        let text = format!("{{'descr': '{order}f4', 'fortran_order': {fortran}, 'shape': (2, 3), }}\n");
+        out.extend((text.len() as u16).to_le_bytes());
+        out.extend(text.bytes());
+        out
+    };
+    let mut big = header(">", "False");
+    [1f32, 2., 3., 4., 5., 6.].iter().for_each(|v| big.extend(v.to_be_bytes()));
+    f.write("big.npy", big);
+    let mut fortran = header("<", "True");
+    [1f32, 4., 2., 5., 3., 6.].iter().for_each(|v| fortran.extend(v.to_le_bytes()));
+    f.write("fortran.npy", fortran);
+    save(&f, "b.npy", &[3, 2], &[7., 8., 9., 10., 11., 12.]);
+    for file in ["big.npy", "fortran.npy"] {
+        f.ok(&format!("run {} -i A={file} -i B=b.npy -o C=c.npy", gemm()));
+        assert_eq!(load(&f, "c.npy"), [58., 64., 139., 154.], "{file}");
+    }
+}
+
+#[test]
+fn the_report_has_every_field_and_nothing_else_is_printed() {
+    let f = Folder::new();
+    let d =
+        f.ok(&format!("run {} {SMALL} --check --json --threads 1 --strategy packed --param nc=512", gemm()));
+    let v: Value = serde_json::from_str(&d.stdout).expect("one JSON object");
+    for field in ["compile_s", "median_s", "min_s", "max_s", "gflops", "gbytes_per_s"] {
+        assert!(v[field].as_f64().is_some_and(|x| x > 0.0), "{field}: {}", v[field]);
+    }
+    assert_eq!(v["kernel"], "gemm");
+    assert_eq!((&v["strategy"], &v["strategy_source"]), (&"packed".into(), &"requested".into()));
+    assert_eq!(v["params"]["nc"], 512);
+    assert_eq!((&v["sizes"]["M"], &v["sizes"]["N"], &v["sizes"]["K"]), (&5.into(), &7.into(), &3.into()));
+    assert_eq!((&v["threads"], &v["engine"], &v["runs"]), (&1.into(), &"llvm".into(), &1.into()));
+    assert_eq!((&v["check"]["against"], &v["check"]["ok"]), (&"interpreter".into(), &true.into()));
+    assert!(v["check"]["max_abs_error"].is_number() && v["check"]["max_rel_error"].is_number());
+    for count in ["by_dependence", "by_rule", "by_check", "by_declaration", "trusted"] {
+        assert!(v["evidence"][count].is_u64(), "{count}");
+    }
+    assert!(v["evidence"]["by_dependence"].as_u64() > Some(0));
+    let fast = f.ok(&format!("run {} {SMALL} --json", gemm())).stdout;
+    let v: Value = serde_json::from_str(&fast).expect("one JSON object");
+    assert_eq!((&v["strategy_source"], &v["check"]), (&"fast".into(), &Value::Null));
+}
+
+#[test]
+fn empty_extents_run() {
+    let f = Folder::new();
+    for sizes in ["-D M=0 -D N=7 -D K=3", "-D M=5 -D N=0 -D K=3", "-D M=1 -D N=1 -D K=1"] {
+        f.ok(&format!("run {} {sizes} --check", gemm()));
+    }
+    f.ok(&format!("run {} -D M=5 -D N=7 -D K=0 --check -o C=c.npy", gemm()));
+    assert_eq!(load(&f, "c.npy"), [0.0; 35]);
+}
+
+#[test]
+fn specialized_code_and_the_c_engine_give_the_same() {
+    let f = Folder::new();
+    for (how, out) in [("", "a.npy"), ("--specialize", "b.npy"), ("--engine c", "c.npy")] {
+        if how.contains("--engine c") && std::process::Command::new("cc").arg("--version").output().is_err() {
+            continue;
+        }
+        f.ok(&format!("run {} {SMALL} --strategy naive --check --seed 4 {how} -o C={out}", gemm()));
+        assert_eq!(load(&f, out), load(&f, "a.npy"), "{how}");
+    }
+}
+
+/// Sizes that are baked in decide the conditions of a strategy, so that one version is left.
+#[test]
+fn specialization_chooses_the_version() {
+    let f = Folder::new();
+    let text = "kernel f(A: f32[N]) -> (B: f32[N]) { B[i] = 2 * A[i] }\n\
+                strategy fast for f = if N <= 10 then id else split(i, 8)";
+    f.write("f.lathe", text);
+    for n in [3, 10, 11, 64] {
+        f.ok(&format!("run f.lathe -D N={n} --check"));
+        f.ok(&format!("run f.lathe -D N={n} --check --specialize"));
+        let tree = f.ok(&format!("emit f.lathe --to tree --specialize -D N={n}")).stdout;
+        assert_eq!((tree.matches("func f").count(), tree.contains("i.o")), (1, n > 10), "{tree}");
+        assert!(!f.ok(&format!("emit f.lathe --to c --specialize -D N={n}")).stdout.is_empty());
+    }
+    f.fails("emit f.lathe --to c", 1, "E0912");
+}
+
+#[test]
+fn strategies_are_measured_side_by_side() {
+    let f = Folder::new();
+    let d = f.ok(&format!("bench {} {SMALL} --runs 2 --strategy naive,fast --json --check", gemm()));
+    let v: Value = serde_json::from_str(&d.stdout).expect("one JSON value");
+    let names: Vec<_> = v.as_array().expect("a list").iter().map(|r| &r["strategy"]).collect();
+    assert_eq!(names, ["naive", "fast"]);
+    for r in v.as_array().expect("a list") {
+        assert_eq!((&r["runs"], &r["check"]["ok"]), (&2.into(), &true.into()));
+    }
+    let d = f.ok(&format!("bench {} {SMALL} --runs 2 --strategy naive,fast", gemm()));
+    assert!(d.stdout.is_empty() && d.stderr.contains("× as fast as naive"), "{}", d.stderr);
+}
+
+#[test]
+fn outputs_have_the_permissions_of_new_files_and_time_is_told() {
+    let f = Folder::new();
+    let d = f.ok(&format!("run {} {SMALL} --strategy naive --time-passes -o C=c.npy", gemm()));
+    assert!(d.stderr.contains("strategy") && d.stderr.contains(" ms"), "{}", d.stderr);
+    f.write("new", "");
+    let mode = |name: &str| std::fs::metadata(f.path(name)).expect("a file").permissions();
+    assert_eq!(mode("c.npy"), mode("new"));
+}
