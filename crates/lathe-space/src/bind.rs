@@ -1,7 +1,7 @@
 //! Binding: every parameter gets a value, from the user or its default, within its range and the constraints.
 
 use crate::codes;
-use crate::eval::{Env, eval, names};
+use crate::eval::{Env, eval, names, reduce};
 use crate::expr::{EvalError, Expr, Value};
 use crate::param::{ParamType, Parameter, Range};
 use lathe_diagnostics::Diagnostic;
@@ -79,7 +79,14 @@ pub fn bind(
                 let text = format!("the constraint `{c}` of {of} is `{v}`, not true or false");
                 return Err(Diagnostic::error(codes::CONSTRAINT, text));
             }
-            Err(EvalError::UnknownName(_)) => out.open.push(c.clone()),
+            // What is left mentions sizes: it is asked at the call, with the parameters filled in.
+            Err(EvalError::UnknownName(_)) => {
+                let known = |n: &str| out.values.get(n).cloned().or_else(|| facts(n)).map(Expr::Value);
+                let rest = reduce(c, &known).map_err(|e| {
+                    Diagnostic::error(codes::CONSTRAINT, format!("the constraint `{c}` of {of}: {e}"))
+                })?;
+                out.open.push(rest);
+            }
             Err(e) => {
                 return Err(Diagnostic::error(
                     codes::CONSTRAINT,

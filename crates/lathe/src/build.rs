@@ -112,10 +112,13 @@ impl Built {
     /// As [`Built::call`].
     pub fn call_views(&self, pool: &Pool, args: &mut [ArgView]) -> Result<(), Diagnostic> {
         for c in &self.requires {
-            if self.holds(c, args) == Some(false) {
-                let d = Diagnostic::error(codes::PARAMETER, format!("the strategy is for sizes with {c}"));
-                return Err(d.help("choose another strategy or other parameters for these sizes"));
-            }
+            let why = match self.holds(c, args) {
+                Some(true) => continue,
+                Some(false) => "which do not hold here",
+                None => "which cannot be decided from the arguments",
+            };
+            let d = Diagnostic::error(codes::PARAMETER, format!("the strategy is for sizes with {c}, {why}"));
+            return Err(d.help("choose another strategy or other parameters for these sizes"));
         }
         self.pick(args).call(pool, args)
     }

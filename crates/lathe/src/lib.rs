@@ -19,6 +19,7 @@ pub mod codes;
 pub mod compare;
 pub mod convert;
 pub mod count;
+pub mod cpu;
 pub mod data;
 pub mod doctor;
 pub mod emit;
