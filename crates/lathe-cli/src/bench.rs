@@ -13,6 +13,9 @@ pub fn bench(a: &BenchArgs, common: &Common) -> Outcome {
     let (program, name) = target::open(t)?;
     let kernel = program.kernel(name.as_deref())?.clone();
     let at = |d: Diagnostic| Stop::from(Failure::one(&program.sources, d));
+    if let Some(cpu) = &t.cpu {
+        lathe::cpu::runs_here(cpu)?;
+    }
     let given = target::given(t, &a.data)?;
     let original = data::make(&kernel, &given).map_err(at)?;
     let sizes = original.named_sizes(&kernel);

@@ -24,6 +24,9 @@ pub fn run(a: &RunArgs, common: &Common) -> Outcome {
             .help(format!("its outputs: {}", names.join(", ")))));
         }
     }
+    if let Some(cpu) = &t.cpu {
+        lathe::cpu::runs_here(cpu)?;
+    }
     let given = target::given(t, &a.data)?;
     let mut data = data::make(&kernel, &given).map_err(at)?;
     let sizes = data.named_sizes(&kernel);

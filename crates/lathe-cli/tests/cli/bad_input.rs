@@ -87,6 +87,10 @@ fn wrong_options() {
         assert_eq!(d.status, 2, "lathe {usage}\n{}", d.stderr);
         assert!(d.stdout.is_empty() && !d.stderr.is_empty() && !d.stderr.contains("panicked"));
     }
+    // Code for another CPU is refused where it is run (3), or it runs; it is always emitted.
+    let d = f.lathe(&format!("{sized} --cpu graniterapids"));
+    assert!(d.status == 0 || (d.status == 3 && d.stderr.starts_with("E0910")), "{}", d.stderr);
+    f.ok("emit f.lathe --to asm --cpu graniterapids");
     f.fails(&format!("emit {}/gemm.lathe:gemm --to cuda", examples()), 3, "E0910");
     f.fails(&format!("emit {}/gemm.lathe:gemm --to tree -D N=4", examples()), 1, "E0904");
     f.fails(&format!("emit {}/gemm.lathe:gemm --to object", examples()), 1, "E0907");
