@@ -71,7 +71,7 @@ impl fmt::Display for Case {
 }
 
 /// The most iterations that a run may take.
-const STEPS: u64 = 3_000_000;
+const STEPS: u64 = 400_000;
 
 /// The pools that kernels run on: one thread, two threads.
 pub struct Pools(pub Pool, pub Pool);
@@ -177,9 +177,10 @@ fn attempt(case: &Case, pools: &Pools, out: &mut Outcome, accepted: &mut Vec<Str
             }
         }
     }
-    engine(case, pools, module, &func, &input, &reference, Engine::Llvm, out)?;
+    let tree = Tree { module, func: &func, input: &input, want: &reference };
+    engine(case, pools, &tree, Engine::Llvm, out)?;
     if case.c {
-        engine(case, pools, module, &func, &input, &reference, Engine::C, out)?;
+        engine(case, pools, &tree, Engine::C, out)?;
     }
     Ok(())
 }
@@ -249,17 +250,17 @@ fn sound(module: &Module, func: &Function) -> Result<(), Stop> {
     }
 }
 
-#[allow(clippy::too_many_arguments)]
-fn engine(
-    case: &Case,
-    pools: &Pools,
-    module: &Module,
-    func: &Function,
-    input: &[ArrayValue],
-    want: &[ArrayValue],
-    engine: Engine,
-    out: &mut Outcome,
-) -> Result<(), Stop> {
+/// A transformed tree with the interpreter's results for it.
+struct Tree<'a> {
+    module: &'a Module,
+    func: &'a Function,
+    input: &'a [ArrayValue],
+    want: &'a [ArrayValue],
+}
+
+/// Compiles a tree and compares what it computes, with one thread and with two.
+fn engine(case: &Case, pools: &Pools, tree: &Tree, engine: Engine, out: &mut Outcome) -> Result<(), Stop> {
+    let Tree { module, func, input, want } = *tree;
     let options =
         lathe_runtime::Options { opt_level: (case.seed % 4) as u8, ..lathe_runtime::Options::default() };
     let kernel = match lathe_runtime::compile(engine, module, func, &options) {

@@ -61,6 +61,10 @@ struct Maker<'r> {
 }
 
 const SIZES: [&str; 3] = ["N", "M", "K"];
+fn size(r: &mut Rng) -> &'static str {
+    SIZES[r.below(SIZES.len())]
+}
+
 const TYPES: [&str; 14] =
     ["f32", "f32", "f32", "f32", "f64", "f64", "i32", "i64", "i16", "i8", "u8", "u16", "u32", "u64"];
 
@@ -77,7 +81,7 @@ pub fn source(r: &mut Rng) -> Source {
     for (name, rank) in [("A", 2), ("B", 2), ("C", 1), ("D", 3)] {
         let rank = if m.r.one_in(4) { 1 + m.r.below(2) } else { rank };
         let ty = if !plain && m.r.one_in(6) { *m.r.pick(&TYPES) } else { ty };
-        let sizes = (0..rank).map(|_| *m.r.pick(&SIZES)).collect();
+        let sizes = (0..rank).map(|_| size(m.r)).collect();
         let a = Arr { name: name.to_string(), ty, sizes };
         params.push(format!("{name}: {}", type_of(&a)));
         m.arrays.push(a);
@@ -112,7 +116,7 @@ fn notation(m: &mut Maker, s: &mut Source) {
         let vars: Vec<Var> = (0..rank)
             .map(|d| Var {
                 name: ["i", "j", "l"][d].to_string(),
-                size: *m.r.pick(&SIZES),
+                size: size(m.r),
                 lo: 0,
                 // What later statements read must have the extents of inputs.
                 hi: if local { 4 } else { m.r.below(2) as i64 },
@@ -160,7 +164,7 @@ fn assignment(
     let k = if m.r.one_in(3) {
         Var { name: "r".to_string(), size: "0", lo: 0, hi: 3 }
     } else {
-        Var { name: "k".to_string(), size: *m.r.pick(&SIZES), lo: 0, hi: m.r.below(3) as i64 }
+        Var { name: "k".to_string(), size: size(m.r), lo: 0, hi: m.r.below(3) as i64 }
     };
     let range = format!("{} in 0..{}", k.name, bound(&k));
     let inner: Vec<Var> = vars.iter().cloned().chain([k.clone()]).collect();
@@ -219,7 +223,7 @@ fn assignment(
             (m.ty, vec![format!("{target} = select({c}, sum[{range}]({e}), 1)")])
         }
         _ => {
-            let second = Var { name: "s".to_string(), size: *m.r.pick(&SIZES), lo: 0, hi: 1 };
+            let second = Var { name: "s".to_string(), size: size(m.r), lo: 0, hi: 1 };
             let all: Vec<Var> = inner.iter().cloned().chain([second.clone()]).collect();
             let e = m.expr(&all, 2);
             (m.ty, vec![format!("{target} = sum[{range}, s in 0..{}]({e})", bound(&second))])
@@ -234,7 +238,7 @@ fn bound(v: &Var) -> String {
 /// Nests of loops over arrays that are read and written in place.
 fn loops(m: &mut Maker, s: &mut Source) {
     for (name, rank) in [("U", 1), ("V", 2)] {
-        let sizes = (0..rank).map(|_| *m.r.pick(&SIZES)).collect();
+        let sizes = (0..rank).map(|_| size(m.r)).collect();
         let a = Arr { name: name.to_string(), ty: m.ty, sizes };
         s.params.push(format!("{name}: inout {}", type_of(&a)));
         m.arrays.push(a);
@@ -244,7 +248,8 @@ fn loops(m: &mut Maker, s: &mut Source) {
         if m.r.one_in(2) {
             // Time: no subscript mentions it, or as every other variable.
             vars.push(Var { name: format!("t{n}"), size: "0", lo: 0, hi: 3 });
-            let body = nest(m, &mut vars, n, 1 + m.r.clone().below(2));
+            let depth = 1 + m.r.below(2);
+            let body = nest(m, &mut vars, n, depth);
             s.statements.push(format!("for t{n} in 0..3 {{\n    {}\n}}", body.replace('\n', "\n    ")));
         } else {
             let depth = 1 + m.r.below(3);
@@ -263,7 +268,7 @@ fn nest(m: &mut Maker, vars: &mut Vec<Var>, n: usize, depth: usize) -> String {
         return out.join("\n");
     }
     let name = format!("{}{n}", ["x", "y", "z"][depth - 1]);
-    let size = *m.r.pick(&SIZES);
+    let size = size(m.r);
     let lo = m.r.below(3) as i64;
     let hi = m.r.below(3) as i64;
     let same = vars.iter().find(|v| v.size == size).cloned();
@@ -377,8 +382,8 @@ impl Maker<'_> {
     }
 
     fn load(&mut self, vars: &[Var]) -> String {
-        // Prefer arrays that have a dimension for most variables.
-        let a = self.r.pick(&self.arrays).clone();
+        let local = self.arrays.iter().rfind(|a| a.name.starts_with('T')).filter(|_| self.r.one_in(3));
+        let a = local.unwrap_or_else(|| self.r.pick(&self.arrays)).clone();
         let text = self.access(&a, vars);
         self.cast(&a, text)
     }

@@ -44,7 +44,7 @@ fn make(seed: u64) -> Case {
         sizes,
         flavour,
         strided: r.one_in(3),
-        c: seed % C_EVERY == 0,
+        c: seed.is_multiple_of(C_EVERY),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::rng::Rng;
 use lathe_ir::visit;
-use lathe_ir::{Function, StmtKind};
+use lathe_ir::{Function, Mode, StmtKind};
 use lathe_strategy::syntax::{ArgValue, Strategy};
 use lathe_transform::{Arg, Args, names};
 
@@ -15,6 +15,9 @@ pub fn random(r: &mut Rng, f: &Function) -> String {
         return "serial(none)".to_string();
     }
     let b = r.pick(&buffers).clone();
+    // What the kernel writes, and what the steps before made.
+    let written = written(f);
+    let w = if written.is_empty() { b.clone() } else { r.pick(&written).clone() };
     let s = r.pick(&labels).clone();
     let (l, o, p) = (place(r, &loops, &labels), r.pick(&loops).clone(), r.pick(&loops).clone());
     let factor = *r.pick(&[1, 2, 3, 4, 5, 8, 16]);
@@ -28,6 +31,10 @@ pub fn random(r: &mut Rng, f: &Function) -> String {
         "layout: pad(0, 1)",
     ]);
     let staged = if r.one_in(3) { format!(", {layout}") } else { String::new() };
+    if let Some(t) = written.iter().find(|n| n.starts_with('T')).filter(|_| r.one_in(6)) {
+        // Producers and their consumers.
+        return if r.one_in(3) { format!("inline({t})") } else { format!("compute_at({t}, {l}{space})") };
+    }
     match r.below(34) {
         0..=3 => format!("split({l}, {factor})"),
         4 => format!("tile({l}: {factor}, {o}: {width})"),
@@ -44,14 +51,14 @@ pub fn random(r: &mut Rng, f: &Function) -> String {
         18 => format!("vectorize({l}, {width}, tail: separate)"),
         19 | 20 => format!("parallel({l})"),
         21 | 22 => format!("stage({b}, at: {l}{space}{staged}{pad})"),
-        23 => format!("accumulate({b}, at: {l}{space}{pad})"),
+        23 => format!("accumulate({w}, at: {l}{space}{pad})"),
         24 => match r.below(3) {
-            0 => format!("privatize({b}, {l}{space})"),
-            1 => format!("factor({b}, {l}{space})"),
-            _ => format!("factor({b}, {l}, at: {o})"),
+            0 => format!("privatize({w}, {l}{space})"),
+            1 => format!("factor({w}, {l}{space})"),
+            _ => format!("factor({w}, {l}, at: {o})"),
         },
-        25 => format!("compute_at({b}, {l}{space})"),
-        26 => format!("inline({b})"),
+        25 => format!("compute_at({w}, {l}{space})"),
+        26 => format!("inline({w})"),
         27 => match r.below(3) {
             0 => format!("peel({l})"),
             1 => format!("peel({l}, {}, from: end)", 1 + r.below(3)),
@@ -72,9 +79,9 @@ pub fn random(r: &mut Rng, f: &Function) -> String {
         },
         32 => match r.below(2) {
             0 => format!("shift({l}, {})", r.below(4)),
-            _ => format!("promote({b}{space})"),
+            _ => format!("promote({w}{space})"),
         },
-        _ => format!("set_layout({b}, {layout})"),
+        _ => format!("set_layout({w}, {layout})"),
     }
 }
 
@@ -85,8 +92,14 @@ fn place(r: &mut Rng, loops: &[String], labels: &[String]) -> String {
 }
 
 fn buffers(f: &Function) -> Vec<String> {
-    let mut out: Vec<String> =
-        f.params.iter().filter_map(|p| p.array()).map(|b| b.name.to_string()).collect();
+    let read = f.params.iter().filter(|p| p.mode == Mode::In).filter_map(|p| p.array());
+    read.map(|b| b.name.to_string()).filter(|n| !n.starts_with('Z')).chain(written(f)).collect()
+}
+
+/// Outputs and local buffers.
+fn written(f: &Function) -> Vec<String> {
+    let params = f.params.iter().filter(|p| p.mode != Mode::In).filter_map(|p| p.array());
+    let mut out: Vec<String> = params.map(|b| b.name.to_string()).collect();
     visit::walk(&f.body, &mut |s, _| {
         if let StmtKind::Alloc { buffer, .. } = s.kind() {
             // Twice: what the kernel or a step made is more interesting than an input.
