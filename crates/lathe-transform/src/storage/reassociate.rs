@@ -27,9 +27,8 @@ their last bits, which asking for the step declares acceptable, and which is rec
 chain of at least four operands.
 
 ```lathe
-kernel avg(A: f32[N]) -> (B: f32[N]) {
-    B[i] = A[i] + A[i+1] + A[i+2] + A[i+3] where i in 0..N-3
-    B[i] = 0.0 where i in N-3..N
+kernel avg(A: f32[N + 3]) -> (B: f32[N]) {
+    B[i] = A[i] + A[i+1] + A[i+2] + A[i+3]
 }
 strategy trees for avg = reassociate(B)
 ```
