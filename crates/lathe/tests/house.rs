@@ -6,12 +6,12 @@ use std::process::Command;
 /// The floors of `ARCHITECTURE.md`.
 const FLOORS: &[(&str, u32)] = &[
     ("lathe-diagnostics", 0),
-    ("lathe-space", 0),
+    ("lathe-space", 1),
     ("lathe-ir", 1),
-    ("lathe-strategy", 1),
-    ("lathe-target", 1),
+    ("lathe-strategy", 2),
+    ("lathe-target", 2),
     ("lathe-abi", 1),
-    ("lathe-tune", 1),
+    ("lathe-tune", 2),
     ("lathe-analysis", 2),
     ("lathe-pattern", 2),
     ("lathe-model", 2),
