@@ -193,6 +193,13 @@ fn restrict(nest: &Stmt, buffer: &Buffer, region: &Region, around: &Around) -> R
             }
         }
     }
+    if carries(nest, &plan) {
+        return Err(refuse(
+            format!("each element of `{}` is computed from the ones before it", buffer.name),
+            "a scan has to start at its beginning",
+            nest.places(),
+        ));
+    }
     let shifted = |e: &Expr, shift: &Linear| {
         Linear::of(e).plus(shift, 1).map_or_else(|| build::add(e.clone(), shift.to_expr()), |l| l.to_expr())
     };
@@ -214,4 +221,20 @@ fn restrict(nest: &Stmt, buffer: &Buffer, region: &Region, around: &Around) -> R
         s.with_kind(StmtKind::Loop(Loop { lo: low, hi, ..l.clone() }))
     });
     Ok(visit::substitute_stmt(&restricted, &shifts))
+}
+
+/// Whether a buffer of the nest itself lives through iterations of a loop that is to be cut down: the
+/// accumulator of a scan.
+fn carries(nest: &Stmt, plan: &HashMap<VarId, (usize, i64)>) -> bool {
+    let mut found = false;
+    visit::walk(nest, &mut |s, _| {
+        if let StmtKind::Alloc { body, .. } = s.kind() {
+            visit::walk(body, &mut |s, _| {
+                found |= s.as_loop().is_some_and(|l| plan.contains_key(&l.binder.id));
+                !found
+            });
+        }
+        !found
+    });
+    found
 }
