@@ -6,8 +6,7 @@ setup:
 	@bash scripts/setup.sh
 
 demo: setup
-	cargo build --release --quiet -p lathe-cli -p lathe --example demo --bin lathe
-	@target/release/examples/demo
+	cargo run --release --quiet -p lathe --example demo
 
 test: setup
 	cargo fmt --all --check
@@ -25,9 +24,9 @@ doc: setup
 	cargo doc --workspace --no-deps
 
 bench: setup
-	cargo build --release --quiet -p lathe-cli
+	cargo run --release --quiet -p lathe-cli -- doctor
 	cargo run --release --quiet -p lathe --example overheads
-	@bash benches/run.sh target/release/lathe
+	@bash benches/run.sh
 
 fuzz: setup
 	@bash scripts/fuzz.sh
