@@ -176,7 +176,11 @@ pub fn is_exact(f: &Found, fixed: usize) -> bool {
             return false;
         }
     }
-    true
+    // A loop that no subscript mentions does not change the box, but without iterations nothing is touched.
+    inner.iter().filter(|r| !used.contains(&r.var)).all(|r| {
+        let last = Linear::of(&r.hi).minus(&Linear::of(&r.lo)).and_then(|trips| trips.offset(-1));
+        last.is_some_and(|l| super::linear::nonneg(&l, &f.loops, &HashSet::new()))
+    })
 }
 
 /// Whether `Σ c·v` takes every value between its ends.
