@@ -147,10 +147,26 @@ impl Region {
 
 /// Whether an access touches every element of its box once its loops beyond the first `fixed` have run: each
 /// of them serves one dimension only, and the values of each dimension are contiguous. Knows the loops
-/// that `split` makes.
+/// that `split` makes. Loops that serve no dimension surely have iterations.
 pub fn is_exact(f: &Found, fixed: usize) -> bool {
+    let Some(used) = dimensions(f, fixed) else { return false };
+    let inner = f.loops.get(fixed..).unwrap_or(&[]);
+    // A loop that no subscript mentions does not change the box, but without iterations nothing is touched.
+    inner.iter().filter(|r| !used.contains(&r.var)).all(|r| {
+        let last = Linear::of(&r.hi).minus(&Linear::of(&r.lo)).and_then(|trips| trips.offset(-1));
+        last.is_some_and(|l| super::linear::nonneg(&l, &f.loops, &HashSet::new()))
+    })
+}
+
+/// As [`is_exact`], but for loops that serve no dimension and may be empty.
+pub fn is_exact_if_run(f: &Found, fixed: usize) -> bool {
+    dimensions(f, fixed).is_some()
+}
+
+/// The loops that serve a dimension; `None` where the box has holes.
+fn dimensions(f: &Found, fixed: usize) -> Option<HashSet<VarId>> {
     if f.guarded || f.opaque || !f.unit_steps {
-        return false;
+        return None;
     }
     let inner = f.loops.get(fixed..).unwrap_or(&[]);
     let vars: HashSet<VarId> = inner.iter().map(|r| r.var).collect();
@@ -160,27 +176,23 @@ pub fn is_exact(f: &Found, fixed: usize) -> bool {
         let mut rest = index.clone();
         rest.terms.retain(|t| t.0.as_var().is_none_or(|v| !vars.contains(&v)));
         if rest.mentions(&vars) || rest.reads() {
-            return false;
+            return None;
         }
         for r in inner {
             let c = index.coefficient(r.var);
             if c != 0 {
                 if !used.insert(r.var) {
-                    return false;
+                    return None;
                 }
                 here.push((c, r));
             }
         }
         here.sort_by_key(|t| t.0);
         if !contiguous(&here, &vars) {
-            return false;
+            return None;
         }
     }
-    // A loop that no subscript mentions does not change the box, but without iterations nothing is touched.
-    inner.iter().filter(|r| !used.contains(&r.var)).all(|r| {
-        let last = Linear::of(&r.hi).minus(&Linear::of(&r.lo)).and_then(|trips| trips.offset(-1));
-        last.is_some_and(|l| super::linear::nonneg(&l, &f.loops, &HashSet::new()))
-    })
+    Some(used)
 }
 
 /// Whether `Σ c·v` takes every value between its ends.

@@ -248,8 +248,10 @@ impl<'a> Plan<'a> {
         });
         let copy_in = !fresh;
         let given = param.is_some_and(|p| matches!(p.mode, Mode::In | Mode::InOut));
+        let if_run = |f: &&&Found| region::is_exact_if_run(f, 0);
+        let whole = |f: &&Found| region_of(&[*f]).contains(&region, &around.loops, &around.sizes);
         let known = given
-            || exact_over(&everything, &region)
+            || everything.iter().filter(if_run).any(whole)
             || region::defined_before(cursor.func, target, buffer, &region);
         if copy_in && !known {
             return Err(refuse(
