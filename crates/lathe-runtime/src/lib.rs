@@ -1,6 +1,6 @@
 //! Arrays, threads, engines and calls: everything between compiled code and data.
 //!
-//! * [`array`], [`fill`], [`npy`]: data.
+//! * [`mod@array`], [`fill`], [`npy`]: data.
 //! * [`pool`]: the threads that run `cpu` loops.
 //! * [`engine`], [`call`]: functions of the tree become kernels; kernels are called.
 
