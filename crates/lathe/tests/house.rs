@@ -13,7 +13,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("lathe-abi", 1),
     ("lathe-tune", 2),
     ("lathe-analysis", 2),
-    ("lathe-pattern", 2),
+    ("lathe-pattern", 3),
     ("lathe-model", 2),
     ("lathe-transform", 3),
     ("lathe-autodiff", 3),
