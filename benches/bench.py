@@ -35,27 +35,29 @@ def interval(values):
 
 
 def measure(candidates, rounds, at_least=0.005):
+    """Seconds per call, by name. A candidate takes the number of calls that it makes in a row."""
     names = list(candidates)
-    times = {n: [] for n in names}
+    times, repeats = {n: [] for n in names}, {n: 1 for n in names}
     for r in range(rounds + 2):
         for s in range(len(names)):
             name = names[(r + s) % len(names)]
-            call = candidates[name]
-            calls, start = 0, time.perf_counter()
-            while True:
-                call()
-                calls += 1
-                now = time.perf_counter()
-                if now - start >= at_least:
-                    break
+            call, calls = candidates[name], repeats[name]
+            start = time.perf_counter()
+            call(calls)
+            taken = time.perf_counter() - start
             if r >= 2:
-                times[name].append((now - start) / calls)
+                times[name].append(taken / calls)
+            else:
+                repeats[name] = max(1, math.ceil(calls * at_least / taken))
     return times
 
 
 def child(name, threads, rounds):
     import rows
+    cpus = os.sched_getaffinity(0)
     row = rows.ROWS[name](threads)
+    # OpenMP has tied this thread to one processor, where it takes part in the work; so do the others that do.
+    os.sched_setaffinity(0, {min(cpus)})
     times = measure(row["candidates"], rounds)
     ours = "lathe"
     medians = {n: statistics.median(t) for n, t in times.items()}

@@ -1,6 +1,7 @@
 """The rows of the benchmark table: each builds its arrays, its candidates and checks all of them.
 
-A candidate is a callable without arguments that writes its result into an array of its own (or returns it).
+A candidate is a callable that takes a number of calls to make in a row, and writes its result into an array of
+its own (or returns it).
 """
 import ctypes, os
 import numpy as np
@@ -9,6 +10,15 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ENV = os.path.join(HERE, ".env")
 EXAMPLES = os.path.join(HERE, "..", "examples")
 P, I = ctypes.c_void_p, ctypes.c_int64
+CPUS = os.sched_getaffinity(0)
+
+
+def repeated(call):
+    """A candidate from a callable without arguments."""
+    def run(times=1):
+        for _ in range(times):
+            call()
+    return run
 
 
 def ptr(a):
@@ -26,12 +36,16 @@ class Harness:
         self.l = lib(os.path.join(ENV, "harness.so"))
         self.l.lathe_open.restype = P
         self.l.lathe_open.argtypes = [ctypes.c_char_p] * 2 + [I, ctypes.c_char_p]
-        self.l.lathe_call.argtypes = [P, I, P, P, P, P]
+        self.l.lathe_bind.restype = P
+        self.l.lathe_bind.argtypes = [P, I, P, P, P, P]
+        self.l.lathe_repeat.argtypes = [P, I]
         self.l.lathe_error.restype = ctypes.c_char_p
 
     def kernel(self, target, strategy, threads, arrays, sizes=""):
         """A callable that runs the kernel on these arrays, in the order of its parameters. `sizes` such as
         `N=4096` specializes."""
+        # The pool's threads are tied to the processors of the whole process, not to those of this thread.
+        os.sched_setaffinity(0, CPUS)
         h = self.l.lathe_open(os.path.join(EXAMPLES, target).encode(), strategy.encode(), threads, sizes.encode())
         if not h:
             raise RuntimeError(self.l.lathe_error().decode())
@@ -44,10 +58,13 @@ class Harness:
         strides = (P * n)(*[ctypes.addressof(s) for s in stride_arrays])
         ranks = (I * n)(*[a.ndim for a in arrays])
         self.keep += [shape_arrays, stride_arrays, data, shapes, strides, ranks, arrays]
-        call = self.l.lathe_call
+        bound = self.l.lathe_bind(h, n, data, shapes, strides, ranks)
+        if not bound:
+            raise RuntimeError(self.l.lathe_error().decode())
+        call = self.l.lathe_repeat
 
-        def run():
-            if call(h, n, data, shapes, strides, ranks) != 0:
+        def run(times=1):
+            if call(bound, times) != 0:
                 raise RuntimeError(self.l.lathe_error().decode())
         return run
 
@@ -120,32 +137,27 @@ def rivals():
 
 def blas(dtype):
     l = lib("/usr/lib/x86_64-linux-gnu/openblas-pthread/libopenblas.so.0")
-    f = l.cblas_sgemm if dtype == np.float32 else l.cblas_dgemm
-    s = ctypes.c_float if dtype == np.float32 else ctypes.c_double
+    f, loop = (l.cblas_sgemm, rivals().repeat_sgemm) if dtype == np.float32 else (l.cblas_dgemm, rivals().repeat_dgemm)
+    return lambda a, b, c: in_a_row(loop, f, a, b, c)
 
-    def run(a, b, c):
-        m, k = a.shape
-        n = b.shape[1]
-        args = (101, 111, 111, m, n, k, s(1), ptr(a), k, ptr(b), n, s(0), ptr(c), n)
-        return lambda: f(*args)
-    return run
+
+def in_a_row(loop, f, a, b, c):
+    args = (f, I(a.shape[0]), I(b.shape[1]), I(a.shape[1]), ptr(a), ptr(b), ptr(c))
+    return lambda times=1: loop(*args, I(times))
 
 
 def onednn(a, b, c):
-    l = lib("libdnnl.so.2")
-    m, k = a.shape
-    n = b.shape[1]
-    l.dnnl_sgemm.argtypes = [ctypes.c_char, ctypes.c_char, I, I, I, ctypes.c_float, P, I, P, I, ctypes.c_float, P, I]
-    return lambda: l.dnnl_sgemm(b"N", b"N", m, n, k, 1.0, ptr(a), k, ptr(b), n, 0.0, ptr(c), n)
+    return in_a_row(rivals().repeat_dnnl, lib("libdnnl.so.2").dnnl_sgemm, a, b, c)
 
 
 def xla(f, *arrays):
+    os.sched_setaffinity(0, CPUS)
     import jax
     jax.config.update("jax_enable_x64", True)
     g = jax.jit(f)
     xs = [jax.device_put(a) for a in arrays]
     g(*xs).block_until_ready()
-    return (lambda: g(*xs).block_until_ready()), (lambda: np.asarray(g(*xs)))
+    return repeated(lambda: g(*xs).block_until_ready()), (lambda: np.asarray(g(*xs)))
 
 
 def gemm_row(m, n, k, dtype, goal, target="gemm.lathe:gemm"):
@@ -171,7 +183,7 @@ def gemm_row(m, n, k, dtype, goal, target="gemm.lathe:gemm"):
             f = getattr(h.l, f"rival_{rival}_{suffix}")
             c = out(rival)
             args = (I(m), I(n), I(k), ptr(a), ptr(b), ptr(c), I(threads))
-            candidates[rival] = lambda f=f, args=args: f(*args)
+            candidates[rival] = lambda times=1, f=f, args=args: f(*args, I(times))
         candidates["XLA"], xla_result = xla(lambda x, y: x @ y, a, b)
         for name, c in outs.items():
             candidates[name]()
@@ -210,7 +222,7 @@ def memory_row(target, goal, arrays, rival, work, verify, tolerance):
         h, l = harness(), rivals()
         candidates = {
             "lathe": h.kernel(target, "fast", threads, ins + mine),
-            "C, AVX-512": rival(l, ins, theirs, threads),
+            "C, AVX-512": repeated(rival(l, ins, theirs, threads)),
         }
         for name, got in (("lathe", mine), ("C, AVX-512", theirs)):
             candidates[name]()
@@ -291,7 +303,7 @@ def heat2d(n, steps):
             x[...] = start
         candidates = {
             "lathe": h.kernel("heat2d.lathe:heat2d", "fast", threads, [mine, a]),
-            "C, untiled": lambda: l.heat2d_f32(ptr(theirs), ptr(a), I(n), I(steps), threads),
+            "C, untiled": repeated(lambda: l.heat2d_f32(ptr(theirs), ptr(a), I(n), I(steps), threads)),
             "untiled strategy": h.kernel("heat2d.lathe:heat2d", "untiled", threads, [plain, a]),
         }
         for c in candidates.values():
@@ -323,7 +335,7 @@ def blur(n):
         h = harness()
         candidates = {
             "lathe": h.kernel("blur.lathe:blur", "fast", threads, [image, mine]),
-            "Halide": lambda: by.realize(o, target),
+            "Halide": repeated(lambda: by.realize(o, target)),
         }
         for c in candidates.values():
             c()

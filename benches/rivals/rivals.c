@@ -48,6 +48,24 @@ void triad_f64(const double *RESTRICT a, const double *RESTRICT b, double *RESTR
   _mm_sfence();
 }
 
+// ---- calls in a row -----------------------------------------------------------------------------
+// The libraries' own functions, called `times` times, so that no rival pays for the caller's language.
+
+typedef void (*sgemm_fn)(int, int, int, int, int, int, float, const float *, int, const float *, int, float, float *, int);
+typedef void (*dgemm_fn)(int, int, int, int, int, int, double, const double *, int, const double *, int, double, double *, int);
+typedef int (*dnnl_fn)(char, char, int64_t, int64_t, int64_t, float, const float *, int64_t, const float *, int64_t, float,
+                       float *, int64_t);
+
+void repeat_sgemm(sgemm_fn f, int64_t m, int64_t n, int64_t k, const float *a, const float *b, float *c, int64_t times) {
+  for (int64_t t = 0; t < times; t++) f(101, 111, 111, m, n, k, 1, a, k, b, n, 0, c, n);
+}
+void repeat_dgemm(dgemm_fn f, int64_t m, int64_t n, int64_t k, const double *a, const double *b, double *c, int64_t times) {
+  for (int64_t t = 0; t < times; t++) f(101, 111, 111, m, n, k, 1, a, k, b, n, 0, c, n);
+}
+void repeat_dnnl(dnnl_fn f, int64_t m, int64_t n, int64_t k, const float *a, const float *b, float *c, int64_t times) {
+  for (int64_t t = 0; t < times; t++) f('N', 'N', m, n, k, 1, a, k, b, n, 0, c, n);
+}
+
 // ---- rivals ------------------------------------------------------------------------------------
 
 static float dot_part(const float *RESTRICT a, const float *RESTRICT b, int64_t n) {

@@ -1,6 +1,6 @@
 //! Lathe and the rivals that are Rust crates behind one C interface, for `bench.py`.
 
-use lathe::{compile, schedule, Build, Built, How, Machine, Pool, Program};
+use lathe::{compile, schedule, Build, Built, How, Machine, Pool, PoolOptions, Program};
 use std::cell::RefCell;
 use std::ffi::{c_char, c_void, CStr, CString};
 
@@ -62,37 +62,44 @@ fn open(target: &str, strategy: &str, threads: usize, sizes: &str) -> Result<Han
         .iter()
         .map(|p| p.array().map_or(lathe::ir::Type::F32, |b| b.elem.clone()))
         .collect();
-    Ok(Handle { built, pool: Pool::new(threads).map_err(|e| e.to_string())?, elem })
+    Ok(Handle { built, pool: Pool::with_options(&PoolOptions { threads, pin: true }).map_err(|e| e.to_string())?, elem })
 }
 
-/// Calls a kernel on `n` arrays given by data, shapes and strides (in elements). 0 on success.
+/// A kernel with its arguments, as a program would keep them between calls.
+struct Bound {
+    kernel: *const Handle,
+    views: Vec<lathe::ArgView<'static>>,
+}
+
+/// Binds `n` dense arrays given by data, shapes and strides (in elements) to a kernel. Null on failure.
 ///
 /// # Safety
-/// `h` came from `lathe_open`; every pointer leads to as much as the shapes and strides say.
+/// `h` came from `lathe_open`; every pointer leads to as much as the shapes and strides say, for as long as the
+/// result is called.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn lathe_call(
+pub unsafe extern "C" fn lathe_bind(
     h: *mut c_void,
     n: i64,
     data: *const *mut c_void,
     shapes: *const *const i64,
     strides: *const *const i64,
     ranks: *const i64,
-) -> i32 {
+) -> *mut c_void {
     // SAFETY: by the caller.
-    let h = unsafe { &*h.cast::<Handle>() };
+    let kernel = unsafe { &*h.cast::<Handle>() };
     let mut views = Vec::with_capacity(n as usize);
     for i in 0..n as usize {
         // SAFETY: by the caller.
-        let (rank, shape, strides, p) = unsafe {
+        let (shape, strides, p) = unsafe {
             let rank = *ranks.add(i) as usize;
             let shape = std::slice::from_raw_parts(*shapes.add(i), rank);
             let strides = std::slice::from_raw_parts(*strides.add(i), rank);
-            (rank, shape, strides, *data.add(i))
+            (shape, strides, *data.add(i))
         };
-        let cells = if rank == 0 { 1 } else { shape.iter().product::<i64>() as usize };
+        let cells = shape.iter().product::<i64>() as usize;
         // SAFETY: by the caller; benchmark arrays are dense.
         let view = unsafe {
-            match h.elem[i].scalar() {
+            match kernel.elem[i].scalar() {
                 Some(lathe::ir::Scalar::F64) => {
                     let s = std::slice::from_raw_parts_mut(p.cast::<f64>(), cells);
                     lathe::ArgView::from_slice_mut(s, 0, shape, strides)
@@ -107,17 +114,31 @@ pub unsafe extern "C" fn lathe_call(
             Ok(v) => views.push(v),
             Err(e) => {
                 fail(e);
-                return 1;
+                return std::ptr::null_mut();
             }
         }
     }
-    match h.built.call_views(&h.pool, &mut views) {
-        Ok(()) => 0,
-        Err(e) => {
+    Box::into_raw(Box::new(Bound { kernel, views })).cast()
+}
+
+/// Calls a bound kernel `times` times, each with all its checks. 0 on success.
+///
+/// # Safety
+/// `b` came from `lathe_bind` and nobody else calls it now.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lathe_repeat(b: *mut c_void, times: i64) -> i32 {
+    // SAFETY: by the caller.
+    let (b, kernel) = unsafe {
+        let b = &mut *b.cast::<Bound>();
+        (&mut b.views, &*b.kernel)
+    };
+    for _ in 0..times {
+        if let Err(e) = kernel.built.call_views(&kernel.pool, b) {
             fail(e);
-            1
+            return 1;
         }
     }
+    0
 }
 
 fn parallelism(threads: i64) -> gemm::Parallelism {
@@ -131,14 +152,16 @@ macro_rules! rivals {
         /// # Safety
         /// The pointers lead to `m*k`, `k*n` and `m*n` elements.
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $gemm(m: i64, n: i64, k: i64, a: *const $t, b: *const $t, c: *mut $t, threads: i64) {
+        pub unsafe extern "C" fn $gemm(m: i64, n: i64, k: i64, a: *const $t, b: *const $t, c: *mut $t, threads: i64, times: i64) {
             let (m, n, k) = (m as usize, n as usize, k as usize);
-            // SAFETY: by the caller.
-            unsafe {
-                gemm::gemm(
-                    m, n, k, c, 1, n as isize, false, a, 1, k as isize, b, 1, n as isize, 0.0, 1.0, false, false, false,
-                    parallelism(threads),
-                );
+            for _ in 0..times {
+                // SAFETY: by the caller.
+                unsafe {
+                    gemm::gemm(
+                        m, n, k, c, 1, n as isize, false, a, 1, k as isize, b, 1, n as isize, 0.0, 1.0, false, false, false,
+                        parallelism(threads),
+                    );
+                }
             }
         }
 
@@ -147,18 +170,20 @@ macro_rules! rivals {
         /// # Safety
         /// As for the other.
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $faer(m: i64, n: i64, k: i64, a: *const $t, b: *const $t, c: *mut $t, threads: i64) {
+        pub unsafe extern "C" fn $faer(m: i64, n: i64, k: i64, a: *const $t, b: *const $t, c: *mut $t, threads: i64, times: i64) {
             let (m, n, k) = (m as usize, n as usize, k as usize);
-            // SAFETY: by the caller.
-            let (a, b, c) = unsafe {
-                (
-                    faer::MatRef::from_raw_parts(a, m, k, k as isize, 1),
-                    faer::MatRef::from_raw_parts(b, k, n, n as isize, 1),
-                    faer::MatMut::from_raw_parts_mut(c, m, n, n as isize, 1),
-                )
-            };
             let par = if threads == 1 { faer::Par::Seq } else { faer::Par::rayon(threads as usize) };
-            faer::linalg::matmul::matmul(c, faer::Accum::Replace, a, b, 1.0, par);
+            for _ in 0..times {
+                // SAFETY: by the caller.
+                let (a, b, c) = unsafe {
+                    (
+                        faer::MatRef::from_raw_parts(a, m, k, k as isize, 1),
+                        faer::MatRef::from_raw_parts(b, k, n, n as isize, 1),
+                        faer::MatMut::from_raw_parts_mut(c, m, n, n as isize, 1),
+                    )
+                };
+                faer::linalg::matmul::matmul(c, faer::Accum::Replace, a, b, 1.0, par);
+            }
         }
     };
 }

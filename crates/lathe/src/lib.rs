@@ -38,7 +38,7 @@ pub use lathe_diagnostics::{Code, CodeInfo, Diagnostic, Severity, SourceMap};
 pub use lathe_ir::{self as ir, Function, Mode, text};
 pub use lathe_lang as lang;
 pub use lathe_measure::{Plan, ceilings, rounds, rounds::rounds as measure, stats};
-pub use lathe_runtime::{ArgView, Array, Engine, Pool, npy};
+pub use lathe_runtime::{ArgView, Array, Engine, Pool, PoolOptions, npy};
 pub use lathe_target::Machine;
 pub use lathe_transform as transform;
 pub use program::{Failure, Program};
