@@ -9,7 +9,7 @@ Every candidate is checked against numpy before it is timed. A short call is rep
 row's figure is the median of the per-round ratios (best rival's time / Lathe's time, the best rival being the
 one with the smallest median), with the 95 % interval of that median.
 """
-import argparse, json, math, os, statistics, subprocess, sys, time
+import argparse, json, math, os, random, statistics, subprocess, sys, time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ENV = os.path.join(HERE, ".env")
@@ -35,13 +35,16 @@ def interval(values):
 
 
 def measure(candidates, rounds, at_least=0.005):
-    """Seconds per call, by name. A candidate takes the number of calls that it makes in a row."""
+    """Seconds per call, by name. A candidate takes the number of calls that it makes in a row. The order is drawn anew
+    in each round and a call before the clock starts warms up, so that nobody pays for what the one before left behind
+    (spinning threads, caches)."""
+    order = random.Random(1)
     names = list(candidates)
     times, repeats = {n: [] for n in names}, {n: 1 for n in names}
     for r in range(rounds + 2):
-        for s in range(len(names)):
-            name = names[(r + s) % len(names)]
+        for name in order.sample(names, len(names)):
             call, calls = candidates[name], repeats[name]
+            call(1)
             start = time.perf_counter()
             call(calls)
             taken = time.perf_counter() - start

@@ -282,6 +282,18 @@ impl Ir {
         unsafe { LLVMBuildShuffleVector(self.builder, v, self.poison(self.type_of(v)), mask, NO_NAME) }
     }
 
+    /// The lanes of two vectors in turn, `a0 b0 a1 b1 …`, as two vectors of their width.
+    pub fn merge(&self, a: Value, b: Value, width: u32) -> [Value; 2] {
+        let w = width as i32;
+        [0, w / 2].map(|from| {
+            let mut lanes: Vec<Value> =
+                (from..from + w / 2).flat_map(|l| [self.i32(l), self.i32(l + w)]).collect();
+            let mask = self.vector(&mut lanes);
+            // SAFETY: the mask names existing lanes only.
+            unsafe { LLVMBuildShuffleVector(self.builder, a, b, mask, NO_NAME) }
+        })
+    }
+
     pub fn extract_value(&self, v: Value, i: u32) -> Value {
         // SAFETY: `v` is a struct with more than `i` members.
         unsafe { LLVMBuildExtractValue(self.builder, v, i, NO_NAME) }

@@ -14,6 +14,7 @@ pub mod codes;
 mod emit;
 mod entry;
 mod expr;
+mod interleave;
 mod ir;
 mod jit;
 mod loops;

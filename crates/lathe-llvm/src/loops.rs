@@ -1,6 +1,7 @@
 //! Loops that one thread runs: serial, written out, and lanes of a vector.
 
 use crate::emit::{Emitter, Lanes, Result, unsupported};
+use crate::interleave;
 use crate::ir::Value;
 use crate::value::Leaf;
 use lathe_diagnostics::Places;
@@ -66,6 +67,11 @@ pub fn unrolled(e: &mut Emitter, l: &Loop, places: &Places) -> Result<()> {
     let ir = e.ir;
     let (lo, hi) = bounds(e, l, places)?;
     let exact = constant_trips(e, l, lo, hi);
+    if let Some(n) = exact
+        && interleave::rows(e, l, lo, n)?
+    {
+        return Ok(());
+    }
     let most = exact.or_else(|| {
         let extent = e.ranges.interval(&lathe_ir::build::sub(l.hi.clone(), l.lo.clone())).1?;
         Some(extent.max(0).checked_add(l.step - 1)? / l.step).filter(|n| *n <= MAX_GUARDED)

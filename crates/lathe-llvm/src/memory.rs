@@ -14,6 +14,12 @@ pub struct Place {
     offset: Leaf,
 }
 
+impl Place {
+    pub fn offset(&self) -> Leaf {
+        self.offset
+    }
+}
+
 /// Elements before and after a private buffer.
 pub const PADDING: u64 = 64;
 
@@ -64,7 +70,7 @@ impl Emitter<'_> {
     }
 
     /// Subscripts under the buffer's layout. Quotients and remainders of split subscripts disappear here.
-    fn physical(&mut self, buf: &Buf, indices: Vec<Expr>) -> Result<Vec<Expr>> {
+    pub fn physical(&mut self, buf: &Buf, indices: Vec<Expr>) -> Result<Vec<Expr>> {
         if buf.decl.layout.is_row_major() {
             return Ok(indices);
         }

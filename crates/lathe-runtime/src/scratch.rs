@@ -8,7 +8,7 @@ use std::ffi::c_void;
 /// Room in front of each block for its size; keeps the alignment of what follows.
 const HEADER: usize = 64;
 /// From this size on, blocks are aligned to huge pages and the system is asked for them.
-const LARGE: usize = 4 << 20;
+const LARGE: usize = HUGE_PAGE;
 const HUGE_PAGE: usize = 2 << 20;
 /// Most bytes that one thread keeps.
 const KEEP: usize = 256 << 20;

@@ -268,6 +268,47 @@ func f(N)(u: inout f32[N], s: out f32[N], h: inout f32[8], w: inout f32[], p: in
     }
 }
 
+/// Lanes that fill short rows of their own: side by side (interleaved whole stores), and the cases that look alike but
+/// are not: rows of another length, in another order, with gaps, overlapping, read while they are filled, given by the
+/// caller, or three long.
+#[test]
+fn rows_of_lanes_are_interleaved() {
+    for (row, index, value, w) in [
+        (4, "P[8 * o + l, r]", "A[8 * o + l, r]! + 1.0:f32", 8),
+        (2, "P[8 * o + l, r]", "A[8 * o + l, r]! * A[8 * o + l, 0]!", 8),
+        (8, "P[8 * o + l, r]", "A[0, r]!", 8),
+        (8, "P[4 * o + l, r]", "f32(l * 8 + r)", 4),
+        (4, "P[8 * o + l, 7 - r]", "A[8 * o + l, r]!", 8),
+        (4, "P[8 * o + l, r + 1]", "A[8 * o + l, r]!", 8),
+        (8, "P[8 * o + l, r // 2]", "A[8 * o + l, r]!", 8),
+        (4, "P[8 * o + l, r]", "select(r > 0, P[8 * o + l, max(r - 1, 0)]!, 3.0:f32)", 8),
+        (8, "B[8 * o + l, r]", "A[8 * o + l, r]!", 8),
+        (3, "P[8 * o + l, r]", "A[8 * o + l, r]!", 8),
+    ] {
+        // A row as wide as the buffer is the one that is interleaved; the others have wider buffers.
+        for wide in [row, 8] {
+            let text = format!(
+                "
+func f(N)(A: in f32[N, 8], B: inout f32[N, 8]) {{
+  alloc P: f32[N, {wide}]
+  for x in 0..N {{ for y in 0..{wide} {{ 'P'[x, y]: P[x, y]! = -7.0:f32 }} }}
+  for o in 0..N // {w} {{ for l in 0..{w} vector({w}) {{ for r in 0..{row} unrolled {{
+    'P.2'[o, l, r]: {index}! = {value}
+  }} }} }}
+  for x in 0..N {{ for y in 0..{wide} {{ 'B'[x, y]: B[x, y]! sum= P[x, y]! }} }}
+}}"
+            );
+            if wide < row || (wide == row && index.contains("r + 1")) || (wide < 8 && index.contains("7 - r"))
+            {
+                continue;
+            }
+            for n in [0, 7, 8, 19, 40] {
+                agree(&text, &[floats(&[n, 8], 1), floats(&[n, 8], 2)]);
+            }
+        }
+    }
+}
+
 #[test]
 fn expanded_math() {
     for s in [Scalar::F32, Scalar::F64, Scalar::F16, Scalar::Bf16] {
