@@ -9,6 +9,21 @@ pub const RANGE: Code = Code("E0602");
 /// A `where` condition that does not hold.
 pub const CONSTRAINT: Code = Code("E0603");
 
+/// A duplicate or missing name.
+pub const SPACE_NAME: Code = Code("E1001");
+/// An unknown name or function in a range or constraint.
+pub const SPACE_UNKNOWN: Code = Code("E1002");
+/// Constraints that refer to each other in a circle.
+pub const SPACE_CYCLE: Code = Code("E1003");
+/// An empty range, or one whose values cannot be found.
+pub const SPACE_RANGE: Code = Code("E1004");
+/// No configuration satisfies the constraints.
+pub const SPACE_EMPTY: Code = Code("E1005");
+/// A constraint that cannot be evaluated.
+pub const SPACE_CONSTRAINT: Code = Code("E1006");
+/// More nodes than memory may hold.
+pub const SPACE_LARGE: Code = Code("E1007");
+
 pub static CODES: &[CodeInfo] = &[
     CodeInfo {
         code: PARAMETER,
@@ -31,5 +46,58 @@ pub static CODES: &[CodeInfo] = &[
         explanation: "The parameters of a strategy violate its `where` condition.",
         wrong: "kernel copy(A: f32[N]) -> (B: f32[N]) {\n    B[i] = A[i]\n}\nstrategy s(t = 8, u = 3 where divides(u, t)) for copy = split(i, t)",
         right: "kernel copy(A: f32[N]) -> (B: f32[N]) {\n    B[i] = A[i]\n}\nstrategy s(t = 8, u = 4 where divides(u, t)) for copy = split(i, t)",
+    },
+    CodeInfo {
+        code: SPACE_NAME,
+        title: "duplicate or missing name of a tuning parameter",
+        explanation: "Every tuning parameter needs a name that no other parameter and no constant has.",
+        wrong: "{ \"tuning_parameters\": [ { \"name\": \"t\", \"range\": [1, 2] }, { \"name\": \"t\", \"range\": [4] } ] }",
+        right: "{ \"tuning_parameters\": [ { \"name\": \"t\", \"range\": [1, 2] }, { \"name\": \"u\", \"range\": [4] } ] }",
+    },
+    CodeInfo {
+        code: SPACE_UNKNOWN,
+        title: "unknown name in a range or constraint",
+        explanation: "Ranges and constraints mention tuning parameters, constants with a value, and known functions.",
+        wrong: "#atf::tp name \"T\" range interval<int>(1, 64) constraint divides(N)",
+        right: "#atf::var::N 64\n#atf::tp name \"T\" range interval<int>(1, 64) constraint divides(N)",
+    },
+    CodeInfo {
+        code: SPACE_CYCLE,
+        title: "circular constraints",
+        explanation: "Parameters may mention each other in any order, but not in a circle: a condition is written at \
+                      one of the parameters that it mentions.",
+        wrong: "#atf::tp name \"A\" range interval<int>(1, 8) constraint divides(B)\n#atf::tp name \"B\" range interval<int>(1, 8) constraint multiple_of(A)",
+        right: "#atf::tp name \"A\" range interval<int>(1, 8)\n#atf::tp name \"B\" range interval<int>(1, 8) constraint multiple_of(A)",
+    },
+    CodeInfo {
+        code: SPACE_RANGE,
+        title: "unusable range",
+        explanation: "The range of a tuning parameter has no values, infinitely or too many, values of another type, \
+                      or bounds that cannot be evaluated.",
+        wrong: "#atf::tp name \"T\" range interval<int>(8, 1)",
+        right: "#atf::tp name \"T\" range interval<int>(1, 8)",
+    },
+    CodeInfo {
+        code: SPACE_EMPTY,
+        title: "no valid configuration",
+        explanation: "No combination of values satisfies all constraints, so there is nothing to search.",
+        wrong: "#atf::tp name \"T\" range set<int>{3, 5} constraint divides(8)",
+        right: "#atf::tp name \"T\" range set<int>{2, 4} constraint divides(8)",
+    },
+    CodeInfo {
+        code: SPACE_CONSTRAINT,
+        title: "constraint that cannot be evaluated",
+        explanation: "For values that no other constraint excludes, a constraint divides by zero, leaves 64 bits, or \
+                      is not true or false.",
+        wrong: "#atf::tp name \"T\" range interval<int>(0, 8) constraint divides(64)",
+        right: "#atf::tp name \"T\" range interval<int>(0, 8) constraint greater_than(0) && divides(64)",
+    },
+    CodeInfo {
+        code: SPACE_LARGE,
+        title: "too many dependent combinations",
+        explanation: "A group of parameters depends on each other in so many ways that its tree does not fit the limit \
+                      on nodes. Independent parameters cost nothing, however many values they have.",
+        wrong: "",
+        right: "",
     },
 ];

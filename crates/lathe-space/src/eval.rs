@@ -16,6 +16,10 @@ pub const FUNCTIONS: &[(&str, Option<usize>)] = &[
     ("is_multiple", Some(2)),
     ("ceil_div", Some(2)),
     ("is_power_of_two", Some(1)),
+    // `pow(b, e)`: `b` to the power of `e`; for integers `e` is not negative.
+    ("pow", Some(2)),
+    // `int(x)`: 1 for true, 0 for false, a number without its fraction.
+    ("int", Some(1)),
 ];
 
 /// The value of an expression. Integers that leave 64 bits, divisions by zero and inexact `/` are errors.
@@ -246,7 +250,36 @@ fn call(name: &str, args: Vec<Value>) -> Result<Value, EvalError> {
             let v = whole(&args[0])?;
             Ok(Value::Bool(v > 0 && (v as u64).is_power_of_two()))
         }
+        "pow" => match (&args[0], &args[1]) {
+            (Value::Int(b), Value::Int(e)) => power(*b, *e).map(Value::Int),
+            (Value::Int(_) | Value::Float(_), Value::Int(_) | Value::Float(_)) => {
+                Ok(Value::Float(number(&args[0]).powf(number(&args[1]))))
+            }
+            (b, e) => Err(EvalError::Type(format!("`pow({b}, {e})` has no meaning"))),
+        },
+        "int" => match &args[0] {
+            Value::Int(v) => Ok(Value::Int(*v)),
+            Value::Bool(v) => Ok(Value::Int(i64::from(*v))),
+            // Both ends are exact: -2^63 fits, 2^63 does not.
+            Value::Float(v) if *v >= -9.223372036854775808e18 && *v < 9.223372036854775808e18 => {
+                Ok(Value::Int(*v as i64))
+            }
+            Value::Float(_) => Err(EvalError::Overflow),
+            other => Err(EvalError::Type(format!("`int({other})` has no meaning"))),
+        },
         _ => Err(EvalError::UnknownFunction(name.to_string())),
+    }
+}
+
+/// `b` to the power of a non-negative `e`.
+pub(crate) fn power(b: i64, e: i64) -> Result<i64, EvalError> {
+    if e < 0 {
+        return Err(EvalError::Type(format!("`pow({b}, {e})` is not an integer")));
+    }
+    match b {
+        0 | 1 => Ok(if e == 0 { 1 } else { b }),
+        -1 => Ok(if e % 2 == 0 { 1 } else { -1 }),
+        _ => u32::try_from(e).ok().and_then(|e| b.checked_pow(e)).ok_or(EvalError::Overflow),
     }
 }
 
@@ -282,6 +315,9 @@ mod tests {
         assert_eq!(value("divides(5, N) and not is_multiple(N, 3)"), Ok(Value::Bool(true)));
         assert_eq!(value("ceil_div(N, 4) * vector(f32)"), Ok(Value::Int(48)));
         assert_eq!(value("N > 3 or 1 // 0 == 1"), Ok(Value::Bool(true)));
+        assert_eq!(value("pow(2, N) + int(N > 3) + int(-2.5)"), Ok(Value::Int(1023)));
+        assert_eq!(value("pow(3, 1000)"), Err(EvalError::Overflow));
+        assert_eq!(value("pow(-1, 1000000000000)"), Ok(Value::Int(1)));
         assert_eq!(value("frob(1)"), Err(EvalError::UnknownFunction("frob".into())));
     }
 

@@ -80,6 +80,18 @@ impl fmt::Display for Value {
     }
 }
 
+impl From<Value> for Expr {
+    fn from(v: Value) -> Expr {
+        Expr::Value(v)
+    }
+}
+
+impl From<i64> for Expr {
+    fn from(v: i64) -> Expr {
+        Expr::Value(Value::Int(v))
+    }
+}
+
 impl Expr {
     fn precedence(&self) -> u8 {
         match self {

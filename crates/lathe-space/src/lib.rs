@@ -6,6 +6,7 @@ pub mod eval;
 pub mod expr;
 pub mod param;
 pub mod parse;
+pub mod space;
 
 pub use bind::{Bound, Values, bind, parse_value};
 pub use codes::CODES;
@@ -13,3 +14,6 @@ pub use eval::{Env, eval, names, reduce};
 pub use expr::{BinOp, EvalError, Expr, UnOp, Value};
 pub use param::{ParamType, Parameter, Range};
 pub use parse::{ParseError, parse};
+pub use space::{
+    Blocks, Configuration, Constraint, Generate, Scale, Space, SpaceDef, TuningParameter, ValueRange,
+};

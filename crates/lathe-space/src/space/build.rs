@@ -1,0 +1,159 @@
+//! Makes the nodes of a group's levels, from the first level down.
+//!
+//! A level's nodes are the combinations of values of its context that the levels above allow, so nothing is
+//! made twice; and since nodes of one level do not depend on each other, threads share them.
+
+use super::domain::Domain;
+use super::expand::{Expander, Scratch};
+use super::intern::Keys;
+use super::plan::PlanLevel;
+use super::threads::Threads;
+
+/// A level with all its nodes, dead ends included.
+pub(crate) struct Raw {
+    /// Per node the values of the context.
+    pub keys: Vec<u32>,
+    pub starts: Vec<u32>,
+    pub values: Vec<u32>,
+    pub kids: Vec<u32>,
+    /// Edges at which a condition could not be evaluated.
+    pub failed: Vec<u32>,
+}
+
+/// All levels of a group.
+pub(crate) struct Built {
+    pub levels: Vec<Raw>,
+    /// Values that were tried.
+    pub checks: u64,
+}
+
+/// Why building stopped.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Stop {
+    /// More work than allowed: another order may be better.
+    Work,
+    /// More nodes than allowed; whether conditions failed on the way.
+    Nodes { failed: bool },
+}
+
+/// What building may use.
+pub(crate) struct Allowed<'a> {
+    pub threads: &'a Threads,
+    /// Levels that several threads may share; the rest is done by one.
+    pub parallel_levels: usize,
+    pub work: u64,
+    pub nodes: usize,
+}
+
+/// Nodes that one thread does at least, counted in values.
+const CHUNK: usize = 1 << 15;
+
+struct Part {
+    degrees: Vec<u32>,
+    values: Vec<u32>,
+    failed: Vec<u32>,
+    checks: u64,
+}
+
+pub(crate) fn build(
+    plan: &[PlanLevel],
+    expanders: &[Expander],
+    domains: &[Domain],
+    allowed: &Allowed,
+) -> Result<Built, Stop> {
+    let limits = |l: usize| plan[l].context.iter().map(|a| domains[plan[*a].param].len()).collect();
+    let mut keys: Vec<Option<Keys>> = (0..plan.len()).map(|l| Some(Keys::new(limits(l)))).collect();
+    let mut levels: Vec<Raw> = Vec::with_capacity(plan.len());
+    let (mut checks, mut edges, mut work, mut any_failed) = (0, 0, 0, false);
+    for (l, level) in plan.iter().enumerate() {
+        let Some(mut own) = keys[l].take() else { continue };
+        if level.parent.is_none() {
+            own.number(&[]);
+        }
+        let (nodes, width) = (own.len(), level.context.len());
+        let per_node = domains[level.param].len() as usize;
+        let one = |range: std::ops::Range<usize>| {
+            let mut part = Part {
+                degrees: Vec::with_capacity(range.len()),
+                values: Vec::new(),
+                failed: Vec::new(),
+                checks: 0,
+            };
+            let mut scratch = Scratch::default();
+            for node in range {
+                let before = part.values.len();
+                let key = &own.words[node * width..(node + 1) * width];
+                part.checks += expanders[l].expand(key, &mut scratch, &mut part.values, &mut part.failed);
+                part.degrees.push((part.values.len() - before) as u32);
+                if part.values.len() > allowed.nodes {
+                    break;
+                }
+            }
+            part
+        };
+        let chunk = (CHUNK / per_node.max(1)).max(1);
+        let parts = if l < allowed.parallel_levels && nodes > chunk {
+            let size = chunk.max(nodes / 256);
+            allowed.threads.map(nodes.div_ceil(size), |i| one(i * size..((i + 1) * size).min(nodes)))
+        } else {
+            vec![one(0..nodes)]
+        };
+        let mut raw = Raw {
+            keys: Vec::new(),
+            starts: Vec::with_capacity(nodes + 1),
+            values: Vec::new(),
+            kids: Vec::new(),
+            failed: Vec::new(),
+        };
+        raw.starts.push(0);
+        for part in parts {
+            let base = raw.values.len() as u32;
+            edges += part.values.len();
+            checks += part.checks;
+            work += part.checks + part.values.len() as u64;
+            any_failed |= !part.failed.is_empty();
+            if edges > allowed.nodes {
+                return Err(Stop::Nodes { failed: any_failed });
+            }
+            let mut end = base;
+            raw.starts.extend(part.degrees.iter().map(|d| {
+                end += d;
+                end
+            }));
+            raw.values.extend(part.values);
+            raw.failed.extend(part.failed.into_iter().map(|e| e + base));
+        }
+        if work > allowed.work {
+            return Err(Stop::Work);
+        }
+        raw.keys = own.words;
+        link(plan, l, &mut raw, width, &mut keys);
+        levels.push(raw);
+    }
+    Ok(Built { levels, checks })
+}
+
+/// Numbers the nodes of the levels below, per edge.
+fn link(plan: &[PlanLevel], l: usize, raw: &mut Raw, width: usize, keys: &mut [Option<Keys>]) {
+    let children = &plan[l].children;
+    raw.kids = vec![0; raw.values.len() * children.len()];
+    for (slot, c) in children.iter().enumerate() {
+        let Some(below) = keys[*c].as_mut() else { continue };
+        // Where each word of the key comes from: the node's key, or (`width`) the edge's value.
+        let from: Vec<usize> = plan[*c]
+            .context
+            .iter()
+            .map(|a| plan[l].context.iter().position(|b| b == a).unwrap_or(width))
+            .collect();
+        let mut key = vec![0; from.len()];
+        for node in 0..raw.starts.len() - 1 {
+            let own = &raw.keys[node * width..(node + 1) * width];
+            for e in raw.starts[node]..raw.starts[node + 1] {
+                for (word, from) in key.iter_mut().zip(&from) {
+                    *word = if *from == width { raw.values[e as usize] } else { own[*from] };
+                }
+                raw.kids[e as usize * children.len() + slot] = below.number(&key);
+            }
+        }
+    }
+}
