@@ -1,14 +1,32 @@
-//! Functional patterns: programs as compositions of a few data-parallel functions.
+//! Functional patterns: programs as compositions of a few data-parallel functions, optimized by rewriting.
+//!
+//! * [`nat`], [`facts`], [`types`], [`prim`], [`term`]: sizes, types, and typed terms.
+//! * [`ast`], [`parse`], [`infer`], [`program`], [`print`]: from text to typed terms and back.
+//! * [`scheme`], [`solve`], [`check`]: the types of primitives, unification, and the check of a typed term.
 
+pub mod ast;
+pub mod check;
+pub mod codes;
 pub mod facts;
 mod hash;
+pub mod infer;
+mod lex;
+pub mod names;
 pub mod nat;
+pub mod parse;
 pub mod prim;
+pub mod print;
+pub mod program;
+pub mod scheme;
+pub mod solve;
 pub mod term;
 pub mod types;
 
+pub use codes::CODES;
 pub use facts::{Fact, Facts, Known};
 pub use nat::{Atom, Nat};
+pub use parse::{parse_term, parse_type};
 pub use prim::{FoldKind, MapKind, PadMode, Prim};
+pub use program::{Param, Program, program, programs};
 pub use term::{Term, TermKind};
 pub use types::{DepArg, Kind, Type, TypeKind};

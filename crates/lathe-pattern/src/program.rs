@@ -1,0 +1,145 @@
+//! A fun: sizes, parameters, what is known of the sizes, and the term.
+
+use crate::ast::FunAst;
+use crate::codes;
+use crate::facts::{Fact, Facts};
+use crate::infer::{Env, fact_of, infer};
+use crate::nat::Nat;
+use crate::parse::parse_funs;
+use crate::term::Term;
+use crate::types::{Type, TypeKind};
+use lathe_diagnostics::{Diagnostic, FileId, Span};
+use lathe_ir::Name;
+use std::collections::BTreeMap;
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Param {
+    pub name: Name,
+    pub ty: Type,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Program {
+    pub name: Name,
+    /// In the order in which parameters bind them.
+    pub sizes: Vec<Name>,
+    pub params: Vec<Param>,
+    pub result: Type,
+    /// What a call must check: what the source says, and what inference and rewriting relied on.
+    pub facts: Facts,
+    /// Closed: one lambda per parameter around the body.
+    pub term: Term,
+}
+
+impl Program {
+    /// Types a fun; `funs` may be used in it.
+    pub fn new(fun: &FunAst, funs: &BTreeMap<Name, Program>) -> Result<Program, Diagnostic> {
+        let mut sizes: Vec<Name> = Vec::new();
+        let mut places: BTreeMap<Name, Option<Span>> = BTreeMap::new();
+        for p in &fun.params {
+            if !p.ty.is_data() {
+                return Err(Diagnostic::error(codes::NOT_DATA, format!("`{}` is a function", p.name))
+                    .at(p.span, "parameters of funs are data"));
+            }
+            for v in p.ty.sizes().iter().filter_map(Nat::as_var) {
+                if !sizes.contains(v) {
+                    sizes.push(v.clone());
+                    places.insert(v.clone(), Some(p.span));
+                }
+            }
+        }
+        let unbound = |t: &Type| t.sizes().iter().flat_map(Nat::vars).find(|v| !sizes.contains(v));
+        let spans = fun.params.iter().map(|p| (&p.ty, p.span)).chain([(&fun.result, fun.result_span)]);
+        for (t, span) in spans {
+            if let Some(v) = unbound(t) {
+                return Err(Diagnostic::error(codes::UNKNOWN, format!("nothing binds the size `{v}`"))
+                    .at(span, "used here")
+                    .help(format!("a parameter of a type like `f32[{v}]` binds it")));
+            }
+        }
+        let mut facts = Facts::default();
+        for e in &fun.facts {
+            for f in fact_of(e)? {
+                facts.learn(f);
+            }
+        }
+        if let Some(v) = facts.vars().iter().find(|v| !sizes.contains(v)) {
+            return Err(Diagnostic::error(codes::UNKNOWN, format!("nothing binds the size `{v}`"))
+                .at(fun.facts[0].span, "used here"));
+        }
+        let env = Env { funs: funs.clone(), sizes: places, facts, ..Env::default() };
+        let lambda = as_lambda(fun);
+        let params = fun.params.iter().map(|p| p.ty.clone());
+        let whole = Type::funs(params.collect::<Vec<_>>(), fun.result.clone());
+        let typed = infer(&env, &lambda, Some((&whole, fun.result_span)))?;
+        let mut facts = env.facts;
+        for (f, _) in typed.obligations {
+            facts.learn(f);
+        }
+        let params = fun.params.iter().map(|p| Param { name: p.name.clone(), ty: p.ty.clone() }).collect();
+        Ok(Program {
+            name: fun.name.clone(),
+            sizes,
+            params,
+            result: fun.result.clone(),
+            facts,
+            term: typed.term,
+        })
+    }
+
+    /// The same fun with another term, relying on more facts.
+    pub fn with_term(&self, term: Term, more: impl IntoIterator<Item = Fact>) -> Program {
+        let mut p = Program { term, ..self.clone() };
+        for f in more {
+            p.facts.learn(f);
+        }
+        p
+    }
+
+    /// What the term's type must be, however it is rewritten.
+    pub fn ty(&self) -> Type {
+        Type::funs(self.params.iter().map(|p| p.ty.clone()).collect::<Vec<_>>(), self.result.clone())
+    }
+}
+
+/// The parameters as lambdas.
+fn as_lambda(fun: &FunAst) -> crate::ast::Ast {
+    use crate::ast::{Ast, AstKind, LamParam, Pattern};
+    if fun.params.is_empty() {
+        return fun.body.clone();
+    }
+    let params = fun
+        .params
+        .iter()
+        .map(|p| LamParam::Data(Pattern::Name(p.name.clone()), Some(p.ty.clone())))
+        .collect();
+    Ast::new(AstKind::Lam(params, fun.body.clone()), fun.span)
+}
+
+/// Reads and types funs; later ones may use earlier ones.
+pub fn programs(file: FileId, text: &str) -> Result<BTreeMap<Name, Program>, Diagnostic> {
+    let mut out: BTreeMap<Name, Program> = BTreeMap::new();
+    for f in parse_funs(file, text)? {
+        let p = Program::new(&f, &out)?;
+        if out.insert(f.name.clone(), p).is_some() {
+            return Err(Diagnostic::error(codes::ARGUMENTS, format!("two funs are named `{}`", f.name))
+                .at(f.span, "the second one"));
+        }
+    }
+    Ok(out)
+}
+
+/// Reads and types one fun, the last one of the text.
+pub fn program(text: &str) -> Result<Program, Diagnostic> {
+    let last = parse_funs(FileId(0), text)?.last().map(|f| f.name.clone());
+    let mut all = programs(FileId(0), text)?;
+    last.and_then(|n| all.remove(&n)).ok_or_else(|| Diagnostic::error(codes::SYNTAX, "there is no fun"))
+}
+
+/// Whether a type is one that a kernel can take: arrays of scalars, or of tuples of scalars.
+pub fn is_plain(t: &Type) -> bool {
+    match t.kind() {
+        TypeKind::Array(_, e) => is_plain(e),
+        _ => t.is_element(),
+    }
+}
