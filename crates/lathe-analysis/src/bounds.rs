@@ -1,6 +1,7 @@
 //! Bounds of accesses: every subscript of every access, for all sizes and iterations.
 
 use crate::codes::{OUT_OF_BOUNDS, UNDECIDED};
+use crate::checks::{self, Needed};
 use crate::env::{Env, Item};
 use crate::leaves::{buffer_indices, written_buffers};
 use crate::refusal::sizes_text;
@@ -8,19 +9,22 @@ use crate::solve::Answer;
 use crate::text::expr_text;
 use crate::view::Facts;
 use lathe_diagnostics::{Diagnostic, Places};
-use lathe_ir::build::{and, boolean, index, le, load, lt, select, var};
-use lathe_ir::visit::{map_stmts, substitute};
+use lathe_ir::build::{boolean, load, select};
+use lathe_ir::visit::vars_of;
 use lathe_ir::{
-    Access, Binder, BufId, Buffer, Combine, Compute, Executor, Expr, ExprKind, Function, Loop, Module, Name,
+    Access, Binder, BufId, Buffer, Combine, Compute, Dim, Executor, Expr, ExprKind, Function, Loop, Module, Name,
     Reduce, Status, Stmt, StmtKind, Store, VarId, View,
 };
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// Sets the status of every access: *proved* in bounds; *checked* where a guard of the code is needed
-/// for that, or where a `check` statement, inserted right before, establishes it (gathers and other
-/// subscripts that are not affine); *assumed* where a fact of the user is needed. What is none of
-/// these is an error with a counterexample.
+/// for that, or where a `check` statement, inserted before, establishes it (gathers, subscripts that depend
+/// on scalar inputs, and others that are not affine); *assumed* where a fact of the user is needed. What is
+/// none of these is an error with a counterexample.
+///
+/// An `assume` over sizes and scalar inputs alone, outside of loops and branches, costs one comparison a
+/// call: it gets a `check` before it, and is no promise any more.
 pub fn prove_accesses(module: &Module, func: &Function) -> (Function, Vec<Diagnostic>) {
     let written = written_buffers(&func.body);
     let env = Env::root(module, func);
@@ -31,6 +35,10 @@ pub fn prove_accesses(module: &Module, func: &Function) -> (Function, Vec<Diagno
         diagnostics: Vec::new(),
         loops: Vec::new(),
         provenance: Vec::new(),
+        data: HashSet::new(),
+        floating: Vec::new(),
+        top: true,
+        established: Vec::new(),
     };
     for b in func.params.iter().filter_map(|p| p.array()) {
         prover.buffers.insert(b.id, b.clone());
@@ -39,9 +47,13 @@ pub fn prove_accesses(module: &Module, func: &Function) -> (Function, Vec<Diagno
         if let Item::Size(b) | Item::Scalar(b) = item {
             prover.names.insert(b.id, b.name.clone());
         }
+        if let Item::Scalar(b) = item {
+            prover.data.insert(b.id);
+        }
     }
     let mut facts = Facts::new(&env, &written);
     let body = prover.stmt(&mut facts, &func.body);
+    let body = checks::at_entry(func, std::mem::take(&mut prover.floating), body);
     if let Some(result) = &func.result {
         let mut checks = Vec::new();
         let result = prover.expr(&facts, result, &boolean(true), &mut HashMap::new(), &mut checks);
@@ -61,12 +73,14 @@ struct Prover {
     loops: Vec<Binder>,
     /// Who stated the facts in force.
     provenance: Vec<Name>,
-}
-
-/// What must be checked before a statement, and the access it is for.
-struct Needed {
-    cond: Expr,
-    access: String,
+    /// Variables whose values scalar inputs decide: scalars, and what is computed from them.
+    data: HashSet<VarId>,
+    /// Checks that read no memory, on their way out of the loops around.
+    floating: Vec<Needed>,
+    /// What checks of the code said so far.
+    established: Vec<Expr>,
+    /// No loop and no condition is around the current place.
+    top: bool,
 }
 
 type Memo = HashMap<usize, Expr>;
@@ -91,9 +105,12 @@ impl Prover {
             StmtKind::Let { binder, value, body } => {
                 self.names.insert(binder.id, binder.name.clone());
                 let value = self.expr(facts, value, &always, &mut memo, &mut checks);
+                self.depends(binder, &[&value]);
                 let mut inner = facts.clone();
                 inner.bind(&Item::Let(binder, &value));
+                let mark = self.floating.len();
                 let body = self.stmt(&mut inner, body);
+                let body = self.settle(mark, body, |n| n.outside_let(binder.id, &value));
                 s.with_kind(StmtKind::Let { binder: binder.clone(), value, body })
             }
             StmtKind::Loop(l) => {
@@ -102,30 +119,27 @@ impl Prover {
                 let hi = self.expr(facts, &l.hi, &always, &mut memo, &mut checks);
                 let mut inner = facts.clone();
                 inner.bind(&Item::Loop { binder: &l.binder, lo: &lo, hi: &hi, step: l.step, exec: &l.exec });
+                self.depends(&l.binder, &[&lo, &hi]);
                 self.loops.push(l.binder.clone());
+                let mark = self.floating.len();
+                let top = std::mem::replace(&mut self.top, false);
                 let body = self.stmt(&mut inner, &l.body);
+                self.top = top;
                 self.loops.pop();
+                let body = self.settle(mark, body, |n| n.outside_loop(l.binder.id, &lo, &hi, l.step));
                 s.with_kind(StmtKind::Loop(Loop { lo, hi, body, ..l.clone() }))
             }
             StmtKind::If { cond, then, other } => {
                 let cond = self.expr(facts, cond, &always, &mut memo, &mut checks);
-                let mut inner = facts.clone();
-                inner.guard(&cond, true);
-                let then = self.stmt(&mut inner, then);
-                let other = other.as_ref().map(|o| {
-                    let mut inner = facts.clone();
-                    inner.guard(&cond, false);
-                    self.stmt(&mut inner, o)
-                });
+                let then = self.branch(facts, &cond, true, then);
+                let other = other.as_ref().map(|o| self.branch(facts, &cond, false, o));
                 s.with_kind(StmtKind::If { cond, then, other })
             }
             StmtKind::While { cond, body } => {
                 let cond = self.expr(facts, cond, &always, &mut memo, &mut checks);
                 self.uncheckable(&checks, s.places());
                 checks.clear();
-                let mut inner = facts.clone();
-                inner.guard(&cond, true);
-                let body = self.stmt(&mut inner, body);
+                let body = self.branch(facts, &cond, true, body);
                 s.with_kind(StmtKind::While { cond, body })
             }
             StmtKind::Alloc { buffer, body } => {
@@ -156,7 +170,9 @@ impl Prover {
                     self.names.insert(old.id, old.name.clone());
                     inner.bind(&Item::Opaque(old));
                 }
+                let mark = self.floating.len();
                 let body = self.stmt(&mut inner, &a.body);
+                let body = self.settle(mark, body, |_| None);
                 s.with_kind(StmtKind::Atomic(lathe_ir::stmt::Atomic { target, value, body, ..a.clone() }))
             }
             StmtKind::Compute(c) => {
@@ -167,17 +183,29 @@ impl Prover {
             StmtKind::Check { cond, code, message } => {
                 let cond = self.expr(facts, cond, &always, &mut memo, &mut checks);
                 facts.guard(&cond, true);
+                self.established.push(cond.clone());
                 s.with_kind(StmtKind::Check { cond, code: code.clone(), message: message.clone() })
             }
             StmtKind::Assume { fact, provenance } => {
-                facts.assume(fact);
+                if self.top && checks::is_pure(fact) {
+                    facts.guard(fact, true);
+                    if self.established.contains(fact) {
+                        return s.clone();
+                    }
+                    return Stmt::seq([checks::of_assumption(fact, provenance, s.places()), s.clone()]);
+                }
+                // Its loads get their status, too, so that they are the same expressions as in what follows.
+                let fact = self.expr(facts, fact, &always, &mut memo, &mut checks);
+                facts.assume(&fact);
                 self.provenance.push(provenance.clone());
-                return s.clone();
+                s.with_kind(StmtKind::Assume { fact, provenance: provenance.clone() })
             }
             StmtKind::Async { token, body } => {
                 let mut inner = facts.clone();
                 inner.bind(&Item::Opaque(token));
+                let mark = self.floating.len();
                 let body = self.stmt(&mut inner, body);
+                let body = self.settle(mark, body, |_| None);
                 s.with_kind(StmtKind::Async { token: token.clone(), body })
             }
             StmtKind::Call { function, args } => {
@@ -198,8 +226,58 @@ impl Prover {
         if checks.is_empty() {
             return new;
         }
-        let guards: Vec<Stmt> = checks.into_iter().map(|c| check(facts, c, s.places())).collect();
+        let mut guards = Vec::new();
+        for needed in checks {
+            let needed = needed.at(s.places());
+            facts.guard(&needed.cond(), true);
+            if needed.is_pure() {
+                self.float(needed);
+            } else {
+                guards.push(needed.stmt());
+            }
+        }
         Stmt::seq(guards.into_iter().chain([new]))
+    }
+
+    /// A part that is reached only where a condition has the given value.
+    fn branch(&mut self, facts: &Facts, cond: &Expr, holds: bool, s: &Stmt) -> Stmt {
+        let mut inner = facts.clone();
+        inner.guard(cond, holds);
+        let mark = self.floating.len();
+        let top = std::mem::replace(&mut self.top, false);
+        let new = self.stmt(&mut inner, s);
+        self.top = top;
+        self.settle(mark, new, |_| None)
+    }
+
+    /// Takes the checks that floated out of a body further out where `outside` says how; the others stand
+    /// before the body.
+    fn settle(&mut self, mark: usize, body: Stmt, outside: impl Fn(&Needed) -> Option<Needed>) -> Stmt {
+        let mut here = Vec::new();
+        for needed in self.floating.split_off(mark.min(self.floating.len())) {
+            match outside(&needed) {
+                Some(out) => self.float(out),
+                None => here.push(needed.stmt()),
+            }
+        }
+        if here.is_empty() { body } else { Stmt::seq(here.into_iter().chain([body])) }
+    }
+
+    fn float(&mut self, needed: Needed) {
+        if !self.floating.iter().any(|n| n.same(&needed)) {
+            self.floating.push(needed);
+        }
+    }
+
+    /// Notes whether scalar inputs decide the value of a variable.
+    fn depends(&mut self, binder: &Binder, on: &[&Expr]) {
+        if on.iter().any(|e| self.is_data(e)) {
+            self.data.insert(binder.id);
+        }
+    }
+
+    fn is_data(&self, e: &Expr) -> bool {
+        vars_of(e).iter().any(|v| self.data.contains(v))
     }
 
     /// A compute, and the loops of checks that go before it.
@@ -210,6 +288,7 @@ impl Prover {
         let mut dims = Vec::with_capacity(c.dims.len());
         for d in &c.dims {
             self.names.insert(d.binder.id, d.binder.name.clone());
+            self.depends(&d.binder, &[&d.lo, &d.hi]);
             let mut memo = Memo::new();
             let lo = self.expr(&points, &d.lo, &always, &mut memo, &mut cell_checks);
             let hi = self.expr(&points, &d.hi, &always, &mut memo, &mut cell_checks);
@@ -245,33 +324,30 @@ impl Prover {
             .collect();
         self.loops.truncate(self.loops.len() - c.dims.len());
         let compute = Compute { dims, targets, values, guard, ..c.clone() };
-        let mut out = Vec::new();
-        for (needed, keep_reduced) in [(cell_checks, !reduced), (checks, true)] {
-            if needed.is_empty() {
-                continue;
+        // Checks over the same dimensions share their loops.
+        let mut nests: Vec<(Vec<&Dim>, Vec<Stmt>)> = Vec::new();
+        for (needed, cells) in [(cell_checks, reduced), (checks, false)] {
+            let dims: Vec<&Dim> = compute
+                .dims
+                .iter()
+                .filter(|d| !(cells && matches!(d.combine, Combine::Reduce(_))))
+                .collect();
+            for n in needed {
+                let (n, dims) = n.at(places).outside_dims(&dims);
+                if dims.is_empty() && n.is_pure() {
+                    self.float(n);
+                } else if let Some(last) = nests.last_mut().filter(|last| last.0 == dims) {
+                    last.1.push(n.stmt());
+                } else {
+                    nests.push((dims, vec![n.stmt()]));
+                }
             }
-            let body = Stmt::seq(needed.into_iter().map(|n| check_stmt(&n, places)));
-            out.push(self.loops_over(&compute, body, keep_reduced));
         }
+        let out: Vec<Stmt> = nests
+            .into_iter()
+            .map(|(dims, list)| checks::loops_over(&mut self.func, &dims, Stmt::seq(list)))
+            .collect();
         (compute, out)
-    }
-
-    /// Loops over a compute's dimensions, with binders of their own.
-    fn loops_over(&mut self, c: &Compute, body: Stmt, reduced: bool) -> Stmt {
-        let mut renamed = HashMap::new();
-        let mut loops = Vec::new();
-        for d in c.dims.iter().filter(|d| reduced || !matches!(d.combine, Combine::Reduce(_))) {
-            let fresh = self.func.fresh_var(&d.binder.name, d.binder.ty);
-            loops.push((fresh.clone(), substitute(&d.lo, &renamed), substitute(&d.hi, &renamed)));
-            renamed.insert(d.binder.id, var(&fresh));
-        }
-        let body = map_stmts(&body, &mut |s| {
-            let exprs = s.exprs().into_iter().map(|e| substitute(e, &renamed)).collect();
-            s.with_exprs(exprs)
-        });
-        loops.into_iter().rev().fold(body, |body, (binder, lo, hi)| {
-            Stmt::of(StmtKind::Loop(Loop { binder, lo, hi, step: 1, exec: Executor::Serial, body }))
-        })
     }
 
     /// Proves the loads of an expression; `under` is the condition under which it is evaluated.
@@ -382,15 +458,15 @@ impl Prover {
             };
         };
         match counter {
-            Answer::Point(point) if found.exact => {
+            // What an input decides is looked at when it is known.
+            Answer::Point(point) if found.exact && !self.is_data(subscript) && !self.is_data(extent) => {
                 self.out_of_bounds(facts, a, (subscript, extent), point, &found);
                 Status::Unproved
             }
             _ => {
-                let inside = and(le(index(0), subscript.clone()), lt(subscript.clone(), extent.clone()));
-                let cond = select(under.clone(), inside, boolean(true));
-                if !out.iter().any(|n| n.cond == cond) {
-                    out.push(Needed { cond, access: self.text(a) });
+                let needed = Needed::new(under, subscript, extent, self.text(a));
+                if !out.iter().any(|n| n.same(&needed)) {
+                    out.push(needed);
                 }
                 Status::Checked
             }
@@ -442,7 +518,7 @@ impl Prover {
             self.diagnostics.push(
                 Diagnostic::error(
                     UNDECIDED,
-                    format!("`{}` may be outside of the array, and cannot be checked here", c.access),
+                    format!("`{}` may be outside of the array, and cannot be checked here", c.access()),
                 )
                 .at_places(places, "evaluated here")
                 .help("guard it with `select`, or load the value in a statement before"),
@@ -460,21 +536,6 @@ impl Prover {
         let name = a.view.buffer().and_then(|b| self.buffers.get(&b)).map_or("…", |b| &b.name);
         format!("{name}[{}]", subscripts.join(", "))
     }
-}
-
-/// The check as a statement; what it says is known afterwards.
-fn check(facts: &mut Facts, needed: Needed, places: &Places) -> Stmt {
-    facts.guard(&needed.cond, true);
-    check_stmt(&needed, places)
-}
-
-fn check_stmt(needed: &Needed, places: &Places) -> Stmt {
-    let kind = StmtKind::Check {
-        cond: needed.cond.clone(),
-        code: "bounds".into(),
-        message: format!("`{}` is outside of the array", needed.access).into(),
-    };
-    Stmt::new(kind, places.clone())
 }
 
 /// The status of an access from those of its subscripts.

@@ -11,9 +11,9 @@ use crate::refusal::{instance_text, sizes_text};
 use crate::system::{Conj, Lin, eq, gt};
 use crate::translate::{Builder, Scope};
 use lathe_diagnostics::{Diagnostic, Places};
-use lathe_ir::visit::walk;
+use lathe_ir::visit::{vars_of, walk};
 use lathe_ir::{
-    Arg, BufId, Buffer, Combine, Executor, Expr, Function, Mode, Module, Name, Stmt, StmtKind, View,
+    Arg, BufId, Buffer, Combine, Executor, Expr, Function, Mode, Module, Name, Stmt, StmtKind, VarId, View,
 };
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -66,6 +66,27 @@ struct Sure<'a> {
     indices: Option<Vec<Expr>>,
 }
 
+impl<'a> Sure<'a> {
+    /// The surroundings without the names that neither the rest of them nor the subscripts use: such a name may
+    /// stand for anything, say for data, and takes nothing away.
+    fn relevant(&self) -> Vec<&Item<'a>> {
+        let mut used: HashSet<VarId> = self.indices.iter().flatten().flat_map(vars_of).collect();
+        let mut out = Vec::new();
+        for item in self.items.iter().rev() {
+            match item {
+                Item::Let(b, value) if used.contains(&b.id) => used.extend(vars_of(value)),
+                Item::Let(..) => continue,
+                Item::Loop { lo, hi, .. } => used.extend(vars_of(lo).union(&vars_of(hi))),
+                Item::Cond(e, _) | Item::While(e) | Item::Fact(e, _) | Item::Checked(e) => used.extend(vars_of(e)),
+                Item::Size(_) | Item::Scalar(_) | Item::Opaque(_) | Item::Alloc(_) => {}
+            }
+            out.push(item);
+        }
+        out.reverse();
+        out
+    }
+}
+
 /// Cells of an output that no run is sure to write.
 fn unwritten(env: &Env, written: &Written, buffer: &Arc<Buffer>, body: &Stmt) -> Option<Diagnostic> {
     let mut finder = Finder { env, written, buffer: buffer.id, unsure: false };
@@ -87,7 +108,7 @@ fn unwritten(env: &Env, written: &Written, buffer: &Arc<Buffer>, body: &Stmt) ->
     let mut unsure = expand(&builder.system, dims, &mut all).is_err() || finder.unsure;
     for w in &writes {
         let (mut builder, mut scope, cell) = start();
-        for item in &w.items {
+        for item in w.relevant() {
             builder.item(&mut scope, item);
         }
         for (c, e) in cell.iter().zip(w.indices.iter().flatten()) {

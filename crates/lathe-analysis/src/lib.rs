@@ -6,6 +6,7 @@
 
 pub mod affine;
 mod bounds;
+mod checks;
 pub mod codes;
 mod copy;
 mod cover;

@@ -41,6 +41,9 @@ pub fn run(a: &RunArgs, common: &Common) -> Outcome {
     let threads = target::threads(&a.data);
     let pool = Pool::new(threads).map_err(at)?;
 
+    if a.data.check {
+        lathe::check_facts(&schedule, &build, &data, &pool).map_err(at)?;
+    }
     let before = if a.data.check { Some(data.duplicate().map_err(at)?) } else { None };
     let start = std::time::Instant::now();
     built.call(&pool, &mut data.arrays).map_err(at)?;

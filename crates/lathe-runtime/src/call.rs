@@ -180,7 +180,7 @@ impl Kernel {
             )
             .help("give arrays of their own, e.g. a copy"),
             CheckKind::User { code, message } => {
-                Diagnostic::error(codes::CHECK_FAILED, format!("`{name}`: {message} ({code})"))
+                Diagnostic::error(codes::CHECK_FAILED, check_message(name, message, code))
                     .note("this is a check of the kernel; outputs may be partly written")
             }
         }
@@ -290,6 +290,11 @@ fn dtype_name(code: u32) -> &'static str {
             .find(|s| dtype_of(&(*s).into()) == code)
             .map_or("an unknown element type", Scalar::name),
     }
+}
+
+/// What is said when a `check` statement of a kernel fails.
+pub fn check_message(kernel: &str, message: &str, code: &str) -> String {
+    format!("`{kernel}`: {message} ({code})")
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ mod scratch;
 mod storage;
 
 pub use array::{ArgView, Array, Element};
+pub use call::check_message;
 pub use codes::CODES;
 pub use engine::{Engine, Kernel, Options, compile};
 pub use pool::{Pool, PoolOptions};

@@ -5,6 +5,7 @@
 
 pub mod args;
 pub mod blocks;
+pub mod claims;
 pub mod codes;
 pub mod convert;
 pub mod cut;

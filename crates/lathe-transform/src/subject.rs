@@ -27,8 +27,11 @@ pub fn run<'a>(
 ) -> Result<(Function, Trace<Subject<'a>>), Refusal> {
     let open = Strategy::Call { name: "open".to_string(), args: Vec::new(), span: None };
     let subject = Subject { module, func: func.clone() };
-    let (subject, trace) =
+    let (subject, mut trace) =
         lathe_strategy::run(context, &Strategy::Seq(vec![open, strategy.clone()]), subject)?;
+    if let Some(first) = trace.steps.first_mut() {
+        first.obligations.extend(crate::claims::claims(func));
+    }
     Ok((subject.func, trace))
 }
 

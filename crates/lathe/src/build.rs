@@ -1,9 +1,9 @@
 //! From scheduled trees to a kernel that can be called.
 
 use crate::codes;
-use crate::schedule::Schedule;
-use lathe_diagnostics::Diagnostic;
-use lathe_ir::{Function, ParamKind};
+use crate::schedule::{Schedule, each_in_a_thread};
+use lathe_diagnostics::{Diagnostic, Places};
+use lathe_ir::{Function, ParamKind, StmtKind};
 use lathe_runtime::{ArgView, Array, Engine, Kernel, Pool};
 use lathe_space::{Expr, Value};
 use std::time::Instant;
@@ -31,6 +31,8 @@ pub struct Built {
     sizes: Vec<(String, usize, usize)>,
     /// Constraints of the strategy over sizes.
     requires: Vec<Expr>,
+    /// The checks of the kernel by the message of their failure: where they stem from.
+    checks: Vec<(String, Places)>,
     pub compile_seconds: f64,
     pub times: Vec<(String, f64)>,
 }
@@ -42,19 +44,7 @@ pub struct Built {
 pub fn compile(schedule: &Schedule, build: &Build) -> Result<Built, Diagnostic> {
     let start = Instant::now();
     // Versions do not know of each other: each is compiled by a thread of its own.
-    let kernels: Vec<Result<Kernel, Diagnostic>> = std::thread::scope(|scope| {
-        let (last, others) = match schedule.versions.split_last() {
-            Some(parts) => parts,
-            None => return Vec::new(),
-        };
-        let started: Vec<_> =
-            others.iter().map(|v| scope.spawn(|| compile_tree(schedule, &v.func, build))).collect();
-        let own = compile_tree(schedule, &last.func, build);
-        let join = |t: std::thread::ScopedJoinHandle<'_, _>| {
-            t.join().unwrap_or_else(|p| std::panic::resume_unwind(p))
-        };
-        started.into_iter().map(join).chain([own]).collect()
-    });
+    let kernels = each_in_a_thread(&schedule.versions, |v| compile_tree(schedule, &v.func, build));
     let mut versions = Vec::new();
     let mut times = Vec::new();
     for (v, kernel) in schedule.versions.iter().zip(kernels) {
@@ -66,6 +56,7 @@ pub fn compile(schedule: &Schedule, build: &Build) -> Result<Built, Diagnostic> 
         versions,
         sizes: size_sources(&schedule.plain),
         requires: schedule.requires.clone(),
+        checks: places_of_checks(&schedule.plain),
         compile_seconds: start.elapsed().as_secs_f64(),
         times,
     })
@@ -79,6 +70,27 @@ pub fn compile_tree(schedule: &Schedule, func: &Function, build: &Build) -> Resu
     let options =
         lathe_runtime::Options { cpu: build.cpu.clone(), opt_level: build.opt_level, ..Default::default() };
     lathe_runtime::compile(build.engine, &schedule.module, func, &options)
+}
+
+/// A failed check with the place of its statement.
+pub(crate) fn at_check(checks: &[(String, Places)], d: Diagnostic) -> Diagnostic {
+    let place = checks.iter().find(|c| c.0 == d.message).map(|c| &c.1);
+    match place {
+        Some(p) if d.code == lathe_runtime::codes::CHECK_FAILED => d.at_places(p, "checked here"),
+        _ => d,
+    }
+}
+
+/// The check statements of a function, by what a failure of theirs says.
+pub(crate) fn places_of_checks(func: &Function) -> Vec<(String, Places)> {
+    let mut out = Vec::new();
+    lathe_ir::visit::walk(&func.body, &mut |s, _| {
+        if let StmtKind::Check { code, message, .. } = s.kind() {
+            out.push((lathe_runtime::check_message(&func.name, message, code), s.places().clone()));
+        }
+        true
+    });
+    out
 }
 
 /// Where each size can be read off the arguments.
@@ -120,7 +132,7 @@ impl Built {
             let d = Diagnostic::error(codes::PARAMETER, format!("the strategy is for sizes with {c}, {why}"));
             return Err(d.help("choose another strategy or other parameters for these sizes"));
         }
-        self.pick(args).call(pool, args)
+        self.pick(args).call(pool, args).map_err(|d| at_check(&self.checks, d))
     }
 
     /// Whether a condition over sizes holds for these arguments; `None` if it cannot be said.

@@ -3,7 +3,7 @@
 use crate::codes;
 use crate::count::{Values, eval};
 use lathe_diagnostics::Diagnostic;
-use lathe_ir::visit::{loads_of, walk};
+use lathe_ir::visit::{loads_of, substitute, vars_of, walk};
 use lathe_ir::{Access, Binder, BufId, Expr, Function, Mode, ParamKind, Scalar, StmtKind, VarId};
 use lathe_runtime::{Array, npy};
 use std::collections::{BTreeMap, HashMap};
@@ -153,12 +153,17 @@ pub fn make(func: &Function, given: &Given) -> Result<Data, Diagnostic> {
                 }
                 (None, None) => {
                     let mut a = Array::zeros(b.ty, &[])?;
+                    let below = bounds.scalars.get(&b.id);
+                    let how = match below {
+                        Some(n) => format!("random subscript below {n}, seed {}", given.seed),
+                        None => format!("random, seed {}", given.seed),
+                    };
                     if b.ty.is_int() {
-                        a.fill_below(seed, 8)
+                        a.fill_below(seed, below.map_or(8, |n| (*n).max(1) as u64))
                     } else {
                         a.fill_random(seed)
                     }
-                    made.insert(name, format!("random, seed {}", given.seed));
+                    made.insert(name, how);
                     a
                 }
             },
@@ -188,7 +193,7 @@ pub fn make(func: &Function, given: &Given) -> Result<Data, Diagnostic> {
                     None if p.mode == Mode::Out => Array::zeros(buffer.elem.clone(), &shape)?,
                     None => {
                         let mut a = Array::zeros(buffer.elem.clone(), &shape)?;
-                        match bounds.get(&buffer.id) {
+                        match bounds.arrays.get(&buffer.id) {
                             Some(n) => {
                                 a.fill_below(seed, (*n).max(1) as u64);
                                 made.insert(
@@ -280,18 +285,67 @@ fn number(ty: Scalar, text: &str) -> Option<Array> {
     Some(a)
 }
 
-/// For integer parameters whose elements are used as subscripts: the smallest extent that they index.
-pub fn subscript_bounds(func: &Function, sizes: &Values) -> HashMap<BufId, i64> {
-    let extents: HashMap<BufId, &Vec<Expr>> =
-        func.params.iter().filter_map(|p| p.array()).map(|b| (b.id, &b.extents)).collect();
-    let mut bounds: HashMap<BufId, i64> = HashMap::new();
+/// What integer inputs must stay below, as far as their use as subscripts tells.
+#[derive(Clone, Debug, Default)]
+pub struct SubscriptBounds {
+    /// For the elements of arrays.
+    pub arrays: HashMap<BufId, i64>,
+    /// For scalars.
+    pub scalars: HashMap<VarId, i64>,
+}
+
+/// For integer inputs that are used as subscripts: the smallest extent that they index. Where a subscript adds
+/// loop variables to a scalar, the scalar gets what they leave of the extent.
+pub fn subscript_bounds(func: &Function, sizes: &Values) -> SubscriptBounds {
+    let mut extents: HashMap<BufId, Vec<Expr>> =
+        func.params.iter().filter_map(|p| p.array()).map(|b| (b.id, b.extents.clone())).collect();
+    let mut last: HashMap<VarId, Expr> = HashMap::new();
+    let mut lets: HashMap<VarId, Expr> = HashMap::new();
+    walk(&func.body, &mut |s, _| {
+        let one = lathe_ir::build::index(1);
+        match s.kind() {
+            StmtKind::Alloc { buffer, .. } => {
+                extents.insert(buffer.id, buffer.extents.clone());
+            }
+            StmtKind::Loop(l) => {
+                last.insert(l.binder.id, lathe_ir::build::sub(l.hi.clone(), one));
+            }
+            StmtKind::Compute(c) => last.extend(
+                c.dims.iter().map(|d| (d.binder.id, lathe_ir::build::sub(d.hi.clone(), one.clone()))),
+            ),
+            StmtKind::Let { binder, value, .. } => {
+                lets.insert(binder.id, value.clone());
+            }
+            _ => {}
+        }
+        true
+    });
+    let scalars: Vec<VarId> = func
+        .params
+        .iter()
+        .filter_map(|p| match &p.kind {
+            ParamKind::Scalar(b) if b.ty.is_int() => Some(b.id),
+            _ => None,
+        })
+        .collect();
+    let mut bounds = SubscriptBounds::default();
     let mut visit = |a: &Access| {
         let Some(of) = a.view.buffer().and_then(|b| extents.get(&b)) else { return };
         for (index, extent) in a.indices.iter().zip(of.iter()) {
-            for inner in loads_of(index) {
-                if let (Some(b), Some(n)) = (inner.view.buffer(), eval(extent, sizes)) {
-                    bounds.entry(b).and_modify(|m| *m = (*m).min(n)).or_insert(n);
+            // The largest value, where loops around move the subscript.
+            let index = substitute(&substitute(&substitute(index, &lets), &last), &last);
+            let Some(n) = eval(extent, sizes) else { continue };
+            for inner in loads_of(&index) {
+                if let Some(b) = inner.view.buffer() {
+                    bounds.arrays.entry(b).and_modify(|m| *m = (*m).min(n)).or_insert(n);
                 }
+            }
+            let used = vars_of(&index);
+            for v in scalars.iter().filter(|v| used.contains(v)) {
+                // What is left of the extent above it, with the scalar at zero.
+                let at_zero = HashMap::from([(*v, lathe_ir::build::index(0))]);
+                let left = eval(&substitute(&index, &at_zero), sizes).map_or(n, |t| n - t.max(0));
+                bounds.scalars.entry(*v).and_modify(|m| *m = (*m).min(left)).or_insert(left);
             }
         }
     };

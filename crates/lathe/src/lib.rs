@@ -31,7 +31,7 @@ pub mod steps;
 pub mod tests_of;
 
 pub use build::{Build, Built, compile};
-pub use check::check_result;
+pub use check::{check_facts, check_result};
 pub use data::{Data, Given};
 pub use emit::{Emit, emit, write_whole};
 pub use lathe_diagnostics::{Code, CodeInfo, Diagnostic, Severity, SourceMap};

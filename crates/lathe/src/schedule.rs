@@ -82,15 +82,12 @@ impl Schedule {
         all
     }
 
-    /// Facts that were assumed and not proved.
+    /// Facts that were stated and not proved, and whether the kernel checks them.
     pub fn assumptions(&self) -> Vec<String> {
-        let mut all = Vec::new();
-        lathe_ir::visit::walk(&self.plain.body, &mut |s, _| {
-            if let lathe_ir::StmtKind::Assume { provenance, .. } = s.kind() {
-                all.push(provenance.to_string());
-            }
-            true
-        });
+        let stated = lathe_transform::claims::assumptions(&self.plain).into_iter();
+        let mut all: Vec<String> = stated
+            .map(|(who, checked)| if checked { format!("{who}, checked at the call") } else { who })
+            .collect();
         all.extend(self.steps().flat_map(|s| s.facts.iter().cloned()));
         all.sort();
         all.dedup();
@@ -165,14 +162,19 @@ pub fn schedule(
     let sizes = func.sizes.iter().map(|b| b.name.to_string()).collect();
     let plan = lathe_strategy::plan(&context, &strategy, &sizes).map_err(|r| fail(*r.diagnostic))?;
     lap("binding parameters", &mut times);
+    // Versions do not know of each other: each is made by a thread of its own.
+    let apply = |v: &lathe_strategy::Version| {
+        let context = Context::new(&definitions, Some(&*kernel.name), &facts);
+        lathe_transform::run(&program.lang.module, &func, &context, &v.strategy)
+            .map(|(tree, trace)| (lathe_ir::simplify::simplify_function(&tree), trace))
+            .map_err(|r| *r.diagnostic)
+    };
     let mut versions = Vec::new();
-    for v in plan.versions {
-        let (func, trace) = lathe_transform::run(&program.lang.module, &func, &context, &v.strategy)
-            .map_err(|r| fail(*r.diagnostic))?;
-        let func = lathe_ir::simplify::simplify_function(&func);
+    for (v, done) in plan.versions.iter().zip(each_in_a_thread(&plan.versions, apply)) {
+        let (func, trace) = done.map_err(fail)?;
         let mut trees: Vec<Function> = trace.trees.into_iter().map(|t| t.func).collect();
         trees.push(func.clone());
-        versions.push(Version { condition: v.cond, func, steps: trace.steps, trees });
+        versions.push(Version { condition: v.cond.clone(), func, steps: trace.steps, trees });
     }
     lap("strategy", &mut times);
     open.dedup();
@@ -185,6 +187,19 @@ pub fn schedule(
         plain: func,
         versions,
         times,
+    })
+}
+
+/// The results of `f` on all items, each computed by a thread of its own (the last one by this thread).
+pub(crate) fn each_in_a_thread<T: Sync, R: Send>(items: &[T], f: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let Some((last, others)) = items.split_last() else { return Vec::new() };
+    std::thread::scope(|scope| {
+        let started: Vec<_> = others.iter().map(|item| scope.spawn(|| f(item))).collect();
+        let own = f(last);
+        let join = |t: std::thread::ScopedJoinHandle<'_, R>| {
+            t.join().unwrap_or_else(|p| std::panic::resume_unwind(p))
+        };
+        started.into_iter().map(join).chain([own]).collect()
     })
 }
 

@@ -8,8 +8,8 @@ use crate::data::{self, Given};
 use crate::program::{Failure, Program};
 use crate::schedule::{How, schedule};
 use lathe_diagnostics::Diagnostic;
-use lathe_ir::Mode;
 use lathe_ir::interp::{self, ArrayValue};
+use lathe_ir::{Mode, ParamKind};
 use lathe_runtime::{Engine, Pool};
 use lathe_target::Machine;
 use std::time::Instant;
@@ -88,7 +88,10 @@ pub fn run_test(
     for (name, spec) in &test.inputs {
         let at = kernel.params.iter().position(|p| &**p.name() == name.as_str());
         if let Some((i, a)) = at.and_then(|i| Some((i, made.arrays.get_mut(i)?))) {
-            let below = kernel.params[i].array().and_then(|b| bounds.get(&b.id)).copied();
+            let below = match &kernel.params[i].kind {
+                ParamKind::Array(b) => bounds.arrays.get(&b.id).copied(),
+                ParamKind::Scalar(b) => bounds.scalars.get(&b.id).copied(),
+            };
             crate::inputs::fill(a, spec, below).map_err(fail)?;
         }
     }

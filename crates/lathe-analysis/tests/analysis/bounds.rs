@@ -181,10 +181,96 @@ fn a_fact_of_the_user_is_named() {
     let body = for_(&i, k(0), n.clone(), store("B", vec![var(&i)], b, vec![var(&i)], load(a, vec![var(&i)])));
     assert!(refused(&kit, body.clone()).contains("`A[i]`"));
     let fact = Stmt::of(StmtKind::Assume { fact: le(n, m), provenance: "line 3".into() });
-    let (module, func) = kit.with_body(Stmt::seq([fact, body]));
+    // Within a loop it is trusted; at the start of the kernel it is looked at, once.
+    let t = kit.binder("t");
+    let (module, func) = kit.with_body(for_(&t, k(0), k(2), Stmt::seq([fact.clone(), body.clone()])));
     let (func, diagnostics) = prove_accesses(&module, &func);
     assert!(diagnostics.is_empty(), "{diagnostics:?}");
     assert_eq!(statuses(&func), vec![Status::Assumed("line 3".into()), Status::Proved]);
+    let (module, func) = kit.with_body(Stmt::seq([fact, body]));
+    let (func, diagnostics) = prove_accesses(&module, &func);
+    assert!(diagnostics.is_empty(), "{diagnostics:?}");
+    assert_eq!(statuses(&func), vec![Status::Checked, Status::Proved]);
+    let StmtKind::Seq(list) = func.body.kind() else { panic!() };
+    assert!(matches!(list[0].kind(), StmtKind::Check { code, .. } if &**code == "assume"));
+}
+
+/// The checks of a function, as conditions, and how many loops are around each.
+fn checks(func: &Function) -> Vec<(Expr, usize)> {
+    let mut out = Vec::new();
+    walk(&func.body, &mut |s, path| {
+        if let StmtKind::Check { cond, .. } = s.kind() {
+            let mut here = &func.body;
+            let mut loops = 0;
+            for at in path {
+                loops += usize::from(here.as_loop().is_some());
+                here = here.children()[*at];
+            }
+            out.push((cond.clone(), loops));
+        }
+        true
+    });
+    out
+}
+
+#[test]
+fn what_a_scalar_decides_is_checked_once() {
+    // y[i, j] = x[3 j - i + n]: both ends of the two loops, before them; and n is small enough for the sum.
+    let mut kit = Kit::new(&["N", "M"]);
+    let (n, m) = (kit.size(0), kit.size(1));
+    let x = kit.array("x", vec![n.clone()], Mode::In);
+    let y = kit.array("y", vec![m.clone(), m.clone()], Mode::Out);
+    let s = kit.scalar("n");
+    let (i, j) = (kit.binder("i"), kit.binder("j"));
+    let at = add(sub(mul(var(&j), k(3)), var(&i)), s.clone());
+    let body = store("y", vec![var(&i), var(&j)], y, vec![var(&i), var(&j)], load(x.clone(), vec![at]));
+    let body = for_(&i, k(0), m.clone(), for_(&j, k(0), m.clone(), body));
+    let (module, func) = kit.with_body(body);
+    let (func, diagnostics) = prove_accesses(&module, &func);
+    assert!(diagnostics.is_empty(), "{diagnostics:?}");
+    assert_eq!(statuses(&func), vec![Status::Checked, Status::Proved]);
+    let found = checks(&func);
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found.iter().all(|(_, loops)| *loops == 0), "{found:?}");
+    let last = sub(m, k(1));
+    let low = add(sub(mul(k(0), k(3)), last.clone()), s.clone());
+    let high = add(sub(mul(last, k(3)), k(0)), s);
+    let text = format!("{:?}", found[1].0);
+    for part in [le(k(0), low), lt(high, n)] {
+        assert!(text.contains(&format!("{part:?}")), "{part:?} in {text}");
+    }
+    // A subscript that turns around is looked at in every iteration.
+    let mut kit = Kit::new(&["N", "M"]);
+    let (n, m) = (kit.size(0), kit.size(1));
+    let x = kit.array("x", vec![n], Mode::InOut);
+    let (s, i) = (kit.scalar("n"), kit.binder("i"));
+    let at = lathe_ir::build::floor_mod(add(var(&i), s), k(7));
+    let (module, func) = kit.with_body(for_(&i, k(0), m, store("x", vec![var(&i)], x, vec![at], zero())));
+    let (func, diagnostics) = prove_accesses(&module, &func);
+    assert!(diagnostics.is_empty(), "{diagnostics:?}");
+    assert_eq!(checks(&func).iter().map(|c| c.1).collect::<Vec<_>>(), vec![1]);
+}
+
+#[test]
+fn a_stated_fact_about_data_serves_the_gather() {
+    let mut kit = Kit::new(&["N", "A"]);
+    let (n, a) = (kit.size(0), kit.size(1));
+    let x = kit.array("X", vec![n.clone()], Mode::In);
+    let at = kit.typed_array("I", vec![a.clone()], Mode::In, Type::I32);
+    let z = kit.array("Z", vec![a.clone()], Mode::Out);
+    let i = kit.binder("i");
+    let slot = lathe_ir::build::cast(
+        Type::INDEX,
+        lathe_ir::build::load(Access::buffer(at, Type::I32, vec![var(&i)])),
+    );
+    let fact = and(le(k(0), slot.clone()), lt(slot.clone(), n));
+    let fact = Stmt::of(StmtKind::Assume { fact, provenance: "line 3".into() });
+    let body = store("Z", vec![var(&i)], z, vec![var(&i)], load(x, vec![slot]));
+    let (module, func) = kit.with_body(for_(&i, k(0), a, Stmt::seq([fact, body])));
+    let (func, diagnostics) = prove_accesses(&module, &func);
+    assert!(diagnostics.is_empty(), "{diagnostics:?}");
+    assert!(checks(&func).is_empty());
+    assert!(statuses(&func).contains(&Status::Assumed("line 3".into())));
 }
 
 #[test]

@@ -46,6 +46,13 @@ impl Kit {
         id
     }
 
+    pub fn scalar(&mut self, name: &str) -> Expr {
+        let b = self.func.fresh_var(name, Scalar::Index);
+        let e = var(&b);
+        self.func.params.push(Param { kind: ParamKind::Scalar(b), mode: Mode::In, alias: None });
+        e
+    }
+
     pub fn binder(&mut self, name: &str) -> Binder {
         self.func.fresh_var(name, Scalar::Index)
     }

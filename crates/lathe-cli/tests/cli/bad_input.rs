@@ -147,6 +147,50 @@ fn subscripts_from_data_are_checked() {
 }
 
 #[test]
+fn scalars_that_are_subscripts_are_checked() {
+    let f = Folder::new();
+    let text = "kernel pick(x: f32[N], n: index) -> (y: f32) { y = x[n] }\n\
+                kernel slice(x: f32[N], n: i64) -> (y: f32[K]) { y[i] = x[2 * i + index(n)] }\n\
+                strategy fast for slice = vectorize(i, 16) ; parallel(i.o)";
+    f.write("s.lathe", text);
+    for engine in ["llvm", "c"] {
+        for run in ["run s.lathe:pick -D N=5", "run s.lathe:slice -D N=50 -D K=20"] {
+            let run = format!("{run} --engine {engine}");
+            // A made-up scalar is one that fits.
+            let d = f.ok(&format!("{run} --check --json"));
+            assert!(d.stdout.contains("random subscript below"), "{}", d.stdout);
+            f.ok(&format!("{run} --input n=0"));
+            for bad in ["-1", "50", "9223372036854775807", "-9223372036854775808"] {
+                let d = f.fails(&format!("{run} --input n={bad}"), 1, "E0814");
+                assert!(d.stderr.contains("checked here"), "{}", d.stderr);
+            }
+        }
+    }
+}
+
+#[test]
+fn stated_facts_are_checked_where_that_is_cheap_and_by_check_everywhere() {
+    let f = Folder::new();
+    let text = "kernel pick(x: f32[N], n: index) -> (y: f32) { assume(n >= 0 and n < N)\n y = x[n] }\n\
+                kernel trust(x: f32[N], p: index[R]) -> (y: f32[R]) {\n\
+                for r in 0..R { assume(p[r] >= 0 and p[r] < N)\n y[r] = x[p[r]] } }";
+    f.write("a.lathe", text);
+    let p = Array::from_slice(&[3], &[0i64, 1 << 40, 1]).expect("an array");
+    npy::write(&f.path("p.npy"), &p).expect("a file");
+    for engine in ["llvm", "c"] {
+        f.fails(&format!("run a.lathe:pick -D N=5 -i n=1000000000000 --engine {engine}"), 1, "E0814");
+        let d = f.ok(&format!("run a.lathe:pick -D N=5 -i n=4 --engine {engine}"));
+        assert!(d.stderr.contains("checked at the call"), "{}", d.stderr);
+        // Before anything else runs.
+        f.fails(&format!("run a.lathe:trust -D N=5 -i p=p.npy --check --engine {engine}"), 1, "E0814");
+        let d = f.ok(&format!("run a.lathe:trust -D N=5 -D R=4 --check --engine {engine} --json"));
+        assert!(d.stdout.contains("\"by_declaration\": 1"), "{}", d.stdout);
+    }
+    let d = f.ok("explain a.lathe:trust --json");
+    assert!(d.stdout.contains("by-declaration"), "{}", d.stdout);
+}
+
+#[test]
 fn what_cannot_be_written_stays_as_it_was() {
     let f = Folder::new();
     let sized = format!("{} -D M=4 -D N=4 -D K=4", gemm());

@@ -117,7 +117,8 @@ impl Cx<'_> {
             );
             if x.ty().scalar().is_some() && y.ty().scalar().is_some() {
                 // Cast the one that loses nothing.
-                let to = if x.ty().is_float() || !y.ty().is_float() { x.ty() } else { y.ty() };
+                let other = (y.ty().is_float() && !x.ty().is_float()) || y.ty().is_index();
+                let to = if other { y.ty() } else { x.ty() };
                 let help = format!("nothing is converted implicitly: cast one of them with `{to}(…)`");
                 self.help(help);
             }

@@ -1,0 +1,73 @@
+//! What a function owes before any step: the accesses that only a check or the user's word keeps in bounds.
+//! They stand in the evidence of the first step, so that an account of a strategy is complete.
+
+use lathe_ir::visit;
+use lathe_ir::{Function, Stmt, StmtKind};
+use lathe_strategy::{Discharge, Obligation};
+
+/// One obligation per check and per trusted fact, in the order of the tree.
+pub fn claims(func: &Function) -> Vec<Obligation> {
+    let mut out: Vec<Obligation> = Vec::new();
+    let mut add = |what: String, by: Discharge| {
+        let new = Obligation { what, by };
+        if !out.contains(&new) {
+            out.push(new);
+        }
+    };
+    let mut checked: Vec<Stmt> = Vec::new();
+    visit::walk(&func.body, &mut |s, _| {
+        match s.kind() {
+            StmtKind::Check { message, .. } => {
+                checked.push(s.clone());
+                let what = match message.strip_suffix(" is outside of the array") {
+                    Some(access) => format!("{access} is inside of the array"),
+                    None => format!("not the case: {message}"),
+                };
+                add(what, Discharge::ByCheck);
+            }
+            StmtKind::Assume { provenance, .. } if !checked.iter().any(|c| establishes(c, s)) => {
+                add(format!("{provenance} holds"), Discharge::ByDeclaration);
+            }
+            _ => {}
+        }
+        true
+    });
+    out
+}
+
+/// The facts that the user stated, in the order of the tree: who says so, and whether code looks after it.
+pub fn assumptions(func: &Function) -> Vec<(String, bool)> {
+    let mut out = Vec::new();
+    let mut checked: Vec<Stmt> = Vec::new();
+    visit::walk(&func.body, &mut |s, _| {
+        match s.kind() {
+            StmtKind::Check { .. } => checked.push(s.clone()),
+            StmtKind::Assume { provenance, .. } => {
+                out.push((provenance.to_string(), checked.iter().any(|c| establishes(c, s))));
+            }
+            _ => {}
+        }
+        true
+    });
+    out
+}
+
+/// The same function with a check in the place of every trusted fact.
+pub fn with_facts_checked(func: &Function) -> Function {
+    let body = visit::map_stmts(&func.body, &mut |s| match s.kind() {
+        StmtKind::Assume { fact, provenance } => s.with_kind(StmtKind::Check {
+            cond: fact.clone(),
+            code: "assume".into(),
+            message: format!("{provenance} does not hold").into(),
+        }),
+        _ => s,
+    });
+    Function { body, ..func.clone() }
+}
+
+fn establishes(check: &Stmt, assume: &Stmt) -> bool {
+    match (check.kind(), assume.kind()) {
+        (StmtKind::Check { cond, .. }, StmtKind::Assume { fact, .. }) => cond == fact,
+        _ => false,
+    }
+}
