@@ -1,0 +1,325 @@
+//! Costs: one number or several, how they are compared, and why a configuration has none.
+
+use crate::codes;
+use lathe_diagnostics::Diagnostic;
+use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
+use std::fmt;
+use std::sync::Arc;
+
+/// What is minimized: one number, or several objectives. The numbers are finite once a session accepted them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Cost(Vec<f64>);
+
+impl Cost {
+    pub fn new(numbers: impl Into<Vec<f64>>) -> Cost {
+        Cost(numbers.into())
+    }
+
+    pub fn numbers(&self) -> &[f64] {
+        &self.0
+    }
+
+    /// The first objective; NaN for a cost without numbers.
+    pub fn first(&self) -> f64 {
+        self.0.first().copied().unwrap_or(f64::NAN)
+    }
+
+    /// Reads what a program writes to its cost file: numbers, separated by commas.
+    pub fn parse(text: &str) -> Result<Cost, Diagnostic> {
+        let numbers: Result<Vec<f64>, _> = text.trim().split(',').map(|t| t.trim().parse::<f64>()).collect();
+        numbers.map(Cost).map_err(|_| {
+            let shown: String = text.trim().chars().take(60).collect();
+            Diagnostic::error(codes::COST_TEXT, format!("`{shown}` is not a cost"))
+                .help("a cost is one number, or several separated by commas, for example `0.25,17`")
+        })
+    }
+}
+
+impl From<f64> for Cost {
+    fn from(v: f64) -> Cost {
+        Cost(vec![v])
+    }
+}
+
+impl From<(f64, f64)> for Cost {
+    fn from(v: (f64, f64)) -> Cost {
+        Cost(vec![v.0, v.1])
+    }
+}
+
+impl From<(f64, f64, f64)> for Cost {
+    fn from(v: (f64, f64, f64)) -> Cost {
+        Cost(vec![v.0, v.1, v.2])
+    }
+}
+
+impl fmt::Display for Cost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, v) in self.0.iter().enumerate() {
+            write!(f, "{}{v}", if i > 0 { ", " } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
+/// What kind of fault made a configuration invalid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Why {
+    /// The program or the transformation refused the configuration before it was compiled.
+    Refused,
+    Compile,
+    /// It crashed, or said that it failed.
+    Runtime,
+    Timeout,
+    Memory,
+    /// It ran, and computed something wrong.
+    Wrong,
+    /// Its cost was not a finite number.
+    NotANumber,
+}
+
+/// An invalid configuration's reason. It is not an error of tuning: the search goes on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Invalid {
+    pub why: Why,
+    pub message: String,
+}
+
+impl Invalid {
+    pub fn new(why: Why, message: impl Into<String>) -> Invalid {
+        Invalid { why, message: message.into() }
+    }
+}
+
+impl fmt::Display for Invalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+/// What measuring one configuration came to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    Valid(Cost),
+    Invalid(Invalid),
+}
+
+impl Outcome {
+    pub fn cost(&self) -> Option<&Cost> {
+        match self {
+            Outcome::Valid(c) => Some(c),
+            Outcome::Invalid(_) => None,
+        }
+    }
+}
+
+/// Compares two costs; `Less` is better. Must be a total order.
+pub type Compare = Arc<dyn Fn(&Cost, &Cost) -> Ordering + Send + Sync>;
+
+/// Which of two costs is better.
+#[derive(Clone)]
+pub enum Order {
+    /// The first objective decides, ties go to the next. Values count as tied when they lie in one bucket of
+    /// relative width `tolerance`; buckets, unlike differences, keep the order transitive.
+    Lexicographic { tolerance: f64 },
+    /// The user's own order.
+    By(Compare),
+    /// No objective outranks another: all configurations that nothing dominates are kept. Techniques are led by
+    /// the geometric mean of the objectives, and the best is the one of the front with the least of it.
+    Pareto,
+}
+
+impl Default for Order {
+    fn default() -> Order {
+        Order::Lexicographic { tolerance: 0.0 }
+    }
+}
+
+impl fmt::Debug for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Order::Lexicographic { tolerance } => write!(f, "Lexicographic({tolerance})"),
+            Order::By(_) => f.write_str("By(..)"),
+            Order::Pareto => f.write_str("Pareto"),
+        }
+    }
+}
+
+impl Order {
+    /// `Less` if `a` is better than `b`.
+    pub fn compare(&self, a: &Cost, b: &Cost) -> Ordering {
+        match self {
+            Order::Lexicographic { tolerance } => {
+                for (x, y) in a.0.iter().zip(&b.0) {
+                    let order = if *tolerance > 0.0 {
+                        bucket(*x, *tolerance).total_cmp(&bucket(*y, *tolerance))
+                    } else {
+                        x.partial_cmp(y).unwrap_or_else(|| x.total_cmp(y))
+                    };
+                    if order.is_ne() {
+                        return order;
+                    }
+                }
+                let raw = |c: &Cost| c.0.iter().copied().sum::<f64>();
+                a.0.len().cmp(&b.0.len()).then(raw(a).total_cmp(&raw(b)))
+            }
+            Order::By(f) => f(a, b),
+            Order::Pareto => mean(a).total_cmp(&mean(b)),
+        }
+    }
+}
+
+/// A number that is equal for values of one bucket and grows with the value.
+fn bucket(v: f64, tolerance: f64) -> f64 {
+    // Beyond every logarithm of a finite number, so that positive values stay above zero.
+    const OFFSET: f64 = 1e5;
+    if v == 0.0 {
+        return 0.0;
+    }
+    let width = tolerance.ln_1p();
+    v.signum() * ((v.abs().ln() / width).floor() + OFFSET / width)
+}
+
+/// The geometric mean where it exists, else the arithmetic one.
+fn mean(c: &Cost) -> f64 {
+    let n = c.0.len().max(1) as f64;
+    if c.0.iter().all(|v| *v > 0.0) {
+        (c.0.iter().map(|v| v.ln()).sum::<f64>() / n).exp()
+    } else {
+        c.0.iter().sum::<f64>() / n
+    }
+}
+
+/// Whether `a` is nowhere worse than `b`, and somewhere better.
+pub fn dominates(a: &Cost, b: &Cost) -> bool {
+    a.0.len() == b.0.len() && a.0.iter().zip(&b.0).all(|(x, y)| x <= y) && a.0 != b.0
+}
+
+/// Turns costs into one number each, for techniques that calculate: smaller is better under the order.
+///
+/// A single number stands for itself. Under other orders a cost gets a number between those of its neighbours
+/// among all costs so far, so that comparing the numbers is comparing the costs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Numbers {
+    /// Sorted by the order.
+    ladder: Vec<(Cost, f64)>,
+}
+
+impl Numbers {
+    pub fn number(&mut self, order: &Order, cost: &Cost) -> f64 {
+        match order {
+            Order::Lexicographic { .. } if cost.0.len() == 1 => return cost.0[0],
+            Order::Pareto => return mean(cost),
+            _ => {}
+        }
+        let at = self.ladder.partition_point(|(c, _)| order.compare(c, cost).is_lt());
+        if let Some((c, v)) = self.ladder.get(at)
+            && order.compare(c, cost).is_eq()
+        {
+            return *v;
+        }
+        let below = at.checked_sub(1).map(|i| self.ladder[i].1);
+        let above = self.ladder.get(at).map(|e| e.1);
+        let v = match (below, above) {
+            (None, None) => 1.0,
+            (Some(b), None) => b * 1.5,
+            (None, Some(a)) => a / 1.5,
+            (Some(b), Some(a)) => b + (a - b) / 2.0,
+        };
+        self.ladder.insert(at, (cost.clone(), v));
+        v
+    }
+}
+
+/// Checks what a cost function delivered. A number that is not finite makes the configuration invalid; a
+/// negative one, where none is allowed, or a wrong number of objectives is an error of the cost function.
+pub(crate) fn accept(
+    outcome: Outcome,
+    negative: bool,
+    objectives: Option<usize>,
+) -> Result<Outcome, Diagnostic> {
+    let Outcome::Valid(cost) = outcome else { return Ok(outcome) };
+    if cost.0.is_empty() || objectives.is_some_and(|n| n != cost.0.len()) {
+        let wanted = objectives.map_or("at least one number".to_string(), |n| format!("{n} numbers"));
+        return Err(Diagnostic::error(
+            codes::OBJECTIVES,
+            format!("the cost function delivered {} numbers instead of {wanted}", cost.0.len()),
+        ));
+    }
+    if let Some(v) = cost.0.iter().find(|v| !v.is_finite()) {
+        return Ok(Outcome::Invalid(Invalid::new(Why::NotANumber, format!("the cost is {v}"))));
+    }
+    if let Some(v) = cost.0.iter().find(|v| **v < 0.0)
+        && !negative
+    {
+        return Err(Diagnostic::error(
+            codes::NEGATIVE,
+            format!("the cost function delivered {v}, which cannot be a time"),
+        )
+        .help("if the objective may be negative, say so: `.negative_costs(true)`"));
+    }
+    Ok(Outcome::Valid(cost))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checklist_34_tuples_are_compared_lexicographically() {
+        let order = Order::default();
+        let less = |a: (f64, f64), b: (f64, f64)| order.compare(&a.into(), &b.into()).is_lt();
+        assert!(less((1.0, 9.0), (2.0, 0.0)));
+        assert!(less((1.0, 2.0), (1.0, 3.0)));
+        assert!(!less((1.0, 3.0), (1.0, 3.0)));
+        let tolerant = Order::Lexicographic { tolerance: 0.05 };
+        assert!(tolerant.compare(&(1.001, 2.0).into(), &(1.0, 3.0).into()).is_lt());
+        assert!(tolerant.compare(&(1.2, 2.0).into(), &(1.0, 3.0).into()).is_gt());
+        assert!(tolerant.compare(&(-1.0, 2.0).into(), &(0.0, 3.0).into()).is_lt());
+        assert!(tolerant.compare(&(0.0, 2.0).into(), &(1e-300, 1.0).into()).is_lt());
+    }
+
+    #[test]
+    fn checklist_34_numbers_follow_a_user_defined_order() {
+        // The second objective decides, larger is better.
+        let order = Order::By(Arc::new(|a: &Cost, b: &Cost| b.numbers()[1].total_cmp(&a.numbers()[1])));
+        let mut numbers = Numbers::default();
+        let costs: Vec<Cost> = [5.0, 1.0, 3.0, 9.0, 2.0, 3.0, 4.0].iter().map(|v| (0.0, *v).into()).collect();
+        let given: Vec<f64> = costs.iter().map(|c| numbers.number(&order, c)).collect();
+        for (a, x) in costs.iter().zip(&given) {
+            for (b, y) in costs.iter().zip(&given) {
+                assert_eq!(order.compare(a, b), x.total_cmp(y), "{a} and {b}");
+            }
+        }
+    }
+
+    #[test]
+    fn dominance_needs_one_strictly_better_objective() {
+        assert!(dominates(&(1.0, 2.0).into(), &(1.0, 3.0).into()));
+        assert!(!dominates(&(1.0, 2.0).into(), &(1.0, 2.0).into()));
+        assert!(!dominates(&(1.0, 4.0).into(), &(2.0, 3.0).into()));
+    }
+
+    #[test]
+    fn not_a_number_is_invalid_and_negative_is_an_error() {
+        let nan = accept(Outcome::Valid(f64::NAN.into()), false, None).unwrap();
+        assert!(matches!(nan, Outcome::Invalid(Invalid { why: Why::NotANumber, .. })));
+        let inf = accept(Outcome::Valid((1.0, f64::INFINITY).into()), false, None).unwrap();
+        assert!(inf.cost().is_none());
+        assert_eq!(accept(Outcome::Valid((-1.0).into()), false, None).unwrap_err().code, codes::NEGATIVE);
+        assert!(accept(Outcome::Valid((-1.0).into()), true, None).is_ok());
+        assert_eq!(accept(Outcome::Valid(1.0.into()), true, Some(2)).unwrap_err().code, codes::OBJECTIVES);
+        assert!(accept(Outcome::Valid(Cost::new([])), true, None).is_err());
+    }
+
+    #[test]
+    fn cost_files_hold_numbers_separated_by_commas() {
+        assert_eq!(Cost::parse(" 1.5 , 2\n").unwrap(), (1.5, 2.0).into());
+        assert_eq!(Cost::parse("fast").unwrap_err().code, codes::COST_TEXT);
+        assert!(Cost::parse("").is_err());
+    }
+}

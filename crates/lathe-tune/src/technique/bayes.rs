@@ -1,0 +1,373 @@
+//! Bayesian optimization: a Gaussian process tells what to expect of each candidate; the one with the highest expected
+//! improvement, weighed by its chance to be valid, is measured next. Candidates are valid by construction.
+
+use super::{Point, Technique, Trial};
+use crate::gaussian::{Gaussian, Kernel, expected_improvement};
+use crate::lattice::{Genes, Lattice};
+use lathe_space::Space;
+use num_bigint::BigUint;
+use rand::SeedableRng;
+use rand::seq::index;
+use rand_chacha::ChaCha8Rng;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// A space up to this size is the pool of candidates itself.
+const WHOLE: usize = 5000;
+/// Otherwise the pool has so many uniform draws, and so many places for neighbours of the best.
+const DRAWN: usize = 1500;
+const NEAR: usize = 500;
+/// The process forgets what is neither good nor recent when it has seen so many.
+const MEMORY: usize = 300;
+/// Kernels are fitted to at most so many observations.
+const FITTED: usize = 80;
+/// Among so many draws, the one farthest from all others becomes the next point of the design.
+const SPREAD: usize = 10;
+
+/// Bayesian optimization with a Matérn kernel over the scaled values, categories by Hamming distance.
+#[derive(Default)]
+pub struct Bayes {
+    core: Option<Core>,
+}
+
+struct Seen {
+    places: Vec<f64>,
+    genes: Genes,
+    /// What is minimized: the logarithm of the cost where that exists.
+    value: f64,
+}
+
+struct Core {
+    lattice: Lattice,
+    rng: ChaCha8Rng,
+    design: usize,
+    process: Gaussian,
+    /// The configurations of the pool, which were measured, and where they are.
+    pool: Vec<(Genes, BigUint)>,
+    used: Vec<bool>,
+    place: HashMap<BigUint, usize>,
+    /// The pool is not the whole space.
+    partial: bool,
+    seen: Vec<Seen>,
+    known: HashMap<BigUint, Option<f64>>,
+    /// Some cost was not positive.
+    negative: bool,
+    /// Per candidate, how alike it is to valid and to invalid configurations.
+    alike: Vec<[f64; 2]>,
+    invalid: Vec<Vec<f64>>,
+    /// The process does not contain these last observations of `seen` yet.
+    fresh: usize,
+    refit_at: usize,
+    best: f64,
+    stale: bool,
+}
+
+impl Core {
+    fn new(space: &Arc<Space>, seed: u64) -> Core {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let lattice = Lattice::new(space, &mut rng);
+        let whole = lattice.all().filter(|all| all.len() <= WHOLE);
+        let partial = whole.is_none();
+        let mut place = HashMap::new();
+        let pool = whole.unwrap_or_else(|| {
+            let mut pool = Vec::new();
+            for _ in 0..DRAWN + NEAR {
+                let (genes, index) = lattice.sample(&mut rng);
+                if !place.contains_key(&index) {
+                    place.insert(index.clone(), pool.len());
+                    pool.push((genes, index));
+                }
+            }
+            pool
+        });
+        if !partial {
+            place = pool.iter().enumerate().map(|(i, (_, index))| (index.clone(), i)).collect();
+        }
+        let kernel = Kernel::new(lattice.axes().iter().map(|a| a.category).collect());
+        let places = pool.iter().map(|(g, _)| lattice.places(g)).collect();
+        let free = lattice.axes().iter().filter(|a| a.len() > 1).count();
+        Core {
+            design: (free + 3).clamp(5, 16),
+            process: Gaussian::new(kernel, places),
+            used: vec![false; pool.len()],
+            alike: vec![[0.0; 2]; pool.len()],
+            lattice,
+            rng,
+            pool,
+            place,
+            partial,
+            seen: Vec::new(),
+            known: HashMap::new(),
+            negative: false,
+            invalid: Vec::new(),
+            fresh: 0,
+            refit_at: 0,
+            best: f64::INFINITY,
+            stale: false,
+        }
+    }
+
+    fn learn(&mut self, trial: &Trial) {
+        if self.known.insert(trial.index.clone(), trial.cost).is_some() {
+            return;
+        }
+        if let Some(i) = self.place.get(&trial.index) {
+            self.used[*i] = true;
+        }
+        let genes = self.lattice.genes(&trial.index);
+        let places = self.lattice.places(&genes);
+        match trial.cost {
+            Some(cost) => {
+                if cost <= 0.0 && !self.negative {
+                    self.negative = true;
+                    self.unscale();
+                }
+                let value = if self.negative { cost } else { cost.ln() };
+                self.seen.push(Seen { places: places.clone(), genes, value });
+                self.fresh += 1;
+                if value < self.best {
+                    self.best = value;
+                    self.stale = true;
+                }
+            }
+            None => self.invalid.push(places.clone()),
+        }
+        self.liken(&places, usize::from(trial.cost.is_none()));
+    }
+
+    /// The costs are no logarithms any more.
+    fn unscale(&mut self) {
+        for s in &mut self.seen {
+            s.value = s.value.exp();
+        }
+        self.best = self.best.exp();
+    }
+
+    fn liken(&mut self, places: &[f64], which: usize) {
+        for (alike, candidate) in self.alike.iter_mut().zip(self.process.pool()) {
+            alike[which] += self.process.kernel().of(places, candidate).powi(2);
+        }
+    }
+
+    /// The chance of a candidate to be valid.
+    fn chance(&self, candidate: usize) -> f64 {
+        if self.invalid.is_empty() {
+            return 1.0;
+        }
+        let share = self.seen.len() as f64 / (self.seen.len() + self.invalid.len()) as f64;
+        let [valid, invalid] = self.alike[candidate];
+        (valid + 0.3 * share) / (valid + invalid + 0.3)
+    }
+
+    /// Brings the process up to date; fits its kernel anew now and then.
+    fn update(&mut self) {
+        let n = self.seen.len();
+        if n > MEMORY {
+            self.forget();
+        }
+        if n >= self.refit_at {
+            self.refit_at = n + (n / 3).max(4);
+            self.refit();
+        } else {
+            for s in &self.seen[n - self.fresh..] {
+                self.process.push(s.places.clone());
+            }
+        }
+        self.fresh = 0;
+        if self.partial && self.stale {
+            self.go_near();
+        }
+        self.stale = false;
+    }
+
+    /// Keeps the best third and the latest third.
+    fn forget(&mut self) {
+        let mut order: Vec<usize> = (0..self.seen.len()).collect();
+        order.sort_by(|a, b| self.seen[*a].value.total_cmp(&self.seen[*b].value));
+        let recent = self.seen.len() - MEMORY / 3;
+        let mut kept: Vec<usize> =
+            order[..MEMORY / 3].iter().copied().chain(recent..self.seen.len()).collect();
+        kept.sort_unstable();
+        kept.dedup();
+        let mut old: Vec<Option<Seen>> = std::mem::take(&mut self.seen).into_iter().map(Some).collect();
+        self.seen = kept.into_iter().filter_map(|i| old[i].take()).collect();
+        self.refit_at = 0;
+    }
+
+    fn refit(&mut self) {
+        let mut kernel = self.process.kernel().clone();
+        let values = self.values();
+        let n = self.seen.len();
+        if n >= 5 {
+            // The best half, and as many of the others.
+            let mut order: Vec<usize> = (0..n).collect();
+            order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
+            let half = FITTED / 2;
+            let mut chosen: Vec<usize> = order[..n.min(half)].to_vec();
+            if n > half {
+                let rest = &order[half..];
+                chosen.extend(
+                    index::sample(&mut self.rng, rest.len(), rest.len().min(half)).iter().map(|i| rest[i]),
+                );
+            }
+            let mean = chosen.iter().map(|i| values[*i]).sum::<f64>() / chosen.len() as f64;
+            let points: Vec<&[f64]> = chosen.iter().map(|i| self.seen[*i].places.as_slice()).collect();
+            let centred: Vec<f64> = chosen.iter().map(|i| values[*i] - mean).collect();
+            kernel.fit(&points, &centred);
+        }
+        let pool = self.process.pool().to_vec();
+        self.process = Gaussian::new(kernel, pool);
+        for s in &self.seen {
+            self.process.push(s.places.clone());
+        }
+        self.alike = vec![[0.0; 2]; self.pool.len()];
+        if !self.invalid.is_empty() {
+            for i in 0..self.seen.len() {
+                let places = self.seen[i].places.clone();
+                self.liken(&places, 0);
+            }
+            for places in self.invalid.clone() {
+                self.liken(&places, 1);
+            }
+        }
+    }
+
+    /// Exchanges part of the pool for neighbours of the best configurations.
+    fn go_near(&mut self) {
+        let mut order: Vec<usize> = (0..self.seen.len()).collect();
+        order.sort_by(|a, b| self.seen[*a].value.total_cmp(&self.seen[*b].value));
+        let first = self.pool.len().saturating_sub(NEAR);
+        let mut slot = first;
+        for i in order.into_iter().take(3) {
+            let genes = self.seen[i].genes.clone();
+            for (genes, index) in self.lattice.neighbours(&genes, &mut self.rng) {
+                if self.place.contains_key(&index) || self.known.contains_key(&index) {
+                    continue;
+                }
+                if slot >= self.pool.len() {
+                    return;
+                }
+                self.exchange(slot, genes, index);
+                slot += 1;
+            }
+        }
+    }
+
+    fn exchange(&mut self, slot: usize, genes: Genes, index: BigUint) {
+        let places = self.lattice.places(&genes);
+        self.place.remove(&self.pool[slot].1);
+        self.place.insert(index.clone(), slot);
+        let kernel = self.process.kernel();
+        let sum = |points: &mut dyn Iterator<Item = &Vec<f64>>| {
+            points.map(|p| kernel.of(p, &places).powi(2)).sum::<f64>()
+        };
+        if !self.invalid.is_empty() {
+            self.alike[slot] = [sum(&mut self.seen.iter().map(|s| &s.places)), sum(&mut self.invalid.iter())];
+        }
+        self.process.replace(slot, places);
+        self.pool[slot] = (genes, index);
+        self.used[slot] = false;
+    }
+
+    /// The values of the observations, with mean 0 and deviation 1.
+    fn values(&self) -> Vec<f64> {
+        let n = self.seen.len().max(1) as f64;
+        let mean = self.seen.iter().map(|s| s.value).sum::<f64>() / n;
+        let variance = self.seen.iter().map(|s| (s.value - mean).powi(2)).sum::<f64>() / n;
+        let deviation = if variance > 0.0 { variance.sqrt() } else { 1.0 };
+        self.seen.iter().map(|s| (s.value - mean) / deviation).collect()
+    }
+
+    /// A point far from all that was seen.
+    fn spread(&mut self, chosen: &[usize]) -> Option<usize> {
+        let free: Vec<usize> =
+            (0..self.pool.len()).filter(|i| !self.used[*i] && !chosen.contains(i)).collect();
+        if free.is_empty() {
+            return None;
+        }
+        let draws = index::sample(&mut self.rng, free.len(), free.len().min(SPREAD));
+        let kernel = self.process.kernel();
+        let pool = self.process.pool();
+        let nearest = |i: usize| {
+            let seen = self.seen.iter().map(|s| &s.places).chain(&self.invalid);
+            let all = seen.chain(chosen.iter().map(|c| &pool[*c]));
+            all.map(|p| kernel.of(p, &pool[i])).fold(0.0, f64::max)
+        };
+        draws.iter().map(|d| free[d]).min_by(|a, b| nearest(*a).total_cmp(&nearest(*b)))
+    }
+
+    /// The candidate with the greatest expected improvement.
+    fn promising(&mut self, values: &[f64], chosen: &[usize]) -> Option<usize> {
+        let (mean, deviation) = self.process.predict(values);
+        let best = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let mut top: Option<(usize, f64)> = None;
+        for i in 0..self.pool.len() {
+            if self.used[i] || chosen.contains(&i) {
+                continue;
+            }
+            let gain = expected_improvement(best, mean[i], deviation[i]) * self.chance(i);
+            if top.is_none_or(|t| gain > t.1) {
+                top = Some((i, gain));
+            }
+        }
+        top.map(|t| t.0)
+    }
+
+    fn ask(&mut self, n: usize) -> Vec<usize> {
+        let mut chosen = Vec::new();
+        let measured = self.seen.len() + self.invalid.len();
+        if measured < self.design || self.seen.len() < 2 {
+            while chosen.len() < n.min(self.design.saturating_sub(measured).max(1)) {
+                let Some(i) = self.spread(&chosen) else { break };
+                chosen.push(i);
+            }
+            return chosen;
+        }
+        self.update();
+        let mut values = self.values();
+        while chosen.len() < n {
+            let Some(i) = self.promising(&values, &chosen) else { break };
+            chosen.push(i);
+            if chosen.len() < n {
+                // As if it had been measured and come out average, so that the next one lies elsewhere.
+                let believed = self.process.pool()[i].clone();
+                self.process.push(believed);
+                values.push(0.0);
+            }
+        }
+        while self.process.len() > self.seen.len() {
+            self.process.pop();
+        }
+        chosen
+    }
+}
+
+impl Technique for Bayes {
+    fn name(&self) -> String {
+        "bayes".to_string()
+    }
+
+    fn initialize(&mut self, space: &Arc<Space>, seed: u64) {
+        self.core = Some(Core::new(space, seed));
+    }
+
+    fn next_batch(&mut self, n: usize) -> Vec<Point> {
+        let Some(core) = &mut self.core else { return Vec::new() };
+        let chosen = core.ask(n);
+        if chosen.is_empty() {
+            // The pool is used up.
+            return vec![Point::Index(core.lattice.space().sample(&mut core.rng))];
+        }
+        chosen.into_iter().map(|i| Point::Index(core.pool[i].1.clone())).collect()
+    }
+
+    fn report(&mut self, trials: &[Trial]) {
+        self.observe(trials);
+    }
+
+    fn observe(&mut self, trials: &[Trial]) {
+        if let Some(core) = &mut self.core {
+            trials.iter().for_each(|t| core.learn(t));
+        }
+    }
+}
