@@ -2,11 +2,13 @@
 //!
 //! * [`nat`], [`facts`], [`types`], [`prim`], [`term`]: sizes, types, and typed terms.
 //! * [`ast`], [`parse`], [`infer`], [`program`], [`print`]: from text to typed terms and back.
+//! * [`eval`], [`value`]: what terms mean.
 //! * [`scheme`], [`solve`], [`check`]: the types of primitives, unification, and the check of a typed term.
 
 pub mod ast;
 pub mod check;
 pub mod codes;
+pub mod eval;
 pub mod facts;
 mod hash;
 pub mod infer;
@@ -17,12 +19,15 @@ pub mod parse;
 pub mod prim;
 pub mod print;
 pub mod program;
+mod scalars;
 pub mod scheme;
 pub mod solve;
 pub mod term;
 pub mod types;
+pub mod value;
 
 pub use codes::CODES;
+pub use eval::{Sizes, evaluate};
 pub use facts::{Fact, Facts, Known};
 pub use nat::{Atom, Nat};
 pub use parse::{parse_term, parse_type};
@@ -30,3 +35,4 @@ pub use prim::{FoldKind, MapKind, PadMode, Prim};
 pub use program::{Param, Program, program, programs};
 pub use term::{Term, TermKind};
 pub use types::{DepArg, Kind, Type, TypeKind};
+pub use value::Value;
