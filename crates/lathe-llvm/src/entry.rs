@@ -3,6 +3,7 @@
 
 use crate::emit::{Buf, Emitter, Frame, Result, defect, unsupported};
 use crate::ir::{Ir, Ty, Value};
+use crate::loops;
 use crate::parallel::distinct_pointers;
 use crate::value::Leaf;
 use lathe_abi::{dtype, status};
@@ -164,16 +165,11 @@ fn prologue(e: &mut Emitter) -> Result<Vec<Descriptor>> {
                 let given = descriptors[*param].shape[*dim];
                 e.fail_if(ir.icmp(I::LLVMIntNE, given, declared), number);
             }
-            Check::Overlap { a, b } => {
-                let (lo_a, hi_a) = byte_range(e, &descriptors[*a], func, *a);
-                let (lo_b, hi_b) = byte_range(e, &descriptors[*b], func, *b);
-                let below = ir.icmp(I::LLVMIntULT, lo_a, hi_b);
-                let above = ir.icmp(I::LLVMIntULT, lo_b, hi_a);
-                e.fail_if(ir.and(below, above), number);
-            }
-            Check::User { .. } => {}
+            // All at once below: they are the last before those of the body.
+            Check::Overlap { .. } | Check::User { .. } => {}
         }
     }
+    overlaps(e, &descriptors)?;
     load_scalars(e, &descriptors);
     Ok(descriptors)
 }
@@ -190,6 +186,67 @@ fn load_scalars(e: &mut Emitter, descriptors: &[Descriptor]) {
         let v = if b.ty == Scalar::Bool { ir.icmp(I::LLVMIntNE, v, ir.int(8, 0)) } else { v };
         e.frame.vars.insert(b.id, Leaf::Uniform(v));
     }
+}
+
+/// From this many pairs on, the overlap checks are a loop over a table, since they grow with the square of the number
+/// of parameters.
+const TABLE_OF_PAIRS: usize = 32;
+
+/// Makes all overlap checks of the table, in its order.
+fn overlaps(e: &mut Emitter, descriptors: &[Descriptor]) -> Result<()> {
+    let (ir, func, table) = (e.ir, e.func, e.table);
+    let pairs: Vec<(usize, usize, i32)> = (1..)
+        .zip(&table.entries)
+        .filter_map(|(number, c)| match c {
+            Check::Overlap { a, b } => Some((*a, *b, number)),
+            _ => None,
+        })
+        .collect();
+    let mut ranges = HashMap::new();
+    for p in pairs.iter().flat_map(|p| [p.0, p.1]) {
+        ranges.entry(p).or_insert_with(|| byte_range(e, &descriptors[p], func, p));
+    }
+    let meet = |a: (Value, Value), b: (Value, Value)| {
+        ir.and(ir.icmp(I::LLVMIntULT, a.0, b.1), ir.icmp(I::LLVMIntULT, b.0, a.1))
+    };
+    if pairs.len() < TABLE_OF_PAIRS {
+        for (a, b, number) in pairs {
+            e.fail_if(meet(ranges[&a], ranges[&b]), ir.i32(number));
+        }
+        return Ok(());
+    }
+    let (i32s, i64s) = (ir.int_ty(32), ir.int_ty(64));
+    let here = ir.here();
+    ir.at_end(e.frame.allocas);
+    let held = ir.alloca(ir.array_ty(i64s, 2 * descriptors.len() as u64), 8);
+    ir.at_end(here);
+    let mut params: Vec<_> = ranges.into_iter().collect();
+    params.sort_by_key(|p| p.0);
+    for (p, (lo, hi)) in params {
+        for (k, v) in [lo, hi].into_iter().enumerate() {
+            ir.store(v, ir.element(i64s, held, ir.i64(2 * p as i64 + k as i64)), 8);
+        }
+    }
+    let flat: Vec<Value> =
+        pairs.iter().flat_map(|(a, b, number)| [*a as i32, *b as i32, *number]).map(|v| ir.i32(v)).collect();
+    let pairs_table = ir.constant_array("pairs", i32s, &flat);
+    loops::counted(e, ir.i64(0), ir.i64(pairs.len() as i64), 1, |e, i| {
+        let entry = |k: i64| {
+            ir.load(
+                i32s,
+                ir.element(i32s, pairs_table, ir.add_index(ir.mul_index(i, ir.i64(3)), ir.i64(k))),
+                4,
+            )
+        };
+        let range = |p: Value| {
+            let at = ir.mul_index(ir.sext(p, i64s), ir.i64(2));
+            let lo = ir.load(i64s, ir.element(i64s, held, at), 8);
+            (lo, ir.load(i64s, ir.element(i64s, held, ir.add_index(at, ir.i64(1))), 8))
+        };
+        let (a, b, number) = (entry(0), entry(1), entry(2));
+        e.fail_if(meet(range(a), range(b)), number);
+        Ok(())
+    })
 }
 
 /// First byte and end of an array's elements; an empty range where it has none.

@@ -112,6 +112,41 @@ fn written_arrays_overlap_nothing_else() {
     assert_eq!(run(&aliased, [a, b, at(0, &[8], &[1])]), 0);
 }
 
+/// Many parameters are compared by a loop over a table.
+#[test]
+fn each_pair_of_many_arrays_is_compared() {
+    const ARRAYS: usize = 11;
+    let params: Vec<String> =
+        (0..ARRAYS).map(|p| format!("A{p}: {} f32[N]", if p < 3 { "in" } else { "inout" })).collect();
+    let c = compile(&format!(
+        "func f(N)({}) {{ for i in 0..N {{ 'A'[i]: A3[i]! = A0[i]! }} }}",
+        params.join(", ")
+    ));
+    let mut memory = Tensor::f32(&[8 * ARRAYS as i64 + 8], |i| i as f32);
+    let base = memory.descriptor();
+    let (n, one) = ([8i64], [1i64]);
+    let at = |first: usize| lathe_abi::Array {
+        data: base.data.cast::<f32>().wrapping_add(first).cast(),
+        shape: n.as_ptr(),
+        strides: one.as_ptr(),
+        ..base
+    };
+    let apart: Vec<_> = (0..ARRAYS).map(|p| at(8 * p)).collect();
+    // SAFETY: all arrays lie inside `memory`.
+    let run = |args: &[lathe_abi::Array]| unsafe { (c.entry())(&runtime(), args.as_ptr()) };
+    assert_eq!(run(&apart), 0);
+    for b in 0..ARRAYS {
+        for a in 0..b {
+            let mut args = apart.clone();
+            args[a] = at(8 * ARRAYS);
+            args[b] = at(8 * ARRAYS - 7);
+            args[ARRAYS - 1] = if b == ARRAYS - 1 { args[b] } else { at(8 * b) };
+            let want = if b < 3 { 0 } else { number(&c, CheckKind::Overlap { a, b }) };
+            assert_eq!(run(&args), want, "{a} and {b}");
+        }
+    }
+}
+
 #[test]
 fn unit_strides_only_refuses_others() {
     let (module, func) =
