@@ -22,6 +22,7 @@ pub fn check(a: &CheckArgs, common: &Common) -> Outcome {
         };
         render::print(&program.sources, &program.warnings);
         let report = lathe::check_program(&program, &machine);
+        render::print(&program.sources, &report.warnings);
         for f in &report.failures {
             render::print(&f.sources, &f.diagnostics);
         }

@@ -94,6 +94,25 @@ impl Argument {
     }
 }
 
+impl Strategy {
+    /// Whether a step of that name stands anywhere in it, in arguments, too.
+    pub fn calls(&self, name: &str) -> bool {
+        match self {
+            Strategy::Id | Strategy::Fail(_) => false,
+            Strategy::Call { name: n, args, .. } => {
+                let in_argument = |a: &Argument| match &a.value {
+                    ArgValue::Strategy(s) => s.calls(name),
+                    value => value.as_strategy(None).is_some_and(|s| s.calls(name)),
+                };
+                n == name || args.iter().any(in_argument)
+            }
+            Strategy::Seq(all) | Strategy::Choice(all) => all.iter().any(|s| s.calls(name)),
+            Strategy::At(a, b) => a.calls(name) || b.calls(name),
+            Strategy::If { then, other, .. } => then.calls(name) || other.calls(name),
+        }
+    }
+}
+
 impl ArgValue {
     /// Reads a single call or name as a step.
     pub fn as_strategy(&self, span: Option<Span>) -> Option<Strategy> {

@@ -62,6 +62,34 @@ pub fn compile(schedule: &Schedule, build: &Build) -> Result<Built, Diagnostic> 
     })
 }
 
+/// Which version of a schedule a call with these sizes takes.
+pub fn version_for(schedule: &Schedule, sizes: &[(String, i64)]) -> usize {
+    let value = |name: &str| sizes.iter().find(|s| s.0 == name).map(|s| Value::Int(s.1));
+    let holds = |c: &Expr| matches!(lathe_space::eval(c, &value), Ok(Value::Bool(true)));
+    let version = schedule.versions.iter().position(|v| v.condition.as_ref().is_none_or(holds));
+    version.unwrap_or(schedule.versions.len().saturating_sub(1))
+}
+
+/// Compiles only one version, which all calls then take.
+///
+/// # Errors
+/// As [`compile`].
+pub fn compile_version(schedule: &Schedule, version: usize, build: &Build) -> Result<Built, Diagnostic> {
+    let start = Instant::now();
+    let Some(version) = schedule.versions.get(version) else {
+        return Err(Diagnostic::error(codes::VERSIONS, "the strategy has no such version"));
+    };
+    let kernel = compile_tree(schedule, &version.func, build)?;
+    Ok(Built {
+        times: kernel.times().iter().map(|(n, d)| (n.clone(), d.as_secs_f64())).collect(),
+        versions: vec![(None, kernel)],
+        sizes: size_sources(&schedule.plain),
+        requires: schedule.requires.clone(),
+        checks: places_of_checks(&schedule.plain),
+        compile_seconds: start.elapsed().as_secs_f64(),
+    })
+}
+
 /// Compiles one tree of a schedule (a version, or the plain one).
 ///
 /// # Errors

@@ -14,6 +14,7 @@ pub const TEST_FAILED: Code = Code("E0909");
 pub const UNAVAILABLE: Code = Code("E0910");
 pub const TWICE: Code = Code("E0911");
 pub const VERSIONS: Code = Code("E0912");
+pub const FITS_NOWHERE: Code = Code("E0913");
 
 /// Codes that say what the machine or the build lacks: exit status 3.
 pub const LACKING: &[Code] =
@@ -97,6 +98,13 @@ pub static CODES: &[CodeInfo] = &[
         explanation: "Where a strategy chooses by sizes (`if M <= 64 then … else …`), the call takes the version for its sizes. `emit` writes one function, so it needs one version; `--to tree` shows all.",
         wrong: "lathe emit examples/gemm.lathe:gemm --strategy fast --to c",
         right: "lathe emit examples/gemm.lathe:gemm --strategy packed --to c",
+    },
+    CodeInfo {
+        code: FITS_NOWHERE,
+        title: "a strategy fits no kernel",
+        explanation: "`lathe check` tries a strategy without `for` on every kernel of its file; at least one must take it. The notes say why a kernel did not. A definition whose parameters have no defaults is checked where it is called.",
+        wrong: "kernel twice(A: f32[N]) -> (B: f32[N]) { B[i] = 2 * A[i] }\nstrategy lanes = vectorize(j, 16)",
+        right: "kernel twice(A: f32[N]) -> (B: f32[N]) { B[i] = 2 * A[i] }\nstrategy lanes = vectorize(i, 16)",
     },
     CodeInfo {
         code: TWICE,

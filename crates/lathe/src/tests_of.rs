@@ -1,6 +1,10 @@
-//! `lathe check`: every strategy of a file is applied, every test of the file is run.
+//! `test` items: a kernel's results beside the test's own formula or data.
 
-use crate::build::{Build, compile};
+mod file;
+
+pub use file::{ProgramReport, check_program};
+
+use crate::build::{Build, Built, compile};
 use crate::codes;
 use crate::compare::{self, Difference};
 use crate::convert::to_values;
@@ -12,52 +16,6 @@ use lathe_ir::interp::{self, ArrayValue};
 use lathe_ir::{Mode, ParamKind};
 use lathe_runtime::{Engine, Pool};
 use lathe_target::Machine;
-use std::time::Instant;
-
-/// What `lathe check` found in a file.
-#[derive(Debug, Default)]
-pub struct ProgramReport {
-    pub kernels: usize,
-    pub strategies: usize,
-    pub steps: usize,
-    pub tests: usize,
-    pub failures: Vec<Failure>,
-    pub times: Vec<(String, f64)>,
-}
-
-/// Applies every strategy to every kernel that it is for, and runs every test under the interpreter, against
-/// the test's own formula or data.
-pub fn check_program(program: &Program, machine: &Machine) -> ProgramReport {
-    let mut report = ProgramReport { kernels: program.lang.kernels.len(), ..ProgramReport::default() };
-    let start = Instant::now();
-    for k in &program.lang.kernels {
-        let Some(func) = program.lang.module.functions.get(&*k.name) else { continue };
-        let own = |d: &&lathe_strategy::Definition| d.target.as_deref() == Some(&*k.name);
-        let mut names: Vec<&str> =
-            program.strategies(&k.name).into_iter().filter(own).map(|d| d.name.as_str()).collect();
-        if !names.contains(&"naive") {
-            names.push("naive");
-        }
-        for name in names {
-            report.strategies += 1;
-            let how = How { strategy: Some(name.to_string()), ..How::default() };
-            match schedule(program, func, &how, machine) {
-                Ok(s) => report.steps += s.steps().count(),
-                Err(f) => report.failures.push(f),
-            }
-        }
-    }
-    report.times.push(("strategies".to_string(), start.elapsed().as_secs_f64()));
-    let start = Instant::now();
-    for t in &program.lang.tests {
-        report.tests += 1;
-        if let Err(f) = run_test(program, t, Runner::Interpreter, machine) {
-            report.failures.push(f);
-        }
-    }
-    report.times.push(("tests".to_string(), start.elapsed().as_secs_f64()));
-    report
-}
 
 /// Who runs the kernel of a test.
 pub enum Runner<'a> {
@@ -66,6 +24,11 @@ pub enum Runner<'a> {
     Compiled {
         strategy: &'a str,
         engine: Engine,
+        pool: &'a Pool,
+    },
+    /// Code that was compiled before.
+    Built {
+        built: &'a Built,
         pool: &'a Pool,
     },
 }
@@ -114,6 +77,10 @@ pub fn run_test(
             // What is tested is the meaning, which no level of optimization changes; a C compiler takes long at 2.
             let opt_level = if engine == Engine::C { 1 } else { Build::default().opt_level };
             let built = compile(&s, &Build { engine, opt_level, ..Build::default() }).map_err(fail)?;
+            built.call(pool, &mut made.arrays).map_err(fail)?;
+            to_values(&made.arrays).map_err(fail)?
+        }
+        Runner::Built { built, pool } => {
             built.call(pool, &mut made.arrays).map_err(fail)?;
             to_values(&made.arrays).map_err(fail)?
         }

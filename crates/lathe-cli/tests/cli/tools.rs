@@ -27,6 +27,41 @@ fn a_file_is_checked_with_its_strategies_and_tests() {
 }
 
 #[test]
+fn strategies_for_any_kernel_are_checked_too() {
+    let f = Folder::new();
+    let two = "kernel a(A: f32[N]) -> (B: f32[N]) { B[i] = 2 * A[i] }\n\
+               kernel b(A: f32[N]) -> (B: f32[N]) { B[j] = 2 * A[j] }\n";
+    f.write("fits.lathe", format!("{two}strategy lanes = vectorize(j, 16)\n"));
+    let v: Value = serde_json::from_str(&f.ok("check fits.lathe --json").stdout).expect("JSON");
+    assert_eq!(v["files"][0]["strategies"], 3);
+    f.write("fits_nowhere.lathe", format!("{two}strategy lanes = vectorize(k, 16)\n"));
+    let d = f.fails("check fits_nowhere.lathe", 1, "E0913");
+    assert!(d.stderr.contains("`lanes`") && d.stderr.contains("E0621"), "{}", d.stderr);
+    // What takes arguments is checked where it is called.
+    let open = format!("{two}strategy lanes(l) = vectorize(l, 16)\n");
+    f.write("uncalled.lathe", &open);
+    assert!(f.ok("check uncalled.lathe").stderr.contains("nothing calls it"));
+    f.write("called.lathe", format!("{open}strategy fast for a = lanes(i)\n"));
+    assert!(!f.ok("check called.lathe").stderr.contains("E0913"));
+    f.write("badly.lathe", format!("{open}strategy fast for a = lanes(k)\n"));
+    f.fails("check badly.lathe", 1, "E0621");
+}
+
+#[test]
+fn tests_are_run_in_machine_code() {
+    let f = Folder::new();
+    // Only the code of the strategy adds in another order.
+    let text = "kernel s(x: f32[N]) -> (s: f32) { s = sum[k](x[k]) }\n\
+                strategy fast for s = split(k, 16) ; factor(s, k.i) ; vectorize(k.i, 16)\n\
+                test \"sum\" for s { N = 1000\n x = random(1)\n expect { s = 0\n for k in 0..N { s = s + x[k] } } }";
+    f.write("s.lathe", text);
+    let d = f.fails("check s.lathe", 1, "E0909");
+    assert!(d.stderr.contains("in machine code, with the strategy `fast`"), "{}", d.stderr);
+    f.write("s.lathe", text.replace("} } }", "} } within 1e-4 }"));
+    f.ok("check s.lathe");
+}
+
+#[test]
 fn every_step_is_explained() {
     let f = Folder::new();
     f.write("f.lathe", DOUBLE);

@@ -1,0 +1,231 @@
+//! `lathe check`: every strategy of a file is applied, every test of the file is run, by the interpreter and in
+//! machine code.
+
+use crate::build::{Build, compile_version, version_for};
+use crate::codes;
+use crate::program::{Failure, Program};
+use crate::schedule::{How, Schedule, schedule};
+use super::{Runner, run_test};
+use lathe_diagnostics::{Diagnostic, FileId};
+use lathe_lang::TestDef;
+use lathe_runtime::Pool;
+use lathe_strategy::Definition;
+use lathe_target::Machine;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+/// What `lathe check` found in a file.
+#[derive(Debug, Default)]
+pub struct ProgramReport {
+    pub kernels: usize,
+    pub strategies: usize,
+    pub steps: usize,
+    pub tests: usize,
+    pub failures: Vec<Failure>,
+    /// What could not be checked, and why.
+    pub warnings: Vec<Diagnostic>,
+    pub times: Vec<(String, f64)>,
+}
+
+/// The strategies that a test is run with, where the kernel has them.
+const TESTED: [&str; 2] = ["naive", "fast"];
+
+/// Applies every strategy to every kernel that it is for, and runs every test: by the interpreter on the kernel as
+/// written, and in machine code of the default engine with the strategies `naive` and `fast`, all against the
+/// test's own formula or data. A strategy for any kernel must be accepted by at least one of the file.
+pub fn check_program(program: &Program, machine: &Machine) -> ProgramReport {
+    let mut report = ProgramReport { kernels: program.lang.kernels.len(), ..ProgramReport::default() };
+    let start = Instant::now();
+    let kernels: Vec<&str> = program.lang.kernels.iter().map(|k| &*k.name).collect();
+    let file = program.lang.kernels.first().map(|k| k.span.file);
+
+    let general: Vec<&Definition> =
+        program.lang.strategies.iter().filter(|d| is_general(d, file)).collect();
+    let mut tasks: Vec<(&str, &Definition)> = Vec::new();
+    for k in &kernels {
+        let all = program.strategies(k);
+        let own: Vec<&&Definition> = all.iter().filter(|d| d.target.as_deref() == Some(k)).collect();
+        let hidden = |d: &&&Definition| !own.iter().any(|o| o.name == d.name);
+        let naive = all.iter().filter(|d| d.target.is_none() && d.name == "naive").filter(hidden).take(1);
+        tasks.extend(own.iter().map(|d| (*k, **d)).chain(naive.map(|d| (*k, *d))));
+    }
+    report.strategies = tasks.len() + general.len();
+    let general_tasks: Vec<(&str, &Definition)> = general
+        .iter()
+        .filter(|d| d.params.iter().all(|p| p.default.is_some()))
+        .flat_map(|d| kernels.iter().map(|k| (*k, *d)))
+        .collect();
+    let all: Vec<_> = tasks.iter().chain(&general_tasks).copied().collect();
+    let mut done = each(&all, |(kernel, d)| apply(program, kernel, d, machine));
+    let tried = done.split_off(tasks.len());
+    let mut schedules: Vec<Schedule> = Vec::new();
+    for result in done {
+        match result {
+            Ok(s) => {
+                report.steps += s.steps().count();
+                schedules.push(s);
+            }
+            Err(f) => report.failures.push(f),
+        }
+    }
+    fits_somewhere(program, &general, general_tasks.iter().map(|t| t.1).zip(tried), &mut report);
+    report.times.push(("strategies".to_string(), start.elapsed().as_secs_f64()));
+
+    let start = Instant::now();
+    report.tests = program.lang.tests.len();
+    // The interpreter first: what it finds is wrong is not looked for in machine code.
+    let wrong = each(&program.lang.tests, |t| run_test(program, t, Runner::Interpreter, machine).err());
+    report.times.push(("tests in the interpreter".to_string(), start.elapsed().as_secs_f64()));
+    let start = Instant::now();
+    let right = program.lang.tests.iter().zip(&wrong).filter(|(_, wrong)| wrong.is_none()).map(|(t, _)| t);
+    in_machine_code(program, right.collect(), &schedules, machine, &mut report);
+    report.failures.extend(wrong.into_iter().flatten());
+    report.times.push(("tests in machine code".to_string(), start.elapsed().as_secs_f64()));
+    report
+}
+
+/// Runs tests with the strategies of [`TESTED`], as far as those were accepted. Each version of a schedule that some
+/// test's sizes ask for is compiled once, without optimization: what is tested is the meaning, which that does not
+/// change.
+fn in_machine_code(
+    program: &Program,
+    tests: Vec<&TestDef>,
+    schedules: &[Schedule],
+    machine: &Machine,
+    report: &mut ProgramReport,
+) {
+    let pool = match Pool::new(0) {
+        Ok(pool) => pool,
+        Err(d) => return report.failures.push(Failure::one(&program.sources, d)),
+    };
+    let mut versions: Vec<(&Schedule, usize, Vec<&TestDef>)> = Vec::new();
+    for t in tests {
+        let tested = |s: &&Schedule| *s.plain.name == *t.kernel && TESTED.contains(&s.strategy.as_str());
+        for s in schedules.iter().filter(tested) {
+            let version = version_for(s, &t.sizes);
+            match versions.iter_mut().find(|v| std::ptr::eq(v.0, s) && v.1 == version) {
+                Some(v) => v.2.push(t),
+                None => versions.push((s, version, vec![t])),
+            }
+        }
+    }
+    let build = Build { opt_level: 0, ..Build::default() };
+    let found = each(&versions, |(schedule, version, tests)| {
+        let how = format!("in machine code, with the strategy `{}`", schedule.strategy);
+        let built = match compile_version(schedule, *version, &build) {
+            Ok(built) => built,
+            Err(d) => return vec![Failure::one(&program.sources, d.note(how))],
+        };
+        let run = |t: &&TestDef| {
+            let mut f = run_test(program, t, Runner::Built { built: &built, pool: &pool }, machine).err()?;
+            f.diagnostics = f.diagnostics.into_iter().map(|d| d.note(how.clone())).collect();
+            Some(f)
+        };
+        tests.iter().filter_map(run).collect()
+    });
+    report.failures.extend(found.into_iter().flatten());
+}
+
+/// A strategy of the file itself for no kernel in particular.
+fn is_general(d: &Definition, file: Option<FileId>) -> bool {
+    d.target.is_none() && file.is_some() && d.span.map(|s| s.file) == file
+}
+
+fn apply(program: &Program, kernel: &str, d: &Definition, machine: &Machine) -> Result<Schedule, Failure> {
+    let func = program.kernel(Some(kernel))?;
+    let how = How { strategy: Some(d.name.clone()), ..How::default() };
+    schedule(program, func, &how, machine)
+}
+
+/// Refuses strategies for any kernel that no kernel of the file accepts; says which cannot be tried.
+fn fits_somewhere<'a>(
+    program: &Program,
+    general: &[&Definition],
+    tried: impl Iterator<Item = (&'a Definition, Result<Schedule, Failure>)>,
+    report: &mut ProgramReport,
+) {
+    let mut refused: Vec<(&str, Option<Failure>)> = Vec::new();
+    for (d, result) in tried {
+        let at = match refused.iter().position(|r| r.0 == d.name) {
+            Some(at) => at,
+            None => {
+                refused.push((&d.name, result.err()));
+                if refused.last().is_some_and(|r| r.1.is_none()) {
+                    report.steps += 1;
+                }
+                continue;
+            }
+        };
+        if result.is_ok() {
+            refused[at].1 = None;
+        }
+    }
+    for d in general {
+        let span = d.span;
+        let mark = |diagnostic: Diagnostic| match span {
+            Some(s) => diagnostic.at(s, "this strategy"),
+            None => diagnostic,
+        };
+        match refused.iter_mut().find(|r| r.0 == d.name) {
+            Some((_, Some(f))) => {
+                let mut e = mark(Diagnostic::error(
+                    codes::FITS_NOWHERE,
+                    format!("the strategy `{}` fits no kernel of this file", d.name),
+                ));
+                for why in &f.diagnostics {
+                    e = e.note(format!("{}: {}", why.code, why.message));
+                }
+                let e = e.help("say which kernel it is for: `strategy … for KERNEL = …`, or remove it");
+                report.failures.push(Failure::one(&program.sources, e));
+            }
+            Some(_) => {}
+            None => {
+                let open: Vec<String> = d
+                    .params
+                    .iter()
+                    .filter(|p| p.default.is_none())
+                    .map(|p| format!("`{}`", p.name))
+                    .collect();
+                if !called(program, &d.name) {
+                    let e = Diagnostic::warning(
+                        codes::FITS_NOWHERE,
+                        format!("the strategy `{}` was not checked: nothing calls it", d.name),
+                    );
+                    let e = mark(e).help(format!("give {} a default, or use it", open.join(", ")));
+                    report.warnings.push(e);
+                }
+            }
+        }
+    }
+}
+
+/// Whether a strategy of the file calls the definition.
+fn called(program: &Program, name: &str) -> bool {
+    program.lang.strategies.iter().any(|d| d.name != name && d.body.calls(name))
+}
+
+/// The function on every item, on as many threads as there are processors; results in the order of the items.
+fn each<T: Sync, R: Send>(items: &[T], f: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(items.len());
+    if threads <= 1 {
+        return items.iter().map(f).collect();
+    }
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut out = Vec::new();
+        while let Some((i, item)) = Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|i| Some((i, items.get(i)?))) {
+            out.push((i, f(item)));
+        }
+        out
+    };
+    let mut all: Vec<(usize, R)> = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        let mut all = work();
+        for t in others {
+            all.extend(t.join().unwrap_or_else(|p| std::panic::resume_unwind(p)));
+        }
+        all
+    });
+    all.sort_by_key(|r| r.0);
+    all.into_iter().map(|r| r.1).collect()
+}
