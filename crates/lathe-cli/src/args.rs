@@ -29,6 +29,11 @@ pub enum Command {
     Run(RunArgs),
     /// Measures strategies in interleaved rounds
     Bench(BenchArgs),
+    /// Searches the parameters of a strategy, or of any program; manages what was found
+    Tune(Box<TuneArgs>),
+    /// The measuring process of `tune`
+    #[command(hide = true)]
+    TuneWorker,
     /// Parses, type-checks, applies every strategy and runs the tests of each file
     Check(CheckArgs),
     /// Shows every step of a strategy: rule, place, evidence
@@ -110,6 +115,92 @@ pub struct BenchArgs {
     /// Rounds; in each, every strategy (comma-separated in `--strategy`) is timed once
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..))]
     pub runs: u32,
+}
+
+#[derive(Args, Debug, Clone)]
+pub struct TuneArgs {
+    /// `FILE.lathe:KERNEL`, a program with `#atf::` directives, or a JSON form
+    pub target: Option<String>,
+    /// The value of a size: `-D N=1024`; for directives also `-D 1=1024`, the first argument
+    #[arg(short = 'D', value_name = "SIZE=N", value_parser = assignment)]
+    pub sizes: Vec<(String, String)>,
+    /// Bakes the sizes into the code
+    #[arg(long)]
+    pub specialize: bool,
+    /// The strategy whose parameters are searched; default: what would run
+    #[arg(long, short = 's', value_name = "S")]
+    pub strategy: Option<String>,
+    /// Keeps a parameter at a value: `--param ti=64`
+    #[arg(long = "param", short = 'p', value_name = "P=V", value_parser = assignment)]
+    pub params: Vec<(String, String)>,
+    #[arg(long, value_enum)]
+    pub engine: Option<EngineArg>,
+    /// An input: `--input A=a.npy`; inputs that are not given are random
+    #[arg(long = "input", short = 'i', value_name = "A=FILE", value_parser = assignment)]
+    pub inputs: Vec<(String, String)>,
+    /// Seed of the search and of the random inputs
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Threads of `parallel` loops; default: all processors
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    pub threads: Option<u32>,
+    /// Wall time for everything: `60s`, `5min`
+    #[arg(long, value_name = "TIME")]
+    pub budget: Option<String>,
+    /// The search technique; default: a bandit over a portfolio
+    #[arg(long, value_name = "T")]
+    pub technique: Option<String>,
+    /// When to stop: `200 evaluations || cost <= 0.5`
+    #[arg(long, value_name = "COND")]
+    pub until: Option<String>,
+    /// Draws cost over time and the distribution of costs
+    #[arg(long, value_name = "FILE.svg")]
+    pub plot: Option<PathBuf>,
+    /// The store of results; default: LATHE_STORE, else in the user's data folder
+    #[arg(long, value_name = "FILE")]
+    pub store: Option<PathBuf>,
+    /// Measures anew what the store already has
+    #[arg(long)]
+    pub fresh: bool,
+    #[command(flatten)]
+    pub manage: ManageArgs,
+    #[command(flatten)]
+    pub look: SpaceArgs,
+}
+
+/// What else `tune` does with its store; one at a time.
+#[derive(Args, Debug, Clone)]
+#[group(multiple = false)]
+pub struct ManageArgs {
+    /// Lists the entries of the store
+    #[arg(long)]
+    pub list: bool,
+    /// Shows an entry: every search and every configuration
+    #[arg(long, value_name = "ENTRY")]
+    pub show: Option<String>,
+    /// Writes the store as JSON, to standard output or to a file
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    pub export: Option<PathBuf>,
+    /// Adds what `--export` wrote
+    #[arg(long, value_name = "FILE")]
+    pub import: Option<PathBuf>,
+    /// Removes an entry, or `all`
+    #[arg(long, value_name = "ENTRY")]
+    pub forget: Option<String>,
+}
+
+/// Looking at a space without searching it.
+#[derive(Args, Debug, Clone)]
+pub struct SpaceArgs {
+    /// A space to look at: a program with directives, a JSON form, or T1
+    #[arg(long, value_name = "FILE")]
+    pub space: Option<PathBuf>,
+    /// Counts its points and its valid points
+    #[arg(long, requires = "space")]
+    pub count: bool,
+    /// Draws so many configurations
+    #[arg(long, value_name = "N", requires = "space")]
+    pub sample: Option<u64>,
 }
 
 #[derive(Args, Debug)]

@@ -14,6 +14,9 @@ mod opt;
 mod render;
 mod run;
 mod target;
+mod tune;
+mod tune_show;
+mod tune_store;
 
 use args::{Cli, Command};
 use clap::Parser;
@@ -71,6 +74,8 @@ fn main() -> ExitCode {
     let outcome = match command {
         Command::Run(a) => run::run(&a, &common),
         Command::Bench(a) => bench::bench(&a, &common),
+        Command::Tune(a) => tune::tune(&a, &common),
+        Command::TuneWorker => tune::work(),
         Command::Check(a) => check::check(&a, &common),
         Command::Explain(a) => explain::explain(&a, &common),
         Command::Emit(a) => emit::emit(&a, &common),

@@ -6,9 +6,11 @@
 
 pub mod ceilings;
 pub mod codes;
+pub mod cost;
 pub mod rounds;
 pub mod stats;
 pub mod store;
+pub mod worker;
 
 pub use codes::CODES;
 pub use rounds::{Plan, rounds};

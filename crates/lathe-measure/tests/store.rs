@@ -3,6 +3,7 @@
 use lathe_measure::codes;
 use lathe_measure::store::{Evaluation, Key, Measured, Outcome, SessionInfo, Store, Winner};
 use lathe_space::{Value, Values};
+use lathe_tune::{Invalid, Why};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -38,7 +39,7 @@ fn a_result_is_found_under_its_key_only() {
         measured_s: 0.25,
         ..Evaluation::new(configuration(1), Outcome::Measured(measured(0.5)))
     };
-    let bad = Evaluation::new(configuration(2), Outcome::Invalid("killed by signal 11".into()));
+    let bad = Evaluation::new(configuration(2), Outcome::Invalid(Invalid::new(Why::Timeout, "too long")));
     store.record(session, &good).unwrap();
     store.record(session, &bad).unwrap();
     store.end(session, "interrupted").unwrap();
@@ -66,8 +67,8 @@ fn near_misses_are_offered_the_nearest_first() {
     store.win(&other, &Winner::new(configuration(8), measured(1.0), None), None).unwrap();
     let near = store.near(&key(1000)).unwrap();
     let found: Vec<_> = near.iter().map(|n| (n.winner.configuration.clone(), n.differs.clone())).collect();
-    let expected =
-        [(7, "threads"), (1024, "sizes"), (2048, "sizes"), (64, "sizes")].map(|(i, d)| (configuration(i), vec![d]));
+    let expected = [(7, "threads"), (1024, "sizes"), (2048, "sizes"), (64, "sizes")]
+        .map(|(i, d)| (configuration(i), vec![d]));
     assert_eq!(found, expected);
 }
 
@@ -90,7 +91,8 @@ fn exports_are_imported_once() {
     let (_dir, path) = folder();
     let store = Store::open(&path).unwrap();
     for n in 0..3 {
-        let session = store.begin(&key(n), &SessionInfo { technique: "random".into(), seed: u64::MAX }).unwrap();
+        let session =
+            store.begin(&key(n), &SessionInfo { technique: "random".into(), seed: u64::MAX }).unwrap();
         for i in 0..4 {
             let e = Evaluation::new(configuration(i), Outcome::Measured(measured(i as f64)));
             store.record(session, &e).unwrap();
@@ -130,7 +132,10 @@ fn refused(content: &[u8]) -> lathe_diagnostics::Code {
 
 #[test]
 fn what_is_no_store_is_refused_and_left_alone() {
-    assert_eq!(refused(b"this is no database at all, but long enough to look like a file"), codes::STORE_FOREIGN);
+    assert_eq!(
+        refused(b"this is no database at all, but long enough to look like a file"),
+        codes::STORE_FOREIGN
+    );
     assert_eq!(refused(&[0u8; 4096]), codes::STORE_FOREIGN);
     let (_dir, path) = folder();
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -187,7 +192,9 @@ fn writer() {
     let session = store.begin(&key(id), &SessionInfo::default()).unwrap();
     let mut out = std::io::stdout();
     for i in 0.. {
-        store.record(session, &Evaluation::new(configuration(i), Outcome::Measured(measured(i as f64)))).unwrap();
+        store
+            .record(session, &Evaluation::new(configuration(i), Outcome::Measured(measured(i as f64))))
+            .unwrap();
         writeln!(out, "committed {i}").unwrap();
         out.flush().unwrap();
     }
@@ -224,7 +231,9 @@ fn killed_writers_lose_nothing() {
             while (last + 1) < lines as i64 {
                 line.clear();
                 assert!(out.read_line(&mut line).unwrap() > 0, "writer {id} ended by itself");
-                if let Some(n) = line.trim().rsplit("committed ").next().filter(|_| line.contains("committed")) {
+                if let Some(n) =
+                    line.trim().rsplit("committed ").next().filter(|_| line.contains("committed"))
+                {
                     last = n.parse().unwrap();
                 }
             }

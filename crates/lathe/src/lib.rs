@@ -29,6 +29,7 @@ pub mod report;
 pub mod schedule;
 pub mod steps;
 pub mod tests_of;
+pub mod tune;
 
 pub use build::{Build, Built, compile};
 pub use check::{check_facts, check_result};
@@ -39,6 +40,7 @@ pub use lathe_ir::{self as ir, Function, Mode, text};
 pub use lathe_lang as lang;
 pub use lathe_measure::{Plan, ceilings, rounds, rounds::rounds as measure, stats};
 pub use lathe_runtime::{ArgView, Array, Engine, Pool, PoolOptions, npy};
+pub use lathe_space as space;
 pub use lathe_target::Machine;
 pub use lathe_transform as transform;
 pub use program::{Failure, Program};
@@ -60,7 +62,10 @@ pub fn all_codes() -> Vec<CodeInfo> {
         lathe_llvm::CODES,
         lathe_source::CODES,
         lathe_runtime::CODES,
+        lathe_tune::CODES,
+        lathe_measure::CODES,
         codes::CODES,
+        tune::CODES,
     ];
     let mut all: Vec<CodeInfo> = tables.into_iter().flatten().copied().collect();
     all.sort_by_key(|c| c.code);

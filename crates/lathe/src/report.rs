@@ -1,7 +1,7 @@
 //! What `--json` prints: the same nouns everywhere (design, section 9). Fields are only ever added.
 
 use lathe_strategy::{Discharge, Evidence};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Obligations of all steps, counted by how they were discharged.
@@ -31,7 +31,7 @@ impl EvidenceCounts {
 }
 
 /// Outcome of `--check`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CheckReport {
     /// `interpreter` or `unoptimized`.
     pub against: String,

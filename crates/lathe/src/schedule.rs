@@ -23,6 +23,8 @@ pub struct How {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StrategySource {
     Requested,
+    /// The winner of tuning exactly this.
+    Stored,
     Fast,
     Naive,
 }
@@ -31,6 +33,7 @@ impl StrategySource {
     pub fn name(self) -> &'static str {
         match self {
             StrategySource::Requested => "requested",
+            StrategySource::Stored => "stored",
             StrategySource::Fast => "fast",
             StrategySource::Naive => "naive",
         }

@@ -94,9 +94,8 @@ impl Store {
             _ => return Err(bad("it has no `lathe_store` with the number of a layout".to_string())),
         }
         let export: Export = serde_json::from_value(value).map_err(|e| bad(e.to_string()))?;
-        let t =
-            rusqlite::Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)
-                .map_err(|e| self.sqlite(e))?;
+        let t = rusqlite::Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)
+            .map_err(|e| self.sqlite(e))?;
         let mut added = 0;
         for e in &export.entries {
             let key = self.key_id(&e.key)?;

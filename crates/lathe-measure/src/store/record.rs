@@ -3,6 +3,7 @@
 use super::{Key, Store};
 use lathe_diagnostics::Diagnostic;
 use lathe_space::Values;
+use lathe_tune::{Invalid, Why};
 use rusqlite::{OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +23,7 @@ pub struct Measured {
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
     Measured(Measured),
-    Invalid(String),
+    Invalid(Invalid),
 }
 
 /// One tested configuration.
@@ -120,7 +121,7 @@ impl Store {
         let configuration = json(&e.configuration);
         let (costs, interval, runs, reason) = match &e.outcome {
             Outcome::Measured(m) => (Some(json(&m.costs)), m.interval, m.runs, None),
-            Outcome::Invalid(reason) => (None, None, 0, Some(reason)),
+            Outcome::Invalid(i) => (None, None, 0, Some(json(i))),
         };
         let coordinates = e.coordinates.as_ref().map(json);
         self.run(
@@ -327,7 +328,12 @@ fn evaluation(r: &Row) -> rusqlite::Result<Evaluation> {
             interval: interval(r.get(3)?, r.get(4)?),
             runs: r.get::<_, i64>(5)? as u64,
         }),
-        (_, reason) => Outcome::Invalid(reason.unwrap_or_default()),
+        // The first layout knew only the message.
+        (_, reason) => {
+            let reason = reason.unwrap_or_default();
+            let message = || Invalid::new(Why::Runtime, reason.clone());
+            Outcome::Invalid(serde_json::from_str(&reason).unwrap_or_else(|_| message()))
+        }
     };
     let coordinates = r.get::<_, Option<String>>(7)?.map(|t| from_json(&t)).transpose()?;
     Ok(Evaluation {
@@ -350,7 +356,6 @@ fn json(v: &impl Serialize) -> String {
 }
 
 fn from_json<T: serde::de::DeserializeOwned>(text: &str) -> rusqlite::Result<T> {
-    serde_json::from_str(text).map_err(|e| {
-        rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, Box::new(e))
-    })
+    serde_json::from_str(text)
+        .map_err(|e| rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, Box::new(e)))
 }

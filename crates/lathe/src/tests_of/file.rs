@@ -1,11 +1,11 @@
 //! `lathe check`: every strategy of a file is applied, every test of the file is run, by the interpreter and in
 //! machine code.
 
+use super::{Runner, run_test};
 use crate::build::{Build, compile_version, version_for};
 use crate::codes;
 use crate::program::{Failure, Program};
 use crate::schedule::{How, Schedule, schedule};
-use super::{Runner, run_test};
 use lathe_diagnostics::{Diagnostic, FileId};
 use lathe_lang::TestDef;
 use lathe_runtime::Pool;
@@ -39,8 +39,7 @@ pub fn check_program(program: &Program, machine: &Machine) -> ProgramReport {
     let kernels: Vec<&str> = program.lang.kernels.iter().map(|k| &*k.name).collect();
     let file = program.lang.kernels.first().map(|k| k.span.file);
 
-    let general: Vec<&Definition> =
-        program.lang.strategies.iter().filter(|d| is_general(d, file)).collect();
+    let general: Vec<&Definition> = program.lang.strategies.iter().filter(|d| is_general(d, file)).collect();
     let mut tasks: Vec<(&str, &Definition)> = Vec::new();
     for k in &kernels {
         let all = program.strategies(k);
@@ -213,7 +212,9 @@ fn each<T: Sync, R: Send>(items: &[T], f: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let work = || {
         let mut out = Vec::new();
-        while let Some((i, item)) = Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|i| Some((i, items.get(i)?))) {
+        while let Some((i, item)) =
+            Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|i| Some((i, items.get(i)?)))
+        {
             out.push((i, f(item)));
         }
         out

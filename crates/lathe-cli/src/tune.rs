@@ -1,0 +1,144 @@
+//! `lathe tune`: what it is asked to do, and the search of a kernel's strategy.
+
+use crate::args::{TargetArgs, TuneArgs};
+use crate::target::{self, Common};
+use crate::tune_show::{Bar, KernelReport};
+use crate::{Outcome, Stop, tune_store};
+use lathe::tune::{self, Dot, KernelTuning, WorkerCommand};
+use lathe::{Build, Diagnostic, Failure, Program, data};
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub fn tune(a: &TuneArgs, common: &Common) -> Outcome {
+    let manage = &a.manage;
+    if manage.list
+        || manage.show.is_some()
+        || manage.export.is_some()
+        || manage.import.is_some()
+        || manage.forget.is_some()
+    {
+        if let Some(t) = &a.target {
+            let text = format!("`{t}` is not tuned by a command that manages the store");
+            return Err(Diagnostic::error(tune::codes::OPTIONS, text).help("use two commands").into());
+        }
+        return tune_store::manage(a, common);
+    }
+    let Some(t) = &a.target else {
+        let d = Diagnostic::error(tune::codes::OPTIONS, "nothing to tune");
+        return Err(d
+            .help("lathe tune FILE:KERNEL --strategy S -D SIZE=N…, or --list, --show, --export, --import, --forget")
+            .into());
+    };
+    let (file, _) = lathe::program::split_target(t);
+    let _ = file;
+    kernel(a, common)
+}
+
+/// The hidden command that measures.
+pub fn work() -> Outcome {
+    // A broken pipe means that the tuner is gone.
+    tune::work().map_err(|_| Stop::Status(1))
+}
+
+/// `--budget` as a length of time.
+pub fn budget(a: &TuneArgs) -> Result<Option<Duration>, Stop> {
+    let Some(text) = &a.budget else { return Ok(None) };
+    let with_unit = if text.trim().parse::<f64>().is_ok() { format!("{text}s") } else { text.clone() };
+    match tune::stop_text::parse(&with_unit)? {
+        tune::Stop::Duration(d) if d > Duration::ZERO => Ok(Some(d)),
+        _ => {
+            let text = format!("`{text}` is no length of time to search for");
+            Err(Diagnostic::error(tune::codes::OPTIONS, text)
+                .help("for example --budget 60s or --budget 5min")
+                .into())
+        }
+    }
+}
+
+/// `--until` as a rule.
+pub fn until(a: &TuneArgs) -> Result<Option<tune::Stop>, Stop> {
+    Ok(a.until.as_deref().map(tune::stop_text::parse).transpose()?)
+}
+
+/// Where results are kept.
+pub fn store(a: &TuneArgs) -> Result<PathBuf, Stop> {
+    Ok(tune::store::path(a.store.as_deref())?)
+}
+
+fn kernel(a: &TuneArgs, common: &Common) -> Outcome {
+    let t = TargetArgs {
+        target: a.target.clone().unwrap_or_default(),
+        sizes: a.sizes.clone(),
+        specialize: a.specialize,
+        strategy: a.strategy.clone(),
+        params: a.params.clone(),
+        engine: a.engine,
+        cpu: None,
+    };
+    let (program, name): (Program, Option<String>) = target::open(&t)?;
+    let kernel = program.kernel(name.as_deref())?.clone();
+    let given =
+        data::Given { sizes: target::sizes(&t)?, inputs: target::once("--input", &a.inputs)?, seed: a.seed };
+    let fixed = target::once("--param", &a.params)?;
+    let threads =
+        a.threads.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), |n| n as usize);
+    let engine = target::engine(&t)?;
+    let path = store(a)?;
+    let program_of = std::env::current_exe().map_err(|e| {
+        Diagnostic::error(lathe::codes::UNAVAILABLE, format!("this program does not know its own path: {e}"))
+    })?;
+    tune::on_interrupt();
+    let bar = Bar::new(true);
+    let tuned = tune::tune_kernel(
+        &program,
+        &kernel,
+        KernelTuning {
+            strategy: a.strategy.clone(),
+            given,
+            fixed: fixed.iter().map(|(n, v)| (n.clone(), lathe::space::parse_value(v))).collect(),
+            build: Build { engine, cpu: None, opt_level: 2 },
+            machine: target::machine(&t),
+            specialize: a.specialize,
+            threads,
+            budget: budget(a)?,
+            stop: until(a)?,
+            technique: a.technique.as_deref().map(tune::technique::by_name).transpose()?,
+            seed: a.seed,
+            store: Some(path.clone()),
+            fresh: a.fresh,
+            worker: WorkerCommand { program: program_of.into(), arguments: vec!["tune-worker".into()] },
+        },
+        |p| bar.show(p),
+    );
+    bar.clear();
+    let tuned = tuned?;
+    trouble(tuned.found.store_trouble());
+    if let Some(file) = &a.plot {
+        let at = |d: Diagnostic| Stop::from(Failure::one(&program.sources, d));
+        tune::plot(file, &format!("{} {}", kernel.name, tuned.strategy), &dots(&tuned.found)).map_err(at)?;
+    }
+    let report = KernelReport::new(&kernel.name, &tuned, threads, engine.name(), &path);
+    if common.json {
+        target::print_json(&report)?;
+    } else {
+        report.show();
+    }
+    Ok(())
+}
+
+/// What was found stands, but the store does not have all of it: a warning.
+pub fn trouble(d: Option<&Diagnostic>) {
+    if let Some(d) = d {
+        let warning = Diagnostic { severity: lathe::Severity::Warning, ..d.clone() };
+        crate::render::print(&lathe::SourceMap::new(), &[warning]);
+    }
+}
+
+/// The search as points of a picture.
+pub fn dots(found: &tune::Found) -> Vec<Dot> {
+    let dot = |e: &lathe::tune::Entry| Dot {
+        seconds: e.at.as_secs_f64(),
+        cost: e.outcome.cost().map(tune::Cost::first),
+    };
+    found.tuned.history.iter().map(dot).collect()
+}

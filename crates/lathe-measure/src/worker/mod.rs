@@ -1,0 +1,45 @@
+//! Measuring in a process of its own: what crashes, hangs, or eats memory there is an invalid configuration
+//! here, with its reason, and nothing else.
+//!
+//! The parent ([`Worker`]) and the child ([`serve`]) exchange lines of JSON over pipes: the child is told once
+//! what it works on, and answers `ready`; then each request gets one answer, between them at most one notice
+//! that compiling is over and running begins, since the two have limits of their own.
+
+mod client;
+mod limits;
+mod process;
+mod race;
+mod serve;
+
+pub use client::{Ask, Patience, Spec, Worker};
+pub use limits::{Limits, interrupted, on_interrupt};
+pub(crate) use process::out_of_memory;
+pub use process::{Ended, Finished, run};
+pub use race::{Race, Rule, Verdict};
+pub use serve::serve;
+
+use lathe_diagnostics::Diagnostic;
+use lathe_tune::Invalid;
+
+/// Why there is no cost.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Fault {
+    /// The configuration is at fault: tuning goes on.
+    Invalid(Invalid),
+    /// Nothing can be measured at all.
+    Fatal(Diagnostic),
+    /// The user wants to stop.
+    Interrupted,
+}
+
+impl From<Invalid> for Fault {
+    fn from(i: Invalid) -> Fault {
+        Fault::Invalid(i)
+    }
+}
+
+impl From<Diagnostic> for Fault {
+    fn from(d: Diagnostic) -> Fault {
+        Fault::Fatal(d)
+    }
+}

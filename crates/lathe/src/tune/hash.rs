@@ -1,0 +1,207 @@
+//! What a tuned kernel's result depends on, as a key of the store.
+
+use crate::build::Build;
+use crate::program::Program;
+use lathe_ir::{ExprKind, Function, StmtKind};
+use lathe_measure::store::{Device, Key, hash_of};
+use lathe_runtime::Engine;
+use lathe_space::Value;
+use lathe_strategy::{ArgValue, Definition, Definitions, Strategy};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+/// The key of a kernel for these sizes, before a strategy is chosen.
+pub fn kernel_key(
+    program: &Program,
+    kernel: &Function,
+    sizes: &BTreeMap<String, i64>,
+    build: &Build,
+    specialize: bool,
+    threads: usize,
+) -> Key {
+    let types = kernel.params.iter().map(|p| {
+        let ty = match p.array() {
+            Some(b) => b.elem.to_string(),
+            None => "scalar".to_string(),
+        };
+        (p.name().to_string(), ty)
+    });
+    Key {
+        program: kernel.name.to_string(),
+        program_hash: hash_of(&[&program_text(program, kernel)]),
+        sizes: sizes.iter().map(|(n, v)| (n.clone(), Value::Int(*v))).collect(),
+        types: types.collect(),
+        device: Device::host(),
+        threads: threads as u64,
+        compiler: compiler(build, specialize),
+        objective: "seconds".to_string(),
+        ..Key::default()
+    }
+}
+
+/// Everything that turns a strategy into code: this crate, the rules with their versions, and the engine.
+fn compiler(build: &Build, specialize: bool) -> String {
+    let engine = match build.engine {
+        Engine::Llvm => "llvm 22".to_string(),
+        Engine::C => {
+            let cc = std::env::var("CC").unwrap_or_else(|_| "cc".to_string());
+            let version = std::process::Command::new(cc.split_whitespace().next().unwrap_or("cc"))
+                .arg("--version")
+                .output()
+                .map(|o| String::from_utf8_lossy(&o.stdout).lines().next().unwrap_or_default().to_string());
+            format!("{cc}: {}", version.unwrap_or_default())
+        }
+    };
+    let rules: Vec<String> =
+        lathe_transform::rules().map(|r| format!("{} {}", r.signature.name, r.signature.version)).collect();
+    let rules = &hash_of(&rules.iter().map(String::as_str).collect::<Vec<_>>())[..8];
+    let cpu = build.cpu.as_deref().unwrap_or("host");
+    let baked = if specialize { ", sizes baked in" } else { "" };
+    format!(
+        "lathe {}, rules {rules}, {engine}, -O{}, {cpu}{baked}",
+        env!("CARGO_PKG_VERSION"),
+        build.opt_level
+    )
+}
+
+/// The kernel, and every function and operator that it calls, as text: the same for equal trees.
+fn program_text(program: &Program, kernel: &Function) -> String {
+    let module = &program.lang.module;
+    let mut seen: BTreeSet<String> = BTreeSet::new();
+    let mut open = vec![kernel];
+    let mut out = String::new();
+    while let Some(f) = open.pop() {
+        if !seen.insert(f.name.to_string()) {
+            continue;
+        }
+        out += &lathe_ir::text::print_function_with(f, lathe_ir::text::Ids::Hidden);
+        out.push('\n');
+        let mut called = |name: &str| {
+            if let Some(f) = module.functions.iter().find(|(n, _)| &***n == name).map(|(_, f)| f) {
+                open.push(f);
+            }
+        };
+        lathe_ir::visit::walk(&f.body, &mut |s, _| {
+            if let StmtKind::Call { function, .. } = s.kind() {
+                called(function);
+            }
+            for e in s.exprs() {
+                lathe_ir::visit::walk_expr(e, &mut |e| {
+                    if let ExprKind::Call(name, _) = e.kind() {
+                        called(name);
+                    }
+                });
+            }
+            true
+        });
+    }
+    // Operators and structures are few: all of the file's belong to each of its kernels.
+    let rest = lathe_ir::Module { functions: BTreeMap::new(), ..module.clone() };
+    out + &lathe_ir::text::print_module(&rest)
+}
+
+/// A strategy with every definition that it calls, as text without places.
+pub fn strategy_hash(program: &Program, kernel: &str, definition: &Definition) -> String {
+    let definitions = Definitions::new(program.lang.strategies.iter().cloned());
+    let mut seen = BTreeSet::new();
+    let mut open = vec![definition.clone()];
+    let mut out = String::new();
+    while let Some(d) = open.pop() {
+        if !seen.insert(d.name.clone()) {
+            continue;
+        }
+        let _ = write!(out, "{}(", d.name);
+        for p in &d.params {
+            let default = p.default.as_ref().map(ToString::to_string).unwrap_or_default();
+            let _ = write!(out, "{}: {:?} = {default} in {:?}, ", p.name, p.ty, p.range);
+        }
+        for c in &d.constraints {
+            let _ = write!(out, "where {c} ");
+        }
+        out += ") = ";
+        print(&d.body, &mut out, &mut |name| open.extend(definitions.find(name, Some(kernel)).cloned()));
+        out.push('\n');
+    }
+    hash_of(&[&out])
+}
+
+/// Prints a strategy; `called` hears every name that might be a definition.
+fn print(s: &Strategy, out: &mut String, called: &mut dyn FnMut(&str)) {
+    let all = |v: &[Strategy], word: &str, out: &mut String, called: &mut dyn FnMut(&str)| {
+        out.push('(');
+        for (i, s) in v.iter().enumerate() {
+            *out += if i > 0 { word } else { "" };
+            print(s, out, called);
+        }
+        out.push(')');
+    };
+    match s {
+        Strategy::Id => *out += "id",
+        Strategy::Fail(why) => {
+            let _ = write!(out, "fail {why:?}");
+        }
+        Strategy::Seq(v) => all(v, " ; ", out, called),
+        Strategy::Choice(v) => all(v, " <+ ", out, called),
+        Strategy::At(s, place) => {
+            print(s, out, called);
+            *out += " @ ";
+            print(place, out, called);
+        }
+        Strategy::If { cond, then, other, .. } => {
+            let _ = write!(out, "if {cond} then ");
+            print(then, out, called);
+            *out += " else ";
+            print(other, out, called);
+        }
+        Strategy::Call { name, args, .. } => {
+            called(name);
+            let _ = write!(out, "{name}(");
+            for a in args {
+                let _ = write!(out, "{}: ", a.name.as_deref().unwrap_or_default());
+                match &a.value {
+                    ArgValue::Expr(e) => {
+                        // A name or a call may stand for a step.
+                        if let Some(Strategy::Call { name, .. }) = a.value.as_strategy(None) {
+                            called(&name);
+                        }
+                        let _ = write!(out, "{e}");
+                    }
+                    ArgValue::Strategy(s) => print(s, out, called),
+                }
+                *out += ", ";
+            }
+            out.push(')');
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KERNEL: &str = "kernel f(A: f32[N]) -> (B: f32[N]) { B[i] = 2 * A[i] }\n";
+
+    fn key(text: &str) -> (String, String) {
+        let p = Program::from_text("f.lathe", text).unwrap();
+        let f = p.kernel(Some("f")).unwrap();
+        let k = kernel_key(&p, f, &[("N".to_string(), 8)].into(), &Build::default(), false, 1);
+        (k.digest(), strategy_hash(&p, "f", p.strategy("f", "s").unwrap()))
+    }
+
+    #[test]
+    fn hashes_follow_what_matters_and_nothing_else() {
+        let s =
+            "strategy s(t = 8 in 8..=64 step 8) for f = split(i, t) ; inner\nstrategy inner = unroll(i.i)";
+        let base = key(&format!("{KERNEL}{s}"));
+        // Comments, places and other kernels play no part.
+        let moved =
+            format!("# a comment\n\nkernel g(A: f32[N]) -> (B: f32[N]) {{ B[i] = A[i] }}\n{KERNEL}{s}");
+        assert_eq!(key(&moved), base);
+        let other = key(&format!("{}{s}", KERNEL.replace('2', "3")));
+        assert!(other.0 != base.0 && other.1 == base.1);
+        for (from, to) in [("unroll(i.i)", "id"), ("step 8", "step 4"), ("t = 8 in", "t = 16 in")] {
+            let other = key(&format!("{KERNEL}{}", s.replace(from, to)));
+            assert!(other.0 == base.0 && other.1 != base.1, "{from}");
+        }
+    }
+}

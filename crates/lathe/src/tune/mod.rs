@@ -1,0 +1,40 @@
+//! The tuner: searches the parameters of strategies, and of any program that scripts or functions run.
+//!
+//! [`tune_kernel`] searches a strategy's parameters with a measuring process and keeps the winner in the store,
+//! where [`stored_winner`] finds it again. [`Tuner`] searches any space with any cost function.
+
+pub mod codes;
+mod hash;
+mod kernel;
+mod plot;
+mod record;
+mod search;
+mod space;
+mod stored;
+mod tuning;
+mod work;
+
+pub use codes::CODES;
+pub use hash::{kernel_key, strategy_hash};
+pub use kernel::{KernelCost, WorkerCommand};
+pub use lathe_measure::cost::{Callable, CheckedCallable, Comparator, CostFunction, Gold, Sample, Scripts};
+pub use lathe_measure::store::{self, Store};
+pub use lathe_measure::worker::{Limits, Rule, interrupted, on_interrupt};
+pub use lathe_tune::{Cost, Ended, Entry, Invalid, Order, Outcome, Stop, Tuned, Why, stop_text, technique};
+pub use plot::{Dot, plot};
+pub use search::{Found, Progress, Tuner};
+pub use space::{StrategySpace, strategy_space};
+pub use stored::stored_winner;
+pub use tuning::{KernelTuned, KernelTuning, tune_kernel};
+pub use work::work;
+
+use lathe_diagnostics::Diagnostic;
+use lathe_space::{Generate, Space, SpaceDef};
+
+/// The space of a definition.
+///
+/// # Errors
+/// What is wrong with the definition.
+pub fn space(def: &SpaceDef) -> Result<Space, Diagnostic> {
+    Space::generate(def, &Generate::default())
+}

@@ -1,0 +1,381 @@
+//! The search of any space with any cost function: what joins techniques, costs and the store.
+
+use super::record::Record;
+use crate::tune::codes;
+use lathe_diagnostics::Diagnostic;
+use lathe_measure::cost::{CostFunction, Sample};
+use lathe_measure::store::{self, Evaluation, Key, SessionInfo, Winner};
+use lathe_measure::worker::{Fault, interrupted};
+use lathe_space::{Configuration, Space, Values};
+use lathe_tune::technique::{Technique, portfolio};
+use lathe_tune::{Cost, Ended, Invalid, Measured, Order, Outcome, Stop, Times, Tuned};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What is shown while a search runs.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    pub evaluations: u64,
+    pub valid: u64,
+    /// Of them taken from the store.
+    pub known: u64,
+    pub elapsed: Duration,
+    /// 0 to 1.
+    pub done: f64,
+    pub remaining: Option<Duration>,
+    pub best: Option<(Configuration, Cost)>,
+}
+
+/// A search to be set up: of a space, with a cost function.
+///
+/// ```
+/// use lathe::space::{Constraint, SpaceDef, TuningParameter, parse};
+/// use lathe::tune::{Tuner, space};
+///
+/// let def = SpaceDef::new()
+///     .constant("N", 1024.into())
+///     .param(TuningParameter::int("WPT", 1, 1024).such_that(Constraint::divides(parse("N").unwrap())))
+///     .param(TuningParameter::int("LS", 1, 1024).such_that(Constraint::divides(parse("N / WPT").unwrap())));
+/// let found = Tuner::new(space(&def)?)
+///     .until("200 evaluations")?
+///     .seed(7)
+///     .tune_fn(|c| {
+///         let at = |n: &str| if let Some(lathe::space::Value::Int(v)) = c.get(n) { *v as f64 } else { f64::NAN };
+///         Ok((at("WPT") - 8.0).abs() + (at("LS") - 32.0).abs())
+///     })?;
+/// assert_eq!(found.best.map(|b| b.1.cost.first()), Some(0.0));
+/// # Ok::<(), lathe::Diagnostic>(())
+/// ```
+pub struct Tuner<'a> {
+    space: Arc<Space>,
+    technique: Option<Box<dyn Technique>>,
+    stop: Option<Stop>,
+    seed: u64,
+    order: Order,
+    negative: bool,
+    starts: Vec<Values>,
+    store: Option<(PathBuf, Key)>,
+    fresh: bool,
+    progress: Option<Box<dyn FnMut(&Progress) + 'a>>,
+}
+
+/// What a search found.
+#[derive(Debug)]
+pub struct Found {
+    /// The best configuration that is valid.
+    pub best: Option<(Values, Sample)>,
+    /// All valid samples, in the order in which they were measured.
+    pub samples: Vec<(Values, Sample)>,
+    /// Everything that happened.
+    pub tuned: Tuned,
+    /// Evaluations that were taken from the store.
+    pub known: u64,
+    /// Why it ended: `stopped`, `interrupted`, `exhausted`, …
+    pub stopped: String,
+    /// Why it could not go on, if it could not.
+    pub fault: Option<Diagnostic>,
+    pub(super) record: Record,
+}
+
+impl<'a> Tuner<'a> {
+    pub fn new(space: impl Into<Arc<Space>>) -> Tuner<'a> {
+        Tuner {
+            space: space.into(),
+            technique: None,
+            stop: None,
+            seed: 0,
+            order: Order::default(),
+            negative: false,
+            starts: Vec::new(),
+            store: None,
+            fresh: false,
+            progress: None,
+        }
+    }
+
+    /// The default is a bandit over a portfolio of techniques.
+    pub fn technique(mut self, technique: Box<dyn Technique>) -> Tuner<'a> {
+        self.technique = Some(technique);
+        self
+    }
+
+    /// A technique by its name.
+    ///
+    /// # Errors
+    /// If there is none of that name.
+    pub fn technique_named(self, name: &str) -> Result<Tuner<'a>, Diagnostic> {
+        Ok(self.technique(lathe_tune::technique::by_name(name)?))
+    }
+
+    /// When to stop, as text: `60s`, `200 evaluations || cost <= 0.5`, `duration<minutes>(10)`.
+    ///
+    /// # Errors
+    /// For what is no stop rule.
+    pub fn until(self, rule: &str) -> Result<Tuner<'a>, Diagnostic> {
+        Ok(self.stop(lathe_tune::stop_text::parse(rule)?))
+    }
+
+    /// When to stop; the default is when as many configurations were tried as the space has.
+    pub fn stop(mut self, stop: Stop) -> Tuner<'a> {
+        self.stop = Some(stop);
+        self
+    }
+
+    /// Equal seeds and costs give equal searches.
+    pub fn seed(mut self, seed: u64) -> Tuner<'a> {
+        self.seed = seed;
+        self
+    }
+
+    /// How costs of several numbers are compared.
+    pub fn order(mut self, order: Order) -> Tuner<'a> {
+        self.order = order;
+        self
+    }
+
+    pub fn negative_costs(mut self, allowed: bool) -> Tuner<'a> {
+        self.negative = allowed;
+        self
+    }
+
+    /// Where to begin; values that are not valid are moved to the nearest ones that are.
+    pub fn start(mut self, values: Values) -> Tuner<'a> {
+        self.starts.push(values);
+        self
+    }
+
+    /// Keeps every evaluation and the winner under a key; what is there is not measured again.
+    pub fn store(mut self, path: impl Into<PathBuf>, key: Key) -> Tuner<'a> {
+        self.store = Some((path.into(), key));
+        self
+    }
+
+    /// Measures anew what the store already has.
+    pub fn fresh(mut self, fresh: bool) -> Tuner<'a> {
+        self.fresh = fresh;
+        self
+    }
+
+    /// Called after every evaluation.
+    pub fn on_progress(mut self, show: impl FnMut(&Progress) + 'a) -> Tuner<'a> {
+        self.progress = Some(Box::new(show));
+        self
+    }
+
+    /// Searches with a function of Rust.
+    ///
+    /// # Errors
+    /// As [`Tuner::tune`].
+    pub fn tune_fn<C: Into<Cost>>(
+        self,
+        f: impl FnMut(&Values) -> Result<C, Invalid>,
+    ) -> Result<Found, Diagnostic> {
+        self.tune(&mut lathe_measure::cost::Callable(f))
+    }
+
+    /// Searches, and keeps the winner.
+    ///
+    /// # Errors
+    /// What keeps the search from beginning, or from finding anything valid.
+    pub fn tune(self, cost: &mut dyn CostFunction) -> Result<Found, Diagnostic> {
+        let mut found = self.search(cost)?;
+        let winner = found.best.as_ref().map(|(v, s)| Winner::new(v.clone(), stored(s), None));
+        found.end(winner.as_ref());
+        found.valid()
+    }
+
+    /// The values of this space's parameters among all that are given.
+    fn point(&self, values: &Values) -> Option<Configuration> {
+        let own = values.iter().filter(|(n, _)| self.space.param(n).is_some());
+        self.space.read(&own.map(|(n, v)| (n.clone(), v.clone())).collect())
+    }
+
+    /// Searches; what is to be kept as the winner is the caller's choice.
+    pub(super) fn search(mut self, cost: &mut dyn CostFunction) -> Result<Found, Diagnostic> {
+        let technique = self.technique.take().unwrap_or_else(|| Box::new(portfolio()));
+        let info = SessionInfo { technique: technique.name(), seed: self.seed };
+        let mut record = match &self.store {
+            Some((path, key)) => Record::open(path, key, &info, self.fresh)?,
+            None => Record::default(),
+        };
+        let old = record.old.iter().map(|w| &w.configuration);
+        let near = record.near.iter().map(|n| &n.winner.configuration);
+        let starts: Vec<Configuration> =
+            old.chain(&self.starts).chain(near).filter_map(|v| self.point(v)).collect();
+        let mut setup = lathe_tune::Tuner::new(Arc::clone(&self.space))
+            .technique(technique)
+            .seed(self.seed)
+            .order(self.order.clone())
+            .negative_costs(self.negative)
+            .starting_points(starts);
+        if let Some(stop) = self.stop.take() {
+            setup = setup.stop(stop);
+        }
+        let mut session = setup.session()?;
+        let (mut samples, mut known, mut fault) = (Vec::<(Values, Sample)>::new(), 0, None);
+        let mut by_user = false;
+        loop {
+            let before = Instant::now();
+            if interrupted() {
+                by_user = true;
+                break;
+            }
+            let Some(proposal) = session.get_configuration()? else { break };
+            let values = proposal.configuration.to_values();
+            let best = session.best().map(|b| b.1.clone());
+            let search_s = before.elapsed().as_secs_f64();
+            let start = Instant::now();
+            let outcome = match record.known(&values) {
+                Some(e) => {
+                    known += 1;
+                    recalled(&e.outcome)
+                }
+                None => {
+                    let outcome = match cost.measure(&values, best.as_ref()) {
+                        Ok(sample) => Ok(sample),
+                        Err(Fault::Invalid(i)) => Err(i),
+                        Err(Fault::Fatal(d)) => {
+                            fault = Some(d);
+                            break;
+                        }
+                        Err(Fault::Interrupted) => {
+                            by_user = true;
+                            break;
+                        }
+                    };
+                    record.add(Evaluation {
+                        coordinates: Some(proposal.coordinates.clone()),
+                        measured_s: start.elapsed().as_secs_f64(),
+                        search_s,
+                        ..Evaluation::new(values.clone(), kept(&outcome))
+                    });
+                    outcome
+                }
+            };
+            let run = start.elapsed().as_secs_f64();
+            let reported = match outcome {
+                Ok(sample) => {
+                    let cost = sample.cost.clone();
+                    samples.push((values, sample));
+                    Outcome::Valid(cost)
+                }
+                Err(i) => Outcome::Invalid(i),
+            };
+            let times = Times { run, ..Times::default() };
+            if let Err(d) = session.report_cost(Measured { outcome: reported, times, runtimes: Vec::new() }) {
+                fault = Some(d);
+                break;
+            }
+            if let Some(show) = &mut self.progress {
+                let status = session.status();
+                show(&Progress {
+                    evaluations: status.evaluations,
+                    valid: status.valid,
+                    known,
+                    elapsed: status.elapsed,
+                    done: session.progress(),
+                    remaining: session.remaining(),
+                    best: session.best().map(|(c, v)| (c.clone(), v.clone())),
+                });
+            }
+        }
+        let tuned = session.finish();
+        let stopped = match (&tuned.ended, by_user, &fault) {
+            (_, true, _) => "interrupted",
+            (_, _, Some(_)) | (Ended::Failed(_), ..) => "failed",
+            (Ended::Stopped | Ended::Running, ..) => "stopped",
+            (Ended::Interrupted, ..) => "interrupted",
+            (Ended::Exhausted, ..) => "exhausted",
+            (Ended::Finished, ..) => "finished",
+            (Ended::Refused, ..) => "refused",
+        };
+        let best = tuned.best.as_ref().and_then(|(c, _)| {
+            let values = c.to_values();
+            samples.iter().rev().find(|s| s.0 == values).cloned()
+        });
+        Ok(Found { best, samples, tuned, known, stopped: stopped.to_string(), fault, record })
+    }
+}
+
+impl Found {
+    /// Ends the record in the store.
+    pub(super) fn end(&mut self, winner: Option<&Winner>) {
+        self.record.end(&self.stopped, winner);
+    }
+
+    /// An error if nothing valid was found, else what was found.
+    pub(super) fn valid(mut self) -> Result<Found, Diagnostic> {
+        if self.best.is_some() {
+            return Ok(self);
+        }
+        match self.fault.take() {
+            Some(d) => Err(d),
+            None if self.tuned.history.is_empty() && self.stopped == "interrupted" => {
+                Err(Diagnostic::error(codes::NOTHING_VALID, "interrupted before anything was measured"))
+            }
+            None => Err(self.nothing_valid()),
+        }
+    }
+
+    /// Why the store does not have everything, if it does not.
+    pub fn store_trouble(&self) -> Option<&Diagnostic> {
+        self.record.trouble.as_ref()
+    }
+
+    /// The name of this search's entry in the store.
+    pub fn entry(&self) -> Option<String> {
+        self.record.digest()
+    }
+
+    /// How often each kind of invalid configuration occurred, with the first one's message.
+    pub fn reasons(&self) -> BTreeMap<String, (u64, String)> {
+        let mut out: BTreeMap<String, (u64, String)> = BTreeMap::new();
+        for e in &self.tuned.history {
+            if let Outcome::Invalid(i) = &e.outcome {
+                let kind = format!("{:?}", i.why).to_lowercase();
+                out.entry(kind).or_insert_with(|| (0, format!("{} ({})", i.message, e.configuration))).0 += 1;
+            }
+        }
+        out
+    }
+
+    fn nothing_valid(&self) -> Diagnostic {
+        let n = self.tuned.history.len();
+        let mut d = Diagnostic::error(
+            codes::NOTHING_VALID,
+            format!("none of the {n} configurations that were tried is valid"),
+        );
+        for (kind, (count, first)) in self.reasons() {
+            d = d.note(format!("{count} {kind}, the first: {first}"));
+        }
+        d.help("make one configuration work by hand first")
+    }
+}
+
+/// A sample as the store keeps it.
+pub(super) fn stored(s: &Sample) -> store::Measured {
+    store::Measured { costs: s.cost.numbers().to_vec(), interval: s.interval, runs: s.runs }
+}
+
+fn kept(outcome: &Result<Sample, Invalid>) -> store::Outcome {
+    match outcome {
+        // JSON has no such numbers; the session says that they are none.
+        Ok(s) if s.cost.numbers().iter().any(|c| !c.is_finite()) => store::Outcome::Invalid(Invalid::new(
+            lathe_tune::Why::NotANumber,
+            format!("the cost is {}", s.cost),
+        )),
+        Ok(s) => store::Outcome::Measured(stored(s)),
+        Err(i) => store::Outcome::Invalid(i.clone()),
+    }
+}
+
+fn recalled(outcome: &store::Outcome) -> Result<Sample, Invalid> {
+    match outcome {
+        store::Outcome::Measured(m) => {
+            Ok(Sample { cost: Cost::new(m.costs.clone()), interval: m.interval, runs: m.runs })
+        }
+        store::Outcome::Invalid(i) => Err(i.clone()),
+    }
+}

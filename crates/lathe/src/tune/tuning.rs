@@ -1,0 +1,218 @@
+//! Tuning a kernel: from its strategy's parameters to a checked winner in the store.
+
+use super::hash::{kernel_key, strategy_hash};
+use super::kernel::{KernelCost, WorkerCommand};
+use super::search::{Found, Progress, Tuner, stored};
+use super::space::{StrategySpace, strategy_space};
+use super::work::Setup;
+use crate::build::Build;
+use crate::data::{Given, make};
+use crate::program::{Failure, Program};
+use crate::report::CheckReport;
+use lathe_diagnostics::Diagnostic;
+use lathe_ir::Function;
+use lathe_measure::cost::Sample;
+use lathe_measure::store::{Key, Winner, hash_of};
+use lathe_measure::worker::Fault;
+use lathe_space::Values;
+use lathe_target::Machine;
+use lathe_tune::Stop;
+use lathe_tune::technique::Technique;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What to tune, and how.
+pub struct KernelTuning {
+    /// `None`: what would run without tuning.
+    pub strategy: Option<String>,
+    pub given: Given,
+    /// Parameters that keep a value.
+    pub fixed: Values,
+    pub build: Build,
+    pub machine: Machine,
+    pub specialize: bool,
+    pub threads: usize,
+    /// Wall time for everything.
+    pub budget: Option<Duration>,
+    /// Further rules for the search.
+    pub stop: Option<Stop>,
+    pub technique: Option<Box<dyn Technique>>,
+    pub seed: u64,
+    /// Where results are kept; `None`: nowhere.
+    pub store: Option<PathBuf>,
+    /// Measures anew what the store already has.
+    pub fresh: bool,
+    pub worker: WorkerCommand,
+}
+
+/// A tuned kernel.
+#[derive(Debug)]
+pub struct KernelTuned {
+    /// The strategy that the parameters belong to.
+    pub strategy: String,
+    pub sizes: BTreeMap<String, i64>,
+    /// The winner, with the parameters that were not searched.
+    pub params: Values,
+    pub sample: Sample,
+    /// How long the strategy's own values take, if they were measured.
+    pub default: Option<f64>,
+    pub check: Option<CheckReport>,
+    /// Why the winner was not compared with the reference, if it was not.
+    pub unchecked: Option<String>,
+    pub space: StrategySpace,
+    /// Keys of the results that the search began with, and in what they differ.
+    pub near: Vec<(Key, Vec<&'static str>)>,
+    pub found: Found,
+    /// Measuring processes that were needed.
+    pub processes: u64,
+}
+
+/// So many of the best are measured side by side in the end.
+const FINALISTS: usize = 5;
+
+/// The share of a budget that is kept for them.
+const FINAL: f64 = 0.15;
+
+/// Searches the parameters of a strategy for one kernel and its sizes.
+///
+/// # Errors
+/// `E1085` if the strategy has no parameters with ranges, `E1086` if nothing valid was found; what binding, the
+/// space, the store or the worker refuse.
+pub fn tune_kernel(
+    program: &Program,
+    kernel: &Function,
+    t: KernelTuning,
+    mut show: impl FnMut(&Progress),
+) -> Result<KernelTuned, Failure> {
+    let fail = |d: Diagnostic| Failure::one(&program.sources, d);
+    let sizes = make(kernel, &t.given).map_err(fail)?.named_sizes(kernel);
+    let asked = crate::schedule::choose(program, &kernel.name, t.strategy.as_deref())?.0.name.clone();
+    let space = strategy_space(program, kernel, &asked, &sizes, &t.machine, &t.fixed)?;
+    let strategy = space.definition.name.clone();
+    let key = Key {
+        strategy: strategy.clone(),
+        strategy_hash: strategy_hash(program, &kernel.name, &space.definition),
+        space_hash: hash_of(&[&space.text]),
+        ..kernel_key(program, kernel, &sizes, &t.build, t.specialize, t.threads)
+    };
+    let file = program.path.canonicalize().unwrap_or_else(|_| program.path.clone());
+    let setup = Setup {
+        file,
+        kernel: kernel.name.to_string(),
+        strategy: strategy.clone(),
+        sizes: sizes.clone(),
+        inputs: t.given.inputs.clone(),
+        seed: t.given.seed,
+        threads: t.threads,
+        engine: t.build.engine.name().to_string(),
+        cpu: t.build.cpu.clone(),
+        specialize: t.specialize,
+    };
+    let first =
+        t.budget.unwrap_or(Duration::from_secs(60)).clamp(Duration::from_secs(2), Duration::from_secs(60));
+    let mut cost = KernelCost::new(&t.worker, &setup, space.fixed.clone(), first).map_err(fail)?;
+    let mut tuner = Tuner::new(space.space.clone()).seed(t.seed).fresh(t.fresh).on_progress(&mut show);
+    if let Some(technique) = t.technique {
+        tuner = tuner.technique(technique);
+    }
+    let searching = t.budget.map(|b| Stop::Duration(b.mul_f64(1.0 - FINAL)));
+    tuner = match (searching, t.stop) {
+        (Some(a), Some(b)) => tuner.stop(a.or(b)),
+        (Some(one), None) | (None, Some(one)) => tuner.stop(one),
+        (None, None) => tuner,
+    };
+    if let Some(default) = &space.default {
+        tuner = tuner.start(default.clone());
+    }
+    if let Some(path) = &t.store {
+        tuner = tuner.store(path, key);
+    }
+    let mut found = tuner.search(&mut cost).map_err(fail)?;
+    let near = found.record.near.iter().map(|n| (n.key.clone(), n.differs.clone())).collect();
+    let finals = t.budget.unwrap_or(Duration::from_secs(60)).mul_f64(FINAL);
+    let winner = finish(&mut cost, &found, finals);
+    let (values, sample, check, unchecked) = match winner {
+        Ok(Some(w)) => w,
+        other => {
+            found.end(None);
+            let d = match other {
+                Err(d) => Some(d),
+                _ => found.valid().err(),
+            };
+            return Err(fail(d.unwrap_or_else(|| {
+                Diagnostic::error(
+                    super::codes::NOTHING_VALID,
+                    "every configuration with a time gives a wrong result",
+                )
+            })));
+        }
+    };
+    let checked = check.as_ref().map(|c| c.against.clone());
+    let mut params = space.fixed.clone();
+    params.extend(values);
+    found.end(Some(&Winner::new(params.clone(), stored(&sample), checked)));
+    let default = space
+        .default
+        .as_ref()
+        .and_then(|d| found.samples.iter().find(|s| s.0 == *d).map(|s| s.1.cost.first()));
+    Ok(KernelTuned {
+        strategy,
+        sizes,
+        params,
+        sample,
+        default,
+        check,
+        unchecked,
+        space,
+        near,
+        found,
+        processes: cost.processes(),
+    })
+}
+
+type Checked = (Values, Sample, Option<CheckReport>, Option<String>);
+
+/// Measures the best few side by side, and takes the fastest whose result is right.
+fn finish(cost: &mut KernelCost, found: &Found, time: Duration) -> Result<Option<Checked>, Diagnostic> {
+    let mut best: Vec<(Values, Sample)> = Vec::new();
+    let mut sorted = found.samples.clone();
+    sorted.sort_by(|a, b| a.1.cost.first().total_cmp(&b.1.cost.first()));
+    for s in sorted {
+        // What is much slower than the best has no chance.
+        let near = best.first().is_none_or(|b| s.1.cost.first() <= 1.25 * b.1.cost.first());
+        if near && best.len() < FINALISTS && !best.iter().any(|b| b.0 == s.0) {
+            best.push(s);
+        }
+    }
+    if best.len() > 1 && found.stopped != "interrupted" {
+        let all: Vec<Values> = best.iter().map(|b| b.0.clone()).collect();
+        let round: f64 = best.iter().map(|b| b.1.cost.first().max(0.002)).sum();
+        let runs = ((time.as_secs_f64() / round) as usize).clamp(5, 31);
+        let limit = 4 * time + Duration::from_secs_f64(10.0 * round * runs as f64) + Duration::from_secs(30);
+        match cost.compare(&all, runs, limit) {
+            Ok(samples) => {
+                for (b, s) in best.iter_mut().zip(samples) {
+                    b.1 = s;
+                }
+                best.sort_by(|a, b| a.1.cost.first().total_cmp(&b.1.cost.first()));
+            }
+            // What was measured before still stands.
+            Err(Fault::Invalid(_) | Fault::Interrupted) => {}
+            Err(Fault::Fatal(d)) => return Err(d),
+        }
+    }
+    let limit = (10 * time).max(Duration::from_secs(60));
+    for (values, sample) in best {
+        match cost.check(&values, limit) {
+            Ok(report) => return Ok(Some((values, sample, Some(report), None))),
+            Err(Fault::Invalid(i)) if i.why == lathe_tune::Why::Wrong => {}
+            Err(Fault::Invalid(i)) => return Ok(Some((values, sample, None, Some(i.message)))),
+            Err(Fault::Interrupted) => {
+                return Ok(Some((values, sample, None, Some("interrupted".to_string()))));
+            }
+            Err(Fault::Fatal(d)) => return Err(d),
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,202 @@
+//! The measuring process of a kernel: it keeps the program, the data and the pool, and answers questions.
+
+use crate::build::{Build, Built, compile};
+use crate::data::{Data, Given, make};
+use crate::program::Program;
+use crate::report::CheckReport;
+use crate::schedule::{How, Schedule, schedule};
+use lathe_diagnostics::Diagnostic;
+use lathe_ir::Function;
+use lathe_measure::stats::Summary;
+use lathe_measure::worker::{Race, Rule, serve};
+use lathe_measure::{Plan, rounds};
+use lathe_runtime::{Engine, Pool};
+use lathe_space::Values;
+use lathe_target::Machine;
+use lathe_tune::{Invalid, Why};
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// What a worker works on.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Setup {
+    pub file: PathBuf,
+    pub kernel: String,
+    pub strategy: String,
+    pub sizes: BTreeMap<String, i64>,
+    pub inputs: BTreeMap<String, String>,
+    pub seed: u64,
+    pub threads: usize,
+    /// `llvm` or `c`.
+    pub engine: String,
+    pub cpu: Option<String>,
+    pub specialize: bool,
+}
+
+/// What a worker is asked.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) enum Question {
+    /// How long one configuration takes, compared with the best so far.
+    Measure { params: Values, best: Option<f64>, rule: Rule },
+    /// Whether its result is right.
+    Check { params: Values },
+    /// Several of them, in interleaved rounds.
+    Compare { all: Vec<Values>, runs: usize },
+}
+
+/// How long something took.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Timing {
+    pub median: f64,
+    pub low: f64,
+    pub high: f64,
+    pub runs: usize,
+    pub compile_s: f64,
+}
+
+/// A short call is repeated within one sample until this much time has passed.
+const SAMPLE: Duration = Duration::from_millis(2);
+
+struct Work {
+    setup: Setup,
+    program: Program,
+    kernel: Function,
+    machine: Machine,
+    build: Build,
+    pool: Pool,
+    original: Data,
+    data: Data,
+    last: Option<(Values, Schedule, Built)>,
+}
+
+/// Answers the tuner on standard input and output until it closes them: the hidden command of `lathe`.
+///
+/// # Errors
+/// When a pipe breaks.
+pub fn work() -> std::io::Result<()> {
+    serve(std::io::stdin().lock(), std::io::stdout().lock(), Work::start, |work, question, running| {
+        work.answer(question, running)
+    })
+}
+
+impl Work {
+    fn start(setup: Json) -> Result<Work, Diagnostic> {
+        let wrong = |e: String| Diagnostic::error(lathe_measure::codes::WORKER, e);
+        let setup: Setup = serde_json::from_value(setup).map_err(|e| wrong(e.to_string()))?;
+        let program = Program::open(&setup.file).map_err(|f| wrong(f.to_string()))?;
+        let kernel = program.kernel(Some(&setup.kernel)).map_err(|f| wrong(f.to_string()))?.clone();
+        let engine = if setup.engine == Engine::C.name() { Engine::C } else { Engine::Llvm };
+        let machine = setup.cpu.as_deref().and_then(Machine::named).unwrap_or_else(Machine::host);
+        let given = Given { sizes: setup.sizes.clone(), inputs: setup.inputs.clone(), seed: setup.seed };
+        let original = make(&kernel, &given)?;
+        let data = original.duplicate()?;
+        rounds::pin_to_first(setup.threads);
+        let pool = Pool::new(setup.threads)?;
+        let build = Build { engine, cpu: setup.cpu.clone(), opt_level: 2 };
+        Ok(Work { setup, program, kernel, machine, build, pool, original, data, last: None })
+    }
+
+    fn answer(&mut self, question: Json, running: &mut dyn FnMut()) -> Result<Json, Invalid> {
+        let broken =
+            |e: serde_json::Error| Invalid::new(Why::Runtime, format!("a message of the tuner: {e}"));
+        match serde_json::from_value(question).map_err(broken)? {
+            Question::Measure { params, best, rule } => {
+                let compile_s = self.prepare(&params)?;
+                running();
+                let timing = self.measure(best, rule, compile_s)?;
+                serde_json::to_value(timing).map_err(broken)
+            }
+            Question::Check { params } => {
+                self.prepare(&params)?;
+                running();
+                serde_json::to_value(self.check()?).map_err(broken)
+            }
+            Question::Compare { all, runs } => {
+                let mut built = Vec::new();
+                for params in &all {
+                    self.prepare(params)?;
+                    built.extend(self.last.take());
+                }
+                running();
+                serde_json::to_value(self.compare(&built, runs)?).map_err(broken)
+            }
+        }
+    }
+
+    /// Compiles a configuration, unless it is the last one; the seconds that took.
+    fn prepare(&mut self, params: &Values) -> Result<f64, Invalid> {
+        let start = Instant::now();
+        if self.last.as_ref().is_none_or(|l| l.0 != *params) {
+            self.last = None;
+            let how = How {
+                strategy: Some(self.setup.strategy.clone()),
+                params: params.iter().map(|(n, v)| (n.clone(), v.to_string())).collect(),
+                specialize: if self.setup.specialize { self.setup.sizes.clone() } else { BTreeMap::new() },
+            };
+            let schedule = schedule(&self.program, &self.kernel, &how, &self.machine).map_err(|f| {
+                let text: Vec<String> = f.diagnostics.iter().map(short).collect();
+                Invalid::new(Why::Refused, text.join("; "))
+            })?;
+            let built = compile(&schedule, &self.build).map_err(|d| Invalid::new(Why::Compile, short(&d)))?;
+            self.last = Some((params.clone(), schedule, built));
+        }
+        Ok(start.elapsed().as_secs_f64())
+    }
+
+    fn measure(&mut self, best: Option<f64>, rule: Rule, compile_s: f64) -> Result<Timing, Invalid> {
+        let Some((_, _, built)) = &self.last else { return Err(nothing()) };
+        let (pool, data) = (&self.pool, &mut self.data);
+        let (s, _) = Race::new(rule, best).run(|| {
+            let start = Instant::now();
+            let mut calls = 0u32;
+            while calls == 0 || start.elapsed() < SAMPLE {
+                built.call(pool, &mut data.arrays).map_err(|d| Invalid::new(Why::Runtime, short(&d)))?;
+                calls += 1;
+            }
+            Ok(start.elapsed().as_secs_f64() / f64::from(calls))
+        })?;
+        Ok(timing(&s, compile_s))
+    }
+
+    fn compare(&mut self, built: &[(Values, Schedule, Built)], runs: usize) -> Result<Vec<Timing>, Invalid> {
+        let plan = Plan { runs, warmup: 1, at_least: SAMPLE };
+        let (pool, data) = (&self.pool, &mut self.data);
+        let call = |i: usize| built[i].2.call(pool, &mut data.arrays);
+        let times = rounds::rounds(built.len(), &plan, call, |_| {})
+            .map_err(|d| Invalid::new(Why::Runtime, short(&d)))?;
+        let summaries = times.iter().filter_map(|t| lathe_measure::stats::summarize(t));
+        Ok(summaries.zip(built).map(|(s, b)| timing(&s, b.2.compile_seconds)).collect())
+    }
+
+    fn check(&mut self) -> Result<CheckReport, Invalid> {
+        let Some((_, schedule, built)) = &self.last else { return Err(nothing()) };
+        let failed = |d: Diagnostic| Invalid::new(Why::Runtime, short(&d));
+        let mut after = self.original.duplicate().map_err(failed)?;
+        built.call(&self.pool, &mut after.arrays).map_err(failed)?;
+        let before = self.original.duplicate().map_err(failed)?;
+        let checked =
+            crate::check::check_result(schedule, &self.build, before, &after, &self.pool).map_err(failed)?;
+        match checked.first {
+            Some(first) if !checked.report.ok => {
+                Err(Invalid::new(Why::Wrong, format!("the result is wrong: {first}")))
+            }
+            _ => Ok(checked.report),
+        }
+    }
+}
+
+fn nothing() -> Invalid {
+    Invalid::new(Why::Runtime, "nothing was compiled")
+}
+
+fn timing(s: &Summary, compile_s: f64) -> Timing {
+    Timing { median: s.median, low: s.interval.0, high: s.interval.1, runs: s.runs, compile_s }
+}
+
+/// The code and the message: what a reason has room for.
+fn short(d: &Diagnostic) -> String {
+    format!("{}: {}", d.code, d.message)
+}
