@@ -43,8 +43,53 @@ fn bounds(e: &mut Emitter, l: &Loop, places: &Places) -> Result<(Value, Value)> 
     Ok((e.uniform(&l.lo, &what, places)?, e.uniform(&l.hi, &what, places)?))
 }
 
+/// The bounds of a loop where all lanes agree on them.
+fn shared_bounds(e: &mut Emitter, l: &Loop) -> Result<std::result::Result<(Value, Value), (Leaf, Leaf)>> {
+    Ok(match (e.scalar(&l.lo)?, e.scalar(&l.hi)?) {
+        (Leaf::Uniform(lo), Leaf::Uniform(hi)) => Ok((lo, hi)),
+        apart => Err(apart),
+    })
+}
+
+/// A loop whose bounds differ between the lanes of the vector loop around: all lanes go through it together, each
+/// from its own start, and those that are past their end are masked off, until none is left.
+fn staggered(e: &mut Emitter, l: &Loop, lanes: Lanes, (lo, hi): (Leaf, Leaf)) -> Result<()> {
+    let ir = e.ir;
+    let width = Some(lanes.width);
+    let (head, run, exit) = (e.block("loop"), e.block("body"), e.block("done"));
+    let end = hi.at(ir, width);
+    let (Leaf::Uniform(start) | Leaf::Varying(start) | Leaf::Linear { base: start, .. }) = lo;
+    let before = ir.here();
+    ir.br(head);
+    ir.at_end(head);
+    let at = ir.phi(ir.type_of(start));
+    ir.incoming(at, start, before);
+    let (i, step) = match lo {
+        Leaf::Uniform(_) => (Leaf::Uniform(at), ir.i64(l.step)),
+        Leaf::Linear { step, .. } => (Leaf::Linear { base: at, step }, ir.i64(l.step)),
+        Leaf::Varying(_) => (Leaf::Varying(at), ir.splat(ir.i64(l.step), lanes.width)),
+    };
+    let inside = ir.icmp(I::LLVMIntSLT, i.at(ir, width), end);
+    let any = e.any_lane(inside);
+    ir.cond_br(any, run, exit);
+    ir.at_end(run);
+    let mask = lanes.mask.map_or(inside, |m| ir.and(m, inside));
+    e.frame.lanes = Some(Lanes { mask: Some(mask), maybe_empty: false, ..lanes });
+    e.frame.vars.insert(l.binder.id, i);
+    e.stmt(&l.body)?;
+    ir.incoming(at, ir.add_index(at, step), ir.here());
+    ir.br(head);
+    ir.at_end(exit);
+    e.frame.lanes = Some(lanes);
+    Ok(())
+}
+
 pub fn serial(e: &mut Emitter, l: &Loop, places: &Places) -> Result<()> {
-    let (lo, hi) = bounds(e, l, places)?;
+    let (lo, hi) = match (shared_bounds(e, l)?, e.frame.lanes) {
+        (Ok(bounds), _) => bounds,
+        (Err(apart), Some(lanes)) => return staggered(e, l, lanes, apart),
+        (Err(_), None) => bounds(e, l, places)?,
+    };
     counted(e, lo, hi, l.step, |e, i| {
         e.frame.vars.insert(l.binder.id, Leaf::Uniform(i));
         e.stmt(&l.body)
@@ -65,7 +110,7 @@ fn constant_trips(e: &Emitter, l: &Loop, lo: Value, hi: Value) -> Option<i64> {
 /// guarded, so that subscripts are constant all the same; else the loop is run as a loop.
 pub fn unrolled(e: &mut Emitter, l: &Loop, places: &Places) -> Result<()> {
     let ir = e.ir;
-    let (lo, hi) = bounds(e, l, places)?;
+    let Ok((lo, hi)) = shared_bounds(e, l)? else { return serial(e, l, places) };
     let exact = constant_trips(e, l, lo, hi);
     if let Some(n) = exact
         && interleave::rows(e, l, lo, n)?

@@ -430,3 +430,20 @@ func cube()(x: in f32) stage plain = x * x * x
     agree(&text.replace("0..2 cpu", "0..2"), &[&[100]]);
     agree(text, &[&[100]]);
 }
+
+#[test]
+fn loops_within_lanes_may_differ_between_them() {
+    agree(
+        "func ragged(N)(A: in f32[N, N], s: in i32[N], B: inout f32[N], C: inout f32[N]) stage scheduled {
+  for i in 0..N {
+    for j in 0..min(8, N - i) vector(8) {
+      for k in 0..i + j { 'B'[i, j, k]: B[j] = B[j] * 0.5:f32 + A[i, k] }
+      for k in j..N step 3 { for l in k..N - j { if A[k, l] > B[j] { 'C'[i, j, k, l]: C[j] = C[j] + A[l, j] } } }
+      for k in index(s[j]) % 5..index(s[i]) % 7 { 'C.2'[i, j, k]: C[j] = C[j] * 0.25:f32 + f32(k) }
+      for k in j..j + 3 unrolled { if k < N { 'C.3'[i, j, k]: C[j] = C[j] - A[i, k] } }
+    }
+  }
+}",
+        &[&[0], &[1], &[5], &[8], &[13]],
+    );
+}
