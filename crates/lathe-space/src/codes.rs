@@ -23,6 +23,12 @@ pub const SPACE_EMPTY: Code = Code("E1005");
 pub const SPACE_CONSTRAINT: Code = Code("E1006");
 /// More nodes than memory may hold.
 pub const SPACE_LARGE: Code = Code("E1007");
+/// A directive that cannot be read.
+pub const DIRECTIVE: Code = Code("E1010");
+/// A JSON file that is not ATF's form.
+pub const JSON: Code = Code("E1011");
+/// A file that is not T1.
+pub const T1: Code = Code("E1012");
 
 pub static CODES: &[CodeInfo] = &[
     CodeInfo {
@@ -99,5 +105,28 @@ pub static CODES: &[CodeInfo] = &[
                       on nodes. Independent parameters cost nothing, however many values they have.",
         wrong: "",
         right: "",
+    },
+    CodeInfo {
+        code: DIRECTIVE,
+        title: "directive that cannot be read",
+        explanation: "An `#atf::` directive is unknown, incomplete, given twice, or mentions an argument (`$1`) that was \
+                      not given.",
+        wrong: "#atf::tp name \"T\" interval<int>(1, 8)",
+        right: "#atf::tp name \"T\" range interval<int>(1, 8)",
+    },
+    CodeInfo {
+        code: JSON,
+        title: "JSON file that is not a tuning program",
+        explanation: "The file is not JSON, or has other keys and types than the JSON form of tuned programs.",
+        wrong: "{ \"tuning_parameters\": { \"name\": \"T\", \"range\": { 1, 2 } } }",
+        right: "{ \"tuning_parameters\": [ { \"name\": \"T\", \"range\": [1, 2] } ] }",
+    },
+    CodeInfo {
+        code: T1,
+        title: "file that is not a T1 space",
+        explanation: "A T1 file has `ConfigurationSpace` with `TuningParameters` (`Name`, `Type`, `Values`) and `Conditions`, \
+                      whose expressions are in a subset of Python: arithmetic, comparisons, `and`, `or`, `not`, `in`.",
+        wrong: "{ \"ConfigurationSpace\": { \"TuningParameters\": [ { \"Name\": \"T\", \"Values\": \"[1, 2\" } ] } }",
+        right: "{ \"ConfigurationSpace\": { \"TuningParameters\": [ { \"Name\": \"T\", \"Type\": \"int\", \"Values\": \"[1, 2]\" } ] } }",
     },
 ];

@@ -4,6 +4,7 @@ pub mod bind;
 pub mod codes;
 pub mod eval;
 pub mod expr;
+pub mod formats;
 pub mod param;
 pub mod parse;
 pub mod space;

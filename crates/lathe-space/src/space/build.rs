@@ -3,8 +3,7 @@
 //! A level's nodes are the combinations of values of its context that the levels above allow, so nothing is
 //! made twice; and since nodes of one level do not depend on each other, threads share them.
 
-use super::domain::Domain;
-use super::expand::{Expander, Scratch};
+use super::expand::{Expander, Scratch, World};
 use super::intern::Keys;
 use super::plan::PlanLevel;
 use super::threads::Threads;
@@ -55,12 +54,8 @@ struct Part {
     checks: u64,
 }
 
-pub(crate) fn build(
-    plan: &[PlanLevel],
-    expanders: &[Expander],
-    domains: &[Domain],
-    allowed: &Allowed,
-) -> Result<Built, Stop> {
+pub(crate) fn build(world: World, plan: &[PlanLevel], allowed: &Allowed) -> Result<Built, Stop> {
+    let domains = world.domains;
     let limits = |l: usize| plan[l].context.iter().map(|a| domains[plan[*a].param].len()).collect();
     let mut keys: Vec<Option<Keys>> = (0..plan.len()).map(|l| Some(Keys::new(limits(l)))).collect();
     let mut levels: Vec<Raw> = Vec::with_capacity(plan.len());
@@ -71,6 +66,7 @@ pub(crate) fn build(
             own.number(&[]);
         }
         let (nodes, width) = (own.len(), level.context.len());
+        let expander = Expander::new(world, plan, l);
         let per_node = domains[level.param].len() as usize;
         let one = |range: std::ops::Range<usize>| {
             let mut part = Part {
@@ -83,7 +79,7 @@ pub(crate) fn build(
             for node in range {
                 let before = part.values.len();
                 let key = &own.words[node * width..(node + 1) * width];
-                part.checks += expanders[l].expand(key, &mut scratch, &mut part.values, &mut part.failed);
+                part.checks += expander.expand(key, &mut scratch, &mut part.values, &mut part.failed);
                 part.degrees.push((part.values.len() - before) as u32);
                 if part.values.len() > allowed.nodes {
                     break;
@@ -123,6 +119,8 @@ pub(crate) fn build(
             raw.values.extend(part.values);
             raw.failed.extend(part.failed.into_iter().map(|e| e + base));
         }
+        checks += expander.tried();
+        work += expander.tried();
         if work > allowed.work {
             return Err(Stop::Work);
         }

@@ -1,9 +1,10 @@
 //! From a definition to the trees of its groups.
 
 use super::build::{Allowed, Built, Stop, build};
+use super::compile::Coder;
 use super::def::{SpaceDef, ValueRange};
 use super::domain::{Domain, domain, unusable};
-use super::expand::Expander;
+use super::expand::World;
 use super::groups::{Analysis, Condition, Members, analyse};
 use super::plan::{PlanLevel, narrow_order, plan};
 use super::prune::{failure, live, tree};
@@ -32,6 +33,8 @@ pub struct Generate {
 pub enum Order {
     /// As declared (a parameter that mentions later ones moves behind them).
     Declared,
+    /// So that few earlier parameters matter at each level.
+    Narrow,
     /// As declared if that is little work, else whichever of a few orders is made with the least work.
     Auto,
 }
@@ -60,7 +63,15 @@ pub(crate) fn generate(def: &SpaceDef, options: &Generate) -> Result<Generated, 
     let domains = domains(def, &conditions)?;
     constant_conditions(def, &conditions)?;
     let threads = Threads::new(options.threads);
-    let context = Context { def, conditions: &conditions, domains: &domains, threads: &threads, options };
+    let coder = Coder::new(&domains);
+    let context = Context {
+        def,
+        conditions: &conditions,
+        domains: &domains,
+        coder: &coder,
+        threads: &threads,
+        options,
+    };
     let values: u64 = domains.iter().map(|d| u64::from(d.len())).sum();
     let one = |i: usize| context.group(&groups[i]);
     // For a few values starting threads would take longer.
@@ -211,6 +222,7 @@ struct Context<'a> {
     def: &'a SpaceDef,
     conditions: &'a [Condition],
     domains: &'a [Domain],
+    coder: &'a Coder,
     threads: &'a Threads,
     options: &'a Generate,
 }
@@ -236,9 +248,13 @@ impl Context<'_> {
             return Ok((Stored::Small(Tree { levels: vec![level], total: u64::from(n) }), 0));
         }
         let mut plans = vec![self.plan(group, &group.sorted)];
-        if self.options.order == Order::Declared {
-            let built = self.build(&plans[0], u64::MAX).map_err(|_| self.too_large(group))?;
-            return self.finish(group, &plans[0], built);
+        if self.options.order != Order::Auto {
+            let plan = match self.options.order {
+                Order::Narrow => self.plan(group, &self.narrow(group)),
+                Order::Declared | Order::Auto => plans.remove(0),
+            };
+            let built = self.build(&plan, u64::MAX).map_err(|_| self.too_large(group))?;
+            return self.finish(group, &plan, built);
         }
         let mut work = FIRST_TRY;
         let mut last = Stop::Work;
@@ -254,9 +270,7 @@ impl Context<'_> {
                 return Err(self.too_large(group));
             }
             if work == FIRST_TRY {
-                let weight = |p: usize| f64::from(self.domains[p].len()).ln();
-                let order = narrow_order(&group.sorted, self.conditions, &group.conditions, &weight);
-                let other = self.plan(group, &order);
+                let other = self.plan(group, &self.narrow(group));
                 if other != plans[0] {
                     plans.push(other);
                 }
@@ -269,17 +283,21 @@ impl Context<'_> {
         plan(order, self.conditions, &group.conditions)
     }
 
+    fn narrow(&self, group: &Members) -> Vec<usize> {
+        let weight = |p: usize| f64::from(self.domains[p].len()).ln();
+        narrow_order(&group.sorted, self.conditions, &group.conditions, &weight)
+    }
+
     fn build(&self, plan: &[PlanLevel], work: u64) -> Result<Built, Stop> {
-        let expanders: Vec<Expander> = (0..plan.len())
-            .map(|l| Expander::new(self.def, self.domains, plan, l, self.conditions))
-            .collect();
+        let world =
+            World { def: self.def, domains: self.domains, conditions: self.conditions, coder: self.coder };
         let allowed = Allowed {
             threads: self.threads,
             parallel_levels: self.options.parallel_levels,
             work,
             nodes: self.options.max_nodes.min(u32::MAX as usize - 1),
         };
-        build(plan, &expanders, self.domains, &allowed)
+        build(world, plan, &allowed)
     }
 
     fn finish(&self, group: &Members, plan: &[PlanLevel], built: Built) -> Result<(Stored, u64), Diagnostic> {

@@ -9,6 +9,7 @@
 //! with Interdependent Tuning Parameters via Auto-Tuning Framework*, TACO 2021).
 
 mod build;
+mod compile;
 mod configuration;
 mod constraint;
 mod count;
@@ -20,6 +21,7 @@ mod groups;
 mod intern;
 mod plan;
 mod prune;
+mod shape;
 mod threads;
 mod tree;
 mod walk;
@@ -139,6 +141,11 @@ impl Space {
             Stored::Big(t) => t.bytes(),
         });
         trees.sum::<usize>() + self.domains.iter().map(Domain::bytes).sum::<usize>()
+    }
+
+    /// Whether both have the same parameters, values and trees, so that equal numbers are equal configurations.
+    pub fn same_trees(&self, other: &Space) -> bool {
+        self.names == other.names && self.domains == other.domains && self.trees == other.trees
     }
 
     /// The values that were tried while the space was made.

@@ -46,7 +46,7 @@ impl Space {
 
     /// The number of a configuration; `None` if it is not valid.
     pub fn index_of(&self, c: &Configuration) -> Option<BigUint> {
-        if c.values().len() != self.params.len() {
+        if c.names() != &*self.names {
             return None;
         }
         let numbers: Option<Vec<u32>> =

@@ -1,0 +1,717 @@
+//! Expressions of other notations: of C++, as in ATF's directives, and of Python, as in the T1 format.
+//!
+//! Both are read into [`Expr`], whose operators are typed more strictly: truth values used as numbers become
+//! `int(…)`, numbers used as truth values `… != 0`. In C++ `/` of integers becomes the division that rounds down
+//! (for negative numbers C++ rounds to zero); in Python it is a division of floats.
+
+use crate::expr::{BinOp, Expr, UnOp, Value};
+use crate::param::ParamType;
+use crate::parse::ParseError;
+use crate::space::{ALIASES, Constraint};
+use std::collections::HashMap;
+
+/// The notation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// `&&`, `||`, `!`; aliases like `divides(e)`; lambdas `(int v) { return e; }`. The words of Python are known too.
+    Cpp,
+    /// `and`, `or`, `not`, `in`, `**`, chained comparisons.
+    Python,
+}
+
+/// What names are.
+pub(crate) struct Scope<'a> {
+    /// The parameter that aliases and lambdas are about.
+    pub own: &'a str,
+    /// Types of names; unknown names are taken as they are.
+    pub types: &'a HashMap<String, ParamType>,
+    /// What `$1`, `$2`, … stand for.
+    pub args: &'a [Value],
+}
+
+/// Static types, as far as they are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ty {
+    Bool,
+    Int,
+    Float,
+    Str,
+    Unknown,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Typed {
+    pub e: Expr,
+    pub ty: Ty,
+}
+
+/// An operand: a value, a condition on the own value, or a list.
+#[derive(Clone, Debug)]
+pub(crate) enum Item {
+    Value(Typed),
+    Rule(Constraint),
+    List(Vec<Typed>),
+}
+
+/// A reader of a text in one of the notations.
+pub(crate) struct Reader<'a> {
+    pub text: &'a str,
+    pub at: usize,
+    pub dialect: Dialect,
+    pub scope: &'a Scope<'a>,
+    depth: u32,
+    /// Operators so far.
+    operators: u32,
+    /// The parameter of a lambda that is being read; it stands for the own value.
+    lambda: Option<String>,
+}
+
+/// The deepest nesting that is read.
+const DEPTH: u32 = 150;
+/// The most operators in one text; chains of them nest.
+const OPERATORS: u32 = 2000;
+
+/// A whole text as a constraint.
+pub(crate) fn constraint(text: &str, dialect: Dialect, scope: &Scope) -> Result<Constraint, ParseError> {
+    let mut r = Reader::new(text, dialect, scope);
+    let item = r.item()?;
+    r.end()?;
+    r.rule(item)
+}
+
+/// A whole text as an expression.
+pub(crate) fn expression(text: &str, dialect: Dialect, scope: &Scope) -> Result<Typed, ParseError> {
+    let mut r = Reader::new(text, dialect, scope);
+    let value = r.value()?;
+    r.end()?;
+    Ok(value)
+}
+
+impl<'a> Reader<'a> {
+    pub fn new(text: &'a str, dialect: Dialect, scope: &'a Scope<'a>) -> Reader<'a> {
+        Reader { text, at: 0, dialect, scope, depth: 0, operators: 0, lambda: None }
+    }
+
+    pub fn error<T>(&self, message: impl Into<String>) -> Result<T, ParseError> {
+        Err(ParseError { at: self.at, message: message.into() })
+    }
+
+    pub fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    pub fn space(&mut self) {
+        self.at += self.rest().len() - self.rest().trim_start().len();
+    }
+
+    pub fn end(&mut self) -> Result<(), ParseError> {
+        self.space();
+        if self.rest().is_empty() { Ok(()) } else { self.error("unexpected text") }
+    }
+
+    /// Takes a symbol if it comes next.
+    pub fn eat(&mut self, symbol: &str) -> bool {
+        self.space();
+        let found = self.rest().starts_with(symbol);
+        if found {
+            self.at += symbol.len();
+        }
+        found
+    }
+
+    pub fn expect(&mut self, symbol: &str) -> Result<(), ParseError> {
+        if self.eat(symbol) { Ok(()) } else { self.error(format!("expected `{symbol}`")) }
+    }
+
+    /// The identifier that comes next; empty if none does.
+    pub fn peek_word(&mut self) -> &'a str {
+        self.space();
+        let rest = self.rest();
+        let inside = |c: char| c == '_' || c.is_alphanumeric();
+        if rest.starts_with(|c: char| c.is_ascii_digit()) {
+            return "";
+        }
+        &rest[..rest.find(|c| !inside(c)).unwrap_or(rest.len())]
+    }
+
+    pub fn eat_word(&mut self, word: &str) -> bool {
+        let found = self.peek_word() == word;
+        if found {
+            self.at += word.len();
+        }
+        found
+    }
+
+    /// A value; conditions on the own value are not values.
+    pub fn value(&mut self) -> Result<Typed, ParseError> {
+        match self.item()? {
+            Item::Value(v) => Ok(v),
+            Item::Rule(c) => match c.expr(self.scope.own) {
+                Some(e) => Ok(Typed { e, ty: Ty::Bool }),
+                None => self.error("a condition is not a value"),
+            },
+            Item::List(_) => self.error("a list is not a value here"),
+        }
+    }
+
+    /// An operand as a condition.
+    pub fn rule(&self, item: Item) -> Result<Constraint, ParseError> {
+        match item {
+            Item::Rule(c) => Ok(c),
+            Item::Value(v) => Ok(Constraint::Expr(truth(v).e)),
+            Item::List(_) => self.error("a list is not a condition"),
+        }
+    }
+
+    pub fn item(&mut self) -> Result<Item, ParseError> {
+        self.depth += 1;
+        if self.depth > DEPTH {
+            return self.error("nested too deeply");
+        }
+        let item = self.logic(BinOp::Or);
+        self.depth -= 1;
+        item
+    }
+
+    /// `a || b || …` of `a && b && …` of negations and comparisons.
+    fn logic(&mut self, op: BinOp) -> Result<Item, ParseError> {
+        let (symbol, word) = if op == BinOp::Or { ("||", "or") } else { ("&&", "and") };
+        let mut left = self.operand(op)?;
+        while self.eat(symbol) || self.eat_word(word) {
+            self.count()?;
+            let right = self.operand(op)?;
+            left = match (left, right) {
+                (Item::Value(a), Item::Value(b)) => Item::Value(binary(op, truth(a), truth(b), Ty::Bool)),
+                (a, b) => {
+                    let (a, b) = (self.rule(a)?, self.rule(b)?);
+                    Item::Rule(if op == BinOp::Or { a.or(b) } else { a.and(b) })
+                }
+            };
+        }
+        Ok(left)
+    }
+
+    fn operand(&mut self, op: BinOp) -> Result<Item, ParseError> {
+        if op == BinOp::Or { self.logic(BinOp::And) } else { self.negation() }
+    }
+
+    fn negation(&mut self) -> Result<Item, ParseError> {
+        self.space();
+        let bang = self.rest().starts_with('!') && !self.rest().starts_with("!=");
+        if !bang && self.peek_word() != "not" {
+            return self.comparison();
+        }
+        self.at += if bang { 1 } else { 3 };
+        self.depth += 1;
+        if self.depth > DEPTH {
+            return self.error("nested too deeply");
+        }
+        // In C++ `!` binds to the next operand, in Python `not` reaches over comparisons.
+        let inner = if bang { self.unary()? } else { self.negation()? };
+        self.depth -= 1;
+        let inner = match inner {
+            Item::Value(v) => truth(v).e,
+            other => {
+                let rule = self.rule(other)?;
+                match rule.expr(self.scope.own) {
+                    Some(e) => e,
+                    None => return self.error("this condition cannot be negated"),
+                }
+            }
+        };
+        Ok(Item::Value(Typed { e: Expr::Unary(UnOp::Not, Box::new(inner)), ty: Ty::Bool }))
+    }
+
+    fn count(&mut self) -> Result<(), ParseError> {
+        self.operators += 1;
+        if self.operators > OPERATORS { self.error("too many operators") } else { Ok(()) }
+    }
+
+    fn comparison_operator(&mut self) -> Option<BinOp> {
+        use BinOp::*;
+        self.space();
+        [Eq, Ne, Le, Ge, Lt, Gt].into_iter().find(|op| self.eat(op.symbol()))
+    }
+
+    fn comparison(&mut self) -> Result<Item, ParseError> {
+        let mut left = self.sum()?;
+        let mut all: Option<Typed> = None;
+        loop {
+            self.count()?;
+            let (found, link) = if let Some(op) = self.comparison_operator() {
+                let right = self.sum()?;
+                let (a, b) = (self.only_value(left)?, self.only_value(right)?);
+                let (x, y) = alike(a, b.clone());
+                (binary(op, x, y, Ty::Bool), Item::Value(b))
+            } else if self.eat_word("in") {
+                let a = self.only_value(left)?;
+                (self.member(a.clone())?, Item::Value(a))
+            } else if self.peek_word() == "not" {
+                let before = self.at;
+                self.at += 3;
+                if !self.eat_word("in") {
+                    self.at = before;
+                    return Ok(all.map_or(left, Item::Value));
+                }
+                let a = self.only_value(left)?;
+                let e = Expr::Unary(UnOp::Not, Box::new(self.member(a.clone())?.e));
+                (Typed { e, ty: Ty::Bool }, Item::Value(a))
+            } else {
+                return Ok(all.map_or(left, Item::Value));
+            };
+            all = Some(match all {
+                None => found,
+                Some(before) if self.dialect == Dialect::Python => {
+                    binary(BinOp::And, before, found, Ty::Bool)
+                }
+                Some(_) => return self.error("comparisons do not chain"),
+            });
+            left = link;
+        }
+    }
+
+    fn only_value(&self, item: Item) -> Result<Typed, ParseError> {
+        match item {
+            Item::Value(v) => Ok(v),
+            _ => self.error("only values can be compared and computed with"),
+        }
+    }
+
+    /// `a in [b, c]` is `a == b or a == c`.
+    fn member(&mut self, a: Typed) -> Result<Typed, ParseError> {
+        let list = match self.sum()? {
+            Item::List(list) => list,
+            _ => return self.error("expected a list"),
+        };
+        let parts = list.into_iter().map(|v| {
+            let (a, v) = alike(a.clone(), v);
+            binary(BinOp::Eq, a, v, Ty::Bool)
+        });
+        let none = Typed { e: Expr::Value(Value::Bool(false)), ty: Ty::Bool };
+        Ok(balanced(parts.collect()).unwrap_or(none))
+    }
+
+    fn sum(&mut self) -> Result<Item, ParseError> {
+        let mut left = self.product()?;
+        loop {
+            let op = if self.eat("+") {
+                BinOp::Add
+            } else if self.eat("-") {
+                BinOp::Sub
+            } else {
+                return Ok(left);
+            };
+            self.count()?;
+            let right = self.product()?;
+            left = match (left, right) {
+                (Item::List(mut a), Item::List(b)) if op == BinOp::Add => {
+                    a.extend(b);
+                    Item::List(a)
+                }
+                (a, b) => Item::Value(arithmetic(op, self.only_value(a)?, self.only_value(b)?)),
+            };
+        }
+    }
+
+    fn product(&mut self) -> Result<Item, ParseError> {
+        let mut left = self.unary()?;
+        loop {
+            self.space();
+            let rest = self.rest();
+            let op = if rest.starts_with("//") {
+                BinOp::FloorDiv
+            } else if rest.starts_with('*') && !rest.starts_with("**") {
+                BinOp::Mul
+            } else if rest.starts_with('/') {
+                BinOp::Div
+            } else if rest.starts_with('%') {
+                BinOp::Mod
+            } else {
+                return Ok(left);
+            };
+            self.at += op.symbol().len();
+            self.count()?;
+            let right = self.unary()?;
+            let (a, b) = (self.only_value(left)?, self.only_value(right)?);
+            left = Item::Value(if op == BinOp::Div { self.division(a, b) } else { arithmetic(op, a, b) });
+        }
+    }
+
+    fn division(&self, a: Typed, b: Typed) -> Typed {
+        if self.dialect == Dialect::Cpp {
+            let float = a.ty == Ty::Float || b.ty == Ty::Float;
+            return arithmetic(if float { BinOp::Div } else { BinOp::FloorDiv }, a, b);
+        }
+        // A float on the left makes it a division of floats.
+        let one = Typed { e: Expr::Value(Value::Float(1.0)), ty: Ty::Float };
+        let a = if a.ty == Ty::Float { a } else { arithmetic(BinOp::Mul, a, one) };
+        arithmetic(BinOp::Div, a, b)
+    }
+
+    fn unary(&mut self) -> Result<Item, ParseError> {
+        self.depth += 1;
+        if self.depth > DEPTH {
+            return self.error("nested too deeply");
+        }
+        self.space();
+        let item = if self.rest().starts_with('!') && !self.rest().starts_with("!=") {
+            self.negation()
+        } else if self.eat("-") {
+            let inner = self.unary()?;
+            let v = number(self.only_value(inner)?);
+            let e = match v.e {
+                Expr::Value(Value::Int(i)) if i != i64::MIN => Expr::Value(Value::Int(-i)),
+                Expr::Value(Value::Float(f)) => Expr::Value(Value::Float(-f)),
+                e => Expr::Unary(UnOp::Neg, Box::new(e)),
+            };
+            Ok(Item::Value(Typed { e, ty: v.ty }))
+        } else if self.eat("+") {
+            self.unary()
+        } else {
+            self.power()
+        };
+        self.depth -= 1;
+        item
+    }
+
+    fn power(&mut self) -> Result<Item, ParseError> {
+        let base = self.primary()?;
+        if !self.eat("**") {
+            return Ok(base);
+        }
+        let exponent = self.unary()?;
+        let (a, b) = (number(self.only_value(base)?), number(self.only_value(exponent)?));
+        let ty = joined(a.ty, b.ty);
+        Ok(Item::Value(Typed { e: Expr::Call("pow".into(), vec![a.e, b.e]), ty }))
+    }
+
+    fn primary(&mut self) -> Result<Item, ParseError> {
+        self.space();
+        let rest = self.rest();
+        let Some(first) = rest.chars().next() else { return self.error("expected a value") };
+        match first {
+            '(' if self.dialect == Dialect::Cpp && lambda_ahead(rest) => self.lambda(),
+            '[' if self.dialect == Dialect::Cpp && capture(rest).is_some() => {
+                self.at += capture(rest).unwrap_or(0);
+                self.lambda()
+            }
+            '(' => self.parenthesized(),
+            '[' => {
+                self.at += 1;
+                self.list("]").map(Item::List)
+            }
+            '"' | '\'' => self.quoted().map(|s| Item::Value(word(s))),
+            '$' => self.argument().map(Item::Value),
+            c if c.is_ascii_digit() || c == '.' => self.number().map(Item::Value),
+            c if c == '_' || c.is_alphabetic() => self.named(),
+            _ => self.error("expected a value"),
+        }
+    }
+
+    /// In Python also a tuple, which is a list here.
+    fn parenthesized(&mut self) -> Result<Item, ParseError> {
+        self.at += 1;
+        let first = self.item()?;
+        self.space();
+        if self.dialect == Dialect::Python && self.rest().starts_with(',') {
+            self.at += 1;
+            let mut all = vec![self.only_value(first)?];
+            all.extend(self.list(")")?);
+            return Ok(Item::List(all));
+        }
+        self.expect(")")?;
+        Ok(first)
+    }
+
+    /// Values up to a closing bracket.
+    pub fn list(&mut self, close: &str) -> Result<Vec<Typed>, ParseError> {
+        let mut all = Vec::new();
+        loop {
+            if self.eat(close) {
+                return Ok(all);
+            }
+            if !all.is_empty() {
+                self.expect(",")?;
+                if self.eat(close) {
+                    return Ok(all);
+                }
+            }
+            all.push(self.value()?);
+        }
+    }
+
+    /// `"text"` or `'text'`; a backslash takes the next character as it is.
+    pub fn quoted(&mut self) -> Result<String, ParseError> {
+        let start = self.at;
+        let mut chars = self.rest().char_indices();
+        let quote = chars.next().map_or('"', |c| c.1);
+        let mut out = String::new();
+        let mut escaped = false;
+        for (i, c) in chars {
+            match c {
+                c if escaped => {
+                    out.push(c);
+                    escaped = false;
+                }
+                '\\' => escaped = true,
+                c if c == quote => {
+                    self.at = start + i + c.len_utf8();
+                    return Ok(out);
+                }
+                c => out.push(c),
+            }
+        }
+        self.error("the string does not end")
+    }
+
+    fn argument(&mut self) -> Result<Typed, ParseError> {
+        let digits: String = self.rest()[1..].chars().take_while(char::is_ascii_digit).collect();
+        let value = digits.parse::<usize>().ok().and_then(|n| self.scope.args.get(n.checked_sub(1)?));
+        match value {
+            Some(v) => {
+                self.at += 1 + digits.len();
+                Ok(literal(v.clone()))
+            }
+            None if digits.is_empty() => self.error("expected a number after `$`"),
+            None => self.error(format!("no argument for `${digits}` was given")),
+        }
+    }
+
+    fn number(&mut self) -> Result<Typed, ParseError> {
+        let rest = self.rest();
+        let digits = |s: &str| s.len() - s.trim_start_matches(|c: char| c.is_ascii_digit() || c == '_').len();
+        let mut end = digits(rest);
+        let mut float = false;
+        if rest[end..].starts_with('.') {
+            end += 1 + digits(&rest[end + 1..]);
+            float = true;
+        }
+        if rest[end..].starts_with(['e', 'E']) {
+            let sign = usize::from(rest[end + 1..].starts_with(['+', '-']));
+            let exponent = digits(&rest[end + 1 + sign..]);
+            if exponent > 0 {
+                end += 1 + sign + exponent;
+                float = true;
+            }
+        }
+        let text = rest[..end].replace('_', "");
+        let value =
+            if float { text.parse().ok().map(Value::Float) } else { text.parse().ok().map(Value::Int) };
+        let Some(value) = value else { return self.error("the number does not fit 64 bits") };
+        self.at += end;
+        // Suffixes of C++ literals.
+        if self.dialect == Dialect::Cpp {
+            let suffix =
+                self.rest().len() - self.rest().trim_start_matches(['u', 'U', 'l', 'L', 'f', 'F']).len();
+            self.at += suffix;
+        }
+        if self.rest().starts_with(|c: char| c == '_' || c.is_alphanumeric()) {
+            return self.error("unexpected text after the number");
+        }
+        Ok(literal(value))
+    }
+
+    /// A name, a call, or a word of the language.
+    fn named(&mut self) -> Result<Item, ParseError> {
+        let start = self.at;
+        let mut name = self.peek_word();
+        self.at += name.len();
+        // Namespaces mean nothing here.
+        while self.rest().starts_with("::") {
+            self.at += 2;
+            name = self.peek_word();
+            self.at += name.len();
+        }
+        let bool = |b| Ok(Item::Value(literal(Value::Bool(b))));
+        match name {
+            "true" | "True" => return bool(true),
+            "false" | "False" => return bool(false),
+            "and" | "or" | "not" | "in" | "if" | "else" | "for" | "lambda" => {
+                self.at = start;
+                return self.error("expected a value");
+            }
+            _ => {}
+        }
+        // `vector(f32)` and the like keep their text; calls have no space before the parenthesis or have.
+        let before = self.at;
+        if self.eat("(") {
+            return self.call(name, start);
+        }
+        self.at = before;
+        if self.lambda.as_deref() == Some(name) {
+            let own = self.scope.own;
+            return Ok(Item::Value(typed_name(own, self.scope.types.get(own).copied())));
+        }
+        Ok(Item::Value(typed_name(name, self.scope.types.get(name).copied())))
+    }
+
+    fn call(&mut self, name: &str, start: usize) -> Result<Item, ParseError> {
+        let args = self.list(")")?;
+        if self.dialect == Dialect::Cpp
+            && args.len() == 1
+            && let Some((_, alias)) = ALIASES.iter().find(|a| a.0 == name)
+        {
+            let e = args.into_iter().next().map_or(Expr::from(0), |a| a.e);
+            return Ok(Item::Rule(Constraint::Alias(*alias, e)));
+        }
+        // `max(x)` of one number, as the T1 format has it, is that number; in C++ only two make sense.
+        let ty = match name {
+            "min" | "max" | "abs" => args.iter().map(|a| number(a.clone()).ty).reduce(joined),
+            "pow" => Some(args.iter().map(|a| a.ty).fold(Ty::Int, joined)),
+            "ceil_div" | "int" => Some(Ty::Int),
+            "divides" | "is_multiple" | "is_power_of_two" => Some(Ty::Bool),
+            "bool" if args.len() == 1 => return Ok(Item::Value(truth(args[0].clone()))),
+            "float" if args.len() == 1 => {
+                let one = Typed { e: Expr::Value(Value::Float(1.0)), ty: Ty::Float };
+                return Ok(Item::Value(arithmetic(BinOp::Mul, args[0].clone(), one)));
+            }
+            "size_t" | "unsigned" | "long" if args.len() == 1 => return Ok(Item::Value(args[0].clone())),
+            _ => Some(Ty::Unknown),
+        };
+        let Some(ty) = ty else {
+            self.at = start;
+            return self.error(format!("`{name}` needs arguments"));
+        };
+        let keep = name == "int" || ty == Ty::Unknown;
+        let args = args.into_iter().map(|a| if keep { a.e } else { number(a).e }).collect();
+        Ok(Item::Value(Typed { e: Expr::Call(name.to_string(), args), ty }))
+    }
+
+    /// `(int v) { return e; }`, with or without `[=]` before it.
+    fn lambda(&mut self) -> Result<Item, ParseError> {
+        if self.lambda.is_some() {
+            return self.error("a lambda within a lambda");
+        }
+        let (name, end) = match lambda_head(self.rest()) {
+            Some(head) => head,
+            None => return self.error("expected `(type name) { return …; }`"),
+        };
+        self.lambda = Some(name);
+        self.at += end;
+        self.expect("{")?;
+        if !self.eat_word("return") {
+            return self.error("expected `return`");
+        }
+        let item = self.item()?;
+        self.eat(";");
+        self.expect("}")?;
+        self.lambda = None;
+        let rule = self.rule(item)?;
+        Ok(Item::Rule(rule))
+    }
+}
+
+fn lambda_ahead(rest: &str) -> bool {
+    lambda_head(rest).is_some()
+}
+
+/// The parameter of the lambda that begins here, and the length of its head up to `{`.
+pub(crate) fn lambda_head(rest: &str) -> Option<(String, usize)> {
+    let close = rest.find(')')?;
+    let inner = rest.strip_prefix('(')?.get(..close - 1)?;
+    let name = inner.trim().rsplit(|c: char| c.is_whitespace() || c == '&').next()?;
+    let plain = |s: &str| !s.is_empty() && s.chars().all(|c| c == '_' || c.is_alphanumeric());
+    let ty = inner.trim().strip_suffix(name)?.trim();
+    let after = &rest[close + 1..];
+    let brace = after.len() - after.trim_start().len();
+    (plain(name) && !ty.is_empty() && after.trim_start().starts_with('{'))
+        .then(|| (name.to_string(), close + 1 + brace))
+}
+
+/// The length of a lambda's capture list.
+fn capture(rest: &str) -> Option<usize> {
+    let close = rest.find(']')?;
+    let after = rest[close + 1..].trim_start();
+    lambda_head(after).map(|_| rest.len() - after.len())
+}
+
+fn typed_name(name: &str, ty: Option<ParamType>) -> Typed {
+    let ty = match ty {
+        Some(ParamType::Bool) => Ty::Bool,
+        Some(ParamType::Int) => Ty::Int,
+        Some(ParamType::Float) => Ty::Float,
+        Some(ParamType::Str) => Ty::Str,
+        None => Ty::Unknown,
+    };
+    Typed { e: Expr::Name(name.to_string()), ty }
+}
+
+fn word(s: String) -> Typed {
+    Typed { e: Expr::Value(Value::Str(s)), ty: Ty::Str }
+}
+
+/// A value with its type.
+pub(crate) fn literal(v: Value) -> Typed {
+    let ty = match v {
+        Value::Bool(_) => Ty::Bool,
+        Value::Int(_) => Ty::Int,
+        Value::Float(_) => Ty::Float,
+        Value::Str(_) => Ty::Str,
+    };
+    Typed { e: Expr::Value(v), ty }
+}
+
+fn joined(a: Ty, b: Ty) -> Ty {
+    let number = |t: Ty| if t == Ty::Bool { Ty::Int } else { t };
+    match (number(a), number(b)) {
+        (Ty::Float, _) | (_, Ty::Float) => Ty::Float,
+        (Ty::Int, Ty::Int) => Ty::Int,
+        _ => Ty::Unknown,
+    }
+}
+
+fn binary(op: BinOp, a: Typed, b: Typed, ty: Ty) -> Typed {
+    Typed { e: Expr::Binary(op, Box::new(a.e), Box::new(b.e)), ty }
+}
+
+fn arithmetic(op: BinOp, a: Typed, b: Typed) -> Typed {
+    let (a, b) = (number(a), number(b));
+    let ty = joined(a.ty, b.ty);
+    binary(op, a, b, ty)
+}
+
+/// A truth value as a number.
+fn number(v: Typed) -> Typed {
+    if v.ty == Ty::Bool { Typed { e: Expr::Call("int".into(), vec![v.e]), ty: Ty::Int } } else { v }
+}
+
+/// Two sides of a comparison: a truth value beside a number is one.
+fn alike(a: Typed, b: Typed) -> (Typed, Typed) {
+    let numeric = |t: Ty| matches!(t, Ty::Int | Ty::Float);
+    if a.ty == Ty::Bool && numeric(b.ty) {
+        (number(a), b)
+    } else if b.ty == Ty::Bool && numeric(a.ty) {
+        (a, number(b))
+    } else {
+        (a, b)
+    }
+}
+
+/// A value as a condition: numbers are true unless 0, words unless empty.
+pub(crate) fn truth(v: Typed) -> Typed {
+    let against = |zero: Value| {
+        let e = Expr::Binary(BinOp::Ne, Box::new(v.e.clone()), Box::new(Expr::Value(zero)));
+        Typed { e, ty: Ty::Bool }
+    };
+    match v.ty {
+        Ty::Bool | Ty::Unknown => v,
+        Ty::Int | Ty::Float => against(Value::Int(0)),
+        Ty::Str => against(Value::Str(String::new())),
+    }
+}
+
+/// A disjunction that is nested as little as possible.
+fn balanced(mut parts: Vec<Typed>) -> Option<Typed> {
+    while parts.len() > 1 {
+        let mut next = Vec::with_capacity(parts.len().div_ceil(2));
+        let mut it = parts.into_iter();
+        while let Some(a) = it.next() {
+            next.push(match it.next() {
+                Some(b) => binary(BinOp::Or, a, b, Ty::Bool),
+                None => a,
+            });
+        }
+        parts = next;
+    }
+    parts.pop()
+}
