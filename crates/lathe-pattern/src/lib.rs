@@ -3,6 +3,7 @@
 //! * [`nat`], [`facts`], [`types`], [`prim`], [`term`]: sizes, types, and typed terms.
 //! * [`ast`], [`parse`], [`infer`], [`program`], [`print`]: from text to typed terms and back.
 //! * [`eval`], [`value`]: what terms mean.
+//! * [`mod@lower`]: from low-level terms to the tree.
 //! * [`scheme`], [`solve`], [`check`]: the types of primitives, unification, and the check of a typed term.
 
 pub mod ast;
@@ -13,6 +14,7 @@ pub mod facts;
 mod hash;
 pub mod infer;
 mod lex;
+pub mod lower;
 pub mod names;
 pub mod nat;
 pub mod parse;
@@ -29,6 +31,7 @@ pub mod value;
 pub use codes::CODES;
 pub use eval::{Sizes, evaluate};
 pub use facts::{Fact, Facts, Known};
+pub use lower::lower;
 pub use nat::{Atom, Nat};
 pub use parse::{parse_term, parse_type};
 pub use prim::{FoldKind, MapKind, PadMode, Prim};

@@ -1,0 +1,247 @@
+//! From low-level terms to the tree.
+//!
+//! Every choice is in the term; the translation takes none and is a function of the term alone. Layout
+//! primitives become views, that is, functions from subscripts to subscripts, composed when an element is
+//! read or written; they allocate and copy nothing. Memory is made only where the term says so: `toMem`,
+//! the accumulator of a reduction or scan, the buffers of `iterate`, and the result.
+//!
+//! Two functions do it (after Atkey, Steuwer, Lindley and Dubach, "Strategy preserving compilation for
+//! parallel functional code", 2017): `read` gives a term's value as a view, `write` puts it into a place.
+//! Rules that the term cannot say otherwise:
+//!
+//! * accumulators of numbers are registers; those of arrays are on the stack if their sizes are constant
+//!   and in ordinary memory otherwise, unless `reduceSeqIn(space, …)` says where;
+//! * an operator that reads its accumulator elsewhere than it writes works on a second copy;
+//! * `mapVec(w)` takes whole vectors first, and one masked vector for what is left.
+
+mod block;
+mod index;
+mod loops;
+mod read;
+mod store;
+mod stream;
+mod view;
+mod write;
+
+use crate::codes;
+use crate::facts::Fact;
+use crate::nat::Nat;
+use crate::program::{Program, is_plain};
+use crate::types::{Type, TypeKind};
+use crate::value::element_type;
+use block::Item;
+use index::Indices;
+use lathe_diagnostics::{Code, Diagnostic, Places};
+use lathe_ir::{
+    Executor, Expr, Function, Mode, Module, Name, Param, ParamKind, Space, Stage, Stmt, StmtKind, build,
+    simplify,
+};
+use std::collections::BTreeMap;
+use store::Storage;
+use view::{Arg, Env, View};
+
+struct Lower<'a> {
+    program: &'a Program,
+    func: Function,
+    indices: Indices,
+    /// The block that is being put together.
+    items: Vec<Item>,
+    /// Variables of the loops around, outermost first.
+    loops: Vec<Expr>,
+    /// How many buffers and statements have a name.
+    names: BTreeMap<Name, usize>,
+    labels: BTreeMap<Name, usize>,
+    /// Padded arrays that are read as they are: each needs an element.
+    padded: Vec<Nat>,
+    places: Places,
+}
+
+fn error(code: Code, text: String, places: &Places) -> Diagnostic {
+    Diagnostic::error(code, text).at_places(places, "here")
+}
+
+/// The function of a program all of whose computations are low-level. Its parameters are the program's,
+/// then the result: `out`, or `out.0`, `out.1`, … for the parts of a tuple.
+pub fn lower(p: &Program) -> Result<Function, Diagnostic> {
+    let func = Function {
+        name: p.name.clone(),
+        sizes: Vec::new(),
+        params: Vec::new(),
+        result: None,
+        body: Stmt::empty(),
+        stage: Stage::Scheduled,
+        next_id: 0,
+    };
+    let mut l = Lower {
+        program: p,
+        func,
+        indices: Indices::new(p.facts.clone()),
+        items: Vec::new(),
+        loops: Vec::new(),
+        names: BTreeMap::new(),
+        labels: BTreeMap::new(),
+        padded: Vec::new(),
+        places: Places::none(),
+    };
+    l.function()?;
+    Ok(l.func)
+}
+
+/// A module with that function alone.
+pub fn lower_to_module(p: &Program) -> Result<Module, Diagnostic> {
+    let f = lower(p)?;
+    let mut m = Module::default();
+    m.functions.insert(f.name.clone(), f);
+    Ok(m)
+}
+
+impl Lower<'_> {
+    fn function(&mut self) -> Result<(), Diagnostic> {
+        for n in &self.program.sizes {
+            let b = self.func.fresh_var(n, lathe_ir::Scalar::Index);
+            self.indices.size(n, build::var(&b));
+            self.func.sizes.push(b);
+        }
+        let mut args = Vec::new();
+        for p in self.program.params.clone() {
+            args.push(Arg::View(self.parameter(&p.name, &p.ty)?));
+        }
+        let results: Vec<(String, Type)> = match self.program.result.kind() {
+            TypeKind::Tuple(ts) if element_type(&self.program.result).is_none() => {
+                ts.iter().enumerate().map(|(n, t)| (format!("out.{n}"), t.clone())).collect()
+            }
+            _ => vec![("out".to_string(), self.program.result.clone())],
+        };
+        let mut places = Vec::new();
+        for (name, ty) in &results {
+            let s = self.outer(name, ty, Mode::Out)?;
+            places.push(Lower::place(&s, ty, Vec::new()));
+        }
+        let out = if results.len() == 1 && results[0].0 == "out" {
+            places.remove(0)
+        } else {
+            view::Acc::Tuple(places)
+        };
+        let term = self.program.term.clone();
+        let body = self.block(|l| l.write(&term, &Env::default(), args, &out))?;
+        let mut all = self.checks();
+        all.push(body);
+        self.func.body = Stmt::seq(all);
+        self.func = simplify::simplify_function(&self.func);
+        Ok(())
+    }
+
+    /// A parameter that is an array (or a tuple): one buffer.
+    fn outer(&mut self, name: &str, ty: &Type, mode: Mode) -> Result<Storage, Diagnostic> {
+        let (mut sizes, mut elem) = (Vec::new(), ty);
+        while let TypeKind::Array(n, e) = elem.kind() {
+            sizes.push(n.clone());
+            elem = e;
+        }
+        let Some(elem) = element_type(elem).filter(|_| is_plain(ty)) else {
+            let text = format!("`{name}` has the type `{ty}`, which is no array of elements");
+            return Err(self.refuse(codes::UNSUPPORTED, text));
+        };
+        let b = self.buffer(name, elem, &sizes, Space::Host);
+        let kind = ParamKind::Array(b.clone());
+        self.func.params.push(Param { kind, mode, alias: None });
+        Ok(Storage::Buffer(b))
+    }
+
+    fn parameter(&mut self, name: &Name, ty: &Type) -> Result<View, Diagnostic> {
+        let scalar = match ty.kind() {
+            TypeKind::Scalar(s) => Some(*s),
+            TypeKind::Index(_) => Some(lathe_ir::Scalar::Index),
+            _ => None,
+        };
+        let Some(s) = scalar else {
+            let storage = self.outer(name, ty, Mode::In)?;
+            return Ok(self.read_storage(&storage, ty));
+        };
+        let b = self.func.fresh_var(name, s);
+        let v = build::var(&b);
+        self.func.params.push(Param { kind: ParamKind::Scalar(b), mode: Mode::In, alias: None });
+        Ok(match ty.kind() {
+            TypeKind::Index(n) => View::Index(self.indices.atom(v, Some(n.clone()))),
+            _ => View::Number(v),
+        })
+    }
+
+    fn read_storage(&mut self, s: &Storage, ty: &Type) -> View {
+        self.read_buffers(s, ty, Vec::new())
+    }
+
+    /// What the call must check: the facts about sizes, and indices that are given.
+    fn checks(&mut self) -> Vec<Stmt> {
+        let mut out = Vec::new();
+        let mut check = |cond: Expr, message: String| {
+            if cond.as_bool() != Some(true) {
+                let (code, message) = (Name::from("sizes"), Name::from(message));
+                out.push(Stmt::of(StmtKind::Check { cond, code, message }));
+            }
+        };
+        // Bounds first: they keep divisors positive.
+        for f in self.program.facts.all() {
+            if let Fact::AtMost(a, b) = f {
+                check(build::le(self.indices.expr(a), self.indices.expr(b)), f.to_string());
+            }
+        }
+        for f in self.program.facts.all() {
+            if let Fact::Divides(b, a) = f {
+                let rest = build::floor_mod(self.indices.expr(a), self.indices.expr(b));
+                check(build::eq(rest, build::index(0)), f.to_string());
+            }
+        }
+        for n in &self.padded {
+            check(build::le(build::index(1), self.indices.expr(n)), format!("{n} >= 1, to be padded"));
+        }
+        let params = self.program.params.iter().zip(&self.func.params);
+        for (p, param) in params {
+            if let (TypeKind::Index(n), ParamKind::Scalar(b)) = (p.ty.kind(), &param.kind) {
+                let v = build::var(b);
+                let inside =
+                    build::and(build::le(build::index(0), v.clone()), build::lt(v, self.indices.expr(n)));
+                check(inside, format!("0 <= {} < {n}", p.name));
+            }
+        }
+        out
+    }
+
+    /// A loop over `0..n`; `f` emits the body.
+    fn serial_loop(
+        &mut self,
+        name: &str,
+        n: &Nat,
+        exec: Executor,
+        f: impl FnOnce(&mut Self, &Nat) -> Result<(), Diagnostic>,
+    ) -> Result<(), Diagnostic> {
+        let hi = self.indices.expr(n);
+        self.range_loop(name, hi, n, exec, f)
+    }
+
+    /// As [`Lower::serial_loop`], with another bound than the one that is known of the variable.
+    fn range_loop(
+        &mut self,
+        name: &str,
+        hi: Expr,
+        below: &Nat,
+        exec: Executor,
+        f: impl FnOnce(&mut Self, &Nat) -> Result<(), Diagnostic>,
+    ) -> Result<(), Diagnostic> {
+        if exec == Executor::Unrolled && hi.as_int().is_none() {
+            let text = "only a loop of constant length can be written out".to_string();
+            return Err(self.refuse(codes::UNSUPPORTED, text));
+        }
+        let binder = self.func.fresh_var(if name == "_" { "i" } else { name }, lathe_ir::Scalar::Index);
+        let var = build::var(&binder);
+        let i = self.indices.atom(var.clone(), Some(below.clone()));
+        self.loops.push(var);
+        let places = self.places.clone();
+        let body = self.block(|l| f(l, &i));
+        self.loops.pop();
+        self.places = places;
+        let (body, lo) = (body?, build::index(0));
+        self.emit(StmtKind::Loop(lathe_ir::Loop { binder, lo, hi, step: 1, exec, body }));
+        Ok(())
+    }
+}
