@@ -65,7 +65,7 @@ pub struct TargetArgs {
     /// Bakes the sizes into the code
     #[arg(long)]
     pub specialize: bool,
-    /// The strategy; default: `fast`, else `naive`
+    /// The strategy; default: the winner of tuning exactly this, else `fast`, else `naive`
     #[arg(long, short = 's', value_name = "S")]
     pub strategy: Option<String>,
     /// A parameter of the strategy: `--param ti=64`
@@ -121,7 +121,9 @@ pub struct BenchArgs {
 pub struct TuneArgs {
     /// `FILE.lathe:KERNEL`, a program with `#atf::` directives, or a JSON form
     pub target: Option<String>,
-    /// The value of a size: `-D N=1024`; for directives also `-D 1=1024`, the first argument
+    /// What the directives of a program call `$1`, `$2`, …
+    pub arguments: Vec<String>,
+    /// The value of a size: `-D N=1024`
     #[arg(short = 'D', value_name = "SIZE=N", value_parser = assignment)]
     pub sizes: Vec<(String, String)>,
     /// Bakes the sizes into the code
@@ -163,9 +165,31 @@ pub struct TuneArgs {
     #[arg(long)]
     pub fresh: bool,
     #[command(flatten)]
+    pub scripts: ScriptArgs,
+    #[command(flatten)]
     pub manage: ManageArgs,
     #[command(flatten)]
     pub look: SpaceArgs,
+}
+
+/// For programs that are tuned by scripts.
+#[derive(Args, Debug, Clone)]
+pub struct ScriptArgs {
+    /// The right result: a file of numbers, with which every configuration's result is compared
+    #[arg(long, value_name = "FILE")]
+    pub gold: Option<PathBuf>,
+    /// Where the program writes its result; default: standard output
+    #[arg(long, value_name = "FILE", requires = "gold")]
+    pub result: Option<PathBuf>,
+    /// How far a number may be from the right one, relative to it
+    #[arg(long, value_name = "T", requires = "gold", default_value_t = 0.0)]
+    pub tolerance: f64,
+    /// Memory for each process of the program, in MiB
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..))]
+    pub memory: Option<u64>,
+    /// Time for one run while there is no best to derive it from
+    #[arg(long, value_name = "TIME", default_value = "60s")]
+    pub timeout: String,
 }
 
 /// What else `tune` does with its store; one at a time.

@@ -30,11 +30,7 @@ pub fn bench(a: &BenchArgs, common: &Common) -> Outcome {
     };
     let mut candidates = Vec::new();
     for s in &names {
-        let mut how = target::how(t, s.as_deref())?;
-        if t.specialize {
-            how.specialize = sizes.clone();
-        }
-        let schedule = lathe::schedule(&program, &kernel, &how, &target::machine(t))?;
+        let schedule = target::scheduled(t, s.as_deref(), &program, &kernel, &sizes, &build, threads)?;
         let built = lathe::compile(&schedule, &build).map_err(at)?;
         let mut data = original.duplicate().map_err(at)?;
         let before = if a.data.check { Some(original.duplicate().map_err(at)?) } else { None };

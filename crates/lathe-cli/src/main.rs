@@ -15,7 +15,9 @@ mod render;
 mod run;
 mod target;
 mod tune;
+mod tune_program;
 mod tune_show;
+mod tune_space;
 mod tune_store;
 
 use args::{Cli, Command};

@@ -30,15 +30,11 @@ pub fn run(a: &RunArgs, common: &Common) -> Outcome {
     let given = target::given(t, &a.data)?;
     let mut data = data::make(&kernel, &given).map_err(at)?;
     let sizes = data.named_sizes(&kernel);
-    let mut how = target::how(t, t.strategy.as_deref())?;
-    if t.specialize {
-        how.specialize = sizes.clone();
-    }
     let engine = target::engine(t)?;
     let build = Build { engine, cpu: t.cpu.clone(), opt_level: 2 };
-    let schedule = lathe::schedule(&program, &kernel, &how, &target::machine(t))?;
-    let built = lathe::compile(&schedule, &build).map_err(at)?;
     let threads = target::threads(&a.data);
+    let schedule = target::scheduled(t, t.strategy.as_deref(), &program, &kernel, &sizes, &build, threads)?;
+    let built = lathe::compile(&schedule, &build).map_err(at)?;
     let pool = Pool::new(threads).map_err(at)?;
 
     if a.data.check {

@@ -2,7 +2,9 @@
 
 use crate::args::{DataArgs, EngineArg, TargetArgs};
 use crate::{Outcome, Stop};
-use lathe::{Diagnostic, Engine, Function, How, Machine, Program, codes, data};
+use lathe::{
+    Build, Diagnostic, Engine, Function, How, Machine, Program, Schedule, StrategySource, codes, data,
+};
 use std::collections::BTreeMap;
 use std::io::Write;
 
@@ -85,6 +87,39 @@ pub fn given(t: &TargetArgs, d: &DataArgs) -> Result<data::Given, Stop> {
 /// How many threads run `parallel` loops.
 pub fn threads(d: &DataArgs) -> usize {
     d.threads.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), |n| n as usize)
+}
+
+/// The schedule for a call with these sizes: what the options ask for; else the winner of tuning exactly this; else
+/// the kernel's usual strategy. A store that cannot be read is only warned of.
+pub fn scheduled(
+    t: &TargetArgs,
+    strategy: Option<&str>,
+    program: &Program,
+    kernel: &Function,
+    sizes: &BTreeMap<String, i64>,
+    build: &Build,
+    threads: usize,
+) -> Result<Schedule, Stop> {
+    let machine = machine(t);
+    if strategy.is_none() && t.params.is_empty()
+        // Without a home there is no store.
+        && let Ok(store) = lathe::tune::store::path(None)
+    {
+        match lathe::tune::stored_winner(&store, program, kernel, sizes, build, t.specialize, threads) {
+            Ok(Some(how)) => {
+                let mut schedule = lathe::schedule(program, kernel, &how, &machine)?;
+                schedule.source = StrategySource::Stored;
+                return Ok(schedule);
+            }
+            Ok(None) => {}
+            Err(d) => crate::tune::trouble(Some(&d)),
+        }
+    }
+    let mut how = how(t, strategy)?;
+    if t.specialize {
+        how.specialize = sizes.clone();
+    }
+    Ok(lathe::schedule(program, kernel, &how, &machine)?)
 }
 
 /// Assignments by name; what is given twice is refused, since one of the two would be lost.

@@ -3,7 +3,7 @@
 use crate::args::{TargetArgs, TuneArgs};
 use crate::target::{self, Common};
 use crate::tune_show::{Bar, KernelReport};
-use crate::{Outcome, Stop, tune_store};
+use crate::{Outcome, Stop, tune_program, tune_space, tune_store};
 use lathe::tune::{self, Dot, KernelTuning, WorkerCommand};
 use lathe::{Build, Diagnostic, Failure, Program, data};
 use std::path::PathBuf;
@@ -23,6 +23,9 @@ pub fn tune(a: &TuneArgs, common: &Common) -> Outcome {
         }
         return tune_store::manage(a, common);
     }
+    if let Some(file) = &a.look.space {
+        return tune_space::look(a, file, common);
+    }
     let Some(t) = &a.target else {
         let d = Diagnostic::error(tune::codes::OPTIONS, "nothing to tune");
         return Err(d
@@ -30,8 +33,25 @@ pub fn tune(a: &TuneArgs, common: &Common) -> Outcome {
             .into());
     };
     let (file, _) = lathe::program::split_target(t);
-    let _ = file;
-    kernel(a, common)
+    if file.extension().is_some_and(|e| e == "lathe") {
+        if let Some(unused) = a.arguments.first() {
+            return Err(
+                misplaced(format!("`{unused}` is no argument of a kernel"), "sizes are given by -D").into()
+            );
+        }
+        if a.scripts.gold.is_some() || a.scripts.memory.is_some() {
+            return Err(
+                misplaced("kernels are compared with their own reference run", "leave --gold out").into()
+            );
+        }
+        return kernel(a, common);
+    }
+    tune_program::program(a, &file, common)
+}
+
+/// Options that have no meaning for what is tuned.
+pub fn misplaced(what: impl Into<String>, help: &str) -> Diagnostic {
+    Diagnostic::error(tune::codes::OPTIONS, what).help(help)
 }
 
 /// The hidden command that measures.
@@ -42,10 +62,14 @@ pub fn work() -> Outcome {
 
 /// `--budget` as a length of time.
 pub fn budget(a: &TuneArgs) -> Result<Option<Duration>, Stop> {
-    let Some(text) = &a.budget else { return Ok(None) };
-    let with_unit = if text.trim().parse::<f64>().is_ok() { format!("{text}s") } else { text.clone() };
+    a.budget.as_deref().map(time).transpose()
+}
+
+/// A length of time, in seconds where no unit is given.
+pub fn time(text: &str) -> Result<Duration, Stop> {
+    let with_unit = if text.trim().parse::<f64>().is_ok() { format!("{text}s") } else { text.to_string() };
     match tune::stop_text::parse(&with_unit)? {
-        tune::Stop::Duration(d) if d > Duration::ZERO => Ok(Some(d)),
+        tune::Stop::Duration(d) if d > Duration::ZERO => Ok(d),
         _ => {
             let text = format!("`{text}` is no length of time to search for");
             Err(Diagnostic::error(tune::codes::OPTIONS, text)

@@ -23,6 +23,8 @@ pub struct Scripts {
     pub folder: PathBuf,
     /// The program's text, with the parameters' names in it.
     pub source: Option<PathBuf>,
+    /// What stands in that file, as far as it is the program's; `None`: all of it.
+    pub text: Option<String>,
     /// A path to a script, or a command for the shell; likewise `run`.
     pub compile: Option<String>,
     pub run: String,
@@ -45,6 +47,7 @@ impl Scripts {
         Scripts {
             folder: folder.into(),
             source: None,
+            text: None,
             compile: None,
             run: run.into(),
             cost_file: None,
@@ -69,7 +72,10 @@ impl Scripts {
         let run = Step::new(&scripts, &scripts.run)?;
         let compile = scripts.compile.as_deref().map(|c| Step::new(&scripts, c)).transpose()?;
         let source = match &scripts.source {
-            Some(path) => Some(Text::read(&scripts, path)?),
+            Some(path) => {
+                let read = Text::read(&scripts, path)?;
+                Some(Text { text: scripts.text.clone().unwrap_or(read.text), ..read })
+            }
             None => None,
         };
         let cost = ScriptsCost { scripts, scratch, run, compile, source, fastest: None };

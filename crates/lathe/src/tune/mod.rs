@@ -7,6 +7,7 @@ pub mod codes;
 mod hash;
 mod kernel;
 mod plot;
+mod programs;
 mod record;
 mod search;
 mod space;
@@ -22,6 +23,9 @@ pub use lathe_measure::store::{self, Store};
 pub use lathe_measure::worker::{Limits, Rule, interrupted, on_interrupt};
 pub use lathe_tune::{Cost, Ended, Entry, Invalid, Order, Outcome, Stop, Tuned, Why, stop_text, technique};
 pub use plot::{Dot, plot};
+pub use programs::{
+    Counted, Described, ProgramTuned, ProgramTuning, count, describe_program, sample, tune_program,
+};
 pub use search::{Found, Progress, Tuner};
 pub use space::{StrategySpace, strategy_space};
 pub use stored::stored_winner;

@@ -227,7 +227,7 @@ fn typed(ty: ParamType, v: Value) -> Value {
 }
 
 /// The definition as text: equal definitions, and only they, have equal texts.
-fn describe(def: &SpaceDef, kept: &Values) -> String {
+pub(super) fn describe(def: &SpaceDef, kept: &Values) -> String {
     let mut out = String::new();
     for p in &def.params {
         out += &format!("{}: {:?} in {:?}", p.name, p.ty, p.values);

@@ -1,0 +1,122 @@
+//! `lathe tune FILE`: programs that are tuned by scripts.
+
+use crate::args::TuneArgs;
+use crate::run::seconds;
+use crate::target::{self, Common};
+use crate::tune_show::{Bar, SearchReport, assignments};
+use crate::{Outcome, tune};
+use lathe::space::Values;
+use lathe::tune::{Comparator, Gold, Limits, ProgramTuned, ProgramTuning};
+use serde::Serialize;
+use std::path::Path;
+
+/// A tuned program.
+#[derive(Serialize)]
+struct ProgramReport {
+    program: String,
+    params: Values,
+    constants: Values,
+    costs: Vec<f64>,
+    interval: Option<(f64, f64)>,
+    /// Costs are seconds.
+    timed: bool,
+    /// Where there are several objectives: every configuration that no other one is better than in all of them.
+    front: Vec<(Values, Vec<f64>)>,
+    #[serde(flatten)]
+    search: SearchReport,
+}
+
+pub fn program(a: &TuneArgs, file: &Path, common: &Common) -> Outcome {
+    for (given, option) in [
+        (a.strategy.is_some(), "--strategy"),
+        (!a.sizes.is_empty(), "-D"),
+        (!a.params.is_empty(), "--param"),
+        (!a.inputs.is_empty(), "--input"),
+        (a.engine.is_some(), "--engine"),
+        (a.specialize, "--specialize"),
+    ] {
+        if given {
+            let help = "arguments of directives follow the file: lathe tune saxpy.c 1024";
+            return Err(tune::misplaced(
+                format!("{option} is for kernels in files that end in .lathe"),
+                help,
+            )
+            .into());
+        }
+    }
+    let described = lathe::tune::describe_program(file, &a.arguments)?;
+    let stop = match (tune::budget(a)?.map(lathe::tune::Stop::Duration), tune::until(a)?) {
+        (Some(x), Some(y)) => Some(x.or(y)),
+        (x, y) => x.or(y),
+    };
+    let gold = match &a.scripts.gold {
+        Some(f) => {
+            Some((Gold::read(f, Comparator::Relative(a.scripts.tolerance))?, a.scripts.result.clone()))
+        }
+        None => None,
+    };
+    let path = tune::store(a)?;
+    lathe::tune::on_interrupt();
+    let bar = Bar::new(described.program.cost_file.is_none());
+    let tuned = lathe::tune::tune_program(
+        &described,
+        ProgramTuning {
+            stop,
+            technique: a.technique.as_deref().map(lathe::tune::technique::by_name).transpose()?,
+            seed: a.seed,
+            store: Some(path.clone()),
+            fresh: a.fresh,
+            threads: a
+                .threads
+                .map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), |n| n as usize),
+            limits: Limits { memory: a.scripts.memory.map(|m| m << 20) },
+            first: tune::time(&a.scripts.timeout)?,
+            gold,
+        },
+        |p| bar.show(p),
+    );
+    bar.clear();
+    let tuned = tuned?;
+    tune::trouble(tuned.found.store_trouble());
+    tune::trouble(tuned.found.fault.as_ref());
+    if let Some(picture) = &a.plot {
+        lathe::tune::plot(picture, &file.display().to_string(), &tune::dots(&tuned.found))?;
+    }
+    let report = report(file, &tuned, &path);
+    if common.json {
+        return target::print_json(&report);
+    }
+    show(&report);
+    Ok(())
+}
+
+fn report(file: &Path, t: &ProgramTuned, store: &Path) -> ProgramReport {
+    let best = t.found.best.as_ref();
+    let history = &t.found.tuned.history;
+    let front = t.found.tuned.front.iter().filter_map(|n| {
+        let e = history.get(*n as usize - 1)?;
+        Some((e.configuration.to_values(), e.outcome.cost()?.numbers().to_vec()))
+    });
+    let costs = best.map_or(Vec::new(), |b| b.1.cost.numbers().to_vec());
+    ProgramReport {
+        program: file.display().to_string(),
+        params: best.map_or(Values::new(), |b| b.0.clone()),
+        constants: t.constants.clone(),
+        interval: best.and_then(|b| b.1.interval),
+        timed: t.timed,
+        front: if costs.len() > 1 { front.collect() } else { Vec::new() },
+        costs,
+        search: SearchReport::new(&t.found, t.space.size().to_string(), store),
+    }
+}
+
+fn show(r: &ProgramReport) {
+    let costs: Vec<String> =
+        r.costs.iter().map(|c| if r.timed { seconds(*c) } else { c.to_string() }).collect();
+    eprintln!("{} {}: {}", r.program, assignments(&r.constants), assignments(&r.params));
+    eprintln!("  cost {}", costs.join(", "));
+    if r.front.len() > 1 {
+        eprintln!("  {} configurations that no other one is better than in every cost", r.front.len());
+    }
+    r.search.show();
+}

@@ -1,0 +1,243 @@
+//! Programs that are tuned through scripts: described by directives in their source, or by a JSON form.
+
+use super::codes;
+use super::search::{Found, Progress, Tuner};
+use super::space::describe;
+use crate::program::Failure;
+use lathe_diagnostics::{Diagnostic, SourceMap};
+use lathe_measure::cost::{Scripts, ScriptsCost};
+use lathe_measure::store::{Device, Key, hash_of};
+use lathe_measure::worker::{Limits, Rule};
+use lathe_space::formats::{self, AbortCondition, TuningProgram};
+use lathe_space::{Configuration, Generate, Space, SpaceDef, Values};
+use lathe_tune::technique::Technique;
+use lathe_tune::{Stop, Window};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a file describes.
+#[derive(Clone, Debug)]
+pub struct Described {
+    pub file: PathBuf,
+    pub program: TuningProgram,
+    /// The program's text without its directives, where they stand in it.
+    pub text: Option<String>,
+}
+
+/// Which notation a file is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Directives,
+    Json,
+    T1,
+}
+
+fn form(text: &str) -> Option<Form> {
+    if formats::directives::found(text) {
+        return Some(Form::Directives);
+    }
+    let json: serde_json::Value = serde_json::from_str(text).ok().filter(serde_json::Value::is_object)?;
+    // T1 calls its parts otherwise.
+    let t1 = json.get("ConfigurationSpace").is_some();
+    Some(if t1 { Form::T1 } else { Form::Json })
+}
+
+/// Reads a file in any of the notations. `arguments` are what directives call `$1`, `$2`, …
+///
+/// # Errors
+/// `E0901` if it cannot be read; `E1087` if it is in none of them; what its reader says.
+pub fn describe_program(file: &Path, arguments: &[String]) -> Result<Described, Failure> {
+    let text = std::fs::read_to_string(file).map_err(|e| {
+        let d = Diagnostic::error(crate::codes::NO_FILE, format!("cannot read `{}`: {e}", file.display()));
+        Failure::bare(d.help("FILE.lathe:KERNEL, a program with `#atf::` directives, or a JSON form"))
+    })?;
+    let mut sources = SourceMap::new();
+    let id = sources.add(file.display().to_string(), text.as_str());
+    let fail = |d: Diagnostic| Failure::one(&sources, d);
+    let (program, stripped) = match form(&text) {
+        Some(Form::Directives) => {
+            let program = formats::directives::parse(&text, id, arguments).map_err(fail)?;
+            (program, Some(formats::directives::strip(&text)))
+        }
+        Some(Form::Json) => (formats::json::parse(&text, id).map_err(fail)?, None),
+        Some(Form::T1) => {
+            let space = formats::t1::parse(&text, id).map_err(fail)?.space;
+            (TuningProgram { space, ..TuningProgram::default() }, None)
+        }
+        None => {
+            let d = Diagnostic::error(codes::FORM, format!("`{}` describes no tuning", file.display()));
+            return Err(fail(d.help(
+                "it has neither `#atf::` directives nor is it a JSON object; kernels are in files that end in .lathe",
+            )));
+        }
+    };
+    if stripped.is_none() && !arguments.is_empty() {
+        let d = Diagnostic::error(codes::OPTIONS, format!("`{}` takes no arguments", file.display()));
+        return Err(fail(d.help("only directives have them: #atf::var::N $1")));
+    }
+    Ok(Described { file: file.to_path_buf(), program, text: stripped })
+}
+
+/// How to tune a program.
+pub struct ProgramTuning {
+    /// Over what the program says itself.
+    pub stop: Option<Stop>,
+    pub technique: Option<Box<dyn Technique>>,
+    pub seed: u64,
+    pub store: Option<PathBuf>,
+    pub fresh: bool,
+    pub threads: usize,
+    pub limits: Limits,
+    /// Time for one run while there is no best to derive it from.
+    pub first: Duration,
+    /// The right result, and the file that holds the program's own; `None`: its standard output.
+    pub gold: Option<(lathe_measure::cost::Gold, Option<PathBuf>)>,
+}
+
+/// A tuned program.
+#[derive(Debug)]
+pub struct ProgramTuned {
+    pub space: Arc<Space>,
+    pub constants: Values,
+    pub found: Found,
+    /// Costs are seconds.
+    pub timed: bool,
+}
+
+/// Searches the parameters of a program.
+///
+/// # Errors
+/// `E1087` if it does not say how it is run; `E1081` for scripts that cannot be; `E1086` if nothing valid was
+/// found; what the space or the store refuse.
+pub fn tune_program(
+    described: &Described,
+    t: ProgramTuning,
+    mut show: impl FnMut(&Progress),
+) -> Result<ProgramTuned, Diagnostic> {
+    let p = &described.program;
+    let mut cost = scripts(described, &t)?;
+    let space = Arc::new(Space::generate(&p.space, &Generate::default())?);
+    let timed = p.cost_file.is_none();
+    let texts = cost.texts();
+    let key = Key {
+        program: described.file.file_name().map_or(String::new(), |n| n.to_string_lossy().into_owned()),
+        program_hash: hash_of(&texts.iter().map(String::as_str).collect::<Vec<_>>()),
+        space_hash: hash_of(&[&describe(&p.space, &Values::new())]),
+        sizes: p.space.constants.clone(),
+        device: Device::host(),
+        threads: t.threads as u64,
+        compiler: "scripts".to_string(),
+        objective: if timed { "seconds".to_string() } else { "cost file".to_string() },
+        ..Key::default()
+    };
+    let mut tuner = Tuner::new(Arc::clone(&space)).seed(t.seed).fresh(t.fresh).on_progress(&mut show);
+    tuner = match (t.technique, &p.search_technique) {
+        (Some(technique), _) => tuner.technique(technique),
+        (None, Some(name)) => tuner.technique_named(usual_name(name))?,
+        (None, None) => tuner,
+    };
+    if let Some(stop) = t.stop.or_else(|| p.abort_condition.as_ref().map(stop)) {
+        tuner = tuner.stop(stop);
+    }
+    if let Some(path) = t.store {
+        tuner = tuner.store(path, key);
+    }
+    // A cost file may hold any number, for example a negative score.
+    let found = tuner.negative_costs(!timed).tune(&mut cost)?;
+    Ok(ProgramTuned { space, constants: p.space.constants.clone(), found, timed })
+}
+
+fn scripts(described: &Described, t: &ProgramTuning) -> Result<ScriptsCost, Diagnostic> {
+    let p = &described.program;
+    let file = &described.file;
+    let Some(run) = &p.run_script else {
+        let d = Diagnostic::error(codes::FORM, format!("`{}` does not say how it is run", file.display()));
+        return Err(match &p.kernel {
+            Some(_) => d.help("OpenCL and CUDA kernels are run by a program of yours: #atf::run_script"),
+            None => d.help("add #atf::run_script, or \"run_script\" in a JSON form"),
+        });
+    };
+    let folder = file.parent().filter(|f| !f.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_path_buf();
+    // Directives stand in the program itself.
+    let source = match &described.text {
+        Some(_) => file.file_name().map(PathBuf::from),
+        None => p.program_source.as_ref().map(PathBuf::from),
+    };
+    let usual = Scripts::new(folder, run);
+    let rule = if p.cost_file.is_some() { Rule::once() } else { usual.rule };
+    Scripts {
+        source,
+        text: described.text.clone(),
+        compile: p.compile_script.clone(),
+        cost_file: p.cost_file.as_ref().map(PathBuf::from),
+        constants: p.space.constants.clone(),
+        gold: t.gold.clone(),
+        limits: t.limits,
+        first: t.first,
+        rule,
+        ..usual
+    }
+    .prepare()
+}
+
+/// What ATF calls some techniques.
+fn usual_name(name: &str) -> &str {
+    match name {
+        "simulated_annealing" | "simulated-annealing" => "annealing",
+        other => other,
+    }
+}
+
+/// A condition of a file as a stop rule.
+fn stop(c: &AbortCondition) -> Stop {
+    let time = |s: f64| Duration::try_from_secs_f64(s.max(0.0)).unwrap_or(Duration::MAX);
+    match c {
+        AbortCondition::Duration(s) => Stop::Duration(time(*s)),
+        AbortCondition::Evaluations(n) => Stop::Evaluations(*n),
+        AbortCondition::Fraction(f) => Stop::Fraction(*f),
+        AbortCondition::Cost(c) => Stop::Cost((*c).into()),
+        AbortCondition::SpeedupTime { factor, seconds } => {
+            Stop::Speedup { factor: *factor, over: Window::Time(time(*seconds)) }
+        }
+        AbortCondition::SpeedupCount { factor, evaluations } => {
+            Stop::Speedup { factor: *factor, over: Window::Evaluations(*evaluations) }
+        }
+        AbortCondition::And(a, b) => stop(a).and(stop(b)),
+        AbortCondition::Or(a, b) => stop(a).or(stop(b)),
+    }
+}
+
+/// The number of points of a definition, of valid points, and how long it took to know.
+#[derive(Clone, Debug)]
+pub struct Counted {
+    pub space: Space,
+    pub seconds: f64,
+}
+
+/// Makes a space, and takes the time.
+///
+/// # Errors
+/// What is wrong with the definition.
+pub fn count(def: &SpaceDef) -> Result<Counted, Diagnostic> {
+    let start = std::time::Instant::now();
+    let space = Space::generate(def, &Generate::default())?;
+    Ok(Counted { space, seconds: start.elapsed().as_secs_f64() })
+}
+
+/// Draws configurations, all equally likely; returns at most `keep` of them, and the seconds that drawing and
+/// looking up all `n` took.
+pub fn sample(space: &Space, n: u64, seed: u64, keep: u64) -> (Vec<Configuration>, f64) {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let start = std::time::Instant::now();
+    let mut kept = Vec::new();
+    for i in 0..n {
+        let drawn = space.configuration(&space.sample(&mut rng));
+        if i < keep {
+            kept.extend(drawn);
+        }
+    }
+    (kept, start.elapsed().as_secs_f64())
+}
