@@ -94,10 +94,10 @@ pub static CODES: &[CodeInfo] = &[
     },
     CodeInfo {
         code: VERSIONS,
-        title: "a strategy has several versions, and one is needed",
-        explanation: "Where a strategy chooses by sizes (`if M <= 64 then … else …`), the call takes the version for its sizes. `emit` writes one function, so it needs one version; `--to tree` shows all.",
-        wrong: "lathe emit examples/gemm.lathe:gemm --strategy fast --to c",
-        right: "lathe emit examples/gemm.lathe:gemm --strategy packed --to c",
+        title: "a condition over sizes cannot be decided in emitted code",
+        explanation: "Where a strategy chooses by sizes (`if M <= 64 then … else …`), emitted code holds all versions and decides by the sizes of each call. It computes with integers: the condition may use sizes, `+ - * // %` (the last two by constants), comparisons, `and`, `or`, `not`, `min`, `max`, `abs`, `ceil_div`, `divides` and `is_multiple`.",
+        wrong: "strategy fast for dot = if N * 0.5 < 100 then id else vectorize(k, 16)",
+        right: "strategy fast for dot = if N < 200 then id else vectorize(k, 16)",
     },
     CodeInfo {
         code: FITS_NOWHERE,

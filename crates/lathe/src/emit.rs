@@ -1,5 +1,7 @@
 //! Code to read, to link and to ship.
 
+mod versions;
+
 use crate::build::Build;
 use crate::codes;
 use crate::schedule::Schedule;
@@ -18,7 +20,8 @@ pub enum Emit {
     Header,
 }
 
-/// Emits a schedule. Of several versions only the tree form holds all; the others take one.
+/// Emits a schedule. Several versions become one function that decides by its sizes; the tree form shows them one
+/// by one.
 ///
 /// # Errors
 /// What an engine does not take, and forms that this build lacks.
@@ -33,25 +36,13 @@ pub fn emit(schedule: &Schedule, form: Emit, build: &Build) -> Result<Vec<u8>, D
         }
         return Ok(out);
     }
-    // The last version is the one for all sizes that no condition takes.
-    let Some(version) = schedule.versions.last() else { return Ok(out) };
-    if schedule.versions.len() > 1 {
-        return Err(Diagnostic::error(
-            codes::VERSIONS,
-            format!(
-                "`{}` has {} versions that are chosen at the call",
-                schedule.strategy,
-                schedule.versions.len()
-            ),
-        )
-        .help("emit one of them: a strategy without `if` on sizes, or --specialize with -D"));
-    }
+    let func = versions::one_function(schedule)?;
     match form {
-        Emit::C => Ok(lathe_source::emit_c(&schedule.module, &version.func, &Default::default())?
-            .source
-            .into_bytes()),
-        Emit::Header => Ok(lathe_source::header(&version.func)?.into_bytes()),
-        _ => machine_code(schedule, &version.func, form, build),
+        Emit::C => {
+            Ok(lathe_source::emit_c(&schedule.module, &func, &Default::default())?.source.into_bytes())
+        }
+        Emit::Header => Ok(lathe_source::header(&func)?.into_bytes()),
+        _ => machine_code(schedule, &func, form, build),
     }
 }
 

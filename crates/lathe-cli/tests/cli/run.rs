@@ -120,6 +120,22 @@ fn specialization_chooses_the_version() {
         assert_eq!((tree.matches("func f").count(), tree.contains("i.o")), (1, n > 10), "{tree}");
         assert!(!f.ok(&format!("emit f.lathe --to c --specialize -D N={n}")).stdout.is_empty());
     }
+}
+
+/// Without sizes, emitted code holds all versions and decides at each call.
+#[test]
+fn emitted_code_holds_all_versions() {
+    let f = Folder::new();
+    let text = "kernel f(A: f32[N]) -> (B: f32[N]) { B[i] = 2 * A[i] }\n\
+                strategy fast(t = 8 where divides(2, N)) for f =\n\
+                if N <= 10 then id else if ceil_div(N, 2) % 3 == 0 then vectorize(i, 8) else split(i, t)";
+    f.write("f.lathe", text);
+    let c = f.ok("emit f.lathe --to c").stdout;
+    assert!(c.contains("the strategy is for sizes with divides(2, N)"), "{c}");
+    for form in ["llvm", "asm", "header"] {
+        assert!(!f.ok(&format!("emit f.lathe --to {form}")).stdout.is_empty());
+    }
+    f.write("f.lathe", text.replace("N <= 10", "is_power_of_two(N)"));
     f.fails("emit f.lathe --to c", 1, "E0912");
 }
 
