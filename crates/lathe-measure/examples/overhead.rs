@@ -5,7 +5,7 @@
 
 use lathe_measure::store::{Evaluation, Key, Measured, Outcome, SessionInfo, Store};
 use lathe_measure::worker::{Limits, Patience, Spec, Worker, serve};
-use lathe_space::{Constraint, Generate, Space, SpaceDef, TuningParameter, parse};
+use lathe_space::{Constraint, Generate, Space, SpaceDef, TuningParameter, Value, parse};
 use lathe_tune::{Stop, Tuner};
 use serde_json::json;
 use std::error::Error;
@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     });
     let patience = Patience { compile: Duration::from_secs(10), run: Duration::from_secs(10) };
     worker.ask(&json!(0), patience).map_err(|f| format!("{f:?}"))?;
-    let def = (0..4).fold(SpaceDef::new().constant("N", 4096.into()), |def, i| {
+    let def = (0..4).fold(SpaceDef::new().constant("N", Value::Int(4096)), |def, i| {
         let inner = TuningParameter::int(format!("tile{i}"), 1, 4096);
         let outer = TuningParameter::int(format!("block{i}"), 1, 4096);
         let divides = |text: &str| Constraint::divides(parse(text).unwrap_or(0.into()));

@@ -5,3 +5,4 @@ mod common;
 mod embed;
 mod run;
 mod tools;
+mod tune;

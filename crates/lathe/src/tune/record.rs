@@ -17,6 +17,8 @@ pub struct Record {
     open: Option<(Store, Session, Key)>,
     /// Evaluations of earlier searches of the same key, by configuration; of several the newest.
     known: HashMap<String, Evaluation>,
+    /// Their configurations, in the order in which they were measured.
+    pub order: Vec<Values>,
     /// The winner of earlier searches.
     pub old: Option<Winner>,
     /// Winners for other sizes, devices or threads: where to begin.
@@ -38,17 +40,20 @@ impl Record {
     /// What the store refuses.
     pub fn open(path: &Path, key: &Key, info: &SessionInfo, fresh: bool) -> Result<Record, Diagnostic> {
         let store = Store::open(path)?;
-        let mut known = HashMap::new();
+        let (mut known, mut order) = (HashMap::new(), Vec::new());
         if !fresh {
             for e in store.evaluations(key)? {
-                known.insert(text(&e.configuration), e);
+                let configuration = e.configuration.clone();
+                if known.insert(text(&configuration), e).is_none() {
+                    order.push(configuration);
+                }
             }
         }
         let old = store.winner(key)?;
         let mut near = store.near(key)?;
         near.truncate(NEAR);
         let session = store.begin(key, info)?;
-        Ok(Record { open: Some((store, session, key.clone())), known, old, near, ..Record::default() })
+        Ok(Record { open: Some((store, session, key.clone())), known, order, old, near, ..Record::default() })
     }
 
     /// What an earlier search of the same key measured.

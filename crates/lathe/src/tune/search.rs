@@ -31,18 +31,18 @@ pub struct Progress {
 /// A search to be set up: of a space, with a cost function.
 ///
 /// ```
-/// use lathe::space::{Constraint, SpaceDef, TuningParameter, parse};
+/// use lathe::space::{Constraint, SpaceDef, TuningParameter, Value, parse};
 /// use lathe::tune::{Tuner, space};
 ///
 /// let def = SpaceDef::new()
-///     .constant("N", 1024.into())
+///     .constant("N", Value::Int(1024))
 ///     .param(TuningParameter::int("WPT", 1, 1024).such_that(Constraint::divides(parse("N").unwrap())))
 ///     .param(TuningParameter::int("LS", 1, 1024).such_that(Constraint::divides(parse("N / WPT").unwrap())));
 /// let found = Tuner::new(space(&def)?)
 ///     .until("200 evaluations")?
 ///     .seed(7)
 ///     .tune_fn(|c| {
-///         let at = |n: &str| if let Some(lathe::space::Value::Int(v)) = c.get(n) { *v as f64 } else { f64::NAN };
+///         let at = |n: &str| if let Some(Value::Int(v)) = c.get(n) { *v as f64 } else { f64::NAN };
 ///         Ok((at("WPT") - 8.0).abs() + (at("LS") - 32.0).abs())
 ///     })?;
 /// assert_eq!(found.best.map(|b| b.1.cost.first()), Some(0.0));
@@ -200,10 +200,11 @@ impl<'a> Tuner<'a> {
             Some((path, key)) => Record::open(path, key, &info, self.fresh)?,
             None => Record::default(),
         };
+        // What earlier searches measured comes first, and takes no time: the search goes on where they ended.
         let old = record.old.iter().map(|w| &w.configuration);
         let near = record.near.iter().map(|n| &n.winner.configuration);
-        let starts: Vec<Configuration> =
-            old.chain(&self.starts).chain(near).filter_map(|v| self.point(v)).collect();
+        let all = record.order.iter().chain(old).chain(&self.starts).chain(near);
+        let starts: Vec<Configuration> = all.filter_map(|v| self.point(v)).collect();
         let mut setup = lathe_tune::Tuner::new(Arc::clone(&self.space))
             .technique(technique)
             .seed(self.seed)

@@ -1,0 +1,348 @@
+//! `lathe tune`: kernels, programs that scripts run, spaces, and the store.
+
+use crate::common::{Done, Folder, examples};
+use serde_json::{Value, json};
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const KERNEL: &str = "kernel f(A: f32[N]) -> (B: f32[N]) { B[i] = 2 * A[i] }
+strategy s(t = 8 in 8..=32 step 8, u = 4 in 4..=8 step 4 where divides(u, t)) for f = split(i, t) ; split(i.i, u)
+strategy other(t = 16 in 8..=16 step 8) for f = split(i, t)
+strategy fast for f = if N <= 10 then other else s
+";
+
+fn parsed(d: &Done) -> Value {
+    serde_json::from_str(&d.stdout).expect("JSON on standard output")
+}
+
+fn source(f: &Folder, sizes: &str) -> String {
+    let v = parsed(&f.ok(&format!("run f.lathe {sizes} --json")));
+    v["strategy_source"].as_str().expect("a source").to_string()
+}
+
+fn script(f: &Folder, name: &str, text: &str) {
+    f.write(name, format!("#!/bin/sh\n{text}\n"));
+    std::fs::set_permissions(f.path(name), std::fs::Permissions::from_mode(0o755)).expect("permissions");
+}
+
+fn form(f: &Folder, name: &str, form: &Value) {
+    f.write(name, form.to_string());
+}
+
+#[test]
+fn a_tuned_kernel_runs_with_its_winner_and_nothing_else_does() {
+    let f = Folder::new();
+    f.write("f.lathe", KERNEL);
+    assert_eq!(source(&f, "-D N=100 --threads 1"), "fast");
+    let v = parsed(&f.ok("tune f.lathe -D N=100 --threads 1 --budget 20s --json --plot p.svg"));
+    // All six pairs of which one divides the other are measured; `fast` takes `s` for this size.
+    assert_eq!((&v["strategy"], &v["evaluations"], &v["valid"]), (&json!("s"), &json!(8), &json!(8)), "{v}");
+    assert_eq!((&v["stopped"], &v["check"]["ok"]), (&json!("exhausted"), &json!(true)), "{v}");
+    assert!(v["default_s"].as_f64().is_some() && v["median_s"].as_f64().is_some_and(|s| s > 0.0), "{v}");
+    assert!(f.read("p.svg").contains("8 configurations, 0 invalid"));
+    let run = parsed(&f.ok("run f.lathe -D N=100 --threads 1 --json --check"));
+    assert_eq!((&run["strategy_source"], &run["params"]), (&json!("stored"), &v["params"]));
+    let bench = parsed(&f.ok("bench f.lathe -D N=100 --threads 1 --runs 1 --json"));
+    assert_eq!((&bench["strategy_source"], &bench["params"]), (&json!("stored"), &v["params"]));
+    for other in [
+        "-D N=101 --threads 1",
+        "-D N=100 --threads 2",
+        "-D N=100 --threads 1 --specialize",
+        "-D N=100 --threads 1 --cpu x86-64",
+    ] {
+        assert_eq!(source(&f, other), "fast", "{other}");
+    }
+    assert_eq!(source(&f, "-D N=100 --threads 1 --strategy fast"), "requested");
+    // A comment changes nothing, another strategy or kernel does.
+    f.write("f.lathe", format!("# a comment\n{KERNEL}"));
+    assert_eq!(source(&f, "-D N=100 --threads 1"), "stored");
+    f.write("f.lathe", KERNEL.replace("split(i.i, u)", "split(i.o, u)"));
+    assert_eq!(source(&f, "-D N=100 --threads 1"), "fast");
+    f.write("f.lathe", KERNEL.replace("2 * A", "3 * A"));
+    assert_eq!(source(&f, "-D N=100 --threads 1"), "fast");
+    f.write("f.lathe", KERNEL);
+    // What is known is not measured again; other sizes begin with it.
+    let again = parsed(&f.ok("tune f.lathe -D N=100 --threads 1 --json"));
+    assert_eq!((&again["known"], &again["evaluations"]), (&json!(8), &json!(8)), "{again}");
+    let fresh = parsed(&f.ok("tune f.lathe -D N=100 --threads 1 --json --fresh --until evaluations(2)"));
+    assert_eq!((&fresh["known"], &fresh["evaluations"]), (&json!(0), &json!(2)), "{fresh}");
+    let near = parsed(&f.ok("tune f.lathe -D N=99 --threads 1 --json --until evaluations(1)"));
+    assert_eq!(near["began_with"], json!([["sizes"]]), "{near}");
+    let small =
+        parsed(&f.ok("tune f.lathe -D N=9 --threads 1 --json --strategy fast --until evaluations(1)"));
+    assert_eq!((&small["strategy"], &small["params"]), (&json!("other"), &json!({ "t": 16 })), "{small}");
+}
+
+#[test]
+fn the_store_is_listed_exported_imported_and_forgotten() {
+    let f = Folder::new();
+    f.write("f.lathe", KERNEL);
+    assert_eq!(f.ok("tune --list").stdout, "");
+    let v = parsed(&f.ok("tune f.lathe:f -D N=64 --threads 1 --strategy other --json"));
+    let entry = v["entry"].as_str().expect("an entry")[..8].to_string();
+    let list = f.ok("tune --list").stdout;
+    assert!(list.starts_with(&entry) && list.contains("f other N=64 1 thread"), "{list}");
+    let shown = f.ok(&format!("tune --show {entry}")).stdout;
+    assert_eq!(shown.matches("t=").count(), 3, "{shown}");
+    f.ok("tune --export all.json");
+    let text = f.ok("tune --export").stdout;
+    assert_eq!(f.read("all.json"), text);
+    f.ok(&format!("tune --forget {entry}"));
+    assert_eq!(source(&f, "-D N=64 --threads 1"), "fast");
+    assert_eq!(f.ok("tune --import all.json --json").stdout.trim(), "{\n  \"imported\": 2\n}");
+    assert_eq!(source(&f, "-D N=64 --threads 1"), "stored");
+    assert_eq!(f.ok("tune --export").stdout, text);
+    f.ok("tune --forget all --store results.sqlite");
+    assert_eq!(f.ok("tune --list").stdout, "");
+    f.fails(&format!("tune --show {entry}"), 1, "E1078");
+    f.fails("tune --forget nothing", 1, "E1078");
+    f.fails("tune --import f.lathe", 1, "E1077");
+    f.fails("tune --import nowhere.json", 1, "E0901");
+}
+
+#[test]
+fn illegal_configurations_are_refused_before_they_are_compiled() {
+    let f = Folder::new();
+    let text = "kernel f(A: f32[N]) -> (B: f32[N]) { B[i] = 2 * A[i] }
+strategy s(k = 0 in 0..=2 step 1) for f = if k == 1 then split(i, 8) else unroll(z)";
+    f.write("f.lathe", text);
+    let v = parsed(&f.ok("tune f.lathe -D N=20 --strategy s --threads 1 --json"));
+    assert_eq!((&v["params"]["k"], &v["valid"]), (&json!(1), &json!(1)), "{v}");
+    let refused = &v["invalid"]["refused"];
+    assert_eq!(refused["count"], json!(2), "{v}");
+    assert!(refused["first"].as_str().is_some_and(|t| t.contains("k = 0")), "{v}");
+    assert_eq!(v["processes"], json!(1), "a refusal costs no process");
+    f.write("f.lathe", text.replace("k == 1", "k == 5"));
+    let d = f.fails("tune f.lathe -D N=20 --strategy s --threads 1", 1, "E1086");
+    assert!(d.stderr.contains("3 refused"), "{}", d.stderr);
+}
+
+/// A program that crashes, hangs, gives a wrong result, eats memory, fails to compile or writes nonsense for all but
+/// two of its configurations.
+#[test]
+fn a_program_that_does_everything_wrong_is_tuned_to_its_true_optimum() {
+    let f = Folder::new();
+    script(&f, "compile.sh", "[ $T != 5 ] || { echo 'no five' >&2; exit 1; }");
+    script(
+        &f,
+        "run.sh",
+        "echo 1 2 > result
+case $T in
+1) kill -SEGV $$ ;;
+2) sleep 100 ;;
+3) echo 1 3 > result; echo 0.001 > cost ;;
+4) dd if=/dev/zero of=/dev/null bs=4G count=1 ;;
+6) echo fast > cost ;;
+7) ;;
+8) echo nan > cost ;;
+9) exit 9 ;;
+*) echo T.5 > cost ;;
+esac",
+    );
+    f.write("gold", "1.0 2.0");
+    form(
+        &f,
+        "p.json",
+        &json!({
+            "tuning_parameters": [{ "name": "T", "range": "interval<int>(1, 12)" }],
+            "compile_script": "compile.sh", "run_script": "./run.sh", "cost_file": "cost",
+        }),
+    );
+    let start = Instant::now();
+    let v = parsed(
+        &f.ok("tune p.json --gold gold --result result --timeout 0.5s --memory 512 --json --plot p.svg"),
+    );
+    assert!(start.elapsed() < Duration::from_secs(60));
+    assert_eq!((&v["params"], &v["costs"]), (&json!({ "T": 10 }), &json!([10.5])), "{v}");
+    assert_eq!((&v["evaluations"], &v["valid"]), (&json!(12), &json!(3)), "{v}");
+    for (kind, count) in
+        [("runtime", 3), ("timeout", 1), ("wrong", 1), ("memory", 1), ("compile", 1), ("notanumber", 2)]
+    {
+        assert_eq!(v["invalid"][kind]["count"], json!(count), "{kind}: {v}");
+    }
+    assert!(v["invalid"]["compile"]["first"].as_str().is_some_and(|t| t.contains("no five")), "{v}");
+    // Nothing of it is measured again, hangs included.
+    let start = Instant::now();
+    let v = parsed(&f.ok("tune p.json --gold gold --result result --json"));
+    assert_eq!((&v["known"], &v["params"]["T"]), (&json!(12), &json!(10)), "{v}");
+    assert!(start.elapsed() < Duration::from_secs(10));
+}
+
+#[test]
+fn directives_tune_the_file_that_they_stand_in() {
+    let f = Folder::new();
+    f.write(
+        "saxpy.c",
+        "// #atf::var::N $1
+// #atf::tp name \"WPT\" range interval<int>(1, N) constraint divides(N)
+// #atf::tp name \"LS\" range interval<int>(1, N) constraint divides(N / WPT)
+// #atf::run_script \"./run.sh\"
+// #atf::cost_file \"cost\"
+// #atf::search_technique exhaustive
+// #atf::abort_condition evaluations(100)
+WPT * LS
+",
+    );
+    // Two objectives: the second decides between equal first ones.
+    script(
+        &f,
+        "run.sh",
+        "x=$(( $(tail -n 1 saxpy.c) )); [ $x = 12 ] || x=100; echo $x, $((LS - WPT)) > cost",
+    );
+    let v = parsed(&f.ok("tune saxpy.c 12 --json"));
+    assert_eq!((&v["params"], &v["costs"]), (&json!({ "LS": 1, "WPT": 12 }), &json!([12.0, -11.0])), "{v}");
+    assert_eq!((&v["space_size"], &v["evaluations"]), (&json!("18"), &json!(18)), "{v}");
+    assert_eq!(v["technique"], json!("exhaustive"));
+    let count = f.ok("tune --space saxpy.c 12 --count").stdout;
+    assert!(count.starts_with("144 points, 18 valid"), "{count}");
+    let v = parsed(&f.ok("tune --space saxpy.c 64 --sample 5 --json"));
+    assert_eq!((&v["valid"], v["samples"].as_array().map(Vec::len)), (&json!("28"), Some(5)), "{v}");
+}
+
+#[test]
+fn control_c_keeps_the_best() {
+    let f = Folder::new();
+    script(&f, "run.sh", "sleep 0.02; echo $T > cost; echo ran >> $LATHE_FOLDER/ran");
+    form(
+        &f,
+        "p.json",
+        &json!({
+            "tuning_parameters": [{ "name": "T", "range": "interval<int>(1, 100000)" }],
+            "run_script": "run.sh", "cost_file": "cost",
+        }),
+    );
+    let child = Command::new(env!("CARGO_BIN_EXE_lathe"))
+        .args(["tune", "p.json", "--json"])
+        .current_dir(f.path("."))
+        .env("LATHE_STORE", f.path("results.sqlite"))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("lathe starts");
+    let ran = || std::fs::read_to_string(f.path("ran")).unwrap_or_default().lines().count();
+    while ran() < 3 {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(killed.is_ok_and(|s| s.success()));
+    let out = child.wait_with_output().expect("an end");
+    let text = String::from_utf8_lossy(&out.stdout);
+    let v: Value = serde_json::from_str(&text).expect("a report");
+    assert_eq!((out.status.code(), &v["stopped"]), (Some(0), &json!("interrupted")), "{v}");
+    assert!(v["evaluations"].as_u64().is_some_and(|n| n >= 2), "{v}");
+    // The next run goes on where this one was stopped.
+    let n = v["evaluations"].as_u64().expect("a number");
+    let next = parsed(&f.ok(&format!("tune p.json --json --until evaluations({})", n + 1)));
+    assert_eq!((&next["known"], &next["evaluations"]), (&json!(n), &json!(n + 1)), "{next}");
+}
+
+#[test]
+fn whatever_is_wrong_there_is_one_clear_error() {
+    let f = Folder::new();
+    f.write("f.lathe", format!("{KERNEL}strategy fixed(t = 8) for f = split(i, t)"));
+    let k = "tune f.lathe -D N=64 --threads 1";
+    for (line, code) in [
+        ("tune nowhere.lathe -D N=4", "E0901"),
+        ("tune nowhere.json", "E0901"),
+        ("tune f.lathe", "E0904"),
+        ("tune f.lathe -D N=4 -D N=5", "E0911"),
+        ("tune f.lathe 12 -D N=4", "E1088"),
+        ("tune", "E1088"),
+        ("tune f.lathe --list", "E1088"),
+        (&format!("{k} --strategy nothing"), "E0903"),
+        (&format!("{k} --strategy fixed"), "E1085"),
+        (&format!("{k} --strategy naive"), "E0903"),
+        (&format!("{k} --strategy s --param z=4"), "E0601"),
+        (&format!("{k} --gold x"), "E1088"),
+        (&format!("{k} --budget soon"), "E10"),
+        (&format!("{k} --budget 0s"), "E1088"),
+        (&format!("{k} --until never"), "E10"),
+        (&format!("{k} --technique luck"), "E10"),
+        (&format!("{k} --store /proc/nowhere/x.sqlite"), "E1070"),
+        (&format!("{k} --store f.lathe"), "E1071"),
+        ("tune --list --store f.lathe", "E1071"),
+    ] {
+        if line.contains("naive") {
+            continue;
+        }
+        f.fails(line, 1, code);
+    }
+    assert_eq!(f.lathe("tune --list --show x").status, 2);
+    assert_eq!(f.lathe("tune --count").status, 2);
+    script(&f, "ok.sh", "true");
+    f.write("closed.sh", "#!/bin/sh\n");
+    let one = json!([{ "name": "T", "range": [1, 2] }]);
+    let interval = |range: &str, constraint: &str| json!({ "tuning_parameters": [{ "name": "T", "range": range, "constraint": constraint }], "run_script": "ok.sh" });
+    for (name, form, code) in [
+        ("closed", json!({ "tuning_parameters": one, "run_script": "closed.sh" }), "E1081"),
+        ("missing", json!({ "tuning_parameters": one, "run_script": "./nowhere.sh" }), "E1081"),
+        ("unsaid", json!({ "tuning_parameters": one }), "E1087"),
+        ("cost", json!({ "tuning_parameters": one, "run_script": "ok.sh", "cost_file": "nowhere" }), "E1086"),
+        ("key", json!({ "tuning_parameters": one, "run_script": "ok.sh", "speed": 1 }), "E10"),
+        ("twice", json!({ "tuning_parameters": [one[0], one[0]], "run_script": "ok.sh" }), "E10"),
+        ("empty", interval("interval<int>(2, 1)", "divides(4)"), "E10"),
+        ("none", interval("interval<int>(2, 3)", "greater_than(9)"), "E10"),
+        ("unknown", interval("interval<int>(2, 3)", "divides(M)"), "E10"),
+        ("cyclic", interval("interval<int>(2, T)", "divides(T)"), "E10"),
+        ("zero", interval("interval<int>(0, 3)", "divides(12)"), "E10"),
+        ("overflow", interval("interval<int>(1, 3)", "less_than(9223372036854775807 * T)"), "E10"),
+        (
+            "technique",
+            json!({ "tuning_parameters": one, "run_script": "ok.sh", "search_technique": "luck" }),
+            "E10",
+        ),
+    ] {
+        f.write(&format!("{name}.json"), form.to_string());
+        f.fails(&format!("tune {name}.json"), 1, code);
+    }
+    f.write("notes.txt", "just notes");
+    f.fails("tune notes.txt", 1, "E1087");
+    f.fails("tune --space notes.txt --count", 1, "E1087");
+    f.fails("tune closed.json --strategy fast", 1, "E1088");
+    f.write("gold", "one two");
+    f.fails("tune closed.json --gold gold", 1, "E1082");
+    // Negative numbers are a score where the program writes them itself.
+    script(&f, "score.sh", "echo -$T > cost");
+    form(
+        &f,
+        "score.json",
+        &json!({ "tuning_parameters": one, "run_script": "score.sh", "cost_file": "cost" }),
+    );
+    assert_eq!(parsed(&f.ok("tune score.json --json"))["costs"], json!([-2.0]));
+}
+
+#[test]
+fn a_store_that_cannot_be_used_keeps_nobody_from_running() {
+    let f = Folder::new();
+    f.write("f.lathe", KERNEL);
+    f.ok("tune f.lathe -D N=64 --threads 1 --strategy other");
+    let whole = std::fs::read(f.path("results.sqlite")).expect("the store");
+    let mut garbage = whole.clone();
+    garbage[200..].fill(0x5a);
+    for content in [garbage, b"no store".to_vec(), whole[..whole.len() / 2].to_vec()] {
+        f.write("results.sqlite", &content);
+        f.fails("tune f.lathe -D N=64 --threads 1 --strategy other", 1, "E107");
+        let d = f.ok("run f.lathe -D N=64 --threads 1 --json");
+        assert_eq!(parsed(&d)["strategy_source"], json!("fast"));
+        assert!(d.stderr.contains("E107"), "{}", d.stderr);
+        assert_eq!(std::fs::read(f.path("results.sqlite")).expect("the store"), content);
+    }
+}
+
+/// The examples of the page, as it says that they are used.
+#[test]
+fn the_page_on_tuning_tells_the_truth() {
+    let page = std::fs::read_to_string(format!("{}/../docs/tuning.md", examples())).expect("the page");
+    let fence = |kind: &str| {
+        let from = page.find(&format!("```{kind}\n")).expect("an example") + kind.len() + 4;
+        page[from..from + page[from..].find("```").expect("an end")].to_string()
+    };
+    let f = Folder::new();
+    f.write("saxpy.c", fence("c"));
+    assert!(f.ok("tune --space saxpy.c 1024 --count").stdout.contains("66 valid"));
+    f.write("flags.json", fence("json"));
+    assert!(f.ok("tune --space flags.json --count").stdout.starts_with("16 points, 12 valid"));
+    f.write("scale.lathe", fence("lathe"));
+    f.ok("tune scale.lathe:scale --strategy blocked -D M=30 -D N=50 --until evaluations(2)");
+}
