@@ -29,6 +29,8 @@ pub struct Env {
     pub facts: Facts,
     /// Metavariables of a rule: typed terms by name.
     pub holes: BTreeMap<Name, Term>,
+    /// Its metavariables for sizes.
+    pub nats: BTreeMap<Name, Nat>,
 }
 
 /// A typed term, and what its sizes must fulfil besides the known facts.
@@ -341,8 +343,18 @@ impl Infer<'_> {
             return self.apply_prim(Prim::NatValue(Nat::var(name)), args, span);
         }
         let owned: Vec<Ast> = args.iter().map(|a| (*a).clone()).collect();
-        let known = |n: &str| self.env.sizes.contains_key(n) || self.dep.iter().any(|d| &**d == n);
+        let known = |n: &str| {
+            let env = self.env;
+            env.sizes.contains_key(n) || env.nats.contains_key(n) || self.dep.iter().any(|d| &**d == n)
+        };
         let found = primitive(name, &owned, span, &known)?;
+        let nat = |n: &Nat| {
+            n.replace(&mut |a| match a {
+                Atom::Var(v) => self.env.nats.get(v).cloned(),
+                _ => None,
+            })
+        };
+        let found = found.map(|(p, taken)| (p.map_nats(&mut |n| nat(n)), taken));
         let Some((p, taken)) = found else {
             let d = Diagnostic::error(codes::UNKNOWN, format!("there is no `{name}`"));
             return Err(d.at(f.span, "no parameter, size, fun or primitive has this name"));

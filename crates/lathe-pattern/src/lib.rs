@@ -4,6 +4,7 @@
 //! * [`ast`], [`parse`], [`infer`], [`program`], [`print`]: from text to typed terms and back.
 //! * [`eval`], [`value`]: what terms mean.
 //! * [`mod@lower`]: from low-level terms to the tree.
+//! * [`rules`], [`normal`], [`make`], [`language`]: rewriting.
 //! * [`scheme`], [`solve`], [`check`]: the types of primitives, unification, and the check of a typed term.
 
 pub mod ast;
@@ -13,14 +14,19 @@ pub mod eval;
 pub mod facts;
 mod hash;
 pub mod infer;
+pub mod language;
 mod lex;
+pub mod library;
 pub mod lower;
+pub mod make;
 pub mod names;
 pub mod nat;
+pub mod normal;
 pub mod parse;
 pub mod prim;
 pub mod print;
 pub mod program;
+pub mod rules;
 mod scalars;
 pub mod scheme;
 pub mod solve;

@@ -370,6 +370,18 @@ impl Term {
         })
     }
 
+    /// The two innermost variables around it exchanged.
+    pub fn exchanged(&self) -> Term {
+        self.map_loose(0, &mut |depth, i, t| {
+            let j = match i {
+                0 => 1,
+                1 => 0,
+                i => i,
+            };
+            Term::bound(depth + j, t.ty().clone())
+        })
+    }
+
     /// `f(a)`, computed if `f` is a lambda.
     pub fn apply(f: &Term, a: &Term) -> Term {
         match f.kind() {

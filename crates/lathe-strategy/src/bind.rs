@@ -209,6 +209,17 @@ fn substitute(s: &Strategy, env: &BTreeMap<String, Binding>, facts: &Facts) -> R
                         let Some(Binding::Strategy(s)) = env.get(n) else { continue };
                         ArgValue::Strategy(Box::new(s.clone()))
                     }
+                    // `function(body(s))`, where `s` stands for steps.
+                    v @ ArgValue::Expr(e)
+                        if lathe_space::names(e)
+                            .iter()
+                            .any(|n| matches!(env.get(n), Some(Binding::Strategy(_)))) =>
+                    {
+                        match v.as_strategy(a.span) {
+                            Some(s) => ArgValue::Strategy(Box::new(substitute(&s, env, facts)?)),
+                            None => ArgValue::Expr(expr(e).map_err(|d| mark(d, a.span, "this argument"))?),
+                        }
+                    }
                     // `try(split(i, t))`: a call whose arguments are reduced, whatever it turns out to be.
                     ArgValue::Expr(e) => {
                         ArgValue::Expr(expr(e).map_err(|d| mark(d, a.span, "this argument"))?)

@@ -1,20 +1,27 @@
 //! Strategies as data, traces and evidence, generic in the tree that they rewrite.
 //!
 //! `instantiate` binds the parameters of a definition, `plan` unfolds what it decides by size, `run`
-//! interprets it on a tree and keeps the evidence, `replay` checks stored evidence.
+//! interprets it on a tree and keeps the evidence, `replay` checks stored evidence. Trees whose sub-trees
+//! are trees (terms, strategies themselves) go through `rewrite`, which has all combinators and traversals.
 
 pub mod bind;
 pub mod codes;
 pub mod evidence;
+pub mod node;
 pub mod plan;
+pub mod rewrite;
 pub mod run;
 pub mod syntax;
+pub mod text;
 pub mod tree;
 
 pub use bind::{Definitions, Facts, instantiate};
 pub use codes::CODES;
 pub use evidence::{Discharge, Evidence, Obligation, Refusal, Relation};
+pub use node::{Entry, Node, Vocabulary, Why};
 pub use plan::{Plan, Version, plan};
+pub use rewrite::{Applied, Outcome, replay_nodes, rewrite};
 pub use run::{Context, Trace, replay, run};
 pub use syntax::{ArgValue, Argument, Definition, RuleSignature, Strategy};
+pub use text::{parse_definitions, parse_strategy};
 pub use tree::{Location, StepArg, Tree, hash_text};

@@ -100,7 +100,7 @@ pub fn replay<T: Tree>(mut tree: T, steps: &[Evidence]) -> Result<T, Refusal> {
 }
 
 /// Reads `16`, `i.o` or `at: k.o`.
-fn parse_arg(text: &str) -> Option<StepArg> {
+pub(crate) fn parse_arg(text: &str) -> Option<StepArg> {
     let (name, value) = match text.split_once(": ") {
         Some((n, v)) => (Some(n.to_string()), v),
         None => (None, text),
@@ -436,7 +436,7 @@ pub fn at_step(d: Diagnostic, span: Option<Span>) -> Diagnostic {
 }
 
 /// Levenshtein distance, for suggestions.
-fn distance(a: &str, b: &str) -> usize {
+pub(crate) fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, ca) in a.chars().enumerate() {

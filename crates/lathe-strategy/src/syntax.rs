@@ -1,7 +1,7 @@
 //! The deep embedding: what a `strategy` of a `.lathe` file is after parsing.
 
 use lathe_diagnostics::Span;
-use lathe_space::{Expr, Parameter};
+use lathe_space::{Expr, Parameter, UnOp};
 
 /// One argument of a step: `16`, `j.i`, `i: 64`, `at: k.o`, `pad(0, 8)`, or a step.
 #[derive(Clone, Debug, PartialEq)]
@@ -122,6 +122,12 @@ impl ArgValue {
             ArgValue::Expr(Expr::Call(n, args)) => Some(Strategy::Call {
                 name: n.clone(),
                 args: args.iter().cloned().map(Argument::positional).collect(),
+                span,
+            }),
+            // `not p` reads as arithmetic too.
+            ArgValue::Expr(Expr::Unary(UnOp::Not, e)) => Some(Strategy::Call {
+                name: "not".to_string(),
+                args: vec![Argument::positional((**e).clone())],
                 span,
             }),
             ArgValue::Expr(_) => None,

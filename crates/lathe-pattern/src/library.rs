@@ -1,0 +1,83 @@
+//! The library of strategies over terms, and the one call that runs a strategy on a program.
+
+use crate::check::same_type;
+use crate::codes;
+use crate::language::TermState;
+use crate::program::Program;
+use crate::rules;
+use crate::term::Term;
+use lathe_diagnostics::Diagnostic;
+use lathe_strategy::run::Context;
+use lathe_strategy::{
+    Argument, Definition, Definitions, Outcome, Refusal, Strategy, Vocabulary, parse_definitions,
+    parse_strategy, rewrite,
+};
+
+/// The strategies of the library, in the notation of the language.
+pub const LIBRARY: &str = include_str!("library.lathe");
+
+/// The definitions of the library; the text is part of the crate, and tests read it.
+pub fn definitions() -> Vec<Definition> {
+    parse_definitions(LIBRARY).unwrap_or_default()
+}
+
+/// Everything that strategies over terms can say: rules, predicates, locations, and strategies that take
+/// any number of arguments.
+pub fn vocabulary() -> Vocabulary<Term> {
+    let mut v = rules::vocabulary();
+    v.expands("tileND", |args| tile_nd(args));
+    v
+}
+
+fn call(name: &str, args: Vec<Argument>) -> Strategy {
+    Strategy::Call { name: name.to_string(), args, span: None }
+}
+
+fn step(s: Strategy) -> Argument {
+    Argument { name: None, value: lathe_strategy::ArgValue::Strategy(Box::new(s)), span: None }
+}
+
+/// `tileND(n1, …, nd)`: blocks the inner maps, then this one, then sorts the loops.
+fn tile_nd(sizes: &[Argument]) -> Result<Strategy, String> {
+    let Some((first, rest)) = sizes.split_first() else {
+        return Err("`tileND` takes one size per dimension".to_string());
+    };
+    let block = call("function", vec![step(call("split", vec![first.clone()]))]);
+    let normal = call("DFNF", Vec::new());
+    if rest.is_empty() {
+        return Ok(Strategy::Seq(vec![normal, block]));
+    }
+    let inner = call("fmap", vec![step(call("tileND", rest.to_vec()))]);
+    let d = Argument::positional((sizes.len() as i64).into());
+    Ok(Strategy::Seq(vec![normal, inner, block, call("interchange", vec![d])]))
+}
+
+/// Enough for every strategy over terms that ends.
+const STEPS: u64 = 20_000_000;
+
+/// Applies a strategy to a term.
+pub fn apply(
+    s: &Strategy,
+    more: &[Definition],
+    t: &Term,
+    state: TermState,
+) -> Result<Outcome<Term>, Refusal> {
+    let definitions = Definitions::new(definitions().into_iter().chain(more.iter().cloned()));
+    let facts = |_: &str| None;
+    let mut context = Context::new(&definitions, None, &facts);
+    context.steps = STEPS;
+    rewrite(&context, &vocabulary(), s, t.clone(), state)
+}
+
+/// Applies a strategy, given as text, to a program. The result has the same type, and may rely on more
+/// facts about its sizes.
+pub fn transform(p: &Program, strategy: &str) -> Result<(Program, Outcome<Term>), Diagnostic> {
+    let s = parse_strategy(strategy)?;
+    let out = apply(&s, &[], &p.term, TermState::new(&p.facts)).map_err(|r| *r.diagnostic)?;
+    let q = p.with_term(out.tree.clone(), out.state.facts.all().to_vec());
+    if !same_type(&q.facts, q.term.ty(), &p.term.ty().clone()) {
+        let text = format!("`{}` became `{}`", p.term.ty(), q.term.ty());
+        return Err(Diagnostic::error(codes::TYPE_CHANGED, text));
+    }
+    Ok((q, out))
+}

@@ -1,0 +1,54 @@
+//! The rules: equations between terms. Each keeps the type of the term that it is applied to, as a function
+//! of sizes; what it relies on besides becomes a fact that the call checks.
+//!
+//! Rules that only move stages past one another are data, read from text ([`equations`]); those that compute
+//! their result are functions.
+
+mod algorithmic;
+pub mod equation;
+mod equations;
+mod lambda;
+mod lowering;
+mod reduction;
+mod stencil;
+
+pub use equation::{Equation, parse_equations};
+pub use equations::EQUATIONS;
+
+use crate::language;
+use crate::nat::Nat;
+use crate::normal;
+use crate::term::Term;
+use lathe_space::{Expr, Value};
+use lathe_strategy::{StepArg, Vocabulary, Why};
+
+/// Everything that strategies over terms can say, but for what is defined in [`crate::library`].
+pub fn vocabulary() -> Vocabulary<Term> {
+    let mut v = language::vocabulary();
+    lambda::add(&mut v);
+    algorithmic::add(&mut v);
+    reduction::add(&mut v);
+    stencil::add(&mut v);
+    lowering::add(&mut v);
+    for e in equations::all() {
+        let name = e.name.clone();
+        v.rule(&name, move |t, state, _| e.apply(t, state));
+    }
+    v.rule("DFNF", |t, _, _| Ok(normal::data_flow(t)));
+    v
+}
+
+/// The `n`-th argument as a size.
+fn size(args: &[StepArg], n: usize) -> Result<Nat, Why> {
+    let Some(a) = args.get(n) else { return Err(Why::Mistake(format!("argument {} is missing", n + 1))) };
+    match &a.value {
+        Expr::Value(Value::Int(v)) if *v >= 1 => Ok(Nat::constant(*v)),
+        Expr::Value(Value::Int(v)) => Err(Why::Mistake(format!("the size {v} is not positive"))),
+        e => match crate::parse::parse_nat(&e.to_string()) {
+            Ok(n) => Ok(n),
+            Err(_) => Err(Why::Mistake(format!("`{e}` is no size"))),
+        },
+    }
+}
+
+const SHAPE: Why = Why::Shape("not of the rule's shape");

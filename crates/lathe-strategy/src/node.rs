@@ -1,0 +1,147 @@
+//! Trees whose sub-trees are trees: what the engine of [`crate::rewrite`] needs to know of them, and the
+//! rules, predicates and locations of one kind of tree.
+//!
+//! Rules, predicates and strategies have one type: a strategy that changes nothing is a predicate, and a
+//! rule is a strategy of one step. A kind of tree says what its one-level steps are called (`body`,
+//! `function`, …); everything else comes with the engine.
+
+use crate::syntax::{Argument, Strategy};
+use crate::tree::StepArg;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::rc::Rc;
+
+/// A tree, or a sub-tree: they are of one type. Copies are cheap.
+pub trait Node: Clone {
+    /// What rules know and learn besides the tree; undone when a step is undone.
+    type State: Clone;
+
+    fn arity(&self) -> usize;
+
+    fn child(&self, n: usize) -> Option<Self>;
+
+    /// With another child in place of the `n`-th.
+    fn with_child(&self, n: usize, new: Self) -> Self;
+
+    /// The `k`-th child that `one`, `some` and `all` visit. The order is observable.
+    fn visited(&self, k: usize) -> usize {
+        k
+    }
+
+    /// Equal trees have equal hashes, in every process.
+    fn hash(&self) -> u64;
+
+    /// Identity of a shared node while it lives; equal addresses mean equal trees.
+    fn address(&self) -> usize;
+
+    fn same(&self, o: &Self) -> bool;
+
+    /// For people.
+    fn show(&self) -> String;
+}
+
+/// Why a rule does not apply here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// Another shape.
+    Shape(&'static str),
+    /// The shape fits, but a condition does not hold.
+    Condition(String),
+    /// The call itself is wrong: no choice makes up for it.
+    Mistake(String),
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Why::Shape(s) => f.write_str(s),
+            Why::Condition(s) | Why::Mistake(s) => f.write_str(s),
+        }
+    }
+}
+
+pub type RuleFn<N> = Rc<dyn Fn(&N, &mut <N as Node>::State, &[StepArg]) -> Result<N, Why>>;
+pub type PredicateFn<N> = Rc<dyn Fn(&N, &[StepArg]) -> bool>;
+/// The child that a one-level location means, if the node has it.
+pub type IntoFn<N> = Rc<dyn Fn(&N, &[StepArg]) -> Option<usize>>;
+pub type MacroFn = Rc<dyn Fn(&[Argument]) -> Result<Strategy, String>>;
+
+/// What a name means.
+pub enum Entry<N: Node> {
+    /// Rewrites.
+    Rule(RuleFn<N>),
+    /// Changes nothing.
+    Predicate(PredicateFn<N>),
+    /// Applies its last argument, a strategy, to one child.
+    Into(IntoFn<N>),
+    /// Stands for another strategy, computed from its arguments.
+    Macro(MacroFn),
+}
+
+impl<N: Node> Clone for Entry<N> {
+    fn clone(&self) -> Entry<N> {
+        match self {
+            Entry::Rule(f) => Entry::Rule(f.clone()),
+            Entry::Predicate(f) => Entry::Predicate(f.clone()),
+            Entry::Into(f) => Entry::Into(f.clone()),
+            Entry::Macro(f) => Entry::Macro(f.clone()),
+        }
+    }
+}
+
+/// The rules, predicates and locations of one kind of tree. Users add their own.
+pub struct Vocabulary<N: Node> {
+    entries: BTreeMap<String, Entry<N>>,
+}
+
+impl<N: Node> Clone for Vocabulary<N> {
+    fn clone(&self) -> Vocabulary<N> {
+        Vocabulary { entries: self.entries.clone() }
+    }
+}
+
+impl<N: Node> Default for Vocabulary<N> {
+    fn default() -> Vocabulary<N> {
+        Vocabulary { entries: BTreeMap::new() }
+    }
+}
+
+impl<N: Node> Vocabulary<N> {
+    pub fn get(&self, name: &str) -> Option<&Entry<N>> {
+        self.entries.get(name)
+    }
+
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.entries.keys().map(String::as_str)
+    }
+
+    /// The names of the rules, in alphabetical order.
+    pub fn rules(&self) -> Vec<&str> {
+        self.entries.iter().filter(|e| matches!(e.1, Entry::Rule(_))).map(|e| e.0.as_str()).collect()
+    }
+
+    pub fn add(&mut self, name: &str, e: Entry<N>) {
+        self.entries.insert(name.to_string(), e);
+    }
+
+    pub fn rule(
+        &mut self,
+        name: &str,
+        f: impl Fn(&N, &mut N::State, &[StepArg]) -> Result<N, Why> + 'static,
+    ) {
+        self.add(name, Entry::Rule(Rc::new(f)));
+    }
+
+    pub fn predicate(&mut self, name: &str, f: impl Fn(&N) -> bool + 'static) {
+        self.add(name, Entry::Predicate(Rc::new(move |n, _| f(n))));
+    }
+
+    pub fn location(&mut self, name: &str, f: impl Fn(&N) -> Option<usize> + 'static) {
+        self.add(name, Entry::Into(Rc::new(move |n, _| f(n))));
+    }
+
+    /// A strategy made of the arguments of a call.
+    pub fn expands(&mut self, name: &str, f: impl Fn(&[Argument]) -> Result<Strategy, String> + 'static) {
+        self.add(name, Entry::Macro(Rc::new(f)));
+    }
+}
