@@ -1,5 +1,6 @@
 //! The small C functions that emitted code may call; only those that are used are written.
 
+use crate::by_reference::by_reference;
 use lathe_ir::Scalar;
 use std::collections::BTreeSet;
 
@@ -56,7 +57,7 @@ impl Helpers {
 
     /// All helpers in use, one per line group, in an order that C accepts.
     pub fn text(&self) -> String {
-        self.used.iter().map(|(_, t)| format!("{t}\n")).collect()
+        self.used.iter().map(|(_, t)| by_reference(t) + "\n").collect()
     }
 
     /// `min` or `max` of floats: NaN propagates, -0 < +0.

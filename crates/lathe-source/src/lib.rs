@@ -5,6 +5,7 @@
 //!   is compiled with `-DLATHE_STANDALONE -fopenmp`.
 //! * [`header`]: what callers of either engine's code include.
 
+mod by_reference;
 mod calls;
 pub mod codes;
 mod emit;

@@ -111,7 +111,7 @@ impl Emitter<'_> {
             64 => Scalar::I64,
             _ => Scalar::I32,
         });
-        let mask = format!("({m}){{{}}} < ({t}){n}", numbers.join(", "));
+        let mask = format!("(({m}){{{}}} < ({t}){n})", numbers.join(", "));
         self.line(format!("{name} = {pick}({mask}, {}, {name});", bare(&value.text)));
         Ok(())
     }

@@ -65,7 +65,7 @@ fn no_compiler_warns() {
             "-Wall",
             "-Wextra",
             "-Werror",
-            "-Wno-psabi",
+            "-pedantic",
             "-ffp-contract=off",
             "-c",
             "-DLATHE_STANDALONE",
@@ -73,7 +73,9 @@ fn no_compiler_warns() {
         for (compiler, extra) in [
             ("cc", &["-O3", "-march=native", "-fopenmp"][..]),
             ("cc", &["-O1"][..]),
+            ("cc", &["-O0", "-mno-avx"][..]),
             ("clang-22", &["-O1", "-march=native"][..]),
+            ("clang-22", &["-O1"][..]),
         ] {
             let flags: Vec<&str> = common.iter().chain(extra).copied().collect();
             let Some(said) = compile(compiler, &flags, &input, &output) else { continue };
@@ -129,7 +131,7 @@ int main(void) {
         "-Wall",
         "-Wextra",
         "-Werror",
-        "-Wno-psabi",
+        "-pedantic",
         "-ffp-contract=off",
         "-fopenmp",
         kernel.to_str().unwrap(),

@@ -33,13 +33,23 @@ fn emitted_c_compiles_without_warnings() {
         return;
     }
     let f = Folder::new();
-    for target in ["gemm.lathe:gemm", "gather.lathe", "softmax.lathe", "argmax.lathe", "histogram.lathe"] {
-        f.ok(&format!("emit {}/{target} --strategy naive --to c -o k.c", examples()));
-        let o = Command::new("cc")
-            .args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-c", "k.c", "-o", "k.o"])
-            .current_dir(f.path("."))
-            .output()
-            .expect("cc starts");
-        assert!(o.status.success(), "{target}: {}", String::from_utf8_lossy(&o.stderr));
+    for (target, strategy) in [
+        ("gemm.lathe:gemm", "naive"),
+        ("gather.lathe", "fast"),
+        ("softmax.lathe", "fast"),
+        ("argmax.lathe", "naive"),
+        ("histogram.lathe", "fast"),
+        ("jacobi.lathe:jacobi2d", "fast"),
+    ] {
+        f.ok(&format!("emit {}/{target} --strategy {strategy} --to c -o k.c", examples()));
+        for compiler in ["cc", "clang-22"].into_iter().filter(|c| has(c)) {
+            let o = Command::new(compiler)
+                .args(["-std=gnu11", "-Wall", "-Wextra", "-pedantic", "-Werror", "-c", "k.c", "-o", "k.o"])
+                .current_dir(f.path("."))
+                .output()
+                .expect("cc starts");
+            let said = String::from_utf8_lossy(&o.stderr);
+            assert!(o.status.success() && said.is_empty(), "{compiler} on {target}: {said}");
+        }
     }
 }
