@@ -31,8 +31,31 @@ pub(crate) struct Built {
 pub(crate) enum Stop {
     /// More work than allowed: another order may be better.
     Work,
-    /// More nodes than allowed; whether conditions failed on the way.
-    Nodes { failed: bool },
+    /// More nodes than allowed; what failed first on the way, and so was not excluded.
+    Nodes { failed: Option<Failure> },
+}
+
+/// Where a condition has no answer.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Failure {
+    pub level: usize,
+    /// The values of the level's context, and its own.
+    pub key: Vec<u32>,
+    pub value: u32,
+}
+
+impl Raw {
+    /// The node that an edge belongs to.
+    pub fn node_of(&self, edge: u32) -> usize {
+        self.starts.partition_point(|s| *s <= edge) - 1
+    }
+
+    /// What fails at an edge of level `level`, whose context has `width` levels. Needs the keys.
+    pub fn failure(&self, edge: u32, level: usize, width: usize) -> Failure {
+        let node = self.node_of(edge);
+        let key = self.keys[node * width..(node + 1) * width].to_vec();
+        Failure { level, key, value: self.values[edge as usize] }
+    }
 }
 
 /// What building may use.
@@ -47,7 +70,10 @@ pub(crate) struct Allowed<'a> {
 /// Nodes that one thread does at least, counted in values.
 const CHUNK: usize = 1 << 15;
 
+/// What one thread made of some nodes.
 struct Part {
+    /// The first node.
+    first: usize,
     degrees: Vec<u32>,
     values: Vec<u32>,
     failed: Vec<u32>,
@@ -57,9 +83,17 @@ struct Part {
 pub(crate) fn build(world: World, plan: &[PlanLevel], allowed: &Allowed) -> Result<Built, Stop> {
     let domains = world.domains;
     let limits = |l: usize| plan[l].context.iter().map(|a| domains[plan[*a].param].len()).collect();
-    let mut keys: Vec<Option<Keys>> = (0..plan.len()).map(|l| Some(Keys::new(limits(l)))).collect();
+    // Where all levels above matter, all nodes are different.
+    let unshared = |l: usize| {
+        let above = plan[l].parent.map(|(p, _)| &plan[p].context);
+        above.is_some_and(|c| plan[l].context.len() == c.len() + 1)
+    };
+    let table =
+        |l: usize| if unshared(l) { Keys::all_new(plan[l].context.len()) } else { Keys::new(limits(l)) };
+    let mut keys: Vec<Option<Keys>> = (0..plan.len()).map(|l| Some(table(l))).collect();
     let mut levels: Vec<Raw> = Vec::with_capacity(plan.len());
-    let (mut checks, mut edges, mut work, mut any_failed) = (0, 0, 0, false);
+    let (mut checks, mut edges, mut work) = (0, 0, 0);
+    let mut failed: Option<Failure> = None;
     for (l, level) in plan.iter().enumerate() {
         let Some(mut own) = keys[l].take() else { continue };
         if level.parent.is_none() {
@@ -70,6 +104,7 @@ pub(crate) fn build(world: World, plan: &[PlanLevel], allowed: &Allowed) -> Resu
         let per_node = domains[level.param].len() as usize;
         let one = |range: std::ops::Range<usize>| {
             let mut part = Part {
+                first: range.start,
                 degrees: Vec::with_capacity(range.len()),
                 values: Vec::new(),
                 failed: Vec::new(),
@@ -102,14 +137,26 @@ pub(crate) fn build(world: World, plan: &[PlanLevel], allowed: &Allowed) -> Resu
             failed: Vec::new(),
         };
         raw.starts.push(0);
+        if failed.is_none() {
+            let first = parts.iter().find_map(|p| Some((p, *p.failed.first()?)));
+            failed = first.map(|(part, edge)| {
+                let mut end = 0;
+                let before = part.degrees.iter().take_while(|d| {
+                    end += **d;
+                    end <= edge
+                });
+                let node = part.first + before.count();
+                let key = own.words[node * width..(node + 1) * width].to_vec();
+                Failure { level: l, key, value: part.values[edge as usize] }
+            });
+        }
         for part in parts {
             let base = raw.values.len() as u32;
             edges += part.values.len();
             checks += part.checks;
             work += part.checks + part.values.len() as u64;
-            any_failed |= !part.failed.is_empty();
             if edges > allowed.nodes {
-                return Err(Stop::Nodes { failed: any_failed });
+                return Err(Stop::Nodes { failed });
             }
             let mut end = base;
             raw.starts.extend(part.degrees.iter().map(|d| {
@@ -126,6 +173,10 @@ pub(crate) fn build(world: World, plan: &[PlanLevel], allowed: &Allowed) -> Resu
         }
         raw.keys = own.words;
         link(plan, l, &mut raw, width, &mut keys);
+        // Only messages about failures need them from here on.
+        if raw.failed.is_empty() {
+            raw.keys = Vec::new();
+        }
         levels.push(raw);
     }
     Ok(Built { levels, checks })

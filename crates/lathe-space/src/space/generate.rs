@@ -1,11 +1,12 @@
 //! From a definition to the trees of its groups.
 
-use super::build::{Allowed, Built, Stop, build};
+use super::build::{Allowed, Built, Failure, Stop, build};
 use super::compile::Coder;
+use super::constraint::Constraint;
 use super::def::{SpaceDef, ValueRange};
 use super::domain::{Domain, domain, unusable};
 use super::expand::World;
-use super::groups::{Analysis, Condition, Members, analyse};
+use super::groups::{Analysis, Condition, Members, analyse, free_names, unknown_function};
 use super::plan::{PlanLevel, narrow_order, plan};
 use super::prune::{failure, live, tree};
 use super::threads::Threads;
@@ -117,8 +118,8 @@ fn hull(def: &SpaceDef, i: usize, known: &[Option<Domain>]) -> Result<Option<Dom
     let p = &def.params[i];
     let ValueRange::Interval { lo, hi, step, .. } = &p.values else { return Ok(None) };
     let find = |e: &Expr| -> Result<Option<Vec<Value>>, Diagnostic> {
-        let names: Vec<String> =
-            crate::eval::names(e).into_iter().filter(|n| !def.constants.contains_key(n)).collect();
+        let mut names = mentioned(def, &p.name, e)?;
+        names.retain(|n| !def.constants.contains_key(n));
         let mut over = Vec::new();
         for n in &names {
             let Some(q) = def.params.iter().position(|q| q.name == *n) else {
@@ -157,7 +158,7 @@ fn hull(def: &SpaceDef, i: usize, known: &[Option<Domain>]) -> Result<Option<Dom
         }
     };
     let (Some(lows), Some(highs)) = (find(lo)?, find(hi)?) else { return Ok(None) };
-    let constant = crate::eval::names(lo).iter().all(|n| def.constants.contains_key(n));
+    let constant = mentioned(def, &p.name, lo)?.iter().all(|n| def.constants.contains_key(n));
     let step = match step {
         Some(e) if constant => match find(e)? {
             // Steps from a fixed begin by a fixed amount; otherwise any value may be on one.
@@ -179,6 +180,14 @@ fn hull(def: &SpaceDef, i: usize, known: &[Option<Domain>]) -> Result<Option<Dom
         ValueRange::Interval { lo: at(lo), hi: at(hi), step: step.map(Expr::Value), generator: None };
     let fixed = super::def::TuningParameter { values, ..p.clone() };
     domain(&fixed, &def.constants).map(Some)
+}
+
+/// The names in an expression; facts like `vector(f32)` count as one.
+fn mentioned(def: &SpaceDef, own: &str, e: &Expr) -> Result<Vec<String>, Diagnostic> {
+    match free_names(&Constraint::Expr(e.clone()), own, &def.constants) {
+        Ok(names) => Ok(names.into_iter().collect()),
+        Err(function) => Err(unknown_function(own, &function, "range")),
+    }
 }
 
 /// Conditions without parameters hold for all configurations or for none.
@@ -229,6 +238,8 @@ struct Context<'a> {
 
 /// The work after which other orders are tried.
 const FIRST_TRY: u64 = 1 << 16;
+/// Larger groups are made as declared: finding another order takes cubic time.
+const ORDERED: usize = 300;
 
 impl Context<'_> {
     fn group(&self, group: &Members) -> Result<(Stored, u64), Diagnostic> {
@@ -245,7 +256,7 @@ impl Context<'_> {
                 below: Vec::new(),
                 kids: Vec::new(),
             };
-            return Ok((Stored::Small(Tree { levels: vec![level], total: u64::from(n) }), 0));
+            return Ok((Stored::Small(Tree { levels: vec![level], roots: vec![0], total: u64::from(n) }), 0));
         }
         let mut plans = vec![self.plan(group, &group.sorted)];
         if self.options.order != Order::Auto {
@@ -253,29 +264,36 @@ impl Context<'_> {
                 Order::Narrow => self.plan(group, &self.narrow(group)),
                 Order::Declared | Order::Auto => plans.remove(0),
             };
-            let built = self.build(&plan, u64::MAX).map_err(|_| self.too_large(group))?;
+            let built = self.build(&plan, u64::MAX).map_err(|s| self.stopped(group, &plan, s))?;
             return self.finish(group, &plan, built);
         }
-        let mut work = FIRST_TRY;
-        let mut last = Stop::Work;
-        loop {
-            for (i, plan) in plans.iter().enumerate() {
-                match self.build(plan, work) {
-                    Ok(built) => return self.finish(group, plan, built),
-                    Err(stop) if i + 1 == plans.len() || stop != Stop::Work => last = stop,
-                    Err(_) => {}
+        // Each order may work a while, then longer; one that needs too many nodes is out.
+        let (mut work, mut reason) = (FIRST_TRY, None);
+        while !plans.is_empty() {
+            let mut left = Vec::with_capacity(2);
+            for plan in plans {
+                match self.build(&plan, work) {
+                    Ok(built) => return self.finish(group, &plan, built),
+                    Err(Stop::Work) => left.push(plan),
+                    Err(stop) => reason = Some(self.stopped(group, &plan, stop)),
                 }
             }
-            if last != Stop::Work && work > 1 << 40 {
-                return Err(self.too_large(group));
-            }
-            if work == FIRST_TRY {
+            if work == FIRST_TRY && group.sorted.len() <= ORDERED {
                 let other = self.plan(group, &self.narrow(group));
-                if other != plans[0] {
-                    plans.push(other);
+                if !left.contains(&other) {
+                    left.insert(0, other);
                 }
             }
+            plans = left;
             work = work.saturating_mul(8);
+        }
+        Err(reason.unwrap_or_else(|| self.too_large(group)))
+    }
+
+    fn stopped(&self, group: &Members, plan: &[PlanLevel], stop: Stop) -> Diagnostic {
+        match stop {
+            Stop::Nodes { failed: Some(f) } => self.failure(plan, &f),
+            Stop::Nodes { failed: None } | Stop::Work => self.too_large(group),
         }
     }
 
@@ -302,8 +320,8 @@ impl Context<'_> {
 
     fn finish(&self, group: &Members, plan: &[PlanLevel], built: Built) -> Result<(Stored, u64), Diagnostic> {
         let Some(live) = live(plan, &built) else { return Err(self.empty(group)) };
-        if let Some((l, node, value)) = failure(plan, &built, &live) {
-            return Err(self.failure(plan, &built, l, node, value));
+        if let Some(f) = failure(plan, &built, &live) {
+            return Err(self.failure(plan, &f));
         }
         let stored = match tree::<u64>(plan, &built, &live) {
             Some(t) => Stored::Small(t),
@@ -312,16 +330,16 @@ impl Context<'_> {
         Ok((stored, built.checks))
     }
 
-    fn failure(&self, plan: &[PlanLevel], built: &Built, l: usize, node: usize, value: u32) -> Diagnostic {
-        let width = plan[l].context.len();
-        let key = &built.levels[l].keys[node * width..(node + 1) * width];
+    /// The error about a condition that has no answer for a value.
+    fn failure(&self, plan: &[PlanLevel], at: &Failure) -> Diagnostic {
+        let l = at.level;
         let mut values: Vec<(usize, Value)> = plan[l]
             .context
             .iter()
-            .zip(key)
+            .zip(&at.key)
             .map(|(a, v)| (plan[*a].param, self.domains[plan[*a].param].value(*v)))
             .collect();
-        values.push((plan[l].param, self.domains[plan[l].param].value(value)));
+        values.push((plan[l].param, self.domains[plan[l].param].value(at.value)));
         let env = |n: &str| match values.iter().find(|(p, _)| self.def.params[*p].name == n) {
             Some((_, v)) => Some(v.clone()),
             None => self.def.constants.get(n).cloned(),

@@ -127,7 +127,10 @@ fn names(def: &SpaceDef) -> Result<HashMap<&str, usize>, Diagnostic> {
 fn range_conditions(def: &SpaceDef, owner: usize, index: &HashMap<&str, usize>) -> Vec<(Constraint, bool)> {
     let p = &def.params[owner];
     let ValueRange::Interval { lo, hi, step, generator: None } = &p.values else { return Vec::new() };
-    let depends = |e: &Expr| crate::eval::names(e).iter().any(|n| index.contains_key(n.as_str()));
+    let depends = |e: &Expr| {
+        let names = free_names(&Constraint::Expr(e.clone()), &p.name, &def.constants);
+        names.is_ok_and(|names| names.iter().any(|n| index.contains_key(n.as_str())))
+    };
     if !depends(lo) && !depends(hi) && !step.as_ref().is_some_and(depends) {
         return Vec::new();
     }
@@ -198,7 +201,7 @@ pub(crate) fn free_names(c: &Constraint, own: &str, constants: &Values) -> Resul
     Ok(out)
 }
 
-fn unknown_function(param: &str, function: &str, place: &str) -> Diagnostic {
+pub(crate) fn unknown_function(param: &str, function: &str, place: &str) -> Diagnostic {
     let known: Vec<&str> = FUNCTIONS.iter().map(|f| f.0).collect();
     let text = format!("unknown function `{function}` in the {place} of parameter `{param}`");
     Diagnostic::error(codes::SPACE_UNKNOWN, text).help(format!("functions: {}", known.join(", ")))

@@ -74,6 +74,8 @@ enum Table {
         numbers: Vec<u32>,
     },
     Hashed(Interner),
+    /// The caller never asks for the same key twice.
+    New,
 }
 
 impl Keys {
@@ -85,6 +87,11 @@ impl Keys {
             _ => Table::Hashed(Interner::new()),
         };
         Keys { width, words: Vec::new(), table }
+    }
+
+    /// Keys of which none is asked for twice.
+    pub fn all_new(width: usize) -> Keys {
+        Keys { width, words: Vec::new(), table: Table::New }
     }
 
     pub fn number(&mut self, key: &[u32]) -> u32 {
@@ -102,6 +109,7 @@ impl Keys {
                 let same = |id: u32| &words[id as usize * width..(id as usize + 1) * width] == key;
                 interner.number(hash(key, 0), same)
             }
+            Table::New => (words.len().checked_div(width).unwrap_or(0) as u32, true),
         };
         if new {
             words.extend_from_slice(key);
@@ -117,6 +125,7 @@ impl Keys {
         match &self.table {
             Table::Direct { numbers, .. } => numbers.iter().filter(|n| **n != EMPTY).count(),
             Table::Hashed(interner) => interner.hashes.len(),
+            Table::New => 0,
         }
     }
 }

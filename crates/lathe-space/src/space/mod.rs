@@ -22,6 +22,7 @@ mod intern;
 mod plan;
 mod prune;
 mod shape;
+mod strategy;
 mod threads;
 mod tree;
 mod walk;
@@ -30,6 +31,7 @@ pub use configuration::Configuration;
 pub use constraint::{ALIASES, Alias, Constraint, ConstraintFn};
 pub use def::{Generator, GeneratorFn, Scale, SpaceDef, TuningParameter, ValueRange, derived_scale};
 pub use generate::{Generate, Order};
+pub use strategy::strategy_space;
 pub use walk::Blocks;
 
 use crate::bind::Values;

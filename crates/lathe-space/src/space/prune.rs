@@ -1,6 +1,6 @@
 //! Takes dead ends out of built levels, merges equal subtrees and counts configurations.
 
-use super::build::{Built, Raw};
+use super::build::{Built, Failure, Raw};
 use super::count::Count;
 use super::intern::{Interner, hash};
 use super::plan::PlanLevel;
@@ -48,14 +48,12 @@ pub(crate) fn live(plan: &[PlanLevel], built: &Built) -> Option<Live> {
     Some(Live(reached))
 }
 
-/// A configuration's edge at which a condition failed: level, node, number of the value.
-pub(crate) fn failure(plan: &[PlanLevel], built: &Built, live: &Live) -> Option<(usize, usize, u32)> {
+/// Where a condition fails on a configuration.
+pub(crate) fn failure(plan: &[PlanLevel], built: &Built, live: &Live) -> Option<Failure> {
     built.levels.iter().enumerate().find_map(|(l, raw)| {
-        raw.failed.iter().find_map(|e| {
-            let node = raw.starts.partition_point(|s| s <= e) - 1;
-            let lives = live.0[l][node] && edge_lives(plan, raw, l, *e as usize, &live.0);
-            lives.then(|| (l, node, raw.values[*e as usize]))
-        })
+        let lives = |e: u32| live.0[l][raw.node_of(e)] && edge_lives(plan, raw, l, e as usize, &live.0);
+        let edge = raw.failed.iter().copied().find(|e| lives(*e))?;
+        Some(raw.failure(edge, l, plan[l].context.len()))
     })
 }
 
@@ -69,12 +67,12 @@ pub(crate) fn tree<C: Count>(plan: &[PlanLevel], built: &Built, live: &Live) -> 
         levels.push(level);
     }
     levels.reverse();
-    let roots = (0..plan.len()).filter(|l| plan[*l].parent.is_none());
+    let roots: Vec<usize> = (0..plan.len()).filter(|l| plan[*l].parent.is_none()).collect();
     let mut total = C::one();
-    for r in roots {
-        total = total.times(&levels[r].total(0))?;
+    for r in &roots {
+        total = total.times(&levels[*r].total(0))?;
     }
-    Some(Tree { levels, total })
+    Some(Tree { levels, roots, total })
 }
 
 /// One level; `done` are the levels behind it, last one first.

@@ -97,6 +97,8 @@ impl<C: Count> Level<C> {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Tree<C> {
     pub levels: Vec<Level<C>>,
+    /// The levels that hang below nothing.
+    pub roots: Vec<usize>,
     pub total: C,
 }
 
@@ -108,11 +110,6 @@ pub(crate) struct Path {
 }
 
 impl<C: Count> Tree<C> {
-    /// The levels that hang below nothing.
-    pub fn roots(&self) -> impl DoubleEndedIterator<Item = usize> {
-        (0..self.levels.len()).filter(|l| self.levels[*l].parent.is_none())
-    }
-
     /// The stored edges; a level stored as its range counts one.
     pub fn nodes(&self) -> usize {
         self.levels.iter().map(|l| if l.full.is_some() { 1 } else { l.values.len() }).sum()
@@ -139,28 +136,39 @@ impl<C: Count> Tree<C> {
 
     /// The path of configuration `index`, which is below `total`. Levels further right count faster.
     pub fn path(&self, index: C) -> Path {
-        let mut rest: Vec<C> = vec![C::zero(); self.levels.len()];
-        let mut left = index;
-        for r in self.roots().rev() {
-            let (q, d) = left.div_rem(&self.levels[r].total(0));
-            rest[r] = d;
-            left = q;
-        }
-        let path = self.descend(|l, node| {
-            let level = &self.levels[l];
-            let k = level.edge_at(node, &rest[l]);
-            if let Some((last, others)) = level.children.split_first() {
-                let mut left = rest[l].minus(&level.before(node, k));
+        let mut path = Path { nodes: vec![0; self.levels.len()], edges: vec![0; self.levels.len()] };
+        self.visit(index, |l, node, k| {
+            path.nodes[l] = node;
+            path.edges[l] = k;
+        });
+        path
+    }
+
+    /// Calls `f` with each level, node and edge of the path of configuration `index`.
+    pub fn visit(&self, index: C, mut f: impl FnMut(usize, u32, u32)) {
+        // Per level the node, and the configuration of it.
+        scratch(self.levels.len(), (0u32, C::zero()), |at| {
+            let mut left = index;
+            for r in self.roots.iter().copied().rev() {
+                let (q, d) = left.div_rem(&self.levels[r].total(0));
+                at[r].1 = d;
+                left = q;
+            }
+            for (l, level) in self.levels.iter().enumerate() {
+                let node = at[l].0;
+                let k = level.edge_at(node, &at[l].1);
+                f(l, node, k);
+                let Some((first, others)) = level.children.split_first() else { continue };
+                let mut left = at[l].1.minus(&level.before(node, k));
                 for (slot, c) in others.iter().enumerate().rev() {
-                    let (q, d) = left.div_rem(&self.levels[*c].total(level.kid(node, k, slot + 1)));
-                    rest[*c] = d;
+                    let kid = level.kid(node, k, slot + 1);
+                    let (q, d) = left.div_rem(&self.levels[*c].total(kid));
+                    at[*c] = (kid, d);
                     left = q;
                 }
-                rest[*last] = left;
+                at[*first] = (level.kid(node, k, 0), left);
             }
-            Some(k)
         });
-        path.unwrap_or_default()
     }
 
     /// The inverse of [`Tree::path`].
@@ -175,15 +183,10 @@ impl<C: Count> Tree<C> {
             at[l] = join(&level.before(node, k), &C::one(), &inner);
         }
         let mut index = C::zero();
-        for r in self.roots() {
+        for r in self.roots.iter().copied() {
             index = join(&index, &self.levels[r].total(0), &at[r]);
         }
         index
-    }
-
-    /// The numbers of the values along a path, per level.
-    pub fn values<'a>(&'a self, path: &'a Path) -> impl Iterator<Item = u32> + 'a {
-        self.levels.iter().enumerate().map(|(l, level)| level.value(path.nodes[l], path.edges[l]))
     }
 
     /// The path through given values, if it is there.
@@ -198,17 +201,38 @@ impl<C: Count> Tree<C> {
     /// 1 for each that differs. The least sum of distances is found unless the search takes too long; then what
     /// was found first.
     pub fn nearest(&self, distance: &dyn Fn(usize, u32) -> f64) -> Option<Path> {
+        if self.levels.len() > DEEP {
+            return self.descend(|l, node| {
+                let level = &self.levels[l];
+                let far = |k: &u32| distance(level.param, level.value(node, *k));
+                (0..level.degree(node)).min_by(|a, b| far(a).total_cmp(&far(b)))
+            });
+        }
         let mut search = Nearest { tree: self, distance, known: Default::default(), budget: 20_000 };
-        for r in self.roots() {
-            search.best(r, 0);
+        for r in &self.roots {
+            search.best(*r, 0);
         }
         self.descend(|l, node| search.known.get(&(l, node)).map(|b| b.0))
     }
 }
 
+/// With more levels the search for the nearest takes the nearest value at each level.
+const DEEP: usize = 500;
+
 /// `a * total + b`; what fits the whole fits each part.
 fn join<C: Count>(a: &C, total: &C, b: &C) -> C {
     a.times(total).and_then(|v| v.plus(b)).unwrap_or_else(C::zero)
+}
+
+/// Calls `f` with `n` copies of a value, on the stack if they are few.
+fn scratch<T: Clone>(n: usize, value: T, f: impl FnOnce(&mut [T])) {
+    const FEW: usize = 12;
+    if n <= FEW {
+        let mut all: [T; FEW] = std::array::from_fn(|_| value.clone());
+        f(&mut all[..n]);
+    } else {
+        f(&mut vec![value; n]);
+    }
 }
 
 /// The search of [`Tree::nearest`]: the best edge and its distance per level and node.

@@ -30,18 +30,40 @@ impl Space {
     /// Configuration number `index`; `None` from [`Space::size`] on. Different numbers are different
     /// configurations. Later levels count faster.
     pub fn configuration(&self, index: &BigUint) -> Option<Configuration> {
+        if self.small.is_some() {
+            return self.small_configuration(index.to_u64()?);
+        }
         let mut values = vec![Value::Bool(false); self.params.len()];
         for (tree, part) in self.trees.iter().zip(self.parts(index)?) {
             match (tree, part) {
-                (Stored::Small(t), Part::Small(i)) => self.fill(t, &t.path(i), &mut values),
-                (Stored::Small(t), Part::Big(i)) => {
-                    self.fill(t, &t.path(i.to_u64().unwrap_or(0)), &mut values)
-                }
-                (Stored::Big(t), Part::Small(i)) => self.fill(t, &t.path(i.into()), &mut values),
-                (Stored::Big(t), Part::Big(i)) => self.fill(t, &t.path(i), &mut values),
+                (Stored::Small(t), Part::Small(i)) => self.fill(t, i, &mut values),
+                (Stored::Small(t), Part::Big(i)) => self.fill(t, i.to_u64().unwrap_or(0), &mut values),
+                (Stored::Big(t), Part::Small(i)) => self.fill(t, i.into(), &mut values),
+                (Stored::Big(t), Part::Big(i)) => self.fill(t, i, &mut values),
             }
         }
         Some(Configuration::new(self.names.clone(), values))
+    }
+
+    fn small_configuration(&self, index: u64) -> Option<Configuration> {
+        let mut left = self.small.is_some_and(|n| index < n).then_some(index)?;
+        let mut values = vec![Value::Bool(false); self.params.len()];
+        for tree in self.trees.iter().rev() {
+            if let Stored::Small(t) = tree {
+                self.fill(t, left % t.total, &mut values);
+                left /= t.total;
+            }
+        }
+        Some(Configuration::new(self.names.clone(), values))
+    }
+
+    /// A configuration, all equally likely; the same as that of [`Space::sample`]'s number.
+    pub fn draw<R: Rng + ?Sized>(&self, rng: &mut R) -> Configuration {
+        let drawn = match self.small {
+            Some(n) => self.small_configuration(rng.gen_range(0..n)),
+            None => self.configuration(&rng.gen_biguint_below(&self.size)),
+        };
+        drawn.unwrap_or_else(|| Configuration::new(self.names.clone(), Vec::new()))
     }
 
     /// The number of a configuration; `None` if it is not valid.
@@ -139,10 +161,11 @@ impl Space {
         })
     }
 
-    fn fill<C: Count>(&self, tree: &Tree<C>, path: &Path, values: &mut [Value]) {
-        for (level, v) in tree.levels.iter().zip(tree.values(path)) {
-            values[level.param] = self.domains[level.param].value(v);
-        }
+    fn fill<C: Count>(&self, tree: &Tree<C>, index: C, values: &mut [Value]) {
+        tree.visit(index, |l, node, k| {
+            let level = &tree.levels[l];
+            values[level.param] = self.domains[level.param].value(level.value(node, k));
+        });
     }
 
     /// The number of each group's part; the last group counts fastest.
