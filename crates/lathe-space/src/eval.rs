@@ -261,9 +261,7 @@ fn call(name: &str, args: Vec<Value>) -> Result<Value, EvalError> {
             Value::Int(v) => Ok(Value::Int(*v)),
             Value::Bool(v) => Ok(Value::Int(i64::from(*v))),
             // Both ends are exact: -2^63 fits, 2^63 does not.
-            Value::Float(v) if *v >= -9.223372036854775808e18 && *v < 9.223372036854775808e18 => {
-                Ok(Value::Int(*v as i64))
-            }
+            Value::Float(v) if *v >= i64::MIN as f64 && *v < -(i64::MIN as f64) => Ok(Value::Int(*v as i64)),
             Value::Float(_) => Err(EvalError::Overflow),
             other => Err(EvalError::Type(format!("`int({other})` has no meaning"))),
         },

@@ -318,12 +318,11 @@ impl Parser {
     }
 
     fn kernel(&mut self, d: &Directive, api: Api, what: &str) -> Result<(), Diagnostic> {
-        let known = match (api, what) {
-            (Api::OpenCl, "platform" | "global_size" | "local_size") => true,
-            (Api::Cuda, "grid_dim" | "block_dim" | "grid_size" | "block_size") => true,
-            (_, "device" | "device_id" | "input" | "kernel_name") => true,
-            _ => false,
+        let sizes: &[&str] = match api {
+            Api::OpenCl => &["platform", "global_size", "local_size"],
+            Api::Cuda => &["grid_dim", "block_dim", "grid_size", "block_size"],
         };
+        let known = sizes.contains(&what) || matches!(what, "device" | "device_id" | "input" | "kernel_name");
         if !known {
             let text = format!("unknown directive `#atf::{}`", d.key);
             return Err(self.source.at(d, 0, text).help(match api {

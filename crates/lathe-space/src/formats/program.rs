@@ -154,7 +154,7 @@ fn one(r: &mut Reader, constants: Constants, depth: u32) -> Result<AbortConditio
             }
         }
     };
-    let count = |v: f64| (v >= 1.0 && v <= 9e15 && v.fract() == 0.0).then_some(v as u64);
+    let count = |v: f64| ((1.0..=9e15).contains(&v) && v.fract() == 0.0).then_some(v as u64);
     let positive = |v: f64| v > 0.0 && v.is_finite();
     let made = match (word, unit, numbers.as_slice()) {
         ("duration", u, [t]) if positive(*t) => Some(AbortCondition::Duration(t * u.unwrap_or(1.0))),

@@ -48,7 +48,7 @@ fn type_of(name: &str) -> Option<ParamType> {
         ["bool"] => ParamType::Bool,
         ["float" | "double" | "half"] | ["long", "double"] => ParamType::Float,
         ["string"] | ["char", "*"] | ["char*"] => ParamType::Str,
-        [all @ ..] if !all.is_empty() && all.iter().all(|w| integer_word(w)) => ParamType::Int,
+        all if !all.is_empty() && all.iter().all(|w| integer_word(w)) => ParamType::Int,
         _ => return None,
     })
 }

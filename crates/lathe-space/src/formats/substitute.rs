@@ -25,7 +25,8 @@ pub fn substitute(text: &str, values: &[(String, String)]) -> String {
                 let inside = |c: char| c == '_' || c.is_alphanumeric() || (wide && (c == '-' || c == '.'));
                 let follows = after.chars().next().is_some_and(|c| {
                     // A full stop at the end of a sentence or path part is not part of the name.
-                    inside(c) && !(c == '.' && !after[1..].starts_with(char::is_alphanumeric))
+                    let stop = after.strip_prefix('.').is_some_and(|a| !a.starts_with(char::is_alphanumeric));
+                    inside(c) && !stop
                 });
                 !before.is_some_and(inside) && !follows
             })

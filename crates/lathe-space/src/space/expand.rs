@@ -267,7 +267,7 @@ impl Row {
         self.holds.clear();
         self.holds.resize(words, u64::MAX);
         if let Some(last) = self.holds.last_mut()
-            && n % 64 != 0
+            && !n.is_multiple_of(64)
         {
             *last = u64::MAX >> (64 - n % 64);
         }

@@ -119,8 +119,8 @@ impl Keys {
 
     /// How many keys there are; with keys of no words one at most.
     pub fn len(&self) -> usize {
-        if self.width > 0 {
-            return self.words.len() / self.width;
+        if let Some(n) = self.words.len().checked_div(self.width) {
+            return n;
         }
         match &self.table {
             Table::Direct { numbers, .. } => numbers.iter().filter(|n| **n != EMPTY).count(),

@@ -125,7 +125,7 @@ fn divisors(e: i64, d: &Domain) -> Option<(Found, u64)> {
             }
         }
     };
-    for small in (1..=root).filter(|s| e % s == 0) {
+    for small in (1..=root).filter(|s| e.is_multiple_of(*s)) {
         add(small);
         if small != e / small {
             add(e / small);
