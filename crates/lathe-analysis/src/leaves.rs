@@ -231,7 +231,7 @@ impl<'a> Collector<'a, '_> {
                 self.headers.truncate(headers);
                 Ok(())
             }
-            StmtKind::Alloc { buffer, body } => self.step(s, 0, body, Some(Item::Alloc(buffer))),
+            StmtKind::Alloc { body, .. } => self.step(s, 0, body, None),
             StmtKind::Store(st) => {
                 let mut touches = vec![self.touch(&st.target, Role::Write)?];
                 self.loads(&[&st.value], self.path.len(), &mut touches)?;

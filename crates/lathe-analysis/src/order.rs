@@ -389,8 +389,8 @@ impl Check<'_, '_> {
     }
 
     fn buffer_name(&self, leaf: &Leaf, id: BufId) -> Name {
-        let local = leaf.items.iter().find_map(|i| match i {
-            crate::env::Item::Alloc(b) if b.id == id => Some(b.name.clone()),
+        let local = leaf.path.iter().find_map(|step| match step.stmt.kind() {
+            lathe_ir::StmtKind::Alloc { buffer, .. } if buffer.id == id => Some(buffer.name.clone()),
             _ => None,
         });
         local.or_else(|| self.env.buffer(id).map(|b| b.name.clone())).unwrap_or_else(|| "?".into())

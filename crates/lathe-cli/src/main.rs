@@ -62,6 +62,20 @@ fn report_defects() {
 
 fn main() -> ExitCode {
     report_defects();
+    let work = std::thread::Builder::new().stack_size(lathe::schedule::STACK).spawn(command);
+    match work.map(std::thread::JoinHandle::join) {
+        Ok(Ok(status)) => status,
+        // The hook has reported the panic.
+        Ok(Err(_)) => ExitCode::from(101),
+        Err(e) => {
+            eprintln!("lathe: the system gave no thread: {e}");
+            ExitCode::from(3)
+        }
+    }
+}
+
+/// Does what the command line says.
+fn command() -> ExitCode {
     let cli = Cli::parse();
     if let Some(code) = &cli.explain {
         return finish(explain::code(code));

@@ -165,25 +165,8 @@ impl<'a> Work<'a> {
     /// The instance vector of the first statement of each label in some subtrees, as text.
     fn instances(&self, roots: &[(Path, Stmt)]) -> Instances {
         let mut out = Instances { order: Vec::new(), by_label: HashMap::new() };
-        let mut firsts: Vec<(Path, Stmt)> = Vec::new();
         for (path, root) in roots {
-            visit::walk(root, &mut |s, p| {
-                if let Some(label) = label_of(s)
-                    && !out.by_label.contains_key(label.as_str())
-                {
-                    out.by_label.insert(label.to_string(), String::new());
-                    firsts.push((path.iter().chain(p).copied().collect(), s.clone()));
-                }
-                true
-            });
-        }
-        for (path, s) in firsts {
-            let Some(label) = label_of(&s) else { continue };
-            let env = Env::at(self.module, &self.func, &path);
-            let parts: Vec<String> = instance_of(&s).iter().map(|e| env.text(e)).collect();
-            let text = format!("[{}]", parts.join(", "));
-            out.by_label.insert(label.to_string(), text.clone());
-            out.order.push((label.to_string(), text));
+            collect_instances(&mut Env::at(self.module, &self.func, path), root, &mut out);
         }
         out
     }
@@ -245,6 +228,32 @@ fn order_help(refusal: &OrderRefusal, rule: &str) -> Option<String> {
 struct Instances {
     order: Vec<(String, String)>,
     by_label: HashMap<String, String>,
+}
+
+/// Goes down with the surroundings in hand, so that deep trees cost no more per statement than flat ones.
+fn collect_instances<'a>(env: &mut Env<'a>, s: &'a Stmt, out: &mut Instances) {
+    if let Some(label) = label_of(s)
+        && !out.by_label.contains_key(label.as_str())
+    {
+        let parts: Vec<String> = instance_of(s).iter().map(|e| env.text(e)).collect();
+        let text = format!("[{}]", parts.join(", "));
+        out.by_label.insert(label.to_string(), text.clone());
+        out.order.push((label.to_string(), text));
+    }
+    let outside = env.items.len();
+    if let StmtKind::Seq(list) = s.kind() {
+        for child in list {
+            collect_instances(env, child, out);
+            env.pass(child);
+        }
+    } else {
+        for (position, child) in s.children().iter().enumerate() {
+            env.enter(s, position);
+            collect_instances(env, child, out);
+            env.items.truncate(outside);
+        }
+    }
+    env.items.truncate(outside);
 }
 
 fn instance_of(s: &Stmt) -> &[lathe_ir::Expr] {

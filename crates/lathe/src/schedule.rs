@@ -193,6 +193,10 @@ pub fn schedule(
     })
 }
 
+/// Trees are walked by recursion, and a chain of local arrays nests as deep as it is long. Only what is touched of a
+/// stack takes memory.
+pub const STACK: usize = 512 << 20;
+
 /// The results of `f` on all items, each computed by a thread of its own (the last one by this thread).
 pub(crate) fn each_in_a_thread<T: Sync, R: Send>(items: &[T], f: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let Some((last, others)) = items.split_last() else { return Vec::new() };
