@@ -164,9 +164,13 @@ esac",
     assert!(v["invalid"]["compile"]["first"].as_str().is_some_and(|t| t.contains("no five")), "{v}");
     // Nothing of it is measured again, hangs included.
     let start = Instant::now();
-    let v = parsed(&f.ok("tune p.json --gold gold --result result --json"));
+    let line = "tune p.json --gold gold --result result --timeout 0.5s --memory 512 --json";
+    let v = parsed(&f.ok(line));
     assert_eq!((&v["known"], &v["params"]["T"]), (&json!(12), &json!(10)), "{v}");
     assert!(start.elapsed() < Duration::from_secs(10));
+    // Without the gold, or with other limits, it is another question.
+    let v = parsed(&f.ok("tune p.json --timeout 0.4s --memory 512 --json --until evaluations(1)"));
+    assert_eq!(v["known"], json!(0), "{v}");
 }
 
 #[test]

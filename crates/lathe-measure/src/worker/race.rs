@@ -106,7 +106,8 @@ impl Race {
         summarize(&self.seconds)
     }
 
-    /// Times `call` until a verdict; the warm-up run counts where it alone shows that the rest is hopeless.
+    /// Times `call` until a verdict. The warm-up run counts where it alone shows that the rest is hopeless, and
+    /// where it alone takes longer than all runs should.
     ///
     /// # Errors
     /// What `call` says.
@@ -118,6 +119,9 @@ impl Race {
             let limit = self.best.map(|b| 2.0 * self.rule.hopeless * b);
             if seconds > 0.01 && limit.is_some_and(|l| seconds > l) {
                 return Ok((self.single(seconds), Verdict::Hopeless));
+            }
+            if seconds > self.rule.time.as_secs_f64().max(1.0) {
+                return Ok((self.single(seconds), Verdict::Enough));
             }
         }
         loop {
@@ -206,6 +210,8 @@ mod tests {
         let rule = Rule { time: Duration::from_millis(10), warmup: 0, ..Rule::default() };
         let (s, v) = Race::new(rule, None).run(|| Ok::<f64, ()>(0.006)).unwrap();
         assert_eq!((s.runs, v), (2, Verdict::Enough));
+        let long = Rule { warmup: 1, ..rule };
+        assert_eq!(Race::new(long, None).run(|| Ok::<f64, ()>(1.5)).unwrap().0.runs, 1);
         assert_eq!(Race::new(Rule::once(), None).run(|| Ok::<f64, ()>(7.0)).unwrap().0.runs, 1);
         assert_eq!(Race::new(rule, None).run(|| Err::<f64, _>("no")), Err("no"));
     }

@@ -197,7 +197,7 @@ mod tests {
         let moved =
             format!("# a comment\n\nkernel g(A: f32[N]) -> (B: f32[N]) {{ B[i] = A[i] }}\n{KERNEL}{s}");
         assert_eq!(key(&moved), base);
-        let other = key(&format!("{}{s}", KERNEL.replace('2', "3")));
+        let other = key(&format!("{}{s}", KERNEL.replace("2 * A", "3 * A")));
         assert!(other.0 != base.0 && other.1 == base.1);
         for (from, to) in [("unroll(i.i)", "id"), ("step 8", "step 4"), ("t = 8 in", "t = 16 in")] {
             let other = key(&format!("{KERNEL}{}", s.replace(from, to)));

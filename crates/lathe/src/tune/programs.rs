@@ -121,7 +121,9 @@ pub fn tune_program(
     let mut cost = scripts(described, &t)?;
     let space = Arc::new(Space::generate(&p.space, &Generate::default())?);
     let timed = p.cost_file.is_none();
-    let texts = cost.texts();
+    let mut texts = cost.texts();
+    // What counts as valid is a part of the question.
+    texts.push(format!("{:?}", t.gold));
     let key = Key {
         program: described.file.file_name().map_or(String::new(), |n| n.to_string_lossy().into_owned()),
         program_hash: hash_of(&texts.iter().map(String::as_str).collect::<Vec<_>>()),
@@ -129,7 +131,7 @@ pub fn tune_program(
         sizes: p.space.constants.clone(),
         device: Device::host(),
         threads: t.threads as u64,
-        compiler: "scripts".to_string(),
+        compiler: format!("scripts, at most {:?} a run, memory {:?}", t.first, t.limits.memory),
         objective: if timed { "seconds".to_string() } else { "cost file".to_string() },
         ..Key::default()
     };

@@ -34,19 +34,22 @@ pub struct Record {
 const NEAR: usize = 3;
 
 impl Record {
-    /// Opens the store at `path`, and begins a search of `key` in it. With `fresh`, what is known is not used.
+    /// Opens the store at `path`, and begins a search of `key` in it. Of what is known, `use_it` says what is used.
     ///
     /// # Errors
     /// What the store refuses.
-    pub fn open(path: &Path, key: &Key, info: &SessionInfo, fresh: bool) -> Result<Record, Diagnostic> {
+    pub fn open(
+        path: &Path,
+        key: &Key,
+        info: &SessionInfo,
+        use_it: impl Fn(&Evaluation) -> bool,
+    ) -> Result<Record, Diagnostic> {
         let store = Store::open(path)?;
         let (mut known, mut order) = (HashMap::new(), Vec::new());
-        if !fresh {
-            for e in store.evaluations(key)? {
-                let configuration = e.configuration.clone();
-                if known.insert(text(&configuration), e).is_none() {
-                    order.push(configuration);
-                }
+        for e in store.evaluations(key)?.into_iter().filter(|e| use_it(e)) {
+            let configuration = e.configuration.clone();
+            if known.insert(text(&configuration), e).is_none() {
+                order.push(configuration);
             }
         }
         let old = store.winner(key)?;

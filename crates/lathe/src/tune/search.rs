@@ -8,7 +8,7 @@ use lathe_measure::store::{self, Evaluation, Key, SessionInfo, Winner};
 use lathe_measure::worker::{Fault, interrupted};
 use lathe_space::{Configuration, Space, Values};
 use lathe_tune::technique::{Technique, portfolio};
-use lathe_tune::{Cost, Ended, Invalid, Measured, Order, Outcome, Stop, Times, Tuned};
+use lathe_tune::{Cost, Ended, Invalid, Measured, Order, Outcome, Stop, Times, Tuned, Why};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,6 +27,9 @@ pub struct Progress {
     pub remaining: Option<Duration>,
     pub best: Option<(Configuration, Cost)>,
 }
+
+/// Hears of every evaluation.
+type Show<'a> = Box<dyn FnMut(&Progress) + 'a>;
 
 /// A search to be set up: of a space, with a cost function.
 ///
@@ -58,7 +61,8 @@ pub struct Tuner<'a> {
     starts: Vec<Values>,
     store: Option<(PathBuf, Key)>,
     fresh: bool,
-    progress: Option<Box<dyn FnMut(&Progress) + 'a>>,
+    again: bool,
+    progress: Option<Show<'a>>,
 }
 
 /// What a search found.
@@ -91,6 +95,7 @@ impl<'a> Tuner<'a> {
             starts: Vec::new(),
             store: None,
             fresh: false,
+            again: false,
             progress: None,
         }
     }
@@ -158,6 +163,12 @@ impl<'a> Tuner<'a> {
         self
     }
 
+    /// Measures again what the store says took too long, or too much memory: its limits may have been others.
+    pub fn retry_limits(mut self, again: bool) -> Tuner<'a> {
+        self.again = again;
+        self
+    }
+
     /// Called after every evaluation.
     pub fn on_progress(mut self, show: impl FnMut(&Progress) + 'a) -> Tuner<'a> {
         self.progress = Some(Box::new(show));
@@ -197,7 +208,9 @@ impl<'a> Tuner<'a> {
         let technique = self.technique.take().unwrap_or_else(|| Box::new(portfolio()));
         let info = SessionInfo { technique: technique.name(), seed: self.seed };
         let mut record = match &self.store {
-            Some((path, key)) => Record::open(path, key, &info, self.fresh)?,
+            Some((path, key)) => {
+                Record::open(path, key, &info, |e| !(self.fresh || self.again && limited(e)))?
+            }
             None => Record::default(),
         };
         // What earlier searches measured comes first, and takes no time: the search goes on where they ended.
@@ -355,6 +368,11 @@ impl Found {
     }
 }
 
+/// Whether a configuration is invalid only because of a limit.
+fn limited(e: &Evaluation) -> bool {
+    matches!(&e.outcome, store::Outcome::Invalid(i) if matches!(i.why, Why::Timeout | Why::Memory))
+}
+
 /// A sample as the store keeps it.
 pub(super) fn stored(s: &Sample) -> store::Measured {
     store::Measured { costs: s.cost.numbers().to_vec(), interval: s.interval, runs: s.runs }
@@ -363,10 +381,9 @@ pub(super) fn stored(s: &Sample) -> store::Measured {
 fn kept(outcome: &Result<Sample, Invalid>) -> store::Outcome {
     match outcome {
         // JSON has no such numbers; the session says that they are none.
-        Ok(s) if s.cost.numbers().iter().any(|c| !c.is_finite()) => store::Outcome::Invalid(Invalid::new(
-            lathe_tune::Why::NotANumber,
-            format!("the cost is {}", s.cost),
-        )),
+        Ok(s) if s.cost.numbers().iter().any(|c| !c.is_finite()) => {
+            store::Outcome::Invalid(Invalid::new(Why::NotANumber, format!("the cost is {}", s.cost)))
+        }
         Ok(s) => store::Outcome::Measured(stored(s)),
         Err(i) => store::Outcome::Invalid(i.clone()),
     }

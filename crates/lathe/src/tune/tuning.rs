@@ -112,7 +112,8 @@ pub fn tune_kernel(
     let first =
         t.budget.unwrap_or(Duration::from_secs(60)).clamp(Duration::from_secs(2), Duration::from_secs(60));
     let mut cost = KernelCost::new(&t.worker, &setup, space.fixed.clone(), first).map_err(fail)?;
-    let mut tuner = Tuner::new(space.space.clone()).seed(t.seed).fresh(t.fresh).on_progress(&mut show);
+    let mut tuner =
+        Tuner::new(space.space.clone()).seed(t.seed).fresh(t.fresh).retry_limits(true).on_progress(&mut show);
     if let Some(technique) = t.technique {
         tuner = tuner.technique(technique);
     }
