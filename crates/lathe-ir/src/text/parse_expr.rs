@@ -87,7 +87,16 @@ impl Parser {
             }
             compared = op.is_comparison() || (compared && s >= 3);
             self.bump();
+            let at = self.span();
+            let literal = matches!(self.peek(), Tok::Int(_));
             let right = self.infix(s + 1)?;
+            // `i - 1` is how the sum of `i` and -1 is written; the difference is `i - (1)`.
+            let (op, right) = match right.as_int().filter(|_| literal && right.ty().is_index()) {
+                Some(c) if op == BinOp::Sub && c > 0 => {
+                    (BinOp::Add, self.make(at, ExprKind::Int(-c), Type::INDEX)?)
+                }
+                _ => (op, right),
+            };
             left = self.natural(start, ExprKind::Binary(op, left, right))?;
         }
         Ok(left)

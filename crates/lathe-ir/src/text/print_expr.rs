@@ -109,8 +109,18 @@ impl Printer {
             ExprKind::Binary(op, a, b) => match strength(*op) {
                 Some(s) => {
                     self.expr(a, if op.is_comparison() { s + 1 } else { s });
-                    let _ = write!(self.out, " {} ", op.symbol());
-                    self.expr(b, s + 1);
+                    match (op, b.as_int().filter(|_| b.ty().is_index())) {
+                        (BinOp::Add, Some(c @ ..=-1)) if c != i64::MIN => {
+                            let _ = write!(self.out, " - {}", -c);
+                        }
+                        (BinOp::Sub, Some(c @ 1..)) => {
+                            let _ = write!(self.out, " - ({c})");
+                        }
+                        _ => {
+                            let _ = write!(self.out, " {} ", op.symbol());
+                            self.expr(b, s + 1);
+                        }
+                    }
                 }
                 None => self.call(op.symbol(), &[a.clone(), b.clone()]),
             },
