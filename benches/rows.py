@@ -160,6 +160,50 @@ def xla(f, *arrays):
     return repeated(lambda: g(*xs).block_until_ready()), (lambda: np.asarray(g(*xs)))
 
 
+def tvm(a, b, threads):
+    """TVM's TensorIR schedule as a user writes it by hand: B packed into panels of 32 columns (two vectors), blocks of 64
+    rows over the threads, an 8 x 32 tile of C in registers while k runs through."""
+    os.sched_setaffinity(0, CPUS)
+    import tvm
+    from tvm import te
+    from tvm.s_tir import Schedule
+    (m, k), n = a.shape, b.shape[1]
+    dtype = str(a.dtype)
+    lanes = 64 // a.itemsize
+    rows, columns = 8, 2 * lanes
+    x, y = te.placeholder((m, k), dtype, name="A"), te.placeholder((k, n), dtype, name="B")
+    packed = te.compute((n // columns, k, columns), lambda p, q, j: y[q, p * columns + j], name="P")
+    r = te.reduce_axis((0, k), name="r")
+    c = te.compute((m, n), lambda i, j: te.sum(x[i, r] * packed[j // columns, r, j % columns], axis=r), name="C")
+    s = Schedule(te.create_prim_func([x, y, c]))
+    block = s.get_sblock("C")
+    tile = s.cache_write(block, 0, "local")
+    i, j, r = s.get_loops(block)
+    io, i1, ii = s.split(i, [None, 64 // rows, rows])
+    jo, ji = s.split(j, [None, columns])
+    j1, j2 = s.split(ji, [None, lanes])
+    s.reorder(io, jo, i1, r, ii, j1, j2)
+    s.reverse_compute_at(tile, i1)
+    s.vectorize(j2), s.unroll(ii), s.unroll(j1), s.parallel(io)
+    s.decompose_reduction(block, r)
+    out = s.get_loops(tile)
+    o1, o2 = s.split(out[-1], [None, lanes])
+    s.vectorize(o2), s.unroll(o1), s.unroll(out[-2])
+    panel, _, column = s.get_loops(s.get_sblock("P"))
+    s.vectorize(s.split(column, [None, lanes])[1]), s.parallel(panel)
+    cpu = {"kind": "llvm", "mcpu": llvm_cpu(), "num-cores": threads}
+    f = tvm.compile(s.mod, target=cpu)["main"]
+    args = [tvm.runtime.tensor(v) for v in (a, b, np.zeros((m, n), a.dtype))]
+    return repeated(lambda: f(*args)), lambda: args[2].numpy()
+
+
+def llvm_cpu():
+    """This machine's name in LLVM, from its family and model."""
+    info = open("/proc/cpuinfo").read()
+    family = int(info.split("cpu family")[1].split(":")[1].split()[0])
+    return {26: "znver5", 25: "znver4"}.get(family, "skylake-avx512")
+
+
 def gemm_row(m, n, k, dtype, goal, target="gemm.lathe:gemm"):
     def build(threads):
         rng = np.random.default_rng(0)
@@ -185,6 +229,10 @@ def gemm_row(m, n, k, dtype, goal, target="gemm.lathe:gemm"):
             args = (I(m), I(n), I(k), ptr(a), ptr(b), ptr(c), I(threads))
             candidates[rival] = lambda times=1, f=f, args=args: f(*args, I(times))
         candidates["XLA"], xla_result = xla(lambda x, y: x @ y, a, b)
+        if m % 64 == 0 and n % 32 == 0:
+            candidates["TVM"], tvm_result = tvm(a, b, threads)
+            candidates["TVM"]()
+            check("TVM", tvm_result().astype(np.float64), want, tolerance)
         for name, c in outs.items():
             candidates[name]()
             check(name, c.astype(np.float64), want, tolerance)
