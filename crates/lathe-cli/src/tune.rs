@@ -137,6 +137,7 @@ fn kernel(a: &TuneArgs, common: &Common) -> Outcome {
     bar.clear();
     let tuned = tuned?;
     trouble(tuned.found.store_trouble());
+    trouble(tuned.found.fault.as_ref());
     if let Some(file) = &a.plot {
         let at = |d: Diagnostic| Stop::from(Failure::one(&program.sources, d));
         tune::plot(file, &format!("{} {}", kernel.name, tuned.strategy), &dots(&tuned.found)).map_err(at)?;

@@ -21,38 +21,32 @@ impl Tokens {
 /// Replaces every whole word that is a parameter's name by its value, once: a value that is another parameter's
 /// name stays.
 pub fn substitute(text: &str, values: &Values, tokens: Tokens) -> String {
-    let part = |c: char| c == '_' || c.is_alphanumeric();
+    match tokens {
+        Tokens::Code => {
+            let values: Vec<(String, String)> =
+                values.iter().map(|(n, v)| (n.clone(), v.to_string())).collect();
+            lathe_space::formats::substitute::substitute(text, &values)
+        }
+        Tokens::Shell => shell(text, values),
+    }
+}
+
+/// Words of a script reach over hyphens, and those after a `$` are the environment's.
+fn shell(text: &str, values: &Values) -> String {
+    let part = |c: char| c == '_' || c == '-' || c.is_alphanumeric();
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
-    // Whether what was copied last ends inside of a word, or names a variable.
-    let mut inside = false;
-    while let Some(c) = rest.chars().next() {
-        let found = (!inside).then(|| {
-            values
-                .iter()
-                .filter(|(n, _)| !n.is_empty() && rest.starts_with(n.as_str()))
-                .max_by_key(|(n, _)| n.len())
-        });
-        if let Some((name, value)) = found.flatten() {
-            let mut after = rest[name.len()..].chars();
-            let next = after.next();
-            let joined = match next {
-                Some(c) if part(c) => name.chars().next_back().is_some_and(part),
-                // A hyphen joins what it stands between.
-                Some('-') => tokens == Tokens::Shell && after.next().is_some_and(part),
-                _ => false,
-            };
-            if !joined {
-                out += &value.to_string();
-                rest = &rest[name.len()..];
-                inside = name.chars().next_back().is_some_and(part);
-                continue;
-            }
+    while !rest.is_empty() {
+        let word = &rest[..rest.find(|c| !part(c)).unwrap_or(rest.len())];
+        let variable = out.ends_with('$') || out.ends_with("${");
+        match values.get(word).filter(|_| !variable) {
+            Some(value) => out += &value.to_string(),
+            None => out += word,
         }
-        let variable = tokens == Tokens::Shell && (c == '$' || (c == '{' && out.ends_with('$')));
-        out.push(c);
-        rest = &rest[c.len_utf8()..];
-        inside = part(c) || variable || (tokens == Tokens::Shell && c == '-');
+        rest = &rest[word.len()..];
+        let between = &rest[..rest.find(part).unwrap_or(rest.len())];
+        out += between;
+        rest = &rest[between.len()..];
     }
     out
 }

@@ -16,8 +16,8 @@ use lathe_measure::store::{Key, Winner, hash_of};
 use lathe_measure::worker::Fault;
 use lathe_space::Values;
 use lathe_target::Machine;
-use lathe_tune::Stop;
 use lathe_tune::technique::Technique;
+use lathe_tune::{Stop, Why};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -132,31 +132,23 @@ pub fn tune_kernel(
     let mut found = tuner.search(&mut cost).map_err(fail)?;
     let near = found.record.near.iter().map(|n| (n.key.clone(), n.differs.clone())).collect();
     let finals = t.budget.unwrap_or(Duration::from_secs(60)).mul_f64(FINAL);
-    let winner = finish(&mut cost, &found, finals);
-    let (values, sample, check, unchecked) = match winner {
-        Ok(Some(w)) => w,
-        other => {
-            found.end(None);
-            let d = match other {
-                Err(d) => Some(d),
-                _ => found.valid().err(),
-            };
-            return Err(fail(d.unwrap_or_else(|| {
-                Diagnostic::error(
-                    super::codes::NOTHING_VALID,
-                    "every configuration with a time gives a wrong result",
-                )
-            })));
-        }
+    let (winner, default) = finish(&mut cost, &found, space.default.as_ref(), finals);
+    let Some((values, sample, check, unchecked)) = winner else {
+        found.end(None);
+        let d = match found.best {
+            None => found.valid().err(),
+            Some(_) => None,
+        };
+        return Err(fail(d.unwrap_or_else(|| {
+            let text = "every configuration with a time gives a wrong result";
+            Diagnostic::error(super::codes::NOTHING_VALID, text)
+                .help("this is a defect of Lathe: please report it with the file, the strategy and the seed")
+        })));
     };
     let checked = check.as_ref().map(|c| c.against.clone());
     let mut params = space.fixed.clone();
     params.extend(values);
     found.end(Some(&Winner::new(params.clone(), stored(&sample), checked)));
-    let default = space
-        .default
-        .as_ref()
-        .and_then(|d| found.samples.iter().find(|s| s.0 == *d).map(|s| s.1.cost.first()));
     Ok(KernelTuned {
         strategy,
         sizes,
@@ -174,8 +166,14 @@ pub fn tune_kernel(
 
 type Checked = (Values, Sample, Option<CheckReport>, Option<String>);
 
-/// Measures the best few side by side, and takes the fastest whose result is right.
-fn finish(cost: &mut KernelCost, found: &Found, time: Duration) -> Result<Option<Checked>, Diagnostic> {
+/// Measures the best few side by side, and takes the fastest whose result is right, if there is one; also the time
+/// with the author's own values. What was measured stands, whatever happens here.
+fn finish(
+    cost: &mut KernelCost,
+    found: &Found,
+    author: Option<&Values>,
+    time: Duration,
+) -> (Option<Checked>, Option<f64>) {
     let mut best: Vec<(Values, Sample)> = Vec::new();
     let mut sorted = found.samples.clone();
     sorted.sort_by(|a, b| a.1.cost.first().total_cmp(&b.1.cost.first()));
@@ -186,34 +184,49 @@ fn finish(cost: &mut KernelCost, found: &Found, time: Duration) -> Result<Option
             best.push(s);
         }
     }
+    // The author's own values run along: what they take at the same time is what the winner is compared with.
+    let of = |best: &[(Values, Sample)]| {
+        let own = best.iter().find(|b| Some(&b.0) == author);
+        own.map(|b| b.1.cost.first())
+    };
+    let own = found.samples.iter().find(|s| Some(&s.0) == author);
+    if let (Some(own), None, Some(first)) = (own, of(&best), best.first())
+        && own.1.cost.first() <= 3.0 * first.1.cost.first()
+    {
+        best.push(own.clone());
+    }
     if best.len() > 1 && found.stopped != "interrupted" {
         let all: Vec<Values> = best.iter().map(|b| b.0.clone()).collect();
         let round: f64 = best.iter().map(|b| b.1.cost.first().max(0.002)).sum();
         let runs = ((time.as_secs_f64() / round) as usize).clamp(5, 31);
         let limit = 4 * time + Duration::from_secs_f64(10.0 * round * runs as f64) + Duration::from_secs(30);
-        match cost.compare(&all, runs, limit) {
-            Ok(samples) => {
-                for (b, s) in best.iter_mut().zip(samples) {
-                    b.1 = s;
-                }
-                best.sort_by(|a, b| a.1.cost.first().total_cmp(&b.1.cost.first()));
+        if let Ok(samples) = cost.compare(&all, runs, limit) {
+            for (b, s) in best.iter_mut().zip(samples) {
+                b.1 = s;
             }
-            // What was measured before still stands.
-            Err(Fault::Invalid(_) | Fault::Interrupted) => {}
-            Err(Fault::Fatal(d)) => return Err(d),
+            best.sort_by(|a, b| a.1.cost.first().total_cmp(&b.1.cost.first()));
         }
     }
-    let limit = (10 * time).max(Duration::from_secs(60));
+    let default = of(&best).or(own.map(|o| o.1.cost.first()));
+    (verified(cost, best, (10 * time).max(Duration::from_secs(60))), default)
+}
+
+/// The first of them whose result is right, by a reference run that may take so long.
+fn verified(cost: &mut KernelCost, best: Vec<(Values, Sample)>, limit: Duration) -> Option<Checked> {
+    let mut unverified = None;
     for (values, sample) in best {
-        match cost.check(&values, limit) {
-            Ok(report) => return Ok(Some((values, sample, Some(report), None))),
-            Err(Fault::Invalid(i)) if i.why == lathe_tune::Why::Wrong => {}
-            Err(Fault::Invalid(i)) => return Ok(Some((values, sample, None, Some(i.message)))),
-            Err(Fault::Interrupted) => {
-                return Ok(Some((values, sample, None, Some("interrupted".to_string()))));
+        let why = match cost.check(&values, limit) {
+            Ok(report) => return Some((values, sample, Some(report), None)),
+            Err(Fault::Invalid(i)) if i.why == Why::Wrong => continue,
+            Err(Fault::Invalid(i)) if i.why == Why::Timeout => {
+                return Some((values, sample, None, Some(format!("the reference run: {}", i.message))));
             }
-            Err(Fault::Fatal(d)) => return Err(d),
-        }
+            // Perhaps another one does not crash.
+            Err(Fault::Invalid(i)) => i.message,
+            Err(Fault::Interrupted) => return Some((values, sample, None, Some("interrupted".to_string()))),
+            Err(Fault::Fatal(d)) => d.message,
+        };
+        unverified.get_or_insert((values, sample, None, Some(why)));
     }
-    Ok(None)
+    unverified
 }
