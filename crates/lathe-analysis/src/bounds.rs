@@ -1,7 +1,7 @@
 //! Bounds of accesses: every subscript of every access, for all sizes and iterations.
 
-use crate::codes::{OUT_OF_BOUNDS, UNDECIDED};
 use crate::checks::{self, Needed};
+use crate::codes::{OUT_OF_BOUNDS, UNDECIDED};
 use crate::env::{Env, Item};
 use crate::leaves::{buffer_indices, written_buffers};
 use crate::refusal::sizes_text;
@@ -12,8 +12,8 @@ use lathe_diagnostics::{Diagnostic, Places};
 use lathe_ir::build::{boolean, load, select};
 use lathe_ir::visit::vars_of;
 use lathe_ir::{
-    Access, Binder, BufId, Buffer, Combine, Compute, Dim, Executor, Expr, ExprKind, Function, Loop, Module, Name,
-    Reduce, Status, Stmt, StmtKind, Store, VarId, View,
+    Access, Binder, BufId, Buffer, Combine, Compute, Dim, Executor, Expr, ExprKind, Function, Loop, Module,
+    Name, Reduce, Status, Stmt, StmtKind, Store, VarId, View,
 };
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -327,11 +327,8 @@ impl Prover {
         // Checks over the same dimensions share their loops.
         let mut nests: Vec<(Vec<&Dim>, Vec<Stmt>)> = Vec::new();
         for (needed, cells) in [(cell_checks, reduced), (checks, false)] {
-            let dims: Vec<&Dim> = compute
-                .dims
-                .iter()
-                .filter(|d| !(cells && matches!(d.combine, Combine::Reduce(_))))
-                .collect();
+            let dims: Vec<&Dim> =
+                compute.dims.iter().filter(|d| !(cells && matches!(d.combine, Combine::Reduce(_)))).collect();
             for n in needed {
                 let (n, dims) = n.at(places).outside_dims(&dims);
                 if dims.is_empty() && n.is_pure() {

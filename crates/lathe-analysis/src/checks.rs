@@ -8,7 +8,8 @@ use lathe_ir::build::{add, and, boolean, floor_div, index, le, lt, mul, select, 
 use lathe_ir::lower::checks::MAX_EXTENT;
 use lathe_ir::visit::{loads_of, map_stmts, substitute, vars_of};
 use lathe_ir::{
-    BinOp, Dim, Executor, Expr, ExprKind, Function, Loop, Name, ParamKind, Scalar, Stmt, StmtKind, UnOp, VarId,
+    BinOp, Dim, Executor, Expr, ExprKind, Function, Loop, Name, ParamKind, Scalar, Stmt, StmtKind, UnOp,
+    VarId,
 };
 use std::collections::{HashMap, HashSet};
 
@@ -27,7 +28,14 @@ pub(crate) struct Needed {
 impl Needed {
     pub fn new(under: &Expr, subscript: &Expr, extent: &Expr, access: String) -> Needed {
         let (under, extent) = (under.clone(), extent.clone());
-        Needed { under, low: subscript.clone(), high: subscript.clone(), extent, access, places: Places::none() }
+        Needed {
+            under,
+            low: subscript.clone(),
+            high: subscript.clone(),
+            extent,
+            access,
+            places: Places::none(),
+        }
     }
 
     pub fn at(mut self, places: &Places) -> Needed {
@@ -83,11 +91,8 @@ impl Needed {
             return None;
         }
         let trips = floor_div(sub(sub(hi.clone(), index(1)), lo.clone()), index(step));
-        let last = if step == 1 {
-            sub(hi.clone(), index(1))
-        } else {
-            add(lo.clone(), mul(trips, index(step)))
-        };
+        let last =
+            if step == 1 { sub(hi.clone(), index(1)) } else { add(lo.clone(), mul(trips, index(step))) };
         let at = |e: &Expr, value: &Expr| substitute(e, &HashMap::from([(v, value.clone())]));
         let (low, high) = (
             match way(&self.low, v)? {
@@ -105,7 +110,11 @@ impl Needed {
     /// The condition, where a range is not empty.
     fn under_some(&self, lo: &Expr, hi: &Expr) -> Expr {
         let some = lt(lo.clone(), hi.clone());
-        if self.under.as_bool() == Some(true) { some } else { select(some, self.under.clone(), boolean(false)) }
+        if self.under.as_bool() == Some(true) {
+            some
+        } else {
+            select(some, self.under.clone(), boolean(false))
+        }
     }
 
     /// The same outside of a `let`.

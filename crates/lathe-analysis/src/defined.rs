@@ -77,7 +77,9 @@ impl<'a> Sure<'a> {
                 Item::Let(b, value) if used.contains(&b.id) => used.extend(vars_of(value)),
                 Item::Let(..) => continue,
                 Item::Loop { lo, hi, .. } => used.extend(vars_of(lo).union(&vars_of(hi))),
-                Item::Cond(e, _) | Item::While(e) | Item::Fact(e, _) | Item::Checked(e) => used.extend(vars_of(e)),
+                Item::Cond(e, _) | Item::While(e) | Item::Fact(e, _) | Item::Checked(e) => {
+                    used.extend(vars_of(e))
+                }
                 Item::Size(_) | Item::Scalar(_) | Item::Opaque(_) | Item::Alloc(_) => {}
             }
             out.push(item);

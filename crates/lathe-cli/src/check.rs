@@ -29,13 +29,14 @@ pub fn check(a: &CheckArgs, common: &Common) -> Outcome {
         failed |= !report.failures.is_empty();
         if !common.json {
             eprintln!(
-                "{}: {} kernel{}, {} strateg{} ({} steps), {} test{}: {}",
+                "{}: {} kernel{}, {} strateg{} ({} step{}), {} test{}: {}",
                 file.display(),
                 report.kernels,
                 if report.kernels == 1 { "" } else { "s" },
                 report.strategies,
                 if report.strategies == 1 { "y" } else { "ies" },
                 report.steps,
+                if report.steps == 1 { "" } else { "s" },
                 report.tests,
                 if report.tests == 1 { "" } else { "s" },
                 if report.failures.is_empty() { "ok" } else { "FAILED" }

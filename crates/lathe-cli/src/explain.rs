@@ -56,10 +56,11 @@ pub fn explain(a: &ExplainArgs, common: &Common) -> Outcome {
                 step.path
             );
             for r in &step.relations {
-                let _ = writeln!(out, "       {} {}: {}", r.label, r.kind, r.map);
+                let map = if r.map.is_empty() { String::new() } else { format!(": {}", r.map) };
+                let _ = writeln!(out, "       {} {}{map}", r.label, r.kind);
             }
             for o in &step.obligations {
-                let _ = writeln!(out, "       {:?}: {}", o.by, o.what);
+                let _ = writeln!(out, "       {}: {}", o.by, o.what);
             }
             for f in &step.facts {
                 let _ = writeln!(out, "       fact: {f}");

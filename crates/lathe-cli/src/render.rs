@@ -12,7 +12,6 @@ struct Shown {
     code: String,
     source: NamedSource<String>,
     labels: Vec<LabeledSpan>,
-    help: Option<String>,
 }
 
 impl fmt::Display for Shown {
@@ -34,10 +33,6 @@ impl miette::Diagnostic for Shown {
             Severity::Warning => miette::Severity::Warning,
             Severity::Note => miette::Severity::Advice,
         })
-    }
-
-    fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
-        self.help.as_ref().map(|h| Box::new(h) as Box<dyn fmt::Display>)
     }
 
     fn source_code(&self) -> Option<&dyn miette::SourceCode> {
@@ -78,14 +73,13 @@ pub fn to_text(map: &SourceMap, d: &Diagnostic) -> String {
             elsewhere.push(format!("{}:{line}:{column}: {}", map.name(m.span.file), m.text));
         }
     }
-    let mut help: Vec<String> = elsewhere;
-    help.extend(d.notes.iter().map(|n| format!("note: {n}")));
-    help.extend(d.help.clone());
+    let mut remarks: Vec<(&str, String)> = elsewhere.into_iter().map(|e| ("also", e)).collect();
+    remarks.extend(d.notes.iter().map(|n| ("note", n.clone())));
+    remarks.extend(d.help.iter().map(|h| ("help", h.clone())));
     let shown = Shown {
         code: d.code.to_string(),
         source: NamedSource::new(file.map_or("", |f| map.name(f)), text.to_string()),
         labels,
-        help: if help.is_empty() { None } else { Some(help.join("\n")) },
         inner: d.clone(),
     };
     let mut out = String::new();
@@ -97,5 +91,11 @@ pub fn to_text(map: &SourceMap, d: &Diagnostic) -> String {
         out = format!("{d}\n");
     }
     debug_assert!(shown.code().is_some());
+    for (kind, text) in remarks {
+        let (on, off) = if plain { ("", "") } else { ("\x1b[36m", "\x1b[0m") };
+        // Further lines stand under the first.
+        let text = text.replace('\n', "\n        ");
+        out += &format!("  {on}{kind}:{off} {text}\n");
+    }
     out
 }

@@ -19,6 +19,18 @@ pub enum Discharge {
     Trusted,
 }
 
+impl std::fmt::Display for Discharge {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Discharge::ByDependence => "by-dependence",
+            Discharge::ByRule => "by-rule",
+            Discharge::ByCheck => "by-check",
+            Discharge::ByDeclaration => "by-declaration",
+            Discharge::Trusted => "trusted",
+        })
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Obligation {
     /// What had to hold, in words with labels and names.

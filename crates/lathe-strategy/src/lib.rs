@@ -7,6 +7,7 @@
 pub mod bind;
 pub mod codes;
 pub mod evidence;
+pub mod meta;
 pub mod node;
 pub mod plan;
 pub mod rewrite;
@@ -14,10 +15,12 @@ pub mod run;
 pub mod syntax;
 pub mod text;
 pub mod tree;
+mod words;
 
 pub use bind::{Definitions, Facts, instantiate};
 pub use codes::CODES;
 pub use evidence::{Discharge, Evidence, Obligation, Refusal, Relation};
+pub use meta::Meta;
 pub use node::{Entry, Node, Vocabulary, Why};
 pub use plan::{Plan, Version, plan};
 pub use rewrite::{Applied, Outcome, replay_nodes, rewrite};

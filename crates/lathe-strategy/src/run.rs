@@ -309,9 +309,13 @@ impl<T: Tree> Runner<'_, T> {
             known.extend(&rules);
             known.extend(["id", "fail", "try", "repeat"]);
             let near = known.iter().copied().min_by_key(|k| distance(k, name));
-            let help = near
-                .filter(|k| distance(k, name) <= 1 + name.len() / 3)
-                .map(|k| format!("did you mean `{k}`?"));
+            let meant = crate::words::meant(name).filter(|m| rules.contains(m));
+            let help = match meant {
+                Some(m) => Some(format!("that step is called `{m}` here")),
+                None => near
+                    .filter(|k| distance(k, name) <= 1 + name.len() / 3)
+                    .map(|k| format!("did you mean `{k}`?")),
+            };
             return Err(self.mistake(
                 codes::UNKNOWN_STEP,
                 format!("there is no step `{name}`"),

@@ -48,6 +48,33 @@ fn strategies_for_any_kernel_are_checked_too() {
 }
 
 #[test]
+fn messages_say_what_to_write() {
+    let f = Folder::new();
+    let dot = "kernel dot(x: f32[N], y: f32[N]) -> (s: f32) { s = sum[k](x[k] * y[k]) }\n";
+    for (steps, code, says) in [
+        ("interchange(k)", "E0605", "called `reorder` here"),
+        ("strip_mine(k, 8)", "E0605", "called `split` here"),
+        ("simd(k, 8)", "E0605", "called `vectorize` here"),
+        ("cache_read(x)", "E0605", "called `stage` here"),
+        ("vectorise(k, 8)", "E0605", "did you mean `vectorize`?"),
+        ("vectorize(k, 16)", "E0623", "`split(k, 16) ; factor(s, k.i)`"),
+        ("split(k, 64) ; parallel(k.o)", "E0623", "`privatize(s, k.o)`"),
+    ] {
+        f.write("dot.lathe", format!("{dot}strategy fast for dot = {steps}\n"));
+        let d = f.fails("check dot.lathe", 1, code);
+        assert!(d.stderr.contains(says), "{steps}: {}", d.stderr);
+        // Notes stand beside the help, not in it.
+        assert!(!d.stderr.contains("help: note"), "{}", d.stderr);
+    }
+    // One mistake, one message.
+    f.write("half.lathe", "kernel h(A: f32[N]) -> (B: f32[N]) {\n    B[i] =\n}\n");
+    f.fails("check half.lathe", 1, "E0105");
+    // Relations of steps that make storage are told, too.
+    let d = f.ok(&format!("explain {}/blur.lathe", examples()));
+    assert!(!d.stdout.contains("ByRule") && d.stdout.contains("H recomputation: { H["), "{}", d.stdout);
+}
+
+#[test]
 fn tests_are_run_in_machine_code() {
     let f = Folder::new();
     // Only the code of the strategy adds in another order.
@@ -66,7 +93,7 @@ fn every_step_is_explained() {
     let f = Folder::new();
     f.write("f.lathe", DOUBLE);
     let d = f.ok("explain f.lathe");
-    assert!(d.stdout.contains("tile(") && d.stdout.contains("By"), "{}", d.stdout);
+    assert!(d.stdout.contains("tile(") && d.stdout.contains("by-rule:"), "{}", d.stdout);
     let d = f.ok("explain f.lathe --strategy fast --diff");
     assert!(d.stdout.contains("       + ") && d.stdout.contains("       - "), "{}", d.stdout);
     let v: Value = serde_json::from_str(&f.ok("explain f.lathe --json").stdout).expect("JSON");

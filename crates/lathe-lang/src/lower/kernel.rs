@@ -51,7 +51,13 @@ pub fn kernel(
     let (sizes, params) = cx.signature(k);
     let body = cx.block(&k.body);
     let next_id = cx.next_id;
-    for r in &k.results {
+    // Where a statement could not be read, it may have been the one that writes.
+    let within = |d: &Diagnostic| {
+        let at = d.marks.first().map(|m| m.span);
+        at.is_some_and(|s| s.file == k.span.file && k.span.start <= s.start && s.start <= k.span.end)
+    };
+    let unread = cx.errors.iter().any(|d| is_error(d) && within(d));
+    for r in k.results.iter().filter(|_| !unread) {
         if !cx.labels.contains_key(&r.name.text) {
             let message = format!("the output `{}` is never written", r.name.text);
             cx.error(codes::UNWRITTEN, message, r.name.span, "no statement assigns to it");

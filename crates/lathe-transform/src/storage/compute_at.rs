@@ -16,7 +16,7 @@ use lathe_ir::expr::{Access, Expr, View};
 use lathe_ir::visit;
 use lathe_ir::{Buffer, Executor, Layout, Loop, Reduce, Space, Stmt, StmtKind, Store, VarId, build};
 use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Discharge, Evidence, Refusal, Relation, RuleSignature};
+use lathe_strategy::{Discharge, Evidence, Refusal, RuleSignature};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -126,11 +126,7 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
         );
     ev.buffers.push(format!("{name}[{}] in {}", text.join(", "), space.name()));
     for label in &producer.labels {
-        ev.relations.push(Relation {
-            label: label.clone(),
-            map: String::new(),
-            kind: "recomputation".into(),
-        });
+        ev.relations.push(make::relation(cursor.module, cursor.func, &func, label, "recomputation"));
     }
     Ok(Edit { func, evidence: ev })
 }

@@ -10,7 +10,7 @@ use lathe_diagnostics::Places;
 use lathe_ir::expr::{Expr, ExprKind, View};
 use lathe_ir::{Buffer, Stmt, StmtKind, Store, VarId, build, visit};
 use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Discharge, Evidence, Refusal, Relation, RuleSignature};
+use lathe_strategy::{Discharge, Evidence, Refusal, RuleSignature};
 use std::collections::HashMap;
 
 const RULE: &str = "inline";
@@ -69,7 +69,7 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
             Discharge::ByDependence,
         );
     for label in &producer.labels {
-        ev.relations.push(Relation { label: label.clone(), map: String::new(), kind: "removed".into() });
+        ev.relations.push(make::relation(cursor.module, cursor.func, &func, label, "removed"));
     }
     Ok(Edit { func, evidence: ev })
 }

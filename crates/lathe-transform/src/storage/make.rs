@@ -3,16 +3,18 @@
 use crate::args::IntoRefusal;
 use crate::codes;
 use crate::names;
+use crate::work::instance_of;
+use lathe_analysis::Env;
 use lathe_diagnostics::{Diagnostic, Places};
 use lathe_ir::expr::{Access, Expr};
 use lathe_ir::ranges::Ranges;
 use lathe_ir::simplify::simplify_stmt;
 use lathe_ir::visit;
 use lathe_ir::{
-    BinOp, Binder, BufId, Buffer, Executor, ExprKind, Function, Loop, Scalar, Space, Stage, Status, Stmt,
-    StmtKind, Type, build,
+    BinOp, Binder, BufId, Buffer, Executor, ExprKind, Function, Loop, Module, Scalar, Space, Stage, Status,
+    Stmt, StmtKind, Type, build,
 };
-use lathe_strategy::Refusal;
+use lathe_strategy::{Refusal, Relation};
 use std::sync::Arc;
 
 /// Serial loops around a body, outermost first.
@@ -48,6 +50,29 @@ pub fn fresh_name(func: &Function, wanted: &str) -> String {
         return wanted.to_string();
     }
     (2..).map(|n| format!("{wanted}.{n}")).find(|n| !taken(n)).unwrap_or_default()
+}
+
+/// The relation of a label: how its first statement names its instances before and after.
+pub fn relation(module: &Module, old: &Function, new: &Function, label: &str, kind: &str) -> Relation {
+    let instances = |func: &Function| {
+        let mut found = None;
+        visit::walk(&func.body, &mut |s, path| {
+            if found.is_none() && names::label_of(s).is_some_and(|l| l.as_str() == label) {
+                found = Some((s.clone(), path.to_vec()));
+            }
+            found.is_none() && s.may_name(label)
+        });
+        let (s, path) = found?;
+        let env = Env::at(module, func, &path);
+        let parts: Vec<String> = instance_of(&s).iter().map(|e| env.text(e)).collect();
+        Some(format!("{label}[{}]", parts.join(", ")))
+    };
+    let map = match (instances(old), instances(new)) {
+        (Some(a), Some(b)) => format!("{{ {a} -> {b} }}"),
+        (Some(a), None) | (None, Some(a)) => format!("{{ {a} }}"),
+        (None, None) => String::new(),
+    };
+    Relation { label: label.to_string(), map, kind: kind.to_string() }
 }
 
 /// The zero of a type, component by component.

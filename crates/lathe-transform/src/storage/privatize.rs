@@ -18,7 +18,7 @@ use lathe_ir::{
     Stmt, StmtKind, Store, VarId, build,
 };
 use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Discharge, Evidence, Refusal, Relation, RuleSignature};
+use lathe_strategy::{Discharge, Evidence, Refusal, RuleSignature};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -339,10 +339,9 @@ impl Job<'_> {
             let shape: Vec<String> = b.extents.iter().map(|e| env.text(e)).collect();
             ev.buffers.push(format!("{}[{}] in {}", b.name, shape.join(", "), b.space.name()));
         }
-        ev.relations.push(Relation { label: r.label.to_string(), map: String::new(), kind: "split".into() });
-        for label in [labels.init, labels.combine] {
-            ev.relations.push(Relation { label, map: String::new(), kind: "new".into() });
-        }
+        let relation = |label: &str, kind| make::relation(cursor.module, cursor.func, &func, label, kind);
+        ev.relations.push(relation(r.label.as_str(), "split"));
+        ev.relations.extend([labels.init, labels.combine].iter().map(|l| relation(l, "new")));
         Ok(Edit { func, evidence: ev })
     }
 

@@ -18,7 +18,7 @@ use lathe_ir::{
     build,
 };
 use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Discharge, Evidence, Refusal, Relation, RuleSignature};
+use lathe_strategy::{Discharge, Evidence, Refusal, RuleSignature};
 use std::sync::Arc;
 
 const RULE: &str = "stage";
@@ -147,7 +147,7 @@ pub fn stage_around(
     }
     ev.buffers.push(format!("{}[{}] in {}", made.name, shape.join(", "), options.space.name()));
     for label in made.labels {
-        ev.relations.push(Relation { label, map: String::new(), kind: "new".into() });
+        ev.relations.push(make::relation(cursor.module, cursor.func, &func, &label, "new"));
     }
     Ok(Edit { func, evidence: ev })
 }

@@ -223,7 +223,7 @@ fn vectors() {
     let text = refused(&parse(PREFIX), "vectorize(i, 4)");
     assert!(text.contains("at the same time") && text.contains("recurrence"), "{text}");
     let text = refused(&parse(GEMM), "vectorize(k, 4)");
-    assert!(text.contains("privatize"), "{text}");
+    assert!(text.contains("`split(k, 16) ; factor(C, k.i)`"), "{text}");
     let text = refused(&parse(COPY), "vectorize(i, 5)");
     assert!(text.contains("power of two"), "{text}");
     let text = refused(&parse(COPY), "vectorize(i, 4, tail: odd)");
