@@ -1,6 +1,7 @@
 //! From scheduled trees to a kernel that can be called.
 
 use crate::codes;
+use crate::dispatch::Condition;
 use crate::schedule::{Schedule, each_in_a_thread};
 use lathe_diagnostics::{Diagnostic, Places};
 use lathe_ir::{Function, ParamKind, StmtKind};
@@ -26,11 +27,11 @@ impl Default for Build {
 
 /// A compiled kernel: one version, or several of which the call takes the first whose condition holds.
 pub struct Built {
-    versions: Vec<(Option<Expr>, Kernel)>,
+    versions: Vec<(Option<Condition>, Kernel)>,
     /// For each size: its name, and the parameter and dimension that give it.
     sizes: Vec<(String, usize, usize)>,
     /// Constraints of the strategy over sizes.
-    requires: Vec<Expr>,
+    requires: Vec<Condition>,
     /// The checks of the kernel by the message of their failure: where they stem from.
     checks: Vec<(String, Places)>,
     pub compile_seconds: f64,
@@ -45,17 +46,18 @@ pub fn compile(schedule: &Schedule, build: &Build) -> Result<Built, Diagnostic> 
     let start = Instant::now();
     // Versions do not know of each other: each is compiled by a thread of its own.
     let kernels = each_in_a_thread(&schedule.versions, |v| compile_tree(schedule, &v.func, build));
+    let sizes = size_sources(&schedule.plain);
     let mut versions = Vec::new();
     let mut times = Vec::new();
     for (v, kernel) in schedule.versions.iter().zip(kernels) {
         let kernel = kernel?;
         times.extend(kernel.times().iter().map(|(n, d)| (n.clone(), d.as_secs_f64())));
-        versions.push((v.condition.clone(), kernel));
+        versions.push((v.condition.as_ref().map(|c| Condition::new(c, &sizes)), kernel));
     }
     Ok(Built {
         versions,
-        sizes: size_sources(&schedule.plain),
-        requires: schedule.requires.clone(),
+        requires: schedule.requires.iter().map(|c| Condition::new(c, &sizes)).collect(),
+        sizes,
         checks: places_of_checks(&schedule.plain),
         compile_seconds: start.elapsed().as_secs_f64(),
         times,
@@ -80,11 +82,12 @@ pub fn compile_version(schedule: &Schedule, version: usize, build: &Build) -> Re
         return Err(Diagnostic::error(codes::VERSIONS, "the strategy has no such version"));
     };
     let kernel = compile_tree(schedule, &version.func, build)?;
+    let sizes = size_sources(&schedule.plain);
     Ok(Built {
         times: kernel.times().iter().map(|(n, d)| (n.clone(), d.as_secs_f64())).collect(),
         versions: vec![(None, kernel)],
-        sizes: size_sources(&schedule.plain),
-        requires: schedule.requires.clone(),
+        requires: schedule.requires.iter().map(|c| Condition::new(c, &sizes)).collect(),
+        sizes,
         checks: places_of_checks(&schedule.plain),
         compile_seconds: start.elapsed().as_secs_f64(),
     })
@@ -152,27 +155,18 @@ impl Built {
     /// As [`Built::call`].
     pub fn call_views(&self, pool: &Pool, args: &mut [ArgView]) -> Result<(), Diagnostic> {
         for c in &self.requires {
-            let why = match self.holds(c, args) {
+            let why = match c.holds(&self.sizes, args) {
                 Some(true) => continue,
                 Some(false) => "which do not hold here",
                 None => "which cannot be decided from the arguments",
             };
-            let d = Diagnostic::error(codes::PARAMETER, format!("the strategy is for sizes with {c}, {why}"));
+            let d = Diagnostic::error(
+                codes::PARAMETER,
+                format!("the strategy is for sizes with {}, {why}", c.text()),
+            );
             return Err(d.help("choose another strategy or other parameters for these sizes"));
         }
         self.pick(args).call(pool, args).map_err(|d| at_check(&self.checks, d))
-    }
-
-    /// Whether a condition over sizes holds for these arguments; `None` if it cannot be said.
-    fn holds(&self, condition: &Expr, args: &[ArgView]) -> Option<bool> {
-        let size = |name: &str| {
-            let (_, param, dim) = self.sizes.iter().find(|s| s.0 == name)?;
-            Some(Value::Int(*args.get(*param)?.shape().get(*dim)?))
-        };
-        match lathe_space::eval(condition, &size) {
-            Ok(Value::Bool(b)) => Some(b),
-            _ => None,
-        }
     }
 
     /// The version for these arguments. Wrong arguments get some version, whose checks then refuse them.
@@ -182,7 +176,7 @@ impl Built {
             return last;
         }
         for (condition, kernel) in &self.versions {
-            if condition.as_ref().is_none_or(|c| self.holds(c, args) == Some(true)) {
+            if condition.as_ref().is_none_or(|c| c.holds(&self.sizes, args) == Some(true)) {
                 return kernel;
             }
         }

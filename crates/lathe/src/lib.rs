@@ -21,6 +21,7 @@ pub mod convert;
 pub mod count;
 pub mod cpu;
 pub mod data;
+mod dispatch;
 pub mod doctor;
 pub mod emit;
 pub mod inputs;
