@@ -11,7 +11,7 @@ pub struct ParseError {
 
 /// The expression of a text. Inverse of `Display`, except that a string value reads as a name.
 pub fn parse(text: &str) -> Result<Expr, ParseError> {
-    let mut p = Parser { text, at: 0, depth: 0 };
+    let mut p = Parser { text, at: 0, depth: 0, operators: 0 };
     let e = p.expr(1)?;
     p.space();
     if p.at < text.len() { Err(p.error("unexpected text after the expression")) } else { Ok(e) }
@@ -19,11 +19,14 @@ pub fn parse(text: &str) -> Result<Expr, ParseError> {
 
 /// The deepest nesting that is read.
 const DEPTH: u32 = 200;
+/// The most operators in one text; chains of them nest.
+const OPERATORS: u32 = 2000;
 
 struct Parser<'a> {
     text: &'a str,
     at: usize,
     depth: u32,
+    operators: u32,
 }
 
 impl<'a> Parser<'a> {
@@ -89,6 +92,10 @@ impl<'a> Parser<'a> {
                 break;
             }
             self.at += op.symbol().len();
+            self.operators += 1;
+            if self.operators > OPERATORS {
+                return Err(self.error("too many operators"));
+            }
             let right = self.expr(p + 1)?;
             left = Expr::Binary(op, Box::new(left), Box::new(right));
             if p == 4 && self.operator().is_some_and(|o| o.precedence() == 4) {

@@ -154,11 +154,11 @@ fn small_ones_against_trying_all() {
         }
         d
     };
-    compare(&with("conv", &[("N_y", 3), ("N_x", 2)]));
+    compare(&with("conv", &[("N_y", 2), ("N_x", 2)]));
     compare(&with("prl", &[("N_i", 4), ("N_j", 1)]));
     compare(&with("gemm", &[("N_i", 2), ("N_j", 1), ("N_k", 1)]));
     // Of coupled cluster two dimensions at a time: all seven have too many combinations.
-    let mut d = with("ccsdt", &[("N_a", 4), ("N_b", 4)]);
+    let mut d = with("ccsdt", &[("N_a", 2), ("N_b", 2)]);
     d.params.retain(|p| p.name.ends_with("_a") || p.name.ends_with("_b"));
     compare(&d);
     let mut d = def("ccsdt");

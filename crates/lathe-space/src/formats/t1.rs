@@ -141,15 +141,12 @@ fn list(r: &mut Reader, depth: u32) -> Result<Vec<Value>, ParseError> {
                     return r.error("expected `range(to)`, `range(from, to)` or `range(from, to, step)`");
                 }
             };
-            let mut out = Vec::new();
-            let mut v = from;
-            while (step > 0 && v < to) || (step < 0 && v > to) {
-                out.push(Value::Int(v));
-                if out.len() as i64 > MANY {
-                    return r.error("too many values");
-                }
-                v = v.saturating_add(step);
+            let way = i128::from(to) - i128::from(from);
+            let n = (way + i128::from(step) - i128::from(step.signum())) / i128::from(step);
+            if n > i128::from(MANY) {
+                return r.error("too many values");
             }
+            let out = (0..n.max(0) as i64).map(|i| Value::Int(from + i * step)).collect();
             Ok(out)
         }
         _ => {

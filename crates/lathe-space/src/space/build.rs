@@ -3,6 +3,7 @@
 //! A level's nodes are the combinations of values of its context that the levels above allow, so nothing is
 //! made twice; and since nodes of one level do not depend on each other, threads share them.
 
+use super::classes::signature;
 use super::expand::{Expander, Scratch, World};
 use super::intern::Keys;
 use super::plan::PlanLevel;
@@ -29,8 +30,8 @@ pub(crate) struct Built {
 /// Why building stopped.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Stop {
-    /// More work than allowed: another order may be better.
-    Work,
+    /// More work than allowed, at this level: another order may be better.
+    Work(usize),
     /// More nodes than allowed; what failed first on the way, and so was not excluded.
     Nodes { failed: Option<Failure> },
 }
@@ -69,6 +70,8 @@ pub(crate) struct Allowed<'a> {
 
 /// Nodes that one thread does at least, counted in values.
 const CHUNK: usize = 1 << 15;
+/// Combinations of values of a context that are told apart without looking at the conditions.
+const FEW: u32 = 64;
 
 /// What one thread made of some nodes.
 struct Part {
@@ -88,8 +91,21 @@ pub(crate) fn build(world: World, plan: &[PlanLevel], allowed: &Allowed) -> Resu
         let above = plan[l].parent.map(|(p, _)| &plan[p].context);
         above.is_some_and(|c| plan[l].context.len() == c.len() + 1)
     };
-    let table =
-        |l: usize| if unshared(l) { Keys::all_new(plan[l].context.len()) } else { Keys::new(limits(l)) };
+    let few = |l: usize| {
+        let limits: Vec<u32> = limits(l);
+        limits.iter().try_fold(1u32, |n, l| n.checked_mul(*l)).is_some_and(|n| n <= FEW)
+    };
+    let table = |l: usize| {
+        if few(l) {
+            return Keys::new(limits(l));
+        }
+        let width = plan[l].context.len();
+        match signature(world, plan, l) {
+            Some(s) => Keys::signed(width, Box::new(move |key, out| s.of(world, key, out))),
+            None if unshared(l) => Keys::all_new(width),
+            None => Keys::new(limits(l)),
+        }
+    };
     let mut keys: Vec<Option<Keys>> = (0..plan.len()).map(|l| Some(table(l))).collect();
     let mut levels: Vec<Raw> = Vec::with_capacity(plan.len());
     let (mut checks, mut edges, mut work) = (0, 0, 0);
@@ -116,7 +132,8 @@ pub(crate) fn build(world: World, plan: &[PlanLevel], allowed: &Allowed) -> Resu
                 let key = &own.words[node * width..(node + 1) * width];
                 part.checks += expander.expand(key, &mut scratch, &mut part.values, &mut part.failed);
                 part.degrees.push((part.values.len() - before) as u32);
-                if part.values.len() > allowed.nodes {
+                let done = part.checks + part.values.len() as u64;
+                if part.values.len() > allowed.nodes || done > allowed.work.saturating_sub(work) {
                     break;
                 }
             }
@@ -169,7 +186,7 @@ pub(crate) fn build(world: World, plan: &[PlanLevel], allowed: &Allowed) -> Resu
         checks += expander.tried();
         work += expander.tried();
         if work > allowed.work {
-            return Err(Stop::Work);
+            return Err(Stop::Work(l));
         }
         raw.keys = own.words;
         link(plan, l, &mut raw, width, &mut keys);
@@ -183,7 +200,7 @@ pub(crate) fn build(world: World, plan: &[PlanLevel], allowed: &Allowed) -> Resu
 }
 
 /// Numbers the nodes of the levels below, per edge.
-fn link(plan: &[PlanLevel], l: usize, raw: &mut Raw, width: usize, keys: &mut [Option<Keys>]) {
+fn link(plan: &[PlanLevel], l: usize, raw: &mut Raw, width: usize, keys: &mut [Option<Keys<'_>>]) {
     let children = &plan[l].children;
     raw.kids = vec![0; raw.values.len() * children.len()];
     for (slot, c) in children.iter().enumerate() {

@@ -73,13 +73,15 @@ pub(crate) fn generate(def: &SpaceDef, options: &Generate) -> Result<Generated, 
         threads: &threads,
         options,
     };
-    let values: u64 = domains.iter().map(|d| u64::from(d.len())).sum();
-    let one = |i: usize| context.group(&groups[i]);
-    // For a few values starting threads would take longer.
-    let made: Vec<_> =
-        if values < 1000 { (0..groups.len()).map(one).collect() } else { threads.map(groups.len(), one) };
+    // Most groups are little work, for which starting threads would take longer.
+    let mut made: Vec<Option<_>> = groups.iter().map(|g| context.quick(g)).collect();
+    let slow: Vec<usize> = (0..groups.len()).filter(|g| made[*g].is_none()).collect();
+    let rest = threads.map(slow.len(), |i| context.slow(&groups[slow[i]]));
+    for (g, result) in slow.into_iter().zip(rest) {
+        made[g] = Some(result);
+    }
     let (mut trees, mut checks) = (Vec::with_capacity(groups.len()), 0);
-    for made in made {
+    for made in made.into_iter().flatten() {
         let (stored, tried) = made?;
         trees.push(stored);
         checks += tried;
@@ -238,53 +240,71 @@ struct Context<'a> {
 
 /// The work after which other orders are tried.
 const FIRST_TRY: u64 = 1 << 16;
+/// The last work after which orders are compared.
+const LAST_TRY: u64 = FIRST_TRY << 6;
 /// Larger groups are made as declared: finding another order takes cubic time.
 const ORDERED: usize = 300;
 
 impl Context<'_> {
-    fn group(&self, group: &Members) -> Result<(Stored, u64), Diagnostic> {
+    /// A group that is little work in the first order that comes to mind.
+    fn quick(&self, group: &Members) -> Option<Result<(Stored, u64), Diagnostic>> {
         if group.conditions.is_empty() {
-            let param = group.sorted[0];
-            let n = self.domains[param].len();
-            let level = Level {
-                param,
-                parent: None,
-                children: Vec::new(),
-                full: Some(n),
-                starts: Vec::new(),
-                values: Vec::new(),
-                below: Vec::new(),
-                kids: Vec::new(),
-            };
-            return Ok((Stored::Small(Tree { levels: vec![level], roots: vec![0], total: u64::from(n) }), 0));
+            return Some(Ok((self.free(group.sorted[0]), 0)));
         }
-        let mut plans = vec![self.plan(group, &group.sorted)];
-        if self.options.order != Order::Auto {
-            let plan = match self.options.order {
-                Order::Narrow => self.plan(group, &self.narrow(group)),
-                Order::Declared | Order::Auto => plans.remove(0),
-            };
-            let built = self.build(&plan, u64::MAX).map_err(|s| self.stopped(group, &plan, s))?;
-            return self.finish(group, &plan, built);
+        let plan = match self.options.order {
+            Order::Narrow => self.plan(group, &self.narrow(group)),
+            Order::Declared | Order::Auto => self.plan(group, &group.sorted),
+        };
+        let built = self.build(&plan, FIRST_TRY, &Threads::new(1)).ok()?;
+        Some(self.finish(group, &plan, built))
+    }
+
+    /// A parameter that nothing constrains.
+    fn free(&self, param: usize) -> Stored {
+        let n = self.domains[param].len();
+        let level = Level {
+            param,
+            parent: None,
+            children: Vec::new(),
+            full: Some(n),
+            starts: Vec::new(),
+            values: Vec::new(),
+            below: Vec::new(),
+            kids: Vec::new(),
+        };
+        Stored::Small(Tree { levels: vec![level], roots: vec![0], total: u64::from(n) })
+    }
+
+    /// Any group.
+    fn slow(&self, group: &Members) -> Result<(Stored, u64), Diagnostic> {
+        let mut plans = Vec::with_capacity(2);
+        let order = self.options.order;
+        if order == Order::Narrow || (order == Order::Auto && group.sorted.len() <= ORDERED) {
+            plans.push(self.plan(group, &self.narrow(group)));
         }
-        // Each order may work a while, then longer; one that needs too many nodes is out.
+        if order != Order::Narrow {
+            let declared = self.plan(group, &group.sorted);
+            if !plans.contains(&declared) {
+                plans.push(declared);
+            }
+        }
+        // Each order may work a while, then longer; the one that gets farther is made. One that needs too many
+        // nodes is out.
         let (mut work, mut reason) = (FIRST_TRY, None);
         while !plans.is_empty() {
-            let mut left = Vec::with_capacity(2);
+            if plans.len() == 1 || work > LAST_TRY {
+                work = u64::MAX;
+            }
+            let mut left: Vec<(Vec<PlanLevel>, usize)> = Vec::with_capacity(2);
             for plan in plans {
-                match self.build(&plan, work) {
+                match self.build(&plan, work, self.threads) {
                     Ok(built) => return self.finish(group, &plan, built),
-                    Err(Stop::Work) => left.push(plan),
+                    Err(Stop::Work(level)) => left.push((plan, level)),
                     Err(stop) => reason = Some(self.stopped(group, &plan, stop)),
                 }
             }
-            if work == FIRST_TRY && group.sorted.len() <= ORDERED {
-                let other = self.plan(group, &self.narrow(group));
-                if !left.contains(&other) {
-                    left.insert(0, other);
-                }
-            }
-            plans = left;
+            left.sort_by_key(|p| std::cmp::Reverse(p.1));
+            plans = left.into_iter().map(|p| p.0).collect();
             work = work.saturating_mul(8);
         }
         Err(reason.unwrap_or_else(|| self.too_large(group)))
@@ -293,7 +313,7 @@ impl Context<'_> {
     fn stopped(&self, group: &Members, plan: &[PlanLevel], stop: Stop) -> Diagnostic {
         match stop {
             Stop::Nodes { failed: Some(f) } => self.failure(plan, &f),
-            Stop::Nodes { failed: None } | Stop::Work => self.too_large(group),
+            Stop::Nodes { failed: None } | Stop::Work(_) => self.too_large(group),
         }
     }
 
@@ -306,11 +326,11 @@ impl Context<'_> {
         narrow_order(&group.sorted, self.conditions, &group.conditions, &weight)
     }
 
-    fn build(&self, plan: &[PlanLevel], work: u64) -> Result<Built, Stop> {
+    fn build(&self, plan: &[PlanLevel], work: u64, threads: &Threads) -> Result<Built, Stop> {
         let world =
             World { def: self.def, domains: self.domains, conditions: self.conditions, coder: self.coder };
         let allowed = Allowed {
-            threads: self.threads,
+            threads,
             parallel_levels: self.options.parallel_levels,
             work,
             nodes: self.options.max_nodes.min(u32::MAX as usize - 1),

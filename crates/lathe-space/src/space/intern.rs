@@ -60,14 +60,14 @@ pub(crate) fn hash(words: &[u32], seed: u64) -> u64 {
 }
 
 /// Numbers for keys of a fixed number of words, each word below its limit.
-pub(crate) struct Keys {
+pub(crate) struct Keys<'a> {
     width: usize,
     /// All keys, one after the other.
     pub words: Vec<u32>,
-    table: Table,
+    table: Table<'a>,
 }
 
-enum Table {
+enum Table<'a> {
     /// Few combinations: a number for each.
     Direct {
         limits: Vec<u32>,
@@ -76,10 +76,20 @@ enum Table {
     Hashed(Interner),
     /// The caller never asks for the same key twice.
     New,
+    /// Keys that are alike have one number.
+    Signed {
+        of: Box<Signer<'a>>,
+        width: usize,
+        signs: Vec<u32>,
+        interner: Interner,
+    },
 }
 
-impl Keys {
-    pub fn new(limits: Vec<u32>) -> Keys {
+/// Appends what tells keys apart.
+pub(crate) type Signer<'a> = dyn Fn(&[u32], &mut Vec<u32>) + 'a;
+
+impl<'a> Keys<'a> {
+    pub fn new(limits: Vec<u32>) -> Keys<'a> {
         let combinations = limits.iter().try_fold(1u64, |n, l| n.checked_mul(u64::from(*l)));
         let width = limits.len();
         let table = match combinations {
@@ -90,8 +100,14 @@ impl Keys {
     }
 
     /// Keys of which none is asked for twice.
-    pub fn all_new(width: usize) -> Keys {
+    pub fn all_new(width: usize) -> Keys<'a> {
         Keys { width, words: Vec::new(), table: Table::New }
+    }
+
+    /// Keys of which alike ones get the number of the first.
+    pub fn signed(width: usize, of: Box<Signer<'a>>) -> Keys<'a> {
+        let table = Table::Signed { of, width: 0, signs: Vec::new(), interner: Interner::new() };
+        Keys { width, words: Vec::new(), table }
     }
 
     pub fn number(&mut self, key: &[u32]) -> u32 {
@@ -110,6 +126,18 @@ impl Keys {
                 interner.number(hash(key, 0), same)
             }
             Table::New => (words.len().checked_div(width).unwrap_or(0) as u32, true),
+            Table::Signed { of, width, signs, interner } => {
+                let known = signs.len();
+                of(key, signs);
+                *width = signs.len() - known;
+                let (old, sign) = signs.split_at(known);
+                let at = |id: u32| &old[id as usize * *width..(id as usize + 1) * *width];
+                let found = interner.number(hash(sign, 0), |id| at(id) == sign);
+                if !found.1 {
+                    signs.truncate(known);
+                }
+                found
+            }
         };
         if new {
             words.extend_from_slice(key);
@@ -124,7 +152,7 @@ impl Keys {
         }
         match &self.table {
             Table::Direct { numbers, .. } => numbers.iter().filter(|n| **n != EMPTY).count(),
-            Table::Hashed(interner) => interner.hashes.len(),
+            Table::Hashed(interner) | Table::Signed { interner, .. } => interner.hashes.len(),
             Table::New => 0,
         }
     }

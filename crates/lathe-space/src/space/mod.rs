@@ -9,6 +9,7 @@
 //! with Interdependent Tuning Parameters via Auto-Tuning Framework*, TACO 2021).
 
 mod build;
+mod classes;
 mod compile;
 mod configuration;
 mod constraint;

@@ -208,7 +208,7 @@ impl<C: Count> Tree<C> {
                 (0..level.degree(node)).min_by(|a, b| far(a).total_cmp(&far(b)))
             });
         }
-        let mut search = Nearest { tree: self, distance, known: Default::default(), budget: 20_000 };
+        let mut search = Nearest { tree: self, distance, known: Default::default(), budget: 5_000 };
         for r in &self.roots {
             search.best(*r, 0);
         }
