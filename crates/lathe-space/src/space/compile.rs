@@ -177,7 +177,7 @@ fn floor_div(x: i64, y: i64) -> Option<i64> {
 }
 
 impl Code {
-    /// The value for the values of the slots. The same as [`crate::eval`] gives.
+    /// The value for the values of the slots. The same as [`crate::eval()`] gives.
     pub fn run(&self, slots: &[i64]) -> Result<i64, Failed> {
         let some = |v: Option<i64>| v.ok_or(Failed);
         match self {

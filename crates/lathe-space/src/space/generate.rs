@@ -241,7 +241,7 @@ struct Context<'a> {
 /// The work after which other orders are tried.
 const FIRST_TRY: u64 = 1 << 16;
 /// The last work after which orders are compared.
-const LAST_TRY: u64 = FIRST_TRY << 6;
+const LAST_TRY: u64 = FIRST_TRY << 3;
 /// Larger groups are made as declared: finding another order takes cubic time.
 const ORDERED: usize = 300;
 

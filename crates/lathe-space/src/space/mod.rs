@@ -5,6 +5,25 @@
 //! subtrees, so that a space of 10²⁰ configurations takes kilobytes. Search techniques see it as numbers below
 //! [`Space::size`], or as points of a cube with one dimension per parameter.
 //!
+//! ```
+//! use lathe_space::space::{Generate, Space, SpaceDef, TuningParameter};
+//! use lathe_space::{Constraint, Value, parse};
+//!
+//! // Work per thread divides the size, the local size what is left of it.
+//! let def = SpaceDef::new()
+//!     .constant("N", Value::Int(1024))
+//!     .param(TuningParameter::int("WPT", 1, 1024).such_that(Constraint::divides(parse("N").unwrap())))
+//!     .param(TuningParameter::int("LS", 1, 1024).such_that(Constraint::divides(parse("N // WPT").unwrap())));
+//! let space = Space::generate(&def, &Generate::default()).unwrap();
+//! assert_eq!(space.size().to_string(), "66");
+//! assert_eq!(space.configuration(&9u32.into()).unwrap().to_string(), "WPT = 1, LS = 512");
+//! ```
+//!
+//! Within a group the levels are ordered as declared, or otherwise if that makes much less work
+//! ([`Order`]); [`Space::level_param`] tells. The trees are stored as graphs in which what does not depend on each
+//! other hangs side by side and equal parts are one, so the *refined groups* of the thesis's outlook come by
+//! themselves.
+//!
 //! After the Auto-Tuning Framework (Rasch, Schulze, Steuwer, Gorlatch: *Efficient Auto-Tuning of Parallel Programs
 //! with Interdependent Tuning Parameters via Auto-Tuning Framework*, TACO 2021).
 

@@ -9,7 +9,7 @@ use crate::expr::{Expr, Value};
 use crate::param::{Parameter, Range};
 use lathe_diagnostics::Diagnostic;
 
-/// The space of a strategy's parameters. `facts` knows sizes and machine facts, as for [`crate::bind`].
+/// The space of a strategy's parameters. `facts` knows sizes and machine facts, as for [`crate::bind()`].
 ///
 /// Parameters without a range keep their default (with the defaults of those it mentions); each constraint
 /// belongs to the last parameter that it mentions. Errors: a parameter with neither range nor default, and a
