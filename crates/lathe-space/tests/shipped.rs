@@ -210,3 +210,23 @@ fn the_product_of_a_billion() {
     assert_eq!(sizes[0], sizes[1]);
     assert_eq!(sizes[0].to_u64(), Some(10_864_347));
 }
+
+#[test]
+fn item_10_threads_share_slow_constraints() {
+    // Closures that note which thread asks them.
+    let seen = std::sync::Arc::new(std::sync::Mutex::new(BTreeSet::new()));
+    let notes = seen.clone();
+    let d = SpaceDef::new().param(lathe_space::TuningParameter::int("a", 1, 60)).param(
+        lathe_space::TuningParameter::int("b", 1, 60).such_that(lathe_space::Constraint::closure(
+            ["a", "b"],
+            move |v| {
+                std::thread::sleep(std::time::Duration::from_micros(50));
+                notes.lock().unwrap().insert(format!("{:?}", std::thread::current().id()));
+                Ok(v[0] != v[1])
+            },
+        )),
+    );
+    let s = Space::generate(&d, &Generate { threads: 4, ..Generate::default() }).unwrap();
+    assert_eq!(s.size().to_u64(), Some(60 * 59));
+    assert!(seen.lock().unwrap().len() > 1);
+}

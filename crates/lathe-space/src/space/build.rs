@@ -70,6 +70,8 @@ pub(crate) struct Allowed<'a> {
 
 /// Nodes that one thread does at least, counted in values.
 const CHUNK: usize = 1 << 15;
+/// The same where conditions are not compiled, and may take any time.
+const SLOW: usize = 1 << 8;
 /// Combinations of values of a context that are told apart without looking at the conditions.
 const FEW: u32 = 64;
 
@@ -139,7 +141,8 @@ pub(crate) fn build(world: World, plan: &[PlanLevel], allowed: &Allowed) -> Resu
             }
             part
         };
-        let chunk = (CHUNK / per_node.max(1)).max(1);
+        let values = if expander.compiled() { CHUNK } else { SLOW };
+        let chunk = (values / per_node.max(1)).max(1);
         let parts = if l < allowed.parallel_levels && nodes > chunk {
             let size = chunk.max(nodes / 256);
             allowed.threads.map(nodes.div_ceil(size), |i| one(i * size..((i + 1) * size).min(nodes)))

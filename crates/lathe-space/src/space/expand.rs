@@ -112,6 +112,11 @@ impl<'a> Expander<'a> {
         &self.world.domains[self.param]
     }
 
+    /// Whether all conditions are compiled.
+    pub fn compiled(&self) -> bool {
+        self.tests.iter().all(|t| t.code.is_some())
+    }
+
     /// Values that were tried for several nodes at once.
     pub fn tried(&self) -> u64 {
         self.tried.load(Ordering::Relaxed)

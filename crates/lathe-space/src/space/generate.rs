@@ -255,7 +255,7 @@ impl Context<'_> {
             Order::Narrow => self.plan(group, &self.narrow(group)),
             Order::Declared | Order::Auto => self.plan(group, &group.sorted),
         };
-        let built = self.build(&plan, FIRST_TRY, &Threads::new(1)).ok()?;
+        let built = self.build(&plan, FIRST_TRY).ok()?;
         Some(self.finish(group, &plan, built))
     }
 
@@ -297,7 +297,7 @@ impl Context<'_> {
             }
             let mut left: Vec<(Vec<PlanLevel>, usize)> = Vec::with_capacity(2);
             for plan in plans {
-                match self.build(&plan, work, self.threads) {
+                match self.build(&plan, work) {
                     Ok(built) => return self.finish(group, &plan, built),
                     Err(Stop::Work(level)) => left.push((plan, level)),
                     Err(stop) => reason = Some(self.stopped(group, &plan, stop)),
@@ -326,11 +326,11 @@ impl Context<'_> {
         narrow_order(&group.sorted, self.conditions, &group.conditions, &weight)
     }
 
-    fn build(&self, plan: &[PlanLevel], work: u64, threads: &Threads) -> Result<Built, Stop> {
+    fn build(&self, plan: &[PlanLevel], work: u64) -> Result<Built, Stop> {
         let world =
             World { def: self.def, domains: self.domains, conditions: self.conditions, coder: self.coder };
         let allowed = Allowed {
-            threads,
+            threads: self.threads,
             parallel_levels: self.options.parallel_levels,
             work,
             nodes: self.options.max_nodes.min(u32::MAX as usize - 1),
