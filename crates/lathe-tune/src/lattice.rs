@@ -110,6 +110,8 @@ impl Axis {
 pub struct Lattice {
     space: Arc<Space>,
     axes: Vec<Axis>,
+    /// The axes with more than one value.
+    free: Vec<usize>,
     /// Every configuration, if the space is listed, and its index.
     listed: Option<HashMap<Genes, BigUint>>,
 }
@@ -143,9 +145,10 @@ impl Lattice {
             let met: BTreeSet<u32> = rows.iter().map(|row| row[p]).collect();
             Axis::new(space, p, &met)
         });
-        let axes = axes.collect();
+        let axes: Vec<Axis> = axes.collect();
+        let free = (0..axes.len()).filter(|a| axes[*a].len() > 1).collect();
         let listed = small.map(|_| rows.into_iter().zip(indices).collect());
-        Lattice { space: space.clone(), axes, listed }
+        Lattice { space: space.clone(), axes, free, listed }
     }
 
     pub fn axes(&self) -> &[Axis] {
@@ -184,9 +187,14 @@ impl Lattice {
         }
     }
 
-    /// Numbers between 0 and 1 per axis; for categories, the number of the value.
+    /// The axes with more than one value.
+    pub fn free(&self) -> impl ExactSizeIterator<Item = &Axis> {
+        self.free.iter().map(|a| &self.axes[*a])
+    }
+
+    /// Numbers between 0 and 1 per free axis; for categories, the number of the value.
     pub fn places(&self, genes: &[u32]) -> Vec<f64> {
-        self.axes.iter().zip(genes).map(|(axis, gene)| axis.place(&self.space, *gene)).collect()
+        self.free.iter().map(|a| self.axes[*a].place(&self.space, genes[*a])).collect()
     }
 
     pub fn sample(&self, rng: &mut ChaCha8Rng) -> (Genes, BigUint) {
@@ -199,13 +207,9 @@ impl Lattice {
         self.axes[axis].any(rng)
     }
 
-    fn free(&self) -> Vec<usize> {
-        (0..self.axes.len()).filter(|a| self.axes[*a].len() > 1).collect()
-    }
-
     /// Valid configurations that differ in one parameter; axes in random order, near values first.
     pub fn neighbours(&self, genes: &[u32], rng: &mut ChaCha8Rng) -> Vec<(Genes, BigUint)> {
-        let mut axes = self.free();
+        let mut axes = self.free.clone();
         axes.shuffle(rng);
         let mut out = Vec::new();
         for a in axes {
@@ -223,10 +227,9 @@ impl Lattice {
 
     /// A valid configuration that differs in about `changes` parameters, if one is found soon.
     pub fn kick(&self, genes: &[u32], changes: usize, rng: &mut ChaCha8Rng) -> (Genes, BigUint) {
-        let free = self.free();
         for _ in 0..20 {
             let mut other = genes.to_vec();
-            for a in free.choose_multiple(rng, changes.max(1)) {
+            for a in self.free.choose_multiple(rng, changes.max(1)) {
                 other[*a] = self.axes[*a].any(rng);
             }
             if other != genes

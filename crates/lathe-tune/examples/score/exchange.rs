@@ -21,7 +21,7 @@ pub fn write(table: &Table, folder: &Path) -> Result<(), Box<dyn Error>> {
     std::fs::create_dir_all(folder)?;
     let space = &table.space;
     let param = |(i, p): (usize, &lathe_space::TuningParameter)| {
-        // Only values that occur: tuners that list them before filtering cannot know what `720 % i1 == 0` leaves.
+        // Only values that occur: tuners that list them before filtering cannot know what `240 % i1 == 0` leaves.
         let occurring = |v: &Value| space.iter().any(|c| c.get(&p.name) == Some(v));
         let values: Vec<Value> =
             (0..space.values_of(i)).filter_map(|v| space.value_of(i, v)).filter(occurring).collect();

@@ -19,6 +19,9 @@ use std::path::PathBuf;
 use std::time::Instant;
 use tables::Table;
 
+/// After so many evaluations, the score of that moment is shown.
+const CHECKPOINTS: [usize; 8] = [5, 10, 20, 40, 70, 100, 150, 200];
+
 struct Options {
     seeds: u64,
     evaluations: usize,
@@ -116,11 +119,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     tables.iter().for_each(|t| print!("{:>12}", t.name));
     println!("{:>8} {:>17} {:>9} {:>8}", "mean", "95 % interval", "best/opt", "ms/eval");
     let mut curves = Vec::new();
+    let mut profiles: Vec<(&String, Vec<Vec<f64>>)> = Vec::new();
     for name in &o.techniques {
         print!("{name:24}");
         let mut per_table = Vec::new();
         let mut per_seed = vec![0.0; o.seeds as usize];
         let mut ratios = Vec::new();
+        let mut profile = vec![Vec::new(); CHECKPOINTS.len()];
         let (mut spent, mut evaluations) = (0.0, 0);
         for t in &tables {
             let baseline = random_baseline(&t.costs, o.evaluations);
@@ -133,6 +138,11 @@ fn main() -> Result<(), Box<dyn Error>> {
                 evaluations += best.len();
                 let s = score(&best, &baseline, optimum);
                 scores.push(s);
+                for (at, parts) in CHECKPOINTS.iter().zip(&mut profile) {
+                    if let (Some(b), Some(base)) = (best.get(at - 1), baseline.get(at - 1)) {
+                        parts.push(score(&[*b], &[*base], optimum));
+                    }
+                }
                 per_seed[seed as usize] += s / tables.len() as f64;
                 ratios.push(best.last().copied().unwrap_or(f64::INFINITY) / optimum);
                 curves.push(serde_json::json!({"table": t.name, "technique": name, "seed": seed, "score": s, "final": best.last()}));
@@ -147,6 +157,15 @@ fn main() -> Result<(), Box<dyn Error>> {
             mean(&per_table),
             mean(&ratios)
         );
+        profiles.push((name, profile));
+    }
+    print!("\n{:24}", "score after");
+    CHECKPOINTS.iter().for_each(|c| print!("{c:>8}"));
+    println!();
+    for (name, profile) in profiles {
+        print!("{name:24}");
+        profile.iter().for_each(|p| print!("{:>8.3}", mean(p)));
+        println!();
     }
     if let Some(path) = &o.curves {
         std::fs::write(path, serde_json::to_string(&curves)?)?;

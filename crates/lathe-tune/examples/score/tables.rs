@@ -303,12 +303,12 @@ pub fn all_synthetic() -> Result<Vec<Table>, Box<dyn Error>> {
         synthetic(
             "stencil",
             vec![
-                powers("tile_x", 3, 10),
-                powers("tile_y", 0, 8),
+                powers("tile_x", 4, 9),
+                powers("tile_y", 1, 6),
                 ints("time_steps", &[1, 2, 3, 4]),
                 ints("vector", &[1, 4, 8, 16]),
                 ints("unroll", &[1, 2, 4]),
-                ints("threads", &[1, 2, 4, 8, 12, 16]),
+                ints("threads", &[2, 4, 8, 12, 16]),
                 words("schedule", &["static", "dynamic", "guided"]),
             ],
             &[
@@ -322,21 +322,21 @@ pub fn all_synthetic() -> Result<Vec<Table>, Box<dyn Error>> {
         synthetic(
             "divisors",
             vec![
-                TuningParameter::int("i1", 1, 720),
-                TuningParameter::int("i2", 1, 720),
-                TuningParameter::int("j1", 1, 768),
+                TuningParameter::int("i1", 1, 240),
+                TuningParameter::int("i2", 1, 24),
+                TuningParameter::int("j1", 1, 384),
                 TuningParameter::int("j2", 1, 64),
                 TuningParameter::int("k1", 1, 512),
             ],
             &[
-                "720 % i1 == 0",
+                "240 % i1 == 0",
                 "i1 % i2 == 0",
-                "i2 <= 24",
-                "768 % j1 == 0",
-                "j1 >= 16",
+                "i1 >= 8",
+                "384 % j1 == 0",
+                "j1 >= 32",
                 "j1 % j2 == 0",
                 "512 % k1 == 0",
-                "k1 >= 8",
+                "k1 >= 32",
                 "i1 * j1 >= 64",
             ],
             divisors,
@@ -359,10 +359,10 @@ pub fn all_synthetic() -> Result<Vec<Table>, Box<dyn Error>> {
         synthetic(
             "hotspot",
             vec![
-                ints("block_x", &[4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256]),
+                ints("block_x", &[8, 16, 24, 32, 48, 64, 96, 128, 256]),
                 ints("block_y", &[1, 2, 4, 8, 16, 32]),
-                ints("tile_x", &[1, 2, 3, 4, 5, 6]),
-                ints("tile_y", &[1, 2, 3, 4, 5, 6]),
+                ints("tile_x", &[1, 2, 3, 4, 5]),
+                ints("tile_y", &[1, 2, 3, 4]),
                 ints("steps", &[1, 2, 3, 4, 6]),
                 ints("pad", &[0, 1]),
                 ints("blocks_per_sm", &[0, 1, 2, 4]),
@@ -375,7 +375,7 @@ pub fn all_synthetic() -> Result<Vec<Table>, Box<dyn Error>> {
             vec![
                 ints("threads", &[32, 64, 96, 128, 192, 256, 384, 512, 768, 1024]),
                 ints("items", &[1, 2, 4, 6, 8, 12, 16, 24, 32]),
-                TuningParameter::floats("ratio", [0.1, 0.25, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]),
+                TuningParameter::floats("ratio", [0.1, 0.3, 0.5, 0.7, 0.9]),
                 words("load", &["scalar", "vector2", "vector4"]),
                 words("combine", &["shuffle", "tree", "atomic"]),
                 words("finish", &["second", "atomic"]),

@@ -22,12 +22,38 @@ const MEMORY: usize = 300;
 /// Kernels are fitted to at most so many observations.
 const FITTED: usize = 80;
 /// Among so many draws, the one farthest from all others becomes the next point of the design.
-const SPREAD: usize = 10;
+const SPREAD: usize = 5;
 
 /// Bayesian optimization with a Matérn kernel over the scaled values, categories by Hamming distance.
 #[derive(Default)]
 pub struct Bayes {
     core: Option<Core>,
+    settings: Settings,
+}
+
+/// How a model-guided search sees the world.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// So many points are spread over the space before the model is asked.
+    pub design: usize,
+    /// Factor on the deviation that the model predicts: less explores less.
+    pub deviation: f64,
+    /// Costs count at most so many deviations above their mean (of logarithms): how bad the bad ones are is no matter.
+    pub clip: f64,
+    /// Factor on the lengths over which costs are alike before anything is known.
+    pub length: f64,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { design: 4, deviation: 0.8, clip: 1.5, length: 1.5 }
+    }
+}
+
+impl Bayes {
+    pub fn new(settings: Settings) -> Bayes {
+        Bayes { core: None, settings }
+    }
 }
 
 struct Seen {
@@ -40,7 +66,7 @@ struct Seen {
 struct Core {
     lattice: Lattice,
     rng: ChaCha8Rng,
-    design: usize,
+    settings: Settings,
     process: Gaussian,
     /// The configurations of the pool, which were measured, and where they are.
     pool: Vec<(Genes, BigUint)>,
@@ -53,17 +79,19 @@ struct Core {
     /// Some cost was not positive.
     negative: bool,
     /// Per candidate, how alike it is to valid and to invalid configurations.
-    alike: Vec<[f64; 2]>,
+    alike: Vec<[f32; 2]>,
     invalid: Vec<Vec<f64>>,
     /// The process does not contain these last observations of `seen` yet.
     fresh: usize,
     refit_at: usize,
     best: f64,
     stale: bool,
+    /// So many measurements in a row were invalid.
+    streak: i32,
 }
 
 impl Core {
-    fn new(space: &Arc<Space>, seed: u64) -> Core {
+    fn new(space: &Arc<Space>, seed: u64, settings: Settings) -> Core {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let lattice = Lattice::new(space, &mut rng);
         let whole = lattice.all().filter(|all| all.len() <= WHOLE);
@@ -83,12 +111,11 @@ impl Core {
         if !partial {
             place = pool.iter().enumerate().map(|(i, (_, index))| (index.clone(), i)).collect();
         }
-        let kernel = Kernel::new(lattice.axes().iter().map(|a| a.category).collect());
-        let places = pool.iter().map(|(g, _)| lattice.places(g)).collect();
-        let free = lattice.axes().iter().filter(|a| a.len() > 1).count();
+        let kernel = Kernel::new(lattice.free().map(|a| a.category).collect(), settings.length);
+        let places: Vec<Vec<f64>> = pool.iter().map(|(g, _)| lattice.places(g)).collect();
         Core {
-            design: (free + 3).clamp(5, 16),
-            process: Gaussian::new(kernel, places),
+            settings,
+            process: Gaussian::new(kernel, &places),
             used: vec![false; pool.len()],
             alike: vec![[0.0; 2]; pool.len()],
             lattice,
@@ -104,6 +131,7 @@ impl Core {
             refit_at: 0,
             best: f64::INFINITY,
             stale: false,
+            streak: 0,
         }
     }
 
@@ -116,6 +144,7 @@ impl Core {
         }
         let genes = self.lattice.genes(&trial.index);
         let places = self.lattice.places(&genes);
+        self.streak = if trial.cost.is_some() { 0 } else { self.streak + 1 };
         match trial.cost {
             Some(cost) => {
                 if cost <= 0.0 && !self.negative {
@@ -132,7 +161,12 @@ impl Core {
             }
             None => self.invalid.push(places.clone()),
         }
-        self.liken(&places, usize::from(trial.cost.is_none()));
+        match self.invalid.len() {
+            0 => {}
+            // The first: until now nobody asked how alike candidates are.
+            1 if trial.cost.is_none() => self.liken_all(),
+            _ => self.liken(&places, usize::from(trial.cost.is_none())),
+        }
     }
 
     /// The costs are no logarithms any more.
@@ -144,19 +178,34 @@ impl Core {
     }
 
     fn liken(&mut self, places: &[f64], which: usize) {
-        for (alike, candidate) in self.alike.iter_mut().zip(self.process.pool()) {
-            alike[which] += self.process.kernel().of(places, candidate).powi(2);
+        for (alike, k) in self.alike.iter_mut().zip(self.process.alike(places)) {
+            alike[which] += k * k;
         }
     }
 
-    /// The chance of a candidate to be valid.
+    fn liken_all(&mut self) {
+        self.alike.fill([0.0; 2]);
+        if self.invalid.is_empty() {
+            return;
+        }
+        for i in 0..self.seen.len() {
+            let places = self.seen[i].places.clone();
+            self.liken(&places, 0);
+        }
+        for i in 0..self.invalid.len() {
+            let places = self.invalid[i].clone();
+            self.liken(&places, 1);
+        }
+    }
+
+    /// The chance of a candidate to be valid; counts the more, the longer nothing was.
     fn chance(&self, candidate: usize) -> f64 {
         if self.invalid.is_empty() {
             return 1.0;
         }
         let share = self.seen.len() as f64 / (self.seen.len() + self.invalid.len()) as f64;
-        let [valid, invalid] = self.alike[candidate];
-        (valid + 0.3 * share) / (valid + invalid + 0.3)
+        let [valid, invalid] = self.alike[candidate].map(f64::from);
+        ((valid + 0.3 * share) / (valid + invalid + 0.3)).powi(1 + self.streak / 3)
     }
 
     /// Brings the process up to date; fits its kernel anew now and then.
@@ -215,21 +264,11 @@ impl Core {
             let centred: Vec<f64> = chosen.iter().map(|i| values[*i] - mean).collect();
             kernel.fit(&points, &centred);
         }
-        let pool = self.process.pool().to_vec();
-        self.process = Gaussian::new(kernel, pool);
+        self.process.restart(kernel);
         for s in &self.seen {
             self.process.push(s.places.clone());
         }
-        self.alike = vec![[0.0; 2]; self.pool.len()];
-        if !self.invalid.is_empty() {
-            for i in 0..self.seen.len() {
-                let places = self.seen[i].places.clone();
-                self.liken(&places, 0);
-            }
-            for places in self.invalid.clone() {
-                self.liken(&places, 1);
-            }
-        }
+        self.liken_all();
     }
 
     /// Exchanges part of the pool for neighbours of the best configurations.
@@ -259,12 +298,12 @@ impl Core {
         self.place.insert(index.clone(), slot);
         let kernel = self.process.kernel();
         let sum = |points: &mut dyn Iterator<Item = &Vec<f64>>| {
-            points.map(|p| kernel.of(p, &places).powi(2)).sum::<f64>()
+            points.map(|p| kernel.of(p, &places).powi(2)).sum::<f64>() as f32
         };
         if !self.invalid.is_empty() {
             self.alike[slot] = [sum(&mut self.seen.iter().map(|s| &s.places)), sum(&mut self.invalid.iter())];
         }
-        self.process.replace(slot, places);
+        self.process.replace(slot, &places);
         self.pool[slot] = (genes, index);
         self.used[slot] = false;
     }
@@ -275,7 +314,7 @@ impl Core {
         let mean = self.seen.iter().map(|s| s.value).sum::<f64>() / n;
         let variance = self.seen.iter().map(|s| (s.value - mean).powi(2)).sum::<f64>() / n;
         let deviation = if variance > 0.0 { variance.sqrt() } else { 1.0 };
-        self.seen.iter().map(|s| (s.value - mean) / deviation).collect()
+        self.seen.iter().map(|s| ((s.value - mean) / deviation).min(self.settings.clip)).collect()
     }
 
     /// A point far from all that was seen.
@@ -287,11 +326,12 @@ impl Core {
         }
         let draws = index::sample(&mut self.rng, free.len(), free.len().min(SPREAD));
         let kernel = self.process.kernel();
-        let pool = self.process.pool();
+        let places = |i: usize| self.lattice.places(&self.pool[i].0);
+        let chosen: Vec<Vec<f64>> = chosen.iter().map(|c| places(*c)).collect();
         let nearest = |i: usize| {
+            let here = places(i);
             let seen = self.seen.iter().map(|s| &s.places).chain(&self.invalid);
-            let all = seen.chain(chosen.iter().map(|c| &pool[*c]));
-            all.map(|p| kernel.of(p, &pool[i])).fold(0.0, f64::max)
+            seen.chain(&chosen).map(|p| kernel.of(p, &here)).fold(0.0, f64::max)
         };
         draws.iter().map(|d| free[d]).min_by(|a, b| nearest(*a).total_cmp(&nearest(*b)))
     }
@@ -305,7 +345,11 @@ impl Core {
             if self.used[i] || chosen.contains(&i) {
                 continue;
             }
-            let gain = expected_improvement(best, mean[i], deviation[i]) * self.chance(i);
+            let gain = expected_improvement(
+                best,
+                f64::from(mean[i]),
+                f64::from(deviation[i]) * self.settings.deviation,
+            ) * self.chance(i);
             if top.is_none_or(|t| gain > t.1) {
                 top = Some((i, gain));
             }
@@ -316,8 +360,8 @@ impl Core {
     fn ask(&mut self, n: usize) -> Vec<usize> {
         let mut chosen = Vec::new();
         let measured = self.seen.len() + self.invalid.len();
-        if measured < self.design || self.seen.len() < 2 {
-            while chosen.len() < n.min(self.design.saturating_sub(measured).max(1)) {
+        if measured < self.settings.design || self.seen.len() < 2 {
+            while chosen.len() < n.min(self.settings.design.saturating_sub(measured).max(1)) {
                 let Some(i) = self.spread(&chosen) else { break };
                 chosen.push(i);
             }
@@ -330,7 +374,7 @@ impl Core {
             chosen.push(i);
             if chosen.len() < n {
                 // As if it had been measured and come out average, so that the next one lies elsewhere.
-                let believed = self.process.pool()[i].clone();
+                let believed = self.lattice.places(&self.pool[i].0);
                 self.process.push(believed);
                 values.push(0.0);
             }
@@ -348,7 +392,7 @@ impl Technique for Bayes {
     }
 
     fn initialize(&mut self, space: &Arc<Space>, seed: u64) {
-        self.core = Some(Core::new(space, seed));
+        self.core = Some(Core::new(space, seed, self.settings.clone()));
     }
 
     fn next_batch(&mut self, n: usize) -> Vec<Point> {

@@ -19,6 +19,15 @@ const TRIES: u32 = 200;
 #[derive(Default)]
 pub struct LocalSearch {
     core: Option<Core>,
+    patience: u32,
+}
+
+impl LocalSearch {
+    /// As an arm of a bandit: asks for nothing until so many measurements in a row, of any arm, have not improved
+    /// the best.
+    pub fn after_stagnation(measurements: u32) -> LocalSearch {
+        LocalSearch { core: None, patience: measurements }
+    }
 }
 
 struct Core {
@@ -32,6 +41,8 @@ struct Core {
     /// What was asked: the configuration, and whether it was a jump.
     asked: Vec<(Genes, BigUint, bool)>,
     failures: u32,
+    /// Measurements since the best was improved.
+    idle: u32,
 }
 
 impl Core {
@@ -41,6 +52,7 @@ impl Core {
         if self.best.as_ref().is_none_or(|b| cost < b.1) {
             self.best = Some((genes.clone(), cost));
             self.failures = 0;
+            self.idle = 0;
         }
         self.here = Some((genes, cost));
     }
@@ -83,6 +95,7 @@ impl Core {
 
     fn learn(&mut self, trial: &Trial) {
         self.known.insert(trial.index.clone(), trial.cost_or_infinity());
+        self.idle += 1;
     }
 }
 
@@ -103,11 +116,15 @@ impl Technique for LocalSearch {
             queue: Vec::new(),
             asked: Vec::new(),
             failures: 0,
+            idle: 0,
         });
     }
 
     fn next_batch(&mut self, n: usize) -> Vec<Point> {
         let Some(core) = &mut self.core else { return Vec::new() };
+        if core.idle < self.patience {
+            return Vec::new();
+        }
         while core.asked.len() < n {
             if let Some((genes, index)) = core.neighbour() {
                 core.asked.push((genes, index, false));

@@ -24,7 +24,7 @@ mod torczon;
 
 pub use annealing::{Annealing, acceptance};
 pub use bandit::{AUC_C, AUC_WINDOW, Auc, AucBandit};
-pub use bayes::Bayes;
+pub use bayes::{Bayes, Settings as BayesSettings};
 pub use coordinates::{Coordinates, Probe, Stages};
 pub use evolution::DifferentialEvolution;
 pub use exhaustive::Exhaustive;

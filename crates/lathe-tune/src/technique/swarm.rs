@@ -47,9 +47,9 @@ impl Stages for ParticleSwarm {
         let bests: Vec<Probe> = self.particles.iter().map(|p| p.best.clone()).collect();
         let global = &bests[cheapest(&bests)].at;
         let moved = |p: &mut Particle| {
-            for i in 0..p.at.len() {
+            for (i, best) in global.iter().enumerate() {
                 let own = rng.gen_range(0.0..PULL) * (p.best.at[i] - p.at[i]);
-                let shared = rng.gen_range(0.0..PULL) * (global[i] - p.at[i]);
+                let shared = rng.gen_range(0.0..PULL) * (best - p.at[i]);
                 p.speed[i] = (p.speed[i] + own + shared).clamp(-FASTEST, FASTEST);
                 p.at[i] = wrap(p.at[i] + p.speed[i]);
             }
