@@ -7,5 +7,6 @@ mod program;
 mod range;
 pub mod substitute;
 pub mod t1;
+mod typed;
 
 pub use program::{AbortCondition, Api, Input, Kernel, TuningProgram};

@@ -1,6 +1,7 @@
 //! Ranges in the notation of ATF: `interval<int>(1, N, 2)`, `interval<size_t>(1, 10, pow(2))`, `set<string>{cat, dog}`.
 
-use super::expression::{Dialect, Reader, Scope, Ty, expression, lambda_head, literal};
+use super::expression::{Dialect, Reader, Scope, expression, lambda_head};
+use super::typed::{Ty, literal};
 use crate::bind::parse_value;
 use crate::eval::eval;
 use crate::expr::{Expr, Value};

@@ -1,8 +1,9 @@
 //! The T1 format of the auto-tuning community: a space with conditions in Python, and a kernel.
 
-use super::expression::{Dialect, Reader, Scope, Typed, constraint, expression};
+use super::expression::{Dialect, Reader, Scope, constraint, expression};
 use super::json::{invalid, scalar, unscalar};
 use super::range::common_type;
+use super::typed::Typed;
 use crate::codes;
 use crate::eval::eval;
 use crate::expr::{BinOp, Expr, UnOp, Value};
