@@ -5,6 +5,8 @@
 TABLES is a folder of NAME_T1.json and NAME_T4.json, as `score --write` makes it. OUT gets one object per run:
 table, technique, seed, score, final. Every rival runs with its defaults. Only configurations that are new and meet
 the constraints count as evaluations, also for rivals that ask for others.
+
+Needs: pip install pyatf kernel_tuner opentuner 'SQLAlchemy<2'. OpenTuner takes about ten seconds per run.
 """
 
 import argparse
