@@ -26,6 +26,7 @@ pub fn definitions() -> Vec<Definition> {
 pub fn vocabulary() -> Vocabulary<Term> {
     let mut v = rules::vocabulary();
     v.expands("tileND", |args| tile_nd(args));
+    v.expands("reorder", |args| reorder(args));
     v
 }
 
@@ -50,6 +51,41 @@ fn tile_nd(sizes: &[Argument]) -> Result<Strategy, String> {
     let inner = call("fmap", vec![step(call("tileND", rest.to_vec()))]);
     let d = Argument::positional((sizes.len() as i64).into());
     Ok(Strategy::Seq(vec![normal, inner, block, call("interchange", vec![d])]))
+}
+
+/// `reorder(l1, …, ln)`: of the loops of a nest, numbered from 1 outside, loop `lk` comes to place `k`.
+/// Each is hoisted over its neighbours, one exchange at a time, by whichever rule fits the two loops.
+fn reorder(args: &[Argument]) -> Result<Strategy, String> {
+    let mut order = Vec::new();
+    for a in args {
+        match &a.value {
+            lathe_strategy::ArgValue::Expr(lathe_space::Expr::Value(lathe_space::Value::Int(v))) => {
+                order.push(*v)
+            }
+            _ => return Err("`reorder` takes the numbers of loops".to_string()),
+        }
+    }
+    let mut sorted = order.clone();
+    sorted.sort_unstable();
+    if order.is_empty() || !sorted.iter().copied().eq(1..=order.len() as i64) {
+        return Err(format!("{order:?} is no order of the loops 1 to {}", order.len()));
+    }
+    fn go(order: &[i64]) -> Strategy {
+        let Some((first, rest)) = order.split_first() else { return Strategy::Id };
+        // Nothing moves any more: the loops must be there all the same.
+        let rest: Vec<i64> = rest.iter().map(|l| if l > first { l - 1 } else { *l }).collect();
+        let down =
+            if rest.is_empty() { call("isLoop", Vec::new()) } else { call("inLoop", vec![step(go(&rest))]) };
+        if *first == 1 {
+            return down;
+        }
+        let hoist = call("hoistLoop", vec![Argument::positional((*first).into())]);
+        Strategy::Seq(vec![hoist, call("inNest", vec![step(down)])])
+    }
+    // As the nest stands, or with every stage in a map of its own.
+    let here = call("topDown", vec![step(go(&order))]);
+    let apart = Strategy::Seq(vec![call("RNF", Vec::new()), here.clone()]);
+    Ok(Strategy::Seq(vec![Strategy::Choice(vec![here, apart]), call("DFNF", Vec::new())]))
 }
 
 /// Enough for every strategy over terms that ends.

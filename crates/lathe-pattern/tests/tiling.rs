@@ -90,3 +90,115 @@ fn item_35_tiling_gives_the_golden_terms() {
         eprintln!("d = {d}: {} steps", out.steps);
     }
 }
+
+#[test]
+fn item_36_inner_dimensions_alone_are_tiled() {
+    let p = nest(4);
+    let (q, _) =
+        transform(&p, "DFNF ; body(fmap(fmap(tileND(2, 3)))) ; body(RNF)").unwrap_or_else(|e| panic!("{e}"));
+    same(&p, &q);
+    let TermKind::Lam(_, body) = q.term.kind() else { panic!() };
+    assert_eq!(stages(body), "*²J ∘ *⁴J ∘ *³T ∘ *⁶f ∘ *³T ∘ *⁴S ∘ *²S");
+    // Another size in each dimension: outermost first.
+    let p = nest(2);
+    let (q, _) = transform(&p, "body(tileND(4, 3) ; RNF)").unwrap();
+    assert!(q.term.to_string().contains("split(4)") && q.term.to_string().contains("split(3)"));
+    let TermKind::Lam(_, body) = q.term.kind() else { panic!() };
+    let mut last = body.clone();
+    while let Some((f, a)) = last.as_app().map(|(f, a)| (f.clone(), a.clone())) {
+        if !matches!(a.kind(), TermKind::App(..)) {
+            assert_eq!(f.to_string(), "split(4)");
+        }
+        last = a;
+    }
+}
+
+#[test]
+fn item_37_tiling_uses_five_rules_and_those_of_functions() {
+    let (_, out) = transform(&nest(3), "body(tileND(2, 2, 2))").unwrap();
+    let allowed = ["split", "addId", "idToTranspose", "transposeMove", "mapFission", "DFNF"];
+    for a in &out.trace {
+        assert!(allowed.contains(&a.rule.as_str()), "{}", a.rule);
+    }
+    for rule in allowed {
+        assert!(out.trace.iter().any(|a| a.rule == rule), "{rule} is not used");
+    }
+}
+
+#[test]
+fn item_23_normal_forms_are_idempotent() {
+    for (text, want) in [
+        ("map(|x| x + 1.0)", "|x| x |> map(|x1| x1 + 1.0)"),
+        ("map(neg)", "|x| x |> map(|x1| -x1)"),
+        ("reduce(add, 0.0)", "|x| x |> reduce(|x1, x2| x1 + x2, 0.0)"),
+        ("transpose >> map(map(neg))", "|x| transpose(x) |> map(|x1| x1 |> map(|x2| -x2))"),
+    ] {
+        let ty = if text.contains("transpose") { "f32[2, 3]" } else { "f32[6]" };
+        let to = match text {
+            t if t.contains("transpose") => "f32[3, 2]",
+            t if t.contains("reduce") => "f32",
+            _ => "f32[6]",
+        };
+        let p = program(&format!("fun f(xs: {ty}) -> {to} = ({text})(xs)")).unwrap();
+        let body = p.term.child(0).unwrap().clone();
+        let f = body.as_app().map_or(body.clone(), |a| a.0.clone());
+        let f = f.lower().unwrap_or(f);
+        let once = lathe_pattern::normal::data_flow(&f);
+        if !text.contains(">>") {
+            assert_eq!(once.to_string(), want);
+        }
+        assert_eq!(lathe_pattern::normal::data_flow(&once), once);
+    }
+    let mm = "fun dot(xs: f32[K], ys: f32[K]) -> f32 = zip(xs, ys) |> map(|(x, y)| x * y) |> reduce(add, 0)
+        fun mm(a: f32[M, K], b: f32[K, N]) -> f32[M, N] = a |> map(|row| transpose(b) |> map(|col| dot(row, col)))";
+    let p = program(mm).unwrap();
+    for form in ["DFNF", "BENF", "RNF", "CNF"] {
+        let (q, _) = transform(&p, form).unwrap();
+        let (r, _) = transform(&q, form).unwrap();
+        assert_eq!(q.term, r.term, "{form}");
+    }
+}
+
+#[test]
+fn item_24_rnf_ends_on_zips_and_bare_names() {
+    let p = program(
+        "fun f(xs: f32[N, M], ys: f32[M]) -> (f32, f32)[N, M] = xs |> map(|x| zip(x, ys)) |> map(|x| x)",
+    )
+    .unwrap();
+    let (q, _) = transform(&p, "RNF").unwrap();
+    check::check(&q.facts, &q.term, &[]).unwrap();
+}
+
+#[test]
+fn item_28_nests_are_measured() {
+    let p = program("fun f(xs: f32[N, M]) -> f32[N, M] = xs |> map(map(|x| x + 1))").unwrap();
+    let holds = |s: &str| transform(&p, &format!("DFNF ; body({s})")).is_ok();
+    assert!(holds("mapNest(0)") && holds("mapNest(1)") && holds("mapNest(2)"));
+    assert!(!holds("mapNest(3)") && !holds("mapNest(-1)"));
+    // fmap goes as deep as it is nested; argOf takes no other function.
+    assert!(holds("fmap(fmap(id))") && !holds("fmap(fmap(fmap(id)))"));
+    assert!(holds("function(argOf(map, id))") && !holds("function(argOf(reduce, id))"));
+}
+
+#[test]
+fn item_20_places_by_path_and_by_search_are_the_same() {
+    let p = program("fun f(xs: f32[N]) -> f32[N] = xs |> map(|x| x + 1) |> map(|x| x * 2) |> map(|x| x - 3)")
+        .unwrap();
+    let run = |s: &str| transform(&p, s).unwrap_or_else(|d| panic!("{s}: {d}")).0.term;
+    assert_eq!(run("body(mapFusion)"), run("one(mapFusion)"));
+    assert_eq!(run("body(argument(mapFusion))"), run("one(one(mapFusion))"));
+    assert_ne!(run("body(mapFusion)"), run("body(argument(mapFusion))"));
+}
+
+#[test]
+fn item_45_strategies_do_not_know_their_programs() {
+    let p = program("fun f(xs: f32[N, M], ys: f32[N, M]) -> f32[N, M] = zip(xs, ys) |> map(|(a, b)| zip(a, b) |> map(|(x, y)| x * y))").unwrap();
+    let (q, _) = transform(&p, "DFNF ; tile(4, 2) @ outermost(mapNest(2))").unwrap_or_else(|d| panic!("{d}"));
+    check::check(&q.facts, &q.term, &[]).unwrap_or_else(|d| panic!("{d}"));
+    let s = sizes([("N", 8), ("M", 6)]);
+    let args = arguments(&p, &s, 1);
+    assert_eq!(evaluate(&p, &s, &args).unwrap(), evaluate(&q, &s, &args).unwrap());
+    // The call checks what the blocks rely on.
+    let facts: Vec<String> = q.facts.all().iter().map(ToString::to_string).collect();
+    assert_eq!(facts, ["M % 2 == 0", "N % 4 == 0"]);
+}

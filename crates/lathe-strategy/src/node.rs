@@ -62,6 +62,9 @@ impl fmt::Display for Why {
 
 pub type RuleFn<N> = Rc<dyn Fn(&N, &mut <N as Node>::State, &[StepArg]) -> Result<N, Why>>;
 pub type PredicateFn<N> = Rc<dyn Fn(&N, &[StepArg]) -> bool>;
+/// A rule that asks where a strategy applies.
+pub type TestedFn<N> =
+    Rc<dyn Fn(&N, &mut <N as Node>::State, &mut dyn FnMut(&N) -> bool, &[StepArg]) -> Result<N, Why>>;
 /// The child that a one-level location means, if the node has it.
 pub type IntoFn<N> = Rc<dyn Fn(&N, &[StepArg]) -> Option<usize>>;
 pub type MacroFn = Rc<dyn Fn(&[Argument]) -> Result<Strategy, String>>;
@@ -74,6 +77,8 @@ pub enum Entry<N: Node> {
     Predicate(PredicateFn<N>),
     /// Applies its last argument, a strategy, to one child.
     Into(IntoFn<N>),
+    /// Rewrites, with its first argument, a strategy, as a test on sub-trees.
+    Tested(TestedFn<N>),
     /// Stands for another strategy, computed from its arguments.
     Macro(MacroFn),
 }
@@ -84,6 +89,7 @@ impl<N: Node> Clone for Entry<N> {
             Entry::Rule(f) => Entry::Rule(f.clone()),
             Entry::Predicate(f) => Entry::Predicate(f.clone()),
             Entry::Into(f) => Entry::Into(f.clone()),
+            Entry::Tested(f) => Entry::Tested(f.clone()),
             Entry::Macro(f) => Entry::Macro(f.clone()),
         }
     }

@@ -137,6 +137,7 @@ enum Code<N: Node> {
     Fail(String),
     Rule(String, crate::node::RuleFn<N>, Vec<StepArg>, Option<Span>),
     Predicate(String, crate::node::PredicateFn<N>, Vec<StepArg>),
+    Tested(String, crate::node::TestedFn<N>, Shared<N>, Vec<StepArg>),
     Into(String, crate::node::IntoFn<N>, Vec<StepArg>, Shared<N>),
     Seq(Vec<Shared<N>>),
     Choice(Vec<Shared<N>>),
@@ -172,6 +173,8 @@ struct Reason {
     path: Vec<usize>,
     why: String,
     term: String,
+    /// The shape fitted: says more than what was not there.
+    condition: bool,
 }
 
 struct Engine<'a, N: Node> {
@@ -316,6 +319,15 @@ impl<'a, N: Node> Engine<'a, N> {
                 let args = self.values(rest)?;
                 Ok(Rc::new(Code::Into(name.to_string(), f, args, s)))
             }
+            Some(Entry::Tested(f)) => {
+                let Some((first, rest)) = args.split_first() else {
+                    let text = format!("`{name}` takes a strategy");
+                    return Err(self.mistake(codes::CALL, text, span, None));
+                };
+                let test = self.step(first, name)?;
+                let args = self.values(rest)?;
+                Ok(Rc::new(Code::Tested(name.to_string(), f, test, args)))
+            }
             Some(Entry::Macro(f)) => {
                 let mut reduced = Vec::new();
                 for a in args {
@@ -399,7 +411,12 @@ impl<'a, N: Node> Engine<'a, N> {
                     }
                     Err(why) => {
                         if self.reasons.is_some() {
-                            return self.failure(name, why.to_string(), t);
+                            let condition = matches!(why, Why::Condition(_));
+                            let out = self.failure(name, why.to_string(), t);
+                            if let Some(r) = self.reasons.as_mut().and_then(|r| r.last_mut()) {
+                                r.condition = condition;
+                            }
+                            return out;
                         }
                         Err(Stop::Failed)
                     }
@@ -414,6 +431,42 @@ impl<'a, N: Node> Engine<'a, N> {
                     return self.failure(name, "the predicate does not hold".to_string(), t);
                 }
                 Err(Stop::Failed)
+            }
+            Code::Tested(name, f, test, args) => {
+                self.count(None)?;
+                let (mut state, mut fatal) = (self.state.clone(), None);
+                let mut holds = |n: &N| match self.probe(test, n) {
+                    Ok(yes) => yes && fatal.is_none(),
+                    Err(stop) => {
+                        fatal.get_or_insert(stop);
+                        false
+                    }
+                };
+                let result = f(t, &mut state, &mut holds, args);
+                if let Some(stop) = fatal {
+                    return Err(stop);
+                }
+                match result {
+                    Ok(new) => {
+                        self.state = state;
+                        self.trace.push(Applied {
+                            rule: name.clone(),
+                            args: args.iter().map(StepArg::to_string).collect(),
+                            path: self.path.clone(),
+                            before: t.clone(),
+                            after: new.clone(),
+                        });
+                        self.success(new)
+                    }
+                    Err(why) => {
+                        let condition = matches!(why, Why::Condition(_));
+                        let out = self.failure(name, why.to_string(), t);
+                        if let Some(r) = self.reasons.as_mut().and_then(|r| r.last_mut()) {
+                            r.condition = condition;
+                        }
+                        out
+                    }
+                }
             }
             Code::Into(name, f, args, s) => match f(t, args) {
                 Some(n) => {
@@ -692,7 +745,7 @@ impl<'a, N: Node> Engine<'a, N> {
             if r.len() >= 1000 {
                 r.drain(..500);
             }
-            r.push(Reason { rule: rule.to_string(), path, why, term: t.show() });
+            r.push(Reason { rule: rule.to_string(), path, why, term: t.show(), condition: false });
         }
         Err(Stop::Failed)
     }
@@ -747,7 +800,7 @@ impl<'a, N: Node> Engine<'a, N> {
     fn explanation(self, tree: &N) -> Refusal {
         let mut reasons = self.reasons.unwrap_or_default();
         // Conditions that were nearly met say more than shapes that were not there.
-        let best = reasons.iter().rposition(|r| !r.why.starts_with("not ") && !r.why.starts_with("no "));
+        let best = reasons.iter().rposition(|r| r.condition);
         let best = best.or(reasons.len().checked_sub(1)).map(|n| reasons.remove(n));
         let Some(r) = best else {
             let d = Diagnostic::error(

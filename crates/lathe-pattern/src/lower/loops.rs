@@ -6,7 +6,8 @@ use super::view::{Acc, Arg, ArrayView, View};
 use super::write::hint_of;
 use crate::codes;
 use crate::nat::Nat;
-use crate::prim::FoldKind;
+use crate::prim::{FoldKind, Prim};
+use crate::term::{Term, TermKind};
 use crate::types::{Type, TypeKind};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::{Executor, Space, build};
@@ -65,7 +66,7 @@ impl Lower<'_> {
 
     fn place_at(&mut self, acc: &Acc, i: &Nat) -> Result<Acc, Diagnostic> {
         match acc {
-            Acc::Array(f) => f(self, i),
+            Acc::Array(f, _) => f(self, i),
             _ => Err(self.refuse(codes::UNSUPPORTED, "no array is written here")),
         }
     }
@@ -137,21 +138,118 @@ impl Lower<'_> {
         let storage = self.allocate("acc", result, space, &mut Vec::new())?;
         self.start(&args[1], &storage, &params[1])?;
         self.places = places.clone();
-        let (op, at) = (args[0].clone(), xs.at.clone());
-        let hint = match &args[0] {
+        self.fold(kind, &args[0], &xs, &storage, &[], result, space)?;
+        self.places = places;
+        Ok(self.read_buffers(&storage, result, Vec::new()))
+    }
+
+    /// The loop of a reduction, over an accumulator that has its start.
+    #[allow(clippy::too_many_arguments)]
+    fn fold(
+        &mut self,
+        kind: FoldKind,
+        op: &Arg,
+        xs: &ArrayView,
+        storage: &Storage,
+        place: &[Nat],
+        ty: &Type,
+        space: Space,
+    ) -> Done {
+        let hint = match op {
             Arg::Term(t, _) => match t.as_lam().map(|b| b.kind().clone()) {
-                Some(crate::term::TermKind::Lam(h, _)) if &*h != "_" => h.to_string(),
+                Some(TermKind::Lam(h, _)) if &*h != "_" => h.to_string(),
                 _ => "k".to_string(),
             },
             _ => "k".to_string(),
         };
-        let s = storage.clone();
-        self.over(&hint, &xs, executor(kind), |l, i| {
+        let at = xs.at.clone();
+        self.over(&hint, xs, executor(kind), |l, i| {
             let x = at(l, i)?;
-            l.step(&op, &s, result, space, Some(x))
-        })?;
-        self.places = places;
-        Ok(self.read_buffers(&storage, result, Vec::new()))
+            l.step(op, storage, place, ty, space, Some(x))
+        })
+    }
+
+    /// A reduction that starts from the place that it goes to accumulates there: `None` if it does not.
+    pub(super) fn reduce_in_place(
+        &mut self,
+        kind: FoldKind,
+        args: &[Arg],
+        ty: &Type,
+        out: &Acc,
+    ) -> Option<Done> {
+        let simple = match &args[1] {
+            Arg::Term(t, _) => is_part_of_variable(t),
+            Arg::View(_) => true,
+            Arg::Hole(_) => false,
+        };
+        if !simple {
+            return None;
+        }
+        let z = self.arg(&args[1]).ok()?;
+        let (storage, place) = self.same_place(&z, out)?;
+        let xs = match self.array(&args[2]) {
+            Ok(xs) => xs,
+            Err(d) => return Some(Err(d)),
+        };
+        // What is reduced must not be what is written.
+        if self.mentions(&View::Array(xs.clone()), &storage) {
+            return None;
+        }
+        Some(self.fold(kind, &args[0], &xs, &storage, &place, ty, self.accumulator_space(ty, None)))
+    }
+
+    /// The buffers of a view that is the value of a place.
+    fn same_place(&self, v: &View, acc: &Acc) -> Option<(Storage, Vec<Nat>)> {
+        match (v, acc) {
+            (View::Array(v), Acc::Array(_, Some(to))) => {
+                let from = v.origin.as_ref()?;
+                let ids = |s: &Storage| s.buffers().iter().map(|b| b.id).collect::<Vec<_>>();
+                (from.1 == to.1 && ids(&from.0) == ids(&to.0)).then(|| (from.0.clone(), from.1.clone()))
+            }
+            (View::Number(e), Acc::Cell(b, at)) => {
+                let lathe_ir::ExprKind::Load(l) = e.kind() else { return None };
+                let same = l.view.buffer() == Some(b.id)
+                    && l.indices.len() == at.len()
+                    && l.indices.iter().zip(at).all(|(x, n)| *x == self.indices.expr(n));
+                same.then(|| (Storage::Buffer(b.clone()), at.clone()))
+            }
+            (View::Tuple(v), Acc::Tuple(a)) if v.len() == a.len() && !v.is_empty() => {
+                let parts =
+                    v.iter().zip(a).map(|(v, a)| self.same_place(v, a)).collect::<Option<Vec<_>>>()?;
+                let at = parts[0].1.clone();
+                let one = parts.iter().all(|p| p.1 == at);
+                one.then(|| (Storage::Tuple(parts.into_iter().map(|p| p.0).collect()), at))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether a view reads a storage's buffers, as far as one look tells; unknown counts as yes.
+    fn mentions(&mut self, v: &View, storage: &Storage) -> bool {
+        match v {
+            View::Number(e) => storage.buffers().iter().any(|b| super::store::loads(e, b)),
+            View::Index(n) => {
+                let e = self.indices.expr(n);
+                storage.buffers().iter().any(|b| super::store::loads(&e, b))
+            }
+            View::Tuple(parts) => parts.iter().any(|p| self.mentions(p, storage)),
+            View::Array(a) => {
+                if !a.streams.is_empty() {
+                    return false;
+                }
+                let (at, before) = (a.at.clone(), self.func.next_id);
+                let mut inner = None;
+                let emitted = self.block(|l| {
+                    inner = at(l, &Nat::zero()).ok();
+                    Ok(())
+                });
+                if !emitted.is_ok_and(|s| s.is_empty()) {
+                    return true;
+                }
+                self.func.next_id = before;
+                inner.is_none_or(|v| self.mentions(&v, storage))
+            }
+        }
     }
 
     /// The start of an accumulator. Vectors and numbers are values; arrays are made in place.
@@ -165,9 +263,17 @@ impl Lower<'_> {
     }
 
     /// `acc := op(acc, x)` (or `op(acc)`), in place where the operator reads only what it writes.
-    fn step(&mut self, op: &Arg, storage: &Storage, ty: &Type, space: Space, x: Option<View>) -> Done {
-        let acc = self.read_buffers(storage, ty, Vec::new());
-        let place = Lower::place(storage, ty, Vec::new());
+    fn step(
+        &mut self,
+        op: &Arg,
+        storage: &Storage,
+        at: &[Nat],
+        ty: &Type,
+        space: Space,
+        x: Option<View>,
+    ) -> Done {
+        let acc = self.read_buffers(storage, ty, at.to_vec());
+        let place = Lower::place(storage, ty, at.to_vec());
         let args: Vec<View> = std::iter::once(acc).chain(x).collect();
         let (labels, names) = (self.labels.clone(), self.names.clone());
         let in_place = self.block(|l| l.call_into(op, args.clone(), &place))?;
@@ -212,7 +318,7 @@ impl Lower<'_> {
         let (op, at, to) = (args[0].clone(), xs.at.clone(), out.clone());
         self.over("i", &xs, executor(kind), |l, i| {
             let x = at(l, i)?;
-            l.step(&op, &storage, ty, space, Some(x))?;
+            l.step(&op, &storage, &[], ty, space, Some(x))?;
             let now = l.read_buffers(&storage, ty, Vec::new());
             let to = l.place_at(&to, i)?;
             l.copy(&to, &now, ty)
@@ -231,7 +337,7 @@ impl Lower<'_> {
         self.start(&args[1], &storage, ty)?;
         let f = args[0].clone();
         let s = storage.clone();
-        self.serial_loop("t", n, executor(kind), |l, _| l.step(&f, &s, ty, Space::Register, None))?;
+        self.serial_loop("t", n, executor(kind), |l, _| l.step(&f, &s, &[], ty, Space::Register, None))?;
         Ok(self.read_buffers(&storage, ty, Vec::new()))
     }
 
@@ -299,4 +405,13 @@ impl Lower<'_> {
 /// Whether no element is left after whole vectors.
 fn l_is_multiple(l: &Lower, rest: &Nat, w: &Nat, n: &Nat) -> bool {
     rest.is_zero() || l.indices.divides(w, n) || l.indices.expr(rest) == build::index(0)
+}
+
+/// A variable, or a part of one.
+fn is_part_of_variable(t: &Term) -> bool {
+    match t.kind() {
+        TermKind::Bound(_) => true,
+        TermKind::App(f, a) => matches!(f.as_prim(), Some(Prim::Proj(..))) && is_part_of_variable(a),
+        _ => false,
+    }
 }

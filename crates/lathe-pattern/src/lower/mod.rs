@@ -11,6 +11,7 @@
 //!
 //! * accumulators of numbers are registers; those of arrays are on the stack if their sizes are constant
 //!   and in ordinary memory otherwise, unless `reduceSeqIn(space, …)` says where;
+//! * a reduction that starts from the place that it goes to accumulates there;
 //! * an operator that reads its accumulator elsewhere than it writes works on a second copy;
 //! * `mapVec(w)` takes whole vectors first, and one masked vector for what is left.
 

@@ -13,6 +13,7 @@ use lathe_ir::expr::{Access, ExprKind, Status};
 use lathe_ir::{
     BinOp, Buffer, Executor, Expr, Label, Layout, Name, Reduce, ReduceOp, Space, StmtKind, Store, build,
 };
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// The buffers of one value.
@@ -87,11 +88,13 @@ impl Lower<'_> {
         match (ty.kind(), s) {
             (TypeKind::Array(n, e) | TypeKind::Vector(n, e), _) => {
                 let (s, e) = (s.clone(), e.clone());
-                View::Array(ArrayView::new(n.clone(), move |l, i| {
+                let origin = Some(Rc::new((s.clone(), at.clone())));
+                let all = ArrayView::new(n.clone(), move |l, i| {
                     let mut at = at.clone();
                     at.push(i.clone());
                     Ok(l.read_buffers(&s, &e, at))
-                }))
+                });
+                View::Array(ArrayView { origin, ..all })
             }
             (TypeKind::Tuple(ts), Storage::Tuple(parts)) => {
                 View::Tuple(parts.iter().zip(ts).map(|(s, t)| self.read_buffers(s, t, at.clone())).collect())
@@ -120,11 +123,13 @@ impl Lower<'_> {
         match (ty.kind(), s) {
             (TypeKind::Array(_, e) | TypeKind::Vector(_, e), _) => {
                 let (s, e) = (s.clone(), e.clone());
-                Acc::array(move |_, i| {
+                let origin = Some(Rc::new((s.clone(), at.clone())));
+                let write = move |_: &mut Lower, i: &Nat| {
                     let mut at = at.clone();
                     at.push(i.clone());
                     Ok(Lower::place(&s, &e, at))
-                })
+                };
+                Acc::Array(Rc::new(write), origin)
             }
             (TypeKind::Tuple(ts), Storage::Tuple(parts)) => {
                 Acc::Tuple(parts.iter().zip(ts).map(|(s, t)| Lower::place(s, t, at.clone())).collect())
@@ -159,7 +164,7 @@ impl Lower<'_> {
     /// Writes a value to its place. Arrays are not copied: that takes a loop, which the program must say.
     pub(super) fn assign(&mut self, acc: &Acc, v: &View, ty: &Type) -> Result<(), Diagnostic> {
         // A vector is one value.
-        if let (TypeKind::Vector(n, e), Acc::Array(to), View::Array(from)) = (ty.kind(), acc, v) {
+        if let (TypeKind::Vector(n, e), Acc::Array(to, _), View::Array(from)) = (ty.kind(), acc, v) {
             let (to, from, e) = (to.clone(), from.clone(), e.clone());
             let lanes = self.lanes(n)?;
             return self.serial_loop("lane", n, Executor::Vector(lanes), |l, i| {

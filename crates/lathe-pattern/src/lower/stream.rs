@@ -73,7 +73,7 @@ impl Lower<'_> {
                 let x = at(l, j)?;
                 let to = Lower::place(&storage, &ring, Vec::new());
                 let to = match &to {
-                    super::view::Acc::Array(p) => p(l, slot)?,
+                    super::view::Acc::Array(p, _) => p(l, slot)?,
                     _ => to,
                 };
                 l.call_into(&f, vec![x], &to)
@@ -109,7 +109,7 @@ impl Lower<'_> {
                 }
                 l.serial_loop("j", &shared, exec.clone(), |l, j| {
                     let all = l.read_buffers(&storage, &ring, Vec::new());
-                    let (View::Array(all), super::view::Acc::Array(to)) =
+                    let (View::Array(all), super::view::Acc::Array(to, _)) =
                         (all, Lower::place(&storage, &ring, Vec::new()))
                     else {
                         return Ok(());

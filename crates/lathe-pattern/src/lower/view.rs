@@ -1,6 +1,7 @@
 //! Where values are read from and written to: functions from subscripts, composed, never data.
 
 use super::Lower;
+use super::store::Storage;
 use crate::nat::Nat;
 use crate::term::Term;
 use lathe_diagnostics::Diagnostic;
@@ -30,7 +31,11 @@ pub(super) struct ArrayView {
     pub pads: Vec<(Nat, Nat)>,
     /// Elements that must be read in order.
     pub streams: Vec<Rc<Stream>>,
+    pub origin: Origin,
 }
+
+/// The buffers that an array is, and the subscripts so far; views that are more than that have none.
+pub(super) type Origin = Option<Rc<(Storage, Vec<Nat>)>>;
 
 /// Windows over elements that are loaded once; `mapSeq` drives it.
 pub(super) struct Stream {
@@ -50,7 +55,7 @@ pub(super) enum Acc {
     /// An element of a buffer.
     Cell(Arc<Buffer>, Vec<Nat>),
     Tuple(Vec<Acc>),
-    Array(Rc<Write>),
+    Array(Rc<Write>, Origin),
 }
 
 /// What a variable stands for.
@@ -94,7 +99,7 @@ pub(super) enum Arg {
 
 impl ArrayView {
     pub fn new(size: Nat, at: impl Fn(&mut Lower, &Nat) -> Result<View, Diagnostic> + 'static) -> ArrayView {
-        ArrayView { size, at: Rc::new(at), pads: Vec::new(), streams: Vec::new() }
+        ArrayView { size, at: Rc::new(at), pads: Vec::new(), streams: Vec::new(), origin: None }
     }
 
     /// A view of the same elements, differently arranged within each.
@@ -104,12 +109,13 @@ impl ArrayView {
             at: Rc::new(at),
             pads: self.pads.clone(),
             streams: self.streams.clone(),
+            origin: None,
         }
     }
 }
 
 impl Acc {
     pub fn array(at: impl Fn(&mut Lower, &Nat) -> Result<Acc, Diagnostic> + 'static) -> Acc {
-        Acc::Array(Rc::new(at))
+        Acc::Array(Rc::new(at), None)
     }
 }

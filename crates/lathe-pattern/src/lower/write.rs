@@ -98,7 +98,7 @@ impl Lower<'_> {
 
     fn at(&mut self, acc: &Acc, i: &Nat) -> Result<Acc, Diagnostic> {
         match acc {
-            Acc::Array(f) => f(self, i),
+            Acc::Array(f, _) => f(self, i),
             _ => Err(self.refuse(codes::UNSUPPORTED, "no array is written here")),
         }
     }
@@ -157,6 +157,13 @@ impl Lower<'_> {
                 self.map(Executor::Vector(lanes), &args, out)
             }
             Prim::MapVec(Some(w)) => self.map_vectors(w, &args, out),
+            Prim::Reduce(kind, _) if *kind != FoldKind::High => {
+                if let Some(done) = self.reduce_in_place(*kind, &args, &result, out) {
+                    return done;
+                }
+                let v = self.read(t, &Env::default(), args)?;
+                self.assign(out, &v, &result)
+            }
             Prim::Scan(kind) if *kind != FoldKind::High => self.scan(*kind, &args, &params, out),
             Prim::Iterate(n, kind) if *kind != FoldKind::High && !result.is_element() => {
                 self.iterate_arrays(n, *kind, &args, &result, out)

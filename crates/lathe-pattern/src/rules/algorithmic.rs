@@ -94,6 +94,17 @@ pub(super) fn add(v: &mut Vocabulary<Term>) {
         let c = b.lower().ok_or(SHAPE)?.shift(1);
         make::generate(&n, make::lam("_", Type::index(n.clone()), |_| c)).ok_or(SHAPE)
     });
+    // (a, b).0 = a
+    v.rule("partOfTuple", |t, _, _| {
+        let (f, a) = t.as_app().ok_or(SHAPE)?;
+        let Some(Prim::Proj(i, _)) = f.as_prim() else { return Err(SHAPE) };
+        match a.spine() {
+            Some((Prim::Tuple(n), parts)) if parts.len() == *n => {
+                parts.get(*i).map(|p| (*p).clone()).ok_or(SHAPE)
+            }
+            _ => Err(SHAPE),
+        }
+    });
     // zip(a, b) >> map(fst) = a; with map(snd): b
     v.rule("mapPartOfZip", |t, _, _| {
         let (k, f, xs) = t.as_map().ok_or(SHAPE)?;

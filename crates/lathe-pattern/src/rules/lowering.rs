@@ -6,7 +6,7 @@ use crate::language;
 use crate::make;
 use crate::nat::Nat;
 use crate::prim::{FoldKind, LEVELS, MapKind, Prim};
-use crate::term::Term;
+use crate::term::{Term, TermKind};
 use crate::types::Type;
 use lathe_ir::{Name, Space};
 use lathe_strategy::{StepArg, Vocabulary, Why};
@@ -78,6 +78,17 @@ pub(super) fn add(v: &mut Vocabulary<Term>) {
         }
         copy(&MapKind::Seq, t).ok_or(SHAPE)
     });
+    // Copies where an array that is not made there must be written.
+    v.rule("writeCopies", |t, _, _| Ok(written(t, None)));
+    // `map(f)` that computes: a loop; one that does not stays a view.
+    v.rule("lowerMap", |t, _, _| match t.as_app() {
+        Some((m, f)) if matches!(m.as_prim(), Some(Prim::Map(MapKind::High))) && language::computes(f) => {
+            Ok(t.with_child(0, to_kind(m, &MapKind::Seq)?))
+        }
+        _ => Err(SHAPE),
+    });
+    // What a loop reads and another loop makes goes through memory.
+    v.rule("storeIntermediate", |t, _, args| store_intermediate(t, space(args)?));
     // e = toMem(space, e, |x| x)
     v.rule("storeIn", |t, _, args| {
         let space = space(args)?;
@@ -182,4 +193,206 @@ fn vectorize(t: &Term, n: &Nat, state: &mut language::TermState) -> Result<Term,
             Ok(Term::lam("xs", from, body))
         }
     }
+}
+
+/// A term whose result is written to memory, with copies for what is only read. `acc`: the variable whose
+/// value the place holds, inside of an operator.
+fn written(t: &Term, acc: Option<u32>) -> Term {
+    let under = |t: &Term| -> Term {
+        match t.kind() {
+            TermKind::Lam(_, b) => t.with_child(0, written(b, acc.map(|a| a + 1))),
+            _ => t.clone(),
+        }
+    };
+    if let TermKind::Lam(..) = t.kind() {
+        return under(t);
+    }
+    let is_acc = |t: &Term| acc.is_some() && variable_of(t) == acc;
+    if let Some((p, args)) = t.spine()
+        && args.len() == p.arity()
+        && !args.is_empty()
+    {
+        let rebuild = |change: &dyn Fn(usize, &Term) -> Term| {
+            let new = args.iter().enumerate().map(|(n, a)| change(n, a));
+            let mut head = t;
+            while let Some((f, _)) = head.as_app() {
+                head = f;
+            }
+            Term::apps(head.clone(), new).with_places(t.places().clone())
+        };
+        let last = args.len() - 1;
+        match p {
+            Prim::Map(MapKind::High) if !language::computes(args[0]) => {
+                if makes(args[1]) {
+                    return rebuild(&|n, a| if n == 1 { written(a, None) } else { a.clone() });
+                }
+            }
+            Prim::Map(_) | Prim::MapVec(_) => {
+                // Element-wise over the accumulator: the element's first part is the place's value.
+                let elements = match args[1].spine() {
+                    Some((Prim::Zip, sides)) if sides.first().is_some_and(|s| is_acc(s)) => Some(0),
+                    _ => is_acc(args[1]).then_some(0),
+                };
+                return rebuild(&|n, a| if n == 0 { inner(a, 1, elements) } else { a.clone() });
+            }
+            Prim::Generate(_) => return rebuild(&|_, a| inner(a, 1, None)),
+            Prim::Reduce(..) | Prim::Scan(_) => {
+                let in_place = is_acc(args[1]) && !matches!(p, Prim::Scan(_));
+                let reduced = rebuild(&|n, a| match n {
+                    0 => inner(a, 2, Some(1)),
+                    1 if !in_place => written(a, None),
+                    _ => a.clone(),
+                });
+                let array = matches!(t.ty().kind(), crate::types::TypeKind::Array(..));
+                let copied = array && !in_place && !matches!(p, Prim::Scan(_));
+                return copied.then(|| copy(&MapKind::Seq, &reduced)).flatten().unwrap_or(reduced);
+            }
+            Prim::Iterate(..) => {
+                return rebuild(&|n, a| if n == 0 { inner(a, 1, None) } else { a.clone() });
+            }
+            Prim::Let | Prim::ToMem(_) => {
+                return rebuild(&|n, a| match n {
+                    1 => under(a),
+                    _ if *p == Prim::Let => number_inside(a),
+                    _ => written(a, None),
+                });
+            }
+            Prim::Tuple(_) if !t.ty().is_element() => return rebuild(&|_, a| written(a, None)),
+            Prim::Join
+            | Prim::Split(_)
+            | Prim::Transpose
+            | Prim::AsVector(_)
+            | Prim::AsScalar
+            | Prim::Unzip
+            | Prim::Id
+            | Prim::Scatter
+            | Prim::Reorder
+                if makes(args[last]) =>
+            {
+                return rebuild(&|n, a| if n == last { written(a, None) } else { a.clone() });
+            }
+            Prim::Concat if args.iter().any(|a| makes(a)) => return rebuild(&|_, a| written(a, None)),
+            Prim::Select if !t.ty().is_element() => {
+                return rebuild(&|n, a| if n > 0 { written(a, acc) } else { a.clone() });
+            }
+            _ => {}
+        }
+    }
+    if matches!(t.ty().kind(), crate::types::TypeKind::Array(..)) {
+        return copy(&MapKind::Seq, t).unwrap_or_else(|| t.clone());
+    }
+    number_inside(t)
+}
+
+/// The variable of which a term is a part.
+fn variable_of(t: &Term) -> Option<u32> {
+    match t.kind() {
+        TermKind::Bound(i) => Some(*i),
+        TermKind::App(f, a) if matches!(f.as_prim(), Some(Prim::Proj(..))) => variable_of(a),
+        _ => None,
+    }
+}
+
+/// Numbers are no arrays to copy, but reductions inside of them have operators that are written.
+fn number_inside(t: &Term) -> Term {
+    let TermKind::App(f, a) = t.kind() else { return t.clone() };
+    let mut out = t.clone();
+    let g = number_inside(f);
+    if !g.ptr_eq(f) {
+        out = out.with_child(0, g);
+    }
+    if a.ty().is_element() {
+        let b = written(a, None);
+        if !b.ptr_eq(a) {
+            out = out.with_child(1, b);
+        }
+    }
+    out
+}
+
+/// The body of a function of so many arguments; `acc` counts from inside.
+fn inner(f: &Term, arguments: usize, acc: Option<u32>) -> Term {
+    match (f.kind(), arguments) {
+        (_, 0) => written(f, acc),
+        (TermKind::Lam(_, b), n) => f.with_child(0, inner(b, n - 1, acc)),
+        _ => f.clone(),
+    }
+}
+
+/// Whether an array is made by a loop: views of what is made are, too.
+fn makes(t: &Term) -> bool {
+    t.spine().is_some_and(|(p, args)| {
+        args.len() == p.arity()
+            && match p {
+                Prim::Map(MapKind::High) => language::computes(args[0]) || makes(args[1]),
+                Prim::Map(_) | Prim::MapVec(Some(_)) | Prim::Scan(_) | Prim::Iterate(..) => true,
+                Prim::Reduce(..) | Prim::ToMem(_) | Prim::Let => true,
+                Prim::Generate(_) | Prim::At | Prim::AtNat(_) => false,
+                _ => p.is_layout() && args.iter().any(|a| a.ty().is_data() && makes(a)),
+            }
+    })
+}
+
+/// The sub-term in a chain of layout stages that a loop makes, and which is no accumulator.
+fn made(t: &Term) -> Option<&Term> {
+    let (p, args) = t.spine()?;
+    if args.len() != p.arity() {
+        return None;
+    }
+    match p {
+        Prim::Map(MapKind::High) if !language::computes(args[0]) => made(args[1]),
+        Prim::Reduce(..) if !t.ty().is_element() => Some(t),
+        Prim::Map(_) | Prim::MapVec(Some(_)) | Prim::Scan(_) | Prim::Iterate(..) => Some(t),
+        Prim::ToMem(_) | Prim::Let if !t.ty().is_element() => Some(t),
+        Prim::Generate(_) => None,
+        _ if p.is_layout() => args.into_iter().filter(|a| a.ty().is_data()).find_map(made),
+        _ => None,
+    }
+}
+
+fn store_intermediate(t: &Term, space: Space) -> Result<Term, Why> {
+    let (p, args) = t.spine().filter(|s| s.1.len() == s.0.arity() && !s.1.is_empty()).ok_or(SHAPE)?;
+    // A loop that has a name is stored under it.
+    if let (Prim::Let, [e, f]) = (p, args.as_slice()) {
+        if made(e).is_none() {
+            return Err(Why::Shape("not an array that a loop makes"));
+        }
+        let ty = t.ty().clone();
+        return Ok(make::applied(Prim::ToMem(space), &[(*e).clone(), (*f).clone()], ty));
+    }
+    let reads = match p {
+        Prim::Map(MapKind::High) => language::computes(args[0]),
+        Prim::Map(_) | Prim::MapVec(_) | Prim::Reduce(..) | Prim::Scan(_) | Prim::Iterate(..) => true,
+        Prim::At | Prim::AtNat(_) => true,
+        _ => false,
+    };
+    if !reads {
+        return Err(SHAPE);
+    }
+    let last = args[args.len() - 1];
+    let made = made(last).ok_or(Why::Shape("not an array that another loop made"))?.clone();
+    // The argument with a variable in place of what is stored.
+    fn replaced(t: &Term, what: &Term, by: &Term) -> Term {
+        if t == what {
+            return by.clone();
+        }
+        let mut out = t.clone();
+        if let TermKind::App(f, a) = t.kind() {
+            let (g, b) = (replaced(f, what, by), replaced(a, what, by));
+            if !b.ptr_eq(a) {
+                out = out.with_child(1, b);
+            }
+            if !g.ptr_eq(f) {
+                out = out.with_child(0, g);
+            }
+        }
+        out
+    }
+    let x = Term::bound(0, made.ty().clone());
+    let body = t.shift(1);
+    let shifted = last.shift(1);
+    let body = body.with_child(1, replaced(&shifted, &made.shift(1), &x));
+    let f = Term::lam("stored", made.ty().clone(), body);
+    let ty = t.ty().clone();
+    Ok(make::applied(Prim::ToMem(space), &[made, f], ty))
 }

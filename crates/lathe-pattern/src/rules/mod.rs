@@ -7,10 +7,12 @@
 mod algorithmic;
 pub mod equation;
 mod equations;
+mod exchange;
 mod lambda;
 mod lowering;
 mod reduction;
 mod stencil;
+mod storage;
 
 pub use equation::{Equation, parse_equations};
 pub use equations::EQUATIONS;
@@ -29,6 +31,8 @@ pub fn vocabulary() -> Vocabulary<Term> {
     algorithmic::add(&mut v);
     reduction::add(&mut v);
     stencil::add(&mut v);
+    exchange::add(&mut v);
+    storage::add(&mut v);
     lowering::add(&mut v);
     for e in equations::all() {
         let name = e.name.clone();
