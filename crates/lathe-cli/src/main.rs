@@ -53,16 +53,23 @@ impl From<lathe::Diagnostic> for Stop {
 fn report_defects() {
     std::panic::set_hook(Box::new(|info| {
         // Standard error may be closed, and a panic in here would hide the first one.
-        let _ = writeln!(
-            std::io::stderr(),
-            "lathe: {info}\nThis is a defect of Lathe: please report it with the command and its files."
-        );
+        let _ = writeln!(std::io::stderr(), "{}", defect(info));
     }));
+}
+
+/// What is said about a panic.
+fn defect(info: impl std::fmt::Display) -> String {
+    format!("lathe: {info}\nThis is a defect of Lathe: please report it with the command and its files.")
 }
 
 fn main() -> ExitCode {
     report_defects();
-    let work = std::thread::Builder::new().stack_size(lathe::schedule::STACK).spawn(command);
+    status_of(command)
+}
+
+/// Runs the work on a thread with room for deep trees; a panic is a defect, status 101.
+fn status_of(work: impl FnOnce() -> ExitCode + Send + 'static) -> ExitCode {
+    let work = std::thread::Builder::new().stack_size(lathe::schedule::STACK).spawn(work);
     match work.map(std::thread::JoinHandle::join) {
         Ok(Ok(status)) => status,
         // The hook has reported the panic.
@@ -112,5 +119,22 @@ fn finish(outcome: Outcome) -> ExitCode {
             let lacking = f.diagnostics.iter().any(|d| lathe::codes::LACKING.contains(&d.code));
             ExitCode::from(if lacking { 3 } else { 1 })
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_defect_has_a_status_and_a_message_of_its_own() {
+        let done = status_of(|| ExitCode::from(7));
+        assert_eq!(format!("{done:?}"), format!("{:?}", ExitCode::from(7)));
+        report_defects();
+        let failed = status_of(|| panic!("on purpose"));
+        assert_eq!(format!("{failed:?}"), format!("{:?}", ExitCode::from(101)));
+        let _ = std::panic::take_hook();
+        let info = defect("it broke");
+        assert!(info.contains("it broke") && info.contains("defect of Lathe"), "{info}");
     }
 }

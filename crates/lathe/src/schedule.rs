@@ -87,11 +87,14 @@ impl Schedule {
 
     /// Facts that were stated and not proved, and whether the kernel checks them.
     pub fn assumptions(&self) -> Vec<String> {
-        let stated = lathe_transform::claims::assumptions(&self.plain).into_iter();
-        let mut all: Vec<String> = stated
-            .map(|(who, checked)| if checked { format!("{who}, checked at the call") } else { who })
-            .collect();
-        all.extend(self.steps().flat_map(|s| s.facts.iter().cloned()));
+        let stated = lathe_transform::claims::assumptions(&self.plain);
+        // A step that used a stated fact quotes who stated it.
+        let known = |fact: &str| stated.iter().any(|(who, _)| fact.contains(who.as_str()));
+        let used = self.steps().flat_map(|s| s.facts.iter()).filter(|f| !known(f)).cloned();
+        let mut all: Vec<String> = used.collect();
+        all.extend(stated.iter().map(|(who, checked)| {
+            if *checked { format!("{who}, checked at the call") } else { who.clone() }
+        }));
         all.sort();
         all.dedup();
         all

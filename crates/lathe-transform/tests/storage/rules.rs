@@ -46,6 +46,47 @@ fn chunks_and_lanes_together() {
     all_sizes(&m, "dot", steps, &["N"]);
 }
 
+/// The running value of a scan lives through all iterations: none of them can start in the middle.
+#[test]
+fn a_scan_is_not_computed_in_pieces() {
+    let m = parse(
+        "func f(N)(x: in i64[N], y: out i64[N]) stage plain {
+        alloc T: i64[N] {
+          alloc acc: i64[] register {
+            'T.init'[]: acc[]! = 0:i64
+            for j in 0..N { 'T'[j]: acc[]! sum= x[j]! licensed  'T.store'[j]: T[j]! = acc[]! }
+          }
+          for i in 0..N { 'y'[i]: y[i]! = T[i]! * 2:i64 }
+        } }",
+    );
+    let text = refusal(&m, "f", "split(i, 4); compute_at(T, i.o)");
+    assert!(text.contains("from the ones before it"), "{text}");
+    let text = refusal(&m, "f", "compute_at(T, i)");
+    assert!(text.contains("from the ones before it"), "{text}");
+}
+
+/// Where the loop that writes may be empty, the box must hold what was there before.
+#[test]
+fn a_box_keeps_what_an_empty_loop_does_not_write() {
+    for mode in ["inout", "out"] {
+        let text = format!(
+            "func f(M, N)(x: in i64[M], y: {mode} i64[N]) stage plain {{
+            {}
+            for i in 0..N {{ for j in 0..M {{ 'y'[i, j]: y[i]! = x[j]! }} }} }}",
+            if mode == "out" { "for k in 0..N { 'y.0'[k]: y[k]! = 7:i64 }" } else { "" }
+        );
+        let m = parse(&text);
+        all_sizes(&m, "f", "stage(y, at: i)", &["M", "N"]);
+        all_sizes(&m, "f", "split(i, 4); stage(y, at: i.o, space: stack)", &["M", "N"]);
+    }
+    // Rows that no iteration of the inner loop runs for are not read either.
+    let m = parse(
+        "func g(M, N)(x: in i64[M], y: inout i64[N]) stage plain {
+        for i in 0..M { for j in i..min(i + 2, N) { 'y'[i, j]: y[j]! = y[j]! + x[i]! } } }",
+    );
+    all_sizes(&m, "g", "stage(y, at: i)", &["M", "N"]);
+}
+
 #[test]
 fn what_has_no_licence_stays() {
     let m = parse(&DOT.replace(" licensed", ""));

@@ -1,0 +1,85 @@
+//! Stores, reductions and atomics to instructions.
+
+use super::*;
+
+impl Compiler<'_> {
+    pub(in crate::interp) fn store_stmt(&mut self, st: &Store, places: &Places) -> Result<(), Diagnostic> {
+        self.fresh_scope();
+        self.enter_site(Some(&st.label), "a store", &st.instance, places);
+        self.name_instance();
+        let value = self.expr(&st.value)?;
+        let target = self.access(&st.target)?;
+        self.store(target, &st.target.elem, value);
+        Ok(())
+    }
+
+    pub(in crate::interp) fn reduce_stmt(&mut self, r: &Reduce, places: &Places) -> Result<(), Diagnostic> {
+        self.fresh_scope();
+        self.enter_site(Some(&r.label), "a reduction", &r.instance, places);
+        self.name_instance();
+        let product = match (r.contract, &r.op, &r.values[..]) {
+            (true, ReduceOp::Sum, [v]) if v.ty().is_float() => match v.kind() {
+                crate::expr::ExprKind::Binary(BinOp::Mul, x, y) => Some((x, y)),
+                _ => None,
+            },
+            _ => None,
+        };
+        if let (Some((x, y)), [target]) = (product, &r.targets[..]) {
+            let ty = self.scalar(x)?;
+            let (a, b) = (self.expr(x)?, self.expr(y)?);
+            let access = self.access(target)?;
+            let c = self.load_through(access, &target.elem);
+            let d = self.alloc(1);
+            self.emit(Instr::Fma { ty, d, a, b, c });
+            self.store(access, &target.elem, d);
+            return Ok(());
+        }
+        let values = r.values.iter().map(|v| self.expr(v)).collect::<Result<Vec<_>, _>>()?;
+        let accesses = r.targets.iter().map(|t| self.access(t)).collect::<Result<Vec<_>, _>>()?;
+        if values.len() != accesses.len() {
+            return Err(self.malformed("a reduction with more values than targets, or fewer"));
+        }
+        let types: Vec<Type> = r.targets.iter().map(|t| t.elem.clone()).collect();
+        let old: Vec<Reg> = accesses.iter().zip(&types).map(|(a, t)| self.load_through(*a, t)).collect();
+        let new = self.combined(&r.op, &types, &old, &values)?;
+        for ((access, ty), n) in accesses.into_iter().zip(&types).zip(new) {
+            self.store(access, ty, n);
+        }
+        Ok(())
+    }
+
+    /// The registers of `a ⊕ b`.
+    pub(in crate::interp) fn combined(
+        &mut self,
+        op: &ReduceOp,
+        types: &[Type],
+        a: &[Reg],
+        b: &[Reg],
+    ) -> Result<Vec<Reg>, Diagnostic> {
+        let a: Vec<Expr> = types.iter().zip(a).map(|(t, r)| self.stand_in(t, *r)).collect();
+        let b: Vec<Expr> = types.iter().zip(b).map(|(t, r)| self.stand_in(t, *r)).collect();
+        let Some(sum) = reduce::combine(self.module, op, &a, &b) else {
+            return Err(self.malformed(&format!("a reduction `{op}` on types that it is not defined on")));
+        };
+        sum.iter().map(|e| self.expr(&crate::math::expand_expr(e))).collect()
+    }
+
+    pub(in crate::interp) fn atomic_stmt(&mut self, a: &Atomic, places: &Places) -> Result<(), Diagnostic> {
+        self.fresh_scope();
+        self.enter_site(Some(&a.label), "an atomic", &a.instance, places);
+        self.name_instance();
+        let value = self.expr(&a.value)?;
+        // An access of its own: loads of the same element in the value are not atomic.
+        self.access_keys.clear();
+        let access = self.access(&a.target)?;
+        self.routine.accesses[access as usize].atomic = true;
+        let old = self.load_through(access, &a.target.elem);
+        let types = [a.target.elem.clone()];
+        let new = self.combined(&a.op, &types, &[old], &[value])?;
+        self.store(access, &a.target.elem, new[0]);
+        if let Some(binder) = &a.old {
+            self.vars.insert(binder.id, old);
+        }
+        self.stmt(&a.body)
+    }
+}

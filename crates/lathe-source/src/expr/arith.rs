@@ -1,0 +1,208 @@
+//! Scalar arithmetic, casts and math functions.
+
+use super::*;
+
+impl Emitter<'_> {
+    /// `a op b` of two scalars; `divisor` is `b` where it is constant.
+    pub(super) fn binary(
+        &mut self,
+        op: BinOp,
+        s: Scalar,
+        a: String,
+        b: String,
+        divisor: Option<i64>,
+    ) -> Result<Val> {
+        use BinOp::*;
+        let ty = Type::Scalar(s);
+        let c_op = match op {
+            Add => "+",
+            Sub => "-",
+            Mul => "*",
+            Div => "/",
+            And | Or | Xor if s.is_float() => return Err(no_operator(op, s)),
+            And => "&",
+            Or => "|",
+            Xor => "^",
+            Eq => "==",
+            Ne => "!=",
+            Lt => "<",
+            Le => "<=",
+            Gt => ">",
+            Ge => ">=",
+            FloorDiv | FloorMod | TruncDiv | TruncRem => return self.divide(op, s, a, b, divisor),
+            Min | Max if s.is_float() => {
+                let f = self.helpers.float_extreme(op == Max, s);
+                return Ok(Val::scalar(format!("{f}({}, {})", bare(&a), bare(&b))));
+            }
+            Min | Max => {
+                let (a, b) = (self.named(Val::scalar(a), &ty)?.text, self.named(Val::scalar(b), &ty)?.text);
+                let sign = if op == Max { ">" } else { "<" };
+                return Ok(Val::scalar(format!("({a} {sign} {b} ? {a} : {b})")));
+            }
+            Shl | Shr => {
+                if !s.is_int() {
+                    return Err(no_operator(op, s));
+                }
+                let (t, m) = (memory_type(s), s.bits() - 1);
+                let wide = if s.bits() == 64 { "uint64_t" } else { "uint32_t" };
+                return Ok(Val::scalar(match op {
+                    Shl => format!("({t})(({wide}){a} << ({b} & {m}))"),
+                    _ => format!("({t})({a} >> ({b} & {m}))"),
+                }));
+            }
+        };
+        let plain = if s == Scalar::Index && matches!(op, Add | Sub | Mul) {
+            // Without parentheses that C's precedence makes needless.
+            let left: &[&str] = if op == Mul { &["*"] } else { &["*", "+", "-"] };
+            let right: &[&str] = if op == Mul { &[] } else { &["*"] };
+            format!("({} {c_op} {})", operand(&a, left), operand(&b, right))
+        } else {
+            format!("({a} {c_op} {b})")
+        };
+        if op.is_comparison() || matches!(op, And | Or | Xor) {
+            return Ok(Val::scalar(plain));
+        }
+        if op == Div && !s.is_float() || s == Scalar::Bool {
+            return Err(no_operator(op, s));
+        }
+        Ok(Val::scalar(match s {
+            Scalar::F16 | Scalar::Bf16 => format!("{}({a} {c_op} {b})", self.helpers.round(s)),
+            Scalar::F32 | Scalar::F64 | Scalar::Index | Scalar::U32 | Scalar::U64 => plain,
+            Scalar::U16 => format!("(uint16_t)((uint32_t){a} {c_op} (uint32_t){b})"),
+            Scalar::I32 | Scalar::I64 => {
+                let (t, u) = (memory_type(s), unsigned_type(s.bits()));
+                format!("({t})(({u}){a} {c_op} ({u}){b})")
+            }
+            _ => format!("({})({a} {c_op} {b})", memory_type(s)),
+        }))
+    }
+
+    pub(super) fn divide(
+        &mut self,
+        op: BinOp,
+        s: Scalar,
+        a: String,
+        b: String,
+        divisor: Option<i64>,
+    ) -> Result<Val> {
+        use BinOp::*;
+        if !s.is_int() {
+            return Err(no_operator(op, s));
+        }
+        let t = memory_type(s);
+        let remainder = matches!(op, FloorMod | TruncRem);
+        let floor = matches!(op, FloorDiv | FloorMod);
+        let mut b = b;
+        match divisor {
+            Some(d) if d > 0 && (d as u64).is_power_of_two() && floor && s.bits() >= 32 => {
+                return Ok(Val::scalar(match remainder {
+                    true => format!("({a} & {})", d - 1),
+                    false => format!("({a} >> {})", d.trailing_zeros()),
+                }));
+            }
+            Some(0) | None => {
+                b = self.named(Val::scalar(b), &s.into())?.text;
+                self.leave_if(&format!("{b} == 0"), "LATHE_DIVISION_BY_ZERO")?;
+            }
+            Some(_) => {}
+        }
+        if !s.is_signed() {
+            return Ok(Val::scalar(format!("({t})({a} {} {b})", if remainder { "%" } else { "/" })));
+        }
+        let f = if floor { self.helpers.floor(remainder, s) } else { self.helpers.truncated(remainder, s) };
+        Ok(Val::scalar(format!("{f}({}, {})", bare(&a), bare(&b))))
+    }
+
+    /// Value conversion, as the tree defines it.
+    pub fn cast(&mut self, from: Scalar, to: Scalar, v: &str) -> String {
+        use Scalar::*;
+        let half = |s| matches!(s, F16 | Bf16);
+        let t = value_type(to);
+        match (from, to) {
+            _ if from == to => v.to_string(),
+            (_, Bool) => format!("({v} != 0)"),
+            _ if from.is_float() && half(to) => {
+                let round = self.helpers.round(to);
+                let v = if from == F64 {
+                    format!("{}({})", self.helpers.round_to_odd(), bare(v))
+                } else {
+                    bare(v).to_string()
+                };
+                format!("{round}({v})")
+            }
+            (F16 | Bf16, F32) => v.to_string(),
+            _ if from.is_float() && to.is_float() => format!("({t}){v}"),
+            _ if from.is_float() => {
+                let wide = if from == F64 { F64 } else { F32 };
+                format!("{}({})", self.helpers.saturate(wide, to), bare(v))
+            }
+            _ if half(to) => {
+                let round = self.helpers.round(to);
+                match from.bits() {
+                    64 => {
+                        let (odd, int) = (self.helpers.round_to_odd(), self.helpers.int_to_odd());
+                        let parts = if from == U64 {
+                            format!("{v}, 0")
+                        } else {
+                            format!("{v} < 0 ? 0 - (uint64_t){v} : (uint64_t){v}, {v} < 0")
+                        };
+                        format!("{round}({odd}({int}({parts})))")
+                    }
+                    32 => format!("{round}({}((double){v}))", self.helpers.round_to_odd()),
+                    _ => format!("{round}((float){v})"),
+                }
+            }
+            _ => format!("({t}){v}"),
+        }
+    }
+
+    pub(super) fn bitcast(&mut self, from: Scalar, to: Scalar, v: &str) -> String {
+        use Scalar::*;
+        let half = |s| matches!(s, F16 | Bf16);
+        if from == to {
+            return v.to_string();
+        }
+        if half(from) || half(to) {
+            let bits = if half(from) {
+                format!("{}({})", self.helpers.narrow(from), bare(v))
+            } else {
+                format!("(uint16_t){v}")
+            };
+            return if half(to) {
+                format!("{}({})", self.helpers.widen(to), bare(&bits))
+            } else {
+                format!("({}){bits}", memory_type(to))
+            };
+        }
+        if from.is_float() || to.is_float() {
+            return format!("{}({})", self.helpers.bits(from, to), bare(v));
+        }
+        format!("({}){v}", memory_type(to))
+    }
+
+    /// A function that is exact on every engine.
+    pub(super) fn math(&mut self, f: MathFn, s: Scalar, args: Vec<Val>) -> Result<Val> {
+        let text = |i: usize| args.get(i).map_or("0", |v| bare(&v.text));
+        if !s.is_float() {
+            let a = self.named(args[0].clone(), &s.into())?.text;
+            let (t, u) = (memory_type(s), unsigned_type(s.bits()));
+            return match f {
+                MathFn::Abs if s.is_signed() => {
+                    Ok(Val::scalar(format!("({t})({a} < 0 ? ({u})(0 - ({u}){a}) : ({u}){a})")))
+                }
+                MathFn::Abs if s.is_int() => Ok(Val::scalar(a)),
+                _ => Err(ill_formed(format!("`{}` of {s}", f.name()))),
+            };
+        }
+        let suffix = if s == Scalar::F64 { "" } else { "f" };
+        let name = exact_name(f).ok_or_else(|| ill_formed(format!("`{}` is not exact", f.name())))?;
+        let call = match f {
+            MathFn::Fma => format!("__builtin_fma{suffix}({}, {}, {})", text(0), text(1), text(2)),
+            _ => format!("__builtin_{name}{suffix}({})", text(0)),
+        };
+        Ok(Val::scalar(match s {
+            Scalar::F16 | Scalar::Bf16 => format!("{}({call})", self.helpers.round(s)),
+            _ => call,
+        }))
+    }
+}
