@@ -169,7 +169,7 @@ esac",
     assert_eq!((&v["known"], &v["params"]["T"]), (&json!(12), &json!(10)), "{v}");
     assert!(start.elapsed() < Duration::from_secs(10));
     // Without the gold, or with other limits, it is another question.
-    let v = parsed(&f.ok("tune p.json --timeout 0.4s --memory 512 --json --until evaluations(1)"));
+    let v = parsed(&f.ok("tune p.json --timeout 0.4s --memory 512 --json --until cost(100)"));
     assert_eq!(v["known"], json!(0), "{v}");
 }
 
