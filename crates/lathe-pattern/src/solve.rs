@@ -246,10 +246,13 @@ impl Solver {
         if self.facts.same(&ka, &kb) {
             return Ok(true);
         }
-        let difference = self.facts.normal(&ka.minus(&kb));
-        if difference.is_huge() {
+        // As it is spelled if that will do; else in normal form.
+        let spelled = ka.minus(&kb);
+        let normal = self.facts.normal(&spelled);
+        if normal.is_huge() {
             return Err(Mismatch::Huge);
         }
+        let difference = if self.is_simple(&spelled) { spelled } else { normal };
         let mut metas: Vec<u32> = Vec::new();
         difference.any_atom(&mut |x| {
             if let Atom::Meta(i) = x {
@@ -303,6 +306,15 @@ impl Solver {
                 }
             }
             _ => Ok(false),
+        }
+    }
+
+    /// Whether a single unknown stands alone.
+    fn is_simple(&self, n: &Nat) -> bool {
+        let mut metas = n.terms().iter().filter(|t| t.0.atoms().iter().any(|a| matches!(a.0, Atom::Meta(_))));
+        match (metas.next(), metas.next()) {
+            (Some((m, 1 | -1)), None) => m.atoms().len() == 1 && m.atoms()[0].1 == 1,
+            _ => false,
         }
     }
 

@@ -22,10 +22,10 @@ strategy vectorized(b, k) = blocking(b, k) ;; (vectorize(b) @ innermost(appliedM
 strategy loopPerm(b, k) =
     blocks(b, k) ;; reorder(1, 2, 5, 3, 6, 4) ;; (vectorize(b) @ innermost(isApp(isApp(isMap))))
 strategy packB(b) =
-    packBlocks(b, isApp(isTranspose)) ; function(argument(copyElements ; topDown(toMapCpu) ; bottomUp(vectorize(b)) ; DFNF))
+    packBlocks(b, isApp(isTranspose)) ; function(argument(copyElements ; (function(function(toMapCpu)) @ outermost(isApp(isApp(isMapSeq)))) ; bottomUp(vectorize(b)) ; DFNF))
 strategy arrayPacking(b, k) = loopPerm(b, k) ;; (packB(b) @ inLambda)
 strategy cacheBlocks(b, k) = arrayPacking(b, k) ;; (unroll @ innermost(isReduce))
-strategy parallelized(b, k) = cacheBlocks(b, k) ;; ((parallel @ outermost(isMap)) @ outermost(isApp(isApp(isToMem))))
+strategy parallelized(b, k) = cacheBlocks(b, k) ;; ((function(function(parallel)) @ outermost(computingMap)) @ outermost(isApp(isApp(isToMem))))
 ";
 
 fn version(p: &Program, s: &str) -> (Program, u64, usize) {

@@ -233,7 +233,7 @@ fn written(t: &Term, acc: Option<u32>) -> Term {
                     Some((Prim::Zip, sides)) if sides.first().is_some_and(|s| is_acc(s)) => Some(0),
                     _ => is_acc(args[1]).then_some(0),
                 };
-                return rebuild(&|n, a| if n == 0 { inner(a, 1, elements) } else { a.clone() });
+                return rebuild(&|n, a| if n == 0 { inner(a, 1, elements) } else { reading(a) });
             }
             Prim::Generate(_) => return rebuild(&|_, a| inner(a, 1, None)),
             Prim::Reduce(..) | Prim::Scan(_) => {
@@ -241,19 +241,20 @@ fn written(t: &Term, acc: Option<u32>) -> Term {
                 let reduced = rebuild(&|n, a| match n {
                     0 => inner(a, 2, Some(1)),
                     1 if !in_place => written(a, None),
-                    _ => a.clone(),
+                    1 => a.clone(),
+                    _ => reading(a),
                 });
                 let array = matches!(t.ty().kind(), crate::types::TypeKind::Array(..));
                 let copied = array && !in_place && !matches!(p, Prim::Scan(_));
                 return copied.then(|| copy(&MapKind::Seq, &reduced)).flatten().unwrap_or(reduced);
             }
             Prim::Iterate(..) => {
-                return rebuild(&|n, a| if n == 0 { inner(a, 1, None) } else { a.clone() });
+                return rebuild(&|n, a| if n == 0 { inner(a, 1, None) } else { reading(a) });
             }
             Prim::Let | Prim::ToMem(_) => {
                 return rebuild(&|n, a| match n {
                     1 => under(a),
-                    _ if *p == Prim::Let => number_inside(a),
+                    _ if *p == Prim::Let => reading(a),
                     _ => written(a, None),
                 });
             }
@@ -279,9 +280,45 @@ fn written(t: &Term, acc: Option<u32>) -> Term {
         }
     }
     if matches!(t.ty().kind(), crate::types::TypeKind::Array(..)) {
+        let t = &reading(t);
         return copy(&MapKind::Seq, t).unwrap_or_else(|| t.clone());
     }
     number_inside(t)
+}
+
+/// A term that is read: arrays that loops make inside of it are written somewhere, once they are stored.
+fn reading(t: &Term) -> Term {
+    let Some((p, args)) = t.spine().filter(|s| s.1.len() == s.0.arity() && !s.1.is_empty()) else {
+        return t.clone();
+    };
+    let view = match p {
+        Prim::Map(MapKind::High) => !language::computes(args[0]),
+        p => p.is_layout(),
+    };
+    let mut out = t.clone();
+    if view {
+        // Data arguments alone.
+        let mut path = Vec::new();
+        for a in args.iter().rev() {
+            path.push(1);
+            if a.ty().is_data() && !a.ty().is_element() {
+                out = lathe_strategy::rewrite::replace_at(&out, &path, &reading(a));
+            }
+            path.pop();
+            path.push(0);
+        }
+        return out;
+    }
+    match p {
+        // An accumulator is read where it is.
+        Prim::Reduce(..) if matches!(t.ty().kind(), crate::types::TypeKind::Array(..)) => {
+            match written(t, None).as_map() {
+                Some((_, _, reduced)) => reduced.clone(),
+                None => out,
+            }
+        }
+        _ => written(t, None),
+    }
 }
 
 /// The variable of which a term is a part.
