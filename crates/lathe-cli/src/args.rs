@@ -146,7 +146,7 @@ pub struct TuneArgs {
     /// Threads of `parallel` loops; default: all processors
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     pub threads: Option<u32>,
-    /// Wall time for everything: `60s`, `5min`
+    /// Wall time of the search: `60s`, `5min`; checking the winner comes on top
     #[arg(long, value_name = "TIME")]
     pub budget: Option<String>,
     /// The search technique; default: a bandit over a portfolio

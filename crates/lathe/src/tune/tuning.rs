@@ -33,7 +33,7 @@ pub struct KernelTuning {
     pub machine: Machine,
     pub specialize: bool,
     pub threads: usize,
-    /// Wall time for everything.
+    /// Wall time of the search and the final; checking the winner comes on top.
     pub budget: Option<Duration>,
     /// Further rules for the search.
     pub stop: Option<Stop>,
