@@ -25,8 +25,8 @@ pub fn definitions() -> Vec<Definition> {
 /// any number of arguments.
 pub fn vocabulary() -> Vocabulary<Term> {
     let mut v = rules::vocabulary();
-    v.expands("tileND", |args| tile_nd(args));
-    v.expands("reorder", |args| reorder(args));
+    v.expands("tileND", tile_nd);
+    v.expands("reorder", reorder);
     v
 }
 

@@ -42,6 +42,9 @@ pub enum Mismatch {
     Huge,
 }
 
+/// With the place that demands it.
+pub type Placed<T> = (T, Option<Span>);
+
 struct TypeVar {
     class: Class,
     value: Option<Type>,
@@ -361,7 +364,7 @@ impl Solver {
     }
 
     /// What was assumed, and the obligations with what is known now; those that hold are left out.
-    pub fn discharge(&mut self) -> Result<Vec<(Fact, Option<Span>)>, (Mismatch, Option<Span>)> {
+    pub fn discharge(&mut self) -> Result<Vec<Placed<Fact>>, Placed<Mismatch>> {
         let mut out = std::mem::take(&mut self.assumed);
         for (f, span) in std::mem::take(&mut self.obligations) {
             let f = match &f {

@@ -160,6 +160,9 @@ enum Code<N: Node> {
 
 type Shared<N> = Rc<Code<N>>;
 
+/// What is repeated: a new tree, or none where it fails.
+type Once<'f, E, N> = dyn FnMut(&mut E, &N) -> Result<Option<N>, Stop> + 'f;
+
 /// Why there is no result.
 enum Stop {
     /// Can be caught by `<+`.
@@ -634,11 +637,7 @@ impl<'a, N: Node> Engine<'a, N> {
     }
 
     /// The last success; coming back to a tree that was seen before is no end.
-    fn repeat(
-        &mut self,
-        t: &N,
-        once: &mut dyn FnMut(&mut Self, &N) -> Result<Option<N>, Stop>,
-    ) -> Result<N, Stop> {
+    fn repeat(&mut self, t: &N, once: &mut Once<Self, N>) -> Result<N, Stop> {
         let mut t = t.clone();
         let mut seen: HashMap<u64, usize> = HashMap::from([(t.hash(), self.trace.len())]);
         while let Some(new) = once(self, &t)? {

@@ -11,6 +11,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 pub(super) type Read = dyn Fn(&mut Lower, &Nat) -> Result<View, Diagnostic>;
+/// What a stream does before its loop, and in an iteration.
+pub(super) type Start = dyn Fn(&mut Lower) -> Result<(), Diagnostic>;
+pub(super) type Turn = dyn Fn(&mut Lower, &Nat) -> Result<(), Diagnostic>;
 pub(super) type Write = dyn Fn(&mut Lower, &Nat) -> Result<Acc, Diagnostic>;
 
 /// A value that can be read.
@@ -40,11 +43,11 @@ pub(super) type Origin = Option<Rc<(Storage, Vec<Nat>)>>;
 /// Windows over elements that are loaded once; `mapSeq` drives it.
 pub(super) struct Stream {
     /// Before the loop: loads what the first window shares with the next.
-    pub start: Box<dyn Fn(&mut Lower) -> Result<(), Diagnostic>>,
+    pub start: Box<Start>,
     /// At the start of iteration `i`: loads the last element of window `i`.
-    pub load: Box<dyn Fn(&mut Lower, &Nat) -> Result<(), Diagnostic>>,
+    pub load: Box<Turn>,
     /// At its end.
-    pub advance: Box<dyn Fn(&mut Lower, &Nat) -> Result<(), Diagnostic>>,
+    pub advance: Box<Turn>,
     /// The window that can be read now.
     pub now: RefCell<Option<Nat>>,
 }

@@ -16,7 +16,7 @@ pub(super) fn add(v: &mut Vocabulary<Term>) {
             return Err(SHAPE);
         }
         let ty = t.ty().clone();
-        Ok(make::applied(Prim::Id, &[t.clone()], ty))
+        Ok(make::applied(Prim::Id, std::slice::from_ref(t), ty))
     });
     // id(e) = e
     v.rule("removeId", |t, _, _| t.as_unary(|p| *p == Prim::Id).cloned().ok_or(SHAPE));

@@ -222,11 +222,10 @@ fn written(t: &Term, acc: Option<u32>) -> Term {
         };
         let last = args.len() - 1;
         match p {
-            Prim::Map(MapKind::High) if !language::computes(args[0]) => {
-                if makes(args[1]) {
-                    return rebuild(&|n, a| if n == 1 { written(a, None) } else { a.clone() });
-                }
+            Prim::Map(MapKind::High) if !language::computes(args[0]) && makes(args[1]) => {
+                return rebuild(&|n, a| if n == 1 { written(a, None) } else { a.clone() });
             }
+            Prim::Map(MapKind::High) if !language::computes(args[0]) => {}
             Prim::Map(_) | Prim::MapVec(_) => {
                 // Element-wise over the accumulator: the element's first part is the place's value.
                 let elements = match args[1].spine() {
@@ -317,7 +316,19 @@ fn reading(t: &Term) -> Term {
                 None => out,
             }
         }
-        _ => written(t, None),
+        Prim::CircularBuffer(..) | Prim::RotateValues(_) => {
+            let (loaded, xs) = (inner(args[0], 1, None), reading(args[1]));
+            let out = lathe_strategy::rewrite::replace_at(&out, &[1], &xs);
+            lathe_strategy::rewrite::replace_at(&out, &[0, 1], &loaded)
+        }
+        Prim::Map(_)
+        | Prim::MapVec(_)
+        | Prim::Scan(_)
+        | Prim::Iterate(..)
+        | Prim::Reduce(..)
+        | Prim::Let
+        | Prim::ToMem(_) => written(t, None),
+        _ => out,
     }
 }
 

@@ -37,7 +37,7 @@ pub(super) fn add(v: &mut Vocabulary<Term>) {
         let (p, xs) = t.as_app().ok_or(SHAPE)?;
         match p.as_prim() {
             Some(Prim::Slide(sz, st)) if state.facts.same(sz, st) => {
-                Ok(make::applied(Prim::Split(sz.clone()), &[xs.clone()], t.ty().clone()))
+                Ok(make::applied(Prim::Split(sz.clone()), std::slice::from_ref(xs), t.ty().clone()))
             }
             _ => Err(SHAPE),
         }
@@ -47,7 +47,7 @@ pub(super) fn add(v: &mut Vocabulary<Term>) {
         let (p, xs) = t.as_app().ok_or(SHAPE)?;
         match p.as_prim() {
             Some(Prim::Split(n)) => {
-                Ok(make::applied(Prim::Slide(n.clone(), n.clone()), &[xs.clone()], t.ty().clone()))
+                Ok(make::applied(Prim::Slide(n.clone(), n.clone()), std::slice::from_ref(xs), t.ty().clone()))
             }
             _ => Err(SHAPE),
         }

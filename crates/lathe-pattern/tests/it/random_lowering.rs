@@ -1,10 +1,8 @@
 //! Random programs, lowered by random strategies: evaluator and interpreter agree.
 
-mod support;
-
+use crate::support::{Random, agree_on};
 use lathe_pattern::library::transform;
 use lathe_pattern::{check::check, eval::sizes, program};
-use support::{Random, agree_on};
 
 /// A pipeline over rows and columns, with sizes as symbols.
 fn random_text(r: &mut Random) -> String {

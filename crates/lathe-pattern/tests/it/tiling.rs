@@ -1,11 +1,9 @@
 //! Normal forms and tiling, exactly as published.
 
-mod support;
-
+use crate::support::arguments;
 use lathe_pattern::eval::{evaluate, sizes};
 use lathe_pattern::library::transform;
 use lathe_pattern::{Prim, Program, Term, TermKind, check, program};
-use support::arguments;
 
 /// A pipeline in the notation of the papers: `J ∘ *²f ∘ S`, the first stage last.
 fn stages(t: &Term) -> String {

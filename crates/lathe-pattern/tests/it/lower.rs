@@ -1,10 +1,8 @@
 //! Translation to the tree: what it gives is verified, run, and compared with the evaluator.
 
-mod support;
-
+use crate::support::{agree, refused, tree};
 use lathe_ir::text;
 use lathe_pattern::{lower, program};
-use support::{agree, refused, tree};
 
 const MM: &str = "
 fun dot(xs: f32[K], ys: f32[K]) -> f32 = zip(xs, ys) |> map(|(x, y)| x * y) |> reduce(add, 0)

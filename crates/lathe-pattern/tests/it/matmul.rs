@@ -1,12 +1,10 @@
 //! The seven versions of the product, one program, never edited.
 
-mod support;
-
+use crate::support::agree_on;
 use lathe_pattern::check::check;
 use lathe_pattern::library::{apply, definitions};
 use lathe_pattern::{Program, eval::sizes, language::TermState, program};
 use lathe_strategy::{parse_definitions, parse_strategy};
-use support::agree_on;
 
 const MM: &str = "
 fun dot(xs: f32[K], ys: f32[K]) -> f32 = zip(xs, ys) |> map(|(x, y)| x * y) |> reduce(add, 0)
@@ -54,7 +52,7 @@ fn item_44_seven_versions_agree() {
         let (q, steps, rules) = version(&p, &format!("{v} ;; lowerToC"));
         assert!(steps > 0 && rules > 0);
         agree_on(&q, &sizes([("M", 8), ("K", 6), ("N", 4)]), 3);
-        let t = lathe_ir::text::print_module(&support::lowered(&q));
+        let t = lathe_ir::text::print_module(&crate::support::lowered(&q));
         let (vector, cpu) = (t.matches("vector(4)").count(), t.matches(" cpu").count());
         match v {
             "baseline" | "blocking(4, 2)" => assert_eq!((vector, cpu), (0, 0), "{v}: {t}"),

@@ -1,11 +1,9 @@
 //! High-level programs made low-level by strategies, translated, and run.
 
-mod support;
-
+use crate::support::agree_on;
 use lathe_pattern::library::{LIBRARY, transform};
 use lathe_pattern::{eval::sizes, program};
 use lathe_strategy::parse_definitions;
-use support::agree_on;
 
 /// Evaluator and interpreter agree after the strategy; the tree's text.
 fn after(text: &str, strategy: &str, s: &[(&str, i64)]) -> String {
@@ -13,7 +11,7 @@ fn after(text: &str, strategy: &str, s: &[(&str, i64)]) -> String {
     let (q, _) = transform(&p, strategy).unwrap_or_else(|d| panic!("{strategy}: {d}"));
     lathe_pattern::check::check(&q.facts, &q.term, &[]).unwrap_or_else(|d| panic!("{d}"));
     agree_on(&q, &sizes(s.iter().copied()), 7);
-    lathe_ir::text::print_module(&support::lowered(&q))
+    lathe_ir::text::print_module(&crate::support::lowered(&q))
 }
 
 const MM: &str = "

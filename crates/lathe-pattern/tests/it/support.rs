@@ -1,5 +1,4 @@
 //! Programs run by the evaluator and by the interpreter of trees, on the same random values.
-#![allow(dead_code)] // Each test crate uses its part.
 
 use lathe_ir::interp::{self, ArrayValue, Options, Order};
 use lathe_ir::{Mode, Module, ParamKind, Scalar, text, verify};

@@ -1,8 +1,7 @@
 //! Every rule, on random programs and at every place: where it applies the program keeps its type and its
 //! value; elsewhere it fails, and nothing more.
 
-mod support;
-
+use crate::support::{Random, arguments};
 use lathe_pattern::eval::{evaluate, sizes};
 use lathe_pattern::language::TermState;
 use lathe_pattern::library::{transform, vocabulary};
@@ -11,7 +10,6 @@ use lathe_pattern::{Program, Term, check, check::same_type, program};
 use lathe_strategy::rewrite::replace_at;
 use lathe_strategy::{Entry, StepArg, Why};
 use std::collections::BTreeMap;
-use support::{Random, arguments};
 
 /// A random pipeline over an array of small extents.
 fn random_program(r: &mut Random) -> Program {
@@ -56,7 +54,7 @@ fn random_program(r: &mut Random) -> Program {
             4 | 5 if rank <= 3 => {
                 let d = r.below(rank);
                 let n = [1, 2, 3][r.below(3)];
-                if dims[d] % n == 0 {
+                if dims[d].is_multiple_of(n) {
                     let chunk = format!("split({n})");
                     dims[d] /= n;
                     dims.insert(d + 1, n);
@@ -79,7 +77,8 @@ fn random_program(r: &mut Random) -> Program {
             }
             8 if rank <= 2 && dims[0] >= 2 => {
                 let n = dims[0];
-                let (sz, st) = if n >= 3 && (n - 3) % 2 == 0 && r.below(2) == 0 { (3, 2) } else { (2, 1) };
+                let (sz, st) =
+                    if n >= 3 && (n - 3).is_multiple_of(2) && r.below(2) == 0 { (3, 2) } else { (2, 1) };
                 dims[0] = (n - sz + st) / st;
                 dims.insert(1, sz);
                 e = format!("{e} |> slide({sz}, {st})");

@@ -1,0 +1,13 @@
+//! Patterns from text to trees: typing, evaluation, rewriting, translation.
+
+mod eval;
+mod extending;
+mod lower;
+mod lowering;
+mod matmul;
+mod random_lowering;
+mod rules;
+mod stencils;
+mod support;
+mod tiling;
+mod types;

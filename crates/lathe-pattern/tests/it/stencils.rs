@@ -1,0 +1,105 @@
+//! Neighbourhoods in two and three dimensions, as compositions.
+
+use crate::support::agree_on;
+use lathe_pattern::library::transform;
+use lathe_pattern::{check::check, eval::sizes, program};
+
+fn after(text: &str, strategy: &str, s: &[(&str, i64)]) -> String {
+    let p = program(text).unwrap_or_else(|d| panic!("{text}: {d}"));
+    let (q, _) = transform(&p, strategy).unwrap_or_else(|d| panic!("{strategy}: {d}"));
+    check(&q.facts, &q.term, &[]).unwrap_or_else(|d| panic!("{d}"));
+    agree_on(&q, &sizes(s.iter().copied()), 11);
+    lathe_ir::text::print_module(&crate::support::lowered(&q))
+}
+
+const SLIDE2: &str = "map(slide(3, 1)) |> slide(3, 1) |> map(transpose)";
+const PAD2: &str = "pad(1, 1, clamp) |> map(pad(1, 1, clamp))";
+/// Innermost dimension first; windows move inwards by transposes.
+const PAD3: &str = "pad(1, 1, clamp) |> map(pad(1, 1, clamp)) |> map(map(pad(1, 1, clamp)))";
+const SLIDE3: &str = "map(map(slide(3, 1)) >> slide(3, 1) >> map(transpose)) |> slide(3, 1) |> map(transpose) |> map(map(transpose))";
+
+#[test]
+fn lift_item_31_stencils_in_two_and_three_dimensions() {
+    let two = [("M", 4), ("N", 5)];
+    let cross = "|w| w[1][1] + w[0][1] + w[1][0] + w[1][2] + w[2][1]";
+    let nine = "|w| join(w) |> reduce(add, 0)";
+    for f in [cross, nine] {
+        let text = format!("fun f(x: f64[M, N]) -> f64[M, N] = x |> {PAD2} |> {SLIDE2} |> map(map({f}))");
+        let t = after(&text, "lowerToC", &two);
+        let reduces = usize::from(f == nine);
+        assert_eq!((t.matches("alloc").count(), t.matches("for ").count()), (reduces, 2 + reduces), "{t}");
+    }
+    // 25 points, each row of a window on its own.
+    let text = "fun f(x: f64[M, N]) -> f64[M, N] = x |> pad(2, 2, mirror) |> map(pad(2, 2, wrap)) |> map(slide(5, 1)) |> slide(5, 1) |> map(transpose)
+        |> map(map(|w| w |> map(|r| r |> reduce(add, 0)) |> reduce(add, 0)))";
+    after(text, "DFNF ; topDown(fuseReduceMap) ; lowerToC", &two);
+    let three = [("L", 3), ("M", 4), ("N", 2)];
+    let seven =
+        "|w| w[1][1][1] * 2 + w[0][1][1] + w[2][1][1] + w[1][0][1] + w[1][2][1] + w[1][1][0] - w[1][1][2]";
+    let text =
+        format!("fun f(x: f64[L, M, N]) -> f64[L, M, N] = x |> {PAD3} |> {SLIDE3} |> map(map(map({seven})))");
+    let t = after(&text, "lowerToC", &three);
+    assert!(!t.contains("alloc"), "{t}");
+    // The window is what it should be: the neighbours in each dimension.
+    let text = format!(
+        "fun f(x: f64[L, M, N]) -> f64[L, M, N] = x |> {PAD3} |> {SLIDE3} |> map(map(map(|w| join(join(w)) |> reduce(add, 0))))"
+    );
+    after(&text, "lowerToC", &three);
+}
+
+#[test]
+fn lift_item_32_acoustics_is_one_kernel() {
+    // Two time steps and a mask that is made on the fly: the number of neighbours inside of the room.
+    let text = format!("
+        fun acoustic(prev: f64[L, M, N], cur: f64[L, M, N]) -> f64[L, M, N] =
+            zip(prev, zip(cur |> padValue(1, 1, generate(M, |j| generate(N, |k| 0.0))) |> map(padValue(1, 1, generate(N, |k| 0.0))) |> map(map(padValue(1, 1, 0.0))) |> {SLIDE3},
+                generate(L, |i| generate(M, |j| generate(N, |k|
+                    f64(select(index(i) > 0, index(1), index(0)) + select(index(i) < L - 1, index(1), index(0)) + select(index(j) > 0, index(1), index(0))))))))
+            |> map(|(p, q)| zip(p, zip(q.0, q.1)) |> map(|(p, q)| zip(p, zip(q.0, q.1)) |> map(|(p, q)|
+                let s = q.0[0][1][1] + q.0[2][1][1] + q.0[1][0][1] + q.0[1][2][1] + q.0[1][1][0] + q.0[1][1][2] in
+                (2.0 - q.1) * q.0[1][1][1] + s - q.1 * p)))");
+    let t = after(&text, "lowerToC", &[("L", 3), ("M", 2), ("N", 4)]);
+    assert!(!t.contains("alloc") && t.matches("for ").count() == 3, "{t}");
+}
+
+#[test]
+fn item_49_overlapped_tiling_in_one_and_two_dimensions() {
+    let one = "fun f(x: f64[N]) -> f64[N] where N % 4 == 0 = x |> pad(1, 1, clamp) |> slide(3, 1) |> map(|w| w |> reduce(add, 0))";
+    let t = after(one, "DFNF ; topDown(tileStencil(6)) ; lowerToC", &[("N", 12)]);
+    assert!(t.contains("N // 4"), "{t}");
+    // Along the rows of a grid, by the same rule.
+    let two = format!(
+        "fun f(x: f64[M, N]) -> f64[M, N] where M % 2 == 0 = x |> {PAD2} |> {SLIDE2} |> map(map(|w| w[0][1] + w[2][1]))"
+    );
+    after(&two, "DFNF ; topDown(tileSlide(4)) ; DFNF ; lowerToC", &[("M", 4), ("N", 5)]);
+    // Tiles whose size does not fit are refused.
+    let fixed = program("fun f(x: f64[10]) -> f64[8] = x |> slide(3, 1) |> map(|w| w[0])").unwrap();
+    assert!(transform(&fixed, "DFNF ; topDown(tileStencil(5))").is_err());
+    assert!(transform(&fixed, "DFNF ; topDown(tileStencil(6))").is_ok());
+}
+
+#[test]
+fn lift_item_36_windows_of_constant_size_are_unrolled() {
+    let text =
+        "fun f(x: f64[N]) -> f64[N] = x |> pad(1, 1, clamp) |> slide(3, 1) |> map(|w| w |> reduce(add, 0))";
+    let t = after(text, "topDown(unroll @ innermost(isReduce)) ; lowerToC", &[("N", 7)]);
+    assert!(t.contains("0..3 unrolled"), "{t}");
+    let open = program("fun f(x: f64[N, M]) -> f64[N] = x |> map(|w| w |> reduce(add, 0))").unwrap();
+    assert!(transform(&open, "unroll @ innermost(isReduce)").is_err());
+}
+
+#[test]
+fn binomial_filters_agree() {
+    // Naive, separated, and with a window that is handed on: weights 1 2 1.
+    let naive = format!("fun f(x: f64[M, N]) -> f64[M, N] = x |> {PAD2} |> {SLIDE2}
+        |> map(map(|w| w[0][0] + 2 * w[0][1] + w[0][2] + 2 * w[1][0] + 4 * w[1][1] + 2 * w[1][2] + w[2][0] + 2 * w[2][1] + w[2][2]))");
+    let s = [("M", 5), ("N", 6)];
+    after(&naive, "lowerToC", &s);
+    after(&naive, "DFNF ; parallelOuter ; lowerToC", &s);
+    let separated = format!("fun f(x: f64[M, N]) -> f64[M, N] = x |> {PAD2} |> slide(3, 1)
+        |> map(|rows| transpose(rows) |> map(|c| c[0] + 2 * c[1] + c[2]) |> slide(3, 1) |> map(|w| w[0] + 2 * w[1] + w[2]))");
+    after(&separated, "DFNF ; writeCopies ; tryAll(storeIntermediate(host)) ; lowerToC", &s);
+    let rotated = format!("fun f(x: f64[M, N]) -> f64[M, N] = x |> {PAD2} |> slide(3, 1)
+        |> mapCpu(|rows| transpose(rows) |> map(|c| c) |> rotateValues(3, mapSeq(|v| v)) |> mapSeq(|w| (w[0][0] + 2 * w[0][1] + w[0][2]) + 2 * (w[1][0] + 2 * w[1][1] + w[1][2]) + (w[2][0] + 2 * w[2][1] + w[2][2])))");
+    after(&rotated, "lowerToC", &s);
+}
