@@ -55,6 +55,8 @@ struct Maker<'r> {
     r: &'r mut Rng,
     ty: &'static str,
     arrays: Vec<Arr>,
+    /// The size of an array of structs, if there is one.
+    records: Option<&'static str>,
     /// Only sums of products.
     plain: bool,
     names: usize,
@@ -65,18 +67,21 @@ fn size(r: &mut Rng) -> &'static str {
     SIZES[r.below(SIZES.len())]
 }
 
-const TYPES: [&str; 14] =
-    ["f32", "f32", "f32", "f32", "f64", "f64", "i32", "i64", "i16", "i8", "u8", "u16", "u32", "u64"];
+const TYPES: [&str; 17] = [
+    "f32", "f32", "f32", "f32", "f32", "f64", "f64", "f16", "bf16", "i32", "i64", "i16", "i8", "u8", "u16",
+    "u32", "u64",
+];
 
 fn float(ty: &str) -> bool {
-    ty.starts_with('f')
+    ty.starts_with('f') || ty.starts_with('b')
 }
 
 /// One random kernel.
 pub fn source(r: &mut Rng) -> Source {
     let ty = *r.pick(&TYPES);
-    let plain = r.one_in(4);
-    let mut m = Maker { r, ty, arrays: Vec::new(), plain, names: 0 };
+    // The bound of rounding errors is for the wider floats.
+    let plain = r.one_in(4) && !matches!(ty, "f16" | "bf16");
+    let mut m = Maker { r, ty, arrays: Vec::new(), records: None, plain, names: 0 };
     let mut params = Vec::new();
     for (name, rank) in [("A", 2), ("B", 2), ("C", 1), ("D", 3)] {
         let rank = if m.r.one_in(4) { 1 + m.r.below(2) } else { rank };
@@ -92,6 +97,12 @@ pub fn source(r: &mut Rng) -> Source {
     params.push("S: u8[M + 4, K + 4]".to_string());
     let mut s =
         Source { items: Vec::new(), params, results: Vec::new(), statements: Vec::new(), sums: plain };
+    if !plain && m.r.one_in(5) {
+        let size = size(m.r);
+        s.items.push(format!("struct R {{ a: {ty}, b: (i32, {ty}) }}"));
+        s.params.push(format!("Q: R[{size} + 4]"));
+        m.records = Some(size);
+    }
     if m.r.below(3) == 0 && !plain {
         loops(&mut m, &mut s);
     } else {
@@ -168,7 +179,12 @@ fn assignment(
     };
     let range = format!("{} in 0..{}", k.name, bound(&k));
     let inner: Vec<Var> = vars.iter().cloned().chain([k.clone()]).collect();
-    let choice = if m.plain { 2 + m.r.below(4) } else { m.r.below(14) };
+    let choice = match (m.plain, local && m.r.one_in(2)) {
+        (true, _) => 2 + m.r.below(4),
+        // What a later statement reads is often computed by one expression.
+        (_, true) => 0,
+        _ => m.r.below(14),
+    };
     match choice {
         0 | 1 => (m.ty, vec![format!("{target} = {}", m.expr(vars, 3))]),
         2..=4 => (m.ty, vec![format!("{target} = sum[{range}]({})", m.expr(&inner, 2))]),
@@ -200,7 +216,7 @@ fn assignment(
             ("i64", vec![format!("{target} = {op}[{} in 0..{}]({e})", k.name, bound(&k))])
         }
         10 if !local => {
-            if s.items.is_empty() {
+            if !s.items.iter().any(|i| i.starts_with("struct P")) {
                 let ty = m.ty;
                 s.items.push(format!("struct P {{ v: {ty}, i: i64 }}"));
                 s.items.push(
@@ -299,7 +315,16 @@ fn in_loops(m: &mut Maker, vars: &[Var]) -> String {
     let place = m.access(&target, vars);
     let e = m.expr(vars, 2);
     let op = *m.r.pick(&["=", "=", "=", "+=", "max=", "*="]);
-    match m.r.below(8) {
+    match m.r.below(9) {
+        8 => {
+            let (c, times) = (m.fresh("c"), 1 + m.r.below(3));
+            let start = match vars.last() {
+                Some(v) => format!("i32({}) % {times} + 1", v.name),
+                None => times.to_string(),
+            };
+            let body = format!("{place} {op} {e}").replace('\n', "\n    ");
+            format!("var {c}: i32\n{c} = {start}\nwhile {c} > 0 {{\n    {body}\n    {c} = {c} - 1\n}}")
+        }
         0 => {
             let c = m.condition(vars);
             let other = m.expr(vars, 1);
@@ -354,8 +379,12 @@ impl Maker<'_> {
                 format!("{f}({a})")
             }
             11 if !ty.starts_with('u') => format!("(-{a})"),
+            13 => {
+                let more: Vec<String> = (0..4).map(|_| self.leaf(vars)).collect();
+                format!("({})", more.join(" + "))
+            }
             12 => {
-                let via = *self.r.pick(&["f32", "f64", "i32", "i64", "u8", "i16"]);
+                let via = *self.r.pick(&["f32", "f64", "f16", "bf16", "i32", "i64", "u8", "i16"]);
                 format!("{ty}({via}({a}))")
             }
             _ => format!("({a} + {})", self.leaf(vars)),
@@ -376,6 +405,11 @@ impl Maker<'_> {
                     Some(a) => self.cast(&a, format!("{}[G[{v}]]", a.name)),
                     None => self.load(vars),
                 }
+            }
+            3 if self.records.is_some() => {
+                let at = self.subscript(vars, self.records.unwrap_or("N"));
+                let field = *self.r.pick(&["a", "b.0", "b.1"]);
+                if field == "b.0" { format!("{ty}(Q[{at}].b.0)") } else { format!("Q[{at}].{field}") }
             }
             _ => self.load(vars),
         }

@@ -2,9 +2,10 @@
 
 use crate::rng::Rng;
 use lathe_ir::visit;
-use lathe_ir::{Function, Mode, StmtKind};
+use lathe_ir::{BinOp, BufId, Executor, Expr, ExprKind, Function, Mode, ReduceOp, Stmt, StmtKind};
 use lathe_strategy::syntax::{ArgValue, Strategy};
 use lathe_transform::{Arg, Args, names};
+use std::collections::HashMap;
 
 /// A step as text, in the language of strategies.
 pub fn random(r: &mut Rng, f: &Function) -> String {
@@ -13,6 +14,11 @@ pub fn random(r: &mut Rng, f: &Function) -> String {
     let buffers = buffers(f);
     if loops.is_empty() || labels.is_empty() || buffers.is_empty() {
         return "serial(none)".to_string();
+    }
+    if r.one_in(4)
+        && let Some(step) = aimed(r, f)
+    {
+        return step;
     }
     let b = r.pick(&buffers).clone();
     // What the kernel writes, and what the steps before made.
@@ -31,10 +37,6 @@ pub fn random(r: &mut Rng, f: &Function) -> String {
         "layout: pad(0, 1)",
     ]);
     let staged = if r.one_in(3) { format!(", {layout}") } else { String::new() };
-    if let Some(t) = written.iter().find(|n| n.starts_with('T')).filter(|_| r.one_in(6)) {
-        // Producers and their consumers.
-        return if r.one_in(3) { format!("inline({t})") } else { format!("compute_at({t}, {l}{space})") };
-    }
     match r.below(34) {
         0..=3 => format!("split({l}, {factor})"),
         4 => format!("tile({l}: {factor}, {o}: {width})"),
@@ -83,6 +85,121 @@ pub fn random(r: &mut Rng, f: &Function) -> String {
         },
         _ => format!("set_layout({w}, {layout})"),
     }
+}
+
+/// A labelled statement, as far as steps can aim at it.
+struct Target {
+    label: String,
+    /// Names of the loops around, outermost first.
+    loops: Vec<String>,
+    /// The buffer that it reduces into, and whether it adds products of floats.
+    reduces: Option<(String, bool)>,
+    /// Local buffers that it reads and does not write.
+    reads: Vec<String>,
+    /// Its value is a chain of operands of one operator.
+    chain: bool,
+}
+
+/// A step of the kinds that names drawn at random seldom fit: producers with their consumers, reductions.
+fn aimed(r: &mut Rng, f: &Function) -> Option<String> {
+    let mut names: HashMap<BufId, String> =
+        f.params.iter().filter_map(|p| p.array()).map(|b| (b.id, b.name.to_string())).collect();
+    let mut locals: Vec<BufId> = Vec::new();
+    visit::walk(&f.body, &mut |s, _| {
+        if let StmtKind::Alloc { buffer, .. } = s.kind() {
+            names.insert(buffer.id, buffer.name.to_string());
+            locals.push(buffer.id);
+        }
+        true
+    });
+    let mut all = Vec::new();
+    targets(&f.body, &mut Vec::new(), &names, &locals, &mut all);
+    let reductions: Vec<&Target> =
+        all.iter().filter(|t| t.reduces.is_some() && !t.loops.is_empty()).collect();
+    let consumers: Vec<&Target> = all.iter().filter(|t| !t.reads.is_empty() && !t.loops.is_empty()).collect();
+    let space = *r.pick(&["", "", ", space: stack", ", space: host"]);
+    let mut threads: Vec<String> = Vec::new();
+    visit::walk(&f.body, &mut |s, _| {
+        threads.extend(s.as_loop().filter(|l| l.exec == Executor::Cpu).map(|l| l.binder.name.to_string()));
+        true
+    });
+    if !threads.is_empty() && r.one_in(12) {
+        return Some(format!("serial({})", r.pick(&threads)));
+    }
+    match r.below(7) {
+        6 => {
+            let chains: Vec<&Target> = all.iter().filter(|t| t.chain).collect();
+            if chains.is_empty() { None } else { Some(format!("reassociate({})", r.pick(&chains).label)) }
+        }
+        0 => {
+            let adding: Vec<&&Target> =
+                reductions.iter().filter(|t| t.reduces.as_ref().is_some_and(|p| p.1)).collect();
+            if adding.is_empty() { None } else { Some(format!("contract({})", r.pick(&adding).label)) }
+        }
+        1 | 2 if !reductions.is_empty() => {
+            let t = r.pick(&reductions);
+            let (buffer, _) = t.reduces.as_ref()?;
+            let (l, rule) = (r.pick(&t.loops), *r.pick(&["privatize", "factor"]));
+            Some(format!("{rule}({buffer}, {}.{l}{space})", t.label))
+        }
+        3 | 4 if !consumers.is_empty() => {
+            let t = r.pick(&consumers);
+            Some(format!("compute_at({}, {}.{}{space})", r.pick(&t.reads), t.label, r.pick(&t.loops)))
+        }
+        5 if !consumers.is_empty() => {
+            let t = r.pick(&consumers);
+            Some(format!("inline({})", r.pick(&t.reads)))
+        }
+        _ => None,
+    }
+}
+
+/// Operands of the sum at the top.
+fn operands(e: &Expr) -> usize {
+    match e.kind() {
+        ExprKind::Binary(BinOp::Add, a, b) => operands(a) + operands(b),
+        _ => 1,
+    }
+}
+
+fn targets(
+    s: &Stmt,
+    loops: &mut Vec<String>,
+    names: &HashMap<BufId, String>,
+    locals: &[BufId],
+    out: &mut Vec<Target>,
+) {
+    let written: Vec<BufId> = match s.kind() {
+        StmtKind::Store(st) => st.target.view.buffer().into_iter().collect(),
+        StmtKind::Reduce(x) => x.targets.iter().filter_map(|t| t.view.buffer()).collect(),
+        _ => Vec::new(),
+    };
+    if let Some(label) = names::label_of(s) {
+        let reads = s.exprs().into_iter().flat_map(visit::loads_of).filter_map(|a| a.view.buffer());
+        let reads = reads.filter(|b| locals.contains(b) && !written.contains(b));
+        let reduces = match s.kind() {
+            StmtKind::Reduce(x) => {
+                let product = matches!(x.values[0].kind(), ExprKind::Binary(BinOp::Mul, ..));
+                let adds = x.op == ReduceOp::Sum && product && x.values[0].ty().is_float();
+                written.first().and_then(|b| names.get(b)).map(|n| (n.clone(), adds))
+            }
+            _ => None,
+        };
+        out.push(Target {
+            label: label.to_string(),
+            loops: loops.clone(),
+            reduces,
+            reads: reads.filter_map(|b| names.get(&b).cloned()).collect(),
+            chain: matches!(s.kind(), StmtKind::Store(st) if operands(&st.value) >= 4),
+        });
+    }
+    let inside = s.as_loop().map(|l| l.binder.name.to_string());
+    let depth = loops.len();
+    loops.extend(inside);
+    for c in s.children() {
+        targets(c, loops, names, locals, out);
+    }
+    loops.truncate(depth);
 }
 
 /// A loop, sometimes named by a label around it.
