@@ -374,4 +374,3 @@ struct Copies<'a> {
     live: &'a [Expr],
     full: &'a [Expr],
 }
-

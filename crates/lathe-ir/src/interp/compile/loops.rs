@@ -28,7 +28,13 @@ impl<'m> Compiler<'m> {
         self.plain_loop(l, lo, hi, step)
     }
 
-    pub(in crate::interp) fn plain_loop(&mut self, l: &Loop, lo: Reg, hi: Reg, step: Reg) -> Result<(), Diagnostic> {
+    pub(in crate::interp) fn plain_loop(
+        &mut self,
+        l: &Loop,
+        lo: Reg,
+        hi: Reg,
+        step: Reg,
+    ) -> Result<(), Diagnostic> {
         let parallel = !l.exec.is_ordered();
         let shuffled = parallel && matches!(self.flavour.order, Order::Seed(_));
         let traced = parallel && self.flavour.races;
