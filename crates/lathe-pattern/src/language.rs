@@ -62,8 +62,8 @@ impl Node for Term {
         self.structural_hash()
     }
 
-    fn address(&self) -> usize {
-        Term::address(self)
+    fn address(&self) -> Option<usize> {
+        Some(Term::address(self))
     }
 
     fn same(&self, o: &Term) -> bool {

@@ -79,8 +79,8 @@ impl Node for Meta {
         h.finish()
     }
 
-    fn address(&self) -> usize {
-        Rc::as_ptr(&self.0) as usize
+    fn address(&self) -> Option<usize> {
+        Some(Rc::as_ptr(&self.0) as usize)
     }
 
     fn same(&self, o: &Meta) -> bool {

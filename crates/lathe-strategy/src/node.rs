@@ -31,8 +31,8 @@ pub trait Node: Clone {
     /// Equal trees have equal hashes, in every process.
     fn hash(&self) -> u64;
 
-    /// Identity of a shared node while it lives; equal addresses mean equal trees.
-    fn address(&self) -> usize;
+    /// Identity of a shared node while it lives, if it has one; equal addresses mean equal trees.
+    fn address(&self) -> Option<usize>;
 
     fn same(&self, o: &Self) -> bool;
 

@@ -600,8 +600,8 @@ impl<'a, N: Node> Engine<'a, N> {
 
     /// `s <+ one(topDown(s))`
     fn top_down(&mut self, s: &Shared<N>, t: &N) -> Result<N, Stop> {
-        let key = (Rc::as_ptr(s) as *const u8 as usize, t.address());
-        if self.nowhere.contains(&key) && self.reasons.is_none() {
+        let key = t.address().map(|a| (Rc::as_ptr(s) as *const u8 as usize, a));
+        if self.reasons.is_none() && key.is_some_and(|k| self.nowhere.contains(&k)) {
             return Err(Stop::Failed);
         }
         if let Some(new) = self.attempt(s, t)? {
@@ -615,8 +615,10 @@ impl<'a, N: Node> Engine<'a, N> {
                 Err(fatal) => return Err(fatal),
             }
         }
-        self.nowhere.insert(key);
-        self.alive.push(t.clone());
+        if let Some(k) = key {
+            self.nowhere.insert(k);
+            self.alive.push(t.clone());
+        }
         Err(Stop::Failed)
     }
 
@@ -677,7 +679,8 @@ impl<'a, N: Node> Engine<'a, N> {
         let out = f(self, &c);
         self.path.pop();
         let new = out?;
-        Ok(if new.address() == c.address() { t.clone() } else { t.with_child(n, new) })
+        let same = c.address().is_some() && new.address() == c.address();
+        Ok(if same { t.clone() } else { t.with_child(n, new) })
     }
 
     fn marks(&self) -> (usize, N::State) {

@@ -84,6 +84,11 @@ pub trait Tree: Clone {
     /// The places of a location within a focus; `Outermost` and `Innermost` are resolved by the caller.
     fn locate(&self, location: &Location, within: &[usize]) -> Result<Vec<Vec<usize>>, Refusal>;
 
+    /// Number of sub-trees at a path; traversals go through them. Kinds without traversals have none.
+    fn arity(&self, _path: &[usize]) -> usize {
+        0
+    }
+
     /// A structural hash: equal trees have equal hashes, in every process.
     fn hash(&self) -> u64;
 }
