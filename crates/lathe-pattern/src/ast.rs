@@ -9,7 +9,13 @@ use lathe_ir::{BinOp, Name, UnOp};
 pub struct Ast {
     pub kind: Box<AstKind>,
     pub span: Span,
+    /// How deep it nests.
+    pub height: u32,
 }
+
+/// The deepest nesting of a term that is read or typed: what walks over terms stays within an ordinary
+/// stack.
+pub const HEIGHT: u32 = 400;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum AstKind {
@@ -74,6 +80,15 @@ pub struct FunAst {
 
 impl Ast {
     pub fn new(kind: AstKind, span: Span) -> Ast {
-        Ast { kind: Box::new(kind), span }
+        let over = |v: &[Ast]| v.iter().map(|a| a.height).max().unwrap_or(0);
+        let below = match &kind {
+            AstKind::Name(_) | AstKind::Int(_) | AstKind::Float(_) | AstKind::Bool(_) => 0,
+            AstKind::Typed(t) => t.height(),
+            AstKind::Lam(_, a) | AstKind::Unary(_, a) | AstKind::Part(a, _) => a.height,
+            AstKind::Then(a, b) | AstKind::Binary(_, a, b) | AstKind::Let(_, a, b) => a.height.max(b.height),
+            AstKind::Call(f, args) | AstKind::Index(f, args) => f.height.max(over(args)),
+            AstKind::Tuple(v) => over(v),
+        };
+        Ast { kind: Box::new(kind), span, height: below + 1 }
     }
 }

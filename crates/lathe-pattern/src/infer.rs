@@ -1,6 +1,6 @@
 //! From terms as they are written to typed terms.
 
-use crate::ast::{Ast, AstKind, LamParam, Pattern};
+use crate::ast::{Ast, AstKind, HEIGHT, LamParam, Pattern};
 use crate::codes;
 use crate::facts::{Fact, Facts};
 use crate::names::primitive;
@@ -38,10 +38,16 @@ pub struct Env {
 pub struct Inferred {
     pub term: Term,
     pub obligations: Vec<(Fact, Option<Span>)>,
+    /// How deep it may nest once all functions are applied.
+    pub reach: u32,
 }
 
 /// Types a term; `expected` is what its context wants.
 pub fn infer(env: &Env, ast: &Ast, expected: Option<(&Type, Span)>) -> Result<Inferred, Diagnostic> {
+    if ast.height > 2 * HEIGHT {
+        let text = format!("the term nests deeper than {}", 2 * HEIGHT);
+        return Err(Diagnostic::error(codes::SYNTAX, text).at(ast.span, "here"));
+    }
     let mut i = Infer {
         env,
         s: Solver::new(env.facts.clone()),
@@ -50,6 +56,7 @@ pub fn infer(env: &Env, ast: &Ast, expected: Option<(&Type, Span)>) -> Result<In
         dep: Vec::new(),
         parts: Vec::new(),
         numbers: Vec::new(),
+        inlined: 0,
     };
     let e = match expected {
         Some((t, span)) => {
@@ -68,8 +75,13 @@ pub fn infer(env: &Env, ast: &Ast, expected: Option<(&Type, Span)>) -> Result<In
         return Err(Diagnostic::error(codes::UNDETERMINED, format!("it cannot be told when `{a}` is `{b}`"))
             .at(span.unwrap_or(ast.span), "a size here is not determined"));
     }
+    let reach = reach(&e);
+    if reach > 2 * HEIGHT {
+        let text = format!("with the funs that it uses, the term nests deeper than {}", 2 * HEIGHT);
+        return Err(Diagnostic::error(codes::SYNTAX, text).at(ast.span, "here"));
+    }
     let term = i.finish(&e, 0)?;
-    Ok(Inferred { term, obligations })
+    Ok(Inferred { term, obligations, reach })
 }
 
 /// A term whose types still have unknowns.
@@ -92,8 +104,8 @@ enum ElabKind {
     Lit(ScalarValue),
     Prim(Prim),
     Part(Box<Elab>, usize),
-    /// Under so many binders of this term.
-    Typed(Term),
+    /// Under so many binders of this term; how deep it may nest.
+    Typed(Term, u32),
 }
 
 /// A name in scope: the binder (from outside) and the way to it through tuples.
@@ -115,6 +127,8 @@ struct Infer<'a> {
     parts: Vec<(Type, usize, Type, Span)>,
     /// Types of literals, and what they are if nothing says so.
     numbers: Vec<(Type, Scalar)>,
+    /// Nodes of funs written in place.
+    inlined: u32,
 }
 
 impl Infer<'_> {
@@ -218,7 +232,7 @@ impl Infer<'_> {
                 elab(ElabKind::Float(*v), ty)
             }
             AstKind::Bool(v) => elab(ElabKind::Lit(ScalarValue::boolean(*v)), Scalar::Bool.into()),
-            AstKind::Typed(t) => elab(ElabKind::Typed(t.shift(self.depth)), t.ty().clone()),
+            AstKind::Typed(t) => elab(ElabKind::Typed(t.shift(self.depth), t.height()), t.ty().clone()),
             AstKind::Name(_) => self.call(ast, &[], span),
             AstKind::Lam(params, body) => self.lambda(params, body, span, None),
             AstKind::Call(f, args) => {
@@ -328,7 +342,11 @@ impl Infer<'_> {
             return self.apply(e, args, span);
         }
         if let Some(t) = self.env.holes.get(name) {
-            let e = Elab { kind: ElabKind::Typed(t.shift(self.depth)), ty: t.ty().clone(), span: f.span };
+            let e = Elab {
+                kind: ElabKind::Typed(t.shift(self.depth), t.height()),
+                ty: t.ty().clone(),
+                span: f.span,
+            };
             return self.apply(e, args, span);
         }
         if let Some(t) = self.env.free.get(name) {
@@ -336,7 +354,7 @@ impl Infer<'_> {
             return self.apply(e, args, span);
         }
         if let Some(p) = self.env.funs.get(name) {
-            let e = self.instance(p, f.span);
+            let e = self.instance(p, f.span)?;
             return self.apply(e, args, span);
         }
         if self.env.sizes.contains_key(name) || self.dep.contains(name) {
@@ -365,7 +383,12 @@ impl Infer<'_> {
     }
 
     /// A fun at sizes that are to be found.
-    fn instance(&mut self, p: &Program, span: Span) -> Elab {
+    fn instance(&mut self, p: &Program, span: Span) -> Result<Elab, Diagnostic> {
+        self.inlined = self.inlined.saturating_add(p.term.size());
+        if self.inlined > INLINED {
+            let text = format!("the funs that are used come to more than {INLINED} parts");
+            return Err(Diagnostic::error(codes::SYNTAX, text).at(span, "written in place here"));
+        }
         let fresh: Vec<(Name, Nat)> = p.sizes.iter().map(|n| (n.clone(), self.s.nat())).collect();
         let replace = |n: &Nat| {
             n.replace(&mut |a| match a {
@@ -383,7 +406,7 @@ impl Infer<'_> {
         }
         let term = p.term.map_types(&mut |t| t.map_sizes(&mut |n| replace(n)), &mut |n| replace(n));
         let ty = term.ty().clone();
-        Elab { kind: ElabKind::Typed(term), ty, span }
+        Ok(Elab { kind: ElabKind::Typed(term, p.reach), ty, span })
     }
 
     fn apply(&mut self, f: Elab, args: &[&Ast], span: Span) -> Result<Elab, Diagnostic> {
@@ -650,7 +673,7 @@ impl Infer<'_> {
                 let f = Type::fun(p.ty().clone(), ty()?);
                 Term::app(Term::prim(Prim::Proj(*n, count), f), p)
             }
-            ElabKind::Typed(t) => {
+            ElabKind::Typed(t, _) => {
                 if !t.any(&mut |t| t.ty().has_meta()) {
                     t.clone()
                 } else {
@@ -680,10 +703,32 @@ impl Infer<'_> {
     }
 }
 
+/// Nodes that the funs written in place may have.
+const INLINED: u32 = 100_000;
+
+/// How deep a term may nest once functions are applied: arguments go where parameters stand.
+fn reach(e: &Elab) -> u32 {
+    match &e.kind {
+        ElabKind::Lam(_, _, b) | ElabKind::DepLam(_, _, b) => 1 + reach(b),
+        ElabKind::DepApp(f, _) | ElabKind::Part(f, _) => 1 + reach(f),
+        ElabKind::App(f, a) => {
+            let mut head = f;
+            while let ElabKind::App(g, _) | ElabKind::DepApp(g, _) = &head.kind {
+                head = g;
+            }
+            let (f, a) = (reach(f), reach(a));
+            let known = matches!(head.kind, ElabKind::Typed(..) | ElabKind::Lam(..) | ElabKind::DepLam(..));
+            1 + if known { f.saturating_add(a) } else { f.max(a) }
+        }
+        ElabKind::Typed(_, reach) => *reach,
+        _ => 1,
+    }
+}
+
 /// Whether an application is of a fun written in place (a lambda that the text does not have here).
 fn is_instance(kind: &ElabKind) -> bool {
     match kind {
-        ElabKind::App(f, _) => matches!(f.kind, ElabKind::Typed(_)) || is_instance(&f.kind),
+        ElabKind::App(f, _) => matches!(f.kind, ElabKind::Typed(..)) || is_instance(&f.kind),
         _ => false,
     }
 }

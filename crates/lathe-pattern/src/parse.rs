@@ -1,6 +1,6 @@
 //! The text of terms, types and funs.
 
-use crate::ast::{Ast, AstKind, FunAst, FunParam, LamParam, Pattern};
+use crate::ast::{Ast, AstKind, FunAst, FunParam, HEIGHT, LamParam, Pattern};
 use crate::codes;
 use crate::lex::{Tok, Token, lex};
 use crate::nat::Nat;
@@ -185,6 +185,15 @@ impl Parser {
         Ok(out)
     }
 
+    /// Long chains nest as deep as brackets do.
+    fn low(&self, e: Ast) -> Result<Ast, Diagnostic> {
+        if e.height <= HEIGHT {
+            return Ok(e);
+        }
+        let d = Diagnostic::error(codes::SYNTAX, format!("the term nests deeper than {HEIGHT}"));
+        Err(d.at(e.span, "here").help("make funs of its parts, and store what lies between"))
+    }
+
     /// Guards against running out of stack.
     fn deeper<T>(&mut self, f: impl FnOnce(&mut Parser) -> Result<T, Diagnostic>) -> Result<T, Diagnostic> {
         self.depth += 1;
@@ -225,6 +234,7 @@ impl Parser {
                     }
                     _ => Ast::new(AstKind::Call(f, vec![e]), span),
                 };
+                e = p.low(e)?;
             }
             Ok(e)
         })
@@ -276,10 +286,10 @@ impl Parser {
         loop {
             if self.sign(">>") {
                 let g = self.disjunction()?;
-                e = Ast::new(AstKind::Then(e, g), self.since(start));
+                e = self.low(Ast::new(AstKind::Then(e, g), self.since(start)))?;
             } else if self.sign("<<") {
                 let g = self.disjunction()?;
-                e = Ast::new(AstKind::Then(g, e), self.since(start));
+                e = self.low(Ast::new(AstKind::Then(g, e), self.since(start)))?;
             } else {
                 return Ok(e);
             }
@@ -291,7 +301,7 @@ impl Parser {
         let mut e = self.conjunction()?;
         while self.word("or") {
             let b = self.conjunction()?;
-            e = Ast::new(AstKind::Binary(BinOp::Or, e, b), self.since(start));
+            e = self.low(Ast::new(AstKind::Binary(BinOp::Or, e, b), self.since(start)))?;
         }
         Ok(e)
     }
@@ -301,7 +311,7 @@ impl Parser {
         let mut e = self.negation()?;
         while self.word("and") {
             let b = self.negation()?;
-            e = Ast::new(AstKind::Binary(BinOp::And, e, b), self.since(start));
+            e = self.low(Ast::new(AstKind::Binary(BinOp::And, e, b), self.since(start)))?;
         }
         Ok(e)
     }
@@ -322,7 +332,7 @@ impl Parser {
         while let Some((_, op)) = ops.iter().find(|o| matches!(self.peek(), Tok::Sign(s) if *s == o.0)) {
             self.at += 1;
             let b = self.binary(level + 1)?;
-            e = Ast::new(AstKind::Binary(*op, e, b), self.since(start));
+            e = self.low(Ast::new(AstKind::Binary(*op, e, b), self.since(start)))?;
             if level == 0 {
                 break;
             }
@@ -354,7 +364,7 @@ impl Parser {
             } else {
                 return Ok(e);
             };
-            e = Ast::new(kind, self.since(start));
+            e = self.low(Ast::new(kind, self.since(start)))?;
         }
     }
 

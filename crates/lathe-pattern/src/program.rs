@@ -29,6 +29,8 @@ pub struct Program {
     pub facts: Facts,
     /// Closed: one lambda per parameter around the body.
     pub term: Term,
+    /// How deep the source's term may nest once all functions are applied.
+    pub reach: u32,
 }
 
 impl Program {
@@ -84,6 +86,7 @@ impl Program {
             result: fun.result.clone(),
             facts,
             term: typed.term,
+            reach: typed.reach,
         })
     }
 

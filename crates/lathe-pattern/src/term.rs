@@ -31,6 +31,8 @@ struct Node {
     loose: u32,
     /// Number of nodes.
     size: u32,
+    /// Nodes from here to the farthest leaf.
+    height: u32,
 }
 
 #[derive(Clone)]
@@ -85,7 +87,12 @@ impl Term {
                 (0, 1)
             }
         };
-        Term(Arc::new(Node { kind, ty, places: Places::none(), hash: h.finish(), loose, size }))
+        let height = 1 + match &kind {
+            TermKind::Lam(_, b) | TermKind::DepLam(_, _, b) | TermKind::DepApp(b, _) => b.0.height,
+            TermKind::App(f, a) => f.0.height.max(a.0.height),
+            _ => 0,
+        };
+        Term(Arc::new(Node { kind, ty, places: Places::none(), hash: h.finish(), loose, size, height }))
     }
 
     pub fn bound(i: u32, ty: Type) -> Term {
@@ -157,7 +164,8 @@ impl Term {
         }
         let n = &self.0;
         let (kind, ty) = (n.kind.clone(), n.ty.clone());
-        Term(Arc::new(Node { kind, ty, places, hash: n.hash, loose: n.loose, size: n.size }))
+        let (loose, size, height) = (n.loose, n.size, n.height);
+        Term(Arc::new(Node { kind, ty, places, hash: n.hash, loose, size, height }))
     }
 
     /// The places of another term, if this one has none.
@@ -172,6 +180,11 @@ impl Term {
 
     pub fn size(&self) -> u32 {
         self.0.size
+    }
+
+    /// Nodes from here to the farthest leaf.
+    pub fn height(&self) -> u32 {
+        self.0.height
     }
 
     pub fn ptr_eq(&self, o: &Term) -> bool {

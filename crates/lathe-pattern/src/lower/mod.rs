@@ -233,6 +233,10 @@ impl Lower<'_> {
             let text = "only a loop of constant length can be written out".to_string();
             return Err(self.refuse(codes::UNSUPPORTED, text));
         }
+        // One iteration, in order, is no loop.
+        if hi.as_int() == Some(1) && exec.is_ordered() {
+            return f(self, &Nat::zero());
+        }
         let binder = self.func.fresh_var(if name == "_" { "i" } else { name }, lathe_ir::Scalar::Index);
         let var = build::var(&binder);
         let i = self.indices.atom(var.clone(), Some(below.clone()));

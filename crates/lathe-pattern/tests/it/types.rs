@@ -197,5 +197,16 @@ fn bad_terms_are_refused_with_a_place() {
     }
     let deep = format!("fun f(x: f32) -> f32 = {}x{}", "(".repeat(5000), ")".repeat(5000));
     assert_eq!(bad(&deep).code.0, "E1101");
+    let long = [" |> map(neg)", " + x", " >> neg", ".0", "[0]", "(x)", " or x"];
+    for part in long {
+        let text = format!("fun f(x: f32) -> f32 = x{}", part.repeat(100_000));
+        assert_eq!(bad(&text).code.0, "E1101", "{part}");
+    }
+    let doubled: String =
+        (1..12).fold("fun f0(x: f32[N]) -> f32[N] = x |> map(|v| v + 1)".to_string(), |t, n| {
+            let m = n - 1;
+            format!("{t} fun f{n}(x: f32[N]) -> f32[N] = f{m}(f{m}(x))")
+        });
+    assert_eq!(bad(&doubled).code.0, "E1101");
     assert!(programs(FileId(0), "").unwrap().is_empty());
 }
