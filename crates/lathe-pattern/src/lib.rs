@@ -1,7 +1,7 @@
 //! Functional patterns: programs as compositions of a few data-parallel functions, optimized by rewriting.
 //!
 //! * [`nat`], [`facts`], [`types`], [`prim`], [`term`]: sizes, types, and typed terms.
-//! * [`ast`], [`parse`], [`infer`], [`program`], [`print`]: from text to typed terms and back.
+//! * [`ast`], [`parse`], [`mod@infer`], [`mod@program`], [`mod@print`]: from text to typed terms and back.
 //! * [`eval`], [`value`]: what terms mean.
 //! * [`mod@lower`]: from low-level terms to the tree.
 //! * [`rules`], [`normal`], [`make`], [`language`]: rewriting.

@@ -37,7 +37,7 @@ pub fn print(t: &Term, typed: bool) -> String {
     print_under(t, typed, &[])
 }
 
-/// As [`print`], for a term under binders of these names, outermost first.
+/// As [`print()`], for a term under binders of these names, outermost first.
 pub fn print_under(t: &Term, typed: bool, outer: &[Name]) -> String {
     let mut p = Printer { names: outer.to_vec(), taken: t.free_names(), typed };
     p.term(t, Level::Lambda)

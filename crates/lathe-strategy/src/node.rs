@@ -1,4 +1,4 @@
-//! Trees whose sub-trees are trees: what the engine of [`crate::rewrite`] needs to know of them, and the
+//! Trees whose sub-trees are trees: what the engine of [`mod@crate::rewrite`] needs to know of them, and the
 //! rules, predicates and locations of one kind of tree.
 //!
 //! Rules, predicates and strategies have one type: a strategy that changes nothing is a predicate, and a

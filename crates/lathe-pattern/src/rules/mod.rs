@@ -1,7 +1,7 @@
 //! The rules: equations between terms. Each keeps the type of the term that it is applied to, as a function
 //! of sizes; what it relies on besides becomes a fact that the call checks.
 //!
-//! Rules that only move stages past one another are data, read from text ([`equations`]); those that compute
+//! Rules that only move stages past one another are data, read from text ([`EQUATIONS`]); those that compute
 //! their result are functions.
 
 mod algorithmic;

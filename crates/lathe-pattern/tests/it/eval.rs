@@ -104,7 +104,11 @@ fn lift_item_28_n_dimensional_stencils_are_compositions() {
     let nine: Vec<f64> = (1..=9).map(f64::from).collect();
     let out = run(slide2, &[("M", 3), ("N", 3)], &[floats(&[3, 3], &nine)]);
     assert_eq!(out, "[[[[1, 2], [4, 5]], [[2, 3], [5, 6]]], [[[4, 5], [7, 8]], [[5, 6], [8, 9]]]]");
-    // Another boundary in each dimension.
+}
+
+#[test]
+fn lift_item_29_each_dimension_has_its_own_boundary() {
+    let s = [("M", 2), ("N", 2)];
     let both = "fun f(x: f64[M, N]) -> f64[M + 2, N + 2] = x |> pad(1, 1, wrap) |> map(padValue(1, 1, 0.0))";
     let square = floats(&[2, 2], &[1.0, 2.0, 3.0, 4.0]);
     assert_eq!(run(both, &s, &[square]), "[[0, 3, 4, 0], [0, 1, 2, 0], [0, 3, 4, 0], [0, 1, 2, 0]]");

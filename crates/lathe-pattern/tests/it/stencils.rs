@@ -103,3 +103,21 @@ fn binomial_filters_agree() {
         |> mapCpu(|rows| transpose(rows) |> map(|c| c) |> rotateValues(3, mapSeq(|v| v)) |> mapSeq(|w| (w[0][0] + 2 * w[0][1] + w[0][2]) + 2 * (w[1][0] + 2 * w[1][1] + w[1][2]) + (w[2][0] + 2 * w[2][1] + w[2][2])))");
     after(&rotated, "lowerToC", &s);
 }
+
+#[test]
+fn lift_item_35_tiles_are_kept_in_shared_memory() {
+    // One block per tile: its lanes load the tile together, and then compute.
+    let text = "fun f(x: f64[N]) -> f64[N] where N % 4 == 0 = x |> pad(1, 1, clamp) |> slide(6, 4)
+        |> mapBlock(|tile| toMem(shared, tile |> mapLane(|v| v), |t| t |> slide(3, 1) |> mapLane(|w| w[0] + w[1] + w[2]))) |> join";
+    let t = after(text, "id", &[("N", 12)]);
+    assert!(t.contains("alloc t: f64[6] shared") && t.contains("block"), "{t}");
+    // Two phases of lanes in one block: one boundary between them.
+    assert_eq!(t.matches("level(lane)").count(), 2, "{t}");
+    // The untiled program gives the same.
+    let plain = "fun f(x: f64[N]) -> f64[N] where N % 4 == 0 = x |> pad(1, 1, clamp) |> slide(3, 1) |> mapSeq(|w| w[0] + w[1] + w[2])";
+    let (p, q) = (program(text).unwrap(), program(plain).unwrap());
+    let s = sizes([("N", 12)]);
+    let args = crate::support::arguments(&p, &s, 5);
+    let value = |p| lathe_pattern::evaluate(p, &s, &args).unwrap();
+    assert_eq!(value(&p), value(&q));
+}
