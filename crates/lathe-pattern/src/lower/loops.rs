@@ -1,6 +1,7 @@
 //! Primitives that are loops: maps, reductions, scans, iteration, and what they keep.
 
 use super::Lower;
+use super::hazard::reads_elsewhere;
 use super::store::Storage;
 use super::view::{Acc, Arg, ArrayView, View};
 use super::write::hint_of;
@@ -237,16 +238,17 @@ impl Lower<'_> {
                 if !a.streams.is_empty() {
                     return false;
                 }
-                let (at, before) = (a.at.clone(), self.func.next_id);
+                // Any element: a number of which only the bound is known.
+                let any = build::var(&self.func.fresh_var("any", lathe_ir::Scalar::Index));
+                let (at, i) = (a.at.clone(), self.indices.atom(any, Some(a.size.clone())));
                 let mut inner = None;
                 let emitted = self.block(|l| {
-                    inner = at(l, &Nat::zero()).ok();
+                    inner = at(l, &i).ok();
                     Ok(())
                 });
                 if !emitted.is_ok_and(|s| s.is_empty()) {
                     return true;
                 }
-                self.func.next_id = before;
                 inner.is_none_or(|v| self.mentions(&v, storage))
             }
         }
@@ -277,7 +279,7 @@ impl Lower<'_> {
         let args: Vec<View> = std::iter::once(acc).chain(x).collect();
         let (labels, names) = (self.labels.clone(), self.names.clone());
         let in_place = self.block(|l| l.call_into(op, args.clone(), &place))?;
-        if ty.is_element() || !Lower::reads_elsewhere(&in_place, &storage.buffers()) {
+        if ty.is_element() || !reads_elsewhere(&in_place, &storage.buffers()) {
             self.items.push(super::block::Item::Stmt(in_place));
             return Ok(());
         }

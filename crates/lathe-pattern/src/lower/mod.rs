@@ -16,6 +16,7 @@
 //! * `mapVec(w)` takes whole vectors first, and one masked vector for what is left.
 
 mod block;
+mod hazard;
 mod index;
 mod loops;
 mod read;

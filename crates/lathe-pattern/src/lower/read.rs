@@ -1,7 +1,6 @@
 //! Terms as views.
 
 use super::Lower;
-use super::store::loads;
 use super::view::{Arg, ArrayView, Env, Val, View};
 use crate::codes;
 use crate::nat::Nat;
@@ -600,37 +599,6 @@ impl Lower<'_> {
     fn clamped(&self, e: Expr, n: &Nat) -> Expr {
         let last = build::sub(self.indices.expr(n), build::index(1));
         build::max(build::min(e, last), build::index(0))
-    }
-
-    /// Whether a statement's value reads one of the buffers elsewhere than it writes.
-    pub(super) fn reads_elsewhere(s: &lathe_ir::Stmt, buffers: &[std::sync::Arc<lathe_ir::Buffer>]) -> bool {
-        let mut found = false;
-        lathe_ir::visit::walk(s, &mut |s, _| {
-            use lathe_ir::StmtKind;
-            let touches = |e: &Expr| buffers.iter().any(|b| loads(e, b));
-            match s.kind() {
-                StmtKind::Store(st) => {
-                    let own = |l: &lathe_ir::Access| l.indices == st.target.indices;
-                    found |= lathe_ir::visit::loads_of(&st.value)
-                        .iter()
-                        .any(|l| buffers.iter().any(|b| l.view.buffer() == Some(b.id)) && !own(l))
-                        || !buffers.iter().any(|b| st.target.view.buffer() == Some(b.id))
-                            && touches(&st.value);
-                }
-                StmtKind::Reduce(r) => {
-                    // Its own cell is read where it is written; anything else is not.
-                    let inside = buffers.iter().any(|b| r.targets[0].view.buffer() == Some(b.id));
-                    let values = r.values.iter().flat_map(lathe_ir::visit::loads_of);
-                    found |= values.into_iter().any(|l| {
-                        buffers.iter().any(|b| l.view.buffer() == Some(b.id))
-                            && !(inside && l.indices == r.targets[0].indices)
-                    });
-                }
-                _ => found |= s.exprs().into_iter().any(touches) && !matches!(s.kind(), StmtKind::Let { .. }),
-            }
-            true
-        });
-        found
     }
 }
 

@@ -121,6 +121,21 @@ fn accumulators_that_an_operator_permutes_are_buffered_twice() {
     for n in [0, 1, 2, 5] {
         agree(f, &[("N", n)]);
     }
+    // What a name inside of the loop holds is read there.
+    let f = "fun f(xs: f32[N], z: f32[4]) -> f32[4] =
+        xs |> reduceSeq(|acc, x| acc |> mapSeq(|a| let y = acc[0] * 2 in a + y * x), z |> mapSeq(|v| v)) |> mapSeq(|v| v)";
+    assert_eq!(tree(f).matches("alloc").count(), 2);
+    agree(f, &[("N", 3)]);
+    // Pairs are named, and stay in place.
+    let f = "fun f(xs: f32[N], z: (f32, f32)[4]) -> (f32, f32)[4] =
+        xs |> reduceSeq(|acc, x| acc |> mapSeq(|(a, b)| (b + x, a * x)), z |> mapSeq(|v| v)) |> mapSeq(|v| v)";
+    assert_eq!(tree(f).matches("alloc").count(), 2, "one buffer for each part");
+    agree(f, &[("N", 3)]);
+    // The second part reads the first, which is written before.
+    let f = "fun f(xs: f32[N], z: f32[4]) -> (f32[4], f32[4]) =
+        xs |> reduceSeq(|(a, b), x| (a |> mapSeq(|v| v + x), zip(a, b) |> mapSeq(|(v, w)| v + w)), (z |> mapSeq(|v| v), z |> mapSeq(|v| v)))
+           |> |p| (p.0 |> mapSeq(|v| v), p.1 |> mapSeq(|v| v))";
+    agree(f, &[("N", 3)]);
     // A prefix sum within the operator reads elements that it does not write at the same time.
     let f = "fun f(xs: f32[N], z: f32[4]) -> f32[4] =
         xs |> reduceSeq(|acc, x| acc |> scanSeq(|a, b| a + b, x), z |> mapSeq(|x| x)) |> mapSeq(|x| x)";
