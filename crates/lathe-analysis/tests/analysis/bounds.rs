@@ -223,7 +223,7 @@ fn what_a_scalar_decides_is_checked_once() {
     let s = kit.scalar("n");
     let (i, j) = (kit.binder("i"), kit.binder("j"));
     let at = add(sub(mul(var(&j), k(3)), var(&i)), s.clone());
-    let body = store("y", vec![var(&i), var(&j)], y, vec![var(&i), var(&j)], load(x.clone(), vec![at]));
+    let body = store("y", vec![var(&i), var(&j)], y, vec![var(&i), var(&j)], load(x, vec![at]));
     let body = for_(&i, k(0), m.clone(), for_(&j, k(0), m.clone(), body));
     let (module, func) = kit.with_body(body);
     let (func, diagnostics) = prove_accesses(&module, &func);
