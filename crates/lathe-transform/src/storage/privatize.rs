@@ -198,6 +198,20 @@ impl Job<'_> {
         Ok(Reduction { op: first.op.clone(), label: first.label.clone(), targets, found, places })
     }
 
+    /// How many statements in a subtree reduce into the array.
+    fn count(&self, path: &[usize]) -> usize {
+        let mut count = 0;
+        if let Some(stmt) = self.cursor.at(path) {
+            visit::walk(stmt, &mut |s, _| {
+                if let StmtKind::Reduce(r) = s.kind() {
+                    count += usize::from(r.targets.iter().any(|t| t.view.buffer() == Some(self.buffer.id)));
+                }
+                true
+            });
+        }
+        count
+    }
+
     /// The outermost loop around the inner one up to which the subscripts do not depend on any loop.
     fn outermost(&self, r: &Reduction) -> Path {
         let mut best = self.inner.clone();
@@ -208,7 +222,7 @@ impl Job<'_> {
                 .found
                 .iter()
                 .all(|f| f.access.indices.iter().all(|e| !visit::vars_of(e).contains(&l.binder.id)));
-            if !fixed || self.reduction(path).is_err() {
+            if !fixed || self.count(path) != self.count(&self.inner) || self.reduction(path).is_err() {
                 break;
             }
             best = path.to_vec();
@@ -253,6 +267,13 @@ impl Job<'_> {
     fn rewrite(&self, target: &Path, space: Option<Space>, name: Option<String>) -> Result<Edit, Refusal> {
         let (rule, cursor) = (self.rule, self.cursor);
         let r = self.reduction(target)?;
+        if self.count(target) != self.count(&self.inner) {
+            return Err(self.refuse(
+                format!("`{}` is reduced into beside the loop, too, where its iterations have no number", self.buffer.name),
+                "give `at:` a loop that holds no other copy of the statement (`separate` and `unroll` leave a remainder)",
+                &r.places,
+            ));
+        }
         let Some(stmt) = cursor.at(target) else {
             return Err(self.refuse("the loop does not exist any more".into(), "", &r.places));
         };

@@ -103,6 +103,20 @@ fn what_has_no_licence_stays() {
     assert!(text.contains("not bounded by a constant"), "{text}");
 }
 
+/// A remainder beside the loop has no number to keep its partial result under.
+#[test]
+fn copies_of_a_reduction_beside_the_loop() {
+    let m = parse(
+        "func f(M, N)(A: in i64[M, N], s: out i64[]) stage plain {
+        's.init'[]: s[]! = 0:i64
+        for i in 0..M { for j in 0..N { 's'[i, j]: s[]! sum= A[i, j]! licensed } } }",
+    );
+    let steps = "split(j, 4); separate(j.o)";
+    all_sizes(&m, "f", &format!("{steps}; privatize(s, j.o)"), &["M", "N"]);
+    let text = refusal(&m, "f", &format!("{steps}; privatize(s, j.o, at: i)"));
+    assert!(text.contains("beside the loop"), "{text}");
+}
+
 #[test]
 fn a_histogram_is_private_to_chunks() {
     let m = parse(
