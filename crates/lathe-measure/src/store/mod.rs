@@ -1,7 +1,7 @@
 //! The store of tuning results: one SQLite file, shared by all processes of a user.
 //!
 //! Every result lies under a [`Key`] that names everything that it depends on; it is never given out for
-//! anything else ([`near`] offers starting points, and says so). Each evaluation is a transaction of its own in
+//! anything else (`near` offers starting points, and says so). Each evaluation is a transaction of its own in
 //! a write-ahead log: a process that is killed at any moment loses at most the evaluation it was about to
 //! write, and several processes write at once.
 
