@@ -11,10 +11,10 @@ use crate::program::Program;
 use crate::scheme::scheme;
 use crate::solve::{Class, Mismatch, Solver};
 use crate::term::Term;
-use crate::types::{DepArg, Kind, Type, TypeKind, substitute_nat};
+use crate::types::{DepArg, Kind, Type, TypeKind};
 use lathe_diagnostics::{Diagnostic, Places, Span};
 use lathe_ir::scalar::ScalarValue;
-use lathe_ir::{BinOp, Name, Scalar};
+use lathe_ir::{Name, Scalar};
 use std::collections::BTreeMap;
 
 /// What is in scope of a term.
@@ -730,40 +730,5 @@ fn is_instance(kind: &ElabKind) -> bool {
     match kind {
         ElabKind::App(f, _) => matches!(f.kind, ElabKind::Typed(..)) || is_instance(&f.kind),
         _ => false,
-    }
-}
-
-/// A condition over sizes as a fact.
-pub fn fact_of(e: &Ast) -> Result<Vec<Fact>, Diagnostic> {
-    let one = Nat::constant(1);
-    let wrong = || {
-        Diagnostic::error(codes::ARGUMENTS, "this is no condition over sizes")
-            .at(e.span, "conditions are `N % 4 == 0` and `N >= 2`")
-    };
-    let AstKind::Binary(op, a, b) = &*e.kind else { return Err(wrong()) };
-    match op {
-        BinOp::And => Ok([fact_of(a)?, fact_of(b)?].concat()),
-        BinOp::Eq => {
-            if let AstKind::Binary(BinOp::FloorMod, n, d) = &*a.kind
-                && nat_of(b)?.is_zero()
-            {
-                return Ok(vec![Fact::Divides(nat_of(d)?, nat_of(n)?)]);
-            }
-            let (a, b) = (nat_of(a)?, nat_of(b)?);
-            Ok(vec![Fact::AtMost(a.clone(), b.clone()), Fact::AtMost(b, a)])
-        }
-        BinOp::Le => Ok(vec![Fact::AtMost(nat_of(a)?, nat_of(b)?)]),
-        BinOp::Ge => Ok(vec![Fact::AtMost(nat_of(b)?, nat_of(a)?)]),
-        BinOp::Lt => Ok(vec![Fact::AtMost(nat_of(a)?.plus(&one), nat_of(b)?)]),
-        BinOp::Gt => Ok(vec![Fact::AtMost(nat_of(b)?.plus(&one), nat_of(a)?)]),
-        _ => Err(wrong()),
-    }
-}
-
-/// A size of a dependent function given.
-pub fn substitute_fact(f: &Fact, x: &str, n: &Nat) -> Fact {
-    match f {
-        Fact::Divides(a, b) => Fact::Divides(substitute_nat(a, x, n), substitute_nat(b, x, n)),
-        Fact::AtMost(a, b) => Fact::AtMost(substitute_nat(a, x, n), substitute_nat(b, x, n)),
     }
 }

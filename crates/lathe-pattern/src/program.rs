@@ -2,8 +2,9 @@
 
 use crate::ast::FunAst;
 use crate::codes;
+use crate::condition::fact_of;
 use crate::facts::{Fact, Facts};
-use crate::infer::{Env, fact_of, infer};
+use crate::infer::{Env, infer};
 use crate::nat::Nat;
 use crate::parse::parse_funs;
 use crate::term::Term;

@@ -8,6 +8,9 @@
 //! A strategy first runs without keeping reasons, since most failures are choices. If it fails as a whole it
 //! runs once more, and the last reasons are told.
 
+mod explain;
+mod resolve;
+
 use crate::bind::{call, mark};
 use crate::codes;
 use crate::evidence::{Discharge, Evidence, Refusal};
@@ -215,182 +218,6 @@ impl<'a, N: Node> Engine<'a, N> {
             reasons: explain.then(Vec::new),
         }
     }
-
-    // Names and arguments.
-
-    fn strategy(&mut self, s: &Strategy) -> Result<Shared<N>, Stop> {
-        Ok(match s {
-            Strategy::Id => Rc::new(Code::Id),
-            Strategy::Fail(why) => Rc::new(Code::Fail(why.clone())),
-            Strategy::Seq(v) => Rc::new(Code::Seq(self.all(v)?)),
-            Strategy::Choice(v) => Rc::new(Code::Choice(self.all(v)?)),
-            // `s @ location(p)` is `location(p, s)`.
-            Strategy::At(s, place) => match &**place {
-                Strategy::Call { name, args, span } => {
-                    let mut args = args.clone();
-                    args.push(Argument { name: None, value: ArgValue::Strategy(s.clone()), span: *span });
-                    self.named(name, &args, *span)?
-                }
-                _ => {
-                    let help = "write `s @ outermost(p)`, `s @ body`, ...";
-                    return Err(self.mistake(codes::LOCATION, "this is no location", None, Some(help)));
-                }
-            },
-            Strategy::If { cond, then, other, span } => match eval(cond, self.context.facts) {
-                Ok(Value::Bool(true)) => self.strategy(then)?,
-                Ok(Value::Bool(false)) => self.strategy(other)?,
-                Ok(v) => {
-                    let text = format!("`{cond}` is `{v}`, not true or false");
-                    return Err(self.mistake(codes::CONDITION, text, *span, None));
-                }
-                Err(e) => {
-                    let text = format!("the condition `{cond}`: {e}");
-                    let help = "conditions may use parameters and machine facts";
-                    return Err(self.mistake(codes::CONDITION, text, *span, Some(help)));
-                }
-            },
-            Strategy::Call { name, args, span } => self.named(name, args, *span)?,
-        })
-    }
-
-    fn all(&mut self, v: &[Strategy]) -> Result<Vec<Shared<N>>, Stop> {
-        v.iter().map(|s| self.strategy(s)).collect()
-    }
-
-    fn named(&mut self, name: &str, args: &[Argument], span: Option<Span>) -> Result<Shared<N>, Stop> {
-        // Definitions come first, so that users can refine what is built in.
-        if let Some(d) = self.context.definitions.find(name, self.context.target) {
-            let key = format!("{name}{args:?}");
-            if let Some(c) = self.calls.get(&key) {
-                return Ok(c.clone());
-            }
-            let body = call(d, args, self.context.facts)
-                .map_err(|e| Stop::Fatal(Box::new(self.tell(Refusal::new(name, e), span))))?;
-            let shown = show_call(name, args);
-            let code = Rc::new(Code::Call(Box::new(move || body.clone()), shown, RefCell::new(None)));
-            self.calls.insert(key, code.clone());
-            return Ok(code);
-        }
-        let nullary = |c: Code<N>| Ok(Rc::new(c));
-        match (name, args.len()) {
-            ("id", 0) => return nullary(Code::Id),
-            ("fail", 0) => return nullary(Code::Fail("`fail`".to_string())),
-            _ => {}
-        }
-        let unary: Option<fn(Shared<N>) -> Code<N>> = match name {
-            "try" => Some(|s| Code::Choice(vec![s, Rc::new(Code::Id)])),
-            "not" => Some(Code::Not),
-            "where" => Some(Code::Where),
-            "repeat" => Some(Code::Repeat),
-            "one" => Some(Code::One),
-            "all" => Some(Code::All),
-            "some" => Some(Code::Some),
-            "topDown" => Some(Code::TopDown),
-            "bottomUp" => Some(Code::BottomUp),
-            "allTopDown" => Some(Code::AllTopDown),
-            "allBottomUp" => Some(Code::AllBottomUp),
-            "tryAll" => Some(Code::TryAll),
-            "normalize" => Some(Code::Normalize),
-            _ => None,
-        };
-        if let Some(make) = unary {
-            let [a] = args else {
-                return Err(self.mistake(codes::CALL, format!("`{name}` takes one strategy"), span, None));
-            };
-            let s = self.step(a, name)?;
-            return Ok(Rc::new(make(s)));
-        }
-        if let ("outermost" | "innermost", [p, s]) = (name, args) {
-            let both = Rc::new(Code::Seq(vec![self.step(p, name)?, self.step(s, name)?]));
-            return Ok(Rc::new(if name == "outermost" { Code::TopDown(both) } else { Code::BottomUp(both) }));
-        }
-        match self.words.get(name).cloned() {
-            Some(Entry::Rule(f)) => {
-                let args = self.values(args)?;
-                Ok(Rc::new(Code::Rule(name.to_string(), f, args, span)))
-            }
-            Some(Entry::Predicate(f)) => {
-                let args = self.values(args)?;
-                Ok(Rc::new(Code::Predicate(name.to_string(), f, args)))
-            }
-            Some(Entry::Into(f)) => {
-                let Some((last, rest)) = args.split_last() else {
-                    let text = format!("`{name}` takes a strategy");
-                    return Err(self.mistake(codes::CALL, text, span, None));
-                };
-                let s = self.step(last, name)?;
-                let args = self.values(rest)?;
-                Ok(Rc::new(Code::Into(name.to_string(), f, args, s)))
-            }
-            Some(Entry::Tested(f)) => {
-                let Some((first, rest)) = args.split_first() else {
-                    let text = format!("`{name}` takes a strategy");
-                    return Err(self.mistake(codes::CALL, text, span, None));
-                };
-                let test = self.step(first, name)?;
-                let args = self.values(rest)?;
-                Ok(Rc::new(Code::Tested(name.to_string(), f, test, args)))
-            }
-            Some(Entry::Macro(f)) => {
-                let mut reduced = Vec::new();
-                for a in args {
-                    let value = match &a.value {
-                        ArgValue::Expr(e) => ArgValue::Expr(self.constant(e, a.span)?),
-                        s @ ArgValue::Strategy(_) => s.clone(),
-                    };
-                    reduced.push(Argument { value, ..a.clone() });
-                }
-                let s = f(&reduced).map_err(|text| self.mistake(codes::CALL, text, span, None))?;
-                self.strategy(&s)
-            }
-            None => {
-                let known = self.words.names().chain(BUILT_IN);
-                let mut near: Vec<(usize, &str)> =
-                    known.map(|k| (crate::run::distance(k, name), k)).collect();
-                near.extend(
-                    self.context
-                        .definitions
-                        .names(self.context.target)
-                        .into_iter()
-                        .map(|k| (crate::run::distance(k, name), k)),
-                );
-                let best = near.into_iter().min().filter(|n| n.0 <= 1 + name.len() / 3);
-                let help = best.map(|n| format!("did you mean `{}`?", n.1));
-                let text = format!("there is no step `{name}`");
-                Err(self.mistake(codes::UNKNOWN_STEP, text, span, help.as_deref()))
-            }
-        }
-    }
-
-    fn step(&mut self, a: &Argument, of: &str) -> Result<Shared<N>, Stop> {
-        match a.value.as_strategy(a.span) {
-            Some(s) => self.strategy(&s),
-            None => {
-                let text = format!("`{of}` takes a strategy here");
-                Err(self.mistake(codes::CALL, text, a.span, None))
-            }
-        }
-    }
-
-    fn constant(&self, e: &Expr, span: Option<Span>) -> Result<Expr, Stop> {
-        lathe_space::reduce(e, &|n| (self.context.facts)(n).map(Expr::Value))
-            .map_err(|err| self.mistake(codes::ARITHMETIC, format!("`{e}`: {err}"), span, None))
-    }
-
-    fn values(&self, args: &[Argument]) -> Result<Vec<StepArg>, Stop> {
-        args.iter()
-            .map(|a| match &a.value {
-                ArgValue::Expr(e) => {
-                    Ok(StepArg { name: a.name.clone(), value: self.constant(e, a.span)?, span: a.span })
-                }
-                ArgValue::Strategy(_) => {
-                    Err(self.mistake(codes::CALL, "a value is wanted, not a strategy", a.span, None))
-                }
-            })
-            .collect()
-    }
-
-    // Running.
 
     fn run(&mut self, code: &Code<N>, t: &N) -> Result<N, Stop> {
         match code {
@@ -776,59 +603,6 @@ impl<'a, N: Node> Engine<'a, N> {
             self.callers[before.unwrap_or(0)..].iter().take(8).map(|c| format!("`{c}`")).collect();
         names.join(" → ")
     }
-
-    fn mistake(
-        &self,
-        code: DiagnosticCode,
-        text: impl Into<String>,
-        span: Option<Span>,
-        help: Option<&str>,
-    ) -> Stop {
-        let mut d = Diagnostic::error(code, text);
-        d.help = help.map(str::to_string);
-        Stop::Fatal(Box::new(self.tell(Refusal::new("strategy", d), span)))
-    }
-
-    fn tell(&self, mut r: Refusal, span: Option<Span>) -> Refusal {
-        *r.diagnostic = mark(*r.diagnostic, span, "this step");
-        if !self.callers.is_empty() {
-            let shown: Vec<String> = self.callers.iter().take(6).map(|c| format!("`{c}`")).collect();
-            r.diagnostic.notes.push(format!("called through {}", shown.join(" → ")));
-        }
-        r
-    }
-
-    /// The last thing that failed, and what else was tried.
-    fn explanation(self, tree: &N) -> Refusal {
-        let mut reasons = self.reasons.unwrap_or_default();
-        // Conditions that were nearly met say more than shapes that were not there.
-        let best = reasons.iter().rposition(|r| r.condition);
-        let best = best.or(reasons.len().checked_sub(1)).map(|n| reasons.remove(n));
-        let Some(r) = best else {
-            let d = Diagnostic::error(
-                codes::FAILED,
-                format!("the strategy applies nowhere in `{}`", tree.show()),
-            );
-            return Refusal::new("strategy", d);
-        };
-        let text = format!("`{}` does not apply: {}", r.rule, r.why);
-        let mut d = Diagnostic::error(codes::FAILED, text).note(format!(
-            "at {} in `{}`",
-            show_path(&r.path),
-            short(&r.term)
-        ));
-        let mut others: Vec<String> = Vec::new();
-        for o in reasons.iter().rev() {
-            let line = format!("`{}`: {}", o.rule, o.why);
-            if !others.contains(&line) && others.len() < 3 {
-                others.push(line);
-            }
-        }
-        for o in others {
-            d = d.note(format!("also tried, {o}"));
-        }
-        Refusal::new(&r.rule, d)
-    }
 }
 
 const BUILT_IN: [&str; 17] = [
@@ -860,19 +634,4 @@ fn show_call(name: &str, args: &[Argument]) -> String {
         })
         .collect();
     if args.is_empty() { name.to_string() } else { format!("{name}({})", args.join(", ")) }
-}
-
-fn show_path(p: &[usize]) -> String {
-    if p.is_empty() {
-        return "the root".to_string();
-    }
-    let parts: Vec<String> = p.iter().map(usize::to_string).collect();
-    format!("path {}", parts.join("."))
-}
-
-fn short(s: &str) -> String {
-    match s.char_indices().nth(160) {
-        Some((n, _)) => format!("{}…", &s[..n]),
-        None => s.to_string(),
-    }
 }
