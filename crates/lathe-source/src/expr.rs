@@ -1,6 +1,6 @@
 //! Expressions: C text for values, with temporaries for what is used more than once.
 
-mod arith;
+pub(crate) mod arith;
 
 use crate::emit::{Buf, Emitter, Place, Result, Val, ill_formed, lift, unsupported};
 use crate::helpers::{memory_type, unsigned_type, value_type};

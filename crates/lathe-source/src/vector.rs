@@ -7,6 +7,7 @@
 mod memory;
 
 use crate::emit::{Buf, Emitter, Lanes, Place, Result, Val, Var, ill_formed};
+use crate::expr::arith::symbol;
 use crate::expr::{bare, exact_name, is_atom, no_operator};
 use crate::helpers::memory_type;
 use crate::stmt::difference;
@@ -235,24 +236,11 @@ impl Emitter<'_> {
         }
         let (a, b) = (self.widened(a, s)?.text, self.widened(b, s)?.text);
         let c_op = match op {
-            Add => "+",
-            Sub => "-",
-            Mul => "*",
-            Div => "/",
-            And => "&",
-            Or => "|",
-            Xor => "^",
-            Eq => "==",
-            Ne => "!=",
-            Lt => "<",
-            Le => "<=",
-            Gt => ">",
-            Ge => ">=",
             Min | Max => {
                 let f = self.lanes_extreme(op == Max, s)?;
                 return Ok(Val { text: format!("{f}({}, {})", bare(&a), bare(&b)), lanes: true });
             }
-            _ => return Err(no_operator(op, s)),
+            _ => symbol(op).ok_or_else(|| no_operator(op, s))?,
         };
         let text = if op.is_comparison() {
             match s {

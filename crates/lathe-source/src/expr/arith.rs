@@ -2,6 +2,27 @@
 
 use super::*;
 
+/// The operator of C that has the name and, on operands of one type, the meaning; for scalars and for vectors.
+pub(crate) fn symbol(op: BinOp) -> Option<&'static str> {
+    use BinOp::*;
+    Some(match op {
+        Add => "+",
+        Sub => "-",
+        Mul => "*",
+        Div => "/",
+        And => "&",
+        Or => "|",
+        Xor => "^",
+        Eq => "==",
+        Ne => "!=",
+        Lt => "<",
+        Le => "<=",
+        Gt => ">",
+        Ge => ">=",
+        FloorDiv | FloorMod | TruncDiv | TruncRem | Min | Max | Shl | Shr => return None,
+    })
+}
+
 impl Emitter<'_> {
     /// `a op b` of two scalars; `divisor` is `b` where it is constant.
     pub(super) fn binary(
@@ -15,20 +36,7 @@ impl Emitter<'_> {
         use BinOp::*;
         let ty = Type::Scalar(s);
         let c_op = match op {
-            Add => "+",
-            Sub => "-",
-            Mul => "*",
-            Div => "/",
             And | Or | Xor if s.is_float() => return Err(no_operator(op, s)),
-            And => "&",
-            Or => "|",
-            Xor => "^",
-            Eq => "==",
-            Ne => "!=",
-            Lt => "<",
-            Le => "<=",
-            Gt => ">",
-            Ge => ">=",
             FloorDiv | FloorMod | TruncDiv | TruncRem => return self.divide(op, s, a, b, divisor),
             Min | Max if s.is_float() => {
                 let f = self.helpers.float_extreme(op == Max, s);
@@ -50,6 +58,7 @@ impl Emitter<'_> {
                     _ => format!("({t})({a} >> ({b} & {m}))"),
                 }));
             }
+            _ => symbol(op).ok_or_else(|| no_operator(op, s))?,
         };
         let plain = if s == Scalar::Index && matches!(op, Add | Sub | Mul) {
             // Without parentheses that C's precedence makes needless.
