@@ -4,7 +4,7 @@
 //! * [`ast`], [`parse`], [`mod@infer`], [`mod@program`], [`mod@print`]: from text to typed terms and back.
 //! * [`eval`], [`value`]: what terms mean.
 //! * [`mod@lower`]: from low-level terms to the tree.
-//! * [`rules`], [`normal`], [`make`], [`language`]: rewriting.
+//! * [`rules`], [`normal`], [`make`], [`language`]: rewriting; [`saturate`]: by equality saturation.
 //! * [`scheme`], [`solve`], [`check`]: the types of primitives, unification, and the check of a typed term.
 
 pub mod ast;
@@ -28,6 +28,7 @@ pub mod prim;
 pub mod print;
 pub mod program;
 pub mod rules;
+pub mod saturate;
 mod scalars;
 pub mod scheme;
 pub mod solve;

@@ -25,6 +25,7 @@ pub fn definitions() -> Vec<Definition> {
 /// any number of arguments.
 pub fn vocabulary() -> Vocabulary<Term> {
     let mut v = rules::vocabulary();
+    crate::saturate::add(&mut v);
     v.expands("tileND", tile_nd);
     v.expands("reorder", reorder);
     v

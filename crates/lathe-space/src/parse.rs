@@ -155,6 +155,10 @@ impl<'a> Parser<'a> {
         if self.rest().starts_with(|c: char| c.is_ascii_digit()) {
             return self.number(false);
         }
+        // A place that is left open.
+        if self.eat("?") {
+            return Ok(Expr::Name("?".to_string()));
+        }
         let word = self.word();
         if word.is_empty() || matches!(word, "and" | "or" | "not") {
             return Err(self.error("expected a number, a name or `(`"));

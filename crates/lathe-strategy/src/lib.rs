@@ -22,7 +22,7 @@ pub use bind::{Definitions, Facts, instantiate};
 pub use codes::CODES;
 pub use evidence::{Discharge, Evidence, Obligation, Refusal, Relation};
 pub use meta::Meta;
-pub use node::{Entry, Node, Vocabulary, Why};
+pub use node::{Entry, Moves, Node, Vocabulary, Why};
 pub use plan::{Plan, Version, plan};
 pub use rewrite::{Applied, Outcome, replay_nodes, rewrite};
 pub use rooted::Rooted;

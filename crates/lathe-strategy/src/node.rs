@@ -67,7 +67,30 @@ pub type TestedFn<N> =
     Rc<dyn Fn(&N, &mut <N as Node>::State, &mut dyn FnMut(&N) -> bool, &[StepArg]) -> Result<N, Why>>;
 /// The child that a one-level location means, if the node has it.
 pub type IntoFn<N> = Rc<dyn Fn(&N, &[StepArg]) -> Option<usize>>;
+/// A rule that looks for a tree by trying moves; its arguments are data.
+pub type SearchFn<N> = Rc<dyn Fn(&N, &[StepArg], &mut dyn Moves<N>) -> Result<N, Why>>;
 pub type MacroFn = Rc<dyn Fn(&[Argument]) -> Result<Strategy, String>>;
+
+/// The strategies that a search may apply, anywhere and as often as it wants, by their number.
+pub trait Moves<N: Node> {
+    /// How many there are: those of the call, then those that the search itself asked for.
+    fn count(&self) -> usize;
+
+    /// What a move makes of a tree and of what is known; nothing of it is recorded.
+    fn attempt(&mut self, n: usize, t: &N, state: &mut N::State) -> Option<N>;
+
+    /// A move at a path, as a step of the strategy: recorded, and what it learns is kept.
+    fn step(&mut self, n: usize, t: &N, path: &[usize]) -> Option<N>;
+
+    /// What is known before the search.
+    fn state(&self) -> N::State;
+
+    /// What is known after a search whose moves are no steps.
+    fn learn(&mut self, state: &N::State);
+
+    /// A mistake or the end of the budget: nothing applies any more.
+    fn stopped(&self) -> bool;
+}
 
 /// What a name means.
 pub enum Entry<N: Node> {
@@ -79,6 +102,9 @@ pub enum Entry<N: Node> {
     Into(IntoFn<N>),
     /// Rewrites, with its first argument, a strategy, as a test on sub-trees.
     Tested(TestedFn<N>),
+    /// Looks for a tree. Its first argument and those with names are data, the others are moves; the rules
+    /// that are named here are moves, too.
+    Search(SearchFn<N>, &'static [&'static str]),
     /// Stands for another strategy, computed from its arguments.
     Macro(MacroFn),
 }
@@ -90,6 +116,7 @@ impl<N: Node> Clone for Entry<N> {
             Entry::Predicate(f) => Entry::Predicate(f.clone()),
             Entry::Into(f) => Entry::Into(f.clone()),
             Entry::Tested(f) => Entry::Tested(f.clone()),
+            Entry::Search(f, own) => Entry::Search(f.clone(), own),
             Entry::Macro(f) => Entry::Macro(f.clone()),
         }
     }

@@ -10,6 +10,7 @@
 
 mod explain;
 mod resolve;
+mod search;
 
 use crate::bind::{call, mark};
 use crate::codes;
@@ -57,8 +58,9 @@ pub fn rewrite<N: Node>(
     tree: N,
     state: N::State,
 ) -> Result<Outcome<N>, Refusal> {
+    let searched = RefCell::new(HashMap::new());
     let start = |explain: bool| {
-        let mut e = Engine::new(context, words, state.clone(), explain);
+        let mut e = Engine::new(context, words, state.clone(), explain, &searched);
         let result = e.strategy(strategy).and_then(|code| e.run(&code, &tree));
         (e, result)
     };
@@ -142,6 +144,8 @@ enum Code<N: Node> {
     Predicate(String, crate::node::PredicateFn<N>, Vec<StepArg>),
     Tested(String, crate::node::TestedFn<N>, Shared<N>, Vec<StepArg>),
     Into(String, crate::node::IntoFn<N>, Vec<StepArg>, Shared<N>),
+    /// What it is called with, for finding it again.
+    Search(String, String, crate::node::SearchFn<N>, Vec<StepArg>, Vec<Shared<N>>),
     Seq(Vec<Shared<N>>),
     Choice(Vec<Shared<N>>),
     Not(Shared<N>),
@@ -199,10 +203,18 @@ struct Engine<'a, N: Node> {
     nowhere: HashSet<(usize, usize)>,
     alive: Vec<N>,
     reasons: Option<Vec<Reason>>,
+    /// What searches found: the run that explains does not repeat them.
+    searched: &'a RefCell<search::Found<N>>,
 }
 
 impl<'a, N: Node> Engine<'a, N> {
-    fn new(context: &'a Context<'a>, words: &'a Vocabulary<N>, state: N::State, explain: bool) -> Self {
+    fn new(
+        context: &'a Context<'a>,
+        words: &'a Vocabulary<N>,
+        state: N::State,
+        explain: bool,
+        searched: &'a RefCell<search::Found<N>>,
+    ) -> Self {
         Engine {
             context,
             words,
@@ -216,6 +228,7 @@ impl<'a, N: Node> Engine<'a, N> {
             nowhere: HashSet::new(),
             alive: Vec::new(),
             reasons: explain.then(Vec::new),
+            searched,
         }
     }
 
@@ -310,6 +323,7 @@ impl<'a, N: Node> Engine<'a, N> {
                     Err(Stop::Failed)
                 }
             },
+            Code::Search(name, call, f, args, moves) => self.search(name, call, f, args, moves, t),
             Code::Seq(v) => {
                 let mut t = t.clone();
                 for s in v {

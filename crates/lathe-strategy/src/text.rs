@@ -186,8 +186,15 @@ impl Parser<'_> {
         })
     }
 
-    /// A step, or arithmetic where it reads as that.
+    /// A step, or arithmetic where it reads as that; perhaps `name: value`.
     fn argument(&mut self) -> Result<Argument, Diagnostic> {
+        let before = self.at;
+        if let Ok(name) = self.name()
+            && self.eat(":")
+        {
+            return Ok(Argument { name: Some(name), ..self.argument()? });
+        }
+        self.at = before;
         let (from, mut depth) = (self.at, 0usize);
         let rest = &self.text[from..];
         let end = rest

@@ -7,6 +7,7 @@ mod lowering;
 mod matmul;
 mod random_lowering;
 mod rules;
+mod saturate;
 mod stencils;
 mod support;
 mod tiling;

@@ -106,6 +106,18 @@ impl<N: Node> Engine<'_, N> {
                 let (test, args) = self.strategy_of(args.split_first(), name, span)?;
                 Ok(Rc::new(Code::Tested(name.to_string(), f, test, args)))
             }
+            Some(Entry::Search(f, own)) => {
+                let data = |(n, a): &(usize, &Argument)| *n == 0 || a.name.is_some();
+                let (values, steps): (Vec<_>, Vec<_>) = args.iter().enumerate().partition(data);
+                let values = self.values(&values.into_iter().map(|a| a.1.clone()).collect::<Vec<_>>())?;
+                let mut moves =
+                    steps.into_iter().map(|(_, a)| self.step(a, name)).collect::<Result<Vec<_>, _>>()?;
+                for rule in own {
+                    moves.push(self.named(rule, &[], span)?);
+                }
+                let call = show_call(name, args);
+                Ok(Rc::new(Code::Search(name.to_string(), call, f, values, moves)))
+            }
             Some(Entry::Macro(f)) => {
                 let mut reduced = Vec::new();
                 for a in args {
