@@ -30,7 +30,8 @@ pub fn bench(a: &BenchArgs, common: &Common) -> Outcome {
     };
     let mut candidates = Vec::new();
     for s in &names {
-        let schedule = target::scheduled(t, s.as_deref(), &program, &kernel, &sizes, &build, threads)?;
+        let of = target::situation(t, &given, &sizes, &build, threads);
+        let schedule = target::scheduled(t, s.as_deref(), &program, &kernel, of)?;
         let built = lathe::compile(&schedule, &build).map_err(at)?;
         let mut data = original.duplicate().map_err(at)?;
         let before = if a.data.check { Some(original.duplicate().map_err(at)?) } else { None };

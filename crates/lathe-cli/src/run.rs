@@ -33,7 +33,8 @@ pub fn run(a: &RunArgs, common: &Common) -> Outcome {
     let engine = target::engine(t)?;
     let build = Build { engine, cpu: t.cpu.clone(), opt_level: 2 };
     let threads = target::threads(&a.data);
-    let schedule = target::scheduled(t, t.strategy.as_deref(), &program, &kernel, &sizes, &build, threads)?;
+    let of = target::situation(t, &given, &sizes, &build, threads);
+    let schedule = target::scheduled(t, t.strategy.as_deref(), &program, &kernel, of)?;
     let built = lathe::compile(&schedule, &build).map_err(at)?;
     let pool = Pool::new(threads).map_err(at)?;
 

@@ -5,6 +5,7 @@ use crate::{Outcome, Stop};
 use lathe::{
     Build, Diagnostic, Engine, Function, How, Machine, Program, Schedule, StrategySource, codes, data,
 };
+use lathe::tune::Situation;
 use std::collections::BTreeMap;
 use std::io::Write;
 
@@ -89,6 +90,17 @@ pub fn threads(d: &DataArgs) -> usize {
     d.threads.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), |n| n as usize)
 }
 
+/// What a target is run for.
+pub fn situation<'a>(
+    t: &TargetArgs,
+    given: &'a data::Given,
+    sizes: &'a BTreeMap<String, i64>,
+    build: &'a Build,
+    threads: usize,
+) -> Situation<'a> {
+    Situation { sizes, inputs: &given.inputs, build, specialize: t.specialize, threads }
+}
+
 /// The schedule for a call with these sizes: what the options ask for; else the winner of tuning exactly this; else
 /// the kernel's usual strategy. A store that cannot be read is only warned of.
 pub fn scheduled(
@@ -96,16 +108,14 @@ pub fn scheduled(
     strategy: Option<&str>,
     program: &Program,
     kernel: &Function,
-    sizes: &BTreeMap<String, i64>,
-    build: &Build,
-    threads: usize,
+    of: Situation,
 ) -> Result<Schedule, Stop> {
     let machine = machine(t);
     if strategy.is_none() && t.params.is_empty()
         // Without a home there is no store.
         && let Ok(store) = lathe::tune::store::path(None)
     {
-        match lathe::tune::stored_winner(&store, program, kernel, sizes, build, t.specialize, threads) {
+        match lathe::tune::stored_winner(&store, program, kernel, of) {
             Ok(Some(how)) => {
                 let mut schedule = lathe::schedule(program, kernel, &how, &machine)?;
                 schedule.source = StrategySource::Stored;
@@ -117,7 +127,7 @@ pub fn scheduled(
     }
     let mut how = how(t, strategy)?;
     if t.specialize {
-        how.specialize = sizes.clone();
+        how.specialize = of.sizes.clone();
     }
     Ok(lathe::schedule(program, kernel, &how, &machine)?)
 }

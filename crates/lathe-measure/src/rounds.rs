@@ -57,26 +57,50 @@ pub fn speedup(base: &[f64], other: &[f64]) -> Option<Summary> {
     summarize(&ratios)
 }
 
+/// The processors that a thread may use.
+#[derive(Clone, Copy)]
+pub struct Processors(libc::cpu_set_t);
+
+const SET: usize = std::mem::size_of::<libc::cpu_set_t>();
+
+impl Processors {
+    /// Those of the calling thread; `None` if the system does not say.
+    pub fn allowed() -> Option<Processors> {
+        // SAFETY: the call gets a set of the size that it is told; a zeroed set is a valid set.
+        unsafe {
+            let mut set: libc::cpu_set_t = std::mem::zeroed();
+            (libc::sched_getaffinity(0, SET, &mut set) == 0).then_some(Processors(set))
+        }
+    }
+
+    /// The first `n` of them.
+    pub fn first(&self, n: usize) -> Processors {
+        // SAFETY: the sets are valid, and no number is beyond their end.
+        unsafe {
+            let mut wanted: libc::cpu_set_t = std::mem::zeroed();
+            let own = (0..libc::CPU_SETSIZE as usize).filter(|cpu| libc::CPU_ISSET(*cpu, &self.0));
+            own.take(n).for_each(|cpu| libc::CPU_SET(cpu, &mut wanted));
+            Processors(wanted)
+        }
+    }
+
+    /// How many they are.
+    pub fn count(&self) -> usize {
+        // SAFETY: the set is valid.
+        usize::try_from(unsafe { libc::CPU_COUNT(&self.0) }).unwrap_or(0)
+    }
+
+    /// Binds the calling thread, and threads that it starts later, to them. Returns whether the system did so.
+    pub fn bind(&self) -> bool {
+        // SAFETY: the call gets a set of the size that it is told.
+        self.count() > 0 && unsafe { libc::sched_setaffinity(0, SET, &self.0) == 0 }
+    }
+}
+
 /// Binds the calling thread (and threads that it starts later) to the first `n` processors it may use.
 /// Returns whether the system did so.
 pub fn pin_to_first(n: usize) -> bool {
-    // SAFETY: both calls get a set of the size that they are told; a zeroed set is a valid set.
-    unsafe {
-        let size = std::mem::size_of::<libc::cpu_set_t>();
-        let mut allowed: libc::cpu_set_t = std::mem::zeroed();
-        if libc::sched_getaffinity(0, size, &mut allowed) != 0 {
-            return false;
-        }
-        let mut wanted: libc::cpu_set_t = std::mem::zeroed();
-        let mut found = 0;
-        for cpu in 0..libc::CPU_SETSIZE as usize {
-            if found < n && libc::CPU_ISSET(cpu, &allowed) {
-                libc::CPU_SET(cpu, &mut wanted);
-                found += 1;
-            }
-        }
-        found > 0 && libc::sched_setaffinity(0, size, &wanted) == 0
-    }
+    Processors::allowed().is_some_and(|all| all.first(n).bind())
 }
 
 #[cfg(test)]
@@ -98,6 +122,17 @@ mod tests {
         );
         assert_eq!(times.map(|t| t.iter().map(Vec::len).collect::<Vec<_>>()), Ok(vec![3, 3]));
         assert_eq!(order, vec![0, 1, 1, 0, 0, 1, 1, 0]);
+    }
+
+    #[test]
+    fn a_thread_is_bound_and_released() {
+        let all = Processors::allowed().expect("a set");
+        let bound = std::thread::spawn(move || {
+            let one = pin_to_first(1) && Processors::allowed().is_some_and(|p| p.count() == 1);
+            one && all.bind() && Processors::allowed().is_some_and(|p| p.count() == all.count())
+        });
+        assert!(bound.join().is_ok_and(|ok| ok));
+        assert!(!all.first(0).bind());
     }
 
     #[test]

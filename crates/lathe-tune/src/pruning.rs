@@ -2,9 +2,11 @@
 //! be killed, so that hopeless candidates should not be started, or not be started again.
 
 use crate::cost::{Invalid, Why};
+use serde::{Deserialize, Serialize};
 
-/// When a candidate is dropped. Cost functions ask; nothing here measures.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// When a candidate is dropped: a technique names the rules ([`crate::Technique::pruning`]), and whoever measures
+/// keeps to them.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pruning {
     /// A candidate that would run with fewer threads is not run at all.
     pub least_threads: u64,

@@ -151,6 +151,23 @@ impl TuningSession {
         Ok(())
     }
 
+    /// Ends the session in the middle of a batch: `measured` are the first of its answers that are known, in its order;
+    /// a configuration without one is forgotten.
+    pub fn break_off(&mut self, measured: Vec<Option<Measured>>) -> Result<(), Diagnostic> {
+        self.state.slots.clear();
+        let pending = std::mem::take(&mut self.state.pending);
+        let mut failed = None;
+        for (proposal, m) in pending.into_iter().zip(measured) {
+            let Some(m) = m else { continue };
+            match accept(m.outcome, self.negative, self.state.objectives) {
+                Ok(outcome) => self.record(proposal, Measured { outcome, ..m }),
+                Err(d) => failed = failed.or(Some(d)),
+            }
+        }
+        self.end(Ended::Interrupted);
+        failed.map_or(Ok(()), Err)
+    }
+
     /// Program-guided tuning: runs the caller's routine with the next configuration, or with the best one once the
     /// session has ended, and hands on its result. The routine measures itself.
     pub fn make_step<R>(

@@ -3,7 +3,7 @@
 use super::{CostFunction, Gold, Sample};
 use crate::worker::{Fault, Race, Rule};
 use lathe_space::Values;
-use lathe_tune::{Cost, Invalid, Why};
+use lathe_tune::{Cost, Invalid, Pruning, Why};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
@@ -48,6 +48,10 @@ where
         })?;
         let interval = (summary.runs > 1).then_some(summary.interval);
         Ok(Sample { cost: summary.median.into(), interval, runs: summary.runs as u64 })
+    }
+
+    fn prune(&mut self, rules: Pruning) {
+        self.rule.pruning = Some(rules);
     }
 }
 

@@ -6,7 +6,10 @@
 
 mod callable;
 mod gold;
+mod named;
+mod place;
 mod scripts;
+mod step;
 mod substitute;
 
 pub use callable::{Callable, CheckedCallable};
@@ -16,7 +19,7 @@ pub use substitute::{Tokens, substitute};
 
 use crate::worker::Fault;
 use lathe_space::Values;
-use lathe_tune::Cost;
+use lathe_tune::{Cost, Pruning};
 
 /// What measuring one configuration gave.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,16 +43,76 @@ pub trait CostFunction {
     /// # Errors
     /// Why the configuration has no cost, or why none can be measured.
     fn measure(&mut self, configuration: &Values, best: Option<&Cost>) -> Result<Sample, Fault>;
+
+    /// How many configurations it likes to be given at once: because it compiles, or measures, several side by side.
+    fn batch(&self) -> usize {
+        1
+    }
+
+    /// Measures several, and says of each, by its position, what came of it as soon as that is known. After an
+    /// answer that nothing can be measured, or that the user wants to stop, others may be missing.
+    fn measure_all(
+        &mut self,
+        all: &[Values],
+        best: Option<&Cost>,
+        answer: &mut dyn FnMut(usize, Result<Sample, Fault>),
+    ) {
+        for (i, configuration) in all.iter().enumerate() {
+            let done = self.measure(configuration, best);
+            let stop = matches!(done, Err(Fault::Fatal(_) | Fault::Interrupted));
+            answer(i, done);
+            if stop {
+                return;
+            }
+        }
+    }
+
+    /// The technique asks for candidates to be given up by these rules.
+    fn prune(&mut self, _rules: Pruning) {}
 }
 
 impl<T: CostFunction + ?Sized> CostFunction for Box<T> {
     fn measure(&mut self, configuration: &Values, best: Option<&Cost>) -> Result<Sample, Fault> {
         (**self).measure(configuration, best)
     }
+
+    fn batch(&self) -> usize {
+        (**self).batch()
+    }
+
+    fn measure_all(
+        &mut self,
+        all: &[Values],
+        best: Option<&Cost>,
+        answer: &mut dyn FnMut(usize, Result<Sample, Fault>),
+    ) {
+        (**self).measure_all(all, best, answer);
+    }
+
+    fn prune(&mut self, rules: Pruning) {
+        (**self).prune(rules);
+    }
 }
 
 impl<T: CostFunction + ?Sized> CostFunction for &mut T {
     fn measure(&mut self, configuration: &Values, best: Option<&Cost>) -> Result<Sample, Fault> {
         (**self).measure(configuration, best)
+    }
+
+    fn batch(&self) -> usize {
+        (**self).batch()
+    }
+
+    fn measure_all(
+        &mut self,
+        all: &[Values],
+        best: Option<&Cost>,
+        answer: &mut dyn FnMut(usize, Result<Sample, Fault>),
+    ) {
+        (**self).measure_all(all, best, answer);
+    }
+
+    fn prune(&mut self, rules: Pruning) {
+        (**self).prune(rules);
     }
 }

@@ -60,6 +60,10 @@ pub struct Key {
     pub compiler: String,
     /// What is minimised, for example `seconds`.
     pub objective: String,
+    /// Of the contents of inputs that were given; empty where they were made up, or are the program's own. It is not
+    /// written where it is empty, so that keys of before keep their digests.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub data: String,
 }
 
 impl Key {
@@ -83,6 +87,7 @@ impl Key {
             ("threads", self.threads == other.threads),
             ("compiler", self.compiler == other.compiler),
             ("objective", self.objective == other.objective),
+            ("data", self.data == other.data),
         ];
         parts.into_iter().filter(|p| !p.1).map(|p| p.0).collect()
     }
@@ -96,6 +101,11 @@ pub fn hash_of(texts: &[&str]) -> String {
         h.update(t.as_bytes());
     }
     h.finalize().to_hex()[..32].to_string()
+}
+
+/// The hash of a file's content.
+pub fn hash_of_bytes(bytes: &[u8]) -> String {
+    blake3::hash(bytes).to_hex()[..32].to_string()
 }
 
 #[cfg(test)]
@@ -119,6 +129,7 @@ mod tests {
             Key { threads: 2, ..base.clone() },
             Key { compiler: "x".into(), ..base.clone() },
             Key { objective: "x".into(), ..base.clone() },
+            Key { data: "x".into(), ..base.clone() },
         ];
         for (i, k) in others.iter().enumerate() {
             assert_ne!(k.digest(), base.digest(), "{k:?}");

@@ -12,7 +12,7 @@ mod manage;
 mod near;
 mod record;
 
-pub use key::{Device, Key, hash_of};
+pub use key::{Device, Key, hash_of, hash_of_bytes};
 pub use layout::LAYOUT;
 pub use manage::{Entry, Export, ExportedEntry, ExportedSession};
 pub use near::Near;

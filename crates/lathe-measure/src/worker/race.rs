@@ -4,20 +4,22 @@
 //!
 //! * **Hopeless**: its fastest run took more than `hopeless` times the best configuration's median. One run
 //!   decides, on the assumption that no disturbance ever makes every run of a configuration that much slower.
-//! * **Worse**: all of the first `WORSE` runs took longer than the best median. If the configuration's median
+//! * **Worse**: all of the first six runs took longer than the best median. If the configuration's median
 //!   were at most the best's, each run would be faster than it with probability at least 1/2, so this happens
-//!   with probability at most `2^-WORSE` = 1.6 %. (A sign test; it assumes nothing about the noise but that runs
-//!   are independent. It is made once, so that looking repeatedly does not weaken it.)
+//!   with probability at most 2⁻⁶ = 1.6 %. (A sign test; it assumes nothing about the noise but that runs are
+//!   independent. It is made once, so that looking repeatedly does not weaken it.) Fewer runs do where all of them
+//!   are slower by a margin, on the assumption that no disturbance makes each of them that much slower.
 //! * **Narrow**: the 95 % interval of the median (see [`crate::stats::median_interval`]) is at most `precision`
 //!   wide, relative to the median.
 //! * **Enough**: `max` runs, or `time` spent.
 
 use crate::stats::{Summary, summarize};
+use lathe_tune::Pruning;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Runs after which the sign test is made.
-const WORSE: usize = 6;
+/// After so many runs a configuration is given up if the fastest took so many times the best.
+const WORSE: [(usize, f64); 4] = [(2, 1.2), (3, 1.1), (4, 1.05), (6, 1.0)];
 
 /// When to stop running one configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,11 +35,13 @@ pub struct Rule {
     pub precision: f64,
     /// Beyond this multiple of the best, one run decides.
     pub hopeless: f64,
+    /// A technique's own rules, which then replace `hopeless`.
+    pub pruning: Option<Pruning>,
 }
 
 impl Default for Rule {
     fn default() -> Rule {
-        Rule { warmup: 1, min: 6, max: 15, time: Duration::from_millis(300), precision: 0.01, hopeless: 1.5 }
+        Rule { warmup: 1, min: 6, max: 9, time: Duration::from_millis(300), precision: 0.01, hopeless: 1.5, pruning: None }
     }
 }
 
@@ -80,10 +84,14 @@ impl Race {
         let n = self.seconds.len();
         if let Some(best) = self.best {
             let fastest = self.seconds.iter().copied().fold(f64::INFINITY, f64::min);
-            if fastest > best * self.rule.hopeless {
+            let hopeless = match self.rule.pruning {
+                Some(p) => p.after_warm(fastest, self.best).is_some(),
+                None => fastest > best * self.rule.hopeless,
+            };
+            if hopeless {
                 return Verdict::Hopeless;
             }
-            if n == WORSE && fastest > best {
+            if WORSE.iter().any(|(runs, factor)| n == *runs && fastest > best * factor) {
                 return Verdict::Worse;
             }
         }
@@ -116,8 +124,11 @@ impl Race {
             let seconds = call()?;
             // A first run may be slower for reasons of its own (page faults, cold caches): twice as much is
             // allowed, and it never decides alone when it is short.
-            let limit = self.best.map(|b| 2.0 * self.rule.hopeless * b);
-            if seconds > 0.01 && limit.is_some_and(|l| seconds > l) {
+            let hopeless = match self.rule.pruning {
+                Some(p) => p.after_first(seconds, self.best).is_some(),
+                None => seconds > 0.01 && self.best.is_some_and(|b| seconds > 2.0 * self.rule.hopeless * b),
+            };
+            if hopeless {
                 return Ok((self.single(seconds), Verdict::Hopeless));
             }
             if seconds > self.rule.time.as_secs_f64().max(1.0) {
@@ -170,17 +181,33 @@ mod tests {
     }
 
     #[test]
-    fn slightly_worse_ones_are_run_six_times() {
-        let (s, v) = race(&mut Noise(2), 1.2, 0.02, Some(1.0));
-        assert_eq!((s.runs, v), (6, Verdict::Worse));
+    fn a_techniques_own_rules_decide_what_is_hopeless() {
+        let rule = Rule { time: Duration::from_secs(1000), pruning: Some(Pruning::default()), ..Rule::default() };
+        let runs = |cold: f64, warm: f64| {
+            let mut next = cold;
+            let race = Race::new(rule, Some(1.0));
+            let (s, v) = race.run(|| Ok::<f64, ()>(std::mem::replace(&mut next, warm))).unwrap();
+            (s.runs, v)
+        };
+        assert_eq!(runs(99.0, 4.0), (2, Verdict::Worse));
+        assert_eq!(runs(101.0, 1.0), (1, Verdict::Hopeless));
+        assert_eq!(runs(99.0, 6.0), (1, Verdict::Hopeless));
+    }
+
+    #[test]
+    fn the_less_worse_the_more_runs() {
+        for (base, runs) in [(1.3, 2), (1.15, 3), (1.08, 4), (1.03, 6)] {
+            let (s, v) = race(&mut Noise(2), base, 0.02, Some(1.0));
+            assert_eq!((s.runs, v), (runs, Verdict::Worse), "{base}");
+        }
     }
 
     #[test]
     fn quiet_ones_end_early_and_noisy_ones_at_the_bound() {
         let (s, v) = race(&mut Noise(3), 1.0, 0.001, None);
-        assert!(s.runs < 15 && v == Verdict::Narrow, "{s:?}");
+        assert!(s.runs < 9 && v == Verdict::Narrow, "{s:?}");
         let (s, v) = race(&mut Noise(4), 1.0, 0.5, None);
-        assert_eq!((s.runs, v), (15, Verdict::Enough));
+        assert_eq!((s.runs, v), (9, Verdict::Enough));
     }
 
     /// A configuration as good as the best is given up with the probability that is stated, and no more.

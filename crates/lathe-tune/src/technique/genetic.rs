@@ -2,6 +2,7 @@
 
 use super::{Point, Technique, Trial};
 use crate::lattice::{Genes, Lattice};
+use crate::pruning::Pruning;
 use lathe_space::Space;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -117,6 +118,11 @@ impl Technique for Genetic {
         if core.answered >= POPULATION {
             core.next_generation();
         }
+    }
+
+    /// Those of Tensor Comprehensions.
+    fn pruning(&self) -> Option<Pruning> {
+        Some(Pruning::default())
     }
 
     /// Good configurations of others become parents of the next generation.

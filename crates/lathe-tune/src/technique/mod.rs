@@ -40,6 +40,7 @@ pub use round_robin::RoundRobin;
 pub use swarm::ParticleSwarm;
 pub use torczon::Torczon;
 
+use crate::pruning::Pruning;
 use lathe_space::{Configuration, Space};
 use num_bigint::BigUint;
 use std::sync::Arc;
@@ -89,6 +90,11 @@ pub trait Technique: Send {
 
     /// Learns what others measured: starting points, and the points of the other arms of a bandit.
     fn observe(&mut self, _trials: &[Trial]) {}
+
+    /// Rules by which candidates are given up early, where the technique has its own.
+    fn pruning(&self) -> Option<Pruning> {
+        None
+    }
 
     /// The search is over.
     fn finalize(&mut self) {}

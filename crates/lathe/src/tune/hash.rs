@@ -3,22 +3,27 @@
 use crate::build::Build;
 use crate::program::Program;
 use lathe_ir::{ExprKind, Function, StmtKind};
-use lathe_measure::store::{Device, Key, hash_of};
+use lathe_measure::store::{Device, Key, hash_of, hash_of_bytes};
 use lathe_runtime::Engine;
 use lathe_space::Value;
 use lathe_strategy::{ArgValue, Definition, Definitions, Strategy};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-/// The key of a kernel for these sizes, before a strategy is chosen.
-pub fn kernel_key(
-    program: &Program,
-    kernel: &Function,
-    sizes: &BTreeMap<String, i64>,
-    build: &Build,
-    specialize: bool,
-    threads: usize,
-) -> Key {
+/// What a kernel is run for, and with.
+#[derive(Clone, Copy, Debug)]
+pub struct Situation<'a> {
+    pub sizes: &'a BTreeMap<String, i64>,
+    /// As [`crate::data::Given`] has them.
+    pub inputs: &'a BTreeMap<String, String>,
+    pub build: &'a Build,
+    /// Sizes are baked into the code.
+    pub specialize: bool,
+    pub threads: usize,
+}
+
+/// The key of a kernel in a situation, before a strategy is chosen.
+pub fn kernel_key(program: &Program, kernel: &Function, of: Situation) -> Key {
     let types = kernel.params.iter().map(|p| {
         let ty = match p.array() {
             Some(b) => b.elem.to_string(),
@@ -29,14 +34,32 @@ pub fn kernel_key(
     Key {
         program: kernel.name.to_string(),
         program_hash: hash_of(&[&program_text(program, kernel)]),
-        sizes: sizes.iter().map(|(n, v)| (n.clone(), Value::Int(*v))).collect(),
+        sizes: of.sizes.iter().map(|(n, v)| (n.clone(), Value::Int(*v))).collect(),
         types: types.collect(),
         device: Device::host(),
-        threads: threads as u64,
-        compiler: compiler(build, specialize),
+        threads: of.threads as u64,
+        compiler: compiler(of.build, of.specialize),
         objective: "seconds".to_string(),
+        data: data_hash(of.inputs),
         ..Key::default()
     }
+}
+
+/// Of the inputs that a user gives, by their contents: what is fast may depend on them. Empty where all are made up.
+fn data_hash(inputs: &BTreeMap<String, String>) -> String {
+    let mut parts = Vec::new();
+    for (name, value) in inputs {
+        parts.push(name.clone());
+        // What is no file is a number.
+        parts.push(match std::fs::read(value) {
+            Ok(bytes) => hash_of_bytes(&bytes),
+            Err(_) => value.clone(),
+        });
+    }
+    if parts.is_empty() {
+        return String::new();
+    }
+    hash_of(&parts.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 /// Everything that turns a strategy into code: this crate, the rules with their versions, and the engine.
@@ -184,7 +207,9 @@ mod tests {
     fn key(text: &str) -> (String, String) {
         let p = Program::from_text("f.lathe", text).unwrap();
         let f = p.kernel(Some("f")).unwrap();
-        let k = kernel_key(&p, f, &[("N".to_string(), 8)].into(), &Build::default(), false, 1);
+        let (sizes, inputs, build) = ([("N".to_string(), 8)].into(), BTreeMap::new(), Build::default());
+        let of = Situation { sizes: &sizes, inputs: &inputs, build: &build, specialize: false, threads: 1 };
+        let k = kernel_key(&p, f, of);
         (k.digest(), strategy_hash(&p, "f", p.strategy("f", "s").unwrap()))
     }
 
@@ -199,6 +224,20 @@ mod tests {
         assert_eq!(key(&moved), base);
         let other = key(&format!("{}{s}", KERNEL.replace("2 * A", "3 * A")));
         assert!(other.0 != base.0 && other.1 == base.1);
+        let of = |inputs: &[(&str, &str)]| {
+            data_hash(&inputs.iter().map(|(n, v)| (n.to_string(), v.to_string())).collect())
+        };
+        assert_eq!(of(&[]), "");
+        let dir = tempfile::tempdir().unwrap();
+        let (one, two) = (dir.path().join("one"), dir.path().join("two"));
+        std::fs::write(&one, "1").unwrap();
+        std::fs::write(&two, "1").unwrap();
+        let (one, two) = (one.display().to_string(), two.display().to_string());
+        assert_eq!(of(&[("A", &one)]), of(&[("A", &two)]));
+        assert_ne!(of(&[("A", &one)]), of(&[("B", &one)]));
+        std::fs::write(&two, "2").unwrap();
+        assert_ne!(of(&[("A", &one)]), of(&[("A", &two)]));
+        assert_ne!(of(&[("c", "2")]), of(&[("c", "3")]));
         for (from, to) in [("unroll(i.i)", "id"), ("step 8", "step 4"), ("t = 8 in", "t = 16 in")] {
             let other = key(&format!("{KERNEL}{}", s.replace(from, to)));
             assert!(other.0 == base.0 && other.1 != base.1, "{from}");

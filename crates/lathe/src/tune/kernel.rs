@@ -6,7 +6,7 @@ use lathe_diagnostics::Diagnostic;
 use lathe_measure::cost::{CostFunction, Sample};
 use lathe_measure::worker::{Fault, Limits, Patience, Rule, Spec, Worker};
 use lathe_space::Values;
-use lathe_tune::Cost;
+use lathe_tune::{Cost, Pruning};
 use serde_json::Value as Json;
 use std::ffi::OsString;
 use std::time::Duration;
@@ -27,7 +27,14 @@ pub struct KernelCost {
     first: Duration,
     /// Parameters that are not searched.
     fixed: Values,
+    batch: usize,
 }
+
+/// More configurations than this are not chosen at once: a search learns between batches.
+const AT_ONCE: usize = 4;
+
+/// The longest that compiling one configuration may take.
+const COMPILE: Duration = Duration::from_secs(60);
 
 impl KernelCost {
     /// # Errors
@@ -47,7 +54,8 @@ impl KernelCost {
             limits: Limits { memory: memory() },
             starting: Duration::from_secs(300),
         });
-        Ok(KernelCost { worker, rule: Rule::default(), first, fixed })
+        let batch = std::thread::available_parallelism().map_or(1, usize::from).min(AT_ONCE);
+        Ok(KernelCost { worker, rule: Rule::default(), first, fixed, batch })
     }
 
     /// How many processes were needed so far; all but the first replaced one that was lost.
@@ -99,6 +107,49 @@ impl CostFunction for KernelCost {
         let patience = Patience::from_best(best, self.rule.time, self.first);
         let timing: Timing = read(self.ask(&q, patience)?)?;
         Ok(sample(&timing))
+    }
+
+    /// As many as are compiled side by side.
+    fn batch(&self) -> usize {
+        self.batch
+    }
+
+    fn measure_all(
+        &mut self,
+        all: &[Values],
+        best: Option<&Cost>,
+        answer: &mut dyn FnMut(usize, Result<Sample, Fault>),
+    ) {
+        let mut best = best.cloned();
+        for (chunk, part) in all.chunks(self.batch).enumerate() {
+            let at = chunk * self.batch;
+            if part.len() > 1 {
+                let q = Question::Prepare { all: part.iter().map(|c| self.all(c)).collect() };
+                let limit = COMPILE * part.len() as u32;
+                match self.ask(&q, Patience { compile: limit, run: limit }) {
+                    Err(fault @ (Fault::Fatal(_) | Fault::Interrupted)) => return answer(at, Err(fault)),
+                    // What ended the process shows when each is compiled alone.
+                    Ok(_) | Err(Fault::Invalid(_)) => {}
+                }
+            }
+            for (i, configuration) in part.iter().enumerate() {
+                let done = self.measure(configuration, best.as_ref());
+                if let Ok(s) = &done
+                    && best.as_ref().is_none_or(|b| s.cost.first() < b.first())
+                {
+                    best = Some(s.cost.clone());
+                }
+                let stop = matches!(done, Err(Fault::Fatal(_) | Fault::Interrupted));
+                answer(at + i, done);
+                if stop {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn prune(&mut self, rules: Pruning) {
+        self.rule.pruning = Some(rules);
     }
 }
 

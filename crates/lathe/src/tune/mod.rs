@@ -6,6 +6,7 @@
 pub mod codes;
 mod hash;
 mod kernel;
+mod online;
 mod plot;
 mod programs;
 mod record;
@@ -16,12 +17,13 @@ mod tuning;
 mod work;
 
 pub use codes::CODES;
-pub use hash::{kernel_key, strategy_hash};
+pub use hash::{Situation, kernel_key, strategy_hash};
 pub use kernel::{KernelCost, WorkerCommand};
 pub use lathe_measure::cost::{Callable, CheckedCallable, Comparator, CostFunction, Gold, Sample, Scripts};
 pub use lathe_measure::store::{self, Store};
 pub use lathe_measure::worker::{Limits, Rule, interrupted, on_interrupt};
 pub use lathe_tune::{Cost, Ended, Entry, Invalid, Order, Outcome, Stop, Tuned, Why, stop_text, technique};
+pub use online::{Online, OnlineTuning, Step};
 pub use plot::{Dot, plot};
 pub use programs::{
     Counted, Described, ProgramTuned, ProgramTuning, count, describe_program, sample, tune_program,

@@ -28,6 +28,9 @@ pub struct Progress {
     pub best: Option<(Configuration, Cost)>,
 }
 
+/// How many threads a configuration runs with, where that is known.
+pub(super) type Threads = Arc<dyn Fn(&Values) -> Option<u64> + Send + Sync>;
+
 /// Hears of every evaluation.
 type Show<'a> = Box<dyn FnMut(&Progress) + 'a>;
 
@@ -62,6 +65,7 @@ pub struct Tuner<'a> {
     store: Option<(PathBuf, Key)>,
     fresh: bool,
     again: bool,
+    threads: Option<Threads>,
     progress: Option<Show<'a>>,
 }
 
@@ -96,6 +100,7 @@ impl<'a> Tuner<'a> {
             store: None,
             fresh: false,
             again: false,
+            threads: None,
             progress: None,
         }
     }
@@ -169,7 +174,14 @@ impl<'a> Tuner<'a> {
         self
     }
 
-    /// Called after every evaluation.
+    /// How many threads a configuration runs with: techniques that give up early on candidates with too few of them
+    /// (the genetic one) refuse those before they cost anything.
+    pub fn threads(mut self, of: impl Fn(&Values) -> Option<u64> + Send + Sync + 'static) -> Tuner<'a> {
+        self.threads = Some(Arc::new(of));
+        self
+    }
+
+    /// Called after every batch of evaluations.
     pub fn on_progress(mut self, show: impl FnMut(&Progress) + 'a) -> Tuner<'a> {
         self.progress = Some(Box::new(show));
         self
@@ -206,6 +218,7 @@ impl<'a> Tuner<'a> {
     /// Searches; what is to be kept as the winner is the caller's choice.
     pub(super) fn search(mut self, cost: &mut dyn CostFunction) -> Result<Found, Diagnostic> {
         let technique = self.technique.take().unwrap_or_else(|| Box::new(portfolio()));
+        let technique_rules = technique.pruning();
         let info = SessionInfo { technique: technique.name(), seed: self.seed };
         let mut record = match &self.store {
             Some((path, key)) => {
@@ -227,59 +240,80 @@ impl<'a> Tuner<'a> {
         if let Some(stop) = self.stop.take() {
             setup = setup.stop(stop);
         }
+        if let Some(rules) = technique_rules {
+            cost.prune(rules);
+            if let Some(threads) = self.threads.take() {
+                setup = setup.refuse(move |c| {
+                    threads(&c.to_values()).is_some_and(|n| rules.before(n).is_some())
+                });
+            }
+        }
         let mut session = setup.session()?;
         let (mut samples, mut known, mut fault) = (Vec::<(Values, Sample)>::new(), 0, None);
         let mut by_user = false;
-        loop {
+        while fault.is_none() && !by_user {
             let before = Instant::now();
             if interrupted() {
                 by_user = true;
                 break;
             }
-            let Some(proposal) = session.get_configuration()? else { break };
-            let values = proposal.configuration.to_values();
+            let batch = session.next_batch(cost.batch())?;
+            if batch.is_empty() {
+                break;
+            }
+            let search_s = before.elapsed().as_secs_f64() / batch.len() as f64;
             let best = session.best().map(|b| b.1.clone());
-            let search_s = before.elapsed().as_secs_f64();
-            let start = Instant::now();
-            let outcome = match record.known(&values) {
-                Some(e) => {
-                    known += 1;
-                    recalled(&e.outcome)
+            let all: Vec<Values> = batch.iter().map(|p| p.configuration.to_values()).collect();
+            let mut answers: Vec<Option<Measured>> = Vec::new();
+            let mut new: Vec<usize> = Vec::new();
+            for (i, values) in all.iter().enumerate() {
+                match record.known(values) {
+                    Some(e) => {
+                        known += 1;
+                        let outcome = recalled(&e.outcome);
+                        answers.push(Some(measured(&outcome, 0.0)));
+                        samples.extend(outcome.ok().map(|s| (values.clone(), s)));
+                    }
+                    None => {
+                        new.push(i);
+                        answers.push(None);
+                    }
                 }
-                None => {
-                    let outcome = match cost.measure(&values, best.as_ref()) {
-                        Ok(sample) => Ok(sample),
-                        Err(Fault::Invalid(i)) => Err(i),
-                        Err(Fault::Fatal(d)) => {
-                            fault = Some(d);
-                            break;
-                        }
-                        Err(Fault::Interrupted) => {
-                            by_user = true;
-                            break;
-                        }
-                    };
-                    record.add(Evaluation {
-                        coordinates: Some(proposal.coordinates.clone()),
-                        measured_s: start.elapsed().as_secs_f64(),
-                        search_s,
-                        ..Evaluation::new(values.clone(), kept(&outcome))
-                    });
-                    outcome
-                }
+            }
+            let asked: Vec<Values> = new.iter().map(|i| all[*i].clone()).collect();
+            let mut start = Instant::now();
+            cost.measure_all(&asked, best.as_ref(), &mut |at, done| {
+                let Some(i) = new.get(at).copied() else { return };
+                let run = start.elapsed().as_secs_f64();
+                start = Instant::now();
+                let outcome = match done {
+                    Ok(sample) => Ok(sample),
+                    Err(Fault::Invalid(i)) => Err(i),
+                    Err(Fault::Fatal(d)) => {
+                        fault = Some(d);
+                        return;
+                    }
+                    Err(Fault::Interrupted) => {
+                        by_user = true;
+                        return;
+                    }
+                };
+                record.add(Evaluation {
+                    coordinates: Some(batch[i].coordinates.clone()),
+                    measured_s: run,
+                    search_s,
+                    ..Evaluation::new(all[i].clone(), kept(&outcome))
+                });
+                answers[i] = Some(measured(&outcome, run));
+                samples.extend(outcome.ok().map(|s| (all[i].clone(), s)));
+            });
+            let whole: Option<Vec<Measured>> = answers.iter().cloned().collect();
+            let reported = match whole {
+                Some(all) => session.report(all),
+                None => session.break_off(answers),
             };
-            let run = start.elapsed().as_secs_f64();
-            let reported = match outcome {
-                Ok(sample) => {
-                    let cost = sample.cost.clone();
-                    samples.push((values, sample));
-                    Outcome::Valid(cost)
-                }
-                Err(i) => Outcome::Invalid(i),
-            };
-            let times = Times { run, ..Times::default() };
-            if let Err(d) = session.report_cost(Measured { outcome: reported, times, runtimes: Vec::new() }) {
-                fault = Some(d);
+            if let Err(d) = reported {
+                fault = fault.or(Some(d));
                 break;
             }
             if let Some(show) = &mut self.progress {
@@ -366,6 +400,15 @@ impl Found {
         }
         d.help("make one configuration work by hand first")
     }
+}
+
+/// As the session is told.
+fn measured(outcome: &Result<Sample, Invalid>, run: f64) -> Measured {
+    let outcome = match outcome {
+        Ok(sample) => Outcome::Valid(sample.cost.clone()),
+        Err(i) => Outcome::Invalid(i.clone()),
+    };
+    Measured { outcome, times: Times { run, ..Times::default() }, runtimes: Vec::new() }
 }
 
 /// Whether a configuration is invalid only because of a limit.

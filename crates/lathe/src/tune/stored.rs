@@ -1,17 +1,18 @@
 //! Winners of the store, for commands that were not told what to run.
 
-use super::hash::{kernel_key, strategy_hash};
-use crate::build::Build;
+use super::hash::{Situation, kernel_key, strategy_hash};
 use crate::program::Program;
 use crate::schedule::How;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::Function;
 use lathe_measure::Store;
+use lathe_measure::store::Key;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The strategy and parameters that won for exactly this kernel, these sizes, this machine and so many threads;
-/// `None` if nothing was tuned for them, or the strategy has changed since.
+/// The strategy and parameters that won for exactly this kernel, these sizes, this machine and so many threads: with
+/// these inputs if they were tuned for, else with made-up ones. `None` if nothing was tuned for them, or the strategy
+/// has changed since.
 ///
 /// # Errors
 /// What is wrong with the store. It keeps nobody from running something else.
@@ -19,14 +20,15 @@ pub fn stored_winner(
     store: &Path,
     program: &Program,
     kernel: &Function,
-    sizes: &BTreeMap<String, i64>,
-    build: &Build,
-    specialize: bool,
-    threads: usize,
+    of: Situation,
 ) -> Result<Option<How>, Diagnostic> {
     let Some(store) = Store::open_to_read(store)? else { return Ok(None) };
-    let key = kernel_key(program, kernel, sizes, build, specialize, threads);
-    for (found, winner) in store.winners(&key)? {
+    let own = kernel_key(program, kernel, of);
+    let mut winners = store.winners(&own)?;
+    if !own.data.is_empty() {
+        winners.extend(store.winners(&Key { data: String::new(), ..own })?);
+    }
+    for (found, winner) in winners {
         let Some(d) = program.strategies(&kernel.name).into_iter().find(|d| d.name == found.strategy) else {
             continue;
         };
@@ -37,7 +39,7 @@ pub fn stored_winner(
         return Ok(Some(How {
             strategy: Some(found.strategy.clone()),
             params,
-            specialize: if specialize { sizes.clone() } else { BTreeMap::new() },
+            specialize: if of.specialize { of.sizes.clone() } else { BTreeMap::new() },
         }));
     }
     Ok(None)

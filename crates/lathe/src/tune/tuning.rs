@@ -1,6 +1,6 @@
 //! Tuning a kernel: from its strategy's parameters to a checked winner in the store.
 
-use super::hash::{kernel_key, strategy_hash};
+use super::hash::{Situation, kernel_key, strategy_hash};
 use super::kernel::{KernelCost, WorkerCommand};
 use super::search::{Found, Progress, Tuner, stored};
 use super::space::{StrategySpace, strategy_space};
@@ -68,8 +68,10 @@ pub struct KernelTuned {
     pub processes: u64,
 }
 
-/// So many of the best are measured side by side in the end.
-const FINALISTS: usize = 5;
+/// In the end the best few are measured side by side, in stages: so many, for such a part of the time, at most so many
+/// rounds. Times of the search were taken at different moments, and the best of many such times is partly luck; the
+/// rounds of the last stage decide.
+const STAGES: [(usize, f64, usize); 3] = [(12, 0.25, 7), (6, 0.25, 15), (3, 0.5, 41)];
 
 /// The share of a budget that is kept for them.
 const FINAL: f64 = 0.15;
@@ -90,11 +92,18 @@ pub fn tune_kernel(
     let asked = crate::schedule::choose(program, &kernel.name, t.strategy.as_deref())?.0.name.clone();
     let space = strategy_space(program, kernel, &asked, &sizes, &t.machine, &t.fixed)?;
     let strategy = space.definition.name.clone();
+    let situation = Situation {
+        sizes: &sizes,
+        inputs: &t.given.inputs,
+        build: &t.build,
+        specialize: t.specialize,
+        threads: t.threads,
+    };
     let key = Key {
         strategy: strategy.clone(),
         strategy_hash: strategy_hash(program, &kernel.name, &space.definition),
         space_hash: hash_of(&[&space.text]),
-        ..kernel_key(program, kernel, &sizes, &t.build, t.specialize, t.threads)
+        ..kernel_key(program, kernel, situation)
     };
     let file = program.path.canonicalize().unwrap_or_else(|_| program.path.clone());
     let setup = Setup {
@@ -180,7 +189,7 @@ fn finish(
     for s in sorted {
         // What is much slower than the best has no chance.
         let near = best.first().is_none_or(|b| s.1.cost.first() <= 1.25 * b.1.cost.first());
-        if near && best.len() < FINALISTS && !best.iter().any(|b| b.0 == s.0) {
+        if near && best.len() < STAGES[0].0 && !best.iter().any(|b| b.0 == s.0) {
             best.push(s);
         }
     }
@@ -195,20 +204,36 @@ fn finish(
     {
         best.push(own.clone());
     }
-    if best.len() > 1 && found.stopped != "interrupted" {
-        let all: Vec<Values> = best.iter().map(|b| b.0.clone()).collect();
-        let round: f64 = best.iter().map(|b| b.1.cost.first().max(0.002)).sum();
-        let runs = ((time.as_secs_f64() / round) as usize).clamp(5, 31);
-        let limit = 4 * time + Duration::from_secs_f64(10.0 * round * runs as f64) + Duration::from_secs(30);
-        if let Ok(samples) = cost.compare(&all, runs, limit) {
-            for (b, s) in best.iter_mut().zip(samples) {
-                b.1 = s;
+    if found.stopped != "interrupted" {
+        for (most, share, rounds) in STAGES {
+            // Slow ones are fewer.
+            let fit = best.first().map_or(0.0, |b| share * time.as_secs_f64() / (6.0 * b.1.cost.first().max(1e-9)));
+            let (most, mut left) = (most.min((fit as usize).max(2)), 0);
+            best.retain(|b| {
+                left += 1;
+                left <= most || Some(&b.0) == author
+            });
+            if best.len() < 2 || !side_by_side(cost, &mut best, time.mul_f64(share), rounds) {
+                break;
             }
-            best.sort_by(|a, b| a.1.cost.first().total_cmp(&b.1.cost.first()));
         }
     }
     let default = of(&best).or(own.map(|o| o.1.cost.first()));
     (verified(cost, best, (10 * time).max(Duration::from_secs(60))), default)
+}
+
+/// Measures all in interleaved rounds, as many as the time allows, and sorts them; false if that failed.
+fn side_by_side(cost: &mut KernelCost, best: &mut [(Values, Sample)], time: Duration, most: usize) -> bool {
+    let all: Vec<Values> = best.iter().map(|b| b.0.clone()).collect();
+    let round: f64 = best.iter().map(|b| b.1.cost.first().max(0.002)).sum();
+    let runs = ((time.as_secs_f64() / round) as usize).clamp(3, most);
+    let limit = 4 * time + Duration::from_secs_f64(10.0 * round * runs as f64) + Duration::from_secs(30);
+    let Ok(samples) = cost.compare(&all, runs, limit) else { return false };
+    for (b, s) in best.iter_mut().zip(samples) {
+        b.1 = s;
+    }
+    best.sort_by(|a, b| a.1.cost.first().total_cmp(&b.1.cost.first()));
+    true
 }
 
 /// The first of them whose result is right, by a reference run that may take so long.

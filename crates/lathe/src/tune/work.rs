@@ -4,11 +4,12 @@ use crate::build::{Build, Built, compile};
 use crate::data::{Data, Given, make};
 use crate::program::Program;
 use crate::report::CheckReport;
-use crate::schedule::{How, Schedule, schedule};
+use crate::schedule::{How, STACK, Schedule, schedule};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::Function;
 use lathe_measure::stats::Summary;
 use lathe_measure::worker::{Race, Rule, serve};
+use lathe_measure::rounds::Processors;
 use lathe_measure::{Plan, rounds};
 use lathe_runtime::{Engine, Pool};
 use lathe_space::Values;
@@ -39,6 +40,8 @@ pub struct Setup {
 /// What a worker is asked.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum Question {
+    /// Compiles several side by side, since they will be asked about next.
+    Prepare { all: Vec<Values> },
     /// How long one configuration takes, compared with the best so far.
     Measure { params: Values, best: Option<f64>, rule: Rule },
     /// Whether its result is right.
@@ -70,6 +73,10 @@ struct Work {
     original: Data,
     data: Data,
     last: Option<(Values, Schedule, Built)>,
+    /// Compiled for the next questions.
+    ready: Vec<(Values, Result<(Schedule, Built), Invalid>)>,
+    /// Where compiling may run: not only where measuring does.
+    processors: Option<Processors>,
 }
 
 /// Answers the tuner on standard input and output until it closes them: the hidden command of `lathe`.
@@ -93,16 +100,21 @@ impl Work {
         let given = Given { sizes: setup.sizes.clone(), inputs: setup.inputs.clone(), seed: setup.seed };
         let original = make(&kernel, &given)?;
         let data = original.duplicate()?;
+        let processors = Processors::allowed();
         rounds::pin_to_first(setup.threads);
         let pool = Pool::new(setup.threads)?;
         let build = Build { engine, cpu: setup.cpu.clone(), opt_level: 2 };
-        Ok(Work { setup, program, kernel, machine, build, pool, original, data, last: None })
+        Ok(Work { setup, program, kernel, machine, build, pool, original, data, last: None, ready: Vec::new(), processors })
     }
 
     fn answer(&mut self, question: Json, running: &mut dyn FnMut()) -> Result<Json, Invalid> {
         let broken =
             |e: serde_json::Error| Invalid::new(Why::Runtime, format!("a message of the tuner: {e}"));
         match serde_json::from_value(question).map_err(broken)? {
+            Question::Prepare { all } => {
+                self.compile_all(all);
+                Ok(Json::Null)
+            }
             Question::Measure { params, best, rule } => {
                 let compile_s = self.prepare(&params)?;
                 running();
@@ -116,6 +128,7 @@ impl Work {
             }
             Question::Compare { all, runs } => {
                 let mut built = Vec::new();
+                self.compile_all(all.clone());
                 for params in &all {
                     self.prepare(params)?;
                     built.extend(self.last.take());
@@ -131,19 +144,50 @@ impl Work {
         let start = Instant::now();
         if self.last.as_ref().is_none_or(|l| l.0 != *params) {
             self.last = None;
-            let how = How {
-                strategy: Some(self.setup.strategy.clone()),
-                params: params.iter().map(|(n, v)| (n.clone(), v.to_string())).collect(),
-                specialize: if self.setup.specialize { self.setup.sizes.clone() } else { BTreeMap::new() },
+            let ready = self.ready.iter().position(|r| r.0 == *params);
+            let made = match ready {
+                Some(i) => self.ready.swap_remove(i).1,
+                None => self.compile(params),
             };
-            let schedule = schedule(&self.program, &self.kernel, &how, &self.machine).map_err(|f| {
-                let text: Vec<String> = f.diagnostics.iter().map(short).collect();
-                Invalid::new(Why::Refused, text.join("; "))
-            })?;
-            let built = compile(&schedule, &self.build).map_err(|d| Invalid::new(Why::Compile, short(&d)))?;
+            let (schedule, built) = made?;
             self.last = Some((params.clone(), schedule, built));
         }
         Ok(start.elapsed().as_secs_f64())
+    }
+
+    fn compile(&self, params: &Values) -> Result<(Schedule, Built), Invalid> {
+        let how = How {
+            strategy: Some(self.setup.strategy.clone()),
+            params: params.iter().map(|(n, v)| (n.clone(), v.to_string())).collect(),
+            specialize: if self.setup.specialize { self.setup.sizes.clone() } else { BTreeMap::new() },
+        };
+        let schedule = schedule(&self.program, &self.kernel, &how, &self.machine).map_err(|f| {
+            let text: Vec<String> = f.diagnostics.iter().map(short).collect();
+            Invalid::new(Why::Refused, text.join("; "))
+        })?;
+        let built = compile(&schedule, &self.build).map_err(|d| Invalid::new(Why::Compile, short(&d)))?;
+        Ok((schedule, built))
+    }
+
+    /// Compiles all side by side; nothing is measured until all of it is done.
+    fn compile_all(&mut self, all: Vec<Values>) {
+        let this = &*self;
+        let made: Vec<_> = std::thread::scope(|scope| {
+            let one = |params: Values| {
+                let work = move || {
+                    if let Some(p) = &this.processors {
+                        p.bind();
+                    }
+                    let made = this.compile(&params);
+                    (params, made)
+                };
+                std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work)
+            };
+            let threads: Vec<_> = all.into_iter().map(one).collect();
+            // What does not start, or panics, is compiled again when it is asked about, and says so then.
+            threads.into_iter().filter_map(|t| t.ok()?.join().ok()).collect()
+        });
+        self.ready = made;
     }
 
     fn measure(&mut self, best: Option<f64>, rule: Rule, compile_s: f64) -> Result<Timing, Invalid> {
