@@ -3,8 +3,9 @@
     rivals.py TABLES OUT.json [--seeds N] [--evaluations N] [--rival NAME,...] [--table NAME,...]
 
 TABLES is a folder of NAME_T1.json and NAME_T4.json, as `score --write` makes it. OUT gets one object per run:
-table, technique, seed, score, final. Every rival runs with its defaults. Only configurations that are new and meet
-the constraints count as evaluations, also for rivals that ask for others.
+table, technique, seed, score, final. What OUT already has is not run again: with more seeds the same command goes on
+where it was. Every rival runs with its defaults. Only configurations that are new and meet the constraints count as
+evaluations, also for rivals that ask for others.
 
 Needs: pip install pyatf kernel_tuner opentuner 'SQLAlchemy<2'. OpenTuner takes about ten seconds per run.
 """
@@ -231,6 +232,13 @@ def kernel_tuner(table, run, technique):
     kt.strategy_map[technique].tune(space, Runner(table, run), options)
 
 
+def write(path, out):
+    """All or nothing: a run of hours is not lost to an interrupt."""
+    new = path.with_suffix(".new")
+    new.write_text(json.dumps(out))
+    new.replace(path)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("tables", type=Path)
@@ -247,11 +255,12 @@ def main():
         table = Table(args.tables, name)
         baseline = table.baseline(args.evaluations)
         for rival in args.rival.split(","):
-            if any(r["table"] == name and r["technique"] == rival for r in out):
+            known = {r["seed"] for r in out if r["table"] == name and r["technique"] == rival}
+            if known.issuperset(range(args.seeds)):
                 continue
             search = pyatf if rival == "pyatf" else opentuner if rival == "opentuner" else kernel_tuner
             began, scores = time.time(), []
-            for seed in range(args.seeds):
+            for seed in sorted(set(range(args.seeds)) - known):
                 random.seed(seed)
                 run = Run(table, args.evaluations)
                 try:
@@ -267,7 +276,7 @@ def main():
                     "final": run.best[-1] if run.best else None, "evaluations": len(run.best),
                 })
             print(f"{name:14} {rival:24} {sum(scores) / len(scores):8.3f} {time.time() - began:7.1f} s", flush=True)
-            args.out.write_text(json.dumps(out))
+            write(args.out, out)
 
 
 if __name__ == "__main__":

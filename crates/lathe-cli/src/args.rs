@@ -59,6 +59,13 @@ pub enum EngineArg {
 pub struct TargetArgs {
     /// `FILE` or `FILE:NAME`
     pub target: String,
+    #[command(flatten)]
+    pub how: KernelArgs,
+}
+
+/// Which code of a kernel is made.
+#[derive(Args, Debug, Clone)]
+pub struct KernelArgs {
     /// The value of a size: `-D N=1024`
     #[arg(short = 'D', value_name = "SIZE=N", value_parser = assignment)]
     pub sizes: Vec<(String, String)>,
@@ -68,7 +75,7 @@ pub struct TargetArgs {
     /// The strategy; default: the winner of tuning exactly this, else `fast`, else `naive`
     #[arg(long, short = 's', value_name = "S")]
     pub strategy: Option<String>,
-    /// A parameter of the strategy: `--param ti=64`
+    /// A parameter of the strategy, which `tune` then does not search: `--param ti=64`
     #[arg(long = "param", short = 'p', value_name = "P=V", value_parser = assignment)]
     pub params: Vec<(String, String)>,
     #[arg(long, value_enum)]
@@ -78,18 +85,25 @@ pub struct TargetArgs {
     pub cpu: Option<String>,
 }
 
-/// Where arrays come from.
+/// Where arrays come from, and what they are computed by.
 #[derive(Args, Debug, Clone)]
-pub struct DataArgs {
+pub struct InputArgs {
     /// An input: `--input A=a.npy`; inputs that are not given are random
     #[arg(long = "input", short = 'i', value_name = "A=FILE", value_parser = assignment)]
     pub inputs: Vec<(String, String)>,
-    /// Seed of the random inputs
+    /// Seed of the random inputs, and of a search
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
     /// Threads of `parallel` loops; default: all processors
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     pub threads: Option<u32>,
+}
+
+/// Where arrays come from, and whether results are compared.
+#[derive(Args, Debug, Clone)]
+pub struct DataArgs {
+    #[command(flatten)]
+    pub given: InputArgs,
     /// Compares the result with the interpreter, or with unoptimized code where that would take too long
     #[arg(long)]
     pub check: bool,
@@ -123,29 +137,10 @@ pub struct TuneArgs {
     pub target: Option<String>,
     /// What the directives of a program call `$1`, `$2`, …
     pub arguments: Vec<String>,
-    /// The value of a size: `-D N=1024`
-    #[arg(short = 'D', value_name = "SIZE=N", value_parser = assignment)]
-    pub sizes: Vec<(String, String)>,
-    /// Bakes the sizes into the code
-    #[arg(long)]
-    pub specialize: bool,
-    /// The strategy whose parameters are searched; default: what would run
-    #[arg(long, short = 's', value_name = "S")]
-    pub strategy: Option<String>,
-    /// Keeps a parameter at a value: `--param ti=64`
-    #[arg(long = "param", short = 'p', value_name = "P=V", value_parser = assignment)]
-    pub params: Vec<(String, String)>,
-    #[arg(long, value_enum)]
-    pub engine: Option<EngineArg>,
-    /// An input: `--input A=a.npy`; inputs that are not given are random
-    #[arg(long = "input", short = 'i', value_name = "A=FILE", value_parser = assignment)]
-    pub inputs: Vec<(String, String)>,
-    /// Seed of the search and of the random inputs
-    #[arg(long, default_value_t = 0)]
-    pub seed: u64,
-    /// Threads of `parallel` loops; default: all processors
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
-    pub threads: Option<u32>,
+    #[command(flatten)]
+    pub how: KernelArgs,
+    #[command(flatten)]
+    pub data: InputArgs,
     /// Wall time of the search: `60s`, `5min`; checking the winner comes on top
     #[arg(long, value_name = "TIME")]
     pub budget: Option<String>,
@@ -175,6 +170,16 @@ pub struct TuneArgs {
 /// For programs that are tuned by scripts.
 #[derive(Args, Debug, Clone)]
 pub struct ScriptArgs {
+    /// So many configurations are compiled at once; default: all processors
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub jobs: Option<u16>,
+    /// Runs as many at once, too: for costs that do not depend on what else the machine does
+    #[arg(long)]
+    pub side_by_side: bool,
+    /// How several costs are compared: `lexicographic`, `lexicographic(0.05)` with a tolerance, `pareto`, or by an
+    /// expression of them, `c1 + 0.1 * c2`
+    #[arg(long, value_name = "ORDER")]
+    pub order: Option<String>,
     /// The right result: a file of numbers, with which every configuration's result is compared
     #[arg(long, value_name = "FILE")]
     pub gold: Option<PathBuf>,

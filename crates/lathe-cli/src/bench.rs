@@ -13,25 +13,25 @@ pub fn bench(a: &BenchArgs, common: &Common) -> Outcome {
     let (program, name) = target::open(t)?;
     let kernel = program.kernel(name.as_deref())?.clone();
     let at = |d: Diagnostic| Stop::from(Failure::one(&program.sources, d));
-    if let Some(cpu) = &t.cpu {
+    if let Some(cpu) = &t.how.cpu {
         lathe::cpu::runs_here(cpu)?;
     }
-    let given = target::given(t, &a.data)?;
+    let given = target::given(&t.how, &a.data.given)?;
     let original = data::make(&kernel, &given).map_err(at)?;
     let sizes = original.named_sizes(&kernel);
-    let threads = target::threads(&a.data);
+    let threads = target::threads(&a.data.given);
     lathe::rounds::pin_to_first(threads);
     let pool = Pool::new(threads).map_err(at)?;
-    let engine = target::engine(t)?;
-    let build = Build { engine, cpu: t.cpu.clone(), opt_level: 2 };
-    let names: Vec<Option<String>> = match &t.strategy {
+    let engine = target::engine(&t.how)?;
+    let build = Build { engine, cpu: t.how.cpu.clone(), opt_level: 2 };
+    let names: Vec<Option<String>> = match &t.how.strategy {
         Some(list) => list.split(',').map(|s| Some(s.trim().to_string())).collect(),
         None => vec![None],
     };
     let mut candidates = Vec::new();
     for s in &names {
-        let of = target::situation(t, &given, &sizes, &build, threads);
-        let schedule = target::scheduled(t, s.as_deref(), &program, &kernel, of)?;
+        let of = target::situation(&t.how, &given, &sizes, &build, threads);
+        let schedule = target::scheduled(&t.how, s.as_deref(), &program, &kernel, of)?;
         let built = lathe::compile(&schedule, &build).map_err(at)?;
         let mut data = original.duplicate().map_err(at)?;
         let before = if a.data.check { Some(original.duplicate().map_err(at)?) } else { None };
@@ -76,7 +76,7 @@ pub fn bench(a: &BenchArgs, common: &Common) -> Outcome {
             strategy_source: schedule.source.name().to_string(),
             params: schedule.params.clone(),
             sizes: sizes.clone(),
-            specialized: t.specialize,
+            specialized: t.how.specialize,
             threads,
             engine: engine.name().to_string(),
             compile_s: built.compile_seconds + schedule.seconds(),

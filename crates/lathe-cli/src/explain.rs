@@ -10,8 +10,8 @@ pub fn explain(a: &ExplainArgs, common: &Common) -> Outcome {
     let t = &a.target;
     let (program, name) = target::open(t)?;
     let kernel = program.kernel(name.as_deref())?.clone();
-    let how = target::how_unrun(t, &kernel)?;
-    let schedule = lathe::schedule(&program, &kernel, &how, &target::machine(t))?;
+    let how = target::how_unrun(&t.how, &kernel)?;
+    let schedule = lathe::schedule(&program, &kernel, &how, &target::machine(&t.how))?;
     if common.json {
         let versions: Vec<_> = schedule
             .versions

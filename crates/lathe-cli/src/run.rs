@@ -24,17 +24,17 @@ pub fn run(a: &RunArgs, common: &Common) -> Outcome {
             .help(format!("its outputs: {}", names.join(", ")))));
         }
     }
-    if let Some(cpu) = &t.cpu {
+    if let Some(cpu) = &t.how.cpu {
         lathe::cpu::runs_here(cpu)?;
     }
-    let given = target::given(t, &a.data)?;
+    let given = target::given(&t.how, &a.data.given)?;
     let mut data = data::make(&kernel, &given).map_err(at)?;
     let sizes = data.named_sizes(&kernel);
-    let engine = target::engine(t)?;
-    let build = Build { engine, cpu: t.cpu.clone(), opt_level: 2 };
-    let threads = target::threads(&a.data);
-    let of = target::situation(t, &given, &sizes, &build, threads);
-    let schedule = target::scheduled(t, t.strategy.as_deref(), &program, &kernel, of)?;
+    let engine = target::engine(&t.how)?;
+    let build = Build { engine, cpu: t.how.cpu.clone(), opt_level: 2 };
+    let threads = target::threads(&a.data.given);
+    let of = target::situation(&t.how, &given, &sizes, &build, threads);
+    let schedule = target::scheduled(&t.how, t.how.strategy.as_deref(), &program, &kernel, of)?;
     let built = lathe::compile(&schedule, &build).map_err(at)?;
     let pool = Pool::new(threads).map_err(at)?;
 
@@ -68,7 +68,7 @@ pub fn run(a: &RunArgs, common: &Common) -> Outcome {
         strategy_source: schedule.source.name().to_string(),
         params: schedule.params.clone(),
         sizes,
-        specialized: t.specialize,
+        specialized: t.how.specialize,
         threads,
         engine: engine.name().to_string(),
         compile_s: built.compile_seconds + schedule.seconds(),

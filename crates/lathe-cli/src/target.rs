@@ -1,11 +1,11 @@
 //! What the commands on a target share.
 
-use crate::args::{DataArgs, EngineArg, TargetArgs};
+use crate::args::{EngineArg, InputArgs, KernelArgs, TargetArgs};
 use crate::{Outcome, Stop};
+use lathe::tune::Situation;
 use lathe::{
     Build, Diagnostic, Engine, Function, How, Machine, Program, Schedule, StrategySource, codes, data,
 };
-use lathe::tune::Situation;
 use std::collections::BTreeMap;
 use std::io::Write;
 
@@ -16,14 +16,14 @@ pub struct Common {
 }
 
 /// The machine that code is made for.
-pub fn machine(t: &TargetArgs) -> Machine {
+pub fn machine(t: &KernelArgs) -> Machine {
     match &t.cpu {
         Some(name) => Machine::named(name).unwrap_or_else(Machine::host),
         None => Machine::host(),
     }
 }
 
-pub fn engine(t: &TargetArgs) -> Result<Engine, Stop> {
+pub fn engine(t: &KernelArgs) -> Result<Engine, Stop> {
     let wanted = match t.engine {
         Some(EngineArg::C) => Engine::C,
         Some(EngineArg::Llvm) => Engine::Llvm,
@@ -38,7 +38,7 @@ pub fn engine(t: &TargetArgs) -> Result<Engine, Stop> {
 }
 
 /// `-D` values as integers; wrong ones are usage errors.
-pub fn sizes(t: &TargetArgs) -> Result<BTreeMap<String, i64>, Stop> {
+pub fn sizes(t: &KernelArgs) -> Result<BTreeMap<String, i64>, Stop> {
     let mut out = BTreeMap::new();
     for (name, text) in &once("-D", &t.sizes)? {
         let v: i64 = text.parse().map_err(|_| {
@@ -53,7 +53,7 @@ pub fn sizes(t: &TargetArgs) -> Result<BTreeMap<String, i64>, Stop> {
 }
 
 /// How to schedule, for one name of a strategy.
-pub fn how(t: &TargetArgs, strategy: Option<&str>) -> Result<How, Stop> {
+pub fn how(t: &KernelArgs, strategy: Option<&str>) -> Result<How, Stop> {
     Ok(How {
         strategy: strategy.map(str::to_string),
         params: once("--param", &t.params)?,
@@ -62,7 +62,7 @@ pub fn how(t: &TargetArgs, strategy: Option<&str>) -> Result<How, Stop> {
 }
 
 /// How to schedule where nothing is run, so that `-D` has a meaning only with `--specialize`.
-pub fn how_unrun(t: &TargetArgs, kernel: &Function) -> Result<How, Stop> {
+pub fn how_unrun(t: &KernelArgs, kernel: &Function) -> Result<How, Stop> {
     let given = sizes(t)?;
     data::given_sizes(kernel, &given)?;
     let d = match (given.is_empty(), t.specialize) {
@@ -81,18 +81,18 @@ pub fn open(t: &TargetArgs) -> Result<(Program, Option<String>), Stop> {
     Ok((program, name))
 }
 
-pub fn given(t: &TargetArgs, d: &DataArgs) -> Result<data::Given, Stop> {
+pub fn given(t: &KernelArgs, d: &InputArgs) -> Result<data::Given, Stop> {
     Ok(data::Given { sizes: sizes(t)?, inputs: once("--input", &d.inputs)?, seed: d.seed })
 }
 
 /// How many threads run `parallel` loops.
-pub fn threads(d: &DataArgs) -> usize {
+pub fn threads(d: &InputArgs) -> usize {
     d.threads.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), |n| n as usize)
 }
 
 /// What a target is run for.
 pub fn situation<'a>(
-    t: &TargetArgs,
+    t: &KernelArgs,
     given: &'a data::Given,
     sizes: &'a BTreeMap<String, i64>,
     build: &'a Build,
@@ -104,7 +104,7 @@ pub fn situation<'a>(
 /// The schedule for a call with these sizes: what the options ask for; else the winner of tuning exactly this; else
 /// the kernel's usual strategy. A store that cannot be read is only warned of.
 pub fn scheduled(
-    t: &TargetArgs,
+    t: &KernelArgs,
     strategy: Option<&str>,
     program: &Program,
     kernel: &Function,

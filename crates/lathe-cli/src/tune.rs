@@ -5,7 +5,7 @@ use crate::target::{self, Common};
 use crate::tune_show::{Bar, KernelReport};
 use crate::{Outcome, Stop, tune_program, tune_space, tune_store};
 use lathe::tune::{self, Dot, KernelTuning, WorkerCommand};
-use lathe::{Build, Diagnostic, Failure, Program, data};
+use lathe::{Build, Diagnostic, Failure, Program};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -90,23 +90,17 @@ pub fn store(a: &TuneArgs) -> Result<PathBuf, Stop> {
 }
 
 fn kernel(a: &TuneArgs, common: &Common) -> Outcome {
-    let t = TargetArgs {
-        target: a.target.clone().unwrap_or_default(),
-        sizes: a.sizes.clone(),
-        specialize: a.specialize,
-        strategy: a.strategy.clone(),
-        params: a.params.clone(),
-        engine: a.engine,
-        cpu: None,
-    };
+    let how = &a.how;
+    let t = TargetArgs { target: a.target.clone().unwrap_or_default(), how: how.clone() };
     let (program, name): (Program, Option<String>) = target::open(&t)?;
     let kernel = program.kernel(name.as_deref())?.clone();
-    let given =
-        data::Given { sizes: target::sizes(&t)?, inputs: target::once("--input", &a.inputs)?, seed: a.seed };
-    let fixed = target::once("--param", &a.params)?;
-    let threads =
-        a.threads.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), |n| n as usize);
-    let engine = target::engine(&t)?;
+    if let Some(cpu) = &how.cpu {
+        lathe::cpu::runs_here(cpu)?;
+    }
+    let given = target::given(how, &a.data)?;
+    let fixed = target::once("--param", &how.params)?;
+    let threads = target::threads(&a.data);
+    let engine = target::engine(how)?;
     let path = store(a)?;
     let program_of = std::env::current_exe().map_err(|e| {
         Diagnostic::error(lathe::codes::UNAVAILABLE, format!("this program does not know its own path: {e}"))
@@ -117,17 +111,17 @@ fn kernel(a: &TuneArgs, common: &Common) -> Outcome {
         &program,
         &kernel,
         KernelTuning {
-            strategy: a.strategy.clone(),
+            strategy: how.strategy.clone(),
             given,
             fixed: fixed.iter().map(|(n, v)| (n.clone(), lathe::space::parse_value(v))).collect(),
-            build: Build { engine, cpu: None, opt_level: 2 },
-            machine: target::machine(&t),
-            specialize: a.specialize,
+            build: Build { engine, cpu: how.cpu.clone(), opt_level: 2 },
+            machine: target::machine(how),
+            specialize: how.specialize,
             threads,
             budget: budget(a)?,
             stop: until(a)?,
             technique: a.technique.as_deref().map(tune::technique::by_name).transpose()?,
-            seed: a.seed,
+            seed: a.data.seed,
             store: Some(path.clone()),
             fresh: a.fresh,
             worker: WorkerCommand { program: program_of.into(), arguments: vec!["tune-worker".into()] },

@@ -28,12 +28,13 @@ struct ProgramReport {
 
 pub fn program(a: &TuneArgs, file: &Path, common: &Common) -> Outcome {
     for (given, option) in [
-        (a.strategy.is_some(), "--strategy"),
-        (!a.sizes.is_empty(), "-D"),
-        (!a.params.is_empty(), "--param"),
-        (!a.inputs.is_empty(), "--input"),
-        (a.engine.is_some(), "--engine"),
-        (a.specialize, "--specialize"),
+        (a.how.strategy.is_some(), "--strategy"),
+        (!a.how.sizes.is_empty(), "-D"),
+        (!a.how.params.is_empty(), "--param"),
+        (!a.data.inputs.is_empty(), "--input"),
+        (a.how.engine.is_some(), "--engine"),
+        (a.how.specialize, "--specialize"),
+        (a.how.cpu.is_some(), "--cpu"),
     ] {
         if given {
             let help = "arguments of directives follow the file: lathe tune saxpy.c 1024";
@@ -63,12 +64,16 @@ pub fn program(a: &TuneArgs, file: &Path, common: &Common) -> Outcome {
         ProgramTuning {
             stop,
             technique: a.technique.as_deref().map(lathe::tune::technique::by_name).transpose()?,
-            seed: a.seed,
+            seed: a.data.seed,
             store: Some(path.clone()),
             fresh: a.fresh,
-            threads: a
-                .threads
-                .map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), |n| n as usize),
+            threads: target::threads(&a.data),
+            jobs: a
+                .scripts
+                .jobs
+                .map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from),
+            side_by_side: a.scripts.side_by_side,
+            order: a.scripts.order.clone(),
             limits: Limits { memory: a.scripts.memory.map(|m| m << 20) },
             first: tune::time(&a.scripts.timeout)?,
             gold,

@@ -37,7 +37,7 @@ pub fn look(a: &TuneArgs, file: &Path, common: &Common) -> Outcome {
     let mut samples = Vec::new();
     let mut sample_s = None;
     if let Some(n) = a.look.sample {
-        let (drawn, time) = tune::sample(space, n, a.seed, SHOWN);
+        let (drawn, time) = tune::sample(space, n, a.data.seed, SHOWN);
         samples = drawn;
         sample_s = Some(time);
     }

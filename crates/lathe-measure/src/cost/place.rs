@@ -111,7 +111,13 @@ impl Place {
     }
 
     /// One run: its cost.
-    pub fn once(&self, job: &Job, values: &Values, time: Duration, check: bool) -> Result<(Cost, f64), Fault> {
+    pub fn once(
+        &self,
+        job: &Job,
+        values: &Values,
+        time: Duration,
+        check: bool,
+    ) -> Result<(Cost, f64), Fault> {
         let cost_file = job.scripts.cost_file.as_ref().map(|f| self.scratch.path().join(f));
         if let Some(f) = &cost_file {
             match std::fs::remove_file(f) {

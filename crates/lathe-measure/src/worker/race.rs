@@ -41,7 +41,15 @@ pub struct Rule {
 
 impl Default for Rule {
     fn default() -> Rule {
-        Rule { warmup: 1, min: 6, max: 9, time: Duration::from_millis(300), precision: 0.01, hopeless: 1.5, pruning: None }
+        Rule {
+            warmup: 1,
+            min: 6,
+            max: 9,
+            time: Duration::from_millis(300),
+            precision: 0.01,
+            hopeless: 1.5,
+            pruning: None,
+        }
     }
 }
 
@@ -182,7 +190,8 @@ mod tests {
 
     #[test]
     fn a_techniques_own_rules_decide_what_is_hopeless() {
-        let rule = Rule { time: Duration::from_secs(1000), pruning: Some(Pruning::default()), ..Rule::default() };
+        let rule =
+            Rule { time: Duration::from_secs(1000), pruning: Some(Pruning::default()), ..Rule::default() };
         let runs = |cold: f64, warm: f64| {
             let mut next = cold;
             let race = Race::new(rule, Some(1.0));

@@ -7,6 +7,7 @@ pub mod codes;
 mod hash;
 mod kernel;
 mod online;
+mod order;
 mod plot;
 mod programs;
 mod record;
@@ -24,6 +25,7 @@ pub use lathe_measure::store::{self, Store};
 pub use lathe_measure::worker::{Limits, Rule, interrupted, on_interrupt};
 pub use lathe_tune::{Cost, Ended, Entry, Invalid, Order, Outcome, Stop, Tuned, Why, stop_text, technique};
 pub use online::{Online, OnlineTuning, Step};
+pub use order::order;
 pub use plot::{Dot, plot};
 pub use programs::{
     Counted, Described, ProgramTuned, ProgramTuning, count, describe_program, sample, tune_program,

@@ -145,7 +145,8 @@ impl<'p> Online<'p> {
             return Ok(Step { params, seconds, tried: true });
         }
         let Some((params, built)) = &self.best else {
-            let d = Diagnostic::error(super::codes::NOTHING_VALID, "no configuration can be compiled and run");
+            let d =
+                Diagnostic::error(super::codes::NOTHING_VALID, "no configuration can be compiled and run");
             let first = self.session.history().iter().find_map(|e| match &e.outcome {
                 Outcome::Invalid(i) => Some(format!("{i} ({})", e.configuration)),
                 Outcome::Valid(_) => None,

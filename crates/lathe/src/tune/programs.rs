@@ -8,10 +8,10 @@ use lathe_diagnostics::{Diagnostic, SourceMap};
 use lathe_measure::cost::{Scripts, ScriptsCost};
 use lathe_measure::store::{Device, Key, hash_of};
 use lathe_measure::worker::{Limits, Rule};
-use lathe_space::formats::{self, AbortCondition, TuningProgram};
-use lathe_space::{Configuration, Generate, Space, SpaceDef, Values};
+use lathe_space::formats::{self, AbortCondition, Api, Kernel, TuningProgram};
+use lathe_space::{Configuration, Generate, Space, SpaceDef, Value, Values, eval};
 use lathe_tune::technique::Technique;
-use lathe_tune::{Stop, Window};
+use lathe_tune::{Order, Stop, Window};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use std::path::{Path, PathBuf};
@@ -95,6 +95,12 @@ pub struct ProgramTuning {
     pub first: Duration,
     /// The right result, and the file that holds the program's own; `None`: its standard output.
     pub gold: Option<(lathe_measure::cost::Gold, Option<PathBuf>)>,
+    /// So many configurations are compiled at once.
+    pub jobs: usize,
+    /// And run at once, too.
+    pub side_by_side: bool,
+    /// How several costs are compared: what [`super::order`] reads; `None`: lexicographically.
+    pub order: Option<String>,
 }
 
 /// A tuned program.
@@ -121,9 +127,17 @@ pub fn tune_program(
     let mut cost = scripts(described, &t)?;
     let space = Arc::new(Space::generate(&p.space, &Generate::default())?);
     let timed = p.cost_file.is_none();
+    let order = t.order.as_deref().map_or(Ok(Order::default()), super::order)?;
     let mut texts = cost.texts();
     // What counts as valid is a part of the question.
     texts.push(format!("{:?}", t.gold));
+    let mut objective = if timed { "seconds" } else { "cost file" }.to_string();
+    if let Some(text) = &t.order {
+        objective += &format!(" by {text}");
+    }
+    if t.side_by_side {
+        objective += &format!(", {} at once", t.jobs);
+    }
     let key = Key {
         program: described.file.file_name().map_or(String::new(), |n| n.to_string_lossy().into_owned()),
         program_hash: hash_of(&texts.iter().map(String::as_str).collect::<Vec<_>>()),
@@ -132,10 +146,11 @@ pub fn tune_program(
         device: Device::host(),
         threads: t.threads as u64,
         compiler: format!("scripts, at most {:?} a run, memory {:?}", t.first, t.limits.memory),
-        objective: if timed { "seconds".to_string() } else { "cost file".to_string() },
+        objective,
         ..Key::default()
     };
-    let mut tuner = Tuner::new(Arc::clone(&space)).seed(t.seed).fresh(t.fresh).on_progress(&mut show);
+    let mut tuner =
+        Tuner::new(Arc::clone(&space)).order(order).seed(t.seed).fresh(t.fresh).on_progress(&mut show);
     tuner = match (t.technique, &p.search_technique) {
         (Some(technique), _) => tuner.technique(technique),
         (None, Some(name)) => tuner.technique_named(usual_name(name))?,
@@ -146,6 +161,9 @@ pub fn tune_program(
     }
     if let Some(path) = t.store {
         tuner = tuner.store(path, key);
+    }
+    if let Some(threads) = p.kernel.as_ref().and_then(|k| threads(k, &p.space.constants)) {
+        tuner = tuner.threads(threads);
     }
     // A cost file may hold any number, for example a negative score.
     let found = tuner.negative_costs(!timed).tune(&mut cost)?;
@@ -180,9 +198,31 @@ fn scripts(described: &Described, t: &ProgramTuning) -> Result<ScriptsCost, Diag
         limits: t.limits,
         first: t.first,
         rule,
+        jobs: t.jobs,
+        side_by_side: t.side_by_side,
         ..usual
     }
     .prepare()
+}
+
+/// How many threads a kernel for a device runs with, where its directives say so.
+fn threads(
+    k: &Kernel,
+    constants: &Values,
+) -> Option<impl Fn(&Values) -> Option<u64> + Send + Sync + 'static> {
+    // OpenCL's global size counts threads, CUDA's grid counts blocks.
+    let mut sizes = k.global_size.clone();
+    if k.api == Api::Cuda {
+        sizes.extend(k.local_size.iter().cloned());
+    }
+    let constants = constants.clone();
+    (!sizes.is_empty()).then_some(move |c: &Values| {
+        let at = |n: &str| c.get(n).or_else(|| constants.get(n)).cloned();
+        sizes.iter().try_fold(1u64, |all, e| match eval(e, &at) {
+            Ok(Value::Int(v)) => all.checked_mul(u64::try_from(v).ok()?),
+            _ => None,
+        })
+    })
 }
 
 /// What ATF calls some techniques.

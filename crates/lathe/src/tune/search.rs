@@ -243,9 +243,8 @@ impl<'a> Tuner<'a> {
         if let Some(rules) = technique_rules {
             cost.prune(rules);
             if let Some(threads) = self.threads.take() {
-                setup = setup.refuse(move |c| {
-                    threads(&c.to_values()).is_some_and(|n| rules.before(n).is_some())
-                });
+                setup =
+                    setup.refuse(move |c| threads(&c.to_values()).is_some_and(|n| rules.before(n).is_some()));
             }
         }
         let mut session = setup.session()?;

@@ -207,7 +207,8 @@ fn finish(
     if found.stopped != "interrupted" {
         for (most, share, rounds) in STAGES {
             // Slow ones are fewer.
-            let fit = best.first().map_or(0.0, |b| share * time.as_secs_f64() / (6.0 * b.1.cost.first().max(1e-9)));
+            let fit =
+                best.first().map_or(0.0, |b| share * time.as_secs_f64() / (6.0 * b.1.cost.first().max(1e-9)));
             let (most, mut left) = (most.min((fit as usize).max(2)), 0);
             best.retain(|b| {
                 left += 1;

@@ -7,9 +7,9 @@ use crate::report::CheckReport;
 use crate::schedule::{How, STACK, Schedule, schedule};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::Function;
+use lathe_measure::rounds::Processors;
 use lathe_measure::stats::Summary;
 use lathe_measure::worker::{Race, Rule, serve};
-use lathe_measure::rounds::Processors;
 use lathe_measure::{Plan, rounds};
 use lathe_runtime::{Engine, Pool};
 use lathe_space::Values;
@@ -104,7 +104,19 @@ impl Work {
         rounds::pin_to_first(setup.threads);
         let pool = Pool::new(setup.threads)?;
         let build = Build { engine, cpu: setup.cpu.clone(), opt_level: 2 };
-        Ok(Work { setup, program, kernel, machine, build, pool, original, data, last: None, ready: Vec::new(), processors })
+        Ok(Work {
+            setup,
+            program,
+            kernel,
+            machine,
+            build,
+            pool,
+            original,
+            data,
+            last: None,
+            ready: Vec::new(),
+            processors,
+        })
     }
 
     fn answer(&mut self, question: Json, running: &mut dyn FnMut()) -> Result<Json, Invalid> {
