@@ -207,7 +207,9 @@ WPT * LS
 #[test]
 fn control_c_keeps_the_best() {
     let f = Folder::new();
-    script(&f, "run.sh", "sleep 0.02; echo $T > cost; echo ran >> $LATHE_FOLDER/ran");
+    // A file of the folder that the script names would be a part of the question.
+    let log = f.path("ran").display().to_string();
+    script(&f, "run.sh", &format!("sleep 0.02; echo $T > cost; echo x >> {log}"));
     form(
         &f,
         "p.json",
@@ -239,6 +241,135 @@ fn control_c_keeps_the_best() {
     let n = v["evaluations"].as_u64().expect("a number");
     let next = parsed(&f.ok(&format!("tune p.json --json --until evaluations({})", n + 1)));
     assert_eq!((&next["known"], &next["evaluations"]), (&json!(n), &json!(n + 1)), "{next}");
+}
+
+#[test]
+fn what_the_key_does_not_cover_is_measured_again() {
+    let f = Folder::new();
+    script(&f, "run.sh", "cat extra.txt > cost");
+    f.write("extra.txt", "3");
+    form(
+        &f,
+        "p.json",
+        &json!({
+            "tuning_parameters": [{ "name": "T", "range": [1, 2] }],
+            "run_script": "run.sh", "cost_file": "cost",
+        }),
+    );
+    let costs = |line: &str| {
+        let v = parsed(&f.ok(line));
+        (v["costs"][0].as_f64().expect("a cost"), v["known"].as_u64().expect("a number"))
+    };
+    assert_eq!(costs("tune p.json --json"), (3.0, 0));
+    assert_eq!(costs("tune p.json --json"), (3.0, 2));
+    f.write("extra.txt", "4");
+    assert_eq!(costs("tune p.json --json"), (4.0, 0), "a file that the script names has changed");
+    // Inputs of kernels by their contents: a winner for made-up ones serves all, one for a file only its equals.
+    f.write("f.lathe", KERNEL);
+    let kernel = "-D N=64 --threads 1";
+    for name in ["a", "b", "c"] {
+        let text = KERNEL.replace("2 * A[i]", "f32(i) + A[i]");
+        f.write("make.lathe", text.replace("kernel f", "kernel g").lines().next().unwrap_or_default());
+        let seed = if name == "c" { 2 } else { 1 };
+        f.ok(&format!("run make.lathe {kernel} --seed {seed} --output B={name}.npy"));
+    }
+    let tuned = "--strategy other --json --until evaluations(1)";
+    f.ok(&format!("tune f.lathe {kernel} {tuned} --input A=a.npy"));
+    assert_eq!(source(&f, kernel), "fast");
+    assert_eq!(source(&f, &format!("{kernel} --input A=b.npy")), "stored");
+    assert_eq!(source(&f, &format!("{kernel} --input A=c.npy")), "fast");
+    let v = parsed(&f.ok(&format!("tune f.lathe {kernel} {tuned}")));
+    assert_eq!((&v["known"], &v["began_with"]), (&json!(0), &json!([["data"]])), "{v}");
+    assert_eq!(source(&f, &format!("{kernel} --input A=c.npy")), "stored");
+}
+
+#[test]
+fn several_configurations_are_compiled_or_run_at_once() {
+    let f = Folder::new();
+    script(&f, "compile.sh", "sleep 0.2; [ $T != 3 ] || exit 1; echo $T > built");
+    script(&f, "run.sh", "cp built cost; cat built");
+    form(
+        &f,
+        "p.json",
+        &json!({
+            "tuning_parameters": [{ "name": "T", "range": "interval<int>(1, 9)" }],
+            "compile_script": "compile.sh", "run_script": "run.sh", "cost_file": "cost",
+            "search_technique": "exhaustive",
+        }),
+    );
+    for options in ["--jobs 1", "--jobs 4", "--jobs 4 --side-by-side"] {
+        let v = parsed(&f.ok(&format!("tune p.json --json --fresh {options}")));
+        assert_eq!((&v["params"]["T"], &v["evaluations"]), (&json!(1), &json!(9)), "{options}: {v}");
+        assert_eq!(
+            (&v["valid"], &v["invalid"]["compile"]["count"]),
+            (&json!(8), &json!(1)),
+            "{options}: {v}"
+        );
+    }
+}
+
+#[test]
+fn checklist_34_the_order_of_costs_is_the_users() {
+    let f = Folder::new();
+    script(&f, "run.sh", "echo $T, $(( (T - 7) * (T - 7) )) > cost");
+    form(
+        &f,
+        "p.json",
+        &json!({
+            "tuning_parameters": [{ "name": "T", "range": "interval<int>(1, 9)" }],
+            "run_script": "run.sh", "cost_file": "cost",
+        }),
+    );
+    for (order, best) in [("lexicographic", 1), ("c2", 7), ("c1*2+c2", 6), ("pareto", 6)] {
+        let v = parsed(&f.ok(&format!("tune p.json --json --order {order}")));
+        assert_eq!(v["params"]["T"], json!(best), "{order}: {v}");
+        assert_eq!(v["front"].as_array().map(Vec::len), Some(7), "{v}");
+        assert_eq!(v["known"], json!(0), "another order is another question");
+    }
+    f.fails("tune p.json --order best", 1, "E1088");
+}
+
+#[test]
+fn the_genetic_technique_refuses_candidates_with_few_threads() {
+    let f = Folder::new();
+    f.write(
+        "k.cu",
+        "// #atf::tp name \"BLOCKS\" range interval<int>(1, 8)
+// #atf::cuda::grid_dim BLOCKS
+// #atf::cuda::block_dim 64
+// #atf::run_script \"./run.sh\"
+// #atf::cost_file \"cost\"
+BLOCKS
+",
+    );
+    script(&f, "run.sh", "tail -n 1 k.cu > cost");
+    let v = parsed(&f.ok("tune k.cu --json --technique genetic"));
+    // 4 blocks of 64 threads are 256; fewer are not run at all.
+    assert_eq!((&v["params"]["BLOCKS"], &v["evaluations"]), (&json!(4), &json!(5)), "{v}");
+    let v = parsed(&f.ok("tune k.cu --json"));
+    assert_eq!((&v["params"]["BLOCKS"], &v["evaluations"]), (&json!(1), &json!(8)), "{v}");
+}
+
+#[test]
+fn stores_that_are_locked_or_from_the_future_are_one_clear_error() {
+    let f = Folder::new();
+    f.write("f.lathe", KERNEL);
+    let line = "tune f.lathe -D N=64 --threads 1 --strategy other --json";
+    f.ok(line);
+    let store = rusqlite::Connection::open(f.path("results.sqlite")).expect("the store");
+    store.execute_batch("BEGIN EXCLUSIVE").expect("a lock");
+    let d = f.fails(line, 1, "E1072");
+    assert!(d.stderr.contains("help"), "{}", d.stderr);
+    assert_eq!(source(&f, "-D N=64 --threads 1"), "stored", "looking up does not wait");
+    store.execute_batch("ROLLBACK; PRAGMA user_version = 99").expect("a newer store");
+    drop(store);
+    f.fails(line, 1, "E1074");
+    assert_eq!(source(&f, "-D N=64 --threads 1"), "fast");
+    let store = rusqlite::Connection::open(f.path("results.sqlite")).expect("the store");
+    store.execute_batch("PRAGMA user_version = 2").expect("the store as it was");
+    drop(store);
+    let v = parsed(&f.ok(line));
+    assert_eq!(v["known"], json!(2), "nothing was lost: {v}");
 }
 
 #[test]

@@ -63,6 +63,9 @@ pub(super) struct Timing {
 /// A short call is repeated within one sample until this much time has passed.
 const SAMPLE: Duration = Duration::from_millis(2);
 
+/// What compiling a configuration came to.
+type Made = Result<(Schedule, Built), Invalid>;
+
 struct Work {
     setup: Setup,
     program: Program,
@@ -74,7 +77,7 @@ struct Work {
     data: Data,
     last: Option<(Values, Schedule, Built)>,
     /// Compiled for the next questions.
-    ready: Vec<(Values, Result<(Schedule, Built), Invalid>)>,
+    ready: Vec<(Values, Made)>,
     /// Where compiling may run: not only where measuring does.
     processors: Option<Processors>,
 }
@@ -167,7 +170,7 @@ impl Work {
         Ok(start.elapsed().as_secs_f64())
     }
 
-    fn compile(&self, params: &Values) -> Result<(Schedule, Built), Invalid> {
+    fn compile(&self, params: &Values) -> Made {
         let how = How {
             strategy: Some(self.setup.strategy.clone()),
             params: params.iter().map(|(n, v)| (n.clone(), v.to_string())).collect(),
