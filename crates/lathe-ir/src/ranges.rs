@@ -23,8 +23,18 @@ pub struct Ranges {
     depth: HashMap<VarId, usize>,
     /// `lo..hi`; a size has no `hi`.
     scope: Vec<(VarId, Expr, Option<Expr>)>,
-    /// Forms that are ≥ 0 here (from conditions around).
+    /// Forms that are ≥ 0 here (from conditions around and checks before).
     facts: Vec<Linear>,
+    /// Expressions and what is known to divide them.
+    multiples: Vec<(Expr, i64)>,
+}
+
+/// What was known at a moment; see [`Ranges::leave`].
+#[derive(Clone, Copy, Debug)]
+pub struct Mark {
+    scope: usize,
+    facts: usize,
+    multiples: usize,
 }
 
 impl Ranges {
@@ -52,9 +62,22 @@ impl Ranges {
     }
 
     /// Adds what holds inside the `child`-th child of a statement. Gives a mark for [`Ranges::leave`].
-    pub fn enter_child(&mut self, s: &Stmt, child: usize) -> (usize, usize) {
-        let mark = (self.scope.len(), self.facts.len());
+    pub fn enter_child(&mut self, s: &Stmt, child: usize) -> Mark {
+        let mark = Mark { scope: self.scope.len(), facts: self.facts.len(), multiples: self.multiples.len() };
         match s.kind() {
+            // Checks at the front hold for all that follows; they themselves, and what repeats them, stay.
+            StmtKind::Seq(all) => {
+                let checks = all.iter().take(child).map_while(|c| match c.kind() {
+                    StmtKind::Check { cond, .. } => Some(Some(cond)),
+                    StmtKind::Assume { .. } => Some(None),
+                    _ => None,
+                });
+                let checks: Vec<&Expr> = checks.flatten().collect();
+                let itself = all.get(child).map(Stmt::kind);
+                if !matches!(itself, Some(StmtKind::Check { .. } | StmtKind::Assume { .. })) {
+                    checks.into_iter().for_each(|c| self.assume(c));
+                }
+            }
             StmtKind::Loop(l) => self.enter(l.binder.id, l.lo.clone(), Some(l.hi.clone())),
             StmtKind::Let { binder, value, .. } if value.ty().is_index() => {
                 let after = crate::build::add(value.clone(), crate::build::index(1));
@@ -67,11 +90,12 @@ impl Ranges {
     }
 
     /// Forgets everything since a mark.
-    pub fn leave(&mut self, mark: (usize, usize)) {
-        for (id, ..) in self.scope.drain(mark.0..) {
+    pub fn leave(&mut self, mark: Mark) {
+        for (id, ..) in self.scope.drain(mark.scope..) {
             self.depth.remove(&id);
         }
-        self.facts.truncate(mark.1);
+        self.facts.truncate(mark.facts);
+        self.multiples.truncate(mark.multiples);
     }
 
     /// A variable with `lo ≤ v < hi`.
@@ -90,6 +114,11 @@ impl Ranges {
         }
         if !a.ty().is_index() {
             return;
+        }
+        if let (BinOp::Eq, ExprKind::Binary(BinOp::FloorMod, of, by), Some(0)) = (op, a.kind(), b.as_int())
+            && let Some(c) = by.as_int().filter(|c| *c > 0)
+        {
+            self.multiples.push((of.clone(), c));
         }
         let (Some(la), Some(lb)) = (Linear::of(a), Linear::of(b)) else { return };
         let one = Linear::constant(1);
@@ -142,6 +171,9 @@ impl Ranges {
     }
 
     fn divides_atom(&self, c: i64, e: &Expr) -> bool {
+        if self.multiples.iter().any(|(of, d)| d % c == 0 && of == e) {
+            return true;
+        }
         match e.as_var().and_then(|v| self.depth.get(&v)).map(|d| &self.scope[*d]) {
             // A `let` of a multiple.
             Some((_, lo, Some(hi))) if *hi == crate::build::add(lo.clone(), crate::build::index(1)) => {
@@ -197,6 +229,7 @@ impl Ranges {
             }
             ExprKind::Binary(BinOp::FloorDiv, a, b) => {
                 let Some(c) = b.as_int().filter(|c| *c > 0) else { return false };
+                let left = rest.clone();
                 // a - (c-1) ≤ c·q ≤ a. Scale so that the factor is a multiple of c; integers below 0
                 // are at most -1, hence the slack.
                 let (scaled, factor) = if k % c == 0 {
@@ -206,10 +239,15 @@ impl Ranges {
                 };
                 let bound =
                     Linear::of(a).and_then(|a| a.plus(&Linear::constant(if k > 0 { c - 1 } else { 0 }), -1));
-                match (scaled, bound) {
+                let by_dividend = match (scaled, bound) {
                     (Some(s), Some(b)) => s.plus(&b, factor).is_some_and(|f| self.prove(f, budget)),
                     _ => false,
-                }
+                };
+                // Nothing negative becomes negative by a division.
+                by_dividend
+                    || k > 0
+                        && Linear::of(a).is_some_and(|f| self.prove(f, budget))
+                        && self.prove(left, budget)
             }
             ExprKind::Binary(BinOp::FloorMod, _, b) => {
                 let Some(c) = b.as_int().filter(|c| *c > 0) else { return false };

@@ -18,7 +18,7 @@ pub fn simplify_function(func: &Function) -> Function {
 }
 
 /// A statement with every expression simplified; `ranges` says what holds around it. Branches that are
-/// never taken and loops that are constantly empty disappear; loops of one iteration stay.
+/// never taken and loops that are known to be empty disappear; loops of one iteration stay.
 pub fn simplify_stmt(s: &Stmt, ranges: &mut Ranges) -> Stmt {
     let s = match s.kind() {
         // A compute's own dimensions scope over its accesses.
@@ -50,9 +50,7 @@ pub fn simplify_stmt(s: &Stmt, ranges: &mut Ranges) -> Stmt {
             None => {}
         },
         StmtKind::Loop(l) => {
-            if let (Some(lo), Some(hi)) = (l.lo.as_int(), l.hi.as_int())
-                && hi <= lo
-            {
+            if ranges.le(&l.hi, &l.lo) {
                 return Stmt::empty();
             }
         }
@@ -169,7 +167,15 @@ impl Simplifier<'_> {
 
     fn division(&self, op: BinOp, a: &Expr, b: &Expr) -> Option<Expr> {
         let c = b.as_int().filter(|c| *c > 0)?;
-        let (quotient, rest) = Linear::of(a)?.divide(c);
+        let (mut quotient, mut rest) = Linear::of(a)?.divide(c);
+        // A term that `c` is known to divide leaves nothing.
+        let term = |(atom, k): &(Expr, i64)| build::mul(atom.clone(), build::index(*k));
+        let (whole, left) = rest.terms.into_iter().partition(|t| self.ranges.divides(c, &term(t)));
+        rest.terms = left;
+        for t in &whole {
+            let part = Linear { terms: vec![(build::floor_div(term(t), b.clone()), 1)], constant: 0 };
+            quotient = quotient.plus(&part, 1)?;
+        }
         let small = self.ranges.nonneg(&rest)
             && Linear::constant(c - 1).plus(&rest, -1).is_some_and(|f| self.ranges.nonneg(&f));
         match (op, small) {
@@ -267,6 +273,42 @@ mod tests {
         assert_eq!(simplify_expr(&build::lt(v(2), build::index(8)), &scope()), build::boolean(true));
         let open = build::lt(v(3), v(0));
         assert_eq!(simplify_expr(&open, &scope()), open);
+    }
+
+    #[test]
+    fn what_is_known_to_divide_leaves_nothing() {
+        let mut r = scope();
+        let by = |e: Expr, c: i64| build::floor_div(e, build::index(c));
+        let up = by(build::add(v(0), build::index(7)), 8);
+        assert_eq!(simplify_expr(&up, &r), up);
+        let multiple = build::eq(build::floor_mod(v(0), build::index(16)), build::index(0));
+        r.assume(&multiple);
+        assert_eq!(simplify_expr(&up, &r), by(v(0), 8));
+        assert_eq!(simplify_expr(&build::floor_mod(v(0), build::index(4)), &r), build::index(0));
+        // 32 does not divide every multiple of 16.
+        let coarse = by(build::add(v(0), build::index(31)), 32);
+        assert_eq!(simplify_expr(&coarse, &r), coarse);
+        // In blocks of 8 every block is full.
+        let last = build::sub(by(build::add(v(0), build::index(7)), 8), build::index(1));
+        let left = build::min(build::index(8), build::sub(v(0), eight_times(last)));
+        assert_eq!(simplify_expr(&left, &r), build::index(8));
+    }
+
+    /// A check at the front holds for what follows it, and stays itself.
+    #[test]
+    fn checks_are_facts_for_what_follows() {
+        let cond = build::eq(build::floor_mod(v(0), build::index(8)), build::index(0));
+        let check = |cond: &Expr| {
+            let kind = StmtKind::Check { cond: cond.clone(), code: "c".into(), message: "m".into() };
+            Stmt::new(kind, lathe_diagnostics::Places::default())
+        };
+        let never = check(&build::boolean(false));
+        let decided = StmtKind::If { cond: cond.clone(), then: never.clone(), other: None };
+        let after = Stmt::new(decided, lathe_diagnostics::Places::default());
+        let out = simplify_stmt(&Stmt::seq([check(&cond), after.clone()]), &mut scope());
+        assert_eq!(out, Stmt::seq([check(&cond), never]));
+        let s = Stmt::seq([after.clone(), check(&cond)]);
+        assert_eq!(simplify_stmt(&s, &mut scope()), s);
     }
 
     #[test]

@@ -31,6 +31,7 @@ pub mod schedule;
 pub mod steps;
 pub mod tests_of;
 pub mod tune;
+mod version;
 
 pub use build::{Build, Built, compile};
 pub use check::{check_facts, check_result};

@@ -171,6 +171,10 @@ pub fn schedule(
     // Versions do not know of each other: each is made by a thread of its own.
     let apply = |v: &lathe_strategy::Version| {
         let context = Context::new(&definitions, Some(&*kernel.name), &facts);
+        let func = match &v.cond {
+            Some(c) => crate::version::under(&func, c),
+            None => func.clone(),
+        };
         lathe_transform::run(&program.lang.module, &func, &context, &v.strategy)
             .map(|(tree, trace)| (lathe_ir::simplify::simplify_function(&tree), trace))
             .map_err(|r| *r.diagnostic)
