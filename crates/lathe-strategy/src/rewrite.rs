@@ -406,6 +406,10 @@ impl<'a, N: Node> Engine<'a, N> {
             Code::TryAll(s) => {
                 let mut out = t.clone();
                 for k in 0..t.arity() {
+                    // Steps may have taken children away.
+                    if k >= out.arity() {
+                        break;
+                    }
                     out = self.at_child_of(&out, t.visited(k), &mut |e, c| e.run(code, c))?;
                 }
                 self.steps += 1;
@@ -619,13 +623,13 @@ impl<'a, N: Node> Engine<'a, N> {
     }
 }
 
-const BUILT_IN: [&str; 17] = [
-    "id",
-    "fail",
-    "try",
+/// What is built in for every kind of tree.
+const BUILT_IN: [&str; 4] = ["id", "fail", "try", "repeat"];
+
+/// What goes through trees, or asks about them.
+pub const TRAVERSALS: [&str; 13] = [
     "not",
     "where",
-    "repeat",
     "one",
     "all",
     "some",

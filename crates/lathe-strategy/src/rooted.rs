@@ -3,8 +3,48 @@
 
 use crate::evidence::Evidence;
 use crate::node::{Entry, Node, Vocabulary, Why};
+use crate::syntax::{ArgValue, Argument, Strategy};
 use crate::tree::{StepArg, Tree, hash_text};
 use std::rc::Rc;
+
+/// What was done: the evidence of each step and the tree before it. Copies are cheap, since every choice of a
+/// traversal makes one.
+pub struct Log<T>(Option<Rc<Done<T>>>);
+
+struct Done<T> {
+    evidence: Evidence,
+    before: Rc<T>,
+    earlier: Log<T>,
+}
+
+impl<T> Clone for Log<T> {
+    fn clone(&self) -> Log<T> {
+        Log(self.0.clone())
+    }
+}
+
+impl<T> Default for Log<T> {
+    fn default() -> Log<T> {
+        Log(None)
+    }
+}
+
+impl<T> Log<T> {
+    fn and(&self, evidence: Evidence, before: Rc<T>) -> Log<T> {
+        Log(Some(Rc::new(Done { evidence, before, earlier: self.clone() })))
+    }
+
+    /// The steps in order, each with the tree before it.
+    pub fn steps(&self) -> Vec<(&Evidence, &T)> {
+        let (mut out, mut here) = (Vec::new(), &self.0);
+        while let Some(d) = here {
+            out.push((&d.evidence, &*d.before));
+            here = &d.earlier.0;
+        }
+        out.reverse();
+        out
+    }
+}
 
 /// A place in a tree.
 #[derive(Clone)]
@@ -20,8 +60,7 @@ impl<T: Tree> Rooted<T> {
 }
 
 impl<T: Tree> Node for Rooted<T> {
-    /// What was done, with the evidence that the rules gave.
-    type State = Vec<Evidence>;
+    type State = Log<T>;
 
     fn arity(&self) -> usize {
         self.tree.arity(&self.path)
@@ -59,11 +98,12 @@ impl<T: Tree> Node for Rooted<T> {
     }
 }
 
-/// The rules of a kind of tree, for its places.
+/// The rules and predicates of a kind of tree, for its places, and the ways to places by name: `loop(i)` and
+/// `stmt(C)` are the first of that name from here on, `body` is what is inside.
 pub fn vocabulary<T: Tree + 'static>(tree: &T) -> Vocabulary<Rooted<T>> {
     let mut v = Vocabulary::default();
     for name in tree.rules() {
-        let rule = move |n: &Rooted<T>, done: &mut Vec<Evidence>, args: &[StepArg]| {
+        let rule = move |n: &Rooted<T>, done: &mut Log<T>, args: &[StepArg]| {
             let (new, mut e) = n
                 .tree
                 .apply(name, &n.path, args)
@@ -72,10 +112,28 @@ pub fn vocabulary<T: Tree + 'static>(tree: &T) -> Vocabulary<Rooted<T>> {
             e.path.clone_from(&n.path);
             e.before = hash_text(n.tree.hash());
             e.after = hash_text(new.hash());
-            done.push(e);
+            *done = done.and(e, n.tree.clone());
             Ok(Rooted { tree: Rc::new(new), path: n.path.clone() })
         };
         v.add(name, Entry::Rule(Rc::new(rule)));
+    }
+    for name in tree.predicates() {
+        let holds = move |n: &Rooted<T>, args: &[StepArg]| n.tree.holds(name, &n.path, args);
+        v.add(name, Entry::Predicate(Rc::new(holds)));
+    }
+    v.location("body", |n: &Rooted<T>| (n.arity() == 1).then_some(0));
+    for (place, is) in [("loop", "isLoop"), ("stmt", "isStmt")] {
+        v.expands(place, move |args| match args {
+            [name, step] => {
+                let there =
+                    Strategy::Call { name: is.to_string(), args: vec![name.clone()], span: name.span };
+                let step = step.value.as_strategy(step.span).ok_or("a step is wanted")?;
+                let both = ArgValue::Strategy(Box::new(Strategy::Seq(vec![there, step])));
+                let args = vec![Argument { name: None, value: both, span: None }];
+                Ok(Strategy::Call { name: "topDown".to_string(), args, span: None })
+            }
+            _ => Err(format!("write `s @ {place}(name)`")),
+        });
     }
     v
 }

@@ -1,13 +1,18 @@
-//! The interpreter: runs a strategy on a tree and keeps the trace.
+//! The interpreter: runs a strategy on a tree and keeps the trace. Sequences, choices and places by name are
+//! its own, since there a step may move the place; traversals and predicates run in [`mod@crate::rewrite`],
+//! as they do on every other kind of tree.
 
 use crate::bind::{Definitions, Facts, call, mark};
 use crate::codes;
 use crate::evidence::{Discharge, Evidence, Refusal};
+use crate::rewrite::{TRAVERSALS, rewrite};
+use crate::rooted::{Log, Rooted, vocabulary};
 use crate::syntax::{Argument, Strategy};
 use crate::tree::{Location, StepArg, Tree, hash_text};
 use lathe_diagnostics::{Diagnostic, Span};
 use lathe_space::{Expr, Value, eval};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// Everything besides the tree that a run depends on.
 pub struct Context<'a> {
@@ -60,7 +65,11 @@ impl<T> Trace<T> {
 }
 
 /// Runs a strategy whose parameters are bound (see [`crate::instantiate`]).
-pub fn run<T: Tree>(context: &Context, strategy: &Strategy, tree: T) -> Result<(T, Trace<T>), Refusal> {
+pub fn run<T: Tree + 'static>(
+    context: &Context,
+    strategy: &Strategy,
+    tree: T,
+) -> Result<(T, Trace<T>), Refusal> {
     let mut r = Runner {
         context,
         tree,
@@ -126,7 +135,7 @@ struct Runner<'a, T> {
     focus: Vec<(Location, Vec<usize>, Option<Span>)>,
 }
 
-impl<T: Tree> Runner<'_, T> {
+impl<T: Tree + 'static> Runner<'_, T> {
     fn strategy(&mut self, s: &Strategy) -> Result<(), Failure> {
         match s {
             Strategy::Id => Ok(()),
@@ -201,8 +210,14 @@ impl<T: Tree> Runner<'_, T> {
             _ => None,
         };
         let Some(location) = Location::from_strategy(place) else {
+            if let Strategy::Call { name, .. } = place
+                && self.traverses(name)
+            {
+                let both = Strategy::At(Box::new(s.clone()), Box::new(place.clone()));
+                return self.traverse(&both, span);
+            }
             let help =
-                "write `s @ stmt(C)`, `s @ loop(i)`, `s @ outermost(loop(i))` or `s @ innermost(loop(i))`";
+                "write `s @ stmt(C)`, `s @ loop(i)`, `s @ outermost(loop(i))`, `s @ innermost(isLoop)`";
             return Err(self.mistake(codes::LOCATION, "this is no location".to_string(), span, Some(help)));
         };
         let path = self.locate(&location, span)?;
@@ -299,7 +314,36 @@ impl<T: Tree> Runner<'_, T> {
             self.callers.pop();
             return Ok(());
         }
+        if self.traverses(name) {
+            let call = Strategy::Call { name: name.to_string(), args: args.to_vec(), span };
+            return self.traverse(&call, span);
+        }
         self.rule(name, args, span)
+    }
+
+    fn traverses(&self, name: &str) -> bool {
+        let own = TRAVERSALS.contains(&name) || name == "body" || self.tree.predicates().contains(&name);
+        own && self.context.definitions.find(name, self.context.target).is_none()
+    }
+
+    /// A traversal of the tree from the place in force.
+    fn traverse(&mut self, s: &Strategy, span: Option<Span>) -> Result<(), Failure> {
+        let path = self.focus_now();
+        let words = vocabulary(&self.tree);
+        let root = Rooted { tree: Rc::new(self.tree.clone()), path };
+        let out = rewrite(self.context, &words, s, root, Log::default());
+        let out = out.map_err(|r| {
+            let failed = r.diagnostic.code == codes::FAILED;
+            let r = self.explain(r, span);
+            if failed { Failure::Refused(r) } else { Failure::Fatal(r) }
+        })?;
+        for (evidence, before) in out.state.steps() {
+            self.trace.steps.push(evidence.clone());
+            self.trace.trees.push(before.clone());
+            self.count(span)?;
+        }
+        self.tree = (*out.tree.tree).clone();
+        Ok(())
     }
 
     fn rule(&mut self, name: &str, args: &[Argument], span: Option<Span>) -> Result<(), Failure> {
@@ -308,6 +352,8 @@ impl<T: Tree> Runner<'_, T> {
             let mut known: Vec<&str> = self.context.definitions.names(self.context.target);
             known.extend(&rules);
             known.extend(["id", "fail", "try", "repeat"]);
+            known.extend(TRAVERSALS);
+            known.extend(self.tree.predicates());
             let near = known.iter().copied().min_by_key(|k| distance(k, name));
             let meant = crate::words::meant(name).filter(|m| rules.contains(m));
             let help = match meant {

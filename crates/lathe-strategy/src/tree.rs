@@ -78,7 +78,8 @@ pub trait Tree: Clone {
     /// The names of all rules.
     fn rules(&self) -> Vec<&'static str>;
 
-    /// Applies a rule at a focus (a path; empty: everything).
+    /// Applies a rule at a focus (a path; empty: everything). At a place found by a traversal, a rule of one
+    /// loop may leave out which: it is the one that stands there.
     fn apply(&self, rule: &str, focus: &[usize], args: &[StepArg]) -> Result<(Self, Evidence), Refusal>;
 
     /// The places of a location within a focus; `Outermost` and `Innermost` are resolved by the caller.
@@ -87,6 +88,16 @@ pub trait Tree: Clone {
     /// Number of sub-trees at a path; traversals go through them. Kinds without traversals have none.
     fn arity(&self, _path: &[usize]) -> usize {
         0
+    }
+
+    /// The names of the predicates on places.
+    fn predicates(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Whether a predicate holds at a path.
+    fn holds(&self, _predicate: &str, _path: &[usize], _args: &[StepArg]) -> bool {
+        false
     }
 
     /// A structural hash: equal trees have equal hashes, in every process.

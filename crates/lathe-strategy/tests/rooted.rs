@@ -1,7 +1,7 @@
 //! Trees whose rules need the root have all traversals too.
 
 use lathe_diagnostics::{Code, Diagnostic};
-use lathe_strategy::rooted::{Rooted, vocabulary};
+use lathe_strategy::rooted::{Log, Rooted, vocabulary};
 use lathe_strategy::{
     Context, Definitions, Evidence, Location, Refusal, StepArg, Tree, parse_strategy, rewrite,
 };
@@ -69,9 +69,9 @@ fn run(s: &str) -> Result<(String, Vec<String>), String> {
     let d = Definitions::default();
     let facts = |_: &str| None;
     let c = Context::new(&d, None, &facts);
-    match rewrite(&c, &vocabulary(&t), &parse_strategy(s).unwrap(), Rooted::new(t), Vec::new()) {
+    match rewrite(&c, &vocabulary(&t), &parse_strategy(s).unwrap(), Rooted::new(t), Log::default()) {
         Ok(o) => {
-            let paths = o.state.iter().map(|e| format!("{}{:?}", e.rule, e.path)).collect();
+            let paths = o.state.steps().iter().map(|(e, _)| format!("{}{:?}", e.rule, e.path)).collect();
             Ok((o.tree.tree.show(), paths))
         }
         Err(r) => Err(r.diagnostic.code.0.to_string()),

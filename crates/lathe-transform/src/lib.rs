@@ -17,6 +17,7 @@ pub mod move_range;
 pub mod names;
 pub mod nest;
 pub mod open;
+pub mod predicates;
 pub mod remap;
 pub mod reorder;
 pub mod rule;

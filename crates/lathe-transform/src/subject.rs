@@ -3,30 +3,36 @@
 use crate::args::{Arg, Args, IntoRefusal};
 use crate::codes;
 use crate::names;
+use crate::predicates;
 use crate::rule::{Cursor, Edit};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::structural_hash;
 use lathe_ir::visit::{self, Path};
 use lathe_ir::{Function, Module, Stmt};
-use lathe_strategy::{Context, Evidence, Location, Refusal, StepArg, Strategy, Trace, Tree, hash_text};
+use lathe_strategy::syntax::Sort;
+use lathe_strategy::{
+    Context, Evidence, Location, Refusal, RuleSignature, StepArg, Strategy, Trace, Tree, hash_text,
+};
+use std::sync::Arc;
 
 /// A function that is being transformed.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Subject<'a> {
-    pub module: &'a Module,
+pub struct Subject {
+    /// Shared by all versions of the function.
+    pub module: Arc<Module>,
     pub func: Function,
 }
 
 /// Runs a strategy (parameters bound, conditions over sizes decided) on a function. The step `open` comes
 /// first, whether the strategy says so or not.
-pub fn run<'a>(
-    module: &'a Module,
+pub fn run(
+    module: &Module,
     func: &Function,
     context: &Context,
     strategy: &Strategy,
-) -> Result<(Function, Trace<Subject<'a>>), Refusal> {
+) -> Result<(Function, Trace<Subject>), Refusal> {
     let open = Strategy::Call { name: "open".to_string(), args: Vec::new(), span: None };
-    let subject = Subject { module, func: func.clone() };
+    let subject = Subject { module: Arc::new(module.clone()), func: func.clone() };
     let (subject, mut trace) =
         lathe_strategy::run(context, &Strategy::Seq(vec![open, strategy.clone()]), subject)?;
     if let Some(first) = trace.steps.first_mut() {
@@ -37,7 +43,7 @@ pub fn run<'a>(
 
 /// Applies recorded steps to a function; every tree on the way must be the recorded one.
 pub fn replay(module: &Module, func: &Function, steps: &[Evidence]) -> Result<Function, Refusal> {
-    Ok(lathe_strategy::replay(Subject { module, func: func.clone() }, steps)?.func)
+    Ok(lathe_strategy::replay(Subject { module: Arc::new(module.clone()), func: func.clone() }, steps)?.func)
 }
 
 /// The naive lowering: loops for every statement in index notation, and nothing else.
@@ -76,21 +82,37 @@ fn debug_assert_sound(cursor: &Cursor, rule: &str, new: &Function) {
     }
 }
 
-impl Tree for Subject<'_> {
+impl Tree for Subject {
     fn rules(&self) -> Vec<&'static str> {
         crate::rules().map(|r| r.name()).collect()
     }
 
     fn apply(&self, rule: &str, focus: &[usize], args: &[StepArg]) -> Result<(Self, Evidence), Refusal> {
-        let args =
+        let mut args =
             Args { items: args.iter().map(|a| (a.name.clone(), Arg::from(&a.value), a.span)).collect() };
-        let cursor = Cursor { module: self.module, func: &self.func, focus: focus.to_vec() };
+        let cursor = Cursor { module: &self.module, func: &self.func, focus: focus.to_vec() };
+        if let Some(name) = crate::rule(rule).and_then(|r| left_out(&cursor, &r.signature, &args)) {
+            args.items.insert(0, (None, Arg::Path(name), None));
+        }
         let edit = apply(&cursor, rule, &args)?;
-        Ok((Subject { module: self.module, func: edit.func }, edit.evidence))
+        Ok((Subject { module: self.module.clone(), func: edit.func }, edit.evidence))
+    }
+
+    fn arity(&self, path: &[usize]) -> usize {
+        visit::at(&self.func.body, path).map_or(0, |s| s.children().len())
+    }
+
+    fn predicates(&self) -> &'static [&'static str] {
+        predicates::NAMES
+    }
+
+    fn holds(&self, predicate: &str, path: &[usize], args: &[StepArg]) -> bool {
+        let cursor = Cursor::new(&self.module, &self.func);
+        predicates::holds(&cursor, predicate, path, args)
     }
 
     fn locate(&self, location: &Location, within: &[usize]) -> Result<Vec<Path>, Refusal> {
-        let cursor = Cursor { module: self.module, func: &self.func, focus: within.to_vec() };
+        let cursor = Cursor { module: &self.module, func: &self.func, focus: within.to_vec() };
         match location {
             Location::Loop(name) => names::find_all_loops(&cursor, "loop", name),
             Location::Stmt(label) => stmt(&cursor, label).map(|p| vec![p]),
@@ -104,8 +126,24 @@ impl Tree for Subject<'_> {
     }
 }
 
+/// The loop that stands at the focus, where a rule of one loop does not say which.
+fn left_out(cursor: &Cursor, signature: &RuleSignature, args: &Args) -> Option<String> {
+    let [first, rest @ ..] = signature.formals else { return None };
+    if first.sort != Sort::Loop || first.many || cursor.focus.is_empty() || args.named(first.name).is_some() {
+        return None;
+    }
+    let l = cursor.focused().as_loop()?;
+    let given = match args.positional().next() {
+        Some((Arg::Path(_) | Arg::Data(_), _)) => true,
+        Some(_) => rest.is_empty(),
+        None => false,
+    };
+    let name = l.binder.name.to_string();
+    (!given && names::find_loops(cursor, &name) == [cursor.focus.clone()]).then_some(name)
+}
+
 /// The largest subtree that holds all statements of a label's family (`C`, `C.init`, …) and no others.
-fn stmt(cursor: &Cursor, label: &str) -> Result<Path, Refusal> {
+pub(crate) fn stmt(cursor: &Cursor, label: &str) -> Result<Path, Refusal> {
     let mut all: Vec<Path> = Vec::new();
     visit::walk(cursor.focused(), &mut |s, p| {
         if names::label_of(s).is_some_and(|l| names::of_family(l.as_str(), label)) {

@@ -131,7 +131,7 @@ impl<N: Node> Engine<'_, N> {
                 self.strategy(&s)
             }
             None => {
-                let known = self.words.names().chain(BUILT_IN);
+                let known = self.words.names().chain(BUILT_IN).chain(TRAVERSALS);
                 let mut near: Vec<(usize, &str)> =
                     known.map(|k| (crate::run::distance(k, name), k)).collect();
                 near.extend(

@@ -4,3 +4,4 @@ mod random;
 mod rules;
 mod strategies;
 mod support;
+mod traversals;
