@@ -153,6 +153,9 @@ pub struct TuneArgs {
     /// Draws cost over time and the distribution of costs
     #[arg(long, value_name = "FILE.svg")]
     pub plot: Option<PathBuf>,
+    /// Writes every evaluation in the T4 format of the auto-tuning benchmarks
+    #[arg(long, value_name = "FILE.json")]
+    pub t4: Option<PathBuf>,
     /// The store of results; default: LATHE_STORE, else in the user's data folder
     #[arg(long, value_name = "FILE")]
     pub store: Option<PathBuf>,
@@ -176,6 +179,9 @@ pub struct ScriptArgs {
     /// Runs as many at once, too: for costs that do not depend on what else the machine does
     #[arg(long)]
     pub side_by_side: bool,
+    /// Takes costs from a T4 file instead of running anything
+    #[arg(long, value_name = "FILE.json")]
+    pub recorded: Option<PathBuf>,
     /// How several costs are compared: `lexicographic`, `lexicographic(0.05)` with a tolerance, `pareto`, or by an
     /// expression of them, `c1 + 0.1 * c2`
     #[arg(long, value_name = "ORDER")]

@@ -39,10 +39,18 @@ pub fn tune(a: &TuneArgs, common: &Common) -> Outcome {
                 misplaced(format!("`{unused}` is no argument of a kernel"), "sizes are given by -D").into()
             );
         }
-        if a.scripts.gold.is_some() || a.scripts.memory.is_some() {
-            return Err(
-                misplaced("kernels are compared with their own reference run", "leave --gold out").into()
-            );
+        for (given, option) in [
+            (a.scripts.gold.is_some(), "--gold"),
+            (a.scripts.memory.is_some(), "--memory"),
+            (a.scripts.jobs.is_some(), "--jobs"),
+            (a.scripts.side_by_side, "--side-by-side"),
+            (a.scripts.order.is_some(), "--order"),
+            (a.scripts.recorded.is_some(), "--recorded"),
+        ] {
+            if given {
+                let help = "kernels have one cost, their time, and are compared with their own reference run";
+                return Err(misplaced(format!("{option} is for programs that scripts run"), help).into());
+            }
         }
         return kernel(a, common);
     }
@@ -135,6 +143,9 @@ fn kernel(a: &TuneArgs, common: &Common) -> Outcome {
     if let Some(file) = &a.plot {
         let at = |d: Diagnostic| Stop::from(Failure::one(&program.sources, d));
         tune::plot(file, &format!("{} {}", kernel.name, tuned.strategy), &dots(&tuned.found)).map_err(at)?;
+    }
+    if let Some(file) = &a.t4 {
+        lathe::write_whole(file, tune::t4(&tuned.found, true).as_bytes())?;
     }
     let report = KernelReport::new(&kernel.name, &tuned, threads, engine.name(), &path);
     if common.json {

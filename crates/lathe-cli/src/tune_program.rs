@@ -58,7 +58,7 @@ pub fn program(a: &TuneArgs, file: &Path, common: &Common) -> Outcome {
     };
     let path = tune::store(a)?;
     lathe::tune::on_interrupt();
-    let bar = Bar::new(described.program.cost_file.is_none());
+    let bar = Bar::new(described.program.cost_file.is_none() && a.scripts.recorded.is_none());
     let tuned = lathe::tune::tune_program(
         &described,
         ProgramTuning {
@@ -73,6 +73,7 @@ pub fn program(a: &TuneArgs, file: &Path, common: &Common) -> Outcome {
                 .jobs
                 .map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from),
             side_by_side: a.scripts.side_by_side,
+            recorded: a.scripts.recorded.clone(),
             order: a.scripts.order.clone(),
             limits: Limits { memory: a.scripts.memory.map(|m| m << 20) },
             first: tune::time(&a.scripts.timeout)?,
@@ -86,6 +87,9 @@ pub fn program(a: &TuneArgs, file: &Path, common: &Common) -> Outcome {
     tune::trouble(tuned.found.fault.as_ref());
     if let Some(picture) = &a.plot {
         lathe::tune::plot(picture, &file.display().to_string(), &tune::dots(&tuned.found))?;
+    }
+    if let Some(file) = &a.t4 {
+        lathe::write_whole(file, lathe::tune::t4(&tuned.found, tuned.timed).as_bytes())?;
     }
     let report = report(file, &tuned, &path);
     if common.json {

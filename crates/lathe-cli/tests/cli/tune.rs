@@ -309,6 +309,39 @@ fn several_configurations_are_compiled_or_run_at_once() {
 }
 
 #[test]
+fn a_search_is_recorded_and_searched_again() {
+    let f = Folder::new();
+    script(&f, "run.sh", "[ $T != 4 ] || exit 1; echo $(( (T - 6) * (T - 6) )) > cost");
+    let parameters = json!([{ "name": "T", "range": "interval<int>(1, 9)" }]);
+    form(
+        &f,
+        "p.json",
+        &json!({ "tuning_parameters": parameters, "run_script": "run.sh", "cost_file": "cost" }),
+    );
+    f.ok("tune p.json --t4 t4.json");
+    let t4: Value = serde_json::from_str(&f.read("t4.json")).expect("JSON");
+    assert_eq!(t4["results"].as_array().map(Vec::len), Some(9), "{t4}");
+    // A form without scripts, and T1: only the space counts.
+    form(&f, "space.json", &json!({ "tuning_parameters": parameters }));
+    let t1 = json!({ "ConfigurationSpace": { "TuningParameters":
+        [{ "Name": "T", "Type": "int", "Values": "[1, 2, 3, 4, 5, 6, 7, 8, 9]" }], "Conditions": [] } });
+    form(&f, "t1.json", &t1);
+    for file in ["space.json", "t1.json"] {
+        let v = parsed(&f.ok(&format!("tune {file} --recorded t4.json --json --technique exhaustive")));
+        assert_eq!(
+            (&v["params"]["T"], &v["costs"], &v["valid"]),
+            (&json!(6), &json!([0.0]), &json!(8)),
+            "{v}"
+        );
+        f.fails(&format!("tune {file}"), 1, "E1087");
+    }
+    f.fails("tune p.json --recorded nowhere.json", 1, "E0901");
+    f.fails("tune p.json --recorded p.json", 1, "E10");
+    form(&f, "other.json", &json!({ "tuning_parameters": [{ "name": "T", "range": [1, 2] }] }));
+    f.fails("tune other.json --recorded t4.json", 1, "E10");
+}
+
+#[test]
 fn checklist_34_the_order_of_costs_is_the_users() {
     let f = Folder::new();
     script(&f, "run.sh", "echo $T, $(( (T - 7) * (T - 7) )) > cost");

@@ -1,12 +1,15 @@
 //! Scores search techniques on tables of costs, against random search and against each other.
 //!
 //! ```text
-//! score [--seeds N] [--evaluations N] [--technique A,B] [--table A,B] [--curves FILE] [--write FOLDER] [T4 FILES]
+//! score [--seeds N] [--evaluations N] [--technique A,B] [--table A,B] [--curves FILE] [--write FOLDER] [--held-out]
+//!       [T4 FILES]
 //! ```
 //! `--write` writes the tables as T1 and T4 files, so that other tuners can be scored on the same ones; `--curves`
-//! writes the best cost after every evaluation of every run.
+//! writes the best cost after every evaluation of every run. `--held-out` takes the tables that no technique was
+//! developed with.
 
 mod exchange;
+mod held_out;
 mod tables;
 
 use lathe_tune::score::{random_baseline, score};
@@ -30,6 +33,7 @@ struct Options {
     curves: Option<PathBuf>,
     write: Option<PathBuf>,
     files: Vec<PathBuf>,
+    held_out: bool,
 }
 
 fn options() -> Result<Options, Box<dyn Error>> {
@@ -41,6 +45,7 @@ fn options() -> Result<Options, Box<dyn Error>> {
         curves: None,
         write: None,
         files: Vec::new(),
+        held_out: false,
     };
     let mut args = std::env::args().skip(1);
     while let Some(a) = args.next() {
@@ -53,6 +58,7 @@ fn options() -> Result<Options, Box<dyn Error>> {
             "--table" => o.tables = list(value()?),
             "--curves" => o.curves = Some(value()?.into()),
             "--write" => o.write = Some(value()?.into()),
+            "--held-out" => o.held_out = true,
             _ => o.files.push(a.into()),
         }
     }
@@ -98,7 +104,7 @@ fn mean(values: &[f64]) -> f64 {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let o = options()?;
-    let mut tables = tables::all_synthetic()?;
+    let mut tables = if o.held_out { held_out::all()? } else { tables::all_synthetic()? };
     for f in &o.files {
         tables.push(tables::recorded(f)?);
     }

@@ -31,15 +31,15 @@ impl Table {
 
 type Model = fn(&dyn Fn(&str) -> f64, &Configuration) -> Option<f64>;
 
-fn ints(name: &str, values: &[i64]) -> TuningParameter {
+pub fn ints(name: &str, values: &[i64]) -> TuningParameter {
     TuningParameter::ints(name, values.iter().copied())
 }
 
-fn powers(name: &str, from: u32, to: u32) -> TuningParameter {
+pub fn powers(name: &str, from: u32, to: u32) -> TuningParameter {
     TuningParameter::ints(name, (from..=to).map(|i| 1i64 << i))
 }
 
-fn words(name: &str, values: &[&str]) -> TuningParameter {
+pub fn words(name: &str, values: &[&str]) -> TuningParameter {
     TuningParameter::strings(name, values.iter().copied())
 }
 
@@ -70,12 +70,12 @@ fn chance(text: &str) -> f64 {
 }
 
 /// Measured times scatter by a few percent, always the same for one configuration.
-fn scatter(c: &Configuration, part: f64) -> f64 {
+pub fn scatter(c: &Configuration, part: f64) -> f64 {
     let u = chance(&c.to_string()) + chance(&format!("{c}!")) - 1.0;
     1.0 + part * u
 }
 
-fn synthetic(
+pub fn synthetic(
     name: &str,
     params: Vec<TuningParameter>,
     conditions: &[&str],

@@ -11,6 +11,7 @@ mod order;
 mod plot;
 mod programs;
 mod record;
+mod recorded;
 mod search;
 mod space;
 mod stored;
@@ -30,6 +31,7 @@ pub use plot::{Dot, plot};
 pub use programs::{
     Counted, Described, ProgramTuned, ProgramTuning, count, describe_program, sample, tune_program,
 };
+pub use recorded::t4;
 pub use search::{Found, Progress, Tuner};
 pub use space::{StrategySpace, strategy_space};
 pub use stored::stored_winner;

@@ -1,11 +1,12 @@
 //! Programs that are tuned through scripts: described by directives in their source, or by a JSON form.
 
 use super::codes;
+use super::recorded::RecordedCost;
 use super::search::{Found, Progress, Tuner};
 use super::space::describe;
 use crate::program::Failure;
 use lathe_diagnostics::{Diagnostic, SourceMap};
-use lathe_measure::cost::{Scripts, ScriptsCost};
+use lathe_measure::cost::{CostFunction, Scripts, ScriptsCost};
 use lathe_measure::store::{Device, Key, hash_of};
 use lathe_measure::worker::{Limits, Rule};
 use lathe_space::formats::{self, AbortCondition, Api, Kernel, TuningProgram};
@@ -99,6 +100,8 @@ pub struct ProgramTuning {
     pub jobs: usize,
     /// And run at once, too.
     pub side_by_side: bool,
+    /// A T4 file from which costs are taken instead of running anything.
+    pub recorded: Option<PathBuf>,
     /// How several costs are compared: what [`super::order`] reads; `None`: lexicographically.
     pub order: Option<String>,
 }
@@ -124,11 +127,17 @@ pub fn tune_program(
     mut show: impl FnMut(&Progress),
 ) -> Result<ProgramTuned, Diagnostic> {
     let p = &described.program;
-    let mut cost = scripts(described, &t)?;
     let space = Arc::new(Space::generate(&p.space, &Generate::default())?);
-    let timed = p.cost_file.is_none();
+    let timed = p.cost_file.is_none() && t.recorded.is_none();
+    let (mut cost, mut texts): (Box<dyn CostFunction>, Vec<String>) = match &t.recorded {
+        Some(file) => (Box::new(RecordedCost::read(file, &space)?), Vec::new()),
+        None => {
+            let cost = scripts(described, &t)?;
+            let texts = cost.texts();
+            (Box::new(cost), texts)
+        }
+    };
     let order = t.order.as_deref().map_or(Ok(Order::default()), super::order)?;
-    let mut texts = cost.texts();
     // What counts as valid is a part of the question.
     texts.push(format!("{:?}", t.gold));
     let mut objective = if timed { "seconds" } else { "cost file" }.to_string();
@@ -159,14 +168,15 @@ pub fn tune_program(
     if let Some(stop) = t.stop.or_else(|| p.abort_condition.as_ref().map(stop)) {
         tuner = tuner.stop(stop);
     }
-    if let Some(path) = t.store {
+    // What was recorded is known already.
+    if let (Some(path), None) = (t.store, &t.recorded) {
         tuner = tuner.store(path, key);
     }
     if let Some(threads) = p.kernel.as_ref().and_then(|k| threads(k, &p.space.constants)) {
         tuner = tuner.threads(threads);
     }
     // A cost file may hold any number, for example a negative score.
-    let found = tuner.negative_costs(!timed).tune(&mut cost)?;
+    let found = tuner.negative_costs(!timed).tune(&mut *cost)?;
     Ok(ProgramTuned { space, constants: p.space.constants.clone(), found, timed })
 }
 
@@ -174,7 +184,8 @@ fn scripts(described: &Described, t: &ProgramTuning) -> Result<ScriptsCost, Diag
     let p = &described.program;
     let file = &described.file;
     let Some(run) = &p.run_script else {
-        let d = Diagnostic::error(codes::FORM, format!("`{}` does not say how it is run", file.display()));
+        let d = Diagnostic::error(codes::FORM, format!("`{}` does not say how it is run", file.display()))
+            .note("costs may also come from a recorded search: --recorded FILE");
         return Err(match &p.kernel {
             Some(_) => d.help("OpenCL and CUDA kernels are run by a program of yours: #atf::run_script"),
             None => d.help("add #atf::run_script, or \"run_script\" in a JSON form"),
