@@ -19,10 +19,13 @@ strategy's speed, and when the whole command was over, with the final and the ch
 import argparse
 import json
 import os
+import random
 import re
+import signal
 import statistics
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -86,16 +89,21 @@ def tune(args):
         print(f"seed {seed}: {found['params']}, {found['evaluations']} tried in {found['wall_s']:.1f} s", flush=True)
 
 
-def measured(args, values, runs):
-    """Medians of strategies, measured in interleaved rounds."""
+def measured(args, values):
+    """Medians of strategies, measured in interleaved rounds of several processes. Within one process a strategy's
+    arrays keep their place in memory, and whether the system gave them huge pages decides over some percent."""
     file = args.work / "named.lathe"
     file.write_text(packed(values))
-    rows = lathe(
-        args, "bench", f"{file}:gemm", "--strategy", ",".join(values), *SIZES, "--threads", args.threads,
-        "--runs", runs,
-    )
-    rows = rows if isinstance(rows, list) else rows.get("runs", rows.get("strategies", [rows]))
-    return {r["strategy"]: r["median_s"] for r in rows}
+    names, medians = list(values), {}
+    for process in range(args.processes):
+        random.Random(process).shuffle(names)
+        rows = lathe(
+            args, "bench", f"{file}:gemm", "--strategy", ",".join(names), *SIZES, "--threads", args.threads,
+            "--runs", args.runs,
+        )
+        for r in rows:
+            medians.setdefault(r["strategy"], []).append(r["median_s"])
+    return {n: statistics.median(medians[n]) for n in values}
 
 
 def winner(args, seed):
@@ -104,14 +112,14 @@ def winner(args, seed):
 
 
 def compare(args):
-    save(args, "compare", measured(args, {"hand": own_values(), "tuned": winner(args, 0)}, args.runs))
+    save(args, "compare", measured(args, {"hand": own_values(), "tuned": winner(args, 0)}))
 
 
 def winners(args):
     seeds = [s for s in range(args.seeds) if load(args, f"tune-{s}")]
     values = {f"winner{s}": winner(args, s) for s in seeds}
     values.update({f"same{s}": winner(args, seeds[0]) for s in seeds})
-    save(args, "winners", measured(args, values, args.runs))
+    save(args, "winners", measured(args, values))
 
 
 TVM = """
@@ -119,7 +127,8 @@ import json, sys, time
 import tvm
 from tvm import te
 from tvm.s_tir import meta_schedule as ms
-n, threads, cap, work, goal = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), sys.argv[4], float(sys.argv[5])
+from tvm.ir.utils import derived_object
+n, threads, work = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 A = te.placeholder((n, n), "float32", name="A")
 B = te.placeholder((n, n), "float32", name="B")
 k = te.reduce_axis((0, n), name="k")
@@ -128,10 +137,7 @@ func = te.create_prim_func([A, B, C])
 target = tvm.target.Target({"kind": "llvm", "mcpu": tvm.target.codegen.llvm_get_system_cpu(), "num-cores": threads})
 start, best, steps = time.perf_counter(), [float("inf")], []
 
-class Enough(Exception):
-    pass
-
-@ms.derived_object
+@derived_object
 class Watch(ms.measure_callback.PyMeasureCallback):
     def apply(self, scheduler, task, candidates, builds, runs):
         for r in runs:
@@ -150,22 +156,21 @@ def tvm(args):
     work = args.work / "tvm"
     work.mkdir(exist_ok=True)
     env = dict(os.environ, TVM_NUM_THREADS=str(args.threads))
-    line = [args.tvm, "-c", TVM, str(N), str(args.threads), str(args.cap), str(work), str(hand / GOAL)]
+    line = [args.tvm, "-c", TVM, str(N), str(args.threads), str(work)]
     steps, start = [], time.perf_counter()
     with open(args.work / "tvm.log", "w") as log:
         p = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=log, text=True, env=env, start_new_session=True)
-        os.set_blocking(p.stdout.fileno(), False)
-        text = ""
+        lines = (line for line in p.stdout if line.startswith("["))
+        reader = threading.Thread(target=lambda: steps.extend(map(json.loads, lines)))
+        reader.start()
         while p.poll() is None and time.perf_counter() - start < args.cap:
             time.sleep(0.2)
-            text += p.stdout.read() or ""
-            *lines, text = text.split("\n")
-            steps += [json.loads(line) for line in lines if line.startswith("[")]
             if steps and steps[-1][1] <= hand / GOAL:
                 break
         if p.poll() is None:
-            os.killpg(p.pid, 9)
+            os.killpg(p.pid, signal.SIGKILL)
         p.wait()
+        reader.join()
     save(args, "tvm", {"steps": steps, "cap": args.cap, "status": p.returncode})
 
 
@@ -209,7 +214,8 @@ def main():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--budget", type=float, default=12)
     parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--runs", type=int, default=41)
+    parser.add_argument("--runs", type=int, default=15, help="rounds of a process")
+    parser.add_argument("--processes", type=int, default=7)
     parser.add_argument("--cap", type=float, default=180)
     parser.add_argument("--work", type=Path, default=Path("gemm-tuning"))
     parser.add_argument("--tvm", default=str(ROOT / "benches/.env/python/bin/python"))
