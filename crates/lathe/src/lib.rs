@@ -60,6 +60,7 @@ pub fn all_codes() -> Vec<CodeInfo> {
         lathe_space::CODES,
         lathe_strategy::CODES,
         lathe_transform::CODES,
+        lathe_mdh::CODES,
         #[cfg(feature = "llvm")]
         lathe_llvm::CODES,
         lathe_source::CODES,

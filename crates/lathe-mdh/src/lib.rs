@@ -1,0 +1,28 @@
+//! Multi-dimensional homomorphisms (A. Rasch, *Code generation & optimization for high-performance computing on
+//! multi- and many-core systems*, thesis, Münster 2024): any compute is lowered by (de/re)-composition under
+//! explicit decisions.
+//!
+//! * [`model`]: abstract system models, as data.
+//! * [`homomorphism`], [`view`], [`operators`]: what of a compute a decomposition needs to know.
+//! * [`decisions`], [`text`]: the 15 decisions, each free or fixed; their text and JSON forms.
+//! * [`check`](mod@check), [`footprint`]: which decisions are valid, and why others are not.
+//! * [`semantics`], [`value`]: what they mean, evaluated literally.
+
+pub mod check;
+pub mod codes;
+pub mod decisions;
+pub mod footprint;
+pub mod homomorphism;
+pub mod model;
+pub mod operators;
+pub mod semantics;
+pub mod text;
+pub mod value;
+pub mod view;
+
+pub use check::{check, require};
+pub use codes::CODES;
+pub use decisions::{AsmLevel, Decisions, Level, Phase};
+pub use homomorphism::{Dimension, Homomorphism, Shaped};
+pub use model::Model;
+pub use view::{IndexFunction, Operand, Subscript};

@@ -1,0 +1,337 @@
+//! Abstract system models (thesis, Def. 10): the memory and core layers of a machine, as data.
+//!
+//! A model says which layers there are and what partial results may do on them; it does not say how many
+//! cores a machine has or how fast it is. Layers are numbered from 0, memory layers first. A memory layer
+//! is also a *region* where buffers may live; `region` names it where it is not called like the layer
+//! (CUDA's layer `SHR` and its region `SM`).
+
+use crate::codes;
+use lathe_diagnostics::Diagnostic;
+use lathe_ir::{Executor, Space};
+use lathe_space::Value;
+use serde::{Deserialize, Serialize};
+
+/// The models that come with Lathe: the name, and the file.
+static SHIPPED: &[(&str, &str)] = &[
+    ("toy", include_str!("../models/toy.json")),
+    ("openmp", include_str!("../models/openmp.json")),
+    ("openmp_l3", include_str!("../models/openmp_l3.json")),
+    ("openmp_l3_simd", include_str!("../models/openmp_l3_simd.json")),
+    ("cuda", include_str!("../models/cuda.json")),
+    ("cuda_wrp", include_str!("../models/cuda_wrp.json")),
+    ("opencl", include_str!("../models/opencl.json")),
+    ("multi_gpu", include_str!("../models/multi_gpu.json")),
+    ("multi_node", include_str!("../models/multi_node.json")),
+];
+
+/// The most layers of a kind, and the longest file: a model may come from anywhere.
+const MOST_LAYERS: usize = 16;
+const MOST_BYTES: usize = 1 << 16;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Model {
+    pub name: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub about: String,
+    /// From large and slow to small and fast.
+    pub memories: Vec<Memory>,
+    /// From coarse to fine.
+    pub cores: Vec<Core>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub constraints: Vec<Constraint>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Memory {
+    pub layer: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub region: Option<String>,
+    /// The space of the tree that buffers in this region live in; none: ordinary memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub space: Option<String>,
+    /// A cache: it cannot be addressed, so placing a buffer there only says what is meant.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub implicit: bool,
+    /// In bytes, for one instance of the region.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<Limit>,
+    /// Every core of this layer has a region of its own; none: there is one for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Core {
+    pub layer: String,
+    /// Who runs the iterations in the tree: `cpu`, `vector`, `team`, `device`, `node`, or a level of a
+    /// device (`grid`, `cluster`, `block`, `warp`, `lane`).
+    pub executor: String,
+}
+
+/// What a model demands of decisions (thesis, App. .5.1).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "rule", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Constraint {
+    /// All dimensions together have at most so many parts at these core layers, in each phase.
+    Parts { cores: Vec<String>, at_most: Limit },
+    /// What these cores combine, other than by concatenation, is written to one of these regions.
+    Combine { core: String, regions: Vec<String> },
+}
+
+/// A number, or the name of a fact about the machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Limit {
+    Number(u64),
+    Fact(String),
+}
+
+impl Limit {
+    /// The number; a fact that nobody knows limits nothing.
+    pub fn value(&self, facts: &dyn Fn(&str) -> Option<Value>) -> Option<u64> {
+        match self {
+            Limit::Number(n) => Some(*n),
+            Limit::Fact(name) => match facts(name) {
+                Some(Value::Int(v)) => u64::try_from(v).ok(),
+                _ => None,
+            },
+        }
+    }
+}
+
+impl Memory {
+    pub fn region(&self) -> &str {
+        self.region.as_deref().unwrap_or(&self.layer)
+    }
+}
+
+impl Model {
+    /// The names of the models that come with Lathe.
+    pub fn shipped() -> impl Iterator<Item = &'static str> {
+        SHIPPED.iter().map(|m| m.0)
+    }
+
+    /// A model that comes with Lathe.
+    ///
+    /// # Errors
+    /// E1202 for an unknown name.
+    pub fn named(name: &str) -> Result<Model, Diagnostic> {
+        match SHIPPED.iter().find(|m| m.0 == name) {
+            Some((_, text)) => Model::parse(text),
+            None => {
+                let known: Vec<&str> = Model::shipped().collect();
+                Err(Diagnostic::error(codes::MODEL, format!("there is no system model `{name}`"))
+                    .help(format!("there are: {}; a file describes any other", known.join(", "))))
+            }
+        }
+    }
+
+    /// Reads a model file.
+    ///
+    /// # Errors
+    /// E1201 where the text is no model, E1202 where it contradicts itself.
+    pub fn parse(text: &str) -> Result<Model, Diagnostic> {
+        if text.len() > MOST_BYTES {
+            let message = format!("a model file has at most {MOST_BYTES} bytes, not {}", text.len());
+            return Err(Diagnostic::error(codes::MODEL_FORM, message));
+        }
+        let model: Model = serde_json::from_str(text).map_err(|e| {
+            Diagnostic::error(codes::MODEL_FORM, format!("this is no system model: {e}"))
+                .help("a model has `name`, `memories`, `cores` and `constraints`")
+        })?;
+        model.check()?;
+        Ok(model)
+    }
+
+    /// Memory and core layers together: as many layers have the decisions for this model.
+    pub fn layers(&self) -> usize {
+        self.memories.len() + self.cores.len()
+    }
+
+    /// The name of a layer.
+    pub fn layer_name(&self, layer: usize) -> &str {
+        match layer.checked_sub(self.memories.len()) {
+            None => &self.memories[layer].layer,
+            Some(core) => self.cores.get(core).map_or("?", |c| &c.layer),
+        }
+    }
+
+    /// The number of a layer.
+    pub fn layer(&self, name: &str) -> Option<usize> {
+        (0..self.layers()).find(|l| self.layer_name(*l) == name)
+    }
+
+    /// The core of a layer; none for memory layers.
+    pub fn core(&self, layer: usize) -> Option<&Core> {
+        self.cores.get(layer.checked_sub(self.memories.len())?)
+    }
+
+    /// The number of a memory region, by its name or its layer's.
+    pub fn region(&self, name: &str) -> Option<usize> {
+        let by = |f: fn(&Memory) -> &str| self.memories.iter().position(|m| f(m) == name);
+        by(Memory::region).or_else(|| by(|m| &m.layer))
+    }
+
+    /// Who runs the parts of a core layer; `lanes` is the width of its vectors.
+    pub fn executor(&self, layer: usize, lanes: u32) -> Option<Executor> {
+        Some(match self.core(layer)?.executor.as_str() {
+            "cpu" => Executor::Cpu,
+            "vector" => Executor::Vector(lanes),
+            "team" => Executor::Team,
+            "device" => Executor::Device,
+            "node" => Executor::Node,
+            level => Executor::Level(level.into()),
+        })
+    }
+
+    fn check(&self) -> Result<(), Diagnostic> {
+        let fail =
+            |text: String| Err(Diagnostic::error(codes::MODEL, format!("model `{}`: {text}", self.name)));
+        let word = |s: &str| {
+            !s.is_empty()
+                && s.len() <= 32
+                && s.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
+        };
+        if !word(&self.name) {
+            return Err(Diagnostic::error(
+                codes::MODEL,
+                "a model has a name of letters, digits, `_` and `-`",
+            ));
+        }
+        for (what, n) in [("memory", self.memories.len()), ("core", self.cores.len())] {
+            if n == 0 || n > MOST_LAYERS {
+                return fail(format!("it has {n} {what} layers; there must be 1 to {MOST_LAYERS}"));
+            }
+        }
+        let mut names: Vec<&str> = (0..self.layers()).map(|l| self.layer_name(l)).collect();
+        // A region may be called like its own layer.
+        names.extend(self.memories.iter().filter(|m| m.region() != m.layer).map(Memory::region));
+        for (n, name) in names.iter().enumerate() {
+            if !word(name) {
+                return fail(format!("`{}` is no name of a layer", name.escape_debug()));
+            }
+            if names[..n].contains(name) {
+                return fail(format!("the name `{name}` is given twice"));
+            }
+        }
+        for m in &self.memories {
+            if let Some(space) = m.space.as_deref()
+                && Space::from_name(space).is_none()
+            {
+                return fail(format!("`{}` is no space of the tree", space.escape_debug()));
+            }
+            if let Some(per) = m.per.as_deref() {
+                self.core_named(per)?;
+            }
+        }
+        const EXECUTORS: [&str; 10] =
+            ["cpu", "vector", "team", "device", "node", "grid", "cluster", "block", "warp", "lane"];
+        for c in &self.cores {
+            if !EXECUTORS.contains(&c.executor.as_str()) {
+                let text = format!("`{}` runs no loops", c.executor.escape_debug());
+                return Err(Diagnostic::error(codes::MODEL, format!("model `{}`: {text}", self.name))
+                    .help(format!("executors are: {}", EXECUTORS.join(", "))));
+            }
+        }
+        for c in &self.constraints {
+            match c {
+                Constraint::Parts { cores, at_most } => {
+                    for c in cores {
+                        self.core_named(c)?;
+                    }
+                    if *at_most == Limit::Number(0) || cores.is_empty() {
+                        return fail("a limit on parts needs core layers, and is at least 1".to_string());
+                    }
+                }
+                Constraint::Combine { core, regions } => {
+                    self.core_named(core)?;
+                    if let Some(r) = regions.iter().find(|r| self.region(r).is_none()) {
+                        return fail(format!("a constraint names the region `{}`", r.escape_debug()));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The layer of a core, by name.
+    pub(crate) fn core_named(&self, name: &str) -> Result<usize, Diagnostic> {
+        self.layer(name).filter(|l| self.core(*l).is_some()).ok_or_else(|| {
+            let text = format!("model `{}`: there is no core layer `{}`", self.name, name.escape_debug());
+            Diagnostic::error(codes::MODEL, text)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shipped_models_have_the_layers_of_the_thesis() {
+        let pairs: Vec<(usize, usize)> = Model::shipped()
+            .map(|n| Model::named(n).unwrap_or_else(|d| panic!("{n}: {d}")))
+            .map(|m| (m.memories.len(), m.cores.len()))
+            .collect();
+        assert_eq!(pairs, [(2, 1), (3, 1), (4, 1), (4, 2), (3, 2), (3, 3), (3, 2), (4, 3), (5, 4)]);
+        for n in Model::shipped() {
+            let m = Model::named(n).unwrap();
+            assert_eq!(m.name, n);
+            let text = serde_json::to_string(&m).unwrap();
+            assert_eq!(Model::parse(&text).unwrap(), m, "{n} round trip");
+        }
+    }
+
+    #[test]
+    fn a_user_adds_five_memories_and_four_cores_by_data() {
+        let text = r#"{ "name": "rack", "memories": [
+            { "layer": "A" }, { "layer": "B" }, { "layer": "C" }, { "layer": "D", "region": "DD" },
+            { "layer": "E", "space": "stack", "capacity": 4096, "per": "W" } ],
+          "cores": [ { "layer": "R", "executor": "node" }, { "layer": "S", "executor": "device" },
+            { "layer": "T", "executor": "cpu" }, { "layer": "W", "executor": "vector" } ],
+          "constraints": [ { "rule": "parts", "cores": ["W"], "at_most": "vector(f32)" },
+            { "rule": "combine", "core": "R", "regions": ["A"] } ] }"#;
+        let m = Model::parse(text).unwrap();
+        assert_eq!((m.layers(), m.layer("W"), m.region("DD"), m.region("D")), (9, Some(8), Some(3), Some(3)));
+        assert_eq!(m.executor(8, 16), Some(Executor::Vector(16)));
+    }
+
+    #[test]
+    fn bad_models_are_refused_with_the_reason() {
+        let code = |text: &str| Model::parse(text).unwrap_err().code;
+        assert_eq!(code("{"), codes::MODEL_FORM);
+        assert_eq!(code(&"[".repeat(5000)), codes::MODEL_FORM);
+        assert_eq!(code(&" ".repeat(MOST_BYTES + 1)), codes::MODEL_FORM);
+        let with = |memories: &str, cores: &str, rest: &str| {
+            format!(r#"{{ "name": "m", "memories": [{memories}], "cores": [{cores}] {rest} }}"#)
+        };
+        let (m, c) = (r#"{ "layer": "M" }"#, r#"{ "layer": "C", "executor": "cpu" }"#);
+        assert!(Model::parse(&with(m, c, "")).is_ok());
+        for (text, want) in [
+            (with(m, c, r#", "constraint": []"#), codes::MODEL_FORM),
+            (with("", c, ""), codes::MODEL),
+            (with(m, "", ""), codes::MODEL),
+            (with(&format!("{m},{m}"), c, ""), codes::MODEL),
+            (with(m, r#"{ "layer": "M", "executor": "cpu" }"#, ""), codes::MODEL),
+            (with(m, r#"{ "layer": "C", "executor": "gpu" }"#, ""), codes::MODEL),
+            (with(r#"{ "layer": "M", "per": "X" }"#, c, ""), codes::MODEL),
+            (with(r#"{ "layer": "M", "space": "cellar" }"#, c, ""), codes::MODEL),
+            (with(r#"{ "layer": "M\n" }"#, c, ""), codes::MODEL),
+            (
+                with(m, c, r#", "constraints": [{ "rule": "parts", "cores": ["C"], "at_most": 0 }]"#),
+                codes::MODEL,
+            ),
+            (
+                with(m, c, r#", "constraints": [{ "rule": "combine", "core": "C", "regions": ["X"] }]"#),
+                codes::MODEL,
+            ),
+            (with(m, c, r#", "constraints": [{ "rule": "colour" }]"#), codes::MODEL_FORM),
+        ] {
+            assert_eq!(code(&text), want, "{text}");
+        }
+        assert_eq!(Model::named("abacus").unwrap_err().code, codes::MODEL);
+    }
+}
