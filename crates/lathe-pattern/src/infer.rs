@@ -276,8 +276,14 @@ impl Infer<'_> {
                         let ty = Type::fun(array, d.clone());
                         (Elab { kind: ElabKind::Prim(Prim::AtNat(at)), ty: ty.clone(), span: i.span }, ty)
                     } else {
-                        let index = Type::index(n);
-                        let i = self.check(i, &index)?;
+                        let index = Type::index(n.clone());
+                        let i = match &*i.kind {
+                            // `xs[asIndex(e)]`: the size is that of the array.
+                            AstKind::Call(f, e) if e.len() == 1 && is_name(f, "asIndex") => {
+                                self.apply_prim(Prim::AsIndex(n), &[&e[0]], i.span)?
+                            }
+                            _ => self.check(i, &index)?,
+                        };
                         self.unify(&index, &i.ty.clone(), i.span, "an index of this array is wanted")?;
                         let rest = Type::fun(array, d.clone());
                         let ty = Type::fun(index, rest.clone());
@@ -359,6 +365,13 @@ impl Infer<'_> {
         }
         if self.env.sizes.contains_key(name) || self.dep.contains(name) {
             return self.apply_prim(Prim::NatValue(Nat::var(name)), args, span);
+        }
+        if &**name == "pad"
+            && let [l, r, h, rest @ ..] = args
+            && matches!(&*h.kind, AstKind::Lam(..))
+        {
+            let f = self.infer(&crate::sugar::pad_by(l, r, h))?;
+            return self.apply(f, rest, span);
         }
         let owned: Vec<Ast> = args.iter().map(|a| (*a).clone()).collect();
         let known = |n: &str| {
@@ -731,4 +744,8 @@ fn is_instance(kind: &ElabKind) -> bool {
         ElabKind::App(f, _) => matches!(f.kind, ElabKind::Typed(..)) || is_instance(&f.kind),
         _ => false,
     }
+}
+
+fn is_name(e: &Ast, name: &str) -> bool {
+    matches!(&*e.kind, AstKind::Name(n) if &**n == name)
 }

@@ -32,6 +32,7 @@ pub mod saturate;
 mod scalars;
 pub mod scheme;
 pub mod solve;
+mod sugar;
 pub mod term;
 pub mod types;
 pub mod value;

@@ -27,6 +27,8 @@ pub fn vocabulary() -> Vocabulary<Term> {
     let mut v = rules::vocabulary();
     crate::saturate::add(&mut v);
     v.expands("tileND", tile_nd);
+    v.expands("tileStencilND", |sizes| tile_stencil_nd(sizes, true));
+    v.expands("tileStencilRestND", |sizes| tile_stencil_nd(sizes, false));
     v.expands("reorder", reorder);
     v
 }
@@ -52,6 +54,34 @@ fn tile_nd(sizes: &[Argument]) -> Result<Strategy, String> {
     let inner = call("fmap", vec![step(call("tileND", rest.to_vec()))]);
     let d = Argument::positional((sizes.len() as i64).into());
     Ok(Strategy::Seq(vec![normal, inner, block, call("interchange", vec![d])]))
+}
+
+/// `tileStencilND(u1, …, ud)`: tiles of so many inputs in each dimension, which overlap; loops over tiles come
+/// before those inside of tiles.
+/// `tileStencilRestND` leaves the order as it is, and has tiles for any sizes.
+fn tile_stencil_nd(sizes: &[Argument], whole: bool) -> Result<Strategy, String> {
+    fn go(sizes: &[Argument], words: (&str, &str)) -> Strategy {
+        let Some((first, rest)) = sizes.split_first() else { return Strategy::Id };
+        let tile = call(words.0, vec![first.clone()]);
+        if rest.is_empty() {
+            return tile;
+        }
+        Strategy::Seq(vec![tile, call(words.1, vec![step(go(rest, words))])])
+    }
+    if sizes.is_empty() {
+        return Err("one size per dimension is wanted".to_string());
+    }
+    let d = sizes.len() as i64;
+    let words = if whole { ("tileStencil", "inTile") } else { ("tileStencilRest", "inTileRest") };
+    let tiled =
+        Strategy::Seq(vec![call("neighbourhoods", Vec::new()), go(sizes, words), call("DFNF", Vec::new())]);
+    if d == 1 || !whole {
+        return Ok(tiled);
+    }
+    // Tiles and what is inside of them alternate.
+    let order = (0..d).map(|k| 2 * k + 1).chain((0..d).map(|k| 2 * k + 2));
+    let order = order.map(|l| Argument::positional(l.into())).collect();
+    Ok(Strategy::Seq(vec![tiled, call("reorder", order)]))
 }
 
 /// `reorder(l1, …, ln)`: of the loops of a nest, numbered from 1 outside, loop `lk` comes to place `k`.

@@ -44,12 +44,11 @@ impl Program {
                 return Err(Diagnostic::error(codes::NOT_DATA, format!("`{}` is a function", p.name))
                     .at(p.span, "parameters of funs are data"));
             }
-            for v in p.ty.sizes().iter().filter_map(Nat::as_var) {
-                if !sizes.contains(v) {
-                    sizes.push(v.clone());
-                    places.insert(v.clone(), Some(p.span));
-                }
-            }
+        }
+        // `N` and `N + 2` bind N; what takes other sizes binds once they are bound.
+        while let Some((v, span)) = fun.params.iter().find_map(|p| Some((binds(&p.ty, &sizes)?, p.span))) {
+            places.insert(v.clone(), Some(span));
+            sizes.push(v);
         }
         let unbound = |t: &Type| t.sizes().iter().flat_map(Nat::vars).find(|v| !sizes.contains(v));
         let spans = fun.params.iter().map(|p| (&p.ty, p.span)).chain([(&fun.result, fun.result_span)]);
@@ -104,6 +103,23 @@ impl Program {
     pub fn ty(&self) -> Type {
         Type::funs(self.params.iter().map(|p| p.ty.clone()).collect::<Vec<_>>(), self.result.clone())
     }
+}
+
+/// The first size that an extent of a type determines, the others being known: `c * N + …`.
+fn binds(ty: &Type, known: &[Name]) -> Option<Name> {
+    ty.sizes().iter().find_map(|n| {
+        let mut open = n.vars().into_iter().filter(|v| !known.contains(v));
+        let (v, None) = (open.next()?, open.next()) else { return None };
+        let mut with = n
+            .terms()
+            .iter()
+            .map(|t| &t.0)
+            .filter(|m| m.atoms().iter().any(|(a, _)| Nat::atom(a.clone()).vars().contains(&v)));
+        let (m, None) = (with.next()?, with.next()) else { return None };
+        // The product with nothing else, or a quotient, does not tell.
+        let alone = matches!(m.atoms(), [(a, 1)] if Nat::atom(a.clone()).as_var() == Some(&v));
+        alone.then_some(v)
+    })
 }
 
 /// The parameters as lambdas.

@@ -16,10 +16,12 @@
 //! * `mapVec(w)` takes whole vectors first, and one masked vector for what is left.
 
 mod block;
+mod computes;
 mod hazard;
 mod index;
 mod loops;
 mod read;
+mod select;
 mod store;
 mod stream;
 mod view;

@@ -128,7 +128,7 @@ impl Lower<'_> {
         match p {
             Prim::Id => self.write_arg(&args[0], &params[0], out),
             Prim::Map(MapKind::High) => {
-                if super::read::computes(&args[0]).is_some() {
+                if super::computes::computes(&args[0]).is_some() {
                     // For the message.
                     return self.read(t, &Env::default(), args).map(|_| ());
                 }

@@ -6,6 +6,7 @@ use crate::make;
 use crate::nat::Nat;
 use crate::prim::{MapKind, Prim};
 use crate::term::Term;
+use crate::types::Type;
 use lathe_strategy::{Vocabulary, Why};
 
 pub(super) fn add(v: &mut Vocabulary<Term>) {
@@ -31,6 +32,31 @@ pub(super) fn add(v: &mut Vocabulary<Term>) {
         let inner = make::lam("tile", tile, |x| make::slide(sz, st, x.clone()).unwrap_or(x));
         let nested = make::map(&MapKind::High, inner, tiles).ok_or(SHAPE)?;
         Ok(make::join_as(nested, t.ty()))
+    });
+    // slide(sz, 1) = concat(tiles of as many whole ones as there are, slide(sz, 1) of the rest)
+    v.rule("tileSlideRest", |t, state, args| {
+        let (p, xs) = t.as_app().ok_or(SHAPE)?;
+        let Some(Prim::Slide(sz, st)) = p.as_prim() else { return Err(SHAPE) };
+        let (u, one) = (size(args, 0)?, Nat::constant(1));
+        if !state.facts.same(st, &one) {
+            return Err(Why::Condition(format!("windows are {st} apart, not 1")));
+        }
+        let step = u.minus(sz).plus(&one);
+        let (n, e) = make::elements(xs.ty()).ok_or(SHAPE)?;
+        state.need(Fact::AtMost(one.clone(), step.clone()))?;
+        let whole = n.minus(sz).plus(&one).floor_div(&step).times(&step);
+        let (front, window) = (whole.plus(sz).minus(&one), Type::array(sz.clone(), e.clone()));
+        state.need(Fact::AtMost(front.clone(), n.clone()))?;
+        let xs = std::slice::from_ref(xs);
+        let head = make::applied(Prim::Take(front.clone()), xs, Type::array(front, e.clone()));
+        let tail = make::applied(Prim::Drop(whole.clone()), xs, Type::array(n.minus(&whole), e));
+        let tiles = make::slide(&u, &step, head).ok_or(SHAPE)?;
+        let (_, tile) = make::elements(tiles.ty()).ok_or(SHAPE)?;
+        let inner = make::lam("tile", tile, |x| make::slide(sz, st, x.clone()).unwrap_or(x));
+        let nested = make::map(&MapKind::High, inner, tiles).ok_or(SHAPE)?;
+        let tiled = make::join_as(nested, &Type::array(whole, window));
+        let rest = make::slide(sz, st, tail).ok_or(SHAPE)?;
+        Ok(make::applied(Prim::Concat, &[tiled, rest], t.ty().clone()))
     });
     // slide(n, n) = split(n)
     v.rule("slideToSplit", |t, state, _| {

@@ -39,6 +39,35 @@ fn item_30_users_add_rules_and_use_them_in_existing_strategies() {
     assert_eq!(out.tree.ty(), p.term.ty());
 }
 
+/// A primitive of a domain, here a weighted neighbourhood: a fun with its type, whose view and code are those of
+/// what it is made of; a rule for it as text; and a strategy. Nothing of the crate changes.
+#[test]
+fn lift_item_39_a_domain_adds_a_primitive_and_a_rule() {
+    let library = "
+fun weighted(w: f64[K], x: f64[N + K - 1]) -> f64[N] =
+    x |> slide(K, 1) |> map(|v| zip(w, v) |> map(|(a, b)| a * b) |> reduce(add, 0))
+fun smooth(w: f64[K], x: f64[N + K - 1]) -> f64[N] = weighted(w, x) |> map(|v| v * 2) |> map(|v| v + 1)";
+    let mut words = vocabulary();
+    for e in parse_equations("rule commute(x, y): mul(x, y) => mul(y, x)").unwrap() {
+        let name = e.name.clone();
+        words.rule(&name, move |t, s, _| e.apply(t, s));
+    }
+    let mine =
+        parse_definitions("strategy smoothly = DFNF ; normalize(mapFusion) ; topDown(commute)").unwrap();
+    let d = Definitions::new(definitions().into_iter().chain(mine));
+    let facts = |_: &str| None;
+    let c = Context::new(&d, None, &facts);
+    let p = program(library).unwrap_or_else(|d| panic!("{d}"));
+    let s = parse_strategy("smoothly ; topDown(fuseReduceMap) ; lowerToC").unwrap();
+    let out = rewrite(&c, &words, &s, p.term.clone(), TermState::new(&p.facts))
+        .unwrap_or_else(|r| panic!("{}", r.diagnostic));
+    let q = p.with_term(out.tree, out.state.facts.all().to_vec());
+    assert_eq!(q.term.ty(), p.term.ty());
+    crate::support::agree_on(&q, &lathe_pattern::eval::sizes([("K", 3), ("N", 5)]), 2);
+    let t = lathe_ir::text::print_module(&crate::support::lowered(&q));
+    assert_eq!((t.matches("for ").count(), t.matches("alloc").count()), (2, 1), "{t}");
+}
+
 #[test]
 fn item_21_arg_of_takes_one_primitive() {
     let p = program("fun f(xs: f32[N]) -> f32 = xs |> map(|x| x + 1) |> reduce(add, 0)").unwrap();

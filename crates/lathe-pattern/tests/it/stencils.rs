@@ -79,6 +79,95 @@ fn item_49_overlapped_tiling_in_one_and_two_dimensions() {
 }
 
 #[test]
+fn lift_item_34_tiles_in_one_two_and_three_dimensions() {
+    let sum = "|w| w |> reduce(add, 0)";
+    let one = format!("fun f(x: f64[N]) -> f64[N] = x |> pad(1, 1, clamp) |> slide(3, 1) |> map({sum})");
+    let cross = "|w| w[1][1] + 2 * w[0][1] - w[1][0] + w[1][2] + 3 * w[2][1]";
+    let two = format!("fun f(x: f64[M, N]) -> f64[M, N] = x |> {PAD2} |> {SLIDE2} |> map(map({cross}))");
+    let seven =
+        "|w| w[1][1][1] + 2 * w[0][1][1] - w[2][1][1] + w[1][0][1] + w[1][2][1] + w[1][1][0] - w[1][1][2]";
+    let three =
+        format!("fun f(x: f64[L, M, N]) -> f64[L, M, N] = x |> {PAD3} |> {SLIDE3} |> map(map(map({seven})))");
+    // Whole tiles: loops over tiles come before those inside.
+    let t = after(&one, "inLambda(tileStencilND(6)) ; lowerToC", &[("N", 12)]);
+    assert!(t.contains("% 4 == 0") && t.contains("N // 4"), "{t}");
+    let t = after(&two, "inLambda(tileStencilND(4, 6)) ; lowerToC", &[("M", 4), ("N", 8)]);
+    let loops: Vec<&str> = t.lines().filter_map(|l| l.trim().strip_prefix("for ")).collect();
+    assert_eq!(loops.len(), 4, "{t}");
+    assert!(loops[0].contains("M // 2") && loops[1].contains("N // 4"), "{t}");
+    assert!(loops[2].contains("0..2") && loops[3].contains("0..4") && !t.contains("alloc"), "{t}");
+    let t = after(&three, "inLambda(tileStencilND(4, 4, 6)) ; lowerToC", &[("L", 4), ("M", 2), ("N", 8)]);
+    let loops: Vec<&str> = t.lines().filter_map(|l| l.trim().strip_prefix("for ")).collect();
+    assert_eq!(loops.len(), 6, "{t}");
+    assert!(loops[0].contains("L // 2") && loops[2].contains("N // 4") && !t.contains("alloc"), "{t}");
+    // Any sizes: what is left over is computed by windows, and the call checks nothing about divisibility.
+    for n in [1, 2, 5, 8, 11] {
+        let t = after(&one, "inLambda(tileStencilRestND(6)) ; lowerToC", &[("N", n)]);
+        assert!(!t.contains("% 4 == 0"), "{t}");
+    }
+    for (m, n) in [(1, 1), (3, 7), (5, 9), (4, 8)] {
+        after(&two, "inLambda(tileStencilRestND(4, 6)) ; lowerToC", &[("M", m), ("N", n)]);
+    }
+    after(&three, "inLambda(tileStencilRestND(4, 3, 6)) ; lowerToC", &[("L", 3), ("M", 2), ("N", 5)]);
+    let p = program(&two).unwrap();
+    let d = transform(&p, "inLambda(tileStencilND())").unwrap_err();
+    assert!(d.message.contains("one size per dimension"), "{d}");
+}
+
+#[test]
+fn lift_item_26_padding_reindexes_by_any_function() {
+    let text = |pad: &str| format!("fun f(x: f64[N], k: f64) -> f64[N + 3] = x |> {pad} |> map(|v| v * k)");
+    let same = |a: &str, b: &str, n: i64| {
+        let s = sizes([("N", n)]);
+        let (p, q) = (program(&text(a)).unwrap(), program(&text(b)).unwrap_or_else(|d| panic!("{d}")));
+        let args = crate::support::arguments(&p, &s, 3);
+        let value = |p| lathe_pattern::evaluate(p, &s, &args).unwrap();
+        assert_eq!(value(&p), value(&q), "{a} {b} {n}");
+        after(&text(b), "lowerToC", &[("N", n)]);
+    };
+    for n in [1, 2, 5] {
+        same("pad(1, 2, clamp)", "pad(1, 2, |i, n| min(max(i, 0), n - 1))", n);
+    }
+    for n in [2, 5] {
+        same("pad(1, 2, wrap)", "pad(1, 2, |i, n| (i + n) % n)", n);
+        same(
+            "pad(1, 2, mirror)",
+            "pad(1, 2, |i, n| select(i < 0, -i - 1, select(i >= n, 2 * n - 1 - i, i)))",
+            n,
+        );
+    }
+    // Reflected without the border, which no name has; rows of pairs; names that the function uses itself.
+    after(
+        &text("pad(1, 2, |xs, i| select(xs < 0, -xs, select(xs >= i, 2 * i - 2 - xs, xs)))"),
+        "lowerToC",
+        &[("N", 5)],
+    );
+    let pairs = "fun f(x: (f64, f64)[M, N]) -> f64[M + 2, N] = x |> pad(1, 1, |i, n| (i + n) % n) |> map(map(|(a, b)| a * b))";
+    after(pairs, "lowerToC", &[("M", 2), ("N", 3)]);
+    let d = program(&text("pad(1, 2, |i| i)")).unwrap_err();
+    assert!(d.code.0.starts_with("E11"), "{d}");
+}
+
+#[test]
+fn tuples_are_elements_everywhere() {
+    let s = [("M", 3), ("N", 4)];
+    for text in [
+        "fun f(x: (f64, f64)[N]) -> (f64, f64)[N] = x |> pad(1, 1, clamp) |> slide(3, 1) |> map(|w| (w[0].0 + w[2].1, w[1].1))",
+        "fun f(x: (f64, f64)[M, N]) -> (f64, f64)[N, M] = transpose(x) |> map(map(|(a, b)| (b, a)))",
+        "fun f(x: (f64, i32)[N]) -> (f64, i32) = x |> reduceSeq(|a, y| (a.0 + y.0, max(a.1, y.1)), (0.0, 0))",
+        "fun f(x: (f64, f64)[N]) -> (f64, f64)[N] = x |> scan(|a, y| (a.0 + y.0, max(a.1, y.1)), (0.0, 0.0))",
+        "fun f(x: (f64, f64)[N]) -> (f64, f64)[2 * N] = concat(x, gather(|i| asIndex(N, N - 1 - index(i)), x)) |> map(|p| p)",
+        "fun f(x: (f64, (f64, i32))[N]) -> (f64, i32)[N] = x |> map(|p| (p.0 * p.1.0, p.1.1))",
+        "fun f(x: (f64, f64)[N]) -> (f64, f64)[N] = x |> iterate(3, map(|(a, b)| (b, a + b)))",
+    ] {
+        after(text, "naive", &s);
+    }
+    let stored = "fun f(x: f64[N]) -> f64[N] = toMem(stack, x |> mapSeq(|v| (v, v * v)), |p| p |> mapSeq(|(a, b)| a + b))";
+    let fixed = stored.replace("[N]", "[4]");
+    after(&fixed, "id", &s);
+}
+
+#[test]
 fn lift_item_36_windows_of_constant_size_are_unrolled() {
     let text =
         "fun f(x: f64[N]) -> f64[N] = x |> pad(1, 1, clamp) |> slide(3, 1) |> map(|w| w |> reduce(add, 0))";

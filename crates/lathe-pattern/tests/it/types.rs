@@ -167,12 +167,33 @@ fn lift_item_25_sizes_that_differ_are_shown_with_their_places() {
 }
 
 #[test]
+fn extents_bind_what_they_determine() {
+    for text in [
+        "fun f(xs: f32[N + 2, N]) -> f32[N] = xs |> map(|r| r |> reduce(add, 0)) |> drop(2)",
+        "fun f(w: f32[K], xs: f32[2 * N + K - 1]) -> f32[2 * N] = xs |> slide(K, 1) |> map(|v| v |> reduce(add, 0))",
+    ] {
+        let p = good(text);
+        assert!(p.sizes.iter().any(|s| &**s == "N"), "{text}");
+        crate::support::agree(
+            &text
+                .replace("reduce(", "reduceSeq(")
+                .replace("map(", "mapSeq(")
+                .replace("|> drop(2)", "")
+                .replace("-> f32[N] =", "-> f32[N + 2] ="),
+            &[("N", 3), ("K", 2)],
+        );
+    }
+}
+
+#[test]
 fn bad_terms_are_refused_with_a_place() {
     for (text, code) in [
         ("fun f(xs: f32[N]) -> f32[N] = map(|x x + x, xs)", "E1101"),
         ("fun f(xs: f32[N]) -> f32[N] = mop(|x| x + x, xs)", "E1102"),
         ("fun f(xs: f32[N]) -> f32[Q] = xs", "E1102"),
-        ("fun f(xs: f32[N + 1]) -> f32[N + 1] = xs", "E1102"),
+        ("fun f(xs: f32[N + M]) -> f32[N + M] = xs", "E1102"),
+        ("fun f(xs: f32[N * N]) -> f32[N * N] = xs", "E1102"),
+        ("fun f(xs: f32[N // 2]) -> f32[N // 2] = xs", "E1102"),
         ("fun f(xs: f32[N]) -> f32[N] = transpose(xs)", "E1104"),
         ("fun f(xs: f32[N]) -> f32[N] = xs + xs", "E1104"),
         ("fun f(xs: f32[N]) -> f32[N] = xs |> map(|x, y| x)", "E1105"),
