@@ -79,9 +79,9 @@ pub fn time(text: &str) -> Result<Duration, Stop> {
     match tune::stop_text::parse(&with_unit)? {
         tune::Stop::Duration(d) if d > Duration::ZERO => Ok(d),
         _ => {
-            let text = format!("`{text}` is no length of time to search for");
+            let text = format!("`{text}` is no length of time");
             Err(Diagnostic::error(tune::codes::OPTIONS, text)
-                .help("for example --budget 60s or --budget 5min")
+                .help("more than nothing, for example 60s or 5min")
                 .into())
         }
     }

@@ -264,6 +264,17 @@ fn what_the_key_does_not_cover_is_measured_again() {
     assert_eq!(costs("tune p.json --json"), (3.0, 2));
     f.write("extra.txt", "4");
     assert_eq!(costs("tune p.json --json"), (4.0, 0), "a file that the script names has changed");
+    // Where the cost is read from belongs to the question.
+    script(&f, "two.sh", "echo 1 > one; echo 2 > two");
+    for (i, name) in ["one", "two"].into_iter().enumerate() {
+        let parameters = json!([{ "name": "T", "range": [1, 2] }]);
+        form(
+            &f,
+            "two.json",
+            &json!({ "tuning_parameters": parameters, "run_script": "two.sh", "cost_file": name }),
+        );
+        assert_eq!(costs("tune two.json --json"), (1.0 + i as f64, 0));
+    }
     // Inputs of kernels by their contents: a winner for made-up ones serves all, one for a file only its equals.
     f.write("f.lathe", KERNEL);
     let kernel = "-D N=64 --threads 1";
@@ -439,12 +450,14 @@ fn whatever_is_wrong_there_is_one_clear_error() {
     assert_eq!(f.lathe("tune --list --show x").status, 2);
     assert_eq!(f.lathe("tune --count").status, 2);
     script(&f, "ok.sh", "true");
+    std::fs::create_dir(f.path("some")).expect("a folder");
     f.write("closed.sh", "#!/bin/sh\n");
     let one = json!([{ "name": "T", "range": [1, 2] }]);
     let interval = |range: &str, constraint: &str| json!({ "tuning_parameters": [{ "name": "T", "range": range, "constraint": constraint }], "run_script": "ok.sh" });
     for (name, form, code) in [
         ("closed", json!({ "tuning_parameters": one, "run_script": "closed.sh" }), "E1081"),
         ("missing", json!({ "tuning_parameters": one, "run_script": "./nowhere.sh" }), "E1081"),
+        ("folder", json!({ "tuning_parameters": one, "run_script": "some" }), "E1081"),
         ("unsaid", json!({ "tuning_parameters": one }), "E1087"),
         ("cost", json!({ "tuning_parameters": one, "run_script": "ok.sh", "cost_file": "nowhere" }), "E1086"),
         ("key", json!({ "tuning_parameters": one, "run_script": "ok.sh", "speed": 1 }), "E10"),
@@ -464,6 +477,10 @@ fn whatever_is_wrong_there_is_one_clear_error() {
         f.write(&format!("{name}.json"), form.to_string());
         f.fails(&format!("tune {name}.json"), 1, code);
     }
+    f.write("broken.json", "{ \"tuning_parameters\": [ { \"name\": \"T\", \"range\": [1, NaN] } ] }");
+    let d = f.fails("tune broken.json", 1, "E10");
+    assert!(!d.stderr.contains("E1087"), "{}", d.stderr);
+    f.fails("tune closed.json --timeout 0", 1, "E1088");
     f.write("notes.txt", "just notes");
     f.fails("tune notes.txt", 1, "E1087");
     f.fails("tune --space notes.txt --count", 1, "E1087");

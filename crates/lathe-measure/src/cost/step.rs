@@ -48,6 +48,10 @@ impl Step {
     pub fn new(scripts: &Scripts, what: &str) -> Result<Step, Diagnostic> {
         let path = Path::new(what.trim());
         let full = scripts.folder.join(path);
+        if full.is_dir() && !what.trim().is_empty() {
+            let text = format!("the script `{}` is a folder", full.display());
+            return Err(Diagnostic::error(codes::SCRIPT, text).help("name the script in it"));
+        }
         if !full.is_file() {
             // A single word with a slash is meant as a path.
             let lone = !what.trim().contains(char::is_whitespace);

@@ -81,7 +81,7 @@ fn signal_name(n: i32) -> Option<&'static str> {
 
 /// Whether what a process left behind says that memory ran out.
 pub(crate) fn out_of_memory(ended: &Ended, errors: &str) -> bool {
-    const SAID: [&str; 7] = [
+    const SAID: [&str; 8] = [
         "memory allocation of",
         "out of memory",
         "Out of memory",
@@ -89,6 +89,7 @@ pub(crate) fn out_of_memory(ended: &Ended, errors: &str) -> bool {
         "std::bad_alloc",
         "MemoryError",
         "memory exhausted",
+        "failed to map segment",
     ];
     // A kill that was not ours is the system's, when it has no memory left.
     *ended == Ended::Signal(libc::SIGKILL) || SAID.iter().any(|s| errors.contains(s))

@@ -40,9 +40,12 @@ fn form(text: &str) -> Option<Form> {
     if formats::directives::found(text) {
         return Some(Form::Directives);
     }
-    let json: serde_json::Value = serde_json::from_str(text).ok().filter(serde_json::Value::is_object)?;
-    // T1 calls its parts otherwise.
-    let t1 = json.get("ConfigurationSpace").is_some();
+    if !text.trim_start().starts_with('{') {
+        return None;
+    }
+    // T1 calls its parts otherwise. What is no JSON is explained by the reader of forms.
+    let json: Option<serde_json::Value> = serde_json::from_str(text).ok();
+    let t1 = json.is_some_and(|j| j.get("ConfigurationSpace").is_some());
     Some(if t1 { Form::T1 } else { Form::Json })
 }
 
@@ -139,7 +142,7 @@ pub fn tune_program(
     };
     let order = t.order.as_deref().map_or(Ok(Order::default()), super::order)?;
     // What counts as valid is a part of the question.
-    texts.push(format!("{:?}", t.gold));
+    texts.push(format!("{:?} {:?}", p.cost_file, t.gold));
     let mut objective = if timed { "seconds" } else { "cost file" }.to_string();
     if let Some(text) = &t.order {
         objective += &format!(" by {text}");

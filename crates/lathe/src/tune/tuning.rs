@@ -207,8 +207,9 @@ fn finish(
     if found.stopped != "interrupted" {
         for (most, share, rounds) in STAGES {
             // Slow ones are fewer.
-            let fit =
-                best.first().map_or(0.0, |b| share * time.as_secs_f64() / (6.0 * b.1.cost.first().max(1e-9)));
+            let fit = best
+                .first()
+                .map_or(0.0, |b| share * time.as_secs_f64() / (12.0 * b.1.cost.first().max(1e-9)));
             let (most, mut left) = (most.min((fit as usize).max(2)), 0);
             best.retain(|b| {
                 left += 1;
@@ -226,7 +227,8 @@ fn finish(
 /// Measures all in interleaved rounds, as many as the time allows, and sorts them; false if that failed.
 fn side_by_side(cost: &mut KernelCost, best: &mut [(Values, Sample)], time: Duration, most: usize) -> bool {
     let all: Vec<Values> = best.iter().map(|b| b.0.clone()).collect();
-    let round: f64 = best.iter().map(|b| b.1.cost.first().max(0.002)).sum();
+    // Every timing comes after a call that does not count.
+    let round: f64 = best.iter().map(|b| 2.0 * b.1.cost.first().max(0.001)).sum();
     let runs = ((time.as_secs_f64() / round) as usize).clamp(3, most);
     let limit = 4 * time + Duration::from_secs_f64(10.0 * round * runs as f64) + Duration::from_secs(30);
     let Ok(samples) = cost.compare(&all, runs, limit) else { return false };

@@ -221,7 +221,7 @@ impl Work {
     }
 
     fn compare(&mut self, built: &[(Values, Schedule, Built)], runs: usize) -> Result<Vec<Timing>, Invalid> {
-        let plan = Plan { runs, warmup: 1, at_least: SAMPLE };
+        let plan = Plan { runs, warmup: 1, at_least: SAMPLE, wake: 1 };
         let (pool, data) = (&self.pool, &mut self.data);
         let call = |i: usize| built[i].2.call(pool, &mut data.arrays);
         let times = rounds::rounds(built.len(), &plan, call, |_| {})
