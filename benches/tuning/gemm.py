@@ -146,7 +146,7 @@ class Watch(ms.measure_callback.PyMeasureCallback):
         steps.append((time.perf_counter() - start, best[0]))
         print(json.dumps(steps[-1]), flush=True)
 
-ms.tune_tir(func, target, work, max_trials_global=100000, num_trials_per_iter=16, cost_model="random",
+ms.tune_tir(func, target, work, max_trials_global=100000, num_trials_per_iter=8, cost_model="random",
             measure_callbacks=[ms.measure_callback.AddToDatabase(), Watch()])
 """
 
@@ -197,7 +197,7 @@ def table(args):
         at = reached(t["steps"], both["hand"] / GOAL)
         at = f"{at:.1f} s" if at is not None else f"> {t['cap']:.0f} s"
         best = min(s for _, s in t["steps"])
-        print(f"{'MetaSchedule':16} {at:>14} {t['steps'][-1][0]:>12.1f} s {16 * len(t['steps']):>15} {rate(best):>10}")
+        print(f"{'MetaSchedule':16} {at:>14} {t['steps'][-1][0]:>12.1f} s {8 * len(t['steps']):>15} {rate(best):>10}")
     w = load(args, "winners")
     if w:
         spread = lambda kind: [s for n, s in w.items() if n.startswith(kind)]

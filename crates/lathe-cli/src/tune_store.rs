@@ -44,7 +44,16 @@ pub fn manage(a: &TuneArgs, common: &Common) -> Outcome {
         return done("imported", Store::open(&path)?.import(&text)?, "evaluations", common);
     }
     let name = m.forget.as_deref().filter(|n| *n != "all");
-    done("forgot", Store::open(&path)?.forget(name)?, "entries", common)
+    let forgotten = match name {
+        // A store that is not there is not made for this.
+        None if !path.exists() => 0,
+        Some(n) if !path.exists() => {
+            let text = format!("there is no entry `{n}`: the store `{}` does not exist", path.display());
+            return Err(Diagnostic::error(lathe::tune::store_codes::NO_ENTRY, text).into());
+        }
+        _ => Store::open(&path)?.forget(name)?,
+    };
+    done("forgot", forgotten, "entries", common)
 }
 
 fn done(what: &str, n: usize, of: &str, common: &Common) -> Outcome {

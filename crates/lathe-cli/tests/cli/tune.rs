@@ -97,6 +97,8 @@ fn the_store_is_listed_exported_imported_and_forgotten() {
     assert_eq!(f.ok("tune --list").stdout, "");
     f.fails(&format!("tune --show {entry}"), 1, "E1078");
     f.fails("tune --forget nothing", 1, "E1078");
+    f.fails("tune --forget nothing --store new/s.sqlite", 1, "E1078");
+    assert!(!f.path("new").exists(), "nothing is made to forget something");
     f.fails("tune --import f.lathe", 1, "E1077");
     f.fails("tune --import nowhere.json", 1, "E0901");
 }

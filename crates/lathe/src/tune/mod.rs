@@ -21,6 +21,7 @@ mod work;
 pub use codes::CODES;
 pub use hash::{Situation, kernel_key, strategy_hash};
 pub use kernel::{KernelCost, WorkerCommand};
+pub use lathe_measure::codes as store_codes;
 pub use lathe_measure::cost::{Callable, CheckedCallable, Comparator, CostFunction, Gold, Sample, Scripts};
 pub use lathe_measure::store::{self, Store};
 pub use lathe_measure::worker::{Limits, Rule, interrupted, on_interrupt};
