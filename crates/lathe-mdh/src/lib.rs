@@ -7,15 +7,22 @@
 //! * [`decisions`], [`text`]: the 15 decisions, each free or fixed; their text and JSON forms.
 //! * [`check`](mod@check), [`footprint`]: which decisions are valid, and why others are not.
 //! * [`semantics`], [`value`]: what they mean, evaluated literally.
+//! * [`lower`]: the strategies that they stand for.
+//! * [`space`]: what decisions leave free, as parameters of a search.
+//! * [`notation`]: the thesis's own notation for computes.
 
 pub mod check;
 pub mod codes;
 pub mod decisions;
 pub mod footprint;
 pub mod homomorphism;
+pub mod lower;
 pub mod model;
+pub mod notation;
+mod notation_scalar;
 pub mod operators;
 pub mod semantics;
+pub mod space;
 pub mod text;
 pub mod value;
 pub mod view;

@@ -96,7 +96,7 @@ impl Environment for Operands<'_> {
 
     fn load(&self, a: &Access, _: &[i64]) -> Option<Value> {
         let n = a.view.buffer()?.0.checked_sub(OPERANDS)? as usize;
-        if n % 2 == 0 { self.a } else { self.b }.get(n / 2).cloned()
+        if n.is_multiple_of(2) { self.a } else { self.b }.get(n / 2).cloned()
     }
 }
 

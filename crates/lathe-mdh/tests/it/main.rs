@@ -3,7 +3,10 @@
 mod checks;
 mod figures;
 mod forms;
+mod lowering;
 mod meaning;
+mod notation;
 mod random;
 mod reading;
 mod support;
+mod tuning;

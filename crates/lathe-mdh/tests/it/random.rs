@@ -44,7 +44,7 @@ fn candidate(h: &Shaped, m: &Model, rng: &mut ChaCha8Rng) -> Decisions {
         } else {
             let mut p = 2;
             while rest > 1 {
-                if rest % p == 0 {
+                if rest.is_multiple_of(p) {
                     let l = rng.gen_range(0..layers);
                     d.parts[l][dim] = d.parts[l][dim].map(|x| x * p);
                     rest /= p;

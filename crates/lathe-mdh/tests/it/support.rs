@@ -1,9 +1,10 @@
 //! The examples, and decisions about them.
 
-use lathe_ir::{Function, Module};
-use lathe_mdh::{Homomorphism, Model};
+use lathe_ir::{Buffer, Function, Module, ParamKind, build, visit};
+use lathe_mdh::{Homomorphism, Model, Shaped};
 use lathe_space::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 struct Alone;
 
@@ -159,4 +160,19 @@ pub fn model(name: &str) -> Model {
 
 pub fn no_facts(_: &str) -> Option<Value> {
     None
+}
+
+/// The function with its sizes as constants.
+pub fn fixed(func: &Function, h: &Shaped) -> Function {
+    let map: HashMap<_, _> = h.sizes.iter().map(|(v, n)| (*v, build::index(*n))).collect();
+    let mut out = func.clone();
+    out.body = visit::substitute_stmt(&func.body, &map);
+    for p in &mut out.params {
+        if let ParamKind::Array(b) = &mut p.kind {
+            let extents = b.extents.iter().map(|e| visit::substitute(e, &map)).collect();
+            *b = Arc::new(Buffer { extents, ..(**b).clone() });
+        }
+    }
+    out.sizes.clear();
+    out
 }

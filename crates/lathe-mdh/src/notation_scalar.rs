@@ -1,0 +1,287 @@
+//! Expressions of the notation: subscripts, operators, and scalar functions over the accesses in order.
+
+use crate::codes;
+use lathe_diagnostics::{Diagnostic, FileId, Span};
+use lathe_ir::linear::Linear;
+use lathe_ir::{BinOp, Binder, Combine, Expr, MathFn, ReduceOp, Scalar, Type, build};
+use lathe_space::{BinOp as Op, Expr as Text, UnOp, Value};
+
+/// A subscript: sums of indices with constant factors. `names` call the indices here.
+///
+/// # Errors
+/// Why it is none.
+pub fn index_expr(
+    text: &str,
+    names: &[String],
+    indices: &[Binder],
+    sizes: &[Binder],
+) -> Result<Expr, String> {
+    let parsed = lathe_space::parse(text).map_err(|e| format!("`{text}` cannot be read: {}", e.message))?;
+    fn go(e: &Text, name: &dyn Fn(&str) -> Option<Expr>) -> Result<Expr, String> {
+        Ok(match e {
+            Text::Value(Value::Int(v)) if v.abs() < 1 << 40 => build::index(*v),
+            Text::Name(n) => name(n).ok_or_else(|| format!("`{n}` is no index"))?,
+            Text::Unary(UnOp::Neg, a) => build::neg(go(a, name)?),
+            Text::Binary(op, a, b) => {
+                let (a, b) = (go(a, name)?, go(b, name)?);
+                match op {
+                    Op::Add => build::add(a, b),
+                    Op::Sub => build::sub(a, b),
+                    Op::Mul => build::mul(a, b),
+                    _ => return Err(format!("`{}` is not affine", op.symbol())),
+                }
+            }
+            other => return Err(format!("`{other}` is no subscript")),
+        })
+    }
+    let name = |n: &str| {
+        let index = names.iter().position(|x| x == n).and_then(|d| indices.get(d));
+        index.or_else(|| sizes.iter().find(|s| &*s.name == n)).map(build::var)
+    };
+    go(&parsed, &name)
+}
+
+/// The smallest and the largest value of an affine subscript over the whole box.
+pub fn ends(e: &Expr, (indices, extents): (&[Binder], &[Binder])) -> Option<(Linear, Linear)> {
+    let form = Linear::of(e)?;
+    let (mut low, mut high) = (Linear::constant(form.constant), Linear::constant(form.constant));
+    for (atom, c) in &form.terms {
+        let last = match indices.iter().position(|b| Some(b.id) == atom.as_var()) {
+            Some(d) => Linear::of(&build::sub(build::var(&extents[d]), build::index(1)))?,
+            None => return None,
+        };
+        if *c > 0 {
+            high = high.plus(&last, *c)?;
+        } else {
+            low = low.plus(&last, *c)?;
+        }
+    }
+    Some((low, high))
+}
+
+/// The larger of two extents: of those that differ by a constant, the larger one itself.
+pub fn larger(a: Expr, b: Expr) -> Expr {
+    let difference = Linear::of(&a).zip(Linear::of(&b)).and_then(|(a, b)| a.plus(&b, -1)?.as_constant());
+    match difference {
+        Some(d) if d >= 0 => a,
+        Some(_) => b,
+        None => build::max(a, b),
+    }
+}
+
+/// `++`, `cc`, `pw(+)`, `+`, `ps(max)`, …
+pub fn operator(t: &str) -> Option<Combine> {
+    let inside =
+        |word: &str| t.strip_prefix(word)?.trim().strip_prefix('(')?.strip_suffix(')').map(str::trim);
+    let op = |t: &str| {
+        Some(match t {
+            "+" => ReduceOp::Sum,
+            "*" => ReduceOp::Prod,
+            "sum" | "prod" | "min" | "max" | "all" | "any" => ReduceOp::from_name(t),
+            _ => return None,
+        })
+    };
+    Some(match t {
+        "++" | "cc" => Combine::Concat,
+        _ => match (inside("pw"), inside("ps")) {
+            (Some(t), _) => Combine::Reduce(op(t)?),
+            (_, Some(t)) => Combine::Scan(op(t)?),
+            _ => Combine::Reduce(op(t)?),
+        },
+    })
+}
+
+/// What scalar functions see.
+pub struct Scalars<'a> {
+    pub file: FileId,
+    /// One per access of the inputs, in order.
+    pub loads: &'a [Expr],
+    pub indices: &'a [Binder],
+}
+
+impl Scalars<'_> {
+    fn fail<T>(&self, at: usize, message: String) -> Result<T, Diagnostic> {
+        Err(Diagnostic::error(codes::NOTATION, message)
+            .at(Span::new(self.file, at, at), "this scalar function"))
+    }
+
+    /// `*`, `+` and `id`.
+    ///
+    /// # Errors
+    /// E1221 for another name, or types that do not fit.
+    pub fn named(&self, f: &str, at: usize, wanted: &[Type]) -> Result<Vec<Expr>, Diagnostic> {
+        let same = self.loads.windows(2).all(|w| w[0].ty() == w[1].ty());
+        let value = match (f, self.loads) {
+            ("id", [one]) => one.clone(),
+            ("*" | "+", [first, rest @ ..]) if same && first.ty().scalar() != Some(Scalar::Bool) => {
+                let op = if f == "*" { BinOp::Mul } else { BinOp::Add };
+                rest.iter().fold(first.clone(), |a, b| build::binary(op, a, b.clone()))
+            }
+            ("*" | "+" | "id", _) => {
+                return self.fail(at, format!("`{f}` is not defined on these {} accesses", self.loads.len()));
+            }
+            _ => {
+                return self.fail(
+                    at,
+                    format!(
+                        "`{}` is no scalar function; write it out, as in `(a,b) -> a * b`",
+                        f.escape_debug()
+                    ),
+                );
+            }
+        };
+        match wanted {
+            [t] if t == value.ty() => Ok(vec![value]),
+            _ => self.fail(at, format!("`{f}` gives one `{}`, which does not fit the outputs", value.ty())),
+        }
+    }
+
+    /// `(a,b) -> a * b`; more parameters than accesses are the indices (the thesis's `USE_MDA_INDICES`).
+    ///
+    /// # Errors
+    /// E1221 for another number of parameters or results, and types that do not fit.
+    pub fn written(
+        &self,
+        params: &[String],
+        results: &[(String, usize)],
+        wanted: &[Type],
+    ) -> Result<Vec<Expr>, Diagnostic> {
+        let at = results.first().map_or(0, |r| r.1);
+        let mut known: Vec<Expr> = self.loads.to_vec();
+        if params.len() == self.loads.len() + self.indices.len() {
+            known.extend(self.indices.iter().map(build::var));
+        }
+        if params.len() != known.len() {
+            let text = format!(
+                "the scalar function has {} parameters for {} accesses",
+                params.len(),
+                self.loads.len()
+            );
+            return self.fail(at, text);
+        }
+        if results.len() != wanted.len() {
+            let text = format!(
+                "the scalar function has {} results for {} accesses of outputs",
+                results.len(),
+                wanted.len()
+            );
+            return self.fail(at, text);
+        }
+        let lookup = |n: &str| params.iter().position(|p| p == n).map(|k| known[k].clone());
+        let mut out = Vec::new();
+        for ((text, at), t) in results.iter().zip(wanted) {
+            let parsed = match lathe_space::parse(text) {
+                Ok(e) => e,
+                Err(e) => return self.fail(*at, format!("`{text}` cannot be read: {}", e.message)),
+            };
+            match value(&parsed, &lookup, Some(t)) {
+                Ok(v) if v.ty() == t => out.push(v),
+                Ok(v) => {
+                    return self.fail(*at, format!("`{text}` is a `{}`, but the output has `{t}`", v.ty()));
+                }
+                Err(why) => return self.fail(*at, why),
+            }
+        }
+        Ok(out)
+    }
+}
+
+/// A literal takes the type of the other operand, else the wanted one.
+fn value(e: &Text, lookup: &dyn Fn(&str) -> Option<Expr>, wanted: Option<&Type>) -> Result<Expr, String> {
+    let number = |v: f64, whole: Option<i64>| {
+        let s = wanted.and_then(Type::scalar).unwrap_or(Scalar::F32);
+        match whole {
+            _ if s.is_float() => Ok(build::float(s, v)),
+            Some(i) if s.is_int() => Ok(build::int(s, i)),
+            _ => Err(format!("`{v}` is no `{s}`")),
+        }
+    };
+    let literal = |e: &Text| {
+        matches!(e, Text::Value(_)) || matches!(e, Text::Unary(_, a) if matches!(**a, Text::Value(_)))
+    };
+    let pair = |a: &Text, b: &Text, want: Option<&Type>| -> Result<(Expr, Expr), String> {
+        let (x, y) = if literal(a) {
+            let y = value(b, lookup, want)?;
+            (value(a, lookup, Some(y.ty()))?, y)
+        } else {
+            let x = value(a, lookup, want)?;
+            let y = value(b, lookup, Some(x.ty()))?;
+            (x, y)
+        };
+        if x.ty() == y.ty() { Ok((x, y)) } else { Err(format!("`{e}` joins `{}` and `{}`", x.ty(), y.ty())) }
+    };
+    let wrong = |t: &Type| Err(format!("`{e}` is not defined on `{t}`"));
+    Ok(match e {
+        Text::Value(Value::Int(v)) => number(*v as f64, Some(*v))?,
+        Text::Value(Value::Float(v)) => number(*v, None)?,
+        Text::Value(Value::Bool(b)) => build::boolean(*b),
+        Text::Value(Value::Str(s)) => return Err(format!("`{s}` is no number")),
+        Text::Name(n) => lookup(n).ok_or_else(|| format!("`{n}` is no parameter of the scalar function"))?,
+        Text::Unary(op, a) => {
+            let a = value(a, lookup, wanted)?;
+            match op {
+                UnOp::Neg if !a.ty().is_bool() => build::neg(a),
+                UnOp::Not if a.ty().is_bool() => build::not(a),
+                _ => return wrong(a.ty()),
+            }
+        }
+        Text::Binary(op, a, b) => {
+            let compares = matches!(op, Op::Eq | Op::Ne | Op::Lt | Op::Le | Op::Gt | Op::Ge);
+            let (a, b) = pair(a, b, if compares { None } else { wanted })?;
+            let (float, int, boolean) = (a.ty().is_float(), a.ty().is_int(), a.ty().is_bool());
+            let (bin, fits) = match op {
+                Op::Add => (BinOp::Add, float || int),
+                Op::Sub => (BinOp::Sub, float || int),
+                Op::Mul => (BinOp::Mul, float || int),
+                Op::Div => (BinOp::Div, float),
+                Op::FloorDiv => (BinOp::FloorDiv, int),
+                Op::Mod => (BinOp::FloorMod, int),
+                Op::Eq => (BinOp::Eq, true),
+                Op::Ne => (BinOp::Ne, true),
+                Op::Lt => (BinOp::Lt, float || int),
+                Op::Le => (BinOp::Le, float || int),
+                Op::Gt => (BinOp::Gt, float || int),
+                Op::Ge => (BinOp::Ge, float || int),
+                Op::And => (BinOp::And, boolean),
+                Op::Or => (BinOp::Or, boolean),
+            };
+            if !fits {
+                return wrong(a.ty());
+            }
+            build::binary(bin, a, b)
+        }
+        Text::Call(f, args) => match (f.as_str(), args.as_slice()) {
+            ("min" | "max", [a, b]) => {
+                let (a, b) = pair(a, b, wanted)?;
+                if a.ty().is_bool() {
+                    return wrong(a.ty());
+                }
+                build::binary(if f == "min" { BinOp::Min } else { BinOp::Max }, a, b)
+            }
+            ("select", [c, a, b]) => {
+                let c = value(c, lookup, None)?;
+                let (a, b) = pair(a, b, wanted)?;
+                if !c.ty().is_bool() {
+                    return wrong(c.ty());
+                }
+                build::select(c, a, b)
+            }
+            (f, [a]) if Scalar::from_name(f).is_some() => {
+                let a = value(a, lookup, None)?;
+                build::cast(Scalar::from_name(f).map_or(Type::F32, Type::from), a)
+            }
+            (f, args) => match MathFn::from_name(f) {
+                Some(m) if m.arity() == args.len() => {
+                    let args =
+                        args.iter().map(|a| value(a, lookup, wanted)).collect::<Result<Vec<_>, _>>()?;
+                    let first = args[0].ty().clone();
+                    if !first.is_float() || args.iter().any(|a| *a.ty() != first) {
+                        return wrong(&first);
+                    }
+                    build::math(m, args)
+                }
+                _ => return Err(format!("there is no function `{f}` of {} arguments", args.len())),
+            },
+        },
+    })
+}

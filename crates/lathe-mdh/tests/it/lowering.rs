@@ -1,0 +1,193 @@
+//! Decisions on CPU models become strategies, and what these make of the tree computes the same.
+
+use crate::meaning::{inputs, reference};
+use crate::random::valid;
+use crate::support::{ROWS, Row, example, fixed, model, sizes};
+use lathe_ir::interp::{self, Options, Order};
+use lathe_ir::{Executor, Function, Module, visit};
+use lathe_mdh::lower::strategy;
+use lathe_mdh::semantics::alone;
+use lathe_mdh::{Decisions, Homomorphism, Model, Shaped, codes, text};
+use lathe_strategy::{Context, Definitions, Refusal, Strategy};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use std::collections::BTreeMap;
+
+fn transform(module: &Module, func: &Function, s: &Strategy) -> Result<Function, Refusal> {
+    let (definitions, facts) = (Definitions::default(), |_: &str| None);
+    Ok(lathe_transform::run(module, func, &Context::new(&definitions, None, &facts), s)?.0)
+}
+
+fn show(h: &Shaped, m: &Model, d: &Decisions, s: &Strategy) -> String {
+    format!("{:?}\n{}\n{s}", h.extents, text::print(h.h, m, d))
+}
+
+/// Random fused decisions on a model; how many were lowered, and why others were not.
+fn fuzz(row: &Row, on: &str, count: usize, outcome: &mut BTreeMap<String, usize>) {
+    let (module, func) = example(row.file, row.kernel);
+    let h = Homomorphism::of(&module, &func, None).unwrap();
+    let func = alone(&func, &h);
+    let m = model(on);
+    let mut rng = ChaCha8Rng::seed_from_u64(17);
+    for s in row.sizes {
+        let shaped = h.at(&sizes(s)).unwrap();
+        let given = inputs(&shaped, &mut rng);
+        let want = reference(&module, &func, &shaped, &given);
+        let func = fixed(&func, &shaped);
+        for n in 0..count / 2 {
+            let mut d = valid(&shaped, &m, &mut rng);
+            (d.down, d.scalar) = (d.up.clone(), d.up.clone());
+            if n % 6 != 0 {
+                // Outputs in the layout of the caller, so that what cores combine is not copied, too.
+                let plain = Decisions::plain(&shaped, &m);
+                d.writes.iter_mut().zip(plain.writes).for_each(|(w, p)| w.layout = p.layout);
+                d.results.iter_mut().zip(plain.results).for_each(|(w, p)| w.layout = p.layout);
+            }
+            let steps = match strategy(&shaped, &m, &d) {
+                Ok(s) => s,
+                Err(e) => {
+                    assert_eq!(e.code, codes::UNSUPPORTED, "{e}");
+                    *outcome.entry(format!("not lowered: {}", e.message)).or_insert(0) += 1;
+                    continue;
+                }
+            };
+            let new = match transform(&module, &func, &steps) {
+                Ok(f) => f,
+                Err(r) => {
+                    let text =
+                        format!("refused by {}: {} {}", r.rule, r.diagnostic.code, r.diagnostic.message);
+                    *outcome.entry(text).or_insert(0) += 1;
+                    continue;
+                }
+            };
+            for order in [Order::Reference, Order::Seed(n as u64)] {
+                let mut args: Vec<_> = h.inputs.iter().map(|o| given.arrays[&o.buffer.id].clone()).collect();
+                args.extend(interp::outputs(&new, &shaped.sizes).unwrap());
+                let options = Options { order, races: true, ..Options::default() };
+                interp::run(&module, &new, &mut args, &options)
+                    .unwrap_or_else(|e| panic!("{}: {e:?}\n{}", row.name, show(&shaped, &m, &d, &steps)));
+                for (got, want) in args[h.inputs.len()..].iter().zip(&want) {
+                    let tree = lathe_ir::text::print_function(&new);
+                    let why = || format!("{}\n{}\n{tree}", row.name, show(&shaped, &m, &d, &steps));
+                    assert_eq!(got.bytes(), want.bytes(), "{}", why());
+                }
+            }
+            *outcome.entry("lowered".to_string()).or_insert(0) += 1;
+        }
+    }
+}
+
+#[test]
+fn random_decisions_on_cpus_become_trees_that_compute_the_same() {
+    let rows = ROWS.iter().filter(|r| matches!(r.file, "linear_algebra" | "stencils") || r.name == "Conv2D");
+    let mut outcome = BTreeMap::new();
+    for r in rows {
+        for on in ["openmp", "openmp_l3_simd"] {
+            fuzz(r, on, 12, &mut outcome);
+        }
+    }
+    let lowered = outcome.get("lowered").copied().unwrap_or(0);
+    let all: usize = outcome.values().sum();
+    assert!(3 * lowered > 2 * all, "{lowered} of {all}: {outcome:#?}");
+}
+
+/// A nest as an expert would write it: threads over blocks of rows, blocks for the caches, lanes inside.
+#[test]
+fn a_product_is_blocked_packed_parallel_and_vectorized() {
+    let (module, func) = example("linear_algebra", "matmul");
+    let h = Homomorphism::of(&module, &func, None).unwrap();
+    let shaped = h.at(&sizes(&[("I", 12), ("J", 20), ("K", 10)])).unwrap();
+    let m = model("openmp_l3_simd");
+    let written = "\
+partial tiles
+parts    [1 1 1] [1 1 3] [3 1 4] [2 1 1] [2 2 1] [1 8 1]
+D1 S1 R1 [4 5 6] [7 8 2] [9 10 14] [11 12 13] [1 3 15] [16 17 18]
+D2 S2 R2 [MM.x MM.y MM.z] [L3.x L3.y L3.z] [L2.x L2.y L2.z] [L1.x L1.y L1.z] [COR.x COR.y COR.z] [SIMD.x SIMD.y SIMD.z]
+D4 B     [<1,2> <1,2> <1,2>] [<1,2> <1,2> <1,2>] [<1,2> <1,2> <2,1>] [<1,2> <1,2> <2,1>] [<1,2> <1,2> <2,1>] [<2,1> <2,1> <2,1>]
+S4 B     <2,1>
+";
+    let mut d = text::parse(&h, &m, written).unwrap();
+    d.complete_from(&Decisions::plain(&shaped, &m));
+    let found = lathe_mdh::check(&shaped, &m, &d, &|_| None);
+    assert!(found.is_empty(), "{found:?}");
+    let steps = strategy(&shaped, &m, &d).unwrap();
+    let shown = steps.to_string();
+    for part in [
+        "split(i, 4, i.p3, i.q1)",
+        "split(j, 8, j.r, j.q1)",
+        "reorder(",
+        "parallel(i.p5)",
+        "vectorize(j.p6, 8)",
+        "stage(B, at: C.",
+        "layout: permute(1, 0)",
+    ] {
+        assert!(shown.contains(part) || part.starts_with("split("), "{part} is not in {shown}");
+    }
+    let new = transform(&module, &fixed(&func, &shaped), &steps)
+        .unwrap_or_else(|r| panic!("{}\n{shown}", r.diagnostic));
+    let mut executors = Vec::new();
+    visit::walk(&new.body, &mut |s, _| {
+        if let Some(l) = s.as_loop() {
+            executors.push(l.exec.clone());
+        }
+        true
+    });
+    assert!(executors.contains(&Executor::Cpu) && executors.contains(&Executor::Vector(8)), "{shown}");
+    let mut rng = ChaCha8Rng::seed_from_u64(9);
+    let given = inputs(&shaped, &mut rng);
+    let want = reference(&module, &func, &shaped, &given);
+    let mut args: Vec<_> = h.inputs.iter().map(|o| given.arrays[&o.buffer.id].clone()).collect();
+    args.extend(interp::outputs(&new, &shaped.sizes).unwrap());
+    let options = Options { order: Order::Seed(2), races: true, ..Options::default() };
+    interp::run(&module, &new, &mut args, &options).unwrap_or_else(|e| panic!("{e:?}\n{shown}"));
+    assert_eq!(args[2].bytes(), want[0].bytes(), "{shown}");
+}
+
+#[test]
+fn dot_products_are_reduced_by_threads_and_lanes() {
+    let (module, func) = example("linear_algebra", "dot");
+    let h = Homomorphism::of(&module, &func, None).unwrap();
+    let shaped = h.at(&sizes(&[("K", 96)])).unwrap();
+    let m = model("openmp_l3_simd");
+    let mut d =
+        text::parse(&h, &m, "parts [3] [1] [1] [1] [4] [8]\nD1 S1 R1 [2] [3] [4] [5] [1] [6]").unwrap();
+    d.complete_from(&Decisions::plain(&shaped, &m));
+    let steps = strategy(&shaped, &m, &d).unwrap();
+    let shown = steps.to_string();
+    assert!(
+        shown
+            .contains("privatize(C, C.k.p5, name: C.c5) ; parallel(k.p5) ; factor(C.c5, C.k.p6, name: C.c6)"),
+        "{shown}"
+    );
+    let new = transform(&module, &fixed(&func, &shaped), &steps)
+        .unwrap_or_else(|r| panic!("{}\n{shown}", r.diagnostic));
+    let mut rng = ChaCha8Rng::seed_from_u64(9);
+    let given = inputs(&shaped, &mut rng);
+    let want = reference(&module, &func, &shaped, &given);
+    let mut args: Vec<_> = h.inputs.iter().map(|o| given.arrays[&o.buffer.id].clone()).collect();
+    args.extend(interp::outputs(&new, &shaped.sizes).unwrap());
+    interp::run(&module, &new, &mut args, &Options { races: true, ..Options::default() }).unwrap();
+    assert_eq!(args[2].bytes(), want[0].bytes());
+}
+
+#[test]
+fn what_is_not_lowered_yet_says_so() {
+    let (module, func) = example("patterns", "scan");
+    let h = Homomorphism::of(&module, &func, None).unwrap();
+    let shaped = h.at(&sizes(&[("N", 8)])).unwrap();
+    let on = |name: &str, change: &str| {
+        let m = model(name);
+        let mut d = text::parse(&h, &m, change).unwrap();
+        d.complete_from(&Decisions::plain(&shaped, &m));
+        strategy(&shaped, &m, &d).unwrap_err()
+    };
+    for (name, change, word) in [
+        ("openmp", "parts [2] [1] [1] [4]", "scan"),
+        ("cuda", "parts [2] [1] [1] [4] [1]", "SMX"),
+        ("openmp", "D1 [2] [1] [3] [4]", "three separate nests"),
+    ] {
+        let d = on(name, change);
+        assert_eq!(d.code, codes::UNSUPPORTED);
+        assert!(d.message.contains(word), "{d}");
+    }
+}
