@@ -109,7 +109,12 @@ impl Facts {
             }
             Fact::AtMost(a, b) => {
                 let d = self.normal(b).minus(&self.normal(a));
-                if d.is_nonnegative() || self.facts.contains(f) {
+                // More than what is known to be at least 0 is, too.
+                let follows = |g: &Fact| match g {
+                    Fact::AtMost(x, y) => d.minus(&self.normal(y).minus(&self.normal(x))).is_nonnegative(),
+                    Fact::Divides(..) => false,
+                };
+                if d.is_nonnegative() || self.facts.iter().any(follows) {
                     return Known::Yes;
                 }
                 let negative = d.scaled(-1).minus(&Nat::constant(1));
@@ -169,6 +174,16 @@ mod tests {
     }
     fn divides(b: Nat, a: Nat) -> Fact {
         Fact::Divides(b, a)
+    }
+
+    #[test]
+    fn bounds_follow_from_bounds() {
+        let f = Facts::new([Fact::AtMost(c(2), v("N"))]);
+        assert_eq!(f.holds(&Fact::AtMost(c(0), v("N").minus(&c(2)))), Known::Yes);
+        assert_eq!(f.holds(&Fact::AtMost(c(1), v("N"))), Known::Yes);
+        assert_eq!(f.holds(&Fact::AtMost(c(1), v("N").plus(&v("M")))), Known::Yes);
+        assert_eq!(f.holds(&Fact::AtMost(c(3), v("N"))), Known::Maybe);
+        assert_eq!(f.holds(&Fact::AtMost(v("M"), v("N"))), Known::Maybe);
     }
 
     #[test]

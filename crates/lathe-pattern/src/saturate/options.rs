@@ -23,7 +23,7 @@ pub struct Options {
 }
 
 /// What a node and all that is kept of it takes, as measured, rounded up.
-const NODE_BYTES: usize = 16384;
+const NODE_BYTES: usize = 32768;
 
 impl Options {
     pub fn read(args: &[StepArg]) -> Result<Options, String> {

@@ -5,7 +5,7 @@ use super::sketch::{Sketch, names};
 use crate::facts::Facts;
 use crate::term::{Term, TermKind};
 use egg::Id;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, VecDeque};
 
 /// What a node costs by itself; at least 1, so that a term costs more than its parts.
 pub type Weight<'a> = dyn Fn(&Head) -> u64 + 'a;
@@ -133,21 +133,23 @@ impl Solver<'_> {
     fn fix(&mut self, choices: impl Fn(&Self, Id) -> Vec<Choice>) -> usize {
         let here = self.tables.len();
         self.tables.push(HashMap::new());
-        loop {
-            let mut changed = false;
-            for n in 0..self.classes.len() {
-                let c = self.classes[n];
-                let Some(best) = choices(self, c).into_iter().min_by_key(|c| c.cost) else { continue };
-                let old = self.tables[here].get(&c).map_or(u64::MAX, |c| c.cost);
-                if best.cost < old {
-                    self.tables[here].insert(c, best);
-                    changed = true;
+        let mut waiting: VecDeque<Id> = self.classes.iter().copied().collect();
+        let mut waits: HashSet<Id> = waiting.iter().copied().collect();
+        while let Some(c) = waiting.pop_front() {
+            waits.remove(&c);
+            let Some(best) = choices(self, c).into_iter().min_by_key(|c| c.cost) else { continue };
+            let old = self.tables[here].get(&c).map_or(u64::MAX, |c| c.cost);
+            if best.cost < old {
+                self.tables[here].insert(c, best);
+                for p in self.graph[c].parents() {
+                    let p = self.graph.find(p);
+                    if waits.insert(p) {
+                        waiting.push_back(p);
+                    }
                 }
             }
-            if !changed {
-                return here;
-            }
         }
+        here
     }
 
     /// Ends: the term of a choice costs more than its parts.
