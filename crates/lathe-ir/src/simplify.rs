@@ -49,11 +49,7 @@ pub fn simplify_stmt(s: &Stmt, ranges: &mut Ranges) -> Stmt {
             Some(false) => return other.as_ref().map_or_else(Stmt::empty, |o| simplify_stmt(o, ranges)),
             None => {}
         },
-        StmtKind::Loop(l) => {
-            if ranges.le(&l.hi, &l.lo) {
-                return Stmt::empty();
-            }
-        }
+        StmtKind::Loop(l) if ranges.le(&l.hi, &l.lo) => return Stmt::empty(),
         _ => {}
     }
     let old = s.children();
