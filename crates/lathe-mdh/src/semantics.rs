@@ -1,6 +1,6 @@
 //! What decisions mean, without any code: de-composition, scalar phase and re-composition done literally, as
 //! three nests in the orders of D1, S1 and R1 (thesis, Sections 2.3 and 3; the first combination overwrites,
-//! so no neutral element is needed).
+//! so no neutral element is needed; a floating-point sum of negative zeros alone stays negative).
 //!
 //! Levels that cores run do their parts in an order that a seed picks, and combine them in any grouping (and
 //! any order, where the operator allows it). Where the results live does not matter here.

@@ -1,5 +1,6 @@
 //! Homomorphisms: reading them, decisions about them, and what these mean.
 
+mod arbitrary;
 mod checks;
 mod figures;
 mod forms;

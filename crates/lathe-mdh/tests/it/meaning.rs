@@ -40,7 +40,7 @@ pub fn reference(module: &Module, func: &Function, h: &Shaped, inputs: &Inputs) 
     args.split_off(h.h.inputs.len())
 }
 
-fn same(
+pub fn same(
     module: &Module,
     h: &Shaped,
     m: &Model,
