@@ -28,8 +28,13 @@ pub fn check(a: &CheckArgs, common: &Common) -> Outcome {
         }
         failed |= !report.failures.is_empty();
         if !common.json {
+            let rules = match report.rules {
+                0 => String::new(),
+                1 => ", 1 rule".to_string(),
+                n => format!(", {n} rules"),
+            };
             eprintln!(
-                "{}: {} kernel{}, {} strateg{} ({} step{}), {} test{}: {}",
+                "{}: {} kernel{}{rules}, {} strateg{} ({} step{}), {} test{}: {}",
                 file.display(),
                 report.kernels,
                 if report.kernels == 1 { "" } else { "s" },
@@ -49,6 +54,7 @@ pub fn check(a: &CheckArgs, common: &Common) -> Outcome {
             "file": file,
             "ok": report.failures.is_empty(),
             "kernels": report.kernels,
+            "rules": report.rules,
             "strategies": report.strategies,
             "steps": report.steps,
             "tests": report.tests,

@@ -73,9 +73,9 @@ pub fn explain(a: &ExplainArgs, common: &Common) -> Outcome {
             }
             let _ = writeln!(out, "       {} -> {}", step.before, step.after);
             if a.diff
-                && let (Some(old), Some(new)) = (v.trees.get(i), v.trees.get(i + 1))
+                && let (Some(old), Some(new)) = (v.forms.get(i), v.forms.get(i + 1))
             {
-                diff(&mut out, &lathe::text::print_function(old), &lathe::text::print_function(new));
+                diff(&mut out, &old.text(), &new.text());
             }
         }
     }

@@ -3,6 +3,7 @@
 //! Strategies need no second meaning, so they are [`lathe_strategy::Definition`]s from the parser on.
 
 use lathe_diagnostics::Span;
+use lathe_pattern::ast::{FunAst, RuleAst};
 use lathe_strategy::Definition;
 
 #[derive(Clone, Debug, Default)]
@@ -16,8 +17,9 @@ pub enum Item {
     Struct(Struct),
     Op(Op),
     Kernel(Kernel),
-    Fun(Fun),
-    Rule(Rule),
+    /// Terms are the business of `lathe-pattern`.
+    Fun(FunAst),
+    Rule(RuleAst),
     Strategy(Strategy),
     Test(Test),
 }
@@ -78,23 +80,6 @@ pub struct Kernel {
     /// The comment lines just before it, without their `#`.
     pub doc: String,
     pub span: Span,
-}
-
-#[derive(Clone, Debug)]
-pub struct Fun {
-    pub name: Ident,
-    pub params: Vec<Param>,
-    pub result: Type,
-    pub body: Expr,
-}
-
-#[derive(Clone, Debug)]
-pub struct Rule {
-    pub name: Ident,
-    pub variables: Vec<Ident>,
-    pub left: Expr,
-    pub right: Expr,
-    pub conditions: Vec<Expr>,
 }
 
 #[derive(Clone, Debug)]
@@ -217,12 +202,6 @@ pub enum ExprKind {
     Tuple(Vec<Expr>),
     /// `[a, b]`: data in tests.
     List(Vec<Expr>),
-    /// `|x, (y, z)| body`; of functional programs.
-    Lambda(Vec<Expr>, Box<Expr>),
-    /// `a |> f`
-    Pipe(Box<Expr>, Box<Expr>),
-    /// `f >> g` (true) or `f << g`.
-    Compose(bool, Box<Expr>, Box<Expr>),
     /// Where the parser recovered.
     Error,
 }

@@ -255,7 +255,7 @@ pub static CODES: &[CodeInfo] = &[
         code: NOT_YET,
         title: "not available yet",
         explanation: "The notation is part of the language, but this version does not take it.",
-        wrong: "fun twice(x: f32) -> f32 = x + x\nkernel k(a: f32[N]) -> (b: f32[N]) {\n    b[i] = a[i]\n}\n",
+        wrong: "fun twice(x: f32) -> f32 = x + x\nkernel k(a: f32[N]) -> (b: f32[N]) {\n    b[i] = twice(a[i])\n}\n",
         right: "kernel k(a: f32[N]) -> (b: f32[N]) {\n    b[i] = a[i] + a[i]\n}\n",
     },
     CodeInfo {

@@ -182,6 +182,7 @@ impl<'a> Layout<'a> {
                     Tok::Name(_) | Tok::Sym(")" | "]") => true,
                     Tok::Sym(">") => angle(n - 1),
                     Tok::Word("assume") => true,
+                    Tok::Word("where") => self.is_step(n - 1),
                     Tok::Sym("-") => !self.binary(n - 1),
                     Tok::Sym("|") => false,
                     _ => false,
@@ -207,6 +208,12 @@ impl<'a> Layout<'a> {
                 | Tok::Word("true" | "false")
                 | Tok::Sym(")" | "]" | "}")
         )
+    }
+
+    /// Is the `where` at `n` the step `where(p)`?
+    fn is_step(&self, n: usize) -> bool {
+        let Some(before) = n.checked_sub(1).map(|b| &self.parsed.tokens[b].tok) else { return false };
+        matches!(before, Tok::Sym("(" | "," | "=" | ";" | ";;" | "<+" | "@") | Tok::Word("then" | "else"))
     }
 
     /// Is the `{` at `n` that of a set of values: `in {1, 2}`?

@@ -1,7 +1,9 @@
-//! The `.lathe` language: kernels in index notation and loops, strategies for them, and their tests.
+//! The `.lathe` language: kernels in index notation and loops, funs of patterns, rules, strategies for them, and
+//! their tests.
 //!
 //! [`parse`] gives a syntax tree and all errors of form; [`load`] gives a [`Program`]: functions of the tree
-//! (`lathe_ir`), strategies as data (`lathe_strategy`), tests. [`format`](fn@format) lays text out anew.
+//! (`lathe_ir`), funs and rules (`lathe_pattern`, which reads and types their terms), strategies as data
+//! (`lathe_strategy`), tests. [`format`](fn@format) lays text out anew.
 //!
 //! # Notation
 //!
@@ -53,9 +55,10 @@ pub use format::format;
 pub use load::load;
 pub use parse::parse;
 
-use lathe_diagnostics::Span;
+use lathe_diagnostics::{Diagnostic, Span};
 use lathe_ir::{Function, Module};
 use lathe_strategy::Definition;
+use std::collections::BTreeMap;
 
 /// Finds the files that `use "name"` means; the library itself does no input.
 pub trait Resolver {
@@ -69,13 +72,51 @@ pub trait Resolver {
 /// A file that was loaded.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
-    /// Its kernels, and the structs, operators and kernels of the files that it uses.
+    /// Its kernels, its funs as they are translated without any choice, and the structs, operators and kernels
+    /// of the files that it uses.
     pub module: Module,
-    /// The kernels of the file itself, in the order of the source.
+    /// The kernels and funs of the file itself, in the order of the source.
     pub kernels: Vec<KernelInfo>,
-    /// Those of the prelude and of used files first.
+    /// Funs by name, those of used files too.
+    pub funs: BTreeMap<String, Fun>,
+    /// Rules over terms; those of used files first.
+    pub rules: Vec<Rule>,
+    /// Those of used files first.
     pub strategies: Vec<Definition>,
+    /// What every kernel may use besides.
+    pub prelude: Vec<Definition>,
+    /// What every fun may use besides.
+    pub library: Vec<Definition>,
     pub tests: Vec<TestDef>,
+}
+
+impl Program {
+    /// The definitions that fit a kernel or fun: its own, those for any target, and what needs no import.
+    pub fn strategies_of(&self, target: &str) -> impl Iterator<Item = &Definition> {
+        let given = if self.funs.contains_key(target) { &self.library } else { &self.prelude };
+        let own = |d: &&Definition| d.target.is_some();
+        let fit = move |d: &&Definition| d.target.as_deref().is_none_or(|t| t == target);
+        let all = move || self.strategies.iter().filter(fit);
+        all().filter(own).chain(all().filter(move |d| !own(d))).chain(given)
+    }
+}
+
+/// A fun: a program of patterns.
+#[derive(Clone, Debug)]
+pub struct Fun {
+    pub program: lathe_pattern::Program,
+    pub span: Span,
+    /// Why it has no kernel: it can only be used in other funs.
+    pub no_kernel: Option<Diagnostic>,
+}
+
+/// A `rule` item.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    pub equation: lathe_pattern::rules::Equation,
+    /// As it is written, comments and layout apart.
+    pub text: String,
+    pub span: Span,
 }
 
 #[derive(Clone, Debug)]

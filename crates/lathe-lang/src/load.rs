@@ -3,11 +3,14 @@
 use crate::ast::{self, Item};
 use crate::codes;
 use crate::lower::{self, Globals, kernel::is_error};
-use crate::parse::parse;
+use crate::parse::{parse, strategies::NORMALIZE};
 use crate::suggest::nearest;
-use crate::{KernelInfo, Program, Resolver};
+use crate::{Fun, KernelInfo, Program, Resolver, Rule};
 use lathe_diagnostics::{Diagnostic, SourceMap, Span};
 use lathe_ir::Module;
+use lathe_pattern::ast::{FunAst, RuleAst};
+use lathe_pattern::rules::Equation;
+use lathe_strategy::{ArgValue, Definition, Strategy};
 use std::collections::HashSet;
 
 const PRELUDE: &str = include_str!("prelude.lathe");
@@ -36,10 +39,10 @@ pub fn load(
     let prelude = map.add("prelude.lathe", PRELUDE);
     let (file, errors) = parse(prelude, PRELUDE);
     all.errors.extend(errors);
-    all.items.extend(file.items.into_iter().map(|i| (i, false)));
+    let prelude = definitions(file.items);
     add(map, name, text, resolver, true, &mut seen, &mut all);
     let mut errors = all.errors;
-    let program = lower_all(map, &all.items, &mut errors);
+    let program = lower_all(map, prelude, &all.items, &mut errors);
     // Imported files have smaller numbers or larger ones; within a file, messages follow the source.
     errors.sort_by_key(|d| d.marks.first().map(|m| (m.span.file, m.span.start)));
     if errors.iter().any(is_error) { Err(errors) } else { Ok((program, errors)) }
@@ -76,13 +79,18 @@ fn add(
     all.items.extend(file.items.into_iter().map(|i| (i, main)));
 }
 
-fn lower_all(map: &SourceMap, items: &[(Item, bool)], errors: &mut Vec<Diagnostic>) -> Program {
+fn lower_all(
+    map: &mut SourceMap,
+    prelude: Vec<Definition>,
+    items: &[(Item, bool)],
+    errors: &mut Vec<Diagnostic>,
+) -> Program {
     let mut globals = Globals::default();
     for (item, _) in items {
         match item {
             Item::Struct(s) => globals.declare_struct(s, errors),
             Item::Kernel(k) => globals.callables.push(k.name.text.clone()),
-            Item::Fun(f) => globals.callables.push(f.name.text.clone()),
+            Item::Fun(f) => globals.callables.push(f.name.to_string()),
             _ => {}
         }
     }
@@ -93,59 +101,137 @@ fn lower_all(map: &SourceMap, items: &[(Item, bool)], errors: &mut Vec<Diagnosti
             globals.ops.insert(op.name.text.clone(), (o, op.name.span));
         }
     }
-    let mut program = Program::default();
-    let mut kernels: Vec<&ast::Kernel> = Vec::new();
+    let mut program = Program { prelude, ..Program::default() };
+    let mut targets: Vec<Target> = Vec::new();
     for (item, main) in items {
-        let (what, name) = match item {
+        let (what, name, span) = match item {
+            Item::Kernel(k) => ("kernel", k.name.text.as_str(), k.name.span),
+            Item::Fun(f) => ("fun", &*f.name, f.name_span),
+            Item::Rule(r) => {
+                rule(map, r, &mut program, errors);
+                continue;
+            }
+            _ => continue,
+        };
+        if let Some(first) = targets.iter().find(|t| t.name == name) {
+            let ident = ast::Ident { text: name.to_string(), span };
+            errors.push(lower::types::duplicate(what, &ident, first.span));
+            continue;
+        }
+        let (header, doc) = match item {
             Item::Kernel(k) => {
-                if let Some(first) = kernels.iter().find(|o| o.name.text == k.name.text) {
-                    errors.push(lower::types::duplicate("kernel", &k.name, first.name.span));
-                    continue;
-                }
-                kernels.push(k);
                 if let Some(f) = lower::kernel::kernel(k, &globals, map, errors) {
                     program.module.functions.insert(f.name.clone(), f);
                 }
-                if *main {
-                    let name = k.name.text.clone();
-                    program.kernels.push(KernelInfo { name, span: k.name.span, doc: k.doc.clone() });
-                }
-                continue;
+                (Some(k.clone()), k.doc.clone())
             }
-            Item::Fun(f) => ("functional programs (`fun`)", &f.name),
-            Item::Rule(r) => ("rules of one's own (`rule`)", &r.name),
+            Item::Fun(f) => (fun(f, &mut program, errors), String::new()),
             _ => continue,
         };
-        errors.push(
-            Diagnostic::error(codes::NOT_YET, format!("{what} are not available yet"))
-                .at(name.span, "declared here")
-                .help("kernels say the same with index notation"),
-        );
+        if *main && (header.is_some() || what == "kernel") {
+            program.kernels.push(KernelInfo { name: name.to_string(), span, doc });
+        }
+        targets.push(Target { name, span, header, is_fun: what == "fun" });
     }
-    strategies(items, &kernels, &mut program, errors);
-    tests(map, items, &kernels, &globals, &mut program, errors);
+    if !program.funs.is_empty() {
+        let file = map.add("patterns.lathe", lathe_pattern::library::LIBRARY);
+        let (library, more) = parse(file, lathe_pattern::library::LIBRARY);
+        errors.extend(more);
+        program.library = definitions(library.items);
+    }
+    strategies(items, &targets, &mut program, errors);
+    tests(map, items, &targets, &globals, &mut program, errors);
     let Module { structs, ops, .. } = &mut program.module;
     structs.extend(globals.structs.into_values().map(|(s, _)| (s.name.clone(), s)));
     ops.extend(globals.ops.into_values().map(|(o, _)| (o.name.clone(), o)));
     program
 }
 
+/// What strategies and tests can be for.
+struct Target<'a> {
+    name: &'a str,
+    span: Span,
+    /// Its signature; a fun without kernel has none.
+    header: Option<ast::Kernel>,
+    is_fun: bool,
+}
+
+/// Types a fun and translates it; its signature as a kernel, if it has one.
+fn fun(f: &FunAst, program: &mut Program, errors: &mut Vec<Diagnostic>) -> Option<ast::Kernel> {
+    let known = program.funs.iter().map(|(n, f)| (n.as_str().into(), f.program.clone())).collect();
+    let typed = lathe_pattern::Program::new(f, &known).map_err(|d| errors.push(d)).ok()?;
+    let reference = lower::fun::reference(&typed);
+    let header = reference.as_ref().ok().and_then(|r| lower::fun::header(f, r));
+    let no_kernel = reference.map(|r| program.module.functions.insert(r.name.clone(), r)).err();
+    let fun = Fun { program: typed, span: f.name_span, no_kernel };
+    program.funs.insert(f.name.to_string(), fun);
+    header
+}
+
+fn rule(map: &SourceMap, r: &RuleAst, program: &mut Program, errors: &mut Vec<Diagnostic>) {
+    let name = ast::Ident { text: r.name.to_string(), span: r.name_span };
+    if let Some(first) = program.rules.iter().find(|o| o.equation.name == name.text) {
+        errors.push(lower::types::duplicate("rule", &name, first.span));
+        return;
+    }
+    if lathe_pattern::library::vocabulary().get(&name.text).is_some() {
+        errors.push(
+            Diagnostic::error(codes::DUPLICATE, format!("there is a step `{}` already", name.text))
+                .at(name.span, "choose another name"),
+        );
+        return;
+    }
+    let part = r.span.start as usize..r.span.end as usize;
+    let text = lathe_pattern::parse::normalized(r.span.file, map.text(r.span.file), part);
+    match text.and_then(|text| Ok((text, Equation::new(r)?))) {
+        Ok((text, equation)) => program.rules.push(Rule { equation, text, span: r.span }),
+        Err(d) => errors.push(d),
+    }
+}
+
+fn definitions(items: Vec<Item>) -> Vec<Definition> {
+    let strategy = |i| match i {
+        Item::Strategy(s) => Some(s.definition),
+        _ => None,
+    };
+    items.into_iter().filter_map(strategy).collect()
+}
+
 /// Strategies for any target, and those for kernels that there are; unique per name and target.
 fn strategies(
     items: &[(Item, bool)],
-    kernels: &[&ast::Kernel],
+    targets: &[Target],
     program: &mut Program,
     errors: &mut Vec<Diagnostic>,
 ) {
     let mut places: Vec<Span> = Vec::new();
     for (item, _) in items {
         let Item::Strategy(s) = item else { continue };
-        if let Some(t) = &s.target
-            && !unknown_kernel(t, kernels, "strategy", errors)
+        let target = match &s.target {
+            Some(t) => match target(t, targets, "strategy", errors) {
+                Some(t) => Some(t),
+                None => continue,
+            },
+            None => None,
+        };
+        let d = &s.definition;
+        if target.is_some_and(|t| !t.is_fun)
+            && let Some(span) = normalizes(&d.body)
         {
+            errors.push(
+                Diagnostic::error(codes::TERMS_ONLY, "`;;` is for strategies over terms only")
+                    .at(span, "normalizes terms")
+                    .help("kernels are rewritten step by step: use `;`"),
+            );
             continue;
         }
-        let d = &s.definition;
+        if d.target.is_none()
+            && let Some(p) = program.prelude.iter().find(|p| p.name == d.name)
+            && let Some(first) = p.span
+        {
+            errors.push(lower::types::duplicate("strategie", &s.name, first));
+            continue;
+        }
         let same = program.strategies.iter().position(|o| o.name == d.name && o.target == d.target);
         if let Some(n) = same {
             let mut e = lower::types::duplicate("strategie", &s.name, places[n]);
@@ -173,7 +259,7 @@ fn strategies(
 fn tests(
     map: &SourceMap,
     items: &[(Item, bool)],
-    kernels: &[&ast::Kernel],
+    targets: &[Target],
     globals: &Globals,
     program: &mut Program,
     errors: &mut Vec<Diagnostic>,
@@ -185,36 +271,58 @@ fn tests(
             continue;
         }
         number += 1;
-        if !unknown_kernel(&t.kernel, kernels, "test", errors) {
+        let Some(target) = target(&t.kernel, targets, "test", errors) else { continue };
+        if let Some(why) = program.funs.get(&t.kernel.text).and_then(|f| f.no_kernel.clone()) {
+            errors.push(why.at(t.kernel.span, "this test needs it"));
             continue;
         }
-        let Some(k) = kernels.iter().find(|k| k.name.text == t.kernel.text) else { continue };
         // A kernel with errors has its own messages.
         let Some(f) = program.module.functions.get(t.kernel.text.as_str()) else { continue };
-        program.tests.extend(lower::tests::test(t, number, k, f, globals, map, errors));
+        let Some(k) = &target.header else { continue };
+        let mut t = t.clone();
+        if target.is_fun {
+            lower::fun::name_parts(&mut t.expect);
+        }
+        program.tests.extend(lower::tests::test(&t, number, k, f, globals, map, errors));
     }
 }
 
-/// Reports a target that is no kernel; true if it is one.
-fn unknown_kernel(
+/// The kernel or fun that a strategy or test is for; reports one that there is not.
+fn target<'a>(
     t: &ast::Ident,
-    kernels: &[&ast::Kernel],
+    targets: &'a [Target<'a>],
     what: &str,
     errors: &mut Vec<Diagnostic>,
-) -> bool {
-    if kernels.iter().any(|k| k.name.text == t.text) {
-        return true;
+) -> Option<&'a Target<'a>> {
+    let found = targets.iter().find(|k| k.name == t.text);
+    if found.is_some() {
+        return found;
     }
-    let names = || kernels.iter().map(|k| k.name.text.as_str());
-    let mut d = Diagnostic::error(codes::TARGET, format!("there is no kernel `{}`", t.text))
+    let names = || targets.iter().map(|k| k.name);
+    let mut d = Diagnostic::error(codes::TARGET, format!("there is no kernel or fun `{}`", t.text))
         .at(t.span, format!("the {what} is for it"));
     if let Some(n) = nearest(&t.text, names()) {
         d = d.help(format!("did you mean `{n}`?"));
-    } else if kernels.is_empty() {
-        d = d.help("the file has no kernel");
+    } else if targets.is_empty() {
+        d = d.help("the file has none");
     } else {
         d = d.help(format!("there are {}", names().collect::<Vec<_>>().join(", ")));
     }
     errors.push(d);
-    false
+    None
+}
+
+/// Where a strategy says `;;`, if it does.
+fn normalizes(s: &Strategy) -> Option<Span> {
+    match s {
+        Strategy::Call { name, span, .. } if name == NORMALIZE => *span,
+        Strategy::Call { args, .. } => args.iter().find_map(|a| match &a.value {
+            ArgValue::Strategy(s) => normalizes(s),
+            ArgValue::Expr(_) => None,
+        }),
+        Strategy::Seq(all) | Strategy::Choice(all) => all.iter().find_map(normalizes),
+        Strategy::At(s, place) => normalizes(s).or_else(|| normalizes(place)),
+        Strategy::If { then, other, .. } => normalizes(then).or_else(|| normalizes(other)),
+        Strategy::Id | Strategy::Fail(_) => None,
+    }
 }

@@ -1,6 +1,5 @@
 //! Terms as they are written: names, sugar, no types. [`crate::infer`] makes typed terms of them.
 
-use crate::term::Term;
 use crate::types::{Kind, Type};
 use lathe_diagnostics::Span;
 use lathe_ir::{BinOp, Name, UnOp};
@@ -38,8 +37,6 @@ pub enum AstKind {
     Tuple(Vec<Ast>),
     /// `let p = e in b`
     Let(Pattern, Ast, Ast),
-    /// A typed term in place; variables that are bound outside of it count the binders around it.
-    Typed(Term),
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -69,6 +66,7 @@ pub struct FunParam {
 #[derive(Clone, Debug, PartialEq)]
 pub struct FunAst {
     pub name: Name,
+    pub name_span: Span,
     pub params: Vec<FunParam>,
     pub result: Type,
     pub result_span: Span,
@@ -78,17 +76,47 @@ pub struct FunAst {
     pub span: Span,
 }
 
+/// `rule name(metavariables): left => right where conditions`
+#[derive(Clone, Debug, PartialEq)]
+pub struct RuleAst {
+    pub name: Name,
+    pub name_span: Span,
+    pub metas: Vec<Name>,
+    pub left: Ast,
+    pub right: Ast,
+    /// Conditions over sizes.
+    pub conditions: Vec<Ast>,
+    pub span: Span,
+}
+
 impl Ast {
     pub fn new(kind: AstKind, span: Span) -> Ast {
         let over = |v: &[Ast]| v.iter().map(|a| a.height).max().unwrap_or(0);
         let below = match &kind {
             AstKind::Name(_) | AstKind::Int(_) | AstKind::Float(_) | AstKind::Bool(_) => 0,
-            AstKind::Typed(t) => t.height(),
             AstKind::Lam(_, a) | AstKind::Unary(_, a) | AstKind::Part(a, _) => a.height,
             AstKind::Then(a, b) | AstKind::Binary(_, a, b) | AstKind::Let(_, a, b) => a.height.max(b.height),
             AstKind::Call(f, args) | AstKind::Index(f, args) => f.height.max(over(args)),
             AstKind::Tuple(v) => over(v),
         };
         Ast { kind: Box::new(kind), span, height: below + 1 }
+    }
+
+    /// Visits the term and all its parts.
+    pub fn walk(&self, visit: &mut dyn FnMut(&Ast)) {
+        visit(self);
+        match &*self.kind {
+            AstKind::Name(_) | AstKind::Int(_) | AstKind::Float(_) | AstKind::Bool(_) => {}
+            AstKind::Call(f, args) | AstKind::Index(f, args) => {
+                f.walk(visit);
+                args.iter().for_each(|a| a.walk(visit));
+            }
+            AstKind::Then(a, b) | AstKind::Binary(_, a, b) | AstKind::Let(_, a, b) => {
+                a.walk(visit);
+                b.walk(visit);
+            }
+            AstKind::Lam(_, a) | AstKind::Unary(_, a) | AstKind::Part(a, _) => a.walk(visit),
+            AstKind::Tuple(parts) => parts.iter().for_each(|a| a.walk(visit)),
+        }
     }
 }

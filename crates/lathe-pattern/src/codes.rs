@@ -32,6 +32,12 @@ pub const UNSUPPORTED: Code = Code("E1113");
 pub const NO_MATCH: Code = Code("E1114");
 /// A rule that changed a type.
 pub const TYPE_CHANGED: Code = Code("E1115");
+/// `lower` where it cannot stand.
+pub const MISPLACED: Code = Code("E1116");
+/// A rule that does not hold.
+pub const WRONG_RULE: Code = Code("E1117");
+/// A rule that nothing shows to hold.
+pub const UNTESTED: Code = Code("E1118");
 
 pub static CODES: &[CodeInfo] = &[
     CodeInfo {
@@ -138,5 +144,26 @@ pub static CODES: &[CodeInfo] = &[
         explanation: "A rule must give a term of the type that it was applied to.",
         wrong: "",
         right: "",
+    },
+    CodeInfo {
+        code: MISPLACED,
+        title: "`lower` in the wrong place",
+        explanation: "A strategy of a fun is a sequence: steps on terms, `lower`, steps on loops. `lower` cannot be chosen, repeated or aimed.",
+        wrong: "fun f(xs: f32[N]) -> f32[N] = xs |> map(|x| x + x)\nstrategy s for f = try(lower) ; vectorize(x, 8)\n",
+        right: "fun f(xs: f32[N]) -> f32[N] = xs |> map(|x| x + x)\nstrategy s for f = lowerToC ; lower\n",
+    },
+    CodeInfo {
+        code: WRONG_RULE,
+        title: "the rule does not hold",
+        explanation: "`lathe check` puts random terms for the metavariables of a rule, and random data into both sides. The message shows an instance for which they differ.",
+        wrong: "rule swap(x, y): x - y => y - x\n",
+        right: "rule swap(x, y): x + y => y + x\n",
+    },
+    CodeInfo {
+        code: UNTESTED,
+        title: "the rule could not be tested",
+        explanation: "`lathe check` found no instance of the rule's left side to which it applies: its conditions exclude each other, or its sides have different sizes.",
+        wrong: "rule half(x): x |> split(2) |> join => x where 2 <= 1\n",
+        right: "rule half(x): x |> split(2) |> join => x\n",
     },
 ];

@@ -17,6 +17,21 @@ pub enum Fact {
     AtMost(Nat, Nat),
 }
 
+impl Fact {
+    /// The same of other sizes.
+    pub fn map(&self, mut f: impl FnMut(&Nat) -> Nat) -> Fact {
+        match self {
+            Fact::Divides(a, b) => Fact::Divides(f(a), f(b)),
+            Fact::AtMost(a, b) => Fact::AtMost(f(a), f(b)),
+        }
+    }
+
+    /// With sizes for names.
+    pub fn replace_vars(&self, value: &dyn Fn(&Name) -> Option<Nat>) -> Fact {
+        self.map(|n| n.replace_vars(value))
+    }
+}
+
 impl fmt::Display for Fact {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -42,8 +42,33 @@ pub struct Inferred {
     pub reach: u32,
 }
 
+/// What is chosen for types and sizes that nothing determines: an instance of a term that fits many.
+pub trait Choose {
+    fn ty(&mut self, class: Class) -> Type;
+    fn size(&mut self) -> i64;
+    /// One of so many.
+    fn which(&mut self, n: usize) -> usize;
+}
+
 /// Types a term; `expected` is what its context wants.
 pub fn infer(env: &Env, ast: &Ast, expected: Option<(&Type, Span)>) -> Result<Inferred, Diagnostic> {
+    infer_with(env, ast, expected, None)
+}
+
+/// Types an instance of a term.
+///
+/// # Errors
+/// Also where the choices do not fit one another.
+pub fn infer_instance(env: &Env, ast: &Ast, choose: &mut dyn Choose) -> Result<Inferred, Diagnostic> {
+    infer_with(env, ast, None, Some(choose))
+}
+
+fn infer_with(
+    env: &Env,
+    ast: &Ast,
+    expected: Option<(&Type, Span)>,
+    choose: Option<&mut dyn Choose>,
+) -> Result<Inferred, Diagnostic> {
     if ast.height > 2 * HEIGHT {
         let text = format!("the term nests deeper than {}", 2 * HEIGHT);
         return Err(Diagnostic::error(codes::SYNTAX, text).at(ast.span, "here"));
@@ -66,6 +91,9 @@ pub fn infer(env: &Env, ast: &Ast, expected: Option<(&Type, Span)>) -> Result<In
         }
         None => i.infer(ast)?,
     };
+    if let Some(choose) = choose {
+        i.choose(choose, ast.span)?;
+    }
     i.settle()?;
     let obligations = match i.s.discharge() {
         Ok(o) => o,
@@ -232,7 +260,6 @@ impl Infer<'_> {
                 elab(ElabKind::Float(*v), ty)
             }
             AstKind::Bool(v) => elab(ElabKind::Lit(ScalarValue::boolean(*v)), Scalar::Bool.into()),
-            AstKind::Typed(t) => elab(ElabKind::Typed(t.shift(self.depth), t.height()), t.ty().clone()),
             AstKind::Name(_) => self.call(ast, &[], span),
             AstKind::Lam(params, body) => self.lambda(params, body, span, None),
             AstKind::Call(f, args) => {
@@ -379,12 +406,7 @@ impl Infer<'_> {
             env.sizes.contains_key(n) || env.nats.contains_key(n) || self.dep.iter().any(|d| &**d == n)
         };
         let found = primitive(name, &owned, span, &known)?;
-        let nat = |n: &Nat| {
-            n.replace(&mut |a| match a {
-                Atom::Var(v) => self.env.nats.get(v).cloned(),
-                _ => None,
-            })
-        };
+        let nat = |n: &Nat| n.replace_vars(&|v| self.env.nats.get(v).cloned());
         let found = found.map(|(p, taken)| (p.map_nats(&mut |n| nat(n)), taken));
         let Some((p, taken)) = found else {
             let d = Diagnostic::error(codes::UNKNOWN, format!("there is no `{name}`"));
@@ -403,19 +425,11 @@ impl Infer<'_> {
             return Err(Diagnostic::error(codes::SYNTAX, text).at(span, "written in place here"));
         }
         let fresh: Vec<(Name, Nat)> = p.sizes.iter().map(|n| (n.clone(), self.s.nat())).collect();
-        let replace = |n: &Nat| {
-            n.replace(&mut |a| match a {
-                Atom::Var(v) => fresh.iter().find(|f| f.0 == *v).map(|f| f.1.clone()),
-                _ => None,
-            })
-        };
+        let value = |v: &Name| fresh.iter().find(|f| f.0 == *v).map(|f| f.1.clone());
+        let replace = |n: &Nat| n.replace_vars(&value);
         self.s.span = Some(span);
         for f in p.facts.all() {
-            let f = match f {
-                Fact::Divides(a, b) => Fact::Divides(replace(a), replace(b)),
-                Fact::AtMost(a, b) => Fact::AtMost(replace(a), replace(b)),
-            };
-            self.s.oblige(f);
+            self.s.oblige(f.replace_vars(&value));
         }
         let term = p.term.map_types(&mut |t| t.map_sizes(&mut |n| replace(n)), &mut |n| replace(n));
         let ty = term.ty().clone();
@@ -605,6 +619,34 @@ impl Infer<'_> {
         }
         self.parts = wait;
         Ok(())
+    }
+
+    /// Determines what is open by choice.
+    fn choose(&mut self, choose: &mut dyn Choose, span: Span) -> Result<(), Diagnostic> {
+        self.known_parts()?;
+        while let Some((tuple, n, ..)) = self.parts.first() {
+            // A tuple that has this part.
+            let (tuple, n) = (tuple.clone(), *n);
+            let parts: Vec<Type> = (0..(n + 1).max(2)).map(|_| self.s.data()).collect();
+            self.unify(&Type::tuple(parts), &tuple, span, "a tuple")?;
+            self.known_parts()?;
+        }
+        for (i, class) in self.s.open_types() {
+            let var = Type::new(TypeKind::Meta(i));
+            if matches!(self.s.head(&var).kind(), TypeKind::Meta(_)) {
+                self.unify(&choose.ty(class), &var, span, "a choice")?;
+            }
+        }
+        loop {
+            let open = self.s.open_sizes();
+            if open.is_empty() {
+                return Ok(());
+            }
+            let i = open[choose.which(open.len())];
+            let size = Nat::constant(choose.size());
+            let chosen = self.s.equal(&Nat::atom(Atom::Meta(i)), &size);
+            chosen.map_err(|m| self.mismatch(&m, span))?;
+        }
     }
 
     /// Everything that is still open, at the end.

@@ -2,6 +2,7 @@
 
 use crate::codes;
 use lathe_diagnostics::{Diagnostic, FileId, Span};
+use std::ops::Range;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Tok {
@@ -25,10 +26,12 @@ const SIGNS: [&str; 35] = [
     ",", ":", ";", "|", "+", "-", "*", "/", "%", "=", ".", "@", "#", "&", "^", "?",
 ];
 
-pub fn lex(file: FileId, text: &str) -> Result<Vec<Token>, Diagnostic> {
+/// The tokens of a part of a file; places are those in the file.
+pub fn lex(file: FileId, text: &str, part: Range<usize>) -> Result<Vec<Token>, Diagnostic> {
+    let text = text.get(..part.end).unwrap_or(text);
     let bytes = text.as_bytes();
     let mut out: Vec<Token> = Vec::new();
-    let mut at = 0;
+    let mut at = part.start;
     while at < bytes.len() {
         let start = at;
         let c = bytes[at];

@@ -4,7 +4,7 @@ use crate::check::same_type;
 use crate::codes;
 use crate::language::TermState;
 use crate::program::Program;
-use crate::rules;
+use crate::rules::{self, Equation};
 use crate::term::Term;
 use lathe_diagnostics::Diagnostic;
 use lathe_strategy::run::Context;
@@ -32,6 +32,17 @@ pub fn vocabulary() -> Vocabulary<Term> {
     v.expands("reorder", reorder);
     v
 }
+
+/// Rules of one's own beside those that are built in.
+pub fn add_rules(v: &mut Vocabulary<Term>, rules: impl IntoIterator<Item = Equation>) {
+    for e in rules {
+        let name = e.name.clone();
+        v.rule(&name, move |t, state, args| e.apply_with(t, state, args));
+    }
+}
+
+/// Rules that may add or round in another order than the program says: results may differ in their last bits.
+pub const ROUNDS: [&str; 3] = ["blockReduce", "exchangeReduces", "useFma"];
 
 fn call(name: &str, args: Vec<Argument>) -> Strategy {
     Strategy::Call { name: name.to_string(), args, span: None }
@@ -120,7 +131,7 @@ fn reorder(args: &[Argument]) -> Result<Strategy, String> {
 }
 
 /// Enough for every strategy over terms that ends.
-const STEPS: u64 = 20_000_000;
+pub const STEPS: u64 = 20_000_000;
 
 /// Applies a strategy to a term.
 pub fn apply(

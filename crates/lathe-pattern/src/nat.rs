@@ -283,6 +283,14 @@ impl Nat {
     }
 
     /// The value, if all variables have one, divisions are by positive numbers, and all fits 64 bits.
+    /// With sizes for names.
+    pub fn replace_vars(&self, value: &dyn Fn(&Name) -> Option<Nat>) -> Nat {
+        self.replace(&mut |a| match a {
+            Atom::Var(v) => value(v),
+            _ => None,
+        })
+    }
+
     pub fn eval(&self, values: &dyn Fn(&str) -> Option<i64>) -> Option<i64> {
         if self.huge {
             return None;

@@ -1,12 +1,13 @@
-//! The text of terms, types and funs.
+//! The text of terms, types, funs and rules.
 
-use crate::ast::{Ast, AstKind, FunAst, FunParam, HEIGHT, LamParam, Pattern};
+use crate::ast::{Ast, AstKind, FunAst, FunParam, HEIGHT, LamParam, Pattern, RuleAst};
 use crate::codes;
 use crate::lex::{Tok, Token, lex};
 use crate::nat::Nat;
 use crate::types::{Kind, Type, TypeKind};
 use lathe_diagnostics::{Diagnostic, FileId, Span};
 use lathe_ir::{BinOp, Name, Scalar, UnOp};
+use std::ops::Range;
 
 /// Brackets, lambdas and operators may nest so deep.
 const DEPTH: usize = 200;
@@ -47,6 +48,32 @@ pub fn parse_funs(file: FileId, text: &str) -> Result<Vec<FunAst>, Diagnostic> {
     Ok(out)
 }
 
+/// Rules, one after the other.
+pub fn parse_rules(file: FileId, text: &str) -> Result<Vec<RuleAst>, Diagnostic> {
+    let mut p = Parser::new(file, text)?;
+    let mut out = Vec::new();
+    while p.peek() != &Tok::End {
+        out.push(p.rule()?);
+    }
+    Ok(out)
+}
+
+/// The fun that a part of a file is; places are those in the file.
+pub fn parse_fun_at(file: FileId, text: &str, part: Range<usize>) -> Result<FunAst, Diagnostic> {
+    let mut p = Parser::of_part(file, text, part)?;
+    let f = p.fun()?;
+    p.end()?;
+    Ok(f)
+}
+
+/// The rule that a part of a file is; places are those in the file.
+pub fn parse_rule_at(file: FileId, text: &str, part: Range<usize>) -> Result<RuleAst, Diagnostic> {
+    let mut p = Parser::of_part(file, text, part)?;
+    let r = p.rule()?;
+    p.end()?;
+    Ok(r)
+}
+
 /// The size that an expression over sizes says.
 pub fn nat_of(e: &Ast) -> Result<Nat, Diagnostic> {
     let wrong = || {
@@ -70,6 +97,13 @@ pub fn nat_of(e: &Ast) -> Result<Nat, Diagnostic> {
         }
         _ => return Err(wrong()),
     })
+}
+
+/// A part of a file without comments, and with one blank between tokens: the same for texts that mean the same.
+pub fn normalized(file: FileId, text: &str, part: Range<usize>) -> Result<String, Diagnostic> {
+    let tokens = lex(file, text, part)?;
+    let words = tokens.iter().map(|t| &text[t.span.start as usize..t.span.end as usize]);
+    Ok(words.collect::<Vec<_>>().join(" ").trim_end().to_string())
 }
 
 pub(crate) struct Parser {
@@ -102,7 +136,11 @@ const RESERVED: [&str; 27] = [
 
 impl Parser {
     pub fn new(file: FileId, text: &str) -> Result<Parser, Diagnostic> {
-        Ok(Parser { tokens: lex(file, text)?, at: 0, depth: 0, data_vars: Vec::new() })
+        Parser::of_part(file, text, 0..text.len())
+    }
+
+    fn of_part(file: FileId, text: &str, part: Range<usize>) -> Result<Parser, Diagnostic> {
+        Ok(Parser { tokens: lex(file, text, part)?, at: 0, depth: 0, data_vars: Vec::new() })
     }
 
     fn token(&self) -> &Token {
@@ -466,7 +504,9 @@ impl Parser {
         if !self.word("fun") {
             return self.error("`fun`");
         }
+        let name_start = self.span();
         let name = self.name()?;
+        let name_span = self.since(name_start);
         self.expect("(")?;
         let params = self.list(")", &mut |p| {
             let span = p.span();
@@ -479,17 +519,41 @@ impl Parser {
         let result_start = self.span();
         let result = self.ty()?;
         let result_span = self.since(result_start);
-        let mut facts = Vec::new();
+        let facts = self.conditions()?;
+        self.expect("=")?;
+        let body = self.expr()?;
+        Ok(FunAst { name, name_span, params, result, result_span, facts, body, span: self.since(start) })
+    }
+
+    /// `where c, d`, if it is there.
+    fn conditions(&mut self) -> Result<Vec<Ast>, Diagnostic> {
+        let mut out = Vec::new();
         if self.word("where") {
             loop {
-                facts.push(self.disjunction()?);
+                out.push(self.conjunction()?);
                 if !self.sign(",") {
                     break;
                 }
             }
         }
-        self.expect("=")?;
-        let body = self.expr()?;
-        Ok(FunAst { name, params, result, result_span, facts, body, span: self.since(start) })
+        Ok(out)
+    }
+
+    /// `rule name(f, g): left => right where c`
+    pub fn rule(&mut self) -> Result<RuleAst, Diagnostic> {
+        let start = self.span();
+        if !self.word("rule") {
+            return self.error("`rule`");
+        }
+        let name_start = self.span();
+        let name = self.name()?;
+        let name_span = self.since(name_start);
+        let metas = if self.sign("(") { self.list(")", &mut |p| p.name())? } else { Vec::new() };
+        self.expect(":")?;
+        let left = self.expr()?;
+        self.expect("=>")?;
+        let right = self.expr()?;
+        let conditions = self.conditions()?;
+        Ok(RuleAst { name, name_span, metas, left, right, conditions, span: self.since(start) })
     }
 }

@@ -99,6 +99,21 @@ impl Program {
         p
     }
 
+    /// The same fun where some sizes have values, which are part of it from here on.
+    pub fn at_sizes(&self, values: &BTreeMap<Name, i64>) -> Program {
+        let nat = |n: &Nat| n.replace_vars(&|v| values.get(v).map(|n| Nat::constant(*n)));
+        let ty = |t: &Type| t.map_sizes(&mut |n| nat(n));
+        Program {
+            name: self.name.clone(),
+            sizes: self.sizes.iter().filter(|n| !values.contains_key(*n)).cloned().collect(),
+            params: self.params.iter().map(|p| Param { name: p.name.clone(), ty: ty(&p.ty) }).collect(),
+            result: ty(&self.result),
+            facts: Facts::new(self.facts.all().iter().map(|f| f.map(nat))),
+            term: self.term.map_types(&mut |t| ty(t), &mut |n| nat(n)),
+            reach: self.reach,
+        }
+    }
+
     /// What the term's type must be, however it is rewritten.
     pub fn ty(&self) -> Type {
         Type::funs(self.params.iter().map(|p| p.ty.clone()).collect::<Vec<_>>(), self.result.clone())

@@ -358,6 +358,18 @@ impl Solver {
         }
     }
 
+    /// Unknown types without a value, and what each may become.
+    pub fn open_types(&self) -> Vec<(u32, Class)> {
+        let all = self.types.iter().enumerate().filter(|(_, v)| v.value.is_none());
+        all.map(|(i, v)| (i as u32, v.class)).collect()
+    }
+
+    /// Unknown sizes without a value.
+    pub fn open_sizes(&self) -> Vec<u32> {
+        let all = self.nats.iter().enumerate().filter(|(_, v)| v.value.is_none());
+        all.map(|(i, _)| i as u32).collect()
+    }
+
     /// An equation that nothing solved.
     pub fn unsolved(&mut self) -> Option<(Nat, Nat, Option<Span>)> {
         self.pending.first().map(|p| (self.known_nat(&p.a), self.known_nat(&p.b), p.span))
@@ -367,10 +379,7 @@ impl Solver {
     pub fn discharge(&mut self) -> Result<Vec<Placed<Fact>>, Placed<Mismatch>> {
         let mut out = std::mem::take(&mut self.assumed);
         for (f, span) in std::mem::take(&mut self.obligations) {
-            let f = match &f {
-                Fact::Divides(a, b) => Fact::Divides(self.known_nat(a), self.known_nat(b)),
-                Fact::AtMost(a, b) => Fact::AtMost(self.known_nat(a), self.known_nat(b)),
-            };
+            let f = f.map(|n| self.known_nat(n));
             match self.facts.holds(&f) {
                 Known::Yes => {}
                 Known::No => return Err((Mismatch::Never(f), span)),

@@ -24,9 +24,11 @@ pub mod data;
 mod dispatch;
 pub mod doctor;
 pub mod emit;
+mod fun;
 pub mod inputs;
 pub mod program;
 pub mod report;
+mod rules;
 pub mod schedule;
 pub mod steps;
 pub mod tests_of;
@@ -46,7 +48,7 @@ pub use lathe_space as space;
 pub use lathe_target::Machine;
 pub use lathe_transform as transform;
 pub use program::{Failure, Program};
-pub use schedule::{How, Schedule, StrategySource, Version, schedule};
+pub use schedule::{Form, How, Schedule, StrategySource, Version, schedule};
 pub use steps::apply_steps;
 pub use tests_of::{ProgramReport, check_program};
 
@@ -61,6 +63,7 @@ pub fn all_codes() -> Vec<CodeInfo> {
         lathe_strategy::CODES,
         lathe_transform::CODES,
         lathe_mdh::CODES,
+        lathe_pattern::CODES,
         #[cfg(feature = "llvm")]
         lathe_llvm::CODES,
         lathe_source::CODES,

@@ -4,7 +4,7 @@ use crate::codes;
 use lathe_diagnostics::{Diagnostic, SourceMap};
 use lathe_ir::Function;
 use lathe_lang::Resolver;
-use lathe_strategy::Definition;
+use lathe_strategy::{Definition, Definitions};
 use std::path::{Path, PathBuf};
 
 /// A loaded file with the sources that its diagnostics point into.
@@ -131,15 +131,21 @@ impl Program {
         };
         match self.lang.module.functions.get(chosen) {
             Some(f) if names.contains(&chosen) => Ok(f),
+            _ if let Some(why) = self.lang.funs.get(chosen).and_then(|f| f.no_kernel.clone()) => {
+                Err(Failure::one(&self.sources, why.note(format!("so `{chosen}` cannot be run by itself"))))
+            }
             _ => Err(missing(format!("`{file}` has no kernel `{chosen}`"))),
         }
     }
 
     /// Strategies that fit a kernel: its own, then those for any target, in the order of the source.
     pub fn strategies(&self, kernel: &str) -> Vec<&Definition> {
-        let own = |d: &&Definition| d.target.as_deref() == Some(kernel);
-        let any = |d: &&Definition| d.target.is_none();
-        self.lang.strategies.iter().filter(own).chain(self.lang.strategies.iter().filter(any)).collect()
+        self.lang.strategies_of(kernel).collect()
+    }
+
+    /// What strategies for a kernel or fun may call.
+    pub fn definitions(&self, target: &str) -> Definitions {
+        Definitions::new(self.lang.strategies_of(target).cloned())
     }
 
     /// The strategy of a name for a kernel; one for this very kernel wins over one for any.

@@ -3,8 +3,9 @@
 use crate::program::{Failure, Program};
 use lathe_diagnostics::{Diagnostic, Severity};
 use lathe_ir::{Function, Module};
+use lathe_pattern::Term;
 use lathe_space::{Expr, Value};
-use lathe_strategy::{Context, Definition, Definitions, Evidence};
+use lathe_strategy::{Context, Definition, Evidence, Refusal, Strategy};
 use lathe_target::Machine;
 use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
@@ -47,8 +48,25 @@ pub struct Version {
     pub condition: Option<Expr>,
     pub func: Function,
     pub steps: Vec<Evidence>,
-    /// The function before each step and after the last, for `explain --diff`.
-    pub trees: Vec<Function>,
+    /// What there was before each step and after the last, for `explain --diff`.
+    pub forms: Vec<Form>,
+}
+
+/// What a step works on.
+#[derive(Clone, Debug)]
+pub enum Form {
+    Tree(Function),
+    /// Of a fun, before the step `lower`.
+    Term(Term),
+}
+
+impl Form {
+    pub fn text(&self) -> String {
+        match self {
+            Form::Tree(f) => lathe_ir::text::print_function(f),
+            Form::Term(t) => t.to_string(),
+        }
+    }
 }
 
 /// A kernel with a strategy applied: one version or several that are chosen at the call.
@@ -106,6 +124,10 @@ impl Schedule {
 /// # Errors
 /// What the analysis refuses.
 pub fn plain(program: &Program, kernel: &Function) -> Result<Function, Failure> {
+    // The translation of a fun is in bounds and defined by its types.
+    if program.lang.funs.contains_key(&*kernel.name) {
+        return Ok(kernel.clone());
+    }
     let (func, mut diagnostics) = lathe_analysis::prove_accesses(&program.lang.module, kernel);
     diagnostics.extend(lathe_analysis::prove_defined(&program.lang.module, &func));
     if diagnostics.iter().any(|d| d.severity == Severity::Error) {
@@ -163,28 +185,31 @@ pub fn schedule(
     let params = lathe_space::bind(&of, &definition.params, &definition.constraints, &given, &facts)
         .map_err(fail)?
         .values;
-    let definitions = Definitions::new(program.lang.strategies.iter().cloned());
+    let definitions = program.definitions(&kernel.name);
     let context = Context::new(&definitions, Some(&*kernel.name), &facts);
     let sizes = func.sizes.iter().map(|b| b.name.to_string()).collect();
     let plan = lathe_strategy::plan(&context, &strategy, &sizes).map_err(|r| fail(*r.diagnostic))?;
     lap("binding parameters", &mut times);
     // Versions do not know of each other: each is made by a thread of its own.
+    let fun = program.lang.funs.get(&*kernel.name);
     let apply = |v: &lathe_strategy::Version| {
         let context = Context::new(&definitions, Some(&*kernel.name), &facts);
+        let condition = v.cond.clone();
+        if let Some(fun) = fun {
+            return crate::fun::version(program, fun, how, &context, v)
+                .map(|made| Version { condition, ..made });
+        }
         let func = match &v.cond {
             Some(c) => crate::version::under(&func, c),
             None => func.clone(),
         };
-        lathe_transform::run(&program.lang.module, &func, &context, &v.strategy)
-            .map(|(tree, trace)| (lathe_ir::simplify::simplify_function(&tree), trace))
+        on_loops(&program.lang.module, &func, &context, &v.strategy)
+            .map(|(func, steps, forms)| Version { condition, func, steps, forms })
             .map_err(|r| *r.diagnostic)
     };
     let mut versions = Vec::new();
-    for (v, done) in plan.versions.iter().zip(each_in_a_thread(&plan.versions, apply)) {
-        let (func, trace) = done.map_err(fail)?;
-        let mut trees: Vec<Function> = trace.trees.into_iter().map(|t| t.func).collect();
-        trees.push(func.clone());
-        versions.push(Version { condition: v.cond.clone(), func, steps: trace.steps, trees });
+    for done in each_in_a_thread(&plan.versions, apply) {
+        versions.push(done.map_err(fail)?);
     }
     lap("strategy", &mut times);
     open.dedup();
@@ -198,6 +223,19 @@ pub fn schedule(
         versions,
         times,
     })
+}
+
+/// Applies steps on loops: the tree, what was done, and what there was before each step and after the last.
+pub(crate) fn on_loops(
+    module: &Module,
+    func: &Function,
+    context: &Context,
+    strategy: &Strategy,
+) -> Result<(Function, Vec<Evidence>, Vec<Form>), Refusal> {
+    let (tree, trace) = lathe_transform::run(module, func, context, strategy)?;
+    let func = lathe_ir::simplify::simplify_function(&tree);
+    let before = trace.trees.into_iter().map(|t| Form::Tree(t.func));
+    Ok((func.clone(), trace.steps, before.chain([Form::Tree(func)]).collect()))
 }
 
 /// Trees are walked by recursion, and a chain of local arrays nests as deep as it is long. Only what is touched of a

@@ -177,11 +177,6 @@ impl Cx<'_> {
                 self.error(codes::NOT_YET, "lists stand only for data in tests", e.span, "a list");
                 None
             }
-            K::Lambda(..) | K::Pipe(..) | K::Compose(..) => {
-                let message = "functional patterns are not available in kernels";
-                self.error(codes::NOT_YET, message, e.span, "belongs in a `fun`");
-                None
-            }
             K::Error => None,
         }
     }

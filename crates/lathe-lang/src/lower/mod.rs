@@ -1,12 +1,13 @@
 //! From syntax to the tree: names, types, ranges, statements.
 //!
-//! [`types`] declares structs; [`kernel`] lowers signatures and statements, [`expr`], [`call`] and [`reduction`]
+//! [`types`] declares structs; [`fun`] hands funs to `lathe-pattern`; [`kernel`] lowers signatures and statements, [`expr`], [`call`] and [`reduction`]
 //! expressions; [`index`] turns index notation into computes with the ranges that [`range`] infers, and
 //! [`temporary`] makes room for what is reduced on the way; [`tests`] lowers `test` items.
 
 pub mod call;
 pub mod data;
 pub mod expr;
+pub mod fun;
 pub mod index;
 pub mod kernel;
 pub mod linear;

@@ -12,7 +12,7 @@ impl Parser<'_> {
         let of = |e: &Expr| e.height;
         let below = match &kind {
             ExprKind::Unary(_, a) | ExprKind::Field(a, _) | ExprKind::Component(a, ..) => of(a),
-            ExprKind::Binary(_, a, b) | ExprKind::Pipe(a, b) | ExprKind::Compose(_, a, b) => of(a).max(of(b)),
+            ExprKind::Binary(_, a, b) => of(a).max(of(b)),
             ExprKind::Call(f, args) => args.iter().map(|a| of(&a.value)).max().unwrap_or(0).max(of(f)),
             ExprKind::Index(a, subs) => subs
                 .iter()
@@ -24,7 +24,6 @@ impl Parser<'_> {
                 .unwrap_or(0)
                 .max(of(a)),
             ExprKind::Tuple(es) | ExprKind::List(es) => es.iter().map(of).max().unwrap_or(0),
-            ExprKind::Lambda(ps, b) => ps.iter().map(of).max().unwrap_or(0).max(of(b)),
             _ => 0,
         };
         if below >= MAX_HEIGHT {
@@ -45,55 +44,7 @@ impl Parser<'_> {
         !(self.lines && self.newline())
     }
 
-    /// The whole expression grammar, lambdas and pipes included.
-    pub(super) fn functional(&mut self) -> Option<Expr> {
-        if self.is("|") {
-            return self.lambda();
-        }
-        let mut left = self.compose()?;
-        while self.take("|>") {
-            let right = if self.is("|") { self.lambda()? } else { self.compose()? };
-            let span = left.span.to(right.span);
-            left = self.node(ExprKind::Pipe(Box::new(left), Box::new(right)), span)?;
-        }
-        Some(left)
-    }
-
-    fn lambda(&mut self) -> Option<Expr> {
-        let start = self.expect("|")?;
-        let params = self.list("|", |p| p.pattern())?;
-        self.close("|", start)?;
-        let body = self.nested(self.lines, |p| p.functional())?;
-        let span = self.since(start);
-        self.node(ExprKind::Lambda(params, Box::new(body)), span)
-    }
-
-    /// `x` or `(x, y)`
-    fn pattern(&mut self) -> Option<Expr> {
-        let start = self.span();
-        if self.take("(") {
-            let parts = self.nested(false, |p| p.list(")", |p| p.pattern()))?;
-            self.close(")", start)?;
-            let span = self.since(start);
-            return self.node(ExprKind::Tuple(parts), span);
-        }
-        let name = self.ident("a parameter's name")?;
-        self.node(ExprKind::Name(name.text), name.span)
-    }
-
-    fn compose(&mut self) -> Option<Expr> {
-        let mut left = self.expr()?;
-        while self.is(">>") || self.is("<<") {
-            let forward = self.is(">>");
-            self.advance();
-            let right = self.expr()?;
-            let span = left.span.to(right.span);
-            left = self.node(ExprKind::Compose(forward, Box::new(left), Box::new(right)), span)?;
-        }
-        Some(left)
-    }
-
-    /// A scalar expression: from `or` on.
+    /// From `or` on.
     pub(super) fn expr(&mut self) -> Option<Expr> {
         self.left(&[("or", BinOp::Or)], |p| p.left(&[("and", BinOp::And)], Self::negation))
     }
@@ -221,7 +172,7 @@ impl Parser<'_> {
             name = self.ident("a name");
             self.advance();
         }
-        Some(CallArg { name, value: self.functional()? })
+        Some(CallArg { name, value: self.expr()? })
     }
 
     fn subscript(&mut self) -> Option<Subscript> {
@@ -258,6 +209,8 @@ impl Parser<'_> {
                 self.expected("an expression");
                 if self.is("if") {
                     self.help("the expression is `select(condition, a, b)`");
+                } else if self.is("|") {
+                    self.help("lambdas are of funs: `fun f(xs: f32[N]) -> f32[N] = xs |> map(|x| x + x)`");
                 }
                 return None;
             }
@@ -273,7 +226,7 @@ impl Parser<'_> {
         let mut parts = self.nested(false, |p| {
             let mut out = Vec::new();
             while !p.is(")") {
-                out.push(p.functional()?);
+                out.push(p.expr()?);
                 trailing = p.take(",");
                 if !trailing {
                     break;

@@ -1,9 +1,11 @@
-//! Items: `use`, `struct`, `op`, `fun`, `rule`, and the types and parameters that they share.
+//! Items: `use`, `struct`, `op`, `fun`, `rule`, and the types and parameters that kernels share.
 
 use super::Parser;
-use crate::ast::{Fun, Ident, Item, Op, Param, Rule, Struct, Type, TypeKind};
+use crate::ast::{Ident, Item, Op, Param, Struct, Type, TypeKind};
 use crate::codes;
 use crate::lexer::Tok;
+use lathe_diagnostics::{Diagnostic, FileId};
+use std::ops::Range;
 
 impl Parser<'_> {
     pub(super) fn file(&mut self) -> crate::ast::File {
@@ -51,8 +53,8 @@ impl Parser<'_> {
             "struct" => self.structure().map(Item::Struct),
             "op" => self.op().map(Item::Op),
             "kernel" => self.kernel(doc).map(Item::Kernel),
-            "fun" => self.fun().map(Item::Fun),
-            "rule" => self.rule().map(Item::Rule),
+            "fun" => self.pattern_item(lathe_pattern::parse::parse_fun_at).map(Item::Fun),
+            "rule" => self.pattern_item(lathe_pattern::parse::parse_rule_at).map(Item::Rule),
             "strategy" => self.strategy().map(Item::Strategy),
             "test" => self.test().map(Item::Test),
             _ => {
@@ -132,38 +134,30 @@ impl Parser<'_> {
         Some(op)
     }
 
-    fn fun(&mut self) -> Option<Fun> {
+    /// A `fun` or `rule`: read by `lathe-pattern`, from the part of the text that it takes up.
+    fn pattern_item<T>(
+        &mut self,
+        read: fn(FileId, &str, Range<usize>) -> Result<T, Diagnostic>,
+    ) -> Option<T> {
+        let start = self.span();
         self.advance();
-        let name = self.ident("the function's name")?;
-        let params = self.params()?;
-        self.expect("->")?;
-        let result = self.ty()?;
-        self.expect("=")?;
-        Some(Fun { name, params, result, body: self.functional()? })
-    }
-
-    /// `rule name(f, g): left => right where c`
-    fn rule(&mut self) -> Option<Rule> {
-        self.advance();
-        let name = self.ident("the rule's name")?;
-        let mut variables = Vec::new();
-        if self.is("(") {
-            let open = self.expect("(")?;
-            variables = self.list(")", |p| p.ident("a metavariable"))?;
-            self.close(")", open)?;
-        }
-        self.expect(":")?;
-        let left = self.functional()?;
-        self.expect("=>")?;
-        let right = self.functional()?;
-        let mut conditions = Vec::new();
-        if self.take("where") {
-            conditions.push(self.expr()?);
-            while self.take(",") {
-                conditions.push(self.expr()?);
+        while !self.at_item() {
+            // The brackets of `idx<N>` and `vector<f32, N>`; sizes have no comparisons.
+            if (self.is_name("idx") || self.is_name("vector")) && self.is_at(1, "<") {
+                self.advance();
+                self.angles.push(self.at);
+                while !self.at_item() && !self.is(">") {
+                    self.advance();
+                }
+                if self.is(">") {
+                    self.angles.push(self.at);
+                }
+            } else {
+                self.advance();
             }
         }
-        Some(Rule { name, variables, left, right, conditions })
+        let part = start.start as usize..self.last_span().end as usize;
+        read(start.file, self.text, part).map_err(|d| self.errors.push(d)).ok()
     }
 
     pub(super) fn params(&mut self) -> Option<Vec<Param>> {

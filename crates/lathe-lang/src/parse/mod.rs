@@ -6,7 +6,7 @@
 mod exprs;
 mod items;
 mod kernels;
-mod strategies;
+pub(crate) mod strategies;
 mod tests;
 
 use crate::ast;
@@ -25,6 +25,15 @@ const MAX_ERRORS: usize = 40;
 pub fn parse(file: FileId, text: &str) -> (ast::File, Vec<Diagnostic>) {
     let parsed = parse_all(file, text);
     (parsed.file, parsed.errors)
+}
+
+/// An expression by itself: sizes of funs, as text. Places in it mean nothing.
+pub(crate) fn expression(file: FileId, text: &str) -> Option<ast::Expr> {
+    let Lexed { tokens, comments, errors } = lex(file, text);
+    let angles = Vec::new();
+    let mut p =
+        Parser { text, tokens: &tokens, comments: &comments, at: 0, lines: false, depth: 0, errors, angles };
+    p.expr()
 }
 
 pub(crate) struct Parsed {

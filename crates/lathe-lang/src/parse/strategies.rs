@@ -11,6 +11,9 @@ use lathe_diagnostics::Span;
 use lathe_space::{BinOp, Expr, ParamType, Parameter, Range, UnOp, Value};
 use lathe_strategy::{ArgValue, Argument, Definition, Strategy};
 
+/// What `;;` goes through.
+pub(crate) const NORMALIZE: &str = "normalForm";
+
 /// A step or an arithmetic expression; a call may still be either.
 enum Node {
     Expr(Expr),
@@ -162,7 +165,7 @@ impl Parser<'_> {
         Some(Node::Step(Strategy::Choice(all)))
     }
 
-    /// `a ; b ; c`
+    /// `a ; b ;; c`
     fn sequence(&mut self) -> Option<Node> {
         let first = self.located()?;
         if !self.is(";") && !self.is(";;") {
@@ -170,18 +173,12 @@ impl Parser<'_> {
         }
         let mut all = vec![self.as_step(first)?];
         loop {
+            // `a ;; b` normalizes between.
             if self.is(";;") {
-                let here = self.span();
-                self.error(
-                    codes::TERMS_ONLY,
-                    "`;;` is for strategies over terms only",
-                    here,
-                    "normalizes terms",
-                );
-                self.help("kernels are rewritten step by step: use `;`");
-                return None;
-            }
-            if !self.take(";") {
+                let span = Some(self.span());
+                self.advance();
+                all.push(Strategy::Call { name: NORMALIZE.to_string(), args: Vec::new(), span });
+            } else if !self.take(";") {
                 return Some(Node::Step(Strategy::Seq(all)));
             }
             let next = self.located()?;
@@ -235,10 +232,17 @@ impl Parser<'_> {
             &[("*", BinOp::Mul), ("//", BinOp::FloorDiv), ("/", BinOp::Div), ("%", BinOp::Mod)],
         ];
         let Some(ops) = LEVELS.get(level) else { return self.arith_unary() };
-        if level == 2 && self.take("not") {
-            let a = self.nested(false, |p| p.arith(2))?;
-            let a = self.as_expr(a)?;
-            return Some(Node::Expr(Expr::Unary(UnOp::Not, Box::new(a))));
+        if level == 2 && self.is("not") {
+            let span = Some(self.span());
+            self.advance();
+            // Of a predicate, or of arithmetic.
+            return Some(match self.nested(false, |p| p.arith(2))? {
+                Node::Step(s) => {
+                    let arg = Argument { name: None, value: ArgValue::Strategy(Box::new(s)), span };
+                    Node::Step(Strategy::Call { name: "not".to_string(), args: vec![arg], span })
+                }
+                a => Node::Expr(Expr::Unary(UnOp::Not, Box::new(self.as_expr(a)?))),
+            });
         }
         let mut left = self.arith(level + 1)?;
         let mut terms = 0;
@@ -287,6 +291,8 @@ impl Parser<'_> {
                 return Some(inner);
             }
             Tok::Name(_) => return self.step_or_name(),
+            // `where(p)`: a test that changes nothing.
+            Tok::Word("where") if self.is_at(1, "(") => return self.step_or_name(),
             _ => {
                 self.expected("a step");
                 return None;
@@ -331,6 +337,9 @@ impl Parser<'_> {
 
     /// `i.o`, `C.2`
     fn dotted(&mut self) -> Option<String> {
+        if self.take("where") {
+            return Some("where".to_string());
+        }
         let mut name = self.ident("a name")?.text;
         while self.is(".") {
             self.segment(&mut name)?;

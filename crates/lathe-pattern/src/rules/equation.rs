@@ -1,21 +1,25 @@
 //! Rules as data: `rule name(metavariables): left => right where conditions`.
 //!
 //! Sides may be functions: `map(f) >> transpose => …` rewrites `transpose(map(f, x))` for any `x`. Lower-case
-//! metavariables stand for terms, upper-case ones for sizes. A metavariable for a function matches any
-//! function; what it matches must not mention variables that are bound in the pattern.
+//! metavariables stand for terms, upper-case ones for sizes; sizes that only the right side mentions are
+//! arguments of the rule: `splitJoin(32)`. A metavariable for a function matches any function; what it matches
+//! must not mention variables that are bound in the pattern. Conditions are over sizes: what is not known to
+//! hold becomes a condition of the call.
 
-use crate::ast::{Ast, AstKind};
+use crate::ast::{Ast, AstKind, LamParam, Pattern, RuleAst};
 use crate::codes;
+use crate::condition::fact_of;
+use crate::facts::Fact;
 use crate::infer::{Env, infer};
 use crate::language::TermState;
 use crate::names::primitive;
 use crate::nat::{Atom, Nat};
-use crate::parse::parse_term;
+use crate::parse::parse_rules;
 use crate::prim::Prim;
 use crate::term::{Term, TermKind};
-use lathe_diagnostics::{Diagnostic, Span};
+use lathe_diagnostics::{Diagnostic, FileId, Span};
 use lathe_ir::Name;
-use lathe_strategy::Why;
+use lathe_strategy::{StepArg, Why};
 use std::collections::BTreeMap;
 
 /// A rule as data.
@@ -24,8 +28,25 @@ pub struct Equation {
     pub name: String,
     /// In the order of their declaration.
     pub metas: Vec<Name>,
+    /// Sizes that the call gives.
+    pub arguments: Vec<Name>,
     left: Ast,
     right: Ast,
+    conditions: Vec<Fact>,
+}
+
+/// Why there is no result.
+#[derive(Clone, Debug)]
+pub enum Failed {
+    Why(Why),
+    /// The right side does not have the type of the left.
+    Type(Diagnostic),
+}
+
+impl From<Why> for Failed {
+    fn from(why: Why) -> Failed {
+        Failed::Why(why)
+    }
 }
 
 /// What metavariables stand for.
@@ -37,27 +58,7 @@ struct Bindings {
 
 /// Rules, one after the other; `#` begins a comment.
 pub fn parse_equations(text: &str) -> Result<Vec<Equation>, Diagnostic> {
-    let bare: String = text.lines().map(|l| l.split('#').next().unwrap_or("")).collect::<Vec<_>>().join("\n");
-    let wrong = |what: &str, of: &str| {
-        Diagnostic::error(
-            codes::SYNTAX,
-            format!("a rule is `rule name(f, g): left => right`; {what} in `{of}`"),
-        )
-    };
-    let mut out = Vec::new();
-    for part in bare.split("rule ").map(str::trim).filter(|p| !p.is_empty()) {
-        let (head, sides) = part.split_once(':').ok_or_else(|| wrong("there is no `:`", part))?;
-        let (left, right) = sides.split_once("=>").ok_or_else(|| wrong("there is no `=>`", part))?;
-        let (name, metas) = match head.split_once('(') {
-            Some((n, m)) => {
-                (n, m.trim_end().strip_suffix(')').ok_or_else(|| wrong("there is no `)`", head))?)
-            }
-            None => (head, ""),
-        };
-        let metas = metas.split(',').map(str::trim).filter(|m| !m.is_empty()).map(Name::from).collect();
-        out.push(Equation::new(name.trim(), metas, parse_term(left.trim())?, parse_term(right.trim())?));
-    }
-    Ok(out)
+    parse_rules(FileId(0), text)?.iter().map(Equation::new).collect()
 }
 
 const ARGUMENT: &str = "argument of both sides";
@@ -68,40 +69,145 @@ fn is_size(n: &str) -> bool {
 
 impl Equation {
     /// Sides that are functions are applied to one more metavariable.
-    pub fn new(name: &str, metas: Vec<Name>, left: Ast, right: Ast) -> Equation {
+    ///
+    /// # Errors
+    /// `E1108` where the left side is no pattern, or a condition none over sizes.
+    pub fn new(rule: &RuleAst) -> Result<Equation, Diagnostic> {
+        let metas = rule.metas.clone();
         let known = |n: &str| is_size(n) && metas.iter().any(|m| &**m == n);
-        let (left, right) = if is_function(&left, &known) {
+        let (left, right) = if is_function(&rule.left, &known) {
             let x = |span: Span| Ast::new(AstKind::Name(Name::from(ARGUMENT)), span);
-            (compose(&left, x(left.span)), compose(&right, x(right.span)))
+            (compose(&rule.left, x(rule.left.span)), compose(&rule.right, x(rule.right.span)))
         } else {
-            (left, right)
+            (rule.left.clone(), rule.right.clone())
         };
-        Equation { name: name.to_string(), metas, left, right }
+        let mut conditions = Vec::new();
+        for c in &rule.conditions {
+            conditions.extend(fact_of(c)?);
+        }
+        let mut on_the_left = Vec::new();
+        names(&left, &mut on_the_left);
+        let missing = |m: &&Name| !on_the_left.contains(m);
+        if let Some(m) = metas.iter().filter(missing).find(|m| !is_size(m)) {
+            return Err(Diagnostic::error(
+                codes::ARGUMENTS,
+                format!("the left side of `{}` does not mention `{m}`", rule.name),
+            )
+            .at(rule.left.span, "nothing here says what it stands for"));
+        }
+        let arguments = metas.iter().filter(missing).cloned().collect();
+        let name = rule.name.to_string();
+        let rule = Equation { name, metas, arguments, left, right, conditions };
+        rule.is_pattern(&rule.left)?;
+        Ok(rule)
     }
 
     pub fn apply(&self, t: &Term, state: &mut TermState) -> Result<Term, Why> {
+        self.apply_with(t, state, &[])
+    }
+
+    /// Applies it with the sizes that it takes as arguments.
+    pub fn apply_with(&self, t: &Term, state: &mut TermState, args: &[StepArg]) -> Result<Term, Why> {
+        self.rewrite(t, state, args).map_err(|f| match f {
+            Failed::Why(why) => why,
+            Failed::Type(d) => Why::Condition(format!("the result has no type: {}", d.message)),
+        })
+    }
+
+    /// As [`Equation::apply_with`], with all that is wrong with the type of the right side.
+    pub fn rewrite(&self, t: &Term, state: &mut TermState, args: &[StepArg]) -> Result<Term, Failed> {
+        if args.len() != self.arguments.len() {
+            let text = format!("{} arguments are given, {} taken", args.len(), self.arguments.len());
+            return Err(Why::Mistake(text).into());
+        }
         let mut b = Bindings::default();
-        if !self.matches(&self.left, t, 0, &mut b) {
-            return Err(super::SHAPE);
+        for n in 0..args.len() {
+            b.nats.insert(self.arguments[n].clone(), super::size(args, n)?);
+        }
+        if !self.matches(&self.left, t, &mut Vec::new(), &mut b) {
+            return Err(super::SHAPE.into());
+        }
+        for f in &self.conditions {
+            state.need(f.replace_vars(&|n| b.nats.get(n).cloned()))?;
         }
         let mut env = Env { facts: (*state.facts).clone(), holes: b.terms, nats: b.nats, ..Env::default() };
         let term_sizes = t.ty().sizes();
         for v in term_sizes.iter().flat_map(Nat::vars) {
             env.sizes.insert(v, None);
         }
-        let typed = infer(&env, &self.right, Some((t.ty(), self.right.span)))
-            .map_err(|d| Why::Condition(format!("the result has no type: {}", d.message)))?;
+        let typed = infer(&env, &self.right, Some((t.ty(), self.right.span))).map_err(Failed::Type)?;
         for (f, _) in typed.obligations {
             state.need(f)?;
         }
         Ok(typed.term)
     }
 
-    /// Whether a pattern matches, `depth` binders inside of it.
-    fn matches(&self, p: &Ast, t: &Term, depth: u32, b: &mut Bindings) -> bool {
+    /// The left side with its metavariables as parameters, and these; for the test with random instances.
+    pub fn left(&self) -> (&Ast, Vec<Name>) {
+        let mut all: Vec<Name> = self.metas.iter().filter(|m| !is_size(m)).cloned().collect();
+        let mut mentioned = Vec::new();
+        names(&self.left, &mut mentioned);
+        if mentioned.iter().any(|n| &**n == ARGUMENT) {
+            all.push(Name::from(ARGUMENT));
+        }
+        (&self.left, all)
+    }
+
+    /// Its metavariables for sizes that the left side gives a value.
+    pub fn sizes(&self) -> Vec<Name> {
+        self.metas.iter().filter(|m| is_size(m) && !self.arguments.contains(m)).cloned().collect()
+    }
+
+    /// Whether matching understands every part of the left side.
+    fn is_pattern(&self, p: &Ast) -> Result<(), Diagnostic> {
+        let wrong = |span: Span, what: &str| {
+            Err(Diagnostic::error(
+                codes::ARGUMENTS,
+                format!("the left side of `{}` is no pattern: {what}", self.name),
+            )
+            .at(span, "here")
+            .help("patterns are made of primitives, operators, literals, lambdas and metavariables"))
+        };
         match &*p.kind {
+            AstKind::Call(f, args) => match &*f.kind {
+                AstKind::Name(n) if self.is_meta(n) => {
+                    wrong(f.span, "a metavariable for a function cannot be applied")
+                }
+                AstKind::Name(_) => args.iter().try_for_each(|a| self.is_pattern(a)),
+                _ => wrong(f.span, "only primitives can be applied"),
+            },
+            AstKind::Then(a, b) | AstKind::Binary(_, a, b) => {
+                self.is_pattern(a)?;
+                self.is_pattern(b)
+            }
+            AstKind::Unary(_, a) | AstKind::Part(a, _) => self.is_pattern(a),
+            AstKind::Tuple(parts) => parts.iter().try_for_each(|a| self.is_pattern(a)),
+            AstKind::Index(a, subscripts) => {
+                self.is_pattern(a)?;
+                subscripts.iter().try_for_each(|a| self.is_pattern(a))
+            }
+            AstKind::Lam(params, body) => {
+                let plain = |p: &LamParam| matches!(p, LamParam::Data(Pattern::Name(_) | Pattern::Any, _));
+                if params.iter().all(plain) {
+                    self.is_pattern(body)
+                } else {
+                    wrong(p.span, "its lambdas take names apart with `.0` and `.1`")
+                }
+            }
+            AstKind::Let(..) => wrong(p.span, "`let` cannot be matched"),
+            AstKind::Name(_) | AstKind::Int(_) | AstKind::Float(_) | AstKind::Bool(_) => Ok(()),
+        }
+    }
+
+    /// Whether a pattern matches, under binders of these names.
+    fn matches(&self, p: &Ast, t: &Term, scope: &mut Vec<Name>, b: &mut Bindings) -> bool {
+        match &*p.kind {
+            AstKind::Name(n) if scope.contains(n) => {
+                let level = scope.iter().rposition(|s| s == n).unwrap_or(0);
+                matches!(t.kind(), TermKind::Bound(i) if *i as usize == scope.len() - 1 - level)
+            }
             AstKind::Name(n) if self.is_meta(n) => {
-                let Some(t) = (0..depth).try_fold(t.clone(), |t, _| t.lower()) else { return false };
+                let Some(t) = scope.iter().try_fold(t.clone(), |t, _| t.lower()) else { return false };
                 match b.terms.get(n) {
                     Some(known) => *known == t,
                     None => {
@@ -110,15 +216,54 @@ impl Equation {
                     }
                 }
             }
-            AstKind::Typed(x) => {
-                *x == *t || matches!((x.kind(), t.kind()), (TermKind::Bound(i), TermKind::Bound(j)) if i == j)
+            AstKind::Int(v) => self.literal(t, *v as f64),
+            AstKind::Float(v) => self.literal(t, *v),
+            AstKind::Bool(v) => self.literal(t, f64::from(u8::from(*v))),
+            AstKind::Lam(params, body) => {
+                let Some((first, rest)) = params.split_first() else {
+                    return self.matches(body, t, scope, b);
+                };
+                let TermKind::Lam(_, inside) = t.kind() else { return false };
+                let name = match first {
+                    LamParam::Data(Pattern::Name(n), _) => n.clone(),
+                    _ => Name::from("_"),
+                };
+                let body = Ast::new(AstKind::Lam(rest.to_vec(), body.clone()), p.span);
+                self.under(name, &body, inside, scope, b)
+            }
+            AstKind::Binary(op, x, y) => self.saturated(&Prim::Binary(*op), &[x, y], t, scope, b),
+            AstKind::Unary(op, x) => self.saturated(&Prim::Unary(*op), &[x], t, scope, b),
+            AstKind::Tuple(parts) => {
+                let parts: Vec<&Ast> = parts.iter().collect();
+                self.saturated(&Prim::Tuple(parts.len()), &parts, t, scope, b)
+            }
+            AstKind::Part(of, n) => match t.spine() {
+                Some((Prim::Proj(i, _), args)) if i == n && args.len() == 1 => {
+                    self.matches(of, args[0], scope, b)
+                }
+                _ => false,
+            },
+            AstKind::Index(of, subscripts) => {
+                let Some((last, before)) = subscripts.split_last() else {
+                    return self.matches(of, t, scope, b);
+                };
+                let of = Ast::new(AstKind::Index(of.clone(), before.to_vec()), p.span);
+                match (t.spine(), &*last.kind) {
+                    (Some((Prim::AtNat(i), args)), AstKind::Int(v)) if args.len() == 1 => {
+                        i.as_constant() == Some(*v) && self.matches(&of, args[0], scope, b)
+                    }
+                    (Some((Prim::At, args)), _) if args.len() == 2 => {
+                        self.matches(last, args[0], scope, b) && self.matches(&of, args[1], scope, b)
+                    }
+                    _ => false,
+                }
             }
             AstKind::Name(_) | AstKind::Call(..) | AstKind::Then(..) => {
                 // A function against a lambda: both applied to its variable.
                 if let TermKind::Lam(_, body) = t.kind() {
-                    let Some((from, _)) = t.ty().as_fun() else { return false };
-                    let x = Ast::new(AstKind::Typed(Term::bound(0, from.clone())), p.span);
-                    return self.matches(&compose(p, x), body, depth + 1, b);
+                    let name = Name::from(format!("variable {}", scope.len()).as_str());
+                    let x = Ast::new(AstKind::Name(name.clone()), p.span);
+                    return self.under(name, &compose(p, x), body, scope, b);
                 }
                 let (f, args): (&Ast, &[Ast]) = match &*p.kind {
                     AstKind::Call(f, args) => (f, args),
@@ -127,14 +272,37 @@ impl Equation {
                 let AstKind::Name(name) = &*f.kind else { return false };
                 let known = |n: &str| is_size(n) && self.metas.iter().any(|m| &**m == n);
                 let Ok(Some((prim, taken))) = primitive(name, args, p.span, &known) else { return false };
-                let Some((actual, terms)) = t.spine() else { return false };
-                if !same_primitive(&prim, actual, b) || terms.len() != args.len() - taken {
-                    return false;
-                }
-                args[taken..].iter().zip(terms).all(|(p, t)| self.matches(p, t, depth, b))
+                let args: Vec<&Ast> = args[taken..].iter().collect();
+                self.saturated(&prim, &args, t, scope, b)
             }
-            _ => false,
+            AstKind::Let(..) => false,
         }
+    }
+
+    fn under(&self, name: Name, p: &Ast, t: &Term, scope: &mut Vec<Name>, b: &mut Bindings) -> bool {
+        scope.push(name);
+        let yes = self.matches(p, t, scope, b);
+        scope.pop();
+        yes
+    }
+
+    /// A primitive with just these arguments.
+    fn saturated(
+        &self,
+        prim: &Prim,
+        args: &[&Ast],
+        t: &Term,
+        scope: &mut Vec<Name>,
+        b: &mut Bindings,
+    ) -> bool {
+        let Some((actual, terms)) = t.spine() else { return false };
+        same_primitive(prim, actual, b)
+            && terms.len() == args.len()
+            && args.iter().zip(terms).all(|(p, t)| self.matches(p, t, scope, b))
+    }
+
+    fn literal(&self, t: &Term, v: f64) -> bool {
+        matches!(t.kind(), TermKind::Lit(x) if x.to_f64() == v)
     }
 
     fn is_meta(&self, n: &str) -> bool {
@@ -194,4 +362,13 @@ fn compose(f: &Ast, x: Ast) -> Ast {
         AstKind::Name(n) if &**n == "id" => x,
         _ => Ast::new(AstKind::Call(f.clone(), vec![x]), f.span),
     }
+}
+
+/// All names in a term as it is written.
+fn names(e: &Ast, out: &mut Vec<Name>) {
+    e.walk(&mut |e| {
+        if let AstKind::Name(n) = &*e.kind {
+            out.push(n.clone());
+        }
+    });
 }

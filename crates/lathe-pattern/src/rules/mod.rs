@@ -13,9 +13,11 @@ mod lowering;
 mod reduction;
 mod stencil;
 mod storage;
+mod trial;
 
 pub use equation::{Equation, parse_equations};
 pub use equations::EQUATIONS;
+pub use trial::try_rule;
 
 use crate::language;
 use crate::nat::Nat;
@@ -34,10 +36,7 @@ pub fn vocabulary() -> Vocabulary<Term> {
     exchange::add(&mut v);
     storage::add(&mut v);
     lowering::add(&mut v);
-    for e in equations::all() {
-        let name = e.name.clone();
-        v.rule(&name, move |t, state, _| e.apply(t, state));
-    }
+    crate::library::add_rules(&mut v, equations::all());
     v.rule("DFNF", |t, _, _| Ok(normal::data_flow(t)));
     v
 }

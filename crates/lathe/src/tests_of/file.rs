@@ -17,7 +17,9 @@ use std::time::Instant;
 /// What `lathe check` found in a file.
 #[derive(Debug, Default)]
 pub struct ProgramReport {
+    /// Kernels and funs.
     pub kernels: usize,
+    pub rules: usize,
     pub strategies: usize,
     pub steps: usize,
     pub tests: usize,
@@ -30,11 +32,23 @@ pub struct ProgramReport {
 /// The strategies that a test is run with, where the kernel has them.
 const TESTED: [&str; 2] = ["naive", "fast"];
 
-/// Applies every strategy to every kernel that it is for, and runs every test: by the interpreter on the kernel as
+/// Tests every rule, applies every strategy to every kernel or fun that it is for, and runs every test: by the interpreter on the kernel as
 /// written, and in machine code of the default engine with the strategies `naive` and `fast`, all against the
 /// test's own formula or data. A strategy for any kernel must be accepted by at least one of the file.
 pub fn check_program(program: &Program, machine: &Machine) -> ProgramReport {
-    let mut report = ProgramReport { kernels: program.lang.kernels.len(), ..ProgramReport::default() };
+    let mut report = ProgramReport {
+        kernels: program.lang.kernels.len(),
+        rules: program.lang.rules.len(),
+        ..ProgramReport::default()
+    };
+    let start = Instant::now();
+    report.failures = crate::rules::check_rules(program);
+    report.times.push(("rules".to_string(), start.elapsed().as_secs_f64()));
+    if !report.failures.is_empty() {
+        // Nothing that a wrong rule made is worth a look.
+        return report;
+    }
+
     let start = Instant::now();
     let kernels: Vec<&str> = program.lang.kernels.iter().map(|k| &*k.name).collect();
     let file = program.lang.kernels.first().map(|k| k.span.file);

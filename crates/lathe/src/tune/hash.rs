@@ -6,7 +6,7 @@ use lathe_ir::{ExprKind, Function, StmtKind};
 use lathe_measure::store::{Device, Key, hash_of, hash_of_bytes};
 use lathe_runtime::Engine;
 use lathe_space::Value;
-use lathe_strategy::{ArgValue, Definition, Definitions, Strategy};
+use lathe_strategy::{ArgValue, Definition, Strategy};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
@@ -125,7 +125,7 @@ fn program_text(program: &Program, kernel: &Function) -> String {
 
 /// A strategy with every definition that it calls, as text without places.
 pub fn strategy_hash(program: &Program, kernel: &str, definition: &Definition) -> String {
-    let definitions = Definitions::new(program.lang.strategies.iter().cloned());
+    let definitions = program.definitions(kernel);
     let mut seen = BTreeSet::new();
     let mut open = vec![definition.clone()];
     let mut out = String::new();

@@ -8,7 +8,7 @@ use lathe_space::{
     Constraint, Expr, Generate, ParamType, Parameter, Range, Space, SpaceDef, TuningParameter, Value,
     ValueRange, Values, eval, names, reduce,
 };
-use lathe_strategy::{ArgValue, Definition, Definitions, Strategy};
+use lathe_strategy::{ArgValue, Definition, Strategy};
 use lathe_target::Machine;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -94,7 +94,7 @@ fn version(
     asked: &Definition,
     facts: &dyn Fn(&str) -> Option<Value>,
 ) -> Result<(Definition, Values), Diagnostic> {
-    let definitions = Definitions::new(program.lang.strategies.iter().cloned());
+    let definitions = program.definitions(&kernel.name);
     let (mut definition, mut given) = (asked.clone(), Values::new());
     for _ in 0..DEPTH {
         if definition.params.iter().any(|p| p.range.is_some()) {

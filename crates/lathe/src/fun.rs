@@ -1,0 +1,182 @@
+//! Strategies of funs: steps on terms, the step `lower`, which translates the term as it then is, and steps on
+//! loops. A strategy that does not say `lower` leaves what is still open in the order of the program: it ends
+//! with the library's `lowerToC`, then `lower`.
+
+use crate::program::Program;
+use crate::schedule::{Form, How, Version, on_loops};
+use lathe_diagnostics::{Diagnostic, Span};
+use lathe_ir::Name;
+use lathe_lang::Fun;
+use lathe_pattern::check::same_type;
+use lathe_pattern::language::TermState;
+use lathe_pattern::{Term, codes, library, lower};
+use lathe_space::Value;
+use lathe_strategy::run::at_step;
+use lathe_strategy::{
+    ArgValue, Argument, Context, Definitions, Discharge, Evidence, Strategy, Vocabulary, hash_text, rewrite,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The step between terms and loops.
+const LOWER: &str = "lower";
+
+/// Everything that strategies over terms of this file can say.
+pub fn vocabulary(program: &Program) -> Vocabulary<Term> {
+    let mut words = library::vocabulary();
+    library::add_rules(&mut words, program.lang.rules.iter().map(|r| r.equation.clone()));
+    words
+}
+
+/// Applies a strategy, whose parameters are bound and whose conditions over sizes are decided, to a fun.
+///
+/// # Errors
+/// What a rule, the translation, or a step on loops refuses.
+pub fn version(
+    program: &Program,
+    fun: &Fun,
+    how: &How,
+    context: &Context,
+    strategy: &Strategy,
+) -> Result<Version, Diagnostic> {
+    let (on_terms, after) = split(context, strategy)?;
+    let sizes: BTreeMap<Name, i64> = how.specialize.iter().map(|(n, v)| (n.as_str().into(), *v)).collect();
+    let p = if sizes.is_empty() { fun.program.clone() } else { fun.program.at_sizes(&sizes) };
+    let steps = library::STEPS;
+    let context_of_terms = Context { steps, ..Context::new(context.definitions, context.target, context.facts) };
+    let words = vocabulary(program);
+    let out = rewrite(&context_of_terms, &words, &on_terms, p.term.clone(), TermState::new(&p.facts))
+        .map_err(|r| *r.diagnostic)?;
+    let q = p.with_term(out.tree, out.state.facts.all().to_vec());
+    if !same_type(&q.facts, q.term.ty(), &p.ty()) {
+        let text = format!("`{}` became `{}`", p.term.ty(), q.term.ty());
+        return Err(Diagnostic::error(codes::TYPE_CHANGED, text));
+    }
+    // What changed nothing is no step.
+    let trace: Vec<_> = out.trace.into_iter().filter(|a| a.before != a.after).collect();
+    let mut evidence = rewrite::evidence(&p.term, &trace);
+    for e in &mut evidence {
+        let own = program.lang.rules.iter().any(|r| r.equation.name == e.rule);
+        if own || library::ROUNDS.contains(&e.rule.as_str()) {
+            e.reassociates.push("out".to_string());
+        }
+    }
+    let mut forms = vec![Form::Term(p.term.clone())];
+    let mut term = p.term.clone();
+    for a in &trace {
+        term = rewrite::replace_at(&term, &a.path, &a.after);
+        forms.push(Form::Term(term.clone()));
+    }
+    let mut func = lower(&q)?;
+    let mut lowered = Evidence::new(LOWER, 1)
+        .oblige("every choice is in the term: the translation takes none", Discharge::ByRule);
+    for f in q.facts.all() {
+        lowered = lowered.oblige(f.to_string(), Discharge::ByCheck);
+    }
+    lowered.before = hash_text(q.term.structural_hash());
+    lowered.after = hash_text(lathe_ir::structural_hash(&func));
+    evidence.push(lowered);
+    forms.push(Form::Tree(func.clone()));
+    if let Some(after) = after {
+        // What the library says of terms means nothing to loops.
+        let kept = program.lang.strategies.iter().chain(&program.lang.prelude).cloned();
+        let definitions = Definitions::new(kept);
+        let context = Context::new(&definitions, context.target, context.facts);
+        let (new, more, trees) =
+            on_loops(&program.lang.module, &func, &context, &after).map_err(|r| *r.diagnostic)?;
+        func = new;
+        evidence.extend(more);
+        forms.pop();
+        forms.extend(trees);
+    }
+    Ok(Version { condition: None, func, steps: evidence, forms })
+}
+
+/// The steps on terms, and those on loops if there are any.
+fn split(context: &Context, s: &Strategy) -> Result<(Strategy, Option<Strategy>), Diagnostic> {
+    match at_lower(context, s)? {
+        Some((before, after)) => Ok((Strategy::Seq(before), Some(after).filter(|v| !v.is_empty()).map(Strategy::Seq))),
+        None => {
+            let step = |name: &str| Strategy::Call { name: name.to_string(), args: Vec::new(), span: None };
+            Ok((Strategy::Seq(vec![s.clone(), step("normalForm"), step("lowerToC")]), None))
+        }
+    }
+}
+
+type Sides = (Vec<Strategy>, Vec<Strategy>);
+
+/// What stands before and after `lower`, with definitions unfolded as far as needed; `None` if it is not there.
+fn at_lower(context: &Context, s: &Strategy) -> Result<Option<Sides>, Diagnostic> {
+    if !lowers(context.definitions, context.target, s, &mut BTreeSet::new()) {
+        return Ok(None);
+    }
+    match s {
+        Strategy::Call { name, args, .. } if name == LOWER && args.is_empty() => {
+            Ok(Some((Vec::new(), Vec::new())))
+        }
+        Strategy::Call { name, args, span } => {
+            if let Some(d) = context.definitions.find(name, context.target) {
+                let body = lathe_strategy::bind::call(d, args, context.facts).map_err(|e| at_step(e, *span))?;
+                return at_lower(context, &body);
+            }
+            Err(misplaced(*span))
+        }
+        Strategy::Seq(all) => {
+            let (mut before, mut found): (Vec<Strategy>, Option<Vec<Strategy>>) = (Vec::new(), None);
+            for s in all {
+                match (at_lower(context, s)?, &mut found) {
+                    (None, None) => before.push(s.clone()),
+                    (None, Some(after)) => after.push(s.clone()),
+                    (Some((terms, loops)), None) => {
+                        before.extend(terms);
+                        found = Some(loops);
+                    }
+                    (Some(_), Some(_)) => return Err(misplaced(span_of(s))),
+                }
+            }
+            Ok(found.map(|after| (before, after)))
+        }
+        Strategy::If { cond, then, other, span } => match lathe_space::eval(cond, context.facts) {
+            Ok(Value::Bool(yes)) => at_lower(context, if yes { then } else { other }),
+            _ => Err(misplaced(*span)),
+        },
+        _ => Err(misplaced(span_of(s))),
+    }
+}
+
+fn misplaced(span: Option<Span>) -> Diagnostic {
+    let text = "`lower` stands once, between the steps on terms and those on loops";
+    at_step(Diagnostic::error(codes::MISPLACED, text), span)
+        .help("write `steps on terms ; lower ; steps on loops`")
+}
+
+fn span_of(s: &Strategy) -> Option<Span> {
+    match s {
+        Strategy::Call { span, .. } | Strategy::If { span, .. } => *span,
+        Strategy::Seq(all) | Strategy::Choice(all) => all.iter().find_map(span_of),
+        Strategy::At(s, _) => span_of(s),
+        Strategy::Id | Strategy::Fail(_) => None,
+    }
+}
+
+/// Whether a strategy, or a definition that it calls, has the step `lower`.
+fn lowers(d: &Definitions, target: Option<&str>, s: &Strategy, seen: &mut BTreeSet<String>) -> bool {
+    match s {
+        Strategy::Id | Strategy::Fail(_) => false,
+        Strategy::Call { name, args, .. } => {
+            if name == LOWER && args.is_empty() {
+                return true;
+            }
+            let in_argument = |a: &Argument, seen: &mut BTreeSet<String>| match &a.value {
+                ArgValue::Strategy(s) => lowers(d, target, s, seen),
+                v @ ArgValue::Expr(_) => v.as_strategy(None).is_some_and(|s| lowers(d, target, &s, seen)),
+            };
+            args.iter().any(|a| in_argument(a, seen))
+                || d.find(name, target).is_some_and(|found| {
+                    seen.insert(name.clone()) && lowers(d, target, &found.body, seen)
+                })
+        }
+        Strategy::Seq(all) | Strategy::Choice(all) => all.iter().any(|s| lowers(d, target, s, seen)),
+        Strategy::At(s, place) => lowers(d, target, s, seen) || lowers(d, target, place, seen),
+        Strategy::If { then, other, .. } => lowers(d, target, then, seen) || lowers(d, target, other, seen),
+    }
+}

@@ -1,0 +1,117 @@
+//! Random well-typed funs by random strategies: the evaluator of terms, the interpreter of the translated tree,
+//! and machine code of every engine agree bit for bit.
+
+use lathe::ir::interp;
+use lathe::{Build, Engine, Given, How, Machine, Pool, Program, convert};
+use lathe_pattern::{Value, evaluate};
+
+/// A small generator of numbers (xorshift), the same in every run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as usize % n
+    }
+
+    fn one<'a>(&mut self, of: &[&'a str]) -> &'a str {
+        of[self.below(of.len())]
+    }
+}
+
+/// A pipeline over a matrix, or over a vector once its rows are reduced; sizes are symbols.
+fn random_fun(r: &mut Random) -> String {
+    let (mut e, mut flat) = ("xs".to_string(), false);
+    for _ in 0..1 + r.below(4) {
+        let stage = if flat {
+            r.one(&[
+                "map(|x| x * 2.0 + 1.0)",
+                "scan(add, 0.0)",
+                "pad(1, 1, clamp) |> slide(3, 1) |> map(|w| w |> reduce(add, 0.0))",
+                "map(|x| max(x, 0.0))",
+                "iterate(2, map(|x| x + 1.0))",
+                "gather(|i: idx<M>| asIndex(M, M - 1 - index(i)))",
+                "map(|x| select(x < 0.5, exp(x), 1.0 / (x + 2.0)))",
+            ])
+        } else {
+            r.one(&[
+                "map(map(|x| x * 2.0 + 1.0))",
+                "map(|row| row |> pad(1, 1, mirror) |> slide(3, 1) |> map(|w| w[0] - w[2]))",
+                "pad(1, 1, wrap) |> slide(3, 1) |> map(transpose) |> map(map(|w| w |> reduce(add, 0.0)))",
+                "map(|row| gather(|i: idx<N>| asIndex(N, N - 1 - index(i)), row))",
+                "map(|row| row |> scan(add, 0.0))",
+                "map(|row| zip(row, row) |> map(|(a, b)| a * b - a))",
+                "map(|row| row |> map(|x| x * x) |> reduce(add, 0.0))",
+                "map(|row| row |> reduce(max, -1.0e30))",
+            ])
+        };
+        flat |= stage.starts_with("map(|row| row |> map(|x| x * x)") || stage.contains("reduce(max");
+        e = format!("{e} |> {stage}");
+    }
+    let to = if flat { "f64[M]" } else { "f64[M, N]" };
+    format!("fun f(xs: f64[M, N]) -> {to} =\n    {e}\n")
+}
+
+fn random_strategy(r: &mut Random) -> String {
+    let first = r.one(&[
+        "id",
+        "try(topDown(fuseReduceMap))",
+        "RNF",
+        "CNF",
+        "try(split(2) @ outermost(appliedMap))",
+        "tryAll(hoist)",
+        "try(innermost(appliedReduce, split(3)))",
+        "try(tile(2, 4) @ outermost(mapNest(2)))",
+        "try(topDown(tileStencil(6)))",
+        "try(topDown(splitBeforeMap))",
+    ]);
+    let second = r.one(&["id", "try(parallelOuter)", "try(bottomUp(vectorize(2)))", "tryAll(vectorizeMasked(4))"]);
+    let loops = r.one(&["", "", " ; lower", " ; lower ; id"]);
+    format!("strategy s for f = DFNF ; {first} ;; {second} ;; naive{loops}\n")
+}
+
+fn agree(engine: Engine, rounds: usize, mut r: Random) {
+    let pool = Pool::new(2).expect("a pool");
+    let mut ran = 0;
+    for round in 0..rounds {
+        let text = random_fun(&mut r) + &random_strategy(&mut r);
+        let p = Program::from_text("random.lathe", &text).unwrap_or_else(|e| panic!("{text}: {e}"));
+        let kernel = p.kernel(Some("f")).unwrap_or_else(|e| panic!("{text}: {e}"));
+        let how = How { strategy: Some("s".to_string()), ..How::default() };
+        let schedule =
+            lathe::schedule(&p, kernel, &how, &Machine::host()).unwrap_or_else(|e| panic!("{text}: {e}"));
+        let build = Build { engine, opt_level: 1, ..Build::default() };
+        let built = lathe::compile(&schedule, &build).unwrap_or_else(|e| panic!("{text}: {e}"));
+        for (m, n) in [(12i64, 24i64), (24, 12)] {
+            let sizes = [("M".to_string(), m), ("N".to_string(), n)].into();
+            let given = Given { sizes, seed: round as u64, ..Given::default() };
+            let mut data = lathe::data::make(kernel, &given).unwrap_or_else(|e| panic!("{text}: {e}"));
+            let mut values = convert::to_values(&data.arrays).expect("values");
+            let fun = &p.lang.funs["f"].program;
+            let sizes = lathe_pattern::eval::sizes([("M", m), ("N", n)]);
+            let want = evaluate(fun, &sizes, &[Value::from_array(&values[0])]).unwrap_or_else(|e| panic!("{text}: {e}"));
+            let version = &schedule.versions[0].func;
+            interp::run(&schedule.module, version, &mut values, &interp::Options::default())
+                .unwrap_or_else(|e| panic!("{text}: {e:?}"));
+            assert_eq!(Value::from_array(&values[1]), want, "interpreter: {text}");
+            built.call(&pool, &mut data.arrays).unwrap_or_else(|e| panic!("{text}: {e}"));
+            let got = convert::to_values(&data.arrays).expect("values");
+            assert_eq!(Value::from_array(&got[1]), want, "{}: {text}", engine.name());
+            ran += 1;
+        }
+    }
+    assert_eq!(ran, 2 * rounds);
+}
+
+#[cfg(feature = "llvm")]
+#[test]
+fn random_funs_and_strategies_agree_in_machine_code_of_llvm() {
+    agree(Engine::Llvm, 60, Random(0xfeed_beef_1234_5677));
+}
+
+#[test]
+fn random_funs_and_strategies_agree_in_machine_code_of_the_c_compiler() {
+    agree(Engine::C, 15, Random(0x1234_5677_feed_beef));
+}
