@@ -13,7 +13,10 @@ pub struct File {
 
 #[derive(Clone, Debug)]
 pub enum Item {
-    Use { file: String, span: Span },
+    Use {
+        file: String,
+        span: Span,
+    },
     Struct(Struct),
     Op(Op),
     Kernel(Kernel),

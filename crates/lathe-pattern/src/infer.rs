@@ -55,19 +55,24 @@ pub fn infer(env: &Env, ast: &Ast, expected: Option<(&Type, Span)>) -> Result<In
     infer_with(env, ast, expected, None)
 }
 
-/// Types an instance of a term.
+/// Types an instance of a term: the names in `open` become free variables of types that fit.
 ///
 /// # Errors
 /// Also where the choices do not fit one another.
-pub fn infer_instance(env: &Env, ast: &Ast, choose: &mut dyn Choose) -> Result<Inferred, Diagnostic> {
-    infer_with(env, ast, None, Some(choose))
+pub fn infer_instance(
+    env: &Env,
+    ast: &Ast,
+    open: &[Name],
+    choose: &mut dyn Choose,
+) -> Result<Inferred, Diagnostic> {
+    infer_with(env, ast, None, Some((open, choose)))
 }
 
 fn infer_with(
     env: &Env,
     ast: &Ast,
     expected: Option<(&Type, Span)>,
-    choose: Option<&mut dyn Choose>,
+    choice: Option<(&[Name], &mut dyn Choose)>,
 ) -> Result<Inferred, Diagnostic> {
     if ast.height > 2 * HEIGHT {
         let text = format!("the term nests deeper than {}", 2 * HEIGHT);
@@ -82,7 +87,13 @@ fn infer_with(
         parts: Vec::new(),
         numbers: Vec::new(),
         inlined: 0,
+        open: Vec::new(),
     };
+    let (open, choose) = choice.unzip();
+    for n in open.unwrap_or_default() {
+        let ty = i.s.ty(Class::Any);
+        i.open.push((n.clone(), ty));
+    }
     let e = match expected {
         Some((t, span)) => {
             let e = i.check(ast, t)?;
@@ -157,6 +168,8 @@ struct Infer<'a> {
     numbers: Vec<(Type, Scalar)>,
     /// Nodes of funs written in place.
     inlined: u32,
+    /// Free variables of types that are to be found.
+    open: Vec<(Name, Type)>,
 }
 
 impl Infer<'_> {
@@ -382,7 +395,8 @@ impl Infer<'_> {
             };
             return self.apply(e, args, span);
         }
-        if let Some(t) = self.env.free.get(name) {
+        let open = self.open.iter().find(|o| o.0 == *name).map(|o| &o.1);
+        if let Some(t) = open.or(self.env.free.get(name)) {
             let e = Elab { kind: ElabKind::Free(name.clone()), ty: t.clone(), span: f.span };
             return self.apply(e, args, span);
         }

@@ -95,8 +95,10 @@ pub fn evidence<N: Node>(root: &N, trace: &[Applied<N>]) -> Vec<Evidence> {
     out
 }
 
-/// Applies recorded steps again; every tree in between must have the recorded hash.
+/// Applies recorded steps again; every tree in between must have the recorded hash. The definitions of the
+/// context are what the tests of rules that search may call.
 pub fn replay_nodes<N: Node>(
+    context: &Context,
     words: &Vocabulary<N>,
     root: &N,
     mut state: N::State,
@@ -111,12 +113,27 @@ pub fn replay_nodes<N: Node>(
         if hash_text(tree.hash()) != e.before {
             return Err(wrong("the tree before it is another one"));
         }
-        let Some(Entry::Rule(f)) = words.get(&e.rule) else { return Err(wrong("there is no such rule")) };
-        let args = e.args.iter().map(|a| crate::run::parse_arg(a)).collect::<Option<Vec<_>>>();
-        let args = args.ok_or_else(|| wrong("an argument cannot be read"))?;
+        let Some(entry) = words.get(&e.rule) else { return Err(wrong("there is no such rule")) };
         let focus = e.path.iter().try_fold(tree.clone(), |t, n| t.child(*n));
         let focus = focus.ok_or_else(|| wrong("there is no such place"))?;
-        let after = f(&focus, &mut state, &args).map_err(|w| wrong(&w.to_string()))?;
+        let values = |args: &[String]| {
+            let args = args.iter().map(|a| crate::run::parse_arg(a)).collect::<Option<Vec<_>>>();
+            args.ok_or_else(|| wrong("an argument cannot be read"))
+        };
+        let after = match (entry, e.args.split_first()) {
+            (Entry::Rule(f), _) => f(&focus, &mut state, &values(&e.args)?),
+            (Entry::Tested(f), Some((test, args))) => {
+                let mut engine = Engine::new(context, words, state.clone(), false);
+                let test = crate::text::parse_strategy(test).map_err(|d| Refusal::new(&e.rule, d))?;
+                let test = engine.strategy(&test).map_err(|_| wrong("its test cannot be read"))?;
+                let out = engine.tested(f, &test, &focus, &values(args)?);
+                let out = out.map_err(|_| wrong("its test does not end"))?;
+                state = engine.state;
+                out
+            }
+            _ => return Err(wrong("there is no such rule")),
+        };
+        let after = after.map_err(|w| wrong(&w.to_string()))?;
         tree = replace_at(&tree, &e.path, &after);
         if hash_text(tree.hash()) != e.after {
             return Err(wrong("the tree after it is another one"));
@@ -142,7 +159,8 @@ enum Code<N: Node> {
     Fail(String),
     Rule(String, crate::node::RuleFn<N>, Vec<StepArg>, Option<Span>),
     Predicate(String, crate::node::PredicateFn<N>, Vec<StepArg>),
-    Tested(String, crate::node::TestedFn<N>, Shared<N>, Vec<StepArg>),
+    /// With the test as text, for the record.
+    Tested(String, crate::node::TestedFn<N>, Shared<N>, String, Vec<StepArg>),
     Into(String, crate::node::IntoFn<N>, Vec<StepArg>, Shared<N>),
     /// What it is called with, for finding it again.
     Search(String, String, crate::node::SearchFn<N>, Vec<StepArg>, Vec<Shared<N>>),
@@ -232,6 +250,32 @@ impl<'a, N: Node> Engine<'a, N> {
         }
     }
 
+    /// Applies a rule that asks where a strategy applies.
+    fn tested(
+        &mut self,
+        f: &crate::node::TestedFn<N>,
+        test: &Shared<N>,
+        t: &N,
+        args: &[StepArg],
+    ) -> Result<Result<N, Why>, Stop> {
+        let (mut state, mut fatal) = (self.state.clone(), None);
+        let mut holds = |n: &N| match self.probe(test, n) {
+            Ok(yes) => yes && fatal.is_none(),
+            Err(stop) => {
+                fatal.get_or_insert(stop);
+                false
+            }
+        };
+        let result = f(t, &mut state, &mut holds, args);
+        if let Some(stop) = fatal {
+            return Err(stop);
+        }
+        if result.is_ok() {
+            self.state = state;
+        }
+        Ok(result)
+    }
+
     fn run(&mut self, code: &Code<N>, t: &N) -> Result<N, Stop> {
         match code {
             Code::Id => self.success(t.clone()),
@@ -275,26 +319,14 @@ impl<'a, N: Node> Engine<'a, N> {
                 }
                 Err(Stop::Failed)
             }
-            Code::Tested(name, f, test, args) => {
+            Code::Tested(name, f, test, shown, args) => {
                 self.count(None)?;
-                let (mut state, mut fatal) = (self.state.clone(), None);
-                let mut holds = |n: &N| match self.probe(test, n) {
-                    Ok(yes) => yes && fatal.is_none(),
-                    Err(stop) => {
-                        fatal.get_or_insert(stop);
-                        false
-                    }
-                };
-                let result = f(t, &mut state, &mut holds, args);
-                if let Some(stop) = fatal {
-                    return Err(stop);
-                }
-                match result {
+                match self.tested(f, test, t, args)? {
                     Ok(new) => {
-                        self.state = state;
+                        let args = std::iter::once(shown.clone()).chain(args.iter().map(StepArg::to_string));
                         self.trace.push(Applied {
                             rule: name.clone(),
-                            args: args.iter().map(StepArg::to_string).collect(),
+                            args: args.collect(),
                             path: self.path.clone(),
                             before: t.clone(),
                             after: new.clone(),

@@ -42,7 +42,8 @@ pub fn version(
     let sizes: BTreeMap<Name, i64> = how.specialize.iter().map(|(n, v)| (n.as_str().into(), *v)).collect();
     let p = if sizes.is_empty() { fun.program.clone() } else { fun.program.at_sizes(&sizes) };
     let steps = library::STEPS;
-    let context_of_terms = Context { steps, ..Context::new(context.definitions, context.target, context.facts) };
+    let context_of_terms =
+        Context { steps, ..Context::new(context.definitions, context.target, context.facts) };
     let words = vocabulary(program);
     let out = rewrite(&context_of_terms, &words, &on_terms, p.term.clone(), TermState::new(&p.facts))
         .map_err(|r| *r.diagnostic)?;
@@ -94,7 +95,9 @@ pub fn version(
 /// The steps on terms, and those on loops if there are any.
 fn split(context: &Context, s: &Strategy) -> Result<(Strategy, Option<Strategy>), Diagnostic> {
     match at_lower(context, s)? {
-        Some((before, after)) => Ok((Strategy::Seq(before), Some(after).filter(|v| !v.is_empty()).map(Strategy::Seq))),
+        Some((before, after)) => {
+            Ok((Strategy::Seq(before), Some(after).filter(|v| !v.is_empty()).map(Strategy::Seq)))
+        }
         None => {
             let step = |name: &str| Strategy::Call { name: name.to_string(), args: Vec::new(), span: None };
             Ok((Strategy::Seq(vec![s.clone(), step("normalForm"), step("lowerToC")]), None))
@@ -115,7 +118,8 @@ fn at_lower(context: &Context, s: &Strategy) -> Result<Option<Sides>, Diagnostic
         }
         Strategy::Call { name, args, span } => {
             if let Some(d) = context.definitions.find(name, context.target) {
-                let body = lathe_strategy::bind::call(d, args, context.facts).map_err(|e| at_step(e, *span))?;
+                let body =
+                    lathe_strategy::bind::call(d, args, context.facts).map_err(|e| at_step(e, *span))?;
                 return at_lower(context, &body);
             }
             Err(misplaced(*span))
@@ -171,9 +175,8 @@ fn lowers(d: &Definitions, target: Option<&str>, s: &Strategy, seen: &mut BTreeS
                 v @ ArgValue::Expr(_) => v.as_strategy(None).is_some_and(|s| lowers(d, target, &s, seen)),
             };
             args.iter().any(|a| in_argument(a, seen))
-                || d.find(name, target).is_some_and(|found| {
-                    seen.insert(name.clone()) && lowers(d, target, &found.body, seen)
-                })
+                || d.find(name, target)
+                    .is_some_and(|found| seen.insert(name.clone()) && lowers(d, target, &found.body, seen))
         }
         Strategy::Seq(all) | Strategy::Choice(all) => all.iter().any(|s| lowers(d, target, s, seen)),
         Strategy::At(s, place) => lowers(d, target, s, seen) || lowers(d, target, place, seen),

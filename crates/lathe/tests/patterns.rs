@@ -67,7 +67,8 @@ fn random_strategy(r: &mut Random) -> String {
         "try(topDown(tileStencil(6)))",
         "try(topDown(splitBeforeMap))",
     ]);
-    let second = r.one(&["id", "try(parallelOuter)", "try(bottomUp(vectorize(2)))", "tryAll(vectorizeMasked(4))"]);
+    let second =
+        r.one(&["id", "try(parallelOuter)", "try(bottomUp(vectorize(2)))", "tryAll(vectorizeMasked(4))"]);
     let loops = r.one(&["", "", " ; lower", " ; lower ; id"]);
     format!("strategy s for f = DFNF ; {first} ;; {second} ;; naive{loops}\n")
 }
@@ -91,7 +92,8 @@ fn agree(engine: Engine, rounds: usize, mut r: Random) {
             let mut values = convert::to_values(&data.arrays).expect("values");
             let fun = &p.lang.funs["f"].program;
             let sizes = lathe_pattern::eval::sizes([("M", m), ("N", n)]);
-            let want = evaluate(fun, &sizes, &[Value::from_array(&values[0])]).unwrap_or_else(|e| panic!("{text}: {e}"));
+            let want = evaluate(fun, &sizes, &[Value::from_array(&values[0])])
+                .unwrap_or_else(|e| panic!("{text}: {e}"));
             let version = &schedule.versions[0].func;
             interp::run(&schedule.module, version, &mut values, &interp::Options::default())
                 .unwrap_or_else(|e| panic!("{text}: {e:?}"));

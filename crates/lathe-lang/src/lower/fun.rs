@@ -26,10 +26,9 @@ pub fn header(fun: &FunAst, f: &Function) -> Option<ast::Kernel> {
     let params = fun.params.iter().map(|p| param(&p.name, &p.ty, p.span)).collect::<Option<Vec<_>>>()?;
     let outputs = f.params.iter().filter(|p| p.mode == lathe_ir::Mode::Out);
     let results = match fun.result.kind() {
-        TypeKind::Tuple(ts) if outputs.clone().count() == ts.len() && ts.len() > 1 => outputs
-            .zip(ts)
-            .map(|(p, t)| param(p.name(), t, fun.result_span))
-            .collect::<Option<Vec<_>>>()?,
+        TypeKind::Tuple(ts) if outputs.clone().count() == ts.len() && ts.len() > 1 => {
+            outputs.zip(ts).map(|(p, t)| param(p.name(), t, fun.result_span)).collect::<Option<Vec<_>>>()?
+        }
         _ => vec![param("out", &fun.result, fun.result_span)?],
     };
     Some(ast::Kernel {
@@ -84,10 +83,7 @@ fn of_type(t: &Type, span: Span) -> Option<ast::Type> {
         _ => return None,
     };
     let extent = |n: &&Nat| parse::expression(span.file, &n.to_string());
-    let extents = if sizes.is_empty() {
-        None
-    } else {
-        Some(sizes.iter().map(extent).collect::<Option<Vec<_>>>()?)
-    };
+    let extents =
+        if sizes.is_empty() { None } else { Some(sizes.iter().map(extent).collect::<Option<Vec<_>>>()?) };
     Some(ast::Type { kind, extents, span })
 }

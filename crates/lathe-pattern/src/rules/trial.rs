@@ -1,11 +1,11 @@
 //! Rules put to the test: random terms for the metavariables, random data, both sides evaluated.
 //!
-//! Numbers are small and whole, so that sums and products are exact in any order: a rule may reassociate, but
-//! not lose, repeat or reorder what it is given. Operators of reductions are associative and commutative, with
+//! Numbers are small and whole, so that sums and products are exact in any order, or NaN: a rule may reassociate,
+//! but not lose, repeat or reorder what it is given. Operators of reductions are associative and commutative, with
 //! their neutral elements, as the patterns demand. (The method of QuickCheck: Claessen and Hughes, ICFP 2000.)
 
 use super::equation::{Equation, Failed};
-use crate::ast::{Ast, AstKind, LamParam, Pattern};
+use crate::ast::{Ast, AstKind};
 use crate::codes;
 use crate::eval::{Sizes, evaluate_applied};
 use crate::infer::{Choose, Env, infer, infer_instance};
@@ -13,7 +13,7 @@ use crate::language::TermState;
 use crate::nat::Nat;
 use crate::parse::parse_term;
 use crate::solve::Class;
-use crate::term::Term;
+use crate::term::{Term, TermKind};
 use crate::types::{Type, TypeKind};
 use crate::value::Value;
 use lathe_diagnostics::{Diagnostic, Span};
@@ -66,9 +66,10 @@ impl Choose for Random {
 /// instance.
 pub fn try_rule(rule: &Equation, span: Span) -> Result<usize, Diagnostic> {
     // The same rule is tested alike in every run.
-    let seed = rule.name.bytes().fold(0x9e37_79b9_7f4a_7c15u64, |h, b| {
-        (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let seed = rule
+        .name
+        .bytes()
+        .fold(0x9e37_79b9_7f4a_7c15u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
     let mut random = Random(seed | 1);
     let (mut held, mut wrong_type, mut refused) = (0, None, None);
     for _ in 0..ATTEMPTS {
@@ -89,13 +90,16 @@ pub fn try_rule(rule: &Equation, span: Span) -> Result<usize, Diagnostic> {
             }
         };
         if after.ty() != instance.left.ty() {
-            let text = format!("`{}` has the type `{}`, then `{}`", rule.name, instance.left.ty(), after.ty());
+            let text =
+                format!("`{}` has the type `{}`, then `{}`", rule.name, instance.left.ty(), after.ty());
             return Err(Diagnostic::error(codes::TYPE_CHANGED, text).at(span, "this rule"));
         }
         for _ in 0..2 {
             let data = instance.data(&mut random);
             // What the left side itself has no value for, says nothing.
-            let Some(Ok(before)) = data.as_ref().map(|d| instance.evaluate(&instance.left, d)) else { continue };
+            let Some(Ok(before)) = data.as_ref().map(|d| instance.evaluate(&instance.left, d)) else {
+                continue;
+            };
             let now = data.as_ref().map(|d| instance.evaluate(&after, d));
             if !matches!(&now, Some(Ok(v)) if *v == before) {
                 let now = match now {
@@ -110,7 +114,8 @@ pub fn try_rule(rule: &Equation, span: Span) -> Result<usize, Diagnostic> {
     }
     match (held, wrong_type, refused) {
         (0, Some(d), _) => {
-            let text = format!("the right side of `{}` has another type than the left: {}", rule.name, d.message);
+            let text =
+                format!("the right side of `{}` has another type than the left: {}", rule.name, d.message);
             let mut out = Diagnostic::error(codes::TYPE_CHANGED, text);
             out.marks = d.marks;
             out.notes = d.notes;
@@ -135,12 +140,12 @@ pub fn try_rule(rule: &Equation, span: Span) -> Result<usize, Diagnostic> {
 /// The left side with terms for its metavariables.
 struct Instance {
     left: Term,
-    /// Metavariables for functions, and what they stand for.
-    functions: Vec<(Name, Term)>,
+    /// Metavariables for functions and neutral elements, and what they stand for.
+    chosen: Vec<(Name, Term)>,
     /// Metavariables for data, free in the term.
     data: Vec<(Name, Type)>,
     args: Vec<StepArg>,
-    /// Infinities and what is no number may stand in the data.
+    /// What is no number may stand in the data.
     special: bool,
 }
 
@@ -149,19 +154,13 @@ impl Instance {
         let (left, metas) = rule.left();
         let nats = rule.sizes().into_iter().map(|n| (n, Nat::constant(1 + r.below(4) as i64)));
         let env = Env { nats: nats.collect(), ..Env::default() };
-        let params = metas.iter().map(|m| LamParam::Data(Pattern::Name(m.clone()), None)).collect::<Vec<_>>();
-        let whole = if params.is_empty() {
-            left.clone()
-        } else {
-            Ast::new(AstKind::Lam(params, left.clone()), left.span)
-        };
-        let typed = infer_instance(&env, &whole, r).ok()?;
+        let typed = infer_instance(&env, left, &metas, r).ok()?;
         // What only a check could establish is not so.
         if !typed.obligations.is_empty() || typed.term.any(&mut |t| t.ty().sizes().iter().any(is_negative)) {
             return None;
         }
         let operators = operators(left);
-        let (mut functions, mut data, mut term) = (Vec::new(), Vec::new(), typed.term);
+        let (mut chosen, mut data) = (Vec::new(), Vec::new());
         let mut taken: BTreeMap<Name, &str> = BTreeMap::new();
         for (op, start) in &operators {
             // One operator for all uses of one metavariable or neutral element.
@@ -171,38 +170,42 @@ impl Instance {
                 "1" | "1.0" => Some("mul"),
                 _ => None,
             };
-            let chosen = known
+            let name = known
                 .or(taken.get(op).copied())
                 .or(taken.get(start).copied())
                 .or(by_start)
                 .unwrap_or(["add", "mul", "max", "min"][r.below(4)]);
-            taken.insert(op.clone(), chosen);
-            taken.insert(start.clone(), chosen);
+            taken.insert(op.clone(), name);
+            taken.insert(start.clone(), name);
         }
         for m in &metas {
-            let (from, _) = term.ty().as_fun()?;
-            let from = from.clone();
-            let value = match (taken.get(m), from.is_data()) {
-                (Some(op), true) => closed(&neutral(op, &from)?, &from)?,
-                (Some(op), false) => closed(&operator(op, &from)?, &from)?,
-                (None, true) => {
-                    data.push((m.clone(), from.clone()));
-                    Term::free(m, from)
+            let mut ty = None;
+            typed.term.any(&mut |t| {
+                if matches!(t.kind(), TermKind::Free(n) if n == m) {
+                    ty = Some(t.ty().clone());
                 }
-                (None, false) => closed(&function(&from, r)?, &from)?,
+                ty.is_some()
+            });
+            let ty = ty?;
+            let value = match (taken.get(m), ty.is_data()) {
+                (Some(op), true) => closed(&neutral(op, &ty)?, &ty)?,
+                (Some(op), false) => closed(&operator(op, &ty)?, &ty)?,
+                (None, false) => closed(&function(&ty, r)?, &ty)?,
+                (None, true) => {
+                    data.push((m.clone(), ty));
+                    continue;
+                }
             };
-            if value.is_closed() && value.free_names().is_empty() {
-                functions.push((m.clone(), value.clone()));
-            }
-            term = Term::apply(&term, &value);
+            chosen.push((m.clone(), value));
         }
+        let left = typed.term.replace_free(&|n| Some(chosen.iter().find(|c| *c.0 == *n)?.1.clone()));
         let args = rule.arguments.iter().map(|_| StepArg {
             name: None,
             value: lathe_space::Expr::Value(lathe_space::Value::Int(1 + r.below(3) as i64)),
             span: None,
         });
         let args = args.collect();
-        Some(Instance { left: term, functions, data, args, special: operators.is_empty() })
+        Some(Instance { left, chosen, data, args, special: operators.is_empty() })
     }
 
     /// Values for the metavariables that stand for data.
@@ -232,7 +235,7 @@ impl Instance {
     ) -> Diagnostic {
         let mut d = Diagnostic::error(codes::WRONG_RULE, format!("the rule `{}` does not hold", rule.name))
             .at(span, "its sides differ");
-        for (n, f) in &self.functions {
+        for (n, f) in &self.chosen {
             d = d.note(format!("{} = {f}", shown(n)));
         }
         for ((n, t), v) in self.data.iter().zip(data) {
@@ -289,7 +292,8 @@ fn operator(op: &str, ty: &Type) -> Option<String> {
                 format!("(zip({a}, {b}) |> map(|e{depth}| {inner}))")
             }
             TypeKind::Tuple(ts) => {
-                let part = |(n, t): (usize, &Type)| both(op, t, &format!("{a}.{n}"), &format!("{b}.{n}"), depth);
+                let part =
+                    |(n, t): (usize, &Type)| both(op, t, &format!("{a}.{n}"), &format!("{b}.{n}"), depth);
                 let parts: Option<Vec<String>> = ts.iter().enumerate().map(part).collect();
                 format!("({})", parts?.join(", "))
             }
@@ -384,8 +388,7 @@ fn value(t: &Type, special: bool, r: &mut Random) -> Option<Value> {
     Some(match t.kind() {
         TypeKind::Scalar(Scalar::Bool) => Value::Scalar(ScalarValue::boolean(r.below(2) == 1)),
         TypeKind::Scalar(s) if s.is_float() => {
-            let strange = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
-            let v = if special && r.below(3) == 0 { strange[r.below(3)] } else { r.below(17) as f64 - 8.0 };
+            let v = if special && r.below(3) == 0 { f64::NAN } else { r.below(17) as f64 - 8.0 };
             Value::Scalar(ScalarValue::float(*s, v))
         }
         TypeKind::Scalar(s) => Value::Scalar(ScalarValue::int(*s, r.below(17) as i64 - 8)),
@@ -421,15 +424,12 @@ mod tests {
             "rule fission(f, N): map(f) => split(N) >> map(map(f)) >> join",
             "rule commute(x, y): x * y => y * x",
             "rule twice(x): neg(neg(x)) => x",
-            "rule halves(op, z, N): reduce(op, z) => split(N) >> map(reduce(op, z)) >> reduce(op, z)",
+            "rule halves(o, z, N): reduce(o, z) => split(N) >> map(reduce(o, z)) >> reduce(o, z)",
             "rule slideAfterMap(f, A, B): map(f) >> slide(A, B) => slide(A, B) >> map(map(f))",
             "rule parts(p): (p.0, p.1) => (fst(p), snd(p))",
             "rule window(w): w[0] + w[1] => w[1] + w[0]",
-            "rule body(f): map(|x| f(x) + 1) => map(f) >> map(|x| x + 1)",
-        ]
-        .into_iter()
-        .filter(|t| !t.contains("f(x)"))
-        {
+            "rule square(y): map(|x| x * x + y) => map(|x| x * x) >> map(|x| y + x)",
+        ] {
             assert!(tried(text).unwrap_or_else(|d| panic!("{text}: {d}")) >= 10, "{text}");
         }
     }
@@ -439,13 +439,13 @@ mod tests {
         for (text, code) in [
             ("rule backwards(f): map(f) => map(f) >> gather(|i| i) >> drop(1) >> concat", "E1115"),
             ("rule swap(x, y): x - y => y - x", "E1117"),
-            ("rule lose(f, g): map(f) >> map(g) => map(g)", "E1115"),
-            ("rule forget(f, g): map(f) >> map(f) => map(f)", "E1117"),
+            ("rule lose(f, g): map(f) >> map(g) => map(g)", "E1117"),
+            ("rule forget(f): map(f) >> map(f) => map(f)", "E1117"),
             ("rule zero(x): x * 0 => 0", "E1117"),
             ("rule turn(x): transpose(x) => x", "E1117"),
             ("rule wrong(x): zip(x, x) => x", "E1115"),
             ("rule never(x): x |> split(2) |> join => x where 2 <= 1", "E1118"),
-            ("rule start(op, z): reduce(op, z) => reduce(op, 3)", "E1117"),
+            ("rule start(o, z): reduce(o, z) => reduce(o, 3)", "E1117"),
         ] {
             match tried(text) {
                 Err(d) => assert_eq!(d.code.0, code, "{text}: {d}"),

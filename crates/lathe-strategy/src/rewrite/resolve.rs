@@ -103,8 +103,10 @@ impl<N: Node> Engine<'_, N> {
                 Ok(Rc::new(Code::Into(name.to_string(), f, args, s)))
             }
             Some(Entry::Tested(f)) => {
+                let shown = args.first().and_then(|a| a.value.as_strategy(a.span));
+                let shown = shown.map(|s| s.to_string()).unwrap_or_default();
                 let (test, args) = self.strategy_of(args.split_first(), name, span)?;
-                Ok(Rc::new(Code::Tested(name.to_string(), f, test, args)))
+                Ok(Rc::new(Code::Tested(name.to_string(), f, test, shown, args)))
             }
             Some(Entry::Search(f, own)) => {
                 let data = |(n, a): &(usize, &Argument)| *n == 0 || a.name.is_some();
