@@ -108,3 +108,41 @@ fn long_programs_load() {
         assert!(program.is_some() && codes.is_empty(), "{codes:?}");
     }
 }
+
+/// The library of strategies over terms is one text, which two parsers read alike.
+#[test]
+fn funs_have_the_library() {
+    let (messages, program) = codes_of("fun f(x: f32[N]) -> f32[N] = x |> map(|v| v + v)\n");
+    assert!(messages.is_empty(), "{messages:?}");
+    let program = program.expect("a program");
+    let shown = |d: &lathe_strategy::Definition| {
+        let params: Vec<&str> = d.params.iter().map(|p| p.name.as_str()).collect();
+        format!("{}({}) = {}", d.name, params.join(", "), d.body)
+    };
+    let here: Vec<String> = program.library.iter().map(shown).collect();
+    let there: Vec<String> = lathe_pattern::library::definitions().iter().map(shown).collect();
+    assert_eq!(here, there);
+    // A fun takes its own `naive`, a kernel that of the prelude.
+    let naive = |of: &str| program.strategies_of(of).find(|d| d.name == "naive").map(|d| d.body.to_string());
+    assert!(naive("f").is_some_and(|b| b.contains("lowerToC")));
+    assert_eq!(naive("other").as_deref(), Some("id"));
+}
+
+#[test]
+fn funs_and_rules_are_checked_where_they_stand() {
+    for (text, code, line) in [
+        ("kernel k(a: f32[N]) -> (b: f32[N]) { b[i] = a[i] }\nfun f(x: f32[N]) -> f32[M] = x\n", "E1102", 2),
+        ("\n\nfun f(x: f32[N, M]) -> f32[N, M] = transpose(x)\n", "E1103", 3),
+        ("fun f(x: f32[N]) -> f32[N] = x\n# a comment\nfun f(x: f32[N]) -> f32[N] = x\n", "E0202", 3),
+        ("rule r(f): map(f => f\n", "E1101", 1),
+        ("rule transposeTranspose: transpose >> transpose => id\n", "E0202", 1),
+        ("rule r(x, y): x + 1 => x + y\n", "E1108", 1),
+        ("rule r(f, x): f(x) => x\n", "E1108", 1),
+        ("fun f(x: f32[N]) -> f32[N] = x |> map(|v| v + v)\ntest \"t\" for g { N = 1 }\n", "E0222", 2),
+    ] {
+        let mut map = SourceMap::new();
+        let errors = load(&mut map, "t.lathe", text, &mut Beside).expect_err(text);
+        let at = errors[0].marks.first().map(|m| map.line_column(m.span.file, m.span.start).0);
+        assert_eq!((errors[0].code.0, at), (code, Some(line)), "{text}: {}", errors[0]);
+    }
+}

@@ -10,7 +10,7 @@
 pub mod ast;
 pub mod check;
 pub mod codes;
-mod condition;
+pub mod condition;
 pub mod eval;
 pub mod facts;
 mod hash;

@@ -123,7 +123,8 @@ pub fn replay_nodes<N: Node>(
         let after = match (entry, e.args.split_first()) {
             (Entry::Rule(f), _) => f(&focus, &mut state, &values(&e.args)?),
             (Entry::Tested(f), Some((test, args))) => {
-                let mut engine = Engine::new(context, words, state.clone(), false);
+                let searched = RefCell::new(HashMap::new());
+                let mut engine = Engine::new(context, words, state.clone(), false, &searched);
                 let test = crate::text::parse_strategy(test).map_err(|d| Refusal::new(&e.rule, d))?;
                 let test = engine.strategy(&test).map_err(|_| wrong("its test cannot be read"))?;
                 let out = engine.tested(f, &test, &focus, &values(args)?);

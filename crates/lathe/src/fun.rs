@@ -9,11 +9,12 @@ use lathe_ir::Name;
 use lathe_lang::Fun;
 use lathe_pattern::check::same_type;
 use lathe_pattern::language::TermState;
-use lathe_pattern::{Term, codes, library, lower};
-use lathe_space::Value;
+use lathe_pattern::{Fact, Term, codes, condition::fact_of, library, lower};
+use lathe_space::{BinOp, Expr, Value};
 use lathe_strategy::run::at_step;
 use lathe_strategy::{
-    ArgValue, Argument, Context, Definitions, Discharge, Evidence, Strategy, Vocabulary, hash_text, rewrite,
+    ArgValue, Argument, Context, Definitions, Discharge, Evidence, Strategy, Vocabulary, hash_text,
+    replay_nodes, rewrite,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,11 +37,10 @@ pub fn version(
     fun: &Fun,
     how: &How,
     context: &Context,
-    strategy: &Strategy,
+    wanted: &lathe_strategy::Version,
 ) -> Result<Version, Diagnostic> {
-    let (on_terms, after) = split(context, strategy)?;
-    let sizes: BTreeMap<Name, i64> = how.specialize.iter().map(|(n, v)| (n.as_str().into(), *v)).collect();
-    let p = if sizes.is_empty() { fun.program.clone() } else { fun.program.at_sizes(&sizes) };
+    let (on_terms, after) = split(context, &wanted.strategy)?;
+    let p = start(fun, how, wanted.cond.as_ref());
     let steps = library::STEPS;
     let context_of_terms =
         Context { steps, ..Context::new(context.definitions, context.target, context.facts) };
@@ -90,6 +90,57 @@ pub fn version(
         forms.extend(trees);
     }
     Ok(Version { condition: None, func, steps: evidence, forms })
+}
+
+/// The fun before the first step.
+fn start(fun: &Fun, how: &How, condition: Option<&Expr>) -> lathe_pattern::Program {
+    let sizes: BTreeMap<Name, i64> = how.specialize.iter().map(|(n, v)| (n.as_str().into(), *v)).collect();
+    let mut p = if sizes.is_empty() { fun.program.clone() } else { fun.program.at_sizes(&sizes) };
+    // A version may rely on the condition under which the call takes it; its code checks it all the same.
+    for f in condition.map(facts_of).unwrap_or_default() {
+        p.facts.learn(f);
+    }
+    p
+}
+
+/// Applies recorded steps again: on terms, the translation, on loops.
+///
+/// # Errors
+/// Where something is not what was recorded.
+pub fn replay(
+    program: &Program,
+    fun: &Fun,
+    how: &How,
+    condition: Option<&Expr>,
+    steps: &[Evidence],
+) -> Result<lathe_ir::Function, Diagnostic> {
+    let p = start(fun, how, condition);
+    let at = steps.iter().position(|e| e.rule == LOWER).unwrap_or(steps.len());
+    let definitions = program.definitions(&p.name);
+    let facts = |_: &str| None;
+    let context = Context::new(&definitions, Some(&p.name), &facts);
+    let state = TermState::new(&p.facts);
+    let (term, state) = replay_nodes(&context, &vocabulary(program), &p.term, state, &steps[..at])
+        .map_err(|r| *r.diagnostic)?;
+    let func = lower(&p.with_term(term, state.facts.all().to_vec()))?;
+    match steps.get(at..).and_then(<[Evidence]>::split_first) {
+        Some((lowered, _)) if lowered.after != hash_text(lathe_ir::structural_hash(&func)) => {
+            Err(Diagnostic::error(lathe_strategy::codes::REPLAY, "the translation gives another tree"))
+        }
+        Some((_, rest)) => {
+            lathe_transform::replay(&program.lang.module, &func, rest).map_err(|r| *r.diagnostic)
+        }
+        None => Ok(func),
+    }
+}
+
+/// What of a condition is a fact about sizes.
+fn facts_of(condition: &Expr) -> Vec<Fact> {
+    if let Expr::Binary(BinOp::And, a, b) = condition {
+        return [facts_of(a), facts_of(b)].concat();
+    }
+    let read = lathe_pattern::parse_term(&condition.to_string()).and_then(|e| fact_of(&e));
+    read.unwrap_or_default()
 }
 
 /// The steps on terms, and those on loops if there are any.

@@ -256,7 +256,7 @@ pub(crate) fn each_in_a_thread<T: Sync, R: Send>(items: &[T], f: impl Fn(&T) -> 
 }
 
 /// Replaces sizes by constants: a visible step, never done silently.
-fn specialize(func: &Function, sizes: &BTreeMap<String, i64>) -> Result<Function, Diagnostic> {
+pub(crate) fn specialize(func: &Function, sizes: &BTreeMap<String, i64>) -> Result<Function, Diagnostic> {
     let values = crate::data::given_sizes(func, sizes)?;
     let map: HashMap<_, _> = values.iter().map(|(v, n)| (*v, lathe_ir::build::index(*n))).collect();
     let mut out = func.clone();

@@ -83,6 +83,12 @@ fn agree(engine: Engine, rounds: usize, mut r: Random) {
         let how = How { strategy: Some("s".to_string()), ..How::default() };
         let schedule =
             lathe::schedule(&p, kernel, &how, &Machine::host()).unwrap_or_else(|e| panic!("{text}: {e}"));
+        let version = &schedule.versions[0];
+        let again =
+            lathe::replay(&p, kernel, &how, None, &version.steps).unwrap_or_else(|e| panic!("{text}: {e}"));
+        let shown =
+            |f: &lathe::Function| lathe::text::print_function(&lathe::ir::simplify::simplify_function(f));
+        assert_eq!(shown(&again), shown(&version.func), "replayed: {text}");
         let build = Build { engine, opt_level: 1, ..Build::default() };
         let built = lathe::compile(&schedule, &build).unwrap_or_else(|e| panic!("{text}: {e}"));
         for (m, n) in [(12i64, 24i64), (24, 12)] {
@@ -94,8 +100,7 @@ fn agree(engine: Engine, rounds: usize, mut r: Random) {
             let sizes = lathe_pattern::eval::sizes([("M", m), ("N", n)]);
             let want = evaluate(fun, &sizes, &[Value::from_array(&values[0])])
                 .unwrap_or_else(|e| panic!("{text}: {e}"));
-            let version = &schedule.versions[0].func;
-            interp::run(&schedule.module, version, &mut values, &interp::Options::default())
+            interp::run(&schedule.module, &version.func, &mut values, &interp::Options::default())
                 .unwrap_or_else(|e| panic!("{text}: {e:?}"));
             assert_eq!(Value::from_array(&values[1]), want, "interpreter: {text}");
             built.call(&pool, &mut data.arrays).unwrap_or_else(|e| panic!("{text}: {e}"));

@@ -2,9 +2,10 @@
 
 use crate::support::{agree_on, arguments};
 use lathe_pattern::check::{check, same_type};
-use lathe_pattern::library::{transform, vocabulary};
+use lathe_pattern::library::{definitions, transform, vocabulary};
 use lathe_pattern::{Program, eval::evaluate, eval::sizes, language::TermState, program};
 use lathe_strategy::rewrite::{evidence, replay_nodes};
+use lathe_strategy::{Definitions, run::Context};
 
 const MM: &str = "
 fun dot(xs: f32[K], ys: f32[K]) -> f32 = zip(xs, ys) |> map(|(x, y)| x * y) |> reduce(add, 0)
@@ -32,7 +33,9 @@ fn reached(text: &str, strategy: &str, s: &[(&str, i64)]) -> (Program, Vec<Strin
     let rules: Vec<String> = out.trace.iter().map(|a| a.rule.clone()).collect();
     if !rules.iter().any(|r| r == "reach") {
         let record = evidence(&p.term, &out.trace);
-        let (again, _) = replay_nodes(&vocabulary(), &p.term, TermState::new(&p.facts), &record)
+        let definitions = Definitions::new(definitions());
+        let context = Context::new(&definitions, None, &|_: &str| None);
+        let (again, _) = replay_nodes(&context, &vocabulary(), &p.term, TermState::new(&p.facts), &record)
             .unwrap_or_else(|r| panic!("{}", r.diagnostic));
         assert_eq!(again, q.term);
     }

@@ -1,0 +1,33 @@
+//! Stored evidence applied again: every term and tree on the way must be the recorded one.
+
+use crate::program::{Failure, Program};
+use crate::schedule::{How, plain, specialize};
+use lathe_diagnostics::Diagnostic;
+use lathe_ir::Function;
+use lathe_space::Expr;
+use lathe_strategy::Evidence;
+
+/// The tree that the recorded steps of one version of a schedule make of a kernel or fun.
+///
+/// # Errors
+/// `E0612` where a term, tree, rule or argument is not what was recorded.
+pub fn replay(
+    program: &Program,
+    kernel: &Function,
+    how: &How,
+    condition: Option<&Expr>,
+    steps: &[Evidence],
+) -> Result<Function, Failure> {
+    let fail = |d: Diagnostic| Failure::one(&program.sources, d);
+    if let Some(fun) = program.lang.funs.get(&*kernel.name) {
+        return crate::fun::replay(program, fun, how, condition, steps).map_err(fail);
+    }
+    let mut func = plain(program, kernel)?;
+    if !how.specialize.is_empty() {
+        func = specialize(&func, &how.specialize).map_err(fail)?;
+    }
+    if let Some(c) = condition {
+        func = crate::version::under(&func, c);
+    }
+    lathe_transform::replay(&program.lang.module, &func, steps).map_err(|r| fail(*r.diagnostic))
+}
