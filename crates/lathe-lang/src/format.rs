@@ -184,7 +184,7 @@ impl<'a> Layout<'a> {
                     Tok::Word("assume") => true,
                     Tok::Word("where") => self.is_step(n - 1),
                     Tok::Sym("-") => !self.binary(n - 1),
-                    Tok::Sym("|") => false,
+                    Tok::Sym("|") => !self.closes_lambda(n - 1),
                     _ => false,
                 };
                 !call
@@ -234,21 +234,9 @@ impl<'a> Layout<'a> {
         false
     }
 
-    /// Is the `|` at `n` the second of a lambda's pair?
+    /// Is the `|` at `n` the second of a lambda's pair? Bars mean nothing else, and pairs do not nest.
     fn closes_lambda(&self, n: usize) -> bool {
-        let mut bars = 0;
-        for i in (0..n).rev() {
-            match &self.parsed.tokens[i].tok {
-                Tok::Sym("|") => bars += 1,
-                Tok::Name(_) | Tok::Sym("," | "(" | ")") if bars == 0 => {}
-                _ => break,
-            }
-            if bars == 1 {
-                // Only names and brackets between the two: the nearer one opened it, unless it closed one.
-                return !self.closes_lambda(i);
-            }
-        }
-        false
+        self.parsed.tokens[..n].iter().filter(|t| t.tok == Tok::Sym("|")).count() % 2 == 1
     }
 }
 

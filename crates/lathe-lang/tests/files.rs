@@ -25,6 +25,11 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/files")
 }
 
+fn examples() -> Vec<PathBuf> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    programs(&dir).into_iter().chain(programs(&dir.join("patterns"))).collect()
+}
+
 fn programs(dir: &Path) -> Vec<PathBuf> {
     let mut out: Vec<PathBuf> = fs::read_dir(dir)
         .expect("a folder of programs")
@@ -115,8 +120,7 @@ fn tokens(text: &str) -> Vec<lathe_lang::lexer::Tok> {
 
 #[test]
 fn formatting_keeps_meaning_and_comments_and_is_idempotent() {
-    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
-    for path in programs(&folder()).into_iter().chain(programs(&examples)) {
+    for path in programs(&folder()).into_iter().chain(examples()) {
         let text = fs::read_to_string(&path).expect("a program");
         let Ok(once) = format(&text) else { continue };
         assert_eq!(tokens(&text), tokens(&once), "{}", path.display());
@@ -127,7 +131,7 @@ fn formatting_keeps_meaning_and_comments_and_is_idempotent() {
 
 #[test]
 fn the_examples_are_formatted() {
-    for path in programs(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples")) {
+    for path in examples() {
         let text = fs::read_to_string(&path).expect("a program");
         let formatted = format(&text).expect("no errors of form");
         assert!(formatted == text, "{}:\n{formatted}", path.display());

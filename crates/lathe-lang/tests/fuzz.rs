@@ -33,6 +33,7 @@ const SEEDS: &[&str] = &[
     include_str!("../../../examples/heat2d.lathe"),
     include_str!("../../../examples/mps.lathe"),
     include_str!("../../../examples/softmax.lathe"),
+    include_str!("../../../examples/patterns/binomial.lathe"),
     include_str!("files/strategies.lathe"),
     include_str!("files/statements.lathe"),
     include_str!("files/functional.lathe"),

@@ -48,7 +48,7 @@ mod interpreter;
 #[test]
 fn the_examples_pass_their_tests() {
     let mut files = Vec::new();
-    for dir in ["/../../examples", "/tests/files"] {
+    for dir in ["/../../examples", "/../../examples/patterns", "/tests/files"] {
         let dir = format!("{}{dir}", env!("CARGO_MANIFEST_DIR"));
         let found =
             std::fs::read_dir(dir).expect("a folder of programs").filter_map(|f| Some(f.ok()?.path()));

@@ -225,9 +225,21 @@ fn lowers(d: &Definitions, target: Option<&str>, s: &Strategy, seen: &mut BTreeS
                 ArgValue::Strategy(s) => lowers(d, target, s, seen),
                 v @ ArgValue::Expr(_) => v.as_strategy(None).is_some_and(|s| lowers(d, target, &s, seen)),
             };
-            args.iter().any(|a| in_argument(a, seen))
-                || d.find(name, target)
-                    .is_some_and(|found| seen.insert(name.clone()) && lowers(d, target, &found.body, seen))
+            if args.iter().any(|a| in_argument(a, seen)) {
+                return true;
+            }
+            let Some(found) = d.find(name, target) else { return false };
+            if !seen.insert(name.clone()) {
+                return false;
+            }
+            // What its parameters stand for are arguments, not definitions of the same name.
+            let hidden: Vec<String> =
+                found.params.iter().map(|p| p.name.clone()).filter(|p| seen.insert(p.clone())).collect();
+            let yes = lowers(d, target, &found.body, seen);
+            hidden.iter().for_each(|p| {
+                seen.remove(p);
+            });
+            yes
         }
         Strategy::Seq(all) | Strategy::Choice(all) => all.iter().any(|s| lowers(d, target, s, seen)),
         Strategy::At(s, place) => lowers(d, target, s, seen) || lowers(d, target, place, seen),

@@ -67,8 +67,12 @@ fn random_strategy(r: &mut Random) -> String {
         "try(topDown(tileStencil(6)))",
         "try(topDown(splitBeforeMap))",
     ]);
-    let second =
-        r.one(&["id", "try(parallelOuter)", "try(bottomUp(vectorize(2)))", "try(bottomUp(vectorizeMasked(4)))"]);
+    let second = r.one(&[
+        "id",
+        "try(parallelOuter)",
+        "try(bottomUp(vectorize(2)))",
+        "try(bottomUp(vectorizeMasked(4)))",
+    ]);
     let loops = r.one(&["", "", " ; lower", " ; lower ; id"]);
     format!("strategy s for f = DFNF ; {first} ;; {second} ;; naive{loops}\n")
 }

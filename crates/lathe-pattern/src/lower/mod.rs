@@ -51,7 +51,7 @@ struct Lower<'a> {
     /// The block that is being put together.
     items: Vec<Item>,
     /// Variables of the loops around, outermost first.
-    loops: Vec<Expr>,
+    loops: Vec<(String, Expr)>,
     /// How many buffers and statements have a name.
     names: BTreeMap<Name, usize>,
     labels: BTreeMap<Name, usize>,
@@ -211,6 +211,13 @@ impl Lower<'_> {
         out
     }
 
+    /// A name that no loop around has, so that steps on loops can tell them apart: `x`, `x2`, `x3`, ….
+    fn loop_name(&self, base: &str) -> String {
+        let taken = |n: &str| self.loops.iter().any(|l| l.0 == n);
+        let numbered = (2..).map(|k| format!("{base}{k}"));
+        std::iter::once(base.to_string()).chain(numbered).find(|n| !taken(n)).unwrap_or_default()
+    }
+
     /// A loop over `0..n`; `f` emits the body.
     fn serial_loop(
         &mut self,
@@ -240,10 +247,11 @@ impl Lower<'_> {
         if hi.as_int() == Some(1) && exec.is_ordered() {
             return f(self, &Nat::zero());
         }
-        let binder = self.func.fresh_var(if name == "_" { "i" } else { name }, lathe_ir::Scalar::Index);
+        let name = self.loop_name(if name == "_" { "i" } else { name });
+        let binder = self.func.fresh_var(&name, lathe_ir::Scalar::Index);
         let var = build::var(&binder);
         let i = self.indices.atom(var.clone(), Some(below.clone()));
-        self.loops.push(var);
+        self.loops.push((name, var));
         let places = self.places.clone();
         let body = self.block(|l| f(l, &i));
         self.loops.pop();

@@ -213,7 +213,7 @@ impl Lower<'_> {
         let count = self.labels.entry(b.name.clone()).or_insert(0);
         *count += 1;
         let label = Label::new(if *count == 1 { b.name.to_string() } else { format!("{}.s{count}", b.name) });
-        let instance = self.loops.clone();
+        let instance = self.loops.iter().map(|l| l.1.clone()).collect();
         // `a = a + e` is said as a reduction, which later steps know more about.
         if let ExprKind::Binary(op, x, e) = value.kind()
             && let Some(reduce) = reduction(*op)
