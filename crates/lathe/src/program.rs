@@ -114,7 +114,10 @@ impl Program {
         let missing = |text: String| {
             Failure::one(&self.sources, Diagnostic::error(codes::NO_KERNEL, text).help(list()))
         };
+        let funs: Vec<&str> = self.lang.funs.keys().map(String::as_str).collect();
         let chosen = match (name, names.as_slice()) {
+            (Some(n), []) if funs.contains(&n) => n,
+            (None, []) if funs.len() == 1 => funs[0],
             (_, []) => {
                 let d = Diagnostic::error(codes::NO_KERNEL, format!("`{file}` has no kernel"));
                 return Err(Failure::one(&self.sources, d.help("write `kernel name(…) -> (…) { … }`")));
