@@ -13,8 +13,8 @@ use lathe_pattern::{Fact, Term, codes, condition::fact_of, library, lower};
 use lathe_space::{BinOp, Expr, Value};
 use lathe_strategy::run::at_step;
 use lathe_strategy::{
-    ArgValue, Argument, Context, Definitions, Discharge, Evidence, Strategy, Vocabulary, hash_text,
-    replay_nodes, rewrite,
+    ArgValue, Argument, Context, Definition, Definitions, Discharge, Evidence, Strategy, Vocabulary,
+    hash_text, replay_nodes, rewrite,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -79,7 +79,8 @@ pub fn version(
     forms.push(Form::Tree(func.clone()));
     if let Some(after) = after {
         // What the library says of terms means nothing to loops.
-        let kept = program.lang.strategies.iter().chain(&program.lang.prelude).cloned();
+        let kept = program.lang.strategies.iter().filter(|d| !hides_rule(program, &words, d));
+        let kept = kept.chain(&program.lang.prelude).cloned();
         let definitions = Definitions::new(kept);
         let context = Context::new(&definitions, context.target, context.facts);
         let (new, more, trees) =
@@ -90,6 +91,26 @@ pub fn version(
         forms.extend(trees);
     }
     Ok(Version { condition: None, func, steps: evidence, forms })
+}
+
+/// Whether a definition over terms has the name of a step on loops: there the step is meant.
+fn hides_rule(program: &Program, words: &Vocabulary<Term>, d: &Definition) -> bool {
+    let of_loops =
+        |n: &str| lathe_transform::rule(n).is_some() || lathe_transform::predicates::NAMES.contains(&n);
+    let of_terms: Vec<&str> =
+        program.lang.library.iter().map(|d| d.name.as_str()).chain(words.names()).collect();
+    fn on_terms(program: &Program, of_terms: &[&str], d: &Definition, seen: &mut Vec<String>) -> bool {
+        of_terms.iter().any(|w| d.body.calls(w))
+            || program.lang.strategies.iter().any(|o| {
+                let new = !seen.contains(&o.name) && d.body.calls(&o.name);
+                if new {
+                    seen.push(o.name.clone());
+                }
+                new && on_terms(program, of_terms, o, seen)
+            })
+    }
+    let of_terms: Vec<&str> = of_terms.into_iter().filter(|w| !of_loops(w)).collect();
+    lathe_transform::rule(&d.name).is_some() && on_terms(program, &of_terms, d, &mut vec![d.name.clone()])
 }
 
 /// The fun before the first step.

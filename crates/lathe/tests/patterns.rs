@@ -126,3 +126,55 @@ fn random_funs_and_strategies_agree_in_machine_code_of_llvm() {
 fn random_funs_and_strategies_agree_in_machine_code_of_the_c_compiler() {
     agree(Engine::C, 15, Random(0x1234_5677_feed_beef));
 }
+
+/// Every strategy for a fun of an example, in machine code, beside the tests of the example whose sizes it takes.
+#[cfg(feature = "llvm")]
+#[test]
+fn the_versions_of_the_papers_agree_in_machine_code() {
+    use lathe::tests_of::{Runner, run_test};
+    let pool = Pool::new(2).expect("a pool");
+    for (file, fun, least) in [("matmul", "mm", 8), ("binomial", "binomial", 6)] {
+        let path = format!("{}/../../examples/patterns/{file}.lathe", env!("CARGO_MANIFEST_DIR"));
+        let p = Program::open(path).unwrap_or_else(|e| panic!("{e}"));
+        let mut ran = std::collections::BTreeSet::new();
+        for d in p.strategies(fun).into_iter().filter(|d| d.target.is_some()) {
+            for t in p.lang.tests.iter().filter(|t| t.kernel == fun) {
+                let runner = Runner::Compiled { strategy: &d.name, engine: Engine::Llvm, pool: &pool };
+                match run_test(&p, t, runner, &Machine::host()) {
+                    Ok(()) => {
+                        ran.insert(d.name.as_str());
+                    }
+                    // Sizes that its tiles do not divide are refused at the call.
+                    Err(e) => assert_eq!(e.diagnostics[0].code.0, "E0814", "{} on {}: {e}", d.name, t.name),
+                }
+            }
+        }
+        assert!(ran.len() >= least, "{file}: {ran:?}");
+    }
+}
+
+#[test]
+fn every_code_of_patterns_has_a_wrong_and_a_right_program() {
+    let codes_of = |text: &str| -> Vec<&'static str> {
+        let all = match Program::from_text("code.lathe", text) {
+            Err(f) => f.diagnostics,
+            Ok(p) => {
+                let report = lathe::check_program(&p, &Machine::host());
+                report.failures.into_iter().flat_map(|f| f.diagnostics).collect()
+            }
+        };
+        all.iter().map(|d| d.code.0).collect()
+    };
+    let mut wrong = Vec::new();
+    for c in lathe_pattern::CODES.iter().filter(|c| !c.wrong.is_empty()) {
+        let found = codes_of(c.wrong);
+        if !found.contains(&c.code.0) {
+            wrong.push(format!("{}: the wrong program gives {found:?}", c.code));
+        }
+        let found = codes_of(c.right);
+        if !found.is_empty() {
+            wrong.push(format!("{}: the right program gives {found:?}", c.code));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
