@@ -425,6 +425,11 @@ impl Parser<'_> {
             Node::Expr(Expr::Name(name)) => {
                 Some(Strategy::Call { name, args: Vec::new(), span: Some(self.last_span()) })
             }
+            // `not p` reads as arithmetic too.
+            Node::Expr(e @ Expr::Unary(UnOp::Not, _)) => {
+                let span = Some(self.last_span());
+                ArgValue::Expr(e).as_strategy(span)
+            }
             Node::Expr(_) => {
                 let span = self.last_span();
                 self.error(codes::KIND, "arithmetic where a step is needed", span, "ends here");
