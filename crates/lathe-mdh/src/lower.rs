@@ -233,6 +233,7 @@ fn core_steps(
     order: &[Level],
 ) -> Result<Vec<Strategy>, Diagnostic> {
     let mut out = Vec::new();
+    let mut lanes: Option<Level> = None;
     // Where each output is reduced into: partial results take its place in turn.
     let mut results: Vec<String> = h.h.outputs.iter().map(|o| o.name().to_string()).collect();
     for l in order {
@@ -250,6 +251,13 @@ fn core_steps(
                 );
             }
         };
+        if let Some(outer) = lanes {
+            return unsupported(
+                &format!("level {l} is run by `{}` inside of the lanes of level {outer}", core.layer),
+                "rank lanes inside of everything else that cores run, and use one level of them",
+            );
+        }
+        lanes = vector.then_some(*l);
         match &h.h.dims[l.dim].combine {
             Combine::Concat => {}
             Combine::Scan(_) => {
