@@ -79,8 +79,8 @@ pub static CODES: &[CodeInfo] = &[
         code: UNDETERMINED,
         title: "type cannot be inferred",
         explanation: "Nothing says what type, or which size, a part of the fun has.",
-        wrong: "fun f(xs: f32[N]) -> f32 = reduce(add, 0, generate(_, |i| 1.0))",
-        right: "fun f(xs: f32[N]) -> f32 = reduce(add, 0, generate(N, |i| 1.0))",
+        wrong: "",
+        right: "",
     },
     CodeInfo {
         code: DOES_NOT_FIT,
