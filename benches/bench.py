@@ -15,9 +15,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ENV = os.path.join(HERE, ".env")
 
 
-def row_names():
-    import rows
-    return list(rows.ROWS)
+def all_rows():
+    import pattern_rows, rows
+    return {**rows.ROWS, **pattern_rows.ROWS}
 
 
 def interval(values):
@@ -58,9 +58,8 @@ def measure(candidates, rounds, at_least=0.005):
 
 
 def child(name, threads, rounds):
-    import rows
     cpus = os.sched_getaffinity(0)
-    row = rows.ROWS[name](threads)
+    row = all_rows()[name](threads)
     # OpenMP has tied this thread to one processor, where it takes part in the work; so do the others that do.
     os.sched_setaffinity(0, {min(cpus)})
     times = measure(row["candidates"], rounds)
@@ -93,9 +92,9 @@ def main():
     if a.child:
         return child(a.words[0], a.threads, a.rounds)
     results = []
-    names = [n for n in row_names() if not a.words or any(w in n for w in a.words)]
+    names = [n for n in all_rows() if not a.words or any(w in n for w in a.words)]
     if not names:
-        sys.exit("no row has that name; rows: " + ", ".join(row_names()))
+        sys.exit("no row has that name; rows: " + ", ".join(all_rows()))
     for threads in [a.threads] if a.threads else [1, 2]:
         for name in names:
             env = dict(os.environ, OPENBLAS_CORETYPE="SkylakeX", OMP_NUM_THREADS=str(threads), TVM_NUM_THREADS=str(threads),

@@ -138,6 +138,114 @@ def binomial(strategy, n):
     return build
 
 
+# ---- stencils -----------------------------------------------------------------------------------
+
+def cell(*offsets):
+    """The neighbour at these offsets of every inner cell of an array with a border of one."""
+    return lambda a: a[tuple(slice(1 + o, a.shape[d] - 1 + o) for d, o in enumerate(offsets))]
+
+
+def number(v):
+    a = aligned((), np.float32)
+    a[...] = v
+    return a
+
+
+def stencil(kernel, file, shapes, scalars, c, wanted, goal, n, loop="../benches/stencils.lathe", after=(), tolerance=1e-3):
+    """`shapes` are those of the inputs, `after` what only C gets (before its output); `c` names its function."""
+    def build(threads):
+        rng = np.random.default_rng(0)
+        ins = [aligned(shape, np.float32) for shape in shapes]
+        for a in ins:
+            a[...] = rng.uniform(1, 2, a.shape)
+        dims = len(shapes[0])
+        names = ("lathe", "loop kernel", "C, AVX-512")
+        outs = {name: aligned((n,) * dims, np.float32) for name in names}
+        numbers = [number(v) for v in scalars]
+        h, f = harness(), getattr(rivals(), c)
+        extra = [ptr(a) for a in after]
+        args = [ptr(a) for a in ins] + extra + [ptr(outs[names[2]])] + [ctypes.c_float(v) for v in scalars] + [I(n), threads]
+        candidates = {
+            "lathe": h.kernel(f"patterns/{file}.lathe:{kernel}", "fast", threads, ins + numbers + [outs["lathe"]]),
+            "loop kernel": h.kernel(f"{loop}:{kernel}", "fast", threads, ins + numbers + [outs["loop kernel"]]),
+            "C, AVX-512": repeated(lambda: f(*args)),
+        }
+        want = wanted(*(a.astype(np.float64) for a in ins), *scalars)
+        for name in names:
+            candidates[name]()
+            check(name, outs[name], want, tolerance)
+        bytes = 4.0 * n ** dims * (len(shapes) + 1)
+        return dict(candidates=candidates, keep=(ins, numbers, outs, after), work=bytes, unit="GB/s", goal=goal, peak=stream_peak(threads))
+    return build
+
+
+def star(a, dims):
+    return sum(cell(*(o if e == d else 0 for e in range(dims)))(a) for d in range(dims) for o in (-1, 1))
+
+
+def jacobi(dims):
+    return lambda a, c: c * (cell(*[0] * dims)(a) + star(a, dims))
+
+
+def gaussian(a):
+    w = np.array([[2, 4, 5, 4, 2], [4, 9, 12, 9, 4], [5, 12, 15, 12, 5], [4, 9, 12, 9, 4], [2, 4, 5, 4, 2]]) / 159
+    n = a.shape[0] - 4
+    return sum(w[r, c] * a[r:r + n, c:c + n] for r in range(5) for c in range(5))
+
+
+def differences(a):
+    here = cell(0, 0)(a)
+    return [cell(*o)(a) - here for o in ((-1, 0), (1, 0), (0, -1), (0, 1))]
+
+
+def hotspot2d(t, power, sx, sy, sz, air):
+    north, south, west, east = differences(t)
+    return cell(0, 0)(t) + power + sy * (north + south) + sx * (west + east) + sz * (air - cell(0, 0)(t))
+
+
+def srad(x, q0):
+    d, h = differences(x), cell(0, 0)(x)
+    slope, curve = sum(v * v for v in d) / (h * h), sum(d) / h
+    q = (0.5 * slope - 0.0625 * curve ** 2) / (1 + 0.25 * curve) ** 2
+    return np.clip(1 / (1 + (q - q0) / (q0 * (1 + q0))), 0, 1)
+
+
+def hotspot3d(t, power, c, e, n, u, s, air):
+    at = lambda *o: cell(*o)(t)
+    return (c * at(0, 0, 0) + e * (at(0, 0, -1) + at(0, 0, 1)) + n * (at(0, -1, 0) + at(0, 1, 0))
+            + u * (at(-1, 0, 0) + at(1, 0, 0)) + s * power + u * air)
+
+
+def acoustic(before, now, k, loss):
+    n = before.shape[0]
+    free = np.full(n, 2.0)
+    free[0] -= 1
+    free[-1] -= 1
+    v = free[:, None, None] + free[None, :, None] + free[None, None, :]
+    walls = 0.5 * loss * (6 - v)
+    return ((2 - k * v) * cell(0, 0, 0)(now) + k * star(now, 3) + (walls - 1) * before) / (1 + walls)
+
+
+def stencils():
+    flat, cube = 4096, 256
+    b2, b3 = (flat + 2,) * 2, (cube + 2,) * 3
+    ends = aligned((cube,), np.float32)
+    ends[0] = ends[-1] = 1
+    memory, both = ">= 0.95 of C, of the loop kernel", ">= 0.95 of the loop kernel"
+    loops = "jacobi.lathe"
+    return {
+        "jacobi2d": stencil("jacobi2d", "jacobi", [b2], [0.2], "jacobi2d_f32", jacobi(2), memory, flat, loops),
+        "jacobi3d": stencil("jacobi3d", "jacobi", [b3], [0.125], "jacobi3d_f32", jacobi(3), memory, cube, loops),
+        "gaussian": stencil("gaussian", "gaussian", [(flat + 4,) * 2], [], "gaussian_f32", gaussian, both, flat),
+        "gradient": stencil("gradient", "gaussian", [b2], [], "gradient_f32", lambda a: np.sqrt(sum(v * v for v in differences(a))), memory, flat),
+        "hotspot2d": stencil("hotspot2d", "hotspot", [b2, (flat,) * 2], [0.1, 0.2, 0.05, 3.0], "hotspot2d_f32", hotspot2d, memory, flat),
+        "hotspot3d": stencil("hotspot3d", "hotspot", [b3, (cube,) * 3], [0.4, 0.1, 0.1, 0.1, 0.2, 3.0], "hotspot3d_f32", hotspot3d, memory, cube),
+        "srad": stencil("srad", "srad", [b2], [0.05], "srad_f32", srad, both, flat),
+        "acoustic": stencil("acoustic", "acoustic", [(cube,) * 3, b3], [0.2, 0.1], "acoustic_f32", acoustic, memory, cube, after=[ends]),
+    }
+
+
 ROWS = {f"patterns matmul {v}": matmul(v, 1024) for v in VERSIONS}
 ROWS["patterns matmul registers"] = registers(1024)
 ROWS.update({f"patterns binomial {s}": binomial(s, 4096) for s in ("naive", "separated", "rotated")})
+ROWS.update({f"patterns {name}": row for name, row in stencils().items()})

@@ -26,8 +26,8 @@ if [ ! -e "$root/python-ready" ]; then
   touch "$root/python-ready"
 fi
 
-if [ rivals/rivals.c -nt "$root/rivals.so" ]; then
-  gcc -O3 -march=native -fopenmp -shared -fPIC -Wall -o "$root/rivals.so" rivals/rivals.c
+if [ rivals/rivals.c -nt "$root/rivals.so" ] || [ rivals/stencils.c -nt "$root/rivals.so" ]; then
+  gcc -O3 -march=native -fopenmp -shared -fPIC -Wall -o "$root/rivals.so" rivals/rivals.c rivals/stencils.c -lm
 fi
 (cd harness && cargo build --release --quiet)
 target=${CARGO_TARGET_DIR:-harness/target}
