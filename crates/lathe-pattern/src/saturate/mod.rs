@@ -3,11 +3,11 @@
 //! Saturation: Scaling Equality Saturation to Complex Optimizations of Functional Programs").
 //!
 //! Moves are rules and strategies as everywhere else. They are functions from terms to terms, so each class
-//! offers terms that stand for it ([`offers`]): every way in which a chain of a few of its nodes can be
+//! offers terms that stand for it (`offers`): every way in which a chain of a few of its nodes can be
 //! chosen, the rest being as small as it can. What a move makes is brought to data-flow normal form; so
 //! λ-calculus costs nothing, and equal terms are found to be equal.
 //!
-//! The e-graph only proposes: [`derive`] finds which moves lead to the term, and these are run once more, as
+//! The e-graph only proposes: `derive` finds which moves lead to the term, and these are run once more, as
 //! steps of the strategy like any others. Facts that the moves relied on are those of the steps. Where no
 //! short way is found, the search stands in the trace as one step.
 
