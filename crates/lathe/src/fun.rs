@@ -199,6 +199,13 @@ fn at_lower(context: &Context, s: &Strategy) -> Result<Option<Sides>, Diagnostic
         Strategy::Seq(all) => {
             let (mut before, mut found): (Vec<Strategy>, Option<Vec<Strategy>>) = (Vec::new(), None);
             for s in all {
+                // After `lower` the name of a step on loops means that step, whatever else has it.
+                if let (Some(after), Strategy::Call { name, .. }) = (&mut found, s)
+                    && lathe_transform::rule(name).is_some()
+                {
+                    after.push(s.clone());
+                    continue;
+                }
                 match (at_lower(context, s)?, &mut found) {
                     (None, None) => before.push(s.clone()),
                     (None, Some(after)) => after.push(s.clone()),
