@@ -55,7 +55,8 @@ fn compiled(engine: Engine) {
     for f in files() {
         let p = Program::open(&f).unwrap_or_else(|e| panic!("{}: {e}", f.display()));
         for t in &p.lang.tests {
-            for strategy in ["naive", "fast"] {
+            for d in p.strategies(&t.kernel).iter().filter(|d| d.name == "naive" || d.name == "fast") {
+                let strategy = d.name.as_str();
                 let runner = Runner::Compiled { strategy, engine, pool: &pool };
                 if let Err(e) = run_test(&p, t, runner, &Machine::host()) {
                     failures.push(format!("{} with {strategy}: {e}", f.display()));
