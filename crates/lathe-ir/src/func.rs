@@ -139,6 +139,19 @@ pub struct Function {
 }
 
 impl Function {
+    /// Without sizes, parameters and statements.
+    pub fn empty(name: impl AsRef<str>, stage: Stage) -> Function {
+        Function {
+            name: Name::from(name.as_ref()),
+            sizes: Vec::new(),
+            params: Vec::new(),
+            result: None,
+            body: Stmt::empty(),
+            stage,
+            next_id: 0,
+        }
+    }
+
     pub fn fresh_var(&mut self, name: impl AsRef<str>, ty: Scalar) -> Binder {
         let id = VarId(self.next_id);
         self.next_id += 1;

@@ -325,15 +325,7 @@ impl Reader<'_> {
             let text = format!("md_hom has {dims} dimensions, but {} combine operators", p.operators.len());
             return self.fail_at(at.min(self.text.len()), &text);
         }
-        let mut func = Function {
-            name: p.name.as_str().into(),
-            sizes: Vec::new(),
-            params: Vec::new(),
-            result: None,
-            body: Stmt::empty(),
-            stage: Stage::Plain,
-            next_id: 0,
-        };
+        let mut func = Function::empty(&p.name, Stage::Plain);
         for s in p.sizes.iter().chain(&p.extents) {
             if func.size(s).is_none() {
                 let b = func.fresh_var(s, Scalar::Index);

@@ -14,15 +14,7 @@ pub struct Kit {
 
 impl Kit {
     pub fn new(sizes: &[&str]) -> Kit {
-        let mut func = Function {
-            name: "f".into(),
-            sizes: Vec::new(),
-            params: Vec::new(),
-            result: None,
-            body: Stmt::empty(),
-            stage: Stage::Plain,
-            next_id: 0,
-        };
+        let mut func = Function::empty("f", Stage::Plain);
         for s in sizes {
             let b = func.fresh_var(s, Scalar::Index);
             func.sizes.push(b);

@@ -109,21 +109,12 @@ mod tests {
     use crate::build::{add, index, var};
     use crate::func::{Buffer, Param, ParamKind, Space, Stage};
     use crate::layout::Layout;
-    use crate::stmt::Stmt;
     use crate::types::{Scalar, Type};
     use std::sync::Arc;
 
     #[test]
     fn sizes_are_bound_once_and_checked_elsewhere() {
-        let mut f = Function {
-            name: "f".into(),
-            sizes: vec![],
-            params: vec![],
-            result: None,
-            body: Stmt::empty(),
-            stage: Stage::Plain,
-            next_id: 0,
-        };
+        let mut f = Function::empty("f", Stage::Plain);
         let n = f.fresh_var("N", Scalar::Index);
         f.sizes.push(n.clone());
         for (name, extent, mode) in

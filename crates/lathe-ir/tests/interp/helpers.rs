@@ -18,15 +18,7 @@ pub struct Maker {
 
 impl Maker {
     pub fn new() -> Maker {
-        let f = Function {
-            name: "k".into(),
-            sizes: Vec::new(),
-            params: Vec::new(),
-            result: None,
-            body: Stmt::empty(),
-            stage: Stage::Scheduled,
-            next_id: 0,
-        };
+        let f = Function::empty("k", Stage::Scheduled);
         Maker { module: Module::default(), f }
     }
 

@@ -11,15 +11,7 @@ use std::sync::Arc;
 
 /// The values of `make(arguments)` for each tuple of arguments (one column per argument), all of type `ty`.
 pub fn evaluate(ty: Scalar, columns: &[Vec<f64>], make: &dyn Fn(&[Expr]) -> Expr) -> Vec<f64> {
-    let mut f = Function {
-        name: "f".into(),
-        sizes: Vec::new(),
-        params: Vec::new(),
-        result: None,
-        body: Stmt::empty(),
-        stage: Stage::Plain,
-        next_id: 0,
-    };
+    let mut f = Function::empty("f", Stage::Plain);
     let n = f.fresh_var("N", Scalar::Index);
     let i = f.fresh_var("i", Scalar::Index);
     f.sizes.push(n.clone());

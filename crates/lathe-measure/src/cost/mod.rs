@@ -71,29 +71,6 @@ pub trait CostFunction {
     fn prune(&mut self, _rules: Pruning) {}
 }
 
-impl<T: CostFunction + ?Sized> CostFunction for Box<T> {
-    fn measure(&mut self, configuration: &Values, best: Option<&Cost>) -> Result<Sample, Fault> {
-        (**self).measure(configuration, best)
-    }
-
-    fn batch(&self) -> usize {
-        (**self).batch()
-    }
-
-    fn measure_all(
-        &mut self,
-        all: &[Values],
-        best: Option<&Cost>,
-        answer: &mut dyn FnMut(usize, Result<Sample, Fault>),
-    ) {
-        (**self).measure_all(all, best, answer);
-    }
-
-    fn prune(&mut self, rules: Pruning) {
-        (**self).prune(rules);
-    }
-}
-
 impl<T: CostFunction + ?Sized> CostFunction for &mut T {
     fn measure(&mut self, configuration: &Values, best: Option<&Cost>) -> Result<Sample, Fault> {
         (**self).measure(configuration, best)

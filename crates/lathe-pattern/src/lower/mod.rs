@@ -67,15 +67,7 @@ fn error(code: Code, text: String, places: &Places) -> Diagnostic {
 /// The function of a program all of whose computations are low-level. Its parameters are the program's,
 /// then the result: `out`, or `out.0`, `out.1`, … for the parts of a tuple.
 pub fn lower(p: &Program) -> Result<Function, Diagnostic> {
-    let func = Function {
-        name: p.name.clone(),
-        sizes: Vec::new(),
-        params: Vec::new(),
-        result: None,
-        body: Stmt::empty(),
-        stage: Stage::Scheduled,
-        next_id: 0,
-    };
+    let func = Function::empty(&p.name, Stage::Scheduled);
     let mut l = Lower {
         program: p,
         func,
