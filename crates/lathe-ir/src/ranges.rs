@@ -216,7 +216,7 @@ impl Ranges {
         match atom.kind() {
             ExprKind::Var(v) => match self.depth.get(v).map(|d| &self.scope[*d]) {
                 Some((_, lo, _)) if k > 0 => with(&rest, lo, 0, budget),
-                Some((_, _, Some(hi))) => with(&rest, hi, -1, budget),
+                Some((_, lo, Some(hi))) => with(&rest, end(lo, hi), -1, budget),
                 _ => false,
             },
             ExprKind::Binary(op @ (BinOp::Min | BinOp::Max), a, b) => {
@@ -320,6 +320,15 @@ impl Ranges {
             },
             _ => (None, None),
         }
+    }
+}
+
+/// Where a loop runs at all, `lo..max(lo, e)` ends at `e`.
+fn end<'a>(lo: &Expr, hi: &'a Expr) -> &'a Expr {
+    match hi.kind() {
+        ExprKind::Binary(BinOp::Max, a, b) if a == lo => b,
+        ExprKind::Binary(BinOp::Max, a, b) if b == lo => a,
+        _ => hi,
     }
 }
 

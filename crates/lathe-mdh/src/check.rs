@@ -182,8 +182,11 @@ fn bijection(h: &Shaped, model: &Model, d: &Decisions, p: Phase, out: &mut Vec<D
 }
 
 fn placements(h: &Shaped, model: &Model, d: &Decisions, out: &mut Vec<Diagnostic>) {
-    let permutation =
-        |layout: &[usize], rank: usize| layout.len() == rank && (0..rank).all(|k| layout.contains(&k));
+    // A dimension that is named twice is cut into the tiles of the registers.
+    let permutation = |layout: &[usize], rank: usize| {
+        let times = |k: usize| layout.iter().filter(|l| **l == k).count();
+        layout.iter().all(|k| *k < rank) && (0..rank).all(|k| (1..=2).contains(&times(k)))
+    };
     let mut one =
         |decision: &str, o: &Operand, place: &str, region: Option<usize>, layout: Option<&Vec<usize>>| {
             let (regions, layouts) = match decision {

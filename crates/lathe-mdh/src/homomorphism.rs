@@ -40,6 +40,8 @@ pub struct Homomorphism {
     pub targets: Vec<Access>,
     /// The one operator of all dimensions that are not concatenated.
     pub op: Option<ReduceOp>,
+    /// Whether the operator has an identity, from which partial results start.
+    pub identity: bool,
     /// The sizes that extents and offsets mention.
     pub sizes: Vec<Binder>,
 }
@@ -279,8 +281,10 @@ fn read(module: &Module, func: &Function, c: &Compute) -> Result<Homomorphism, D
     }
     let op = ops.first().map(|o| o.1.clone());
     let mut commutative = true;
+    let mut identity = false;
     if let Some(op) = &op {
         let types: Vec<_> = c.targets.iter().map(|t| t.elem.clone()).collect();
+        identity = lathe_ir::reduce::identity(module, op, &types).is_some();
         let laws = operators::laws(module, op, &types)?;
         commutative = laws.commutative;
         if !commutative && ops.len() > 1 {
@@ -361,6 +365,7 @@ fn read(module: &Module, func: &Function, c: &Compute) -> Result<Homomorphism, D
         values: c.values.clone(),
         targets: c.targets.clone(),
         op,
+        identity,
         sizes: func.sizes.clone(),
     })
 }

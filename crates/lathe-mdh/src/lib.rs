@@ -8,10 +8,14 @@
 //! * [`check`](mod@check), [`footprint`]: which decisions are valid, and why others are not.
 //! * [`semantics`], [`value`]: what they mean, evaluated literally.
 //! * [`lower`]: the strategies that they stand for.
+//! * [`choose`](mod@choose): good decisions, without measuring.
+//! * [`auto`](mod@auto): strategies for whole functions.
 //! * [`space`]: what decisions leave free, as parameters of a search.
 //! * [`notation`]: the thesis's own notation for computes.
 
+pub mod auto;
 pub mod check;
+pub mod choose;
 pub mod codes;
 pub mod decisions;
 pub mod footprint;
@@ -28,6 +32,7 @@ pub mod value;
 pub mod view;
 
 pub use check::{check, require};
+pub use choose::choose;
 pub use codes::CODES;
 pub use decisions::{AsmLevel, Decisions, Level, Phase};
 pub use homomorphism::{Dimension, Homomorphism, Shaped};

@@ -17,6 +17,7 @@ static SHIPPED: &[(&str, &str)] = &[
     ("openmp", include_str!("../models/openmp.json")),
     ("openmp_l3", include_str!("../models/openmp_l3.json")),
     ("openmp_l3_simd", include_str!("../models/openmp_l3_simd.json")),
+    ("cpu", include_str!("../models/cpu.json")),
     ("cuda", include_str!("../models/cuda.json")),
     ("cuda_wrp", include_str!("../models/cuda_wrp.json")),
     ("opencl", include_str!("../models/opencl.json")),
@@ -276,7 +277,7 @@ mod tests {
             .map(|n| Model::named(n).unwrap_or_else(|d| panic!("{n}: {d}")))
             .map(|m| (m.memories.len(), m.cores.len()))
             .collect();
-        assert_eq!(pairs, [(2, 1), (3, 1), (4, 1), (4, 2), (3, 2), (3, 3), (3, 2), (4, 3), (5, 4)]);
+        assert_eq!(pairs, [(2, 1), (3, 1), (4, 1), (4, 2), (5, 2), (3, 2), (3, 3), (3, 2), (4, 3), (5, 4)]);
         for n in Model::shipped() {
             let m = Model::named(n).unwrap();
             assert_eq!(m.name, n);

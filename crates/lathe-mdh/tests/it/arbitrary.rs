@@ -5,7 +5,7 @@ use crate::random::valid;
 use crate::support::{fixed, homomorphism, model, no_facts, sizes};
 use lathe_diagnostics::FileId;
 use lathe_ir::interp::{self, Options, Order};
-use lathe_mdh::lower::strategy;
+use lathe_mdh::lower::{Options as Target, strategy};
 use lathe_mdh::{Decisions, Homomorphism, Model, check, notation, text};
 use lathe_strategy::{Context, Definitions};
 use rand::seq::SliceRandom;
@@ -92,7 +92,7 @@ fn random_homomorphisms_under_random_decisions() {
         let m = model("openmp_l3");
         let mut d = valid(&shaped, &m, &mut rng);
         (d.down, d.scalar) = (d.up.clone(), d.up.clone());
-        let Ok(steps) = strategy(&shaped, &m, &d) else { continue };
+        let Ok(steps) = strategy(&shaped, &m, &d, &Target::exact()) else { continue };
         let (definitions, facts) = (Definitions::default(), |_: &str| None);
         let context = Context::new(&definitions, None, &facts);
         let func = fixed(func, &shaped);
@@ -135,7 +135,7 @@ fn no_decisions_and_no_model_panic() {
             check(&shaped, &m, &d, &no_facts);
             d.complete_from(&Decisions::plain(&shaped, &m));
             if check(&shaped, &m, &d, &no_facts).is_empty() {
-                let _ = strategy(&shaped, &m, &d);
+                let _ = strategy(&shaped, &m, &d, &Target::exact());
             }
         }
         let _ = Model::parse(&c);

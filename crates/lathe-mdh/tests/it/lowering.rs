@@ -5,7 +5,7 @@ use crate::random::valid;
 use crate::support::{ROWS, Row, example, fixed, model, sizes};
 use lathe_ir::interp::{self, Options, Order};
 use lathe_ir::{Executor, Function, Module, visit};
-use lathe_mdh::lower::strategy;
+use lathe_mdh::lower::{self, Options as Target};
 use lathe_mdh::semantics::alone;
 use lathe_mdh::{Decisions, Homomorphism, Model, Shaped, codes, text};
 use lathe_strategy::{Context, Definitions, Refusal, Strategy};
@@ -43,7 +43,7 @@ fn fuzz(row: &Row, on: &str, count: usize, outcome: &mut BTreeMap<String, usize>
                 d.writes.iter_mut().zip(plain.writes).for_each(|(w, p)| w.layout = p.layout);
                 d.results.iter_mut().zip(plain.results).for_each(|(w, p)| w.layout = p.layout);
             }
-            let steps = match strategy(&shaped, &m, &d) {
+            let steps = match lower::strategy(&shaped, &m, &d, &Target::exact()) {
                 Ok(s) => s,
                 Err(e) => {
                     assert_eq!(e.code, codes::UNSUPPORTED, "{e}");
@@ -109,7 +109,7 @@ S4 B     <2,1>
     d.complete_from(&Decisions::plain(&shaped, &m));
     let found = lathe_mdh::check(&shaped, &m, &d, &|_| None);
     assert!(found.is_empty(), "{found:?}");
-    let steps = strategy(&shaped, &m, &d).unwrap();
+    let steps = lower::strategy(&shaped, &m, &d, &Target::exact()).unwrap();
     let shown = steps.to_string();
     for part in [
         "split(i, 4, i.p3, i.q1)",
@@ -156,9 +156,9 @@ fn dot_products_are_reduced_by_threads_and_lanes() {
         let order = &mut inverted.steps_mut(p).order;
         (order[4][0], order[5][0]) = (order[5][0], order[4][0]);
     }
-    let e = strategy(&shaped, &m, &inverted).unwrap_err();
+    let e = lower::strategy(&shaped, &m, &inverted, &Target::exact()).unwrap_err();
     assert!(e.code == codes::UNSUPPORTED && e.message.contains("inside of the lanes"), "{e}");
-    let steps = strategy(&shaped, &m, &d).unwrap();
+    let steps = lower::strategy(&shaped, &m, &d, &Target::exact()).unwrap();
     let shown = steps.to_string();
     assert!(
         shown
@@ -185,7 +185,7 @@ fn what_is_not_lowered_yet_says_so() {
         let m = model(name);
         let mut d = text::parse(&h, &m, change).unwrap();
         d.complete_from(&Decisions::plain(&shaped, &m));
-        strategy(&shaped, &m, &d).unwrap_err()
+        lower::strategy(&shaped, &m, &d, &Target::exact()).unwrap_err()
     };
     for (name, change, word) in [
         ("openmp", "parts [2] [1] [1] [4]", "scan"),

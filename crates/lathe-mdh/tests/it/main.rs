@@ -2,6 +2,7 @@
 
 mod arbitrary;
 mod checks;
+mod choosing;
 mod figures;
 mod forms;
 mod lowering;

@@ -20,6 +20,7 @@ pub static ACCUMULATE: Rule = Rule {
             Formal { name: "at", sort: Sort::Loop, optional: false, many: false },
             Formal { name: "space", sort: Sort::Word, optional: true, many: false },
             Formal { name: "name", sort: Sort::Word, optional: true, many: false },
+            Formal { name: "layout", sort: Sort::Data, optional: true, many: false },
             Formal { name: "pad", sort: Sort::Data, optional: true, many: false },
         ],
         summary: "keeps the elements that a loop updates in registers while it runs",
@@ -44,13 +45,15 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
     args.check(&ACCUMULATE.signature)?;
     let buffer = names::find_buffer(cursor, RULE, &args.path(RULE, "array", 0)?)?;
     let target = names::find_one_loop(cursor, RULE, &args.path(RULE, "at", 1)?)?;
-    let layout = Layout::row_major();
+    let rank = buffer.extents.len();
+    let layout = options::layout(RULE, args, usize::MAX, rank)?;
+    let whole = layout == Layout::row_major();
     let options = Options {
         space: options::space(RULE, args, 2)?.unwrap_or(Space::Register),
         name: args.opt_path(RULE, "name", 3)?,
-        pad: options::pads(RULE, args, &layout, buffer.extents.len())?
+        pad: options::pads(RULE, args, &layout, rank)?
             .into_iter()
-            .map(|p| if p == Pad::Exact { p } else { Pad::Whole })
+            .map(|p| if whole && p != Pad::Exact { Pad::Whole } else { p })
             .collect(),
         layout,
     };

@@ -1,0 +1,150 @@
+//! What a cost model needs to know of a computation: how far apart in memory neighbours of each index lie, and how
+//! much work an index is.
+
+use crate::homomorphism::Shaped;
+use crate::view::{IndexFunction, Operand};
+use lathe_ir::interp::evaluate;
+use lathe_ir::{BinOp, Combine, Expr, ExprKind, MathFn, ReduceOp, visit};
+
+/// One access of an operand.
+#[derive(Clone, Debug)]
+pub struct Reach {
+    /// Elements between neighbours, per dimension of the computation; 0: the index does not matter.
+    pub stride: Vec<i64>,
+    /// Coefficients per dimension of the buffer.
+    pub subscripts: Vec<Vec<i64>>,
+    pub bytes: u64,
+    /// Number of the input; none: an output.
+    pub input: Option<usize>,
+    /// Accesses of the same form, with other offsets (the neighbours of a stencil).
+    pub shifted: u64,
+    /// The largest difference of their offsets, per dimension of the buffer.
+    pub spread: Vec<u64>,
+}
+
+impl Reach {
+    pub fn depends(&self, dim: usize) -> bool {
+        self.stride[dim] != 0
+    }
+
+    /// Elements of the box that a tile touches.
+    pub fn elements(&self, tile: &[u64]) -> u64 {
+        let side = |(k, c): (usize, &Vec<i64>)| {
+            let span: u64 = c.iter().zip(tile).map(|(c, t)| c.unsigned_abs() * (t - 1)).sum();
+            span + 1 + self.spread[k]
+        };
+        self.subscripts.iter().enumerate().map(side).fold(1, u64::saturating_mul)
+    }
+
+    pub fn footprint(&self, tile: &[u64]) -> u64 {
+        self.elements(tile).saturating_mul(self.bytes)
+    }
+
+    /// The dimension of the buffer that this index alone runs through, one by one.
+    pub fn plain(&self, dim: usize) -> Option<usize> {
+        let mut with = self.subscripts.iter().enumerate().filter(|s| s.1[dim] != 0);
+        let (k, c) = with.next()?;
+        (with.next().is_none() && c[dim] == 1 && c.iter().filter(|c| **c != 0).count() == 1 && self.spread[k] == 0)
+            .then_some(k)
+    }
+}
+
+pub struct Facts {
+    pub extents: Vec<u64>,
+    pub reduced: Vec<bool>,
+    pub scanned: bool,
+    pub inputs: Vec<Reach>,
+    pub outputs: Vec<Reach>,
+    /// Operations per index, the combination included.
+    pub work: f64,
+    /// Bytes of the widest scalar that takes part.
+    pub widest: u64,
+    /// Whether partial results may start anywhere: the operator has an identity, and order does not matter.
+    pub splits: bool,
+    pub reduces: bool,
+}
+
+impl Facts {
+    pub fn of(h: &Shaped) -> Facts {
+        let reduced: Vec<bool> = h.h.dims.iter().map(|d| matches!(d.combine, Combine::Reduce(_))).collect();
+        let each = |operands: &[Operand], input: bool| {
+            let all = operands.iter().enumerate();
+            all.flat_map(|(n, o)| reaches(h, o, input.then_some(n))).collect::<Vec<_>>()
+        };
+        let scalars = h.h.operands().flat_map(|o| o.buffer.elem.leaves());
+        let product = |e: &Expr| matches!(e.kind(), ExprKind::Binary(BinOp::Mul, ..));
+        let fused = h.h.op == Some(ReduceOp::Sum) && h.h.values.iter().all(product);
+        let combine = f64::from(u8::from(h.h.op.is_some() && !fused));
+        Facts {
+            extents: h.extents.iter().map(|n| (*n).max(1)).collect(),
+            scanned: h.h.dims.iter().any(|d| matches!(d.combine, Combine::Scan(_))),
+            inputs: each(&h.h.inputs, true),
+            outputs: each(&h.h.outputs, false),
+            work: h.h.values.iter().map(work).sum::<f64>().max(1.0) + combine,
+            widest: scalars.map(|s| s.bytes()).max().unwrap_or(8),
+            splits: h.h.identity && h.h.dims.iter().all(|d| !d.ordered),
+            reduces: reduced.contains(&true),
+            reduced,
+        }
+    }
+
+    /// Elements of the results.
+    pub fn results(&self) -> u64 {
+        let free = self.extents.iter().zip(&self.reduced).filter(|x| !x.1);
+        free.map(|x| *x.0).fold(1, u64::saturating_mul)
+    }
+
+    pub fn points(&self) -> f64 {
+        self.extents.iter().map(|n| *n as f64).product()
+    }
+}
+
+fn reaches(h: &Shaped, o: &Operand, input: Option<usize>) -> Vec<Reach> {
+    let extents: Vec<i64> = o.buffer.extents.iter().map(|e| evaluate(e, &h.sizes).unwrap_or(1)).collect();
+    let mut step = vec![1i64; extents.len()];
+    for k in (1..extents.len()).rev() {
+        step[k - 1] = step[k].saturating_mul(extents[k]);
+    }
+    let offset = |a: &IndexFunction, k: usize| evaluate(&a.subscripts[k].offset, &h.sizes).unwrap_or(0);
+    let mut out: Vec<(Reach, Vec<(i64, i64)>)> = Vec::new();
+    for a in &o.accesses {
+        let subscripts: Vec<Vec<i64>> = a.subscripts.iter().map(|s| s.coefficients.clone()).collect();
+        let here = |k: usize| offset(a, k);
+        if let Some((r, ends)) = out.iter_mut().find(|x| x.0.subscripts == subscripts) {
+            r.shifted += 1;
+            for (k, (lo, hi)) in ends.iter_mut().enumerate() {
+                (*lo, *hi) = ((*lo).min(here(k)), (*hi).max(here(k)));
+            }
+            continue;
+        }
+        let stride = (0..h.extents.len())
+            .map(|d| subscripts.iter().zip(&step).map(|(c, s)| c[d].saturating_mul(*s)).sum())
+            .collect();
+        let ends = (0..extents.len()).map(|k| (here(k), here(k))).collect();
+        let bytes = o.buffer.elem.bytes();
+        let spread = Vec::new();
+        out.push((Reach { stride, subscripts, bytes, input, shifted: 1, spread }, ends));
+    }
+    let finish = |(r, ends): (Reach, Vec<(i64, i64)>)| {
+        let spread = ends.iter().map(|(lo, hi)| hi.abs_diff(*lo)).collect();
+        Reach { spread, ..r }
+    };
+    out.into_iter().map(finish).collect()
+}
+
+/// Operations of an expression, in the time of an addition. The weights of functions are what their expansions
+/// have.
+fn work(e: &Expr) -> f64 {
+    let mut sum = 0.0;
+    visit::walk_expr(e, &mut |e| {
+        sum += match e.kind() {
+            _ if e.ty().is_index() => 0.0,
+            ExprKind::Binary(BinOp::Div, ..) => 8.0,
+            ExprKind::Math(MathFn::Fma, _) | ExprKind::Binary(..) | ExprKind::Select(..) => 1.0,
+            ExprKind::Math(MathFn::Sqrt, _) => 10.0,
+            ExprKind::Math(..) => 15.0,
+            _ => 0.0,
+        };
+    });
+    sum
+}

@@ -1,0 +1,60 @@
+//! Which layers of a model a nest uses for what: threads outside of everything, lanes inside.
+
+use crate::codes;
+use crate::model::Model;
+use lathe_diagnostics::Diagnostic;
+
+/// Numbers of layers of the computation, from coarse to fine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Layers {
+    pub threads: Option<usize>,
+    /// Blocks of a sum.
+    pub outer: usize,
+    /// Blocks for a cache.
+    pub block: usize,
+    /// What one thread takes at a time.
+    pub rest: usize,
+    /// All other loops.
+    pub inner: usize,
+    pub registers: Option<usize>,
+    pub lanes: Option<usize>,
+    /// The layer of the model that each layer of the computation is assigned to.
+    pub assigned: Vec<usize>,
+}
+
+impl Layers {
+    /// # Errors
+    /// E1222 for models of devices.
+    pub fn of(model: &Model) -> Result<Layers, Diagnostic> {
+        let memories = model.memories.len();
+        let cores = |word: &str| (memories..model.layers()).filter(|l| model.core(*l).is_some_and(|c| c.executor == word)).collect::<Vec<_>>();
+        let (threads, lanes) = (cores("cpu"), cores("vector"));
+        if threads.len() + lanes.len() < model.cores.len() {
+            let text = format!("`{}` has cores that are no part of a CPU; decisions for it are not chosen yet", model.name);
+            return Err(Diagnostic::error(codes::UNSUPPORTED, text).help("take a model of a CPU, or fix the decisions"));
+        }
+        let assigned: Vec<usize> = threads.iter().copied().chain(0..memories).chain(lanes.iter().copied()).collect();
+        let at = |layer: Option<usize>| layer.and_then(|l| assigned.iter().position(|a| *a == l));
+        let registers = model.memories.iter().position(|m| m.space.as_deref() == Some("register"));
+        // The memories before the registers, from the outside: there may be fewer than uses.
+        let plain: Vec<usize> = (0..memories).filter(|m| Some(*m) != registers).filter_map(|m| at(Some(m))).collect();
+        let nth = |n: usize| plain.get(n).or(plain.last()).copied().unwrap_or(0);
+        Ok(Layers {
+            threads: at(threads.first().copied()),
+            outer: nth(0),
+            block: nth(1),
+            rest: nth(2),
+            inner: nth(3),
+            registers: at(registers),
+            lanes: at(lanes.first().copied()),
+            assigned,
+        })
+    }
+
+    /// Whether the uses have layers of their own: else a dimension has one loop at most.
+    pub fn distinct(&self) -> bool {
+        let mut all = [self.outer, self.block, self.rest, self.inner];
+        all.sort_unstable();
+        all.windows(2).all(|w| w[0] != w[1])
+    }
+}

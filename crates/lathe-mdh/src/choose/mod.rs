@@ -1,0 +1,92 @@
+//! Good decisions without measuring: a tile that registers hold, chosen by an estimate of cycles; loops around it in
+//! the order that keeps what is used again in a cache; copies where lanes or caches want another layout. In the
+//! spirit of the analytical models for matrix multiplication (T. Low et al., *Analytical modeling is enough for
+//! high-performance BLIS*, 2016, §4), for any homomorphism.
+
+pub mod facts;
+mod layers;
+mod nest;
+mod tile;
+
+use crate::decisions::{AsmLevel, Decisions, Level, Phase, ranks_of};
+use crate::homomorphism::Shaped;
+use crate::model::Model;
+use facts::Facts;
+use lathe_diagnostics::Diagnostic;
+use lathe_target::Machine;
+use layers::Layers;
+use nest::Plan;
+
+/// For what decisions are chosen.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting<'a> {
+    pub machine: &'a Machine,
+    pub threads: u64,
+    /// The sizes are constants of the code; else they are examples of what it will be called with.
+    pub exact: bool,
+}
+
+/// Complete, valid decisions for a model of a CPU that are expected to be fast on a machine. Deterministic, and quick:
+/// nothing is compiled or run.
+///
+/// # Errors
+/// E1222 for models of devices.
+pub fn choose(h: &Shaped, model: &Model, s: &Setting) -> Result<Decisions, Diagnostic> {
+    let layers = Layers::of(model)?;
+    let plain = Decisions::plain(h, model);
+    if h.extents.is_empty() || !layers.distinct() {
+        return Ok(plain);
+    }
+    let f = Facts::of(h);
+    let mut t = tile::best(&f, s.machine, s.exact);
+    if layers.lanes.is_none() {
+        t.lanes = None;
+    }
+    if layers.registers.is_none() || t.lanes.is_none() {
+        t.side.fill(1);
+    }
+    let p = nest::plan(&f, s, &t, &layers);
+    Ok(decide(model, &layers, &p, plain))
+}
+
+/// The decisions that a plan is.
+fn decide(model: &Model, at: &Layers, p: &Plan, mut d: Decisions) -> Decisions {
+    let (layers, dims) = (d.layers(), d.dims());
+    d.partial_tiles = true;
+    d.parts.iter_mut().flatten().for_each(|x| *x = Some(1));
+    for l in &p.loops {
+        d.parts[l.layer][l.dim] = Some(l.parts);
+    }
+    let used: Vec<Level> = p.loops.iter().map(|l| Level { layer: l.layer, dim: l.dim }).collect();
+    let unused: Vec<Level> = d.levels().filter(|l| !used.contains(l)).collect();
+    let order: Vec<Level> = used.into_iter().chain(unused).collect();
+    let ranks = ranks_of(&order, layers, dims).unwrap_or_else(|| d.up.order.clone());
+    for phase in Phase::ALL {
+        let s = d.steps_mut(phase);
+        s.order = ranks.clone();
+        for (layer, to) in at.assigned.iter().enumerate() {
+            (0..dims).for_each(|dim| s.assignment[layer][dim] = Some(AsmLevel { layer: *to, dim }));
+        }
+    }
+    let rank = |l: Level| ranks[l.layer][l.dim].unwrap_or(0);
+    for c in &p.copies {
+        for l in d.levels().filter(|l| rank(*l) >= c.from) {
+            d.reads[c.input].layout[l.layer][l.dim] = Some(c.layout.clone());
+        }
+        d.operands[c.input].layout = Some(c.layout.clone());
+    }
+    // Written past the caches, or to one of them.
+    let cached = model.memories.iter().rposition(|m| m.implicit).unwrap_or(0);
+    let near = if p.far { 0 } else { cached.min(1) };
+    let registers = model.memories.iter().position(|m| m.space.as_deref() == Some("register"));
+    for (w, r) in d.writes.iter_mut().zip(&mut d.results) {
+        for layer in 0..layers {
+            for dim in 0..dims {
+                let kept = p.registers.is_some_and(|from| rank(Level { layer, dim }) >= from);
+                w.region[layer][dim] = registers.filter(|_| kept).or(Some(near));
+            }
+        }
+        r.region = registers.filter(|_| p.registers.is_some()).or(Some(near));
+    }
+    d
+}

@@ -1,0 +1,190 @@
+//! The tile that registers hold: which dimension the lanes run along, and how many of each dimension stand side by
+//! side. All candidates are compared by an estimate of cycles: arithmetic, loads, and the latency of chains.
+
+use super::facts::{Facts, Reach};
+use lathe_target::Machine;
+
+/// A tile in registers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tile {
+    /// The dimension of the lanes, and how many there are.
+    pub lanes: Option<(usize, u64)>,
+    /// Per dimension, vectors for that of the lanes.
+    pub side: Vec<u64>,
+    /// Inputs that must be copied so that lanes read neighbours.
+    pub packed: Vec<usize>,
+    pub cycles: f64,
+}
+
+impl Tile {
+    /// Indices per dimension.
+    pub fn indices(&self, dim: usize) -> u64 {
+        match self.lanes {
+            Some((d, w)) if d == dim => self.side[dim] * w,
+            _ => self.side[dim],
+        }
+    }
+
+    pub fn all(&self) -> Vec<u64> {
+        (0..self.side.len()).map(|d| self.indices(d)).collect()
+    }
+}
+
+/// Cycles between an addition and one that needs its result.
+const LATENCY: f64 = 4.0;
+/// Cycles per element of a copy that turns around what it copies.
+const TURN: f64 = 2.0;
+/// Sides that are tried.
+const SIDES: [u64; 12] = [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16];
+
+/// The best tile; `exact`: extents are constants of the code.
+pub fn best(f: &Facts, m: &Machine, exact: bool) -> Tile {
+    let dims = f.extents.len();
+    let none = Tile { lanes: None, side: vec![1; dims], packed: Vec::new(), cycles: f.points() * f.work };
+    let width = m.lanes(f.widest);
+    if f.scanned || width < 2 {
+        return none;
+    }
+    let mut best: Option<Tile> = None;
+    for v in 0..dims {
+        let n = f.extents[v];
+        if n < 2 || (f.reduced[v] && !f.splits) {
+            continue;
+        }
+        // Lanes of results are stored together.
+        if !f.reduced[v] && f.outputs.iter().any(|o| o.stride[v].abs() > 1) && f.outputs.iter().any(|o| o.stride.contains(&1)) {
+            continue;
+        }
+        let width = width.min(n.next_power_of_two());
+        let rows: Vec<usize> = (0..dims).filter(|d| *d != v && !f.reduced[*d] && f.extents[*d] > 1).collect();
+        let vectors: &[u64] = if f.reduces { &[1, 2, 3, 4, 6, 8] } else { &[1, 2, 4] };
+        for side_v in vectors.iter().filter(|s| **s == 1 || width * **s <= n) {
+            let mut side = whole_windows(f, v, exact);
+            side[v] = *side_v;
+            let try_one = |side: &[u64], best: &mut Option<Tile>| {
+                if let Some(t) = estimate(f, m, (v, width), side, exact)
+                    && best.as_ref().is_none_or(|b| t.cycles < b.cycles * 0.999)
+                {
+                    *best = Some(t);
+                }
+            };
+            try_one(&side, &mut best);
+            if !f.reduces && f.inputs.iter().all(|r| r.shifted < 2) {
+                continue;
+            }
+            for (n, a) in rows.iter().enumerate() {
+                for sa in SIDES.iter().filter(|s| **s > 1 && **s <= f.extents[*a]) {
+                    side[*a] = *sa;
+                    try_one(&side, &mut best);
+                    for b in rows.iter().skip(n + 1) {
+                        for sb in [2, 3, 4].iter().filter(|s| **s <= f.extents[*b]) {
+                            side[*b] = *sb;
+                            try_one(&side, &mut best);
+                        }
+                        side[*b] = 1;
+                    }
+                }
+                side[*a] = 1;
+            }
+        }
+    }
+    best.unwrap_or(none)
+}
+
+/// Small windows (filters) whose neighbours share what they read are written out in full.
+fn whole_windows(f: &Facts, v: usize, exact: bool) -> Vec<u64> {
+    let mut side = vec![1; f.extents.len()];
+    let window = |d: usize| {
+        f.reduced[d] && d != v && f.inputs.iter().any(|r| r.subscripts.iter().any(|c| c[d] != 0 && c.iter().filter(|x| **x != 0).count() > 1))
+    };
+    let size: u64 = (0..side.len()).filter(|d| f.reduced[*d]).map(|d| f.extents[d]).product();
+    if exact && !f.reduced[v] && size <= 32 && (0..side.len()).all(|d| !f.reduced[d] || window(d)) {
+        (0..side.len()).filter(|d| f.reduced[*d]).for_each(|d| side[d] = f.extents[d]);
+    }
+    side
+}
+
+fn estimate(f: &Facts, m: &Machine, lanes: (usize, u64), side: &[u64], exact: bool) -> Option<Tile> {
+    let (v, width) = lanes;
+    let registers = m.vector_registers as f64;
+    let dims = side.len();
+    let product = |keep: &dyn Fn(usize) -> bool| {
+        (0..dims).filter(|d| keep(*d)).map(|d| side[d] as f64).product::<f64>()
+    };
+    let sums = if f.reduces { product(&|d| !f.reduced[d] || d == v) } else { 0.0 };
+    let (mut vectors, mut scalars, mut held) = (0.0, 0.0, 0.0f64);
+    let mut packed = Vec::new();
+    let mut extra = 0.0;
+    for r in &f.inputs {
+        let count = loads(r, v, side);
+        if !r.depends(v) {
+            scalars += count;
+            continue;
+        }
+        let mut cost = 1.0;
+        if r.stride[v].abs() != 1 || r.bytes > 8 {
+            // Copied first, if the lanes' index is a dimension of its own and the copy is used often enough; else
+            // lanes are gathered.
+            let uses: f64 = (0..dims).filter(|d| !r.depends(*d)).map(|d| f.extents[d] as f64).product();
+            let (Some(n), Some(_)) = (r.input, r.plain(v).filter(|_| f.reduces && r.bytes <= 8)) else {
+                vectors += count * width as f64 * 1.5;
+                continue;
+            };
+            if f.reduced[v] || uses < 4.0 {
+                vectors += count * width as f64 * 1.5;
+                continue;
+            }
+            extra += r.elements(&f.extents) as f64 * TURN;
+            packed.push(n);
+        } else if r.shifted > 1 || r.subscripts.iter().any(|c| c[v] != 0 && c.iter().filter(|x| **x != 0).count() > 1) {
+            // Vectors that cross lines.
+            cost = 1.3;
+        }
+        vectors += count * cost;
+        let shared = (0..dims).any(|d| side[d] > 1 && !r.depends(d));
+        held += if shared { count.min(product(&|d| !f.reduced[d])) } else { 1.0 };
+    }
+    if f.reduces && sums + held.min(8.0) + 1.0 > registers {
+        return None;
+    }
+    let all = product(&|_| true);
+    let chain = if f.reduces { product(&|d| f.reduced[d] && d != v) * LATENCY } else { 0.0 };
+    // Vectors are loaded one per cycle, scalars two.
+    let cycles = (all * f.work).max(vectors + scalars * 0.5).max(chain);
+    // Overheads of loops, once per tile.
+    let cycles = cycles + 1.0 + if f.reduces { 0.0 } else { 1.0 };
+    let mut times = 1.0;
+    for d in 0..dims {
+        let t = side[d] * if d == v { width } else { 1 };
+        let (n, rest) = (f.extents[d] / t, f.extents[d] % t);
+        // Lanes are masked; of other partial tiles each index is done alone, slowly, unless copies make room.
+        let partial = match rest {
+            0 => 0.0,
+            _ if d == v => 1.2,
+            _ if f.reduces && !exact => 1.5,
+            r => (r as f64 * 1.5).min(4.0),
+        };
+        times *= n as f64 + partial;
+    }
+    let mut total = cycles * times + extra;
+    if f.reduced[v] {
+        // Partial results of lanes are added at the end, one by one.
+        total += f.results() as f64 * (width as f64 * side[v] as f64) * 0.7;
+    } else if f.reduces {
+        total += f.results() as f64 / width as f64 * 2.0;
+    }
+    Some(Tile { lanes: Some(lanes), side: side.to_vec(), packed, cycles: total })
+}
+
+/// Distinct elements (vectors along the lanes) that a tile reads.
+fn loads(r: &Reach, v: usize, side: &[u64]) -> f64 {
+    let mut count = r.shifted as f64;
+    for c in &r.subscripts {
+        let span: u64 = c.iter().zip(side).enumerate().filter(|x| x.0 != v).map(|(_, (c, s))| c.unsigned_abs() * (s - 1)).sum();
+        count *= (span + 1) as f64;
+        if c[v] != 0 {
+            count *= side[v] as f64;
+        }
+    }
+    count
+}

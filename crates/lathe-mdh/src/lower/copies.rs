@@ -1,0 +1,295 @@
+//! Copies: which buffers are copied where, in which layout, and who runs the copying loops.
+
+use super::Options;
+use super::cores::Results;
+use super::loops::{Digit, Kind, Loops};
+use super::steps::{attempt, call, data, int, name, named, truth, with, word};
+use super::unsupported;
+use crate::decisions::{Decisions, Level};
+use crate::footprint::Allocation;
+use crate::homomorphism::Shaped;
+use crate::model::Model;
+use crate::view::Operand;
+use lathe_diagnostics::Diagnostic;
+use lathe_space::Expr;
+use lathe_strategy::{Argument, Strategy};
+
+/// One copy of a buffer.
+pub struct Copy {
+    /// What is copied: the caller's array or another copy.
+    from: String,
+    made: String,
+    space: &'static str,
+    /// The loop in whose body it is made; none: around the outermost one.
+    at: Option<String>,
+    /// Permutation of the buffer's dimensions; one that is named twice is cut into the tiles of the registers.
+    layout: Vec<usize>,
+    /// Per dimension of the buffer that is cut: the size of the tiles and the dimension of the computation.
+    blocks: Vec<Option<(u64, usize)>>,
+    operand: usize,
+    output: bool,
+}
+
+pub struct Copies {
+    all: Vec<Copy>,
+    /// Per input: the dimensions of the computation that its subscripts mention.
+    uses: Vec<Vec<bool>>,
+    partial: Vec<bool>,
+}
+
+impl Copies {
+    /// Outermost first, per buffer. Placing it in a cache copies nothing; another layout, or a region that is
+    /// written by hand, does.
+    ///
+    /// # Errors
+    /// E1222 for regions of devices, and for layouts that cut what has no tiles.
+    pub fn of(
+        h: &Shaped,
+        model: &Model,
+        d: &Decisions,
+        loops: &Loops,
+        order: &[Level],
+        all: &[Allocation],
+        results: &Results,
+    ) -> Result<Copies, Diagnostic> {
+        let depends = |o: &Operand, k: usize| {
+            o.accesses.iter().flat_map(|a| &a.subscripts).any(|s| s.coefficients[k] != 0)
+        };
+        let uses = h.h.inputs.iter().map(|o| (0..h.extents.len()).map(|k| depends(o, k)).collect());
+        let mut out = Copies { all: Vec::new(), uses: uses.collect(), partial: loops.partial.clone() };
+        let around = |a: &Allocation| {
+            order[..a.rank].iter().rev().find_map(|l| {
+                let merged = || loops.digits().find(|x| x.in_registers() && x.dim == l.dim);
+                let own = loops.digit(*l);
+                own.or_else(|| merged().filter(|_| d.parts_at(*l) > 1)).map(|x| x.name.clone())
+            })
+        };
+        for (n, o) in h.h.operands().enumerate() {
+            let output = n >= h.h.inputs.len();
+            let operand = if output { n - h.h.inputs.len() } else { n };
+            let mut here = o.name().to_string();
+            if output && operand == 0 {
+                here = results.name.clone();
+            }
+            let plain: Vec<usize> = (0..o.rank()).collect();
+            let (mut layout, mut region) = (plain.clone(), 0);
+            let own: Vec<&Allocation> = all.iter().filter(|a| a.buffer == o.name()).collect();
+            for (n, a) in own.iter().enumerate() {
+                // Of several copies in one loop only the last one is used.
+                let overtaken = own.get(n + 1).is_some_and(|next| around(next) == around(a));
+                let explicit = !model.memories[a.region].implicit && a.region != region;
+                if overtaken || (!explicit && a.layout == layout) {
+                    continue;
+                }
+                region = a.region;
+                layout = a.layout.clone();
+                let space = match model.memories[a.region].space.as_deref() {
+                    Some("stack") => "stack",
+                    Some("register") => "register",
+                    None | Some("host") => "host",
+                    Some(other) => {
+                        return unsupported(
+                            &format!("`{}` is placed in `{other}`, which only devices have", o.name()),
+                            "choose a region of a CPU",
+                        );
+                    }
+                };
+                // Partial results of lanes are in registers as they are.
+                if output && results.split.1 {
+                    continue;
+                }
+                let at = around(a);
+                if at.is_none() && loops.order.is_empty() {
+                    return unsupported("a copy of a single element", "leave it where it is");
+                }
+                let made = format!("{}.{}.m{}", o.name(), h.h.name, n + 1);
+                let blocks = blocks(o, &layout, loops)?;
+                let made = Copy {
+                    from: here,
+                    made,
+                    space,
+                    at,
+                    layout: layout.clone(),
+                    blocks,
+                    operand,
+                    output,
+                };
+                here = made.made.clone();
+                out.all.push(made);
+            }
+        }
+        Ok(out)
+    }
+
+    pub fn stage(&self, loops: &Loops, out: &mut Vec<Strategy>) {
+        for c in &self.all {
+            let place = c.at.as_ref().or(loops.order.first()).map_or(String::new(), |l| loops.at(l));
+            let mut args = vec![
+                Argument::positional(name(&c.from)),
+                named("at", name(&place)),
+                word("space", c.space),
+                word("name", &c.made),
+            ];
+            args.extend(c.steps().into_iter().map(|s| named("layout", s)));
+            let whole = c.output && !self.init_inside(loops);
+            let room = c.blocks.iter().flatten().any(|b| self.partial[b.1]);
+            if (room && !c.output) || (whole && self.partial.contains(&true)) {
+                args.push(truth("pad"));
+            }
+            out.push(with(if c.at.is_some() { "stage" } else { "accumulate" }, args));
+        }
+    }
+
+    pub fn outputs(&self) -> impl Iterator<Item = &Copy> {
+        self.all.iter().filter(|c| c.output)
+    }
+
+    /// Whether the initialization lies inside of the loop that results are copied in.
+    pub fn init_inside(&self, loops: &Loops) -> bool {
+        let Some(at) = self.outputs().last().and_then(|c| c.at.as_deref()) else { return false };
+        loops.order.iter().take_while(|n| *n != at).chain([&at.to_string()]).all(|n| {
+            let dim = loops.dims.iter().position(|d| d.0 == *n || d.1.iter().any(|x| x.name == *n));
+            dim.is_none_or(|d| !loops.reduced(d))
+        })
+    }
+
+    /// Whether a full tile may run where a partial one would: what it writes is a copy, and so is what it reads.
+    pub fn have_room(&self, loops: &Loops, d: &Digit) -> bool {
+        let copied = |n: usize| {
+            let last = self.all.iter().rfind(|c| !c.output && c.operand == n);
+            last.is_some_and(|c| c.blocks.iter().flatten().any(|b| b.1 == d.dim))
+        };
+        !loops.reduced(d.dim)
+            && self.outputs().any(|c| c.space == "register")
+            && self.uses.iter().enumerate().all(|(n, dims)| !dims[d.dim] || copied(n))
+    }
+
+    /// The loops that copy: by vectors, and by threads where none are outside.
+    pub fn run(&self, h: &Shaped, loops: &Loops, options: &Options, out: &mut Vec<Strategy>) {
+        for c in &self.all {
+            let o = if c.output { &h.h.outputs[c.operand] } else { &h.h.inputs[c.operand] };
+            let Some(last) = o.rank().checked_sub(1) else { continue };
+            let bytes = o.buffer.elem.scalar().map_or(0, |s| s.bytes());
+            let width = if bytes == 0 { 1 } else { options.machine.lanes(bytes) };
+            let label = format!("copy({})", c.from);
+            if c.space == "register" {
+                let out_of = format!("{label}.out");
+                let in_and_out: Vec<&str> =
+                    if self.init_inside(loops) { vec![&out_of] } else { vec![&label, &out_of] };
+                for l in in_and_out.into_iter().filter(|_| c.output) {
+                    for k in 0..o.rank() {
+                        let at = |rest: &str| name(&format!("{l}.{k}{rest}"));
+                        let all = if k == last && width > 1 {
+                            let vector = call("vectorize", vec![at(""), int(width)]);
+                            Strategy::Seq(vec![vector, attempt(call("unroll", vec![at(".o")]))])
+                        } else {
+                            call("unroll", vec![at("")])
+                        };
+                        out.push(attempt(all));
+                    }
+                }
+                continue;
+            }
+            out.push(attempt(c.packing(&label, last, width)));
+            let threads = loops.digits().find(|d| d.kind == Kind::Threads).and_then(|d| loops.position(&d.name));
+            let outside = c.at.as_ref().and_then(|at| loops.position(at)) < threads;
+            if let Some(k) = (0..o.rank()).find(|k| self.extent(h, o, *k) > 1).filter(|_| outside) {
+                out.push(attempt(call("parallel", vec![name(&format!("{label}.{k}"))])));
+            }
+        }
+    }
+
+    fn extent(&self, h: &Shaped, o: &Operand, k: usize) -> u64 {
+        o.range(k, &h.first, &h.extents, &h.sizes).map_or(0, |(lo, hi)| hi.abs_diff(lo) + 1)
+    }
+}
+
+impl Copy {
+    pub fn operand_name<'a>(&self, h: &'a Shaped) -> &'a str {
+        h.h.outputs[self.operand.min(h.h.outputs.len() - 1)].name()
+    }
+
+    /// The steps of the layout.
+    fn steps(&self) -> Vec<Expr> {
+        // The positions of the parts of each dimension, once tiles are cut.
+        let mut parts: Vec<Vec<usize>> = Vec::new();
+        let mut out = Vec::new();
+        let mut next = 0;
+        for b in &self.blocks {
+            let n = 1 + usize::from(b.is_some());
+            if let Some((size, _)) = b {
+                out.push(data("tile", [next, *size as usize]));
+            }
+            parts.push((next..next + n).collect());
+            next += n;
+        }
+        let order: Vec<usize> = self.layout.iter().map(|k| parts[*k].remove(0)).collect();
+        if order.iter().enumerate().any(|(n, k)| n != *k) {
+            out.push(data("permute", order));
+        }
+        out
+    }
+
+    /// Vectors along what is contiguous in the source; where the copy has something else innermost, square blocks
+    /// are turned around.
+    fn packing(&self, label: &str, last: usize, width: u64) -> Strategy {
+        let at = |k: usize, rest: &str| name(&format!("{label}.{k}{rest}"));
+        let vectors = call("vectorize", vec![at(last, ""), int(width)]).separated();
+        let inner = self.layout.last().copied().unwrap_or(last);
+        match self.blocks.get(inner).copied().flatten() {
+            _ if width < 2 => Strategy::Id,
+            Some((size, _)) if inner != last => Strategy::Seq(vec![
+                call("split", vec![at(inner, ""), int(size)]),
+                call("separate", vec![at(inner, ".o")]),
+                vectors,
+                call("reorder", vec![at(inner, ".o"), at(last, ".o"), at(last, ".i"), at(inner, ".i")]),
+                call("unroll", vec![at(inner, ".i")]),
+            ]),
+            _ => vectors,
+        }
+    }
+}
+
+trait Separated {
+    fn separated(self) -> Self;
+}
+
+impl Separated for Strategy {
+    /// With `tail: separate`.
+    fn separated(mut self) -> Strategy {
+        if let Strategy::Call { args, .. } = &mut self {
+            args.push(word("tail", "separate"));
+        }
+        self
+    }
+}
+
+/// For a layout that names dimensions twice: the tile of each, which its subscript must run through by ones.
+fn blocks(o: &Operand, layout: &[usize], loops: &Loops) -> Result<Vec<Option<(u64, usize)>>, Diagnostic> {
+    let one = |k: usize| {
+        if layout.iter().filter(|l| **l == k).count() < 2 {
+            return Ok(None);
+        }
+        let mut dims = o.accesses.iter().map(|a| {
+            let mut used = a.subscripts[k].coefficients.iter().enumerate().filter(|c| *c.1 != 0);
+            match (used.next(), used.next()) {
+                (Some((d, 1)), None) => Some(d),
+                _ => None,
+            }
+        });
+        let dim = dims.next().flatten().filter(|d| dims.all(|x| x == Some(*d)));
+        let tile = dim.and_then(|d| {
+            let in_registers = loops.dims[d].1.iter().filter(|x| x.in_registers());
+            let size = in_registers.fold(1, |n, x| n * x.parts);
+            (size > 1).then_some((size, d))
+        });
+        match tile {
+            Some(t) => Ok(Some(t)),
+            None => unsupported(
+                &format!("a layout cuts dimension {} of `{}`, which has no tiles in registers", k + 1, o.name()),
+                "name the dimension once, or give its index parts on registers or lanes",
+            ),
+        }
+    };
+    (0..o.rank()).map(one).collect()
+}

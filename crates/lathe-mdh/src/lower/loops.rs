@@ -1,0 +1,249 @@
+//! The loops that partitionings become: their names, sizes and executors.
+
+use super::Options;
+use super::steps::{call, int, name};
+use super::unsupported;
+use crate::decisions::{Decisions, Level, at};
+use crate::homomorphism::Shaped;
+use crate::model::Model;
+use lathe_diagnostics::Diagnostic;
+use lathe_ir::Combine;
+use lathe_strategy::Strategy;
+
+/// Who runs a loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// One part after the other.
+    Memory,
+    /// Written out: its parts live in registers.
+    Register,
+    Threads,
+    /// Lanes of vectors, so many each. A register layer next to them is several vectors.
+    Lanes(u64),
+}
+
+/// A loop: the level that it is (none: rounds of partial tiles), and the indices in each of its parts.
+#[derive(Clone, Debug)]
+pub struct Digit {
+    pub level: Option<Level>,
+    pub dim: usize,
+    pub parts: u64,
+    pub tile: u64,
+    pub name: String,
+    pub kind: Kind,
+}
+
+impl Digit {
+    pub fn in_registers(&self) -> bool {
+        matches!(self.kind, Kind::Register | Kind::Lanes(_))
+    }
+}
+
+/// All loops of a nest.
+pub struct Loops {
+    /// The label of the compute.
+    pub label: String,
+    /// Per dimension, coarse to fine; and the name of the loop that is split.
+    pub dims: Vec<(String, Vec<Digit>)>,
+    /// Whether the last tile of a dimension may be partial.
+    pub partial: Vec<bool>,
+    /// Names, outermost first.
+    pub order: Vec<String>,
+    reduced: Vec<bool>,
+}
+
+impl Loops {
+    /// # Errors
+    /// E1222 where the order or the executors cannot be had, or belong to a device.
+    pub fn of(h: &Shaped, m: &Model, d: &Decisions, o: &Options, order: &[Level]) -> Result<Loops, Diagnostic> {
+        let mut dims = Vec::new();
+        for dim in 0..h.extents.len() {
+            dims.push((h.h.dims[dim].name.clone(), digits(h, m, d, o, order, dim)?));
+        }
+        let full = |(dim, (_, digits)): (usize, &(String, Vec<Digit>))| match digits.as_slice() {
+            [] | [_] => o.exact,
+            [first, ..] => o.exact && h.extents[dim].is_multiple_of(first.tile),
+        };
+        let partial = dims.iter().enumerate().map(|x| !full(x)).collect();
+        let reduced = h.h.dims.iter().map(|d| matches!(d.combine, Combine::Reduce(_))).collect();
+        let mut out = Loops { label: h.h.name.clone(), dims, partial, order: Vec::new(), reduced };
+        out.check_order(order)?;
+        // Loops with one iteration and rounds are outermost.
+        let single = out.dims.iter().filter(|d| d.1.is_empty()).map(|d| d.0.clone());
+        let all = || out.dims.iter().flat_map(|d| &d.1);
+        let rounds = all().filter(|d| d.level.is_none()).map(|d| d.name.clone());
+        let levels = order.iter().filter_map(|l| all().find(|d| d.level == Some(*l))).map(|d| d.name.clone());
+        out.order = single.chain(rounds).chain(levels).collect();
+        Ok(out)
+    }
+
+    /// Where tiles are partial, the bounds of finer loops depend on coarser ones, which must stay outside.
+    fn check_order(&self, order: &[Level]) -> Result<(), Diagnostic> {
+        let rank = |l: &Option<Level>| l.and_then(|l| order.iter().position(|o| *o == l));
+        for (dim, (base, digits)) in self.dims.iter().enumerate() {
+            for w in digits.windows(2).filter(|_| self.partial[dim]) {
+                if let (Some(coarse), Some(fine)) = (w[0].level, w[1].level)
+                    && rank(&w[1].level) < rank(&w[0].level)
+                {
+                    return unsupported(
+                        &format!(
+                            "R1 ranks level {fine} of `{base}` outside of {coarse}, and its tiles are partial"
+                        ),
+                        "rank the layers of this dimension from coarse to fine, or choose parts that divide",
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub fn splits(&self) -> Vec<Strategy> {
+        let mut out = Vec::new();
+        for (base, digits) in &self.dims {
+            let mut rest = base.clone();
+            for (n, digit) in digits.iter().enumerate().take(digits.len().saturating_sub(1)) {
+                let last = n + 2 == digits.len();
+                let inner = if last { digits[n + 1].name.clone() } else { format!("{base}.q{}", n + 1) };
+                let args = vec![name(&self.at(&rest)), int(digit.tile), name(&digit.name), name(&inner)];
+                out.push(call("split", args));
+                rest = inner;
+            }
+        }
+        out
+    }
+
+    /// The loop as a name that holds in this compute only.
+    pub fn at(&self, l: &str) -> String {
+        format!("{}.{l}", self.label)
+    }
+
+    /// The loop around the initialization.
+    pub fn at_init(&self, l: &str) -> String {
+        format!("{}.init.{l}", self.label)
+    }
+
+    pub fn digit(&self, level: Level) -> Option<&Digit> {
+        self.dims.get(level.dim)?.1.iter().find(|d| d.level == Some(level))
+    }
+
+    pub fn digits(&self) -> impl Iterator<Item = &Digit> {
+        self.dims.iter().flat_map(|d| &d.1)
+    }
+
+    pub fn reduced(&self, dim: usize) -> bool {
+        self.reduced[dim]
+    }
+
+    pub fn position(&self, l: &str) -> Option<usize> {
+        self.order.iter().position(|n| n == l)
+    }
+
+    /// The loop that the partial tiles of a loop depend on: the next coarser one.
+    pub fn coarser(&self, d: &Digit) -> Option<&Digit> {
+        let all = &self.dims[d.dim].1;
+        let at = all.iter().position(|x| x.name == d.name)?;
+        all.get(at.checked_sub(1)?)
+    }
+
+    /// Position of the outermost loop that is reduced; none where nothing is.
+    fn first_reduced(&self) -> Option<usize> {
+        let single = self.dims.iter().enumerate().filter(|d| d.1.1.is_empty() && self.reduced[d.0]);
+        let single = single.filter_map(|d| self.position(&d.1.0));
+        let levels = self.digits().filter(|d| self.reduced[d.dim]).filter_map(|d| self.position(&d.name));
+        single.chain(levels).min()
+    }
+
+    /// Whether the initialization has a loop of that name of its own.
+    pub fn own_init(&self, d: &Digit) -> bool {
+        !self.reduced[d.dim] && self.first_reduced() < self.position(&d.name) && self.first_reduced().is_some()
+    }
+
+    /// The outermost reduced loop that holds nothing but reduced loops and loops in registers.
+    pub fn innermost_reduction(&self) -> Option<&str> {
+        let digit = |n: &str| self.digits().find(|d| d.name == n);
+        let kept = |n: &&String| {
+            digit(n).map_or_else(
+                || self.dims.iter().position(|d| d.0 == **n).is_some_and(|k| self.reduced[k]),
+                |d| self.reduced[d.dim] && d.kind != Kind::Threads || d.in_registers(),
+            )
+        };
+        let tail: Vec<&String> = self.order.iter().rev().take_while(kept).collect();
+        let reduced = |n: &&&String| digit(n).is_none_or(|d| self.reduced[d.dim]);
+        tail.iter().rev().find(reduced).map(|n| n.as_str())
+    }
+}
+
+fn digits(
+    h: &Shaped,
+    m: &Model,
+    d: &Decisions,
+    o: &Options,
+    order: &[Level],
+    dim: usize,
+) -> Result<Vec<Digit>, Diagnostic> {
+    let base = &h.h.dims[dim].name;
+    let tile = |from: usize| {
+        (from..d.layers()).map(|layer| d.parts_at(Level { layer, dim })).fold(1, u64::saturating_mul)
+    };
+    let mut out: Vec<Digit> = Vec::new();
+    for layer in 0..d.layers() {
+        let level = Level { layer, dim };
+        let parts = d.parts_at(level);
+        if parts < 2 {
+            continue;
+        }
+        let name = format!("{base}.p{}", layer + 1);
+        let kind = kind(m, d, level)?;
+        let mut digit = Digit { level: Some(level), dim, parts, tile: tile(layer + 1), name, kind };
+        if let (Kind::Lanes(_), Some(last)) = (kind, out.last())
+            && last.kind == Kind::Register
+            && adjacent(m, d, order, last.level, level)
+        {
+            // Several vectors side by side are one loop, which `vectorize` cuts.
+            digit.parts *= last.parts;
+            out.pop();
+        }
+        out.push(digit);
+    }
+    let rounds = match out.first() {
+        Some(first) if o.exact => tile(0) < h.extents[dim] && first.parts > 1,
+        // Only a loop that needs no constant bounds may run over a size that is not known.
+        Some(first) => first.in_registers(),
+        None => false,
+    };
+    if rounds {
+        let name = format!("{base}.r");
+        out.insert(0, Digit { level: None, dim, parts: 0, tile: tile(0), name, kind: Kind::Memory });
+    }
+    if let [only] = out.as_mut_slice() {
+        only.name = base.clone();
+    }
+    Ok(out)
+}
+
+/// Whether nothing but registers and lanes lies between two levels.
+fn adjacent(m: &Model, d: &Decisions, order: &[Level], a: Option<Level>, b: Level) -> bool {
+    let Some(a) = a.and_then(|a| order.iter().position(|l| *l == a)) else { return false };
+    let Some(b) = order.iter().position(|l| *l == b) else { return false };
+    a < b
+        && order[a..b]
+            .iter()
+            .filter(|l| d.parts_at(**l) > 1)
+            .all(|l| matches!(kind(m, d, *l), Ok(Kind::Register | Kind::Lanes(_))))
+}
+
+fn kind(m: &Model, d: &Decisions, level: Level) -> Result<Kind, Diagnostic> {
+    let layer = at(&d.up.assignment, level).map_or(0, |a| a.layer);
+    let Some(core) = m.core(layer) else {
+        let register = m.memories.get(layer).is_some_and(|m| m.space.as_deref() == Some("register"));
+        return Ok(if register { Kind::Register } else { Kind::Memory });
+    };
+    match core.executor.as_str() {
+        "cpu" => Ok(Kind::Threads),
+        "vector" => Ok(Kind::Lanes(d.parts_at(level).next_power_of_two())),
+        other => unsupported(
+            &format!("level {level} is run by `{}` (`{other}`), which is no part of a CPU", core.layer),
+            "choose a model of a CPU",
+        ),
+    }
+}

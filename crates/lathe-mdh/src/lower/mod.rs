@@ -1,0 +1,81 @@
+//! From decisions to a strategy: steps of `lathe-transform` that make the loops, copies and executors that the
+//! decisions ask for. Their legality is checked again by the steps themselves, by dependences.
+//!
+//! `split` per layer with several parts, `reorder` by rank, `stage` and `accumulate` for copies, `privatize` and
+//! `factor` for what cores combine, `pad` and `separate` for partial tiles, `parallel`, `vectorize` and `unroll`
+//! for cores and registers. Loops are called `i.p1`, `i.p2`, … after dimension and layer; a dimension with one
+//! such layer keeps its name. This version lowers one nest (D1 = S1 = R1, D2 = S2 = R2) for CPUs.
+
+mod copies;
+mod cores;
+mod loops;
+pub(crate) mod steps;
+mod tiles;
+
+use crate::codes;
+use crate::decisions::{Decisions, by_position};
+use crate::footprint::allocations;
+use crate::homomorphism::Shaped;
+use crate::model::Model;
+use copies::Copies;
+use lathe_diagnostics::Diagnostic;
+use lathe_strategy::Strategy;
+use lathe_target::Machine;
+use loops::Loops;
+use steps::{call, name};
+
+/// For which function and machine a strategy is made.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The function has the sizes of the homomorphism as constants. Else they only guided the decisions: partial
+    /// tiles may occur everywhere.
+    pub exact: bool,
+    /// How wide the vectors of copies are.
+    pub machine: Machine,
+}
+
+impl Options {
+    /// For the sizes as constants, on this machine.
+    pub fn exact() -> Options {
+        Options { exact: true, machine: Machine::host() }
+    }
+}
+
+/// The strategy of complete, valid decisions (see [`crate::require`]); `open` need not be in it. Steps name loops
+/// and statements of this compute only, so that strategies of several computes of a function can follow one
+/// another.
+///
+/// # Errors
+/// E1222 for decisions that this version does not lower: three nests, devices, scans over cores; E1220 for
+/// free ones.
+pub fn strategy(h: &Shaped, model: &Model, d: &Decisions, options: &Options) -> Result<Strategy, Diagnostic> {
+    if !d.fused() {
+        return unsupported(
+            "D1, S1 and R1, or D2, S2 and R2, differ: three separate nests",
+            "give the phases one order and one assignment",
+        );
+    }
+    let free = || Diagnostic::error(codes::FREE, "lowering needs every decision");
+    let order = by_position(&d.down.order).ok_or_else(free)?;
+    let loops = Loops::of(h, model, d, options, &order)?;
+    let all = allocations(h, model, d).ok_or_else(free)?;
+    let mut out = loops.splits();
+    if loops.order.len() > 1 {
+        out.push(call("reorder", loops.order.iter().map(|n| name(&loops.at(n))).collect()));
+    }
+    let results = cores::partial_results(h, d, &loops, &mut out)?;
+    let copies = Copies::of(h, model, d, &loops, &order, &all, &results)?;
+    copies.stage(&loops, &mut out);
+    tiles::partial(&loops, &copies, &mut out);
+    cores::lanes(&loops, &mut out);
+    tiles::unroll(&loops, &mut out);
+    cores::rounding(h, &loops, &mut out);
+    copies.run(h, &loops, options, &mut out);
+    cores::streaming(h, d, &loops, &copies, &mut out);
+    cores::threads(&loops, &mut out);
+    Ok(if out.is_empty() { Strategy::Id } else { Strategy::Seq(out) })
+}
+
+fn unsupported<T>(what: &str, help: &str) -> Result<T, Diagnostic> {
+    Err(Diagnostic::error(codes::UNSUPPORTED, format!("this version does not lower it: {what}")).help(help))
+}

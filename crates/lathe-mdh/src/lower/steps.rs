@@ -1,0 +1,47 @@
+//! Steps and arguments of strategies, written shortly.
+
+use lathe_space::{Expr, Value};
+use lathe_strategy::{ArgValue, Argument, Strategy};
+
+/// `rule(a, b, …)`
+pub fn call(rule: &str, args: Vec<Expr>) -> Strategy {
+    with(rule, args.into_iter().map(Argument::positional).collect())
+}
+
+/// A rule with arguments that may be named.
+pub fn with(rule: &str, args: Vec<Argument>) -> Strategy {
+    Strategy::Call { name: rule.to_string(), args, span: None }
+}
+
+/// The step, if it can be done: for steps that only make code better.
+pub fn attempt(s: Strategy) -> Strategy {
+    let value = ArgValue::Strategy(Box::new(s));
+    with("try", vec![Argument { name: None, value, span: None }])
+}
+
+pub fn name(n: &str) -> Expr {
+    Expr::Name(n.to_string())
+}
+
+pub fn int(v: u64) -> Expr {
+    Expr::Value(Value::Int(i64::try_from(v).unwrap_or(i64::MAX)))
+}
+
+/// `rule(a, b)` as data: steps of layouts.
+pub fn data(rule: &str, args: impl IntoIterator<Item = usize>) -> Expr {
+    Expr::Call(rule.to_string(), args.into_iter().map(|k| int(k as u64)).collect())
+}
+
+/// `key: value`
+pub fn named(key: &str, value: Expr) -> Argument {
+    Argument { name: Some(key.to_string()), value: ArgValue::Expr(value), span: None }
+}
+
+/// `key: word`
+pub fn word(key: &str, w: &str) -> Argument {
+    named(key, name(w))
+}
+
+pub fn truth(key: &str) -> Argument {
+    named(key, Expr::Value(Value::Bool(true)))
+}

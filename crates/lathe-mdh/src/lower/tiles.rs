@@ -1,0 +1,37 @@
+//! Partial tiles, and tiles that are written out.
+
+use super::copies::Copies;
+use super::loops::{Digit, Kind, Loops};
+use super::steps::{attempt, call, name};
+use lathe_strategy::Strategy;
+
+/// Tiles in registers need constant bounds. Where sizes leave partial ones, buffers that have room for a full tile
+/// let it run in full (`pad`); else full tiles get code of their own (`separate`).
+pub fn partial(loops: &Loops, copies: &Copies, out: &mut Vec<Strategy>) {
+    let tiles: Vec<&Digit> = loops.digits().filter(|d| d.in_registers() && loops.partial[d.dim]).collect();
+    let (padded, cut): (Vec<&Digit>, Vec<&Digit>) = tiles.into_iter().partition(|d| copies.have_room(loops, d));
+    for d in padded {
+        if loops.own_init(d) && copies.init_inside(loops) {
+            out.push(call("pad", vec![name(&loops.at_init(&d.name))]));
+        }
+        out.push(call("pad", vec![name(&loops.at(&d.name))]));
+    }
+    let mut outer: Vec<&Digit> = cut.iter().filter_map(|d| loops.coarser(d)).collect();
+    // From the inside outward: copies of a loop do not have its name.
+    outer.sort_by_key(|d| std::cmp::Reverse(loops.position(&d.name)));
+    outer.dedup_by_key(|d| d.name.clone());
+    for d in outer {
+        out.push(attempt(call("separate", vec![name(&loops.at(&d.name))])));
+    }
+}
+
+/// Register layers are written out, where their tiles are full.
+pub fn unroll(loops: &Loops, out: &mut Vec<Strategy>) {
+    for d in loops.digits().filter(|d| d.kind == Kind::Register) {
+        let at = call("unroll", vec![name(&loops.at(&d.name))]);
+        out.push(if loops.partial[d.dim] { attempt(at) } else { at });
+        if loops.own_init(d) {
+            out.push(attempt(call("unroll", vec![name(&loops.at_init(&d.name))])));
+        }
+    }
+}

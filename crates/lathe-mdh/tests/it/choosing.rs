@@ -1,0 +1,118 @@
+//! Decisions that are chosen without measuring: valid, quick, and what they become computes the same.
+
+use crate::meaning::{inputs, reference};
+use crate::support::{ROWS, Row, example, fixed, model, no_facts, sizes};
+use lathe_ir::interp::{self, Options, Order};
+use lathe_ir::{Function, Module};
+use lathe_mdh::auto::auto;
+use lathe_mdh::choose::Setting;
+use lathe_mdh::semantics::alone;
+use lathe_mdh::{Homomorphism, check, choose};
+use lathe_strategy::{Context, Definitions, Strategy};
+use lathe_target::Machine;
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use std::collections::BTreeMap;
+
+fn machine(name: &str) -> Machine {
+    Machine { threads: 3, ..Machine::named(name).unwrap() }
+}
+
+fn transform(module: &Module, func: &Function, s: &Strategy, about: &str) -> Function {
+    let (definitions, facts) = (Definitions::default(), |_: &str| None);
+    match lathe_transform::run(module, func, &Context::new(&definitions, None, &facts), s) {
+        Ok((f, _)) => f,
+        Err(r) => panic!("{about}: `{}` is refused: {}\n{s}", r.rule, r.diagnostic),
+    }
+}
+
+/// Sizes as in the table, and many times as large: tiles, copies and threads then occur.
+fn large(row: &Row) -> BTreeMap<String, i64> {
+    let most = if row.sizes[0].len() > 5 { 24 } else { 300 };
+    sizes(row.sizes[0]).into_iter().map(|(n, v)| (n, (v * 40).min(most))).collect()
+}
+
+fn compare(row: &Row, new: &Function, at: &BTreeMap<String, i64>, about: &str) {
+    let (module, func) = example(row.file, row.kernel);
+    let h = Homomorphism::of(&module, &func, None).unwrap();
+    let Ok(shaped) = h.at(at) else { return };
+    let mut rng = ChaCha8Rng::seed_from_u64(3);
+    let given = inputs(&shaped, &mut rng);
+    let want = reference(&module, &func, &shaped, &given);
+    for order in [Order::Reference, Order::Seed(1)] {
+        let mut args: Vec<_> = h.inputs.iter().map(|o| given.arrays[&o.buffer.id].clone()).collect();
+        args.extend(interp::outputs(new, &shaped.sizes).unwrap());
+        let options = Options { order, races: true, ..Options::default() };
+        interp::run(&module, new, &mut args, &options).unwrap_or_else(|e| {
+            panic!("{about} {at:?}: {e:?}\n{}", lathe_ir::text::print_function(new))
+        });
+        for (got, want) in args[h.inputs.len()..].iter().zip(&want) {
+            assert_eq!(got.bytes(), want.bytes(), "{about} {at:?}\n{}", lathe_ir::text::print_function(new));
+        }
+    }
+}
+
+#[test]
+fn chosen_decisions_are_valid() {
+    for row in &ROWS {
+        let h = crate::support::homomorphism(row.file, row.kernel);
+        for at in [sizes(row.sizes[0]), sizes(row.sizes[1]), large(row)] {
+            let shaped = h.at(&at).unwrap();
+            for (name, threads, exact) in [("x86-64", 1, true), ("x86-64-v4", 3, true), ("x86-64-v3", 3, false)] {
+                for on in ["cpu", "openmp", "openmp_l3_simd"] {
+                    let (m, cpu) = (machine(name), model(on));
+                    let d = choose(&shaped, &cpu, &Setting { machine: &m, threads, exact }).unwrap();
+                    let found = check(&shaped, &cpu, &d, &no_facts);
+                    assert!(found.is_empty() && d.open() == 0, "{} {at:?} {on}: {found:?}", row.name);
+                }
+            }
+        }
+    }
+}
+
+/// For sizes that are constants, at these sizes.
+#[test]
+fn chosen_strategies_for_constant_sizes_compute_the_same() {
+    for row in &ROWS {
+        let (module, func) = example(row.file, row.kernel);
+        let h = Homomorphism::of(&module, &func, None).unwrap();
+        let func = alone(&func, &h);
+        for at in row.sizes.map(sizes) {
+            let shaped = h.at(&at).unwrap();
+            let func = fixed(&func, &shaped);
+            let m = machine("x86-64");
+            let s = Setting { machine: &m, threads: 3, exact: true };
+            let auto = auto(&module, &func, &at, &s).unwrap();
+            let about = format!("{} exact", row.name);
+            let new = transform(&module, &func, &auto.strategy, &about);
+            compare(row, &new, &at, &format!("{about}\n{}", auto.strategy));
+        }
+    }
+}
+
+/// Chosen for large sizes, and called with small, empty and odd ones.
+#[test]
+fn chosen_strategies_for_any_sizes_compute_the_same() {
+    for row in &ROWS {
+        let (module, func) = example(row.file, row.kernel);
+        let h = Homomorphism::of(&module, &func, None).unwrap();
+        let func = alone(&func, &h);
+        for (name, threads) in [("x86-64", 3), ("x86-64-v3", 1)] {
+            let m = machine(name);
+            let s = Setting { machine: &m, threads, exact: false };
+            let auto = auto(&module, &func, &large(row), &s).unwrap();
+            let about = format!("{} any on {name}", row.name);
+            let new = transform(&module, &func, &auto.strategy, &about);
+            let about = format!("{about}\n{}", auto.strategy);
+            let one = |v: i64| sizes(row.sizes[0]).into_keys().map(|n| (n, v)).collect::<BTreeMap<_, _>>();
+            let odd = sizes(row.sizes[1]).into_iter().map(|(n, v)| (n, (v + 13).min(17)));
+            let mut all = vec![sizes(row.sizes[0]), sizes(row.sizes[1]), one(1), one(3)];
+            if row.sizes[0].len() < 5 {
+                all.extend([odd.collect(), one(0)]);
+            }
+            for at in all {
+                compare(row, &new, &at, &about);
+            }
+        }
+    }
+}
