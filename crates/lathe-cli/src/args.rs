@@ -72,12 +72,15 @@ pub struct KernelArgs {
     /// Bakes the sizes into the code
     #[arg(long)]
     pub specialize: bool,
-    /// The strategy; default: the winner of tuning exactly this, else `fast`, else `naive`
+    /// The strategy; default: the winner of tuning exactly this, else `fast`, else `auto`, else `naive`
     #[arg(long, short = 's', value_name = "S")]
     pub strategy: Option<String>,
     /// A parameter of the strategy, which `tune` then does not search: `--param ti=64`
     #[arg(long = "param", short = 'p', value_name = "P=V", value_parser = assignment)]
     pub params: Vec<(String, String)>,
+    /// The system model of decisions that name none: `openmp`, `openmp_l3_simd`, …, or a file
+    #[arg(long, value_name = "M")]
+    pub model: Option<String>,
     #[arg(long, value_enum)]
     pub engine: Option<EngineArg>,
     /// Generates code for another CPU: `x86-64-v3`, `znver4`, …

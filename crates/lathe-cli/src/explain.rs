@@ -10,8 +10,9 @@ pub fn explain(a: &ExplainArgs, common: &Common) -> Outcome {
     let t = &a.target;
     let (program, name) = target::open(t)?;
     let kernel = program.kernel(name.as_deref())?.clone();
-    let how = target::how_unrun(&t.how, &kernel)?;
+    let how = target::how_unrun(&t.how, &program, &kernel)?;
     let schedule = lathe::schedule(&program, &kernel, &how, &target::machine(&t.how))?;
+    target::print_notes(&schedule);
     if common.json {
         let versions: Vec<_> = schedule
             .versions
@@ -19,6 +20,9 @@ pub fn explain(a: &ExplainArgs, common: &Common) -> Outcome {
             .map(|v| {
                 serde_json::json!({
                     "condition": v.condition.as_ref().map(ToString::to_string),
+                    "baked": v.baked,
+                    "decisions": v.chosen,
+                    "notes": v.notes,
                     "steps": v.steps,
                     "tree": lathe::text::print_function(&v.func),
                 })
@@ -45,6 +49,7 @@ pub fn explain(a: &ExplainArgs, common: &Common) -> Outcome {
                 let _ = writeln!(out, "{}:", schedule.strategy);
             }
         }
+        decisions(&mut out, v);
         for (i, step) in v.steps.iter().enumerate() {
             let _ = writeln!(
                 out,
@@ -83,6 +88,33 @@ pub fn explain(a: &ExplainArgs, common: &Common) -> Outcome {
         target::print_times(&schedule.times);
     }
     target::say(out.as_bytes())
+}
+
+/// Which decisions were taken, and the steps on loops that they became.
+fn decisions(out: &mut String, v: &lathe::Version) {
+    for note in &v.notes {
+        let _ = writeln!(out, "  note: {note}");
+    }
+    if !v.baked.is_empty() {
+        let sizes: Vec<String> = v.baked.iter().map(|(n, s)| format!("{n} = {s}")).collect();
+        let _ = writeln!(out, "  sizes baked in: {}", sizes.join(", "));
+    }
+    for c in &v.chosen {
+        let _ = writeln!(
+            out,
+            "  decisions for {} on {}: {} of {} entries by the strategy, the others chosen in {:.1} ms",
+            c.compute,
+            c.model,
+            c.fixed,
+            c.entries,
+            c.seconds * 1e3
+        );
+        for line in c.decisions.lines().skip(1) {
+            let _ = writeln!(out, "    {line}");
+        }
+        let _ = writeln!(out, "  which are the steps");
+        let _ = writeln!(out, "    {}", c.strategy.replace(" ; ", " ;\n    "));
+    }
 }
 
 /// A line-wise difference: longest common subsequence on trees of moderate size, whole texts beyond.

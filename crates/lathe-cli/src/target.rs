@@ -58,13 +58,23 @@ pub fn how(t: &KernelArgs, strategy: Option<&str>) -> Result<How, Stop> {
         strategy: strategy.map(str::to_string),
         params: once("--param", &t.params)?,
         specialize: if t.specialize { sizes(t)? } else { BTreeMap::new() },
+        sizes: BTreeMap::new(),
+        threads: None,
+        model: t.model.clone(),
     })
 }
 
-/// How to schedule where nothing is run, so that `-D` has a meaning only with `--specialize`.
-pub fn how_unrun(t: &KernelArgs, kernel: &Function) -> Result<How, Stop> {
+/// How to schedule where nothing is run, so that `-D` has a meaning only with `--specialize`, or where the strategy
+/// takes decisions for sizes.
+pub fn how_unrun(t: &KernelArgs, program: &Program, kernel: &Function) -> Result<How, Stop> {
     let given = sizes(t)?;
     data::given_sizes(kernel, &given)?;
+    if !given.is_empty() && !t.specialize {
+        let how = How { sizes: given.clone(), ..how(t, t.strategy.as_deref())? };
+        if lathe::mdh::decides(program, kernel, &how)? {
+            return Ok(how);
+        }
+    }
     let d = match (given.is_empty(), t.specialize) {
         (false, false) => Diagnostic::error(codes::SIZES, "`-D` changes nothing without `--specialize` here"),
         (true, true) => Diagnostic::error(codes::SIZES, "`--specialize` needs sizes"),
@@ -111,7 +121,7 @@ pub fn scheduled(
     of: Situation,
 ) -> Result<Schedule, Stop> {
     let machine = machine(t);
-    if strategy.is_none() && t.params.is_empty()
+    if strategy.is_none() && t.params.is_empty() && t.model.is_none()
         // Without a home there is no store.
         && let Ok(store) = lathe::tune::store::path(None)
     {
@@ -119,17 +129,27 @@ pub fn scheduled(
             Ok(Some(how)) => {
                 let mut schedule = lathe::schedule(program, kernel, &how, &machine)?;
                 schedule.source = StrategySource::Stored;
+                print_notes(&schedule);
                 return Ok(schedule);
             }
             Ok(None) => {}
             Err(d) => crate::tune::trouble(Some(&d)),
         }
     }
-    let mut how = how(t, strategy)?;
+    let mut how = How { sizes: of.sizes.clone(), threads: Some(of.threads), ..how(t, strategy)? };
     if t.specialize {
         how.specialize = of.sizes.clone();
     }
-    Ok(lathe::schedule(program, kernel, &how, &machine)?)
+    let schedule = lathe::schedule(program, kernel, &how, &machine)?;
+    print_notes(&schedule);
+    Ok(schedule)
+}
+
+/// What was not done, and why, on standard error.
+pub fn print_notes(schedule: &Schedule) {
+    for note in schedule.notes() {
+        eprintln!("note: {}: {note}", schedule.strategy);
+    }
 }
 
 /// Assignments by name; what is given twice is refused, since one of the two would be lost.

@@ -33,7 +33,7 @@ pub fn tune(a: &TuneArgs, common: &Common) -> Outcome {
             .into());
     };
     let (file, _) = lathe::program::split_target(t);
-    if file.extension().is_some_and(|e| e == "lathe") {
+    if file.extension().is_some_and(|e| e == "lathe" || e == "mdh") {
         if let Some(unused) = a.arguments.first() {
             return Err(
                 misplaced(format!("`{unused}` is no argument of a kernel"), "sizes are given by -D").into()
@@ -126,6 +126,7 @@ fn kernel(a: &TuneArgs, common: &Common) -> Outcome {
             machine: target::machine(how),
             specialize: how.specialize,
             threads,
+            model: how.model.clone(),
             budget: budget(a)?,
             stop: until(a)?,
             technique: a.technique.as_deref().map(tune::technique::by_name).transpose()?,

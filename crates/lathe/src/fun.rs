@@ -90,7 +90,7 @@ pub fn version(
         forms.pop();
         forms.extend(trees);
     }
-    Ok(Version { condition: None, func, steps: evidence, forms })
+    Ok(Version::new(None, func, evidence, forms))
 }
 
 /// Whether a definition over terms has the name of a step on loops: there the step is meant.

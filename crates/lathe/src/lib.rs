@@ -26,6 +26,7 @@ pub mod doctor;
 pub mod emit;
 mod fun;
 pub mod inputs;
+pub mod mdh;
 pub mod program;
 mod replay;
 pub mod report;

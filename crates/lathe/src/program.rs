@@ -1,4 +1,4 @@
-//! Opening `.lathe` files and choosing what to run from them.
+//! Opening `.lathe` and `.mdh` files and choosing what to run from them.
 
 use crate::codes;
 use lathe_diagnostics::{Diagnostic, SourceMap};
@@ -96,6 +96,9 @@ impl Program {
     /// What the front end says.
     pub fn from_text(path: impl AsRef<Path>, text: &str) -> Result<Program, Failure> {
         let path = path.as_ref().to_path_buf();
+        if crate::mdh::is_notation(&path) {
+            return crate::mdh::from_text(&path, text);
+        }
         let mut sources = SourceMap::new();
         match lathe_lang::load(&mut sources, &path.display().to_string(), text, &mut Files) {
             Ok((lang, warnings)) => Ok(Program { path, sources, lang, warnings }),

@@ -6,8 +6,10 @@ use lathe_diagnostics::Diagnostic;
 use lathe_ir::Function;
 use lathe_space::Expr;
 use lathe_strategy::Evidence;
+use std::collections::BTreeMap;
 
-/// The tree that the recorded steps of one version of a schedule make of a kernel or fun.
+/// The tree that the recorded steps of one version of a schedule make of a kernel or fun. `baked` are the sizes that
+/// were constants before its first step (see [`crate::Version`]).
 ///
 /// # Errors
 /// `E0612` where a term, tree, rule or argument is not what was recorded.
@@ -16,6 +18,7 @@ pub fn replay(
     kernel: &Function,
     how: &How,
     condition: Option<&Expr>,
+    baked: &BTreeMap<String, i64>,
     steps: &[Evidence],
 ) -> Result<Function, Failure> {
     let fail = |d: Diagnostic| Failure::one(&program.sources, d);
@@ -26,7 +29,9 @@ pub fn replay(
     if !how.specialize.is_empty() {
         func = specialize(&func, &how.specialize).map_err(fail)?;
     }
-    if let Some(c) = condition {
+    if !baked.is_empty() {
+        func = specialize(&func, baked).map_err(fail)?;
+    } else if let Some(c) = condition {
         func = crate::version::under(&func, c);
     }
     lathe_transform::replay(&program.lang.module, &func, steps).map_err(|r| fail(*r.diagnostic))

@@ -1,5 +1,6 @@
 //! From a kernel and the name of a strategy to scheduled trees with their evidence.
 
+use crate::mdh::{self, Chosen};
 use crate::program::{Failure, Program};
 use lathe_diagnostics::{Diagnostic, Severity};
 use lathe_ir::{Function, Module};
@@ -8,6 +9,7 @@ use lathe_space::{Expr, Value};
 use lathe_strategy::{Context, Definition, Evidence, Refusal, Strategy};
 use lathe_target::Machine;
 use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
 use std::time::Instant;
 
 /// How to schedule.
@@ -18,6 +20,20 @@ pub struct How {
     pub params: BTreeMap<String, String>,
     /// Sizes to bake in (`--specialize`); empty: all stay symbols.
     pub specialize: BTreeMap<String, i64>,
+    /// Sizes that calls will have, as far as they are known: decisions (`mdh`, `auto`) are taken for them.
+    pub sizes: BTreeMap<String, i64>,
+    /// Threads that calls will have; `None`: all of the machine's.
+    pub threads: Option<usize>,
+    /// The system model of decisions that name none: a name, or a file.
+    pub model: Option<String>,
+}
+
+impl How {
+    /// Whether every size of a function is known.
+    pub fn knows(&self, func: &Function) -> bool {
+        let known = |n: &str| self.specialize.contains_key(n) || self.sizes.contains_key(n);
+        func.sizes.iter().all(|b| known(&b.name))
+    }
 }
 
 /// Why this strategy was taken.
@@ -27,6 +43,8 @@ pub enum StrategySource {
     /// The winner of tuning exactly this.
     Stored,
     Fast,
+    /// What the cost model chooses.
+    Auto,
     Naive,
 }
 
@@ -36,6 +54,7 @@ impl StrategySource {
             StrategySource::Requested => "requested",
             StrategySource::Stored => "stored",
             StrategySource::Fast => "fast",
+            StrategySource::Auto => "auto",
             StrategySource::Naive => "naive",
         }
     }
@@ -50,6 +69,23 @@ pub struct Version {
     pub steps: Vec<Evidence>,
     /// What there was before each step and after the last, for `explain --diff`.
     pub forms: Vec<Form>,
+    /// Sizes that became constants before the first step.
+    pub baked: BTreeMap<String, i64>,
+    /// Decisions that became steps.
+    pub chosen: Vec<Chosen>,
+    /// What was not done, and why.
+    pub notes: Vec<String>,
+}
+
+impl Version {
+    pub(crate) fn new(
+        condition: Option<Expr>,
+        func: Function,
+        steps: Vec<Evidence>,
+        forms: Vec<Form>,
+    ) -> Version {
+        Version { condition, func, steps, forms, baked: BTreeMap::new(), chosen: Vec::new(), notes: Vec::new() }
+    }
 }
 
 /// What a step works on.
@@ -88,6 +124,13 @@ pub struct Schedule {
 impl Schedule {
     pub fn steps(&self) -> impl Iterator<Item = &Evidence> {
         self.versions.iter().flat_map(|v| &v.steps)
+    }
+
+    /// What was not done, and why.
+    pub fn notes(&self) -> Vec<String> {
+        let mut all: Vec<String> = self.versions.iter().flat_map(|v| v.notes.iter().cloned()).collect();
+        all.dedup();
+        all
     }
 
     /// Seconds from source to scheduled trees.
@@ -136,20 +179,31 @@ pub fn plain(program: &Program, kernel: &Function) -> Result<Function, Failure> 
     Ok(func)
 }
 
-/// The strategy that runs when the user named none.
+/// The strategy that runs: the one that is asked for, or `fast`, or `auto` where the sizes are known and there is
+/// something in index notation, or `naive`.
 pub fn choose<'a>(
     program: &'a Program,
-    kernel: &str,
-    name: Option<&str>,
+    kernel: &Function,
+    how: &How,
 ) -> Result<(&'a Definition, StrategySource), Failure> {
-    if let Some(n) = name {
-        return Ok((program.strategy(kernel, n)?, StrategySource::Requested));
+    let name = &kernel.name;
+    if let Some(n) = &how.strategy {
+        return Ok((program.strategy(name, n)?, StrategySource::Requested));
     }
-    let own = program.strategies(kernel).into_iter().find(|d| d.name == "fast" && d.target.is_some());
-    match own {
-        Some(d) => Ok((d, StrategySource::Fast)),
-        None => Ok((program.strategy(kernel, "naive")?, StrategySource::Naive)),
+    let all = program.strategies(name);
+    if let Some(d) = all.iter().find(|d| d.name == "fast" && d.target.is_some()) {
+        return Ok((d, StrategySource::Fast));
     }
+    let indexed = how.knows(kernel) && !mdh::labels(kernel).is_empty();
+    if let Some(d) = all.iter().find(|d| indexed && d.name == mdh::AUTO) {
+        return Ok((d, StrategySource::Auto));
+    }
+    Ok((program.strategy(name, "naive")?, StrategySource::Naive))
+}
+
+/// Whether a definition is the `auto` that needs no import: it never fails for want of decisions.
+pub(crate) fn is_auto(program: &Program, d: &Definition) -> bool {
+    program.lang.prelude.iter().any(|p| std::ptr::eq(p, d)) && d.name == mdh::AUTO
 }
 
 /// Applies a strategy to a kernel.
@@ -169,7 +223,7 @@ pub fn schedule(
         times.push((name.to_string(), start.elapsed().as_secs_f64()));
         start = Instant::now();
     };
-    let (definition, source) = choose(program, &kernel.name, how.strategy.as_deref())?;
+    let (definition, source) = choose(program, kernel, how)?;
     let mut func = plain(program, kernel)?;
     lap("bounds and definedness", &mut times);
     if !how.specialize.is_empty() {
@@ -178,38 +232,63 @@ pub fn schedule(
     }
     // A size that is baked in is known, to conditions and constraints of the strategy, too.
     let facts = |name: &str| how.specialize.get(name).map(|n| Value::Int(*n)).or_else(|| machine.fact(name));
+    let definitions = program.definitions(&kernel.name);
+    let decides = mdh::uses(&definitions, Some(&kernel.name), &definition.body);
     let given: lathe_space::Values =
         how.params.iter().map(|(n, v)| (n.clone(), lathe_space::parse_value(v))).collect();
+    // What is no parameter of the strategy is one of its decisions.
+    let (given, free): (lathe_space::Values, lathe_space::Values) =
+        given.into_iter().partition(|(n, _)| !decides || definition.params.iter().any(|p| p.name == *n));
+    let machine = &Machine {
+        threads: how.threads.map_or(machine.threads, |n| n as u64),
+        ..machine.clone()
+    };
     let (strategy, mut open) = lathe_strategy::instantiate(definition, &given, &facts).map_err(fail)?;
     let of = format!("strategy `{}`", definition.name);
     let params = lathe_space::bind(&of, &definition.params, &definition.constraints, &given, &facts)
         .map_err(fail)?
         .values;
-    let definitions = program.definitions(&kernel.name);
     let context = Context::new(&definitions, Some(&*kernel.name), &facts);
     let sizes = func.sizes.iter().map(|b| b.name.to_string()).collect();
     let plan = lathe_strategy::plan(&context, &strategy, &sizes).map_err(|r| fail(*r.diagnostic))?;
     lap("binding parameters", &mut times);
     // Versions do not know of each other: each is made by a thread of its own.
     let fun = program.lang.funs.get(&*kernel.name);
+    let wanted = mdh::Wanted {
+        module: &program.lang.module,
+        func: &func,
+        machine,
+        model: how.model.as_deref(),
+        folder: program.path.parent().unwrap_or(Path::new("")),
+        sizes: &how.sizes,
+        params: &free,
+        lenient: is_auto(program, definition) && free.is_empty(),
+    };
     let apply = |v: &lathe_strategy::Version| {
         let context = Context::new(&definitions, Some(&*kernel.name), &facts);
         let condition = v.cond.clone();
         if let Some(fun) = fun {
             return crate::fun::version(program, fun, how, &context, v)
-                .map(|made| Version { condition, ..made });
+                .map(|made| vec![Version { condition, ..made }]);
+        }
+        if decides {
+            return mdh::versions(&wanted, &context, v);
         }
         let func = match &v.cond {
             Some(c) => crate::version::under(&func, c),
             None => func.clone(),
         };
         on_loops(&program.lang.module, &func, &context, &v.strategy)
-            .map(|(func, steps, forms)| Version { condition, func, steps, forms })
+            .map(|(func, steps, forms)| vec![Version::new(condition, func, steps, forms)])
             .map_err(|r| *r.diagnostic)
     };
     let mut versions = Vec::new();
     for done in each_in_a_thread(&plan.versions, apply) {
-        versions.push(done.map_err(fail)?);
+        versions.extend(done.map_err(fail)?);
+    }
+    // What comes after a version for everything is never taken.
+    if let Some(last) = versions.iter().position(|v| v.condition.is_none()) {
+        versions.truncate(last + 1);
     }
     lap("strategy", &mut times);
     open.dedup();

@@ -85,8 +85,10 @@ impl<'p> Online<'p> {
     /// `E1085` if the strategy has no parameters with ranges; what binding or the space refuse.
     pub fn new(program: &'p Program, kernel: &Function, t: OnlineTuning) -> Result<Online<'p>, Failure> {
         let fail = |d: Diagnostic| Failure::one(&program.sources, d);
-        let asked = crate::schedule::choose(program, &kernel.name, t.strategy.as_deref())?.0.name.clone();
-        let space = strategy_space(program, kernel, &asked, &t.sizes, &t.machine, &t.fixed)?;
+        let how =
+            How { strategy: t.strategy.clone(), sizes: t.sizes.clone(), ..How::default() };
+        let asked = crate::schedule::choose(program, kernel, &how)?.0.name.clone();
+        let space = strategy_space(program, kernel, &asked, &how, &t.machine, &t.fixed)?;
         let technique = t.technique.unwrap_or_else(|| Box::new(portfolio()));
         let start = space.default.as_ref().and_then(|v| space.space.read(v));
         let mut tuner = lathe_tune::Tuner::new(Arc::clone(&space.space))
@@ -104,6 +106,7 @@ impl<'p> Online<'p> {
                 strategy: Some(strategy.clone()),
                 params: BTreeMap::new(),
                 specialize: if t.specialize { t.sizes } else { BTreeMap::new() },
+                ..how
             },
             strategy,
             build: t.build,

@@ -1,16 +1,19 @@
 //! The parameters of a strategy as a search space.
 
 use super::codes;
+use crate::mdh;
 use crate::program::{Failure, Program};
+use crate::schedule::How;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::Function;
 use lathe_space::{
     Constraint, Expr, Generate, ParamType, Parameter, Range, Space, SpaceDef, TuningParameter, Value,
     ValueRange, Values, eval, names, reduce,
 };
-use lathe_strategy::{ArgValue, Definition, Strategy};
+use lathe_strategy::{ArgValue, Context, Definition, Strategy};
 use lathe_target::Machine;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 /// What is searched.
@@ -39,22 +42,32 @@ pub fn strategy_space(
     program: &Program,
     kernel: &Function,
     strategy: &str,
-    sizes: &BTreeMap<String, i64>,
+    how: &How,
     machine: &Machine,
     fixed: &Values,
 ) -> Result<StrategySpace, Failure> {
     let fail = |d: Diagnostic| Failure::one(&program.sources, d);
-    let facts = |n: &str| sizes.get(n).map(|v| Value::Int(*v)).or_else(|| machine.fact(n));
+    let machine = &Machine { threads: how.threads.map_or(machine.threads, |n| n as u64), ..machine.clone() };
+    let facts = |n: &str| how.sizes.get(n).map(|v| Value::Int(*v)).or_else(|| machine.fact(n));
     let asked = program.strategy(&kernel.name, strategy)?;
     let (definition, given) = version(program, kernel, asked, &facts).map_err(fail)?;
-    if let Some(unknown) = fixed.keys().find(|n| !definition.params.iter().any(|p| p.name == **n)) {
+    let decisions = free_decisions(program, kernel, &definition, how, machine)?;
+    let known = |n: &String| {
+        definition.params.iter().any(|p| p.name == *n) || decisions.def.params.iter().any(|p| p.name == *n)
+    };
+    if let Some(unknown) = fixed.keys().find(|n| !known(n)) {
         // The message of binding, which lists the parameters.
         let only = [(unknown.clone(), fixed[unknown].clone())].into();
         let of = format!("strategy `{}`", definition.name);
         let e = lathe_space::bind(&of, &definition.params, &[], &only, &facts).err();
         return Err(fail(e.unwrap_or_else(|| nothing(&definition.name))));
     }
-    let (def, kept) = define(&definition, fixed, &facts).map_err(fail)?;
+    let (mut def, kept) = define(&definition, fixed, &facts).map_err(fail)?;
+    for p in decisions.def.params {
+        // Fixed ones stay as parameters with one value, since others' constraints may mention them.
+        let values = fixed.get(&p.name).map_or(p.values.clone(), |v| ValueRange::Set(vec![v.clone()]));
+        def.params.push(TuningParameter { values, ..p });
+    }
     if def.params.is_empty() {
         let d = nothing(&definition.name);
         return Err(fail(match definition.span {
@@ -65,13 +78,18 @@ pub fn strategy_space(
     let text = describe(&def, &kept);
     let space = Space::generate(&def, &Generate::default()).map_err(fail)?;
     let of = format!("strategy `{}`", definition.name);
+    let own = |n: &String| definition.params.iter().any(|p| p.name == *n);
+    let fixed: Values = fixed.iter().filter(|(n, _)| own(n)).map(|(n, v)| (n.clone(), v.clone())).collect();
     let mut start: Values = given;
     start.extend(fixed.clone());
     // The author's own values, if they keep to the ranges and constraints for these sizes.
     let bound = lathe_space::bind(&of, &definition.params, &definition.constraints, &start, &facts)
-        .or_else(|_| lathe_space::bind(&of, &definition.params, &[], fixed, &facts))
+        .or_else(|_| lathe_space::bind(&of, &definition.params, &[], &fixed, &facts))
         .ok();
-    let tuned = |v: Values| v.into_iter().filter(|(n, _)| space.param(n).is_some()).collect();
+    let tuned = |v: Values| {
+        let all = v.into_iter().chain(decisions.start.clone());
+        all.filter(|(n, _)| space.param(n).is_some()).collect()
+    };
     Ok(StrategySpace {
         default: bound.map(|b| tuned(b.values)),
         definition,
@@ -79,6 +97,35 @@ pub fn strategy_space(
         fixed: kept,
         text,
     })
+}
+
+/// What the strategy's steps `mdh(…)` leave free for these sizes.
+fn free_decisions(
+    program: &Program,
+    kernel: &Function,
+    definition: &Definition,
+    how: &How,
+    machine: &Machine,
+) -> Result<mdh::FreeSpace, Failure> {
+    let definitions = program.definitions(&kernel.name);
+    if !mdh::uses(&definitions, Some(&kernel.name), &definition.body) {
+        return Ok(mdh::FreeSpace::default());
+    }
+    let fail = |d: Diagnostic| Failure::one(&program.sources, d);
+    let facts = |n: &str| how.sizes.get(n).map(|v| Value::Int(*v)).or_else(|| machine.fact(n));
+    let func = crate::schedule::specialize(&crate::schedule::plain(program, kernel)?, &how.sizes).map_err(fail)?;
+    let set = mdh::Setting {
+        module: &program.lang.module,
+        func: &func,
+        machine,
+        model: how.model.as_deref(),
+        folder: program.path.parent().unwrap_or(Path::new("")),
+        params: &Values::new(),
+    };
+    let (body, _) = lathe_strategy::instantiate(definition, &Values::new(), &facts).map_err(fail)?;
+    let body = taken(&body, &facts).map_err(fail)?;
+    let context = Context::new(&definitions, Some(&kernel.name), &facts);
+    mdh::free_space(&set, &context, &body).map_err(fail)
 }
 
 fn nothing(name: &str) -> Diagnostic {
@@ -97,7 +144,8 @@ fn version(
     let definitions = program.definitions(&kernel.name);
     let (mut definition, mut given) = (asked.clone(), Values::new());
     for _ in 0..DEPTH {
-        if definition.params.iter().any(|p| p.range.is_some()) {
+        let decides = || mdh::uses(&definitions, Some(&kernel.name), &definition.body);
+        if definition.params.iter().any(|p| p.range.is_some()) || decides() {
             return Ok((definition, given));
         }
         // Parameters without ranges have one value each.
@@ -258,7 +306,8 @@ mod tests {
         let f = p.kernel(Some("f")).map_err(|f| f.to_string())?;
         let sizes = [("N".to_string(), n), ("M".to_string(), m)].into();
         let fixed = fixed.iter().map(|(n, v)| (n.to_string(), Value::Int(*v))).collect();
-        strategy_space(&p, f, strategy, &sizes, &Machine::host(), &fixed).map_err(|f| f.to_string())
+        let how = How { sizes, ..How::default() };
+        strategy_space(&p, f, strategy, &how, &Machine::host(), &fixed).map_err(|f| f.to_string())
     }
 
     /// All pairs that the text above allows.

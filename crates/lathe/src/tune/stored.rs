@@ -40,6 +40,9 @@ pub fn stored_winner(
             strategy: Some(found.strategy.clone()),
             params,
             specialize: if of.specialize { of.sizes.clone() } else { BTreeMap::new() },
+            sizes: of.sizes.clone(),
+            threads: Some(of.threads),
+            model: None,
         }));
     }
     Ok(None)

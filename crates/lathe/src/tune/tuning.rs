@@ -9,6 +9,7 @@ use crate::build::Build;
 use crate::data::{Given, make};
 use crate::program::{Failure, Program};
 use crate::report::CheckReport;
+use crate::schedule::How;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::Function;
 use lathe_measure::cost::Sample;
@@ -33,6 +34,8 @@ pub struct KernelTuning {
     pub machine: Machine,
     pub specialize: bool,
     pub threads: usize,
+    /// The system model of decisions that name none.
+    pub model: Option<String>,
     /// Wall time of the search and the final; checking the winner comes on top.
     pub budget: Option<Duration>,
     /// Further rules for the search.
@@ -89,8 +92,15 @@ pub fn tune_kernel(
 ) -> Result<KernelTuned, Failure> {
     let fail = |d: Diagnostic| Failure::one(&program.sources, d);
     let sizes = make(kernel, &t.given).map_err(fail)?.named_sizes(kernel);
-    let asked = crate::schedule::choose(program, &kernel.name, t.strategy.as_deref())?.0.name.clone();
-    let space = strategy_space(program, kernel, &asked, &sizes, &t.machine, &t.fixed)?;
+    let how = How {
+        strategy: t.strategy.clone(),
+        sizes: sizes.clone(),
+        threads: Some(t.threads),
+        model: t.model.clone(),
+        ..How::default()
+    };
+    let asked = crate::schedule::choose(program, kernel, &how)?.0.name.clone();
+    let space = strategy_space(program, kernel, &asked, &how, &t.machine, &t.fixed)?;
     let strategy = space.definition.name.clone();
     let situation = Situation {
         sizes: &sizes,
@@ -117,6 +127,7 @@ pub fn tune_kernel(
         engine: t.build.engine.name().to_string(),
         cpu: t.build.cpu.clone(),
         specialize: t.specialize,
+        model: t.model.clone(),
     };
     let first =
         t.budget.unwrap_or(Duration::from_secs(60)).clamp(Duration::from_secs(2), Duration::from_secs(60));

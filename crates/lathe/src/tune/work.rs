@@ -35,6 +35,9 @@ pub struct Setup {
     pub engine: String,
     pub cpu: Option<String>,
     pub specialize: bool,
+    /// The system model of decisions that name none.
+    #[serde(default)]
+    pub model: Option<String>,
 }
 
 /// What a worker is asked.
@@ -175,6 +178,9 @@ impl Work {
             strategy: Some(self.setup.strategy.clone()),
             params: params.iter().map(|(n, v)| (n.clone(), v.to_string())).collect(),
             specialize: if self.setup.specialize { self.setup.sizes.clone() } else { BTreeMap::new() },
+            sizes: self.setup.sizes.clone(),
+            threads: Some(self.setup.threads),
+            model: self.setup.model.clone(),
         };
         let schedule = schedule(&self.program, &self.kernel, &how, &self.machine).map_err(|f| {
             let text: Vec<String> = f.diagnostics.iter().map(short).collect();

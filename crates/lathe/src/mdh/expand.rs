@@ -1,0 +1,315 @@
+//! From steps `mdh(…)` to the steps on loops that they stand for.
+
+use super::call::{Call, as_call, mark};
+use super::{DEFAULT_MODEL, STEP, space};
+use lathe_diagnostics::{Diagnostic, Span};
+use lathe_ir::{Function, Module, StmtKind, visit};
+use lathe_mdh::{Decisions, Homomorphism, Model, codes};
+use lathe_space::{Expr, Values};
+use lathe_strategy::{ArgValue, Argument, Context, Definitions, Strategy};
+use lathe_target::Machine;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::Instant;
+
+/// What decisions are made for.
+pub(crate) struct Setting<'a> {
+    pub module: &'a Module,
+    /// With its computes; its sizes are constants, or unknown.
+    pub func: &'a Function,
+    pub machine: &'a Machine,
+    /// Instead of the usual one, where a step names none.
+    pub model: Option<&'a str>,
+    /// Where files of models that steps name are.
+    pub folder: &'a Path,
+    /// Values for free entries, from a search.
+    pub params: &'a Values,
+}
+
+/// The decisions for one compute, and what they became.
+#[derive(Clone, Debug, Serialize)]
+pub struct Chosen {
+    /// The compute's label.
+    pub compute: String,
+    pub model: String,
+    /// Entries that the strategy fixed, of how many.
+    pub fixed: usize,
+    pub entries: usize,
+    /// In the text form.
+    pub decisions: String,
+    /// As a step that fixes them all.
+    pub step: String,
+    /// The steps on loops.
+    pub strategy: String,
+    /// How long choosing took.
+    pub seconds: f64,
+}
+
+/// Whether a strategy, or a definition that it calls, has a step `mdh(…)`.
+pub(crate) fn uses(definitions: &Definitions, target: Option<&str>, s: &Strategy) -> bool {
+    fn inside(
+        d: &Definitions,
+        target: Option<&str>,
+        s: &Strategy,
+        seen: &mut BTreeSet<String>,
+    ) -> bool {
+        match s {
+            Strategy::Id | Strategy::Fail(_) => false,
+            Strategy::Seq(all) | Strategy::Choice(all) => all.iter().any(|s| inside(d, target, s, seen)),
+            Strategy::At(s, _) => inside(d, target, s, seen),
+            Strategy::If { then, other, .. } => {
+                inside(d, target, then, seen) || inside(d, target, other, seen)
+            }
+            Strategy::Call { name, args, .. } => {
+                let own = d.find(name, target);
+                if name == STEP && own.is_none() {
+                    return true;
+                }
+                let argument = |a: &Argument, seen: &mut BTreeSet<String>| {
+                    steps_of(a).is_some_and(|s| inside(d, target, &s, seen))
+                };
+                args.iter().any(|a| argument(a, seen))
+                    || own.is_some_and(|o| seen.insert(name.clone()) && inside(d, target, &o.body, seen))
+            }
+        }
+    }
+    inside(definitions, target, s, &mut BTreeSet::new())
+}
+
+fn steps_of(a: &Argument) -> Option<Strategy> {
+    match &a.value {
+        ArgValue::Strategy(s) => Some((**s).clone()),
+        value => value.as_strategy(a.span),
+    }
+}
+
+/// Replaces steps `mdh(…)` by steps on loops; definitions are unfolded as far as they have some.
+pub(crate) struct Expander<'a> {
+    pub setting: &'a Setting<'a>,
+    pub context: &'a Context<'a>,
+    pub chosen: Vec<Chosen>,
+    /// Definitions that are being unfolded.
+    depth: usize,
+}
+
+impl<'a> Expander<'a> {
+    pub fn new(setting: &'a Setting<'a>, context: &'a Context<'a>) -> Expander<'a> {
+        Expander { setting, context, chosen: Vec::new(), depth: 0 }
+    }
+
+    /// The strategy without steps `mdh(…)`. One that is refused where another choice follows becomes `fail`.
+    ///
+    /// # Errors
+    /// What is wrong with a step, and which rule its decisions break.
+    pub fn strategy(&mut self, s: &Strategy) -> Result<Strategy, Diagnostic> {
+        if !uses(self.context.definitions, self.context.target, s) {
+            return Ok(s.clone());
+        }
+        let or_fail = |e: &mut Self, s: &Strategy| {
+            let before = e.chosen.len();
+            e.strategy(s).unwrap_or_else(|d| {
+                e.chosen.truncate(before);
+                Strategy::Fail(format!("{}: {}", d.code, d.message))
+            })
+        };
+        Ok(match s {
+            Strategy::Id | Strategy::Fail(_) => s.clone(),
+            Strategy::Seq(all) => {
+                Strategy::Seq(all.iter().map(|s| self.strategy(s)).collect::<Result<_, _>>()?)
+            }
+            Strategy::Choice(all) => {
+                let Some((last, others)) = all.split_last() else { return Ok(s.clone()) };
+                let mut new: Vec<Strategy> = others.iter().map(|s| or_fail(self, s)).collect();
+                new.push(self.strategy(last)?);
+                Strategy::Choice(new)
+            }
+            Strategy::At(s, place) => Strategy::At(Box::new(self.strategy(s)?), place.clone()),
+            Strategy::If { cond, then, other, span } => Strategy::If {
+                cond: cond.clone(),
+                then: Box::new(self.strategy(then)?),
+                other: Box::new(self.strategy(other)?),
+                span: *span,
+            },
+            Strategy::Call { name, args, span } => {
+                if let Some(d) = self.context.definitions.find(name, self.context.target) {
+                    if self.depth > DEEPEST {
+                        let text = format!("`{name}` takes decisions and calls itself without end");
+                        return Err(mark(Diagnostic::error(codes::UNSUPPORTED, text), *span));
+                    }
+                    let body = lathe_strategy::bind::call(d, args, self.context.facts)
+                        .map_err(|e| mark(e, *span))?;
+                    self.depth += 1;
+                    let made = self.strategy(&body);
+                    self.depth -= 1;
+                    return made;
+                }
+                if name == STEP {
+                    return self.step(args, *span);
+                }
+                let attempt = name == "try";
+                let args = args.iter().map(|a| {
+                    let value = match steps_of(a) {
+                        None => a.value.clone(),
+                        Some(s) if attempt => ArgValue::Strategy(Box::new(or_fail(self, &s))),
+                        Some(s) => ArgValue::Strategy(Box::new(self.strategy(&s)?)),
+                    };
+                    Ok(Argument { value, ..a.clone() })
+                });
+                let args = args.collect::<Result<Vec<_>, Diagnostic>>()?;
+                Strategy::Call { name: name.clone(), args, span: *span }
+            }
+        })
+    }
+
+    fn step(&mut self, args: &[Argument], span: Option<Span>) -> Result<Strategy, Diagnostic> {
+        let call = Call::read(args, span)?;
+        let all = labels(self.setting.func);
+        let mut steps = Vec::new();
+        let wanted = match &call.of {
+            Some(one) => vec![one.clone()],
+            None if all.len() > 1 => all.clone(),
+            // One compute, or the message that there is none.
+            None => vec![String::new()],
+        };
+        for label in wanted {
+            let label = Some(label.as_str()).filter(|l| !l.is_empty());
+            let s = self.compute(&call, label, all.len())?;
+            steps.push(s);
+        }
+        Ok(if steps.len() == 1 { steps.remove(0) } else { Strategy::Seq(steps) })
+    }
+
+    /// The steps for one compute.
+    pub fn compute(
+        &mut self,
+        call: &Call,
+        label: Option<&str>,
+        of: usize,
+    ) -> Result<Strategy, Diagnostic> {
+        let start = Instant::now();
+        let set = self.setting;
+        let h = Homomorphism::of(set.module, set.func, label).map_err(|d| mark(d, call.span))?;
+        let model = model_of(call, set)?;
+        let fixed = call.decisions(&h, &model)?;
+        let shaped = h.at(&BTreeMap::new()).map_err(|d| mark(d, call.span))?;
+        let facts = |n: &str| set.machine.fact(n);
+        if let Some(first) = lathe_mdh::check(&shaped, &model, &fixed, &facts).into_iter().next() {
+            return Err(call.blame(first));
+        }
+        let prefix = if of > 1 { format!("{}.", h.name) } else { String::new() };
+        let own: Values = set
+            .params
+            .iter()
+            .filter_map(|(n, v)| Some((n.strip_prefix(&prefix)?.to_string(), v.clone())))
+            .collect();
+        let full = if own.is_empty() {
+            space::choose(&shaped, &model, set.machine, &fixed)
+        } else {
+            lathe_mdh::space::bind(&shaped, &model, &fixed, &own)
+        };
+        let full = full.map_err(|d| mark(d, call.span))?;
+        lathe_mdh::require(&shaped, &model, &full, &facts).map_err(|d| call.blame(d))?;
+        let strategy = lathe_mdh::lower::strategy(&shaped, &model, &full).map_err(|d| call.blame(d))?;
+        let entries = Decisions::free(&h, &model).open();
+        self.chosen.push(Chosen {
+            compute: h.name.clone(),
+            model: model.name.clone(),
+            fixed: entries - fixed.open(),
+            entries,
+            decisions: lathe_mdh::text::print(&h, &model, &full),
+            step: as_call(&h, &model, &full),
+            strategy: strategy.to_string(),
+            seconds: start.elapsed().as_secs_f64(),
+        });
+        if of < 2 {
+            return Ok(strategy);
+        }
+        let name = Argument::positional(Expr::Name(h.name.clone()));
+        let place = Strategy::Call { name: "stmt".to_string(), args: vec![name], span: None };
+        Ok(Strategy::At(Box::new(strategy), Box::new(place)))
+    }
+
+    /// Whether a step makes sense for a function whose sizes are not known.
+    ///
+    /// # Errors
+    /// What is wrong in all sizes: the form, names, no homomorphism.
+    pub fn check_form(&self, args: &[Argument], span: Option<Span>) -> Result<(), Diagnostic> {
+        let call = Call::read(args, span)?;
+        let set = self.setting;
+        let all = labels(set.func);
+        let wanted = match &call.of {
+            Some(one) => vec![Some(one.clone())],
+            None if all.len() > 1 => all.into_iter().map(Some).collect(),
+            None => vec![None],
+        };
+        for label in wanted {
+            let h = Homomorphism::of(set.module, set.func, label.as_deref()).map_err(|d| mark(d, call.span))?;
+            call.decisions(&h, &model_of(&call, set)?)?;
+        }
+        Ok(())
+    }
+}
+
+/// How deep definitions with decisions may nest.
+const DEEPEST: usize = 100;
+
+/// The model that a step, the command line, or nobody names.
+pub(crate) fn model_of(call: &Call, set: &Setting) -> Result<Model, Diagnostic> {
+    match (&call.model, set.model) {
+        (Some(name), _) => super::load_model(name, set.folder).map_err(|d| mark(d, call.span)),
+        (None, Some(name)) => super::load_model(name, Path::new("")),
+        (None, None) => Model::named(DEFAULT_MODEL),
+    }
+}
+
+/// The labels of the computes of a function.
+pub(crate) fn labels(func: &Function) -> Vec<String> {
+    let mut out = Vec::new();
+    visit::walk(&func.body, &mut |s, _| {
+        if let StmtKind::Compute(c) = s.kind() {
+            out.push(c.label.to_string());
+        }
+        true
+    });
+    out
+}
+
+/// The steps `mdh(…)` of a strategy, with definitions unfolded.
+pub(crate) fn calls(context: &Context, s: &Strategy) -> Result<Vec<(Vec<Argument>, Option<Span>)>, Diagnostic> {
+    let mut out = Vec::new();
+    collect(context, s, 0, &mut out)?;
+    Ok(out)
+}
+
+fn collect(
+    context: &Context,
+    s: &Strategy,
+    depth: usize,
+    out: &mut Vec<(Vec<Argument>, Option<Span>)>,
+) -> Result<(), Diagnostic> {
+    if depth > DEEPEST || !uses(context.definitions, context.target, s) {
+        return Ok(());
+    }
+    match s {
+        Strategy::Id | Strategy::Fail(_) => Ok(()),
+        Strategy::Seq(all) | Strategy::Choice(all) => {
+            all.iter().try_for_each(|s| collect(context, s, depth + 1, out))
+        }
+        Strategy::At(s, _) => collect(context, s, depth + 1, out),
+        Strategy::If { then, other, .. } => {
+            collect(context, then, depth + 1, out)?;
+            collect(context, other, depth + 1, out)
+        }
+        Strategy::Call { name, args, span } => {
+            if let Some(d) = context.definitions.find(name, context.target) {
+                let body = lathe_strategy::bind::call(d, args, context.facts).map_err(|e| mark(e, *span))?;
+                return collect(context, &body, depth + 1, out);
+            }
+            if name == STEP {
+                out.push((args.clone(), *span));
+            }
+            args.iter().filter_map(steps_of).try_for_each(|s| collect(context, &s, depth + 1, out))
+        }
+    }
+}

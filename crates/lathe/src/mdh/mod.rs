@@ -1,0 +1,42 @@
+//! Homomorphisms for users: the step `mdh(…)` of strategies, the strategy `auto`, system models from files.
+//!
+//! `mdh(…)` says as much of the 15 decisions as its author wants to; what it leaves free is chosen by the cost model,
+//! or searched by the tuner. It stands for steps on loops, which depend on sizes: so a strategy with `mdh` in it
+//! makes a version for the sizes that are known, with these baked in, and another one, the loops as written, for
+//! all others.
+
+use crate::program::{Failure, Program};
+use crate::schedule::How;
+use lathe_ir::Function;
+
+mod call;
+mod expand;
+mod file;
+mod model;
+mod space;
+mod versions;
+
+pub use expand::Chosen;
+pub(crate) use file::{from_text, is_notation};
+pub use model::load as load_model;
+pub(crate) use expand::{Setting, labels, uses};
+pub(crate) use space::{FreeSpace, free_space};
+pub(crate) use versions::{Wanted, versions};
+
+/// The strategy of the prelude that leaves everything to the cost model.
+pub const AUTO: &str = "auto";
+
+/// The step of strategies.
+pub const STEP: &str = "mdh";
+
+/// The system model where none is named: threads and vectors of a CPU.
+pub const DEFAULT_MODEL: &str = "openmp_l3_simd";
+
+/// Whether the strategy that would run takes decisions for sizes.
+///
+/// # Errors
+/// Where there is no such strategy.
+pub fn decides(program: &Program, kernel: &Function, how: &How) -> Result<bool, Failure> {
+    let definition = crate::schedule::choose(program, kernel, how)?.0;
+    Ok(uses(&program.definitions(&kernel.name), Some(&kernel.name), &definition.body))
+}
