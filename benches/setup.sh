@@ -9,7 +9,7 @@ have() { command -v "$1" >/dev/null 2>&1; }
 
 need=()
 [ -e /usr/lib/x86_64-linux-gnu/openblas-pthread/libopenblas.so.0 ] || need+=(libopenblas0-pthread)
-ldconfig -p | grep -q libdnnl.so || need+=(libdnnl2)
+[ -e /usr/include/dnnl.h ] || [ -e /usr/include/oneapi/dnnl/dnnl.h ] || need+=(libdnnl-dev)
 ldconfig -p | grep -q libgomp.so.1 || need+=(libgomp1)
 have python3 || need+=(python3)
 python3 -c 'import venv, ensurepip' 2>/dev/null || need+=(python3-venv)
@@ -25,9 +25,13 @@ if [ ! -e "$root/python-ready" ]; then
     halide==21.0.0 psutil cloudpickle tornado
   touch "$root/python-ready"
 fi
+if [ ! -e "$root/mdh-ready" ]; then
+  "$root/python/bin/pip" install --quiet numba==0.68.1 opt_einsum==3.4.0
+  touch "$root/mdh-ready"
+fi
 
-if [ rivals/rivals.c -nt "$root/rivals.so" ] || [ rivals/stencils.c -nt "$root/rivals.so" ]; then
-  gcc -O3 -march=native -fopenmp -shared -fPIC -Wall -o "$root/rivals.so" rivals/rivals.c rivals/stencils.c -lm
+if [ -n "$(find rivals -name '*.c' -newer "$root/rivals.so" 2>/dev/null)" ] || [ ! -e "$root/rivals.so" ]; then
+  gcc -O3 -march=native -fopenmp -shared -fPIC -Wall -o "$root/rivals.so" rivals/*.c -ldnnl -lm
 fi
 (cd harness && cargo build --release --quiet)
 target=${CARGO_TARGET_DIR:-harness/target}

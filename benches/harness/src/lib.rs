@@ -23,7 +23,8 @@ pub extern "C" fn lathe_error() -> *const c_char {
     ERROR.with(|e| e.borrow().as_ptr())
 }
 
-/// Opens `FILE:KERNEL` with a strategy; `sizes` such as `N=4096,M=8` specializes. Null on failure.
+/// Opens `FILE:KERNEL` with a strategy, perhaps with parameters: `fast`, `auto(parts_i_1=4,dims=2)`; `sizes` such as
+/// `N=4096,M=8` specializes. Null on failure.
 ///
 /// # Safety
 /// The strings end with a zero byte.
@@ -54,7 +55,19 @@ fn open(target: &str, strategy: &str, threads: usize, sizes: &str) -> Result<Han
         .filter_map(|s| s.split_once('='))
         .map(|(n, v)| (n.to_string(), v.parse().unwrap_or(0)))
         .collect();
-    let how = How { strategy: Some(strategy.to_string()), specialize, ..How::default() };
+    let (strategy, params) = match strategy.split_once('(') {
+        Some((name, rest)) => (name, rest.trim_end_matches(')')),
+        None => (strategy, ""),
+    };
+    let params =
+        params.split(',').filter_map(|p| p.split_once('=')).map(|(n, v)| (n.to_string(), v.to_string())).collect();
+    let how = How {
+        strategy: Some(strategy.to_string()),
+        params,
+        specialize,
+        threads: Some(threads),
+        ..How::default()
+    };
     let s = schedule(&program, kernel, &how, &Machine::host()).map_err(|e| e.to_string())?;
     let built = compile(&s, &Build::default()).map_err(|e| e.to_string())?;
     let elem = kernel
@@ -69,6 +82,8 @@ fn open(target: &str, strategy: &str, threads: usize, sizes: &str) -> Result<Han
 struct Bound {
     kernel: *const Handle,
     views: Vec<lathe::ArgView<'static>>,
+    /// Arrays of structs, which are copied here when they are bound and back after the last call.
+    structs: Vec<(*mut lathe::Array, *mut u8)>,
 }
 
 /// Binds `n` dense arrays given by data, shapes and strides (in elements) to a kernel. Null on failure.
@@ -88,6 +103,7 @@ pub unsafe extern "C" fn lathe_bind(
     // SAFETY: by the caller.
     let kernel = unsafe { &*h.cast::<Handle>() };
     let mut views = Vec::with_capacity(n as usize);
+    let mut structs = Vec::new();
     for i in 0..n as usize {
         // SAFETY: by the caller.
         let (shape, strides, p) = unsafe {
@@ -97,11 +113,35 @@ pub unsafe extern "C" fn lathe_bind(
             (shape, strides, *data.add(i))
         };
         let cells = shape.iter().product::<i64>() as usize;
+        if kernel.elem[i].scalar().is_none() {
+            match lathe::Array::zeros(kernel.elem[i].clone(), shape) {
+                Ok(array) => {
+                    // It lives as long as the process, as the kernel does.
+                    let array = Box::into_raw(Box::new(array));
+                    // SAFETY: just made, and used by nobody else; `p` leads to as many bytes by the caller.
+                    unsafe {
+                        let bytes = (*array).bytes_mut();
+                        bytes.copy_from_slice(std::slice::from_raw_parts(p.cast::<u8>(), bytes.len()));
+                        views.push((*array).view_mut());
+                    }
+                    structs.push((array, p.cast::<u8>()));
+                }
+                Err(e) => {
+                    fail(e);
+                    return std::ptr::null_mut();
+                }
+            }
+            continue;
+        }
         // SAFETY: by the caller; benchmark arrays are dense.
         let view = unsafe {
             match kernel.elem[i].scalar() {
                 Some(lathe::ir::Scalar::F64) => {
                     let s = std::slice::from_raw_parts_mut(p.cast::<f64>(), cells);
+                    lathe::ArgView::from_slice_mut(s, 0, shape, strides)
+                }
+                Some(lathe::ir::Scalar::I32) => {
+                    let s = std::slice::from_raw_parts_mut(p.cast::<i32>(), cells);
                     lathe::ArgView::from_slice_mut(s, 0, shape, strides)
                 }
                 _ => {
@@ -118,7 +158,7 @@ pub unsafe extern "C" fn lathe_bind(
             }
         }
     }
-    Box::into_raw(Box::new(Bound { kernel, views })).cast()
+    Box::into_raw(Box::new(Bound { kernel, views, structs })).cast()
 }
 
 /// Arguments on their way to a thread of the pool.
@@ -140,9 +180,9 @@ impl Lent<'_> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lathe_repeat(b: *mut c_void, times: i64) -> i32 {
     // SAFETY: by the caller.
-    let (b, kernel) = unsafe {
+    let (b, kernel, structs) = unsafe {
         let b = &mut *b.cast::<Bound>();
-        (&mut b.views, &*b.kernel)
+        (&mut b.views, &*b.kernel, &b.structs)
     };
     let mut lent = Lent(b);
     // From inside the pool, as a program does that calls kernels in a row: its threads stay at work.
@@ -150,6 +190,13 @@ pub unsafe extern "C" fn lathe_repeat(b: *mut c_void, times: i64) -> i32 {
         let views = lent.views();
         (0..times).try_for_each(|_| kernel.built.call_views(&kernel.pool, views))
     });
+    for (array, p) in structs {
+        // SAFETY: as when they were bound.
+        unsafe {
+            let bytes = (**array).bytes();
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), *p, bytes.len());
+        }
+    }
     match done {
         Ok(()) => 0,
         Err(e) => {

@@ -254,6 +254,9 @@ pub struct ExplainArgs {
     /// Also shows the tree before and after each step
     #[arg(long)]
     pub diff: bool,
+    /// Draws the decisions that the strategy takes
+    #[arg(long, value_name = "OUT.svg")]
+    pub picture: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum, PartialEq, Eq)]

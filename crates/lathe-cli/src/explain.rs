@@ -5,12 +5,17 @@ use crate::Stop;
 use crate::args::ExplainArgs;
 use crate::target::{self, Common};
 use std::fmt::Write;
+use std::path::Path;
 
 pub fn explain(a: &ExplainArgs, common: &Common) -> Outcome {
     let t = &a.target;
     let (program, name) = target::open(t)?;
     let kernel = program.kernel(name.as_deref())?.clone();
     let how = target::how_unrun(&t.how, &program, &kernel)?;
+    if let Some(path) = &a.picture {
+        let all = lathe::mdh::pictures(&program, &kernel, &how, &target::machine(&t.how))?;
+        pictures(path, &all)?;
+    }
     let schedule = lathe::schedule(&program, &kernel, &how, &target::machine(&t.how))?;
     target::print_notes(&schedule);
     if common.json {
@@ -88,6 +93,22 @@ pub fn explain(a: &ExplainArgs, common: &Common) -> Outcome {
         target::print_times(&schedule.times);
     }
     target::say(out.as_bytes())
+}
+
+/// One picture per compute; where there are several, each file has its compute's name in its own.
+fn pictures(path: &Path, all: &[(String, String)]) -> Outcome {
+    if all.is_empty() {
+        let text = "the strategy takes no decisions here that could be drawn";
+        let d = lathe::Diagnostic::error(lathe::codes::NO_PICTURE, text);
+        return Err(d.help("draw `--strategy auto`, with sizes: -D N=1024").into());
+    }
+    for (compute, picture) in all {
+        let several = all.len() > 1;
+        let file = if several { path.with_extension(format!("{compute}.svg")) } else { path.to_path_buf() };
+        lathe::write_whole(&file, picture.as_bytes())?;
+        eprintln!("the decisions for {compute} are drawn in {}", file.display());
+    }
+    Ok(())
 }
 
 /// Which decisions were taken, and the steps on loops that they became.

@@ -12,6 +12,7 @@
 //! * [`auto`](mod@auto): strategies for whole functions.
 //! * [`space`]: what decisions leave free, as parameters of a search.
 //! * [`notation`]: the thesis's own notation for computes.
+//! * [`picture`](mod@picture): decisions as a picture.
 
 pub mod auto;
 pub mod check;
@@ -25,6 +26,8 @@ pub mod model;
 pub mod notation;
 mod notation_scalar;
 pub mod operators;
+pub mod picture;
+mod picture_svg;
 pub mod semantics;
 pub mod space;
 pub mod text;

@@ -7,6 +7,7 @@
 pub mod ceilings;
 pub mod codes;
 pub mod cost;
+pub mod portability;
 pub mod rounds;
 pub mod stats;
 pub mod store;

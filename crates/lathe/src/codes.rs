@@ -15,6 +15,7 @@ pub const UNAVAILABLE: Code = Code("E0910");
 pub const TWICE: Code = Code("E0911");
 pub const VERSIONS: Code = Code("E0912");
 pub const FITS_NOWHERE: Code = Code("E0913");
+pub const NO_PICTURE: Code = Code("E0914");
 
 /// Codes that say what the machine or the build lacks: exit status 3.
 pub const LACKING: &[Code] =
@@ -105,6 +106,13 @@ pub static CODES: &[CodeInfo] = &[
         explanation: "`lathe check` tries a strategy without `for` on every kernel of its file; at least one must take it. The notes say why a kernel did not. A definition whose parameters have no defaults is checked where it is called.",
         wrong: "kernel twice(A: f32[N]) -> (B: f32[N]) { B[i] = 2 * A[i] }\nstrategy lanes = vectorize(j, 16)",
         right: "kernel twice(A: f32[N]) -> (B: f32[N]) { B[i] = 2 * A[i] }\nstrategy lanes = vectorize(i, 16)",
+    },
+    CodeInfo {
+        code: NO_PICTURE,
+        title: "there is nothing to draw",
+        explanation: "`lathe explain --picture` draws the decisions of a step `mdh(…)` or of the strategy `auto`, which are taken for sizes that are known: by `-D`, or because the kernel has none.",
+        wrong: "lathe explain examples/gemm.lathe:gemm --strategy naive --picture gemm.svg",
+        right: "lathe explain examples/gemm.lathe:gemm --strategy auto -D M=8 -D N=8 -D K=8 --picture gemm.svg",
     },
     CodeInfo {
         code: TWICE,

@@ -8,6 +8,7 @@ mod forms;
 mod lowering;
 mod meaning;
 mod notation;
+mod picture;
 mod random;
 mod reading;
 mod support;

@@ -181,51 +181,27 @@ impl<'a> Expander<'a> {
     }
 
     /// The steps for one compute.
-    pub fn compute(
-        &mut self,
-        call: &Call,
-        label: Option<&str>,
-        of: usize,
-    ) -> Result<Strategy, Diagnostic> {
+    fn compute(&mut self, call: &Call, label: Option<&str>, of: usize) -> Result<Strategy, Diagnostic> {
         let start = Instant::now();
         let set = self.setting;
-        let h = Homomorphism::of(set.module, set.func, label).map_err(|d| mark(d, call.span))?;
-        let model = model_of(call, set)?;
-        let fixed = call.decisions(&h, &model)?;
-        let shaped = h.at(&BTreeMap::new()).map_err(|d| mark(d, call.span))?;
-        let facts = |n: &str| set.machine.fact(n);
-        if let Some(first) = lathe_mdh::check(&shaped, &model, &fixed, &facts).into_iter().next() {
-            return Err(call.blame(first));
-        }
-        let prefix = if of > 1 { format!("{}.", h.name) } else { String::new() };
-        let own: Values = set
-            .params
-            .iter()
-            .filter_map(|(n, v)| Some((n.strip_prefix(&prefix)?.to_string(), v.clone())))
-            .collect();
-        let full = if own.is_empty() {
-            space::choose(&shaped, &model, set.machine, &fixed)
-        } else {
-            lathe_mdh::space::bind(&shaped, &model, &fixed, &own)
-        };
-        let full = full.map_err(|d| mark(d, call.span))?;
-        lathe_mdh::require(&shaped, &model, &full, &facts).map_err(|d| call.blame(d))?;
-        let strategy = lathe_mdh::lower::strategy(&shaped, &model, &full).map_err(|d| call.blame(d))?;
-        let entries = Decisions::free(&h, &model).open();
+        let d = decide(set, call, label, of)?;
+        let shaped = d.h.at(&BTreeMap::new()).map_err(|d| mark(d, call.span))?;
+        let strategy = space::lower(&shaped, &d.model, &d.full, set.machine).map_err(|d| call.blame(d))?;
+        let entries = Decisions::free(&d.h, &d.model).open();
         self.chosen.push(Chosen {
-            compute: h.name.clone(),
-            model: model.name.clone(),
-            fixed: entries - fixed.open(),
+            compute: d.h.name.clone(),
+            model: d.model.name.clone(),
+            fixed: entries - d.fixed.open(),
             entries,
-            decisions: lathe_mdh::text::print(&h, &model, &full),
-            step: as_call(&h, &model, &full),
+            decisions: lathe_mdh::text::print(&d.h, &d.model, &d.full),
+            step: as_call(&d.h, &d.model, &d.full),
             strategy: strategy.to_string(),
             seconds: start.elapsed().as_secs_f64(),
         });
         if of < 2 {
             return Ok(strategy);
         }
-        let name = Argument::positional(Expr::Name(h.name.clone()));
+        let name = Argument::positional(Expr::Name(d.h.name.clone()));
         let place = Strategy::Call { name: "stmt".to_string(), args: vec![name], span: None };
         Ok(Strategy::At(Box::new(strategy), Box::new(place)))
     }
@@ -249,6 +225,46 @@ impl<'a> Expander<'a> {
         }
         Ok(())
     }
+}
+
+/// What a step decides for one compute.
+pub(crate) struct Decided {
+    pub h: Homomorphism,
+    pub model: Model,
+    pub fixed: Decisions,
+    pub full: Decisions,
+}
+
+/// The decisions of a step for one compute of a function with `of` of them: what it fixes, completed by values of a
+/// search, or else by the cost model.
+pub(crate) fn decide(
+    set: &Setting,
+    call: &Call,
+    label: Option<&str>,
+    of: usize,
+) -> Result<Decided, Diagnostic> {
+    let h = Homomorphism::of(set.module, set.func, label).map_err(|d| mark(d, call.span))?;
+    let model = model_of(call, set)?;
+    let fixed = call.decisions(&h, &model)?;
+    let shaped = h.at(&BTreeMap::new()).map_err(|d| mark(d, call.span))?;
+    let facts = |n: &str| set.machine.fact(n);
+    if let Some(first) = lathe_mdh::check(&shaped, &model, &fixed, &facts).into_iter().next() {
+        return Err(call.blame(first));
+    }
+    let prefix = if of > 1 { format!("{}.", h.name) } else { String::new() };
+    let own: Values = set
+        .params
+        .iter()
+        .filter_map(|(n, v)| Some((n.strip_prefix(&prefix)?.to_string(), v.clone())))
+        .collect();
+    let full = if own.is_empty() {
+        space::choose(&shaped, &model, set.machine, &fixed)
+    } else {
+        lathe_mdh::space::bind(&shaped, &model, &fixed, &own)
+    };
+    let full = full.map_err(|d| mark(d, call.span))?;
+    lathe_mdh::require(&shaped, &model, &full, &facts).map_err(|d| call.blame(d))?;
+    Ok(Decided { h, model, fixed, full })
 }
 
 /// How deep definitions with decisions may nest.

@@ -10,15 +10,18 @@ use crate::schedule::How;
 use lathe_ir::Function;
 
 mod call;
+mod complete;
 mod expand;
 mod file;
 mod model;
+mod pictures;
 mod space;
 mod versions;
 
 pub use expand::Chosen;
 pub(crate) use file::{from_text, is_notation};
 pub use model::load as load_model;
+pub use pictures::pictures;
 pub(crate) use expand::{Setting, labels, uses};
 pub(crate) use space::{FreeSpace, free_space};
 pub(crate) use versions::{Wanted, versions};

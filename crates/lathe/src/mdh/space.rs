@@ -1,6 +1,7 @@
 //! What decisions leave free: completed by the cost model, or parameters of a search.
 
 use super::call::Call;
+use super::complete::complete;
 use super::expand::{Setting, calls, labels, model_of};
 use lathe_diagnostics::Diagnostic;
 use lathe_mdh::{Decisions, Homomorphism, Model, Shaped};
@@ -15,13 +16,24 @@ use std::collections::BTreeMap;
 /// Where nothing valid keeps it.
 pub(crate) fn choose(
     h: &Shaped,
-    _model: &Model,
+    model: &Model,
     _machine: &Machine,
     fixed: &Decisions,
 ) -> Result<Decisions, Diagnostic> {
-    let mut d = fixed.clone();
-    d.complete_from(&Decisions::plain(h, _model));
-    Ok(d)
+    Ok(complete(fixed, &Decisions::plain(h, model)))
+}
+
+/// The steps on loops of complete decisions, for a function whose sizes are constants.
+///
+/// # Errors
+/// `E1222` for decisions that are not lowered.
+pub(crate) fn lower(
+    h: &Shaped,
+    model: &Model,
+    d: &Decisions,
+    _machine: &Machine,
+) -> Result<Strategy, Diagnostic> {
+    lathe_mdh::lower::strategy(h, model, d)
 }
 
 /// The free entries of a strategy's decisions as parameters.

@@ -1,0 +1,159 @@
+// Rivals of the homomorphisms' benchmark: calls of libraries in a row, so that nobody pays for the caller's language,
+// convolutions of oneDNN, and stencils written by hand with the widest vectors and streaming stores. Built into
+// rivals.so by benches/setup.sh.
+#include <dnnl.h>
+#include <immintrin.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#define RESTRICT __restrict__
+
+// ---- OpenBLAS and dnnl_sgemm ---------------------------------------------------------------------
+
+typedef void (*sgemm_fn)(int, int, int, int, int, int, float, const float *, int, const float *, int, float, float *, int);
+typedef void (*sgemv_fn)(int, int, int, int, float, const float *, int, const float *, int, float, float *, int);
+typedef float (*sdot_fn)(int, const float *, int, const float *, int);
+
+// `batch` row-major products C = A B, or C^T = (A^T B^T)^T where all three are stored transposed.
+void mdh_sgemm(sgemm_fn f, int64_t transposed, int64_t batch, int64_t m, int64_t n, int64_t k, const float *a, const float *b,
+               float *c, int64_t times) {
+  for (int64_t t = 0; t < times; t++)
+    for (int64_t i = 0; i < batch; i++) {
+      const float *x = a + i * m * k, *y = b + i * k * n;
+      float *z = c + i * m * n;
+      // Column-major is row-major of the transposed.
+      if (transposed) f(102, 111, 111, m, n, k, 1, x, m, y, k, 0, z, m);
+      else f(101, 111, 111, m, n, k, 1, x, k, y, n, 0, z, n);
+    }
+}
+
+void mdh_dnnl_sgemm(int64_t transposed, int64_t batch, int64_t m, int64_t n, int64_t k, const float *a, const float *b, float *c,
+                    int64_t times) {
+  for (int64_t t = 0; t < times; t++)
+    for (int64_t i = 0; i < batch; i++) {
+      const float *x = a + i * m * k, *y = b + i * k * n;
+      float *z = c + i * m * n;
+      if (transposed) dnnl_sgemm('N', 'N', n, m, k, 1, y, k, x, m, 0, z, m);
+      else dnnl_sgemm('N', 'N', m, n, k, 1, x, k, y, n, 0, z, n);
+    }
+}
+
+void mdh_sgemv(sgemv_fn f, int64_t m, int64_t k, const float *a, const float *x, float *y, int64_t times) {
+  for (int64_t t = 0; t < times; t++) f(101, 111, m, k, 1, a, k, x, 1, 0, y, 1);
+}
+
+void mdh_sdot(sdot_fn f, int64_t n, const float *a, const float *b, float *c, int64_t times) {
+  for (int64_t t = 0; t < times; t++) *c = f(n, a, 1, b, 1);
+}
+
+// ---- oneDNN's convolutions -----------------------------------------------------------------------
+
+struct convolution {
+  dnnl_stream_t stream;
+  dnnl_primitive_t primitive;
+  dnnl_exec_arg_t args[3];
+};
+
+// Images NHWC, filters KRSC; the filter is brought into the library's own layout once, outside of all measurements.
+// Null on failure.
+void *mdh_conv_open(int64_t n, int64_t h, int64_t w, int64_t c, int64_t k, int64_t r, int64_t s, int64_t stride, float *image,
+                    float *filter, float *out) {
+  const int64_t p = (h - r) / stride + 1, q = (w - s) / stride + 1;
+  dnnl_dims_t in = {n, c, h, w}, wd = {k, c, r, s}, od = {n, k, p, q}, strides = {stride, stride}, pad = {0, 0};
+  dnnl_engine_t engine;
+  dnnl_memory_desc_t src, wei, user, dst;
+  dnnl_convolution_desc_t desc;
+  dnnl_primitive_desc_t pd, rd;
+  dnnl_primitive_t reorder;
+  dnnl_memory_t ms, mu, mw, md;
+  struct convolution *x = calloc(1, sizeof *x);
+  if (!x || dnnl_engine_create(&engine, dnnl_cpu, 0) || dnnl_stream_create(&x->stream, engine, dnnl_stream_default_flags) ||
+      dnnl_memory_desc_init_by_tag(&src, 4, in, dnnl_f32, dnnl_nhwc) ||
+      dnnl_memory_desc_init_by_tag(&user, 4, wd, dnnl_f32, dnnl_ohwi) ||
+      dnnl_memory_desc_init_by_tag(&wei, 4, wd, dnnl_f32, dnnl_format_tag_any) ||
+      dnnl_memory_desc_init_by_tag(&dst, 4, od, dnnl_f32, dnnl_nhwc) ||
+      dnnl_convolution_forward_desc_init(&desc, dnnl_forward_inference, dnnl_convolution_auto, &src, &wei, NULL, &dst, strides,
+                                         pad, pad) ||
+      dnnl_primitive_desc_create(&pd, &desc, NULL, engine, NULL) || dnnl_primitive_create(&x->primitive, pd))
+    return NULL;
+  const dnnl_memory_desc_t *own = dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0);
+  if (dnnl_memory_create(&ms, &src, engine, image) || dnnl_memory_create(&mu, &user, engine, filter) ||
+      dnnl_memory_create(&mw, own, engine, DNNL_MEMORY_ALLOCATE) || dnnl_memory_create(&md, &dst, engine, out) ||
+      dnnl_reorder_primitive_desc_create(&rd, &user, engine, own, engine, NULL) || dnnl_primitive_create(&reorder, rd))
+    return NULL;
+  dnnl_exec_arg_t move[] = {{DNNL_ARG_FROM, mu}, {DNNL_ARG_TO, mw}};
+  if (dnnl_primitive_execute(reorder, x->stream, 2, move) || dnnl_stream_wait(x->stream)) return NULL;
+  x->args[0] = (dnnl_exec_arg_t){DNNL_ARG_SRC, ms};
+  x->args[1] = (dnnl_exec_arg_t){DNNL_ARG_WEIGHTS, mw};
+  x->args[2] = (dnnl_exec_arg_t){DNNL_ARG_DST, md};
+  return x;
+}
+
+void mdh_conv_run(void *handle, int64_t times) {
+  struct convolution *x = handle;
+  for (int64_t t = 0; t < times; t++) {
+    dnnl_primitive_execute(x->primitive, x->stream, 3, x->args);
+    dnnl_stream_wait(x->stream);
+  }
+}
+
+// ---- by hand -------------------------------------------------------------------------------------
+
+typedef float v16 __attribute__((vector_size(64), aligned(4), may_alias));
+
+static inline v16 load_v(const float *p) { return *(const v16 *)p; }
+static inline float load_s(const float *p) { return *p; }
+static inline int64_t to_aligned(const float *p) { return (int64_t)((64 - ((uintptr_t)p & 63)) & 63) / 4; }
+
+#define ROW(q, n, VALUE)                                                                                       \
+  do {                                                                                                         \
+    int64_t j = 0, first = to_aligned(q);                                                                      \
+    for (; j < first && j < (n); j++) { float r; VALUE(s, float); (q)[j] = r; }                                \
+    for (; j + 16 <= (n); j += 16) { v16 r; VALUE(v, v16); _mm512_stream_ps((q) + j, (__m512)r); }             \
+    for (; j < (n); j++) { float r; VALUE(s, float); (q)[j] = r; }                                             \
+  } while (0)
+
+#define STAR(k, t)                                                                                              \
+  r = .16f * (load_##k(p + j - plane) + load_##k(p + j - row) + load_##k(p + j - 1) + load_##k(p + j + 1) +     \
+              load_##k(p + j + row) + load_##k(p + j + plane)) + .04f * load_##k(p + j)
+
+// Inputs have one more cell on every side.
+void mdh_jacobi3d(const float *RESTRICT a, float *RESTRICT b, int64_t n, int threads) {
+  const int64_t row = n + 2, plane = row * row, tile = 32;
+#pragma omp parallel for num_threads(threads) schedule(static) collapse(2)
+  for (int64_t block = 0; block < (n + tile - 1) / tile; block++)
+    for (int64_t i = 0; i < n; i++)
+      for (int64_t y = block * tile; y < n && y < (block + 1) * tile; y++) {
+        const float *p = a + (i + 1) * plane + (y + 1) * row + 1;
+        ROW(b + (i * n + y) * n, n, STAR);
+      }
+  _mm_sfence();
+}
+
+// A filter of 5 x 5; rows of the result four at a time, so that a loaded vector serves several of them.
+void mdh_conv2d_5x5(const float *RESTRICT a, const float *RESTRICT f, float *RESTRICT b, int64_t h, int64_t w, int threads) {
+  const int64_t p = h - 4, q = w - 4;
+#pragma omp parallel for num_threads(threads) schedule(static)
+  for (int64_t i0 = 0; i0 < (p + 3) / 4; i0++) {
+    const int64_t i = i0 * 4 + 4 <= p ? i0 * 4 : (p >= 4 ? p - 4 : 0), rows = p < 4 ? p : 4;
+    int64_t j = 0;
+    for (; j + 16 <= q && rows == 4; j += 16) {
+      __m512 s[4];
+      for (int u = 0; u < 4; u++) s[u] = _mm512_setzero_ps();
+      for (int y = 0; y < 8; y++)
+        for (int x = 0; x < 5; x++) {
+          __m512 v = _mm512_loadu_ps(a + (i + y) * w + j + x);
+          for (int u = 0; u < 4; u++)
+            if (y - u >= 0 && y - u < 5) s[u] = _mm512_fmadd_ps(_mm512_set1_ps(f[(y - u) * 5 + x]), v, s[u]);
+        }
+      for (int u = 0; u < 4; u++) _mm512_storeu_ps(b + (i + u) * q + j, s[u]);
+    }
+    for (; j < q; j++)
+      for (int64_t u = 0; u < rows; u++) {
+        float s = 0;
+        for (int y = 0; y < 5; y++)
+          for (int x = 0; x < 5; x++) s += f[y * 5 + x] * a[(i + u + y) * w + j + x];
+        b[(i + u) * q + j] = s;
+      }
+  }
+}

@@ -1,0 +1,186 @@
+//! Homomorphisms for users: both notations, the step `mdh(…)`, the strategy `auto`.
+
+use lathe::{Function, How, Machine, Program, Schedule, StrategySource};
+use lathe_mdh::Homomorphism;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+fn examples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/mdh")
+}
+
+fn open(file: &str) -> Program {
+    Program::open(examples().join(file)).unwrap_or_else(|f| panic!("{file}: {f}"))
+}
+
+/// What a homomorphism is, whatever its sizes are called: dimensions and operators, accesses, the scalar function.
+fn meaning(p: &Program, f: &Function) -> String {
+    let h = Homomorphism::of(&p.lang.module, f, None).unwrap_or_else(|d| panic!("{}: {d}", f.name));
+    let dims: Vec<String> = h.dims.iter().map(|d| format!("{} {:?}", d.name, d.combine)).collect();
+    let views = |all: &[lathe_mdh::Operand]| -> String {
+        let one = |o: &lathe_mdh::Operand| {
+            let zero = std::collections::HashMap::new();
+            let mut accesses: Vec<String> = o
+                .accesses
+                .iter()
+                .map(|a| {
+                    let one = |s: &lathe_mdh::Subscript| {
+                        format!("{:?}+{:?}", s.coefficients, lathe::ir::interp::evaluate(&s.offset, &zero))
+                    };
+                    a.subscripts.iter().map(one).collect::<Vec<_>>().join(",")
+                })
+                .collect();
+            accesses.sort();
+            format!("{}: {} {}", o.name(), o.buffer.elem, accesses.join(" "))
+        };
+        all.iter().map(one).collect::<Vec<_>>().join("\n")
+    };
+    let scope = lathe::ir::text::Scope::of_function(f);
+    let values: Vec<String> = h.values.iter().map(|e| lathe::ir::text::print_expr(e, &scope)).collect();
+    format!("{dims:?}\n{}\n{}\n{values:?}", views(&h.inputs), views(&h.outputs))
+}
+
+#[test]
+fn both_notations_give_one_computation() {
+    let mut compared = 0;
+    for file in ["linear_algebra", "convolution", "ccsdt", "stencils", "patterns", "histogram"] {
+        let (mdh, lathe) = (open(&format!("{file}.mdh")), open(&format!("{file}.lathe")));
+        for k in &mdh.lang.kernels {
+            let (a, b) = (mdh.kernel(Some(&k.name)), lathe.kernel(Some(&k.name)));
+            let (a, b) = (a.unwrap_or_else(|f| panic!("{f}")), b.unwrap_or_else(|f| panic!("{f}")));
+            assert_eq!(meaning(&mdh, a), meaning(&lathe, b), "{file}: {}", k.name);
+            compared += 1;
+        }
+    }
+    assert!(compared >= 22, "{compared}");
+}
+
+#[test]
+fn files_of_definitions_are_checked_and_say_where_they_are_wrong() {
+    for file in ["linear_algebra", "convolution", "ccsdt", "stencils", "patterns", "histogram"] {
+        let p = open(&format!("{file}.mdh"));
+        let r = lathe::check_program(&p, &Machine::host());
+        assert!(r.failures.is_empty() && r.kernels == p.lang.kernels.len(), "{file}: {}", r.failures[0]);
+    }
+    let p = open("linear_algebra.mdh");
+    let t = &p.lang.kernels[3];
+    assert_eq!((t.name.as_str(), t.doc.as_str()), ("matmul_t", "The same md_hom between other views."));
+    let text = "f<N in IN> := out_view<f32>( O:(i)->(i) ) o md_hom<N>( id, (++,+) ) o inp_view<f32>( I:(i)->(i) )";
+    let f = Program::from_text("f.mdh", text).unwrap_err();
+    assert!(f.diagnostics[0].code.0 == "E1221" && !f.diagnostics[0].marks.is_empty(), "{f}");
+}
+
+fn sizes(of: &[(&str, i64)]) -> BTreeMap<String, i64> {
+    of.iter().map(|(n, v)| (n.to_string(), *v)).collect()
+}
+
+fn scheduled(p: &Program, kernel: &str, how: &How) -> Result<Schedule, String> {
+    let f = p.kernel(Some(kernel)).map_err(|f| f.to_string())?;
+    lathe::schedule(p, f, how, &Machine::host()).map_err(|f| f.to_string())
+}
+
+#[test]
+fn auto_runs_where_sizes_are_known_and_nothing_else_is_named() {
+    let p = open("linear_algebra.lathe");
+    let how = How { sizes: sizes(&[("I", 64), ("J", 96), ("K", 32)]), ..How::default() };
+    let s = scheduled(&p, "matmul", &how).unwrap();
+    assert_eq!((s.strategy.as_str(), s.source), ("auto", StrategySource::Auto));
+    assert_eq!(s.versions.len(), 2, "one for these sizes, one for all others");
+    assert_eq!(s.versions[0].baked, how.sizes);
+    let c = &s.versions[0].chosen[0];
+    assert!(c.compute == "C" && c.fixed == 0 && c.decisions.contains("parts") && s.notes().is_empty(), "{c:?}");
+    // What it chose can be said as a step, and is then the same.
+    let text = format!("{}\nstrategy said for matmul = {}", LINEAR, c.step);
+    let q = Program::from_text("f.lathe", &text).unwrap_or_else(|f| panic!("{f}\n{text}"));
+    let again = scheduled(&q, "matmul", &How { strategy: Some("said".to_string()), ..how.clone() }).unwrap();
+    let said = &again.versions[0].chosen[0];
+    assert_eq!((said.strategy.as_str(), said.fixed), (c.strategy.as_str(), c.entries));
+    // Formatting keeps it.
+    let laid = lathe::lang::format(&text).unwrap();
+    assert_eq!(lathe::lang::format(&laid).unwrap(), laid);
+    // Without sizes the kernel runs as it is written.
+    assert_eq!(scheduled(&p, "matmul", &How::default()).unwrap().source, StrategySource::Naive);
+    let asked = How { strategy: Some("auto".to_string()), ..How::default() };
+    let s = scheduled(&p, "matmul", &asked).unwrap();
+    assert!(s.notes()[0].contains("need sizes (I, J, K not given)"), "{:?}", s.notes());
+}
+
+const LINEAR: &str = "kernel matmul(A: f32[I, K], B: f32[K, J]) -> (C: f32[I, J]) {
+    C[i, j] = sum[k](A[i, k] * B[k, j])
+}";
+
+#[test]
+fn what_is_no_homomorphism_stays_as_written_and_says_why() {
+    let p = Program::from_text(
+        "f.lathe",
+        "kernel prefix(x: f32[N]) -> (y: f32[N], z: f32[N]) {
+            y[i] = 2 * x[i]
+            for i in 0..N { z[i] = y[i] }
+        }
+        kernel gather(x: f32[N], at: i32[N]) -> (y: f32[N]) { y[i] = x[at[i]] }",
+    )
+    .unwrap();
+    let how = How { sizes: sizes(&[("N", 40)]), strategy: Some("auto".to_string()), ..How::default() };
+    let s = scheduled(&p, "gather", &how).unwrap();
+    assert!(s.notes()[0].contains("E1205") && s.versions[0].chosen.is_empty(), "{:?}", s.notes());
+    let s = scheduled(&p, "prefix", &how).unwrap();
+    assert_eq!(s.versions[0].chosen.len(), 1, "{:?}", s.notes());
+}
+
+fn refused(step: &str) -> String {
+    let text = format!("{LINEAR}\nstrategy s for matmul = {step}");
+    let p = Program::from_text("f.lathe", &text).unwrap_or_else(|f| panic!("{f}"));
+    let how = How {
+        sizes: sizes(&[("I", 16), ("J", 32), ("K", 8)]),
+        strategy: Some("s".to_string()),
+        ..How::default()
+    };
+    let f = p.kernel(None).unwrap_or_else(|f| panic!("{f}"));
+    let f = lathe::schedule(&p, f, &how, &Machine::host()).expect_err(step);
+    let d = &f.diagnostics[0];
+    let mark = &d.marks.first().unwrap_or_else(|| panic!("{step}: no place: {d}")).span;
+    format!("{} {} @{}", d.code, d.message, &text[mark.start as usize..mark.end as usize])
+}
+
+#[test]
+fn wrong_decisions_are_refused_by_rule_decision_and_level_at_their_place() {
+    for (step, code, words, place) in [
+        ("mdh(parts.i.MM: 3)", "E1211", "#PRT", "parts.i.MM: 3"),
+        ("mdh(parts.x.MM: 2)", "E1204", "no dimension `x`", "parts.x.MM: 2"),
+        ("mdh(parts.i.L9: 2)", "E1204", "no layer `L9`", "parts.i.L9: 2"),
+        ("mdh(parts.i.MM: 0)", "E1211", "level (1,1)", "parts.i.MM: 0"),
+        ("mdh(model: openmp, D1: \"[1 1 3] [4 5 6] [7 8 9] [10 11 12]\")", "E1212", "D1", "D1: "),
+        ("mdh(model: openmp, D3.A: \"[XX _ _] [_ _ _] [_ _ _] [_ _ _]\")", "E1214", "no region `XX`", "D3.A"),
+        ("mdh(model: abacus)", "E1202", "abacus", "mdh("),
+        ("mdh(colour: 3)", "E1203", "colour", "colour: 3"),
+        ("mdh(of: X)", "E1206", "computes", "mdh(of: X)"),
+        ("mdh(\"parts [1 2]\")", "E1204", "layers", "\"parts [1 2]\""),
+        ("mdh(parts.i.MM: t)", "E1203", "fixes no decision", "parts.i.MM: t"),
+    ] {
+        let r = refused(step);
+        assert!(r.starts_with(code) && r.contains(words) && r.split('@').nth(1).is_some_and(|p| p.contains(place)), "{step}: {r}");
+    }
+}
+
+#[test]
+fn entries_may_be_parameters_and_a_choice_takes_what_is_valid() {
+    let text = format!(
+        "{LINEAR}
+        strategy s(t = 4 in {{2, 4, 8}}) for matmul = mdh(parts.i.MM: t)
+        strategy either for matmul = mdh(parts.i.MM: 3) <+ mdh(parts.i.MM: 2)
+        strategy outer for matmul = s(2)"
+    );
+    let p = Program::from_text("f.lathe", &text).unwrap_or_else(|f| panic!("{f}"));
+    let how = |s: &str| How {
+        sizes: sizes(&[("I", 16), ("J", 32), ("K", 8)]),
+        strategy: Some(s.to_string()),
+        ..How::default()
+    };
+    let of = |h: How| scheduled(&p, "matmul", &h).unwrap().versions[0].chosen[0].decisions.clone();
+    let parts = |d: &str| d.lines().find(|l| l.starts_with("parts")).unwrap()[9..].to_string();
+    assert!(parts(&of(how("s"))).starts_with("[4 "), "{}", of(how("s")));
+    assert!(parts(&of(how("outer"))).starts_with("[2 "));
+    assert!(parts(&of(how("either"))).starts_with("[2 "));
+    let set = How { params: [("t".to_string(), "8".to_string())].into(), ..how("s") };
+    assert!(parts(&of(set)).starts_with("[8 "));
+}
