@@ -9,16 +9,17 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The texts of the ```lathe fences of a page, each with its line.
-fn examples(page: &str) -> Vec<(usize, String)> {
+/// The texts of the ```lathe and ```mdh fences of a page, each with its line and language.
+fn examples(page: &str) -> Vec<(usize, String, &'static str)> {
     let mut out = Vec::new();
-    let mut open: Option<(usize, String)> = None;
+    let mut open: Option<(usize, String, &'static str)> = None;
     for (n, line) in page.lines().enumerate() {
         match &mut open {
-            None if line.trim() == "```lathe" => open = Some((n + 1, String::new())),
+            None if line.trim() == "```lathe" => open = Some((n + 1, String::new(), "lathe")),
+            None if line.trim() == "```mdh" => open = Some((n + 1, String::new(), "mdh")),
             None => {}
             Some(_) if line.trim() == "```" => out.extend(open.take()),
-            Some((_, text)) => {
+            Some((_, text, _)) => {
                 text.push_str(line);
                 text.push('\n');
             }
@@ -29,8 +30,8 @@ fn examples(page: &str) -> Vec<(usize, String)> {
 
 fn run(name: &str, page: &str, failures: &mut Vec<String>) -> usize {
     let found = examples(page);
-    for (line, text) in &found {
-        let at = format!("{name}:{line}");
+    for (line, text, language) in &found {
+        let at = format!("{name}:{line}.{language}");
         match Program::from_text(&at, text) {
             Err(f) => failures.push(format!("{at}: {f}")),
             Ok(p) => {

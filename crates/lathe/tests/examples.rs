@@ -49,6 +49,37 @@ fn every_strategy_is_accepted_and_every_test_holds() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
+/// Homomorphisms have no strategy of their own: the cost model decides for the sizes of each test.
+#[cfg(feature = "llvm")]
+#[test]
+fn homomorphisms_hold_with_what_the_cost_model_chooses() {
+    let pool = Pool::new(2).expect("a pool");
+    let (mut failures, mut chosen) = (Vec::new(), 0);
+    for f in files().iter().filter(|f| f.parent().is_some_and(|d| d.ends_with("mdh"))) {
+        let p = Program::open(f).unwrap_or_else(|e| panic!("{}: {e}", f.display()));
+        for t in &p.lang.tests {
+            let how = lathe::How {
+                strategy: Some("auto".to_string()),
+                sizes: t.sizes.iter().cloned().collect(),
+                threads: Some(2),
+                ..lathe::How::default()
+            };
+            let kernel = p.kernel(Some(&t.kernel)).unwrap_or_else(|e| panic!("{e}"));
+            let made = lathe::schedule(&p, kernel, &how, &Machine::host()).and_then(|s| {
+                chosen += s.versions.iter().map(|v| v.chosen.len()).sum::<usize>();
+                let built = lathe::compile(&s, &lathe::Build { opt_level: 0, ..lathe::Build::default() })
+                    .map_err(lathe::Failure::bare)?;
+                run_test(&p, t, Runner::Built { built: &built, pool: &pool }, &Machine::host())
+            });
+            if let Err(e) = made {
+                failures.push(format!("{}: \"{}\" of {}: {e}", f.display(), t.name, t.kernel));
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    assert!(chosen >= 25, "{chosen} computes took decisions");
+}
+
 fn compiled(engine: Engine) {
     let pool = Pool::new(2).expect("a pool");
     let mut failures = Vec::new();

@@ -91,7 +91,25 @@ pub fn check_program(program: &Program, machine: &Machine) -> ProgramReport {
     report.times.push(("tests in the interpreter".to_string(), start.elapsed().as_secs_f64()));
     let start = Instant::now();
     let right = program.lang.tests.iter().zip(&wrong).filter(|(_, wrong)| wrong.is_none()).map(|(t, _)| t);
-    in_machine_code(program, right.collect(), &schedules, machine, &mut report);
+    let right: Vec<&TestDef> = right.collect();
+    // What takes decisions for sizes is made anew for each test.
+    let decides = |s: &Schedule| s.versions.iter().any(|v| !v.notes.is_empty() || !v.chosen.is_empty());
+    let (decided, others): (Vec<Schedule>, Vec<Schedule>) = schedules.into_iter().partition(decides);
+    for t in &right {
+        for s in decided.iter().filter(|s| *s.plain.name == *t.kernel) {
+            let how = How {
+                strategy: Some(s.strategy.clone()),
+                sizes: t.sizes.iter().cloned().collect(),
+                ..How::default()
+            };
+            let made = program.kernel(Some(&t.kernel)).and_then(|f| schedule(program, f, &how, machine));
+            match made {
+                Ok(s) => in_machine_code(program, vec![t], &[s], machine, &mut report),
+                Err(f) => report.failures.push(f),
+            }
+        }
+    }
+    in_machine_code(program, right, &others, machine, &mut report);
     report.failures.extend(wrong.into_iter().flatten());
     report.times.push(("tests in machine code".to_string(), start.elapsed().as_secs_f64()));
     report
@@ -113,7 +131,10 @@ fn in_machine_code(
     };
     let mut versions: Vec<(&Schedule, usize, Vec<&TestDef>)> = Vec::new();
     for t in tests {
-        let tested = |s: &&Schedule| *s.plain.name == *t.kernel && TESTED.contains(&s.strategy.as_str());
+        let decided = |s: &Schedule| s.versions.iter().any(|v| !v.chosen.is_empty());
+        let tested = |s: &&Schedule| {
+            *s.plain.name == *t.kernel && (TESTED.contains(&s.strategy.as_str()) || decided(s))
+        };
         for s in schedules.iter().filter(tested) {
             let version = version_for(s, &t.sizes);
             match versions.iter_mut().find(|v| std::ptr::eq(v.0, s) && v.1 == version) {
