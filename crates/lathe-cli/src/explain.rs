@@ -26,7 +26,7 @@ pub fn explain(a: &ExplainArgs, common: &Common) -> Outcome {
                 serde_json::json!({
                     "condition": v.condition.as_ref().map(ToString::to_string),
                     "baked": v.baked,
-                    "decisions": v.chosen,
+                    "decisions": v.taken,
                     "notes": v.notes,
                     "steps": v.steps,
                     "tree": lathe::text::print_function(&v.func),
@@ -120,21 +120,17 @@ fn decisions(out: &mut String, v: &lathe::Version) {
         let sizes: Vec<String> = v.baked.iter().map(|(n, s)| format!("{n} = {s}")).collect();
         let _ = writeln!(out, "  sizes baked in: {}", sizes.join(", "));
     }
-    for c in &v.chosen {
+    for c in &v.taken.computes {
         let _ = writeln!(
             out,
-            "  decisions for {} on {}: {} of {} entries by the strategy, the others chosen in {:.1} ms",
-            c.compute,
-            c.model,
-            c.fixed,
-            c.entries,
-            c.seconds * 1e3
+            "  decisions for {} on {}: {} of {} entries by the strategy, the others chosen",
+            c.compute, c.model, c.fixed, c.entries
         );
-        for line in c.decisions.lines().skip(1) {
-            let _ = writeln!(out, "    {line}");
-        }
-        let _ = writeln!(out, "  which are the steps");
-        let _ = writeln!(out, "    {}", c.strategy.replace(" ; ", " ;\n    "));
+        let _ = writeln!(out, "    {}", c.step.replace('\n', "\n    "));
+    }
+    if !v.taken.computes.is_empty() {
+        let _ = writeln!(out, "  which are, after {:.1} ms, the steps", v.taken.seconds * 1e3);
+        let _ = writeln!(out, "    {}", v.taken.strategy.replace(" ; ", " ;\n    "));
     }
 }
 

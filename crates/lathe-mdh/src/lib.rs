@@ -10,10 +10,11 @@
 //! * [`lower`]: the strategies that they stand for.
 //! * [`choose`](mod@choose): good decisions, without measuring.
 //! * [`auto`](mod@auto): strategies for whole functions.
-//! * [`space`]: what decisions leave free, as parameters of a search.
+//! * [`space`], [`around`]: what decisions leave free, as parameters of a search: all of it, and what is near.
 //! * [`notation`]: the thesis's own notation for computes.
 //! * [`picture`](mod@picture): decisions as a picture.
 
+pub mod around;
 pub mod auto;
 pub mod check;
 pub mod choose;

@@ -9,7 +9,7 @@
 //!
 //! The scalar function is `*`, `+`, `id`, or written out over the accesses in order: `(a,b,c) -> (a+b+c)/3`.
 //! Operators are `++` (or `cc`), `pw(op)` (or just `op`) and `ps(op)`, where `op` is `+`, `*`, `min`, `max`,
-//! `all` or `any`. Shapes are derived and never written. Several accesses of one buffer follow one another:
+//! `all`, `any`, or one that is declared (see [`parse_with`]). Shapes are derived and never written. Several accesses of one buffer follow one another:
 //! `I:(i)->(i),(i)->(i+1)`. A file holds any number of definitions; `#` starts a comment.
 
 use crate::codes;
@@ -32,11 +32,25 @@ const MOST: usize = 64;
 /// E1221 with the place where the text is another one, E1210 for subscripts below 0. What is read may still be
 /// no homomorphism: [`crate::Homomorphism::of`] decides.
 pub fn parse(file: FileId, text: &str, types: &BTreeMap<String, Scalar>) -> Result<Module, Diagnostic> {
+    parse_with(file, text, types, Module::default())
+}
+
+/// As [`parse`], with the structs and operators of a module, to which the functions are added. Views name structs as
+/// types, `better` and `ps(better)` are operators, and scalar functions read `x.field` and make `Name(a, b)`.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_with(
+    file: FileId,
+    text: &str,
+    types: &BTreeMap<String, Scalar>,
+    mut module: Module,
+) -> Result<Module, Diagnostic> {
     if text.len() > MOST_BYTES {
         return Err(Diagnostic::error(codes::NOTATION, format!("the text has more than {MOST_BYTES} bytes")));
     }
-    let mut r = Reader { file, text, at: 0, types };
-    let mut module = Module::default();
+    let declared = Module { structs: module.structs.clone(), ops: module.ops.clone(), ..Module::default() };
+    let mut r = Reader { file, text, at: 0, types, declared: &declared };
     r.skip();
     while r.at < text.len() {
         let f = r.definition()?;
@@ -54,6 +68,8 @@ struct Reader<'a> {
     text: &'a str,
     at: usize,
     types: &'a BTreeMap<String, Scalar>,
+    /// Structs and operators.
+    declared: &'a Module,
 }
 
 /// `(i,k)->(i,k+1)`: the indices, and the text of each subscript with where it stands.
@@ -219,7 +235,7 @@ impl Reader<'_> {
         if self.eat("∘") { Ok(()) } else { self.fail("`o` is expected between the three functions") }
     }
 
-    fn view(&mut self, word: &str, generic: &[String]) -> Result<(Vec<Scalar>, Vec<View>), Diagnostic> {
+    fn view(&mut self, word: &str, generic: &[String]) -> Result<(Vec<Type>, Vec<View>), Diagnostic> {
         self.expect(word)?;
         self.expect("<")?;
         let at = self.at;
@@ -227,7 +243,8 @@ impl Reader<'_> {
         for n in self.names(">")? {
             let known = Scalar::from_name(&n).or_else(|| self.types.get(&n).copied());
             let param = generic.contains(&n).then_some(Scalar::F32);
-            match known.or(param) {
+            let own = self.declared.structs.get(n.as_str()).cloned().map(Type::Struct);
+            match known.or(param).map(Type::from).or(own) {
                 Some(t) => types.push(t),
                 None => return self.fail_at(at, &format!("there is no type `{n}`")),
             }
@@ -291,7 +308,7 @@ impl Reader<'_> {
         self.expect(",")?;
         let mut operators = Vec::new();
         for (t, at) in self.list()? {
-            match operator(&t) {
+            match operator(&t, self.declared) {
                 Some(c) => operators.push((c, at)),
                 None => return self.fail_at(at, &format!("`{}` is no combine operator", t.escape_debug())),
             }
@@ -345,8 +362,7 @@ impl Reader<'_> {
 
         let (mut inputs, mut loads) = (Vec::new(), Vec::new());
         for ((name, raws), ty) in p.inputs.iter().zip(&p.in_types) {
-            let (param, accesses) =
-                self.buffer(&mut func, name, raws, *ty, Mode::In, (&binders, &extents))?;
+            let (param, accesses) = self.buffer(&mut func, name, raws, ty, Mode::In, (&binders, &extents))?;
             inputs.push(param);
             loads.extend(accesses.into_iter().map(build::load));
         }
@@ -356,12 +372,12 @@ impl Reader<'_> {
                 return self.fail(&format!("`{name}` is both an input and an output"));
             }
             let (param, accesses) =
-                self.buffer(&mut func, name, raws, *ty, Mode::Out, (&binders, &extents))?;
+                self.buffer(&mut func, name, raws, ty, Mode::Out, (&binders, &extents))?;
             outputs.push(param);
             targets.extend(accesses);
         }
         let wanted: Vec<Type> = targets.iter().map(|t| t.elem.clone()).collect();
-        let scalars = Scalars { file: self.file, loads: &loads, indices: &binders };
+        let scalars = Scalars { file: self.file, loads: &loads, indices: &binders, declared: self.declared };
         let values = match &p.f {
             ScalarFunction::Named(f, at) => scalars.named(f, *at, &wanted)?,
             ScalarFunction::Written(params, results) => scalars.written(params, results, &wanted)?,
@@ -395,7 +411,7 @@ impl Reader<'_> {
         func: &mut Function,
         name: &str,
         raws: &[Raw],
-        ty: Scalar,
+        ty: &Type,
         mode: Mode,
         dims: (&[Binder], &[Binder]),
     ) -> Result<(Param, Vec<Access>), Diagnostic> {
@@ -436,12 +452,12 @@ impl Reader<'_> {
                 });
                 subscripts.push(e);
             }
-            accesses.push(Access::buffer(id, ty.into(), subscripts));
+            accesses.push(Access::buffer(id, ty.clone(), subscripts));
         }
         let buffer = Buffer {
             id,
             name: name.into(),
-            elem: ty.into(),
+            elem: ty.clone(),
             extents: extents.into_iter().flatten().collect(),
             space: Space::Host,
             layout: Layout::row_major(),
@@ -457,7 +473,7 @@ struct Parts {
     f: ScalarFunction,
     operators: Vec<(Combine, usize)>,
     inputs: Vec<View>,
-    in_types: Vec<Scalar>,
+    in_types: Vec<Type>,
     outputs: Vec<View>,
-    out_types: Vec<Scalar>,
+    out_types: Vec<Type>,
 }

@@ -3,7 +3,7 @@
 use crate::codes;
 use lathe_diagnostics::{Diagnostic, FileId, Span};
 use lathe_ir::linear::Linear;
-use lathe_ir::{BinOp, Binder, Combine, Expr, MathFn, ReduceOp, Scalar, Type, build};
+use lathe_ir::{BinOp, Binder, Combine, Expr, MathFn, Module, ReduceOp, Scalar, Type, build};
 use lathe_space::{BinOp as Op, Expr as Text, UnOp, Value};
 
 /// A subscript: sums of indices with constant factors. `names` call the indices here.
@@ -70,7 +70,7 @@ pub fn larger(a: Expr, b: Expr) -> Expr {
 }
 
 /// `++`, `cc`, `pw(+)`, `+`, `ps(max)`, …
-pub fn operator(t: &str) -> Option<Combine> {
+pub fn operator(t: &str, declared: &Module) -> Option<Combine> {
     let inside =
         |word: &str| t.strip_prefix(word)?.trim().strip_prefix('(')?.strip_suffix(')').map(str::trim);
     let op = |t: &str| {
@@ -78,6 +78,7 @@ pub fn operator(t: &str) -> Option<Combine> {
             "+" => ReduceOp::Sum,
             "*" => ReduceOp::Prod,
             "sum" | "prod" | "min" | "max" | "all" | "any" => ReduceOp::from_name(t),
+            _ if declared.ops.contains_key(t) => ReduceOp::User(t.into()),
             _ => return None,
         })
     };
@@ -97,6 +98,8 @@ pub struct Scalars<'a> {
     /// One per access of the inputs, in order.
     pub loads: &'a [Expr],
     pub indices: &'a [Binder],
+    /// Structs.
+    pub declared: &'a Module,
 }
 
 impl Scalars<'_> {
@@ -174,7 +177,7 @@ impl Scalars<'_> {
                 Ok(e) => e,
                 Err(e) => return self.fail(*at, format!("`{text}` cannot be read: {}", e.message)),
             };
-            match value(&parsed, &lookup, Some(t)) {
+            match value(&parsed, &Names { lookup: &lookup, declared: self.declared }, Some(t)) {
                 Ok(v) if v.ty() == t => out.push(v),
                 Ok(v) => {
                     return self.fail(*at, format!("`{text}` is a `{}`, but the output has `{t}`", v.ty()));
@@ -186,8 +189,32 @@ impl Scalars<'_> {
     }
 }
 
+/// What names in scalar functions stand for.
+struct Names<'a> {
+    lookup: &'a dyn Fn(&str) -> Option<Expr>,
+    declared: &'a Module,
+}
+
+impl Names<'_> {
+    /// `x`, `x.field`, `x.field.field`
+    fn get(&self, name: &str) -> Result<Expr, String> {
+        let mut parts = name.split('.');
+        let first = parts.next().unwrap_or_default();
+        let start = (self.lookup)(first)
+            .ok_or_else(|| format!("`{first}` is no parameter of the scalar function"))?;
+        parts.try_fold(start, |e, part| {
+            let Type::Struct(s) = e.ty().clone() else {
+                return Err(format!("`{}` has no field `{part}`", e.ty()));
+            };
+            let at = s.fields.iter().position(|f| &*f.0 == part);
+            at.map(|at| build::field(e, at as u32))
+                .ok_or_else(|| format!("`{}` has no field `{part}`", s.name))
+        })
+    }
+}
+
 /// A literal takes the type of the other operand, else the wanted one.
-fn value(e: &Text, lookup: &dyn Fn(&str) -> Option<Expr>, wanted: Option<&Type>) -> Result<Expr, String> {
+fn value(e: &Text, lookup: &Names, wanted: Option<&Type>) -> Result<Expr, String> {
     let number = |v: f64, whole: Option<i64>| {
         let s = wanted.and_then(Type::scalar).unwrap_or(Scalar::F32);
         match whole {
@@ -216,7 +243,7 @@ fn value(e: &Text, lookup: &dyn Fn(&str) -> Option<Expr>, wanted: Option<&Type>)
         Text::Value(Value::Float(v)) => number(*v, None)?,
         Text::Value(Value::Bool(b)) => build::boolean(*b),
         Text::Value(Value::Str(s)) => return Err(format!("`{s}` is no number")),
-        Text::Name(n) => lookup(n).ok_or_else(|| format!("`{n}` is no parameter of the scalar function"))?,
+        Text::Name(n) => lookup.get(n)?,
         Text::Unary(op, a) => {
             let a = value(a, lookup, wanted)?;
             match op {
@@ -265,6 +292,21 @@ fn value(e: &Text, lookup: &dyn Fn(&str) -> Option<Expr>, wanted: Option<&Type>)
                     return wrong(c.ty());
                 }
                 build::select(c, a, b)
+            }
+            (f, args) if lookup.declared.structs.contains_key(f) => {
+                let s = lookup.declared.structs[f].clone();
+                if args.len() != s.fields.len() {
+                    return Err(format!("`{f}` has {} fields, not {}", s.fields.len(), args.len()));
+                }
+                let mut parts = Vec::new();
+                for (a, (name, ty)) in args.iter().zip(&s.fields) {
+                    let part = value(a, lookup, Some(ty))?;
+                    if part.ty() != ty {
+                        return Err(format!("the field `{name}` of `{f}` is a `{ty}`, not `{}`", part.ty()));
+                    }
+                    parts.push(part);
+                }
+                build::aggregate(Type::Struct(s), parts)
             }
             (f, [a]) if Scalar::from_name(f).is_some() => {
                 let a = value(a, lookup, None)?;

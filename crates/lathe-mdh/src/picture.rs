@@ -171,7 +171,12 @@ fn views(svg: &mut Svg, h: &Shaped, model: &Model, c: &Columns) {
     let side = |svg: &mut Svg, all: &[Operand], x: f64, phase: &str| {
         for (n, o) in all.iter().enumerate() {
             let x = x + n as f64 * BUFFER;
-            svg.open(&[("class", "buffer"), ("data-phase", phase), ("data-name", o.name()), ("data-region", region)]);
+            svg.open(&[
+                ("class", "buffer"),
+                ("data-phase", phase),
+                ("data-name", o.name()),
+                ("data-region", region),
+            ]);
             let layout: Vec<usize> = (0..o.rank()).collect();
             svg.buffer(x + BUFFER / 2.0, TOP + 34.0, o.rank(), &layout, Tone::Plain);
             let shape: Vec<String> = h.derived_shape(o).iter().map(u64::to_string).collect();
@@ -190,7 +195,9 @@ fn views(svg: &mut Svg, h: &Shaped, model: &Model, c: &Columns) {
     side(svg, &h.h.inputs, c.reads, "down");
     side(svg, &h.h.outputs, c.writes, "up");
     svg.middle(c.middle + MIDDLE / 2.0, TOP + 62.0, "small", "out_view ∘ md_hom ∘ inp_view");
-    for (x, phase) in [(c.left + NUMBER, Phase::Down), (c.writes + h.h.outputs.len().max(1) as f64 * BUFFER, Phase::Up)] {
+    for (x, phase) in
+        [(c.left + NUMBER, Phase::Down), (c.writes + h.h.outputs.len().max(1) as f64 * BUFFER, Phase::Up)]
+    {
         space(svg, h, x, TOP + 18.0, &h.extents, None, phase);
     }
     svg.boxed(c.left + 4.0, TOP + 36.0, 0);
@@ -213,7 +220,10 @@ fn row(svg: &mut Svg, h: &Shaped, y: f64, c: &Columns, down: &Step, up: &Step) {
             ("data-parts", &s.parts.to_string()),
             ("data-by", &format!("{}.{}", s.layer, axis_name(s.axis))),
             ("data-runs", if s.core { "cores" } else { "loop" }),
-            ("data-operator", &if phase == Phase::Up { operator(&h.h.dims[s.level.dim].combine) } else { "++".to_string() }),
+            (
+                "data-operator",
+                &if phase == Phase::Up { operator(&h.h.dims[s.level.dim].combine) } else { "++".to_string() },
+            ),
             ("data-chosen", if s.chosen { "yes" } else { "no" }),
         ]);
         svg.boxed(number, y + 56.0, s.number);
@@ -241,7 +251,8 @@ fn by_whom(svg: &mut Svg, h: &Shaped, x: f64, y: f64, s: &Step, arrows: &str) {
     svg.middle(x, y + 34.0, "big", &format!("{} × {}", s.parts, dim.name));
     svg.middle(x, y + 56.0, "small", &format!("level {}  {arrows}", s.level));
     svg.cross(x, y + 100.0, s.axis, s.core);
-    let label = if s.core { format!("{}.{}", s.layer, axis_name(s.axis)) } else { format!("for, {}", s.layer) };
+    let label =
+        if s.core { format!("{}.{}", s.layer, axis_name(s.axis)) } else { format!("for, {}", s.layer) };
     svg.chip(x, y + 137.0, &label, s.core);
 }
 

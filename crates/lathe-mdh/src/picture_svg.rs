@@ -234,10 +234,22 @@ impl Svg {
         };
         let mut block = |r: [(f64, f64); 3], fills: [&str; 3]| {
             let [(v0, v1), (u0, u1), (d0, d1)] = r;
-            self.polygon(&[at(v0, u0, d0), at(v0, u1, d0), at(v1, u1, d0), at(v1, u0, d0)], fills[0], "#486581");
+            self.polygon(
+                &[at(v0, u0, d0), at(v0, u1, d0), at(v1, u1, d0), at(v1, u0, d0)],
+                fills[0],
+                "#486581",
+            );
             if depth.0 > 0.0 {
-                self.polygon(&[at(v0, u0, d0), at(v0, u1, d0), at(v0, u1, d1), at(v0, u0, d1)], fills[1], "#486581");
-                self.polygon(&[at(v0, u1, d0), at(v1, u1, d0), at(v1, u1, d1), at(v0, u1, d1)], fills[2], "#486581");
+                self.polygon(
+                    &[at(v0, u0, d0), at(v0, u1, d0), at(v0, u1, d1), at(v0, u0, d1)],
+                    fills[1],
+                    "#486581",
+                );
+                self.polygon(
+                    &[at(v0, u1, d0), at(v1, u1, d0), at(v1, u1, d1), at(v0, u1, d1)],
+                    fills[2],
+                    "#486581",
+                );
             }
         };
         block([(0.0, 1.0); 3], ["#f0f4f8", "#e4eaf1", "#d9e2ec"]);

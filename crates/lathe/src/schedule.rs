@@ -1,6 +1,6 @@
 //! From a kernel and the name of a strategy to scheduled trees with their evidence.
 
-use crate::mdh::{self, Chosen};
+use crate::mdh::{self, Taken};
 use crate::program::{Failure, Program};
 use lathe_diagnostics::{Diagnostic, Severity};
 use lathe_ir::{Function, Module};
@@ -72,7 +72,7 @@ pub struct Version {
     /// Sizes that became constants before the first step.
     pub baked: BTreeMap<String, i64>,
     /// Decisions that became steps.
-    pub chosen: Vec<Chosen>,
+    pub taken: Taken,
     /// What was not done, and why.
     pub notes: Vec<String>,
 }
@@ -84,7 +84,15 @@ impl Version {
         steps: Vec<Evidence>,
         forms: Vec<Form>,
     ) -> Version {
-        Version { condition, func, steps, forms, baked: BTreeMap::new(), chosen: Vec::new(), notes: Vec::new() }
+        Version {
+            condition,
+            func,
+            steps,
+            forms,
+            baked: BTreeMap::new(),
+            taken: Taken::default(),
+            notes: Vec::new(),
+        }
     }
 }
 
@@ -239,10 +247,7 @@ pub fn schedule(
     // What is no parameter of the strategy is one of its decisions.
     let (given, free): (lathe_space::Values, lathe_space::Values) =
         given.into_iter().partition(|(n, _)| !decides || definition.params.iter().any(|p| p.name == *n));
-    let machine = &Machine {
-        threads: how.threads.map_or(machine.threads, |n| n as u64),
-        ..machine.clone()
-    };
+    let machine = &Machine { threads: how.threads.map_or(machine.threads, |n| n as u64), ..machine.clone() };
     let (strategy, mut open) = lathe_strategy::instantiate(definition, &given, &facts).map_err(fail)?;
     let of = format!("strategy `{}`", definition.name);
     let params = lathe_space::bind(&of, &definition.params, &definition.constraints, &given, &facts)

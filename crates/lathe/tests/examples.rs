@@ -66,7 +66,7 @@ fn homomorphisms_hold_with_what_the_cost_model_chooses() {
             };
             let kernel = p.kernel(Some(&t.kernel)).unwrap_or_else(|e| panic!("{e}"));
             let made = lathe::schedule(&p, kernel, &how, &Machine::host()).and_then(|s| {
-                chosen += s.versions.iter().map(|v| v.chosen.len()).sum::<usize>();
+                chosen += s.versions.iter().map(|v| v.taken.computes.len()).sum::<usize>();
                 let built = lathe::compile(&s, &lathe::Build { opt_level: 0, ..lathe::Build::default() })
                     .map_err(lathe::Failure::bare)?;
                 run_test(&p, t, Runner::Built { built: &built, pool: &pool }, &Machine::host())

@@ -3,6 +3,7 @@
 mod bad_input;
 mod common;
 mod embed;
+mod mdh;
 mod run;
 mod tools;
 mod tune;

@@ -55,7 +55,9 @@ scalar number=7";
     let moved: Vec<bool> = v.iter().map(|l| l.contains("moved=yes")).collect();
     assert_eq!(moved, [false, false, false, false, true, false, false, false], "{v:#?}");
     assert!(v.iter().skip(1).all(|l| l.contains("chosen=yes")));
-    for text in ["M[512, 4096]", "(i, k)", "w[512]", "8 × i", "COR.x", "copied here", "md_hom&lt; i 512, k 4096 &gt;"] {
+    for text in
+        ["M[512, 4096]", "(i, k)", "w[512]", "8 × i", "COR.x", "copied here", "md_hom&lt; i 512, k 4096 &gt;"]
+    {
         assert!(svg.contains(text), "{text}");
     }
 }
@@ -63,7 +65,8 @@ scalar number=7";
 #[test]
 fn phases_have_orders_of_their_own_and_levels_with_one_part_are_no_steps() {
     let h = homomorphism("convolution", "mcc");
-    let all: Vec<(&str, i64)> = ["N", "H", "W", "C", "K", "R", "S"].into_iter().zip([1, 6, 6, 4, 8, 3, 3]).collect();
+    let all: Vec<(&str, i64)> =
+        ["N", "H", "W", "C", "K", "R", "S"].into_iter().zip([1, 6, 6, 4, 8, 3, 3]).collect();
     let shaped = h.at(&sizes(&all)).unwrap();
     let m = model("cuda");
     let mut d = Decisions::plain(&shaped, &m);

@@ -6,13 +6,13 @@
 //!
 //! * `of: C` names the compute; none: every compute of the kernel.
 //! * `model: NAME` or `model: "file.json"`.
-//! * `tiles: partial`: parts need not multiply to the extent.
+//! * `tiles: partial`: parts need not multiply to the extent; `tiles: full`: they must.
 //! * `parts.DIM.LAYER: n` fixes one number of parts.
 //! * `KEY: "…"`, `KEY.BUFFER: "…"`, `KEY.KEY: "…"`: a line of the text form of decisions.
 //! * `"…"`: lines of the text form, as they are.
 
 use lathe_diagnostics::{Diagnostic, Span};
-use lathe_mdh::{Decisions, Homomorphism, Model, codes, text};
+use lathe_mdh::{Decisions, Homomorphism, Model, Phase, codes, text};
 use lathe_space::{Expr, Value};
 use lathe_strategy::{ArgValue, Argument};
 
@@ -21,6 +21,8 @@ use lathe_strategy::{ArgValue, Argument};
 pub struct Call<'a> {
     pub of: Option<String>,
     pub model: Option<String>,
+    /// Whether tiles may be partial, if it is said.
+    pub tiles: Option<bool>,
     pub span: Option<Span>,
     items: Vec<Item<'a>>,
 }
@@ -58,7 +60,7 @@ impl<'a> Call<'a> {
     /// # Errors
     /// `E1203` for an argument that says nothing.
     pub fn read(args: &'a [Argument], span: Option<Span>) -> Result<Call<'a>, Diagnostic> {
-        let mut call = Call { of: None, model: None, span, items: Vec::new() };
+        let mut call = Call { of: None, model: None, tiles: None, span, items: Vec::new() };
         for a in args {
             let place = a.span.or(span);
             let ArgValue::Expr(value) = &a.value else {
@@ -74,8 +76,10 @@ impl<'a> Call<'a> {
                     call.model = Some(m.clone());
                     continue;
                 }
-                (Some("tiles"), Expr::Name(t)) if t == "partial" => What::Lines("partial tiles".to_string()),
-                (Some("tiles"), Expr::Name(t)) if t == "full" => continue,
+                (Some("tiles"), Expr::Name(t)) if t == "partial" || t == "full" => {
+                    call.tiles = Some(t == "partial");
+                    continue;
+                }
                 (Some(key), Expr::Value(Value::Str(cells))) => {
                     What::Lines(format!("{} {cells}", key.replace('.', " ")))
                 }
@@ -105,11 +109,17 @@ impl<'a> Call<'a> {
         Ok(call)
     }
 
-    /// What the call fixes for a computation; everything else is free.
+    /// What the call fixes for a computation; everything else is free. `usual` says which layer of the model does
+    /// which layer of the computation where the call does not: `parts.i.COR` are the parts that cores do.
     ///
     /// # Errors
     /// What the text form refuses, at the argument; `E1204` for dimensions and layers that are not there.
-    pub fn decisions(&self, h: &Homomorphism, model: &Model) -> Result<Decisions, Diagnostic> {
+    pub fn decisions(
+        &self,
+        h: &Homomorphism,
+        model: &Model,
+        usual: Option<&Decisions>,
+    ) -> Result<Decisions, Diagnostic> {
         // The text form last wins line by line, so that all lines are one text, and single parts come after.
         let mut all = String::new();
         for item in &self.items {
@@ -141,8 +151,16 @@ impl<'a> Call<'a> {
                     format!("its layers: {}", names.join(", ")),
                 ));
             };
-            d.parts[l][k] = Some(*n);
+            let done_by = |of: &Decisions| {
+                let all = Phase::ALL.into_iter().map(|p| &of.steps(p).assignment);
+                let mine = |layer: &usize| all.clone().any(|t| t[*layer][k].is_some_and(|a| a.layer == l));
+                (0..model.layers()).find(mine)
+            };
+            let layer = done_by(&d).or_else(|| usual.and_then(done_by)).unwrap_or(l);
+            d.parts[layer][k] = Some(*n);
         }
+        // The cost model uses partial tiles, so that they are forbidden only by name.
+        d.partial_tiles |= self.tiles != Some(false);
         Ok(d)
     }
 
@@ -162,20 +180,19 @@ impl<'a> Call<'a> {
 }
 
 fn unknown(key: &str, place: Option<Span>) -> Diagnostic {
-    wrong(format!("there is no decision `{key}` with a number"), place)
-        .help("`parts.DIM.LAYER: n` is; the others are texts in quotes, and `of`, `model` and `tiles` are names")
+    wrong(format!("there is no decision `{key}` with a number"), place).help(
+        "`parts.DIM.LAYER: n` is; the others are texts in quotes, and `of`, `model` and `tiles` are names",
+    )
 }
 
 /// Decisions as the arguments of a step `mdh(…)` that fixes all of them.
 pub fn as_call(h: &Homomorphism, model: &Model, d: &Decisions) -> String {
-    let mut out = format!("mdh(of: {}, model: {}", h.name, model.name);
-    for line in text::print(h, model, d).lines().skip(1) {
-        if line == "partial tiles" {
-            out += ", tiles: partial";
-            continue;
-        }
+    let tiles = if d.partial_tiles { "partial" } else { "full" };
+    let mut out = format!("mdh(of: {}, model: {}, tiles: {tiles}", h.name, model.name);
+    for line in text::print(h, model, d).lines().skip(1).filter(|l| *l != "partial tiles") {
         let is_key = |w: &&str| {
-            *w == "parts" || (w.len() == 2 && w.starts_with(['D', 'S', 'R']) && w.as_bytes()[1].is_ascii_digit())
+            *w == "parts"
+                || (w.len() == 2 && w.starts_with(['D', 'S', 'R']) && w.as_bytes()[1].is_ascii_digit())
         };
         let words: Vec<&str> = line.split_whitespace().collect();
         let keys = words.iter().take_while(|w| is_key(w)).count();

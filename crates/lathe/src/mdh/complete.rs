@@ -9,7 +9,8 @@ use lathe_mdh::{AsmLevel, Decisions, Phase};
 pub fn complete(fixed: &Decisions, from: &Decisions) -> Decisions {
     let mut out = fixed.clone();
     let said = |p: &Phase| fixed.steps(*p).order.iter().flatten().any(Option::is_some);
-    let order = Phase::ALL.into_iter().find(said).map(|p| permutation(&fixed.steps(p).order, &from.steps(p).order));
+    let order =
+        Phase::ALL.into_iter().find(said).map(|p| permutation(&fixed.steps(p).order, &from.steps(p).order));
     let said = |p: &Phase| fixed.steps(*p).assignment.iter().flatten().any(Option::is_some);
     let by = Phase::ALL.into_iter().find(said);
     let by = by.map(|p| bijection(&fixed.steps(p).assignment, &from.steps(p).assignment));
@@ -87,7 +88,8 @@ mod tests {
         let fixed = vec![vec![None, Some(0)], vec![None, None]];
         assert_eq!(permutation(&fixed, &from), vec![vec![Some(1), Some(0)], vec![Some(3), Some(2)]]);
         let a = |layer| Some(AsmLevel { layer, dim: 0 });
-        let (fixed, from) = (vec![vec![a(1)], vec![None], vec![None]], vec![vec![a(0)], vec![a(1)], vec![a(2)]]);
+        let (fixed, from) =
+            (vec![vec![a(1)], vec![None], vec![None]], vec![vec![a(0)], vec![a(1)], vec![a(2)]]);
         assert_eq!(bijection(&fixed, &from), vec![vec![a(1)], vec![a(0)], vec![a(2)]]);
     }
 }

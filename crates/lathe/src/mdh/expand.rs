@@ -4,14 +4,14 @@ use super::call::{Call, as_call, mark};
 use super::{DEFAULT_MODEL, STEP, space};
 use lathe_diagnostics::{Diagnostic, Span};
 use lathe_ir::{Function, Module, StmtKind, visit};
+use lathe_mdh::around::Around;
 use lathe_mdh::{Decisions, Homomorphism, Model, codes};
-use lathe_space::{Expr, Values};
+use lathe_space::Values;
 use lathe_strategy::{ArgValue, Argument, Context, Definitions, Strategy};
 use lathe_target::Machine;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::time::Instant;
 
 /// What decisions are made for.
 pub(crate) struct Setting<'a> {
@@ -40,7 +40,28 @@ pub struct Chosen {
     pub decisions: String,
     /// As a step that fixes them all.
     pub step: String,
-    /// The steps on loops.
+}
+
+impl Chosen {
+    /// Complete decisions, and what of them was fixed.
+    pub(crate) fn new(h: &Homomorphism, model: &Model, fixed: &Decisions, full: &Decisions) -> Chosen {
+        let entries = Decisions::free(h, model).open();
+        Chosen {
+            compute: h.name.clone(),
+            model: model.name.clone(),
+            fixed: entries - fixed.open(),
+            entries,
+            decisions: lathe_mdh::text::print(h, model, full),
+            step: as_call(h, model, full),
+        }
+    }
+}
+
+/// Decisions that became steps.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Taken {
+    pub computes: Vec<Chosen>,
+    /// The strategy with steps on loops in their place.
     pub strategy: String,
     /// How long choosing took.
     pub seconds: f64,
@@ -48,12 +69,7 @@ pub struct Chosen {
 
 /// Whether a strategy, or a definition that it calls, has a step `mdh(…)`.
 pub(crate) fn uses(definitions: &Definitions, target: Option<&str>, s: &Strategy) -> bool {
-    fn inside(
-        d: &Definitions,
-        target: Option<&str>,
-        s: &Strategy,
-        seen: &mut BTreeSet<String>,
-    ) -> bool {
+    fn inside(d: &Definitions, target: Option<&str>, s: &Strategy, seen: &mut BTreeSet<String>) -> bool {
         match s {
             Strategy::Id | Strategy::Fail(_) => false,
             Strategy::Seq(all) | Strategy::Choice(all) => all.iter().any(|s| inside(d, target, s, seen)),
@@ -182,28 +198,12 @@ impl<'a> Expander<'a> {
 
     /// The steps for one compute.
     fn compute(&mut self, call: &Call, label: Option<&str>, of: usize) -> Result<Strategy, Diagnostic> {
-        let start = Instant::now();
         let set = self.setting;
         let d = decide(set, call, label, of)?;
         let shaped = d.h.at(&BTreeMap::new()).map_err(|d| mark(d, call.span))?;
         let strategy = space::lower(&shaped, &d.model, &d.full, set.machine).map_err(|d| call.blame(d))?;
-        let entries = Decisions::free(&d.h, &d.model).open();
-        self.chosen.push(Chosen {
-            compute: d.h.name.clone(),
-            model: d.model.name.clone(),
-            fixed: entries - d.fixed.open(),
-            entries,
-            decisions: lathe_mdh::text::print(&d.h, &d.model, &d.full),
-            step: as_call(&d.h, &d.model, &d.full),
-            strategy: strategy.to_string(),
-            seconds: start.elapsed().as_secs_f64(),
-        });
-        if of < 2 {
-            return Ok(strategy);
-        }
-        let name = Argument::positional(Expr::Name(d.h.name.clone()));
-        let place = Strategy::Call { name: "stmt".to_string(), args: vec![name], span: None };
-        Ok(Strategy::At(Box::new(strategy), Box::new(place)))
+        self.chosen.push(Chosen::new(&d.h, &d.model, &d.fixed, &d.full));
+        Ok(strategy)
     }
 
     /// Whether a step makes sense for a function whose sizes are not known.
@@ -220,8 +220,9 @@ impl<'a> Expander<'a> {
             None => vec![None],
         };
         for label in wanted {
-            let h = Homomorphism::of(set.module, set.func, label.as_deref()).map_err(|d| mark(d, call.span))?;
-            call.decisions(&h, &model_of(&call, set)?)?;
+            let h =
+                Homomorphism::of(set.module, set.func, label.as_deref()).map_err(|d| mark(d, call.span))?;
+            call.decisions(&h, &model_of(&call, set)?, None)?;
         }
         Ok(())
     }
@@ -245,8 +246,9 @@ pub(crate) fn decide(
 ) -> Result<Decided, Diagnostic> {
     let h = Homomorphism::of(set.module, set.func, label).map_err(|d| mark(d, call.span))?;
     let model = model_of(call, set)?;
-    let fixed = call.decisions(&h, &model)?;
     let shaped = h.at(&BTreeMap::new()).map_err(|d| mark(d, call.span))?;
+    let usual = space::usual(&shaped, &model, set.machine);
+    let fixed = call.decisions(&h, &model, Some(&usual))?;
     let facts = |n: &str| set.machine.fact(n);
     if let Some(first) = lathe_mdh::check(&shaped, &model, &fixed, &facts).into_iter().next() {
         return Err(call.blame(first));
@@ -257,12 +259,16 @@ pub(crate) fn decide(
         .iter()
         .filter_map(|(n, v)| Some((n.strip_prefix(&prefix)?.to_string(), v.clone())))
         .collect();
-    let full = if own.is_empty() {
-        space::choose(&shaped, &model, set.machine, &fixed)
-    } else {
-        lathe_mdh::space::bind(&shaped, &model, &fixed, &own)
-    };
-    let full = full.map_err(|d| mark(d, call.span))?;
+    let chosen = space::choose(&shaped, &fixed, &usual, call.tiles);
+    let around = Around { h: &shaped, model: &model, fixed: &fixed, chosen: &chosen };
+    let known = around.space().params;
+    if let Some(n) = own.keys().find(|n| !known.iter().any(|p| p.name == **n)) {
+        let names: Vec<&str> = known.iter().map(|p| p.name.as_str()).collect();
+        let text = format!("the decisions for `{}` have no parameter `{n}`", h.name);
+        return Err(mark(Diagnostic::error(codes::DECISIONS_SHAPE, text), call.span)
+            .help(format!("their parameters: {}", names.join(", "))));
+    }
+    let full = if own.is_empty() { chosen.clone() } else { around.bind(&own) };
     lathe_mdh::require(&shaped, &model, &full, &facts).map_err(|d| call.blame(d))?;
     Ok(Decided { h, model, fixed, full })
 }
@@ -292,7 +298,10 @@ pub(crate) fn labels(func: &Function) -> Vec<String> {
 }
 
 /// The steps `mdh(…)` of a strategy, with definitions unfolded.
-pub(crate) fn calls(context: &Context, s: &Strategy) -> Result<Vec<(Vec<Argument>, Option<Span>)>, Diagnostic> {
+pub(crate) fn calls(
+    context: &Context,
+    s: &Strategy,
+) -> Result<Vec<(Vec<Argument>, Option<Span>)>, Diagnostic> {
     let mut out = Vec::new();
     collect(context, s, 0, &mut out)?;
     Ok(out)

@@ -1,4 +1,5 @@
-//! `.mdh` files: homomorphisms in the notation of the thesis, one kernel per definition.
+//! `.mdh` files: homomorphisms in the notation of the thesis, one kernel per definition. Structs and operators are
+//! declared as in `.lathe` files; such an item begins a line and ends at an empty one.
 
 use crate::program::{Failure, Program};
 use lathe_diagnostics::{SourceMap, Span};
@@ -27,11 +28,15 @@ pub fn is_notation(path: &Path) -> bool {
 pub fn from_text(path: &Path, text: &str) -> Result<Program, Failure> {
     let mut sources = SourceMap::new();
     let name = path.display().to_string();
-    // What every kernel may use without importing it.
-    let (mut lang, _) = lathe_lang::load(&mut sources, &format!("{name} (nothing of it)"), "", &mut Nothing)
-        .map_err(|diagnostics| Failure { sources: sources.clone(), diagnostics })?;
+    let (items, definitions) = split(text);
+    // With what every kernel may use without importing it.
+    let mut lang = match lathe_lang::load(&mut sources, &name, &items, &mut Nothing) {
+        Ok((lang, _)) => lang,
+        Err(diagnostics) => return Err(Failure { sources, diagnostics }),
+    };
     let file = sources.add(name, text);
-    let module = lathe_mdh::notation::parse(file, text, &BTreeMap::new())
+    let own = std::mem::take(&mut lang.module);
+    let module = lathe_mdh::notation::parse_with(file, &definitions, &BTreeMap::new(), own)
         .map_err(|d| Failure::one(&sources, d))?;
     let mut kernels: Vec<KernelInfo> = Vec::new();
     for name in module.functions.keys() {
@@ -40,9 +45,30 @@ pub fn from_text(path: &Path, text: &str) -> Result<Program, Failure> {
         kernels.push(KernelInfo { name: name.to_string(), span, doc: comment_before(text, start) });
     }
     kernels.sort_by_key(|k| k.span.start);
-    lang.module.functions.extend(module.functions);
+    lang.module = module;
     lang.kernels = kernels;
     Ok(Program { path: path.to_path_buf(), sources, lang, warnings: Vec::new() })
+}
+
+/// The items of the language, and everything else: both as long as the text, with blanks for what is not theirs, so
+/// that places stay what they are.
+fn split(text: &str) -> (String, String) {
+    let (mut items, mut rest) = (String::new(), String::new());
+    let mut inside = false;
+    for line in text.split_inclusive('\n') {
+        inside = match line.trim() {
+            "" => false,
+            t => inside || t.starts_with("struct ") || t.starts_with("op "),
+        };
+        let blank: String = line
+            .chars()
+            .map(|c| if c == '\n' { "\n".to_string() } else { " ".repeat(c.len_utf8()) })
+            .collect();
+        let (own, other) = if inside { (&mut items, &mut rest) } else { (&mut rest, &mut items) };
+        own.push_str(line);
+        other.push_str(&blank);
+    }
+    (items, rest)
 }
 
 /// Where the definition of a name begins.

@@ -18,11 +18,11 @@ mod pictures;
 mod space;
 mod versions;
 
-pub use expand::Chosen;
+pub use expand::{Chosen, Taken};
+pub(crate) use expand::{Setting, labels, uses};
 pub(crate) use file::{from_text, is_notation};
 pub use model::load as load_model;
 pub use pictures::pictures;
-pub(crate) use expand::{Setting, labels, uses};
 pub(crate) use space::{FreeSpace, free_space};
 pub(crate) use versions::{Wanted, versions};
 
@@ -32,8 +32,8 @@ pub const AUTO: &str = "auto";
 /// The step of strategies.
 pub const STEP: &str = "mdh";
 
-/// The system model where none is named: threads and vectors of a CPU.
-pub const DEFAULT_MODEL: &str = "openmp_l3_simd";
+/// The system model where none is named: threads, registers and vectors of a CPU.
+pub const DEFAULT_MODEL: &str = "cpu";
 
 /// Whether the strategy that would run takes decisions for sizes.
 ///

@@ -4,23 +4,48 @@ use super::call::Call;
 use super::complete::complete;
 use super::expand::{Setting, calls, labels, model_of};
 use lathe_diagnostics::Diagnostic;
+use lathe_mdh::around::Around;
 use lathe_mdh::{Decisions, Homomorphism, Model, Shaped};
-use lathe_space::{Constraint, Expr, SpaceDef, TuningParameter, ValueRange, Values};
+use lathe_space::{SpaceDef, TuningParameter, Values};
 use lathe_strategy::{Context, Strategy};
 use lathe_target::Machine;
 use std::collections::BTreeMap;
 
-/// Complete decisions that keep what is fixed.
-///
-/// # Errors
-/// Where nothing valid keeps it.
-pub(crate) fn choose(
-    h: &Shaped,
-    model: &Model,
-    _machine: &Machine,
-    fixed: &Decisions,
-) -> Result<Decisions, Diagnostic> {
-    Ok(complete(fixed, &Decisions::plain(h, model)))
+/// What the cost model chooses. For a model that it knows nothing of (a device), or one without threads and caches
+/// that can be told apart, the computation as it is written.
+pub(crate) fn usual(h: &Shaped, model: &Model, machine: &Machine) -> Decisions {
+    let setting = lathe_mdh::choose::Setting { machine, threads: machine.threads, exact: true };
+    lathe_mdh::choose(h, model, &setting).unwrap_or_else(|_| Decisions::plain(h, model))
+}
+
+/// Complete decisions that keep what is fixed; `from` says the rest. `tiles`: whether they may be partial, if that is
+/// said.
+pub(crate) fn choose(h: &Shaped, fixed: &Decisions, from: &Decisions, tiles: Option<bool>) -> Decisions {
+    let mut d = complete(fixed, from);
+    d.partial_tiles = tiles.unwrap_or(true);
+    if !d.partial_tiles {
+        full_tiles(h, fixed, &mut d);
+    }
+    d
+}
+
+/// Where parts do not multiply to the extent, the first layer that is free takes what the fixed ones leave, and no
+/// other one parts anything.
+fn full_tiles(h: &Shaped, fixed: &Decisions, d: &mut Decisions) {
+    for (dim, extent) in h.extents.iter().enumerate() {
+        let product = |d: &Decisions, wanted: &dyn Fn(usize) -> bool| {
+            let parts = (0..d.layers()).filter(|l| wanted(*l)).filter_map(|l| d.parts[l][dim]);
+            parts.fold(1u64, u64::saturating_mul)
+        };
+        if product(d, &|_| true) == *extent {
+            continue;
+        }
+        let free: Vec<usize> = (0..d.layers()).filter(|l| fixed.parts[*l][dim].is_none()).collect();
+        let left = extent / product(fixed, &|_| true).max(1);
+        for (n, l) in free.iter().enumerate() {
+            d.parts[*l][dim] = Some(if n == 0 { left.max(1) } else { 1 });
+        }
+    }
 }
 
 /// The steps on loops of complete decisions, for a function whose sizes are constants.
@@ -31,9 +56,11 @@ pub(crate) fn lower(
     h: &Shaped,
     model: &Model,
     d: &Decisions,
-    _machine: &Machine,
+    machine: &Machine,
 ) -> Result<Strategy, Diagnostic> {
-    lathe_mdh::lower::strategy(h, model, d)
+    let mut options = lathe_mdh::lower::Options::exact();
+    options.machine = machine.clone();
+    lathe_mdh::lower::strategy(h, model, d, &options)
 }
 
 /// The free entries of a strategy's decisions as parameters.
@@ -45,10 +72,10 @@ pub(crate) struct FreeSpace {
 }
 
 /// The space of all steps `mdh(…)` of a strategy together. Where a kernel has several computes, the parameters of
-/// each begin with its label: `C.parts_i_1`.
+/// each begin with its label: `C.parts.i.L1`.
 ///
 /// # Errors
-/// What is wrong with a step; `E1222` where entries are free in a way that the space has no parameter for.
+/// What is wrong with a step.
 pub(crate) fn free_space(set: &Setting, context: &Context, s: &Strategy) -> Result<FreeSpace, Diagnostic> {
     let mut out = FreeSpace::default();
     let all = labels(set.func);
@@ -68,49 +95,17 @@ pub(crate) fn free_space(set: &Setting, context: &Context, s: &Strategy) -> Resu
             }
             done.push(h.name.clone());
             let model = model_of(&call, set)?;
-            let fixed = call.decisions(&h, &model)?;
             let shaped = h.at(&BTreeMap::new()).map_err(|d| super::call::mark(d, span))?;
+            let usual = usual(&shaped, &model, set.machine);
+            let fixed = call.decisions(&h, &model, Some(&usual))?;
             let prefix = if all.len() > 1 { format!("{}.", h.name) } else { String::new() };
-            let def = lathe_mdh::space::space(&shaped, &model, &fixed)
-                .map_err(|d| super::call::mark(d, span))?;
-            for p in def.params {
-                out.def.params.push(renamed(p, &prefix));
+            let chosen = choose(&shaped, &fixed, &usual, call.tiles);
+            let around = Around { h: &shaped, model: &model, fixed: &fixed, chosen: &chosen };
+            for p in around.space().params {
+                out.def.params.push(TuningParameter { name: format!("{prefix}{}", p.name), ..p });
             }
+            out.start.extend(around.start().into_iter().map(|(n, v)| (format!("{prefix}{n}"), v)));
         }
     }
     Ok(out)
-}
-
-/// The parameter with a prefix before its name and before those of the parameters that it mentions.
-fn renamed(p: TuningParameter, prefix: &str) -> TuningParameter {
-    if prefix.is_empty() {
-        return p;
-    }
-    let expr = |e: &Expr| {
-        let with = |n: &str| Some(Expr::Name(format!("{prefix}{n}")));
-        lathe_space::reduce(e, &with).unwrap_or_else(|_| e.clone())
-    };
-    fn constraint(c: Constraint, prefix: &str, expr: &dyn Fn(&Expr) -> Expr) -> Constraint {
-        let all = |v: Vec<Constraint>| v.into_iter().map(|c| constraint(c, prefix, expr)).collect();
-        match c {
-            Constraint::Expr(e) => Constraint::Expr(expr(&e)),
-            Constraint::Alias(a, e) => Constraint::Alias(a, expr(&e)),
-            Constraint::Closure { reads, f } => {
-                Constraint::Closure { reads: reads.iter().map(|r| format!("{prefix}{r}")).collect(), f }
-            }
-            Constraint::And(v) => Constraint::And(all(v)),
-            Constraint::Or(v) => Constraint::Or(all(v)),
-        }
-    }
-    TuningParameter {
-        name: format!("{prefix}{}", p.name),
-        values: match p.values {
-            ValueRange::Interval { lo, hi, step, generator } => {
-                ValueRange::Interval { lo: expr(&lo), hi: expr(&hi), step: step.as_ref().map(expr), generator }
-            }
-            set @ ValueRange::Set(_) => set,
-        },
-        constraint: p.constraint.map(|c| constraint(c, prefix, &expr)),
-        ..p
-    }
 }

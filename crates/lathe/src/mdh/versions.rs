@@ -1,16 +1,18 @@
 //! The versions that a strategy with decisions makes: one for the sizes that are known, and the loops as written for
 //! all others.
 
-use super::expand::{Chosen, Expander, Setting, calls, labels};
-use super::STEP;
+use super::expand::{Chosen, Expander, Setting, Taken, calls, labels};
+use super::{DEFAULT_MODEL, STEP};
 use crate::schedule::{Version, on_loops, specialize};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::{Function, Module};
+use lathe_mdh::{Decisions, Homomorphism, Model};
 use lathe_space::{BinOp, Expr, Value, Values, eval};
-use lathe_strategy::{Argument, Context, Strategy};
+use lathe_strategy::{ArgValue, Argument, Context, Strategy};
 use lathe_target::Machine;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Instant;
 
 /// What versions are made for.
 pub(crate) struct Wanted<'a> {
@@ -41,11 +43,12 @@ pub(crate) fn versions(
             on_loops(w.module, w.func, context, &Strategy::Id).map_err(|r| *r.diagnostic)?;
         Ok(Version { notes, ..Version::new(cond, func, steps, forms) })
     };
+    if let Some(name) = w.model {
+        super::load_model(name, Path::new(""))?;
+    }
     let open: Vec<&str> = w.func.sizes.iter().map(|b| &*b.name).collect();
-    let known: BTreeMap<String, i64> = open
-        .iter()
-        .filter_map(|n| w.sizes.get(*n).map(|v| (n.to_string(), *v)))
-        .collect();
+    let known: BTreeMap<String, i64> =
+        open.iter().filter_map(|n| w.sizes.get(*n).map(|v| (n.to_string(), *v))).collect();
     let value = |n: &str| known.get(n).map(|v| Value::Int(*v));
     let holds = |c: &Expr| eval(c, &value) == Ok(Value::Bool(true));
     if known.len() < open.len() || !branch.cond.as_ref().is_none_or(holds) {
@@ -53,7 +56,7 @@ pub(crate) fn versions(
         let expander = Expander::new(&set, context);
         for (args, span) in calls(context, &branch.strategy)? {
             match expander.check_form(&args, span) {
-                Err(d) if w.lenient => return Ok(vec![as_written(branch.cond.clone(), vec![why(&d)])?]),
+                Err(_) if w.lenient => {}
                 other => other?,
             }
         }
@@ -92,64 +95,94 @@ fn exactly_these(sizes: &BTreeMap<String, i64>) -> Expr {
 
 /// Every step as it is said.
 fn exactly(set: &Setting, context: &Context, strategy: &Strategy) -> Result<Version, Diagnostic> {
+    let start = Instant::now();
     let mut expander = Expander::new(set, context);
     let strategy = expander.strategy(strategy)?;
+    let taken = taken(expander.chosen, &strategy, start);
     let (func, steps, forms) =
         on_loops(set.module, set.func, context, &strategy).map_err(|r| *r.diagnostic)?;
-    Ok(Version { chosen: expander.chosen, ..Version::new(None, func, steps, forms) })
+    Ok(Version { taken, ..Version::new(None, func, steps, forms) })
+}
+
+fn taken(computes: Vec<Chosen>, strategy: &Strategy, start: Instant) -> Taken {
+    Taken { computes, strategy: strategy.to_string(), seconds: start.elapsed().as_secs_f64() }
 }
 
 /// Decisions for every compute that takes some; the others stay as written, with a note that says why.
 fn best(set: &Setting, context: &Context) -> Result<Version, Diagnostic> {
-    let all = labels(set.func);
-    let mut notes = Vec::new();
-    let mut takers: Vec<(Strategy, Chosen)> = Vec::new();
-    for label in &all {
+    let start = Instant::now();
+    if labels(set.func).is_empty() {
+        let (func, steps, forms) =
+            on_loops(set.module, set.func, context, &Strategy::Id).map_err(|r| *r.diagnostic)?;
+        let notes = vec!["there is nothing in index notation: the loops are as written".to_string()];
+        return Ok(Version { notes, ..Version::new(None, func, steps, forms) });
+    }
+    if let Some((strategy, chosen, notes)) = together(set)
+        && let Ok((func, steps, forms)) = on_loops(set.module, set.func, context, &strategy)
+    {
+        let taken = taken(chosen, &strategy, start);
+        return Ok(Version { taken, notes, ..Version::new(None, func, steps, forms) });
+    }
+    one_by_one(set, context)
+}
+
+/// What the cost model says of the whole function.
+fn together(set: &Setting) -> Option<(Strategy, Vec<Chosen>, Vec<String>)> {
+    if set.model.is_some_and(|m| m != DEFAULT_MODEL) {
+        return None;
+    }
+    let (machine, none) = (set.machine, BTreeMap::new());
+    let setting = lathe_mdh::choose::Setting { machine, threads: machine.threads, exact: true };
+    let auto = lathe_mdh::auto::auto(set.module, set.func, &none, &setting).ok()?;
+    let model = Model::named(DEFAULT_MODEL).ok()?;
+    let (mut chosen, mut notes) = (Vec::new(), Vec::new());
+    for (label, decided) in &auto.computes {
+        match decided {
+            Ok(d) => {
+                let h = Homomorphism::of(set.module, set.func, Some(label)).ok()?;
+                chosen.push(Chosen::new(&h, &model, &Decisions::free(&h, &model), d));
+            }
+            Err(d) => notes.push(why(label, d)),
+        }
+    }
+    Some((auto.strategy, chosen, notes))
+}
+
+/// Every compute for itself: one that is refused costs only its own decisions.
+fn one_by_one(set: &Setting, context: &Context) -> Result<Version, Diagnostic> {
+    let start = Instant::now();
+    let (mut notes, mut kept, mut chosen) = (Vec::new(), Vec::new(), Vec::new());
+    let mut done = on_loops(set.module, set.func, context, &Strategy::Id).map_err(|r| *r.diagnostic)?;
+    for label in labels(set.func) {
         let mut expander = Expander::new(set, context);
-        let label = Expr::Name(label.clone());
         let of = Argument {
             name: Some("of".to_string()),
-            value: lathe_strategy::ArgValue::Expr(label),
+            value: ArgValue::Expr(Expr::Name(label.clone())),
             span: None,
         };
         let step = Strategy::Call { name: STEP.to_string(), args: vec![of], span: None };
         match expander.strategy(&step) {
-            Ok(s) => takers.extend(expander.chosen.pop().map(|c| (s, c))),
-            Err(d) => notes.push(why(&d)),
-        }
-    }
-    if all.is_empty() {
-        notes.push("there is nothing in index notation: the loops are as written".to_string());
-    }
-    let run = |takers: &[(Strategy, Chosen)]| {
-        let steps = takers.iter().map(|t| t.0.clone()).collect();
-        on_loops(set.module, set.func, context, &Strategy::Seq(steps))
-    };
-    let (func, steps, forms) = match run(&takers) {
-        Ok(done) => done,
-        Err(_) => {
-            // One after the other, so that one refusal costs only the compute that it is about.
-            let mut kept: Vec<(Strategy, Chosen)> = Vec::new();
-            for t in takers.drain(..) {
-                kept.push(t);
-                if let Err(r) = run(&kept)
-                    && let Some((_, refused)) = kept.pop()
-                {
-                    let d = &r.diagnostic;
-                    notes.push(format!(
-                        "`{}` stays as written: {} refuses: {}: {}",
-                        refused.compute, r.rule, d.code, d.message
-                    ));
+            Ok(s) => {
+                kept.push(s);
+                match on_loops(set.module, set.func, context, &Strategy::Seq(kept.clone())) {
+                    Ok(next) => {
+                        done = next;
+                        chosen.extend(expander.chosen);
+                    }
+                    Err(r) => {
+                        kept.pop();
+                        notes.push(why(&label, &r.diagnostic));
+                    }
                 }
             }
-            takers = kept;
-            run(&takers).map_err(|r| *r.diagnostic)?
+            Err(d) => notes.push(why(&label, &d)),
         }
-    };
-    let chosen = takers.into_iter().map(|t| t.1).collect();
-    Ok(Version { chosen, notes, ..Version::new(None, func, steps, forms) })
+    }
+    let (func, steps, forms) = done;
+    let taken = taken(chosen, &Strategy::Seq(kept), start);
+    Ok(Version { taken, notes, ..Version::new(None, func, steps, forms) })
 }
 
-fn why(d: &Diagnostic) -> String {
-    format!("the loops are as written: {}: {}", d.code, d.message)
+fn why(label: &str, d: &Diagnostic) -> String {
+    format!("`{label}` stays as written: {}: {}", d.code, d.message)
 }

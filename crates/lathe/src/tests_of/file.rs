@@ -93,7 +93,8 @@ pub fn check_program(program: &Program, machine: &Machine) -> ProgramReport {
     let right = program.lang.tests.iter().zip(&wrong).filter(|(_, wrong)| wrong.is_none()).map(|(t, _)| t);
     let right: Vec<&TestDef> = right.collect();
     // What takes decisions for sizes is made anew for each test.
-    let decides = |s: &Schedule| s.versions.iter().any(|v| !v.notes.is_empty() || !v.chosen.is_empty());
+    let decides =
+        |s: &Schedule| s.versions.iter().any(|v| !v.notes.is_empty() || !v.taken.computes.is_empty());
     let (decided, others): (Vec<Schedule>, Vec<Schedule>) = schedules.into_iter().partition(decides);
     for t in &right {
         for s in decided.iter().filter(|s| *s.plain.name == *t.kernel) {
@@ -131,7 +132,7 @@ fn in_machine_code(
     };
     let mut versions: Vec<(&Schedule, usize, Vec<&TestDef>)> = Vec::new();
     for t in tests {
-        let decided = |s: &Schedule| s.versions.iter().any(|v| !v.chosen.is_empty());
+        let decided = |s: &Schedule| s.versions.iter().any(|v| !v.taken.computes.is_empty());
         let tested = |s: &&Schedule| {
             *s.plain.name == *t.kernel && (TESTED.contains(&s.strategy.as_str()) || decided(s))
         };

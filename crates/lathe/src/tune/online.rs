@@ -85,8 +85,7 @@ impl<'p> Online<'p> {
     /// `E1085` if the strategy has no parameters with ranges; what binding or the space refuse.
     pub fn new(program: &'p Program, kernel: &Function, t: OnlineTuning) -> Result<Online<'p>, Failure> {
         let fail = |d: Diagnostic| Failure::one(&program.sources, d);
-        let how =
-            How { strategy: t.strategy.clone(), sizes: t.sizes.clone(), ..How::default() };
+        let how = How { strategy: t.strategy.clone(), sizes: t.sizes.clone(), ..How::default() };
         let asked = crate::schedule::choose(program, kernel, &how)?.0.name.clone();
         let space = strategy_space(program, kernel, &asked, &how, &t.machine, &t.fixed)?;
         let technique = t.technique.unwrap_or_else(|| Box::new(portfolio()));

@@ -1,0 +1,139 @@
+//! Homomorphisms on the command line: `auto`, `mdh(…)`, models, `.mdh` files, pictures.
+
+use crate::common::{Folder, examples};
+use serde_json::Value;
+
+const MATMUL: &str = "kernel matmul(A: f32[I, K], B: f32[K, J]) -> (C: f32[I, J]) {\n    C[i, j] = sum[k](A[i, k] * B[k, j])\n}\n";
+
+const SIZES: &str = "-D I=24 -D J=40 -D K=16";
+
+#[test]
+fn a_kernel_without_a_strategy_gets_one_and_says_so() {
+    let f = Folder::new();
+    f.write("m.lathe", MATMUL);
+    let d = f.ok(&format!("run m.lathe {SIZES} --check --json"));
+    let v: Value = serde_json::from_str(&d.stdout).expect("JSON");
+    assert_eq!(
+        (&v["strategy"], &v["strategy_source"], &v["check"]["ok"]),
+        (&"auto".into(), &"auto".into(), &true.into())
+    );
+    let d = f.ok(&format!("explain m.lathe {SIZES}"));
+    for text in [
+        "auto when I == 24",
+        "sizes baked in: I = 24, J = 40, K = 16",
+        "mdh(of: C, model: cpu",
+        "which are, after",
+        "auto otherwise",
+    ] {
+        assert!(d.stdout.contains(text), "{text}\n{}", d.stdout);
+    }
+    let v: Value =
+        serde_json::from_str(&f.ok(&format!("explain m.lathe {SIZES} --json")).stdout).expect("JSON");
+    let taken = &v["versions"][0]["decisions"];
+    let chosen = &taken["computes"][0];
+    assert!(taken["seconds"].as_f64().is_some() && chosen["compute"] == "C", "{taken}");
+    // The step that it prints says the same.
+    let step = chosen["step"].as_str().expect("a step");
+    f.write("said.lathe", format!("{MATMUL}strategy said for matmul = {step}\n"));
+    f.ok("fmt said.lathe");
+    let again = f.ok(&format!("explain said.lathe -s said {SIZES} --json"));
+    let v: Value = serde_json::from_str(&again.stdout).expect("JSON");
+    let said = &v["versions"][0]["decisions"];
+    assert_eq!((&said["strategy"], &said["computes"][0]["fixed"]), (&taken["strategy"], &chosen["entries"]));
+    // Code for all sizes: the version for these and the loops as written.
+    assert!(f.ok(&format!("emit m.lathe -s auto {SIZES} --to tree")).stdout.contains("# when I == 24"));
+    let d = f.ok("run m.lathe -s naive -D I=3 -D J=4 -D K=5 --check");
+    assert!(!d.stderr.contains("note:"), "{}", d.stderr);
+}
+
+#[test]
+fn what_cannot_be_decided_is_said() {
+    let f = Folder::new();
+    f.write("g.lathe", "kernel g(x: f32[N], at: i32[N]) -> (y: f32[N]) { y[i] = x[at[i]] }\n");
+    let d = f.ok("run g.lathe -D N=30 --check");
+    assert!(d.stderr.contains("note: auto") && d.stderr.contains("E1205"), "{}", d.stderr);
+    f.write("m.lathe", MATMUL);
+    let d = f.ok("explain m.lathe -s auto");
+    assert!(d.stderr.contains("decisions need sizes (I, K, J not given)"), "{}", d.stderr);
+    f.write("wrong.lathe", format!("{MATMUL}strategy s for matmul = mdh(parts.i.COR: 2, parts.x.COR: 2)\n"));
+    let d = f.fails(&format!("run wrong.lathe -s s {SIZES}"), 1, "E1204");
+    assert!(
+        d.stderr.contains("parts.x.COR: 2") && d.stderr.contains("its dimensions: i, j, k"),
+        "{}",
+        d.stderr
+    );
+    f.fails("check wrong.lathe", 1, "E1204");
+}
+
+#[test]
+fn models_come_by_name_and_from_files() {
+    let f = Folder::new();
+    f.write("m.lathe", MATMUL);
+    let explained = f.ok(&format!("explain m.lathe -s auto --model openmp {SIZES}"));
+    assert!(explained.stdout.contains("model: openmp"), "{}", explained.stdout);
+    f.write(
+        "own.json",
+        r#"{ "name": "own", "memories": [{ "layer": "BIG" }, { "layer": "NEAR", "implicit": true }], "cores": [{ "layer": "HANDS", "executor": "cpu" }] }"#,
+    );
+    f.write(
+        "s.lathe",
+        format!("{MATMUL}strategy s for matmul = mdh(model: \"own.json\", parts.i.HANDS: 2)\n"),
+    );
+    let d = f.ok(&format!("explain s.lathe -s s {SIZES}"));
+    assert!(d.stdout.contains("HANDS.x") && d.stdout.contains("1 of "), "{}", d.stdout);
+    f.ok(&format!("run s.lathe -s s {SIZES} --check"));
+    f.fails(&format!("explain s.lathe -s auto --model nowhere.json {SIZES}"), 1, "E1202");
+    let broken = f.write("broken.json", "{ \"name\": 3 }");
+    f.fails(&format!("run m.lathe -s s --model {broken} {SIZES}"), 1, "E0903");
+}
+
+#[test]
+fn files_in_the_notation_of_the_thesis_are_taken_by_every_command() {
+    let f = Folder::new();
+    let file = format!("{}/mdh/linear_algebra.mdh", examples());
+    f.ok(&format!("check {file}"));
+    let d = f.ok(&format!("run {file}:matmul {SIZES} --check"));
+    assert!(d.stderr.contains("strategy auto") && d.stderr.contains("verified"), "{}", d.stderr);
+    assert!(f.ok(&format!("explain {file}:matvec -D I=8 -D K=9")).stdout.contains("decisions for w"));
+    assert!(f.ok(&format!("emit {file}:dot --to c")).stdout.contains("int32_t dot"));
+    f.ok(&format!("bench {file}:dot -D K=1000 --runs 2"));
+    f.ok(&format!("tune {file}:dot -D K=512 --until evaluations(3) --technique random"));
+    f.write(
+        "wrong.mdh",
+        "f<N in IN> := out_view<f32>( O:(i)->(i) ) o md_hom<N>( id, (++,+) ) o inp_view<f32>( I:(i)->(i) )",
+    );
+    assert!(f.fails("run wrong.mdh -D N=3", 1, "E1221").stderr.contains("wrong.mdh:1"));
+}
+
+#[test]
+fn decisions_are_drawn() {
+    let f = Folder::new();
+    f.write("m.lathe", MATMUL);
+    f.ok(&format!("explain m.lathe -s auto {SIZES} --picture m.svg"));
+    let svg = f.read("m.svg");
+    assert!(svg.starts_with("<svg") && svg.contains("C on cpu") && svg.contains("data-runs=\"cores\""));
+    // For devices, too, whose code is not there yet.
+    f.write(
+        "d.lathe",
+        format!(
+            "{MATMUL}strategy s for matmul = mdh(model: cuda, tiles: full, parts.i.SMX: 4, parts.j.CC: 8)\n"
+        ),
+    );
+    f.lathe(&format!("explain d.lathe -s s {SIZES} --picture d.svg"));
+    assert!(f.read("d.svg").contains("SMX.x"));
+    f.fails(&format!("explain m.lathe -s naive --specialize {SIZES} --picture n.svg"), 1, "E0914");
+}
+
+#[test]
+fn tuning_searches_what_is_free_from_what_was_chosen() {
+    let f = Folder::new();
+    f.write("m.lathe", format!("{MATMUL}strategy rows for matmul = mdh(parts.i.COR: 2)\n"));
+    let d = f.ok(&format!("tune m.lathe -s rows {SIZES} --until evaluations(4) --json"));
+    let v: Value = serde_json::from_str(&d.stdout).expect("JSON");
+    assert_eq!(v["strategy"], "rows");
+    let params = v["params"].as_object().expect("parameters");
+    assert!(params.keys().any(|k| k.starts_with("parts.")), "{params:?}");
+    let d = f.ok(&format!("run m.lathe {SIZES} --check --json"));
+    let v: Value = serde_json::from_str(&d.stdout).expect("JSON");
+    assert_eq!((&v["strategy"], &v["strategy_source"]), (&"rows".into(), &"stored".into()));
+}
