@@ -87,10 +87,9 @@ impl Around<'_> {
         {
             self.exchange(&mut d, swap);
         }
-        for (read, operand) in d.reads.iter_mut().zip(&mut d.operands) {
+        for ((read, operand), input) in d.reads.iter_mut().zip(&mut d.operands).zip(&self.h.h.inputs) {
             if values.get(&format!("pack.{}", read.buffer)) == Some(&Value::Str("no".to_string())) {
-                let rank = operand.layout.as_ref().map_or(0, Vec::len);
-                let plain: Vec<usize> = (0..rank).collect();
+                let plain: Vec<usize> = (0..input.rank()).collect();
                 read.layout.iter_mut().flatten().for_each(|e| *e = Some(plain.clone()));
                 operand.layout = Some(plain);
             }
