@@ -3,7 +3,7 @@
 use crate::codes;
 use lathe_diagnostics::{Diagnostic, FileId, Span};
 use lathe_ir::linear::Linear;
-use lathe_ir::{BinOp, Binder, Combine, Expr, MathFn, Module, ReduceOp, Scalar, Type, build};
+use lathe_ir::{BinOp, Binder, Combine, Expr, ExprKind, MathFn, Module, ReduceOp, Scalar, Type, build};
 use lathe_space::{BinOp as Op, Expr as Text, UnOp, Value};
 
 /// A subscript: sums of indices with constant factors. `names` call the indices here.
@@ -275,7 +275,13 @@ fn value(e: &Text, lookup: &Names, wanted: Option<&Type>) -> Result<Expr, String
             if !fits {
                 return wrong(a.ty());
             }
-            build::binary(bin, a, b)
+            match (bin, a.kind(), b.kind(), a.ty().scalar()) {
+                // `-1.0 / 0.0` is how infinity is written.
+                (BinOp::Div, ExprKind::Float(x), ExprKind::Float(y), Some(s)) => {
+                    build::float(s, x.get() / y.get())
+                }
+                _ => build::binary(bin, a, b),
+            }
         }
         Text::Call(f, args) => match (f.as_str(), args.as_slice()) {
             ("min" | "max", [a, b]) => {

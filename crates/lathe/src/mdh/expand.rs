@@ -259,7 +259,7 @@ pub(crate) fn decide(
         .iter()
         .filter_map(|(n, v)| Some((n.strip_prefix(&prefix)?.to_string(), v.clone())))
         .collect();
-    let chosen = space::choose(&shaped, &fixed, &usual, call.tiles);
+    let chosen = space::choose(&shaped, &model, &fixed, &usual, call.tiles);
     let around = Around { h: &shaped, model: &model, fixed: &fixed, chosen: &chosen };
     let known = around.space().params;
     if let Some(n) = own.keys().find(|n| !known.iter().any(|p| p.name == **n)) {

@@ -5,7 +5,8 @@ use super::complete::complete;
 use super::expand::{Setting, calls, labels, model_of};
 use lathe_diagnostics::Diagnostic;
 use lathe_mdh::around::Around;
-use lathe_mdh::{Decisions, Homomorphism, Model, Shaped};
+use lathe_mdh::decisions::{at, by_position, ranks_of};
+use lathe_mdh::{Decisions, Homomorphism, Level, Model, Phase, Shaped};
 use lathe_space::{SpaceDef, TuningParameter, Values};
 use lathe_strategy::{Context, Strategy};
 use lathe_target::Machine;
@@ -20,13 +21,64 @@ pub(crate) fn usual(h: &Shaped, model: &Model, machine: &Machine) -> Decisions {
 
 /// Complete decisions that keep what is fixed; `from` says the rest. `tiles`: whether they may be partial, if that is
 /// said.
-pub(crate) fn choose(h: &Shaped, fixed: &Decisions, from: &Decisions, tiles: Option<bool>) -> Decisions {
-    let mut d = complete(fixed, from);
+pub(crate) fn choose(
+    h: &Shaped,
+    model: &Model,
+    fixed: &Decisions,
+    from: &Decisions,
+    tiles: Option<bool>,
+) -> Decisions {
+    let mut d = complete(fixed, &opened(model, fixed, from));
     d.partial_tiles = tiles.unwrap_or(true);
-    if !d.partial_tiles {
+    if d.partial_tiles {
+        fewer_parts(h, model, fixed, from, &mut d);
+    } else {
         full_tiles(h, fixed, &mut d);
     }
     d
+}
+
+fn is_lanes(model: &Model, layer: usize) -> bool {
+    model.core(layer).is_some_and(|c| c.executor == "vector")
+}
+
+/// With levels that have parts now, and had none, at ranks where loops may stand: lanes last, others first, cores
+/// before memories.
+fn opened(model: &Model, fixed: &Decisions, from: &Decisions) -> Decisions {
+    let mut out = from.clone();
+    let new = |l: &Level| fixed.parts[l.layer][l.dim].is_some_and(|p| p > 1) && from.parts_at(*l) < 2;
+    let all: Vec<Level> = from.levels().filter(new).collect();
+    let Some(order) = by_position(&from.down.order).filter(|_| !all.is_empty() && from.fused()) else {
+        return out;
+    };
+    let by = |l: &Level| at(&from.down.assignment, *l).map_or(l.layer, |a| a.layer);
+    let (last, mut first): (Vec<Level>, Vec<Level>) = all.iter().partition(|l| is_lanes(model, by(l)));
+    first.sort_by_key(|l| model.core(by(l)).is_none());
+    let others = order.into_iter().filter(|l| !all.contains(l));
+    let positions: Vec<Level> = first.into_iter().chain(others).chain(last).collect();
+    if let Some(ranks) = ranks_of(&positions, from.layers(), from.dims()) {
+        for p in Phase::ALL {
+            out.steps_mut(p).order = ranks.clone();
+        }
+    }
+    out
+}
+
+/// Where a dimension got other parts than the cost model's, the free loop with the most of them takes what is left.
+fn fewer_parts(h: &Shaped, model: &Model, fixed: &Decisions, from: &Decisions, d: &mut Decisions) {
+    for (dim, extent) in h.extents.iter().enumerate() {
+        let level = |layer: usize| Level { layer, dim };
+        if (0..d.layers()).all(|l| d.parts_at(level(l)) == from.parts_at(level(l))) {
+            continue;
+        }
+        let memory =
+            |l: &usize| at(&d.down.assignment, level(*l)).is_some_and(|a| a.layer < model.memories.len());
+        let free = (0..d.layers()).filter(|l| fixed.parts[*l][dim].is_none() && memory(l));
+        let Some(rest) = free.max_by_key(|l| from.parts_at(level(*l))) else { continue };
+        let others = (0..d.layers()).filter(|l| *l != rest).map(|l| d.parts_at(level(l)));
+        let others = others.fold(1u64, u64::saturating_mul).max(1);
+        d.parts[rest][dim] = Some(extent.div_ceil(others).max(1));
+    }
 }
 
 /// Where parts do not multiply to the extent, the first layer that is free takes what the fixed ones leave, and no
@@ -99,7 +151,7 @@ pub(crate) fn free_space(set: &Setting, context: &Context, s: &Strategy) -> Resu
             let usual = usual(&shaped, &model, set.machine);
             let fixed = call.decisions(&h, &model, Some(&usual))?;
             let prefix = if all.len() > 1 { format!("{}.", h.name) } else { String::new() };
-            let chosen = choose(&shaped, &fixed, &usual, call.tiles);
+            let chosen = choose(&shaped, &model, &fixed, &usual, call.tiles);
             let around = Around { h: &shaped, model: &model, fixed: &fixed, chosen: &chosen };
             for p in around.space().params {
                 out.def.params.push(TuningParameter { name: format!("{prefix}{}", p.name), ..p });
