@@ -18,6 +18,9 @@ pub fn explain(a: &ExplainArgs, common: &Common) -> Outcome {
     }
     let schedule = lathe::schedule(&program, &kernel, &how, &target::machine(&t.how))?;
     target::print_notes(&schedule);
+    // Those that a file uses have no entry.
+    let info = program.lang.kernels.iter().find(|k| k.name == *kernel.name);
+    let doc = info.map_or("", |k| &k.doc);
     if common.json {
         let versions: Vec<_> = schedule
             .versions
@@ -35,13 +38,14 @@ pub fn explain(a: &ExplainArgs, common: &Common) -> Outcome {
             .collect();
         return target::print_json(&serde_json::json!({
             "kernel": &*kernel.name,
+            "doc": doc,
             "strategy": schedule.strategy,
             "strategy_source": schedule.source.name(),
             "params": schedule.params,
             "versions": versions,
         }));
     }
-    let mut out = String::new();
+    let mut out: String = doc.lines().map(|l| format!("# {l}\n")).collect();
     for v in &schedule.versions {
         match &v.condition {
             Some(c) => {

@@ -21,7 +21,8 @@ pub enum Item {
     Op(Op),
     Kernel(Kernel),
     /// Terms are the business of `lathe-pattern`.
-    Fun(FunAst),
+    /// With the comment lines just before it.
+    Fun(FunAst, String),
     Rule(RuleAst),
     Strategy(Strategy),
     Test(Test),

@@ -44,13 +44,14 @@ pub struct Lexed {
 /// The reserved words.
 pub const WORDS: &[&str] = &[
     "kernel", "fun", "struct", "op", "rule", "strategy", "use", "test", "for", "in", "where", "step", "let",
-    "var", "if", "then", "else", "while", "assume", "inout", "or", "and", "not", "true", "false",
+    "var", "if", "then", "else", "while", "assume", "inout", "or", "and", "not", "true", "false", "inf",
+    "nan",
 ];
 
 /// Longest first.
 const SYMBOLS: &[&str] = &[
     "..=", "..", "->", "=>", "==", "!=", "<=", ">=", "<+", "<<", ">>", "|>", "//", "+=", "*=", ";;", ";",
-    ",", ":", ".", "@", "|", "+", "-", "*", "/", "%", "<", ">", "=", "(", ")", "[", "]", "{", "}",
+    ",", ":", ".", "@", "|", "+", "-", "*", "/", "%", "<", ">", "=", "(", ")", "[", "]", "{", "}", "?",
 ];
 
 /// Words after `#:` that the test harness understands.
@@ -105,6 +106,8 @@ pub fn lex(file: FileId, text: &str) -> Lexed {
                     Tok::Sym(op)
                 }
                 _ => match WORDS.iter().find(|w| **w == word) {
+                    Some(&"inf") => Tok::Float(f64::INFINITY),
+                    Some(&"nan") => Tok::Float(f64::NAN),
                     Some(w) => Tok::Word(w),
                     None => Tok::Name(word.to_string()),
                 },
@@ -152,7 +155,6 @@ pub fn lex(file: FileId, text: &str) -> Lexed {
                     '&' => Some("write `and`, or `bitand(a, b)` on integers".into()),
                     '^' => Some("write `pow(a, b)`, or `bitxor(a, b)` on integers".into()),
                     '!' => Some("write `not`".into()),
-                    '?' => Some("write `select(condition, a, b)`".into()),
                     _ => None,
                 };
                 out.errors.push(d);
@@ -241,6 +243,9 @@ impl Tok {
             Tok::Name(n) => format!("`{n}`"),
             Tok::Word(w) => format!("the reserved word `{w}`"),
             Tok::Int(v) => format!("`{v}`"),
+            Tok::Float(v) if !v.is_finite() => {
+                format!("the reserved word `{}`", if v.is_nan() { "nan" } else { "inf" })
+            }
             Tok::Float(v) => format!("`{v:?}`"),
             Tok::Str(_) => "a string".to_string(),
             Tok::Sym(s) => format!("`{s}`"),

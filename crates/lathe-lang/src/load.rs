@@ -90,7 +90,7 @@ fn lower_all(
         match item {
             Item::Struct(s) => globals.declare_struct(s, errors),
             Item::Kernel(k) => globals.callables.push(k.name.text.clone()),
-            Item::Fun(f) => globals.callables.push(f.name.to_string()),
+            Item::Fun(f, _) => globals.callables.push(f.name.to_string()),
             _ => {}
         }
     }
@@ -106,7 +106,7 @@ fn lower_all(
     for (item, main) in items {
         let (what, name, span) = match item {
             Item::Kernel(k) => ("kernel", k.name.text.as_str(), k.name.span),
-            Item::Fun(f) => ("fun", &*f.name, f.name_span),
+            Item::Fun(f, _) => ("fun", &*f.name, f.name_span),
             Item::Rule(r) => {
                 rule(map, r, &mut program, errors);
                 continue;
@@ -125,7 +125,7 @@ fn lower_all(
                 }
                 (Some(k.clone()), k.doc.clone())
             }
-            Item::Fun(f) => (fun(f, &mut program, errors), String::new()),
+            Item::Fun(f, doc) => (fun(f, &mut program, errors), doc.clone()),
             _ => continue,
         };
         if *main && (header.is_some() || what == "kernel") {

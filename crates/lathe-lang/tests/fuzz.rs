@@ -2,6 +2,7 @@
 
 use lathe_diagnostics::SourceMap;
 use lathe_lang::{Resolver, load};
+use lathe_pattern::random::Random;
 
 struct Alone;
 
@@ -16,15 +17,6 @@ fn survives(text: &str) {
     let _ = load(&mut map, "fuzz.lathe", text, &mut Alone);
     if let Ok(once) = lathe_lang::format(text) {
         assert_eq!(lathe_lang::format(&once).as_deref(), Ok(once.as_str()), "{text}");
-    }
-}
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        ((self.0 >> 33) as usize) % n.max(1)
     }
 }
 

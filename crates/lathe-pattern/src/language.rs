@@ -1,5 +1,6 @@
 //! Terms as trees that strategies rewrite: children, predicates, locations.
 
+use crate::ast::HEIGHT;
 use crate::facts::{Fact, Facts, Known};
 use crate::prim::{MapKind, Prim};
 use crate::term::{Term, TermKind};
@@ -70,10 +71,19 @@ impl Node for Term {
         self == o
     }
 
+    fn outgrown(&self) -> Option<String> {
+        let (size, height) = (self.size(), self.height());
+        (size > SIZE || height > 5 * HEIGHT)
+            .then(|| format!("the term has grown to {size} nodes, {height} in each other"))
+    }
+
     fn show(&self) -> String {
         self.to_string()
     }
 }
+
+/// The most nodes of a term that is being rewritten.
+const SIZE: u32 = 1_000_000;
 
 /// Whether a name of the text means this primitive, whatever its sizes.
 fn is_named(t: &Term, name: &str) -> bool {
@@ -102,6 +112,7 @@ pub fn vocabulary() -> Vocabulary<Term> {
     v.predicate("isSplit", prim(|p| matches!(p, Prim::Split(_))));
     v.predicate("isJoin", prim(|p| matches!(p, Prim::Join)));
     v.predicate("isSlide", prim(|p| matches!(p, Prim::Slide(..))));
+    v.predicate("isGenerate", prim(|p| matches!(p, Prim::Generate(_))));
     v.predicate("isZip", prim(|p| matches!(p, Prim::Zip)));
     v.predicate("isToMem", prim(|p| matches!(p, Prim::ToMem(_))));
     v.predicate("isLambda", |t: &Term| matches!(t.kind(), TermKind::Lam(..)));

@@ -53,7 +53,11 @@ pub fn lex(file: FileId, text: &str, part: Range<usize>) -> Result<Vec<Token>, D
             continue;
         } else if c.is_ascii_alphabetic() || c == b'_' {
             at = while_(at, &|b| b.is_ascii_alphanumeric() || b == b'_');
-            Tok::Name(text[start..at].to_string())
+            match &text[start..at] {
+                "inf" => Tok::Float(f64::INFINITY),
+                "nan" => Tok::Float(f64::NAN),
+                name => Tok::Name(name.to_string()),
+            }
         } else if c.is_ascii_digit() {
             at = while_(at, &|b| b.is_ascii_digit());
             // `p.0.1` projects twice.

@@ -27,6 +27,7 @@ pub mod parse;
 pub mod prim;
 pub mod print;
 pub mod program;
+pub mod random;
 pub mod rules;
 pub mod saturate;
 mod scalars;

@@ -1,12 +1,15 @@
 //! The text of terms, types, funs and rules.
 
-use crate::ast::{Ast, AstKind, FunAst, FunParam, HEIGHT, LamParam, Pattern, RuleAst};
+mod items;
+mod terms;
+
+use crate::ast::{Ast, AstKind, FunAst, HEIGHT, RuleAst};
 use crate::codes;
 use crate::lex::{Tok, Token, lex};
 use crate::nat::Nat;
-use crate::types::{Kind, Type, TypeKind};
+use crate::types::Type;
 use lathe_diagnostics::{Diagnostic, FileId, Span};
-use lathe_ir::{BinOp, Name, Scalar, UnOp};
+use lathe_ir::{BinOp, Name, UnOp};
 use std::ops::Range;
 
 /// Brackets, lambdas and operators may nest so deep.
@@ -114,20 +117,6 @@ pub(crate) struct Parser {
     data_vars: Vec<Name>,
 }
 
-/// Operators from loosest to tightest below `not`; comparisons do not chain.
-const LEVELS: [&[(&str, BinOp)]; 3] = [
-    &[
-        ("==", BinOp::Eq),
-        ("!=", BinOp::Ne),
-        ("<=", BinOp::Le),
-        (">=", BinOp::Ge),
-        ("<", BinOp::Lt),
-        (">", BinOp::Gt),
-    ],
-    &[("+", BinOp::Add), ("-", BinOp::Sub)],
-    &[("*", BinOp::Mul), ("//", BinOp::FloorDiv), ("/", BinOp::Div), ("%", BinOp::FloorMod)],
-];
-
 const RESERVED: [&str; 27] = [
     "kernel", "fun", "struct", "op", "rule", "strategy", "use", "test", "for", "in", "where", "step", "let",
     "var", "if", "then", "else", "while", "assume", "inout", "and", "or", "not", "true", "false", "nat",
@@ -223,6 +212,19 @@ impl Parser {
         Ok(out)
     }
 
+    /// After `(`: the one thing in brackets, or the parts of a tuple.
+    fn parts<T>(
+        &mut self,
+        one: &mut dyn FnMut(&mut Parser) -> Result<T, Diagnostic>,
+    ) -> Result<Result<T, Vec<T>>, Diagnostic> {
+        let first = one(self)?;
+        if !self.sign(",") {
+            return self.expect(")").map(|()| Ok(first));
+        }
+        let rest = self.list(")", one)?;
+        Ok(Err(std::iter::once(first).chain(rest).collect()))
+    }
+
     /// Long chains nest as deep as brackets do.
     fn low(&self, e: Ast) -> Result<Ast, Diagnostic> {
         if e.height <= HEIGHT {
@@ -242,318 +244,5 @@ impl Parser {
         let out = f(self);
         self.depth -= 1;
         out
-    }
-
-    pub fn expr(&mut self) -> Result<Ast, Diagnostic> {
-        self.deeper(|p| {
-            let start = p.span();
-            if p.sign("|") {
-                return p.lambda(start);
-            }
-            if p.word("let") {
-                let pattern = p.pattern()?;
-                p.expect("=")?;
-                let value = p.expr()?;
-                if !p.word("in") {
-                    return p.error("`in`");
-                }
-                let body = p.expr()?;
-                return Ok(Ast::new(AstKind::Let(pattern, value, body), p.since(start)));
-            }
-            let mut e = p.composition()?;
-            while p.sign("|>") {
-                let f = if matches!(p.peek(), Tok::Sign("|")) { p.expr()? } else { p.composition()? };
-                let span = p.since(start);
-                // Into the call, so that `x |> f(a)` reads as `f(a, x)`.
-                e = match *f.kind {
-                    AstKind::Call(g, mut args) => {
-                        args.push(e);
-                        Ast::new(AstKind::Call(g, args), span)
-                    }
-                    _ => Ast::new(AstKind::Call(f, vec![e]), span),
-                };
-                e = p.low(e)?;
-            }
-            Ok(e)
-        })
-    }
-
-    fn lambda(&mut self, start: Span) -> Result<Ast, Diagnostic> {
-        let (params, known) = (self.list("|", &mut |p| p.lam_param())?, self.data_vars.len());
-        if params.is_empty() {
-            return self.error("a parameter");
-        }
-        for p in &params {
-            if let LamParam::Dep(Kind::Data, x) = p {
-                self.data_vars.push(x.clone());
-            }
-        }
-        let body = self.expr();
-        self.data_vars.truncate(known);
-        Ok(Ast::new(AstKind::Lam(params, body?), self.since(start)))
-    }
-
-    fn lam_param(&mut self) -> Result<LamParam, Diagnostic> {
-        let pattern = self.pattern()?;
-        if !self.sign(":") {
-            return Ok(LamParam::Data(pattern, None));
-        }
-        if let Pattern::Name(n) = &pattern {
-            if self.word("nat") {
-                return Ok(LamParam::Dep(Kind::Nat, n.clone()));
-            }
-            if self.word("data") {
-                return Ok(LamParam::Dep(Kind::Data, n.clone()));
-            }
-        }
-        Ok(LamParam::Data(pattern, Some(self.ty()?)))
-    }
-
-    fn pattern(&mut self) -> Result<Pattern, Diagnostic> {
-        if self.sign("(") {
-            let parts = self.deeper(|p| p.list(")", &mut |p| p.pattern()))?;
-            return Ok(Pattern::Tuple(parts));
-        }
-        let n = self.name()?;
-        Ok(if &*n == "_" { Pattern::Any } else { Pattern::Name(n) })
-    }
-
-    fn composition(&mut self) -> Result<Ast, Diagnostic> {
-        let start = self.span();
-        let mut e = self.disjunction()?;
-        loop {
-            if self.sign(">>") {
-                let g = self.disjunction()?;
-                e = self.low(Ast::new(AstKind::Then(e, g), self.since(start)))?;
-            } else if self.sign("<<") {
-                let g = self.disjunction()?;
-                e = self.low(Ast::new(AstKind::Then(g, e), self.since(start)))?;
-            } else {
-                return Ok(e);
-            }
-        }
-    }
-
-    fn disjunction(&mut self) -> Result<Ast, Diagnostic> {
-        let start = self.span();
-        let mut e = self.conjunction()?;
-        while self.word("or") {
-            let b = self.conjunction()?;
-            e = self.low(Ast::new(AstKind::Binary(BinOp::Or, e, b), self.since(start)))?;
-        }
-        Ok(e)
-    }
-
-    fn conjunction(&mut self) -> Result<Ast, Diagnostic> {
-        let start = self.span();
-        let mut e = self.negation()?;
-        while self.word("and") {
-            let b = self.negation()?;
-            e = self.low(Ast::new(AstKind::Binary(BinOp::And, e, b), self.since(start)))?;
-        }
-        Ok(e)
-    }
-
-    fn negation(&mut self) -> Result<Ast, Diagnostic> {
-        let start = self.span();
-        if self.word("not") {
-            let e = self.deeper(Parser::negation)?;
-            return Ok(Ast::new(AstKind::Unary(UnOp::Not, e), self.since(start)));
-        }
-        self.binary(0)
-    }
-
-    fn binary(&mut self, level: usize) -> Result<Ast, Diagnostic> {
-        let Some(ops) = LEVELS.get(level) else { return self.unary() };
-        let start = self.span();
-        let mut e = self.binary(level + 1)?;
-        while let Some((_, op)) = ops.iter().find(|o| matches!(self.peek(), Tok::Sign(s) if *s == o.0)) {
-            self.at += 1;
-            let b = self.binary(level + 1)?;
-            e = self.low(Ast::new(AstKind::Binary(*op, e, b), self.since(start)))?;
-            if level == 0 {
-                break;
-            }
-        }
-        Ok(e)
-    }
-
-    fn unary(&mut self) -> Result<Ast, Diagnostic> {
-        let start = self.span();
-        if self.sign("-") {
-            let e = self.deeper(Parser::unary)?;
-            let kind = match *e.kind {
-                AstKind::Int(v) => AstKind::Int(v.wrapping_neg()),
-                AstKind::Float(v) => AstKind::Float(-v),
-                _ => AstKind::Unary(UnOp::Neg, e),
-            };
-            return Ok(Ast::new(kind, self.since(start)));
-        }
-        let mut e = self.atom()?;
-        loop {
-            let kind = if self.sign("(") {
-                AstKind::Call(e, self.list(")", &mut |p| p.expr())?)
-            } else if self.sign("[") {
-                AstKind::Index(e, self.list("]", &mut |p| p.expr())?)
-            } else if self.sign(".") {
-                let Tok::Int(n) = *self.peek() else { return self.error("the number of a part") };
-                self.at += 1;
-                AstKind::Part(e, usize::try_from(n).unwrap_or(usize::MAX))
-            } else {
-                return Ok(e);
-            };
-            e = self.low(Ast::new(kind, self.since(start)))?;
-        }
-    }
-
-    fn atom(&mut self) -> Result<Ast, Diagnostic> {
-        let start = self.span();
-        let kind = match self.peek().clone() {
-            Tok::Int(v) => {
-                self.at += 1;
-                AstKind::Int(v)
-            }
-            Tok::Float(v) => {
-                self.at += 1;
-                AstKind::Float(v)
-            }
-            Tok::Name(n) if n == "true" || n == "false" => {
-                self.at += 1;
-                AstKind::Bool(n == "true")
-            }
-            Tok::Name(_) => AstKind::Name(self.name()?),
-            Tok::Sign("(") => {
-                self.at += 1;
-                let mut parts = vec![self.expr()?];
-                let mut tuple = false;
-                while self.sign(",") {
-                    tuple = true;
-                    if matches!(self.peek(), Tok::Sign(")")) {
-                        break;
-                    }
-                    parts.push(self.expr()?);
-                }
-                self.expect(")")?;
-                if !tuple {
-                    return Ok(parts.remove(0));
-                }
-                AstKind::Tuple(parts)
-            }
-            _ => return self.error("a term"),
-        };
-        Ok(Ast::new(kind, self.since(start)))
-    }
-
-    pub fn ty(&mut self) -> Result<Type, Diagnostic> {
-        let from = self.deeper(Parser::ty_atom)?;
-        if self.sign("->") {
-            return Ok(Type::fun(from, self.deeper(Parser::ty)?));
-        }
-        Ok(from)
-    }
-
-    fn ty_atom(&mut self) -> Result<Type, Diagnostic> {
-        let span = self.span();
-        let elem = if self.sign("(") {
-            let mut parts = vec![self.ty()?];
-            let mut tuple = false;
-            while self.sign(",") {
-                tuple = true;
-                if matches!(self.peek(), Tok::Sign(")")) {
-                    break;
-                }
-                parts.push(self.ty()?);
-            }
-            self.expect(")")?;
-            if tuple { Type::tuple(parts) } else { parts.remove(0) }
-        } else {
-            let n = self.name()?;
-            match (&*n, Scalar::from_name(&n)) {
-                (_, Some(s)) => Type::scalar(s),
-                ("idx", _) => {
-                    self.expect("<")?;
-                    // A comparison would end at `>`.
-                    let size = nat_of(&self.binary(1)?)?;
-                    self.expect(">")?;
-                    Type::index(size)
-                }
-                ("vector", _) => {
-                    self.expect("<")?;
-                    let elem = self.ty()?;
-                    self.expect(",")?;
-                    let lanes = nat_of(&self.binary(1)?)?;
-                    self.expect(">")?;
-                    Type::vector(lanes, elem)
-                }
-                _ if self.data_vars.contains(&n) => Type::new(TypeKind::Var(n)),
-                _ => {
-                    return Err(Diagnostic::error(codes::UNKNOWN, format!("there is no type `{n}`"))
-                        .at(span, "unknown type"));
-                }
-            }
-        };
-        if !self.sign("[") {
-            return Ok(elem);
-        }
-        let sizes = self.list("]", &mut |p| nat_of(&p.expr()?))?;
-        Ok(Type::nested(&sizes, elem))
-    }
-
-    pub fn fun(&mut self) -> Result<FunAst, Diagnostic> {
-        let start = self.span();
-        if !self.word("fun") {
-            return self.error("`fun`");
-        }
-        let name_start = self.span();
-        let name = self.name()?;
-        let name_span = self.since(name_start);
-        self.expect("(")?;
-        let params = self.list(")", &mut |p| {
-            let span = p.span();
-            let name = p.name()?;
-            p.expect(":")?;
-            let ty = p.ty()?;
-            Ok(FunParam { name, ty, span: p.since(span) })
-        })?;
-        self.expect("->")?;
-        let result_start = self.span();
-        let result = self.ty()?;
-        let result_span = self.since(result_start);
-        let facts = self.conditions()?;
-        self.expect("=")?;
-        let body = self.expr()?;
-        Ok(FunAst { name, name_span, params, result, result_span, facts, body, span: self.since(start) })
-    }
-
-    /// `where c, d`, if it is there.
-    fn conditions(&mut self) -> Result<Vec<Ast>, Diagnostic> {
-        let mut out = Vec::new();
-        if self.word("where") {
-            loop {
-                out.push(self.conjunction()?);
-                if !self.sign(",") {
-                    break;
-                }
-            }
-        }
-        Ok(out)
-    }
-
-    /// `rule name(f, g): left => right where c`
-    pub fn rule(&mut self) -> Result<RuleAst, Diagnostic> {
-        let start = self.span();
-        if !self.word("rule") {
-            return self.error("`rule`");
-        }
-        let name_start = self.span();
-        let name = self.name()?;
-        let name_span = self.since(name_start);
-        let metas = if self.sign("(") { self.list(")", &mut |p| p.name())? } else { Vec::new() };
-        self.expect(":")?;
-        let left = self.expr()?;
-        self.expect("=>")?;
-        let right = self.expr()?;
-        let conditions = self.conditions()?;
-        Ok(RuleAst { name, name_span, metas, left, right, conditions, span: self.since(start) })
     }
 }

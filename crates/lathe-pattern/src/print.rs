@@ -157,9 +157,10 @@ impl Printer {
                 (Prim::Unary(op), [a]) => {
                     let (sign, own) =
                         if *op == UnOp::Neg { ("-", Level::Unary) } else { ("not ", Level::Not) };
+                    let number = matches!(a.kind(), TermKind::Lit(_));
                     let a = self.term(a, own);
                     // `--x` would be read as one sign each; `- 1` as a number.
-                    let literal = a.starts_with(|c: char| c.is_ascii_digit() || c == '-');
+                    let literal = number || a.starts_with('-');
                     let a = if sign == "-" && literal { format!("({a})") } else { a };
                     if sign == "-" && literal {
                         return format!("neg{a}");
@@ -201,7 +202,11 @@ impl Printer {
             if own.len() == p.arity() && own.len() + p.nats().len() > 1 && pipes(p) {
                 let (data, rest) = (own[own.len() - 1], &own[..own.len() - 1]);
                 let data = self.term(data, Level::Pipe);
+                // Nothing else says how many elements `gather` picks.
+                let typed = self.typed;
+                self.typed |= *p == Prim::Gather;
                 let rest: Vec<String> = rest.iter().map(|a| self.term(a, Level::Lambda)).collect();
+                self.typed = typed;
                 return self.wrap(format!("{data} |> {}", prim_text(p, &rest)), Level::Pipe, wanted);
             }
             let args: Vec<String> = own.iter().map(|a| self.term(a, Level::Lambda)).collect();
@@ -273,11 +278,8 @@ fn literal(v: ScalarValue) -> String {
         Scalar::Bool => v.to_string(),
         t if t.is_float() => {
             let f = v.to_f64();
-            if f.is_nan() {
-                return "0.0 / 0.0".to_string();
-            }
-            if f.is_infinite() {
-                return if f > 0.0 { "1.0 / 0.0" } else { "-1.0 / 0.0" }.to_string();
+            if !f.is_finite() {
+                return f.to_string().to_lowercase();
             }
             // As few digits as give back the value of the type.
             let text = if t == Scalar::F32 { format!("{:?}", f as f32) } else { format!("{f:?}") };

@@ -36,6 +36,11 @@ pub trait Node: Clone {
 
     fn same(&self, o: &Self) -> bool;
 
+    /// Larger than any tree that a strategy should make, and how: what is repeated without end stops here.
+    fn outgrown(&self) -> Option<String> {
+        None
+    }
+
     /// For people.
     fn show(&self) -> String;
 }

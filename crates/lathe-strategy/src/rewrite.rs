@@ -9,8 +9,12 @@
 //! runs once more, and the last reasons are told.
 
 mod explain;
+mod record;
 mod resolve;
 mod search;
+mod walk;
+
+pub use record::{evidence, replace_at, replay_nodes};
 
 use crate::bind::{call, mark};
 use crate::codes;
@@ -78,93 +82,16 @@ pub fn rewrite<N: Node>(
     }
 }
 
-/// The records of a trace, for storing.
-pub fn evidence<N: Node>(root: &N, trace: &[Applied<N>]) -> Vec<Evidence> {
-    let mut tree = root.clone();
-    let mut out = Vec::new();
-    for a in trace {
-        let next = replace_at(&tree, &a.path, &a.after);
-        let mut e = Evidence::new(&a.rule, 1).oblige(format!("the equation `{}`", a.rule), Discharge::ByRule);
-        e.args.clone_from(&a.args);
-        e.path.clone_from(&a.path);
-        e.before = hash_text(tree.hash());
-        e.after = hash_text(next.hash());
-        out.push(e);
-        tree = next;
-    }
-    out
-}
-
-/// Applies recorded steps again; every tree in between must have the recorded hash. The definitions of the
-/// context are what the tests of rules that search may call.
-pub fn replay_nodes<N: Node>(
-    context: &Context,
-    words: &Vocabulary<N>,
-    root: &N,
-    mut state: N::State,
-    steps: &[Evidence],
-) -> Result<(N, N::State), Refusal> {
-    let mut tree = root.clone();
-    for (n, e) in steps.iter().enumerate() {
-        let wrong = |what: &str| {
-            let text = format!("replay of step {} (`{}`): {what}", n + 1, e.rule);
-            Refusal::new(&e.rule, Diagnostic::error(codes::REPLAY, text))
-        };
-        if hash_text(tree.hash()) != e.before {
-            return Err(wrong("the tree before it is another one"));
-        }
-        let Some(entry) = words.get(&e.rule) else { return Err(wrong("there is no such rule")) };
-        let focus = e.path.iter().try_fold(tree.clone(), |t, n| t.child(*n));
-        let focus = focus.ok_or_else(|| wrong("there is no such place"))?;
-        let values = |args: &[String]| {
-            let args = args.iter().map(|a| crate::run::parse_arg(a)).collect::<Option<Vec<_>>>();
-            args.ok_or_else(|| wrong("an argument cannot be read"))
-        };
-        let after = match (entry, e.args.split_first()) {
-            (Entry::Rule(f), _) => f(&focus, &mut state, &values(&e.args)?),
-            (Entry::Tested(f), Some((test, args))) => {
-                let searched = RefCell::new(HashMap::new());
-                let mut engine = Engine::new(context, words, state.clone(), false, &searched);
-                let test = crate::text::parse_strategy(test).map_err(|d| Refusal::new(&e.rule, d))?;
-                let test = engine.strategy(&test).map_err(|_| wrong("its test cannot be read"))?;
-                let out = engine.tested(f, &test, &focus, &values(args)?);
-                let out = out.map_err(|_| wrong("its test does not end"))?;
-                state = engine.state;
-                out
-            }
-            _ => return Err(wrong("there is no such rule")),
-        };
-        let after = after.map_err(|w| wrong(&w.to_string()))?;
-        tree = replace_at(&tree, &e.path, &after);
-        if hash_text(tree.hash()) != e.after {
-            return Err(wrong("the tree after it is another one"));
-        }
-    }
-    Ok((tree, state))
-}
-
-/// The tree with another sub-tree at a path.
-pub fn replace_at<N: Node>(root: &N, path: &[usize], new: &N) -> N {
-    match path.split_first() {
-        None => new.clone(),
-        Some((first, rest)) => match root.child(*first) {
-            Some(c) => root.with_child(*first, replace_at(&c, rest, new)),
-            None => root.clone(),
-        },
-    }
-}
-
 /// A strategy ready to run: names resolved, arguments computed.
 enum Code<N: Node> {
     Id,
     Fail(String),
     Rule(String, crate::node::RuleFn<N>, Vec<StepArg>, Option<Span>),
-    Predicate(String, crate::node::PredicateFn<N>, Vec<StepArg>),
+    Predicate(String, crate::node::PredicateFn<N>, Vec<StepArg>, Option<Span>),
     /// With the test as text, for the record.
-    Tested(String, crate::node::TestedFn<N>, Shared<N>, String, Vec<StepArg>),
-    Into(String, crate::node::IntoFn<N>, Vec<StepArg>, Shared<N>),
-    /// What it is called with, for finding it again.
-    Search(String, String, crate::node::SearchFn<N>, Vec<StepArg>, Vec<Shared<N>>),
+    Tested(String, crate::node::TestedFn<N>, Shared<N>, String, Vec<StepArg>, Option<Span>),
+    Into(String, crate::node::IntoFn<N>, Vec<StepArg>, Shared<N>, Option<Span>),
+    Search(search::Search<N>),
     Seq(Vec<Shared<N>>),
     Choice(Vec<Shared<N>>),
     Not(Shared<N>),
@@ -204,6 +131,8 @@ struct Reason {
     term: String,
     /// The shape fitted: says more than what was not there.
     condition: bool,
+    /// The step.
+    span: Option<Span>,
 }
 
 struct Engine<'a, N: Node> {
@@ -280,9 +209,9 @@ impl<'a, N: Node> Engine<'a, N> {
     fn run(&mut self, code: &Code<N>, t: &N) -> Result<N, Stop> {
         match code {
             Code::Id => self.success(t.clone()),
-            Code::Fail(why) => self.failure("fail", why.clone(), t),
+            Code::Fail(why) => self.failure("fail", why.clone(), None, t),
             Code::Rule(name, f, args, span) => {
-                self.count(*span)?;
+                self.count()?;
                 match f(t, &mut self.state, args) {
                     Ok(new) => {
                         self.trace.push(Applied {
@@ -300,7 +229,7 @@ impl<'a, N: Node> Engine<'a, N> {
                     Err(why) => {
                         if self.reasons.is_some() {
                             let condition = matches!(why, Why::Condition(_));
-                            let out = self.failure(name, why.to_string(), t);
+                            let out = self.failure(name, why.to_string(), *span, t);
                             if let Some(r) = self.reasons.as_mut().and_then(|r| r.last_mut()) {
                                 r.condition = condition;
                             }
@@ -310,18 +239,18 @@ impl<'a, N: Node> Engine<'a, N> {
                     }
                 }
             }
-            Code::Predicate(name, f, args) => {
-                self.count(None)?;
+            Code::Predicate(name, f, args, span) => {
+                self.count()?;
                 if f(t, args) {
                     return self.success(t.clone());
                 }
                 if self.reasons.is_some() {
-                    return self.failure(name, "the predicate does not hold".to_string(), t);
+                    return self.failure(name, "the predicate does not hold".to_string(), *span, t);
                 }
                 Err(Stop::Failed)
             }
-            Code::Tested(name, f, test, shown, args) => {
-                self.count(None)?;
+            Code::Tested(name, f, test, shown, args, span) => {
+                self.count()?;
                 match self.tested(f, test, t, args)? {
                     Ok(new) => {
                         let args = std::iter::once(shown.clone()).chain(args.iter().map(StepArg::to_string));
@@ -336,7 +265,7 @@ impl<'a, N: Node> Engine<'a, N> {
                     }
                     Err(why) => {
                         let condition = matches!(why, Why::Condition(_));
-                        let out = self.failure(name, why.to_string(), t);
+                        let out = self.failure(name, why.to_string(), *span, t);
                         if let Some(r) = self.reasons.as_mut().and_then(|r| r.last_mut()) {
                             r.condition = condition;
                         }
@@ -344,19 +273,19 @@ impl<'a, N: Node> Engine<'a, N> {
                     }
                 }
             }
-            Code::Into(name, f, args, s) => match f(t, args) {
+            Code::Into(name, f, args, s, span) => match f(t, args) {
                 Some(n) => {
                     let new = self.at_child(s, t, n)?;
                     self.success(new)
                 }
                 None => {
                     if self.reasons.is_some() {
-                        return self.failure(name, "there is no such part here".to_string(), t);
+                        return self.failure(name, "there is no such part here".to_string(), *span, t);
                     }
                     Err(Stop::Failed)
                 }
             },
-            Code::Search(name, call, f, args, moves) => self.search(name, call, f, args, moves, t),
+            Code::Search(s) => self.search(s, t),
             Code::Seq(v) => {
                 let mut t = t.clone();
                 for s in v {
@@ -373,7 +302,7 @@ impl<'a, N: Node> Engine<'a, N> {
                 Err(Stop::Failed)
             }
             Code::Not(s) => match self.probe(s, t)? {
-                true => self.failure("not", "the strategy applies".to_string(), t),
+                true => self.failure("not", "the strategy applies".to_string(), None, t),
                 false => self.success(t.clone()),
             },
             Code::Where(s) => match self.probe(s, t)? {
@@ -476,183 +405,18 @@ impl<'a, N: Node> Engine<'a, N> {
         }
     }
 
-    /// `s <+ one(topDown(s))`
-    fn top_down(&mut self, s: &Shared<N>, t: &N) -> Result<N, Stop> {
-        let key = t.address().map(|a| (Rc::as_ptr(s) as *const u8 as usize, a));
-        if self.reasons.is_none() && key.is_some_and(|k| self.nowhere.contains(&k)) {
-            return Err(Stop::Failed);
-        }
-        if let Some(new) = self.attempt(s, t)? {
-            return Ok(new);
-        }
-        for k in 0..t.arity() {
-            let n = t.visited(k);
-            match self.at_child_of(t, n, &mut |e, c| e.top_down(s, c)) {
-                Ok(new) => return self.success(new),
-                Err(Stop::Failed) => {}
-                Err(fatal) => return Err(fatal),
-            }
-        }
-        if let Some(k) = key {
-            self.nowhere.insert(k);
-            self.alive.push(t.clone());
-        }
-        Err(Stop::Failed)
-    }
-
-    /// `one(bottomUp(s)) <+ s`
-    fn bottom_up(&mut self, s: &Shared<N>, t: &N) -> Result<N, Stop> {
-        for k in 0..t.arity() {
-            let n = t.visited(k);
-            match self.at_child_of(t, n, &mut |e, c| e.bottom_up(s, c)) {
-                Ok(new) => return self.success(new),
-                Err(Stop::Failed) => {}
-                Err(fatal) => return Err(fatal),
-            }
-        }
-        match self.attempt(s, t)? {
-            Some(new) => Ok(new),
-            None => Err(Stop::Failed),
-        }
-    }
-
-    /// The last success; coming back to a tree that was seen before is no end.
-    fn repeat(&mut self, t: &N, once: &mut Once<Self, N>) -> Result<N, Stop> {
-        let mut t = t.clone();
-        let mut seen: HashMap<u64, usize> = HashMap::from([(t.hash(), self.trace.len())]);
-        while let Some(new) = once(self, &t)? {
-            self.count(None)?;
-            t = new;
-            if let Some(since) = seen.insert(t.hash(), self.trace.len()) {
-                let rules: Vec<String> = self.trace[since.min(self.trace.len())..]
-                    .iter()
-                    .take(8)
-                    .map(|a| format!("`{}`", a.rule))
-                    .collect();
-                let what = if rules.is_empty() {
-                    "what is repeated changes nothing".to_string()
-                } else {
-                    format!("{} lead back to the same place", rules.join(" → "))
-                };
-                let text = format!("the strategy does not end: {what}");
-                let help = "`repeat(s)` ends when `s` fails";
-                return Err(self.mistake(codes::DIVERGES, text, None, Some(help)));
-            }
-        }
-        Ok(t)
-    }
-
-    fn at_child(&mut self, s: &Shared<N>, t: &N, n: usize) -> Result<N, Stop> {
-        self.at_child_of(t, n, &mut |e, c| e.run(s, c))
-    }
-
-    fn at_child_of(
-        &mut self,
-        t: &N,
-        n: usize,
-        f: &mut dyn FnMut(&mut Self, &N) -> Result<N, Stop>,
-    ) -> Result<N, Stop> {
-        let Some(c) = t.child(n) else { return Err(Stop::Failed) };
-        self.path.push(n);
-        let out = f(self, &c);
-        self.path.pop();
-        let new = out?;
-        let same = c.address().is_some() && new.address() == c.address();
-        Ok(if same { t.clone() } else { t.with_child(n, new) })
-    }
-
-    fn marks(&self) -> (usize, N::State) {
-        (self.trace.len(), self.state.clone())
-    }
-
-    fn undo(&mut self, marks: (usize, N::State)) {
-        self.trace.truncate(marks.0);
-        self.state = marks.1;
-    }
-
-    /// On failure everything is as before.
-    fn attempt(&mut self, s: &Code<N>, t: &N) -> Result<Option<N>, Stop> {
-        // Single rules leave nothing behind when they fail.
-        if matches!(s, Code::Id | Code::Predicate(..)) {
-            return match self.run(s, t) {
-                Ok(new) => Ok(Some(new)),
-                Err(Stop::Failed) => Ok(None),
-                Err(fatal) => Err(fatal),
-            };
-        }
-        let (marks, callers, path) = (self.marks(), self.callers.len(), self.path.len());
-        match self.run(s, t) {
-            Ok(new) => Ok(Some(new)),
-            Err(Stop::Failed) => {
-                self.undo(marks);
-                self.callers.truncate(callers);
-                self.path.truncate(path);
-                Ok(None)
-            }
-            Err(fatal) => Err(fatal),
-        }
-    }
-
-    fn attempt_child(&mut self, s: &Shared<N>, t: &N, n: usize) -> Result<Option<N>, Stop> {
-        let marks = self.marks();
-        match self.at_child(s, t, n) {
-            Ok(new) => Ok(Some(new)),
-            Err(Stop::Failed) => {
-                self.undo(marks);
-                Ok(None)
-            }
-            Err(fatal) => Err(fatal),
-        }
-    }
-
-    /// Whether a strategy would apply; nothing stays of it.
-    fn probe(&mut self, s: &Shared<N>, t: &N) -> Result<bool, Stop> {
-        let marks = self.marks();
-        let applies = self.attempt(s, t)?.is_some();
-        self.undo(marks);
-        Ok(applies)
-    }
-
     fn success(&mut self, t: N) -> Result<N, Stop> {
         self.steps += 1;
-        self.count(None)?;
+        self.count()?;
         Ok(t)
     }
 
-    fn failure(&mut self, rule: &str, why: String, t: &N) -> Result<N, Stop> {
-        let path = self.path.clone();
-        if let Some(r) = &mut self.reasons {
-            if r.len() >= 1000 {
-                r.drain(..500);
-            }
-            r.push(Reason { rule: rule.to_string(), path, why, term: t.show(), condition: false });
-        }
-        Err(Stop::Failed)
-    }
-
-    fn count(&mut self, span: Option<Span>) -> Result<(), Stop> {
+    fn count(&mut self) -> Result<(), Stop> {
         self.tried += 1;
         if self.tried <= self.context.steps {
             return Ok(());
         }
-        let last: Vec<String> =
-            self.trace.iter().rev().take(4).rev().map(|a| format!("`{}`", a.rule)).collect();
-        let text = format!("the strategy does not end: stopped after {} steps", self.context.steps);
-        let help = if last.is_empty() {
-            "`repeat(s)` ends when `s` fails".to_string()
-        } else {
-            format!("the last rules were {}", last.join(", "))
-        };
-        Err(self.mistake(codes::DIVERGES, text, span, Some(&help)))
-    }
-
-    /// The definitions on the way, from the first repeated one.
-    fn cycle(&self) -> String {
-        let last = self.callers.last().map(String::as_str).unwrap_or_default();
-        let before = self.callers[..self.callers.len().saturating_sub(1)].iter().rposition(|c| c == last);
-        let names: Vec<String> =
-            self.callers[before.unwrap_or(0)..].iter().take(8).map(|c| format!("`{c}`")).collect();
-        names.join(" → ")
+        Err(self.endless(&format!("stopped after {} steps", self.context.steps)))
     }
 }
 

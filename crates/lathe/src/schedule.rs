@@ -274,7 +274,12 @@ pub fn schedule(
         let condition = v.cond.clone();
         if let Some(fun) = fun {
             return crate::fun::version(program, fun, how, &context, v)
-                .map(|made| vec![Version { condition, ..made }]);
+                .map(|made| vec![Version { condition, ..made }])
+                .map_err(|d| match definition.span {
+                    // At least whose steps they were.
+                    Some(s) if !d.marks.iter().any(|m| m.span.file == s.file) => d.at(s, "in this strategy"),
+                    _ => d,
+                });
         }
         if decides {
             return mdh::versions(&wanted, &context, v);

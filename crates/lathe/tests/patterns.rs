@@ -3,23 +3,8 @@
 
 use lathe::ir::interp;
 use lathe::{Build, Engine, Given, How, Machine, Pool, Program, convert};
+use lathe_pattern::random::Random;
 use lathe_pattern::{Value, evaluate};
-
-/// A small generator of numbers (xorshift), the same in every run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) as usize % n
-    }
-
-    fn one<'a>(&mut self, of: &[&'a str]) -> &'a str {
-        of[self.below(of.len())]
-    }
-}
 
 /// A pipeline over a matrix, or over a vector once its rows are reduced; sizes are symbols.
 fn random_fun(r: &mut Random) -> String {
@@ -88,8 +73,8 @@ fn agree(engine: Engine, rounds: usize, mut r: Random) {
         let schedule =
             lathe::schedule(&p, kernel, &how, &Machine::host()).unwrap_or_else(|e| panic!("{text}: {e}"));
         let version = &schedule.versions[0];
-        let again =
-            lathe::replay(&p, kernel, &how, None, &version.baked, &version.steps).unwrap_or_else(|e| panic!("{text}: {e}"));
+        let again = lathe::replay(&p, kernel, &how, None, &version.baked, &version.steps)
+            .unwrap_or_else(|e| panic!("{text}: {e}"));
         let shown =
             |f: &lathe::Function| lathe::text::print_function(&lathe::ir::simplify::simplify_function(f));
         assert_eq!(shown(&again), shown(&version.func), "replayed: {text}");
@@ -151,6 +136,30 @@ fn the_versions_of_the_papers_agree_in_machine_code() {
         }
         assert!(ran.len() >= least, "{file}: {ran:?}");
     }
+}
+
+/// From the file to the text of the code nothing depends on chance, addresses or what ran before.
+#[test]
+fn item_13_the_same_program_gives_the_same_code() {
+    use lathe::{Emit, emit};
+    let path = format!("{}/../../examples/patterns/matmul.lathe", env!("CARGO_MANIFEST_DIR"));
+    let texts = move || -> Vec<Vec<u8>> {
+        let p = Program::open(&path).unwrap_or_else(|e| panic!("{e}"));
+        let kernel = p.kernel(Some("mm")).unwrap_or_else(|e| panic!("{e}"));
+        let mut all = Vec::new();
+        for s in ["baseline", "loopPerm", "parallel", "registers"] {
+            let how = How { strategy: Some(s.to_string()), ..How::default() };
+            let schedule =
+                lathe::schedule(&p, kernel, &how, &Machine::host()).unwrap_or_else(|e| panic!("{s}: {e}"));
+            let forms = if cfg!(feature = "llvm") { &[Emit::C, Emit::Llvm][..] } else { &[Emit::C][..] };
+            for form in forms {
+                all.push(emit(&schedule, *form, &Build::default()).unwrap_or_else(|e| panic!("{s}: {e}")));
+            }
+        }
+        all
+    };
+    let (first, again) = (texts(), std::thread::spawn(texts.clone()).join().expect("texts"));
+    assert!(first == again && first.iter().all(|t| !t.is_empty()));
 }
 
 #[test]

@@ -209,6 +209,77 @@ fn what_cannot_be_written_stays_as_it_was() {
     assert_eq!(left.len(), 2, "files are left behind: {left:?}");
 }
 
+/// Wrong funs, rules and strategies: an error with the place and the reason, by every command that needs them.
+#[test]
+fn wrong_funs_rules_and_strategies() {
+    const MAP: &str = "fun f(x: f32[N]) -> f32[N] = x |> map(|v| v + 1)\n";
+    let f = Folder::new();
+    for (name, text, code, says) in [
+        (
+            "sizes that differ",
+            "fun f(x: f32[N], y: f32[M]) -> f32[N] = zip(x, y) |> map(|(a, b)| a + b)",
+            "E1103",
+            "`N` comes from here",
+        ),
+        ("too many parameters", "fun f(x: f32[N]) -> f32[N] = x |> map(|a, b| a + b)", "E1105", "is wanted"),
+        ("no size", "fun f(x: f32[N]) -> f32[N] = split(x)", "E1108", "takes a size first"),
+        ("no divisor", "fun f(x: f32[8]) -> f32[8] = x |> split(3) |> join", "E1107", "does not divide"),
+        ("stored function", "fun f(x: (f32 -> f32)[N]) -> f32[N] = x |> map(|v| v(1))", "E1105", "stored"),
+        ("recursion", "fun f(x: f32[N]) -> f32[N] = f(x)", "E1102", "there is no `f`"),
+        ("cut off", "fun f(x: f32[N]) -> f32[N] = x |> map(|v| v +", "E1101", "here is the end"),
+        (
+            "float for an integer",
+            "fun f(x: i32[N]) -> i32[N] = x |> map(|v| v + inf)",
+            "E1104",
+            "not a float",
+        ),
+    ] {
+        f.write("f.lathe", text);
+        for command in
+            ["check f.lathe", "run f.lathe -D N=4 -D M=4", "explain f.lathe", "emit f.lathe --to c"]
+        {
+            let d = f.fails(command, 1, code);
+            assert!(d.stderr.contains(says) && d.stderr.contains("f.lathe:1"), "{name}: {}", d.stderr);
+        }
+    }
+    for (name, rule, code, says) in [
+        ("type", "rule r(g): map(g) => map(g) >> reduce(add, 0)", "E1115", "has another type"),
+        ("scope", "rule r(x): x + 1 => map(|y| x + y)", "E1115", "has another type"),
+        ("applied metavariable", "rule r(g, h): map(|x| g(h(x))) => map(|x| h(g(x)))", "E1108", "no pattern"),
+        ("unbound", "rule r(x, y): x + 1 => x + y", "E1108", "`y`"),
+    ] {
+        f.write("f.lathe", format!("{MAP}{rule}"));
+        let d = f.lathe("check f.lathe");
+        assert_eq!(d.status, 1, "{name}");
+        assert!(d.stderr.starts_with(code) && d.stderr.contains(says), "{name}: {}", d.stderr);
+        assert!(d.stderr.contains("f.lathe:2"), "{name}: {}", d.stderr);
+    }
+    for (strategy, code, says) in [
+        ("DFNF ; topDown(splitJoin(0))", "E0606", "not positive"),
+        ("repeat(id)", "E0608", "changes nothing"),
+        ("s", "E0608", "`s` → `s`"),
+        ("repeat(etaReduction <+ etaAbstraction)", "E0608", "lead back to the same place"),
+        ("normalize(addId)", "E0608", "the last rules were `addId`"),
+        ("allTopDown(try(addId))", "E0608", "the last rules were `addId`"),
+        ("DFNF ; normalize(splitJoin(1))", "E0608", "the last rules were `splitJoin`"),
+        ("normalize(doubles)", "E0608", "the last rules were `doubles`"),
+        ("DFNF ; (vectorize(4) @ outermost(isReduce))", "E0611", "`isReduce`"),
+        ("DFNF ; (tile(4, 4) @ outermost(mapNest(2)))", "E0611", "does not apply"),
+        ("nowhere(3) @ outermost(isMap)", "E0605", "`nowhere`"),
+        ("lowerToC ; lower ; vectorize(q, 4)", "E0621", "no loop `q`"),
+        ("lower", "E1111", "does not say how"),
+        ("DFNF ; reach(contains(reduce), splitJoin(4))", "E0611", "was not reached"),
+        ("DFNF ; reach(mapp, splitJoin(4))", "E0606", "no operator"),
+    ] {
+        let rule = "rule doubles(x): x + 1 => (x + 1) + (x + 1) - (x + 1)\n";
+        f.write("f.lathe", format!("{MAP}{rule}strategy s for f = {strategy}\n"));
+        for command in ["explain f.lathe -s s", "run f.lathe -s s -D N=8"] {
+            let d = f.fails(command, 1, code);
+            assert!(d.stderr.contains(says) && d.stderr.contains("[f.lathe:"), "{strategy}: {}", d.stderr);
+        }
+    }
+}
+
 #[test]
 #[cfg(target_os = "linux")]
 fn standard_output_that_is_full_or_closed() {

@@ -162,3 +162,31 @@ fn outputs_have_the_permissions_of_new_files_and_time_is_told() {
     let mode = |name: &str| std::fs::metadata(f.path(name)).expect("a file").permissions();
     assert_eq!(mode("c.npy"), mode("new"));
 }
+
+#[test]
+fn infinity_and_nan_are_written_in_kernels_and_funs() {
+    let f = Folder::new();
+    for ty in ["f16", "bf16", "f32", "f64"] {
+        let text = format!(
+            "kernel k(x: {ty}[N]) -> (low: {ty}, y: {ty}[N]) {{
+                low = min(inf, min[i](x[i]))
+                y[i] = select(x[i] > -inf and x[i] < inf, -inf, nan)
+            }}
+            fun g(x: {ty}[N]) -> {ty}[N] = x |> scan(max, -inf) |> map(|v| select(v < inf, v, nan))
+            test \"none\" for k {{ N = 0\n x = constant(nan)\n expect low = inf\n expect y[i] = nan }}
+            test \"some\" for k {{ N = 2\n x = [-inf, 1]\n expect low = -inf\n expect y = [nan, -inf] }}
+            test \"up\" for g {{ N = 3\n x = [1, -inf, inf]\n expect out = [1, 1, nan] }}"
+        );
+        f.write("f.lathe", text);
+        f.ok("check f.lathe");
+        for engine in ["llvm", "c"] {
+            for name in ["k", "g"] {
+                f.ok(&format!("run f.lathe:{name} -D N=5 --engine {engine} --check"));
+            }
+        }
+    }
+    f.write("f.lathe", "kernel k(x: i32[N]) -> (y: i32[N]) { y[i] = x[i] + inf }");
+    assert!(f.fails("check f.lathe", 1, "E0207").stderr.contains("floats only"));
+    f.write("f.lathe", "kernel k(inf: i32[N]) -> (y: i32[N]) { y[i] = inf[i] }");
+    assert!(f.fails("check f.lathe", 1, "E0105").stderr.contains("the reserved word `inf`"));
+}

@@ -188,3 +188,20 @@ fn messages_have_colours_only_on_terminals() {
     assert!(!o.stderr.contains(&0x1b));
     assert!(!f.lathe("run nowhere.lathe").stderr.contains('\u{1b}'));
 }
+
+#[test]
+fn comments_before_kernels_and_funs_are_kept_and_explained() {
+    let f = Folder::new();
+    let text = "# Every number twice.\n# In order.\nfun f(x:f32[N])->f32[N] = x |> map(|v| v+v)\n\n# Nothing.\nkernel g(x: f32[N]) -> (y: f32[N]) { y[i] = x[i] }\n";
+    f.write("f.lathe", text);
+    f.ok("fmt f.lathe");
+    let laid_out = f.read("f.lathe");
+    assert!(laid_out.starts_with(
+        "# Every number twice.\n# In order.\nfun f(x: f32[N]) -> f32[N] = x |> map(|v| v + v)\n"
+    ));
+    let d = f.ok("explain f.lathe:f");
+    assert!(d.stdout.starts_with("# Every number twice.\n# In order.\nnaive:\n"), "{}", d.stdout);
+    assert!(f.ok("explain f.lathe:g").stdout.starts_with("# Nothing.\n"));
+    let v: Value = serde_json::from_str(&f.ok("explain f.lathe:f --json").stdout).expect("JSON");
+    assert_eq!(v["doc"], "Every number twice.\nIn order.");
+}

@@ -533,3 +533,77 @@ fn the_page_on_tuning_tells_the_truth() {
     f.write("scale.lathe", fence("lathe"));
     f.ok("tune scale.lathe:scale --strategy blocked -D M=30 -D N=50 --until evaluations(2)");
 }
+
+const FUN: &str = "fun scale(c: f32, x: f32[M, N]) -> f32[M, N] = x |> map(map(|v| c * v))
+# Steps on terms, with one parameter; steps on loops, with another.
+strategy s(t = 4 in {2, 4, 8}, u = 2 in {2, 4}) for scale =
+    DFNF ; (tile(t, t) @ outermost(mapNest(2))) ;; lowerToC ; lower ; tryAll(isInnermost ; isSerial ; unroll(u))
+strategy fast for scale = if M % 8 == 0 then s else naive
+";
+
+#[test]
+fn a_tuned_fun_runs_with_its_winner() {
+    let f = Folder::new();
+    f.write("f.lathe", FUN);
+    let sizes = "-D M=16 -D N=24 --threads 1";
+    let v = parsed(&f.ok(&format!("tune f.lathe {sizes} --budget 20s --json")));
+    assert_eq!((&v["strategy"], &v["evaluations"], &v["valid"]), (&json!("s"), &json!(6), &json!(6)), "{v}");
+    assert_eq!(v["check"]["ok"], json!(true), "{v}");
+    let run = parsed(&f.ok(&format!("run f.lathe {sizes} --json --check")));
+    assert_eq!((&run["strategy_source"], &run["params"]), (&json!("stored"), &v["params"]));
+    assert_eq!(source(&f, "-D M=24 -D N=24 --threads 1"), "fast");
+    // The terms of the fun, and the strategies of its file, are part of what was tuned.
+    f.write("f.lathe", FUN.replace("c * v", "v * c"));
+    assert_eq!(source(&f, sizes), "fast");
+    f.write("f.lathe", FUN.replace("isInnermost ; isSerial", "isSerial ; isInnermost"));
+    assert_eq!(source(&f, sizes), "fast");
+}
+
+#[test]
+fn a_fun_none_of_whose_configurations_fits_says_why() {
+    let f = Folder::new();
+    f.write("f.lathe", FUN);
+    let d = f.fails("tune f.lathe -D M=7 -D N=24 --strategy s --threads 1 --budget 20s", 1, "E1086");
+    assert!(d.stderr.contains("M % 4 == 0"), "{}", d.stderr);
+}
+
+/// Tiles or none, each stored before it is read or not, sizes that a constraint couples: a user's strategy says what
+/// the search may choose, and the search takes what was fastest, tiled or not.
+#[test]
+fn lift_item_37_tiled_and_untiled_variants_are_searched() {
+    let f = Folder::new();
+    let text = "fun blur(x: f32[N]) -> f32[N] =
+            x |> pad(1, 1, clamp) |> slide(3, 1) |> map(|w| w |> reduce(add, 0))
+        strategy tiles(u) = inLambda(tileStencilND(u + 2))
+        strategy storedTiles(u) =
+            tiles(u) ; inLambda(argument(fmap(storeWhere(isIdentifier, stack) ; function(argument(copyElements)))))
+        strategy variants(u = 8 in {4, 8, 16}, tiled = false in {false, true}, local = false in {false, true}
+            where (tiled or not local) and (tiled or u == 4)) for blur =
+            DFNF ; (if tiled then (if local then storedTiles(u) else tiles(u)) else id) ;; lowerToC ; lower
+        strategy fast for blur = variants";
+    f.write("blur.lathe", text);
+    let v = parsed(&f.ok("tune blur.lathe -D N=1024 --strategy variants --threads 1 --budget 30s --json"));
+    // One untiled, three tiled, three of them stored.
+    assert_eq!(
+        (&v["evaluations"], &v["valid"], &v["stopped"]),
+        (&json!(7), &json!(7), &json!("exhausted")),
+        "{v}"
+    );
+    assert_eq!(v["check"]["ok"], json!(true), "{v}");
+    let store = parsed(&f.ok("tune --export"));
+    let entry = &store["entries"][0];
+    let all = entry["sessions"][0]["evaluations"].as_array().expect("evaluations");
+    assert!(all.iter().any(|e| e["configuration"] == entry["winner"]["configuration"]), "{entry}");
+    for wanted in [("false", "false"), ("true", "false"), ("true", "true")] {
+        let is = |e: &&Value| {
+            let c = &e["configuration"];
+            (c["tiled"].to_string(), c["local"].to_string()) == (wanted.0.to_string(), wanted.1.to_string())
+        };
+        assert!(all.iter().any(|e| is(&e)), "{wanted:?}: {entry}");
+    }
+    // The same budget ends a search that is not done.
+    let v = parsed(&f.ok(
+        "tune blur.lathe -D N=1024 --strategy variants --threads 1 --fresh --until evaluations(3) --json",
+    ));
+    assert_eq!((&v["evaluations"], &v["stopped"]), (&json!(3), &json!("stopped")), "{v}");
+}

@@ -83,9 +83,18 @@ impl Cx<'_> {
                 Some(build::int(s, v))
             }
             (Val::Float(v), Some(s)) if s.is_int() => {
-                let message = format!("expected `{s}`, found the float {v:?}");
-                self.error(codes::LITERAL, message, span, "not an integer");
-                self.help(format!("write an integer, or round: `{s}({v:?})`; integers divide with `//`"));
+                let shown = if v.is_nan() { "nan".to_string() } else { format!("{v:?}") };
+                self.error(
+                    codes::LITERAL,
+                    format!("expected `{s}`, found the float {shown}"),
+                    span,
+                    "not an integer",
+                );
+                self.help(if v.is_finite() {
+                    format!("write an integer, or round: `{s}({v:?})`; integers divide with `//`")
+                } else {
+                    "`inf` and `nan` are floats only".to_string()
+                });
                 None
             }
             _ => {

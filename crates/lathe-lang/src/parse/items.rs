@@ -53,7 +53,7 @@ impl Parser<'_> {
             "struct" => self.structure().map(Item::Struct),
             "op" => self.op().map(Item::Op),
             "kernel" => self.kernel(doc).map(Item::Kernel),
-            "fun" => self.pattern_item(lathe_pattern::parse::parse_fun_at).map(Item::Fun),
+            "fun" => self.pattern_item(lathe_pattern::parse::parse_fun_at).map(|f| Item::Fun(f, doc)),
             "rule" => self.pattern_item(lathe_pattern::parse::parse_rule_at).map(Item::Rule),
             "strategy" => self.strategy().map(Item::Strategy),
             "test" => self.test().map(Item::Test),

@@ -154,6 +154,9 @@ impl Parser<'_> {
             let text = format!("`{w}` is a reserved word; choose another name");
             self.help(text);
         }
+        if self.is("?") {
+            self.help("a choice is `select(condition, a, b)`");
+        }
     }
 
     fn expect(&mut self, s: &'static str) -> Option<Span> {

@@ -284,6 +284,11 @@ impl Parser<'_> {
             Tok::Str(s) => Value::Str(s.clone()),
             Tok::Word("true") => Value::Bool(true),
             Tok::Word("false") => Value::Bool(false),
+            // An open place of a sketch.
+            Tok::Sym("?") => {
+                self.advance();
+                return Some(Node::Expr(Expr::Name("?".to_string())));
+            }
             Tok::Sym("(") => {
                 self.advance();
                 let inner = self.nested(false, |p| p.node_if())?;

@@ -302,7 +302,7 @@ impl Equation {
     }
 
     fn literal(&self, t: &Term, v: f64) -> bool {
-        matches!(t.kind(), TermKind::Lit(x) if x.to_f64() == v)
+        matches!(t.kind(), TermKind::Lit(x) if x.to_f64() == v || (v.is_nan() && x.to_f64().is_nan()))
     }
 
     fn is_meta(&self, n: &str) -> bool {

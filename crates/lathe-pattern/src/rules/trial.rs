@@ -12,6 +12,7 @@ use crate::infer::{Choose, Env, infer, infer_instance};
 use crate::language::TermState;
 use crate::nat::Nat;
 use crate::parse::parse_term;
+use crate::random::Random;
 use crate::solve::Class;
 use crate::term::{Term, TermKind};
 use crate::types::{Type, TypeKind};
@@ -25,18 +26,6 @@ use std::collections::BTreeMap;
 /// Instances that are evaluated, and how many are tried at most to have them.
 const INSTANCES: usize = 40;
 const ATTEMPTS: usize = 600;
-
-/// A small generator of numbers (xorshift), the same in every run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) as usize % n.max(1)
-    }
-}
 
 impl Choose for Random {
     fn ty(&mut self, class: Class) -> Type {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// The named arguments of `reach`.
 pub struct Options {
-    /// `seconds: 60`
+    /// `seconds: 60`: for everything, also for saying what was not reached.
     pub time: Duration,
     /// `nodes: 200000`, and what `megabytes: 2048` has room for.
     pub nodes: usize,

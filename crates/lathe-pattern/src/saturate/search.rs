@@ -72,6 +72,11 @@ pub(super) fn search(t: &Term, args: &[StepArg], moves: &mut dyn Moves<Term>) ->
     Err(Why::Condition(run.explain(first, &goal, &facts, &why)))
 }
 
+/// The part of its time in which a search looks for the goal, and that after which it stops working out how far it
+/// came: the last step of each may take long, too.
+const LOOKING: f64 = 0.6;
+const SAYING: f64 = 0.75;
+
 struct Run<'a> {
     graph: Graph,
     options: &'a Options,
@@ -92,8 +97,12 @@ impl Run<'_> {
         if nodes > o.nodes {
             return Some(format!("the {} nodes that it may have are used up", o.nodes));
         }
-        let used = self.since.elapsed();
-        (used > o.time).then(|| format!("the {} s that it may take are used up", o.time.as_secs()))
+        self.used(LOOKING).then(|| format!("the {} s that it may take are used up", o.time.as_secs()))
+    }
+
+    /// Whether this part of the time is over.
+    fn used(&self, part: f64) -> bool {
+        self.since.elapsed() > self.options.time.mul_f64(part)
     }
 
     /// Tries every move on every class; whether anything was learnt.
@@ -145,7 +154,7 @@ impl Run<'_> {
     fn explain(&self, root: Id, goal: &Sketch, facts: &Facts, why: &str) -> String {
         // The more of it is open the sooner it is reached.
         let (mut least, mut most, mut best) = (0, goal.depth(), None);
-        while least < most {
+        while least < most && !self.used(SAYING) {
             let middle = least + (most - least) / 2;
             let part = goal.cut(middle);
             match self.fits(root, &part, facts) {

@@ -68,6 +68,22 @@ fun smooth(w: f64[K], x: f64[N + K - 1]) -> f64[N] = weighted(w, x) |> map(|v| v
     assert_eq!((t.matches("for ").count(), t.matches("alloc").count()), (2, 1), "{t}");
 }
 
+/// Terms that grow without end are noticed long before memory or the stack ends.
+#[test]
+fn strategies_that_make_terms_grow_are_stopped() {
+    let p = program("fun f(xs: f32[N]) -> f32[N] = xs |> map(|x| x + 1)").unwrap();
+    for s in [
+        "normalize(addId)",
+        "body(repeat(addId))",
+        "allTopDown(try(addId))",
+        "DFNF ; normalize(splitJoin(1))",
+    ] {
+        let d = lathe_pattern::library::transform(&p, s).unwrap_err();
+        assert_eq!(d.code.0, "E0608", "{s}: {d}");
+        assert!(d.help.as_deref().is_some_and(|h| h.starts_with("the last rules were")), "{s}: {d}");
+    }
+}
+
 #[test]
 fn item_21_arg_of_takes_one_primitive() {
     let p = program("fun f(xs: f32[N]) -> f32 = xs |> map(|x| x + 1) |> reduce(add, 0)").unwrap();

@@ -26,6 +26,11 @@ strategy cacheBlocks(b, k) = arrayPacking(b, k) ;; (unroll @ innermost(isReduce)
 strategy parallelized(b, k) = cacheBlocks(b, k) ;; ((function(function(parallel)) @ outermost(computingMap)) @ outermost(isApp(isApp(isToMem))))
 ";
 
+/// The name of the loop that a line opens.
+fn loop_name(line: &str) -> Option<&str> {
+    line.trim().strip_prefix("for ")?.split([' ', '%']).next()
+}
+
 fn version(p: &Program, s: &str) -> (Program, u64, usize) {
     let more = parse_definitions(VERSIONS).unwrap_or_else(|d| panic!("{d}"));
     let s = parse_strategy(s).unwrap();
@@ -59,6 +64,14 @@ fn item_44_seven_versions_agree() {
             "vectorized(4, 2)" | "loopPerm(4, 2)" => assert_eq!((vector, cpu), (1, 0), "{v}: {t}"),
             "parallelized(4, 2)" => assert!(vector == 2 && cpu == 2 && t.contains("unrolled"), "{v}: {t}"),
             _ => assert!(vector == 2 && cpu == 1, "{v}: {t}"),
+        }
+        // What was packed is read lane by lane.
+        if t.contains("stored") {
+            let lanes: Vec<&str> =
+                t.lines().filter(|l| l.contains("vector(4)")).filter_map(loop_name).collect();
+            let reads: Vec<&str> = t.split("stored[").skip(1).filter_map(|s| s.split(']').next()).collect();
+            let last = reads.last().and_then(|r| r.rsplit(", ").next());
+            assert!(lanes.last().copied() == last, "{v}: {lanes:?} {reads:?}: {t}");
         }
     }
 }

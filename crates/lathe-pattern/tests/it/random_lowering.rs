@@ -2,6 +2,7 @@
 
 use crate::support::{Random, agree_on};
 use lathe_pattern::library::transform;
+use lathe_pattern::print::print_fun;
 use lathe_pattern::{check::check, eval::sizes, program};
 
 /// A pipeline over rows and columns, with sizes as symbols.
@@ -71,6 +72,12 @@ fn random_programs_and_strategies_agree() {
         };
         let (q, _) = transform(&p, &s).unwrap_or_else(|d| panic!("{s} on {text}: {d}"));
         check(&q.facts, &q.term, &[]).unwrap_or_else(|d| panic!("{s} on {text}: {d}"));
+        // The text of any term is read as the same term.
+        for x in [&p, &q] {
+            let shown = print_fun(x);
+            let again = program(&shown).unwrap_or_else(|d| panic!("{shown}: {d}"));
+            assert_eq!(print_fun(&again), shown);
+        }
         for (m, n) in [(2, 4), (4, 2), (6, 6)] {
             let s = sizes([("M", m), ("N", n)]);
             if q.facts.all().iter().all(|f| lathe_pattern::eval::holds(f, &s)) {

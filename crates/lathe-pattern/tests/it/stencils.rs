@@ -40,6 +40,21 @@ fn lift_item_31_stencils_in_two_and_three_dimensions() {
         format!("fun f(x: f64[L, M, N]) -> f64[L, M, N] = x |> {PAD3} |> {SLIDE3} |> map(map(map({seven})))");
     let t = after(&text, "lowerToC", &three);
     assert!(!t.contains("alloc"), "{t}");
+    // 13 points, two in each direction; 19 points, all but the corners.
+    let wide = |p: &str| p.replace("(1, 1,", "(2, 2,").replace("slide(3, 1)", "slide(5, 1)");
+    let thirteen =
+        "|w| w[2][2][2] - w[0][2][2] + 2 * w[1][2][2] + w[3][2][2] + w[4][2][2] + w[2][0][2] - w[2][1][2]
+        + w[2][3][2] + 3 * w[2][4][2] + w[2][2][0] + w[2][2][1] - w[2][2][3] + w[2][2][4]";
+    let nineteen =
+        "|w| join(join(w)) |> reduce(add, 0) |> |s| s - w[0][0][0] - w[0][0][2] - w[0][2][0] - w[0][2][2]
+        - w[2][0][0] - w[2][0][2] - w[2][2][0] - w[2][2][2]";
+    for (f, pad, slide) in
+        [(thirteen, wide(PAD3), wide(SLIDE3)), (nineteen, PAD3.to_string(), SLIDE3.to_string())]
+    {
+        let text =
+            format!("fun f(x: f64[L, M, N]) -> f64[L, M, N] = x |> {pad} |> {slide} |> map(map(map({f})))");
+        after(&text, "lowerToC", &three);
+    }
     // The window is what it should be: the neighbours in each dimension.
     let text = format!(
         "fun f(x: f64[L, M, N]) -> f64[L, M, N] = x |> {PAD3} |> {SLIDE3} |> map(map(map(|w| join(join(w)) |> reduce(add, 0))))"

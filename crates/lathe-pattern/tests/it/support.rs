@@ -3,24 +3,9 @@
 use lathe_ir::interp::{self, ArrayValue, Options, Order};
 use lathe_ir::{Mode, Module, ParamKind, Scalar, text, verify};
 use lathe_pattern::eval::{Sizes, evaluate, sizes};
+pub use lathe_pattern::random::Random;
 use lathe_pattern::value::element_type;
 use lathe_pattern::{Program, Type, TypeKind, Value, lower, program};
-
-/// A small generator of numbers (xorshift), the same in every run.
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    pub fn below(&mut self, n: usize) -> usize {
-        (self.next() >> 11) as usize % n.max(1)
-    }
-}
 
 /// Small whole numbers, so that sums are exact in any order.
 pub fn value(t: &Type, s: &Sizes, r: &mut Random) -> Value {

@@ -129,6 +129,7 @@ fn item_23_normal_forms_are_idempotent() {
         ("map(|x| x + 1.0)", "|x| x |> map(|x1| x1 + 1.0)"),
         ("map(neg)", "|x| x |> map(|x1| -x1)"),
         ("reduce(add, 0.0)", "|x| x |> reduce(|x1, x2| x1 + x2, 0.0)"),
+        ("iterate(2, map(neg))", "|x| x |> iterate(2, |x1| x1 |> map(|x2| -x2))"),
         ("transpose >> map(map(neg))", "|x| transpose(x) |> map(|x1| x1 |> map(|x2| -x2))"),
     ] {
         let ty = if text.contains("transpose") { "f32[2, 3]" } else { "f32[6]" };
@@ -173,9 +174,28 @@ fn item_28_nests_are_measured() {
     let holds = |s: &str| transform(&p, &format!("DFNF ; body({s})")).is_ok();
     assert!(holds("mapNest(0)") && holds("mapNest(1)") && holds("mapNest(2)"));
     assert!(!holds("mapNest(3)") && !holds("mapNest(-1)"));
+    let mm = "fun mm(a: f32[M, K], b: f32[K, N]) -> f32[M, N] =
+        a |> map(|row| transpose(b) |> map(|col| zip(row, col) |> map(|(x, y)| x * y) |> reduce(add, 0)))";
+    assert!(transform(&program(mm).unwrap(), "DFNF ; body(body(mapNest(2)))").is_ok());
     // fmap goes as deep as it is nested; argOf takes no other function.
     assert!(holds("fmap(fmap(id))") && !holds("fmap(fmap(fmap(id)))"));
     assert!(holds("function(argOf(map, id))") && !holds("function(argOf(reduce, id))"));
+}
+
+/// Data comes before who uses it: of an application the argument is visited first.
+#[test]
+fn item_18_the_order_of_children_of_terms() {
+    let p = program("fun f(xs: f32[N]) -> f32[N] = xs |> map(|x| x + 1) |> map(|y| y * 2)").unwrap();
+    let q = program("fun f(xs: f32[N]) -> f32[N] = xs |> id |> map(|y| id(y))").unwrap();
+    let run = |p: &Program, s: &str| transform(p, s).unwrap_or_else(|d| panic!("{s}: {d}")).1;
+    let path = |s: &str| run(&p, s).trace[0].path.clone();
+    // The outer map has the inner one as argument, and a lambda with a sum in its function.
+    assert_eq!(path("bottomUp(isMap ; etaAbstraction)"), [0, 1, 0, 0]);
+    assert_eq!(path("topDown(isMap ; etaAbstraction)"), [0, 1, 0, 0]);
+    assert_eq!(run(&q, "topDown(removeId)").trace[0].path, [0, 1]);
+    assert_eq!(run(&q, "bottomUp(removeId)").trace[0].path, [0, 1]);
+    // Without it, the one in the function is next.
+    assert_eq!(run(&q, "topDown(removeId) ; topDown(removeId)").trace[1].path, [0, 0, 1, 0]);
 }
 
 #[test]

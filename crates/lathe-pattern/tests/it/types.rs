@@ -53,11 +53,13 @@ fn item_01_terms_print_and_parse() {
         "fun f(xs: f32[N]) -> f32[N] = let y = 1.5 in xs |> map(|x| select(x < y and not (x == 0), -x, x * (x + y)))",
         "fun f(xs: f32[N]) -> f32[N] where N % 4 == 0 = xs |> split(4) |> map(|c| c |> map(|x| x + f32(size(N)))) |> join",
         "fun f(xs: (f32, i32)[N]) -> (i32, f32)[N] = xs |> map(|(a, b)| (b, a))",
+        "fun f(xs: f16[N]) -> f16[N] = xs |> map(|x| select(x < inf, max(x, -inf), nan)) |> scan(min, inf)",
         "fun f(xs: f32[N]) -> f32[N] = (|n: nat, ys: f32[N]| ys |> map(|y| y - f32(n)))(3, xs)",
         "fun f(xs: f32[N]) -> f32[N] = xs |> pad(1, 1, clamp) |> slide(3, 1) |> map(|w| w[0] + w[1] + w[2])",
         "fun f(xs: f32[N], i: idx<N>) -> f32 = xs[i] - (xs[i] - 2.0 - xs[i])",
         "fun f(x: f32, ys: f32[N]) -> f32[N, 2] = generate(N, |i| generate(2, |j| x * f32(index(i) + 2 * index(j))))",
         "fun f(x: f32[N]) -> f32[N] = toMem(stack, x |> mapSeq(id), |y| y |> mapVec(8, |v| neg(-1.0) + neg(neg(v))))",
+        "fun f(x: f32[N]) -> f32[N] = x |> mapSeq(|v| neg(inf) + neg(-inf) + neg(2.0) - -inf - -v)",
         "fun f(x: f32[8]) -> f32[8] = x |> asVector(4) |> mapSeq(mapVec(|v| v * 2)) |> asScalar",
         "fun f(x: f32[8]) -> f32 = x |> reduceSeqIn(stack, |a, y| fma(a, 0.5, y), 0)",
     ] {
@@ -93,7 +95,14 @@ fn item_03_sizes_are_compared_by_their_laws() {
 
 #[test]
 fn item_04_primitives_have_their_types() {
-    let xs = [("xs", "f32[N]"), ("m", "f32[N, M]"), ("p", "(f32, i32)[N]"), ("z", "f64"), ("i", "idx<N>")];
+    let xs = [
+        ("xs", "f32[N]"),
+        ("m", "f32[N, M]"),
+        ("p", "(f32, i32)[N]"),
+        ("z", "f64"),
+        ("i", "idx<N>"),
+        ("v", "f32[12]"),
+    ];
     let cases = [
         ("id(xs)", "f32[N]"),
         ("fst(p[0])", "f32"),
@@ -107,6 +116,18 @@ fn item_04_primitives_have_their_types() {
         ("scanSeq(|a, x| a + f64(x), z, xs)", "f64[N]"),
         ("scan(add, 0, xs)", "f32[N]"),
         ("reduceUnroll(max, 0, xs)", "f32"),
+        ("mapSeq(neg, xs)", "f32[N]"),
+        ("mapUnroll(|x| i32(x), xs)", "i32[N]"),
+        ("mapCpu(|x| x < 0, xs)", "bool[N]"),
+        ("split(4, v)", "f32[3, 4]"),
+        ("slide(4, 4, v)", "f32[3, 4]"),
+        ("drop(5, v)", "f32[7]"),
+        ("asVector(4, v)", "vector<f32, 4>[3]"),
+        ("asScalar(asVector(4, v))", "f32[12]"),
+        ("asVector(4, v) |> mapSeq(mapVec(|x| f64(x)))", "vector<f64, 4>[3]"),
+        ("add", "E1106: the type `?d` is not determined"),
+        ("mul(z)", "f64 -> f64"),
+        ("select(xs[i] < 0, z, 1)", "f64"),
         ("iterate(3, map(|x| x * 2), xs)", "f32[N]"),
         ("xs |> pad(1, 2, mirror) |> slide(4, 1)", "f32[N, 4]"),
         ("xs |> padValue(N, 0, 0.0)", "f32[2*N]"),

@@ -24,6 +24,39 @@ impl<N: Node> Engine<'_, N> {
         r
     }
 
+    pub(super) fn failure(&mut self, rule: &str, why: String, span: Option<Span>, t: &N) -> Result<N, Stop> {
+        let path = self.path.clone();
+        if let Some(r) = &mut self.reasons {
+            if r.len() >= 1000 {
+                r.drain(..500);
+            }
+            r.push(Reason { rule: rule.to_string(), path, why, term: t.show(), condition: false, span });
+        }
+        Err(Stop::Failed)
+    }
+
+    /// No end in sight, with the rules that came last.
+    pub(super) fn endless(&self, how: &str) -> Stop {
+        let last: Vec<String> =
+            self.trace.iter().rev().take(4).rev().map(|a| format!("`{}`", a.rule)).collect();
+        let text = format!("the strategy does not end: {how}");
+        let help = if last.is_empty() {
+            "`repeat(s)` ends when `s` fails".to_string()
+        } else {
+            format!("the last rules were {}", last.join(", "))
+        };
+        self.mistake(codes::DIVERGES, text, None, Some(&help))
+    }
+
+    /// The definitions on the way, from the first repeated one.
+    pub(super) fn cycle(&self) -> String {
+        let last = self.callers.last().map(String::as_str).unwrap_or_default();
+        let before = self.callers[..self.callers.len().saturating_sub(1)].iter().rposition(|c| c == last);
+        let names: Vec<String> =
+            self.callers[before.unwrap_or(0)..].iter().take(8).map(|c| format!("`{c}`")).collect();
+        names.join(" → ")
+    }
+
     /// The last thing that failed, and what else was tried.
     pub(super) fn explanation(self, tree: &N) -> Refusal {
         let mut reasons = self.reasons.unwrap_or_default();
@@ -38,7 +71,7 @@ impl<N: Node> Engine<'_, N> {
             return Refusal::new("strategy", d);
         };
         let text = format!("`{}` does not apply: {}", r.rule, r.why);
-        let mut d = Diagnostic::error(codes::FAILED, text).note(format!(
+        let mut d = mark(Diagnostic::error(codes::FAILED, text), r.span, "this step").note(format!(
             "at {} in `{}`",
             show_path(&r.path),
             short(&r.term)

@@ -96,17 +96,17 @@ impl<N: Node> Engine<'_, N> {
             }
             Some(Entry::Predicate(f)) => {
                 let args = self.values(args)?;
-                Ok(Rc::new(Code::Predicate(name.to_string(), f, args)))
+                Ok(Rc::new(Code::Predicate(name.to_string(), f, args, span)))
             }
             Some(Entry::Into(f)) => {
                 let (s, args) = self.strategy_of(args.split_last(), name, span)?;
-                Ok(Rc::new(Code::Into(name.to_string(), f, args, s)))
+                Ok(Rc::new(Code::Into(name.to_string(), f, args, s, span)))
             }
             Some(Entry::Tested(f)) => {
                 let shown = args.first().and_then(|a| a.value.as_strategy(a.span));
                 let shown = shown.map(|s| s.to_string()).unwrap_or_default();
                 let (test, args) = self.strategy_of(args.split_first(), name, span)?;
-                Ok(Rc::new(Code::Tested(name.to_string(), f, test, shown, args)))
+                Ok(Rc::new(Code::Tested(name.to_string(), f, test, shown, args, span)))
             }
             Some(Entry::Search(f, own)) => {
                 let data = |(n, a): &(usize, &Argument)| *n == 0 || a.name.is_some();
@@ -118,7 +118,8 @@ impl<N: Node> Engine<'_, N> {
                     moves.push(self.named(rule, &[], span)?);
                 }
                 let call = show_call(name, args);
-                Ok(Rc::new(Code::Search(name.to_string(), call, f, values, moves)))
+                let name = name.to_string();
+                Ok(Rc::new(Code::Search(search::Search { name, call, run: f, args: values, moves, span })))
             }
             Some(Entry::Macro(f)) => {
                 let mut reduced = Vec::new();

@@ -10,23 +10,27 @@ pub(super) type Found<N> = HashMap<(u64, String), Result<Done<N>, Why>>;
 /// A tree, what was learnt, the steps to it (from the place of the search), and their number.
 type Done<N> = (N, <N as Node>::State, Vec<Applied<N>>, u64);
 
+/// A search that a strategy calls.
+pub(super) struct Search<N: Node> {
+    pub name: String,
+    /// What it is called with, for finding its result again.
+    pub call: String,
+    pub run: SearchFn<N>,
+    pub args: Vec<StepArg>,
+    pub moves: Vec<Shared<N>>,
+    pub span: Option<Span>,
+}
+
 impl<N: Node> Engine<'_, N> {
-    pub(super) fn search(
-        &mut self,
-        name: &str,
-        call: &str,
-        f: &SearchFn<N>,
-        args: &[StepArg],
-        moves: &[Shared<N>],
-        t: &N,
-    ) -> Result<N, Stop> {
-        self.count(None)?;
-        let key = (t.hash(), call.to_string());
+    pub(super) fn search(&mut self, s: &Search<N>, t: &N) -> Result<N, Stop> {
+        self.count()?;
+        let Search { name, span, .. } = s;
+        let key = (t.hash(), s.call.clone());
         let known = self.searched.borrow().get(&key).cloned();
         let result = match known {
             Some(r) => r,
             None => {
-                let r = self.look(name, f, args, moves, t)?;
+                let r = self.look(name, &s.run, &s.args, &s.moves, t)?;
                 self.searched.borrow_mut().insert(key, r.clone());
                 r
             }
@@ -41,10 +45,10 @@ impl<N: Node> Engine<'_, N> {
                 self.success(tree)
             }
             Err(Why::Mistake(text)) => {
-                Err(self.mistake(codes::CALL, format!("`{name}`: {text}"), None, None))
+                Err(self.mistake(codes::CALL, format!("`{name}`: {text}"), *span, None))
             }
             Err(why) => {
-                let out = self.failure(name, why.to_string(), t);
+                let out = self.failure(name, why.to_string(), *span, t);
                 if let Some(r) = self.reasons.as_mut().and_then(|r| r.last_mut()) {
                     r.condition = true;
                 }

@@ -1,0 +1,79 @@
+//! What was done, for storing, and doing it again.
+
+use super::*;
+
+/// The records of a trace, for storing.
+pub fn evidence<N: Node>(root: &N, trace: &[Applied<N>]) -> Vec<Evidence> {
+    let mut tree = root.clone();
+    let mut out = Vec::new();
+    for a in trace {
+        let next = replace_at(&tree, &a.path, &a.after);
+        let mut e = Evidence::new(&a.rule, 1).oblige(format!("the equation `{}`", a.rule), Discharge::ByRule);
+        e.args.clone_from(&a.args);
+        e.path.clone_from(&a.path);
+        e.before = hash_text(tree.hash());
+        e.after = hash_text(next.hash());
+        out.push(e);
+        tree = next;
+    }
+    out
+}
+
+/// Applies recorded steps again; every tree in between must have the recorded hash. The definitions of the
+/// context are what the tests of rules that search may call.
+pub fn replay_nodes<N: Node>(
+    context: &Context,
+    words: &Vocabulary<N>,
+    root: &N,
+    mut state: N::State,
+    steps: &[Evidence],
+) -> Result<(N, N::State), Refusal> {
+    let mut tree = root.clone();
+    for (n, e) in steps.iter().enumerate() {
+        let wrong = |what: &str| {
+            let text = format!("replay of step {} (`{}`): {what}", n + 1, e.rule);
+            Refusal::new(&e.rule, Diagnostic::error(codes::REPLAY, text))
+        };
+        if hash_text(tree.hash()) != e.before {
+            return Err(wrong("the tree before it is another one"));
+        }
+        let Some(entry) = words.get(&e.rule) else { return Err(wrong("there is no such rule")) };
+        let focus = e.path.iter().try_fold(tree.clone(), |t, n| t.child(*n));
+        let focus = focus.ok_or_else(|| wrong("there is no such place"))?;
+        let values = |args: &[String]| {
+            let args = args.iter().map(|a| crate::run::parse_arg(a)).collect::<Option<Vec<_>>>();
+            args.ok_or_else(|| wrong("an argument cannot be read"))
+        };
+        let after = match (entry, e.args.split_first()) {
+            (Entry::Rule(f), _) => f(&focus, &mut state, &values(&e.args)?),
+            (Entry::Tested(f), Some((test, args))) => {
+                let searched = RefCell::new(HashMap::new());
+                let mut engine = Engine::new(context, words, state.clone(), false, &searched);
+                let test = crate::text::parse_strategy(test).map_err(|d| Refusal::new(&e.rule, d))?;
+                let test = engine.strategy(&test).map_err(|_| wrong("its test cannot be read"))?;
+                let out = engine.tested(f, &test, &focus, &values(args)?);
+                let out = out.map_err(|_| wrong("its test does not end"))?;
+                state = engine.state;
+                out
+            }
+            _ => return Err(wrong("there is no such rule")),
+        };
+        let after = after.map_err(|w| wrong(&w.to_string()))?;
+        tree = replace_at(&tree, &e.path, &after);
+        if hash_text(tree.hash()) != e.after {
+            return Err(wrong("the tree after it is another one"));
+        }
+    }
+    Ok((tree, state))
+}
+
+/// The tree with another sub-tree at a path.
+pub fn replace_at<N: Node>(root: &N, path: &[usize], new: &N) -> N {
+    match path.split_first() {
+        None => new.clone(),
+        Some((first, rest)) => match root.child(*first) {
+            Some(c) => root.with_child(*first, replace_at(&c, rest, new)),
+            None => root.clone(),
+        },
+    }
+}
