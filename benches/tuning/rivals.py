@@ -3,8 +3,8 @@
     rivals.py TABLES OUT.json [--seeds N] [--evaluations N] [--rival NAME,...] [--table NAME,...]
 
 TABLES is a folder of NAME_T1.json and NAME_T4.json, as `score --write` makes it. OUT gets one object per run:
-table, technique, seed, score, final. What OUT already has is not run again: with more seeds the same command goes on
-where it was. Every rival runs with its defaults. Only configurations that are new and meet the constraints count as
+table, technique, seed, score, final, and trace: the rows of the T4 file in the order of their evaluation. What OUT
+already has is not run again: with more seeds the same command goes on where it was. Every rival runs with its defaults. Only configurations that are new and meet the constraints count as
 evaluations, also for rivals that ask for others.
 
 Needs: pip install pyatf kernel_tuner opentuner 'SQLAlchemy<2'. OpenTuner takes about ten seconds per run.
@@ -52,11 +52,12 @@ class Table:
         self.name = name
         self.params = {p["Name"]: eval(p["Values"]) for p in t1["TuningParameters"]}
         self.conditions = [c["Expression"] for c in t1["Conditions"]]
-        self.costs = {}
-        for r in json.loads((folder / f"{name}_T4.json").read_text())["results"]:
+        self.costs, self.position = {}, {}
+        for i, r in enumerate(json.loads((folder / f"{name}_T4.json").read_text())["results"]):
             value = r["measurements"][0]["value"]
             key = tuple(r["configuration"][n] for n in self.params)
             self.costs[key] = INF if isinstance(value, str) or r["invalidity"] != "correct" else value
+            self.position[key] = i
         self.optimum = min(self.costs.values())
         self.spaces = {}
 
@@ -69,7 +70,7 @@ class Run:
 
     def __init__(self, table, evaluations):
         self.table, self.left = table, evaluations
-        self.known, self.best, self.idle = {}, [], 0
+        self.known, self.best, self.trace, self.idle = {}, [], [], 0
 
     def cost(self, key):
         """The cost; infinity for what fails; None for what violates a constraint."""
@@ -86,6 +87,7 @@ class Run:
         cost = self.table.costs[key]
         self.known[key] = cost
         self.best.append(min(cost, self.best[-1] if self.best else INF))
+        self.trace.append(self.table.position[key])
         if self.left == 0:
             raise Done
         return cost
@@ -273,10 +275,10 @@ def main():
                 scores.append(score(run.best, baseline, table.optimum))
                 out.append({
                     "table": name, "technique": rival, "seed": seed, "score": scores[-1],
-                    "final": run.best[-1] if run.best else None, "evaluations": len(run.best),
+                    "final": run.best[-1] if run.best else None, "trace": run.trace,
                 })
+                write(args.out, out)
             print(f"{name:14} {rival:24} {sum(scores) / len(scores):8.3f} {time.time() - began:7.1f} s", flush=True)
-            write(args.out, out)
 
 
 if __name__ == "__main__":

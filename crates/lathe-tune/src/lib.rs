@@ -7,6 +7,7 @@ mod cholesky;
 pub mod clock;
 pub mod codes;
 pub mod cost;
+mod evidence;
 pub mod gaussian;
 pub mod history;
 pub mod lattice;

@@ -2,6 +2,7 @@
 //! improvement, weighed by its chance to be valid, is measured next. Candidates are valid by construction.
 
 use super::{Point, Technique, Trial};
+use crate::evidence::fit;
 use crate::gaussian::{Gaussian, Kernel, expected_improvement};
 use crate::lattice::{Genes, Lattice};
 use lathe_space::Space;
@@ -262,7 +263,7 @@ impl Core {
             let mean = chosen.iter().map(|i| values[*i]).sum::<f64>() / chosen.len() as f64;
             let points: Vec<&[f64]> = chosen.iter().map(|i| self.seen[*i].places.as_slice()).collect();
             let centred: Vec<f64> = chosen.iter().map(|i| values[*i] - mean).collect();
-            kernel.fit(&points, &centred);
+            fit(&mut kernel, &points, &centred);
         }
         self.process.restart(kernel);
         for s in &self.seen {
