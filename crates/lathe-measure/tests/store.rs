@@ -4,7 +4,10 @@ use lathe_measure::codes;
 use lathe_measure::store::{Evaluation, Key, Measured, Outcome, SessionInfo, Store, Winner};
 use lathe_space::{Value, Values};
 use lathe_tune::{Invalid, Why};
+use std::fs::Permissions;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -181,6 +184,46 @@ fn a_locked_or_read_only_store_says_so() {
     let reading = Store::open_to_read(&path).unwrap().unwrap();
     assert_eq!(reading.begin(&key(2), &SessionInfo::default()).unwrap_err().code, codes::STORE_READ_ONLY);
     assert_eq!(reading.evaluations(&key(1)).unwrap().len(), 1);
+}
+
+/// Not a test by itself: looks into the store of [`a_store_in_a_folder_of_others_is_read`] as somebody else.
+#[test]
+fn reader() {
+    let Ok(path) = std::env::var("LATHE_TEST_READ") else { return };
+    let path = Path::new(&path);
+    let found = Store::open_to_read(path).unwrap().unwrap();
+    assert_eq!(found.evaluations(&key(1)).unwrap().len(), 3);
+    assert_eq!(Store::open(path).unwrap_err().code, codes::STORE_READ_ONLY);
+}
+
+#[test]
+fn a_store_in_a_folder_of_others_is_read() {
+    let dir = tempfile::tempdir().expect("a folder");
+    // Names that mean something in a URI.
+    let path = dir.path().join("50% of #1?/results.sqlite");
+    let store = Store::open(&path).unwrap();
+    let session = store.begin(&key(1), &SessionInfo::default()).unwrap();
+    for i in 0..3 {
+        let e = Evaluation::new(configuration(i), Outcome::Measured(measured(1.0)));
+        store.record(session, &e).unwrap();
+    }
+    drop(store);
+    let allow = |p: &Path, mode| std::fs::set_permissions(p, Permissions::from_mode(mode)).unwrap();
+    let inner = path.parent().unwrap();
+    allow(&path, 0o444);
+    allow(inner, 0o555);
+    allow(dir.path(), 0o755);
+    let exe = dir.path().join("test");
+    std::fs::copy(std::env::current_exe().unwrap(), &exe).unwrap();
+    let mut child = Command::new(&exe);
+    child.args(["--exact", "reader"]).env("LATHE_TEST_READ", &path).stdout(Stdio::null());
+    // The superuser may write anywhere; as nobody in particular the test means something there, too.
+    if std::fs::metadata(dir.path()).unwrap().uid() == 0 {
+        child.uid(65534).gid(65534);
+    }
+    let status = child.status().unwrap();
+    allow(inner, 0o755);
+    assert!(status.success());
 }
 
 /// Not a test by itself: the process that [`killed_writers_lose_nothing`] starts and kills.

@@ -1,5 +1,7 @@
 //! Running the built command in a folder of its own.
 
+use serde_json::Value;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -72,4 +74,20 @@ fn done(o: Output) -> Done {
 pub fn examples() -> String {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
     dir.canonicalize().expect("the examples").display().to_string()
+}
+
+/// What a command printed with `--json`.
+pub fn parsed(d: &Done) -> Value {
+    serde_json::from_str(&d.stdout).expect("JSON on standard output")
+}
+
+/// A shell script that may be run.
+pub fn script(f: &Folder, name: &str, text: &str) {
+    f.write(name, format!("#!/bin/sh\n{text}\n"));
+    std::fs::set_permissions(f.path(name), std::fs::Permissions::from_mode(0o755)).expect("permissions");
+}
+
+/// A JSON form.
+pub fn form(f: &Folder, name: &str, form: &Value) {
+    f.write(name, form.to_string());
 }

@@ -7,3 +7,5 @@ mod mdh;
 mod run;
 mod tools;
 mod tune;
+mod tune_programs;
+mod tune_wrong;

@@ -16,6 +16,14 @@ pub(super) enum Problem {
     Future(i64),
 }
 
+impl Problem {
+    /// Whether the file or its folder may not be written.
+    pub(super) fn is_permission(&self) -> bool {
+        let code = if let Problem::Sqlite(e) = self { e.sqlite_error_code() } else { None };
+        matches!(code, Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen))
+    }
+}
+
 impl From<rusqlite::Error> for Problem {
     fn from(e: rusqlite::Error) -> Problem {
         Problem::Sqlite(e)

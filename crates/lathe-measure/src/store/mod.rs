@@ -21,6 +21,7 @@ pub use record::{Evaluation, Measured, Outcome, Session, SessionInfo, Winner};
 use crate::codes;
 use lathe_diagnostics::Diagnostic;
 use rusqlite::{Connection, OpenFlags};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -88,8 +89,18 @@ impl Store {
             return Ok(None);
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let store = Store::connect(path, flags, PATIENCE)?;
-        match layout::version(&store.connection) {
+        let mut store = Store::connect(path, flags, PATIENCE)?;
+        let mut version = layout::version(&store.connection);
+        if version.as_ref().is_err_and(layout::Problem::is_permission) && !has_log(path) {
+            // Reading, too, makes files beside the store, and this folder is not ours. Without a log nobody is
+            // writing, and the file can be read as it is.
+            let uri = format!("file:{}?immutable=1", escaped(path));
+            let flags = flags | OpenFlags::SQLITE_OPEN_URI;
+            let connection = Connection::open_with_flags(uri, flags).map_err(|e| store.sqlite(e))?;
+            store = Store { connection, path: path.to_path_buf() };
+            version = layout::version(&store.connection);
+        }
+        match version {
             Ok(Some(v)) if v < LAYOUT => {
                 // Looking up in an older layout: upgraded first, since it is ours.
                 drop(store);
@@ -142,4 +153,19 @@ impl Store {
     fn nonsense(&self, what: &str) -> Diagnostic {
         error::damaged(&self.path, what)
     }
+}
+
+/// Whether a write-ahead log with something in it lies beside the store.
+fn has_log(path: &Path) -> bool {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    // What cannot be looked at might be one.
+    std::fs::metadata(log).map_or_else(|e| e.kind() != std::io::ErrorKind::NotFound, |m| m.len() > 0)
+}
+
+/// A path as a part of a URI.
+fn escaped(path: &Path) -> String {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"/._-~".contains(&b);
+    let bytes = path.as_os_str().as_bytes().iter();
+    bytes.map(|b| if plain(*b) { char::from(*b).to_string() } else { format!("%{b:02X}") }).collect()
 }

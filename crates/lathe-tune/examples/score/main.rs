@@ -5,7 +5,7 @@
 //!       [T4 FILES]
 //! ```
 //! `--write` writes the tables as T1 and T4 files, so that other tuners can be scored on the same ones; `--curves`
-//! writes the best cost after every evaluation of every run. `--held-out` takes the tables that no technique was
+//! writes every run's score, and the rows of the T4 file in the order of their evaluation. `--held-out` takes the tables that no technique was
 //! developed with.
 
 mod exchange;
@@ -15,6 +15,7 @@ mod tables;
 use lathe_tune::score::{random_baseline, score};
 use lathe_tune::technique::{NAMES, by_name};
 use lathe_tune::{Invalid, Measured, Outcome, Stop, Tuner, Why};
+use num_traits::ToPrimitive;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::error::Error;
@@ -65,13 +66,18 @@ fn options() -> Result<Options, Box<dyn Error>> {
     Ok(o)
 }
 
-/// The best cost after each evaluation.
-fn run(table: &Table, technique: &str, seed: u64, evaluations: usize) -> Result<Vec<f64>, Box<dyn Error>> {
+/// The best cost after each evaluation, and the number of the configuration that it measured.
+struct Run {
+    best: Vec<f64>,
+    trace: Vec<usize>,
+}
+
+fn run(table: &Table, technique: &str, seed: u64, evaluations: usize) -> Result<Run, Box<dyn Error>> {
     let technique = by_name(technique).map_err(|d| d.to_string())?;
     let tuner = Tuner::new(table.space.clone()).technique(technique).seed(seed);
     let mut session =
         tuner.stop(Stop::Evaluations(evaluations as u64)).session().map_err(|d| d.to_string())?;
-    let mut best = Vec::new();
+    let mut run = Run { best: Vec::new(), trace: Vec::new() };
     while let Some(p) = session.get_configuration().map_err(|d| d.to_string())? {
         let cost = table.cost(&p.index);
         let outcome = if cost.is_finite() {
@@ -80,9 +86,10 @@ fn run(table: &Table, technique: &str, seed: u64, evaluations: usize) -> Result<
             Outcome::Invalid(Invalid::new(Why::Runtime, "recorded as failed"))
         };
         session.report_cost(Measured::from(outcome)).map_err(|d| d.to_string())?;
-        best.push(session.best_number().unwrap_or(f64::INFINITY));
+        run.best.push(session.best_number().unwrap_or(f64::INFINITY));
+        run.trace.push(p.index.to_usize().ok_or("an index beyond all tables")?);
     }
-    Ok(best)
+    Ok(run)
 }
 
 /// The 95 % interval of the mean, by drawing from the runs again.
@@ -139,7 +146,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             let mut scores = Vec::new();
             for seed in 0..o.seeds {
                 let began = Instant::now();
-                let best = run(t, name, seed, o.evaluations)?;
+                let Run { best, trace } = run(t, name, seed, o.evaluations)?;
                 spent += began.elapsed().as_secs_f64();
                 evaluations += best.len();
                 let s = score(&best, &baseline, optimum);
@@ -151,7 +158,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 }
                 per_seed[seed as usize] += s / tables.len() as f64;
                 ratios.push(best.last().copied().unwrap_or(f64::INFINITY) / optimum);
-                curves.push(serde_json::json!({"table": t.name, "technique": name, "seed": seed, "score": s, "final": best.last()}));
+                curves.push(serde_json::json!({"table": t.name, "technique": name, "seed": seed, "score": s, "final": best.last(), "trace": trace}));
             }
             per_table.push(mean(&scores));
             print!("{:>12.3}", mean(&scores));

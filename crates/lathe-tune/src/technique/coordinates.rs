@@ -117,6 +117,29 @@ pub(crate) fn extent(probes: &[Probe]) -> f64 {
     widest
 }
 
+/// The corners of a new simplex: a point, and one more in every dimension, a length to the side that has room.
+pub(crate) fn simplex(first: Vec<f64>, mut length: impl FnMut() -> f64) -> Vec<Vec<f64>> {
+    let mut all = vec![first.clone()];
+    for i in 0..first.len() {
+        let mut p = first.clone();
+        let length = length();
+        p[i] += if p[i] <= 0.5 { length } else { -length };
+        all.push(p);
+    }
+    all
+}
+
+/// Exchanges all corners of a simplex but the first; then the cheapest is the first.
+pub(crate) fn move_others(corners: &mut Vec<Probe>, others: impl IntoIterator<Item = Probe>) {
+    corners.truncate(1);
+    corners.extend(others);
+    let best = cheapest(corners);
+    corners.swap(0, best);
+}
+
+/// A simplex smaller than this begins anew.
+pub(crate) const SMALL: f64 = 1e-3;
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,6 @@
 //! The simplex method of Nelder and Mead, with the coefficients of OpenTuner and restarts.
 
-use super::coordinates::{Probe, Stages, along, cheapest, clamp, extent, point, uniform};
+use super::coordinates::{Probe, SMALL, Stages, along, clamp, extent, move_others, point, simplex, uniform};
 use rand_chacha::ChaCha8Rng;
 
 /// Twice the usual length: at the usual one, a simplex tends to become flat.
@@ -8,8 +8,6 @@ const REFLECT: f64 = 2.0;
 const EXPAND: f64 = 2.0;
 const CONTRACT: f64 = 0.5;
 const SHRINK: f64 = 0.5;
-/// A simplex smaller than this begins anew.
-const SMALL: f64 = 1e-3;
 
 #[derive(Clone, Debug, PartialEq)]
 enum Phase {
@@ -73,15 +71,7 @@ impl Stages for NelderMead {
     /// A random corner, and one more in every dimension, a random length to the side that has room.
     fn begin(&mut self, dimensions: usize, rng: &mut ChaCha8Rng) -> Vec<Vec<f64>> {
         *self = NelderMead::default();
-        let first = point(dimensions, rng);
-        let mut simplex = vec![first.clone()];
-        for i in 0..dimensions {
-            let mut p = first.clone();
-            let length = 0.1 + 0.3 * uniform(rng);
-            p[i] += if p[i] <= 0.5 { length } else { -length };
-            simplex.push(p);
-        }
-        simplex
+        simplex(point(dimensions, rng), || 0.1 + 0.3 * uniform(rng))
     }
 
     fn next(&mut self, measured: &[Probe], rng: &mut ChaCha8Rng) -> Vec<Vec<f64>> {
@@ -124,10 +114,7 @@ impl Stages for NelderMead {
                 self.corners[1..].iter().map(|p| along(best, SHRINK, &p.at, best)).collect()
             }
             Phase::Shrink => {
-                self.corners.truncate(1);
-                self.corners.extend_from_slice(measured);
-                let best = cheapest(&self.corners);
-                self.corners.swap(0, best);
+                move_others(&mut self.corners, measured.iter().cloned());
                 self.reflect(rng)
             }
         }

@@ -1,13 +1,12 @@
 //! Torczon's multi-directional search: the whole simplex is reflected about its best corner, then expanded or
 //! contracted, so that a stage can be measured in parallel.
 
-use super::coordinates::{Probe, Stages, along, cheapest, extent, point};
+use super::coordinates::{Probe, SMALL, Stages, along, cheapest, extent, move_others, point, simplex};
 use rand_chacha::ChaCha8Rng;
 
 const SIDE: f64 = 0.1;
 const EXPAND: f64 = 2.0;
 const CONTRACT: f64 = 0.5;
-const SMALL: f64 = 1e-3;
 
 #[derive(Clone, Debug, PartialEq)]
 enum Phase {
@@ -39,13 +38,6 @@ impl Torczon {
         self.corners[1..].iter().map(|p| along(best, t, &p.at, best)).collect()
     }
 
-    fn take(&mut self, others: Vec<Probe>) {
-        self.corners.truncate(1);
-        self.corners.extend(others);
-        let best = cheapest(&self.corners);
-        self.corners.swap(0, best);
-    }
-
     fn reflect(&mut self, rng: &mut ChaCha8Rng) -> Vec<Vec<f64>> {
         if extent(&self.corners) < SMALL {
             return self.begin(self.corners[0].at.len(), rng);
@@ -62,13 +54,7 @@ impl Stages for Torczon {
 
     fn begin(&mut self, dimensions: usize, rng: &mut ChaCha8Rng) -> Vec<Vec<f64>> {
         *self = Torczon::default();
-        let first = point(dimensions, rng);
-        let corner = |i: usize| {
-            let mut p = first.clone();
-            p[i] += if p[i] <= 0.5 { SIDE } else { -SIDE };
-            p
-        };
-        std::iter::once(first.clone()).chain((0..dimensions).map(corner)).collect()
+        simplex(point(dimensions, rng), || SIDE)
     }
 
     fn next(&mut self, measured: &[Probe], rng: &mut ChaCha8Rng) -> Vec<Vec<f64>> {
@@ -90,11 +76,11 @@ impl Stages for Torczon {
             }
             Phase::Expand(reflected) => {
                 let expanded_wins = least < reflected[cheapest(&reflected)].cost;
-                self.take(if expanded_wins { measured.to_vec() } else { reflected });
+                move_others(&mut self.corners, if expanded_wins { measured.to_vec() } else { reflected });
                 self.reflect(rng)
             }
             Phase::Contract => {
-                self.take(measured.to_vec());
+                move_others(&mut self.corners, measured.iter().cloned());
                 self.reflect(rng)
             }
         }

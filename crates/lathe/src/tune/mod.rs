@@ -5,6 +5,7 @@
 
 pub mod codes;
 mod hash;
+mod illegal;
 mod kernel;
 mod online;
 mod order;

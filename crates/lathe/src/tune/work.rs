@@ -1,5 +1,6 @@
 //! The measuring process of a kernel: it keeps the program, the data and the pool, and answers questions.
 
+use super::illegal::illegal;
 use crate::build::{Build, Built, compile};
 use crate::data::{Data, Given, make};
 use crate::program::Program;
@@ -186,6 +187,9 @@ impl Work {
             let text: Vec<String> = f.diagnostics.iter().map(short).collect();
             Invalid::new(Why::Refused, text.join("; "))
         })?;
+        if let Some(why) = illegal(&schedule, &self.setup.sizes) {
+            return Err(Invalid::new(Why::Refused, why));
+        }
         let built = compile(&schedule, &self.build).map_err(|d| Invalid::new(Why::Compile, short(&d)))?;
         Ok((schedule, built))
     }
