@@ -76,8 +76,8 @@ pub fn budget(a: &TuneArgs) -> Result<Option<Duration>, Stop> {
 /// A length of time, in seconds where no unit is given.
 pub fn time(text: &str) -> Result<Duration, Stop> {
     let with_unit = if text.trim().parse::<f64>().is_ok() { format!("{text}s") } else { text.to_string() };
-    match tune::stop_text::parse(&with_unit)? {
-        tune::Stop::Duration(d) if d > Duration::ZERO => Ok(d),
+    match tune::stop_text::parse(&with_unit) {
+        Ok(tune::Stop::Duration(d)) if d > Duration::ZERO => Ok(d),
         _ => {
             let text = format!("`{text}` is no length of time");
             Err(Diagnostic::error(tune::codes::OPTIONS, text)

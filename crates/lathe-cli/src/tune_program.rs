@@ -52,7 +52,13 @@ pub fn program(a: &TuneArgs, file: &Path, common: &Common) -> Outcome {
     };
     let gold = match &a.scripts.gold {
         Some(f) => {
-            Some((Gold::read(f, Comparator::Relative(a.scripts.tolerance))?, a.scripts.result.clone()))
+            let tolerance = a.scripts.tolerance;
+            if !(tolerance >= 0.0 && tolerance.is_finite()) {
+                return Err(
+                    tune::misplaced(format!("`{tolerance}` is no tolerance"), "a number from 0 on").into()
+                );
+            }
+            Some((Gold::read(f, Comparator::Relative(tolerance))?, a.scripts.result.clone()))
         }
         None => None,
     };

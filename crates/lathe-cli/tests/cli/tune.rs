@@ -106,7 +106,7 @@ strategy s(k = 0 in 0..=2 step 1) for f = if k == 1 then split(i, 8) else unroll
     assert!(d.stderr.contains("3 refused"), "{}", d.stderr);
     // Blocks must divide the sizes of a pattern: what only the call would notice is seen beforehand, too.
     let sizes = "--strategy blocking -D M=96 -D N=32 -D K=8 --threads 1";
-    let v = parsed(&f.ok(&format!("tune {}/patterns/matmul.lathe {sizes} --json", examples())));
+    let v = parsed(&f.ok(&format!("tune {}/patterns/matmul.lathe:mm {sizes} --json", examples())));
     assert_eq!((&v["evaluations"], &v["valid"]), (&json!(24), &json!(9)), "{v}");
     assert_eq!(v["invalid"]["refused"]["count"], json!(15), "{v}");
     assert_eq!(v["invalid"].as_object().map(|m| m.len()), Some(1), "{v}");

@@ -206,7 +206,9 @@ fn checklist_34_the_order_of_costs_is_the_users() {
         assert_eq!(v["front"].as_array().map(Vec::len), Some(7), "{v}");
         assert_eq!(v["known"], json!(0), "another order is another question");
     }
-    f.fails("tune p.json --order best", 1, "E1088");
+    for wrong in ["best", "c3", "c1/0"] {
+        f.fails(&format!("tune p.json --order {wrong}"), 1, "E1088");
+    }
 }
 
 #[test]
@@ -228,4 +230,35 @@ BLOCKS
     assert_eq!((&v["params"]["BLOCKS"], &v["evaluations"]), (&json!(4), &json!(5)), "{v}");
     let v = parsed(&f.ok("tune k.cu --json"));
     assert_eq!((&v["params"]["BLOCKS"], &v["evaluations"]), (&json!(1), &json!(8)), "{v}");
+}
+
+#[test]
+fn scripts_are_told_for_which_device_and_with_how_many_threads() {
+    let f = Folder::new();
+    let directives = "// #atf::var::N 36
+// #atf::tp name \"WPT\" range interval<int>(1, N) constraint divides(N)
+// #atf::ocl::platform \"some vendor\"
+// #atf::ocl::device 1
+// #atf::ocl::global_size N / WPT, 2
+// #atf::ocl::local_size WPT + 1
+// #atf::run_script \"./run.sh\"
+// #atf::cost_file \"cost\"
+";
+    f.write("k.cl", directives);
+    // The product of the three numbers; the sum where the device is another.
+    script(
+        &f,
+        "run.sh",
+        "set -- $LATHE_GLOBAL_SIZE $LATHE_LOCAL_SIZE
+if [ \"$LATHE_PLATFORM $LATHE_DEVICE\" = 'some vendor 1' ]; then echo $(($1 * $2 * $3)); else echo $(($1 + $2 + $3)); fi > cost",
+    );
+    let v = parsed(&f.ok("tune k.cl --json"));
+    assert_eq!((&v["params"]["WPT"], &v["costs"]), (&json!(36), &json!([74.0])), "{v}");
+    f.write("k.cl", directives.replace("device 1", "device 2"));
+    let v = parsed(&f.ok("tune k.cl --json"));
+    assert_eq!(
+        (&v["params"]["WPT"], &v["costs"], &v["known"]),
+        (&json!(6), &json!([15.0]), &json!(0)),
+        "{v}"
+    );
 }

@@ -94,6 +94,7 @@ fn whatever_is_wrong_there_is_one_clear_error() {
     f.fails("tune closed.json --strategy fast", 1, "E1088");
     f.write("gold", "one two");
     f.fails("tune closed.json --gold gold", 1, "E1082");
+    f.fails("tune closed.json --gold gold --tolerance nan", 1, "E1088");
     // Negative numbers are a score where the program writes them itself.
     script(&f, "score.sh", "echo -$T > cost");
     form(

@@ -2,14 +2,14 @@
 //!
 //! Both are run in a folder of their own, in which the program's source and the scripts lie with the
 //! parameters' names replaced by their values, beside links to everything else of the program's folder. Every
-//! parameter and constant is an environment variable, too. `LATHE_FOLDER` is the program's own folder.
+//! parameter, constant and computed number is an environment variable, too. `LATHE_FOLDER` is the program's own folder.
 
 use super::place::{Job, Place};
 use super::step::{Step, Text, missing};
 use super::{CostFunction, Gold, Sample};
 use crate::worker::{Fault, Limits, Patience, Race, Rule};
 use lathe_diagnostics::Diagnostic;
-use lathe_space::Values;
+use lathe_space::{EvalError, Expr, Value, Values, eval};
 use lathe_tune::{Cost, Pruning};
 use std::path::PathBuf;
 use std::sync::mpsc::channel;
@@ -31,6 +31,9 @@ pub struct Scripts {
     pub cost_file: Option<PathBuf>,
     /// Sizes and other constants.
     pub constants: Values,
+    /// Further variables: numbers computed from parameters and constants, separated by blanks. For a configuration
+    /// that one of them cannot be computed for, it is not set.
+    pub computed: Vec<(String, Vec<Expr>)>,
     /// The right result, and the file that the program writes its own to; `None`: its standard output.
     pub gold: Option<(Gold, Option<PathBuf>)>,
     pub limits: Limits,
@@ -55,6 +58,7 @@ impl Scripts {
             run: run.into(),
             cost_file: None,
             constants: Values::new(),
+            computed: Vec::new(),
             gold: None,
             limits: Limits::default(),
             first: Duration::from_secs(60),
@@ -118,20 +122,25 @@ impl ScriptsCost {
         texts
     }
 
-    /// Parameters and constants by name.
+    /// Parameters, constants, and what is computed from them, by name.
     fn values(&self, configuration: &Values) -> Values {
         let mut values = self.job.scripts.constants.clone();
         values.extend(configuration.clone());
+        let at = |n: &str| values.get(n).cloned();
+        let text = |(name, all): &(String, Vec<Expr>)| {
+            let numbers: Result<Vec<String>, _> = all.iter().map(|e| Ok(eval(e, &at)?.to_string())).collect();
+            Some((name.clone(), Value::Str(numbers.map_err(|_: EvalError| ()).ok()?.join(" "))))
+        };
+        let computed: Vec<(String, Value)> = self.job.scripts.computed.iter().filter_map(text).collect();
+        values.extend(computed);
         values
     }
 
     fn learn(&mut self, (answer, fastest): Ran) -> Result<Sample, Fault> {
-        self.fastest = match (self.fastest, fastest) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        };
+        keep_least(&mut self.fastest, fastest);
         answer
     }
+
     /// Compiles side by side, each in its place, then runs one after the other.
     fn run_in_turn(
         &mut self,
@@ -172,7 +181,7 @@ impl ScriptsCost {
     ) {
         let (job, known, places) = (&self.job, self.fastest, &self.places);
         let (send, receive) = channel();
-        let all: Vec<(usize, Ran)> = std::thread::scope(|scope| {
+        std::thread::scope(|scope| {
             for (i, (place, values)) in places.iter().zip(part).enumerate() {
                 let send = send.clone();
                 scope.spawn(move || {
@@ -185,13 +194,20 @@ impl ScriptsCost {
                 });
             }
             drop(send);
-            receive.iter().collect()
+            // Told at once: what one of them came to is safe while the others still run.
+            for (i, (done, fastest)) in receive.iter() {
+                keep_least(&mut self.fastest, fastest);
+                answer(i, done);
+            }
         });
-        for (i, ran) in all {
-            let done = self.learn(ran);
-            answer(i, done);
-        }
     }
+}
+
+fn keep_least(least: &mut Option<f64>, new: Option<f64>) {
+    *least = match (*least, new) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    };
 }
 
 /// Runs what lies compiled in a place; `known` is the fastest run of all so far.

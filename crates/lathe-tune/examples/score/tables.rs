@@ -396,7 +396,10 @@ pub fn recorded(path: &Path) -> Result<Table, Box<dyn Error>> {
     } else {
         text = bytes;
     }
+    let began = std::time::Instant::now();
     let results = Results::read(&text).map_err(|d| d.to_string())?;
+    let ms = 1e3 * began.elapsed().as_secs_f64();
+    println!("{}: {} results read in {ms:.1} ms", path.display(), results.results.len());
     let conditions = [
         "use_padding == 0 or block_size_x % 32 != 0",
         "block_size_x * block_size_y <= 1024",

@@ -2,7 +2,7 @@
 
 use super::codes;
 use lathe_diagnostics::Diagnostic;
-use lathe_space::{Value, eval, names, parse};
+use lathe_space::{Expr, Value, eval, names, parse};
 use lathe_tune::{Cost, Order};
 use std::sync::Arc;
 
@@ -12,11 +12,8 @@ use std::sync::Arc;
 /// # Errors
 /// `E1088` for what is none of these.
 pub fn order(text: &str) -> Result<Order, Diagnostic> {
-    let wrong = |why: String| {
-        Diagnostic::error(codes::OPTIONS, format!("`{text}` is no order of costs: {why}"))
-            .help("lexicographic, lexicographic(0.05), pareto, or an expression: c1 + 0.1 * c2")
-    };
     let text = text.trim();
+    let wrong = |why| wrong(text, why);
     match text {
         "pareto" => return Ok(Order::Pareto),
         "lexicographic" => return Ok(Order::default()),
@@ -37,16 +34,35 @@ pub fn order(text: &str) -> Result<Order, Diagnostic> {
     if let Some(other) = used.iter().find(|n| position(n).is_none()) {
         return Err(wrong(format!("there is no `{other}`; costs are c1, c2, …")));
     }
-    // What cannot be evaluated is worse than everything else.
-    let value = move |c: &Cost| {
-        let at = |n: &str| position(n).and_then(|i| c.numbers().get(i)).map(|v| Value::Float(*v));
-        match eval(&expr, &at) {
-            Ok(Value::Float(v)) if !v.is_nan() => v,
-            Ok(Value::Int(v)) => v as f64,
-            _ => f64::INFINITY,
+    Ok(Order::By(Arc::new(move |a, b| value(&expr, a).total_cmp(&value(&expr, b)))))
+}
+
+/// Whether an order that [`order`] has read means something for the costs of the best configuration.
+///
+/// # Errors
+/// `E1088` if it is an expression that has no value for them.
+pub(super) fn means_something(text: &str, best: &Cost) -> Result<(), Diagnostic> {
+    match (order(text)?, parse(text.trim())) {
+        (Order::By(_), Ok(expr)) if !value(&expr, best).is_finite() => {
+            Err(wrong(text, format!("it has no value for the costs {best}")))
         }
-    };
-    Ok(Order::By(Arc::new(move |a, b| value(a).total_cmp(&value(b)))))
+        _ => Ok(()),
+    }
+}
+
+fn wrong(text: &str, why: String) -> Diagnostic {
+    Diagnostic::error(codes::OPTIONS, format!("`{text}` is no order of costs: {why}"))
+        .help("lexicographic, lexicographic(0.05), pareto, or an expression: c1 + 0.1 * c2")
+}
+
+/// What cannot be evaluated is worse than everything else.
+fn value(expr: &Expr, c: &Cost) -> f64 {
+    let at = |n: &str| position(n).and_then(|i| c.numbers().get(i)).map(|v| Value::Float(*v));
+    match eval(expr, &at) {
+        Ok(Value::Float(v)) if !v.is_nan() => v,
+        Ok(Value::Int(v)) => v as f64,
+        _ => f64::INFINITY,
+    }
 }
 
 /// The position of `c1`, `c2`, …

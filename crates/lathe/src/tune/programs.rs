@@ -10,7 +10,7 @@ use lathe_measure::cost::{CostFunction, Scripts, ScriptsCost};
 use lathe_measure::store::{Device, Key, hash_of};
 use lathe_measure::worker::{Limits, Rule};
 use lathe_space::formats::{self, AbortCondition, Api, Kernel, TuningProgram};
-use lathe_space::{Configuration, Generate, Space, SpaceDef, Value, Values, eval};
+use lathe_space::{Configuration, Expr, Generate, Space, SpaceDef, Value, Values, eval};
 use lathe_tune::technique::Technique;
 use lathe_tune::{Order, Stop, Window};
 use rand::SeedableRng;
@@ -143,6 +143,9 @@ pub fn tune_program(
     let order = t.order.as_deref().map_or(Ok(Order::default()), super::order)?;
     // What counts as valid is a part of the question.
     texts.push(format!("{:?} {:?}", p.cost_file, t.gold));
+    if let Some(k) = &p.kernel {
+        texts.push(format!("{:?} {:?} {:?}", k.platform, k.device, computed(k)));
+    }
     let mut objective = if timed { "seconds" } else { "cost file" }.to_string();
     if let Some(text) = &t.order {
         objective += &format!(" by {text}");
@@ -180,6 +183,9 @@ pub fn tune_program(
     }
     // A cost file may hold any number, for example a negative score.
     let found = tuner.negative_costs(!timed).tune(&mut *cost)?;
+    if let (Some(text), Some((_, best))) = (&t.order, &found.best) {
+        super::order::means_something(text, &best.cost)?;
+    }
     Ok(ProgramTuned { space, constants: p.space.constants.clone(), found, timed })
 }
 
@@ -207,7 +213,8 @@ fn scripts(described: &Described, t: &ProgramTuning) -> Result<ScriptsCost, Diag
         text: described.text.clone(),
         compile: p.compile_script.clone(),
         cost_file: p.cost_file.as_ref().map(PathBuf::from),
-        constants: p.space.constants.clone(),
+        constants: constants(p),
+        computed: p.kernel.as_ref().map_or(Vec::new(), computed),
         gold: t.gold.clone(),
         limits: t.limits,
         first: t.first,
@@ -217,6 +224,27 @@ fn scripts(described: &Described, t: &ProgramTuning) -> Result<ScriptsCost, Diag
         ..usual
     }
     .prepare()
+}
+
+/// The constants of a program, and which device its directives are for.
+fn constants(p: &TuningProgram) -> Values {
+    let mut all = p.space.constants.clone();
+    if let Some(k) = &p.kernel {
+        for (name, value) in [("LATHE_PLATFORM", &k.platform), ("LATHE_DEVICE", &k.device)] {
+            all.extend(value.iter().map(|v| (name.to_string(), Value::Str(v.clone()))));
+        }
+    }
+    all
+}
+
+/// How many threads its directives want, as scripts are told.
+fn computed(k: &Kernel) -> Vec<(String, Vec<Expr>)> {
+    let names = match k.api {
+        Api::OpenCl => ["LATHE_GLOBAL_SIZE", "LATHE_LOCAL_SIZE"],
+        Api::Cuda => ["LATHE_GRID_DIM", "LATHE_BLOCK_DIM"],
+    };
+    let sizes = [&k.global_size, &k.local_size].into_iter().zip(names).filter(|(s, _)| !s.is_empty());
+    sizes.map(|(s, name)| (name.to_string(), s.clone())).collect()
 }
 
 /// How many threads a kernel for a device runs with, where its directives say so.
