@@ -1,7 +1,7 @@
 //! `lathe tune` on kernels, and its store.
 
 use crate::common::{Folder, examples, form, parsed, script};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// A kernel with strategies to search.
 pub const KERNEL: &str = "kernel f(A: f32[N]) -> (B: f32[N]) { B[i] = 2 * A[i] }
