@@ -96,7 +96,7 @@ def versions():
     gcc = subprocess.run(["gcc", "-dumpfullversion"], capture_output=True, text=True).stdout.strip()
     return {"OpenBLAS": f"{dpkg('libopenblas0-pthread')}, OPENBLAS_CORETYPE=SkylakeX (AVX-512)", "oneDNN": f"{dpkg('libdnnl2')} (AVX-512)",
             "gemm": f"{crate('gemm')} (AVX-512)", "XLA": f"jax {have('jax')} (AVX-512)", "TVM": f"{have('apache-tvm')}, scheduled by hand, "
-            "for this CPU (AVX-512)", "Halide": f"{have('halide')} (AVX-512)", "numpy": have("numpy"), "opt_einsum": have("opt_einsum"),
+            "for this CPU (AVX-512)", "Halide": f"{have('halide')}, scheduled by hand (AVX-512)", "numpy": have("numpy"), "opt_einsum": have("opt_einsum"),
             "numba": f"{have('numba')} (LLVM, for this CPU)", "C": f"gcc {gcc} -O3 -march=native, written with AVX-512 and streaming stores"}
 
 

@@ -196,6 +196,8 @@ pub fn choose<'a>(
 ) -> Result<(&'a Definition, StrategySource), Failure> {
     let name = &kernel.name;
     if let Some(n) = &how.strategy {
+        // A fun has no `auto` of its own: what it stands for is said in `schedule`.
+        let n = if auto_of_fun(program, kernel, how) { "naive" } else { n.as_str() };
         return Ok((program.strategy(name, n)?, StrategySource::Requested));
     }
     let all = program.strategies(name);
@@ -207,6 +209,13 @@ pub fn choose<'a>(
         return Ok((d, StrategySource::Auto));
     }
     Ok((program.strategy(name, "naive")?, StrategySource::Naive))
+}
+
+/// Whether `auto` is asked for where there is only a program of patterns, whose translation has loops already.
+fn auto_of_fun(program: &Program, kernel: &Function, how: &How) -> bool {
+    how.strategy.as_deref() == Some(mdh::AUTO)
+        && program.lang.funs.contains_key(&*kernel.name)
+        && !program.strategies(&kernel.name).iter().any(|d| d.name == mdh::AUTO)
 }
 
 /// Whether a definition is the `auto` that needs no import: it never fails for want of decisions.
@@ -301,6 +310,12 @@ pub fn schedule(
         versions.truncate(last + 1);
     }
     lap("strategy", &mut times);
+    if auto_of_fun(program, kernel, how)
+        && let Some(first) = versions.first_mut()
+    {
+        let text = "a fun becomes loops, not index notation: the program as it stands";
+        first.notes.push(text.to_string());
+    }
     open.dedup();
     Ok(Schedule {
         strategy: definition.name.clone(),

@@ -140,6 +140,15 @@ fn what_is_no_homomorphism_stays_as_written_and_says_why() {
     assert_eq!(s.versions[0].taken.computes.len(), 1, "{:?}", s.notes());
 }
 
+#[test]
+fn a_fun_runs_as_it_stands_and_says_why() {
+    let text = "fun twice(xs: f32[N]) -> f32[N] = xs |> map(|x| x + x)";
+    let p = Program::from_text("f.lathe", text).unwrap_or_else(|f| panic!("{f}"));
+    let how = How { strategy: Some("auto".to_string()), sizes: sizes(&[("N", 8)]), ..How::default() };
+    let s = scheduled(&p, "twice", &how).unwrap();
+    assert!(s.notes()[0].contains("a fun becomes loops"), "{:?}", s.notes());
+}
+
 fn refused(step: &str) -> String {
     let text = format!("{LINEAR}\nstrategy s for matmul = {step}");
     let p = Program::from_text("f.lathe", &text).unwrap_or_else(|f| panic!("{f}"));
