@@ -204,7 +204,9 @@ pub fn choose<'a>(
     if let Some(d) = all.iter().find(|d| d.name == "fast" && d.target.is_some()) {
         return Ok((d, StrategySource::Fast));
     }
-    let indexed = how.knows(kernel) && !mdh::labels(kernel).is_empty();
+    // Who writes a `naive` for the kernel has said how it runs.
+    let said = all.iter().any(|d| d.name == "naive" && d.target.is_some());
+    let indexed = !said && how.knows(kernel) && !mdh::labels(kernel).is_empty();
     if let Some(d) = all.iter().find(|d| indexed && d.name == mdh::AUTO) {
         return Ok((d, StrategySource::Auto));
     }
