@@ -112,6 +112,8 @@ def table(results):
            "Lathe is faster), with the interval that holds the median with 95 % probability. *auto* is what the cost model chooses without "
            "measuring, *tuned* what `lathe tune --budget 60s` found. Every result was compared with numpy's.", "",
            "| row | threads | auto | tuned | best rival | of the ceiling | goal |", "|---|---|---|---|---|---|---|"]
+    if not rows:
+        out = out[:6] + ["", "No row has been measured yet: run `benches/mdh_rows.py`."]
     geo = {}
     for key in sorted(rows, key=lambda k: (ORDER.index(rows[k]["name"]) if rows[k]["name"] in ORDER else 999, rows[k]["threads"])):
         r = rows[key]
@@ -131,7 +133,8 @@ def table(results):
         ratios = [c["ratio"] for c in mine if "ratio" in c]
         if ratios:
             geo.setdefault((r["group"], r["threads"]), []).append(max(ratios))
-    out += ["", "Geometric means of the better of both:", "", "| work | threads | rows | mean |", "|---|---|---|---|"]
+    if rows:
+        out += ["", "Geometric means of the better of both:", "", "| work | threads | rows | mean |", "|---|---|---|---|"]
     for (group, threads), ratios in sorted(geo.items()):
         out.append(f"| {group} | {threads} | {len(ratios)} | {math.exp(sum(map(math.log, ratios)) / len(ratios)):.2f} |")
     out += ["", "## Portability", "", "Pennycook's metric over the platforms that are here, one and two threads of this CPU: the harmonic mean of "
