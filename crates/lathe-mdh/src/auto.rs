@@ -1,4 +1,8 @@
-//! A strategy for a whole function: every compute that is a homomorphism gets chosen decisions.
+//! A strategy for a whole function: every compute that is a homomorphism gets chosen decisions, and computes that
+//! follow one another are done block by block, so that what one makes for the next stays in a cache.
+
+mod chains;
+mod scatter;
 
 use crate::choose::{Setting, choose};
 use crate::decisions::Decisions;
@@ -16,13 +20,16 @@ pub struct Auto {
     pub strategy: Strategy,
     /// Per compute, in the order of the text: its label, and the decisions or why there are none.
     pub computes: Vec<(String, Result<Decisions, Diagnostic>)>,
+    /// Computes that are done together, and how many rows at a time.
+    pub chains: Vec<(Vec<String>, u64)>,
 }
 
 /// Chooses for every compute of a function. `sizes` are those of the call, or examples where `exact` is not set
-/// (then the strategy is good for these, and right for all).
+/// (then the strategy is good for these, and right for all). What is no homomorphism stays as it is written,
+/// but for loops that combine into elements that data names: they get a table per block.
 ///
 /// # Errors
-/// E1202 where the model of this CPU is broken, which it is not.
+/// E1202 where the model of a CPU that comes with Lathe is broken.
 pub fn auto(
     module: &Module,
     func: &Function,
@@ -30,29 +37,47 @@ pub fn auto(
     setting: &Setting,
 ) -> Result<Auto, Diagnostic> {
     let model = Model::named("cpu")?;
-    let options = Options { exact: setting.exact, machine: setting.machine.clone() };
-    let mut out = Auto { strategy: Strategy::Id, computes: Vec::new() };
+    let labels = labels(func);
+    let read: Vec<Result<Homomorphism, Diagnostic>> =
+        labels.iter().map(|l| Homomorphism::of(module, func, Some(l))).collect();
+    let mut out = Auto { strategy: Strategy::Id, computes: Vec::new(), chains: Vec::new() };
     let mut steps = Vec::new();
-    for label in labels(func) {
-        let one = || -> Result<(Decisions, Strategy), Diagnostic> {
-            let h = Homomorphism::of(module, func, Some(&label))?;
-            let shaped = h.at(sizes)?;
-            let d = choose(&shaped, &model, setting)?;
+    let chains = chains::find(func, &labels, &read, sizes, setting);
+    for c in &chains {
+        steps.extend(c.begin());
+        out.chains.push((c.labels.clone(), c.rows));
+    }
+    for (label, h) in labels.iter().zip(read) {
+        let chain = chains.iter().find(|c| c.labels.contains(label));
+        let one = |h: Homomorphism| -> Result<(Decisions, Strategy), Diagnostic> {
+            let mut shaped = h.at(sizes)?;
+            let mut setting = *setting;
+            let mut inside = BTreeMap::new();
+            if let Some(c) = chain {
+                setting.threads = 1;
+                setting.exact &= c.divides;
+                let dim = c.shrink(label, &mut shaped);
+                inside.extend(dim.map(|d| (h.dims[d].name.clone(), c.inner(label))));
+            }
+            let d = choose(&shaped, &model, &setting)?;
+            let options = Options { exact: setting.exact, machine: setting.machine.clone(), inside };
             let s = lower::strategy(&shaped, &model, &d, &options)?;
             Ok((d, s))
         };
-        match one() {
+        match h.and_then(one) {
             Ok((d, s)) => {
                 match s {
                     Strategy::Seq(all) => steps.extend(all),
                     Strategy::Id => {}
                     other => steps.push(other),
                 }
-                out.computes.push((label, Ok(d)));
+                out.computes.push((label.clone(), Ok(d)));
             }
-            Err(e) => out.computes.push((label, Err(e))),
+            Err(e) => out.computes.push((label.clone(), Err(e))),
         }
     }
+    chains.iter().filter(|_| setting.threads > 1).for_each(|c| steps.extend(c.end()));
+    steps.extend(scatter::steps(func, sizes, setting));
     if !steps.is_empty() {
         out.strategy = Strategy::Seq(steps);
     }

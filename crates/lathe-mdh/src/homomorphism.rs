@@ -342,10 +342,12 @@ fn read(module: &Module, func: &Function, c: &Compute) -> Result<Homomorphism, D
         add(&mut outputs, &buffers, t, &ids)?;
     }
     for o in &outputs {
-        if let Some(i) = inputs.iter().find(|i| i.buffer.id == o.buffer.id) {
+        // Each element may become another one of itself.
+        let itself = |i: &Operand| op.is_none() && o.accesses.len() == 1 && i.accesses == o.accesses;
+        if let Some(i) = inputs.iter().find(|i| i.buffer.id == o.buffer.id && !itself(i)) {
             return unsupported(
                 format!("`{}` is both read and written", i.name()),
-                "a homomorphism makes new arrays from old ones",
+                "a homomorphism makes new arrays from old ones, or each element of an array from itself",
             );
         }
         let reduced = |d: usize| matches!(dims[d].combine, Combine::Reduce(_));

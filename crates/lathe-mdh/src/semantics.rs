@@ -418,8 +418,10 @@ pub fn alone(func: &Function, h: &Homomorphism) -> Function {
         Param { kind: ParamKind::Array(buffer.into()), mode, alias: None }
     };
     let scalars = func.params.iter().filter(|p| matches!(p.kind, ParamKind::Scalar(_))).cloned();
-    let inputs = h.inputs.iter().map(|o| array(o, Mode::In));
-    let outputs = h.outputs.iter().map(|o| array(o, Mode::Out));
+    let own = |o: &&crate::Operand| h.outputs.iter().any(|x| x.buffer.id == o.buffer.id);
+    let updated = |o: &crate::Operand| h.inputs.iter().any(|x| x.buffer.id == o.buffer.id);
+    let inputs = h.inputs.iter().filter(|o| !own(o)).map(|o| array(o, Mode::In));
+    let outputs = h.outputs.iter().map(|o| array(o, if updated(o) { Mode::InOut } else { Mode::Out }));
     Function {
         params: scalars.chain(inputs).chain(outputs).collect(),
         body: Stmt::of(StmtKind::Compute(compute)),

@@ -8,8 +8,8 @@ use crate::rule::{Cursor, Edit, Rule};
 use crate::split::{loop_at_work, require_serial};
 use crate::work::Work;
 use lathe_diagnostics::Diagnostic;
-use lathe_ir::visit::Path;
-use lathe_ir::{Loop, Stmt, build};
+use lathe_ir::visit::{self, Path};
+use lathe_ir::{Function, Loop, Stmt, StmtKind, build};
 use lathe_strategy::syntax::{Formal, Sort};
 use lathe_strategy::{Refusal, RuleSignature};
 
@@ -41,10 +41,22 @@ strategy s for two = fuse(B.i, C.i)
 };
 
 fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
+    let first = args.path(RULE.signature.name, "first", 0)?;
+    let second = args.opt_path(RULE.signature.name, "second", 1)?;
     let mut work = Work::new(cursor, &RULE.signature);
-    let first = args.path(work.rule, "first", 0)?;
-    let second = args.opt_path(work.rule, "second", 1)?;
-    let (a, b) = pair(cursor, &work, &first, second.as_deref())?;
+    let (a, b) = match pair(cursor, &work, &first, second.as_deref()) {
+        Ok(found) => found,
+        Err(refusal) => {
+            // The end of a local array's life may be all that stands between them.
+            let func = Function { body: widened(&cursor.func.body), ..cursor.func.clone() };
+            let wider = Cursor { func: &func, ..cursor.clone() };
+            let found = (cursor.focus.is_empty()).then(|| pair(&wider, &work, &first, second.as_deref()));
+            let Some(Ok(found)) = found else { return Err(refusal) };
+            work.func.body = func.body;
+            work.oblige("a local array may live longer", lathe_strategy::Discharge::ByRule);
+            found
+        }
+    };
     let (la, sa) = require_serial(&work, loop_at_work(&work, &a)?, "fuse")?;
     let (lb, sb) = require_serial(&work, loop_at_work(&work, &b)?, "fuse")?;
     same_range(&work, &a, (&la, &sa), (&lb, &sb))?;
@@ -56,6 +68,21 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
     let fused = around(&la, &sa.places().union(sb.places()), body);
     work.replace_pair(up, position, fused, "bijection")?;
     Ok(work.finish())
+}
+
+/// Local arrays live to the end of the sequence that they are made in.
+fn widened(s: &Stmt) -> Stmt {
+    visit::map_stmts(s, &mut |s| {
+        let StmtKind::Seq(all) = s.kind() else { return s };
+        let longer = all.iter().rev().fold(Vec::<Stmt>::new(), |rest, one| match one.kind() {
+            StmtKind::Alloc { buffer, body } if !rest.is_empty() => {
+                let body = Stmt::seq(std::iter::once(body.clone()).chain(rest));
+                vec![one.with_kind(StmtKind::Alloc { buffer: buffer.clone(), body })]
+            }
+            _ => std::iter::once(one.clone()).chain(rest).collect(),
+        });
+        Stmt::seq(longer)
+    })
 }
 
 /// The two loops: `b` directly follows `a`.

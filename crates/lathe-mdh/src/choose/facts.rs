@@ -14,6 +14,8 @@ pub struct Reach {
     /// Coefficients per dimension of the buffer.
     pub subscripts: Vec<Vec<i64>>,
     pub bytes: u64,
+    /// Scalars of an element.
+    pub leaves: u64,
     /// Number of the input; none: an output.
     pub input: Option<usize>,
     /// Accesses of the same form, with other offsets (the neighbours of a stencil).
@@ -44,7 +46,10 @@ impl Reach {
     pub fn plain(&self, dim: usize) -> Option<usize> {
         let mut with = self.subscripts.iter().enumerate().filter(|s| s.1[dim] != 0);
         let (k, c) = with.next()?;
-        (with.next().is_none() && c[dim] == 1 && c.iter().filter(|c| **c != 0).count() == 1 && self.spread[k] == 0)
+        (with.next().is_none()
+            && c[dim] == 1
+            && c.iter().filter(|c| **c != 0).count() == 1
+            && self.spread[k] == 0)
             .then_some(k)
     }
 }
@@ -52,7 +57,8 @@ impl Reach {
 pub struct Facts {
     pub extents: Vec<u64>,
     pub reduced: Vec<bool>,
-    pub scanned: bool,
+    /// Dimensions whose results depend on those before.
+    pub scanned: Vec<bool>,
     pub inputs: Vec<Reach>,
     pub outputs: Vec<Reach>,
     /// Operations per index, the combination included.
@@ -61,6 +67,8 @@ pub struct Facts {
     pub widest: u64,
     /// Whether partial results may start anywhere: the operator has an identity, and order does not matter.
     pub splits: bool,
+    /// Whether the operator has an identity.
+    pub identity: bool,
     pub reduces: bool,
 }
 
@@ -77,12 +85,13 @@ impl Facts {
         let combine = f64::from(u8::from(h.h.op.is_some() && !fused));
         Facts {
             extents: h.extents.iter().map(|n| (*n).max(1)).collect(),
-            scanned: h.h.dims.iter().any(|d| matches!(d.combine, Combine::Scan(_))),
+            scanned: h.h.dims.iter().map(|d| matches!(d.combine, Combine::Scan(_))).collect(),
             inputs: each(&h.h.inputs, true),
             outputs: each(&h.h.outputs, false),
             work: h.h.values.iter().map(work).sum::<f64>().max(1.0) + combine,
             widest: scalars.map(|s| s.bytes()).max().unwrap_or(8),
             splits: h.h.identity && h.h.dims.iter().all(|d| !d.ordered),
+            identity: h.h.identity,
             reduces: reduced.contains(&true),
             reduced,
         }
@@ -121,9 +130,9 @@ fn reaches(h: &Shaped, o: &Operand, input: Option<usize>) -> Vec<Reach> {
             .map(|d| subscripts.iter().zip(&step).map(|(c, s)| c[d].saturating_mul(*s)).sum())
             .collect();
         let ends = (0..extents.len()).map(|k| (here(k), here(k))).collect();
-        let bytes = o.buffer.elem.bytes();
+        let (bytes, leaves) = (o.buffer.elem.bytes(), o.buffer.elem.leaves().len() as u64);
         let spread = Vec::new();
-        out.push((Reach { stride, subscripts, bytes, input, shifted: 1, spread }, ends));
+        out.push((Reach { stride, subscripts, bytes, leaves, input, shifted: 1, spread }, ends));
     }
     let finish = |(r, ends): (Reach, Vec<(i64, i64)>)| {
         let spread = ends.iter().map(|(lo, hi)| hi.abs_diff(*lo)).collect();

@@ -27,17 +27,27 @@ impl Layers {
     /// E1222 for models of devices.
     pub fn of(model: &Model) -> Result<Layers, Diagnostic> {
         let memories = model.memories.len();
-        let cores = |word: &str| (memories..model.layers()).filter(|l| model.core(*l).is_some_and(|c| c.executor == word)).collect::<Vec<_>>();
+        let cores = |word: &str| {
+            (memories..model.layers())
+                .filter(|l| model.core(*l).is_some_and(|c| c.executor == word))
+                .collect::<Vec<_>>()
+        };
         let (threads, lanes) = (cores("cpu"), cores("vector"));
         if threads.len() + lanes.len() < model.cores.len() {
-            let text = format!("`{}` has cores that are no part of a CPU; decisions for it are not chosen yet", model.name);
-            return Err(Diagnostic::error(codes::UNSUPPORTED, text).help("take a model of a CPU, or fix the decisions"));
+            let text = format!(
+                "`{}` has cores that are no part of a CPU; decisions for it are not chosen yet",
+                model.name
+            );
+            return Err(Diagnostic::error(codes::UNSUPPORTED, text)
+                .help("take a model of a CPU, or fix the decisions"));
         }
-        let assigned: Vec<usize> = threads.iter().copied().chain(0..memories).chain(lanes.iter().copied()).collect();
+        let assigned: Vec<usize> =
+            threads.iter().copied().chain(0..memories).chain(lanes.iter().copied()).collect();
         let at = |layer: Option<usize>| layer.and_then(|l| assigned.iter().position(|a| *a == l));
         let registers = model.memories.iter().position(|m| m.space.as_deref() == Some("register"));
         // The memories before the registers, from the outside: there may be fewer than uses.
-        let plain: Vec<usize> = (0..memories).filter(|m| Some(*m) != registers).filter_map(|m| at(Some(m))).collect();
+        let plain: Vec<usize> =
+            (0..memories).filter(|m| Some(*m) != registers).filter_map(|m| at(Some(m))).collect();
         let nth = |n: usize| plain.get(n).or(plain.last()).copied().unwrap_or(0);
         Ok(Layers {
             threads: at(threads.first().copied()),

@@ -13,6 +13,7 @@ use crate::homomorphism::Shaped;
 use crate::model::Model;
 use facts::Facts;
 use lathe_diagnostics::Diagnostic;
+use lathe_ir::Combine;
 use lathe_target::Machine;
 use layers::Layers;
 use nest::Plan;
@@ -46,11 +47,11 @@ pub fn choose(h: &Shaped, model: &Model, s: &Setting) -> Result<Decisions, Diagn
         t.side.fill(1);
     }
     let p = nest::plan(&f, s, &t, &layers);
-    Ok(decide(model, &layers, &p, plain))
+    Ok(decide(h, model, &layers, &p, plain))
 }
 
 /// The decisions that a plan is.
-fn decide(model: &Model, at: &Layers, p: &Plan, mut d: Decisions) -> Decisions {
+fn decide(h: &Shaped, model: &Model, at: &Layers, p: &Plan, mut d: Decisions) -> Decisions {
     let (layers, dims) = (d.layers(), d.dims());
     d.partial_tiles = true;
     d.parts.iter_mut().flatten().for_each(|x| *x = Some(1));
@@ -83,7 +84,10 @@ fn decide(model: &Model, at: &Layers, p: &Plan, mut d: Decisions) -> Decisions {
         for layer in 0..layers {
             for dim in 0..dims {
                 let kept = p.registers.is_some_and(|from| rank(Level { layer, dim }) >= from);
-                w.region[layer][dim] = registers.filter(|_| kept).or(Some(near));
+                // What threads combine is where all of them see it.
+                let shared = Some(layer) == at.threads && h.h.dims[dim].combine != Combine::Concat;
+                let region = if shared { 0 } else { near };
+                w.region[layer][dim] = registers.filter(|_| kept && !shared).or(Some(region));
             }
         }
         r.region = registers.filter(|_| p.registers.is_some()).or(Some(near));

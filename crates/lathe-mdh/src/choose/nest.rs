@@ -50,7 +50,7 @@ pub fn plan(f: &Facts, s: &Setting, t: &Tile, at: &Layers) -> Plan {
     let tile = t.all();
     let trips = f.extents.iter().zip(&tile).map(|(n, t)| n.div_ceil(*t)).collect();
     let n = Nest { f, s, t, at, tile, trips };
-    let mut p = if f.reduces && !f.scanned { n.reduction() } else { n.map() };
+    let mut p = if f.reduces && !f.scanned.contains(&true) { n.reduction() } else { n.map() };
     p.loops.retain(|l| l.parts > 1);
     p
 }
@@ -91,9 +91,17 @@ impl Nest<'_> {
 
     /// What threads take: the first of the loops with enough iterations for all; many iterations in blocks.
     fn share(&self, loops: &mut Vec<Part>, candidates: usize) {
-        let Some(threads) = self.at.threads.filter(|_| self.s.threads > 1 && self.t.cycles > SMALL) else { return };
-        let enough = |l: &Part, times: u64| l.parts >= times * self.s.threads && !self.f.reduced[l.dim];
-        let pick = [4, 2, 1].iter().find_map(|times| loops[..candidates].iter().position(|l| enough(l, *times)));
+        let Some(threads) = self.at.threads.filter(|_| self.s.threads > 1 && self.t.cycles > SMALL) else {
+            return;
+        };
+        let enough = |l: &Part, times: u64| {
+            l.parts >= times * self.s.threads && !self.f.reduced[l.dim] && !self.f.scanned[l.dim]
+        };
+        // Of two loops of a dimension, the outer one.
+        let first = |n: usize| loops[..n].iter().all(|l| l.dim != loops[n].dim);
+        let pick = [4, 2, 1]
+            .iter()
+            .find_map(|times| (0..candidates).find(|n| first(*n) && enough(&loops[*n], *times)));
         let Some(n) = pick else { return };
         let l = loops[n];
         let most = 16 * self.s.threads;
@@ -134,10 +142,32 @@ impl Nest<'_> {
             loops.push(inner(*d, parts));
         }
         let candidates = loops.len();
+        let before = loops.clone();
         self.share(&mut loops, candidates);
+        if before == loops && self.s.threads > 1 {
+            self.share_scan(&mut loops);
+        }
         loops.extend(self.by_input().into_iter().map(|d| inner(d, self.trips[d])));
         loops.extend(self.tile_loops());
         Plan { loops, far: self.far(), ..Plan::default() }
+    }
+
+    /// A scan in rounds: in each, every thread takes one block, and the block fits the second cache, because it is
+    /// passed over twice.
+    fn share_scan(&self, loops: &mut Vec<Part>) {
+        let (Some(threads), [only]) = (self.at.threads, loops.as_slice()) else { return };
+        let d = only.dim;
+        if !self.f.scanned[d] || !self.f.identity {
+            return;
+        }
+        let all: u64 =
+            self.f.inputs.iter().chain(&self.f.outputs).map(|r| r.footprint(&self.f.extents)).sum();
+        let fits = self.s.machine.l2_bytes / 2 / (all / self.f.extents[d]).max(1);
+        let block = fits.min(self.f.extents[d] / (4 * self.s.threads)) / 1024 * 1024;
+        if block > 0 {
+            loops[0].parts = block;
+            loops.insert(0, Part { layer: threads, dim: d, parts: self.s.threads });
+        }
     }
 
     fn neighbours(&self, r: &Reach, d: usize) -> bool {
@@ -154,9 +184,21 @@ impl Nest<'_> {
         let f = self.f;
         let lanes = self.t.lanes.map(|l| l.0);
         let free = self.by_output();
-        let row = free.iter().copied().filter(|d| Some(*d) != lanes && self.t.side[*d] > 1).max_by_key(|d| self.t.side[*d]);
-        let rows: Vec<&Reach> = f.inputs.iter().filter(|r| row.map_or(!lanes.is_some_and(|v| r.depends(v)), |d| r.depends(d))).collect();
-        let columns: Vec<&Reach> = f.inputs.iter().filter(|r| row.map_or(lanes.is_some_and(|v| r.depends(v)), |d| !r.depends(d))).collect();
+        let row = free
+            .iter()
+            .copied()
+            .filter(|d| Some(*d) != lanes && self.t.side[*d] > 1)
+            .max_by_key(|d| self.t.side[*d]);
+        let rows: Vec<&Reach> = f
+            .inputs
+            .iter()
+            .filter(|r| row.map_or(!lanes.is_some_and(|v| r.depends(v)), |d| r.depends(d)))
+            .collect();
+        let columns: Vec<&Reach> = f
+            .inputs
+            .iter()
+            .filter(|r| row.map_or(lanes.is_some_and(|v| r.depends(v)), |d| !r.depends(d)))
+            .collect();
         let uses = |all: &[&Reach], d: usize| all.iter().any(|r| r.depends(d));
         let (mut batch, mut by_row, mut by_column) = (Vec::new(), Vec::new(), Vec::new());
         for d in free.iter().copied() {
@@ -178,21 +220,29 @@ impl Nest<'_> {
 
         let l2 = self.s.machine.l2_bytes;
         let mut k: Vec<(usize, u64)> = self.by_input().into_iter().map(|d| (d, self.trips[d])).collect();
-        let whole = |tile: &mut Vec<u64>| self.dims().filter(|d| f.reduced[*d]).for_each(|d| tile[d] = f.extents[d]);
+        let whole =
+            |tile: &mut Vec<u64>| self.dims().filter(|d| f.reduced[*d]).for_each(|d| tile[d] = f.extents[d]);
         let sum = |all: &[&Reach], tile: &[u64]| all.iter().map(|r| r.footprint(tile)).sum::<u64>();
         let mut panel = self.tile.clone();
         whole(&mut panel);
 
         // Copies of what lanes read: where neighbours are not neighbours in memory, or rows are far apart and used often.
-        let times = |r: &Reach| self.dims().filter(|d| !f.reduced[*d] && !r.depends(*d)).map(|d| self.trips[d]).product::<u64>();
+        let times = |r: &Reach| {
+            self.dims().filter(|d| !f.reduced[*d] && !r.depends(*d)).map(|d| self.trips[d]).product::<u64>()
+        };
         let innermost = k.last().map(|x| x.0);
-        let far_apart = |r: &Reach, d: Option<usize>| innermost.zip(d).is_some_and(|(k, d)| {
-            f.extents[d] > self.tile[d] && r.stride[k].unsigned_abs() * r.bytes >= 256 && f.extents[k] >= 64
-        });
+        let far_apart = |r: &Reach, d: Option<usize>| {
+            innermost.zip(d).is_some_and(|(k, d)| {
+                f.extents[d] > self.tile[d]
+                    && r.stride[k].unsigned_abs() * r.bytes >= 256
+                    && f.extents[k] >= 64
+            })
+        };
         let mut packed = self.t.packed.clone();
         let free_lanes = lanes.filter(|v| !f.reduced[*v]);
         if let Some(v) = free_lanes {
-            let more = columns.iter().filter(|r| r.plain(v).is_some() && far_apart(r, Some(v)) && times(r) >= REUSE);
+            let more =
+                columns.iter().filter(|r| r.plain(v).is_some() && far_apart(r, Some(v)) && times(r) >= REUSE);
             packed.extend(more.filter_map(|r| r.input));
         }
         packed.sort_unstable();
@@ -203,7 +253,11 @@ impl Nest<'_> {
         let mut outer_k = None;
         if let (Some(_), Some(&(d, n))) = (free_lanes, k.iter().max_by_key(|x| f.extents[x.0])) {
             let need = sum(&rows, &panel) + sum(&columns, &panel);
-            let loose = columns.iter().any(|r| r.input.is_none_or(|n| !packed.contains(&n)) && far_apart(r, free_lanes) && r.stride[d].unsigned_abs() * r.bytes >= 1024);
+            let loose = columns.iter().any(|r| {
+                r.input.is_none_or(|n| !packed.contains(&n))
+                    && far_apart(r, free_lanes)
+                    && r.stride[d].unsigned_abs() * r.bytes >= 1024
+            });
             let kc = if loose && f.extents[d] > 192 {
                 Some(96)
             } else if need > l2 * 3 / 4 {
@@ -223,11 +277,18 @@ impl Nest<'_> {
         let mut inner_rows: Vec<(usize, u64)> = Vec::new();
         let mut outer_rows: Vec<(usize, u64)> = Vec::new();
         let mut full = false;
+        // Columns that a cache holds all of need no rows inside of them: results are then written in their order.
+        let mut all_columns = panel.clone();
+        by_column.iter().for_each(|d| all_columns[*d] = f.extents[*d]);
+        let held = sum(&columns, &all_columns) <= l2 / 2;
         for d in by_row.iter().rev().copied() {
             let mut with = inside.clone();
             with[d] = f.extents[d];
             let need = sum(&rows, &with);
-            if full || (need > l2 / 2 && by_column.iter().all(|c| self.trips[*c] < 2)) {
+            if full
+                || (held && Some(d) != row)
+                || (need > l2 / 2 && by_column.iter().all(|c| self.trips[*c] < 2))
+            {
                 outer_rows.insert(0, (d, self.trips[d]));
             } else if need <= l2 / 2 {
                 inside = with;
@@ -279,10 +340,18 @@ impl Nest<'_> {
         if let (Some(row), Some(_)) = (row, free_lanes) {
             let often = by_column.iter().map(|d| self.trips[*d]).product::<u64>() >= REUSE;
             for r in rows.iter().filter(|r| often && r.plain(row).is_some() && r.shifted == 1) {
-                let Some(input) = r.input.filter(|n| f.inputs.iter().filter(|x| x.input == Some(*n)).count() == 1) else { continue };
+                let Some(input) =
+                    r.input.filter(|n| f.inputs.iter().filter(|x| x.input == Some(*n)).count() == 1)
+                else {
+                    continue;
+                };
                 let large = r.footprint(&inside) > self.s.machine.l1_bytes / 2;
                 if large && f.extents[row] > self.tile[row] && !copies.iter().any(|c| c.input == input) {
-                    copies.push(Packing { input, from: rows_from, layout: self.layout(r, &loops, Some(row)) });
+                    copies.push(Packing {
+                        input,
+                        from: rows_from,
+                        layout: self.layout(r, &loops, Some(row)),
+                    });
                 }
             }
         }

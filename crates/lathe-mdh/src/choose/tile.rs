@@ -42,7 +42,7 @@ pub fn best(f: &Facts, m: &Machine, exact: bool) -> Tile {
     let dims = f.extents.len();
     let none = Tile { lanes: None, side: vec![1; dims], packed: Vec::new(), cycles: f.points() * f.work };
     let width = m.lanes(f.widest);
-    if f.scanned || width < 2 {
+    if f.scanned.contains(&true) || width < 2 {
         return none;
     }
     let mut best: Option<Tile> = None;
@@ -52,7 +52,10 @@ pub fn best(f: &Facts, m: &Machine, exact: bool) -> Tile {
             continue;
         }
         // Lanes of results are stored together.
-        if !f.reduced[v] && f.outputs.iter().any(|o| o.stride[v].abs() > 1) && f.outputs.iter().any(|o| o.stride.contains(&1)) {
+        if !f.reduced[v]
+            && f.outputs.iter().any(|o| o.stride[v].abs() > 1)
+            && f.outputs.iter().any(|o| o.stride.contains(&1))
+        {
             continue;
         }
         let width = width.min(n.next_power_of_two());
@@ -69,7 +72,8 @@ pub fn best(f: &Facts, m: &Machine, exact: bool) -> Tile {
                 }
             };
             try_one(&side, &mut best);
-            if !f.reduces && f.inputs.iter().all(|r| r.shifted < 2) {
+            // Results that are written once, next to one another, gain nothing from rows.
+            if !f.reduces {
                 continue;
             }
             for (n, a) in rows.iter().enumerate() {
@@ -95,7 +99,11 @@ pub fn best(f: &Facts, m: &Machine, exact: bool) -> Tile {
 fn whole_windows(f: &Facts, v: usize, exact: bool) -> Vec<u64> {
     let mut side = vec![1; f.extents.len()];
     let window = |d: usize| {
-        f.reduced[d] && d != v && f.inputs.iter().any(|r| r.subscripts.iter().any(|c| c[d] != 0 && c.iter().filter(|x| **x != 0).count() > 1))
+        f.reduced[d]
+            && d != v
+            && f.inputs
+                .iter()
+                .any(|r| r.subscripts.iter().any(|c| c[d] != 0 && c.iter().filter(|x| **x != 0).count() > 1))
     };
     let size: u64 = (0..side.len()).filter(|d| f.reduced[*d]).map(|d| f.extents[d]).product();
     if exact && !f.reduced[v] && size <= 32 && (0..side.len()).all(|d| !f.reduced[d] || window(d)) {
@@ -117,8 +125,13 @@ fn estimate(f: &Facts, m: &Machine, lanes: (usize, u64), side: &[u64], exact: bo
     let mut extra = 0.0;
     for r in &f.inputs {
         let count = loads(r, v, side);
+        // What the sum does not run through is loaded once.
+        if f.reduces && !(0..dims).any(|d| f.reduced[d] && r.depends(d)) {
+            held += if r.depends(v) { count * r.leaves as f64 } else { 0.0 };
+            continue;
+        }
         if !r.depends(v) {
-            scalars += count;
+            scalars += count * r.leaves as f64;
             continue;
         }
         let mut cost = 1.0;
@@ -127,16 +140,18 @@ fn estimate(f: &Facts, m: &Machine, lanes: (usize, u64), side: &[u64], exact: bo
             // lanes are gathered.
             let uses: f64 = (0..dims).filter(|d| !r.depends(*d)).map(|d| f.extents[d] as f64).product();
             let (Some(n), Some(_)) = (r.input, r.plain(v).filter(|_| f.reduces && r.bytes <= 8)) else {
-                vectors += count * width as f64 * 1.5;
+                vectors += count * r.leaves as f64 * width as f64 * 1.5;
                 continue;
             };
             if f.reduced[v] || uses < 4.0 {
-                vectors += count * width as f64 * 1.5;
+                vectors += count * r.leaves as f64 * width as f64 * 1.5;
                 continue;
             }
             extra += r.elements(&f.extents) as f64 * TURN;
             packed.push(n);
-        } else if r.shifted > 1 || r.subscripts.iter().any(|c| c[v] != 0 && c.iter().filter(|x| **x != 0).count() > 1) {
+        } else if r.shifted > 1
+            || r.subscripts.iter().any(|c| c[v] != 0 && c.iter().filter(|x| **x != 0).count() > 1)
+        {
             // Vectors that cross lines.
             cost = 1.3;
         }
@@ -161,6 +176,8 @@ fn estimate(f: &Facts, m: &Machine, lanes: (usize, u64), side: &[u64], exact: bo
         let partial = match rest {
             0 => 0.0,
             _ if d == v => 1.2,
+            // Copies make room for a full one.
+            _ if f.reduces && !f.reduced[v] && columns(f, d, side, v) => 1.0,
             _ if f.reduces && !exact => 1.5,
             r => (r as f64 * 1.5).min(4.0),
         };
@@ -171,16 +188,38 @@ fn estimate(f: &Facts, m: &Machine, lanes: (usize, u64), side: &[u64], exact: bo
         // Partial results of lanes are added at the end, one by one.
         total += f.results() as f64 * (width as f64 * side[v] as f64) * 0.7;
     } else if f.reduces {
-        total += f.results() as f64 / width as f64 * 2.0;
+        // Rows of a tile that are pages apart are written slowly.
+        let far = |d: usize| d != v && f.outputs.iter().any(|o| o.stride[d].unsigned_abs() * o.bytes >= 4096);
+        let bytes: u64 = f.outputs.iter().map(|o| o.footprint(&f.extents)).sum();
+        let each = if bytes > m.l2_bytes { 1.5 * product(&far) } else { 2.0 };
+        total += f.results() as f64 / width as f64 * each;
     }
     Some(Tile { lanes: Some(lanes), side: side.to_vec(), packed, cycles: total })
+}
+
+/// Whether the inputs that rows of a tile read are used for many columns, so that they are copied.
+fn columns(f: &Facts, d: usize, side: &[u64], v: usize) -> bool {
+    let mut with = f.inputs.iter().filter(|r| r.depends(d));
+    let others = |r: &Reach| {
+        (0..side.len())
+            .filter(|x| !f.reduced[*x] && !r.depends(*x))
+            .map(|x| f.extents[x] / side[x])
+            .product::<u64>()
+    };
+    with.all(|r| r.plain(d).is_some() && !r.depends(v) && others(r) >= 256)
 }
 
 /// Distinct elements (vectors along the lanes) that a tile reads.
 fn loads(r: &Reach, v: usize, side: &[u64]) -> f64 {
     let mut count = r.shifted as f64;
     for c in &r.subscripts {
-        let span: u64 = c.iter().zip(side).enumerate().filter(|x| x.0 != v).map(|(_, (c, s))| c.unsigned_abs() * (s - 1)).sum();
+        let span: u64 = c
+            .iter()
+            .zip(side)
+            .enumerate()
+            .filter(|x| x.0 != v)
+            .map(|(_, (c, s))| c.unsigned_abs() * (s - 1))
+            .sum();
         count *= (span + 1) as f64;
         if c[v] != 0 {
             count *= side[v] as f64;

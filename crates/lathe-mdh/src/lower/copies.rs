@@ -104,16 +104,8 @@ impl Copies {
                 }
                 let made = format!("{}.{}.m{}", o.name(), h.h.name, n + 1);
                 let blocks = blocks(o, &layout, loops)?;
-                let made = Copy {
-                    from: here,
-                    made,
-                    space,
-                    at,
-                    layout: layout.clone(),
-                    blocks,
-                    operand,
-                    output,
-                };
+                let made =
+                    Copy { from: here, made, space, at, layout: layout.clone(), blocks, operand, output };
                 here = made.made.clone();
                 out.all.push(made);
             }
@@ -131,7 +123,8 @@ impl Copies {
                 word("name", &c.made),
             ];
             args.extend(c.steps().into_iter().map(|s| named("layout", s)));
-            let whole = c.output && !self.init_inside(loops);
+            // Results that are copied in and out, and run in full tiles.
+            let whole = c.output && c.space == "register" && !c.holds_init(loops);
             let room = c.blocks.iter().flatten().any(|b| self.partial[b.1]);
             if (room && !c.output) || (whole && self.partial.contains(&true)) {
                 args.push(truth("pad"));
@@ -144,13 +137,9 @@ impl Copies {
         self.all.iter().filter(|c| c.output)
     }
 
-    /// Whether the initialization lies inside of the loop that results are copied in.
+    /// Whether the initialization lies inside of the loop that results are copied in last.
     pub fn init_inside(&self, loops: &Loops) -> bool {
-        let Some(at) = self.outputs().last().and_then(|c| c.at.as_deref()) else { return false };
-        loops.order.iter().take_while(|n| *n != at).chain([&at.to_string()]).all(|n| {
-            let dim = loops.dims.iter().position(|d| d.0 == *n || d.1.iter().any(|x| x.name == *n));
-            dim.is_none_or(|d| !loops.reduced(d))
-        })
+        self.outputs().last().is_some_and(|c| c.holds_init(loops))
     }
 
     /// Whether a full tile may run where a partial one would: what it writes is a copy, and so is what it reads.
@@ -191,7 +180,8 @@ impl Copies {
                 continue;
             }
             out.push(attempt(c.packing(&label, last, width)));
-            let threads = loops.digits().find(|d| d.kind == Kind::Threads).and_then(|d| loops.position(&d.name));
+            let threads =
+                loops.digits().find(|d| d.kind == Kind::Threads).and_then(|d| loops.position(&d.name));
             let outside = c.at.as_ref().and_then(|at| loops.position(at)) < threads;
             if let Some(k) = (0..o.rank()).find(|k| self.extent(h, o, *k) > 1).filter(|_| outside) {
                 out.push(attempt(call("parallel", vec![name(&format!("{label}.{k}"))])));
@@ -207,6 +197,15 @@ impl Copies {
 impl Copy {
     pub fn operand_name<'a>(&self, h: &'a Shaped) -> &'a str {
         h.h.outputs[self.operand.min(h.h.outputs.len() - 1)].name()
+    }
+
+    /// Whether the initialization lies inside of the loop that this is made in.
+    fn holds_init(&self, loops: &Loops) -> bool {
+        let Some(at) = self.at.as_deref() else { return false };
+        loops.order.iter().take_while(|n| *n != at).chain([&at.to_string()]).all(|n| {
+            let dim = loops.dims.iter().position(|d| d.0 == *n || d.1.iter().any(|x| x.name == *n));
+            dim.is_none_or(|d| !loops.reduced(d))
+        })
     }
 
     /// The steps of the layout.
@@ -286,7 +285,11 @@ fn blocks(o: &Operand, layout: &[usize], loops: &Loops) -> Result<Vec<Option<(u6
         match tile {
             Some(t) => Ok(Some(t)),
             None => unsupported(
-                &format!("a layout cuts dimension {} of `{}`, which has no tiles in registers", k + 1, o.name()),
+                &format!(
+                    "a layout cuts dimension {} of `{}`, which has no tiles in registers",
+                    k + 1,
+                    o.name()
+                ),
                 "name the dimension once, or give its index parts on registers or lanes",
             ),
         }

@@ -1,11 +1,13 @@
 //! Who runs the loops, and what cores combine.
 
+use super::Options;
 use super::copies::Copies;
 use super::loops::{Digit, Kind, Loops};
 use super::steps::{attempt, call, data, int, name, named, with, word};
 use super::unsupported;
 use crate::decisions::{Decisions, at};
 use crate::homomorphism::Shaped;
+use crate::model::Model;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::{BinOp, Combine, ExprKind, ReduceOp};
 use lathe_strategy::{Argument, Strategy};
@@ -20,15 +22,17 @@ pub struct Results {
 /// `privatize` and `factor` for core levels that reduce.
 ///
 /// # Errors
-/// E1222 for cores inside of lanes, and for scans.
+/// E1222 for cores inside of lanes, and for scans by lanes.
 pub fn partial_results(
     h: &Shaped,
     d: &Decisions,
     loops: &Loops,
+    options: &Options,
     out: &mut Vec<Strategy>,
 ) -> Result<Results, Diagnostic> {
     let mut results = Results { name: h.h.outputs[0].name().to_string(), split: (false, false) };
     let mut lanes: Option<&Digit> = None;
+    let mut scanned = false;
     for n in &loops.order {
         let Some(digit) = loops.digits().find(|x| x.name == *n) else { continue };
         let Some(level) = digit.level.filter(|_| !matches!(digit.kind, Kind::Memory | Kind::Register)) else {
@@ -44,16 +48,22 @@ pub fn partial_results(
         lanes = by_lanes.then_some(digit);
         match &h.h.dims[level.dim].combine {
             Combine::Concat => {}
-            Combine::Scan(_) => {
+            Combine::Scan(_) if by_lanes || scanned => {
                 return unsupported(
-                    &format!("level {level} gives the parts of a scan to cores"),
-                    "assign the parts of this dimension to memory layers",
+                    &format!("level {level} gives parts of a scan to cores that do not take whole blocks"),
+                    "give one level of this dimension to threads, and none to lanes",
                 );
+            }
+            Combine::Scan(_) => {
+                let acc = format!("{}.acc", loops.label);
+                out.push(call("prescan", vec![name(&acc), name(&loops.at(n))]));
+                scanned = true;
+                out.extend(totals(h, loops, digit, options));
             }
             Combine::Reduce(_) => {
                 // One step does all targets of a reduction.
                 let rule = if by_lanes { "factor" } else { "privatize" };
-                let made = format!("{}.c{}", h.h.outputs[0].name(), level.layer + 1);
+                let made = format!("{}.c{}", loops.label, level.layer + 1);
                 let mut args = vec![
                     Argument::positional(name(&results.name)),
                     Argument::positional(name(&loops.at(n))),
@@ -82,13 +92,28 @@ pub fn partial_results(
             w.layout.iter().flatten().flatten().any(|l| !plain(l))
         });
         if copied && (results.split.0 || results.split.1) {
-            return unsupported(
-                "R4 copies an output that cores combine, too",
-                "write it row by row",
-            );
+            return unsupported("R4 copies an output that cores combine, too", "write it row by row");
         }
     }
     Ok(results)
+}
+
+/// The totals of a scan's blocks are sums like others: by lanes, several vectors side by side.
+fn totals(h: &Shaped, loops: &Loops, blocks: &Digit, options: &Options) -> Option<Strategy> {
+    let inner = loops.digits().find(|d| d.dim == blocks.dim && d.tile < blocks.tile)?;
+    let bytes = h.h.outputs[0].buffer.elem.scalar()?.bytes();
+    let width = options.machine.lanes(bytes);
+    if h.extents.len() > 1 || width < 2 {
+        return None;
+    }
+    let at = |rest: &str| name(&format!("{}.total.{}.total{rest}", loops.label, inner.name));
+    Some(attempt(Strategy::Seq(vec![
+        call("split", vec![at(""), int(4 * width)]),
+        call("factor", vec![name(&format!("{}.carry", loops.label)), at(".i")]),
+        call("separate", vec![at(".o")]),
+        call("vectorize", vec![at(".i"), int(width)]),
+        call("unroll", vec![at(".i.o")]),
+    ])))
 }
 
 /// `vectorize`, and the vectors that stand side by side written out.
@@ -126,11 +151,19 @@ pub fn rounding(h: &Shaped, loops: &Loops, out: &mut Vec<Strategy>) {
 }
 
 /// Results that R3 puts into the first memory go past the caches, where whole vectors of them are stored once.
-pub fn streaming(h: &Shaped, d: &Decisions, loops: &Loops, copies: &Copies, out: &mut Vec<Strategy>) {
+pub fn streaming(
+    h: &Shaped,
+    model: &Model,
+    d: &Decisions,
+    loops: &Loops,
+    copies: &Copies,
+    out: &mut Vec<Strategy>,
+) {
     let lanes = loops.digits().any(|d| matches!(d.kind, Kind::Lanes(_)));
     let written = |o: &str| copies.outputs().filter(|c| c.operand_name(h) == o).count();
     for w in d.writes.iter().filter(|_| lanes) {
-        let far = loops.digits().filter_map(|x| x.level).any(|l| at(&w.region, l) == Some(&0));
+        let cached = |r: &usize| model.memories.get(*r).is_some_and(|m| m.implicit);
+        let far = loops.digits().filter_map(|x| x.level).all(|l| !at(&w.region, l).is_some_and(cached));
         match (far, written(&w.buffer)) {
             (true, 0) if h.h.op.is_none() => {
                 // One label for all that a statement writes.
@@ -147,11 +180,15 @@ pub fn streaming(h: &Shaped, d: &Decisions, loops: &Loops, copies: &Copies, out:
 }
 
 /// `parallel`, last: everything inside is as it will stay.
-pub fn threads(loops: &Loops, out: &mut Vec<Strategy>) {
+pub fn threads(h: &Shaped, loops: &Loops, out: &mut Vec<Strategy>) {
     for digit in loops.digits().filter(|d| d.kind == Kind::Threads) {
         out.push(call("parallel", vec![name(&loops.at(&digit.name))]));
         if loops.own_init(digit) {
             out.push(attempt(call("parallel", vec![name(&loops.at_init(&digit.name))])));
+        }
+        if matches!(h.h.dims[digit.dim].combine, Combine::Scan(_)) {
+            let totals = format!("{}.total.{}.total", loops.label, digit.name);
+            out.push(call("parallel", vec![name(&totals)]));
         }
     }
 }

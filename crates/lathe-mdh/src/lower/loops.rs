@@ -55,10 +55,18 @@ pub struct Loops {
 impl Loops {
     /// # Errors
     /// E1222 where the order or the executors cannot be had, or belong to a device.
-    pub fn of(h: &Shaped, m: &Model, d: &Decisions, o: &Options, order: &[Level]) -> Result<Loops, Diagnostic> {
+    pub fn of(
+        h: &Shaped,
+        m: &Model,
+        d: &Decisions,
+        o: &Options,
+        order: &[Level],
+    ) -> Result<Loops, Diagnostic> {
         let mut dims = Vec::new();
         for dim in 0..h.extents.len() {
-            dims.push((h.h.dims[dim].name.clone(), digits(h, m, d, o, order, dim)?));
+            let name = &h.h.dims[dim].name;
+            let base = o.inside.get(name).unwrap_or(name);
+            dims.push((base.clone(), digits(h, m, d, o, order, (dim, base))?));
         }
         let full = |(dim, (_, digits)): (usize, &(String, Vec<Digit>))| match digits.as_slice() {
             [] | [_] => o.exact,
@@ -155,7 +163,9 @@ impl Loops {
 
     /// Whether the initialization has a loop of that name of its own.
     pub fn own_init(&self, d: &Digit) -> bool {
-        !self.reduced[d.dim] && self.first_reduced() < self.position(&d.name) && self.first_reduced().is_some()
+        !self.reduced[d.dim]
+            && self.first_reduced() < self.position(&d.name)
+            && self.first_reduced().is_some()
     }
 
     /// The outermost reduced loop that holds nothing but reduced loops and loops in registers.
@@ -179,9 +189,8 @@ fn digits(
     d: &Decisions,
     o: &Options,
     order: &[Level],
-    dim: usize,
+    (dim, base): (usize, &str),
 ) -> Result<Vec<Digit>, Diagnostic> {
-    let base = &h.h.dims[dim].name;
     let tile = |from: usize| {
         (from..d.layers()).map(|layer| d.parts_at(Level { layer, dim })).fold(1, u64::saturating_mul)
     };
@@ -206,9 +215,8 @@ fn digits(
         out.push(digit);
     }
     let rounds = match out.first() {
-        Some(first) if o.exact => tile(0) < h.extents[dim] && first.parts > 1,
         // Only a loop that needs no constant bounds may run over a size that is not known.
-        Some(first) => first.in_registers(),
+        Some(first) => tile(0) < h.extents[dim] || !o.exact && first.in_registers(),
         None => false,
     };
     if rounds {
@@ -216,7 +224,7 @@ fn digits(
         out.insert(0, Digit { level: None, dim, parts: 0, tile: tile(0), name, kind: Kind::Memory });
     }
     if let [only] = out.as_mut_slice() {
-        only.name = base.clone();
+        only.name = base.to_string();
     }
     Ok(out)
 }

@@ -22,6 +22,7 @@ use lathe_diagnostics::Diagnostic;
 use lathe_strategy::Strategy;
 use lathe_target::Machine;
 use loops::Loops;
+use std::collections::BTreeMap;
 use steps::{call, name};
 
 /// For which function and machine a strategy is made.
@@ -32,12 +33,15 @@ pub struct Options {
     pub exact: bool,
     /// How wide the vectors of copies are.
     pub machine: Machine,
+    /// Dimensions (by name) whose loops have been split: the homomorphism is a part of the computation, and its loops
+    /// have these names.
+    pub inside: BTreeMap<String, String>,
 }
 
 impl Options {
     /// For the sizes as constants, on this machine.
     pub fn exact() -> Options {
-        Options { exact: true, machine: Machine::host() }
+        Options { exact: true, machine: Machine::host(), inside: BTreeMap::new() }
     }
 }
 
@@ -63,7 +67,7 @@ pub fn strategy(h: &Shaped, model: &Model, d: &Decisions, options: &Options) -> 
     if loops.order.len() > 1 {
         out.push(call("reorder", loops.order.iter().map(|n| name(&loops.at(n))).collect()));
     }
-    let results = cores::partial_results(h, d, &loops, &mut out)?;
+    let results = cores::partial_results(h, d, &loops, options, &mut out)?;
     let copies = Copies::of(h, model, d, &loops, &order, &all, &results)?;
     copies.stage(&loops, &mut out);
     tiles::partial(&loops, &copies, &mut out);
@@ -71,8 +75,8 @@ pub fn strategy(h: &Shaped, model: &Model, d: &Decisions, options: &Options) -> 
     tiles::unroll(&loops, &mut out);
     cores::rounding(h, &loops, &mut out);
     copies.run(h, &loops, options, &mut out);
-    cores::streaming(h, d, &loops, &copies, &mut out);
-    cores::threads(&loops, &mut out);
+    cores::streaming(h, model, d, &loops, &copies, &mut out);
+    cores::threads(h, &loops, &mut out);
     Ok(if out.is_empty() { Strategy::Id } else { Strategy::Seq(out) })
 }
 

@@ -9,12 +9,17 @@ use lathe_strategy::Strategy;
 /// let it run in full (`pad`); else full tiles get code of their own (`separate`).
 pub fn partial(loops: &Loops, copies: &Copies, out: &mut Vec<Strategy>) {
     let tiles: Vec<&Digit> = loops.digits().filter(|d| d.in_registers() && loops.partial[d.dim]).collect();
-    let (padded, cut): (Vec<&Digit>, Vec<&Digit>) = tiles.into_iter().partition(|d| copies.have_room(loops, d));
+    let (padded, cut): (Vec<&Digit>, Vec<&Digit>) =
+        tiles.into_iter().partition(|d| copies.have_room(loops, d));
     for d in padded {
+        let mut full = Vec::new();
         if loops.own_init(d) && copies.init_inside(loops) {
-            out.push(call("pad", vec![name(&loops.at_init(&d.name))]));
+            full.push(call("pad", vec![name(&loops.at_init(&d.name))]));
         }
-        out.push(call("pad", vec![name(&loops.at(&d.name))]));
+        full.push(call("pad", vec![name(&loops.at(&d.name))]));
+        // What is read around a tile (the rim of a window) may not be there.
+        let apart = loops.coarser(d).map(|c| attempt(call("separate", vec![name(&loops.at(&c.name))])));
+        out.push(Strategy::Choice(vec![Strategy::Seq(full), apart.unwrap_or(Strategy::Id)]));
     }
     let mut outer: Vec<&Digit> = cut.iter().filter_map(|d| loops.coarser(d)).collect();
     // From the inside outward: copies of a loop do not have its name.

@@ -43,9 +43,8 @@ fn compare(row: &Row, new: &Function, at: &BTreeMap<String, i64>, about: &str) {
         let mut args: Vec<_> = h.inputs.iter().map(|o| given.arrays[&o.buffer.id].clone()).collect();
         args.extend(interp::outputs(new, &shaped.sizes).unwrap());
         let options = Options { order, races: true, ..Options::default() };
-        interp::run(&module, new, &mut args, &options).unwrap_or_else(|e| {
-            panic!("{about} {at:?}: {e:?}\n{}", lathe_ir::text::print_function(new))
-        });
+        interp::run(&module, new, &mut args, &options)
+            .unwrap_or_else(|e| panic!("{about} {at:?}: {e:?}\n{}", lathe_ir::text::print_function(new)));
         for (got, want) in args[h.inputs.len()..].iter().zip(&want) {
             assert_eq!(got.bytes(), want.bytes(), "{about} {at:?}\n{}", lathe_ir::text::print_function(new));
         }
@@ -58,7 +57,9 @@ fn chosen_decisions_are_valid() {
         let h = crate::support::homomorphism(row.file, row.kernel);
         for at in [sizes(row.sizes[0]), sizes(row.sizes[1]), large(row)] {
             let shaped = h.at(&at).unwrap();
-            for (name, threads, exact) in [("x86-64", 1, true), ("x86-64-v4", 3, true), ("x86-64-v3", 3, false)] {
+            for (name, threads, exact) in
+                [("x86-64", 1, true), ("x86-64-v4", 3, true), ("x86-64-v3", 3, false)]
+            {
                 for on in ["cpu", "openmp", "openmp_l3_simd"] {
                     let (m, cpu) = (machine(name), model(on));
                     let d = choose(&shaped, &cpu, &Setting { machine: &m, threads, exact }).unwrap();
@@ -113,6 +114,64 @@ fn chosen_strategies_for_any_sizes_compute_the_same() {
             for at in all {
                 compare(row, &new, &at, &about);
             }
+        }
+    }
+}
+
+const SOFTMAX: &str = "
+kernel softmax(x: f32[M, N]) -> (y: f32[M, N]) {
+    var top: f32[M]
+    var total: f32[M]
+    top[i] = max[j](x[i, j])
+    y[i, j] = x[i, j] - top[i]
+    total[i] = sum[j](y[i, j])
+    y[i, j] = y[i, j] * total[i]
+}
+";
+
+/// Neighbours over the same rows become one loop, that threads take.
+#[test]
+fn chains_are_fused_row_by_row() {
+    let module = crate::support::module(SOFTMAX);
+    let func = &module.functions["softmax"];
+    for name in ["x86-64", "x86-64-v3"] {
+        let m = machine(name);
+        let at = sizes(&[("M", 96), ("N", 40)]);
+        let auto = auto(&module, func, &at, &Setting { machine: &m, threads: 3, exact: false }).unwrap();
+        assert!(auto.computes.iter().all(|c| c.1.is_ok()), "{:?}", auto.computes);
+        assert_eq!(auto.chains.len(), 1);
+        let new = transform(&module, func, &auto.strategy, "softmax");
+        let mut threads = 0;
+        lathe_ir::visit::walk(&new.body, &mut |s, _| {
+            threads += usize::from(s.as_loop().is_some_and(|l| l.exec == lathe_ir::Executor::Cpu));
+            true
+        });
+        let tree = lathe_ir::text::print_function(&new);
+        assert_eq!(threads, 1, "{}\n{tree}", auto.strategy);
+        let mut rng = ChaCha8Rng::seed_from_u64(2);
+        for (rows, columns) in [(96, 40), (7, 3), (1, 1), (0, 4)] {
+            let sizes =
+                func.sizes.iter().map(|s| (s.id, if &*s.name == "M" { rows } else { columns })).collect();
+            let mut x = interp::ArrayValue::zeros(
+                lathe_ir::Type::Scalar(lathe_ir::Scalar::F32),
+                &[rows as usize, columns as usize],
+            );
+            for p in 0..x.len() {
+                let v = rand::Rng::gen_range(&mut rng, -4..5);
+                x.set_leaf(
+                    p,
+                    0,
+                    lathe_ir::scalar::ScalarValue::float(lathe_ir::Scalar::F32, f64::from(v)).bits,
+                );
+            }
+            let run = |f: &Function| {
+                let mut args = vec![x.clone()];
+                args.extend(interp::outputs(f, &sizes).unwrap());
+                interp::run(&module, f, &mut args, &Options { races: true, ..Options::default() })
+                    .unwrap_or_else(|e| panic!("{e:?}\n{tree}"));
+                args.pop().unwrap()
+            };
+            assert_eq!(run(func).bytes(), run(&new).bytes(), "{rows} x {columns}\n{tree}");
         }
     }
 }

@@ -12,6 +12,7 @@ mod make;
 mod nontemporal;
 mod options;
 mod pad;
+mod prescan;
 mod privatize;
 mod producer;
 mod reassociate;
@@ -29,6 +30,7 @@ pub static RULES: &[&Rule] = &[
     &pad::PAD,
     &privatize::PRIVATIZE,
     &privatize::FACTOR,
+    &prescan::PRESCAN,
     &compute_at::COMPUTE_AT,
     &inline::INLINE,
     &relayout::SET_LAYOUT,

@@ -356,3 +356,46 @@ fn evidence_names_what_was_made_and_why_it_is_legal() {
     assert!(e.relations.iter().any(|r| r.label == "s.combine" && r.kind == "new"));
     assert!(e.obligations.iter().any(|o| o.what.contains("commutative")));
 }
+
+const SCANS: &str = "
+func scan(N)(x: in i32[N], s: out i32[N]) stage plain {
+  alloc s.acc: i32[] register
+  's.init'[]: s.acc[] = 0:i32
+  for i in 0..N {
+    's'[i]: s.acc[] sum= x[i]!
+    's.store'[i]: s[i]! = s.acc[]
+  }
+}
+func many(N, M)(A: in i32[N, M], s: out i32[N]) stage plain {
+  alloc s.acc: i32[] register
+  's.init'[]: s.acc[] = 0:i32
+  for i in 0..N {
+    for j in 0..M { 's'[i, j]: s.acc[] sum= A[i, j]! }
+    's.store'[i]: s[i]! = s.acc[]
+  }
+}
+func fed(N)(x: in i32[N], s: out i32[N]) stage plain {
+  alloc s.acc: i32[] register
+  's.init'[]: s.acc[] = 0:i32
+  for i in 0..N {
+    's.store'[i]: s[i]! = x[i]!
+    's'[i]: s.acc[] sum= s[i]!
+  }
+}
+";
+
+/// Blocks of a scan start from what those before them add up to.
+#[test]
+fn blocks_of_a_scan_become_independent() {
+    let m = parse(SCANS);
+    let steps = "split(i, 5); prescan(s.acc, i.o)";
+    all_sizes(&m, "scan", &format!("{steps}; parallel(i.o.total); parallel(i.o)"), &["N"]);
+    all_sizes(&m, "many", &format!("{steps}; parallel(i.o.total); parallel(i.o)"), &["N", "M"]);
+    // Blocks of a block, one block after the other.
+    all_sizes(&m, "scan", "split(i, 6); split(i.i, 2); prescan(s.acc, i.i.o); parallel(i.i.o)", &["N"]);
+    all_sizes(&m, "scan", "prescan(s.acc, i)", &["N"]);
+    assert!(refusal(&m, "scan", "split(i, 5); prescan(s, i.o)").contains("dimensions"));
+    assert!(refusal(&m, "fed", "split(i, 5); prescan(s.acc, i.o)").contains("may depend on"));
+    let text = refusal(&m, "scan", &format!("{steps}; parallel(i.o); prescan(s.acc, i.o)"));
+    assert!(text.contains("serial") || text.contains("reduces"), "{text}");
+}

@@ -1,0 +1,357 @@
+//! `prescan`: the iterations of a scan's loop no longer wait for one another.
+
+use super::make::{self, fresh_name, nest, proved, refuse};
+use super::scope::Around;
+use crate::args::Args;
+use crate::codes;
+use crate::names;
+use crate::nest::rename_loops;
+use crate::rule::{Cursor, Edit, Rule};
+use lathe_diagnostics::Places;
+use lathe_ir::expr::{Access, Expr, ExprKind, View};
+use lathe_ir::visit;
+use lathe_ir::{
+    Buffer, Executor, Function, Label, Layout, Loop, Reduce, ReduceOp, Scalar, Space, Stmt, StmtKind, Store,
+    build,
+};
+use lathe_strategy::syntax::{Formal, Sort};
+use lathe_strategy::{Discharge, Evidence, Refusal, RuleSignature};
+use std::sync::Arc;
+
+const RULE: &str = "prescan";
+
+pub static PRESCAN: Rule = Rule {
+    signature: RuleSignature {
+        name: RULE,
+        version: 1,
+        formals: &[
+            Formal { name: "array", sort: Sort::Buffer, optional: false, many: false },
+            Formal { name: "loop", sort: Sort::Loop, optional: false, many: false },
+        ],
+        summary: "lets every block of a scan start from what the blocks before add up to",
+        page: "\
+`prescan(s.acc, i.o)` makes the blocks `i.o` of a scan independent: a first loop, `i.o.total`, reduces every block on \
+its own (`s.total`); the totals are combined one after the other (`s.carry`); then each block starts from the total of \
+all blocks before it. The values are computed twice, but both loops can be made `parallel`. Let the blocks of a few \
+threads fit the caches together (`split` twice, `prescan` inside), and memory is still passed over once.
+
+Legal for a running value (`s.acc`, an array without dimensions) that the loop changes only by reductions \
+of one target whose operator is associative and has an identity; what they add may not depend on what the \
+loop writes. Blocks keep their order, so that the operator need not be commutative. The result is associated \
+differently, which is recorded.
+
+```lathe
+kernel prefix(x: i32[N]) -> (s: i32[N]) {
+    s[i] = scan(sum)[i](x[i])
+}
+strategy par for prefix = split(i, 1024) ; prescan(s.acc, i.o) ; parallel(i.o.total) ; parallel(i.o)
+```
+",
+    },
+    apply,
+};
+
+fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
+    args.check(&PRESCAN.signature)?;
+    let buffer = names::find_buffer(cursor, RULE, &args.path(RULE, "array", 0)?)?;
+    let path = names::find_one_loop(cursor, RULE, &args.path(RULE, "loop", 1)?)?;
+    let l = names::loop_at(cursor, RULE, &path)?;
+    let places = cursor.at(&path).map_or(Places::none(), |s| s.places().clone());
+    let no = |text: String, help: &str| refuse(RULE, codes::SHAPE, text, help, &places);
+    if !buffer.extents.is_empty() {
+        return Err(no(
+            format!("`{}` has dimensions; a running value has none", buffer.name),
+            "name the accumulator of a scan, for example `s.acc`",
+        ));
+    }
+    if make::find_alloc(cursor.func, buffer.id).is_none_or(|(at, _)| !path.starts_with(&at)) {
+        return Err(no(
+            format!("`{}` is not a local array that lives around the loop", buffer.name),
+            "choose a loop inside of its allocation",
+        ));
+    }
+    if l.step != 1 || l.exec != Executor::Serial {
+        return Err(no(
+            "the loop is not serial, or its step is not 1".into(),
+            "do this before `parallel` and `vectorize`",
+        ));
+    }
+    let around = Around::of(cursor.func, &path);
+    if around.executors.iter().any(|e| !e.is_ordered() && *e != Executor::Cpu) {
+        return Err(no("the loop is inside of a vector loop".into(), "do this before vectorizing"));
+    }
+    let scan = Scan::read(cursor, l, &buffer, &places)?;
+    let identity = lathe_ir::reduce::identity(cursor.module, &scan.op, std::slice::from_ref(&buffer.elem));
+    let Some([identity]) = identity.as_deref() else {
+        return Err(no(
+            format!("the operator `{}` has no identity to start partial results from", scan.op),
+            "declare one: `identity(e)`",
+        ));
+    };
+    if let ReduceOp::User(name) = &scan.op
+        && cursor.module.ops.get(name).is_none_or(|o| !o.associative)
+    {
+        return Err(no(
+            format!("the operator `{name}` is not declared associative"),
+            "declare it `associative`, if it is",
+        ));
+    }
+    let mut func = cursor.func.clone();
+    let m = Maker::new(&mut func, &scan, &buffer, l, &around, &places);
+    let Some(new) = m.make(cursor, &mut func, identity) else {
+        return Err(no(format!("`{}` is not defined on `{}`", scan.op, buffer.elem), ""));
+    };
+    make::replace(RULE, &mut func, &path, new)?;
+    let by = if matches!(scan.op, ReduceOp::User(_)) { Discharge::ByDeclaration } else { Discharge::ByRule };
+    let mut ev = Evidence::new(RULE, 1)
+        .oblige(format!("`{}` is associative and has an identity", scan.op), by)
+        .oblige(format!("nothing that the loop writes goes into `{}`", buffer.name), Discharge::ByRule)
+        .oblige(format!("only `{}` changes `{}` in the loop", scan.label, buffer.name), Discharge::ByRule);
+    ev.reassociates.push(scan.label.to_string());
+    ev.buffers.push(format!("{} in {}", m.carry.name, m.carry.space.name()));
+    let relation = |label: &str, kind| make::relation(cursor.module, cursor.func, &func, label, kind);
+    ev.relations.push(relation(scan.label.as_str(), "split"));
+    ev.relations.extend([&m.total, &m.first].into_iter().map(|l| relation(l, "new")));
+    Ok(Edit { func, evidence: ev })
+}
+
+/// What changes the running value.
+struct Scan {
+    op: ReduceOp,
+    label: Label,
+    /// The loop's body with nothing but that.
+    kept: Stmt,
+}
+
+impl Scan {
+    fn read(cursor: &Cursor, l: &Loop, acc: &Buffer, places: &Places) -> Result<Scan, Refusal> {
+        let no = |text: String, help: &str| Err(refuse(RULE, codes::SHAPE, text, help, places));
+        let mut first: Option<Reduce> = None;
+        let (mut same, mut single, mut strange, mut stored) = (true, true, false, false);
+        let mut written = Vec::new();
+        visit::walk(&l.body, &mut |s, _| {
+            match s.kind() {
+                StmtKind::Reduce(r) => {
+                    let own = r.targets.iter().any(|t| t.view == View::Buffer(acc.id));
+                    written.extend(r.targets.iter().map(|t| t.view.clone()));
+                    if own {
+                        single &= r.targets.len() == 1;
+                        let f = first.get_or_insert_with(|| r.clone());
+                        same &= f.op == r.op && f.label == r.label;
+                    }
+                }
+                StmtKind::Store(s) => {
+                    stored |= s.target.view == View::Buffer(acc.id);
+                    written.push(s.target.view.clone());
+                }
+                StmtKind::Seq(_)
+                | StmtKind::Let { .. }
+                | StmtKind::Loop(_)
+                | StmtKind::If { .. }
+                | StmtKind::Alloc { .. }
+                | StmtKind::Assume { .. } => {}
+                _ => strange = true,
+            }
+            true
+        });
+        let Some(first) = first else {
+            return no(
+                format!("nothing in the loop reduces into `{}`", acc.name),
+                "choose the loop of the scan, or one that was split off it",
+            );
+        };
+        if strange {
+            return no(
+                "the loop holds checks, calls or other statements whose effects would be doubled".into(),
+                "choose a loop of stores and reductions",
+            );
+        }
+        if stored || !same || !single {
+            return no(
+                format!("`{}` is changed in more than one way, or together with another array", acc.name),
+                "only a scan or a reduction of one target may change it",
+            );
+        }
+        let Some(kept) = keep(&l.body, acc) else {
+            return no("the loop does nothing".into(), "");
+        };
+        let alias = |view: &View| {
+            let id = view.buffer();
+            cursor
+                .func
+                .params
+                .iter()
+                .any(|p| p.alias.is_some() && p.array().is_some_and(|b| Some(b.id) == id))
+        };
+        let mut depends = written.iter().any(alias);
+        written.retain(|v| *v != View::Buffer(acc.id));
+        let mut look = |e: &Expr| {
+            visit::walk_expr(e, &mut |x| match x.kind() {
+                ExprKind::Load(a) => {
+                    depends |= written.contains(&a.view)
+                        || a.view.buffer().is_none()
+                        || a.view == View::Buffer(acc.id);
+                }
+                ExprKind::Call(..) => depends = true,
+                _ => {}
+            });
+        };
+        visit::walk(&kept, &mut |s, _| {
+            match s.kind() {
+                StmtKind::Let { value, .. } => look(value),
+                StmtKind::If { cond, .. } => look(cond),
+                StmtKind::Loop(l) => [&l.lo, &l.hi].into_iter().for_each(&mut look),
+                StmtKind::Reduce(r) => {
+                    r.values.iter().for_each(&mut look);
+                }
+                _ => {}
+            }
+            true
+        });
+        if depends {
+            return no(
+                format!("what goes into `{}` may depend on what the loop writes", acc.name),
+                "such a recurrence has no independent parts",
+            );
+        }
+        Ok(Scan { op: first.op, label: first.label, kept })
+    }
+}
+
+/// The statement without all that does not change the running value; none if nothing is left.
+fn keep(s: &Stmt, acc: &Buffer) -> Option<Stmt> {
+    match s.kind() {
+        StmtKind::Seq(all) => {
+            let kept: Vec<Stmt> = all.iter().filter_map(|s| keep(s, acc)).collect();
+            (!kept.is_empty()).then(|| Stmt::seq(kept))
+        }
+        StmtKind::Reduce(r) => r.targets.iter().any(|t| t.view == View::Buffer(acc.id)).then(|| s.clone()),
+        StmtKind::Let { binder, value, body } => {
+            let body = keep(body, acc)?;
+            Some(s.with_kind(StmtKind::Let { binder: binder.clone(), value: value.clone(), body }))
+        }
+        StmtKind::Loop(l) => {
+            let body = keep(&l.body, acc)?;
+            Some(s.with_kind(StmtKind::Loop(Loop { body, ..l.clone() })))
+        }
+        StmtKind::If { cond, then, other } => {
+            let (then, other) = (keep(then, acc), other.as_ref().and_then(|o| keep(o, acc)));
+            if then.is_none() && other.is_none() {
+                return None;
+            }
+            let then = then.unwrap_or_else(Stmt::empty);
+            Some(s.with_kind(StmtKind::If { cond: cond.clone(), then, other }))
+        }
+        // What it holds is written in the loop, and so not read by what is kept.
+        StmtKind::Alloc { body, .. } => keep(body, acc),
+        _ => None,
+    }
+}
+
+/// Makes the parts of the new statement.
+struct Maker<'a> {
+    scan: &'a Scan,
+    acc: &'a Arc<Buffer>,
+    l: &'a Loop,
+    around: &'a Around,
+    places: &'a Places,
+    carry: Arc<Buffer>,
+    own: Arc<Buffer>,
+    count: Expr,
+    /// Labels: the totals of blocks, and the stores of what they start from.
+    total: String,
+    first: String,
+}
+
+impl<'a> Maker<'a> {
+    fn new(
+        func: &mut Function,
+        scan: &'a Scan,
+        acc: &'a Arc<Buffer>,
+        l: &'a Loop,
+        around: &'a Around,
+        places: &'a Places,
+    ) -> Maker<'a> {
+        let count = build::max(build::index(0), build::sub(l.hi.clone(), l.lo.clone()));
+        let named = |func: &Function, what: &str| fresh_name(func, &format!("{}.{what}", scan.label));
+        let (carry, own) = (named(func, "carry"), named(func, "run"));
+        let (total, first) = (named(func, "total"), named(func, "start"));
+        let mut buffer = |name: String, extents: Vec<Expr>, space: Space| {
+            let (id, elem) = (func.fresh_buf(), acc.elem.clone());
+            Arc::new(Buffer { id, name: name.into(), elem, extents, space, layout: Layout::row_major() })
+        };
+        let carry = buffer(carry, vec![build::add(count.clone(), build::index(1))], Space::Host);
+        let own = buffer(own, Vec::new(), acc.space);
+        Maker { scan, acc, l, around, places, carry, own, count, total, first }
+    }
+
+    fn carry_at(&self, at: Expr) -> Access {
+        proved(self.carry.id, &self.carry.elem, vec![at])
+    }
+
+    fn acc(&self) -> Access {
+        proved(self.acc.id, &self.acc.elem, Vec::new())
+    }
+
+    /// A store with the label of starts; what tells its instances apart comes first.
+    fn store(&self, which: i64, at: Vec<Expr>, target: Access, value: Expr) -> Stmt {
+        let mut instance = self.around.instance();
+        instance.push(build::index(which));
+        instance.extend(if at.is_empty() { vec![build::index(0)] } else { at });
+        let label = Label::new(&self.first);
+        let store = Store { label, instance, target, value, nontemporal: false };
+        Stmt::new(StmtKind::Store(store), self.places.clone())
+    }
+
+    fn make(&self, cursor: &Cursor, func: &mut Function, identity: &Expr) -> Option<Stmt> {
+        let l = self.l;
+        let one = build::index(1);
+        // The total of every block.
+        let block = func.fresh_var(format!("{}.total", l.binder.name), Scalar::Index);
+        let position = |v: &Expr| build::sub(v.clone(), l.lo.clone());
+        let body = visit::refresh(&self.scan.kept, &mut func.next_id);
+        let body = rename_loops(&body, &|n| format!("{n}.total"));
+        let body = crate::nest::substitute(&body, l.binder.id, build::var(&block));
+        let here = build::add(position(&build::var(&block)), one.clone());
+        let body = redirect(&body, self.acc, &self.carry_at(here.clone()));
+        let body = visit::map_stmts(&body, &mut |s| match s.kind() {
+            // Nobody sees how far a total has come: if the operator is commutative, any order will do.
+            StmtKind::Reduce(r) => {
+                let any_order = match &r.op {
+                    ReduceOp::User(name) => cursor.module.ops.get(name).is_some_and(|o| o.commutative),
+                    _ => true,
+                };
+                let label = Label::new(&self.total);
+                s.with_kind(StmtKind::Reduce(Reduce { label, licence: r.licence || any_order, ..r.clone() }))
+            }
+            _ => s,
+        });
+        let start = self.store(0, vec![build::var(&block)], self.carry_at(here), identity.clone());
+        let totals = nest(vec![(block, l.lo.clone(), l.hi.clone())], Stmt::seq([start, body]), self.places);
+        // What each block starts from.
+        let c = func.fresh_var(format!("{}.carry", l.binder.name), Scalar::Index);
+        let (before, after) = (build::var(&c), build::add(build::var(&c), one));
+        let (a, b) = (build::load(self.carry_at(before)), build::load(self.carry_at(after.clone())));
+        let sum = lathe_ir::reduce::combine(cursor.module, &self.scan.op, &[a], &[b])?.pop()?;
+        let step = self.store(1, vec![build::var(&c)], self.carry_at(after), sum);
+        let combine = nest(vec![(c, build::index(0), self.count.clone())], step, self.places);
+        // The scan of every block.
+        let mine = proved(self.own.id, &self.own.elem, Vec::new());
+        let v = build::var(&l.binder);
+        let begin = self.store(2, vec![v.clone()], mine.clone(), build::load(self.carry_at(position(&v))));
+        let body = Stmt::seq([begin, redirect(&l.body, self.acc, &mine)]);
+        let body = Stmt::new(StmtKind::Alloc { buffer: self.own.clone(), body }, self.places.clone());
+        let main = Stmt::new(StmtKind::Loop(Loop { body, ..l.clone() }), self.places.clone());
+        let enter = self.store(3, Vec::new(), self.carry_at(build::index(0)), build::load(self.acc()));
+        let leave = self.store(4, Vec::new(), self.acc(), build::load(self.carry_at(self.count.clone())));
+        let body = Stmt::seq([enter, totals, combine, main, leave]);
+        Some(Stmt::new(StmtKind::Alloc { buffer: self.carry.clone(), body }, self.places.clone()))
+    }
+}
+
+/// Every access to the running value becomes one to a buffer of the rule's.
+fn redirect(s: &Stmt, acc: &Buffer, to: &Access) -> Stmt {
+    visit::map_accesses(s, &mut |a| {
+        (a.view == View::Buffer(acc.id)).then(|| Access { places: a.places.clone(), ..to.clone() })
+    })
+}
