@@ -106,6 +106,15 @@ impl Copies {
                 let blocks = blocks(o, &layout, loops)?;
                 let made =
                     Copy { from: here, made, space, at, layout: layout.clone(), blocks, operand, output };
+                if output && !made.filled(loops) {
+                    return unsupported(
+                        &format!(
+                            "`{}` is copied around its initialization, several loops per dimension",
+                            o.name()
+                        ),
+                        "copy it further inside (R3, R4), or give its dimensions one level inside of the copy",
+                    );
+                }
                 here = made.made.clone();
                 out.all.push(made);
             }
@@ -202,10 +211,22 @@ impl Copy {
     /// Whether the initialization lies inside of the loop that this is made in.
     fn holds_init(&self, loops: &Loops) -> bool {
         let Some(at) = self.at.as_deref() else { return false };
-        loops.order.iter().take_while(|n| *n != at).chain([&at.to_string()]).all(|n| {
-            let dim = loops.dims.iter().position(|d| d.0 == *n || d.1.iter().any(|x| x.name == *n));
-            dim.is_none_or(|d| !loops.reduced(d))
-        })
+        loops.order.iter().take_while(|n| *n != at).chain([&at.to_string()]).all(|n| !loops.reduces(n))
+    }
+
+    /// Whether it is plain that the initialization fills the copy, so that nothing undefined is copied: it lies
+    /// outside, or one loop runs through each dimension of the copy.
+    fn filled(&self, loops: &Loops) -> bool {
+        let from = self.at.as_ref().and_then(|at| loops.position(at)).map_or(0, |n| n + 1);
+        let outside = match &self.at {
+            Some(_) => !self.holds_init(loops),
+            None => loops.order.first().is_none_or(|n| loops.reduces(n)),
+        };
+        let inside = |d: usize| {
+            let digits = loops.digits().filter(|x| x.dim == d);
+            digits.filter(|x| loops.position(&x.name).is_some_and(|n| n >= from)).count()
+        };
+        outside || (0..loops.dims.len()).all(|d| loops.reduced(d) || inside(d) < 2)
     }
 
     /// The steps of the layout.

@@ -142,6 +142,12 @@ impl Loops {
         self.reduced[dim]
     }
 
+    /// Whether a loop runs over a reduced dimension.
+    pub fn reduces(&self, l: &str) -> bool {
+        let of = |d: &(String, Vec<Digit>)| d.0 == l || d.1.iter().any(|x| x.name == l);
+        self.dims.iter().position(of).is_some_and(|d| self.reduced[d])
+    }
+
     pub fn position(&self, l: &str) -> Option<usize> {
         self.order.iter().position(|n| n == l)
     }

@@ -36,6 +36,10 @@ fn compare(row: &Row, new: &Function, at: &BTreeMap<String, i64>, about: &str) {
     let (module, func) = example(row.file, row.kernel);
     let h = Homomorphism::of(&module, &func, None).unwrap();
     let Ok(shaped) = h.at(at) else { return };
+    // Windows larger than the image have no result.
+    if interp::outputs(new, &shaped.sizes).is_err() {
+        return;
+    }
     let mut rng = ChaCha8Rng::seed_from_u64(3);
     let given = inputs(&shaped, &mut rng);
     let want = reference(&module, &func, &shaped, &given);

@@ -95,7 +95,7 @@ fn random_decisions_on_cpus_become_trees_that_compute_the_same() {
     }
     let lowered = outcome.get("lowered").copied().unwrap_or(0);
     let all: usize = outcome.values().sum();
-    assert!(3 * lowered > 2 * all, "{lowered} of {all}: {outcome:#?}");
+    assert!(2 * lowered > all, "{lowered} of {all}: {outcome:#?}");
 }
 
 /// A nest as an expert would write it: threads over blocks of rows, blocks for the caches, lanes inside.
