@@ -358,25 +358,25 @@ fn evidence_names_what_was_made_and_why_it_is_legal() {
 }
 
 const SCANS: &str = "
-func scan(N)(x: in i32[N], s: out i32[N]) stage plain {
-  alloc s.acc: i32[] register
-  's.init'[]: s.acc[] = 0:i32
+func scan(N)(x: in i64[N], s: out i64[N]) stage plain {
+  alloc s.acc: i64[] register
+  's.init'[]: s.acc[] = 0:i64
   for i in 0..N {
     's'[i]: s.acc[] sum= x[i]!
     's.store'[i]: s[i]! = s.acc[]
   }
 }
-func many(N, M)(A: in i32[N, M], s: out i32[N]) stage plain {
-  alloc s.acc: i32[] register
-  's.init'[]: s.acc[] = 0:i32
+func many(N, M)(A: in i64[N, M], s: out i64[N]) stage plain {
+  alloc s.acc: i64[] register
+  's.init'[]: s.acc[] = 0:i64
   for i in 0..N {
     for j in 0..M { 's'[i, j]: s.acc[] sum= A[i, j]! }
     's.store'[i]: s[i]! = s.acc[]
   }
 }
-func fed(N)(x: in i32[N], s: out i32[N]) stage plain {
-  alloc s.acc: i32[] register
-  's.init'[]: s.acc[] = 0:i32
+func fed(N)(x: in i64[N], s: out i64[N]) stage plain {
+  alloc s.acc: i64[] register
+  's.init'[]: s.acc[] = 0:i64
   for i in 0..N {
     's.store'[i]: s[i]! = x[i]!
     's'[i]: s.acc[] sum= s[i]!
