@@ -287,8 +287,12 @@ pub fn schedule(
             return crate::fun::version(program, fun, how, &context, v)
                 .map(|made| vec![Version { condition, ..made }])
                 .map_err(|d| match definition.span {
-                    // At least whose steps they were.
-                    Some(s) if !d.marks.iter().any(|m| m.span.file == s.file) => d.at(s, "in this strategy"),
+                    // The user's strategy before the step of the library.
+                    Some(s) if !d.marks.iter().any(|m| m.span.file == s.file) => {
+                        let mut d = d.at(s, "in this strategy");
+                        d.marks.rotate_right(1);
+                        d
+                    }
                     _ => d,
                 });
         }
