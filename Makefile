@@ -1,6 +1,6 @@
 # The two commands are `make demo` and `make test`; both install what is missing first.
 SHELL := /bin/bash
-.PHONY: demo test test-long setup install doc bench fuzz clean
+.PHONY: demo test test-long test-python test-torch setup install wheel doc bench fuzz clean
 
 setup:
 	@bash scripts/setup.sh
@@ -13,9 +13,23 @@ test: setup
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 	cargo test --workspace --quiet
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
+	@bash scripts/test_python.sh
 
 test-long: setup
 	LATHE_CASES=100000 cargo test --release --workspace --quiet
+	@LATHE_CASES=5000 bash scripts/test_python.sh
+
+# The Python package from its wheel, in a fresh virtual environment.
+test-python: setup
+	@bash scripts/test_python.sh
+
+# The operators of PyTorch, which is too large for every run.
+test-torch: setup
+	@LATHE_TORCH=1 bash scripts/test_python.sh -k torch
+
+# One file for pip, with LLVM inside.
+wheel: setup
+	@bash scripts/wheel.sh
 
 install: setup
 	cargo install --path crates/lathe-cli --locked

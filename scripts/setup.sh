@@ -16,6 +16,8 @@ have automake || need+=(automake)
 have gcc || need+=(gcc libc6-dev)
 have g++ || need+=(g++)
 have pkg-config || need+=(pkg-config)
+have unzip || need+=(unzip)
+python3 -c 'import ensurepip, venv' 2>/dev/null || need+=(python3 python3-venv)
 for header in zlib.h zstd.h libxml2/libxml/parser.h; do
   [ -e "/usr/include/$header" ] && continue
   case $header in

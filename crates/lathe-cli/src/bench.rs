@@ -23,7 +23,7 @@ pub fn bench(a: &BenchArgs, common: &Common) -> Outcome {
     lathe::rounds::pin_to_first(threads);
     let pool = Pool::new(threads).map_err(at)?;
     let engine = target::engine(&t.how)?;
-    let build = Build { engine, cpu: t.how.cpu.clone(), opt_level: 2 };
+    let build = Build { engine, cpu: t.how.cpu.clone(), ..Build::default() };
     let names: Vec<Option<String>> = match &t.how.strategy {
         Some(list) => list.split(',').map(|s| Some(s.trim().to_string())).collect(),
         None => vec![None],

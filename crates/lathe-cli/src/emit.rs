@@ -12,7 +12,7 @@ pub fn emit(a: &EmitArgs, common: &Common) -> Outcome {
     let how = target::how_unrun(&t.how, &program, &kernel)?;
     let schedule = lathe::schedule(&program, &kernel, &how, &target::machine(&t.how))?;
     target::print_notes(&schedule);
-    let build = Build { engine: target::engine(&t.how)?, cpu: t.how.cpu.clone(), opt_level: 2 };
+    let build = Build { engine: target::engine(&t.how)?, cpu: t.how.cpu.clone(), ..Build::default() };
     let form = match a.to {
         Form::Tree => lathe::Emit::Tree,
         Form::Llvm => lathe::Emit::Llvm,

@@ -31,7 +31,7 @@ pub fn run(a: &RunArgs, common: &Common) -> Outcome {
     let mut data = data::make(&kernel, &given).map_err(at)?;
     let sizes = data.named_sizes(&kernel);
     let engine = target::engine(&t.how)?;
-    let build = Build { engine, cpu: t.how.cpu.clone(), opt_level: 2 };
+    let build = Build { engine, cpu: t.how.cpu.clone(), cache: lathe::Cache::user(), ..Build::default() };
     let threads = target::threads(&a.data.given);
     let of = target::situation(&t.how, &given, &sizes, &build, threads);
     let schedule = target::scheduled(&t.how, t.how.strategy.as_deref(), &program, &kernel, of)?;

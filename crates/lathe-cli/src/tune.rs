@@ -122,7 +122,7 @@ fn kernel(a: &TuneArgs, common: &Common) -> Outcome {
             strategy: how.strategy.clone(),
             given,
             fixed: fixed.iter().map(|(n, v)| (n.clone(), lathe::space::parse_value(v))).collect(),
-            build: Build { engine, cpu: how.cpu.clone(), opt_level: 2 },
+            build: Build { engine, cpu: how.cpu.clone(), ..Build::default() },
             machine: target::machine(how),
             specialize: how.specialize,
             threads,

@@ -195,6 +195,11 @@ impl SourceMap {
         FileId(self.files.len() as u32 - 1)
     }
 
+    /// The texts of all files, in the order in which they were added.
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
+        self.files.iter().map(|f| &*f.1)
+    }
+
     pub fn name(&self, file: FileId) -> &str {
         self.files.get(file.0 as usize).map_or("<unknown>", |f| &f.0)
     }

@@ -27,6 +27,7 @@ mod value;
 
 pub use codes::CODES;
 pub use jit::{Compiled, load_object};
+pub use machine::host;
 
 use ir::Ir;
 use lathe_abi::CheckKind;
@@ -118,18 +119,48 @@ fn build(module: &Module, func: &Function, options: &Options) -> Result<(Ir, Mac
     Ok((ir, machine, stages))
 }
 
+/// Machine code of a kernel that is not loaded yet: what can be kept and loaded again.
+#[derive(Clone, Debug)]
+pub struct Object {
+    pub bytes: Vec<u8>,
+    /// What the numbers that the entry returns stand for; number 1 is the first.
+    pub checks: Vec<CheckKind>,
+    /// Wall-clock time of every stage of the compilation, in order.
+    pub times: Vec<(String, Duration)>,
+}
+
+impl Object {
+    /// Loads the code into this process; `symbol` is the function's name.
+    ///
+    /// # Errors
+    /// As [`load_object`].
+    pub fn load(self, symbol: &str) -> Result<Compiled, Diagnostic> {
+        let start = Instant::now();
+        let compiled = load_object(&self.bytes, symbol, self.checks)?;
+        let mut times = self.times;
+        times.push(("load".to_string(), start.elapsed()));
+        Ok(compiled.with_times(times))
+    }
+}
+
+/// Compiles a function to an object. User checks keep their numbers of [`checks`].
+///
+/// # Errors
+/// As [`compile`].
+pub fn object(module: &Module, func: &Function, options: &Options) -> Result<Object, Diagnostic> {
+    let (ir, machine, mut stages) = build(module, func, options)?;
+    let bytes = machine.generate(&ir, false)?;
+    stages.end("code");
+    Ok(Object { bytes, checks: checks(func)?, times: stages.times })
+}
+
 /// Compiles a function into this process. User checks keep their numbers of [`checks`].
 ///
 /// # Errors
 /// `E0701` on constructs that this engine does not take, `E0702` on vector loops whose lanes write one
 /// element, `E0703` on unknown machines.
 pub fn compile(module: &Module, func: &Function, options: &Options) -> Result<Compiled, Diagnostic> {
-    let (ir, machine, mut stages) = build(module, func, options)?;
-    let object = machine.generate(&ir, false)?;
-    stages.end("code");
-    let compiled = load_object(&object, &func.name, checks(func)?)?;
-    stages.end("load");
-    Ok(compiled.with_times(stages.times))
+    object(module, func, options)?.load(&func.name)
 }
 
 /// The optimized LLVM IR, as text.

@@ -10,8 +10,16 @@ use llvm_sys::core::{
 };
 use llvm_sys::error::{LLVMDisposeErrorMessage, LLVMErrorRef, LLVMGetErrorMessage};
 use llvm_sys::prelude::LLVMMemoryBufferRef;
+use llvm_sys::target::LLVMSetModuleDataLayout;
+#[cfg(target_arch = "aarch64")]
 use llvm_sys::target::{
-    LLVM_InitializeNativeAsmPrinter, LLVM_InitializeNativeTarget, LLVMSetModuleDataLayout,
+    LLVMInitializeAArch64AsmPrinter, LLVMInitializeAArch64Target, LLVMInitializeAArch64TargetInfo,
+    LLVMInitializeAArch64TargetMC,
+};
+#[cfg(target_arch = "x86_64")]
+use llvm_sys::target::{
+    LLVMInitializeX86AsmPrinter, LLVMInitializeX86Target, LLVMInitializeX86TargetInfo,
+    LLVMInitializeX86TargetMC,
 };
 use llvm_sys::target_machine::*;
 use llvm_sys::transforms::pass_builder::*;
@@ -36,10 +44,23 @@ impl Drop for Machine {
 /// Registers the code generator of this machine, once.
 pub fn initialize() {
     static INIT: Once = Once::new();
-    // SAFETY: both only register the target that this library was built with.
+    // SAFETY: these only register a target that the library was built with. Only this machine's is named, so that a
+    // binary with LLVM inside holds no other.
     INIT.call_once(|| unsafe {
-        LLVM_InitializeNativeTarget();
-        LLVM_InitializeNativeAsmPrinter();
+        #[cfg(target_arch = "x86_64")]
+        {
+            LLVMInitializeX86TargetInfo();
+            LLVMInitializeX86Target();
+            LLVMInitializeX86TargetMC();
+            LLVMInitializeX86AsmPrinter();
+        }
+        #[cfg(target_arch = "aarch64")]
+        {
+            LLVMInitializeAArch64TargetInfo();
+            LLVMInitializeAArch64Target();
+            LLVMInitializeAArch64TargetMC();
+            LLVMInitializeAArch64AsmPrinter();
+        }
     });
 }
 
@@ -70,6 +91,12 @@ pub fn take_error(e: LLVMErrorRef) -> Option<String> {
     }
 }
 
+/// The processor at hand: its name and its list of features, as LLVM has them.
+pub fn host() -> (String, String) {
+    // SAFETY: two constructors of messages that `take_message` gives back.
+    unsafe { (take_message(LLVMGetHostCPUName()), take_message(LLVMGetHostCPUFeatures())) }
+}
+
 impl Machine {
     /// The machine of a processor name and a feature list; the one at hand where they are `None`.
     ///
@@ -78,14 +105,9 @@ impl Machine {
     pub fn new(cpu: Option<&str>, features: Option<&str>, opt_level: u8) -> Result<Machine> {
         let error = |text: String| Diagnostic::error(codes::MACHINE, text);
         initialize();
-        // SAFETY: three constructors of messages that `take_message` gives back.
-        let (triple, host_cpu, host_features) = unsafe {
-            (
-                take_message(LLVMGetDefaultTargetTriple()),
-                take_message(LLVMGetHostCPUName()),
-                take_message(LLVMGetHostCPUFeatures()),
-            )
-        };
+        // SAFETY: a constructor of a message that `take_message` gives back.
+        let triple = unsafe { take_message(LLVMGetDefaultTargetTriple()) };
+        let (host_cpu, host_features) = host();
         check_cpu(cpu, &host_cpu)?;
         check_features(features, &host_features)?;
         let features = match (cpu, features) {

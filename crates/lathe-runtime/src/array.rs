@@ -360,6 +360,15 @@ impl<'a> ArgView<'a> {
         ArgView { raw, writable: false, life: PhantomData }
     }
 
+    /// An argument by its descriptor.
+    ///
+    /// # Safety
+    /// `raw` has `rank` extents and strides, and describes memory that lives, and is not changed by others, for `'a`;
+    /// with `writable` nobody else reads it either.
+    pub unsafe fn from_raw(raw: lathe_abi::Array, writable: bool) -> ArgView<'a> {
+        ArgView { raw, writable, life: PhantomData }
+    }
+
     fn of_parts<T: Element>(
         data: *mut T,
         len: usize,

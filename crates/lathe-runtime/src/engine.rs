@@ -75,9 +75,23 @@ pub struct Kernel {
     pub(crate) checks: Vec<CheckKind>,
     pub(crate) signature: Signature,
     times: Vec<(String, Duration)>,
-    /// What the body for any strides is made of, and that body once a call has needed it.
-    general: Option<(Module, Function, Options)>,
+    /// How the body for any strides is made, and that body once a call has needed it.
+    general: Option<General>,
     any_strides: OnceLock<Result<Code, Diagnostic>>,
+}
+
+/// Makes the body for any strides: a kernel of the same function, compiled without `lazy_strides`.
+pub type General = Box<dyn Fn() -> Result<Kernel, Diagnostic> + Send + Sync>;
+
+/// Machine code of a kernel that is not loaded: what can be kept in a file and loaded again by the same build of Lathe
+/// on the same machine.
+#[derive(Clone, Debug)]
+pub struct Object {
+    pub bytes: Vec<u8>,
+    /// What the numbers that the kernel returns stand for; number 1 is the first.
+    pub checks: Vec<CheckKind>,
+    /// Wall-clock time of every stage of the compilation, in order.
+    pub times: Vec<(String, Duration)>,
 }
 
 impl std::fmt::Debug for Kernel {
@@ -107,10 +121,7 @@ impl Kernel {
     /// The entry of the body for any strides, compiled now if no call needed it before.
     pub(crate) fn any_strides(&self) -> Result<KernelFn, Diagnostic> {
         let made = self.any_strides.get_or_init(|| match &self.general {
-            Some((module, func, options)) => {
-                let options = Options { lazy_strides: false, ..options.clone() };
-                compile(Engine::Llvm, module, func, &options).map(|k| k.code)
-            }
+            Some(make) => make().map(|k| k.code),
             None => Err(Diagnostic::error(
                 codes::ARGUMENT_SIZE,
                 format!("`{}` was compiled for dense arguments only", self.signature.function.name),
@@ -154,19 +165,54 @@ pub fn compile(
 
 #[cfg(feature = "llvm")]
 fn with_llvm(module: &Module, func: &Function, options: &Options) -> Result<Kernel, Diagnostic> {
+    let general = options.lazy_strides.then(|| {
+        let (module, func) = (module.clone(), func.clone());
+        let options = Options { lazy_strides: false, ..options.clone() };
+        Box::new(move || with_llvm(&module, &func, &options)) as General
+    });
+    Kernel::load(func, object(module, func, options)?, general)
+}
+
+/// Compiles a function with LLVM to an object, which [`Kernel::load`] loads.
+///
+/// # Errors
+/// As [`compile`].
+#[cfg(feature = "llvm")]
+pub fn object(module: &Module, func: &Function, options: &Options) -> Result<Object, Diagnostic> {
     let llvm = lathe_llvm::Options {
         cpu: options.cpu.clone(),
         features: options.features.clone(),
         opt_level: options.opt_level,
         unit_strides_only: options.lazy_strides,
     };
-    let compiled = lathe_llvm::compile(module, func, &llvm)?;
-    Ok(Kernel {
-        checks: compiled.checks().to_vec(),
-        times: compiled.times().to_vec(),
-        signature: Signature::of(func),
-        code: Code { entry: compiled.entry(), _owner: Box::new(compiled) },
-        general: options.lazy_strides.then(|| (module.clone(), func.clone(), options.clone())),
-        any_strides: OnceLock::new(),
-    })
+    let o = lathe_llvm::object(module, func, &llvm)?;
+    Ok(Object { bytes: o.bytes, checks: o.checks, times: o.times })
+}
+
+#[cfg(feature = "llvm")]
+impl Kernel {
+    /// A kernel of a loaded object. `func` has the name and the parameters of the function that was compiled;
+    /// `general` makes the body for any strides, if the object was compiled with `lazy_strides`.
+    ///
+    /// # Errors
+    /// `E0705` for bytes that are no object of this function.
+    pub fn load(func: &Function, object: Object, general: Option<General>) -> Result<Kernel, Diagnostic> {
+        let Object { bytes, checks, times } = object;
+        let compiled = lathe_llvm::Object { bytes, checks, times }.load(&func.name)?;
+        Ok(Kernel {
+            checks: compiled.checks().to_vec(),
+            times: compiled.times().to_vec(),
+            signature: Signature::of(func),
+            code: Code { entry: compiled.entry(), _owner: Box::new(compiled) },
+            general,
+            any_strides: OnceLock::new(),
+        })
+    }
+}
+
+/// The processor that code is made for where none is named, with its features: what kept objects depend on.
+#[cfg(feature = "llvm")]
+pub fn host() -> String {
+    let (cpu, features) = lathe_llvm::host();
+    format!("{cpu} {features}")
 }

@@ -18,6 +18,8 @@ mod storage;
 pub use array::{ArgView, Array, Element};
 pub use call::check_message;
 pub use codes::CODES;
-pub use engine::{Engine, Kernel, Options, compile};
+pub use engine::{Engine, General, Kernel, Object, Options, compile};
+#[cfg(feature = "llvm")]
+pub use engine::{host, object};
 pub use pool::{Pool, PoolOptions};
 pub use storage::available_memory;

@@ -1,5 +1,6 @@
 //! From scheduled trees to a kernel that can be called.
 
+use crate::cache::Cache;
 use crate::codes;
 use crate::dispatch::Condition;
 use crate::schedule::{Schedule, each_in_a_thread};
@@ -7,6 +8,7 @@ use lathe_diagnostics::{Diagnostic, Places};
 use lathe_ir::{Function, ParamKind, StmtKind};
 use lathe_runtime::{ArgView, Array, Engine, Kernel, Pool};
 use lathe_space::{Expr, Value};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// How to compile.
@@ -17,11 +19,13 @@ pub struct Build {
     pub cpu: Option<String>,
     /// 0 to 3; 2 is the default of the command line.
     pub opt_level: u8,
+    /// Where machine code is kept for later processes (LLVM only); `None`: nowhere.
+    pub cache: Option<Arc<Cache>>,
 }
 
 impl Default for Build {
     fn default() -> Build {
-        Build { engine: Engine::default(), cpu: None, opt_level: 2 }
+        Build { engine: Engine::default(), cpu: None, opt_level: 2, cache: None }
     }
 }
 
@@ -46,22 +50,12 @@ pub fn compile(schedule: &Schedule, build: &Build) -> Result<Built, Diagnostic> 
     let start = Instant::now();
     // Versions do not know of each other: each is compiled by a thread of its own.
     let kernels = each_in_a_thread(&schedule.versions, |v| compile_tree(schedule, &v.func, build));
-    let sizes = size_sources(&schedule.plain);
     let mut versions = Vec::new();
-    let mut times = Vec::new();
     for (v, kernel) in schedule.versions.iter().zip(kernels) {
-        let kernel = kernel?;
-        times.extend(kernel.times().iter().map(|(n, d)| (n.clone(), d.as_secs_f64())));
-        versions.push((v.condition.as_ref().map(|c| Condition::new(c, &sizes)), kernel));
+        versions.push((v.condition.clone(), kernel?));
     }
-    Ok(Built {
-        versions,
-        requires: schedule.requires.iter().map(|c| Condition::new(c, &sizes)).collect(),
-        sizes,
-        checks: places_of_checks(&schedule.plain),
-        compile_seconds: start.elapsed().as_secs_f64(),
-        times,
-    })
+    let built = Built::of(&schedule.plain, versions, &schedule.requires);
+    Ok(Built { compile_seconds: start.elapsed().as_secs_f64(), ..built })
 }
 
 /// Which version of a schedule a call with these sizes takes.
@@ -82,15 +76,8 @@ pub fn compile_version(schedule: &Schedule, version: usize, build: &Build) -> Re
         return Err(Diagnostic::error(codes::VERSIONS, "the strategy has no such version"));
     };
     let kernel = compile_tree(schedule, &version.func, build)?;
-    let sizes = size_sources(&schedule.plain);
-    Ok(Built {
-        times: kernel.times().iter().map(|(n, d)| (n.clone(), d.as_secs_f64())).collect(),
-        versions: vec![(None, kernel)],
-        requires: schedule.requires.iter().map(|c| Condition::new(c, &sizes)).collect(),
-        sizes,
-        checks: places_of_checks(&schedule.plain),
-        compile_seconds: start.elapsed().as_secs_f64(),
-    })
+    let built = Built::of(&schedule.plain, vec![(None, kernel)], &schedule.requires);
+    Ok(Built { compile_seconds: start.elapsed().as_secs_f64(), ..built })
 }
 
 /// Compiles one tree of a schedule (a version, or the plain one).
@@ -98,6 +85,10 @@ pub fn compile_version(schedule: &Schedule, version: usize, build: &Build) -> Re
 /// # Errors
 /// As [`compile`].
 pub fn compile_tree(schedule: &Schedule, func: &Function, build: &Build) -> Result<Kernel, Diagnostic> {
+    #[cfg(feature = "llvm")]
+    if build.engine == Engine::Llvm {
+        return crate::kept::with_cache(&schedule.module, func, build, true);
+    }
     let options =
         lathe_runtime::Options { cpu: build.cpu.clone(), opt_level: build.opt_level, ..Default::default() };
     lathe_runtime::compile(build.engine, &schedule.module, func, &options)
@@ -140,6 +131,22 @@ fn size_sources(func: &Function) -> Vec<(String, usize, usize)> {
 }
 
 impl Built {
+    /// Compiled versions of a function, each with its condition; `func` has its parameters and checks.
+    pub(crate) fn of(func: &Function, versions: Vec<(Option<Expr>, Kernel)>, requires: &[Expr]) -> Built {
+        let sizes = size_sources(func);
+        let named = |(n, d): &(String, std::time::Duration)| (n.clone(), d.as_secs_f64());
+        let times = versions.iter().flat_map(|v| v.1.times().iter().map(named)).collect();
+        let condition = |c: &Expr| Condition::new(c, &sizes);
+        Built {
+            versions: versions.into_iter().map(|(c, k)| (c.as_ref().map(condition), k)).collect(),
+            requires: requires.iter().map(condition).collect(),
+            checks: places_of_checks(func),
+            sizes,
+            compile_seconds: 0.0,
+            times,
+        }
+    }
+
     /// Runs the kernel on one array per parameter.
     ///
     /// # Errors

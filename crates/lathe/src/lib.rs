@@ -14,6 +14,7 @@
 //! ```
 
 pub mod build;
+pub mod cache;
 pub mod check;
 pub mod codes;
 pub mod compare;
@@ -24,10 +25,17 @@ pub mod data;
 mod dispatch;
 pub mod doctor;
 pub mod emit;
+mod explain;
 mod fun;
 pub mod inputs;
+<<<<<<< HEAD
 pub mod mdh;
+=======
+#[cfg(feature = "llvm")]
+mod kept;
+>>>>>>> 96ea636 (The Python package: kernels called with numpy's arrays, strategies and kernels as Python, the tuner; machine code is kept between processes)
 pub mod program;
+pub mod render;
 mod replay;
 pub mod report;
 mod rules;
@@ -38,14 +46,19 @@ pub mod tune;
 mod version;
 
 pub use build::{Build, Built, compile};
+pub use cache::Cache;
 pub use check::{check_facts, check_result};
 pub use data::{Data, Given};
 pub use emit::{Emit, emit, write_whole};
+pub use explain::{explain, explain_json};
+#[cfg(feature = "llvm")]
+pub use kept::{Prepared, prepare};
 pub use lathe_diagnostics::{Code, CodeInfo, Diagnostic, Severity, SourceMap};
 pub use lathe_ir::{self as ir, Function, Mode, text};
 pub use lathe_lang as lang;
 pub use lathe_measure::{Plan, ceilings, rounds, rounds::rounds as measure, stats};
-pub use lathe_runtime::{ArgView, Array, Engine, Pool, PoolOptions, npy};
+pub use lathe_runtime::array::dtype_of;
+pub use lathe_runtime::{ArgView, Array, Engine, Pool, PoolOptions, codes as runtime_codes, npy};
 pub use lathe_space as space;
 pub use lathe_target::Machine;
 pub use lathe_transform as transform;

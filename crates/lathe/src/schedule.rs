@@ -58,6 +58,12 @@ impl StrategySource {
             StrategySource::Naive => "naive",
         }
     }
+
+    /// The source of a name.
+    pub fn from_name(name: &str) -> Option<StrategySource> {
+        use StrategySource::{Fast, Naive, Requested, Stored};
+        [Requested, Stored, Fast, Naive].into_iter().find(|s| s.name() == name)
+    }
 }
 
 /// One scheduled tree, and for which sizes it is meant.

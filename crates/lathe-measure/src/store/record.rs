@@ -190,9 +190,22 @@ impl Store {
     /// # Errors
     /// What the store refuses, or a damaged row.
     pub fn winners(&self, of: &Key) -> Result<Vec<(Key, Winner)>, Diagnostic> {
+        self.winners_but_for(of, &["strategy", "parameters"])
+    }
+
+    /// As [`Store::winners`], for any sizes.
+    ///
+    /// # Errors
+    /// As [`Store::winners`].
+    pub fn winners_of_all_sizes(&self, of: &Key) -> Result<Vec<(Key, Winner)>, Diagnostic> {
+        self.winners_but_for(of, &["strategy", "parameters", "sizes"])
+    }
+
+    /// Winners whose keys differ in nothing but these parts.
+    fn winners_but_for(&self, of: &Key, parts: &[&str]) -> Result<Vec<(Key, Winner)>, Diagnostic> {
         let mut out = Vec::new();
         for (id, key) in self.keys("WHERE program = ?1 ORDER BY id", params![of.program_hash])? {
-            let same = key.differences(of).iter().all(|d| matches!(*d, "strategy" | "parameters"));
+            let same = key.differences(of).iter().all(|d| parts.contains(d));
             if same && let Some(w) = self.winner_of(id)? {
                 out.push((key, w));
             }

@@ -72,7 +72,34 @@ pub fn on_interrupt() {
     }
 }
 
-/// Whether the user asked to stop since [`on_interrupt`].
+/// Runs `f` with Ctrl-C only setting the flag that [`interrupted`] reads; then it does again what it did before.
+pub fn with_interrupts<R>(f: impl FnOnce() -> R) -> R {
+    extern "C" fn note(_: libc::c_int) {
+        INTERRUPTED.store(true, Ordering::SeqCst);
+    }
+    struct Restore(libc::sigaction);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            // SAFETY: what `sigaction` gave for this signal.
+            unsafe { libc::sigaction(libc::SIGINT, &self.0, std::ptr::null_mut()) };
+            INTERRUPTED.store(false, Ordering::SeqCst);
+        }
+    }
+    INTERRUPTED.store(false, Ordering::SeqCst);
+    // SAFETY: as in `on_interrupt`.
+    let _restore = unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        let mut old: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = note as extern "C" fn(libc::c_int) as usize;
+        action.sa_flags = libc::SA_RESTART;
+        libc::sigemptyset(&mut action.sa_mask);
+        libc::sigaction(libc::SIGINT, &action, &mut old);
+        Restore(old)
+    };
+    f()
+}
+
+/// Whether the user asked to stop since [`on_interrupt`] or [`with_interrupts`].
 pub fn interrupted() -> bool {
     INTERRUPTED.load(Ordering::SeqCst)
 }

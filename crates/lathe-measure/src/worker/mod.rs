@@ -12,7 +12,7 @@ mod race;
 mod serve;
 
 pub use client::{Ask, Patience, Spec, Worker};
-pub use limits::{Limits, interrupted, on_interrupt};
+pub use limits::{Limits, interrupted, on_interrupt, with_interrupts};
 pub(crate) use process::out_of_memory;
 pub use process::{Ended, Finished, run};
 pub use race::{Race, Rule, Verdict};

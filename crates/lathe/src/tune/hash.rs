@@ -2,7 +2,7 @@
 
 use crate::build::Build;
 use crate::program::Program;
-use lathe_ir::{ExprKind, Function, StmtKind};
+use lathe_ir::{ExprKind, Function, Module, Name, StmtKind};
 use lathe_measure::store::{Device, Key, hash_of, hash_of_bytes};
 use lathe_runtime::Engine;
 use lathe_space::Value;
@@ -90,37 +90,44 @@ fn compiler(build: &Build, specialize: bool) -> String {
 /// The kernel, and every function and operator that it calls, as text: the same for equal trees.
 fn program_text(program: &Program, kernel: &Function) -> String {
     let module = &program.lang.module;
-    let mut seen: BTreeSet<String> = BTreeSet::new();
-    let mut open = vec![kernel];
     let mut out = String::new();
-    while let Some(f) = open.pop() {
-        if !seen.insert(f.name.to_string()) {
-            continue;
-        }
+    for f in std::iter::once(kernel).chain(called(module, kernel).values().filter(|f| f.name != kernel.name))
+    {
         out += &lathe_ir::text::print_function_with(f, lathe_ir::text::Ids::Hidden);
         out.push('\n');
-        let mut called = |name: &str| {
-            if let Some(f) = module.functions.iter().find(|(n, _)| &***n == name).map(|(_, f)| f) {
-                open.push(f);
+    }
+    // Operators and structures are few: all of the file's belong to each of its kernels.
+    let rest = lathe_ir::Module { functions: BTreeMap::new(), ..module.clone() };
+    out + &lathe_ir::text::print_module(&rest)
+}
+
+/// The functions of a module that one of them calls, at any depth.
+pub fn called(module: &Module, func: &Function) -> BTreeMap<Name, Function> {
+    let mut out = BTreeMap::new();
+    let mut open = vec![func.clone()];
+    while let Some(f) = open.pop() {
+        let mut call = |name: &str| {
+            if let Some((n, f)) = module.functions.iter().find(|(n, _)| &***n == name)
+                && out.insert(n.clone(), f.clone()).is_none()
+            {
+                open.push(f.clone());
             }
         };
         lathe_ir::visit::walk(&f.body, &mut |s, _| {
             if let StmtKind::Call { function, .. } = s.kind() {
-                called(function);
+                call(function);
             }
             for e in s.exprs() {
                 lathe_ir::visit::walk_expr(e, &mut |e| {
                     if let ExprKind::Call(name, _) = e.kind() {
-                        called(name);
+                        call(name);
                     }
                 });
             }
             true
         });
     }
-    // Operators and structures are few: all of the file's belong to each of its kernels.
-    let rest = lathe_ir::Module { functions: BTreeMap::new(), ..module.clone() };
-    out + &lathe_ir::text::print_module(&rest)
+    out
 }
 
 /// A strategy with every definition that it calls, as text without places.

@@ -20,23 +20,23 @@ mod tuning;
 mod work;
 
 pub use codes::CODES;
-pub use hash::{Situation, kernel_key, strategy_hash};
+pub use hash::{Situation, called, kernel_key, strategy_hash};
 pub use kernel::{KernelCost, WorkerCommand};
 pub use lathe_measure::codes as store_codes;
 pub use lathe_measure::cost::{Callable, CheckedCallable, Comparator, CostFunction, Gold, Sample, Scripts};
 pub use lathe_measure::store::{self, Store};
-pub use lathe_measure::worker::{Limits, Rule, interrupted, on_interrupt};
+pub use lathe_measure::worker::{Fault, Limits, Rule, interrupted, on_interrupt, with_interrupts};
 pub use lathe_tune::{Cost, Ended, Entry, Invalid, Order, Outcome, Stop, Tuned, Why, stop_text, technique};
 pub use online::{Online, OnlineTuning, Step};
 pub use order::order;
-pub use plot::{Dot, plot};
+pub use plot::{Dot, plot, svg};
 pub use programs::{
     Counted, Described, ProgramTuned, ProgramTuning, count, describe_program, sample, tune_program,
 };
 pub use recorded::t4;
 pub use search::{Found, Progress, Tuner};
 pub use space::{StrategySpace, strategy_space};
-pub use stored::stored_winner;
+pub use stored::{stored_winner, stored_winners};
 pub use tuning::{KernelTuned, KernelTuning, tune_kernel};
 pub use work::work;
 

@@ -22,9 +22,17 @@ const SIZE: (u32, u32) = (900, 900);
 /// # Errors
 /// `E1089` if there is nothing to draw; `E0907` if the file cannot be written.
 pub fn plot(path: &Path, title: &str, dots: &[Dot]) -> Result<(), Diagnostic> {
+    crate::emit::write_whole(path, svg(title, dots)?.as_bytes())
+}
+
+/// The picture of [`plot`] as text.
+///
+/// # Errors
+/// `E1089` if there is nothing to draw.
+pub fn svg(title: &str, dots: &[Dot]) -> Result<String, Diagnostic> {
     let mut text = String::new();
     draw(&mut text, title, dots)?;
-    crate::emit::write_whole(path, text.as_bytes())
+    Ok(text)
 }
 
 fn failed(why: String) -> Diagnostic {

@@ -1,12 +1,14 @@
 //! Winners of the store, for commands that were not told what to run.
 
 use super::hash::{Situation, kernel_key, strategy_hash};
+use crate::build::Build;
 use crate::program::Program;
 use crate::schedule::How;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::Function;
 use lathe_measure::Store;
-use lathe_measure::store::Key;
+use lathe_measure::store::{Key, Winner};
+use lathe_space::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -28,6 +30,7 @@ pub fn stored_winner(
     if !own.data.is_empty() {
         winners.extend(store.winners(&Key { data: String::new(), ..own })?);
     }
+<<<<<<< HEAD
     for (found, winner) in winners {
         let Some(d) = program.strategies(&kernel.name).into_iter().find(|d| d.name == found.strategy) else {
             continue;
@@ -46,4 +49,50 @@ pub fn stored_winner(
         }));
     }
     Ok(None)
+=======
+    let specialize = if of.specialize { of.sizes.clone() } else { BTreeMap::new() };
+    let found = winners.iter().find_map(|(key, winner)| how(program, kernel, key, winner));
+    Ok(found.map(|how| How { specialize, ..how }))
+}
+
+/// All winners of a kernel on this machine with so many threads and made-up inputs, whatever their sizes; of several for
+/// the same sizes the best. For callers that run a kernel for many sizes and look at the store once.
+///
+/// # Errors
+/// As [`stored_winner`].
+pub fn stored_winners(
+    store: &Path,
+    program: &Program,
+    kernel: &Function,
+    build: &Build,
+    threads: usize,
+) -> Result<Vec<(BTreeMap<String, i64>, How)>, Diagnostic> {
+    let Some(store) = Store::open_to_read(store)? else { return Ok(Vec::new()) };
+    let (sizes, inputs) = (BTreeMap::new(), BTreeMap::new());
+    let of = Situation { sizes: &sizes, inputs: &inputs, build, specialize: false, threads };
+    let mut out: Vec<(BTreeMap<String, i64>, How)> = Vec::new();
+    for (key, winner) in store.winners_of_all_sizes(&kernel_key(program, kernel, of))? {
+        let whole = |(n, v): (&String, &Value)| match v {
+            Value::Int(v) => Some((n.clone(), *v)),
+            _ => None,
+        };
+        let Some(sizes) = key.sizes.iter().map(whole).collect::<Option<BTreeMap<_, _>>>() else { continue };
+        if out.iter().all(|o| o.0 != sizes)
+            && let Some(how) = how(program, kernel, &key, &winner)
+        {
+            out.push((sizes, how));
+        }
+    }
+    Ok(out)
+}
+
+/// What a winner says, if its strategy is still the same.
+fn how(program: &Program, kernel: &Function, key: &Key, winner: &Winner) -> Option<How> {
+    let d = program.strategies(&kernel.name).into_iter().find(|d| d.name == key.strategy)?;
+    if strategy_hash(program, &kernel.name, d) != key.strategy_hash {
+        return None;
+    }
+    let params = winner.configuration.iter().map(|(n, v)| (n.clone(), v.to_string())).collect();
+    Some(How { strategy: Some(key.strategy.clone()), params, specialize: BTreeMap::new() })
+>>>>>>> 96ea636 (The Python package: kernels called with numpy's arrays, strategies and kernels as Python, the tuner; machine code is kept between processes)
 }

@@ -110,7 +110,7 @@ impl Work {
         let processors = Processors::allowed();
         rounds::pin_to_first(setup.threads);
         let pool = Pool::new(setup.threads)?;
-        let build = Build { engine, cpu: setup.cpu.clone(), opt_level: 2 };
+        let build = Build { engine, cpu: setup.cpu.clone(), ..Build::default() };
         Ok(Work {
             setup,
             program,

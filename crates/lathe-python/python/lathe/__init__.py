@@ -1,0 +1,54 @@
+"""Lathe: kernels over arrays, as fast as an expert's, from a plain description.
+
+>>> import lathe, numpy as np
+>>> gemm = lathe.kernel('''
+... kernel gemm(A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]) {
+...     C[i, j] = sum[k](A[i, k] * B[k, j])
+... }''')
+>>> C = gemm(np.ones((2, 3), np.float32), np.ones((3, 2), np.float32))
+
+* :func:`kernel`, :func:`load`: kernels from text, from decorated functions, from files.
+* :func:`strategy`, :func:`fun`: how a kernel is computed, and functional patterns.
+* :func:`tune`: searches the parameters of anything; ``kernel.tune`` those of a kernel.
+* :func:`einsum`: numpy's notation.
+* :mod:`lathe.jax`, :mod:`lathe.torch`: kernels as operators of these packages.
+"""
+
+from __future__ import annotations
+
+import os as _os
+
+# First of all, since it refuses sub-interpreters with words of its own.
+from . import _lathe as _lathe
+from ._lathe import __version__ as __version__
+from ._lathe import cache_folder, get_threads, set_threads
+from .errors import (
+    ArgumentError,
+    CheckError,
+    CompileError,
+    CopyWarning,
+    DivisionError,
+    DtypeError,
+    LatheError,
+    LayoutError,
+    MachineError,
+    OutOfMemoryError,
+    OverlapError,
+    ReadOnlyError,
+    ShapeError,
+    SourceError,
+    StrategyError,
+    TuneError,
+)
+from .frontend import inout, out
+from .kernels import Compiled, Explanation, Kernel, fun, kernel, load
+from .strategies import Strategy, pick, strategy
+from .tuning import Progress, Tuned, count, param, tune
+from .types import bf16, bool_, f16, f32, f64, i8, i16, i32, i64, index, u8, u16, u32, u64
+
+# A child process has its own threads, and no lock that another thread of its parent held.
+_os.register_at_fork(
+    before=_lathe.before_fork,
+    after_in_parent=lambda: _lathe.after_fork(False),
+    after_in_child=lambda: _lathe.after_fork(True),
+)

@@ -1,0 +1,119 @@
+"""The compiled part of the package."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+__version__: str
+
+class Kernel:
+    def __init__(self, source: str, name: str | None = None, *, file: str | os.PathLike[str] | None = None) -> None: ...
+    def __new__(cls, source: str, name: str | None = None, *, file: str | os.PathLike[str] | None = None) -> Kernel: ...
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+    @property
+    def name(self) -> str:
+        """The kernel's name."""
+    @property
+    def file(self) -> str:
+        """The file that the source is from, or ``<kernel>``."""
+    @property
+    def sizes(self) -> list[str]:
+        """The names of the sizes."""
+    @property
+    def parameters(self) -> list[tuple[str, str, str]]:
+        """The parameters: name, ``in``, ``inout`` or ``out``, and type."""
+    def source(self) -> str:
+        """The source, with the definitions that it was made with."""
+    def dtype(self, parameter: str) -> np.dtype[Any]:
+        """numpy's description of the elements of a parameter."""
+    def strategies(self) -> list[tuple[str, list[str]]]:
+        """The names of the strategies that fit, with their parameters."""
+    def compile_(
+        self,
+        *,
+        strategy: object = None,
+        params: dict[str, Any] | None = None,
+        specialize: dict[str, int] | None = None,
+    ) -> tuple[str, str, dict[str, str], list[str], bool]: ...
+    def explain_(
+        self,
+        *,
+        strategy: object = None,
+        params: dict[str, Any] | None = None,
+        specialize: dict[str, int] | None = None,
+        diff: bool = False,
+    ) -> str: ...
+    def explain_json(
+        self,
+        *,
+        strategy: object = None,
+        params: dict[str, Any] | None = None,
+        specialize: dict[str, int] | None = None,
+    ) -> str: ...
+    def emit_(
+        self,
+        form: str,
+        *,
+        strategy: object = None,
+        params: dict[str, Any] | None = None,
+        specialize: dict[str, int] | None = None,
+        cpu: str | None = None,
+    ) -> bytes: ...
+
+def cache_folder() -> str | None:
+    """Where compiled code is kept; ``None`` if nowhere."""
+
+def get_threads() -> int:
+    """How many threads kernels use that are not told."""
+
+def set_threads(threads: int) -> None:
+    """How many threads kernels use that are not told; 0 means all that the process may run on."""
+
+def before_fork() -> None: ...
+def after_fork(child: bool) -> None: ...
+def format_source(source: str) -> str:
+    """A source as ``lathe fmt`` writes it."""
+
+def explain_code(code: str) -> tuple[str, str, str, str]: ...
+def fail(code: str, text: str, notes: list[str], help: str | None) -> Exception: ...
+def work() -> None: ...
+def tune_kernel(
+    kernel: Kernel,
+    file: str,
+    strategy: str | None,
+    sizes: Mapping[str, int],
+    inputs: Mapping[str, str],
+    fixed: dict[str, Any],
+    threads: int,
+    specialize: bool,
+    rules: Mapping[str, Any],
+    worker: Sequence[str],
+    listener: Callable[[dict[str, Any]], None] | None,
+) -> dict[str, Any]: ...
+def tune_function(
+    function: Callable[[dict[str, Any]], Any],
+    parameters: str,
+    conditions: Sequence[tuple[str, list[str], Callable[..., Any]]],
+    starts: Sequence[dict[str, Any]],
+    order: str | None,
+    rules: Mapping[str, Any],
+    key: tuple[str, str] | None,
+    listener: Callable[[dict[str, Any]], None] | None,
+) -> dict[str, Any]: ...
+def tune_command(
+    file: str,
+    arguments: Sequence[str],
+    rules: Mapping[str, Any],
+    timeout: float,
+    memory: int | None,
+    jobs: int,
+    side_by_side: bool,
+    gold: tuple[str, float, str | None] | None,
+    order: str | None,
+    listener: Callable[[dict[str, Any]], None] | None,
+) -> dict[str, Any]: ...
+def count_space(
+    parameters: str, conditions: Sequence[tuple[str, list[str], Callable[..., Any]]]
+) -> tuple[str, str]: ...

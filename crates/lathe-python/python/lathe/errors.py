@@ -1,0 +1,166 @@
+"""What can go wrong, as one hierarchy of exceptions.
+
+Every exception of this package is a :class:`LatheError`; most are also what Python's users expect in their place: a
+wrong element type is a ``TypeError``, a wrong shape a ``ValueError``. The text of an exception shows the source with a
+caret where a source is to blame; ``code`` names the entry of the index of errors, which :func:`explain` prints.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = [
+    "ArgumentError",
+    "CheckError",
+    "CompileError",
+    "CopyWarning",
+    "DivisionError",
+    "DtypeError",
+    "LatheError",
+    "LayoutError",
+    "MachineError",
+    "OutOfMemoryError",
+    "OverlapError",
+    "ReadOnlyError",
+    "ShapeError",
+    "SourceError",
+    "StrategyError",
+    "TuneError",
+    "explain",
+]
+
+
+class LatheError(Exception):
+    """The base of all exceptions of Lathe."""
+
+    #: The code in the index of errors, such as ``E0811``.
+    code: str | None = None
+    #: What is wrong, in one line.
+    message: str = ""
+    #: Further facts.
+    notes: list[str] = []
+    #: What can be done about it.
+    help: str | None = None
+    #: The place in the source, counted from 1, if a source is to blame.
+    file: str | None = None
+    line: int | None = None
+    column: int | None = None
+
+
+class SourceError(LatheError, ValueError):
+    """A source that is not understood, or whose accesses are not shown to be within bounds."""
+
+
+class StrategyError(LatheError, ValueError):
+    """A step that is refused, a strategy that does not exist, or parameters that do not fit."""
+
+
+class CompileError(LatheError, RuntimeError):
+    """Something that the code generator does not take."""
+
+
+class MachineError(LatheError, RuntimeError):
+    """Something that this machine or this build lacks."""
+
+
+class ArgumentError(LatheError, ValueError):
+    """An argument that does not fit the kernel."""
+
+
+class DtypeError(ArgumentError, TypeError):
+    """An argument of another element type, or a wrong number of arguments."""
+
+
+class ShapeError(ArgumentError):
+    """An argument of another shape."""
+
+
+class LayoutError(ArgumentError):
+    """An array whose memory a kernel cannot walk through."""
+
+
+class OverlapError(ArgumentError):
+    """Arguments that share memory, one of which is written."""
+
+
+class ReadOnlyError(ArgumentError):
+    """A read-only array for something that the kernel writes."""
+
+
+class CheckError(LatheError, ValueError):
+    """A check of the kernel that did not hold for these arguments."""
+
+
+class DivisionError(LatheError, ZeroDivisionError):
+    """An integer was divided by zero."""
+
+
+class OutOfMemoryError(LatheError, MemoryError):
+    """Not enough memory."""
+
+
+class TuneError(LatheError, ValueError):
+    """A search that cannot begin, or that found nothing valid."""
+
+
+class CopyWarning(UserWarning):
+    """An input was copied, since the call allowed it."""
+
+
+_EXACT: dict[str, type[LatheError]] = {
+    "E0801": ArgumentError,
+    "E0802": OutOfMemoryError,
+    "E0808": DtypeError,
+    "E0809": DtypeError,
+    "E0810": ShapeError,
+    "E0811": ShapeError,
+    "E0812": OverlapError,
+    "E0813": LayoutError,
+    "E0814": CheckError,
+    "E0815": DivisionError,
+    "E0816": OutOfMemoryError,
+    "E0817": OutOfMemoryError,
+    "E0822": ReadOnlyError,
+    "E0902": SourceError,
+    "E0903": StrategyError,
+    "E0904": ArgumentError,
+    "E0905": StrategyError,
+    "E0906": ArgumentError,
+    "E0907": ArgumentError,
+}
+
+_RANGES: dict[str, type[LatheError]] = {
+    "E01": SourceError,
+    "E02": SourceError,
+    "E03": SourceError,
+    "E05": SourceError,
+    "E06": StrategyError,
+    "E07": CompileError,
+    "E08": MachineError,
+    "E09": MachineError,
+    "E10": TuneError,
+    "E11": StrategyError,
+}
+
+
+def _make(text: str, fields: dict[str, Any]) -> LatheError:
+    """The exception for a diagnostic (called by the compiled part)."""
+    code = fields["code"]
+    kind = _EXACT.get(code) or _RANGES.get(code[:3], LatheError)
+    error = kind(text)
+    for name, value in fields.items():
+        setattr(error, name, value)
+    return error
+
+
+def explain(code: str) -> str:
+    """What a code means, with a wrong and a right example."""
+    from . import _lathe
+
+    title, text, wrong, right = _lathe.explain_code(code)
+    parts = [f"{code}: {title}", text]
+    for name, example in (("Wrong", wrong), ("Right", right)):
+        if example:
+            lines = "\n".join("    " + line for line in example.splitlines())
+            parts.append(f"{name}:\n\n{lines}")
+    return "\n\n".join(parts)

@@ -1,0 +1,498 @@
+"""Decorated functions of Python as sources: their syntax tree is written in the language of ``.lathe`` files.
+
+What a function may say is what a kernel may say. Its names are the kernel's; names from around it stand for numbers,
+element types and mathematical functions. Nothing of the function is ever run.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+from .errors import SourceError
+from .types import BY_NAME, ArrayType, ScalarType
+
+__all__ = ["fun_source_of", "inout", "out", "source_of"]
+
+_RESERVED = frozenset(
+    "kernel fun struct op rule strategy use test for in where step let var if then else while assume inout and or not true "
+    "false".split()
+)
+
+_BINARY: dict[type[ast.operator], tuple[str, int]] = {
+    ast.Add: ("+", 7), ast.Sub: ("-", 7), ast.Mult: ("*", 8), ast.Div: ("/", 8), ast.FloorDiv: ("//", 8), ast.Mod: ("%", 8),
+}
+_COMPARE: dict[type[ast.cmpop], str] = {
+    ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
+}
+#: Reductions, by the names that Python users give them.
+_REDUCTIONS = {"sum": "sum", "prod": "prod", "max": "max", "min": "min", "any": "any", "all": "all"}
+#: Functions of numpy and math by other names.
+_FUNCTIONS = {"maximum": "max", "minimum": "min", "fabs": "abs", "absolute": "abs", "power": "pow", "arctan2": "atan2"}
+
+
+class _Marked:
+    """A parameter that is written."""
+
+    def __init__(self, mode: str, ty: ArrayType) -> None:
+        self.mode, self.ty = mode, ty
+
+    def __repr__(self) -> str:
+        return f"lathe.{self.mode}({self.ty!r})"
+
+
+def inout(ty: Any) -> Any:
+    """The annotation of a parameter that a decorated kernel reads and changes."""
+    return _Marked("inout", ty)
+
+
+def out(ty: Any) -> Any:
+    """The annotation of a parameter that stands for a result: the body writes it, calls return it."""
+    return _Marked("out", ty)
+
+
+class _Source:
+    """A function's text, for messages that point into it."""
+
+    def __init__(self, f: Callable[..., Any]) -> None:
+        self.f = f
+        try:
+            lines, self.first = inspect.getsourcelines(f)
+        except (OSError, TypeError) as e:
+            raise SourceError(f"the source of `{f.__name__}` is not to be found: {e}") from e
+        self.file = inspect.getsourcefile(f) or "<python>"
+        self.text = textwrap.dedent("".join(lines))
+        self.indent = len(lines[0]) - len(lines[0].lstrip())
+        self.tree = ast.parse(self.text).body[0]
+
+    def fail(self, node: ast.AST, message: str, help: str | None = None) -> SourceError:
+        line = getattr(node, "lineno", 1)
+        column = getattr(node, "col_offset", 0)
+        end = getattr(node, "end_col_offset", column + 1) if getattr(node, "end_lineno", line) == line else column + 1
+        shown = self.text.splitlines()[line - 1]
+        number = self.first + line - 1
+        pad = " " * len(str(number))
+        text = (f"{message}\n {pad}--> {self.file}:{number}:{column + self.indent + 1}\n {number} | {shown}\n"
+                f" {pad} | {' ' * column}{'^' * max(end - column, 1)}")
+        if help:
+            text += f"\n  help: {help}"
+        error = SourceError(text)
+        error.message, error.help = message, help
+        error.file, error.line, error.column = self.file, number, column + self.indent + 1
+        return error
+
+
+class _Scope:
+    """What names from around the function stand for."""
+
+    def __init__(self, f: Callable[..., Any]) -> None:
+        closure = inspect.getclosurevars(f)
+        self.names: dict[str, Any] = {**vars(builtins), **closure.globals, **closure.nonlocals}
+        self.all: dict[str, Any] = {**f.__globals__, **closure.nonlocals}
+
+    def annotation(self, a: Any) -> Any:
+        return eval(a, self.all) if isinstance(a, str) else a  # noqa: S307
+
+
+class _Writer:
+    def __init__(self, source: _Source, scope: _Scope, arrays: dict[str, ArrayType], scalars: set[str]) -> None:
+        self.source, self.scope = source, scope
+        self.arrays, self.scalars = arrays, scalars
+        #: Names that are bound within: indices, loops, locals.
+        self.bound: set[str] = set()
+
+    def fail(self, node: ast.AST, message: str, help: str | None = None) -> SourceError:
+        return self.source.fail(node, message, help)
+
+    def name(self, node: ast.AST, name: str) -> str:
+        if name in _RESERVED:
+            raise self.fail(node, f"`{name}` cannot be a name: it is a word of the language")
+        return name
+
+    # Expressions; `level` is how tightly the place binds.
+
+    def expr(self, e: ast.expr, level: int = 0) -> str:
+        text, own = self.plain(e)
+        return f"({text})" if own < level else text
+
+    def plain(self, e: ast.expr) -> tuple[str, int]:
+        match e:
+            case ast.Constant(value=bool(v)):
+                return ("true" if v else "false"), 99
+            case ast.Constant(value=int() | float() as v):
+                return self.number(e, v)
+            case ast.Name(id=name):
+                return self.named(e, name)
+            case ast.BinOp(left=a, op=ast.Pow(), right=ast.Constant(value=int(n))) if 1 <= n <= 8:
+                base = self.expr(a, 9)
+                return " * ".join([base] * n), 8 if n > 1 else 9
+            case ast.BinOp(left=a, op=ast.Pow(), right=b):
+                return f"pow({self.expr(a)}, {self.expr(b)})", 99
+            case ast.BinOp(left=a, op=op, right=b) if type(op) in _BINARY:
+                text, level = _BINARY[type(op)]
+                return f"{self.expr(a, level)} {text} {self.expr(b, level + 1)}", level
+            case ast.UnaryOp(op=ast.USub(), operand=a):
+                return f"-{self.expr(a, 9)}", 9
+            case ast.UnaryOp(op=ast.UAdd(), operand=a):
+                return self.plain(a)
+            case ast.UnaryOp(op=ast.Not(), operand=a):
+                return f"not {self.expr(a, 5)}", 4
+            case ast.BoolOp(op=op, values=values):
+                word, level = ("and", 3) if isinstance(op, ast.And) else ("or", 2)
+                return f" {word} ".join(self.expr(v, level + 1) for v in values), level
+            case ast.Compare(left=first, ops=ops, comparators=rest):
+                parts, left = [], first
+                for op, right in zip(ops, rest):
+                    if type(op) not in _COMPARE:
+                        raise self.fail(e, "this comparison has no meaning in a kernel")
+                    parts.append(f"{self.expr(left, 6)} {_COMPARE[type(op)]} {self.expr(right, 6)}")
+                    left = right
+                return " and ".join(parts), 3 if len(parts) > 1 else 5
+            case ast.IfExp(test=c, body=a, orelse=b):
+                return f"select({self.expr(c)}, {self.expr(a)}, {self.expr(b)})", 99
+            case ast.Subscript(value=ast.Attribute(value=ast.Name(id=name), attr="shape"), slice=ast.Constant(value=int(d))) \
+                    if name in self.arrays:
+                extents = self.arrays[name].extents
+                if not -len(extents) <= d < len(extents):
+                    raise self.fail(e, f"`{name}` has {len(extents)} dimensions")
+                text = extents[d]
+                return text, 99 if text.isidentifier() or text.isdigit() else 0
+            case ast.Subscript(value=ast.Name(id=name), slice=index) if name in self.arrays:
+                return f"{name}[{self.subscripts(index)}]", 99
+            case ast.Subscript(value=value, slice=ast.Constant(value=int(n))):
+                return f"{self.expr(value, 99)}.{n}", 99
+            case ast.Attribute(value=value, attr=attr):
+                known = self.outer(e)
+                if known is not None:
+                    return known
+                return f"{self.expr(value, 99)}.{self.name(e, attr)}", 99
+            case ast.Call():
+                return self.call(e), 99
+            case ast.Tuple(elts=parts):
+                return f"({', '.join(self.expr(p) for p in parts)})", 99
+        raise self.fail(e, "this has no meaning in a kernel",
+                        "numbers, arithmetic, comparisons, `a if c else b`, subscripts, sums, and functions of numbers")
+
+    def number(self, e: ast.AST, v: Any) -> tuple[str, int]:
+        if isinstance(v, bool):
+            return ("true" if v else "false"), 99
+        if isinstance(v, int):
+            return (str(v), 99) if v >= 0 else (str(v), 9)
+        if v != v or v in (float("inf"), float("-inf")):
+            return {"inf": "inf", "-inf": "-inf"}.get(str(v), "nan"), 9
+        text = repr(float(v))
+        if "e" in text and "." not in text:
+            text = text.replace("e", ".0e")
+        return text, 9 if v < 0 else 99
+
+    def subscripts(self, index: ast.expr) -> str:
+        parts = index.elts if isinstance(index, ast.Tuple) else [index]
+        for p in parts:
+            if isinstance(p, (ast.Slice, ast.Starred)):
+                raise self.fail(p, "slices have no meaning in a kernel", "write the subscript of one element: A[i, j + 1]")
+        return ", ".join(self.expr(p) for p in parts)
+
+    def named(self, e: ast.Name, name: str) -> tuple[str, int]:
+        if name in self.bound or name in self.scalars or name in self.arrays or name not in self.scope.all:
+            return self.name(e, name), 99
+        value = self.scope.all[name]
+        if isinstance(value, (bool, int, float)):
+            return self.number(e, value)
+        if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
+            return self.number(e, value.item())
+        return self.name(e, name), 99
+
+    def outer(self, e: ast.Attribute) -> tuple[str, int] | None:
+        """A number that is an attribute of something around: `math.pi`, `config.radius`."""
+        root: ast.expr = e
+        path: list[str] = []
+        while isinstance(root, ast.Attribute):
+            path.append(root.attr)
+            root = root.value
+        if not isinstance(root, ast.Name) or root.id in self.bound | self.scalars | set(self.arrays):
+            return None
+        value = self.scope.all.get(root.id)
+        for attr in reversed(path):
+            value = getattr(value, attr, None)
+        if isinstance(value, (bool, int, float)):
+            return self.number(e, value)
+        return None
+
+    def call(self, e: ast.Call) -> str:
+        f = e.func
+        if e.keywords:
+            if isinstance(f, ast.Name) and not e.args:
+                fields = ", ".join(f"{k.arg}: {self.expr(k.value)}" for k in e.keywords)
+                return f"{self.name(f, f.id)}({fields})"
+            raise self.fail(e, "functions of a kernel have no named arguments")
+        if isinstance(f, ast.Subscript):
+            # sum[k](e), scan(sum)[i](e)
+            over = self.subscripts(f.slice)
+            of = self.function(f.value)
+            if len(e.args) != 1:
+                raise self.fail(e, "a reduction has one argument")
+            return f"{_REDUCTIONS.get(of, of)}[{over}]({self.expr(e.args[0])})"
+        if len(e.args) == 1 and isinstance(e.args[0], (ast.GeneratorExp, ast.ListComp)):
+            return self.reduction(self.function(f), e.args[0])
+        name = self.function(f)
+        args = [self.expr(a) for a in e.args]
+        if name in ("max", "min") and len(args) > 2:
+            text = args[0]
+            for a in args[1:]:
+                text = f"{name}({text}, {a})"
+            return text
+        return f"{name}({', '.join(args)})"
+
+    def function(self, f: ast.expr) -> str:
+        match f:
+            case ast.Name(id=name):
+                value = self.scope.all.get(name)
+                if isinstance(value, ScalarType) and name not in self.bound:
+                    return value.name
+                return _FUNCTIONS.get(name, name)
+            case ast.Attribute(value=ast.Name(), attr=attr):
+                attr = attr.rstrip("_")
+                return BY_NAME[attr].name if attr in BY_NAME else _FUNCTIONS.get(attr, attr)
+            case ast.Call(func=ast.Name(id="scan"), args=[inner]):
+                return f"scan({_REDUCTIONS.get(self.function(inner), self.function(inner))})"
+        raise self.fail(f, "this is no function that a kernel can call")
+
+    def reduction(self, name: str, g: ast.GeneratorExp | ast.ListComp) -> str:
+        over, guards, mine = [], [], []
+        for part in g.generators:
+            if not isinstance(part.target, ast.Name):
+                raise self.fail(part.target, "a reduction runs over names: sum(A[k] for k in range(K))")
+            lo, hi, step = self.range(part.iter)
+            if step is not None:
+                raise self.fail(part.iter, "the range of a reduction has no step", "multiply the subscript instead")
+            over.append(f"{self.name(part.target, part.target.id)} in {lo}..{hi}")
+            mine.append(part.target.id)
+            self.bound.add(part.target.id)
+            guards += part.ifs
+        value = self.expr(g.elt)
+        if guards:
+            if name != "sum":
+                raise self.fail(guards[0], "only sums may have a condition")
+            condition = " and ".join(self.expr(c, 4) for c in guards)
+            value = f"select({condition}, {value}, 0)"
+        self.bound.difference_update(mine)
+        return f"{_REDUCTIONS.get(name, name)}[{', '.join(over)}]({value})"
+
+    def range(self, e: ast.expr) -> tuple[str, str, str | None]:
+        match e:
+            case ast.Call(func=ast.Name(id="range"), args=[hi]):
+                return "0", self.expr(hi, 7), None
+            case ast.Call(func=ast.Name(id="range"), args=[lo, hi]):
+                return self.expr(lo, 7), self.expr(hi, 7), None
+            case ast.Call(func=ast.Name(id="range"), args=[lo, hi, step]):
+                return self.expr(lo, 7), self.expr(hi, 7), self.expr(step, 7)
+        raise self.fail(e, "loops run over `range`")
+
+    # Statements.
+
+    def block(self, body: list[ast.stmt], indent: str) -> list[str]:
+        out: list[str] = []
+        for s in body:
+            out += [indent + line for line in self.statement(s, indent)]
+        return out
+
+    def statement(self, s: ast.stmt, indent: str) -> list[str]:
+        match s:
+            case ast.Expr(value=ast.Constant(value=str())) | ast.Pass():
+                return []
+            case ast.Assign(targets=[target], value=value):
+                return [self.assign(target, "=", value)]
+            case ast.AugAssign(target=target, op=op, value=value) if isinstance(op, (ast.Add, ast.Mult)):
+                return [self.assign(target, "+=" if isinstance(op, ast.Add) else "*=", value)]
+            case ast.AugAssign(target=target, op=op, value=value):
+                load = ast.copy_location(ast.parse(ast.unparse(target), mode="eval").body, target)
+                whole = ast.copy_location(ast.BinOp(load, op, value), s)
+                return [self.assign(target, "=", ast.fix_missing_locations(whole))]
+            case ast.AnnAssign(target=ast.Name(id=name), annotation=a, value=None):
+                ty = self.evaluated(a)
+                if not isinstance(ty, ArrayType):
+                    raise self.fail(a, "a local array has an array type: H: lathe.f32['N', 'M']")
+                self.arrays[self.name(s, name)] = ty
+                return [f"var {name}: {ty}"]
+            case ast.For(target=ast.Name(id=name), iter=it, body=body, orelse=[]):
+                lo, hi, step = self.range(it)
+                self.bound.add(self.name(s, name))
+                by = f" step {step}" if step else ""
+                inner = self.block(body, "    ")
+                self.bound.discard(name)
+                return [f"for {name} in {lo}..{hi}{by} {{", *inner, "}"]
+            case ast.While(test=c, body=body, orelse=[]):
+                return [f"while {self.expr(c)} {{", *self.block(body, "    "), "}"]
+            case ast.If(test=c, body=body, orelse=other):
+                out = [f"if {self.expr(c)} {{", *self.block(body, "    ")]
+                if other:
+                    out += ["} else {", *self.block(other, "    ")]
+                return [*out, "}"]
+        raise self.fail(s, "this statement has no meaning in a kernel",
+                        "assignments, `for` over `range`, `while`, `if`, local arrays (H: lathe.f32['N'])")
+
+    def assign(self, target: ast.expr, op: str, value: ast.expr) -> str:
+        match target:
+            case ast.Subscript(value=ast.Name(id=name), slice=index) if name in self.arrays:
+                return f"{name}[{self.subscripts(index)}] {op} {self.expr(value)}"
+            case ast.Name(id=name) if op == "=" and name not in self.arrays:
+                self.bound.add(name)
+                return f"let {self.name(target, name)} = {self.expr(value)}"
+        raise self.fail(target, "only elements of arrays and new names are assigned")
+
+    def evaluated(self, a: ast.expr) -> Any:
+        try:
+            return eval(compile(ast.Expression(a), self.source.file, "eval"), self.scope.all)  # noqa: S307
+        except Exception as e:
+            raise self.fail(a, f"this type is not understood: {e}") from e
+
+
+def _comment(f: Callable[..., Any]) -> list[str]:
+    text = inspect.getdoc(f)
+    return [f"# {line}".rstrip() for line in text.splitlines()] if text else []
+
+
+def source_of(f: Callable[..., Any]) -> str:
+    """The kernel that a function says, as a source."""
+    source = _Source(f)
+    tree = source.tree
+    if not isinstance(tree, ast.FunctionDef):
+        raise source.fail(tree, "a kernel is made of a function: @lathe.kernel before `def`")
+    scope = _Scope(f)
+    arrays: dict[str, ArrayType] = {}
+    scalars: set[str] = set()
+    inputs, outputs = [], []
+    writer = _Writer(source, scope, arrays, scalars)
+    arguments = tree.args
+    if arguments.vararg or arguments.kwarg or arguments.kwonlyargs or arguments.defaults:
+        raise source.fail(tree, "the parameters of a kernel are plain names with types")
+    for a in [*arguments.posonlyargs, *arguments.args]:
+        given = f.__annotations__.get(a.arg)
+        if given is None:
+            raise source.fail(a, f"the parameter `{a.arg}` has no type", f"{a.arg}: lathe.f32['N']")
+        try:
+            ty = scope.annotation(given)
+        except Exception as e:
+            raise source.fail(a, f"the type of `{a.arg}` is not understood: {e}") from e
+        writer.name(a, a.arg)
+        mode = ""
+        if isinstance(ty, _Marked):
+            mode, ty = ty.mode, ty.ty
+        if isinstance(ty, ArrayType):
+            arrays[a.arg] = ty
+        elif isinstance(ty, ScalarType) and not mode:
+            scalars.add(a.arg)
+        else:
+            raise source.fail(a, f"`{ty!r}` is no type of a parameter", f"{a.arg}: lathe.f32['N'], or lathe.f32")
+        (outputs if mode == "out" else inputs).append(f"{a.arg}: {'inout ' if mode == 'inout' else ''}{ty}")
+    body = list(tree.body)
+    results: list[tuple[str, ArrayType]] = []
+    returned = f.__annotations__.get("return")
+    if returned is not None:
+        ty = scope.annotation(returned)
+        if isinstance(ty, dict):
+            results = list(ty.items())
+        else:
+            types = list(ty) if isinstance(ty, (tuple, list)) else [ty]
+            names = ["result"] if len(types) == 1 else [f"result{i}" for i in range(len(types))]
+            results = list(zip(names, types))
+        for n, t in results:
+            if not isinstance(t, ArrayType):
+                raise source.fail(tree.returns or tree, f"`{t!r}` is no type of a result", "lathe.f32['N']")
+            if n in arrays or n in scalars:
+                raise source.fail(tree, f"`{n}` is a parameter and a result")
+    lines: list[str] = []
+    last = body[-1] if body else None
+    match last:
+        case ast.Return(value=ast.Lambda(args=args, body=value)) if results:
+            indices = [writer.name(a, a.arg) for a in args.args]
+            lines += writer.block(body[:-1], "    ")
+            values = value.elts if isinstance(value, ast.Tuple) and len(results) > 1 else [value]
+            if len(values) != len(results):
+                raise source.fail(value, f"{len(results)} results are declared, {len(values)} are returned")
+            for (n, t), v in zip(results, values):
+                if len(t.extents) != len(indices):
+                    raise source.fail(last, f"the result has {len(t.extents)} dimensions, the function {len(indices)} "
+                                            "indices")
+                writer.bound.update(indices)
+                where = ", ".join(f"{i} in 0..{_bracket(e)}" for i, e in zip(indices, t.extents))
+                lines.append(f"    {n}[{', '.join(indices)}] = {writer.expr(v)} where {where}")
+        case ast.Return(value=None) | ast.Return(value=ast.Constant(value=None)):
+            lines += writer.block(body[:-1], "    ")
+        case ast.Return() if results:
+            raise source.fail(last, "a kernel returns a function of the indices of its result",
+                              "return lambda i, j: A[i, j] + 1")
+        case ast.Return():
+            raise source.fail(last, "a result has a type", f"def {f.__name__}(...) -> lathe.f32['N', 'M']:")
+        case _:
+            arrays.update(results)
+            lines += writer.block(body, "    ")
+    outputs += [f"{n}: {t}" for n, t in results]
+    head = f"kernel {writer.name(tree, f.__name__)}({', '.join(inputs)})"
+    if outputs:
+        head += f" -> ({', '.join(outputs)})"
+    return "\n".join([*_comment(f), head + " {", *lines, "}", ""])
+
+
+def _bracket(text: str) -> str:
+    return text if text.isidentifier() or text.isdigit() else f"({text})"
+
+
+class _FunWriter(_Writer):
+    """Expressions of patterns: `|` hands data on, `>>` and `<<` compose, functions are values."""
+
+    def plain(self, e: ast.expr) -> tuple[str, int]:
+        match e:
+            case ast.BinOp(left=a, op=ast.BitOr(), right=b):
+                right = self.expr(b, 1)
+                return f"{self.expr(a, 0 if isinstance(a, ast.BinOp) and isinstance(a.op, ast.BitOr) else 1)} |> {right}", 0.5  # type: ignore[return-value]
+            case ast.BinOp(left=a, op=ast.RShift() | ast.LShift() as op, right=b):
+                sign = ">>" if isinstance(op, ast.RShift) else "<<"
+                return f"{self.expr(a, 1)} {sign} {self.expr(b, 2)}", 1
+            case ast.Lambda(args=args, body=body):
+                names = [self.name(a, a.arg) for a in args.args]
+                self.bound.update(names)
+                text = f"|{', '.join(names)}| {self.expr(body)}"
+                self.bound.difference_update(names)
+                return text, 0
+            case ast.Call(func=ast.Name(id="pair"), args=[ast.Lambda(args=args, body=body)]):
+                names = [self.name(a, a.arg) for a in args.args]
+                self.bound.update(names)
+                text = f"|({', '.join(names)})| {self.expr(body)}"
+                self.bound.difference_update(names)
+                return text, 0
+            case ast.Call(func=f, args=args) if not e.keywords:
+                return f"{self.expr(f, 99)}({', '.join(self.expr(a) for a in args)})", 99
+        return super().plain(e)
+
+
+def fun_source_of(f: Callable[..., Any]) -> str:
+    """The functional pattern that a function says, as a source."""
+    source = _Source(f)
+    tree = source.tree
+    if not isinstance(tree, ast.FunctionDef):
+        raise source.fail(tree, "a fun is made of a function: @lathe.fun before `def`")
+    scope = _Scope(f)
+    writer = _FunWriter(source, scope, {}, set())
+    params = []
+    for a in tree.args.args:
+        given = f.__annotations__.get(a.arg)
+        if given is None:
+            raise source.fail(a, f"the parameter `{a.arg}` has no type", f"{a.arg}: lathe.f32['N']")
+        params.append(f"{writer.name(a, a.arg)}: {scope.annotation(given)}")
+        writer.bound.add(a.arg)
+    returned = f.__annotations__.get("return")
+    if returned is None:
+        raise source.fail(tree, "a fun has a type", f"def {f.__name__}(...) -> lathe.f32['N']:")
+    body = [s for s in tree.body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
+    match body:
+        case [ast.Return(value=ast.expr() as value)]:
+            text = writer.expr(value)
+        case _:
+            raise source.fail(tree, "the body of a fun is one `return`")
+    return "\n".join([*_comment(f), f"fun {f.__name__}({', '.join(params)}) -> {scope.annotation(returned)} =",
+                      f"    {text}", ""])

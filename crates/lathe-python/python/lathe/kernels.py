@@ -1,0 +1,236 @@
+"""Kernels: sources that can be called with arrays."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+from . import _lathe
+
+if TYPE_CHECKING:
+    from .strategies import Strategy
+    from .tuning import Progress, Tuned
+
+__all__ = ["Compiled", "Explanation", "Kernel", "fun", "kernel", "load"]
+
+
+class Explanation(str):
+    """The steps of a strategy with their evidence; a notebook shows it as a table."""
+
+    _data: dict[str, Any]
+
+    def __new__(cls, text: str, data: dict[str, Any]) -> Explanation:
+        self = super().__new__(cls, text)
+        self._data = data
+        return self
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The same as plain data: versions with their conditions, steps and trees."""
+        return self._data
+
+    def _repr_html_(self) -> str:
+        out = []
+        for v in self._data["versions"]:
+            when = f" when <code>{html.escape(v['condition'])}</code>" if v["condition"] else ""
+            name = html.escape(self._data["strategy"])
+            out.append(f"<h4>{html.escape(self._data['kernel'])}: {name}{when}</h4>")
+            out.append("<table><tr><th></th><th>step</th><th>why it is legal</th></tr>")
+            for i, s in enumerate(v["steps"], 1):
+                args = html.escape(", ".join(s["args"]))
+                why = "<br>".join(f"<b>{html.escape(_by(o['by']))}</b>: {html.escape(o['what'])}"
+                                  for o in s["obligations"]) or "nothing to show"
+                out.append(f"<tr><td>{i}</td><td style='text-align:left'><code>{html.escape(s['rule'])}({args})</code></td>"
+                           f"<td style='text-align:left'>{why}</td></tr>")
+            out.append("</table>")
+            out.append(f"<details><summary>tree</summary><pre>{html.escape(v['tree'])}</pre></details>")
+        return "".join(out)
+
+
+def _by(how: Any) -> str:
+    text = how if isinstance(how, str) else str(how)
+    out = "".join("-" + c.lower() if c.isupper() else c for c in text)
+    return out.lstrip("-").replace("_", "-")
+
+
+class Compiled:
+    """What a kernel was compiled as."""
+
+    __slots__ = ("assumptions", "from_cache", "params", "source", "strategy")
+
+    def __init__(self, strategy: str, source: str, params: dict[str, str], assumptions: list[str],
+                 from_cache: bool) -> None:
+        #: The strategy's name.
+        self.strategy = strategy
+        #: Why it was taken: ``requested``, ``stored``, ``fast``, ``auto`` or ``naive``.
+        self.source = source
+        #: Its parameters.
+        self.params = params
+        #: Facts that were stated and not proved.
+        self.assumptions = assumptions
+        #: Whether an earlier process had compiled it.
+        self.from_cache = from_cache
+
+    def __repr__(self) -> str:
+        params = ", ".join(f"{n}={v}" for n, v in self.params.items())
+        return f"<compiled: {self.strategy}({params}), {self.source}{', from the cache' if self.from_cache else ''}>"
+
+
+class Kernel(_lathe.Kernel):
+    """A kernel that can be called with arrays.
+
+    ``kernel(A, B, out=None, strategy=None, params=None, threads=None, copy=False, specialize=None)``
+
+    Inputs are given in their order or by name; results are returned, or written to ``out`` (a tuple where there are
+    several). Arrays are used where they lie, whatever their strides. An input that cannot be used so (of the byte order
+    of other machines, misaligned, a list) is copied only with ``copy=True``, and a :class:`CopyWarning` says so; nothing
+    is ever converted to another type. The interpreter's lock is released while the kernel runs.
+
+    The first call compiles, or takes what an earlier process left in the cache.
+    """
+
+    __slots__ = ()
+
+    def compile(self, *, strategy: str | Strategy | None = None, params: Mapping[str, Any] | None = None,
+                specialize: Mapping[str, int] | None = None) -> Compiled:
+        """Compiles without a call."""
+        return Compiled(*self.compile_(strategy=strategy, params=_dict(params), specialize=_dict(specialize)))
+
+    def explain(self, *, strategy: str | Strategy | None = None, params: Mapping[str, Any] | None = None,
+                specialize: Mapping[str, int] | None = None, diff: bool = False) -> Explanation:
+        """Every step of a strategy with its evidence; with ``diff`` also what it changed in the tree."""
+        how = {"strategy": strategy, "params": _dict(params), "specialize": _dict(specialize)}
+        return Explanation(self.explain_(diff=diff, **how), json.loads(self.explain_json(**how)))
+
+    def emit(self, form: str, path: str | os.PathLike[str] | None = None, *, strategy: str | Strategy | None = None,
+             params: Mapping[str, Any] | None = None, specialize: Mapping[str, int] | None = None,
+             cpu: str | None = None) -> str | bytes | Path:
+        """Code to read, to link and to ship.
+
+        ``form`` is ``tree``, ``llvm``, ``asm``, ``c``, ``header`` or ``object``. Without a path the code is returned, an
+        object as bytes; with one it is written there, with a C header beside it for ``object`` and ``c``.
+        """
+        how = {"strategy": strategy, "params": _dict(params), "specialize": _dict(specialize), "cpu": cpu}
+        code = self.emit_(form, **how)
+        if path is None:
+            return code if form == "object" else code.decode()
+        path = Path(path)
+        _write(path, code)
+        if form in ("object", "c"):
+            _write(path.with_suffix(".h"), self.emit_("header", **how))
+        return path
+
+    def tune(self, *arrays: Any, sizes: Mapping[str, int] | None = None, strategy: str | Strategy | None = None,
+             params: Mapping[str, Any] | None = None, budget: str | float | None = "60s", until: str | None = None,
+             technique: str | None = None, threads: int | None = None, seed: int = 0, fresh: bool = False,
+             specialize: bool = False, data: bool = False, store: str | os.PathLike[str] | bool = True,
+             progress: bool | Callable[[Progress], None] = False) -> Tuned:
+        """Searches the parameters of a strategy for the sizes of these arrays, and stores the winner.
+
+        Later calls of a kernel with the same source, sizes and threads use it, in this process and in others. Sizes may
+        be given by name instead of by arrays. Each configuration is measured in a process of its own with data that are
+        made up, or with ``data=True`` with these arrays (the winner then counts for these data only). Ctrl-C ends the
+        search and keeps the best.
+        """
+        from .tuning import tune_kernel
+
+        return tune_kernel(self, arrays, sizes=sizes, strategy=strategy, params=params, budget=budget, until=until,
+                           technique=technique, threads=threads, seed=seed, fresh=fresh, specialize=specialize,
+                           data=data, store=store, progress=progress)
+
+    def with_(self, *definitions: Any) -> Kernel:
+        """The kernel with further definitions: strategies made by :func:`lathe.strategy`, or texts."""
+        texts = [d if isinstance(d, str) else d.source() for d in definitions]
+        return Kernel("\n".join([self.source().rstrip(), "", *texts, ""]), self.name)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Kernel, (self.source(), self.name))
+
+    def _repr_html_(self) -> str:
+        rows = "".join(f"<tr><td><code>{html.escape(n)}</code></td><td>{m}</td><td><code>{html.escape(t)}</code></td></tr>"
+                       for n, m, t in self.parameters)
+        names = ", ".join(f"<code>{html.escape(n)}({', '.join(p)})</code>" for n, p in self.strategies())
+        return (f"<h4>kernel {html.escape(self.name)}</h4><table>{rows}</table><p>strategies: {names}</p>"
+                f"<details><summary>source</summary><pre>{html.escape(self.source())}</pre></details>")
+
+
+def _dict(given: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    return None if given is None else dict(given)
+
+
+def _write(path: Path, code: bytes) -> None:
+    """Writes a file as a whole: an old one stays whole if that fails."""
+    handle, name = tempfile.mkstemp(dir=path.parent or Path(), prefix=".lathe-")
+    try:
+        with os.fdopen(handle, "wb") as f:
+            f.write(code)
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(name, 0o666 & ~mask)
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
+
+
+@overload
+def kernel(source: str, name: str | None = None) -> Kernel: ...
+@overload
+def kernel(source: Callable[..., Any], name: str | None = None) -> Kernel: ...
+
+
+def kernel(source: str | Callable[..., Any], name: str | None = None) -> Kernel:
+    """A kernel from a text in the language of ``.lathe`` files, or, as a decorator, from a function of Python.
+
+    >>> import lathe, numpy as np
+    >>> scale = lathe.kernel("kernel scale(a: f32, x: f32[N]) -> (y: f32[N]) { y[i] = a * x[i] }")
+    >>> scale(2, np.arange(3, dtype=np.float32))
+    array([0., 2., 4.], dtype=float32)
+    """
+    if callable(source):
+        from .frontend import source_of
+
+        return Kernel(source_of(source), name or source.__name__)
+    return Kernel(source, name)
+
+
+def fun(source: str | Callable[..., Any], name: str | None = None) -> Kernel:
+    """A functional pattern as a kernel: from a text, or, as a decorator, from a function of Python.
+
+    In a function ``xs | f`` hands data on, ``f >> g`` composes, and ``pair(lambda x, y: ...)`` takes a pair apart.
+
+    >>> import lathe
+    >>> @lathe.fun
+    ... def dot(xs: lathe.f32["K"], ys: lathe.f32["K"]) -> lathe.f32:
+    ...     return zip(xs, ys) | map(pair(lambda x, y: x * y)) | reduce(add, 0)
+    >>> print(dot.source())
+    fun dot(xs: f32[K], ys: f32[K]) -> f32 =
+        zip(xs, ys) |> map(|(x, y)| x * y) |> reduce(add, 0)
+    <BLANKLINE>
+    """
+    if callable(source):
+        from .frontend import fun_source_of
+
+        return Kernel(fun_source_of(source), name or source.__name__)
+    return Kernel(source, name)
+
+
+def load(path: str | os.PathLike[str], name: str | None = None) -> Kernel:
+    """A kernel of a ``.lathe`` file; ``name`` says which one, if there are several."""
+    path = Path(path)
+    try:
+        text = path.read_text()
+    except OSError as e:
+        raise _lathe.fail("E0901", f"cannot read `{path}`: {e.strerror}", [], None) from e
+    return Kernel(text, name, file=path)
+
+
+def _worker() -> list[str]:
+    """The command that measures kernels."""
+    return [sys.executable, "-c", "import lathe._worker"]

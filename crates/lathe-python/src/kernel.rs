@@ -1,0 +1,325 @@
+//! The class of kernels: a source, one of its kernels, and its compiled versions.
+
+use crate::arrays;
+use crate::call;
+use crate::code::{self, Choice, Usual, on_large_stack, program_of};
+use crate::errors;
+use crate::signature::Signature;
+use lathe::ir::{Mode, ParamKind, Type};
+use lathe::{Build, Cache, Diagnostic, Emit, Machine, Prepared, Program, Schedule};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyTuple};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+
+/// Compiled versions that were asked for by options; more than this many are not kept.
+const KEPT: usize = 256;
+
+/// A kernel that can be called with arrays. Nothing is compiled before a call, or a look at it, needs it.
+#[pyclass(subclass, frozen, weakref, module = "lathe._lathe", name = "Kernel")]
+pub struct Kernel {
+    pub program: Arc<Program>,
+    pub name: String,
+    pub text: String,
+    pub signature: Signature,
+    descrs: Vec<OnceLock<Py<PyAny>>>,
+    // These are locked only for moments, and only with the interpreter's lock held: never at a fork.
+    usual: Mutex<Vec<Arc<Usual>>>,
+    others: Mutex<BTreeMap<Choice, Arc<Prepared>>>,
+}
+
+fn locked<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+    m.lock().unwrap_or_else(|p| p.into_inner())
+}
+
+impl Kernel {
+    /// The code of calls without options, on so many threads.
+    pub fn usual(&self, threads: usize) -> Arc<Usual> {
+        let mut all = locked(&self.usual);
+        if let Some(u) = all.iter().find(|u| u.threads == threads) {
+            return Arc::clone(u);
+        }
+        let found = Arc::new(Usual::find(self, threads));
+        all.push(Arc::clone(&found));
+        found
+    }
+
+    /// The code of a choice, if it was compiled before.
+    pub fn chosen(&self, choice: &Choice) -> Option<Arc<Prepared>> {
+        locked(&self.others).get(choice).cloned()
+    }
+
+    pub fn keep(&self, choice: Choice, code: Arc<Prepared>) {
+        let mut all = locked(&self.others);
+        if all.len() >= KEPT {
+            all.clear();
+        }
+        all.insert(choice, code);
+    }
+
+    /// Forgets what was chosen without options: something was tuned.
+    pub fn forget_usual(&self) {
+        locked(&self.usual).clear();
+    }
+
+    /// numpy's description of the elements of the `i`-th result.
+    pub fn descr(&self, py: Python<'_>, i: usize, ty: &Type) -> PyResult<&Py<PyAny>> {
+        if let Some(d) = self.descrs[i].get() {
+            return Ok(d);
+        }
+        let made = arrays::descr(py, ty)?.unbind();
+        Ok(self.descrs[i].get_or_init(|| made))
+    }
+
+    /// What options ask for, for a look at the kernel instead of a call.
+    pub fn choice(
+        strategy: Option<&Bound<'_, PyAny>>,
+        params: Option<&Bound<'_, PyDict>>,
+        specialize: Option<BTreeMap<String, i64>>,
+    ) -> PyResult<Choice> {
+        let (strategy, more) = strategy.map_or(Ok((None, None)), call::strategy)?;
+        let params = params.map_or(Ok(BTreeMap::new()), call::params)?;
+        Ok(Choice { strategy, more, params, specialize: specialize.unwrap_or_default() })
+    }
+
+    fn schedule(&self, py: Python<'_>, choice: &Choice) -> PyResult<Schedule> {
+        let program = program_of(py, self, choice)?;
+        let how = choice.how();
+        let name = self.name.clone();
+        let made = py.detach(move || {
+            on_large_stack(|| {
+                let kernel = program.kernel(Some(&name))?;
+                lathe::schedule(&program, kernel, &how, &Machine::host())
+            })
+        });
+        made.map_err(|f| errors::raised(py, &f))
+    }
+}
+
+#[pymethods]
+impl Kernel {
+    /// Reads a source. `name` says which of its kernels is meant, if it has several.
+    #[new]
+    #[pyo3(signature = (source, name=None, *, file=None))]
+    fn new(py: Python<'_>, source: String, name: Option<String>, file: Option<PathBuf>) -> PyResult<Kernel> {
+        let path = file.unwrap_or_else(|| PathBuf::from("<kernel>"));
+        let program = py.detach(|| on_large_stack(|| Program::from_text(&path, &source)));
+        let program = program.map_err(|f| errors::raised(py, &f))?;
+        let function = program.kernel(name.as_deref()).map_err(|f| errors::raised(py, &f))?;
+        let signature = Signature::of(function);
+        Ok(Kernel {
+            name: function.name.to_string(),
+            descrs: signature.outputs.iter().map(|_| OnceLock::new()).collect(),
+            signature,
+            program: Arc::new(program),
+            text: source,
+            usual: Mutex::new(Vec::new()),
+            others: Mutex::new(BTreeMap::new()),
+        })
+    }
+
+    /// Runs the kernel. Positional arguments are its inputs in order; results are returned, or written to `out`.
+    #[pyo3(signature = (*args, **kwargs))]
+    fn __call__<'py>(
+        &self,
+        py: Python<'py>,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Py<PyAny>> {
+        call::call(py, self, args, kwargs)
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The file that the source is from, or `<kernel>`.
+    #[getter]
+    fn file(&self) -> String {
+        self.program.path.display().to_string()
+    }
+
+    /// The source, with the definitions that it was made with.
+    fn source(&self) -> &str {
+        &self.text
+    }
+
+    /// The names of the sizes.
+    #[getter]
+    fn sizes(&self) -> Vec<String> {
+        let f = self.program.kernel(Some(&self.name));
+        f.map(|f| f.sizes.iter().map(|b| b.name.to_string()).collect()).unwrap_or_default()
+    }
+
+    /// The parameters: name, `in`, `inout` or `out`, and type.
+    #[getter]
+    fn parameters(&self) -> Vec<(String, &'static str, String)> {
+        let Ok(f) = self.program.kernel(Some(&self.name)) else { return Vec::new() };
+        let one = |p: &lathe::ir::Param| {
+            let ty = match &p.kind {
+                ParamKind::Scalar(b) => b.ty.to_string(),
+                ParamKind::Array(b) => {
+                    let scope = lathe::text::Scope::of_function(f);
+                    let extents: Vec<String> =
+                        b.extents.iter().map(|e| lathe::text::print_expr(e, &scope)).collect();
+                    format!("{}[{}]", b.elem, extents.join(", "))
+                }
+            };
+            (p.name().to_string(), p.mode.name(), ty)
+        };
+        f.params.iter().map(one).collect()
+    }
+
+    /// numpy's description of the elements of a parameter.
+    fn dtype<'py>(&self, py: Python<'py>, parameter: &str) -> PyResult<Bound<'py, PyAny>> {
+        match self.signature.params.iter().find(|p| p.name == parameter) {
+            Some(p) => arrays::descr(py, &p.ty),
+            None => Err(PyValueError::new_err(format!("`{}` has no parameter `{parameter}`", self.name))),
+        }
+    }
+
+    /// The names of the strategies that fit, with their parameters.
+    fn strategies(&self) -> Vec<(String, Vec<String>)> {
+        let mut out: Vec<(String, Vec<String>)> = Vec::new();
+        for d in self.program.strategies(&self.name) {
+            // The kernel's own strategy hides one of that name for any kernel.
+            if out.iter().all(|o| o.0 != d.name) {
+                out.push((d.name.clone(), d.params.iter().map(|p| p.name.clone()).collect()));
+            }
+        }
+        out
+    }
+
+    /// Compiles without a call; returns the strategy, why it was taken, its parameters as text, the facts that were
+    /// assumed, and whether the cache had it.
+    #[pyo3(signature = (*, strategy=None, params=None, specialize=None))]
+    #[expect(clippy::type_complexity, reason = "a tuple that Python takes apart")]
+    fn compile_(
+        &self,
+        py: Python<'_>,
+        strategy: Option<&Bound<'_, PyAny>>,
+        params: Option<&Bound<'_, PyDict>>,
+        specialize: Option<BTreeMap<String, i64>>,
+    ) -> PyResult<(String, &'static str, BTreeMap<String, String>, Vec<String>, bool)> {
+        let choice = Kernel::choice(strategy, params, specialize)?;
+        let made = match self.chosen(&choice) {
+            Some(c) => c,
+            None => {
+                let made = code::compile(py, self, &choice, false)?;
+                self.keep(choice, Arc::clone(&made));
+                made
+            }
+        };
+        let params = made.params.iter().map(|(n, v)| (n.clone(), v.to_string())).collect();
+        Ok((made.strategy.clone(), made.source.name(), params, made.assumptions.clone(), made.from_cache))
+    }
+
+    /// The steps of a strategy with their evidence, as text.
+    #[pyo3(signature = (*, strategy=None, params=None, specialize=None, diff=false))]
+    fn explain_(
+        &self,
+        py: Python<'_>,
+        strategy: Option<&Bound<'_, PyAny>>,
+        params: Option<&Bound<'_, PyDict>>,
+        specialize: Option<BTreeMap<String, i64>>,
+        diff: bool,
+    ) -> PyResult<String> {
+        let s = self.schedule(py, &Kernel::choice(strategy, params, specialize)?)?;
+        Ok(lathe::explain(&s, diff))
+    }
+
+    /// The same as JSON: for each version its condition, its steps and its tree.
+    #[pyo3(signature = (*, strategy=None, params=None, specialize=None))]
+    fn explain_json(
+        &self,
+        py: Python<'_>,
+        strategy: Option<&Bound<'_, PyAny>>,
+        params: Option<&Bound<'_, PyDict>>,
+        specialize: Option<BTreeMap<String, i64>>,
+    ) -> PyResult<String> {
+        let s = self.schedule(py, &Kernel::choice(strategy, params, specialize)?)?;
+        Ok(lathe::explain_json(&self.name, &s).to_string())
+    }
+
+    /// Code to read, to link and to ship: `tree`, `llvm`, `asm`, `object`, `c` or `header`.
+    #[pyo3(signature = (form, *, strategy=None, params=None, specialize=None, cpu=None))]
+    fn emit_<'py>(
+        &self,
+        py: Python<'py>,
+        form: &str,
+        strategy: Option<&Bound<'_, PyAny>>,
+        params: Option<&Bound<'_, PyDict>>,
+        specialize: Option<BTreeMap<String, i64>>,
+        cpu: Option<String>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let form = match form {
+            "tree" => Emit::Tree,
+            "llvm" => Emit::Llvm,
+            "asm" => Emit::Asm,
+            "object" => Emit::Object,
+            "c" => Emit::C,
+            "header" => Emit::Header,
+            _ => {
+                let text = format!("`{form}` is no form of code: tree, llvm, asm, object, c, header");
+                return Err(PyValueError::new_err(text));
+            }
+        };
+        let s = self.schedule(py, &Kernel::choice(strategy, params, specialize)?)?;
+        let build = Build { cpu, ..Build::default() };
+        let bytes =
+            py.detach(|| on_large_stack(|| lathe::emit(&s, form, &build).map_err(lathe::Failure::bare)));
+        Ok(PyBytes::new(py, &bytes.map_err(|f| errors::raised(py, &f))?))
+    }
+
+    fn __repr__(&self) -> String {
+        let of = |out: bool| -> Vec<String> {
+            let all = self.parameters();
+            all.into_iter()
+                .filter(|p| (p.1 == Mode::Out.name()) == out)
+                .map(|p| format!("{}: {}", p.0, p.2))
+                .collect()
+        };
+        format!("<lathe kernel {}({}) -> ({})>", self.name, of(false).join(", "), of(true).join(", "))
+    }
+}
+
+/// Where compiled code is kept; `None` if nowhere.
+#[pyfunction]
+pub fn cache_folder() -> Option<PathBuf> {
+    Cache::user().map(|c| c.folder().to_path_buf())
+}
+
+/// A source as `lathe fmt` writes it.
+#[pyfunction]
+pub fn format_source(py: Python<'_>, source: &str) -> PyResult<String> {
+    let mut map = lathe::SourceMap::new();
+    map.add("<source>", source);
+    match lathe::lang::format(source) {
+        Ok(text) => Ok(text),
+        Err(all) => Err(errors::raised(py, &lathe::Failure::many(&map, all))),
+    }
+}
+
+/// What a code of a diagnostic means: its title, explanation, a wrong and a right example.
+#[pyfunction]
+pub fn explain_code(code: &str) -> PyResult<(String, String, String, String)> {
+    match lathe::all_codes().into_iter().find(|c| c.code.0.eq_ignore_ascii_case(code)) {
+        Some(i) => Ok((i.title.into(), i.explanation.into(), i.wrong.into(), i.right.into())),
+        None => Err(PyValueError::new_err(format!("there is no code `{code}`"))),
+    }
+}
+
+/// Raises the exception of a diagnostic: for what the Python side finds.
+#[pyfunction]
+pub fn fail(py: Python<'_>, code: &str, text: &str, notes: Vec<String>, help: Option<String>) -> PyErr {
+    let Some(info) = lathe::all_codes().into_iter().find(|c| c.code.0 == code) else {
+        return PyValueError::new_err(text.to_string());
+    };
+    let mut d = Diagnostic::error(info.code, text);
+    d.notes = notes;
+    d.help = help;
+    errors::bare(py, d)
+}

@@ -1,0 +1,30 @@
+//! The compiled part of the Python package `lathe`: what costs time at a call, and the way into the session.
+//!
+//! * [`kernel`]: the class of kernels; [`mod@call`]: a call, from Python's arguments to the kernel's descriptors.
+//! * [`code`]: compiled versions; [`pools`]: threads, and forks.
+//! * [`arrays`], [`signature`]: numpy's arrays and a kernel's parameters.
+//! * [`errors`]: diagnostics as exceptions.
+
+mod arrays;
+mod call;
+mod code;
+mod errors;
+mod kernel;
+mod pools;
+mod signature;
+mod tune;
+
+use pyo3::prelude::*;
+
+#[pymodule(name = "_lathe")]
+mod module {
+    #[pymodule_export]
+    use super::kernel::{Kernel, cache_folder, explain_code, fail, format_source};
+    #[pymodule_export]
+    use super::pools::{after_fork, before_fork, get_threads, set_threads};
+    #[pymodule_export]
+    use super::tune::{count_space, tune_command, tune_function, tune_kernel, work};
+    #[pymodule_export]
+    #[expect(non_upper_case_globals, reason = "the name that Python packages have")]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+}

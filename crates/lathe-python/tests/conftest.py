@@ -1,0 +1,8 @@
+"""Every test run has a cache and a store of its own."""
+
+import os
+import tempfile
+
+_FOLDER = tempfile.mkdtemp(prefix="lathe-tests-")
+os.environ.setdefault("LATHE_CACHE", os.path.join(_FOLDER, "cache"))
+os.environ.setdefault("LATHE_STORE", os.path.join(_FOLDER, "results.sqlite"))

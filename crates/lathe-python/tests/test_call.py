@@ -1,0 +1,293 @@
+"""Calls with arrays of every kind: correct, or a clear error."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import lathe
+
+GEMM = """
+kernel gemm(A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]) {
+    C[i, j] = sum[k](A[i, k] * B[k, j])
+}
+strategy tiled(ti = 64 in 16..=256 step 16, tj = 64 in 16..=256 step 16) for gemm =
+    tile(i: ti, j: tj) ; vectorize(j.i, 16) ; parallel(i.o)
+"""
+
+gemm = lathe.kernel(GEMM)
+scale = lathe.kernel("kernel scale(a: f32, x: f32[N]) -> (y: f32[N]) { y[i] = a * x[i] }")
+rng = np.random.default_rng(1)
+
+
+def matrices(m=5, n=7, k=3):
+    return rng.random((m, k), np.float32), rng.random((k, n), np.float32)
+
+
+def check(a, b, c):
+    assert c.dtype == np.float32 and c.shape == (a.shape[0], b.shape[1])
+    np.testing.assert_allclose(c, a.astype(np.float64) @ b.astype(np.float64), rtol=1e-5, atol=1e-6)
+
+
+def test_the_example_of_the_readme():
+    a, b = matrices(50, 70, 30)
+    c = gemm(a, b)
+    check(a, b, c)
+    again = gemm(a, b, out=c, strategy="tiled", params=dict(ti=96, tj=64), threads=2)
+    assert again is c
+    check(a, b, c)
+    check(a, b, gemm(B=b, A=a))
+    check(a, b, gemm(a, B=b))
+
+
+def test_strides_of_all_kinds():
+    base = rng.random((12, 16), np.float32)
+    for a in (base[:6, :8], base[::2, ::2], base[::-1, ::-1][:6, :8], base.T[:6, :8], base[5::-1, 7::-1],
+              np.broadcast_to(base[0, :8], (6, 8)), base[:, ::-2][:6]):
+        for b in (rng.random((8, 9), np.float32), rng.random((9, 8), np.float32).T, np.zeros((8, 0), np.float32),
+                  rng.random((8, 9), np.float32)[:, ::-1]):
+            check(a, b, gemm(a, b))
+    out = np.zeros((9, 6), np.float32)
+    a, b = matrices(6, 9)
+    assert gemm(a, b, out=out.T).base is out
+    check(a, b, out.T)
+    big = np.full((20, 30), 7, np.float32)
+    view = big[3:9, 25:7:-2]
+    gemm(a, b, out=view)
+    check(a, b, view)
+    assert (big[:3] == 7).all() and (big[9:] == 7).all() and (big[:, 26:] == 7).all()
+
+
+@pytest.mark.parametrize("m,n,k", [(0, 4, 3), (4, 0, 3), (4, 5, 0), (0, 0, 0), (1, 1, 1)])
+def test_empty_and_single(m, n, k):
+    a, b = matrices(m, n, k)
+    check(a, b, gemm(a, b))
+
+
+def test_inputs_may_be_read_only():
+    a, b = matrices()
+    a.flags.writeable = False
+    check(a, b, gemm(a, b))
+    check(a, b, gemm(a, np.frombuffer(b.tobytes(), np.float32).reshape(b.shape)))
+    out = np.zeros((5, 7), np.float32)
+    out.flags.writeable = False
+    with pytest.raises(lathe.ReadOnlyError, match="`C` is written"):
+        gemm(a, b, out=out)
+
+
+def test_wrong_arguments_are_named():
+    a, b = matrices()
+    with pytest.raises(lathe.ShapeError) as e:
+        gemm(a, rng.random((4, 7), np.float32))
+    text = str(e.value)
+    assert "`B`" in text and "K = 3" in text and "4" in text and e.value.code == "E0811"
+    with pytest.raises(lathe.DtypeError, match="`A` is f32, but the argument holds float64") as e:
+        gemm(a.astype(np.float64), b)
+    assert isinstance(e.value, TypeError) and isinstance(e.value, lathe.ArgumentError)
+    assert "astype(numpy.float32)" in e.value.help
+    with pytest.raises(lathe.ShapeError, match="`A` has 2 dimensions, but the argument has 1"):
+        gemm(a[0], b)
+    with pytest.raises(lathe.DtypeError, match="takes 2 arguments, 1 were given"):
+        gemm(a)
+    with pytest.raises(TypeError, match="no argument `alpha`"):
+        gemm(a, b, alpha=2)
+    with pytest.raises(lathe.DtypeError, match="given twice"):
+        gemm(a, A=b)
+    with pytest.raises(lathe.DtypeError, match="`list`"):
+        gemm([[1.0]], b)
+    with pytest.raises(lathe.DtypeError, match="object"):
+        gemm(a.astype(object), b)
+    with pytest.raises(lathe.DtypeError, match="MaskedArray"):
+        gemm(np.ma.masked_array(a), b)
+    with pytest.raises(lathe.DtypeError):
+        gemm(None, b)
+    with pytest.raises(lathe.ShapeError):
+        gemm(a, b, out=np.zeros((5, 8), np.float32))
+    with pytest.raises(lathe.DtypeError):
+        gemm(a, b, out=np.zeros((5, 7)))
+    with pytest.raises(ValueError):
+        gemm(a, b, threads=0)
+    with pytest.raises(lathe.StrategyError, match="no strategy `fats`"):
+        gemm(a, b, strategy="fats")
+    with pytest.raises(lathe.StrategyError):
+        gemm(a, b, strategy="tiled", params=dict(ti=17))
+    with pytest.raises(lathe.StrategyError):
+        gemm(a, b, strategy="tiled", params=dict(tk=16))
+
+
+def test_what_needs_a_copy_is_copied_only_when_allowed():
+    a, b = matrices()
+    swapped = a.astype(">f4")
+    raw = np.zeros(a.nbytes + 1, np.uint8)
+    misaligned = raw[1:].view(np.float32).reshape(a.shape)
+    misaligned[:] = a
+    pairs = np.zeros((5, 3), np.dtype([("x", "u1"), ("v", "f4")], align=False))
+    pairs["v"] = a
+    odd = np.ndarray((5, 3), np.float32, buffer=np.zeros(200, np.uint8), strides=(30, 6), offset=0)
+    odd[:] = a
+    for x in (swapped, misaligned, pairs["v"], odd):
+        with pytest.raises(lathe.ArgumentError) as e:
+            gemm(x, b)
+        assert "copy=True" in e.value.help
+        with pytest.warns(lathe.CopyWarning, match="`A` was copied"):
+            check(a, b, gemm(x, b, copy=True))
+        with pytest.raises(lathe.ArgumentError):
+            gemm(a, b, out=x if x.shape == (5, 7) else np.zeros((5, 7), ">f4"), copy=True)
+    with pytest.warns(lathe.CopyWarning):
+        check(a, b, gemm(a.tolist(), b, copy=True))
+    with pytest.raises(lathe.DtypeError):
+        gemm(a.astype(object), b, copy=True)
+    with pytest.raises(lathe.DtypeError):
+        gemm(a.astype(np.float64), b, copy=True)
+
+
+def test_results_must_not_overlap():
+    a, b = matrices(6, 6, 6)
+    for out in (a, b, a[::-1], a.T):
+        with pytest.raises(lathe.OverlapError, match="share memory"):
+            gemm(a, b, out=out)
+    check(a, a, gemm(a, a))
+    with pytest.raises(lathe.OverlapError):
+        gemm(a, b, out=np.broadcast_to(np.zeros(1, np.float32), (6, 6)).view() if False else
+             np.lib.stride_tricks.as_strided(np.zeros(6, np.float32), (6, 6), (0, 4)))
+
+
+def test_numbers():
+    x = np.arange(4, dtype=np.float32)
+    for two in (2, 2.0, np.float64(2), np.int8(2), np.float32(2), np.array(2.0), True + 1):
+        np.testing.assert_array_equal(scale(two, x), 2 * x)
+    for wrong in ("2", None, [2], x):
+        with pytest.raises((lathe.DtypeError, TypeError)):
+            scale(wrong, x)
+    with pytest.raises(lathe.ArgumentError):
+        scale(1e300, x)
+    ints = lathe.kernel("kernel add(a: i8, x: i8[N]) -> (y: i8[N]) { y[i] = a + x[i] }")
+    np.testing.assert_array_equal(ints(-3, np.array([1, 2], np.int8)), [-2, -1])
+    for wrong in (128, -129, 1.5, 2**70):
+        with pytest.raises(lathe.ArgumentError):
+            ints(wrong, np.array([1], np.int8))
+
+
+def test_every_element_type():
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    types = dict(f16=np.float16, bf16=ml_dtypes.bfloat16, f32=np.float32, f64=np.float64, i8=np.int8, i16=np.int16,
+                 i32=np.int32, i64=np.int64, u8=np.uint8, u16=np.uint16, u32=np.uint32, u64=np.uint64, index=np.int64)
+    for name, dtype in types.items():
+        k = lathe.kernel(f"kernel twice(x: {name}[N]) -> (y: {name}[N]) {{ y[i] = x[i] + x[i] }}")
+        x = np.array([1, 2, 3], dtype)
+        y = k(x)
+        assert y.dtype == np.dtype(dtype)
+        np.testing.assert_array_equal(y, x + x)
+        for other, wrong in types.items():
+            if np.dtype(wrong) != np.dtype(dtype):
+                with pytest.raises(lathe.DtypeError):
+                    k(np.array([1], wrong))
+    k = lathe.kernel("kernel flip(x: bool[N]) -> (y: bool[N]) { y[i] = not x[i] }")
+    np.testing.assert_array_equal(k(np.array([True, False])), [False, True])
+    for wrong in (np.complex64, np.dtype("M8[s]"), np.dtype("S4"), np.longdouble):
+        with pytest.raises(lathe.DtypeError):
+            scale(1, np.zeros(3, wrong))
+
+
+def test_structs():
+    k = lathe.kernel("""
+struct Point { x: f32, n: i64 }
+kernel swap(p: Point[N]) -> (q: Point[N]) { q[i] = Point(x: f32(p[i].n), n: i64(p[i].x)) }
+""")
+    dtype = k.dtype("p")
+    p = np.zeros(3, dtype)
+    p["x"], p["n"] = [1, 2, 3], [4, 5, 6]
+    q = k(p)
+    assert q["x"].tolist() == [4, 5, 6] and q["n"].tolist() == [1, 2, 3]
+    with pytest.raises(lathe.DtypeError):
+        k(np.zeros(3, [("x", "f4"), ("n", "i8")]))
+    with pytest.raises(lathe.DtypeError):
+        k(np.zeros(3, "V16"))
+
+
+def test_several_results_and_inout():
+    both = lathe.kernel("kernel both(x: f32[N]) -> (d: f32[N], s: f32[N]) { d[i] = 2 * x[i]\n s[i] = x[i] * x[i] }")
+    x = np.arange(4, dtype=np.float32)
+    d, s = both(x)
+    np.testing.assert_array_equal(d, 2 * x)
+    np.testing.assert_array_equal(s, x * x)
+    mine = np.empty(4, np.float32)
+    d, s = both(x, out=(None, mine))
+    assert s is mine
+    with pytest.raises(lathe.ArgumentError, match="2 results"):
+        both(x, out=mine)
+    total = lathe.kernel("kernel total(x: f32[N], t: inout f32[N]) { t[i] += x[i] }")
+    t = np.ones(4, np.float32)
+    assert total(x, t) is None
+    np.testing.assert_array_equal(t, 1 + x)
+    t.flags.writeable = False
+    with pytest.raises(lathe.ReadOnlyError):
+        total(x, t)
+    with pytest.raises(lathe.OverlapError):
+        total(x, x)
+
+
+def test_extents_that_are_formulas():
+    blur = lathe.kernel("kernel b(I: f32[N + 2, 2 * M]) -> (O: f32[N, M]) { O[y, x] = I[y, 2 * x] + I[y + 2, 2 * x + 1] }")
+    i = rng.random((7, 6), np.float32)
+    np.testing.assert_allclose(blur(i), i[:5, ::2] + i[2:, 1::2])
+    with pytest.raises(lathe.ShapeError):
+        blur(rng.random((7, 5), np.float32))
+    with pytest.raises(lathe.ShapeError, match="-1 elements"):
+        blur(rng.random((1, 6), np.float32))
+
+
+def test_checks_and_failures_of_kernels():
+    k = lathe.kernel("kernel div(a: i32[N], b: i32[N]) -> (c: i32[N]) { c[i] = a[i] // b[i] }")
+    with pytest.raises(ZeroDivisionError):
+        k(np.ones(3, np.int32), np.zeros(3, np.int32))
+    with pytest.raises(lathe.LatheError):
+        k(np.ones(3, np.int32), np.zeros(3, np.int32))
+
+
+def test_sources_that_are_wrong_show_the_place():
+    with pytest.raises(lathe.SourceError) as e:
+        lathe.kernel("kernel f(A: f32[N]) -> (B: f32[N]) {\n    B[i] = A[i] + Q[i]\n}")
+    assert e.value.line == 2 and "Q[i]" in str(e.value) and e.value.code.startswith("E02")
+    with pytest.raises(lathe.SourceError):
+        lathe.kernel("kernel f(A: f32[N]) -> (B: f32[N]) { B[i] = A[i + 1] }")(np.ones(3, np.float32))
+    with pytest.raises(lathe.SourceError):
+        lathe.kernel("")
+    with pytest.raises(lathe.StrategyError) as e:
+        lathe.kernel("kernel f(A: f32[N]) -> (B: f32[N]) { B[i] = A[i] }\nstrategy s for f = unroll(q)").explain(strategy="s")
+    assert "unroll(q)" in str(e.value) and e.value.line == 2
+
+
+def test_threads_call_the_same_kernel():
+    pairs = [matrices(8, 9, 4) for _ in range(8)]
+    failures = []
+
+    def run(a, b):
+        try:
+            for i in range(1000):
+                c = gemm(a, b) if i % 2 else gemm(a, b, strategy="tiled", threads=2)
+            check(a, b, c)
+        except BaseException as e:  # noqa: BLE001
+            failures.append(e)
+
+    threads = [threading.Thread(target=run, args=p) for p in pairs]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failures
+
+
+def test_the_lock_is_released():
+    slow = lathe.kernel("kernel slow(x: f64[N]) -> (y: f64[N]) { y[i] = sum[k](x[k] * x[i] + x[k]) where i in 0..N, k in 0..N }")
+    x = np.ones(20_000)
+    slow(x[:2])
+    ticks = 0
+    done = threading.Event()
+    t = threading.Thread(target=lambda: (slow(x), done.set()))
+    t.start()
+    while not done.is_set():
+        ticks += 1
+        done.wait(0.001)
+    t.join()
+    assert ticks > 3

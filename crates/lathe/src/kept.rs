@@ -1,0 +1,250 @@
+//! Compiled kernels that are kept: machine code by the tree that it was made of, and whole schedules by the source.
+//!
+//! [`prepare`] is what a caller wants who runs the same kernels in many processes: with everything in the cache, it
+//! neither analyses nor schedules nor compiles.
+
+use crate::build::{Build, Built};
+use crate::cache::Cache;
+use crate::program::{Failure, Program};
+use crate::schedule::{How, Schedule, StrategySource, schedule, specialize};
+use lathe_abi::CheckKind;
+use lathe_diagnostics::Diagnostic;
+use lathe_ir::text::{Ids, print_function_with, print_module};
+use lathe_ir::{Function, Module};
+use lathe_measure::store::hash_of;
+use lathe_runtime::{Engine, General, Kernel, Object, Options};
+use lathe_space::{Expr, Value};
+use lathe_target::Machine;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A kernel with its code, and where it came from.
+pub struct Prepared {
+    pub built: Built,
+    pub strategy: String,
+    pub source: StrategySource,
+    pub params: BTreeMap<String, Value>,
+    /// Facts that were stated and not proved.
+    pub assumptions: Vec<String>,
+    /// Whether scheduling and compiling were not needed.
+    pub from_cache: bool,
+}
+
+/// Schedules and compiles a kernel, or loads what an earlier process kept.
+///
+/// # Errors
+/// As [`schedule`] and [`crate::compile`].
+pub fn prepare(
+    program: &Arc<Program>,
+    kernel: &str,
+    how: &How,
+    machine: &Machine,
+    build: &Build,
+) -> Result<Prepared, Failure> {
+    let recipe = Recipe {
+        program: Arc::clone(program),
+        kernel: kernel.to_string(),
+        how: how.clone(),
+        machine: machine.clone(),
+        build: build.clone(),
+    };
+    let kept = build.cache.as_ref().filter(|_| build.engine == Engine::Llvm);
+    let key = recipe.key();
+    if let Some(found) = kept.and_then(|c| recipe.load(c, &key)) {
+        return Ok(found);
+    }
+    let s = recipe.schedule()?;
+    let built = crate::compile(&s, build).map_err(|d| Failure::one(&program.sources, d))?;
+    if let Some(cache) = kept {
+        let plan = Plan {
+            strategy: s.strategy.clone(),
+            source: s.source.name().to_string(),
+            params: s.params.clone(),
+            requires: s.requires.clone(),
+            versions: (s.versions.iter())
+                .map(|v| (v.condition.clone(), code_key(&s.module, &v.func, &options(build, true))))
+                .collect(),
+            assumptions: s.assumptions(),
+        };
+        if let Ok(text) = serde_json::to_vec(&plan) {
+            cache.put(&key, &text);
+        }
+    }
+    Ok(Prepared {
+        strategy: s.strategy.clone(),
+        source: s.source,
+        params: s.params.clone(),
+        assumptions: s.assumptions(),
+        built,
+        from_cache: false,
+    })
+}
+
+/// What leads from a source to code.
+#[derive(Clone)]
+struct Recipe {
+    program: Arc<Program>,
+    kernel: String,
+    how: How,
+    machine: Machine,
+    build: Build,
+}
+
+/// A schedule without its trees.
+#[derive(Serialize, Deserialize)]
+struct Plan {
+    strategy: String,
+    source: String,
+    params: BTreeMap<String, Value>,
+    requires: Vec<Expr>,
+    /// The condition of each version, and the key of its code.
+    versions: Vec<(Option<Expr>, String)>,
+    assumptions: Vec<String>,
+}
+
+impl Recipe {
+    /// The hash of everything that the schedule and its code depend on.
+    fn key(&self) -> String {
+        let mut parts = vec!["plan".to_string(), made_by(), self.kernel.clone()];
+        parts.push(format!("{:?} {:?} {:?}", self.how, self.machine, options(&self.build, true)));
+        parts.extend(self.program.sources.texts().map(str::to_string));
+        hash_of(&parts.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+
+    fn schedule(&self) -> Result<Schedule, Failure> {
+        let kernel = self.program.kernel(Some(&self.kernel))?;
+        schedule(&self.program, kernel, &self.how, &self.machine)
+    }
+
+    /// The kernel, if the cache has all of it.
+    fn load(&self, cache: &Arc<Cache>, key: &str) -> Option<Prepared> {
+        let plan: Plan = serde_json::from_slice(&cache.get(key)?).ok()?;
+        let kernel = self.program.kernel(Some(&self.kernel)).ok()?;
+        let func = specialize(kernel, &self.how.specialize).ok()?;
+        let mut versions = Vec::new();
+        for (at, (condition, code)) in plan.versions.into_iter().enumerate() {
+            let object = object_of(&cache.get(&code)?)?;
+            let again = self.clone();
+            let general: General = Box::new(move || again.general(at));
+            versions.push((condition, Kernel::load(&func, object, Some(general)).ok()?));
+        }
+        Some(Prepared {
+            built: Built::of(&func, versions, &plan.requires),
+            strategy: plan.strategy,
+            source: StrategySource::from_name(&plan.source)?,
+            params: plan.params,
+            assumptions: plan.assumptions,
+            from_cache: true,
+        })
+    }
+
+    /// The body for any strides of one version.
+    fn general(&self, version: usize) -> Result<Kernel, Diagnostic> {
+        let first = |f: Failure| {
+            f.diagnostics.into_iter().next().unwrap_or_else(|| {
+                Diagnostic::error(crate::codes::VERSIONS, "what was scheduled once does not schedule again")
+            })
+        };
+        let s = self.schedule().map_err(first)?;
+        let Some(v) = s.versions.get(version) else {
+            return Err(Diagnostic::error(crate::codes::VERSIONS, "the strategy has no such version"));
+        };
+        with_cache(&s.module, &v.func, &self.build, false)
+    }
+}
+
+/// This build of Lathe and this machine.
+fn made_by() -> String {
+    format!("{} {}", env!("LATHE_BUILD"), lathe_runtime::host())
+}
+
+fn options(build: &Build, lazy_strides: bool) -> Options {
+    Options { cpu: build.cpu.clone(), opt_level: build.opt_level, lazy_strides, ..Options::default() }
+}
+
+/// The hash of all that machine code depends on.
+fn code_key(module: &Module, func: &Function, options: &Options) -> String {
+    let tree = print_function_with(func, Ids::Hidden);
+    // What it may call; most kernels call nothing, and other kernels of the file play no part then.
+    let called = crate::tune::called(module, func);
+    let module = Module { functions: called, ..module.clone() };
+    hash_of(&["code", &made_by(), &format!("{options:?}"), &func.name, &tree, &print_module(&module)])
+}
+
+/// Compiles a tree with LLVM, or takes the code that is kept for it.
+///
+/// # Errors
+/// As [`lathe_runtime::compile`].
+pub(crate) fn with_cache(
+    module: &Module,
+    func: &Function,
+    build: &Build,
+    lazy_strides: bool,
+) -> Result<Kernel, Diagnostic> {
+    let options = options(build, lazy_strides);
+    let Some(cache) = &build.cache else {
+        return lathe_runtime::compile(Engine::Llvm, module, func, &options);
+    };
+    let general = lazy_strides.then(|| {
+        let (module, func, build) = (module.clone(), func.clone(), build.clone());
+        Box::new(move || with_cache(&module, &func, &build, false)) as General
+    });
+    let key = code_key(module, func, &options);
+    let kept = cache.get(&key).and_then(|bytes| object_of(&bytes));
+    let object = match kept {
+        Some(o) => o,
+        None => {
+            let o = lathe_runtime::object(module, func, &options)?;
+            cache.put(&key, &bytes_of(&o));
+            o
+        }
+    };
+    Kernel::load(func, object, general)
+}
+
+/// [`CheckKind`] as it is kept.
+#[derive(Serialize, Deserialize)]
+enum Check {
+    Dtype(usize),
+    Rank(usize),
+    Shape(usize, usize),
+    Overlap(usize, usize),
+    Size(usize, usize),
+    User(String, String),
+}
+
+/// The checks as a line of JSON, then the code.
+fn bytes_of(o: &Object) -> Vec<u8> {
+    let check = |c: &CheckKind| match c {
+        CheckKind::Dtype { param } => Check::Dtype(*param),
+        CheckKind::Rank { param } => Check::Rank(*param),
+        CheckKind::Shape { param, dim } => Check::Shape(*param, *dim),
+        CheckKind::Overlap { a, b } => Check::Overlap(*a, *b),
+        CheckKind::Size { param, dim } => Check::Size(*param, *dim),
+        CheckKind::User { code, message } => Check::User(code.clone(), message.clone()),
+    };
+    let checks: Vec<Check> = o.checks.iter().map(check).collect();
+    let mut out = serde_json::to_vec(&checks).unwrap_or_default();
+    out.push(b'\n');
+    out.extend(&o.bytes);
+    out
+}
+
+fn object_of(bytes: &[u8]) -> Option<Object> {
+    let end = bytes.iter().position(|b| *b == b'\n')?;
+    let checks: Vec<Check> = serde_json::from_slice(&bytes[..end]).ok()?;
+    let check = |c: Check| match c {
+        Check::Dtype(param) => CheckKind::Dtype { param },
+        Check::Rank(param) => CheckKind::Rank { param },
+        Check::Shape(param, dim) => CheckKind::Shape { param, dim },
+        Check::Overlap(a, b) => CheckKind::Overlap { a, b },
+        Check::Size(param, dim) => CheckKind::Size { param, dim },
+        Check::User(code, message) => CheckKind::User { code, message },
+    };
+    Some(Object {
+        bytes: bytes[end + 1..].to_vec(),
+        checks: checks.into_iter().map(check).collect(),
+        times: Vec::new(),
+    })
+}

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Builds the wheel, installs it into a fresh virtual environment, and runs the tests of the Python package there: from a
+# copy of the tests beside nothing of the source tree. Arguments go to pytest.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+wheel=$(bash scripts/wheel.sh)
+room=$(mktemp -d)
+trap 'rm -rf "$room"' EXIT
+unzip -q "$wheel" -d "$room/wheel"
+# What the wheel needs of the machine: the C library, and nothing of LLVM.
+needs=$(ldd "$room"/wheel/lathe/_lathe*.so | awk '{print $1}')
+for library in $needs; do
+  case $library in
+    linux-vdso.so.1 | libm.so.6 | libgcc_s.so.1 | libc.so.6 | libdl.so.2 | librt.so.1 | libpthread.so.0 | */ld-linux-*) ;;
+    *) printf 'the wheel needs %s, which a machine may not have\n' "$library" >&2; exit 1 ;;
+  esac
+done
+python3 -m venv "$room/env"
+"$room/env/bin/pip" install --quiet --disable-pip-version-check "$wheel" -r crates/lathe-python/tests/requirements.txt
+cp -r crates/lathe-python/tests "$room/tests"
+for folder in docs examples; do cp -r "$folder" "$room/$folder"; done
+cd "$room/tests"
+env -u LLVM_SYS_221_PREFIX LATHE_ROOT="$room" "$room/env/bin/python" -m pytest -q -p no:cacheprovider "$@"
