@@ -181,6 +181,35 @@ impl Kernel {
         }
     }
 
+    /// Shape and numpy's description of each result, for inputs of these shapes; an empty one for a number.
+    fn results<'py>(
+        &self,
+        py: Python<'py>,
+        shapes: Vec<Vec<i64>>,
+    ) -> PyResult<Vec<(Vec<i64>, Bound<'py, PyAny>)>> {
+        let s = &self.signature;
+        for (at, shape) in s.inputs.iter().zip(&shapes) {
+            let p = &s.params[*at];
+            if shape.len() != p.rank {
+                let text = format!("`{}` has {} dimensions, but the argument has {}", p.name, p.rank, shape.len());
+                return Err(errors::bare(py, Diagnostic::error(lathe::runtime_codes::ARGUMENT_RANK, text)));
+            }
+        }
+        let of = |p: usize| {
+            let at = s.inputs.iter().position(|i| *i == p);
+            at.and_then(|i| shapes.get(i)).map_or(&[][..], |v| v.as_slice())
+        };
+        let one = |at: &usize| {
+            let mut extents = vec![0; s.params[*at].rank];
+            if !s.extents(*at, &of, &|_| i64::MIN, &mut extents) || extents.iter().any(|e| *e < 0) {
+                let text = format!("the shape of `{}` does not follow from {shapes:?}", s.params[*at].name);
+                return Err(errors::bare(py, Diagnostic::error(lathe::runtime_codes::ARGUMENT_SHAPE, text)));
+            }
+            Ok((extents, arrays::descr(py, &s.params[*at].ty)?))
+        };
+        s.outputs.iter().map(one).collect()
+    }
+
     /// The names of the strategies that fit, with their parameters.
     fn strategies(&self) -> Vec<(String, Vec<String>)> {
         let mut out: Vec<(String, Vec<String>)> = Vec::new();

@@ -3,12 +3,13 @@
 //! * [`kernel`]: the class of kernels; [`mod@call`]: a call, from Python's arguments to the kernel's descriptors.
 //! * [`code`]: compiled versions; [`pools`]: threads, and forks.
 //! * [`arrays`], [`signature`]: numpy's arrays and a kernel's parameters.
-//! * [`errors`]: diagnostics as exceptions.
+//! * [`errors`]: diagnostics as exceptions. [`tune`]: searches. [`ffi`]: kernels that XLA calls.
 
 mod arrays;
 mod call;
 mod code;
 mod errors;
+mod ffi;
 mod kernel;
 mod pools;
 mod signature;
@@ -18,6 +19,23 @@ use pyo3::prelude::*;
 
 #[pymodule(name = "_lathe")]
 mod module {
+    use pyo3::exceptions::PyImportError;
+    use pyo3::prelude::*;
+
+    /// Thread pools, compiled code and numpy's own state belong to the process, so there is one module in it.
+    #[pymodule_init]
+    fn init(_: &Bound<'_, PyModule>) -> PyResult<()> {
+        // SAFETY: the interpreter is attached.
+        let id = unsafe { pyo3::ffi::PyInterpreterState_GetID(pyo3::ffi::PyInterpreterState_Get()) };
+        if id == 0 {
+            return Ok(());
+        }
+        let text = "lathe works in the main interpreter only, not in a sub-interpreter: use threads or processes";
+        Err(PyImportError::new_err(text))
+    }
+
+    #[pymodule_export]
+    use super::ffi::{ffi_capsule, ffi_register};
     #[pymodule_export]
     use super::kernel::{Kernel, cache_folder, explain_code, fail, format_source};
     #[pymodule_export]

@@ -22,6 +22,7 @@ import os as _os
 from . import _lathe as _lathe
 from ._lathe import __version__ as __version__
 from ._lathe import cache_folder, get_threads, set_threads
+from .contraction import einsum, einsum_path
 from .errors import (
     ArgumentError,
     CheckError,

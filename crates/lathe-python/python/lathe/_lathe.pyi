@@ -28,6 +28,7 @@ class Kernel:
         """The source, with the definitions that it was made with."""
     def dtype(self, parameter: str) -> np.dtype[Any]:
         """numpy's description of the elements of a parameter."""
+    def results(self, shapes: list[list[int]]) -> list[tuple[list[int], np.dtype[Any]]]: ...
     def strategies(self) -> list[tuple[str, list[str]]]:
         """The names of the strategies that fit, with their parameters."""
     def compile_(
@@ -117,3 +118,12 @@ def tune_command(
 def count_space(
     parameters: str, conditions: Sequence[tuple[str, list[str], Callable[..., Any]]]
 ) -> tuple[str, str]: ...
+def ffi_register(
+    kernel: Kernel,
+    *,
+    strategy: object = None,
+    params: dict[str, Any] | None = None,
+    specialize: dict[str, int] | None = None,
+    threads: int | None = None,
+) -> int: ...
+def ffi_capsule() -> object: ...

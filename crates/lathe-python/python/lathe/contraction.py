@@ -1,0 +1,572 @@
+"""numpy.einsum's notation, computed by kernels.
+
+The operands are contracted in pairs, in an order that is searched for. Each pair becomes a product of matrices where it
+is one (dimensions that lie behind each other in memory are one dimension), else a kernel of its own. Kernels are made
+once for each form of contraction, not for its sizes.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .kernels import Kernel
+
+__all__ = ["einsum", "einsum_path"]
+
+_Labels = tuple[int, ...]
+
+#: The types of numpy that kernels have, and the type that products of them are added up in.
+_TYPES = {"float32": "f32", "float64": "f64", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "uint8": "u8",
+          "uint16": "u16", "uint32": "u32", "uint64": "u64"}
+
+
+# Reading the notation.
+
+
+def _parse(args: Sequence[Any]) -> tuple[list[_Labels], _Labels, list[np.ndarray]]:
+    """Labels of each operand, labels of the result, operands. Dimensions of an ellipsis have negative labels."""
+    if not args:
+        raise ValueError("einsum takes subscripts and operands")
+    if isinstance(args[0], str):
+        return _from_text(args[0], [_array(a) for a in args[1:]])
+    return _from_lists(list(args))
+
+
+def _array(a: Any) -> np.ndarray:
+    if isinstance(a, np.ndarray):
+        return a
+    from ._interop import view
+
+    out = view(a, False)
+    return np.asanyarray(a) if out is None else out
+
+
+def _from_text(text: str, operands: list[np.ndarray]) -> tuple[list[_Labels], _Labels, list[np.ndarray]]:
+    left, arrow, right = text.partition("->")
+    if arrow and "->" in right:
+        raise ValueError("einsum: there are two arrows `->`")
+    parts = left.split(",")
+    if len(parts) != len(operands):
+        raise ValueError(f"einsum: the subscripts are for {len(parts)} operands, but there are {len(operands)}")
+    read = [_term(p) for p in parts]
+    result = _term(right) if arrow else None
+    return _expand(read, result, operands)
+
+
+def _term(text: str) -> list[int | None]:
+    """Labels of one operand; None is the ellipsis."""
+    text = "".join(text.split())
+    out: list[int | None] = []
+    at = 0
+    while at < len(text):
+        if text.startswith("...", at):
+            if None in out:
+                raise ValueError("einsum: an operand has one ellipsis at most")
+            out.append(None)
+            at += 3
+        elif text[at].isalpha():
+            out.append(ord(text[at]))
+            at += 1
+        else:
+            raise ValueError(f"einsum: `{text[at]}` is no label of a subscript")
+    return out
+
+
+def _from_lists(args: list[Any]) -> tuple[list[_Labels], _Labels, list[np.ndarray]]:
+    operands, read = [], []
+    while len(args) >= 2:
+        operands.append(_array(args.pop(0)))
+        read.append(_sublist(args.pop(0)))
+    result = _sublist(args.pop(0)) if args else None
+    return _expand(read, result, operands)
+
+
+def _sublist(labels: Any) -> list[int | None]:
+    out: list[int | None] = []
+    for label in labels:
+        if label is Ellipsis:
+            if None in out:
+                raise ValueError("einsum: an operand has one ellipsis at most")
+            out.append(None)
+        else:
+            n = int(label)
+            if not 0 <= n < 52:
+                raise ValueError(f"einsum: the label {n} is not between 0 and 51")
+            # Upper case comes first, as in numpy.
+            out.append(ord("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"[n]))
+    return out
+
+
+def _expand(read: list[list[int | None]], result: list[int | None] | None,
+            operands: list[np.ndarray]) -> tuple[list[_Labels], _Labels, list[np.ndarray]]:
+    """Gives the dimensions of ellipses labels, counted from the right: -1 is the last."""
+    most = 0
+    inputs: list[_Labels] = []
+    for labels, a in zip(read, operands):
+        named = sum(x is not None for x in labels)
+        if None in labels:
+            rest = a.ndim - named
+            if rest < 0:
+                raise ValueError(f"einsum: an operand has {a.ndim} dimensions, its subscripts {named}")
+        elif named != a.ndim:
+            raise ValueError(f"einsum: an operand has {a.ndim} dimensions, its subscripts {named}")
+        else:
+            rest = 0
+        most = max(most, rest)
+        inputs.append(_filled(labels, rest))
+    everywhere = {x for labels in inputs for x in labels}
+    if result is None:
+        once = [x for x in everywhere if x > 0 and sum(labels.count(x) for labels in inputs) == 1]
+        output = tuple(range(-most, 0)) + tuple(sorted(once))
+    else:
+        if None not in result and most:
+            raise ValueError("einsum: the ellipsis of the operands is missing from the result")
+        output = _filled(result, most)
+        if len(set(output)) != len(output):
+            raise ValueError("einsum: the result has a label twice")
+        for x in output:
+            if x not in everywhere and x > 0:
+                raise ValueError(f"einsum: the result's label `{chr(x)}` is in no operand")
+    return inputs, output, operands
+
+
+def _filled(labels: list[int | None], rest: int) -> _Labels:
+    out: list[int] = []
+    for x in labels:
+        out += range(-rest, 0) if x is None else [x]
+    return tuple(out)
+
+
+# One operand: diagonals, dimensions of one element, sums.
+
+
+class _Term:
+    """An operand with a label for each dimension, no label twice."""
+
+    __slots__ = ("array", "labels")
+
+    def __init__(self, array: np.ndarray, labels: _Labels) -> None:
+        self.array, self.labels = array, labels
+
+
+def _diagonal(a: np.ndarray, labels: _Labels, sizes: dict[int, int]) -> _Term:
+    """An operand whose labels are distinct: repeated ones become a diagonal, and what is spread out is left out."""
+    shape, strides, out = [], [], []
+    for x in dict.fromkeys(labels):
+        at = [d for d, y in enumerate(labels) if y == x]
+        long = [d for d in at if a.shape[d] == sizes[x]]
+        if len(long) < len(at) and any(a.shape[d] != 1 for d in at if d not in long):
+            raise ValueError(_mismatch(x, [a.shape[d] for d in at]))
+        if not long:
+            # One element, used for all.
+            continue
+        out.append(x)
+        shape.append(sizes[x])
+        strides.append(sum(a.strides[d] for d in long))
+    if tuple(out) == labels:
+        return _Term(a, labels)
+    view = np.lib.stride_tricks.as_strided(a, shape, strides, writeable=a.flags.writeable)
+    return _Term(view, tuple(out))
+
+
+def _mismatch(label: int, sizes: Iterable[int]) -> str:
+    name = f"`{chr(label)}`" if label > 0 else "of the ellipsis"
+    return f"einsum: the label {name} has the sizes {' and '.join(map(str, sorted(set(sizes))))}"
+
+
+def _sizes(inputs: list[_Labels], operands: list[np.ndarray]) -> dict[int, int]:
+    sizes: dict[int, int] = {}
+    for labels, a in zip(inputs, operands):
+        for x, n in zip(labels, a.shape):
+            old = sizes.setdefault(x, n)
+            if old != n:
+                if 1 not in (old, n):
+                    raise ValueError(_mismatch(x, (old, n)))
+                sizes[x] = n if old == 1 else old
+    return sizes
+
+
+# The order of the contractions.
+
+
+def _order(terms: list[frozenset[int]], output: frozenset[int], sizes: dict[int, int]) -> list[tuple[int, int]]:
+    """Pairs to contract: positions in the list of terms, from which the two are taken and to whose end the result goes.
+    Up to six operands all orders are compared by their multiplications, beyond it the best next pair is taken."""
+    n = len(terms)
+    if n <= 2:
+        return [(0, 1)] * (n - 1)
+    if n <= 6:
+        return _best(terms, output, sizes)
+    return _greedy(list(terms), output, sizes)
+
+
+def _cost(labels: frozenset[int], sizes: dict[int, int]) -> float:
+    return math.prod(float(max(sizes[x], 1)) for x in labels)
+
+
+def _best(terms: list[frozenset[int]], output: frozenset[int], sizes: dict[int, int]) -> list[tuple[int, int]]:
+    n = len(terms)
+    whole = (1 << n) - 1
+
+    @functools.lru_cache(maxsize=None)
+    def labels(s: int) -> frozenset[int]:
+        inside: frozenset[int] = frozenset().union(*(terms[i] for i in range(n) if s >> i & 1))
+        outside = output.union(*(terms[i] for i in range(n) if not s >> i & 1))
+        return inside & outside if s & (s - 1) else terms[s.bit_length() - 1]
+
+    @functools.lru_cache(maxsize=None)
+    def best(s: int) -> tuple[float, Any]:
+        if not s & (s - 1):
+            return 0.0, s.bit_length() - 1
+        found: tuple[float, Any] = (math.inf, None)
+        first = s & -s
+        a = (s - 1) & s
+        while a:
+            if a & first:
+                b = s ^ a
+                (ca, ta), (cb, tb) = best(a), best(b)
+                cost = ca + cb + _cost(labels(a) | labels(b), sizes)
+                if cost < found[0]:
+                    found = (cost, (ta, tb))
+            a = (a - 1) & s
+        return found
+
+    pairs: list[tuple[int, int]] = []
+    alive = [1 << i for i in range(n)]
+
+    def walk(tree: Any) -> int:
+        if isinstance(tree, int):
+            return 1 << tree
+        a, b = walk(tree[0]), walk(tree[1])
+        i, j = alive.index(a), alive.index(b)
+        pairs.append((i, j))
+        for s in (a, b):
+            alive.remove(s)
+        alive.append(a | b)
+        return a | b
+
+    walk(best(whole)[1])
+    return pairs
+
+
+def _greedy(terms: list[frozenset[int]], output: frozenset[int], sizes: dict[int, int]) -> list[tuple[int, int]]:
+    pairs = []
+    while len(terms) > 1:
+        best: tuple[tuple[float, float], int, int, frozenset[int]] | None = None
+        for i, j in itertools.combinations(range(len(terms)), 2):
+            rest = output.union(*(t for k, t in enumerate(terms) if k not in (i, j)))
+            both = terms[i] | terms[j]
+            kept = both & rest
+            saved = _cost(kept, sizes) - _cost(terms[i], sizes) - _cost(terms[j], sizes)
+            rank = (saved, _cost(both, sizes))
+            if best is None or rank < best[0]:
+                best = (rank, i, j, kept)
+        assert best is not None
+        _, i, j, kept = best
+        pairs.append((i, j))
+        terms = [t for k, t in enumerate(terms) if k not in (i, j)] + [kept]
+    return pairs
+
+
+# Kernels.
+
+#: A product of matrices: panels of both are packed, a tile of the result stays in registers (BLIS). `A` and `B` lie in
+#: either order; what `w` lanes are depends on the type.
+_PRODUCT = """
+kernel product(A: {t}[{a}], B: {t}[{b}]) -> (C: {t}[M, N]) {{
+    C[i, j] = sum[k](A[{ai}] * B[{bi}])
+}}
+strategy fast(nc = 1024 in 256..=4096 step 256, kc = 512 in 128..=512 step 64, mc = 64 in 16..=256 step 16) for product =
+    fission(C.init) ; vectorize(C.init.j, {w}, tail: separate) ;
+    split(C.j, nc) ; split(C.k, kc) ; split(C.i, mc) ; split(C.j.i, {w2}) ; split(C.i.i, 8) ;
+    reorder(C.j.o, C.k.o, C.i.o, C.j.i.o, C.i.i.o, C.k.i, C.i.i.i, C.j.i.i) ;
+    stage(B, at: C.k.o, layout: tile({bj}, {w2}), layout: permute({bp}), pad: true) ;
+    stage(A, at: C.i.o, layout: tile({ad}, 8), layout: permute({ap}), pad: true) ;
+    stage(C, at: C.i.i.o, space: register, pad: true) ;
+    pad(C.i.i.i) ; pad(C.j.i.i) ;
+    vectorize(C.j.i.i, {w}) ; unroll(C.i.i.i) ; unroll(C.j.i.i.o) ; contract(C) ;
+    vectorize(copy(C).1, {w}) ; unroll(copy(C).0) ; unroll(copy(C).1.o) ;
+    vectorize(copy(C).out.1, {w}) ; unroll(copy(C).out.0) ; unroll(copy(C).out.1.o) ;
+    {copies} ; parallel(C.i.o)
+"""
+
+
+@functools.lru_cache(maxsize=None)
+def _product(kind: str, a_turned: bool, b_turned: bool) -> Kernel:
+    w = 16 if kind == "f32" else 8
+    along = "vectorize(copy({0}).1, {w}, tail: separate)"
+    across = ("split(copy({0}).0, 8) ; separate(copy({0}).0.o) ; vectorize(copy({0}).1, {w}, tail: separate) ; "
+              "reorder(copy({0}).0.o, copy({0}).1.o, copy({0}).1.i, copy({0}).0.i) ; unroll(copy({0}).0.i)")
+    copies = " ; ".join([(along if not b_turned else across).format("B", w=w),
+                         (across if not a_turned else along).format("A", w=w)])
+    text = _PRODUCT.format(
+        t=kind, w=w, w2=2 * w, copies=copies,
+        a="K, M" if a_turned else "M, K", ai="k, i" if a_turned else "i, k", ad=1 if a_turned else 0,
+        ap="1, 0, 2" if a_turned else "0, 2, 1",
+        b="N, K" if b_turned else "K, N", bi="j, k" if b_turned else "k, j", bj=0 if b_turned else 1,
+        bp="0, 2, 1" if b_turned else "1, 0, 2")
+    return Kernel(text)
+
+
+@functools.lru_cache(maxsize=None)
+def _general(kind: str, inputs: tuple[_Labels, ...], output: _Labels) -> Kernel:
+    """Index notation as it stands; sizes are named after labels."""
+    names: dict[int, str] = {}
+    for labels in inputs:
+        for x in labels:
+            names.setdefault(x, f"i{len(names)}")
+    params = ", ".join(f"A{n}: {kind}[{', '.join(names[x].upper() for x in labels)}]" if labels else f"A{n}: {kind}"
+                       for n, labels in enumerate(inputs))
+    product = " * ".join(f"A{n}[{', '.join(names[x] for x in labels)}]" if labels else f"A{n}"
+                         for n, labels in enumerate(inputs))
+    summed = [names[x] for x in names if x not in output]
+    value = f"sum[{', '.join(summed)}]({product})" if summed else product
+    shape = f"[{', '.join(names[x].upper() for x in output)}]" if output else ""
+    at = f"[{', '.join(names[x] for x in output)}]" if output else ""
+    text = f"kernel einsum({params}) -> (C: {kind}{shape}) {{\n    C{at} = {value}\n}}\n"
+    return Kernel(text + _loops(kind, [names[x] for x in output], bool(summed)))
+
+
+def _loops(kind: str, out: list[str], summed: bool) -> str:
+    """A strategy for the general form: vectors along the result's last dimension, threads along its first."""
+    if not out or kind not in ("f32", "f64", "i32", "i64"):
+        return ""
+    w = 16 if kind in ("f32", "i32") else 8
+    last = out[-1]
+    steps = []
+    if summed:
+        steps += [f"try(fission(C.init)) ; try(vectorize(C.init.{last}, {w}, tail: separate))"]
+    inner = f"try(vectorize(C.{last}, {w}, tail: separate))"
+    threads = [] if len(out) < 2 else [f"try(parallel(C.{out[0]}))"]
+    return "strategy fast for einsum =\n    " + " ;\n    ".join([*steps, inner, *threads]) + "\n"
+
+
+# Contractions.
+
+
+def _strided(a: np.ndarray, labels: _Labels, order: Sequence[int]) -> tuple[int, int] | None:
+    """Extent and stride of the dimensions of these labels as one, if they lie behind each other."""
+    extent, stride = 1, a.itemsize
+    for x in reversed(order):
+        d = labels.index(x)
+        n, s = a.shape[d], a.strides[d]
+        if n == 1:
+            continue
+        if extent > 1 and s != extent * stride:
+            return None
+        if extent == 1:
+            stride = s
+        extent *= n
+    return extent, stride
+
+
+def _by_stride(t: _Term, labels: Iterable[int]) -> list[int]:
+    return sorted(labels, key=lambda x: -abs(t.array.strides[t.labels.index(x)]))
+
+
+def _turned(t: _Term, order: Sequence[int]) -> _Term:
+    """A copy with its dimensions in this order."""
+    a = t.array.transpose([t.labels.index(x) for x in order])
+    return _Term(np.ascontiguousarray(a), tuple(order))
+
+
+def _matrix(t: _Term, rows: Sequence[int], columns: Sequence[int], rest: Sequence[int]) -> tuple[np.ndarray, bool] | None:
+    """The operand with two groups of labels as two dimensions after the rest, and whether the columns come first; one of
+    the two is dense. None if a group is not one dimension in memory."""
+    r, c = _strided(t.array, t.labels, rows), _strided(t.array, t.labels, columns)
+    if r is None or c is None:
+        return None
+    size = t.array.itemsize
+    shape = [t.array.shape[t.labels.index(x)] for x in rest]
+    strides = [t.array.strides[t.labels.index(x)] for x in rest]
+    if c[1] == size or c[0] == 1:
+        first, second, turned = r, c, False
+    elif r[1] == size or r[0] == 1:
+        first, second, turned = c, r, True
+    else:
+        return None
+    second = (second[0], size if second[0] == 1 else second[1])
+    view = np.lib.stride_tricks.as_strided(t.array, [*shape, first[0], second[0]], [*strides, first[1], second[1]],
+                                           writeable=False)
+    return view, turned
+
+
+def _pair(x: _Term, y: _Term, keep: frozenset[int], kind: str, order: Sequence[int] | None, threads: int | None) -> _Term:
+    """Contracts two operands. `order` is the order of the result's labels where it matters."""
+    shared = [s for s in x.labels if s in y.labels]
+    summed = [s for s in shared if s not in keep]
+    batch = [s for s in shared if s in keep]
+    rows = [s for s in x.labels if s not in y.labels]
+    columns = [s for s in y.labels if s not in x.labels]
+    options = {} if threads is None else {"threads": threads}
+    if summed and rows and columns and kind in ("f32", "f64"):
+        done = _as_product(x, y, batch, rows, columns, summed, kind, order, options)
+        if done is not None:
+            return done
+    labels = tuple(order) if order is not None else tuple([*batch, *rows, *columns])
+    numbered = {s: n for n, s in enumerate(dict.fromkeys([*x.labels, *y.labels]))}
+    forms = tuple(tuple(numbered[s] for s in t.labels) for t in (x, y))
+    kernel = _general(kind, forms, tuple(numbered[s] for s in labels))
+    operands = [t.array if t.labels else t.array[()] for t in (x, y)]
+    return _Term(_called(kernel, operands, options), labels)
+
+
+def _called(kernel: Kernel, operands: list[Any], options: dict[str, Any]) -> np.ndarray:
+    out = kernel(*operands, **options)
+    return np.asarray(out)
+
+
+def _as_product(x: _Term, y: _Term, batch: list[int], rows: list[int], columns: list[int], summed: list[int], kind: str,
+                order: Sequence[int] | None, options: dict[str, Any]) -> _Term | None:
+    """As products of matrices, one for each element of the batch."""
+    if order is not None:
+        at = {s: n for n, s in enumerate(order)}
+        # The operand with the result's last label gives the columns.
+        if at[order[-1]] != max(at[s] for s in columns) and order[-1] in rows:
+            x, y, rows, columns = y, x, columns, rows
+    rows, columns = _by_stride(x, rows), _by_stride(y, columns)
+    for t in (x, y):
+        inner = _by_stride(t, summed)
+        a, b = _matrix(x, rows, inner, batch), _matrix(y, inner, columns, batch)
+        if a is not None and b is not None:
+            break
+    else:
+        inner = _by_stride(x, summed)
+        if (a := _matrix(x, rows, inner, batch)) is None:
+            x = _turned(x, [*batch, *rows, *inner])
+            a = _matrix(x, rows, inner, batch)
+        if (b := _matrix(y, inner, columns, batch)) is None:
+            y = _turned(y, [*batch, *inner, *columns])
+            b = _matrix(y, inner, columns, batch)
+    if a is None or b is None:
+        return None
+    (left, a_turned), (right, b_turned) = a, b
+    kernel = _product(kind, a_turned, b_turned)
+    shape = [x.array.shape[x.labels.index(s)] for s in [*batch, *rows]]
+    shape += [y.array.shape[y.labels.index(s)] for s in columns]
+    labels = tuple([*batch, *rows, *columns])
+    result = np.empty(shape, x.array.dtype)
+    if result.size:
+        m, n = math.prod(shape[len(batch):len(batch) + len(rows)]), math.prod(shape[len(batch) + len(rows):])
+        flat = result.reshape(*shape[:len(batch)], m, n)
+        for at in np.ndindex(*shape[:len(batch)]):
+            kernel(left[at], right[at], out=flat[at], **options)
+    return _Term(result, labels)
+
+
+def _alone(t: _Term, labels: Sequence[int], kind: str, threads: int | None) -> _Term:
+    """Sums over what is not kept."""
+    kept = tuple(x for x in labels if x in t.labels)
+    if set(kept) == set(t.labels):
+        return _Term(t.array.transpose([t.labels.index(x) for x in kept]), kept)
+    numbered = {s: n for n, s in enumerate(t.labels)}
+    kernel = _general(kind, (tuple(numbered.values()),), tuple(numbered[x] for x in kept))
+    return _Term(_called(kernel, [t.array], {} if threads is None else {"threads": threads}), kept)
+
+
+def einsum(*args: Any, out: np.ndarray | None = None, dtype: Any = None, order: str = "K", casting: str = "safe",
+           optimize: Any = True, threads: int | None = None) -> Any:
+    """Sums of products by labels, in all forms that ``numpy.einsum`` reads.
+
+    >>> import lathe, numpy as np
+    >>> a, b = np.ones((2, 3, 4), np.float32), np.ones((2, 4, 5), np.float32)
+    >>> lathe.einsum("bij,bjk->bik", a, b).shape
+    (2, 3, 5)
+
+    Operands of several types are converted to their common type, as numpy does. Complex numbers and objects are
+    computed by numpy itself. A result that is only another view of the operand is a view here, too. ``optimize`` is
+    accepted for numpy's sake: the order of contractions is always searched, unless a path is given as a list of pairs.
+    """
+    inputs, output, operands = _parse(args)
+    common = np.result_type(*operands) if dtype is None else np.dtype(dtype)
+    name = common.name
+    small = name in ("float16", "bfloat16")
+    if name not in _TYPES and not small:
+        return np.einsum(*args, out=out, dtype=dtype, order=order, casting=casting, optimize=bool(optimize))
+    for a in operands:
+        if not np.can_cast(a.dtype, common, casting):  # type: ignore[arg-type]
+            raise TypeError(f"einsum: {a.dtype} is not cast to {common} by the rule '{casting}'")
+    # Sums of small floats are added up in single precision.
+    work = np.dtype(np.float32) if small else common
+    kind = _TYPES[work.name]
+    sizes = _sizes(inputs, operands)
+    if len(inputs) == 1 and out is None and work == operands[0].dtype == common:
+        t = _diagonal(operands[0], inputs[0], sizes)
+        if set(t.labels) == set(output):
+            view = t.array.transpose([t.labels.index(x) for x in output])
+            view.flags.writeable = operands[0].flags.writeable
+            return view if view.ndim else view[()]
+    terms = []
+    for a, labels in zip(operands, inputs):
+        if a.dtype != work or not a.dtype.isnative or not a.flags.aligned or any(s % a.itemsize for s in a.strides):
+            a = a.astype(work)
+        terms.append(_diagonal(a, labels, sizes))
+    if out is not None and tuple(sizes[x] for x in output) != out.shape:
+        raise ValueError(f"einsum: `out` has the shape {out.shape}, the result {tuple(sizes[x] for x in output)}")
+    result = _contract(terms, output, sizes, kind, optimize, threads)
+    # Labels that only dimensions of one element have.
+    if result.labels != output:
+        missing = [x for x in output if x not in result.labels]
+        array = result.array.reshape(result.array.shape + (1,) * len(missing))
+        labels = result.labels + tuple(missing)
+        array = array.transpose([labels.index(x) for x in output])
+        result = _Term(np.broadcast_to(array, [sizes[x] for x in output]) if missing else array, output)
+    array = result.array
+    if out is not None:
+        np.copyto(out, array, casting=casting)  # type: ignore[arg-type]
+        return out
+    if array.dtype != common:
+        array = array.astype(common)
+    if order in ("C", "F"):
+        array = np.asarray(array, order=order)
+    if not array.ndim:
+        return array[()]
+    return array if array.flags.writeable else array.copy()
+
+
+def _contract(terms: list[_Term], output: _Labels, sizes: dict[int, int], kind: str, optimize: Any,
+              threads: int | None) -> _Term:
+    wanted = frozenset(output)
+
+    def summed(t: _Term, rest: frozenset[int]) -> _Term:
+        """Without the labels that nothing else has."""
+        if any(x not in rest for x in t.labels):
+            return _alone(t, [x for x in t.labels if x in rest], kind, threads)
+        return t
+
+    pairs = _given(optimize, len(terms))
+    if pairs is None:
+        pairs = _order([frozenset(t.labels) for t in terms], wanted, sizes)
+    for step, (i, j) in enumerate(pairs):
+        others = [t for k, t in enumerate(terms) if k not in (i, j)]
+        rest = wanted.union(*(t.labels for t in others))
+        x = summed(terms[i], rest | frozenset(terms[j].labels))
+        y = summed(terms[j], rest | frozenset(x.labels))
+        both = frozenset(x.labels) | frozenset(y.labels)
+        last = step == len(pairs) - 1
+        order = [s for s in output if s in both] if last else None
+        terms = [*others, _pair(x, y, rest & both, kind, order, threads)]
+    return _alone(terms[0], [x for x in output if x in terms[0].labels], kind, threads)
+
+
+def _given(optimize: Any, n: int) -> list[tuple[int, int]] | None:
+    """A path as `numpy.einsum_path` gives it, if all its steps are pairs."""
+    if not isinstance(optimize, (list, tuple)) or not optimize or isinstance(optimize[0], (bool, int)):
+        return None
+    steps = [tuple(p) for p in optimize if not isinstance(p, str)]
+    if len(steps) != n - 1 or any(len(p) != 2 for p in steps):
+        return None
+    return [(p[0], p[1]) for p in steps]
+
+
+def einsum_path(*args: Any) -> list[tuple[int, int]]:
+    """The order in which :func:`einsum` contracts: pairs of positions, as ``numpy.einsum_path`` writes them."""
+    inputs, output, operands = _parse(args)
+    sizes = _sizes(inputs, operands)
+    return _order([frozenset(x) for x in inputs], frozenset(output), sizes)
