@@ -3,6 +3,7 @@
 use crate::errors;
 use crate::kernel::Kernel;
 use crate::pools::Compiling;
+use lathe::tune::ForSizes;
 use lathe::{Build, Cache, Diagnostic, Failure, How, Machine, Prepared, Program, StrategySource};
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
@@ -47,7 +48,7 @@ impl Usual {
     /// Looks the winners up that the store has for this kernel on this machine. A store that cannot be read has none.
     pub fn find(kernel: &Kernel, threads: usize) -> Usual {
         let mut winners = Vec::new();
-        let found = || -> Option<Vec<(BTreeMap<String, i64>, How)>> {
+        let found = || -> Option<Vec<ForSizes>> {
             let store = lathe::tune::store::path(None).ok()?;
             let function = kernel.program.kernel(Some(&kernel.name)).ok()?;
             lathe::tune::stored_winners(&store, &kernel.program, function, &Build::default(), threads).ok()

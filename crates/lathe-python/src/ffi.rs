@@ -291,7 +291,10 @@ unsafe fn execute(f: &Frame) -> Result<(), String> {
             // SAFETY: as above.
             let given = unsafe { (*buffer).dtype };
             if given != slot.xla || shape.len() != slot.rank {
-                return Err(format!("lathe: `{}` has another element type or number of dimensions", slot.name));
+                return Err(format!(
+                    "lathe: `{}` has another element type or number of dimensions",
+                    slot.name
+                ));
             }
             let mut strides = vec![1i64; shape.len()];
             for d in (1..shape.len()).rev() {

@@ -191,7 +191,8 @@ impl Kernel {
         for (at, shape) in s.inputs.iter().zip(&shapes) {
             let p = &s.params[*at];
             if shape.len() != p.rank {
-                let text = format!("`{}` has {} dimensions, but the argument has {}", p.name, p.rank, shape.len());
+                let text =
+                    format!("`{}` has {} dimensions, but the argument has {}", p.name, p.rank, shape.len());
                 return Err(errors::bare(py, Diagnostic::error(lathe::runtime_codes::ARGUMENT_RANK, text)));
             }
         }

@@ -30,7 +30,8 @@ mod module {
         if id == 0 {
             return Ok(());
         }
-        let text = "lathe works in the main interpreter only, not in a sub-interpreter: use threads or processes";
+        let text =
+            "lathe works in the main interpreter only, not in a sub-interpreter: use threads or processes";
         Err(PyImportError::new_err(text))
     }
 

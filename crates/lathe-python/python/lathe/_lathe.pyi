@@ -5,12 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from typing_extensions import Self, disjoint_base
 
 __version__: str
 
+@disjoint_base
 class Kernel:
-    def __init__(self, source: str, name: str | None = None, *, file: str | os.PathLike[str] | None = None) -> None: ...
-    def __new__(cls, source: str, name: str | None = None, *, file: str | os.PathLike[str] | None = None) -> Kernel: ...
+    def __new__(cls, source: str, name: str | None = None, *, file: str | os.PathLike[str] | None = None) -> Self: ...
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
     @property
     def name(self) -> str:

@@ -455,8 +455,8 @@ def _as_product(x: _Term, y: _Term, batch: list[int], rows: list[int], columns: 
     if result.size:
         m, n = math.prod(shape[len(batch):len(batch) + len(rows)]), math.prod(shape[len(batch) + len(rows):])
         flat = result.reshape(*shape[:len(batch)], m, n)
-        for at in np.ndindex(*shape[:len(batch)]):
-            kernel(left[at], right[at], out=flat[at], **options)
+        for element in np.ndindex(*shape[:len(batch)]):
+            kernel(left[element], right[element], out=flat[element], **options)
     return _Term(result, labels)
 
 
@@ -470,7 +470,7 @@ def _alone(t: _Term, labels: Sequence[int], kind: str, threads: int | None) -> _
     return _Term(_called(kernel, [t.array], {} if threads is None else {"threads": threads}), kept)
 
 
-def einsum(*args: Any, out: np.ndarray | None = None, dtype: Any = None, order: str = "K", casting: str = "safe",
+def einsum(*args: Any, out: np.ndarray | None = None, dtype: Any = None, order: Any = "K", casting: Any = "safe",
            optimize: Any = True, threads: int | None = None) -> Any:
     """Sums of products by labels, in all forms that ``numpy.einsum`` reads.
 
@@ -490,7 +490,7 @@ def einsum(*args: Any, out: np.ndarray | None = None, dtype: Any = None, order: 
     if name not in _TYPES and not small:
         return np.einsum(*args, out=out, dtype=dtype, order=order, casting=casting, optimize=bool(optimize))
     for a in operands:
-        if not np.can_cast(a.dtype, common, casting):  # type: ignore[arg-type]
+        if not np.can_cast(a.dtype, common, casting):
             raise TypeError(f"einsum: {a.dtype} is not cast to {common} by the rule '{casting}'")
     # Sums of small floats are added up in single precision.
     work = np.dtype(np.float32) if small else common
@@ -519,7 +519,7 @@ def einsum(*args: Any, out: np.ndarray | None = None, dtype: Any = None, order: 
         result = _Term(np.broadcast_to(array, [sizes[x] for x in output]) if missing else array, output)
     array = result.array
     if out is not None:
-        np.copyto(out, array, casting=casting)  # type: ignore[arg-type]
+        np.copyto(out, array, casting=casting)
         return out
     if array.dtype != common:
         array = array.astype(common)

@@ -146,10 +146,10 @@ class _Writer:
                 return f" {word} ".join(self.expr(v, level + 1) for v in values), level
             case ast.Compare(left=first, ops=ops, comparators=rest):
                 parts, left = [], first
-                for op, right in zip(ops, rest):
-                    if type(op) not in _COMPARE:
+                for compared, right in zip(ops, rest):
+                    if type(compared) not in _COMPARE:
                         raise self.fail(e, "this comparison has no meaning in a kernel")
-                    parts.append(f"{self.expr(left, 6)} {_COMPARE[type(op)]} {self.expr(right, 6)}")
+                    parts.append(f"{self.expr(left, 6)} {_COMPARE[type(compared)]} {self.expr(right, 6)}")
                     left = right
                 return " and ".join(parts), 3 if len(parts) > 1 else 5
             case ast.IfExp(test=c, body=a, orelse=b):
@@ -365,7 +365,8 @@ def source_of(f: Callable[..., Any]) -> str:
     scope = _Scope(f)
     arrays: dict[str, ArrayType] = {}
     scalars: set[str] = set()
-    inputs, outputs = [], []
+    inputs: list[str] = []
+    outputs: list[str] = []
     writer = _Writer(source, scope, arrays, scalars)
     arguments = tree.args
     if arguments.vararg or arguments.kwarg or arguments.kwonlyargs or arguments.defaults:
@@ -448,11 +449,11 @@ class _FunWriter(_Writer):
     def plain(self, e: ast.expr) -> tuple[str, int]:
         match e:
             case ast.BinOp(left=a, op=ast.BitOr(), right=b):
-                right = self.expr(b, 1)
-                return f"{self.expr(a, 0 if isinstance(a, ast.BinOp) and isinstance(a.op, ast.BitOr) else 1)} |> {right}", 0.5  # type: ignore[return-value]
+                first = isinstance(a, ast.BinOp) and isinstance(a.op, ast.BitOr)
+                return f"{self.expr(a, 1 if first else 2)} |> {self.expr(b, 2)}", 1
             case ast.BinOp(left=a, op=ast.RShift() | ast.LShift() as op, right=b):
                 sign = ">>" if isinstance(op, ast.RShift) else "<<"
-                return f"{self.expr(a, 1)} {sign} {self.expr(b, 2)}", 1
+                return f"{self.expr(a, 2)} {sign} {self.expr(b, 3)}", 2
             case ast.Lambda(args=args, body=body):
                 names = [self.name(a, a.arg) for a in args.args]
                 self.bound.update(names)

@@ -105,7 +105,7 @@ class Kernel(_lathe.Kernel):
     def explain(self, *, strategy: str | Strategy | None = None, params: Mapping[str, Any] | None = None,
                 specialize: Mapping[str, int] | None = None, diff: bool = False) -> Explanation:
         """Every step of a strategy with its evidence; with ``diff`` also what it changed in the tree."""
-        how = {"strategy": strategy, "params": _dict(params), "specialize": _dict(specialize)}
+        how: dict[str, Any] = {"strategy": strategy, "params": _dict(params), "specialize": _dict(specialize)}
         return Explanation(self.explain_(diff=diff, **how), json.loads(self.explain_json(**how)))
 
     def emit(self, form: str, path: str | os.PathLike[str] | None = None, *, strategy: str | Strategy | None = None,
@@ -116,7 +116,7 @@ class Kernel(_lathe.Kernel):
         ``form`` is ``tree``, ``llvm``, ``asm``, ``c``, ``header`` or ``object``. Without a path the code is returned, an
         object as bytes; with one it is written there, with a C header beside it for ``object`` and ``c``.
         """
-        how = {"strategy": strategy, "params": _dict(params), "specialize": _dict(specialize), "cpu": cpu}
+        how: dict[str, Any] = {"strategy": strategy, "params": _dict(params), "specialize": _dict(specialize), "cpu": cpu}
         code = self.emit_(form, **how)
         if path is None:
             return code if form == "object" else code.decode()

@@ -19,7 +19,7 @@ from . import _lathe
 from .errors import TuneError
 from .kernels import Kernel, _worker
 
-__all__ = ["Evaluation", "Parameter", "Progress", "Tuned", "count", "param", "tune"]
+__all__ = ["Evaluation", "Parameter", "Picture", "Progress", "Tuned", "count", "param", "tune"]
 
 
 class Parameter:
@@ -95,6 +95,13 @@ class Evaluation:
         return f"<{self.configuration}: {self.cost if self.costs else self.reason}>"
 
 
+class Picture(str):
+    """An SVG, which notebooks show."""
+
+    def _repr_svg_(self) -> str:
+        return str(self)
+
+
 class Tuned:
     """What a search found."""
 
@@ -127,7 +134,7 @@ class Tuned:
         #: Every evaluation in order.
         self.history: list[Evaluation] = [Evaluation(*e) for e in data["history"]]
         #: A picture: cost over time, and how often each cost occurred.
-        self.svg: str | None = data["svg"]
+        self.svg: Picture | None = Picture(data["svg"]) if data["svg"] else None
 
     @property
     def cost(self) -> float:

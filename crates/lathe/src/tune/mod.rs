@@ -36,7 +36,7 @@ pub use programs::{
 pub use recorded::t4;
 pub use search::{Found, Progress, Tuner};
 pub use space::{StrategySpace, strategy_space};
-pub use stored::{stored_winner, stored_winners};
+pub use stored::{ForSizes, stored_winner, stored_winners};
 pub use tuning::{KernelTuned, KernelTuning, tune_kernel};
 pub use work::work;
 

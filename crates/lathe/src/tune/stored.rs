@@ -55,6 +55,9 @@ pub fn stored_winner(
     Ok(found.map(|how| How { specialize, ..how }))
 }
 
+/// Sizes by name, and what won for them.
+pub type ForSizes = (BTreeMap<String, i64>, How);
+
 /// All winners of a kernel on this machine with so many threads and made-up inputs, whatever their sizes; of several for
 /// the same sizes the best. For callers that run a kernel for many sizes and look at the store once.
 ///
@@ -66,11 +69,11 @@ pub fn stored_winners(
     kernel: &Function,
     build: &Build,
     threads: usize,
-) -> Result<Vec<(BTreeMap<String, i64>, How)>, Diagnostic> {
+) -> Result<Vec<ForSizes>, Diagnostic> {
     let Some(store) = Store::open_to_read(store)? else { return Ok(Vec::new()) };
     let (sizes, inputs) = (BTreeMap::new(), BTreeMap::new());
     let of = Situation { sizes: &sizes, inputs: &inputs, build, specialize: false, threads };
-    let mut out: Vec<(BTreeMap<String, i64>, How)> = Vec::new();
+    let mut out: Vec<ForSizes> = Vec::new();
     for (key, winner) in store.winners_of_all_sizes(&kernel_key(program, kernel, of))? {
         let whole = |(n, v): (&String, &Value)| match v {
             Value::Int(v) => Some((n.clone(), *v)),
