@@ -24,7 +24,7 @@ mod module {
 
     /// Thread pools, compiled code and numpy's own state belong to the process, so there is one module in it.
     #[pymodule_init]
-    fn init(_: &Bound<'_, PyModule>) -> PyResult<()> {
+    fn init() -> PyResult<()> {
         // SAFETY: the interpreter is attached.
         let id = unsafe { pyo3::ffi::PyInterpreterState_GetID(pyo3::ffi::PyInterpreterState_Get()) };
         if id == 0 {

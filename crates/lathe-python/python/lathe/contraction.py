@@ -330,21 +330,46 @@ def _general(kind: str, inputs: tuple[_Labels, ...], output: _Labels) -> Kernel:
     shape = f"[{', '.join(names[x].upper() for x in output)}]" if output else ""
     at = f"[{', '.join(names[x] for x in output)}]" if output else ""
     text = f"kernel einsum({params}) -> (C: {kind}{shape}) {{\n    C{at} = {value}\n}}\n"
-    return Kernel(text + _loops(kind, [names[x] for x in output], bool(summed)))
+    return Kernel(text + _loops(kind, [[names[x] for x in labels] for labels in inputs], [names[x] for x in output], summed))
 
 
-def _loops(kind: str, out: list[str], summed: bool) -> str:
-    """A strategy for the general form: vectors along the result's last dimension, threads along its first."""
-    if not out or kind not in ("f32", "f64", "i32", "i64"):
+def _loops(kind: str, inputs: list[list[str]], out: list[str], summed: list[str]) -> str:
+    """A strategy for the general form. What a form does not have the first way, it has the second."""
+    if kind not in ("f32", "f64") or not (out or summed):
         return ""
-    w = 16 if kind in ("f32", "i32") else 8
-    last = out[-1]
-    steps = []
-    if summed:
-        steps += [f"try(fission(C.init)) ; try(vectorize(C.init.{last}, {w}, tail: separate))"]
-    inner = f"try(vectorize(C.{last}, {w}, tail: separate))"
-    threads = [] if len(out) < 2 else [f"try(parallel(C.{out[0]}))"]
-    return "strategy fast for einsum =\n    " + " ;\n    ".join([*steps, inner, *threads]) + "\n"
+    w = 16 if kind == "f32" else 8
+    plain = []
+    if out:
+        if summed:
+            plain.append(f"try(fission(C.init)) ; try(vectorize(C.init.{out[-1]}, {w}, tail: separate))")
+        plain.append(f"try(vectorize(C.{out[-1]}, {w}, tail: separate))")
+        if len(out) > 1:
+            plain.append(f"try(parallel(C.{out[0]}))")
+    largest = max(inputs, key=len)
+    best: list[str] = []
+    if not summed and len(out) == 1:
+        x = out[0]
+        best = [f"split({x}, 16384) ; vectorize({x}.i, {w}, tail: separate) ; parallel({x}.o)"]
+    elif len(summed) == 1 and not out:
+        # Blocks go to the threads; in a block many partial sums hide the latency of the additions.
+        k = summed[0]
+        best = [f"split({k}, 65536) ; privatize(C, {k}.o, name: part) ; split({k}.i, {4 * w}) ; factor(part, {k}.i.i)",
+                f"parallel({k}.o) ; separate({k}.i.o) ; vectorize({k}.i.i, {w}) ; unroll({k}.i.i.o) ; try(contract(C))"]
+    elif len(summed) == 1 and largest and largest[-1] == summed[0]:
+        # Rows: four share each part of the vector, each has partial sums two vectors wide.
+        i, k = out[-1], summed[0]
+        threads = f"parallel({i}.o)" if len(out) == 1 else f"parallel({out[0]})"
+        best = [f"split({i}, 64) ; split({i}.i, 4) ; separate({i}.i.o) ; reorder({i}.i.i, {k}) ; split({k}, {2 * w})",
+                f"reorder({k}.o, {i}.i.i, {k}.i) ; factor(C, {k}.i, at: {k}.o) ; set_layout(C.p, permute(1, 0))",
+                f"separate({k}.o) ; vectorize({k}.i, {w}) ; unroll({i}.i.i) ; unroll({k}.i.o) ; try(contract(C)) ; {threads}"]
+    elif len(summed) == 1 and largest and largest[-1] == out[-1]:
+        # Columns: a block of the result stays in the cache while the rows run through.
+        j, k = out[-1], summed[0]
+        threads = f"parallel(C.{j}.o)" if len(out) == 1 else f"parallel(C.{out[0]})"
+        best = [f"fission(C.init) ; vectorize(C.init.{j}, {w}, tail: separate) ; split(C.{j}, 512)",
+                f"reorder(C.{j}.o, C.{k}, C.{j}.i) ; vectorize(C.{j}.i, {w}, tail: separate) ; try(contract(C)) ; {threads}"]
+    ways = ["(" + " ; ".join(way) + ")" for way in (best, plain) if way]
+    return f"strategy fast for einsum =\n    {' <+ '.join(ways)}\n" if ways else ""
 
 
 # Contractions.
@@ -410,16 +435,53 @@ def _pair(x: _Term, y: _Term, keep: frozenset[int], kind: str, order: Sequence[i
         if done is not None:
             return done
     labels = tuple(order) if order is not None else tuple([*batch, *rows, *columns])
-    numbered = {s: n for n, s in enumerate(dict.fromkeys([*x.labels, *y.labels]))}
-    forms = tuple(tuple(numbered[s] for s in t.labels) for t in (x, y))
+    return _computed([x, y], labels, kind, options)
+
+
+def _fused(terms: list[_Term], output: Sequence[int]) -> tuple[list[_Term], list[int], dict[int, tuple[int, ...]]]:
+    """Operands in which labels that always stand behind each other in memory are one. Also the result's labels, and the
+    extents that each of them stands for."""
+    terms, labels = list(terms), list(output)
+    extents = {x: (t.array.shape[n],) for t in terms for n, x in enumerate(t.labels)}
+    again = True
+    while again:
+        again = False
+        for a, b in [(p, q) for t in terms for p, q in itertools.permutations(t.labels, 2)]:
+            having = [t for t in terms if a in t.labels or b in t.labels]
+            if any(a not in t.labels or b not in t.labels for t in having) or (a in labels) != (b in labels):
+                continue
+            if a in labels and labels.index(b) != labels.index(a) + 1:
+                continue
+            if any(_strided(t.array, t.labels, (a, b)) is None for t in having):
+                continue
+            for t in having:
+                n = terms.index(t)
+                merged = _strided(t.array, t.labels, (a, b))
+                assert merged is not None
+                keep = [d for d, x in enumerate(t.labels) if x != b]
+                shape = [merged[0] if t.labels[d] == a else t.array.shape[d] for d in keep]
+                strides = [merged[1] if t.labels[d] == a else t.array.strides[d] for d in keep]
+                view = np.lib.stride_tricks.as_strided(t.array, shape, strides, writeable=False)
+                terms[n] = _Term(view, tuple(t.labels[d] for d in keep))
+            extents[a] += extents.pop(b)
+            if b in labels:
+                labels.remove(b)
+            again = True
+            break
+    # The longest stride comes first.
+    terms = [_Term(t.array.transpose([t.labels.index(x) for x in order]), tuple(order))
+             for t in terms for order in [_by_stride(t, t.labels)]]
+    return terms, labels, extents
+
+
+def _computed(terms: list[_Term], output: Sequence[int], kind: str, options: dict[str, Any]) -> _Term:
+    """By a kernel of the general form."""
+    fused, labels, extents = _fused(terms, output)
+    numbered = {s: n for n, s in enumerate(dict.fromkeys(x for t in fused for x in t.labels))}
+    forms = tuple(tuple(numbered[s] for s in t.labels) for t in fused)
     kernel = _general(kind, forms, tuple(numbered[s] for s in labels))
-    operands = [t.array if t.labels else t.array[()] for t in (x, y)]
-    return _Term(_called(kernel, operands, options), labels)
-
-
-def _called(kernel: Kernel, operands: list[Any], options: dict[str, Any]) -> np.ndarray:
-    out = kernel(*operands, **options)
-    return np.asarray(out)
+    out = np.asarray(kernel(*[t.array if t.labels else t.array[()] for t in fused], **options))
+    return _Term(out.reshape([n for x in labels for n in extents[x]]), tuple(output))
 
 
 def _as_product(x: _Term, y: _Term, batch: list[int], rows: list[int], columns: list[int], summed: list[int], kind: str,
@@ -465,9 +527,7 @@ def _alone(t: _Term, labels: Sequence[int], kind: str, threads: int | None) -> _
     kept = tuple(x for x in labels if x in t.labels)
     if set(kept) == set(t.labels):
         return _Term(t.array.transpose([t.labels.index(x) for x in kept]), kept)
-    numbered = {s: n for n, s in enumerate(t.labels)}
-    kernel = _general(kind, (tuple(numbered.values()),), tuple(numbered[x] for x in kept))
-    return _Term(_called(kernel, [t.array], {} if threads is None else {"threads": threads}), kept)
+    return _computed([t], kept, kind, {} if threads is None else {"threads": threads})
 
 
 def einsum(*args: Any, out: np.ndarray | None = None, dtype: Any = None, order: Any = "K", casting: Any = "safe",
