@@ -276,11 +276,11 @@ def _greedy(terms: list[frozenset[int]], output: frozenset[int], sizes: dict[int
 
 # Kernels.
 
-#: A product of matrices: panels of both are packed, a tile of the result stays in registers (BLIS). `A` and `B` lie in
-#: either order; what `w` lanes are depends on the type.
+#: Products of matrices: panels of both are packed, a tile of the result stays in registers (BLIS). `A` and `B` lie in
+#: either order. One product is split among the threads by rows, several by products.
 _PRODUCT = """
-kernel product(A: {t}[{a}], B: {t}[{b}]) -> (C: {t}[M, N]) {{
-    C[i, j] = sum[k](A[{ai}] * B[{bi}])
+kernel product(A: {t}[{a}], B: {t}[{b}]) -> (C: {t}[{c}]) {{
+    C[{ci}] = sum[k](A[{ai}] * B[{bi}])
 }}
 strategy fast(nc = 1024 in 256..=4096 step 256, kc = 512 in 128..=512 step 64, mc = 64 in 16..=256 step 16) for product =
     fission(C.init) ; vectorize(C.init.j, {w}, tail: separate) ;
@@ -291,26 +291,35 @@ strategy fast(nc = 1024 in 256..=4096 step 256, kc = 512 in 128..=512 step 64, m
     stage(C, at: C.i.i.o, space: register, pad: true) ;
     pad(C.i.i.i) ; pad(C.j.i.i) ;
     vectorize(C.j.i.i, {w}) ; unroll(C.i.i.i) ; unroll(C.j.i.i.o) ; contract(C) ;
-    vectorize(copy(C).1, {w}) ; unroll(copy(C).0) ; unroll(copy(C).1.o) ;
-    vectorize(copy(C).out.1, {w}) ; unroll(copy(C).out.0) ; unroll(copy(C).out.1.o) ;
-    {copies} ; parallel(C.i.o)
+    vectorize(copy(C).{c1}, {w}) ; unroll(copy(C).{c0}) ; unroll(copy(C).{c1}.o) ;
+    vectorize(copy(C).out.{c1}, {w}) ; unroll(copy(C).out.{c0}) ; unroll(copy(C).out.{c1}.o) ;
+    {copies} ; parallel({threads})
 """
 
 
 @functools.lru_cache(maxsize=None)
-def _product(kind: str, a_turned: bool, b_turned: bool) -> Kernel:
+def _product(kind: str, a_turned: bool, b_turned: bool, several: bool) -> Kernel:
     w = 16 if kind == "f32" else 8
-    along = "vectorize(copy({0}).1, {w}, tail: separate)"
-    across = ("split(copy({0}).0, 8) ; separate(copy({0}).0.o) ; vectorize(copy({0}).1, {w}, tail: separate) ; "
-              "reorder(copy({0}).0.o, copy({0}).1.o, copy({0}).1.i, copy({0}).0.i) ; unroll(copy({0}).0.i)")
-    copies = " ; ".join([(along if not b_turned else across).format("B", w=w),
-                         (across if not a_turned else along).format("A", w=w)])
+    o = 1 if several else 0
+    lead, at = ("Z, ", "z, ") if several else ("", "")
+
+    def permuted(*dims: int) -> str:
+        return ", ".join(map(str, [*range(o), *(d + o for d in dims)]))
+
+    along = "vectorize(copy({0}).{c1}, {w}, tail: separate)"
+    across = ("split(copy({0}).{c0}, 8) ; separate(copy({0}).{c0}.o) ; vectorize(copy({0}).{c1}, {w}, tail: separate) ; "
+              "reorder(copy({0}).{c0}.o, copy({0}).{c1}.o, copy({0}).{c1}.i, copy({0}).{c0}.i) ; "
+              "unroll(copy({0}).{c0}.i)")
+    c = {"c0": o, "c1": o + 1, "w": w}
+    copies = " ; ".join([(along if not b_turned else across).format("B", **c),
+                         (across if not a_turned else along).format("A", **c)])
     text = _PRODUCT.format(
-        t=kind, w=w, w2=2 * w, copies=copies,
-        a="K, M" if a_turned else "M, K", ai="k, i" if a_turned else "i, k", ad=1 if a_turned else 0,
-        ap="1, 0, 2" if a_turned else "0, 2, 1",
-        b="N, K" if b_turned else "K, N", bi="j, k" if b_turned else "k, j", bj=0 if b_turned else 1,
-        bp="0, 2, 1" if b_turned else "1, 0, 2")
+        t=kind, w2=2 * w, copies=copies, threads="C.z" if several else "C.i.o", **c,
+        a=lead + ("K, M" if a_turned else "M, K"), ai=at + ("k, i" if a_turned else "i, k"),
+        ad=o + (1 if a_turned else 0), ap=permuted(1, 0, 2) if a_turned else permuted(0, 2, 1),
+        b=lead + ("N, K" if b_turned else "K, N"), bi=at + ("j, k" if b_turned else "k, j"),
+        bj=o + (0 if b_turned else 1), bp=permuted(0, 2, 1) if b_turned else permuted(1, 0, 2),
+        **{"c": lead + "M, N", "ci": at + "i, j"})
     return Kernel(text)
 
 
@@ -359,8 +368,11 @@ def _loops(kind: str, inputs: list[list[str]], out: list[str], summed: list[str]
         # Rows: four share each part of the vector, each has partial sums two vectors wide.
         i, k = out[-1], summed[0]
         threads = f"parallel({i}.o)" if len(out) == 1 else f"parallel({out[0]})"
+        n = len(out)
+        lanes = ", ".join(map(str, [*range(n - 1), n, n - 1]))
         best = [f"split({i}, 64) ; split({i}.i, 4) ; separate({i}.i.o) ; reorder({i}.i.i, {k}) ; split({k}, {2 * w})",
-                f"reorder({k}.o, {i}.i.i, {k}.i) ; factor(C, {k}.i, at: {k}.o) ; set_layout(C.p, permute(1, 0))",
+                f"reorder({k}.o, {i}.i.i, {k}.i) ; factor(C, {k}.i, at: {k}.o) ; "
+                f"set_layout(C.p, permute({lanes}))",
                 f"separate({k}.o) ; vectorize({k}.i, {w}) ; unroll({i}.i.i) ; unroll({k}.i.o) ; try(contract(C)) ; {threads}"]
     elif len(summed) == 1 and largest and largest[-1] == out[-1]:
         # Columns: a block of the result stays in the cache while the rows run through.
@@ -422,6 +434,16 @@ def _matrix(t: _Term, rows: Sequence[int], columns: Sequence[int], rest: Sequenc
     return view, turned
 
 
+def _merged(a: np.ndarray) -> np.ndarray:
+    """The array with all dimensions but the last two as one."""
+    if a.ndim == 3:
+        return a
+    one = _strided(a, tuple(range(a.ndim)), range(a.ndim - 2))
+    if one is None:
+        return np.ascontiguousarray(a).reshape(-1, *a.shape[-2:])
+    return np.lib.stride_tricks.as_strided(a, [one[0], *a.shape[-2:]], [one[1], *a.strides[-2:]], writeable=False)
+
+
 def _pair(x: _Term, y: _Term, keep: frozenset[int], kind: str, order: Sequence[int] | None, threads: int | None) -> _Term:
     """Contracts two operands. `order` is the order of the result's labels where it matters."""
     shared = [s for s in x.labels if s in y.labels]
@@ -434,7 +456,12 @@ def _pair(x: _Term, y: _Term, keep: frozenset[int], kind: str, order: Sequence[i
         done = _as_product(x, y, batch, rows, columns, summed, kind, order, options)
         if done is not None:
             return done
-    labels = tuple(order) if order is not None else tuple([*batch, *rows, *columns])
+    labels = tuple([*batch, *rows, *columns])
+    if order is not None and not summed:
+        # What the result's elements are computed from is read once, so they are written in their order.
+        labels = tuple(order)
+    elif summed and columns and not rows:
+        labels = tuple([*batch, *_by_stride(y, columns)])
     return _computed([x, y], labels, kind, options)
 
 
@@ -509,16 +536,19 @@ def _as_product(x: _Term, y: _Term, batch: list[int], rows: list[int], columns: 
     if a is None or b is None:
         return None
     (left, a_turned), (right, b_turned) = a, b
-    kernel = _product(kind, a_turned, b_turned)
     shape = [x.array.shape[x.labels.index(s)] for s in [*batch, *rows]]
     shape += [y.array.shape[y.labels.index(s)] for s in columns]
     labels = tuple([*batch, *rows, *columns])
     result = np.empty(shape, x.array.dtype)
     if result.size:
         m, n = math.prod(shape[len(batch):len(batch) + len(rows)]), math.prod(shape[len(batch) + len(rows):])
-        flat = result.reshape(*shape[:len(batch)], m, n)
-        for element in np.ndindex(*shape[:len(batch)]):
-            kernel(left[element], right[element], out=flat[element], **options)
+        many = math.prod(shape[:len(batch)])
+        if many == 1:
+            _product(kind, a_turned, b_turned, False)(left.reshape(left.shape[-2:]), right.reshape(right.shape[-2:]),
+                                                      out=result.reshape(m, n), **options)
+        else:
+            kernel = _product(kind, a_turned, b_turned, True)
+            kernel(_merged(left), _merged(right), out=result.reshape(many, m, n), **options)
     return _Term(result, labels)
 
 
@@ -527,7 +557,8 @@ def _alone(t: _Term, labels: Sequence[int], kind: str, threads: int | None) -> _
     kept = tuple(x for x in labels if x in t.labels)
     if set(kept) == set(t.labels):
         return _Term(t.array.transpose([t.labels.index(x) for x in kept]), kept)
-    return _computed([t], kept, kind, {} if threads is None else {"threads": threads})
+    lying = tuple(x for x in _by_stride(t, t.labels) if x in kept)
+    return _computed([t], lying, kind, {} if threads is None else {"threads": threads})
 
 
 def einsum(*args: Any, out: np.ndarray | None = None, dtype: Any = None, order: Any = "K", casting: Any = "safe",
