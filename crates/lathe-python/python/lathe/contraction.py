@@ -15,132 +15,15 @@ from typing import Any
 
 import numpy as np
 
+from ._notation import Labels, parse
+from ._order import pairs as pairs_of
 from .kernels import Kernel
 
 __all__ = ["einsum", "einsum_path"]
 
-_Labels = tuple[int, ...]
-
 #: The types of numpy that kernels have, and the type that products of them are added up in.
 _TYPES = {"float32": "f32", "float64": "f64", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "uint8": "u8",
           "uint16": "u16", "uint32": "u32", "uint64": "u64"}
-
-
-# Reading the notation.
-
-
-def _parse(args: Sequence[Any]) -> tuple[list[_Labels], _Labels, list[np.ndarray]]:
-    """Labels of each operand, labels of the result, operands. Dimensions of an ellipsis have negative labels."""
-    if not args:
-        raise ValueError("einsum takes subscripts and operands")
-    if isinstance(args[0], str):
-        return _from_text(args[0], [_array(a) for a in args[1:]])
-    return _from_lists(list(args))
-
-
-def _array(a: Any) -> np.ndarray:
-    if isinstance(a, np.ndarray):
-        return a
-    from ._interop import view
-
-    out = view(a, False)
-    return np.asanyarray(a) if out is None else out
-
-
-def _from_text(text: str, operands: list[np.ndarray]) -> tuple[list[_Labels], _Labels, list[np.ndarray]]:
-    left, arrow, right = text.partition("->")
-    if arrow and "->" in right:
-        raise ValueError("einsum: there are two arrows `->`")
-    parts = left.split(",")
-    if len(parts) != len(operands):
-        raise ValueError(f"einsum: the subscripts are for {len(parts)} operands, but there are {len(operands)}")
-    read = [_term(p) for p in parts]
-    result = _term(right) if arrow else None
-    return _expand(read, result, operands)
-
-
-def _term(text: str) -> list[int | None]:
-    """Labels of one operand; None is the ellipsis."""
-    text = "".join(text.split())
-    out: list[int | None] = []
-    at = 0
-    while at < len(text):
-        if text.startswith("...", at):
-            if None in out:
-                raise ValueError("einsum: an operand has one ellipsis at most")
-            out.append(None)
-            at += 3
-        elif text[at].isalpha():
-            out.append(ord(text[at]))
-            at += 1
-        else:
-            raise ValueError(f"einsum: `{text[at]}` is no label of a subscript")
-    return out
-
-
-def _from_lists(args: list[Any]) -> tuple[list[_Labels], _Labels, list[np.ndarray]]:
-    operands, read = [], []
-    while len(args) >= 2:
-        operands.append(_array(args.pop(0)))
-        read.append(_sublist(args.pop(0)))
-    result = _sublist(args.pop(0)) if args else None
-    return _expand(read, result, operands)
-
-
-def _sublist(labels: Any) -> list[int | None]:
-    out: list[int | None] = []
-    for label in labels:
-        if label is Ellipsis:
-            if None in out:
-                raise ValueError("einsum: an operand has one ellipsis at most")
-            out.append(None)
-        else:
-            n = int(label)
-            if not 0 <= n < 52:
-                raise ValueError(f"einsum: the label {n} is not between 0 and 51")
-            # Upper case comes first, as in numpy.
-            out.append(ord("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"[n]))
-    return out
-
-
-def _expand(read: list[list[int | None]], result: list[int | None] | None,
-            operands: list[np.ndarray]) -> tuple[list[_Labels], _Labels, list[np.ndarray]]:
-    """Gives the dimensions of ellipses labels, counted from the right: -1 is the last."""
-    most = 0
-    inputs: list[_Labels] = []
-    for labels, a in zip(read, operands):
-        named = sum(x is not None for x in labels)
-        if None in labels:
-            rest = a.ndim - named
-            if rest < 0:
-                raise ValueError(f"einsum: an operand has {a.ndim} dimensions, its subscripts {named}")
-        elif named != a.ndim:
-            raise ValueError(f"einsum: an operand has {a.ndim} dimensions, its subscripts {named}")
-        else:
-            rest = 0
-        most = max(most, rest)
-        inputs.append(_filled(labels, rest))
-    everywhere = {x for labels in inputs for x in labels}
-    if result is None:
-        once = [x for x in everywhere if x > 0 and sum(labels.count(x) for labels in inputs) == 1]
-        output = tuple(range(-most, 0)) + tuple(sorted(once))
-    else:
-        if None not in result and most:
-            raise ValueError("einsum: the ellipsis of the operands is missing from the result")
-        output = _filled(result, most)
-        if len(set(output)) != len(output):
-            raise ValueError("einsum: the result has a label twice")
-        for x in output:
-            if x not in everywhere and x > 0:
-                raise ValueError(f"einsum: the result's label `{chr(x)}` is in no operand")
-    return inputs, output, operands
-
-
-def _filled(labels: list[int | None], rest: int) -> _Labels:
-    out: list[int] = []
-    for x in labels:
-        out += range(-rest, 0) if x is None else [x]
-    return tuple(out)
 
 
 # One operand: diagonals, dimensions of one element, sums.
@@ -151,11 +34,11 @@ class _Term:
 
     __slots__ = ("array", "labels")
 
-    def __init__(self, array: np.ndarray, labels: _Labels) -> None:
+    def __init__(self, array: np.ndarray, labels: Labels) -> None:
         self.array, self.labels = array, labels
 
 
-def _diagonal(a: np.ndarray, labels: _Labels, sizes: dict[int, int]) -> _Term:
+def _diagonal(a: np.ndarray, labels: Labels, sizes: dict[int, int]) -> _Term:
     """An operand whose labels are distinct: repeated ones become a diagonal, and what is spread out is left out."""
     shape, strides, out = [], [], []
     for x in dict.fromkeys(labels):
@@ -180,7 +63,7 @@ def _mismatch(label: int, sizes: Iterable[int]) -> str:
     return f"einsum: the label {name} has the sizes {' and '.join(map(str, sorted(set(sizes))))}"
 
 
-def _sizes(inputs: list[_Labels], operands: list[np.ndarray]) -> dict[int, int]:
+def _sizes(inputs: list[Labels], operands: list[np.ndarray]) -> dict[int, int]:
     sizes: dict[int, int] = {}
     for labels, a in zip(inputs, operands):
         for x, n in zip(labels, a.shape):
@@ -190,88 +73,6 @@ def _sizes(inputs: list[_Labels], operands: list[np.ndarray]) -> dict[int, int]:
                     raise ValueError(_mismatch(x, (old, n)))
                 sizes[x] = n if old == 1 else old
     return sizes
-
-
-# The order of the contractions.
-
-
-def _order(terms: list[frozenset[int]], output: frozenset[int], sizes: dict[int, int]) -> list[tuple[int, int]]:
-    """Pairs to contract: positions in the list of terms, from which the two are taken and to whose end the result goes.
-    Up to six operands all orders are compared by their multiplications, beyond it the best next pair is taken."""
-    n = len(terms)
-    if n <= 2:
-        return [(0, 1)] * (n - 1)
-    if n <= 6:
-        return _best(terms, output, sizes)
-    return _greedy(list(terms), output, sizes)
-
-
-def _cost(labels: frozenset[int], sizes: dict[int, int]) -> float:
-    return math.prod(float(max(sizes[x], 1)) for x in labels)
-
-
-def _best(terms: list[frozenset[int]], output: frozenset[int], sizes: dict[int, int]) -> list[tuple[int, int]]:
-    n = len(terms)
-    whole = (1 << n) - 1
-
-    @functools.lru_cache(maxsize=None)
-    def labels(s: int) -> frozenset[int]:
-        inside: frozenset[int] = frozenset().union(*(terms[i] for i in range(n) if s >> i & 1))
-        outside = output.union(*(terms[i] for i in range(n) if not s >> i & 1))
-        return inside & outside if s & (s - 1) else terms[s.bit_length() - 1]
-
-    @functools.lru_cache(maxsize=None)
-    def best(s: int) -> tuple[float, Any]:
-        if not s & (s - 1):
-            return 0.0, s.bit_length() - 1
-        found: tuple[float, Any] = (math.inf, None)
-        first = s & -s
-        a = (s - 1) & s
-        while a:
-            if a & first:
-                b = s ^ a
-                (ca, ta), (cb, tb) = best(a), best(b)
-                cost = ca + cb + _cost(labels(a) | labels(b), sizes)
-                if cost < found[0]:
-                    found = (cost, (ta, tb))
-            a = (a - 1) & s
-        return found
-
-    pairs: list[tuple[int, int]] = []
-    alive = [1 << i for i in range(n)]
-
-    def walk(tree: Any) -> int:
-        if isinstance(tree, int):
-            return 1 << tree
-        a, b = walk(tree[0]), walk(tree[1])
-        i, j = alive.index(a), alive.index(b)
-        pairs.append((i, j))
-        for s in (a, b):
-            alive.remove(s)
-        alive.append(a | b)
-        return a | b
-
-    walk(best(whole)[1])
-    return pairs
-
-
-def _greedy(terms: list[frozenset[int]], output: frozenset[int], sizes: dict[int, int]) -> list[tuple[int, int]]:
-    pairs = []
-    while len(terms) > 1:
-        best: tuple[tuple[float, float], int, int, frozenset[int]] | None = None
-        for i, j in itertools.combinations(range(len(terms)), 2):
-            rest = output.union(*(t for k, t in enumerate(terms) if k not in (i, j)))
-            both = terms[i] | terms[j]
-            kept = both & rest
-            saved = _cost(kept, sizes) - _cost(terms[i], sizes) - _cost(terms[j], sizes)
-            rank = (saved, _cost(both, sizes))
-            if best is None or rank < best[0]:
-                best = (rank, i, j, kept)
-        assert best is not None
-        _, i, j, kept = best
-        pairs.append((i, j))
-        terms = [t for k, t in enumerate(terms) if k not in (i, j)] + [kept]
-    return pairs
 
 
 # Kernels.
@@ -324,7 +125,7 @@ def _product(kind: str, a_turned: bool, b_turned: bool, several: bool) -> Kernel
 
 
 @functools.lru_cache(maxsize=None)
-def _general(kind: str, inputs: tuple[_Labels, ...], output: _Labels) -> Kernel:
+def _general(kind: str, inputs: tuple[Labels, ...], output: Labels) -> Kernel:
     """Index notation as it stands; sizes are named after labels."""
     names: dict[int, str] = {}
     for labels in inputs:
@@ -387,7 +188,7 @@ def _loops(kind: str, inputs: list[list[str]], out: list[str], summed: list[str]
 # Contractions.
 
 
-def _strided(a: np.ndarray, labels: _Labels, order: Sequence[int]) -> tuple[int, int] | None:
+def _strided(a: np.ndarray, labels: Labels, order: Sequence[int]) -> tuple[int, int] | None:
     """Extent and stride of the dimensions of these labels as one, if they lie behind each other."""
     extent, stride = 1, a.itemsize
     for x in reversed(order):
@@ -469,7 +270,9 @@ def _fused(terms: list[_Term], output: Sequence[int]) -> tuple[list[_Term], list
     """Operands in which labels that always stand behind each other in memory are one. Also the result's labels, and the
     extents that each of them stands for."""
     terms, labels = list(terms), list(output)
-    extents = {x: (t.array.shape[n],) for t in terms for n, x in enumerate(t.labels)}
+    extents: dict[int, tuple[int, ...]] = {}
+    for t in terms:
+        extents |= {x: (n,) for x, n in zip(t.labels, t.array.shape)}
     again = True
     while again:
         again = False
@@ -574,7 +377,7 @@ def einsum(*args: Any, out: np.ndarray | None = None, dtype: Any = None, order: 
     computed by numpy itself. A result that is only another view of the operand is a view here, too. ``optimize`` is
     accepted for numpy's sake: the order of contractions is always searched, unless a path is given as a list of pairs.
     """
-    inputs, output, operands = _parse(args)
+    inputs, output, operands = parse(args)
     common = np.result_type(*operands) if dtype is None else np.dtype(dtype)
     name = common.name
     small = name in ("float16", "bfloat16")
@@ -621,7 +424,7 @@ def einsum(*args: Any, out: np.ndarray | None = None, dtype: Any = None, order: 
     return array if array.flags.writeable else array.copy()
 
 
-def _contract(terms: list[_Term], output: _Labels, sizes: dict[int, int], kind: str, optimize: Any,
+def _contract(terms: list[_Term], output: Labels, sizes: dict[int, int], kind: str, optimize: Any,
               threads: int | None) -> _Term:
     wanted = frozenset(output)
 
@@ -633,7 +436,7 @@ def _contract(terms: list[_Term], output: _Labels, sizes: dict[int, int], kind: 
 
     pairs = _given(optimize, len(terms))
     if pairs is None:
-        pairs = _order([frozenset(t.labels) for t in terms], wanted, sizes)
+        pairs = pairs_of([frozenset(t.labels) for t in terms], wanted, sizes)
     for step, (i, j) in enumerate(pairs):
         others = [t for k, t in enumerate(terms) if k not in (i, j)]
         rest = wanted.union(*(t.labels for t in others))
@@ -658,6 +461,6 @@ def _given(optimize: Any, n: int) -> list[tuple[int, int]] | None:
 
 def einsum_path(*args: Any) -> list[tuple[int, int]]:
     """The order in which :func:`einsum` contracts: pairs of positions, as ``numpy.einsum_path`` writes them."""
-    inputs, output, operands = _parse(args)
+    inputs, output, operands = parse(args)
     sizes = _sizes(inputs, operands)
-    return _order([frozenset(x) for x in inputs], frozenset(output), sizes)
+    return pairs_of([frozenset(x) for x in inputs], frozenset(output), sizes)
