@@ -169,6 +169,43 @@ pub fn new<'py>(
     }
 }
 
+/// A view of an array with other extents and strides (in bytes). That it stays within the array is the caller's part:
+/// this is for the package itself.
+#[pyfunction]
+pub fn strided<'py>(
+    py: Python<'py>,
+    array: &Bound<'py, PyAny>,
+    mut shape: smallvec::SmallVec<[isize; 8]>,
+    mut strides: smallvec::SmallVec<[isize; 8]>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let object = array.as_ptr();
+    // SAFETY: a living object.
+    if unsafe { npyffi::PyArray_Check(py, object) } == 0 || shape.len() != strides.len() {
+        return Err(pyo3::exceptions::PyTypeError::new_err("an array, with as many strides as extents"));
+    }
+    // SAFETY: an array. The view takes over a reference to the description and one to the array.
+    unsafe {
+        let a = &(*object.cast::<PyArrayObject>()).fields;
+        ffi::Py_INCREF(a.descr.cast());
+        let view = PY_ARRAY_API.PyArray_NewFromDescr(
+            py,
+            npyffi::get_type_object(py, npyffi::NpyTypes::PyArray_Type),
+            a.descr,
+            shape.len() as i32,
+            shape.as_mut_ptr().cast(),
+            strides.as_mut_ptr().cast(),
+            a.data.cast(),
+            a.flags & flags::NPY_ARRAY_WRITEABLE,
+            std::ptr::null_mut(),
+        );
+        let view = Bound::from_owned_ptr_or_err(py, view)?;
+        if PY_ARRAY_API.PyArray_SetBaseObject(py, view.as_ptr().cast(), array.clone().into_ptr()) < 0 {
+            return Err(PyErr::fetch(py));
+        }
+        Ok(view)
+    }
+}
+
 /// numpy's description of an element type. Struct types become structured types of the same layout.
 ///
 /// # Errors

@@ -36,6 +36,8 @@ mod module {
     }
 
     #[pymodule_export]
+    use super::arrays::strided;
+    #[pymodule_export]
     use super::ffi::{ffi_capsule, ffi_register};
     #[pymodule_export]
     use super::kernel::{Kernel, cache_folder, explain_code, fail, format_source};
