@@ -1,7 +1,7 @@
 //! Calls of kernels from Python.
 
 use crate::arrays::{self, Problem};
-use crate::code::{Choice, Usual, compile};
+use crate::code::{Choice, compile};
 use crate::errors;
 use crate::kernel::Kernel;
 use crate::pools::pool;
@@ -102,24 +102,28 @@ pub fn call<'py>(
     let result = call.outputs(asked.out)?;
     let pool = pool(py, asked.threads)?;
     // The sizes are read off the inputs as the call saw them.
-    let code: Kept = match &asked.choice {
-        None => Kept::Usual(kernel.usual(pool.threads())),
-        Some(c) => Kept::Chosen(match kernel.chosen(c) {
-            Some(code) => code,
-            None => {
-                let made = compile(py, kernel, c, false)?;
-                kernel.keep(c.clone(), Arc::clone(&made));
-                made
+    let code: Arc<Prepared> = match asked.choice {
+        None => kernel.usual(pool.threads()).code(py, kernel, &|i| call.size(i))?,
+        Some(mut c) => {
+            // Decisions are taken for the sizes at hand.
+            if c.strategy.as_deref() == Some("auto") {
+                let sizes = kernel.signature.sizes.iter().enumerate();
+                c.sizes = sizes.map(|(i, s)| (s.0.clone(), call.size(i))).collect();
+                c.threads = Some(pool.threads());
             }
-        }),
-    };
-    let code = match &code {
-        Kept::Chosen(c) => c,
-        Kept::Usual(u) => u.code(py, kernel, &|i| call.size(i))?,
+            match kernel.chosen(&c) {
+                Some(code) => code,
+                None => {
+                    let made = compile(py, kernel, &c, false)?;
+                    kernel.keep(c, Arc::clone(&made));
+                    made
+                }
+            }
+        }
     };
     let mut views = call.views();
     let done = py.detach({
-        let work = Work { code, pool, views: &mut views };
+        let work = Work { code: &code, pool, views: &mut views };
         move || work.run()
     });
     drop(views);
@@ -127,12 +131,6 @@ pub fn call<'py>(
         Ok(()) => call.back(result),
         Err(d) => Err(call.failed(d)),
     }
-}
-
-/// The code of a call while it runs.
-enum Kept {
-    Usual(Arc<Usual>),
-    Chosen(Arc<Prepared>),
 }
 
 impl<'py> Call<'py, '_> {

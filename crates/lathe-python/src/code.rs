@@ -7,7 +7,7 @@ use lathe::tune::ForSizes;
 use lathe::{Build, Cache, Diagnostic, Failure, How, Machine, Prepared, Program, StrategySource};
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// What a call may ask for, beyond its arguments.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -18,6 +18,9 @@ pub struct Choice {
     pub params: BTreeMap<String, String>,
     /// Sizes that are baked in.
     pub specialize: BTreeMap<String, i64>,
+    /// Sizes and threads that decisions are taken for.
+    pub sizes: BTreeMap<String, i64>,
+    pub threads: Option<usize>,
 }
 
 impl Choice {
@@ -26,6 +29,9 @@ impl Choice {
             strategy: self.strategy.clone(),
             params: self.params.clone(),
             specialize: self.specialize.clone(),
+            sizes: self.sizes.clone(),
+            threads: self.threads,
+            model: None,
         }
     }
 }
@@ -37,49 +43,114 @@ struct Winner {
     code: OnceLock<Arc<Prepared>>,
 }
 
+/// Code for some sizes; `None`: that for all sizes serves them.
+type Sized = (Vec<i64>, Option<Arc<Prepared>>);
+
 /// What calls get that ask for nothing, with so many threads.
 pub struct Usual {
     pub threads: usize,
     code: OnceLock<Arc<Prepared>>,
     winners: Vec<Winner>,
+    /// Whether decisions are taken for the sizes of a call, and the code that came of it.
+    decides: bool,
+    sized: Mutex<Vec<Sized>>,
 }
+
+/// From so many operations on, decisions for a call's sizes are worth being taken and compiled.
+const WORTH: f64 = 2e6;
+
+/// Of so many sizes at most; others are served by the code for all sizes.
+const MOST: usize = 32;
 
 impl Usual {
     /// Looks the winners up that the store has for this kernel on this machine. A store that cannot be read has none.
     pub fn find(kernel: &Kernel, threads: usize) -> Usual {
         let mut winners = Vec::new();
+        let function = kernel.program.kernel(Some(&kernel.name)).ok();
         let found = || -> Option<Vec<ForSizes>> {
             let store = lathe::tune::store::path(None).ok()?;
-            let function = kernel.program.kernel(Some(&kernel.name)).ok()?;
-            lathe::tune::stored_winners(&store, &kernel.program, function, &Build::default(), threads).ok()
+            lathe::tune::stored_winners(&store, &kernel.program, function?, &Build::default(), threads).ok()
         };
         for (sizes, how) in found().unwrap_or_default() {
             let values = kernel.signature.sizes.iter().map(|s| sizes.get(&s.0).copied()).collect();
-            let Some(sizes) = values else { continue };
-            let choice = Choice { strategy: how.strategy, params: how.params, ..Choice::default() };
-            winners.push(Winner { sizes, choice, code: OnceLock::new() });
+            let Some(values) = values else { continue };
+            let choice = Choice {
+                strategy: how.strategy,
+                params: how.params,
+                sizes,
+                threads: Some(threads),
+                ..Choice::default()
+            };
+            winners.push(Winner { sizes: values, choice, code: OnceLock::new() });
         }
-        Usual { threads, code: OnceLock::new(), winners }
+        let decides = function.is_some_and(|f| {
+            let sizes = f.sizes.iter().map(|b| (b.name.to_string(), 1024)).collect();
+            let chosen = lathe::schedule::choose(&kernel.program, f, &How { sizes, ..How::default() });
+            chosen.is_ok_and(|c| c.1 == StrategySource::Auto)
+        });
+        Usual { threads, code: OnceLock::new(), winners, decides, sized: Mutex::new(Vec::new()) }
     }
 
     /// The code for a call: `size` gives the value of each size.
-    pub fn code(&self, py: Python<'_>, kernel: &Kernel, size: &dyn Fn(usize) -> i64) -> PyResult<&Prepared> {
-        let mut choice = None;
-        let mut slot = &self.code;
+    pub fn code(
+        &self,
+        py: Python<'_>,
+        kernel: &Kernel,
+        size: &dyn Fn(usize) -> i64,
+    ) -> PyResult<Arc<Prepared>> {
         for w in &self.winners {
             if w.sizes.iter().enumerate().all(|(i, v)| size(i) == *v) {
-                slot = &w.code;
-                choice = Some(&w.choice);
-                break;
+                if let Some(code) = w.code.get() {
+                    return Ok(Arc::clone(code));
+                }
+                let made = compile(py, kernel, &w.choice, true)?;
+                return Ok(Arc::clone(w.code.get_or_init(|| made)));
             }
         }
-        if let Some(code) = slot.get() {
+        if self.decides
+            && let Some(code) = self.for_sizes(py, kernel, size)?
+        {
             return Ok(code);
         }
-        let usual = Choice::default();
-        let asked = choice.unwrap_or(&usual);
-        let made = compile(py, kernel, asked, choice.is_some())?;
-        Ok(slot.get_or_init(|| made))
+        if let Some(code) = self.code.get() {
+            return Ok(Arc::clone(code));
+        }
+        let made = compile(py, kernel, &Choice::default(), false)?;
+        Ok(Arc::clone(self.code.get_or_init(|| made)))
+    }
+
+    fn for_sizes(
+        &self,
+        py: Python<'_>,
+        kernel: &Kernel,
+        size: &dyn Fn(usize) -> i64,
+    ) -> PyResult<Option<Arc<Prepared>>> {
+        {
+            // Locked only while the interpreter's lock is held.
+            let all = self.sized.lock().unwrap_or_else(|p| p.into_inner());
+            if let Some(s) = all.iter().find(|s| s.0.iter().enumerate().all(|(i, v)| size(i) == *v)) {
+                return Ok(s.1.clone());
+            }
+            if all.len() >= MOST {
+                return Ok(None);
+            }
+        }
+        let names = &kernel.signature.sizes;
+        let values: Vec<i64> = (0..names.len()).map(size).collect();
+        let named: BTreeMap<String, i64> =
+            names.iter().zip(&values).map(|(n, v)| (n.0.clone(), *v)).collect();
+        let work =
+            kernel.program.kernel(Some(&kernel.name)).ok().and_then(|f| {
+                lathe::data::given_sizes(f, &named).ok().and_then(|v| lathe::count::flops(f, &v))
+            });
+        let made = if work.is_none_or(|w| w < WORTH) {
+            None
+        } else {
+            let choice = Choice { sizes: named, threads: Some(self.threads), ..Choice::default() };
+            Some(compile(py, kernel, &choice, false)?)
+        };
+        self.sized.lock().unwrap_or_else(|p| p.into_inner()).push((values, made.clone()));
+        Ok(made)
     }
 }
 

@@ -81,7 +81,8 @@ impl Kernel {
     ) -> PyResult<Choice> {
         let (strategy, more) = strategy.map_or(Ok((None, None)), call::strategy)?;
         let params = params.map_or(Ok(BTreeMap::new()), call::params)?;
-        Ok(Choice { strategy, more, params, specialize: specialize.unwrap_or_default() })
+        let specialize = specialize.unwrap_or_default();
+        Ok(Choice { strategy, more, params, sizes: specialize.clone(), specialize, threads: None })
     }
 
     fn schedule(&self, py: Python<'_>, choice: &Choice) -> PyResult<Schedule> {

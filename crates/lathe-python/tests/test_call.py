@@ -40,6 +40,16 @@ def test_the_example_of_the_readme():
     check(a, b, gemm(a, B=b))
 
 
+def test_without_a_strategy():
+    plain = lathe.kernel(GEMM[: GEMM.index("strategy")])
+    for m, n, k in ((200, 130, 97), (64, 300, 128), (3, 4, 5)):
+        a, b = matrices(m, n, k)
+        check(a, b, plain(a, b))
+        check(a.T.copy().T, b[:, ::-1], plain(a.T.copy().T, b[:, ::-1]))
+    a, b = matrices(40, 30, 20)
+    check(a, b, plain(a, b, strategy="auto"))
+
+
 def test_strides_of_all_kinds():
     base = rng.random((12, 16), np.float32)
     for a in (base[:6, :8], base[::2, ::2], base[::-1, ::-1][:6, :8], base.T[:6, :8], base[5::-1, 7::-1],

@@ -28,12 +28,9 @@ pub mod emit;
 mod explain;
 mod fun;
 pub mod inputs;
-<<<<<<< HEAD
-pub mod mdh;
-=======
 #[cfg(feature = "llvm")]
 mod kept;
->>>>>>> 96ea636 (The Python package: kernels called with numpy's arrays, strategies and kernels as Python, the tuner; machine code is kept between processes)
+pub mod mdh;
 pub mod program;
 pub mod render;
 mod replay;

@@ -61,8 +61,8 @@ impl StrategySource {
 
     /// The source of a name.
     pub fn from_name(name: &str) -> Option<StrategySource> {
-        use StrategySource::{Fast, Naive, Requested, Stored};
-        [Requested, Stored, Fast, Naive].into_iter().find(|s| s.name() == name)
+        use StrategySource::{Auto, Fast, Naive, Requested, Stored};
+        [Requested, Stored, Fast, Auto, Naive].into_iter().find(|s| s.name() == name)
     }
 }
 

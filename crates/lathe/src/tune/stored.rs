@@ -30,29 +30,9 @@ pub fn stored_winner(
     if !own.data.is_empty() {
         winners.extend(store.winners(&Key { data: String::new(), ..own })?);
     }
-<<<<<<< HEAD
-    for (found, winner) in winners {
-        let Some(d) = program.strategies(&kernel.name).into_iter().find(|d| d.name == found.strategy) else {
-            continue;
-        };
-        if strategy_hash(program, &kernel.name, d) != found.strategy_hash {
-            continue;
-        }
-        let params = winner.configuration.iter().map(|(n, v)| (n.clone(), v.to_string())).collect();
-        return Ok(Some(How {
-            strategy: Some(found.strategy.clone()),
-            params,
-            specialize: if of.specialize { of.sizes.clone() } else { BTreeMap::new() },
-            sizes: of.sizes.clone(),
-            threads: Some(of.threads),
-            model: None,
-        }));
-    }
-    Ok(None)
-=======
     let specialize = if of.specialize { of.sizes.clone() } else { BTreeMap::new() };
     let found = winners.iter().find_map(|(key, winner)| how(program, kernel, key, winner));
-    Ok(found.map(|how| How { specialize, ..how }))
+    Ok(found.map(|how| How { specialize, sizes: of.sizes.clone(), threads: Some(of.threads), ..how }))
 }
 
 /// Sizes by name, and what won for them.
@@ -83,6 +63,7 @@ pub fn stored_winners(
         if out.iter().all(|o| o.0 != sizes)
             && let Some(how) = how(program, kernel, &key, &winner)
         {
+            let how = How { sizes: sizes.clone(), threads: Some(threads), ..how };
             out.push((sizes, how));
         }
     }
@@ -96,6 +77,5 @@ fn how(program: &Program, kernel: &Function, key: &Key, winner: &Winner) -> Opti
         return None;
     }
     let params = winner.configuration.iter().map(|(n, v)| (n.clone(), v.to_string())).collect();
-    Some(How { strategy: Some(key.strategy.clone()), params, specialize: BTreeMap::new() })
->>>>>>> 96ea636 (The Python package: kernels called with numpy's arrays, strategies and kernels as Python, the tuner; machine code is kept between processes)
+    Some(How { strategy: Some(key.strategy.clone()), params, ..How::default() })
 }
