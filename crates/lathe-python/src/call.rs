@@ -528,10 +528,9 @@ fn asked<'py>(py: Python<'py>, kernel: &Kernel, kwargs: &Bound<'py, PyDict>) -> 
             all.named.push((*at, value));
             continue;
         }
-        if value.is_none() {
-            if ["out", "strategy", "params", "threads", "copy", "specialize"].contains(&&*key) {
-                continue;
-            }
+        if value.is_none() && ["out", "strategy", "params", "threads", "copy", "specialize"].contains(&&*key)
+        {
+            continue;
         }
         match &*key {
             "out" => all.out = Some(value),

@@ -177,6 +177,7 @@ pub fn tune_kernel<'py>(
         fixed: values(fixed)?,
         build: Build::default(),
         machine: Machine::host(),
+        model: None,
         specialize,
         threads,
         budget: rules.budget(),
