@@ -5,7 +5,7 @@ use crate::code::{Choice, compile};
 use crate::errors;
 use crate::kernel::Kernel;
 use crate::pools::pool;
-use crate::signature::Param;
+use crate::signature::{Param, Source};
 use lathe::ir::Mode;
 use lathe::{ArgView, Diagnostic, Pool, Prepared};
 use pyo3::exceptions::PyTypeError;
@@ -321,12 +321,13 @@ impl<'py> Call<'py, '_> {
                 "dimension {bad} of the result `{}` would have {} elements",
                 param.name, extents[bad]
             );
-            let mut notes = Vec::new();
-            for (i, (name, source)) in kernel.signature.sizes.iter().enumerate() {
-                let of = &kernel.signature.params[source.param].name;
-                notes.push(format!("{name} = {}, by dimension {} of `{of}`", self.size(i), source.dim));
-            }
-            return Err(argument_error(self.py, lathe::runtime_codes::ARGUMENT_SHAPE, text, &notes, None));
+            return Err(argument_error(
+                self.py,
+                lathe::runtime_codes::ARGUMENT_SHAPE,
+                text,
+                &self.sizes(),
+                None,
+            ));
         }
         let descr = kernel.descr(self.py, i, &param.ty)?;
         arrays::new(self.py, descr.bind(self.py), &mut extents)
@@ -463,8 +464,22 @@ impl<'py> Call<'py, '_> {
         argument_error(self.py, code, text, &[], Some(&help))
     }
 
+    /// Each size, and which argument says so.
+    fn sizes(&self) -> Vec<String> {
+        let signature = &self.kernel.signature;
+        let one = |(i, (name, source)): (usize, &(String, Source))| {
+            let of = &signature.params[source.param].name;
+            format!("{name} = {}, by dimension {} of `{of}`", self.size(i), source.dim)
+        };
+        signature.sizes.iter().enumerate().map(one).collect()
+    }
+
     /// The exception for a call that the kernel refused.
-    fn failed(&self, d: Diagnostic) -> PyErr {
+    fn failed(&self, mut d: Diagnostic) -> PyErr {
+        // Code with sizes baked in knows numbers only.
+        if d.code == lathe::runtime_codes::ARGUMENT_SHAPE && d.notes.is_empty() {
+            d.notes = self.sizes();
+        }
         errors::at(self.py, &self.kernel.program.sources, d)
     }
 }

@@ -119,7 +119,7 @@ def test_a_kernel(tmp_path):
     with pytest.raises(lathe.LatheError):
         gemm.tune(a, strategy="tiled")
     with pytest.raises(lathe.TuneError, match="no parameter to search"):
-        lathe.kernel("kernel c(x: f32[N]) -> (y: f32[N]) { y[i] = x[i] }").tune(np.ones(3, np.float32))
+        lathe.kernel("kernel c(x: f32[N]) -> (y: f32[N]) { y[i] = x[i] }").tune(np.ones(3, np.float32), strategy="naive")
 
 
 def test_ctrl_c_while_a_kernel_is_tuned(tmp_path):
@@ -141,8 +141,11 @@ except KeyboardInterrupt:
 
     def later():
         time.sleep(6)
-        os.kill(p.pid, signal.SIGINT)
+        if p.poll() is None:
+            os.kill(p.pid, signal.SIGINT)
 
-    threading.Thread(target=later).start()
+    t = threading.Thread(target=later)
+    t.start()
     out, _ = p.communicate(timeout=90)
+    t.join()
     assert p.returncode == 0 and ("interrupted" in out or "stopped" in out or "exhausted" in out) and "raised" in out, out
