@@ -24,7 +24,8 @@ pub fn explain(a: &ExplainArgs, common: &Common) -> Outcome {
     if common.json {
         return target::print_json(&lathe::explain_json(&kernel.name, doc, &schedule));
     }
-    let out = lathe::explain(&schedule, a.diff);
+    let mut out: String = doc.lines().map(|l| format!("# {l}\n")).collect();
+    out += &lathe::explain(&schedule, a.diff);
     if common.time_passes {
         target::print_times(&schedule.times);
     }

@@ -272,7 +272,8 @@ impl Kernel {
         specialize: Option<BTreeMap<String, i64>>,
     ) -> PyResult<String> {
         let s = self.schedule(py, &Kernel::choice(strategy, params, specialize)?)?;
-        Ok(lathe::explain_json(&self.name, &s).to_string())
+        let info = self.program.lang.kernels.iter().find(|k| *k.name == *self.name);
+        Ok(lathe::explain_json(&self.name, info.map_or("", |k| &k.doc), &s).to_string())
     }
 
     /// Code to read, to link and to ship: `tree`, `llvm`, `asm`, `object`, `c` or `header`.

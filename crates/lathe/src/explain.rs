@@ -55,7 +55,7 @@ pub fn explain(schedule: &Schedule, differences: bool) -> String {
 }
 
 /// The same for programs: for each version its condition, its steps and its tree.
-pub fn explain_json(kernel: &str, schedule: &Schedule) -> serde_json::Value {
+pub fn explain_json(kernel: &str, doc: &str, schedule: &Schedule) -> serde_json::Value {
     let versions: Vec<_> = schedule
         .versions
         .iter()
@@ -72,6 +72,7 @@ pub fn explain_json(kernel: &str, schedule: &Schedule) -> serde_json::Value {
         .collect();
     serde_json::json!({
         "kernel": kernel,
+        "doc": doc,
         "strategy": schedule.strategy,
         "strategy_source": schedule.source.name(),
         "params": schedule.params,

@@ -73,8 +73,8 @@ fn agree(engine: Engine, rounds: usize, mut r: Random) {
         let schedule =
             lathe::schedule(&p, kernel, &how, &Machine::host()).unwrap_or_else(|e| panic!("{text}: {e}"));
         let version = &schedule.versions[0];
-        let again =
-            lathe::replay(&p, kernel, &how, None, &version.baked, &version.steps).unwrap_or_else(|e| panic!("{text}: {e}"));
+        let again = lathe::replay(&p, kernel, &how, None, &version.baked, &version.steps)
+            .unwrap_or_else(|e| panic!("{text}: {e}"));
         let shown =
             |f: &lathe::Function| lathe::text::print_function(&lathe::ir::simplify::simplify_function(f));
         assert_eq!(shown(&again), shown(&version.func), "replayed: {text}");
