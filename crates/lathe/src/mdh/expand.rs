@@ -297,22 +297,17 @@ pub(crate) fn labels(func: &Function) -> Vec<String> {
     out
 }
 
+/// The arguments of a step, and where it stands.
+pub(crate) type Written = (Vec<Argument>, Option<Span>);
+
 /// The steps `mdh(…)` of a strategy, with definitions unfolded.
-pub(crate) fn calls(
-    context: &Context,
-    s: &Strategy,
-) -> Result<Vec<(Vec<Argument>, Option<Span>)>, Diagnostic> {
+pub(crate) fn calls(context: &Context, s: &Strategy) -> Result<Vec<Written>, Diagnostic> {
     let mut out = Vec::new();
     collect(context, s, 0, &mut out)?;
     Ok(out)
 }
 
-fn collect(
-    context: &Context,
-    s: &Strategy,
-    depth: usize,
-    out: &mut Vec<(Vec<Argument>, Option<Span>)>,
-) -> Result<(), Diagnostic> {
+fn collect(context: &Context, s: &Strategy, depth: usize, out: &mut Vec<Written>) -> Result<(), Diagnostic> {
     if depth > DEEPEST || !uses(context.definitions, context.target, s) {
         return Ok(());
     }
