@@ -13,18 +13,16 @@ _PRODUCT = """
 kernel product(A: {t}[{a}], B: {t}[{b}]) -> (C: {t}[{c}]) {{
     C[{ci}] = sum[k](A[{ai}] * B[{bi}])
 }}
-strategy fast(nc = 1024 in 256..=4096 step 256, kc = 512 in 128..=512 step 64, mc = 64 in 16..=256 step 16) for product =
-    fission(C.init) ; vectorize(C.init.j, {w}, tail: separate) ;
-    split(C.j, nc) ; split(C.k, kc) ; split(C.i, mc) ; split(C.j.i, {w2}) ; split(C.i.i, 8) ;
-    reorder(C.j.o, C.k.o, C.i.o, C.j.i.o, C.i.i.o, C.k.i, C.i.i.i, C.j.i.i) ;
-    stage(B, at: C.k.o, layout: tile({bj}, {w2}), layout: permute({bp}), pad: true) ;
-    stage(A, at: C.i.o, layout: tile({ad}, 8), layout: permute({ap}), pad: true) ;
-    stage(C, at: C.i.i.o, space: register, pad: true) ;
-    pad(C.i.i.i) ; pad(C.j.i.i) ;
-    vectorize(C.j.i.i, {w}) ; unroll(C.i.i.i) ; unroll(C.j.i.i.o) ; contract(C) ;
-    vectorize(copy(C).{c1}, {w}) ; unroll(copy(C).{c0}) ; unroll(copy(C).{c1}.o) ;
+strategy fast(nc = 1024 in 256..=4096 step 256, mc = 64 in 16..=256 step 16) for product =
+    split(j, nc) ; split(i, mc) ; split(j.i, {w2}) ; split(i.i, 8) ;
+    reorder(j.o, i.o, j.i.o, i.i.o, k, i.i.i, j.i.i) ;
+    stage(B, at: j.o, layout: tile({bj}, {w2}), layout: permute({bp}), pad: true) ;
+    stage(A, at: i.o, layout: tile({ad}, 8), layout: permute({ap}), pad: true) ;
+    stage(C, at: i.i.o, space: register) ;
+    pad(C.init.i.i.i) ; pad(C.init.j.i.i) ; pad(C.i.i.i) ; pad(C.j.i.i) ;
+    vectorize(j.i.i, {w}) ; unroll(i.i.i) ; unroll(j.i.i.o) ; contract(C) ;
     vectorize(copy(C).out.{c1}, {w}) ; unroll(copy(C).out.{c0}) ; unroll(copy(C).out.{c1}.o) ;
-    {copies} ; parallel({threads})
+    {copies} ; {threads}
 """
 
 
@@ -45,7 +43,7 @@ def product(kind: str, a_turned: bool, b_turned: bool, several: bool) -> Kernel:
     copies = " ; ".join([(along if not b_turned else across).format("B", **c),
                          (across if not a_turned else along).format("A", **c)])
     text = _PRODUCT.format(
-        t=kind, w2=2 * w, copies=copies, threads="C.z" if several else "C.i.o", **c,
+        t=kind, w2=2 * w, copies=copies, threads="parallel(z)" if several else f"try(parallel(copy(B).{0 if not b_turned else 1})) ; parallel(i.o)", **c,
         a=lead + ("K, M" if a_turned else "M, K"), ai=at + ("k, i" if a_turned else "i, k"),
         ad=o + (1 if a_turned else 0), ap=permuted(1, 0, 2) if a_turned else permuted(0, 2, 1),
         b=lead + ("N, K" if b_turned else "K, N"), bi=at + ("j, k" if b_turned else "k, j"),
