@@ -126,6 +126,16 @@ fn aimed(r: &mut Rng, f: &Function) -> Option<String> {
     if !threads.is_empty() && r.one_in(12) {
         return Some(format!("serial({})", r.pick(&threads)));
     }
+    // Scans are rare, and only their running values are for this rule.
+    let running: Vec<&&Target> = reductions
+        .iter()
+        .filter(|t| t.reduces.as_ref().is_some_and(|(buffer, _)| buffer.ends_with(".acc")))
+        .collect();
+    if !running.is_empty() && r.one_in(2) {
+        let t = r.pick(&running);
+        let (buffer, _) = t.reduces.as_ref()?;
+        return Some(format!("prescan({buffer}, {}.{})", t.label, r.pick(&t.loops)));
+    }
     match r.below(7) {
         6 => {
             let chains: Vec<&Target> = all.iter().filter(|t| t.chain).collect();
