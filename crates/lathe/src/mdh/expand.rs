@@ -5,7 +5,7 @@ use super::{DEFAULT_MODEL, STEP, space};
 use lathe_diagnostics::{Diagnostic, Span};
 use lathe_ir::{Function, Module, StmtKind, visit};
 use lathe_mdh::around::Around;
-use lathe_mdh::{Decisions, Homomorphism, Model, Shaped, codes};
+use lathe_mdh::{Decisions, Homomorphism, Model, codes};
 use lathe_space::Values;
 use lathe_strategy::{ArgValue, Argument, Context, Definitions, Strategy};
 use lathe_target::Machine;
@@ -259,7 +259,7 @@ pub(crate) fn decide(
         .iter()
         .filter_map(|(n, v)| Some((n.strip_prefix(&prefix)?.to_string(), v.clone())))
         .collect();
-    let chosen = completed(&shaped, &model, &fixed, &usual, call.tiles, set);
+    let chosen = space::choose(&shaped, &model, &fixed, &usual, call.tiles, set.machine);
     let around = Around { h: &shaped, model: &model, fixed: &fixed, chosen: &chosen };
     let known = around.space().params;
     if let Some(n) = own.keys().find(|n| !known.iter().any(|p| p.name == **n)) {
@@ -271,24 +271,6 @@ pub(crate) fn decide(
     let full = if own.is_empty() { chosen.clone() } else { around.bind(&own) };
     lathe_mdh::require(&shaped, &model, &full, &facts).map_err(|d| call.blame(d))?;
     Ok(Decided { h, model, fixed, full })
-}
-
-/// What is fixed, completed by the cost model's decisions; by those that decide nothing, where the former have no code
-/// together with what is fixed.
-fn completed(
-    h: &Shaped,
-    model: &Model,
-    fixed: &Decisions,
-    usual: &Decisions,
-    tiles: Option<bool>,
-    set: &Setting,
-) -> Decisions {
-    let chosen = space::choose(h, model, fixed, usual, tiles);
-    if space::lower(h, model, &chosen, set.machine).is_ok() {
-        return chosen;
-    }
-    let plain = space::choose(h, model, fixed, &Decisions::plain(h, model), tiles);
-    if space::lower(h, model, &plain, set.machine).is_ok() { plain } else { chosen }
 }
 
 /// How deep definitions with decisions may nest.

@@ -19,9 +19,27 @@ pub(crate) fn usual(h: &Shaped, model: &Model, machine: &Machine) -> Decisions {
     lathe_mdh::choose(h, model, &setting).unwrap_or_else(|_| Decisions::plain(h, model))
 }
 
+/// What is fixed, completed by the cost model's decisions; by those that decide nothing, where the former have no code
+/// together with what is fixed.
+pub(crate) fn choose(
+    h: &Shaped,
+    model: &Model,
+    fixed: &Decisions,
+    usual: &Decisions,
+    tiles: Option<bool>,
+    machine: &Machine,
+) -> Decisions {
+    let chosen = completed(h, model, fixed, usual, tiles);
+    if lower(h, model, &chosen, machine).is_ok() {
+        return chosen;
+    }
+    let plain = completed(h, model, fixed, &Decisions::plain(h, model), tiles);
+    if lower(h, model, &plain, machine).is_ok() { plain } else { chosen }
+}
+
 /// Complete decisions that keep what is fixed; `from` says the rest. `tiles`: whether they may be partial, if that is
 /// said.
-pub(crate) fn choose(
+fn completed(
     h: &Shaped,
     model: &Model,
     fixed: &Decisions,
@@ -151,7 +169,7 @@ pub(crate) fn free_space(set: &Setting, context: &Context, s: &Strategy) -> Resu
             let usual = usual(&shaped, &model, set.machine);
             let fixed = call.decisions(&h, &model, Some(&usual))?;
             let prefix = if all.len() > 1 { format!("{}.", h.name) } else { String::new() };
-            let chosen = choose(&shaped, &model, &fixed, &usual, call.tiles);
+            let chosen = choose(&shaped, &model, &fixed, &usual, call.tiles, set.machine);
             let around = Around { h: &shaped, model: &model, fixed: &fixed, chosen: &chosen };
             for p in around.space().params {
                 out.def.params.push(TuningParameter { name: format!("{prefix}{}", p.name), ..p });
