@@ -1,9 +1,9 @@
 //! The compiled part of the Python package `lathe`: what costs time at a call, and the way into the session.
 //!
-//! * [`kernel`]: the class of kernels; [`mod@call`]: a call, from Python's arguments to the kernel's descriptors.
-//! * [`code`]: compiled versions; [`pools`]: threads, and forks.
-//! * [`arrays`], [`signature`]: numpy's arrays and a kernel's parameters.
-//! * [`errors`]: diagnostics as exceptions. [`tune`]: searches. [`ffi`]: kernels that XLA calls.
+//! * `kernel`: the class of kernels; `call`: a call, from Python's arguments to the kernel's descriptors.
+//! * `code`: compiled versions; `pools`: threads, and forks.
+//! * `arrays`, `signature`: numpy's arrays and a kernel's parameters.
+//! * `errors`: diagnostics as exceptions. `tune`: searches. `ffi`: kernels that XLA calls.
 
 mod arrays;
 mod call;
