@@ -124,12 +124,13 @@ def test_a_kernel(tmp_path):
 
 def test_ctrl_c_while_a_kernel_is_tuned(tmp_path):
     text = f"""
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored, if a shell started the tests in the background
 import numpy as np, lathe
 gemm = lathe.kernel('''{GEMM}''')
 a = np.ones((256, 256), np.float32)
 t = gemm.tune(a, a, strategy="tiled", budget="60s", threads=1, store=False, fresh=True)
 print(t.stopped, len(t.history), t.params)
-import signal
 assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 try:
     import os, time
