@@ -1,0 +1,2 @@
+#!/bin/sh
+exec cc -O2 -o host host.c -lOpenCL
