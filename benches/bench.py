@@ -63,21 +63,22 @@ def child(name, threads, rounds):
     # OpenMP has tied this thread to one processor, where it takes part in the work; so do the others that do.
     os.sched_setaffinity(0, {min(cpus)})
     times = measure(row["candidates"], rounds)
-    ours = "lathe"
+    print(json.dumps({"row": name, "threads": threads, "unit": row["unit"], "goal": row["goal"], "peak": row.get("peak"),
+                      **beside(times, row["work"])}))
+
+
+def beside(times, work):
+    """Candidates by their times per round, Lathe's with the median ratio to the best rival and its interval."""
     medians = {n: statistics.median(t) for n, t in times.items()}
     rivals = {n: m for n, m in medians.items() if not n.startswith("lathe")}
-    out = {"row": name, "threads": threads, "unit": row["unit"], "goal": row["goal"], "peak": row.get("peak"),
-           "candidates": {n: {"median_s": medians[n], "min_s": min(t), "max_s": max(t),
-                              "rate": row["work"] / medians[n] / 1e9} for n, t in times.items()}}
+    out = {"candidates": {n: {"median_s": medians[n], "min_s": min(t), "max_s": max(t), "rate": work / medians[n] / 1e9}
+                          for n, t in times.items()}}
     if rivals:
-        best = min(rivals, key=rivals.get)
-        out["best"] = best
-        for n in times:
-            if n.startswith("lathe"):
-                ratios = [b / l for b, l in zip(times[best], times[n])]
-                out["candidates"][n]["ratio"] = statistics.median(ratios)
-                out["candidates"][n]["interval"] = interval(ratios)
-    print(json.dumps(out))
+        best = out["best"] = min(rivals, key=rivals.get)
+        for n in (n for n in times if n.startswith("lathe")):
+            ratios = [b / l for b, l in zip(times[best], times[n])]
+            out["candidates"][n].update(ratio=statistics.median(ratios), interval=interval(ratios))
+    return out
 
 
 def main():

@@ -11,7 +11,7 @@ Results are kept in mdh-results.json row by row, so that a run goes on where the
 docs/mdh-results.md. Each row is a process of its own, tied to its processors; candidates take turns in rounds of random
 order (see bench.py). A figure is the median of the ratios per round to the best rival, with its 95 % interval.
 """
-import argparse, json, math, os, platform, re, statistics, subprocess, sys, time
+import argparse, json, math, os, platform, re, subprocess, sys, time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ENV = os.path.join(HERE, ".env")
@@ -32,7 +32,7 @@ def save(results):
 
 def child(name, threads, rounds):
     """One row, in its own process: prints its result."""
-    from bench import interval, measure
+    from bench import beside, measure
     from mdh_cases import CASES
     case = CASES[name]()
     row = case.build(threads, load()["tuned"].get(f"{name} x{threads}", {}).get("params"))
@@ -44,19 +44,8 @@ def child(name, threads, rounds):
     once = time.perf_counter() - start
     rounds = int(max(5, min(rounds, 25 / max(once, 1e-9))))
     times = measure(row["candidates"], rounds)
-    medians = {n: statistics.median(t) for n, t in times.items()}
-    rivals = {n: m for n, m in medians.items() if not n.startswith("lathe")}
-    out = {"threads": threads, "group": case.group, "unit": row["unit"], "goal": row["goal"], "peak": row["peak"], "rounds": rounds,
-           "failed": row["failed"], "candidates": {n: {"median_s": medians[n], "min_s": min(t), "max_s": max(t),
-                                                       "rate": row["work"] / medians[n] / 1e9} for n, t in times.items()}}
-    if rivals:
-        best = out["best"] = min(rivals, key=rivals.get)
-        for n in times:
-            if n.startswith("lathe"):
-                ratios = [b / l for b, l in zip(times[best], times[n])]
-                out["candidates"][n]["ratio"] = statistics.median(ratios)
-                out["candidates"][n]["interval"] = interval(ratios)
-    print(json.dumps(out))
+    print(json.dumps({"threads": threads, "group": case.group, "unit": row["unit"], "goal": row["goal"], "peak": row["peak"],
+                      "rounds": rounds, "failed": row["failed"], **beside(times, row["work"])}))
 
 
 def process(arguments, threads, limit):

@@ -30,7 +30,7 @@ if [ ! -e "$root/mdh-ready" ]; then
   touch "$root/mdh-ready"
 fi
 
-if [ -n "$(find rivals -name '*.c' -newer "$root/rivals.so" 2>/dev/null)" ] || [ ! -e "$root/rivals.so" ]; then
+if [ -n "$(find rivals -name '*.[ch]' -newer "$root/rivals.so" 2>/dev/null)" ] || [ ! -e "$root/rivals.so" ]; then
   gcc -O3 -march=native -fopenmp -shared -fPIC -Wall -o "$root/rivals.so" rivals/*.c -ldnnl -lm
 fi
 (cd harness && cargo build --release --quiet)

@@ -1,12 +1,10 @@
 // Rivals of the homomorphisms' benchmark: calls of libraries in a row, so that nobody pays for the caller's language,
 // convolutions of oneDNN, and stencils written by hand with the widest vectors and streaming stores. Built into
 // rivals.so by benches/setup.sh.
-#include <dnnl.h>
-#include <immintrin.h>
-#include <stdint.h>
-#include <stdlib.h>
+#include "stream.h"
 
-#define RESTRICT __restrict__
+#include <dnnl.h>
+#include <stdlib.h>
 
 // ---- OpenBLAS and dnnl_sgemm ---------------------------------------------------------------------
 
@@ -98,20 +96,6 @@ void mdh_conv_run(void *handle, int64_t times) {
 }
 
 // ---- by hand -------------------------------------------------------------------------------------
-
-typedef float v16 __attribute__((vector_size(64), aligned(4), may_alias));
-
-static inline v16 load_v(const float *p) { return *(const v16 *)p; }
-static inline float load_s(const float *p) { return *p; }
-static inline int64_t to_aligned(const float *p) { return (int64_t)((64 - ((uintptr_t)p & 63)) & 63) / 4; }
-
-#define ROW(q, n, VALUE)                                                                                       \
-  do {                                                                                                         \
-    int64_t j = 0, first = to_aligned(q);                                                                      \
-    for (; j < first && j < (n); j++) { float r; VALUE(s, float); (q)[j] = r; }                                \
-    for (; j + 16 <= (n); j += 16) { v16 r; VALUE(v, v16); _mm512_stream_ps((q) + j, (__m512)r); }             \
-    for (; j < (n); j++) { float r; VALUE(s, float); (q)[j] = r; }                                             \
-  } while (0)
 
 #define STAR(k, t)                                                                                              \
   r = .16f * (load_##k(p + j - plane) + load_##k(p + j - row) + load_##k(p + j - 1) + load_##k(p + j + 1) +     \

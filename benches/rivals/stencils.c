@@ -1,29 +1,13 @@
 // Hand-written rivals of the stencils in examples/patterns: one row at a time, the widest vectors, streaming stores. A
 // border of one cell (two for gaussian) surrounds the input. Built into rivals.so by benches/setup.sh.
-#include <immintrin.h>
+#include "stream.h"
+
 #include <math.h>
-#include <stdint.h>
 
-#define RESTRICT __restrict__
-typedef float v16 __attribute__((vector_size(64), aligned(4), may_alias));
-
-static inline v16 load_v(const float *p) { return *(const v16 *)p; }
-static inline float load_s(const float *p) { return *p; }
 static inline v16 sqrt_v(v16 x) { return (v16)_mm512_sqrt_ps((__m512)x); }
 static inline float sqrt_s(float x) { return sqrtf(x); }
 static inline v16 clip_v(v16 x) { return (v16)_mm512_max_ps(_mm512_setzero_ps(), _mm512_min_ps(_mm512_set1_ps(1), (__m512)x)); }
 static inline float clip_s(float x) { return fmaxf(0, fminf(1, x)); }
-
-static inline int64_t to_aligned(const float *p) { return (int64_t)((64 - ((uintptr_t)p & 63)) & 63) / 4; }
-
-// A row of n results from q on: BODY(j, kind) writes the value at j in terms of the functions of a kind (`v`, `s`).
-#define ROW(q, n, VALUE)                                                                   \
-  do {                                                                                     \
-    int64_t j = 0, first = to_aligned(q);                                                  \
-    for (; j < first && j < (n); j++) { float r; VALUE(s, float); (q)[j] = r; }            \
-    for (; j + 16 <= (n); j += 16) { v16 r; VALUE(v, v16); _mm512_stream_ps((q) + j, (__m512)r); } \
-    for (; j < (n); j++) { float r; VALUE(s, float); (q)[j] = r; }                         \
-  } while (0)
 
 #define G_ROW(k, d, a, b, c) ((a) * (load_##k(p + j + (d) * w - 2) + load_##k(p + j + (d) * w + 2)) + \
   (b) * (load_##k(p + j + (d) * w - 1) + load_##k(p + j + (d) * w + 1)) + (c) * load_##k(p + j + (d) * w))
