@@ -6,6 +6,7 @@
 pub mod facts;
 mod layers;
 mod nest;
+mod reduction;
 mod tile;
 
 use crate::decisions::{AsmLevel, Decisions, Level, Phase, ranks_of};

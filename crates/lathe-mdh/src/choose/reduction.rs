@@ -1,0 +1,244 @@
+//! The loops of a sum: a tile of results in registers, rows times columns of it, and what is copied on the way.
+
+use super::facts::Reach;
+use super::nest::{Nest, Packing, Part, Plan};
+
+/// Copies that are used fewer times cost more than they give.
+const REUSE: u64 = 6;
+
+/// The inputs by what they give the tile of results: its rows, or its columns, which lanes take.
+struct Sides<'a> {
+    /// The dimension with the rows of the tile.
+    row: Option<usize>,
+    lanes: Option<usize>,
+    rows: Vec<&'a Reach>,
+    columns: Vec<&'a Reach>,
+    /// Free dimensions that both sides depend on, or none.
+    batch: Vec<usize>,
+    /// Free dimensions of one side, the tile's last.
+    by_row: Vec<usize>,
+    by_column: Vec<usize>,
+}
+
+impl Sides<'_> {
+    /// Lanes over results, not over the sum.
+    fn free_lanes(&self, reduced: &[bool]) -> Option<usize> {
+        self.lanes.filter(|v| !reduced[*v])
+    }
+}
+
+/// The rows inside of the columns, and what is left of them outside: dimensions with their trips.
+struct Rows {
+    inner: Vec<(usize, u64)>,
+    outer: Vec<(usize, u64)>,
+    /// The box that the inner ones run through.
+    inside: Vec<u64>,
+}
+
+fn footprint(all: &[&Reach], tile: &[u64]) -> u64 {
+    all.iter().map(|r| r.footprint(tile)).sum()
+}
+
+impl Nest<'_> {
+    pub(super) fn reduction(&self) -> Plan {
+        let f = self.f;
+        let sides = self.sides();
+        let free_lanes = sides.free_lanes(&f.reduced);
+        let mut k: Vec<(usize, u64)> = self.by_input().into_iter().map(|d| (d, self.trips[d])).collect();
+        let mut panel = self.tile.clone();
+        self.dims().filter(|d| f.reduced[*d]).for_each(|d| panel[d] = f.extents[d]);
+        let packed = self.packed(&sides, k.last().map(|x| x.0));
+        let outer_k = self.sum_blocks(&sides, &packed, &mut k, &mut panel);
+        let rows = self.row_blocks(&sides, &panel);
+
+        let inner = |d: usize, parts: u64| Part { layer: self.at.inner, dim: d, parts };
+        let mut loops: Vec<Part> = sides.batch.iter().map(|d| inner(*d, self.trips[*d])).collect();
+        let copies_from = loops.iter().filter(|l| l.parts > 1).count() + usize::from(outer_k.is_some());
+        loops.extend(outer_k);
+        loops.extend(rows.outer.iter().map(|(d, n)| Part { layer: self.at.block, dim: *d, parts: *n }));
+        let rows_from = loops.len();
+        loops.extend(sides.by_column.iter().map(|d| inner(*d, self.trips[*d])));
+        loops.extend(rows.inner.iter().map(|(d, n)| inner(*d, *n)));
+        let candidates = loops.len();
+        let before = loops.clone();
+        self.share(&mut loops, candidates);
+        // What threads could not take of the results, they take of the sum.
+        let mut by_sum = None;
+        if loops == before && f.splits && outer_k.is_none() {
+            by_sum = self.share_sum(&mut k);
+        }
+        let outside = usize::from(by_sum.is_some());
+        let moved = |at: usize| {
+            // One loop more, if the threads' loop got blocks; one more outside of all, if they share the sum.
+            let n = before[..at].iter().zip(&loops).take_while(|(a, b)| a == b).count();
+            let blocks = usize::from(n < at && loops.len() > before.len());
+            loops[..at + blocks].iter().filter(|l| l.parts > 1).count() + outside
+        };
+        let (rows_from, kept) = (moved(rows_from), moved(candidates));
+        let mut loops: Vec<Part> = by_sum.into_iter().chain(loops.iter().copied()).collect();
+        loops.extend(k.iter().map(|(d, n)| inner(*d, *n)));
+        loops.extend(self.tile_loops());
+        loops.retain(|l| l.parts > 1);
+
+        let copies = self.copies(&sides, packed, &rows.inside, &loops, (copies_from + outside, rows_from));
+        let registers = (free_lanes.is_some() && self.at.registers.is_some()).then_some(kept);
+        Plan { loops, copies, registers, far: self.far() && outer_k.is_none() }
+    }
+
+    fn sides(&self) -> Sides<'_> {
+        let lanes = self.t.lanes.map(|l| l.0);
+        let free = self.by_output();
+        let row = free
+            .iter()
+            .copied()
+            .filter(|d| Some(*d) != lanes && self.t.side[*d] > 1)
+            .max_by_key(|d| self.t.side[*d]);
+        let of_row = |r: &&Reach| match row {
+            Some(d) => r.depends(d),
+            None => !lanes.is_some_and(|v| r.depends(v)),
+        };
+        let (rows, columns): (Vec<&Reach>, Vec<&Reach>) = self.f.inputs.iter().partition(of_row);
+        let uses = |all: &[&Reach], d: usize| all.iter().any(|r| r.depends(d));
+        let (mut batch, mut by_row, mut by_column) = (Vec::new(), Vec::new(), Vec::new());
+        for d in free {
+            match (uses(&rows, d), uses(&columns, d)) {
+                (true, false) => by_row.push(d),
+                (false, true) => by_column.push(d),
+                _ => batch.push(d),
+            }
+        }
+        let last = |all: &mut Vec<usize>, d: Option<usize>| {
+            if let Some(d) = d.filter(|d| all.contains(d)) {
+                all.retain(|x| *x != d);
+                all.push(d);
+            }
+        };
+        last(&mut by_row, row);
+        last(&mut by_column, lanes);
+        Sides { row, lanes, rows, columns, batch, by_row, by_column }
+    }
+
+    /// Whether neighbours along the innermost index of the sum lie far apart, for a tile that is part of a dimension.
+    fn far_apart(&self, r: &Reach, innermost: Option<usize>, d: Option<usize>) -> bool {
+        let extents = &self.f.extents;
+        innermost.zip(d).is_some_and(|(k, d)| {
+            extents[d] > self.tile[d] && r.stride[k].unsigned_abs() * r.bytes >= 256 && extents[k] >= 64
+        })
+    }
+
+    /// Inputs that are copied for the lanes: where neighbours are not neighbours in memory, or rows are far apart and
+    /// used often.
+    fn packed(&self, sides: &Sides, innermost: Option<usize>) -> Vec<usize> {
+        let times = |r: &Reach| {
+            let other = |d: &usize| !self.f.reduced[*d] && !r.depends(*d);
+            self.dims().filter(other).map(|d| self.trips[d]).product::<u64>()
+        };
+        let mut packed = self.t.packed.clone();
+        if let Some(v) = sides.free_lanes(&self.f.reduced) {
+            let pays = |r: &&&Reach| {
+                r.plain(v).is_some() && self.far_apart(r, innermost, Some(v)) && times(r) >= REUSE
+            };
+            packed.extend(sides.columns.iter().filter(pays).filter_map(|r| r.input));
+        }
+        packed.sort_unstable();
+        packed.dedup();
+        packed
+    }
+
+    /// Blocks of the sum: what a tile needs of it fits the second cache; rows that are not copied are read some at a
+    /// time. The loops `k` and the panel shrink to a block.
+    fn sum_blocks(
+        &self,
+        sides: &Sides,
+        packed: &[usize],
+        k: &mut [(usize, u64)],
+        panel: &mut [u64],
+    ) -> Option<Part> {
+        let extents = &self.f.extents;
+        let free_lanes = sides.free_lanes(&self.f.reduced);
+        free_lanes?;
+        let &(d, n) = k.iter().max_by_key(|x| extents[x.0])?;
+        let l2 = self.s.machine.l2_bytes;
+        let need = footprint(&sides.rows, panel) + footprint(&sides.columns, panel);
+        let innermost = k.last().map(|x| x.0);
+        let loose = sides.columns.iter().any(|r| {
+            r.input.is_none_or(|n| !packed.contains(&n))
+                && self.far_apart(r, innermost, free_lanes)
+                && r.stride[d].unsigned_abs() * r.bytes >= 1024
+        });
+        let kc = if loose && extents[d] > 192 {
+            96
+        } else if need > l2 * 3 / 4 {
+            (extents[d] * (l2 / 2) / need).max(32) / 16 * 16
+        } else {
+            return None;
+        };
+        if kc >= extents[d] || self.tile[d] != 1 {
+            return None;
+        }
+        k.iter_mut().filter(|x| x.0 == d).for_each(|x| x.1 = kc);
+        panel[d] = kc;
+        Some(Part { layer: self.at.outer, dim: d, parts: n.div_ceil(kc) })
+    }
+
+    /// Rows whose inputs fit the second cache together are inside of the columns.
+    fn row_blocks(&self, sides: &Sides, panel: &[u64]) -> Rows {
+        let (extents, half) = (&self.f.extents, self.s.machine.l2_bytes / 2);
+        // Columns that a cache holds all of need no rows inside of them: results are then written in their order.
+        let mut all_columns = panel.to_vec();
+        sides.by_column.iter().for_each(|d| all_columns[*d] = extents[*d]);
+        let held = footprint(&sides.columns, &all_columns) <= half;
+        let mut out = Rows { inner: Vec::new(), outer: Vec::new(), inside: panel.to_vec() };
+        let mut full = false;
+        for d in sides.by_row.iter().rev().copied() {
+            let mut with = out.inside.clone();
+            with[d] = extents[d];
+            let need = footprint(&sides.rows, &with);
+            let alone = need > half && sides.by_column.iter().all(|c| self.trips[*c] < 2);
+            if full || (held && Some(d) != sides.row) || alone {
+                out.outer.insert(0, (d, self.trips[d]));
+            } else if need <= half {
+                out.inside = with;
+                out.inner.insert(0, (d, self.trips[d]));
+            } else {
+                full = true;
+                let block = (self.trips[d] * half / need.max(1)).max(1);
+                // Enough blocks for all threads.
+                let block = block.min(self.trips[d].div_ceil(2 * self.s.threads)).max(1);
+                out.inner.insert(0, (d, block));
+                out.outer.insert(0, (d, self.trips[d].div_ceil(block)));
+            }
+        }
+        out
+    }
+
+    /// Copies for the lanes, and of rows that are used often and do not fit the first cache; each from its loop on.
+    fn copies(
+        &self,
+        sides: &Sides,
+        packed: Vec<usize>,
+        inside: &[u64],
+        loops: &[Part],
+        (lanes_from, rows_from): (usize, usize),
+    ) -> Vec<Packing> {
+        let f = self.f;
+        let mut copies = Vec::new();
+        for input in packed {
+            let Some(r) = sides.columns.iter().chain(&sides.rows).find(|r| r.input == Some(input)) else {
+                continue;
+            };
+            copies.push(Packing { input, from: lanes_from, layout: self.layout(r, loops, sides.lanes) });
+        }
+        let (Some(row), Some(_)) = (sides.row, sides.free_lanes(&f.reduced)) else { return copies };
+        let often = sides.by_column.iter().map(|d| self.trips[*d]).product::<u64>() >= REUSE;
+        for r in sides.rows.iter().filter(|r| often && r.plain(row).is_some() && r.shifted == 1) {
+            let once = |n: &usize| f.inputs.iter().filter(|x| x.input == Some(*n)).count() == 1;
+            let Some(input) = r.input.filter(once) else { continue };
+            let large = r.footprint(inside) > self.s.machine.l1_bytes / 2;
+            if large && f.extents[row] > self.tile[row] && !copies.iter().any(|c| c.input == input) {
+                copies.push(Packing { input, from: rows_from, layout: self.layout(r, loops, Some(row)) });
+            }
+        }
+        copies
+    }
+}
