@@ -55,20 +55,65 @@ def product(kind: str, a_turned: bool, b_turned: bool, several: bool) -> Kernel:
 @functools.lru_cache(maxsize=None)
 def general(kind: str, inputs: tuple[Labels, ...], output: Labels) -> Kernel:
     """Index notation as it stands; sizes are named after labels."""
-    names: dict[int, str] = {}
-    for labels in inputs:
-        for x in labels:
-            names.setdefault(x, f"i{len(names)}")
-    params = ", ".join(f"A{n}: {kind}[{', '.join(names[x].upper() for x in labels)}]" if labels else f"A{n}: {kind}"
-                       for n, labels in enumerate(inputs))
-    product = " * ".join(f"A{n}[{', '.join(names[x] for x in labels)}]" if labels else f"A{n}"
-                         for n, labels in enumerate(inputs))
+    names = _names(inputs)
+    read = [_element(f"A{n}", [names[x] for x in labels]) for n, labels in enumerate(inputs)]
     summed = [names[x] for x in names if x not in output]
-    value = f"sum[{', '.join(summed)}]({product})" if summed else product
-    shape = f"[{', '.join(names[x].upper() for x in output)}]" if output else ""
-    at = f"[{', '.join(names[x] for x in output)}]" if output else ""
-    text = f"kernel einsum({params}) -> (C: {kind}{shape}) {{\n    C{at} = {value}\n}}\n"
-    return Kernel(text + _loops(kind, [[names[x] for x in labels] for labels in inputs], [names[x] for x in output], summed))
+    # The product and the sum of truth values, as numpy has them.
+    value = (" and " if kind == "bool" else " * ").join(read)
+    if summed:
+        value = f"{'any' if kind == 'bool' else 'sum'}[{', '.join(summed)}]({value})"
+    at = [names[x] for x in output]
+    text = f"{_head(kind, inputs, output, names)} {{\n    {_element('C', at)} = {value}\n}}\n"
+    return Kernel(text + _loops(kind, [[names[x] for x in labels] for labels in inputs], at, summed))
+
+
+@functools.lru_cache(maxsize=None)
+def complex_pair(kind: str, inputs: tuple[Labels, Labels], output: Labels, part: int) -> Kernel:
+    """The same for two operands of complex numbers, whose parts are the last dimension of each and of the result."""
+    names = _names(inputs)
+
+    def read(n: int, which: str) -> str:
+        return _element(f"A{n}", [*(names[x] for x in inputs[n][:-1]), which])
+
+    p = names[part]
+    summed = [names[x] for x in names if x not in output]
+    value = f"{read(0, '0')} * {read(1, p)} + select({p} == 0, -{read(0, '1')}, {read(0, '1')}) * {read(1, f'1 - {p}')}"
+    if summed:
+        value = f"sum[{', '.join(summed)}]({value})"
+    head = _head(kind, inputs, output, names, part)
+    return Kernel(f"{head} {{\n    {_element('C', [names[x] for x in output])} = {value}\n}}\n")
+
+
+@functools.lru_cache(maxsize=None)
+def factors(kind: str, outer: int, columns: int) -> Kernel:
+    """Complex numbers as the matrices that multiply by them: rows after the outer dimensions, columns last."""
+    o, c = [f"i{n}" for n in range(outer)], [f"j{n}" for n in range(columns)]
+
+    def read(part: str) -> str:
+        return _element("A", [*o, *c, part])
+
+    sizes = [x.upper() for x in (*o, *c)]
+    made = [*sizes[:outer], "2", *sizes[outer:], "2"]
+    value = f"select(p == 0, {read('r')}, select(r == 0, -{read('1')}, {read('0')}))"
+    return Kernel(f"kernel factors(A: {kind}[{', '.join([*sizes, '2'])}]) -> (C: {kind}[{', '.join(made)}]) {{\n"
+                  f"    {_element('C', [*o, 'p', *c, 'r'])} = {value}\n}}\n")
+
+
+def _names(inputs: tuple[Labels, ...]) -> dict[int, str]:
+    return {x: f"i{n}" for n, x in enumerate(dict.fromkeys(x for labels in inputs for x in labels))}
+
+
+def _element(array: str, at: list[str]) -> str:
+    return f"{array}[{', '.join(at)}]" if at else array
+
+
+def _head(kind: str, inputs: tuple[Labels, ...], output: Labels, names: dict[int, str], part: int | None = None) -> str:
+    def of(name: str, labels: Labels) -> str:
+        extents = ["2" if x == part else names[x].upper() for x in labels]
+        return f"{name}: {kind}[{', '.join(extents)}]" if extents else f"{name}: {kind}"
+
+    params = ", ".join(of(f"A{n}", labels) for n, labels in enumerate(inputs))
+    return f"kernel einsum({params}) -> ({of('C', output)})"
 
 
 def _loops(kind: str, inputs: list[list[str]], out: list[str], summed: list[str]) -> str:

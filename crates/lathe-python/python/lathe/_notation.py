@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,8 +13,10 @@ Labels = tuple[int, ...]
 
 def parse(args: Sequence[Any]) -> tuple[list[Labels], Labels, list[np.ndarray]]:
     """Labels of each operand, labels of the result, operands. Dimensions of an ellipsis have negative labels."""
-    if not args:
+    if len(args) < 2:
         raise ValueError("einsum takes subscripts and operands")
+    if isinstance(args[0], bytes):
+        return _from_text(args[0].decode("ascii"), [_array(a) for a in args[1:]])
     if isinstance(args[0], str):
         return _from_text(args[0], [_array(a) for a in args[1:]])
     return _from_lists(list(args))
@@ -21,11 +24,11 @@ def parse(args: Sequence[Any]) -> tuple[list[Labels], Labels, list[np.ndarray]]:
 
 def _array(a: Any) -> np.ndarray:
     if isinstance(a, np.ndarray):
-        return a
+        return a if type(a) is np.ndarray else a.view(np.ndarray)
     from ._interop import view
 
     out = view(a, False)
-    return np.asanyarray(a) if out is None else out
+    return np.asarray(a) if out is None else out
 
 
 def _from_text(text: str, operands: list[np.ndarray]) -> tuple[list[Labels], Labels, list[np.ndarray]]:
@@ -51,7 +54,7 @@ def _term(text: str) -> list[int | None]:
                 raise ValueError("einsum: an operand has one ellipsis at most")
             out.append(None)
             at += 3
-        elif text[at].isalpha():
+        elif text[at].isascii() and text[at].isalpha():
             out.append(ord(text[at]))
             at += 1
         else:
@@ -76,7 +79,10 @@ def _sublist(labels: Any) -> list[int | None]:
                 raise ValueError("einsum: an operand has one ellipsis at most")
             out.append(None)
         else:
-            n = int(label)
+            try:
+                n = operator.index(label)
+            except TypeError:
+                raise TypeError(f"einsum: a subscript is a number or an ellipsis, not {label!r}") from None
             if not 0 <= n < 52:
                 raise ValueError(f"einsum: the label {n} is not between 0 and 51")
             # Upper case comes first, as in numpy.

@@ -7,18 +7,20 @@ once for each form of contraction, not for its sizes.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from ._notation import parse
-from ._order import pairs as pairs_of
-from ._plan import TYPES, Plan, sizes_of
+from ._order import flops, path_of
+from ._plan import TYPES, WORK, Plan, View
+from ._terms import sizes_of
 
 __all__ = ["einsum", "einsum_path"]
 
 #: Plans by notation, options, and how the operands lie.
-_PLANS: dict[Any, tuple[Plan, np.dtype[Any]]] = {}
+_PLANS: dict[Any, Plan | View] = {}
 #: More than so many are not kept.
 _MOST = 4096
 
@@ -32,77 +34,125 @@ def einsum(*args: Any, out: np.ndarray | None = None, dtype: Any = None, order: 
     >>> lathe.einsum("bij,bjk->bik", a, b).shape
     (2, 3, 5)
 
-    Operands of several types are converted to their common type, as numpy does. Complex numbers and objects are
-    computed by numpy itself. A result that is only another view of the operand is a view here, too. ``optimize`` is
-    accepted for numpy's sake: the order of contractions is always searched, unless a path is given as a list of pairs.
+    Operands of several types are converted to their common type, as numpy does. Objects and ``longdouble`` are computed by
+    numpy itself. A result that is only another view of the operand is a view here, too.
+
+    ``optimize`` says in which order the operands are contracted. ``True`` (or ``"auto"``) searches pairs: all orders up to
+    eight operands, beyond that always the best next one. ``"greedy"`` and ``"optimal"`` are as in numpy, also with a limit
+    for the elements of intermediates, ``("optimal", 10**6)``; ``False`` contracts all operands at once; a path of
+    :func:`einsum_path`, numpy or opt_einsum is followed.
     """
-    plan, common, operands = _planned(args, dtype, casting, optimize)
+    if out is not None and not isinstance(out, np.ndarray):
+        raise TypeError(f"einsum: `out` is an array of numpy, not {type(out).__name__}")
+    plan, operands = _planned(args, out, dtype, casting, optimize)
     if plan is None:
-        return np.einsum(*args, out=out, dtype=dtype, order=order, casting=casting, optimize=bool(optimize))
-    if out is not None and plan.result.shape != out.shape:
-        raise ValueError(f"einsum: `out` has the shape {out.shape}, the result {plan.result.shape}")
-    array = plan.run(operands, {} if threads is None else {"threads": threads})
+        known = optimize in (True, False, "greedy", "optimal") if isinstance(optimize, (bool, str)) else True
+        return np.einsum(*args, out=out, dtype=dtype, order=order, casting=casting, optimize=optimize if known else True)
+    options = {} if threads is None else {"threads": threads}
     if out is not None:
-        np.copyto(out, array, casting=casting)
-        return out
-    if array.dtype != common:
-        array = array.astype(common)
-    if order in ("C", "F"):
-        array = np.asarray(array, order=order)
-    if plan.steps:
-        # What is spread out gets a place of its own for each element.
-        if 0 in plan.result.strides and array.size > 1:
-            array = array.copy()
+        return _into(plan, operands, out, casting, options)
+    array = plan.run(operands, None, options)
+    if array.dtype != plan.common:
+        array = array.astype(plan.common)
+    if order != "K":
+        array = _laid(array, order, operands)
     return array if array.ndim else array[()]
 
 
-def _planned(args: tuple[Any, ...], dtype: Any, casting: str,
-             optimize: Any) -> tuple[Plan | None, np.dtype[Any], list[np.ndarray]]:
-    """The plan for a call, the type of its result, and its operands; no plan for what numpy computes."""
+def _into(plan: Plan | View, operands: list[np.ndarray], out: Any, casting: Any, options: dict[str, Any]) -> np.ndarray:
+    """Writes the result to an array of the caller, which may be one of the operands."""
+    if plan.result.shape != out.shape:
+        raise ValueError(f"einsum: `out` has the shape {out.shape}, the result {plan.result.shape}")
+    if not np.can_cast(plan.common, out.dtype, casting):
+        raise TypeError(f"einsum: {plan.common} is not cast to {out.dtype}, the type of `out`, by the rule '{casting}'")
+    if plan.direct is not None and type(out) is np.ndarray and out.dtype == plan.work and out.dtype.isnative:
+        whole = out.transpose(plan.direct)
+        flags = whole.flags
+        if flags.c_contiguous and flags.writeable and flags.aligned and not any(np.may_share_memory(out, a) for a in operands):
+            plan.run(operands, whole, options)
+            return out
+    np.copyto(out, plan.run(operands, None, options), casting=casting if plan.work == plan.common else "unsafe")
+    return out
+
+
+def _laid(array: np.ndarray, order: Any, operands: list[np.ndarray]) -> np.ndarray:
+    """The array in the memory order that numpy's letter asks for."""
+    letter = order.upper() if isinstance(order, str) else "K" if order is None else ""
+    if letter not in ("C", "F", "A", "K") or not letter:
+        raise ValueError(f"einsum: order must be one of 'C', 'F', 'A', or 'K' (got {order!r})")
+    if letter == "A":
+        letter = "F" if all(a.flags.f_contiguous for a in operands) else "C"
+    return array if letter == "K" else np.asarray(array, order=letter)  # type: ignore[call-overload]
+
+
+def _planned(args: tuple[Any, ...], out: Any, dtype: Any, casting: Any, optimize: Any) -> tuple[Plan | View | None, list[np.ndarray]]:
+    """The plan for a call and its operands; no plan for what numpy computes."""
     key = None
     if args and type(args[0]) is str:
         operands = list(args[1:])
         if all(type(a) is np.ndarray for a in operands):
-            path = tuple(map(tuple, optimize)) if _is_path(optimize) else None
-            lying = tuple((a.shape, a.strides, a.dtype, a.flags.aligned) for a in operands)
-            key = (args[0], lying, None if dtype is None else np.dtype(dtype), casting, path)
+            how = optimize if optimize is True else _hashable(optimize)
+            key = (args[0], tuple((a.shape, a.strides, a.dtype, a.flags.aligned) for a in operands),
+                   None if out is None else out.dtype, dtype if dtype is None else np.dtype(dtype), casting, how)
             found = _PLANS.get(key)
             if found is not None:
-                return (*found, operands)
+                return found, operands
     inputs, output, operands = parse(args)
-    common = np.result_type(*operands) if dtype is None else np.dtype(dtype)
-    # Sums of small floats are added up in single precision.
-    small = common.name in ("float16", "bfloat16")
-    if common.name not in TYPES and not small:
-        return None, common, operands
+    # As in numpy, an array for the result takes part in the common type.
+    common = np.result_type(*operands, *([] if out is None else [out])) if dtype is None else np.dtype(dtype)
+    plan: Plan | View
+    if len(operands) == 1 and len(output) == len({*inputs[0]}):
+        kept = operands[0].dtype if dtype is None or out is not None else common
+        plan = View(inputs[0], output, operands[0], kept)
+    elif common.name not in TYPES and common.name not in WORK:
+        return None, operands
+    else:
+        plan = Plan(inputs, output, operands, common, optimize)
     for a in operands:
-        if not np.can_cast(a.dtype, common, casting):  # type: ignore[arg-type]
+        if not np.can_cast(a.dtype, common, casting):
             raise TypeError(f"einsum: {a.dtype} is not cast to {common} by the rule '{casting}'")
-    plan = Plan(inputs, output, operands, np.dtype(np.float32) if small else common.newbyteorder("="),
-                _path(optimize, len(operands)))
     if key is not None:
         if len(_PLANS) >= _MOST:
             _PLANS.clear()
-        _PLANS[key] = plan, common
-    return plan, common, operands
+        _PLANS[key] = plan
+    return plan, operands
 
 
-def _is_path(optimize: Any) -> bool:
-    return isinstance(optimize, (list, tuple)) and bool(optimize) and all(isinstance(p, tuple) for p in optimize)
+def _hashable(optimize: Any) -> Any:
+    if isinstance(optimize, (list, tuple)):
+        return tuple(_hashable(x) for x in optimize)
+    # True is 1 and a key is found by equality.
+    return optimize, type(optimize)
 
 
-def _path(optimize: Any, n: int) -> list[tuple[int, int]] | None:
-    """A path as `numpy.einsum_path` gives it, if all its steps are pairs."""
-    if not isinstance(optimize, (list, tuple)):
-        return None
-    steps = [tuple(p) for p in optimize if isinstance(p, (list, tuple))]
-    if len(steps) != n - 1 or any(len(p) != 2 for p in steps):
-        return None
-    return [(p[0], p[1]) for p in steps]
+def einsum_path(*args: Any, optimize: Any = True) -> tuple[list[Any], str]:
+    """The order in which :func:`einsum` contracts, as ``numpy.einsum_path`` gives it: a path for ``optimize=``, and a text
+    about what it costs.
 
-
-def einsum_path(*args: Any) -> list[tuple[int, int]]:
-    """The order in which :func:`einsum` contracts: pairs of positions, as ``numpy.einsum_path`` writes them."""
+    >>> import lathe, numpy as np
+    >>> a = np.ones((10, 1000)), np.ones((1000, 10)), np.ones((10, 1000))
+    >>> path, text = lathe.einsum_path("ij,jk,kl->il", *a)
+    >>> path
+    ['einsum_path', (0, 1), (0, 1)]
+    """
     inputs, output, operands = parse(args)
     sizes = sizes_of(inputs, operands)
-    return pairs_of([frozenset(x) for x in inputs], frozenset(output), sizes)
+    terms, wanted = [frozenset(x) for x in inputs], frozenset(output)
+    path = path_of(terms, wanted, sizes, optimize)
+    return ["einsum_path", *path], _report(terms, wanted, sizes, path)
+
+
+def _report(terms: list[frozenset[int]], output: frozenset[int], sizes: dict[int, int], path: list[Any]) -> str:
+    def name(labels: frozenset[int]) -> str:
+        return "".join("." if x < 0 else chr(x) for x in sorted(labels))
+
+    at_once = math.prod(float(sizes[x]) for x in frozenset().union(*terms))
+    lines = [f"multiplications, all at once:  {at_once:.3e}",
+             f"multiplications, by this path: {flops(terms, output, sizes, path):.3e}"]
+    alive = list(terms)
+    for step in path:
+        taken = [alive[i] for i in step]
+        alive = [t for i, t in enumerate(alive) if i not in step]
+        alive.append(frozenset().union(*taken) & output.union(*alive))
+        lines.append(f"  {','.join(map(name, taken))} -> {name(alive[-1])}")
+    return "\n".join(lines)
