@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the wheel, installs it into a fresh virtual environment, and runs the tests of the Python package there: from a
-# copy of the tests beside nothing of the source tree. Arguments go to pytest.
+# copy of the tests beside nothing of the source tree. Arguments go to pytest. LATHE_PYTHON is another interpreter,
+# LATHE_TORCH=1 brings PyTorch.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 wheel=$(bash scripts/wheel.sh)
@@ -15,9 +16,17 @@ for library in $needs; do
     *) printf 'the wheel needs %s, which a machine may not have\n' "$library" >&2; exit 1 ;;
   esac
 done
-python3 -m venv "$room/env"
-"$room/env/bin/pip" install --quiet --disable-pip-version-check "$wheel" -r crates/lathe-python/tests/requirements.txt
+# The C library of Debian 12 is enough.
+newest=$(objdump -T "$room"/wheel/lathe/_lathe*.so | grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -n 1)
+if [ "$(printf '%s\nGLIBC_2.36\n' "$newest" | sort -V | tail -n 1)" != GLIBC_2.36 ]; then
+  printf 'the wheel needs %s, which Debian 12 does not have\n' "$newest" >&2
+  exit 1
+fi
+"${LATHE_PYTHON:-python3}" -m venv "$room/env"
+more=()
+[ -n "${LATHE_TORCH:-}" ] && more+=('torch>=2.4')
+"$room/env/bin/pip" install --quiet --disable-pip-version-check "$wheel" "${more[@]}" -r crates/lathe-python/tests/requirements.txt
 cp -r crates/lathe-python/tests "$room/tests"
 for folder in docs examples; do cp -r "$folder" "$room/$folder"; done
 cd "$room/tests"
-env -u LLVM_SYS_221_PREFIX LATHE_ROOT="$room" "$room/env/bin/python" -m pytest -q -p no:cacheprovider "$@"
+env -u LLVM_SYS_221_PREFIX JAX_PLATFORMS=cpu LATHE_ROOT="$room" "$room/env/bin/python" -m pytest -q -p no:cacheprovider "$@"

@@ -52,7 +52,7 @@ pub mod suggest;
 
 pub use codes::CODES;
 pub use format::format;
-pub use load::load;
+pub use load::{load, load_beside};
 pub use parse::parse;
 
 use lathe_diagnostics::{Diagnostic, Span};

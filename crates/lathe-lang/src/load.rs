@@ -34,6 +34,20 @@ pub fn load(
     text: &str,
     resolver: &mut dyn Resolver,
 ) -> Result<(Program, Vec<Diagnostic>), Vec<Diagnostic>> {
+    load_beside(map, name, text, resolver, &[])
+}
+
+/// As [`load`], for a text beside kernels that are written in another notation: strategies may be for those, too.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_beside(
+    map: &mut SourceMap,
+    name: &str,
+    text: &str,
+    resolver: &mut dyn Resolver,
+    elsewhere: &[&str],
+) -> Result<(Program, Vec<Diagnostic>), Vec<Diagnostic>> {
     let mut all = Loaded { items: Vec::new(), errors: Vec::new() };
     let mut seen = HashSet::from([name.to_string()]);
     let prelude = map.add("prelude.lathe", PRELUDE);
@@ -42,7 +56,7 @@ pub fn load(
     let prelude = definitions(file.items);
     add(map, name, text, resolver, true, &mut seen, &mut all);
     let mut errors = all.errors;
-    let program = lower_all(map, prelude, &all.items, &mut errors);
+    let program = lower_all(map, prelude, &all.items, elsewhere, &mut errors);
     // Imported files have smaller numbers or larger ones; within a file, messages follow the source.
     errors.sort_by_key(|d| d.marks.first().map(|m| (m.span.file, m.span.start)));
     if errors.iter().any(is_error) { Err(errors) } else { Ok((program, errors)) }
@@ -83,6 +97,7 @@ fn lower_all(
     map: &mut SourceMap,
     prelude: Vec<Definition>,
     items: &[(Item, bool)],
+    elsewhere: &[&str],
     errors: &mut Vec<Diagnostic>,
 ) -> Program {
     let mut globals = Globals::default();
@@ -139,7 +154,7 @@ fn lower_all(
         errors.extend(more);
         program.library = definitions(library.items);
     }
-    strategies(items, &targets, &mut program, errors);
+    strategies(items, &targets, elsewhere, &mut program, errors);
     tests(map, items, &targets, &globals, &mut program, errors);
     let Module { structs, ops, .. } = &mut program.module;
     structs.extend(globals.structs.into_values().map(|(s, _)| (s.name.clone(), s)));
@@ -201,6 +216,7 @@ fn definitions(items: Vec<Item>) -> Vec<Definition> {
 fn strategies(
     items: &[(Item, bool)],
     targets: &[Target],
+    elsewhere: &[&str],
     program: &mut Program,
     errors: &mut Vec<Diagnostic>,
 ) {
@@ -208,6 +224,7 @@ fn strategies(
     for (item, _) in items {
         let Item::Strategy(s) = item else { continue };
         let target = match &s.target {
+            Some(t) if elsewhere.contains(&t.text.as_str()) => None,
             Some(t) => match target(t, targets, "strategy", errors) {
                 Some(t) => Some(t),
                 None => continue,

@@ -285,9 +285,7 @@ pub fn scalar(py: Python<'_>, object: &Bound<'_, PyAny>, ty: Scalar) -> PyResult
         // An array of no dimension gives its element.
         let array = object.cast::<numpy::PyArray0<bool>>().ok().map(|a| a.call_method0("item"));
         let found = array.transpose()?.as_ref().unwrap_or(object).extract::<bool>();
-        return found
-            .map(u64::from)
-            .map_err(|_| pyo3::exceptions::PyTypeError::new_err("a bool is needed"));
+        return found.map(u64::from).map_err(|_| pyo3::exceptions::PyTypeError::new_err("a bool is needed"));
     }
     // SAFETY: a living object; a new reference or an error.
     let whole = unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyNumber_Index(object.as_ptr()))? };

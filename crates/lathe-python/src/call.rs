@@ -141,8 +141,7 @@ impl<'py> Call<'py, '_> {
 
     /// The value of the kernel's `i`-th size.
     fn size(&self, i: usize) -> i64 {
-        let source = &self.kernel.signature.sizes[i].1;
-        self.shape(source.param).get(source.dim).map_or(0, |e| source.size(*e))
+        self.kernel.signature.size(i, &|p| self.shape(p))
     }
 
     /// Takes an argument for a parameter.

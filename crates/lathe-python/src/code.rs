@@ -1,11 +1,14 @@
 //! The compiled versions of a kernel: by what a call asks for, compiled when a call needs them.
 
+use crate::call;
 use crate::errors;
 use crate::kernel::Kernel;
 use crate::pools::Compiling;
 use lathe::tune::ForSizes;
 use lathe::{Build, Cache, Diagnostic, Failure, How, Machine, Prepared, Program, StrategySource};
+use pyo3::Borrowed;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -21,6 +24,21 @@ pub struct Choice {
     /// Sizes and threads that decisions are taken for.
     pub sizes: BTreeMap<String, i64>,
     pub threads: Option<usize>,
+}
+
+/// A look at a kernel is asked for by a dictionary: `strategy`, `params`, `specialize`, each optional.
+impl<'py> FromPyObject<'_, 'py> for Choice {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Choice> {
+        let given = object.cast::<PyDict>()?;
+        let get = |name: &str| Ok::<_, PyErr>(given.get_item(name)?.filter(|v| !v.is_none()));
+        let (strategy, more) = get("strategy")?.map_or(Ok((None, None)), |s| call::strategy(&s))?;
+        let params = get("params")?.map_or(Ok(BTreeMap::new()), |p| call::params(p.cast()?))?;
+        let specialize: BTreeMap<String, i64> =
+            get("specialize")?.map_or(Ok(BTreeMap::new()), |s| s.extract())?;
+        Ok(Choice { strategy, more, params, sizes: specialize.clone(), specialize, threads: None })
+    }
 }
 
 impl Choice {

@@ -3,7 +3,7 @@
 //! The types follow the C header `xla/ffi/api/c_api.h` (version 0 of the interface), as far as they are used. One
 //! function serves all kernels; which one is meant stands in the call's attribute `kernel`.
 
-use crate::code::compile;
+use crate::code::{Choice, compile};
 use crate::kernel::Kernel;
 use crate::pools::pool;
 use crate::signature::Param;
@@ -12,8 +12,7 @@ use lathe::{ArgView, Pool, Prepared};
 use lathe_abi::dtype;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyDict};
-use std::collections::BTreeMap;
+use pyo3::types::PyCapsule;
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::sync::{Arc, RwLock};
 
@@ -166,15 +165,8 @@ static ENTRIES: RwLock<Vec<&'static Entry>> = RwLock::new(Vec::new());
 
 /// Compiles a kernel for XLA and returns its number.
 #[pyfunction]
-#[pyo3(signature = (kernel, *, strategy=None, params=None, specialize=None, threads=None))]
-pub fn ffi_register(
-    py: Python<'_>,
-    kernel: &Kernel,
-    strategy: Option<&Bound<'_, PyAny>>,
-    params: Option<&Bound<'_, PyDict>>,
-    specialize: Option<BTreeMap<String, i64>>,
-    threads: Option<usize>,
-) -> PyResult<i64> {
+#[pyo3(signature = (kernel, how, threads=None))]
+pub fn ffi_register(py: Python<'_>, kernel: &Kernel, how: Choice, threads: Option<usize>) -> PyResult<i64> {
     let slot = |p: &Param| -> PyResult<Slot> {
         let refused = |why: &str| PyValueError::new_err(format!("`{}` {why}", p.name));
         if p.mode == Mode::InOut {
@@ -185,7 +177,7 @@ pub fn ffi_register(
         Ok(Slot { name: p.name.clone(), dtype: p.dtype, xla, bytes: p.bytes as u64, rank: p.rank, written })
     };
     let slots = kernel.signature.params.iter().map(slot).collect::<PyResult<_>>()?;
-    let code = compile(py, kernel, &Kernel::choice(strategy, params, specialize)?, false)?;
+    let code = compile(py, kernel, &how, false)?;
     let entry: &'static Entry = Box::leak(Box::new(Entry { slots, code, pool: pool(py, threads)? }));
     let mut all = ENTRIES.write().unwrap_or_else(|p| p.into_inner());
     all.push(entry);

@@ -73,18 +73,6 @@ impl Kernel {
         Ok(self.descrs[i].get_or_init(|| made))
     }
 
-    /// What options ask for, for a look at the kernel instead of a call.
-    pub fn choice(
-        strategy: Option<&Bound<'_, PyAny>>,
-        params: Option<&Bound<'_, PyDict>>,
-        specialize: Option<BTreeMap<String, i64>>,
-    ) -> PyResult<Choice> {
-        let (strategy, more) = strategy.map_or(Ok((None, None)), call::strategy)?;
-        let params = params.map_or(Ok(BTreeMap::new()), call::params)?;
-        let specialize = specialize.unwrap_or_default();
-        Ok(Choice { strategy, more, params, sizes: specialize.clone(), specialize, threads: None })
-    }
-
     fn schedule(&self, py: Python<'_>, choice: &Choice) -> PyResult<Schedule> {
         let program = program_of(py, self, choice)?;
         let how = choice.how();
@@ -101,11 +89,13 @@ impl Kernel {
 
 #[pymethods]
 impl Kernel {
-    /// Reads a source. `name` says which of its kernels is meant, if it has several.
+    /// Reads a source, in the language or in the notation of homomorphisms. `name` says which of its kernels is meant, if it
+    /// has several.
     #[new]
     #[pyo3(signature = (source, name=None, *, file=None))]
     fn new(py: Python<'_>, source: String, name: Option<String>, file: Option<PathBuf>) -> PyResult<Kernel> {
-        let path = file.unwrap_or_else(|| PathBuf::from("<kernel>"));
+        let unnamed = || if lathe::mdh::is_notation_text(&source) { "<kernel>.mdh" } else { "<kernel>" };
+        let path = file.unwrap_or_else(|| PathBuf::from(unnamed()));
         let program = py.detach(|| on_large_stack(|| Program::from_text(&path, &source)));
         let program = program.map_err(|f| errors::raised(py, &f))?;
         let function = program.kernel(name.as_deref()).map_err(|f| errors::raised(py, &f))?;
@@ -226,21 +216,17 @@ impl Kernel {
 
     /// Compiles without a call; returns the strategy, why it was taken, its parameters as text, the facts that were
     /// assumed, and whether the cache had it.
-    #[pyo3(signature = (*, strategy=None, params=None, specialize=None))]
     #[expect(clippy::type_complexity, reason = "a tuple that Python takes apart")]
     fn compile_(
         &self,
         py: Python<'_>,
-        strategy: Option<&Bound<'_, PyAny>>,
-        params: Option<&Bound<'_, PyDict>>,
-        specialize: Option<BTreeMap<String, i64>>,
+        how: Choice,
     ) -> PyResult<(String, &'static str, BTreeMap<String, String>, Vec<String>, bool)> {
-        let choice = Kernel::choice(strategy, params, specialize)?;
-        let made = match self.chosen(&choice) {
+        let made = match self.chosen(&how) {
             Some(c) => c,
             None => {
-                let made = code::compile(py, self, &choice, false)?;
-                self.keep(choice, Arc::clone(&made));
+                let made = code::compile(py, self, &how, false)?;
+                self.keep(how, Arc::clone(&made));
                 made
             }
         };
@@ -249,42 +235,25 @@ impl Kernel {
     }
 
     /// The steps of a strategy with their evidence, as text.
-    #[pyo3(signature = (*, strategy=None, params=None, specialize=None, diff=false))]
-    fn explain_(
-        &self,
-        py: Python<'_>,
-        strategy: Option<&Bound<'_, PyAny>>,
-        params: Option<&Bound<'_, PyDict>>,
-        specialize: Option<BTreeMap<String, i64>>,
-        diff: bool,
-    ) -> PyResult<String> {
-        let s = self.schedule(py, &Kernel::choice(strategy, params, specialize)?)?;
+    fn explain_(&self, py: Python<'_>, how: Choice, diff: bool) -> PyResult<String> {
+        let s = self.schedule(py, &how)?;
         Ok(lathe::explain(&s, diff))
     }
 
     /// The same as JSON: for each version its condition, its steps and its tree.
-    #[pyo3(signature = (*, strategy=None, params=None, specialize=None))]
-    fn explain_json(
-        &self,
-        py: Python<'_>,
-        strategy: Option<&Bound<'_, PyAny>>,
-        params: Option<&Bound<'_, PyDict>>,
-        specialize: Option<BTreeMap<String, i64>>,
-    ) -> PyResult<String> {
-        let s = self.schedule(py, &Kernel::choice(strategy, params, specialize)?)?;
+    fn explain_json(&self, py: Python<'_>, how: Choice) -> PyResult<String> {
+        let s = self.schedule(py, &how)?;
         let info = self.program.lang.kernels.iter().find(|k| *k.name == *self.name);
         Ok(lathe::explain_json(&self.name, info.map_or("", |k| &k.doc), &s).to_string())
     }
 
     /// Code to read, to link and to ship: `tree`, `llvm`, `asm`, `object`, `c` or `header`.
-    #[pyo3(signature = (form, *, strategy=None, params=None, specialize=None, cpu=None))]
+    #[pyo3(signature = (form, how, cpu=None))]
     fn emit_<'py>(
         &self,
         py: Python<'py>,
         form: &str,
-        strategy: Option<&Bound<'_, PyAny>>,
-        params: Option<&Bound<'_, PyDict>>,
-        specialize: Option<BTreeMap<String, i64>>,
+        how: Choice,
         cpu: Option<String>,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let form = match form {
@@ -299,7 +268,7 @@ impl Kernel {
                 return Err(PyValueError::new_err(text));
             }
         };
-        let s = self.schedule(py, &Kernel::choice(strategy, params, specialize)?)?;
+        let s = self.schedule(py, &how)?;
         let build = Build { cpu, ..Build::default() };
         let bytes =
             py.detach(|| on_large_stack(|| lathe::emit(&s, form, &build).map_err(lathe::Failure::bare)));

@@ -1,5 +1,6 @@
 //! What a call must know of a kernel's parameters, prepared so that it costs little.
 
+use lathe::ir::linear::Linear;
 use lathe::ir::{BinOp, Expr, ExprKind, Function, Mode, ParamKind, Scalar, Type, VarId};
 use lathe_abi::dtype;
 
@@ -22,8 +23,8 @@ pub struct Param {
 /// An extent over what the arguments tell.
 enum Extent {
     Number(i64),
-    /// A size, as a dimension of a parameter tells it.
-    Size(Source),
+    /// A size, by its position in the signature.
+    Size(usize),
     /// The value of a scalar parameter.
     Value(usize),
     Binary(BinOp, Box<Extent>, Box<Extent>),
@@ -31,20 +32,14 @@ enum Extent {
     Unknown,
 }
 
-/// Where a size is read: the extent of a dimension is `times * size + plus`.
-#[derive(Clone, Copy)]
+/// Where a size is read: the extent of a dimension is `times * size + plus`, and multiples of sizes that are read elsewhere.
+#[derive(Clone)]
 pub struct Source {
     pub param: usize,
     pub dim: usize,
     times: i64,
     plus: i64,
-}
-
-impl Source {
-    /// The size, given the extent. What does not divide is found by the kernel's own checks.
-    pub fn size(&self, extent: i64) -> i64 {
-        if self.times == 1 { extent - self.plus } else { (extent - self.plus).div_euclid(self.times) }
-    }
+    others: Vec<(usize, i64)>,
 }
 
 /// The parameters of a kernel.
@@ -60,7 +55,7 @@ pub struct Signature {
 
 impl Signature {
     pub fn of(f: &Function) -> Signature {
-        let values: Vec<(VarId, usize)> = (f.params.iter().enumerate())
+        let values: Values = (f.params.iter().enumerate())
             .filter_map(|(at, p)| match &p.kind {
                 ParamKind::Scalar(b) => Some((b.id, at)),
                 ParamKind::Array(_) => None,
@@ -68,7 +63,7 @@ impl Signature {
             .collect();
         let sizes = sources(f);
         let name = |id: &VarId| f.sizes.iter().find(|s| s.id == *id).map(|s| s.name.to_string());
-        let names = sizes.iter().filter_map(|(id, s)| Some((name(id)?, *s))).collect();
+        let names = sizes.iter().map(|(id, s)| (name(id).unwrap_or_default(), s.clone())).collect();
         let param = |p: &lathe::ir::Param| {
             let (ty, scalar, extents) = match &p.kind {
                 ParamKind::Scalar(b) => (Type::Scalar(b.ty), Some(b.ty), Vec::new()),
@@ -93,6 +88,18 @@ impl Signature {
         Signature { inputs: which(false), outputs: which(true), sizes: names, params }
     }
 
+    /// The value of the `i`-th size; `shape` gives the extents of an input. What does not divide is found by the kernel's own
+    /// checks.
+    pub fn size<'a>(&self, i: usize, shape: &dyn Fn(usize) -> &'a [i64]) -> i64 {
+        let s = &self.sizes[i].1;
+        let Some(extent) = shape(s.param).get(s.dim) else { return 0 };
+        let mut rest = extent.wrapping_sub(s.plus);
+        for (other, times) in &s.others {
+            rest = rest.wrapping_sub(times.wrapping_mul(self.size(*other, shape)));
+        }
+        if s.times == 1 { rest } else { rest.div_euclid(s.times) }
+    }
+
     /// The extents of a result, if the arguments tell them: `shape` gives those of an input, `value` that of a scalar.
     pub fn extents<'a>(
         &self,
@@ -101,7 +108,7 @@ impl Signature {
         value: &dyn Fn(usize) -> i64,
         out: &mut [i64],
     ) -> bool {
-        self.params[param].extents.iter().zip(out).all(|(e, o)| match eval(e, shape, value) {
+        self.params[param].extents.iter().zip(out).all(|(e, o)| match self.eval(e, shape, value) {
             Some(v) => {
                 *o = v;
                 true
@@ -123,48 +130,53 @@ impl Param {
     }
 }
 
+/// Scalar parameters: the variable, and the position.
+type Values = Vec<(VarId, usize)>;
+
 /// Where the sizes are read: where one is a whole extent of an input, else where an extent is a multiple of it with
-/// something added.
+/// something added, of which other sizes may be part that are read before.
 fn sources(f: &Function) -> Vec<(VarId, Source)> {
     let mut out: Vec<(VarId, Source)> = Vec::new();
-    for whole in [true, false] {
-        for (param, p) in f.params.iter().enumerate().filter(|p| p.1.mode != Mode::Out) {
-            let Some(b) = p.array() else { continue };
-            for (dim, e) in b.extents.iter().enumerate() {
-                let Some((v, times, plus)) = linear(e) else { continue };
-                let fits = if whole { (times, plus) == (1, 0) } else { times != 0 };
-                if fits && f.sizes.iter().any(|s| s.id == v) && out.iter().all(|o| o.0 != v) {
-                    out.push((v, Source { param, dim, times, plus }));
-                }
-            }
+    let inputs = || f.params.iter().enumerate().filter(|p| p.1.mode != Mode::Out);
+    let extents = || {
+        inputs().flat_map(|(at, p)| {
+            p.array().into_iter().flat_map(move |b| b.extents.iter().enumerate().map(move |e| (at, e)))
+        })
+    };
+    for (param, (dim, e)) in extents() {
+        if let ExprKind::Var(v) = e.kind()
+            && f.sizes.iter().any(|s| s.id == *v)
+            && out.iter().all(|o| o.0 != *v)
+        {
+            out.push((*v, Source { param, dim, times: 1, plus: 0, others: Vec::new() }));
         }
     }
-    out
-}
-
-/// `times * v + plus`.
-fn linear(e: &Expr) -> Option<(VarId, i64, i64)> {
-    match e.kind() {
-        ExprKind::Var(v) => Some((*v, 1, 0)),
-        ExprKind::Binary(op, a, b) => match (op, linear(a), a.as_int(), linear(b), b.as_int()) {
-            (BinOp::Add, Some((v, t, p)), _, _, Some(c)) | (BinOp::Add, _, Some(c), Some((v, t, p)), _) => {
-                Some((v, t, p.checked_add(c)?))
+    loop {
+        let known = out.len();
+        for (param, (dim, e)) in extents() {
+            let Some(l) = Linear::of(e) else { continue };
+            let at = |v: &VarId| out.iter().position(|o| o.0 == *v);
+            let sizes: Vec<(VarId, i64)> =
+                l.terms.iter().map(|(a, c)| (a.as_var(), *c)).filter_map(|(v, c)| Some((v?, c))).collect();
+            let new: Vec<&(VarId, i64)> = sizes.iter().filter(|s| at(&s.0).is_none()).collect();
+            let [(v, times)] = new.as_slice() else { continue };
+            if sizes.len() != l.terms.len() || f.sizes.iter().all(|s| s.id != *v) {
+                continue;
             }
-            (BinOp::Sub, Some((v, t, p)), _, _, Some(c)) => Some((v, t, p.checked_sub(c)?)),
-            (BinOp::Mul, Some((v, t, p)), _, _, Some(c)) | (BinOp::Mul, _, Some(c), Some((v, t, p)), _) => {
-                Some((v, t.checked_mul(c)?, p.checked_mul(c)?))
-            }
-            _ => None,
-        },
-        _ => None,
+            let others = sizes.iter().filter_map(|(o, c)| Some((at(o)?, *c))).collect();
+            out.push((*v, Source { param, dim, times: *times, plus: l.constant, others }));
+        }
+        if out.len() == known {
+            return out;
+        }
     }
 }
 
-fn extent(e: &Expr, sizes: &[(VarId, Source)], values: &[(VarId, usize)]) -> Extent {
+fn extent(e: &Expr, sizes: &[(VarId, Source)], values: &Values) -> Extent {
     match e.kind() {
         ExprKind::Int(v) => Extent::Number(*v),
-        ExprKind::Var(v) => match (sizes.iter().find(|s| s.0 == *v), values.iter().find(|s| s.0 == *v)) {
-            (Some((_, s)), _) => Extent::Size(*s),
+        ExprKind::Var(v) => match (sizes.iter().position(|s| s.0 == *v), values.iter().find(|s| s.0 == *v)) {
+            (Some(i), _) => Extent::Size(i),
             (None, Some((_, p))) => Extent::Value(*p),
             (None, None) => Extent::Unknown,
         },
@@ -176,29 +188,36 @@ fn extent(e: &Expr, sizes: &[(VarId, Source)], values: &[(VarId, usize)]) -> Ext
     }
 }
 
-fn eval<'a>(e: &Extent, shape: &dyn Fn(usize) -> &'a [i64], value: &dyn Fn(usize) -> i64) -> Option<i64> {
-    Some(match e {
-        Extent::Number(v) => *v,
-        Extent::Size(s) => s.size(*shape(s.param).get(s.dim)?),
-        Extent::Value(p) => value(*p),
-        Extent::Unknown => return None,
-        Extent::Binary(op, a, b) => {
-            let (x, y) = (eval(a, shape, value)?, eval(b, shape, value)?);
-            match op {
-                BinOp::Add => x.checked_add(y)?,
-                BinOp::Sub => x.checked_sub(y)?,
-                BinOp::Mul => x.checked_mul(y)?,
-                BinOp::FloorDiv => {
-                    let q = x.checked_div(y)?;
-                    if x.checked_rem(y)? != 0 && (x < 0) != (y < 0) { q - 1 } else { q }
+impl Signature {
+    fn eval<'a>(
+        &self,
+        e: &Extent,
+        shape: &dyn Fn(usize) -> &'a [i64],
+        value: &dyn Fn(usize) -> i64,
+    ) -> Option<i64> {
+        Some(match e {
+            Extent::Number(v) => *v,
+            Extent::Size(i) => self.size(*i, shape),
+            Extent::Value(p) => value(*p),
+            Extent::Unknown => return None,
+            Extent::Binary(op, a, b) => {
+                let (x, y) = (self.eval(a, shape, value)?, self.eval(b, shape, value)?);
+                match op {
+                    BinOp::Add => x.checked_add(y)?,
+                    BinOp::Sub => x.checked_sub(y)?,
+                    BinOp::Mul => x.checked_mul(y)?,
+                    BinOp::FloorDiv => {
+                        let q = x.checked_div(y)?;
+                        if x.checked_rem(y)? != 0 && (x < 0) != (y < 0) { q - 1 } else { q }
+                    }
+                    BinOp::FloorMod => {
+                        x.checked_rem(y).map(|r| if r != 0 && (r < 0) != (y < 0) { r + y } else { r })?
+                    }
+                    BinOp::Min => x.min(y),
+                    BinOp::Max => x.max(y),
+                    _ => return None,
                 }
-                BinOp::FloorMod => {
-                    x.checked_rem(y).map(|r| if r != 0 && (r < 0) != (y < 0) { r + y } else { r })?
-                }
-                BinOp::Min => x.min(y),
-                BinOp::Max => x.max(y),
-                _ => return None,
             }
-        }
-    })
+        })
+    }
 }

@@ -43,7 +43,7 @@ def data(r, shape, dtype):
         if kind == "c":
             a = a + np.asarray(1j * rng.random(shape)).astype(dtype)
     a, how = np.asarray(a), r.randrange(8)
-    if how == 0:
+    if how == 0 and a.ndim:
         a = np.asfortranarray(a)
     elif how == 1 and a.ndim:
         a = np.flip(a, r.randrange(a.ndim))
@@ -117,7 +117,7 @@ def options(r, text, operands, want):
         wider = {"f": np.float64, "c": np.complex128, "i": np.int64, "u": np.uint64}.get(want.dtype.kind)
         shape = want.shape
         out = np.empty(shape, want.dtype if wider is None or r.random() < 0.5 else wider)
-        if r.random() < 0.3:
+        if r.random() < 0.3 and out.ndim:
             out = np.asfortranarray(out)
         if r.random() < 0.3 and out.ndim:
             out = np.flip(np.repeat(out, 2, axis=0)[::2], -1)
@@ -148,7 +148,8 @@ def test_random_expressions(packed, monkeypatch):
             continue
         kw, out = options(r, text, operands, want)
         if out is not None:
-            want = np.asarray(np.einsum(text, *operands, dtype=np.result_type(*operands, out)))
+            common = np.result_type(*operands, out)
+            want = np.asarray(np.einsum(text, *operands, dtype=common)).astype(out.dtype)
         args = sublists(text, operands) if r.random() < 0.2 else (text, *operands)
         got = lathe.einsum(*args, **kw)
         assert out is None or got is out
@@ -273,8 +274,8 @@ def test_paths_are_followed():
 
 def test_orders_are_as_good_as_numpys():
     r = random.Random(11)
-    for _ in range(60):
-        n = r.randrange(3, 8)
+    for _ in range(40):
+        n = r.randrange(3, 7)
         labels = "abcdefghij"[: n + 2]
         sizes = {ord(c): r.choice([2, 3, 5, 8, 20]) for c in labels}
         texts = ["".join(r.sample(labels, r.randrange(1, 4))) for _ in range(n)]

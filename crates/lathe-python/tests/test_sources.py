@@ -1,7 +1,10 @@
 """Kernels, strategies and funs that are written in Python: they say what the same text says."""
 
+import importlib.util
+import linecache
 import math
 import pickle
+import sys
 
 import numpy as np
 import pytest
@@ -185,3 +188,42 @@ def test_codes_are_explained():
     assert "E0811" in explain("E0811") and "Wrong" in explain("E0811")
     with pytest.raises(ValueError):
         explain("E9999")
+
+
+def test_sources_that_are_edited(tmp_path):
+    """A kernel stays what it was made of; a function is read only from the text that it was made of."""
+    module = """import lathe
+
+def f(x: lathe.f32["N"]) -> lathe.f32["N"]:
+    return lambda i: x[i] + 1
+
+def g(x: lathe.f32["N"]) -> lathe.f32["N"]:
+    return lambda i: 3 * x[i]
+"""
+    file = tmp_path / "edited_module.py"
+    file.write_text(module)
+    spec = importlib.util.spec_from_file_location("edited_module", file)
+    m = importlib.util.module_from_spec(spec)
+    sys.modules["edited_module"] = m
+    spec.loader.exec_module(m)
+    x = np.zeros(2, np.float32)
+    before = lathe.kernel(m.f)
+    assert before(x).tolist() == [1, 1]
+    # The next second, and another length: whoever caches files by these sees the change.
+    file.write_text(module.replace("x[i] + 1", "x[i] + 22"))
+    linecache.checkcache()
+    assert before(x).tolist() == [1, 1]
+    with pytest.raises(lathe.SourceError, match="was changed after"):
+        lathe.kernel(m.f)
+    assert lathe.kernel(m.g)(x + 1).tolist() == [3, 3]
+    spec.loader.exec_module(m)
+    assert lathe.kernel(m.f)(x).tolist() == [22, 22]
+    file.write_text("def broken(:\n" + module)
+    linecache.checkcache()
+    with pytest.raises(lathe.SourceError):
+        lathe.kernel(m.f)
+    source = tmp_path / "k.lathe"
+    source.write_text("kernel k(x: f32[N]) -> (y: f32[N]) { y[i] = x[i] + 1 }")
+    one = lathe.load(source)
+    source.write_text("kernel k(x: f32[N]) -> (y: f32[N]) { y[i] = x[i] + 2 }")
+    assert one(x).tolist() == [1, 1] and lathe.load(source)(x).tolist() == [2, 2]

@@ -79,6 +79,22 @@ fn files_of_definitions_are_checked_and_say_where_they_are_wrong() {
     assert!(f.diagnostics[0].code.0 == "E1221" && !f.diagnostics[0].marks.is_empty(), "{f}");
 }
 
+#[test]
+fn strategies_stand_beside_definitions() {
+    let definition = "f<N in IN> :=\n    out_view<f32>( O:(i)->(i) )\n  o md_hom<N>( id, (++) )\n  o inp_view<f32>( I:(i)->(i) )\n";
+    let p = Program::from_text(
+        "f.mdh",
+        &format!("{definition}\nstrategy s(t = 8 in 4..=16) for f =\n    split(i, t)\n"),
+    );
+    let p = p.unwrap_or_else(|f| panic!("{f}"));
+    let how = How { strategy: Some("s".to_string()), ..How::default() };
+    let s = scheduled(&p, "f", &how).unwrap_or_else(|f| panic!("{f}"));
+    assert_eq!(s.strategy, "s");
+    let f =
+        Program::from_text("f.mdh", &format!("{definition}\nstrategy s for g = split(i, 8)\n")).unwrap_err();
+    assert!(f.diagnostics[0].code.0 == "E0222" && !f.diagnostics[0].marks.is_empty(), "{f}");
+}
+
 fn sizes(of: &[(&str, i64)]) -> BTreeMap<String, i64> {
     of.iter().map(|(n, v)| (n.to_string(), *v)).collect()
 }

@@ -8,7 +8,7 @@
 >>> C = gemm(np.ones((2, 3), np.float32), np.ones((3, 2), np.float32))
 
 * :func:`kernel`, :func:`load`: kernels from text, from decorated functions, from files.
-* :func:`strategy`, :func:`fun`: how a kernel is computed, and functional patterns.
+* :func:`strategy`, :func:`fun`, :func:`mdh`: how a kernel is computed, functional patterns, homomorphisms.
 * :func:`tune`: searches the parameters of anything; ``kernel.tune`` those of a kernel.
 * :func:`einsum`: numpy's notation.
 * :mod:`lathe.jax`, :mod:`lathe.torch`: kernels as operators of these packages.
@@ -42,6 +42,7 @@ from .errors import (
     TuneError,
 )
 from .frontend import inout, out
+from .homomorphisms import mdh
 from .kernels import Compiled, Explanation, Kernel, fun, kernel, load
 from .strategies import Strategy, pick, strategy
 from .tuning import Progress, Tuned, count, param, tune

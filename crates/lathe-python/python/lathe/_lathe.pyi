@@ -32,37 +32,10 @@ class Kernel:
     def results(self, shapes: list[list[int]]) -> list[tuple[list[int], np.dtype[Any]]]: ...
     def strategies(self) -> list[tuple[str, list[str]]]:
         """The names of the strategies that fit, with their parameters."""
-    def compile_(
-        self,
-        *,
-        strategy: object = None,
-        params: dict[str, Any] | None = None,
-        specialize: dict[str, int] | None = None,
-    ) -> tuple[str, str, dict[str, str], list[str], bool]: ...
-    def explain_(
-        self,
-        *,
-        strategy: object = None,
-        params: dict[str, Any] | None = None,
-        specialize: dict[str, int] | None = None,
-        diff: bool = False,
-    ) -> str: ...
-    def explain_json(
-        self,
-        *,
-        strategy: object = None,
-        params: dict[str, Any] | None = None,
-        specialize: dict[str, int] | None = None,
-    ) -> str: ...
-    def emit_(
-        self,
-        form: str,
-        *,
-        strategy: object = None,
-        params: dict[str, Any] | None = None,
-        specialize: dict[str, int] | None = None,
-        cpu: str | None = None,
-    ) -> bytes: ...
+    def compile_(self, how: dict[str, Any]) -> tuple[str, str, dict[str, str], list[str], bool]: ...
+    def explain_(self, how: dict[str, Any], diff: bool) -> str: ...
+    def explain_json(self, how: dict[str, Any]) -> str: ...
+    def emit_(self, form: str, how: dict[str, Any], cpu: str | None = None) -> bytes: ...
 
 def cache_folder() -> str | None:
     """Where compiled code is kept; ``None`` if nowhere."""
@@ -120,12 +93,5 @@ def tune_command(
 def count_space(
     parameters: str, conditions: Sequence[tuple[str, list[str], Callable[..., Any]]]
 ) -> tuple[str, str]: ...
-def ffi_register(
-    kernel: Kernel,
-    *,
-    strategy: object = None,
-    params: dict[str, Any] | None = None,
-    specialize: dict[str, int] | None = None,
-    threads: int | None = None,
-) -> int: ...
+def ffi_register(kernel: Kernel, how: dict[str, Any], threads: int | None = None) -> int: ...
 def ffi_capsule() -> object: ...

@@ -127,6 +127,8 @@ _EXACT: dict[str, type[LatheError]] = {
     "E0905": StrategyError,
     "E0906": ArgumentError,
     "E0907": ArgumentError,
+    # Of homomorphisms these are about the computation, the others about how it is computed.
+    **dict.fromkeys(("E1205", "E1206", "E1207", "E1208", "E1209", "E1210", "E1221"), SourceError),
 }
 
 _RANGES: dict[str, type[LatheError]] = {
@@ -140,6 +142,7 @@ _RANGES: dict[str, type[LatheError]] = {
     "E09": MachineError,
     "E10": TuneError,
     "E11": StrategyError,
+    "E12": StrategyError,
 }
 
 

@@ -7,12 +7,10 @@ element types and mathematical functions. Nothing of the function is ever run.
 from __future__ import annotations
 
 import ast
-import builtins
-import inspect
-import textwrap
 from collections.abc import Callable
 from typing import Any
 
+from ._reading import Scope, Source, comment
 from .errors import SourceError
 from .types import BY_NAME, ArrayType, ScalarType
 
@@ -55,51 +53,8 @@ def out(ty: Any) -> Any:
     return _Marked("out", ty)
 
 
-class _Source:
-    """A function's text, for messages that point into it."""
-
-    def __init__(self, f: Callable[..., Any]) -> None:
-        self.f = f
-        try:
-            lines, self.first = inspect.getsourcelines(f)
-        except (OSError, TypeError) as e:
-            raise SourceError(f"the source of `{f.__name__}` is not to be found: {e}") from e
-        self.file = inspect.getsourcefile(f) or "<python>"
-        self.text = textwrap.dedent("".join(lines))
-        self.indent = len(lines[0]) - len(lines[0].lstrip())
-        self.tree = ast.parse(self.text).body[0]
-
-    def fail(self, node: ast.AST, message: str, help: str | None = None) -> SourceError:
-        line = getattr(node, "lineno", 1)
-        column = getattr(node, "col_offset", 0)
-        end = getattr(node, "end_col_offset", column + 1) if getattr(node, "end_lineno", line) == line else column + 1
-        shown = self.text.splitlines()[line - 1]
-        number = self.first + line - 1
-        pad = " " * len(str(number))
-        text = (f"{message}\n {pad}--> {self.file}:{number}:{column + self.indent + 1}\n {number} | {shown}\n"
-                f" {pad} | {' ' * column}{'^' * max(end - column, 1)}")
-        if help:
-            text += f"\n  help: {help}"
-        error = SourceError(text)
-        error.message, error.help = message, help
-        error.file, error.line, error.column = self.file, number, column + self.indent + 1
-        return error
-
-
-class _Scope:
-    """What names from around the function stand for."""
-
-    def __init__(self, f: Callable[..., Any]) -> None:
-        closure = inspect.getclosurevars(f)
-        self.names: dict[str, Any] = {**vars(builtins), **closure.globals, **closure.nonlocals}
-        self.all: dict[str, Any] = {**f.__globals__, **closure.nonlocals}
-
-    def annotation(self, a: Any) -> Any:
-        return eval(a, self.all) if isinstance(a, str) else a  # noqa: S307
-
-
 class _Writer:
-    def __init__(self, source: _Source, scope: _Scope, arrays: dict[str, ArrayType], scalars: set[str]) -> None:
+    def __init__(self, source: Source, scope: Scope, arrays: dict[str, ArrayType], scalars: set[str]) -> None:
         self.source, self.scope = source, scope
         self.arrays, self.scalars = arrays, scalars
         #: Names that are bound within: indices, loops, locals.
@@ -351,18 +306,13 @@ class _Writer:
             raise self.fail(a, f"this type is not understood: {e}") from e
 
 
-def _comment(f: Callable[..., Any]) -> list[str]:
-    text = inspect.getdoc(f)
-    return [f"# {line}".rstrip() for line in text.splitlines()] if text else []
-
-
 def source_of(f: Callable[..., Any]) -> str:
     """The kernel that a function says, as a source."""
-    source = _Source(f)
+    source = Source(f)
     tree = source.tree
     if not isinstance(tree, ast.FunctionDef):
         raise source.fail(tree, "a kernel is made of a function: @lathe.kernel before `def`")
-    scope = _Scope(f)
+    scope = Scope(f)
     arrays: dict[str, ArrayType] = {}
     scalars: set[str] = set()
     inputs: list[str] = []
@@ -436,7 +386,7 @@ def source_of(f: Callable[..., Any]) -> str:
     head = f"kernel {writer.name(tree, f.__name__)}({', '.join(inputs)})"
     if outputs:
         head += f" -> ({', '.join(outputs)})"
-    return "\n".join([*_comment(f), head + " {", *lines, "}", ""])
+    return "\n".join([*comment(f), head + " {", *lines, "}", ""])
 
 
 def _bracket(text: str) -> str:
@@ -473,11 +423,11 @@ class _FunWriter(_Writer):
 
 def fun_source_of(f: Callable[..., Any]) -> str:
     """The functional pattern that a function says, as a source."""
-    source = _Source(f)
+    source = Source(f)
     tree = source.tree
     if not isinstance(tree, ast.FunctionDef):
         raise source.fail(tree, "a fun is made of a function: @lathe.fun before `def`")
-    scope = _Scope(f)
+    scope = Scope(f)
     writer = _FunWriter(source, scope, {}, set())
     params = []
     for a in tree.args.args:
@@ -495,5 +445,5 @@ def fun_source_of(f: Callable[..., Any]) -> str:
             text = writer.expr(value)
         case _:
             raise source.fail(tree, "the body of a fun is one `return`")
-    return "\n".join([*_comment(f), f"fun {f.__name__}({', '.join(params)}) -> {scope.annotation(returned)} =",
+    return "\n".join([*comment(f), f"fun {f.__name__}({', '.join(params)}) -> {scope.annotation(returned)} =",
                       f"    {text}", ""])

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import _lathe
-from .kernels import Kernel
+from .kernels import Kernel, _how
 
 __all__ = ["op"]
 
@@ -43,9 +43,7 @@ def op(kernel: Kernel, *, strategy: Any = None, params: Mapping[str, Any] | None
     of the inputs, then the cotangents of the results, that returns the cotangents of the inputs.
     """
     _register()
-    how = {"strategy": strategy, "params": None if params is None else dict(params),
-           "specialize": None if specialize is None else dict(specialize)}
-    number = np.int64(_lathe.ffi_register(kernel, threads=threads, **how))
+    number = np.int64(_lathe.ffi_register(kernel, _how(strategy, params, specialize), threads))
     inputs = [p for p in kernel.parameters if p[1] != "out"]
     types = [kernel.dtype(p[0]) for p in inputs]
 

@@ -100,13 +100,13 @@ class Kernel(_lathe.Kernel):
     def compile(self, *, strategy: str | Strategy | None = None, params: Mapping[str, Any] | None = None,
                 specialize: Mapping[str, int] | None = None) -> Compiled:
         """Compiles without a call."""
-        return Compiled(*self.compile_(strategy=strategy, params=_dict(params), specialize=_dict(specialize)))
+        return Compiled(*self.compile_(_how(strategy, params, specialize)))
 
     def explain(self, *, strategy: str | Strategy | None = None, params: Mapping[str, Any] | None = None,
                 specialize: Mapping[str, int] | None = None, diff: bool = False) -> Explanation:
         """Every step of a strategy with its evidence; with ``diff`` also what it changed in the tree."""
-        how: dict[str, Any] = {"strategy": strategy, "params": _dict(params), "specialize": _dict(specialize)}
-        return Explanation(self.explain_(diff=diff, **how), json.loads(self.explain_json(**how)))
+        how = _how(strategy, params, specialize)
+        return Explanation(self.explain_(how, diff), json.loads(self.explain_json(how)))
 
     def emit(self, form: str, path: str | os.PathLike[str] | None = None, *, strategy: str | Strategy | None = None,
              params: Mapping[str, Any] | None = None, specialize: Mapping[str, int] | None = None,
@@ -116,14 +116,14 @@ class Kernel(_lathe.Kernel):
         ``form`` is ``tree``, ``llvm``, ``asm``, ``c``, ``header`` or ``object``. Without a path the code is returned, an
         object as bytes; with one it is written there, with a C header beside it for ``object`` and ``c``.
         """
-        how: dict[str, Any] = {"strategy": strategy, "params": _dict(params), "specialize": _dict(specialize), "cpu": cpu}
-        code = self.emit_(form, **how)
+        how = _how(strategy, params, specialize)
+        code = self.emit_(form, how, cpu)
         if path is None:
             return code if form == "object" else code.decode()
         path = Path(path)
         _write(path, code)
         if form in ("object", "c"):
-            _write(path.with_suffix(".h"), self.emit_("header", **how))
+            _write(path.with_suffix(".h"), self.emit_("header", how, cpu))
         return path
 
     def tune(self, *arrays: Any, sizes: Mapping[str, int] | None = None, strategy: str | Strategy | None = None,
@@ -160,8 +160,10 @@ class Kernel(_lathe.Kernel):
                 f"<details><summary>source</summary><pre>{html.escape(self.source())}</pre></details>")
 
 
-def _dict(given: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    return None if given is None else dict(given)
+def _how(strategy: Any, params: Mapping[str, Any] | None, specialize: Mapping[str, int] | None) -> dict[str, Any]:
+    """What a look at a kernel asks for."""
+    return {"strategy": strategy, "params": None if params is None else dict(params),
+            "specialize": None if specialize is None else dict(specialize)}
 
 
 def _write(path: Path, code: bytes) -> None:
@@ -186,7 +188,8 @@ def kernel(source: Callable[..., Any], name: str | None = None) -> Kernel: ...
 
 
 def kernel(source: str | Callable[..., Any], name: str | None = None) -> Kernel:
-    """A kernel from a text in the language of ``.lathe`` files, or, as a decorator, from a function of Python.
+    """A kernel from a text in the language of ``.lathe`` files or in the notation of homomorphisms (``.mdh``), or, as a
+    decorator, from a function of Python.
 
     >>> import lathe, numpy as np
     >>> scale = lathe.kernel("kernel scale(a: f32, x: f32[N]) -> (y: f32[N]) { y[i] = a * x[i] }")
@@ -222,7 +225,7 @@ def fun(source: str | Callable[..., Any], name: str | None = None) -> Kernel:
 
 
 def load(path: str | os.PathLike[str], name: str | None = None) -> Kernel:
-    """A kernel of a ``.lathe`` file; ``name`` says which one, if there are several."""
+    """A kernel of a ``.lathe`` or ``.mdh`` file; ``name`` says which one, if there are several."""
     path = Path(path)
     try:
         text = path.read_text()

@@ -244,7 +244,7 @@ def tune_kernel(kernel: Kernel, arrays: Sequence[Any], *, sizes: Mapping[str, in
                 path = os.path.join(folder, f"{param_name}.npy")
                 np.save(path, np.ascontiguousarray(array))
                 inputs[param_name] = path
-        file = os.path.join(folder, "kernel.lathe")
+        file = os.path.join(folder, "kernel" + (".mdh" if kernel.file.endswith(".mdh") else ".lathe"))
         Path(file).write_text(text)
         found = _lathe.tune_kernel(kernel, file, name, all_sizes, inputs, dict(params or {}),
                                    threads or _lathe.get_threads(), specialize,

@@ -1,5 +1,5 @@
-//! `.mdh` files: homomorphisms in the notation of the thesis, one kernel per definition. Structs and operators are
-//! declared as in `.lathe` files; such an item begins a line and ends at an empty one.
+//! `.mdh` files: homomorphisms in the notation of the thesis, one kernel per definition. Structs, operators and strategies
+//! are declared as in `.lathe` files; such an item begins a line and ends at an empty one.
 
 use crate::program::{Failure, Program};
 use lathe_diagnostics::{SourceMap, Span};
@@ -21,6 +21,11 @@ pub fn is_notation(path: &Path) -> bool {
     path.extension().is_some_and(|e| e == "mdh")
 }
 
+/// Whether a text without a path is one in that notation: it begins a definition with `:=`, which `.lathe` files do not have.
+pub fn is_notation_text(text: &str) -> bool {
+    text.contains("md_hom") && !names(&split(text).1).is_empty()
+}
+
 /// Reads definitions as kernels. Type parameters stand for `f32`.
 ///
 /// # Errors
@@ -29,8 +34,9 @@ pub fn from_text(path: &Path, text: &str) -> Result<Program, Failure> {
     let mut sources = SourceMap::new();
     let name = path.display().to_string();
     let (items, definitions) = split(text);
+    let names = names(&definitions);
     // With what every kernel may use without importing it.
-    let mut lang = match lathe_lang::load(&mut sources, &name, &items, &mut Nothing) {
+    let mut lang = match lathe_lang::load_beside(&mut sources, &name, &items, &mut Nothing, &names) {
         Ok((lang, _)) => lang,
         Err(diagnostics) => return Err(Failure { sources, diagnostics }),
     };
@@ -58,7 +64,7 @@ fn split(text: &str) -> (String, String) {
     for line in text.split_inclusive('\n') {
         inside = match line.trim() {
             "" => false,
-            t => inside || t.starts_with("struct ") || t.starts_with("op "),
+            t => inside || ["struct ", "op ", "strategy "].iter().any(|w| t.starts_with(w)),
         };
         let blank: String = line
             .chars()
@@ -69,6 +75,16 @@ fn split(text: &str) -> (String, String) {
         other.push_str(&blank);
     }
     (items, rest)
+}
+
+/// The names that definitions begin with.
+fn names(definitions: &str) -> Vec<&str> {
+    let name = |line: &str| -> Option<usize> {
+        let end = line.find(|c: char| !c.is_ascii_alphanumeric() && c != '_')?;
+        let rest = line[end..].trim_start();
+        (end > 0 && (rest.starts_with('<') || rest.starts_with(":="))).then_some(end)
+    };
+    definitions.lines().map(str::trim_start).filter_map(|line| Some(&line[..name(line)?])).collect()
 }
 
 /// Where the definition of a name begins.

@@ -20,6 +20,7 @@ mod versions;
 
 pub use expand::{Chosen, Taken};
 pub(crate) use expand::{Setting, labels, uses};
+pub use file::is_notation_text;
 pub(crate) use file::{from_text, is_notation};
 pub use model::load as load_model;
 pub use pictures::pictures;

@@ -1,0 +1,93 @@
+"""What a decorated function is read from: its text, its syntax tree, and what names around it stand for."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+import tokenize
+from collections.abc import Callable, Iterator
+from types import CodeType
+from typing import Any
+
+from .errors import SourceError
+
+
+class Source:
+    """A function's text, for messages that point into it."""
+
+    def __init__(self, f: Callable[..., Any]) -> None:
+        self.f = f
+        try:
+            lines, self.first = inspect.getsourcelines(f)
+        except (OSError, TypeError, SyntaxError, tokenize.TokenError) as e:
+            raise SourceError(f"the source of `{f.__name__}` is not to be found: {e}") from e
+        self.file = inspect.getsourcefile(f) or "<python>"
+        changed = f"the source of `{f.__name__}` was changed after the function had been made: {self.file}"
+        if _edited(f, inspect.findsource(f)[0]):
+            raise SourceError(changed)
+        self.text = textwrap.dedent("".join(lines))
+        self.indent = len(lines[0]) - len(lines[0].lstrip())
+        try:
+            self.tree = ast.parse(self.text).body[0]
+        except (SyntaxError, IndexError) as e:
+            raise SourceError(f"the source of `{f.__name__}` is no function: {e}") from e
+        if isinstance(self.tree, ast.FunctionDef) and self.tree.name != f.__code__.co_name:
+            raise SourceError(changed)
+
+    def fail(self, node: ast.AST, message: str, help: str | None = None) -> SourceError:
+        line = getattr(node, "lineno", 1)
+        column = getattr(node, "col_offset", 0)
+        end = getattr(node, "end_col_offset", column + 1) if getattr(node, "end_lineno", line) == line else column + 1
+        shown = self.text.splitlines()[line - 1]
+        number = self.first + line - 1
+        pad = " " * len(str(number))
+        text = (f"{message}\n {pad}--> {self.file}:{number}:{column + self.indent + 1}\n {number} | {shown}\n"
+                f" {pad} | {' ' * column}{'^' * max(end - column, 1)}")
+        if help:
+            text += f"\n  help: {help}"
+        error = SourceError(text)
+        error.message, error.help = message, help
+        error.file, error.line, error.column = self.file, number, column + self.indent + 1
+        return error
+
+
+class Scope:
+    """What names from around the function stand for."""
+
+    def __init__(self, f: Callable[..., Any]) -> None:
+        closure = inspect.getclosurevars(f)
+        self.all: dict[str, Any] = {**f.__globals__, **closure.nonlocals}
+
+    def annotation(self, a: Any) -> Any:
+        return eval(a, self.all) if isinstance(a, str) else a  # noqa: S307
+
+
+def _edited(f: Callable[..., Any], lines: list[str]) -> bool:
+    """Whether the file has another function where this one came from: it was changed after it had been loaded."""
+    try:
+        whole = compile("".join(lines), f.__code__.co_filename, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    except (SyntaxError, ValueError):
+        # Text that only a notebook understands.
+        return False
+    found = [c for c in _inside(whole) if (c.co_name, c.co_firstlineno) == (f.__code__.co_name, f.__code__.co_firstlineno)]
+    return bool(found) and not any(_same(c, f.__code__) for c in found)
+
+
+def _inside(code: CodeType) -> Iterator[CodeType]:
+    for c in code.co_consts:
+        if isinstance(c, CodeType):
+            yield c
+            yield from _inside(c)
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, CodeType) and isinstance(b, CodeType):
+        return ((a.co_code, a.co_names, a.co_varnames) == (b.co_code, b.co_names, b.co_varnames)
+                and len(a.co_consts) == len(b.co_consts) and all(map(_same, a.co_consts, b.co_consts)))
+    return type(a) is type(b) and (a == b or a != a)
+
+
+def comment(f: Callable[..., Any]) -> list[str]:
+    text = inspect.getdoc(f)
+    return [f"# {line}".rstrip() for line in text.splitlines()] if text else []
