@@ -1,4 +1,4 @@
-//! `parallel` and `serial`: who runs a loop's iterations.
+//! `parallel`, `bind` and `serial`: who runs a loop's iterations.
 
 use crate::args::{Args, IntoRefusal};
 use crate::codes;
@@ -31,6 +31,48 @@ strategy s for scale = parallel(i)
 ```",
     },
     apply: apply_parallel,
+};
+
+/// Who `bind` can give iterations to, and how deep they lie in one another.
+const CORES: [(&str, usize); 8] = [
+    ("node", 0),
+    ("device", 1),
+    ("team", 2),
+    ("grid", 2),
+    ("cluster", 3),
+    ("block", 4),
+    ("warp", 4),
+    ("lane", 5),
+];
+
+pub static BIND: Rule = Rule {
+    signature: RuleSignature {
+        name: "bind",
+        version: 1,
+        formals: &[
+            Formal { name: "loop", sort: Sort::Loop, optional: false, many: false },
+            Formal { name: "cores", sort: Sort::Word, optional: false, many: false },
+        ],
+        summary: "runs the iterations of a loop on the cores of a device, on several devices, or on several machines",
+        page: "\
+`bind(i, grid)` gives every iteration of `i` to a block of a device's grid, `bind(j, block)` every iteration of `j` to
+a thread of the block; `warp` and `lane` are the groups of threads and the threads in them, `cluster` groups of blocks,
+`device` and `node` several devices and machines, `team` several groups of threads. Loops of one kind that lie in one
+another are its dimensions. One loop of threads follows another one as if a barrier stood between: nothing of the first
+is left to do when the second begins.
+
+Engines for CPUs run none of these, the interpreter runs all.
+
+**Legal** if no iteration touches what another one writes, and if what is coarser lies outside: a grid in no block.
+
+```lathe
+kernel scale(A: f32[N]) -> (B: f32[N]) {
+    B[i] = 2.0 * A[i]
+}
+strategy s for scale = split(i, 128) ; bind(i.o, grid) ; bind(i.i, block)
+```",
+    },
+    apply: apply_bind,
 };
 
 pub static SERIAL: Rule = Rule {
@@ -76,6 +118,68 @@ fn apply_parallel(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
     }
     work.scheduled();
     Ok(work.finish())
+}
+
+fn apply_bind(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
+    let mut work = Work::new(cursor, &BIND.signature);
+    let name = args.path(work.rule, "loop", 0)?;
+    let words: Vec<&str> = CORES.iter().map(|c| c.0).collect();
+    let Some(word) = args.opt_word(work.rule, "cores", 1, &words)? else {
+        return Err(work.refuse(codes::ARGUMENT, "`bind` wants to know by whom: `bind(i, grid)`"));
+    };
+    let exec = match word {
+        "node" => Executor::Node,
+        "device" => Executor::Device,
+        "team" => Executor::Team,
+        level => Executor::Level(level.into()),
+    };
+    for path in find_all_loops(cursor, work.rule, &name)?.into_iter().rev() {
+        let (l, s) = require_serial(&work, loop_at_work(&work, &path)?, "bind")?;
+        for outer in loops_around(&work.func.body, &path) {
+            let around = loop_at_work(&work, &outer)?.0;
+            let wrong = match depth(&around.exec) {
+                Some(d) => Some(d) > depth(&exec),
+                None => !around.exec.is_ordered(),
+            };
+            if wrong {
+                let d = Diagnostic::error(
+                    codes::SHAPE,
+                    format!(
+                        "`bind`: the loop is inside `{}`, which is {}: no `{word}` lies in that",
+                        around.binder.name,
+                        executor_word(&around.exec)
+                    ),
+                )
+                .at_places(s.places(), "this loop")
+                .help("`reorder` the loops, coarse cores outside");
+                return Err(d.into_refusal(work.rule));
+            }
+        }
+        let finer = |e: &Executor| match depth(e) {
+            Some(d) => Some(d) < depth(&exec),
+            None => *e == Executor::Cpu,
+        };
+        if any_executor(&l.body, &finer) {
+            let text = format!("`bind`: inside of `{}` is a loop of coarser cores than `{word}`", l.binder.name);
+            return Err(work.refuse(codes::SHAPE, text));
+        }
+        let new = s.with_kind(StmtKind::Loop(Loop { exec: exec.clone(), ..l }));
+        work.replace_checked(&path, new, "bijection")?;
+    }
+    work.scheduled();
+    Ok(work.finish())
+}
+
+/// How deep cores of devices lie in one another; none: these are no cores of a device.
+fn depth(e: &Executor) -> Option<usize> {
+    let word = match e {
+        Executor::Node => "node",
+        Executor::Device => "device",
+        Executor::Team => "team",
+        Executor::Level(l) => l,
+        _ => return None,
+    };
+    CORES.iter().find(|c| c.0 == word).map(|c| c.1)
 }
 
 fn apply_serial(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {

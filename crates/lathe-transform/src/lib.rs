@@ -50,6 +50,7 @@ static STRUCTURAL: &[&Rule] = &[
     &jam::RULE,
     &vectorize::RULE,
     &executors::PARALLEL,
+    &executors::BIND,
     &executors::SERIAL,
     &move_range::REVERSE,
     &move_range::SHIFT,

@@ -1,7 +1,8 @@
 //! Copies: which buffers are copied where, in which layout, and who runs the copying loops.
 
 use super::Options;
-use super::cores::Results;
+use super::cores::{Results, Split};
+use super::hierarchy::owner;
 use super::loops::{Digit, Kind, Loops};
 use super::steps::{attempt, call, data, int, name, named, truth, with, word};
 use super::unsupported;
@@ -11,6 +12,7 @@ use crate::homomorphism::Shaped;
 use crate::model::Model;
 use crate::view::Operand;
 use lathe_diagnostics::Diagnostic;
+use lathe_ir::Space;
 use lathe_space::Expr;
 use lathe_strategy::{Argument, Strategy};
 
@@ -32,6 +34,8 @@ pub struct Copy {
 
 pub struct Copies {
     all: Vec<Copy>,
+    /// What cores combine: before how many of the copies, from which array, and of how many dimensions.
+    splits: Vec<(usize, Split, String, usize)>,
     /// Per input: the dimensions of the computation that its subscripts mention.
     uses: Vec<Vec<bool>>,
     partial: Vec<bool>,
@@ -48,16 +52,23 @@ impl Copies {
         model: &Model,
         d: &Decisions,
         loops: &Loops,
-        order: &[Level],
+        (down, up): (&[Level], &[Level]),
         all: &[Allocation],
-        results: &Results,
+        results: Results,
     ) -> Result<Copies, Diagnostic> {
         let depends = |o: &Operand, k: usize| {
             o.accesses.iter().flat_map(|a| &a.subscripts).any(|s| s.coefficients[k] != 0)
         };
         let uses = h.h.inputs.iter().map(|o| (0..h.extents.len()).map(|k| depends(o, k)).collect());
-        let mut out = Copies { all: Vec::new(), uses: uses.collect(), partial: loops.partial.clone() };
-        let around = |a: &Allocation| {
+        let mut out = Copies {
+            all: Vec::new(),
+            splits: Vec::new(),
+            uses: uses.collect(),
+            partial: loops.partial.clone(),
+        };
+        let by_lanes = results.by_lanes;
+        let mut splits = results.splits.into_iter().peekable();
+        let around = |a: &Allocation, order: &[Level]| {
             order[..a.rank].iter().rev().find_map(|l| {
                 let merged = || loops.digits().find(|x| x.in_registers() && x.dim == l.dim);
                 let own = loops.digit(*l);
@@ -66,11 +77,10 @@ impl Copies {
         };
         for (n, o) in h.h.operands().enumerate() {
             let output = n >= h.h.inputs.len();
+            let around = |a: &Allocation| around(a, if output { up } else { down });
             let operand = if output { n - h.h.inputs.len() } else { n };
             let mut here = o.name().to_string();
-            if output && operand == 0 {
-                here = results.name.clone();
-            }
+            let mut more = 0;
             let plain: Vec<usize> = (0..o.rank()).collect();
             let (mut layout, mut region) = (plain.clone(), 0);
             let own: Vec<&Allocation> = all.iter().filter(|a| a.buffer == o.name()).collect();
@@ -83,47 +93,62 @@ impl Copies {
                 }
                 region = a.region;
                 layout = a.layout.clone();
-                let space = match model.memories[a.region].space.as_deref() {
-                    Some("stack") => "stack",
-                    Some("register") => "register",
-                    None | Some("host") => "host",
-                    Some(other) => {
-                        return unsupported(
-                            &format!("`{}` is placed in `{other}`, which only devices have", o.name()),
-                            "choose a region of a CPU",
-                        );
-                    }
-                };
+                let space = model.memories[a.region].space.as_deref();
+                let space = space.and_then(Space::from_name).unwrap_or(Space::Host).name();
                 // Partial results of lanes are in registers as they are.
-                if output && results.split.1 {
+                if output && by_lanes {
                     continue;
                 }
-                let at = around(a);
+                let at = owned(model, a.region, around(a), loops)?;
                 if at.is_none() && loops.order.is_empty() {
                     return unsupported("a copy of a single element", "leave it where it is");
                 }
                 let made = format!("{}.{}.m{}", o.name(), h.h.name, n + 1);
                 let blocks = blocks(o, &layout, loops)?;
-                let made =
-                    Copy { from: here, made, space, at, layout: layout.clone(), blocks, operand, output };
-                if output && !made.filled(loops) {
-                    return unsupported(
-                        &format!(
-                            "`{}` is copied around its initialization, several loops per dimension",
-                            o.name()
-                        ),
-                        "copy it further inside (R3, R4), or give its dimensions one level inside of the copy",
-                    );
+                // What moved inside of a later copy is not used any more.
+                let place = |at: &Option<String>| at.as_ref().and_then(|n| loops.position(n));
+                let first = out.splits.last().map_or(0, |s| s.0);
+                while let Some(last) = out.all[first..].last()
+                    && (last.output, last.operand) == (output, operand)
+                    && place(&last.at) >= place(&at)
+                {
+                    here.clone_from(&last.from);
+                    out.all.pop();
                 }
+                // Partial results that live around the copy.
+                while output
+                    && operand == 0
+                    && let Some(s) = splits.next_if(|s| Some(s.position) <= place(&at))
+                {
+                    let from = std::mem::replace(&mut here, s.made.clone());
+                    out.splits.push((out.all.len(), s, from, o.rank() + more));
+                    more += 1;
+                }
+                let layout = (0..more).chain(layout.iter().map(|k| k + more)).collect();
+                let blocks = std::iter::repeat_n(None, more).chain(blocks).collect();
+                let made = Copy { from: here, made, space, at, layout, blocks, operand, output };
                 here = made.made.clone();
                 out.all.push(made);
+            }
+            if output && operand == 0 {
+                for s in splits.by_ref() {
+                    let from = std::mem::replace(&mut here, s.made.clone());
+                    out.splits.push((out.all.len(), s, from, o.rank() + more));
+                    more += 1;
+                }
             }
         }
         Ok(out)
     }
 
     pub fn stage(&self, loops: &Loops, out: &mut Vec<Strategy>) {
-        for c in &self.all {
+        let splits = |n: usize, out: &mut Vec<Strategy>| {
+            for (_, s, from, rank) in self.splits.iter().filter(|s| s.0 == n) {
+                s.steps(from, *rank, loops, out);
+            }
+        };
+        for (n, c) in self.all.iter().enumerate() {
+            splits(n, out);
             let place = c.at.as_ref().or(loops.order.first()).map_or(String::new(), |l| loops.at(l));
             let mut args = vec![
                 Argument::positional(name(&c.from)),
@@ -140,6 +165,7 @@ impl Copies {
             }
             out.push(with(if c.at.is_some() { "stage" } else { "accumulate" }, args));
         }
+        splits(self.all.len(), out);
     }
 
     pub fn outputs(&self) -> impl Iterator<Item = &Copy> {
@@ -168,7 +194,8 @@ impl Copies {
             let o = if c.output { &h.h.outputs[c.operand] } else { &h.h.inputs[c.operand] };
             let Some(last) = o.rank().checked_sub(1) else { continue };
             let bytes = o.buffer.elem.scalar().map_or(0, |s| s.bytes());
-            let width = if bytes == 0 { 1 } else { options.machine.lanes(bytes) };
+            let device = loops.digits().any(|d| matches!(d.kind, Kind::Cores(_)));
+            let width = if bytes == 0 || device { 1 } else { options.machine.lanes(bytes) };
             let label = format!("copy({})", c.from);
             if c.space == "register" {
                 let out_of = format!("{label}.out");
@@ -195,6 +222,14 @@ impl Copies {
             if let Some(k) = (0..o.rank()).find(|k| self.extent(h, o, *k) > 1).filter(|_| outside) {
                 out.push(attempt(call("parallel", vec![name(&format!("{label}.{k}"))])));
             }
+            // All threads of a block copy what they share.
+            if c.space == "shared" && let Some((cores, threads)) = block(loops) {
+                let at = |rest: &str| name(&format!("{label}.{last}{rest}"));
+                out.push(attempt(Strategy::Seq(vec![
+                    call("split", vec![at(""), int(threads)]),
+                    call("bind", vec![at(".i"), name(cores)]),
+                ])));
+            }
         }
     }
 
@@ -212,21 +247,6 @@ impl Copy {
     fn holds_init(&self, loops: &Loops) -> bool {
         let Some(at) = self.at.as_deref() else { return false };
         loops.order.iter().take_while(|n| *n != at).chain([&at.to_string()]).all(|n| !loops.reduces(n))
-    }
-
-    /// Whether it is plain that the initialization fills the copy, so that nothing undefined is copied: it lies
-    /// outside, or one loop runs through each dimension of the copy.
-    fn filled(&self, loops: &Loops) -> bool {
-        let from = self.at.as_ref().and_then(|at| loops.position(at)).map_or(0, |n| n + 1);
-        let outside = match &self.at {
-            Some(_) => !self.holds_init(loops),
-            None => loops.order.first().is_none_or(|n| loops.reduces(n)),
-        };
-        let inside = |d: usize| {
-            let digits = loops.digits().filter(|x| x.dim == d);
-            digits.filter(|x| loops.position(&x.name).is_some_and(|n| n >= from)).count()
-        };
-        outside || (0..loops.dims.len()).all(|d| loops.reduced(d) || inside(d) < 2)
     }
 
     /// The steps of the layout.
@@ -268,6 +288,56 @@ impl Copy {
             _ => vectors,
         }
     }
+}
+
+/// The finest cores of a device that share memory, and how many there are.
+fn block(loops: &Loops) -> Option<(&'static str, u64)> {
+    let cores = loops.digits().filter(|d| d.kind.depth() > owner_of_shared());
+    let mut name = None;
+    let mut count = 1u64;
+    for d in cores {
+        if let Kind::Cores(c) = d.kind {
+            name = Some(c);
+            count = count.saturating_mul(d.parts);
+        }
+    }
+    name.map(|n| (n, count))
+}
+
+/// Blocks have shared memory.
+fn owner_of_shared() -> Option<usize> {
+    Kind::of("grid", 1)?.depth()
+}
+
+/// The loop that a copy is made in, so that whoever owns the region makes it: inside of all loops of these cores and
+/// coarser ones, outside of finer ones.
+fn owned(
+    model: &Model,
+    region: usize,
+    at: Option<String>,
+    loops: &Loops,
+) -> Result<Option<String>, Diagnostic> {
+    let Some(owner) = owner(model, region).filter(|_| loops.digits().any(|d| matches!(d.kind, Kind::Cores(_))))
+    else {
+        return Ok(at);
+    };
+    let depth = |n: &String| loops.digits().find(|d| d.name == *n).and_then(|d| d.kind.depth());
+    let inside = loops.order.iter().rposition(|n| depth(n).is_some_and(|d| d <= owner));
+    let here = at.as_ref().and_then(|n| loops.position(n)).max(inside);
+    let finer = loops.order.iter().position(|n| depth(n).is_some_and(|d| d > owner));
+    if let (Some(here), Some(finer)) = (here, finer)
+        && finer <= here
+    {
+        // Nothing but such cores between: the copy is made before they begin, by all of them.
+        if loops.order[finer..=here].iter().all(|n| depth(n).is_some_and(|d| d > owner)) {
+            return Ok(finer.checked_sub(1).map(|n| loops.order[n].clone()));
+        }
+        return unsupported(
+            &format!("`{}` is shared by cores that begin before it is copied", model.memories[region].region()),
+            "rank the copy outside of these cores",
+        );
+    }
+    Ok(here.map(|n| loops.order[n].clone()))
 }
 
 trait Separated {

@@ -12,30 +12,39 @@ use lathe_diagnostics::Diagnostic;
 use lathe_ir::{BinOp, Combine, ExprKind, ReduceOp};
 use lathe_strategy::{Argument, Strategy};
 
-/// What the first output is reduced into, after every core level of a reduced dimension got partial results.
-pub struct Results {
-    pub name: String,
-    /// By threads, by lanes.
-    pub split: (bool, bool),
+/// Partial results of a core level of a reduced dimension: a step that makes an array of them.
+pub struct Split {
+    /// The loop whose parts get results of their own, and the position of the loop around which they live.
+    at: String,
+    pub position: usize,
+    by_lanes: bool,
+    pub made: String,
+    /// Given as `at:`, where they live further outside than the step would have it.
+    around: Option<String>,
 }
 
-/// `privatize` and `factor` for core levels that reduce.
+/// What cores combine: one split per core level, outermost first.
+pub struct Results {
+    pub splits: Vec<Split>,
+    pub by_lanes: bool,
+}
+
+/// `privatize` and `factor` for core levels that reduce; scans over cores are cut at once.
 ///
 /// # Errors
 /// E1222 for cores inside of lanes, and for scans by lanes.
 pub fn partial_results(
     h: &Shaped,
-    d: &Decisions,
     loops: &Loops,
     options: &Options,
     out: &mut Vec<Strategy>,
 ) -> Result<Results, Diagnostic> {
-    let mut results = Results { name: h.h.outputs[0].name().to_string(), split: (false, false) };
+    let mut results = Results { splits: Vec::new(), by_lanes: false };
     let mut lanes: Option<&Digit> = None;
     let mut scanned = false;
-    for n in &loops.order {
+    for (position, n) in loops.order.iter().enumerate() {
         let Some(digit) = loops.digits().find(|x| x.name == *n) else { continue };
-        let Some(level) = digit.level.filter(|_| !matches!(digit.kind, Kind::Memory | Kind::Register)) else {
+        let Some(level) = digit.level.filter(|_| digit.kind.is_core()) else {
             continue;
         };
         if let Some(outer) = lanes.and_then(|l| l.level) {
@@ -61,41 +70,41 @@ pub fn partial_results(
                 out.extend(totals(h, loops, digit, options));
             }
             Combine::Reduce(_) => {
-                // One step does all targets of a reduction.
-                let rule = if by_lanes { "factor" } else { "privatize" };
-                let made = format!("{}.c{}", loops.label, level.layer + 1);
-                let mut args = vec![
-                    Argument::positional(name(&results.name)),
-                    Argument::positional(name(&loops.at(n))),
-                    word("name", &made),
-                ];
                 // Once for all that the innermost loops reduce; in order where the operator asks for it.
-                if by_lanes
-                    && !h.h.dims[level.dim].ordered
-                    && let Some(at) = loops.innermost_reduction().filter(|at| at != n)
-                {
-                    args.push(named("at", name(&loops.at(at))));
-                }
-                out.push(with(rule, args));
-                let rank = h.h.outputs[0].rank();
-                if by_lanes && rank > 0 {
-                    // The partial results of one element are the lanes.
-                    let layout = data("permute", (1..=rank).chain([0]));
-                    out.push(call("set_layout", vec![name(&made), layout]));
-                }
-                results.name = made;
-                if by_lanes { results.split.1 = true } else { results.split.0 = true }
+                let around = loops
+                    .innermost_reduction()
+                    .filter(|at| by_lanes && !h.h.dims[level.dim].ordered && at != n)
+                    .map(str::to_string);
+                let position = match &around {
+                    Some(a) => loops.position(a).unwrap_or(position),
+                    None => loops.reduced_from(position),
+                };
+                let made = format!("{}.c{}", loops.label, level.layer + 1);
+                results.splits.push(Split { at: n.clone(), position, by_lanes, made, around });
+                results.by_lanes |= by_lanes;
             }
-        }
-        let copied = d.writes.iter().any(|w| {
-            let plain = |l: &Vec<usize>| l.iter().enumerate().all(|(n, k)| n == *k);
-            w.layout.iter().flatten().flatten().any(|l| !plain(l))
-        });
-        if copied && (results.split.0 || results.split.1) {
-            return unsupported("R4 copies an output that cores combine, too", "write it row by row");
         }
     }
     Ok(results)
+}
+
+impl Split {
+    /// One step does all targets of a reduction. `from` has so many dimensions, those of coarser parts first.
+    pub fn steps(&self, from: &str, rank: usize, loops: &Loops, out: &mut Vec<Strategy>) {
+        let rule = if self.by_lanes { "factor" } else { "privatize" };
+        let mut args = vec![
+            Argument::positional(name(from)),
+            Argument::positional(name(&loops.at(&self.at))),
+            word("name", &self.made),
+        ];
+        args.extend(self.around.as_ref().map(|a| named("at", name(&loops.at(a)))));
+        out.push(with(rule, args));
+        if self.by_lanes && rank > 0 {
+            // The partial results of one element are the lanes.
+            let layout = data("permute", (1..=rank).chain([0]));
+            out.push(call("set_layout", vec![name(&self.made), layout]));
+        }
+    }
 }
 
 /// The totals of a scan's blocks are sums like others: by lanes, several vectors side by side.
@@ -103,7 +112,7 @@ fn totals(h: &Shaped, loops: &Loops, blocks: &Digit, options: &Options) -> Optio
     let inner = loops.digits().find(|d| d.dim == blocks.dim && d.tile < blocks.tile)?;
     let bytes = h.h.outputs[0].buffer.elem.scalar()?.bytes();
     let width = options.machine.lanes(bytes);
-    if h.extents.len() > 1 || width < 2 {
+    if h.extents.len() > 1 || width < 2 || blocks.kind != Kind::Threads {
         return None;
     }
     let at = |rest: &str| name(&format!("{}.total.{}.total{rest}", loops.label, inner.name));
@@ -179,16 +188,28 @@ pub fn streaming(
     }
 }
 
-/// `parallel`, last: everything inside is as it will stay.
+/// `parallel` or `bind`, last: everything inside is as it will stay. Coarse cores first.
 pub fn threads(h: &Shaped, loops: &Loops, out: &mut Vec<Strategy>) {
-    for digit in loops.digits().filter(|d| d.kind == Kind::Threads) {
-        out.push(call("parallel", vec![name(&loops.at(&digit.name))]));
+    let mut cores: Vec<&Digit> =
+        loops.digits().filter(|d| matches!(d.kind, Kind::Threads | Kind::Cores(_))).collect();
+    cores.sort_by_key(|d| d.kind.depth());
+    for digit in cores {
+        out.extend(run_by(digit.kind, &loops.at(&digit.name)));
         if loops.own_init(digit) {
-            out.push(attempt(call("parallel", vec![name(&loops.at_init(&digit.name))])));
+            out.extend(run_by(digit.kind, &loops.at_init(&digit.name)).map(attempt));
         }
         if matches!(h.h.dims[digit.dim].combine, Combine::Scan(_)) {
             let totals = format!("{}.total.{}.total", loops.label, digit.name);
-            out.push(call("parallel", vec![name(&totals)]));
+            out.extend(run_by(digit.kind, &totals));
         }
+    }
+}
+
+/// The step that gives a loop to cores.
+pub fn run_by(kind: Kind, l: &str) -> Option<Strategy> {
+    match kind {
+        Kind::Threads => Some(call("parallel", vec![name(l)])),
+        Kind::Cores(c) => Some(call("bind", vec![name(l), name(c)])),
+        _ => None,
     }
 }

@@ -1,14 +1,15 @@
 //! The loops that partitionings become: their names, sizes and executors.
 
 use super::Options;
-use super::steps::{call, int, name};
+use super::steps::{binary, call, int, name, named, with};
 use super::unsupported;
-use crate::decisions::{Decisions, Level, at};
+use crate::decisions::{Decisions, Level, Phase, at};
 use crate::homomorphism::Shaped;
 use crate::model::Model;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::Combine;
-use lathe_strategy::Strategy;
+use lathe_space::{BinOp, Expr, Value};
+use lathe_strategy::{Argument, Strategy};
 
 /// Who runs a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +21,49 @@ pub enum Kind {
     Threads,
     /// Lanes of vectors, so many each. A register layer next to them is several vectors.
     Lanes(u64),
+    /// Cores of a device, or several devices or machines: the executor's name in the tree.
+    Cores(&'static str),
 }
+
+impl Kind {
+    /// The depth of the finest cores.
+    pub const FINEST: usize = 5;
+
+    /// The cores that an executor of a model is; `parts` of them.
+    pub fn of(executor: &str, parts: u64) -> Option<Kind> {
+        Some(match executor {
+            "cpu" => Kind::Threads,
+            "vector" => Kind::Lanes(parts.next_power_of_two()),
+            other => Kind::Cores(DEVICES.iter().find(|d| d.0 == other)?.0),
+        })
+    }
+
+    /// How many kinds of cores these may lie in; none: they are no cores.
+    pub fn depth(self) -> Option<usize> {
+        match self {
+            Kind::Memory | Kind::Register => None,
+            Kind::Threads => Some(2),
+            Kind::Lanes(_) => Some(Kind::FINEST),
+            Kind::Cores(c) => DEVICES.iter().find(|d| d.0 == c).map(|d| d.1),
+        }
+    }
+
+    pub fn is_core(self) -> bool {
+        self.depth().is_some()
+    }
+}
+
+/// Executors of devices, and how deep they lie in one another.
+const DEVICES: [(&str, usize); 8] = [
+    ("node", 0),
+    ("device", 1),
+    ("team", 2),
+    ("grid", 2),
+    ("cluster", 3),
+    ("block", 4),
+    ("warp", 4),
+    ("lane", Kind::FINEST),
+];
 
 /// A loop: the level that it is (none: rounds of partial tiles), and the indices in each of its parts.
 #[derive(Clone, Debug)]
@@ -50,6 +93,8 @@ pub struct Loops {
     /// Names, outermost first.
     pub order: Vec<String>,
     reduced: Vec<bool>,
+    /// Dimensions whose finer loops are outside of coarser ones, with the step that cuts them.
+    remaps: Vec<(usize, Strategy)>,
 }
 
 impl Loops {
@@ -74,40 +119,76 @@ impl Loops {
         };
         let partial = dims.iter().enumerate().map(|x| !full(x)).collect();
         let reduced = h.h.dims.iter().map(|d| matches!(d.combine, Combine::Reduce(_))).collect();
-        let mut out = Loops { label: h.h.name.clone(), dims, partial, order: Vec::new(), reduced };
-        out.check_order(order)?;
+        let mut out = Loops { label: h.h.name.clone(), dims, partial, order: Vec::new(), reduced, remaps: Vec::new() };
+        out.invert(h, o, order)?;
         // Loops with one iteration and rounds are outermost.
         let single = out.dims.iter().filter(|d| d.1.is_empty()).map(|d| d.0.clone());
         let all = || out.dims.iter().flat_map(|d| &d.1);
         let rounds = all().filter(|d| d.level.is_none()).map(|d| d.name.clone());
         let levels = order.iter().filter_map(|l| all().find(|d| d.level == Some(*l))).map(|d| d.name.clone());
         out.order = single.chain(rounds).chain(levels).collect();
+        out.one_vector();
         Ok(out)
     }
 
-    /// Where tiles are partial, the bounds of finer loops depend on coarser ones, which must stay outside.
-    fn check_order(&self, order: &[Level]) -> Result<(), Diagnostic> {
-        let rank = |l: &Option<Level>| l.and_then(|l| order.iter().position(|o| *o == l));
-        for (dim, (base, digits)) in self.dims.iter().enumerate() {
-            for w in digits.windows(2).filter(|_| self.partial[dim]) {
-                if let (Some(coarse), Some(fine)) = (w[0].level, w[1].level)
-                    && rank(&w[1].level) < rank(&w[0].level)
-                {
-                    return unsupported(
-                        &format!(
-                            "R1 ranks level {fine} of `{base}` outside of {coarse}, and its tiles are partial"
-                        ),
-                        "rank the layers of this dimension from coarse to fine, or choose parts that divide",
-                    );
-                }
+    /// Lanes in two directions are several vectors: those of the innermost level are vectors, the others are how many
+    /// stand side by side.
+    fn one_vector(&mut self) {
+        let order = self.order.clone();
+        let place = |d: &Digit| order.iter().position(|n| *n == d.name);
+        let lanes = |d: &&Digit| matches!(d.kind, Kind::Lanes(_));
+        let last = self.digits().filter(lanes).filter_map(place).max();
+        let all = self.dims.iter_mut().flat_map(|d| &mut d.1);
+        all.filter(|d| matches!(d.kind, Kind::Lanes(_)) && place(d) < last).for_each(|d| d.kind = Kind::Register);
+    }
+
+    /// Where tiles are partial, the bounds of finer loops depend on coarser ones. Where finer ones are outside, the
+    /// dimension is cut into loops of that order at once; its first index must be a number then.
+    fn invert(&mut self, h: &Shaped, o: &Options, order: &[Level]) -> Result<(), Diagnostic> {
+        let rank = |d: &Digit| d.level.and_then(|l| order.iter().position(|x| *x == l)).map_or(0, |r| r + 1);
+        for (dim, (base, digits)) in self.dims.iter().enumerate().filter(|d| self.partial[d.0]) {
+            if digits.windows(2).all(|w| rank(&w[0]) < rank(&w[1])) {
+                continue;
             }
+            let first = h.h.dims[dim].lo.as_int().or(o.exact.then_some(h.first[dim]));
+            let Some(first) = first else {
+                return unsupported(
+                    &format!("R1 ranks finer levels of `{base}` outside of coarser ones, its tiles are partial, and its first index is not known"),
+                    "rank the layers of this dimension from coarse to fine, or choose parts that divide",
+                );
+            };
+            let index = binary(BinOp::Sub, name(&self.at(base)), Expr::Value(Value::Int(first)));
+            let part = |tile: u64| match tile {
+                1 => index.clone(),
+                t => binary(BinOp::FloorDiv, index.clone(), int(t)),
+            };
+            let mut rows: Vec<(usize, Argument)> = Vec::new();
+            for (n, d) in digits.iter().enumerate() {
+                let coarser = n.checked_sub(1).map(|n| &digits[n]);
+                let number = match coarser {
+                    Some(c) => {
+                        let before = binary(BinOp::Mul, part(c.tile), int(c.tile / d.tile));
+                        binary(BinOp::Sub, part(d.tile), before)
+                    }
+                    None => part(d.tile),
+                };
+                rows.push((rank(d), named(&d.name, number)));
+            }
+            rows.sort_by_key(|r| r.0);
+            let rows = rows.into_iter().map(|r| r.1).collect();
+            self.remaps.push((dim, with("remap", rows)));
         }
         Ok(())
     }
 
-    pub fn splits(&self) -> Vec<Strategy> {
+    /// `split` from coarse to fine, or `remap` into another order.
+    pub fn cuts(&self) -> Vec<Strategy> {
         let mut out = Vec::new();
-        for (base, digits) in &self.dims {
+        for (dim, (base, digits)) in self.dims.iter().enumerate() {
+            if let Some((_, remap)) = self.remaps.iter().find(|r| r.0 == dim) {
+                out.push(remap.clone());
+                continue;
+            }
             let mut rest = base.clone();
             for (n, digit) in digits.iter().enumerate().take(digits.len().saturating_sub(1)) {
                 let last = n + 2 == digits.len();
@@ -174,6 +255,11 @@ impl Loops {
             && self.first_reduced().is_some()
     }
 
+    /// The outermost of the reduced loops that lie directly around the one at a position.
+    pub fn reduced_from(&self, position: usize) -> usize {
+        (0..position).rev().take_while(|n| self.reduces(&self.order[*n])).last().unwrap_or(position)
+    }
+
     /// The outermost reduced loop that holds nothing but reduced loops and loops in registers.
     pub fn innermost_reduction(&self) -> Option<&str> {
         let digit = |n: &str| self.digits().find(|d| d.name == n);
@@ -208,7 +294,7 @@ fn digits(
             continue;
         }
         let name = format!("{base}.p{}", layer + 1);
-        let kind = kind(m, d, level)?;
+        let kind = kind(m, d, Phase::Up, level)?;
         let mut digit = Digit { level: Some(level), dim, parts, tile: tile(layer + 1), name, kind };
         if let (Kind::Lanes(_), Some(last)) = (kind, out.last())
             && last.kind == Kind::Register
@@ -243,21 +329,21 @@ fn adjacent(m: &Model, d: &Decisions, order: &[Level], a: Option<Level>, b: Leve
         && order[a..b]
             .iter()
             .filter(|l| d.parts_at(**l) > 1)
-            .all(|l| matches!(kind(m, d, *l), Ok(Kind::Register | Kind::Lanes(_))))
+            .all(|l| matches!(kind(m, d, Phase::Up, *l), Ok(Kind::Register | Kind::Lanes(_))))
 }
 
-fn kind(m: &Model, d: &Decisions, level: Level) -> Result<Kind, Diagnostic> {
-    let layer = at(&d.up.assignment, level).map_or(0, |a| a.layer);
+/// Who runs a level in a phase.
+pub fn kind(m: &Model, d: &Decisions, phase: Phase, level: Level) -> Result<Kind, Diagnostic> {
+    let layer = at(&d.steps(phase).assignment, level).map_or(0, |a| a.layer);
     let Some(core) = m.core(layer) else {
         let register = m.memories.get(layer).is_some_and(|m| m.space.as_deref() == Some("register"));
         return Ok(if register { Kind::Register } else { Kind::Memory });
     };
-    match core.executor.as_str() {
-        "cpu" => Ok(Kind::Threads),
-        "vector" => Ok(Kind::Lanes(d.parts_at(level).next_power_of_two())),
-        other => unsupported(
-            &format!("level {level} is run by `{}` (`{other}`), which is no part of a CPU", core.layer),
-            "choose a model of a CPU",
+    match Kind::of(&core.executor, d.parts_at(level)) {
+        Some(k) => Ok(k),
+        None => unsupported(
+            &format!("level {level} is run by `{}` (`{}`)", core.layer, core.executor),
+            "choose a model whose cores have executors of the tree",
         ),
     }
 }

@@ -4,11 +4,13 @@
 //! `split` per layer with several parts, `reorder` by rank, `stage` and `accumulate` for copies, `privatize` and
 //! `factor` for what cores combine, `pad` and `separate` for partial tiles, `parallel`, `vectorize` and `unroll`
 //! for cores and registers. Loops are called `i.p1`, `i.p2`, … after dimension and layer; a dimension with one
-//! such layer keeps its name. This version lowers one nest (D1 = S1 = R1, D2 = S2 = R2) for CPUs.
+//! such layer keeps its name. Phases of different orders or assignments get nests of their own (see `nests`).
 
 mod copies;
 mod cores;
+mod hierarchy;
 mod loops;
+mod nests;
 pub(crate) mod steps;
 mod tiles;
 
@@ -50,34 +52,46 @@ impl Options {
 /// another.
 ///
 /// # Errors
-/// E1222 for decisions that this version does not lower: three nests, devices, scans over cores; E1220 for
-/// free ones.
+/// E1222 for decisions that this version does not lower: devices, scans over cores; E1220 for free ones.
 pub fn strategy(h: &Shaped, model: &Model, d: &Decisions, options: &Options) -> Result<Strategy, Diagnostic> {
-    if !d.fused() {
-        return unsupported(
-            "D1, S1 and R1, or D2, S2 and R2, differ: three separate nests",
-            "give the phases one order and one assignment",
-        );
+    let mut out = Vec::new();
+    if nests::alike(h, d) {
+        nest(h, model, d, options, &mut out)?;
+    } else {
+        nests::separate(h, model, d, options, &mut out)?;
     }
+    Ok(if out.is_empty() { Strategy::Id } else { Strategy::Seq(out) })
+}
+
+/// One nest, in which the three phases have one order.
+fn nest(
+    h: &Shaped,
+    model: &Model,
+    d: &Decisions,
+    options: &Options,
+    out: &mut Vec<Strategy>,
+) -> Result<(), Diagnostic> {
     let free = || Diagnostic::error(codes::FREE, "lowering needs every decision");
-    let order = by_position(&d.down.order).ok_or_else(free)?;
+    let d = &hierarchy::arranged(h, model, d);
+    let order = by_position(&d.up.order).ok_or_else(free)?;
+    let down = by_position(&d.down.order).ok_or_else(free)?;
     let loops = Loops::of(h, model, d, options, &order)?;
     let all = allocations(h, model, d).ok_or_else(free)?;
-    let mut out = loops.splits();
+    out.extend(loops.cuts());
     if loops.order.len() > 1 {
         out.push(call("reorder", loops.order.iter().map(|n| name(&loops.at(n))).collect()));
     }
-    let results = cores::partial_results(h, d, &loops, options, &mut out)?;
-    let copies = Copies::of(h, model, d, &loops, &order, &all, &results)?;
-    copies.stage(&loops, &mut out);
-    tiles::partial(&loops, &copies, &mut out);
-    cores::lanes(&loops, &mut out);
-    tiles::unroll(&loops, &mut out);
-    cores::rounding(h, &loops, &mut out);
-    copies.run(h, &loops, options, &mut out);
-    cores::streaming(h, model, d, &loops, &copies, &mut out);
-    cores::threads(h, &loops, &mut out);
-    Ok(if out.is_empty() { Strategy::Id } else { Strategy::Seq(out) })
+    let results = cores::partial_results(h, &loops, options, out)?;
+    let copies = Copies::of(h, model, d, &loops, (&down, &order), &all, results)?;
+    copies.stage(&loops, out);
+    tiles::partial(&loops, &copies, out);
+    cores::lanes(&loops, out);
+    tiles::unroll(&loops, out);
+    cores::rounding(h, &loops, out);
+    copies.run(h, &loops, options, out);
+    cores::streaming(h, model, d, &loops, &copies, out);
+    cores::threads(h, &loops, out);
+    Ok(())
 }
 
 fn unsupported<T>(what: &str, help: &str) -> Result<T, Diagnostic> {

@@ -1,6 +1,6 @@
 //! Steps and arguments of strategies, written shortly.
 
-use lathe_space::{Expr, Value};
+use lathe_space::{BinOp, Expr, Value};
 use lathe_strategy::{ArgValue, Argument, Strategy};
 
 /// `rule(a, b, …)`
@@ -25,6 +25,10 @@ pub fn name(n: &str) -> Expr {
 
 pub fn int(v: u64) -> Expr {
     Expr::Value(Value::Int(i64::try_from(v).unwrap_or(i64::MAX)))
+}
+
+pub fn binary(op: BinOp, a: Expr, b: Expr) -> Expr {
+    Expr::Binary(op, Box::new(a), Box::new(b))
 }
 
 /// `rule(a, b)` as data: steps of layouts.

@@ -9,6 +9,7 @@ mod contract;
 mod inline;
 pub mod linear;
 mod make;
+mod materialize;
 mod nontemporal;
 mod options;
 mod pad;
@@ -33,6 +34,7 @@ pub static RULES: &[&Rule] = &[
     &prescan::PRESCAN,
     &compute_at::COMPUTE_AT,
     &inline::INLINE,
+    &materialize::MATERIALIZE,
     &relayout::SET_LAYOUT,
     &relayout::PROMOTE,
     &contract::CONTRACT,

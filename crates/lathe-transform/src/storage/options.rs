@@ -6,9 +6,9 @@ use lathe_ir::{Layout, LayoutStep, Space};
 use lathe_space::{Expr, Value};
 use lathe_strategy::Refusal;
 
-/// `space: host|stack|register`
+/// `space: host|stack|register|global|shared`
 pub fn space(rule: &str, args: &Args, position: usize) -> Result<Option<Space>, Refusal> {
-    let word = args.opt_word(rule, "space", position, &["host", "stack", "register"])?;
+    let word = args.opt_word(rule, "space", position, &["host", "stack", "register", "global", "shared"])?;
     Ok(word.and_then(Space::from_name))
 }
 

@@ -252,8 +252,10 @@ impl<'a> Plan<'a> {
         let given = param.is_some_and(|p| matches!(p.mode, Mode::In | Mode::InOut));
         let if_run = |f: &&&Found| region::is_exact_if_run(f, 0);
         let whole = |f: &&Found| region_of(&[*f]).contains(&region, &around.loops, &around.sizes);
+        // What the statement reads has a value before it, unless the statement itself may be what gives it one.
+        let begins = found.iter().any(|f| f.usage == Use::Write);
         let known = given
-            || everything.iter().filter(if_run).any(whole)
+            || (!begins && everything.iter().filter(if_run).any(whole))
             || region::defined_before(cursor.func, target, buffer, &region);
         if copy_in && !known {
             return Err(refuse(

@@ -1,0 +1,276 @@
+//! Phases that differ in order or assignment: three nests (thesis, App. .8). The inputs are copied in the order of D1,
+//! where they are copied at all; the scalar function fills an array of its own in the order of S1 (`materialize`); and
+//! what stands there is combined in the order of R1. Between nests everything lies in memory, whichever region the
+//! phases use: registers and caches do not outlive a nest.
+
+use super::cores::run_by;
+use super::loops::{self, Kind};
+use super::steps::{call, data, int, name, named, word};
+use super::{Options, nest};
+use crate::codes;
+use crate::decisions::{Decisions, Level, Phase, Placement, Spot, at, by_position};
+use crate::homomorphism::{Dimension, Homomorphism, Shaped};
+use crate::model::Model;
+use crate::view::{IndexFunction, Operand, Subscript};
+use lathe_diagnostics::Diagnostic;
+use lathe_ir::{Access, BufId, Buffer, Combine, Layout, Space, build};
+use lathe_strategy::{Argument, Strategy};
+
+/// Whether the levels with several parts have one order and one assignment in all phases.
+pub fn alike(h: &Shaped, d: &Decisions) -> bool {
+    same(h, d, Phase::Down, Phase::Scalar) && same(h, d, Phase::Scalar, Phase::Up)
+}
+
+/// Levels with one part are no loops: their places say nothing.
+fn same(h: &Shaped, d: &Decisions, p: Phase, q: Phase) -> bool {
+    let nest = |p: Phase| {
+        let order = by_position(&d.steps(p).order)?;
+        let used = order.into_iter().filter(|l| d.parts_at(*l) > 1 && h.extents[l.dim] > 1);
+        Some(used.map(|l| (l, at(&d.steps(p).assignment, l).map(|a| a.layer))).collect::<Vec<_>>())
+    };
+    nest(p) == nest(q)
+}
+
+/// # Errors
+/// Those of one nest.
+pub fn separate(
+    h: &Shaped,
+    model: &Model,
+    d: &Decisions,
+    o: &Options,
+    out: &mut Vec<Strategy>,
+) -> Result<(), Diagnostic> {
+    let apart = !same(h, d, Phase::Scalar, Phase::Up);
+    let label = h.h.name.clone();
+    if apart {
+        out.push(call("materialize", vec![name(&label)]));
+    }
+    // The nest that reads the inputs: that of the scalar function, or, where it is the same, of the combination.
+    let mut first = h.h.clone();
+    let mut one = d.clone();
+    if apart {
+        first.name = format!("{label}.map");
+    }
+    if same(h, d, Phase::Down, Phase::Scalar) {
+        // Copies are made on the way.
+    } else {
+        decompose(h, model, d, &mut first, &mut one, o, out)?;
+        one.down = one.scalar.clone();
+    }
+    if !apart {
+        return nest(&Shaped { h: &first, ..h.clone() }, model, &one, o, out);
+    }
+    let values = values(h);
+    first.dims.iter_mut().for_each(|x| (x.combine, x.ordered) = (Combine::Concat, false));
+    first.op = None;
+    first.identity = false;
+    first.outputs = values.clone();
+    first.targets = values.iter().map(|v| whole(v, &h.h.dims)).collect();
+    one.up = one.scalar.clone();
+    (one.writes, one.results) = plain(&values, d);
+    nest(&Shaped { h: &first, ..h.clone() }, model, &one, o, out)?;
+
+    let mut second = h.h.clone();
+    second.values = values.iter().map(|v| build::load(whole(v, &h.h.dims))).collect();
+    second.inputs = values;
+    let mut two = d.clone();
+    (two.down, two.scalar) = (d.up.clone(), d.up.clone());
+    (two.reads, two.operands) = plain(&second.inputs, d);
+    nest(&Shaped { h: &second, ..h.clone() }, model, &two, o, out)
+}
+
+/// The arrays that the scalar function fills: one element per index.
+fn values(h: &Shaped) -> Vec<Operand> {
+    let dims = h.extents.len();
+    let subscript = |k: usize| {
+        let mut coefficients = vec![0; dims];
+        coefficients[k] = 1;
+        Subscript { coefficients, offset: build::index(-h.first[k]) }
+    };
+    let one = |n: usize| {
+        let name = if n == 0 { format!("{}.f", h.h.name) } else { format!("{}.f{}", h.h.name, n + 1) };
+        let elem = h.h.targets[n].elem.clone();
+        let extents = h.extents.iter().map(|e| build::index(i64::try_from(*e).unwrap_or(i64::MAX)));
+        let buffer = Buffer {
+            // They are told apart by their numbers only within this strategy.
+            id: BufId(u32::MAX - n as u32),
+            name: name.as_str().into(),
+            elem,
+            extents: extents.collect(),
+            space: Space::Host,
+            layout: Layout::row_major(),
+        };
+        Operand {
+            buffer: buffer.into(),
+            accesses: vec![IndexFunction { subscripts: (0..dims).map(subscript).collect() }],
+        }
+    };
+    (0..h.h.targets.len()).map(one).collect()
+}
+
+/// The access of one index.
+fn whole(o: &Operand, dims: &[Dimension]) -> Access {
+    let at = |d: &Dimension| {
+        build::sub(build::var_id(d.id, lathe_ir::Scalar::Index), d.lo.clone())
+    };
+    Access::buffer(o.buffer.id, o.buffer.elem.clone(), dims.iter().map(at).collect())
+}
+
+/// In the first memory, row by row.
+fn plain(operands: &[Operand], d: &Decisions) -> (Vec<Placement>, Vec<Spot>) {
+    let rows = |o: &Operand| -> Vec<usize> { (0..o.rank()).collect() };
+    let table = |o: &Operand| Placement {
+        buffer: o.name().to_string(),
+        region: vec![vec![Some(0); d.dims()]; d.layers()],
+        layout: vec![vec![Some(rows(o)); d.dims()]; d.layers()],
+    };
+    let spot =
+        |o: &Operand| Spot { buffer: o.name().to_string(), region: Some(0), layout: Some(rows(o)) };
+    (operands.iter().map(table).collect(), operands.iter().map(spot).collect())
+}
+
+/// Copies every input that the levels of D1 place elsewhere, in a nest of D1's order; the nest that follows reads the
+/// copies.
+fn decompose(
+    h: &Shaped,
+    model: &Model,
+    d: &Decisions,
+    first: &mut Homomorphism,
+    one: &mut Decisions,
+    o: &Options,
+    out: &mut Vec<Strategy>,
+) -> Result<(), Diagnostic> {
+    let free = || Diagnostic::error(codes::FREE, "lowering needs every decision");
+    let order = by_position(&d.down.order).ok_or_else(free)?;
+    let outermost = outermost(h, o);
+    for (n, operand) in h.h.inputs.iter().enumerate() {
+        let rows: Vec<usize> = (0..operand.rank()).collect();
+        let (mut here, mut copied) = ((0, rows.clone()), false);
+        for l in order.iter().filter(|l| d.parts_at(**l) > 1) {
+            let region = at(&d.reads[n].region, *l).copied().ok_or_else(free)?;
+            let layout = at(&d.reads[n].layout, *l).cloned().ok_or_else(free)?;
+            let explicit = region != here.0 && !model.memories[region].implicit;
+            copied |= explicit || layout != here.1;
+            here = (region, layout);
+        }
+        // What remains is what the scalar function itself wants.
+        let spot = &mut one.operands[n];
+        let regions = one.reads[n].region.iter_mut().flatten();
+        regions.for_each(|r| *r = Some(0));
+        one.reads[n].layout.iter_mut().flatten().for_each(|l| *l = Some(rows.clone()));
+        if spot.region == Some(here.0) {
+            spot.region = Some(0);
+        }
+        // A layout that cuts dimensions is about tiles in registers, which are copied inside.
+        let moved = |l: &Vec<usize>| l.len() == rows.len();
+        if !copied || !moved(&here.1) {
+            continue;
+        }
+        let Some(outermost) = &outermost else { continue };
+        let made = format!("{}.{}.d", operand.name(), h.h.name);
+        let mut args = vec![
+            Argument::positional(name(operand.name())),
+            named("at", name(&format!("{}.{outermost}", first.name))),
+            word("space", "host"),
+            word("name", &made),
+        ];
+        if here.1 != rows {
+            args.push(named("layout", data("permute", here.1.iter().copied())));
+        }
+        out.push(super::steps::with("accumulate", args));
+        if spot.layout.as_ref() == Some(&here.1) {
+            spot.layout = Some(rows.clone());
+        }
+        copying(h, model, d, o, operand, &order, out)?;
+        let buffer = Buffer { name: made.as_str().into(), ..(*operand.buffer).clone() };
+        first.inputs[n].buffer = buffer.into();
+        one.reads[n].buffer.clone_from(&made);
+        spot.buffer = made;
+    }
+    Ok(())
+}
+
+/// The outermost loop once the compute is open: free indices, then scanned, then reduced ones.
+fn outermost(h: &Shaped, o: &Options) -> Option<String> {
+    let rank = |d: &&Dimension| match d.combine {
+        Combine::Concat => 0,
+        Combine::Scan(_) => 1,
+        Combine::Reduce(_) => 2,
+    };
+    let d = h.h.dims.iter().min_by_key(rank)?;
+    Some(o.inside.get(&d.name).unwrap_or(&d.name).clone())
+}
+
+/// Cuts and orders the loops that copy an input, and says who runs them.
+fn copying(
+    h: &Shaped,
+    model: &Model,
+    d: &Decisions,
+    o: &Options,
+    operand: &Operand,
+    order: &[Level],
+    out: &mut Vec<Strategy>,
+) -> Result<(), Diagnostic> {
+    let label = format!("copy({})", operand.name());
+    // Rank, loop, who runs it.
+    let mut made: Vec<(usize, String, Kind)> = Vec::new();
+    for k in 0..operand.rank() {
+        let base = format!("{label}.{k}");
+        let Some(dim) = runs_through(operand, k) else {
+            made.push((0, base, Kind::Memory));
+            continue;
+        };
+        let levels: Vec<Level> = (0..d.layers())
+            .map(|layer| Level { layer, dim })
+            .filter(|l| d.parts_at(*l) > 1)
+            .collect();
+        let rank = |l: &Level| order.iter().position(|x| x == l).unwrap_or(0);
+        let tile = |n: usize| levels[n..].iter().fold(1u64, |t, l| t.saturating_mul(d.parts_at(*l)));
+        // Where tiles do not divide, bounds of finer loops depend on coarser ones.
+        let mut least = 0;
+        let mut rest = base.clone();
+        for (n, l) in levels.iter().enumerate() {
+            let kind = loops::kind(model, d, Phase::Down, *l)?;
+            least = rank(l).max(least);
+            let last = n + 1 == levels.len();
+            let own = if last { rest.clone() } else { format!("{base}.p{}", l.layer + 1) };
+            if !last {
+                let inner = format!("{base}.q{}", n + 1);
+                let args = vec![name(&rest), int(tile(n + 1)), name(&own), name(&inner)];
+                out.push(call("split", args));
+                rest = inner;
+            }
+            let exact = o.exact && h.extents[dim] == tile(0);
+            made.push((if exact { rank(l) } else { least }, own, kind));
+        }
+        if levels.is_empty() {
+            made.push((0, base, Kind::Memory));
+        }
+    }
+    made.sort_by_key(|m| m.0);
+    if made.len() > 1 {
+        out.push(call("reorder", made.iter().map(|m| name(&m.1)).collect()));
+    }
+    let lanes = made.iter().position(|m| matches!(m.2, Kind::Lanes(_)));
+    for (n, (_, l, kind)) in made.iter().enumerate() {
+        match kind {
+            _ if lanes.is_none_or(|v| n < v) && kind.is_core() => out.extend(run_by(*kind, l)),
+            Kind::Lanes(w) if n + 1 == made.len() => out.push(call("vectorize", vec![name(l), int(*w)])),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The one dimension of the computation that a dimension of a buffer runs through, one by one.
+fn runs_through(o: &Operand, k: usize) -> Option<usize> {
+    let mut dims = o.accesses.iter().map(|a| {
+        let mut used = a.subscripts[k].coefficients.iter().enumerate().filter(|c| *c.1 != 0);
+        match (used.next(), used.next()) {
+            (Some((d, 1)), None) => Some(d),
+            _ => None,
+        }
+    });
+    let first = dims.next()??;
+    dims.all(|d| d == Some(first)).then_some(first)
+}

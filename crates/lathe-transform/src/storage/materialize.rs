@@ -1,0 +1,315 @@
+//! `materialize`: the values that a statement stores or combines get arrays of their own, filled by a nest before.
+
+use super::make::{self, fresh_name, nest, proved};
+use crate::args::Args;
+use crate::codes;
+use crate::names;
+use crate::rule::{Cursor, Edit, Rule};
+use crate::subject;
+use lathe_diagnostics::Places;
+use lathe_ir::expr::{Access, Expr};
+use lathe_ir::visit::{self, Path};
+use lathe_ir::{
+    Binder, BufId, Buffer, Function, Label, Layout, Loop, Space, Stmt, StmtKind, Store, VarId, build,
+};
+use lathe_strategy::syntax::{Formal, Sort};
+use lathe_strategy::{Discharge, Evidence, Refusal, RuleSignature};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+const RULE: &str = "materialize";
+
+pub static MATERIALIZE: Rule = Rule {
+    signature: RuleSignature {
+        name: RULE,
+        version: 1,
+        formals: &[
+            Formal { name: "label", sort: Sort::Label, optional: false, many: false },
+            Formal { name: "name", sort: Sort::Word, optional: true, many: false },
+        ],
+        summary: "computes the values that a statement combines in a nest of their own, before they are combined",
+        page: "\
+`materialize(C)` takes a statement and the loops around it apart: first a nest `C.map` computes the values of all its \
+instances into a local array `C.f` (or `name:`), one element per iteration of the loops; then the old nest stores or \
+combines what stands there. The two nests have loops of the same names, `C.map.i` and `C.i`, and can be ordered and \
+run in different ways. That takes as much memory as there are iterations. A statement of several values gets several \
+arrays, `C.f`, `C.f2`, ….
+
+Legal if nothing that the values read is written by the statement, and if its loops make a box: no bound depends on \
+another loop.
+
+```lathe
+kernel matvec(A: f32[M, N], x: f32[N]) -> (y: f32[M]) {
+    y[i] = sum[j](A[i, j] * x[j])
+}
+strategy apart for matvec = materialize(y) ; reorder(y.map.j, y.map.i)
+```
+",
+    },
+    apply,
+};
+
+fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
+    args.check(&MATERIALIZE.signature)?;
+    let label = args.path(RULE, "label", 0)?;
+    let root = subject::stmt(cursor, &label)?;
+    let Some(stmt) = cursor.at(&root) else { return Err(refuse("the place is gone", "", &Places::none())) };
+    let found = Found::of(stmt, &label)?;
+    found.independent(stmt)?;
+    let mut func = cursor.func.clone();
+    let wanted = args.opt_path(RULE, "name", 1)?.unwrap_or_else(|| format!("{label}.f"));
+    let m = Maker { found: &found, label: &label };
+    let buffers = m.buffers(&mut func, &wanted);
+    let first = m.fill(&mut func, &buffers);
+    let second = m.redirect(stmt, &buffers);
+    let body = Stmt::seq([first, second]);
+    let new = buffers.iter().rev().fold(body, |body, b| {
+        Stmt::new(StmtKind::Alloc { buffer: b.clone(), body }, found.places.clone())
+    });
+    make::replace(RULE, &mut func, &root, new)?;
+    let mut ev = Evidence::new(RULE, 1)
+        .oblige(format!("`{label}` writes nothing that its values are computed from"), Discharge::ByDependence)
+        .oblige("every value is computed once, by the expression that it had", Discharge::ByRule);
+    for b in &buffers {
+        ev.buffers.push(format!("{} in {}", b.name, b.space.name()));
+    }
+    for l in [label.clone(), format!("{label}.map")] {
+        let kind = if l == label { "bijection" } else { "new" };
+        ev.relations.push(make::relation(cursor.module, cursor.func, &func, &l, kind));
+    }
+    Ok(Edit { func, evidence: ev })
+}
+
+fn refuse(message: &str, help: &str, places: &Places) -> Refusal {
+    make::refuse(RULE, codes::SHAPE, format!("`{RULE}`: {message}"), help, places)
+}
+
+/// The statement, its values, and the loops around it.
+struct Found {
+    loops: Vec<Loop>,
+    instance: Vec<Expr>,
+    values: Vec<Expr>,
+    /// The first instance stores its value, where there is no identity to start from.
+    starts: bool,
+    places: Places,
+}
+
+impl Found {
+    fn of(root: &Stmt, label: &str) -> Result<Found, Refusal> {
+        let mut here: Vec<(Path, Stmt)> = Vec::new();
+        visit::walk(root, &mut |s, p| {
+            // `C.out2` is the second store of one statement.
+            let mine = names::label_of(s).is_some_and(|l| {
+                let rest = l.as_str().strip_prefix(label);
+                rest.is_some_and(|r| r.is_empty() || r.starts_with(".out"))
+            });
+            if mine {
+                here.push((p.to_vec(), s.clone()));
+            }
+            true
+        });
+        let Some((path, first)) = here.first().cloned() else {
+            return Err(refuse("the statement is gone", "", root.places()));
+        };
+        let places = first.places().clone();
+        let (values, instance) = match first.kind() {
+            StmtKind::Reduce(r) if here.len() == 1 => (r.values.clone(), r.instance.clone()),
+            StmtKind::Store(s) => {
+                let same = |p: &Path| p.split_last().map(|x| x.1) == path.split_last().map(|x| x.1);
+                let labels: HashSet<&str> =
+                    here.iter().filter_map(|(_, s)| names::label_of(s)).map(Label::as_str).collect();
+                if here.len() > 1 && (labels.len() < here.len() || !here.iter().all(|(p, _)| same(p))) {
+                    return Err(several(label, &places));
+                }
+                let stored = |(_, s): &(Path, Stmt)| match s.kind() {
+                    StmtKind::Store(s) => Some(s.value.clone()),
+                    _ => None,
+                };
+                (here.iter().filter_map(stored).collect(), s.instance.clone())
+            }
+            StmtKind::Reduce(_) => return Err(several(label, &places)),
+            _ => {
+                let text = format!("`{label}` neither stores nor combines values");
+                return Err(refuse(&text, "open it first", &places));
+            }
+        };
+        let mut found = Found { loops: Vec::new(), instance, values, starts: false, places };
+        found.descend(root, &path)?;
+        found.boxed()?;
+        Ok(found)
+    }
+
+    /// Collects the loops on the way to the statement, and looks at what else stands there.
+    fn descend(&mut self, root: &Stmt, path: &[usize]) -> Result<(), Refusal> {
+        let mut here = root;
+        let mut lets: HashMap<VarId, Expr> = HashMap::new();
+        for position in path {
+            match here.kind() {
+                StmtKind::Loop(l) => {
+                    let bound = |e: &Expr| visit::substitute(e, &lets);
+                    self.loops.push(Loop { lo: bound(&l.lo), hi: bound(&l.hi), ..l.clone() });
+                }
+                StmtKind::Seq(_) | StmtKind::Alloc { .. } => {}
+                StmtKind::Let { binder, value, .. } => {
+                    lets.insert(binder.id, visit::substitute(value, &lets));
+                }
+                // The first instance starts the result, the others are combined into it: all have a value.
+                StmtKind::If { then, other: Some(_), .. } if *position == 1 && self.stores(then) => {
+                    self.starts = true;
+                }
+                _ => {
+                    return Err(refuse(
+                        "some instances may not run: a condition stands around the statement",
+                        "select the operator's identity where the condition does not hold",
+                        here.places(),
+                    ));
+                }
+            }
+            match here.children().get(*position) {
+                Some(c) => here = c,
+                None => return Err(refuse("the place is gone", "", here.places())),
+            }
+        }
+        let with = |e: &Expr| visit::substitute(e, &lets);
+        self.values = self.values.iter().map(with).collect();
+        self.instance = self.instance.iter().map(with).collect();
+        Ok(())
+    }
+
+    /// Whether a statement stores just the values.
+    fn stores(&self, s: &Stmt) -> bool {
+        let parts: Vec<&Stmt> = match s.kind() {
+            StmtKind::Seq(all) => all.iter().collect(),
+            _ => vec![s],
+        };
+        parts.len() == self.values.len()
+            && parts.iter().zip(&self.values).all(|(s, v)| match s.kind() {
+                StmtKind::Store(s) => s.value == *v,
+                _ => false,
+            })
+    }
+
+    /// Bounds depend on nothing inside, steps are one, and iterations run in order.
+    fn boxed(&self) -> Result<(), Refusal> {
+        let own: HashSet<VarId> = self.loops.iter().map(|l| l.binder.id).collect();
+        for l in &self.loops {
+            let inner = [&l.lo, &l.hi].iter().any(|e| visit::vars_of(e).iter().any(|v| own.contains(v)));
+            let data = [&l.lo, &l.hi].iter().any(|e| !visit::loads_of(e).is_empty());
+            if inner || data || l.step != 1 || !l.exec.is_ordered() {
+                return Err(refuse(
+                    &format!("the loop `{}` is not one side of a box that runs in order", l.binder.name),
+                    "do this first, before loops are split or run by others",
+                    &self.places,
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing that the values read is written by the statement's nest.
+    fn independent(&self, root: &Stmt) -> Result<(), Refusal> {
+        let mut written: HashSet<Option<BufId>> = HashSet::new();
+        let mut local: HashSet<Option<BufId>> = HashSet::new();
+        let mut strange = false;
+        visit::walk(root, &mut |s, _| {
+            match s.kind() {
+                StmtKind::Store(s) => drop(written.insert(s.target.view.buffer())),
+                StmtKind::Reduce(r) => written.extend(r.targets.iter().map(|t| t.view.buffer())),
+                StmtKind::Alloc { buffer, .. } => drop(local.insert(Some(buffer.id))),
+                StmtKind::Atomic(_) | StmtKind::Call { .. } | StmtKind::Async { .. } => strange = true,
+                _ => {}
+            }
+            true
+        });
+        let reads = self.values.iter().flat_map(visit::loads_of);
+        let clash = reads.into_iter().find(|a| {
+            let b = a.view.buffer();
+            b.is_none() || written.contains(&b) || local.contains(&b)
+        });
+        if strange || clash.is_some() || written.contains(&None) {
+            return Err(refuse(
+                "the statement may write what its values are computed from",
+                "only values that nothing changes on the way can be computed before",
+                &clash.map_or_else(|| self.places.clone(), |a| a.places),
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn several(label: &str, places: &Places) -> Refusal {
+    refuse(&format!("`{label}` stands in several places"), "do this first, before code is doubled", places)
+}
+
+struct Maker<'a> {
+    found: &'a Found,
+    label: &'a str,
+}
+
+impl Maker<'_> {
+    fn buffers(&self, func: &mut Function, wanted: &str) -> Vec<Arc<Buffer>> {
+        let extents: Vec<Expr> = self.found.loops.iter().map(crate::nest::trip_count).collect();
+        let mut out: Vec<Arc<Buffer>> = Vec::new();
+        for (n, v) in self.found.values.iter().enumerate() {
+            let name = if n == 0 { wanted.to_string() } else { format!("{wanted}{}", n + 1) };
+            out.push(Arc::new(Buffer {
+                id: func.fresh_buf(),
+                name: fresh_name(func, &name).into(),
+                elem: v.ty().clone(),
+                extents: extents.iter().map(|e| build::max(build::index(0), e.clone())).collect(),
+                space: Space::Host,
+                layout: Layout::row_major(),
+            }));
+        }
+        out
+    }
+
+    fn here(&self, b: &Buffer) -> Access {
+        let at = |l: &Loop| build::sub(build::var(&l.binder), l.lo.clone());
+        proved(b.id, &b.elem, self.found.loops.iter().map(at).collect())
+    }
+
+    /// The nest that computes the values, with binders of its own.
+    fn fill(&self, func: &mut Function, buffers: &[Arc<Buffer>]) -> Stmt {
+        let f = self.found;
+        let stores = buffers.iter().zip(&f.values).enumerate().map(|(n, (b, v))| {
+            let label = if n == 0 { format!("{}.map", self.label) } else { format!("{}.map.out{}", self.label, n + 1) };
+            let store = Store {
+                label: Label::new(label),
+                instance: f.instance.clone(),
+                target: self.here(b),
+                value: v.clone(),
+                nontemporal: false,
+            };
+            Stmt::new(StmtKind::Store(store), f.places.clone())
+        });
+        let body = Stmt::seq(stores.collect::<Vec<_>>());
+        let loops: Vec<(Binder, Expr, Expr)> =
+            f.loops.iter().map(|l| (l.binder.clone(), l.lo.clone(), l.hi.clone())).collect();
+        visit::refresh(&nest(loops, body, &f.places), &mut func.next_id)
+    }
+
+    /// The old nest, with the arrays in the place of the values.
+    fn redirect(&self, root: &Stmt, buffers: &[Arc<Buffer>]) -> Stmt {
+        let loads: Vec<Expr> = buffers.iter().map(|b| build::load(self.here(b))).collect();
+        let of = |e: &Expr| self.found.values.iter().position(|v| v == e).map(|n| loads[n].clone());
+        let mine = |l: &Label| {
+            let rest = l.as_str().strip_prefix(self.label);
+            rest.is_some_and(|r| {
+                r.is_empty() || r.starts_with(".out") || (self.found.starts && r.starts_with(".init"))
+            })
+        };
+        visit::map_stmts(root, &mut |s| match s.kind() {
+            StmtKind::Store(st) if mine(&st.label) => match of(&st.value) {
+                Some(value) => s.with_kind(StmtKind::Store(Store { value, ..st.clone() })),
+                None => s,
+            },
+            StmtKind::Reduce(r) if r.label.as_str() == self.label => {
+                let mut r = r.clone();
+                r.values = loads.clone();
+                s.with_kind(StmtKind::Reduce(r))
+            }
+            _ => s,
+        })
+    }
+}
