@@ -160,7 +160,8 @@ fn apply_bind(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
             None => *e == Executor::Cpu,
         };
         if any_executor(&l.body, &finer) {
-            let text = format!("`bind`: inside of `{}` is a loop of coarser cores than `{word}`", l.binder.name);
+            let text =
+                format!("`bind`: inside of `{}` is a loop of coarser cores than `{word}`", l.binder.name);
             return Err(work.refuse(codes::SHAPE, text));
         }
         let new = s.with_kind(StmtKind::Loop(Loop { exec: exec.clone(), ..l }));

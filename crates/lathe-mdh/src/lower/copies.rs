@@ -79,8 +79,8 @@ impl Copies {
             let output = n >= h.h.inputs.len();
             let around = |a: &Allocation| around(a, if output { up } else { down });
             let operand = if output { n - h.h.inputs.len() } else { n };
-            let mut here = o.name().to_string();
-            let mut more = 0;
+            let place = |at: &Option<String>| at.as_ref().and_then(|n| loops.position(n));
+            let mut mine: Vec<Copy> = Vec::new();
             let plain: Vec<usize> = (0..o.rank()).collect();
             let (mut layout, mut region) = (plain.clone(), 0);
             let own: Vec<&Allocation> = all.iter().filter(|a| a.buffer == o.name()).collect();
@@ -104,38 +104,35 @@ impl Copies {
                     return unsupported("a copy of a single element", "leave it where it is");
                 }
                 let made = format!("{}.{}.m{}", o.name(), h.h.name, n + 1);
-                let blocks = blocks(o, &layout, loops)?;
                 // What moved inside of a later copy is not used any more.
-                let place = |at: &Option<String>| at.as_ref().and_then(|n| loops.position(n));
-                let first = out.splits.last().map_or(0, |s| s.0);
-                while let Some(last) = out.all[first..].last()
-                    && (last.output, last.operand) == (output, operand)
-                    && place(&last.at) >= place(&at)
-                {
-                    here.clone_from(&last.from);
-                    out.all.pop();
+                while mine.last().is_some_and(|last| place(&last.at) >= place(&at)) {
+                    mine.pop();
                 }
-                // Partial results that live around the copy.
-                while output
-                    && operand == 0
-                    && let Some(s) = splits.next_if(|s| Some(s.position) <= place(&at))
-                {
-                    let from = std::mem::replace(&mut here, s.made.clone());
-                    out.splits.push((out.all.len(), s, from, o.rank() + more));
-                    more += 1;
+                let blocks = blocks(o, &layout, loops)?;
+                let from = String::new();
+                mine.push(Copy { from, made, space, at, layout: layout.clone(), blocks, operand, output });
+            }
+            let mut here = o.name().to_string();
+            // Partial results that live around a copy have dimensions of their own before those of the results.
+            let mut more = 0;
+            let mut split = |until: Option<usize>, here: &mut String, copies: usize, more: &mut usize| {
+                while let Some(s) = splits.next_if(|s| until.is_none_or(|p| s.position <= p)) {
+                    let from = std::mem::replace(here, s.made.clone());
+                    out.splits.push((copies, s, from, o.rank() + *more));
+                    *more += 1;
                 }
-                let layout = (0..more).chain(layout.iter().map(|k| k + more)).collect();
-                let blocks = std::iter::repeat_n(None, more).chain(blocks).collect();
-                let made = Copy { from: here, made, space, at, layout, blocks, operand, output };
-                here = made.made.clone();
-                out.all.push(made);
+            };
+            for mut c in mine {
+                if let Some(p) = place(&c.at).filter(|_| output && operand == 0) {
+                    split(Some(p), &mut here, out.all.len(), &mut more);
+                }
+                c.layout = (0..more).chain(c.layout.iter().map(|k| k + more)).collect();
+                c.blocks = std::iter::repeat_n(None, more).chain(c.blocks).collect();
+                c.from = std::mem::replace(&mut here, c.made.clone());
+                out.all.push(c);
             }
             if output && operand == 0 {
-                for s in splits.by_ref() {
-                    let from = std::mem::replace(&mut here, s.made.clone());
-                    out.splits.push((out.all.len(), s, from, o.rank() + more));
-                    more += 1;
-                }
+                split(None, &mut here, out.all.len(), &mut more);
             }
         }
         Ok(out)
@@ -223,7 +220,9 @@ impl Copies {
                 out.push(attempt(call("parallel", vec![name(&format!("{label}.{k}"))])));
             }
             // All threads of a block copy what they share.
-            if c.space == "shared" && let Some((cores, threads)) = block(loops) {
+            if c.space == "shared"
+                && let Some((cores, threads)) = block(loops)
+            {
                 let at = |rest: &str| name(&format!("{label}.{last}{rest}"));
                 out.push(attempt(Strategy::Seq(vec![
                     call("split", vec![at(""), int(threads)]),
@@ -317,7 +316,8 @@ fn owned(
     at: Option<String>,
     loops: &Loops,
 ) -> Result<Option<String>, Diagnostic> {
-    let Some(owner) = owner(model, region).filter(|_| loops.digits().any(|d| matches!(d.kind, Kind::Cores(_))))
+    let Some(owner) =
+        owner(model, region).filter(|_| loops.digits().any(|d| matches!(d.kind, Kind::Cores(_))))
     else {
         return Ok(at);
     };
@@ -333,7 +333,10 @@ fn owned(
             return Ok(finer.checked_sub(1).map(|n| loops.order[n].clone()));
         }
         return unsupported(
-            &format!("`{}` is shared by cores that begin before it is copied", model.memories[region].region()),
+            &format!(
+                "`{}` is shared by cores that begin before it is copied",
+                model.memories[region].region()
+            ),
             "rank the copy outside of these cores",
         );
     }

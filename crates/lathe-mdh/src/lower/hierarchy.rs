@@ -14,10 +14,7 @@ pub fn arranged(h: &Shaped, m: &Model, d: &Decisions) -> Decisions {
     let Some(up) = by_position(&d.up.order) else { return out };
     let depth = |l: &Level| kind(m, d, Phase::Up, *l).ok().and_then(Kind::depth);
     let mut used: Vec<Level> = up.into_iter().filter(|l| d.parts_at(*l) > 1).collect();
-    while let Some((to, from)) = inversion(&used, &depth) {
-        let l = used.remove(from);
-        used.insert(to, l);
-    }
+    nested(&mut used, &depth);
     if m.memories.iter().any(|x| x.space.as_deref() == Some("shared")) {
         for (n, of) in copies(m, d) {
             let early = |l: &&Level| depth(l).is_some_and(|x| x > of);
@@ -37,6 +34,14 @@ pub fn arranged(h: &Shaped, m: &Model, d: &Decisions) -> Decisions {
         }
     }
     out
+}
+
+/// Coarser cores outside of finer ones.
+pub fn nested(order: &mut Vec<Level>, depth: &dyn Fn(&Level) -> Option<usize>) {
+    while let Some((to, from)) = inversion(order, depth) {
+        let l = order.remove(from);
+        order.insert(to, l);
+    }
 }
 
 /// A level of coarser cores inside of one of finer cores: where it should be, and where it is.

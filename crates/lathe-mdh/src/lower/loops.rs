@@ -119,7 +119,8 @@ impl Loops {
         };
         let partial = dims.iter().enumerate().map(|x| !full(x)).collect();
         let reduced = h.h.dims.iter().map(|d| matches!(d.combine, Combine::Reduce(_))).collect();
-        let mut out = Loops { label: h.h.name.clone(), dims, partial, order: Vec::new(), reduced, remaps: Vec::new() };
+        let mut out =
+            Loops { label: h.h.name.clone(), dims, partial, order: Vec::new(), reduced, remaps: Vec::new() };
         out.invert(h, o, order)?;
         // Loops with one iteration and rounds are outermost.
         let single = out.dims.iter().filter(|d| d.1.is_empty()).map(|d| d.0.clone());
@@ -139,7 +140,8 @@ impl Loops {
         let lanes = |d: &&Digit| matches!(d.kind, Kind::Lanes(_));
         let last = self.digits().filter(lanes).filter_map(place).max();
         let all = self.dims.iter_mut().flat_map(|d| &mut d.1);
-        all.filter(|d| matches!(d.kind, Kind::Lanes(_)) && place(d) < last).for_each(|d| d.kind = Kind::Register);
+        all.filter(|d| matches!(d.kind, Kind::Lanes(_)) && place(d) < last)
+            .for_each(|d| d.kind = Kind::Register);
     }
 
     /// Where tiles are partial, the bounds of finer loops depend on coarser ones. Where finer ones are outside, the
@@ -153,7 +155,9 @@ impl Loops {
             let first = h.h.dims[dim].lo.as_int().or(o.exact.then_some(h.first[dim]));
             let Some(first) = first else {
                 return unsupported(
-                    &format!("R1 ranks finer levels of `{base}` outside of coarser ones, its tiles are partial, and its first index is not known"),
+                    &format!(
+                        "R1 ranks finer levels of `{base}` outside of coarser ones, its tiles are partial, and its first index is not known"
+                    ),
                     "rank the layers of this dimension from coarse to fine, or choose parts that divide",
                 );
             };

@@ -4,6 +4,7 @@
 //! phases use: registers and caches do not outlive a nest.
 
 use super::cores::run_by;
+use super::hierarchy::nested;
 use super::loops::{self, Kind};
 use super::steps::{call, data, int, name, named, word};
 use super::{Options, nest};
@@ -110,9 +111,7 @@ fn values(h: &Shaped) -> Vec<Operand> {
 
 /// The access of one index.
 fn whole(o: &Operand, dims: &[Dimension]) -> Access {
-    let at = |d: &Dimension| {
-        build::sub(build::var_id(d.id, lathe_ir::Scalar::Index), d.lo.clone())
-    };
+    let at = |d: &Dimension| build::sub(build::var_id(d.id, lathe_ir::Scalar::Index), d.lo.clone());
     Access::buffer(o.buffer.id, o.buffer.elem.clone(), dims.iter().map(at).collect())
 }
 
@@ -124,8 +123,7 @@ fn plain(operands: &[Operand], d: &Decisions) -> (Vec<Placement>, Vec<Spot>) {
         region: vec![vec![Some(0); d.dims()]; d.layers()],
         layout: vec![vec![Some(rows(o)); d.dims()]; d.layers()],
     };
-    let spot =
-        |o: &Operand| Spot { buffer: o.name().to_string(), region: Some(0), layout: Some(rows(o)) };
+    let spot = |o: &Operand| Spot { buffer: o.name().to_string(), region: Some(0), layout: Some(rows(o)) };
     (operands.iter().map(table).collect(), operands.iter().map(spot).collect())
 }
 
@@ -141,12 +139,18 @@ fn decompose(
     out: &mut Vec<Strategy>,
 ) -> Result<(), Diagnostic> {
     let free = || Diagnostic::error(codes::FREE, "lowering needs every decision");
-    let order = by_position(&d.down.order).ok_or_else(free)?;
+    let mut order = by_position(&d.down.order).ok_or_else(free)?;
+    let cores = |l: &Level| match d.parts_at(*l) {
+        1 => None,
+        _ => loops::kind(model, d, Phase::Down, *l).ok().and_then(Kind::depth),
+    };
+    let written = order.clone();
+    nested(&mut order, &cores);
     let outermost = outermost(h, o);
     for (n, operand) in h.h.inputs.iter().enumerate() {
         let rows: Vec<usize> = (0..operand.rank()).collect();
         let (mut here, mut copied) = ((0, rows.clone()), false);
-        for l in order.iter().filter(|l| d.parts_at(**l) > 1) {
+        for l in written.iter().filter(|l| d.parts_at(**l) > 1) {
             let region = at(&d.reads[n].region, *l).copied().ok_or_else(free)?;
             let layout = at(&d.reads[n].layout, *l).cloned().ok_or_else(free)?;
             let explicit = region != here.0 && !model.memories[region].implicit;
@@ -220,10 +224,8 @@ fn copying(
             made.push((0, base, Kind::Memory));
             continue;
         };
-        let levels: Vec<Level> = (0..d.layers())
-            .map(|layer| Level { layer, dim })
-            .filter(|l| d.parts_at(*l) > 1)
-            .collect();
+        let levels: Vec<Level> =
+            (0..d.layers()).map(|layer| Level { layer, dim }).filter(|l| d.parts_at(*l) > 1).collect();
         let rank = |l: &Level| order.iter().position(|x| x == l).unwrap_or(0);
         let tile = |n: usize| levels[n..].iter().fold(1u64, |t, l| t.saturating_mul(d.parts_at(*l)));
         // Where tiles do not divide, bounds of finer loops depend on coarser ones.

@@ -63,12 +63,16 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
     let first = m.fill(&mut func, &buffers);
     let second = m.redirect(stmt, &buffers);
     let body = Stmt::seq([first, second]);
-    let new = buffers.iter().rev().fold(body, |body, b| {
-        Stmt::new(StmtKind::Alloc { buffer: b.clone(), body }, found.places.clone())
-    });
+    let new = buffers
+        .iter()
+        .rev()
+        .fold(body, |body, b| Stmt::new(StmtKind::Alloc { buffer: b.clone(), body }, found.places.clone()));
     make::replace(RULE, &mut func, &root, new)?;
     let mut ev = Evidence::new(RULE, 1)
-        .oblige(format!("`{label}` writes nothing that its values are computed from"), Discharge::ByDependence)
+        .oblige(
+            format!("`{label}` writes nothing that its values are computed from"),
+            Discharge::ByDependence,
+        )
         .oblige("every value is computed once, by the expression that it had", Discharge::ByRule);
     for b in &buffers {
         ev.buffers.push(format!("{} in {}", b.name, b.space.name()));
@@ -273,7 +277,11 @@ impl Maker<'_> {
     fn fill(&self, func: &mut Function, buffers: &[Arc<Buffer>]) -> Stmt {
         let f = self.found;
         let stores = buffers.iter().zip(&f.values).enumerate().map(|(n, (b, v))| {
-            let label = if n == 0 { format!("{}.map", self.label) } else { format!("{}.map.out{}", self.label, n + 1) };
+            let label = if n == 0 {
+                format!("{}.map", self.label)
+            } else {
+                format!("{}.map.out{}", self.label, n + 1)
+            };
             let store = Store {
                 label: Label::new(label),
                 instance: f.instance.clone(),

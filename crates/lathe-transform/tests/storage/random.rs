@@ -111,7 +111,13 @@ fn random_step(r: &mut Rng, f: &Function) -> String {
         ", layout: tile(1, 2), layout: permute(1, 0, 2)",
     ]);
     let factor = *r.pick(&[2, 3, 4, 5]);
-    match r.next(15) {
+    match r.next(17) {
+        15 => {
+            let labels = lathe_transform::names::labels_in(&f.body);
+            format!("materialize({})", r.pick(&labels))
+        }
+        16 if r.next(4) > 0 => "promote(T)".to_string(),
+        16 => format!("bind({l}, {})", r.pick(&["grid", "block", "warp", "lane", "device"])),
         0 | 1 => format!("split({l}, {factor})"),
         2 => format!("reorder({l}, {o})"),
         3..=5 => format!("stage({b}, at: {l}{space}{layout}{pad})"),
@@ -171,7 +177,18 @@ fn what_is_accepted_computes_the_same() {
     for seed in 1..=300 {
         case(seed, &mut accepted);
     }
-    for rule in ["stage", "accumulate", "pad", "factor", "privatize", "compute_at", "inline", "promote"] {
+    for rule in [
+        "stage",
+        "accumulate",
+        "pad",
+        "factor",
+        "privatize",
+        "compute_at",
+        "inline",
+        "promote",
+        "materialize",
+        "bind",
+    ] {
         assert!(accepted.get(rule).is_some_and(|n| *n >= 4), "{rule}: {accepted:?}");
     }
 }

@@ -46,6 +46,85 @@ fn chunks_and_lanes_together() {
     all_sizes(&m, "dot", steps, &["N"]);
 }
 
+#[test]
+fn values_are_computed_in_a_nest_of_their_own() {
+    let m = parse(MLP);
+    let sizes = ["M", "N", "K"];
+    let f =
+        all_sizes(&m, "mlp", "materialize(T); reorder(T.map.k, T.map.j, T.map.i); reorder(T.k, T.i)", &sizes);
+    assert!(show(&f).contains("'T.map'"), "{}", show(&f));
+    all_sizes(
+        &m,
+        "mlp",
+        "materialize(C, name: V); split(C.map.j, 8); parallel(C.map.i); reorder(C.j, C.i)",
+        &sizes,
+    );
+    let text = refusal(&m, "mlp", "split(T.k, 4); materialize(T)");
+    assert!(text.contains("one side of a box"), "{text}");
+    let m = parse(
+        "func f(N)(A: inout i64[N], n: in i64[]) stage plain {
+        for i in 1..N { 'A'[i]: A[i]! = A[i - 1]! }
+        for j in 0..N { if A[j]! > 0:i64 { 'B'[j]: A[j]! = n[]! } }
+    }",
+    );
+    let text = refusal(&m, "f", "materialize(A)");
+    assert!(text.contains("may write what its values"), "{text}");
+    let text = refusal(&m, "f", "materialize(B)");
+    assert!(text.contains("a condition stands around"), "{text}");
+}
+
+#[test]
+fn what_starts_with_its_first_element_is_materialized_whole() {
+    let m = parse(
+        "func f(N)(x: in i64[N], s: out i64[]) stage plain {
+        for i in 0..N + 1 {
+          if i == 0 { 's.init'[i]: s[]! = x[min(i, N - 1)]! } else { 's'[i]: s[]! max= x[min(i, N - 1)]! licensed }
+        } }",
+    );
+    for n in [1, 2, 9] {
+        let f = schedule(&m, "f", "materialize(s); split(s.map.i, 4)");
+        same(&m, "f", &f, &[("N", n)]);
+        assert_eq!(show(&f).matches("x[").count(), 1, "{}", show(&f));
+    }
+}
+
+#[test]
+fn cores_of_devices_lie_in_one_another() {
+    let m = parse(MLP);
+    let sizes = ["M", "N", "K"];
+    let tiles = "split(T.i, 4); split(T.j, 8); reorder(T.i.o, T.j.o, T.k, T.i.i, T.j.i)";
+    let steps = format!(
+        "{tiles}; stage(A, at: T.k, space: shared); bind(T.i.o, grid); bind(T.j.o, grid); bind(T.i.i, block); bind(T.j.i, block)"
+    );
+    let f = all_sizes(&m, "mlp", &steps, &sizes);
+    assert!(show(&f).contains("level(grid)") && show(&f).contains("shared"), "{}", show(&f));
+    let text = refusal(&m, "mlp", &format!("{tiles}; bind(T.k, block)"));
+    assert!(text.contains("at the same time"), "{text}");
+    for (steps, word) in [
+        ("bind(U.i, block); bind(U.j, grid)", "no `grid` lies in that"),
+        ("bind(U.j, grid); bind(U.i, block)", "coarser cores than `block`"),
+        ("vectorize(U.i, 8); bind(U.j, lane)", "no `lane` lies in that"),
+        ("bind(U.i, floor)", "floor"),
+    ] {
+        let text = refusal(&m, "mlp", steps);
+        assert!(text.contains(word), "{steps}: {text}");
+    }
+}
+
+/// An output that the statement itself begins has no value to copy in.
+#[test]
+fn what_is_not_computed_yet_is_not_copied() {
+    let m = parse(
+        "func f(N)(x: in i64[N], y: out i64[N]) stage plain {
+        for t in 0..1 {
+          for i in 0..N { if i > 0 { 'y.init'[t, i]: y[i]! = 0:i64 } else { 'y.b'[t, i]: y[i]! = 1:i64 } }
+          for i in 0..N { 'y'[t, i]: y[i]! sum= x[i]! licensed }
+        } }",
+    );
+    let text = refusal(&m, "f", "stage(y, at: t)");
+    assert!(text.contains("may not have been computed"), "{text}");
+}
+
 /// The running value of a scan lives through all iterations: none of them can start in the middle.
 #[test]
 fn a_scan_is_not_computed_in_pieces() {
@@ -326,7 +405,7 @@ fn layouts_and_spaces_of_local_buffers_change_nothing() {
         ("set_layout(As, permute(0, 0))", "not a permutation"),
         ("set_layout(As, swirl(0))", "no step of a layout"),
         ("set_layout(A, permute(1, 0))", "array of the caller"),
-        ("promote(As, space: shared)", "cannot be `shared`"),
+        ("promote(As, space: cellar)", "cannot be `cellar`"),
     ] {
         let text = refusal(&m, "jacobi", &format!("{steps}; {step}"));
         assert!(text.contains(why), "{step}: {text}");
