@@ -18,7 +18,8 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug)]
 pub struct Auto {
     pub strategy: Strategy,
-    /// Per compute, in the order of the text: its label, and the decisions or why there are none.
+    /// Per compute, in the order of the text: its label, and the decisions or why there are none; without those that
+    /// combine into elements that data names and get tables.
     pub computes: Vec<(String, Result<Decisions, Diagnostic>)>,
     /// Computes that are done together, and how many rows at a time.
     pub chains: Vec<(Vec<String>, u64)>,
@@ -26,7 +27,7 @@ pub struct Auto {
 
 /// Chooses for every compute of a function. `sizes` are those of the call, or examples where `exact` is not set
 /// (then the strategy is good for these, and right for all). What is no homomorphism stays as it is written,
-/// but for loops that combine into elements that data names: they get a table per block.
+/// but for statements that combine into elements that data names: they get a table per block.
 ///
 /// # Errors
 /// E1202 where the model of a CPU that comes with Lathe is broken.
@@ -41,7 +42,8 @@ pub fn auto(
     let read: Vec<Result<Homomorphism, Diagnostic>> =
         labels.iter().map(|l| Homomorphism::of(module, func, Some(l))).collect();
     let mut out = Auto { strategy: Strategy::Id, computes: Vec::new(), chains: Vec::new() };
-    let mut steps = Vec::new();
+    // First: with whole loops before them, their tables are seen to begin with values that were computed.
+    let (tabled, mut steps): (Vec<_>, Vec<_>) = scatter::steps(func, sizes, setting).into_iter().unzip();
     let chains = chains::find(func, &labels, &read, sizes, setting);
     for c in &chains {
         steps.extend(c.begin());
@@ -73,11 +75,11 @@ pub fn auto(
                 }
                 out.computes.push((label.clone(), Ok(d)));
             }
+            Err(_) if tabled.contains(label) => {}
             Err(e) => out.computes.push((label.clone(), Err(e))),
         }
     }
     chains.iter().filter(|_| setting.threads > 1).for_each(|c| steps.extend(c.end()));
-    steps.extend(scatter::steps(func, sizes, setting));
     if !steps.is_empty() {
         out.strategy = Strategy::Seq(steps);
     }

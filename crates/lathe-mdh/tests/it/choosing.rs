@@ -134,6 +134,38 @@ kernel softmax(x: f32[M, N]) -> (y: f32[M, N]) {
 ";
 
 /// Neighbours over the same rows become one loop, that threads take.
+/// A table per block, whether the statement is index notation or a loop.
+#[test]
+fn histograms_get_a_table_per_block() {
+    let m = machine("x86-64");
+    let at = sizes(&[("N", 140_001), ("B", 7)]);
+    let s = Setting { machine: &m, threads: 3, exact: false };
+    for count in ["h[x[e]] += 1", "for e in 0..N { h[x[e]] += 1 }"] {
+        let text = format!("kernel histogram(x: i32[N]) -> (h: i32[B]) {{ h[b] = 0\n{count} }}");
+        let module = crate::support::module(&text);
+        let func = &module.functions["histogram"];
+        let auto = auto(&module, func, &at, &s).unwrap();
+        assert!(auto.computes.iter().all(|c| c.1.is_ok()), "{:?}", auto.computes);
+        let new = transform(&module, func, &auto.strategy, "histogram");
+        let tree = lathe_ir::text::print_function(&new);
+        assert!(tree.contains("cpu"), "{}\n{tree}", auto.strategy);
+        let numbers = |v: &[i64]| {
+            let mut a = interp::ArrayValue::zeros(lathe_ir::Type::Scalar(lathe_ir::Scalar::I32), &[v.len()]);
+            v.iter().enumerate().for_each(|(p, v)| a.set_leaf(p, 0, *v as i32 as u32 as u64));
+            a
+        };
+        for n in [0, 1, 40_001] {
+            let values: Vec<i64> = (0..n).map(|e| e * e % 7).collect();
+            let mut want = [0; 7];
+            values.iter().for_each(|v| want[*v as usize] += 1);
+            let mut args = vec![numbers(&values), numbers(&[0; 7])];
+            let options = Options { races: true, order: Order::Seed(n as u64), ..Options::default() };
+            interp::run(&module, &new, &mut args, &options).unwrap_or_else(|e| panic!("{e:?}\n{tree}"));
+            assert_eq!(args[1].bytes(), numbers(&want).bytes(), "{n}\n{tree}");
+        }
+    }
+}
+
 #[test]
 fn chains_are_fused_row_by_row() {
     let module = crate::support::module(SOFTMAX);
