@@ -114,6 +114,8 @@ impl Nest<'_> {
             }
         };
         last(&mut by_row, row);
+        // Rows and lanes of one input, as in a stencil: along the lanes it is read on.
+        last(&mut by_row, lanes);
         last(&mut by_column, lanes);
         Sides { row, lanes, rows, columns, batch, by_row, by_column }
     }
@@ -195,7 +197,7 @@ impl Nest<'_> {
             with[d] = extents[d];
             let need = footprint(&sides.rows, &with);
             let alone = need > half && sides.by_column.iter().all(|c| self.trips[*c] < 2);
-            if full || (held && Some(d) != sides.row) || alone {
+            if full || (held && Some(d) != sides.row && Some(d) != sides.lanes) || alone {
                 out.outer.insert(0, (d, self.trips[d]));
             } else if need <= half {
                 out.inside = with;

@@ -34,6 +34,8 @@ impl Tile {
 const LATENCY: f64 = 4.0;
 /// Cycles per element of a copy that turns around what it copies.
 const TURN: f64 = 2.0;
+/// Bytes of a line of the cache.
+const LINE: f64 = 64.0;
 /// Sides that are tried.
 const SIDES: [u64; 12] = [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16];
 
@@ -152,8 +154,8 @@ fn estimate(f: &Facts, m: &Machine, lanes: (usize, u64), side: &[u64], exact: bo
         } else if r.shifted > 1
             || r.subscripts.iter().any(|c| c[v] != 0 && c.iter().filter(|x| **x != 0).count() > 1)
         {
-            // Vectors that cross lines.
-            cost = 1.3;
+            // Vectors that cross lines are two loads.
+            cost = 1.0 + (width as f64 - 1.0) * r.bytes as f64 / LINE;
         }
         vectors += count * cost;
         let shared = (0..dims).any(|d| side[d] > 1 && !r.depends(d));
