@@ -434,16 +434,15 @@ def mbbs(n, m):
 
 def histogram(n, bins):
     def arrays(rng):
-        a, b = aligned((n,), np.int32), aligned((bins,), np.int32)
+        a = aligned((n,), np.int32)
         a[...] = rng.integers(0, bins, n)
-        b[...] = np.arange(bins)
-        return [a, b], [aligned((bins,), np.int32)]
+        return [a], [aligned((bins,), np.int32)]
 
     def numba_histogram(parallel):
         import numba
 
         @numba.njit(parallel=parallel)
-        def f(a, b, o):
+        def f(a, o):
             parts = numba.get_num_threads()
             own = np.zeros((parts, o.size), np.int32)
             step = (a.size + parts - 1) // parts
@@ -452,10 +451,10 @@ def histogram(n, bins):
                     own[t, a[i]] += 1
             o[:] = own.sum(0)
         return f
-    return Case(PATTERN, "mdh/histogram.lathe:histogram", dict(E=n, B=bins), arrays, lambda a, b: np.bincount(a, minlength=bins), 0.0,
+    return Case(PATTERN, "histogram.lathe:histogram", dict(N=n, B=bins), arrays, lambda a: np.bincount(a, minlength=bins), 0.0,
                 4.0 * n, "GB/s", ">= 1.0 of the best",
-                {"numpy": by_numpy(lambda a, b: np.bincount(a, minlength=bins)),
-                 "XLA": by_xla(lambda a, b: __import__("jax").numpy.bincount(a, length=bins)), "numba": by_numba(numba_histogram)})
+                {"numpy": by_numpy(lambda a: np.bincount(a, minlength=bins)),
+                 "XLA": by_xla(lambda a: __import__("jax").numpy.bincount(a, length=bins)), "numba": by_numba(numba_histogram)})
 
 
 RECORD = np.dtype([("id", "i8"), ("first", "i4"), ("last", "i4"), ("birth", "i4"), ("sex", "i4"), ("zip", "i4")], align=True)

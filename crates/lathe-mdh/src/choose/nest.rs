@@ -34,6 +34,8 @@ pub struct Packing {
 
 /// Estimated cycles below which threads cost more than they give.
 const SMALL: f64 = 40_000.0;
+/// Bytes of a line of the caches.
+pub(super) const LINE: u64 = 64;
 
 /// What is known before there are loops.
 pub(super) struct Nest<'a> {
@@ -174,10 +176,12 @@ impl Nest<'_> {
         r.shifted > 1 && r.subscripts.iter().enumerate().any(|(k, c)| c[d] != 0 && r.spread[k] > 0)
     }
 
-    /// Results that no cache would keep.
+    /// Results that no cache would keep; their rows begin at lines, because only whole lines go past the caches.
     pub(super) fn far(&self) -> bool {
         let bytes: u64 = self.f.outputs.iter().map(|r| r.footprint(&self.f.extents)).sum();
-        bytes > 8 * self.s.machine.l2_bytes
+        let whole =
+            |r: &Reach| r.stride.iter().all(|s| s.abs() <= 1 || s.unsigned_abs() * r.bytes % LINE == 0);
+        bytes > 8 * self.s.machine.l2_bytes && self.f.outputs.iter().all(whole)
     }
 
     /// The sum in parts, one after the other taken by threads; few results, so that partial ones are cheap.

@@ -2,6 +2,7 @@
 //! side. All candidates are compared by an estimate of cycles: arithmetic, loads, and the latency of chains.
 
 use super::facts::{Facts, Reach};
+use super::nest::LINE;
 use lathe_target::Machine;
 
 /// A tile in registers.
@@ -34,8 +35,6 @@ impl Tile {
 const LATENCY: f64 = 4.0;
 /// Cycles per element of a copy that turns around what it copies.
 const TURN: f64 = 2.0;
-/// Bytes of a line of the cache.
-const LINE: f64 = 64.0;
 /// Sides that are tried.
 const SIDES: [u64; 12] = [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16];
 
@@ -155,7 +154,7 @@ fn estimate(f: &Facts, m: &Machine, lanes: (usize, u64), side: &[u64], exact: bo
             || r.subscripts.iter().any(|c| c[v] != 0 && c.iter().filter(|x| **x != 0).count() > 1)
         {
             // Vectors that cross lines are two loads.
-            cost = 1.0 + (width as f64 - 1.0) * r.bytes as f64 / LINE;
+            cost = 1.0 + (width as f64 - 1.0) * r.bytes as f64 / LINE as f64;
         }
         vectors += count * cost;
         let shared = (0..dims).any(|d| side[d] > 1 && !r.depends(d));
