@@ -3,6 +3,7 @@
 use crate::emit::{Buf, Emitter, Result, refused, unsupported};
 use crate::ir::Value;
 use crate::memory::PADDING;
+use crate::pitch;
 use lathe_abi::status;
 use lathe_diagnostics::Places;
 use lathe_ir::{Buffer, Space, Stmt, lower};
@@ -18,9 +19,8 @@ pub fn alloc(e: &mut Emitter, buffer: &Arc<Buffer>, body: &Stmt, places: &Places
     for s in &storage.strides {
         strides.push(e.uniform(s, "an extent", places)?);
     }
-    let count = storage.extents.iter().try_fold(1u64, |n, x| n.checked_mul(x.as_int()?.max(0) as u64));
+    let mut count = storage.extents.iter().try_fold(1u64, |n, x| n.checked_mul(x.as_int()?.max(0) as u64));
     let lanes = e.width().map_or(1, u64::from);
-    let bytes = count.and_then(|n| n.checked_mul(buffer.elem.bytes())?.checked_mul(lanes));
     let in_frame = match buffer.space {
         Space::Stack | Space::Register => true,
         Space::Host => e.width().is_some(),
@@ -29,6 +29,13 @@ pub fn alloc(e: &mut Emitter, buffer: &Arc<Buffer>, body: &Stmt, places: &Places
             return Err(unsupported(&what, places).help("CPUs have `host`, `stack` and `register`"));
         }
     };
+    if let Some((apart, by)) = pitch::strides(buffer, body)
+        .filter(|p| in_frame && lanes == 1 && p.0.saturating_mul(buffer.elem.bytes()) <= MAX_STACK)
+    {
+        count = Some(apart);
+        strides = by.into_iter().map(|s| e.ir.i64(s)).collect();
+    }
+    let bytes = count.and_then(|n| n.checked_mul(buffer.elem.bytes())?.checked_mul(lanes));
     match (count, bytes) {
         (Some(count), Some(bytes)) if in_frame && bytes <= MAX_STACK => {
             let ptr = stack(e, buffer, count * lanes);

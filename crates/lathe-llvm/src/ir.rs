@@ -5,6 +5,7 @@
 //! loops stay small.
 
 use lathe_ir::Scalar;
+use llvm_sys::LLVMInlineAsmDialect::LLVMInlineAsmDialectATT;
 use llvm_sys::LLVMIntPredicate as P;
 use llvm_sys::core::*;
 use llvm_sys::prelude::*;
@@ -358,6 +359,18 @@ impl Ir {
     pub fn call(&self, ty: Ty, f: Value, args: &mut [Value]) -> Value {
         // SAFETY: the arguments are those of the function type.
         unsafe { LLVMBuildCall2(self.builder, ty, f, args.as_mut_ptr(), args.len() as u32, NO_NAME) }
+    }
+
+    /// A 64-bit integer that optimizations know nothing of.
+    pub fn opaque(&self, v: i64) -> Value {
+        let ty = self.fn_ty(self.int_ty(64), &mut [self.int_ty(64)]);
+        let how = b"=r,0";
+        // SAFETY: assembly without text, whose result is the register of its argument.
+        let same = unsafe {
+            let text = how.as_ptr().cast();
+            LLVMGetInlineAsm(ty, text, 0, text, how.len(), 0, 0, LLVMInlineAsmDialectATT, 0)
+        };
+        self.call(ty, same, &mut [self.i64(v)])
     }
 
     /// Calls an intrinsic that is overloaded on `overloads`.

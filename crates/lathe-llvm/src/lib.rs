@@ -21,6 +21,7 @@ mod loops;
 mod machine;
 mod memory;
 mod parallel;
+mod pitch;
 mod round;
 mod stmt;
 mod value;

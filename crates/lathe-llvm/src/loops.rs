@@ -181,6 +181,12 @@ pub fn vector(e: &mut Emitter, l: &Loop, width: u32, places: &Places) -> Result<
             let what = format!("loop `{}` of {n} iterations on {w} lanes", l.binder.name);
             Err(unsupported(&what, places).help("split the loop by the number of lanes first"))
         }
+        Some(n) if e.bit_masks && width <= 64 => {
+            // As blends of constant lanes, masked arithmetic would take an instruction more.
+            let ones = ir.opaque((1 << n) - 1);
+            let ones = if width < 64 { ir.trunc(ones, ir.int_ty(width)) } else { ones };
+            body(e, Some(ir.bitcast(ones, ir.widen(ir.int_ty(1), Some(width)))))
+        }
         Some(n) => {
             let mut lanes: Vec<Value> = (0..w).map(|k| ir.int(1, i64::from(k < n))).collect();
             body(e, Some(ir.vector(&mut lanes)))

@@ -8,13 +8,14 @@ use crate::rule::{Cursor, Edit, Rule};
 use crate::split::{loop_at_work, require_serial};
 use crate::work::Work;
 use lathe_diagnostics::{Diagnostic, Places};
-use lathe_ir::build::{add, floor_div, index, max, min};
+use lathe_ir::build::{add, ceil_div, floor_div, index, max, min};
 use lathe_ir::linear::Linear;
+use lathe_ir::simplify::simplify_stmt;
 use lathe_ir::visit;
 use lathe_ir::{BinOp, Executor, Expr, ExprKind, Loop, Stmt, StmtKind, VarId};
 use lathe_strategy::syntax::{Formal, Sort};
 use lathe_strategy::{Refusal, RuleSignature};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 pub static RULE: Rule = Rule {
     signature: RuleSignature {
@@ -25,7 +26,8 @@ pub static RULE: Rule = Rule {
         page: "\
 After `split(i, 8)`, the loop `i.i` runs to `min(8, n - 8*i.o)`. `separate(i.o)` cuts the outer loop where that
 becomes less than 8: the full blocks run to constantly 8, which can be unrolled and vectorized without masks; the
-last, partial block is done by copies of the loops whose names end in `.rest`. `separate(i)` means `separate(i.o)`.
+last, partial block is done by copies of the loops whose names end in `.rest`; with constant sizes its bounds are
+constants, too. `separate(i)` means `separate(i.o)`.
 
 **Legal** always: the order of the iterations stays.
 
@@ -54,7 +56,7 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
             require_serial(&work, (l, s), "separate")?;
             continue;
         }
-        let Some(cut) = full_blocks(&l) else {
+        let Some(Full { cut, remains }) = full_blocks(&l) else {
             if work.ranges(&path).le(&l.hi, &l.lo) || !has_min(&l) {
                 work.oblige("every block is full", lathe_strategy::Discharge::ByRule);
                 continue;
@@ -68,9 +70,26 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
             return Err(d.into_refusal(work.rule));
         };
         let new = cut_loop(&mut work, &l, s.places(), cut, ".rest", false);
+        let new = with_remains(&new, &l, remains);
+        let new = with_known_blocks(&simplify_stmt(&new, &mut work.ranges(&path)));
         work.replace_by_rule(&path, new, "bijection", "the blocks keep their order")?;
     }
     Ok(work.finish())
+}
+
+/// A loop over one known block says its number in its body, so that the bounds inside are constants where sizes are.
+fn with_known_blocks(s: &Stmt) -> Stmt {
+    match s.kind() {
+        StmtKind::Seq(all) => Stmt::seq(all.iter().map(with_known_blocks)),
+        StmtKind::Loop(l) => match (l.lo.as_int(), l.hi.as_int()) {
+            (Some(lo), Some(hi)) if lo < hi && lo + l.step >= hi => {
+                let body = visit::substitute_stmt(&l.body, &HashMap::from([(l.binder.id, index(lo))]));
+                s.with_kind(StmtKind::Loop(Loop { body, ..l.clone() }))
+            }
+            _ => s.clone(),
+        },
+        _ => s.clone(),
+    }
 }
 
 /// A loop cut at a value: `lo..cut` and `cut..hi`, where the cut is first brought between the bounds. One
@@ -79,7 +98,7 @@ pub fn cut_loop(work: &mut Work, l: &Loop, places: &Places, cut: Expr, suffix: &
     let mut cut = max(l.lo.clone(), min(cut, l.hi.clone()));
     if l.step != 1 {
         // The second part starts at an iteration of the loop.
-        let count = lathe_ir::build::ceil_div(lathe_ir::build::sub(cut, l.lo.clone()), l.step);
+        let count = ceil_div(lathe_ir::build::sub(cut, l.lo.clone()), l.step);
         cut = crate::split::iteration(l, count);
     }
     let before = around(&Loop { hi: cut.clone(), ..l.clone() }, places, l.body.clone());
@@ -107,10 +126,18 @@ fn has_min(l: &Loop) -> bool {
     found
 }
 
-/// Where the loop must be cut so that every `min(T, e - k·i)` in the bounds inside is constantly `T` before.
-fn full_blocks(l: &Loop) -> Option<Expr> {
+/// The full blocks of a loop.
+struct Full {
+    /// Where the loop must be cut so that every `min(T, e - k·i)` in the bounds inside is constantly `T` before.
+    cut: Expr,
+    /// What such an `e - k·i` is in the block that is not full, if that is one number.
+    remains: Option<(Expr, i64)>,
+}
+
+fn full_blocks(l: &Loop) -> Option<Full> {
     let mut inside: HashSet<VarId> = HashSet::new();
     let mut cut: Option<Expr> = None;
+    let mut partials: Vec<(Expr, Expr)> = Vec::new();
     visit::walk(&l.body, &mut |s, _| {
         let bounds: Vec<&Expr> = match s.kind() {
             StmtKind::Loop(inner) => {
@@ -128,6 +155,10 @@ fn full_blocks(l: &Loop) -> Option<Expr> {
                 let ExprKind::Binary(BinOp::Min, a, b) = e.kind() else { return };
                 for (full, partial) in [(a, b), (b, a)] {
                     if let Some(c) = block_cut(l.binder.id, full, partial, &inside) {
+                        let pair = (full.clone(), partial.clone());
+                        if !partials.contains(&pair) {
+                            partials.push(pair);
+                        }
                         cut = Some(match cut.take() {
                             Some(old) if old != c => min(old, c),
                             _ => c,
@@ -139,7 +170,59 @@ fn full_blocks(l: &Loop) -> Option<Expr> {
         }
         true
     });
-    cut
+    let remains = match partials.as_slice() {
+        [(full, partial)] => remainder(l, full, partial).map(|n| (partial.clone(), n)),
+        _ => None,
+    };
+    Some(Full { cut: cut?, remains })
+}
+
+/// What `partial = r - T·i` is where it is more than 0 and less than the full `T`, if `r` leaves only one remainder
+/// there, and the loop ends with the last block that has anything in it.
+fn remainder(l: &Loop, full: &Expr, partial: &Expr) -> Option<i64> {
+    let size = full.as_int().filter(|n| *n > 1 && l.step == 1)?;
+    let mut all = Linear::of(partial)?;
+    let at = all.terms.iter().position(|t| t.0.as_var() == Some(l.binder.id) && t.1 == -size)?;
+    all.terms.remove(at);
+    let blocks = |e: &Expr| Linear::of(e).map(|f| f.to_expr());
+    if blocks(&ceil_div(all.to_expr(), size)) != blocks(&l.hi) {
+        return None;
+    }
+    let mut left: Vec<i64> = remainders(&all, size)?.into_iter().filter(|n| *n != 0).collect();
+    left.dedup();
+    if let [one] = left.as_slice() { Some(*one) } else { None }
+}
+
+/// What remains of a form after division, for each of the values that a minimum in it may take.
+fn remainders(form: &Linear, size: i64) -> Option<Vec<i64>> {
+    let mut out = vec![form.constant.rem_euclid(size)];
+    for (atom, factor) in &form.terms {
+        if factor % size == 0 {
+            continue;
+        }
+        let ExprKind::Binary(BinOp::Min, a, b) = atom.kind() else { return None };
+        let mut each = remainders(&Linear::of(a)?, size)?;
+        each.extend(remainders(&Linear::of(b)?, size)?);
+        let sums = out.iter().flat_map(|o| each.iter().map(move |e| (o, e)));
+        let sums = sums.map(|(o, e)| Some((o + e.checked_mul(*factor)?).rem_euclid(size)));
+        out = sums.collect::<Option<_>>()?;
+        out.sort_unstable();
+        out.dedup();
+    }
+    Some(out)
+}
+
+/// The part that holds the block that is not full (the second one), with its size as a number.
+fn with_remains(s: &Stmt, old: &Loop, remains: Option<(Expr, i64)>) -> Stmt {
+    let (StmtKind::Seq(parts), Some((partial, n))) = (s.kind(), remains) else { return s.clone() };
+    let rest = parts.last().and_then(|p| Some((p, p.as_loop()?)));
+    let Some((stmt, l)) = rest.filter(|r| r.1.binder.id != old.binder.id) else { return s.clone() };
+    let new = HashMap::from([(old.binder.id, lathe_ir::build::var(&l.binder))]);
+    let partial = visit::substitute(&partial, &new);
+    let known = |e: Expr| if e == partial { index(n) } else { e };
+    let body = visit::map_exprs(&l.body, &mut |e| visit::map_expr(e, &mut |e| known(e)));
+    let rest = stmt.with_kind(StmtKind::Loop(Loop { body, ..l.clone() }));
+    Stmt::seq(parts[..parts.len() - 1].iter().cloned().chain([rest]))
 }
 
 /// `partial = r - k·i ≥ full` holds for `i < (r - full + k) // k`.

@@ -1,10 +1,13 @@
 //! The loops of a sum: a tile of results in registers, rows times columns of it, and what is copied on the way.
 
 use super::facts::Reach;
-use super::nest::{Nest, Packing, Part, Plan};
+use super::nest::{Nest, Packing, Part, Plan, SMALL};
 
 /// Copies that are used fewer times cost more than they give.
 const REUSE: u64 = 6;
+/// Rows of an input that is read once are read side by side, as many as the processor fetches ahead; results are
+/// loaded and stored once for all of them.
+const STREAMS: u64 = 8;
 
 /// The inputs by what they give the tile of results: its rows, or its columns, which lanes take.
 struct Sides<'a> {
@@ -35,6 +38,12 @@ struct Rows {
     inside: Vec<u64>,
 }
 
+/// The divisor of a number that is nearest to another one, and not far from it; else that one.
+fn divisor_near(n: u64, to: u64) -> u64 {
+    let near = (to - to / 4..=to + to / 2).filter(|d| n.is_multiple_of(*d));
+    near.min_by_key(|d| d.abs_diff(to)).unwrap_or(to)
+}
+
 fn footprint(all: &[&Reach], tile: &[u64]) -> u64 {
     all.iter().map(|r| r.footprint(tile)).sum()
 }
@@ -50,18 +59,23 @@ impl Nest<'_> {
         let packed = self.packed(&sides, k.last().map(|x| x.0));
         let outer_k = self.sum_blocks(&sides, &packed, &mut k, &mut panel);
         let rows = self.row_blocks(&sides, &panel);
+        let strips = outer_k.filter(|_| packed.is_empty()).and_then(|_| self.strips(&sides));
 
         let inner = |d: usize, parts: u64| Part { layer: self.at.inner, dim: d, parts };
         let mut loops: Vec<Part> = sides.batch.iter().map(|d| inner(*d, self.trips[*d])).collect();
         let copies_from = loops.iter().filter(|l| l.parts > 1).count() + usize::from(outer_k.is_some());
+        loops.extend(strips);
         loops.extend(outer_k);
         loops.extend(rows.outer.iter().map(|(d, n)| Part { layer: self.at.block, dim: *d, parts: *n }));
         let rows_from = loops.len();
-        loops.extend(sides.by_column.iter().map(|d| inner(*d, self.trips[*d])));
+        let in_strip = |d: usize| strips.filter(|s| s.dim == d).map_or(1, |s| s.parts);
+        loops.extend(sides.by_column.iter().map(|d| inner(*d, self.trips[*d].div_ceil(in_strip(*d)))));
         loops.extend(rows.inner.iter().map(|(d, n)| inner(*d, *n)));
         let candidates = loops.len();
         let before = loops.clone();
-        self.share(&mut loops, candidates);
+        if strips.is_none_or(|s| Some(s.layer) != self.at.threads) {
+            self.share(&mut loops, candidates);
+        }
         // What threads could not take of the results, they take of the sum.
         let mut by_sum = None;
         if loops == before && f.splits && outer_k.is_none() {
@@ -169,7 +183,10 @@ impl Nest<'_> {
                 && r.stride[d].unsigned_abs() * r.bytes >= 1024
         });
         let kc = if loose && extents[d] > 192 {
-            96
+            // Few results per vector that is read: memory decides, else arithmetic.
+            let rows: u64 =
+                self.t.side.iter().enumerate().filter(|x| Some(x.0) != free_lanes).map(|x| x.1).product();
+            if rows < 4 { divisor_near(extents[d], STREAMS) } else { 96 }
         } else if need > l2 * 3 / 4 {
             (extents[d] * (l2 / 2) / need).max(32) / 16 * 16
         } else {
@@ -181,6 +198,21 @@ impl Nest<'_> {
         k.iter_mut().filter(|x| x.0 == d).for_each(|x| x.1 = kc);
         panel[d] = kc;
         Some(Part { layer: self.at.outer, dim: d, parts: n.div_ceil(kc) })
+    }
+
+    /// Columns outside of the blocks of the sum, where nothing is copied for all of them: as many as threads, which
+    /// then meet once only, and so few in each that a cache keeps the results from one block to the next.
+    fn strips(&self, sides: &Sides) -> Option<Part> {
+        let d = *sides.by_column.iter().max_by_key(|d| self.trips[**d])?;
+        let wanted = self.s.threads > 1 && self.t.cycles > SMALL && self.trips[d] >= self.s.threads;
+        let elsewhere = sides.batch.iter().any(|b| self.trips[*b] >= 2 * self.s.threads);
+        let threads = self.at.threads.filter(|_| wanted && !elsewhere);
+        let results: u64 = self.f.outputs.iter().map(|r| r.footprint(&self.f.extents)).sum();
+        let held = results.div_ceil(self.s.machine.l2_bytes / 2);
+        let parts = threads.map_or(held, |_| held.next_multiple_of(self.s.threads)).min(self.trips[d]);
+        let each = self.trips[d].div_ceil(parts.max(1));
+        let parts = self.trips[d].div_ceil(each);
+        (parts > 1).then_some(Part { layer: threads.unwrap_or(self.at.outer), dim: d, parts })
     }
 
     /// Rows whose inputs fit the second cache together are inside of the columns.

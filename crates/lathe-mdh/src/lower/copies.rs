@@ -186,7 +186,14 @@ impl Copies {
     }
 
     /// The loops that copy: by vectors, and by threads where none are outside.
-    pub fn run(&self, h: &Shaped, loops: &Loops, options: &Options, out: &mut Vec<Strategy>) {
+    pub fn run(
+        &self,
+        h: &Shaped,
+        loops: &Loops,
+        options: &Options,
+        rests: &[String],
+        out: &mut Vec<Strategy>,
+    ) {
         for c in &self.all {
             let o = if c.output { &h.h.outputs[c.operand] } else { &h.h.inputs[c.operand] };
             let Some(last) = o.rank().checked_sub(1) else { continue };
@@ -198,9 +205,10 @@ impl Copies {
                 let out_of = format!("{label}.out");
                 let in_and_out: Vec<&str> =
                     if self.init_inside(loops) { vec![&out_of] } else { vec![&label, &out_of] };
+                let parts = || std::iter::once("").chain(rests.iter().map(String::as_str));
                 for l in in_and_out.into_iter().filter(|_| c.output) {
-                    for k in 0..o.rank() {
-                        let at = |rest: &str| name(&format!("{l}.{k}{rest}"));
+                    for (k, part) in (0..o.rank()).flat_map(|k| parts().map(move |p| (k, p))) {
+                        let at = |rest: &str| name(&format!("{l}.{k}{part}{rest}"));
                         let all = if k == last && width > 1 {
                             let vector = call("vectorize", vec![at(""), int(width)]);
                             Strategy::Seq(vec![vector, attempt(call("unroll", vec![at(".o")]))])

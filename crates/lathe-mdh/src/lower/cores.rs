@@ -126,7 +126,7 @@ fn totals(h: &Shaped, loops: &Loops, blocks: &Digit, options: &Options) -> Optio
 }
 
 /// `vectorize`, and the vectors that stand side by side written out.
-pub fn lanes(loops: &Loops, out: &mut Vec<Strategy>) {
+pub fn lanes(loops: &Loops, rests: &[String], out: &mut Vec<Strategy>) {
     for digit in loops.digits() {
         let Kind::Lanes(width) = digit.kind else { continue };
         let several = digit.parts > width;
@@ -141,9 +141,13 @@ pub fn lanes(loops: &Loops, out: &mut Vec<Strategy>) {
         if loops.own_init(digit) {
             out.push(attempt(Strategy::Seq(steps(&loops.at_init(&digit.name)))));
         }
-        if loops.partial[digit.dim] {
-            let rest = call("vectorize", vec![name(&loops.at(&format!("{}.rest", digit.name))), int(width)]);
-            out.push(attempt(rest));
+        for rest in rests.iter().map(|r| format!("{}{r}", digit.name)) {
+            let vectors = call("vectorize", vec![name(&loops.at(&rest)), int(width)]);
+            out.push(attempt(vectors));
+            out.push(attempt(call("unroll", vec![name(&loops.at(&format!("{rest}.o")))])));
+            if loops.own_init(digit) {
+                out.push(attempt(Strategy::Seq(steps(&loops.at_init(&rest)))));
+            }
         }
     }
 }

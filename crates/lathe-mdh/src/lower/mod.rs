@@ -84,11 +84,11 @@ fn nest(
     let results = cores::partial_results(h, &loops, options, out)?;
     let copies = Copies::of(h, model, d, &loops, (&down, &order), &all, results)?;
     copies.stage(&loops, out);
-    tiles::partial(&loops, &copies, out);
-    cores::lanes(&loops, out);
-    tiles::unroll(&loops, out);
+    let rests = tiles::partial(&loops, &copies, out);
+    cores::lanes(&loops, &rests, out);
+    tiles::unroll(&loops, &rests, out);
     cores::rounding(h, &loops, out);
-    copies.run(h, &loops, options, out);
+    copies.run(h, &loops, options, &rests, out);
     cores::streaming(h, model, d, &loops, &copies, out);
     cores::threads(h, &loops, out);
     Ok(())

@@ -95,6 +95,43 @@ fn chosen_strategies_for_constant_sizes_compute_the_same() {
     }
 }
 
+/// Products of few rows, and with columns that are no multiple of the lanes: tiles in registers have partial ones with
+/// code of their own, and sums are blocked.
+#[test]
+fn chosen_strategies_for_odd_matrices_compute_the_same() {
+    let named = |name: &str| ROWS.iter().find(|r| r.name == name).unwrap();
+    let cases: [(&str, &[&str], &[[i64; 4]]); 4] = [
+        (
+            "MatMul",
+            &["I", "J", "K"],
+            &[[1, 530, 210, 0], [2, 261, 200, 0], [3, 37, 11, 0], [10, 100, 20, 0], [9, 260, 207, 0]],
+        ),
+        ("MatMulT", &["I", "J", "K"], &[[10, 25, 12, 0], [3, 21, 40, 0], [17, 33, 8, 0]]),
+        ("MatVec", &["I", "K"], &[[37, 100, 0, 0], [16, 16, 0, 0], [1, 999, 0, 0], [500, 3, 0, 0]]),
+        ("bMatMul", &["B", "I", "J", "K"], &[[2, 10, 50, 20], [3, 1, 37, 5], [1, 3, 100, 9]]),
+    ];
+    for (name, names, all) in cases {
+        let row = named(name);
+        let (module, func) = example(row.file, row.kernel);
+        let h = Homomorphism::of(&module, &func, None).unwrap();
+        let func = alone(&func, &h);
+        for at in all {
+            let at: BTreeMap<String, i64> = names.iter().map(|n| n.to_string()).zip(*at).collect();
+            let shaped = h.at(&at).unwrap();
+            let func = fixed(&func, &shaped);
+            for (machine_name, threads) in
+                [("x86-64", 1), ("x86-64-v3", 2), ("x86-64-v4", 1), ("x86-64-v4", 2)]
+            {
+                let m = machine(machine_name);
+                let auto = auto(&module, &func, &at, &Setting { machine: &m, threads, exact: true }).unwrap();
+                let about = format!("{name} on {machine_name}");
+                let new = transform(&module, &func, &auto.strategy, &about);
+                compare(row, &new, &at, &format!("{about}\n{}", auto.strategy));
+            }
+        }
+    }
+}
+
 /// Chosen for large sizes, and called with small, empty and odd ones.
 #[test]
 fn chosen_strategies_for_any_sizes_compute_the_same() {
