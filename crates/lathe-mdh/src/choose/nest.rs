@@ -179,8 +179,9 @@ impl Nest<'_> {
     /// Results that no cache would keep; their rows begin at lines, because only whole lines go past the caches.
     pub(super) fn far(&self) -> bool {
         let bytes: u64 = self.f.outputs.iter().map(|r| r.footprint(&self.f.extents)).sum();
-        let whole =
-            |r: &Reach| r.stride.iter().all(|s| s.abs() <= 1 || s.unsigned_abs() * r.bytes % LINE == 0);
+        let whole = |r: &Reach| {
+            r.stride.iter().all(|s| s.abs() <= 1 || (s.unsigned_abs() * r.bytes).is_multiple_of(LINE))
+        };
         bytes > 8 * self.s.machine.l2_bytes && self.f.outputs.iter().all(whole)
     }
 
