@@ -7,11 +7,13 @@ use numpy::npyffi::{self, PY_ARRAY_API, PyArrayObject, flags};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 
 /// Type numbers of numpy that do not depend on the platform (`int64` is `long` on Linux).
 mod number {
     pub const BOOL: i32 = 0;
+    /// The last of numbers, in single to extended precision, real and complex.
+    pub const LAST: i32 = 16;
     pub const VOID: i32 = 20;
     pub const HALF: i32 = 23;
     /// Types that packages register, `bfloat16` among them.
@@ -204,6 +206,42 @@ pub fn strided<'py>(
         }
         Ok(view)
     }
+}
+
+/// How arrays lie, as a key: type, byte order, alignment, extents and strides of each. `None` if one of them is not exactly
+/// an array of numpy, or of a type that its number does not tell (structs, dates, texts). The first argument is no array.
+#[pyfunction]
+pub fn lying<'py>(py: Python<'py>, args: &Bound<'py, PyTuple>) -> Option<Bound<'py, PyBytes>> {
+    let mut key: smallvec::SmallVec<[i64; 64]> = smallvec::SmallVec::new();
+    for object in args.iter_borrowed().skip(1) {
+        if !exact(py, object.as_ptr()) {
+            return None;
+        }
+        // SAFETY: an array, whose fields are as numpy lays them out; the interpreter's lock is held.
+        unsafe {
+            let a = &(*object.as_ptr().cast::<PyArrayObject>()).fields;
+            let d = &(*a.descr).fields;
+            let plain =
+                d.type_num <= number::LAST || d.type_num == number::HALF || d.type_num >= number::USER;
+            if !plain {
+                return None;
+            }
+            let aligned = i64::from(a.flags & flags::NPY_ARRAY_ALIGNED != 0);
+            key.push(
+                i64::from(d.type_num) << 24
+                    | i64::from(d.byteorder as u8) << 16
+                    | aligned << 8
+                    | i64::from(a.nd as u8),
+            );
+            for i in 0..a.nd as usize {
+                key.push(*a.dimensions.add(i) as i64);
+                key.push(*a.strides.add(i) as i64);
+            }
+        }
+    }
+    // SAFETY: initialized numbers, read as their bytes.
+    let bytes = unsafe { std::slice::from_raw_parts(key.as_ptr().cast::<u8>(), size_of_val(key.as_slice())) };
+    Some(PyBytes::new(py, bytes))
 }
 
 /// numpy's description of an element type. Struct types become structured types of the same layout.

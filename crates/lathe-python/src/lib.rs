@@ -36,7 +36,7 @@ mod module {
     }
 
     #[pymodule_export]
-    use super::arrays::strided;
+    use super::arrays::{lying, strided};
     #[pymodule_export]
     use super::ffi::{ffi_capsule, ffi_register};
     #[pymodule_export]

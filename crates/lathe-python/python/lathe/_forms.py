@@ -27,10 +27,11 @@ strategy fast(nc = 1024 in 256..=4096 step 256, mc = 64 in 16..=256 step 16) for
 
 
 @functools.lru_cache(maxsize=None)
-def product(kind: str, a_turned: bool, b_turned: bool, several: bool) -> Kernel:
+def product(kind: str, a_turned: bool, b_turned: bool, batch: int) -> Kernel:
+    """`batch` is the number of dimensions by which there are several products."""
     w = 16 if kind == "f32" else 8
-    o = 1 if several else 0
-    lead, at = ("Z, ", "z, ") if several else ("", "")
+    o = batch
+    lead, at = "".join(f"{x}, " for x in "YZ"[2 - batch:]), "".join(f"{x}, " for x in "yz"[2 - batch:])
 
     def permuted(*dims: int) -> str:
         return ", ".join(map(str, [*range(o), *(d + o for d in dims)]))
@@ -43,7 +44,7 @@ def product(kind: str, a_turned: bool, b_turned: bool, several: bool) -> Kernel:
     copies = " ; ".join([(along if not b_turned else across).format("B", **c),
                          (across if not a_turned else along).format("A", **c)])
     text = _PRODUCT.format(
-        t=kind, w2=2 * w, copies=copies, threads="parallel(z)" if several else f"try(parallel(copy(B).{0 if not b_turned else 1})) ; parallel(i.o)", **c,
+        t=kind, w2=2 * w, copies=copies, threads=f"parallel({at[0]})" if batch else f"try(parallel(copy(B).{0 if not b_turned else 1})) ; parallel(i.o)", **c,
         a=lead + ("K, M" if a_turned else "M, K"), ai=at + ("k, i" if a_turned else "i, k"),
         ad=o + (1 if a_turned else 0), ap=permuted(1, 0, 2) if a_turned else permuted(0, 2, 1),
         b=lead + ("N, K" if b_turned else "K, N"), bi=at + ("j, k" if b_turned else "k, j"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,8 +25,30 @@ TYPES = {"float32": "f32", "float64": "f64", "int8": "i8", "int16": "i16", "int3
 #: The types that others are computed in. Sums of small floats are added up in single precision.
 WORK = {"complex64": "float32", "complex128": "float64", "float16": "float32", "bfloat16": "float32"}
 
-#: From so many multiplications on it pays to pack the operands of a product of matrices.
-_PACKED = 20_000
+#: From so many multiplications on a step is worth the time that it takes to wake other threads: of products of matrices,
+#: of kernels in index notation whose loops are vectors, and of others.
+_PRODUCT, _VECTORS, _OTHERS = 600_000, 60_000, 20_000
+#: Matrices with as many rows or columns are worth a product of their own, where otherwise all of them had to be copied.
+_ENOUGH = 16
+
+
+class Matrix(NamedTuple):
+    """Extent and stride of both dimensions of a matrix, of which the second is dense; turned if that is the one of the rows."""
+
+    first: tuple[int, int]
+    second: tuple[int, int]
+    turned: bool
+
+    def extents(self) -> tuple[int, int]:
+        return (self.second[0], self.first[0]) if self.turned else (self.first[0], self.second[0])
+
+
+class Count(NamedTuple):
+    """How many products there are along some labels, and the distances of their operands."""
+
+    extent: int
+    strides: tuple[int, int]
+    labels: list[int]
 
 
 class View:
@@ -56,7 +78,7 @@ class Plan:
         self.given = len(operands)
         #: Arrays of complex numbers, of which views take the parts.
         self.parts: set[int] = set()
-        self.steps: list[tuple[str, Any, list[Any], Any]] = []
+        self.steps: list[tuple[Any, Any, list[Any], tuple[int, ...], Any]] = []
         self.sizes = sizes_of(inputs, operands)
         terms = [self.operand(n, a, labels) for n, (a, labels) in enumerate(zip(operands, inputs))]
         path = path_of([frozenset(t.labels) - {PART} for t in terms], frozenset(output), self.sizes, optimize)
@@ -67,7 +89,7 @@ class Plan:
         self.result = result
         #: The order of the result's dimensions in which the last step makes them, if it makes nothing else.
         self.direct: list[int] | None = None
-        if self.steps and self.steps[-1][0] == "call" and not self.complex and self.work == self.common:
+        if self.steps and self.steps[-1][0] is not None and not self.complex and self.work == self.common:
             order = sorted(range(len(output)), key=lambda d: -result.strides[d])
             whole = ([result.shape[d] for d in order], [result.strides[d] for d in order])
             if (tuple(whole[0]), tuple(whole[1])) == self.roots[-1] and result.root == len(self.roots) - 1:
@@ -75,9 +97,10 @@ class Plan:
 
     # The arrays.
 
-    def made(self, how: str, what: Any, views: list[Any], shape: Sequence[int], more: Any = None) -> int:
-        """Adds a step that makes an array in row-major order."""
-        self.steps.append((how, what, views, (tuple(shape), more)))
+    def made(self, what: Any, how: Any, views: list[Any], shape: Sequence[int], flat: Sequence[int] | None = None) -> int:
+        """Adds a step that makes an array in row-major order: by a kernel with options, or of a type by copying. `flat` is
+        the array's shape as the kernel knows it."""
+        self.steps.append((what, how, views, tuple(shape), flat))
         self.roots.append((tuple(shape), tuple(dense(shape, self.unit))))
         return len(self.roots) - 1
 
@@ -86,7 +109,7 @@ class Plan:
         pairs = self.common.kind == "c" and a.dtype.kind == "c"
         wanted = self.common if pairs else self.work
         if a.dtype != wanted or not a.dtype.isnative or not a.flags.aligned or any(s % self.unit for s in a.strides):
-            n = self.made("copy", wanted, [(n, None, None)], a.shape)
+            n = self.made(None, wanted, [(n, None, None)], a.shape)
             if pairs:
                 self.roots[n] = (a.shape, tuple(dense(a.shape, wanted.itemsize)))
         shape, strides = self.roots[n]
@@ -105,7 +128,7 @@ class Plan:
     def turned(self, t: Term, order: Sequence[int]) -> Term:
         """A copy with its dimensions in this order."""
         t = t.ordered(order)
-        root = self.made("copy", self.work, [self.view(t)], t.shape)
+        root = self.made(None, self.work, [self.view(t)], t.shape)
         return Term(root, *self.roots[root], order)
 
     # Contractions.
@@ -156,8 +179,7 @@ class Plan:
         batch = [s for s in shared if s in keep]
         rows = [s for s in x.labels if s not in y.labels or s == PART]
         columns = [s for s in y.labels if s not in x.labels or s == PART]
-        work = math.prod(self.sizes[s] for s in {*x.labels, *y.labels} - {PART})
-        if summed and rows and columns and self.kind in ("f32", "f64") and work >= _PACKED:
+        if summed and rows and columns and self.kind in ("f32", "f64"):
             done = self.product(x, y, batch, rows, columns, summed, order)
             if done is not None:
                 return done
@@ -182,24 +204,52 @@ class Plan:
         kernel = complex_pair(self.kind, inputs, result, numbered[PART]) if both else general(self.kind, inputs, result)
         flat = [math.prod(extents[x]) for x in labels]
         shape = [n for x in labels for n in extents[x]]
-        root = self.made("call", kernel, [self.view(t) for t in joined], shape, None if flat == shape else tuple(flat))
+        work = math.prod({x: n for t in terms for x, n in zip(t.labels, t.shape)}.values())
+        plain = both or self.kind not in ("f32", "f64")
+        root = self.made(kernel, _options(work, _OTHERS if plain else _VECTORS), [self.view(t) for t in joined], shape,
+                         None if flat == shape else flat)
         return Term(root, *self.roots[root], output)
 
-    def matrix(self, t: Term, rows: Sequence[int], columns: Sequence[int], rest: Sequence[int]) -> tuple[Term, bool] | None:
-        """The operand as matrices, and whether their columns come first; the last dimension is dense. None if a group of
-        labels is not one dimension in memory."""
-        r, c, z = (t.as_one(g, self.unit) for g in (rows, columns, rest))
-        if r is None or c is None or z is None:
+    def matrix(self, t: Term, rows: Sequence[int], columns: Sequence[int]) -> Matrix | None:
+        """Extents and strides of an operand as a matrix, one of which is dense. None if a group of labels is not one
+        dimension in memory."""
+        r, c = t.as_one(rows, self.unit), t.as_one(columns, self.unit)
+        if r is None or c is None:
             return None
         if c[1] == self.unit or c[0] == 1:
-            first, second, turned = r, c, False
-        elif r[1] == self.unit or r[0] == 1:
-            first, second, turned = c, r, True
-        else:
+            return Matrix(r, (c[0], self.unit if c[0] == 1 else c[1]), False)
+        if r[1] == self.unit or r[0] == 1:
+            return Matrix(c, (r[0], self.unit if r[0] == 1 else r[1]), True)
+        return None
+
+    def matrices(self, x: Term, y: Term, batch: Sequence[int], rows: Sequence[int], columns: Sequence[int],
+                 inner: Sequence[int]) -> tuple[Matrix, Matrix, list[Count], list[int]] | None:
+        """Both operands as matrices where they lie, how many there are, and the other labels of the result. Labels of one
+        operand that are in the way count products, as those of both do: the other operand is the same for all of them."""
+        batch, rows, columns = list(batch), x.by_stride(rows), y.by_stride(columns)
+        while (a := self.matrix(x, rows, inner)) is None:
+            if len(rows) < 2 or math.prod(x.size(s) for s in rows[1:]) < _ENOUGH:
+                return None
+            batch.append(rows.pop(0))
+        while (b := self.matrix(y, inner, columns)) is None:
+            if len(columns) < 2 or math.prod(y.size(s) for s in columns[1:]) < _ENOUGH:
+                return None
+            batch.append(columns.pop(0))
+        sizes = {s: t.size(s) for t in (x, y) for s in t.labels}
+        counts: list[Count] = []
+        for s in sorted((s for s in batch if sizes[s] != 1), key=lambda s: -max(abs(t.stride(s)) for t in (x, y) if s in t.labels)):
+            n = sizes[s]
+            u, v = (t.stride(s) if s in t.labels else 0 for t in (x, y))
+            if counts and counts[-1].strides == (n * u, n * v):
+                c = counts.pop()
+                counts.append(Count(c.extent * n, (u, v), [*c.labels, s]))
+            else:
+                counts.append(Count(n, (u, v), [s]))
+        if len(counts) > 2:
             return None
-        second = (second[0], self.unit if second[0] == 1 else second[1])
-        parts = [z, first, second] if rest and z[0] != 1 else [first, second]
-        return Term(t.root, [p[0] for p in parts], [p[1] for p in parts], range(len(parts))), turned
+        # The most are counted first: threads share them.
+        counts.sort(key=lambda c: -c.extent)
+        return a, b, counts, [*(s for s in batch if sizes[s] == 1), *rows, *columns]
 
     def product(self, x: Term, y: Term, batch: list[int], rows: list[int], columns: list[int], summed: list[int],
                 order: Sequence[int] | None) -> Term | None:
@@ -217,37 +267,35 @@ class Plan:
             inner = x.by_stride(summed)
             y = self.multiplier(y, [*y.by_stride(batch), *inner], y.by_stride(s for s in columns if s != PART))
             summed = [*summed, FACTOR]
-        rows, columns = x.by_stride(rows), y.by_stride(columns)
-        batch = x.by_stride(batch)
         for t in (x, y):
             inner = t.by_stride(summed)
-            a, b = self.matrix(x, rows, inner, batch), self.matrix(y, inner, columns, batch)
-            if a is not None and b is not None:
+            if (found := self.matrices(x, y, batch, rows, columns, inner)) is not None:
                 break
         else:
-            inner = x.by_stride(summed)
-            if (a := self.matrix(x, rows, inner, batch)) is None:
-                x = self.turned(x, [*batch, *rows, *inner])
-                a = self.matrix(x, rows, inner, batch)
-            if (b := self.matrix(y, inner, columns, batch)) is None:
-                y = self.turned(y, [*batch, *inner, *columns])
-                b = self.matrix(y, inner, columns, batch)
-        if a is None or b is None:
-            return None
-        (left, a_turned), (right, b_turned) = a, b
-        shape = [x.size(s) for s in [*batch, *rows]] + [y.size(s) for s in columns]
-        many = len(left.shape) == 3
-        m, n = math.prod(x.size(s) for s in rows), math.prod(y.size(s) for s in columns)
-        flat = (left.shape[0], m, n) if many else (m, n)
-        kernel = product(self.kind, a_turned, b_turned, many)
-        root = self.made("call", kernel, [self.view(left), self.view(right)], shape, None if tuple(shape) == flat else flat)
-        return Term(root, *self.roots[root], [*batch, *rows, *columns])
+            inner, batch = x.by_stride(summed), x.by_stride(batch)
+            if self.matrix(x, x.by_stride(rows), inner) is None or x.as_one(batch, self.unit) is None:
+                x = self.turned(x, [*batch, *x.by_stride(rows), *inner])
+            if self.matrix(y, inner, y.by_stride(columns)) is None or y.as_one(batch, self.unit) is None:
+                y = self.turned(y, [*batch, *inner, *y.by_stride(columns)])
+            if (found := self.matrices(x, y, batch, rows, columns, inner)) is None:
+                return None
+        a, b, counts, labels = found
+        labels = [*(s for c in counts for s in c.labels), *labels]
+        extents = [c.extent for c in counts]
+        views = [(t.root, (*extents, m.first[0], m.second[0]), (*(c.strides[n] for c in counts), m.first[1], m.second[1]))
+                 for n, (t, m) in enumerate(((x, a), (y, b)))]
+        # Extents of the product: the operands' first or second ones.
+        (m, k), n = a.extents(), b.extents()[1]
+        shape, flat = [x.size(s) if s in x.labels else y.size(s) for s in labels], [*extents, m, n]
+        kernel = product(self.kind, a.turned, b.turned, len(counts))
+        root = self.made(kernel, _options(math.prod(flat) * k, _PRODUCT), views, shape, None if shape == flat else flat)
+        return Term(root, *self.roots[root], labels)
 
     def multiplier(self, y: Term, outer: Sequence[int], columns: Sequence[int]) -> Term:
         """A complex operand as the real matrices that multiply by its elements."""
         y = y.ordered([*outer, *columns, PART])
         shape = [*(y.size(s) for s in outer), 2, *(y.size(s) for s in columns), 2]
-        root = self.made("call", factors(self.kind, len(outer), len(columns)), [self.view(y)], shape)
+        root = self.made(factors(self.kind, len(outer), len(columns)), _options(0, 1), [self.view(y)], shape)
         return Term(root, *self.roots[root], [*outer, FACTOR, *columns, PART])
 
     # Doing it.
@@ -259,14 +307,14 @@ class Plan:
             if n < self.given:
                 values[n] = values[n].real
         last = len(self.roots) - 1
-        for how, what, views, (shape, flat) in self.steps:
+        for what, how, views, shape, flat in self.steps:
             args = [values[r] if s is None else strided(values[r], s, d) for r, s, d in views]
-            if how == "copy":
-                made = np.array(args[0], what, order="C")
+            if what is None:
+                made = np.array(args[0], how, order="C")
                 values.append(made.real if len(values) in self.parts else made)
                 continue
             made = out if out is not None and len(values) == last else np.empty(shape, self.work)
-            what(*args, out=made if flat is None else made.reshape(flat), **options)
+            what(*args, out=made if flat is None else made.reshape(flat), **(how or options))
             values.append(made)
         t = self.result
         if self.complex:
@@ -275,3 +323,8 @@ class Plan:
         if (t.shape, t.strides) == self.roots[t.root]:
             return values[t.root]
         return strided(values[t.root], t.shape, t.strides)
+
+
+def _options(work: int, worth: int) -> dict[str, int] | None:
+    """One thread for what is not worth more."""
+    return {"threads": 1} if work < worth else None

@@ -8,10 +8,12 @@ once for each form of contraction, not for its sizes.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from ._lathe import lying
 from ._notation import parse
 from ._order import flops, path_of
 from ._plan import TYPES, WORK, Plan, View
@@ -59,7 +61,7 @@ def einsum(*args: Any, out: np.ndarray | None = None, dtype: Any = None, order: 
     return array if array.ndim else array[()]
 
 
-def _into(plan: Plan | View, operands: list[np.ndarray], out: Any, casting: Any, options: dict[str, Any]) -> np.ndarray:
+def _into(plan: Plan | View, operands: Sequence[np.ndarray], out: Any, casting: Any, options: dict[str, Any]) -> np.ndarray:
     """Writes the result to an array of the caller, which may be one of the operands."""
     if plan.result.shape != out.shape:
         raise ValueError(f"einsum: `out` has the shape {out.shape}, the result {plan.result.shape}")
@@ -75,7 +77,7 @@ def _into(plan: Plan | View, operands: list[np.ndarray], out: Any, casting: Any,
     return out
 
 
-def _laid(array: np.ndarray, order: Any, operands: list[np.ndarray]) -> np.ndarray:
+def _laid(array: np.ndarray, order: Any, operands: Sequence[np.ndarray]) -> np.ndarray:
     """The array in the memory order that numpy's letter asks for."""
     letter = order.upper() if isinstance(order, str) else "K" if order is None else ""
     if letter not in ("C", "F", "A", "K") or not letter:
@@ -85,21 +87,18 @@ def _laid(array: np.ndarray, order: Any, operands: list[np.ndarray]) -> np.ndarr
     return array if letter == "K" else np.asarray(array, order=letter)  # type: ignore[call-overload]
 
 
-def _planned(args: tuple[Any, ...], out: Any, dtype: Any, casting: Any, optimize: Any) -> tuple[Plan | View | None, list[np.ndarray]]:
+def _planned(args: tuple[Any, ...], out: Any, dtype: Any, casting: Any, optimize: Any) -> tuple[Plan | View | None, Sequence[np.ndarray]]:
     """The plan for a call and its operands; no plan for what numpy computes."""
-    key = None
-    if args and type(args[0]) is str:
-        operands = list(args[1:])
-        if all(type(a) is np.ndarray for a in operands):
-            how = optimize if optimize is True else _hashable(optimize)
-            key = (args[0], tuple((a.shape, a.strides, a.dtype, a.flags.aligned) for a in operands),
-                   None if out is None else out.dtype, dtype if dtype is None else np.dtype(dtype), casting, how)
-            found = _PLANS.get(key)
-            if found is not None:
-                return found, operands
+    key: Any = None
+    if args and type(args[0]) is str and (lies := lying(args)) is not None:
+        key = args[0], lies
+        if out is not None or dtype is not None or casting != "safe" or optimize is not True:
+            key = *key, None if out is None else out.dtype, dtype if dtype is None else np.dtype(dtype), casting, _hashable(optimize)
+        if (found := _PLANS.get(key)) is not None:
+            return found, args[1:]
     inputs, output, operands = parse(args)
     # As in numpy, an array for the result takes part in the common type.
-    common = np.result_type(*operands, *([] if out is None else [out])) if dtype is None else np.dtype(dtype)
+    common = np.result_type(*(a.dtype for a in operands), *([] if out is None else [out.dtype])) if dtype is None else np.dtype(dtype)
     plan: Plan | View
     if len(operands) == 1 and len(output) == len({*inputs[0]}):
         kept = operands[0].dtype if dtype is None or out is not None else common
