@@ -1,6 +1,8 @@
 """Calls with arrays of every kind: correct, or a clear error."""
 
+import gc
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -301,6 +303,35 @@ def test_threads_call_the_same_kernel():
     for t in threads:
         t.join()
     assert not failures and len(done) == 8000
+
+
+def test_arrays_live_as_long_as_the_call():
+    """Nobody else holds them, and others collect what nobody holds; a resize that asks first is refused meanwhile."""
+    slow = lathe.kernel("kernel slow(x: f64[N]) -> (y: f64[N]) { y[i] = sum[k](x[k] * x[i]) where i in 0..N, k in 0..N }")
+    slow(np.ones(2))
+    n, results, freed = 6000, [], []
+
+    class Mine(np.ndarray):
+        pass
+
+    def run():
+        x = np.ones(n).view(Mine)
+        weakref.finalize(x, freed.append, 1)
+        results.append(slow(x))
+        del x
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for t in threads:
+        t.start()
+    while any(t.is_alive() for t in threads):
+        gc.collect()
+        np.full(n, 7.0)
+    for t in threads:
+        t.join()
+    gc.collect()
+    assert len(freed) == 4 and len(results) == 4 and all((r == n).all() for r in results)
+    y = slow(np.ones(3))
+    assert y.base is None and y.flags.owndata and y.tolist() == [3, 3, 3]
 
 
 def test_the_lock_is_released():

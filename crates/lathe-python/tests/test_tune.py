@@ -58,7 +58,10 @@ def test_failures_are_reasons():
         lathe.tune(lambda x: x, {"x": [1]}, budget="ten")
 
 
-def test_several_costs_and_progress():
+def test_several_costs_and_progress(capsys):
+    lathe.tune(lambda x: x, {"x": range(3)}, progress=True)
+    shown = capsys.readouterr()
+    assert "3" in shown.out + shown.err
     seen = []
     t = lathe.tune(lambda x: (abs(x - 3), x), {"x": range(10)}, until="30 evaluations", progress=seen.append)
     assert t.costs == [0, 3] and seen and seen[-1].evaluations == len(t.history)
