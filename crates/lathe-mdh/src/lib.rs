@@ -9,7 +9,7 @@
 //! * [`semantics`], [`value`]: what they mean, evaluated literally.
 //! * [`lower`]: the strategies that they stand for.
 //! * [`choose`](mod@choose): good decisions, without measuring.
-//! * [`auto`](mod@auto): strategies for whole functions.
+//! * [`auto`](mod@auto): strategies for whole functions; [`sizes`]: for sizes that nobody gave.
 //! * [`space`], [`around`]: what decisions leave free, as parameters of a search: all of it, and what is near.
 //! * [`notation`]: the thesis's own notation for computes.
 //! * [`picture`](mod@picture): decisions as a picture.
@@ -30,6 +30,7 @@ pub mod operators;
 pub mod picture;
 mod picture_svg;
 pub mod semantics;
+pub mod sizes;
 pub mod space;
 pub mod text;
 pub mod value;

@@ -6,6 +6,7 @@
 pub mod args;
 pub mod blocks;
 pub mod claims;
+pub mod close;
 pub mod codes;
 pub mod convert;
 pub mod cut;
@@ -38,6 +39,7 @@ pub use subject::{Subject, apply, open_all, replay, run};
 /// Every rule that changes the structure of loops: one entry per file.
 static STRUCTURAL: &[&Rule] = &[
     &open::RULE,
+    &close::RULE,
     &split::RULE,
     &tile::RULE,
     &reorder::RULE,

@@ -23,7 +23,12 @@ pub fn replay(
 ) -> Result<Function, Failure> {
     let fail = |d: Diagnostic| Failure::one(&program.sources, d);
     if let Some(fun) = program.lang.funs.get(&*kernel.name) {
-        return crate::fun::replay(program, fun, how, condition, steps).map_err(fail);
+        if baked.is_empty() {
+            return crate::fun::replay(program, fun, how, condition, steps).map_err(fail);
+        }
+        let specialize = how.specialize.iter().chain(baked).map(|(n, v)| (n.clone(), *v)).collect();
+        let how = How { specialize, ..how.clone() };
+        return crate::fun::replay(program, fun, &how, None, steps).map_err(fail);
     }
     let mut func = plain(program, kernel)?;
     if !how.specialize.is_empty() {

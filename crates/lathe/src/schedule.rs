@@ -193,8 +193,8 @@ pub fn plain(program: &Program, kernel: &Function) -> Result<Function, Failure> 
     Ok(func)
 }
 
-/// The strategy that runs: the one that is asked for, or `fast`, or `auto` where the sizes are known and there is
-/// something in index notation, or `naive`.
+/// The strategy that runs: the one that is asked for, or `fast`, or `auto` where there is something in index
+/// notation, or `naive`.
 pub fn choose<'a>(
     program: &'a Program,
     kernel: &Function,
@@ -202,7 +202,7 @@ pub fn choose<'a>(
 ) -> Result<(&'a Definition, StrategySource), Failure> {
     let name = &kernel.name;
     if let Some(n) = &how.strategy {
-        // A fun has no `auto` of its own: what it stands for is said in `schedule`.
+        // A fun has no `auto` on terms: it is for the loops that it becomes.
         let n = if auto_of_fun(program, kernel, how) { "naive" } else { n.as_str() };
         return Ok((program.strategy(name, n)?, StrategySource::Requested));
     }
@@ -212,14 +212,14 @@ pub fn choose<'a>(
     }
     // Who writes a `naive` for the kernel has said how it runs.
     let said = all.iter().any(|d| d.name == "naive" && d.target.is_some());
-    let indexed = !said && how.knows(kernel) && !mdh::labels(kernel).is_empty();
+    let indexed = !said && !mdh::labels(kernel).is_empty();
     if let Some(d) = all.iter().find(|d| indexed && d.name == mdh::AUTO) {
         return Ok((d, StrategySource::Auto));
     }
     Ok((program.strategy(name, "naive")?, StrategySource::Naive))
 }
 
-/// Whether `auto` is asked for where there is only a program of patterns, whose translation has loops already.
+/// Whether `auto` is asked for a program of patterns, whose translation has loops already.
 fn auto_of_fun(program: &Program, kernel: &Function, how: &How) -> bool {
     how.strategy.as_deref() == Some(mdh::AUTO)
         && program.lang.funs.contains_key(&*kernel.name)
@@ -274,6 +274,7 @@ pub fn schedule(
     let sizes = func.sizes.iter().map(|b| b.name.to_string()).collect();
     let plan = lathe_strategy::plan(&context, &strategy, &sizes).map_err(|r| fail(*r.diagnostic))?;
     lap("binding parameters", &mut times);
+    let own_auto = auto_of_fun(program, kernel, how);
     // Versions do not know of each other: each is made by a thread of its own.
     let fun = program.lang.funs.get(&*kernel.name);
     let wanted = mdh::Wanted {
@@ -289,6 +290,9 @@ pub fn schedule(
     let apply = |v: &lathe_strategy::Version| {
         let context = Context::new(&definitions, Some(&*kernel.name), &facts);
         let condition = v.cond.clone();
+        if let Some(fun) = fun.filter(|_| own_auto) {
+            return mdh::versions_of_fun(&wanted, program, fun, how, &context, v);
+        }
         if let Some(fun) = fun {
             return crate::fun::version(program, fun, how, &context, v)
                 .map(|made| vec![Version { condition, ..made }])
@@ -322,15 +326,9 @@ pub fn schedule(
         versions.truncate(last + 1);
     }
     lap("strategy", &mut times);
-    if auto_of_fun(program, kernel, how)
-        && let Some(first) = versions.first_mut()
-    {
-        let text = "a fun becomes loops, not index notation: the program as it stands";
-        first.notes.push(text.to_string());
-    }
     open.dedup();
     Ok(Schedule {
-        strategy: definition.name.clone(),
+        strategy: if own_auto { mdh::AUTO.to_string() } else { definition.name.clone() },
         source,
         params,
         requires: open,

@@ -127,11 +127,41 @@ fn auto_runs_where_sizes_are_known_and_nothing_else_is_named() {
     // Formatting keeps it.
     let laid = lathe::lang::format(&text).unwrap();
     assert_eq!(lathe::lang::format(&laid).unwrap(), laid);
-    // Without sizes the kernel runs as it is written.
-    assert_eq!(scheduled(&p, "matmul", &How::default()).unwrap().source, StrategySource::Naive);
-    let asked = How { strategy: Some("auto".to_string()), ..How::default() };
-    let s = scheduled(&p, "matmul", &asked).unwrap();
-    assert!(s.notes()[0].contains("need sizes (I, K, J not given)"), "{:?}", s.notes());
+    // Who writes a `naive` of his own gets it.
+    let text = format!("{LINEAR}\nstrategy naive for matmul = open");
+    let q = Program::from_text("f.lathe", &text).unwrap_or_else(|f| panic!("{f}\n{text}"));
+    assert_eq!(scheduled(&q, "matmul", &how).unwrap().source, StrategySource::Naive);
+}
+
+/// Sizes that nobody gave are taken as large; what comes out is right for all.
+#[test]
+fn decisions_are_taken_for_any_sizes() {
+    let text = "kernel matmul(A: i32[I, K], B: i32[K, J]) -> (C: i32[I, J]) {
+    C[i, j] = sum[k](A[i, k] * B[k, j])
+}
+kernel blur(x: i32[N], w: i32[R]) -> (y: i32[N - R + 1]) {
+    assume(N >= R)
+    y[i] = sum[r](x[i + r] * w[r])
+}";
+    let p = Program::from_text("f.lathe", text).unwrap_or_else(|f| panic!("{f}"));
+    for (kernel, all) in [
+        ("matmul", vec![("I", 37), ("J", 41), ("K", 19)]),
+        ("matmul", vec![("I", 1), ("J", 5), ("K", 0)]),
+        ("matmul", vec![("I", 0), ("J", 5), ("K", 3)]),
+        ("blur", vec![("N", 200), ("R", 5)]),
+        ("blur", vec![("N", 4), ("R", 4)]),
+    ] {
+        let all = sizes(&all);
+        let any = scheduled(&p, kernel, &How::default()).unwrap_or_else(|f| panic!("{kernel}: {f}"));
+        assert_eq!(any.source, StrategySource::Auto);
+        assert!(any.notes()[0].contains("decisions are for any sizes"), "{:?}", any.notes());
+        assert!(any.versions.iter().all(|v| v.baked.is_empty()), "{:?}", any.notes());
+        let naive = How { strategy: Some("naive".to_string()), ..How::default() };
+        let want = run(&scheduled(&p, kernel, &naive).unwrap(), 0, &all);
+        for n in 0..any.versions.len() {
+            assert_eq!(run(&any, n, &all), want, "{kernel} {all:?}");
+        }
+    }
 }
 
 const LINEAR: &str = "kernel matmul(A: f32[I, K], B: f32[K, J]) -> (C: f32[I, J]) {
@@ -156,13 +186,71 @@ fn what_is_no_homomorphism_stays_as_written_and_says_why() {
     assert_eq!(s.versions[0].taken.computes.len(), 1, "{:?}", s.notes());
 }
 
+/// What a version computes, in the interpreter.
+fn run(s: &Schedule, version: usize, n: &BTreeMap<String, i64>) -> Vec<Vec<u8>> {
+    use lathe::ir::interp::{self, ArrayValue, Options, Order, evaluate};
+    let f = &s.versions[version].func;
+    let known = s.plain.sizes.iter().map(|b| (b.id, n[&*b.name])).collect();
+    let mut args = Vec::new();
+    for p in &s.plain.params {
+        let b = p.array().expect("arrays only");
+        let shape: Vec<usize> =
+            b.extents.iter().map(|e| evaluate(e, &known).expect("an extent") as usize).collect();
+        let values: Vec<i64> = (0..shape.iter().product::<usize>() as i64).map(|v| v * 7 % 5 - 2).collect();
+        let array = ArrayValue::from_i64(b.elem.scalar().expect("numbers"), &shape, &values);
+        args.push(if p.mode == lathe::ir::Mode::In {
+            array
+        } else {
+            ArrayValue::undefined(b.elem.clone(), &shape)
+        });
+    }
+    let options = Options { order: Order::Seed(3), races: true, ..Options::default() };
+    interp::run(&s.module, f, &mut args, &options)
+        .unwrap_or_else(|e| panic!("{e}\n{}", lathe::ir::text::print_function(f)));
+    args.iter()
+        .zip(&s.plain.params)
+        .filter(|(_, p)| p.mode != lathe::ir::Mode::In)
+        .map(|(a, _)| a.bytes().to_vec())
+        .collect()
+}
+
 #[test]
-fn a_fun_runs_as_it_stands_and_says_why() {
-    let text = "fun twice(xs: f32[N]) -> f32[N] = xs |> map(|x| x + x)";
+fn funs_become_statements_where_they_are_some() {
+    let text = "
+fun dot(xs: i32[K], ys: i32[K]) -> i32 = zip(xs, ys) |> map(|(x, y)| x * y) |> reduce(add, 0)
+fun mm(a: i32[M, K], b: i32[K, N]) -> i32[M, N] =
+    a |> map(|row| transpose(b) |> map(|col| dot(row, col)))
+fun twice(xs: i32[N]) -> i32[N] = xs |> map(|x| x + x)
+fun total(xs: i32[N]) -> i32 = xs |> reduceSeq(add, 0)
+strategy naive for total = lower
+";
     let p = Program::from_text("f.lathe", text).unwrap_or_else(|f| panic!("{f}"));
-    let how = How { strategy: Some("auto".to_string()), sizes: sizes(&[("N", 8)]), ..How::default() };
-    let s = scheduled(&p, "twice", &how).unwrap();
-    assert!(s.notes()[0].contains("a fun becomes loops"), "{:?}", s.notes());
+    let all = sizes(&[("M", 13), ("N", 35), ("K", 9)]);
+    let auto = |known: &BTreeMap<String, i64>| How {
+        strategy: Some("auto".to_string()),
+        sizes: known.clone(),
+        ..How::default()
+    };
+    for fun in ["dot", "mm", "twice"] {
+        let known = scheduled(&p, fun, &auto(&all)).unwrap_or_else(|f| panic!("{fun}: {f}"));
+        assert_eq!((known.strategy.as_str(), known.versions.len()), ("auto", 2), "{:?}", known.notes());
+        assert_eq!(known.versions[0].taken.computes.len(), 1, "{:?}", known.notes());
+        let want = run(&known, 1, &all);
+        assert_eq!(run(&known, 0, &all), want, "{fun}");
+        let any = scheduled(&p, fun, &auto(&BTreeMap::new())).unwrap();
+        assert_eq!(any.versions[0].taken.computes.len(), 1, "{:?}", any.notes());
+        assert_eq!(run(&any, 0, &all), want, "{fun}");
+        let k = p.kernel(Some(fun)).unwrap();
+        for s in [&known, &any] {
+            let v = &s.versions[0];
+            let how = if v.baked.is_empty() { How::default() } else { auto(&all) };
+            let again = lathe::replay(&p, k, &how, v.condition.as_ref(), &v.baked, &v.steps);
+            let again = again.unwrap_or_else(|f| panic!("{fun}: {f}"));
+            assert_eq!(lathe::ir::simplify::simplify_function(&again), v.func, "{fun}");
+        }
+    }
+    let s = scheduled(&p, "total", &auto(&all)).unwrap();
+    assert!(s.notes()[0].contains("in which order"), "{:?}", s.notes());
 }
 
 fn refused(step: &str) -> String {

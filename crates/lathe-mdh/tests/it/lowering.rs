@@ -30,7 +30,16 @@ fn kind_of(message: &str) -> String {
 
 /// Random decisions on a model; how many were lowered, and why others were not.
 fn fuzz(row: &Row, on: &str, count: usize, outcome: &mut BTreeMap<String, usize>) {
-    let (module, func) = example(row.file, row.kernel);
+    fuzz_kernel(row, example(row.file, row.kernel), on, count, outcome);
+}
+
+fn fuzz_kernel(
+    row: &Row,
+    (module, func): (Module, Function),
+    on: &str,
+    count: usize,
+    outcome: &mut BTreeMap<String, usize>,
+) {
     let h = Homomorphism::of(&module, &func, None).unwrap();
     let func = alone(&func, &h);
     let m = model(on);
@@ -116,6 +125,29 @@ fn random_decisions_on_cpus_become_trees_that_compute_the_same() {
     let all: usize = outcome.values().sum();
     println!("{lowered} of {all}: {outcome:#?}");
     assert!(2 * lowered > all, "{lowered} of {all}: {outcome:#?}");
+}
+
+/// Every part starts with its first element.
+#[test]
+fn operators_without_identity_are_combined_by_cores() {
+    let row = Row {
+        name: "largest",
+        file: "",
+        kernel: "largest",
+        sizes: [&[("I", 5), ("K", 24)], &[("I", 2), ("K", 7)]],
+    };
+    let m = crate::support::module(
+        "op larger(a: i32, b: i32) -> i32 associative commutative = select(a > b, a, b)
+        kernel largest(x: i32[I, K]) -> (y: i32[I]) { y[i] = larger[k](x[i, k]) }",
+    );
+    let mut outcome = BTreeMap::new();
+    for on in ["openmp", "openmp_l3_simd", "cpu", "cuda"] {
+        fuzz_kernel(&row, (m.clone(), m.functions["largest"].clone()), on, cases(24), &mut outcome);
+    }
+    let lowered: usize = outcome.iter().filter(|o| o.0.starts_with("lowered")).map(|o| o.1).sum();
+    let all: usize = outcome.values().sum();
+    println!("{lowered} of {all}: {outcome:#?}");
+    assert!(3 * lowered > all, "{lowered} of {all}: {outcome:#?}");
 }
 
 #[test]

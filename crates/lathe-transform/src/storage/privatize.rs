@@ -1,7 +1,9 @@
 //! `privatize` and `factor`: every iteration of a loop gets accumulators of its own.
 
 mod extent;
+mod first;
 
+use self::first::First;
 use super::linear::{self, Linear};
 use super::make::{self, fresh_name, nest, proved, refuse};
 use super::options;
@@ -41,12 +43,11 @@ pub static PRIVATIZE: Rule = Rule {
         page: "\
 `privatize(H, c.o)` gives every iteration of `c.o` a copy of the elements of `H` that it reduces into: the copies \
 start from the identity of the operator, the loop reduces into them, and afterwards they are combined into `H`, in \
-order (`H.combine`). Then iterations of `c.o` no longer touch a common element, and `parallel(c.o)` is legal. Split \
+order (`H.combine`); where the operator has no identity, each copy starts from its first element. Then iterations of `c.o` no longer touch a common element, and `parallel(c.o)` is legal. Split \
 the loop into as many chunks as there are threads first; the copies are one more dimension of one buffer, in scratch \
 memory unless `space:` says otherwise. Subscripts may depend on data: then the whole array is copied.
 
-Legal for reductions with a licence (`sum[k]`, `op=`) whose operator has an identity, when nothing else in the loop \
-touches the array. The copies are made around the outermost loop that the subscripts do not depend on, or around \
+Legal for reductions with a licence (`sum[k]`, `op=`), when nothing else in the loop touches the array. The copies are made around the outermost loop that the subscripts do not depend on, or around \
 `at:`; if that is not the loop itself, the operator must be commutative. The result is associated differently, which \
 is recorded.
 
@@ -91,7 +92,11 @@ fn apply(rule: &'static str, cursor: &Cursor, args: &Args) -> Result<Edit, Refus
     args.check(signature)?;
     let buffer = names::find_buffer(cursor, rule, &args.path(rule, "array", 0)?)?;
     let inner = names::find_one_loop(cursor, rule, &args.path(rule, "loop", 1)?)?;
-    let job = Job { rule, cursor, buffer, inner };
+    let first = First::of(cursor, buffer.id, &inner);
+    let whole = cursor;
+    let plain = first.as_ref().map(|f| Cursor { func: &f.plain, ..cursor.clone() });
+    let cursor = plain.as_ref().unwrap_or(cursor);
+    let job = Job { rule, cursor, whole, first: first.as_ref(), buffer, inner };
     let reduction = job.reduction(&job.inner)?;
     let target = match args.opt_path(rule, "at", 2)? {
         Some(name) => {
@@ -115,7 +120,10 @@ fn apply(rule: &'static str, cursor: &Cursor, args: &Args) -> Result<Edit, Refus
 
 struct Job<'a> {
     rule: &'static str,
+    /// Where reductions without identity have no special beginning; and as it is.
     cursor: &'a Cursor<'a>,
+    whole: &'a Cursor<'a>,
+    first: Option<&'a First>,
     buffer: Arc<Buffer>,
     /// Path of the loop whose iterations get their own accumulators.
     inner: Path,
@@ -236,7 +244,7 @@ impl Job<'_> {
         types: &[lathe_ir::Type],
         target: &Path,
         p: &Places,
-    ) -> Result<Vec<Expr>, Refusal> {
+    ) -> Result<Option<Vec<Expr>>, Refusal> {
         let module: &Module = self.cursor.module;
         if let ReduceOp::User(name) = op {
             let known = module.ops.get(name);
@@ -255,13 +263,15 @@ impl Job<'_> {
                 ));
             }
         }
-        lathe_ir::reduce::identity(module, op, types).ok_or_else(|| {
-            self.refuse(
+        let identity = lathe_ir::reduce::identity(module, op, types).filter(|_| self.first.is_none());
+        if identity.is_none() && self.first.is_none() {
+            return Err(self.refuse(
                 format!("the operator `{op}` has no identity to start partial results from"),
-                "declare one: `identity(e)`",
+                "declare one: `identity(e)`, or start with the first element, as `open` does",
                 p,
-            )
-        })
+            ));
+        }
+        Ok(identity)
     }
 
     fn rewrite(&self, target: &Path, space: Option<Space>, name: Option<String>) -> Result<Edit, Refusal> {
@@ -274,7 +284,7 @@ impl Job<'_> {
                 &r.places,
             ));
         }
-        let Some(stmt) = cursor.at(target) else {
+        let (Some(stmt), Some(old)) = (cursor.at(target), self.whole.at(target)) else {
             return Err(self.refuse("the loop does not exist any more".into(), "", &r.places));
         };
         let around = Around::of(cursor.func, target);
@@ -286,7 +296,7 @@ impl Job<'_> {
             ));
         }
         let env = Env::at(cursor.module, cursor.func, target);
-        let mut func = cursor.func.clone();
+        let mut func = self.whole.func.clone();
         let parts = r
             .targets
             .iter()
@@ -299,7 +309,16 @@ impl Job<'_> {
         let identity = self.operator(&r.op, &types, target, &r.places)?;
 
         let bound = scope::bound_in(stmt);
-        let (first, count, room) = self.iterations(target, &around, &bound, &r)?;
+        let (first, mut count, room) = self.iterations(target, &around, &bound, &r)?;
+        if let Some(f) = self.first {
+            count = f.count(cursor, target, &self.inner).ok_or_else(|| {
+                self.refuse(
+                    format!("`{}` has no identity, and parts of the loop may be empty", r.op),
+                    "declare one: `identity(e)`, or split so that every part has an element",
+                    &r.places,
+                )
+            })?;
+        }
         let region = self.box_of(&r, &parts, target, &around, &bound)?;
         let mut labels = Labels::new(&func, &r.label, &self.buffer.name);
         let mut locals = Vec::new();
@@ -337,10 +356,14 @@ impl Job<'_> {
             region: &region,
             count,
         };
-        let init = m.init(&mut func, &identity, &mut labels);
-        let main = m.redirect(stmt, &first);
+        let init = identity.as_ref().map(|start| m.init(&mut func, start, &mut labels));
+        let mut main = m.redirect(old, &first);
+        if let Some(f) = self.first {
+            let outside: Vec<VarId> = around.binders.iter().map(|b| b.id).collect();
+            main = f.restart(&main, &locals, &outside);
+        }
         let combine = m.combine(&mut func, &mut labels);
-        let body = Stmt::seq([init, main, combine]);
+        let body = Stmt::seq(init.into_iter().chain([main, combine]));
         let new = locals
             .iter()
             .rev()
@@ -349,7 +372,13 @@ impl Job<'_> {
 
         let by = if matches!(r.op, ReduceOp::User(_)) { Discharge::ByDeclaration } else { Discharge::ByRule };
         let mut ev = Evidence::new(rule, 1)
-            .oblige(format!("`{}` is associative and has an identity", r.op), by)
+            .oblige(
+                match self.first {
+                    None => format!("`{}` is associative and has an identity", r.op),
+                    Some(_) => format!("`{}` is associative, and every part has a first element", r.op),
+                },
+                by,
+            )
             .oblige(
                 format!("nothing but `{}` touches `{}` in the statement", r.label, self.buffer.name),
                 Discharge::ByDependence,
@@ -362,9 +391,10 @@ impl Job<'_> {
             let shape: Vec<String> = b.extents.iter().map(|e| env.text(e)).collect();
             ev.buffers.push(format!("{}[{}] in {}", b.name, shape.join(", "), b.space.name()));
         }
-        let relation = |label: &str, kind| make::relation(cursor.module, cursor.func, &func, label, kind);
+        let relation = |label: &str, kind| make::relation(cursor.module, self.whole.func, &func, label, kind);
         ev.relations.push(relation(r.label.as_str(), "split"));
-        ev.relations.extend([labels.init, labels.combine].iter().map(|l| relation(l, "new")));
+        let made = identity.is_some().then_some(labels.init).into_iter().chain([labels.combine]);
+        ev.relations.extend(made.map(|l| relation(&l, "new")));
         Ok(Edit { func, evidence: ev })
     }
 }
@@ -481,7 +511,11 @@ impl Maker<'_> {
             }),
             self.r.places.clone(),
         );
+        let combine = match self.job.first {
+            Some(f) => f.combine(reduce, &part, self.around),
+            None => reduce,
+        };
         loops.push((part, build::index(0), self.count.clone()));
-        nest(loops, reduce, &self.r.places)
+        nest(loops, combine, &self.r.places)
     }
 }

@@ -89,6 +89,31 @@ fn what_starts_with_its_first_element_is_materialized_whole() {
 }
 
 #[test]
+fn parts_start_with_their_first_element() {
+    let m = parse(
+        "op larger(a, b): i64 associative commutative = select(a[] > b[], a[], b[])
+         func f(M, N)(x: in i64[M, N], y: out i64[M]) stage plain {
+           compute 'y' over i in 0..M, j in 0..N reduce(larger) { y[i]! = x[i, j]! * 3:i64 }
+         }",
+    );
+    for steps in [
+        "split(j, 4); privatize(y, j.o); parallel(j.o)",
+        "split(j, 4); factor(y, j.i, at: j.o); vectorize(j.i, 4)",
+        "split(j, 4); factor(y, j.i); vectorize(j.i, 4)",
+        "split(j, 8); split(j.i, 4); privatize(y, j.o); factor(y.p, j.i.i, at: j.i.o); parallel(j.o)",
+        "split(j, 4); reorder(j.o, i, j.i); privatize(y, j.o); bind(j.o, grid)",
+    ] {
+        let f = schedule(&m, "f", &format!("open(); {steps}"));
+        assert!(!show(&f).contains("private("), "{}", show(&f));
+        for n in [1, 2, 3, 4, 5, 8, 9, 17] {
+            for rows in [0, 1, 3] {
+                same(&m, "f", &f, &[("M", rows), ("N", n)]);
+            }
+        }
+    }
+}
+
+#[test]
 fn cores_of_devices_lie_in_one_another() {
     let m = parse(MLP);
     let sizes = ["M", "N", "K"];

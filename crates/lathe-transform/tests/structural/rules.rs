@@ -254,3 +254,38 @@ fn parts_of_ranges() {
     assert!(text.contains("`q` is no loop or size"), "{text}");
     check(GEMM, "tile(i: 4, j: 4) ; reorder(i.o, j.o, k, i.i, j.i) ; separate(i.o) ; separate(j.o)", SIZES3);
 }
+
+#[test]
+fn what_opens_closes_again() {
+    for (text, sizes) in [(GEMM, SIZES3), (COPY, SIZES)] {
+        let f = check(text, "split(i, 4)", sizes);
+        assert!(!show(&f).contains("compute"), "{}", show(&f));
+    }
+    let f = check(COPY, "close ; open ; split(i, 4)", SIZES);
+    assert!(show(&f).contains("i.o"), "{}", show(&f));
+    // Steps begin with `open`; loops with an accumulator of their own are what translations give.
+    let dot = "
+func rows(M, N)(A: in i32[M, N], y: out i32[M], z: out i32[]) stage plain {
+  for i in 0..M {
+    alloc acc: i32[] register
+    's'[i]: acc[] = 0:i32
+    for j in 0..N { let v: i32 = A[i, j] * 2:i32  'r'[i, j]: acc[] sum= v + v }
+    'y'[i]: y[i] = acc[]
+  }
+  alloc best: i32[] register
+  'z.s'[]: best[] = 0:i32
+  for i in 0..M { 'm'[i]: best[] max= y[i] }
+  'z'[]: z[] = best[]
+}";
+    let sizes: &[&[i64]] = &[&[5, 7], &[1, 1], &[0, 3], &[3, 0], &[9, 16]];
+    let f = check(dot, "close", sizes);
+    let text = show(&f);
+    assert!(text.contains("compute 'y' over i in 0..M") && text.contains("reduce(sum)"), "{text}");
+    // The largest of nothing is not 0.
+    assert!(!text.contains("reduce(max)"), "{text}");
+    check(dot, "close(y) ; open ; split(j, 4) ; reorder(j.o, i)", sizes);
+    let text = refused(&parse(dot), "close(z)");
+    assert!(text.contains("no statement in index notation"), "{text}");
+    let text = refused(&parse(PREFIX), "close(A)");
+    assert!(text.contains("no statement in index notation"), "{text}");
+}

@@ -1,5 +1,5 @@
 //! The versions that a strategy with decisions makes: one for the sizes that are known, and the loops as written for
-//! all others.
+//! all others. Where sizes are not known, `auto` takes them as large: the version is good for these and right for all.
 
 use super::expand::{Chosen, Expander, Setting, Taken, calls, labels};
 use super::{DEFAULT_MODEL, STEP};
@@ -60,6 +60,9 @@ pub(crate) fn versions(
                 other => other?,
             }
         }
+        if w.lenient && branch.cond.is_none() && known.len() < open.len() {
+            return any(w, context, &known);
+        }
         let missing: Vec<&str> = open.iter().filter(|n| !known.contains_key(**n)).copied().collect();
         let note = match missing.as_slice() {
             [] => "decisions are for other sizes: the loops are as written".to_string(),
@@ -69,7 +72,8 @@ pub(crate) fn versions(
     }
     let func = if open.is_empty() { w.func.clone() } else { specialize(w.func, &known)? };
     let set = setting(w, &func);
-    let made = if w.lenient { best(&set, context) } else { exactly(&set, context, &branch.strategy) };
+    let none = BTreeMap::new();
+    let made = if w.lenient { best(&set, context, &none) } else { exactly(&set, context, &branch.strategy) };
     let mut first = made?;
     if open.is_empty() {
         first.condition = branch.cond.clone();
@@ -80,12 +84,49 @@ pub(crate) fn versions(
     Ok(vec![first, as_written(branch.cond.clone(), Vec::new())?])
 }
 
-fn setting<'a>(w: &'a Wanted, func: &'a Function) -> Setting<'a> {
+pub(super) fn setting<'a>(w: &'a Wanted, func: &'a Function) -> Setting<'a> {
     Setting { module: w.module, func, machine: w.machine, model: w.model, folder: w.folder, params: w.params }
 }
 
+/// Fewer points than this are no work for several threads.
+const SMALL: i64 = 1 << 15;
+
+/// `auto` for sizes that are not known: on all threads where the sizes multiply to much, on one elsewhere.
+fn any(w: &Wanted, context: &Context, known: &BTreeMap<String, i64>) -> Result<Vec<Version>, Diagnostic> {
+    let examples = lathe_mdh::sizes::examples(w.module, w.func, known);
+    let one = Machine { threads: 1, ..w.machine.clone() };
+    let version = |machine: &Machine| {
+        let set = Setting { machine, ..setting(w, w.func) };
+        best(&set, context, &examples)
+    };
+    let mut large = version(w.machine)?;
+    if !large.taken.computes.is_empty() {
+        let missing: Vec<String> = examples
+            .iter()
+            .filter(|(n, _)| !known.contains_key(*n))
+            .map(|(n, v)| format!("{n} = {v}"))
+            .collect();
+        let text = format!(
+            "decisions are for any sizes, as for {}: known sizes give faster code",
+            missing.join(", ")
+        );
+        large.notes.push(text);
+    }
+    if w.machine.threads < 2 || large.taken.computes.is_empty() {
+        return Ok(vec![large]);
+    }
+    let mut small = version(&one)?;
+    small.notes.clear();
+    let product = w.func.sizes.iter().map(|b| Expr::Name(b.name.to_string()));
+    let times = |a, b| Expr::Binary(BinOp::Mul, Box::new(a), Box::new(b));
+    large.condition = product
+        .reduce(times)
+        .map(|p| Expr::Binary(BinOp::Ge, Box::new(p), Box::new(Expr::Value(Value::Int(SMALL)))));
+    Ok(vec![large, small])
+}
+
 /// `I == 10 and J == 500`
-fn exactly_these(sizes: &BTreeMap<String, i64>) -> Expr {
+pub(super) fn exactly_these(sizes: &BTreeMap<String, i64>) -> Expr {
     let one = |(n, v): (&String, &i64)| {
         Expr::Binary(BinOp::Eq, Box::new(Expr::Name(n.clone())), Box::new(Expr::Value(Value::Int(*v))))
     };
@@ -108,8 +149,9 @@ fn taken(computes: Vec<Chosen>, strategy: &Strategy, start: Instant) -> Taken {
     Taken { computes, strategy: strategy.to_string(), seconds: start.elapsed().as_secs_f64() }
 }
 
-/// Decisions for every compute that takes some; the others stay as written, with a note that says why.
-fn best(set: &Setting, context: &Context) -> Result<Version, Diagnostic> {
+/// Decisions for every compute that takes some; the others stay as written, with a note that says why. `sizes` are
+/// examples of those that the function still has.
+fn best(set: &Setting, context: &Context, sizes: &BTreeMap<String, i64>) -> Result<Version, Diagnostic> {
     let start = Instant::now();
     if labels(set.func).is_empty() {
         let (func, steps, forms) =
@@ -117,23 +159,36 @@ fn best(set: &Setting, context: &Context) -> Result<Version, Diagnostic> {
         let notes = vec!["there is nothing in index notation: the loops are as written".to_string()];
         return Ok(Version { notes, ..Version::new(None, func, steps, forms) });
     }
-    if let Some((strategy, chosen, notes)) = together(set)
+    if let Some((strategy, chosen, notes)) = together(set, sizes)
         && let Ok((func, steps, forms)) = on_loops(set.module, set.func, context, &strategy)
     {
         let taken = taken(chosen, &strategy, start);
         return Ok(Version { taken, notes, ..Version::new(None, func, steps, forms) });
     }
-    one_by_one(set, context)
+    if sizes.is_empty() {
+        return one_by_one(set, context);
+    }
+    let (func, steps, forms) =
+        on_loops(set.module, set.func, context, &Strategy::Id).map_err(|r| *r.diagnostic)?;
+    let text = format!("decisions need sizes ({}): the loops are as written", names(sizes));
+    Ok(Version { notes: vec![text], ..Version::new(None, func, steps, forms) })
+}
+
+fn names(sizes: &BTreeMap<String, i64>) -> String {
+    sizes.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
 /// What the cost model says of the whole function.
-fn together(set: &Setting) -> Option<(Strategy, Vec<Chosen>, Vec<String>)> {
+pub(super) fn together(
+    set: &Setting,
+    sizes: &BTreeMap<String, i64>,
+) -> Option<(Strategy, Vec<Chosen>, Vec<String>)> {
     if set.model.is_some_and(|m| m != DEFAULT_MODEL) {
         return None;
     }
-    let (machine, none) = (set.machine, BTreeMap::new());
-    let setting = lathe_mdh::choose::Setting { machine, threads: machine.threads, exact: true };
-    let auto = lathe_mdh::auto::auto(set.module, set.func, &none, &setting).ok()?;
+    let (machine, exact) = (set.machine, sizes.is_empty());
+    let setting = lathe_mdh::choose::Setting { machine, threads: machine.threads, exact };
+    let auto = lathe_mdh::auto::auto(set.module, set.func, sizes, &setting).ok()?;
     let model = Model::named(DEFAULT_MODEL).ok()?;
     let (mut chosen, mut notes) = (Vec::new(), Vec::new());
     for (label, decided) in &auto.computes {

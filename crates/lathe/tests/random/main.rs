@@ -147,11 +147,14 @@ fn everything_agrees_about_random_programs() {
     }
     assert!(tally.failures.is_empty(), "{} cases failed", tally.failures.len());
     if tally.cases >= 1000 {
-        // A rule that random programs hardly ever take is not tested by them.
+        // A rule that random programs hardly ever take is not tested by them. What engines do not run, cores of devices
+        // and index notation, is tested where the rules are.
+        let elsewhere = ["open", "close", "bind"];
         let rare: Vec<&str> = lathe_transform::rules()
             .map(|r| r.name())
             .filter(|n| {
-                *n != "open" && tally.accepted.get(*n).is_none_or(|c| (*c as u64) < tally.cases / 500)
+                !elsewhere.contains(n)
+                    && tally.accepted.get(*n).is_none_or(|c| (*c as u64) < tally.cases / 500)
             })
             .collect();
         assert!(rare.is_empty(), "hardly ever accepted: {rare:?}");

@@ -60,6 +60,7 @@ pub fn random(r: &mut Rng, f: &Function) -> String {
             _ => format!("factor({w}, {l}, at: {o})"),
         },
         25 => format!("compute_at({w}, {l}{space})"),
+        26 if r.one_in(2) => format!("materialize({s})"),
         26 => format!("inline({w})"),
         27 => match r.below(3) {
             0 => format!("peel({l})"),

@@ -61,13 +61,24 @@ impl Job<'_> {
             let extents: Vec<Expr> = b.extents.iter().map(|e| visit::substitute(e, &around.lets)).collect();
             let of = |set: &[&Found]| Region::of(set, 0, &around.loops, bound, &extents, &around.sizes);
             let region = of(&mine);
-            let exact = mine
-                .iter()
-                .any(|f| region::is_exact(f, 0) && of(&[f]).contains(&region, &around.loops, &around.sizes));
+            // Where nothing is combined, elements without identity are not touched either.
+            let fills = if self.first.is_some() { region::is_exact_if_run } else { region::is_exact };
+            let exact =
+                mine.iter().any(|f| fills(f, 0) && of(&[f]).contains(&region, &around.loops, &around.sizes));
             let param = self.cursor.func.params.iter().find(|p| p.array().is_some_and(|a| a.id == b.id));
             let given = param.is_some_and(|p| p.mode == Mode::InOut);
             if param.is_some_and(|p| p.alias.is_some()) {
                 return Err(self.refuse(format!("`{}` may alias another array", b.name), "", &r.places));
+            }
+            if !exact && self.first.is_some() {
+                return Err(self.refuse(
+                    format!(
+                        "`{}` has no identity, and not every element of the box of `{}` gets a first one",
+                        r.op, b.name
+                    ),
+                    "declare one: `identity(e)`",
+                    &r.places,
+                ));
             }
             if !exact && !given && !region::defined_before(self.cursor.func, target, b, &region) {
                 return Err(self.refuse(

@@ -1,0 +1,142 @@
+//! `auto` for funs: the translated nests are closed into index notation where they are nothing else, and decisions are
+//! taken for that.
+
+use super::versions::{Wanted, exactly_these, setting, together};
+use crate::program::Program;
+use crate::schedule::{How, Version, on_loops};
+use lathe_diagnostics::Diagnostic;
+use lathe_ir::{Function, StmtKind, visit};
+use lathe_lang::Fun;
+use lathe_pattern::{FoldKind, Prim, TermKind};
+use lathe_strategy::{ArgValue, Argument, Context, Strategy};
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+/// The versions of a fun: one for sizes that are known, with these baked in, and the program as it stands for all
+/// others; without sizes one with decisions for any.
+///
+/// # Errors
+/// What the translation refuses.
+pub(crate) fn versions(
+    w: &Wanted,
+    program: &Program,
+    fun: &Fun,
+    how: &How,
+    context: &Context,
+    branch: &lathe_strategy::Version,
+) -> Result<Vec<Version>, Diagnostic> {
+    let plain = |how: &How, note: &str| {
+        let mut made = crate::fun::version(program, fun, how, context, branch)?;
+        made.condition.clone_from(&branch.cond);
+        if !note.is_empty() {
+            made.notes.push(note.to_string());
+        }
+        Ok::<_, Diagnostic>(made)
+    };
+    let open: Vec<&str> = w.func.sizes.iter().map(|b| &*b.name).collect();
+    let known: BTreeMap<String, i64> =
+        open.iter().filter_map(|n| w.sizes.get(*n).map(|v| (n.to_string(), *v))).collect();
+    let all = known.len() == open.len();
+    let baked = if all {
+        let sizes = how.specialize.iter().chain(&known).map(|(n, v)| (n.clone(), *v)).collect();
+        How { specialize: sizes, ..how.clone() }
+    } else {
+        how.clone()
+    };
+    let begin = crate::fun::version(program, fun, &baked, context, branch)?;
+    let examples = match all {
+        true => BTreeMap::new(),
+        false => known.clone(),
+    };
+    match decided(w, context, fun, &begin, &examples, all) {
+        Ok(mut made) if all && !open.is_empty() => {
+            made.condition = Some(exactly_these(&known));
+            made.baked = known;
+            Ok(vec![made, plain(how, "")?])
+        }
+        Ok(made) => Ok(vec![Version { condition: branch.cond.clone(), ..made }]),
+        Err(why) => Ok(vec![plain(how, &why)?]),
+    }
+}
+
+/// Steps on what the translation gave; or why there are none.
+fn decided(
+    w: &Wanted,
+    context: &Context,
+    fun: &Fun,
+    begin: &Version,
+    known: &BTreeMap<String, i64>,
+    exact: bool,
+) -> Result<Version, String> {
+    let start = Instant::now();
+    if folds_in_order(fun) {
+        return Err("the program says in which order it combines: it runs as it stands".to_string());
+    }
+    let steps = |all: Vec<Strategy>| {
+        on_loops(w.module, &begin.func, context, &Strategy::Seq(all)).map_err(|r| r.diagnostic.message)
+    };
+    let first = closing(&begin.func);
+    let (closed, ..) = steps(first.clone())?;
+    if super::labels(&closed).is_empty() {
+        return Err(
+            "no loop of its translation is a statement in index notation: it runs as it stands".to_string()
+        );
+    }
+    let sizes = if exact { BTreeMap::new() } else { lathe_mdh::sizes::examples(w.module, &closed, known) };
+    let set = setting(w, &closed);
+    let Some((strategy, chosen, notes)) = together(&set, &sizes) else {
+        return Err("decisions are taken for the CPU model only: it runs as it stands".to_string());
+    };
+    let (func, more, forms) =
+        steps(first.into_iter().chain([call("open", None), strategy.clone()]).collect())?;
+    let taken = super::Taken {
+        computes: chosen,
+        strategy: strategy.to_string(),
+        seconds: start.elapsed().as_secs_f64(),
+    };
+    let mut made = begin.clone();
+    made.func = func;
+    made.steps.extend(more);
+    made.forms.pop();
+    made.forms.extend(forms);
+    Ok(Version { taken, notes, ..made })
+}
+
+/// `inline` for every intermediate array that can be, `close` for every nest that can be.
+fn closing(func: &Function) -> Vec<Strategy> {
+    let mut names: Vec<String> = Vec::new();
+    visit::walk(&func.body, &mut |s, _| {
+        if let StmtKind::Alloc { buffer, .. } = s.kind()
+            && !buffer.extents.is_empty()
+        {
+            names.push(buffer.name.to_string());
+        }
+        true
+    });
+    let attempt = |s: Strategy| Strategy::Choice(vec![s, Strategy::Id]);
+    names.iter().map(|n| attempt(call("inline", Some(n)))).chain([call("close", None)]).collect()
+}
+
+fn call(rule: &str, argument: Option<&str>) -> Strategy {
+    let args = argument.map(|n| Argument {
+        name: None,
+        value: ArgValue::Expr(lathe_space::Expr::Name(n.to_string())),
+        span: None,
+    });
+    Strategy::Call { name: rule.to_string(), args: args.into_iter().collect(), span: None }
+}
+
+/// Whether the program itself fixes an order of combination (`reduceSeq` and the like).
+fn folds_in_order(fun: &Fun) -> bool {
+    fun.program.term.any(&mut |t| match t.kind() {
+        TermKind::Prim(p) => {
+            !matches!(
+                p,
+                Prim::Reduce(FoldKind::High, _)
+                    | Prim::Scan(FoldKind::High)
+                    | Prim::Iterate(_, FoldKind::High)
+            ) && matches!(p, Prim::Reduce(..) | Prim::Scan(..) | Prim::Iterate(..))
+        }
+        _ => false,
+    })
+}
