@@ -124,6 +124,89 @@ fn decisions_are_drawn() {
     f.fails(&format!("explain m.lathe -s naive --specialize {SIZES} --picture n.svg"), 1, "E0914");
 }
 
+/// Trees for devices are made, explained and emitted as text; no engine of a CPU runs them.
+#[test]
+fn decisions_for_devices_become_trees_that_engines_of_cpus_refuse() {
+    let f = Folder::new();
+    f.write(
+        "d.lathe",
+        format!(
+            "{MATMUL}strategy s for matmul = mdh(model: cuda, tiles: partial, parts.i.SMX: 4, parts.j.CC: 8, S3.A: \"SM\")\n"
+        ),
+    );
+    let tree = f.ok(&format!("emit d.lathe -s s {SIZES} --to tree")).stdout;
+    assert!(
+        tree.contains("level(grid)") && tree.contains("level(block)") && tree.contains("shared"),
+        "{tree}"
+    );
+    for engine in ["llvm", "c"] {
+        let d = f.fails(&format!("run d.lathe -s s {SIZES} --engine {engine}"), 1, "E07");
+        assert!(d.stderr.contains("run by `grid`") && d.stderr.contains("help"), "{}", d.stderr);
+    }
+}
+
+/// What is wrong with homomorphisms and decisions is refused by rule and place, never run.
+#[test]
+fn wrong_homomorphisms_and_decisions_are_refused() {
+    let f = Folder::new();
+    let sum = "kernel k(x: f32[N]) -> (y: f32) { y = sum[i](x[i]) }\n";
+    let minus = "op minus(a: f32, b: f32) -> f32 associative commutative = a - b\n";
+    for (kernel, step, code, word) in [
+        // An operator that is not what it is declared to be, with the values that show it.
+        (
+            format!("{minus}kernel k(x: f32[N]) -> (y: f32) {{ y = minus[i](x[i]) }}\n"),
+            "parts.i.COR: 2",
+            "E1208",
+            "minus",
+        ),
+        // Sparse and ragged.
+        (
+            "kernel k(x: f32[N], at: i32[N]) -> (y: f32[N]) { y[i] = x[at[i]] }\n".to_string(),
+            "parts.i.COR: 2",
+            "E1205",
+            "`x`",
+        ),
+        (
+            "kernel k(x: f32[N]) -> (y: f32[N]) { y[i] = sum[j in 0..i](x[j]) }\n".to_string(),
+            "parts.i.COR: 2",
+            "E1206",
+            "ragged",
+        ),
+        (sum.to_string(), "parts.i.COR: 0", "E12", "COR"),
+        (sum.to_string(), "tiles: full, parts.i.COR: 7", "E1211", "extent is 64"),
+        (sum.to_string(), "parts.i.ELSEWHERE: 2", "E12", "ELSEWHERE"),
+        (sum.to_string(), "D3.x: \"CLOUD\"", "E12", "CLOUD"),
+        (sum.to_string(), "D4.x: \"<2>\"", "E12", "<2>"),
+        (sum.to_string(), "D4.z: \"<1>\"", "E12", "`z`"),
+        (sum.to_string(), "D1: \"[1] [1] [2] [3] [4] [5] [6]\"", "E1212", "rank"),
+        (
+            sum.to_string(),
+            "model: cuda, D3.x: \"RM\", S3.x: \"RM\", parts.i.DEV: 1, parts.i.REG: 4096",
+            "E12",
+            "RM",
+        ),
+        (sum.to_string(), "model: cuda, tiles: partial, parts.i.CC: 2000", "E12", "1024"),
+    ] {
+        f.write("k.lathe", format!("{kernel}strategy s for k = mdh({step})\n"));
+        for command in ["run", "explain"] {
+            let d = f.fails(&format!("{command} k.lathe -s s -D N=64"), 1, code);
+            assert!(d.stderr.contains(word), "mdh({step}): {}", d.stderr);
+        }
+    }
+    for (views, operators, word) in [
+        ("O:(i,j)->(i) ) o md_hom<N,M>( id, (++,++) ) o inp_view<f32>( I:(i,j)->(i,j)", "", "same cell"),
+        ("O:(i,j)->() ) o md_hom<N,M>( id, (+,max) ) o inp_view<f32>( I:(i,j)->(i,j)", "", "interchange"),
+        ("O:(i,j)->(i,j) ) o md_hom<N,M>( id, (++,+) ) o inp_view<f32>( I:(i,j)->(i,j)", "", "reduced"),
+        ("O:(i,j)->(i,j) ) o md_hom<N,M>( id, (++,++) ) o inp_view<f32>( I:(i,j)->(i-1,j)", "", ""),
+    ] {
+        f.write("w.mdh", format!("{operators}f<N,M in IN> := out_view<f32>( {views} )"));
+        let d = f.lathe("run w.mdh -D N=4 -D M=5");
+        assert_eq!(d.status, 1, "{views}: {}", d.stderr);
+        assert!(d.stderr.starts_with("E") && d.stderr.contains(word), "{views}: {}", d.stderr);
+        assert!(!d.stderr.contains("panicked") && d.stdout.is_empty(), "{views}: {}", d.stderr);
+    }
+}
+
 #[test]
 fn tuning_searches_what_is_free_from_what_was_chosen() {
     let f = Folder::new();

@@ -100,7 +100,8 @@ fn chosen_strategies_for_constant_sizes_compute_the_same() {
 #[test]
 fn chosen_strategies_for_odd_matrices_compute_the_same() {
     let named = |name: &str| ROWS.iter().find(|r| r.name == name).unwrap();
-    let cases: [(&str, &[&str], &[[i64; 4]]); 4] = [
+    type Case<'a> = (&'a str, &'a [&'a str], &'a [[i64; 4]]);
+    let cases: [Case; 4] = [
         (
             "MatMul",
             &["I", "J", "K"],
