@@ -25,6 +25,7 @@ pub mod homomorphism;
 pub mod lower;
 pub mod model;
 pub mod notation;
+mod notation_rules;
 mod notation_scalar;
 pub mod operators;
 pub mod picture;

@@ -13,6 +13,7 @@
 //! `I:(i)->(i),(i)->(i+1)`. A file holds any number of definitions; `#` starts a comment.
 
 use crate::codes;
+use crate::notation_rules as rules;
 use crate::notation_scalar::{Scalars, ends, index_expr, larger, operator};
 use lathe_diagnostics::{Diagnostic, FileId, Span};
 use lathe_ir::{
@@ -342,6 +343,9 @@ impl Reader<'_> {
             let text = format!("md_hom has {dims} dimensions, but {} combine operators", p.operators.len());
             return self.fail_at(at.min(self.text.len()), &text);
         }
+        if let Some((at, d)) = rules::one_operator(&p.operators) {
+            return Err(d.at(Span::new(self.file, at, at), "this operator"));
+        }
         let mut func = Function::empty(&p.name, Stage::Plain);
         for s in p.sizes.iter().chain(&p.extents) {
             if func.size(s).is_none() {
@@ -373,6 +377,10 @@ impl Reader<'_> {
             }
             let (param, accesses) =
                 self.buffer(&mut func, name, raws, ty, Mode::Out, (&binders, &extents))?;
+            let at = raws.iter().flat_map(|r| &r.subscripts).next().map_or(self.at, |s| s.1);
+            rules::told_apart(name, &accesses, &binders, &p.operators).map_err(|d| {
+                d.at(Span::new(self.file, at.min(self.text.len()), at.min(self.text.len())), "this view")
+            })?;
             outputs.push(param);
             targets.extend(accesses);
         }

@@ -173,11 +173,11 @@ fn wrong_homomorphisms_and_decisions_are_refused() {
             "ragged",
         ),
         (sum.to_string(), "parts.i.COR: 0", "E12", "COR"),
-        (sum.to_string(), "tiles: full, parts.i.COR: 7", "E1211", "extent is 64"),
+        (sum.to_string(), "tiles: full, parts.i.COR: 7", "E1211", "its extent 64"),
         (sum.to_string(), "parts.i.ELSEWHERE: 2", "E12", "ELSEWHERE"),
-        (sum.to_string(), "D3.x: \"CLOUD\"", "E12", "CLOUD"),
-        (sum.to_string(), "D4.x: \"<2>\"", "E12", "<2>"),
-        (sum.to_string(), "D4.z: \"<1>\"", "E12", "`z`"),
+        (sum.to_string(), "D3.x: \"[MM] [MM] [MM] [MM] [MM] [MM] [CLOUD]\"", "E12", "CLOUD"),
+        (sum.to_string(), "D4.x: \"[<2>] [<2>] [<2>] [<2>] [<2>] [<2>] [<2>]\"", "E12", "no permutation"),
+        (sum.to_string(), "D4.z: \"[<1>] [<1>] [<1>] [<1>] [<1>] [<1>] [<1>]\"", "E12", "z"),
         (sum.to_string(), "D1: \"[1] [1] [2] [3] [4] [5] [6]\"", "E1212", "rank"),
         (
             sum.to_string(),
@@ -197,7 +197,7 @@ fn wrong_homomorphisms_and_decisions_are_refused() {
         ("O:(i,j)->(i) ) o md_hom<N,M>( id, (++,++) ) o inp_view<f32>( I:(i,j)->(i,j)", "", "same cell"),
         ("O:(i,j)->() ) o md_hom<N,M>( id, (+,max) ) o inp_view<f32>( I:(i,j)->(i,j)", "", "interchange"),
         ("O:(i,j)->(i,j) ) o md_hom<N,M>( id, (++,+) ) o inp_view<f32>( I:(i,j)->(i,j)", "", "reduced"),
-        ("O:(i,j)->(i,j) ) o md_hom<N,M>( id, (++,++) ) o inp_view<f32>( I:(i,j)->(i-1,j)", "", ""),
+        ("O:(i,j)->(i,j) ) o md_hom<N,M>( id, (++,++) ) o inp_view<f32>( I:(i,j)->(i-1,j)", "", "below 0"),
     ] {
         f.write("w.mdh", format!("{operators}f<N,M in IN> := out_view<f32>( {views} )"));
         let d = f.lathe("run w.mdh -D N=4 -D M=5");
