@@ -1,17 +1,18 @@
 //! Calls of kernels from Python.
 
 use crate::arrays::{self, Problem};
-use crate::code::{Choice, compile};
+use crate::code::compile;
 use crate::errors;
 use crate::kernel::Kernel;
+use crate::keywords::{Asked, asked};
 use crate::pools::pool;
+use crate::refusals::{argument_error, reason, refused, wrong_count};
 use crate::signature::{Param, Source};
 use lathe::ir::Mode;
 use lathe::{ArgView, Diagnostic, Pool, Prepared};
-use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyTuple};
+use pyo3::types::{PyDict, PyTuple};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -21,16 +22,6 @@ struct Slot {
     data: *mut std::ffi::c_void,
     dtype: u32,
     at: usize,
-}
-
-/// What the keywords of a call ask for.
-#[derive(Default)]
-struct Asked<'py> {
-    out: Option<Bound<'py, PyAny>>,
-    choice: Option<Choice>,
-    threads: Option<usize>,
-    copy: bool,
-    named: Vec<(usize, Bound<'py, PyAny>)>,
 }
 
 /// Everything of one call while it is prepared. Pointers into the vectors are taken when nothing is added any more.
@@ -74,7 +65,7 @@ pub fn call<'py>(
     kwargs: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Py<PyAny>> {
     let asked = match kwargs {
-        Some(k) if !k.is_empty() => asked(py, kernel, k)?,
+        Some(k) if !k.is_empty() => asked(kernel, k)?,
         _ => Asked::default(),
     };
     let signature = &kernel.signature;
@@ -187,7 +178,7 @@ impl<'py> Call<'py, '_> {
             }
             Err(p) => {
                 self.dims.truncate(start);
-                Err(self.refused(param, &array, p))
+                Err(refused(self.py, &self.kernel.name, param, &array, p))
             }
         }
     }
@@ -210,19 +201,19 @@ impl<'py> Call<'py, '_> {
                     return self.copied(&interop, param, array);
                 }
                 if !self.copy || param.mode != Mode::In {
-                    return Err(self.refused(param, object, problem));
+                    return Err(refused(self.py, &self.kernel.name, param, object, problem));
                 }
             }
             Problem::Subclass => {
                 let array = interop.call_method1(intern!(py, "plain"), (object,))?;
                 if array.is_none() {
-                    return Err(self.refused(param, object, problem));
+                    return Err(refused(self.py, &self.kernel.name, param, object, problem));
                 }
                 return self.copied(&interop, param, array);
             }
             Problem::Swapped | Problem::Misaligned | Problem::OddStrides
                 if self.copy && param.mode == Mode::In => {}
-            _ => return Err(self.refused(param, object, problem)),
+            _ => return Err(refused(self.py, &self.kernel.name, param, object, problem)),
         }
         self.copied(&interop, param, object.clone())
     }
@@ -245,7 +236,7 @@ impl<'py> Call<'py, '_> {
             Problem::Swapped | Problem::Misaligned | Problem::OddStrides | Problem::NotAnArray
         );
         if !(self.copy && curable && param.mode == Mode::In) {
-            return Err(self.refused(param, &array, problem));
+            return Err(refused(self.py, &self.kernel.name, param, &array, problem));
         }
         let descr = arrays::descr(self.py, &param.ty)?;
         let why = reason(problem);
@@ -413,56 +404,6 @@ impl<'py> Call<'py, '_> {
         )
     }
 
-    /// The exception for an array that cannot be used.
-    fn refused(&self, param: &Param, object: &Bound<'py, PyAny>, problem: Problem) -> PyErr {
-        use lathe::runtime_codes as codes;
-        let name = &param.name;
-        let ty = param.describe();
-        let dtype =
-            || object.getattr("dtype").map_or_else(|_| "something else".to_string(), |d| d.to_string());
-        let numpy = numpy_name(param);
-        let allow = "pass copy=True to allow a copy of this input";
-        let (code, text, help) = match problem {
-            Problem::NotAnArray => {
-                let kind = object.get_type().name().map_or_else(|_| "object".to_string(), |n| n.to_string());
-                let text = format!("`{name}` is an array of {ty}, but the argument is a `{kind}`");
-                (codes::ARGUMENT_DTYPE, text, format!("numpy.asarray(…, dtype={numpy})"))
-            }
-            Problem::Subclass => {
-                let kind = object.get_type().name().map_or_else(|_| "object".to_string(), |n| n.to_string());
-                let text = format!("`{name}` is a `{kind}`, whose meaning a kernel does not know");
-                (codes::ARGUMENT_DTYPE, text, "give its data as a plain array".to_string())
-            }
-            Problem::Dtype => {
-                let text = format!("`{name}` is {ty}, but the argument holds {}", dtype());
-                (codes::ARGUMENT_DTYPE, text, format!("convert it before: array.astype({numpy})"))
-            }
-            Problem::Swapped => {
-                let text = format!("`{name}` has elements in the byte order of other machines ({})", dtype());
-                (codes::ARGUMENT_DTYPE, text, allow.to_string())
-            }
-            Problem::Misaligned => {
-                let text = format!("the elements of `{name}` do not lie at multiples of their size");
-                (codes::ARGUMENT_SIZE, text, allow.to_string())
-            }
-            Problem::OddStrides => {
-                let text = format!("the strides of `{name}` are no multiples of its elements' size");
-                (codes::ARGUMENT_SIZE, text, allow.to_string())
-            }
-            Problem::Rank => {
-                let given = object.getattr("ndim").map_or_else(|_| "others".to_string(), |d| d.to_string());
-                let text = format!("`{name}` has {} dimensions, but the argument has {given}", param.rank);
-                (codes::ARGUMENT_RANK, text, "numpy.reshape or numpy.newaxis change their number".to_string())
-            }
-            Problem::ReadOnly => {
-                let text =
-                    format!("`{name}` is written by `{}`, but the array is read-only", self.kernel.name);
-                (codes::NOT_WRITABLE, text, "give an array that may be written".to_string())
-            }
-        };
-        argument_error(self.py, code, text, &[], Some(&help))
-    }
-
     /// Each size, and which argument says so.
     fn sizes(&self) -> Vec<String> {
         let signature = &self.kernel.signature;
@@ -484,136 +425,3 @@ impl<'py> Call<'py, '_> {
 }
 
 type Result_<'py> = SmallVec<[Bound<'py, PyAny>; 4]>;
-
-fn reason(p: Problem) -> &'static str {
-    match p {
-        Problem::Swapped => "its byte order is that of other machines",
-        Problem::Misaligned => "its elements do not lie at multiples of their size",
-        Problem::OddStrides => "its strides are no multiples of its elements' size",
-        _ => "it is no array",
-    }
-}
-
-fn numpy_name(param: &Param) -> String {
-    let name = param.ty.to_string();
-    match name.as_str() {
-        "f16" | "f32" | "f64" => format!("numpy.float{}", &name[1..]),
-        "bf16" => "ml_dtypes.bfloat16".to_string(),
-        "index" => "numpy.int64".to_string(),
-        "bool" => "numpy.bool_".to_string(),
-        _ if param.scalar.is_none() && param.dtype == lathe_abi::dtype::AGGREGATE => {
-            "kernel.dtype(…)".to_string()
-        }
-        n if n.starts_with('i') => format!("numpy.int{}", &n[1..]),
-        n => format!("numpy.uint{}", n.trim_start_matches('u')),
-    }
-}
-
-fn wrong_count(py: Python<'_>, kernel: &Kernel, given: usize) -> PyErr {
-    let names: Vec<&str> =
-        kernel.signature.inputs.iter().map(|i| kernel.signature.params[*i].name.as_str()).collect();
-    let text = format!("`{}` takes {} arguments, {given} were given", kernel.name, names.len());
-    let help = format!("in this order: {}; results go to out=", names.join(", "));
-    argument_error(py, lathe::runtime_codes::ARGUMENT_COUNT, text, &[], Some(&help))
-}
-
-fn argument_error(
-    py: Python<'_>,
-    code: lathe::Code,
-    text: impl Into<String>,
-    notes: &[String],
-    help: Option<&str>,
-) -> PyErr {
-    let mut d = Diagnostic::error(code, text);
-    d.notes = notes.to_vec();
-    d.help = help.map(str::to_string);
-    errors::bare(py, d)
-}
-
-/// Sorts the keywords: options first, then names of parameters.
-fn asked<'py>(py: Python<'py>, kernel: &Kernel, kwargs: &Bound<'py, PyDict>) -> PyResult<Asked<'py>> {
-    let mut all = Asked::default();
-    let mut choice = Choice::default();
-    let mut chosen = false;
-    for (key, value) in kwargs.iter() {
-        let key = key.extract::<std::borrow::Cow<'_, str>>()?;
-        // A parameter of the kernel hides an option of that name.
-        if let Some(at) = kernel.signature.inputs.iter().find(|i| kernel.signature.params[**i].name == *key) {
-            all.named.push((*at, value));
-            continue;
-        }
-        if value.is_none() && ["out", "strategy", "params", "threads", "copy", "specialize"].contains(&&*key)
-        {
-            continue;
-        }
-        match &*key {
-            "out" => all.out = Some(value),
-            "threads" => {
-                let n: usize = value.extract()?;
-                if n == 0 {
-                    return Err(pyo3::exceptions::PyValueError::new_err("threads must be at least 1"));
-                }
-                all.threads = Some(n);
-            }
-            "copy" => all.copy = value.cast::<PyBool>()?.is_true(),
-            "strategy" => {
-                chosen = true;
-                (choice.strategy, choice.more) = strategy(&value)?;
-            }
-            "params" => {
-                chosen = true;
-                choice.params = params(value.cast::<PyDict>()?)?;
-            }
-            "specialize" => {
-                chosen = true;
-                choice.specialize = value.extract()?;
-            }
-            other => {
-                let names: Vec<&str> = kernel
-                    .signature
-                    .inputs
-                    .iter()
-                    .map(|i| kernel.signature.params[*i].name.as_str())
-                    .collect();
-                return Err(PyTypeError::new_err(format!(
-                    "`{}` has no argument `{other}`; its arguments: {}; options: out, strategy, params, threads, \
-                     copy, specialize",
-                    kernel.name,
-                    names.join(", ")
-                )));
-            }
-        }
-    }
-    if chosen {
-        all.choice = Some(choice);
-    }
-    let _ = py;
-    Ok(all)
-}
-
-/// A strategy by its name, or one that was made in Python, with its definition.
-pub fn strategy(value: &Bound<'_, PyAny>) -> PyResult<(Option<String>, Option<String>)> {
-    if let Ok(name) = value.extract::<String>() {
-        return Ok((Some(name), None));
-    }
-    let text = value.call_method0("source").and_then(|t| t.extract::<String>());
-    let name = value.getattr("name").and_then(|t| t.extract::<String>());
-    match (name, text) {
-        (Ok(name), Ok(text)) => Ok((Some(name), Some(text))),
-        _ => Err(PyTypeError::new_err("a strategy is a name, or what lathe.strategy made")),
-    }
-}
-
-/// Values of parameters as text.
-pub fn params(given: &Bound<'_, PyDict>) -> PyResult<std::collections::BTreeMap<String, String>> {
-    let mut out = std::collections::BTreeMap::new();
-    for (name, value) in given.iter() {
-        let text = if let Ok(b) = value.cast::<PyBool>() {
-            b.is_true().to_string()
-        } else {
-            value.str()?.to_string()
-        };
-        out.insert(name.extract::<String>()?, text);
-    }
-    Ok(out)
-}

@@ -1,8 +1,8 @@
 //! The compiled versions of a kernel: by what a call asks for, compiled when a call needs them.
 
-use crate::call;
 use crate::errors;
 use crate::kernel::Kernel;
+use crate::keywords;
 use crate::pools::Compiling;
 use lathe::tune::ForSizes;
 use lathe::{Build, Cache, Diagnostic, Failure, How, Machine, Prepared, Program, StrategySource};
@@ -33,8 +33,8 @@ impl<'py> FromPyObject<'_, 'py> for Choice {
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Choice> {
         let given = object.cast::<PyDict>()?;
         let get = |name: &str| Ok::<_, PyErr>(given.get_item(name)?.filter(|v| !v.is_none()));
-        let (strategy, more) = get("strategy")?.map_or(Ok((None, None)), |s| call::strategy(&s))?;
-        let params = get("params")?.map_or(Ok(BTreeMap::new()), |p| call::params(p.cast()?))?;
+        let (strategy, more) = get("strategy")?.map_or(Ok((None, None)), |s| keywords::strategy(&s))?;
+        let params = get("params")?.map_or(Ok(BTreeMap::new()), |p| keywords::params(p.cast()?))?;
         let specialize: BTreeMap<String, i64> =
             get("specialize")?.map_or(Ok(BTreeMap::new()), |s| s.extract())?;
         Ok(Choice { strategy, more, params, sizes: specialize.clone(), specialize, threads: None })

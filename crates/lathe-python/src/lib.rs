@@ -1,6 +1,7 @@
 //! The compiled part of the Python package `lathe`: what costs time at a call, and the way into the session.
 //!
-//! * `kernel`: the class of kernels; `call`: a call, from Python's arguments to the kernel's descriptors.
+//! * `kernel`: the class of kernels; `call`: a call, from Python's arguments to the kernel's descriptors, with its
+//!   `keywords`, and `refusals` of what cannot be used.
 //! * `code`: compiled versions; `pools`: threads, and forks.
 //! * `arrays`, `signature`: numpy's arrays and a kernel's parameters.
 //! * `errors`: diagnostics as exceptions. `tune`: searches. `ffi`: kernels that XLA calls.
@@ -11,7 +12,9 @@ mod code;
 mod errors;
 mod ffi;
 mod kernel;
+mod keywords;
 mod pools;
+mod refusals;
 mod signature;
 mod tune;
 

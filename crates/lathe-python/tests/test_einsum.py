@@ -151,7 +151,7 @@ def test_random_expressions(seed, worth, monkeypatch):
             continue
         kw, out = options(r, text, operands, want)
         if out is not None:
-            common = np.result_type(*operands, out)
+            common = np.result_type(*(a.dtype for a in operands), out.dtype)
             want = np.asarray(np.einsum(text, *operands, dtype=common)).astype(out.dtype)
         args = sublists(text, operands) if r.random() < 0.2 else (text, *operands)
         got = lathe.einsum(*args, **kw)

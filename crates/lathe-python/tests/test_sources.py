@@ -218,10 +218,11 @@ def g(x: lathe.f32["N"]) -> lathe.f32["N"]:
     assert lathe.kernel(m.g)(x + 1).tolist() == [3, 3]
     spec.loader.exec_module(m)
     assert lathe.kernel(m.f)(x).tolist() == [22, 22]
-    file.write_text("def broken(:\n" + module)
-    linecache.checkcache()
-    with pytest.raises(lathe.SourceError):
-        lathe.kernel(m.f)
+    for other in ("def broken(:\n" + module, "# One more line.\n" + module, "", module.replace("def f", "def h")):
+        file.write_text(other)
+        linecache.checkcache()
+        with pytest.raises(lathe.SourceError):
+            lathe.kernel(m.f)
     source = tmp_path / "k.lathe"
     source.write_text("kernel k(x: f32[N]) -> (y: f32[N]) { y[i] = x[i] + 1 }")
     one = lathe.load(source)

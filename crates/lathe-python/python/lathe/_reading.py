@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import os
 import textwrap
 import tokenize
 from collections.abc import Callable, Iterator
@@ -65,13 +66,15 @@ class Scope:
 
 def _edited(f: Callable[..., Any], lines: list[str]) -> bool:
     """Whether the file has another function where this one came from: it was changed after it had been loaded."""
+    code = f.__code__
+    # What a notebook or a console keeps may be text that only they understand; a file was once understood as it was.
+    file = code.co_filename.endswith(".py") and os.path.exists(code.co_filename)
     try:
-        whole = compile("".join(lines), f.__code__.co_filename, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+        whole = compile("".join(lines), code.co_filename, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
     except (SyntaxError, ValueError):
-        # Text that only a notebook understands.
-        return False
-    found = [c for c in _inside(whole) if (c.co_name, c.co_firstlineno) == (f.__code__.co_name, f.__code__.co_firstlineno)]
-    return bool(found) and not any(_same(c, f.__code__) for c in found)
+        return file
+    found = [c for c in _inside(whole) if (c.co_name, c.co_firstlineno) == (code.co_name, code.co_firstlineno)]
+    return (file or bool(found)) and not any(_same(c, code) for c in found)
 
 
 def _inside(code: CodeType) -> Iterator[CodeType]:

@@ -1,0 +1,107 @@
+//! What is said about arguments that cannot be used.
+
+use crate::arrays::Problem;
+use crate::errors;
+use crate::kernel::Kernel;
+use crate::signature::Param;
+use lathe::Diagnostic;
+use pyo3::prelude::*;
+
+/// The exception for an array that cannot be used.
+pub fn refused(
+    py: Python<'_>,
+    kernel: &str,
+    param: &Param,
+    object: &Bound<'_, PyAny>,
+    problem: Problem,
+) -> PyErr {
+    use lathe::runtime_codes as codes;
+    let name = &param.name;
+    let ty = param.describe();
+    let dtype = || object.getattr("dtype").map_or_else(|_| "something else".to_string(), |d| d.to_string());
+    let numpy = numpy_name(param);
+    let allow = "pass copy=True to allow a copy of this input";
+    let (code, text, help) = match problem {
+        Problem::NotAnArray => {
+            let kind = object.get_type().name().map_or_else(|_| "object".to_string(), |n| n.to_string());
+            let text = format!("`{name}` is an array of {ty}, but the argument is a `{kind}`");
+            (codes::ARGUMENT_DTYPE, text, format!("numpy.asarray(…, dtype={numpy})"))
+        }
+        Problem::Subclass => {
+            let kind = object.get_type().name().map_or_else(|_| "object".to_string(), |n| n.to_string());
+            let text = format!("`{name}` is a `{kind}`, whose meaning a kernel does not know");
+            (codes::ARGUMENT_DTYPE, text, "give its data as a plain array".to_string())
+        }
+        Problem::Dtype => {
+            let text = format!("`{name}` is {ty}, but the argument holds {}", dtype());
+            (codes::ARGUMENT_DTYPE, text, format!("convert it before: array.astype({numpy})"))
+        }
+        Problem::Swapped => {
+            let text = format!("`{name}` has elements in the byte order of other machines ({})", dtype());
+            (codes::ARGUMENT_DTYPE, text, allow.to_string())
+        }
+        Problem::Misaligned => {
+            let text = format!("the elements of `{name}` do not lie at multiples of their size");
+            (codes::ARGUMENT_SIZE, text, allow.to_string())
+        }
+        Problem::OddStrides => {
+            let text = format!("the strides of `{name}` are no multiples of its elements' size");
+            (codes::ARGUMENT_SIZE, text, allow.to_string())
+        }
+        Problem::Rank => {
+            let given = object.getattr("ndim").map_or_else(|_| "others".to_string(), |d| d.to_string());
+            let text = format!("`{name}` has {} dimensions, but the argument has {given}", param.rank);
+            (codes::ARGUMENT_RANK, text, "numpy.reshape or numpy.newaxis change their number".to_string())
+        }
+        Problem::ReadOnly => {
+            let text = format!("`{name}` is written by `{}`, but the array is read-only", kernel);
+            (codes::NOT_WRITABLE, text, "give an array that may be written".to_string())
+        }
+    };
+    argument_error(py, code, text, &[], Some(&help))
+}
+
+pub fn reason(p: Problem) -> &'static str {
+    match p {
+        Problem::Swapped => "its byte order is that of other machines",
+        Problem::Misaligned => "its elements do not lie at multiples of their size",
+        Problem::OddStrides => "its strides are no multiples of its elements' size",
+        _ => "it is no array",
+    }
+}
+
+fn numpy_name(param: &Param) -> String {
+    let name = param.ty.to_string();
+    match name.as_str() {
+        "f16" | "f32" | "f64" => format!("numpy.float{}", &name[1..]),
+        "bf16" => "ml_dtypes.bfloat16".to_string(),
+        "index" => "numpy.int64".to_string(),
+        "bool" => "numpy.bool_".to_string(),
+        _ if param.scalar.is_none() && param.dtype == lathe_abi::dtype::AGGREGATE => {
+            "kernel.dtype(…)".to_string()
+        }
+        n if n.starts_with('i') => format!("numpy.int{}", &n[1..]),
+        n => format!("numpy.uint{}", n.trim_start_matches('u')),
+    }
+}
+
+pub fn wrong_count(py: Python<'_>, kernel: &Kernel, given: usize) -> PyErr {
+    let names: Vec<&str> =
+        kernel.signature.inputs.iter().map(|i| kernel.signature.params[*i].name.as_str()).collect();
+    let text = format!("`{}` takes {} arguments, {given} were given", kernel.name, names.len());
+    let help = format!("in this order: {}; results go to out=", names.join(", "));
+    argument_error(py, lathe::runtime_codes::ARGUMENT_COUNT, text, &[], Some(&help))
+}
+
+pub fn argument_error(
+    py: Python<'_>,
+    code: lathe::Code,
+    text: impl Into<String>,
+    notes: &[String],
+    help: Option<&str>,
+) -> PyErr {
+    let mut d = Diagnostic::error(code, text);
+    d.notes = notes.to_vec();
+    d.help = help.map(str::to_string);
+    errors::bare(py, d)
+}
