@@ -10,7 +10,8 @@
 //! * [`lower`]: the strategies that they stand for.
 //! * [`choose`](mod@choose): good decisions, without measuring.
 //! * [`auto`](mod@auto): strategies for whole functions; [`sizes`]: for sizes that nobody gave.
-//! * [`space`], [`around`]: what decisions leave free, as parameters of a search: all of it, and what is near.
+//! * [`space`], [`uncut`], [`around`]: what decisions leave free, as parameters of a search: as the thesis cuts it, all
+//!   of it, and what is near.
 //! * [`notation`]: the thesis's own notation for computes.
 //! * [`picture`](mod@picture): decisions as a picture.
 
@@ -34,6 +35,7 @@ pub mod semantics;
 pub mod sizes;
 pub mod space;
 pub mod text;
+pub mod uncut;
 pub mod value;
 pub mod view;
 

@@ -3,7 +3,7 @@
 //! The whole space is beyond search (`((L·D)!)⁶` orders and assignments alone), so that this is cut as the thesis
 //! cuts it for its measurements (Section 2.4): (i) one nest; (ii) cores take the outer parts of everything or the
 //! inner ones; (iii) of the orders, layers stay in order, and all layers take the dimensions in one order. What
-//! the cuts leave out can still be fixed by hand. Parameters:
+//! the cuts leave out can still be fixed by hand, or searched in [`crate::uncut`]. Parameters:
 //!
 //! * `parts_i_1`, `parts_i_2`, …: the parts of dimension `i` at each layer that is free; the last of them follows;
 //! * `dims`: the number of the order of dimensions, in lexicographic order;
@@ -27,6 +27,30 @@ const MOST_ORDERS: usize = 6;
 /// # Errors
 /// E1222 where an order, an assignment or a placement is free in part: the cuts have no parameter for that.
 pub fn space(h: &Shaped, model: &Model, d: &Decisions) -> Result<SpaceDef, Diagnostic> {
+    let mut def = parts(h, d);
+    let (orders, assignments) =
+        (Phase::ALL.map(|p| &d.steps(p).order), Phase::ALL.map(|p| &d.steps(p).assignment));
+    if is_free("the order (D1, S1, R1)", &orders)? && h.extents.len() > 1 {
+        def = def.param(TuningParameter::int("dims", 0, orders_of(h.extents.len()) as i64 - 1));
+    }
+    if is_free("the assignment (D2, S2, R2)", &assignments)? {
+        def = def.param(TuningParameter::strings("cores", ["outer", "inner"]));
+    }
+    for (o, p) in h.h.operands().zip(d.reads.iter().chain(&d.writes)) {
+        let explicit = model.memories.iter().skip(1).any(|m| !m.implicit);
+        if is_free(&format!("the regions of `{}`", p.buffer), &[&p.region])? && explicit {
+            def = def.param(TuningParameter::int(format!("place_{}", p.buffer), 0, d.layers() as i64 - 1));
+        }
+        let input = d.reads.iter().any(|r| r.buffer == p.buffer);
+        if is_free(&format!("the layouts of `{}`", p.buffer), &[&p.layout])? && input && o.rank() > 1 {
+            def = def.param(TuningParameter::int(format!("pack_{}", p.buffer), 0, d.layers() as i64 - 1));
+        }
+    }
+    Ok(def)
+}
+
+/// Parameters for the parts that are free.
+pub(crate) fn parts(h: &Shaped, d: &Decisions) -> SpaceDef {
     let mut def = SpaceDef::new();
     for (dim, dimension) in h.h.dims.iter().enumerate() {
         let rest = rest(h, d, dim);
@@ -51,25 +75,7 @@ pub fn space(h: &Shaped, model: &Model, d: &Decisions) -> Result<SpaceDef, Diagn
             });
         }
     }
-    let (orders, assignments) =
-        (Phase::ALL.map(|p| &d.steps(p).order), Phase::ALL.map(|p| &d.steps(p).assignment));
-    if is_free("the order (D1, S1, R1)", &orders)? && h.extents.len() > 1 {
-        def = def.param(TuningParameter::int("dims", 0, orders_of(h.extents.len()) as i64 - 1));
-    }
-    if is_free("the assignment (D2, S2, R2)", &assignments)? {
-        def = def.param(TuningParameter::strings("cores", ["outer", "inner"]));
-    }
-    for (o, p) in h.h.operands().zip(d.reads.iter().chain(&d.writes)) {
-        let explicit = model.memories.iter().skip(1).any(|m| !m.implicit);
-        if is_free(&format!("the regions of `{}`", p.buffer), &[&p.region])? && explicit {
-            def = def.param(TuningParameter::int(format!("place_{}", p.buffer), 0, d.layers() as i64 - 1));
-        }
-        let input = d.reads.iter().any(|r| r.buffer == p.buffer);
-        if is_free(&format!("the layouts of `{}`", p.buffer), &[&p.layout])? && input && o.rank() > 1 {
-            def = def.param(TuningParameter::int(format!("pack_{}", p.buffer), 0, d.layers() as i64 - 1));
-        }
-    }
-    Ok(def)
+    def
 }
 
 /// The decisions of a configuration: what is fixed stays. They may still break a rule of the model that involves
@@ -79,24 +85,9 @@ pub fn space(h: &Shaped, model: &Model, d: &Decisions) -> Result<SpaceDef, Diagn
 /// E1204 for a missing or unusable value.
 pub fn bind(h: &Shaped, model: &Model, d: &Decisions, values: &Values) -> Result<Decisions, Diagnostic> {
     let mut out = d.clone();
-    let number = |name: &str| match values.get(name) {
-        Some(Value::Int(v)) if *v >= 0 => Ok(*v as u64),
-        _ => Err(Diagnostic::error(
-            codes::DECISIONS_SHAPE,
-            format!("the parameter `{name}` has no usable value"),
-        )),
-    };
-    for (dim, dimension) in h.h.dims.iter().enumerate() {
-        let mut left = rest(h, d, dim);
-        let free: Vec<usize> = (0..d.layers()).filter(|l| d.parts[*l][dim].is_none()).collect();
-        let Some((last, others)) = free.split_last() else { continue };
-        for layer in others {
-            let parts = number(&parts_name(&dimension.name, *layer))?.max(1);
-            out.parts[*layer][dim] = Some(parts);
-            left = left.div_ceil(parts);
-        }
-        out.parts[*last][dim] = Some(left.max(1));
-    }
+    let known = Bound { values };
+    let number = |name: &str| known.number(name);
+    bind_parts(h, d, &known, &mut out)?;
     let (layers, dims) = (d.layers(), h.extents.len());
     if d.up.order.iter().flatten().all(Option::is_none) {
         let n = if dims > 1 { number("dims")? as usize } else { 0 };
@@ -157,6 +148,32 @@ pub fn bind(h: &Shaped, model: &Model, d: &Decisions, values: &Values) -> Result
     Ok(out)
 }
 
+/// A configuration.
+pub(crate) struct Bound<'a> {
+    pub values: &'a Values,
+}
+
+/// The parts of a configuration: the last free layer of a dimension takes what the others leave.
+pub(crate) fn bind_parts(
+    h: &Shaped,
+    d: &Decisions,
+    known: &Bound,
+    out: &mut Decisions,
+) -> Result<(), Diagnostic> {
+    for (dim, dimension) in h.h.dims.iter().enumerate() {
+        let mut left = rest(h, d, dim);
+        let free: Vec<usize> = (0..d.layers()).filter(|l| d.parts[*l][dim].is_none()).collect();
+        let Some((last, others)) = free.split_last() else { continue };
+        for layer in others {
+            let parts = known.number(&parts_name(&dimension.name, *layer))?.max(1);
+            out.parts[*layer][dim] = Some(parts);
+            left = left.div_ceil(parts);
+        }
+        out.parts[*last][dim] = Some(left.max(1));
+    }
+    Ok(())
+}
+
 fn parts_name(dim: &str, layer: usize) -> String {
     format!("parts_{dim}_{}", layer + 1)
 }
@@ -180,7 +197,7 @@ fn divisors(n: u64) -> Vec<i64> {
 }
 
 /// All entries are free; or none is.
-fn is_free<T>(what: &str, tables: &[&Table<T>]) -> Result<bool, Diagnostic> {
+pub(crate) fn is_free<T>(what: &str, tables: &[&Table<T>]) -> Result<bool, Diagnostic> {
     let entries = || tables.iter().flat_map(|t| t.iter().flatten());
     match (entries().all(Option::is_none), entries().any(Option::is_none)) {
         (false, true) => Err(Diagnostic::error(codes::UNSUPPORTED, format!("{what} is fixed in part"))

@@ -220,7 +220,7 @@ pub fn choose<'a>(
 }
 
 /// Whether `auto` is asked for a program of patterns, whose translation has loops already.
-fn auto_of_fun(program: &Program, kernel: &Function, how: &How) -> bool {
+pub(crate) fn auto_of_fun(program: &Program, kernel: &Function, how: &How) -> bool {
     how.strategy.as_deref() == Some(mdh::AUTO)
         && program.lang.funs.contains_key(&*kernel.name)
         && !program.strategies(&kernel.name).iter().any(|d| d.name == mdh::AUTO)

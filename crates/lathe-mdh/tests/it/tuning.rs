@@ -74,3 +74,40 @@ fn what_is_fixed_is_no_parameter() {
     assert_eq!(space(&shaped, &m, &half).unwrap_err().code, codes::UNSUPPORTED);
     assert_eq!(bind(&shaped, &m, &d, &Default::default()).unwrap_err().code, codes::DECISIONS_SHAPE);
 }
+
+/// Without cuts: every order, assignment, region and layout, in every phase. What breaks no rule means the computation.
+#[test]
+fn without_cuts_the_space_is_that_of_the_formula() {
+    use lathe_mdh::uncut;
+    let (module, func) = example("linear_algebra", "matvec");
+    let h = Homomorphism::of(&module, &func, None).unwrap();
+    let shaped = h.at(&sizes(&[("I", 4), ("K", 6)])).unwrap();
+    let mut rng = ChaCha8Rng::seed_from_u64(1);
+    let given = inputs(&shaped, &mut rng);
+    let want = reference(&module, &func, &shaped, &given);
+    let m = model("toy");
+    let free = Decisions::free(&h, &m);
+    let all = Space::generate(&uncut::uncut(&shaped, &m, &free).unwrap(), &Generate::default()).unwrap();
+    // Three layers, two dimensions, two regions: factorizations of 4 and 6 into three, six permutations of six levels,
+    // regions and layouts of a matrix and two vectors at six levels and for the scalar function.
+    let permutations = 720f64.powi(6);
+    let placed = (2f64 * 2.0).powi(7) * 2f64.powi(7) * 2f64.powi(7);
+    let formula = 6.0 * 9.0 * permutations * placed;
+    let size: f64 = all.size().to_string().parse().unwrap();
+    assert!((size / formula - 1.0).abs() < 1e-9, "{size} {formula}");
+    let (mut valid, mut nests) = (0, 0);
+    for n in 0..400u64 {
+        let mut at = all.size().clone();
+        at *= n * 2654435761 % 4_000_000_007;
+        at /= 4_000_000_007u64;
+        let d = uncut::bind(&shaped, &m, &free, &all.configuration(&at).unwrap().to_values()).unwrap();
+        assert_eq!(d.open(), 0);
+        if check(&shaped, &m, &d, &no_facts).is_empty() {
+            valid += 1;
+            nests += usize::from(!d.fused());
+            let got = evaluate(&module, &shaped, &m, &d, &given, n).unwrap();
+            assert_eq!(got[0].bytes(), want[0].bytes(), "{}", text::print(&h, &m, &d));
+        }
+    }
+    assert!(valid > 100 && nests > 100, "{valid} {nests}");
+}

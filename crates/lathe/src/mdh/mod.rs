@@ -43,6 +43,9 @@ pub const DEFAULT_MODEL: &str = "cpu";
 /// # Errors
 /// Where there is no such strategy.
 pub fn decides(program: &Program, kernel: &Function, how: &How) -> Result<bool, Failure> {
+    if crate::schedule::auto_of_fun(program, kernel, how) {
+        return Ok(true);
+    }
     let definition = crate::schedule::choose(program, kernel, how)?.0;
     Ok(uses(&program.definitions(&kernel.name), Some(&kernel.name), &definition.body))
 }

@@ -8,7 +8,7 @@ use lathe_diagnostics::Diagnostic;
 use lathe_ir::{Function, StmtKind, visit};
 use lathe_lang::Fun;
 use lathe_pattern::{FoldKind, Prim, TermKind};
-use lathe_strategy::{ArgValue, Argument, Context, Strategy};
+use lathe_strategy::{ArgValue, Argument, Context, Definitions, Strategy};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -72,6 +72,9 @@ fn decided(
     if folds_in_order(fun) {
         return Err("the program says in which order it combines: it runs as it stands".to_string());
     }
+    // Only steps on loops are said here: what the file and the library call by the same names is about terms.
+    let none = Definitions::default();
+    let context = &Context::new(&none, context.target, context.facts);
     let steps = |all: Vec<Strategy>| {
         on_loops(w.module, &begin.func, context, &Strategy::Seq(all)).map_err(|r| r.diagnostic.message)
     };
