@@ -8,6 +8,7 @@ mod compute_at;
 mod contract;
 mod inline;
 pub mod linear;
+mod localize;
 mod make;
 mod materialize;
 mod nontemporal;
@@ -34,6 +35,7 @@ pub static RULES: &[&Rule] = &[
     &prescan::PRESCAN,
     &compute_at::COMPUTE_AT,
     &inline::INLINE,
+    &localize::LOCALIZE,
     &materialize::MATERIALIZE,
     &relayout::SET_LAYOUT,
     &relayout::PROMOTE,

@@ -93,16 +93,17 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
 }
 
 /// What is known about the array within the statement that the buffer will serve.
-struct Plan<'a> {
+pub(super) struct Plan<'a> {
     rule: &'a str,
-    around: Around,
+    pub around: Around,
     buffer: Arc<Buffer>,
-    found: Vec<Found>,
+    pub found: Vec<Found>,
     /// All accesses.
-    region: Region,
+    pub region: Region,
     /// The written elements; `None` if there are none.
     written: Option<Region>,
-    copy_in: bool,
+    /// Some element may be read, or copied out, that the statement did not write before.
+    pub copy_in: bool,
 }
 
 /// Stages around the statement at a path: the copy lives exactly as long as that statement runs.
@@ -162,7 +163,7 @@ struct Made {
 }
 
 impl<'a> Plan<'a> {
-    fn make(
+    pub fn make(
         rule: &'a str,
         cursor: &Cursor,
         target: &Path,
@@ -350,11 +351,11 @@ impl<'a> Plan<'a> {
         Ok((Made { stmt, name, labels }, extents))
     }
 
-    fn places(&self) -> Places {
+    pub fn places(&self) -> Places {
         self.found.iter().fold(Places::none(), |p, f| p.union(&f.access.places))
     }
 
-    fn redirect(&self, stmt: &Stmt, local: &Buffer) -> Stmt {
+    pub fn redirect(&self, stmt: &Stmt, local: &Buffer) -> Stmt {
         visit::map_accesses(stmt, &mut |a| {
             if a.view != View::Buffer(self.buffer.id) {
                 return None;

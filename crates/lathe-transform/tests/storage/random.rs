@@ -34,7 +34,8 @@ fn program(r: &mut Rng) -> String {
         let (y, x) = (at(r, "a", "N"), at(r, "b", "M"));
         terms.push(format!("A[{y}, {x}]!"));
     }
-    let (ey, ex) = (r.next(2) + 1, r.next(2) + 1);
+    // Row by row, or with neighbours in other rows.
+    let (ey, ex) = (r.next(3), r.next(2) + 1);
     body += &format!(
         "for a in 0..N + {ey} {{ for b in 0..M + {ex} {{ 'T'[a, b]: T[a, b]! = {} }} }}\n",
         terms.join(" + ")
@@ -111,7 +112,9 @@ fn random_step(r: &mut Rng, f: &Function) -> String {
         ", layout: tile(1, 2), layout: permute(1, 0, 2)",
     ]);
     let factor = *r.pick(&[2, 3, 4, 5]);
-    match r.next(17) {
+    match r.next(19) {
+        17 => format!("fuse({l}, {o})"),
+        18 => format!("localize({}, at: {l})", r.pick(&["T", b.as_str()])),
         15 => {
             let labels = lathe_transform::names::labels_in(&f.body);
             format!("materialize({})", r.pick(&labels))
@@ -146,6 +149,10 @@ fn case(seed: u64, accepted: &mut BTreeMap<String, usize>) {
     for n in 0..14 {
         let s = if n == 0 && r.next(3) == 0 {
             "inline(T)".to_string()
+        } else if n == 0 && r.next(2) == 0 {
+            "fuse(a, c)".to_string()
+        } else if n == 1 && done == ["fuse(a, c)"] && r.next(2) == 0 {
+            "localize(T, at: a)".to_string()
         } else if (1..3).contains(&n) && r.next(2) == 0 {
             let loops = lathe_transform::names::loop_names(&f.body);
             format!("compute_at(T, {})", r.pick(&loops))
@@ -187,6 +194,7 @@ fn what_is_accepted_computes_the_same() {
         "inline",
         "promote",
         "materialize",
+        "localize",
         "bind",
     ] {
         assert!(accepted.get(rule).is_some_and(|n| *n >= 4), "{rule}: {accepted:?}");

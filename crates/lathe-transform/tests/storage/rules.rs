@@ -74,6 +74,50 @@ fn values_are_computed_in_a_nest_of_their_own() {
 }
 
 #[test]
+fn arrays_shrink_to_what_an_iteration_uses() {
+    let m = parse(
+        "func f(N, M)(A: in i64[N, M], B: out i64[N, M], C: out i64[N]) stage plain {
+        alloc T: i64[N, M]
+        alloc s: i64[N]
+        for i in 0..N {
+          's.init'[i]: s[i]! = 0:i64
+          for j in 0..M { 'T'[i, j]: T[i, j]! = A[i, j]! * 3:i64 }
+        }
+        for i in 0..N { for j in 0..M { 's'[i, j]: s[i]! sum= T[i, j]! licensed } }
+        for i in 0..N {
+          for j in 0..M { 'B'[i, j]: B[i, j]! = T[i, j]! - s[i]! }
+          'C'[i]: C[i]! = s[i]!
+        } }",
+    );
+    let blocks = "split(T.i, 4); split(s.i, 4); split(B.i, 4); fuse(T.i.o, s.i.o); fuse(s.i.o, B.i.o)";
+    let steps =
+        format!("{blocks}; localize(T, at: T.i.o); localize(s, at: T.i.o, space: stack); parallel(T.i.o)");
+    let f = all_sizes(&m, "f", &steps, &["N", "M"]);
+    assert!(show(&f).contains("alloc s") || show(&f).contains("alloc s: i64[4] stack"), "{}", show(&f));
+    for (steps, why) in [
+        ("localize(T, at: T.i)", "is used outside of the loop"),
+        ("localize(A, at: T.i)", "array of the caller"),
+        (&*format!("{blocks}; localize(s, at: s.i.i)"), "is used outside of the loop"),
+        (
+            "fuse(T.i, s.i); fuse(s.i, B.i); set_layout(T, permute(1, 0)); localize(T, at: T.i)",
+            "layout of its own",
+        ),
+    ] {
+        let text = refusal(&m, "f", steps);
+        assert!(text.contains(why), "{steps}: {text}");
+    }
+    // What an earlier iteration wrote.
+    let m = parse(
+        "func f(N)(A: in i64[N], B: out i64[N]) stage plain {
+        alloc T: i64[N + 1]
+        'T.init'[]: T[0]! = 0:i64
+        for i in 0..N { 'T'[i]: T[i + 1]! = A[i]!  'B'[i]: B[i]! = T[i]! } }",
+    );
+    let text = refusal(&m, "f", "localize(T, at: i)");
+    assert!(text.contains("localize"), "{text}");
+}
+
+#[test]
 fn what_starts_with_its_first_element_is_materialized_whole() {
     let m = parse(
         "func f(N)(x: in i64[N], s: out i64[]) stage plain {

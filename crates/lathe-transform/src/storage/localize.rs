@@ -1,0 +1,142 @@
+//! `localize`: a local array that every iteration of a loop fills for itself shrinks to what one iteration uses
+//! (contraction of arrays).
+
+use super::make::{self, check_space, find_alloc};
+use super::options;
+use super::stage::Plan;
+use crate::args::Args;
+use crate::codes;
+use crate::names;
+use crate::rule::{Cursor, Edit, Rule};
+use lathe_analysis::Env;
+use lathe_diagnostics::Places;
+use lathe_ir::{Buffer, Layout, Stmt, StmtKind, build, visit};
+use lathe_strategy::syntax::{Formal, Sort};
+use lathe_strategy::{Discharge, Evidence, Refusal, RuleSignature};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+const RULE: &str = "localize";
+
+pub static LOCALIZE: Rule = Rule {
+    signature: RuleSignature {
+        name: RULE,
+        version: 1,
+        formals: &[
+            Formal { name: "array", sort: Sort::Buffer, optional: false, many: false },
+            Formal { name: "at", sort: Sort::Loop, optional: false, many: false },
+            Formal { name: "space", sort: Sort::Word, optional: true, many: false },
+        ],
+        summary: "shrinks a local array to what one iteration of a loop uses",
+        page: "\
+`localize(T, at: i.o)` moves the local array `T` into the loop `i.o`: every iteration has one of its own, as large as \
+the box of elements that it uses. So what one nest of the loop's body hands on to the next stays in a cache. The name \
+stays; the space does, too, if `space:` does not say another one.
+
+Legal when `T` is local, is used in the body of the loop and nowhere else, by plain subscripts only, and every \
+element that an iteration reads was written by the same iteration before.
+
+```lathe
+kernel normalize(A: f32[M, N]) -> (B: f32[M, N]) {
+    var T: f32[M, N]
+    T[i, j] = exp(A[i, j])
+    B[i, j] = T[i, j] / (1.0 + T[i, j])
+}
+strategy rows for normalize = fuse(T.i, B.i) ; localize(T, at: T.i)
+```
+",
+    },
+    apply,
+};
+
+fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
+    args.check(&LOCALIZE.signature)?;
+    let buffer = names::find_buffer(cursor, RULE, &args.path(RULE, "array", 0)?)?;
+    let mut target = names::find_one_loop(cursor, RULE, &args.path(RULE, "at", 1)?)?;
+    target.push(0);
+    let space = options::space(RULE, args, 2)?.unwrap_or(buffer.space);
+    let name = &buffer.name;
+    let Some((alloc, _)) = find_alloc(cursor.func, buffer.id) else {
+        return Err(refuse(
+            format!("`{name}` is an array of the caller"),
+            "stage a part of it",
+            &Places::none(),
+        ));
+    };
+    if buffer.layout != Layout::row_major() {
+        return Err(refuse(
+            format!("`{name}` has a layout of its own"),
+            "do this before changing the layout",
+            &Places::none(),
+        ));
+    }
+    let body = cursor.at(&target).filter(|_| target.starts_with(&alloc));
+    let Some(body) = body else {
+        return Err(refuse(
+            format!("`{name}` is not allocated around the loop"),
+            "name a loop inside of its scope",
+            &Places::none(),
+        ));
+    };
+    let plan = Plan::make(RULE, cursor, &target, body, &buffer)?;
+    let everywhere = visit::at(&cursor.func.body, &alloc)
+        .map_or(Vec::new(), |s| super::scope::accesses(s, &HashMap::new()));
+    let uses = everywhere.iter().filter(|f| f.buffer() == Some(buffer.id) || f.buffer().is_none());
+    let here = plan.found.len();
+    if uses.clone().count() != here {
+        let places = uses.fold(Places::none(), |p, f| p.union(&f.access.places));
+        return Err(refuse(
+            format!("`{name}` is used outside of the loop, too"),
+            "fuse the loops that use it first",
+            &places,
+        ));
+    }
+    if plan.copy_in {
+        return Err(refuse(
+            format!("an iteration may read elements of `{name}` that it did not write"),
+            "name a loop whose iterations compute all that they read of it",
+            &plan.places(),
+        ));
+    }
+    let (around, sizes) = (&plan.around.loops, &plan.around.sizes);
+    let extents: Vec<_> = (0..plan.region.rank())
+        .map(|d| {
+            let constant = plan.region.constant_size(d, around);
+            constant.map_or_else(|| plan.region.size_expr(d, around, sizes), build::index)
+        })
+        .collect();
+    check_space(RULE, name, &buffer.elem, &extents, space)?;
+    let mut func = cursor.func.clone();
+    let local = Arc::new(Buffer {
+        id: func.fresh_buf(),
+        name: name.clone(),
+        elem: buffer.elem.clone(),
+        extents: extents.clone(),
+        space,
+        layout: Layout::row_major(),
+    });
+    let inside = plan.redirect(body, &local);
+    let made = Stmt::new(StmtKind::Alloc { buffer: local, body: inside }, plan.places());
+    make::replace(RULE, &mut func, &target, made)?;
+    let rest = visit::at(&func.body, &alloc).and_then(|s| match s.kind() {
+        StmtKind::Alloc { body, .. } => Some(body.clone()),
+        _ => None,
+    });
+    if let Some(rest) = rest {
+        make::replace(RULE, &mut func, &alloc, rest)?;
+    }
+    let env = Env::at(cursor.module, cursor.func, &target);
+    let shape: Vec<String> = extents.iter().map(|e| env.text(e)).collect();
+    let mut ev = Evidence::new(RULE, 1)
+        .oblige(format!("`{name}` is used in the body of the loop and nowhere else"), Discharge::ByRule)
+        .oblige(
+            format!("every element of `{name}` that an iteration reads was written by it before"),
+            Discharge::ByDependence,
+        );
+    ev.buffers.push(format!("{name}[{}] in {}", shape.join(", "), space.name()));
+    Ok(Edit { func, evidence: ev })
+}
+
+fn refuse(message: String, help: &str, places: &Places) -> Refusal {
+    make::refuse(RULE, codes::SHAPE, format!("`{RULE}`: {message}"), help, places)
+}
