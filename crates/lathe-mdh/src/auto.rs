@@ -54,12 +54,11 @@ pub fn auto(
         let one = |h: Homomorphism| -> Result<(Decisions, Strategy), Diagnostic> {
             let mut shaped = h.at(sizes)?;
             let mut setting = *setting;
-            let mut inside = BTreeMap::new();
+            let mut inside = lower::Inside::default();
             if let Some(c) = chain {
                 setting.threads = 1;
                 setting.exact &= c.divides;
-                let dim = c.shrink(label, &mut shaped);
-                inside.extend(dim.map(|d| (h.dims[d].name.clone(), c.inner(label))));
+                inside = c.inside(label, &mut shaped);
             }
             let d = choose(&shaped, &model, &setting)?;
             let options = Options { exact: setting.exact, machine: setting.machine.clone(), inside };

@@ -54,6 +54,8 @@ pub struct Shaped<'a> {
     /// The first index of each dimension, and how many there are.
     pub first: Vec<i64>,
     pub extents: Vec<u64>,
+    /// The box is one of the blocks that a larger one was cut into: along which dimension, and into how many.
+    pub block_of: Option<(usize, u64)>,
 }
 
 /// The largest extent: products of a dozen of them do not occur, and sums fit 64 bits.
@@ -138,7 +140,7 @@ impl Homomorphism {
             first.push(lo);
             extents.push((hi - lo).max(0) as u64);
         }
-        let shaped = Shaped { h: self, sizes: known, first, extents };
+        let shaped = Shaped { h: self, sizes: known, first, extents, block_of: None };
         shaped.check_views()?;
         Ok(shaped)
     }

@@ -1,35 +1,51 @@
 //! Chains: computes that follow one another and run over the same rows. The rows are done in blocks, all computes
-//! for one block after the other, so that what they hand on stays in a cache; memory is passed over once.
+//! for one block after the other, so that what they hand on stays in a cache; memory is passed over once. Rows may be
+//! those of every matrix of a batch (attention: heads and positions).
 
 use crate::choose::Setting;
 use crate::choose::facts::{Facts, Reach};
 use crate::homomorphism::{Homomorphism, Shaped};
-use crate::lower::steps::{attempt, call, int, name};
+use crate::lower::Inside;
+use crate::lower::steps::{attempt, call, int, name, named, with};
 use lathe_diagnostics::Diagnostic;
-use lathe_ir::{Combine, Function, Stmt, StmtKind};
-use lathe_strategy::Strategy;
+use lathe_ir::{Combine, Function, Stmt, StmtKind, visit};
+use lathe_strategy::{Argument, Strategy};
 use std::collections::BTreeMap;
 
 /// Computes that are done together.
 pub struct Chain {
     pub labels: Vec<String>,
-    /// Per compute, the dimension of the rows and its name.
-    dims: Vec<(usize, String)>,
-    /// Rows that are done at a time.
+    /// Per compute, the names of the dimensions that all share: those of the batch, and the rows last.
+    dims: Vec<Vec<String>>,
+    /// Rows that are done at a time, and how many blocks that makes.
     pub rows: u64,
+    blocks: u64,
     /// Whether blocks are full for sure.
     pub divides: bool,
+    /// Local arrays that one compute hands to the next.
+    arrays: Vec<String>,
+    /// Which of the shared loops threads take.
+    threads: usize,
 }
 
 /// Operations per element from which a compute rather has a nest of its own.
 const HEAVY: f64 = 64.0;
+/// The fewest rows of a block of such a compute.
+const FEWEST: u64 = 8;
 
 impl Chain {
-    /// Cuts the rows and makes one loop of all loops over blocks.
+    /// The shared loop of a compute at a depth, once the rows are cut.
+    fn shared(&self, compute: usize, depth: usize) -> String {
+        let all = &self.dims[compute];
+        let block = if depth + 1 == all.len() { ".f" } else { "" };
+        format!("{}.{}{block}", self.labels[compute], all[depth])
+    }
+
+    /// Cuts the rows, makes one loop of all loops over blocks, and shrinks what is handed on to a block.
     pub fn begin(&self) -> Vec<Strategy> {
-        let block = |n: usize| format!("{}.{}.f", self.labels[n], self.dims[n].1);
         let mut out = Vec::new();
-        for (l, (_, dim)) in self.labels.iter().zip(&self.dims) {
+        for (l, dims) in self.labels.iter().zip(&self.dims) {
+            let Some(dim) = dims.last() else { continue };
             let args = vec![
                 name(&format!("{l}.{dim}")),
                 int(self.rows),
@@ -39,29 +55,38 @@ impl Chain {
             out.push(call("split", args));
         }
         for n in 1..self.labels.len() {
-            out.push(attempt(call("fuse", vec![name(&block(n - 1)), name(&block(n))])));
+            for depth in 0..self.dims[n].len() {
+                let both = vec![name(&self.shared(n - 1, depth)), name(&self.shared(n, depth))];
+                out.push(attempt(call("fuse", both)));
+            }
+        }
+        let at = self.shared(0, self.dims[0].len() - 1);
+        for a in &self.arrays {
+            let args = vec![Argument::positional(name(a)), named("at", name(&at))];
+            out.push(attempt(with("localize", args)));
         }
         out
     }
 
     /// Blocks are taken by threads.
     pub fn end(&self) -> Vec<Strategy> {
-        let all = self.labels.iter().zip(&self.dims);
-        all.map(|(l, (_, dim))| attempt(call("parallel", vec![name(&format!("{l}.{dim}.f"))]))).collect()
+        let loops = (0..self.labels.len()).map(|n| self.shared(n, self.threads));
+        loops.map(|l| attempt(call("parallel", vec![name(&l)]))).collect()
     }
 
-    /// The homomorphism of one block; its dimension of rows.
-    pub fn shrink(&self, label: &str, h: &mut Shaped) -> Option<usize> {
-        let n = self.labels.iter().position(|l| l == label)?;
-        let dim = self.dims[n].0;
-        h.extents[dim] = h.extents[dim].min(self.rows);
-        Some(dim)
-    }
-
-    /// The loop over the rows of a block.
-    pub fn inner(&self, label: &str) -> String {
-        let n = self.labels.iter().position(|l| l == label).unwrap_or(0);
-        format!("{}.b", self.dims[n].1)
+    /// Where the loops of a compute stand; its homomorphism becomes that of one block.
+    pub fn inside(&self, label: &str, h: &mut Shaped) -> Inside {
+        let Some(n) = self.labels.iter().position(|l| l == label) else { return Inside::default() };
+        let last = self.dims[n].len() - 1;
+        h.extents[..last].fill(1);
+        h.extents[last] = h.extents[last].min(self.rows);
+        h.block_of = Some((last, self.blocks));
+        let rows = &self.dims[n][last];
+        Inside {
+            loops: [(rows.clone(), format!("{rows}.b"))].into(),
+            around: self.dims[n][..last].iter().cloned().collect(),
+            shared: Some((last, format!("{rows}.f"))),
+        }
     }
 }
 
@@ -78,24 +103,39 @@ pub fn find(
         let h = read[labels.iter().position(|l| l == label)?].as_ref().ok()?;
         Some((h, h.at(sizes).ok()?))
     };
+    let locals = locals(func);
     for run in runs(&func.body) {
         let mut n = 0;
         while n < run.len() {
-            let mut members: Vec<(&Homomorphism, Shaped)> = Vec::new();
-            while let Some(next) = run.get(n).and_then(|l| of(l)) {
-                if !light(&next.1) || members.last().is_some_and(|m| !continues(m.0, next.0)) {
-                    break;
+            // With products in it, if their operands allow it; else of what memory alone decides.
+            let found = [true, false].into_iter().find_map(|heavy| {
+                let mut members: Vec<(&Homomorphism, Shaped)> = Vec::new();
+                while let Some(next) = run.get(n + members.len()).and_then(|l| of(l)) {
+                    let fits = light(&next.1) || heavy && hands_on_much(&next.1, s);
+                    if !fits || members.last().is_some_and(|m| shared(m.0, next.0) == 0) {
+                        break;
+                    }
+                    members.push(next);
                 }
-                members.push(next);
-                n += 1;
-            }
-            if members.len() < 2 {
-                n += usize::from(members.is_empty());
-                continue;
-            }
-            out.extend(chain(&members, s));
+                let c = (members.len() > 1).then(|| chain(&members, &locals, s)).flatten()?;
+                Some((members.len(), c))
+            });
+            n += found.as_ref().map_or(1, |f| f.0);
+            out.extend(found.map(|f| f.1));
         }
     }
+    out
+}
+
+/// Names of the arrays that a function allocates.
+fn locals(func: &Function) -> Vec<String> {
+    let mut out = Vec::new();
+    visit::walk(&func.body, &mut |s, _| {
+        if let StmtKind::Alloc { buffer, .. } = s.kind() {
+            out.push(buffer.name.to_string());
+        }
+        true
+    });
     out
 }
 
@@ -119,17 +159,15 @@ fn runs(body: &Stmt) -> Vec<Vec<String>> {
     out
 }
 
-/// The dimension of rows: the first one, if its results are kept apart.
-fn rows(h: &Homomorphism) -> Option<usize> {
-    let free = |d: usize| matches!(h.dims[d].combine, Combine::Concat);
-    (!h.dims.is_empty() && free(0)).then_some(0)
-}
-
-/// Both run over the same rows, and row by row: the later one reads of what the earlier one writes its own row only.
-fn continues(a: &Homomorphism, b: &Homomorphism) -> bool {
-    let (Some(x), Some(y)) = (rows(a), rows(b)) else { return false };
-    let (p, q) = (&a.dims[x], &b.dims[y]);
-    p.lo == q.lo && p.hi == q.hi
+/// How many leading dimensions two computes share: both run through the same indices, and keep their results apart.
+/// That the later one reads what its own row wrote is for `fuse` to check.
+fn shared(a: &Homomorphism, b: &Homomorphism) -> usize {
+    let same = |x: usize| {
+        let (p, q) = (&a.dims[x], &b.dims[x]);
+        let free = |c: &Combine| matches!(c, Combine::Concat);
+        free(&p.combine) && free(&q.combine) && p.lo == q.lo && p.hi == q.hi
+    };
+    (0..a.dims.len().min(b.dims.len())).take_while(|x| same(*x)).count()
 }
 
 /// Little work per element: memory decides.
@@ -137,41 +175,67 @@ fn light(h: &Shaped) -> bool {
     let f = Facts::of(h);
     let elements = |r: &Reach| r.elements(&f.extents) as f64;
     let all: f64 = f.inputs.iter().chain(&f.outputs).map(elements).sum();
-    f.reduced.len() < 4 && f.points() <= HEAVY * all && rows(h.h).is_some()
+    f.reduced.len() < 4 && f.points() <= HEAVY * all
 }
 
-fn chain(members: &[(&Homomorphism, Shaped)], s: &Setting) -> Option<Chain> {
-    let mut bytes: BTreeMap<String, u64> = BTreeMap::new();
+/// A product that reads or writes more than a cache would keep.
+fn hands_on_much(h: &Shaped, s: &Setting) -> bool {
+    let f = Facts::of(h);
+    let much = |r: &Reach| r.footprint(&f.extents) > 8 * s.machine.l2_bytes;
+    s.exact && f.reduced.len() < 5 && f.inputs.iter().chain(&f.outputs).any(much)
+}
+
+/// Bytes of one row of all arrays that have rows, once each, where `depth` dimensions are fixed; and of what all
+/// rows share.
+fn bytes(members: &[(&Homomorphism, Shaped)], depth: usize) -> (u64, u64) {
+    let (mut own, mut common) = (BTreeMap::<&str, u64>::new(), BTreeMap::<&str, u64>::new());
     for (h, shaped) in members {
         let f = Facts::of(shaped);
-        let dim = rows(h)?;
         let mut row = f.extents.clone();
-        row[dim] = 1;
-        for r in f.inputs.iter().chain(&f.outputs).filter(|r| r.depends(dim)) {
-            let name = match r.input {
-                Some(n) => h.inputs[n].name(),
-                None => h.outputs[0].name(),
-            };
-            let here = bytes.entry(name.to_string()).or_default();
+        row[..depth].fill(1);
+        for r in f.inputs.iter().chain(&f.outputs) {
+            let name = r.input.map_or_else(|| h.outputs[0].name(), |n| h.inputs[n].name());
+            let all = if r.depends(depth - 1) { &mut own } else { &mut common };
+            let here = all.entry(name).or_default();
             *here = (*here).max(r.footprint(&row));
         }
     }
-    let row: u64 = bytes.values().sum();
-    let n = members.first()?.1.extents.first().copied()?;
-    let most = n.div_ceil(4 * s.threads).max(1);
-    let rows = (s.machine.l2_bytes / 2 / row.max(1)).clamp(1, most.max(1)).min(256);
-    let rows = if rows >= 8 { rows / 8 * 8 } else { rows };
-    if n < 2 {
-        return None;
-    }
-    Some(Chain {
-        labels: members.iter().map(|m| m.0.name.clone()).collect(),
-        dims: members.iter().map(|m| rows_named(m.0)).collect::<Option<_>>()?,
-        rows,
-        divides: n.is_multiple_of(rows),
-    })
+    (own.values().sum(), common.values().sum())
 }
 
-fn rows_named(h: &Homomorphism) -> Option<(usize, String)> {
-    rows(h).map(|d| (d, h.dims[d].name.clone()))
+fn chain(members: &[(&Homomorphism, Shaped)], locals: &[String], s: &Setting) -> Option<Chain> {
+    let heavy = members.iter().any(|m| !light(&m.1));
+    let most = members.windows(2).map(|w| shared(w[0].0, w[1].0)).min()?;
+    let l2 = s.machine.l2_bytes;
+    let fits = |depth: usize| {
+        let (row, common) = bytes(members, depth);
+        // Products read what their rows share again and again.
+        let room = if heavy { (l2 * 3 / 4).checked_sub(common)? } else { l2 / 2 };
+        Some(room / row.max(1))
+    };
+    // As few loops around as leave some rows for a block.
+    let depth = (1..=most).find(|d| fits(*d) >= Some(FEWEST)).or((!heavy && most > 0).then_some(1))?;
+    let extents = &members.first()?.1.extents;
+    let n = extents[depth - 1];
+    // Threads take the outermost loop that has enough iterations.
+    let threads = extents[..depth].iter().position(|n| *n >= 4 * s.threads).unwrap_or(depth - 1);
+    let enough = if threads + 1 == depth { n.div_ceil(4 * s.threads) } else { n };
+    let rows = fits(depth)?.clamp(1, enough.max(1)).min(256);
+    // Full blocks, if that does not make them much smaller; else whole vectors of rows.
+    let whole = (rows / 2 + 1..=rows).rev().find(|r| n.is_multiple_of(*r));
+    let rows = whole.unwrap_or(if rows >= 8 { rows / 8 * 8 } else { rows });
+    if n < 2 || heavy && rows < FEWEST {
+        return None;
+    }
+    let named = |h: &Homomorphism| h.dims[..depth].iter().map(|d| d.name.clone()).collect();
+    let made = members.iter().flat_map(|m| &m.0.outputs).map(|o| o.name().to_string());
+    Some(Chain {
+        labels: members.iter().map(|m| m.0.name.clone()).collect(),
+        dims: members.iter().map(|m| named(m.0)).collect(),
+        rows,
+        blocks: n.div_ceil(rows),
+        divides: n.is_multiple_of(rows),
+        arrays: made.filter(|a| locals.contains(a)).collect(),
+        threads,
+    })
 }

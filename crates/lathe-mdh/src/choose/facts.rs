@@ -70,6 +70,8 @@ pub struct Facts {
     /// Whether the operator has an identity.
     pub identity: bool,
     pub reduces: bool,
+    /// The box is a block of a larger one: its dimension, and how many blocks there are.
+    pub block_of: Option<(usize, u64)>,
 }
 
 impl Facts {
@@ -94,7 +96,13 @@ impl Facts {
             identity: h.h.identity,
             reduces: reduced.contains(&true),
             reduced,
+            block_of: h.block_of,
         }
+    }
+
+    /// How many blocks use one copy of an input.
+    pub fn blocks(&self, r: &Reach) -> u64 {
+        self.block_of.filter(|b| !r.depends(b.0)).map_or(1, |b| b.1)
     }
 
     /// Elements of the results.

@@ -147,7 +147,7 @@ impl Nest<'_> {
     fn packed(&self, sides: &Sides, innermost: Option<usize>) -> Vec<usize> {
         let times = |r: &Reach| {
             let other = |d: &usize| !self.f.reduced[*d] && !r.depends(*d);
-            self.dims().filter(other).map(|d| self.trips[d]).product::<u64>()
+            self.dims().filter(other).map(|d| self.trips[d]).product::<u64>() * self.f.blocks(r)
         };
         let mut packed = self.t.packed.clone();
         if let Some(v) = sides.free_lanes(&self.f.reduced) {

@@ -140,6 +140,7 @@ fn estimate(f: &Facts, m: &Machine, lanes: (usize, u64), side: &[u64], exact: bo
             // Copied first, if the lanes' index is a dimension of its own and the copy is used often enough; else
             // lanes are gathered.
             let uses: f64 = (0..dims).filter(|d| !r.depends(*d)).map(|d| f.extents[d] as f64).product();
+            let uses = uses * f.blocks(r) as f64;
             let (Some(n), Some(_)) = (r.input, r.plain(v).filter(|_| f.reduces && r.bytes <= 8)) else {
                 vectors += count * r.leaves as f64 * width as f64 * 1.5;
                 continue;
@@ -148,7 +149,7 @@ fn estimate(f: &Facts, m: &Machine, lanes: (usize, u64), side: &[u64], exact: bo
                 vectors += count * r.leaves as f64 * width as f64 * 1.5;
                 continue;
             }
-            extra += r.elements(&f.extents) as f64 * TURN;
+            extra += r.elements(&f.extents) as f64 * TURN / f.blocks(r) as f64;
             packed.push(n);
         } else if r.shifted > 1
             || r.subscripts.iter().any(|c| c[v] != 0 && c.iter().filter(|x| **x != 0).count() > 1)

@@ -24,6 +24,8 @@ pub struct Copy {
     space: &'static str,
     /// The loop in whose body it is made; none: around the outermost one.
     at: Option<String>,
+    /// A loop further outside that it is made around.
+    around: Option<String>,
     /// Permutation of the buffer's dimensions; one that is named twice is cut into the tiles of the registers.
     layout: Vec<usize>,
     /// Per dimension of the buffer that is cut: the size of the tiles and the dimension of the computation.
@@ -110,7 +112,8 @@ impl Copies {
                 }
                 let blocks = blocks(o, &layout, loops)?;
                 let from = String::new();
-                mine.push(Copy { from, made, space, at, layout: layout.clone(), blocks, operand, output });
+                let layout = layout.clone();
+                mine.push(Copy { from, made, space, at, around: None, layout, blocks, operand, output });
             }
             let mut here = o.name().to_string();
             // Partial results that live around a copy have dimensions of their own before those of the results.
@@ -138,6 +141,16 @@ impl Copies {
         Ok(out)
     }
 
+    /// What all parts of a larger computation use is copied for all of them.
+    pub fn share(&mut self, options: &Options) {
+        let Some((dim, at)) = &options.inside.shared else { return };
+        for c in self.all.iter_mut().filter(|c| !c.output && c.space == "host") {
+            if !self.uses[c.operand][*dim] {
+                (c.at, c.around) = (None, Some(at.clone()));
+            }
+        }
+    }
+
     pub fn stage(&self, loops: &Loops, out: &mut Vec<Strategy>) {
         let splits = |n: usize, out: &mut Vec<Strategy>| {
             for (_, s, from, rank) in self.splits.iter().filter(|s| s.0 == n) {
@@ -146,7 +159,8 @@ impl Copies {
         };
         for (n, c) in self.all.iter().enumerate() {
             splits(n, out);
-            let place = c.at.as_ref().or(loops.order.first()).map_or(String::new(), |l| loops.at(l));
+            let place = c.around.as_ref().or(c.at.as_ref()).or(loops.order.first());
+            let place = place.map_or(String::new(), |l| loops.at(l));
             let mut args = vec![
                 Argument::positional(name(&c.from)),
                 named("at", name(&place)),

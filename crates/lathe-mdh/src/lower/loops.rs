@@ -110,7 +110,7 @@ impl Loops {
         let mut dims = Vec::new();
         for dim in 0..h.extents.len() {
             let name = &h.h.dims[dim].name;
-            let base = o.inside.get(name).unwrap_or(name);
+            let base = o.inside.loops.get(name).unwrap_or(name);
             dims.push((base.clone(), digits(h, m, d, o, order, (dim, base))?));
         }
         let full = |(dim, (_, digits)): (usize, &(String, Vec<Digit>))| match digits.as_slice() {
@@ -123,7 +123,8 @@ impl Loops {
             Loops { label: h.h.name.clone(), dims, partial, order: Vec::new(), reduced, remaps: Vec::new() };
         out.invert(h, o, order)?;
         // Loops with one iteration and rounds are outermost.
-        let single = out.dims.iter().filter(|d| d.1.is_empty()).map(|d| d.0.clone());
+        let inside = |d: &&(String, Vec<Digit>)| d.1.is_empty() && !o.inside.around.contains(&d.0);
+        let single = out.dims.iter().filter(inside).map(|d| d.0.clone());
         let all = || out.dims.iter().flat_map(|d| &d.1);
         let rounds = all().filter(|d| d.level.is_none()).map(|d| d.name.clone());
         let levels = order.iter().filter_map(|l| all().find(|d| d.level == Some(*l))).map(|d| d.name.clone());

@@ -24,7 +24,7 @@ use lathe_diagnostics::Diagnostic;
 use lathe_strategy::Strategy;
 use lathe_target::Machine;
 use loops::Loops;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use steps::{call, name};
 
 /// For which function and machine a strategy is made.
@@ -35,15 +35,24 @@ pub struct Options {
     pub exact: bool,
     /// How wide the vectors of copies are.
     pub machine: Machine,
-    /// Dimensions (by name) whose loops have been split: the homomorphism is a part of the computation, and its loops
-    /// have these names.
-    pub inside: BTreeMap<String, String>,
+    pub inside: Inside,
+}
+
+/// Where the loops of a part of a computation stand.
+#[derive(Clone, Debug, Default)]
+pub struct Inside {
+    /// Dimensions (by name) whose loops have been split: the part runs through the loops of these names.
+    pub loops: BTreeMap<String, String>,
+    /// Dimensions whose loops stand around the part.
+    pub around: BTreeSet<String>,
+    /// Copies of inputs that do not depend on this dimension are made around this loop, for all parts.
+    pub shared: Option<(usize, String)>,
 }
 
 impl Options {
     /// For the sizes as constants, on this machine.
     pub fn exact() -> Options {
-        Options { exact: true, machine: Machine::host(), inside: BTreeMap::new() }
+        Options { exact: true, machine: Machine::host(), inside: Inside::default() }
     }
 }
 
@@ -82,7 +91,8 @@ fn nest(
         out.push(call("reorder", loops.order.iter().map(|n| name(&loops.at(n))).collect()));
     }
     let results = cores::partial_results(h, &loops, options, out)?;
-    let copies = Copies::of(h, model, d, &loops, (&down, &order), &all, results)?;
+    let mut copies = Copies::of(h, model, d, &loops, (&down, &order), &all, results)?;
+    copies.share(options);
     copies.stage(&loops, out);
     let rests = tiles::partial(&loops, &copies, out);
     cores::lanes(&loops, &rests, out);

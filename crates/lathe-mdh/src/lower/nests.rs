@@ -202,7 +202,7 @@ fn outermost(h: &Shaped, o: &Options) -> Option<String> {
         Combine::Reduce(_) => 2,
     };
     let d = h.h.dims.iter().min_by_key(rank)?;
-    Some(o.inside.get(&d.name).unwrap_or(&d.name).clone())
+    Some(o.inside.loops.get(&d.name).unwrap_or(&d.name).clone())
 }
 
 /// Cuts and orders the loops that copy an input, and says who runs them.
