@@ -35,6 +35,8 @@ impl Tile {
 const LATENCY: f64 = 4.0;
 /// Cycles per element of a copy that turns around what it copies.
 const TURN: f64 = 2.0;
+/// Lines of the first cache that may have the same place.
+const WAYS: u64 = 8;
 /// Sides that are tried.
 const SIDES: [u64; 12] = [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16];
 
@@ -132,7 +134,7 @@ fn estimate(f: &Facts, m: &Machine, lanes: (usize, u64), side: &[u64], exact: bo
             continue;
         }
         if !r.depends(v) {
-            scalars += count * r.leaves as f64;
+            scalars += count * r.leaves as f64 * if crowded(r, side, m) { 4.0 } else { 1.0 };
             continue;
         }
         let mut cost = 1.0;
@@ -209,6 +211,14 @@ fn columns(f: &Facts, d: usize, side: &[u64], v: usize) -> bool {
             .product::<u64>()
     };
     with.all(|r| r.plain(d).is_some() && !r.depends(v) && others(r) >= 256)
+}
+
+/// Whether the rows of a tile lie so that they share few sets of the first cache, and are more than a set holds.
+fn crowded(r: &Reach, side: &[u64], m: &Machine) -> bool {
+    let way = m.l1_bytes / WAYS;
+    let same =
+        |d: &usize| side[*d] > 1 && r.stride[*d] != 0 && (r.stride[*d].unsigned_abs() * r.bytes) % way == 0;
+    (0..side.len()).filter(same).map(|d| side[d]).product::<u64>() > WAYS
 }
 
 /// Distinct elements (vectors along the lanes) that a tile reads.

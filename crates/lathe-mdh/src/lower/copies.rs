@@ -102,6 +102,8 @@ impl Copies {
                     continue;
                 }
                 let at = owned(model, a.region, around(a), loops)?;
+                // Registers hold one round.
+                let at = at.or_else(|| loops.last_round().filter(|_| space == "register"));
                 if at.is_none() && loops.order.is_empty() {
                     return unsupported("a copy of a single element", "leave it where it is");
                 }

@@ -186,6 +186,12 @@ impl Loops {
         Ok(())
     }
 
+    /// The innermost of the loops over rounds.
+    pub fn last_round(&self) -> Option<String> {
+        let round = |n: &&String| self.digits().any(|d| d.level.is_none() && d.name == **n);
+        self.order.iter().rev().find(round).cloned()
+    }
+
     /// `split` from coarse to fine, or `remap` into another order.
     pub fn cuts(&self) -> Vec<Strategy> {
         let mut out = Vec::new();

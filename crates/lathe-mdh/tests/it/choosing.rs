@@ -14,11 +14,11 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeMap;
 
-fn machine(name: &str) -> Machine {
+pub fn machine(name: &str) -> Machine {
     Machine { threads: 3, ..Machine::named(name).unwrap() }
 }
 
-fn transform(module: &Module, func: &Function, s: &Strategy, about: &str) -> Function {
+pub fn transform(module: &Module, func: &Function, s: &Strategy, about: &str) -> Function {
     let (definitions, facts) = (Definitions::default(), |_: &str| None);
     match lathe_transform::run(module, func, &Context::new(&definitions, None, &facts), s) {
         Ok((f, _)) => f,
@@ -156,96 +156,6 @@ fn chosen_strategies_for_any_sizes_compute_the_same() {
             for at in all {
                 compare(row, &new, &at, &about);
             }
-        }
-    }
-}
-
-const SOFTMAX: &str = "
-kernel softmax(x: f32[M, N]) -> (y: f32[M, N]) {
-    var top: f32[M]
-    var total: f32[M]
-    top[i] = max[j](x[i, j])
-    y[i, j] = x[i, j] - top[i]
-    total[i] = sum[j](y[i, j])
-    y[i, j] = y[i, j] * total[i]
-}
-";
-
-/// Neighbours over the same rows become one loop, that threads take.
-/// A table per block, whether the statement is index notation or a loop.
-#[test]
-fn histograms_get_a_table_per_block() {
-    let m = machine("x86-64");
-    let at = sizes(&[("N", 140_001), ("B", 7)]);
-    let s = Setting { machine: &m, threads: 3, exact: false };
-    for count in ["h[x[e]] += 1", "for e in 0..N { h[x[e]] += 1 }"] {
-        let text = format!("kernel histogram(x: i32[N]) -> (h: i32[B]) {{ h[b] = 0\n{count} }}");
-        let module = crate::support::module(&text);
-        let func = &module.functions["histogram"];
-        let auto = auto(&module, func, &at, &s).unwrap();
-        assert!(auto.computes.iter().all(|c| c.1.is_ok()), "{:?}", auto.computes);
-        let new = transform(&module, func, &auto.strategy, "histogram");
-        let tree = lathe_ir::text::print_function(&new);
-        assert!(tree.contains("cpu"), "{}\n{tree}", auto.strategy);
-        let numbers = |v: &[i64]| {
-            let mut a = interp::ArrayValue::zeros(lathe_ir::Type::Scalar(lathe_ir::Scalar::I32), &[v.len()]);
-            v.iter().enumerate().for_each(|(p, v)| a.set_leaf(p, 0, *v as i32 as u32 as u64));
-            a
-        };
-        for n in [0, 1, 40_001] {
-            let values: Vec<i64> = (0..n).map(|e| e * e % 7).collect();
-            let mut want = [0; 7];
-            values.iter().for_each(|v| want[*v as usize] += 1);
-            let mut args = vec![numbers(&values), numbers(&[0; 7])];
-            let options = Options { races: true, order: Order::Seed(n as u64), ..Options::default() };
-            interp::run(&module, &new, &mut args, &options).unwrap_or_else(|e| panic!("{e:?}\n{tree}"));
-            assert_eq!(args[1].bytes(), numbers(&want).bytes(), "{n}\n{tree}");
-        }
-    }
-}
-
-#[test]
-fn chains_are_fused_row_by_row() {
-    let module = crate::support::module(SOFTMAX);
-    let func = &module.functions["softmax"];
-    for name in ["x86-64", "x86-64-v3"] {
-        let m = machine(name);
-        let at = sizes(&[("M", 96), ("N", 40)]);
-        let auto = auto(&module, func, &at, &Setting { machine: &m, threads: 3, exact: false }).unwrap();
-        assert!(auto.computes.iter().all(|c| c.1.is_ok()), "{:?}", auto.computes);
-        assert_eq!(auto.chains.len(), 1);
-        let new = transform(&module, func, &auto.strategy, "softmax");
-        let mut threads = 0;
-        lathe_ir::visit::walk(&new.body, &mut |s, _| {
-            threads += usize::from(s.as_loop().is_some_and(|l| l.exec == lathe_ir::Executor::Cpu));
-            true
-        });
-        let tree = lathe_ir::text::print_function(&new);
-        assert_eq!(threads, 1, "{}\n{tree}", auto.strategy);
-        let mut rng = ChaCha8Rng::seed_from_u64(2);
-        for (rows, columns) in [(96, 40), (7, 3), (1, 1), (0, 4)] {
-            let sizes =
-                func.sizes.iter().map(|s| (s.id, if &*s.name == "M" { rows } else { columns })).collect();
-            let mut x = interp::ArrayValue::zeros(
-                lathe_ir::Type::Scalar(lathe_ir::Scalar::F32),
-                &[rows as usize, columns as usize],
-            );
-            for p in 0..x.len() {
-                let v = rand::Rng::gen_range(&mut rng, -4..5);
-                x.set_leaf(
-                    p,
-                    0,
-                    lathe_ir::scalar::ScalarValue::float(lathe_ir::Scalar::F32, f64::from(v)).bits,
-                );
-            }
-            let run = |f: &Function| {
-                let mut args = vec![x.clone()];
-                args.extend(interp::outputs(f, &sizes).unwrap());
-                interp::run(&module, f, &mut args, &Options { races: true, ..Options::default() })
-                    .unwrap_or_else(|e| panic!("{e:?}\n{tree}"));
-                args.pop().unwrap()
-            };
-            assert_eq!(run(func).bytes(), run(&new).bytes(), "{rows} x {columns}\n{tree}");
         }
     }
 }

@@ -9,6 +9,7 @@ mod lowering;
 mod meaning;
 mod notation;
 mod picture;
+mod programs;
 mod random;
 mod reading;
 mod support;

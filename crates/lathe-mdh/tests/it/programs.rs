@@ -1,0 +1,156 @@
+//! Whole functions: computes that are done together, and what is no homomorphism but has a way of its own.
+
+use crate::choosing::{machine, transform};
+use crate::support::{fixed, sizes};
+use lathe_ir::interp::{self, ArrayValue, Options, Order};
+use lathe_ir::scalar::ScalarValue;
+use lathe_ir::{Executor, Function, Module, Scalar, Type, visit};
+use lathe_mdh::Homomorphism;
+use lathe_mdh::auto::auto;
+use lathe_mdh::choose::Setting;
+use lathe_target::Machine;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::collections::BTreeMap;
+
+const SOFTMAX: &str = "
+kernel softmax(x: f32[M, N]) -> (y: f32[M, N]) {
+    var top: f32[M]
+    var total: f32[M]
+    top[i] = max[j](x[i, j])
+    y[i, j] = x[i, j] - top[i]
+    total[i] = sum[j](y[i, j])
+    y[i, j] = y[i, j] * total[i]
+}
+";
+
+/// Without functions that round, so that all orders of the sums give the same.
+const ATTENTION: &str = "
+kernel attention(Q: f32[H, T, D], K: f32[H, T, D], V: f32[H, T, D]) -> (O: f32[H, T, D]) {
+    var score: f32[H, T, T]
+    var top: f32[H, T]
+    var e: f32[H, T, T]
+    var said: f32[H, T, D]
+    score[h, t, s] = sum[d](Q[h, t, d] * K[h, s, d])
+    top[h, t] = max[s](score[h, t, s])
+    e[h, t, s] = select(score[h, t, s] > top[h, t] - 3, 2, 1)
+    said[h, t, d] = sum[s](e[h, t, s] * V[h, s, d])
+    O[h, t, d] = said[h, t, d] - top[h, t]
+}
+";
+
+/// Small whole numbers for all inputs; the outputs.
+fn outputs(module: &Module, f: &Function, at: &BTreeMap<String, i64>) -> Vec<ArrayValue> {
+    let named = f.sizes.iter().map(|s| (s.id, at[&*s.name])).collect();
+    let mut rng = ChaCha8Rng::seed_from_u64(2);
+    let mut args = Vec::new();
+    for b in f.params.iter().filter(|p| p.mode == lathe_ir::Mode::In).filter_map(|p| p.array()) {
+        let shape: Vec<usize> =
+            b.extents.iter().map(|e| interp::evaluate(e, &named).unwrap() as usize).collect();
+        let mut x = ArrayValue::zeros(Type::Scalar(Scalar::F32), &shape);
+        for p in 0..x.len() {
+            x.set_leaf(p, 0, ScalarValue::float(Scalar::F32, f64::from(rng.gen_range(-4..5))).bits);
+        }
+        args.push(x);
+    }
+    let given = args.len();
+    args.extend(interp::outputs(f, &named).unwrap());
+    let options = Options { races: true, order: Order::Seed(3), ..Options::default() };
+    interp::run(module, f, &mut args, &options)
+        .unwrap_or_else(|e| panic!("{e:?}\n{}", lathe_ir::text::print_function(f)));
+    args.split_off(given)
+}
+
+fn same(module: &Module, old: &Function, new: &Function, at: &BTreeMap<String, i64>) {
+    for (a, b) in outputs(module, old, at).iter().zip(&outputs(module, new, at)) {
+        assert_eq!(a.bytes(), b.bytes(), "{at:?}\n{}", lathe_ir::text::print_function(new));
+    }
+}
+
+fn threads(f: &Function) -> usize {
+    let mut out = 0;
+    visit::walk(&f.body, &mut |s, _| {
+        out += usize::from(s.as_loop().is_some_and(|l| l.exec == Executor::Cpu));
+        true
+    });
+    out
+}
+
+/// A table per block, whether the statement is index notation or a loop.
+#[test]
+fn histograms_get_a_table_per_block() {
+    let m = machine("x86-64");
+    let at = sizes(&[("N", 140_001), ("B", 7)]);
+    let s = Setting { machine: &m, threads: 3, exact: false };
+    for count in ["h[x[e]] += 1", "for e in 0..N { h[x[e]] += 1 }"] {
+        let text = format!("kernel histogram(x: i32[N]) -> (h: i32[B]) {{ h[b] = 0\n{count} }}");
+        let module = crate::support::module(&text);
+        let func = &module.functions["histogram"];
+        let auto = auto(&module, func, &at, &s).unwrap();
+        assert!(auto.computes.iter().all(|c| c.1.is_ok()), "{:?}", auto.computes);
+        let new = transform(&module, func, &auto.strategy, "histogram");
+        let tree = lathe_ir::text::print_function(&new);
+        assert!(tree.contains("cpu"), "{}\n{tree}", auto.strategy);
+        let numbers = |v: &[i64]| {
+            let mut a = interp::ArrayValue::zeros(lathe_ir::Type::Scalar(lathe_ir::Scalar::I32), &[v.len()]);
+            v.iter().enumerate().for_each(|(p, v)| a.set_leaf(p, 0, *v as i32 as u32 as u64));
+            a
+        };
+        for n in [0, 1, 40_001] {
+            let values: Vec<i64> = (0..n).map(|e| e * e % 7).collect();
+            let mut want = [0; 7];
+            values.iter().for_each(|v| want[*v as usize] += 1);
+            let mut args = vec![numbers(&values), numbers(&[0; 7])];
+            let options = Options { races: true, order: Order::Seed(n as u64), ..Options::default() };
+            interp::run(&module, &new, &mut args, &options).unwrap_or_else(|e| panic!("{e:?}\n{tree}"));
+            assert_eq!(args[1].bytes(), numbers(&want).bytes(), "{n}\n{tree}");
+        }
+    }
+}
+/// Neighbours over the same rows become one loop, that threads take.
+#[test]
+fn chains_are_fused_row_by_row() {
+    let module = crate::support::module(SOFTMAX);
+    let func = &module.functions["softmax"];
+    for name in ["x86-64", "x86-64-v3"] {
+        let m = machine(name);
+        let at = sizes(&[("M", 96), ("N", 40)]);
+        let auto = auto(&module, func, &at, &Setting { machine: &m, threads: 3, exact: false }).unwrap();
+        assert!(auto.computes.iter().all(|c| c.1.is_ok()), "{:?}", auto.computes);
+        assert_eq!(auto.chains.len(), 1);
+        let new = transform(&module, func, &auto.strategy, "softmax");
+        let tree = lathe_ir::text::print_function(&new);
+        assert_eq!(threads(&new), 1, "{}\n{tree}", auto.strategy);
+        for (rows, columns) in [(96, 40), (7, 3), (1, 1), (0, 4)] {
+            same(&module, func, &new, &sizes(&[("M", rows), ("N", columns)]));
+        }
+    }
+}
+
+/// Products and what lies between them, block by block of the rows of every matrix.
+#[test]
+fn attention_is_done_in_blocks_of_rows() {
+    let module = crate::support::module(ATTENTION);
+    let func = &module.functions["attention"];
+    let h = Homomorphism::of(&module, func, Some("score")).unwrap();
+    for (heads, t, d) in [(64, 16, 4), (40, 13, 5), (3, 16, 16), (1, 24, 1)] {
+        let at = sizes(&[("H", heads), ("T", t), ("D", d)]);
+        let exact = fixed(func, &h.at(&at).unwrap());
+        // Caches that hold some rows of the scores and one matrix, but not all scores.
+        let l2_bytes = (86 * t + 128 * d + 44 + 11 * t * d) as u64;
+        let m = Machine { l2_bytes, l1_bytes: 4096, ..machine("x86-64-v3") };
+        let auto = auto(&module, &exact, &at, &Setting { machine: &m, threads: 2, exact: true }).unwrap();
+        let fused: Vec<usize> = auto.chains.iter().map(|c| c.0.len()).collect();
+        let new = transform(&module, &exact, &auto.strategy, "attention");
+        let tree = lathe_ir::text::print_function(&new);
+        if heads > 9 {
+            assert_eq!(fused, [5], "{}\n{tree}", auto.strategy);
+            assert_eq!(threads(&new), 1, "{}\n{tree}", auto.strategy);
+            assert!(
+                !tree.contains(&format!("alloc score: f32[{heads}")),
+                "what is handed on shrinks to a block\n{tree}"
+            );
+        }
+        same(&module, &exact, &new, &at);
+    }
+}
