@@ -216,8 +216,9 @@ fn columns(f: &Facts, d: usize, side: &[u64], v: usize) -> bool {
 /// Whether the rows of a tile lie so that they share few sets of the first cache, and are more than a set holds.
 fn crowded(r: &Reach, side: &[u64], m: &Machine) -> bool {
     let way = m.l1_bytes / WAYS;
-    let same =
-        |d: &usize| side[*d] > 1 && r.stride[*d] != 0 && (r.stride[*d].unsigned_abs() * r.bytes) % way == 0;
+    let same = |d: &usize| {
+        side[*d] > 1 && r.stride[*d] != 0 && (r.stride[*d].unsigned_abs() * r.bytes).is_multiple_of(way)
+    };
     (0..side.len()).filter(same).map(|d| side[d]).product::<u64>() > WAYS
 }
 
