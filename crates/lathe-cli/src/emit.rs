@@ -9,7 +9,7 @@ pub fn emit(a: &EmitArgs, common: &Common) -> Outcome {
     let t = &a.target;
     let (program, name) = target::open(t)?;
     let kernel = program.kernel(name.as_deref())?.clone();
-    let how = target::how_unrun(&t.how, &program, &kernel)?;
+    let how = lathe::How { others: true, ..target::how_unrun(&t.how, &program, &kernel)? };
     let schedule = lathe::schedule(&program, &kernel, &how, &target::machine(&t.how))?;
     target::print_notes(&schedule);
     let build = Build { engine: target::engine(&t.how)?, cpu: t.how.cpu.clone(), ..Build::default() };

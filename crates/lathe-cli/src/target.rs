@@ -59,6 +59,7 @@ pub fn how(t: &KernelArgs, strategy: Option<&str>) -> Result<How, Stop> {
         params: once("--param", &t.params)?,
         specialize: if t.specialize { sizes(t)? } else { BTreeMap::new() },
         sizes: BTreeMap::new(),
+        others: false,
         threads: None,
         model: t.model.clone(),
     })

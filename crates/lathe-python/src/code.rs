@@ -49,7 +49,7 @@ impl Choice {
             specialize: self.specialize.clone(),
             sizes: self.sizes.clone(),
             threads: self.threads,
-            model: None,
+            ..How::default()
         }
     }
 }

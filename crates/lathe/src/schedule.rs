@@ -22,6 +22,8 @@ pub struct How {
     pub specialize: BTreeMap<String, i64>,
     /// Sizes that calls will have, as far as they are known: decisions (`mdh`, `auto`) are taken for them.
     pub sizes: BTreeMap<String, i64>,
+    /// The code is kept, and will be called with other sizes, too.
+    pub others: bool,
     /// Threads that calls will have; `None`: all of the machine's.
     pub threads: Option<usize>,
     /// The system model of decisions that name none: a name, or a file.
@@ -284,6 +286,7 @@ pub fn schedule(
         model: how.model.as_deref(),
         folder: program.path.parent().unwrap_or(Path::new("")),
         sizes: &how.sizes,
+        others: how.others,
         params: &free,
         lenient: is_auto(program, definition) && free.is_empty(),
     };

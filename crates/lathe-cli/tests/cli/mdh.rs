@@ -145,6 +145,19 @@ fn decisions_for_devices_become_trees_that_engines_of_cpus_refuse() {
     }
 }
 
+/// Code that is kept is called with other sizes, too: these get decisions for any sizes.
+#[test]
+fn emitted_code_has_decisions_for_other_sizes() {
+    let f = Folder::new();
+    f.write("m.lathe", MATMUL);
+    let tree = f.ok(&format!("emit m.lathe -s auto {SIZES} --to tree")).stdout;
+    assert!(tree.matches("# when").count() >= 1 && tree.matches("vector(").count() >= 2, "{tree}");
+    let other = tree.split("# ").last().unwrap_or_default();
+    assert!(other.contains("vector(") || other.contains(".r"), "{tree}");
+    f.ok(&format!("emit m.lathe -s auto {SIZES} --to object -o m.o"));
+    f.ok("emit m.lathe --to c");
+}
+
 /// What is wrong with homomorphisms and decisions is refused by rule and place, never run.
 #[test]
 fn wrong_homomorphisms_and_decisions_are_refused() {

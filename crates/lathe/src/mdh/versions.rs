@@ -23,6 +23,8 @@ pub(crate) struct Wanted<'a> {
     pub folder: &'a Path,
     /// Sizes that are known, but not constants of the function.
     pub sizes: &'a BTreeMap<String, i64>,
+    /// Whether calls with other sizes are worth decisions.
+    pub others: bool,
     pub params: &'a Values,
     /// What cannot be done is left as it is written, with a note that says why.
     pub lenient: bool,
@@ -80,8 +82,15 @@ pub(crate) fn versions(
         return Ok(vec![first]);
     }
     first.condition = Some(exactly_these(&known));
-    first.baked = known;
-    Ok(vec![first, as_written(branch.cond.clone(), Vec::new())?])
+    let mut all = vec![first];
+    if w.others && w.lenient && branch.cond.is_none() {
+        all.extend(any(w, context, &known)?);
+        all[1..].iter_mut().for_each(|v| v.notes.clear());
+    } else {
+        all.push(as_written(branch.cond.clone(), Vec::new())?);
+    }
+    all[0].baked = known;
+    Ok(all)
 }
 
 pub(super) fn setting<'a>(w: &'a Wanted, func: &'a Function) -> Setting<'a> {

@@ -182,6 +182,7 @@ impl Work {
             sizes: self.setup.sizes.clone(),
             threads: Some(self.setup.threads),
             model: self.setup.model.clone(),
+            ..How::default()
         };
         let schedule = schedule(&self.program, &self.kernel, &how, &self.machine).map_err(|f| {
             let text: Vec<String> = f.diagnostics.iter().map(short).collect();
