@@ -64,6 +64,37 @@ pub fn call<'py>(
     args: &Bound<'py, PyTuple>,
     kwargs: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Py<PyAny>> {
+    let (call, results, pool, code) = prepared(py, kernel, args, kwargs)?;
+    let mut views = call.views();
+    let done = py.detach({
+        let work = Work { code: &code, pool, views: &mut views };
+        move || work.run()
+    });
+    drop(views);
+    match done {
+        Ok(()) => call.back(results),
+        Err(d) => Err(call.failed(d)),
+    }
+}
+
+/// The code that a call with these arguments runs.
+pub fn code_of<'py>(
+    py: Python<'py>,
+    kernel: &Kernel,
+    args: &Bound<'py, PyTuple>,
+    kwargs: Option<&Bound<'py, PyDict>>,
+) -> PyResult<Arc<Prepared>> {
+    Ok(prepared(py, kernel, args, kwargs)?.3)
+}
+
+/// Everything of a call but the run itself.
+#[inline(always)]
+fn prepared<'py, 'k>(
+    py: Python<'py>,
+    kernel: &'k Kernel,
+    args: &Bound<'py, PyTuple>,
+    kwargs: Option<&Bound<'py, PyDict>>,
+) -> PyResult<(Call<'py, 'k>, Results<'py>, &'static Pool, Arc<Prepared>)> {
     let asked = match kwargs {
         Some(k) if !k.is_empty() => asked(kernel, k)?,
         _ => Asked::default(),
@@ -90,7 +121,7 @@ pub fn call<'py>(
     } else {
         call.named(args, &asked.named)?;
     }
-    let result = call.outputs(asked.out)?;
+    let results = call.outputs(asked.out)?;
     let pool = pool(py, asked.threads)?;
     // The sizes are read off the inputs as the call saw them.
     let code: Arc<Prepared> = match asked.choice {
@@ -112,16 +143,7 @@ pub fn call<'py>(
             }
         }
     };
-    let mut views = call.views();
-    let done = py.detach({
-        let work = Work { code: &code, pool, views: &mut views };
-        move || work.run()
-    });
-    drop(views);
-    match done {
-        Ok(()) => call.back(result),
-        Err(d) => Err(call.failed(d)),
-    }
+    Ok((call, results, pool, code))
 }
 
 impl<'py> Call<'py, '_> {
@@ -244,7 +266,7 @@ impl<'py> Call<'py, '_> {
     }
 
     /// Takes the results' arrays: those given by `out`, or new ones.
-    fn outputs(&mut self, out: Option<Bound<'py, PyAny>>) -> PyResult<Result_<'py>> {
+    fn outputs(&mut self, out: Option<Bound<'py, PyAny>>) -> PyResult<Results<'py>> {
         let kernel = self.kernel;
         let outputs = &kernel.signature.outputs;
         let given: Option<SmallVec<[Bound<'py, PyAny>; 4]>> = match out {
@@ -348,7 +370,7 @@ impl<'py> Call<'py, '_> {
     }
 
     /// What the call returns.
-    fn back(&self, mut results: Result_<'py>) -> PyResult<Py<PyAny>> {
+    fn back(&self, mut results: Results<'py>) -> PyResult<Py<PyAny>> {
         let py = self.py;
         if let Some(like) = &self.foreign {
             let interop = py.import(intern!(py, "lathe._interop"))?;
@@ -424,4 +446,4 @@ impl<'py> Call<'py, '_> {
     }
 }
 
-type Result_<'py> = SmallVec<[Bound<'py, PyAny>; 4]>;
+type Results<'py> = SmallVec<[Bound<'py, PyAny>; 4]>;

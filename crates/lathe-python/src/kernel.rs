@@ -214,24 +214,25 @@ impl Kernel {
         out
     }
 
-    /// Compiles without a call; returns the strategy, why it was taken, its parameters as text, the facts that were
-    /// assumed, and whether the cache had it.
-    #[expect(clippy::type_complexity, reason = "a tuple that Python takes apart")]
-    fn compile_(
+    /// Compiles without a call.
+    fn compile_(&self, py: Python<'_>, how: Choice) -> PyResult<Described> {
+        if let Some(c) = self.chosen(&how) {
+            return Ok(described(&c));
+        }
+        let made = code::compile(py, self, &how, false)?;
+        self.keep(how, Arc::clone(&made));
+        Ok(described(&made))
+    }
+
+    /// Compiles what a call with these arguments and options runs.
+    #[pyo3(signature = (*args, **kwargs))]
+    fn compile_call<'py>(
         &self,
-        py: Python<'_>,
-        how: Choice,
-    ) -> PyResult<(String, &'static str, BTreeMap<String, String>, Vec<String>, bool)> {
-        let made = match self.chosen(&how) {
-            Some(c) => c,
-            None => {
-                let made = code::compile(py, self, &how, false)?;
-                self.keep(how, Arc::clone(&made));
-                made
-            }
-        };
-        let params = made.params.iter().map(|(n, v)| (n.clone(), v.to_string())).collect();
-        Ok((made.strategy.clone(), made.source.name(), params, made.assumptions.clone(), made.from_cache))
+        py: Python<'py>,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Described> {
+        Ok(described(&*call::code_of(py, self, args, kwargs)?))
     }
 
     /// The steps of a strategy with their evidence, as text.
@@ -285,6 +286,14 @@ impl Kernel {
         };
         format!("<lathe kernel {}({}) -> ({})>", self.name, of(false).join(", "), of(true).join(", "))
     }
+}
+
+/// The strategy, why it was taken, its parameters as text, the facts that were assumed, and whether the cache had it.
+type Described = (String, &'static str, BTreeMap<String, String>, Vec<String>, bool);
+
+fn described(c: &Prepared) -> Described {
+    let params = c.params.iter().map(|(n, v)| (n.clone(), v.to_string())).collect();
+    (c.strategy.clone(), c.source.name(), params, c.assumptions.clone(), c.from_cache)
 }
 
 /// Where compiled code is kept; `None` if nowhere.

@@ -112,6 +112,12 @@ def test_a_kernel(tmp_path):
     assert gemm.compile().source == "naive"
     t = gemm.tune(a, b, strategy="tiled", until="4 evaluations", budget="20s", threads=1)
     assert t.strategy == "tiled" and t.sizes == {"M": 64, "N": 80, "K": 48} and t.cost > 0 and t.checked
+    # Calls of these sizes and threads take the winner, here and in other processes; others do not.
+    for k in (gemm, lathe.kernel(GEMM)):
+        used = k.compile(a, b, threads=1)
+        assert (used.strategy, used.source) == ("tiled", "stored")
+        assert used.params == {n: str(v) for n, v in t.params.items()}
+        assert k.compile(a[:32], b, threads=1).source != "stored" and k.compile(a, b, threads=2).source != "stored"
     np.testing.assert_allclose(gemm(a, b, threads=1), a @ b)
     store = lathe.kernel(GEMM)
     np.testing.assert_allclose(store(a, b, threads=1), a @ b)

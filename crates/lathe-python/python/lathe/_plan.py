@@ -282,8 +282,8 @@ class Plan:
         a, b, counts, labels = found
         labels = [*(s for c in counts for s in c.labels), *labels]
         extents = [c.extent for c in counts]
-        views = [(t.root, (*extents, m.first[0], m.second[0]), (*(c.strides[n] for c in counts), m.first[1], m.second[1]))
-                 for n, (t, m) in enumerate(((x, a), (y, b)))]
+        views = [self.view(Term(t.root, (*extents, m.first[0], m.second[0]),
+                                (*(c.strides[n] for c in counts), m.first[1], m.second[1]), ())) for n, (t, m) in enumerate(((x, a), (y, b)))]
         # Extents of the product: the operands' first or second ones.
         (m, k), n = a.extents(), b.extents()[1]
         shape, flat = [x.size(s) if s in x.labels else y.size(s) for s in labels], [*extents, m, n]

@@ -97,9 +97,11 @@ class Kernel(_lathe.Kernel):
 
     __slots__ = ()
 
-    def compile(self, *, strategy: str | Strategy | None = None, params: Mapping[str, Any] | None = None,
-                specialize: Mapping[str, int] | None = None) -> Compiled:
-        """Compiles without a call."""
+    def compile(self, *arrays: Any, strategy: str | Strategy | None = None, params: Mapping[str, Any] | None = None,
+                specialize: Mapping[str, int] | None = None, threads: int | None = None) -> Compiled:
+        """Compiles without a call: for any sizes, or what a call with these arrays would run."""
+        if arrays:
+            return Compiled(*self.compile_call(*arrays, threads=threads, **_how(strategy, params, specialize)))
         return Compiled(*self.compile_(_how(strategy, params, specialize)))
 
     def explain(self, *, strategy: str | Strategy | None = None, params: Mapping[str, Any] | None = None,
