@@ -81,8 +81,8 @@ def complex_pair(kind: str, inputs: tuple[Labels, Labels], output: Labels, part:
     value = f"{read(0, '0')} * {read(1, p)} + select({p} == 0, -{read(0, '1')}, {read(0, '1')}) * {read(1, f'1 - {p}')}"
     if summed:
         value = f"sum[{', '.join(summed)}]({value})"
-    head = _head(kind, inputs, output, names, part)
-    return Kernel(f"{head} {{\n    {_element('C', [names[x] for x in output])} = {value}\n}}\n")
+    head, at = _head(kind, inputs, output, names, part), [names[x] for x in output]
+    return Kernel(f"{head} {{\n    {_element('C', at)} = {value}\n}}\n" + _simple(at[:-1]))
 
 
 @functools.lru_cache(maxsize=None)
@@ -97,7 +97,7 @@ def factors(kind: str, outer: int, columns: int) -> Kernel:
     made = [*sizes[:outer], "2", *sizes[outer:], "2"]
     value = f"select(p == 0, {read('r')}, select(r == 0, -{read('1')}, {read('0')}))"
     return Kernel(f"kernel factors(A: {kind}[{', '.join([*sizes, '2'])}]) -> (C: {kind}[{', '.join(made)}]) {{\n"
-                  f"    {_element('C', [*o, 'p', *c, 'r'])} = {value}\n}}\n")
+                  f"    {_element('C', [*o, 'p', *c, 'r'])} = {value}\n}}\n" + _simple([*o, *c], "factors"))
 
 
 def _names(inputs: tuple[Labels, ...]) -> dict[int, str]:
@@ -118,9 +118,10 @@ def _head(kind: str, inputs: tuple[Labels, ...], output: Labels, names: dict[int
 
 
 def _loops(kind: str, inputs: list[list[str]], out: list[str], summed: list[str]) -> str:
-    """A strategy for the general form. What a form does not have the first way, it has the second."""
-    if kind not in ("f32", "f64") or not (out or summed):
-        return ""
+    """A strategy for the general form, so that nothing is searched for kernels that are used once. What a form does not
+    have the first way, it has the second."""
+    if kind == "bool" or not (out or summed):
+        return _simple(out)
     w = 16 if kind == "f32" else 8
     plain = []
     if out:
@@ -131,7 +132,9 @@ def _loops(kind: str, inputs: list[list[str]], out: list[str], summed: list[str]
             plain.append(f"try(parallel(C.{out[0]}))")
     largest = max(inputs, key=len)
     best: list[str] = []
-    if not summed and len(out) == 1:
+    if kind not in ("f32", "f64"):
+        pass
+    elif not summed and len(out) == 1:
         x = out[0]
         best = [f"split({x}, 16384) ; vectorize({x}.i, {w}, tail: separate) ; parallel({x}.o)"]
     elif len(summed) == 1 and not out:
@@ -156,4 +159,8 @@ def _loops(kind: str, inputs: list[list[str]], out: list[str], summed: list[str]
         best = [f"fission(C.init) ; vectorize(C.init.{j}, {w}, tail: separate) ; split(C.{j}, 512)",
                 f"reorder(C.{j}.o, C.{k}, C.{j}.i) ; vectorize(C.{j}.i, {w}, tail: separate) ; try(contract(C)) ; {threads}"]
     ways = ["(" + " ; ".join(way) + ")" for way in (best, plain) if way]
-    return f"strategy fast for einsum =\n    {' <+ '.join(ways)}\n" if ways else ""
+    return f"strategy fast for einsum =\n    {' <+ '.join(ways)}\n" if ways else _simple(out)
+
+
+def _simple(out: list[str], kernel: str = "einsum") -> str:
+    return f"strategy fast for {kernel} = {f'try(parallel(C.{out[0]}))' if out else 'id'}\n"
