@@ -182,7 +182,8 @@ impl Nest<'_> {
         let whole = |r: &Reach| {
             r.stride.iter().all(|s| s.abs() <= 1 || (s.unsigned_abs() * r.bytes).is_multiple_of(LINE))
         };
-        bytes > 8 * self.s.machine.l2_bytes && self.f.outputs.iter().all(whole)
+        bytes > (8 * self.s.machine.l2_bytes).max(self.s.machine.l3_bytes / 2)
+            && self.f.outputs.iter().all(whole)
     }
 
     /// The sum in parts, one after the other taken by threads; few results, so that partial ones are cheap.
