@@ -29,17 +29,20 @@ pub fn alloc(e: &mut Emitter, buffer: &Arc<Buffer>, body: &Stmt, places: &Places
             return Err(unsupported(&what, places).help("CPUs have `host`, `stack` and `register`"));
         }
     };
+    let mut rows = None;
     if let Some((apart, by)) = pitch::strides(buffer, body)
         .filter(|p| in_frame && lanes == 1 && p.0.saturating_mul(buffer.elem.bytes()) <= MAX_STACK)
     {
         count = Some(apart);
+        let row = buffer.extents.last().and_then(|x| x.as_int());
+        rows = row.zip(by.get(by.len().wrapping_sub(2)).copied());
         strides = by.into_iter().map(|s| e.ir.i64(s)).collect();
     }
     let bytes = count.and_then(|n| n.checked_mul(buffer.elem.bytes())?.checked_mul(lanes));
     match (count, bytes) {
         (Some(count), Some(bytes)) if in_frame && bytes <= MAX_STACK => {
             let ptr = stack(e, buffer, count * lanes);
-            let buf = Buf { decl: buffer.clone(), ptr, strides, private: true, per_lane: e.width() };
+            let buf = Buf { decl: buffer.clone(), ptr, strides, private: true, rows, per_lane: e.width() };
             e.frame.bufs.insert(buffer.id, buf);
             return e.stmt(body);
         }
@@ -56,7 +59,7 @@ pub fn alloc(e: &mut Emitter, buffer: &Arc<Buffer>, body: &Stmt, places: &Places
         extents.push(e.uniform(x, "an extent", places)?);
     }
     let ptr = scratch(e, &extents, buffer.elem.bytes());
-    let buf = Buf { decl: buffer.clone(), ptr, strides, private: false, per_lane: None };
+    let buf = Buf { decl: buffer.clone(), ptr, strides, private: false, rows: None, per_lane: None };
     e.frame.bufs.insert(buffer.id, buf);
     e.frame.scratch.push(ptr);
     e.stmt(body)?;

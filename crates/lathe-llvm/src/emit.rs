@@ -23,6 +23,8 @@ pub struct Buf {
     /// Made in this frame's own stack, seen by no other thread, and padded: lanes that are masked off
     /// may be read and written back.
     pub private: bool,
+    /// Elements of a row, and from one row to the next, where rows are apart.
+    pub rows: Option<(i64, i64)>,
     /// Made inside the vector loop of this width: every lane has its own.
     pub per_lane: Width,
 }
@@ -33,6 +35,8 @@ pub struct Lanes {
     pub width: u32,
     /// Lanes that take part; `None`: all.
     pub mask: Option<Value>,
+    /// The mask is known: so many lanes from the first on.
+    pub first: Option<i64>,
     /// The mask may be empty here, so that nothing may be read without it.
     pub maybe_empty: bool,
 }
@@ -48,6 +52,8 @@ pub struct Frame {
     /// 0-dimensional buffers that are values: operands of combine operators and called functions.
     pub values: HashMap<BufId, Val>,
     pub lanes: Option<Lanes>,
+    /// Masks of the first so many of so many lanes.
+    pub first_lanes: HashMap<(i64, u32), Value>,
     /// Scratch memory to give back on every way out.
     pub scratch: Vec<Value>,
     /// Values of shared expressions of the statement being emitted, one layer per branch.
@@ -110,6 +116,7 @@ impl Frame {
             bufs: HashMap::new(),
             values: HashMap::new(),
             lanes: None,
+            first_lanes: HashMap::new(),
             scratch: Vec::new(),
             memo: vec![HashMap::new()],
             nontemporal: false,

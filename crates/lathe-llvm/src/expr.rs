@@ -164,7 +164,7 @@ impl Emitter<'_> {
         let saved = self.frame.lanes;
         if let Some(l) = saved {
             let mask = l.mask.map_or(cond, |m| self.ir.and(m, cond));
-            self.frame.lanes = Some(Lanes { mask: Some(mask), maybe_empty, ..l });
+            self.frame.lanes = Some(Lanes { mask: Some(mask), first: None, maybe_empty, ..l });
         }
         let out = self.in_branch(f);
         self.frame.lanes = saved;

@@ -74,7 +74,7 @@ fn staggered(e: &mut Emitter, l: &Loop, lanes: Lanes, (lo, hi): (Leaf, Leaf)) ->
     ir.cond_br(any, run, exit);
     ir.at_end(run);
     let mask = lanes.mask.map_or(inside, |m| ir.and(m, inside));
-    e.frame.lanes = Some(Lanes { mask: Some(mask), maybe_empty: false, ..lanes });
+    e.frame.lanes = Some(Lanes { mask: Some(mask), first: None, maybe_empty: false, ..lanes });
     e.frame.vars.insert(l.binder.id, i);
     e.stmt(&l.body)?;
     ir.incoming(at, ir.add_index(at, step), ir.here());
@@ -155,6 +155,22 @@ fn first_lanes(e: &Emitter, extent: Value, step: i64, width: u32) -> Value {
     ir.icmp(I::LLVMIntSLT, ir.ramp(step, width), ir.splat(extent, width))
 }
 
+/// The mask of a known number of lanes, fewer than there are; made once in a function. As a constant it would turn
+/// masked arithmetic into arithmetic and a blend.
+fn known_lanes(e: &mut Emitter, n: i64, width: u32) -> Value {
+    let ir = e.ir;
+    let allocas = e.frame.allocas;
+    *e.frame.first_lanes.entry((n, width)).or_insert_with(|| {
+        let here = ir.here();
+        ir.at_end(allocas);
+        let ones = ir.opaque((1 << n) - 1);
+        let ones = if width < 64 { ir.trunc(ones, ir.int_ty(width)) } else { ones };
+        let mask = ir.bitcast(ones, ir.widen(ir.int_ty(1), Some(width)));
+        ir.at_end(here);
+        mask
+    })
+}
+
 pub fn vector(e: &mut Emitter, l: &Loop, width: u32, places: &Places) -> Result<()> {
     let ir = e.ir;
     if e.frame.lanes.is_some() {
@@ -167,14 +183,15 @@ pub fn vector(e: &mut Emitter, l: &Loop, width: u32, places: &Places) -> Result<
     let (lo, hi) = bounds(e, l, places)?;
     let lane = Leaf::Linear { base: lo, step: l.step };
     let w = i64::from(width);
+    let trips = constant_trips(e, l, lo, hi);
     let body = |e: &mut Emitter, mask: Option<Value>| {
-        e.frame.lanes = Some(Lanes { width, mask, maybe_empty: false });
+        e.frame.lanes = Some(Lanes { width, mask, first: trips, maybe_empty: false });
         e.frame.vars.insert(l.binder.id, lane);
         let out = e.stmt(&l.body);
         e.frame.lanes = None;
         out
     };
-    match constant_trips(e, l, lo, hi) {
+    match trips {
         Some(0) => Ok(()),
         Some(n) if n == w => body(e, None),
         Some(n) if n > w => {
@@ -182,10 +199,8 @@ pub fn vector(e: &mut Emitter, l: &Loop, width: u32, places: &Places) -> Result<
             Err(unsupported(&what, places).help("split the loop by the number of lanes first"))
         }
         Some(n) if e.bit_masks && width <= 64 => {
-            // As blends of constant lanes, masked arithmetic would take an instruction more.
-            let ones = ir.opaque((1 << n) - 1);
-            let ones = if width < 64 { ir.trunc(ones, ir.int_ty(width)) } else { ones };
-            body(e, Some(ir.bitcast(ones, ir.widen(ir.int_ty(1), Some(width)))))
+            let mask = known_lanes(e, n, width);
+            body(e, Some(mask))
         }
         Some(n) => {
             let mut lanes: Vec<Value> = (0..w).map(|k| ir.int(1, i64::from(k < n))).collect();
@@ -232,14 +247,14 @@ pub fn while_loop(e: &mut Emitter, cond: &Expr, body: &Stmt) -> Result<()> {
     ir.at_end(head);
     let active = ir.phi(ir.type_of(start));
     ir.incoming(active, start, before);
-    e.frame.lanes = Some(Lanes { mask: Some(active), maybe_empty: false, ..lanes });
+    e.frame.lanes = Some(Lanes { mask: Some(active), first: None, maybe_empty: false, ..lanes });
     e.forget();
     let c = e.scalar(cond)?.at(ir, Some(lanes.width));
     let still = ir.and(active, c);
     let any = e.any_lane(c);
     ir.cond_br(any, run, exit);
     ir.at_end(run);
-    e.frame.lanes = Some(Lanes { mask: Some(still), maybe_empty: false, ..lanes });
+    e.frame.lanes = Some(Lanes { mask: Some(still), first: None, maybe_empty: false, ..lanes });
     e.stmt(body)?;
     ir.incoming(active, still, ir.here());
     ir.br(head);

@@ -1,6 +1,6 @@
 //! Reading and writing elements.
 
-use crate::emit::{Buf, Emitter, Result, defect, refused};
+use crate::emit::{Buf, Emitter, Lanes, Result, defect, refused};
 use crate::ir::Value;
 use crate::value::{self, Leaf, Val};
 use lathe_ir::simplify::simplify_expr;
@@ -124,6 +124,16 @@ impl Emitter<'_> {
             && l.is_none_or(|l| u64::from(l.width) <= PADDING)
     }
 
+    /// Whether the lanes that are masked off are between the rows of a buffer, where nothing is.
+    fn is_between_rows(&self, p: &Place, l: &Lanes) -> bool {
+        let (Some((row, apart)), Some(n), Leaf::Linear { base, step: 1 }) = (p.buf.rows, l.first, p.offset)
+        else {
+            return false;
+        };
+        let column = self.ir.as_const(base).filter(|b| *b >= 0).map(|b| b % apart);
+        column.is_some_and(|c| c + n >= row && c + i64::from(l.width) <= apart)
+    }
+
     fn lie(&self, p: &Place, at: u64, s: Scalar) -> Lie {
         let ir = self.ir;
         let elem = &p.buf.decl.elem;
@@ -237,6 +247,9 @@ impl Emitter<'_> {
                         self.store_nontemporal(v, first, align * u64::from(l.width), align)
                     }
                     None => {
+                        ir.store(v, first, align);
+                    }
+                    Some(_) if self.is_between_rows(p, &l) => {
                         ir.store(v, first, align);
                     }
                     Some(m) if self.is_harmless(p) => {

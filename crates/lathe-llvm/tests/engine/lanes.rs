@@ -19,6 +19,31 @@ fn masks_of_every_length() {
     }
 }
 
+/// Rows of a local buffer that end within a vector: masks of known lanes, next to rows and inside of them.
+#[test]
+fn rows_that_end_within_vectors() {
+    let c = compile(
+        "func f(K)(A: in i64[K, 5], B: in i64[3, K], C: inout i64[3, 5]) {
+           alloc T: i64[3, 5] register
+           for r in 0..3 unrolled { for i in 0..5 vector(8) { 'T'[r, i]: T[r, i]! = 10 } }
+           for r in 0..3 unrolled { for i in 0..2 vector(8) { 'T.2'[r, i]: T[r, i]! = 20 } }
+           for k in 0..K { for r in 0..3 unrolled { for i in 0..5 vector(8) {
+             'S'[r, i, k]: T[r, i]! sum= A[k, i]! * B[r, k]! licensed
+           } } }
+           for r in 0..3 unrolled { for i in 0..5 vector(8) { 'C'[r, i]: C[r, i]! = T[r, i]! } }
+         }",
+    );
+    for k in [0i64, 1, 4] {
+        let mut a = Tensor::i64(&[k, 5], |i| i as i64 - 3);
+        let mut b = Tensor::i64(&[3, k], |i| 2 * i as i64 + 1);
+        let mut d = Tensor::i64(&[3, 5], |_| -1);
+        assert_eq!(call(&c, &mut [&mut a, &mut b, &mut d]), 0);
+        let sum = |r: i64, i: i64| (0..k).map(|x| (5 * x + i - 3) * (2 * (r * k + x) + 1)).sum::<i64>();
+        let want = |n: i64| sum(n / 5, n % 5) + if n % 5 < 2 { 20 } else { 10 };
+        assert_eq!(d.as_i64(), (0..15).map(want).collect::<Vec<_>>(), "{k}");
+    }
+}
+
 #[test]
 fn all_kinds_of_strides() {
     let c = compile(
