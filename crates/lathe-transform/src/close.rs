@@ -101,15 +101,7 @@ fn close(module: &Module, s: &Stmt) -> Option<Closed> {
                 here = body;
             }
             StmtKind::Store(st) => {
-                let (targets, values) = ([&st.target], [&st.value]);
-                return finish(
-                    st,
-                    dims,
-                    targets.into_iter().cloned().collect(),
-                    values.into_iter().cloned().collect(),
-                    &lets,
-                    false,
-                );
+                return finish(st, dims, vec![st.target.clone()], vec![st.value.clone()], &lets, false);
             }
             StmtKind::Alloc { .. } => return reduction(module, here, dims, &mut lets),
             _ => return None,

@@ -142,7 +142,7 @@ fn operators_without_identity_are_combined_by_cores() {
     );
     let mut outcome = BTreeMap::new();
     for on in ["openmp", "openmp_l3_simd", "cpu", "cuda"] {
-        fuzz_kernel(&row, (m.clone(), m.functions["largest"].clone()), on, cases(24), &mut outcome);
+        fuzz_kernel(&row, (m.clone(), m.functions["largest"].clone()), on, cases(12), &mut outcome);
     }
     let lowered: usize = outcome.iter().filter(|o| o.0.starts_with("lowered")).map(|o| o.1).sum();
     let all: usize = outcome.values().sum();

@@ -1,0 +1,110 @@
+//! The statements around and in the place of a reduction whose iterations have results of their own.
+
+use super::*;
+
+/// Makes the three parts of the new statement.
+pub struct Maker<'a> {
+    pub job: &'a Job<'a>,
+    pub r: &'a Reduction,
+    pub around: &'a Around,
+    pub parts: &'a [Arc<Buffer>],
+    pub locals: &'a [Arc<Buffer>],
+    pub region: &'a [Region],
+    pub count: Expr,
+}
+
+impl Maker<'_> {
+    fn var(func: &mut Function, name: String) -> Binder {
+        func.fresh_var(name, Scalar::Index)
+    }
+
+    pub fn init(&self, func: &mut Function, identity: &[Expr], labels: &mut Labels) -> Stmt {
+        let nests = self.locals.iter().zip(identity).map(|(local, value)| {
+            let vars: Vec<Binder> =
+                (0..local.extents.len()).map(|d| Self::var(func, format!("{}.{d}", labels.init))).collect();
+            let position: Vec<Expr> = vars.iter().map(build::var).collect();
+            let mut instance = self.around.instance();
+            instance.extend(position.iter().cloned());
+            let store = Stmt::new(
+                StmtKind::Store(Store {
+                    label: Label::new(&labels.init),
+                    instance,
+                    target: proved(local.id, &local.elem, position),
+                    value: value.clone(),
+                    nontemporal: false,
+                }),
+                self.r.places.clone(),
+            );
+            let ends = std::iter::once(&self.count).chain(local.extents.iter().skip(1));
+            let loops = vars.into_iter().zip(ends).map(|(v, e)| (v, build::index(0), e.clone()));
+            nest(loops.collect(), store, &self.r.places)
+        });
+        Stmt::seq(nests.collect::<Vec<_>>())
+    }
+
+    pub fn redirect(&self, stmt: &Stmt, first: &Linear) -> Stmt {
+        let inner =
+            self.job.cursor.at(&self.job.inner).and_then(Stmt::as_loop).map(|l| build::var(&l.binder));
+        visit::map_accesses(stmt, &mut |a| {
+            let n = self.parts.iter().position(|b| a.view == View::Buffer(b.id))?;
+            let v = Linear::of(inner.as_ref()?);
+            let mut indices = vec![v.minus(first)?.to_expr()];
+            indices.extend(a.indices.iter().zip(&self.region[n].lo).map(|(e, lo)| {
+                Linear::of(e).minus(lo).map_or_else(|| build::sub(e.clone(), lo.to_expr()), |l| l.to_expr())
+            }));
+            let new = proved(self.locals[n].id, &self.locals[n].elem, indices);
+            Some(Access { places: a.places.clone(), status: a.status.clone(), ..new })
+        })
+    }
+
+    /// One nest over the elements, the partial results innermost and in order.
+    pub fn combine(&self, func: &mut Function, labels: &mut Labels) -> Stmt {
+        let region = &self.region[0];
+        let mut loops = Vec::new();
+        for d in 0..region.rank() {
+            let hi = region.size_expr(d, &self.around.loops, &self.around.sizes);
+            loops.push((Self::var(func, format!("{}.{d}", labels.combine)), build::index(0), hi));
+        }
+        let part = Self::var(func, format!("{}.p", labels.combine));
+        let at: Vec<Expr> = loops.iter().map(|l| build::var(&l.0)).collect();
+        let mut instance = self.around.instance();
+        let (mut targets, mut values) = (Vec::new(), Vec::new());
+        for (n, (b, local)) in self.parts.iter().zip(self.locals).enumerate() {
+            let element: Vec<Expr> = self.region[n]
+                .lo
+                .iter()
+                .zip(&at)
+                .map(|(lo, v)| {
+                    lo.plus(&Linear::of(v), 1)
+                        .map_or_else(|| build::add(lo.to_expr(), v.clone()), |l| l.to_expr())
+                })
+                .collect();
+            if n == 0 {
+                instance.extend(element.iter().cloned());
+            }
+            targets.push(Access { places: self.r.places.clone(), ..proved(b.id, &b.elem, element) });
+            let mut position = vec![build::var(&part)];
+            position.extend(at.iter().cloned());
+            values.push(build::load(proved(local.id, &local.elem, position)));
+        }
+        instance.push(build::var(&part));
+        let reduce = Stmt::new(
+            StmtKind::Reduce(Reduce {
+                label: Label::new(&labels.combine),
+                instance,
+                op: self.r.op.clone(),
+                targets,
+                values,
+                licence: true,
+                contract: false,
+            }),
+            self.r.places.clone(),
+        );
+        let combine = match self.job.first {
+            Some(f) => f.combine(reduce, &part, self.around),
+            None => reduce,
+        };
+        loops.push((part, build::index(0), self.count.clone()));
+        nest(loops, combine, &self.r.places)
+    }
+}
