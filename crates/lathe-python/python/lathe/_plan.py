@@ -28,6 +28,8 @@ WORK = {"complex64": "float32", "complex128": "float64", "float16": "float32", "
 #: From so many multiplications on a step is worth the time that it takes to wake other threads: of products of matrices,
 #: of kernels in index notation whose loops are vectors, and of others.
 _PRODUCT, _VECTORS, _OTHERS = 600_000, 60_000, 20_000
+#: Multiplications from which decisions are taken for exactly these sizes; smaller ones share code that takes all sizes.
+_LARGE = 1 << 21
 #: Matrices with as many rows or columns are worth a product of their own, where otherwise all of them had to be copied.
 _ENOUGH = 16
 
@@ -314,7 +316,7 @@ class Plan:
                 values.append(made.real if len(values) in self.parts else made)
                 continue
             made = out if out is not None and len(values) == last else np.empty(shape, self.work)
-            what(*args, out=made if flat is None else made.reshape(flat), **(how or options))
+            what(*args, out=made if flat is None else made.reshape(flat), **(options | how if how else options))
             values.append(made)
         t = self.result
         if self.complex:
@@ -325,6 +327,8 @@ class Plan:
         return strided(values[t.root], t.shape, t.strides)
 
 
-def _options(work: int, worth: int) -> dict[str, int] | None:
-    """One thread for what is not worth more."""
+def _options(work: int, worth: int) -> dict[str, Any] | None:
+    """One thread for what is not worth more; code of its own for what is worth compiling."""
+    if work >= _LARGE:
+        return {"strategy": "auto"}
     return {"threads": 1} if work < worth else None
