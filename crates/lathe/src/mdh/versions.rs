@@ -168,10 +168,12 @@ fn best(set: &Setting, context: &Context, sizes: &BTreeMap<String, i64>) -> Resu
         let notes = vec!["there is nothing in index notation: the loops are as written".to_string()];
         return Ok(Version { notes, ..Version::new(None, func, steps, forms) });
     }
-    if let Some((strategy, chosen, notes)) = together(set, sizes)
+    let decided = together(set, sizes);
+    let seconds = start.elapsed().as_secs_f64();
+    if let Some((strategy, chosen, notes)) = decided
         && let Ok((func, steps, forms)) = on_loops(set.module, set.func, context, &strategy)
     {
-        let taken = taken(chosen, &strategy, start);
+        let taken = Taken { seconds, ..taken(chosen, &strategy, start) };
         return Ok(Version { taken, notes, ..Version::new(None, func, steps, forms) });
     }
     if sizes.is_empty() {
