@@ -10,9 +10,11 @@ use crate::split::{loop_at_work, require_serial};
 use crate::work::Work;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::build::var;
-use lathe_ir::{Executor, Loop, Stmt, StmtKind};
+use lathe_ir::expr::{Access, View};
+use lathe_ir::{Buffer, Executor, Layout, Loop, Stmt, StmtKind, visit};
 use lathe_strategy::syntax::{Formal, Sort};
 use lathe_strategy::{Refusal, RuleSignature};
+use std::sync::Arc;
 
 pub static RULE: Rule = Rule {
     signature: RuleSignature {
@@ -26,7 +28,7 @@ pub static RULE: Rule = Rule {
         page: "\
 `unroll_and_jam(i, 4)` takes four iterations of `i` at a time and does them side by side inside the inner loops: what
 is loaded there serves all four. The loop over full blocks is `i.o`, the copies are written out as `i.i`, and the
-fewer than four iterations left are done by `i.rest`.
+fewer than four iterations left are done by `i.rest`. Local arrays of an iteration get one more dimension, the copies.
 
 **Legal** if every dependence keeps its order, and the bounds of the inner loops do not depend on `i`.
 
@@ -62,6 +64,30 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
     Ok(work.finish())
 }
 
+/// Whether a local array can get one more dimension: it lies in memory row by row, and only subscripts reach it.
+fn expands(buffer: &Buffer, body: &Stmt) -> bool {
+    let mut plain = buffer.layout == Layout::row_major();
+    visit::walk(body, &mut |s, _| {
+        plain &= matches!(
+            s.kind(),
+            StmtKind::Seq(_)
+                | StmtKind::Let { .. }
+                | StmtKind::Store(_)
+                | StmtKind::Reduce(_)
+                | StmtKind::Loop(_)
+                | StmtKind::If { .. }
+                | StmtKind::Alloc { .. }
+        );
+        plain
+    });
+    let mut whole = true;
+    visit::map_accesses(body, &mut |a| {
+        whole &= a.view.buffer() != Some(buffer.id) || a.view == View::Buffer(buffer.id);
+        None
+    });
+    plain && whole
+}
+
 /// The loop `inner` around each innermost body instead of around all.
 fn push_down(work: &mut Work, s: &Stmt, inner: &Loop, at: &Stmt) -> Result<Stmt, Refusal> {
     match s.kind() {
@@ -77,6 +103,25 @@ fn push_down(work: &mut Work, s: &Stmt, inner: &Loop, at: &Stmt) -> Result<Stmt,
                 return Err(d.help("unroll without jamming: `unroll(i, 4)`").into_refusal(work.rule));
             }
             Ok(around(l, s.places(), push_down(work, &l.body, inner, at)?))
+        }
+        // A local array of every iteration: copies that run side by side have one each.
+        StmtKind::Alloc { buffer, body } if expands(buffer, body) => {
+            let wide = Arc::new(Buffer {
+                id: work.func.fresh_buf(),
+                extents: std::iter::once(&inner.hi).chain(&buffer.extents).cloned().collect(),
+                ..(**buffer).clone()
+            });
+            let own = var(&inner.binder);
+            let body = visit::map_accesses(body, &mut |a| {
+                let indices = || std::iter::once(&own).chain(&a.indices).cloned().collect();
+                (a.view == View::Buffer(buffer.id)).then(|| Access {
+                    view: View::Buffer(wide.id),
+                    indices: indices(),
+                    ..a.clone()
+                })
+            });
+            let body = push_down(work, &body, inner, at)?;
+            Ok(s.with_kind(StmtKind::Alloc { buffer: wide, body }))
         }
         _ => {
             // Every place gets a loop variable of its own.

@@ -203,6 +203,19 @@ fn unrolling() {
     check(COPY, "split(i, 8) ; separate(i.o) ; unroll(i.i)", SIZES);
     check(GEMM, "unroll_and_jam(i, 3)", SIZES3);
     check(GEMM, "unroll_and_jam(i, 2) ; unroll_and_jam(j, 3)", SIZES3);
+    // Local arrays of an iteration are one per copy.
+    let prefixes = "func prefixes(M, N)(A: in i64[M, N], B: out i64[M, N]) stage plain {
+        for i in 0..M {
+          alloc run: i64[] register
+          'run.init'[i]: run[]! = i64(i)
+          for k in 0..N {
+            'run'[i, k]: run[]! sum= A[i, k]!
+            'B'[i, k]: B[i, k]! = run[]!
+          }
+        } }";
+    let jammed =
+        show(&check(prefixes, "unroll_and_jam(i, 3)", &[&[5, 7], &[0, 3], &[3, 0], &[1, 1], &[9, 2]]));
+    assert!(jammed.contains(": i64[3] register"), "{jammed}");
     let text = refused(&parse(COPY), "unroll(i)");
     assert!(text.contains("not constant") && text.contains("unroll(i, 4)"), "{text}");
     let text = refused(&parse(SEIDEL), "unroll_and_jam(t, 2)");
