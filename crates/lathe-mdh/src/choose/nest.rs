@@ -37,6 +37,11 @@ pub(super) const SMALL: f64 = 40_000.0;
 /// Bytes of a line of the caches.
 pub(super) const LINE: u64 = 64;
 
+/// Segments of a scan that run side by side, because each of them waits for its last sum, and their lengths: whole
+/// vectors, but no pages, which would share places of the first cache.
+pub const SIDE_BY_SIDE: u64 = 4;
+const SEGMENT: u64 = 4160;
+
 /// What is known before there are loops.
 pub(super) struct Nest<'a> {
     pub f: &'a Facts,
@@ -146,7 +151,7 @@ impl Nest<'_> {
         let candidates = loops.len();
         let before = loops.clone();
         self.share(&mut loops, candidates);
-        if before == loops && self.s.threads > 1 {
+        if before == loops {
             self.share_scan(&mut loops);
         }
         loops.extend(self.by_input().into_iter().map(|d| inner(d, self.trips[d])));
@@ -155,18 +160,31 @@ impl Nest<'_> {
     }
 
     /// A scan in rounds: in each, every thread takes one block, and the block fits the second cache, because it is
-    /// passed over twice.
+    /// passed over twice; where there is nothing but the scan, in segments that run side by side.
     fn share_scan(&self, loops: &mut Vec<Part>) {
         let (Some(threads), [only]) = (self.at.threads, loops.as_slice()) else { return };
         let d = only.dim;
         if !self.f.scanned[d] || !self.f.identity {
             return;
         }
-        let all: u64 =
-            self.f.inputs.iter().chain(&self.f.outputs).map(|r| r.footprint(&self.f.extents)).sum();
-        let fits = self.s.machine.l2_bytes / 2 / (all / self.f.extents[d]).max(1);
-        let block = fits.min(self.f.extents[d] / (4 * self.s.threads)) / 1024 * 1024;
-        if block > 0 {
+        let fits = |bytes: u64| self.s.machine.l2_bytes / 2 / (bytes / self.f.extents[d]).max(1);
+        let inputs: u64 = self.f.inputs.iter().map(|r| r.footprint(&self.f.extents)).sum();
+        let outputs: u64 = self.f.outputs.iter().map(|r| r.footprint(&self.f.extents)).sum();
+        let whole = SIDE_BY_SIDE * SEGMENT;
+        if self.f.extents.len() == 1
+            && fits(inputs) >= whole
+            && self.f.extents[d] >= 8 * self.s.threads * whole
+        {
+            let each = fits(inputs) / whole;
+            loops[0].parts = whole;
+            if self.s.threads > 1 {
+                loops.insert(0, Part { layer: self.at.rest, dim: d, parts: each });
+                loops.insert(0, Part { layer: threads, dim: d, parts: self.s.threads });
+            }
+            return;
+        }
+        let block = fits(inputs + outputs).min(self.f.extents[d] / (4 * self.s.threads)) / 1024 * 1024;
+        if block > 0 && self.s.threads > 1 {
             loops[0].parts = block;
             loops.insert(0, Part { layer: threads, dim: d, parts: self.s.threads });
         }

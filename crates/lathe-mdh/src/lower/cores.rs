@@ -5,12 +5,16 @@ use super::copies::Copies;
 use super::loops::{Digit, Kind, Loops};
 use super::steps::{attempt, call, data, int, name, named, with, word};
 use super::unsupported;
+use crate::choose::SIDE_BY_SIDE;
 use crate::decisions::{Decisions, at};
 use crate::homomorphism::Shaped;
 use crate::model::Model;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::{BinOp, Combine, ExprKind, ReduceOp};
 use lathe_strategy::{Argument, Strategy};
+
+/// Fewer elements of a segment are not worth a pass of their own.
+const SHORTEST: u64 = 256;
 
 /// Partial results of a core level of a reduced dimension: a step that makes an array of them.
 pub struct Split {
@@ -67,7 +71,9 @@ pub fn partial_results(
                 let acc = format!("{}.acc", loops.label);
                 out.push(call("prescan", vec![name(&acc), name(&loops.at(n))]));
                 scanned = true;
-                out.extend(totals(h, loops, digit, options));
+                if let Some(inner) = finer(loops, digit) {
+                    out.extend(totals(h, (&loops.label, ""), &inner.name, options));
+                }
             }
             Combine::Reduce(_) => {
                 // Once for all that the innermost loops reduce; in order where the operator asks for it.
@@ -107,22 +113,63 @@ impl Split {
     }
 }
 
-/// The totals of a scan's blocks are sums like others: by lanes, several vectors side by side.
-fn totals(h: &Shaped, loops: &Loops, blocks: &Digit, options: &Options) -> Option<Strategy> {
-    let inner = loops.digits().find(|d| d.dim == blocks.dim && d.tile < blocks.tile)?;
+/// The next finer loop of the blocks of a scan, if threads take these.
+fn finer<'a>(loops: &'a Loops, blocks: &Digit) -> Option<&'a Digit> {
+    let inner = || loops.digits().find(|d| d.dim == blocks.dim && d.tile < blocks.tile);
+    (blocks.kind == Kind::Threads).then(inner).flatten()
+}
+
+/// The totals of a scan's blocks are sums like others: by lanes, several vectors side by side. `again` tells the
+/// labels of a second scan from those of the first.
+fn totals(h: &Shaped, (label, again): (&str, &str), inner: &str, options: &Options) -> Option<Strategy> {
     let bytes = h.h.outputs[0].buffer.elem.scalar()?.bytes();
     let width = options.machine.lanes(bytes);
-    if h.extents.len() > 1 || width < 2 || blocks.kind != Kind::Threads {
+    if h.extents.len() > 1 || width < 2 {
         return None;
     }
-    let at = |rest: &str| name(&format!("{}.total.{}.total{rest}", loops.label, inner.name));
+    let at = |rest: &str| name(&format!("{label}.total{again}.{inner}.total{rest}"));
     Some(attempt(Strategy::Seq(vec![
         call("split", vec![at(""), int(4 * width)]),
-        call("factor", vec![name(&format!("{}.carry", loops.label)), at(".i")]),
+        call("factor", vec![name(&format!("{label}.carry{again}")), at(".i")]),
         call("separate", vec![at(".o")]),
         call("vectorize", vec![at(".i"), int(width)]),
         call("unroll", vec![at(".i.o")]),
     ])))
+}
+
+/// The innermost loop of a scan of one dimension, if it can be cut into segments; their length.
+fn segmented<'a>(h: &Shaped, loops: &'a Loops) -> Option<(&'a Digit, u64)> {
+    let [dim] = &h.h.dims[..] else { return None };
+    let inner =
+        loops.digits().last().filter(|d| d.kind == Kind::Memory && d.level.is_some() && d.tile == 1)?;
+    let segment = inner.parts / SIDE_BY_SIDE;
+    let scan = matches!(dim.combine, Combine::Scan(_));
+    let whole = segment >= SHORTEST && inner.parts.is_multiple_of(SIDE_BY_SIDE);
+    (scan && whole).then_some((inner, segment))
+}
+
+/// Segments have a length that is known: the last round, which is shorter, stays as it is.
+pub fn whole_rounds(h: &Shaped, loops: &Loops, out: &mut Vec<Strategy>) {
+    if let (Some(_), Some(round)) = (segmented(h, loops), loops.last_round()) {
+        out.push(attempt(call("separate", vec![name(&loops.at(&round))])));
+    }
+}
+
+/// Every sum of a scan waits for the one before; segments of a block, made independent as the blocks of threads are,
+/// run side by side.
+pub fn segments(h: &Shaped, loops: &Loops, options: &Options, out: &mut Vec<Strategy>) {
+    let Some((inner, segment)) = segmented(h, loops) else { return };
+    let by_threads = loops.digits().any(|d| d.kind == Kind::Threads);
+    let (running, again) = if by_threads { ("run", ".2") } else { ("acc", "") };
+    let made = |rest: &str| format!("{}.{rest}", inner.name);
+    let outer = name(&loops.at(&made("s")));
+    let mut steps = vec![
+        call("split", vec![name(&loops.at(&inner.name)), int(segment), name(&made("s")), name(&made("e"))]),
+        call("prescan", vec![name(&format!("{}.{running}", loops.label)), outer.clone()]),
+    ];
+    steps.extend(totals(h, (&loops.label, again), &made("e"), options));
+    steps.push(call("unroll_and_jam", vec![outer, int(SIDE_BY_SIDE)]));
+    out.push(attempt(Strategy::Seq(steps)));
 }
 
 /// `vectorize`, and the vectors that stand side by side written out.
