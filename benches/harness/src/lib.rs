@@ -161,18 +161,6 @@ pub unsafe extern "C" fn lathe_bind(
     Box::into_raw(Box::new(Bound { kernel, views, structs })).cast()
 }
 
-/// Arguments on their way to a thread of the pool.
-struct Lent<'a>(&'a mut Vec<lathe::ArgView<'static>>);
-
-// SAFETY: the thread that lends them waits until the other has ended.
-unsafe impl Send for Lent<'_> {}
-
-impl Lent<'_> {
-    fn views(&mut self) -> &mut [lathe::ArgView<'static>] {
-        self.0
-    }
-}
-
 /// Calls a bound kernel `times` times, each with all its checks. 0 on success.
 ///
 /// # Safety
@@ -184,12 +172,7 @@ pub unsafe extern "C" fn lathe_repeat(b: *mut c_void, times: i64) -> i32 {
         let b = &mut *b.cast::<Bound>();
         (&mut b.views, &*b.kernel, &b.structs)
     };
-    let mut lent = Lent(b);
-    // From inside the pool, as a program does that calls kernels in a row: its threads stay at work.
-    let done = kernel.pool.install(move || {
-        let views = lent.views();
-        (0..times).try_for_each(|_| kernel.built.call_views(&kernel.pool, views))
-    });
+    let done = (0..times).try_for_each(|_| kernel.built.call_views(&kernel.pool, b));
     for (array, p) in structs {
         // SAFETY: as when they were bound.
         unsafe {

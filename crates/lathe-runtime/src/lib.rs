@@ -12,6 +12,7 @@ pub mod engine;
 pub mod fill;
 pub mod npy;
 pub mod pool;
+mod region;
 mod scratch;
 mod storage;
 

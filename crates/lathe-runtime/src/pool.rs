@@ -1,26 +1,26 @@
-//! The threads that run `cpu` loops: a work-stealing pool with a stated number of them.
+//! The threads that run `cpu` loops: the one that calls, and a pool of others that come to help.
 
 use crate::codes;
+use crate::region::Region;
 use crate::scratch::{scratch_alloc, scratch_free};
 use lathe_abi::{LoopBody, Runtime};
 use lathe_diagnostics::Diagnostic;
 use std::ffi::c_void;
-
-/// How many pieces per thread a loop is cut into at most: enough for stealing to even out.
-const PIECES_PER_THREAD: i64 = 8;
+use std::sync::Arc;
 
 /// Options of a pool.
 #[derive(Clone, Debug, Default)]
 pub struct PoolOptions {
     /// 0: as many as the process may run on.
     pub threads: usize,
-    /// Keeps worker `i` on the `i`-th processor that the process may run on (for measurements).
+    /// Keeps the threads that help on processors of their own, the last ones that the process may run on (for
+    /// measurements).
     pub pin: bool,
 }
 
 struct Inner {
     threads: usize,
-    /// None for one thread: loops then run where they are called.
+    /// All threads but the caller's. None for one thread: loops then run where they are called.
     pool: Option<rayon_core::ThreadPool>,
 }
 
@@ -61,10 +61,10 @@ impl Pool {
         } else {
             let processors = if options.pin { processors() } else { Vec::new() };
             let built = rayon_core::ThreadPoolBuilder::new()
-                .num_threads(threads)
+                .num_threads(threads - 1)
                 .thread_name(|i| format!("lathe-{i}"))
                 .start_handler(move |i| {
-                    if let Some(cpu) = processors.get(i % processors.len().max(1)) {
+                    if let Some(cpu) = processors.iter().rev().nth(i % processors.len().max(1)) {
                         pin_to(*cpu);
                     }
                 })
@@ -90,36 +90,6 @@ impl Pool {
             free: scratch_free,
         }
     }
-
-    /// Runs `f` on a thread of the pool (here, for a pool of one): a kernel called from inside pays
-    /// no hand-over for its loops.
-    pub fn install<R: Send>(&self, f: impl FnOnce() -> R + Send) -> R {
-        match &self.inner.pool {
-            Some(pool) => pool.install(f),
-            None => f(),
-        }
-    }
-}
-
-/// A loop's environment, which its bodies may share by the kernel's own rules.
-#[derive(Clone, Copy)]
-struct Shared {
-    body: LoopBody,
-    env: *mut c_void,
-}
-
-// SAFETY: the kernel that calls `parallel_for` states that its body may run on any thread.
-unsafe impl Send for Shared {}
-// SAFETY: as above.
-unsafe impl Sync for Shared {}
-
-impl Shared {
-    /// # Safety
-    /// The kernel's call of `parallel_for` is still running, and the range is within its count.
-    unsafe fn run(self, begin: i64, end: i64) -> i32 {
-        // SAFETY: by the caller.
-        unsafe { (self.body)(self.env, begin, end) }
-    }
 }
 
 /// `parallel_for` of the runtime table. The status of the lowest failing iteration wins, so that
@@ -130,32 +100,19 @@ unsafe extern "C" fn parallel_for(ctx: *mut c_void, count: i64, body: LoopBody, 
     }
     // SAFETY: `ctx` is the `Inner` of the pool that made the table, which outlives the call.
     let inner = unsafe { &*ctx.cast::<Inner>() };
-    let shared = Shared { body, env };
     let pool = match &inner.pool {
         Some(pool) if count > 1 => pool,
         // SAFETY: the kernel's own call, on its own thread.
-        _ => return unsafe { shared.run(0, count) },
+        _ => return unsafe { body(env, 0, count) },
     };
-    let grain = (count / (inner.threads as i64 * PIECES_PER_THREAD)).max(1);
-    if pool.current_thread_index().is_some() {
-        split(shared, 0, count, grain)
-    } else {
-        pool.install(|| split(shared, 0, count, grain))
+    let region = Arc::new(Region::new(inner.threads, count, body, env));
+    let helpers = (inner.threads - 1).min(usize::try_from(count - 1).unwrap_or(usize::MAX));
+    for _ in 0..helpers {
+        let region = region.clone();
+        pool.spawn(move || region.help());
     }
-}
-
-/// Halves the range until pieces are small, and lets idle threads steal the halves.
-fn split(shared: Shared, begin: i64, end: i64, grain: i64) -> i32 {
-    if end - begin <= grain {
-        // SAFETY: called only while `parallel_for` runs, with a part of its range.
-        return unsafe { shared.run(begin, end) };
-    }
-    let middle = begin + (end - begin) / 2;
-    let (a, b) = rayon_core::join(
-        move || split(shared, begin, middle, grain),
-        move || split(shared, middle, end, grain),
-    );
-    if a != 0 { a } else { b }
+    // SAFETY: made here, and the kernel's environment lives until this returns.
+    unsafe { region.finish() }
 }
 
 /// The processors that this process may run on.
@@ -246,7 +203,6 @@ mod tests {
                 let status = unsafe { (rt.parallel_for)(rt.ctx, 500, fail, std::ptr::null_mut()) };
                 assert_eq!(status, 5);
             }
-            assert_eq!(pool.install(|| 3), 3);
         }
     }
 

@@ -71,7 +71,7 @@ pub fn partial_results(
                 let acc = format!("{}.acc", loops.label);
                 out.push(call("prescan", vec![name(&acc), name(&loops.at(n))]));
                 scanned = true;
-                if let Some(inner) = finer(loops, digit) {
+                if let Some(inner) = innermost(loops, digit) {
                     out.extend(totals(h, (&loops.label, ""), &inner.name, options));
                 }
             }
@@ -113,9 +113,9 @@ impl Split {
     }
 }
 
-/// The next finer loop of the blocks of a scan, if threads take these.
-fn finer<'a>(loops: &'a Loops, blocks: &Digit) -> Option<&'a Digit> {
-    let inner = || loops.digits().find(|d| d.dim == blocks.dim && d.tile < blocks.tile);
+/// The innermost loop of the blocks of a scan, if threads take these.
+fn innermost<'a>(loops: &'a Loops, blocks: &Digit) -> Option<&'a Digit> {
+    let inner = || loops.digits().rfind(|d| d.dim == blocks.dim && d.tile < blocks.tile);
     (blocks.kind == Kind::Threads).then(inner).flatten()
 }
 

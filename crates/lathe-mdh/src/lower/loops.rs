@@ -226,7 +226,7 @@ impl Loops {
         self.dims.get(level.dim)?.1.iter().find(|d| d.level == Some(level))
     }
 
-    pub fn digits(&self) -> impl Iterator<Item = &Digit> {
+    pub fn digits(&self) -> impl DoubleEndedIterator<Item = &Digit> {
         self.dims.iter().flat_map(|d| &d.1)
     }
 

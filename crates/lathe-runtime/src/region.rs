@@ -1,0 +1,126 @@
+//! One parallel loop: the caller and the threads that come to help take pieces of its range until none is left.
+//!
+//! The caller begins at once and never waits for a thread that has not begun: a loop that is over before the others
+//! have woken up costs them nothing. Each thread begins with a slice of its own, so that neighbouring iterations stay
+//! together, and helps with the others' slices after that.
+
+use lathe_abi::LoopBody;
+use std::ffi::c_void;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::thread::Thread;
+
+/// How many pieces per thread a loop is cut into at most: enough for helping to even out.
+const PIECES_PER_THREAD: i64 = 8;
+/// How often the caller looks whether the others are done before it sleeps.
+const LOOKS: usize = 4_000;
+/// Set in `state` once nobody may begin any more; the rest counts who is at work.
+const CLOSED: usize = 1 << (usize::BITS - 1);
+
+/// The pieces from `next` to `end` are still to be done.
+struct Slice {
+    next: AtomicI64,
+    end: i64,
+}
+
+pub struct Region {
+    body: LoopBody,
+    env: *mut c_void,
+    slices: Vec<Slice>,
+    grain: i64,
+    /// Which slice the next thread to come begins with.
+    tickets: AtomicUsize,
+    state: AtomicUsize,
+    /// The first iteration of the lowest piece that failed, and its status.
+    failed: Mutex<Option<(i64, i32)>>,
+    caller: Thread,
+}
+
+// SAFETY: `env` is only touched between `enter` and `leave`, while the call of `parallel_for` that it belongs to runs,
+// and the kernel that makes this call states that its body may run on any thread.
+unsafe impl Send for Region {}
+// SAFETY: as above.
+unsafe impl Sync for Region {}
+
+impl Region {
+    /// A loop over `0..count` for `threads` threads, the caller among them.
+    pub fn new(threads: usize, count: i64, body: LoopBody, env: *mut c_void) -> Region {
+        let parts = (threads as i64).min(count).max(1);
+        let bound = |n: i64| (i128::from(count) * i128::from(n) / i128::from(parts)) as i64;
+        let slice = |n: i64| Slice { next: AtomicI64::new(bound(n)), end: bound(n + 1) };
+        Region {
+            body,
+            env,
+            slices: (0..parts).map(slice).collect(),
+            grain: (count / (parts * PIECES_PER_THREAD)).max(1),
+            tickets: AtomicUsize::new(0),
+            state: AtomicUsize::new(0),
+            failed: Mutex::new(None),
+            caller: std::thread::current(),
+        }
+    }
+
+    /// What a thread does that comes to help: nothing, if the loop is over.
+    pub fn help(&self) {
+        if self.enter() {
+            self.work();
+            self.leave();
+        }
+    }
+
+    /// What the caller does; afterwards all iterations have run, and no thread touches the environment any more. The
+    /// status of the lowest failing iteration, so that it does not depend on who did what.
+    ///
+    /// # Safety
+    /// Called once, by the thread that made the region, while the environment lives.
+    pub unsafe fn finish(&self) -> i32 {
+        self.work();
+        let mut at_work = self.state.fetch_or(CLOSED, Ordering::AcqRel);
+        let mut looks = 0;
+        while at_work & !CLOSED != 0 {
+            looks += 1;
+            if looks < LOOKS {
+                std::hint::spin_loop();
+            } else {
+                std::thread::park();
+            }
+            at_work = self.state.load(Ordering::Acquire);
+        }
+        let failed = self.failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        failed.map_or(0, |f| f.1)
+    }
+
+    fn enter(&self) -> bool {
+        let open = |s: usize| (s & CLOSED == 0).then_some(s + 1);
+        self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, open).is_ok()
+    }
+
+    fn leave(&self) {
+        if self.state.fetch_sub(1, Ordering::AcqRel) == CLOSED + 1 {
+            self.caller.unpark();
+        }
+    }
+
+    fn work(&self) {
+        let first = self.tickets.fetch_add(1, Ordering::Relaxed);
+        for n in 0..self.slices.len() {
+            let slice = &self.slices[(first + n) % self.slices.len()];
+            loop {
+                let begin = slice.next.fetch_add(self.grain, Ordering::Relaxed);
+                if begin >= slice.end {
+                    break;
+                }
+                let end = slice.end.min(begin + self.grain);
+                // SAFETY: `finish` has not returned, since this thread is at work, so the environment lives; every
+                // iteration is taken once.
+                let status = unsafe { (self.body)(self.env, begin, end) };
+                if status != 0 {
+                    let mut failed = self.failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                    if failed.is_none_or(|f| begin < f.0) {
+                        *failed = Some((begin, status));
+                    }
+                }
+            }
+        }
+    }
+}
