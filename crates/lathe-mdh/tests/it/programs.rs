@@ -154,3 +154,30 @@ fn attention_is_done_in_blocks_of_rows() {
         same(&module, &exact, &new, &at);
     }
 }
+
+/// Long scans run as independent segments, with one thread and with several.
+#[test]
+fn scans_run_in_segments() {
+    let module =
+        crate::support::module("kernel prefix(A: f32[N]) -> (O: f32[N]) { O[i] = scan(sum)[i](A[i]) }");
+    let func = &module.functions["prefix"];
+    let h = Homomorphism::of(&module, func, None).unwrap();
+    for (n, threads) in [(8 * 4 * 4160, 1), (8 * 4 * 4160 + 77, 1), (2 * 8 * 4 * 4160 + 4159, 2)] {
+        let at = sizes(&[("N", n)]);
+        let exact = fixed(func, &h.at(&at).unwrap());
+        let m = machine("x86-64-v3");
+        let auto = auto(&module, &exact, &at, &Setting { machine: &m, threads, exact: true }).unwrap();
+        let new = transform(&module, &exact, &auto.strategy, "prefix");
+        let tree = lathe_ir::text::print_function(&new);
+        assert!(tree.contains(": f32[4] register"), "{}\n{tree}", auto.strategy);
+        same(&module, &exact, &new, &at);
+    }
+    // Examples of sizes only: right for all.
+    let m = machine("x86-64");
+    let at = sizes(&[("N", 1 << 20)]);
+    let auto = auto(&module, func, &at, &Setting { machine: &m, threads: 2, exact: false }).unwrap();
+    let new = transform(&module, func, &auto.strategy, "prefix");
+    for n in [0, 1, 4160, 40_001] {
+        same(&module, func, &new, &sizes(&[("N", n)]));
+    }
+}
