@@ -6,7 +6,8 @@ use crate::scratch::{scratch_alloc, scratch_free};
 use lathe_abi::{LoopBody, Runtime};
 use lathe_diagnostics::Diagnostic;
 use std::ffi::c_void;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Options of a pool.
 #[derive(Clone, Debug, Default)]
@@ -20,6 +21,8 @@ pub struct PoolOptions {
 
 struct Inner {
     threads: usize,
+    /// Where threads that help may run, if there is a processor for each thread and they are not pinned.
+    places: Option<Places>,
     /// All threads but the caller's. None for one thread: loops then run where they are called.
     pool: Option<rayon_core::ThreadPool>,
 }
@@ -56,14 +59,20 @@ impl Pool {
         }
         let available = std::thread::available_parallelism().map_or(1, usize::from);
         let threads = if options.threads == 0 { available } else { options.threads };
+        let all = processors();
+        let helpers = Arc::new(Mutex::new(Vec::new()));
         let pool = if threads == 1 {
             None
         } else {
-            let processors = if options.pin { processors() } else { Vec::new() };
+            let processors = if options.pin { all.clone() } else { Vec::new() };
+            let helpers = helpers.clone();
             let built = rayon_core::ThreadPoolBuilder::new()
                 .num_threads(threads - 1)
                 .thread_name(|i| format!("lathe-{i}"))
                 .start_handler(move |i| {
+                    // SAFETY: asks for a number only.
+                    let id = unsafe { libc::gettid() };
+                    helpers.lock().unwrap_or_else(PoisonError::into_inner).push(id);
                     if let Some(cpu) = processors.iter().rev().nth(i % processors.len().max(1)) {
                         pin_to(*cpu);
                     }
@@ -74,7 +83,14 @@ impl Pool {
                     .help("ask for fewer threads")
             })?)
         };
-        Ok(Pool { inner: Box::new(Inner { threads, pool }) })
+        let apart = pool.is_some() && !options.pin && threads <= all.len();
+        let places = apart.then(|| Places {
+            all,
+            helpers,
+            process: std::process::id(),
+            caller: AtomicUsize::new(usize::MAX),
+        });
+        Ok(Pool { inner: Box::new(Inner { threads, places, pool }) })
     }
 
     pub fn threads(&self) -> usize {
@@ -92,6 +108,32 @@ impl Pool {
     }
 }
 
+/// Keeps the threads that help off the processor of the caller: woken there, they would wait until it is done.
+struct Places {
+    /// The processors of the process.
+    all: Vec<usize>,
+    /// The system's numbers of the threads, and the process that they belong to: a fork has none of them.
+    helpers: Arc<Mutex<Vec<libc::pid_t>>>,
+    process: u32,
+    /// The processor of the last caller.
+    caller: AtomicUsize,
+}
+
+impl Places {
+    fn apart(&self) {
+        // SAFETY: asks for a number only.
+        let Ok(here) = usize::try_from(unsafe { libc::sched_getcpu() }) else { return };
+        if self.caller.load(Ordering::Relaxed) == here || std::process::id() != self.process {
+            return;
+        }
+        self.caller.store(here, Ordering::Relaxed);
+        let others = self.all.iter().copied().filter(|c| *c != here);
+        for id in self.helpers.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            may_run_on(*id, others.clone());
+        }
+    }
+}
+
 /// `parallel_for` of the runtime table. The status of the lowest failing iteration wins, so that
 /// the result does not depend on the split.
 unsafe extern "C" fn parallel_for(ctx: *mut c_void, count: i64, body: LoopBody, env: *mut c_void) -> i32 {
@@ -105,6 +147,9 @@ unsafe extern "C" fn parallel_for(ctx: *mut c_void, count: i64, body: LoopBody, 
         // SAFETY: the kernel's own call, on its own thread.
         _ => return unsafe { body(env, 0, count) },
     };
+    if let Some(places) = inner.places.as_ref().filter(|_| pool.current_thread_index().is_none()) {
+        places.apart();
+    }
     let region = Arc::new(Region::new(inner.threads, count, body, env));
     let helpers = (inner.threads - 1).min(usize::try_from(count - 1).unwrap_or(usize::MAX));
     for _ in 0..helpers {
@@ -129,14 +174,16 @@ fn processors() -> Vec<usize> {
 
 /// Keeps the calling thread on one processor; a refusal is ignored, it costs only steadiness.
 pub fn pin_to(cpu: usize) {
-    if cpu >= libc::CPU_SETSIZE as usize {
-        return;
-    }
-    // SAFETY: `cpu` is within the set, and the set lives through the call.
+    may_run_on(0, [cpu].into_iter());
+}
+
+/// Lets a thread (0: the calling one) run on these processors only; a refusal is ignored.
+fn may_run_on(thread: libc::pid_t, cpus: impl Iterator<Item = usize>) {
+    // SAFETY: the processors are within the set, and the set lives through the call.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(cpu, &mut set);
-        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set);
+        cpus.filter(|c| *c < libc::CPU_SETSIZE as usize).for_each(|c| libc::CPU_SET(c, &mut set));
+        libc::sched_setaffinity(thread, size_of::<libc::cpu_set_t>(), &set);
     }
 }
 
