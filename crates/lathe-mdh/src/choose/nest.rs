@@ -106,9 +106,15 @@ impl Nest<'_> {
         };
         // Of two loops of a dimension, the outer one.
         let first = |n: usize| loops[..n].iter().all(|l| l.dim != loops[n].dim);
-        let pick = [4, 2, 1]
-            .iter()
-            .find_map(|times| (0..candidates).find(|n| first(*n) && enough(&loops[*n], *times)));
+        // Outer loops first, if they give all threads the same; else one with many iterations.
+        let even = |l: &Part| enough(l, 2) && l.parts.is_multiple_of(self.s.threads);
+        let pick = (0..candidates)
+            .find(|n| first(*n) && (enough(&loops[*n], 4) || even(&loops[*n])))
+            .or_else(|| {
+                [2, 1]
+                    .iter()
+                    .find_map(|times| (0..candidates).find(|n| first(*n) && enough(&loops[*n], *times)))
+            });
         let Some(n) = pick else { return };
         let l = loops[n];
         let most = 16 * self.s.threads;
