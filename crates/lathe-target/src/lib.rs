@@ -68,7 +68,10 @@ impl Machine {
             }
             if let Some(l2) = cpuid.get_l2_l3_cache_and_tlb_info() {
                 m.l2_bytes = u64::from(l2.l2cache_size()) * 1024;
-                m.l3_bytes = u64::from(l2.l3cache_size()) * 512 * 1024;
+                // That of the whole package, of which a processor may have a part.
+                if m.l3_bytes == 0 {
+                    m.l3_bytes = u64::from(l2.l3cache_size()) * 512 * 1024;
+                }
             }
         }
         m
