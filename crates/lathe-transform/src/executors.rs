@@ -33,8 +33,8 @@ strategy s for scale = parallel(i)
     apply: apply_parallel,
 };
 
-/// Who `bind` can give iterations to, and how deep they lie in one another.
-const CORES: [(&str, usize); 8] = [
+/// Who `bind` can give iterations to, and how deep they lie in one another; lanes deepest.
+pub const CORES: [(&str, usize); 8] = [
     ("node", 0),
     ("device", 1),
     ("team", 2),

@@ -10,6 +10,7 @@ use lathe_diagnostics::Diagnostic;
 use lathe_ir::Combine;
 use lathe_space::{BinOp, Expr, Value};
 use lathe_strategy::{Argument, Strategy};
+use lathe_transform::executors::CORES;
 
 /// Who runs a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +35,7 @@ impl Kind {
         Some(match executor {
             "cpu" => Kind::Threads,
             "vector" => Kind::Lanes(parts.next_power_of_two()),
-            other => Kind::Cores(DEVICES.iter().find(|d| d.0 == other)?.0),
+            other => Kind::Cores(CORES.iter().find(|d| d.0 == other)?.0),
         })
     }
 
@@ -44,7 +45,7 @@ impl Kind {
             Kind::Memory | Kind::Register => None,
             Kind::Threads => Some(2),
             Kind::Lanes(_) => Some(Kind::FINEST),
-            Kind::Cores(c) => DEVICES.iter().find(|d| d.0 == c).map(|d| d.1),
+            Kind::Cores(c) => CORES.iter().find(|d| d.0 == c).map(|d| d.1),
         }
     }
 
@@ -52,18 +53,6 @@ impl Kind {
         self.depth().is_some()
     }
 }
-
-/// Executors of devices, and how deep they lie in one another.
-const DEVICES: [(&str, usize); 8] = [
-    ("node", 0),
-    ("device", 1),
-    ("team", 2),
-    ("grid", 2),
-    ("cluster", 3),
-    ("block", 4),
-    ("warp", 4),
-    ("lane", Kind::FINEST),
-];
 
 /// A loop: the level that it is (none: rounds of partial tiles), and the indices in each of its parts.
 #[derive(Clone, Debug)]

@@ -1,10 +1,10 @@
 //! `compute_at`: an intermediate array is computed where it is used, part by part.
 
 use super::linear::{self, Linear};
-use super::make::{self, check_space, proved};
+use super::make::{self, check_space};
 use super::options;
 use super::producer::Producer;
-use super::region::Region;
+use super::region::{self, Region};
 use super::scope::{self, Around, Found};
 use crate::args::Args;
 use crate::codes;
@@ -12,7 +12,7 @@ use crate::names;
 use crate::rule::{Cursor, Edit, Rule};
 use lathe_analysis::Env;
 use lathe_diagnostics::Places;
-use lathe_ir::expr::{Access, Expr, View};
+use lathe_ir::expr::Expr;
 use lathe_ir::visit;
 use lathe_ir::{Buffer, Executor, Layout, Loop, Reduce, Space, Stmt, StmtKind, Store, VarId, build};
 use lathe_strategy::syntax::{Formal, Sort};
@@ -80,11 +80,7 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
     let extents: Vec<Expr> = buffer.extents.iter().map(|e| visit::substitute(e, &around.lets)).collect();
     let region = Region::of(&reads, 0, &around.loops, &inner, &extents, &around.sizes);
 
-    let mut shape = Vec::new();
-    for d in 0..region.rank() {
-        let constant = region.constant_size(d, &around.loops);
-        shape.push(constant.map_or_else(|| region.size_expr(d, &around.loops, &around.sizes), build::index));
-    }
+    let shape = region::shape(&region, &around);
     let small = check_space(RULE, &buffer.name, &buffer.elem, &shape, Space::Stack).is_ok();
     let space = space.unwrap_or(if small { Space::Stack } else { Space::Host });
     check_space(RULE, &buffer.name, &buffer.elem, &shape, space)?;
@@ -98,7 +94,7 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
         space,
         layout: Layout::row_major(),
     });
-    let redirect = |s: &Stmt| redirect(s, &buffer, &local, &region);
+    let redirect = |s: &Stmt| region::redirect(s, buffer.id, &local, &region);
     let shared = Around::of(cursor.func, &producer.seq).binders.len();
     let repeats = around.instance().split_off(shared);
     let mut parts = Vec::new();
@@ -133,18 +129,6 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
 
 fn refuse(message: String, help: &str, places: &Places) -> Refusal {
     make::refuse(RULE, codes::SHAPE, format!("`{RULE}`: {message}"), help, places)
-}
-
-fn redirect(s: &Stmt, old: &Buffer, new: &Buffer, region: &Region) -> Stmt {
-    visit::map_accesses(s, &mut |a| {
-        if a.view != View::Buffer(old.id) {
-            return None;
-        }
-        let indices = a.indices.iter().zip(&region.lo).map(|(e, lo)| {
-            Linear::of(e).minus(lo).map_or_else(|| build::sub(e.clone(), lo.to_expr()), |l| l.to_expr())
-        });
-        Some(Access { places: a.places.clone(), ..proved(new.id, &new.elem, indices.collect()) })
-    })
 }
 
 /// The same statements, run once in every iteration of more loops: their variables tell the runs apart.

@@ -2,15 +2,15 @@
 //! (contraction of arrays).
 
 use super::make::{self, check_space, find_alloc};
-use super::options;
 use super::stage::Plan;
+use super::{options, region};
 use crate::args::Args;
 use crate::codes;
 use crate::names;
 use crate::rule::{Cursor, Edit, Rule};
 use lathe_analysis::Env;
 use lathe_diagnostics::Places;
-use lathe_ir::{Buffer, Layout, Stmt, StmtKind, build, visit};
+use lathe_ir::{Buffer, Layout, Stmt, StmtKind, visit};
 use lathe_strategy::syntax::{Formal, Sort};
 use lathe_strategy::{Discharge, Evidence, Refusal, RuleSignature};
 use std::collections::HashMap;
@@ -98,13 +98,7 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
             &plan.places(),
         ));
     }
-    let (around, sizes) = (&plan.around.loops, &plan.around.sizes);
-    let extents: Vec<_> = (0..plan.region.rank())
-        .map(|d| {
-            let constant = plan.region.constant_size(d, around);
-            constant.map_or_else(|| plan.region.size_expr(d, around, sizes), build::index)
-        })
-        .collect();
+    let extents = region::shape(&plan.region, &plan.around);
     check_space(RULE, name, &buffer.elem, &extents, space)?;
     let mut func = cursor.func.clone();
     let local = Arc::new(Buffer {
@@ -115,7 +109,7 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
         space,
         layout: Layout::row_major(),
     });
-    let inside = plan.redirect(body, &local);
+    let inside = region::redirect(body, buffer.id, &local, &plan.region);
     let made = Stmt::new(StmtKind::Alloc { buffer: local, body: inside }, plan.places());
     make::replace(RULE, &mut func, &target, made)?;
     let rest = visit::at(&func.body, &alloc).and_then(|s| match s.kind() {

@@ -1,9 +1,10 @@
 //! Boxes of elements: what a set of accesses touches, in terms of what is fixed outside.
 
 use super::linear::{self, Linear, Ranged};
+use super::make;
 use super::scope::{Around, Found};
-use lathe_ir::expr::Expr;
-use lathe_ir::{Buffer, Function, VarId, build, visit};
+use lathe_ir::expr::{Access, Expr, View};
+use lathe_ir::{BufId, Buffer, Function, Stmt, VarId, build, visit};
 use std::collections::HashSet;
 
 /// Per dimension the elements `lo..min(hi)`.
@@ -241,6 +242,28 @@ fn split_length(length: &Linear, c: i64, o: &Ranged) -> Option<Linear> {
     let same =
         !x.mentions(&[o.var].into()) && Linear::of(&build::ceil_div(x.to_expr(), c)) == Linear::of(&o.hi);
     same.then_some(x)
+}
+
+/// The extents of a local array that holds the box: constants where some are known.
+pub fn shape(r: &Region, around: &Around) -> Vec<Expr> {
+    let extent = |d| {
+        let constant = r.constant_size(d, &around.loops);
+        constant.map_or_else(|| r.size_expr(d, &around.loops, &around.sizes), build::index)
+    };
+    (0..r.rank()).map(extent).collect()
+}
+
+/// The statement with every access to an array going to a local one that holds the box.
+pub fn redirect(s: &Stmt, old: BufId, new: &Buffer, r: &Region) -> Stmt {
+    visit::map_accesses(s, &mut |a| {
+        if a.view != View::Buffer(old) {
+            return None;
+        }
+        let indices = a.indices.iter().zip(&r.lo).map(|(e, lo)| {
+            Linear::of(e).minus(lo).map_or_else(|| build::sub(e.clone(), lo.to_expr()), |l| l.to_expr())
+        });
+        Some(Access { places: a.places.clone(), ..make::proved(new.id, &new.elem, indices.collect()) })
+    })
 }
 
 /// Whether everything the read may touch was surely written before: an earlier exact write in the same

@@ -16,8 +16,7 @@ use lathe_diagnostics::Places;
 use lathe_ir::expr::{Access, Expr};
 use lathe_ir::visit::{self, Path};
 use lathe_ir::{
-    Binder, Buffer, Executor, Function, Label, Layout, Mode, Scalar, Space, Stmt, StmtKind, Store, View,
-    build,
+    Binder, Buffer, Executor, Function, Label, Layout, Mode, Scalar, Space, Stmt, StmtKind, Store, build,
 };
 use lathe_strategy::syntax::{Formal, Sort};
 use lathe_strategy::{Discharge, Evidence, Refusal, RuleSignature};
@@ -341,7 +340,7 @@ impl<'a> Plan<'a> {
             labels.push(label.clone());
             parts.extend(copies.enter(func, o));
         }
-        parts.push(self.redirect(stmt, &local));
+        parts.push(region::redirect(stmt, self.buffer.id, &local, &self.region));
         if let Some(w) = &self.written {
             labels.push(format!("{label}.out"));
             parts.push(copies.leave(func, w, o));
@@ -353,18 +352,6 @@ impl<'a> Plan<'a> {
 
     pub fn places(&self) -> Places {
         self.found.iter().fold(Places::none(), |p, f| p.union(&f.access.places))
-    }
-
-    pub fn redirect(&self, stmt: &Stmt, local: &Buffer) -> Stmt {
-        visit::map_accesses(stmt, &mut |a| {
-            if a.view != View::Buffer(self.buffer.id) {
-                return None;
-            }
-            let indices = a.indices.iter().zip(&self.region.lo).map(|(e, lo)| {
-                Linear::of(e).minus(lo).map_or_else(|| build::sub(e.clone(), lo.to_expr()), |l| l.to_expr())
-            });
-            Some(Access { places: a.places.clone(), ..proved(local.id, &local.elem, indices.collect()) })
-        })
     }
 }
 
