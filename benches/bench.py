@@ -34,26 +34,34 @@ def interval(values):
     return (v[0], v[-1]) if k is None else (v[k], v[n - 1 - k])
 
 
-def measure(candidates, rounds, at_least=0.005):
-    """Seconds per call, by name. A candidate takes the number of calls that it makes in a row. The order is drawn anew
-    in each round and a call before the clock starts warms up, so that nobody pays for what the one before left behind
-    (spinning threads, caches)."""
+def measure(candidates, rounds, at_least=0.005, slow=(), more=None):
+    """Seconds per call and round, by name. A candidate takes the number of calls that it makes in a row. The order is
+    drawn anew in each round and a call before the clock starts warms up, so that nobody pays for what the one before left
+    behind (spinning threads, caches). Those that are `slow` sit out two rounds of three, with `None` as their time, and are
+    not warmed up. After all rounds come others while `more` says of all times that they are not enough."""
     order = random.Random(1)
     names = list(candidates)
     times, repeats = {n: [] for n in names}, {n: 1 for n in names}
-    for r in range(rounds + 2):
+    r = -2
+    while r < rounds or more is not None and more(times):
         for name in order.sample(names, len(names)):
+            if name in slow and r % 3 != 0:
+                if r >= 0:
+                    times[name].append(None)
+                continue
             call, calls = candidates[name], repeats[name]
             # OpenMP's threads go on spinning for some milliseconds after their last loop, on the processors of the next.
             time.sleep(0.02)
-            call(1)
+            if name not in slow:
+                call(1)
             start = time.perf_counter()
             call(calls)
             taken = time.perf_counter() - start
-            if r >= 2:
+            if r >= 0:
                 times[name].append(taken / calls)
             else:
                 repeats[name] = max(1, math.ceil(calls * at_least / taken))
+        r += 1
     return times
 
 
@@ -69,14 +77,15 @@ def child(name, threads, rounds):
 
 def beside(times, work):
     """Candidates by their times per round, Lathe's with the median ratio to the best rival and its interval."""
-    medians = {n: statistics.median(t) for n, t in times.items()}
+    taken = {n: [x for x in t if x is not None] for n, t in times.items()}
+    medians = {n: statistics.median(t) for n, t in taken.items()}
     rivals = {n: m for n, m in medians.items() if not n.startswith("lathe")}
     out = {"candidates": {n: {"median_s": medians[n], "min_s": min(t), "max_s": max(t), "rate": work / medians[n] / 1e9}
-                          for n, t in times.items()}}
+                          for n, t in taken.items()}}
     if rivals:
         best = out["best"] = min(rivals, key=rivals.get)
         for n in (n for n in times if n.startswith("lathe")):
-            ratios = [b / l for b, l in zip(times[best], times[n])]
+            ratios = [b / l for b, l in zip(times[best], times[n]) if b is not None and l is not None]
             out["candidates"][n].update(ratio=statistics.median(ratios), interval=interval(ratios))
     return out
 

@@ -1,17 +1,21 @@
 #!/usr/bin/env python3
 """The homomorphisms' benchmark: every case of mdh_cases.py beside its rivals, with one and with two threads.
 
-    benches/.env/python/bin/python benches/mdh_rows.py                     all rows that the results do not have yet
+    benches/.env/python/bin/python benches/mdh_rows.py                     measures all rows that the results do not have yet
     ... mdh_rows.py matmul conv2d --threads 1 --again                      these rows anew
-    ... mdh_rows.py --tune 60 jacobi                                       tunes these rows for 60 s each, then measures
+    ... mdh_rows.py --tune 60                                              tunes rows that are not tuned, for at most 60 s each
+    ... mdh_rows.py --tune-rivals 60 --threads 2                           the same for TVM's MetaSchedule
+    ... mdh_rows.py --decisions 600                                        what 60 s find beside what 600 s find
     ... mdh_rows.py --limit 80                                             begins no row after 80 seconds
     ... mdh_rows.py --table                                                only writes the table
 
-Results are kept in mdh-results.json row by row, so that a run goes on where the last one ended; the table is
+Results are kept in mdh-results.json row by row, so that every run goes on where the last one ended; the table is
 docs/mdh-results.md. Each row is a process of its own, tied to its processors; candidates take turns in rounds of random
-order (see bench.py). A figure is the median of the ratios per round to the best rival, with its 95 % interval.
+order (see bench.py). A figure is the median of the ratios per round to the best rival, with its 95 % interval. A row ends
+when the means of Lathe and of the best rival are known to 5 % with 99 % confidence, or when its time is over.
 """
 import argparse, json, math, os, platform, re, subprocess, sys, time
+from mdh_search import NAMED, all_of, long_search, process, rival, said, said_rival, tune
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ENV = os.path.join(HERE, ".env")
@@ -20,7 +24,8 @@ TABLE = os.path.join(HERE, "..", "docs", "mdh-results.md")
 
 
 def load():
-    return json.load(open(RESULTS)) if os.path.exists(RESULTS) else {"rows": {}, "tuned": {}}
+    results = json.load(open(RESULTS)) if os.path.exists(RESULTS) else {}
+    return {"rows": {}, "tuned": {}, "decisions": {}, **results}
 
 
 def save(results):
@@ -30,49 +35,98 @@ def save(results):
     os.replace(RESULTS + ".new", RESULTS)
 
 
-def child(name, threads, rounds):
-    """One row, in its own process: prints its result."""
+def precision(times):
+    """Half of the 99 % interval of the mean, as a part of it."""
+    from scipy.stats import t
+    v = [x for x in times if x is not None]
+    mean = sum(v) / len(v)
+    deviation = math.sqrt(sum((x - mean) ** 2 for x in v) / max(1, len(v) - 1))
+    return float(t.ppf(0.995, len(v) - 1)) * deviation / math.sqrt(len(v)) / mean if len(v) > 1 else math.inf
+
+
+def timed(row, rounds, seconds, only=None):
+    """Measures a row's candidates: as many rounds, then more until means are known to 5 %, within the seconds."""
     from bench import beside, measure
-    from mdh_cases import CASES
-    case = CASES[name]()
-    row = case.build(threads, load()["tuned"].get(f"{name} x{threads}", {}).get("params"))
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    # A slow row gets fewer rounds: each candidate runs for about a second.
-    start = time.perf_counter()
-    for call in row["candidates"].values():
+    candidates = {n: c for n, c in row["candidates"].items() if only is None or n in only}
+    once = {}
+    for n, call in candidates.items():
+        start = time.perf_counter()
         call(1)
-    once = time.perf_counter() - start
-    rounds = int(max(5, min(rounds, 25 / max(once, 1e-9))))
-    times = measure(row["candidates"], rounds)
-    print(json.dumps({"threads": threads, "group": case.group, "unit": row["unit"], "goal": row["goal"], "peak": row["peak"],
-                      "rounds": rounds, "failed": row["failed"], **beside(times, row["work"])}))
+        once[n] = time.perf_counter() - start
+    fastest = min(once.values())
+    slow = {n for n, t in once.items() if t > 0.2 and t > 3 * fastest}
+    # Each candidate is called twice in a round.
+    a_round = sum(t * (1 / 3 if n in slow else 2) for n, t in once.items()) + 0.03 * len(once)
+    rounds = int(max(7, min(rounds, seconds / a_round)))
+    begin = time.perf_counter()
+
+    def known(times):
+        rivals = [n for n in times if not n.startswith("lathe")]
+        middle = lambda n: sorted(x for x in times[n] if x is not None)[len([x for x in times[n] if x is not None]) // 2]
+        best = min(rivals, key=middle, default=None)
+        return all(precision(times[n]) <= 0.05 for n in times if (n.startswith("lathe") or n == best) and n not in slow)
+    times = measure(candidates, rounds, slow=slow, more=lambda t: time.perf_counter() - begin < seconds and not known(t))
+    out = beside(times, row["work"])
+    for n, c in out["candidates"].items():
+        c["precision"], c["error"] = precision(times[n]), row["errors"].get(n)
+    return {"rounds": max(map(len, times.values())), **out}
 
 
-def process(arguments, threads, limit):
-    env = dict(os.environ, OPENBLAS_CORETYPE="SkylakeX", OMP_NUM_THREADS=str(threads), TVM_NUM_THREADS=str(threads),
-               OPENBLAS_NUM_THREADS=str(threads), HL_NUM_THREADS=str(threads), NUMBA_NUM_THREADS="2", OMP_PROC_BIND="true")
-    cpus = "0" if threads == 1 else "0,1"
-    return subprocess.run(["taskset", "-c", cpus, *arguments], env=env, capture_output=True, text=True, timeout=limit)
-
-
-def lathe():
-    target = os.environ.get("CARGO_TARGET_DIR", os.path.join(HERE, "..", "target"))
-    return os.path.join(target, "release", "lathe")
-
-
-def tune(name, threads, budget, results):
+def child(name, threads, rounds, seconds):
+    """One row, in its own process: prints its result."""
     from mdh_cases import CASES
+    case, begin = CASES[name](), time.perf_counter()
+    tuned = load()["tuned"].get(f"{name} x{threads}", {})
+    row = case.build(name, threads, {"tuned": tuned["params"]} if tuned.get("params") else {})
+    made = time.perf_counter() - begin
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    out = timed(row, rounds, seconds)
+    print(json.dumps({"threads": threads, "group": case.group, "unit": row["unit"], "goal": row["goal"], "peak": row["peak"],
+                      "failed": row["failed"], "made_s": made, "took_s": time.perf_counter() - begin, **out}))
+
+
+def decisions_child(name, threads):
+    """What a short search found beside what a long one found."""
+    from mdh_cases import CASES
+    known = load()["decisions"][name]
     case = CASES[name]()
-    sizes = [x for n, v in case.sizes.items() for x in ("-D", f"{n}={v}")]
-    store = os.path.join(ENV, "mdh-store.sqlite")
-    r = process([lathe(), "tune", os.path.join(HERE, "..", "examples", case.target), "-s", "auto", "--specialize", *sizes, "--threads",
-                 str(threads), "--budget", f"{budget}s", "--store", store, "--json"], threads, 20 * budget + 120)
-    if r.returncode:
-        print(f"{name} x{threads}: tuning failed\n{r.stderr[-800:]}")
-        return
-    found = json.loads(r.stdout)
-    results["tuned"][f"{name} x{threads}"] = {"params": found["params"], "budget_s": budget}
-    save(results)
+    case.others, case.tvm = {}, None
+    row = case.build(name, threads, {n: known[n]["params"] for n in ("short", "long")})
+    if row["failed"]:
+        raise RuntimeError(str(row["failed"]))
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    # The long search's is the one that the other is compared with.
+    row["candidates"]["the long search"] = row["candidates"].pop("lathe long")
+    print(json.dumps(timed(row, 31, 20)))
+
+
+def rows_of(script_arguments, threads, limit):
+    r = process([sys.executable, os.path.abspath(__file__), *script_arguments, "--threads", str(threads)], threads, limit)
+    lines = [l for l in r.stdout.splitlines() if l.startswith("{")]
+    if r.returncode or not lines:
+        raise RuntimeError(r.stderr[-1500:])
+    return json.loads(lines[-1])
+
+
+def decisions(results, long, short, limit):
+    """Row by row, step by step: 50 minutes in all where the long searches take ten."""
+    begin, threads = time.time(), 2
+    for name in NAMED:
+        one = results["decisions"].setdefault(name, {})
+        for which, seconds in (("short", short), ("long", long)):
+            if one.get(which, {}).get("budget_s") == seconds:
+                continue
+            if time.time() - begin > limit:
+                return print("some searches are left: run it again")
+            one[which] = long_search(name, threads, seconds)
+            one.pop("beside", None)
+            print(f"{name} x{threads}, {which}: {said(one[which])}", flush=True)
+            save(results)
+        if "beside" not in one:
+            one["beside"] = rows_of([name, "--decisions-child"], threads, 300)
+            save(results)
+        c = one["beside"]["candidates"]["lathe short"]
+        print(f"{name} x{threads}: {short} s found {c['ratio']:.3f} [{c['interval'][0]:.3f}..{c['interval'][1]:.3f}] of what {long} s found")
 
 
 def versions():
@@ -85,7 +139,9 @@ def versions():
     gcc = subprocess.run(["gcc", "-dumpfullversion"], capture_output=True, text=True).stdout.strip()
     return {"OpenBLAS": f"{dpkg('libopenblas0-pthread')}, OPENBLAS_CORETYPE=SkylakeX (AVX-512)", "oneDNN": f"{dpkg('libdnnl2')} (AVX-512)",
             "gemm": f"{crate('gemm')} (AVX-512)", "XLA": f"jax {have('jax')} (AVX-512)", "TVM": f"{have('apache-tvm')}, scheduled by hand, "
-            "for this CPU (AVX-512)", "Halide": f"{have('halide')}, scheduled by hand (AVX-512)", "numpy": have("numpy"), "opt_einsum": have("opt_einsum"),
+            "for this CPU (AVX-512)", "TVM MetaSchedule": f"{have('apache-tvm')}, cost model of xgboost {have('xgboost-cpu')}, for this CPU (AVX-512)",
+            "Halide": f"{have('halide')}, scheduled by hand (AVX-512)",
+            "Halide auto": f"{have('halide')}, the fastest of Mullapudi2016, Adams2019 and Li2018 (AVX-512)", "numpy": have("numpy"), "opt_einsum": have("opt_einsum"),
             "numba": f"{have('numba')} (LLVM, for this CPU)", "C": f"gcc {gcc} -O3 -march=native, written with AVX-512 and streaming stores"}
 
 
@@ -160,15 +216,21 @@ def main():
     p.add_argument("words", nargs="*")
     p.add_argument("--threads", type=int, choices=[1, 2])
     p.add_argument("--rounds", type=int, default=15)
+    p.add_argument("--seconds", type=float, default=8, help="for the rounds of a row")
     p.add_argument("--limit", type=float, default=float("inf"))
     p.add_argument("--tune", type=int, metavar="SECONDS")
+    p.add_argument("--tune-rivals", type=int, metavar="SECONDS")
+    p.add_argument("--decisions", type=int, metavar="SECONDS", help="of the long searches; --tune says the short one's, 60 if not given")
     p.add_argument("--again", action="store_true")
     p.add_argument("--table", action="store_true")
     p.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    p.add_argument("--decisions-child", action="store_true", help=argparse.SUPPRESS)
     a = p.parse_args()
     sys.path.insert(0, HERE)
     if a.child:
-        return child(a.words[0], a.threads, a.rounds)
+        return child(a.words[0], a.threads, a.rounds, a.seconds)
+    if a.decisions_child:
+        return decisions_child(a.words[0], a.threads)
     from mdh_cases import CASES
     ORDER.extend(CASES)
     results = load()
@@ -176,38 +238,64 @@ def main():
         results["versions"] = versions()
         model = re.search(r"model name\s*: (.*)", open("/proc/cpuinfo").read()).group(1)
         results["machine"] = f"{model}, {os.cpu_count()} processors of a virtual machine, {platform.system()}"
-    start, left = time.time(), 0
-    for name in CASES:
-        if a.table or (a.words and not any(w in name for w in a.words)):
-            continue
-        for threads in [a.threads] if a.threads else [1, 2]:
-            key = f"{name} x{threads}"
-            if a.tune and (a.again or key not in results["tuned"]):
-                if time.time() - start > a.limit:
-                    left += 1
-                    continue
-                tune(name, threads, a.tune, results)
-            elif key in results["rows"] and not a.again:
-                continue
-            if time.time() - start > a.limit:
-                left += 1
-                continue
-            try:
-                r = process([sys.executable, os.path.abspath(__file__), name, "--child", "--threads", str(threads), "--rounds",
-                             str(a.rounds)], threads, 300)
-            except subprocess.TimeoutExpired:
-                print(f"{key}: took too long")
-                continue
-            lines = [l for l in r.stdout.splitlines() if l.startswith("{")]
-            if r.returncode or not lines:
-                print(f"{key}: FAILED\n{r.stderr[-1500:]}")
-                continue
-            results["rows"][key] = {"name": name, **json.loads(lines[-1])}
-            save(results)
-            show(key, results["rows"][key])
+    wanted = [] if a.table else [(n, t) for n in CASES if not a.words or n in a.words or any(w in n for w in a.words)
+                                 for t in ([a.threads] if a.threads else [1, 2])]
+    if a.decisions:
+        decisions(results, a.decisions, a.tune or 60, a.limit)
+        left = 0
+    elif a.tune:
+        left = tune_rows(wanted, results, a)
+    elif a.tune_rivals:
+        left = tune_rivals(wanted, a)
+    else:
+        left = measure_rows(wanted, results, a)
     table(results)
     if left:
         print(f"{left} rows are left: run it again")
+
+
+def tune_rows(wanted, results, a):
+    rows = [(n, t) for n, t in wanted if a.again or f"{n} x{t}" not in results["tuned"]]
+
+    def work(name, threads, cpus):
+        found = tune(name, threads, a.tune, cpus)
+        results["tuned"][f"{name} x{threads}"] = found
+        # What was measured with other parameters is of no use.
+        results["rows"].pop(f"{name} x{threads}", None)
+        save(results)
+        return said(found)
+    return all_of(rows, work, a.limit)
+
+
+def tune_rivals(wanted, a):
+    from mdh_cases import CASES
+    from mdh_rivals import searched
+    rows = [(n, t) for n, t in wanted if CASES[n]().tvm and (a.again or searched(n, t) is None)]
+    return all_of(rows, lambda name, threads, cpus: said_rival(rival(name, threads, a.tune_rivals, cpus)), a.limit)
+
+
+def measure_rows(wanted, results, a):
+    rows = [(n, t) for n, t in wanted if a.again or f"{n} x{t}" not in results["rows"]]
+    start = time.time()
+    for at, (name, threads) in enumerate(rows):
+        key, spent = f"{name} x{threads}", time.time() - start
+        if spent > a.limit:
+            return len(rows) - at
+        try:
+            row = rows_of([name, "--child", "--rounds", str(a.rounds), "--seconds", str(a.seconds)], threads, 300)
+        except subprocess.TimeoutExpired:
+            print(f"{key}: took too long", flush=True)
+            continue
+        except RuntimeError as e:
+            print(f"{key}: FAILED\n{e}", flush=True)
+            continue
+        results["rows"][key] = {"name": name, **row}
+        save(results)
+        show(key, results["rows"][key])
+        spent = time.time() - start
+        print(f"  [{at + 1}/{len(rows)}, {row['took_s']:.0f} s of them {row['made_s']:.0f} s before the clock; "
+              f"{spent / (at + 1) * (len(rows) - at - 1) / 60:.0f} min left]", flush=True)
+    return 0
 
 
 def show(key, r):

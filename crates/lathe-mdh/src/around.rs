@@ -13,7 +13,7 @@ use crate::decisions::{Decisions, Level, Phase, Table, at, by_position, ranks_of
 use crate::homomorphism::Shaped;
 use crate::model::Model;
 use lathe_ir::Combine;
-use lathe_space::{SpaceDef, TuningParameter, Value, Values};
+use lathe_space::{BinOp, Constraint, Expr, SpaceDef, TuningParameter, Value, Values};
 
 /// The decisions that a search begins with, and which of their entries it may not change.
 pub struct Around<'a> {
@@ -27,23 +27,37 @@ pub struct Around<'a> {
 /// The largest numbers of parts that are tried: in registers, and on other layers.
 const SIDE: u64 = 16;
 const MOST: u64 = 1 << 20;
+/// Results that registers hold at most: all of 32 vectors of 16.
+const HELD: i64 = 512;
 
 impl Around<'_> {
     /// The parameters; the values of the choice are the defaults.
     pub fn space(&self) -> SpaceDef {
+        self.named("")
+    }
+
+    /// The parameters, with names that begin so.
+    pub fn named(&self, prefix: &str) -> SpaceDef {
         let mut def = SpaceDef::new();
         for l in self.changeable() {
             let values = self.values(l);
             if values.len() > 1 {
-                def = def.param(TuningParameter::ints(&*self.name(l), values));
+                def = def.param(TuningParameter::ints(format!("{prefix}{}", self.name(l)), values));
             }
+        }
+        // It belongs to the last parameter that it mentions.
+        if let Some(held) = self.held(prefix)
+            && let Constraint::Expr(e) = &held
+            && let Some(last) = def.params.iter_mut().rev().find(|p| lathe_space::names(e).contains(&p.name))
+        {
+            *last = last.clone().such_that(held);
         }
         let swaps = self.swaps().len() as i64;
         if swaps > 0 && self.order_is_free() {
-            def = def.param(TuningParameter::int("order", 0, swaps));
+            def = def.param(TuningParameter::int(format!("{prefix}order"), 0, swaps));
         }
         for input in self.copied() {
-            def = def.param(TuningParameter::strings(format!("pack.{input}"), ["yes", "no"]));
+            def = def.param(TuningParameter::strings(format!("{prefix}pack.{input}"), ["yes", "no"]));
         }
         def
     }
@@ -179,7 +193,36 @@ impl Around<'_> {
             .into_iter()
             .filter(|l| self.chosen.parts_at(*l) > 1 && !self.registers(*l) && !lanes(l))
             .collect();
-        loops.windows(2).filter(|w| w[0].dim != w[1].dim).map(|w| (w[0], w[1])).collect()
+        let pairs = loops.windows(2).filter(|w| w[0].dim != w[1].dim).map(|w| (w[0], w[1]));
+        pairs.filter(|swap| self.may_exchange(*swap)).collect()
+    }
+
+    /// Whether the choice keeps to the rules of the model with these two exchanged: results that registers hold may
+    /// become too many.
+    fn may_exchange(&self, swap: (Level, Level)) -> bool {
+        let mut d = self.chosen.clone();
+        self.exchange(&mut d, swap);
+        crate::check(self.h, self.model, &d, &|_| None).is_empty()
+    }
+
+    /// Results in registers take at most what registers have.
+    fn held(&self, prefix: &str) -> Option<Constraint> {
+        let sides = self.changeable().into_iter().filter(|l| {
+            let lanes = self.model.core(self.by(*l)).is_some_and(|c| c.executor == "vector");
+            let free = self.h.h.dims[l.dim].combine == Combine::Concat;
+            free && (self.registers(*l) || lanes) && self.values(*l).len() > 1
+        });
+        let sides: Vec<Level> = sides.collect();
+        let chosen = sides.iter().map(|l| self.chosen.parts_at(*l) as i64).fold(1, i64::saturating_mul);
+        let product = sides
+            .into_iter()
+            .map(|l| Expr::Name(format!("{prefix}{}", self.name(l))))
+            .reduce(|a, b| Expr::Binary(BinOp::Mul, Box::new(a), Box::new(b)))?;
+        Some(Constraint::Expr(Expr::Binary(
+            BinOp::Le,
+            Box::new(product),
+            Box::new(Expr::Value(Value::Int(HELD.max(chosen)))),
+        )))
     }
 
     fn exchange(&self, d: &mut Decisions, (a, b): (Level, Level)) {

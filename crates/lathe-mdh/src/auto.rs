@@ -4,13 +4,16 @@
 mod chains;
 mod scatter;
 
+use crate::around::Around;
 use crate::choose::{Setting, choose};
+use crate::codes;
 use crate::decisions::Decisions;
 use crate::homomorphism::Homomorphism;
 use crate::lower::{self, Options};
 use crate::model::Model;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::{Function, Module, StmtKind, visit};
+use lathe_space::{SpaceDef, TuningParameter, Value, Values};
 use lathe_strategy::Strategy;
 use std::collections::BTreeMap;
 
@@ -23,6 +26,12 @@ pub struct Auto {
     pub computes: Vec<(String, Result<Decisions, Diagnostic>)>,
     /// Computes that are done together, and how many rows at a time.
     pub chains: Vec<(Vec<String>, u64)>,
+    /// What a search may change: the decisions of every compute (see [`Around`]; where there are several computes, each
+    /// name begins with the compute's label), `rows.LABEL` of the chain that begins with a compute, and `block.LABEL` of
+    /// statements with tables.
+    pub space: SpaceDef,
+    /// What was chosen, as values of these parameters.
+    pub start: Values,
 }
 
 /// Chooses for every compute of a function. `sizes` are those of the call, or examples where `exact` is not set
@@ -37,21 +46,50 @@ pub fn auto(
     sizes: &BTreeMap<String, i64>,
     setting: &Setting,
 ) -> Result<Auto, Diagnostic> {
+    searched(module, func, sizes, setting, &Values::new())
+}
+
+/// [`auto`] with values of a search for some of its parameters.
+///
+/// # Errors
+/// As [`auto`]; which rule the decisions of these values break; E1220 for names that are no parameters.
+pub fn searched(
+    module: &Module,
+    func: &Function,
+    sizes: &BTreeMap<String, i64>,
+    setting: &Setting,
+    values: &Values,
+) -> Result<Auto, Diagnostic> {
     let model = Model::named("cpu")?;
     let labels = labels(func);
     let read: Vec<Result<Homomorphism, Diagnostic>> =
         labels.iter().map(|l| Homomorphism::of(module, func, Some(l))).collect();
-    let mut out = Auto { strategy: Strategy::Id, computes: Vec::new(), chains: Vec::new() };
+    let mut out = Auto {
+        strategy: Strategy::Id,
+        computes: Vec::new(),
+        chains: Vec::new(),
+        space: SpaceDef::new(),
+        start: Values::new(),
+    };
     // First: with whole loops before them, their tables are seen to begin with values that were computed.
-    let (tabled, mut steps): (Vec<_>, Vec<_>) = scatter::steps(func, sizes, setting).into_iter().unzip();
-    let chains = chains::find(func, &labels, &read, sizes, setting);
+    let (mut tabled, mut steps) = (Vec::new(), Vec::new());
+    for mut t in scatter::tables(func, sizes, setting) {
+        t.block = out.number(&format!("block.{}", t.label), t.block, &t.blocks(), values);
+        steps.push(t.steps());
+        tabled.push(t.label);
+    }
+    let mut chains = chains::find(func, &labels, &read, sizes, setting);
+    for c in &mut chains {
+        let rows = out.number(&format!("rows.{}", c.labels[0]), c.rows, &c.choices(), values);
+        c.set_rows(rows);
+    }
     for c in &chains {
         steps.extend(c.begin());
         out.chains.push((c.labels.clone(), c.rows));
     }
     for (label, h) in labels.iter().zip(read) {
         let chain = chains.iter().find(|c| c.labels.contains(label));
-        let one = |h: Homomorphism| -> Result<(Decisions, Strategy), Diagnostic> {
+        let mut one = |h: Homomorphism| -> Result<(Decisions, Strategy), Diagnostic> {
             let mut shaped = h.at(sizes)?;
             let mut setting = *setting;
             let mut inside = lower::Inside::default();
@@ -60,12 +98,20 @@ pub fn auto(
                 setting.exact &= c.divides;
                 inside = c.inside(label, &mut shaped);
             }
-            let d = choose(&shaped, &model, &setting)?;
+            let chosen = choose(&shaped, &model, &setting)?;
+            let fixed = Decisions::free(&h, &model);
+            let around = Around { h: &shaped, model: &model, fixed: &fixed, chosen: &chosen };
+            let prefix = if labels.len() > 1 { format!("{label}.") } else { String::new() };
+            let d = out.around(&around, &prefix, values);
+            if !values.is_empty() && d != chosen {
+                crate::require(&shaped, &model, &d, &|n| setting.machine.fact(n))?;
+            }
             let options = Options { exact: setting.exact, machine: setting.machine.clone(), inside };
             let s = lower::strategy(&shaped, &model, &d, &options)?;
             Ok((d, s))
         };
-        match h.and_then(one) {
+        let refusable = !values.is_empty() && h.is_ok();
+        match h.and_then(&mut one) {
             Ok((d, s)) => {
                 match s {
                     Strategy::Seq(all) => steps.extend(all),
@@ -75,14 +121,47 @@ pub fn auto(
                 out.computes.push((label.clone(), Ok(d)));
             }
             Err(_) if tabled.contains(label) => {}
+            Err(e) if refusable => return Err(e),
             Err(e) => out.computes.push((label.clone(), Err(e))),
         }
+    }
+    if let Some(n) = values.keys().find(|n| !out.space.params.iter().any(|p| p.name == **n)) {
+        let names: Vec<&str> = out.space.params.iter().map(|p| p.name.as_str()).collect();
+        return Err(Diagnostic::error(
+            codes::FREE,
+            format!("there is no parameter `{n}` of these decisions"),
+        )
+        .help(format!("their parameters: {}", names.join(", "))));
     }
     chains.iter().filter(|_| setting.threads > 1).for_each(|c| steps.extend(c.end()));
     if !steps.is_empty() {
         out.strategy = Strategy::Seq(steps);
     }
     Ok(out)
+}
+
+impl Auto {
+    /// A parameter: its value of a search, or what was chosen.
+    fn number(&mut self, name: &str, chosen: u64, choices: &[u64], values: &Values) -> u64 {
+        let mut all: Vec<i64> = choices.iter().chain([&chosen]).map(|n| *n as i64).collect();
+        all.sort_unstable();
+        all.dedup();
+        self.space.params.push(TuningParameter::ints(name, all));
+        self.start.insert(name.to_string(), Value::Int(chosen as i64));
+        match values.get(name) {
+            Some(Value::Int(n)) if *n > 0 => *n as u64,
+            _ => chosen,
+        }
+    }
+
+    /// The parameters of a compute's decisions: the decisions of a search's values, or what was chosen.
+    fn around(&mut self, around: &Around, prefix: &str, values: &Values) -> Decisions {
+        self.space.params.extend(around.named(prefix).params);
+        let named = |(n, v): (String, Value)| (format!("{prefix}{n}"), v);
+        self.start.extend(around.start().into_iter().map(named));
+        let own = values.iter().filter_map(|(n, v)| Some((n.strip_prefix(prefix)?.to_string(), v.clone())));
+        around.bind(&own.collect())
+    }
 }
 
 /// The labels of all computes, in the order of the text.

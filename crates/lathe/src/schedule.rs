@@ -288,7 +288,7 @@ pub fn schedule(
         sizes: &how.sizes,
         others: how.others,
         params: &free,
-        lenient: is_auto(program, definition) && free.is_empty(),
+        lenient: is_auto(program, definition),
     };
     let apply = |v: &lathe_strategy::Version| {
         let context = Context::new(&definitions, Some(&*kernel.name), &facts);

@@ -17,8 +17,10 @@ pub struct Chain {
     pub labels: Vec<String>,
     /// Per compute, the names of the dimensions that all share: those of the batch, and the rows last.
     dims: Vec<Vec<String>>,
-    /// Rows that are done at a time, and how many blocks that makes.
+    /// Rows that are done at a time.
     pub rows: u64,
+    /// Rows in all, and how many blocks that makes.
+    all: u64,
     blocks: u64,
     /// Whether blocks are full for sure.
     pub divides: bool,
@@ -39,6 +41,19 @@ impl Chain {
         let all = &self.dims[compute];
         let block = if depth + 1 == all.len() { ".f" } else { "" };
         format!("{}.{}{block}", self.labels[compute], all[depth])
+    }
+
+    /// Other numbers of rows that a search may try.
+    pub fn choices(&self) -> Vec<u64> {
+        let powers = (0..10).map(|n| 1 << n);
+        powers.chain([self.rows / 2, 2 * self.rows]).filter(|r| (1..=self.all / 2).contains(r)).collect()
+    }
+
+    /// So many rows at a time.
+    pub fn set_rows(&mut self, rows: u64) {
+        self.rows = rows.clamp(1, self.all.max(1));
+        self.blocks = self.all.div_ceil(self.rows);
+        self.divides = self.all.is_multiple_of(self.rows);
     }
 
     /// Cuts the rows, makes one loop of all loops over blocks, and shrinks what is handed on to a block.
@@ -233,6 +248,7 @@ fn chain(members: &[(&Homomorphism, Shaped)], locals: &[String], s: &Setting) ->
         labels: members.iter().map(|m| m.0.name.clone()).collect(),
         dims: members.iter().map(|m| named(m.0)).collect(),
         rows,
+        all: n,
         blocks: n.div_ceil(rows),
         divides: n.is_multiple_of(rows),
         arrays: made.filter(|a| locals.contains(a)).collect(),

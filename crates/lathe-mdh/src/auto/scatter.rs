@@ -12,8 +12,37 @@ use std::collections::{BTreeMap, HashMap};
 const BLOCK: i64 = 1 << 16;
 const TABLES: i64 = 1 << 26;
 
-/// The labels of such statements of a function, and steps for each, which are left out if a rule refuses them.
-pub fn steps(func: &Function, sizes: &BTreeMap<String, i64>, s: &Setting) -> Vec<(String, Strategy)> {
+/// Such a statement, and the loop that is cut into blocks.
+pub struct Table {
+    pub label: String,
+    index: String,
+    buffer: String,
+    pub block: u64,
+    elements: u64,
+    /// The fewest elements of a block with which all tables fit.
+    least: u64,
+}
+
+impl Table {
+    /// Other sizes of a block that a search may try.
+    pub fn blocks(&self) -> Vec<u64> {
+        let sizes = (12..=24).map(|n| 1u64 << n);
+        sizes.filter(|b| *b >= self.least && *b <= self.elements / 2).collect()
+    }
+
+    /// Steps, which are left out if a rule refuses them.
+    pub fn steps(&self) -> Strategy {
+        let at = |rest: &str| name(&format!("{}.{}{rest}", self.label, self.index));
+        attempt(Strategy::Seq(vec![
+            call("split", vec![at(""), int(self.block)]),
+            call("privatize", vec![name(&self.buffer), at(".o")]),
+            call("parallel", vec![at(".o")]),
+        ]))
+    }
+}
+
+/// All such statements of a function that threads share.
+pub fn tables(func: &Function, sizes: &BTreeMap<String, i64>, s: &Setting) -> Vec<Table> {
     let known: HashMap<VarId, i64> =
         func.sizes.iter().filter_map(|b| Some((b.id, *sizes.get(&*b.name)?))).collect();
     let mut out = Vec::new();
@@ -56,7 +85,7 @@ fn one(
     (label, target): (&Label, &Access),
     known: &HashMap<VarId, i64>,
     s: &Setting,
-) -> Option<(String, Strategy)> {
+) -> Option<Table> {
     if target.indices.iter().all(|e| visit::loads_of(e).is_empty()) {
         return None;
     }
@@ -69,11 +98,13 @@ fn one(
     if n < 2 * block || bytes > TABLES {
         return None;
     }
-    let at = |rest: &str| name(&format!("{label}.{}{rest}", index.name));
-    let steps = attempt(Strategy::Seq(vec![
-        call("split", vec![at(""), int(block as u64)]),
-        call("privatize", vec![name(&buffer.name), at(".o")]),
-        call("parallel", vec![at(".o")]),
-    ]));
-    Some((label.to_string(), steps))
+    let entry = table.checked_mul(buffer.elem.bytes() as i64)?.max(1);
+    Some(Table {
+        label: label.to_string(),
+        index: index.name.to_string(),
+        buffer: buffer.name.to_string(),
+        block: block as u64,
+        elements: n as u64,
+        least: (n / (TABLES / entry).max(1)).max(1) as u64,
+    })
 }

@@ -6,8 +6,9 @@ use lathe_ir::interp::{self, ArrayValue, Options, Order};
 use lathe_ir::scalar::ScalarValue;
 use lathe_ir::{Executor, Function, Module, Scalar, Type, visit};
 use lathe_mdh::Homomorphism;
-use lathe_mdh::auto::auto;
+use lathe_mdh::auto::{auto, searched};
 use lathe_mdh::choose::Setting;
+use lathe_strategy::{Context, Definitions};
 use lathe_target::Machine;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -179,5 +180,49 @@ fn scans_run_in_segments() {
     let new = transform(&module, func, &auto.strategy, "prefix");
     for n in [0, 1, 4160, 40_001] {
         same(&module, func, &new, &sizes(&[("N", n)]));
+    }
+}
+
+/// Whatever a search tries of a whole function, blocks and decisions inside of them, is refused or means the same; and it
+/// begins with what is chosen without one.
+#[test]
+fn a_search_changes_chains_and_what_is_inside_of_them() {
+    let mut rng = ChaCha8Rng::seed_from_u64(5);
+    let softmax = (SOFTMAX, "softmax", "top", sizes(&[("M", 96), ("N", 40)]));
+    let attention = (ATTENTION, "attention", "score", sizes(&[("H", 12), ("T", 16), ("D", 4)]));
+    for (text, kernel, first, at) in [softmax, attention] {
+        let module = crate::support::module(text);
+        let func = &module.functions[kernel];
+        let h = Homomorphism::of(&module, func, Some(first)).unwrap();
+        let exact = fixed(func, &h.at(&at).unwrap());
+        let m = Machine { l2_bytes: 4096, l1_bytes: 1024, ..machine("x86-64-v3") };
+        let setting = Setting { machine: &m, threads: 2, exact: true };
+        let chosen = auto(&module, &exact, &at, &setting).unwrap();
+        assert!(!chosen.chains.is_empty());
+        let rows: Vec<&str> = chosen.space.params.iter().map(|p| p.name.as_str()).collect();
+        assert!(rows.iter().any(|n| n.starts_with("rows.")), "{rows:?}");
+        let again = searched(&module, &exact, &at, &setting, &chosen.start).unwrap();
+        assert_eq!(again.strategy.to_string(), chosen.strategy.to_string());
+        let space = lathe_space::Space::generate(&chosen.space, &lathe_space::Generate::default()).unwrap();
+        let mut taken = 0;
+        for _ in 0..40 {
+            let values = space.configuration(&space.sample(&mut rng)).unwrap().to_values();
+            // Most of the numbers as chosen: a search goes step by step.
+            let values = chosen.start.iter().map(|(n, v)| {
+                let keep = rng.gen_bool(0.8);
+                (n.clone(), if keep { v.clone() } else { values[n].clone() })
+            });
+            let Ok(other) = searched(&module, &exact, &at, &setting, &values.collect()) else { continue };
+            let (definitions, facts) = (Definitions::default(), |_: &str| None);
+            let context = Context::new(&definitions, None, &facts);
+            let Ok((new, _)) = lathe_transform::run(&module, &exact, &context, &other.strategy) else {
+                continue;
+            };
+            same(&module, &exact, &new, &at);
+            taken += 1;
+        }
+        assert!(taken >= 5, "{taken}");
+        let unknown = [("rows.nothing".to_string(), lathe_space::Value::Int(4))].into();
+        assert!(searched(&module, &exact, &at, &setting, &unknown).is_err());
     }
 }

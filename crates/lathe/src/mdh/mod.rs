@@ -27,7 +27,7 @@ pub use model::load as load_model;
 pub(crate) use patterns::versions as versions_of_fun;
 pub use pictures::pictures;
 pub(crate) use space::{FreeSpace, free_space};
-pub(crate) use versions::{Wanted, versions};
+pub(crate) use versions::{Wanted, auto_space, versions};
 
 /// The strategy of the prelude that leaves everything to the cost model.
 pub const AUTO: &str = "auto";

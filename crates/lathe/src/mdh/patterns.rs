@@ -87,7 +87,7 @@ fn decided(
     }
     let sizes = if exact { BTreeMap::new() } else { lathe_mdh::sizes::examples(w.module, &closed, known) };
     let set = setting(w, &closed);
-    let Some((strategy, chosen, notes)) = together(&set, &sizes) else {
+    let Ok((strategy, chosen, notes)) = together(&set, &sizes) else {
         return Err("decisions are taken for the CPU model only: it runs as it stands".to_string());
     };
     let (func, more, forms) =

@@ -7,7 +7,7 @@ use lathe_diagnostics::Diagnostic;
 use lathe_mdh::around::Around;
 use lathe_mdh::decisions::{at, by_position, ranks_of};
 use lathe_mdh::{Decisions, Homomorphism, Level, Model, Phase, Shaped};
-use lathe_space::{SpaceDef, TuningParameter, Values};
+use lathe_space::{SpaceDef, Values};
 use lathe_strategy::{Context, Strategy};
 use lathe_target::Machine;
 use std::collections::BTreeMap;
@@ -171,9 +171,7 @@ pub(crate) fn free_space(set: &Setting, context: &Context, s: &Strategy) -> Resu
             let prefix = if all.len() > 1 { format!("{}.", h.name) } else { String::new() };
             let chosen = choose(&shaped, &model, &fixed, &usual, call.tiles, set.machine);
             let around = Around { h: &shaped, model: &model, fixed: &fixed, chosen: &chosen };
-            for p in around.space().params {
-                out.def.params.push(TuningParameter { name: format!("{prefix}{}", p.name), ..p });
-            }
+            out.def.params.extend(around.named(&prefix).params);
             out.start.extend(around.start().into_iter().map(|(n, v)| (format!("{prefix}{n}"), v)));
         }
     }

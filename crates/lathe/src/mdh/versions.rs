@@ -2,12 +2,14 @@
 //! all others. Where sizes are not known, `auto` takes them as large: the version is good for these and right for all.
 
 use super::expand::{Chosen, Expander, Setting, Taken, calls, labels};
+use super::space::FreeSpace;
 use super::{DEFAULT_MODEL, STEP};
 use crate::schedule::{Version, on_loops, specialize};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::{Function, Module};
+use lathe_mdh::auto::Auto;
 use lathe_mdh::{Decisions, Homomorphism, Model};
-use lathe_space::{BinOp, Expr, Value, Values, eval};
+use lathe_space::{BinOp, Expr, Value, ValueRange, Values, eval};
 use lathe_strategy::{ArgValue, Argument, Context, Strategy};
 use lathe_target::Machine;
 use std::collections::BTreeMap;
@@ -26,7 +28,7 @@ pub(crate) struct Wanted<'a> {
     /// Whether calls with other sizes are worth decisions.
     pub others: bool,
     pub params: &'a Values,
-    /// What cannot be done is left as it is written, with a note that says why.
+    /// What cannot be done is left as it is written, with a note that says why; but not with values of a search.
     pub lenient: bool,
 }
 
@@ -62,7 +64,7 @@ pub(crate) fn versions(
                 other => other?,
             }
         }
-        if w.lenient && branch.cond.is_none() && known.len() < open.len() {
+        if w.lenient && w.params.is_empty() && branch.cond.is_none() && known.len() < open.len() {
             return any(w, context, &known);
         }
         let missing: Vec<&str> = open.iter().filter(|n| !known.contains_key(**n)).copied().collect();
@@ -75,7 +77,11 @@ pub(crate) fn versions(
     let func = if open.is_empty() { w.func.clone() } else { specialize(w.func, &known)? };
     let set = setting(w, &func);
     let none = BTreeMap::new();
-    let made = if w.lenient { best(&set, context, &none) } else { exactly(&set, context, &branch.strategy) };
+    let own = w.model.is_none_or(|m| m == DEFAULT_MODEL);
+    let made = match w.lenient && (own || w.params.is_empty()) {
+        true => best(&set, context, &none),
+        false => exactly(&set, context, &branch.strategy),
+    };
     let mut first = made?;
     if open.is_empty() {
         first.condition = branch.cond.clone();
@@ -104,8 +110,10 @@ const SMALL: i64 = 1 << 15;
 fn any(w: &Wanted, context: &Context, known: &BTreeMap<String, i64>) -> Result<Vec<Version>, Diagnostic> {
     let examples = lathe_mdh::sizes::examples(w.module, w.func, known);
     let one = Machine { threads: 1, ..w.machine.clone() };
+    // Values of a search are for the sizes that it was for.
+    let params = Values::new();
     let version = |machine: &Machine| {
-        let set = Setting { machine, ..setting(w, w.func) };
+        let set = Setting { machine, params: &params, ..setting(w, w.func) };
         best(&set, context, &examples)
     };
     let mut large = version(w.machine)?;
@@ -168,13 +176,21 @@ fn best(set: &Setting, context: &Context, sizes: &BTreeMap<String, i64>) -> Resu
         let notes = vec!["there is nothing in index notation: the loops are as written".to_string()];
         return Ok(Version { notes, ..Version::new(None, func, steps, forms) });
     }
-    let decided = together(set, sizes);
+    let decided = match together(set, sizes) {
+        // A search is told what is wrong with its values.
+        Err(d) if !set.params.is_empty() => return Err(d),
+        other => other.ok(),
+    };
     let seconds = start.elapsed().as_secs_f64();
-    if let Some((strategy, chosen, notes)) = decided
-        && let Ok((func, steps, forms)) = on_loops(set.module, set.func, context, &strategy)
-    {
-        let taken = Taken { seconds, ..taken(chosen, &strategy, start) };
-        return Ok(Version { taken, notes, ..Version::new(None, func, steps, forms) });
+    if let Some((strategy, chosen, notes)) = decided {
+        match on_loops(set.module, set.func, context, &strategy) {
+            Ok((func, steps, forms)) => {
+                let taken = Taken { seconds, ..taken(chosen, &strategy, start) };
+                return Ok(Version { taken, notes, ..Version::new(None, func, steps, forms) });
+            }
+            Err(r) if !set.params.is_empty() => return Err(*r.diagnostic),
+            Err(_) => {}
+        }
     }
     if sizes.is_empty() {
         return one_by_one(set, context);
@@ -189,29 +205,54 @@ fn names(sizes: &BTreeMap<String, i64>) -> String {
     sizes.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
-/// What the cost model says of the whole function.
+/// What the cost model says of the whole function, changed by values of a search.
+///
+/// # Errors
+/// Which rule these values break; `E1222` where another model than that of CPUs is asked for.
 pub(super) fn together(
     set: &Setting,
     sizes: &BTreeMap<String, i64>,
-) -> Option<(Strategy, Vec<Chosen>, Vec<String>)> {
-    if set.model.is_some_and(|m| m != DEFAULT_MODEL) {
-        return None;
-    }
-    let (machine, exact) = (set.machine, sizes.is_empty());
-    let setting = lathe_mdh::choose::Setting { machine, threads: machine.threads, exact };
-    let auto = lathe_mdh::auto::auto(set.module, set.func, sizes, &setting).ok()?;
-    let model = Model::named(DEFAULT_MODEL).ok()?;
+) -> Result<(Strategy, Vec<Chosen>, Vec<String>), Diagnostic> {
+    let auto = whole(set, sizes)?;
+    let model = Model::named(DEFAULT_MODEL)?;
     let (mut chosen, mut notes) = (Vec::new(), Vec::new());
     for (label, decided) in &auto.computes {
         match decided {
             Ok(d) => {
-                let h = Homomorphism::of(set.module, set.func, Some(label)).ok()?;
+                let h = Homomorphism::of(set.module, set.func, Some(label))?;
                 chosen.push(Chosen::new(&h, &model, &Decisions::free(&h, &model), d));
             }
             Err(d) => notes.push(why(label, d)),
         }
     }
-    Some((auto.strategy, chosen, notes))
+    Ok((auto.strategy, chosen, notes))
+}
+
+/// The parameters of `auto` for a function whose sizes are constants.
+///
+/// # Errors
+/// As [`together`].
+pub(crate) fn auto_space(set: &Setting) -> Result<FreeSpace, Diagnostic> {
+    let auto = whole(set, &BTreeMap::new())?;
+    let mut def = auto.space;
+    def.params.retain(|p| !matches!(&p.values, ValueRange::Set(v) if v.len() < 2));
+    Ok(FreeSpace { def, start: auto.start })
+}
+
+fn whole(set: &Setting, sizes: &BTreeMap<String, i64>) -> Result<Auto, Diagnostic> {
+    if let Some(other) = set.model.filter(|m| *m != DEFAULT_MODEL) {
+        let text =
+            format!("the decisions of a whole function are for the model `{DEFAULT_MODEL}`, not `{other}`");
+        return Err(
+            Diagnostic::error(lathe_mdh::codes::UNSUPPORTED, text).help("a step `mdh(…)` per compute")
+        );
+    }
+    let setting = lathe_mdh::choose::Setting {
+        machine: set.machine,
+        threads: set.machine.threads,
+        exact: sizes.is_empty(),
+    };
+    lathe_mdh::auto::searched(set.module, set.func, sizes, &setting, set.params)
 }
 
 /// Every compute for itself: one that is refused costs only its own decisions.

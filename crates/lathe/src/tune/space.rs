@@ -51,7 +51,8 @@ pub fn strategy_space(
     let facts = |n: &str| how.sizes.get(n).map(|v| Value::Int(*v)).or_else(|| machine.fact(n));
     let asked = program.strategy(&kernel.name, strategy)?;
     let (definition, given) = version(program, kernel, asked, &facts).map_err(fail)?;
-    let decisions = free_decisions(program, kernel, &definition, how, machine)?;
+    let whole = crate::schedule::is_auto(program, asked);
+    let decisions = free_decisions(program, kernel, &definition, whole, how, machine)?;
     let known = |n: &String| {
         definition.params.iter().any(|p| p.name == *n) || decisions.def.params.iter().any(|p| p.name == *n)
     };
@@ -99,11 +100,13 @@ pub fn strategy_space(
     })
 }
 
-/// What the strategy's steps `mdh(…)` leave free for these sizes.
+/// What the strategy's steps `mdh(…)` leave free for these sizes; `whole`: it is the `auto` of the prelude, which
+/// decides for all computes of a function together.
 fn free_decisions(
     program: &Program,
     kernel: &Function,
     definition: &Definition,
+    whole: bool,
     how: &How,
     machine: &Machine,
 ) -> Result<mdh::FreeSpace, Failure> {
@@ -123,6 +126,10 @@ fn free_decisions(
         folder: program.path.parent().unwrap_or(Path::new("")),
         params: &Values::new(),
     };
+    // Other models than that of CPUs have the decisions of each compute for itself.
+    if whole && let Ok(all) = mdh::auto_space(&set) {
+        return Ok(all);
+    }
     let (body, _) = lathe_strategy::instantiate(definition, &Values::new(), &facts).map_err(fail)?;
     let body = taken(&body, &facts).map_err(fail)?;
     let context = Context::new(&definitions, Some(&kernel.name), &facts);
