@@ -16,11 +16,11 @@ when the means of Lathe and of the best rival are known to 5 % with 99 % confide
 """
 import argparse, json, math, os, platform, re, subprocess, sys, time
 from mdh_search import NAMED, all_of, long_search, process, rival, said, said_rival, tune
+from mdh_table import table
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ENV = os.path.join(HERE, ".env")
 RESULTS = os.path.join(HERE, "mdh-results.json")
-TABLE = os.path.join(HERE, "..", "docs", "mdh-results.md")
 
 
 def load():
@@ -145,72 +145,6 @@ def versions():
             "numba": f"{have('numba')} (LLVM, for this CPU)", "C": f"gcc {gcc} -O3 -march=native, written with AVX-512 and streaming stores"}
 
 
-def portability(efficiencies):
-    """Pennycook: the harmonic mean over all platforms, 0 if one is not supported."""
-    return len(efficiencies) / sum(1 / e for e in efficiencies) if efficiencies and all(efficiencies) else 0.0
-
-
-def table(results):
-    rows = results["rows"]
-    out = ["# Homomorphisms beside others", "", "Made by `benches/mdh_rows.py`; do not edit.", "",
-           f"Machine: {results.get('machine', '?')}. Each figure is the median of the ratios per round, best rival's time over Lathe's (above 1: "
-           "Lathe is faster), with the interval that holds the median with 95 % probability. *auto* is what the cost model chooses without "
-           "measuring, *tuned* what `lathe tune --budget 60s` found. Every result was compared with numpy's.", "",
-           "| row | threads | auto | tuned | best rival | of the ceiling | goal |", "|---|---|---|---|---|---|---|"]
-    if not rows:
-        out = out[:6] + ["", "No row has been measured yet: run `benches/mdh_rows.py`."]
-    geo = {}
-    for key in sorted(rows, key=lambda k: (ORDER.index(rows[k]["name"]) if rows[k]["name"] in ORDER else 999, rows[k]["threads"])):
-        r = rows[key]
-        def shown(n):
-            c = r["candidates"].get(n)
-            if c is None:
-                return r["failed"].get(n, "–").replace("|", "/")[:60]
-            if "ratio" not in c:
-                return f"{c['median_s'] * 1e3:.3g} ms"
-            return f"{c['ratio']:.2f} [{c['interval'][0]:.2f}..{c['interval'][1]:.2f}]"
-        mine = [c for n, c in r["candidates"].items() if n.startswith("lathe")]
-        best = r.get("best", "–")
-        rival = r["candidates"].get(best)
-        rival = f"{best}, {rival['median_s'] * 1e3:.3g} ms [{rival['min_s'] * 1e3:.3g}..{rival['max_s'] * 1e3:.3g}]" if rival else "–"
-        ceiling = f"{max(c['rate'] for c in mine) / r['peak'] * 100:.0f} % of {r['peak']:.0f} {r['unit']}" if mine and r["unit"] != "Gpairs/s" else "–"
-        out.append(f"| {r['name']} | {r['threads']} | {shown('lathe auto')} | {shown('lathe tuned')} | {rival} | {ceiling} | {r['goal']} |")
-        ratios = [c["ratio"] for c in mine if "ratio" in c]
-        if ratios:
-            geo.setdefault((r["group"], r["threads"]), []).append(max(ratios))
-    if rows:
-        out += ["", "Geometric means of the better of both:", "", "| work | threads | rows | mean |", "|---|---|---|---|"]
-    for (group, threads), ratios in sorted(geo.items()):
-        out.append(f"| {group} | {threads} | {len(ratios)} | {math.exp(sum(map(math.log, ratios)) / len(ratios)):.2f} |")
-    out += ["", "## Portability", "", "Pennycook's metric over the platforms that are here, one and two threads of this CPU: the harmonic mean of "
-            "(best time of all candidates / own time), 0 where one is not supported.", "", "| row | Lathe | best single rival |", "|---|---|---|"]
-    for name in ORDER:
-        both = [rows[f"{name} x{t}"] for t in (1, 2) if f"{name} x{t}" in rows]
-        if len(both) < 2:
-            continue
-        def of(pick):
-            e = []
-            for r in both:
-                own = [c["median_s"] for n, c in r["candidates"].items() if pick(n)]
-                e.append(min(c["median_s"] for c in r["candidates"].values()) / min(own) if own else 0)
-            return portability(e)
-        rivals = {n for r in both for n in r["candidates"] if not n.startswith("lathe")}
-        ranked = sorted(((of(lambda n, x=x: n == x), x) for x in rivals), reverse=True)
-        best = f"{ranked[0][0]:.2f} ({ranked[0][1]})" if ranked else "–"
-        out.append(f"| {name} | {of(lambda n: n.startswith('lathe')):.2f} | {best} |")
-    out += ["", "## Rivals", "", "| rival | version and instructions |", "|---|---|"]
-    out += [f"| {n} | {v} |" for n, v in sorted(results.get("versions", {}).items())]
-    missing = {(r["name"], n): why for r in rows.values() for n, why in r["failed"].items()}
-    if missing:
-        out += ["", "What did not run:", ""]
-        out += [f"* {row}: {n}: {why}" for (row, n), why in sorted(missing.items())]
-    with open(TABLE, "w") as f:
-        f.write("\n".join(out) + "\n")
-
-
-ORDER = []
-
-
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("words", nargs="*")
@@ -232,7 +166,6 @@ def main():
     if a.decisions_child:
         return decisions_child(a.words[0], a.threads)
     from mdh_cases import CASES
-    ORDER.extend(CASES)
     results = load()
     if not a.table:
         results["versions"] = versions()
@@ -249,7 +182,7 @@ def main():
         left = tune_rivals(wanted, a)
     else:
         left = measure_rows(wanted, results, a)
-    table(results)
+    table(results, list(CASES))
     if left:
         print(f"{left} rows are left: run it again")
 

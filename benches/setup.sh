@@ -30,6 +30,11 @@ if [ ! -e "$root/mdh-ready" ]; then
   touch "$root/mdh-ready"
 fi
 
+if [ ! -e "$root/metaschedule-ready" ]; then
+  "$root/python/bin/pip" install --quiet xgboost-cpu==3.2.0 pandas==3.1.1
+  touch "$root/metaschedule-ready"
+fi
+
 if [ -n "$(find rivals -name '*.[ch]' -newer "$root/rivals.so" 2>/dev/null)" ] || [ ! -e "$root/rivals.so" ]; then
   gcc -O3 -march=native -fopenmp -shared -fPIC -Wall -o "$root/rivals.so" rivals/*.c -ldnnl -lm
 fi

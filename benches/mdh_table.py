@@ -1,0 +1,157 @@
+"""The table of the homomorphisms' benchmark: docs/mdh-results.md from mdh-results.json."""
+import math, os
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TABLE = os.path.join(HERE, "..", "docs", "mdh-results.md")
+# A rival this many times as far from numpy's result as Lathe computes with less precision.
+COARSE = 10
+
+
+def portability(efficiencies):
+    """Pennycook: the harmonic mean over all platforms, 0 if one is not supported."""
+    return len(efficiencies) / sum(1 / e for e in efficiencies) if efficiencies and all(efficiencies) else 0.0
+
+
+def spread(c):
+    return f"{c['ratio']:.2f} [{c['interval'][0]:.2f}..{c['interval'][1]:.2f}]"
+
+
+def tuned_cell(results, key, r):
+    if results["tuned"].get(key, {}).get("params", 1) is None:
+        return "nothing to tune"
+    c = r["candidates"].get("lathe tuned")
+    if c is None:
+        return r["failed"].get("lathe tuned", "–").replace("|", "/")[:60]
+    return spread(c) if "ratio" in c else f"{c['median_s'] * 1e3:.3g} ms"
+
+
+def auto_cell(r):
+    c = r["candidates"].get("lathe auto")
+    if c is None:
+        return r["failed"].get("lathe auto", "–").replace("|", "/")[:60]
+    return spread(c) if "ratio" in c else f"{c['median_s'] * 1e3:.3g} ms"
+
+
+def speed(results, keys):
+    rows, geo = results["rows"], {}
+    out = ["| row | threads | auto | tuned | best rival | of the ceiling | goal |", "|---|---|---|---|---|---|---|"]
+    for key in keys:
+        r = rows[key]
+        mine = [c for n, c in r["candidates"].items() if n.startswith("lathe")]
+        best = r.get("best", "–")
+        rival = r["candidates"].get(best)
+        rival = f"{best}, {rival['median_s'] * 1e3:.3g} ms [{rival['min_s'] * 1e3:.3g}..{rival['max_s'] * 1e3:.3g}]" if rival else "–"
+        ceiling = f"{max(c['rate'] for c in mine) / r['peak'] * 100:.0f} % of {r['peak']:.0f} {r['unit']}" if mine and r["unit"] != "Gpairs/s" else "–"
+        out.append(f"| {r['name']} | {r['threads']} | {auto_cell(r)} | {tuned_cell(results, key, r)} | {rival} | {ceiling} | {r['goal']} |")
+        ratios = [c["ratio"] for c in mine if "ratio" in c]
+        if ratios:
+            geo.setdefault((r["group"], r["threads"]), []).append(max(ratios))
+    out += ["", "Geometric means of the better of both:", "", "| work | threads | rows | mean |", "|---|---|---|---|"]
+    for (group, threads), ratios in sorted(geo.items()):
+        out.append(f"| {group} | {threads} | {len(ratios)} | {math.exp(sum(map(math.log, ratios)) / len(ratios)):.2f} |")
+    return out
+
+
+def accuracy(results, keys):
+    """Items 47 and 48 of the thesis's checklist."""
+    rows = results["rows"]
+    known = [k for k in keys if any("error" in c for c in rows[k]["candidates"].values())]
+    if not known:
+        return []
+    out = ["", "## Precision", "", "Of results: the largest difference from numpy's, as a part of the largest number; numpy's are in double "
+           "precision but for stencils and contractions. Of times: half of the 99 % interval of the mean, as a part of the mean; a row "
+           f"ends at 5 %, or when its time is over. A rival that is {COARSE} times as far from numpy as Lathe is marked.", "",
+           "| row | threads | Lathe's results | others' | Lathe's times | best rival's |", "|---|---|---|---|---|---|"]
+    for key in known:
+        r = rows[key]
+        mine = [c for n, c in r["candidates"].items() if n.startswith("lathe")]
+        errors = [c["error"] for c in mine if c.get("error") is not None]
+        own = max(errors, default=None)
+        others = []
+        for n, c in sorted(r["candidates"].items()):
+            if not n.startswith("lathe") and c.get("error") is not None:
+                coarse = own is not None and c["error"] > COARSE * max(own, 6e-8)
+                others.append(f"{n} {c['error']:.1e}{' (less precise)' if coarse else ''}")
+        time = lambda cs: f"{100 * max(c['precision'] for c in cs):.1f} %" if cs and all("precision" in c for c in cs) else "–"
+        rival = [r["candidates"][r["best"]]] if r.get("best") in r["candidates"] else []
+        shown = f"{own:.1e}" if own is not None else "–"
+        out.append(f"| {r['name']} | {r['threads']} | {shown} | {', '.join(others)} | {time(mine)} | {time(rival)} |")
+    return out
+
+
+def searches(results, order):
+    rows = [(n, t) for n in order for t in (1, 2) if "space" in results["tuned"].get(f"{n} x{t}", {})]
+    if not rows:
+        return []
+    out = ["", "## Searches", "", "What `lathe tune -s auto` did. A search ends early where nothing better by a hundredth was found for a third "
+           "of the budget. The gain is over `auto` in the search's own last rounds, where both take turns.", "",
+           "| row | threads | configurations | tried, valid | seconds | gain |", "|---|---|---|---|---|---|"]
+    for name, threads in rows:
+        t = results["tuned"][f"{name} x{threads}"]
+        if t["params"] is None:
+            out.append(f"| {name} | {threads} | nothing to tune | – | – | – |")
+            continue
+        size = int(t["space"])
+        shown = f"{size:,}" if size < 10 ** 7 else f"{size:.1e}"
+        gain = f"{t['default_s'] / t['median_s']:.2f}" if t.get("default_s") else "–"
+        out.append(f"| {name} | {threads} | {shown} | {t['evaluations']}, {t['valid']} | {t['elapsed_s']:.0f} of {t['budget_s']} | {gain} |")
+    return out
+
+
+def decisions(results):
+    done = {n: d for n, d in results["decisions"].items() if "beside" in d}
+    if not done:
+        return []
+    out = ["", "## What a minute finds", "", "Two threads; the short search and the long one know nothing of each other, and neither ends early. "
+           "Their winners side by side in rounds: the long one's time over the short one's. Goal: 0.95.", "",
+           "| row | short | configurations | long | configurations | ratio |", "|---|---|---|---|---|---|"]
+    for name, d in done.items():
+        s, l, c = d["short"], d["long"], d["beside"]["candidates"]["lathe short"]
+        out.append(f"| {name} | {s['budget_s']} s | {s['evaluations']} | {l['budget_s']} s | {l['evaluations']} | {spread(c)} |")
+    return out
+
+
+def platforms(results, order):
+    rows = results["rows"]
+    out = ["", "## Portability", "", "Pennycook's metric over the platforms that are here, one and two threads of this CPU: the harmonic mean of "
+           "(best time of all candidates / own time), 0 where one is not supported.", "", "| row | Lathe | best single rival |", "|---|---|---|"]
+    for name in order:
+        both = [rows[f"{name} x{t}"] for t in (1, 2) if f"{name} x{t}" in rows]
+        if len(both) < 2:
+            continue
+
+        def of(pick):
+            e = []
+            for r in both:
+                own = [c["median_s"] for n, c in r["candidates"].items() if pick(n)]
+                e.append(min(c["median_s"] for c in r["candidates"].values()) / min(own) if own else 0)
+            return portability(e)
+        rivals = {n for r in both for n in r["candidates"] if not n.startswith("lathe")}
+        ranked = sorted(((of(lambda n, x=x: n == x), x) for x in rivals), reverse=True)
+        best = f"{ranked[0][0]:.2f} ({ranked[0][1]})" if ranked else "–"
+        out.append(f"| {name} | {of(lambda n: n.startswith('lathe')):.2f} | {best} |")
+    return out
+
+
+def table(results, order):
+    rows = results["rows"]
+    place = lambda k: (order.index(rows[k]["name"]) if rows[k]["name"] in order else len(order), rows[k]["threads"])
+    keys = sorted(rows, key=place)
+    out = ["# Homomorphisms beside others", "", "Made by `benches/mdh_rows.py`; do not edit.", ""]
+    if rows:
+        out += [f"Machine: {results.get('machine', '?')}. Each figure is the median of the ratios per round, best rival's time over Lathe's "
+                "(above 1: Lathe is faster), with the interval that holds the median with 95 % probability. *auto* is what the cost model "
+                "chooses without measuring, *tuned* what `lathe tune --budget 60s` found from there; where there is nothing to tune, auto is "
+                "what there is. Every result was compared with numpy's.", "", *speed(results, keys)]
+        out += accuracy(results, keys)
+    else:
+        out += ["No row has been measured yet: run `benches/mdh_rows.py`."]
+    out += searches(results, order) + decisions(results) + platforms(results, order)
+    out += ["", "## Rivals", "", "| rival | version and instructions |", "|---|---|"]
+    out += [f"| {n} | {v} |" for n, v in sorted(results.get("versions", {}).items())]
+    missing = {(r["name"], r["threads"], n): why for r in rows.values() for n, why in r["failed"].items()}
+    if missing:
+        out += ["", "What did not run:", ""]
+        out += [f"* {row}, {threads} thread{'s' if threads > 1 else ''}: {n}: {why}" for (row, threads, n), why in sorted(missing.items())]
+    with open(TABLE, "w") as f:
+        f.write("\n".join(out) + "\n")
