@@ -54,7 +54,7 @@ def timed(row, rounds, seconds, only=None):
         call(1)
         once[n] = time.perf_counter() - start
     fastest = min(once.values())
-    slow = {n for n, t in once.items() if t > 0.2 and t > 3 * fastest}
+    slow = {n for n, t in once.items() if t > 0.2 and (t > 3 * fastest or t > 1)}
     # Each candidate is called twice in a round.
     a_round = sum(t * (1 / 3 if n in slow else 2) for n, t in once.items()) + 0.03 * len(once)
     rounds = int(max(7, min(rounds, seconds / a_round)))
