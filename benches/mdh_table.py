@@ -59,7 +59,7 @@ def accuracy(results, keys):
     if not known:
         return []
     out = ["", "## Precision", "", "Of results: the largest difference from numpy's, as a part of the largest number; numpy's are in double "
-           "precision but for stencils and contractions. Of times: half of the 99 % interval of the mean, as a part of the mean; a row "
+           "precision but for Jacobi, channels, capsules and contractions. Of times: half of the 99 % interval of the mean, as a part of the mean; a row "
            f"ends at 5 %, or when its time is over. A rival that is {COARSE} times as far from numpy as Lathe is marked.", "",
            "| row | threads | Lathe's results | others' | Lathe's times | best rival's |", "|---|---|---|---|---|---|"]
     for key in known:
