@@ -1,12 +1,12 @@
 //! Local buffers: in the frame, or scratch memory of the runtime.
 
-use crate::emit::{Buf, Emitter, Result, refused, unsupported};
+use crate::emit::{Buf, Emitter, Fields, Result, refused, unsupported};
 use crate::ir::Value;
-use crate::memory::PADDING;
+use crate::memory::{self, PADDING};
 use crate::pitch;
 use lathe_abi::status;
 use lathe_diagnostics::Places;
-use lathe_ir::{Buffer, Space, Stmt, lower};
+use lathe_ir::{Buffer, ExprKind, Space, Stmt, StmtKind, lower, visit};
 use llvm_sys::LLVMIntPredicate as I;
 use std::sync::Arc;
 
@@ -41,8 +41,13 @@ pub fn alloc(e: &mut Emitter, buffer: &Arc<Buffer>, body: &Stmt, places: &Places
     let bytes = count.and_then(|n| n.checked_mul(buffer.elem.bytes())?.checked_mul(lanes));
     match (count, bytes) {
         (Some(count), Some(bytes)) if in_frame && bytes <= MAX_STACK => {
-            let ptr = stack(e, buffer, count * lanes);
-            let buf = Buf { decl: buffer.clone(), ptr, strides, private: true, rows, per_lane: e.width() };
+            let fields = (buffer.elem.scalar().is_none() && !calls(body)).then(|| Fields {
+                count: padded(buffer, count * lanes),
+                padding: padding(buffer, count * lanes),
+            });
+            let ptr = stack(e, buffer, count * lanes, fields);
+            let per_lane = e.width();
+            let buf = Buf { decl: buffer.clone(), ptr, strides, private: true, rows, per_lane, fields };
             e.frame.bufs.insert(buffer.id, buf);
             return e.stmt(body);
         }
@@ -59,7 +64,8 @@ pub fn alloc(e: &mut Emitter, buffer: &Arc<Buffer>, body: &Stmt, places: &Places
         extents.push(e.uniform(x, "an extent", places)?);
     }
     let ptr = scratch(e, &extents, buffer.elem.bytes());
-    let buf = Buf { decl: buffer.clone(), ptr, strides, private: false, rows: None, per_lane: None };
+    let decl = buffer.clone();
+    let buf = Buf { decl, ptr, strides, private: false, rows: None, per_lane: None, fields: None };
     e.frame.bufs.insert(buffer.id, buf);
     e.frame.scratch.push(ptr);
     e.stmt(body)?;
@@ -68,22 +74,48 @@ pub fn alloc(e: &mut Emitter, buffer: &Arc<Buffer>, body: &Stmt, places: &Places
     Ok(())
 }
 
+/// Whether some function is called, which would take an array as others lay it out.
+fn calls(body: &Stmt) -> bool {
+    let mut hit = false;
+    visit::walk(body, &mut |s, _| {
+        hit |= matches!(s.kind(), StmtKind::Call { .. });
+        for e in s.exprs() {
+            visit::walk_expr(e, &mut |e| hit |= matches!(e.kind(), ExprKind::Call(..)));
+        }
+        !hit
+    });
+    hit
+}
+
+/// Elements before and after those of a buffer: lanes can only be apart in a buffer with a dimension, be it of one
+/// element.
+fn padding(buffer: &Buffer, count: u64) -> u64 {
+    if count > 1 || !buffer.extents.is_empty() { PADDING } else { 0 }
+}
+
+fn padded(buffer: &Buffer, count: u64) -> u64 {
+    count.max(1) + 2 * padding(buffer, count)
+}
+
 /// Memory of the frame. Arrays are padded on both sides, so that a vector access of which one lane is
 /// inside touches nothing else.
-fn stack(e: &mut Emitter, buffer: &Buffer, count: u64) -> Value {
+fn stack(e: &mut Emitter, buffer: &Buffer, count: u64, fields: Option<Fields>) -> Value {
     let ir = e.ir;
-    // Lanes can only be apart in a buffer with a dimension, be it of one element.
-    let padded = count > 1 || !buffer.extents.is_empty();
-    let padding = if padded { PADDING } else { 0 };
-    let n = count.max(1) + 2 * padding;
-    let (ty, n, align) = match buffer.elem.scalar() {
-        Some(s) => (ir.memory_ty(s), n, if padded { 64 } else { s.bytes() }),
-        None => (ir.int_ty(8), n * buffer.elem.bytes().max(1), 64),
+    let padding = padding(buffer, count);
+    let n = padded(buffer, count);
+    let (ty, n, align) = match (buffer.elem.scalar(), fields) {
+        (Some(s), _) => (ir.memory_ty(s), n, if padding > 0 { 64 } else { s.bytes() }),
+        (None, Some(f)) => (ir.int_ty(8), memory::fields_bytes(&buffer.elem, f.count).max(1), 64),
+        (None, None) => (ir.int_ty(8), n * buffer.elem.bytes().max(1), 64),
     };
     let here = ir.here();
     ir.at_end(e.frame.allocas);
     let whole = ir.alloca(ir.array_ty(ty, n), align);
-    let skip = if buffer.elem.scalar().is_some() { padding } else { padding * buffer.elem.bytes() };
+    let skip = match fields {
+        Some(_) => 0,
+        None if buffer.elem.scalar().is_some() => padding,
+        None => padding * buffer.elem.bytes(),
+    };
     let ptr = ir.element_in_bounds(ty, whole, ir.i64(skip as i64));
     ir.at_end(here);
     ptr

@@ -27,6 +27,17 @@ pub struct Buf {
     pub rows: Option<(i64, i64)>,
     /// Made inside the vector loop of this width: every lane has its own.
     pub per_lane: Width,
+    /// The scalars of its elements lie apart: first those of one field, then those of the next.
+    pub fields: Option<Fields>,
+}
+
+/// Where the scalars of a buffer of structs lie that are kept field by field, so that lanes find neighbours.
+#[derive(Clone, Copy)]
+pub struct Fields {
+    /// Scalars of each field.
+    pub count: u64,
+    /// How many of them come before the first element.
+    pub padding: u64,
 }
 
 /// The vector loop around the code being emitted.

@@ -339,8 +339,9 @@ fn body(e: &mut Emitter, descriptors: &[Descriptor], unit: bool) -> Result<Value
             let ptr = take();
             let n = d.strides.len();
             let strides = (0..n).map(|k| if unit && k + 1 == n { ir.i64(1) } else { take() }).collect();
-            let buf = Buf { decl: decl.clone(), ptr, strides, private: false, rows: None, per_lane: None };
-            frame.bufs.insert(decl.id, buf);
+            let (id, decl) = (decl.id, decl.clone());
+            let buf = Buf { decl, ptr, strides, private: false, rows: None, per_lane: None, fields: None };
+            frame.bufs.insert(id, buf);
         }
     }
     distinct_pointers(e, f, &frame);

@@ -23,6 +23,7 @@ mod memory;
 mod parallel;
 mod pitch;
 mod round;
+mod scan_checks;
 mod stmt;
 mod value;
 
@@ -101,7 +102,7 @@ fn build(module: &Module, func: &Function, options: &Options) -> Result<(Ir, Mac
     let mut stages = Stages { last: Instant::now(), times: Vec::new() };
     let machine = Machine::new(options.cpu.as_deref(), options.features.as_deref(), options.opt_level)?;
     let table = check_table(func).map_err(emit::refused)?;
-    let func = &simplify_function(func);
+    let func = &simplify_function(&scan_checks::in_blocks(func));
     let ir = Ir::new(&func.name);
     machine.adopt(&ir);
     let target = entry::Target {

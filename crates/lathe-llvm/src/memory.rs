@@ -22,6 +22,8 @@ impl Place {
 
 /// Elements before and after a private buffer.
 pub const PADDING: u64 = 64;
+/// Bytes of a line of the caches, where fields begin.
+const LINE: u64 = 64;
 
 /// How the lanes of an access lie in memory.
 enum Lie {
@@ -45,6 +47,19 @@ fn leaf_offsets(ty: &Type, at: u64, out: &mut Vec<(u64, Scalar)>) {
             }
         }
     }
+}
+
+/// Bytes of all fields of elements that are kept field by field, up to the one that an element has at `at`.
+fn field_start(ty: &Type, count: u64, at: Option<u64>) -> u64 {
+    let mut leaves = Vec::new();
+    leaf_offsets(ty, 0, &mut leaves);
+    let before = leaves.iter().take_while(|l| Some(l.0) != at);
+    before.map(|(_, s)| (count * s.bytes()).next_multiple_of(LINE)).sum()
+}
+
+/// Bytes of elements that are kept field by field.
+pub fn fields_bytes(ty: &Type, count: u64) -> u64 {
+    field_start(ty, count, None)
 }
 
 impl Emitter<'_> {
@@ -140,6 +155,22 @@ impl Emitter<'_> {
         let plain = elem.scalar().is_some();
         let size = elem.bytes() as i64;
         let byte = ir.int_ty(8);
+        if let Some(f) = p.buf.fields {
+            let start = field_start(elem, f.count, Some(at)) + f.padding * s.bytes();
+            let first = ir.element_in_bounds(byte, p.buf.ptr, ir.i64(start as i64));
+            let ty = ir.memory_ty(s);
+            let address = |index: Value| ir.element_in_bounds(ty, first, index);
+            return match p.offset {
+                Leaf::Uniform(v) => Lie::One(address(v)),
+                Leaf::Linear { base, step: 1 } => Lie::Row { first: address(base), reversed: false },
+                offset => {
+                    let width = self.width();
+                    let lanes = offset.at(ir, width);
+                    let size = ir.splat_const(ir.i64(s.bytes() as i64), width);
+                    Lie::Anywhere(ir.element(byte, first, ir.mul_index(lanes, size)))
+                }
+            };
+        }
         let address = |index: Value| {
             if plain {
                 let ty = ir.memory_ty(s);

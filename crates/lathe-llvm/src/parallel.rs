@@ -158,8 +158,7 @@ fn outline(e: &mut Emitter, l: &Loop, captured: &Captured, record: &[Value]) -> 
         let Some(p) = inside.next() else { break };
         let strides = inside.by_ref().take(buf.strides.len()).collect();
         // What was private to the frame outside is shared by the threads inside.
-        let inner =
-            Buf { decl: buf.decl.clone(), ptr: p, strides, private: false, rows: None, per_lane: None };
+        let inner = Buf { ptr: p, strides, private: false, rows: None, per_lane: None, ..buf.clone() };
         frame.bufs.insert(*id, inner);
     }
     drop(inside);

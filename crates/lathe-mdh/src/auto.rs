@@ -2,6 +2,7 @@
 //! follow one another are done block by block, so that what one makes for the next stays in a cache.
 
 mod chains;
+mod inner;
 mod scatter;
 
 use crate::around::Around;
@@ -21,6 +22,8 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug)]
 pub struct Auto {
     pub strategy: Strategy,
+    /// The function that the decisions are about: scans of reductions are two computes.
+    pub func: Function,
     /// Per compute, in the order of the text: its label, and the decisions or why there are none; without those that
     /// combine into elements that data names and get tables.
     pub computes: Vec<(String, Result<Decisions, Diagnostic>)>,
@@ -61,11 +64,14 @@ pub fn searched(
     values: &Values,
 ) -> Result<Auto, Diagnostic> {
     let model = Model::named("cpu")?;
+    let (func, apart) = inner::first(module, func, sizes);
+    let func = &func;
     let labels = labels(func);
     let read: Vec<Result<Homomorphism, Diagnostic>> =
         labels.iter().map(|l| Homomorphism::of(module, func, Some(l))).collect();
     let mut out = Auto {
         strategy: Strategy::Id,
+        func: func.clone(),
         computes: Vec::new(),
         chains: Vec::new(),
         space: SpaceDef::new(),
@@ -78,6 +84,7 @@ pub fn searched(
         steps.push(t.steps());
         tabled.push(t.label);
     }
+    steps.extend(apart);
     let mut chains = chains::find(func, &labels, &read, sizes, setting);
     for c in &mut chains {
         let rows = out.number(&format!("rows.{}", c.labels[0]), c.rows, &c.choices(), values);

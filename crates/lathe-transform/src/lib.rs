@@ -13,6 +13,7 @@ pub mod cut;
 pub mod executors;
 pub mod fission;
 pub mod fuse;
+pub mod guard;
 pub mod jam;
 pub mod move_range;
 pub mod names;
@@ -57,6 +58,7 @@ static STRUCTURAL: &[&Rule] = &[
     &move_range::REVERSE,
     &move_range::SHIFT,
     &remap::RULE,
+    &guard::RULE,
 ];
 
 /// All rules, those that create or re-lay storage last.

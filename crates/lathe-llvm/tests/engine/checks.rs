@@ -224,3 +224,35 @@ fn unknown_machines_are_refused() {
     let asm = lathe_llvm::emit_asm(&module, &func, &options).expect("a known machine");
     assert!(!asm.contains("zmm"));
 }
+
+/// Subscripts that data names are checked in vectors, by threads where the kernel has some: the first and the last,
+/// and what vectors and blocks leave over.
+#[test]
+fn checks_before_a_kernel_find_every_element() {
+    for exec in ["", " cpu"] {
+        let text = format!(
+            "
+func f(N, B)(x: in i32[N], h: out i32[B]) {{
+  for b in 0..B {{ 'h'[b]: h[b]! = 0:i32 }}
+  for e in 0..N {{ check 0 <= index(x[e]!) and index(x[e]!) < B, \"bounds\", \"outside\" }}
+  for b in 0..B{exec} {{ 'h.2'[b]: h[b]! = 7:i32 }}
+}}"
+        );
+        let c = compile(&text);
+        let failed = number(&c, user("bounds", "outside"));
+        for n in [0usize, 1, 31, 33, 65_540] {
+            let run = |bad: Option<(usize, i32)>| {
+                let value = |i: usize| bad.filter(|b| b.0 == i).map_or((i % 5) as i32, |b| b.1);
+                let mut x = Tensor::i32(&[n as i64], value);
+                let mut h = Tensor::i32(&[5], |_| 0);
+                (call(&c, &mut [&mut x, &mut h]), h.as_i32())
+            };
+            assert_eq!(run(None), (0, vec![7; 5]), "{n}");
+            for at in [0, n / 2, n.saturating_sub(1)].into_iter().filter(|at| *at < n) {
+                for value in [-1, 5] {
+                    assert_eq!(run(Some((at, value))), (failed, vec![0; 5]), "{n}, {value} at {at}");
+                }
+            }
+        }
+    }
+}

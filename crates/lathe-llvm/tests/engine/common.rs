@@ -93,6 +93,12 @@ impl Tensor {
         Tensor::of(lathe_abi::dtype::F32, 4, shape, bytes)
     }
 
+    pub fn i32(shape: &[i64], f: impl Fn(usize) -> i32) -> Tensor {
+        let n = shape.iter().product::<i64>() as usize;
+        let bytes = (0..n).flat_map(|i| f(i).to_ne_bytes()).collect();
+        Tensor::of(lathe_abi::dtype::I32, 4, shape, bytes)
+    }
+
     pub fn i64(shape: &[i64], f: impl Fn(usize) -> i64) -> Tensor {
         let n = shape.iter().product::<i64>() as usize;
         let bytes = (0..n).flat_map(|i| f(i).to_ne_bytes()).collect();
@@ -128,6 +134,11 @@ impl Tensor {
     pub fn elements(&self) -> Vec<Vec<u8>> {
         let n = self.shape.iter().product::<i64>() as usize;
         (0..n).map(|n| self.bytes[self.position(n)..][..self.elem].to_vec()).collect()
+    }
+
+    pub fn as_i32(&self) -> Vec<i32> {
+        let v = self.elements();
+        v.iter().map(|b| i32::from_ne_bytes(b[..].try_into().expect("four bytes"))).collect()
     }
 
     pub fn as_f32(&self) -> Vec<f32> {

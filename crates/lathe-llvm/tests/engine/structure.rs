@@ -185,3 +185,44 @@ fn calls_for_effect_nest() {
     assert_eq!(call(&c, &mut [&mut a, &mut t]), 0);
     assert_eq!(t.as_f32(), (0..5).map(|j| 100.0 + (6 * j + 5 * 2 + 10 * 3) as f32).collect::<Vec<_>>());
 }
+
+/// Local arrays of structs lie field by field, so that lanes find neighbours: over parts of vectors, by subscripts
+/// that jump, inside of lanes, and shared by threads.
+#[test]
+fn local_structs_in_lanes() {
+    use lathe_ir::interp::ArrayValue;
+    use lathe_ir::scalar::ScalarValue;
+    use lathe_ir::{Scalar, Type};
+    let body = |exec: &str| {
+        format!(
+            "{PAIRS} func f(N)(A: in P[N, 13], B: inout P[13], C: inout P[13]) {{
+           alloc T: P[13] stack
+           for i in 0..13 vector(16) {{ 'T'[i]: T[i]! = P(A[0, i]!.tag, -1.0:f32, 0:i64) }}
+           for k in 0..N {{ for i in 0..13 vector(16) {{ 'S'[k, i]: T[i]! better= A[k, i]! licensed }} }}
+           for k in 0..N {{ for i in 0..13 vector(16) {{
+             if A[k, i]!.v > 5.0:f32 {{ 'G'[k, i]: T[i]! better= P(A[k, i]!.tag, A[k, i]!.v + 1.0:f32, 3:i64) licensed }}
+           }} }}
+           for i in 0..7{exec} {{ 'B'[i]: B[i]! = T[2 * i]! }}
+           for i in 0..6 vector(8) {{ 'B.2'[i]: B[i + 7]! = T[2 * i + 1]! }}
+           for i in 0..13 vector(16) {{ alloc L: P[2] register 'L'[i]: L[1]! = T[12 - i]! 'C'[i]: C[i]! = L[1]! }}
+         }}"
+        )
+    };
+    let (module, _) = parse(&body(""));
+    let ty = module.functions["f"].params[0].array().expect("an array").elem.clone();
+    let rows = |shape: &[usize]| {
+        let mut x = ArrayValue::zeros(ty.clone(), shape);
+        for at in 0..x.len() {
+            x.set_leaf(at, 0, ScalarValue::int(Scalar::I8, (at % 100) as i64).bits);
+            x.set_leaf(at, 1, ScalarValue::float(Scalar::F32, (at * 37 % 11) as f64).bits);
+            x.set_leaf(at, 2, ScalarValue::int(Scalar::I64, at as i64 * 1000).bits);
+        }
+        x
+    };
+    assert!(matches!(ty, Type::Struct(..)));
+    for exec in ["", " cpu"] {
+        for n in [1, 5] {
+            crate::oracle::agree(&body(exec), &[rows(&[n, 13]), rows(&[13]), rows(&[13])]);
+        }
+    }
+}

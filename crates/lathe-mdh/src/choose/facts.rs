@@ -81,7 +81,6 @@ impl Facts {
             let all = operands.iter().enumerate();
             all.flat_map(|(n, o)| reaches(h, o, input.then_some(n))).collect::<Vec<_>>()
         };
-        let scalars = h.h.operands().flat_map(|o| o.buffer.elem.leaves());
         let product = |e: &Expr| matches!(e.kind(), ExprKind::Binary(BinOp::Mul, ..));
         let fused = h.h.op == Some(ReduceOp::Sum) && h.h.values.iter().all(product);
         let combine = f64::from(u8::from(h.h.op.is_some() && !fused));
@@ -91,7 +90,7 @@ impl Facts {
             inputs: each(&h.h.inputs, true),
             outputs: each(&h.h.outputs, false),
             work: h.h.values.iter().map(work).sum::<f64>().max(1.0) + combine,
-            widest: scalars.map(|s| s.bytes()).max().unwrap_or(8),
+            widest: widest(h),
             splits: h.h.identity && h.h.dims.iter().all(|d| !d.ordered),
             identity: h.h.identity,
             reduces: reduced.contains(&true),
@@ -149,9 +148,18 @@ fn reaches(h: &Shaped, o: &Operand, input: Option<usize>) -> Vec<Reach> {
     out.into_iter().map(finish).collect()
 }
 
+/// The widest scalar; of structs, what at least half of their scalars are.
+fn widest(h: &Shaped) -> u64 {
+    let mut all: Vec<u64> = h.h.operands().flat_map(|o| o.buffer.elem.leaves()).map(|s| s.bytes()).collect();
+    all.sort_unstable();
+    let structs = h.h.operands().any(|o| o.buffer.elem.leaves().len() > 2);
+    let at = if structs { all.len() / 2 } else { all.len().saturating_sub(1) };
+    all.get(at).copied().unwrap_or(8)
+}
+
 /// Operations of an expression, in the time of an addition. The weights of functions are what their expansions
 /// have.
-fn work(e: &Expr) -> f64 {
+pub(crate) fn work(e: &Expr) -> f64 {
     let mut sum = 0.0;
     visit::walk_expr(e, &mut |e| {
         sum += match e.kind() {

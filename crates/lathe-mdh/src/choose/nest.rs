@@ -190,7 +190,7 @@ impl Nest<'_> {
             return;
         }
         let block = fits(inputs + outputs).min(self.f.extents[d] / (4 * self.s.threads)) / 1024 * 1024;
-        if block > 0 && self.s.threads > 1 {
+        if block > 0 && self.s.threads > 1 && self.t.cycles > SMALL {
             loops[0].parts = block;
             loops.insert(0, Part { layer: threads, dim: d, parts: self.s.threads });
         }

@@ -123,7 +123,7 @@ fn estimate(f: &Facts, m: &Machine, lanes: (usize, u64), side: &[u64], exact: bo
         (0..dims).filter(|d| keep(*d)).map(|d| side[d] as f64).product::<f64>()
     };
     let sums = if f.reduces { product(&|d| !f.reduced[d] || d == v) } else { 0.0 };
-    let (mut vectors, mut scalars, mut held) = (0.0, 0.0, 0.0f64);
+    let (mut vectors, mut scalars, mut gathered, mut held) = (0.0, 0.0, 0.0, 0.0f64);
     let mut packed = Vec::new();
     let mut extra = 0.0;
     for r in &f.inputs {
@@ -144,7 +144,9 @@ fn estimate(f: &Facts, m: &Machine, lanes: (usize, u64), side: &[u64], exact: bo
             let uses: f64 = (0..dims).filter(|d| !r.depends(*d)).map(|d| f.extents[d] as f64).product();
             let uses = uses * f.blocks(r) as f64;
             let (Some(n), Some(_)) = (r.input, r.plain(v).filter(|_| f.reduces && r.bytes <= 8)) else {
-                vectors += count * r.leaves as f64 * width as f64 * 1.5;
+                // Lanes that collect structs do nothing else meanwhile.
+                let to = if r.bytes > 8 { &mut gathered } else { &mut vectors };
+                *to += count * r.leaves as f64 * width as f64 * 1.5;
                 continue;
             };
             if f.reduced[v] || uses < 4.0 {
@@ -169,7 +171,7 @@ fn estimate(f: &Facts, m: &Machine, lanes: (usize, u64), side: &[u64], exact: bo
     let all = product(&|_| true);
     let chain = if f.reduces { product(&|d| f.reduced[d] && d != v) * LATENCY } else { 0.0 };
     // Vectors are loaded one per cycle, scalars two.
-    let cycles = (all * f.work).max(vectors + scalars * 0.5).max(chain);
+    let cycles = (all * f.work).max(vectors + scalars * 0.5).max(chain) + gathered;
     // Overheads of loops, once per tile.
     let cycles = cycles + 1.0 + if f.reduces { 0.0 } else { 1.0 };
     let mut times = 1.0;

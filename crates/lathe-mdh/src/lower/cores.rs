@@ -5,7 +5,7 @@ use super::copies::Copies;
 use super::loops::{Digit, Kind, Loops};
 use super::steps::{attempt, call, data, int, name, named, with, word};
 use super::unsupported;
-use crate::choose::SIDE_BY_SIDE;
+use crate::choose::{SIDE_BY_SIDE, facts};
 use crate::decisions::{Decisions, at};
 use crate::homomorphism::Shaped;
 use crate::model::Model;
@@ -262,5 +262,19 @@ pub fn run_by(kind: Kind, l: &str) -> Option<Strategy> {
         Kind::Threads => Some(call("parallel", vec![name(l)])),
         Kind::Cores(c) => Some(call("bind", vec![name(l), name(c)])),
         _ => None,
+    }
+}
+
+/// Operations from which on a value is worth a jump.
+const COSTLY: f64 = 8.0;
+
+/// Last: a reduction of values of which one alternative adds nothing and the other costs something.
+pub fn guards(h: &Shaped, out: &mut Vec<Strategy>) {
+    let costly = |e: &lathe_ir::Expr| match e.kind() {
+        ExprKind::Select(_, a, b) => facts::work(a).max(facts::work(b)) >= COSTLY,
+        _ => false,
+    };
+    if h.h.identity && !h.h.values.is_empty() && h.h.values.iter().all(costly) {
+        out.push(attempt(call("guard", vec![name(&h.h.name)])));
     }
 }

@@ -103,6 +103,7 @@ fn nest(
     copies.run(h, &loops, options, &rests, out);
     cores::streaming(h, model, d, &loops, &copies, out);
     cores::threads(h, &loops, out);
+    cores::guards(h, out);
     Ok(())
 }
 

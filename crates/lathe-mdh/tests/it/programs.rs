@@ -226,3 +226,34 @@ fn a_search_changes_chains_and_what_is_inside_of_them() {
         assert!(searched(&module, &exact, &at, &setting, &unknown).is_err());
     }
 }
+
+/// Row sums inside of a scan: threads and lanes take them, and the scan has one value per row.
+#[test]
+fn reductions_inside_of_a_scan_come_first() {
+    let text =
+        "kernel mbbs(A: f32[L, N, M]) -> (O: f32[L, N]) { O[l, i] = scan(sum)[i](sum[j](A[l, i, j])) }";
+    let module = crate::support::module(text);
+    let func = &module.functions["mbbs"];
+    let h = Homomorphism::of(&module, func, None).unwrap();
+    for (l, n, m) in [(1, 300, 500), (2, 70, 130), (3, 5, 2)] {
+        let at = sizes(&[("L", l), ("N", n), ("M", m)]);
+        let cpu = machine("x86-64-v3");
+        let set = Setting { machine: &cpu, threads: 2, exact: true };
+        let known = fixed(func, &h.at(&at).unwrap());
+        let auto = auto(&module, &known, &at, &set).unwrap();
+        let new = transform(&module, &known, &auto.strategy, "mbbs");
+        let tree = lathe_ir::text::print_function(&new);
+        if n == 300 {
+            assert!(auto.computes.iter().any(|c| c.0 == "O.part" && c.1.is_ok()), "{}", auto.strategy);
+            assert!(threads(&new) > 0 && tree.contains("vector(8)"), "{}\n{tree}", auto.strategy);
+        }
+        same(&module, &known, &new, &at);
+    }
+    let cpu = machine("x86-64");
+    let at = sizes(&[("L", 4), ("N", 1000), ("M", 1000)]);
+    let auto = auto(&module, func, &at, &Setting { machine: &cpu, threads: 2, exact: false }).unwrap();
+    let new = transform(&module, func, &auto.strategy, "mbbs");
+    for (l, n, m) in [(0, 3, 4), (1, 33, 17), (2, 9, 0)] {
+        same(&module, func, &new, &sizes(&[("L", l), ("N", n), ("M", m)]));
+    }
+}

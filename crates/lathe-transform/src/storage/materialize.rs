@@ -53,9 +53,11 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
     args.check(&MATERIALIZE.signature)?;
     let label = args.path(RULE, "label", 0)?;
     let root = subject::stmt(cursor, &label)?;
-    let Some(stmt) = cursor.at(&root) else { return Err(refuse("the place is gone", "", &Places::none())) };
-    let found = Found::of(stmt, &label)?;
-    found.independent(stmt)?;
+    let Some(stmt) = cursor.at(&root) else {
+        return Err(refuse(RULE, "the place is gone", "", &Places::none()));
+    };
+    let found = Found::of(RULE, stmt, &label)?;
+    found.independent(RULE, stmt)?;
     let mut func = cursor.func.clone();
     let wanted = args.opt_path(RULE, "name", 1)?.unwrap_or_else(|| format!("{label}.f"));
     let m = Maker { found: &found, label: &label };
@@ -84,22 +86,24 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
     Ok(Edit { func, evidence: ev })
 }
 
-fn refuse(message: &str, help: &str, places: &Places) -> Refusal {
-    make::refuse(RULE, codes::SHAPE, format!("`{RULE}`: {message}"), help, places)
+fn refuse(rule: &str, message: &str, help: &str, places: &Places) -> Refusal {
+    make::refuse(rule, codes::SHAPE, format!("`{rule}`: {message}"), help, places)
 }
 
 /// The statement, its values, and the loops around it.
-struct Found {
-    loops: Vec<Loop>,
-    instance: Vec<Expr>,
-    values: Vec<Expr>,
+pub(super) struct Found {
+    pub loops: Vec<Loop>,
+    pub instance: Vec<Expr>,
+    pub values: Vec<Expr>,
     /// The first instance stores its value, where there is no identity to start from.
-    starts: bool,
-    places: Places,
+    pub starts: bool,
+    pub places: Places,
 }
 
 impl Found {
-    fn of(root: &Stmt, label: &str) -> Result<Found, Refusal> {
+    /// # Errors
+    /// Where there is no one statement of the label in loops that make a box; `rule` refuses it.
+    pub fn of(rule: &str, root: &Stmt, label: &str) -> Result<Found, Refusal> {
         let mut here: Vec<(Path, Stmt)> = Vec::new();
         visit::walk(root, &mut |s, p| {
             // `C.out2` is the second store of one statement.
@@ -113,7 +117,7 @@ impl Found {
             true
         });
         let Some((path, first)) = here.first().cloned() else {
-            return Err(refuse("the statement is gone", "", root.places()));
+            return Err(refuse(rule, "the statement is gone", "", root.places()));
         };
         let places = first.places().clone();
         let (values, instance) = match first.kind() {
@@ -123,7 +127,7 @@ impl Found {
                 let labels: HashSet<&str> =
                     here.iter().filter_map(|(_, s)| names::label_of(s)).map(Label::as_str).collect();
                 if here.len() > 1 && (labels.len() < here.len() || !here.iter().all(|(p, _)| same(p))) {
-                    return Err(several(label, &places));
+                    return Err(several(rule, label, &places));
                 }
                 let stored = |(_, s): &(Path, Stmt)| match s.kind() {
                     StmtKind::Store(s) => Some(s.value.clone()),
@@ -131,20 +135,20 @@ impl Found {
                 };
                 (here.iter().filter_map(stored).collect(), s.instance.clone())
             }
-            StmtKind::Reduce(_) => return Err(several(label, &places)),
+            StmtKind::Reduce(_) => return Err(several(rule, label, &places)),
             _ => {
                 let text = format!("`{label}` neither stores nor combines values");
-                return Err(refuse(&text, "open it first", &places));
+                return Err(refuse(rule, &text, "open it first", &places));
             }
         };
         let mut found = Found { loops: Vec::new(), instance, values, starts: false, places };
-        found.descend(root, &path)?;
-        found.boxed()?;
+        found.descend(rule, root, &path)?;
+        found.boxed(rule)?;
         Ok(found)
     }
 
     /// Collects the loops on the way to the statement, and looks at what else stands there.
-    fn descend(&mut self, root: &Stmt, path: &[usize]) -> Result<(), Refusal> {
+    fn descend(&mut self, rule: &str, root: &Stmt, path: &[usize]) -> Result<(), Refusal> {
         let mut here = root;
         let mut lets: HashMap<VarId, Expr> = HashMap::new();
         for position in path {
@@ -163,6 +167,7 @@ impl Found {
                 }
                 _ => {
                     return Err(refuse(
+                        rule,
                         "some instances may not run: a condition stands around the statement",
                         "select the operator's identity where the condition does not hold",
                         here.places(),
@@ -171,7 +176,7 @@ impl Found {
             }
             match here.children().get(*position) {
                 Some(c) => here = c,
-                None => return Err(refuse("the place is gone", "", here.places())),
+                None => return Err(refuse(rule, "the place is gone", "", here.places())),
             }
         }
         let with = |e: &Expr| visit::substitute(e, &lets);
@@ -194,13 +199,14 @@ impl Found {
     }
 
     /// Bounds depend on nothing inside, steps are one, and iterations run in order.
-    fn boxed(&self) -> Result<(), Refusal> {
+    fn boxed(&self, rule: &str) -> Result<(), Refusal> {
         let own: HashSet<VarId> = self.loops.iter().map(|l| l.binder.id).collect();
         for l in &self.loops {
             let inner = [&l.lo, &l.hi].iter().any(|e| visit::vars_of(e).iter().any(|v| own.contains(v)));
             let data = [&l.lo, &l.hi].iter().any(|e| !visit::loads_of(e).is_empty());
             if inner || data || l.step != 1 || !l.exec.is_ordered() {
                 return Err(refuse(
+                    rule,
                     &format!("the loop `{}` is not one side of a box that runs in order", l.binder.name),
                     "do this first, before loops are split or run by others",
                     &self.places,
@@ -211,7 +217,7 @@ impl Found {
     }
 
     /// Nothing that the values read is written by the statement's nest.
-    fn independent(&self, root: &Stmt) -> Result<(), Refusal> {
+    pub fn independent(&self, rule: &str, root: &Stmt) -> Result<(), Refusal> {
         let mut written: HashSet<Option<BufId>> = HashSet::new();
         let mut local: HashSet<Option<BufId>> = HashSet::new();
         let mut strange = false;
@@ -232,6 +238,7 @@ impl Found {
         });
         if strange || clash.is_some() || written.contains(&None) {
             return Err(refuse(
+                rule,
                 "the statement may write what its values are computed from",
                 "only values that nothing changes on the way can be computed before",
                 &clash.map_or_else(|| self.places.clone(), |a| a.places),
@@ -241,8 +248,13 @@ impl Found {
     }
 }
 
-fn several(label: &str, places: &Places) -> Refusal {
-    refuse(&format!("`{label}` stands in several places"), "do this first, before code is doubled", places)
+fn several(rule: &str, label: &str, places: &Places) -> Refusal {
+    refuse(
+        rule,
+        &format!("`{label}` stands in several places"),
+        "do this first, before code is doubled",
+        places,
+    )
 }
 
 struct Maker<'a> {

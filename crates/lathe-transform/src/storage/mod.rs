@@ -14,6 +14,7 @@ mod materialize;
 mod nontemporal;
 mod options;
 mod pad;
+mod prereduce;
 mod prescan;
 mod privatize;
 mod producer;
@@ -22,6 +23,8 @@ mod region;
 mod relayout;
 mod scope;
 mod stage;
+
+pub(crate) use make::may_fail;
 
 use crate::rule::Rule;
 
@@ -33,6 +36,7 @@ pub static RULES: &[&Rule] = &[
     &privatize::PRIVATIZE,
     &privatize::FACTOR,
     &prescan::PRESCAN,
+    &prereduce::PREREDUCE,
     &compute_at::COMPUTE_AT,
     &inline::INLINE,
     &localize::LOCALIZE,

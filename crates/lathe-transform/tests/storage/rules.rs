@@ -547,3 +547,19 @@ fn blocks_of_a_scan_become_independent() {
     let text = refusal(&m, "scan", &format!("{steps}; parallel(i.o); prescan(s.acc, i.o)"));
     assert!(text.contains("serial") || text.contains("reduces"), "{text}");
 }
+
+/// Rows inside of a scan are reduced first, each for itself.
+#[test]
+fn what_is_scanned_is_reduced_before() {
+    let m = parse(SCANS);
+    let sizes = ["N", "M"];
+    let f = all_sizes(&m, "many", "prereduce(s)", &sizes);
+    let text = show(&f);
+    assert!(text.contains("'s.part'") && text.contains("'s'[i, 0]: s.acc[] sum= s.part[i]"), "{text}");
+    let lanes = "split(s.part.j, 4); factor(rows, s.part.j.i); vectorize(s.part.j.i, 4)";
+    let steps = format!("prereduce(s, name: rows); {lanes}; parallel(s.part.i); split(s.i, 3)");
+    all_sizes(&m, "many", &steps, &sizes);
+    assert!(refusal(&m, "many", "split(j, 4); prereduce(s)").contains("one side of a box"));
+    assert!(refusal(&m, "scan", "prereduce(s)").contains("by loops of its own"));
+    assert!(refusal(&m, "fed", "prereduce(s)").contains("may write what its values"));
+}

@@ -302,3 +302,23 @@ func rows(M, N)(A: in i32[M, N], y: out i32[M], z: out i32[]) stage plain {
     let text = refused(&parse(PREFIX), "close(A)");
     assert!(text.contains("no statement in index notation"), "{text}");
 }
+
+/// Where a reduction would combine with the identity, it need not run.
+#[test]
+fn reductions_are_guarded_by_what_they_select() {
+    let text = "
+func f(N)(x: in i64[N], s: out i64[], t: out i64[]) stage plain {
+  's.init'[]: s[]! = 0:i64
+  't.init'[]: t[]! = 0:i64
+  for i in 0..N {
+    's'[i]: s[]! sum= select(x[i]! > 2:i64, x[i]! * x[i]!, 0:i64) licensed
+    't'[i]: t[]! sum= select(x[i]! > 2:i64, x[i]! * x[i]!, 1:i64) licensed
+  }
+}";
+    let f = check(text, "guard(s)", SIZES);
+    assert!(show(&f).contains("if x[i]! > 2"), "{}", show(&f));
+    assert!(refused(&parse(text), "guard(t)").contains("identity"));
+    assert!(refused(&parse(text), "guard(s.init)").contains("does not reduce"));
+    let turned = text.replace("x[i]! * x[i]!, 0:i64", "0:i64, x[i]! * x[i]!");
+    check(&turned, "guard(s)", SIZES);
+}

@@ -219,7 +219,7 @@ pub(super) fn together(
     for (label, decided) in &auto.computes {
         match decided {
             Ok(d) => {
-                let h = Homomorphism::of(set.module, set.func, Some(label))?;
+                let h = Homomorphism::of(set.module, &auto.func, Some(label))?;
                 chosen.push(Chosen::new(&h, &model, &Decisions::free(&h, &model), d));
             }
             Err(d) => notes.push(why(label, d)),

@@ -1,0 +1,86 @@
+//! Reductions inside of a scan: as they are written, every row waits for the one before. Reduced first, rows are
+//! independent of one another, and the scan is left with one value per row.
+
+use crate::homomorphism::Homomorphism;
+use crate::lower::steps::{call, name};
+use lathe_ir::{
+    Access, Buffer, Combine, Compute, Dim, Function, Layout, Module, Space, Stmt, StmtKind, build, visit,
+};
+use lathe_strategy::Strategy;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The function with two computes in the place of each scan of reductions, and the steps that do the same to its
+/// loops.
+pub fn first(module: &Module, func: &Function, sizes: &BTreeMap<String, i64>) -> (Function, Vec<Strategy>) {
+    let (mut new, mut steps) = (func.clone(), Vec::new());
+    let mut next = func.clone();
+    new.body = visit::map_stmts(&func.body, &mut |s| match s.kind() {
+        StmtKind::Compute(c) if wanted(module, func, c, sizes) => {
+            steps.push(call("prereduce", vec![name(c.label.as_str())]));
+            two(&mut next, c, &s)
+        }
+        _ => s,
+    });
+    new.next_id = next.next_id;
+    (new, steps)
+}
+
+/// Loops of one iteration or none are not there any more once the compute is open.
+fn wanted(module: &Module, func: &Function, c: &Compute, sizes: &BTreeMap<String, i64>) -> bool {
+    let Ok(h) = Homomorphism::of(module, func, Some(c.label.as_str())) else { return false };
+    let Ok(shaped) = h.at(sizes) else { return false };
+    let count = |f: fn(&Combine) -> bool| {
+        let all = h.dims.iter().zip(&shaped.extents).filter(|d| f(&d.0.combine));
+        all.map(|d| *d.1).fold(1, u64::saturating_mul)
+    };
+    h.identity
+        && !shaped.extents.contains(&0)
+        && count(|k| matches!(k, Combine::Scan(_))) > 1
+        && count(|k| matches!(k, Combine::Reduce(_))) > 1
+}
+
+/// `C.part`, which reduces, and `C`, which scans what it gives.
+fn two(func: &mut Function, c: &Compute, s: &Stmt) -> Stmt {
+    let scanned = c.dims.iter().filter(|d| matches!(d.combine, Combine::Scan(_)));
+    let kept: Vec<&Dim> = c.dims.iter().filter(|d| d.combine == Combine::Concat).chain(scanned).collect();
+    let buffers: Vec<Arc<Buffer>> = (c.targets.iter().enumerate())
+        .map(|(n, t)| {
+            let number = if n == 0 { String::new() } else { (n + 1).to_string() };
+            let extent = |d: &&Dim| build::max(build::index(0), build::sub(d.hi.clone(), d.lo.clone()));
+            Arc::new(Buffer {
+                id: func.fresh_buf(),
+                name: format!("{}.part{number}", c.label).into(),
+                elem: t.elem.clone(),
+                extents: kept.iter().map(extent).collect(),
+                space: Space::Host,
+                layout: Layout::row_major(),
+            })
+        })
+        .collect();
+    let at = |dims: &[&Dim], b: &Buffer| {
+        let index = |d: &&Dim| build::sub(build::var(&d.binder), d.lo.clone());
+        Access::buffer(b.id, b.elem.clone(), dims.iter().map(index).collect())
+    };
+    let free = |d: &Dim| match d.combine {
+        Combine::Scan(_) => Dim { combine: Combine::Concat, ..d.clone() },
+        _ => d.clone(),
+    };
+    let part = Compute {
+        label: lathe_ir::Label::new(format!("{}.part", c.label)),
+        dims: c.dims.iter().map(free).collect(),
+        targets: buffers.iter().map(|b| at(&kept, b)).collect(),
+        ..c.clone()
+    };
+    let part = visit::refresh(&s.with_kind(StmtKind::Compute(part)), &mut func.next_id);
+    let rest = Compute {
+        dims: kept.iter().map(|d| (*d).clone()).collect(),
+        values: buffers.iter().map(|b| build::load(at(&kept, b))).collect(),
+        ..c.clone()
+    };
+    let both = Stmt::seq([part, s.with_kind(StmtKind::Compute(rest))]);
+    buffers
+        .into_iter()
+        .rev()
+        .fold(both, |body, buffer| Stmt::new(StmtKind::Alloc { buffer, body }, s.places().clone()))
+}

@@ -1,0 +1,96 @@
+//! `guard`: nothing is computed where a reduction would add its identity.
+
+use crate::args::{Args, IntoRefusal};
+use crate::codes;
+use crate::names::find_some_label;
+use crate::rule::{Cursor, Edit, Rule};
+use crate::storage::may_fail;
+use crate::work::Work;
+use lathe_diagnostics::Diagnostic;
+use lathe_ir::expr::{Expr, ExprKind};
+use lathe_ir::{Module, Reduce, ReduceOp, Stmt, StmtKind, build};
+use lathe_strategy::syntax::{Formal, Sort};
+use lathe_strategy::{Discharge, Refusal, RuleSignature};
+
+pub static RULE: Rule = Rule {
+    signature: RuleSignature {
+        name: "guard",
+        version: 1,
+        formals: &[Formal { name: "label", sort: Sort::Label, optional: false, many: false }],
+        summary: "makes a reduction of `select(c, value, identity)` one that runs only where the condition holds",
+        page: "\
+`guard(B)` turns `B op= select(c, v, e)`, where `e` is the identity of the operator, into `if c { B op= v }`: where the \
+condition does not hold, neither is the value computed nor the result touched. In a vector loop all of it is jumped \
+over if the condition holds for no lane. Good where the condition seldom holds and the value costs something; do it \
+after `vectorize` and `unroll`.
+
+**Legal** if what is selected otherwise is the identity of the operator, and the value cannot fail.
+
+```lathe
+kernel far(x: f32[N], y: f32[N]) -> (s: f32) {
+    s = sum[i](select(x[i] > 100.0, sqrt(x[i]) / y[i], 0.0))
+}
+strategy seldom for far = guard(s)
+```",
+    },
+    apply,
+};
+
+fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
+    let mut work = Work::new(cursor, &RULE.signature);
+    let label = args.path(work.rule, "label", 0)?;
+    for path in find_some_label(cursor, work.rule, &label)?.into_iter().rev() {
+        let Some(s) = cursor.at(&path) else { continue };
+        let guarded = match s.kind() {
+            StmtKind::Reduce(r) => guarded(cursor.module, r).map(|(cond, values)| (r, cond, values)),
+            _ => None,
+        };
+        let Some((r, cond, values)) = guarded else {
+            let text = format!("`guard`: `{label}` does not reduce `select(condition, value, identity)`");
+            return Err(Diagnostic::error(codes::SHAPE, text)
+                .at_places(s.places(), "here")
+                .help("what is selected otherwise must be the identity of the operator, as it is declared")
+                .into_refusal(work.rule));
+        };
+        if values.iter().any(may_fail) {
+            let text = format!("`guard`: the values of `{label}` may fail, and would do so less often");
+            return Err(Diagnostic::error(codes::SHAPE, text)
+                .at_places(s.places(), "here")
+                .help("only values without integer division and calls can be left out")
+                .into_refusal(work.rule));
+        }
+        let by = match r.op {
+            ReduceOp::User(_) => Discharge::ByDeclaration,
+            _ => Discharge::ByRule,
+        };
+        work.oblige(&format!("combining with the identity of `{}` changes nothing", r.op), by);
+        let then = s.with_kind(StmtKind::Reduce(Reduce { values, ..r.clone() }));
+        let new = Stmt::new(StmtKind::If { cond, then, other: None }, s.places().clone());
+        work.replace_by_rule(&path, new, "subset", "the instances that are left keep their order")?;
+    }
+    work.scheduled();
+    Ok(work.finish())
+}
+
+/// The condition under which a reduction does something, and its values then.
+fn guarded(module: &Module, r: &Reduce) -> Option<(Expr, Vec<Expr>)> {
+    let types: Vec<_> = r.targets.iter().map(|t| t.elem.clone()).collect();
+    let identity = lathe_ir::reduce::identity(module, &r.op, &types)?;
+    let mut found: Option<(Expr, Vec<Expr>)> = None;
+    for (v, nothing) in r.values.iter().zip(&identity) {
+        let ExprKind::Select(c, yes, no) = v.kind() else { return None };
+        let (cond, value) = if no == nothing {
+            (c.clone(), yes)
+        } else if yes == nothing {
+            (build::not(c.clone()), no)
+        } else {
+            return None;
+        };
+        match &mut found {
+            None => found = Some((cond, vec![value.clone()])),
+            Some((same, values)) if *same == cond => values.push(value.clone()),
+            Some(_) => return None,
+        }
+    }
+    found.filter(|f| f.1.len() == r.values.len())
+}

@@ -1,0 +1,272 @@
+//! `prereduce`: what inner loops add to a running result is reduced in a nest of its own, before it is added.
+
+use super::make::{self, fresh_name, nest, proved, refuse};
+use super::materialize::Found;
+use crate::args::Args;
+use crate::codes;
+use crate::rule::{Cursor, Edit, Rule};
+use crate::subject;
+use lathe_diagnostics::Places;
+use lathe_ir::expr::{Access, Expr};
+use lathe_ir::visit;
+use lathe_ir::{
+    Buffer, Function, Label, Layout, Loop, Reduce, ReduceOp, Space, Stmt, StmtKind, Store, VarId, build,
+};
+use lathe_strategy::syntax::{Formal, Sort};
+use lathe_strategy::{Discharge, Evidence, Refusal, RuleSignature};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+const RULE: &str = "prereduce";
+
+pub static PREREDUCE: Rule = Rule {
+    signature: RuleSignature {
+        name: RULE,
+        version: 1,
+        formals: &[
+            Formal { name: "label", sort: Sort::Label, optional: false, many: false },
+            Formal { name: "name", sort: Sort::Word, optional: true, many: false },
+        ],
+        summary: "reduces inside of a scan first, in a nest of its own, before its results are scanned",
+        page: "\
+`prereduce(s)` takes a scan of reductions apart: first a nest `s.part` reduces the innermost loops, for each iteration \
+of the loops around them, into a local array `s.part` (or `name:`); then the old nest combines what stands there, \
+without these loops. Iterations of the scan waited for one another; those of the new nest do not, so that they can be \
+shared by threads, and the reduction can be spread over lanes. That takes as much memory as the scan has results.
+
+The innermost loops are those that hold nothing but the reduction and that the place of its result does not depend on. \
+Legal if nothing that the values read is written by the statement, if its loops make a box, and if the operator is \
+associative and has an identity. The result is associated differently, which is recorded.
+
+```lathe
+kernel sums(A: f32[N, M]) -> (s: f32[N]) {
+    s[i] = scan(sum)[i](sum[j](A[i, j]))
+}
+strategy par for sums = prereduce(s) ; parallel(s.part.i)
+```
+",
+    },
+    apply,
+};
+
+fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
+    args.check(&PREREDUCE.signature)?;
+    let label = args.path(RULE, "label", 0)?;
+    let root = subject::stmt(cursor, &label)?;
+    let Some(stmt) = cursor.at(&root) else {
+        return Err(no("the place is gone", "", &Places::none()));
+    };
+    let found = Found::of(RULE, stmt, &label)?;
+    let places = found.places.clone();
+    found.independent(RULE, stmt)?;
+    not_aliased(cursor, stmt, &places)?;
+    let parts = Parts::of(stmt, &label, &found)?;
+    let types: Vec<_> = parts.reduce.targets.iter().map(|t| t.elem.clone()).collect();
+    let Some(identity) = lathe_ir::reduce::identity(cursor.module, &parts.reduce.op, &types) else {
+        let text =
+            format!("the operator `{}` has no identity to start partial results from", parts.reduce.op);
+        return Err(no(&text, "declare one: `identity(e)`", &places));
+    };
+    let mut commutative = true;
+    if let ReduceOp::User(name) = &parts.reduce.op {
+        let Some(op) = cursor.module.ops.get(name).filter(|o| o.associative) else {
+            let text = format!("the operator `{name}` is not declared associative");
+            return Err(no(&text, "declare it `associative`, if it is", &places));
+        };
+        commutative = op.commutative;
+    }
+    let mut func = cursor.func.clone();
+    let wanted = args.opt_path(RULE, "name", 1)?.unwrap_or_else(|| format!("{label}.part"));
+    let made = fresh_name(cursor.func, &format!("{label}.part"));
+    let buffers = parts.buffers(&mut func, &wanted);
+    let first = parts.fill(&mut func, &buffers, &identity, (&made, commutative), &places);
+    let second = parts.redirect(stmt, &buffers);
+    let new = buffers.iter().rev().fold(Stmt::seq([first, second]), |body, b| {
+        Stmt::new(StmtKind::Alloc { buffer: b.clone(), body }, places.clone())
+    });
+    make::replace(RULE, &mut func, &root, new)?;
+    let by = match parts.reduce.op {
+        ReduceOp::User(_) => Discharge::ByDeclaration,
+        _ => Discharge::ByRule,
+    };
+    let mut ev = Evidence::new(RULE, 1)
+        .oblige(format!("`{}` is associative and has an identity", parts.reduce.op), by)
+        .oblige(
+            format!("`{label}` writes nothing that its values are computed from"),
+            Discharge::ByDependence,
+        );
+    ev.reassociates.push(label.clone());
+    ev.buffers.extend(buffers.iter().map(|b| format!("{} in {}", b.name, b.space.name())));
+    for (l, kind) in [(&label, "contraction"), (&made, "new")] {
+        ev.relations.push(make::relation(cursor.module, cursor.func, &func, l, kind));
+    }
+    Ok(Edit { func, evidence: ev })
+}
+
+fn no(message: &str, help: &str, places: &Places) -> Refusal {
+    refuse(RULE, codes::SHAPE, format!("`{RULE}`: {message}"), help, places)
+}
+
+/// What is computed before must not be what the statement writes under another name.
+fn not_aliased(cursor: &Cursor, root: &Stmt, places: &Places) -> Result<(), Refusal> {
+    let aliased = |a: &Access| {
+        let id = a.view.buffer();
+        let named = |p: &lathe_ir::Param| p.alias.is_some() && p.array().map(|b| b.id) == id;
+        id.is_none() || cursor.func.params.iter().any(named)
+    };
+    let mut hit = false;
+    visit::walk(root, &mut |s, _| {
+        match s.kind() {
+            StmtKind::Store(s) => hit |= aliased(&s.target),
+            StmtKind::Reduce(r) => hit |= r.targets.iter().any(aliased),
+            _ => {}
+        }
+        !hit
+    });
+    if hit {
+        let text = "the statement writes an array that may be another one, too";
+        return Err(no(text, "only values that nothing changes on the way can be computed before", places));
+    }
+    Ok(())
+}
+
+/// The reduction, the loops around it, and those of them that hold nothing else.
+struct Parts {
+    reduce: Reduce,
+    outer: Vec<Loop>,
+    inner: Vec<Loop>,
+    values: Vec<Expr>,
+    instance: Vec<Expr>,
+}
+
+impl Parts {
+    fn of(root: &Stmt, label: &str, found: &Found) -> Result<Parts, Refusal> {
+        let mut tail: Option<(Vec<VarId>, Reduce)> = None;
+        visit::walk(root, &mut |s, _| {
+            if tail.is_none() && s.as_loop().is_some() {
+                tail = alone(s).filter(|t| t.1.label.as_str() == label);
+            }
+            tail.is_none()
+        });
+        let Some((loops, reduce)) = tail else {
+            let text = format!("`{label}` is no reduction by loops of its own");
+            return Err(no(&text, "choose a scan of reductions", &found.places));
+        };
+        let fixed = |v: &VarId| {
+            let mentions = |e: &Expr| visit::vars_of(e).contains(v);
+            !reduce.targets.iter().flat_map(|t| &t.indices).any(mentions)
+        };
+        let count = loops.iter().rev().take_while(|v| fixed(v)).count();
+        let (outer, inner) = found.loops.split_at(found.loops.len().saturating_sub(count));
+        if count == 0 || outer.is_empty() || found.starts {
+            let text = format!("`{label}` has no loops to reduce before those around them");
+            return Err(no(&text, "the innermost loops must hold nothing but the reduction", &found.places));
+        }
+        Ok(Parts {
+            reduce,
+            outer: outer.to_vec(),
+            inner: inner.to_vec(),
+            values: found.values.clone(),
+            instance: found.instance.clone(),
+        })
+    }
+
+    fn buffers(&self, func: &mut Function, wanted: &str) -> Vec<Arc<Buffer>> {
+        let extents: Vec<Expr> = self.outer.iter().map(crate::nest::trip_count).collect();
+        let mut out: Vec<Arc<Buffer>> = Vec::new();
+        for (n, t) in self.reduce.targets.iter().enumerate() {
+            let name = if n == 0 { wanted.to_string() } else { format!("{wanted}{}", n + 1) };
+            out.push(Arc::new(Buffer {
+                id: func.fresh_buf(),
+                name: fresh_name(func, &name).into(),
+                elem: t.elem.clone(),
+                extents: extents.iter().map(|e| build::max(build::index(0), e.clone())).collect(),
+                space: Space::Host,
+                layout: Layout::row_major(),
+            }));
+        }
+        out
+    }
+
+    fn here(&self, b: &Buffer) -> Access {
+        let at = |l: &Loop| build::sub(build::var(&l.binder), l.lo.clone());
+        proved(b.id, &b.elem, self.outer.iter().map(at).collect())
+    }
+
+    /// The instance without the inner loops: that of their first iteration.
+    fn row(&self) -> Vec<Expr> {
+        let first: HashMap<VarId, Expr> = self.inner.iter().map(|l| (l.binder.id, l.lo.clone())).collect();
+        self.instance.iter().map(|e| visit::substitute(e, &first)).collect()
+    }
+
+    /// The nest that reduces first, with binders of its own.
+    fn fill(
+        &self,
+        func: &mut Function,
+        buffers: &[Arc<Buffer>],
+        identity: &[Expr],
+        (label, commutative): (&str, bool),
+        places: &Places,
+    ) -> Stmt {
+        let targets: Vec<Access> = buffers.iter().map(|b| self.here(b)).collect();
+        let start = targets.iter().zip(identity).enumerate().map(|(n, (t, value))| {
+            let number = if n == 0 { String::new() } else { (n + 1).to_string() };
+            let store = Store {
+                label: Label::new(format!("{label}.init{number}")),
+                instance: self.outer.iter().map(|l| build::var(&l.binder)).collect(),
+                target: t.clone(),
+                value: value.clone(),
+                nontemporal: false,
+            };
+            Stmt::new(StmtKind::Store(store), places.clone())
+        });
+        let mut body: Vec<Stmt> = start.collect();
+        let reduce = Reduce {
+            label: Label::new(label),
+            instance: self.instance.clone(),
+            targets,
+            values: self.values.clone(),
+            // Nobody sees how far a part has come: if the operator is commutative, any order will do.
+            licence: self.reduce.licence || commutative,
+            ..self.reduce.clone()
+        };
+        let sides = |all: &[Loop]| {
+            all.iter().map(|l| (l.binder.clone(), l.lo.clone(), l.hi.clone())).collect::<Vec<_>>()
+        };
+        let inner = Stmt::new(StmtKind::Reduce(reduce), places.clone());
+        body.push(nest(sides(&self.inner), inner, places));
+        visit::refresh(&nest(sides(&self.outer), Stmt::seq(body), places), &mut func.next_id)
+    }
+
+    /// The old nest without the inner loops.
+    fn redirect(&self, root: &Stmt, buffers: &[Arc<Buffer>]) -> Stmt {
+        let gone: Vec<VarId> = self.inner.iter().map(|l| l.binder.id).collect();
+        visit::map_stmts(root, &mut |s| match s.kind() {
+            StmtKind::Reduce(r) if r.label == self.reduce.label => {
+                let values = buffers.iter().map(|b| build::load(self.here(b))).collect();
+                s.with_kind(StmtKind::Reduce(Reduce {
+                    values,
+                    instance: self.row(),
+                    contract: false,
+                    ..r.clone()
+                }))
+            }
+            StmtKind::Loop(l) if gone.contains(&l.binder.id) => l.body.clone(),
+            _ => s,
+        })
+    }
+}
+
+/// The reduction that a loop holds and nothing else, and the loops on the way to it.
+fn alone(s: &Stmt) -> Option<(Vec<VarId>, Reduce)> {
+    match s.kind() {
+        StmtKind::Loop(l) => {
+            let (mut loops, r) = alone(&l.body)?;
+            loops.insert(0, l.binder.id);
+            Some((loops, r))
+        }
+        StmtKind::Seq(all) if all.len() == 1 => alone(&all[0]),
+        StmtKind::Reduce(r) => Some((Vec::new(), r.clone())),
+        _ => None,
+    }
+}
