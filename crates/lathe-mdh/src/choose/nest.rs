@@ -33,7 +33,7 @@ pub struct Packing {
 }
 
 /// Estimated cycles below which threads cost more than they give.
-pub(super) const SMALL: f64 = 40_000.0;
+pub(super) const SMALL: f64 = 8_000.0;
 /// Bytes of a line of the caches.
 pub(super) const LINE: u64 = 64;
 

@@ -4,10 +4,15 @@ use super::facts::Reach;
 use super::nest::{Nest, Packing, Part, Plan, SMALL};
 
 /// Copies that are used fewer times cost more than they give.
-const REUSE: u64 = 6;
+pub(super) const REUSE: u64 = 6;
+/// Bytes between neighbours of a sum above which they are rows of their own for the processor that reads ahead.
+pub(super) const APART: u64 = 1024;
 /// Rows of an input that is read once are read side by side, as many as the processor fetches ahead; results are
 /// loaded and stored once for all of them.
 const STREAMS: u64 = 8;
+/// Bytes after which places of the first cache come again, and how many lines one place holds, on most CPUs.
+const PAGE: u64 = 4096;
+const WAYS: u64 = 8;
 
 /// The inputs by what they give the tile of results: its rows, or its columns, which lanes take.
 struct Sides<'a> {
@@ -180,7 +185,7 @@ impl Nest<'_> {
         let loose = sides.columns.iter().any(|r| {
             r.input.is_none_or(|n| !packed.contains(&n))
                 && self.far_apart(r, innermost, free_lanes)
-                && r.stride[d].unsigned_abs() * r.bytes >= 1024
+                && r.stride[d].unsigned_abs() * r.bytes >= APART
         });
         let kc = if loose && extents[d] > 192 {
             // Few results per vector that is read: memory decides, else arithmetic.
@@ -269,7 +274,13 @@ impl Nest<'_> {
             let once = |n: &usize| f.inputs.iter().filter(|x| x.input == Some(*n)).count() == 1;
             let Some(input) = r.input.filter(once) else { continue };
             let large = r.footprint(inside) > self.s.machine.l1_bytes / 2;
-            if large && f.extents[row] > self.tile[row] && !copies.iter().any(|c| c.input == input) {
+            // Rows that begin at the same place of a page take the same few lines of the first cache.
+            let apart = r.stride[row].unsigned_abs() * r.bytes;
+            let crowded = inside[row] >= WAYS && apart.is_multiple_of(PAGE);
+            if (large || crowded)
+                && f.extents[row] > self.tile[row]
+                && !copies.iter().any(|c| c.input == input)
+            {
                 copies.push(Packing { input, from: rows_from, layout: self.layout(r, loops, Some(row)) });
             }
         }

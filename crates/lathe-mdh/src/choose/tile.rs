@@ -3,6 +3,7 @@
 
 use super::facts::{Facts, Reach};
 use super::nest::LINE;
+use super::reduction::{APART, REUSE};
 use lathe_target::Machine;
 
 /// A tile in registers.
@@ -126,6 +127,7 @@ fn estimate(f: &Facts, m: &Machine, lanes: (usize, u64), side: &[u64], exact: bo
     let (mut vectors, mut scalars, mut gathered, mut held) = (0.0, 0.0, 0.0, 0.0f64);
     let mut packed = Vec::new();
     let mut extra = 0.0;
+    let mut afar = 1.0;
     for r in &f.inputs {
         let count = loads(r, v, side);
         // What the sum does not run through is loaded once.
@@ -160,6 +162,8 @@ fn estimate(f: &Facts, m: &Machine, lanes: (usize, u64), side: &[u64], exact: bo
         {
             // Vectors that cross lines are two loads.
             cost = 1.0 + (width as f64 - 1.0) * r.bytes as f64 / LINE as f64;
+        } else if side[v] > 1 && f.reduces && !f.reduced[v] && from_afar(r, side, f, m) {
+            afar = 1.3;
         }
         vectors += count * cost;
         let shared = (0..dims).any(|d| side[d] > 1 && !r.depends(d));
@@ -171,7 +175,7 @@ fn estimate(f: &Facts, m: &Machine, lanes: (usize, u64), side: &[u64], exact: bo
     let all = product(&|_| true);
     let chain = if f.reduces { product(&|d| f.reduced[d] && d != v) * LATENCY } else { 0.0 };
     // Vectors are loaded one per cycle, scalars two.
-    let cycles = (all * f.work).max(vectors + scalars * 0.5).max(chain) + gathered;
+    let cycles = (all * f.work).max(vectors + scalars * 0.5).max(chain) * afar + gathered;
     // Overheads of loops, once per tile.
     let cycles = cycles + 1.0 + if f.reduces { 0.0 } else { 1.0 };
     let mut times = 1.0;
@@ -222,6 +226,15 @@ fn crowded(r: &Reach, side: &[u64], m: &Machine) -> bool {
         side[*d] > 1 && r.stride[*d] != 0 && (r.stride[*d].unsigned_abs() * r.bytes).is_multiple_of(way)
     };
     (0..side.len()).filter(same).map(|d| side[d]).product::<u64>() > WAYS
+}
+
+/// Whether rows that lie far apart are read where they are, from beyond the second cache, by too few rows of results
+/// for a copy to pay: the processor reads ahead best where each of them is one line at a time.
+fn from_afar(r: &Reach, side: &[u64], f: &Facts, m: &Machine) -> bool {
+    let apart = (0..side.len()).any(|d| f.reduced[d] && r.stride[d].unsigned_abs() * r.bytes >= APART);
+    let uses =
+        (0..side.len()).filter(|d| !f.reduced[*d] && !r.depends(*d)).map(|d| f.extents[d]).product::<u64>();
+    apart && uses < 8 * REUSE && r.footprint(&f.extents) > m.l2_bytes
 }
 
 /// Distinct elements (vectors along the lanes) that a tile reads.
