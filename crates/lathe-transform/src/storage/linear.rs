@@ -97,7 +97,7 @@ impl Linear {
     }
 
     /// `self // d` where that is linear: every coefficient divisible.
-    fn divided(&self, d: i64) -> Option<Linear> {
+    pub fn divided(&self, d: i64) -> Option<Linear> {
         if d <= 0 || self.terms.iter().any(|t| t.1 % d != 0) {
             return None;
         }

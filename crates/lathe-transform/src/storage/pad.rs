@@ -377,7 +377,7 @@ impl Check<'_> {
 
     /// The box of an exact write; its ends are kept as they are written.
     fn exact_box(&self, w: &Found, outer: &Around, bound: &HashSet<VarId>) -> Region {
-        let mut r = Region { lo: Vec::new(), hi: Vec::new() };
+        let mut r = Region { lo: Vec::new(), hi: Vec::new(), step: vec![1; w.indices.len()] };
         for x in &w.indices {
             let lone =
                 w.loops.iter().find(|l| *x == Linear::of(&build::var_id(l.var, lathe_ir::Scalar::Index)));

@@ -1,4 +1,7 @@
 //! Boxes of elements: what a set of accesses touches, in terms of what is fixed outside.
+//!
+//! Where finer tiles are looped over outside of coarser ones, what lies inside touches every n-th element only. A box
+//! may have such a step per dimension: then it holds the elements `lo, lo + step, …`, and not those between.
 
 use super::linear::{self, Linear, Ranged};
 use super::make;
@@ -7,12 +10,13 @@ use lathe_ir::expr::{Access, Expr, View};
 use lathe_ir::{BufId, Buffer, Function, Stmt, VarId, build, visit};
 use std::collections::HashSet;
 
-/// Per dimension the elements `lo..min(hi)`.
+/// Per dimension the elements `lo..min(hi)`, or, with a step, `lo + step * (0..min(hi) - lo)`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Region {
     pub lo: Vec<Linear>,
-    /// Exclusive; the least of the forms.
+    /// `lo` plus the number of elements; the least of the forms.
     pub hi: Vec<Vec<Linear>>,
+    pub step: Vec<i64>,
 }
 
 /// What one access touches: lower (maximum of) and exclusive upper (minimum of) forms per dimension.
@@ -68,7 +72,7 @@ impl Region {
             .iter()
             .map(|f| bounds_of(f, f.loops.get(fixed..).unwrap_or(&[]), inner, extents.len()))
             .collect();
-        let mut region = Region { lo: Vec::new(), hi: Vec::new() };
+        let mut region = Region { lo: Vec::new(), hi: Vec::new(), step: vec![1; extents.len()] };
         for (d, extent) in extents.iter().enumerate() {
             let extent = Linear::of(extent);
             let mut lows = common(all.iter().map(|b| &b.lo[d]).collect(), i64::min);
@@ -82,17 +86,84 @@ impl Region {
             if lows.is_empty() {
                 lows.push(Linear::constant(0));
             }
-            // Any lower form serves; one that gives a constant extent serves best.
-            let gap = |l: &Linear| -> (bool, i64) {
-                let sizes = highs.iter().filter_map(|h| h.minus(l));
-                let least = sizes.filter_map(|g| linear::constant_upper(&g, around)).min();
-                (least.is_none(), least.unwrap_or(l.terms.len() as i64))
-            };
-            let lo = lows.into_iter().min_by_key(gap).unwrap_or(Linear::constant(0));
-            region.lo.push(lo);
+            region.lo.push(nearest(lows, &highs, around));
             region.hi.push(highs);
         }
         region
+    }
+
+    /// As [`Region::of`], with a step in dimensions where all accesses are so many elements apart; `steps` are the
+    /// greatest that are wanted (0: any).
+    pub fn strided(
+        found: &[&Found],
+        fixed: usize,
+        around: &[Ranged],
+        inner: &HashSet<VarId>,
+        extents: &[Expr],
+        sizes: &HashSet<VarId>,
+        steps: Option<&[i64]>,
+    ) -> Region {
+        let mut region = Region::of(found, fixed, around, inner, extents, sizes);
+        for (d, extent) in extents.iter().enumerate() {
+            let wanted = steps.map_or(0, |s| s[d]);
+            let Some((base, step)) = apart(found, fixed, inner, d, wanted) else { continue };
+            // How many steps from the base.
+            let count = |f: &&Found| f.indices[d].minus(&base).and_then(|x| x.divided(step));
+            let Some(counts) = found.iter().map(count).collect::<Option<Vec<Linear>>>() else { continue };
+            let loops = |n: usize| found[n].loops.get(fixed..).unwrap_or(&[]);
+            let keep = |forms: Vec<Linear>| -> Vec<Linear> {
+                forms.into_iter().filter(|x| !x.mentions(inner) && !x.reads()).collect()
+            };
+            let each = |of: fn(&Linear, &[Ranged]) -> Vec<Linear>| -> Vec<Vec<Linear>> {
+                counts.iter().enumerate().map(|(n, c)| keep(of(c, loops(n)))).collect()
+            };
+            let lows = common(each(linear::lowers).iter().collect(), i64::min);
+            let highs: Vec<Linear> = common(each(linear::uppers).iter().collect(), i64::max)
+                .iter()
+                .filter_map(|h| h.offset(1))
+                .collect();
+            if lows.is_empty() || highs.is_empty() {
+                continue;
+            }
+            let at = |n: &Linear| base.plus(n, step);
+            // No element beyond the end: unless a bound says so, the end is one.
+            let room = Linear::of(extent).minus(&base).map(|r| build::ceil_div(r.to_expr(), step));
+            let within = |h: &Linear| {
+                let last = h.offset(-1).as_ref().and_then(at);
+                let beyond = last.and_then(|l| Linear::of(extent).minus(&l)).and_then(|g| g.offset(-1));
+                beyond.is_some_and(|g| linear::nonneg(&g, around, sizes))
+            };
+            let mut highs = highs;
+            if !highs.iter().any(within) {
+                let Some(room) = room else { continue };
+                highs.push(Linear::of(&room));
+            }
+            let highs = linear::prune(highs, around, sizes);
+            let first = nearest(lows, &highs, around);
+            let Some(lo) = at(&first).filter(|l| linear::nonneg(l, around, sizes)) else { continue };
+            let end = |h: &Linear| h.minus(&first).and_then(|n| lo.plus(&n, 1));
+            let Some(hi) = highs.iter().map(end).collect::<Option<Vec<Linear>>>() else { continue };
+            (region.lo[d], region.hi[d], region.step[d]) = (lo, hi, step);
+        }
+        region
+    }
+
+    /// Where an element lies in a buffer that holds the box.
+    pub fn position(&self, d: usize, e: &Expr) -> Expr {
+        let lo = &self.lo[d];
+        let from = Linear::of(e).minus(lo);
+        if let Some(n) = from.as_ref().and_then(|x| x.divided(self.step[d])) {
+            return n.to_expr();
+        }
+        let from = from.map_or_else(|| build::sub(e.clone(), lo.to_expr()), |l| l.to_expr());
+        if self.step[d] == 1 { from } else { build::floor_div(from, build::index(self.step[d])) }
+    }
+
+    /// The element at a position of such a buffer.
+    pub fn element(&self, d: usize, v: &Expr) -> Expr {
+        let at = self.lo[d].plus(&Linear::of(v), self.step[d]);
+        let spelt = || build::add(self.lo[d].to_expr(), build::mul(v.clone(), build::index(self.step[d])));
+        at.map_or_else(spelt, |l| l.to_expr())
     }
 
     pub fn rank(&self) -> usize {
@@ -130,7 +201,7 @@ impl Region {
         let differ: Vec<usize> =
             (0..self.rank()).filter(|d| self.lo[*d] != o.lo[*d] || self.hi[*d] != o.hi[*d]).collect();
         let [d] = differ.as_slice() else { return None };
-        if self.hi[*d] != [o.lo[*d].clone()] {
+        if self.hi[*d] != [o.lo[*d].clone()] || self.step[*d] != 1 || o.step[*d] != 1 {
             return None;
         }
         let mut out = self.clone();
@@ -141,16 +212,88 @@ impl Region {
     /// Whether every element of `o` is known to be in this box.
     pub fn contains(&self, o: &Region, around: &[Ranged], sizes: &HashSet<VarId>) -> bool {
         let le = |a: &Linear, b: &Linear| b.minus(a).is_some_and(|g| linear::nonneg(&g, around, sizes));
-        (0..self.rank())
-            .all(|d| le(&self.lo[d], &o.lo[d]) && self.hi[d].iter().all(|h| o.hi[d].iter().any(|g| le(g, h))))
+        (0..self.rank()).all(|d| {
+            // Where the other one begins and ends, counted in steps of this one from its first element.
+            let ends: Option<(Linear, Vec<Linear>)> = if self.step[d] == o.step[d] {
+                let from = o.lo[d].minus(&self.lo[d]).and_then(|g| g.divided(self.step[d]));
+                from.map(|f| {
+                    let ends = o.size(d).iter().filter_map(|n| f.plus(n, 1)).collect();
+                    (f, ends)
+                })
+            } else if self.step[d] == 1 {
+                let from = o.lo[d].minus(&self.lo[d]);
+                from.map(|f| {
+                    let end = |n: &Linear| f.plus(&n.offset(-1)?, o.step[d])?.offset(1);
+                    let ends = o.size(d).iter().filter_map(end).collect();
+                    (f, ends)
+                })
+            } else {
+                None
+            };
+            ends.is_some_and(|(from, ends)| {
+                linear::nonneg(&from, around, sizes)
+                    && self.size(d).iter().all(|h| ends.iter().any(|g| le(g, h)))
+            })
+        })
     }
+}
+
+/// Any lower form serves; one that gives a constant extent serves best.
+fn nearest(lows: Vec<Linear>, highs: &[Linear], around: &[Ranged]) -> Linear {
+    let gap = |l: &Linear| -> (bool, i64) {
+        let sizes = highs.iter().filter_map(|h| h.minus(l));
+        let least = sizes.filter_map(|g| linear::constant_upper(&g, around)).min();
+        (least.is_none(), least.unwrap_or(l.terms.len() as i64))
+    };
+    lows.into_iter().min_by_key(gap).unwrap_or(Linear::constant(0))
+}
+
+/// An element that the accesses touch in a dimension when all loops inside are at zero, and how far apart all that
+/// they touch is: more than one element, and at most `wanted` if that is not 0.
+fn apart(
+    found: &[&Found],
+    fixed: usize,
+    inner: &HashSet<VarId>,
+    d: usize,
+    wanted: i64,
+) -> Option<(Linear, i64)> {
+    let mut step = wanted;
+    let mut base: Option<Linear> = None;
+    for f in found {
+        if f.opaque {
+            return None;
+        }
+        let mut here = f.indices.get(d)?.clone();
+        for r in f.loops.get(fixed..).unwrap_or(&[]) {
+            step = gcd(step, here.coefficient(r.var));
+        }
+        here.terms.retain(|t| t.0.as_var().is_none_or(|v| !inner.contains(&v)));
+        if here.mentions(inner) || here.reads() {
+            return None;
+        }
+        let first = base.get_or_insert_with(|| here.clone());
+        step = gcd(step, here.minus(first)?.as_constant()?);
+    }
+    base.filter(|_| step > 1).map(|b| (b, step))
+}
+
+fn gcd(a: i64, b: i64) -> i64 {
+    if b == 0 { a.abs() } else { gcd(b, a % b) }
 }
 
 /// Whether an access touches every element of its box once its loops beyond the first `fixed` have run: each
 /// of them serves one dimension only, and the values of each dimension are contiguous. Knows the loops
 /// that `split` makes. Loops that serve no dimension surely have iterations.
 pub fn is_exact(f: &Found, fixed: usize) -> bool {
-    let Some(used) = dimensions(f, fixed) else { return false };
+    dimensions(f, fixed, false).is_some_and(|used| others_run(f, fixed, &used))
+}
+
+/// As [`is_exact`], for the box with steps.
+pub fn fills(f: &Found, fixed: usize) -> bool {
+    dimensions(f, fixed, true).is_some_and(|used| others_run(f, fixed, &used))
+}
+
+fn others_run(f: &Found, fixed: usize, used: &HashSet<VarId>) -> bool {
     let inner = f.loops.get(fixed..).unwrap_or(&[]);
     // A loop that no subscript mentions does not change the box, but without iterations nothing is touched.
     inner.iter().filter(|r| !used.contains(&r.var)).all(|r| {
@@ -159,13 +302,13 @@ pub fn is_exact(f: &Found, fixed: usize) -> bool {
     })
 }
 
-/// As [`is_exact`], but for loops that serve no dimension and may be empty.
-pub fn is_exact_if_run(f: &Found, fixed: usize) -> bool {
-    dimensions(f, fixed).is_some()
+/// As [`fills`], but for loops that serve no dimension and may be empty.
+pub fn fills_if_run(f: &Found, fixed: usize) -> bool {
+    dimensions(f, fixed, true).is_some()
 }
 
-/// The loops that serve a dimension; `None` where the box has holes.
-fn dimensions(f: &Found, fixed: usize) -> Option<HashSet<VarId>> {
+/// The loops that serve a dimension; `None` where the box, with steps or without, has holes.
+fn dimensions(f: &Found, fixed: usize, steps: bool) -> Option<HashSet<VarId>> {
     if f.guarded || f.opaque || !f.unit_steps {
         return None;
     }
@@ -187,6 +330,10 @@ fn dimensions(f: &Found, fixed: usize) -> Option<HashSet<VarId>> {
                 }
                 here.push((c, r));
             }
+        }
+        let step = here.iter().fold(0, |g, t| gcd(g, t.0));
+        if steps && step > 1 {
+            here.iter_mut().for_each(|t| t.0 /= step);
         }
         here.sort_by_key(|t| t.0);
         if !contiguous(&here, &vars) {
@@ -259,9 +406,7 @@ pub fn redirect(s: &Stmt, old: BufId, new: &Buffer, r: &Region) -> Stmt {
         if a.view != View::Buffer(old) {
             return None;
         }
-        let indices = a.indices.iter().zip(&r.lo).map(|(e, lo)| {
-            Linear::of(e).minus(lo).map_or_else(|| build::sub(e.clone(), lo.to_expr()), |l| l.to_expr())
-        });
+        let indices = a.indices.iter().enumerate().map(|(d, e)| r.position(d, e));
         Some(Access { places: a.places.clone(), ..make::proved(new.id, &new.elem, indices.collect()) })
     })
 }
@@ -274,12 +419,12 @@ pub fn covered(read: &Found, writes: &[&Found], around: &Around, extents: &[Expr
             return false;
         }
         let fixed = w.loops.iter().zip(&read.loops).take_while(|(a, b)| a.var == b.var).count();
-        if !is_exact(w, fixed) || read.opaque {
+        if !fills(w, fixed) || read.opaque {
             return false;
         }
         let scope = around.with(&w.loops[..fixed]);
         let inner = |f: &Found| f.loops[fixed..].iter().map(|r| r.var).collect::<HashSet<_>>();
-        let region = |f: &Found| Region::of(&[f], fixed, &scope, &inner(f), extents, &around.sizes);
+        let region = |f: &Found| Region::strided(&[f], fixed, &scope, &inner(f), extents, &around.sizes, None);
         region(w).contains(&region(read), &scope, &around.sizes)
     })
 }
@@ -301,12 +446,12 @@ pub fn defined_before(func: &Function, path: &[usize], buffer: &Buffer, region: 
     let extents: Vec<Expr> = buffer.extents.iter().map(|e| visit::substitute(e, &target.lets)).collect();
     all.iter().filter(|w| w.buffer() == Some(buffer.id) && w.usage == super::scope::Use::Write).any(|w| {
         let fixed = w.loops.iter().zip(&target.loops).take_while(|(a, b)| a.var == b.var).count();
-        if !before(&w.path, path) || !is_exact(w, fixed) {
+        if !before(&w.path, path) || !fills(w, fixed) {
             return false;
         }
         let inner = w.loops[fixed..].iter().map(|r| r.var).collect();
         let scope = &target.loops[..fixed];
-        let written = Region::of(&[w], fixed, scope, &inner, &extents, &target.sizes);
+        let written = Region::strided(&[w], fixed, scope, &inner, &extents, &target.sizes, None);
         written.contains(region, &target.loops, &target.sizes)
     })
 }

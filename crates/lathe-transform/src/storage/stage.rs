@@ -234,13 +234,20 @@ impl<'a> Plan<'a> {
         }
         let inner = scope::bound_in(stmt);
         let extents: Vec<Expr> = buffer.extents.iter().map(|e| visit::substitute(e, &around.lets)).collect();
-        let region_of = |set: &[&Found]| Region::of(set, 0, &around.loops, &inner, &extents, &around.sizes);
+        let boxed = |set: &[&Found], steps: Option<&[i64]>| {
+            Region::strided(set, 0, &around.loops, &inner, &extents, &around.sizes, steps)
+        };
+        let region_of = |set: &[&Found]| boxed(set, None);
         let everything: Vec<&Found> = found.iter().collect();
-        let region = region_of(&everything);
+        let mut region = region_of(&everything);
         let writes: Vec<&Found> = found.iter().filter(|f| f.writes()).collect();
-        let written = (!writes.is_empty()).then(|| region_of(&writes));
+        let mut written = (!writes.is_empty()).then(|| boxed(&writes, Some(&region.step)));
+        if written.as_ref().is_some_and(|w| w.step != region.step) {
+            region = boxed(&everything, Some(&vec![1; extents.len()]));
+            written = Some(boxed(&writes, Some(&vec![1; extents.len()])));
+        }
         let exact_over = |set: &[&Found], r: &Region| {
-            let mut exact = set.iter().filter(|f| region::is_exact(f, 0));
+            let mut exact = set.iter().filter(|f| region::fills(f, 0));
             exact.any(|f| region_of(&[f]).contains(r, &around.loops, &around.sizes))
         };
         // Copied in unless all that is read or copied out was surely written first.
@@ -250,7 +257,7 @@ impl<'a> Plan<'a> {
         });
         let copy_in = !fresh;
         let given = param.is_some_and(|p| matches!(p.mode, Mode::In | Mode::InOut));
-        let if_run = |f: &&&Found| region::is_exact_if_run(f, 0);
+        let if_run = |f: &&&Found| region::fills_if_run(f, 0);
         let whole = |f: &&Found| region_of(&[*f]).contains(&region, &around.loops, &around.sizes);
         // What the statement reads has a value before it, unless the statement itself may be what gives it one.
         let begins = found.iter().any(|f| f.usage == Use::Write);

@@ -59,10 +59,10 @@ impl Job<'_> {
         for b in parts {
             let mine: Vec<&Found> = r.found.iter().filter(|f| f.buffer() == Some(b.id)).collect();
             let extents: Vec<Expr> = b.extents.iter().map(|e| visit::substitute(e, &around.lets)).collect();
-            let of = |set: &[&Found]| Region::of(set, 0, &around.loops, bound, &extents, &around.sizes);
+            let of = |set: &[&Found]| Region::strided(set, 0, &around.loops, bound, &extents, &around.sizes, None);
             let region = of(&mine);
             // Where nothing is combined, elements without identity are not touched either.
-            let fills = if self.first.is_some() { region::is_exact_if_run } else { region::is_exact };
+            let fills = if self.first.is_some() { region::fills_if_run } else { region::fills };
             let exact =
                 mine.iter().any(|f| fills(f, 0) && of(&[f]).contains(&region, &around.loops, &around.sizes));
             let param = self.cursor.func.params.iter().find(|p| p.array().is_some_and(|a| a.id == b.id));

@@ -49,9 +49,7 @@ impl Maker<'_> {
             let n = self.parts.iter().position(|b| a.view == View::Buffer(b.id))?;
             let v = Linear::of(inner.as_ref()?);
             let mut indices = vec![v.minus(first)?.to_expr()];
-            indices.extend(a.indices.iter().zip(&self.region[n].lo).map(|(e, lo)| {
-                Linear::of(e).minus(lo).map_or_else(|| build::sub(e.clone(), lo.to_expr()), |l| l.to_expr())
-            }));
+            indices.extend(a.indices.iter().enumerate().map(|(d, e)| self.region[n].position(d, e)));
             let new = proved(self.locals[n].id, &self.locals[n].elem, indices);
             Some(Access { places: a.places.clone(), status: a.status.clone(), ..new })
         })
@@ -70,15 +68,8 @@ impl Maker<'_> {
         let mut instance = self.around.instance();
         let (mut targets, mut values) = (Vec::new(), Vec::new());
         for (n, (b, local)) in self.parts.iter().zip(self.locals).enumerate() {
-            let element: Vec<Expr> = self.region[n]
-                .lo
-                .iter()
-                .zip(&at)
-                .map(|(lo, v)| {
-                    lo.plus(&Linear::of(v), 1)
-                        .map_or_else(|| build::add(lo.to_expr(), v.clone()), |l| l.to_expr())
-                })
-                .collect();
+            let element: Vec<Expr> =
+                at.iter().enumerate().map(|(d, v)| self.region[n].element(d, v)).collect();
             if n == 0 {
                 instance.extend(element.iter().cloned());
             }

@@ -9,10 +9,7 @@ impl Copies<'_> {
 
     /// The array's element for a position in the buffer.
     pub(super) fn outside(&self, vars: &[Binder]) -> Vec<Expr> {
-        let lows = self.plan.region.lo.iter();
-        lows.zip(vars)
-            .map(|(lo, v)| lo.plus(&Linear::of(&build::var(v)), 1).unwrap_or(Linear::constant(0)).to_expr())
-            .collect()
+        vars.iter().enumerate().map(|(d, v)| self.plan.region.element(d, &build::var(v))).collect()
     }
 
     pub(super) fn store(&self, label: &str, vars: &[Binder], target: Access, value: Expr) -> Stmt {
@@ -120,13 +117,14 @@ impl Copies<'_> {
         let mut ranges = Vec::new();
         for d in 0..vars.len() {
             let base = &self.plan.region.lo[d];
-            let gap = w.lo[d].minus(base).unwrap_or(Linear::constant(0));
+            let step = self.plan.region.step[d];
+            let gap = w.lo[d].minus(base).and_then(|g| g.divided(step)).unwrap_or(Linear::constant(0));
             let lo = match gap.as_constant() {
                 Some(0) if w.starts_inside(d, around, sizes) => build::index(0),
                 _ if w.starts_inside(d, around, sizes) => gap.to_expr(),
                 _ => build::max(gap.to_expr(), self.first(d)),
             };
-            let forms: Vec<Linear> = w.hi[d].iter().filter_map(|h| h.minus(base)).collect();
+            let forms: Vec<Linear> = w.size(d).iter().filter_map(|n| gap.plus(n, 1)).collect();
             let hi = linear::min_expr(&forms).unwrap_or_else(|| self.live[d].clone());
             ranges.push((lo, hi));
         }
