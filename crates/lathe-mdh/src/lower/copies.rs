@@ -101,7 +101,11 @@ impl Copies {
                 if output && by_lanes {
                     continue;
                 }
-                let at = owned(model, a.region, around(a), loops)?;
+                let at = match space {
+                    "register" | "stack" | "shared" => bounded(around(a), loops, |k| depends(o, k)),
+                    _ => around(a),
+                };
+                let at = owned(model, a.region, at, loops)?;
                 // Registers hold one round.
                 let at = at.or_else(|| loops.last_round().filter(|_| space == "register"));
                 if at.is_none() && loops.order.is_empty() {
@@ -330,6 +334,14 @@ fn block(loops: &Loops) -> Option<(&'static str, u64)> {
 /// Blocks have shared memory.
 fn owner_of_shared() -> Option<usize> {
     Kind::of("grid", 1)?.depth()
+}
+
+/// The loop that a copy is made in, so that it has a constant size: inside of all loops that are as long as a size
+/// that is not known, and that run through what is copied.
+fn bounded(at: Option<String>, loops: &Loops, used: impl Fn(usize) -> bool) -> Option<String> {
+    let place = |n: &String| loops.position(n);
+    let free = (0..loops.dims.len()).filter(|k| used(*k)).filter_map(|k| loops.unbounded(k));
+    free.chain(at.as_ref()).filter(|n| place(n).is_some()).max_by_key(|n| place(n)).cloned()
 }
 
 /// The loop that a copy is made in, so that whoever owns the region makes it: inside of all loops of these cores and

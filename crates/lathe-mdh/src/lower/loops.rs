@@ -79,6 +79,8 @@ pub struct Loops {
     pub dims: Vec<(String, Vec<Digit>)>,
     /// Whether the last tile of a dimension may be partial.
     pub partial: Vec<bool>,
+    /// Sizes are constants.
+    exact: bool,
     /// Names, outermost first.
     pub order: Vec<String>,
     reduced: Vec<bool>,
@@ -108,8 +110,15 @@ impl Loops {
         };
         let partial = dims.iter().enumerate().map(|x| !full(x)).collect();
         let reduced = h.h.dims.iter().map(|d| matches!(d.combine, Combine::Reduce(_))).collect();
-        let mut out =
-            Loops { label: h.h.name.clone(), dims, partial, order: Vec::new(), reduced, remaps: Vec::new() };
+        let mut out = Loops {
+            label: h.h.name.clone(),
+            dims,
+            partial,
+            exact: o.exact,
+            order: Vec::new(),
+            reduced,
+            remaps: Vec::new(),
+        };
         out.invert(h, o, order)?;
         // Loops with one iteration and rounds are outermost.
         let inside = |d: &&(String, Vec<Digit>)| d.1.is_empty() && !o.inside.around.contains(&d.0);
@@ -173,6 +182,12 @@ impl Loops {
             self.remaps.push((dim, with("remap", rows)));
         }
         Ok(())
+    }
+
+    /// The loop of a dimension whose length is not known: the coarsest one.
+    pub fn unbounded(&self, dim: usize) -> Option<&String> {
+        let (base, digits) = self.dims.get(dim).filter(|_| !self.exact)?;
+        Some(digits.first().map_or(base, |d| &d.name))
     }
 
     /// The innermost of the loops over rounds.
