@@ -36,7 +36,7 @@ pub struct Results {
 /// `privatize` and `factor` for core levels that reduce; scans over cores are cut at once.
 ///
 /// # Errors
-/// E1222 for cores inside of lanes, and for scans by lanes.
+/// E1222 for cores inside of lanes.
 pub fn partial_results(
     h: &Shaped,
     loops: &Loops,
@@ -45,7 +45,7 @@ pub fn partial_results(
 ) -> Result<Results, Diagnostic> {
     let mut results = Results { splits: Vec::new(), by_lanes: false };
     let mut lanes: Option<&Digit> = None;
-    let mut scanned = false;
+    let mut scanned = 0;
     for (position, n) in loops.order.iter().enumerate() {
         let Some(digit) = loops.digits().find(|x| x.name == *n) else { continue };
         let Some(level) = digit.level.filter(|_| digit.kind.is_core()) else {
@@ -61,18 +61,15 @@ pub fn partial_results(
         lanes = by_lanes.then_some(digit);
         match &h.h.dims[level.dim].combine {
             Combine::Concat => {}
-            Combine::Scan(_) if by_lanes || scanned => {
-                return unsupported(
-                    &format!("level {level} gives parts of a scan to cores that do not take whole blocks"),
-                    "give one level of this dimension to threads, and none to lanes",
-                );
-            }
             Combine::Scan(_) => {
-                let acc = format!("{}.acc", loops.label);
-                out.push(call("prescan", vec![name(&acc), name(&loops.at(n))]));
-                scanned = true;
+                // Blocks of blocks: each has a running value of its own.
+                let again = nth(scanned);
+                let running = if scanned == 0 { "acc".into() } else { format!("run{}", nth(scanned - 1)) };
+                let running = format!("{}.{running}", loops.label);
+                out.push(call("prescan", vec![name(&running), name(&loops.at(n))]));
+                scanned += 1;
                 if let Some(inner) = innermost(loops, digit) {
-                    out.extend(totals(h, (&loops.label, ""), &inner.name, options));
+                    out.extend(totals(h, (&loops.label, &again), &inner.name, options));
                 }
             }
             Combine::Reduce(_) => {
@@ -111,6 +108,24 @@ impl Split {
             out.push(call("set_layout", vec![name(&self.made), layout]));
         }
     }
+}
+
+/// What tells the names of the n-th scan of blocks from those of the first.
+fn nth(n: usize) -> String {
+    if n == 0 { String::new() } else { format!(".{}", n + 1) }
+}
+
+/// The levels of a scan that cores run, outermost first.
+fn scanned<'a>(h: &Shaped, loops: &'a Loops) -> Vec<&'a Digit> {
+    let find = |n: &String| loops.digits().find(|d| d.name == *n);
+    let scan = |d: &&Digit| matches!(h.h.dims[d.dim].combine, Combine::Scan(_)) && d.kind.is_core();
+    loops.order.iter().filter_map(find).filter(scan).collect()
+}
+
+/// The loop that adds up the blocks of a scan that a level's cores run.
+fn totals_of(h: &Shaped, loops: &Loops, digit: &Digit) -> Option<String> {
+    let n = scanned(h, loops).iter().position(|d| d.name == digit.name)?;
+    Some(format!("{}.total{}.{}.total", loops.label, nth(n), digit.name))
 }
 
 /// The innermost loop of the blocks of a scan, if threads take these.
@@ -159,21 +174,22 @@ pub fn whole_rounds(h: &Shaped, loops: &Loops, out: &mut Vec<Strategy>) {
 /// run side by side.
 pub fn segments(h: &Shaped, loops: &Loops, options: &Options, out: &mut Vec<Strategy>) {
     let Some((inner, segment)) = segmented(h, loops) else { return };
-    let by_threads = loops.digits().any(|d| d.kind == Kind::Threads);
-    let (running, again) = if by_threads { ("run", ".2") } else { ("acc", "") };
+    let before = scanned(h, loops).len();
+    let again = nth(before);
+    let running = before.checked_sub(1).map_or("acc".to_string(), |n| format!("run{}", nth(n)));
     let made = |rest: &str| format!("{}.{rest}", inner.name);
     let outer = name(&loops.at(&made("s")));
     let mut steps = vec![
         call("split", vec![name(&loops.at(&inner.name)), int(segment), name(&made("s")), name(&made("e"))]),
         call("prescan", vec![name(&format!("{}.{running}", loops.label)), outer.clone()]),
     ];
-    steps.extend(totals(h, (&loops.label, again), &made("e"), options));
+    steps.extend(totals(h, (&loops.label, &again), &made("e"), options));
     steps.push(call("unroll_and_jam", vec![outer, int(SIDE_BY_SIDE)]));
     out.push(attempt(Strategy::Seq(steps)));
 }
 
 /// `vectorize`, and the vectors that stand side by side written out.
-pub fn lanes(loops: &Loops, rests: &[String], out: &mut Vec<Strategy>) {
+pub fn lanes(h: &Shaped, loops: &Loops, rests: &[String], out: &mut Vec<Strategy>) {
     for digit in loops.digits() {
         let Kind::Lanes(width) = digit.kind else { continue };
         let several = digit.parts > width;
@@ -188,6 +204,7 @@ pub fn lanes(loops: &Loops, rests: &[String], out: &mut Vec<Strategy>) {
         if loops.own_init(digit) {
             out.push(attempt(Strategy::Seq(steps(&loops.at_init(&digit.name)))));
         }
+        out.extend(totals_of(h, loops, digit).map(|l| attempt(Strategy::Seq(steps(&l)))));
         for rest in rests.iter().map(|r| format!("{}{r}", digit.name)) {
             let vectors = call("vectorize", vec![name(&loops.at(&rest)), int(width)]);
             out.push(attempt(vectors));
@@ -249,8 +266,7 @@ pub fn threads(h: &Shaped, loops: &Loops, out: &mut Vec<Strategy>) {
         if loops.own_init(digit) {
             out.extend(run_by(digit.kind, &loops.at_init(&digit.name)).map(attempt));
         }
-        if matches!(h.h.dims[digit.dim].combine, Combine::Scan(_)) {
-            let totals = format!("{}.total.{}.total", loops.label, digit.name);
+        if let Some(totals) = totals_of(h, loops, digit) {
             out.extend(run_by(digit.kind, &totals));
         }
     }

@@ -97,7 +97,7 @@ fn nest(
     copies.stage(&loops, out);
     let rests = tiles::partial(&loops, &copies, out);
     cores::segments(h, &loops, options, out);
-    cores::lanes(&loops, &rests, out);
+    cores::lanes(h, &loops, &rests, out);
     tiles::unroll(&loops, &rests, out);
     cores::rounding(h, &loops, out);
     copies.run(h, &loops, options, &rests, out);
