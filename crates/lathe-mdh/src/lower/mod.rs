@@ -85,6 +85,9 @@ fn nest(
     let order = by_position(&d.up.order).ok_or_else(free)?;
     let down = by_position(&d.down.order).ok_or_else(free)?;
     let loops = Loops::of(h, model, d, options, &order)?;
+    if nests::sums_first(h, &loops) {
+        return nests::sums(h, model, d, options, &loops, out);
+    }
     let all = allocations(h, model, d).ok_or_else(free)?;
     out.extend(loops.cuts());
     if loops.order.len() > 1 {

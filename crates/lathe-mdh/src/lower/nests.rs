@@ -5,7 +5,7 @@
 
 use super::cores::run_by;
 use super::hierarchy::nested;
-use super::loops::{self, Kind};
+use super::loops::{self, Kind, Loops};
 use super::steps::{call, data, int, name, named, word};
 use super::{Options, nest};
 use crate::codes;
@@ -78,6 +78,87 @@ pub fn separate(
     (two.down, two.scalar) = (d.up.clone(), d.up.clone());
     (two.reads, two.operands) = plain(&second.inputs, d);
     nest(&Shaped { h: &second, ..h.clone() }, model, &two, o, out)
+}
+
+/// Whether what is reduced has to be added up before it is scanned: in parts, or outside of what is scanned.
+pub fn sums_first(h: &Shaped, loops: &Loops) -> bool {
+    let place = |dim: usize| {
+        let (base, digits) = &loops.dims[dim];
+        let names = digits.iter().map(|d| &d.name).chain(digits.is_empty().then_some(base));
+        names.filter_map(|n| loops.position(n)).collect::<Vec<_>>()
+    };
+    let of = |scan: bool| {
+        let dims = h.h.dims.iter().enumerate();
+        let dims = dims.filter(move |d| matches!(d.1.combine, Combine::Scan(_)) == scan);
+        dims.flat_map(|d| place(d.0)).collect::<Vec<_>>()
+    };
+    let scans = h.h.dims.iter().any(|d| matches!(d.combine, Combine::Scan(_)));
+    let all = h.h.dims.iter().all(|d| d.combine != Combine::Concat);
+    let cores = loops.digits().any(|d| loops.reduced(d.dim) && d.kind.is_core());
+    scans
+        && all
+        && h.h.targets.len() == 1
+        && (cores || of(false).iter().min() < of(true).iter().max())
+        && !of(false).is_empty()
+}
+
+/// A scan of sums as two computations: the sums, in the order of the decisions, and the scan over them.
+///
+/// # Errors
+/// Those of one nest.
+pub fn sums(
+    h: &Shaped,
+    model: &Model,
+    d: &Decisions,
+    o: &Options,
+    loops: &Loops,
+    out: &mut Vec<Strategy>,
+) -> Result<(), Diagnostic> {
+    let scan = |x: &Dimension| matches!(x.combine, Combine::Scan(_));
+    let Some(dim) = h.h.dims.iter().position(scan) else { return Ok(()) };
+    let base = loops.at(&loops.dims[dim].0);
+    out.push(call("subtotals", vec![name(&format!("{}.acc", h.h.name)), name(&base)]));
+    let mut coefficients = vec![0; h.extents.len()];
+    coefficients[dim] = 1;
+    let extent = build::index(i64::try_from(h.extents[dim]).unwrap_or(i64::MAX));
+    let buffer = Buffer {
+        id: BufId(u32::MAX / 2),
+        name: format!("{}.sums", h.h.name).as_str().into(),
+        elem: h.h.targets[0].elem.clone(),
+        extents: vec![extent],
+        space: Space::Host,
+        layout: Layout::row_major(),
+    };
+    let subscript = Subscript { coefficients, offset: build::index(-h.first[dim]) };
+    let sums =
+        Operand { buffer: buffer.into(), accesses: vec![IndexFunction { subscripts: vec![subscript] }] };
+    let access = whole(&sums, std::slice::from_ref(&h.h.dims[dim]));
+
+    let mut first = h.h.clone();
+    first.name = format!("{}.total", h.h.name);
+    (first.dims[dim].combine, first.dims[dim].ordered) = (Combine::Concat, false);
+    first.outputs = vec![sums.clone()];
+    first.targets = vec![access.clone()];
+    let mut one = d.clone();
+    (one.writes, one.results) = plain(&first.outputs, d);
+    let mut inside = o.clone();
+    let names = loops.dims.iter().zip(&h.h.dims);
+    inside.inside.loops = names.map(|((base, _), d)| (d.name.clone(), format!("{base}.total"))).collect();
+    nest(&Shaped { h: &first, ..h.clone() }, model, &one, &inside, out)?;
+
+    let mut second = h.h.clone();
+    second.inputs = vec![sums];
+    second.values = vec![build::load(access)];
+    let mut two = d.clone();
+    (two.reads, two.operands) = plain(&second.inputs, d);
+    let mut inside = o.clone();
+    let mut extents = h.extents.clone();
+    for k in (0..extents.len()).filter(|k| *k != dim) {
+        extents[k] = 1;
+        two.parts.iter_mut().for_each(|layer| layer[k] = Some(1));
+        inside.inside.around.insert(loops.dims[k].0.clone());
+    }
+    nest(&Shaped { h: &second, extents, ..h.clone() }, model, &two, &inside, out)
 }
 
 /// The arrays that the scalar function fills: one element per index.

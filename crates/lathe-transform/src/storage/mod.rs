@@ -23,6 +23,7 @@ mod region;
 mod relayout;
 mod scope;
 mod stage;
+mod subtotals;
 
 pub(crate) use make::may_fail;
 
@@ -37,6 +38,7 @@ pub static RULES: &[&Rule] = &[
     &privatize::FACTOR,
     &prescan::PRESCAN,
     &prereduce::PREREDUCE,
+    &subtotals::SUBTOTALS,
     &compute_at::COMPUTE_AT,
     &inline::INLINE,
     &localize::LOCALIZE,

@@ -11,8 +11,8 @@ use lathe_diagnostics::Places;
 use lathe_ir::expr::{Access, Expr, ExprKind, View};
 use lathe_ir::visit;
 use lathe_ir::{
-    Buffer, Executor, Function, Label, Layout, Loop, Reduce, ReduceOp, Scalar, Space, Stmt, StmtKind, Store,
-    build,
+    Buffer, Executor, Function, Label, Layout, Loop, Module, Reduce, ReduceOp, Scalar, Space, Stmt, StmtKind,
+    Store, build,
 };
 use lathe_strategy::syntax::{Formal, Sort};
 use lathe_strategy::{Discharge, Evidence, Refusal, RuleSignature};
@@ -58,6 +58,42 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
     let l = names::loop_at(cursor, RULE, &path)?;
     let places = cursor.at(&path).map_or(Places::none(), |s| s.places().clone());
     let no = |text: String, help: &str| refuse(RULE, codes::SHAPE, text, help, &places);
+    running_value(RULE, cursor, &buffer, l, &path, &places)?;
+    let around = Around::of(cursor.func, &path);
+    if around.executors.iter().any(|e| !e.is_ordered() && *e != Executor::Cpu) {
+        return Err(no("the loop is inside of a vector loop".into(), "do this before vectorizing"));
+    }
+    let scan = Scan::read(RULE, cursor, l, &buffer, &places)?;
+    let identity = scan.identity(RULE, cursor, &buffer, &places)?;
+    let mut func = cursor.func.clone();
+    let m = Maker::new(&mut func, &scan, &buffer, l, &around, &places);
+    let Some(new) = m.make(cursor, &mut func, &identity) else {
+        return Err(no(format!("`{}` is not defined on `{}`", scan.op, buffer.elem), ""));
+    };
+    make::replace(RULE, &mut func, &path, new)?;
+    let by = if matches!(scan.op, ReduceOp::User(_)) { Discharge::ByDeclaration } else { Discharge::ByRule };
+    let mut ev = Evidence::new(RULE, 1)
+        .oblige(format!("`{}` is associative and has an identity", scan.op), by)
+        .oblige(format!("nothing that the loop writes goes into `{}`", buffer.name), Discharge::ByRule)
+        .oblige(format!("only `{}` changes `{}` in the loop", scan.label, buffer.name), Discharge::ByRule);
+    ev.reassociates.push(scan.label.to_string());
+    ev.buffers.push(format!("{} in {}", m.carry.name, m.carry.space.name()));
+    let relation = |label: &str, kind| make::relation(cursor.module, cursor.func, &func, label, kind);
+    ev.relations.push(relation(scan.label.as_str(), "split"));
+    ev.relations.extend([&m.total, &m.first].into_iter().map(|l| relation(l, "new")));
+    Ok(Edit { func, evidence: ev })
+}
+
+/// Checks that an array is a running value that lives around a serial loop.
+pub(super) fn running_value(
+    rule: &str,
+    cursor: &Cursor,
+    buffer: &Buffer,
+    l: &Loop,
+    path: &[usize],
+    places: &Places,
+) -> Result<(), Refusal> {
+    let no = |text: String, help: &str| refuse(rule, codes::SHAPE, text, help, places);
     if !buffer.extents.is_empty() {
         return Err(no(
             format!("`{}` has dimensions; a running value has none", buffer.name),
@@ -76,56 +112,26 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
             "do this before `parallel` and `vectorize`",
         ));
     }
-    let around = Around::of(cursor.func, &path);
-    if around.executors.iter().any(|e| !e.is_ordered() && *e != Executor::Cpu) {
-        return Err(no("the loop is inside of a vector loop".into(), "do this before vectorizing"));
-    }
-    let scan = Scan::read(cursor, l, &buffer, &places)?;
-    let identity = lathe_ir::reduce::identity(cursor.module, &scan.op, std::slice::from_ref(&buffer.elem));
-    let Some([identity]) = identity.as_deref() else {
-        return Err(no(
-            format!("the operator `{}` has no identity to start partial results from", scan.op),
-            "declare one: `identity(e)`",
-        ));
-    };
-    if let ReduceOp::User(name) = &scan.op
-        && cursor.module.ops.get(name).is_none_or(|o| !o.associative)
-    {
-        return Err(no(
-            format!("the operator `{name}` is not declared associative"),
-            "declare it `associative`, if it is",
-        ));
-    }
-    let mut func = cursor.func.clone();
-    let m = Maker::new(&mut func, &scan, &buffer, l, &around, &places);
-    let Some(new) = m.make(cursor, &mut func, identity) else {
-        return Err(no(format!("`{}` is not defined on `{}`", scan.op, buffer.elem), ""));
-    };
-    make::replace(RULE, &mut func, &path, new)?;
-    let by = if matches!(scan.op, ReduceOp::User(_)) { Discharge::ByDeclaration } else { Discharge::ByRule };
-    let mut ev = Evidence::new(RULE, 1)
-        .oblige(format!("`{}` is associative and has an identity", scan.op), by)
-        .oblige(format!("nothing that the loop writes goes into `{}`", buffer.name), Discharge::ByRule)
-        .oblige(format!("only `{}` changes `{}` in the loop", scan.label, buffer.name), Discharge::ByRule);
-    ev.reassociates.push(scan.label.to_string());
-    ev.buffers.push(format!("{} in {}", m.carry.name, m.carry.space.name()));
-    let relation = |label: &str, kind| make::relation(cursor.module, cursor.func, &func, label, kind);
-    ev.relations.push(relation(scan.label.as_str(), "split"));
-    ev.relations.extend([&m.total, &m.first].into_iter().map(|l| relation(l, "new")));
-    Ok(Edit { func, evidence: ev })
+    Ok(())
 }
 
 /// What changes the running value.
-struct Scan {
-    op: ReduceOp,
-    label: Label,
+pub(super) struct Scan {
+    pub op: ReduceOp,
+    pub label: Label,
     /// The loop's body with nothing but that.
-    kept: Stmt,
+    pub kept: Stmt,
 }
 
 impl Scan {
-    fn read(cursor: &Cursor, l: &Loop, acc: &Buffer, places: &Places) -> Result<Scan, Refusal> {
-        let no = |text: String, help: &str| Err(refuse(RULE, codes::SHAPE, text, help, places));
+    pub fn read(
+        rule: &str,
+        cursor: &Cursor,
+        l: &Loop,
+        acc: &Buffer,
+        places: &Places,
+    ) -> Result<Scan, Refusal> {
+        let no = |text: String, help: &str| Err(refuse(rule, codes::SHAPE, text, help, places));
         let mut first: Option<Reduce> = None;
         let (mut same, mut single, mut strange, mut stored) = (true, true, false, false);
         let mut written = Vec::new();
@@ -215,6 +221,49 @@ impl Scan {
             );
         }
         Ok(Scan { op: first.op, label: first.label, kept })
+    }
+
+    /// What partial results start from, if the operator may have such.
+    pub fn identity(
+        &self,
+        rule: &str,
+        cursor: &Cursor,
+        acc: &Buffer,
+        places: &Places,
+    ) -> Result<Expr, Refusal> {
+        let no = |text: String, help: &str| Err(refuse(rule, codes::SHAPE, text, help, places));
+        let identity = lathe_ir::reduce::identity(cursor.module, &self.op, std::slice::from_ref(&acc.elem));
+        let Some([identity]) = identity.as_deref() else {
+            return no(
+                format!("the operator `{}` has no identity to start partial results from", self.op),
+                "declare one: `identity(e)`",
+            );
+        };
+        if let ReduceOp::User(name) = &self.op
+            && cursor.module.ops.get(name).is_none_or(|o| !o.associative)
+        {
+            return no(
+                format!("the operator `{name}` is not declared associative"),
+                "declare it `associative`, if it is",
+            );
+        }
+        Ok(identity.clone())
+    }
+
+    /// The reductions under a label of totals. Nobody sees how far a total has come: if the operator is commutative,
+    /// any order will do.
+    pub fn labelled(&self, module: &Module, body: &Stmt, label: &str) -> Stmt {
+        let any_order = match &self.op {
+            ReduceOp::User(name) => module.ops.get(name).is_some_and(|o| o.commutative),
+            _ => true,
+        };
+        visit::map_stmts(body, &mut |s| match s.kind() {
+            StmtKind::Reduce(r) => {
+                let label = Label::new(label);
+                s.with_kind(StmtKind::Reduce(Reduce { label, licence: r.licence || any_order, ..r.clone() }))
+            }
+            _ => s,
+        })
     }
 }
 
@@ -314,18 +363,7 @@ impl<'a> Maker<'a> {
         let body = crate::nest::substitute(&body, l.binder.id, build::var(&block));
         let here = build::add(position(&build::var(&block)), one.clone());
         let body = redirect(&body, self.acc, &self.carry_at(here.clone()));
-        let body = visit::map_stmts(&body, &mut |s| match s.kind() {
-            // Nobody sees how far a total has come: if the operator is commutative, any order will do.
-            StmtKind::Reduce(r) => {
-                let any_order = match &r.op {
-                    ReduceOp::User(name) => cursor.module.ops.get(name).is_some_and(|o| o.commutative),
-                    _ => true,
-                };
-                let label = Label::new(&self.total);
-                s.with_kind(StmtKind::Reduce(Reduce { label, licence: r.licence || any_order, ..r.clone() }))
-            }
-            _ => s,
-        });
+        let body = self.scan.labelled(cursor.module, &body, &self.total);
         let start = self.store(0, vec![build::var(&block)], self.carry_at(here), identity.clone());
         let totals = nest(vec![(block, l.lo.clone(), l.hi.clone())], Stmt::seq([start, body]), self.places);
         // What each block starts from.
@@ -350,7 +388,7 @@ impl<'a> Maker<'a> {
 }
 
 /// Every access to the running value becomes one to a buffer of the rule's.
-fn redirect(s: &Stmt, acc: &Buffer, to: &Access) -> Stmt {
+pub(super) fn redirect(s: &Stmt, acc: &Buffer, to: &Access) -> Stmt {
     visit::map_accesses(s, &mut |a| {
         (a.view == View::Buffer(acc.id)).then(|| Access { places: a.places.clone(), ..to.clone() })
     })

@@ -424,7 +424,8 @@ pub fn covered(read: &Found, writes: &[&Found], around: &Around, extents: &[Expr
         }
         let scope = around.with(&w.loops[..fixed]);
         let inner = |f: &Found| f.loops[fixed..].iter().map(|r| r.var).collect::<HashSet<_>>();
-        let region = |f: &Found| Region::strided(&[f], fixed, &scope, &inner(f), extents, &around.sizes, None);
+        let region =
+            |f: &Found| Region::strided(&[f], fixed, &scope, &inner(f), extents, &around.sizes, None);
         region(w).contains(&region(read), &scope, &around.sizes)
     })
 }

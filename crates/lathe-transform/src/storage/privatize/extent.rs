@@ -59,7 +59,8 @@ impl Job<'_> {
         for b in parts {
             let mine: Vec<&Found> = r.found.iter().filter(|f| f.buffer() == Some(b.id)).collect();
             let extents: Vec<Expr> = b.extents.iter().map(|e| visit::substitute(e, &around.lets)).collect();
-            let of = |set: &[&Found]| Region::strided(set, 0, &around.loops, bound, &extents, &around.sizes, None);
+            let of =
+                |set: &[&Found]| Region::strided(set, 0, &around.loops, bound, &extents, &around.sizes, None);
             let region = of(&mine);
             // Where nothing is combined, elements without identity are not touched either.
             let fills = if self.first.is_some() { region::fills_if_run } else { region::fills };
