@@ -76,7 +76,9 @@ pub fn partial_results(
                 // Once for all that the innermost loops reduce; in order where the operator asks for it.
                 let around = loops
                     .innermost_reduction()
-                    .filter(|at| by_lanes && !h.h.dims[level.dim].ordered && at != n)
+                    .filter(|at| {
+                        by_lanes && !h.h.dims[level.dim].ordered && loops.position(at) < Some(position)
+                    })
                     .map(str::to_string);
                 let position = match &around {
                     Some(a) => loops.position(a).unwrap_or(position),

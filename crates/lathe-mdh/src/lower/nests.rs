@@ -135,7 +135,7 @@ pub fn sums(
     let access = whole(&sums, std::slice::from_ref(&h.h.dims[dim]));
 
     let mut first = h.h.clone();
-    first.name = format!("{}.total", h.h.name);
+    first.name = format!("{}.part", h.h.name);
     (first.dims[dim].combine, first.dims[dim].ordered) = (Combine::Concat, false);
     first.outputs = vec![sums.clone()];
     first.targets = vec![access.clone()];
@@ -143,7 +143,7 @@ pub fn sums(
     (one.writes, one.results) = plain(&first.outputs, d);
     let mut inside = o.clone();
     let names = loops.dims.iter().zip(&h.h.dims);
-    inside.inside.loops = names.map(|((base, _), d)| (d.name.clone(), format!("{base}.total"))).collect();
+    inside.inside.loops = names.map(|((base, _), d)| (d.name.clone(), format!("{base}.part"))).collect();
     nest(&Shaped { h: &first, ..h.clone() }, model, &one, &inside, out)?;
 
     let mut second = h.h.clone();

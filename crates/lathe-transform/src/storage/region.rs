@@ -343,52 +343,79 @@ fn dimensions(f: &Found, fixed: usize, steps: bool) -> Option<HashSet<VarId>> {
     Some(used)
 }
 
-/// Whether `Σ c·v` takes every value between its ends.
+/// Whether `Σ c·v` takes every value between its ends, for variables whose loops `split` or `remap` made: sorted by
+/// coefficient, what those so far add up to takes the values from 0 to the least of some forms.
 fn contiguous(parts: &[(i64, &Ranged)], inner: &HashSet<VarId>) -> bool {
     let Some(((c, first), outer)) = parts.split_first() else { return true };
     let trip = |r: &Ranged| Linear::of(&r.hi).minus(&Linear::of(&r.lo));
+    let Some(length) = trip(first) else { return false };
     if outer.is_empty() {
-        let lone = trip(first).is_some_and(|t| !t.mentions(inner));
-        return c.abs() == 1 && lone;
+        return c.abs() == 1 && !length.mentions(inner);
     }
     if *c != 1 {
         return false;
     }
-    let Some(mut length) = trip(first) else { return false };
-    for (c, o) in outer {
+    let mut forms = linear::mins(&length);
+    for (n, (c, o)) in outer.iter().enumerate() {
         if Linear::of(&o.lo) != Linear::constant(0) {
             return false;
         }
-        if length.as_constant() == Some(*c) {
-            match Linear::of(&o.hi).scaled(*c) {
-                Some(l) => length = l,
-                None => return false,
+        let Some(longer) = continued(&forms, &parts[..=n], *c, o) else { return false };
+        forms = longer;
+    }
+    forms.iter().all(|f| !f.mentions(inner))
+}
+
+/// The values `0..min(forms)` of finer parts, continued by `c` times another loop's variable.
+fn continued(forms: &[Linear], finer: &[(i64, &Ranged)], c: i64, o: &Ranged) -> Option<Vec<Linear>> {
+    // Each of its iterations takes the next `c` values, or fewer where all end at `x`: min(c, x - c·o).
+    if !forms.iter().any(|f| f.as_constant() == Some(c)) {
+        return None;
+    }
+    let rest = forms.iter().filter(|f| f.as_constant() != Some(c));
+    let own: HashSet<VarId> = [o.var].into();
+    let end = |f: &Linear| {
+        let x = f.plus(&Linear::of(&build::var_id(o.var, lathe_ir::Scalar::Index)), c)?;
+        (!x.mentions(&own)).then_some(x)
+    };
+    let mut out = rest.map(end).collect::<Option<Vec<Linear>>>()?;
+    let vars: HashSet<VarId> = finer.iter().map(|p| p.1.var).collect();
+    for h in linear::mins(&Linear::of(&o.hi)) {
+        let quotient = match h.terms.as_slice() {
+            [(atom, 1)] => quotient(atom, c).and_then(|x| x.plus(&Linear::constant(h.constant), c)),
+            _ => None,
+        };
+        if !h.mentions(&vars) {
+            // Whole runs of `c` values, but for what is cut off anyway.
+            if quotient.is_none_or(|x| !out.contains(&x)) {
+                out.push(h.scaled(c)?);
             }
             continue;
         }
-        // min(c, x - c·o) with o in 0..ceil(x / c)
-        let Some(x) = split_length(&length, *c, o) else { return false };
-        length = x;
+        // ceil((x - some of the finer parts) / c): the others end at `x`, too, or there are none.
+        let mut x = quotient?;
+        let mut all = true;
+        for (k, f) in finer {
+            match x.coefficient(f.var) {
+                n if n == -k => x.terms.retain(|t| t.0.as_var() != Some(f.var)),
+                0 => all = false,
+                _ => return None,
+            }
+        }
+        if x.mentions(&vars) || !(all || out.contains(&x)) {
+            return None;
+        }
+        if !out.contains(&x) {
+            out.push(x);
+        }
     }
-    !length.mentions(inner)
+    Some(out)
 }
 
-fn split_length(length: &Linear, c: i64, o: &Ranged) -> Option<Linear> {
-    let [(atom, 1)] = length.terms.as_slice() else { return None };
-    let lathe_ir::ExprKind::Binary(lathe_ir::BinOp::Min, a, b) = atom.kind() else { return None };
-    if length.constant != 0 {
-        return None;
-    }
-    let (a, b) = (Linear::of(a), Linear::of(b));
-    let rest = match (a.as_constant(), b.as_constant()) {
-        (Some(t), _) if t == c => b,
-        (_, Some(t)) if t == c => a,
-        _ => return None,
-    };
-    let x = rest.plus(&Linear::of(&build::var_id(o.var, lathe_ir::Scalar::Index)), c)?;
-    let same =
-        !x.mentions(&[o.var].into()) && Linear::of(&build::ceil_div(x.to_expr(), c)) == Linear::of(&o.hi);
-    same.then_some(x)
+/// `x`, if this is `ceil(x / c)`.
+fn quotient(e: &Expr, c: i64) -> Option<Linear> {
+    let lathe_ir::ExprKind::Binary(lathe_ir::BinOp::FloorDiv, a, b) = e.kind() else { return None };
+    (b.as_int() == Some(c)).then(|| Linear::of(a).offset(1 - c))?
 }
 
 /// The extents of a local array that holds the box: constants where some are known.

@@ -28,8 +28,8 @@ pub static SUBTOTALS: Rule = Rule {
         ],
         summary: "adds up what each iteration of a scan contributes before the scan runs over the sums",
         page: "\
-`subtotals(s.acc, i)` takes a scan of sums apart: a first nest, whose loops are called `i.total` and so on, reduces what \
-every iteration of `i` adds to the running value into an element of its own (`s.total`, in the array `s.sums`); then the \
+`subtotals(s.acc, i)` takes a scan of sums apart: a first nest, whose loops are called `i.part` and so on, reduces what \
+every iteration of `i` adds to the running value into an element of its own (`s.part`, in the array `s.sums`); then the \
 scan runs over these elements. The order of the first nest is free: what is reduced may be outside of what is scanned. \
 That takes as much memory as the loop has iterations.
 
@@ -41,7 +41,7 @@ add does not depend on what the loop writes. The result is associated differentl
 kernel rows(A: i32[N, M]) -> (s: i32[N]) {
     s[i] = scan(sum)[i](sum[j](A[i, j]))
 }
-strategy first for rows = subtotals(s.acc, i) ; reorder(s.total.j.total, s.total.i.total)
+strategy first for rows = subtotals(s.acc, i) ; reorder(s.part.j.part, s.part.i.part)
 ```
 ",
     },
@@ -70,13 +70,13 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
         space: Space::Host,
         layout: Layout::row_major(),
     });
-    let total = fresh_name(&func, &format!("{}.total", scan.label));
-    let row = func.fresh_var(format!("{}.total", l.binder.name), Scalar::Index);
+    let total = fresh_name(&func, &format!("{}.part", scan.label));
+    let row = func.fresh_var(format!("{}.part", l.binder.name), Scalar::Index);
     let at = |v| proved(sums.id, &sums.elem, vec![build::sub(v, l.lo.clone())]);
 
     // The sums.
     let body = visit::refresh(&scan.kept, &mut func.next_id);
-    let body = rename_loops(&body, &|n| format!("{n}.total"));
+    let body = rename_loops(&body, &|n| format!("{n}.part"));
     let body = crate::nest::substitute(&body, l.binder.id, build::var(&row));
     let body = redirect(&body, &buffer, &at(build::var(&row)));
     let body = scan.labelled(cursor.module, &body, &total);

@@ -522,6 +522,33 @@ func many(N, M)(A: in i64[N, M], s: out i64[N]) stage plain {
     's.store'[i]: s[i]! = s.acc[]
   }
 }
+func rows(N, M)(x: in i64[N, M], s: out i64[N]) stage plain {
+  alloc s.acc: i64[] register
+  's.init'[]: s.acc[] = 0:i64
+  for i in 0..N {
+    for j in 0..M {
+      's'[i, j]: s.acc[] sum= x[i, j]!
+    }
+    's.store'[i]: s[i]! = s.acc[]
+  }
+}
+func inside(N, M)(x: in i64[N, M], s: out i64[N, M]) stage plain {
+  alloc s.acc: i64[] register
+  's.init'[]: s.acc[] = 0:i64
+  for i in 0..N {
+    for j in 0..M {
+      's'[i, j]: s.acc[] sum= x[i, j]!
+      's.store'[i, j]: s[i, j]! = s.acc[]
+    }
+  }
+}
+func apart(N)(x: in i64[N], s: out i64[N]) stage plain {
+  for a in 0..4 {
+    for b in 0..(N - a + 3) // 4 {
+      's'[a + b * 4]: s[a + b * 4]! = x[a + b * 4]!
+    }
+  }
+}
 func fed(N)(x: in i64[N], s: out i64[N]) stage plain {
   alloc s.acc: i64[] register
   's.init'[]: s.acc[] = 0:i64
@@ -562,4 +589,28 @@ fn what_is_scanned_is_reduced_before() {
     assert!(refusal(&m, "many", "split(j, 4); prereduce(s)").contains("one side of a box"));
     assert!(refusal(&m, "scan", "prereduce(s)").contains("by loops of its own"));
     assert!(refusal(&m, "fed", "prereduce(s)").contains("may write what its values"));
+}
+
+/// What a scan adds up may be reduced before, in any order.
+#[test]
+fn what_is_scanned_is_added_up_before() {
+    let m = parse(SCANS);
+    let steps = "subtotals(s.acc, i)";
+    all_sizes(&m, "rows", steps, &["N", "M"]);
+    all_sizes(&m, "rows", &format!("{steps}; reorder(s.part.j.part, s.part.i.part)"), &["N", "M"]);
+    let blocks =
+        "privatize(s.sums, j.part); parallel(j.part); split(s.i, 3); prescan(s.acc, s.i.o); parallel(s.i.o)";
+    all_sizes(&m, "rows", &format!("{steps}; {blocks}"), &["N", "M"]);
+    all_sizes(&m, "scan", steps, &["N"]);
+    assert!(refusal(&m, "inside", steps).contains("between what changes it"));
+    assert!(refusal(&m, "fed", steps).contains("may depend on"));
+}
+
+/// Tiles whose parts lie apart are copied without what lies between.
+#[test]
+fn boxes_with_steps_are_copied() {
+    let m = parse(SCANS);
+    for steps in ["stage(s, at: a)", "stage(x, at: a); stage(s, at: a)", "stage(s, at: a); parallel(a)"] {
+        all_sizes(&m, "apart", steps, &["N"]);
+    }
 }
