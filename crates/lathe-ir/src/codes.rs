@@ -85,6 +85,8 @@ pub const SIZE_TYPE: Code = Code("E0342");
 pub const INSTANCE_TYPE: Code = Code("E0343");
 /// A module that does not hold together.
 pub const BAD_MODULE: Code = Code("E0344");
+/// Lanes that cannot combine in order.
+pub const LANES_IN_ORDER: Code = Code("E0345");
 
 /// What each code means, with programs in tree text.
 pub static CODES: &[CodeInfo] = &[
@@ -418,5 +420,14 @@ pub static CODES: &[CodeInfo] = &[
                       with this error.",
         wrong: "",
         right: include_str!("../tests/verify/e0343_right.tree"),
+    },
+    CodeInfo {
+        code: LANES_IN_ORDER,
+        title: "lanes that cannot combine in order",
+        explanation: "A loop run by `inscan(n)` has exactly `n` iterations. Each first adds to one scalar by a \
+                      built-in operator, and then only stores: every iteration another element, every store \
+                      another array, and nothing of what the loop reads.",
+        wrong: include_str!("../tests/verify/e0345_wrong.tree"),
+        right: include_str!("../tests/verify/e0345_right.tree"),
     },
 ];

@@ -35,6 +35,9 @@ pub enum Executor {
     /// SIMD lanes. The trip count is at most the width; where it is not constantly equal to it,
     /// lanes beyond it are masked off.
     Vector(u32),
+    /// SIMD lanes that combine in order: each iteration adds to a running value and stores what that is by then. The
+    /// trip count is the width; [`crate::lower::inscan`] says what is allowed, and writes out what it means.
+    InScan(u32),
     /// Threads of the host.
     Cpu,
     Team,
@@ -47,7 +50,7 @@ pub enum Executor {
 impl Executor {
     /// Iterations run in order, one after the other.
     pub fn is_ordered(&self) -> bool {
-        matches!(self, Executor::Serial | Executor::Unrolled)
+        matches!(self, Executor::Serial | Executor::Unrolled | Executor::InScan(_))
     }
 }
 

@@ -283,6 +283,21 @@ impl Ir {
         unsafe { LLVMBuildShuffleVector(self.builder, v, self.poison(self.type_of(v)), mask, NO_NAME) }
     }
 
+    /// Every lane has what the lane `by` before it had; the first ones keep their own.
+    pub fn shift_lanes(&self, v: Value, by: u32, width: u32) -> Value {
+        let from = |l: u32| self.i32(l.checked_sub(by).unwrap_or(l) as i32);
+        let mut lanes: Vec<Value> = (0..width).map(from).collect();
+        let mask = self.vector(&mut lanes);
+        // SAFETY: the mask names existing lanes only.
+        unsafe { LLVMBuildShuffleVector(self.builder, v, self.poison(self.type_of(v)), mask, NO_NAME) }
+    }
+
+    /// One lane of a vector that has it.
+    pub fn lane(&self, v: Value, lane: u32) -> Value {
+        // SAFETY: the lane exists.
+        unsafe { LLVMBuildExtractElement(self.builder, v, self.i64(i64::from(lane)), NO_NAME) }
+    }
+
     /// The lanes of two vectors in turn, `a0 b0 a1 b1 …`, as two vectors of their width.
     pub fn merge(&self, a: Value, b: Value, width: u32) -> [Value; 2] {
         let w = width as i32;

@@ -14,6 +14,7 @@ pub mod codes;
 mod emit;
 mod entry;
 mod expr;
+mod inscan;
 mod interleave;
 mod ir;
 mod jit;

@@ -4,6 +4,7 @@ use crate::alloc;
 use crate::calls;
 use crate::codes;
 use crate::emit::{Emitter, Lanes, Result, defect, unsupported};
+use crate::inscan;
 use crate::loops;
 use crate::parallel;
 use crate::value::{Leaf, Val};
@@ -92,6 +93,7 @@ impl Emitter<'_> {
             Executor::Serial => loops::serial(self, l, places),
             Executor::Unrolled => loops::unrolled(self, l, places),
             Executor::Vector(w) => loops::vector(self, l, *w, places),
+            Executor::InScan(w) => inscan::run(self, l, *w, places),
             Executor::Cpu => parallel::cpu_loop(self, l, places),
             other => {
                 let name = match other {

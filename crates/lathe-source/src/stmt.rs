@@ -6,6 +6,7 @@ use crate::helpers::value_type;
 use lathe_diagnostics::Places;
 use lathe_ir::build::{add, int, load, math};
 use lathe_ir::linear::Linear;
+use lathe_ir::lower::inscan::expand;
 use lathe_ir::lower::{resolve, storage};
 use lathe_ir::reduce::combine;
 use lathe_ir::visit::substitute_stmt;
@@ -166,6 +167,18 @@ impl Emitter<'_> {
             Executor::Serial => self.serial(l, None),
             Executor::Unrolled => self.unrolled(l),
             Executor::Vector(w) => self.vector(l, *w),
+            Executor::InScan(_) => match expand(self.module, l, &mut self.next_id) {
+                Some(plain) => {
+                    self.open("{");
+                    self.stmt(&plain)?;
+                    self.close("}");
+                    Ok(())
+                }
+                None => Err(unsupported(
+                    format!("loop `{}`, whose lanes combine in order,", l.binder.name),
+                    places,
+                )),
+            },
             Executor::Cpu => self.cpu(l, places),
             other => {
                 let name = match other {

@@ -188,7 +188,10 @@ fn apply_serial(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
     let name = args.path(work.rule, "loop", 0)?;
     for path in find_all_loops(cursor, work.rule, &name)?.into_iter().rev() {
         let (l, s) = loop_at_work(&work, &path)?;
-        if !matches!(l.exec, Executor::Serial | Executor::Unrolled | Executor::Vector(_) | Executor::Cpu) {
+        if !matches!(
+            l.exec,
+            Executor::Serial | Executor::Unrolled | Executor::Vector(_) | Executor::InScan(_) | Executor::Cpu
+        ) {
             return Err(work.refuse(
                 codes::UNSUPPORTED,
                 format!(

@@ -95,7 +95,7 @@ fn push_down(work: &mut Work, s: &Stmt, inner: &Loop, at: &Stmt) -> Result<Stmt,
             let all = v.iter().map(|s| push_down(work, s, inner, at)).collect::<Result<Vec<_>, _>>()?;
             Ok(s.with_kind(StmtKind::Seq(all)))
         }
-        StmtKind::Loop(l) if l.exec.is_ordered() => {
+        StmtKind::Loop(l) if matches!(l.exec, Executor::Serial | Executor::Unrolled) => {
             let b = inner.binder.id;
             if mentions(&l.lo, b) || mentions(&l.hi, b) {
                 let text = format!("`{}`: the bounds of `{}` depend on the loop", work.rule, l.binder.name);

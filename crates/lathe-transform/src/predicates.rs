@@ -35,7 +35,7 @@ pub fn holds(cursor: &Cursor, predicate: &str, path: &[usize], args: &[StepArg])
         ("isStmt", Some(l)) => crate::subject::stmt(cursor, &l).is_ok_and(|p| p.as_slice() == path),
         ("isSerial", _) => runs(|e| *e == Executor::Serial),
         ("isParallel", _) => runs(|e| !e.is_ordered() && !matches!(e, Executor::Vector(_))),
-        ("isVector", _) => runs(|e| matches!(e, Executor::Vector(_))),
+        ("isVector", _) => runs(|e| matches!(e, Executor::Vector(_) | Executor::InScan(_))),
         ("isUnrolled", _) => runs(|e| *e == Executor::Unrolled),
         ("isStore", _) => matches!(s.kind(), StmtKind::Store(_)),
         ("isReduction", _) => matches!(s.kind(), StmtKind::Reduce(_)),

@@ -86,6 +86,7 @@ pub fn executor_word(e: &Executor) -> String {
         Executor::Serial => "serial".to_string(),
         Executor::Unrolled => "unrolled".to_string(),
         Executor::Vector(w) => format!("vectorized by {w}"),
+        Executor::InScan(w) => format!("a scan by {w} lanes"),
         Executor::Cpu => "parallel".to_string(),
         Executor::Team => "run by teams".to_string(),
         Executor::Device => "run by devices".to_string(),

@@ -93,7 +93,7 @@ fn not_nested(work: &Work, path: &[usize], l: &Loop, s: &Stmt) -> Result<(), Ref
             .help("vectorize one loop of a nest, and make only loops outside of it parallel")
             .into_refusal(work.rule))
     };
-    if any_executor(&l.body, &|e| !e.is_ordered()) {
+    if any_executor(&l.body, &|e| !e.is_ordered() || matches!(e, Executor::InScan(_))) {
         return clash(format!(
             "`vectorize`: a loop inside `{}` is vectorized or parallel already",
             l.binder.name

@@ -36,17 +36,22 @@ pub struct Compiled {
 
 /// Compiles a function and all that it calls.
 pub fn compile(module: &Module, func: &Function, flavour: Flavour) -> Result<Compiled, Diagnostic> {
-    let mut out = Compiled { routines: Vec::new(), functions: vec![crate::math::expand_function(func)] };
+    let mut out = Compiled { routines: Vec::new(), functions: vec![plain(module, func)] };
     let mut numbers = HashMap::from([(func.name.clone(), 0u32)]);
     while out.routines.len() < out.functions.len() {
         let f = out.functions[out.routines.len()].clone();
         let (routine, called) = Compiler::new(module, &f, flavour, &mut numbers).function()?;
         out.routines.push(routine);
         for name in called {
-            out.functions.push(crate::math::expand_function(&module.functions[&name]));
+            out.functions.push(plain(module, &module.functions[&name]));
         }
     }
     Ok(out)
+}
+
+/// The function without functions of mathematics that have a meaning in simpler terms, and without such loops.
+fn plain(module: &Module, func: &Function) -> Function {
+    crate::lower::inscan::expand_function(module, &crate::math::expand_function(func))
 }
 
 pub struct Compiler<'m> {

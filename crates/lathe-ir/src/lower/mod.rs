@@ -3,9 +3,11 @@
 
 pub mod address;
 pub mod checks;
+pub mod inscan;
 
 pub use address::{Storage, physical, resolve, storage};
 pub use checks::{Check, CheckTable, check_table};
+pub use inscan::InScan;
 
 use lathe_diagnostics::Places;
 

@@ -393,11 +393,11 @@ impl Parser {
             "team" => Executor::Team,
             "device" => Executor::Device,
             "node" => Executor::Node,
-            "vector" => {
+            "vector" | "inscan" => {
                 self.expect("(")?;
                 let w = self.number("a number of lanes", u64::from(u32::MAX))? as u32;
                 self.expect(")")?;
-                Executor::Vector(w)
+                if name == "vector" { Executor::Vector(w) } else { Executor::InScan(w) }
             }
             "level" => {
                 self.expect("(")?;
@@ -407,7 +407,7 @@ impl Parser {
             }
             other => {
                 let what = format!(
-                    "`{other}` is no executor (there are serial, unrolled, vector(n), cpu, team, device, node \
+                    "`{other}` is no executor (there are serial, unrolled, vector(n), inscan(n), cpu, team, device, node \
                      and level(name))"
                 );
                 return self.error(codes::SYNTAX, at, what);

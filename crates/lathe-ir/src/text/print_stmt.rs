@@ -291,6 +291,7 @@ impl Printer {
             Executor::Serial => String::new(),
             Executor::Unrolled => " unrolled".into(),
             Executor::Vector(w) => format!(" vector({w})"),
+            Executor::InScan(w) => format!(" inscan({w})"),
             Executor::Cpu => " cpu".into(),
             Executor::Team => " team".into(),
             Executor::Device => " device".into(),

@@ -230,6 +230,12 @@ impl Verifier<'_> {
         if l.exec == Executor::Vector(0) {
             self.wrong(codes::VECTOR_WIDTH, [format!("the loop `{}` has no lanes", l.binder.name).into()]);
         }
+        if let Executor::InScan(width) = l.exec
+            && let Err(why) = crate::lower::InScan::of(l, width)
+        {
+            let text = format!("the lanes of the loop `{}` cannot combine in order: {why}", l.binder.name);
+            self.wrong(codes::LANES_IN_ORDER, [text.into()]);
+        }
         if self.stage == Stage::Plain && l.exec != Executor::Serial {
             let text = format!("the loop `{}` has an executor in a plain tree", l.binder.name);
             let help = "plain loops are serial; with executors, the stage is `scheduled`";

@@ -323,3 +323,32 @@ fn expanded_math() {
         pairs(s, &outputs, &all_pairs(s));
     }
 }
+
+/// Running values of whole vectors: doubled in registers as it is written out for the interpreter.
+#[test]
+fn lanes_that_combine_in_order() {
+    for s in Scalar::ALL {
+        let ops: &[&str] = match s {
+            Scalar::Bool => &["all", "any"],
+            Scalar::Index => &["sum", "min", "max"],
+            _ => &["sum", "prod", "min", "max"],
+        };
+        let some = values(s);
+        let bits: Vec<u64> = (0..96).map(|n| some[(n * 7 + n / 11) % some.len()]).collect();
+        for (op, w) in ops.iter().flat_map(|op| [2, 8, 32].map(|w| (op, w))) {
+            let text = format!(
+                "func f(N)(A: in {s}[N], B: out {s}[N], C: out {s}[N]) stage scheduled {{
+                   alloc a: {s}[] register
+                   'a'[]: a[] = A[3]
+                   for o in 0..N // {w} {{ for l in 0..{w} inscan({w}) {{
+                     's'[{w} * o + l]: a[] {op}= A[{w} * o + l]!
+                     's.store'[{w} * o + l]: B[{w} * o + l]! = a[]
+                     'C'[{w} * o + l]: C[N - 1 - {w} * o - l]! = select(A[{w} * o + l]! == a[], a[], A[0])
+                   }} }}
+                 }}"
+            );
+            let none = ArrayValue::zeros(Type::Scalar(s), &[bits.len()]);
+            agree(&text, &[array(s, &bits), none.clone(), none]);
+        }
+    }
+}

@@ -18,7 +18,6 @@ use lathe_ir::Combine;
 use lathe_target::Machine;
 use layers::Layers;
 use nest::Plan;
-pub use nest::SIDE_BY_SIDE;
 
 /// For what decisions are chosen.
 #[derive(Clone, Copy, Debug)]

@@ -37,11 +37,6 @@ pub(super) const SMALL: f64 = 8_000.0;
 /// Bytes of a line of the caches.
 pub(super) const LINE: u64 = 64;
 
-/// Segments of a scan that run side by side, because each of them waits for its last sum, and their lengths: whole
-/// vectors, but no pages, which would share places of the first cache.
-pub const SIDE_BY_SIDE: u64 = 4;
-const SEGMENT: u64 = 4160;
-
 /// What is known before there are loops.
 pub(super) struct Nest<'a> {
     pub f: &'a Facts,
@@ -165,32 +160,19 @@ impl Nest<'_> {
         Plan { loops, far: self.far(), ..Plan::default() }
     }
 
-    /// A scan in rounds: in each, every thread takes one block, and the block fits the second cache, because it is
-    /// passed over twice; where there is nothing but the scan, in segments that run side by side.
+    /// A scan in rounds: in each, every thread takes one block, and what it reads fits the second cache, because it is
+    /// passed over twice; so does what it writes, unless that goes past the caches.
     fn share_scan(&self, loops: &mut Vec<Part>) {
         let (Some(threads), [only]) = (self.at.threads, loops.as_slice()) else { return };
         let d = only.dim;
-        if !self.f.scanned[d] || !self.f.identity {
+        if !self.f.scanned[d] || !self.f.identity || self.s.threads < 2 {
             return;
         }
-        let fits = |bytes: u64| self.s.machine.l2_bytes / 2 / (bytes / self.f.extents[d]).max(1);
-        let inputs: u64 = self.f.inputs.iter().map(|r| r.footprint(&self.f.extents)).sum();
-        let outputs: u64 = self.f.outputs.iter().map(|r| r.footprint(&self.f.extents)).sum();
-        let whole = SIDE_BY_SIDE * SEGMENT;
-        if self.f.extents.len() == 1
-            && fits(inputs) >= whole
-            && self.f.extents[d] >= 8 * self.s.threads * whole
-        {
-            let each = fits(inputs) / whole;
-            loops[0].parts = whole;
-            if self.s.threads > 1 {
-                loops.insert(0, Part { layer: self.at.rest, dim: d, parts: each });
-                loops.insert(0, Part { layer: threads, dim: d, parts: self.s.threads });
-            }
-            return;
-        }
-        let block = fits(inputs + outputs).min(self.f.extents[d] / (4 * self.s.threads)) / 1024 * 1024;
-        if block > 0 && self.s.threads > 1 && self.t.cycles > SMALL {
+        let bytes = |all: &[Reach]| all.iter().map(|r| r.footprint(&self.f.extents)).sum::<u64>();
+        let kept = bytes(&self.f.inputs) + if self.far() { 0 } else { bytes(&self.f.outputs) };
+        let fits = self.s.machine.l2_bytes / 2 / (kept / self.f.extents[d]).max(1);
+        let block = fits.min(self.f.extents[d] / (4 * self.s.threads)) / 1024 * 1024;
+        if block > 0 {
             loops[0].parts = block;
             loops.insert(0, Part { layer: threads, dim: d, parts: self.s.threads });
         }
@@ -200,11 +182,26 @@ impl Nest<'_> {
         r.shifted > 1 && r.subscripts.iter().enumerate().any(|(k, c)| c[d] != 0 && r.spread[k] > 0)
     }
 
-    /// Results that no cache would keep; their rows begin at lines, because only whole lines go past the caches.
+    /// Results that no cache would keep, in whole lines, because only these go past the caches: what lies together
+    /// makes lines, and all else begins at lines.
     pub(super) fn far(&self) -> bool {
         let bytes: u64 = self.f.outputs.iter().map(|r| r.footprint(&self.f.extents)).sum();
         let whole = |r: &Reach| {
-            r.stride.iter().all(|s| s.abs() <= 1 || (s.unsigned_abs() * r.bytes).is_multiple_of(LINE))
+            let mut steps: Vec<(u64, u64)> = self
+                .dims()
+                .map(|d| (r.stride[d].unsigned_abs(), self.f.extents[d]))
+                .filter(|s| s.0 > 0)
+                .collect();
+            steps.sort_unstable();
+            let mut together = 1;
+            let mut rest = steps.as_slice();
+            while let Some(((step, n), more)) = rest.split_first()
+                && *step == together
+            {
+                (together, rest) = (together * n, more);
+            }
+            rest.iter().all(|(step, _)| (step * r.bytes).is_multiple_of(LINE))
+                && (rest.is_empty() || (together * r.bytes).is_multiple_of(LINE))
         };
         bytes > (8 * self.s.machine.l2_bytes).max(self.s.machine.l3_bytes / 2)
             && self.f.outputs.iter().all(whole)

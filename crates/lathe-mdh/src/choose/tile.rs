@@ -162,7 +162,7 @@ fn estimate(f: &Facts, m: &Machine, lanes: (usize, u64), side: &[u64], exact: bo
         {
             // Vectors that cross lines are two loads.
             cost = 1.0 + (width as f64 - 1.0) * r.bytes as f64 / LINE as f64;
-        } else if side[v] > 1 && f.reduces && !f.reduced[v] && from_afar(r, side, f, m) {
+        } else if side[v] > 1 && f.reduces && !f.reduced[v] && from_afar(r, v, side, f, m) {
             afar = 1.3;
         }
         vectors += count * cost;
@@ -230,11 +230,14 @@ fn crowded(r: &Reach, side: &[u64], m: &Machine) -> bool {
 
 /// Whether rows that lie far apart are read where they are, from beyond the second cache, by too few rows of results
 /// for a copy to pay: the processor reads ahead best where each of them is one line at a time.
-fn from_afar(r: &Reach, side: &[u64], f: &Facts, m: &Machine) -> bool {
+fn from_afar(r: &Reach, v: usize, side: &[u64], f: &Facts, m: &Machine) -> bool {
+    // Of what a batch has many of, one at a time.
+    let alone = |d: usize| if f.reduced[d] || d == v { f.extents[d] } else { 1 };
+    let box_of_one: Vec<u64> = (0..side.len()).map(alone).collect();
     let apart = (0..side.len()).any(|d| f.reduced[d] && r.stride[d].unsigned_abs() * r.bytes >= APART);
     let uses =
         (0..side.len()).filter(|d| !f.reduced[*d] && !r.depends(*d)).map(|d| f.extents[d]).product::<u64>();
-    apart && uses < 8 * REUSE && r.footprint(&f.extents) > m.l2_bytes
+    apart && uses < 8 * REUSE && r.footprint(&box_of_one) > m.l2_bytes
 }
 
 /// Distinct elements (vectors along the lanes) that a tile reads.

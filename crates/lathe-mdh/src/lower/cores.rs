@@ -5,16 +5,13 @@ use super::copies::Copies;
 use super::loops::{Digit, Kind, Loops};
 use super::steps::{attempt, call, data, int, name, named, with, word};
 use super::unsupported;
-use crate::choose::{SIDE_BY_SIDE, facts};
+use crate::choose::facts;
 use crate::decisions::{Decisions, at};
 use crate::homomorphism::Shaped;
 use crate::model::Model;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::{BinOp, Combine, ExprKind, ReduceOp};
 use lathe_strategy::{Argument, Strategy};
-
-/// Fewer elements of a segment are not worth a pass of their own.
-const SHORTEST: u64 = 256;
 
 /// Partial results of a core level of a reduced dimension: a step that makes an array of them.
 pub struct Split {
@@ -154,40 +151,23 @@ fn totals(h: &Shaped, (label, again): (&str, &str), inner: &str, options: &Optio
     ])))
 }
 
-/// The innermost loop of a scan of one dimension, if it can be cut into segments; their length.
-fn segmented<'a>(h: &Shaped, loops: &'a Loops) -> Option<(&'a Digit, u64)> {
-    let [dim] = &h.h.dims[..] else { return None };
-    let inner =
-        loops.digits().last().filter(|d| d.kind == Kind::Memory && d.level.is_some() && d.tile == 1)?;
-    let segment = inner.parts / SIDE_BY_SIDE;
-    let scan = matches!(dim.combine, Combine::Scan(_));
-    let whole = segment >= SHORTEST && inner.parts.is_multiple_of(SIDE_BY_SIDE);
-    (scan && whole).then_some((inner, segment))
-}
-
-/// Segments have a length that is known: the last round, which is shorter, stays as it is.
-pub fn whole_rounds(h: &Shaped, loops: &Loops, out: &mut Vec<Strategy>) {
-    if let (Some(_), Some(round)) = (segmented(h, loops), loops.last_round()) {
-        out.push(attempt(call("separate", vec![name(&loops.at(&round))])));
+/// Every sum of a scan waits for the one before: lanes combine in order, where the innermost loop is that of the scan.
+pub fn in_order(h: &Shaped, loops: &Loops, options: &Options, out: &mut Vec<Strategy>) {
+    let innermost = loops.order.last().and_then(|n| loops.digits().find(|d| d.name == *n));
+    let Some(inner) = innermost.filter(|d| d.kind == Kind::Memory) else { return };
+    let built_in = matches!(
+        &h.h.dims[inner.dim].combine,
+        Combine::Scan(op) if !matches!(op, ReduceOp::ArgMin | ReduceOp::ArgMax | ReduceOp::User(_))
+    );
+    let Some(elem) = h.h.outputs.first().and_then(|o| o.buffer.elem.scalar()) else { return };
+    let width = options.machine.lanes(elem.bytes());
+    if !built_in || width < 2 {
+        return;
     }
-}
-
-/// Every sum of a scan waits for the one before; segments of a block, made independent as the blocks of threads are,
-/// run side by side.
-pub fn segments(h: &Shaped, loops: &Loops, options: &Options, out: &mut Vec<Strategy>) {
-    let Some((inner, segment)) = segmented(h, loops) else { return };
-    let before = scanned(h, loops).len();
-    let again = nth(before);
-    let running = before.checked_sub(1).map_or("acc".to_string(), |n| format!("run{}", nth(n)));
-    let made = |rest: &str| format!("{}.{rest}", inner.name);
-    let outer = name(&loops.at(&made("s")));
-    let mut steps = vec![
-        call("split", vec![name(&loops.at(&inner.name)), int(segment), name(&made("s")), name(&made("e"))]),
-        call("prescan", vec![name(&format!("{}.{running}", loops.label)), outer.clone()]),
-    ];
-    steps.extend(totals(h, (&loops.label, &again), &made("e"), options));
-    steps.push(call("unroll_and_jam", vec![outer, int(SIDE_BY_SIDE)]));
-    out.push(attempt(Strategy::Seq(steps)));
+    let running =
+        scanned(h, loops).len().checked_sub(1).map_or("acc".to_string(), |n| format!("run{}", nth(n)));
+    let running = name(&format!("{}.{running}", loops.label));
+    out.push(attempt(call("inscan", vec![running, name(&loops.at(&inner.name)), int(width)])));
 }
 
 /// `vectorize`, and the vectors that stand side by side written out.
@@ -238,15 +218,21 @@ pub fn streaming(
     copies: &Copies,
     out: &mut Vec<Strategy>,
 ) {
-    let lanes = loops.digits().any(|d| matches!(d.kind, Kind::Lanes(_)));
+    let scans = h.h.dims.iter().any(|d| matches!(d.combine, Combine::Scan(_)));
+    let lanes = scans || loops.digits().any(|d| matches!(d.kind, Kind::Lanes(_)));
     let written = |o: &str| copies.outputs().filter(|c| c.operand_name(h) == o).count();
     for w in d.writes.iter().filter(|_| lanes) {
         let cached = |r: &usize| model.memories.get(*r).is_some_and(|m| m.implicit);
-        let far = loops.digits().filter_map(|x| x.level).all(|l| !at(&w.region, l).is_some_and(cached));
+        let mut levels = loops.digits().filter_map(|x| x.level).peekable();
+        let far = levels.peek().is_some() && levels.all(|l| !at(&w.region, l).is_some_and(cached));
         match (far, written(&w.buffer)) {
             (true, 0) if h.h.op.is_none() => {
                 // One label for all that a statement writes.
                 out.push(call("nontemporal", vec![name(&loops.label)]));
+                return;
+            }
+            (true, 0) if scans => {
+                out.push(attempt(call("nontemporal", vec![name(&format!("{}.store", loops.label))])));
                 return;
             }
             (true, 1) if copies.init_inside(loops) => {

@@ -93,13 +93,12 @@ fn nest(
     if loops.order.len() > 1 {
         out.push(call("reorder", loops.order.iter().map(|n| name(&loops.at(n))).collect()));
     }
-    cores::whole_rounds(h, &loops, out);
     let results = cores::partial_results(h, &loops, options, out)?;
     let mut copies = Copies::of(h, model, d, &loops, (&down, &order), &all, results)?;
     copies.share(options);
     copies.stage(&loops, out);
     let rests = tiles::partial(&loops, &copies, out);
-    cores::segments(h, &loops, options, out);
+    cores::in_order(h, &loops, options, out);
     cores::lanes(h, &loops, &rests, out);
     tiles::unroll(&loops, &rests, out);
     cores::rounding(h, &loops, out);

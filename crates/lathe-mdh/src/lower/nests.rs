@@ -116,14 +116,13 @@ pub fn sums(
 ) -> Result<(), Diagnostic> {
     let scan = |x: &Dimension| matches!(x.combine, Combine::Scan(_));
     let Some(dim) = h.h.dims.iter().position(scan) else { return Ok(()) };
-    let base = loops.at(&loops.dims[dim].0);
-    out.push(call("subtotals", vec![name(&format!("{}.acc", h.h.name)), name(&base)]));
+    out.push(call("prereduce", vec![name(&h.h.name)]));
     let mut coefficients = vec![0; h.extents.len()];
     coefficients[dim] = 1;
     let extent = build::index(i64::try_from(h.extents[dim]).unwrap_or(i64::MAX));
     let buffer = Buffer {
         id: BufId(u32::MAX / 2),
-        name: format!("{}.sums", h.h.name).as_str().into(),
+        name: format!("{}.part", h.h.name).as_str().into(),
         elem: h.h.targets[0].elem.clone(),
         extents: vec![extent],
         space: Space::Host,
@@ -143,7 +142,7 @@ pub fn sums(
     (one.writes, one.results) = plain(&first.outputs, d);
     let mut inside = o.clone();
     let names = loops.dims.iter().zip(&h.h.dims);
-    inside.inside.loops = names.map(|((base, _), d)| (d.name.clone(), format!("{base}.part"))).collect();
+    inside.inside.loops = names.map(|((base, _), d)| (d.name.clone(), base.clone())).collect();
     nest(&Shaped { h: &first, ..h.clone() }, model, &one, &inside, out)?;
 
     let mut second = h.h.clone();

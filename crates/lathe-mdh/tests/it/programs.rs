@@ -156,21 +156,23 @@ fn attention_is_done_in_blocks_of_rows() {
     }
 }
 
-/// Long scans run as independent segments, with one thread and with several.
+/// Scans run by lanes that combine in order, with one thread and with several; large results go past the caches.
 #[test]
-fn scans_run_in_segments() {
+fn scans_run_by_lanes() {
     let module =
         crate::support::module("kernel prefix(A: f32[N]) -> (O: f32[N]) { O[i] = scan(sum)[i](A[i]) }");
     let func = &module.functions["prefix"];
     let h = Homomorphism::of(&module, func, None).unwrap();
-    for (n, threads) in [(8 * 4 * 4160, 1), (8 * 4 * 4160 + 77, 1), (2 * 8 * 4 * 4160 + 4159, 2)] {
+    for (n, threads) in [(40_000, 1), (40_003, 1), (40_003, 2), (7, 1), (1, 2)] {
         let at = sizes(&[("N", n)]);
         let exact = fixed(func, &h.at(&at).unwrap());
-        let m = machine("x86-64-v3");
+        let m = Machine { l2_bytes: 16_384, l3_bytes: 65_536, ..machine("x86-64-v3") };
         let auto = auto(&module, &exact, &at, &Setting { machine: &m, threads, exact: true }).unwrap();
         let new = transform(&module, &exact, &auto.strategy, "prefix");
         let tree = lathe_ir::text::print_function(&new);
-        assert!(tree.contains(": f32[4] register"), "{}\n{tree}", auto.strategy);
+        assert_eq!(tree.contains("inscan(8)"), n > 7, "{}\n{tree}", auto.strategy);
+        assert_eq!(tree.contains("nontemporal"), n > 7, "{}\n{tree}", auto.strategy);
+        assert_eq!(tree.contains(" cpu"), threads > 1 && n > 7, "{}\n{tree}", auto.strategy);
         same(&module, &exact, &new, &at);
     }
     // Examples of sizes only: right for all.

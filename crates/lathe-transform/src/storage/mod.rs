@@ -7,6 +7,7 @@ mod accumulate;
 mod compute_at;
 mod contract;
 mod inline;
+mod inscan;
 pub mod linear;
 mod localize;
 mod make;
@@ -23,7 +24,6 @@ mod region;
 mod relayout;
 mod scope;
 mod stage;
-mod subtotals;
 
 pub(crate) use make::may_fail;
 
@@ -37,8 +37,8 @@ pub static RULES: &[&Rule] = &[
     &privatize::PRIVATIZE,
     &privatize::FACTOR,
     &prescan::PRESCAN,
+    &inscan::INSCAN,
     &prereduce::PREREDUCE,
-    &subtotals::SUBTOTALS,
     &compute_at::COMPUTE_AT,
     &inline::INLINE,
     &localize::LOCALIZE,

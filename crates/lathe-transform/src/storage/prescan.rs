@@ -388,7 +388,7 @@ impl<'a> Maker<'a> {
 }
 
 /// Every access to the running value becomes one to a buffer of the rule's.
-pub(super) fn redirect(s: &Stmt, acc: &Buffer, to: &Access) -> Stmt {
+fn redirect(s: &Stmt, acc: &Buffer, to: &Access) -> Stmt {
     visit::map_accesses(s, &mut |a| {
         (a.view == View::Buffer(acc.id)).then(|| Access { places: a.places.clone(), ..to.clone() })
     })

@@ -522,26 +522,6 @@ func many(N, M)(A: in i64[N, M], s: out i64[N]) stage plain {
     's.store'[i]: s[i]! = s.acc[]
   }
 }
-func rows(N, M)(x: in i64[N, M], s: out i64[N]) stage plain {
-  alloc s.acc: i64[] register
-  's.init'[]: s.acc[] = 0:i64
-  for i in 0..N {
-    for j in 0..M {
-      's'[i, j]: s.acc[] sum= x[i, j]!
-    }
-    's.store'[i]: s[i]! = s.acc[]
-  }
-}
-func inside(N, M)(x: in i64[N, M], s: out i64[N, M]) stage plain {
-  alloc s.acc: i64[] register
-  's.init'[]: s.acc[] = 0:i64
-  for i in 0..N {
-    for j in 0..M {
-      's'[i, j]: s.acc[] sum= x[i, j]!
-      's.store'[i, j]: s[i, j]! = s.acc[]
-    }
-  }
-}
 func apart(N)(x: in i64[N], s: out i64[N]) stage plain {
   for a in 0..4 {
     for b in 0..(N - a + 3) // 4 {
@@ -575,6 +555,29 @@ fn blocks_of_a_scan_become_independent() {
     assert!(text.contains("serial") || text.contains("reduces"), "{text}");
 }
 
+/// Lanes of a scan combine in order: whole vectors of it, and what is left as it was.
+#[test]
+fn lanes_of_a_scan_combine_in_order() {
+    let m = parse(SCANS);
+    let tree = lathe_ir::text::print_function(&schedule(&m, "scan", "inscan(s.acc, i, 4)"));
+    assert!(tree.contains("inscan(4)") && tree.contains("i.rest"), "{tree}");
+    for steps in [
+        "inscan(s.acc, i, 4)",
+        "split(i, 5); inscan(s.acc, i.i, 2)",
+        "split(i, 8); separate(i.o); inscan(s.acc, i.i, 8); nontemporal(s.store)",
+        "split(i, 12); prescan(s.acc, i.o); inscan(s.run, i.i, 4); parallel(i.o)",
+        "inscan(s.acc, i, 4); unroll(i.o, 2)",
+        "inscan(s.acc, i, 4); serial(i.i); inscan(s.acc, i.i, 4)",
+    ] {
+        all_sizes(&m, "scan", steps, &["N"]);
+    }
+    assert!(refusal(&m, "scan", "inscan(s.acc, i, 3)").contains("no number of lanes"));
+    assert!(refusal(&m, "scan", "inscan(s, i, 4)").contains("dimensions"));
+    assert!(refusal(&m, "fed", "inscan(s.acc, i, 4)").contains("may depend on"));
+    assert!(refusal(&m, "scan", "split(i, 4); inscan(s.acc, i.o, 4)").contains("does not begin"));
+    assert!(refusal(&m, "scan", "inscan(s.acc, i, 4); vectorize(i.o, 4)").contains("already"));
+}
+
 /// Rows inside of a scan are reduced first, each for itself.
 #[test]
 fn what_is_scanned_is_reduced_before() {
@@ -586,24 +589,12 @@ fn what_is_scanned_is_reduced_before() {
     let lanes = "split(s.part.j, 4); factor(rows, s.part.j.i); vectorize(s.part.j.i, 4)";
     let steps = format!("prereduce(s, name: rows); {lanes}; parallel(s.part.i); split(s.i, 3)");
     all_sizes(&m, "many", &steps, &sizes);
+    let blocks = "privatize(s.part, s.part.j); parallel(s.part.j); split(s.i, 3); prescan(s.acc, s.i.o)";
+    all_sizes(&m, "many", &format!("prereduce(s); {blocks}; parallel(s.i.o)"), &sizes);
+    all_sizes(&m, "many", "prereduce(s); reorder(s.part.j, s.part.i)", &sizes);
     assert!(refusal(&m, "many", "split(j, 4); prereduce(s)").contains("one side of a box"));
     assert!(refusal(&m, "scan", "prereduce(s)").contains("by loops of its own"));
     assert!(refusal(&m, "fed", "prereduce(s)").contains("may write what its values"));
-}
-
-/// What a scan adds up may be reduced before, in any order.
-#[test]
-fn what_is_scanned_is_added_up_before() {
-    let m = parse(SCANS);
-    let steps = "subtotals(s.acc, i)";
-    all_sizes(&m, "rows", steps, &["N", "M"]);
-    all_sizes(&m, "rows", &format!("{steps}; reorder(s.part.j.part, s.part.i.part)"), &["N", "M"]);
-    let blocks =
-        "privatize(s.sums, j.part); parallel(j.part); split(s.i, 3); prescan(s.acc, s.i.o); parallel(s.i.o)";
-    all_sizes(&m, "rows", &format!("{steps}; {blocks}"), &["N", "M"]);
-    all_sizes(&m, "scan", steps, &["N"]);
-    assert!(refusal(&m, "inside", steps).contains("between what changes it"));
-    assert!(refusal(&m, "fed", steps).contains("may depend on"));
 }
 
 /// Tiles whose parts lie apart are copied without what lies between.

@@ -135,7 +135,9 @@ fn aimed(r: &mut Rng, f: &Function) -> Option<String> {
     if !running.is_empty() && r.one_in(2) {
         let t = r.pick(&running);
         let (buffer, _) = t.reduces.as_ref()?;
-        return Some(format!("prescan({buffer}, {}.{})", t.label, r.pick(&t.loops)));
+        let at = format!("{buffer}, {}.{}", t.label, r.pick(&t.loops));
+        let lanes = *r.pick(&[2, 4, 8]);
+        return Some(if r.one_in(2) { format!("prescan({at})") } else { format!("inscan({at}, {lanes})") });
     }
     match r.below(7) {
         6 => {

@@ -1,0 +1,104 @@
+//! `inscan`: iterations of a scan become lanes that combine in order.
+
+use super::make::refuse;
+use super::prescan::{Scan, running_value};
+use crate::args::Args;
+use crate::blocks::blocks;
+use crate::codes;
+use crate::names;
+use crate::nest::around;
+use crate::rule::{Cursor, Edit, Rule};
+use crate::work::Work;
+use lathe_ir::lower::InScan;
+use lathe_ir::{Executor, Loop, ReduceOp, Stmt, StmtKind};
+use lathe_strategy::syntax::{Formal, Sort};
+use lathe_strategy::{Discharge, Refusal, RuleSignature};
+
+const RULE: &str = "inscan";
+
+pub static INSCAN: Rule = Rule {
+    signature: RuleSignature {
+        name: RULE,
+        version: 1,
+        formals: &[
+            Formal { name: "array", sort: Sort::Buffer, optional: false, many: false },
+            Formal { name: "loop", sort: Sort::Loop, optional: false, many: false },
+            Formal { name: "width", sort: Sort::Int, optional: false, many: false },
+        ],
+        summary: "runs the iterations of a scan as lanes of a vector that combine in order",
+        page: "\
+`inscan(s.acc, i, 16)` runs 16 iterations of a scan's loop at a time: the vector of what they add becomes that of their \
+running values by doubling, in as many steps as 16 has bits, and the running value goes on from its last lane. A loop of \
+16 iterations keeps its name; a longer one becomes `i.o` and the lanes `i.i`, and what 16 does not divide a loop \
+`i.rest`, which stays as it was.
+
+Legal for a running value (`s.acc`, an array without dimensions) that an innermost loop changes by one reduction with a \
+built-in operator and then stores, where nothing that it reads is written by it and every iteration writes another \
+element. The result is associated differently, which is recorded.
+
+```lathe
+kernel prefix(x: f32[N]) -> (s: f32[N]) {
+    s[i] = scan(sum)[i](x[i])
+}
+strategy lanes for prefix = inscan(s.acc, i, 16)
+```
+",
+    },
+    apply,
+};
+
+/// The widest vectors, in lanes.
+const WIDEST: i64 = 64;
+
+fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
+    args.check(&INSCAN.signature)?;
+    let buffer = names::find_buffer(cursor, RULE, &args.path(RULE, "array", 0)?)?;
+    let path = names::find_one_loop(cursor, RULE, &args.path(RULE, "loop", 1)?)?;
+    let width = args.positive(RULE, "width", 2)?;
+    let l = names::loop_at(cursor, RULE, &path)?.clone();
+    let places = cursor.at(&path).map_or(lathe_diagnostics::Places::none(), |s| s.places().clone());
+    let no = |text: String, help: &str| refuse(RULE, codes::SHAPE, text, help, &places);
+    if !(2..=WIDEST).contains(&width) || !(width as u64).is_power_of_two() {
+        let text = format!("`{RULE}`: {width} is no number of lanes");
+        return Err(refuse(RULE, codes::ARGUMENT, text, "give a power of two from 2 to 64", &places));
+    }
+    running_value(RULE, cursor, &buffer, &l, &path, &places)?;
+    let scan = Scan::read(RULE, cursor, &l, &buffer, &places)?;
+    if matches!(scan.op, ReduceOp::User(_)) {
+        let text = format!("the operator `{}` is declared; lanes combine by built-in ones", scan.op);
+        return Err(no(text, "leave this loop serial"));
+    }
+    let mut work = Work::new(cursor, &INSCAN.signature);
+    for outer in names::loops_around(&work.func.body, &path) {
+        if matches!(names::loop_at(cursor, RULE, &outer)?.exec, Executor::Vector(_)) {
+            return Err(no("the loop is inside of a vector loop".into(), "vectorize one of the two"));
+        }
+    }
+    let s = work.at(&path)?.clone();
+    let exec = Executor::InScan(width as u32);
+    let whole = Loop { exec: exec.clone(), ..l.clone() };
+    let (lanes, new) = if InScan::of(&whole, width as u32).is_ok() {
+        (whole.clone(), s.with_kind(StmtKind::Loop(whole)))
+    } else {
+        let mut b = blocks(&mut work, &l, &s, width, &path, Executor::Serial);
+        b.inner.exec = exec;
+        let inner = Stmt::new(StmtKind::Loop(b.inner.clone()), s.places().clone());
+        (b.inner, Stmt::seq([around(&b.outer, s.places(), inner)].into_iter().chain(b.rest)))
+    };
+    if let Err(why) = InScan::of(&lanes, width as u32) {
+        let text = format!("the lanes of `{}` cannot combine in order: {why}", l.binder.name);
+        return Err(no(
+            text,
+            "choose the innermost loop of a scan, whose values are stored one after the other",
+        ));
+    }
+    work.replace_by_rule(&path, new, "bijection", "iterations are added up in their order")?;
+    work.scheduled();
+    let mut edit = work.finish();
+    edit.evidence = edit
+        .evidence
+        .oblige(format!("`{}` is associative", scan.op), Discharge::ByRule)
+        .oblige("what the lanes add is not written by them", Discharge::ByRule);
+    edit.evidence.reassociates.push(scan.label.to_string());
+    Ok(edit)
+}
