@@ -25,7 +25,7 @@ pub fn run(e: &mut Emitter, l: &Loop, width: u32, places: &Places) -> Result<()>
     let sums = doubled(e, s.reduce, added, width)?;
     let last = vec![Leaf::Uniform(ir.lane(sums, width - 1))];
     let after = one(e, s.reduce, &before, &last)?;
-    let running = one(e, s.reduce, &before, &vec![Leaf::Varying(sums)])?;
+    let running = one(e, s.reduce, &before, &[Leaf::Varying(sums)])?;
     e.frame.values.insert(s.acc, vec![running]);
     let out = s.uses.iter().try_for_each(|u| e.stmt(u));
     e.frame.values.remove(&s.acc);
@@ -41,7 +41,7 @@ fn doubled(e: &mut Emitter, r: &Reduce, mut v: Value, width: u32) -> Result<Valu
     let mut by = 1;
     while by < width {
         let before = vec![Leaf::Varying(ir.shift_lanes(v, by, width))];
-        let both = one(e, r, &before, &vec![Leaf::Varying(v)])?.at(ir, Some(width));
+        let both = one(e, r, &before, &[Leaf::Varying(v)])?.at(ir, Some(width));
         let mut lanes: Vec<Value> = (0..width).map(|l| ir.int(1, i64::from(l >= by))).collect();
         v = ir.select(ir.vector(&mut lanes), both, v);
         by *= 2;

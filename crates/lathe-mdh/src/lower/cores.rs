@@ -168,6 +168,8 @@ pub fn in_order(h: &Shaped, loops: &Loops, options: &Options, out: &mut Vec<Stra
         scanned(h, loops).len().checked_sub(1).map_or("acc".to_string(), |n| format!("run{}", nth(n)));
     let running = name(&format!("{}.{running}", loops.label));
     out.push(attempt(call("inscan", vec![running, name(&loops.at(&inner.name)), int(width)])));
+    // Vectors whose shuffles do not wait for one another.
+    out.push(attempt(call("unroll", vec![name(&loops.at(&format!("{}.o", inner.name))), int(4)])));
 }
 
 /// `vectorize`, and the vectors that stand side by side written out.

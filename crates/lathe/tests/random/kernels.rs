@@ -187,6 +187,10 @@ fn assignment(
     };
     match choice {
         0 | 1 => (m.ty, vec![format!("{target} = {}", m.expr(vars, 3))]),
+        2 if m.r.one_in(2) => {
+            let (c, e) = (m.condition(&inner), m.expr(&inner, 2));
+            (m.ty, vec![format!("{target} = sum[{range}](select({c}, {e}, 0))")])
+        }
         2..=4 => (m.ty, vec![format!("{target} = sum[{range}]({})", m.expr(&inner, 2))]),
         5 => {
             let start = if m.r.one_in(2) { "0".to_string() } else { m.expr(vars, 1) };
@@ -202,7 +206,9 @@ fn assignment(
         7 if !vars.is_empty() => {
             let v = m.r.pick(vars).name.clone();
             let op = *m.r.pick(&["sum", "sum", "max", "min"]);
-            (m.ty, vec![format!("{target} = scan({op})[{v}]({})", m.expr(vars, 2))])
+            let e =
+                if m.r.one_in(2) { format!("{op}[{range}]({})", m.expr(&inner, 2)) } else { m.expr(vars, 2) };
+            (m.ty, vec![format!("{target} = scan({op})[{v}]({e})")])
         }
         8 if !local => {
             let op = *m.r.pick(&["all", "any"]);

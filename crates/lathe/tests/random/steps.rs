@@ -99,6 +99,8 @@ struct Target {
     reads: Vec<String>,
     /// Its value is a chain of operands of one operator.
     chain: bool,
+    /// It reduces one of two values.
+    selects: bool,
 }
 
 /// A step of the kinds that names drawn at random seldom fit: producers with their consumers, reductions.
@@ -137,7 +139,15 @@ fn aimed(r: &mut Rng, f: &Function) -> Option<String> {
         let (buffer, _) = t.reduces.as_ref()?;
         let at = format!("{buffer}, {}.{}", t.label, r.pick(&t.loops));
         let lanes = *r.pick(&[2, 4, 8]);
-        return Some(if r.one_in(2) { format!("prescan({at})") } else { format!("inscan({at}, {lanes})") });
+        return Some(match r.below(3) {
+            0 => format!("prescan({at})"),
+            1 => format!("inscan({at}, {lanes})"),
+            _ => format!("prereduce({})", t.label),
+        });
+    }
+    let selecting: Vec<&Target> = all.iter().filter(|t| t.selects).collect();
+    if !selecting.is_empty() && r.one_in(4) {
+        return Some(format!("guard({})", r.pick(&selecting).label));
     }
     match r.below(7) {
         6 => {
@@ -203,6 +213,7 @@ fn targets(
             loops: loops.clone(),
             reduces,
             reads: reads.filter_map(|b| names.get(&b).cloned()).collect(),
+            selects: matches!(s.kind(), StmtKind::Reduce(r) if matches!(r.values[0].kind(), ExprKind::Select(..))),
             chain: matches!(s.kind(), StmtKind::Store(st) if operands(&st.value) >= 4),
         });
     }
