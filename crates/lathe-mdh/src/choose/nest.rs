@@ -194,14 +194,12 @@ impl Nest<'_> {
                 .collect();
             steps.sort_unstable();
             let mut together = 1;
-            let mut rest = steps.as_slice();
-            while let Some(((step, n), more)) = rest.split_first()
-                && *step == together
-            {
-                (together, rest) = (together * n, more);
-            }
-            rest.iter().all(|(step, _)| (step * r.bytes).is_multiple_of(LINE))
-                && (rest.is_empty() || (together * r.bytes).is_multiple_of(LINE))
+            steps.iter().all(|(step, n)| {
+                // Rows begin at lines, or follow one another within one.
+                let inside = *step == together && LINE.is_multiple_of(step * r.bytes);
+                together *= n;
+                inside || (step * r.bytes).is_multiple_of(LINE)
+            })
         };
         bytes > (8 * self.s.machine.l2_bytes).max(self.s.machine.l3_bytes / 2)
             && self.f.outputs.iter().all(whole)
