@@ -176,3 +176,8 @@ pub fn may_fail(e: &Expr) -> bool {
     });
     hit
 }
+
+/// Whether an array is a parameter that may share memory with another one.
+pub fn may_alias(func: &Function, b: BufId) -> bool {
+    func.params.iter().any(|p| p.alias.is_some() && p.array().is_some_and(|a| a.id == b))
+}

@@ -10,7 +10,7 @@ use lathe_diagnostics::Places;
 use lathe_ir::expr::{Access, Expr};
 use lathe_ir::visit::{self, Path};
 use lathe_ir::{
-    Binder, BufId, Buffer, Function, Label, Layout, Loop, Space, Stmt, StmtKind, Store, VarId, build,
+    Binder, BufId, Buffer, Function, Label, Layout, Loop, Space, Stmt, StmtKind, Store, Type, VarId, build,
 };
 use lathe_strategy::syntax::{Formal, Sort};
 use lathe_strategy::{Discharge, Evidence, Refusal, RuleSignature};
@@ -57,18 +57,15 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
         return Err(refuse(RULE, "the place is gone", "", &Places::none()));
     };
     let found = Found::of(RULE, stmt, &label)?;
-    found.independent(RULE, stmt)?;
+    found.independent(RULE, cursor, stmt)?;
     let mut func = cursor.func.clone();
     let wanted = args.opt_path(RULE, "name", 1)?.unwrap_or_else(|| format!("{label}.f"));
     let m = Maker { found: &found, label: &label };
-    let buffers = m.buffers(&mut func, &wanted);
+    let types: Vec<Type> = found.values.iter().map(|v| v.ty().clone()).collect();
+    let buffers = arrays(&mut func, &found.loops, &types, &wanted);
     let first = m.fill(&mut func, &buffers);
     let second = m.redirect(stmt, &buffers);
-    let body = Stmt::seq([first, second]);
-    let new = buffers
-        .iter()
-        .rev()
-        .fold(body, |body, b| Stmt::new(StmtKind::Alloc { buffer: b.clone(), body }, found.places.clone()));
+    let new = around(&buffers, Stmt::seq([first, second]), &found.places);
     make::replace(RULE, &mut func, &root, new)?;
     let mut ev = Evidence::new(RULE, 1)
         .oblige(
@@ -86,7 +83,7 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
     Ok(Edit { func, evidence: ev })
 }
 
-fn refuse(rule: &str, message: &str, help: &str, places: &Places) -> Refusal {
+pub(super) fn refuse(rule: &str, message: &str, help: &str, places: &Places) -> Refusal {
     make::refuse(rule, codes::SHAPE, format!("`{rule}`: {message}"), help, places)
 }
 
@@ -216,8 +213,8 @@ impl Found {
         Ok(())
     }
 
-    /// Nothing that the values read is written by the statement's nest.
-    pub fn independent(&self, rule: &str, root: &Stmt) -> Result<(), Refusal> {
+    /// Nothing that the values read is written by the statement's nest, under its own name or another one.
+    pub fn independent(&self, rule: &str, cursor: &Cursor, root: &Stmt) -> Result<(), Refusal> {
         let mut written: HashSet<Option<BufId>> = HashSet::new();
         let mut local: HashSet<Option<BufId>> = HashSet::new();
         let mut strange = false;
@@ -244,6 +241,14 @@ impl Found {
                 &clash.map_or_else(|| self.places.clone(), |a| a.places),
             ));
         }
+        if written.iter().flatten().any(|b| make::may_alias(cursor.func, *b)) {
+            return Err(refuse(
+                rule,
+                "the statement writes an array that may be another one, too",
+                "only values that nothing changes on the way can be computed before",
+                &self.places,
+            ));
+        }
         Ok(())
     }
 }
@@ -257,34 +262,43 @@ fn several(rule: &str, label: &str, places: &Places) -> Refusal {
     )
 }
 
+/// Local arrays with an element per iteration of the loops: `wanted`, `wanted2`, ….
+pub(super) fn arrays(func: &mut Function, loops: &[Loop], types: &[Type], wanted: &str) -> Vec<Arc<Buffer>> {
+    let extent = |l: &Loop| build::max(build::index(0), crate::nest::trip_count(l));
+    let mut out: Vec<Arc<Buffer>> = Vec::new();
+    for (n, elem) in types.iter().enumerate() {
+        let name = if n == 0 { wanted.to_string() } else { format!("{wanted}{}", n + 1) };
+        out.push(Arc::new(Buffer {
+            id: func.fresh_buf(),
+            name: fresh_name(func, &name).into(),
+            elem: elem.clone(),
+            extents: loops.iter().map(extent).collect(),
+            space: Space::Host,
+            layout: Layout::row_major(),
+        }));
+    }
+    out
+}
+
+/// The element of such an array that belongs to this iteration.
+pub(super) fn element(b: &Buffer, loops: &[Loop]) -> Access {
+    let at = |l: &Loop| build::sub(build::var(&l.binder), l.lo.clone());
+    proved(b.id, &b.elem, loops.iter().map(at).collect())
+}
+
+/// A statement inside of the allocations.
+pub(super) fn around(buffers: &[Arc<Buffer>], body: Stmt, places: &Places) -> Stmt {
+    buffers.iter().rev().fold(body, |body, buffer| {
+        Stmt::new(StmtKind::Alloc { buffer: buffer.clone(), body }, places.clone())
+    })
+}
+
 struct Maker<'a> {
     found: &'a Found,
     label: &'a str,
 }
 
 impl Maker<'_> {
-    fn buffers(&self, func: &mut Function, wanted: &str) -> Vec<Arc<Buffer>> {
-        let extents: Vec<Expr> = self.found.loops.iter().map(crate::nest::trip_count).collect();
-        let mut out: Vec<Arc<Buffer>> = Vec::new();
-        for (n, v) in self.found.values.iter().enumerate() {
-            let name = if n == 0 { wanted.to_string() } else { format!("{wanted}{}", n + 1) };
-            out.push(Arc::new(Buffer {
-                id: func.fresh_buf(),
-                name: fresh_name(func, &name).into(),
-                elem: v.ty().clone(),
-                extents: extents.iter().map(|e| build::max(build::index(0), e.clone())).collect(),
-                space: Space::Host,
-                layout: Layout::row_major(),
-            }));
-        }
-        out
-    }
-
-    fn here(&self, b: &Buffer) -> Access {
-        let at = |l: &Loop| build::sub(build::var(&l.binder), l.lo.clone());
-        proved(b.id, &b.elem, self.found.loops.iter().map(at).collect())
-    }
-
     /// The nest that computes the values, with binders of its own.
     fn fill(&self, func: &mut Function, buffers: &[Arc<Buffer>]) -> Stmt {
         let f = self.found;
@@ -297,7 +311,7 @@ impl Maker<'_> {
             let store = Store {
                 label: Label::new(label),
                 instance: f.instance.clone(),
-                target: self.here(b),
+                target: element(b, &self.found.loops),
                 value: v.clone(),
                 nontemporal: false,
             };
@@ -311,7 +325,7 @@ impl Maker<'_> {
 
     /// The old nest, with the arrays in the place of the values.
     fn redirect(&self, root: &Stmt, buffers: &[Arc<Buffer>]) -> Stmt {
-        let loads: Vec<Expr> = buffers.iter().map(|b| build::load(self.here(b))).collect();
+        let loads: Vec<Expr> = buffers.iter().map(|b| build::load(element(b, &self.found.loops))).collect();
         let of = |e: &Expr| self.found.values.iter().position(|v| v == e).map(|n| loads[n].clone());
         let mine = |l: &Label| {
             let rest = l.as_str().strip_prefix(self.label);

@@ -1,17 +1,14 @@
 //! `prereduce`: what inner loops add to a running result is reduced in a nest of its own, before it is added.
 
-use super::make::{self, fresh_name, nest, proved, refuse};
-use super::materialize::Found;
+use super::make::{self, fresh_name, nest};
+use super::materialize::{Found, around, arrays, element, refuse};
 use crate::args::Args;
-use crate::codes;
 use crate::rule::{Cursor, Edit, Rule};
 use crate::subject;
 use lathe_diagnostics::Places;
 use lathe_ir::expr::{Access, Expr};
 use lathe_ir::visit;
-use lathe_ir::{
-    Buffer, Function, Label, Layout, Loop, Reduce, ReduceOp, Space, Stmt, StmtKind, Store, VarId, build,
-};
+use lathe_ir::{Buffer, Function, Label, Loop, Reduce, ReduceOp, Stmt, StmtKind, Store, VarId, build};
 use lathe_strategy::syntax::{Formal, Sort};
 use lathe_strategy::{Discharge, Evidence, Refusal, RuleSignature};
 use std::collections::HashMap;
@@ -58,8 +55,7 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
     };
     let found = Found::of(RULE, stmt, &label)?;
     let places = found.places.clone();
-    found.independent(RULE, stmt)?;
-    not_aliased(cursor, stmt, &places)?;
+    found.independent(RULE, cursor, stmt)?;
     let parts = Parts::of(stmt, &label, &found)?;
     let types: Vec<_> = parts.reduce.targets.iter().map(|t| t.elem.clone()).collect();
     let Some(identity) = lathe_ir::reduce::identity(cursor.module, &parts.reduce.op, &types) else {
@@ -78,12 +74,10 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
     let mut func = cursor.func.clone();
     let wanted = args.opt_path(RULE, "name", 1)?.unwrap_or_else(|| format!("{label}.part"));
     let made = fresh_name(cursor.func, &format!("{label}.part"));
-    let buffers = parts.buffers(&mut func, &wanted);
+    let buffers = arrays(&mut func, &parts.outer, &types, &wanted);
     let first = parts.fill(&mut func, &buffers, &identity, (&made, commutative), &places);
     let second = parts.redirect(stmt, &buffers);
-    let new = buffers.iter().rev().fold(Stmt::seq([first, second]), |body, b| {
-        Stmt::new(StmtKind::Alloc { buffer: b.clone(), body }, places.clone())
-    });
+    let new = around(&buffers, Stmt::seq([first, second]), &places);
     make::replace(RULE, &mut func, &root, new)?;
     let by = match parts.reduce.op {
         ReduceOp::User(_) => Discharge::ByDeclaration,
@@ -104,30 +98,7 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
 }
 
 fn no(message: &str, help: &str, places: &Places) -> Refusal {
-    refuse(RULE, codes::SHAPE, format!("`{RULE}`: {message}"), help, places)
-}
-
-/// What is computed before must not be what the statement writes under another name.
-fn not_aliased(cursor: &Cursor, root: &Stmt, places: &Places) -> Result<(), Refusal> {
-    let aliased = |a: &Access| {
-        let id = a.view.buffer();
-        let named = |p: &lathe_ir::Param| p.alias.is_some() && p.array().map(|b| b.id) == id;
-        id.is_none() || cursor.func.params.iter().any(named)
-    };
-    let mut hit = false;
-    visit::walk(root, &mut |s, _| {
-        match s.kind() {
-            StmtKind::Store(s) => hit |= aliased(&s.target),
-            StmtKind::Reduce(r) => hit |= r.targets.iter().any(aliased),
-            _ => {}
-        }
-        !hit
-    });
-    if hit {
-        let text = "the statement writes an array that may be another one, too";
-        return Err(no(text, "only values that nothing changes on the way can be computed before", places));
-    }
-    Ok(())
+    refuse(RULE, message, help, places)
 }
 
 /// The reduction, the loops around it, and those of them that hold nothing else.
@@ -171,28 +142,6 @@ impl Parts {
         })
     }
 
-    fn buffers(&self, func: &mut Function, wanted: &str) -> Vec<Arc<Buffer>> {
-        let extents: Vec<Expr> = self.outer.iter().map(crate::nest::trip_count).collect();
-        let mut out: Vec<Arc<Buffer>> = Vec::new();
-        for (n, t) in self.reduce.targets.iter().enumerate() {
-            let name = if n == 0 { wanted.to_string() } else { format!("{wanted}{}", n + 1) };
-            out.push(Arc::new(Buffer {
-                id: func.fresh_buf(),
-                name: fresh_name(func, &name).into(),
-                elem: t.elem.clone(),
-                extents: extents.iter().map(|e| build::max(build::index(0), e.clone())).collect(),
-                space: Space::Host,
-                layout: Layout::row_major(),
-            }));
-        }
-        out
-    }
-
-    fn here(&self, b: &Buffer) -> Access {
-        let at = |l: &Loop| build::sub(build::var(&l.binder), l.lo.clone());
-        proved(b.id, &b.elem, self.outer.iter().map(at).collect())
-    }
-
     /// The instance without the inner loops: that of their first iteration.
     fn row(&self) -> Vec<Expr> {
         let first: HashMap<VarId, Expr> = self.inner.iter().map(|l| (l.binder.id, l.lo.clone())).collect();
@@ -208,7 +157,7 @@ impl Parts {
         (label, commutative): (&str, bool),
         places: &Places,
     ) -> Stmt {
-        let targets: Vec<Access> = buffers.iter().map(|b| self.here(b)).collect();
+        let targets: Vec<Access> = buffers.iter().map(|b| element(b, &self.outer)).collect();
         let start = targets.iter().zip(identity).enumerate().map(|(n, (t, value))| {
             let number = if n == 0 { String::new() } else { (n + 1).to_string() };
             let store = Store {
@@ -243,7 +192,7 @@ impl Parts {
         let gone: Vec<VarId> = self.inner.iter().map(|l| l.binder.id).collect();
         visit::map_stmts(root, &mut |s| match s.kind() {
             StmtKind::Reduce(r) if r.label == self.reduce.label => {
-                let values = buffers.iter().map(|b| build::load(self.here(b))).collect();
+                let values = buffers.iter().map(|b| build::load(element(b, &self.outer))).collect();
                 s.with_kind(StmtKind::Reduce(Reduce {
                     values,
                     instance: self.row(),

@@ -181,14 +181,7 @@ impl Scan {
         let Some(kept) = keep(&l.body, acc) else {
             return no("the loop does nothing".into(), "");
         };
-        let alias = |view: &View| {
-            let id = view.buffer();
-            cursor
-                .func
-                .params
-                .iter()
-                .any(|p| p.alias.is_some() && p.array().is_some_and(|b| Some(b.id) == id))
-        };
+        let alias = |view: &View| view.buffer().is_some_and(|b| make::may_alias(cursor.func, b));
         let mut depends = written.iter().any(alias);
         written.retain(|v| *v != View::Buffer(acc.id));
         let mut look = |e: &Expr| {

@@ -191,7 +191,7 @@ impl<'a> Plan<'a> {
             ));
         }
         let param = cursor.func.params.iter().find(|p| p.array().is_some_and(|b| b.id == buffer.id));
-        if param.is_some_and(|p| p.alias.is_some()) {
+        if make::may_alias(cursor.func, buffer.id) {
             return Err(refuse(
                 rule,
                 codes::UNSUPPORTED,

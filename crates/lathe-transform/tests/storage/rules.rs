@@ -578,6 +578,20 @@ fn lanes_of_a_scan_combine_in_order() {
     assert!(refusal(&m, "scan", "inscan(s.acc, i, 4); vectorize(i.o, 4)").contains("already"));
 }
 
+/// What is computed before must not change on the way, under another name either.
+#[test]
+fn values_of_what_may_alias_are_not_computed_before() {
+    let m = parse(
+        "func f(N, M)(A: in i64[N, M] alias c, B: inout i64[N] alias c) stage plain {
+           for i in 0..N { for j in 0..M { 'B'[i, j]: B[i]! sum= A[i, j]! licensed } }
+         }",
+    );
+    for rule in ["materialize(B)", "prereduce(B)"] {
+        let text = refusal(&m, "f", rule);
+        assert!(text.contains("may be another one"), "{rule}: {text}");
+    }
+}
+
 /// Rows inside of a scan are reduced first, each for itself.
 #[test]
 fn what_is_scanned_is_reduced_before() {

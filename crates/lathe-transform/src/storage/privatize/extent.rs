@@ -68,7 +68,7 @@ impl Job<'_> {
                 mine.iter().any(|f| fills(f, 0) && of(&[f]).contains(&region, &around.loops, &around.sizes));
             let param = self.cursor.func.params.iter().find(|p| p.array().is_some_and(|a| a.id == b.id));
             let given = param.is_some_and(|p| p.mode == Mode::InOut);
-            if param.is_some_and(|p| p.alias.is_some()) {
+            if make::may_alias(self.cursor.func, b.id) {
                 return Err(self.refuse(format!("`{}` may alias another array", b.name), "", &r.places));
             }
             if !exact && self.first.is_some() {
