@@ -42,6 +42,12 @@ impl Reach {
         self.elements(tile).saturating_mul(self.bytes)
     }
 
+    /// Whether neighbours along a dimension read the same elements.
+    pub fn neighbours(&self, dim: usize) -> bool {
+        let spreads = |(k, c): (usize, &Vec<i64>)| c[dim] != 0 && self.spread[k] > 0;
+        self.shifted > 1 && self.subscripts.iter().enumerate().any(spreads)
+    }
+
     /// The dimension of the buffer that this index alone runs through, one by one.
     pub fn plain(&self, dim: usize) -> Option<usize> {
         let mut with = self.subscripts.iter().enumerate().filter(|s| s.1[dim] != 0);

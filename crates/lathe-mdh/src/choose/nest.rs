@@ -49,15 +49,23 @@ pub(super) struct Nest<'a> {
 }
 
 pub fn plan(f: &Facts, s: &Setting, t: &Tile, at: &Layers) -> Plan {
-    let tile = t.all();
-    let trips = f.extents.iter().zip(&tile).map(|(n, t)| n.div_ceil(*t)).collect();
-    let n = Nest { f, s, t, at, tile, trips };
+    let mut t = t.clone();
+    if let Some((k, n)) = Nest::new(f, s, &t, at).reads_ahead() {
+        t.side[k] = n;
+    }
+    let n = Nest::new(f, s, &t, at);
     let mut p = if f.reduces && !f.scanned.contains(&true) { n.reduction() } else { n.map() };
     p.loops.retain(|l| l.parts > 1);
     p
 }
 
-impl Nest<'_> {
+impl<'a> Nest<'a> {
+    fn new(f: &'a Facts, s: &'a Setting<'a>, t: &'a Tile, at: &'a Layers) -> Nest<'a> {
+        let tile = t.all();
+        let trips = f.extents.iter().zip(&tile).map(|(n, t)| n.div_ceil(*t)).collect();
+        Nest { f, s, t, at, tile, trips }
+    }
+
     pub(super) fn dims(&self) -> std::ops::Range<usize> {
         0..self.tile.len()
     }
@@ -127,7 +135,7 @@ impl Nest<'_> {
         let inner = |d: usize, parts: u64| Part { layer: self.at.inner, dim: d, parts };
         // Neighbours along an outer dimension come again after everything inside of it.
         let l2 = self.s.machine.l2_bytes / 2;
-        let outermost = order.iter().position(|d| self.f.inputs.iter().any(|r| self.neighbours(r, *d)));
+        let outermost = order.iter().position(|d| self.f.inputs.iter().any(|r| r.neighbours(*d)));
         let mut block = None;
         if let Some(n) = outermost
             && n + 1 < order.len()
@@ -176,10 +184,6 @@ impl Nest<'_> {
             loops[0].parts = block;
             loops.insert(0, Part { layer: threads, dim: d, parts: self.s.threads });
         }
-    }
-
-    fn neighbours(&self, r: &Reach, d: usize) -> bool {
-        r.shifted > 1 && r.subscripts.iter().enumerate().any(|(k, c)| c[d] != 0 && r.spread[k] > 0)
     }
 
     /// Results that no cache would keep, in whole lines, because only these go past the caches: what lies together

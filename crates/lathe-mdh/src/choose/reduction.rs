@@ -10,6 +10,11 @@ pub(super) const APART: u64 = 1024;
 /// Rows of an input that is read once are read side by side, as many as the processor fetches ahead; results are
 /// loaded and stored once for all of them.
 const STREAMS: u64 = 8;
+/// Results per vector below which memory decides, not arithmetic.
+const FEW: u64 = 4;
+/// Lines of different rows that are asked for at once, and of how many rows before others are.
+const AHEAD: u64 = 4;
+const RUN: u64 = 512;
 /// Bytes after which places of the first cache come again, and how many lines one place holds, on most CPUs.
 const PAGE: u64 = 4096;
 const WAYS: u64 = 8;
@@ -181,28 +186,51 @@ impl Nest<'_> {
         let &(d, n) = k.iter().max_by_key(|x| extents[x.0])?;
         let l2 = self.s.machine.l2_bytes;
         let need = footprint(&sides.rows, panel) + footprint(&sides.columns, panel);
-        let innermost = k.last().map(|x| x.0);
-        let loose = sides.columns.iter().any(|r| {
-            r.input.is_none_or(|n| !packed.contains(&n))
-                && self.far_apart(r, innermost, free_lanes)
-                && r.stride[d].unsigned_abs() * r.bytes >= APART
-        });
-        let kc = if loose && extents[d] > 192 {
-            // Few results per vector that is read: memory decides, else arithmetic.
-            let rows: u64 =
-                self.t.side.iter().enumerate().filter(|x| Some(x.0) != free_lanes).map(|x| x.1).product();
-            if rows < 4 { divisor_near(extents[d], STREAMS) } else { 96 }
+        let kc = if self.loose(sides, packed, d) {
+            // Few results per vector that is read: rows side by side; else each is followed for long.
+            divisor_near(extents[d], if self.rows(sides) < FEW { STREAMS } else { RUN })
         } else if need > l2 * 3 / 4 {
             (extents[d] * (l2 / 2) / need).max(32) / 16 * 16
         } else {
             return None;
         };
-        if kc >= extents[d] || self.tile[d] != 1 {
+        let each = kc.div_ceil(self.tile[d]);
+        if each >= n {
             return None;
         }
-        k.iter_mut().filter(|x| x.0 == d).for_each(|x| x.1 = kc);
-        panel[d] = kc;
-        Some(Part { layer: self.at.outer, dim: d, parts: n.div_ceil(kc) })
+        k.iter_mut().filter(|x| x.0 == d).for_each(|x| x.1 = each);
+        panel[d] = each * self.tile[d];
+        Some(Part { layer: self.at.outer, dim: d, parts: n.div_ceil(each) })
+    }
+
+    /// Whether columns are read where they are, each index of the sum in a row of memory of its own.
+    fn loose(&self, sides: &Sides, packed: &[usize], d: usize) -> bool {
+        let free_lanes = sides.free_lanes(&self.f.reduced);
+        let innermost = self.by_input().last().copied();
+        self.f.extents[d] > 192
+            && sides.columns.iter().any(|r| {
+                r.input.is_none_or(|n| !packed.contains(&n))
+                    && self.far_apart(r, innermost, free_lanes)
+                    && r.stride[d].unsigned_abs() * r.bytes >= APART
+            })
+    }
+
+    /// Results per vector that a tile reads of the columns.
+    fn rows(&self, sides: &Sides) -> u64 {
+        let free = self.dims().filter(|d| Some(*d) != sides.lanes && !self.f.reduced[*d]);
+        free.map(|d| self.t.side[d]).product()
+    }
+
+    /// Some indices of the sum at once, where each is a line of a row of its own in memory: they are on their way
+    /// together, while arithmetic goes on.
+    pub(super) fn reads_ahead(&self) -> Option<(usize, u64)> {
+        let sides = self.sides();
+        self.at.registers.and(sides.free_lanes(&self.f.reduced))?;
+        let k = self.by_input();
+        let d = *k.iter().max_by_key(|d| self.f.extents[**d])?;
+        let packed = self.packed(&sides, k.last().copied());
+        let fits = self.tile[d] == 1 && self.loose(&sides, &packed, d) && self.rows(&sides) >= FEW;
+        fits.then_some((d, AHEAD))
     }
 
     /// Columns outside of the blocks of the sum, where nothing is copied for all of them: as many as threads, which

@@ -38,6 +38,10 @@ const LATENCY: f64 = 4.0;
 const TURN: f64 = 2.0;
 /// Lines of the first cache that may have the same place.
 const WAYS: u64 = 8;
+/// Cycles that a line from beyond the first cache takes where the next ones are known.
+const LINE_CYCLES: f64 = 4.0;
+/// Rows in memory that a processor reads ahead of and gathers writes for at a time.
+const STREAMS: u64 = 12;
 /// Sides that are tried.
 const SIDES: [u64; 12] = [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16];
 
@@ -76,8 +80,15 @@ pub fn best(f: &Facts, m: &Machine, exact: bool) -> Tile {
                 }
             };
             try_one(&side, &mut best);
-            // Results that are written once, next to one another, gain nothing from rows.
+            // Results that are written once gain from rows only what these share.
             if !f.reduces {
+                for a in rows.iter().copied().filter(|a| comes_again(f, *a, m)) {
+                    for sa in [2, 4].into_iter().filter(|s| *s <= f.extents[a]) {
+                        side[a] = sa;
+                        try_one(&side, &mut best);
+                    }
+                    side[a] = 1;
+                }
                 continue;
             }
             for (n, a) in rows.iter().enumerate() {
@@ -176,6 +187,7 @@ fn estimate(f: &Facts, m: &Machine, lanes: (usize, u64), side: &[u64], exact: bo
     let chain = if f.reduces { product(&|d| f.reduced[d] && d != v) * LATENCY } else { 0.0 };
     // Vectors are loaded one per cycle, scalars two.
     let cycles = (all * f.work).max(vectors + scalars * 0.5).max(chain) * afar + gathered;
+    let cycles = cycles + if f.reduces { 0.0 } else { neighbours(f, m, (v, width), side)? };
     // Overheads of loops, once per tile.
     let cycles = cycles + 1.0 + if f.reduces { 0.0 } else { 1.0 };
     let mut times = 1.0;
@@ -205,6 +217,36 @@ fn estimate(f: &Facts, m: &Machine, lanes: (usize, u64), side: &[u64], exact: bo
         total += f.results() as f64 / width as f64 * each;
     }
     Some(Tile { lanes: Some(lanes), side: side.to_vec(), packed, cycles: total })
+}
+
+/// Whether neighbours along a dimension are read again after more than the first cache keeps.
+fn comes_again(f: &Facts, d: usize, m: &Machine) -> bool {
+    let step = |x: usize| f.outputs.first().map_or(0, |o| o.stride[x].abs());
+    let inside = |x: usize| if step(x) < step(d) { f.extents[x] } else { 1 };
+    let between: Vec<u64> = (0..f.extents.len()).map(inside).collect();
+    f.inputs.iter().any(|r| r.neighbours(d))
+        && f.inputs.iter().chain(&f.outputs).map(|r| r.footprint(&between)).sum::<u64>() > m.l1_bytes
+}
+
+/// Cycles for the lines that a tile of a stencil takes from beyond the first cache. Rows side by side share those of
+/// their neighbours, as long as registers hold what they load, and the processor follows all of them.
+fn neighbours(f: &Facts, m: &Machine, (v, width): (usize, u64), side: &[u64]) -> Option<f64> {
+    let again: Vec<bool> = (0..side.len()).map(|d| d != v && comes_again(f, d, m)).collect();
+    let rows: u64 = (0..side.len()).filter(|d| *d != v).map(|d| side[d]).product();
+    let (mut lines, mut streams, mut loaded) = (0.0, rows * f.outputs.len() as u64, 0.0);
+    for r in f.inputs.iter().filter(|r| r.shifted > 1) {
+        let mut apart = 1;
+        for (c, spread) in r.subscripts.iter().zip(&r.spread) {
+            let with = |d: &usize| *d != v && c[*d] != 0;
+            let span: u64 = (0..side.len()).filter(with).map(|d| c[d].unsigned_abs() * (side[d] - 1)).sum();
+            apart *= span + 1 + if (0..side.len()).any(|d| with(&d) && again[d]) { *spread } else { 0 };
+        }
+        lines += apart as f64 * side[v] as f64 * ((width * r.bytes) as f64 / LINE as f64);
+        streams += apart;
+        loaded += loads(r, v, side);
+    }
+    let held = loaded <= m.vector_registers as f64 && streams <= STREAMS;
+    (rows == 1 || held).then_some(lines * LINE_CYCLES)
 }
 
 /// Whether the inputs that rows of a tile read are used for many columns, so that they are copied.

@@ -222,6 +222,8 @@ impl Copies {
             let width = if bytes == 0 || device { 1 } else { options.machine.lanes(bytes) };
             let label = format!("copy({})", c.from);
             if c.space == "register" {
+                // No wider than the tile: vectors that are masked would take it out of the registers.
+                let width = width.min(c.along(o, last, loops).next_power_of_two());
                 let out_of = format!("{label}.out");
                 let in_and_out: Vec<&str> =
                     if self.init_inside(loops) { vec![&out_of] } else { vec![&label, &out_of] };
@@ -268,6 +270,16 @@ impl Copies {
 impl Copy {
     pub fn operand_name<'a>(&self, h: &'a Shaped) -> &'a str {
         h.h.outputs[self.operand.min(h.h.outputs.len() - 1)].name()
+    }
+
+    /// How much of a dimension the loops run through inside of the one that this is made in.
+    fn along(&self, o: &Operand, k: usize, loops: &Loops) -> u64 {
+        let from = self.at.as_deref().and_then(|at| loops.position(at));
+        let inside = |d: &&Digit| {
+            loops.position(&d.name) > from
+                && o.accesses.iter().any(|a| a.subscripts[k].coefficients[d.dim] != 0)
+        };
+        loops.digits().filter(inside).fold(1, |n, d| n.saturating_mul(d.parts))
     }
 
     /// Whether the initialization lies inside of the loop that this is made in.

@@ -159,3 +159,85 @@ fn chosen_strategies_for_any_sizes_compute_the_same() {
         }
     }
 }
+
+/// The parts of each dimension in registers, for exact sizes.
+fn in_registers(name: &str, names: &[&str], values: &[i64], m: &Machine) -> Vec<Option<u64>> {
+    let row = ROWS.iter().find(|r| r.name == name).unwrap();
+    let h = crate::support::homomorphism(row.file, row.kernel);
+    let at = names.iter().map(|n| n.to_string()).zip(values.iter().copied()).collect();
+    let cpu = model("cpu");
+    let d = choose(&h.at(&at).unwrap(), &cpu, &Setting { machine: m, threads: 1, exact: true }).unwrap();
+    let registers = cpu.memories.iter().position(|m| m.space.as_deref() == Some("register")).unwrap();
+    // Threads are the first layer, memories follow.
+    d.parts[registers + 1].clone()
+}
+
+/// Planes of a stencil that the first cache does not keep: rows of several at once share their neighbours. Where it
+/// keeps all, and along rows, there is nothing to gain.
+#[test]
+fn rows_of_a_stencil_share_what_the_first_cache_would_read_again() {
+    let m = machine("x86-64-v4");
+    let names = ["N", "M", "L"];
+    assert_eq!(in_registers("Jacobi3D", &names, &[258; 3], &m)[..2], [Some(4), Some(1)]);
+    assert_eq!(in_registers("Jacobi3D", &names, &[10; 3], &m)[..2], [Some(1), Some(1)]);
+}
+
+/// Lines of different rows are asked for together, where a matrix that is read once is read where it is.
+#[test]
+fn sums_over_rows_far_apart_read_some_at_once() {
+    let m = machine("x86-64-v4");
+    let names = ["I", "J", "K"];
+    assert_eq!(in_registers("MatMul", &names, &[16, 4096, 25088], &m)[2], Some(4));
+    assert_eq!(in_registers("MatMul", &names, &[1024, 1024, 1024], &m)[2], Some(1));
+}
+
+/// A small first cache, so that small arrays are read as large ones.
+#[test]
+fn rows_in_registers_compute_the_same() {
+    let m = Machine { l1_bytes: 2048, ..machine("x86-64-v4") };
+    let cases: [(&str, &[&str], &[i64]); 3] = [
+        ("Jacobi3D", &["N", "M", "L"], &[31, 5, 45]),
+        ("Jacobi3D", &["N", "M", "L"], &[14, 9, 43]),
+        ("MatMul", &["I", "J", "K"], &[10, 260, 207]),
+    ];
+    for (name, names, values) in cases {
+        let row = ROWS.iter().find(|r| r.name == name).unwrap();
+        let (module, func) = example(row.file, row.kernel);
+        let h = Homomorphism::of(&module, &func, None).unwrap();
+        let func = alone(&func, &h);
+        let at: BTreeMap<String, i64> =
+            names.iter().map(|n| n.to_string()).zip(values.iter().copied()).collect();
+        let side = in_registers(name, names, values, &m)[if name == "MatMul" { 2 } else { 0 }];
+        assert_ne!(side, Some(1), "{name} {values:?}");
+        for exact in [true, false] {
+            let func = if exact { fixed(&func, &h.at(&at).unwrap()) } else { func.clone() };
+            let auto = auto(&module, &func, &at, &Setting { machine: &m, threads: 2, exact }).unwrap();
+            let new = transform(&module, &func, &auto.strategy, name);
+            compare(row, &new, &at, &format!("{name} exact {exact}\n{}", auto.strategy));
+        }
+    }
+}
+
+/// The copy of a tile has vectors as long as the tile: longer ones, under a mask, would take it out of the registers.
+#[test]
+fn tiles_are_copied_by_vectors_that_fit() {
+    let row = ROWS.iter().find(|r| r.kernel.contains("capsule")).unwrap();
+    let (module, func) = example(row.file, row.kernel);
+    let sizes = [
+        ("N", 1),
+        ("H", 20),
+        ("W", 20),
+        ("C", 3),
+        ("K", 8),
+        ("R", 3),
+        ("S", 3),
+        ("MI", 4),
+        ("MJ", 4),
+        ("MK", 4),
+    ];
+    let at: BTreeMap<String, i64> = sizes.map(|(n, v)| (n.to_string(), v)).into();
+    let m = machine("x86-64-v4");
+    let auto = auto(&module, &func, &at, &Setting { machine: &m, threads: 1, exact: true }).unwrap();
+    let text = auto.strategy.to_string();
+    assert!(text.contains(".out.5, 4)"), "{text}");
+}
