@@ -29,6 +29,8 @@ const SIDE: u64 = 16;
 const MOST: u64 = 1 << 20;
 /// Results that registers hold at most: all of 32 vectors of 16.
 const HELD: i64 = 512;
+/// Scalar operations that are written out at most, as vectors of 16: more takes the code generator seconds.
+const WRITTEN: i64 = 512 * 16;
 
 impl Around<'_> {
     /// The parameters; the values of the choice are the defaults.
@@ -45,12 +47,19 @@ impl Around<'_> {
                 def = def.param(TuningParameter::ints(format!("{prefix}{}", self.name(l)), values));
             }
         }
-        // It belongs to the last parameter that it mentions.
-        if let Some(held) = self.held(prefix)
-            && let Constraint::Expr(e) = &held
-            && let Some(last) = def.params.iter_mut().rev().find(|p| lathe_space::names(e).contains(&p.name))
-        {
-            *last = last.clone().such_that(held);
+        // Lanes of a sum hold partial results.
+        for (most, reduced) in [(HELD, false), (WRITTEN, true)] {
+            let tile = |l: Level| {
+                let free = self.h.h.dims[l.dim].combine == Combine::Concat;
+                self.lanes(l) || (self.registers(l) && (free || reduced))
+            };
+            // It belongs to the last parameter that it mentions.
+            if let Some(e) = self.at_most(prefix, most, &tile)
+                && let Some(last) =
+                    def.params.iter_mut().rev().find(|p| lathe_space::names(&e).contains(&p.name))
+            {
+                *last = last.clone().such_that(Constraint::Expr(e));
+            }
         }
         let swaps = self.swaps().len() as i64;
         if swaps > 0 && self.order_is_free() {
@@ -138,6 +147,10 @@ impl Around<'_> {
         self.by(l) < self.model.memories.len()
     }
 
+    fn lanes(&self, l: Level) -> bool {
+        self.model.core(self.by(l)).is_some_and(|c| c.executor == "vector")
+    }
+
     fn registers(&self, l: Level) -> bool {
         self.model.memories.get(self.by(l)).is_some_and(|m| m.space.as_deref() == Some("register"))
     }
@@ -188,10 +201,9 @@ impl Around<'_> {
     /// Neighbours in the order, of different dimensions, both with parts, outside of registers and vectors.
     fn swaps(&self) -> Vec<(Level, Level)> {
         let Some(order) = by_position(&self.chosen.down.order) else { return Vec::new() };
-        let lanes = |l: &Level| self.model.core(self.by(*l)).is_some_and(|c| c.executor == "vector");
         let loops: Vec<Level> = order
             .into_iter()
-            .filter(|l| self.chosen.parts_at(*l) > 1 && !self.registers(*l) && !lanes(l))
+            .filter(|l| self.chosen.parts_at(*l) > 1 && !self.registers(*l) && !self.lanes(*l))
             .collect();
         let pairs = loops.windows(2).filter(|w| w[0].dim != w[1].dim).map(|w| (w[0], w[1]));
         pairs.filter(|swap| self.may_exchange(*swap)).collect()
@@ -205,24 +217,17 @@ impl Around<'_> {
         crate::check(self.h, self.model, &d, &|_| None).is_empty()
     }
 
-    /// Results in registers take at most what registers have.
-    fn held(&self, prefix: &str) -> Option<Constraint> {
-        let sides = self.changeable().into_iter().filter(|l| {
-            let lanes = self.model.core(self.by(*l)).is_some_and(|c| c.executor == "vector");
-            let free = self.h.h.dims[l.dim].combine == Combine::Concat;
-            free && (self.registers(*l) || lanes) && self.values(*l).len() > 1
-        });
-        let sides: Vec<Level> = sides.collect();
-        let chosen = sides.iter().map(|l| self.chosen.parts_at(*l) as i64).fold(1, i64::saturating_mul);
-        let product = sides
+    /// The parts of these levels multiply to no more than this, or to what was chosen.
+    fn at_most(&self, prefix: &str, most: i64, of: &dyn Fn(Level) -> bool) -> Option<Expr> {
+        let all = self.changeable().into_iter().filter(|l| of(*l) && self.values(*l).len() > 1);
+        let all: Vec<Level> = all.collect();
+        let chosen = all.iter().map(|l| self.chosen.parts_at(*l) as i64).fold(1, i64::saturating_mul);
+        let product = all
             .into_iter()
             .map(|l| Expr::Name(format!("{prefix}{}", self.name(l))))
             .reduce(|a, b| Expr::Binary(BinOp::Mul, Box::new(a), Box::new(b)))?;
-        Some(Constraint::Expr(Expr::Binary(
-            BinOp::Le,
-            Box::new(product),
-            Box::new(Expr::Value(Value::Int(HELD.max(chosen)))),
-        )))
+        let most = Expr::Value(Value::Int(most.max(chosen)));
+        Some(Expr::Binary(BinOp::Le, Box::new(product), Box::new(most)))
     }
 
     fn exchange(&self, d: &mut Decisions, (a, b): (Level, Level)) {

@@ -17,7 +17,7 @@ use lathe_diagnostics::Diagnostic;
 use lathe_ir::Combine;
 use lathe_target::Machine;
 use layers::Layers;
-use nest::Plan;
+use nest::{Part, Plan};
 
 /// For what decisions are chosen.
 #[derive(Clone, Copy, Debug)]
@@ -59,9 +59,7 @@ fn decide(h: &Shaped, model: &Model, at: &Layers, p: &Plan, mut d: Decisions) ->
     for l in &p.loops {
         d.parts[l.layer][l.dim] = Some(l.parts);
     }
-    let used: Vec<Level> = p.loops.iter().map(|l| Level { layer: l.layer, dim: l.dim }).collect();
-    let unused: Vec<Level> = d.levels().filter(|l| !used.contains(l)).collect();
-    let order: Vec<Level> = used.into_iter().chain(unused).collect();
+    let order = order(h, at, p, d.levels());
     let ranks = ranks_of(&order, layers, dims).unwrap_or_else(|| d.up.order.clone());
     for phase in Phase::ALL {
         let s = d.steps_mut(phase);
@@ -71,8 +69,10 @@ fn decide(h: &Shaped, model: &Model, at: &Layers, p: &Plan, mut d: Decisions) ->
         }
     }
     let rank = |l: Level| ranks[l.layer][l.dim].unwrap_or(0);
+    let of = |l: &Part| rank(Level { layer: l.layer, dim: l.dim });
+    let of_loop = |n: usize| p.loops.get(n).map(of).or(p.loops.last().map(|l| of(l) + 1)).unwrap_or_default();
     for c in &p.copies {
-        for l in d.levels().filter(|l| rank(*l) >= c.from) {
+        for l in d.levels().filter(|l| rank(*l) >= of_loop(c.from)) {
             d.reads[c.input].layout[l.layer][l.dim] = Some(c.layout.clone());
         }
         d.operands[c.input].layout = Some(c.layout.clone());
@@ -84,7 +84,7 @@ fn decide(h: &Shaped, model: &Model, at: &Layers, p: &Plan, mut d: Decisions) ->
     for (w, r) in d.writes.iter_mut().zip(&mut d.results) {
         for layer in 0..layers {
             for dim in 0..dims {
-                let kept = p.registers.is_some_and(|from| rank(Level { layer, dim }) >= from);
+                let kept = p.registers.is_some_and(|from| rank(Level { layer, dim }) >= of_loop(from));
                 // What threads combine is where all of them see it.
                 let shared = Some(layer) == at.threads && h.h.dims[dim].combine != Combine::Concat;
                 let region = if shared { 0 } else { near };
@@ -94,4 +94,21 @@ fn decide(h: &Shaped, model: &Model, at: &Layers, p: &Plan, mut d: Decisions) ->
         r.region = registers.filter(|_| p.registers.is_some()).or(Some(near));
     }
     d
+}
+
+/// All levels, from the outside. Those that are no loops stand where loops of their layer would be of use to a search:
+/// before finer layers, and those of results before results are in registers.
+fn order(h: &Shaped, at: &Layers, p: &Plan, all: impl Iterator<Item = Level>) -> Vec<Level> {
+    let used: Vec<Level> = p.loops.iter().map(|l| Level { layer: l.layer, dim: l.dim }).collect();
+    let fine = |layer: usize| Some(layer) == at.registers || Some(layer) == at.lanes;
+    let place = |l: &Level| {
+        let finer = used.iter().position(|u| u.layer > l.layer && fine(u.layer) >= fine(l.layer));
+        let finer = finer.unwrap_or(used.len());
+        let results = h.h.dims[l.dim].combine == Combine::Concat && !fine(l.layer);
+        p.registers.filter(|_| results).map_or(finer, |from| finer.min(from))
+    };
+    let mut order: Vec<(usize, bool, Level)> = used.iter().enumerate().map(|(n, l)| (n, true, *l)).collect();
+    order.extend(all.filter(|l| !used.contains(l)).map(|l| (place(&l), false, l)));
+    order.sort_by_key(|x| (x.0, x.1));
+    order.into_iter().map(|x| x.2).collect()
 }

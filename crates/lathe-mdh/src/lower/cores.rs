@@ -100,7 +100,14 @@ impl Split {
             word("name", &self.made),
         ];
         args.extend(self.around.as_ref().map(|a| named("at", name(&loops.at(a)))));
-        out.push(with(rule, args));
+        let step = with(rule, args.clone());
+        out.push(if self.by_lanes {
+            // Lanes do not wait for one another, where the operator allows it.
+            args.push(word("combine", "halves"));
+            Strategy::Choice(vec![with(rule, args), step])
+        } else {
+            step
+        });
         if self.by_lanes && rank > 0 {
             // The partial results of one element are the lanes.
             let layout = data("permute", (1..=rank).chain([0]));
@@ -189,6 +196,9 @@ pub fn lanes(h: &Shaped, loops: &Loops, rests: &[String], out: &mut Vec<Strategy
             out.push(attempt(Strategy::Seq(steps(&loops.at_init(&digit.name)))));
         }
         out.extend(totals_of(h, loops, digit).map(|l| attempt(Strategy::Seq(steps(&l)))));
+        if matches!(h.h.dims[digit.dim].combine, Combine::Reduce(_)) {
+            out.extend(halves(loops, digit.parts, width));
+        }
         for rest in rests.iter().map(|r| format!("{}{r}", digit.name)) {
             let vectors = call("vectorize", vec![name(&loops.at(&rest)), int(width)]);
             out.push(attempt(vectors));
@@ -198,6 +208,19 @@ pub fn lanes(h: &Shaped, loops: &Loops, rests: &[String], out: &mut Vec<Strategy
             }
         }
     }
+}
+
+/// Partial results that are combined in halves, vectors with vectors.
+fn halves(loops: &Loops, parts: u64, width: u64) -> impl Iterator<Item = Strategy> {
+    let pairs = std::iter::successors(Some(parts), |n| Some(n - n / 2)).take_while(|n| *n > 1).map(|n| n / 2);
+    let vectors = pairs.enumerate().filter(|(_, pairs)| *pairs > 1);
+    vectors.map(move |(n, pairs)| {
+        let number = if n == 0 { String::new() } else { (n + 1).to_string() };
+        attempt(call(
+            "vectorize",
+            vec![name(&format!("{}.halve{number}.p", loops.label)), int(pairs.min(width))],
+        ))
+    })
 }
 
 /// A sum of products is added with one rounding.

@@ -236,7 +236,7 @@ fn dot_products_are_reduced_by_threads_and_lanes() {
     let steps = lower::strategy(&shaped, &m, &d, &Target::exact()).unwrap();
     let shown = steps.to_string();
     assert!(
-        shown.contains("privatize(C, C.k.p5, name: C.c5) ; factor(C.c5, C.k.p6, name: C.c6, at: C.k.p1)"),
+        shown.contains("privatize(C, C.k.p5, name: C.c5) ; (factor(C.c5, C.k.p6, name: C.c6, at: C.k.p1, combine: halves)"),
         "{shown}"
     );
     let new = transform(&module, &fixed(&func, &shaped), &steps)

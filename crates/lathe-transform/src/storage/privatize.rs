@@ -34,6 +34,7 @@ const FORMALS: &[Formal] = &[
     Formal { name: "at", sort: Sort::Loop, optional: true, many: false },
     Formal { name: "space", sort: Sort::Word, optional: true, many: false },
     Formal { name: "name", sort: Sort::Word, optional: true, many: false },
+    Formal { name: "combine", sort: Sort::Word, optional: true, many: false },
 ];
 
 pub static PRIVATIZE: Rule = Rule {
@@ -76,6 +77,10 @@ of its own, and the partial results are combined in order afterwards (`s.combine
 partial results on the stack (`space: register` keeps them in registers); `i.i` needs a constant number of \
 iterations, so split the reduced loop first. Then `i.i` can be vectorized or unrolled.
 
+`combine: halves` combines the second half of the partial results into the first, until one is left: loops \
+`s.halve.p`, `s.halve2.p`, … that lanes can run, so that sixteen lanes take four steps and not sixteen that wait for one \
+another. It needs a commutative operator with an identity and a constant number of partial results.
+
 Legality is that of `privatize`.
 
 ```lathe
@@ -117,7 +122,8 @@ fn apply(rule: &'static str, cursor: &Cursor, args: &Args) -> Result<Edit, Refus
         None => job.outermost(&reduction),
     };
     let space = options::space(rule, args, 3)?;
-    job.rewrite(&target, space, args.opt_path(rule, "name", 4)?)
+    let halves = args.opt_word(rule, "combine", 5, &["in_order", "halves"])?.is_some_and(|w| w == "halves");
+    job.rewrite(&target, space, args.opt_path(rule, "name", 4)?, halves)
 }
 
 struct Job<'a> {
@@ -244,7 +250,7 @@ impl Job<'_> {
         &self,
         op: &ReduceOp,
         types: &[lathe_ir::Type],
-        target: &Path,
+        commutes: bool,
         p: &Places,
     ) -> Result<Option<Vec<Expr>>, Refusal> {
         let module: &Module = self.cursor.module;
@@ -257,7 +263,7 @@ impl Job<'_> {
                     p,
                 ));
             }
-            if *target != self.inner && known.is_none_or(|o| !o.commutative) {
+            if commutes && known.is_none_or(|o| !o.commutative) {
                 return Err(self.refuse(
                     format!("the operator `{name}` is not declared commutative, and partial results would interleave"),
                     "split so that each iteration of the loop takes consecutive elements, or give `at:` the loop itself",
@@ -276,7 +282,36 @@ impl Job<'_> {
         Ok(identity)
     }
 
-    fn rewrite(&self, target: &Path, space: Option<Space>, name: Option<String>) -> Result<Edit, Refusal> {
+    /// The labels of the loops that halve a constant number of partial results.
+    fn halvings(&self, func: &Function, count: &Expr, r: &Reduction) -> Result<Vec<String>, Refusal> {
+        let Some(mut left) = count.as_int().filter(|_| self.first.is_none()) else {
+            let what = if self.first.is_some() {
+                "an operator without identity"
+            } else {
+                "a number of partial results that is not constant"
+            };
+            return Err(self.refuse(
+                format!("`combine: halves` cannot do {what}"),
+                "leave `combine:` out: then they are combined in order",
+                &r.places,
+            ));
+        };
+        let mut out = Vec::new();
+        while left > 1 {
+            let number = if out.is_empty() { String::new() } else { (out.len() + 1).to_string() };
+            out.push(fresh_name(func, &format!("{}.halve{number}", r.label)));
+            left -= left / 2;
+        }
+        Ok(out)
+    }
+
+    fn rewrite(
+        &self,
+        target: &Path,
+        space: Option<Space>,
+        name: Option<String>,
+        halves: bool,
+    ) -> Result<Edit, Refusal> {
         let (rule, cursor) = (self.rule, self.cursor);
         let r = self.reduction(target)?;
         if self.count(target) != self.count(&self.inner) {
@@ -308,7 +343,8 @@ impl Job<'_> {
             })
             .collect::<Result<Vec<_>, _>>()?;
         let types: Vec<_> = parts.iter().map(|b| b.elem.clone()).collect();
-        let identity = self.operator(&r.op, &types, target, &r.places)?;
+        let commutes = *target != self.inner || halves;
+        let identity = self.operator(&r.op, &types, commutes, &r.places)?;
 
         let bound = scope::bound_in(stmt);
         let (first, mut count, room) = self.iterations(target, &around, &bound, &r)?;
@@ -323,6 +359,9 @@ impl Job<'_> {
         }
         let region = self.box_of(&r, &parts, target, &around, &bound)?;
         let mut labels = Labels::new(&func, &r.label, &self.buffer.name);
+        if halves {
+            labels.halves = Some(self.halvings(&func, &count, &r)?);
+        }
         let mut locals = Vec::new();
         for (n, b) in parts.iter().enumerate() {
             let mut extents = vec![room.clone()];
@@ -385,7 +424,7 @@ impl Job<'_> {
                 format!("nothing but `{}` touches `{}` in the statement", r.label, self.buffer.name),
                 Discharge::ByDependence,
             );
-        if *target != self.inner {
+        if commutes {
             ev = ev.oblige(format!("`{}` is commutative", r.op), by);
         }
         ev.reassociates.push(r.label.to_string());
@@ -395,7 +434,8 @@ impl Job<'_> {
         }
         let relation = |label: &str, kind| make::relation(cursor.module, self.whole.func, &func, label, kind);
         ev.relations.push(relation(r.label.as_str(), "split"));
-        let made = identity.is_some().then_some(labels.init).into_iter().chain([labels.combine]);
+        let made = identity.is_some().then_some(labels.init).into_iter();
+        let made = made.chain(labels.halves.into_iter().flatten()).chain([labels.combine]);
         ev.relations.extend(made.map(|l| relation(&l, "new")));
         Ok(Edit { func, evidence: ev })
     }
@@ -404,6 +444,8 @@ impl Job<'_> {
 struct Labels {
     init: String,
     combine: String,
+    /// One per halving, if partial results are combined so.
+    halves: Option<Vec<String>>,
 }
 
 impl Labels {
@@ -411,6 +453,7 @@ impl Labels {
         Labels {
             init: fresh_name(func, &format!("private({buffer})")),
             combine: fresh_name(func, &format!("{label}.combine")),
+            halves: None,
         }
     }
 }

@@ -31,6 +31,33 @@ fn a_sum_is_split_into_lanes() {
     assert!(show(&f).contains("alloc acc"), "{}", show(&f));
 }
 
+/// Lanes are combined with lanes; what has no identity, an order, or no constant number of parts, is not.
+#[test]
+fn partial_results_are_combined_in_halves() {
+    let m = parse(DOT);
+    let steps = "split(i, 16); factor(s, i.i, combine: halves); vectorize(i.i, 8); vectorize(s.halve.p, 8)";
+    let f =
+        all_sizes(&m, "dot", &format!("{steps}; vectorize(s.halve2.p, 4); vectorize(s.halve3.p, 2)"), &["N"]);
+    for label in ["'s.halve'", "'s.halve4'", "s.p[0]"] {
+        assert!(show(&f).contains(label), "{label}: {}", show(&f));
+    }
+    // Numbers that are not even leave one over.
+    for parts in [1, 2, 3, 5, 7, 12] {
+        all_sizes(&m, "dot", &format!("split(i, {parts}); factor(s, i.i, combine: halves)"), &["N"]);
+    }
+    let text = refusal(&m, "dot", "factor(s, i, combine: halves)");
+    assert!(text.contains("not constant"), "{text}");
+    let m = parse(
+        "op left(a, b): i64 associative identity(0:i64) = a[] + b[]
+        func f(N)(x: in i64[N], s: out i64[]) stage plain {
+          's.init'[]: s[]! = 0:i64
+          for i in 0..N { 's'[i]: s[]! left= x[i]! licensed }
+        }",
+    );
+    let text = refusal(&m, "f", "split(i, 4); factor(s, i.o, at: i.o, combine: halves)");
+    assert!(text.contains("commutative"), "{text}");
+}
+
 #[test]
 fn a_sum_is_split_among_threads_with_accumulators_kept_in_registers() {
     let m = parse(DOT);

@@ -56,6 +56,7 @@ pub fn random(r: &mut Rng, f: &Function) -> String {
         23 => format!("accumulate({w}, at: {l}{space}{pad})"),
         24 => match r.below(3) {
             0 => format!("privatize({w}, {l}{space})"),
+            1 if r.one_in(2) => format!("factor({w}, {l}{space}, combine: halves)"),
             1 => format!("factor({w}, {l}{space})"),
             _ => format!("factor({w}, {l}, at: {o})"),
         },

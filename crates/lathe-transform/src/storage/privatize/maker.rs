@@ -55,7 +55,7 @@ impl Maker<'_> {
         })
     }
 
-    /// One nest over the elements, the partial results innermost and in order.
+    /// One nest over the elements; the partial results innermost, in order or by halves.
     pub fn combine(&self, func: &mut Function, labels: &mut Labels) -> Stmt {
         let region = &self.region[0];
         let mut loops = Vec::new();
@@ -63,39 +63,70 @@ impl Maker<'_> {
             let hi = region.size_expr(d, &self.around.loops, &self.around.sizes);
             loops.push((Self::var(func, format!("{}.{d}", labels.combine)), build::index(0), hi));
         }
-        let part = Self::var(func, format!("{}.p", labels.combine));
         let at: Vec<Expr> = loops.iter().map(|l| build::var(&l.0)).collect();
+        let element =
+            |n: usize| at.iter().enumerate().map(move |(d, v)| self.region[n].element(d, v)).collect();
         let mut instance = self.around.instance();
-        let (mut targets, mut values) = (Vec::new(), Vec::new());
-        for (n, (b, local)) in self.parts.iter().zip(self.locals).enumerate() {
-            let element: Vec<Expr> =
-                at.iter().enumerate().map(|(d, v)| self.region[n].element(d, v)).collect();
-            if n == 0 {
-                instance.extend(element.iter().cloned());
-            }
-            targets.push(Access { places: self.r.places.clone(), ..proved(b.id, &b.elem, element) });
-            let mut position = vec![build::var(&part)];
-            position.extend(at.iter().cloned());
-            values.push(build::load(proved(local.id, &local.elem, position)));
+        instance.extend::<Vec<Expr>>(element(0));
+        let targets = self
+            .parts
+            .iter()
+            .enumerate()
+            .map(|(n, b)| Access { places: self.r.places.clone(), ..proved(b.id, &b.elem, element(n)) });
+        let targets: Vec<Access> = targets.collect();
+        if let Some(folds) = &labels.halves {
+            let mut all = self.halves(func, folds, &instance, &at);
+            all.push(self.reduce(&labels.combine, instance, targets, self.values(&build::index(0), &at)));
+            return nest(loops, Stmt::seq(all), &self.r.places);
         }
+        let part = Self::var(func, format!("{}.p", labels.combine));
         instance.push(build::var(&part));
-        let reduce = Stmt::new(
-            StmtKind::Reduce(Reduce {
-                label: Label::new(&labels.combine),
-                instance,
-                op: self.r.op.clone(),
-                targets,
-                values,
-                licence: true,
-                contract: false,
-            }),
-            self.r.places.clone(),
-        );
+        let reduce = self.reduce(&labels.combine, instance, targets, self.values(&build::var(&part), &at));
         let combine = match self.job.first {
             Some(f) => f.combine(reduce, &part, self.around),
             None => reduce,
         };
         loops.push((part, build::index(0), self.count.clone()));
         nest(loops, combine, &self.r.places)
+    }
+
+    /// The second half of the partial results is combined into the first, until one is left: a loop per halving.
+    fn halves(&self, func: &mut Function, labels: &[String], instance: &[Expr], at: &[Expr]) -> Vec<Stmt> {
+        let mut count = self.count.as_int().unwrap_or(1);
+        let mut out = Vec::new();
+        for label in labels {
+            let (pairs, kept) = (count / 2, count - count / 2);
+            let part = Self::var(func, format!("{label}.p"));
+            let mut instance = instance.to_vec();
+            instance.push(build::var(&part));
+            let to = self.locals.iter().map(|l| proved(l.id, &l.elem, self.position(&build::var(&part), at)));
+            let from = build::add(build::var(&part), build::index(kept));
+            let fold = self.reduce(label, instance, to.collect(), self.values(&from, at));
+            out.push(nest(vec![(part, build::index(0), build::index(pairs))], fold, &self.r.places));
+            count = kept;
+        }
+        out
+    }
+
+    fn position(&self, part: &Expr, at: &[Expr]) -> Vec<Expr> {
+        std::iter::once(part).chain(at).cloned().collect()
+    }
+
+    /// The partial results of an element.
+    fn values(&self, part: &Expr, at: &[Expr]) -> Vec<Expr> {
+        self.locals.iter().map(|l| build::load(proved(l.id, &l.elem, self.position(part, at)))).collect()
+    }
+
+    fn reduce(&self, label: &str, instance: Vec<Expr>, targets: Vec<Access>, values: Vec<Expr>) -> Stmt {
+        let reduce = Reduce {
+            label: Label::new(label),
+            instance,
+            op: self.r.op.clone(),
+            targets,
+            values,
+            licence: true,
+            contract: false,
+        };
+        Stmt::new(StmtKind::Reduce(reduce), self.r.places.clone())
     }
 }
