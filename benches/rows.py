@@ -121,6 +121,23 @@ def stream_peak(threads):
     return float(np.median(rates)) / 1e9
 
 
+def read_peak(threads):
+    """Of the ways to read an array that no cache holds, the fastest one's bytes per second."""
+    l = rivals()
+    import time
+    n, medians = 1 << 25, []
+    a = aligned((n,), np.float32)
+    a[...] = 1
+    for streams in (1, 2, 4, 8):
+        rates = []
+        for _ in range(7):
+            t = time.perf_counter()
+            l.read_f32(ptr(a), I(n), threads, streams)
+            rates.append(4 * n / (time.perf_counter() - t))
+        medians.append(float(np.median(rates)) / 1e9)
+    return max(medians)
+
+
 RIVALS = None
 
 
