@@ -6,7 +6,7 @@ use crate::copy::{Copy, Place, earlier, equal};
 use crate::cover::{expand, uncovered};
 use crate::env::{Env, Item};
 use crate::isl_set::Projection;
-use crate::leaves::{Leaf, Relative, Role, Touch, buffer_indices, leaves, relate, written_buffers};
+use crate::leaves::{Leaf, Level, Relative, Role, Touch, buffer_indices, leaves, relate, written_buffers};
 use crate::refusal::{instance_text, sizes_text};
 use crate::system::{Conj, Lin, eq, gt};
 use crate::translate::{Builder, Scope};
@@ -246,11 +246,92 @@ impl Finder<'_, '_> {
 
 /// A read of a buffer that no earlier write reaches; `leaves` are those that touch it.
 fn uninitialized(env: &Env, written: &Written, buffer: &Arc<Buffer>, leaves: &[&Leaf]) -> Option<Diagnostic> {
-    let reads = |t: &&Touch| t.buffer == buffer.id && matches!(t.role, Role::Read | Role::Combine { .. });
     leaves.iter().find_map(|leaf| {
-        let mut asked = leaf.touches.iter().filter(reads);
+        let mut asked = leaf.touches.iter().filter(|t| reads(t, buffer));
         asked.find_map(|touch| unreached(env, written, buffer, leaves, (leaf, touch)))
     })
+}
+
+fn reads(t: &Touch, buffer: &Buffer) -> bool {
+    t.buffer == buffer.id && matches!(t.role, Role::Read | Role::Combine { .. })
+}
+
+/// Whether every element of a buffer that the statement reads, or that its statements of one label read, was surely
+/// written before, within the statement. Iterations without an order count as none before another; what cannot be
+/// followed or decided counts as not written.
+pub fn written_before_read(env: &Env, root: &Stmt, buffer: &Buffer, by: Option<&str>) -> bool {
+    let written = written_buffers(root);
+    let Ok(all) = leaves(root, &[buffer.id].into()) else { return false };
+    let all: Vec<&Leaf> = all.iter().filter(|l| l.touches.iter().any(|t| t.buffer == buffer.id)).collect();
+    let readers = all.iter().filter(|l| by.is_none_or(|label| l.label.as_str() == label));
+    readers
+        .flat_map(|leaf| leaf.touches.iter().map(move |t| (leaf, t)))
+        .filter(|x| x.1.buffer == buffer.id && x.1.role != Role::Write)
+        .all(|(leaf, touch)| reached(env, &written, buffer, &all, (leaf, touch)).is_some_and(|yes| yes))
+}
+
+/// Whether earlier writes surely reach all that one read touches.
+fn reached(
+    env: &Env,
+    written: &Written,
+    buffer: &Buffer,
+    all: &[&Leaf],
+    (reader, read): (&Leaf, &Touch),
+) -> Option<bool> {
+    let place = Place::of(read);
+    let start = || {
+        let mut builder = Builder::new(written);
+        let outer = builder.surroundings(env);
+        let mut x = Copy::new(&mut builder, &outer, reader, &place);
+        let at = read.indices.as_ref().map(|all| {
+            let cell = |e| builder.value(&mut x.scope, e);
+            all.iter().map(cell).collect::<Vec<Lin>>()
+        });
+        at.map(|at| (builder, outer, x, at))
+    };
+    let (builder, ..) = start()?;
+    if builder.system.symbolic {
+        return None;
+    }
+    let dims = builder.system.columns;
+    let (mut asked, mut reached) = (Vec::new(), Vec::new());
+    expand(&builder.system, dims, &mut asked).ok()?;
+    for writer in all {
+        // What such a name stands for decides whether the write happens.
+        if writer.whiles() > 0 || writer.items.iter().any(|i| matches!(i, Item::Opaque(_))) {
+            continue;
+        }
+        for write in writer.touches.iter().filter(|t| t.buffer == buffer.id && t.role == Role::Write) {
+            let Some(target) = &write.indices else { continue };
+            let (common, relative) = relate(&writer.path, &reader.path[..place.depth]);
+            let levels = writer.levels(common);
+            let (mut builder, outer, x, at) = start()?;
+            builder.system.exact = true;
+            let Some(mut y) = copy_of_write(&mut builder, &outer, writer) else { continue };
+            for (e, cell) in target.iter().zip(&at) {
+                let e = builder.value(&mut y.scope, e);
+                builder.system.push(eq(&e, cell));
+            }
+            // Each execution of an allocation has storage of its own.
+            let own = writer.allocated_at(buffer.id).map_or(0, |steps| writer.levels(steps).len());
+            let ordered = |l: &usize| matches!(levels[*l], Level::Loop(_, e) if e.is_ordered());
+            let mut before: Vec<Conj> =
+                (own..levels.len()).filter(ordered).map(|l| earlier(&levels, l, &y, &x)).collect();
+            if relative == Relative::First {
+                before.push(equal(&levels, &y, &x));
+            }
+            builder.system.clause(before);
+            let mut parts = Vec::new();
+            if builder.system.exact
+                && !builder.system.symbolic
+                && expand(&builder.system, dims, &mut parts).is_ok()
+            {
+                reached.extend(parts);
+            }
+        }
+    }
+    let missing = uncovered(&Projection { dims, parts: &asked }, &Projection { dims, parts: &reached })?;
+    Some(missing.is_none())
 }
 
 fn unreached(

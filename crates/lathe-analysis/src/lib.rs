@@ -29,7 +29,7 @@ mod view;
 pub use affine::{Affine, affine, range_of};
 pub use bounds::prove_accesses;
 pub use codes::CODES;
-pub use defined::prove_defined;
+pub use defined::{prove_defined, written_before_read};
 pub use env::Env;
 pub use instances::instances_preserved;
 pub use order::order_preserved;

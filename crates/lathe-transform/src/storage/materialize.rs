@@ -253,6 +253,40 @@ impl Found {
     }
 }
 
+/// Within the place of a label's family: beside the statements that compute what its values are read from.
+pub(super) fn within(cursor: &Cursor, root: Path, label: &str) -> Path {
+    let Some(stmt) = cursor.at(&root) else { return root };
+    let (mut path, mut read) = (Path::new(), HashSet::new());
+    visit::walk(stmt, &mut |s, p| {
+        if crate::names::label_of(s).is_some_and(|l| l.as_str() == label) {
+            path = p.to_vec();
+            read = s.exprs().into_iter().flat_map(visit::loads_of).map(|a| a.view.buffer()).collect();
+        }
+        path.is_empty()
+    });
+    let writes = |s: &Stmt| {
+        let mut found = false;
+        visit::walk(s, &mut |s, _| {
+            found |= matches!(s.kind(), StmtKind::Store(s) if read.contains(&s.target.view.buffer()));
+            !found
+        });
+        found
+    };
+    let (mut inside, mut here) = (0, stmt);
+    for (n, position) in path.iter().enumerate() {
+        let Some(child) = here.children().get(*position).copied() else { break };
+        match here.kind() {
+            StmtKind::Seq(all) if all.iter().enumerate().any(|(k, s)| k != *position && writes(s)) => {
+                inside = n + 1;
+            }
+            StmtKind::Alloc { .. } | StmtKind::Seq(_) => {}
+            _ => break,
+        }
+        here = child;
+    }
+    root.into_iter().chain(path.into_iter().take(inside)).collect()
+}
+
 fn several(rule: &str, label: &str, places: &Places) -> Refusal {
     refuse(
         rule,

@@ -1,7 +1,7 @@
 //! `prereduce`: what inner loops add to a running result is reduced in a nest of its own, before it is added.
 
 use super::make::{self, fresh_name, nest};
-use super::materialize::{Found, around, arrays, element, refuse};
+use super::materialize::{Found, around, arrays, element, refuse, within};
 use crate::args::Args;
 use crate::rule::{Cursor, Edit, Rule};
 use crate::subject;
@@ -49,7 +49,7 @@ strategy par for sums = prereduce(s) ; parallel(s.part.i)
 fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
     args.check(&PREREDUCE.signature)?;
     let label = args.path(RULE, "label", 0)?;
-    let root = subject::stmt(cursor, &label)?;
+    let root = within(cursor, subject::stmt(cursor, &label)?, &label);
     let Some(stmt) = cursor.at(&root) else {
         return Err(no("the place is gone", "", &Places::none()));
     };

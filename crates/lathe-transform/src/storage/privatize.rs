@@ -357,7 +357,7 @@ impl Job<'_> {
                 )
             })?;
         }
-        let region = self.box_of(&r, &parts, target, &around, &bound)?;
+        let (region, unsure) = self.box_of(&r, &parts, target, &around, &bound)?;
         let mut labels = Labels::new(&func, &r.label, &self.buffer.name);
         if halves {
             labels.halves = Some(self.halvings(&func, &count, &r)?);
@@ -410,6 +410,9 @@ impl Job<'_> {
             .rev()
             .fold(body, |body, b| Stmt::new(StmtKind::Alloc { buffer: b.clone(), body }, r.places.clone()));
         make::replace(rule, &mut func, target, new)?;
+        for b in &unsure {
+            self.computed(&func, b, &labels.combine, &r)?;
+        }
 
         let by = if matches!(r.op, ReduceOp::User(_)) { Discharge::ByDeclaration } else { Discharge::ByRule };
         let mut ev = Evidence::new(rule, 1)

@@ -1,6 +1,7 @@
 //! `stage`: a part of an array is copied to a local buffer, used there, and copied back.
 
 mod copies;
+mod touched;
 
 use super::linear::{self, Linear};
 use super::make::{self, check_space, fresh_name, nest, proved, refuse};
@@ -16,11 +17,14 @@ use lathe_diagnostics::Places;
 use lathe_ir::expr::{Access, Expr};
 use lathe_ir::visit::{self, Path};
 use lathe_ir::{
-    Binder, Buffer, Executor, Function, Label, Layout, Mode, Scalar, Space, Stmt, StmtKind, Store, build,
+    Binder, Buffer, Executor, Function, Label, Layout, Mode, Scalar, Space, Stmt, StmtKind, Store, VarId,
+    build,
 };
 use lathe_strategy::syntax::{Formal, Sort};
 use lathe_strategy::{Discharge, Evidence, Refusal, RuleSignature};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use touched::Touched;
 
 const RULE: &str = "stage";
 
@@ -103,6 +107,14 @@ pub(super) struct Plan<'a> {
     written: Option<Region>,
     /// Some element may be read, or copied out, that the statement did not write before.
     pub copy_in: bool,
+    /// What is copied in is known to have been computed.
+    known: bool,
+    /// All that the statement reads had a value before it.
+    had_values: bool,
+    /// Whether nobody else writes the elements of the box that the statement does not touch.
+    whole: Result<(), Refusal>,
+    /// Whether the statement surely writes all that it reads before it does.
+    begins: bool,
 }
 
 /// Stages around the statement at a path: the copy lives exactly as long as that statement runs.
@@ -123,9 +135,17 @@ pub fn stage_around(
         ));
     };
     let plan = Plan::make(rule, cursor, target, stmt, buffer)?;
-    let mut func = cursor.func.clone();
-    let (made, extents) = plan.rewrite(&mut func, stmt, options)?;
-    make::replace(rule, &mut func, target, made.stmt)?;
+    let rewritten = |exactly: bool| {
+        let mut func = cursor.func.clone();
+        let (made, extents) = plan.rewrite(&mut func, stmt, options, exactly)?;
+        make::replace(rule, &mut func, target, made.stmt.clone())?;
+        if !(if exactly { plan.had_values } else { plan.known }) {
+            plan.computed(cursor, &func, &made.copied)?;
+        }
+        Ok((func, made, extents))
+    };
+    let boxed = plan.whole.clone().and_then(|()| rewritten(false));
+    let (func, made, extents) = boxed.or_else(|e: Refusal| rewritten(true).map_err(|_| e))?;
     let env = Env::at(cursor.module, cursor.func, target);
     let shape: Vec<String> = extents.iter().map(|e| env.text(e)).collect();
     let name = &buffer.name;
@@ -159,6 +179,8 @@ struct Made {
     stmt: Stmt,
     name: String,
     labels: Vec<String>,
+    /// Of statements that copy in.
+    copied: Vec<String>,
 }
 
 impl<'a> Plan<'a> {
@@ -251,35 +273,32 @@ impl<'a> Plan<'a> {
             exact.any(|f| region_of(&[f]).contains(r, &around.loops, &around.sizes))
         };
         // Copied in unless all that is read or copied out was surely written first.
-        let fresh = written.as_ref().is_some_and(|w| {
-            exact_over(&writes.iter().filter(|f| f.usage == Use::Write).copied().collect::<Vec<_>>(), w)
-                && found.iter().filter(|f| f.reads()).all(|r| region::covered(r, &writes, &around, &extents))
-        });
-        let copy_in = !fresh;
+        let sure = || {
+            let env = Env::at(cursor.module, cursor.func, target);
+            lathe_analysis::written_before_read(&env, stmt, buffer, None)
+        };
+        let covered = |r: &Found| region::covered(r, &writes, &around, &extents);
+        let first = !writes.is_empty() && (found.iter().filter(|f| f.reads()).all(covered) || sure());
+        let stores: Vec<&Found> = writes.iter().filter(|f| f.usage == Use::Write).copied().collect();
+        let copy_in = !(first && written.as_ref().is_some_and(|w| exact_over(&stores, w)));
         let given = param.is_some_and(|p| matches!(p.mode, Mode::In | Mode::InOut));
         let if_run = |f: &&&Found| region::fills_if_run(f, 0);
         let whole = |f: &&Found| region_of(&[*f]).contains(&region, &around.loops, &around.sizes);
         // What the statement reads has a value before it, unless the statement itself may be what gives it one.
         let begins = found.iter().any(|f| f.usage == Use::Write);
+        let had_values = given || !begins;
         let known = given
+            || !copy_in
             || (!begins && everything.iter().filter(if_run).any(whole))
             || region::defined_before(cursor.func, target, buffer, &region);
-        if copy_in && !known {
-            return Err(refuse(
-                rule,
-                codes::UNSUPPORTED,
-                format!("`{rule}` would copy elements of `{name}` that may not have been computed"),
-                "only a box that the statement uses entirely can be copied from an output or a local array",
-                places,
-            ));
-        }
+        let mut whole = Ok(());
         if let Some(outer) = &around.parallel {
             let elsewhere = cursor.at(outer).map_or(Vec::new(), |s| scope::accesses(s, &around.lets));
             let shared = elsewhere.iter().any(|f| f.buffer() == Some(buffer.id) && f.writes());
             let sure =
                 exact_over(&everything, &region) && written.as_ref().is_none_or(|w| exact_over(&writes, w));
             if shared && !sure {
-                return Err(refuse(
+                whole = Err(refuse(
                     rule,
                     codes::UNSUPPORTED,
                     format!(
@@ -290,10 +309,48 @@ impl<'a> Plan<'a> {
                 ));
             }
         }
-        Ok(Plan { rule, around, buffer: buffer.clone(), found, region, written, copy_in })
+        let buffer = buffer.clone();
+        Ok(Plan {
+            rule,
+            around,
+            buffer,
+            found,
+            region,
+            written,
+            copy_in,
+            known,
+            had_values,
+            whole,
+            begins: first,
+        })
     }
 
-    fn rewrite(&self, func: &mut Function, stmt: &Stmt, o: &Options) -> Result<(Made, Vec<Expr>), Refusal> {
+    /// Whether what the copying statements of the new function read was written before.
+    fn computed(&self, cursor: &Cursor, func: &Function, labels: &[String]) -> Result<(), Refusal> {
+        let (rule, name) = (self.rule, &self.buffer.name);
+        let env = Env::root(cursor.module, func);
+        let written =
+            |label: &String| lathe_analysis::written_before_read(&env, &func.body, &self.buffer, Some(label));
+        if labels.iter().all(written) {
+            return Ok(());
+        }
+        Err(refuse(
+            rule,
+            codes::UNSUPPORTED,
+            format!("`{rule}` would copy elements of `{name}` that may not have been computed"),
+            "only a box that the statement uses entirely can be copied from an output or a local array",
+            &self.places(),
+        ))
+    }
+
+    /// The whole box is copied, or exactly what the statement touches.
+    fn rewrite(
+        &self,
+        func: &mut Function,
+        stmt: &Stmt,
+        o: &Options,
+        exactly: bool,
+    ) -> Result<(Made, Vec<Expr>), Refusal> {
         let rank = self.region.rank();
         let (around, sizes) = (&self.around.loops, &self.around.sizes);
         let mut extents = Vec::new();
@@ -341,20 +398,36 @@ impl<'a> Plan<'a> {
         });
         let label = fresh_name(func, &format!("copy({})", self.buffer.name));
         let copies = Copies { plan: self, local: &local, label: &label, live: &live, full: &full };
-        let mut labels = Vec::new();
-        let mut parts = Vec::new();
-        if self.copy_in {
-            labels.push(label.clone());
-            parts.extend(copies.enter(func, o));
+        let used = region::redirect(stmt, self.buffer.id, &local, &self.region);
+        let out_of = format!("{label}.out");
+        let (before, copied, after, written);
+        if exactly {
+            let unsure = || {
+                let text =
+                    format!("`{}`: not every access to `{}` surely happens", self.rule, self.buffer.name);
+                refuse(self.rule, codes::UNSUPPORTED, text, "", stmt.places())
+            };
+            if o.pad.iter().any(|p| *p != Pad::Exact) {
+                return Err(unsure());
+            }
+            let touched = |which: fn(&Found) -> bool| {
+                let these: Vec<&Found> = self.found.iter().filter(|f| which(f)).collect();
+                Touched::all(&these, self).ok_or_else(unsure)
+            };
+            let reads = if self.begins { Vec::new() } else { touched(Found::reads)? };
+            (before, copied) = copies.touched(func, &reads, &label, false);
+            (after, written) = copies.touched(func, &touched(Found::writes)?, &out_of, true);
+        } else {
+            before = if self.copy_in { copies.enter(func, o) } else { Vec::new() };
+            copied = if self.copy_in { vec![label.clone()] } else { Vec::new() };
+            after = self.written.iter().map(|w| copies.leave(func, w, o)).collect();
+            written = self.written.iter().map(|_| out_of.clone()).collect();
         }
-        parts.push(region::redirect(stmt, self.buffer.id, &local, &self.region));
-        if let Some(w) = &self.written {
-            labels.push(format!("{label}.out"));
-            parts.push(copies.leave(func, w, o));
-        }
+        let parts: Vec<Stmt> = before.into_iter().chain([used]).chain(after).collect();
+        let labels = copied.iter().chain(&written).cloned().collect();
         let body = Stmt::seq(parts);
         let stmt = Stmt::new(StmtKind::Alloc { buffer: local, body }, self.places());
-        Ok((Made { stmt, name, labels }, extents))
+        Ok((Made { stmt, name, labels, copied }, extents))
     }
 
     pub fn places(&self) -> Places {

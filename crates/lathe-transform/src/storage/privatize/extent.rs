@@ -47,6 +47,7 @@ impl Job<'_> {
         Ok((lo, count, room))
     }
 
+    /// The boxes of elements that are combined into, and the arrays of which some may not have a value before.
     pub(super) fn box_of(
         &self,
         r: &Reduction,
@@ -54,8 +55,8 @@ impl Job<'_> {
         target: &Path,
         around: &Around,
         bound: &HashSet<VarId>,
-    ) -> Result<Vec<Region>, Refusal> {
-        let mut out = Vec::new();
+    ) -> Result<(Vec<Region>, Vec<Arc<Buffer>>), Refusal> {
+        let (mut out, mut unsure) = (Vec::new(), Vec::new());
         for b in parts {
             let mine: Vec<&Found> = r.found.iter().filter(|f| f.buffer() == Some(b.id)).collect();
             let extents: Vec<Expr> = b.extents.iter().map(|e| visit::substitute(e, &around.lets)).collect();
@@ -82,14 +83,7 @@ impl Job<'_> {
                 ));
             }
             if !exact && !given && !region::defined_before(self.cursor.func, target, b, &region) {
-                return Err(self.refuse(
-                    format!(
-                        "elements of `{}` that may not have been computed would be combined into",
-                        b.name
-                    ),
-                    "initialize the whole array before the loop",
-                    &r.places,
-                ));
+                unsure.push(b.clone());
             }
             if !exact && around.parallel.is_some() {
                 return Err(self.refuse(
@@ -110,6 +104,25 @@ impl Job<'_> {
             }
             out.push(region);
         }
-        Ok(out)
+        Ok((out, unsure))
+    }
+
+    /// Whether all elements that the statement `label` of the new function combines into have a value.
+    pub(super) fn computed(
+        &self,
+        func: &Function,
+        b: &Buffer,
+        label: &str,
+        r: &Reduction,
+    ) -> Result<(), Refusal> {
+        let env = Env::root(self.cursor.module, func);
+        if lathe_analysis::written_before_read(&env, &func.body, b, Some(label)) {
+            return Ok(());
+        }
+        Err(self.refuse(
+            format!("elements of `{}` that may not have been computed would be combined into", b.name),
+            "initialize the whole array before the loop",
+            &r.places,
+        ))
     }
 }
