@@ -12,7 +12,7 @@ use crate::homomorphism::Shaped;
 use crate::model::Model;
 use crate::view::Operand;
 use lathe_diagnostics::Diagnostic;
-use lathe_ir::Space;
+use lathe_ir::{Combine, Space};
 use lathe_space::Expr;
 use lathe_strategy::{Argument, Strategy};
 
@@ -68,6 +68,7 @@ impl Copies {
             uses: uses.collect(),
             partial: loops.partial.clone(),
         };
+        let scans = h.h.dims.iter().any(|d| matches!(d.combine, Combine::Scan(_)));
         let by_lanes = results.by_lanes;
         let mut splits = results.splits.into_iter().peekable();
         let around = |a: &Allocation, order: &[Level]| {
@@ -106,6 +107,10 @@ impl Copies {
                     _ => around(a),
                 };
                 let at = owned(model, a.region, at, loops)?;
+                // Inside of what a scan reduces there is only its running value.
+                if output && scans && at.as_ref().and_then(|n| loops.position(n)) >= Some(loops.sums()) {
+                    continue;
+                }
                 // Registers hold one round.
                 let at = at.or_else(|| loops.last_round().filter(|_| space == "register"));
                 if at.is_none() && loops.order.is_empty() {

@@ -81,7 +81,13 @@ pub fn partial_results(
                     Some(a) => loops.position(a).unwrap_or(position),
                     None => loops.reduced_from(position),
                 };
-                let made = format!("{}.c{}", loops.label, level.layer + 1);
+                // Results of a coarser core's part lie inside of its loop.
+                let outer = results.splits.iter().filter_map(|s| loops.position(&s.at)).max();
+                let position = outer.map_or(position, |o| position.max(o + 1));
+                let mut made = format!("{}.c{}", loops.label, level.layer + 1);
+                if results.splits.iter().any(|s| s.made == made) {
+                    made = format!("{made}.{}", h.h.dims[level.dim].name);
+                }
                 results.splits.push(Split { at: n.clone(), position, by_lanes, made, around });
                 results.by_lanes |= by_lanes;
             }

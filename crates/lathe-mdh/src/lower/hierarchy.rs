@@ -14,7 +14,17 @@ pub fn arranged(h: &Shaped, m: &Model, d: &Decisions) -> Decisions {
     let Some(up) = by_position(&d.up.order) else { return out };
     let depth = |l: &Level| kind(m, d, Phase::Up, *l).ok().and_then(Kind::depth);
     let mut used: Vec<Level> = up.into_iter().filter(|l| d.parts_at(*l) > 1).collect();
-    nested(&mut used, &depth);
+    let ordered = |l: &Level| h.h.dims[l.dim].ordered;
+    for (a, b) in nested(&mut used, &depth, &ordered) {
+        for p in Phase::ALL {
+            let table = &mut out.steps_mut(p).assignment;
+            let (x, y) = (at(table, a).copied(), at(table, b).copied());
+            table[a.layer][a.dim] = y;
+            table[b.layer][b.dim] = x;
+        }
+    }
+    let d = &out.clone();
+    let depth = |l: &Level| kind(m, d, Phase::Up, *l).ok().and_then(Kind::depth);
     if m.memories.iter().any(|x| x.space.as_deref() == Some("shared")) {
         for (n, of) in copies(m, d) {
             let early = |l: &&Level| depth(l).is_some_and(|x| x > of);
@@ -36,19 +46,40 @@ pub fn arranged(h: &Shaped, m: &Model, d: &Decisions) -> Decisions {
     out
 }
 
-/// Coarser cores outside of finer ones.
-pub fn nested(order: &mut Vec<Level>, depth: &dyn Fn(&Level) -> Option<usize>) {
-    while let Some((to, from)) = inversion(order, depth) {
-        let l = order.remove(from);
-        order.insert(to, l);
+/// Coarser cores outside of finer ones. Levels of a dimension in which order matters stay in their order: what is
+/// ranked further outside is then run by the coarser cores; which levels changed theirs is returned.
+pub fn nested(
+    order: &mut Vec<Level>,
+    depth: &dyn Fn(&Level) -> Option<usize>,
+    ordered: &dyn Fn(&Level) -> bool,
+) -> Vec<(Level, Level)> {
+    let mut depths: Vec<Option<usize>> = order.iter().map(depth).collect();
+    let mut swapped = Vec::new();
+    // Every step makes pairs of cores fewer that lie in one another wrongly.
+    for _ in 0..order.len() * order.len() {
+        let Some((to, from)) = inversion(&depths) else { break };
+        let stays = |l: &Level, over: &[Level]| ordered(l) && over.iter().any(|o| o.dim == l.dim);
+        if order[to].dim == order[from].dim && ordered(&order[to]) {
+            depths.swap(to, from);
+            swapped.push((order[to], order[from]));
+        } else if stays(&order[from], &order[to..from]) && !stays(&order[to], &order[to + 1..=from]) {
+            let (l, d) = (order.remove(to), depths.remove(to));
+            order.insert(from, l);
+            depths.insert(from, d);
+        } else {
+            let (l, d) = (order.remove(from), depths.remove(from));
+            order.insert(to, l);
+            depths.insert(to, d);
+        }
     }
+    swapped
 }
 
 /// A level of coarser cores inside of one of finer cores: where it should be, and where it is.
-fn inversion(order: &[Level], depth: &dyn Fn(&Level) -> Option<usize>) -> Option<(usize, usize)> {
-    (0..order.len()).find_map(|to| {
-        let finer = depth(&order[to])?;
-        let from = (to + 1..order.len()).find(|n| depth(&order[*n]).is_some_and(|x| x < finer))?;
+fn inversion(depths: &[Option<usize>]) -> Option<(usize, usize)> {
+    (0..depths.len()).find_map(|to| {
+        let finer = depths[to]?;
+        let from = (to + 1..depths.len()).find(|n| depths[*n].is_some_and(|x| x < finer))?;
         Some((to, from))
     })
 }

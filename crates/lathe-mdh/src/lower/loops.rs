@@ -161,25 +161,8 @@ impl Loops {
                 );
             };
             let index = binary(BinOp::Sub, name(&self.at(base)), Expr::Value(Value::Int(first)));
-            let part = |tile: u64| match tile {
-                1 => index.clone(),
-                t => binary(BinOp::FloorDiv, index.clone(), int(t)),
-            };
-            let mut rows: Vec<(usize, Argument)> = Vec::new();
-            for (n, d) in digits.iter().enumerate() {
-                let coarser = n.checked_sub(1).map(|n| &digits[n]);
-                let number = match coarser {
-                    Some(c) => {
-                        let before = binary(BinOp::Mul, part(c.tile), int(c.tile / d.tile));
-                        binary(BinOp::Sub, part(d.tile), before)
-                    }
-                    None => part(d.tile),
-                };
-                rows.push((rank(d), named(&d.name, number)));
-            }
-            rows.sort_by_key(|r| r.0);
-            let rows = rows.into_iter().map(|r| r.1).collect();
-            self.remaps.push((dim, with("remap", rows)));
+            let rows = digits.iter().map(|d| (rank(d), d.name.as_str(), d.tile)).collect();
+            self.remaps.push((dim, remap(&index, rows)));
         }
         Ok(())
     }
@@ -263,6 +246,11 @@ impl Loops {
         single.chain(levels).min()
     }
 
+    /// How many loops stand around all that is reduced.
+    pub fn sums(&self) -> usize {
+        self.first_reduced().unwrap_or(self.order.len())
+    }
+
     /// Whether the initialization has a loop of that name of its own.
     pub fn own_init(&self, d: &Digit) -> bool {
         !self.reduced[d.dim]
@@ -288,6 +276,29 @@ impl Loops {
         let reduced = |n: &&&String| digit(n).is_none_or(|d| self.reduced[d.dim]);
         tail.iter().rev().find(reduced).map(|n| n.as_str())
     }
+}
+
+/// Cuts an index, counted from 0, into loops of any order at once: rank, name, and size of the tiles, coarse to fine.
+pub fn remap(index: &Expr, levels: Vec<(usize, &str, u64)>) -> Strategy {
+    let part = |tile: u64| match tile {
+        1 => index.clone(),
+        t => binary(BinOp::FloorDiv, index.clone(), int(t)),
+    };
+    let mut rows: Vec<(usize, Argument)> = Vec::new();
+    let mut coarser = None;
+    for (rank, name, tile) in levels {
+        let number = match coarser {
+            Some(c) => {
+                let before = binary(BinOp::Mul, part(c), int(c / tile));
+                binary(BinOp::Sub, part(tile), before)
+            }
+            None => part(tile),
+        };
+        coarser = Some(tile);
+        rows.push((rank, named(name, number)));
+    }
+    rows.sort_by_key(|r| r.0);
+    with("remap", rows.into_iter().map(|r| r.1).collect())
 }
 
 fn digits(

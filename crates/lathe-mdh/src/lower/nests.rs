@@ -94,11 +94,13 @@ pub fn sums_first(h: &Shaped, loops: &Loops) -> bool {
     };
     let scans = h.h.dims.iter().any(|d| matches!(d.combine, Combine::Scan(_)));
     let all = h.h.dims.iter().all(|d| d.combine != Combine::Concat);
+    // Sums of a scan are added in order.
+    let mixed = !of(false).is_sorted();
     let cores = loops.digits().any(|d| loops.reduced(d.dim) && d.kind.is_core());
     scans
         && all
         && h.h.targets.len() == 1
-        && (cores || of(false).iter().min() < of(true).iter().max())
+        && (cores || mixed || of(false).iter().min() < of(true).iter().max())
         && !of(false).is_empty()
 }
 
@@ -225,7 +227,7 @@ fn decompose(
         _ => loops::kind(model, d, Phase::Down, *l).ok().and_then(Kind::depth),
     };
     let written = order.clone();
-    nested(&mut order, &cores);
+    nested(&mut order, &cores, &|_| false);
     let outermost = outermost(h, o);
     for (n, operand) in h.h.inputs.iter().enumerate() {
         let rows: Vec<usize> = (0..operand.rank()).collect();
@@ -308,22 +310,32 @@ fn copying(
             (0..d.layers()).map(|layer| Level { layer, dim }).filter(|l| d.parts_at(*l) > 1).collect();
         let rank = |l: &Level| order.iter().position(|x| x == l).unwrap_or(0);
         let tile = |n: usize| levels[n..].iter().fold(1u64, |t, l| t.saturating_mul(d.parts_at(*l)));
+        let mut kinds = Vec::new();
+        for l in &levels {
+            kinds.push(loops::kind(model, d, Phase::Down, *l)?);
+        }
+        let extent = operand.range(k, &h.first, &h.extents, &h.sizes).map(|(lo, hi)| hi.abs_diff(lo) + 1);
+        let exact = o.exact && extent == Some(tile(0));
+        let own = |l: &Level| format!("{base}.p{}", l.layer + 1);
         // Where tiles do not divide, bounds of finer loops depend on coarser ones.
-        let mut least = 0;
+        if !exact && levels.windows(2).any(|w| rank(&w[1]) < rank(&w[0])) {
+            let names: Vec<String> = levels.iter().map(own).collect();
+            let rows = levels.iter().zip(&names).enumerate().map(|(n, (l, x))| (rank(l), &**x, tile(n + 1)));
+            out.push(loops::remap(&name(&base), rows.collect()));
+            made.extend(levels.iter().zip(names).zip(kinds).map(|((l, x), kind)| (rank(l), x, kind)));
+            continue;
+        }
         let mut rest = base.clone();
-        for (n, l) in levels.iter().enumerate() {
-            let kind = loops::kind(model, d, Phase::Down, *l)?;
-            least = rank(l).max(least);
+        for ((n, l), kind) in levels.iter().enumerate().zip(kinds) {
             let last = n + 1 == levels.len();
-            let own = if last { rest.clone() } else { format!("{base}.p{}", l.layer + 1) };
+            let own = if last { rest.clone() } else { own(l) };
             if !last {
                 let inner = format!("{base}.q{}", n + 1);
                 let args = vec![name(&rest), int(tile(n + 1)), name(&own), name(&inner)];
                 out.push(call("split", args));
                 rest = inner;
             }
-            let exact = o.exact && h.extents[dim] == tile(0);
-            made.push((if exact { rank(l) } else { least }, own, kind));
+            made.push((rank(l), own, kind));
         }
         if levels.is_empty() {
             made.push((0, base, Kind::Memory));

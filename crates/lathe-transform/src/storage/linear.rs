@@ -301,11 +301,14 @@ pub fn uppers(l: &Linear, scope: &[Ranged]) -> Vec<Linear> {
             let Some(rest) = f.plus(&Linear::atom(build::var_id(r.var, lathe_ir::Scalar::Index)), -c) else {
                 continue;
             };
-            if rest.mentions(&one) {
+            if c == 0 && !rest.mentions(&one) {
+                insert(&mut next, rest);
                 continue;
             }
-            if c == 0 {
-                insert(&mut next, rest);
+            if rest.mentions(&one) {
+                for f in quotient_uppers(&rest, r).into_iter().filter(|f| c == 0 && !f.mentions(&one)) {
+                    insert(&mut next, f);
+                }
                 continue;
             }
             let ends: Vec<Option<Linear>> = if c > 0 {
@@ -327,6 +330,24 @@ pub fn uppers(l: &Linear, scope: &[Ranged]) -> Vec<Linear> {
         forms = next;
     }
     forms
+}
+
+/// Upper bounds of a form in which a loop's variable stands in one quotient: a quotient rises and falls with what is
+/// divided.
+fn quotient_uppers(l: &Linear, r: &Ranged) -> Vec<Linear> {
+    let own = |e: &Expr| visit::vars_of(e).contains(&r.var);
+    let mut found = l.terms.iter().filter(|t| own(&t.0));
+    let (Some((atom, c)), None) = (found.next(), found.next()) else { return Vec::new() };
+    let ExprKind::Binary(BinOp::FloorDiv, a, b) = atom.kind() else { return Vec::new() };
+    let (Some(d), Some(rest)) =
+        (b.as_int().filter(|d| *d > 0), l.plus(&Linear::atom(atom.clone()), c.wrapping_neg()))
+    else {
+        return Vec::new();
+    };
+    let scope = std::slice::from_ref(r);
+    let ends = if *c > 0 { uppers(&Linear::of(a), scope) } else { lowers(&Linear::of(a), scope) };
+    let quotient = |x: &Linear| Linear::of(&build::floor_div(x.to_expr(), build::index(d)));
+    ends.iter().filter_map(|x| rest.plus(&quotient(x), *c)).collect()
 }
 
 /// Lower bounds, likewise.
