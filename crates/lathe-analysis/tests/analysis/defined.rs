@@ -1,11 +1,11 @@
 //! Outputs that are written everywhere, and those that are not; reads before writes.
 
 use crate::kit::*;
-use lathe_analysis::prove_defined;
+use lathe_analysis::{Env, prove_defined, written_before_read};
 use lathe_ir::build::{add, ceil_div, eq, float, floor_mod, lt, min, mul, sub, var};
 use lathe_ir::{
-    BinOp, Buffer, Combine, Compute, Dim, Expr, Label, Layout, Mode, ReduceOp, Scalar, Space, Stmt, StmtKind,
-    Type,
+    BinOp, Buffer, Combine, Compute, Dim, Executor, Expr, Label, Layout, Mode, ReduceOp, Scalar, Space, Stmt,
+    StmtKind, Type,
 };
 use std::sync::Arc;
 
@@ -131,4 +131,42 @@ fn local_arrays_are_written_before_they_are_read() {
     let scan = for_(&i, k(1), n.clone(), store("t.2", vec![var(&i)], t, vec![var(&i)], value));
     assert!(messages(&kit, alloc(vec![first.clone(), scan.clone()])).is_empty());
     assert_eq!(messages(&kit, alloc(vec![scan, first])).len(), 1);
+}
+
+#[test]
+fn reads_are_reached_by_writes_that_surely_come_before() {
+    let mut kit = Kit::new(&["N"]);
+    let n = kit.size(0);
+    let x = kit.array("X", vec![n.clone()], Mode::In);
+    let y = kit.array("Y", vec![n.clone()], Mode::Out);
+    let z = kit.array("Z", vec![n.clone()], Mode::Out);
+    let (t, i, j) = (kit.binder("t"), kit.binder("i"), kit.binder("j"));
+    let proved = |body: Stmt, by: Option<&str>| {
+        let (module, func) = kit.with_body(body);
+        let buffer = func.array("Y").unwrap();
+        written_before_read(&Env::root(&module, &func), &func.body, buffer, by)
+    };
+    let whole = |body: Stmt| for_(&i, k(0), n.clone(), body);
+    let write = whole(store("Y", vec![var(&i)], y, vec![var(&i)], zero()));
+    let read = for_(&j, k(0), n.clone(), store("Z", vec![var(&j)], z, vec![var(&j)], load(y, vec![var(&j)])));
+    assert!(proved(Stmt::seq([write.clone(), read.clone()]), None));
+    assert!(proved(Stmt::seq([write.clone(), read.clone()]), Some("Z")));
+    assert!(!proved(Stmt::seq([read.clone(), write.clone()]), None));
+    assert!(proved(Stmt::seq([read.clone(), write.clone()]), Some("Y")));
+    // Two halves; one of them only where data say so; a write in a loop that data end.
+    let half = |odd: i64, value: Expr| {
+        let cond = eq(floor_mod(var(&i), k(2)), k(odd));
+        whole(if_(cond, store("Y", vec![var(&i)], y, vec![var(&i)], value)))
+    };
+    assert!(proved(Stmt::seq([half(0, zero()), half(1, zero()), read.clone()]), None));
+    assert!(!proved(Stmt::seq([half(0, zero()), half(0, zero()), read.clone()]), None));
+    let positive = lathe_ir::build::binary(BinOp::Lt, zero(), load(x, vec![var(&i)]));
+    let maybe = whole(if_(positive, store("Y", vec![var(&i)], y, vec![var(&i)], zero())));
+    assert!(!proved(Stmt::seq([maybe, read.clone()]), None));
+    // Iterations that run in order, and such that do not.
+    for (exec, fine) in [(Executor::Serial, true), (Executor::Cpu, false)] {
+        let early = if_(lt(var(&t), k(1)), write.clone());
+        let late = if_(lt(k(0), var(&t)), read.clone());
+        assert_eq!(proved(for_exec(&t, k(0), k(2), exec, Stmt::seq([late, early])), None), fine);
+    }
 }

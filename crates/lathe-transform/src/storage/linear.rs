@@ -490,6 +490,21 @@ mod tests {
     }
 
     #[test]
+    fn a_quotient_is_bounded_by_that_of_the_ends() {
+        // for i in 0..5 { for o in 0..(n - i + 4) // 5 { … } }
+        let n = v(0);
+        let end = build::floor_div(build::add(build::sub(n.clone(), v(1)), c(4)), c(5));
+        let scope = [Ranged::new(VarId(1), c(0), c(5)), Ranged::new(VarId(2), c(0), end)];
+        let most = Linear::of(&build::sub(build::floor_div(build::add(n, c(4)), c(5)), c(1)));
+        assert_eq!(uppers(&Linear::of(&v(2)), &scope), vec![most]);
+        // It rises with what is added to it, and falls where it is subtracted.
+        let q = |x: Expr| Linear::of(&build::floor_div(x, c(2)));
+        assert_eq!(constant_upper(&q(build::add(v(1), c(3))), &scope), Some(3));
+        assert!(nonneg(&q(v(1)), &scope, &HashSet::new()));
+        assert!(!nonneg(&q(build::sub(v(1), c(1))), &scope, &HashSet::new()));
+    }
+
+    #[test]
     fn a_tile_of_a_split_loop_is_not_empty() {
         let n = v(0);
         let scope = &split(&n, 8, 1, 2)[..1];

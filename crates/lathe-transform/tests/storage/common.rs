@@ -101,6 +101,17 @@ pub fn same(module: &Module, name: &str, new: &Function, sizes: &[(&str, i64)]) 
     }
 }
 
+/// A schedule for all sizes; the function does the same for many.
+pub fn all_sizes(m: &Module, name: &str, steps: &str, sizes: &[&str]) -> Function {
+    let f = schedule(m, name, steps);
+    for n in [0, 1, 2, 5, 8, 13, 31, 64, 67] {
+        let values: Vec<(&str, i64)> =
+            sizes.iter().enumerate().map(|(k, s)| (*s, n + k as i64 * 3)).collect();
+        same(m, name, &f, &values);
+    }
+    f
+}
+
 /// What outputs hold after a run on arbitrary small integers; an unwritten cell is `None`.
 fn run(module: &Module, func: &Function, sizes: &[(&str, i64)], order: Order) -> Vec<Vec<Option<i64>>> {
     let known: HashMap<_, _> = func

@@ -1,6 +1,7 @@
 //! The storage rules on whole programs, compared with the interpreter.
 
 mod common;
+mod computed;
 mod gemm;
 mod random;
 mod rules;

@@ -2,16 +2,6 @@
 
 use crate::common::*;
 
-fn all_sizes(m: &lathe_ir::Module, name: &str, steps: &str, sizes: &[&str]) -> lathe_ir::Function {
-    let f = schedule(m, name, steps);
-    for n in [0, 1, 2, 5, 8, 13, 31, 64, 67] {
-        let values: Vec<(&str, i64)> =
-            sizes.iter().enumerate().map(|(k, s)| (*s, n + k as i64 * 3)).collect();
-        same(m, name, &f, &values);
-    }
-    f
-}
-
 const DOT: &str = "
 func dot(N)(x: in i64[N], y: in i64[N], s: out i64[]) stage plain {
   's.init'[]: s[]! = 0:i64
