@@ -69,6 +69,10 @@ fn fuzz_kernel(
                 Ok(s) => s,
                 Err(e) => {
                     assert_eq!(e.code, codes::UNSUPPORTED, "{e}");
+                    if std::env::var("SHOW").is_ok_and(|x| e.message.contains(&x)) {
+                        let decisions = text::print(shaped.h, &m, &d);
+                        println!("{} {} {e}\n{:?}\n{decisions}", row.name, target.exact, shaped.extents);
+                    }
                     *outcome.entry(format!("not lowered: {}", kind_of(&e.message))).or_insert(0) += 1;
                     continue;
                 }
