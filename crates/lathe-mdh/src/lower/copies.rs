@@ -381,8 +381,8 @@ fn owned(
     if let (Some(here), Some(finer)) = (here, finer)
         && finer <= here
     {
-        // Nothing but such cores between: the copy is made before they begin, by all of them.
-        if loops.order[finer..=here].iter().all(|n| depth(n).is_some_and(|d| d > owner)) {
+        // Made before they begin, by all of them: with what the loops between run through.
+        if inside.is_none_or(|i| i < finer) {
             return Ok(finer.checked_sub(1).map(|n| loops.order[n].clone()));
         }
         return unsupported(

@@ -112,6 +112,25 @@ fn fuzz_kernel(
     }
 }
 
+/// What a strategy makes of a function for constant sizes; it computes what the function means, in any order.
+fn computes_the_same(module: &Module, func: &Function, shaped: &Shaped, steps: &Strategy) -> Function {
+    let new = transform(module, &fixed(func, shaped), steps)
+        .unwrap_or_else(|r| panic!("{}\n{steps}", r.diagnostic));
+    let given = inputs(shaped, &mut ChaCha8Rng::seed_from_u64(9));
+    let want = reference(module, func, shaped, &given);
+    let h = shaped.h;
+    for seed in 0..8 {
+        let mut args: Vec<_> = h.inputs.iter().map(|o| given.arrays[&o.buffer.id].clone()).collect();
+        args.extend(interp::outputs(&new, &shaped.sizes).unwrap());
+        let options = Options { order: Order::Seed(seed), races: true, ..Options::default() };
+        interp::run(module, &new, &mut args, &options).unwrap_or_else(|e| panic!("{e:?}\n{steps}"));
+        for (got, want) in args[h.inputs.len()..].iter().zip(&want) {
+            assert_eq!(got.bytes(), want.bytes(), "{steps}");
+        }
+    }
+    new
+}
+
 /// How many decisions per example and model: more with `LATHE_CASES` (300 for the full test).
 fn cases(few: usize) -> usize {
     std::env::var("LATHE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(few).min(300)
@@ -128,7 +147,7 @@ fn random_decisions_on_cpus_become_trees_that_compute_the_same() {
     let lowered: usize = outcome.iter().filter(|o| o.0.starts_with("lowered")).map(|o| o.1).sum();
     let all: usize = outcome.values().sum();
     println!("{lowered} of {all}: {outcome:#?}");
-    assert!(20 * lowered > 19 * all, "{lowered} of {all}: {outcome:#?}");
+    assert!(100 * lowered > 99 * all, "{lowered} of {all}: {outcome:#?}");
 }
 
 /// Every part starts with its first element.
@@ -165,7 +184,7 @@ fn random_decisions_on_devices_become_trees_that_compute_the_same() {
     let lowered: usize = outcome.iter().filter(|o| o.0.starts_with("lowered")).map(|o| o.1).sum();
     let all: usize = outcome.values().sum();
     println!("{lowered} of {all}: {outcome:#?}");
-    assert!(2 * lowered > all, "{lowered} of {all}: {outcome:#?}");
+    assert!(20 * lowered > 19 * all, "{lowered} of {all}: {outcome:#?}");
 }
 
 /// A nest as an expert would write it: threads over blocks of rows, blocks for the caches, lanes inside.
@@ -200,8 +219,7 @@ S4 B     <2,1>
     ] {
         assert!(shown.contains(part), "{part} is not in {shown}");
     }
-    let new = transform(&module, &fixed(&func, &shaped), &steps)
-        .unwrap_or_else(|r| panic!("{}\n{shown}", r.diagnostic));
+    let new = computes_the_same(&module, &func, &shaped, &steps);
     let mut executors = Vec::new();
     visit::walk(&new.body, &mut |s, _| {
         if let Some(l) = s.as_loop() {
@@ -210,14 +228,6 @@ S4 B     <2,1>
         true
     });
     assert!(executors.contains(&Executor::Cpu) && executors.contains(&Executor::Vector(8)), "{shown}");
-    let mut rng = ChaCha8Rng::seed_from_u64(9);
-    let given = inputs(&shaped, &mut rng);
-    let want = reference(&module, &func, &shaped, &given);
-    let mut args: Vec<_> = h.inputs.iter().map(|o| given.arrays[&o.buffer.id].clone()).collect();
-    args.extend(interp::outputs(&new, &shaped.sizes).unwrap());
-    let options = Options { order: Order::Seed(2), races: true, ..Options::default() };
-    interp::run(&module, &new, &mut args, &options).unwrap_or_else(|e| panic!("{e:?}\n{shown}"));
-    assert_eq!(args[2].bytes(), want[0].bytes(), "{shown}");
 }
 
 #[test]
@@ -243,15 +253,7 @@ fn dot_products_are_reduced_by_threads_and_lanes() {
         shown.contains("privatize(C, C.k.p5, name: C.c5) ; (factor(C.c5, C.k.p6, name: C.c6, at: C.k.p1, combine: halves)"),
         "{shown}"
     );
-    let new = transform(&module, &fixed(&func, &shaped), &steps)
-        .unwrap_or_else(|r| panic!("{}\n{shown}", r.diagnostic));
-    let mut rng = ChaCha8Rng::seed_from_u64(9);
-    let given = inputs(&shaped, &mut rng);
-    let want = reference(&module, &func, &shaped, &given);
-    let mut args: Vec<_> = h.inputs.iter().map(|o| given.arrays[&o.buffer.id].clone()).collect();
-    args.extend(interp::outputs(&new, &shaped.sizes).unwrap());
-    interp::run(&module, &new, &mut args, &Options { races: true, ..Options::default() }).unwrap();
-    assert_eq!(args[2].bytes(), want[0].bytes());
+    computes_the_same(&module, &func, &shaped, &steps);
 }
 
 /// Runs a strategy of a product and compares it with the literal meaning.
@@ -264,18 +266,7 @@ fn product(m: &Model, written: &str) -> (String, Function) {
     let found = lathe_mdh::check(&shaped, m, &d, &|_| None);
     assert!(found.is_empty(), "{found:?}");
     let steps = lower::strategy(&shaped, m, &d, &Target::exact()).unwrap();
-    let new = transform(&module, &fixed(&func, &shaped), &steps)
-        .unwrap_or_else(|r| panic!("{}\n{steps}", r.diagnostic));
-    let mut rng = ChaCha8Rng::seed_from_u64(9);
-    let given = inputs(&shaped, &mut rng);
-    let want = reference(&module, &func, &shaped, &given);
-    for seed in 0..8 {
-        let mut args: Vec<_> = h.inputs.iter().map(|o| given.arrays[&o.buffer.id].clone()).collect();
-        args.extend(interp::outputs(&new, &shaped.sizes).unwrap());
-        let options = Options { order: Order::Seed(seed), races: true, ..Options::default() };
-        interp::run(&module, &new, &mut args, &options).unwrap_or_else(|e| panic!("{e:?}\n{steps}"));
-        assert_eq!(args[2].bytes(), want[0].bytes(), "{steps}");
-    }
+    let new = computes_the_same(&module, &func, &shaped, &steps);
     (steps.to_string(), new)
 }
 
@@ -353,15 +344,7 @@ fn scans_are_cut_by_every_level_of_cores() {
     {
         assert!(shown.contains(part), "{part} is not in {shown}");
     }
-    let new = transform(&module, &fixed(&func, &shaped), &steps)
-        .unwrap_or_else(|r| panic!("{}\n{shown}", r.diagnostic));
-    let mut rng = ChaCha8Rng::seed_from_u64(9);
-    let given = inputs(&shaped, &mut rng);
-    let want = reference(&module, &func, &shaped, &given);
-    let mut args: Vec<_> = h.inputs.iter().map(|o| given.arrays[&o.buffer.id].clone()).collect();
-    args.extend(interp::outputs(&new, &shaped.sizes).unwrap());
-    interp::run(&module, &new, &mut args, &Options { races: true, ..Options::default() }).unwrap();
-    assert_eq!(args[1].bytes(), want[0].bytes());
+    computes_the_same(&module, &func, &shaped, &steps);
 }
 
 #[test]
