@@ -56,6 +56,8 @@ pub struct Shaped<'a> {
     pub extents: Vec<u64>,
     /// The box is one of the blocks that a larger one was cut into: along which dimension, and into how many.
     pub block_of: Option<(usize, u64)>,
+    /// Of so many boxes results follow one another in memory, before anybody reads them.
+    pub written: u64,
 }
 
 /// The largest extent: products of a dozen of them do not occur, and sums fit 64 bits.
@@ -140,7 +142,7 @@ impl Homomorphism {
             first.push(lo);
             extents.push((hi - lo).max(0) as u64);
         }
-        let shaped = Shaped { h: self, sizes: known, first, extents, block_of: None };
+        let shaped = Shaped { h: self, sizes: known, first, extents, block_of: None, written: 1 };
         shaped.check_views()?;
         Ok(shaped)
     }

@@ -93,6 +93,11 @@ impl Chain {
     pub fn inside(&self, label: &str, h: &mut Shaped) -> Inside {
         let Some(n) = self.labels.iter().position(|l| l == label) else { return Inside::default() };
         let last = self.dims[n].len() - 1;
+        // What the last one writes, and has not read, is not needed for long.
+        let read = |name: &str| h.h.inputs.iter().any(|o| o.name() == name);
+        if n + 1 == self.labels.len() && !h.h.outputs.iter().any(|o| read(o.name())) {
+            h.written = h.extents[..last].iter().fold(self.blocks, |n, e| n.saturating_mul(*e));
+        }
         h.extents[..last].fill(1);
         h.extents[last] = h.extents[last].min(self.rows);
         h.block_of = Some((last, self.blocks));

@@ -78,6 +78,8 @@ pub struct Facts {
     pub reduces: bool,
     /// The box is a block of a larger one: its dimension, and how many blocks there are.
     pub block_of: Option<(usize, u64)>,
+    /// Of so many boxes results are written before anybody reads them.
+    pub written: u64,
 }
 
 impl Facts {
@@ -102,6 +104,7 @@ impl Facts {
             reduces: reduced.contains(&true),
             reduced,
             block_of: h.block_of,
+            written: h.written,
         }
     }
 

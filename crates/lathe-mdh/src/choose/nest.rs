@@ -205,6 +205,7 @@ impl<'a> Nest<'a> {
                 inside || (step * r.bytes).is_multiple_of(LINE)
             })
         };
+        let bytes = bytes.saturating_mul(self.f.written);
         bytes > (8 * self.s.machine.l2_bytes).max(self.s.machine.l3_bytes / 2)
             && self.f.outputs.iter().all(whole)
     }

@@ -77,6 +77,35 @@ fn threads(f: &Function) -> usize {
     out
 }
 
+/// All blocks together are more than a cache keeps: the results of a chain go past it, what it hands on does not.
+#[test]
+fn the_results_of_a_chain_go_past_the_caches() {
+    let source = "
+kernel centred(x: f32[M, N]) -> (y: f32[M, N]) {
+    var e: f32[M, N]
+    var total: f32[M]
+    e[i, j] = 2 * x[i, j]
+    total[i] = sum[j](e[i, j])
+    y[i, j] = e[i, j] - total[i]
+}
+";
+    let module = crate::support::module(source);
+    let func = &module.functions["centred"];
+    let h = Homomorphism::of(&module, func, Some("e")).unwrap();
+    let m = Machine { l2_bytes: 4096, l3_bytes: 0, ..machine("x86-64-v3") };
+    for (rows, past) in [(192, true), (16, false)] {
+        let at = sizes(&[("M", rows), ("N", 48)]);
+        let constant = fixed(func, &h.at(&at).unwrap());
+        for (func, exact) in [(&constant, true), (func, false)] {
+            let chosen = auto(&module, func, &at, &Setting { machine: &m, threads: 2, exact }).unwrap();
+            let text = chosen.strategy.to_string();
+            assert_eq!(text.contains("nontemporal(y)"), past, "{text}");
+            assert!(!text.contains("nontemporal(e)"), "{text}");
+            same(&module, func, &transform(&module, func, &chosen.strategy, "chain"), &at);
+        }
+    }
+}
+
 /// A table per block, whether the statement is index notation or a loop.
 #[test]
 fn histograms_get_a_table_per_block() {
