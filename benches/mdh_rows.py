@@ -109,24 +109,29 @@ def rows_of(script_arguments, threads, limit):
 
 
 def decisions(results, long, short, limit):
-    """Row by row, step by step: 50 minutes in all where the long searches take ten."""
-    begin, threads = time.time(), 2
-    for name in NAMED:
-        one = results["decisions"].setdefault(name, {})
-        for which, seconds in (("short", short), ("long", long)):
-            if one.get(which, {}).get("budget_s") == seconds:
-                continue
-            if time.time() - begin > limit:
-                return print("some searches are left: run it again")
-            one[which] = long_search(name, threads, seconds)
+    """Search by search, two rows at a time, each on a processor of its own: half an hour where the long ones take ten minutes."""
+    threads, begin, left = 1, time.time(), 0
+    for which, seconds in (("short", short), ("long", long)):
+        def work(name, threads, cpus, which=which, seconds=seconds):
+            one = results["decisions"].setdefault(name, {})
+            one[which] = long_search(name, threads, seconds, cpus)
             one.pop("beside", None)
-            print(f"{name} x{threads}, {which}: {said(one[which])}", flush=True)
             save(results)
+            return f"{which}: {said(one[which])}"
+        open_ones = [n for n in NAMED if results["decisions"].get(n, {}).get(which, {}).get("budget_s") != seconds]
+        left += all_of([(n, threads) for n in open_ones], work, limit - (time.time() - begin))
+    if left:
+        return left
+    for name in NAMED:
+        one = results["decisions"].get(name, {})
+        if not all(w in one for w in ("short", "long")):
+            continue
         if "beside" not in one:
             one["beside"] = rows_of([name, "--decisions-child"], threads, 300)
             save(results)
         c = one["beside"]["candidates"]["lathe short"]
         print(f"{name} x{threads}: {short} s found {c['ratio']:.3f} [{c['interval'][0]:.3f}..{c['interval'][1]:.3f}] of what {long} s found")
+    return 0
 
 
 def versions():
@@ -174,8 +179,7 @@ def main():
     wanted = [] if a.table else [(n, t) for n in CASES if not a.words or n in a.words or any(w in n for w in a.words)
                                  for t in ([a.threads] if a.threads else [1, 2])]
     if a.decisions:
-        decisions(results, a.decisions, a.tune or 60, a.limit)
-        left = 0
+        left = decisions(results, a.decisions, a.tune or 60, a.limit)
     elif a.tune:
         left = tune_rows(wanted, results, a)
     elif a.tune_rivals:

@@ -144,10 +144,10 @@ def all_of(rows, work, limit):
     return left[0]
 
 
-def long_search(name, threads, budget):
+def long_search(name, threads, budget, cpus):
     """A search that neither knows nor leaves what others found."""
     folder = tempfile.mkdtemp()
     try:
-        return tune(name, threads, budget, patience=False, store=os.path.join(folder, "store.sqlite"), seed=1)
+        return tune(name, threads, budget, cpus, patience=False, store=os.path.join(folder, "store.sqlite"), seed=1)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

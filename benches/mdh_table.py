@@ -102,7 +102,7 @@ def decisions(results):
     done = {n: d for n, d in results["decisions"].items() if "beside" in d}
     if not done:
         return []
-    out = ["", "## What a minute finds", "", "Two threads; the short search and the long one know nothing of each other, and neither ends early. "
+    out = ["", "## What a minute finds", "", "One thread, two rows at a time; the short search and the long one know nothing of each other, and neither ends early. "
            "Their winners side by side in rounds: the long one's time over the short one's. Goal: 0.95.", "",
            "| row | short | configurations | long | configurations | ratio |", "|---|---|---|---|---|---|"]
     for name, d in done.items():
