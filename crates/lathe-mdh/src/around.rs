@@ -29,8 +29,8 @@ const SIDE: u64 = 16;
 const MOST: u64 = 1 << 20;
 /// Results that registers hold at most: all of 32 vectors of 16.
 const HELD: i64 = 512;
-/// Scalar operations that are written out at most, as vectors of 16: more takes the code generator seconds.
-const WRITTEN: i64 = 512 * 16;
+/// Operations on scalars or vectors that are written out at most: more takes the code generator seconds.
+const WRITTEN: i64 = 512;
 
 impl Around<'_> {
     /// The parameters; the values of the choice are the defaults.
@@ -47,8 +47,10 @@ impl Around<'_> {
                 def = def.param(TuningParameter::ints(format!("{prefix}{}", self.name(l)), values));
             }
         }
+        let lanes = self.changeable().into_iter().filter(|l| self.lanes(*l));
+        let lanes = lanes.map(|l| self.chosen.parts_at(l).min(16) as i64).fold(1, i64::saturating_mul);
         // Lanes of a sum hold partial results.
-        for (most, reduced) in [(HELD, false), (WRITTEN, true)] {
+        for (most, reduced) in [(HELD, false), (WRITTEN.saturating_mul(lanes), true)] {
             let tile = |l: Level| {
                 let free = self.h.h.dims[l.dim].combine == Combine::Concat;
                 self.lanes(l) || (self.registers(l) && (free || reduced))

@@ -28,7 +28,8 @@ pub struct Found {
     pub loops: Vec<Ranged>,
     /// Whether each of these loops steps by one.
     pub unit_steps: bool,
-    /// It may not run in every iteration: an `if`, `while` or `select` stands around it.
+    /// It may not run in every iteration: an `if`, `while` or `select` stands around it. Where both branches of an `if`
+    /// write the same element, the second one's write stands for both.
     pub guarded: bool,
     /// The subscripts say nothing: the access is inside a call, a compute or a view.
     pub opaque: bool,
@@ -267,7 +268,9 @@ impl Walker {
             StmtKind::If { .. } | StmtKind::While { .. } | StmtKind::Async { .. } => self.guarded = true,
             _ => {}
         }
+        let mut starts = Vec::new();
         for (i, c) in s.children().into_iter().enumerate() {
+            starts.push(self.out.len());
             self.path.push(i);
             let before = self.loops.clone();
             if let (StmtKind::If { cond, .. }, 0) = (s.kind(), i) {
@@ -277,6 +280,9 @@ impl Walker {
             self.loops = before;
             self.path.pop();
         }
+        if let (StmtKind::If { .. }, [then, other]) = (s.kind(), starts.as_slice()) {
+            self.in_both_branches(*then, *other, saved.1);
+        }
         if s.as_loop().is_some() {
             self.loops.pop();
         }
@@ -284,6 +290,21 @@ impl Walker {
             self.lets.remove(&v);
         }
         (self.unit_steps, self.guarded) = saved;
+    }
+}
+
+impl Walker {
+    /// What is written by both branches, each of which is a single statement, is written as surely as the `if` runs.
+    fn in_both_branches(&mut self, then: usize, other: usize, guarded: bool) {
+        let depth = self.path.len();
+        let (before, after) = self.out.split_at_mut(other);
+        let plain = |f: &Found| f.writes() && !f.opaque && f.path.len() == depth + 1;
+        for f in after.iter_mut().filter(|f| plain(f)) {
+            let same = |o: &Found| o.access.view == f.access.view && o.indices == f.indices;
+            if before[then..].iter().any(|o| plain(o) && same(o)) {
+                f.guarded = guarded;
+            }
+        }
     }
 }
 

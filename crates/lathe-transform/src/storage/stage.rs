@@ -279,8 +279,7 @@ impl<'a> Plan<'a> {
         };
         let covered = |r: &Found| region::covered(r, &writes, &around, &extents);
         let first = !writes.is_empty() && (found.iter().filter(|f| f.reads()).all(covered) || sure());
-        let stores: Vec<&Found> = writes.iter().filter(|f| f.usage == Use::Write).copied().collect();
-        let copy_in = !(first && written.as_ref().is_some_and(|w| exact_over(&stores, w)));
+        let copy_in = !(first && written.as_ref().is_some_and(|w| exact_over(&writes, w)));
         let given = param.is_some_and(|p| matches!(p.mode, Mode::In | Mode::InOut));
         let if_run = |f: &&&Found| region::fills_if_run(f, 0);
         let whole = |f: &&Found| region_of(&[*f]).contains(&region, &around.loops, &around.sizes);

@@ -200,15 +200,20 @@ fn cores_of_devices_lie_in_one_another() {
 /// An output that the statement itself begins has no value to copy in.
 #[test]
 fn what_is_not_computed_yet_is_not_copied() {
-    let m = parse(
-        "func f(N)(x: in i64[N], y: out i64[N]) stage plain {
-        for t in 0..1 {
-          for i in 0..N { if i > 0 { 'y.init'[t, i]: y[i]! = 0:i64 } else { 'y.b'[t, i]: y[i]! = 1:i64 } }
-          for i in 0..N { 'y'[t, i]: y[i]! sum= x[i]! licensed }
-        } }",
-    );
-    let text = refusal(&m, "f", "stage(y, at: t)");
+    let f = |cond: &str, other: &str| {
+        parse(&format!(
+            "func f(N)(x: in i64[N], y: out i64[N]) stage plain {{
+            for t in 0..1 {{
+              for i in 0..N {{ if {cond} {{ 'y.init'[t, i]: y[i]! = 0:i64 }} else {{ 'y.b'[t, i]: y[{other}]! = 1:i64 }} }}
+              for i in 0..N {{ 'y'[t, i]: y[i]! sum= x[i]! licensed }}
+            }} }}"
+        ))
+    };
+    let text = refusal(&f("x[i]! > 0:i64", "N - 1 - i"), "f", "stage(y, at: t)");
     assert!(text.contains("may not have been computed"), "{text}");
+    // What both branches write is written.
+    all_sizes(&f("i > 0", "i"), "f", "stage(y, at: t)", &["N"]);
+    all_sizes(&f("x[i]! > 0:i64", "i"), "f", "stage(y, at: t)", &["N"]);
 }
 
 /// The running value of a scan lives through all iterations: none of them can start in the middle.
