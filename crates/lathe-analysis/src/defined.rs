@@ -282,7 +282,7 @@ fn reached(
     let start = || {
         let mut builder = Builder::new(written);
         let outer = builder.surroundings(env);
-        let mut x = Copy::new(&mut builder, &outer, reader, &place);
+        let mut x = copy_of_read(&mut builder, &outer, reader, read);
         let at = read.indices.as_ref().map(|all| {
             let cell = |e| builder.value(&mut x.scope, e);
             all.iter().map(cell).collect::<Vec<Lin>>()
@@ -346,7 +346,7 @@ fn unreached(
     let start = || {
         let mut builder = Builder::new(written);
         let outer = builder.surroundings(env);
-        let mut x = Copy::new(&mut builder, &outer, reader, &place);
+        let mut x = copy_of_read(&mut builder, &outer, reader, read);
         let at: Vec<Lin> = subscripts.iter().map(|e| builder.value(&mut x.scope, e)).collect();
         (builder, outer, x, at)
     };
@@ -400,6 +400,13 @@ fn unreached(
         .at_places(reader.stmt.places(), "read here")
         .help(format!("write `{}` first", buffer.name)),
     )
+}
+
+/// An execution of a read, where it happens.
+fn copy_of_read(builder: &mut Builder, outer: &Scope, reader: &Leaf, read: &Touch) -> Copy {
+    let mut copy = Copy::new(builder, outer, reader, &Place::of(read));
+    read.when.iter().for_each(|(cond, holds)| builder.assert(&mut copy.scope, cond, *holds));
+    copy
 }
 
 /// An execution of a write; of a compute that reduces, of its cells.

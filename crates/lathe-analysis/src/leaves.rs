@@ -1,8 +1,7 @@
 //! The statements of a subtree that touch memory, with what they touch and what surrounds them.
 
 use crate::env::Item;
-use lathe_ir::visit::loads_of;
-use lathe_ir::{Access, BufId, Dim, Executor, Expr, Label, ReduceOp, Stmt, StmtKind, View};
+use lathe_ir::{Access, BufId, Dim, Executor, Expr, ExprKind, Label, ReduceOp, Stmt, StmtKind, View};
 use lathe_ir::{build, ids::Binder};
 use std::collections::HashSet;
 
@@ -37,6 +36,8 @@ pub(crate) struct Touch {
     pub depth: usize,
     /// How many of the leaf's surrounding items hold there.
     pub items: usize,
+    /// Conditions of the `select`s around a read, and what they are where it happens.
+    pub when: Vec<(Expr, bool)>,
 }
 
 /// One step from a statement into a child.
@@ -167,6 +168,26 @@ pub(crate) fn buffer_indices(view: &View, indices: &[Expr]) -> Option<Vec<Expr>>
             buffer_indices(base, &inner)
         }
         View::Reshape { .. } | View::Reinterpret { .. } | View::Deref { .. } => None,
+    }
+}
+
+/// The loads of an expression, with the conditions of the `select`s around each.
+fn loads_when(e: &Expr, when: &mut Vec<(Expr, bool)>, out: &mut Vec<(Access, Vec<(Expr, bool)>)>) {
+    match e.kind() {
+        ExprKind::Select(c, yes, no) => {
+            loads_when(c, when, out);
+            for (branch, holds) in [(yes, true), (no, false)] {
+                when.push((c.clone(), holds));
+                loads_when(branch, when, out);
+                when.pop();
+            }
+        }
+        _ => {
+            if let ExprKind::Load(a) = e.kind() {
+                out.push((a.clone(), when.clone()));
+            }
+            e.children().into_iter().for_each(|c| loads_when(c, when, out));
+        }
     }
 }
 
@@ -328,18 +349,23 @@ impl<'a> Collector<'a, '_> {
 
     /// The loads of expressions, as far as their buffers are written somewhere.
     fn loads(&self, es: &[&Expr], depth: usize, out: &mut Vec<Touch>) -> Result<(), Obstacle> {
-        for load in es.iter().flat_map(|e| loads_of(e)) {
+        let mut all = Vec::new();
+        es.iter().for_each(|e| loads_when(e, &mut Vec::new(), &mut all));
+        for (load, when) in all {
             let Some(buffer) = load.view.buffer() else {
                 return Err("an access through a pointer stands inside".into());
             };
             if self.conflicting.contains(&buffer) {
                 let indices = buffer_indices(&load.view, &load.indices);
                 let known = out.iter().any(|t| {
-                    t.buffer == buffer && t.role == Role::Read && t.depth == depth && t.indices == indices
+                    t.buffer == buffer
+                        && (&t.role, t.depth) == (&Role::Read, depth)
+                        && t.indices == indices
+                        && t.when == when
                 });
                 if !known {
                     let items = self.items.len();
-                    out.push(Touch { buffer, indices, role: Role::Read, depth, items });
+                    out.push(Touch { buffer, indices, role: Role::Read, depth, items, when });
                 }
             }
         }
@@ -361,6 +387,7 @@ impl<'a> Collector<'a, '_> {
                 role,
                 depth: self.path.len(),
                 items: self.items.len(),
+                when: Vec::new(),
             }),
             None => Err("an access through a pointer stands inside".into()),
         }

@@ -4,6 +4,7 @@
 //! * one file per rule: its page says what it means and when it is legal.
 
 mod accumulate;
+mod begin;
 mod compute_at;
 mod contract;
 mod inline;

@@ -25,7 +25,7 @@ use lathe_ir::{
 };
 use lathe_strategy::syntax::{Formal, Sort};
 use lathe_strategy::{Discharge, Evidence, Refusal, RuleSignature};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 const FORMALS: &[Formal] = &[
@@ -348,17 +348,23 @@ impl Job<'_> {
 
         let bound = scope::bound_in(stmt);
         let (first, mut count, room) = self.iterations(target, &around, &bound, &r)?;
-        if let Some(f) = self.first {
-            count = f.count(cursor, target, &self.inner).ok_or_else(|| {
-                self.refuse(
-                    format!("`{}` has no identity, and parts of the loop may be empty", r.op),
-                    "declare one: `identity(e)`, or split so that every part has an element",
-                    &r.places,
-                )
-            })?;
-        }
-        let (region, unsure) = self.box_of(&r, &parts, target, &around, &bound)?;
+        let (region, mut unsure) = self.box_of(&r, &parts, target, &around, &bound)?;
         let mut labels = Labels::new(&func, &r.label, &self.buffer.name);
+        let empty = || {
+            self.refuse(
+                format!("`{}` has no identity, and parts of the loop may be empty", r.op),
+                "declare one: `identity(e)`, or split so that every part has an element",
+                &r.places,
+            )
+        };
+        let mut exists = None;
+        if let Some(f) = self.first {
+            count = f.count(cursor, target, &self.inner).ok_or_else(empty)?;
+            let part = func.fresh_var(format!("{}.p", labels.combine), Scalar::Index);
+            let own = Linear::of(&build::var(&part)).plus(&first, 1).ok_or_else(empty)?;
+            let cond = f.has_first(cursor, target, &self.inner, &own.to_expr()).ok_or_else(empty)?;
+            exists = Some((part, cond));
+        }
         if halves {
             labels.halves = Some(self.halvings(&func, &count, &r)?);
         }
@@ -388,6 +394,11 @@ impl Job<'_> {
                 layout: Layout::row_major(),
             }));
         }
+        // An empty part combines nothing.
+        let sometimes = exists.as_ref().is_some_and(|e| e.1.as_bool() != Some(true));
+        if sometimes {
+            unsure = parts.clone();
+        }
         let m = Maker {
             job: self,
             r: &r,
@@ -396,6 +407,7 @@ impl Job<'_> {
             locals: &locals,
             region: &region,
             count,
+            exists,
         };
         let init = identity.as_ref().map(|start| m.init(&mut func, start, &mut labels));
         let mut main = m.redirect(old, &first);
@@ -412,6 +424,12 @@ impl Job<'_> {
         make::replace(rule, &mut func, target, new)?;
         for b in &unsure {
             self.computed(&func, b, &labels.combine, &r)?;
+        }
+        // Parts are told from empty ones where they are combined: whatever is read there or before was written.
+        let root = Env::root(cursor.module, &func);
+        let begun = |b: &Arc<Buffer>| lathe_analysis::written_before_read(&root, &func.body, b, None);
+        if sometimes && !locals.iter().all(begun) {
+            return Err(empty());
         }
 
         let by = if matches!(r.op, ReduceOp::User(_)) { Discharge::ByDeclaration } else { Discharge::ByRule };

@@ -3,6 +3,7 @@
 mod copies;
 mod touched;
 
+use super::begin;
 use super::linear::{self, Linear};
 use super::make::{self, check_space, fresh_name, nest, proved, refuse};
 use super::options::{self, Pad};
@@ -49,7 +50,10 @@ pub static STAGE: Rule = Rule {
 const PAGE: &str = "\
 `stage(A, at: k.o)` finds the box of elements of `A` that one iteration of `k.o` uses, allocates a local buffer \
 of that size in the loop's body, copies the elements in (`copy(A)`), redirects every access, and copies what was \
-written back (`copy(A).out`). Elements that the body surely writes before it reads them are not copied in.
+written back (`copy(A).out`). Elements that the body surely writes before it reads them are not copied in. \
+Where the box has elements that may not have been computed, or that other threads write, exactly those that the body \
+touches are copied, if each access surely happens; and where a reduction without identity begins with its first \
+element, the box is copied in only where the reduction goes on.
 
 `space:` is `host` (scratch memory, the default), `stack` or `register`; the last two need a box that constants \
 bound, so split the loops first. `name:` names the buffer (`A.s` otherwise). `layout:` may be given several times; \
@@ -135,18 +139,25 @@ pub fn stage_around(
         ));
     };
     let plan = Plan::make(rule, cursor, target, stmt, buffer)?;
-    let rewritten = |exactly: bool| {
+    let env = Env::at(cursor.module, cursor.func, target);
+    let rewritten = |exactly: bool, resumes: Option<&Expr>| {
         let mut func = cursor.func.clone();
-        let (made, extents) = plan.rewrite(&mut func, stmt, options, exactly)?;
+        let (made, extents) = plan.rewrite(&mut func, stmt, options, exactly, resumes)?;
         make::replace(rule, &mut func, target, made.stmt.clone())?;
-        if !(if exactly { plan.had_values } else { plan.known }) {
+        if resumes.is_some() || !(if exactly { plan.had_values } else { plan.known }) {
             plan.computed(cursor, &func, &made.copied)?;
+        }
+        // Where nothing is copied in, the statement itself has to begin.
+        if resumes.is_some() && !lathe_analysis::written_before_read(&env, &made.stmt, &made.local, None) {
+            return Err(plan.unknown());
         }
         Ok((func, made, extents))
     };
-    let boxed = plan.whole.clone().and_then(|()| rewritten(false));
-    let (func, made, extents) = boxed.or_else(|e: Refusal| rewritten(true).map_err(|_| e))?;
-    let env = Env::at(cursor.module, cursor.func, target);
+    let boxed = |resumes| plan.whole.clone().and_then(|()| rewritten(false, resumes));
+    let either = |resumes| boxed(resumes).or_else(|e| rewritten(true, resumes).map_err(|_| e));
+    let resumes = begin::resumes(cursor, target, stmt, buffer.id).filter(|_| plan.copy_in);
+    let (func, made, extents) =
+        either(None).or_else(|e: Refusal| resumes.as_ref().and_then(|r| either(Some(r)).ok()).ok_or(e))?;
     let shape: Vec<String> = extents.iter().map(|e| env.text(e)).collect();
     let name = &buffer.name;
     let mut ev = Evidence::new(rule, 1)
@@ -177,6 +188,7 @@ pub fn stage_around(
 /// The new statement, with the names it introduces.
 struct Made {
     stmt: Stmt,
+    local: Arc<Buffer>,
     name: String,
     labels: Vec<String>,
     /// Of statements that copy in.
@@ -326,29 +338,31 @@ impl<'a> Plan<'a> {
 
     /// Whether what the copying statements of the new function read was written before.
     fn computed(&self, cursor: &Cursor, func: &Function, labels: &[String]) -> Result<(), Refusal> {
-        let (rule, name) = (self.rule, &self.buffer.name);
         let env = Env::root(cursor.module, func);
         let written =
             |label: &String| lathe_analysis::written_before_read(&env, &func.body, &self.buffer, Some(label));
-        if labels.iter().all(written) {
-            return Ok(());
-        }
-        Err(refuse(
+        if labels.iter().all(written) { Ok(()) } else { Err(self.unknown()) }
+    }
+
+    fn unknown(&self) -> Refusal {
+        let (rule, name) = (self.rule, &self.buffer.name);
+        refuse(
             rule,
             codes::UNSUPPORTED,
             format!("`{rule}` would copy elements of `{name}` that may not have been computed"),
             "only a box that the statement uses entirely can be copied from an output or a local array",
             &self.places(),
-        ))
+        )
     }
 
-    /// The whole box is copied, or exactly what the statement touches.
+    /// The whole box is copied, or exactly what the statement touches; in only where a reduction goes on.
     fn rewrite(
         &self,
         func: &mut Function,
         stmt: &Stmt,
         o: &Options,
         exactly: bool,
+        resumes: Option<&Expr>,
     ) -> Result<(Made, Vec<Expr>), Refusal> {
         let rank = self.region.rank();
         let (around, sizes) = (&self.around.loops, &self.around.sizes);
@@ -399,6 +413,7 @@ impl<'a> Plan<'a> {
         let copies = Copies { plan: self, local: &local, label: &label, live: &live, full: &full };
         let used = region::redirect(stmt, self.buffer.id, &local, &self.region);
         let out_of = format!("{label}.out");
+        let never = resumes.is_some_and(|r| r.as_bool() == Some(false));
         let (before, copied, after, written);
         if exactly {
             let unsure = || {
@@ -413,20 +428,26 @@ impl<'a> Plan<'a> {
                 let these: Vec<&Found> = self.found.iter().filter(|f| which(f)).collect();
                 Touched::all(&these, self).ok_or_else(unsure)
             };
-            let reads = if self.begins { Vec::new() } else { touched(Found::reads)? };
+            let reads = if self.begins || never { Vec::new() } else { touched(Found::reads)? };
             (before, copied) = copies.touched(func, &reads, &label, false);
             (after, written) = copies.touched(func, &touched(Found::writes)?, &out_of, true);
         } else {
-            before = if self.copy_in { copies.enter(func, o) } else { Vec::new() };
-            copied = if self.copy_in { vec![label.clone()] } else { Vec::new() };
+            let copy_in = self.copy_in && !never;
+            before = if copy_in { copies.enter(func, o) } else { Vec::new() };
+            copied = if copy_in { vec![label.clone()] } else { Vec::new() };
             after = self.written.iter().map(|w| copies.leave(func, w, o)).collect();
             written = self.written.iter().map(|_| out_of.clone()).collect();
         }
-        let parts: Vec<Stmt> = before.into_iter().chain([used]).chain(after).collect();
+        let places = self.places();
+        let goes_on = |then: Stmt| match resumes {
+            Some(cond) => Stmt::new(StmtKind::If { cond: cond.clone(), then, other: None }, places.clone()),
+            None => then,
+        };
+        let parts: Vec<Stmt> = before.into_iter().map(goes_on).chain([used]).chain(after).collect();
         let labels = copied.iter().chain(&written).cloned().collect();
         let body = Stmt::seq(parts);
-        let stmt = Stmt::new(StmtKind::Alloc { buffer: local, body }, self.places());
-        Ok((Made { stmt, name, labels, copied }, extents))
+        let stmt = Stmt::new(StmtKind::Alloc { buffer: local.clone(), body }, self.places());
+        Ok((Made { stmt, local, name, labels, copied }, extents))
     }
 
     pub fn places(&self) -> Places {

@@ -3,6 +3,7 @@
 //! at their beginning.
 
 use super::*;
+use crate::storage::begin::{beginnings, choice};
 use lathe_ir::{BinOp, ExprKind};
 
 /// How a reduction starts that has no identity to start from.
@@ -15,22 +16,6 @@ pub struct First {
     /// Loops around the loop that is cut, and inside of it, of these.
     outside: Vec<(VarId, i64)>,
     inside: Vec<(VarId, i64)>,
-}
-
-/// `if cond { C = value } else { C op= value }` with one value per target.
-fn choice(s: &Stmt) -> Option<(&Expr, &Stmt)> {
-    let StmtKind::If { cond, then, other: Some(other) } = s.kind() else { return None };
-    let StmtKind::Reduce(r) = other.kind() else { return None };
-    let stores: Vec<&Stmt> = match then.kind() {
-        StmtKind::Seq(all) => all.iter().collect(),
-        _ => vec![then],
-    };
-    let starts = stores.len() == r.targets.len()
-        && stores.iter().zip(r.targets.iter().zip(&r.values)).all(|(s, (t, v))| match s.kind() {
-            StmtKind::Store(s) => s.value == *v && s.target.view == t.view && s.target.indices == t.indices,
-            _ => false,
-        });
-    starts.then_some((cond, other))
 }
 
 impl First {
@@ -56,7 +41,7 @@ impl First {
         let here = Around::of(cursor.func, path);
         let cond = visit::substitute(cond, &here.lets);
         let mut begins = Vec::new();
-        conjuncts(&cond, &here, &mut begins)?;
+        beginnings(&cond, &here, &mut begins)?;
         let own = names::loop_at(cursor, "privatize", inner).ok()?.binder.id;
         let at = here.binders.iter().position(|b| b.id == own)?;
         let part = |from: usize, to: usize| -> Vec<(VarId, i64)> {
@@ -78,7 +63,7 @@ impl First {
     }
 
     /// How many parts there are: those that begin where everything between the target and the loop begins; later ones
-    /// are not more. None where that cannot be told, or where a part might be empty.
+    /// are not more. None where that cannot be told.
     pub fn count(&self, cursor: &Cursor, target: &Path, inner: &Path) -> Option<Expr> {
         let l = names::loop_at(cursor, "privatize", inner).ok()?;
         let here = Around::of(cursor.func, inner);
@@ -106,7 +91,37 @@ impl First {
                 count = build::select(some, count, build::index(0));
             }
         }
-        (falls && told && self.parts_have_elements(cursor, inner)).then_some(count)
+        (falls && told).then_some(count)
+    }
+
+    /// Whether the part of one iteration of the loop has a first element: every loop inside runs where all others begin.
+    /// `true` where that is always so; none where it cannot be told outside of the loops.
+    pub fn has_first(&self, cursor: &Cursor, target: &Path, inner: &Path, own: &Expr) -> Option<Expr> {
+        if self.parts_have_elements(cursor, inner) {
+            return Some(build::boolean(true));
+        }
+        let l = cursor.at(inner)?;
+        let depth = Around::of(cursor.func, target).binders.len();
+        let mut all: HashMap<VarId, Expr> =
+            self.begins.iter().map(|(v, lo)| (*v, build::index(*lo))).collect();
+        Around::of(cursor.func, target).binders.iter().for_each(|b| drop(all.remove(&b.id)));
+        all.insert(names::loop_at(cursor, "privatize", inner).ok()?.binder.id, own.clone());
+        let mut parts = Vec::new();
+        visit::walk(l, &mut |s, p| {
+            if let Some(x) = s.as_loop().filter(|x| self.inside.iter().any(|b| b.0 == x.binder.id)) {
+                let path: Path = inner.iter().chain(p).copied().collect();
+                let lets = Around::of(cursor.func, &path).lets;
+                let at = |e: &Expr| visit::substitute(&visit::substitute(e, &lets), &all);
+                parts.push(build::lt(at(&x.lo), at(&x.hi)));
+            }
+            true
+        });
+        let bound: Vec<VarId> =
+            Around::of(cursor.func, inner).binders[depth..].iter().map(|b| b.id).collect();
+        let free = |e: &Expr| visit::vars_of(e).iter().all(|v| !bound.contains(v));
+        let inner_bound = scope::bound_in(l);
+        let told = parts.iter().all(|e| free(e) && visit::vars_of(e).is_disjoint(&inner_bound));
+        told.then(|| parts.into_iter().reduce(build::and).unwrap_or(build::boolean(true)))
     }
 
     /// Every loop inside runs at least once.
@@ -137,7 +152,7 @@ impl First {
         fine
     }
 
-    fn at(&self, which: &[(VarId, i64)], of: &[VarId]) -> std::collections::HashMap<VarId, Expr> {
+    fn at(&self, which: &[(VarId, i64)], of: &[VarId]) -> HashMap<VarId, Expr> {
         which.iter().filter(|x| of.contains(&x.0)).map(|(v, lo)| (*v, build::index(*lo))).collect()
     }
 
@@ -154,6 +169,10 @@ impl First {
             build::and(c, build::eq(build::var_id(*v, Scalar::Index), build::index(*lo)))
         });
         visit::map_stmts(s, &mut |x| match x.kind() {
+            // One element per part: nothing is left to reduce.
+            StmtKind::If { then, other: Some(r), .. } if starts(&x) && cond.as_bool() == Some(true) => {
+                named_as(then, r)
+            }
             StmtKind::If { then, other, .. } if starts(&x) => {
                 x.with_kind(StmtKind::If { cond: cond.clone(), then: then.clone(), other: other.clone() })
             }
@@ -162,10 +181,10 @@ impl First {
     }
 
     /// The first part, where nothing was combined before, is stored; the others are combined.
-    pub fn combine(&self, reduce: Stmt, part: &Binder, around: &Around) -> Stmt {
+    pub fn combine(&self, reduce: Stmt, part: &Binder, around: &Around, exists: &Expr) -> Stmt {
         let StmtKind::Reduce(r) = reduce.kind() else { return reduce };
         let stay: Vec<VarId> = around.binders.iter().map(|b| b.id).collect();
-        let rest: std::collections::HashMap<VarId, Expr> = self
+        let rest: HashMap<VarId, Expr> = self
             .begins
             .iter()
             .filter(|b| !stay.contains(&b.0))
@@ -189,8 +208,24 @@ impl First {
         });
         let then = Stmt::seq(stores.collect::<Vec<_>>());
         let places = reduce.places().clone();
-        Stmt::new(StmtKind::If { cond, then, other: Some(reduce) }, places)
+        let then = Stmt::new(StmtKind::If { cond, then, other: Some(reduce) }, places.clone());
+        match exists.as_bool() {
+            Some(true) => then,
+            _ => Stmt::new(StmtKind::If { cond: exists.clone(), then, other: None }, places),
+        }
     }
+}
+
+/// The stores that begin a reduction, by its name.
+fn named_as(stores: &Stmt, reduce: &Stmt) -> Stmt {
+    let mut label = names::label_of(reduce).cloned();
+    visit::map_stmts(stores, &mut |s| match (s.kind(), label.take()) {
+        (StmtKind::Store(st), Some(label)) => s.with_kind(StmtKind::Store(Store { label, ..st.clone() })),
+        (_, other) => {
+            label = other;
+            s
+        }
+    })
 }
 
 /// What lies below `min(a, b) // c` lies below `a // c` and below `b // c`.
@@ -201,34 +236,4 @@ fn more_bounds(l: &mut linear::Ranged) {
         let each = linear::mins(&Linear::of(a));
         l.below.extend(each.iter().map(|f| build::floor_div(f.to_expr(), build::index(c))));
     }
-}
-
-/// The loops that a condition `a == x and b == y and …` finds at their beginnings: sums of loop variables with positive
-/// factors that are as small as they can be. None for any other condition.
-fn conjuncts(cond: &Expr, here: &Around, out: &mut Vec<(VarId, i64)>) -> Option<()> {
-    if cond.as_bool() == Some(true) {
-        return Some(());
-    }
-    let ExprKind::Binary(op, a, b) = cond.kind() else { return None };
-    if *op == BinOp::And {
-        conjuncts(a, here, out)?;
-        return conjuncts(b, here, out);
-    }
-    if *op != BinOp::Eq || !a.ty().is_index() {
-        return None;
-    }
-    let form = Linear::of(a).minus(&Linear::of(b))?;
-    let sign = form.terms.first()?.1.signum();
-    let mut least = form.constant;
-    for (e, c) in &form.terms {
-        let v = e.as_var()?;
-        let l = here.loops.iter().find(|l| l.var == v)?;
-        let lo = Linear::of(&l.lo).as_constant()?;
-        if c.signum() != sign {
-            return None;
-        }
-        least = least.checked_add(c.checked_mul(lo)?)?;
-        out.push((v, lo));
-    }
-    (least == 0).then_some(())
 }

@@ -11,6 +11,8 @@ pub struct Maker<'a> {
     pub locals: &'a [Arc<Buffer>],
     pub region: &'a [Region],
     pub count: Expr,
+    /// What says that a part has a first element, where the operator has no identity; of the part's number.
+    pub exists: Option<(Binder, Expr)>,
 }
 
 impl Maker<'_> {
@@ -79,12 +81,15 @@ impl Maker<'_> {
             all.push(self.reduce(&labels.combine, instance, targets, self.values(&build::index(0), &at)));
             return nest(loops, Stmt::seq(all), &self.r.places);
         }
-        let part = Self::var(func, format!("{}.p", labels.combine));
+        let part = match &self.exists {
+            Some((part, _)) => part.clone(),
+            None => Self::var(func, format!("{}.p", labels.combine)),
+        };
         instance.push(build::var(&part));
         let reduce = self.reduce(&labels.combine, instance, targets, self.values(&build::var(&part), &at));
-        let combine = match self.job.first {
-            Some(f) => f.combine(reduce, &part, self.around),
-            None => reduce,
+        let combine = match (self.job.first, &self.exists) {
+            (Some(f), Some((_, exists))) => f.combine(reduce, &part, self.around, exists),
+            _ => reduce,
         };
         loops.push((part, build::index(0), self.count.clone()));
         nest(loops, combine, &self.r.places)

@@ -1,0 +1,82 @@
+//! How a reduction begins that has no identity: `if this is the first instance { C = value } else { C op= value }`,
+//! where the first instance is that of all reduced loops at their beginnings.
+
+use super::linear::Linear;
+use super::scope::Around;
+use crate::rule::Cursor;
+use lathe_ir::expr::{Expr, View};
+use lathe_ir::visit::{self, Path};
+use lathe_ir::{BinOp, BufId, ExprKind, Scalar, Stmt, StmtKind, VarId, build};
+
+/// `if cond { C = value } else { C op= value }` with one value per target.
+pub fn choice(s: &Stmt) -> Option<(&Expr, &Stmt)> {
+    let StmtKind::If { cond, then, other: Some(other) } = s.kind() else { return None };
+    let StmtKind::Reduce(r) = other.kind() else { return None };
+    let stores: Vec<&Stmt> = match then.kind() {
+        StmtKind::Seq(all) => all.iter().collect(),
+        _ => vec![then],
+    };
+    let starts = stores.len() == r.targets.len()
+        && stores.iter().zip(r.targets.iter().zip(&r.values)).all(|(s, (t, v))| match s.kind() {
+            StmtKind::Store(s) => s.value == *v && s.target.view == t.view && s.target.indices == t.indices,
+            _ => false,
+        });
+    starts.then_some((cond, other))
+}
+
+/// The loops that a condition `a == x and b == y and …` finds at their beginnings: sums of loop variables with positive
+/// factors that are as small as they can be. None for any other condition.
+pub fn beginnings(cond: &Expr, here: &Around, out: &mut Vec<(VarId, i64)>) -> Option<()> {
+    if cond.as_bool() == Some(true) {
+        return Some(());
+    }
+    let ExprKind::Binary(op, a, b) = cond.kind() else { return None };
+    if *op == BinOp::And {
+        beginnings(a, here, out)?;
+        return beginnings(b, here, out);
+    }
+    if *op != BinOp::Eq || !a.ty().is_index() {
+        return None;
+    }
+    let form = Linear::of(a).minus(&Linear::of(b))?;
+    let sign = form.terms.first()?.1.signum();
+    let mut least = form.constant;
+    for (e, c) in &form.terms {
+        let v = e.as_var()?;
+        let l = here.loops.iter().find(|l| l.var == v)?;
+        let lo = Linear::of(&l.lo).as_constant()?;
+        if c.signum() != sign {
+            return None;
+        }
+        least = least.checked_add(c.checked_mul(lo)?)?;
+        out.push((v, lo));
+    }
+    (least == 0).then_some(())
+}
+
+/// Whether the reductions into a buffer that a statement holds go on from what was computed before it: some loop around
+/// the statement is beyond its beginning; `false` where all loops that are reduced stand in the statement. None where
+/// no reduction begins in it.
+pub fn resumes(cursor: &Cursor, target: &Path, stmt: &Stmt, buffer: BufId) -> Option<Expr> {
+    let outside = Around::of(cursor.func, target).binders;
+    let mut found: Vec<Vec<(VarId, i64)>> = Vec::new();
+    let mut told = true;
+    visit::walk(stmt, &mut |s, p| {
+        if let Some((cond, reduce)) = choice(s)
+            && let StmtKind::Reduce(r) = reduce.kind()
+            && r.targets.iter().any(|t| t.view == View::Buffer(buffer))
+        {
+            let path: Path = target.iter().chain(p).copied().collect();
+            let here = Around::of(cursor.func, &path);
+            let mut begins = Vec::new();
+            told &= beginnings(&visit::substitute(cond, &here.lets), &here, &mut begins).is_some();
+            begins.retain(|b| outside.iter().any(|o| o.id == b.0));
+            begins.sort();
+            found.push(begins);
+        }
+        true
+    });
+    let begins = found.first().filter(|b| told && found.iter().all(|x| x == *b))?;
+    let beyond = |(v, lo): &(VarId, i64)| build::lt(build::index(*lo), build::var_id(*v, Scalar::Index));
+    Some(begins.iter().map(beyond).reduce(build::or).unwrap_or(build::boolean(false)))
+}
