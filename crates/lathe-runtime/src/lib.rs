@@ -15,6 +15,7 @@ pub mod pool;
 mod region;
 mod scratch;
 mod storage;
+mod watch;
 
 pub use array::{ArgView, Array, Element};
 pub use call::check_message;

@@ -3,6 +3,7 @@
 use crate::codes;
 use crate::region::Region;
 use crate::scratch::{scratch_alloc, scratch_free};
+use crate::watch::Watch;
 use lathe_abi::{LoopBody, Runtime};
 use lathe_diagnostics::Diagnostic;
 use std::ffi::c_void;
@@ -23,6 +24,8 @@ struct Inner {
     threads: usize,
     /// Where threads that help may run, if there is a processor for each thread and they are not pinned.
     places: Option<Places>,
+    /// Where threads that help look out for the next loop, if there is a processor for each thread.
+    watch: Option<Arc<Watch>>,
     /// All threads but the caller's. None for one thread: loops then run where they are called.
     pool: Option<rayon_core::ThreadPool>,
 }
@@ -83,6 +86,7 @@ impl Pool {
                     .help("ask for fewer threads")
             })?)
         };
+        let watch = (pool.is_some() && threads <= all.len()).then(Arc::default);
         let apart = pool.is_some() && !options.pin && threads <= all.len();
         let places = apart.then(|| Places {
             all,
@@ -90,7 +94,7 @@ impl Pool {
             process: std::process::id(),
             caller: AtomicUsize::new(usize::MAX),
         });
-        Ok(Pool { inner: Box::new(Inner { threads, places, pool }) })
+        Ok(Pool { inner: Box::new(Inner { threads, places, watch, pool }) })
     }
 
     pub fn threads(&self) -> usize {
@@ -152,9 +156,13 @@ unsafe extern "C" fn parallel_for(ctx: *mut c_void, count: i64, body: LoopBody, 
     }
     let region = Arc::new(Region::new(inner.threads, count, body, env));
     let helpers = (inner.threads - 1).min(usize::try_from(count - 1).unwrap_or(usize::MAX));
-    for _ in 0..helpers {
-        let region = region.clone();
-        pool.spawn(move || region.help());
+    let come = inner.watch.as_ref().map_or(0, |w| w.call(&region, helpers));
+    for _ in come..helpers {
+        let (region, watch) = (region.clone(), inner.watch.clone());
+        pool.spawn(move || match watch {
+            Some(watch) => watch.help(&region),
+            None => region.help(),
+        });
     }
     // SAFETY: made here, and the kernel's environment lives until this returns.
     unsafe { region.finish() }
@@ -238,6 +246,34 @@ mod tests {
             assert_eq!(unsafe { (rt.parallel_for)(rt.ctx, 20, nested, env) }, 0);
             assert_eq!(nest.sum.into_inner(), 900);
         }
+    }
+
+    /// Loops that follow one another at once, soon, and after the threads have gone to sleep; from several callers.
+    #[test]
+    fn threads_that_look_out_run_every_iteration_once() {
+        let pool = Pool::new(2).unwrap();
+        let calls = |pauses: &[u64]| {
+            let rt = pool.runtime();
+            for pause in pauses {
+                for count in [2, 3, 100] {
+                    let sum = AtomicI64::new(0);
+                    let env = std::ptr::from_ref(&sum).cast_mut().cast();
+                    // SAFETY: the table belongs to a living pool.
+                    assert_eq!(unsafe { (rt.parallel_for)(rt.ctx, count, add, env) }, 0);
+                    assert_eq!(sum.into_inner(), (0..count).sum::<i64>());
+                }
+                std::thread::sleep(std::time::Duration::from_micros(*pause));
+            }
+        };
+        std::thread::scope(|s| {
+            for n in 0..3 {
+                let pauses: Vec<u64> = (0..300).map(|i| [0, 0, 0, 20, 100, 300][(i + n) % 6]).collect();
+                let calls = &calls;
+                s.spawn(move || calls(&pauses));
+            }
+        });
+        // A pool may go while its threads look out.
+        drop(pool);
     }
 
     #[test]
