@@ -105,7 +105,7 @@ pub fn searched(
                 setting.exact &= c.divides;
                 inside = c.inside(label, &mut shaped);
             }
-            let chosen = choose(&shaped, &model, &setting)?;
+            let chosen = choose(&shaped, &model, &setting);
             let fixed = Decisions::free(&h, &model);
             let around = Around { h: &shaped, model: &model, fixed: &fixed, chosen: &chosen };
             let prefix = if labels.len() > 1 { format!("{label}.") } else { String::new() };

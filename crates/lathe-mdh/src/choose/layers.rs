@@ -1,8 +1,6 @@
 //! Which layers of a model a nest uses for what: threads outside of everything, lanes inside.
 
-use crate::codes;
 use crate::model::Model;
-use lathe_diagnostics::Diagnostic;
 
 /// Numbers of layers of the computation, from coarse to fine.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,9 +21,8 @@ pub struct Layers {
 }
 
 impl Layers {
-    /// # Errors
-    /// E1222 for models of devices.
-    pub fn of(model: &Model) -> Result<Layers, Diagnostic> {
+    /// None for models with cores that are no part of a CPU.
+    pub fn of(model: &Model) -> Option<Layers> {
         let memories = model.memories.len();
         let cores = |word: &str| {
             (memories..model.layers())
@@ -34,12 +31,7 @@ impl Layers {
         };
         let (threads, lanes) = (cores("cpu"), cores("vector"));
         if threads.len() + lanes.len() < model.cores.len() {
-            let text = format!(
-                "`{}` has cores that are no part of a CPU; decisions for it are not chosen yet",
-                model.name
-            );
-            return Err(Diagnostic::error(codes::UNSUPPORTED, text)
-                .help("take a model of a CPU, or fix the decisions"));
+            return None;
         }
         let assigned: Vec<usize> =
             threads.iter().copied().chain(0..memories).chain(lanes.iter().copied()).collect();
@@ -49,7 +41,7 @@ impl Layers {
         let plain: Vec<usize> =
             (0..memories).filter(|m| Some(*m) != registers).filter_map(|m| at(Some(m))).collect();
         let nth = |n: usize| plain.get(n).or(plain.last()).copied().unwrap_or(0);
-        Ok(Layers {
+        Some(Layers {
             threads: at(threads.first().copied()),
             outer: nth(0),
             block: nth(1),

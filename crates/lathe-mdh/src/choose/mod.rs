@@ -3,6 +3,7 @@
 //! spirit of the analytical models for matrix multiplication (T. Low et al., *Analytical modeling is enough for
 //! high-performance BLIS*, 2016, §4), for any homomorphism.
 
+mod device;
 pub mod facts;
 mod layers;
 mod nest;
@@ -13,7 +14,6 @@ use crate::decisions::{AsmLevel, Decisions, Level, Phase, ranks_of};
 use crate::homomorphism::Shaped;
 use crate::model::Model;
 use facts::Facts;
-use lathe_diagnostics::Diagnostic;
 use lathe_ir::Combine;
 use lathe_target::Machine;
 use layers::Layers;
@@ -28,16 +28,16 @@ pub struct Setting<'a> {
     pub exact: bool,
 }
 
-/// Complete, valid decisions for a model of a CPU that are expected to be fast on a machine. Deterministic, and quick:
-/// nothing is compiled or run.
-///
-/// # Errors
-/// E1222 for models of devices.
-pub fn choose(h: &Shaped, model: &Model, s: &Setting) -> Result<Decisions, Diagnostic> {
-    let layers = Layers::of(model)?;
+/// Complete, valid decisions that are expected to be fast on a machine. Deterministic, and quick: nothing is compiled or
+/// run. For a model of neither a CPU nor a device with blocks of threads, the computation as it is written.
+pub fn choose(h: &Shaped, model: &Model, s: &Setting) -> Decisions {
     let plain = Decisions::plain(h, model);
+    let Some(layers) = Layers::of(model) else {
+        let device = (!h.extents.is_empty()).then(|| device::decide(h, model, s.machine)).flatten();
+        return device.unwrap_or(plain);
+    };
     if h.extents.is_empty() || !layers.distinct() {
-        return Ok(plain);
+        return plain;
     }
     let f = Facts::of(h);
     let mut t = tile::best(&f, s.machine, s.exact);
@@ -48,7 +48,7 @@ pub fn choose(h: &Shaped, model: &Model, s: &Setting) -> Result<Decisions, Diagn
         t.side.fill(1);
     }
     let p = nest::plan(&f, s, &t, &layers);
-    Ok(decide(h, model, &layers, &p, plain))
+    decide(h, model, &layers, &p, plain)
 }
 
 /// The decisions that a plan is.

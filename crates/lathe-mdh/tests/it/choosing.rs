@@ -3,11 +3,11 @@
 use crate::meaning::{inputs, reference};
 use crate::support::{ROWS, Row, example, fixed, model, no_facts, sizes};
 use lathe_ir::interp::{self, Options, Order};
-use lathe_ir::{Function, Module};
+use lathe_ir::{Combine, Function, Module};
 use lathe_mdh::auto::auto;
 use lathe_mdh::choose::Setting;
 use lathe_mdh::semantics::alone;
-use lathe_mdh::{Homomorphism, check, choose};
+use lathe_mdh::{Decisions, Homomorphism, check, choose, lower, text};
 use lathe_strategy::{Context, Definitions, Strategy};
 use lathe_target::Machine;
 use rand::SeedableRng;
@@ -66,9 +66,43 @@ fn chosen_decisions_are_valid() {
             {
                 for on in ["cpu", "openmp", "openmp_l3_simd"] {
                     let (m, cpu) = (machine(name), model(on));
-                    let d = choose(&shaped, &cpu, &Setting { machine: &m, threads, exact }).unwrap();
+                    let d = choose(&shaped, &cpu, &Setting { machine: &m, threads, exact });
                     let found = check(&shaped, &cpu, &d, &no_facts);
                     assert!(found.is_empty() && d.open() == 0, "{} {at:?} {on}: {found:?}", row.name);
+                }
+            }
+        }
+    }
+}
+
+/// Blocks of threads: decisions are valid at all sizes, use the cores where there is enough to do, and compute the same.
+#[test]
+fn chosen_decisions_for_devices_compute_the_same() {
+    let m = machine("x86-64");
+    let s = Setting { machine: &m, threads: 1, exact: true };
+    for row in &ROWS {
+        let (module, func) = example(row.file, row.kernel);
+        let h = Homomorphism::of(&module, &func, None).unwrap();
+        let func = alone(&func, &h);
+        for on in ["cuda", "cuda_wrp", "opencl", "multi_gpu", "multi_node"] {
+            let on = model(on);
+            let big = h.at(&large(row)).unwrap();
+            let d = choose(&big, &on, &s);
+            let found = check(&big, &on, &d, &no_facts);
+            assert!(found.is_empty() && d.open() == 0, "{} {}: {found:?}", row.name, on.name);
+            let scans = h.dims.iter().all(|d| matches!(d.combine, Combine::Scan(_)));
+            assert!(scans || d != Decisions::plain(&big, &on), "{} {}", row.name, on.name);
+            for at in row.sizes.map(sizes) {
+                let shaped = h.at(&at).unwrap();
+                let d = choose(&shaped, &on, &s);
+                let about = format!("{} {}\n{}", row.name, on.name, text::print(&h, &on, &d));
+                for exact in [true, false] {
+                    let func = if exact { fixed(&func, &shaped) } else { func.clone() };
+                    let options = lower::Options { exact, machine: m.clone(), ..lower::Options::exact() };
+                    let steps = lower::strategy(&shaped, &on, &d, &options)
+                        .unwrap_or_else(|e| panic!("{about}: {}", e.message));
+                    let new = transform(&module, &func, &steps, &about);
+                    compare(row, &new, &at, &format!("{about}\n{steps}"));
                 }
             }
         }
@@ -166,7 +200,7 @@ fn in_registers(name: &str, names: &[&str], values: &[i64], m: &Machine) -> Vec<
     let h = crate::support::homomorphism(row.file, row.kernel);
     let at = names.iter().map(|n| n.to_string()).zip(values.iter().copied()).collect();
     let cpu = model("cpu");
-    let d = choose(&h.at(&at).unwrap(), &cpu, &Setting { machine: m, threads: 1, exact: true }).unwrap();
+    let d = choose(&h.at(&at).unwrap(), &cpu, &Setting { machine: m, threads: 1, exact: true });
     let registers = cpu.memories.iter().position(|m| m.space.as_deref() == Some("register")).unwrap();
     // Threads are the first layer, memories follow.
     d.parts[registers + 1].clone()

@@ -12,11 +12,10 @@ use lathe_strategy::{Context, Strategy};
 use lathe_target::Machine;
 use std::collections::BTreeMap;
 
-/// What the cost model chooses. For a model that it knows nothing of (a device), or one without threads and caches
-/// that can be told apart, the computation as it is written.
+/// What the cost model chooses.
 pub(crate) fn usual(h: &Shaped, model: &Model, machine: &Machine) -> Decisions {
     let setting = lathe_mdh::choose::Setting { machine, threads: machine.threads, exact: true };
-    lathe_mdh::choose(h, model, &setting).unwrap_or_else(|_| Decisions::plain(h, model))
+    lathe_mdh::choose(h, model, &setting)
 }
 
 /// What is fixed, completed by the cost model's decisions; by those that decide nothing, where the former have no code
