@@ -222,7 +222,7 @@ impl Prover {
                     .collect();
                 s.with_kind(StmtKind::Call { function: function.clone(), args })
             }
-            StmtKind::Barrier { .. } | StmtKind::Wait { .. } => return s.clone(),
+            StmtKind::Barrier { .. } | StmtKind::Wait { .. } | StmtKind::Prefetch(_) => return s.clone(),
         };
         let new = if new == *s { s.clone() } else { new };
         if checks.is_empty() {

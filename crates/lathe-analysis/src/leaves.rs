@@ -297,6 +297,7 @@ impl<'a> Collector<'a, '_> {
             }
             StmtKind::Check { cond, .. } => self.unlabelled(&[cond], "a check"),
             StmtKind::Assume { fact, .. } => self.unlabelled(&[fact], "an assumption"),
+            StmtKind::Prefetch(_) => Ok(()),
             StmtKind::Barrier { .. } => Err("a barrier stands inside".into()),
             StmtKind::Async { .. } | StmtKind::Wait { .. } => {
                 Err("an asynchronous statement stands inside".into())

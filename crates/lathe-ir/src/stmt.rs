@@ -195,6 +195,8 @@ pub enum StmtKind {
         of: crate::ids::VarId,
         spaces: Vec<crate::func::Space>,
     },
+    /// Hints that the element will be read soon: means nothing, and the element need not exist.
+    Prefetch(Access),
     /// Starts `body`; `token` names its completion in what follows within the same block.
     Async {
         token: Binder,
@@ -365,6 +367,7 @@ impl Stmt {
                 vec![cond]
             }
             StmtKind::Assume { fact, .. } => vec![fact],
+            StmtKind::Prefetch(a) => a.exprs(),
             StmtKind::Alloc { buffer, .. } => buffer.extents.iter().collect(),
             StmtKind::Call { args, .. } => args
                 .iter()
@@ -427,6 +430,7 @@ impl Stmt {
             StmtKind::Assume { provenance, .. } => {
                 StmtKind::Assume { fact: take(1).remove(0), provenance: provenance.clone() }
             }
+            StmtKind::Prefetch(a) => StmtKind::Prefetch(access(a, &mut take)),
             StmtKind::Alloc { buffer, body } => {
                 let extents = take(buffer.extents.len());
                 let buffer = if extents == buffer.extents {

@@ -82,6 +82,7 @@ pub(crate) fn summarize(kind: &StmtKind) -> (u64, u64) {
         StmtKind::Check { cond, code, message } => (cond, code, message).hash(h),
         StmtKind::Assume { fact, provenance } => (fact, provenance).hash(h),
         StmtKind::Barrier { of, spaces } => (of, spaces).hash(h),
+        StmtKind::Prefetch(a) => a.hash(h),
         StmtKind::Async { token, body } => {
             binder(token, h);
             child(body, h);

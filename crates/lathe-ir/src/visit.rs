@@ -149,6 +149,10 @@ pub fn map_accesses(s: &Stmt, f: &mut impl FnMut(&Access) -> Option<Access>) -> 
                     new.into_iter().zip(&r.targets).map(|(n, o)| n.unwrap_or_else(|| o.clone())).collect();
                 StmtKind::Reduce(crate::stmt::Reduce { targets, ..r.clone() })
             }
+            StmtKind::Prefetch(a) => match f(a) {
+                Some(a) => StmtKind::Prefetch(a),
+                None => return s,
+            },
             StmtKind::Atomic(a) => match f(&a.target) {
                 Some(target) => StmtKind::Atomic(crate::stmt::Atomic { target, ..a.clone() }),
                 None => return s,
@@ -213,6 +217,7 @@ fn refresh_in(
             target: rename_access(&st.target, vars, bufs),
             ..st.clone()
         }),
+        StmtKind::Prefetch(a) => StmtKind::Prefetch(rename_access(a, vars, bufs)),
         StmtKind::Reduce(r) => StmtKind::Reduce(crate::stmt::Reduce {
             targets: r.targets.iter().map(|t| rename_access(t, vars, bufs)).collect(),
             ..r.clone()

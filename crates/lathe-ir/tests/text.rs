@@ -118,6 +118,7 @@ func statements(N)(A: inout f32[N] alias xs, B: inout f32[N] alias xs, H: inout 
   'm': {} sum= {}
   'm': M[] sum= {A[0], A[1]} contract
   assume N % 8 == 0, "user"
+  prefetch H[N + 8]
   atomic 'h'[N]: H[N] sum= 1:i32 relaxed scope device
   atomic 'h'[N]: H[N] max= 1:i32 acqrel scope block as old { check old > 0:i32, "a", "b" }
   atomic 'h'[N]: H[N] max= 1:i32 seqcst scope block { wait }

@@ -2,11 +2,11 @@
 //! they mean is written out in `lathe_ir::lower::inscan`; the bits are the same.
 
 use crate::emit::{Emitter, Lanes, Result, unsupported};
-use crate::ir::Value;
+use crate::ir::{Ir, Value};
 use crate::value::Leaf;
 use lathe_diagnostics::Places;
 use lathe_ir::lower::InScan;
-use lathe_ir::{Loop, Reduce};
+use lathe_ir::{Loop, Reduce, ReduceOp, Scalar};
 
 pub fn run(e: &mut Emitter, l: &Loop, width: u32, places: &Places) -> Result<()> {
     let what = |why: &str| format!("loop `{}`, whose lanes combine in order, because {why}", l.binder.name);
@@ -22,7 +22,8 @@ pub fn run(e: &mut Emitter, l: &Loop, width: u32, places: &Places) -> Result<()>
     let place = e.place(&s.reduce.targets[0])?;
     let before = e.load_place(&place);
     let added = e.scalar(&s.reduce.values[0])?.at(ir, Some(width));
-    let sums = doubled(e, s.reduce, added, width)?;
+    let neutral = neutral(e.ir, &s.reduce.op, s.ty).map(|n| e.ir.splat_const(n, Some(width)));
+    let sums = doubled(e, s.reduce, added, neutral, width)?;
     let last = vec![Leaf::Uniform(ir.lane(sums, width - 1))];
     let after = one(e, s.reduce, &before, &last)?;
     let running = one(e, s.reduce, &before, &[Leaf::Varying(sums)])?;
@@ -35,11 +36,33 @@ pub fn run(e: &mut Emitter, l: &Loop, width: u32, places: &Places) -> Result<()>
     Ok(())
 }
 
-/// Every lane combined with all before it.
-fn doubled(e: &mut Emitter, r: &Reduce, mut v: Value, width: u32) -> Result<Value> {
+/// What changes no bit of anything it is combined with. That is not always the identity: `-0 + 0` is `0`.
+fn neutral(ir: &Ir, op: &ReduceOp, s: Scalar) -> Option<Value> {
+    let plain = matches!(s, Scalar::F32 | Scalar::F64);
+    let ty = ir.scalar_ty(s);
+    let bits = |v: i64| ir.int(s.bytes() as u32 * 8, v);
+    match op {
+        ReduceOp::Sum if plain => Some(ir.float(ty, -0.0)),
+        ReduceOp::Prod if plain => Some(ir.float(ty, 1.0)),
+        ReduceOp::Sum if s.is_int() => Some(bits(0)),
+        ReduceOp::Prod if s.is_int() => Some(bits(1)),
+        ReduceOp::All if s == Scalar::Bool => Some(ir.int(1, 1)),
+        ReduceOp::Any if s == Scalar::Bool => Some(ir.int(1, 0)),
+        _ => None,
+    }
+}
+
+/// Every lane combined with all before it. Where nothing is before, `neutral` is, or else the lane stays as it is.
+fn doubled(e: &mut Emitter, r: &Reduce, mut v: Value, neutral: Option<Value>, width: u32) -> Result<Value> {
     let ir = e.ir;
     let mut by = 1;
     while by < width {
+        if let Some(fill) = neutral {
+            let before = vec![Leaf::Varying(ir.shift_in(fill, v, by, width))];
+            v = one(e, r, &before, &[Leaf::Varying(v)])?.at(ir, Some(width));
+            by *= 2;
+            continue;
+        }
         let before = vec![Leaf::Varying(ir.shift_lanes(v, by, width))];
         let both = one(e, r, &before, &[Leaf::Varying(v)])?.at(ir, Some(width));
         let mut lanes: Vec<Value> = (0..width).map(|l| ir.int(1, i64::from(l >= by))).collect();

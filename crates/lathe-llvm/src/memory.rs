@@ -121,6 +121,18 @@ impl Emitter<'_> {
         }
     }
 
+    /// Hints that an element will be read soon: to the second cache.
+    pub fn prefetch(&mut self, p: &Place) {
+        let Some(s) = p.buf.decl.elem.scalar().filter(|_| p.buf.fields.is_none() && !p.buf.private) else {
+            return;
+        };
+        if let Lie::One(address) = self.lie(p, 0, s) {
+            let (ir, read, second, data) = (self.ir, 0, 2, 1);
+            let args = [address, ir.i32(read), ir.i32(second), ir.i32(data)];
+            ir.intrinsic("llvm.prefetch", &[ir.ptr_ty()], &args);
+        }
+    }
+
     /// Whether all lanes would write one element.
     pub fn is_shared(&self, p: &Place) -> bool {
         self.frame.lanes.is_some() && p.offset.is_uniform()

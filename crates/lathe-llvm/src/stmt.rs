@@ -81,6 +81,13 @@ impl Emitter<'_> {
                     .help("open it into loops first (`open`)"))
             }
             StmtKind::Atomic(a) => Err(unsupported(&format!("the atomic update `{}`", a.label), places)),
+            // Lanes would ask for one line many times.
+            StmtKind::Prefetch(_) if self.frame.lanes.is_some() => Ok(()),
+            StmtKind::Prefetch(a) => {
+                let place = self.place(a)?;
+                self.prefetch(&place);
+                Ok(())
+            }
             StmtKind::Barrier { .. } => Err(unsupported("a barrier", places)),
             StmtKind::Async { .. } | StmtKind::Wait { .. } => {
                 Err(unsupported("an asynchronous statement", places))

@@ -101,7 +101,7 @@ fn tile(
 }
 
 /// The bytes of the box of elements that a tile reads or writes.
-fn bytes(h: &Shaped, o: &Operand, tile: &[u64], output: bool) -> u64 {
+pub(crate) fn bytes(h: &Shaped, o: &Operand, tile: &[u64], output: bool) -> u64 {
     let count: Vec<u64> = tile
         .iter()
         .zip(&h.h.dims)

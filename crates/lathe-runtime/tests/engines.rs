@@ -320,7 +320,7 @@ fn scheduled_gemm() {
       for i in 0..4 unrolled { for v in 0..2 unrolled { for j in 16 * v..16 * v + 16 vector(16) {
         'C.init'[i, j]: acc[i, j] = 0.0:f32
       } } }
-      for k in 0..K { for i in 0..4 unrolled { for v in 0..2 unrolled {
+      for k in 0..K { prefetch B[k + 9, 32 * jo] for i in 0..4 unrolled { prefetch A[4 * io + i + 100, k + 9] for v in 0..2 unrolled {
         for j in 16 * v..min(16 * v + 16, N - 32 * jo) vector(16) {
           if 4 * io + i < M { 'C'[i, j, k]: acc[i, j] sum= P[k, i] * B[k, 32 * jo + j] licensed contract }
         }

@@ -11,7 +11,8 @@ use lathe_ir::lower::{resolve, storage};
 use lathe_ir::reduce::combine;
 use lathe_ir::visit::substitute_stmt;
 use lathe_ir::{
-    BinOp, Buffer, Executor, Expr, ExprKind, Loop, MathFn, Reduce, ReduceOp, Space, Stmt, StmtKind, Store,
+    Access, BinOp, Buffer, Executor, Expr, ExprKind, Loop, MathFn, Reduce, ReduceOp, Space, Stmt, StmtKind,
+    Store,
 };
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -81,6 +82,7 @@ impl Emitter<'_> {
             StmtKind::Compute(c) => Err(unsupported(format!("compute `{}`", c.label), places)
                 .help("open it into loops first (`open`)")),
             StmtKind::Atomic(a) => Err(unsupported(format!("the atomic update `{}`", a.label), places)),
+            StmtKind::Prefetch(a) => self.prefetch(a),
             StmtKind::Barrier { .. } => Err(unsupported("a barrier", places)),
             StmtKind::Async { .. } | StmtKind::Wait { .. } => {
                 Err(unsupported("an asynchronous statement", places))
@@ -109,6 +111,22 @@ impl Emitter<'_> {
         let text = self.memory_form(&st.target.elem, &v.text);
         let at = self.element(&b, &indices)?;
         self.line(format!("{at} = {};", bare(&text)));
+        Ok(())
+    }
+
+    /// Arithmetic on integers: the element need not exist.
+    fn prefetch(&mut self, a: &Access) -> Result<()> {
+        let (id, indices) = resolve(a).map_err(lift)?;
+        let b = self.buf(id)?;
+        if self.lanes.is_some() || !matches!(b.storage, Place::Param { .. }) {
+            return Ok(());
+        }
+        self.begin(&indices.iter().collect::<Vec<_>>());
+        let offset = self.offset(&b, &indices)?;
+        let (name, offset) = (&b.name, parenthesized(&offset));
+        self.line(format!(
+            "__builtin_prefetch((const char *)((uintptr_t){name} + (uintptr_t){offset} * sizeof *{name}), 0, 2);"
+        ));
         Ok(())
     }
 

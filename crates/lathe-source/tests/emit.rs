@@ -8,6 +8,7 @@ use std::process::Command;
 
 const GEMM: &str = "func gemm(M, N, K)(A: in f32[M, K], B: in f32[K, N], C: out f32[M, N]) stage scheduled {
   for io in 0..(M + 3) // 4 cpu {
+    prefetch A[4 * io + 4, K + 7]
     alloc P: f32[K, 4] host layout permute(1, 0)
     for k in 0..K { for i in 0..min(4, M - 4 * io) { 'copy(A)'[k, i]: P[k, i] = A[4 * io + i, k] } }
     for i in 0..min(4, M - 4 * io) { for jo in 0..(N + 15) // 16 {
@@ -30,7 +31,7 @@ func mixed(N)(x: in f16, A: in f64[N], I: in i32[N], B: out f32[N], best: out P[
     'B'[i]: B[i] = select(i > 0, f32(A[i - 1]), exp(f32(x))) + f32(c % 3:i64)
     'H'[i]: H[i] = max(H[i], f16(c)) * x
   }
-  for jo in 0..(N + 7) // 8 { for j in 8 * jo..min(8 * jo + 8, N) vector(8) {
+  for jo in 0..(N + 7) // 8 { prefetch I[8 * jo + 64] for j in 8 * jo..min(8 * jo + 8, N) vector(8) {
     'B.2'[j]: B[j] = min(B[j], sqrt(f32(A[N - 1 - j]))) + f32(I[j] * I[j]) nontemporal
   } }
   for i in 0..N { 'best.2'[i]: best[] better= P(B[i], i64(i)) }

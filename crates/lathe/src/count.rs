@@ -137,6 +137,7 @@ fn count(s: &Stmt, values: &mut Values, budget: &mut u64) -> Option<f64> {
         StmtKind::Check { .. }
         | StmtKind::Assume { .. }
         | StmtKind::Barrier { .. }
+        | StmtKind::Prefetch(_)
         | StmtKind::Wait { .. } => Some(0.0),
         StmtKind::While { .. } | StmtKind::Call { .. } => None,
     }

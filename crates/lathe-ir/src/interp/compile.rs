@@ -394,6 +394,7 @@ impl<'m> Compiler<'m> {
             StmtKind::Assume { fact, provenance } => {
                 self.check(fact, "an `assume`", None, provenance, s.places())
             }
+            StmtKind::Prefetch(_) => Ok(()),
             StmtKind::Barrier { of, spaces } => {
                 self.begin_plain("a barrier", &[], s.places());
                 if !self.forked.contains(of) {

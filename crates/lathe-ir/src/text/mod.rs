@@ -101,8 +101,8 @@ pub use scope::Scope;
 /// Words that stand for themselves wherever a name could stand; as names they are quoted.
 pub(crate) const RESERVED: &[&str] = &[
     "struct", "op", "func", "in", "let", "alloc", "for", "if", "else", "while", "seq", "check", "assume",
-    "barrier", "async", "wait", "call", "compute", "atomic", "with", "and", "or", "true", "false", "inf",
-    "nan",
+    "barrier", "prefetch", "async", "wait", "call", "compute", "atomic", "with", "and", "or", "true",
+    "false", "inf", "nan",
 ];
 
 /// How deep brackets and blocks may nest, so that no text exhausts the stack.

@@ -155,6 +155,7 @@ impl Parser {
                 | "check"
                 | "assume"
                 | "barrier"
+                | "prefetch"
                 | "async"
                 | "wait"
                 | "call"
@@ -213,6 +214,7 @@ impl Parser {
                 StmtKind::Assume { fact, provenance: self.string("who says so, in quotes")? }
             }
             "barrier" => self.barrier()?,
+            "prefetch" => StmtKind::Prefetch(self.access()?),
             "async" => {
                 let token = self.binder("the name of a token")?;
                 let at = self.span_from(start);

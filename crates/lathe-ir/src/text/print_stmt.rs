@@ -215,6 +215,11 @@ impl Printer {
                 self.out.push_str(", ");
                 self.text(provenance);
             }
+            StmtKind::Prefetch(a) => {
+                self.share(&s.exprs());
+                self.out.push_str("prefetch ");
+                self.access(a);
+            }
             StmtKind::Barrier { of, spaces } => {
                 let _ = write!(self.out, "barrier {}", self.scope.var_text(*of));
                 if !spaces.is_empty() {

@@ -114,6 +114,7 @@ impl Verifier<'_> {
             }
             StmtKind::Check { cond, .. } => self.condition(cond),
             StmtKind::Assume { fact, .. } => self.condition(fact),
+            StmtKind::Prefetch(a) => self.access(a, false),
             StmtKind::Barrier { of, .. } => {
                 let role = self.vars.get(of).map(|v| v.role);
                 if role != Some(Role::Loop { parallel: true }) {

@@ -190,6 +190,10 @@ impl Copies {
         splits(self.all.len(), out);
     }
 
+    pub fn of_input(&self, n: usize) -> bool {
+        self.all.iter().any(|c| !c.output && c.operand == n)
+    }
+
     pub fn outputs(&self) -> impl Iterator<Item = &Copy> {
         self.all.iter().filter(|c| c.output)
     }

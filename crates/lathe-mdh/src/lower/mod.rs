@@ -6,6 +6,7 @@
 //! for cores and registers. Loops are called `i.p1`, `i.p2`, … after dimension and layer; a dimension with one
 //! such layer keeps its name. Phases of different orders or assignments get nests of their own (see `nests`).
 
+mod ahead;
 mod copies;
 mod cores;
 mod hierarchy;
@@ -104,6 +105,7 @@ fn nest(
     cores::rounding(h, &loops, out);
     copies.run(h, &loops, options, &rests, out);
     cores::streaming(h, model, d, &loops, &copies, out);
+    ahead::read(h, &loops, &copies, options, out);
     cores::threads(h, &loops, out);
     cores::guards(h, out);
     Ok(())

@@ -16,6 +16,7 @@ mod materialize;
 mod nontemporal;
 mod options;
 mod pad;
+mod prefetch;
 mod prereduce;
 mod prescan;
 mod privatize;
@@ -49,4 +50,5 @@ pub static RULES: &[&Rule] = &[
     &contract::CONTRACT,
     &reassociate::REASSOCIATE,
     &nontemporal::NONTEMPORAL,
+    &prefetch::PREFETCH,
 ];

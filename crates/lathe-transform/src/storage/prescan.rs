@@ -155,6 +155,7 @@ impl Scan {
                 | StmtKind::Loop(_)
                 | StmtKind::If { .. }
                 | StmtKind::Alloc { .. }
+                | StmtKind::Prefetch(_)
                 | StmtKind::Assume { .. } => {}
                 _ => strange = true,
             }
@@ -274,7 +275,12 @@ fn keep(s: &Stmt, acc: &Buffer) -> Option<Stmt> {
         }
         StmtKind::Loop(l) => {
             let body = keep(&l.body, acc)?;
-            Some(s.with_kind(StmtKind::Loop(Loop { body, ..l.clone() })))
+            // Lanes that combine in order store running values; here are none.
+            let exec = match l.exec {
+                Executor::InScan(_) => Executor::Serial,
+                _ => l.exec.clone(),
+            };
+            Some(s.with_kind(StmtKind::Loop(Loop { body, exec, ..l.clone() })))
         }
         StmtKind::If { cond, then, other } => {
             let (then, other) = (keep(then, acc), other.as_ref().and_then(|o| keep(o, acc)));

@@ -174,6 +174,53 @@ fn parts_start_with_their_first_element() {
     }
 }
 
+/// What a later iteration reads, once per line: of vectors in front of them, of what depends on the loop only.
+#[test]
+fn what_is_read_later_is_asked_for() {
+    let m = parse(
+        "func f(M, N)(A: in i64[M, N], x: in i64[N], y: out i64[M]) stage plain {
+           compute 'y' over i in 0..M, j in 0..N reduce(sum) { y[i]! = A[i, j]! * x[j]! }
+         }
+         func g(M)(A: in i64[M], p: in index[M], y: out i64[M]) stage plain {
+           for i in 0..M { 'y'[i]: y[i]! = A[p[i]!] }
+         }
+         func s(M)(A: in i64[M], y: out i64[M]) stage plain {
+           alloc a: i64[] register {
+             'y.init'[]: a[]! = 0:i64
+             for i in 0..M { 'y'[i]: a[]! sum= A[i]! licensed 'y.store'[i]: y[i]! = a[]! }
+           } }",
+    );
+    let lanes = "open(); split(j, 16); factor(y, j.i); vectorize(j.i, 8)";
+    for (steps, wanted) in [
+        ("prefetch(A, at: i)", vec!["prefetch A[i + 1, j.o * 16 + j.i.o * 8]"]),
+        ("prefetch(A, at: j.o, ahead: 4)", vec!["prefetch A[i, j.o * 16 + j.i.o * 8 + 64]"]),
+        ("prefetch(x, at: j.o)", vec!["prefetch x[j.o * 16 + j.i.o * 8 + 16]"]),
+        ("prefetch(A, at: i, within: j.i.o)", vec!["prefetch A[i + 1, "]),
+        ("parallel(i); prefetch(A, at: j.o); split(j.o, 3)", vec!["prefetch A["]),
+    ] {
+        let f = all_sizes(&m, "f", &format!("{lanes}; {steps}"), &["M", "N"]);
+        let text = show(&f);
+        assert_eq!(text.matches("prefetch ").count(), wanted.len(), "{text}");
+        wanted.iter().for_each(|w| assert!(text.contains(w), "{w} in {text}"));
+    }
+    // Two lines per vector of 16 numbers.
+    let f = all_sizes(&m, "s", "split(i, 64); inscan(a, i.i, 16); prefetch(A, at: i.o)", &["M"]);
+    for w in ["A[i.o * 64 + i.i.o * 16 + 64]", "A[i.o * 64 + i.i.o * 16 + 72]"] {
+        assert!(show(&f).contains(&format!("prefetch {w}")), "{}", show(&f));
+    }
+    let at = |steps: &str| format!("{lanes}; {steps}");
+    for (func, steps, word) in [
+        ("f", at("prefetch(x, at: i)"), "depends on `i`"),
+        ("f", at("parallel(i); prefetch(A, at: i)"), "run at the same time"),
+        ("f", at("prefetch(y.p, at: j.o)"), "no parameter"),
+        ("f", at("prefetch(A, at: j.o, within: i)"), "not inside"),
+        ("g", "prefetch(A, at: i)".to_string(), "data say where"),
+    ] {
+        let text = refusal(&m, func, &steps);
+        assert!(text.contains(word), "{steps}: {text}");
+    }
+}
+
 /// Parts without an element combine nothing.
 #[test]
 fn parts_that_are_empty_are_left_out() {
@@ -660,6 +707,7 @@ fn lanes_of_a_scan_combine_in_order() {
         "split(i, 5); inscan(s.acc, i.i, 2)",
         "split(i, 8); separate(i.o); inscan(s.acc, i.i, 8); nontemporal(s.store)",
         "split(i, 12); prescan(s.acc, i.o); inscan(s.run, i.i, 4); parallel(i.o)",
+        "split(i, 12); inscan(s.acc, i.i, 4); prescan(s.acc, i.o); parallel(i.o)",
         "inscan(s.acc, i, 4); unroll(i.o, 2)",
         "inscan(s.acc, i, 4); serial(i.i); inscan(s.acc, i.i, 4)",
     ] {

@@ -70,7 +70,8 @@ pub fn random(r: &mut Rng, f: &Function) -> String {
         },
         28 => format!("separate({l})"),
         29 => format!("pad({l})"),
-        30 => match r.below(3) {
+        30 => match r.below(4) {
+            3 => format!("prefetch({b}, at: {l}, ahead: {})", 1 + r.below(9)),
             0 => format!("nontemporal({s})"),
             1 => format!("contract({s})"),
             _ => format!("reassociate({s})"),

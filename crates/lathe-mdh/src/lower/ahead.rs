@@ -1,0 +1,70 @@
+//! Reading ahead: what is read once, from beyond the caches, is asked for before it is needed. Processors do so by
+//! themselves, but not beyond a page, and not of many rows at a time.
+
+use super::Options;
+use super::copies::Copies;
+use super::loops::{Digit, Kind, Loops};
+use super::steps::{attempt, int, name, named, with};
+use crate::footprint::bytes;
+use crate::homomorphism::Shaped;
+use crate::view::Operand;
+use lathe_ir::Combine;
+use lathe_strategy::Argument;
+use lathe_strategy::Strategy;
+
+/// Bytes of a row that are asked for before they are needed.
+const AHEAD: u64 = 2048;
+
+/// `prefetch` for every input that is not copied: of the next block, where the second cache has room for two, or else a
+/// little further along its rows.
+pub fn read(h: &Shaped, loops: &Loops, copies: &Copies, options: &Options, out: &mut Vec<Strategy>) {
+    let scans = h.h.dims.iter().any(|d| matches!(d.combine, Combine::Scan(_)));
+    let vectors = scans || loops.digits().any(|d| matches!(d.kind, Kind::Lanes(_)));
+    if !vectors || loops.digits().any(|d| matches!(d.kind, Kind::Cores(_))) {
+        return;
+    }
+    let l2 = options.machine.l2_bytes;
+    let mut digits: Vec<&Digit> = loops.digits().filter(|d| loops.position(&d.name).is_some()).collect();
+    digits.sort_by_key(|d| loops.position(&d.name));
+    let plain = |o: &Operand| o.accesses.len() == 1 && o.buffer.elem.scalar().is_some();
+    let inputs = h.h.inputs.iter().enumerate().filter(|(n, o)| plain(o) && !copies.of_input(*n));
+    for (_, o) in inputs {
+        let depends = |d: &&Digit| o.accesses[0].subscripts.iter().any(|s| s.coefficients[d.dim] != 0);
+        let again = digits.iter().any(|d| !d.in_registers() && d.parts > 1 && !depends(d));
+        if again || bytes(h, o, &h.extents, false) <= 2 * l2 {
+            continue;
+        }
+        // Of the loops inside of one, but for those that are other threads'.
+        let inside = |l: &Digit| {
+            let mut tile = vec![1u64; h.extents.len()];
+            let finer = digits.iter().filter(|d| loops.position(&d.name) > loops.position(&l.name));
+            finer.filter(|d| d.kind != Kind::Threads).for_each(|d| tile[d.dim] *= d.parts.max(1));
+            tile
+        };
+        let serial: Vec<&Digit> =
+            digits.iter().copied().filter(|d| d.kind == Kind::Memory && depends(d)).collect();
+        let Some((inner, others)) = serial.split_last() else { continue };
+        let next = others.last().filter(|l| bytes(h, o, &inside(l), false) <= l2 / 2);
+        let (at, ahead) = match next {
+            Some(l) => (l, 1),
+            None if scans => continue,
+            None => {
+                let last = o.rank().checked_sub(1);
+                let range = last.and_then(|k| o.range(k, &h.first, &inside(inner), &h.sizes));
+                let along = range.map_or(1, |(lo, hi)| hi.abs_diff(lo) + 1) * o.buffer.elem.bytes();
+                (inner, AHEAD.div_ceil(along.max(1)))
+            }
+        };
+        let mut args = vec![
+            Argument::positional(name(o.name())),
+            named("at", name(&loops.at(&at.name))),
+            named("ahead", int(ahead)),
+        ];
+        // Of the passes of a scan, the one that writes.
+        let threads = digits.iter().find(|d| d.kind == Kind::Threads);
+        if let Some(d) = threads.filter(|d| scans && loops.position(&d.name) > loops.position(&at.name)) {
+            args.push(named("within", name(&loops.at(&d.name))));
+        }
+        out.push(attempt(with("prefetch", args)));
+    }
+}
