@@ -26,7 +26,13 @@ pub fn read(h: &Shaped, loops: &Loops, copies: &Copies, options: &Options, out: 
     let l2 = options.machine.l2_bytes;
     let mut digits: Vec<&Digit> = loops.digits().filter(|d| loops.position(&d.name).is_some()).collect();
     digits.sort_by_key(|d| loops.position(&d.name));
-    let plain = |o: &Operand| o.accesses.len() == 1 && o.buffer.elem.scalar().is_some();
+    // Windows read what lies in several places several times.
+    let plain = |o: &Operand| {
+        let alone = |c: &[i64]| c.iter().filter(|c| **c != 0).count() <= 1;
+        o.buffer.elem.scalar().is_some()
+            && o.accesses.len() == 1
+            && o.accesses[0].subscripts.iter().all(|s| alone(&s.coefficients))
+    };
     let inputs = h.h.inputs.iter().enumerate().filter(|(n, o)| plain(o) && !copies.of_input(*n));
     for (_, o) in inputs {
         let depends = |d: &&Digit| o.accesses[0].subscripts.iter().any(|s| s.coefficients[d.dim] != 0);
@@ -44,6 +50,11 @@ pub fn read(h: &Shaped, loops: &Loops, copies: &Copies, options: &Options, out: 
         let serial: Vec<&Digit> =
             digits.iter().copied().filter(|d| d.kind == Kind::Memory && depends(d)).collect();
         let Some((inner, others)) = serial.split_last() else { continue };
+        // Rows that lie apart are followed one by one.
+        let along = |d: &Digit| o.accesses[0].subscripts.last().map(|s| s.coefficients[d.dim]) == Some(1);
+        if !along(inner) {
+            continue;
+        }
         let next = others.last().filter(|l| bytes(h, o, &inside(l), false) <= l2 / 2);
         let (at, ahead) = match next {
             Some(l) => (l, 1),
@@ -51,8 +62,8 @@ pub fn read(h: &Shaped, loops: &Loops, copies: &Copies, options: &Options, out: 
             None => {
                 let last = o.rank().checked_sub(1);
                 let range = last.and_then(|k| o.range(k, &h.first, &inside(inner), &h.sizes));
-                let along = range.map_or(1, |(lo, hi)| hi.abs_diff(lo) + 1) * o.buffer.elem.bytes();
-                (inner, AHEAD.div_ceil(along.max(1)))
+                let bytes = range.map_or(1, |(lo, hi)| hi.abs_diff(lo) + 1) * o.buffer.elem.bytes();
+                (inner, AHEAD.div_ceil(bytes.max(1)))
             }
         };
         let mut args = vec![

@@ -6,8 +6,9 @@ use super::hierarchy::owner;
 use super::loops::{Digit, Kind, Loops};
 use super::steps::{attempt, call, data, int, name, named, truth, with, word};
 use super::unsupported;
+use crate::codes;
 use crate::decisions::{Decisions, Level};
-use crate::footprint::Allocation;
+use crate::footprint::{Allocation, bytes};
 use crate::homomorphism::Shaped;
 use crate::model::Model;
 use crate::view::Operand;
@@ -106,7 +107,10 @@ impl Copies {
                     "register" | "stack" | "shared" => bounded(around(a), loops, |k| depends(o, k)),
                     _ => around(a),
                 };
-                let at = owned(model, a.region, at, loops)?;
+                let (at, moved) = owned(model, a.region, at, loops)?;
+                if moved {
+                    fits(h, model, o, a.region, at.as_ref(), loops, output)?;
+                }
                 // Inside of what a scan reduces there is only its running value.
                 if output && scans && at.as_ref().and_then(|n| loops.position(n)) >= Some(loops.sums()) {
                     continue;
@@ -366,17 +370,17 @@ fn bounded(at: Option<String>, loops: &Loops, used: impl Fn(usize) -> bool) -> O
 }
 
 /// The loop that a copy is made in, so that whoever owns the region makes it: inside of all loops of these cores and
-/// coarser ones, outside of finer ones.
+/// coarser ones, outside of finer ones; and whether that is further outside than it was decided.
 fn owned(
     model: &Model,
     region: usize,
     at: Option<String>,
     loops: &Loops,
-) -> Result<Option<String>, Diagnostic> {
+) -> Result<(Option<String>, bool), Diagnostic> {
     let Some(owner) =
         owner(model, region).filter(|_| loops.digits().any(|d| matches!(d.kind, Kind::Cores(_))))
     else {
-        return Ok(at);
+        return Ok((at, false));
     };
     let depth = |n: &String| loops.digits().find(|d| d.name == *n).and_then(|d| d.kind.depth());
     let inside = loops.order.iter().rposition(|n| depth(n).is_some_and(|d| d <= owner));
@@ -387,7 +391,7 @@ fn owned(
     {
         // Made before they begin, by all of them: with what the loops between run through.
         if inside.is_none_or(|i| i < finer) {
-            return Ok(finer.checked_sub(1).map(|n| loops.order[n].clone()));
+            return Ok((finer.checked_sub(1).map(|n| loops.order[n].clone()), true));
         }
         return unsupported(
             &format!(
@@ -397,7 +401,37 @@ fn owned(
             "rank the copy outside of these cores",
         );
     }
-    Ok(here.map(|n| loops.order[n].clone()))
+    Ok((here.map(|n| loops.order[n].clone()), false))
+}
+
+/// A copy that is made further outside than decided holds more, which the region must have room for.
+fn fits(
+    h: &Shaped,
+    model: &Model,
+    o: &Operand,
+    region: usize,
+    at: Option<&String>,
+    loops: &Loops,
+    output: bool,
+) -> Result<(), Diagnostic> {
+    let memory = &model.memories[region];
+    // What only a fact about the machine limits was compared with it before, as decided.
+    let Some(most) = memory.capacity.as_ref().and_then(|c| c.value(&|_| None)) else { return Ok(()) };
+    let from = at.and_then(|n| loops.position(n));
+    let mut tile = vec![1u64; h.extents.len()];
+    for d in loops.digits().filter(|d| loops.position(&d.name) > from) {
+        tile[d.dim] = tile[d.dim].saturating_mul(d.parts).min(h.extents[d.dim].max(1));
+    }
+    let bytes = bytes(h, o, &tile, output);
+    if bytes <= most {
+        return Ok(());
+    }
+    let (name, region) = (o.name(), memory.region());
+    Err(Diagnostic::error(
+        codes::CAPACITY,
+        format!("`{name}` is copied to {region} before the cores that share it begin, and takes {bytes} bytes there, but it has {most}"),
+    )
+    .help("rank these cores outside of the loops between, or place the copy elsewhere"))
 }
 
 trait Separated {

@@ -328,6 +328,35 @@ S3 B     SM
     assert!(tree.contains("[4, 2] shared") && tree.contains("[2, 4] shared"), "{tree}");
 }
 
+/// Threads that share a copy begin after it is made: what the loops between run through must fit as well.
+#[test]
+fn copies_that_are_made_further_outside_must_fit_there() {
+    let (module, func) = example("patterns", "scan");
+    let h = Homomorphism::of(&module, &func, None).unwrap();
+    let m = model("cuda");
+    let mut outcome = Vec::new();
+    for between in [2, 64] {
+        let shaped = h.at(&sizes(&[("N", 16 * between * 256)])).unwrap();
+        let written = format!(
+            "\
+parts    [16] [{between}] [256] [1] [1]
+D1 S1 R1 [1] [2] [3] [4] [5]
+D2 S2 R2 [CC.x] [DEV.x] [SHR.x] [REG.x] [SMX.x]
+D3 A     [DM] [DM] [SM] [SM] [SM]
+S3 A     SM
+"
+        );
+        let mut d = text::parse(&h, &m, &written).unwrap();
+        d.complete_from(&Decisions::plain(&shaped, &m));
+        let found = lathe_mdh::check(&shaped, &m, &d, &|_| None);
+        assert!(found.is_empty(), "{found:?}");
+        outcome.push(lower::strategy(&shaped, &m, &d, &Target::exact()).map_err(|e| (e.code, e.message)));
+    }
+    assert!(outcome[0].is_ok(), "{outcome:?}");
+    let (code, message) = outcome.remove(1).unwrap_err();
+    assert!(code == codes::CAPACITY && message.contains("1048576 bytes"), "{message}");
+}
+
 /// Cores inside of cores, and lanes, scan blocks of blocks.
 #[test]
 fn scans_are_cut_by_every_level_of_cores() {
