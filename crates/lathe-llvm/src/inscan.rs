@@ -57,16 +57,15 @@ fn doubled(e: &mut Emitter, r: &Reduce, mut v: Value, neutral: Option<Value>, wi
     let ir = e.ir;
     let mut by = 1;
     while by < width {
-        if let Some(fill) = neutral {
-            let before = vec![Leaf::Varying(ir.shift_in(fill, v, by, width))];
-            v = one(e, r, &before, &[Leaf::Varying(v)])?.at(ir, Some(width));
-            by *= 2;
-            continue;
-        }
-        let before = vec![Leaf::Varying(ir.shift_lanes(v, by, width))];
-        let both = one(e, r, &before, &[Leaf::Varying(v)])?.at(ir, Some(width));
-        let mut lanes: Vec<Value> = (0..width).map(|l| ir.int(1, i64::from(l >= by))).collect();
-        v = ir.select(ir.vector(&mut lanes), both, v);
+        let before = ir.shift_in(neutral.unwrap_or(v), v, by, width);
+        let both = one(e, r, &[Leaf::Varying(before)], &[Leaf::Varying(v)])?.at(ir, Some(width));
+        v = match neutral {
+            Some(_) => both,
+            None => {
+                let mut lanes: Vec<Value> = (0..width).map(|l| ir.int(1, i64::from(l >= by))).collect();
+                ir.select(ir.vector(&mut lanes), both, v)
+            }
+        };
         by *= 2;
     }
     Ok(v)

@@ -283,15 +283,6 @@ impl Ir {
         unsafe { LLVMBuildShuffleVector(self.builder, v, self.poison(self.type_of(v)), mask, NO_NAME) }
     }
 
-    /// Every lane has what the lane `by` before it had; the first ones keep their own.
-    pub fn shift_lanes(&self, v: Value, by: u32, width: u32) -> Value {
-        let from = |l: u32| self.i32(l.checked_sub(by).unwrap_or(l) as i32);
-        let mut lanes: Vec<Value> = (0..width).map(from).collect();
-        let mask = self.vector(&mut lanes);
-        // SAFETY: the mask names existing lanes only.
-        unsafe { LLVMBuildShuffleVector(self.builder, v, self.poison(self.type_of(v)), mask, NO_NAME) }
-    }
-
     /// Every lane has what the lane `by` before it had; the first ones have those of another vector.
     pub fn shift_in(&self, fill: Value, v: Value, by: u32, width: u32) -> Value {
         let from = |l: u32| self.i32(l.checked_sub(by).map_or(l, |from| width + from) as i32);

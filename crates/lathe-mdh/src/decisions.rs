@@ -179,6 +179,19 @@ impl Decisions {
         }
     }
 
+    /// All phases do the levels in one order, outermost first, by one assignment of layers to layers of the model. False
+    /// where the order is not one of all levels.
+    pub(crate) fn do_alike(&mut self, order: &[Level], assigned: &[usize]) -> bool {
+        let dims = self.dims();
+        let Some(ranks) = ranks_of(order, self.layers(), dims) else { return false };
+        let to = |layer: &usize| (0..dims).map(|dim| Some(AsmLevel { layer: *layer, dim })).collect();
+        let assignment: Table<AsmLevel> = assigned.iter().map(to).collect();
+        for p in Phase::ALL {
+            *self.steps_mut(p) = Steps { order: ranks.clone(), assignment: assignment.clone() };
+        }
+        true
+    }
+
     /// The parts of a level; 1 where they are free.
     pub fn parts_at(&self, l: Level) -> u64 {
         at(&self.parts, l).copied().unwrap_or(1)

@@ -4,7 +4,7 @@
 //! What shared memory is good for is left to a search.
 
 use super::facts::Facts;
-use crate::decisions::{AsmLevel, Decisions, Level, Phase, ranks_of};
+use crate::decisions::{Decisions, Level};
 use crate::homomorphism::Shaped;
 use crate::model::{Constraint, Model};
 use lathe_ir::Combine;
@@ -103,14 +103,8 @@ pub(super) fn decide(h: &Shaped, model: &Model, machine: &Machine) -> Option<Dec
     };
     let mut order: Vec<Level> = d.levels().collect();
     order.sort_by_key(depth);
-    let ranks = ranks_of(&order, layers, f.extents.len())?;
-    for p in Phase::ALL {
-        let s = d.steps_mut(p);
-        s.order = ranks.clone();
-        for (layer, to) in roles.assigned.iter().enumerate() {
-            s.assignment[layer] =
-                (0..f.extents.len()).map(|dim| Some(AsmLevel { layer: *to, dim })).collect();
-        }
+    if !d.do_alike(&order, &roles.assigned) {
+        return None;
     }
     let region = roles.registers.map(|r| roles.assigned[r]);
     if let Some(region) = region.filter(|_| f.reduces && !f.scanned.contains(&true)) {

@@ -10,7 +10,7 @@ mod nest;
 mod reduction;
 mod tile;
 
-use crate::decisions::{AsmLevel, Decisions, Level, Phase, ranks_of};
+use crate::decisions::{Decisions, Level};
 use crate::homomorphism::Shaped;
 use crate::model::Model;
 use facts::Facts;
@@ -60,15 +60,8 @@ fn decide(h: &Shaped, model: &Model, at: &Layers, p: &Plan, mut d: Decisions) ->
         d.parts[l.layer][l.dim] = Some(l.parts);
     }
     let order = order(h, at, p, d.levels());
-    let ranks = ranks_of(&order, layers, dims).unwrap_or_else(|| d.up.order.clone());
-    for phase in Phase::ALL {
-        let s = d.steps_mut(phase);
-        s.order = ranks.clone();
-        for (layer, to) in at.assigned.iter().enumerate() {
-            (0..dims).for_each(|dim| s.assignment[layer][dim] = Some(AsmLevel { layer: *to, dim }));
-        }
-    }
-    let rank = |l: Level| ranks[l.layer][l.dim].unwrap_or(0);
+    d.do_alike(&order, &at.assigned);
+    let rank = |l: Level| order.iter().position(|o| *o == l).unwrap_or(0);
     let of = |l: &Part| rank(Level { layer: l.layer, dim: l.dim });
     let of_loop = |n: usize| p.loops.get(n).map(of).or(p.loops.last().map(|l| of(l) + 1)).unwrap_or_default();
     for c in &p.copies {

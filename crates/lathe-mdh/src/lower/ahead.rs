@@ -41,12 +41,7 @@ pub fn read(h: &Shaped, loops: &Loops, copies: &Copies, options: &Options, out: 
             continue;
         }
         // Of the loops inside of one, but for those that are other threads'.
-        let inside = |l: &Digit| {
-            let mut tile = vec![1u64; h.extents.len()];
-            let finer = digits.iter().filter(|d| loops.position(&d.name) > loops.position(&l.name));
-            finer.filter(|d| d.kind != Kind::Threads).for_each(|d| tile[d.dim] *= d.parts.max(1));
-            tile
-        };
+        let inside = |l: &Digit| loops.inside(Some(&l.name), |d| d.kind != Kind::Threads);
         let serial: Vec<&Digit> =
             digits.iter().copied().filter(|d| d.kind == Kind::Memory && depends(d)).collect();
         let Some((inner, others)) = serial.split_last() else { continue };

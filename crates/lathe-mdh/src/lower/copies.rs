@@ -287,12 +287,8 @@ impl Copy {
 
     /// How much of a dimension the loops run through inside of the one that this is made in.
     fn along(&self, o: &Operand, k: usize, loops: &Loops) -> u64 {
-        let from = self.at.as_deref().and_then(|at| loops.position(at));
-        let inside = |d: &&Digit| {
-            loops.position(&d.name) > from
-                && o.accesses.iter().any(|a| a.subscripts[k].coefficients[d.dim] != 0)
-        };
-        loops.digits().filter(inside).fold(1, |n, d| n.saturating_mul(d.parts))
+        let runs = |d: &Digit| o.accesses.iter().any(|a| a.subscripts[k].coefficients[d.dim] != 0);
+        loops.inside(self.at.as_deref(), runs).into_iter().fold(1, u64::saturating_mul)
     }
 
     /// Whether the initialization lies inside of the loop that this is made in.
@@ -417,11 +413,8 @@ fn fits(
     let memory = &model.memories[region];
     // What only a fact about the machine limits was compared with it before, as decided.
     let Some(most) = memory.capacity.as_ref().and_then(|c| c.value(&|_| None)) else { return Ok(()) };
-    let from = at.and_then(|n| loops.position(n));
-    let mut tile = vec![1u64; h.extents.len()];
-    for d in loops.digits().filter(|d| loops.position(&d.name) > from) {
-        tile[d.dim] = tile[d.dim].saturating_mul(d.parts).min(h.extents[d.dim].max(1));
-    }
+    let tile = loops.inside(at.map(String::as_str), |_| true);
+    let tile: Vec<u64> = tile.iter().zip(&h.extents).map(|(t, n)| (*t).min((*n).max(1))).collect();
     let bytes = bytes(h, o, &tile, output);
     if bytes <= most {
         return Ok(());

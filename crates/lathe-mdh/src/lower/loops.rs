@@ -217,6 +217,16 @@ impl Loops {
         self.dims.iter().flat_map(|d| &d.1)
     }
 
+    /// How far the loops inside of one run along each dimension, of those that are wanted; none: all loops.
+    pub fn inside(&self, l: Option<&str>, wanted: impl Fn(&Digit) -> bool) -> Vec<u64> {
+        let from = l.and_then(|l| self.position(l));
+        let mut tile = vec![1u64; self.dims.len()];
+        for d in self.digits().filter(|d| self.position(&d.name) > from && wanted(d)) {
+            tile[d.dim] = tile[d.dim].saturating_mul(d.parts);
+        }
+        tile
+    }
+
     pub fn reduced(&self, dim: usize) -> bool {
         self.reduced[dim]
     }

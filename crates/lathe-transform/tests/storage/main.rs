@@ -2,6 +2,8 @@
 
 mod common;
 mod computed;
+mod first;
 mod gemm;
 mod random;
 mod rules;
+mod scans;

@@ -134,46 +134,6 @@ fn arrays_shrink_to_what_an_iteration_uses() {
     assert!(text.contains("localize"), "{text}");
 }
 
-#[test]
-fn what_starts_with_its_first_element_is_materialized_whole() {
-    let m = parse(
-        "func f(N)(x: in i64[N], s: out i64[]) stage plain {
-        for i in 0..N + 1 {
-          if i == 0 { 's.init'[i]: s[]! = x[min(i, N - 1)]! } else { 's'[i]: s[]! max= x[min(i, N - 1)]! licensed }
-        } }",
-    );
-    for n in [1, 2, 9] {
-        let f = schedule(&m, "f", "materialize(s); split(s.map.i, 4)");
-        same(&m, "f", &f, &[("N", n)]);
-        assert_eq!(show(&f).matches("x[").count(), 1, "{}", show(&f));
-    }
-}
-
-#[test]
-fn parts_start_with_their_first_element() {
-    let m = parse(
-        "op larger(a, b): i64 associative commutative = select(a[] > b[], a[], b[])
-         func f(M, N)(x: in i64[M, N], y: out i64[M]) stage plain {
-           compute 'y' over i in 0..M, j in 0..N reduce(larger) { y[i]! = x[i, j]! * 3:i64 }
-         }",
-    );
-    for steps in [
-        "split(j, 4); privatize(y, j.o); parallel(j.o)",
-        "split(j, 4); factor(y, j.i, at: j.o); vectorize(j.i, 4)",
-        "split(j, 4); factor(y, j.i); vectorize(j.i, 4)",
-        "split(j, 8); split(j.i, 4); privatize(y, j.o); factor(y.p, j.i.i, at: j.i.o); parallel(j.o)",
-        "split(j, 4); reorder(j.o, i, j.i); privatize(y, j.o); bind(j.o, grid)",
-    ] {
-        let f = schedule(&m, "f", &format!("open(); {steps}"));
-        assert!(!show(&f).contains("private("), "{}", show(&f));
-        for n in [1, 2, 3, 4, 5, 8, 9, 17] {
-            for rows in [0, 1, 3] {
-                same(&m, "f", &f, &[("M", rows), ("N", n)]);
-            }
-        }
-    }
-}
-
 /// What a later iteration reads, once per line: of vectors in front of them, of what depends on the loop only.
 #[test]
 fn what_is_read_later_is_asked_for() {
@@ -221,78 +181,6 @@ fn what_is_read_later_is_asked_for() {
     }
 }
 
-/// Parts without an element combine nothing.
-#[test]
-fn parts_that_are_empty_are_left_out() {
-    let m = parse(
-        "func f(M, N)(x: in i64[M, N], y: out i64[M]) stage plain {
-          check 0 < N, \"empty-reduction\", \"nothing\"
-          for r in 0..4 { for i in 0..M { for q in 0..(N - r + 3) // 4 {
-            if r == 0 and q == 0 { 'y.init'[i, r + q * 4]: y[i]! = x[i, r + q * 4]! }
-            else { 'y'[i, r + q * 4]: y[i]! max= x[i, r + q * 4]! licensed }
-          } } } }",
-    );
-    for (steps, guard) in [
-        ("privatize(y, r); parallel(r)", "if 0 < (N - "),
-        ("split(q, 2); privatize(y, r); privatize(y.p, q.o, at: q.o)", "if 0 <"),
-        ("reorder(i, r, q); factor(y, q, at: q); privatize(y, r)", "if 0 <"),
-    ] {
-        let f = schedule(&m, "f", steps);
-        assert!(show(&f).contains(guard), "{}", show(&f));
-        for n in [1, 2, 3, 4, 5, 8, 9, 17] {
-            for rows in [0, 1, 3] {
-                same(&m, "f", &f, &[("M", rows), ("N", n)]);
-            }
-        }
-    }
-}
-
-/// Where a reduction begins in the statement, there is nothing to copy in; where it goes on, there is.
-#[test]
-fn a_box_begins_with_the_first_element_and_goes_on_from_the_others() {
-    let m = parse(
-        "op larger(a, b): i64 associative commutative = select(a[] > b[], a[], b[])
-         func f(M, N)(x: in i64[M, N], y: out i64[M]) stage plain {
-           compute 'y' over i in 0..M, j in 0..N reduce(larger) { y[i]! = x[i, j]! * 3:i64 }
-         }",
-    );
-    for (steps, text) in [
-        ("stage(y, at: i)", ""),
-        ("split(j, 4); reorder(j.o, i, j.i); stage(y, at: i)", "if 0 < j.o"),
-        (
-            "split(j, 4); split(i, 3); reorder(j.o, i.o, i.i, j.i); stage(y, at: i.o, space: register, pad: true)",
-            "if 0 < j.o",
-        ),
-        (
-            "split(j, 4); reorder(j.o, j.i, i); stage(y, at: j.o); stage(y.s, at: j.i)",
-            "if 0 < j.o or 0 < j.i",
-        ),
-        (
-            "split(j, 8); split(j.i, 4); reorder(j.o, j.i.o, i, j.i.i); accumulate(y, at: j.i.o, space: host)",
-            "if 0 < j.o",
-        ),
-        ("split(j, 4); reorder(j.o, i, j.i); stage(y, at: i); unroll(j.i, 2); split(i, 2)", ""),
-    ] {
-        let f = schedule(&m, "f", &format!("open(); {steps}"));
-        assert!(show(&f).contains(text), "{}", show(&f));
-        for n in [1, 2, 3, 4, 5, 8, 9, 17] {
-            for rows in [0, 1, 3, 7] {
-                same(&m, "f", &f, &[("M", rows), ("N", n)]);
-            }
-        }
-    }
-    // Begun in reverse: the first instance that runs is not the one that stores.
-    let m = parse(
-        "func f(M, N)(x: in i64[M, N], y: inout i64[M]) stage plain {
-           for i in 0..M { for j in 0..N {
-             if j == 1 { 'y.init'[i, j]: y[i]! = x[i, j]! } else { 'y'[i, j]: y[i]! max= x[i, j]! licensed }
-           } } }",
-    );
-    let f = schedule(&m, "f", "stage(y, at: i)");
-    assert!(!show(&f).contains("if 0 < "), "{}", show(&f));
-    all_sizes(&m, "f", "stage(y, at: i)", &["M", "N"]);
-}
-
 #[test]
 fn cores_of_devices_lie_in_one_another() {
     let m = parse(MLP);
@@ -333,25 +221,6 @@ fn what_is_not_computed_yet_is_not_copied() {
     // What both branches write is written.
     all_sizes(&f("i > 0", "i"), "f", "stage(y, at: t)", &["N"]);
     all_sizes(&f("x[i]! > 0:i64", "i"), "f", "stage(y, at: t)", &["N"]);
-}
-
-/// The running value of a scan lives through all iterations: none of them can start in the middle.
-#[test]
-fn a_scan_is_not_computed_in_pieces() {
-    let m = parse(
-        "func f(N)(x: in i64[N], y: out i64[N]) stage plain {
-        alloc T: i64[N] {
-          alloc acc: i64[] register {
-            'T.init'[]: acc[]! = 0:i64
-            for j in 0..N { 'T'[j]: acc[]! sum= x[j]! licensed  'T.store'[j]: T[j]! = acc[]! }
-          }
-          for i in 0..N { 'y'[i]: y[i]! = T[i]! * 2:i64 }
-        } }",
-    );
-    let text = refusal(&m, "f", "split(i, 4); compute_at(T, i.o)");
-    assert!(text.contains("from the ones before it"), "{text}");
-    let text = refusal(&m, "f", "compute_at(T, i)");
-    assert!(text.contains("from the ones before it"), "{text}");
 }
 
 /// Where the loop that writes may be empty, the box must hold what was there before.
@@ -646,80 +515,6 @@ fn evidence_names_what_was_made_and_why_it_is_legal() {
     assert!(e.obligations.iter().any(|o| o.what.contains("commutative")));
 }
 
-const SCANS: &str = "
-func scan(N)(x: in i64[N], s: out i64[N]) stage plain {
-  alloc s.acc: i64[] register
-  's.init'[]: s.acc[] = 0:i64
-  for i in 0..N {
-    's'[i]: s.acc[] sum= x[i]!
-    's.store'[i]: s[i]! = s.acc[]
-  }
-}
-func many(N, M)(A: in i64[N, M], s: out i64[N]) stage plain {
-  alloc s.acc: i64[] register
-  's.init'[]: s.acc[] = 0:i64
-  for i in 0..N {
-    for j in 0..M { 's'[i, j]: s.acc[] sum= A[i, j]! }
-    's.store'[i]: s[i]! = s.acc[]
-  }
-}
-func apart(N)(x: in i64[N], s: out i64[N]) stage plain {
-  for a in 0..4 {
-    for b in 0..(N - a + 3) // 4 {
-      's'[a + b * 4]: s[a + b * 4]! = x[a + b * 4]!
-    }
-  }
-}
-func fed(N)(x: in i64[N], s: out i64[N]) stage plain {
-  alloc s.acc: i64[] register
-  's.init'[]: s.acc[] = 0:i64
-  for i in 0..N {
-    's.store'[i]: s[i]! = x[i]!
-    's'[i]: s.acc[] sum= s[i]!
-  }
-}
-";
-
-/// Blocks of a scan start from what those before them add up to.
-#[test]
-fn blocks_of_a_scan_become_independent() {
-    let m = parse(SCANS);
-    let steps = "split(i, 5); prescan(s.acc, i.o)";
-    all_sizes(&m, "scan", &format!("{steps}; parallel(i.o.total); parallel(i.o)"), &["N"]);
-    all_sizes(&m, "many", &format!("{steps}; parallel(i.o.total); parallel(i.o)"), &["N", "M"]);
-    // Blocks of a block, one block after the other.
-    all_sizes(&m, "scan", "split(i, 6); split(i.i, 2); prescan(s.acc, i.i.o); parallel(i.i.o)", &["N"]);
-    all_sizes(&m, "scan", "prescan(s.acc, i)", &["N"]);
-    assert!(refusal(&m, "scan", "split(i, 5); prescan(s, i.o)").contains("dimensions"));
-    assert!(refusal(&m, "fed", "split(i, 5); prescan(s.acc, i.o)").contains("may depend on"));
-    let text = refusal(&m, "scan", &format!("{steps}; parallel(i.o); prescan(s.acc, i.o)"));
-    assert!(text.contains("serial") || text.contains("reduces"), "{text}");
-}
-
-/// Lanes of a scan combine in order: whole vectors of it, and what is left as it was.
-#[test]
-fn lanes_of_a_scan_combine_in_order() {
-    let m = parse(SCANS);
-    let tree = lathe_ir::text::print_function(&schedule(&m, "scan", "inscan(s.acc, i, 4)"));
-    assert!(tree.contains("inscan(4)") && tree.contains("i.rest"), "{tree}");
-    for steps in [
-        "inscan(s.acc, i, 4)",
-        "split(i, 5); inscan(s.acc, i.i, 2)",
-        "split(i, 8); separate(i.o); inscan(s.acc, i.i, 8); nontemporal(s.store)",
-        "split(i, 12); prescan(s.acc, i.o); inscan(s.run, i.i, 4); parallel(i.o)",
-        "split(i, 12); inscan(s.acc, i.i, 4); prescan(s.acc, i.o); parallel(i.o)",
-        "inscan(s.acc, i, 4); unroll(i.o, 2)",
-        "inscan(s.acc, i, 4); serial(i.i); inscan(s.acc, i.i, 4)",
-    ] {
-        all_sizes(&m, "scan", steps, &["N"]);
-    }
-    assert!(refusal(&m, "scan", "inscan(s.acc, i, 3)").contains("no number of lanes"));
-    assert!(refusal(&m, "scan", "inscan(s, i, 4)").contains("dimensions"));
-    assert!(refusal(&m, "fed", "inscan(s.acc, i, 4)").contains("may depend on"));
-    assert!(refusal(&m, "scan", "split(i, 4); inscan(s.acc, i.o, 4)").contains("does not begin"));
-    assert!(refusal(&m, "scan", "inscan(s.acc, i, 4); vectorize(i.o, 4)").contains("already"));
-}
-
 /// What is computed before must not change on the way, under another name either.
 #[test]
 fn values_of_what_may_alias_are_not_computed_before() {
@@ -734,29 +529,19 @@ fn values_of_what_may_alias_are_not_computed_before() {
     }
 }
 
-/// Rows inside of a scan are reduced first, each for itself.
-#[test]
-fn what_is_scanned_is_reduced_before() {
-    let m = parse(SCANS);
-    let sizes = ["N", "M"];
-    let f = all_sizes(&m, "many", "prereduce(s)", &sizes);
-    let text = show(&f);
-    assert!(text.contains("'s.part'") && text.contains("'s'[i, 0]: s.acc[] sum= s.part[i]"), "{text}");
-    let lanes = "split(s.part.j, 4); factor(rows, s.part.j.i); vectorize(s.part.j.i, 4)";
-    let steps = format!("prereduce(s, name: rows); {lanes}; parallel(s.part.i); split(s.i, 3)");
-    all_sizes(&m, "many", &steps, &sizes);
-    let blocks = "privatize(s.part, s.part.j); parallel(s.part.j); split(s.i, 3); prescan(s.acc, s.i.o)";
-    all_sizes(&m, "many", &format!("prereduce(s); {blocks}; parallel(s.i.o)"), &sizes);
-    all_sizes(&m, "many", "prereduce(s); reorder(s.part.j, s.part.i)", &sizes);
-    assert!(refusal(&m, "many", "split(j, 4); prereduce(s)").contains("one side of a box"));
-    assert!(refusal(&m, "scan", "prereduce(s)").contains("by loops of its own"));
-    assert!(refusal(&m, "fed", "prereduce(s)").contains("may write what its values"));
-}
+const APART: &str = "
+func apart(N)(x: in i64[N], s: out i64[N]) stage plain {
+  for a in 0..4 {
+    for b in 0..(N - a + 3) // 4 {
+      's'[a + b * 4]: s[a + b * 4]! = x[a + b * 4]!
+    }
+  }
+}";
 
 /// Tiles whose parts lie apart are copied without what lies between.
 #[test]
 fn boxes_with_steps_are_copied() {
-    let m = parse(SCANS);
+    let m = parse(APART);
     for steps in ["stage(s, at: a)", "stage(x, at: a); stage(s, at: a)", "stage(s, at: a); parallel(a)"] {
         all_sizes(&m, "apart", steps, &["N"]);
     }
