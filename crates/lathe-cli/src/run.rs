@@ -120,8 +120,8 @@ pub fn show(r: &RunReport) {
     eprintln!("  {} (compiled in {})", timing(r), seconds(r.compile_s));
     let e = &r.evidence;
     eprintln!(
-        "  obligations: {} by dependence, {} by rule, {} by check, {} by declaration, {} trusted",
-        e.by_dependence, e.by_rule, e.by_check, e.by_declaration, e.trusted
+        "  obligations: {} by dependence, {} by rule, {} tested, {} by check, {} by declaration, {} trusted",
+        e.by_dependence, e.by_rule, e.tested, e.by_check, e.by_declaration, e.trusted
     );
     if let Some(c) = &r.check {
         eprintln!(

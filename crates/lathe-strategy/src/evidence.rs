@@ -11,6 +11,8 @@ pub enum Discharge {
     ByDependence,
     /// By an equation that holds for every program of the rule's shape.
     ByRule,
+    /// By an equation or a law that was tried on many values and refuted by none; nobody proved it.
+    Tested,
     /// By a guard in the code.
     ByCheck,
     /// The user said so.
@@ -24,6 +26,7 @@ impl std::fmt::Display for Discharge {
         f.write_str(match self {
             Discharge::ByDependence => "by-dependence",
             Discharge::ByRule => "by-rule",
+            Discharge::Tested => "tested",
             Discharge::ByCheck => "by-check",
             Discharge::ByDeclaration => "by-declaration",
             Discharge::Trusted => "trusted",

@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 pub struct EvidenceCounts {
     pub by_dependence: usize,
     pub by_rule: usize,
+    /// Believed after tests, not proved.
+    pub tested: usize,
     pub by_check: usize,
     pub by_declaration: usize,
     pub trusted: usize,
@@ -21,6 +23,7 @@ impl EvidenceCounts {
             match o.by {
                 Discharge::ByDependence => c.by_dependence += 1,
                 Discharge::ByRule => c.by_rule += 1,
+                Discharge::Tested => c.tested += 1,
                 Discharge::ByCheck => c.by_check += 1,
                 Discharge::ByDeclaration => c.by_declaration += 1,
                 Discharge::Trusted => c.trusted += 1,

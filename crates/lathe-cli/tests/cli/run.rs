@@ -75,7 +75,7 @@ fn the_report_has_every_field_and_nothing_else_is_printed() {
     assert_eq!((&v["threads"], &v["engine"], &v["runs"]), (&1.into(), &"llvm".into(), &1.into()));
     assert_eq!((&v["check"]["against"], &v["check"]["ok"]), (&"interpreter".into(), &true.into()));
     assert!(v["check"]["max_abs_error"].is_number() && v["check"]["max_rel_error"].is_number());
-    for count in ["by_dependence", "by_rule", "by_check", "by_declaration", "trusted"] {
+    for count in ["by_dependence", "by_rule", "tested", "by_check", "by_declaration", "trusted"] {
         assert!(v["evidence"][count].is_u64(), "{count}");
     }
     assert!(v["evidence"]["by_dependence"].as_u64() > Some(0));
