@@ -33,8 +33,13 @@ pub fn check(a: &CheckArgs, common: &Common) -> Outcome {
                 1 => ", 1 rule".to_string(),
                 n => format!(", {n} rules"),
             };
+            let helpers = match report.helpers {
+                0 => String::new(),
+                1 => ", 1 fun for others".to_string(),
+                n => format!(", {n} funs for others"),
+            };
             eprintln!(
-                "{}: {} kernel{}{rules}, {} strateg{} ({} step{}), {} test{}: {}",
+                "{}: {} kernel{}{helpers}{rules}, {} strateg{} ({} step{}), {} test{}: {}",
                 file.display(),
                 report.kernels,
                 if report.kernels == 1 { "" } else { "s" },
@@ -54,6 +59,7 @@ pub fn check(a: &CheckArgs, common: &Common) -> Outcome {
             "file": file,
             "ok": report.failures.is_empty(),
             "kernels": report.kernels,
+            "helpers": report.helpers,
             "rules": report.rules,
             "strategies": report.strategies,
             "steps": report.steps,

@@ -2,14 +2,21 @@
 
 use crate::Outcome;
 use crate::args::{EmitArgs, Form};
+use crate::files::{Used, apart};
 use crate::target::{self, Common};
 use lathe::{Build, Diagnostic, Failure, codes};
 
 pub fn emit(a: &EmitArgs, common: &Common) -> Outcome {
     let t = &a.target;
+    let with_header = matches!(a.to, Form::Object | Form::C);
+    if let Some(path) = &a.output {
+        let header = with_header.then(|| Used::new(path.with_extension("h"), "the header"));
+        let written = std::iter::once(Used::new(path, "the output")).chain(header);
+        apart(&written.collect::<Vec<_>>(), &[target::source(t)])?;
+    }
     let (program, name) = target::open(t)?;
     let kernel = program.kernel(name.as_deref())?.clone();
-    let how = lathe::How { others: true, ..target::how_unrun(&t.how, &program, &kernel)? };
+    let how = lathe::How { others: true, ..target::how_unrun(&t.how, &program, &kernel, false)? };
     let schedule = lathe::schedule(&program, &kernel, &how, &target::machine(&t.how))?;
     target::print_notes(&schedule);
     let build = Build { engine: target::engine(&t.how)?, cpu: t.how.cpu.clone(), ..Build::default() };
@@ -31,7 +38,6 @@ pub fn emit(a: &EmitArgs, common: &Common) -> Outcome {
             .help("lathe emit TARGET --to object -o kernel.o; a header kernel.h is written beside it");
         return Err(Failure::one(&program.sources, d).into());
     }
-    let with_header = form == lathe::Emit::Object || form == lathe::Emit::C;
     if let Some(path) = a.output.as_ref().filter(|p| with_header && p.extension().is_some_and(|e| e == "h")) {
         let d = Diagnostic::error(
             codes::OUTPUT,

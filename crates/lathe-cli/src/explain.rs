@@ -3,6 +3,7 @@
 use crate::Outcome;
 use crate::Stop;
 use crate::args::ExplainArgs;
+use crate::files::{Used, apart};
 use crate::target::{self, Common};
 use std::fmt::Write;
 use std::path::Path;
@@ -11,9 +12,13 @@ pub fn explain(a: &ExplainArgs, common: &Common) -> Outcome {
     let t = &a.target;
     let (program, name) = target::open(t)?;
     let kernel = program.kernel(name.as_deref())?.clone();
-    let how = target::how_unrun(&t.how, &program, &kernel)?;
+    let how = target::how_unrun(&t.how, &program, &kernel, true)?;
     if let Some(path) = &a.picture {
+        apart(&[Used::new(path, "the picture")], &[target::source(t)])?;
         let all = lathe::mdh::pictures(&program, &kernel, &how, &target::machine(&t.how))?;
+        if all.is_empty() {
+            return Err(nothing_to_draw(&program, &kernel, &how)?.into());
+        }
         pictures(path, &all)?;
     }
     let schedule = lathe::schedule(&program, &kernel, &how, &target::machine(&t.how))?;
@@ -32,13 +37,26 @@ pub fn explain(a: &ExplainArgs, common: &Common) -> Outcome {
     target::say(out.as_bytes())
 }
 
+/// Why there is no picture, and what gives one.
+fn nothing_to_draw(
+    program: &lathe::Program,
+    kernel: &lathe::Function,
+    how: &lathe::How,
+) -> Result<lathe::Diagnostic, crate::Stop> {
+    let d = |text: &str| lathe::Diagnostic::error(lathe::codes::NO_PICTURE, text);
+    if !lathe::mdh::has_computes(kernel) {
+        return Ok(d("there is nothing in index notation: no decisions are taken that could be drawn"));
+    }
+    let decides = lathe::mdh::decides(program, kernel, how)?;
+    Ok(match kernel.sizes.iter().find(|b| !how.sizes.contains_key(&*b.name)) {
+        _ if !decides => d("the strategy takes no decisions").help("draw `--strategy auto`"),
+        Some(b) => d("decisions are drawn for sizes").help(format!("give them: -D {}=1024", b.name)),
+        None => d("the strategy takes no decisions here that could be drawn"),
+    })
+}
+
 /// One picture per compute; where there are several, each file has its compute's name in its own.
 fn pictures(path: &Path, all: &[(String, String)]) -> Outcome {
-    if all.is_empty() {
-        let text = "the strategy takes no decisions here that could be drawn";
-        let d = lathe::Diagnostic::error(lathe::codes::NO_PICTURE, text);
-        return Err(d.help("draw `--strategy auto`, with sizes: -D N=1024").into());
-    }
     for (compute, picture) in all {
         let several = all.len() > 1;
         let file = if several { path.with_extension(format!("{compute}.svg")) } else { path.to_path_buf() };

@@ -11,7 +11,7 @@ pub fn fmt(a: &FmtArgs) -> Outcome {
     let mut failed = false;
     for file in &a.files {
         let mut map = SourceMap::new();
-        let done = match std::fs::read_to_string(file) {
+        let done = match lathe::source::read(file) {
             Err(e) => {
                 Err(vec![Diagnostic::error(codes::NO_FILE, format!("cannot read `{}`: {e}", file.display()))])
             }

@@ -9,6 +9,7 @@ mod check;
 mod doctor;
 mod emit;
 mod explain;
+mod files;
 mod fmt;
 mod opt;
 mod render;

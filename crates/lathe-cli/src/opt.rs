@@ -6,7 +6,7 @@ use crate::target::{self, Common};
 use lathe::{Diagnostic, Failure, SourceMap, codes};
 
 pub fn opt(a: &OptArgs, _common: &Common) -> Outcome {
-    let text = std::fs::read_to_string(&a.file)
+    let text = lathe::source::read(&a.file)
         .map_err(|e| Diagnostic::error(codes::NO_FILE, format!("cannot read `{}`: {e}", a.file.display())))?;
     let mut sources = SourceMap::new();
     let file = sources.add(a.file.display().to_string(), text.as_str());

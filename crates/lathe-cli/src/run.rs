@@ -1,6 +1,7 @@
 //! `lathe run`.
 
 use crate::args::RunArgs;
+use crate::files::{Used, apart};
 use crate::target::{self, Common};
 use crate::{Outcome, Stop};
 use lathe::report::{EvidenceCounts, RunReport};
@@ -24,6 +25,13 @@ pub fn run(a: &RunArgs, common: &Common) -> Outcome {
             .help(format!("its outputs: {}", names.join(", ")))));
         }
     }
+    let inputs = target::once("--input", &a.data.given.inputs)?;
+    let mut read: Vec<Used> =
+        inputs.iter().map(|(n, file)| Used::new(file, format!("the input {n}"))).collect();
+    read.push(target::source(t));
+    let written: Vec<Used> =
+        outputs.iter().map(|(n, file)| Used::new(file, format!("the output {n}"))).collect();
+    apart(&written, &read)?;
     if let Some(cpu) = &t.how.cpu {
         lathe::cpu::runs_here(cpu)?;
     }

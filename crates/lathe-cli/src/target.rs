@@ -1,6 +1,7 @@
 //! What the commands on a target share.
 
 use crate::args::{EngineArg, InputArgs, KernelArgs, TargetArgs};
+use crate::files::Used;
 use crate::{Outcome, Stop};
 use lathe::tune::Situation;
 use lathe::{
@@ -66,22 +67,30 @@ pub fn how(t: &KernelArgs, strategy: Option<&str>) -> Result<How, Stop> {
 }
 
 /// How to schedule where nothing is run, so that `-D` has a meaning only with `--specialize`, or where the strategy
-/// takes decisions for sizes.
-pub fn how_unrun(t: &KernelArgs, program: &Program, kernel: &Function) -> Result<How, Stop> {
+/// takes decisions for sizes. Elsewhere code that is written without them would not be what was asked for; an
+/// explanation is the same, so `optional` sizes are only said to change nothing.
+pub fn how_unrun(t: &KernelArgs, program: &Program, kernel: &Function, optional: bool) -> Result<How, Stop> {
     let given = sizes(t)?;
     data::given_sizes(kernel, &given)?;
-    if !given.is_empty() && !t.specialize {
-        let how = How { sizes: given.clone(), ..how(t, t.strategy.as_deref())? };
-        if lathe::mdh::decides(program, kernel, &how)? {
-            return Ok(how);
+    if given.is_empty() || t.specialize {
+        if !t.specialize || !given.is_empty() {
+            return how(t, t.strategy.as_deref());
         }
+        let d = Diagnostic::error(codes::SIZES, "`--specialize` needs sizes");
+        let first = kernel.sizes.first().map(|b| format!("--specialize -D {}=1024 bakes a size in", b.name));
+        let help = first.unwrap_or_else(|| format!("`{}` has no sizes: leave it out", kernel.name));
+        return Err(d.help(help).into());
     }
-    let d = match (given.is_empty(), t.specialize) {
-        (false, false) => Diagnostic::error(codes::SIZES, "`-D` changes nothing without `--specialize` here"),
-        (true, true) => Diagnostic::error(codes::SIZES, "`--specialize` needs sizes"),
-        _ => return how(t, t.strategy.as_deref()),
-    };
-    Err(d.help("--specialize -D N=1024 bakes a size in").into())
+    let how = How { sizes: given, ..how(t, t.strategy.as_deref())? };
+    if lathe::mdh::decides(program, kernel, &how)? {
+        return Ok(how);
+    }
+    let text = "`-D` changes nothing without `--specialize` here";
+    if optional {
+        eprintln!("note: {text}: the strategy takes no decisions for sizes");
+        return Ok(how);
+    }
+    Err(Diagnostic::error(codes::SIZES, text).help("--specialize bakes the sizes in").into())
 }
 
 /// Opens the file of a target; prints warnings.
@@ -90,6 +99,11 @@ pub fn open(t: &TargetArgs) -> Result<(Program, Option<String>), Stop> {
     let program = Program::open(file)?;
     crate::render::print(&program.sources, &program.warnings);
     Ok((program, name))
+}
+
+/// The file of a target, which no command replaces.
+pub fn source(t: &TargetArgs) -> Used {
+    Used::new(lathe::program::split_target(&t.target).0, "the source")
 }
 
 pub fn given(t: &KernelArgs, d: &InputArgs) -> Result<data::Given, Stop> {
@@ -121,27 +135,20 @@ pub fn scheduled(
     kernel: &Function,
     of: Situation,
 ) -> Result<Schedule, Stop> {
-    let machine = machine(t);
-    if strategy.is_none() && t.params.is_empty() && t.model.is_none()
-        // Without a home there is no store.
-        && let Ok(store) = lathe::tune::store::path(None)
-    {
-        match lathe::tune::stored_winner(&store, program, kernel, of) {
-            Ok(Some(how)) => {
-                let mut schedule = lathe::schedule(program, kernel, &how, &machine)?;
-                schedule.source = StrategySource::Stored;
-                print_notes(&schedule);
-                return Ok(schedule);
-            }
-            Ok(None) => {}
-            Err(d) => crate::tune::trouble(Some(&d)),
-        }
-    }
     let mut how = How { sizes: of.sizes.clone(), threads: Some(of.threads), ..how(t, strategy)? };
     if t.specialize {
         how.specialize = of.sizes.clone();
     }
-    let schedule = lathe::schedule(program, kernel, &how, &machine)?;
+    // Without a home there is no store.
+    let store = lathe::tune::store::path(None).ok();
+    let decided = lathe::which::decide(store.as_deref(), program, kernel, how, of);
+    if let Some(d) = &decided.trouble {
+        crate::tune::trouble(Some(d));
+    }
+    let mut schedule = lathe::schedule(program, kernel, &decided.how, &machine(t))?;
+    if decided.stored {
+        schedule.source = StrategySource::Stored;
+    }
     print_notes(&schedule);
     Ok(schedule)
 }

@@ -1,6 +1,7 @@
 //! `lathe tune`: what it is asked to do, and the search of a kernel's strategy.
 
 use crate::args::{TargetArgs, TuneArgs};
+use crate::files::{Used, apart};
 use crate::target::{self, Common};
 use crate::tune_show::{Bar, KernelReport};
 use crate::{Outcome, Stop, tune_program, tune_space, tune_store};
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 pub fn tune(a: &TuneArgs, common: &Common) -> Outcome {
     let manage = &a.manage;
+    files(a)?;
     if manage.list
         || manage.show.is_some()
         || manage.export.is_some()
@@ -55,6 +57,24 @@ pub fn tune(a: &TuneArgs, common: &Common) -> Outcome {
         return kernel(a, common);
     }
     tune_program::program(a, &file, common)
+}
+
+/// What is written is none of what is read.
+fn files(a: &TuneArgs) -> Outcome {
+    let used =
+        |file: &Option<PathBuf>, what: &str| file.iter().map(|f| Used::new(f, what)).collect::<Vec<_>>();
+    let export = a.manage.export.clone().filter(|f| f.as_os_str() != "-");
+    let written = [used(&a.plot, "--plot"), used(&a.t4, "--t4"), used(&export, "--export")].concat();
+    let inputs = a.data.inputs.iter().map(|(n, f)| Used::new(f, format!("the input {n}")));
+    let source = a.target.as_ref().map(|t| Used::new(lathe::program::split_target(t).0, "the source"));
+    let read = [
+        used(&a.scripts.recorded, "--recorded"),
+        used(&a.scripts.gold, "--gold"),
+        used(&a.manage.import, "--import"),
+        used(&a.store, "--store"),
+    ];
+    let read: Vec<Used> = read.concat().into_iter().chain(inputs).chain(source).collect();
+    apart(&written, &read)
 }
 
 /// Options that have no meaning for what is tuned.

@@ -55,7 +55,7 @@ pub use format::format;
 pub use load::{load, load_beside};
 pub use parse::parse;
 
-use lathe_diagnostics::{Diagnostic, Span};
+use lathe_diagnostics::{Diagnostic, FileId, Span};
 use lathe_ir::{Function, Module};
 use lathe_strategy::Definition;
 use std::collections::BTreeMap;
@@ -72,6 +72,8 @@ pub trait Resolver {
 /// A file that was loaded.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
+    /// The file itself, of all that were read.
+    pub file: Option<FileId>,
     /// Its kernels, its funs as they are translated without any choice, and the structs, operators and kernels
     /// of the files that it uses.
     pub module: Module,
@@ -108,6 +110,19 @@ pub struct Fun {
     pub span: Span,
     /// Why it has no kernel: it can only be used in other funs.
     pub no_kernel: Option<Diagnostic>,
+}
+
+impl Fun {
+    /// Whether it is for other funs only: a kernel takes arrays of scalars or of tuples of scalars, and gives one or
+    /// several.
+    pub fn is_helper(&self) -> bool {
+        let plain = lathe_pattern::program::is_plain;
+        let results = match self.program.result.kind() {
+            lathe_pattern::TypeKind::Tuple(parts) => parts.iter().all(plain),
+            _ => plain(&self.program.result),
+        };
+        self.no_kernel.is_some() && !(results && self.program.params.iter().all(|p| plain(&p.ty)))
+    }
 }
 
 /// A `rule` item.

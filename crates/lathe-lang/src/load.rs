@@ -6,7 +6,7 @@ use crate::lower::{self, Globals, kernel::is_error};
 use crate::parse::{parse, strategies::NORMALIZE};
 use crate::suggest::nearest;
 use crate::{Fun, KernelInfo, Program, Resolver, Rule};
-use lathe_diagnostics::{Diagnostic, SourceMap, Span};
+use lathe_diagnostics::{Diagnostic, FileId, SourceMap, Span};
 use lathe_ir::Module;
 use lathe_pattern::ast::{FunAst, RuleAst};
 use lathe_pattern::rules::Equation;
@@ -54,15 +54,16 @@ pub fn load_beside(
     let (file, errors) = parse(prelude, PRELUDE);
     all.errors.extend(errors);
     let prelude = definitions(file.items);
-    add(map, name, text, resolver, true, &mut seen, &mut all);
+    let main = add(map, name, text, resolver, true, &mut seen, &mut all);
     let mut errors = all.errors;
-    let program = lower_all(map, prelude, &all.items, elsewhere, &mut errors);
+    let mut program = lower_all(map, prelude, &all.items, elsewhere, &mut errors);
+    program.file = Some(main);
     // Imported files have smaller numbers or larger ones; within a file, messages follow the source.
     errors.sort_by_key(|d| d.marks.first().map(|m| (m.span.file, m.span.start)));
     if errors.iter().any(is_error) { Err(errors) } else { Ok((program, errors)) }
 }
 
-/// Parses a file and, first, what it uses.
+/// Parses a file and, first, what it uses; its number.
 fn add(
     map: &mut SourceMap,
     name: &str,
@@ -71,7 +72,7 @@ fn add(
     main: bool,
     seen: &mut HashSet<String>,
     all: &mut Loaded,
-) {
+) -> FileId {
     let id = map.add(name, text);
     let (file, errors) = parse(id, text);
     all.errors.extend(errors);
@@ -91,6 +92,7 @@ fn add(
         }
     }
     all.items.extend(file.items.into_iter().map(|i| (i, main)));
+    id
 }
 
 fn lower_all(
@@ -143,7 +145,7 @@ fn lower_all(
             Item::Fun(f, doc) => (fun(f, &mut program, errors), doc.clone()),
             _ => continue,
         };
-        if *main && (header.is_some() || what == "kernel") {
+        if *main && (what == "kernel" || program.module.functions.contains_key(name)) {
             program.kernels.push(KernelInfo { name: name.to_string(), span, doc });
         }
         targets.push(Target { name, span, header, is_fun: what == "fun" });
@@ -295,7 +297,12 @@ fn tests(
         }
         // A kernel with errors has its own messages.
         let Some(f) = program.module.functions.get(t.kernel.text.as_str()) else { continue };
-        let Some(k) = &target.header else { continue };
+        let Some(k) = &target.header else {
+            let text =
+                format!("tests of `{}` cannot be written: its types have no data in the text", t.kernel.text);
+            errors.push(Diagnostic::error(codes::NOT_YET, text).at(t.kernel.span, "this test is for it"));
+            continue;
+        };
         let mut t = t.clone();
         if target.is_fun {
             lower::fun::name_parts(&mut t.expect);

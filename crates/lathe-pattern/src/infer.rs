@@ -102,7 +102,7 @@ fn infer_with(
     let e = match expected {
         Some((t, span)) => {
             let e = i.check(ast, t)?;
-            i.unify(t, &e.ty.clone(), span, "this type is declared")?;
+            i.declared(t, &e, span)?;
             e
         }
         None => i.infer(ast)?,
@@ -178,6 +178,23 @@ struct Infer<'a> {
 }
 
 impl Infer<'_> {
+    /// Compares what was declared, at its place, with what was found: of functions the results, since parameters
+    /// have the types that are declared for them.
+    fn declared(&mut self, ty: &Type, found: &Elab, span: Span) -> Result<(), Diagnostic> {
+        if let (TypeKind::Fun(from, to), ElabKind::Lam(_, own, body)) = (ty.kind(), &found.kind) {
+            self.unify(from, own, span, "this type is declared")?;
+            return self.declared(to, body, span);
+        }
+        self.unify(ty, &found.ty, found.span, "this").map_err(|mut d| {
+            let declared = self.s.known(ty);
+            d.marks.retain(|m| m.span != span);
+            if let Some(first) = d.marks.first_mut() {
+                first.text = format!("this is `{}`", self.s.known(&found.ty));
+            }
+            d.at(span, format!("`{declared}` is declared"))
+        })
+    }
+
     fn unify(&mut self, expected: &Type, actual: &Type, span: Span, what: &str) -> Result<(), Diagnostic> {
         self.s.span = Some(span);
         self.s.unify(expected, actual).map_err(|m| {

@@ -103,8 +103,8 @@ impl Usual {
         }
         let decides = function.is_some_and(|f| {
             let sizes = f.sizes.iter().map(|b| (b.name.to_string(), 1024)).collect();
-            let chosen = lathe::schedule::choose(&kernel.program, f, &How { sizes, ..How::default() });
-            chosen.is_ok_and(|c| c.1 == StrategySource::Auto)
+            let chosen = lathe::which::choose(&kernel.program, f, &How { sizes, ..How::default() });
+            chosen.is_ok_and(|c| c.source == StrategySource::Auto)
         });
         Usual { threads, code: OnceLock::new(), winners, decides, sized: Mutex::new(Vec::new()) }
     }

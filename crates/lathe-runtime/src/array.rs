@@ -83,6 +83,24 @@ pub fn count(ty: &Type, shape: &[i64]) -> Result<usize, Diagnostic> {
     }
 }
 
+/// Whether two types have the same values in the same places, and the same names for them: `index` is `i64`, a struct
+/// is any other with the same fields in the same order, and a tuple is a struct with the fields `f0`, `f1`, ….
+pub fn alike(a: &Type, b: &Type) -> bool {
+    let name = |t: &Type, n: usize| match t {
+        Type::Struct(s) => s.fields.get(n).map(|f| f.0.to_string()),
+        _ => Some(format!("f{n}")),
+    };
+    match (a, b) {
+        (Type::Scalar(Scalar::I64 | Scalar::Index), Type::Scalar(Scalar::I64 | Scalar::Index)) => true,
+        (Type::Struct(_) | Type::Tuple(_), Type::Struct(_) | Type::Tuple(_)) => {
+            let (x, y) = (a.fields(), b.fields());
+            let one = |n: usize| name(a, n) == name(b, n) && alike(&x[n], &y[n]);
+            x.len() == y.len() && (0..x.len()).all(one)
+        }
+        _ => a == b,
+    }
+}
+
 /// Strides of a dense array, last dimension innermost.
 pub fn row_major(shape: &[i64]) -> Vec<i64> {
     let mut strides = vec![1i64; shape.len()];
@@ -225,11 +243,9 @@ impl Array {
         self
     }
 
-    /// The same memory seen as `index` instead of `i64` or the other way round; others unchanged.
+    /// The same memory seen as an [`alike`] type; unchanged where the types are not alike.
     pub fn retyped(mut self, ty: &Type) -> Array {
-        let (from, to) = (self.ty.scalar(), ty.scalar());
-        let pair = (Some(Scalar::I64), Some(Scalar::Index));
-        if (from, to) == pair || (to, from) == pair {
+        if alike(&self.ty, ty) {
             self.ty = ty.clone();
         }
         self

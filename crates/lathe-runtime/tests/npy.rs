@@ -1,6 +1,6 @@
 //! `.npy` files: round trips, every kind of damage, and random mutations.
 
-use lathe_ir::{Scalar, Type};
+use lathe_ir::{Scalar, StructType, Type};
 use lathe_runtime::array::column_major;
 use lathe_runtime::fill::Random;
 use lathe_runtime::{Array, npy};
@@ -90,7 +90,18 @@ fn each_damage_has_one_clear_error() {
         (file(1, good, &eight[..7]), "E0806"),
         (file(1, good, &[0; 9]), "E0806"),
         (with("<f4", "|O"), "E0805"),
-        (with("'<f4'", "[('x', '<f4'), ('y', '<f4')]"), "E0805"),
+        (with("'<f4'", "[('x', '<f4'), ('y', '<f4')]"), "E0806"),
+        (with("'<f4'", "[('x', '<f4'), ('x', '<f4')]"), "E0804"),
+        (with("'<f4'", "[('x', '<f4', (2,))]"), "E0805"),
+        (with("'<f4'", "[(('title', 'x'), '<f4')]"), "E0805"),
+        (with("'<f4'", "[('x', '|O')]"), "E0805"),
+        (with("'<f4'", "[('x', '|V4')]"), "E0805"),
+        (with("'<f4'", "[('', '|V4')]"), "E0805"),
+        (with("'<f4'", "[('x', '<f4'), ('', '<f4')]"), "E0804"),
+        (with("'<f4'", "[('x', '<f4'), ('', '|V99999999999999999999')]"), "E0804"),
+        (with("'<f4'", "[]"), "E0805"),
+        (with("'<f4'", "[('x', '<f4'"), "E0804"),
+        (with("'<f4'", &format!("{}'<f4'{}", "[('x', ".repeat(99), ")]".repeat(99))), "E0805"),
         (with("<f4", "<c8"), "E0805"),
         (with("<f4", "|S4"), "E0805"),
         (with("<f4", "<U1"), "E0805"),
@@ -120,13 +131,60 @@ fn each_damage_has_one_clear_error() {
     }
 }
 
+/// Structs, tuples and structs in them: as NumPy writes them packed, aligned, and in the other byte order.
+#[test]
+fn records() {
+    let fields = |all: &[(&str, Type)]| {
+        let fields = all.iter().map(|(n, t)| ((*n).into(), t.clone())).collect();
+        Type::Struct(std::sync::Arc::new(StructType { name: "P".into(), fields }))
+    };
+    let inner = fields(&[("b", Scalar::Bool.into()), ("w", Type::F64)]);
+    let p = fields(&[("v", Type::F32), ("i", Type::INDEX), ("in", inner)]);
+    let packed = "[('v', '>f4'), ('i', '>i8'), ('in', [('b', '|b1'), ('w', '>f8')])]";
+    let h = format!("{{'descr': {packed}, 'fortran_order': False, 'shape': (2,), }}");
+    let mut data = Vec::new();
+    for k in [1i64, 2] {
+        data.extend((k as f32).to_be_bytes());
+        data.extend((10 * k).to_be_bytes());
+        data.push(k as u8);
+        data.extend((0.5 * k as f64).to_be_bytes());
+    }
+    let a = npy::from_bytes(&file(1, &h, &data)).unwrap().retyped(&p);
+    assert_eq!((a.ty(), a.shape()), (&p, &[2i64][..]));
+    let leaves = [(Scalar::F32, 0), (Scalar::Index, 8), (Scalar::Bool, 16), (Scalar::F64, 24)];
+    assert_eq!(lathe_ir::interp::leaf_offsets(&p), leaves);
+    assert_eq!(a.bytes()[32..36], 2f32.to_le_bytes());
+    assert_eq!(a.bytes()[40..48], 20i64.to_le_bytes());
+    assert_eq!((a.bytes()[16], a.bytes()[48]), (1, 1));
+    assert_eq!(a.bytes()[56..64], 1f64.to_le_bytes());
+    // Written with the holes of the C layout, which are fields without a name.
+    let mut out = Vec::new();
+    npy::write_to(&a, &mut out).unwrap();
+    let text = "[('v', '<f4'), ('', '|V4'), ('i', '<i8'), ('in', [('b', '|b1'), ('', '|V7'), ('w', '<f8')])]";
+    assert!(String::from_utf8_lossy(&out).contains(text), "{}", String::from_utf8_lossy(&out));
+    let b = npy::from_bytes(&out).unwrap().retyped(&p);
+    assert_eq!((b.bytes(), b.ty()), (a.bytes(), &p));
+    let t = Type::Tuple(vec![Type::F32, Scalar::I8.into()].into());
+    let mut a = Array::zeros(t.clone(), &[3]).unwrap();
+    a.fill_random(3);
+    let mut out = Vec::new();
+    npy::write_to(&a, &mut out).unwrap();
+    assert!(String::from_utf8_lossy(&out).contains("[('f0', '<f4'), ('f1', '|i1'), ('', '|V3')]"));
+    let b = npy::from_bytes(&out).unwrap();
+    let other = fields(&[("f0", Type::F32), ("f2", Scalar::I8.into())]);
+    assert!(lathe_runtime::array::alike(b.ty(), &t) && !lathe_runtime::array::alike(b.ty(), &other));
+    let leaf = |a: &Array| (0..3).map(|k| a.bytes()[8 * k..8 * k + 5].to_vec()).collect::<Vec<_>>();
+    assert_eq!(leaf(&b), leaf(&a));
+}
+
 #[test]
 fn random_mutations_never_panic() {
-    let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }";
-    let good = file(1, header, &[1; 24]);
+    let good = ["'<f4'", "[('v', '<i2'), ('', '|V1'), ('w', [('u', '|b1')])]"].map(|dtype| {
+        file(1, &format!("{{'descr': {dtype}, 'fortran_order': False, 'shape': (2, 3), }}"), &[1; 24])
+    });
     let mut r = Random::new(1);
-    for _ in 0..20_000 {
-        let mut bytes = good.clone();
+    for n in 0..20_000 {
+        let mut bytes = good[n % 2].clone();
         for _ in 0..=r.below(4) {
             if bytes.is_empty() {
                 break;
@@ -142,7 +200,7 @@ fn random_mutations_never_panic() {
             }
         }
         match npy::from_bytes(&bytes) {
-            Ok(a) => assert!(a.bytes().len() <= bytes.len()),
+            Ok(a) => assert!(a.bytes().len() <= 8 * bytes.len()),
             Err(d) => assert!(d.code.0.starts_with("E08") && d.message.len() < 200, "{d}"),
         }
     }
@@ -169,7 +227,7 @@ fn files_fail_cleanly() {
     assert_eq!(npy::write(&dir.path().join("no/c.npy"), &a).unwrap_err().code.0, "E0807");
     // What was there before stays whole when the array cannot be written.
     std::fs::write(&path, b"old").unwrap();
-    let t = Array::zeros(Type::Tuple(vec![Type::F32, Type::F32].into()), &[2]).unwrap();
+    let t = Array::zeros(Type::Vector(Scalar::F32, 4), &[2]).unwrap();
     assert_eq!(npy::write(&path, &t).unwrap_err().code.0, "E0805");
     assert_eq!(std::fs::read(&path).unwrap(), b"old");
     npy::write(&path, &a).unwrap();

@@ -61,14 +61,14 @@ pub static CODES: &[CodeInfo] = &[
     CodeInfo {
         code: INPUT,
         title: "an input does not fit the kernel",
-        explanation: "`--input A=file.npy` names an input or inout parameter of the kernel; dtype and rank must be those of its type, and the shape must agree with the sizes.",
+        explanation: "`--input A=file.npy` names an input or inout parameter of the kernel; dtype and rank must be those of its type, and the shape must agree with the sizes. An `index` is an `i8`; a struct or tuple is a structured dtype.",
         wrong: "lathe run examples/gemm.lathe:gemm --input Z=a.npy",
         right: "lathe run examples/gemm.lathe:gemm -D M=8 -D N=8 -D K=8",
     },
     CodeInfo {
         code: OUTPUT,
         title: "an output cannot be written",
-        explanation: "`--output C=file.npy` names an output of the kernel and a place that can be written. An old file stays whole if writing fails.",
+        explanation: "`--output C=file.npy` names an output of the kernel and a place that can be written. An old file stays whole if writing fails. No command writes one file twice, or over a file that it reads.",
         wrong: "lathe run examples/gemm.lathe:gemm -D M=8 -D N=8 -D K=8 --output C=/nowhere/c.npy",
         right: "lathe run examples/gemm.lathe:gemm -D M=8 -D N=8 -D K=8",
     },

@@ -4,7 +4,8 @@ use crate::codes;
 use crate::count::{Values, eval};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::visit::{loads_of, substitute, vars_of, walk};
-use lathe_ir::{Access, Binder, BufId, Expr, Function, Mode, ParamKind, Scalar, StmtKind, VarId};
+use lathe_ir::{Access, Binder, BufId, Expr, Function, Mode, ParamKind, Scalar, StmtKind, Type, VarId};
+use lathe_runtime::array::alike;
 use lathe_runtime::{Array, npy};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -94,15 +95,14 @@ pub fn make(func: &Function, given: &Given) -> Result<Data, Diagnostic> {
             ParamKind::Array(buffer) => {
                 let a = npy::read(Path::new(value))?;
                 let want = buffer.elem.clone();
-                let same = *a.ty() == want || (want.is_index() && a.ty().scalar() == Some(Scalar::I64));
-                if !same || a.shape().len() != buffer.extents.len() {
+                if !alike(a.ty(), &want) || a.shape().len() != buffer.extents.len() {
                     return Err(Diagnostic::error(
                         codes::INPUT,
                         format!(
                             "`{value}` holds {} with {} dimensions, but `{name}` is {} with {}",
-                            a.ty(),
+                            shown(a.ty()),
                             a.shape().len(),
-                            want,
+                            shown(&want),
                             buffer.extents.len()
                         ),
                     )
@@ -122,7 +122,7 @@ pub fn make(func: &Function, given: &Given) -> Result<Data, Diagnostic> {
                         }
                     }
                 }
-                if want == *a.ty() { a } else { a.retyped(&want) }
+                a.retyped(&want)
             }
         };
         read.insert(at, array);
@@ -257,10 +257,30 @@ fn scalar_from(b: &Binder, text: &str) -> Result<Array, Diagnostic> {
         return Ok(a);
     }
     let a = npy::read(Path::new(text))?;
-    if a.ty().scalar() == Some(b.ty) && a.len() == 1 && a.shape().is_empty() {
-        return Ok(a);
+    if alike(a.ty(), &b.ty.into()) && a.shape().is_empty() {
+        return Ok(a.retyped(&b.ty.into()));
     }
-    Err(bad_number(&b.name, b.ty, text))
+    let text = format!(
+        "`{text}` holds {} with {} dimensions, but `{}` is one {}",
+        shown(a.ty()),
+        a.shape().len(),
+        b.name,
+        b.ty
+    );
+    Err(Diagnostic::error(codes::INPUT, text).help("give a number, or a file with an array of no dimensions"))
+}
+
+/// A type with what its fields are.
+fn shown(t: &Type) -> String {
+    let list = |names: Vec<String>| {
+        let fields = names.iter().zip(t.fields()).map(|(n, f)| format!("{n}: {}", shown(&f)));
+        format!("records {{ {} }}", fields.collect::<Vec<_>>().join(", "))
+    };
+    match t {
+        Type::Struct(s) => list(s.fields.iter().map(|f| f.0.to_string()).collect()),
+        Type::Tuple(ts) => list((0..ts.len()).map(|n| format!("f{n}")).collect()),
+        _ => t.to_string(),
+    }
 }
 
 /// A 0-dimensional array with the value of a literal.

@@ -6,7 +6,8 @@
 use crate::build::{Build, Built};
 use crate::cache::Cache;
 use crate::program::{Failure, Program};
-use crate::schedule::{How, Schedule, StrategySource, schedule, specialize};
+use crate::schedule::{How, Schedule, schedule, specialize};
+use crate::which::StrategySource;
 use lathe_abi::CheckKind;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::text::{Ids, print_function_with, print_module};

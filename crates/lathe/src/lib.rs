@@ -37,10 +37,12 @@ mod replay;
 pub mod report;
 mod rules;
 pub mod schedule;
+pub mod source;
 pub mod steps;
 pub mod tests_of;
 pub mod tune;
 mod version;
+pub mod which;
 
 pub use build::{Build, Built, compile};
 pub use cache::Cache;
@@ -61,9 +63,10 @@ pub use lathe_target::Machine;
 pub use lathe_transform as transform;
 pub use program::{Failure, Program};
 pub use replay::replay;
-pub use schedule::{Form, How, Schedule, StrategySource, Version, schedule};
+pub use schedule::{Form, How, Schedule, Version, schedule};
 pub use steps::apply_steps;
 pub use tests_of::{ProgramReport, check_program};
+pub use which::StrategySource;
 
 /// The codes of all crates.
 pub fn all_codes() -> Vec<CodeInfo> {

@@ -1,7 +1,8 @@
 //! Opening `.lathe` and `.mdh` files and choosing what to run from them.
 
 use crate::codes;
-use lathe_diagnostics::{Diagnostic, SourceMap};
+use crate::source;
+use lathe_diagnostics::{Diagnostic, SourceMap, Span};
 use lathe_ir::Function;
 use lathe_lang::Resolver;
 use lathe_strategy::{Definition, Definitions};
@@ -55,7 +56,7 @@ struct Files;
 impl Resolver for Files {
     fn load(&mut self, from: &str, name: &str) -> Result<(String, String), String> {
         let path = Path::new(from).parent().unwrap_or(Path::new(".")).join(name);
-        let text = std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+        let text = source::read(&path).map_err(|e| format!("{}: {e}", path.display()))?;
         let canonical = path.canonicalize().unwrap_or(path);
         Ok((canonical.display().to_string(), text))
     }
@@ -81,7 +82,7 @@ impl Program {
     /// `E0901` if the file cannot be read; else what the front end says.
     pub fn open(path: impl AsRef<Path>) -> Result<Program, Failure> {
         let path = path.as_ref();
-        let text = std::fs::read_to_string(path).map_err(|e| {
+        let text = source::read(path).map_err(|e| {
             Failure::bare(
                 Diagnostic::error(codes::NO_FILE, format!("cannot read `{}`: {e}", path.display()))
                     .help("a target is FILE or FILE:NAME, e.g. examples/gemm.lathe:gemm"),
@@ -96,6 +97,7 @@ impl Program {
     /// What the front end says.
     pub fn from_text(path: impl AsRef<Path>, text: &str) -> Result<Program, Failure> {
         let path = path.as_ref().to_path_buf();
+        let text = text.strip_prefix(source::MARK).unwrap_or(text);
         if crate::mdh::is_notation(&path) {
             return crate::mdh::from_text(&path, text);
         }
@@ -104,6 +106,11 @@ impl Program {
             Ok((lang, warnings)) => Ok(Program { path, sources, lang, warnings }),
             Err(diagnostics) => Err(Failure { sources, diagnostics }),
         }
+    }
+
+    /// Whether a place is in the file itself, and not in one that it uses.
+    pub fn is_own(&self, span: Span) -> bool {
+        self.lang.file == Some(span.file)
     }
 
     /// The kernel of a name, or the only one of the file.

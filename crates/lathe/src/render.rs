@@ -1,22 +1,26 @@
 //! Diagnostics as text, with the source that they point at.
 
+mod cut;
+
+use cut::{Cut, sentence};
 use lathe_diagnostics::{Diagnostic, Severity, SourceMap};
-use miette::{Diagnostic as _, LabeledSpan, NamedSource};
+use miette::{LabeledSpan, MietteError, MietteSpanContents, SourceCode, SourceSpan, SpanContents};
 use std::fmt;
 
 /// A diagnostic together with the text of the file that its first mark is in; marks in other files become
 /// notes, since a picture shows one file.
 #[derive(Debug)]
 struct Shown {
-    inner: Diagnostic,
+    message: String,
+    severity: Severity,
     code: String,
-    source: NamedSource<String>,
+    source: Source,
     labels: Vec<LabeledSpan>,
 }
 
 impl fmt::Display for Shown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.inner.message)
+        f.write_str(&self.message)
     }
 }
 
@@ -28,7 +32,7 @@ impl miette::Diagnostic for Shown {
     }
 
     fn severity(&self) -> Option<miette::Severity> {
-        Some(match self.inner.severity {
+        Some(match self.severity {
             Severity::Error => miette::Severity::Error,
             Severity::Warning => miette::Severity::Warning,
             Severity::Note => miette::Severity::Advice,
@@ -44,21 +48,53 @@ impl miette::Diagnostic for Shown {
     }
 }
 
+/// The text that a picture shows parts of, with long lines cut.
+#[derive(Debug)]
+struct Source {
+    name: String,
+    cut: Cut,
+}
+
+impl SourceCode for Source {
+    fn read_span<'a>(
+        &'a self,
+        span: &SourceSpan,
+        before: usize,
+        after: usize,
+    ) -> Result<Box<dyn SpanContents<'a> + 'a>, MietteError> {
+        let found = self.cut.text.read_span(span, before, after)?;
+        // Only without lines before it is this the column of the place.
+        let hidden = if before == 0 { self.cut.left_out_before(span.offset()) } else { 0 };
+        Ok(Box::new(MietteSpanContents::new_named(
+            self.name.clone(),
+            found.data(),
+            *found.span(),
+            found.line(),
+            found.column() + hidden,
+            found.line_count(),
+        )))
+    }
+}
+
 /// The diagnostic as text, in colours for a terminal or without.
 pub fn to_text(map: &SourceMap, d: &Diagnostic, colours: bool) -> String {
     let file = d.marks.first().map(|m| m.span.file);
     let text = file.map_or("", |f| map.text(f));
-    let mut elsewhere = Vec::new();
-    let mut labels = Vec::new();
+    let (mut elsewhere, mut labels) = (Vec::new(), Vec::new());
+    let place = |m: &lathe_diagnostics::Mark| {
+        let start = (m.span.start as usize).min(text.len());
+        start..(m.span.end as usize).clamp(start, text.len())
+    };
+    let own: Vec<_> = d.marks.iter().filter(|m| Some(m.span.file) == file).map(place).collect();
+    let cut = Cut::new(text, &own);
     for (i, m) in d.marks.iter().enumerate() {
         if Some(m.span.file) == file {
-            let start = (m.span.start as usize).min(text.len());
-            let end = (m.span.end as usize).clamp(start, text.len());
-            let label = Some(m.text.clone());
+            let (place, label) = (place(m), Some(sentence(&m.text)));
+            let shown = cut.place(place.start)..cut.place(place.end);
             labels.push(if i == 0 {
-                LabeledSpan::new_primary_with_span(label, start..end)
+                LabeledSpan::new_primary_with_span(label, shown)
             } else {
-                LabeledSpan::new_with_span(label, start..end)
+                LabeledSpan::new_with_span(label, shown)
             });
         } else {
             let (line, column) = map.line_column(m.span.file, m.span.start);
@@ -66,13 +102,14 @@ pub fn to_text(map: &SourceMap, d: &Diagnostic, colours: bool) -> String {
         }
     }
     let mut remarks: Vec<(&str, String)> = elsewhere.into_iter().map(|e| ("also", e)).collect();
-    remarks.extend(d.notes.iter().map(|n| ("note", n.clone())));
-    remarks.extend(d.help.iter().map(|h| ("help", h.clone())));
+    remarks.extend(d.notes.iter().map(|n| ("note", sentence(n))));
+    remarks.extend(d.help.iter().map(|h| ("help", sentence(h))));
     let shown = Shown {
         code: d.code.to_string(),
-        source: NamedSource::new(file.map_or("", |f| map.name(f)), text.to_string()),
+        source: Source { name: file.map_or(String::new(), |f| map.name(f).to_string()), cut },
         labels,
-        inner: d.clone(),
+        message: sentence(&d.message),
+        severity: d.severity,
     };
     let mut out = String::new();
     let handler = miette::GraphicalReportHandler::new();
@@ -86,7 +123,6 @@ pub fn to_text(map: &SourceMap, d: &Diagnostic, colours: bool) -> String {
     if handler.with_context_lines(1).render_report(&mut out, &shown as &dyn miette::Diagnostic).is_err() {
         out = format!("{d}\n");
     }
-    debug_assert!(shown.code().is_some());
     for (kind, text) in remarks {
         let (on, off) = if plain { ("", "") } else { ("\x1b[36m", "\x1b[0m") };
         // Further lines stand under the first.

@@ -2,6 +2,7 @@
 
 use crate::mdh::{self, Taken};
 use crate::program::{Failure, Program};
+use crate::which::{self, StrategySource};
 use lathe_diagnostics::{Diagnostic, Severity};
 use lathe_ir::{Function, Module};
 use lathe_pattern::Term;
@@ -35,36 +36,6 @@ impl How {
     pub fn knows(&self, func: &Function) -> bool {
         let known = |n: &str| self.specialize.contains_key(n) || self.sizes.contains_key(n);
         func.sizes.iter().all(|b| known(&b.name))
-    }
-}
-
-/// Why this strategy was taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StrategySource {
-    Requested,
-    /// The winner of tuning exactly this.
-    Stored,
-    Fast,
-    /// What the cost model chooses.
-    Auto,
-    Naive,
-}
-
-impl StrategySource {
-    pub fn name(self) -> &'static str {
-        match self {
-            StrategySource::Requested => "requested",
-            StrategySource::Stored => "stored",
-            StrategySource::Fast => "fast",
-            StrategySource::Auto => "auto",
-            StrategySource::Naive => "naive",
-        }
-    }
-
-    /// The source of a name.
-    pub fn from_name(name: &str) -> Option<StrategySource> {
-        use StrategySource::{Auto, Fast, Naive, Requested, Stored};
-        [Requested, Stored, Fast, Auto, Naive].into_iter().find(|s| s.name() == name)
     }
 }
 
@@ -195,44 +166,6 @@ pub fn plain(program: &Program, kernel: &Function) -> Result<Function, Failure> 
     Ok(func)
 }
 
-/// The strategy that runs: the one that is asked for, or `fast`, or `auto` where there is something in index
-/// notation, or `naive`.
-pub fn choose<'a>(
-    program: &'a Program,
-    kernel: &Function,
-    how: &How,
-) -> Result<(&'a Definition, StrategySource), Failure> {
-    let name = &kernel.name;
-    if let Some(n) = &how.strategy {
-        // A fun has no `auto` on terms: it is for the loops that it becomes.
-        let n = if auto_of_fun(program, kernel, how) { "naive" } else { n.as_str() };
-        return Ok((program.strategy(name, n)?, StrategySource::Requested));
-    }
-    let all = program.strategies(name);
-    if let Some(d) = all.iter().find(|d| d.name == "fast" && d.target.is_some()) {
-        return Ok((d, StrategySource::Fast));
-    }
-    // Who writes a `naive` for the kernel has said how it runs.
-    let said = all.iter().any(|d| d.name == "naive" && d.target.is_some());
-    let indexed = !said && !mdh::labels(kernel).is_empty();
-    if let Some(d) = all.iter().find(|d| indexed && d.name == mdh::AUTO) {
-        return Ok((d, StrategySource::Auto));
-    }
-    Ok((program.strategy(name, "naive")?, StrategySource::Naive))
-}
-
-/// Whether `auto` is asked for a program of patterns, whose translation has loops already.
-pub(crate) fn auto_of_fun(program: &Program, kernel: &Function, how: &How) -> bool {
-    how.strategy.as_deref() == Some(mdh::AUTO)
-        && program.lang.funs.contains_key(&*kernel.name)
-        && !program.strategies(&kernel.name).iter().any(|d| d.name == mdh::AUTO)
-}
-
-/// Whether a definition is the `auto` that needs no import: it never fails for want of decisions.
-pub(crate) fn is_auto(program: &Program, d: &Definition) -> bool {
-    program.lang.prelude.iter().any(|p| std::ptr::eq(p, d)) && d.name == mdh::AUTO
-}
-
 /// Applies a strategy to a kernel.
 ///
 /// # Errors
@@ -250,7 +183,8 @@ pub fn schedule(
         times.push((name.to_string(), start.elapsed().as_secs_f64()));
         start = Instant::now();
     };
-    let (definition, source) = choose(program, kernel, how)?;
+    let choice = which::choose(program, kernel, how)?;
+    let definition = choice.definition;
     let mut func = plain(program, kernel)?;
     lap("bounds and definedness", &mut times);
     if !how.specialize.is_empty() {
@@ -276,7 +210,6 @@ pub fn schedule(
     let sizes = func.sizes.iter().map(|b| b.name.to_string()).collect();
     let plan = lathe_strategy::plan(&context, &strategy, &sizes).map_err(|r| fail(*r.diagnostic))?;
     lap("binding parameters", &mut times);
-    let own_auto = auto_of_fun(program, kernel, how);
     // Versions do not know of each other: each is made by a thread of its own.
     let fun = program.lang.funs.get(&*kernel.name);
     let wanted = mdh::Wanted {
@@ -288,29 +221,23 @@ pub fn schedule(
         sizes: &how.sizes,
         others: how.others,
         params: &free,
-        lenient: is_auto(program, definition),
+        lenient: choice.auto,
     };
     let apply = |v: &lathe_strategy::Version| {
         let context = Context::new(&definitions, Some(&*kernel.name), &facts);
         let condition = v.cond.clone();
-        if let Some(fun) = fun.filter(|_| own_auto) {
+        if let Some(fun) = fun.filter(|_| choice.auto) {
             return mdh::versions_of_fun(&wanted, program, fun, how, &context, v);
         }
         if let Some(fun) = fun {
             return crate::fun::version(program, fun, how, &context, v)
                 .map(|made| vec![Version { condition, ..made }])
-                .map_err(|d| match definition.span {
-                    // The user's strategy before the step of the library.
-                    Some(s) if !d.marks.iter().any(|m| m.span.file == s.file) => {
-                        let mut d = d.at(s, "in this strategy");
-                        d.marks.rotate_right(1);
-                        d
-                    }
-                    _ => d,
-                });
+                .map_err(|d| in_strategy(definition, d));
         }
         if decides {
-            return mdh::versions(&wanted, &context, v);
+            let lenient = choice.auto || which::leads_to_auto(&definitions, &kernel.name, &v.strategy);
+            let wanted = mdh::Wanted { lenient, ..wanted };
+            return mdh::versions(&wanted, &context, v).map_err(|d| in_strategy(definition, d));
         }
         let func = match &v.cond {
             Some(c) => crate::version::under(&func, c),
@@ -318,7 +245,7 @@ pub fn schedule(
         };
         on_loops(&program.lang.module, &func, &context, &v.strategy)
             .map(|(func, steps, forms)| vec![Version::new(condition, func, steps, forms)])
-            .map_err(|r| *r.diagnostic)
+            .map_err(|r| in_strategy(definition, *r.diagnostic))
     };
     let mut versions = Vec::new();
     for done in each_in_a_thread(&plan.versions, apply) {
@@ -331,8 +258,8 @@ pub fn schedule(
     lap("strategy", &mut times);
     open.dedup();
     Ok(Schedule {
-        strategy: if own_auto { mdh::AUTO.to_string() } else { definition.name.clone() },
-        source,
+        strategy: choice.name.to_string(),
+        source: choice.source,
         params,
         requires: open,
         module: program.lang.module.clone(),
@@ -340,6 +267,25 @@ pub fn schedule(
         versions,
         times,
     })
+}
+
+/// A refusal with the strategy that was refused: its name, and its place where no step of it is marked.
+fn in_strategy(definition: &Definition, d: Diagnostic) -> Diagnostic {
+    let mut d = d.note(format!("in the strategy `{}`", definition.name));
+    if let Some(s) = definition.span {
+        let own = |m: &lathe_diagnostics::Mark| {
+            m.span.file == s.file && (s.start..s.end.max(s.start + 1)).contains(&m.span.start)
+        };
+        // The strategy stands before the step of the library.
+        if !d.marks.iter().any(own) {
+            let other = d.marks.first().is_none_or(|m| m.span.file != s.file);
+            d = d.at(s, "in this strategy");
+            if other {
+                d.marks.rotate_right(1);
+            }
+        }
+    }
+    d
 }
 
 /// Applies steps on loops: the tree, what was done, and what there was before each step and after the last.

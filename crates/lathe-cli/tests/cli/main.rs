@@ -3,7 +3,9 @@
 mod bad_input;
 mod common;
 mod embed;
+mod files;
 mod mdh;
+mod messages;
 mod run;
 mod tools;
 mod tune;

@@ -182,6 +182,17 @@ impl Cx<'_> {
             vals.push(v);
         }
         let ty = learnt.unwrap_or(Type::F32);
+        // One message for what is no float, instead of one that asks for its type elsewhere.
+        let types: Vec<Option<Type>> = vals.iter().map(type_of).collect();
+        let wrong = types.iter().position(|t| t.as_ref().is_some_and(|t| !t.is_float()));
+        if let Some((n, t)) = wrong.filter(|_| args.len() > 1).and_then(|n| Some((n, types[n].clone()?))) {
+            let out: Option<Expr> = self.operator(m.name(), t.clone(), args[n].span);
+            if t.is_int() {
+                let float = types.into_iter().flatten().find(Type::is_float).unwrap_or(Type::F32);
+                self.help(format!("cast it: `{float}(…)`"));
+            }
+            return out;
+        }
         let mut out = Vec::new();
         for (v, a) in vals.into_iter().zip(args) {
             out.push(self.coerce(v?, &ty, a.span));

@@ -200,8 +200,15 @@ impl Cx<'_> {
                 if !buffer.extents.is_empty() {
                     let message = format!("`{n}` is an array, not a value");
                     self.error(codes::RANK, message, span, "needs subscripts");
-                    let subs: Vec<&str> =
-                        ["i", "j", "k", "l"].into_iter().take(buffer.extents.len()).collect();
+                    // By the indices that are in scope, the innermost last.
+                    let rank = buffer.extents.len();
+                    let active: Vec<String> = self.st.active.iter().map(|a| a.0.clone()).collect();
+                    let usual = ["i", "j", "k", "l"].map(String::from);
+                    let subs = if active.len() < rank {
+                        &usual[..rank.min(4)]
+                    } else {
+                        &active[active.len() - rank..]
+                    };
                     self.help(format!("say which element: `{n}[{}]`", subs.join(", ")));
                     return None;
                 }
@@ -213,7 +220,7 @@ impl Cx<'_> {
                     self.error(codes::RIGHT_ONLY, message, span, "not on the left, and nothing reduces it");
                     self.help(format!("say how it is reduced: `sum[{n}](…)`"));
                 } else {
-                    self.unknown(n, span);
+                    self.unknown(n, span, None);
                 }
                 None
             }
@@ -362,7 +369,11 @@ impl Cx<'_> {
                 return None;
             }
             None => {
-                self.unknown(name, at);
+                self.unknown(
+                    name,
+                    at,
+                    Some(format!("an array is a parameter, or declared: `var {name}: f32[…]`")),
+                );
                 return None;
             }
         };

@@ -138,14 +138,8 @@ impl Cx<'_> {
             Some(Entity::Size(_)) => "a size",
             Some(Entity::Value(_, what)) => what,
             None => {
-                self.unknown(name, base.span);
-                if self
-                    .errors
-                    .last()
-                    .is_some_and(|d| d.help.as_ref().is_none_or(|h| h.starts_with("an index")))
-                {
-                    self.help(format!("declare it: `var {name}: f32[…]`, or as an output: `-> ({name}: …)`"));
-                }
+                let help = format!("declare it: `var {name}: f32[…]`, or as an output: `-> ({name}: …)`");
+                self.unknown(name, base.span, Some(help));
                 return None;
             }
         };

@@ -151,16 +151,19 @@ impl<'a> Cx<'a> {
         scopes.chain(self.st.active.iter().map(|(n, _)| n.clone())).collect()
     }
 
-    pub fn unknown(&mut self, name: &str, span: Span) {
+    /// Reports a name without a meaning; what helps where no known name is near: for want of anything better, that an
+    /// index has to be bound.
+    pub fn unknown(&mut self, name: &str, span: Span, help: Option<String>) {
         let all = self.visible();
         let near = crate::suggest::nearest(name, all.iter().map(String::as_str));
         self.error(codes::UNKNOWN, format!("unknown name `{name}`"), span, "has no meaning here");
-        match near {
-            Some(n) => self.help(format!("did you mean `{n}`?")),
-            None if self.st.index_notation => {
+        match (near, help) {
+            (Some(n), _) => self.help(format!("did you mean `{n}`?")),
+            (None, Some(help)) => self.help(help),
+            (None, None) if self.st.index_notation => {
                 self.help("an index is a name in a subscript on the left, or is bound: `sum[k](…)`");
             }
-            None => {}
+            (None, None) => {}
         }
     }
 

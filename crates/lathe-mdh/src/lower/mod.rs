@@ -64,6 +64,10 @@ impl Options {
 /// # Errors
 /// E1222 for decisions that this version does not lower: devices, scans over cores; E1220 for free ones.
 pub fn strategy(h: &Shaped, model: &Model, d: &Decisions, options: &Options) -> Result<Strategy, Diagnostic> {
+    // An empty box has no loops that steps could name, and nothing to decide.
+    if h.extents.contains(&0) {
+        return Ok(Strategy::Id);
+    }
     let mut out = Vec::new();
     if nests::alike(h, d) {
         nest(h, model, d, options, &mut out)?;

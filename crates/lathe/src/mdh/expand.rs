@@ -2,6 +2,7 @@
 
 use super::call::{Call, as_call, mark};
 use super::{DEFAULT_MODEL, STEP, space};
+use crate::which::is_auto;
 use lathe_diagnostics::{Diagnostic, Span};
 use lathe_ir::{Function, Module, StmtKind, visit};
 use lathe_mdh::around::Around;
@@ -149,6 +150,9 @@ impl<'a> Expander<'a> {
             },
             Strategy::Call { name, args, span } => {
                 if let Some(d) = self.context.definitions.find(name, self.context.target) {
+                    if is_auto(d) {
+                        return Ok(self.as_far_as_it_goes());
+                    }
                     if self.depth > DEEPEST {
                         let text = format!("`{name}` takes decisions and calls itself without end");
                         return Err(mark(Diagnostic::error(codes::UNSUPPORTED, text), *span));
@@ -176,6 +180,21 @@ impl<'a> Expander<'a> {
                 Strategy::Call { name: name.clone(), args, span: *span }
             }
         })
+    }
+
+    /// `auto` within a strategy: a compute that takes no decisions stays as it is written.
+    fn as_far_as_it_goes(&mut self) -> Strategy {
+        let all = labels(self.setting.func);
+        let (mut steps, none) = (Vec::new(), []);
+        for label in &all {
+            let before = self.chosen.len();
+            let made = Call::read(&none, None).and_then(|call| self.compute(&call, Some(label), all.len()));
+            match made {
+                Ok(s) => steps.push(Strategy::Choice(vec![s, Strategy::Id])),
+                Err(_) => self.chosen.truncate(before),
+            }
+        }
+        Strategy::Seq(steps)
     }
 
     fn step(&mut self, args: &[Argument], span: Option<Span>) -> Result<Strategy, Diagnostic> {
@@ -297,8 +316,13 @@ pub(crate) fn labels(func: &Function) -> Vec<String> {
     out
 }
 
-/// The arguments of a step, and where it stands.
-pub(crate) type Written = (Vec<Argument>, Option<Span>);
+/// A step `mdh(…)`: its arguments, and where it stands.
+pub(crate) struct Written {
+    pub args: Vec<Argument>,
+    pub span: Option<Span>,
+    /// It is the one of `auto`, which leaves what it cannot do.
+    pub lenient: bool,
+}
 
 /// The steps `mdh(…)` of a strategy, with definitions unfolded.
 pub(crate) fn calls(context: &Context, s: &Strategy) -> Result<Vec<Written>, Diagnostic> {
@@ -324,10 +348,13 @@ fn collect(context: &Context, s: &Strategy, depth: usize, out: &mut Vec<Written>
         Strategy::Call { name, args, span } => {
             if let Some(d) = context.definitions.find(name, context.target) {
                 let body = lathe_strategy::bind::call(d, args, context.facts).map_err(|e| mark(e, *span))?;
-                return collect(context, &body, depth + 1, out);
+                let before = out.len();
+                collect(context, &body, depth + 1, out)?;
+                out[before..].iter_mut().for_each(|w| w.lenient |= is_auto(d));
+                return Ok(());
             }
             if name == STEP {
-                out.push((args.clone(), *span));
+                out.push(Written { args: args.clone(), span: *span, lenient: false });
             }
             args.iter().filter_map(steps_of).try_for_each(|s| collect(context, &s, depth + 1, out))
         }

@@ -38,14 +38,17 @@ pub const STEP: &str = "mdh";
 /// The system model where none is named: threads, registers and vectors of a CPU.
 pub const DEFAULT_MODEL: &str = "cpu";
 
+/// Whether a kernel has something in index notation, which decisions could be about.
+pub fn has_computes(kernel: &Function) -> bool {
+    !labels(kernel).is_empty()
+}
+
 /// Whether the strategy that would run takes decisions for sizes.
 ///
 /// # Errors
 /// Where there is no such strategy.
 pub fn decides(program: &Program, kernel: &Function, how: &How) -> Result<bool, Failure> {
-    if crate::schedule::auto_of_fun(program, kernel, how) {
-        return Ok(true);
-    }
-    let definition = crate::schedule::choose(program, kernel, how)?.0;
-    Ok(uses(&program.definitions(&kernel.name), Some(&kernel.name), &definition.body))
+    let choice = crate::which::choose(program, kernel, how)?;
+    let body = &choice.definition.body;
+    Ok(choice.auto || uses(&program.definitions(&kernel.name), Some(&kernel.name), body))
 }

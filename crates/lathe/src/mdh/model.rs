@@ -16,7 +16,7 @@ pub fn load(name: &str, folder: &Path) -> Result<Model, Diagnostic> {
     if !(name.ends_with(".json") || name.contains('/') || path.is_file()) {
         return Model::named(name);
     }
-    let text = std::fs::read_to_string(&path).map_err(|e| {
+    let text = crate::source::read(&path).map_err(|e| {
         Diagnostic::error(codes::MODEL, format!("cannot read the system model `{}`: {e}", path.display()))
     })?;
     Model::parse(&text).map_err(|d| d.note(format!("in {}", path.display())))

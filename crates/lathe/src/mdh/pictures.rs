@@ -3,7 +3,8 @@
 use super::call::{Call, mark};
 use super::expand::{Setting, calls, decide, labels};
 use crate::program::{Failure, Program};
-use crate::schedule::{How, choose, plain, specialize};
+use crate::schedule::{How, plain, specialize};
+use crate::which::choose;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::Function;
 use lathe_space::{Value, Values};
@@ -24,7 +25,7 @@ pub fn pictures(
     machine: &Machine,
 ) -> Result<Vec<(String, String)>, Failure> {
     let fail = |d: Diagnostic| Failure::one(&program.sources, d);
-    let definition = choose(program, kernel, how)?.0;
+    let definition = choose(program, kernel, how)?.definition;
     if !how.knows(kernel) {
         return Ok(Vec::new());
     }
@@ -50,8 +51,8 @@ pub fn pictures(
     };
     let all = labels(&func);
     let mut out: Vec<(String, String)> = Vec::new();
-    for (args, span) in calls(&context, &body).map_err(fail)? {
-        let call = Call::read(&args, span).map_err(fail)?;
+    for step in calls(&context, &body).map_err(fail)? {
+        let call = Call::read(&step.args, step.span).map_err(fail)?;
         let wanted = match &call.of {
             Some(one) => vec![one.clone()],
             None => all.clone(),
@@ -60,10 +61,10 @@ pub fn pictures(
             let d = match decide(&set, &call, Some(&label), all.len()) {
                 Ok(d) => d,
                 // Of several computes some may be no homomorphisms.
-                Err(_) if call.of.is_none() && all.len() > 1 => continue,
+                Err(_) if step.lenient || (call.of.is_none() && all.len() > 1) => continue,
                 Err(d) => return Err(fail(d)),
             };
-            let shaped = d.h.at(&BTreeMap::new()).map_err(|e| fail(mark(e, span)))?;
+            let shaped = d.h.at(&BTreeMap::new()).map_err(|e| fail(mark(e, step.span)))?;
             let picture = lathe_mdh::picture::picture(&shaped, &d.model, &d.full, &d.fixed);
             out.extend(picture.map(|p| (label, p)));
         }

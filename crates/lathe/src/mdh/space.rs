@@ -2,7 +2,7 @@
 
 use super::call::Call;
 use super::complete::complete;
-use super::expand::{Setting, calls, labels, model_of};
+use super::expand::{Setting, Written, calls, labels, model_of};
 use lathe_diagnostics::Diagnostic;
 use lathe_mdh::around::Around;
 use lathe_mdh::decisions::{at, by_position, ranks_of};
@@ -149,7 +149,7 @@ pub(crate) fn free_space(set: &Setting, context: &Context, s: &Strategy) -> Resu
     let mut out = FreeSpace::default();
     let all = labels(set.func);
     let mut done: Vec<String> = Vec::new();
-    for (args, span) in calls(context, s)? {
+    for Written { args, span, .. } in calls(context, s)? {
         let call = Call::read(&args, span)?;
         let wanted = match &call.of {
             Some(one) => vec![Some(one.clone())],

@@ -17,6 +17,7 @@ use std::path::Path;
 use std::time::Instant;
 
 /// What versions are made for.
+#[derive(Clone, Copy)]
 pub(crate) struct Wanted<'a> {
     pub module: &'a Module,
     pub func: &'a Function,
@@ -58,9 +59,9 @@ pub(crate) fn versions(
     if known.len() < open.len() || !branch.cond.as_ref().is_none_or(holds) {
         let set = setting(w, w.func);
         let expander = Expander::new(&set, context);
-        for (args, span) in calls(context, &branch.strategy)? {
-            match expander.check_form(&args, span) {
-                Err(_) if w.lenient => {}
+        for step in calls(context, &branch.strategy)? {
+            match expander.check_form(&step.args, step.span) {
+                Err(_) if w.lenient || step.lenient => {}
                 other => other?,
             }
         }

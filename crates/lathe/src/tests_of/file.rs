@@ -6,7 +6,7 @@ use crate::build::{Build, compile_version, version_for};
 use crate::codes;
 use crate::program::{Failure, Program};
 use crate::schedule::{How, Schedule, schedule};
-use lathe_diagnostics::{Diagnostic, FileId};
+use lathe_diagnostics::Diagnostic;
 use lathe_lang::TestDef;
 use lathe_runtime::Pool;
 use lathe_strategy::Definition;
@@ -17,8 +17,10 @@ use std::time::Instant;
 /// What `lathe check` found in a file.
 #[derive(Debug, Default)]
 pub struct ProgramReport {
-    /// Kernels and funs.
+    /// Kernels and funs that can be run.
     pub kernels: usize,
+    /// Funs that are only for other funs: a kernel cannot take their parameters or give their result.
+    pub helpers: usize,
     pub rules: usize,
     pub strategies: usize,
     pub steps: usize,
@@ -49,11 +51,11 @@ pub fn check_program(program: &Program, machine: &Machine) -> ProgramReport {
         return report;
     }
 
+    without_kernel(program, &mut report);
     let start = Instant::now();
     let kernels: Vec<&str> = program.lang.kernels.iter().map(|k| &*k.name).collect();
-    let file = program.lang.kernels.first().map(|k| k.span.file);
-
-    let general: Vec<&Definition> = program.lang.strategies.iter().filter(|d| is_general(d, file)).collect();
+    let is_general = |d: &&Definition| d.target.is_none() && d.span.is_some_and(|s| program.is_own(s));
+    let general: Vec<&Definition> = program.lang.strategies.iter().filter(is_general).collect();
     let mut tasks: Vec<(&str, &Definition)> = Vec::new();
     for k in &kernels {
         let all = program.strategies(k);
@@ -161,9 +163,22 @@ fn in_machine_code(
     report.failures.extend(found.into_iter().flatten());
 }
 
-/// A strategy of the file itself for no kernel in particular.
-fn is_general(d: &Definition, file: Option<FileId>) -> bool {
-    d.target.is_none() && file.is_some() && d.span.map(|s| s.file) == file
+/// Funs of the file that cannot be run by themselves: helpers of other funs are counted, all others are at fault, and
+/// so is a strategy for one, since nothing can be checked of it.
+fn without_kernel(program: &Program, report: &mut ProgramReport) {
+    for (name, fun) in &program.lang.funs {
+        let Some(why) = fun.no_kernel.as_ref().filter(|_| program.is_own(fun.span)) else { continue };
+        let fail = |d: Diagnostic| Failure::one(&program.sources, d);
+        let all = &program.lang.strategies;
+        if let Some(d) = all.iter().find(|d| d.target.as_deref() == Some(name.as_str())) {
+            let text = format!("so nothing can be checked of the strategy `{}` for it", d.name);
+            report.failures.push(fail(why.clone().note(text)));
+        } else if fun.is_helper() {
+            report.helpers += 1;
+        } else {
+            report.failures.push(fail(why.clone().note(format!("so `{name}` cannot be run by itself"))));
+        }
+    }
 }
 
 fn apply(program: &Program, kernel: &str, d: &Definition, machine: &Machine) -> Result<Schedule, Failure> {

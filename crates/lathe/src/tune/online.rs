@@ -86,7 +86,7 @@ impl<'p> Online<'p> {
     pub fn new(program: &'p Program, kernel: &Function, t: OnlineTuning) -> Result<Online<'p>, Failure> {
         let fail = |d: Diagnostic| Failure::one(&program.sources, d);
         let how = How { strategy: t.strategy.clone(), sizes: t.sizes.clone(), ..How::default() };
-        let asked = crate::schedule::choose(program, kernel, &how)?.0.name.clone();
+        let asked = crate::which::choose(program, kernel, &how)?.name.to_string();
         let space = strategy_space(program, kernel, &asked, &how, &t.machine, &t.fixed)?;
         let technique = t.technique.unwrap_or_else(|| Box::new(portfolio()));
         let start = space.default.as_ref().and_then(|v| space.space.read(v));

@@ -1,0 +1,145 @@
+//! What messages say: which strategy, which type was declared and which found, nothing that leads back to where it was
+//! given, and no more of a line than can be read.
+
+use crate::common::Folder;
+
+#[test]
+fn funs_that_cannot_run_are_not_passed_over() {
+    let f = Folder::new();
+    let helper =
+        "fun dot(p: (f32[N], f32[N])) -> f32 = zip(p.0, p.1) |> map(|(a, b)| a * b) |> reduce(add, 0)\n";
+    f.write("f.lathe", format!("{helper}fun norm(xs: f32[N]) -> f32 = dot((xs, xs))\n"));
+    let d = f.ok("check f.lathe");
+    assert!(d.stderr.contains("1 kernel, 1 fun for others"), "{}", d.stderr);
+    f.fails("run f.lathe:dot -D N=4", 1, "E1113");
+    // A strategy for it would never be looked at.
+    f.write("f.lathe", format!("{helper}strategy s for dot = topDown(nonsense)\n"));
+    let d = f.fails("check f.lathe", 1, "E1113");
+    assert!(d.stderr.contains("the strategy `s`") && d.stderr.contains("FAILED"), "{}", d.stderr);
+    // Whatever the translation does not do, `check` says, as `run` does.
+    f.write("f.lathe", "fun f(xs: f32[N]) -> f32[2] = xs |> scan(add, 0) |> slide(2, N) |> join\n");
+    let (run, check) = (f.lathe("run f.lathe -D N=4"), f.lathe("check f.lathe"));
+    assert_eq!(run.status, check.status, "{}{}", run.stderr, check.stderr);
+}
+
+#[test]
+fn refusals_name_the_strategy() {
+    let f = Folder::new();
+    let fun = "fun f(xs: f32[N]) -> f32[N] = xs |> map(|x| x * x)\n";
+    for (steps, code) in [
+        ("lower", "E1111"),
+        ("lower ; lower", "E1116"),
+        ("lowerToC ; lower ; split(q, 4)", "E0621"),
+        ("splitJoin(4)", "E0611"),
+    ] {
+        f.write("f.lathe", format!("{fun}strategy mine for f = {steps}\n"));
+        for line in ["check f.lathe", "run f.lathe -s mine -D N=8", "explain f.lathe -s mine"] {
+            let d = f.fails(line, 1, code);
+            assert!(
+                d.stderr.contains("in the strategy `mine`") && d.stderr.contains("strategy mine"),
+                "{}",
+                d.stderr
+            );
+        }
+    }
+    f.write(
+        "k.lathe",
+        "kernel k(A: f32[N]) -> (B: f32[N]) { B[i] = A[i] }\nstrategy mine for k = split(q, 4)\n",
+    );
+    assert!(f.fails("check k.lathe", 1, "E0621").stderr.contains("in the strategy `mine`"));
+}
+
+#[test]
+fn found_types_are_told_from_declared_ones() {
+    let f = Folder::new();
+    for (fun, code, declared, found) in [
+        ("(xs: f32[N]) -> f32[N + 1] = xs |> map(|x| x * x)", "E1103", "f32[N + 1]", "f32[N]"),
+        ("(xs: f32[N, M]) -> f32[M, N] = xs", "E1103", "f32[M, N]", "f32[N, M]"),
+        ("(xs: f32[N]) -> i32[N] = xs |> map(|x| x * x)", "E1104", "i32[N]", "f32[N]"),
+        ("(xs: f32[N]) -> f32 = xs |> map(|x| x)", "E1104", "f32", "f32[N]"),
+    ] {
+        f.write("f.lathe", format!("fun f{fun}\n"));
+        let d = f.fails("check f.lathe", 1, code);
+        assert!(d.stderr.contains(&format!("`{declared}` is declared")), "{}", d.stderr);
+        assert!(d.stderr.contains(&format!("this is `{found}`")), "{}", d.stderr);
+    }
+}
+
+/// What a message suggests is not refused with a suggestion to go back.
+#[test]
+fn helps_do_not_run_in_a_circle() {
+    let f = Folder::new();
+    let kernel = |body: &str| {
+        f.write(
+            "k.lathe",
+            format!("kernel k(A: f32[N], M: f32[N, N]) -> (B: f32[N], s: f32) {{ {body} }}\n"),
+        );
+        f.lathe("check k.lathe").stderr
+    };
+    let text = kernel("s = 0\n B[i] = pow(A[i], i)");
+    assert!(text.contains("cast it: `f32(…)`") && !text.contains("index(…)"), "{text}");
+    assert!(kernel("s = 0\n B[i] = pow(A[i], f32(i))").contains("ok"));
+    let text = kernel("B[i] = A[i]\n s = sum[k](A)");
+    assert!(text.contains("say which element: `A[k]`"), "{text}");
+    let text = kernel("s = 0\n B[i] = sum[k](M)");
+    assert!(text.contains("say which element: `M[i, k]`"), "{text}");
+    let text = kernel("s = 0\n B[i] = T[i]");
+    assert!(text.contains("`var T: f32[…]`") && !text.contains("an index is"), "{text}");
+}
+
+#[test]
+fn long_lines_are_cut() {
+    let f = Folder::new();
+    let long =
+        format!("kernel k(A: f32[N]) -> (B: f32[N]) {{ B[i] = {}A[i] + true }}", "A[i] + ".repeat(200));
+    f.write("k.lathe", &long);
+    let d = f.fails("check k.lathe", 1, "E0204");
+    assert!(d.stderr.lines().all(|l| l.chars().count() <= 120), "{}", d.stderr);
+    assert!(d.stderr.contains("k.lathe:1:") && d.stderr.contains("true"), "{}", d.stderr);
+    // Two places of one line that lie far from each other.
+    let text = format!("fun f(xs: f32[N]) -> f32[N + 1] = {}xs |> map(|x| x)\n", " ".repeat(5000));
+    f.write("k.lathe", text);
+    let d = f.fails("check k.lathe", 1, "E1103");
+    assert!(d.stderr.lines().all(|l| l.chars().count() <= 120) && d.stderr.len() < 4000, "{}", d.stderr);
+    // A message that quotes what is written.
+    f.write("k.lathe", format!("kernel {}() {{ }} {}", "k".repeat(100_000), "§".repeat(1000)));
+    let d = f.lathe("check k.lathe");
+    assert!(d.status == 1 && d.stderr.len() < 200_000, "{}", d.stderr.len());
+}
+
+#[test]
+fn byte_order_marks_are_no_text() {
+    let f = Folder::new();
+    let mark = "\u{feff}";
+    f.write("k.lathe", format!("{mark}kernel k(A: f32[N]) -> (B: f32[N]) {{ B[i] = A[i] + q }}\n"));
+    let d = f.fails("check k.lathe", 1, "E0201");
+    assert!(d.stderr.contains("k.lathe:1:52"), "{}", d.stderr);
+    f.write(
+        "k.lathe",
+        format!("{mark}use \"l.lathe\"\nkernel k(A: f32[N]) -> (B: f32[N]) {{ B[i] = A[i] }}\n"),
+    );
+    f.write("l.lathe", format!("{mark}strategy twice = id\n"));
+    f.ok("check k.lathe");
+    f.ok("fmt --check k.lathe l.lathe");
+    f.write("m.mdh", format!("{mark}id<T in TYPE | N in IN> :=\n    out_view<T>( O:(i)->(i) ) o md_hom<N>( id, (++) ) o inp_view<T>( I:(i)->(i) )\n"));
+    f.ok("run m.mdh -D N=4 --check");
+    let tree = f.ok("emit k.lathe --to tree -s naive").stdout;
+    f.write("t.tree", format!("{mark}{tree}"));
+    f.ok("opt t.tree");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn files_without_end_are_not_read() {
+    let f = Folder::new();
+    f.write("k.lathe", "use \"/dev/zero\"\nkernel k(A: f32[N]) -> (B: f32[N]) { B[i] = A[i] }\n");
+    f.fails("check k.lathe", 1, "E0111");
+    f.fails("check /dev/zero", 1, "E0901");
+    f.fails("opt /dev/zero", 1, "E0901");
+    f.fails("fmt /dev/zero", 1, "E0901");
+    let big = std::fs::File::create(f.path("big.lathe")).expect("a file");
+    big.set_len(1 << 33).expect("a file with a hole");
+    f.fails("check big.lathe", 1, "E0901");
+    f.write("k.lathe", "use \"big.lathe\"\nkernel k(A: f32[N]) -> (B: f32[N]) { B[i] = A[i] }\n");
+    f.fails("check k.lathe", 1, "E0111");
+}
