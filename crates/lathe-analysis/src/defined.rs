@@ -23,9 +23,7 @@ use std::sync::Arc;
 pub fn prove_defined(module: &Module, func: &Function) -> Vec<Diagnostic> {
     let mut env = Env::root(module, func);
     // Facts about the sizes, wherever the body begins with them.
-    if let StmtKind::Seq(list) = func.body.kind() {
-        list.iter().for_each(|s| env.pass(s));
-    }
+    func.body.as_seq().unwrap_or(&[]).iter().for_each(|s| env.pass(s));
     let written = written_buffers(&func.body);
     let mut out = Vec::new();
     let mut followed: Vec<Arc<Buffer>> = Vec::new();
@@ -36,9 +34,7 @@ pub fn prove_defined(module: &Module, func: &Function) -> Vec<Diagnostic> {
         }
     }
     walk(&func.body, &mut |s, _| {
-        if let StmtKind::Alloc { buffer, .. } = s.kind() {
-            followed.push(buffer.clone());
-        }
+        followed.extend(s.allocated().cloned());
         true
     });
     let ids: HashSet<BufId> = followed.iter().map(|b| b.id).collect();
@@ -157,15 +153,15 @@ impl Finder<'_, '_> {
             out
         };
         match s.kind() {
-            StmtKind::Seq(list) => list.iter().flat_map(|c| within(self, c, None)).collect(),
-            StmtKind::Let { binder, value, body } => within(self, body, Some(Item::Let(binder, value))),
-            StmtKind::Loop(l) => {
-                let (lo, hi) = (&l.lo, &l.hi);
-                within(
-                    self,
-                    &l.body,
-                    Some(Item::Loop { binder: &l.binder, lo, hi, step: l.step, exec: &l.exec }),
-                )
+            StmtKind::Seq(_)
+            | StmtKind::Let { .. }
+            | StmtKind::Loop(_)
+            | StmtKind::Alloc { .. }
+            | StmtKind::Async { .. }
+            | StmtKind::Atomic(_) => {
+                // Where a buffer lives does not decide whether something is written.
+                let item = |n| Item::entering(s, n).filter(|i| !matches!(i, Item::Alloc(_)));
+                s.children().enumerate().flat_map(|(n, c)| within(self, c, item(n))).collect()
             }
             StmtKind::If { cond, then, other } => {
                 let yes = within(self, then, Some(Item::Cond(cond, true)));
@@ -196,18 +192,19 @@ impl Finder<'_, '_> {
                 self.unsure |= !within(self, body, None).is_empty();
                 Vec::new()
             }
-            StmtKind::Alloc { body, .. } | StmtKind::Async { body, .. } => within(self, body, None),
-            StmtKind::Atomic(a) => within(self, &a.body, a.old.as_ref().map(Item::Opaque)),
-            StmtKind::Store(st) if st.target.view.buffer() == Some(self.buffer) => {
-                match buffer_indices(&st.target.view, &st.target.indices) {
-                    Some(indices) => vec![Sure { items: items.clone(), indices: Some(indices) }],
-                    None => {
-                        self.unsure = true;
-                        Vec::new()
-                    }
+            StmtKind::Store(st) => {
+                if st.target.view.buffer() != Some(self.buffer) {
+                    return Vec::new();
                 }
+                let indices = buffer_indices(&st.target.view, &st.target.indices);
+                self.unsure |= indices.is_none();
+                let sure = |indices| Sure { items: items.clone(), indices: Some(indices) };
+                indices.into_iter().map(sure).collect()
             }
-            StmtKind::Compute(c) if c.update.is_none() => {
+            StmtKind::Compute(c) => {
+                if c.update.is_some() {
+                    return Vec::new();
+                }
                 let reduced = c.dims.iter().any(|d| matches!(d.combine, Combine::Reduce(_)));
                 let mut here = items.clone();
                 for d in c.dims.iter().filter(|d| !matches!(d.combine, Combine::Reduce(_))) {
@@ -231,7 +228,13 @@ impl Finder<'_, '_> {
                 });
                 if whole { vec![Sure { items: items.clone(), indices: None }] } else { Vec::new() }
             }
-            _ => Vec::new(),
+            // They read what they write, so that what was there before must be defined; or write nothing.
+            StmtKind::Reduce(_)
+            | StmtKind::Check { .. }
+            | StmtKind::Assume { .. }
+            | StmtKind::Barrier { .. }
+            | StmtKind::Prefetch(_)
+            | StmtKind::Wait { .. } => Vec::new(),
         }
     }
 
@@ -414,7 +417,7 @@ fn copy_of_write(builder: &mut Builder, outer: &Scope, writer: &Leaf) -> Option<
     if writer.dims.is_empty() {
         return Some(Copy::new(builder, outer, writer, &Place::own(writer)));
     }
-    let StmtKind::Compute(c) = writer.stmt.kind() else { return None };
+    let c = writer.stmt.as_compute()?;
     let reduced = c.dims.iter().any(|d| matches!(d.combine, Combine::Reduce(_)));
     if c.update.is_some() || (c.guard.is_some() && !reduced) {
         return None;
@@ -444,13 +447,7 @@ fn with_values(env: &Env, outer: &Scope, point: &[i64]) -> String {
 fn places_of_writes(body: &Stmt, buffer: BufId) -> Places {
     let mut out = Places::none();
     walk(body, &mut |s, _| {
-        let target = match s.kind() {
-            StmtKind::Store(st) => st.target.view.buffer() == Some(buffer),
-            StmtKind::Reduce(r) => r.targets.iter().any(|t| t.view.buffer() == Some(buffer)),
-            StmtKind::Compute(c) => c.targets.iter().any(|t| t.view.buffer() == Some(buffer)),
-            _ => false,
-        };
-        if target {
+        if s.written().any(|v| v.buffer() == Some(buffer)) {
             out = out.union(s.places());
         }
         true

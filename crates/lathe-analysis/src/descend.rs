@@ -6,8 +6,9 @@
 
 use crate::affine::{Affine, affine};
 use crate::env::{Env, Item};
+use lathe_ir::stmt::Enters;
 use lathe_ir::visit::walk;
-use lathe_ir::{Expr, Label, Stmt, StmtKind, VarId};
+use lathe_ir::{Expr, Label, Loop, Stmt, VarId};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Calls `check` with each pair of corresponding subtrees that differ.
@@ -20,37 +21,37 @@ pub(crate) fn descend<E>(
     if before.ptr_eq(after) || before == after {
         return Ok(());
     }
-    match (before.kind(), after.kind()) {
-        (StmtKind::Seq(old), StmtKind::Seq(new)) => sequences(env, before, (old, new), check),
-        (StmtKind::Loop(x), StmtKind::Loop(y))
-            if x.binder == y.binder
-                && x.lo == y.lo
-                && x.hi == y.hi
-                && x.step == y.step
-                && x.exec == y.exec =>
-        {
-            if !pinned(env, x.binder.id, &x.body, &y.body) {
-                return check(env, before, after);
-            }
-            descend(&inside(env, before, 0), &x.body, &y.body, check)
+    if let (Some(old), Some(new)) = (before.as_seq(), after.as_seq()) {
+        return sequences(env, before, (old, new), check);
+    }
+    let (mut x, mut y) = (before.children(), after.children());
+    let (Some(x), None, Some(y), None) = (x.next(), x.next(), y.next(), y.next()) else {
+        return check(env, before, after);
+    };
+    if !same_header(before, after) {
+        return check(env, before, after);
+    }
+    if let Some(l) = before.as_loop()
+        && !pinned(env, l.binder.id, x, y)
+    {
+        return check(env, before, after);
+    }
+    descend(&inside(env, before, 0), x, y, check)
+}
+
+/// Whether two statements with one child each differ in nothing that stands around it, and run it alike. (Extents and
+/// layouts of a buffer change no order.)
+fn same_header(before: &Stmt, after: &Stmt) -> bool {
+    match (before.enters(0), after.enters(0)) {
+        (Enters::Let(p, v), Enters::Let(q, w)) => p == q && v == w,
+        (Enters::Loop(x), Enters::Loop(y)) => {
+            let header = |l: &Loop| (l.binder.clone(), l.lo.clone(), l.hi.clone(), l.step, l.exec.clone());
+            header(x) == header(y)
         }
-        (StmtKind::Let { binder: p, value: v, body: x }, StmtKind::Let { binder: q, value: w, body: y })
-            if p == q && v == w =>
-        {
-            descend(&inside(env, before, 0), x, y, check)
-        }
-        (StmtKind::Alloc { buffer: p, body: x }, StmtKind::Alloc { buffer: q, body: y }) if p.id == q.id => {
-            descend(&inside(env, before, 0), x, y, check)
-        }
-        (StmtKind::While { cond: c, body: x }, StmtKind::While { cond: d, body: y }) if c == d => {
-            descend(&inside(env, before, 0), x, y, check)
-        }
-        (StmtKind::If { cond: c, then: x, other: None }, StmtKind::If { cond: d, then: y, other: None })
-            if c == d =>
-        {
-            descend(&inside(env, before, 0), x, y, check)
-        }
-        _ => check(env, before, after),
+        (Enters::Condition(c, x), Enters::Condition(d, y)) => c == d && x == y,
+        (Enters::While(c), Enters::While(d)) => c == d,
+        (Enters::Alloc(p), Enters::Alloc(q)) => p.id == q.id,
+        _ => false,
     }
 }
 
@@ -86,20 +87,10 @@ fn sequences<E>(
 fn labels(s: &Stmt) -> BTreeSet<Label> {
     let mut out = BTreeSet::new();
     walk(s, &mut |s, _| {
-        out.extend(instance_of(s).map(|i| i.0.clone()));
+        out.extend(s.label().cloned());
         true
     });
     out
-}
-
-fn instance_of(s: &Stmt) -> Option<(&Label, &[Expr])> {
-    match s.kind() {
-        StmtKind::Store(x) => Some((&x.label, &x.instance)),
-        StmtKind::Reduce(x) => Some((&x.label, &x.instance)),
-        StmtKind::Atomic(x) => Some((&x.label, &x.instance)),
-        StmtKind::Compute(x) => Some((&x.label, &[])),
-        _ => None,
-    }
 }
 
 /// Whether every instance stays in its iteration of the loop over `v`: for each label, one component
@@ -124,10 +115,10 @@ fn pinned(env: &Env, v: VarId, before: &Stmt, after: &Stmt) -> bool {
     let mut fine = true;
     for tree in [before, after] {
         walk(tree, &mut |s, _| {
-            if matches!(s.kind(), StmtKind::Compute(_)) {
+            if s.as_compute().is_some() {
                 fine = false;
             }
-            if let Some((label, instance)) = instance_of(s) {
+            if let Some((label, instance)) = s.labelled() {
                 let told: Vec<Option<Affine>> = instance.iter().map(tells).collect();
                 match known.get_mut(label) {
                     None => {

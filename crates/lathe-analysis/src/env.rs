@@ -1,8 +1,7 @@
 //! The surroundings of a subtree: what is bound, known and in force there.
 
-use lathe_ir::{
-    Binder, BufId, Buffer, Executor, Expr, Function, Module, Name, ParamKind, Stmt, StmtKind, VarId,
-};
+use lathe_ir::stmt::{Enters, Establishes};
+use lathe_ir::{Binder, BufId, Buffer, Executor, Expr, Function, Module, Name, ParamKind, Stmt, VarId};
 use std::sync::Arc;
 
 /// One enclosing binder, condition or fact, outermost first in [`Env::items`].
@@ -31,6 +30,31 @@ pub enum Item<'a> {
     Fact(&'a Expr, &'a Name),
     /// A fact that a `check` before this place established.
     Checked(&'a Expr),
+}
+
+impl<'a> Item<'a> {
+    /// What a statement adds around its child at a position.
+    pub fn entering(s: &'a Stmt, position: usize) -> Option<Item<'a>> {
+        Some(match s.enters(position) {
+            Enters::Nothing => return None,
+            Enters::Let(binder, value) => Item::Let(binder, value),
+            Enters::Loop(l) => {
+                Item::Loop { binder: &l.binder, lo: &l.lo, hi: &l.hi, step: l.step, exec: &l.exec }
+            }
+            Enters::Condition(cond, holds) => Item::Cond(cond, holds),
+            Enters::While(cond) => Item::While(cond),
+            Enters::Alloc(buffer) => Item::Alloc(buffer),
+            Enters::Value(binder) => Item::Opaque(binder),
+        })
+    }
+
+    /// What a `check` or an `assume` says from there on.
+    pub fn after(s: &'a Stmt) -> Option<Item<'a>> {
+        s.establishes().map(|e| match e {
+            Establishes::Checked(cond) => Item::Checked(cond),
+            Establishes::Assumed(fact, provenance) => Item::Fact(fact, provenance),
+        })
+    }
 }
 
 /// The surroundings of a subtree: enclosing binders with bounds and conditions, sizes, facts.
@@ -62,7 +86,7 @@ impl<'a> Env<'a> {
         let mut here = &func.body;
         for position in path {
             env.enter(here, *position);
-            match here.children().get(*position) {
+            match here.child(*position) {
                 Some(child) => here = child,
                 None => break,
             }
@@ -73,36 +97,13 @@ impl<'a> Env<'a> {
     /// Goes from a statement to its child at a position: adds what the statement binds, and the facts
     /// that its earlier children establish.
     pub fn enter(&mut self, s: &'a Stmt, position: usize) {
-        match s.kind() {
-            StmtKind::Seq(list) => {
-                for earlier in list.iter().take(position) {
-                    self.pass(earlier);
-                }
-            }
-            StmtKind::Let { binder, value, .. } => self.items.push(Item::Let(binder, value)),
-            StmtKind::Loop(l) => self.items.push(Item::Loop {
-                binder: &l.binder,
-                lo: &l.lo,
-                hi: &l.hi,
-                step: l.step,
-                exec: &l.exec,
-            }),
-            StmtKind::If { cond, .. } => self.items.push(Item::Cond(cond, position == 0)),
-            StmtKind::While { cond, .. } => self.items.push(Item::While(cond)),
-            StmtKind::Alloc { buffer, .. } => self.items.push(Item::Alloc(buffer)),
-            StmtKind::Atomic(a) => self.items.extend(a.old.as_ref().map(Item::Opaque)),
-            StmtKind::Async { token, .. } => self.items.push(Item::Opaque(token)),
-            _ => {}
-        }
+        s.as_seq().unwrap_or(&[]).iter().take(position).for_each(|earlier| self.pass(earlier));
+        self.items.extend(Item::entering(s, position));
     }
 
     /// Goes past a statement: its `check` or `assume` holds from here on.
     pub fn pass(&mut self, s: &'a Stmt) {
-        match s.kind() {
-            StmtKind::Assume { fact, provenance } => self.items.push(Item::Fact(fact, provenance)),
-            StmtKind::Check { cond, .. } => self.items.push(Item::Checked(cond)),
-            _ => {}
-        }
+        self.items.extend(Item::after(s));
     }
 
     /// Bounds `lo..hi` of a loop variable in scope.

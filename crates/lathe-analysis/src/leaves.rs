@@ -1,6 +1,7 @@
 //! The statements of a subtree that touch memory, with what they touch and what surrounds them.
 
 use crate::env::Item;
+use lathe_ir::stmt::{AccessMode, Enters, Part};
 use lathe_ir::{Access, BufId, Dim, Executor, Expr, ExprKind, Label, ReduceOp, Stmt, StmtKind, View};
 use lathe_ir::{build, ids::Binder};
 use std::collections::HashSet;
@@ -20,6 +21,17 @@ pub(crate) enum Role {
 }
 
 impl Role {
+    fn of(mode: AccessMode) -> Role {
+        match mode {
+            AccessMode::Read | AccessMode::Prefetch => Role::Read,
+            AccessMode::Write => Role::Write,
+            AccessMode::Reduce { target, op, licence } => Role::Combine { target, op: op.clone(), licence },
+            // Ordered among themselves by nothing, which is no conflict.
+            AccessMode::Atomic => Role::Atomic,
+            AccessMode::Update => Role::Write,
+        }
+    }
+
     pub fn writes(&self) -> bool {
         *self != Role::Read
     }
@@ -75,27 +87,29 @@ impl<'a> Leaf<'a> {
         let mut out = Vec::new();
         let mut whiles = 0;
         for step in self.path.iter().take(steps) {
-            match step.stmt.kind() {
-                StmtKind::Loop(l) => out.push(Level::Loop(&l.binder, &l.exec)),
-                StmtKind::While { .. } => {
+            match step.stmt.enters(step.position) {
+                Enters::Loop(l) => out.push(Level::Loop(&l.binder, &l.exec)),
+                Enters::While(_) => {
                     out.push(Level::While(whiles));
                     whiles += 1;
                 }
-                _ => {}
+                Enters::Nothing
+                | Enters::Let(..)
+                | Enters::Condition(..)
+                | Enters::Alloc(_)
+                | Enters::Value(_) => {}
             }
         }
         out
     }
 
     pub fn whiles(&self) -> usize {
-        self.path.iter().filter(|s| matches!(s.stmt.kind(), StmtKind::While { .. })).count()
+        self.path.iter().filter(|s| matches!(s.stmt.enters(s.position), Enters::While(_))).count()
     }
 
     /// The steps that lead to the allocation of a buffer, if it stands in the subtree.
     pub fn allocated_at(&self, buffer: BufId) -> Option<usize> {
-        self.path
-            .iter()
-            .position(|s| matches!(s.stmt.kind(), StmtKind::Alloc { buffer: b, .. } if b.id == buffer))
+        self.path.iter().position(|s| s.stmt.allocated().is_some_and(|b| b.id == buffer))
     }
 }
 
@@ -118,7 +132,7 @@ pub(crate) fn relate(a: &[Step], b: &[Step]) -> (usize, Relative) {
         // A condition, bound or atomic stands before what it surrounds.
         (None, Some(_)) => Relative::First,
         (Some(_), None) => Relative::Second,
-        (Some(x), Some(_)) if matches!(x.stmt.kind(), StmtKind::If { .. }) => Relative::Apart,
+        (Some(x), Some(_)) if x.stmt.as_if().is_some() => Relative::Apart,
         (Some(x), Some(y)) if x.position < y.position => Relative::First,
         _ => Relative::Second,
     };
@@ -131,23 +145,10 @@ pub(crate) type Obstacle = String;
 /// Buffers that any statement of a subtree writes.
 pub(crate) fn written_buffers(root: &Stmt) -> HashSet<BufId> {
     let mut out = HashSet::new();
-    let mut add = |a: &Access| out.extend(a.view.buffer());
-    let mut views = Vec::new();
     lathe_ir::visit::walk(root, &mut |s, _| {
-        match s.kind() {
-            StmtKind::Store(st) => add(&st.target),
-            StmtKind::Reduce(r) => r.targets.iter().for_each(&mut add),
-            StmtKind::Atomic(a) => add(&a.target),
-            StmtKind::Compute(c) => c.targets.iter().for_each(&mut add),
-            StmtKind::Call { args, .. } => views.extend(args.iter().filter_map(|a| match a {
-                lathe_ir::Arg::View(v) => v.buffer(),
-                lathe_ir::Arg::Value(_) => None,
-            })),
-            _ => {}
-        }
+        out.extend(s.written().filter_map(View::buffer));
         true
     });
-    out.extend(views);
     out
 }
 
@@ -216,31 +217,14 @@ impl<'a> Collector<'a, '_> {
                 let items = self.items.len();
                 for (position, child) in list.iter().enumerate() {
                     self.step(s, position, child, None)?;
-                    match child.kind() {
-                        StmtKind::Assume { fact, provenance } => {
-                            self.items.push(Item::Fact(fact, provenance));
-                        }
-                        StmtKind::Check { cond, .. } => self.items.push(Item::Checked(cond)),
-                        _ => {}
-                    }
+                    self.items.extend(Item::after(child));
                 }
                 self.items.truncate(items);
                 Ok(())
             }
-            StmtKind::Let { binder, value, body } => {
-                self.around(s, 0, body, Some(Item::Let(binder, value)), &[value])
-            }
-            StmtKind::Loop(l) => {
-                let item =
-                    Item::Loop { binder: &l.binder, lo: &l.lo, hi: &l.hi, step: l.step, exec: &l.exec };
-                self.around(s, 0, &l.body, Some(item), &[&l.lo, &l.hi])
-            }
-            StmtKind::If { cond, then, other } => {
-                self.around(s, 0, then, Some(Item::Cond(cond, true)), &[cond])?;
-                match other {
-                    Some(o) => self.around(s, 1, o, Some(Item::Cond(cond, false)), &[cond]),
-                    None => Ok(()),
-                }
+            StmtKind::Let { .. } | StmtKind::Loop(_) | StmtKind::If { .. } | StmtKind::Alloc { .. } => {
+                let evaluated = s.evaluated();
+                s.children().enumerate().try_for_each(|(n, child)| self.around(s, n, child, &evaluated))
             }
             StmtKind::While { cond, body } => {
                 // The condition is evaluated in every iteration: it counts as standing in the body.
@@ -252,48 +236,10 @@ impl<'a> Collector<'a, '_> {
                 self.headers.truncate(headers);
                 Ok(())
             }
-            StmtKind::Alloc { body, .. } => self.step(s, 0, body, None),
-            StmtKind::Store(st) => {
-                let mut touches = vec![self.touch(&st.target, Role::Write)?];
-                self.loads(&[&st.value], self.path.len(), &mut touches)?;
-                self.subscripts(&[&st.target], &mut touches)?;
-                self.leaf(s, &st.label, st.instance.clone(), &[], touches);
-                Ok(())
-            }
-            StmtKind::Reduce(r) => {
-                let mut touches = Vec::new();
-                for (target, t) in r.targets.iter().enumerate() {
-                    let role = Role::Combine { target, op: r.op.clone(), licence: r.licence };
-                    touches.push(self.touch(t, role)?);
-                }
-                self.loads(&r.values.iter().collect::<Vec<_>>(), self.path.len(), &mut touches)?;
-                self.subscripts(&r.targets.iter().collect::<Vec<_>>(), &mut touches)?;
-                self.leaf(s, &r.label, r.instance.clone(), &[], touches);
-                Ok(())
-            }
+            StmtKind::Store(_) | StmtKind::Reduce(_) | StmtKind::Compute(_) => self.leaf(s),
             StmtKind::Atomic(a) => {
-                let mut touches = vec![self.touch(&a.target, Role::Atomic)?];
-                self.loads(&[&a.value], self.path.len(), &mut touches)?;
-                self.subscripts(&[&a.target], &mut touches)?;
-                self.leaf(s, &a.label, a.instance.clone(), &[], touches);
-                self.step(s, 0, &a.body, a.old.as_ref().map(Item::Opaque))
-            }
-            StmtKind::Compute(c) => {
-                let mut touches = Vec::new();
-                for (target, t) in c.targets.iter().enumerate() {
-                    let role = match &c.update {
-                        Some(op) => Role::Combine { target, op: op.clone(), licence: false },
-                        None => Role::Write,
-                    };
-                    touches.push(self.touch(t, role)?);
-                }
-                let mut read: Vec<&Expr> = c.values.iter().chain(&c.guard).collect();
-                read.extend(c.dims.iter().flat_map(|d| [&d.lo, &d.hi]));
-                self.loads(&read, self.path.len(), &mut touches)?;
-                self.subscripts(&c.targets.iter().collect::<Vec<_>>(), &mut touches)?;
-                let instance = c.dims.iter().map(|d| build::var(&d.binder)).collect();
-                self.leaf(s, &c.label, instance, &c.dims, touches);
-                Ok(())
+                self.leaf(s)?;
+                self.step(s, 0, &a.body, Item::entering(s, 0))
             }
             StmtKind::Check { cond, .. } => self.unlabelled(&[cond], "a check"),
             StmtKind::Assume { fact, .. } => self.unlabelled(&[fact], "an assumption"),
@@ -331,12 +277,11 @@ impl<'a> Collector<'a, '_> {
         s: &'a Stmt,
         position: usize,
         child: &'a Stmt,
-        item: Option<Item<'a>>,
         evaluates: &[&Expr],
     ) -> Result<(), Obstacle> {
         let headers = self.headers.len();
         self.read(evaluates, self.path.len())?;
-        self.step(s, position, child, item)?;
+        self.step(s, position, child, Item::entering(s, position))?;
         self.headers.truncate(headers);
         Ok(())
     }
@@ -373,13 +318,6 @@ impl<'a> Collector<'a, '_> {
         Ok(())
     }
 
-    fn subscripts(&self, targets: &[&Access], out: &mut Vec<Touch>) -> Result<(), Obstacle> {
-        for t in targets {
-            self.loads(&t.exprs(), self.path.len(), out)?;
-        }
-        Ok(())
-    }
-
     fn touch(&self, a: &Access, role: Role) -> Result<Touch, Obstacle> {
         match a.view.buffer() {
             Some(buffer) => Ok(Touch {
@@ -404,16 +342,30 @@ impl<'a> Collector<'a, '_> {
         }
     }
 
-    fn leaf(
-        &mut self,
-        stmt: &'a Stmt,
-        label: &'a Label,
-        instance: Vec<Expr>,
-        dims: &'a [Dim],
-        mut touches: Vec<Touch>,
-    ) {
+    /// A statement with a label: what it touches itself, then what it reads for its values, then for subscripts.
+    fn leaf(&mut self, stmt: &'a Stmt) -> Result<(), Obstacle> {
+        let Some((label, instance)) = stmt.labelled() else { return Ok(()) };
+        let dims = stmt.as_compute().map_or(&[][..], |c| &c.dims);
+        let mut touches = Vec::new();
+        for (a, mode) in stmt.accesses() {
+            touches.push(self.touch(a, Role::of(mode))?);
+        }
+        let (mut values, mut subscripts) = (Vec::new(), Vec::new());
+        stmt.for_each_part(&mut |p| match p {
+            Part::Instance(..) => {}
+            Part::Touch(..) => p.for_each_expr(&mut |e| subscripts.push(e)),
+            Part::Expr(_) | Part::Variable(_) | Part::Bind(..) | Part::Buffer(_) => {
+                p.for_each_expr(&mut |e| values.push(e));
+            }
+        });
+        self.loads(&values, self.path.len(), &mut touches)?;
+        self.loads(&subscripts, self.path.len(), &mut touches)?;
         touches.extend(self.headers.iter().cloned());
         touches.retain(|t| self.conflicting.contains(&t.buffer));
+        let instance = match stmt.as_compute() {
+            Some(c) => c.dims.iter().map(|d| build::var(&d.binder)).collect(),
+            None => instance.to_vec(),
+        };
         self.out.push(Leaf {
             label,
             instance,
@@ -423,5 +375,6 @@ impl<'a> Collector<'a, '_> {
             dims,
             touches,
         });
+        Ok(())
     }
 }

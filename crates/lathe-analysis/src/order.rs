@@ -389,10 +389,8 @@ impl Check<'_, '_> {
     }
 
     fn buffer_name(&self, leaf: &Leaf, id: BufId) -> Name {
-        let local = leaf.path.iter().find_map(|step| match step.stmt.kind() {
-            lathe_ir::StmtKind::Alloc { buffer, .. } if buffer.id == id => Some(buffer.name.clone()),
-            _ => None,
-        });
+        let allocated = leaf.path.iter().filter_map(|step| step.stmt.allocated());
+        let local = allocated.filter(|b| b.id == id).map(|b| b.name.clone()).next();
         local.or_else(|| self.env.buffer(id).map(|b| b.name.clone())).unwrap_or_else(|| "?".into())
     }
 

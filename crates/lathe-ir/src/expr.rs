@@ -259,65 +259,83 @@ impl Expr {
 }
 
 impl View {
-    /// Every expression inside, those of the base first.
-    pub fn exprs(&self) -> Vec<&Expr> {
-        fn go<'a>(v: &'a View, out: &mut Vec<&'a Expr>) {
-            match v {
-                View::Buffer(_) => {}
-                View::Slice { base, offsets, .. } => {
-                    go(base, out);
-                    out.extend(offsets);
-                }
-                View::Reshape { base, extents } => {
-                    go(base, out);
-                    out.extend(extents);
-                }
-                View::Reinterpret { base, .. } => go(base, out),
-                View::Deref { pointer, .. } => out.push(pointer),
+    /// Gives every expression inside, those of the base first.
+    pub fn for_each_expr<'a>(&'a self, f: &mut dyn FnMut(&'a Expr)) {
+        match self {
+            View::Buffer(_) => {}
+            View::Slice { base, offsets: all, .. } | View::Reshape { base, extents: all } => {
+                base.for_each_expr(f);
+                all.iter().for_each(f);
             }
+            View::Reinterpret { base, .. } => base.for_each_expr(f),
+            View::Deref { pointer, .. } => f(pointer),
         }
-        let mut out = Vec::new();
-        go(self, &mut out);
-        out
     }
 
-    /// The inverse of [`View::exprs`]; takes as many as it needs.
-    pub fn with_exprs(&self, it: &mut impl Iterator<Item = Expr>) -> View {
+    /// The same view of other expressions, in the order of [`View::for_each_expr`].
+    pub fn map_exprs(&self, f: &mut dyn FnMut(&Expr) -> Expr) -> View {
         match self {
             View::Buffer(b) => View::Buffer(*b),
             View::Slice { base, offsets, steps } => {
-                let base = Box::new(base.with_exprs(it));
-                let offsets = it.take(offsets.len()).collect();
-                View::Slice { base, offsets, steps: steps.clone() }
+                let base = Box::new(base.map_exprs(f));
+                View::Slice { base, offsets: offsets.iter().map(f).collect(), steps: steps.clone() }
             }
             View::Reshape { base, extents } => {
-                let base = Box::new(base.with_exprs(it));
-                View::Reshape { base, extents: it.take(extents.len()).collect() }
+                let base = Box::new(base.map_exprs(f));
+                View::Reshape { base, extents: extents.iter().map(f).collect() }
             }
             View::Reinterpret { base, elem, align } => {
-                View::Reinterpret { base: Box::new(base.with_exprs(it)), elem: elem.clone(), align: *align }
+                View::Reinterpret { base: Box::new(base.map_exprs(f)), elem: elem.clone(), align: *align }
             }
-            View::Deref { class, pointer } => View::Deref {
-                pointer: it.next().map_or_else(|| pointer.clone(), Box::new),
-                class: class.clone(),
-            },
+            View::Deref { pointer, class } => {
+                View::Deref { pointer: Box::new(f(pointer)), class: class.clone() }
+            }
+        }
+    }
+
+    /// The same view of another buffer.
+    pub fn map_buffer(&self, f: &mut dyn FnMut(BufId) -> BufId) -> View {
+        match self {
+            View::Buffer(b) => View::Buffer(f(*b)),
+            View::Slice { base, offsets, steps } => {
+                let base = Box::new(base.map_buffer(f));
+                View::Slice { base, offsets: offsets.clone(), steps: steps.clone() }
+            }
+            View::Reshape { base, extents } => {
+                View::Reshape { base: Box::new(base.map_buffer(f)), extents: extents.clone() }
+            }
+            View::Reinterpret { base, elem, align } => {
+                View::Reinterpret { base: Box::new(base.map_buffer(f)), elem: elem.clone(), align: *align }
+            }
+            View::Deref { .. } => self.clone(),
         }
     }
 }
 
 impl Access {
-    /// Every expression inside: those of the view first, then the subscripts.
+    /// Gives every expression inside: those of the view first, then the subscripts.
+    pub fn for_each_expr<'a>(&'a self, f: &mut dyn FnMut(&'a Expr)) {
+        self.view.for_each_expr(f);
+        self.indices.iter().for_each(f);
+    }
+
+    /// Every expression inside, in the order of [`Access::for_each_expr`].
     pub fn exprs(&self) -> Vec<&Expr> {
-        let mut out = self.view.exprs();
-        out.extend(&self.indices);
+        let mut out = Vec::new();
+        self.for_each_expr(&mut |e| out.push(e));
         out
     }
 
-    /// The inverse of [`Access::exprs`].
+    /// The same access of other expressions, in the order of [`Access::for_each_expr`].
+    pub fn map_exprs(&self, f: &mut dyn FnMut(&Expr) -> Expr) -> Access {
+        let view = self.view.map_exprs(f);
+        Access { view, indices: self.indices.iter().map(f).collect(), ..self.clone() }
+    }
+
+    /// The same access of other expressions, as many as [`Access::exprs`] gives.
     pub fn with_exprs(&self, new: Vec<Expr>) -> Access {
-        let mut it = new.into_iter();
-        let view = self.view.with_exprs(&mut it);
-        Access { view, indices: it.collect(), ..self.clone() }
+        let mut new = new.into_iter();
+        self.map_exprs(&mut |_| new.next().expect("as many expressions as before"))
     }
 }
 

@@ -52,7 +52,7 @@ impl Space {
 }
 
 /// An n-dimensional array with logical subscripts `0..extent` in each dimension.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Hash)]
 pub struct Buffer {
     pub id: BufId,
     pub name: Name,

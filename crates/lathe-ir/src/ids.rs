@@ -2,6 +2,7 @@
 
 use crate::types::{Name, Scalar};
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// The identity of a binder (size, scalar parameter, loop, `let`). Unique within a function and made
@@ -27,6 +28,11 @@ impl PartialEq for Binder {
     }
 }
 impl Eq for Binder {}
+impl Hash for Binder {
+    fn hash<H: Hasher>(&self, h: &mut H) {
+        self.id.hash(h);
+    }
+}
 
 /// The label of a statement that touches memory, e.g. `C`, `C.2`, `C.init`, `copy(A)`.
 ///

@@ -10,7 +10,7 @@ use crate::func::Function;
 use crate::ids::VarId;
 use crate::linear::Linear;
 use crate::ops::BinOp;
-use crate::stmt::{Stmt, StmtKind};
+use crate::stmt::{Enters, Establishes, Stmt};
 use std::collections::HashMap;
 
 /// How much one question may cost: replacements along all branches of the proof.
@@ -53,7 +53,7 @@ impl Ranges {
         let mut here = &func.body;
         for i in path {
             r.enter_child(here, *i);
-            match here.children().get(*i) {
+            match here.child(*i) {
                 Some(c) => here = c,
                 None => break,
             }
@@ -64,27 +64,29 @@ impl Ranges {
     /// Adds what holds inside the `child`-th child of a statement. Gives a mark for [`Ranges::leave`].
     pub fn enter_child(&mut self, s: &Stmt, child: usize) -> Mark {
         let mark = Mark { scope: self.scope.len(), facts: self.facts.len(), multiples: self.multiples.len() };
-        match s.kind() {
-            // Checks at the front hold for all that follows; they themselves, and what repeats them, stay.
-            StmtKind::Seq(all) => {
-                let checks = all.iter().take(child).map_while(|c| match c.kind() {
-                    StmtKind::Check { cond, .. } => Some(Some(cond)),
-                    StmtKind::Assume { .. } => Some(None),
-                    _ => None,
-                });
-                let checks: Vec<&Expr> = checks.flatten().collect();
-                let itself = all.get(child).map(Stmt::kind);
-                if !matches!(itself, Some(StmtKind::Check { .. } | StmtKind::Assume { .. })) {
-                    checks.into_iter().for_each(|c| self.assume(c));
+        // Checks at the front hold for all that follows; they themselves, and what repeats them, stay.
+        if let Some(all) = s.as_seq()
+            && all.get(child).is_some_and(|c| c.establishes().is_none())
+        {
+            for front in all.iter().take(child).map_while(Stmt::establishes) {
+                if let Establishes::Checked(cond) = front {
+                    self.assume(cond);
                 }
             }
-            StmtKind::Loop(l) => self.enter(l.binder.id, l.lo.clone(), Some(l.hi.clone())),
-            StmtKind::Let { binder, value, .. } if value.ty().is_index() => {
+        }
+        match s.enters(child) {
+            Enters::Loop(l) => self.enter(l.binder.id, l.lo.clone(), Some(l.hi.clone())),
+            Enters::Let(binder, value) if value.ty().is_index() => {
                 let after = crate::build::add(value.clone(), crate::build::index(1));
                 self.enter(binder.id, value.clone(), Some(after));
             }
-            StmtKind::If { cond, .. } if child == 0 => self.assume(cond),
-            _ => {}
+            Enters::Condition(cond, true) => self.assume(cond),
+            Enters::Nothing
+            | Enters::Let(..)
+            | Enters::Condition(_, false)
+            | Enters::While(_)
+            | Enters::Alloc(_)
+            | Enters::Value(_) => {}
         }
         mark
     }

@@ -8,7 +8,7 @@ use crate::func::Function;
 use crate::linear::Linear;
 use crate::ops::{BinOp, UnOp};
 use crate::ranges::Ranges;
-use crate::stmt::{Stmt, StmtKind};
+use crate::stmt::Stmt;
 use std::collections::HashMap;
 
 /// The function with every expression simplified in its scope.
@@ -20,9 +20,9 @@ pub fn simplify_function(func: &Function) -> Function {
 /// A statement with every expression simplified; `ranges` says what holds around it. Branches that are
 /// never taken and loops that are known to be empty disappear; loops of one iteration stay.
 pub fn simplify_stmt(s: &Stmt, ranges: &mut Ranges) -> Stmt {
-    let s = match s.kind() {
+    let s = match s.as_compute() {
         // A compute's own dimensions scope over its accesses.
-        StmtKind::Compute(c) => {
+        Some(c) => {
             let mut inner = ranges.clone();
             let bounds: Vec<Expr> =
                 c.dims.iter().flat_map(|d| [&d.lo, &d.hi]).map(|e| simplify_expr(e, ranges)).collect();
@@ -37,24 +37,24 @@ pub fn simplify_stmt(s: &Stmt, ranges: &mut Ranges) -> Stmt {
             let new: Vec<Expr> = new.collect();
             if old.iter().zip(&new).all(|(a, b)| *a == b) { s.clone() } else { s.with_exprs(new) }
         }
-        _ => {
+        None => {
             let old = s.exprs();
             let new: Vec<Expr> = old.iter().map(|e| simplify_expr(e, ranges)).collect();
             if old.iter().zip(&new).all(|(a, b)| *a == b) { s.clone() } else { s.with_exprs(new) }
         }
     };
-    match s.kind() {
-        StmtKind::If { cond, then, other } => match cond.as_bool() {
+    if let Some((cond, then, other)) = s.as_if() {
+        match cond.as_bool() {
             Some(true) => return simplify_stmt(then, ranges),
-            Some(false) => return other.as_ref().map_or_else(Stmt::empty, |o| simplify_stmt(o, ranges)),
+            Some(false) => return other.map_or_else(Stmt::empty, |o| simplify_stmt(o, ranges)),
             None => {}
-        },
-        StmtKind::Loop(l) if ranges.le(&l.hi, &l.lo) => return Stmt::empty(),
-        _ => {}
+        }
     }
-    let old = s.children();
-    let new: Vec<Stmt> = old
-        .iter()
+    if s.as_loop().is_some_and(|l| ranges.le(&l.hi, &l.lo)) {
+        return Stmt::empty();
+    }
+    let new: Vec<Stmt> = s
+        .children()
         .enumerate()
         .map(|(i, c)| {
             let mark = ranges.enter_child(&s, i);
@@ -63,17 +63,14 @@ pub fn simplify_stmt(s: &Stmt, ranges: &mut Ranges) -> Stmt {
             c
         })
         .collect();
-    if old.iter().zip(&new).all(|(a, b)| a.ptr_eq(b)) {
+    if s.children().zip(&new).all(|(a, b)| a.ptr_eq(b)) {
         return s.clone();
     }
-    match s.kind() {
-        StmtKind::Seq(_) => {
-            let kept = new.into_iter().filter(|c| !c.is_empty());
-            let flat = Stmt::seq(kept);
-            if matches!(flat.kind(), StmtKind::Seq(_)) { flat.with_places(s.places().clone()) } else { flat }
-        }
-        _ => s.with_children(new),
+    if s.as_seq().is_none() {
+        return s.with_children(new);
     }
+    let flat = Stmt::seq(new.into_iter().filter(|c| !c.is_empty()));
+    if flat.as_seq().is_some() { flat.with_places(s.places().clone()) } else { flat }
 }
 
 /// An expression simplified in a scope.
@@ -220,6 +217,7 @@ impl Simplifier<'_> {
 mod tests {
     use super::*;
     use crate::ids::VarId;
+    use crate::stmt::StmtKind;
     use crate::types::Scalar;
 
     fn v(n: u32) -> Expr {

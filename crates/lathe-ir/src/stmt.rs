@@ -1,4 +1,17 @@
 //! Statements: an immutable tree with shared children.
+//!
+//! What every statement can be asked, whatever its kind, is in [`parts`] (what it evaluates, touches, binds), [`map`]
+//! (the same with other parts), [`scope`] (what holds in it and after it) and [`effects`].
+
+pub mod effects;
+pub mod map;
+pub mod parts;
+pub mod scope;
+
+pub use effects::Effects;
+pub use map::PartMap;
+pub use parts::{AccessMode, BinderRole, Children, Part, Touched};
+pub use scope::{Enters, Establishes};
 
 use crate::expr::{Access, Expr};
 use crate::func::Buffer;
@@ -6,6 +19,7 @@ use crate::ids::{Binder, Label};
 use crate::ops::ReduceOp;
 use crate::types::Name;
 use lathe_diagnostics::Places;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// A shared statement with the set of source places it stems from.
@@ -23,6 +37,12 @@ pub struct StmtNode {
 impl PartialEq for Stmt {
     fn eq(&self, o: &Stmt) -> bool {
         Arc::ptr_eq(&self.0, &o.0) || (self.0.hash == o.0.hash && self.0.kind == o.0.kind)
+    }
+}
+
+impl Hash for Stmt {
+    fn hash<H: Hasher>(&self, h: &mut H) {
+        h.write_u64(self.0.hash);
     }
 }
 
@@ -65,7 +85,7 @@ pub enum MemoryOrder {
 }
 
 /// One dimension of a [`Compute`]: its index runs over `lo..hi`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Hash)]
 pub struct Dim {
     pub binder: Binder,
     pub lo: Expr,
@@ -86,7 +106,7 @@ pub enum Combine {
 
 /// A multi-dimensional homomorphism before it is given loops: for all indices, the values are
 /// combined into the targets. All reduced and scanned dimensions of one compute share one operator.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Hash)]
 pub struct Compute {
     pub label: Label,
     pub dims: Vec<Dim>,
@@ -100,7 +120,7 @@ pub struct Compute {
     pub update: Option<ReduceOp>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Hash)]
 pub struct Loop {
     pub binder: Binder,
     pub lo: Expr,
@@ -111,7 +131,7 @@ pub struct Loop {
     pub body: Stmt,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Hash)]
 pub struct Store {
     pub label: Label,
     /// Which instance of the label is executed here, in the variables in scope (see [`Label`]).
@@ -124,7 +144,7 @@ pub struct Store {
 
 /// `targets op= values`. Licensed to be reassociated and reordered against other instances of the
 /// same label if `licence` is set (`sum[k]`, `reduce`, `x op= e`; not `x = x + e`).
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Hash)]
 pub struct Reduce {
     pub label: Label,
     pub instance: Vec<Expr>,
@@ -137,7 +157,7 @@ pub struct Reduce {
 }
 
 /// Read-modify-write; the old value is bound to `old` in `body`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Hash)]
 pub struct Atomic {
     pub label: Label,
     pub instance: Vec<Expr>,
@@ -150,7 +170,7 @@ pub struct Atomic {
     pub body: Stmt,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Hash)]
 pub enum StmtKind {
     /// In order; the empty sequence does nothing.
     Seq(Vec<Stmt>),
@@ -213,7 +233,7 @@ pub enum StmtKind {
 }
 
 /// An argument of a [`StmtKind::Call`].
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Hash)]
 pub enum Arg {
     Value(Expr),
     /// A whole buffer (or slice of it) for an array parameter.
@@ -252,9 +272,9 @@ impl Stmt {
     pub fn seq(stmts: impl IntoIterator<Item = Stmt>) -> Stmt {
         let mut flat = Vec::new();
         for s in stmts {
-            match s.kind() {
-                StmtKind::Seq(inner) => flat.extend(inner.iter().cloned()),
-                _ => flat.push(s),
+            match s.as_seq() {
+                Some(inner) => flat.extend(inner.iter().cloned()),
+                None => flat.push(s),
             }
         }
         if flat.len() == 1 { flat.remove(0) } else { Stmt::of(StmtKind::Seq(flat)) }
@@ -289,188 +309,8 @@ impl Stmt {
         Arc::ptr_eq(&self.0, &o.0)
     }
 
-    pub fn as_loop(&self) -> Option<&Loop> {
-        match self.kind() {
-            StmtKind::Loop(l) => Some(l),
-            _ => None,
-        }
-    }
-
     /// Identity of the shared node, for memo tables that live no longer than the statement.
     pub fn address(&self) -> usize {
         Arc::as_ptr(&self.0) as usize
-    }
-
-    /// Child statements in order; a path is a list of positions in these lists.
-    pub fn children(&self) -> Vec<&Stmt> {
-        match self.kind() {
-            StmtKind::Seq(v) => v.iter().collect(),
-            StmtKind::Let { body, .. }
-            | StmtKind::While { body, .. }
-            | StmtKind::Alloc { body, .. }
-            | StmtKind::Async { body, .. } => vec![body],
-            StmtKind::Loop(l) => vec![&l.body],
-            StmtKind::Atomic(a) => vec![&a.body],
-            StmtKind::If { then, other, .. } => std::iter::once(then).chain(other.as_ref()).collect(),
-            _ => vec![],
-        }
-    }
-
-    /// The inverse of [`Stmt::children`].
-    pub fn with_children(&self, new: Vec<Stmt>) -> Stmt {
-        let mut it = new.into_iter();
-        let mut next = || it.next().expect("as many children as before");
-        let kind = match self.kind() {
-            StmtKind::Seq(_) => StmtKind::Seq(it.collect()),
-            StmtKind::Let { binder, value, .. } => {
-                StmtKind::Let { binder: binder.clone(), value: value.clone(), body: next() }
-            }
-            StmtKind::While { cond, .. } => StmtKind::While { cond: cond.clone(), body: next() },
-            StmtKind::Alloc { buffer, .. } => StmtKind::Alloc { buffer: buffer.clone(), body: next() },
-            StmtKind::Async { token, .. } => StmtKind::Async { token: token.clone(), body: next() },
-            StmtKind::Loop(l) => StmtKind::Loop(Loop { body: next(), ..l.clone() }),
-            StmtKind::Atomic(a) => StmtKind::Atomic(Atomic { body: next(), ..a.clone() }),
-            StmtKind::If { cond, other, .. } => {
-                let then = next();
-                StmtKind::If { cond: cond.clone(), then, other: other.as_ref().map(|_| next()) }
-            }
-            _ => return self.clone(),
-        };
-        self.with_kind(kind)
-    }
-
-    /// The expressions that stand directly in this statement, children excluded, in a fixed order:
-    /// instance, targets' expressions, values, bounds, conditions.
-    pub fn exprs(&self) -> Vec<&Expr> {
-        match self.kind() {
-            StmtKind::Let { value, .. } => vec![value],
-            StmtKind::Store(s) => {
-                let mut v: Vec<&Expr> = s.instance.iter().collect();
-                v.extend(s.target.exprs());
-                v.push(&s.value);
-                v
-            }
-            StmtKind::Reduce(r) => {
-                let mut v: Vec<&Expr> = r.instance.iter().collect();
-                v.extend(r.targets.iter().flat_map(|t| t.exprs()));
-                v.extend(&r.values);
-                v
-            }
-            StmtKind::Atomic(a) => {
-                let mut v: Vec<&Expr> = a.instance.iter().collect();
-                v.extend(a.target.exprs());
-                v.push(&a.value);
-                v
-            }
-            StmtKind::Loop(l) => vec![&l.lo, &l.hi],
-            StmtKind::If { cond, .. } | StmtKind::While { cond, .. } | StmtKind::Check { cond, .. } => {
-                vec![cond]
-            }
-            StmtKind::Assume { fact, .. } => vec![fact],
-            StmtKind::Prefetch(a) => a.exprs(),
-            StmtKind::Alloc { buffer, .. } => buffer.extents.iter().collect(),
-            StmtKind::Call { args, .. } => args
-                .iter()
-                .flat_map(|a| match a {
-                    Arg::Value(e) => vec![e],
-                    Arg::View(v) => v.exprs(),
-                })
-                .collect(),
-            StmtKind::Compute(c) => {
-                let mut v: Vec<&Expr> = c.dims.iter().flat_map(|d| [&d.lo, &d.hi]).collect();
-                v.extend(c.targets.iter().flat_map(|t| t.exprs()));
-                v.extend(&c.values);
-                v.extend(&c.guard);
-                v
-            }
-            StmtKind::Seq(_) | StmtKind::Async { .. } | StmtKind::Wait { .. } | StmtKind::Barrier { .. } => {
-                vec![]
-            }
-        }
-    }
-
-    /// The inverse of [`Stmt::exprs`].
-    pub fn with_exprs(&self, new: Vec<Expr>) -> Stmt {
-        let mut it = new.into_iter();
-        let mut take = |n: usize| -> Vec<Expr> { it.by_ref().take(n).collect() };
-        let access = |a: &Access, take: &mut dyn FnMut(usize) -> Vec<Expr>| {
-            let n = a.exprs().len();
-            a.with_exprs(take(n))
-        };
-        let kind = match self.kind() {
-            StmtKind::Let { binder, body, .. } => {
-                StmtKind::Let { binder: binder.clone(), value: take(1).remove(0), body: body.clone() }
-            }
-            StmtKind::Store(s) => {
-                let instance = take(s.instance.len());
-                let target = access(&s.target, &mut take);
-                StmtKind::Store(Store { instance, target, value: take(1).remove(0), ..s.clone() })
-            }
-            StmtKind::Reduce(r) => {
-                let instance = take(r.instance.len());
-                let targets = r.targets.iter().map(|t| access(t, &mut take)).collect();
-                StmtKind::Reduce(Reduce { instance, targets, values: take(r.values.len()), ..r.clone() })
-            }
-            StmtKind::Atomic(a) => {
-                let instance = take(a.instance.len());
-                let target = access(&a.target, &mut take);
-                StmtKind::Atomic(Atomic { instance, target, value: take(1).remove(0), ..a.clone() })
-            }
-            StmtKind::Loop(l) => {
-                let (lo, hi) = (take(1).remove(0), take(1).remove(0));
-                StmtKind::Loop(Loop { lo, hi, ..l.clone() })
-            }
-            StmtKind::If { then, other, .. } => {
-                StmtKind::If { cond: take(1).remove(0), then: then.clone(), other: other.clone() }
-            }
-            StmtKind::While { body, .. } => StmtKind::While { cond: take(1).remove(0), body: body.clone() },
-            StmtKind::Check { code, message, .. } => {
-                StmtKind::Check { cond: take(1).remove(0), code: code.clone(), message: message.clone() }
-            }
-            StmtKind::Assume { provenance, .. } => {
-                StmtKind::Assume { fact: take(1).remove(0), provenance: provenance.clone() }
-            }
-            StmtKind::Prefetch(a) => StmtKind::Prefetch(access(a, &mut take)),
-            StmtKind::Alloc { buffer, body } => {
-                let extents = take(buffer.extents.len());
-                let buffer = if extents == buffer.extents {
-                    buffer.clone()
-                } else {
-                    Arc::new(Buffer { extents, ..(**buffer).clone() })
-                };
-                StmtKind::Alloc { buffer, body: body.clone() }
-            }
-            StmtKind::Call { function, args } => StmtKind::Call {
-                function: function.clone(),
-                args: args
-                    .iter()
-                    .map(|a| match a {
-                        Arg::Value(_) => Arg::Value(take(1).remove(0)),
-                        Arg::View(v) => {
-                            let n = v.exprs().len();
-                            Arg::View(v.with_exprs(&mut take(n).into_iter()))
-                        }
-                    })
-                    .collect(),
-            },
-            StmtKind::Compute(c) => {
-                let dims = c
-                    .dims
-                    .iter()
-                    .map(|d| {
-                        let (lo, hi) = (take(1).remove(0), take(1).remove(0));
-                        Dim { lo, hi, ..d.clone() }
-                    })
-                    .collect();
-                let targets = c.targets.iter().map(|t| access(t, &mut take)).collect();
-                let values = take(c.values.len());
-                let guard = c.guard.as_ref().map(|_| take(1).remove(0));
-                StmtKind::Compute(Compute { dims, targets, values, guard, ..c.clone() })
-            }
-            StmtKind::Seq(_) | StmtKind::Async { .. } | StmtKind::Wait { .. } | StmtKind::Barrier { .. } => {
-                return self.clone();
-            }
-        };
-        self.with_kind(kind)
     }
 }

@@ -1,25 +1,25 @@
 //! Walking and rebuilding: one helper for every kind of traversal, so that passes stay short.
 
 use crate::expr::{Access, Expr, ExprKind, View};
+use crate::func::Buffer;
 use crate::ids::{Binder, BufId, VarId};
-use crate::stmt::{Stmt, StmtKind};
+use crate::stmt::{AccessMode, BinderRole, PartMap, Stmt};
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 /// A place in a tree: positions in [`Stmt::children`], from the root.
 pub type Path = Vec<usize>;
 
 /// The statement at a path.
 pub fn at<'a>(root: &'a Stmt, path: &[usize]) -> Option<&'a Stmt> {
-    path.iter().try_fold(root, |s, i| s.children().get(*i).copied())
+    path.iter().try_fold(root, |s, i| s.child(*i))
 }
 
 /// The tree with the statement at a path replaced; shares everything beside the path.
 pub fn replace_at(root: &Stmt, path: &[usize], new: Stmt) -> Option<Stmt> {
     let Some((first, rest)) = path.split_first() else { return Some(new) };
-    let mut children: Vec<Stmt> = root.children().into_iter().cloned().collect();
-    let child = children.get(*first)?;
-    children[*first] = replace_at(child, rest, new)?;
-    Some(root.with_children(children))
+    let child = replace_at(root.child(*first)?, rest, new)?;
+    Some(root.with_child(*first, child))
 }
 
 /// Pre-order walk with paths; `f` returns whether to descend.
@@ -38,9 +38,8 @@ pub fn walk(root: &Stmt, f: &mut impl FnMut(&Stmt, &[usize]) -> bool) {
 
 /// Bottom-up rebuild of statements; sharing is kept where nothing changed.
 pub fn map_stmts(root: &Stmt, f: &mut impl FnMut(Stmt) -> Stmt) -> Stmt {
-    let old = root.children();
-    let new: Vec<Stmt> = old.iter().map(|c| map_stmts(c, f)).collect();
-    let same = old.iter().zip(&new).all(|(a, b)| a.ptr_eq(b));
+    let new: Vec<Stmt> = root.children().map(|c| map_stmts(c, f)).collect();
+    let same = root.children().zip(&new).all(|(a, b)| a.ptr_eq(b));
     f(if same { root.clone() } else { root.with_children(new) })
 }
 
@@ -121,171 +120,96 @@ pub fn substitute_stmt(s: &Stmt, map: &HashMap<VarId, Expr>) -> Stmt {
     map_exprs(s, &mut |e| substitute(e, map))
 }
 
-/// Rewrites every access (stores' targets and loads alike); `f` returns `None` to keep one.
+/// Rewrites every access of a statement and all that it holds, elements that statements name themselves and loads
+/// alike; `f` returns `None` to keep one. Of an access, those in its own subscripts come first. Views that are given
+/// to calls are no accesses.
 pub fn map_accesses(s: &Stmt, f: &mut impl FnMut(&Access) -> Option<Access>) -> Stmt {
-    let in_expr = |e: &Expr, f: &mut dyn FnMut(&Access) -> Option<Access>| {
-        map_expr(e, &mut |x| match x.kind() {
-            ExprKind::Load(a) => f(a).map_or(x, crate::build::load),
-            _ => x,
-        })
-    };
-    let s = map_stmts(s, &mut |s| {
-        let old: Vec<Expr> = s.exprs().into_iter().cloned().collect();
-        let new: Vec<Expr> = old.iter().map(|e| in_expr(e, f)).collect();
-        if old == new { s } else { s.with_exprs(new) }
-    });
-    map_stmts(&s, &mut |s| {
-        let kind = match s.kind() {
-            StmtKind::Store(st) => match f(&st.target) {
-                Some(target) => StmtKind::Store(crate::stmt::Store { target, ..st.clone() }),
-                None => return s,
-            },
-            StmtKind::Reduce(r) => {
-                let new: Vec<Option<Access>> = r.targets.iter().map(&mut *f).collect();
-                if new.iter().all(Option::is_none) {
-                    return s;
-                }
-                let targets =
-                    new.into_iter().zip(&r.targets).map(|(n, o)| n.unwrap_or_else(|| o.clone())).collect();
-                StmtKind::Reduce(crate::stmt::Reduce { targets, ..r.clone() })
-            }
-            StmtKind::Prefetch(a) => match f(a) {
-                Some(a) => StmtKind::Prefetch(a),
-                None => return s,
-            },
-            StmtKind::Atomic(a) => match f(&a.target) {
-                Some(target) => StmtKind::Atomic(crate::stmt::Atomic { target, ..a.clone() }),
-                None => return s,
-            },
-            StmtKind::Compute(c) => {
-                let targets = c.targets.iter().map(|t| f(t).unwrap_or_else(|| t.clone())).collect();
-                StmtKind::Compute(crate::stmt::Compute { targets, ..c.clone() })
-            }
-            _ => return s,
-        };
-        s.with_kind(kind)
-    })
+    struct Accesses<'f, F>(&'f mut F);
+    impl<F: FnMut(&Access) -> Option<Access>> PartMap for Accesses<'_, F> {
+        fn expr(&mut self, e: &Expr) -> Expr {
+            map_expr(e, &mut |x| match x.kind() {
+                ExprKind::Load(a) => (self.0)(a).map_or(x, crate::build::load),
+                _ => x,
+            })
+        }
+
+        fn access(&mut self, a: &Access, _: AccessMode) -> Access {
+            let a = a.map_exprs(&mut |e| self.expr(e));
+            (self.0)(&a).unwrap_or(a)
+        }
+    }
+    map_stmts(s, &mut |s| s.map_changed(&mut Accesses(&mut *f)))
 }
 
 /// A copy of a statement whose binders and local buffers are all fresh; needed whenever code is
 /// duplicated. Numbers are taken from `next_id` (a function's counter).
 pub fn refresh(s: &Stmt, next_id: &mut u32) -> Stmt {
-    let mut vars = HashMap::new();
-    let mut bufs = HashMap::new();
-    refresh_in(s, next_id, &mut vars, &mut bufs)
+    Fresh { next_id, vars: HashMap::new(), bufs: HashMap::new() }.child(s)
 }
 
-fn refresh_in(
-    s: &Stmt,
-    next_id: &mut u32,
-    vars: &mut HashMap<VarId, VarId>,
-    bufs: &mut HashMap<BufId, BufId>,
-) -> Stmt {
-    let mut fresh = |b: &Binder, vars: &mut HashMap<VarId, VarId>| {
-        let id = VarId(*next_id);
-        *next_id += 1;
-        vars.insert(b.id, id);
+struct Fresh<'n> {
+    next_id: &'n mut u32,
+    vars: HashMap<VarId, VarId>,
+    bufs: HashMap<BufId, BufId>,
+}
+
+impl Fresh<'_> {
+    fn next(&mut self) -> u32 {
+        *self.next_id += 1;
+        *self.next_id - 1
+    }
+
+    fn buffer_of(&self, v: &View) -> View {
+        v.map_buffer(&mut |b| self.bufs.get(&b).copied().unwrap_or(b))
+    }
+}
+
+// Numbers are unique, so what is bound further in cannot be meant further out.
+impl PartMap for Fresh<'_> {
+    fn expr(&mut self, e: &Expr) -> Expr {
+        if self.vars.is_empty() && self.bufs.is_empty() {
+            return e.clone();
+        }
+        map_expr(e, &mut |x| match x.kind() {
+            ExprKind::Var(v) => match self.vars.get(v) {
+                Some(n) => Expr::new(ExprKind::Var(*n), x.ty().clone()),
+                None => x,
+            },
+            ExprKind::Load(a) => crate::build::load(Access { view: self.buffer_of(&a.view), ..a.clone() }),
+            _ => x,
+        })
+    }
+
+    fn access(&mut self, a: &Access, _: AccessMode) -> Access {
+        let a = a.map_exprs(&mut |e| self.expr(e));
+        Access { view: self.buffer_of(&a.view), ..a }
+    }
+
+    fn view(&mut self, v: &View, _: AccessMode) -> View {
+        let v = v.map_exprs(&mut |e| self.expr(e));
+        self.buffer_of(&v)
+    }
+
+    fn variable(&mut self, v: VarId) -> VarId {
+        self.vars.get(&v).copied().unwrap_or(v)
+    }
+
+    fn binder(&mut self, b: &Binder, _: BinderRole) -> Binder {
+        let id = VarId(self.next());
+        self.vars.insert(b.id, id);
         Binder { id, ..b.clone() }
-    };
-    // Bounds are outside the scope of the binder, and ids are unique, so one substitution serves both.
-    let renamed = {
-        let exprs: Vec<Expr> = s.exprs().into_iter().map(|e| rename(e, vars, bufs)).collect();
-        s.with_exprs(exprs)
-    };
-    let kind = match renamed.kind() {
-        StmtKind::Let { binder, value, body } => {
-            StmtKind::Let { binder: fresh(binder, vars), value: value.clone(), body: body.clone() }
-        }
-        StmtKind::Loop(l) => {
-            let binder = fresh(&l.binder, vars);
-            StmtKind::Loop(crate::stmt::Loop { binder, ..l.clone() })
-        }
-        StmtKind::Async { token, body } => StmtKind::Async { token: fresh(token, vars), body: body.clone() },
-        StmtKind::Atomic(a) => {
-            let old = a.old.as_ref().map(|b| fresh(b, vars));
-            let target = rename_access(&a.target, vars, bufs);
-            StmtKind::Atomic(crate::stmt::Atomic { old, target, ..a.clone() })
-        }
-        StmtKind::Alloc { buffer, body } => {
-            let id = BufId(*next_id);
-            *next_id += 1;
-            bufs.insert(buffer.id, id);
-            let buffer = std::sync::Arc::new(crate::func::Buffer { id, ..(**buffer).clone() });
-            StmtKind::Alloc { buffer, body: body.clone() }
-        }
-        StmtKind::Store(st) => StmtKind::Store(crate::stmt::Store {
-            target: rename_access(&st.target, vars, bufs),
-            ..st.clone()
-        }),
-        StmtKind::Prefetch(a) => StmtKind::Prefetch(rename_access(a, vars, bufs)),
-        StmtKind::Reduce(r) => StmtKind::Reduce(crate::stmt::Reduce {
-            targets: r.targets.iter().map(|t| rename_access(t, vars, bufs)).collect(),
-            ..r.clone()
-        }),
-        StmtKind::Compute(c) => {
-            let dims: Vec<_> = c
-                .dims
-                .iter()
-                .map(|d| crate::stmt::Dim { binder: fresh(&d.binder, vars), ..d.clone() })
-                .collect();
-            let with = renamed.with_kind(StmtKind::Compute(crate::stmt::Compute { dims, ..c.clone() }));
-            // Dimensions scope over the compute's own expressions: rename once more.
-            let exprs: Vec<Expr> = with.exprs().into_iter().map(|e| rename(e, vars, bufs)).collect();
-            let with = with.with_exprs(exprs);
-            let StmtKind::Compute(c) = with.kind() else { return with };
-            StmtKind::Compute(crate::stmt::Compute {
-                targets: c.targets.iter().map(|t| rename_access(t, vars, bufs)).collect(),
-                ..c.clone()
-            })
-        }
-        StmtKind::Wait { tokens } => {
-            StmtKind::Wait { tokens: tokens.iter().map(|t| vars.get(t).copied().unwrap_or(*t)).collect() }
-        }
-        StmtKind::Barrier { of, spaces } => {
-            StmtKind::Barrier { of: vars.get(of).copied().unwrap_or(*of), spaces: spaces.clone() }
-        }
-        k => k.clone(),
-    };
-    let s = renamed.with_kind(kind);
-    let children = s.children().into_iter().map(|c| refresh_in(c, next_id, vars, bufs)).collect();
-    s.with_children(children)
-}
-
-fn rename_view(v: &View, bufs: &HashMap<BufId, BufId>) -> View {
-    match v {
-        View::Buffer(b) => View::Buffer(bufs.get(b).copied().unwrap_or(*b)),
-        View::Slice { base, offsets, steps } => View::Slice {
-            base: Box::new(rename_view(base, bufs)),
-            offsets: offsets.clone(),
-            steps: steps.clone(),
-        },
-        View::Reshape { base, extents } => {
-            View::Reshape { base: Box::new(rename_view(base, bufs)), extents: extents.clone() }
-        }
-        View::Reinterpret { base, elem, align } => {
-            View::Reinterpret { base: Box::new(rename_view(base, bufs)), elem: elem.clone(), align: *align }
-        }
-        View::Deref { .. } => v.clone(),
     }
-}
 
-/// Renames the buffer of an access; its expressions are renamed by [`rename`].
-fn rename_access(a: &Access, _vars: &HashMap<VarId, VarId>, bufs: &HashMap<BufId, BufId>) -> Access {
-    Access { view: rename_view(&a.view, bufs), ..a.clone() }
-}
-
-fn rename(e: &Expr, vars: &HashMap<VarId, VarId>, bufs: &HashMap<BufId, BufId>) -> Expr {
-    if vars.is_empty() && bufs.is_empty() {
-        return e.clone();
+    fn buffer(&mut self, b: &Arc<Buffer>) -> Arc<Buffer> {
+        let extents = b.extents.iter().map(|e| self.expr(e)).collect();
+        let id = BufId(self.next());
+        self.bufs.insert(b.id, id);
+        Arc::new(Buffer { id, extents, ..(**b).clone() })
     }
-    map_expr(e, &mut |x| match x.kind() {
-        ExprKind::Var(v) => match vars.get(v) {
-            Some(n) => Expr::new(ExprKind::Var(*n), x.ty().clone()),
-            None => x,
-        },
-        ExprKind::Load(a) => crate::build::load(rename_access(a, vars, bufs)),
-        _ => x,
-    })
+
+    fn child(&mut self, s: &Stmt) -> Stmt {
+        s.map_parts(self)
+    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::emit::{Emitter, Result, refused};
 use crate::ir::Value;
 use crate::value::Leaf;
 use lathe_ir::linear::Linear;
-use lathe_ir::{ExprKind, Loop, Scalar, StmtKind, Store, VarId, lower, visit};
+use lathe_ir::{ExprKind, Loop, Scalar, Store, VarId, lower, visit};
 
 /// Rows longer than this would not stay in registers.
 const MAX_ROW: i64 = 16;
@@ -21,7 +21,7 @@ const MAX_ROW: i64 = 16;
 /// values do not mention.
 pub fn rows(e: &mut Emitter, l: &Loop, lo: Value, n: i64) -> Result<bool> {
     let Some(lanes) = e.frame.lanes.filter(|l| l.mask.is_none()) else { return Ok(false) };
-    let StmtKind::Store(st) = l.body.kind() else { return Ok(false) };
+    let Some(st) = l.body.as_store() else { return Ok(false) };
     if l.step != 1
         || !(2..=MAX_ROW).contains(&n)
         || !(n as u64).is_power_of_two()

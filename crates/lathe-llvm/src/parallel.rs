@@ -6,7 +6,7 @@ use crate::ir::Value;
 use crate::loops;
 use crate::value::Leaf;
 use lathe_diagnostics::Places;
-use lathe_ir::{Arg, BufId, Expr, Loop, Stmt, StmtKind, VarId, visit};
+use lathe_ir::{BufId, Expr, Loop, Stmt, VarId, visit};
 use llvm_sys::LLVMIntPredicate as I;
 use std::collections::BTreeSet;
 
@@ -59,15 +59,7 @@ fn capture(e: &Emitter, body: &Stmt) -> Captured {
     let mut targets = Vec::new();
     visit::walk(body, &mut |s, _| {
         s.exprs().into_iter().for_each(&mut note);
-        match s.kind() {
-            StmtKind::Store(st) => targets.extend(st.target.view.buffer()),
-            StmtKind::Reduce(r) => targets.extend(r.targets.iter().filter_map(|t| t.view.buffer())),
-            StmtKind::Call { args, .. } => targets.extend(args.iter().filter_map(|a| match a {
-                Arg::View(v) => v.buffer(),
-                Arg::Value(_) => None,
-            })),
-            _ => {}
-        }
+        targets.extend(s.touches().into_iter().filter_map(|t| t.0.buffer()));
         true
     });
     bufs.extend(targets);

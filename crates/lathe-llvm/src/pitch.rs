@@ -2,7 +2,8 @@
 //! the next row, and memory whose vectors overlap does not become registers: such rows are as long as whole vectors.
 
 use lathe_ir::linear::Linear;
-use lathe_ir::{Access, BufId, Buffer, Executor, Stmt, StmtKind, VarId, visit};
+use lathe_ir::stmt::AccessMode;
+use lathe_ir::{Access, BufId, Buffer, Executor, Stmt, VarId, visit};
 
 /// The elements of such a buffer and its strides, where they differ from those of dense rows.
 pub fn strides(buffer: &Buffer, body: &Stmt) -> Option<(u64, Vec<i64>)> {
@@ -36,15 +37,9 @@ fn lanes_along_rows(body: &Stmt, id: BufId) -> u32 {
             most = vectors.iter().filter(|v| runs(v.0)).map(|v| v.1).fold(most, u32::max);
         };
         s.exprs().into_iter().flat_map(visit::loads_of).for_each(|a| note(&a));
-        match s.kind() {
-            StmtKind::Store(st) => note(&st.target),
-            StmtKind::Reduce(r) => r.targets.iter().for_each(note),
-            StmtKind::Loop(l) => {
-                if let Executor::Vector(w) = l.exec {
-                    vectors.push((l.binder.id, w));
-                }
-            }
-            _ => {}
+        s.accesses().filter(|a| a.1 != AccessMode::Prefetch).for_each(|a| note(a.0));
+        if let Some(Executor::Vector(w)) = s.as_loop().map(|l| &l.exec) {
+            vectors.extend(s.binders().into_iter().map(|b| (b.0.id, *w)));
         }
         true
     });

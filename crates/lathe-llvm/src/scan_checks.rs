@@ -4,6 +4,7 @@
 
 use lathe_ir::build::{add, floor_div, index, max, min, mul, sub, var};
 use lathe_ir::linear::Linear;
+use lathe_ir::stmt::Establishes;
 use lathe_ir::{Access, BinOp, Executor, Expr, ExprKind, Function, Loop, Stmt, StmtKind, visit};
 use std::collections::HashMap;
 
@@ -26,21 +27,14 @@ pub fn in_blocks(func: &Function) -> Function {
 
 /// Only where no loop is around: inside there is other work to share.
 fn top(func: &mut Function, s: &Stmt, threads: bool) -> Stmt {
-    match s.kind() {
-        StmtKind::Seq(all) => {
-            let all: Vec<Stmt> = all.iter().map(|s| top(func, s, threads)).collect();
-            s.with_kind(StmtKind::Seq(all))
-        }
-        StmtKind::Alloc { buffer, body } => {
-            let body = top(func, body, threads);
-            s.with_kind(StmtKind::Alloc { buffer: buffer.clone(), body })
-        }
-        StmtKind::Loop(l) => match l.body.kind() {
-            StmtKind::Check { cond, .. } if l.step == 1 && l.exec == Executor::Serial && fits(cond, l) => {
-                spread(func, l, s, threads)
-            }
-            _ => s.clone(),
-        },
+    if s.as_seq().is_some() || s.as_alloc().is_some() {
+        let inner = s.children().map(|s| top(func, s, threads)).collect();
+        return s.with_children(inner);
+    }
+    let plain = s.as_loop().filter(|l| l.step == 1 && l.exec == Executor::Serial);
+    let check = plain.and_then(|l| Some((l, l.body.establishes()?)));
+    match check {
+        Some((l, Establishes::Checked(cond))) if fits(cond, l) => spread(func, l, s, threads),
         _ => s.clone(),
     }
 }

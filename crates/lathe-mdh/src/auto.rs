@@ -13,7 +13,7 @@ use crate::homomorphism::Homomorphism;
 use crate::lower::{self, Options};
 use crate::model::Model;
 use lathe_diagnostics::Diagnostic;
-use lathe_ir::{Function, Module, StmtKind, visit};
+use lathe_ir::{Function, Module, visit};
 use lathe_space::{SpaceDef, TuningParameter, Value, Values};
 use lathe_strategy::Strategy;
 use std::collections::BTreeMap;
@@ -175,9 +175,7 @@ impl Auto {
 pub fn labels(func: &Function) -> Vec<String> {
     let mut out = Vec::new();
     visit::walk(&func.body, &mut |s, _| {
-        if let StmtKind::Compute(c) = s.kind() {
-            out.push(c.label.to_string());
-        }
+        out.extend(s.as_compute().map(|c| c.label.to_string()));
         true
     });
     out

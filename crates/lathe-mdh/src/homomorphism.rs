@@ -7,8 +7,7 @@ use crate::view::{IndexFunction, Operand, index_function};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::interp::evaluate;
 use lathe_ir::{
-    Access, Binder, Buffer, Combine, Compute, Expr, Function, Module, ParamKind, ReduceOp, Stmt, StmtKind,
-    VarId, visit,
+    Access, Binder, Buffer, Combine, Compute, Expr, Function, Module, ParamKind, ReduceOp, Stmt, VarId, visit,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -73,7 +72,7 @@ impl Homomorphism {
         let mut found: Vec<Stmt> = Vec::new();
         let mut labels = Vec::new();
         visit::walk(&func.body, &mut |s, _| {
-            if let StmtKind::Compute(c) = s.kind() {
+            if let Some(c) = s.as_compute() {
                 labels.push(format!("`{}`", c.label));
                 if label.is_none_or(|l| l == c.label.as_str()) {
                     found.push(s.clone());
@@ -92,7 +91,7 @@ impl Homomorphism {
                 d.help(format!("name one of: {}", labels.join(", ")))
             });
         };
-        let StmtKind::Compute(c) = one.kind() else {
+        let Some(c) = one.as_compute() else {
             return Err(Diagnostic::error(codes::RAGGED, "this is no compute"));
         };
         read(module, func, c)
@@ -384,9 +383,7 @@ fn buffers(func: &Function) -> Vec<Arc<Buffer>> {
     });
     let mut out: Vec<Arc<Buffer>> = params.collect();
     visit::walk(&func.body, &mut |s, _| {
-        if let StmtKind::Alloc { buffer, .. } = s.kind() {
-            out.push(buffer.clone());
-        }
+        out.extend(s.allocated().cloned());
         true
     });
     out

@@ -9,7 +9,7 @@ use lathe_diagnostics::{Code, Diagnostic};
 use lathe_ir::build::{add, index, mul};
 use lathe_ir::lower::storage;
 use lathe_ir::visit::{substitute, walk};
-use lathe_ir::{Buffer, Executor, Expr, Scalar, Space, Stmt, StmtKind};
+use lathe_ir::{Buffer, Executor, Expr, Scalar, Space, Stmt};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub fn candidate(b: &Buffer, body: &Stmt) -> Option<u32> {
     }
     let mut width = None;
     walk(body, &mut |s, _| {
-        if let StmtKind::Loop(l) = s.kind()
+        if let Some(l) = s.as_loop()
             && let Executor::Vector(w) = l.exec
             && width.is_none()
         {

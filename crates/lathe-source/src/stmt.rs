@@ -261,7 +261,7 @@ impl Emitter<'_> {
             let at = add(l.lo.clone(), int(l.binder.ty, i * l.step));
             let body = substitute_stmt(&l.body, &HashMap::from([(l.binder.id, at)]));
             // Locals of one copy must not meet those of the next.
-            let block = !matches!(body.kind(), StmtKind::Store(_) | StmtKind::Reduce(_) | StmtKind::Loop(_));
+            let block = body.as_store().is_none() && body.as_reduce().is_none() && body.as_loop().is_none();
             if block {
                 self.open("{");
             }

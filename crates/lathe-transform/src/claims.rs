@@ -1,6 +1,7 @@
 //! What a function owes before any step: the accesses that only a check or the user's word keeps in bounds.
 //! They stand in the evidence of the first step, so that an account of a strategy is complete.
 
+use lathe_ir::stmt::Establishes;
 use lathe_ir::visit;
 use lathe_ir::{Function, Stmt, StmtKind};
 use lathe_strategy::{Discharge, Obligation};
@@ -16,19 +17,18 @@ pub fn claims(func: &Function) -> Vec<Obligation> {
     };
     let mut checked: Vec<Stmt> = Vec::new();
     visit::walk(&func.body, &mut |s, _| {
-        match s.kind() {
-            StmtKind::Check { message, .. } => {
-                checked.push(s.clone());
-                let what = match message.strip_suffix(" is outside of the array") {
-                    Some(access) => format!("{access} is inside of the array"),
-                    None => format!("not the case: {message}"),
-                };
-                add(what, Discharge::ByCheck);
-            }
-            StmtKind::Assume { provenance, .. } if !checked.iter().any(|c| establishes(c, s)) => {
-                add(format!("{provenance} holds"), Discharge::ByDeclaration);
-            }
-            _ => {}
+        if let StmtKind::Check { message, .. } = s.kind() {
+            checked.push(s.clone());
+            let what = match message.strip_suffix(" is outside of the array") {
+                Some(access) => format!("{access} is inside of the array"),
+                None => format!("not the case: {message}"),
+            };
+            add(what, Discharge::ByCheck);
+        }
+        if let Some(Establishes::Assumed(_, provenance)) = s.establishes()
+            && !checked.iter().any(|c| establishes(c, s))
+        {
+            add(format!("{provenance} holds"), Discharge::ByDeclaration);
         }
         true
     });
@@ -40,12 +40,12 @@ pub fn assumptions(func: &Function) -> Vec<(String, bool)> {
     let mut out = Vec::new();
     let mut checked: Vec<Stmt> = Vec::new();
     visit::walk(&func.body, &mut |s, _| {
-        match s.kind() {
-            StmtKind::Check { .. } => checked.push(s.clone()),
-            StmtKind::Assume { provenance, .. } => {
+        match s.establishes() {
+            Some(Establishes::Checked(_)) => checked.push(s.clone()),
+            Some(Establishes::Assumed(_, provenance)) => {
                 out.push((provenance.to_string(), checked.iter().any(|c| establishes(c, s))));
             }
-            _ => {}
+            None => {}
         }
         true
     });
@@ -54,20 +54,20 @@ pub fn assumptions(func: &Function) -> Vec<(String, bool)> {
 
 /// The same function with a check in the place of every trusted fact.
 pub fn with_facts_checked(func: &Function) -> Function {
-    let body = visit::map_stmts(&func.body, &mut |s| match s.kind() {
-        StmtKind::Assume { fact, provenance } => s.with_kind(StmtKind::Check {
+    let body = visit::map_stmts(&func.body, &mut |s| match s.establishes() {
+        Some(Establishes::Assumed(fact, provenance)) => s.with_kind(StmtKind::Check {
             cond: fact.clone(),
             code: "assume".into(),
             message: format!("{provenance} does not hold").into(),
         }),
-        _ => s,
+        Some(Establishes::Checked(_)) | None => s,
     });
     Function { body, ..func.clone() }
 }
 
 fn establishes(check: &Stmt, assume: &Stmt) -> bool {
-    match (check.kind(), assume.kind()) {
-        (StmtKind::Check { cond, .. }, StmtKind::Assume { fact, .. }) => cond == fact,
+    match (check.establishes(), assume.establishes()) {
+        (Some(Establishes::Checked(cond)), Some(Establishes::Assumed(fact, _))) => cond == fact,
         _ => false,
     }
 }

@@ -6,6 +6,7 @@ use crate::names::find_some_label;
 use crate::nest::mentions;
 use crate::rule::{Cursor, Edit, Rule};
 use crate::work::Work;
+use lathe_ir::stmt::Enters;
 use lathe_ir::visit::{self, Path};
 use lathe_ir::{
     Access, BufId, Combine, Compute, Dim, Executor, Expr, ExprKind, Loop, Module, Reduce, Stmt, StmtKind,
@@ -62,7 +63,7 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
             return false;
         }
         // A statement that runs many times is not the one statement of its label.
-        s.as_loop().is_none() && !matches!(s.kind(), StmtKind::While { .. })
+        !matches!(s.enters(0), Enters::Loop(_) | Enters::While(_))
     });
     if let (Some(l), true) = (&label, found.is_empty()) {
         let text = format!("`close`: the loops around `{l}` are no statement in index notation");
@@ -91,20 +92,17 @@ fn close(module: &Module, s: &Stmt) -> Option<Closed> {
     let mut lets: HashMap<VarId, Expr> = HashMap::new();
     let mut here = s;
     loop {
-        match here.kind() {
-            StmtKind::Loop(l) => {
-                dims.push(side(l, &lets, Combine::Concat)?);
-                here = &l.body;
-            }
-            StmtKind::Let { binder, value, body } => {
-                lets.insert(binder.id, visit::substitute(value, &lets));
-                here = body;
-            }
-            StmtKind::Store(st) => {
-                return finish(st, dims, vec![st.target.clone()], vec![st.value.clone()], &lets, false);
-            }
-            StmtKind::Alloc { .. } => return reduction(module, here, dims, &mut lets),
-            _ => return None,
+        if let Some(l) = here.as_loop() {
+            dims.push(side(l, &lets, Combine::Concat)?);
+            here = &l.body;
+        } else if let Some((binder, value, body)) = here.as_let() {
+            lets.insert(binder.id, visit::substitute(value, &lets));
+            here = body;
+        } else if here.as_alloc().is_some() {
+            return reduction(module, here, dims, &mut lets);
+        } else {
+            let st = here.as_store()?;
+            return finish(st, dims, vec![st.target.clone()], vec![st.value.clone()], &lets, false);
         }
     }
 }
@@ -122,25 +120,21 @@ fn reduction(
     mut dims: Vec<Dim>,
     lets: &mut HashMap<VarId, Expr>,
 ) -> Option<Closed> {
-    let StmtKind::Alloc { buffer, body } = s.kind() else { return None };
-    let StmtKind::Seq(parts) = body.kind() else { return None };
-    let [first, middle, last] = parts.as_slice() else { return None };
-    let (StmtKind::Store(init), StmtKind::Store(out)) = (first.kind(), last.kind()) else { return None };
+    let (buffer, body) = s.as_alloc()?;
+    let [first, middle, last] = body.as_seq()? else { return None };
+    let (init, out) = (first.as_store()?, last.as_store()?);
     let own = |a: &Access| a.view == View::Buffer(buffer.id) && a.indices.is_empty();
     let mut here = middle;
     let mut reduced: Vec<(&Loop, HashMap<VarId, Expr>)> = Vec::new();
     let reduce: &Reduce = loop {
-        match here.kind() {
-            StmtKind::Loop(l) => {
-                reduced.push((l, lets.clone()));
-                here = &l.body;
-            }
-            StmtKind::Let { binder, value, body } => {
-                lets.insert(binder.id, visit::substitute(value, lets));
-                here = body;
-            }
-            StmtKind::Reduce(r) => break r,
-            _ => return None,
+        if let Some(l) = here.as_loop() {
+            reduced.push((l, lets.clone()));
+            here = &l.body;
+        } else if let Some((binder, value, body)) = here.as_let() {
+            lets.insert(binder.id, visit::substitute(value, lets));
+            here = body;
+        } else {
+            break here.as_reduce()?;
         }
     };
     let [target] = reduce.targets.as_slice() else { return None };

@@ -214,7 +214,7 @@ fn apply_serial(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
 
 /// Whether a loop of the subtree satisfies a predicate on executors.
 pub fn any_executor(s: &Stmt, wanted: &dyn Fn(&Executor) -> bool) -> bool {
-    s.as_loop().is_some_and(|l| wanted(&l.exec)) || s.children().into_iter().any(|c| any_executor(c, wanted))
+    s.as_loop().is_some_and(|l| wanted(&l.exec)) || s.children().any(|c| any_executor(c, wanted))
 }
 
 impl Work<'_> {

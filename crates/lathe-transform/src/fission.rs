@@ -2,13 +2,12 @@
 
 use crate::args::{Args, IntoRefusal};
 use crate::codes;
-use crate::names::{find_one_loop, find_some_label, has_label, label_of, list, loop_names};
-use crate::nest::around;
+use crate::names::{find_one_loop, find_some_label, has_label, list, loop_names};
 use crate::rule::{Cursor, Edit, Rule};
 use crate::work::Work;
 use lathe_diagnostics::Diagnostic;
+use lathe_ir::Stmt;
 use lathe_ir::visit::{self, Path};
-use lathe_ir::{Stmt, StmtKind};
 use lathe_strategy::syntax::{Formal, Sort};
 use lathe_strategy::{Refusal, RuleSignature};
 
@@ -130,14 +129,14 @@ fn after_label(
 /// children stand before the cut.
 fn cut_after(work: &Work, p: &[usize], above: usize) -> Result<(Path, usize), Refusal> {
     for n in (above..p.len()).rev() {
-        if let Some(StmtKind::Seq(v)) = visit::at(&work.func.body, &p[..n]).map(Stmt::kind)
+        if let Some(v) = visit::at(&work.func.body, &p[..n]).and_then(Stmt::as_seq)
             && p[n] + 1 < v.len()
         {
             return Ok((p[..n].to_vec(), p[n] + 1));
         }
     }
     let label =
-        visit::at(&work.func.body, p).and_then(label_of).map_or_else(String::new, ToString::to_string);
+        visit::at(&work.func.body, p).and_then(Stmt::label).map_or_else(String::new, ToString::to_string);
     Err(work.refuse(codes::SHAPE, format!("`fission`: nothing follows `{label}` in the loop")))
 }
 
@@ -146,50 +145,44 @@ fn inward(work: &Work, top: &Path) -> Result<Path, Refusal> {
     let mut path = top.clone();
     loop {
         let s = work.at(&path)?;
-        match s.kind() {
-            StmtKind::Seq(v) if v.len() > 1 => return Ok(path),
-            StmtKind::Loop(_) => path.push(0),
-            _ => {
-                let names = loop_names(s);
-                let text = format!("`fission`: the loop holds one statement only {}", list(&names));
-                return Err(work.refuse(codes::SHAPE, text.trim_end()));
-            }
+        if s.as_seq().is_some_and(|v| v.len() > 1) {
+            return Ok(path);
         }
+        if s.as_loop().is_none() {
+            let names = loop_names(s);
+            let text = format!("`fission`: the loop holds one statement only {}", list(&names));
+            return Err(work.refuse(codes::SHAPE, text.trim_end()));
+        }
+        path.push(0);
     }
 }
 
 /// Cuts the loops from `top` to the sequence at `seq` after its first `cut` statements.
 pub fn fission(work: &mut Work, top: &Path, seq: &Path, cut: usize) -> Result<(), Refusal> {
-    let parts: Vec<Stmt> = work.at(seq)?.children().into_iter().cloned().collect();
+    let parts: Vec<Stmt> = work.at(seq)?.children().cloned().collect();
     let mut first = Stmt::seq(parts[..cut].iter().cloned());
     let mut second = Stmt::seq(parts[cut..].iter().cloned());
     for n in (top.len()..seq.len()).rev() {
         let path = &seq[..n];
         let s = work.at(path)?.clone();
-        match s.kind() {
-            StmtKind::Loop(l) => {
-                first = around(l, s.places(), first);
-                second = around(l, s.places(), second);
-            }
-            StmtKind::Seq(v) => {
-                let (here, rest) = (seq[n], v.len());
-                first = Stmt::seq(v[..here].iter().cloned().chain([first]));
-                second = Stmt::seq([second].into_iter().chain(v[here + 1..rest].iter().cloned()));
-            }
-            StmtKind::If { cond, then: _, other: None } if visit::loads_of(cond).is_empty() => {
-                let cond = cond.clone();
-                let with = |then: Stmt| s.with_kind(StmtKind::If { cond: cond.clone(), then, other: None });
-                first = with(first);
-                second = with(second);
-            }
-            _ => {
-                let d = Diagnostic::error(
-                    codes::SHAPE,
-                    format!("`{}`: something other than loops is around the cut", work.rule),
-                )
-                .at_places(s.places(), "this cannot be doubled");
-                return Err(d.into_refusal(work.rule));
-            }
+        let doubled = |s: &Stmt| match s.as_if() {
+            Some((cond, _, None)) => visit::loads_of(cond).is_empty(),
+            _ => s.as_loop().is_some(),
+        };
+        if let Some(v) = s.as_seq() {
+            let (here, rest) = (seq[n], v.len());
+            first = Stmt::seq(v[..here].iter().cloned().chain([first]));
+            second = Stmt::seq([second].into_iter().chain(v[here + 1..rest].iter().cloned()));
+        } else if doubled(&s) {
+            first = s.with_child(0, first);
+            second = s.with_child(0, second);
+        } else {
+            let d = Diagnostic::error(
+                codes::SHAPE,
+                format!("`{}`: something other than loops is around the cut", work.rule),
+            )
+            .at_places(s.places(), "this cannot be doubled");
+            return Err(d.into_refusal(work.rule));
         }
     }
     let second = work.copy(&second);

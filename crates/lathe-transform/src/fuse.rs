@@ -9,7 +9,7 @@ use crate::split::{loop_at_work, require_serial};
 use crate::work::Work;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::visit::{self, Path};
-use lathe_ir::{Function, Loop, Stmt, StmtKind, build};
+use lathe_ir::{Function, Loop, Stmt, build};
 use lathe_strategy::syntax::{Formal, Sort};
 use lathe_strategy::{Refusal, RuleSignature};
 
@@ -73,11 +73,10 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
 /// Local arrays live to the end of the sequence that they are made in.
 fn widened(s: &Stmt) -> Stmt {
     visit::map_stmts(s, &mut |s| {
-        let StmtKind::Seq(all) = s.kind() else { return s };
-        let longer = all.iter().rev().fold(Vec::<Stmt>::new(), |rest, one| match one.kind() {
-            StmtKind::Alloc { buffer, body } if !rest.is_empty() => {
-                let body = Stmt::seq(std::iter::once(body.clone()).chain(rest));
-                vec![one.with_kind(StmtKind::Alloc { buffer: buffer.clone(), body })]
+        let Some(all) = s.as_seq() else { return s };
+        let longer = all.iter().rev().fold(Vec::<Stmt>::new(), |rest, one| match one.as_alloc() {
+            Some((_, body)) if !rest.is_empty() => {
+                vec![one.with_child(0, Stmt::seq(std::iter::once(body.clone()).chain(rest)))]
             }
             _ => std::iter::once(one.clone()).chain(rest).collect(),
         });

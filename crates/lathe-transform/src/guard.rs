@@ -41,10 +41,10 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
     let label = args.path(work.rule, "label", 0)?;
     for path in find_some_label(cursor, work.rule, &label)?.into_iter().rev() {
         let Some(s) = cursor.at(&path) else { continue };
-        let guarded = match s.kind() {
-            StmtKind::Reduce(r) => guarded(cursor.module, r).map(|(cond, values)| (r, cond, values)),
-            _ => None,
-        };
+        let guarded = s.as_reduce().and_then(|r| {
+            let (cond, values) = guarded(cursor.module, r)?;
+            Some((r, cond, values))
+        });
         let Some((r, cond, values)) = guarded else {
             let text = format!("`guard`: `{label}` does not reduce `select(condition, value, identity)`");
             return Err(Diagnostic::error(codes::SHAPE, text)

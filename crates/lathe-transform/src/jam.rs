@@ -11,6 +11,7 @@ use crate::work::Work;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::build::var;
 use lathe_ir::expr::{Access, View};
+use lathe_ir::stmt::Effects;
 use lathe_ir::{Buffer, Executor, Layout, Loop, Stmt, StmtKind, visit};
 use lathe_strategy::syntax::{Formal, Sort};
 use lathe_strategy::{Refusal, RuleSignature};
@@ -67,19 +68,7 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
 /// Whether a local array can get one more dimension: it lies in memory row by row, and only subscripts reach it.
 fn expands(buffer: &Buffer, body: &Stmt) -> bool {
     let mut plain = buffer.layout == Layout::row_major();
-    visit::walk(body, &mut |s, _| {
-        plain &= matches!(
-            s.kind(),
-            StmtKind::Seq(_)
-                | StmtKind::Let { .. }
-                | StmtKind::Store(_)
-                | StmtKind::Reduce(_)
-                | StmtKind::Loop(_)
-                | StmtKind::If { .. }
-                | StmtKind::Alloc { .. }
-        );
-        plain
-    });
+    plain &= body.effects().without(Effects::ALLOCATES).is_none();
     let mut whole = true;
     visit::map_accesses(body, &mut |a| {
         whole &= a.view.buffer() != Some(buffer.id) || a.view == View::Buffer(buffer.id);
@@ -90,44 +79,44 @@ fn expands(buffer: &Buffer, body: &Stmt) -> bool {
 
 /// The loop `inner` around each innermost body instead of around all.
 fn push_down(work: &mut Work, s: &Stmt, inner: &Loop, at: &Stmt) -> Result<Stmt, Refusal> {
-    match s.kind() {
-        StmtKind::Seq(v) => {
-            let all = v.iter().map(|s| push_down(work, s, inner, at)).collect::<Result<Vec<_>, _>>()?;
-            Ok(s.with_kind(StmtKind::Seq(all)))
-        }
-        StmtKind::Loop(l) if matches!(l.exec, Executor::Serial | Executor::Unrolled) => {
-            let b = inner.binder.id;
-            if mentions(&l.lo, b) || mentions(&l.hi, b) {
-                let text = format!("`{}`: the bounds of `{}` depend on the loop", work.rule, l.binder.name);
-                let d = Diagnostic::error(codes::SHAPE, text).at_places(s.places(), "this loop");
-                return Err(d.help("unroll without jamming: `unroll(i, 4)`").into_refusal(work.rule));
-            }
-            Ok(around(l, s.places(), push_down(work, &l.body, inner, at)?))
-        }
-        // A local array of every iteration: copies that run side by side have one each.
-        StmtKind::Alloc { buffer, body } if expands(buffer, body) => {
-            let wide = Arc::new(Buffer {
-                id: work.func.fresh_buf(),
-                extents: std::iter::once(&inner.hi).chain(&buffer.extents).cloned().collect(),
-                ..(**buffer).clone()
-            });
-            let own = var(&inner.binder);
-            let body = visit::map_accesses(body, &mut |a| {
-                let indices = || std::iter::once(&own).chain(&a.indices).cloned().collect();
-                (a.view == View::Buffer(buffer.id)).then(|| Access {
-                    view: View::Buffer(wide.id),
-                    indices: indices(),
-                    ..a.clone()
-                })
-            });
-            let body = push_down(work, &body, inner, at)?;
-            Ok(s.with_kind(StmtKind::Alloc { buffer: wide, body }))
-        }
-        _ => {
-            // Every place gets a loop variable of its own.
-            let binder = work.fresh(&inner.binder.name);
-            let body = crate::nest::substitute(s, inner.binder.id, var(&binder));
-            Ok(around(&Loop { binder, ..inner.clone() }, at.places(), body))
-        }
+    if let Some(v) = s.as_seq() {
+        let all = v.iter().map(|s| push_down(work, s, inner, at)).collect::<Result<Vec<_>, _>>()?;
+        return Ok(s.with_children(all));
     }
+    if let Some(l) = s.as_loop()
+        && matches!(l.exec, Executor::Serial | Executor::Unrolled)
+    {
+        let b = inner.binder.id;
+        if mentions(&l.lo, b) || mentions(&l.hi, b) {
+            let text = format!("`{}`: the bounds of `{}` depend on the loop", work.rule, l.binder.name);
+            let d = Diagnostic::error(codes::SHAPE, text).at_places(s.places(), "this loop");
+            return Err(d.help("unroll without jamming: `unroll(i, 4)`").into_refusal(work.rule));
+        }
+        return Ok(around(l, s.places(), push_down(work, &l.body, inner, at)?));
+    }
+    // A local array of every iteration: copies that run side by side have one each.
+    if let Some((buffer, body)) = s.as_alloc()
+        && expands(buffer, body)
+    {
+        let wide = Arc::new(Buffer {
+            id: work.func.fresh_buf(),
+            extents: std::iter::once(&inner.hi).chain(&buffer.extents).cloned().collect(),
+            ..(**buffer).clone()
+        });
+        let own = var(&inner.binder);
+        let body = visit::map_accesses(body, &mut |a| {
+            let indices = || std::iter::once(&own).chain(&a.indices).cloned().collect();
+            (a.view == View::Buffer(buffer.id)).then(|| Access {
+                view: View::Buffer(wide.id),
+                indices: indices(),
+                ..a.clone()
+            })
+        });
+        let body = push_down(work, &body, inner, at)?;
+        return Ok(s.with_kind(StmtKind::Alloc { buffer: wide, body }));
+    }
+    // Every place gets a loop variable of its own.
+    let binder = work.fresh(&inner.binder.name);
+    let body = crate::nest::substitute(s, inner.binder.id, var(&binder));
+    Ok(around(&Loop { binder, ..inner.clone() }, at.places(), body))
 }

@@ -9,20 +9,9 @@ use crate::codes;
 use crate::rule::Cursor;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::visit::{self, Path};
-use lathe_ir::{Buffer, Label, Loop, Stmt, StmtKind};
+use lathe_ir::{Buffer, Loop, Stmt};
 use lathe_strategy::Refusal;
 use std::sync::Arc;
-
-/// The label of a statement that touches memory.
-pub fn label_of(s: &Stmt) -> Option<&Label> {
-    match s.kind() {
-        StmtKind::Store(s) => Some(&s.label),
-        StmtKind::Reduce(r) => Some(&r.label),
-        StmtKind::Atomic(a) => Some(&a.label),
-        StmtKind::Compute(c) => Some(&c.label),
-        _ => None,
-    }
-}
 
 /// `C.init`, `C.2` and `C.t1` are of the family of `C`.
 pub fn of_family(label: &str, family: &str) -> bool {
@@ -32,8 +21,7 @@ pub fn of_family(label: &str, family: &str) -> bool {
 /// Whether the subtree holds a statement of the label.
 pub fn has_label(s: &Stmt, label: &str) -> bool {
     s.may_name(label)
-        && (label_of(s).is_some_and(|l| l.as_str() == label)
-            || s.children().into_iter().any(|c| has_label(c, label)))
+        && (s.label().is_some_and(|l| l.as_str() == label) || s.children().any(|c| has_label(c, label)))
 }
 
 /// All loops that a path name denotes, in the order of the text.
@@ -121,7 +109,7 @@ pub fn loop_at<'a>(cursor: &Cursor<'a>, rule: &str, path: &[usize]) -> Result<&'
 pub fn find_label(cursor: &Cursor, label: &str) -> Vec<Path> {
     let mut out = Vec::new();
     visit::walk(cursor.focused(), &mut |s, path| {
-        if label_of(s).is_some_and(|l| l.as_str() == label) {
+        if s.label().is_some_and(|l| l.as_str() == label) {
             out.push(cursor.focus.iter().chain(path).copied().collect());
         }
         s.may_name(label)
@@ -147,7 +135,7 @@ pub fn find_buffer(cursor: &Cursor, rule: &str, name: &str) -> Result<Arc<Buffer
         cursor.func.params.iter().filter_map(|p| p.array()).map(|b| b.name.to_string()).collect();
     let mut found = Vec::new();
     visit::walk(&cursor.func.body, &mut |s, _| {
-        if let StmtKind::Alloc { buffer, .. } = s.kind() {
+        if let Some(buffer) = s.allocated() {
             if &*buffer.name == name {
                 found.push(buffer.clone());
             }
@@ -182,7 +170,7 @@ pub fn loop_names(root: &Stmt) -> Vec<String> {
 pub fn labels_in(root: &Stmt) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     visit::walk(root, &mut |s, _| {
-        if let Some(l) = label_of(s)
+        if let Some(l) = s.label()
             && !out.iter().any(|n| n == l.as_str())
         {
             out.push(l.to_string());

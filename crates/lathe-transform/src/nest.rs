@@ -23,12 +23,12 @@ pub fn substitute(s: &Stmt, var: VarId, by: Expr) -> Stmt {
 
 /// Renames every loop of a subtree (names are for people: ids stay).
 pub fn rename_loops(s: &Stmt, f: &dyn Fn(&str) -> String) -> Stmt {
-    visit::map_stmts(s, &mut |s| match s.kind() {
-        StmtKind::Loop(l) => {
+    visit::map_stmts(s, &mut |s| match s.as_loop() {
+        Some(l) => {
             let binder = lathe_ir::Binder { name: f(&l.binder.name).into(), ..l.binder.clone() };
             s.with_kind(StmtKind::Loop(Loop { binder, ..l.clone() }))
         }
-        _ => s,
+        None => s,
     })
 }
 
@@ -42,7 +42,7 @@ pub fn trip_count(l: &Loop) -> Expr {
 /// Whether the variable occurs in an expression of the subtree's loop bounds.
 pub fn in_bounds(s: &Stmt, v: VarId) -> bool {
     let own = s.as_loop().is_some_and(|l| mentions(&l.lo, v) || mentions(&l.hi, v));
-    own || s.children().into_iter().any(|c| in_bounds(c, v))
+    own || s.children().any(|c| in_bounds(c, v))
 }
 
 pub fn mentions(e: &Expr, v: VarId) -> bool {

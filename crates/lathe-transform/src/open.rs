@@ -53,13 +53,13 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
     let mut places: Vec<Path> = Vec::new();
     if let Some(l) = &label {
         places = find_some_label(cursor, work.rule, l)?;
-        places.retain(|p| matches!(cursor.at(p).map(Stmt::kind), Some(StmtKind::Compute(_))));
+        places.retain(|p| cursor.at(p).is_some_and(|s| s.as_compute().is_some()));
         if places.is_empty() {
             return Err(work.refuse(codes::SHAPE, format!("`{l}` is open already")));
         }
     } else {
         visit::walk(cursor.focused(), &mut |s, p| {
-            if matches!(s.kind(), StmtKind::Compute(_)) {
+            if s.as_compute().is_some() {
                 places.push(cursor.focus.iter().chain(p).copied().collect());
             }
             true
@@ -69,7 +69,7 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
     let mut failure = None;
     let root = cursor.focused();
     let opened = visit::map_stmts(root, &mut |s| {
-        let StmtKind::Compute(c) = s.kind() else { return s };
+        let Some(c) = s.as_compute() else { return s };
         if failure.is_some() || label.as_ref().is_some_and(|l| l != c.label.as_str()) {
             return s;
         }

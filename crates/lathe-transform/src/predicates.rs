@@ -2,7 +2,7 @@
 
 use crate::names;
 use crate::rule::Cursor;
-use lathe_ir::{Executor, Stmt, StmtKind, visit};
+use lathe_ir::{Executor, Stmt, visit};
 use lathe_strategy::StepArg;
 
 /// `isLoop` and `isStmt` take a name: that of the loop, or the label whose statements are there and no others.
@@ -31,22 +31,22 @@ pub fn holds(cursor: &Cursor, predicate: &str, path: &[usize], args: &[StepArg])
         ("isLoop", Some(n)) => {
             s.as_loop().is_some() && names::find_loops(cursor, &n).iter().any(|p| p.as_slice() == path)
         }
-        ("isStmt", None) => names::label_of(s).is_some(),
+        ("isStmt", None) => s.label().is_some(),
         ("isStmt", Some(l)) => crate::subject::stmt(cursor, &l).is_ok_and(|p| p.as_slice() == path),
         ("isSerial", _) => runs(|e| *e == Executor::Serial),
         ("isParallel", _) => runs(|e| !e.is_ordered() && !matches!(e, Executor::Vector(_))),
         ("isVector", _) => runs(|e| matches!(e, Executor::Vector(_) | Executor::InScan(_))),
         ("isUnrolled", _) => runs(|e| *e == Executor::Unrolled),
-        ("isStore", _) => matches!(s.kind(), StmtKind::Store(_)),
-        ("isReduction", _) => matches!(s.kind(), StmtKind::Reduce(_)),
-        ("isAlloc", _) => matches!(s.kind(), StmtKind::Alloc { .. }),
-        ("isIf", _) => matches!(s.kind(), StmtKind::If { .. }),
-        ("isSequence", _) => matches!(s.kind(), StmtKind::Seq(_)),
+        ("isStore", _) => s.as_store().is_some(),
+        ("isReduction", _) => s.as_reduce().is_some(),
+        ("isAlloc", _) => s.as_alloc().is_some(),
+        ("isIf", _) => s.as_if().is_some(),
+        ("isSequence", _) => s.as_seq().is_some(),
         ("isInnermost", _) => s.as_loop().is_some_and(|l| !has_loop(&l.body)),
         _ => false,
     }
 }
 
 fn has_loop(s: &Stmt) -> bool {
-    s.as_loop().is_some() || s.children().into_iter().any(has_loop)
+    s.as_loop().is_some() || s.children().any(has_loop)
 }

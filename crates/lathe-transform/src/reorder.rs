@@ -7,8 +7,9 @@ use crate::nest::{around, mentions};
 use crate::rule::{Cursor, Edit, Rule};
 use crate::work::Work;
 use lathe_diagnostics::{Diagnostic, Places};
+use lathe_ir::stmt::{Effects, Enters};
 use lathe_ir::visit::Path;
-use lathe_ir::{Loop, Stmt, StmtKind};
+use lathe_ir::{Loop, Stmt};
 use lathe_strategy::syntax::{Formal, Sort};
 use lathe_strategy::{Refusal, RuleSignature};
 
@@ -201,7 +202,7 @@ fn bounds_refusal(work: &Work, level: &Level, other: &Loop) -> Refusal {
 }
 
 fn has_check(s: &Stmt) -> bool {
-    matches!(s.kind(), StmtKind::Check { .. }) || s.children().into_iter().any(has_check)
+    s.effects().contains(Effects::FAILS)
 }
 
 /// The loops from `outer` to `inner`, and the body of the innermost.
@@ -210,39 +211,33 @@ fn levels(work: &Work, outer: &Path, inner: &Path) -> Result<(Vec<Level>, Stmt),
     let mut steps = inner[outer.len()..].iter().copied();
     let mut out: Vec<Level> = Vec::new();
     loop {
-        match here.kind() {
-            StmtKind::Loop(l) => {
-                let places = here.places().clone();
-                out.push(Level { l: l.clone(), places, before: Vec::new(), after: Vec::new() });
-                match steps.next() {
-                    Some(_) => here = l.body.clone(),
-                    None => return Ok((out, l.body.clone())),
-                }
+        if let Some(l) = here.as_loop() {
+            let places = here.places().clone();
+            out.push(Level { l: l.clone(), places, before: Vec::new(), after: Vec::new() });
+            match steps.next() {
+                Some(_) => here = l.body.clone(),
+                None => return Ok((out, l.body.clone())),
             }
-            StmtKind::Seq(v) => {
-                let (Some(p), Some(level)) = (steps.next(), out.last_mut()) else { break };
-                let Some(next) = v.get(p) else { break };
-                level.before.extend(v[..p].iter().cloned());
-                // What follows an outer sequence comes after what follows an inner one.
-                level.after.splice(0..0, v[p + 1..].iter().cloned());
-                here = next.clone();
-            }
-            kind => {
-                let what = match kind {
-                    StmtKind::Alloc { buffer, .. } => format!("the local array `{}`", buffer.name),
-                    StmtKind::Let { binder, .. } => format!("`let {}`", binder.name),
-                    StmtKind::If { .. } => "an `if`".to_string(),
-                    StmtKind::While { .. } => "a `while`".to_string(),
-                    _ => "another statement".to_string(),
-                };
-                let d = Diagnostic::error(
-                    codes::SHAPE,
-                    format!("`{}`: {what} stands between the loops", work.rule),
-                )
-                .at_places(here.places(), "this is between them")
-                .help("only loops and statements beside them may stand between loops that change places");
-                return Err(d.into_refusal(work.rule));
-            }
+        } else if let Some(v) = here.as_seq() {
+            let (Some(p), Some(level)) = (steps.next(), out.last_mut()) else { break };
+            let Some(next) = v.get(p) else { break };
+            level.before.extend(v[..p].iter().cloned());
+            // What follows an outer sequence comes after what follows an inner one.
+            level.after.splice(0..0, v[p + 1..].iter().cloned());
+            here = next.clone();
+        } else {
+            let what = match here.enters(0) {
+                Enters::Alloc(buffer) => format!("the local array `{}`", buffer.name),
+                Enters::Let(binder, _) => format!("`let {}`", binder.name),
+                Enters::Condition(..) => "an `if`".to_string(),
+                Enters::While(_) => "a `while`".to_string(),
+                Enters::Nothing | Enters::Loop(_) | Enters::Value(_) => "another statement".to_string(),
+            };
+            let d =
+                Diagnostic::error(codes::SHAPE, format!("`{}`: {what} stands between the loops", work.rule))
+                    .at_places(here.places(), "this is between them")
+                    .help("only loops and statements beside them may stand between loops that change places");
+            return Err(d.into_refusal(work.rule));
         }
     }
     Err(work.refuse(codes::SHAPE, "the loops are gone"))

@@ -11,8 +11,9 @@ use lathe_diagnostics::{Diagnostic, Places};
 use lathe_ir::build::{add, ceil_div, floor_div, index, max, min};
 use lathe_ir::linear::Linear;
 use lathe_ir::simplify::simplify_stmt;
+use lathe_ir::stmt::Enters;
 use lathe_ir::visit;
-use lathe_ir::{BinOp, Executor, Expr, ExprKind, Loop, Stmt, StmtKind, VarId};
+use lathe_ir::{BinOp, Executor, Expr, ExprKind, Loop, Stmt, VarId};
 use lathe_strategy::syntax::{Formal, Sort};
 use lathe_strategy::{Refusal, RuleSignature};
 use std::collections::{HashMap, HashSet};
@@ -79,15 +80,15 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
 
 /// A loop over one known block says its number in its body, so that the bounds inside are constants where sizes are.
 fn with_known_blocks(s: &Stmt) -> Stmt {
-    match s.kind() {
-        StmtKind::Seq(all) => Stmt::seq(all.iter().map(with_known_blocks)),
-        StmtKind::Loop(l) => match (l.lo.as_int(), l.hi.as_int()) {
-            (Some(lo), Some(hi)) if lo < hi && lo + l.step >= hi => {
-                let body = visit::substitute_stmt(&l.body, &HashMap::from([(l.binder.id, index(lo))]));
-                s.with_kind(StmtKind::Loop(Loop { body, ..l.clone() }))
-            }
-            _ => s.clone(),
-        },
+    if let Some(all) = s.as_seq() {
+        return Stmt::seq(all.iter().map(with_known_blocks));
+    }
+    let bounds = s.as_loop().and_then(|l| Some((l, l.lo.as_int()?, l.hi.as_int()?)));
+    match bounds {
+        Some((l, lo, hi)) if lo < hi && lo + l.step >= hi => {
+            let body = visit::substitute_stmt(&l.body, &HashMap::from([(l.binder.id, index(lo))]));
+            around(l, s.places(), body)
+        }
         _ => s.clone(),
     }
 }
@@ -116,7 +117,7 @@ pub fn cut_loop(work: &mut Work, l: &Loop, places: &Places, cut: Expr, suffix: &
 fn has_min(l: &Loop) -> bool {
     let mut found = false;
     visit::walk(&l.body, &mut |s, _| {
-        if let StmtKind::Loop(inner) = s.kind() {
+        if let Some(inner) = s.as_loop() {
             visit::walk_expr(&inner.hi, &mut |e| {
                 found |= matches!(e.kind(), ExprKind::Binary(BinOp::Min, ..)) && mentions(e, l.binder.id);
             });
@@ -139,16 +140,15 @@ fn full_blocks(l: &Loop) -> Option<Full> {
     let mut cut: Option<Expr> = None;
     let mut partials: Vec<(Expr, Expr)> = Vec::new();
     visit::walk(&l.body, &mut |s, _| {
-        let bounds: Vec<&Expr> = match s.kind() {
-            StmtKind::Loop(inner) => {
-                inside.insert(inner.binder.id);
-                vec![&inner.lo, &inner.hi]
-            }
-            StmtKind::Let { binder, value, .. } => {
-                inside.insert(binder.id);
-                vec![value]
-            }
-            _ => vec![],
+        inside.extend(s.binders().into_iter().map(|b| b.0.id));
+        let bounds: Vec<&Expr> = match s.enters(0) {
+            Enters::Loop(inner) => vec![&inner.lo, &inner.hi],
+            Enters::Let(_, value) => vec![value],
+            Enters::Nothing
+            | Enters::Condition(..)
+            | Enters::While(_)
+            | Enters::Alloc(_)
+            | Enters::Value(_) => vec![],
         };
         for e in bounds {
             visit::walk_expr(e, &mut |e| {
@@ -214,14 +214,14 @@ fn remainders(form: &Linear, size: i64) -> Option<Vec<i64>> {
 
 /// The part that holds the block that is not full (the second one), with its size as a number.
 fn with_remains(s: &Stmt, old: &Loop, remains: Option<(Expr, i64)>) -> Stmt {
-    let (StmtKind::Seq(parts), Some((partial, n))) = (s.kind(), remains) else { return s.clone() };
+    let (Some(parts), Some((partial, n))) = (s.as_seq(), remains) else { return s.clone() };
     let rest = parts.last().and_then(|p| Some((p, p.as_loop()?)));
     let Some((stmt, l)) = rest.filter(|r| r.1.binder.id != old.binder.id) else { return s.clone() };
     let new = HashMap::from([(old.binder.id, lathe_ir::build::var(&l.binder))]);
     let partial = visit::substitute(&partial, &new);
     let known = |e: Expr| if e == partial { index(n) } else { e };
     let body = visit::map_exprs(&l.body, &mut |e| visit::map_expr(e, &mut |e| known(e)));
-    let rest = stmt.with_kind(StmtKind::Loop(Loop { body, ..l.clone() }));
+    let rest = around(l, stmt.places(), body);
     Stmt::seq(parts[..parts.len() - 1].iter().cloned().chain([rest]))
 }
 

@@ -146,7 +146,7 @@ fn left_out(cursor: &Cursor, signature: &RuleSignature, args: &Args) -> Option<S
 pub(crate) fn stmt(cursor: &Cursor, label: &str) -> Result<Path, Refusal> {
     let mut all: Vec<Path> = Vec::new();
     visit::walk(cursor.focused(), &mut |s, p| {
-        if names::label_of(s).is_some_and(|l| names::of_family(l.as_str(), label)) {
+        if s.label().is_some_and(|l| names::of_family(l.as_str(), label)) {
             all.push(cursor.focus.iter().chain(p).copied().collect());
         }
         s.may_name(label)
@@ -173,6 +173,6 @@ pub(crate) fn stmt(cursor: &Cursor, label: &str) -> Result<Path, Refusal> {
 
 /// Whether there is a label of another family in the subtree.
 fn has_other(s: &Stmt, family: &str) -> bool {
-    names::label_of(s).is_some_and(|l| !names::of_family(l.as_str(), family))
-        || s.children().into_iter().any(|c| has_other(c, family))
+    s.label().is_some_and(|l| !names::of_family(l.as_str(), family))
+        || s.children().any(|c| has_other(c, family))
 }

@@ -3,7 +3,6 @@
 
 use crate::args::IntoRefusal;
 use crate::codes;
-use crate::names::label_of;
 use crate::rule::{Cursor, Edit};
 use lathe_analysis::{Env, OrderRefusal, order_preserved};
 use lathe_diagnostics::{Code, Diagnostic};
@@ -114,7 +113,7 @@ impl<'a> Work<'a> {
         kind: &str,
     ) -> Result<(), Refusal> {
         let parent = self.at(up)?.clone();
-        let all = parent.children();
+        let all: Vec<&Stmt> = parent.children().collect();
         let (Some(a), Some(b)) = (all.get(position), all.get(position + 1)) else {
             return Err(self.refuse(codes::SHAPE, "the place is gone"));
         };
@@ -247,35 +246,22 @@ struct Instances {
 
 /// Goes down with the surroundings in hand, so that deep trees cost no more per statement than flat ones.
 fn collect_instances<'a>(env: &mut Env<'a>, s: &'a Stmt, out: &mut Instances) {
-    if let Some(label) = label_of(s)
+    if let Some(label) = s.label()
         && !out.by_label.contains_key(label.as_str())
     {
-        let parts: Vec<String> = instance_of(s).iter().map(|e| env.text(e)).collect();
+        let parts: Vec<String> = s.instance().iter().map(|e| env.text(e)).collect();
         let text = format!("[{}]", parts.join(", "));
         out.by_label.insert(label.to_string(), text.clone());
         out.order.push((label.to_string(), text));
     }
     let outside = env.items.len();
-    if let StmtKind::Seq(list) = s.kind() {
-        for child in list {
-            collect_instances(env, child, out);
-            env.pass(child);
-        }
-    } else {
-        for (position, child) in s.children().iter().enumerate() {
-            env.enter(s, position);
-            collect_instances(env, child, out);
+    for (position, child) in s.children().enumerate() {
+        if s.as_seq().is_none() {
             env.items.truncate(outside);
+            env.enter(s, position);
         }
+        collect_instances(env, child, out);
+        env.pass(child);
     }
     env.items.truncate(outside);
-}
-
-pub(crate) fn instance_of(s: &Stmt) -> &[lathe_ir::Expr] {
-    match s.kind() {
-        StmtKind::Store(s) => &s.instance,
-        StmtKind::Reduce(r) => &r.instance,
-        StmtKind::Atomic(a) => &a.instance,
-        _ => &[],
-    }
 }

@@ -145,16 +145,12 @@ fn count(s: &Stmt, values: &mut Values, budget: &mut u64) -> Option<f64> {
 
 /// Whether bounds or conditions inside `s` mention the variable.
 fn decides(s: &Stmt, var: VarId) -> bool {
-    let here = match s.kind() {
-        StmtKind::Loop(l) => vars_of(&l.lo).contains(&var) || vars_of(&l.hi).contains(&var),
-        StmtKind::If { cond, .. } => vars_of(cond).contains(&var),
-        StmtKind::Let { value, .. } => vars_of(value).contains(&var),
-        StmtKind::Compute(c) => {
-            c.dims.iter().any(|d| vars_of(&d.lo).contains(&var) || vars_of(&d.hi).contains(&var))
-        }
-        _ => false,
+    let deciding: Vec<&Expr> = match s.as_compute() {
+        Some(c) => c.dims.iter().flat_map(|d| [&d.lo, &d.hi]).collect(),
+        None if s.label().is_some() => Vec::new(),
+        None => s.exprs(),
     };
-    here || s.children().into_iter().any(|c| decides(c, var))
+    deciding.into_iter().any(|e| vars_of(e).contains(&var)) || s.children().any(|c| decides(c, var))
 }
 
 /// Operations of one combination: none on what are not floats.

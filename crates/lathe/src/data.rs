@@ -3,8 +3,9 @@
 use crate::codes;
 use crate::count::{Values, eval};
 use lathe_diagnostics::Diagnostic;
+use lathe_ir::stmt::AccessMode;
 use lathe_ir::visit::{loads_of, substitute, vars_of, walk};
-use lathe_ir::{Access, Binder, BufId, Expr, Function, Mode, ParamKind, Scalar, StmtKind, Type, VarId};
+use lathe_ir::{Access, Binder, BufId, Expr, Function, Mode, ParamKind, Scalar, Type, VarId};
 use lathe_runtime::array::alike;
 use lathe_runtime::{Array, npy};
 use std::collections::{BTreeMap, HashMap};
@@ -323,21 +324,11 @@ pub fn subscript_bounds(func: &Function, sizes: &Values) -> SubscriptBounds {
     let mut lets: HashMap<VarId, Expr> = HashMap::new();
     walk(&func.body, &mut |s, _| {
         let one = lathe_ir::build::index(1);
-        match s.kind() {
-            StmtKind::Alloc { buffer, .. } => {
-                extents.insert(buffer.id, buffer.extents.clone());
-            }
-            StmtKind::Loop(l) => {
-                last.insert(l.binder.id, lathe_ir::build::sub(l.hi.clone(), one));
-            }
-            StmtKind::Compute(c) => last.extend(
-                c.dims.iter().map(|d| (d.binder.id, lathe_ir::build::sub(d.hi.clone(), one.clone()))),
-            ),
-            StmtKind::Let { binder, value, .. } => {
-                lets.insert(binder.id, value.clone());
-            }
-            _ => {}
-        }
+        extents.extend(s.allocated().map(|b| (b.id, b.extents.clone())));
+        let dims = s.as_compute().map_or(&[][..], |c| &c.dims).iter().map(|d| (d.binder.id, &d.hi));
+        let ranges = s.as_loop().map(|l| (l.binder.id, &l.hi)).into_iter().chain(dims);
+        last.extend(ranges.map(|(v, hi)| (v, lathe_ir::build::sub(hi.clone(), one.clone()))));
+        lets.extend(s.as_let().map(|(binder, value, _)| (binder.id, value.clone())));
         true
     });
     let scalars: Vec<VarId> = func
@@ -373,12 +364,7 @@ pub fn subscript_bounds(func: &Function, sizes: &Values) -> SubscriptBounds {
         for e in s.exprs() {
             loads_of(e).iter().for_each(&mut visit);
         }
-        match s.kind() {
-            StmtKind::Store(st) => visit(&st.target),
-            StmtKind::Reduce(r) => r.targets.iter().for_each(&mut visit),
-            StmtKind::Compute(c) => c.targets.iter().for_each(&mut visit),
-            _ => {}
-        }
+        s.accesses().filter(|a| a.1 != AccessMode::Prefetch).for_each(|a| visit(a.0));
         true
     });
     bounds

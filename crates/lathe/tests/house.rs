@@ -1,7 +1,10 @@
-//! The arrows between crates: a crate imports only from lower floors.
+//! What holds for the sources of all crates: a crate imports only from lower floors, and no decision about statements
+//! passes a kind by in silence.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use syn::visit::Visit;
 
 /// The floors of `ARCHITECTURE.md`.
 const FLOORS: &[(&str, u32)] = &[
@@ -56,4 +59,105 @@ fn crates_import_only_from_lower_floors() {
         }
     }
     assert!(arrows > 10, "only {arrows} arrows seen: the test looks at the wrong thing");
+}
+
+/// The places that a new kind of statement must be told to: the interface of statements, the text form, the verifier,
+/// what collects accesses, bounds and definedness, the interpreter and every engine.
+const MOST_DECISIONS: usize = 15;
+
+/// A `match` on the kinds of statements says what it does with each: with `_ =>`, a kind that comes later would be
+/// passed by in silence. What concerns one kind alone asks for it (`as_loop`, `if let`); what concerns all asks the
+/// interface (`crates/lathe-ir/src/stmt`).
+#[test]
+fn matches_on_statements_have_no_catch_all() {
+    let mut seen = Matches::default();
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    for file in sources(&crates) {
+        let text = std::fs::read_to_string(&file).expect("a source");
+        if !text.contains("StmtKind") {
+            continue;
+        }
+        let parsed = syn::parse_file(&text).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+        seen.file = file.strip_prefix(&crates).unwrap_or(&file).display().to_string();
+        // The statements of a source language are others.
+        seen.own = !seen.file.starts_with("lathe-lang/");
+        seen.printing = seen.file.contains("/text/print");
+        seen.visit_file(&parsed);
+    }
+    assert!(seen.wrong.is_empty(), "these pass kinds by in silence:\n{}", seen.wrong.join("\n"));
+    let decisions = seen.exhaustive.join("\n");
+    assert!(seen.exhaustive.len() >= 8, "only these decide per kind:\n{decisions}");
+    assert!(seen.exhaustive.len() <= MOST_DECISIONS, "too many decide per kind:\n{decisions}");
+}
+
+/// The files below `src` of all crates.
+fn sources(crates: &Path) -> Vec<PathBuf> {
+    let list = |dir: &Path| -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(dir).into_iter().flatten();
+        entries.map(|e| e.expect("an entry").path()).collect()
+    };
+    let mut open: Vec<PathBuf> = list(crates).into_iter().map(|c| c.join("src")).collect();
+    let mut out = Vec::new();
+    while let Some(dir) = open.pop() {
+        for path in list(&dir) {
+            if path.is_dir() {
+                open.push(path);
+            } else if path.extension().is_some_and(|e| e == "rs") {
+                out.push(path);
+            }
+        }
+    }
+    assert!(out.len() > 300, "only {} sources found", out.len());
+    out.sort();
+    out
+}
+
+#[derive(Default)]
+struct Matches {
+    file: String,
+    own: bool,
+    printing: bool,
+    wrong: Vec<String>,
+    exhaustive: Vec<String>,
+}
+
+/// How often a pattern or an expression names a kind.
+fn kinds(tokens: impl quote::ToTokens) -> usize {
+    tokens.to_token_stream().to_string().matches("StmtKind ::").count()
+}
+
+fn catches_all(p: &syn::Pat) -> bool {
+    match p {
+        syn::Pat::Wild(_) => true,
+        syn::Pat::Ident(i) => i.subpat.is_none(),
+        syn::Pat::Tuple(t) => t.elems.iter().all(catches_all),
+        _ => false,
+    }
+}
+
+impl<'ast> Visit<'ast> for Matches {
+    fn visit_item_mod(&mut self, m: &'ast syn::ItemMod) {
+        if !m.attrs.iter().any(|a| a.path().is_ident("cfg")) {
+            syn::visit::visit_item_mod(self, m);
+        }
+    }
+
+    fn visit_expr_match(&mut self, m: &'ast syn::ExprMatch) {
+        let named: usize = m.arms.iter().map(|a| kinds(&a.pat)).sum();
+        if named > 0 && self.own {
+            let place = format!("{}:{}", self.file, m.match_token.span.start().line);
+            if !m.arms.iter().any(|a| catches_all(&a.pat)) {
+                self.exhaustive.push(place);
+            } else if !self.printing {
+                self.wrong.push(place);
+            }
+        }
+        syn::visit::visit_expr_match(self, m);
+    }
+
+    fn visit_macro(&mut self, m: &'ast syn::Macro) {
+        if self.own && m.path.is_ident("matches") && kinds(&m.tokens) > 1 {
+            self.wrong.push(format!("{}: `matches!` lists kinds: {}", self.file, m.tokens));
+        }
+    }
 }

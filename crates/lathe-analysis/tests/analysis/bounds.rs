@@ -204,7 +204,7 @@ fn checks(func: &Function) -> Vec<(Expr, usize)> {
             let mut loops = 0;
             for at in path {
                 loops += usize::from(here.as_loop().is_some());
-                here = here.children()[*at];
+                here = here.child(*at).unwrap();
             }
             out.push((cond.clone(), loops));
         }

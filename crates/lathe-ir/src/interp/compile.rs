@@ -14,7 +14,7 @@ use crate::func::{Function, Module, ParamKind, Space};
 use crate::ids::{BufId, Label, VarId};
 use crate::ops::{BinOp, ReduceOp};
 use crate::reduce;
-use crate::stmt::{Arg, Atomic, Executor, Loop, Reduce, Stmt, StmtKind, Store};
+use crate::stmt::{Arg, Atomic, Effects, Executor, Loop, Reduce, Stmt, StmtKind, Store};
 use crate::types::{Name, Scalar, Type};
 use crate::visit::walk;
 use lathe_diagnostics::{Diagnostic, Places};
@@ -94,7 +94,7 @@ impl<'m> Compiler<'m> {
     ) -> Compiler<'m> {
         let mut has_tasks = false;
         walk(&func.body, &mut |s, _| {
-            has_tasks |= matches!(s.kind(), StmtKind::Async { .. } | StmtKind::Barrier { .. });
+            has_tasks |= s.own_effects().contains(Effects::SYNCHRONIZES);
             true
         });
         Compiler {

@@ -27,7 +27,7 @@ pub struct InScan<'a> {
     pub acc: BufId,
     pub ty: Scalar,
     /// The stores that use it.
-    pub uses: Vec<&'a Stmt>,
+    pub uses: &'a [Stmt],
 }
 
 impl InScan<'_> {
@@ -41,14 +41,9 @@ impl InScan<'_> {
         if l.step != 1 || trips != Some(i64::from(width)) {
             return Err("the number of its iterations is not constantly that of the lanes");
         }
-        let (first, uses) = match l.body.kind() {
-            StmtKind::Seq(all) => match all.split_first() {
-                Some((first, rest)) => (first, rest.iter().collect()),
-                None => return Err("it does nothing"),
-            },
-            _ => (&l.body, Vec::new()),
-        };
-        let StmtKind::Reduce(r) = first.kind() else {
+        let all = l.body.as_seq().unwrap_or(std::slice::from_ref(&l.body));
+        let Some((first, uses)) = all.split_first() else { return Err("it does nothing") };
+        let Some(r) = first.as_reduce() else {
             return Err("it does not begin with what is added to the running value");
         };
         let ([target], [value]) = (&r.targets[..], &r.values[..]) else {
@@ -62,17 +57,17 @@ impl InScan<'_> {
         if matches!(r.op, ReduceOp::ArgMin | ReduceOp::ArgMax | ReduceOp::User(_)) {
             return Err("its operator is not built in, or has several results");
         }
-        independent(l, *acc, value, &uses)?;
+        independent(l, *acc, value, uses)?;
         Ok(InScan { width, reduce: r, acc: *acc, ty, uses })
     }
 }
 
 /// Whether statements may run for all lanes one after the other: plain stores, each into an array of its own, every
 /// lane another element, of values that read none of these arrays.
-fn independent(l: &Loop, acc: BufId, value: &Expr, uses: &[&Stmt]) -> Result<(), &'static str> {
+fn independent(l: &Loop, acc: BufId, value: &Expr, uses: &[Stmt]) -> Result<(), &'static str> {
     let mut written = vec![View::Buffer(acc)];
     for s in uses {
-        let StmtKind::Store(s) = s.kind() else {
+        let Some(s) = s.as_store() else {
             return Err("it holds more than stores of the running value");
         };
         let own = |e: &Expr| {

@@ -291,7 +291,6 @@ impl Printer {
 
 /// The largest number that a binder or buffer of the function carries.
 pub(crate) fn largest_id(f: &Function) -> Option<u32> {
-    use crate::stmt::StmtKind;
     let mut largest = f.sizes.iter().map(|b| b.id.0).max();
     let mut see = |n: u32| largest = largest.max(Some(n));
     for p in &f.params {
@@ -301,14 +300,8 @@ pub(crate) fn largest_id(f: &Function) -> Option<u32> {
         }
     }
     crate::visit::walk(&f.body, &mut |s, _| {
-        match s.kind() {
-            StmtKind::Let { binder, .. } | StmtKind::Async { token: binder, .. } => see(binder.id.0),
-            StmtKind::Loop(l) => see(l.binder.id.0),
-            StmtKind::Atomic(a) => a.old.iter().for_each(|b| see(b.id.0)),
-            StmtKind::Compute(c) => c.dims.iter().for_each(|d| see(d.binder.id.0)),
-            StmtKind::Alloc { buffer, .. } => see(buffer.id.0),
-            _ => {}
-        }
+        s.binders().into_iter().for_each(|(b, _)| see(b.id.0));
+        s.allocated().into_iter().for_each(|b| see(b.id.0));
         true
     });
     largest

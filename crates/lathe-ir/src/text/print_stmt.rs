@@ -6,7 +6,7 @@ use super::scope::name_text;
 use crate::expr::{Access, Expr};
 use crate::ids::{BufId, Label, VarId};
 use crate::ops::ReduceOp;
-use crate::stmt::{Arg, Atomic, Combine, Compute, Executor, Loop, MemoryOrder, Stmt, StmtKind};
+use crate::stmt::{Arg, Combine, Compute, Executor, Loop, MemoryOrder, Stmt, StmtKind};
 use std::fmt::Write;
 
 /// What a block takes out of scope where it ends.
@@ -54,10 +54,7 @@ impl Printer {
     /// to the end of the block are unrolled into it (a loop, so that long chains of them are no deep
     /// recursion).
     pub(crate) fn block(&mut self, s: &Stmt) {
-        match s.kind() {
-            StmtKind::Seq(v) if v.len() != 1 => self.statements(v),
-            _ => self.statements(std::slice::from_ref(s)),
-        }
+        self.statements(as_block(s));
     }
 
     fn statements(&mut self, list: &[Stmt]) {
@@ -67,20 +64,13 @@ impl Printer {
             for s in init {
                 self.stmt(s, &mut bound);
             }
-            let body = match last.kind() {
-                StmtKind::Let { body, .. } | StmtKind::Alloc { body, .. } => body,
-                StmtKind::Atomic(Atomic { old: Some(_), body, .. }) => body,
-                _ => {
-                    self.stmt(last, &mut bound);
-                    break;
-                }
+            let Some(body) = last.rest_of_block() else {
+                self.stmt(last, &mut bound);
+                break;
             };
             self.line();
             self.opener(last, &mut bound);
-            rest = match body.kind() {
-                StmtKind::Seq(v) if v.len() != 1 => v,
-                _ => std::slice::from_ref(body),
-            };
+            rest = as_block(body);
         }
         self.leave(bound);
     }
@@ -366,6 +356,11 @@ impl Printer {
         });
         c.dims.iter().rev().for_each(|d| self.scope.unbind_var(d.binder.id));
     }
+}
+
+/// What stands between the braces: a sequence of one keeps its word.
+fn as_block(s: &Stmt) -> &[Stmt] {
+    s.as_seq().filter(|v| v.len() != 1).unwrap_or(std::slice::from_ref(s))
 }
 
 /// The name of an operator; a user's that is named like one of ours is quoted.

@@ -2,7 +2,6 @@
 
 use crate::func::{Function, ParamKind};
 use crate::ids::{Binder, BufId, VarId};
-use crate::stmt::StmtKind;
 use crate::types::{Name, Scalar, Type};
 use crate::visit::walk;
 use std::collections::HashMap;
@@ -37,14 +36,8 @@ impl Scope {
             }
         }
         walk(&f.body, &mut |stmt, _| {
-            match stmt.kind() {
-                StmtKind::Let { binder, .. } | StmtKind::Async { token: binder, .. } => s.bind_var(binder),
-                StmtKind::Loop(l) => s.bind_var(&l.binder),
-                StmtKind::Atomic(a) => a.old.iter().for_each(|b| s.bind_var(b)),
-                StmtKind::Compute(c) => c.dims.iter().for_each(|d| s.bind_var(&d.binder)),
-                StmtKind::Alloc { buffer, .. } => s.bind_buf(buffer.id, &buffer.name, &buffer.elem),
-                _ => {}
-            }
+            stmt.binders().into_iter().for_each(|(b, _)| s.bind_var(b));
+            stmt.allocated().into_iter().for_each(|b| s.bind_buf(b.id, &b.name, &b.elem));
             true
         });
         // Unrolled code binds one name often; with one number it is still one name.

@@ -2,7 +2,7 @@
 
 use crate::expr::{Access, Status};
 use crate::func::Function;
-use crate::stmt::{Stmt, StmtKind};
+use crate::stmt::AccessMode;
 use crate::visit::{loads_of, walk};
 
 /// Every access of a function, loads and targets alike, that is neither proved, checked nor assumed to
@@ -16,22 +16,11 @@ pub fn unproved_accesses(f: &Function) -> Vec<Access> {
     };
     f.result.iter().flat_map(loads_of).for_each(|a| see(&a));
     walk(&f.body, &mut |s, _| {
-        targets(s).into_iter().for_each(&mut see);
+        s.accesses().filter(|a| a.1 != AccessMode::Prefetch).for_each(|a| see(a.0));
         s.exprs().into_iter().flat_map(loads_of).for_each(|a| see(&a));
         true
     });
     out
-}
-
-/// The accesses that a statement itself writes.
-fn targets(s: &Stmt) -> Vec<&Access> {
-    match s.kind() {
-        StmtKind::Store(s) => vec![&s.target],
-        StmtKind::Reduce(r) => r.targets.iter().collect(),
-        StmtKind::Atomic(a) => vec![&a.target],
-        StmtKind::Compute(c) => c.targets.iter().collect(),
-        _ => Vec::new(),
-    }
 }
 
 #[cfg(test)]

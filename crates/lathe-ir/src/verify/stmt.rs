@@ -25,20 +25,20 @@ impl Verifier<'_> {
             for s in init {
                 self.stmt(s, &mut bound);
             }
-            let body = match last.kind() {
-                StmtKind::Seq(v) => {
-                    rest = v;
-                    continue;
+            if let Some(all) = last.as_seq() {
+                rest = all;
+                continue;
+            }
+            match last.rest_of_block() {
+                Some(body) => {
+                    self.header(last, &mut bound);
+                    rest = std::slice::from_ref(body);
                 }
-                StmtKind::Let { body, .. } | StmtKind::Alloc { body, .. } => body,
-                StmtKind::Atomic(a) => &a.body,
-                _ => {
+                None => {
                     self.stmt(last, &mut bound);
                     break;
                 }
-            };
-            self.opener(last, &mut bound);
-            rest = std::slice::from_ref(body);
+            }
         }
         for b in bound {
             match b {
@@ -52,10 +52,19 @@ impl Verifier<'_> {
         }
     }
 
-    /// `let`, `alloc` and `atomic` up to where their body begins.
-    fn opener(&mut self, s: &Stmt, bound: &mut Vec<Bound>) {
+    fn stmt(&mut self, s: &Stmt, bound: &mut Vec<Bound>) {
+        if s.as_seq().is_some() || s.rest_of_block().is_some() {
+            self.body(s);
+        } else {
+            self.header(s, bound);
+        }
+    }
+
+    /// A statement without what may be the rest of its block.
+    fn header(&mut self, s: &Stmt, bound: &mut Vec<Bound>) {
         self.at(s.places());
         match s.kind() {
+            StmtKind::Seq(_) => {}
             StmtKind::Let { binder, value, .. } => {
                 self.expr(value);
                 self.value_fits(&binder.ty.into(), value);
@@ -83,17 +92,9 @@ impl Verifier<'_> {
                     }
                     self.bind_var(old, Role::Value);
                     bound.push(Bound::Var(old.id));
+                } else {
+                    self.body(&a.body);
                 }
-            }
-            _ => {}
-        }
-    }
-
-    fn stmt(&mut self, s: &Stmt, bound: &mut Vec<Bound>) {
-        self.at(s.places());
-        match s.kind() {
-            StmtKind::Seq(_) | StmtKind::Let { .. } | StmtKind::Alloc { .. } | StmtKind::Atomic(_) => {
-                self.body(s)
             }
             StmtKind::Store(st) => {
                 self.instance(&st.instance);

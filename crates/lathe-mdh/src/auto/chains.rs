@@ -8,7 +8,7 @@ use crate::homomorphism::{Homomorphism, Shaped};
 use crate::lower::Inside;
 use crate::lower::steps::{attempt, call, int, name, named, with};
 use lathe_diagnostics::Diagnostic;
-use lathe_ir::{Combine, Function, Stmt, StmtKind, visit};
+use lathe_ir::{Combine, Function, Stmt, visit};
 use lathe_strategy::{Argument, Strategy};
 use std::collections::BTreeMap;
 
@@ -151,9 +151,7 @@ pub fn find(
 fn locals(func: &Function) -> Vec<String> {
     let mut out = Vec::new();
     visit::walk(&func.body, &mut |s, _| {
-        if let StmtKind::Alloc { buffer, .. } = s.kind() {
-            out.push(buffer.name.to_string());
-        }
+        out.extend(s.allocated().map(|b| b.name.to_string()));
         true
     });
     out
@@ -163,15 +161,12 @@ fn locals(func: &Function) -> Vec<String> {
 fn runs(body: &Stmt) -> Vec<Vec<String>> {
     let mut out = vec![Vec::new()];
     fn walk(s: &Stmt, out: &mut Vec<Vec<String>>) {
-        match s.kind() {
-            StmtKind::Compute(c) => {
-                if let Some(last) = out.last_mut() {
-                    last.push(c.label.to_string());
-                }
-            }
-            StmtKind::Seq(all) => all.iter().for_each(|s| walk(s, out)),
-            StmtKind::Alloc { body, .. } => walk(body, out),
-            _ => out.push(Vec::new()),
+        if let (Some(c), Some(last)) = (s.as_compute(), out.last_mut()) {
+            last.push(c.label.to_string());
+        } else if s.as_seq().is_some() || s.as_alloc().is_some() {
+            s.children().for_each(|s| walk(s, out));
+        } else {
+            out.push(Vec::new());
         }
     }
     walk(body, &mut out);

@@ -15,8 +15,8 @@ use std::sync::Arc;
 pub fn first(module: &Module, func: &Function, sizes: &BTreeMap<String, i64>) -> (Function, Vec<Strategy>) {
     let (mut new, mut steps) = (func.clone(), Vec::new());
     let mut next = func.clone();
-    new.body = visit::map_stmts(&func.body, &mut |s| match s.kind() {
-        StmtKind::Compute(c) if wanted(module, func, c, sizes) => {
+    new.body = visit::map_stmts(&func.body, &mut |s| match s.as_compute() {
+        Some(c) if wanted(module, func, c, sizes) => {
             steps.push(call("prereduce", vec![name(c.label.as_str())]));
             two(&mut next, c, &s)
         }

@@ -4,7 +4,7 @@
 use crate::choose::Setting;
 use crate::lower::steps::{attempt, call, int, name};
 use lathe_ir::interp::evaluate;
-use lathe_ir::{Access, Binder, Expr, Function, Label, Reduce, Stmt, StmtKind, VarId, visit};
+use lathe_ir::{Access, Binder, Expr, Function, Label, Reduce, Stmt, VarId, visit};
 use lathe_strategy::Strategy;
 use std::collections::{BTreeMap, HashMap};
 
@@ -49,32 +49,29 @@ pub fn tables(func: &Function, sizes: &BTreeMap<String, i64>, s: &Setting) -> Ve
     if s.threads < 2 {
         return out;
     }
-    visit::walk(&func.body, &mut |stmt, _| match stmt.kind() {
-        StmtKind::Loop(l) => {
+    visit::walk(&func.body, &mut |stmt, _| {
+        if let Some(l) = stmt.as_loop() {
             let r = only_reduction(&l.body).filter(|r| r.licence && r.targets.len() == 1);
             out.extend(
                 r.and_then(|r| one(func, (&l.binder, &l.lo, &l.hi), (&r.label, &r.targets[0]), &known, s)),
             );
-            false
         }
-        StmtKind::Compute(c) => {
-            if let (Some(_), Some(d), [target]) = (&c.update, c.dims.first(), &c.targets[..]) {
-                out.extend(one(func, (&d.binder, &d.lo, &d.hi), (&c.label, target), &known, s));
-            }
-            false
+        if let Some(c) = stmt.as_compute()
+            && let (Some(_), Some(d), [target]) = (&c.update, c.dims.first(), &c.targets[..])
+        {
+            out.extend(one(func, (&d.binder, &d.lo, &d.hi), (&c.label, target), &known, s));
         }
-        _ => true,
+        stmt.as_loop().is_none()
     });
     out
 }
 
 /// The one statement of a loop's body, if it combines.
 fn only_reduction(body: &Stmt) -> Option<&Reduce> {
-    match body.kind() {
-        StmtKind::Reduce(r) => Some(r),
-        StmtKind::Seq(all) if all.len() == 1 => only_reduction(&all[0]),
-        StmtKind::Let { body, .. } => only_reduction(body),
-        _ => None,
+    match (body.as_seq(), body.as_let()) {
+        (Some([one]), _) => only_reduction(one),
+        (_, Some((_, _, body))) => only_reduction(body),
+        _ => body.as_reduce(),
     }
 }
 

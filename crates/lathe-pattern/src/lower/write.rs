@@ -259,8 +259,8 @@ impl Lower<'_> {
                 let other = sides.pop();
                 let then = sides.pop().unwrap_or_else(lathe_ir::Stmt::empty);
                 // Two stores to one place are one store.
-                if let (StmtKind::Store(x), Some(StmtKind::Store(y))) =
-                    (then.kind(), other.as_ref().map(lathe_ir::Stmt::kind))
+                if let (Some(x), Some(y)) =
+                    (then.as_store(), other.as_ref().and_then(lathe_ir::Stmt::as_store))
                     && x.target == y.target
                 {
                     let value = lathe_ir::build::select(c, x.value.clone(), y.value.clone());

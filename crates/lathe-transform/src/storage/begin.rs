@@ -6,20 +6,17 @@ use super::scope::Around;
 use crate::rule::Cursor;
 use lathe_ir::expr::{Expr, View};
 use lathe_ir::visit::{self, Path};
-use lathe_ir::{BinOp, BufId, ExprKind, Scalar, Stmt, StmtKind, VarId, build};
+use lathe_ir::{BinOp, BufId, ExprKind, Scalar, Stmt, Store, VarId, build};
 
 /// `if cond { C = value } else { C op= value }` with one value per target.
 pub fn choice(s: &Stmt) -> Option<(&Expr, &Stmt)> {
-    let StmtKind::If { cond, then, other: Some(other) } = s.kind() else { return None };
-    let StmtKind::Reduce(r) = other.kind() else { return None };
-    let stores: Vec<&Stmt> = match then.kind() {
-        StmtKind::Seq(all) => all.iter().collect(),
-        _ => vec![then],
-    };
+    let (cond, then, Some(other)) = s.as_if()? else { return None };
+    let r = other.as_reduce()?;
+    let stores = then.as_seq().unwrap_or(std::slice::from_ref(then));
     let starts = stores.len() == r.targets.len()
-        && stores.iter().zip(r.targets.iter().zip(&r.values)).all(|(s, (t, v))| match s.kind() {
-            StmtKind::Store(s) => s.value == *v && s.target.view == t.view && s.target.indices == t.indices,
-            _ => false,
+        && stores.iter().zip(r.targets.iter().zip(&r.values)).all(|(s, (t, v))| {
+            let same = |s: &Store| s.value == *v && s.target.view == t.view && s.target.indices == t.indices;
+            s.as_store().is_some_and(same)
         });
     starts.then_some((cond, other))
 }
@@ -63,7 +60,7 @@ pub fn resumes(cursor: &Cursor, target: &Path, stmt: &Stmt, buffer: BufId) -> Op
     let mut told = true;
     visit::walk(stmt, &mut |s, p| {
         if let Some((cond, reduce)) = choice(s)
-            && let StmtKind::Reduce(r) = reduce.kind()
+            && let Some(r) = reduce.as_reduce()
             && r.targets.iter().any(|t| t.view == View::Buffer(buffer))
         {
             let path: Path = target.iter().chain(p).copied().collect();

@@ -14,7 +14,7 @@ use lathe_analysis::Env;
 use lathe_diagnostics::Places;
 use lathe_ir::expr::Expr;
 use lathe_ir::visit;
-use lathe_ir::{Buffer, Executor, Layout, Loop, Reduce, Space, Stmt, StmtKind, Store, VarId, build};
+use lathe_ir::{Buffer, Executor, Layout, Loop, Space, Stmt, StmtKind, VarId, build};
 use lathe_strategy::syntax::{Formal, Sort};
 use lathe_strategy::{Discharge, Evidence, Refusal, RuleSignature};
 use std::collections::HashMap;
@@ -133,14 +133,11 @@ fn refuse(message: String, help: &str, places: &Places) -> Refusal {
 
 /// The same statements, run once in every iteration of more loops: their variables tell the runs apart.
 fn again(nest: &Stmt, repeats: &[Expr]) -> Stmt {
-    visit::map_stmts(nest, &mut |s| {
-        let longer = |v: &[Expr]| repeats.iter().chain(v).cloned().collect();
-        let kind = match s.kind() {
-            StmtKind::Store(x) => StmtKind::Store(Store { instance: longer(&x.instance), ..x.clone() }),
-            StmtKind::Reduce(x) => StmtKind::Reduce(Reduce { instance: longer(&x.instance), ..x.clone() }),
-            _ => return s,
-        };
-        s.with_kind(kind)
+    visit::map_stmts(nest, &mut |s| match s.labelled() {
+        Some((label, instance)) => {
+            s.relabelled(label.clone(), repeats.iter().chain(instance).cloned().collect())
+        }
+        None => s,
     })
 }
 
@@ -208,7 +205,7 @@ fn restrict(nest: &Stmt, buffer: &Buffer, region: &Region, around: &Around) -> R
 fn carries(nest: &Stmt, plan: &HashMap<VarId, (usize, i64)>) -> bool {
     let mut found = false;
     visit::walk(nest, &mut |s, _| {
-        if let StmtKind::Alloc { body, .. } = s.kind() {
+        if let Some((_, body)) = s.as_alloc() {
             visit::walk(body, &mut |s, _| {
                 found |= s.as_loop().is_some_and(|l| plan.contains_key(&l.binder.id));
                 !found

@@ -46,13 +46,13 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
     for path in names::find_some_label(cursor, RULE, &label)? {
         let Some(s) = cursor.at(&path) else { continue };
         places = places.union(s.places());
-        let new = match s.kind() {
-            StmtKind::Store(st) => {
+        let new = match (s.as_store(), s.as_reduce()) {
+            (Some(st), _) => {
                 let value = fuse(&st.value);
                 changed |= value != st.value;
                 StmtKind::Store(Store { value, ..st.clone() })
             }
-            StmtKind::Reduce(r) => {
+            (_, Some(r)) => {
                 let values: Vec<Expr> = r.values.iter().map(fuse).collect();
                 let product = r.op == ReduceOp::Sum
                     && values
@@ -61,7 +61,7 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
                 changed |= values != r.values || (product && !r.contract);
                 StmtKind::Reduce(Reduce { values, contract: r.contract || product, ..r.clone() })
             }
-            _ => {
+            (None, None) => {
                 return Err(make::refuse(
                     RULE,
                     codes::SHAPE,

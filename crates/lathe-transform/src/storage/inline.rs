@@ -8,7 +8,7 @@ use crate::names;
 use crate::rule::{Cursor, Edit, Rule};
 use lathe_diagnostics::Places;
 use lathe_ir::expr::{Expr, ExprKind, View};
-use lathe_ir::{Buffer, Stmt, StmtKind, Store, VarId, build, visit};
+use lathe_ir::{Buffer, Stmt, Store, VarId, build, visit};
 use lathe_strategy::syntax::{Formal, Sort};
 use lathe_strategy::{Discharge, Evidence, Refusal, RuleSignature};
 use std::collections::HashMap;
@@ -91,20 +91,17 @@ impl Definition {
         let mut loops: Vec<VarId> = Vec::new();
         let mut here = nest;
         let store: &Store = loop {
-            match here.kind() {
-                StmtKind::Loop(l) => {
-                    loops.push(l.binder.id);
-                    here = &l.body;
-                }
-                StmtKind::Let { binder, value, body } => {
-                    lets.insert(binder.id, visit::substitute(value, &lets));
-                    here = body;
-                }
-                StmtKind::Store(s) => break s,
-                _ => {
-                    let what = format!("`{}` is not computed by one store", buffer.name);
-                    return Err(refuse(what, nest.places()));
-                }
+            if let Some(l) = here.as_loop() {
+                loops.push(l.binder.id);
+                here = &l.body;
+            } else if let Some((binder, value, body)) = here.as_let() {
+                lets.insert(binder.id, visit::substitute(value, &lets));
+                here = body;
+            } else if let Some(s) = here.as_store() {
+                break s;
+            } else {
+                let what = format!("`{}` is not computed by one store", buffer.name);
+                return Err(refuse(what, nest.places()));
             }
         };
         let mut dims = Vec::new();

@@ -112,10 +112,7 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
     let inside = region::redirect(body, buffer.id, &local, &plan.region);
     let made = Stmt::new(StmtKind::Alloc { buffer: local, body: inside }, plan.places());
     make::replace(RULE, &mut func, &target, made)?;
-    let rest = visit::at(&func.body, &alloc).and_then(|s| match s.kind() {
-        StmtKind::Alloc { body, .. } => Some(body.clone()),
-        _ => None,
-    });
+    let rest = visit::at(&func.body, &alloc).and_then(|s| Some(s.as_alloc()?.1.clone()));
     if let Some(rest) = rest {
         make::replace(RULE, &mut func, &alloc, rest)?;
     }

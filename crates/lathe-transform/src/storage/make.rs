@@ -2,8 +2,6 @@
 
 use crate::args::IntoRefusal;
 use crate::codes;
-use crate::names;
-use crate::work::instance_of;
 use lathe_analysis::Env;
 use lathe_diagnostics::{Diagnostic, Places};
 use lathe_ir::expr::{Access, Expr};
@@ -39,8 +37,8 @@ pub fn fresh_name(func: &Function, wanted: &str) -> String {
             || (func.body.may_name(name) && {
                 let mut hit = false;
                 visit::walk(&func.body, &mut |s, _| {
-                    hit |= names::label_of(s).is_some_and(|l| l.as_str() == name)
-                        || matches!(s.kind(), StmtKind::Alloc { buffer, .. } if &*buffer.name == name);
+                    hit |= s.label().is_some_and(|l| l.as_str() == name)
+                        || s.allocated().is_some_and(|b| &*b.name == name);
                     !hit
                 });
                 hit
@@ -57,14 +55,14 @@ pub fn relation(module: &Module, old: &Function, new: &Function, label: &str, ki
     let instances = |func: &Function| {
         let mut found = None;
         visit::walk(&func.body, &mut |s, path| {
-            if found.is_none() && names::label_of(s).is_some_and(|l| l.as_str() == label) {
+            if found.is_none() && s.label().is_some_and(|l| l.as_str() == label) {
                 found = Some((s.clone(), path.to_vec()));
             }
             found.is_none() && s.may_name(label)
         });
         let (s, path) = found?;
         let env = Env::at(module, func, &path);
-        let parts: Vec<String> = instance_of(&s).iter().map(|e| env.text(e)).collect();
+        let parts: Vec<String> = s.instance().iter().map(|e| env.text(e)).collect();
         Some(format!("{label}[{}]", parts.join(", ")))
     };
     let map = match (instances(old), instances(new)) {
@@ -142,7 +140,7 @@ pub fn replace(rule: &str, func: &mut Function, path: &[usize], new: Stmt) -> Re
 pub fn find_alloc(func: &Function, id: BufId) -> Option<(visit::Path, Arc<Buffer>)> {
     let mut out = None;
     visit::walk(&func.body, &mut |s, path| {
-        if let StmtKind::Alloc { buffer, .. } = s.kind()
+        if let Some(buffer) = s.allocated()
             && buffer.id == id
         {
             out = Some((path.to_vec(), buffer.clone()));

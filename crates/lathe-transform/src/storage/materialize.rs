@@ -3,14 +3,15 @@
 use super::make::{self, fresh_name, nest, proved};
 use crate::args::Args;
 use crate::codes;
-use crate::names;
 use crate::rule::{Cursor, Edit, Rule};
 use crate::subject;
 use lathe_diagnostics::Places;
 use lathe_ir::expr::{Access, Expr};
+use lathe_ir::stmt::{Effects, Enters};
 use lathe_ir::visit::{self, Path};
 use lathe_ir::{
-    Binder, BufId, Buffer, Function, Label, Layout, Loop, Space, Stmt, StmtKind, Store, Type, VarId, build,
+    Binder, BufId, Buffer, Function, Label, Layout, Loop, Reduce, Space, Stmt, StmtKind, Store, Type, VarId,
+    View, build,
 };
 use lathe_strategy::syntax::{Formal, Sort};
 use lathe_strategy::{Discharge, Evidence, Refusal, RuleSignature};
@@ -104,7 +105,7 @@ impl Found {
         let mut here: Vec<(Path, Stmt)> = Vec::new();
         visit::walk(root, &mut |s, p| {
             // `C.out2` is the second store of one statement.
-            let mine = names::label_of(s).is_some_and(|l| {
+            let mine = s.label().is_some_and(|l| {
                 let rest = l.as_str().strip_prefix(label);
                 rest.is_some_and(|r| r.is_empty() || r.starts_with(".out"))
             });
@@ -117,23 +118,20 @@ impl Found {
             return Err(refuse(rule, "the statement is gone", "", root.places()));
         };
         let places = first.places().clone();
-        let (values, instance) = match first.kind() {
-            StmtKind::Reduce(r) if here.len() == 1 => (r.values.clone(), r.instance.clone()),
-            StmtKind::Store(s) => {
+        let (values, instance) = match (first.as_store(), first.as_reduce()) {
+            (_, Some(r)) if here.len() == 1 => (r.values.clone(), r.instance.clone()),
+            (Some(s), _) => {
                 let same = |p: &Path| p.split_last().map(|x| x.1) == path.split_last().map(|x| x.1);
                 let labels: HashSet<&str> =
-                    here.iter().filter_map(|(_, s)| names::label_of(s)).map(Label::as_str).collect();
+                    here.iter().filter_map(|(_, s)| s.label()).map(Label::as_str).collect();
                 if here.len() > 1 && (labels.len() < here.len() || !here.iter().all(|(p, _)| same(p))) {
                     return Err(several(rule, label, &places));
                 }
-                let stored = |(_, s): &(Path, Stmt)| match s.kind() {
-                    StmtKind::Store(s) => Some(s.value.clone()),
-                    _ => None,
-                };
+                let stored = |(_, s): &(Path, Stmt)| Some(s.as_store()?.value.clone());
                 (here.iter().filter_map(stored).collect(), s.instance.clone())
             }
-            StmtKind::Reduce(_) => return Err(several(rule, label, &places)),
-            _ => {
+            (_, Some(_)) => return Err(several(rule, label, &places)),
+            (None, None) => {
                 let text = format!("`{label}` neither stores nor combines values");
                 return Err(refuse(rule, &text, "open it first", &places));
             }
@@ -149,20 +147,21 @@ impl Found {
         let mut here = root;
         let mut lets: HashMap<VarId, Expr> = HashMap::new();
         for position in path {
-            match here.kind() {
-                StmtKind::Loop(l) => {
+            match here.enters(*position) {
+                Enters::Loop(l) => {
                     let bound = |e: &Expr| visit::substitute(e, &lets);
                     self.loops.push(Loop { lo: bound(&l.lo), hi: bound(&l.hi), ..l.clone() });
                 }
-                StmtKind::Seq(_) | StmtKind::Alloc { .. } => {}
-                StmtKind::Let { binder, value, .. } => {
+                Enters::Alloc(_) => {}
+                Enters::Nothing if here.as_seq().is_some() => {}
+                Enters::Let(binder, value) => {
                     lets.insert(binder.id, visit::substitute(value, &lets));
                 }
                 // The first instance starts the result, the others are combined into it: all have a value.
-                StmtKind::If { then, other: Some(_), .. } if *position == 1 && self.stores(then) => {
+                Enters::Condition(_, false) if here.child(0).is_some_and(|then| self.stores(then)) => {
                     self.starts = true;
                 }
-                _ => {
+                Enters::Condition(..) | Enters::Nothing | Enters::While(_) | Enters::Value(_) => {
                     return Err(refuse(
                         rule,
                         "some instances may not run: a condition stands around the statement",
@@ -171,7 +170,7 @@ impl Found {
                     ));
                 }
             }
-            match here.children().get(*position) {
+            match here.child(*position) {
                 Some(c) => here = c,
                 None => return Err(refuse(rule, "the place is gone", "", here.places())),
             }
@@ -184,15 +183,9 @@ impl Found {
 
     /// Whether a statement stores just the values.
     fn stores(&self, s: &Stmt) -> bool {
-        let parts: Vec<&Stmt> = match s.kind() {
-            StmtKind::Seq(all) => all.iter().collect(),
-            _ => vec![s],
-        };
-        parts.len() == self.values.len()
-            && parts.iter().zip(&self.values).all(|(s, v)| match s.kind() {
-                StmtKind::Store(s) => s.value == *v,
-                _ => false,
-            })
+        let parts = s.as_seq().unwrap_or(std::slice::from_ref(s));
+        let stores = |(s, v): (&Stmt, &Expr)| s.as_store().is_some_and(|s| s.value == *v);
+        parts.len() == self.values.len() && parts.iter().zip(&self.values).all(stores)
     }
 
     /// Bounds depend on nothing inside, steps are one, and iterations run in order.
@@ -219,13 +212,10 @@ impl Found {
         let mut local: HashSet<Option<BufId>> = HashSet::new();
         let mut strange = false;
         visit::walk(root, &mut |s, _| {
-            match s.kind() {
-                StmtKind::Store(s) => drop(written.insert(s.target.view.buffer())),
-                StmtKind::Reduce(r) => written.extend(r.targets.iter().map(|t| t.view.buffer())),
-                StmtKind::Alloc { buffer, .. } => drop(local.insert(Some(buffer.id))),
-                StmtKind::Atomic(_) | StmtKind::Call { .. } | StmtKind::Async { .. } => strange = true,
-                _ => {}
-            }
+            written.extend(s.written().map(View::buffer));
+            local.extend(s.allocated().map(|b| Some(b.id)));
+            let quiet = Effects::ALLOCATES.and(Effects::FAILS).and(Effects::DIVERGES);
+            strange |= !s.own_effects().without(quiet).is_none();
             true
         });
         let reads = self.values.iter().flat_map(visit::loads_of);
@@ -258,7 +248,7 @@ pub(super) fn within(cursor: &Cursor, root: Path, label: &str) -> Path {
     let Some(stmt) = cursor.at(&root) else { return root };
     let (mut path, mut read) = (Path::new(), HashSet::new());
     visit::walk(stmt, &mut |s, p| {
-        if crate::names::label_of(s).is_some_and(|l| l.as_str() == label) {
+        if s.label().is_some_and(|l| l.as_str() == label) {
             path = p.to_vec();
             read = s.exprs().into_iter().flat_map(visit::loads_of).map(|a| a.view.buffer()).collect();
         }
@@ -267,20 +257,20 @@ pub(super) fn within(cursor: &Cursor, root: Path, label: &str) -> Path {
     let writes = |s: &Stmt| {
         let mut found = false;
         visit::walk(s, &mut |s, _| {
-            found |= matches!(s.kind(), StmtKind::Store(s) if read.contains(&s.target.view.buffer()));
+            found |= s.written().any(|v| read.contains(&v.buffer()));
             !found
         });
         found
     };
     let (mut inside, mut here) = (0, stmt);
     for (n, position) in path.iter().enumerate() {
-        let Some(child) = here.children().get(*position).copied() else { break };
-        match here.kind() {
-            StmtKind::Seq(all) if all.iter().enumerate().any(|(k, s)| k != *position && writes(s)) => {
+        let Some(child) = here.child(*position) else { break };
+        match (here.as_seq(), here.as_alloc()) {
+            (Some(all), _) if all.iter().enumerate().any(|(k, s)| k != *position && writes(s)) => {
                 inside = n + 1;
             }
-            StmtKind::Alloc { .. } | StmtKind::Seq(_) => {}
-            _ => break,
+            (None, None) => break,
+            _ => {}
         }
         here = child;
     }
@@ -367,15 +357,13 @@ impl Maker<'_> {
                 r.is_empty() || r.starts_with(".out") || (self.found.starts && r.starts_with(".init"))
             })
         };
-        visit::map_stmts(root, &mut |s| match s.kind() {
-            StmtKind::Store(st) if mine(&st.label) => match of(&st.value) {
+        visit::map_stmts(root, &mut |s| match (s.as_store(), s.as_reduce()) {
+            (Some(st), _) if mine(&st.label) => match of(&st.value) {
                 Some(value) => s.with_kind(StmtKind::Store(Store { value, ..st.clone() })),
                 None => s,
             },
-            StmtKind::Reduce(r) if r.label.as_str() == self.label => {
-                let mut r = r.clone();
-                r.values = loads.clone();
-                s.with_kind(StmtKind::Reduce(r))
+            (_, Some(r)) if r.label.as_str() == self.label => {
+                s.with_kind(StmtKind::Reduce(Reduce { values: loads.clone(), ..r.clone() }))
             }
             _ => s,
         })

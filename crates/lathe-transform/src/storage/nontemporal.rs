@@ -42,7 +42,7 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
     let mut func = cursor.func.clone();
     for path in names::find_some_label(cursor, RULE, &label)? {
         let Some(s) = cursor.at(&path) else { continue };
-        let StmtKind::Store(store) = s.kind() else {
+        let Some(store) = s.as_store() else {
             return Err(make::refuse(
                 RULE,
                 codes::SHAPE,

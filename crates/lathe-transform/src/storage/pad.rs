@@ -132,20 +132,14 @@ impl Check<'_> {
                 s.places(),
             ));
         }
-        match s.kind() {
-            StmtKind::Seq(_)
-            | StmtKind::Store(_)
-            | StmtKind::Reduce(_)
-            | StmtKind::Loop(_)
-            | StmtKind::Let { .. }
-            | StmtKind::If { .. }
-            | StmtKind::Assume { .. } => s.children().into_iter().try_for_each(|c| self.only_stores(c)),
-            _ => Err(refuse(
+        if !s.own_effects().is_none() || s.as_compute().is_some() || s.as_alloc().is_some() {
+            return Err(refuse(
                 format!("`pad`: `{}` holds more than stores into staged buffers", self.l.binder.name),
                 "additional iterations may compute, but not check, call or allocate",
                 s.places(),
-            )),
+            ));
         }
+        s.children().try_for_each(|c| self.only_stores(c))
     }
 
     /// The local buffer of an id, with the path of its allocation.

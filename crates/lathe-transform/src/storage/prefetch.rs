@@ -106,7 +106,7 @@ struct Asking {
 impl Asking {
     /// A loop with prefetches in its body, as far inside as the reads, but outside of vectors.
     fn inside(&mut self, s: &Stmt) -> Stmt {
-        let children = s.children().into_iter().map(|c| {
+        let children = s.children().map(|c| {
             let new = if lanes(c).is_some() { c.clone() } else { self.inside(c) };
             self.before(c, new)
         });

@@ -190,8 +190,8 @@ impl Parts {
     /// The old nest without the inner loops.
     fn redirect(&self, root: &Stmt, buffers: &[Arc<Buffer>]) -> Stmt {
         let gone: Vec<VarId> = self.inner.iter().map(|l| l.binder.id).collect();
-        visit::map_stmts(root, &mut |s| match s.kind() {
-            StmtKind::Reduce(r) if r.label == self.reduce.label => {
+        visit::map_stmts(root, &mut |s| match (s.as_loop(), s.as_reduce()) {
+            (_, Some(r)) if r.label == self.reduce.label => {
                 let values = buffers.iter().map(|b| build::load(element(b, &self.outer))).collect();
                 s.with_kind(StmtKind::Reduce(Reduce {
                     values,
@@ -200,7 +200,7 @@ impl Parts {
                     ..r.clone()
                 }))
             }
-            StmtKind::Loop(l) if gone.contains(&l.binder.id) => l.body.clone(),
+            (Some(l), _) if gone.contains(&l.binder.id) => l.body.clone(),
             _ => s,
         })
     }
@@ -208,14 +208,13 @@ impl Parts {
 
 /// The reduction that a loop holds and nothing else, and the loops on the way to it.
 fn alone(s: &Stmt) -> Option<(Vec<VarId>, Reduce)> {
-    match s.kind() {
-        StmtKind::Loop(l) => {
-            let (mut loops, r) = alone(&l.body)?;
-            loops.insert(0, l.binder.id);
-            Some((loops, r))
-        }
-        StmtKind::Seq(all) if all.len() == 1 => alone(&all[0]),
-        StmtKind::Reduce(r) => Some((Vec::new(), r.clone())),
-        _ => None,
+    if let Some(l) = s.as_loop() {
+        let (mut loops, r) = alone(&l.body)?;
+        loops.insert(0, l.binder.id);
+        return Some((loops, r));
+    }
+    match s.as_seq() {
+        Some([one]) => alone(one),
+        _ => Some((Vec::new(), s.as_reduce()?.clone())),
     }
 }

@@ -9,6 +9,7 @@ use crate::nest::rename_loops;
 use crate::rule::{Cursor, Edit, Rule};
 use lathe_diagnostics::Places;
 use lathe_ir::expr::{Access, Expr, ExprKind, View};
+use lathe_ir::stmt::{Effects, Part};
 use lathe_ir::visit;
 use lathe_ir::{
     Buffer, Executor, Function, Label, Layout, Loop, Module, Reduce, ReduceOp, Scalar, Space, Stmt, StmtKind,
@@ -136,28 +137,16 @@ impl Scan {
         let (mut same, mut single, mut strange, mut stored) = (true, true, false, false);
         let mut written = Vec::new();
         visit::walk(&l.body, &mut |s, _| {
-            match s.kind() {
-                StmtKind::Reduce(r) => {
-                    let own = r.targets.iter().any(|t| t.view == View::Buffer(acc.id));
-                    written.extend(r.targets.iter().map(|t| t.view.clone()));
-                    if own {
-                        single &= r.targets.len() == 1;
-                        let f = first.get_or_insert_with(|| r.clone());
-                        same &= f.op == r.op && f.label == r.label;
-                    }
+            strange |= !s.own_effects().without(Effects::ALLOCATES).is_none() || s.as_compute().is_some();
+            written.extend(s.written().cloned());
+            let own = s.written().any(|v| *v == View::Buffer(acc.id));
+            match s.as_reduce() {
+                Some(r) if own => {
+                    single &= r.targets.len() == 1;
+                    let f = first.get_or_insert_with(|| r.clone());
+                    same &= f.op == r.op && f.label == r.label;
                 }
-                StmtKind::Store(s) => {
-                    stored |= s.target.view == View::Buffer(acc.id);
-                    written.push(s.target.view.clone());
-                }
-                StmtKind::Seq(_)
-                | StmtKind::Let { .. }
-                | StmtKind::Loop(_)
-                | StmtKind::If { .. }
-                | StmtKind::Alloc { .. }
-                | StmtKind::Prefetch(_)
-                | StmtKind::Assume { .. } => {}
-                _ => strange = true,
+                _ => stored |= own,
             }
             true
         });
@@ -197,15 +186,11 @@ impl Scan {
             });
         };
         visit::walk(&kept, &mut |s, _| {
-            match s.kind() {
-                StmtKind::Let { value, .. } => look(value),
-                StmtKind::If { cond, .. } => look(cond),
-                StmtKind::Loop(l) => [&l.lo, &l.hi].into_iter().for_each(&mut look),
-                StmtKind::Reduce(r) => {
-                    r.values.iter().for_each(&mut look);
+            s.for_each_part(&mut |p| {
+                if let Part::Expr(e) = p {
+                    look(e);
                 }
-                _ => {}
-            }
+            });
             true
         });
         if depends {
@@ -251,48 +236,48 @@ impl Scan {
             ReduceOp::User(name) => module.ops.get(name).is_some_and(|o| o.commutative),
             _ => true,
         };
-        visit::map_stmts(body, &mut |s| match s.kind() {
-            StmtKind::Reduce(r) => {
+        visit::map_stmts(body, &mut |s| match s.as_reduce() {
+            Some(r) => {
                 let label = Label::new(label);
                 s.with_kind(StmtKind::Reduce(Reduce { label, licence: r.licence || any_order, ..r.clone() }))
             }
-            _ => s,
+            None => s,
         })
     }
 }
 
 /// The statement without all that does not change the running value; none if nothing is left.
 fn keep(s: &Stmt, acc: &Buffer) -> Option<Stmt> {
-    match s.kind() {
-        StmtKind::Seq(all) => {
-            let kept: Vec<Stmt> = all.iter().filter_map(|s| keep(s, acc)).collect();
-            (!kept.is_empty()).then(|| Stmt::seq(kept))
+    if let Some(r) = s.as_reduce() {
+        return r.targets.iter().any(|t| t.view == View::Buffer(acc.id)).then(|| s.clone());
+    }
+    // What a local array holds is written in the loop, and so not read by what is kept.
+    if let Some((_, body)) = s.as_alloc() {
+        return keep(body, acc);
+    }
+    if let Some(all) = s.as_seq() {
+        let kept: Vec<Stmt> = all.iter().filter_map(|s| keep(s, acc)).collect();
+        return (!kept.is_empty()).then(|| Stmt::seq(kept));
+    }
+    if let Some((cond, then, other)) = s.as_if() {
+        let (then, other) = (keep(then, acc), other.and_then(|o| keep(o, acc)));
+        if then.is_none() && other.is_none() {
+            return None;
         }
-        StmtKind::Reduce(r) => r.targets.iter().any(|t| t.view == View::Buffer(acc.id)).then(|| s.clone()),
-        StmtKind::Let { binder, value, body } => {
-            let body = keep(body, acc)?;
-            Some(s.with_kind(StmtKind::Let { binder: binder.clone(), value: value.clone(), body }))
+        let then = then.unwrap_or_else(Stmt::empty);
+        return Some(s.with_kind(StmtKind::If { cond: cond.clone(), then, other }));
+    }
+    let kept: Vec<Stmt> = s.children().filter_map(|s| keep(s, acc)).collect();
+    if kept.is_empty() || kept.len() < s.children().len() {
+        return None;
+    }
+    let s = s.with_children(kept);
+    // Lanes that combine in order store running values; here are none.
+    match s.as_loop() {
+        Some(l) if matches!(l.exec, Executor::InScan(_)) => {
+            Some(s.with_kind(StmtKind::Loop(Loop { exec: Executor::Serial, ..l.clone() })))
         }
-        StmtKind::Loop(l) => {
-            let body = keep(&l.body, acc)?;
-            // Lanes that combine in order store running values; here are none.
-            let exec = match l.exec {
-                Executor::InScan(_) => Executor::Serial,
-                _ => l.exec.clone(),
-            };
-            Some(s.with_kind(StmtKind::Loop(Loop { body, exec, ..l.clone() })))
-        }
-        StmtKind::If { cond, then, other } => {
-            let (then, other) = (keep(then, acc), other.as_ref().and_then(|o| keep(o, acc)));
-            if then.is_none() && other.is_none() {
-                return None;
-            }
-            let then = then.unwrap_or_else(Stmt::empty);
-            Some(s.with_kind(StmtKind::If { cond: cond.clone(), then, other }))
-        }
-        // What it holds is written in the loop, and so not read by what is kept.
-        StmtKind::Alloc { body, .. } => keep(body, acc),
-        _ => None,
+        _ => Some(s),
     }
 }
 

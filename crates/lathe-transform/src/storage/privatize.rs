@@ -161,7 +161,7 @@ impl Job<'_> {
         };
         let mut all: Vec<Reduce> = Vec::new();
         visit::walk(stmt, &mut |s, _| {
-            if let StmtKind::Reduce(r) = s.kind()
+            if let Some(r) = s.as_reduce()
                 && r.targets.iter().any(|t| t.view.buffer() == Some(self.buffer.id))
             {
                 all.push(r.clone());
@@ -219,9 +219,8 @@ impl Job<'_> {
         let mut count = 0;
         if let Some(stmt) = self.cursor.at(path) {
             visit::walk(stmt, &mut |s, _| {
-                if let StmtKind::Reduce(r) = s.kind() {
-                    count += usize::from(r.targets.iter().any(|t| t.view.buffer() == Some(self.buffer.id)));
-                }
+                let own = |r: &Reduce| r.targets.iter().any(|t| t.view.buffer() == Some(self.buffer.id));
+                count += usize::from(s.as_reduce().is_some_and(own));
                 true
             });
         }

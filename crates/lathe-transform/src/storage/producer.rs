@@ -6,8 +6,9 @@ use crate::codes;
 use crate::names;
 use crate::rule::Cursor;
 use lathe_diagnostics::Places;
+use lathe_ir::stmt::{Effects, Enters};
 use lathe_ir::visit::{self, Path};
-use lathe_ir::{BufId, Buffer, Function, Stmt, StmtKind};
+use lathe_ir::{BufId, Buffer, Function, Stmt};
 use lathe_strategy::Refusal;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -90,7 +91,7 @@ impl Producer {
         };
         let n = goal.iter().zip(first_write.iter()).take_while(|(a, b)| a == b).count();
         let seq_at = &goal[..n];
-        let is_seq = visit::at(root, seq_at).is_some_and(|s| matches!(s.kind(), StmtKind::Seq(_)));
+        let is_seq = visit::at(root, seq_at).is_some_and(|s| s.as_seq().is_some());
         let apart = |p: &Path| p.starts_with(seq_at) && p.get(n) < goal.get(n);
         if !is_seq || !writers.iter().all(|p| apart(p)) {
             return Err(fail(
@@ -114,7 +115,7 @@ impl Producer {
         }
         let repeated = (0..n).any(|k| {
             visit::at(root, &seq_at[..k])
-                .is_some_and(|s| matches!(s.kind(), StmtKind::Loop(_) | StmtKind::While { .. }))
+                .is_some_and(|s| matches!(s.enters(seq_at[k]), Enters::Loop(_) | Enters::While(_)))
         });
         if repeated {
             return Err(fail(
@@ -128,9 +129,7 @@ impl Producer {
         let Some(seq) = visit::at(root, seq_at) else {
             return Err(fail("the sequence is gone".into(), "", &places));
         };
-        let children = seq.children();
-        let nests: Vec<Stmt> =
-            positions.iter().filter_map(|p| children.get(*p).map(|s| (*s).clone())).collect();
+        let nests: Vec<Stmt> = positions.iter().filter_map(|p| seq.child(*p).cloned()).collect();
         let mut labels = Vec::new();
         for s in &nests {
             pure(s, buffer.id)
@@ -170,15 +169,14 @@ impl Producer {
     /// Takes the nests and the allocation out of a function in which only later statements were changed.
     pub fn remove(&self, func: &mut Function) {
         let Some(seq) = visit::at(&func.body, &self.seq) else { return };
-        let kept = seq.children().into_iter().enumerate().filter(|(i, _)| !self.positions.contains(i));
+        let kept = seq.children().enumerate().filter(|(i, _)| !self.positions.contains(i));
         let new = Stmt::seq(kept.map(|(_, s)| s.clone()));
-        let new = if let StmtKind::Seq(_) = new.kind() { new.with_places(seq.places().clone()) } else { new };
+        let new = if new.as_seq().is_some() { new.with_places(seq.places().clone()) } else { new };
         if let Some(body) = visit::replace_at(&func.body, &self.seq, new) {
             func.body = body;
         }
-        if let Some(StmtKind::Alloc { body, .. }) =
-            visit::at(&func.body, &self.alloc).map(|s| s.kind().clone())
-            && let Some(body) = visit::replace_at(&func.body, &self.alloc, body)
+        if let Some((_, body)) = visit::at(&func.body, &self.alloc).and_then(Stmt::as_alloc)
+            && let Some(body) = visit::replace_at(&func.body, &self.alloc, body.clone())
         {
             func.body = body;
         }
@@ -201,17 +199,7 @@ fn pure(s: &Stmt, id: BufId) -> Result<(), String> {
     }
     let mut bad = Ok(());
     visit::walk(s, &mut |s, _| {
-        let ok = matches!(
-            s.kind(),
-            StmtKind::Seq(_)
-                | StmtKind::Store(_)
-                | StmtKind::Reduce(_)
-                | StmtKind::Loop(_)
-                | StmtKind::Let { .. }
-                | StmtKind::If { .. }
-                | StmtKind::Alloc { .. }
-                | StmtKind::Assume { .. }
-        );
+        let ok = s.own_effects().without(Effects::ALLOCATES).is_none() && s.as_compute().is_none();
         if !ok {
             bad = Err("does more than store".to_string());
         }
@@ -224,9 +212,7 @@ fn local_buffers(nests: &[Stmt]) -> HashSet<BufId> {
     let mut out = HashSet::new();
     for s in nests {
         visit::walk(s, &mut |s, _| {
-            if let StmtKind::Alloc { buffer, .. } = s.kind() {
-                out.insert(buffer.id);
-            }
+            out.extend(s.allocated().map(|b| b.id));
             true
         });
     }

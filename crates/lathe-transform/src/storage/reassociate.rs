@@ -46,15 +46,13 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
     for path in names::find_some_label(cursor, RULE, &label)? {
         let Some(s) = cursor.at(&path) else { continue };
         places = places.union(s.places());
-        let new = match s.kind() {
-            StmtKind::Store(st) => {
-                StmtKind::Store(Store { value: balance(&st.value, &mut effect), ..st.clone() })
-            }
-            StmtKind::Reduce(r) => {
+        let new = match (s.as_store(), s.as_reduce()) {
+            (Some(st), _) => StmtKind::Store(Store { value: balance(&st.value, &mut effect), ..st.clone() }),
+            (_, Some(r)) => {
                 let values = r.values.iter().map(|v| balance(v, &mut effect)).collect();
                 StmtKind::Reduce(Reduce { values, ..r.clone() })
             }
-            _ => continue,
+            (None, None) => continue,
         };
         func.body = visit::replace_at(&func.body, &path, s.with_kind(new)).unwrap_or_else(Stmt::empty);
     }

@@ -99,7 +99,7 @@ fn local(cursor: &Cursor, rule: &str, name: &str) -> Result<(Path, Arc<Buffer>),
 
 fn rebind(cursor: &Cursor, rule: &str, path: &[usize], new: Buffer, why: &str) -> Result<Edit, Refusal> {
     let mut func = cursor.func.clone();
-    let Some((s, StmtKind::Alloc { body, .. })) = cursor.at(path).map(|s| (s, s.kind())) else {
+    let Some((s, body)) = cursor.at(path).and_then(|s| Some((s, s.as_alloc()?.1))) else {
         return Err(make::refuse(
             rule,
             codes::SHAPE,

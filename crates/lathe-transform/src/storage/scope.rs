@@ -1,11 +1,10 @@
 //! What a subtree touches: every access with the loops, bindings and conditions around it.
 
 use super::linear::{Linear, Ranged};
-use crate::names;
 use lathe_ir::expr::{Access, Expr, ExprKind, View};
-use lathe_ir::stmt::Arg;
+use lathe_ir::stmt::{AccessMode, Effects, Enters, Touched};
 use lathe_ir::visit::{self, Path};
-use lathe_ir::{BinOp, Binder, BufId, Executor, Function, Label, Scalar, Stmt, StmtKind, VarId, build};
+use lathe_ir::{BinOp, Binder, BufId, Executor, Function, Label, Scalar, Stmt, VarId, build};
 use std::collections::{HashMap, HashSet};
 
 /// How an access uses its element.
@@ -72,8 +71,8 @@ impl Around {
         let mut a = Around { sizes: func.sizes.iter().map(|b| b.id).collect(), ..Around::default() };
         let mut here = &func.body;
         for (n, position) in path.iter().enumerate() {
-            match here.kind() {
-                StmtKind::Loop(l) => {
+            match here.enters(*position) {
+                Enters::Loop(l) => {
                     let (lo, hi) = (visit::substitute(&l.lo, &a.lets), visit::substitute(&l.hi, &a.lets));
                     a.loops.push(Ranged::new(l.binder.id, lo, hi));
                     a.binders.push(l.binder.clone());
@@ -82,16 +81,21 @@ impl Around {
                         a.parallel = Some(path[..n].to_vec());
                     }
                 }
-                StmtKind::Let { binder, value, .. } if binder.ty == Scalar::Index => {
+                Enters::Let(binder, value) if binder.ty == Scalar::Index => {
                     let value = visit::substitute(value, &a.lets);
                     a.lets.insert(binder.id, value);
                 }
-                StmtKind::If { cond, .. } if *position == 0 => {
+                Enters::Condition(cond, true) => {
                     add_facts(&visit::substitute(cond, &a.lets), &mut a.loops);
                 }
-                _ => {}
+                Enters::Nothing
+                | Enters::Let(..)
+                | Enters::Condition(_, false)
+                | Enters::While(_)
+                | Enters::Alloc(_)
+                | Enters::Value(_) => {}
             }
-            match here.children().get(*position) {
+            match here.child(*position) {
                 Some(c) => here = c,
                 None => break,
             }
@@ -205,82 +209,49 @@ impl Walker {
     }
 
     fn stmt(&mut self, s: &Stmt) {
-        let label = names::label_of(s);
-        if let StmtKind::Compute(c) = s.kind() {
-            let first = self.out.len();
-            for e in s.exprs() {
-                self.expr(e, true, label);
-            }
-            for t in &c.targets {
-                self.found(t, Use::Update, true, label);
-            }
-            self.out[first..].iter_mut().for_each(|f| f.opaque = true);
-            return;
-        }
+        let label = s.label();
+        // Which elements a compute touches is not followed.
+        let compute = s.as_compute().is_some();
+        let first = self.out.len();
         for e in s.exprs() {
-            self.expr(e, false, label);
+            self.expr(e, compute, label);
         }
-        match s.kind() {
-            StmtKind::Store(st) => self.found(&st.target, Use::Write, false, label),
-            StmtKind::Reduce(r) => {
-                for t in &r.targets {
-                    self.found(t, Use::Update, false, label);
-                }
-            }
-            StmtKind::Atomic(a) => {
-                self.found(&a.target, Use::Update, true, label);
-                if let Some(f) = self.out.last_mut() {
-                    f.opaque = true;
-                }
-            }
-            StmtKind::Call { args, .. } => {
-                for a in args {
-                    let Arg::View(view) = a else { continue };
-                    let elem = lathe_ir::Type::INDEX;
-                    let whole = Access {
-                        view: view.clone(),
-                        indices: Vec::new(),
-                        elem,
-                        status: lathe_ir::Status::Unproved,
-                        places: s.places().clone(),
-                    };
-                    self.found(&whole, Use::Update, true, label);
-                    if let Some(f) = self.out.last_mut() {
-                        f.opaque = true;
-                    }
-                }
-            }
-            _ => {}
+        for (touched, mode) in s.touches() {
+            self.touched(s, touched, mode, compute);
+        }
+        if compute {
+            self.out[first..].iter_mut().for_each(|f| f.opaque = true);
         }
         let saved = (self.unit_steps, self.guarded);
         let mut bound = None;
-        match s.kind() {
-            StmtKind::Loop(l) => {
+        match s.enters(0) {
+            Enters::Loop(l) => {
                 let (lo, hi) = (visit::substitute(&l.lo, &self.lets), visit::substitute(&l.hi, &self.lets));
                 self.loops.push(Ranged::new(l.binder.id, lo, hi));
                 self.unit_steps &= l.step == 1;
             }
-            StmtKind::Let { binder, value, .. } if binder.ty == Scalar::Index => {
+            Enters::Let(binder, value) if binder.ty == Scalar::Index => {
                 let value = visit::substitute(value, &self.lets);
                 bound = Some(binder.id);
                 self.lets.insert(binder.id, value);
             }
-            StmtKind::If { .. } | StmtKind::While { .. } | StmtKind::Async { .. } => self.guarded = true,
-            _ => {}
+            Enters::Condition(..) | Enters::While(_) => self.guarded = true,
+            Enters::Nothing | Enters::Let(..) | Enters::Alloc(_) | Enters::Value(_) => {}
         }
+        self.guarded |= s.own_effects().contains(Effects::SYNCHRONIZES);
         let mut starts = Vec::new();
-        for (i, c) in s.children().into_iter().enumerate() {
+        for (i, c) in s.children().enumerate() {
             starts.push(self.out.len());
             self.path.push(i);
             let before = self.loops.clone();
-            if let (StmtKind::If { cond, .. }, 0) = (s.kind(), i) {
+            if let Enters::Condition(cond, true) = s.enters(i) {
                 add_facts(&visit::substitute(cond, &self.lets), &mut self.loops);
             }
             self.stmt(c);
             self.loops = before;
             self.path.pop();
         }
-        if let (StmtKind::If { .. }, [then, other]) = (s.kind(), starts.as_slice()) {
+        if let (Some(_), [then, other]) = (s.as_if(), starts.as_slice()) {
             self.in_both_branches(*then, *other, saved.1);
         }
         if s.as_loop().is_some() {
@@ -294,6 +265,31 @@ impl Walker {
 }
 
 impl Walker {
+    /// What a statement touches itself.
+    fn touched(&mut self, s: &Stmt, touched: Touched, mode: AccessMode, guarded: bool) {
+        let (usage, opaque) = match mode {
+            AccessMode::Prefetch => return,
+            AccessMode::Read => (Use::Read, false),
+            AccessMode::Write if !guarded => (Use::Write, false),
+            AccessMode::Write | AccessMode::Reduce { .. } => (Use::Update, false),
+            AccessMode::Atomic | AccessMode::Update => (Use::Update, true),
+        };
+        let access = match touched {
+            Touched::Element(a) => a.clone(),
+            Touched::Whole(view) => Access {
+                view: view.clone(),
+                indices: Vec::new(),
+                elem: lathe_ir::Type::INDEX,
+                status: lathe_ir::Status::Unproved,
+                places: s.places().clone(),
+            },
+        };
+        self.found(&access, usage, guarded || opaque, s.label());
+        if let Some(f) = self.out.last_mut() {
+            f.opaque |= opaque;
+        }
+    }
+
     /// What is written by both branches, each of which is a single statement, is written as surely as the `if` runs.
     fn in_both_branches(&mut self, then: usize, other: usize, guarded: bool) {
         let depth = self.path.len();
@@ -312,13 +308,7 @@ impl Walker {
 pub fn bound_in(root: &Stmt) -> HashSet<VarId> {
     let mut out = HashSet::new();
     visit::walk(root, &mut |s, _| {
-        match s.kind() {
-            StmtKind::Loop(l) => drop(out.insert(l.binder.id)),
-            StmtKind::Let { binder, .. } => drop(out.insert(binder.id)),
-            StmtKind::Async { token, .. } => drop(out.insert(token.id)),
-            StmtKind::Atomic(a) => out.extend(a.old.as_ref().map(|b| b.id)),
-            _ => {}
-        }
+        out.extend(s.binders().into_iter().map(|b| b.0.id));
         true
     });
     out

@@ -133,7 +133,6 @@ fn steps_cost_what_they_touch() {
     let shared = before
         .body
         .children()
-        .iter()
         .zip(after.body.children())
         .filter(|(a, b)| a.structural_hash() == b.structural_hash())
         .count();

@@ -4,7 +4,7 @@ use super::call::{Call, as_call, mark};
 use super::{DEFAULT_MODEL, STEP, space};
 use crate::which::is_auto;
 use lathe_diagnostics::{Diagnostic, Span};
-use lathe_ir::{Function, Module, StmtKind, visit};
+use lathe_ir::{Function, Module, visit};
 use lathe_mdh::around::Around;
 use lathe_mdh::{Decisions, Homomorphism, Model, codes};
 use lathe_space::Values;
@@ -308,9 +308,7 @@ pub(crate) fn model_of(call: &Call, set: &Setting) -> Result<Model, Diagnostic> 
 pub(crate) fn labels(func: &Function) -> Vec<String> {
     let mut out = Vec::new();
     visit::walk(&func.body, &mut |s, _| {
-        if let StmtKind::Compute(c) = s.kind() {
-            out.push(c.label.to_string());
-        }
+        out.extend(s.as_compute().map(|c| c.label.to_string()));
         true
     });
     out

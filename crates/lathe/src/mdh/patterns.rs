@@ -5,7 +5,7 @@ use super::versions::{Wanted, exactly_these, setting, together};
 use crate::program::Program;
 use crate::schedule::{How, Version, on_loops};
 use lathe_diagnostics::Diagnostic;
-use lathe_ir::{Function, StmtKind, visit};
+use lathe_ir::{Function, visit};
 use lathe_lang::Fun;
 use lathe_pattern::{FoldKind, Prim, TermKind};
 use lathe_strategy::{ArgValue, Argument, Context, Definitions, Strategy};
@@ -109,7 +109,7 @@ fn decided(
 fn closing(func: &Function) -> Vec<Strategy> {
     let mut names: Vec<String> = Vec::new();
     visit::walk(&func.body, &mut |s, _| {
-        if let StmtKind::Alloc { buffer, .. } = s.kind()
+        if let Some(buffer) = s.allocated()
             && !buffer.extents.is_empty()
         {
             names.push(buffer.name.to_string());

@@ -5,6 +5,7 @@ use crate::schedule::Schedule;
 use lathe_ir::StmtKind;
 use lathe_ir::ranges::Ranges;
 use lathe_ir::simplify::simplify_expr;
+use lathe_ir::stmt::Enters;
 use lathe_ir::visit::{substitute, walk};
 use lathe_runtime::{check_message, codes};
 use lathe_space::{Value, eval};
@@ -24,17 +25,15 @@ pub(super) fn illegal(schedule: &Schedule, sizes: &BTreeMap<String, i64>) -> Opt
     });
     let known: HashMap<_, _> = known.collect();
     let mut why = None;
-    walk(&func.body, &mut |s, _| match s.kind() {
-        StmtKind::Check { cond, code, message } => {
+    walk(&func.body, &mut |s, _| {
+        if let StmtKind::Check { cond, code, message } = s.kind() {
             let cond = simplify_expr(&substitute(cond, &known), &Ranges::default());
             if why.is_none() && cond.as_bool() == Some(false) {
                 why = Some(format!("{}: {}", codes::CHECK_FAILED, check_message(&func.name, message, code)));
             }
-            false
         }
         // Only what every call comes to.
-        StmtKind::Seq(_) | StmtKind::Let { .. } | StmtKind::Alloc { .. } => true,
-        _ => false,
+        s.as_seq().is_some() || matches!(s.enters(0), Enters::Let(..) | Enters::Alloc(_))
     });
     why
 }

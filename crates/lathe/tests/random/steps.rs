@@ -199,7 +199,7 @@ fn targets(
         StmtKind::Reduce(x) => x.targets.iter().filter_map(|t| t.view.buffer()).collect(),
         _ => Vec::new(),
     };
-    if let Some(label) = names::label_of(s) {
+    if let Some(label) = s.label() {
         let reads = s.exprs().into_iter().flat_map(visit::loads_of).filter_map(|a| a.view.buffer());
         let reads = reads.filter(|b| locals.contains(b) && !written.contains(b));
         let reduces = match s.kind() {

@@ -24,7 +24,7 @@ impl First {
         let l = cursor.at(inner)?;
         let mine = |s: &Stmt| match choice(s) {
             Some((_, r)) => {
-                matches!(r.kind(), StmtKind::Reduce(r) if r.targets.iter().any(|t| t.view.buffer() == Some(buffer)))
+                r.as_reduce().is_some_and(|r| r.targets.iter().any(|t| t.view.buffer() == Some(buffer)))
             }
             None => false,
         };
@@ -168,21 +168,17 @@ impl First {
         let cond = inner.fold(build::boolean(true), |c, (v, lo)| {
             build::and(c, build::eq(build::var_id(*v, Scalar::Index), build::index(*lo)))
         });
-        visit::map_stmts(s, &mut |x| match x.kind() {
+        visit::map_stmts(s, &mut |x| match x.as_if().filter(|_| starts(&x)) {
             // One element per part: nothing is left to reduce.
-            StmtKind::If { then, other: Some(r), .. } if starts(&x) && cond.as_bool() == Some(true) => {
-                named_as(then, r)
-            }
-            StmtKind::If { then, other, .. } if starts(&x) => {
-                x.with_kind(StmtKind::If { cond: cond.clone(), then: then.clone(), other: other.clone() })
-            }
-            _ => x,
+            Some((_, then, Some(r))) if cond.as_bool() == Some(true) => named_as(then, r),
+            Some(_) => x.with_exprs(vec![cond.clone()]),
+            None => x,
         })
     }
 
     /// The first part, where nothing was combined before, is stored; the others are combined.
     pub fn combine(&self, reduce: Stmt, part: &Binder, around: &Around, exists: &Expr) -> Stmt {
-        let StmtKind::Reduce(r) = reduce.kind() else { return reduce };
+        let Some(r) = reduce.as_reduce() else { return reduce };
         let stay: Vec<VarId> = around.binders.iter().map(|b| b.id).collect();
         let rest: HashMap<VarId, Expr> = self
             .begins
@@ -218,13 +214,13 @@ impl First {
 
 /// The stores that begin a reduction, by its name.
 fn named_as(stores: &Stmt, reduce: &Stmt) -> Stmt {
-    let mut label = names::label_of(reduce).cloned();
-    visit::map_stmts(stores, &mut |s| match (s.kind(), label.take()) {
-        (StmtKind::Store(st), Some(label)) => s.with_kind(StmtKind::Store(Store { label, ..st.clone() })),
-        (_, other) => {
-            label = other;
-            s
-        }
+    let mut label = reduce.label().cloned();
+    visit::map_stmts(stores, &mut |s| match s.as_store() {
+        Some(st) => match label.take() {
+            Some(label) => s.with_kind(StmtKind::Store(Store { label, ..st.clone() })),
+            None => s,
+        },
+        None => s,
     })
 }
 
