@@ -1,6 +1,6 @@
 # The two commands are `make demo` and `make test`; both install what is missing first.
 SHELL := /bin/bash
-.PHONY: demo test test-long test-python test-torch setup install wheel doc bench fuzz clean
+.PHONY: demo test test-long test-python test-torch test-types setup install wheel doc bench fuzz clean
 
 setup:
 	@bash scripts/setup.sh
@@ -26,6 +26,10 @@ test-python: setup
 # The operators of PyTorch, which is too large for every run.
 test-torch: setup
 	@LATHE_TORCH=1 bash scripts/test_python.sh -k torch
+
+# User code under mypy --strict and pyright.
+test-types: setup
+	@LATHE_PYRIGHT=1 bash scripts/test_python.sh test_types.py test_pyright.py
 
 # One file for pip, with LLVM inside.
 wheel: setup

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the wheel, installs it into a fresh virtual environment, and runs the tests of the Python package there: from a
 # copy of the tests beside nothing of the source tree. Arguments go to pytest. LATHE_PYTHON is another interpreter,
-# LATHE_TORCH=1 brings PyTorch.
+# LATHE_TORCH=1 brings PyTorch, LATHE_PYRIGHT=1 a second type checker.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 wheel=$(bash scripts/wheel.sh)
@@ -25,6 +25,7 @@ fi
 "${LATHE_PYTHON:-python3}" -m venv "$room/env"
 more=()
 [ -n "${LATHE_TORCH:-}" ] && more+=('torch>=2.4')
+[ -n "${LATHE_PYRIGHT:-}" ] && more+=('pyright')
 "$room/env/bin/pip" install --quiet --disable-pip-version-check "$wheel" "${more[@]}" -r crates/lathe-python/tests/requirements.txt
 cp -r crates/lathe-python/tests "$room/tests"
 for folder in docs examples; do cp -r "$folder" "$room/$folder"; done

@@ -27,6 +27,9 @@ pub struct Read {
     pub dtype: u32,
 }
 
+/// Extents, then strides, of each array of a call.
+pub type Dims = smallvec::SmallVec<[i64; 48]>;
+
 /// Why an array cannot be used as it is; the words that a message needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Problem {
@@ -39,6 +42,8 @@ pub enum Problem {
     OddStrides,
     Rank,
     ReadOnly,
+    /// A tensor of PyTorch that is to be negated when it is read.
+    Negated,
 }
 
 /// The object as an array, if its type is exactly numpy's.
@@ -96,7 +101,7 @@ pub unsafe fn read(
     py: Python<'_>,
     object: *mut ffi::PyObject,
     param: &Param,
-    dims: &mut smallvec::SmallVec<[i64; 48]>,
+    dims: &mut Dims,
 ) -> Result<Read, Problem> {
     if !exact(py, object) {
         // SAFETY: a living object.
@@ -167,8 +172,14 @@ pub fn new<'py>(
             0,
             std::ptr::null_mut(),
         );
-        Bound::from_owned_ptr_or_err(py, array)
+        Bound::from_owned_ptr_or_err(py, array).map_err(|e| no_array(py, &e))
     }
+}
+
+/// The exception for an array that numpy does not make: there is not enough memory, or it would be too large.
+fn no_array(py: Python<'_>, e: &PyErr) -> PyErr {
+    let d = lathe::Diagnostic::error(lathe::runtime_codes::NO_MEMORY, "no memory for a result");
+    crate::errors::bare(py, d.note(e.value(py).to_string()))
 }
 
 /// A view of an array with other extents and strides (in bytes). That it stays within the array is the caller's part:
@@ -274,7 +285,9 @@ pub fn descr<'py>(py: Python<'py>, ty: &Type) -> PyResult<Bound<'py, PyAny>> {
         Scalar::Bf16 => {
             let ty = py.import("ml_dtypes").and_then(|m| m.getattr("bfloat16"));
             let ty = ty.map_err(|_| {
-                pyo3::exceptions::PyImportError::new_err("arrays of bf16 need the package `ml_dtypes`")
+                let text = "arrays of bf16 need the package `ml_dtypes`";
+                let d = lathe::Diagnostic::error(lathe::codes::UNAVAILABLE, text);
+                crate::errors::bare(py, d.help("pip install ml_dtypes"))
             })?;
             numpy.call_method1("dtype", (ty,))
         }

@@ -1,6 +1,6 @@
 //! Calls of kernels from Python.
 
-use crate::arrays::{self, Problem};
+use crate::arrays::{self, Dims, Problem};
 use crate::code::compile;
 use crate::errors;
 use crate::kernel::Kernel;
@@ -8,11 +8,12 @@ use crate::keywords::{Asked, asked};
 use crate::pools::pool;
 use crate::refusals::{argument_error, reason, refused, wrong_count};
 use crate::signature::{Param, Source};
+use crate::tensors::{self, Torch, Trouble};
 use lathe::ir::Mode;
 use lathe::{ArgView, Diagnostic, Pool, Prepared};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyDict, PyFloat, PyInt, PyTuple};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -29,7 +30,7 @@ struct Call<'py, 'k> {
     py: Python<'py>,
     kernel: &'k Kernel,
     /// Extents, then strides, of each array.
-    dims: SmallVec<[i64; 48]>,
+    dims: Dims,
     /// One for each parameter.
     slots: SmallVec<[Slot; 12]>,
     /// Values of scalar parameters.
@@ -39,6 +40,39 @@ struct Call<'py, 'k> {
     copy: bool,
     /// An input that is no array of numpy, which decides what kind of arrays come back.
     foreign: Option<Bound<'py, PyAny>>,
+    /// Set where tensors of PyTorch decide that.
+    torch: Option<&'static Torch>,
+    /// Whether tensors can be read here, once it was asked.
+    quiet: Option<bool>,
+    /// Which results the call made itself.
+    made_here: SmallVec<[bool; 4]>,
+    /// Tensors that the kernel changes.
+    changed: SmallVec<[Bound<'py, PyAny>; 2]>,
+    /// Whether operators of other packages may be called instead.
+    hands_on: HandsOn,
+}
+
+/// To whom a call may be handed on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum HandsOn {
+    Nobody,
+    /// An operator of JAX returns its results and writes to no array of the caller.
+    Torch,
+    Anybody,
+}
+
+/// Why a call is not prepared.
+pub enum Stop {
+    Raise(PyErr),
+    /// The operator of PyTorch, or of JAX, is what is to be called.
+    Torch,
+    Jax,
+}
+
+impl From<PyErr> for Stop {
+    fn from(e: PyErr) -> Stop {
+        Stop::Raise(e)
+    }
 }
 
 /// What runs without the interpreter's lock.
@@ -59,21 +93,58 @@ impl Work<'_, '_> {
 
 /// Calls a kernel with the arguments of Python.
 pub fn call<'py>(
-    py: Python<'py>,
-    kernel: &Kernel,
+    object: &Bound<'py, Kernel>,
     args: &Bound<'py, PyTuple>,
     kwargs: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Py<PyAny>> {
-    let (call, results, pool, code) = prepared(py, kernel, args, kwargs)?;
+    match here(object, args, kwargs, HandsOn::Anybody) {
+        Ok(results) => Ok(results),
+        Err(Stop::Raise(e)) => Err(e),
+        Err(other) => {
+            let py = object.py();
+            let interop = py.import(intern!(py, "lathe._interop"))?;
+            let name =
+                if matches!(other, Stop::Jax) { intern!(py, "by_jax") } else { intern!(py, "by_torch") };
+            Ok(interop.call_method1(name, (object, args, kwargs))?.unbind())
+        }
+    }
+}
+
+/// Calls a kernel with arrays and tensors that are nothing but memory; `NotImplemented` where an operator knows better.
+pub fn call_plain<'py>(
+    object: &Bound<'py, Kernel>,
+    args: &Bound<'py, PyTuple>,
+    kwargs: Option<&Bound<'py, PyDict>>,
+) -> PyResult<Py<PyAny>> {
+    match here(object, args, kwargs, HandsOn::Torch) {
+        Ok(results) => Ok(results),
+        Err(Stop::Raise(e)) => Err(e),
+        Err(_) => Ok(object.py().NotImplemented()),
+    }
+}
+
+fn here<'py>(
+    object: &Bound<'py, Kernel>,
+    args: &Bound<'py, PyTuple>,
+    kwargs: Option<&Bound<'py, PyDict>>,
+    hands_on: HandsOn,
+) -> Result<Py<PyAny>, Stop> {
+    let py = object.py();
+    let (call, results, pool, code) = prepared(py, object.get(), args, kwargs, hands_on)?;
     let mut views = call.views();
     let done = py.detach({
         let work = Work { code: &code, pool, views: &mut views };
         move || work.run()
     });
     drop(views);
+    if let Some(torch) = call.torch {
+        for t in &call.changed {
+            torch.changed(t)?;
+        }
+    }
     match done {
-        Ok(()) => call.back(results),
-        Err(d) => Err(call.failed(d)),
+        Ok(()) => Ok(call.back(results)?),
+        Err(d) => Err(call.failed(d).into()),
     }
 }
 
@@ -84,7 +155,14 @@ pub fn code_of<'py>(
     args: &Bound<'py, PyTuple>,
     kwargs: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Arc<Prepared>> {
-    Ok(prepared(py, kernel, args, kwargs)?.3)
+    match prepared(py, kernel, args, kwargs, HandsOn::Nobody) {
+        Ok(p) => Ok(p.3),
+        Err(Stop::Raise(e)) => Err(e),
+        Err(_) => {
+            let text = "what is traced, or is no memory of this machine, does not say what a call would run";
+            Err(argument_error(py, lathe::codes::DEVICE, text, &[], Some("give arrays with elements")))
+        }
+    }
 }
 
 /// Everything of a call but the run itself.
@@ -94,7 +172,8 @@ fn prepared<'py, 'k>(
     kernel: &'k Kernel,
     args: &Bound<'py, PyTuple>,
     kwargs: Option<&Bound<'py, PyDict>>,
-) -> PyResult<(Call<'py, 'k>, Results<'py>, &'static Pool, Arc<Prepared>)> {
+    hands_on: HandsOn,
+) -> Result<(Call<'py, 'k>, Results<'py>, &'static Pool, Arc<Prepared>), Stop> {
     let asked = match kwargs {
         Some(k) if !k.is_empty() => asked(kernel, k)?,
         _ => Asked::default(),
@@ -110,10 +189,15 @@ fn prepared<'py, 'k>(
         keep: SmallVec::new(),
         copy: asked.copy,
         foreign: None,
+        torch: None,
+        quiet: None,
+        made_here: SmallVec::new(),
+        changed: SmallVec::new(),
+        hands_on: if asked.out.is_some() && hands_on == HandsOn::Anybody { HandsOn::Torch } else { hands_on },
     };
     if asked.named.is_empty() {
         if args.len() != signature.inputs.len() {
-            return Err(wrong_count(py, kernel, args.len()));
+            return Err(wrong_count(py, kernel, args.len()).into());
         }
         for (at, object) in signature.inputs.iter().zip(args.iter_borrowed()) {
             call.input(*at, &object)?;
@@ -158,10 +242,13 @@ impl<'py> Call<'py, '_> {
     }
 
     /// Takes an argument for a parameter.
-    fn input(&mut self, at: usize, object: &Bound<'py, PyAny>) -> PyResult<()> {
+    fn input(&mut self, at: usize, object: &Bound<'py, PyAny>) -> Result<(), Stop> {
         let param = &self.kernel.signature.params[at];
         if let Some(ty) = param.scalar {
-            let v = arrays::scalar(self.py, object, ty).map_err(|e| self.bad_scalar(param, object, e))?;
+            if !(object.is_exact_instance_of::<PyFloat>() || object.is_exact_instance_of::<PyInt>()) {
+                self.traced(param, object)?;
+            }
+            let v = arrays::scalar(self.py, object, ty).map_err(|e| bad_number(param, object, &e))?;
             // Numbers lie in the low bytes.
             self.values[at] = v;
             self.slots[at] = Slot { data: std::ptr::null_mut(), dtype: param.dtype, at: 0 };
@@ -186,6 +273,14 @@ impl<'py> Call<'py, '_> {
             }
             Err(p) => {
                 self.dims.truncate(start);
+                if p == Problem::NotAnArray {
+                    if let Some(torch) = tensors::of(object) {
+                        return self.tensor(torch, at, object);
+                    }
+                    if self.hands_on == HandsOn::Anybody && tensors::of_jax(object) {
+                        return Err(Stop::Jax);
+                    }
+                }
                 p
             }
         };
@@ -200,8 +295,84 @@ impl<'py> Call<'py, '_> {
             }
             Err(p) => {
                 self.dims.truncate(start);
-                Err(refused(self.py, &self.kernel.name, param, &array, p))
+                Err(refused(self.py, &self.kernel.name, param, &array, p).into())
             }
+        }
+    }
+
+    /// A number that is no number of Python: one that is traced, or that has a gradient, is not looked into here.
+    fn traced(&mut self, param: &Param, object: &Bound<'py, PyAny>) -> Result<(), Stop> {
+        if let Some(torch) = tensors::of(object) {
+            if !self.quiet(torch)? {
+                return Err(Stop::Torch);
+            }
+            return torch.number(object, param).map_err(Stop::Raise);
+        }
+        if self.hands_on == HandsOn::Anybody && tensors::of_jax(object) {
+            return Err(Stop::Jax);
+        }
+        Ok(())
+    }
+
+    fn quiet(&mut self, torch: &Torch) -> PyResult<bool> {
+        if let Some(q) = self.quiet {
+            return Ok(q);
+        }
+        let q = torch.quiet(self.py)?;
+        self.quiet = Some(q);
+        Ok(q)
+    }
+
+    /// Takes a tensor of PyTorch for a parameter.
+    fn tensor(&mut self, torch: &'static Torch, at: usize, object: &Bound<'py, PyAny>) -> Result<(), Stop> {
+        let param = &self.kernel.signature.params[at];
+        if !self.quiet(torch)? {
+            return Err(Stop::Torch);
+        }
+        if self.foreign.is_none() {
+            self.torch = Some(torch);
+        }
+        let start = self.dims.len();
+        match torch.read(object, param, &mut self.dims) {
+            Ok(r) => {
+                self.slots[at] = Slot { data: r.data, dtype: r.dtype, at: start };
+                if param.mode != Mode::In {
+                    self.changed.push(object.clone());
+                }
+                Ok(())
+            }
+            Err(Trouble::Operator) => Err(Stop::Torch),
+            Err(Trouble::Raise(e)) => Err(Stop::Raise(e)),
+            Err(Trouble::Problem(Problem::Negated)) if param.mode == Mode::In => {
+                let negated = object.call_method0(intern!(self.py, "resolve_neg"))?;
+                let done = self.tensor(torch, at, &negated);
+                self.keep.push(negated);
+                done
+            }
+            Err(Trouble::Problem(Problem::Misaligned)) if self.copy && param.mode == Mode::In => {
+                let interop = self.py.import(intern!(self.py, "lathe._interop"))?;
+                let why = reason(Problem::Misaligned);
+                let copy =
+                    interop.call_method1(intern!(self.py, "tensor_copy"), (object, &param.name, why))?;
+                let done = self.tensor(torch, at, &copy);
+                self.keep.push(copy);
+                done
+            }
+            Err(Trouble::Problem(p)) => Err(refused(self.py, &self.kernel.name, param, object, p).into()),
+        }
+    }
+
+    /// Takes a tensor that was made for a result.
+    fn tensor_made(&mut self, torch: &Torch, at: usize, object: &Bound<'py, PyAny>) -> Result<(), Stop> {
+        let param = &self.kernel.signature.params[at];
+        let start = self.dims.len();
+        match torch.read(object, param, &mut self.dims) {
+            Ok(r) => {
+                self.slots[at] = Slot { data: r.data, dtype: r.dtype, at: start };
+                Ok(())
+            }
+            // Of an element type that PyTorch does not have.
+            Err(_) => self.input(at, object),
         }
     }
 
@@ -219,7 +390,9 @@ impl<'py> Call<'py, '_> {
                 // Memory of other packages is shared, never copied unasked.
                 let array = interop.call_method1(intern!(py, "view"), (object, param.mode != Mode::In))?;
                 if !array.is_none() {
-                    self.foreign.get_or_insert_with(|| object.clone());
+                    if self.torch.is_none() {
+                        self.foreign.get_or_insert_with(|| object.clone());
+                    }
                     return self.copied(&interop, param, array);
                 }
                 if !self.copy || param.mode != Mode::In {
@@ -266,13 +439,13 @@ impl<'py> Call<'py, '_> {
     }
 
     /// Takes the results' arrays: those given by `out`, or new ones.
-    fn outputs(&mut self, out: Option<Bound<'py, PyAny>>) -> PyResult<Results<'py>> {
+    fn outputs(&mut self, out: Option<Bound<'py, PyAny>>) -> Result<Results<'py>, Stop> {
         let kernel = self.kernel;
         let outputs = &kernel.signature.outputs;
         let given: Option<SmallVec<[Bound<'py, PyAny>; 4]>> = match out {
             None => None,
             Some(o) => match o.cast::<PyTuple>() {
-                Ok(t) if outputs.len() != 1 || t.len() == 1 => Some(t.iter().collect()),
+                Ok(t) => Some(t.iter().collect()),
                 _ => Some(SmallVec::from_iter([o])),
             },
         };
@@ -287,7 +460,8 @@ impl<'py> Call<'py, '_> {
                 text,
                 &[],
                 Some("out=(first, second)"),
-            ));
+            )
+            .into());
         }
         let mut arrays: SmallVec<[Bound<'py, PyAny>; 4]> = SmallVec::new();
         for (i, at) in outputs.iter().enumerate() {
@@ -295,11 +469,16 @@ impl<'py> Call<'py, '_> {
             match one {
                 Some(o) => {
                     self.input(*at, o)?;
+                    self.made_here.push(false);
                     arrays.push(o.clone());
                 }
                 None => {
                     let array = self.made(i, *at)?;
-                    self.input(*at, &array)?;
+                    match self.torch {
+                        Some(torch) if self.foreign.is_none() => self.tensor_made(torch, *at, &array)?,
+                        _ => self.input(*at, &array)?,
+                    }
+                    self.made_here.push(true);
                     arrays.push(array);
                 }
             }
@@ -341,6 +520,11 @@ impl<'py> Call<'py, '_> {
                 None,
             ));
         }
+        if let Some(torch) = self.torch
+            && let Some(t) = torch.made(self.py, param.dtype, &extents)?
+        {
+            return Ok(t);
+        }
         let descr = kernel.descr(self.py, i, &param.ty)?;
         arrays::new(self.py, descr.bind(self.py), &mut extents)
     }
@@ -374,7 +558,7 @@ impl<'py> Call<'py, '_> {
         let py = self.py;
         if let Some(like) = &self.foreign {
             let interop = py.import(intern!(py, "lathe._interop"))?;
-            for r in &mut results {
+            for r in results.iter_mut().zip(&self.made_here).filter(|r| *r.1).map(|r| r.0) {
                 *r = interop.call_method1(intern!(py, "like"), (&*r, like))?;
             }
         }
@@ -386,10 +570,14 @@ impl<'py> Call<'py, '_> {
     }
 
     /// Positional arguments and those given by name.
-    fn named(&mut self, args: &Bound<'py, PyTuple>, named: &[(usize, Bound<'py, PyAny>)]) -> PyResult<()> {
+    fn named(
+        &mut self,
+        args: &Bound<'py, PyTuple>,
+        named: &[(usize, Bound<'py, PyAny>)],
+    ) -> Result<(), Stop> {
         let inputs = &self.kernel.signature.inputs;
         if args.len() + named.len() != inputs.len() {
-            return Err(wrong_count(self.py, self.kernel, args.len() + named.len()));
+            return Err(wrong_count(self.py, self.kernel, args.len() + named.len()).into());
         }
         for (i, at) in inputs.iter().enumerate() {
             let by_name = named.iter().find(|n| n.0 == *at).map(|n| &n.1);
@@ -405,25 +593,13 @@ impl<'py> Call<'py, '_> {
                         format!("the argument `{name}` of `{}` {what}", self.kernel.name),
                         &[],
                         None,
-                    ));
+                    )
+                    .into());
                 }
             };
             self.input(*at, &object)?;
         }
         Ok(())
-    }
-
-    fn bad_scalar(&self, param: &Param, object: &Bound<'py, PyAny>, e: PyErr) -> PyErr {
-        let kind = object.get_type().name().map_or_else(|_| "an object".to_string(), |n| n.to_string());
-        let text =
-            format!("`{}` is a number of type {}, but the argument is {kind}", param.name, param.describe());
-        argument_error(
-            self.py,
-            lathe::runtime_codes::ARGUMENT_DTYPE,
-            text,
-            &[e.value(self.py).to_string()],
-            None,
-        )
     }
 
     /// Each size, and which argument says so.
@@ -442,8 +618,29 @@ impl<'py> Call<'py, '_> {
         if d.code == lathe::runtime_codes::ARGUMENT_SHAPE && d.notes.is_empty() {
             d.notes = self.sizes();
         }
+        // A check that was made for an access: at least the kernel is shown.
+        if d.code == lathe::runtime_codes::CHECK_FAILED
+            && d.marks.is_empty()
+            && let Some(k) = self.kernel.program.lang.kernels.iter().find(|k| k.name == self.kernel.name)
+        {
+            d = d.at(k.span, "in this kernel");
+        }
         errors::at(self.py, &self.kernel.program.sources, d)
     }
+}
+
+/// Refuses what is no number of a scalar parameter's type.
+pub fn check_number(py: Python<'_>, param: &Param, object: &Bound<'_, PyAny>) -> PyResult<()> {
+    let Some(ty) = param.scalar else { return Ok(()) };
+    arrays::scalar(py, object, ty).map(|_| ()).map_err(|e| bad_number(param, object, &e))
+}
+
+fn bad_number(param: &Param, object: &Bound<'_, PyAny>, e: &PyErr) -> PyErr {
+    let py = object.py();
+    let kind = object.get_type().name().map_or_else(|_| "an object".to_string(), |n| n.to_string());
+    let text =
+        format!("`{}` is a number of type {}, but the argument is {kind}", param.name, param.describe());
+    argument_error(py, lathe::runtime_codes::ARGUMENT_DTYPE, text, &[e.value(py).to_string()], None)
 }
 
 type Results<'py> = SmallVec<[Bound<'py, PyAny>; 4]>;

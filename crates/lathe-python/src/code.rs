@@ -34,9 +34,12 @@ impl<'py> FromPyObject<'_, 'py> for Choice {
         let given = object.cast::<PyDict>()?;
         let get = |name: &str| Ok::<_, PyErr>(given.get_item(name)?.filter(|v| !v.is_none()));
         let (strategy, more) = get("strategy")?.map_or(Ok((None, None)), |s| keywords::strategy(&s))?;
-        let params = get("params")?.map_or(Ok(BTreeMap::new()), |p| keywords::params(p.cast()?))?;
-        let specialize: BTreeMap<String, i64> =
-            get("specialize")?.map_or(Ok(BTreeMap::new()), |s| s.extract())?;
+        let params = get("params")?.map_or(Ok(BTreeMap::new()), |p| keywords::params(&p))?;
+        let specialize = get("specialize")?.map_or(Ok(BTreeMap::new()), |s| keywords::sizes(&s))?;
+        if !params.is_empty() && strategy.is_none() {
+            let what = "`params` belong to a strategy, and none is named: strategy=…";
+            return Err(keywords::option(&object, what));
+        }
         Ok(Choice { strategy, more, params, sizes: specialize.clone(), specialize, threads: None })
     }
 }

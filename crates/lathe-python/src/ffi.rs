@@ -1,20 +1,27 @@
 //! Kernels as foreign functions of XLA: what `jax.jit` calls without Python.
 //!
 //! The types follow the C header `xla/ffi/api/c_api.h` (version 0 of the interface), as far as they are used. One
-//! function serves all kernels; which one is meant stands in the call's attribute `kernel`.
+//! function serves all kernels; which one is meant stands in the call's attributes: `kernel` is the whole content, from
+//! which another process makes the same kernel, and `key` is its hash. Arguments may have dimensions before the kernel's
+//! own, of a batch: then there is a call for each of its elements.
 
-use crate::code::{Choice, compile};
+use crate::code::{Choice, compile, on_large_stack, program_of};
 use crate::kernel::Kernel;
-use crate::pools::pool;
-use crate::signature::Param;
+use crate::pools::{Compiling, pool, pool_anywhere};
+use crate::refusals::argument_error;
+use crate::signature::{Param, Signature};
 use lathe::ir::Mode;
-use lathe::{ArgView, Pool, Prepared};
+use lathe::{ArgView, Diagnostic, Pool, Prepared};
 use lathe_abi::dtype;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
+use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
+use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char, c_void};
-use std::sync::{Arc, RwLock};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, RwLock};
 
 #[repr(C)]
 struct Extension {
@@ -89,12 +96,6 @@ struct Span {
 }
 
 #[repr(C)]
-struct Scalar {
-    dtype: i32,
-    value: *const c_void,
-}
-
-#[repr(C)]
 struct Attributes {
     struct_size: usize,
     extension: *mut Extension,
@@ -120,7 +121,7 @@ struct Frame {
 const VERSION: (i32, i32) = (0, 1);
 const METADATA: i32 = 1;
 const EXECUTE: i32 = 3;
-const SCALAR: i32 = 3;
+const TEXT: i32 = 4;
 const S64: i32 = 5;
 const INVALID_ARGUMENT: i32 = 3;
 
@@ -154,34 +155,137 @@ struct Slot {
     written: bool,
 }
 
-/// A kernel that XLA may call. It is never given back, since compiled programs hold its number.
+/// A kernel that XLA may call.
 struct Entry {
     slots: Vec<Slot>,
     code: Arc<Prepared>,
     pool: &'static Pool,
+    /// When it was last called, by the clock of [`CLOCK`].
+    used: AtomicU64,
 }
 
-static ENTRIES: RwLock<Vec<&'static Entry>> = RwLock::new(Vec::new());
+/// Kernels by the hash of their content. Compiled programs hold hash and content, so a kernel that is not here (it was
+/// dropped, or the program was exported by another process) is made again.
+static ENTRIES: RwLock<BTreeMap<String, Arc<Entry>>> = RwLock::new(BTreeMap::new());
+static CLOCK: AtomicU64 = AtomicU64::new(0);
 
-/// Compiles a kernel for XLA and returns its number.
+/// Of so many kernels, those that were called last are kept.
+const MOST: usize = 512;
+
+/// All that a kernel is, as text: what a program carries with it.
+#[derive(Clone, Serialize, Deserialize)]
+struct Content {
+    source: String,
+    kernel: String,
+    strategy: Option<String>,
+    params: BTreeMap<String, String>,
+    specialize: BTreeMap<String, i64>,
+    threads: Option<usize>,
+}
+
+/// Hash and content of a kernel as an operator of XLA. It is compiled, so that what cannot be compiled is refused here.
 #[pyfunction]
 #[pyo3(signature = (kernel, how, threads=None))]
-pub fn ffi_register(py: Python<'_>, kernel: &Kernel, how: Choice, threads: Option<usize>) -> PyResult<i64> {
-    let slot = |p: &Param| -> PyResult<Slot> {
-        let refused = |why: &str| PyValueError::new_err(format!("`{}` {why}", p.name));
+pub fn ffi_content(
+    py: Python<'_>,
+    kernel: &Kernel,
+    how: Choice,
+    threads: Option<usize>,
+) -> PyResult<(String, String)> {
+    let program = program_of(py, kernel, &how)?;
+    let mut texts: Vec<&str> = program.sources.texts().collect();
+    texts.dedup();
+    let more = how.more.as_ref().map_or(String::new(), |m| format!("\n{m}"));
+    let content = Content {
+        source: format!("{}{more}", kernel.text),
+        kernel: kernel.name.clone(),
+        strategy: how.strategy.clone(),
+        params: how.params.clone(),
+        specialize: how.specialize.clone(),
+        threads,
+    };
+    let text = serde_json::to_string(&content).map_err(|e| PyValueError::new_err(e.to_string()))?;
+    // Files that the source uses are not part of what programs carry, but of what they mean.
+    let mut hash = blake3::Hasher::new();
+    hash.update(text.as_bytes());
+    for t in texts {
+        hash.update(t.as_bytes());
+    }
+    let key = hash.finalize().to_hex()[..32].to_string();
+    if found(&key).is_none() {
+        let code = compile(py, kernel, &how, false)?;
+        let slots = slots(&kernel.signature)
+            .map_err(|why| argument_error(py, lathe::runtime_codes::ARGUMENT_DTYPE, why, &[], None))?;
+        keep(&key, Entry { slots, code, pool: pool(py, threads)?, used: AtomicU64::new(0) });
+    }
+    Ok((key, text))
+}
+
+fn slots(signature: &Signature) -> Result<Vec<Slot>, String> {
+    let one = |p: &Param| -> Result<Slot, String> {
         if p.mode == Mode::InOut {
-            return Err(refused("is changed in place, which operators of JAX do not do"));
+            return Err(format!("`{}` is changed in place, which operators of JAX do not do", p.name));
         }
-        let xla = xla_type(p.dtype).ok_or_else(|| refused("has elements that JAX does not have"))?;
+        let xla =
+            xla_type(p.dtype).ok_or_else(|| format!("`{}` has elements that JAX does not have", p.name))?;
         let written = p.mode != Mode::In;
         Ok(Slot { name: p.name.clone(), dtype: p.dtype, xla, bytes: p.bytes as u64, rank: p.rank, written })
     };
-    let slots = kernel.signature.params.iter().map(slot).collect::<PyResult<_>>()?;
-    let code = compile(py, kernel, &how, false)?;
-    let entry: &'static Entry = Box::leak(Box::new(Entry { slots, code, pool: pool(py, threads)? }));
+    signature.params.iter().map(one).collect()
+}
+
+fn found(key: &str) -> Option<Arc<Entry>> {
+    let all = ENTRIES.read().unwrap_or_else(|p| p.into_inner());
+    let entry = all.get(key)?;
+    entry.used.store(CLOCK.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+    Some(Arc::clone(entry))
+}
+
+fn keep(key: &str, entry: Entry) -> Arc<Entry> {
+    entry.used.store(CLOCK.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+    let entry = Arc::new(entry);
     let mut all = ENTRIES.write().unwrap_or_else(|p| p.into_inner());
-    all.push(entry);
-    Ok(all.len() as i64 - 1)
+    if all.len() >= MOST {
+        let oldest = all.iter().min_by_key(|e| e.1.used.load(Ordering::Relaxed)).map(|e| e.0.clone());
+        if let Some(key) = oldest {
+            all.remove(&key);
+        }
+    }
+    all.insert(key.to_string(), Arc::clone(&entry));
+    entry
+}
+
+/// A kernel that is not in the table, from what the program carries. Nothing here is of Python: any thread may ask.
+fn made(key: &str, content: &str) -> Result<Arc<Entry>, String> {
+    let given: Content = serde_json::from_str(content).map_err(|e| format!("lathe: no kernel: {e}"))?;
+    let text = |f: lathe::Failure| f.diagnostics.first().map_or_else(|| "lathe: no kernel".to_string(), said);
+    let path = if lathe::mdh::is_notation_text(&given.source) { "<kernel>.mdh" } else { "<kernel>" };
+    let how = lathe::How {
+        strategy: given.strategy.clone(),
+        params: given.params.clone(),
+        specialize: given.specialize.clone(),
+        sizes: given.specialize.clone(),
+        ..lathe::How::default()
+    };
+    let code = {
+        let _right = Compiling::begin();
+        on_large_stack(|| {
+            let program = Arc::new(lathe::Program::from_text(path, &given.source)?);
+            let build = lathe::Build { cache: lathe::Cache::user(), ..lathe::Build::default() };
+            let function = program.kernel(Some(&given.kernel))?.clone();
+            let code = lathe::prepare(&program, &given.kernel, &how, &lathe::Machine::host(), &build)?;
+            Ok((function, code))
+        })
+    };
+    let (function, code) = code.map_err(text)?;
+    let slots = slots(&Signature::of(&function)).map_err(|e| format!("lathe: {e}"))?;
+    let pool = pool_anywhere(given.threads).map_err(|d| said(&d))?;
+    Ok(keep(key, Entry { slots, code: Arc::new(code), pool, used: AtomicU64::new(0) }))
+}
+
+/// What went wrong, with its code in front, from which the exception is made again.
+fn said(d: &Diagnostic) -> String {
+    format!("lathe: {d}")
 }
 
 /// The function itself, as `jax.ffi.register_ffi_target` takes it.
@@ -238,19 +342,17 @@ unsafe extern "C" fn handler(frame: *mut Frame) -> *mut c_void {
     }
 }
 
+/// A text among the attributes of a call.
+///
 /// # Safety
 /// As [`handler`].
-unsafe fn number(f: &Frame) -> Option<usize> {
+unsafe fn attribute<'a>(f: &'a Frame, wanted: &str) -> Option<&'a str> {
     let a = &f.attributes;
     for i in 0..usize::try_from(a.size).ok()? {
-        // SAFETY: by the caller: there are `size` of each.
+        // SAFETY: by the caller: there are `size` of each; what is said to be a text is one.
         unsafe {
-            let name = &**a.names.add(i);
-            let name = std::slice::from_raw_parts(name.text.cast::<u8>(), name.length);
-            if name == b"kernel" && *a.types.add(i) == SCALAR {
-                let value = &*(*a.all.add(i)).cast::<Scalar>();
-                let n = (value.dtype == S64).then(|| value.value.cast::<i64>().read_unaligned());
-                return usize::try_from(n?).ok();
+            if text(&**a.names.add(i))? == wanted && *a.types.add(i) == TEXT {
+                return text(&*(*a.all.add(i)).cast::<Span>());
             }
         }
     }
@@ -258,57 +360,143 @@ unsafe fn number(f: &Frame) -> Option<usize> {
 }
 
 /// # Safety
+/// The span's text lives as long as the span.
+unsafe fn text(span: &Span) -> Option<&str> {
+    // SAFETY: by the caller.
+    let bytes = unsafe { std::slice::from_raw_parts(span.text.cast::<u8>(), span.length) };
+    std::str::from_utf8(bytes).ok()
+}
+
+/// One buffer, as it is for one call of the kernel out of a batch.
+struct Place {
+    data: *mut c_void,
+    /// Extents of the whole buffer: those of the batch, then those of one array.
+    dims: *const i64,
+    /// Strides of one array, in elements.
+    strides: SmallVec<[i64; 6]>,
+    /// Elements from one call to the next, for each dimension of the batch.
+    steps: SmallVec<[i64; 2]>,
+}
+
+/// # Safety
 /// As [`handler`].
 unsafe fn execute(f: &Frame) -> Result<(), String> {
     // SAFETY: by the caller.
-    let number = unsafe { number(f) };
-    let entry = number.and_then(|n| ENTRIES.read().unwrap_or_else(|p| p.into_inner()).get(n).copied());
-    let Some(entry) = entry else { return Err("lathe: no such kernel in this process".to_string()) };
-    let (inputs, outputs): (Vec<usize>, Vec<usize>) =
-        (0..entry.slots.len()).partition(|i| !entry.slots[*i].written);
-    if f.args.size != inputs.len() as i64 || f.results.size != outputs.len() as i64 {
+    let (key, content) = unsafe { (attribute(f, "key"), attribute(f, "kernel")) };
+    let (Some(key), Some(content)) = (key, content) else {
+        return Err("lathe: a call that names no kernel".to_string());
+    };
+    let entry = match found(key) {
+        Some(e) => e,
+        None => made(key, content)?,
+    };
+    let outputs = entry.slots.iter().filter(|s| s.written).count();
+    if f.args.size != (entry.slots.len() - outputs) as i64 || f.results.size != outputs as i64 {
         return Err("lathe: a call with another number of arguments".to_string());
     }
-    // For each parameter its buffer and strides.
-    let mut found: Vec<(*const Buffer, Vec<i64>)> = vec![(std::ptr::null(), Vec::new()); entry.slots.len()];
-    for (buffers, which) in [(&f.args, &inputs), (&f.results, &outputs)] {
-        for (n, at) in which.iter().enumerate() {
-            let slot = &entry.slots[*at];
-            // SAFETY: by the caller: there are as many buffers, with as many extents.
-            let (buffer, shape) = unsafe {
-                let b = *buffers.all.add(n);
-                let rank = usize::try_from((*b).rank).unwrap_or(0);
-                (b, if rank == 0 { &[][..] } else { std::slice::from_raw_parts((*b).dims, rank) })
-            };
-            // SAFETY: as above.
-            let given = unsafe { (*buffer).dtype };
-            if given != slot.xla || shape.len() != slot.rank {
-                return Err(format!(
-                    "lathe: `{}` has another element type or number of dimensions",
-                    slot.name
-                ));
-            }
-            let mut strides = vec![1i64; shape.len()];
-            for d in (1..shape.len()).rev() {
-                strides[d - 1] = strides[d].saturating_mul(shape[d].max(1));
-            }
-            found[*at] = (buffer, strides);
+    let mut places: SmallVec<[Place; 8]> = SmallVec::new();
+    // The extents of the batch: those that stand before the kernel's own, the same for all. What does not differ within
+    // the batch has 1 there.
+    let mut batch: Option<SmallVec<[i64; 2]>> = None;
+    let (mut input, mut output) = (0, 0);
+    for slot in &entry.slots {
+        let (buffers, n) = if slot.written { (&f.results, &mut output) } else { (&f.args, &mut input) };
+        // SAFETY: by the caller: there are as many buffers, with as many extents.
+        let (buffer, shape) = unsafe {
+            let b = &**buffers.all.add(*n);
+            let rank = usize::try_from(b.rank).unwrap_or(0);
+            (b, if rank == 0 { &[][..] } else { std::slice::from_raw_parts(b.dims, rank) })
+        };
+        *n += 1;
+        let outer = shape.len().wrapping_sub(slot.rank);
+        if buffer.dtype != slot.xla
+            || outer > shape.len()
+            || outer != batch.get_or_insert_with(|| SmallVec::from_elem(1, outer)).len()
+        {
+            return Err(format!("lathe: `{}` has another element type or number of dimensions", slot.name));
         }
+        let mut strides: SmallVec<[i64; 6]> = SmallVec::from_elem(1, slot.rank);
+        let mut step = 1i64;
+        for d in (0..slot.rank).rev() {
+            strides[d] = step;
+            step = step.saturating_mul(shape[outer + d].max(1));
+        }
+        let empty = shape[outer..].contains(&0);
+        let mut steps: SmallVec<[i64; 2]> = SmallVec::from_elem(0, outer);
+        for d in (0..outer).rev() {
+            if shape[d] != 1 {
+                steps[d] = if empty { 0 } else { step };
+                if let Some(b) = &mut batch {
+                    if b[d] != 1 && b[d] != shape[d] {
+                        return Err(format!("lathe: `{}` has another number of arrays", slot.name));
+                    }
+                    b[d] = shape[d];
+                }
+            }
+            step = step.saturating_mul(shape[d].max(1));
+        }
+        places.push(Place { data: buffer.data, dims: buffer.dims, strides, steps });
     }
-    let views = entry.slots.iter().zip(&found).map(|(slot, (buffer, strides))| {
-        // SAFETY: the buffers live until this call returns; XLA lets nobody else touch results meanwhile.
-        unsafe {
+    let batch = batch.unwrap_or_default();
+    let count: i64 = batch.iter().product();
+    let one = |at: i64| -> Result<(), Diagnostic> {
+        let mut views: SmallVec<[ArgView; 8]> = SmallVec::new();
+        for (slot, place) in entry.slots.iter().zip(&places) {
+            let (mut rest, mut offset) = (at, 0);
+            for (extent, step) in batch.iter().zip(&place.steps).rev() {
+                offset += rest.rem_euclid(*extent) * step;
+                rest = rest.div_euclid(*extent);
+            }
+            let bytes = offset * slot.bytes as i64;
             let raw = lathe_abi::Array {
-                data: (**buffer).data,
-                shape: (**buffer).dims,
-                strides: strides.as_ptr(),
+                data: place.data.cast::<u8>().wrapping_offset(bytes as isize).cast(),
+                shape: place.dims.wrapping_add(batch.len()),
+                strides: place.strides.as_ptr(),
                 dtype: slot.dtype,
                 rank: slot.rank as u32,
                 elem_bytes: slot.bytes,
             };
-            ArgView::from_raw(raw, slot.written)
+            // SAFETY: the buffers live until this call returns; XLA lets nobody else touch results meanwhile, and the
+            // calls of a batch write parts of their own.
+            views.push(unsafe { ArgView::from_raw(raw, slot.written) });
         }
-    });
-    let mut views: Vec<ArgView> = views.collect();
-    entry.code.built.call_views(entry.pool, &mut views).map_err(|d| d.to_string())
+        entry.code.built.call_views(entry.pool, &mut views)
+    };
+    if count == 1 {
+        return one(0).map_err(|d| said(&d));
+    }
+    in_parallel(entry.pool, count, &one).map_err(|d| said(&d))
+}
+
+/// The calls of a batch, shared among the threads of a pool.
+fn in_parallel(
+    pool: &Pool,
+    count: i64,
+    one: &dyn Fn(i64) -> Result<(), Diagnostic>,
+) -> Result<(), Diagnostic> {
+    struct Shared<'a> {
+        one: &'a dyn Fn(i64) -> Result<(), Diagnostic>,
+        failed: Mutex<Option<Diagnostic>>,
+    }
+    unsafe extern "C" fn body(env: *mut c_void, begin: i64, end: i64) -> i32 {
+        // SAFETY: what `in_parallel` lends, which waits for all bodies.
+        let shared = unsafe { &*env.cast_const().cast::<Shared<'_>>() };
+        for at in begin..end {
+            if let Err(d) = (shared.one)(at) {
+                shared.failed.lock().unwrap_or_else(|p| p.into_inner()).get_or_insert(d);
+                return 1;
+            }
+        }
+        0
+    }
+    let shared = Shared { one, failed: Mutex::new(None) };
+    let runtime = pool.runtime();
+    // SAFETY: the body gets what it expects, which lives until all of its calls have ended; calls write parts of their own.
+    unsafe {
+        (runtime.parallel_for)(runtime.ctx, count, body, std::ptr::from_ref(&shared).cast_mut().cast());
+    }
+    match shared.failed.into_inner().unwrap_or_else(|p| p.into_inner()) {
+        Some(d) => Err(d),
+        None => Ok(()),
+    }
 }

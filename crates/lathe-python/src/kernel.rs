@@ -4,7 +4,8 @@ use crate::arrays;
 use crate::call;
 use crate::code::{self, Choice, Usual, on_large_stack, program_of};
 use crate::errors;
-use crate::signature::Signature;
+use crate::keywords::option;
+use crate::signature::{Signature, SizeRule};
 use lathe::ir::{Mode, ParamKind, Type};
 use lathe::{Build, Cache, Diagnostic, Emit, Machine, Prepared, Program, Schedule};
 use pyo3::exceptions::PyValueError;
@@ -93,7 +94,15 @@ impl Kernel {
     /// has several.
     #[new]
     #[pyo3(signature = (source, name=None, *, file=None))]
-    fn new(py: Python<'_>, source: String, name: Option<String>, file: Option<PathBuf>) -> PyResult<Kernel> {
+    fn new(
+        py: Python<'_>,
+        source: &Bound<'_, PyAny>,
+        name: Option<String>,
+        file: Option<PathBuf>,
+    ) -> PyResult<Kernel> {
+        let Ok(source) = source.extract::<String>() else {
+            return Err(option(source, "a kernel is made of a text in Lathe's language"));
+        };
         let unnamed = || if lathe::mdh::is_notation_text(&source) { "<kernel>.mdh" } else { "<kernel>" };
         let path = file.unwrap_or_else(|| PathBuf::from(unnamed()));
         let program = py.detach(|| on_large_stack(|| Program::from_text(&path, &source)));
@@ -114,12 +123,36 @@ impl Kernel {
     /// Runs the kernel. Positional arguments are its inputs in order; results are returned, or written to `out`.
     #[pyo3(signature = (*args, **kwargs))]
     fn __call__<'py>(
-        &self,
-        py: Python<'py>,
+        slf: &Bound<'py, Self>,
         args: &Bound<'py, PyTuple>,
         kwargs: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Py<PyAny>> {
-        call::call(py, self, args, kwargs)
+        call::call(slf, args, kwargs)
+    }
+
+    /// As a call, for arrays and tensors that are nothing but memory; `NotImplemented` where an operator is needed.
+    #[pyo3(signature = (*args, **kwargs))]
+    fn call_plain<'py>(
+        slf: &Bound<'py, Self>,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Py<PyAny>> {
+        call::call_plain(slf, args, kwargs)
+    }
+
+    /// Refuses a number that does not fit the scalar parameter at this position.
+    fn check_number(&self, py: Python<'_>, parameter: usize, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        match self.signature.params.get(parameter) {
+            Some(p) => call::check_number(py, p, value),
+            None => Ok(()),
+        }
+    }
+
+    /// What extents mean, as formulas of Python: for each size its name, the parameter and dimension that it is read off,
+    /// and what times it is, plus what, less which multiples of earlier sizes; then for each parameter its extents, over
+    /// sizes `s` and values of scalar parameters `v`.
+    fn shape_rules(&self) -> Rules {
+        (self.signature.rules(), self.signature.params.iter().map(|p| p.formulas()).collect())
     }
 
     #[getter]
@@ -168,38 +201,11 @@ impl Kernel {
     fn dtype<'py>(&self, py: Python<'py>, parameter: &str) -> PyResult<Bound<'py, PyAny>> {
         match self.signature.params.iter().find(|p| p.name == parameter) {
             Some(p) => arrays::descr(py, &p.ty),
-            None => Err(PyValueError::new_err(format!("`{}` has no parameter `{parameter}`", self.name))),
-        }
-    }
-
-    /// Shape and numpy's description of each result, for inputs of these shapes; an empty one for a number.
-    fn results<'py>(
-        &self,
-        py: Python<'py>,
-        shapes: Vec<Vec<i64>>,
-    ) -> PyResult<Vec<(Vec<i64>, Bound<'py, PyAny>)>> {
-        let s = &self.signature;
-        for (at, shape) in s.inputs.iter().zip(&shapes) {
-            let p = &s.params[*at];
-            if shape.len() != p.rank {
-                let text =
-                    format!("`{}` has {} dimensions, but the argument has {}", p.name, p.rank, shape.len());
-                return Err(errors::bare(py, Diagnostic::error(lathe::runtime_codes::ARGUMENT_RANK, text)));
+            None => {
+                let text = format!("`{}` has no parameter `{parameter}`", self.name);
+                Err(errors::bare(py, Diagnostic::error(lathe::codes::OPTION, text)))
             }
         }
-        let of = |p: usize| {
-            let at = s.inputs.iter().position(|i| *i == p);
-            at.and_then(|i| shapes.get(i)).map_or(&[][..], |v| v.as_slice())
-        };
-        let one = |at: &usize| {
-            let mut extents = vec![0; s.params[*at].rank];
-            if !s.extents(*at, &of, &|_| i64::MIN, &mut extents) || extents.iter().any(|e| *e < 0) {
-                let text = format!("the shape of `{}` does not follow from {shapes:?}", s.params[*at].name);
-                return Err(errors::bare(py, Diagnostic::error(lathe::runtime_codes::ARGUMENT_SHAPE, text)));
-            }
-            Ok((extents, arrays::descr(py, &s.params[*at].ty)?))
-        };
-        s.outputs.iter().map(one).collect()
     }
 
     /// The names of the strategies that fit, with their parameters.
@@ -266,7 +272,7 @@ impl Kernel {
             "header" => Emit::Header,
             _ => {
                 let text = format!("`{form}` is no form of code: tree, llvm, asm, object, c, header");
-                return Err(PyValueError::new_err(text));
+                return Err(errors::bare(py, Diagnostic::error(lathe::codes::OPTION, text)));
             }
         };
         let s = self.schedule(py, &how)?;
@@ -287,6 +293,9 @@ impl Kernel {
         format!("<lathe kernel {}({}) -> ({})>", self.name, of(false).join(", "), of(true).join(", "))
     }
 }
+
+/// Rules of sizes, and formulas of the extents of each parameter.
+type Rules = (Vec<SizeRule>, Vec<Vec<Option<String>>>);
 
 /// The strategy, why it was taken, its parameters as text, the facts that were assumed, and whether the cache had it.
 type Described = (String, &'static str, BTreeMap<String, String>, Vec<String>, bool);
@@ -315,10 +324,13 @@ pub fn format_source(py: Python<'_>, source: &str) -> PyResult<String> {
 
 /// What a code of a diagnostic means: its title, explanation, a wrong and a right example.
 #[pyfunction]
-pub fn explain_code(code: &str) -> PyResult<(String, String, String, String)> {
+pub fn explain_code(py: Python<'_>, code: &str) -> PyResult<(String, String, String, String)> {
     match lathe::all_codes().into_iter().find(|c| c.code.0.eq_ignore_ascii_case(code)) {
         Some(i) => Ok((i.title.into(), i.explanation.into(), i.wrong.into(), i.right.into())),
-        None => Err(PyValueError::new_err(format!("there is no code `{code}`"))),
+        None => {
+            let text = format!("there is no code `{code}`");
+            Err(errors::bare(py, Diagnostic::error(lathe::codes::OPTION, text)))
+        }
     }
 }
 

@@ -2,9 +2,10 @@
 
 use crate::code::Choice;
 use crate::kernel::Kernel;
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use crate::refusals::argument_error;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict};
+use std::collections::BTreeMap;
 
 /// What the keywords of a call ask for.
 #[derive(Default)]
@@ -28,31 +29,29 @@ pub fn asked<'py>(kernel: &Kernel, kwargs: &Bound<'py, PyDict>) -> PyResult<Aske
             all.named.push((*at, value));
             continue;
         }
-        if value.is_none() && ["out", "strategy", "params", "threads", "copy", "specialize"].contains(&&*key)
-        {
+        if value.is_none() && OPTIONS.contains(&&*key) {
             continue;
         }
         match &*key {
             "out" => all.out = Some(value),
             "threads" => {
-                let n: usize = value.extract()?;
-                if n == 0 {
-                    return Err(PyValueError::new_err("threads must be at least 1"));
-                }
-                all.threads = Some(n);
+                all.threads = Some(threads(&value)?);
             }
-            "copy" => all.copy = value.cast::<PyBool>()?.is_true(),
+            "copy" => match value.cast::<PyBool>() {
+                Ok(b) => all.copy = b.is_true(),
+                Err(_) => return Err(option(&value, "`copy` is True or False")),
+            },
             "strategy" => {
                 chosen = true;
                 (choice.strategy, choice.more) = strategy(&value)?;
             }
             "params" => {
                 chosen = true;
-                choice.params = params(value.cast::<PyDict>()?)?;
+                choice.params = params(&value)?;
             }
             "specialize" => {
                 chosen = true;
-                choice.specialize = value.extract()?;
+                choice.specialize = sizes(&value)?;
             }
             other => {
                 let names: Vec<&str> = kernel
@@ -61,14 +60,21 @@ pub fn asked<'py>(kernel: &Kernel, kwargs: &Bound<'py, PyDict>) -> PyResult<Aske
                     .iter()
                     .map(|i| kernel.signature.params[*i].name.as_str())
                     .collect();
-                return Err(PyTypeError::new_err(format!(
-                    "`{}` has no argument `{other}`; its arguments: {}; options: out, strategy, params, threads, \
-                     copy, specialize",
-                    kernel.name,
-                    names.join(", ")
-                )));
+                let names = names.join(", ");
+                let near = nearest(other, &OPTIONS);
+                let text = format!("`{}` has no argument `{other}`", kernel.name);
+                let mut notes =
+                    vec![format!("its arguments: {names}"), format!("options: {}", OPTIONS.join(", "))];
+                if kernel.signature.outputs.iter().any(|o| kernel.signature.params[*o].name == other) {
+                    notes.push(format!("`{other}` is a result: it is returned, or written to out="));
+                }
+                let py = value.py();
+                return Err(argument_error(py, lathe::codes::OPTION, text, &notes, near.as_deref()));
             }
         }
+    }
+    if !choice.params.is_empty() && choice.strategy.is_none() {
+        return Err(option(kwargs, "`params` belong to a strategy, and none is named: strategy=…"));
     }
     if chosen {
         all.choice = Some(choice);
@@ -81,24 +87,59 @@ pub fn strategy(value: &Bound<'_, PyAny>) -> PyResult<(Option<String>, Option<St
     if let Ok(name) = value.extract::<String>() {
         return Ok((Some(name), None));
     }
+    if value.is_instance_of::<Kernel>() {
+        return Err(option(value, "a strategy is a name, or what lathe.strategy made"));
+    }
     let text = value.call_method0("source").and_then(|t| t.extract::<String>());
     let name = value.getattr("name").and_then(|t| t.extract::<String>());
     match (name, text) {
         (Ok(name), Ok(text)) => Ok((Some(name), Some(text))),
-        _ => Err(PyTypeError::new_err("a strategy is a name, or what lathe.strategy made")),
+        _ => Err(option(value, "a strategy is a name, or what lathe.strategy made")),
     }
 }
 
 /// Values of parameters as text.
-pub fn params(given: &Bound<'_, PyDict>) -> PyResult<std::collections::BTreeMap<String, String>> {
-    let mut out = std::collections::BTreeMap::new();
-    for (name, value) in given.iter() {
+pub fn params(given: &Bound<'_, PyAny>) -> PyResult<BTreeMap<String, String>> {
+    let what = "`params` is a dictionary of parameters and their values";
+    let dict = given.cast::<PyDict>().map_err(|_| option(given, what))?;
+    let mut out = BTreeMap::new();
+    for (name, value) in dict.iter() {
         let text = if let Ok(b) = value.cast::<PyBool>() {
             b.is_true().to_string()
         } else {
             value.str()?.to_string()
         };
-        out.insert(name.extract::<String>()?, text);
+        out.insert(name.extract::<String>().map_err(|_| option(given, what))?, text);
     }
     Ok(out)
+}
+
+/// Values of sizes.
+pub fn sizes(given: &Bound<'_, PyAny>) -> PyResult<BTreeMap<String, i64>> {
+    given.extract().map_err(|_| option(given, "`specialize` is a dictionary of sizes and whole numbers"))
+}
+
+/// A number of threads.
+pub fn threads(value: &Bound<'_, PyAny>) -> PyResult<usize> {
+    let n: Option<usize> = if value.is_instance_of::<PyBool>() { None } else { value.extract().ok() };
+    n.filter(|n| *n > 0).ok_or_else(|| option(value, "`threads` is a whole number, at least 1"))
+}
+
+/// The options of a call.
+const OPTIONS: [&str; 6] = ["out", "strategy", "params", "threads", "copy", "specialize"];
+
+/// The exception for an option whose value has no meaning.
+pub fn option(value: &Bound<'_, PyAny>, what: &str) -> PyErr {
+    let py = value.py();
+    let given = value.repr().map_or_else(|_| "an object".to_string(), |r| r.to_string());
+    let short: String = given.chars().take(60).collect();
+    argument_error(py, lathe::codes::OPTION, what, &[format!("given: {short}")], None)
+}
+
+fn nearest(name: &str, of: &[&str]) -> Option<String> {
+    let common = |o: &str| {
+        let same = o.bytes().zip(name.bytes()).take_while(|(a, b)| a == b).count();
+        (same >= 3 || (o.contains(name) || name.contains(o))).then_some(same)
+    };
+    of.iter().filter_map(|o| Some((common(o)?, o))).max().map(|(_, o)| format!("perhaps `{o}`"))
 }

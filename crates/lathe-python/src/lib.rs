@@ -4,6 +4,7 @@
 //!   `keywords`, and `refusals` of what cannot be used.
 //! * `code`: compiled versions; `pools`: threads, and forks.
 //! * `arrays`, `signature`: numpy's arrays and a kernel's parameters.
+//! * `tensors`: tensors of PyTorch, read without numpy.
 //! * `errors`: diagnostics as exceptions. `tune`: searches. `ffi`: kernels that XLA calls.
 
 mod arrays;
@@ -16,6 +17,7 @@ mod keywords;
 mod pools;
 mod refusals;
 mod signature;
+mod tensors;
 mod tune;
 
 use pyo3::prelude::*;
@@ -41,7 +43,7 @@ mod module {
     #[pymodule_export]
     use super::arrays::{lying, strided};
     #[pymodule_export]
-    use super::ffi::{ffi_capsule, ffi_register};
+    use super::ffi::{ffi_capsule, ffi_content};
     #[pymodule_export]
     use super::kernel::{Kernel, cache_folder, explain_code, fail, format_source};
     #[pymodule_export]

@@ -4,8 +4,9 @@
 //! While a process forks nobody compiles, so that the child finds no lock held by a thread that it does not have.
 
 use crate::errors;
-use lathe::Pool;
+use lathe::{Diagnostic, Pool};
 use pyo3::prelude::*;
+use pyo3::types::PyBool;
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
@@ -13,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 /// Pools are never given back: kernels may run on them from any thread at any time.
 type Pools = HashMap<usize, &'static Pool>;
 
-/// Locked only while the interpreter's lock is held, so it is free when a process forks.
+/// Locked for moments; a program of XLA that was exported elsewhere may do so without the interpreter's lock.
 static POOLS: Mutex<Option<Pools>> = Mutex::new(None);
 
 /// The pool of calls that do not say how many threads they want.
@@ -38,19 +39,33 @@ pub fn pool(py: Python<'_>, threads: Option<usize>) -> PyResult<&'static Pool> {
 }
 
 fn made(py: Python<'_>, threads: usize) -> PyResult<&'static Pool> {
+    of_threads(threads).map_err(|d| errors::bare(py, d))
+}
+
+/// The pool for a call that comes without the interpreter.
+pub fn pool_anywhere(threads: Option<usize>) -> Result<&'static Pool, Diagnostic> {
+    of_threads(threads.unwrap_or_else(|| THREADS.load(Ordering::Relaxed)))
+}
+
+fn of_threads(threads: usize) -> Result<&'static Pool, Diagnostic> {
     let mut pools = POOLS.lock().unwrap_or_else(|p| p.into_inner());
     let pools = pools.get_or_insert_default();
     if let Some(pool) = pools.get(&threads) {
         return Ok(pool);
     }
-    let pool: &'static Pool = Box::leak(Box::new(Pool::new(threads).map_err(|d| errors::bare(py, d))?));
+    let pool: &'static Pool = Box::leak(Box::new(Pool::new(threads)?));
     pools.insert(threads, pool);
     Ok(pool)
 }
 
 /// How many threads kernels use that are not told; 0 means all that the process may run on.
 #[pyfunction]
-pub fn set_threads(py: Python<'_>, threads: usize) -> PyResult<()> {
+pub fn set_threads(threads: &Bound<'_, PyAny>) -> PyResult<()> {
+    let py = threads.py();
+    let whole = if threads.is_instance_of::<PyBool>() { None } else { threads.extract::<usize>().ok() };
+    let Some(threads) = whole else {
+        return Err(crate::keywords::option(threads, "a number of threads; 0 means all"));
+    };
     let pool = made(py, threads)?;
     THREADS.store(threads, Ordering::Relaxed);
     USUAL.store(std::ptr::from_ref(pool).cast_mut(), Ordering::Release);

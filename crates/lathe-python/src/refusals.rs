@@ -20,7 +20,12 @@ pub fn refused(
     let ty = param.describe();
     let dtype = || object.getattr("dtype").map_or_else(|_| "something else".to_string(), |d| d.to_string());
     let numpy = numpy_name(param);
-    let allow = "pass copy=True to allow a copy of this input";
+    // What is written cannot be a copy.
+    let allow = if param.mode == lathe::Mode::In {
+        "pass copy=True to allow a copy of this input"
+    } else {
+        "give an array that numpy made: numpy.empty(…)"
+    };
     let (code, text, help) = match problem {
         Problem::NotAnArray => {
             let kind = object.get_type().name().map_or_else(|_| "object".to_string(), |n| n.to_string());
@@ -52,6 +57,11 @@ pub fn refused(
             let given = object.getattr("ndim").map_or_else(|_| "others".to_string(), |d| d.to_string());
             let text = format!("`{name}` has {} dimensions, but the argument has {given}", param.rank);
             (codes::ARGUMENT_RANK, text, "numpy.reshape or numpy.newaxis change their number".to_string())
+        }
+        Problem::Negated => {
+            let text =
+                format!("`{name}` is written, but is a view whose elements are negated when they are read");
+            (codes::ARGUMENT_SIZE, text, "give the tensor that it is a view of".to_string())
         }
         Problem::ReadOnly => {
             let text = format!("`{name}` is written by `{}`, but the array is read-only", kernel);

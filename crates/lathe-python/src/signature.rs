@@ -32,6 +32,30 @@ enum Extent {
     Unknown,
 }
 
+impl Extent {
+    fn formula(&self) -> Option<String> {
+        Some(match self {
+            Extent::Number(v) => format!("({v})"),
+            Extent::Size(i) => format!("s[{i}]"),
+            Extent::Value(p) => format!("v[{p}]"),
+            Extent::Unknown => return None,
+            Extent::Binary(op, a, b) => {
+                let (x, y) = (a.formula()?, b.formula()?);
+                match op {
+                    BinOp::Add => format!("({x} + {y})"),
+                    BinOp::Sub => format!("({x} - {y})"),
+                    BinOp::Mul => format!("({x} * {y})"),
+                    BinOp::FloorDiv => format!("({x} // {y})"),
+                    BinOp::FloorMod => format!("({x} % {y})"),
+                    BinOp::Min => format!("min({x}, {y})"),
+                    BinOp::Max => format!("max({x}, {y})"),
+                    _ => return None,
+                }
+            }
+        })
+    }
+}
+
 /// Where a size is read: the extent of a dimension is `times * size + plus`, and multiples of sizes that are read elsewhere.
 #[derive(Clone)]
 pub struct Source {
@@ -41,6 +65,9 @@ pub struct Source {
     plus: i64,
     others: Vec<(usize, i64)>,
 }
+
+/// How a size is read: name, parameter, dimension, times, plus, multiples of earlier sizes.
+pub type SizeRule = (String, usize, usize, i64, i64, Vec<(usize, i64)>);
 
 /// The parameters of a kernel.
 pub struct Signature {
@@ -88,6 +115,13 @@ impl Signature {
         Signature { inputs: which(false), outputs: which(true), sizes: names, params }
     }
 
+    /// The rules by which sizes are read.
+    pub fn rules(&self) -> Vec<SizeRule> {
+        let one =
+            |(name, s): &(String, Source)| (name.clone(), s.param, s.dim, s.times, s.plus, s.others.clone());
+        self.sizes.iter().map(one).collect()
+    }
+
     /// The value of the `i`-th size; `shape` gives the extents of an input. What does not divide is found by the kernel's own
     /// checks.
     pub fn size<'a>(&self, i: usize, shape: &dyn Fn(usize) -> &'a [i64]) -> i64 {
@@ -122,6 +156,11 @@ impl Param {
     /// Of the type's name and shape, as a message shows it.
     pub fn describe(&self) -> String {
         self.ty.to_string()
+    }
+
+    /// The extents as formulas of Python, where they follow from the arguments.
+    pub fn formulas(&self) -> Vec<Option<String>> {
+        self.extents.iter().map(Extent::formula).collect()
     }
 
     /// Whether the elements are 64-bit integers, by either of their names.

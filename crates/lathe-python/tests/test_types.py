@@ -25,6 +25,54 @@ lathe.kernel(3)
 """
 
 
+#: As users run the checkers, with nothing switched off.
+STRICT = """
+from typing import Annotated, Any
+
+import numpy as np
+import lathe
+
+
+@lathe.kernel
+def blur(I: Annotated[Any, lathe.f32["H", "W"]], c: Annotated[Any, lathe.f32]) -> Annotated[Any, lathe.f32["H-2", "W"]]:
+    return lambda y, x: (I[y, x] + I[y + 1, x] + I[y + 2, x]) * c
+
+
+@lathe.kernel
+def heat(u: Annotated[Any, lathe.inout(lathe.f32["T", "X"])], c: Annotated[Any, lathe.f32]) -> None:
+    for t in range(u.shape[0] - 1):
+        for x in range(1, u.shape[1] - 1):
+            u[t + 1, x] = u[t, x] + c * (u[t, x - 1] - 2 * u[t, x] + u[t, x + 1])
+
+
+@lambda f: lathe.strategy(f, for_=blur)
+def wide(p: Any, tx: Any = lathe.pick([16, 32])) -> Any:
+    return p.tile(x=tx, y=8) >> p.parallel("y.o")
+
+
+def use(gemm: lathe.Kernel) -> float:
+    out = gemm(np.ones((2, 2), np.float32), np.ones((2, 2), np.float32), threads=2)
+    try:
+        blur(np.ones((3, 3), np.float32), 0.5)
+    except lathe.LatheError as e:
+        print(e.code, e.message, e.notes, e.help, e.line)
+    found = lathe.tune(lambda a: float(a), {"a": lathe.param(range(4))}, until="2 evaluations")
+    tuned = gemm.tune(sizes={"M": 4}, budget="1s", store=False)
+    c = lathe.einsum("ij,jk->ik", np.ones((2, 2)), np.ones((2, 2)))
+    lathe.set_threads(1)
+    return float(out[0, 0]) + found.cost + tuned.cost + float(c[0, 0]) + len(gemm.explain().data)
+
+
+print(blur.name, wide.source(), heat.source(), use(lathe.load("gemm.lathe")))
+"""
+
+
+def test_strict_checkers_have_nothing_to_say(tmp_path):
+    (tmp_path / "user.py").write_text(STRICT)
+    out = mypy("--strict", str(tmp_path / "user.py"))
+    assert "Success" in out, out
+
+
 def mypy(*args):
     pytest.importorskip("mypy")
     done = subprocess.run([sys.executable, "-m", "mypy", "--no-incremental", *args], capture_output=True, text=True)

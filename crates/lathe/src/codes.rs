@@ -16,6 +16,11 @@ pub const TWICE: Code = Code("E0911");
 pub const VERSIONS: Code = Code("E0912");
 pub const FITS_NOWHERE: Code = Code("E0913");
 pub const NO_PICTURE: Code = Code("E0914");
+pub const GRADIENT: Code = Code("E0915");
+pub const DEVICE: Code = Code("E0916");
+pub const OPTION: Code = Code("E0917");
+pub const PYTHON: Code = Code("E0918");
+pub const NOT_WRITTEN: Code = Code("E0919");
 
 /// Codes that say what the machine or the build lacks: exit status 3.
 pub const LACKING: &[Code] =
@@ -113,6 +118,41 @@ pub static CODES: &[CodeInfo] = &[
         explanation: "`lathe explain --picture` draws the decisions of a step `mdh(…)` or of the strategy `auto`, which are taken for sizes that are known: by `-D`, or because the kernel has none.",
         wrong: "lathe explain examples/gemm.lathe:gemm --strategy naive --picture gemm.svg",
         right: "lathe explain examples/gemm.lathe:gemm --strategy auto -D M=8 -D N=8 -D K=8 --picture gemm.svg",
+    },
+    CodeInfo {
+        code: GRADIENT,
+        title: "a gradient would be lost",
+        explanation: "An array that a gradient is asked for was given where none can come back: to a direct call of a kernel, or to an operator that has no rule for this kind of differentiation. `lathe.torch.op` and `lathe.jax.op` take a rule with `vjp=`; where no gradient is wanted, the array is detached first.",
+        wrong: "",
+        right: "",
+    },
+    CodeInfo {
+        code: DEVICE,
+        title: "an array is not in this machine's memory",
+        explanation: "Kernels run on the CPU and read arrays where they lie. An array of another device, or one that stands for no elements, cannot be read.",
+        wrong: "",
+        right: "",
+    },
+    CodeInfo {
+        code: OPTION,
+        title: "an option of a call is unknown or has no such value",
+        explanation: "Options of a call from Python are `out`, `strategy`, `params`, `threads`, `copy` and `specialize`; parameters belong to a strategy, so `params` needs one; `threads` is at least 1.",
+        wrong: "",
+        right: "",
+    },
+    CodeInfo {
+        code: PYTHON,
+        title: "a decorated function says what a kernel cannot",
+        explanation: "A function of Python under `@lathe.kernel` or `@lathe.fun` is read, never run: it may say what the language can, in Python's words. The message points at the part that has no meaning there, and says what has.",
+        wrong: "",
+        right: "",
+    },
+    CodeInfo {
+        code: NOT_WRITTEN,
+        title: "a file cannot be written",
+        explanation: "The folder does not exist, or may not be written, or the disk is full. An old file stays whole.",
+        wrong: "",
+        right: "",
     },
     CodeInfo {
         code: TWICE,

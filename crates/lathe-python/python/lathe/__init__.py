@@ -18,21 +18,30 @@ from __future__ import annotations
 
 import os as _os
 
+if not _os.path.isdir(_os.path.dirname(__file__)):
+    raise ImportError(f"lathe cannot be imported from a file like {_os.path.dirname(_os.path.dirname(__file__))}: its compiled "
+                      "part must lie in a folder; unpack it, or pip install the wheel")
+
 # First of all, since it refuses sub-interpreters with words of its own.
 from . import _lathe as _lathe
 from ._lathe import __version__ as __version__
 from ._lathe import cache_folder, get_threads, set_threads
 from .contraction import einsum, einsum_path
+from . import errors, types
 from .errors import (
     ArgumentError,
     CheckError,
     CompileError,
     CopyWarning,
+    DeviceError,
     DivisionError,
     DtypeError,
+    FileError,
+    GradientError,
     LatheError,
     LayoutError,
     MachineError,
+    OptionError,
     OutOfMemoryError,
     OverlapError,
     ReadOnlyError,
@@ -47,6 +56,20 @@ from .kernels import Compiled, Explanation, Kernel, fun, kernel, load
 from .strategies import Strategy, pick, strategy
 from .tuning import Progress, Tuned, count, param, tune
 from .types import bf16, bool_, f16, f32, f64, i8, i16, i32, i64, index, u8, u16, u32, u64
+
+__all__ = [
+    "ArgumentError", "CheckError", "CompileError", "Compiled", "CopyWarning", "DeviceError", "DivisionError", "DtypeError",
+    "Explanation", "FileError", "GradientError", "Kernel", "LatheError", "LayoutError", "MachineError", "OptionError",
+    "OutOfMemoryError", "OverlapError", "Progress", "ReadOnlyError", "ShapeError", "SourceError", "Strategy", "StrategyError",
+    "TuneError", "Tuned", "bf16", "bool_", "cache_folder", "count", "einsum", "einsum_path", "errors", "f16", "f32", "f64",
+    "fun", "get_threads", "i16", "i32", "i64", "i8", "index", "inout", "kernel", "load", "mdh", "out", "param", "pick",
+    "set_threads", "strategy", "tune", "types", "u16", "u32", "u64", "u8",
+]
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__doc__", "__version__", *(n for n in ("jax", "torch") if n in globals())]
+
 
 # A child process has its own threads, and no lock that another thread of its parent held.
 _os.register_at_fork(

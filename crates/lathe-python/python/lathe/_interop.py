@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from . import _lathe
 from .errors import CopyWarning
 
 
@@ -17,32 +18,47 @@ def _loaded(name: str) -> Any:
     return sys.modules.get(name)
 
 
+def by_torch(kernel: Any, args: tuple[Any, ...], named: dict[str, Any] | None) -> Any:
+    """A call with tensors of PyTorch that are more than memory."""
+    from .torch import direct
+
+    return direct(kernel, args, dict(named or {}))
+
+
+def by_jax(kernel: Any, args: tuple[Any, ...], named: dict[str, Any] | None) -> Any:
+    """A call with arrays of JAX, or inside of a function that JAX traces."""
+    from .jax import direct
+
+    return direct(kernel, args, dict(named or {}))
+
+
+def tensor_copy(x: Any, name: str, why: str) -> Any:
+    """A copy of a tensor that a kernel can read, with a warning."""
+    warnings.warn(f"`{name}` was copied: {why}", CopyWarning, stacklevel=2)
+    return x.clone()
+
+
 def view(x: Any, written: bool) -> np.ndarray | None:
     """The memory of an array of another package, or None for what is no such array."""
-    torch = _loaded("torch")
-    if torch is not None and isinstance(x, torch.Tensor):
-        if x.device.type != "cpu":
-            raise TypeError(f"the tensor is on {x.device}; kernels run on the CPU: x.cpu()")
-        x = x.detach()
-        if x.dtype == torch.bfloat16:
-            import ml_dtypes
-
-            # numpy has no type of that name, so the bits travel as integers.
-            return x.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
-        return x.numpy()
     jax = _loaded("jax")
     if jax is not None and isinstance(x, jax.Array):
         if isinstance(x, jax.core.Tracer):
-            raise TypeError("inside of jax.jit a kernel is called through lathe.jax.op(kernel)")
+            raise _lathe.fail("E0916", "inside of a function that JAX traces, results are returned and not written", [],
+                              "call the kernel without out=, or lathe.jax.op(kernel)")
         if written:
-            raise TypeError("arrays of JAX cannot be written")
+            raise _lathe.fail("E0822", "arrays of JAX cannot be written", [], "give an array of numpy")
         return np.asarray(x)
     if isinstance(x, np.generic):
         return None if written else np.asarray(x)
-    if hasattr(x, "__dlpack__"):
-        return np.from_dlpack(x)
-    if hasattr(x, "__array_interface__"):
-        return np.asarray(x)
+    if isinstance(x, type):
+        return None
+    try:
+        if hasattr(x, "__dlpack__"):
+            return np.from_dlpack(x)
+        if hasattr(x, "__array_interface__"):
+            return np.asarray(x)
+    except Exception as e:
+        raise _lathe.fail("E0809", f"a `{type(x).__name__}` does not give its memory: {e}", [], None) from e
     return None
 
 
@@ -54,25 +70,41 @@ def plain(x: np.ndarray) -> np.ndarray | None:
 
 
 def copy(x: Any, dtype: Any, name: str, why: str) -> np.ndarray:
-    """A copy that a kernel can read, with a warning."""
-    array = np.asarray(x)
-    if array.dtype == object and np.dtype(dtype) != object:
-        return array
-    if isinstance(x, np.ndarray) and array.dtype.newbyteorder("=") != np.dtype(dtype):
+    """A copy that a kernel can read, with a warning; what would need other values is returned as it is.
+
+    What has a type keeps it: only byte order and layout change. Numbers of Python have none within their kind, as where a
+    kernel takes a number: whole numbers must fit, and fractions are rounded but stay finite."""
+    dtype = np.dtype(dtype)
+    try:
+        array = np.asarray(x)
+    except Exception as e:
+        raise _lathe.fail("E0809", f"`{name}` is no array: {e}", [], None) from e
+    typed = isinstance(x, (np.ndarray, np.generic)) or hasattr(x, "dtype") or hasattr(x, "__array__")
+    if typed or array.dtype.kind in "OSUmMVc" or not array.size:
+        if array.dtype.newbyteorder("=") != dtype and (typed or array.size):
+            return array
+    elif not _fits(array, dtype):
         return array
     warnings.warn(f"`{name}` was copied: {why}", CopyWarning, stacklevel=2)
-    return np.array(array, dtype=dtype, order="C", copy=True)
+    with np.errstate(over="ignore"):
+        return np.array(array, dtype=dtype, order="C", copy=True)
+
+
+def _fits(array: np.ndarray, dtype: np.dtype[Any]) -> bool:
+    """Whether numbers of Python can be elements of this type."""
+    if dtype.kind == "b" or array.dtype.kind == "b":
+        return dtype.kind == array.dtype.kind
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        return array.dtype.kind in "iu" and int(array.min()) >= limits.min and int(array.max()) <= limits.max
+    if dtype.kind == "f" or dtype.name == "bfloat16":
+        with np.errstate(over="ignore"):
+            return bool((np.isfinite(array.astype(dtype).astype(np.float64)) | ~np.isfinite(array)).all())
+    return False
 
 
 def like(result: np.ndarray, x: Any) -> Any:
     """A result as an array of the package that an argument is from."""
-    torch = _loaded("torch")
-    if torch is not None and isinstance(x, torch.Tensor):
-        if isinstance(result, torch.Tensor):
-            return result
-        if result.dtype.name == "bfloat16":
-            return torch.from_numpy(result.view(np.int16)).view(torch.bfloat16)
-        return torch.from_numpy(result)
     namespace = getattr(x, "__array_namespace__", None)
     if namespace is None or not isinstance(result, np.ndarray) or isinstance(x, (np.ndarray, np.generic)):
         return result

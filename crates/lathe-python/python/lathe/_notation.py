@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from .errors import OptionError
 
 Labels = tuple[int, ...]
 
@@ -14,7 +15,7 @@ Labels = tuple[int, ...]
 def parse(args: Sequence[Any]) -> tuple[list[Labels], Labels, list[np.ndarray]]:
     """Labels of each operand, labels of the result, operands. Dimensions of an ellipsis have negative labels."""
     if len(args) < 2:
-        raise ValueError("einsum takes subscripts and operands")
+        raise OptionError("einsum takes subscripts and operands")
     if isinstance(args[0], bytes):
         return _from_text(args[0].decode("ascii"), [_array(a) for a in args[1:]])
     if isinstance(args[0], str):
@@ -34,10 +35,10 @@ def _array(a: Any) -> np.ndarray:
 def _from_text(text: str, operands: list[np.ndarray]) -> tuple[list[Labels], Labels, list[np.ndarray]]:
     left, arrow, right = text.partition("->")
     if arrow and "->" in right:
-        raise ValueError("einsum: there are two arrows `->`")
+        raise OptionError("einsum: there are two arrows `->`")
     parts = left.split(",")
     if len(parts) != len(operands):
-        raise ValueError(f"einsum: the subscripts are for {len(parts)} operands, but there are {len(operands)}")
+        raise OptionError(f"einsum: the subscripts are for {len(parts)} operands, but there are {len(operands)}")
     read = [_term(p) for p in parts]
     result = _term(right) if arrow else None
     return _expand(read, result, operands)
@@ -51,14 +52,14 @@ def _term(text: str) -> list[int | None]:
     while at < len(text):
         if text.startswith("...", at):
             if None in out:
-                raise ValueError("einsum: an operand has one ellipsis at most")
+                raise OptionError("einsum: an operand has one ellipsis at most")
             out.append(None)
             at += 3
         elif text[at].isascii() and text[at].isalpha():
             out.append(ord(text[at]))
             at += 1
         else:
-            raise ValueError(f"einsum: `{text[at]}` is no label of a subscript")
+            raise OptionError(f"einsum: `{text[at]}` is no label of a subscript")
     return out
 
 
@@ -76,15 +77,15 @@ def _sublist(labels: Any) -> list[int | None]:
     for label in labels:
         if label is Ellipsis:
             if None in out:
-                raise ValueError("einsum: an operand has one ellipsis at most")
+                raise OptionError("einsum: an operand has one ellipsis at most")
             out.append(None)
         else:
             try:
                 n = operator.index(label)
             except TypeError:
-                raise TypeError(f"einsum: a subscript is a number or an ellipsis, not {label!r}") from None
+                raise OptionError(f"einsum: a subscript is a number or an ellipsis, not {label!r}") from None
             if not 0 <= n < 52:
-                raise ValueError(f"einsum: the label {n} is not between 0 and 51")
+                raise OptionError(f"einsum: the label {n} is not between 0 and 51")
             # Upper case comes first, as in numpy.
             out.append(ord("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"[n]))
     return out
@@ -100,9 +101,9 @@ def _expand(read: list[list[int | None]], result: list[int | None] | None,
         if None in labels:
             rest = a.ndim - named
             if rest < 0:
-                raise ValueError(f"einsum: an operand has {a.ndim} dimensions, its subscripts {named}")
+                raise OptionError(f"einsum: an operand has {a.ndim} dimensions, its subscripts {named}")
         elif named != a.ndim:
-            raise ValueError(f"einsum: an operand has {a.ndim} dimensions, its subscripts {named}")
+            raise OptionError(f"einsum: an operand has {a.ndim} dimensions, its subscripts {named}")
         else:
             rest = 0
         most = max(most, rest)
@@ -113,13 +114,13 @@ def _expand(read: list[list[int | None]], result: list[int | None] | None,
         output = tuple(range(-most, 0)) + tuple(sorted(once))
     else:
         if None not in result and most:
-            raise ValueError("einsum: the ellipsis of the operands is missing from the result")
+            raise OptionError("einsum: the ellipsis of the operands is missing from the result")
         output = _filled(result, most)
         if len(set(output)) != len(output):
-            raise ValueError("einsum: the result has a label twice")
+            raise OptionError("einsum: the result has a label twice")
         for x in output:
             if x not in everywhere and x > 0:
-                raise ValueError(f"einsum: the result's label `{chr(x)}` is in no operand")
+                raise OptionError(f"einsum: the result's label `{chr(x)}` is in no operand")
     return inputs, output, operands
 
 

@@ -6,6 +6,7 @@ import functools
 import math
 from collections.abc import Sequence
 from typing import Any
+from .errors import OptionError
 
 #: One contraction: positions in the list of operands, from which they are taken and to whose end the result goes.
 Step = tuple[int, ...]
@@ -27,7 +28,7 @@ def path_of(terms: Sequence[frozenset[int]], output: frozenset[int], sizes: dict
         return [tuple(range(n))]
     most = {True: _AUTO, "auto": _AUTO, "optimal": _OPTIMAL, "greedy": 0}.get(how) if isinstance(how, (bool, str)) else None
     if most is None:
-        raise ValueError(f"einsum: optimize={optimize!r}: True, False, 'auto', 'greedy', 'optimal', one of these with a limit "
+        raise OptionError(f"einsum: optimize={optimize!r}: True, False, 'auto', 'greedy', 'optimal', one of these with a limit "
                          "for the elements of intermediates, or a path")
     if n <= 2:
         return [tuple(range(n))]
@@ -42,11 +43,11 @@ def _given(path: Sequence[Any], n: int) -> list[Step]:
     for step in path[1:] if path and path[0] == "einsum_path" else path:
         at = tuple(step) if isinstance(step, (tuple, list)) else ()
         if not at or len(set(at)) != len(at) or any(not isinstance(i, int) or not 0 <= i < alive for i in at):
-            raise ValueError(f"einsum: the step {step!r} of the path is no choice among {alive} operands")
+            raise OptionError(f"einsum: the step {step!r} of the path is no choice among {alive} operands")
         steps.append(at)
         alive += 1 - len(at)
     if alive != 1:
-        raise ValueError(f"einsum: the path leaves {alive} operands to be contracted")
+        raise OptionError(f"einsum: the path leaves {alive} operands to be contracted")
     return steps
 
 

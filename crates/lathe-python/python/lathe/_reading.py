@@ -8,10 +8,11 @@ import os
 import textwrap
 import tokenize
 from collections.abc import Callable, Iterator
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any
 
-from .errors import SourceError
+from ._written import Place, Written, name_for, place_in, report, written
+from .errors import OptionError, SourceError
 
 
 class Source:
@@ -19,6 +20,8 @@ class Source:
 
     def __init__(self, f: Callable[..., Any]) -> None:
         self.f = f
+        if not isinstance(f, FunctionType):
+            raise OptionError(f"a function of Python is needed, not {type(f).__name__}")
         try:
             lines, self.first = inspect.getsourcelines(f)
         except (OSError, TypeError, SyntaxError, tokenize.TokenError) as e:
@@ -28,6 +31,7 @@ class Source:
         if _edited(f, inspect.findsource(f)[0]):
             raise SourceError(changed)
         self.text = textwrap.dedent("".join(lines))
+        self.lines = self.text.splitlines()
         self.indent = len(lines[0]) - len(lines[0].lstrip())
         try:
             self.tree = ast.parse(self.text).body[0]
@@ -36,21 +40,19 @@ class Source:
         if isinstance(self.tree, ast.FunctionDef) and self.tree.name != f.__code__.co_name:
             raise SourceError(changed)
 
+    def place(self, node: ast.AST) -> Place:
+        return place_in(self.file, self.lines, self.first, self.indent, node)
+
     def fail(self, node: ast.AST, message: str, help: str | None = None) -> SourceError:
-        line = getattr(node, "lineno", 1)
-        column = getattr(node, "col_offset", 0)
-        end = getattr(node, "end_col_offset", column + 1) if getattr(node, "end_lineno", line) == line else column + 1
-        shown = self.text.splitlines()[line - 1]
-        number = self.first + line - 1
-        pad = " " * len(str(number))
-        text = (f"{message}\n {pad}--> {self.file}:{number}:{column + self.indent + 1}\n {number} | {shown}\n"
-                f" {pad} | {' ' * column}{'^' * max(end - column, 1)}")
-        if help:
-            text += f"\n  help: {help}"
-        error = SourceError(text)
-        error.message, error.help = message, help
-        error.file, error.line, error.column = self.file, number, column + self.indent + 1
+        place = self.place(node)
+        error = SourceError(report(message, [place.snippet()], [], help))
+        error.code, error.message, error.help = "E0918", message, help
+        error.file, error.line, error.column = place.file, place.line, place.column
         return error
+
+    def written(self, marked: str, nodes: list[ast.AST]) -> Written:
+        """A source that was written from the function, with marks of these nodes."""
+        return written(name_for(self.file, self.f), marked, [self.place(n) for n in nodes])
 
 
 class Scope:
@@ -61,7 +63,12 @@ class Scope:
         self.all: dict[str, Any] = {**f.__globals__, **closure.nonlocals}
 
     def annotation(self, a: Any) -> Any:
-        return eval(a, self.all) if isinstance(a, str) else a  # noqa: S307
+        found = eval(a, self.all) if isinstance(a, str) else a  # noqa: S307
+        # Annotated[Any, lathe.f32["N"]] is how type checkers are told less.
+        for part in getattr(found, "__metadata__", ()):
+            if type(part).__module__.startswith("lathe.") or isinstance(part, (dict, tuple)):
+                return part
+        return found
 
 
 def _edited(f: Callable[..., Any], lines: list[str]) -> bool:

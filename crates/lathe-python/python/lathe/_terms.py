@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from ._notation import Labels
+from .errors import OptionError
 
 #: The dimension of a complex number's two parts: one that is multiplied, and one that is still there afterwards. Labels
 #: of the notation are characters, those of an ellipsis are negative.
@@ -104,7 +105,7 @@ def sizes_of(inputs: Sequence[Labels], operands: Sequence[np.ndarray]) -> dict[i
             old = sizes.setdefault(x, n)
             if old != n:
                 if 1 not in (old, n):
-                    raise ValueError(mismatch(x, (old, n)))
+                    raise OptionError(mismatch(x, (old, n)))
                 sizes[x] = n if old == 1 else old
     return sizes
 
@@ -115,7 +116,7 @@ def diagonal(root: int, shape: Sequence[int], strides: Sequence[int], labels: La
     for x in dict.fromkeys(labels):
         at = [d for d, y in enumerate(labels) if y == x]
         if len({shape[d] for d in at}) > 1:
-            raise ValueError(mismatch(x, [shape[d] for d in at]))
+            raise OptionError(mismatch(x, [shape[d] for d in at]))
         if shape[at[0]] == sizes[x]:
             out.append((x, sizes[x], sum(strides[d] for d in at)))
     return Term(root, [o[1] for o in out], [o[2] for o in out], [o[0] for o in out])

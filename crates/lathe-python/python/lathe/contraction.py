@@ -18,6 +18,7 @@ from ._notation import parse
 from ._order import flops, path_of
 from ._plan import TYPES, WORK, Plan, View
 from ._terms import sizes_of
+from .errors import OptionError
 
 __all__ = ["einsum", "einsum_path"]
 
@@ -45,7 +46,9 @@ def einsum(*args: Any, out: np.ndarray | None = None, dtype: Any = None, order: 
     :func:`einsum_path`, numpy or opt_einsum is followed.
     """
     if out is not None and not isinstance(out, np.ndarray):
-        raise TypeError(f"einsum: `out` is an array of numpy, not {type(out).__name__}")
+        raise OptionError(f"einsum: `out` is an array of numpy, not {type(out).__name__}")
+    if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
+        raise OptionError(f"einsum: `threads` is a whole number, at least 1, not {threads!r}")
     plan, operands = _planned(args, out, dtype, casting, optimize)
     if plan is None:
         known = optimize in (True, False, "greedy", "optimal") if isinstance(optimize, (bool, str)) else True
@@ -64,9 +67,9 @@ def einsum(*args: Any, out: np.ndarray | None = None, dtype: Any = None, order: 
 def _into(plan: Plan | View, operands: Sequence[np.ndarray], out: Any, casting: Any, options: dict[str, Any]) -> np.ndarray:
     """Writes the result to an array of the caller, which may be one of the operands."""
     if plan.result.shape != out.shape:
-        raise ValueError(f"einsum: `out` has the shape {out.shape}, the result {plan.result.shape}")
+        raise OptionError(f"einsum: `out` has the shape {out.shape}, the result {plan.result.shape}")
     if not np.can_cast(plan.common, out.dtype, casting):
-        raise TypeError(f"einsum: {plan.common} is not cast to {out.dtype}, the type of `out`, by the rule '{casting}'")
+        raise OptionError(f"einsum: {plan.common} is not cast to {out.dtype}, the type of `out`, by the rule '{casting}'")
     if plan.direct is not None and type(out) is np.ndarray and out.dtype == plan.work and out.dtype.isnative:
         whole = out.transpose(plan.direct)
         flags = whole.flags
@@ -81,7 +84,7 @@ def _laid(array: np.ndarray, order: Any, operands: Sequence[np.ndarray]) -> np.n
     """The array in the memory order that numpy's letter asks for."""
     letter = order.upper() if isinstance(order, str) else "K" if order is None else ""
     if letter not in ("C", "F", "A", "K") or not letter:
-        raise ValueError(f"einsum: order must be one of 'C', 'F', 'A', or 'K' (got {order!r})")
+        raise OptionError(f"einsum: order must be one of 'C', 'F', 'A', or 'K' (got {order!r})")
     if letter == "A":
         letter = "F" if all(a.flags.f_contiguous for a in operands) else "C"
     return array if letter == "K" else np.asarray(array, order=letter)  # type: ignore[call-overload]
@@ -109,7 +112,7 @@ def _planned(args: tuple[Any, ...], out: Any, dtype: Any, casting: Any, optimize
         plan = Plan(inputs, output, operands, common, optimize)
     for a in operands:
         if not np.can_cast(a.dtype, common, casting):
-            raise TypeError(f"einsum: {a.dtype} is not cast to {common} by the rule '{casting}'")
+            raise OptionError(f"einsum: {a.dtype} is not cast to {common} by the rule '{casting}'")
     if key is not None:
         if len(_PLANS) >= _MOST:
             _PLANS.clear()

@@ -14,11 +14,15 @@ __all__ = [
     "CheckError",
     "CompileError",
     "CopyWarning",
+    "DeviceError",
     "DivisionError",
     "DtypeError",
+    "FileError",
+    "GradientError",
     "LatheError",
     "LayoutError",
     "MachineError",
+    "OptionError",
     "OutOfMemoryError",
     "OverlapError",
     "ReadOnlyError",
@@ -45,6 +49,11 @@ class LatheError(Exception):
     file: str | None = None
     line: int | None = None
     column: int | None = None
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        if args:
+            self.message = str(args[0]).partition("\n")[0]
 
 
 class SourceError(LatheError, ValueError):
@@ -87,6 +96,25 @@ class ReadOnlyError(ArgumentError):
     """A read-only array for something that the kernel writes."""
 
 
+class GradientError(ArgumentError):
+    """A gradient that was asked for and would be lost."""
+
+
+class DeviceError(ArgumentError, TypeError):
+    """An array that is not in this machine's memory."""
+
+
+class OptionError(LatheError, TypeError, ValueError):
+    """An option that does not exist, or has no such value."""
+
+
+class FileError(LatheError, OSError):
+    """A file that cannot be read or written."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
 class CheckError(LatheError, ValueError):
     """A check of the kernel that did not hold for these arguments."""
 
@@ -121,12 +149,19 @@ _EXACT: dict[str, type[LatheError]] = {
     "E0816": OutOfMemoryError,
     "E0817": OutOfMemoryError,
     "E0822": ReadOnlyError,
+    "E0901": FileError,
     "E0902": SourceError,
     "E0903": StrategyError,
     "E0904": ArgumentError,
     "E0905": StrategyError,
     "E0906": ArgumentError,
     "E0907": ArgumentError,
+    "E0910": MachineError,
+    "E0915": GradientError,
+    "E0916": DeviceError,
+    "E0917": OptionError,
+    "E0918": SourceError,
+    "E0919": FileError,
     # Of homomorphisms these are about the computation, the others about how it is computed.
     **dict.fromkeys(("E1205", "E1206", "E1207", "E1208", "E1209", "E1210", "E1221"), SourceError),
 }
@@ -147,10 +182,26 @@ _RANGES: dict[str, type[LatheError]] = {
 
 
 def _make(text: str, fields: dict[str, Any]) -> LatheError:
-    """The exception for a diagnostic (called by the compiled part)."""
+    """The exception for a diagnostic (called by the compiled part). What is said about a source that was written from a
+    function of Python is shown in that function."""
+    from ._written import place_of, report
+
+    parts: list[str] = []
+    found = False
+    for n, d in enumerate(fields.pop("all")):
+        places = [(place_of(file, start, stop), label) for file, start, stop, label in d["marks"]]
+        if not any(p for p, _ in places):
+            parts.append(d["shown"])
+            continue
+        found = True
+        snippets = [p.snippet(label) for p, label in places if p is not None]
+        parts.append(report(f"{d['code']}: {d['message']}", snippets, d["notes"], d["help"]))
+        if n == 0 and places[0][0] is not None:
+            place = places[0][0]
+            fields |= {"file": place.file, "line": place.line, "column": place.column}
     code = fields["code"]
     kind = _EXACT.get(code) or _RANGES.get(code[:3], LatheError)
-    error = kind(text)
+    error = kind("\n\n".join(parts) if found else text)
     for name, value in fields.items():
         setattr(error, name, value)
     return error
@@ -160,6 +211,8 @@ def explain(code: str) -> str:
     """What a code means, with a wrong and a right example."""
     from . import _lathe
 
+    if not isinstance(code, str):
+        raise OptionError(f"a code is a text such as E0811, not {type(code).__name__}")
     title, text, wrong, right = _lathe.explain_code(code)
     parts = [f"{code}: {title}", text]
     for name, example in (("Wrong", wrong), ("Right", right)):

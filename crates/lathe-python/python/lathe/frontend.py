@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ._reading import Scope, Source, comment
+from ._written import Written, begin, end
 from .errors import SourceError
 from .types import BY_NAME, ArrayType, ScalarType
 
@@ -54,11 +55,19 @@ def out(ty: Any) -> Any:
 
 
 class _Writer:
-    def __init__(self, source: Source, scope: Scope, arrays: dict[str, ArrayType], scalars: set[str]) -> None:
-        self.source, self.scope = source, scope
+    def __init__(self, source: Source, scope: Scope, arrays: dict[str, ArrayType], scalars: set[str], *, marked: bool = True) -> None:
+        self.source, self.scope, self.marked = source, scope, marked
         self.arrays, self.scalars = arrays, scalars
         #: Names that are bound within: indices, loops, locals.
         self.bound: set[str] = set()
+        #: What the parts of the text are from, by the numbers of their marks.
+        self.nodes: list[ast.AST] = []
+
+    def mark(self, node: ast.AST, text: str) -> str:
+        if not self.marked:
+            return text
+        self.nodes.append(node)
+        return f"{begin(len(self.nodes) - 1)}{text}{end()}"
 
     def fail(self, node: ast.AST, message: str, help: str | None = None) -> SourceError:
         return self.source.fail(node, message, help)
@@ -72,6 +81,7 @@ class _Writer:
 
     def expr(self, e: ast.expr, level: int = 0) -> str:
         text, own = self.plain(e)
+        text = self.mark(e, text)
         return f"({text})" if own < level else text
 
     def plain(self, e: ast.expr) -> tuple[str, int]:
@@ -252,7 +262,12 @@ class _Writer:
     def block(self, body: list[ast.stmt], indent: str) -> list[str]:
         out: list[str] = []
         for s in body:
-            out += [indent + line for line in self.statement(s, indent)]
+            lines = [indent + line for line in self.statement(s, indent)]
+            if lines:
+                self.nodes.append(s)
+                lines[0] = begin(len(self.nodes) - 1) + lines[0]
+                lines[-1] += end()
+            out += lines
         return out
 
     def statement(self, s: ast.stmt, indent: str) -> list[str]:
@@ -306,7 +321,7 @@ class _Writer:
             raise self.fail(a, f"this type is not understood: {e}") from e
 
 
-def source_of(f: Callable[..., Any]) -> str:
+def source_of(f: Callable[..., Any]) -> Written:
     """The kernel that a function says, as a source."""
     source = Source(f)
     tree = source.tree
@@ -339,7 +354,8 @@ def source_of(f: Callable[..., Any]) -> str:
             scalars.add(a.arg)
         else:
             raise source.fail(a, f"`{ty!r}` is no type of a parameter", f"{a.arg}: lathe.f32['N'], or lathe.f32")
-        (outputs if mode == "out" else inputs).append(f"{a.arg}: {'inout ' if mode == 'inout' else ''}{ty}")
+        text = writer.mark(a, f"{a.arg}: {'inout ' if mode == 'inout' else ''}{ty}")
+        (outputs if mode == "out" else inputs).append(text)
     body = list(tree.body)
     results: list[tuple[str, ArrayType]] = []
     returned = f.__annotations__.get("return")
@@ -371,7 +387,7 @@ def source_of(f: Callable[..., Any]) -> str:
                                             "indices")
                 writer.bound.update(indices)
                 where = ", ".join(f"{i} in 0..{_bracket(e)}" for i, e in zip(indices, t.extents))
-                lines.append(f"    {n}[{', '.join(indices)}] = {writer.expr(v)} where {where}")
+                lines.append(writer.mark(last, f"    {n}[{', '.join(indices)}] = {writer.expr(v)} where {where}"))
         case ast.Return(value=None) | ast.Return(value=ast.Constant(value=None)):
             lines += writer.block(body[:-1], "    ")
         case ast.Return() if results:
@@ -382,11 +398,11 @@ def source_of(f: Callable[..., Any]) -> str:
         case _:
             arrays.update(results)
             lines += writer.block(body, "    ")
-    outputs += [f"{n}: {t}" for n, t in results]
+    outputs += [writer.mark(tree.returns or tree, f"{n}: {t}") for n, t in results]
     head = f"kernel {writer.name(tree, f.__name__)}({', '.join(inputs)})"
     if outputs:
         head += f" -> ({', '.join(outputs)})"
-    return "\n".join([*comment(f), head + " {", *lines, "}", ""])
+    return source.written("\n".join([*comment(f), writer.mark(tree, head) + " {", *lines, "}", ""]), writer.nodes)
 
 
 def _bracket(text: str) -> str:
@@ -421,7 +437,7 @@ class _FunWriter(_Writer):
         return super().plain(e)
 
 
-def fun_source_of(f: Callable[..., Any]) -> str:
+def fun_source_of(f: Callable[..., Any]) -> Written:
     """The functional pattern that a function says, as a source."""
     source = Source(f)
     tree = source.tree
@@ -445,5 +461,5 @@ def fun_source_of(f: Callable[..., Any]) -> str:
             text = writer.expr(value)
         case _:
             raise source.fail(tree, "the body of a fun is one `return`")
-    return "\n".join([*comment(f), f"fun {f.__name__}({', '.join(params)}) -> {scope.annotation(returned)} =",
-                      f"    {text}", ""])
+    head = writer.mark(tree, f"fun {f.__name__}({', '.join(params)}) -> {scope.annotation(returned)} =")
+    return source.written("\n".join([*comment(f), head, f"    {text}", ""]), writer.nodes)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, overload
 
 from ._reading import Scope, Source, comment
+from ._written import begin, end, known
 from .errors import SourceError
 from .frontend import _Writer
 from .kernels import Kernel
@@ -62,7 +63,11 @@ def _made(f: Callable[..., Any], declare: str, types: dict[str, ScalarType]) -> 
     reader = _Reader(f, types)
     text = reader.text()
     declared = [part.strip("\n") for part in (declare, *reader.operators) if part.strip()]
-    made = Kernel("\n\n".join([*declared, text]), f.__name__)
+    # Messages about the notation are shown at the function.
+    whole = "\n\n".join([*declared, text])
+    written = reader.source.written(f"{begin(0)}{whole}{end()}", [reader.tree])
+    written.name += ".mdh"
+    made = Kernel(written.text, f.__name__, file=known(written))
     reader.compare(made)
     return made
 
@@ -120,7 +125,7 @@ class _Reader:
         raise self.fail(e, "this is no part of a homomorphism", "out_view[T](...), md_hom[I, K](...), inp_view[T, T](...)")
 
     def writer(self, names: list[str]) -> _Writer:
-        w = _Writer(self.source, self.scope, {}, set(self.sizes))
+        w = _Writer(self.source, self.scope, {}, set(self.sizes), marked=False)
         w.bound.update(names)
         return w
 

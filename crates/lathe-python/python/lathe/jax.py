@@ -8,6 +8,7 @@ Array([1., 3., 5.], dtype=float32)
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -17,13 +18,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import _lathe
+from ._kept import Kept, meaning
+from ._shapes import Shapes, bound
+from .errors import LatheError
 from .kernels import Kernel, _how
 
-__all__ = ["op"]
+__all__ = ["Operator", "export_checks", "op"]
 
 _TARGET = "lathe_kernel"
+_METHODS = ("expand_dims", "broadcast_all", "sequential", "sequential_unrolled")
 _lock = threading.Lock()
 _registered = False
+_operators = Kept(1024)
 
 
 def _register() -> None:
@@ -34,43 +40,166 @@ def _register() -> None:
             _registered = True
 
 
+def export_checks() -> list[Any]:
+    """What ``jax.export.export`` must be told to write a program with kernels of Lathe:
+    ``export.export(f, disabled_checks=lathe.jax.export_checks())``."""
+    from jax import export
+
+    return [export.DisabledSafetyCheck.custom_call(_TARGET)]
+
+
+# A program that another process exported may be the first to name a kernel.
+_register()
+
+
 def op(kernel: Kernel, *, strategy: Any = None, params: Mapping[str, Any] | None = None,
        specialize: Mapping[str, int] | None = None, threads: int | None = None,
-       vmap_method: str = "sequential", vjp: Callable[..., Any] | None = None) -> Callable[..., Any]:
+       vmap_method: str = "expand_dims", vjp: Callable[..., Any] | None = None) -> Operator:
     """The kernel as a function of arrays of JAX, to be called anywhere, also inside of ``jax.jit`` and ``jax.vmap``.
 
     The kernel is compiled now, for all sizes. It must not change its inputs. ``vjp`` makes it differentiable: a function
     of the inputs, then the cotangents of the results, that returns the cotangents of the inputs.
-    """
-    _register()
-    number = np.int64(_lathe.ffi_register(kernel, _how(strategy, params, specialize), threads))
-    inputs = [p for p in kernel.parameters if p[1] != "out"]
-    types = [kernel.dtype(p[0]) for p in inputs]
 
-    def call(*args: Any) -> Any:
-        if len(args) != len(inputs):
-            names = ", ".join(p[0] for p in inputs)
-            raise _lathe.fail("E0808", f"`{kernel.name}` takes {len(inputs)} arguments, {len(args)} were given", [],
-                              f"in this order: {names}")
+    Under ``jax.vmap`` one call computes the whole batch; ``vmap_method`` is that of ``jax.ffi.ffi_call`` (also
+    ``broadcast_all``, ``sequential``, ``sequential_unrolled``). Programs that were exported carry the kernel with them: a
+    process that runs one only imports this module. The same kernel with the same options is the same operator, so one may
+    be made wherever it is used.
+    """
+    if not isinstance(kernel, Kernel):
+        raise _lathe.fail("E0917", f"an operator is made of a kernel, not of {type(kernel).__name__}", [], "lathe.kernel(…)")
+    if vmap_method not in _METHODS:
+        raise _lathe.fail("E0917", f"`{vmap_method}` is no method of vmap", [], f"one of {', '.join(_METHODS)}")
+    if vjp is not None and not callable(vjp):
+        raise _lathe.fail("E0917", f"vjp is a function, not {type(vjp).__name__}", [], None)
+    key, content = _lathe.ffi_content(kernel, _how(strategy, params, specialize), threads)
+    rule = meaning(vjp)
+    return _operators.get(None if rule is None else (key, vmap_method, rule),
+                          lambda: Operator(kernel, key, content, vmap_method, vjp))
+
+
+class Operator:
+    """A kernel as a function of arrays of JAX; made by :func:`op`."""
+
+    _of_lathe = True
+
+    def __init__(self, kernel: Kernel, key: str, content: str, vmap_method: str, vjp: Callable[..., Any] | None) -> None:
+        #: The kernel that it calls.
+        self.kernel = kernel
+        self.__name__ = self.__qualname__ = kernel.name
+        self.__doc__ = f"The kernel `{kernel.name}` as an operator of JAX."
+        self._key, self._content, self._method = key, content, vmap_method
+        self._shapes = Shapes(kernel)
+        self._inputs = [(p[0], p[2].split("[")[0], "[" not in p[2], kernel.dtype(p[0])) for p in kernel.parameters if p[1] != "out"]
+        self._outputs = [kernel.dtype(p[0]) for p in kernel.parameters if p[1] == "out"]
+        function: Callable[..., Any] = self._traced
+        if vjp is not None:
+            differentiable = jax.custom_vjp(self._traced)
+            differentiable.defvjp(lambda *args: (self._traced(*args), args), lambda args, g: self._back(vjp, args, g))
+            function = differentiable
+        self._jitted = jax.jit(function, inline=True)
+
+    def __repr__(self) -> str:
+        return f"<lathe operator {self.kernel.name} of JAX>"
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        if named or len(args) != len(self._inputs):
+            args = bound(self.kernel, args, named)
+        for a, (name, kind, scalar, dtype) in zip(args, self._inputs):
+            # What JAX would convert without a word is looked at before it does.
+            if not isinstance(a, jax.Array):
+                self._given(a, name, kind, scalar, dtype)
+        return self._jitted(*args)
+
+    def _given(self, a: Any, name: str, kind: str, scalar: bool, dtype: Any) -> None:
+        if scalar and not isinstance(a, np.ndarray):
+            at = next(i for i, p in enumerate(self.kernel.parameters) if p[0] == name)
+            self.kernel.check_number(at, a)
+            if not isinstance(a, np.generic) or a.dtype == dtype:
+                return
+        found = getattr(a, "dtype", None)
+        if found is None:
+            raise _lathe.fail("E0809", f"`{name}` is an array of {kind}, but the argument is a `{type(a).__name__}`", [],
+                              f"jax.numpy.asarray(…, dtype='{dtype}')")
+        if found != dtype:
+            raise self._other(name, kind, found, dtype)
+
+    def _other(self, name: str, kind: str, found: Any, dtype: Any) -> Exception:
+        narrowed = dtype.itemsize == 8 and not jax.config.read("jax_enable_x64")
+        help_ = "jax.config.update('jax_enable_x64', True)" if narrowed else f"x.astype('{dtype}')"
+        return _lathe.fail("E0809", f"`{name}` is {kind}, but the argument holds {found}", [], help_)
+
+    def _traced(self, *args: Any) -> Any:
         arrays = []
-        for a, (name, _, kind), dtype in zip(args, inputs, types):
-            scalar = "[" not in kind
-            x = jnp.asarray(a, dtype) if scalar else jnp.asarray(a)
+        for a, (name, kind, scalar, dtype) in zip(args, self._inputs):
+            x = jnp.asarray(a)
             if x.dtype != dtype:
-                help_ = "jax.config.update('jax_enable_x64', True)" if dtype.itemsize == 8 else f"x.astype('{dtype}')"
-                raise _lathe.fail("E0809", f"`{name}` is {kind.split('[')[0]}, but the argument holds {x.dtype}", [], help_)
+                # A number of Python has no type of its own, within its kind.
+                weak = scalar and x.weak_type and (np.issubdtype(dtype, np.floating) or dtype.name == "bfloat16"
+                                                   or np.issubdtype(x.dtype, np.integer) and np.issubdtype(dtype, np.integer))
+                if not weak or jax.dtypes.canonicalize_dtype(dtype) != dtype:
+                    raise self._other(name, kind, x.dtype, dtype)
+                x = x.astype(dtype)
             arrays.append(x)
-        results = kernel.results([list(x.shape) for x in arrays])
-        shapes = [jax.ShapeDtypeStruct(tuple(shape), dtype) for shape, dtype in results]
-        single = len(shapes) == 1
-        made = jax.ffi.ffi_call(_TARGET, shapes[0] if single else shapes, vmap_method=vmap_method)
-        done = made(*arrays, kernel=number)
+        known = {at: int(x) for at, x in zip(self._shapes.inputs, arrays)
+                 if x.ndim == 0 and np.issubdtype(x.dtype, np.integer) and not isinstance(x, jax.core.Tracer)}
+        shapes = self._shapes.results([x.shape for x in arrays], known, _smaller, _larger)
+        results = []
+        for shape, dtype in zip(shapes, self._outputs):
+            if jax.dtypes.canonicalize_dtype(dtype) != dtype:
+                raise _lathe.fail("E0809", f"a result of `{self.kernel.name}` is {dtype}, which JAX has only with 64 bits", [],
+                                  "jax.config.update('jax_enable_x64', True)")
+            results.append(jax.ShapeDtypeStruct(shape, dtype))
+        single = len(results) == 1
+        made = jax.ffi.ffi_call(_TARGET, results[0] if single else results, vmap_method=self._method)
+        done = made(*arrays, key=self._key, kernel=self._content)
         return done if single else tuple(done)
 
-    call.__name__ = call.__qualname__ = kernel.name
-    call.__doc__ = f"The kernel `{kernel.name}` as an operator of JAX."
-    if vjp is None:
-        return call
-    differentiable = jax.custom_vjp(call)
-    differentiable.defvjp(lambda *args: (call(*args), args), lambda args, g: tuple(vjp(*args, g)))
-    return differentiable
+    def _back(self, vjp: Callable[..., Any], args: tuple[Any, ...], g: Any) -> tuple[Any, ...]:
+        """The cotangents by the user's rule, which may leave those of integers out."""
+        # One cotangent for each result.
+        given = vjp(*args, *(g if isinstance(g, tuple) else (g,)))
+        given = given if isinstance(given, (tuple, list)) else (given,)
+        if len(given) != len(args):
+            raise _lathe.fail("E0915", f"the rule of `{self.kernel.name}` gives {len(given)} cotangents for {len(args)} inputs", [],
+                              "one for each input, in order; None for one that has none")
+        return tuple(given)
+
+
+def _smaller(a: Any, b: Any) -> Any:
+    return min(a, b) if isinstance(a, int) and isinstance(b, int) else jax.core.min_dim(a, b)
+
+
+def _larger(a: Any, b: Any) -> Any:
+    return max(a, b) if isinstance(a, int) and isinstance(b, int) else jax.core.max_dim(a, b)
+
+
+def direct(kernel: Kernel, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """A call of the kernel itself with arrays of JAX: what is wrong is raised here, not when the result is looked at."""
+    options = {n: named.pop(n) for n in ("strategy", "params", "specialize", "threads") if n in named}
+    named.pop("copy", None)
+    if options:
+        operator = op(kernel, **options)
+    else:
+        operator = _direct.get(kernel, lambda: op(kernel))
+    try:
+        done = operator(*args, **named)
+        if isinstance(done, jax.Array):
+            # A value that is traced is ready.
+            return done.block_until_ready() if hasattr(done, "block_until_ready") else done
+        return jax.block_until_ready(done)
+    except LatheError:
+        raise
+    except jax.errors.JaxRuntimeError as e:
+        raise _raised(e) from None
+
+
+_direct = Kept(256)
+
+
+def _raised(e: Exception) -> Exception:
+    """The exception of a kernel that failed inside of XLA."""
+    said = re.search(r"lathe: error\[(E\d{4})\]: ([^\n]*)((?:\n  note: [^\n]*)*)(?:\n  help: ([^\n]*))?", str(e))
+    if said is None:
+        return e
+    notes = [n.removeprefix("  note: ") for n in said[3].splitlines() if n]
+    return _lathe.fail(said[1], said[2], notes, said[4])

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from . import _lathe
+from ._written import Written, known
 
 if TYPE_CHECKING:
     from .strategies import Strategy
@@ -29,6 +30,9 @@ class Explanation(str):
         self = super().__new__(cls, text)
         self._data = data
         return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Explanation, (str(self), self._data))
 
     @property
     def data(self) -> dict[str, Any]:
@@ -95,7 +99,9 @@ class Kernel(_lathe.Kernel):
     The first call compiles, or takes what an earlier process left in the cache.
     """
 
-    __slots__ = ()
+    __name__: str
+    __qualname__: str
+    __wrapped__: Callable[..., Any]
 
     def compile(self, *arrays: Any, strategy: str | Strategy | None = None, params: Mapping[str, Any] | None = None,
                 specialize: Mapping[str, int] | None = None, threads: int | None = None) -> Compiled:
@@ -123,9 +129,12 @@ class Kernel(_lathe.Kernel):
         if path is None:
             return code if form == "object" else code.decode()
         path = Path(path)
-        _write(path, code)
-        if form in ("object", "c"):
-            _write(path.with_suffix(".h"), self.emit_("header", how, cpu))
+        try:
+            _write(path, code)
+            if form in ("object", "c"):
+                _write(path.with_suffix(".h"), self.emit_("header", how, cpu))
+        except OSError as e:
+            raise _file_error("E0919", f"cannot write `{path}`", e) from e
         return path
 
     def tune(self, *arrays: Any, sizes: Mapping[str, int] | None = None, strategy: str | Strategy | None = None,
@@ -148,6 +157,9 @@ class Kernel(_lathe.Kernel):
 
     def with_(self, *definitions: Any) -> Kernel:
         """The kernel with further definitions: strategies made by :func:`lathe.strategy`, or texts."""
+        for d in definitions:
+            if not isinstance(d, str) and not hasattr(d, "source"):
+                raise _lathe.fail("E0917", f"a definition is a text or a strategy, not {type(d).__name__}", [], None)
         texts = [d if isinstance(d, str) else d.source() for d in definitions]
         return Kernel("\n".join([self.source().rstrip(), "", *texts, ""]), self.name)
 
@@ -166,6 +178,14 @@ def _how(strategy: Any, params: Mapping[str, Any] | None, specialize: Mapping[st
     """What a look at a kernel asks for."""
     return {"strategy": strategy, "params": None if params is None else dict(params),
             "specialize": None if specialize is None else dict(specialize)}
+
+
+def _file_error(code: str, what: str, e: OSError | UnicodeError) -> Exception:
+    """The exception for a file that cannot be used; it has the number that the system's own has."""
+    error = _lathe.fail(code, f"{what}: {getattr(e, 'strerror', None) or e}", [], None)
+    if isinstance(error, OSError) and isinstance(e, OSError):
+        error.errno, error.filename = e.errno, e.filename
+    return error
 
 
 def _write(path: Path, code: bytes) -> None:
@@ -198,11 +218,31 @@ def kernel(source: str | Callable[..., Any], name: str | None = None) -> Kernel:
     >>> scale(2, np.arange(3, dtype=np.float32))
     array([0., 2., 4.], dtype=float32)
     """
-    if callable(source):
-        from .frontend import source_of
+    if isinstance(source, str):
+        return _made(source, name, None)
+    from .frontend import source_of
 
-        return Kernel(source_of(source), name or source.__name__)
-    return Kernel(source, name)
+    return _decorated(source, source_of, name)
+
+
+def _made(text: Any, name: Any, path: Path | None) -> Kernel:
+    if name is not None and not isinstance(name, str):
+        raise _lathe.fail("E0917", f"the name of a kernel is a text, not {type(name).__name__}", [], None)
+    return Kernel(text, name) if path is None else Kernel(text, name, file=path)
+
+
+def _decorated(f: Any, read: Callable[..., Written], name: str | None) -> Kernel:
+    """A kernel of a function of Python, that looks like it."""
+    if not callable(f) or not hasattr(f, "__code__"):
+        what = "a text in Lathe's language, or a function of Python"
+        raise _lathe.fail("E0917", f"a kernel is made of {what}, not of {type(f).__name__}", [], None)
+    written = read(f)
+    made = Kernel(written.text, name or f.__name__, file=known(written))
+    for attribute in ("__doc__", "__name__", "__qualname__", "__module__"):
+        setattr(made, attribute, getattr(f, attribute, None))
+    # Shows its signature, and leads to what it was made of.
+    made.__wrapped__ = f
+    return made
 
 
 def fun(source: str | Callable[..., Any], name: str | None = None) -> Kernel:
@@ -219,21 +259,23 @@ def fun(source: str | Callable[..., Any], name: str | None = None) -> Kernel:
         zip(xs, ys) |> map(|(x, y)| x * y) |> reduce(add, 0)
     <BLANKLINE>
     """
-    if callable(source):
-        from .frontend import fun_source_of
+    if isinstance(source, str):
+        return _made(source, name, None)
+    from .frontend import fun_source_of
 
-        return Kernel(fun_source_of(source), name or source.__name__)
-    return Kernel(source, name)
+    return _decorated(source, fun_source_of, name)
 
 
 def load(path: str | os.PathLike[str], name: str | None = None) -> Kernel:
     """A kernel of a ``.lathe`` or ``.mdh`` file; ``name`` says which one, if there are several."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise _lathe.fail("E0917", f"a file is named by a text or a path, not by {type(path).__name__}", [], None)
     path = Path(path)
     try:
-        text = path.read_text()
-    except OSError as e:
-        raise _lathe.fail("E0901", f"cannot read `{path}`: {e.strerror}", [], None) from e
-    return Kernel(text, name, file=path)
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeError) as e:
+        raise _file_error("E0901", f"cannot read `{path}`", e) from e
+    return _made(text, name, path)
 
 
 def _worker() -> list[str]:

@@ -31,6 +31,10 @@ class Pick:
         self._name = name
         self._text = text
 
+    def __repr__(self) -> str:
+        name = "" if self._name is None else f"{self._name}: "
+        return f"<{name}{_value(self._default)}{f' in {self._range}' if self._range else ''}>"
+
     def _binary(self, op: str, other: Any, swap: bool = False) -> _Formula:
         return _Formula(op, other, self) if swap else _Formula(op, self, other)
 
@@ -67,6 +71,9 @@ class _Formula(Pick):
     def __init__(self, op: str, left: Any, right: Any) -> None:
         super().__init__(None, None, None)
         self._op, self._left, self._right = op, left, right
+
+    def __repr__(self) -> str:
+        return f"({self._left!r} {self._op} {self._right!r})"
 
 
 def pick(lo: Any, hi: int | None = None, *, step: int | None = None, default: Any = None,

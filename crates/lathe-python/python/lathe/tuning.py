@@ -32,6 +32,11 @@ class Parameter:
         self.condition = condition
         self.default = default
 
+    def __repr__(self) -> str:
+        condition = "" if self.condition is None else f", {self.condition!r}"
+        default = "" if self.default is None else f", default={self.default!r}"
+        return f"param({self.values!r}{condition}{default})"
+
     def _json(self, name: str) -> dict[str, Any]:
         out: dict[str, Any] = {"name": name, "range": _range(name, self.values)}
         if isinstance(self.condition, str):
@@ -205,11 +210,19 @@ def _listener(progress: bool | Callable[[Progress], None]) -> Callable[[dict[str
     if progress is not True:
         return lambda data: progress(Progress(data))
 
+    shown = [0.0]
+
     def show(data: dict[str, Any]) -> None:
         p = Progress(data)
         best = "-" if p.cost is None else f"{p.cost:.4g}"
-        end = "\n" if p.done >= 1 else ""
-        sys.stderr.write(f"\r\x1b[K{p.done:4.0%}  {p.evaluations} evaluations, {p.valid} valid, best {best}{end}")
+        line = f"{p.done:4.0%}  {p.evaluations} evaluations, {p.valid} valid, best {best}"
+        if sys.stderr.isatty():
+            end = "\n" if p.done >= 1 else ""
+            sys.stderr.write(f"\r\x1b[K{line}{end}")
+        elif p.done >= 1 or p.elapsed >= shown[0] + 5:
+            # What is no terminal gets a line now and then.
+            shown[0] = p.elapsed
+            sys.stderr.write(line + "\n")
         sys.stderr.flush()
 
     return show
@@ -367,6 +380,8 @@ def tune(cost: Callable[..., Any] | str, parameters: Mapping[str, Any], *, const
     ``cost_file`` is where the program writes its cost; ``gold`` holds the right result, to be compared with the output or
     the file ``result``.
     """
+    if not callable(cost) and not isinstance(cost, str):
+        raise TuneError(f"what is tuned is a function or a command, not {type(cost).__name__}")
     space, conditions = _space(parameters, constants, constraints)
     rules = _rules(budget, until, technique, seed, fresh, store)
     starts = [dict(start)] if isinstance(start, Mapping) else [dict(s) for s in start]

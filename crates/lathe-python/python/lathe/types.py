@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from .errors import OptionError
+
 __all__ = ["ArrayType", "ScalarType", "bf16", "bool_", "f16", "f32", "f64", "i8", "i16", "i32", "i64", "index", "u8", "u16",
            "u32", "u64"]
 
@@ -46,7 +48,7 @@ class ArrayType:
 
 def _extent(e: Any) -> str:
     if isinstance(e, bool) or not isinstance(e, (int, str)):
-        raise TypeError(f"an extent is a text such as 'N' or 'N - 2', or a number, not {e!r}")
+        raise OptionError(f"an extent is a text such as 'N' or 'N - 2', or a number, not {e!r}")
     return str(e)
 
 
