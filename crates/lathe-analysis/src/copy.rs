@@ -19,7 +19,7 @@ impl Copy {
         let mut copy = Copy { scope: outer.clone(), whiles: Vec::new() };
         for item in leaf.items.iter().take(touch.items) {
             if let Some(counter) = b.item(&mut copy.scope, item) {
-                copy.whiles.push(Lin::col(counter));
+                copy.whiles.push(Lin::atom(counter));
             }
         }
         if touch.depth >= leaf.path.len() {
@@ -33,7 +33,7 @@ impl Copy {
     /// The position in a loop.
     pub fn level(&self, level: &Level) -> Option<Lin> {
         match level {
-            Level::Loop(b, _) => self.scope.col(b.id).map(Lin::col),
+            Level::Loop(b, _) => self.scope.col(b.id).map(Lin::atom),
             Level::While(n) => self.whiles.get(*n).cloned(),
         }
     }

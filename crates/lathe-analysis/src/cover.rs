@@ -58,7 +58,7 @@ fn implies(x: &Conj, y: &Conj, dims: u32) -> bool {
         lin.is_some_and(|lin| solve_from(&state, &[Con { lin, eq: false }], &[], columns) == Answer::Empty)
     };
     y.iter().all(|c| {
-        let below = c.lin.scale(-1).and_then(|l| l.plus(-1));
-        impossible(below) && (!c.eq || impossible(c.lin.plus(-1)))
+        let below = c.lin.scaled(-1).and_then(|l| l.offset(-1));
+        impossible(below) && (!c.eq || impossible(c.lin.offset(-1)))
     })
 }

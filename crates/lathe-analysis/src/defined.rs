@@ -93,7 +93,7 @@ fn unwritten(env: &Env, written: &Written, buffer: &Arc<Buffer>, body: &Stmt) ->
         let mut builder = Builder::new(written);
         let mut outer = builder.surroundings(env);
         let extents: Vec<Lin> = buffer.extents.iter().map(|e| builder.value(&mut outer, e)).collect();
-        let cell: Vec<Lin> = extents.iter().map(|_| Lin::col(builder.system.fresh())).collect();
+        let cell: Vec<Lin> = extents.iter().map(|_| Lin::atom(builder.system.fresh())).collect();
         for (c, n) in cell.iter().zip(&extents) {
             builder.system.ge(c, &Lin::default());
             builder.system.push(gt(n, c));

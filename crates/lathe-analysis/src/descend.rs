@@ -4,11 +4,11 @@
 //! iterations of one ordered or unordered loop, or at different positions of one sequence, lie to each
 //! other as before, provided every instance stays where it was.
 
-use crate::affine::{Affine, affine};
 use crate::env::{Env, Item};
 use lathe_ir::stmt::Enters;
 use lathe_ir::visit::walk;
 use lathe_ir::{Expr, Label, Loop, Stmt, VarId};
+use lathe_poly::Affine;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Calls `check` with each pair of corresponding subtrees that differ.
@@ -106,9 +106,9 @@ fn pinned(env: &Env, v: VarId, before: &Stmt, after: &Stmt) -> bool {
         })
         .collect();
     let tells = |e: &Expr| -> Option<Affine> {
-        let a = affine(e)?;
-        let fixed = a.terms.keys().all(|t| *t == v || outer.contains(t));
-        (fixed && a.coefficient(v) != 0).then_some(a)
+        let a = Affine::of(e)?;
+        let fixed = a.terms.iter().all(|t| t.0 == v || outer.contains(&t.0));
+        (fixed && a.coefficient(&v) != 0).then_some(a)
     };
     // Components by which a label's instances tell the iteration; `None` where two statements differ.
     let mut known: HashMap<Label, Vec<Option<Affine>>> = HashMap::new();

@@ -2,6 +2,7 @@
 //! the two coefficients of every combined pair is a unit, the projection is exact over the integers.
 
 use crate::system::{Con, Conj};
+use lathe_poly::gcd;
 use std::collections::HashMap;
 
 pub(crate) enum Outcome {
@@ -31,7 +32,7 @@ pub(crate) fn eliminate(cons: &Conj) -> Outcome {
                 row[at] = *k;
             }
         }
-        row[columns.len()] = con.lin.c;
+        row[columns.len()] = con.lin.constant;
         if con.eq {
             exact = false;
             let Some(negated) = row.iter().map(|v| v.checked_neg()).collect::<Option<Vec<i64>>>() else {
@@ -178,10 +179,6 @@ fn combine(lower: &[i64], upper: &[i64], col: usize) -> Option<Vec<i64>> {
     lower.iter().zip(upper).map(|(l, u)| l.checked_mul(b)?.checked_add(u.checked_mul(a)?)).collect()
 }
 
-fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { gcd(b, a % b) }
-}
-
 /// Values for the eliminated columns, last eliminated first; each as near to zero as it may be.
 /// Columns that were never bounded are zero.
 fn witness(rows: &[Vec<i64>], trail: &[(usize, Vec<usize>)], width: usize) -> Option<Vec<i64>> {
@@ -216,7 +213,7 @@ fn witness(rows: &[Vec<i64>], trail: &[(usize, Vec<usize>)], width: usize) -> Op
 }
 
 fn holds(con: &Con, columns: &[u32], values: &[i64]) -> bool {
-    let mut sum = con.lin.c;
+    let mut sum = con.lin.constant;
     for (col, k) in &con.lin.terms {
         let v = columns.binary_search(col).map_or(0, |at| values[at]);
         match k.checked_mul(v).and_then(|t| sum.checked_add(t)) {

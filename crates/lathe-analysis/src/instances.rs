@@ -83,7 +83,7 @@ impl<'e> Frame<'e> {
     fn start(&self, rank: usize) -> (Builder<'e>, Scope, Vec<Lin>) {
         let mut builder = Builder::new(self.written);
         let outer = builder.surroundings(self.env);
-        let vector = (0..rank).map(|_| Lin::col(builder.system.fresh())).collect();
+        let vector = (0..rank).map(|_| Lin::atom(builder.system.fresh())).collect();
         (builder, outer, vector)
     }
 

@@ -88,7 +88,7 @@ fn basic_set(ctx: &Context, cons: &[Con], columns: &[u32]) -> Result<BasicSet, L
                     row[at] = *k;
                 }
             }
-            row[columns.len()] = con.lin.c;
+            row[columns.len()] = con.lin.constant;
             for (c, v) in row.into_iter().enumerate() {
                 m = match i32::try_from(v) {
                     Ok(small) => m.set_element_si(r as i32, c as i32, small)?,

@@ -4,7 +4,6 @@
 //! new tree and floor quotients are the unknowns. No point is a proof, a point is a concrete
 //! counterexample. isl decides; cheap exact reasoning comes before it.
 
-pub mod affine;
 mod bounds;
 mod checks;
 pub mod codes;
@@ -26,7 +25,6 @@ mod text;
 mod translate;
 mod view;
 
-pub use affine::{Affine, affine, range_of};
 pub use bounds::prove_accesses;
 pub use codes::CODES;
 pub use defined::{prove_defined, written_before_read};

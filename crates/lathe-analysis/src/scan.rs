@@ -5,7 +5,6 @@
 //! bounds may be larger than the integer image, inner ones are exact, so exactly the image is executed
 //! (Ancourt and Irigoin, 1991).
 
-use crate::affine::Affine;
 use crate::env::Env;
 use crate::solve::{Answer, Reduced, normalize, solve_from};
 use crate::system::{Col, Con, Conj, Lin};
@@ -13,6 +12,7 @@ use crate::translate::{Builder, Scope};
 use lathe_ir::build::{add, eq, floor_div, floor_mod, index, max, min, mul, neg, sub, var};
 use lathe_ir::visit::vars_of;
 use lathe_ir::{BinOp, Binder, Expr, ExprKind, Loop, UnOp, VarId};
+use lathe_poly::Affine;
 use std::collections::{HashMap, HashSet};
 
 /// The loops of a nest after an affine change of its variables.
@@ -38,7 +38,7 @@ pub fn scan_affine(env: &Env, old: &[&Loop], new: &[(Binder, Affine)]) -> Result
         return Err(format!("{depth} loops need {depth} new variables, not {}", new.len()));
     }
     let matrix: Vec<Vec<i64>> =
-        new.iter().map(|(_, f)| old.iter().map(|l| f.coefficient(l.binder.id)).collect()).collect();
+        new.iter().map(|(_, f)| old.iter().map(|l| f.coefficient(&l.binder.id)).collect()).collect();
     let (adjugate, det) = invert(&matrix).ok_or("the coefficients are too large")?;
     if det == 0 {
         return Err("different iterations get the same new variables".into());
@@ -60,13 +60,13 @@ pub fn scan_affine(env: &Env, old: &[&Loop], new: &[(Binder, Affine)]) -> Result
         for part in parts(&l.lo, BinOp::Max) {
             let (f, k) = s.bound(part).ok_or_else(|| not_affine("lower"))?;
             // `x >= floor(f / k)`, so `k x >= f - k + 1`
-            let lin = Lin::col(*x).combine(k, &f, -1).and_then(|l| l.plus(k - 1)).ok_or_else(overflow)?;
+            let lin = Lin::atom(*x).combine(k, &f, -1).and_then(|l| l.offset(k - 1)).ok_or_else(overflow)?;
             cons.push(Con { lin, eq: false });
         }
         for part in parts(&l.hi, BinOp::Min) {
             let (f, k) = s.bound(part).ok_or_else(|| not_affine("upper"))?;
             // `x < floor(f / k)`, so `k (x + 1) <= f`
-            let lin = f.combine(1, &Lin::col(*x), -k).and_then(|l| l.plus(-k)).ok_or_else(overflow)?;
+            let lin = f.combine(1, &Lin::atom(*x), -k).and_then(|l| l.offset(-k)).ok_or_else(overflow)?;
             cons.push(Con { lin, eq: false });
         }
     }
@@ -76,9 +76,9 @@ pub fn scan_affine(env: &Env, old: &[&Loop], new: &[(Binder, Affine)]) -> Result
     for ((binder, f), y) in new.iter().zip(&ys) {
         s.meaning.insert(*y, var(binder));
         let mut rest = f.clone();
-        rest.terms.retain(|v, _| !s.old.contains_key(v));
+        rest.terms.retain(|t| !s.old.contains_key(&t.0));
         let rest = s.linear(&rest.to_expr()).ok_or_else(overflow)?;
-        shifted.push(Lin::col(*y).sub(&rest).ok_or_else(overflow)?);
+        shifted.push(Lin::atom(*y).minus(&rest).ok_or_else(overflow)?);
     }
     let (sign, scale) = (det.signum(), det.abs());
     let mut images = Vec::with_capacity(depth);
@@ -91,9 +91,9 @@ pub fn scan_affine(env: &Env, old: &[&Loop], new: &[(Binder, Affine)]) -> Result
     }
     let mut image_cons = Conj::with_capacity(cons.len());
     for con in cons {
-        let mut lin = con.lin.scale(scale).ok_or_else(overflow)?;
+        let mut lin = con.lin.scaled(scale).ok_or_else(overflow)?;
         for (x, image) in xs.iter().zip(&images) {
-            let k = con.lin.coefficient(*x);
+            let k = con.lin.coefficient(x);
             lin.terms.retain(|t| t.0 != *x);
             lin = lin.combine(1, image, k).ok_or_else(overflow)?;
         }
@@ -147,15 +147,15 @@ impl Scanner<'_> {
     fn linear(&mut self, e: &Expr) -> Option<Lin> {
         match e.kind() {
             ExprKind::Int(v) => Some(Lin::constant(*v)),
-            ExprKind::Var(v) => Some(Lin::col(match self.old.get(v) {
+            ExprKind::Var(v) => Some(Lin::atom(match self.old.get(v) {
                 Some(x) => *x,
                 None => self.parameter(*v, e),
             })),
-            ExprKind::Unary(UnOp::Neg, a) => self.linear(a)?.scale(-1),
-            ExprKind::Binary(BinOp::Add, a, b) => self.linear(a)?.add(&self.linear(b)?),
-            ExprKind::Binary(BinOp::Sub, a, b) => self.linear(a)?.sub(&self.linear(b)?),
-            ExprKind::Binary(BinOp::Mul, a, b) if b.as_int().is_some() => self.linear(a)?.scale(b.as_int()?),
-            _ if vars_of(e).iter().all(|v| !self.old.contains_key(v)) => Some(Lin::col(self.symbol(e))),
+            ExprKind::Unary(UnOp::Neg, a) => self.linear(a)?.scaled(-1),
+            ExprKind::Binary(BinOp::Add, a, b) => self.linear(a)?.plus(&self.linear(b)?, 1),
+            ExprKind::Binary(BinOp::Sub, a, b) => self.linear(a)?.minus(&self.linear(b)?),
+            ExprKind::Binary(BinOp::Mul, a, b) if b.as_int().is_some() => self.linear(a)?.scaled(b.as_int()?),
+            _ if vars_of(e).iter().all(|v| !self.old.contains_key(v)) => Some(Lin::atom(self.symbol(e))),
             _ => None,
         }
     }
@@ -176,7 +176,7 @@ impl Scanner<'_> {
         }
         let value = self.builder.value(&mut self.scope, e);
         let col = self.builder.system.fresh();
-        self.builder.system.eq(&Lin::col(col), &value);
+        self.builder.system.eq(&Lin::atom(col), &value);
         self.meaning.insert(col, e.clone());
         col
     }
@@ -192,10 +192,10 @@ impl Scanner<'_> {
         let mut levels: Vec<Conj> = Vec::with_capacity(ys.len());
         let mut rest = halves(normalize(cons).unwrap_or_default());
         for y in ys.iter().rev() {
-            let (here, mut outer): (Conj, Conj) = rest.into_iter().partition(|c| c.lin.coefficient(*y) != 0);
-            for l in here.iter().filter(|c| c.lin.coefficient(*y) > 0) {
-                for u in here.iter().filter(|c| c.lin.coefficient(*y) < 0) {
-                    let (a, b) = (l.lin.coefficient(*y), -u.lin.coefficient(*y));
+            let (here, mut outer): (Conj, Conj) = rest.into_iter().partition(|c| c.lin.coefficient(y) != 0);
+            for l in here.iter().filter(|c| c.lin.coefficient(y) > 0) {
+                for u in here.iter().filter(|c| c.lin.coefficient(y) < 0) {
+                    let (a, b) = (l.lin.coefficient(y), -u.lin.coefficient(y));
                     let lin = l.lin.combine(b, &u.lin, a).ok_or_else(overflow)?;
                     outer.push(Con { lin, eq: false });
                 }
@@ -215,18 +215,18 @@ impl Scanner<'_> {
             let cons = self.without_redundant(Some(*y), &around, cons);
             let (mut lo, mut hi): (Option<Expr>, Option<Expr>) = (None, None);
             for con in &cons {
-                let k = con.lin.coefficient(*y);
+                let k = con.lin.coefficient(y);
                 let mut other = con.lin.clone();
                 other.terms.retain(|t| t.0 != *y);
                 if k > 0 {
                     // `k y >= -other`
-                    let least = other.scale(-1).and_then(|l| l.plus(k - 1)).ok_or_else(overflow)?;
+                    let least = other.scaled(-1).and_then(|l| l.offset(k - 1)).ok_or_else(overflow)?;
                     let e = floor_div(self.expr(&least), index(k));
                     lo = Some(lo.map_or(e.clone(), |l| max(l, e)));
                 } else {
                     let k = k.checked_neg().ok_or_else(overflow)?;
                     // `k y <= other`, and the bound is exclusive: `y < floor((other + k) / k)`
-                    let e = floor_div(self.expr(&other.plus(k).ok_or_else(overflow)?), index(k));
+                    let e = floor_div(self.expr(&other.offset(k).ok_or_else(overflow)?), index(k));
                     hi = Some(hi.map_or(e.clone(), |h| min(h, e)));
                 }
             }
@@ -249,12 +249,12 @@ impl Scanner<'_> {
         }
         let mut i = 0;
         while i < cons.len() {
-            let side = |c: &Con| of.map(|y| c.lin.coefficient(y) > 0);
+            let side = |c: &Con| of.map(|y| c.lin.coefficient(&y) > 0);
             let others = cons.iter().enumerate().filter(|(j, c)| *j != i && side(c) == side(&cons[i]));
             let mut more: Conj = others.map(|(_, c)| c.clone()).collect();
             let alone = of.is_some() && more.is_empty();
             more.extend(around.iter().cloned());
-            let redundant = match cons[i].lin.scale(-1).and_then(|l| l.plus(-1)) {
+            let redundant = match cons[i].lin.scaled(-1).and_then(|l| l.offset(-1)) {
                 Some(lin) if !alone => {
                     more.push(Con { lin, eq: false });
                     solve_from(&state, &more, &system.clauses, system.columns) == Answer::Empty
@@ -286,7 +286,7 @@ impl Scanner<'_> {
                 Some(o) => add(o, mul(e, index(k))),
             });
         }
-        add(out.unwrap_or_else(|| index(0)), index(lin.c))
+        add(out.unwrap_or_else(|| index(0)), index(lin.constant))
     }
 }
 
@@ -295,7 +295,7 @@ fn halves(cons: Conj) -> Conj {
     let mut out = Conj::with_capacity(cons.len());
     for con in cons {
         if con.eq {
-            out.extend(con.lin.scale(-1).map(|lin| Con { lin, eq: false }));
+            out.extend(con.lin.scaled(-1).map(|lin| Con { lin, eq: false }));
         }
         out.push(Con { lin: con.lin, eq: false });
     }

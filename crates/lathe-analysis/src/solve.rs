@@ -5,6 +5,7 @@
 use crate::eliminate::{Outcome, eliminate};
 use crate::isl_set;
 use crate::system::{Con, Conj, Lin, System};
+use lathe_poly::gcd;
 use std::collections::HashMap;
 
 /// Whether a system has an integer point.
@@ -131,7 +132,7 @@ impl Reduced {
         for con in eqs {
             let Some(mut lin) = self.substituted(&con.lin, known) else { continue };
             if lin.terms.is_empty() {
-                if lin.c != 0 {
+                if lin.constant != 0 {
                     return false;
                 }
                 continue;
@@ -142,7 +143,7 @@ impl Reduced {
             let value = unit.and_then(|(col, k)| {
                 let mut value = lin.clone();
                 value.terms.retain(|t| t.0 != col);
-                Some((col, value.scale(-k)?))
+                Some((col, value.scaled(-k)?))
             });
             match value {
                 Some(definition) => self.defined.push(definition),
@@ -157,7 +158,7 @@ impl Reduced {
     fn substituted(&self, lin: &Lin, from: usize) -> Option<Lin> {
         let mut out = lin.clone();
         for (col, value) in self.defined.get(from..).unwrap_or(&[]) {
-            if out.coefficient(*col) != 0 {
+            if out.coefficient(col) != 0 {
                 out = replace(&out, *col, value)?;
             }
         }
@@ -170,7 +171,7 @@ impl Reduced {
         for (i, (col, value)) in self.defined.iter().enumerate() {
             if *col < kept {
                 let value = self.substituted(value, i + 1)?;
-                out.push(Con { lin: Lin::col(*col).sub(&value)?, eq: true });
+                out.push(Con { lin: Lin::atom(*col).minus(&value)?, eq: true });
             }
         }
         Some(out)
@@ -191,17 +192,13 @@ impl Reduced {
 }
 
 fn replace(lin: &Lin, col: u32, value: &Lin) -> Option<Lin> {
-    let k = lin.coefficient(col);
+    let k = lin.coefficient(&col);
     if k == 0 {
         return Some(lin.clone());
     }
     let mut rest = lin.clone();
     rest.terms.retain(|t| t.0 != col);
     rest.combine(1, value, k)
-}
-
-fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 /// Divides by common factors (tightening constants), keeps the tightest of one direction, turns two
@@ -211,7 +208,7 @@ pub(crate) fn normalize(cons: Conj) -> Option<Conj> {
     let mut out: Conj = Vec::with_capacity(cons.len());
     for mut con in cons {
         if con.lin.terms.is_empty() {
-            let fine = if con.eq { con.lin.c == 0 } else { con.lin.c >= 0 };
+            let fine = if con.eq { con.lin.constant == 0 } else { con.lin.constant >= 0 };
             if !fine {
                 return None;
             }
@@ -220,32 +217,32 @@ pub(crate) fn normalize(cons: Conj) -> Option<Conj> {
         let g = con.lin.terms.iter().fold(0, |g, t| gcd(g, t.1.unsigned_abs()));
         let Ok(g) = i64::try_from(g) else { continue };
         if g > 1 {
-            if con.eq && con.lin.c % g != 0 {
+            if con.eq && con.lin.constant % g != 0 {
                 return None;
             }
             con.lin.terms.iter_mut().for_each(|t| t.1 /= g);
-            con.lin.c = con.lin.c.div_euclid(g);
+            con.lin.constant = con.lin.constant.div_euclid(g);
         }
         if con.lin.terms.iter().any(|t| t.1 == i64::MIN) {
             continue;
         }
         if con.eq && con.lin.terms[0].1 < 0 {
             let negated = con.lin.terms.iter().map(|t| (t.0, -t.1)).collect();
-            let Some(c) = con.lin.c.checked_neg() else { continue };
-            con.lin = Lin { terms: negated, c };
+            let Some(constant) = con.lin.constant.checked_neg() else { continue };
+            con.lin = Lin { terms: negated, constant };
         }
         match seen.get(&con.lin.terms) {
             Some(&i) => {
                 let old = &mut out[i];
                 match (old.eq, con.eq) {
-                    (true, true) if old.lin.c != con.lin.c => return None,
+                    (true, true) if old.lin.constant != con.lin.constant => return None,
                     (true, true) => {}
                     // The direction is fixed at `-c`: is the inequality true there?
-                    (true, false) if con.lin.c < old.lin.c => return None,
+                    (true, false) if con.lin.constant < old.lin.constant => return None,
                     (true, false) => {}
-                    (false, true) if old.lin.c < con.lin.c => return None,
+                    (false, true) if old.lin.constant < con.lin.constant => return None,
                     (false, true) => *old = con,
-                    (false, false) => old.lin.c = old.lin.c.min(con.lin.c),
+                    (false, false) => old.lin.constant = old.lin.constant.min(con.lin.constant),
                 }
             }
             None => {
@@ -268,13 +265,13 @@ pub(crate) fn normalize(cons: Conj) -> Option<Conj> {
         match (out[i].eq, out[j].eq) {
             // `t == -a`, `-t + b >= 0`: `a + b >= 0`.
             (true, false) => {
-                if i128::from(out[i].lin.c) + i128::from(out[j].lin.c) < 0 {
+                if i128::from(out[i].lin.constant) + i128::from(out[j].lin.constant) < 0 {
                     return None;
                 }
                 dropped[j] = true;
             }
             (false, false) => {
-                let slack = i128::from(out[i].lin.c) + i128::from(out[j].lin.c);
+                let slack = i128::from(out[i].lin.constant) + i128::from(out[j].lin.constant);
                 if slack < 0 {
                     return None;
                 }

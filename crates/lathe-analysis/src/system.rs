@@ -1,91 +1,15 @@
 //! Systems of linear constraints over integer unknowns, with disjunctions.
 
+use lathe_poly::Form;
+
 /// An unknown of a [`System`].
 pub(crate) type Col = u32;
 
-/// `sum of coefficient * unknown, plus a constant`; terms sorted by unknown, none zero.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Lin {
-    pub terms: Vec<(Col, i64)>,
-    pub c: i64,
-}
-
-impl Lin {
-    pub fn constant(c: i64) -> Lin {
-        Lin { terms: Vec::new(), c }
-    }
-
-    pub fn col(col: Col) -> Lin {
-        Lin { terms: vec![(col, 1)], c: 0 }
-    }
-
-    pub fn coefficient(&self, col: Col) -> i64 {
-        self.terms.binary_search_by_key(&col, |t| t.0).map_or(0, |i| self.terms[i].1)
-    }
-
-    /// `a * self + b * other`; `None` on overflow.
-    pub fn combine(&self, a: i64, other: &Lin, b: i64) -> Option<Lin> {
-        let mut terms = Vec::with_capacity(self.terms.len() + other.terms.len());
-        let (mut i, mut j) = (0, 0);
-        loop {
-            let (x, y) = (self.terms.get(i), other.terms.get(j));
-            let (col, v) = match (x, y) {
-                (None, None) => break,
-                (Some(x), Some(y)) if x.0 == y.0 => {
-                    i += 1;
-                    j += 1;
-                    (x.0, x.1.checked_mul(a)?.checked_add(y.1.checked_mul(b)?)?)
-                }
-                (Some(x), None) => {
-                    i += 1;
-                    (x.0, x.1.checked_mul(a)?)
-                }
-                (Some(x), Some(y)) if x.0 < y.0 => {
-                    i += 1;
-                    (x.0, x.1.checked_mul(a)?)
-                }
-                (_, Some(y)) => {
-                    j += 1;
-                    (y.0, y.1.checked_mul(b)?)
-                }
-            };
-            if v != 0 {
-                terms.push((col, v));
-            }
-        }
-        let c = self.c.checked_mul(a)?.checked_add(other.c.checked_mul(b)?)?;
-        Some(Lin { terms, c })
-    }
-
-    pub fn add(&self, other: &Lin) -> Option<Lin> {
-        self.combine(1, other, 1)
-    }
-
-    pub fn sub(&self, other: &Lin) -> Option<Lin> {
-        self.combine(1, other, -1)
-    }
-
-    pub fn scale(&self, k: i64) -> Option<Lin> {
-        self.combine(k, &Lin::default(), 0)
-    }
-
-    pub fn plus(&self, k: i64) -> Option<Lin> {
-        Some(Lin { terms: self.terms.clone(), c: self.c.checked_add(k)? })
-    }
-
-    /// The value at a point; `None` on overflow. Unknowns beyond the point count as zero.
-    pub fn at(&self, point: &[i64]) -> Option<i64> {
-        let mut out = self.c;
-        for (col, k) in &self.terms {
-            let v = point.get(*col as usize).copied().unwrap_or(0);
-            out = out.checked_add(k.checked_mul(v)?)?;
-        }
-        Some(out)
-    }
-}
+/// A linear form over unknowns.
+pub(crate) type Lin = Form<Col>;
 
 /// `lin == 0` or `lin >= 0`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Con {
     pub lin: Lin,
     pub eq: bool,
@@ -153,15 +77,15 @@ impl System {
 
 /// `a >= b`
 pub(crate) fn ge(a: &Lin, b: &Lin) -> Option<Con> {
-    Some(Con { lin: a.sub(b)?, eq: false })
+    Some(Con { lin: a.minus(b)?, eq: false })
 }
 
 /// `a > b`
 pub(crate) fn gt(a: &Lin, b: &Lin) -> Option<Con> {
-    Some(Con { lin: a.sub(b)?.plus(-1)?, eq: false })
+    Some(Con { lin: a.minus(b)?.offset(-1)?, eq: false })
 }
 
 /// `a == b`
 pub(crate) fn eq(a: &Lin, b: &Lin) -> Option<Con> {
-    Some(Con { lin: a.sub(b)?, eq: true })
+    Some(Con { lin: a.minus(b)?, eq: true })
 }

@@ -91,7 +91,7 @@ impl<'w> Builder<'w> {
             Item::Size(b) => {
                 self.counting.insert(b.id);
                 let col = self.bind(scope, b.id);
-                self.system.ge(&Lin::col(col), &Lin::default());
+                self.system.ge(&Lin::atom(col), &Lin::default());
             }
             Item::Scalar(b) | Item::Opaque(b) => {
                 let col = self.bind(scope, b.id);
@@ -103,14 +103,14 @@ impl<'w> Builder<'w> {
                 let lin = if b.ty.is_int() { Some(self.value(scope, value)) } else { None };
                 let col = self.bind(scope, b.id);
                 if let Some(lin) = lin {
-                    self.system.eq(&Lin::col(col), &lin);
+                    self.system.eq(&Lin::atom(col), &lin);
                 }
             }
             Item::While(_) => {
                 // Loads in the condition change from iteration to iteration: a counter that only
                 // counts says all that is known.
                 let col = self.system.fresh();
-                self.system.ge(&Lin::col(col), &Lin::default());
+                self.system.ge(&Lin::atom(col), &Lin::default());
                 self.system.exact = false;
                 return Some(col);
             }
@@ -134,7 +134,7 @@ impl<'w> Builder<'w> {
         }
         if step == 1 {
             let bounds = (self.parts(scope, lo, BinOp::Max), self.parts(scope, hi, BinOp::Min));
-            let x = Lin::col(self.bind(scope, v));
+            let x = Lin::atom(self.bind(scope, v));
             for b in bounds.0 {
                 self.system.ge(&x, &b);
             }
@@ -145,8 +145,8 @@ impl<'w> Builder<'w> {
         }
         let first = self.value(scope, lo);
         let ends = self.parts(scope, hi, BinOp::Min);
-        let x = Lin::col(self.bind(scope, v));
-        let k = Lin::col(self.system.fresh());
+        let x = Lin::atom(self.bind(scope, v));
+        let k = Lin::atom(self.system.fresh());
         self.system.ge(&k, &Lin::default());
         self.system.push(first.combine(1, &k, step).and_then(|at| eq(&x, &at)));
         for b in ends {
@@ -176,7 +176,7 @@ impl<'w> Builder<'w> {
                     // Bound nowhere in view: a parameter without bounds.
                     None => self.bind(scope, *v),
                 };
-                return Lin::col(col);
+                return Lin::atom(col);
             }
             _ => {}
         }
@@ -215,12 +215,12 @@ impl<'w> Builder<'w> {
 
     fn index_value(&mut self, scope: &mut Scope, e: &Expr) -> Option<Lin> {
         match e.kind() {
-            ExprKind::Unary(UnOp::Neg, a) => self.value(scope, a).scale(-1),
+            ExprKind::Unary(UnOp::Neg, a) => self.value(scope, a).scaled(-1),
             ExprKind::Select(c, a, b) => {
                 let (x, y) = (self.value(scope, a), self.value(scope, b));
                 let yes = self.formula(scope, c, true);
                 let no = self.formula(scope, c, false);
-                let m = Lin::col(self.system.fresh());
+                let m = Lin::atom(self.system.fresh());
                 let first = Formula::All(vec![yes, Formula::One(eq(&m, &x)?)]);
                 let second = Formula::All(vec![no, Formula::One(eq(&m, &y)?)]);
                 self.add(Formula::Any(vec![first, second]));
@@ -228,13 +228,13 @@ impl<'w> Builder<'w> {
             }
             ExprKind::Binary(op, a, b) => {
                 let (x, y) = (self.value(scope, a), self.value(scope, b));
-                let by = if y.terms.is_empty() { Some(y.c) } else { None };
+                let by = y.as_constant();
                 match op {
-                    BinOp::Add => x.add(&y),
-                    BinOp::Sub => x.sub(&y),
+                    BinOp::Add => x.plus(&y, 1),
+                    BinOp::Sub => x.minus(&y),
                     BinOp::Mul => match by {
-                        Some(k) => x.scale(k),
-                        None if x.terms.is_empty() => y.scale(x.c),
+                        Some(k) => x.scaled(k),
+                        None if x.terms.is_empty() => y.scaled(x.constant),
                         None => None,
                     },
                     BinOp::FloorDiv => self.quotient(&x, by?),
@@ -248,7 +248,7 @@ impl<'w> Builder<'w> {
                         x.combine(1, &q, by?.checked_neg()?)
                     }
                     BinOp::Min | BinOp::Max => {
-                        let m = Lin::col(self.system.fresh());
+                        let m = Lin::atom(self.system.fresh());
                         let smaller = *op == BinOp::Min;
                         let mut alternatives = Vec::new();
                         for part in [&x, &y] {
@@ -270,13 +270,13 @@ impl<'w> Builder<'w> {
     fn quotient(&mut self, x: &Lin, k: i64) -> Option<Lin> {
         let (x, k) = match k {
             0 => return None,
-            k if k < 0 => (x.scale(-1)?, k.checked_neg()?),
+            k if k < 0 => (x.scaled(-1)?, k.checked_neg()?),
             k => (x.clone(), k),
         };
         if k == 1 {
             return Some(x);
         }
-        let q = Lin::col(self.system.fresh());
+        let q = Lin::atom(self.system.fresh());
         let rest = x.combine(1, &q, -k)?;
         self.system.ge(&rest, &Lin::default());
         self.system.ge(&Lin::constant(k - 1), &rest);
@@ -286,10 +286,10 @@ impl<'w> Builder<'w> {
     /// `x tdiv k`: the quotient of the magnitude, with the sign put back.
     fn truncated(&mut self, x: &Lin, k: i64) -> Option<Lin> {
         let floor = self.quotient(x, k)?;
-        let ceil = self.quotient(&x.scale(-1)?, k)?.scale(-1)?;
-        let m = Lin::col(self.system.fresh());
+        let ceil = self.quotient(&x.scaled(-1)?, k)?.scaled(-1)?;
+        let m = Lin::atom(self.system.fresh());
         // The quotient is not negative where the signs agree: it is then rounded down, else up.
-        let signed = if k > 0 { x.clone() } else { x.scale(-1)? };
+        let signed = if k > 0 { x.clone() } else { x.scaled(-1)? };
         self.system.clause(vec![
             vec![ge(&signed, &Lin::default())?, eq(&m, &floor)?],
             vec![gt(&Lin::default(), &signed)?, eq(&m, &ceil)?],
@@ -317,12 +317,12 @@ impl<'w> Builder<'w> {
         let col = self.system.fresh();
         self.system.exact = false;
         if e.ty().is_index() && self.is_natural(e) {
-            self.system.ge(&Lin::col(col), &Lin::default());
+            self.system.ge(&Lin::atom(col), &Lin::default());
         }
         if let Some(s) = e.ty().scalar() {
             self.typed(col, s);
         }
-        Lin::col(col)
+        Lin::atom(col)
     }
 
     fn typed(&mut self, col: Col, s: Scalar) {
@@ -335,8 +335,8 @@ impl<'w> Builder<'w> {
             Scalar::U32 => (0, i64::from(u32::MAX)),
             _ => return,
         };
-        self.system.ge(&Lin::col(col), &Lin::constant(lo));
-        self.system.ge(&Lin::constant(hi), &Lin::col(col));
+        self.system.ge(&Lin::atom(col), &Lin::constant(lo));
+        self.system.ge(&Lin::constant(hi), &Lin::atom(col));
     }
 
     /// Adds that a condition has the given value.

@@ -1,6 +1,10 @@
 //! Constructors of expressions. They check types (a mismatch is a defect of the caller, not of a
 //! user's program) and fold constants; `index` arithmetic is kept in a light normal form so that
 //! bounds made by transformations stay readable. Floats are never folded except exactly.
+//!
+//! Folding keeps what an expression means, and that is also whether it has a value: an `index` operation that leaves
+//! 64 bits and a division by zero stay where they are, so that evaluating them fails. What needs ranges to be seen
+//! (`(n + 5) - 5` is `n` where `n + 5` has a value) is left to the simplifier.
 
 use crate::expr::{Access, Expr, ExprKind, scalar_of};
 use crate::ids::{Binder, VarId};
@@ -61,7 +65,9 @@ pub fn wrap(ty: Scalar, v: i64) -> i64 {
 pub fn unary(op: UnOp, a: Expr) -> Expr {
     let s = scalar_of(&a);
     match (op, a.kind()) {
-        (UnOp::Neg, ExprKind::Int(v)) => return int(s, v.wrapping_neg()),
+        (UnOp::Neg, ExprKind::Int(v)) if s != Scalar::Index || *v != i64::MIN => {
+            return int(s, v.wrapping_neg());
+        }
         (UnOp::Not, ExprKind::Bool(v)) => return boolean(!v),
         (UnOp::Not, ExprKind::Unary(UnOp::Not, inner)) => return inner.clone(),
         _ => {}
@@ -78,12 +84,18 @@ pub fn neg(a: Expr) -> Expr {
     unary(UnOp::Neg, a)
 }
 
-/// Folds an integer operation; `None` where it is undefined (division by zero).
+/// Folds an integer operation; `None` where it has no value: a division by zero, an `index` beyond 64 bits.
 pub fn fold_int(op: BinOp, s: Scalar, a: i64, b: i64) -> Option<i64> {
     use BinOp::*;
     let unsigned = !s.is_signed();
+    let exact = s == Scalar::Index;
     let (ua, ub) = (a as u64, b as u64);
     let v = match op {
+        Add if exact => a.checked_add(b)?,
+        Sub if exact => a.checked_sub(b)?,
+        Mul if exact => a.checked_mul(b)?,
+        FloorDiv | TruncDiv if exact && a == i64::MIN && b == -1 => return None,
+        Shl if exact && (a << (ub % 64)) >> (ub % 64) != a => return None,
         Add => a.wrapping_add(b),
         Sub => a.wrapping_sub(b),
         Mul => a.wrapping_mul(b),
@@ -172,26 +184,37 @@ pub fn binary(op: BinOp, a: Expr, b: Expr) -> Expr {
     Expr::new(ExprKind::Binary(op, a, b), ty)
 }
 
-/// Identities that hold for every integer type (wrapping arithmetic is a ring).
+/// Evaluating it cannot fail: a variable, a constant, or a conversion of one that keeps its value.
+fn has_value(e: &Expr) -> bool {
+    match e.kind() {
+        ExprKind::Int(_) | ExprKind::Var(_) => true,
+        ExprKind::Cast(a) => has_value(a) && !(e.ty().is_index() && a.ty().scalar() == Some(Scalar::U64)),
+        _ => false,
+    }
+}
+
+/// Identities that hold for every integer type (wrapping arithmetic is a ring, and `index` is part of the integers).
 fn fold_identity(op: BinOp, s: Scalar, a: &Expr, b: &Expr) -> Option<Expr> {
     use BinOp::*;
     let (ca, cb) = (a.as_int(), b.as_int());
+    // An operand that disappears must have had a value.
+    let gone = |e: &Expr| s != Scalar::Index || has_value(e);
     match op {
         Add if ca == Some(0) => return Some(b.clone()),
         Add | Sub if cb == Some(0) => return Some(a.clone()),
-        Sub if a == b => return Some(int(s, 0)),
+        Sub if a == b && gone(a) => return Some(int(s, 0)),
         Mul if ca == Some(1) => return Some(b.clone()),
         Mul if cb == Some(1) => return Some(a.clone()),
-        Mul if ca == Some(0) || cb == Some(0) => return Some(int(s, 0)),
+        Mul if ca == Some(0) && gone(b) || cb == Some(0) && gone(a) => return Some(int(s, 0)),
         FloorDiv | TruncDiv if cb == Some(1) => return Some(a.clone()),
-        FloorMod | TruncRem if cb == Some(1) => return Some(int(s, 0)),
+        FloorMod | TruncRem if cb == Some(1) && gone(a) => return Some(int(s, 0)),
         Min | Max if a == b => return Some(a.clone()),
-        Eq | Le | Ge if a == b => return Some(boolean(true)),
-        Ne | Lt | Gt if a == b => return Some(boolean(false)),
+        Eq | Le | Ge if a == b && gone(a) => return Some(boolean(true)),
+        Ne | Lt | Gt if a == b && gone(a) => return Some(boolean(false)),
         // Constants go right, so that chains of additions fold.
         Add | Mul if ca.is_some() && cb.is_none() => return Some(binary(op, b.clone(), a.clone())),
         Sub => {
-            if let Some(c) = cb {
+            if let Some(c) = cb.filter(|c| s != Scalar::Index || *c != i64::MIN) {
                 return Some(binary(Add, a.clone(), int(s, c.wrapping_neg())));
             }
         }
@@ -200,11 +223,27 @@ fn fold_identity(op: BinOp, s: Scalar, a: &Expr, b: &Expr) -> Option<Expr> {
     match (op, a.kind(), cb) {
         (Add, ExprKind::Binary(Add, x, y), Some(c)) => {
             let d = y.as_int()?;
-            Some(binary(Add, x.clone(), int(s, d.wrapping_add(c))))
+            // Constants of one sign: the first sum lies between the operand and the whole.
+            let sum = if s != Scalar::Index {
+                d.wrapping_add(c)
+            } else if (d < 0) == (c < 0) {
+                d.checked_add(c)?
+            } else {
+                return None;
+            };
+            Some(binary(Add, x.clone(), int(s, sum)))
         }
         (Mul, ExprKind::Binary(Mul, x, y), Some(c)) => {
             let d = y.as_int()?;
-            Some(binary(Mul, x.clone(), int(s, d.wrapping_mul(c))))
+            // Beyond 64 bits stays beyond them, but for -(-2^63).
+            let product = if s != Scalar::Index {
+                d.wrapping_mul(c)
+            } else if c != -1 {
+                d.checked_mul(c)?
+            } else {
+                return None;
+            };
+            Some(binary(Mul, x.clone(), int(s, product)))
         }
         _ => None,
     }
@@ -281,7 +320,7 @@ pub fn cast(ty: Type, a: Expr) -> Expr {
         return a;
     }
     if let (Some(v), Some(s), Some(from)) = (a.as_int(), ty.scalar(), a.ty().scalar()) {
-        if s.is_int() {
+        if s.is_int() && !(s == Scalar::Index && from == Scalar::U64 && v < 0) {
             return int(s, v);
         }
         if s.is_float() && from != Scalar::U64 && v.unsigned_abs() < (1 << 11) {
@@ -330,8 +369,31 @@ mod tests {
     #[test]
     fn index_sums_fold_to_one_constant() {
         let x = var_id(VarId(0), Scalar::Index);
-        let e = sub(add(add(index(3), x.clone()), index(4)), index(7));
-        assert_eq!(e, x);
+        let e = add(add(index(3), x.clone()), index(4));
+        assert_eq!(e, add(x.clone(), index(7)));
+        assert_eq!(sub(sub(x.clone(), index(3)), index(4)), sub(x, index(7)));
         assert_eq!(int(Scalar::U8, 260).as_int(), Some(4));
+    }
+
+    #[test]
+    fn folding_keeps_failures_of_index_arithmetic() {
+        let x = var_id(VarId(0), Scalar::Index);
+        let most = index(i64::MAX);
+        let stays =
+            |e: Expr| assert!(matches!(e.kind(), ExprKind::Binary(..) | ExprKind::Unary(..)), "{e:?}");
+        stays(add(most.clone(), index(1)));
+        stays(mul(index(1 << 62), index(2)));
+        stays(neg(index(i64::MIN)));
+        stays(floor_div(index(i64::MIN), index(-1)));
+        // `x + 5` may fail where `x` does not.
+        let more = add(x.clone(), index(5));
+        stays(sub(more.clone(), index(5)));
+        stays(sub(more.clone(), more.clone()));
+        stays(mul(more.clone(), index(0)));
+        stays(le(more.clone(), more));
+        stays(mul(mul(x.clone(), index(1 << 62)), index(4)));
+        assert_eq!(sub(x.clone(), x.clone()), index(0));
+        let n = var_id(VarId(1), Scalar::I64);
+        assert_eq!(sub(add(n.clone(), int(Scalar::I64, 5)), int(Scalar::I64, 5)), n);
     }
 }

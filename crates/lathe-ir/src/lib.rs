@@ -2,7 +2,7 @@
 //!
 //! * [`types`], [`ops`], [`expr`], [`build`]: typed scalar expressions and their exact meaning.
 //! * [`stmt`], [`func`], [`layout`]: statements, functions, buffers.
-//! * [`visit`], [`ranges`], [`simplify`]: traversals, and what is known of index expressions.
+//! * [`visit`]: traversals.
 //! * [`text`]: the text form (`.tree`), both ways.
 //! * [`verify`]: what every tree must be.
 //! * [`scalar`], [`math`], [`interp`]: the exact meaning of scalars, and of programs.
@@ -16,14 +16,11 @@ pub mod hash;
 pub mod ids;
 pub mod interp;
 pub mod layout;
-pub mod linear;
 pub mod lower;
 pub mod math;
 pub mod ops;
-pub mod ranges;
 pub mod reduce;
 pub mod scalar;
-pub mod simplify;
 pub mod stmt;
 mod summary;
 pub mod text;

@@ -215,13 +215,13 @@ impl PartMap for Fresh<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::build::{add, index, var_id};
-    use crate::types::Scalar;
+    use crate::build::{add, int, var_id};
+    use crate::types::Scalar::I64;
 
     #[test]
     fn a_substituted_variable_is_not_substituted_again() {
-        let x = var_id(VarId(0), Scalar::Index);
-        let map = HashMap::from([(VarId(0), add(x.clone(), index(2)))]);
-        assert_eq!(substitute(&add(x.clone(), index(-2)), &map), x);
+        let x = var_id(VarId(0), I64);
+        let map = HashMap::from([(VarId(0), add(x.clone(), int(I64, 2)))]);
+        assert_eq!(substitute(&add(x.clone(), int(I64, -2)), &map), x);
     }
 }

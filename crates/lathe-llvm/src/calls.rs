@@ -3,9 +3,9 @@
 use crate::emit::{Buf, Emitter, Result, defect, unsupported};
 use crate::value::{Leaf, Val};
 use lathe_diagnostics::Places;
-use lathe_ir::ranges::Ranges;
 use lathe_ir::stmt::Arg;
 use lathe_ir::{Expr, Function, Mode, Name, ParamKind, View};
+use lathe_poly::Ranges;
 use std::collections::HashMap;
 
 /// What a parameter stands for in one call.

@@ -5,8 +5,8 @@ use crate::ir::{Block, Ir, Value, Width};
 use crate::value::{Leaf, Val};
 use lathe_diagnostics::{Diagnostic, Places};
 use lathe_ir::lower::{CheckTable, Unsupported};
-use lathe_ir::ranges::Ranges;
 use lathe_ir::{BufId, Buffer, Expr, Function, Module, VarId};
+use lathe_poly::Ranges;
 use std::collections::HashMap;
 use std::sync::Arc;
 

@@ -10,8 +10,8 @@ use lathe_abi::{dtype, status};
 use lathe_diagnostics::Places;
 use lathe_ir::lower::checks::MAX_EXTENT;
 use lathe_ir::lower::{Check, CheckTable};
-use lathe_ir::ranges::Ranges;
 use lathe_ir::{Function, Module, ParamKind, Scalar, Type};
+use lathe_poly::Ranges;
 use llvm_sys::LLVMIntPredicate as I;
 use std::collections::HashMap;
 

@@ -8,8 +8,8 @@
 use crate::emit::{Emitter, Result, refused};
 use crate::ir::Value;
 use crate::value::Leaf;
-use lathe_ir::linear::Linear;
 use lathe_ir::{ExprKind, Loop, Scalar, Store, VarId, lower, visit};
+use lathe_poly::Linear;
 
 /// Rows longer than this would not stay in registers.
 const MAX_ROW: i64 = 16;
@@ -80,14 +80,9 @@ fn grows_by_one(e: &mut Emitter, st: &Store, var: VarId) -> Result<bool> {
     let Some(buf) = e.frame.bufs.get(&id).cloned() else { return Ok(false) };
     let indices = e.physical(&buf, indices)?;
     let Some((last, others)) = indices.split_last() else { return Ok(false) };
-    let one = Linear::of(last).is_some_and(|form| {
-        form.terms
-            .iter()
-            .filter(|(atom, _)| visit::vars_of(atom).contains(&var))
-            .collect::<Vec<_>>()
-            .as_slice()
-            == [&(lathe_ir::build::var_id(var, Scalar::Index), 1)]
-    });
+    let form = Linear::of(last);
+    let moves: Vec<_> = form.terms.iter().filter(|(atom, _)| visit::vars_of(atom).contains(&var)).collect();
+    let one = moves == [&(lathe_ir::build::var_id(var, Scalar::Index), 1)];
     let unit = buf.strides.last().is_some_and(|s| e.ir.as_const(*s) == Some(1));
     Ok(one && unit && others.iter().all(|i| !visit::vars_of(i).contains(&var)))
 }

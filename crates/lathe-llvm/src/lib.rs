@@ -36,8 +36,8 @@ use ir::Ir;
 use lathe_abi::CheckKind;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::lower::{Check, check_table};
-use lathe_ir::simplify::simplify_function;
 use lathe_ir::{Function, Module};
+use lathe_poly::simplify::simplify_function;
 use machine::Machine;
 use std::time::{Duration, Instant};
 

@@ -5,8 +5,8 @@ use crate::interleave;
 use crate::ir::Value;
 use crate::value::Leaf;
 use lathe_diagnostics::Places;
-use lathe_ir::linear::Linear;
 use lathe_ir::{Expr, Loop, Stmt};
+use lathe_poly::Linear;
 use llvm_sys::LLVMIntPredicate as I;
 
 /// Unrolled loops longer than this are run as loops.
@@ -101,7 +101,7 @@ pub fn serial(e: &mut Emitter, l: &Loop, places: &Places) -> Result<()> {
 fn constant_trips(e: &Emitter, l: &Loop, lo: Value, hi: Value) -> Option<i64> {
     let extent = match (e.ir.as_const(lo), e.ir.as_const(hi)) {
         (Some(a), Some(b)) => b.checked_sub(a)?,
-        _ => Linear::of(&l.hi)?.plus(&Linear::of(&l.lo)?, -1)?.as_constant()?,
+        _ => Linear::of(&l.hi).minus(&Linear::of(&l.lo))?.as_constant()?,
     };
     Some(extent.max(0).checked_add(l.step - 1)? / l.step)
 }

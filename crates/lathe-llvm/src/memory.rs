@@ -3,8 +3,8 @@
 use crate::emit::{Buf, Emitter, Lanes, Result, defect, refused};
 use crate::ir::Value;
 use crate::value::{self, Leaf, Val};
-use lathe_ir::simplify::simplify_expr;
 use lathe_ir::{Access, Expr, Scalar, Type, lower};
+use lathe_poly::simplify::simplify_expr;
 use llvm_sys::LLVMIntPredicate as I;
 
 /// An element, or one per lane.

@@ -1,9 +1,9 @@
 //! How far apart the rows of a buffer of the frame lie. Vectors along rows that end within a vector would overlap with
 //! the next row, and memory whose vectors overlap does not become registers: such rows are as long as whole vectors.
 
-use lathe_ir::linear::Linear;
 use lathe_ir::stmt::AccessMode;
 use lathe_ir::{Access, BufId, Buffer, Executor, Stmt, VarId, visit};
+use lathe_poly::Linear;
 
 /// The elements of such a buffer and its strides, where they differ from those of dense rows.
 pub fn strides(buffer: &Buffer, body: &Stmt) -> Option<(u64, Vec<i64>)> {
@@ -28,7 +28,7 @@ fn lanes_along_rows(body: &Stmt, id: BufId) -> u32 {
     let mut most = 1;
     visit::walk(body, &mut |s, _| {
         let mut note = |a: &Access| {
-            let last = a.indices.last().filter(|_| a.view.buffer() == Some(id)).and_then(Linear::of);
+            let last = a.indices.last().filter(|_| a.view.buffer() == Some(id)).map(Linear::of);
             let Some(form) = last else { return };
             let runs = |var: VarId| {
                 let mut with = form.terms.iter().filter(|t| visit::vars_of(&t.0).contains(&var));

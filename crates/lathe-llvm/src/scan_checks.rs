@@ -3,9 +3,9 @@
 //! iteration fails, it fails with the same message: order does not matter.
 
 use lathe_ir::build::{add, floor_div, index, max, min, mul, sub, var};
-use lathe_ir::linear::Linear;
 use lathe_ir::stmt::Establishes;
 use lathe_ir::{Access, BinOp, Executor, Expr, ExprKind, Function, Loop, Stmt, StmtKind, visit};
+use lathe_poly::Linear;
 use std::collections::HashMap;
 
 /// Lanes of a vector: several registers, which branch once.
@@ -43,7 +43,7 @@ fn top(func: &mut Function, s: &Stmt, threads: bool) -> Stmt {
 fn fits(cond: &Expr, l: &Loop) -> bool {
     let next = HashMap::from([(l.binder.id, add(var(&l.binder), index(1)))]);
     let by = |e: &Expr| {
-        let step = Linear::of(&visit::substitute(e, &next))?.plus(&Linear::of(e)?, -1)?;
+        let step = Linear::of(&visit::substitute(e, &next)).minus(&Linear::of(e))?;
         step.as_constant()
     };
     let row = |a: &Access| match a.indices.split_last() {

@@ -453,7 +453,10 @@ impl Reader<'_> {
                     )
                     .at(Span::new(self.file, *at, at + text.len()), "this subscript"));
                 }
-                let needed = build::add(high.to_expr(), build::index(1));
+                let needed = high.offset(1);
+                let needed = needed
+                    .map_or_else(|| self.fail_at(*at, "this subscript does not fit 64 bits"), Ok)?
+                    .to_expr();
                 extents[d] = Some(match extents[d].take() {
                     Some(e) => larger(e, needed),
                     None => needed,

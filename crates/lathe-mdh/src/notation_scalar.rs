@@ -2,8 +2,8 @@
 
 use crate::codes;
 use lathe_diagnostics::{Diagnostic, FileId, Span};
-use lathe_ir::linear::Linear;
 use lathe_ir::{BinOp, Binder, Combine, Expr, ExprKind, MathFn, Module, ReduceOp, Scalar, Type, build};
+use lathe_poly::Linear;
 use lathe_space::{BinOp as Op, Expr as Text, UnOp, Value};
 
 /// A subscript: sums of indices with constant factors. `names` call the indices here.
@@ -43,11 +43,11 @@ pub fn index_expr(
 
 /// The smallest and the largest value of an affine subscript over the whole box.
 pub fn ends(e: &Expr, (indices, extents): (&[Binder], &[Binder])) -> Option<(Linear, Linear)> {
-    let form = Linear::of(e)?;
+    let form = Linear::of(e);
     let (mut low, mut high) = (Linear::constant(form.constant), Linear::constant(form.constant));
     for (atom, c) in &form.terms {
         let last = match indices.iter().position(|b| Some(b.id) == atom.as_var()) {
-            Some(d) => Linear::of(&build::sub(build::var(&extents[d]), build::index(1)))?,
+            Some(d) => Linear::of(&build::sub(build::var(&extents[d]), build::index(1))),
             None => return None,
         };
         if *c > 0 {
@@ -61,7 +61,7 @@ pub fn ends(e: &Expr, (indices, extents): (&[Binder], &[Binder])) -> Option<(Lin
 
 /// The larger of two extents: of those that differ by a constant, the larger one itself.
 pub fn larger(a: Expr, b: Expr) -> Expr {
-    let difference = Linear::of(&a).zip(Linear::of(&b)).and_then(|(a, b)| a.plus(&b, -1)?.as_constant());
+    let difference = Linear::of(&a).minus(&Linear::of(&b)).and_then(|d| d.as_constant());
     match difference {
         Some(d) if d >= 0 => a,
         Some(_) => b,

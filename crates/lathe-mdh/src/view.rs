@@ -3,8 +3,8 @@
 use crate::codes;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::interp::evaluate;
-use lathe_ir::linear::Linear;
 use lathe_ir::{Access, Buffer, Expr, ExprKind, VarId, View, visit};
+use lathe_poly::Linear;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -92,7 +92,7 @@ fn subscript(e: &Expr, dims: &[VarId], name: &str) -> Result<Subscript, Diagnost
         Diagnostic::error(codes::RAGGED, format!("a subscript of `{name}` is not affine in the indices"))
             .help("use sums of indices with constant factors")
     };
-    let mut form = Linear::of(e).ok_or_else(not_affine)?;
+    let mut form = Linear::of(e);
     let mut coefficients = vec![0; dims.len()];
     form.terms.retain(|(atom, factor)| match atom.as_var().and_then(|v| dims.iter().position(|d| *d == v)) {
         Some(d) => {

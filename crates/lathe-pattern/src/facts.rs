@@ -4,8 +4,9 @@
 //! polynomials decides equality. Several facts about one size compose: `4 | N` and `32 | N` make
 //! `N = 32 * q`.
 
-use crate::nat::{Atom, Nat, gcd};
+use crate::nat::{Atom, Nat};
 use lathe_ir::Name;
+use lathe_poly::gcd;
 use std::fmt;
 
 /// One thing that is known, or that a call must check.

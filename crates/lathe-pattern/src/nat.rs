@@ -5,6 +5,7 @@
 //! it stays huge under every operation, has no value, and is the same as no other size.
 
 use lathe_ir::Name;
+use lathe_poly::gcd;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -373,10 +374,6 @@ impl Nat {
         let g = self.terms.iter().fold(0u64, |g, t| gcd(g, t.1.unsigned_abs()));
         i64::try_from(g).unwrap_or(1)
     }
-}
-
-pub(crate) fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 impl From<i64> for Nat {

@@ -1,7 +1,7 @@
 //! What a call must know of a kernel's parameters, prepared so that it costs little.
 
-use lathe::ir::linear::Linear;
 use lathe::ir::{BinOp, Expr, ExprKind, Function, Mode, ParamKind, Scalar, Type, VarId};
+use lathe::poly::Linear;
 use lathe_abi::dtype;
 
 /// One parameter.
@@ -193,7 +193,7 @@ fn sources(f: &Function) -> Vec<(VarId, Source)> {
     loop {
         let known = out.len();
         for (param, (dim, e)) in extents() {
-            let Some(l) = Linear::of(e) else { continue };
+            let l = Linear::of(e);
             let at = |v: &VarId| out.iter().position(|o| o.0 == *v);
             let sizes: Vec<(VarId, i64)> =
                 l.terms.iter().map(|(a, c)| (a.as_var(), *c)).filter_map(|(v, c)| Some((v?, c))).collect();

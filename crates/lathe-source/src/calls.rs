@@ -5,9 +5,9 @@ use crate::emit::{Buf, Emitter, Place, Result, Val, Var, ill_formed, unsupported
 use crate::expr::bare;
 use crate::helpers::value_type;
 use lathe_diagnostics::Places;
-use lathe_ir::ranges::Ranges;
 use lathe_ir::stmt::Arg;
 use lathe_ir::{BufId, Buffer, Expr, Function, Mode, Param, ParamKind, Scalar, VarId, View};
+use lathe_poly::Ranges;
 use std::collections::HashMap;
 use std::sync::Arc;
 

@@ -7,9 +7,9 @@ use crate::names::{Names, sanitize};
 use crate::writer::Writer;
 use lathe_diagnostics::{Code, Diagnostic, Places};
 use lathe_ir::lower::{CheckTable, Unsupported, physical};
-use lathe_ir::ranges::Ranges;
-use lathe_ir::simplify::simplify_expr;
 use lathe_ir::{BufId, Buffer, Expr, Function, Module, Scalar, Type, VarId};
+use lathe_poly::Ranges;
+use lathe_poly::simplify::simplify_expr;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 

@@ -8,8 +8,8 @@ use crate::{CSource, Options};
 use lathe_abi::CheckKind;
 use lathe_diagnostics::Places;
 use lathe_ir::lower::{Check, check_table};
-use lathe_ir::simplify::simplify_function;
 use lathe_ir::{Function, Mode, Module, ParamKind};
+use lathe_poly::simplify::simplify_function;
 
 /// How a root name is read from the arguments.
 struct Root {

@@ -5,7 +5,6 @@ use crate::expr::{bare, is_atom};
 use crate::helpers::value_type;
 use lathe_diagnostics::Places;
 use lathe_ir::build::{add, int, load, math};
-use lathe_ir::linear::Linear;
 use lathe_ir::lower::inscan::expand;
 use lathe_ir::lower::{resolve, storage};
 use lathe_ir::reduce::combine;
@@ -14,6 +13,7 @@ use lathe_ir::{
     Access, BinOp, Buffer, Executor, Expr, ExprKind, Loop, MathFn, Reduce, ReduceOp, Space, Stmt, StmtKind,
     Store,
 };
+use lathe_poly::Linear;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -453,5 +453,5 @@ pub fn trip_count(l: &Loop) -> Option<i64> {
 
 /// `hi - lo` where it is constant.
 pub fn difference(lo: &Expr, hi: &Expr) -> Option<i64> {
-    Linear::of(hi)?.plus(&Linear::of(lo)?, -1)?.as_constant()
+    Linear::of(hi).minus(&Linear::of(lo))?.as_constant()
 }

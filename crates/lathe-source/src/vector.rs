@@ -13,9 +13,9 @@ use crate::helpers::memory_type;
 use crate::stmt::difference;
 use lathe_diagnostics::{Code, Diagnostic};
 use lathe_ir::build::{add, index, mul, var_id};
-use lathe_ir::linear::Linear;
 use lathe_ir::visit::{substitute, vars_of};
 use lathe_ir::{Access, BinOp, Expr, Loop, MathFn, Scalar, Type, UnOp, VarId};
+use lathe_poly::Linear;
 use std::collections::HashMap;
 
 /// Never leaves this crate: asks the vector loop around to be written lane by lane.

@@ -8,10 +8,11 @@ use crate::nest::serial;
 use crate::reorder::find_chain;
 use crate::rule::{Cursor, Edit, Rule};
 use crate::work::Work;
-use lathe_analysis::{Env, affine, scan_affine};
+use lathe_analysis::{Env, scan_affine};
 use lathe_diagnostics::{Diagnostic, Places};
 use lathe_ir::visit::{self, Path, map_expr};
 use lathe_ir::{BinOp, Binder, Executor, Expr, ExprKind, Loop, Stmt, StmtKind, build};
+use lathe_poly::Affine;
 use lathe_strategy::syntax::{Formal, Sort};
 use lathe_strategy::{Refusal, RuleSignature};
 use std::collections::HashMap;
@@ -149,10 +150,10 @@ pub fn renumber(
             .into_refusal(work.rule))
     };
     let mut floors = Floors { known: HashMap::new(), loops: Vec::new() };
-    let mut new: Vec<(Binder, lathe_analysis::Affine)> = Vec::new();
+    let mut new: Vec<(Binder, Affine)> = Vec::new();
     for (name, e) in rows {
         let e = floors.flatten(work, e);
-        let Some(form) = affine(&e) else {
+        let Some(form) = Affine::of(&e) else {
             return refuse(
                 work,
                 format!("the new loop `{name}` is not an affine expression of the old ones"),

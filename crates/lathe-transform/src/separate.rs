@@ -9,11 +9,11 @@ use crate::split::{loop_at_work, require_serial};
 use crate::work::Work;
 use lathe_diagnostics::{Diagnostic, Places};
 use lathe_ir::build::{add, ceil_div, floor_div, index, max, min};
-use lathe_ir::linear::Linear;
-use lathe_ir::simplify::simplify_stmt;
 use lathe_ir::stmt::Enters;
 use lathe_ir::visit;
 use lathe_ir::{BinOp, Executor, Expr, ExprKind, Loop, Stmt, VarId};
+use lathe_poly::Linear;
+use lathe_poly::simplify::simplify_stmt;
 use lathe_strategy::syntax::{Formal, Sort};
 use lathe_strategy::{Refusal, RuleSignature};
 use std::collections::{HashMap, HashSet};
@@ -181,10 +181,10 @@ fn full_blocks(l: &Loop) -> Option<Full> {
 /// there, and the loop ends with the last block that has anything in it.
 fn remainder(l: &Loop, full: &Expr, partial: &Expr) -> Option<i64> {
     let size = full.as_int().filter(|n| *n > 1 && l.step == 1)?;
-    let mut all = Linear::of(partial)?;
+    let mut all = Linear::of(partial);
     let at = all.terms.iter().position(|t| t.0.as_var() == Some(l.binder.id) && t.1 == -size)?;
     all.terms.remove(at);
-    let blocks = |e: &Expr| Linear::of(e).map(|f| f.to_expr());
+    let blocks = |e: &Expr| Linear::of(e).to_expr();
     if blocks(&ceil_div(all.to_expr(), size)) != blocks(&l.hi) {
         return None;
     }
@@ -201,8 +201,8 @@ fn remainders(form: &Linear, size: i64) -> Option<Vec<i64>> {
             continue;
         }
         let ExprKind::Binary(BinOp::Min, a, b) = atom.kind() else { return None };
-        let mut each = remainders(&Linear::of(a)?, size)?;
-        each.extend(remainders(&Linear::of(b)?, size)?);
+        let mut each = remainders(&Linear::of(a), size)?;
+        each.extend(remainders(&Linear::of(b), size)?);
         let sums = out.iter().flat_map(|o| each.iter().map(move |e| (o, e)));
         let sums = sums.map(|(o, e)| Some((o + e.checked_mul(*factor)?).rem_euclid(size)));
         out = sums.collect::<Option<_>>()?;
@@ -231,12 +231,12 @@ fn block_cut(i: VarId, full: &Expr, partial: &Expr, inside: &HashSet<VarId>) -> 
     if unknown(full) {
         return None;
     }
-    let mut form = Linear::of(partial)?;
+    let mut form = Linear::of(partial);
     let at = form.terms.iter().position(|t| t.0.as_var() == Some(i))?;
     let k = form.terms.remove(at).1.checked_neg().filter(|k| *k > 0)?;
     if form.terms.iter().any(|t| unknown(&t.0)) {
         return None;
     }
-    let reach = form.plus(&Linear::of(full)?, -1)?;
+    let reach = form.minus(&Linear::of(full))?;
     Some(floor_div(add(reach.to_expr(), index(k)), index(k)))
 }

@@ -9,8 +9,8 @@ use crate::rule::{Cursor, Edit, Rule};
 use crate::split::{loop_at_work, require_serial};
 use crate::work::Work;
 use lathe_diagnostics::Diagnostic;
-use lathe_ir::simplify::simplify_expr;
 use lathe_ir::{Executor, Loop, Stmt, StmtKind};
+use lathe_poly::simplify::simplify_expr;
 use lathe_strategy::syntax::{Formal, Sort};
 use lathe_strategy::{Refusal, RuleSignature};
 

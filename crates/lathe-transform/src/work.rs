@@ -6,10 +6,10 @@ use crate::codes;
 use crate::rule::{Cursor, Edit};
 use lathe_analysis::{Env, OrderRefusal, order_preserved};
 use lathe_diagnostics::{Code, Diagnostic};
-use lathe_ir::ranges::Ranges;
-use lathe_ir::simplify::simplify_stmt;
 use lathe_ir::visit::{self, Path};
 use lathe_ir::{Binder, Function, Module, Scalar, Stmt, StmtKind};
+use lathe_poly::Ranges;
+use lathe_poly::simplify::simplify_stmt;
 use lathe_strategy::{Discharge, Evidence, Refusal, Relation, RuleSignature};
 use std::collections::HashMap;
 

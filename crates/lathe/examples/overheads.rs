@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::time::Instant;
 
 fn main() {
-    for part in [gemm, pin, call, chains, nests, unrolled] {
+    for part in [gemm, pin, steps, call, chains, nests, unrolled] {
         if let Err(f) = part() {
             eprintln!("{f}");
             std::process::exit(1);
@@ -50,6 +50,47 @@ fn gemm() -> Result<(), Failure> {
         "compiling gemm with its strategy `fast`: {:.1} ms (strategy and checks {:.1} ms)",
         total * 1e3,
         strategy * 1e3
+    );
+    Ok(())
+}
+
+/// Every step of every strategy of the examples, checked anew.
+fn steps() -> Result<(), Failure> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
+    let mut files: Vec<_> =
+        std::fs::read_dir(folder).into_iter().flatten().filter_map(|e| Some(e.ok()?.path())).collect();
+    files.retain(|f| f.extension().is_some_and(|e| e == "lathe"));
+    files.sort();
+    let machine = Machine::host();
+    let mut each = Vec::new();
+    for file in files {
+        let program = Program::open(file.to_str().unwrap_or_default())?;
+        for kernel in program.lang.module.functions.values() {
+            for d in program.strategies(&kernel.name) {
+                let how = How { strategy: Some(d.name.clone()), ..How::default() };
+                let Ok(s) = schedule(&program, kernel, &how, &machine) else { continue };
+                for v in s.versions.iter().filter(|v| v.baked.is_empty() && v.condition.is_none()) {
+                    let mut before = 0.0;
+                    for n in 1..=v.steps.len() {
+                        let so_far = median(|| {
+                            let start = Instant::now();
+                            lathe::transform::replay(&s.module, &s.plain, &v.steps[..n])
+                                .map_err(|r| Failure::bare(*r.diagnostic))?;
+                            Ok(start.elapsed().as_secs_f64())
+                        })?;
+                        each.push(so_far - before);
+                        before = so_far;
+                    }
+                }
+            }
+        }
+    }
+    let (median, sum) = (stats::median(&each).unwrap_or(f64::NAN), each.iter().sum::<f64>());
+    println!(
+        "a checked step of {} of the examples: median {:.1} µs, all {:.1} ms",
+        each.len(),
+        median * 1e6,
+        sum * 1e3
     );
     Ok(())
 }

@@ -56,6 +56,7 @@ pub use lathe_diagnostics::{Code, CodeInfo, Diagnostic, Severity, SourceMap};
 pub use lathe_ir::{self as ir, Function, Mode, text};
 pub use lathe_lang as lang;
 pub use lathe_measure::{Plan, ceilings, rounds, rounds::rounds as measure, stats};
+pub use lathe_poly as poly;
 pub use lathe_runtime::array::dtype_of;
 pub use lathe_runtime::{ArgView, Array, Engine, Pool, PoolOptions, codes as runtime_codes, npy};
 pub use lathe_space as space;

@@ -296,7 +296,7 @@ pub(crate) fn on_loops(
     strategy: &Strategy,
 ) -> Result<(Function, Vec<Evidence>, Vec<Form>), Refusal> {
     let (tree, trace) = lathe_transform::run(module, func, context, strategy)?;
-    let func = lathe_ir::simplify::simplify_function(&tree);
+    let func = lathe_poly::simplify::simplify_function(&tree);
     let before = trace.trees.into_iter().map(|t| Form::Tree(t.func));
     Ok((func.clone(), trace.steps, before.chain([Form::Tree(func)]).collect()))
 }

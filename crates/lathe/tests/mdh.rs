@@ -246,7 +246,7 @@ strategy naive for total = lower
             let how = if v.baked.is_empty() { How::default() } else { auto(&all) };
             let again = lathe::replay(&p, k, &how, v.condition.as_ref(), &v.baked, &v.steps);
             let again = again.unwrap_or_else(|f| panic!("{fun}: {f}"));
-            assert_eq!(lathe::ir::simplify::simplify_function(&again), v.func, "{fun}");
+            assert_eq!(lathe::poly::simplify::simplify_function(&again), v.func, "{fun}");
         }
     }
     let s = scheduled(&p, "total", &auto(&all)).unwrap();

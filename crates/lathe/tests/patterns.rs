@@ -76,7 +76,7 @@ fn agree(engine: Engine, rounds: usize, mut r: Random) {
         let again = lathe::replay(&p, kernel, &how, None, &version.baked, &version.steps)
             .unwrap_or_else(|e| panic!("{text}: {e}"));
         let shown =
-            |f: &lathe::Function| lathe::text::print_function(&lathe::ir::simplify::simplify_function(f));
+            |f: &lathe::Function| lathe::text::print_function(&lathe::poly::simplify::simplify_function(f));
         assert_eq!(shown(&again), shown(&version.func), "replayed: {text}");
         let build = Build { engine, opt_level: 1, ..Build::default() };
         let built = lathe::compile(&schedule, &build).unwrap_or_else(|e| panic!("{text}: {e}"));

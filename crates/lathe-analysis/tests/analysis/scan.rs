@@ -1,9 +1,10 @@
 //! Bounds of remapped nests, compared with the image point by point.
 
 use crate::kit::*;
-use lathe_analysis::{Affine, Env, scan_affine};
+use lathe_analysis::{Env, scan_affine};
 use lathe_ir::build::{add, floor_div, max, min, sub, var};
 use lathe_ir::{BinOp, Binder, Expr, ExprKind, Loop, Stmt, StmtKind, UnOp, VarId};
+use lathe_poly::Affine;
 use std::collections::{BTreeMap, HashMap};
 
 fn eval(e: &Expr, at: &HashMap<VarId, i64>) -> i64 {
@@ -58,7 +59,7 @@ fn check(
         .map(|(i, row)| {
             let mut f = Affine::constant(shift * i as i64);
             for (k, (b, _, _)) in row.iter().zip(&nest) {
-                f = f.add_scaled(&Affine::var(b.id), *k).expect("small");
+                f = f.plus(&Affine::atom(b.id), *k).expect("small");
             }
             (kit.binder(&format!("p{i}")), f)
         })
@@ -145,7 +146,7 @@ fn a_singular_map_is_refused() {
     let stmt = for_(&i, k(0), n.clone(), for_(&j, k(0), n, Stmt::empty()));
     let StmtKind::Loop(outer) = stmt.kind() else { panic!() };
     let StmtKind::Loop(inner) = outer.body.kind() else { panic!() };
-    let f = Affine::var(i.id).add_scaled(&Affine::var(j.id), 1).expect("small");
+    let f = Affine::atom(i.id).plus(&Affine::atom(j.id), 1).expect("small");
     let new = vec![(kit.binder("p"), f.clone()), (kit.binder("q"), f)];
     let (module, func) = kit.with_body(stmt.clone());
     let refused = scan_affine(&Env::root(&module, &func), &[outer, inner], &new);

@@ -9,8 +9,7 @@ use crate::build::{add, index, load, var};
 use crate::expr::{Access, Expr, ExprKind, View};
 use crate::func::{Function, Module};
 use crate::ids::{Binder, BufId, VarId};
-use crate::linear::Linear;
-use crate::ops::ReduceOp;
+use crate::ops::{BinOp, ReduceOp, UnOp};
 use crate::reduce;
 use crate::stmt::{Executor, Loop, Reduce, Stmt, StmtKind, Store};
 use crate::types::Scalar;
@@ -36,9 +35,7 @@ impl InScan<'_> {
     /// # Errors
     /// Why the lanes of such a loop could not be run at once.
     pub fn of(l: &Loop, width: u32) -> Result<InScan<'_>, &'static str> {
-        let trips =
-            Linear::of(&l.hi).zip(Linear::of(&l.lo)).and_then(|(hi, lo)| hi.plus(&lo, -1)?.as_constant());
-        if l.step != 1 || trips != Some(i64::from(width)) {
+        if l.step != 1 || l.hi != add(l.lo.clone(), index(i64::from(width))) {
             return Err("the number of its iterations is not constantly that of the lanes");
         }
         let all = l.body.as_seq().unwrap_or(std::slice::from_ref(&l.body));
@@ -70,18 +67,10 @@ fn independent(l: &Loop, acc: BufId, value: &Expr, uses: &[Stmt]) -> Result<(), 
         let Some(s) = s.as_store() else {
             return Err("it holds more than stores of the running value");
         };
-        let own = |e: &Expr| {
-            let at = Linear::of(e);
-            at.is_some_and(|at| {
-                let moves = at.terms.iter().filter(|t| visit::vars_of(&t.0).contains(&l.binder.id));
-                let plain = moves.clone().all(|t| matches!(t.0.kind(), ExprKind::Var(_)) && t.1 != 0);
-                plain && moves.count() == 1
-            })
-        };
         if written.contains(&s.target.view) || !matches!(s.target.view, View::Buffer(_)) {
             return Err("two of its statements write one array");
         }
-        if !s.target.indices.iter().any(own) {
+        if !s.target.indices.iter().any(|e| tells_apart(e, l.binder.id)) {
             return Err("its iterations may store into one element");
         }
         written.push(s.target.view.clone());
@@ -98,6 +87,26 @@ fn independent(l: &Loop, acc: BufId, value: &Expr, uses: &[Stmt]) -> Result<(), 
         }
     }
     Ok(())
+}
+
+/// Whether a subscript differs from iteration to iteration: the variable occurs once, under sums and multiples.
+fn tells_apart(e: &Expr, v: VarId) -> bool {
+    let mentions = |e: &Expr| visit::vars_of(e).contains(&v);
+    match e.kind() {
+        ExprKind::Var(x) => *x == v,
+        ExprKind::Unary(UnOp::Neg, a) => tells_apart(a, v),
+        ExprKind::Binary(BinOp::Add | BinOp::Sub, a, b) => match (mentions(a), mentions(b)) {
+            (true, false) => tells_apart(a, v),
+            (false, true) => tells_apart(b, v),
+            _ => false,
+        },
+        ExprKind::Binary(BinOp::Mul, a, b) => match (a.as_int(), b.as_int()) {
+            (_, Some(c)) => c != 0 && tells_apart(a, v),
+            (Some(c), _) => c != 0 && tells_apart(b, v),
+            _ => false,
+        },
+        _ => false,
+    }
 }
 
 /// What a loop run by `inscan` lanes means, in plain statements: the values of all iterations, their running values by

@@ -10,7 +10,6 @@ pub mod expr;
 pub mod fun;
 pub mod index;
 pub mod kernel;
-pub mod linear;
 pub mod ops;
 pub mod range;
 pub mod reduction;

@@ -7,9 +7,9 @@
 //! should not shrink to make room. Reads in a branch of `select` come last, because the condition guards
 //! their bounds.
 
-use super::linear::Linear;
 use lathe_diagnostics::Span;
 use lathe_ir::{Expr, ExprKind, VarId, build, visit};
+use lathe_poly::Linear;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// One subscript of one access: `0 <= subscript < extent` must hold.
@@ -114,21 +114,21 @@ fn solve(b: &Bound, open: &[VarId], known: &HashMap<VarId, Interval>) -> Option<
     let (v, c) = unknown?;
     let least = extreme(&rest, false, open, known)?;
     let most = extreme(&rest, true, open, known)?;
-    let last = Linear::of(&b.extent).plus(&Linear::constant(1), -1)?;
+    let last = Linear::of(&b.extent).offset(-1)?;
     let (lo, hi) = if c > 0 {
         // c·x >= -least and c·x <= last - most
-        (ceil_div(&least.scale(-1)?, c)?, last.plus(&most, -1)?.floor_div(c))
+        (ceil_div(&least.scaled(-1)?, c)?, last.minus(&most)?.floor_div(c))
     } else {
         // -c·x <= least and -c·x >= most - last
         let d = c.checked_neg()?;
-        (ceil_div(&most.plus(&last, -1)?, d)?, least.floor_div(d))
+        (ceil_div(&most.minus(&last)?, d)?, least.floor_div(d))
     };
-    let hi = hi.plus(&Linear::constant(1), 1)?;
-    Some((v, Interval { lo: lo.expr(), hi: hi.expr() }))
+    let hi = hi.offset(1)?;
+    Some((v, Interval { lo: lo.to_expr(), hi: hi.to_expr() }))
 }
 
 fn ceil_div(a: &Linear, by: i64) -> Option<Linear> {
-    Some(a.plus(&Linear::constant(by - 1), 1)?.floor_div(by))
+    Some(a.offset(by - 1)?.floor_div(by))
 }
 
 /// The smallest or largest value over the known indices.
@@ -144,11 +144,7 @@ fn extreme(sum: &Linear, largest: bool, open: &[VarId], known: &HashMap<VarId, I
             let bad = sum.terms.iter().any(|(e, _)| visit::vars_of(e).iter().any(|v| open.contains(v)));
             return if bad { None } else { Some(sum) };
         };
-        let end = if (c > 0) == largest {
-            Linear::of(&range.hi).plus(&Linear::constant(1), -1)?
-        } else {
-            Linear::of(&range.lo)
-        };
+        let end = if (c > 0) == largest { Linear::of(&range.hi).offset(-1)? } else { Linear::of(&range.lo) };
         sum.terms.retain(|(e, _)| *e != atom);
         sum = sum.plus(&end, c)?;
     }
@@ -163,11 +159,11 @@ fn intersect(a: &Interval, b: &Interval, natural: &dyn Fn(&Expr) -> bool) -> (In
 }
 
 fn extremum(a: &Expr, b: &Expr, largest: bool, natural: &dyn Fn(&Expr) -> bool) -> (Expr, bool) {
-    if let Some(d) = Linear::of(a).plus(&Linear::of(b), -1) {
-        if d.at_least_zero(natural) {
+    if let Some(d) = Linear::of(a).minus(&Linear::of(b)) {
+        if d.is_natural(natural) {
             return (if largest { a } else { b }.clone(), true);
         }
-        if d.scale(-1).is_some_and(|d| d.at_least_zero(natural)) {
+        if d.scaled(-1).is_some_and(|d| d.is_natural(natural)) {
             return (if largest { b } else { a }.clone(), true);
         }
     }

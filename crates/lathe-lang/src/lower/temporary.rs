@@ -2,7 +2,6 @@
 
 use super::index::Ranges;
 use super::kernel::Piece;
-use super::linear::Linear;
 use super::reduction::as_placeholder;
 use super::scope::{Cx, Reduction, place};
 use crate::codes;
@@ -11,6 +10,7 @@ use lathe_ir::{
     Access, Buffer, Compute, Expr, ExprKind, Label, Layout, ReduceOp, Space, Stmt, StmtKind, Type, build,
     visit,
 };
+use lathe_poly::Linear;
 use std::sync::Arc;
 
 impl Cx<'_> {
@@ -133,8 +133,8 @@ impl Cx<'_> {
         for i in free {
             let index = self.st.indices[*i].clone();
             let r = ranges.get(&index.binder.id)?;
-            let length = Linear::of(&r.hi).plus(&Linear::of(&r.lo), -1)?;
-            let e = length.expr();
+            let length = Linear::of(&r.hi).minus(&Linear::of(&r.lo))?;
+            let e = length.to_expr();
             if visit::vars_of(&e).iter().any(|v| vars.contains(v)) {
                 let message = format!("a temporary cannot follow the range of `{}`", index.binder.name);
                 self.errors.push(
@@ -145,7 +145,7 @@ impl Cx<'_> {
                 );
                 return None;
             }
-            let never_negative = length.at_least_zero(&|e| self.natural(e));
+            let never_negative = length.is_natural(&|e| self.natural(e));
             extents.push(if never_negative { e } else { build::max(e, build::index(0)) });
         }
         let space = if extents.is_empty() { Space::Register } else { Space::Host };

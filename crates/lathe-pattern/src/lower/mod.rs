@@ -38,8 +38,8 @@ use index::Indices;
 use lathe_diagnostics::{Code, Diagnostic, Places};
 use lathe_ir::{
     Executor, Expr, Function, Mode, Module, Name, Param, ParamKind, Space, Stage, Stmt, StmtKind, build,
-    simplify,
 };
+use lathe_poly::simplify;
 use std::collections::BTreeMap;
 use store::Storage;
 use view::{Arg, Env, View};

@@ -24,8 +24,8 @@ impl Emitter<'_> {
             if !self.varies(std::slice::from_ref(i)) {
                 continue;
             }
-            let (Some(form), Some(s)) = (Linear::of(i), s) else { return Ok(None) };
-            for (atom, factor) in &form.terms {
+            let Some(s) = s else { return Ok(None) };
+            for (atom, factor) in &Linear::of(i).terms {
                 if atom.as_var() == Some(binder) {
                     total = total.saturating_add(factor.saturating_mul(s));
                 } else if self.varies(std::slice::from_ref(atom)) {

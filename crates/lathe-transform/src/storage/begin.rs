@@ -1,7 +1,7 @@
 //! How a reduction begins that has no identity: `if this is the first instance { C = value } else { C op= value }`,
 //! where the first instance is that of all reduced loops at their beginnings.
 
-use super::linear::Linear;
+use super::linear;
 use super::scope::Around;
 use crate::rule::Cursor;
 use lathe_ir::expr::{Expr, View};
@@ -35,13 +35,13 @@ pub fn beginnings(cond: &Expr, here: &Around, out: &mut Vec<(VarId, i64)>) -> Op
     if *op != BinOp::Eq || !a.ty().is_index() {
         return None;
     }
-    let form = Linear::of(a).minus(&Linear::of(b))?;
+    let form = linear::of(a).minus(&linear::of(b))?;
     let sign = form.terms.first()?.1.signum();
     let mut least = form.constant;
     for (e, c) in &form.terms {
         let v = e.as_var()?;
         let l = here.loops.iter().find(|l| l.var == v)?;
-        let lo = Linear::of(&l.lo).as_constant()?;
+        let lo = linear::of(&l.lo).as_constant()?;
         if c.signum() != sign {
             return None;
         }

@@ -178,7 +178,7 @@ fn restrict(nest: &Stmt, buffer: &Buffer, region: &Region, around: &Around) -> R
         ));
     }
     let shifted = |e: &Expr, shift: &Linear| {
-        Linear::of(e).plus(shift, 1).map_or_else(|| build::add(e.clone(), shift.to_expr()), |l| l.to_expr())
+        linear::of(e).plus(shift, 1).map_or_else(|| build::add(e.clone(), shift.to_expr()), |l| l.to_expr())
     };
     let mut shifts: HashMap<VarId, Expr> = HashMap::new();
     let restricted = visit::map_stmts(nest, &mut |s| {
@@ -189,10 +189,10 @@ fn restrict(nest: &Stmt, buffer: &Buffer, region: &Region, around: &Around) -> R
         shifts.insert(l.binder.id, build::add(build::var(&l.binder), start.to_expr()));
         let Some(back) = start.scaled(-1) else { return s };
         let inside =
-            start.minus(&Linear::of(&l.lo)).is_some_and(|g| linear::nonneg(&g, &around.loops, &around.sizes));
+            start.minus(&linear::of(&l.lo)).is_some_and(|g| linear::nonneg(&g, &around.loops, &around.sizes));
         let low = if inside { build::index(0) } else { build::max(build::index(0), shifted(&l.lo, &back)) };
         let mut ends = region.size(*d);
-        ends.extend(Linear::of(&l.hi).plus(&back, 1));
+        ends.extend(linear::of(&l.hi).plus(&back, 1));
         let ends = linear::prune(ends, &around.loops, &around.sizes);
         let hi = linear::min_expr(&ends).unwrap_or_else(|| shifted(&l.hi, &back));
         s.with_kind(StmtKind::Loop(Loop { lo: low, hi, ..l.clone() }))

@@ -11,23 +11,11 @@ use lathe_ir::ids::VarId;
 use lathe_ir::ops::BinOp;
 use lathe_ir::visit;
 use lathe_ir::{UnOp, build};
+pub use lathe_poly::Linear;
 use std::collections::HashSet;
 
 /// No more alternatives than this are kept for one bound; dropping some is always sound.
 const MAX_FORMS: usize = 24;
-
-/// `Σ coefficient · atom + constant` with distinct atoms and no zero coefficients.
-#[derive(Clone, Debug)]
-pub struct Linear {
-    pub terms: Vec<(Expr, i64)>,
-    pub constant: i64,
-}
-
-impl PartialEq for Linear {
-    fn eq(&self, o: &Linear) -> bool {
-        self.constant == o.constant && self.same_terms(o)
-    }
-}
 
 /// A variable with its range `lo..hi` (the range is not empty where the variable is in scope).
 #[derive(Clone, Debug)]
@@ -45,138 +33,43 @@ impl Ranged {
     }
 }
 
-impl Linear {
-    pub fn constant(c: i64) -> Linear {
-        Linear { terms: Vec::new(), constant: c }
-    }
-
-    fn atom(e: Expr) -> Linear {
-        Linear { terms: vec![(e, 1)], constant: 0 }
-    }
-
-    /// The form of an `index` expression; parts that are not linear become atoms in a normal form, so that
-    /// `min(a, b)` and `min(b, a)` are one atom.
-    pub fn of(e: &Expr) -> Linear {
-        match e.kind() {
-            ExprKind::Int(v) => Linear::constant(*v),
-            ExprKind::Unary(UnOp::Neg, a) => {
-                Linear::of(a).scaled(-1).unwrap_or_else(|| Linear::atom(e.clone()))
-            }
-            ExprKind::Binary(BinOp::Add, a, b) => {
-                Linear::of(a).plus(&Linear::of(b), 1).unwrap_or_else(|| Linear::atom(e.clone()))
-            }
-            ExprKind::Binary(BinOp::Sub, a, b) => {
-                Linear::of(a).plus(&Linear::of(b), -1).unwrap_or_else(|| Linear::atom(e.clone()))
-            }
-            ExprKind::Binary(BinOp::Mul, a, b) => {
-                let (x, y) = (Linear::of(a), Linear::of(b));
-                let product = match (x.as_constant(), y.as_constant()) {
-                    (Some(c), _) => y.scaled(c),
-                    (_, Some(c)) => x.scaled(c),
-                    _ => None,
-                };
-                product.unwrap_or_else(|| Linear::atom(build::mul(x.to_expr(), y.to_expr())))
-            }
-            ExprKind::Binary(op @ (BinOp::Min | BinOp::Max), ..) => {
-                let mut parts = Vec::new();
-                flatten(*op, e, &mut parts);
-                extreme(*op, parts)
-            }
-            ExprKind::Binary(op @ (BinOp::FloorDiv | BinOp::FloorMod), a, b) => {
-                let (x, y) = (Linear::of(a), Linear::of(b));
-                if let (BinOp::FloorDiv, Some(d)) = (op, y.as_constant())
-                    && let Some(q) = x.divided(d)
-                {
-                    return q;
-                }
-                let e = build::binary(*op, x.to_expr(), y.to_expr());
-                e.as_int().map_or_else(|| Linear::atom(e), Linear::constant)
-            }
-            _ => Linear::atom(e.clone()),
+/// The form of an `index` expression; parts that are not linear become atoms in a normal form, so that
+/// `min(a, b)` and `min(b, a)` are one atom.
+pub fn of(e: &Expr) -> Linear {
+    match e.kind() {
+        ExprKind::Int(v) => Linear::constant(*v),
+        ExprKind::Unary(UnOp::Neg, a) => of(a).scaled(-1).unwrap_or_else(|| Linear::atom(e.clone())),
+        ExprKind::Binary(BinOp::Add, a, b) => {
+            of(a).plus(&of(b), 1).unwrap_or_else(|| Linear::atom(e.clone()))
         }
-    }
-
-    /// `self // d` where that is linear: every coefficient divisible.
-    pub fn divided(&self, d: i64) -> Option<Linear> {
-        if d <= 0 || self.terms.iter().any(|t| t.1 % d != 0) {
-            return None;
+        ExprKind::Binary(BinOp::Sub, a, b) => {
+            of(a).plus(&of(b), -1).unwrap_or_else(|| Linear::atom(e.clone()))
         }
-        let terms = self.terms.iter().map(|(e, c)| (e.clone(), c / d)).collect();
-        Some(Linear { terms, constant: self.constant.div_euclid(d) })
-    }
-
-    pub fn as_constant(&self) -> Option<i64> {
-        self.terms.is_empty().then_some(self.constant)
-    }
-
-    /// `self + k·o`; `None` when a coefficient overflows.
-    pub fn plus(&self, o: &Linear, k: i64) -> Option<Linear> {
-        let mut out = self.clone();
-        out.constant = out.constant.checked_add(o.constant.checked_mul(k)?)?;
-        for (e, c) in &o.terms {
-            let c = c.checked_mul(k)?;
-            match out.terms.iter_mut().find(|t| t.0 == *e) {
-                Some(t) => t.1 = t.1.checked_add(c)?,
-                None => out.terms.push((e.clone(), c)),
+        ExprKind::Binary(BinOp::Mul, a, b) => {
+            let (x, y) = (of(a), of(b));
+            let product = match (x.as_constant(), y.as_constant()) {
+                (Some(c), _) => y.scaled(c),
+                (_, Some(c)) => x.scaled(c),
+                _ => None,
+            };
+            product.unwrap_or_else(|| Linear::atom(build::mul(x.to_expr(), y.to_expr())))
+        }
+        ExprKind::Binary(op @ (BinOp::Min | BinOp::Max), ..) => {
+            let mut parts = Vec::new();
+            flatten(*op, e, &mut parts);
+            extreme(*op, parts)
+        }
+        ExprKind::Binary(op @ (BinOp::FloorDiv | BinOp::FloorMod), a, b) => {
+            let (x, y) = (of(a), of(b));
+            if let (BinOp::FloorDiv, Some(d)) = (op, y.as_constant())
+                && let Some(q) = x.divided(d)
+            {
+                return q;
             }
+            let e = build::binary(*op, x.to_expr(), y.to_expr());
+            e.as_int().map_or_else(|| Linear::atom(e), Linear::constant)
         }
-        out.terms.retain(|t| t.1 != 0);
-        Some(out)
-    }
-
-    pub fn scaled(&self, k: i64) -> Option<Linear> {
-        Linear::constant(0).plus(self, k)
-    }
-
-    pub fn offset(&self, c: i64) -> Option<Linear> {
-        self.plus(&Linear::constant(c), 1)
-    }
-
-    pub fn minus(&self, o: &Linear) -> Option<Linear> {
-        self.plus(o, -1)
-    }
-
-    /// Whether the forms differ by a constant only.
-    pub fn same_terms(&self, o: &Linear) -> bool {
-        self.terms.len() == o.terms.len() && self.terms.iter().all(|t| o.terms.contains(t))
-    }
-
-    pub fn coefficient(&self, v: VarId) -> i64 {
-        self.terms.iter().find(|t| t.0.as_var() == Some(v)).map_or(0, |t| t.1)
-    }
-
-    /// Whether a variable occurs anywhere, inside atoms included.
-    pub fn mentions(&self, vars: &HashSet<VarId>) -> bool {
-        self.terms.iter().any(|t| visit::vars_of(&t.0).iter().any(|v| vars.contains(v)))
-    }
-
-    /// Whether an atom reads memory: such a form says nothing that holds elsewhere.
-    pub fn reads(&self) -> bool {
-        self.terms.iter().any(|t| !visit::loads_of(&t.0).is_empty())
-    }
-
-    pub fn to_expr(&self) -> Expr {
-        let term = |e: &Expr, c: i64| if c == 1 { e.clone() } else { build::mul(e.clone(), build::index(c)) };
-        let (up, down): (Vec<_>, Vec<_>) = self.terms.iter().partition(|t| t.1 > 0);
-        let mut out: Option<Expr> = None;
-        for (e, c) in up {
-            let t = term(e, *c);
-            out = Some(match out {
-                Some(o) => build::add(o, t),
-                None => t,
-            });
-        }
-        let mut out = match out {
-            Some(o) => build::add(o, build::index(self.constant)),
-            None => build::index(self.constant),
-        };
-        for (e, c) in down {
-            match c.checked_neg() {
-                Some(c) => out = build::sub(out, term(e, c)),
-                None => out = build::add(out, term(e, *c)),
-            }
-        }
-        out
+        _ => Linear::atom(e.clone()),
     }
 }
 
@@ -186,7 +79,7 @@ fn flatten(op: BinOp, e: &Expr, out: &mut Vec<Linear>) {
             flatten(op, a, out);
             flatten(op, b, out);
         }
-        _ => out.push(Linear::of(e)),
+        _ => out.push(of(e)),
     }
 }
 
@@ -241,7 +134,7 @@ fn uppers_of(l: &Linear, depth: usize) -> Vec<Linear> {
 /// Upper bounds of `c · atom` that do not mention the atom.
 fn atom_uppers(atom: &Expr, c: i64, depth: usize) -> Vec<Linear> {
     let ExprKind::Binary(op, a, b) = atom.kind() else { return Vec::new() };
-    let (x, y) = (Linear::of(a), Linear::of(b));
+    let (x, y) = (of(a), of(b));
     match (op, c > 0) {
         // The bound is a minimum: each side alone is one.
         (BinOp::Min, true) | (BinOp::Max, false) => {
@@ -297,7 +190,7 @@ pub fn uppers(l: &Linear, scope: &[Ranged]) -> Vec<Linear> {
         let one: HashSet<VarId> = [r.var].into();
         let mut next = Vec::new();
         for f in forms {
-            let c = f.coefficient(r.var);
+            let c = f.factor(r.var);
             let Some(rest) = f.plus(&Linear::atom(build::var_id(r.var, lathe_ir::Scalar::Index)), -c) else {
                 continue;
             };
@@ -314,10 +207,10 @@ pub fn uppers(l: &Linear, scope: &[Ranged]) -> Vec<Linear> {
             let ends: Vec<Option<Linear>> = if c > 0 {
                 std::iter::once(&r.hi)
                     .chain(&r.below)
-                    .map(|h| Linear::of(h).offset(-1).and_then(|h| h.scaled(c)))
+                    .map(|h| of(h).offset(-1).and_then(|h| h.scaled(c)))
                     .collect()
             } else {
-                vec![Linear::of(&r.lo).scaled(c)]
+                vec![of(&r.lo).scaled(c)]
             };
             for bound in ends.into_iter().flatten() {
                 if let Some(f) = rest.plus(&bound, 1) {
@@ -345,8 +238,8 @@ fn quotient_uppers(l: &Linear, r: &Ranged) -> Vec<Linear> {
         return Vec::new();
     };
     let scope = std::slice::from_ref(r);
-    let ends = if *c > 0 { uppers(&Linear::of(a), scope) } else { lowers(&Linear::of(a), scope) };
-    let quotient = |x: &Linear| Linear::of(&build::floor_div(x.to_expr(), build::index(d)));
+    let ends = if *c > 0 { uppers(&of(a), scope) } else { lowers(&of(a), scope) };
+    let quotient = |x: &Linear| of(&build::floor_div(x.to_expr(), build::index(d)));
     ends.iter().filter_map(|x| rest.plus(&quotient(x), *c)).collect()
 }
 
@@ -378,7 +271,7 @@ fn nonneg_within(l: &Linear, scope: &[Ranged], sizes: &HashSet<VarId>, depth: us
             }
             let side = |x: &Expr| {
                 let rest = l.plus(&Linear::atom(atom.clone()), c.checked_neg()?)?;
-                rest.plus(&Linear::of(x), *c)
+                rest.plus(&of(x), *c)
             };
             [a, b].into_iter().all(|x| side(x).is_some_and(|f| nonneg_within(&f, scope, sizes, depth - 1)))
         })
@@ -420,14 +313,14 @@ pub fn mins(l: &Linear) -> Vec<Linear> {
                 go(a, out);
                 go(b, out);
             }
-            _ => out.push(Linear::of(e)),
+            _ => out.push(of(e)),
         }
     }
     for (atom, c) in &l.terms {
         if *c == 1 && matches!(atom.kind(), ExprKind::Binary(BinOp::Min, ..)) {
             let mut parts = Vec::new();
             go(atom, &mut parts);
-            let rest = l.minus(&Linear::of(atom));
+            let rest = l.minus(&of(atom));
             return parts.iter().filter_map(|p| rest.as_ref()?.plus(p, 1)).collect();
         }
     }
@@ -459,9 +352,9 @@ mod tests {
     fn a_split_loop_covers_what_it_did_before() {
         let n = v(0);
         let scope = split(&n, 32, 1, 2);
-        let e = Linear::of(&build::add(build::mul(c(32), v(1)), v(2)));
+        let e = of(&build::add(build::mul(c(32), v(1)), v(2)));
         let forms = prune(uppers(&e, &scope), &[], &[VarId(0)].into());
-        assert_eq!(forms, vec![Linear::of(&build::sub(n, c(1)))]);
+        assert_eq!(forms, vec![of(&build::sub(n, c(1)))]);
         assert!(nonneg(&e, &scope, &HashSet::new()));
     }
 
@@ -471,10 +364,10 @@ mod tests {
         let (n, jo) = (v(0), v(9));
         let x = build::min(c(4096), build::sub(n, build::mul(c(4096), jo)));
         let scope = split(&x, 32, 1, 2);
-        let e = Linear::of(&build::add(build::mul(v(1), c(32)), v(2)));
+        let e = of(&build::add(build::mul(v(1), c(32)), v(2)));
         assert_eq!(constant_upper(&e, &scope), Some(4095));
         let forms = prune(uppers(&e, &scope), &[], &[VarId(0)].into());
-        assert_eq!(forms, vec![Linear::of(&x).offset(-1).unwrap()]);
+        assert_eq!(forms, vec![of(&x).offset(-1).unwrap()]);
     }
 
     #[test]
@@ -482,8 +375,8 @@ mod tests {
         let x = build::min(c(64), build::sub(v(0), build::mul(c(64), v(9))));
         let scope =
             [Ranged::new(VarId(1), c(0), build::ceil_div(x.clone(), 32)), Ranged::new(VarId(2), c(0), c(32))];
-        let e = Linear::of(&build::add(build::mul(v(1), c(32)), v(2)));
-        let rounded = Linear::of(&build::mul(build::ceil_div(x, 32), c(32)));
+        let e = of(&build::add(build::mul(v(1), c(32)), v(2)));
+        let rounded = of(&build::mul(build::ceil_div(x, 32), c(32)));
         let gap = rounded.minus(&e).and_then(|g| g.offset(-1)).unwrap();
         assert!(nonneg(&gap, &scope, &HashSet::new()));
         assert!(!nonneg(&gap.offset(-1).unwrap(), &scope, &HashSet::new()));
@@ -495,10 +388,10 @@ mod tests {
         let n = v(0);
         let end = build::floor_div(build::add(build::sub(n.clone(), v(1)), c(4)), c(5));
         let scope = [Ranged::new(VarId(1), c(0), c(5)), Ranged::new(VarId(2), c(0), end)];
-        let most = Linear::of(&build::sub(build::floor_div(build::add(n, c(4)), c(5)), c(1)));
-        assert_eq!(uppers(&Linear::of(&v(2)), &scope), vec![most]);
+        let most = of(&build::sub(build::floor_div(build::add(n, c(4)), c(5)), c(1)));
+        assert_eq!(uppers(&of(&v(2)), &scope), vec![most]);
         // It rises with what is added to it, and falls where it is subtracted.
-        let q = |x: Expr| Linear::of(&build::floor_div(x, c(2)));
+        let q = |x: Expr| of(&build::floor_div(x, c(2)));
         assert_eq!(constant_upper(&q(build::add(v(1), c(3))), &scope), Some(3));
         assert!(nonneg(&q(v(1)), &scope, &HashSet::new()));
         assert!(!nonneg(&q(build::sub(v(1), c(1))), &scope, &HashSet::new()));
@@ -508,7 +401,7 @@ mod tests {
     fn a_tile_of_a_split_loop_is_not_empty() {
         let n = v(0);
         let scope = &split(&n, 8, 1, 2)[..1];
-        let len = Linear::of(&build::min(c(8), build::sub(n, build::mul(c(8), v(1)))));
+        let len = of(&build::min(c(8), build::sub(n, build::mul(c(8), v(1)))));
         assert!(nonneg(&len.offset(-1).unwrap(), scope, &HashSet::new()));
     }
 }

@@ -5,13 +5,13 @@ use crate::codes;
 use lathe_analysis::Env;
 use lathe_diagnostics::{Diagnostic, Places};
 use lathe_ir::expr::{Access, Expr};
-use lathe_ir::ranges::Ranges;
-use lathe_ir::simplify::simplify_stmt;
 use lathe_ir::visit;
 use lathe_ir::{
     BinOp, Binder, BufId, Buffer, Executor, ExprKind, Function, Loop, Module, Scalar, Space, Stage, Status,
     Stmt, StmtKind, Type, build,
 };
+use lathe_poly::Ranges;
+use lathe_poly::simplify::simplify_stmt;
 use lathe_strategy::{Refusal, Relation};
 use std::sync::Arc;
 

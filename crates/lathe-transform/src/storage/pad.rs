@@ -53,8 +53,8 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
     let path = names::find_one_loop(cursor, RULE, &name)?;
     let l = names::loop_at(cursor, RULE, &path)?;
     let around = Around::of(cursor.func, &path);
-    let lo = Linear::of(&visit::substitute(&l.lo, &around.lets));
-    let hi = Linear::of(&visit::substitute(&l.hi, &around.lets));
+    let lo = linear::of(&visit::substitute(&l.lo, &around.lets));
+    let hi = linear::of(&visit::substitute(&l.hi, &around.lets));
     let length = hi.minus(&lo);
     let full = length.as_ref().and_then(|n| linear::constant_upper(n, &around.loops));
     let (Some(length), Some(full)) = (length, full.filter(|n| *n > 0)) else {
@@ -218,18 +218,18 @@ impl Check<'_> {
         v: VarId,
         bound: &HashSet<VarId>,
     ) -> Option<Vec<Linear>> {
-        let var = Linear::of(&build::var(&self.l.binder));
+        let var = linear::of(&build::var(&self.l.binder));
         let mut out = Vec::new();
         for w in writes {
             let x = w.indices.get(d)?;
-            if x.coefficient(v) != 1 {
+            if x.factor(v) != 1 {
                 return None;
             }
             // x = v + rest; additional iterations have v >= one of the ends
-            for end in linear::mins(&Linear::of(&visit::substitute(&self.l.hi, &self.around.lets))) {
-                if end.minus(&Linear::of(&self.l.lo)).is_some_and(|n| {
+            for end in linear::mins(&linear::of(&visit::substitute(&self.l.hi, &self.around.lets))) {
+                if end.minus(&linear::of(&self.l.lo)).is_some_and(|n| {
                     n.as_constant().is_some()
-                        && Linear::of(self.new_hi).minus(&end).and_then(|g| g.as_constant()) == Some(0)
+                        && linear::of(self.new_hi).minus(&end).and_then(|g| g.as_constant()) == Some(0)
                 }) {
                     continue;
                 }
@@ -264,7 +264,7 @@ impl Check<'_> {
         let scope = self.scope_of(f);
         let sizes = &self.around.sizes;
         for (x, e) in f.indices.iter().zip(extents) {
-            let room = Linear::of(e).minus(x).and_then(|g| g.offset(-1));
+            let room = linear::of(e).minus(x).and_then(|g| g.offset(-1));
             let fits =
                 room.is_some_and(|g| linear::nonneg(&g, &scope, sizes)) && linear::nonneg(x, &scope, sizes);
             if !fits {
@@ -315,7 +315,7 @@ impl Check<'_> {
     }
 
     fn never_empty(&self) -> bool {
-        let n = Linear::of(&self.l.hi).minus(&Linear::of(&self.l.lo)).and_then(|n| n.offset(-1));
+        let n = linear::of(&self.l.hi).minus(&linear::of(&self.l.lo)).and_then(|n| n.offset(-1));
         n.is_some_and(|n| linear::nonneg(&n, &self.around.loops, &self.around.sizes))
     }
 
@@ -374,11 +374,11 @@ impl Check<'_> {
         let mut r = Region { lo: Vec::new(), hi: Vec::new(), step: vec![1; w.indices.len()] };
         for x in &w.indices {
             let lone =
-                w.loops.iter().find(|l| *x == Linear::of(&build::var_id(l.var, lathe_ir::Scalar::Index)));
+                w.loops.iter().find(|l| *x == linear::of(&build::var_id(l.var, lathe_ir::Scalar::Index)));
             match lone {
                 Some(l) => {
-                    r.lo.push(Linear::of(&l.lo));
-                    r.hi.push(vec![Linear::of(&l.hi)]);
+                    r.lo.push(linear::of(&l.lo));
+                    r.hi.push(vec![linear::of(&l.hi)]);
                 }
                 None => {
                     let keep = |forms: Vec<Linear>| -> Vec<Linear> {

@@ -360,7 +360,7 @@ impl Job<'_> {
         if let Some(f) = self.first {
             count = f.count(cursor, target, &self.inner).ok_or_else(empty)?;
             let part = func.fresh_var(format!("{}.p", labels.combine), Scalar::Index);
-            let own = Linear::of(&build::var(&part)).plus(&first, 1).ok_or_else(empty)?;
+            let own = linear::of(&build::var(&part)).plus(&first, 1).ok_or_else(empty)?;
             let cond = f.has_first(cursor, target, &self.inner, &own.to_expr()).ok_or_else(empty)?;
             exists = Some((part, cond));
         }

@@ -8,6 +8,7 @@ use super::make;
 use super::scope::{Around, Found};
 use lathe_ir::expr::{Access, Expr, View};
 use lathe_ir::{BufId, Buffer, Function, Stmt, VarId, build, visit};
+use lathe_poly::gcd;
 use std::collections::HashSet;
 
 /// Per dimension the elements `lo..min(hi)`, or, with a step, `lo + step * (0..min(hi) - lo)`.
@@ -74,7 +75,7 @@ impl Region {
             .collect();
         let mut region = Region { lo: Vec::new(), hi: Vec::new(), step: vec![1; extents.len()] };
         for (d, extent) in extents.iter().enumerate() {
-            let extent = Linear::of(extent);
+            let extent = linear::of(extent);
             let mut lows = common(all.iter().map(|b| &b.lo[d]).collect(), i64::min);
             let mut highs = common(all.iter().map(|b| &b.hi[d]).collect(), i64::max);
             // The end of the array is a bound too, unless a better one is known.
@@ -127,16 +128,16 @@ impl Region {
             }
             let at = |n: &Linear| base.plus(n, step);
             // No element beyond the end: unless a bound says so, the end is one.
-            let room = Linear::of(extent).minus(&base).map(|r| build::ceil_div(r.to_expr(), step));
+            let room = linear::of(extent).minus(&base).map(|r| build::ceil_div(r.to_expr(), step));
             let within = |h: &Linear| {
                 let last = h.offset(-1).as_ref().and_then(at);
-                let beyond = last.and_then(|l| Linear::of(extent).minus(&l)).and_then(|g| g.offset(-1));
+                let beyond = last.and_then(|l| linear::of(extent).minus(&l)).and_then(|g| g.offset(-1));
                 beyond.is_some_and(|g| linear::nonneg(&g, around, sizes))
             };
             let mut highs = highs;
             if !highs.iter().any(within) {
                 let Some(room) = room else { continue };
-                highs.push(Linear::of(&room));
+                highs.push(linear::of(&room));
             }
             let highs = linear::prune(highs, around, sizes);
             let first = nearest(lows, &highs, around);
@@ -151,7 +152,7 @@ impl Region {
     /// Where an element lies in a buffer that holds the box.
     pub fn position(&self, d: usize, e: &Expr) -> Expr {
         let lo = &self.lo[d];
-        let from = Linear::of(e).minus(lo);
+        let from = linear::of(e).minus(lo);
         if let Some(n) = from.as_ref().and_then(|x| x.divided(self.step[d])) {
             return n.to_expr();
         }
@@ -161,7 +162,7 @@ impl Region {
 
     /// The element at a position of such a buffer.
     pub fn element(&self, d: usize, v: &Expr) -> Expr {
-        let at = self.lo[d].plus(&Linear::of(v), self.step[d]);
+        let at = self.lo[d].plus(&linear::of(v), self.step[d]);
         let spelt = || build::add(self.lo[d].to_expr(), build::mul(v.clone(), build::index(self.step[d])));
         at.map_or_else(spelt, |l| l.to_expr())
     }
@@ -265,20 +266,21 @@ fn apart(
         }
         let mut here = f.indices.get(d)?.clone();
         for r in f.loops.get(fixed..).unwrap_or(&[]) {
-            step = gcd(step, here.coefficient(r.var));
+            step = common_step(step, here.factor(r.var))?;
         }
         here.terms.retain(|t| t.0.as_var().is_none_or(|v| !inner.contains(&v)));
         if here.mentions(inner) || here.reads() {
             return None;
         }
         let first = base.get_or_insert_with(|| here.clone());
-        step = gcd(step, here.minus(first)?.as_constant()?);
+        step = common_step(step, here.minus(first)?.as_constant()?)?;
     }
     base.filter(|_| step > 1).map(|b| (b, step))
 }
 
-fn gcd(a: i64, b: i64) -> i64 {
-    if b == 0 { a.abs() } else { gcd(b, a % b) }
+/// The greatest common divisor, where it fits 64 bits.
+fn common_step(a: i64, b: i64) -> Option<i64> {
+    i64::try_from(gcd(a.unsigned_abs(), b.unsigned_abs())).ok()
 }
 
 /// Whether an access touches every element of its box once its loops beyond the first `fixed` have run: each
@@ -297,7 +299,7 @@ fn others_run(f: &Found, fixed: usize, used: &HashSet<VarId>) -> bool {
     let inner = f.loops.get(fixed..).unwrap_or(&[]);
     // A loop that no subscript mentions does not change the box, but without iterations nothing is touched.
     inner.iter().filter(|r| !used.contains(&r.var)).all(|r| {
-        let last = Linear::of(&r.hi).minus(&Linear::of(&r.lo)).and_then(|trips| trips.offset(-1));
+        let last = linear::of(&r.hi).minus(&linear::of(&r.lo)).and_then(|trips| trips.offset(-1));
         last.is_some_and(|l| super::linear::nonneg(&l, &f.loops, &HashSet::new()))
     })
 }
@@ -323,7 +325,7 @@ fn dimensions(f: &Found, fixed: usize, steps: bool) -> Option<HashSet<VarId>> {
             return None;
         }
         for r in inner {
-            let c = index.coefficient(r.var);
+            let c = index.factor(r.var);
             if c != 0 {
                 if !used.insert(r.var) {
                     return None;
@@ -331,7 +333,7 @@ fn dimensions(f: &Found, fixed: usize, steps: bool) -> Option<HashSet<VarId>> {
                 here.push((c, r));
             }
         }
-        let step = here.iter().fold(0, |g, t| gcd(g, t.0));
+        let step = here.iter().try_fold(0, |g, t| common_step(g, t.0))?;
         if steps && step > 1 {
             here.iter_mut().for_each(|t| t.0 /= step);
         }
@@ -347,7 +349,7 @@ fn dimensions(f: &Found, fixed: usize, steps: bool) -> Option<HashSet<VarId>> {
 /// coefficient, what those so far add up to takes the values from 0 to the least of some forms.
 fn contiguous(parts: &[(i64, &Ranged)], inner: &HashSet<VarId>) -> bool {
     let Some(((c, first), outer)) = parts.split_first() else { return true };
-    let trip = |r: &Ranged| Linear::of(&r.hi).minus(&Linear::of(&r.lo));
+    let trip = |r: &Ranged| linear::of(&r.hi).minus(&linear::of(&r.lo));
     let Some(length) = trip(first) else { return false };
     if outer.is_empty() {
         return c.abs() == 1 && !length.mentions(inner);
@@ -357,7 +359,7 @@ fn contiguous(parts: &[(i64, &Ranged)], inner: &HashSet<VarId>) -> bool {
     }
     let mut forms = linear::mins(&length);
     for (n, (c, o)) in outer.iter().enumerate() {
-        if Linear::of(&o.lo) != Linear::constant(0) {
+        if linear::of(&o.lo) != Linear::constant(0) {
             return false;
         }
         let Some(longer) = continued(&forms, &parts[..=n], *c, o) else { return false };
@@ -375,12 +377,12 @@ fn continued(forms: &[Linear], finer: &[(i64, &Ranged)], c: i64, o: &Ranged) -> 
     let rest = forms.iter().filter(|f| f.as_constant() != Some(c));
     let own: HashSet<VarId> = [o.var].into();
     let end = |f: &Linear| {
-        let x = f.plus(&Linear::of(&build::var_id(o.var, lathe_ir::Scalar::Index)), c)?;
+        let x = f.plus(&linear::of(&build::var_id(o.var, lathe_ir::Scalar::Index)), c)?;
         (!x.mentions(&own)).then_some(x)
     };
     let mut out = rest.map(end).collect::<Option<Vec<Linear>>>()?;
     let vars: HashSet<VarId> = finer.iter().map(|p| p.1.var).collect();
-    for h in linear::mins(&Linear::of(&o.hi)) {
+    for h in linear::mins(&linear::of(&o.hi)) {
         let quotient = match h.terms.as_slice() {
             [(atom, 1)] => quotient(atom, c).and_then(|x| x.plus(&Linear::constant(h.constant), c)),
             _ => None,
@@ -396,7 +398,7 @@ fn continued(forms: &[Linear], finer: &[(i64, &Ranged)], c: i64, o: &Ranged) -> 
         let mut x = quotient?;
         let mut all = true;
         for (k, f) in finer {
-            match x.coefficient(f.var) {
+            match x.factor(f.var) {
                 n if n == -k => x.terms.retain(|t| t.0.as_var() != Some(f.var)),
                 0 => all = false,
                 _ => return None,
@@ -415,7 +417,7 @@ fn continued(forms: &[Linear], finer: &[(i64, &Ranged)], c: i64, o: &Ranged) -> 
 /// `x`, if this is `ceil(x / c)`.
 fn quotient(e: &Expr, c: i64) -> Option<Linear> {
     let lathe_ir::ExprKind::Binary(lathe_ir::BinOp::FloorDiv, a, b) = e.kind() else { return None };
-    (b.as_int() == Some(c)).then(|| Linear::of(a).offset(1 - c))?
+    (b.as_int() == Some(c)).then(|| linear::of(a).offset(1 - c))?
 }
 
 /// The extents of a local array that holds the box: constants where some are known.

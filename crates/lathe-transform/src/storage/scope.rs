@@ -1,6 +1,6 @@
 //! What a subtree touches: every access with the loops, bindings and conditions around it.
 
-use super::linear::{Linear, Ranged};
+use super::linear::{self, Linear, Ranged};
 use lathe_ir::expr::{Access, Expr, ExprKind, View};
 use lathe_ir::stmt::{AccessMode, Effects, Enters, Touched};
 use lathe_ir::visit::{self, Path};
@@ -133,13 +133,13 @@ fn add_facts(cond: &Expr, loops: &mut [Ranged]) {
         return;
     }
     // v + rest < large  gives  v < large - rest
-    let small = Linear::of(small);
+    let small = linear::of(small);
     for l in loops.iter_mut() {
-        if small.coefficient(l.var) != 1 {
+        if small.factor(l.var) != 1 {
             continue;
         }
-        let v = Linear::of(&build::var_id(l.var, Scalar::Index));
-        let end = small.minus(&v).and_then(|rest| Linear::of(large).offset(slack)?.minus(&rest));
+        let v = linear::of(&build::var_id(l.var, Scalar::Index));
+        let end = small.minus(&v).and_then(|rest| linear::of(large).offset(slack)?.minus(&rest));
         if let Some(end) = end.filter(|e| !e.mentions(&[l.var].into())) {
             l.below.push(end.to_expr());
         }
@@ -173,7 +173,7 @@ pub fn accesses(root: &Stmt, lets: &HashMap<VarId, Expr>) -> Vec<Found> {
 impl Walker {
     fn found(&mut self, access: &Access, usage: Use, guarded: bool, label: Option<&Label>) {
         let plain = matches!(access.view, View::Buffer(_));
-        let indices = access.indices.iter().map(|e| Linear::of(&visit::substitute(e, &self.lets))).collect();
+        let indices = access.indices.iter().map(|e| linear::of(&visit::substitute(e, &self.lets))).collect();
         self.out.push(Found {
             access: access.clone(),
             usage,

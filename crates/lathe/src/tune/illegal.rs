@@ -3,10 +3,10 @@
 use crate::build::version_for;
 use crate::schedule::Schedule;
 use lathe_ir::StmtKind;
-use lathe_ir::ranges::Ranges;
-use lathe_ir::simplify::simplify_expr;
 use lathe_ir::stmt::Enters;
 use lathe_ir::visit::{substitute, walk};
+use lathe_poly::Ranges;
+use lathe_poly::simplify::simplify_expr;
 use lathe_runtime::{check_message, codes};
 use lathe_space::{Value, eval};
 use std::collections::{BTreeMap, HashMap};

@@ -143,7 +143,7 @@ fn attempt(case: &Case, pools: &Pools, out: &mut Outcome, accepted: &mut Vec<Str
         Ok(_) => return wrong("replay", "the replayed evidence gives another tree", &func),
         Err(e) => return wrong("replay", e.diagnostic.to_string(), &func),
     }
-    let func = lathe_ir::simplify::simplify_function(&func);
+    let func = lathe_poly::simplify::simplify_function(&func);
     sound(module, &func)?;
 
     let mut reference = input.clone();

@@ -16,7 +16,7 @@ impl Job<'_> {
         let mut scope = here.loops.get(around.loops.len()..).unwrap_or(&[]).to_vec();
         let subst = |e: &Expr| visit::substitute(e, &here.lets);
         scope.push(linear::Ranged::new(l.binder.id, subst(&l.lo), subst(&l.hi)));
-        let v = Linear::of(&build::var(&l.binder));
+        let v = linear::of(&build::var(&l.binder));
         let keep = |forms: Vec<Linear>| -> Vec<Linear> {
             forms.into_iter().filter(|f| !f.mentions(bound) && !f.reads()).collect()
         };

@@ -69,9 +69,9 @@ impl First {
         let here = Around::of(cursor.func, inner);
         let depth = Around::of(cursor.func, target).binders.len();
         let between: Vec<VarId> = here.binders[depth..].iter().map(|b| b.id).collect();
-        let hi = Linear::of(&visit::substitute(&l.hi, &here.lets));
+        let hi = linear::of(&visit::substitute(&l.hi, &here.lets));
         let falls = linear::mins(&hi).iter().all(|f| {
-            between.iter().all(|v| f.coefficient(*v) <= 0)
+            between.iter().all(|v| f.factor(*v) <= 0)
                 && f.terms.iter().all(|(e, _)| {
                     e.as_var().is_some() || visit::vars_of(e).iter().all(|v| !between.contains(v))
                 })
@@ -144,7 +144,7 @@ impl First {
                 _ => (hi.clone(), build::index(1)),
             };
             let begin = build::mul(build::add(lo, build::index(1)), step);
-            let form = Linear::of(&build::sub(end, begin));
+            let form = linear::of(&build::sub(end, begin));
             let some = linear::mins(&form).iter().all(|f| linear::nonneg(f, &here.loops, &here.sizes));
             fine &= some;
             true
@@ -229,7 +229,7 @@ fn more_bounds(l: &mut linear::Ranged) {
     if let ExprKind::Binary(BinOp::FloorDiv, a, c) = l.hi.kind()
         && let Some(c) = c.as_int().filter(|c| *c > 0)
     {
-        let each = linear::mins(&Linear::of(a));
+        let each = linear::mins(&linear::of(a));
         l.below.extend(each.iter().map(|f| build::floor_div(f.to_expr(), build::index(c))));
     }
 }

@@ -49,7 +49,7 @@ impl Maker<'_> {
             self.job.cursor.at(&self.job.inner).and_then(Stmt::as_loop).map(|l| build::var(&l.binder));
         visit::map_accesses(stmt, &mut |a| {
             let n = self.parts.iter().position(|b| a.view == View::Buffer(b.id))?;
-            let v = Linear::of(inner.as_ref()?);
+            let v = linear::of(inner.as_ref()?);
             let mut indices = vec![v.minus(first)?.to_expr()];
             indices.extend(a.indices.iter().enumerate().map(|(d, e)| self.region[n].position(d, e)));
             let new = proved(self.locals[n].id, &self.locals[n].elem, indices);

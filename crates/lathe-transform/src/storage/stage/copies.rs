@@ -91,7 +91,7 @@ impl Copies<'_> {
     pub(super) fn guard(&self, d: usize, v: &Binder, lo: &Expr, hi: &Expr) -> Option<Expr> {
         let low = (lo.as_int() != Some(0)).then(|| build::le(lo.clone(), build::var(v)));
         let room = self.local.extents[d].as_int();
-        let ends = linear::mins(&Linear::of(hi));
+        let ends = linear::mins(&linear::of(hi));
         let ends: Vec<Linear> =
             ends.into_iter().filter(|e| e.as_constant().is_none_or(|c| Some(c) < room)).collect();
         let high = linear::min_expr(&ends).map(|hi| build::lt(build::var(v), hi));

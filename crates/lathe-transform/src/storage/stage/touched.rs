@@ -43,7 +43,7 @@ impl Touched {
                 loops.insert(0, l.clone());
             } else {
                 let outside = plan.around.with(&f.loops[..n]);
-                let last = Linear::of(&l.hi).minus(&Linear::of(&l.lo)).and_then(|t| t.offset(-1));
+                let last = linear::of(&l.hi).minus(&linear::of(&l.lo)).and_then(|t| t.offset(-1));
                 if last.is_some_and(|t| linear::nonneg(&t, &outside, &plan.around.sizes)) {
                     continue;
                 }

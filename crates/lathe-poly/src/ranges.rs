@@ -5,12 +5,9 @@
 //! `//` and `%` by what bounds them, until a constant or multiples of sizes are left. That is exact
 //! enough for the bounds that transformations make, and costs a bounded number of steps per question.
 
-use crate::expr::{Expr, ExprKind};
-use crate::func::Function;
-use crate::ids::VarId;
-use crate::linear::Linear;
-use crate::ops::BinOp;
-use crate::stmt::{Enters, Establishes, Stmt};
+use crate::form::Linear;
+use lathe_ir::stmt::{Enters, Establishes};
+use lathe_ir::{BinOp, Expr, ExprKind, Function, Stmt, VarId, build};
 use std::collections::HashMap;
 
 /// How much one question may cost: replacements along all branches of the proof.
@@ -42,7 +39,7 @@ impl Ranges {
     pub fn of_function(func: &Function) -> Ranges {
         let mut r = Ranges::default();
         for s in &func.sizes {
-            r.enter(s.id, crate::build::index(0), None);
+            r.enter(s.id, build::index(0), None);
         }
         r
     }
@@ -77,7 +74,7 @@ impl Ranges {
         match s.enters(child) {
             Enters::Loop(l) => self.enter(l.binder.id, l.lo.clone(), Some(l.hi.clone())),
             Enters::Let(binder, value) if value.ty().is_index() => {
-                let after = crate::build::add(value.clone(), crate::build::index(1));
+                let after = build::add(value.clone(), build::index(1));
                 self.enter(binder.id, value.clone(), Some(after));
             }
             Enters::Condition(cond, true) => self.assume(cond),
@@ -122,16 +119,15 @@ impl Ranges {
         {
             self.multiples.push((of.clone(), c));
         }
-        let (Some(la), Some(lb)) = (Linear::of(a), Linear::of(b)) else { return };
-        let one = Linear::constant(1);
+        let (la, lb) = (Linear::of(a), Linear::of(b));
         let fact = match op {
-            BinOp::Le => lb.plus(&la, -1),
-            BinOp::Lt => lb.plus(&la, -1).and_then(|f| f.plus(&one, -1)),
-            BinOp::Ge => la.plus(&lb, -1),
-            BinOp::Gt => la.plus(&lb, -1).and_then(|f| f.plus(&one, -1)),
+            BinOp::Le => lb.minus(&la),
+            BinOp::Lt => lb.minus(&la).and_then(|f| f.offset(-1)),
+            BinOp::Ge => la.minus(&lb),
+            BinOp::Gt => la.minus(&lb).and_then(|f| f.offset(-1)),
             BinOp::Eq => {
-                self.facts.extend(la.clone().plus(&lb, -1));
-                lb.plus(&la, -1)
+                self.facts.extend(la.minus(&lb));
+                lb.minus(&la)
             }
             _ => None,
         };
@@ -140,15 +136,12 @@ impl Ranges {
 
     /// Whether `a ≤ b` is known.
     pub fn le(&self, a: &Expr, b: &Expr) -> bool {
-        match (Linear::of(a), Linear::of(b)) {
-            (Some(a), Some(b)) => b.plus(&a, -1).is_some_and(|f| self.nonneg(&f)),
-            _ => false,
-        }
+        Linear::of(b).minus(&Linear::of(a)).is_some_and(|f| self.nonneg(&f))
     }
 
     /// Whether `a < b` is known.
     pub fn lt(&self, a: &Expr, b: &Expr) -> bool {
-        self.le(&crate::build::add(a.clone(), crate::build::index(1)), b)
+        self.le(&build::add(a.clone(), build::index(1)), b)
     }
 
     /// Whether a form is known to be ≥ 0.
@@ -157,7 +150,7 @@ impl Ranges {
         self.prove(form.clone(), &mut budget)
             || self.facts.iter().any(|fact| {
                 let mut budget = BUDGET / 4;
-                form.clone().plus(fact, -1).is_some_and(|f| self.prove(f, &mut budget))
+                form.minus(fact).is_some_and(|f| self.prove(f, &mut budget))
             })
     }
 
@@ -167,9 +160,8 @@ impl Ranges {
             ExprKind::Binary(BinOp::Mul, a, b) => self.divides_atom(c, a) || self.divides_atom(c, b),
             _ => self.divides_atom(c, e),
         };
-        Linear::of(e).is_some_and(|f| {
-            f.constant.rem_euclid(c) == 0 && f.terms.iter().all(|(a, k)| k.rem_euclid(c) == 0 || multiple(a))
-        })
+        let f = Linear::of(e);
+        f.constant % c == 0 && f.terms.iter().all(|(a, k)| k % c == 0 || multiple(a))
     }
 
     fn divides_atom(&self, c: i64, e: &Expr) -> bool {
@@ -178,9 +170,7 @@ impl Ranges {
         }
         match e.as_var().and_then(|v| self.depth.get(&v)).map(|d| &self.scope[*d]) {
             // A `let` of a multiple.
-            Some((_, lo, Some(hi))) if *hi == crate::build::add(lo.clone(), crate::build::index(1)) => {
-                self.divides(c, lo)
-            }
+            Some((_, lo, Some(hi))) if *hi == build::add(lo.clone(), build::index(1)) => self.divides(c, lo),
             _ => e.as_int().is_some_and(|v| v.rem_euclid(c) == 0),
         }
     }
@@ -190,7 +180,7 @@ impl Ranges {
         let known = |v: VarId| self.depth.get(&v).map_or(0, |d| 2 * (d + 1));
         match e.as_var() {
             Some(v) => known(v),
-            None => crate::visit::vars_of(e).into_iter().map(known).max().unwrap_or(0) + 1,
+            None => lathe_ir::visit::vars_of(e).into_iter().map(known).max().unwrap_or(0) + 1,
         }
     }
 
@@ -210,10 +200,7 @@ impl Ranges {
         let (atom, k) = rest.terms.remove(at);
         // `rest + k · e ≥ 0` for an expression `e` that bounds the atom from the side that counts.
         let with = |rest: &Linear, e: &Expr, plus: i64, budget: &mut u32| {
-            Linear::of(e)
-                .and_then(|l| l.plus(&Linear::constant(plus), 1))
-                .and_then(|l| rest.clone().plus(&l, k))
-                .is_some_and(|f| self.prove(f, budget))
+            Linear::of(e).offset(plus).and_then(|l| rest.plus(&l, k)).is_some_and(|f| self.prove(f, budget))
         };
         match atom.kind() {
             ExprKind::Var(v) => match self.depth.get(v).map(|d| &self.scope[*d]) {
@@ -237,28 +224,24 @@ impl Ranges {
                 let (scaled, factor) = if k % c == 0 {
                     (Some(rest), k / c)
                 } else {
-                    (rest.times(c).and_then(|r| r.plus(&Linear::constant(c - 1), 1)), k)
+                    (rest.scaled(c).and_then(|r| r.offset(c - 1)), k)
                 };
-                let bound =
-                    Linear::of(a).and_then(|a| a.plus(&Linear::constant(if k > 0 { c - 1 } else { 0 }), -1));
+                let bound = Linear::of(a).offset(if k > 0 { 1 - c } else { 0 });
                 let by_dividend = match (scaled, bound) {
                     (Some(s), Some(b)) => s.plus(&b, factor).is_some_and(|f| self.prove(f, budget)),
                     _ => false,
                 };
                 // Nothing negative becomes negative by a division.
-                by_dividend
-                    || k > 0
-                        && Linear::of(a).is_some_and(|f| self.prove(f, budget))
-                        && self.prove(left, budget)
+                by_dividend || k > 0 && self.prove(Linear::of(a), budget) && self.prove(left, budget)
             }
             ExprKind::Binary(BinOp::FloorMod, _, b) => {
                 let Some(c) = b.as_int().filter(|c| *c > 0) else { return false };
-                with(&rest, &crate::build::index(if k > 0 { 0 } else { c - 1 }), 0, budget)
+                with(&rest, &build::index(if k > 0 { 0 } else { c - 1 }), 0, budget)
             }
             ExprKind::Select(_, a, b) => with(&rest, a, 0, budget) && with(&rest, b, 0, budget),
             // A product of values that cannot be negative.
             ExprKind::Binary(BinOp::Mul, a, b) if k > 0 => {
-                let sign = |e: &Expr, budget: &mut u32| Linear::of(e).is_some_and(|f| self.prove(f, budget));
+                let sign = |e: &Expr, budget: &mut u32| self.prove(Linear::of(e), budget);
                 sign(a, budget) && sign(b, budget) && self.prove(rest, budget)
             }
             _ => false,
@@ -273,7 +256,7 @@ impl Ranges {
 
     fn interval_in(&self, e: &Expr, budget: &mut u32) -> Interval {
         let add = |a: Option<i64>, b: Option<i64>| a.and_then(|a| b.and_then(|b| a.checked_add(b)));
-        let Some(form) = Linear::of(e) else { return (None, None) };
+        let form = Linear::of(e);
         form.terms.iter().fold((Some(form.constant), Some(form.constant)), |(lo, hi), (atom, k)| {
             let (a, b) = self.atom_interval(atom, budget);
             let scale = |v: Option<i64>| v.and_then(|v| v.checked_mul(*k));

@@ -2,13 +2,9 @@
 //! `min`, `max`, comparisons, `//` and `%` disappear where their result is known. Wrapping integers and
 //! floats are left alone. Linear in the size of the tree.
 
-use crate::build;
-use crate::expr::{Expr, ExprKind};
-use crate::func::Function;
-use crate::linear::Linear;
-use crate::ops::{BinOp, UnOp};
+use crate::form::Linear;
 use crate::ranges::Ranges;
-use crate::stmt::Stmt;
+use lathe_ir::{BinOp, Expr, ExprKind, Function, Stmt, UnOp, build};
 use std::collections::HashMap;
 
 /// The function with every expression simplified in its scope.
@@ -104,8 +100,7 @@ impl Simplifier<'_> {
             ExprKind::Binary(BinOp::Add | BinOp::Sub | BinOp::Mul, ..) | ExprKind::Unary(UnOp::Neg, _)
         );
         if e.ty().is_index() && sum {
-            let form = Linear::of_with(e, &mut |atom| self.atom(atom));
-            return form.map_or_else(|| e.clone(), |f| f.to_expr());
+            return Linear::of_with(e, &mut |atom| self.atom(atom)).to_expr();
         }
         self.atom(e)
     }
@@ -144,7 +139,7 @@ impl Simplifier<'_> {
 
     /// `min(x + 1, x + n)` is `x + min(1, n)`: so bounds like `min(i + 8, n) - i` become simple.
     fn shared_offset(&self, op: BinOp, a: &Expr, b: &Expr) -> Option<Expr> {
-        let (la, lb) = (Linear::of(a)?, Linear::of(b)?);
+        let (la, lb) = (Linear::of(a), Linear::of(b));
         let mut shared = Linear::default();
         for t in &la.terms {
             if lb.terms.contains(t) {
@@ -154,13 +149,13 @@ impl Simplifier<'_> {
         if shared.terms.is_empty() {
             return None;
         }
-        let (ra, rb) = (la.plus(&shared, -1)?, lb.plus(&shared, -1)?);
+        let (ra, rb) = (la.minus(&shared)?, lb.minus(&shared)?);
         Some(build::add(build::binary(op, ra.to_expr(), rb.to_expr()), shared.to_expr()))
     }
 
     fn division(&self, op: BinOp, a: &Expr, b: &Expr) -> Option<Expr> {
         let c = b.as_int().filter(|c| *c > 0)?;
-        let (mut quotient, mut rest) = Linear::of(a)?.divide(c);
+        let (mut quotient, mut rest) = Linear::of(a).divide(c);
         // A term that `c` is known to divide leaves nothing.
         let term = |(atom, k): &(Expr, i64)| build::mul(atom.clone(), build::index(*k));
         let (whole, left) = rest.terms.into_iter().partition(|t| self.ranges.divides(c, &term(t)));
@@ -170,7 +165,7 @@ impl Simplifier<'_> {
             quotient = quotient.plus(&part, 1)?;
         }
         let small = self.ranges.nonneg(&rest)
-            && Linear::constant(c - 1).plus(&rest, -1).is_some_and(|f| self.ranges.nonneg(&f));
+            && Linear::constant(c - 1).minus(&rest).is_some_and(|f| self.ranges.nonneg(&f));
         match (op, small) {
             (BinOp::FloorDiv, true) => Some(quotient.to_expr()),
             (_, true) => Some(rest.to_expr()),
@@ -180,7 +175,7 @@ impl Simplifier<'_> {
                 if whole.terms.is_empty() {
                     return None;
                 }
-                let inside = rest.plus(&Linear::constant(quotient.constant.checked_mul(c)?), 1)?;
+                let inside = rest.offset(quotient.constant.checked_mul(c)?)?;
                 Some(build::add(whole.to_expr(), build::floor_div(inside.to_expr(), b.clone())))
             }
             (BinOp::FloorMod, false) if !quotient.terms.is_empty() => {
@@ -216,9 +211,7 @@ impl Simplifier<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::VarId;
-    use crate::stmt::StmtKind;
-    use crate::types::Scalar;
+    use lathe_ir::{Scalar, StmtKind, VarId};
 
     fn v(n: u32) -> Expr {
         build::var_id(VarId(n), Scalar::Index)
