@@ -165,7 +165,7 @@ impl Prover {
                 s.with_kind(StmtKind::Reduce(Reduce { targets, values, ..r.clone() }))
             }
             StmtKind::Atomic(a) => {
-                let value = self.expr(facts, &a.value, &always, &mut memo, &mut checks);
+                let op = a.op.map_exprs(&mut |e| self.expr(facts, e, &always, &mut memo, &mut checks));
                 let target = self.access(facts, &a.target, &always, &mut memo, &mut checks);
                 let mut inner = facts.clone();
                 if let Some(old) = &a.old {
@@ -175,7 +175,7 @@ impl Prover {
                 let mark = self.floating.len();
                 let body = self.stmt(&mut inner, &a.body);
                 let body = self.settle(mark, body, |_| None);
-                s.with_kind(StmtKind::Atomic(lathe_ir::stmt::Atomic { target, value, body, ..a.clone() }))
+                s.with_kind(StmtKind::Atomic(lathe_ir::stmt::Atomic { target, op, body, ..a.clone() }))
             }
             StmtKind::Compute(c) => {
                 let (compute, guards) = self.compute(facts, c, s.places());
@@ -202,13 +202,12 @@ impl Prover {
                 self.provenance.push(provenance.clone());
                 s.with_kind(StmtKind::Assume { fact, provenance: provenance.clone() })
             }
-            StmtKind::Async { token, body } => {
+            StmtKind::Token { body, .. } | StmtKind::Async { body, .. } => {
                 let mut inner = facts.clone();
-                inner.bind(&Item::Opaque(token));
                 let mark = self.floating.len();
                 let body = self.stmt(&mut inner, body);
                 let body = self.settle(mark, body, |_| None);
-                s.with_kind(StmtKind::Async { token: token.clone(), body })
+                s.with_child(0, body)
             }
             StmtKind::Call { function, args } => {
                 let args = args

@@ -157,6 +157,7 @@ impl Finder<'_, '_> {
             | StmtKind::Let { .. }
             | StmtKind::Loop(_)
             | StmtKind::Alloc { .. }
+            | StmtKind::Token { .. }
             | StmtKind::Async { .. }
             | StmtKind::Atomic(_) => {
                 // Where a buffer lives does not decide whether something is written.

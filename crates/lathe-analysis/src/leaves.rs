@@ -27,7 +27,7 @@ impl Role {
             AccessMode::Write => Role::Write,
             AccessMode::Reduce { target, op, licence } => Role::Combine { target, op: op.clone(), licence },
             // Ordered among themselves by nothing, which is no conflict.
-            AccessMode::Atomic => Role::Atomic,
+            AccessMode::Atomic { .. } => Role::Atomic,
             AccessMode::Update => Role::Write,
         }
     }
@@ -245,7 +245,7 @@ impl<'a> Collector<'a, '_> {
             StmtKind::Assume { fact, .. } => self.unlabelled(&[fact], "an assumption"),
             StmtKind::Prefetch(_) => Ok(()),
             StmtKind::Barrier { .. } => Err("a barrier stands inside".into()),
-            StmtKind::Async { .. } | StmtKind::Wait { .. } => {
+            StmtKind::Token { .. } | StmtKind::Async { .. } | StmtKind::Wait { .. } => {
                 Err("an asynchronous statement stands inside".into())
             }
             StmtKind::Call { function, .. } => {

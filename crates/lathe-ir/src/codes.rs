@@ -53,8 +53,8 @@ pub const INPUT_WRITTEN: Code = Code("E0326");
 pub const TWO_OPERATORS: Code = Code("E0327");
 /// A barrier without its parallel loop.
 pub const BARRIER: Code = Code("E0328");
-/// A wait for what is no token.
-pub const WAIT: Code = Code("E0329");
+/// `async` or `wait` with what is no token of its own.
+pub const TOKEN: Code = Code("E0329");
 /// A call of a function that the module does not have.
 pub const UNKNOWN_FUNCTION: Code = Code("E0330");
 /// Arguments do not fit the function called.
@@ -87,6 +87,8 @@ pub const INSTANCE_TYPE: Code = Code("E0343");
 pub const BAD_MODULE: Code = Code("E0344");
 /// Lanes that cannot combine in order.
 pub const LANES_IN_ORDER: Code = Code("E0345");
+/// An order of memory that an atomic cannot have.
+pub const ATOMIC_ORDER: Code = Code("E0346");
 
 /// What each code means, with programs in tree text.
 pub static CODES: &[CodeInfo] = &[
@@ -295,10 +297,10 @@ pub static CODES: &[CodeInfo] = &[
         right: include_str!("../tests/verify/e0328_right.tree"),
     },
     CodeInfo {
-        code: WAIT,
-        title: "a wait for what is no token",
-        explanation: "`wait` names tokens of `async` statements before it in the same block (or in a block \
-                      around it).",
+        code: TOKEN,
+        title: "no token of its own",
+        explanation: "`async` and `wait` name a token that `token t` opened around them. It belongs to what \
+                      opened it: each iteration of a parallel loop, and each asynchronous body, opens its own.",
         wrong: include_str!("../tests/verify/e0329_wrong.tree"),
         right: include_str!("../tests/verify/e0329_right.tree"),
     },
@@ -337,8 +339,8 @@ pub static CODES: &[CodeInfo] = &[
     CodeInfo {
         code: MACHINE_ONLY,
         title: "machine detail before its stage",
-        explanation: "Asynchronous statements, waits and fragments belong to the stage `machine`, so that \
-                      analysis and differentiation never meet them.",
+        explanation: "Fragments belong to the stage `machine`, so that analysis and differentiation never meet \
+                      them.",
         wrong: include_str!("../tests/verify/e0334_wrong.tree"),
         right: include_str!("../tests/verify/e0334_right.tree"),
     },
@@ -429,5 +431,13 @@ pub static CODES: &[CodeInfo] = &[
                       another array, and nothing of what the loop reads.",
         wrong: include_str!("../tests/verify/e0345_wrong.tree"),
         right: include_str!("../tests/verify/e0345_right.tree"),
+    },
+    CodeInfo {
+        code: ATOMIC_ORDER,
+        title: "an order of memory that an atomic cannot have",
+        explanation: "An atomic load publishes nothing, so it cannot `release`; an atomic store finds nothing, so \
+                      it cannot `acquire`. `relaxed` and `seqcst` go with all.",
+        wrong: include_str!("../tests/verify/e0346_wrong.tree"),
+        right: include_str!("../tests/verify/e0346_right.tree"),
     },
 ];

@@ -14,8 +14,8 @@ pub use parts::{AccessMode, BinderRole, Children, Part, Touched};
 pub use scope::{Enters, Establishes};
 
 use crate::expr::{Access, Expr};
-use crate::func::Buffer;
-use crate::ids::{Binder, Label};
+use crate::func::{Buffer, Space};
+use crate::ids::{Binder, Label, VarId};
 use crate::ops::ReduceOp;
 use crate::types::Name;
 use lathe_diagnostics::Places;
@@ -68,6 +68,21 @@ pub enum Executor {
 }
 
 impl Executor {
+    /// The word of the text form, without the number of lanes.
+    pub fn name(&self) -> Name {
+        match self {
+            Executor::Serial => "serial".into(),
+            Executor::Unrolled => "unrolled".into(),
+            Executor::Vector(_) => "vector".into(),
+            Executor::InScan(_) => "inscan".into(),
+            Executor::Cpu => "cpu".into(),
+            Executor::Team => "team".into(),
+            Executor::Device => "device".into(),
+            Executor::Node => "node".into(),
+            Executor::Level(name) => name.clone(),
+        }
+    }
+
     /// Iterations run in order, one after the other.
     pub fn is_ordered(&self) -> bool {
         matches!(self, Executor::Serial | Executor::Unrolled | Executor::InScan(_))
@@ -82,6 +97,18 @@ pub enum MemoryOrder {
     Release,
     AcqRel,
     SeqCst,
+}
+
+impl MemoryOrder {
+    /// What came before in the strand is published with it.
+    pub fn releases(self) -> bool {
+        matches!(self, MemoryOrder::Release | MemoryOrder::AcqRel | MemoryOrder::SeqCst)
+    }
+
+    /// What follows in the strand sees what was published with the value that it found.
+    pub fn acquires(self) -> bool {
+        matches!(self, MemoryOrder::Acquire | MemoryOrder::AcqRel | MemoryOrder::SeqCst)
+    }
 }
 
 /// One dimension of a [`Compute`]: its index runs over `lo..hi`.
@@ -156,14 +183,65 @@ pub struct Reduce {
     pub contract: bool,
 }
 
-/// Read-modify-write; the old value is bound to `old` in `body`.
+/// What an atomic does to its element, in one indivisible step.
+#[derive(Clone, Debug, PartialEq, Hash)]
+pub enum AtomicOp {
+    Load,
+    Store(Expr),
+    Exchange(Expr),
+    /// Stores `desired` where the element has the very bits of `expected`; it did so if the old value is these.
+    CompareExchange {
+        expected: Expr,
+        desired: Expr,
+    },
+    /// `target op= value`.
+    Update(ReduceOp, Expr),
+}
+
+impl AtomicOp {
+    pub fn for_each_expr<'a>(&'a self, f: &mut dyn FnMut(&'a Expr)) {
+        match self {
+            AtomicOp::Load => {}
+            AtomicOp::Store(e) | AtomicOp::Exchange(e) | AtomicOp::Update(_, e) => f(e),
+            AtomicOp::CompareExchange { expected, desired } => {
+                f(expected);
+                f(desired);
+            }
+        }
+    }
+
+    /// The same with other expressions, in the order of [`AtomicOp::for_each_expr`].
+    pub fn map_exprs(&self, f: &mut dyn FnMut(&Expr) -> Expr) -> AtomicOp {
+        match self {
+            AtomicOp::Load => AtomicOp::Load,
+            AtomicOp::Store(e) => AtomicOp::Store(f(e)),
+            AtomicOp::Exchange(e) => AtomicOp::Exchange(f(e)),
+            AtomicOp::CompareExchange { expected, desired } => {
+                AtomicOp::CompareExchange { expected: f(expected), desired: f(desired) }
+            }
+            AtomicOp::Update(op, e) => AtomicOp::Update(op.clone(), f(e)),
+        }
+    }
+
+    /// Whether the element may have another value afterwards.
+    pub fn writes(&self) -> bool {
+        *self != AtomicOp::Load
+    }
+}
+
+/// An indivisible access; the value that it found is bound to `old` in `body`.
+///
+/// Atomics on one element never race with one another, as far as each is in the other's `scope`: the name of the
+/// executor of a loop around, among whose iterations it is indivisible (`block`: among the threads of one block);
+/// a name that no loop around has means all iterations that there are. What a strand did before an atomic that
+/// releases is ordered before what another does after one that acquires and sees it, or what followed from it by
+/// updates.
 #[derive(Clone, Debug, PartialEq, Hash)]
 pub struct Atomic {
     pub label: Label,
     pub instance: Vec<Expr>,
-    pub op: ReduceOp,
     pub target: Access,
-    pub value: Expr,
+    pub op: AtomicOp,
     pub order: MemoryOrder,
     pub scope: Name,
     pub old: Option<Binder>,
@@ -210,20 +288,31 @@ pub enum StmtKind {
         fact: Expr,
         provenance: Name,
     },
-    /// Synchronizes the iterations of the enclosing parallel loop `of`.
+    /// Synchronizes the iterations of the parallel loop `of` around it: each goes on once all have come, and what was
+    /// done in the given spaces before is ordered before what is done there afterwards (none given: in all spaces).
+    /// The loop's executor is the barrier's level. All iterations reach it equally often.
     Barrier {
-        of: crate::ids::VarId,
-        spaces: Vec<crate::func::Space>,
+        of: VarId,
+        spaces: Vec<Space>,
     },
     /// Hints that the element will be read soon: means nothing, and the element need not exist.
     Prefetch(Access),
-    /// Starts `body`; `token` names its completion in what follows within the same block.
-    Async {
+    /// A token, under which asynchronous bodies are started and awaited in `body` (Tapir's sync region); where `body`
+    /// ends, all of them have completed. A token belongs to the strand that opens it: neither the iterations of a
+    /// parallel loop inside nor an asynchronous body may use it.
+    Token {
         token: Binder,
         body: Stmt,
     },
+    /// Starts `body` and goes on; nothing orders the two until `token` is awaited.
+    Async {
+        token: VarId,
+        body: Stmt,
+    },
+    /// Goes on once all bodies that were started under `token` have completed, but for the `pending` latest.
     Wait {
-        tokens: Vec<crate::ids::VarId>,
+        token: VarId,
+        pending: u32,
     },
     Call {
         function: Name,

@@ -8,5 +8,6 @@ mod interp {
     mod orders;
     mod races;
     mod statements;
+    mod strands;
     mod views;
 }

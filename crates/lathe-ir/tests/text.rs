@@ -101,7 +101,7 @@ func ops()(x: in f32, y: in f32, i: in index, j: in i32, p: in bool, A: in f32[8
 }
 func statements(N)(A: inout f32[N] alias xs, B: inout f32[N] alias xs, H: inout i32[N] global layout tile(0, 8) permute(1, 0), M: inout f32[], I: inout index[]) stage machine {
   seq { }
-  seq { wait }
+  seq { wait %9 }
   seq { let x: index = 1 seq { } }
   let x: f32 = 1.0:f32 { 'a'[0]: A[0] = x }
   let y: f32 = 2.0:f32 { }
@@ -110,7 +110,7 @@ func statements(N)(A: inout f32[N] alias xs, B: inout f32[N] alias xs, H: inout 
   for i in 0..N unrolled { }
   for i: i32 in 0:i32..4:i32 step 2 vector(8) { for j in 0..1 team { for j in 0..1 device { for j in 0..1 node { for j in 0..N level(block) { barrier j barrier j (shared, global) } } } } }
   if N > 0 { } else { }
-  if N > 0 { 'x.y z'[N, 1]: A[N] = 0.0:f32 nontemporal } else if N > 1 { wait }
+  if N > 0 { 'x.y z'[N, 1]: A[N] = 0.0:f32 nontemporal } else if N > 1 { wait %9 pending 3 }
   while A[0] > 0.0:f32 { 'a.2': A[0] = 0.0:f32 }
   'm'[]: {M[], I[]} argmax= {A[0], N} licensed
   'm': M[] `sum`= A[1]
@@ -121,11 +121,17 @@ func statements(N)(A: inout f32[N] alias xs, B: inout f32[N] alias xs, H: inout 
   prefetch H[N + 8]
   atomic 'h'[N]: H[N] sum= 1:i32 relaxed scope device
   atomic 'h'[N]: H[N] max= 1:i32 acqrel scope block as old { check old > 0:i32, "a", "b" }
-  atomic 'h'[N]: H[N] max= 1:i32 seqcst scope block { wait }
+  atomic 'h'[N]: H[N] max= 1:i32 seqcst scope block { wait %9 }
   atomic 'h'[N]: H[N] max= 1:i32 acquire scope block as old2: i32
+  atomic 'h.2'[N]: H[N] load acquire scope system as seen: i32
+  atomic 'h.3': H[N] store seen + 1:i32 release scope block
+  atomic 'h.4': H[N] exchange seen + 1:i32 acqrel scope block as load: i32
+  atomic 'h.5': H[N] compare load exchange seen seqcst scope system
+  token u { async u { call f() } wait u }
+  token t
   async t { call f() }
-  async v: i32 { }
-  wait t, v
+  wait t pending 1
+  wait t
   call f(N, &A, &slice(B, [N - 1], [-1]))
   compute 'C' over i in 0..N, k in 0..i reduce(sum), s in 0..4 scan(sum) { A[i] = B[k] if k < i }
   compute 'C' { {M[], I[]} argmax= {A[0], N} }

@@ -89,7 +89,7 @@ impl Emitter<'_> {
                 Ok(())
             }
             StmtKind::Barrier { .. } => Err(unsupported("a barrier", places)),
-            StmtKind::Async { .. } | StmtKind::Wait { .. } => {
+            StmtKind::Token { .. } | StmtKind::Async { .. } | StmtKind::Wait { .. } => {
                 Err(unsupported("an asynchronous statement", places))
             }
         }

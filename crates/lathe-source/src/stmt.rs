@@ -84,7 +84,7 @@ impl Emitter<'_> {
             StmtKind::Atomic(a) => Err(unsupported(format!("the atomic update `{}`", a.label), places)),
             StmtKind::Prefetch(a) => self.prefetch(a),
             StmtKind::Barrier { .. } => Err(unsupported("a barrier", places)),
-            StmtKind::Async { .. } | StmtKind::Wait { .. } => {
+            StmtKind::Token { .. } | StmtKind::Async { .. } | StmtKind::Wait { .. } => {
                 Err(unsupported("an asynchronous statement", places))
             }
         }

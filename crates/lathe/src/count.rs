@@ -4,6 +4,7 @@
 //! faster. Floating-point additions, multiplications, divisions, minima, maxima and math functions count
 //! one each (a fused multiply-add two). Where data decide how much runs, there is no count.
 
+use lathe_ir::stmt::AtomicOp;
 use lathe_ir::visit::{vars_of, walk_expr};
 use lathe_ir::{BinOp, Combine, Expr, ExprKind, Function, MathFn, Mode, Stmt, StmtKind, UnOp, VarId};
 use std::collections::HashMap;
@@ -112,10 +113,19 @@ fn count(s: &Stmt, values: &mut Values, budget: &mut u64) -> Option<f64> {
                 other.as_ref().map_or(Some(0.0), |o| count(o, values, budget))
             }
         }
-        StmtKind::Alloc { body, .. } | StmtKind::Async { body, .. } => count(body, values, budget),
+        StmtKind::Alloc { body, .. } | StmtKind::Token { body, .. } | StmtKind::Async { body, .. } => {
+            count(body, values, budget)
+        }
         StmtKind::Store(st) => Some(ops(&st.value)),
         StmtKind::Reduce(r) => Some(r.values.iter().map(ops).sum::<f64>() + combine(&r.op, &r.values)),
-        StmtKind::Atomic(a) => Some(ops(&a.value) + combine(&a.op, std::slice::from_ref(&a.value))),
+        StmtKind::Atomic(a) => {
+            let mut n = 0.0;
+            a.op.for_each_expr(&mut |e| n += ops(e));
+            if let AtomicOp::Update(op, value) = &a.op {
+                n += combine(op, std::slice::from_ref(value));
+            }
+            Some(n + count(&a.body, values, budget)?)
+        }
         StmtKind::Compute(c) => {
             let mut points = 1.0;
             let mut per_point: f64 = c.values.iter().map(ops).sum();

@@ -7,6 +7,7 @@
 use crate::func::Space;
 use crate::ids::{Label, VarId};
 use crate::ops::{BinOp, MathFn, UnOp};
+use crate::stmt::MemoryOrder;
 use crate::types::{Name, Scalar, Type};
 use lathe_diagnostics::Places;
 
@@ -164,7 +165,9 @@ pub enum Instr {
         width: u32,
     },
     /// Enters a parallel loop, starts one of its iterations, leaves it: for the detection of races.
-    EnterParallel,
+    EnterParallel {
+        executor: u32,
+    },
     Iteration {
         i: Reg,
     },
@@ -197,6 +200,13 @@ pub enum Instr {
     Fork {
         fork: u32,
     },
+    /// Opens a token; what is started under it is awaited before it is closed.
+    OpenToken {
+        token: Reg,
+    },
+    CloseToken {
+        token: Reg,
+    },
     /// Starts the task at `body`.
     Spawn {
         token: Reg,
@@ -205,9 +215,13 @@ pub enum Instr {
     Barrier {
         barrier: u32,
     },
+    /// Goes on once all tasks of the token are done but for the `pending` latest.
     Wait {
-        wait: u32,
+        token: Reg,
+        pending: u32,
     },
+    /// A spin-wait goes round: others go on first.
+    Spin,
     /// A place where another task may go on, under a random order.
     Yield,
     EndTask,
@@ -225,7 +239,17 @@ pub struct AccessCode {
     pub places: Places,
     /// Accesses to registers are not memory traffic.
     pub counted: bool,
-    pub atomic: bool,
+    pub atomic: Option<AtomicCode>,
+}
+
+/// How an access is atomic.
+#[derive(Clone, Copy, Debug)]
+pub struct AtomicCode {
+    pub order: MemoryOrder,
+    /// Number of the executor that its scope names, in [`super::compile::Compiled::executors`].
+    pub scope: u32,
+    /// Replaces the value whatever it was: what was published before is not published with it.
+    pub fresh: bool,
 }
 
 /// A statement as diagnostics name it.
@@ -283,6 +307,8 @@ pub struct CallCode {
 #[derive(Clone, Debug)]
 pub struct ForkCode {
     pub of: VarId,
+    /// Number of the loop's executor.
+    pub executor: u32,
     pub name: Name,
     pub i: Reg,
     pub lo: Reg,
@@ -314,7 +340,6 @@ pub struct Routine {
     pub calls: Vec<CallCode>,
     pub forks: Vec<ForkCode>,
     pub barriers: Vec<BarrierCode>,
-    pub waits: Vec<Vec<Reg>>,
     /// Registers with their values at entry.
     pub constants: Vec<(Reg, u64)>,
     pub registers: u32,

@@ -14,7 +14,7 @@ use crate::func::{Function, Module, ParamKind, Space};
 use crate::ids::{BufId, Label, VarId};
 use crate::ops::{BinOp, ReduceOp};
 use crate::reduce;
-use crate::stmt::{Arg, Atomic, Effects, Executor, Loop, Reduce, Stmt, StmtKind, Store};
+use crate::stmt::{Arg, Atomic, AtomicOp, Effects, Enters, Executor, Loop, Reduce, Stmt, StmtKind, Store};
 use crate::types::{Name, Scalar, Type};
 use crate::visit::walk;
 use lathe_diagnostics::{Diagnostic, Places};
@@ -32,21 +32,32 @@ pub struct Flavour {
 pub struct Compiled {
     pub routines: Vec<Routine>,
     pub functions: Vec<Function>,
+    /// Executors of parallel loops, and scopes of atomics, by the names that trees give them.
+    pub executors: Vec<Name>,
 }
 
 /// Compiles a function and all that it calls.
 pub fn compile(module: &Module, func: &Function, flavour: Flavour) -> Result<Compiled, Diagnostic> {
-    let mut out = Compiled { routines: Vec::new(), functions: vec![plain(module, func)] };
+    let mut out =
+        Compiled { routines: Vec::new(), functions: vec![plain(module, func)], executors: Vec::new() };
     let mut numbers = HashMap::from([(func.name.clone(), 0u32)]);
+    let mut executors = Vec::new();
     while out.routines.len() < out.functions.len() {
         let f = out.functions[out.routines.len()].clone();
-        let (routine, called) = Compiler::new(module, &f, flavour, &mut numbers).function()?;
+        let compiler = Compiler::new(module, &f, flavour, (&mut numbers, &mut executors));
+        let (routine, called) = compiler.function()?;
         out.routines.push(routine);
         for name in called {
             out.functions.push(plain(module, &module.functions[&name]));
         }
     }
+    out.executors = executors;
     Ok(out)
+}
+
+/// A loop that waits for what others write: each time it goes round, they go on first.
+fn is_spin(s: &Stmt) -> bool {
+    matches!(s.enters(0), Enters::While(_)) && s.effects().contains(Effects::ATOMIC)
 }
 
 /// The function without functions of mathematics that have a meaning in simpler terms, and without such loops.
@@ -60,6 +71,7 @@ pub struct Compiler<'m> {
     flavour: Flavour,
     /// Numbers of routines by name; extended by every call.
     numbers: &'m mut HashMap<Name, u32>,
+    executors: &'m mut Vec<Name>,
     called: Vec<Name>,
     pub(super) routine: Routine,
     pub(super) vars: HashMap<VarId, Reg>,
@@ -80,6 +92,8 @@ pub struct Compiler<'m> {
     loops: Vec<(Name, Reg)>,
     /// Enclosing parallel loops whose iterations are tasks, innermost last.
     forked: Vec<VarId>,
+    /// Tokens of this strand, whose registers are known.
+    tokens: HashMap<VarId, Reg>,
     /// Whether tasks exist at all, so that a random order may switch between statements.
     has_tasks: bool,
     next_synthetic: u32,
@@ -90,7 +104,7 @@ impl<'m> Compiler<'m> {
         module: &'m Module,
         func: &'m Function,
         flavour: Flavour,
-        numbers: &'m mut HashMap<Name, u32>,
+        (numbers, executors): (&'m mut HashMap<Name, u32>, &'m mut Vec<Name>),
     ) -> Compiler<'m> {
         let mut has_tasks = false;
         walk(&func.body, &mut |s, _| {
@@ -102,6 +116,7 @@ impl<'m> Compiler<'m> {
             func,
             flavour,
             numbers,
+            executors,
             called: Vec::new(),
             routine: Routine::default(),
             vars: HashMap::new(),
@@ -118,6 +133,7 @@ impl<'m> Compiler<'m> {
             instances: Vec::new(),
             loops: Vec::new(),
             forked: Vec::new(),
+            tokens: HashMap::new(),
             has_tasks,
             next_synthetic: u32::MAX,
         }
@@ -370,6 +386,9 @@ impl<'m> Compiler<'m> {
                 let c = self.expr(cond)?;
                 let exit = self.emit(Instr::JumpUnless { c, to: 0 });
                 self.stmt(body)?;
+                if is_spin(s) {
+                    self.emit(Instr::Spin);
+                }
                 self.emit(Instr::Jump { to: head });
                 self.patch(exit);
                 Ok(())
@@ -409,33 +428,37 @@ impl<'m> Compiler<'m> {
                 self.emit(Instr::Barrier { barrier });
                 Ok(())
             }
+            StmtKind::Token { token, body } => {
+                self.begin_plain("a token", &[], s.places());
+                let r = self.bind(token.id, 1);
+                self.emit(Instr::OpenToken { token: r });
+                self.tokens.insert(token.id, r);
+                let site = self.site;
+                self.stmt(body)?;
+                self.site = site;
+                self.emit(Instr::Wait { token: r, pending: 0 });
+                self.emit(Instr::CloseToken { token: r });
+                Ok(())
+            }
             StmtKind::Async { token, body } => {
                 self.begin_plain("an `async`", &[], s.places());
-                // The token outlives this statement: it is known in what follows.
-                let r = self.alloc(1);
-                self.fixed.insert(r);
-                self.vars.insert(token.id, r);
+                let r = self.token(*token)?;
                 let spawn = self.emit(Instr::Spawn { token: r, body: 0 });
                 let over = self.emit(Instr::Jump { to: 0 });
                 let body_at = self.here();
                 self.routine.code[spawn as usize] = Instr::Spawn { token: r, body: body_at };
                 // An asynchronous body is no iteration of the loops around: it cannot wait for them.
                 let forked = std::mem::take(&mut self.forked);
-                self.stmt(body)?;
+                self.in_strand(|c| c.stmt(body))?;
                 self.forked = forked;
                 self.emit(Instr::EndTask);
                 self.patch(over);
                 Ok(())
             }
-            StmtKind::Wait { tokens } => {
+            StmtKind::Wait { token, pending } => {
                 self.begin_plain("a `wait`", &[], s.places());
-                let find = |t: &VarId| self.vars.get(t).copied();
-                let Some(regs) = tokens.iter().map(find).collect::<Option<Vec<_>>>() else {
-                    return Err(self.malformed("a `wait` for a token that is not in scope"));
-                };
-                self.routine.waits.push(regs);
-                let wait = self.routine.waits.len() as u32 - 1;
-                self.emit(Instr::Wait { wait });
+                let token = self.token(*token)?;
+                self.emit(Instr::Wait { token, pending: *pending });
                 Ok(())
             }
             StmtKind::Call { function, args } => {
@@ -456,6 +479,32 @@ impl<'m> Compiler<'m> {
             }
             StmtKind::Compute(c) => self.compute_stmt(c, s.places()),
         }
+    }
+
+    fn token(&self, token: VarId) -> Result<Reg, Diagnostic> {
+        let found = self.tokens.get(&token).copied();
+        found.ok_or_else(|| self.malformed("an `async` or a `wait` with no token of its own"))
+    }
+
+    /// Compiles what runs beside what is around it, and has tokens of its own.
+    pub(super) fn in_strand(
+        &mut self,
+        body: impl FnOnce(&mut Self) -> Result<(), Diagnostic>,
+    ) -> Result<(), Diagnostic> {
+        let tokens = std::mem::take(&mut self.tokens);
+        body(self)?;
+        self.tokens = tokens;
+        Ok(())
+    }
+
+    /// The number of an executor, or of a scope, by its name.
+    pub(super) fn executor(&mut self, name: &str) -> u32 {
+        let known = self.executors.iter().position(|n| **n == *name);
+        let number = known.unwrap_or_else(|| {
+            self.executors.push(name.into());
+            self.executors.len() - 1
+        });
+        number as u32
     }
 
     /// Starts a statement that has no label.

@@ -259,7 +259,7 @@ impl Compiler<'_> {
             bytes: a.elem.bytes(),
             places: a.places.clone(),
             counted: self.spaces.get(&slot) != Some(&Space::Register),
-            atomic: false,
+            atomic: None,
         });
         self.access_keys.insert(key, id);
         Ok(id)

@@ -16,7 +16,7 @@ pub struct Context<'a> {
     pub heap: &'a mut Heap,
     pub counts: Option<&'a mut Counts>,
     pub steps: &'a mut u64,
-    pub races: Option<&'a race::Order>,
+    pub races: Option<&'a mut race::Order>,
     /// The event that accesses belong to.
     pub event: u32,
 }
@@ -220,14 +220,20 @@ impl Context<'_> {
         touch: Touch,
         regs: &[u64],
     ) -> Result<(), Trap> {
-        let Some(order) = self.races else { return Ok(()) };
+        let Some(order) = self.races.as_deref_mut() else { return Ok(()) };
         let cells = self.heap.of(view)?;
         let size = cells.elem_bytes.max(1);
-        let touch = if access.atomic { Touch::Atomic } else { touch };
+        let touch = match (access.atomic, touch) {
+            (Some(_), Touch::Read) => Touch::AtomicRead,
+            (Some(_), Touch::Write) => Touch::Atomic,
+            (_, plain) => plain,
+        };
         // Reinterpreted bytes may cover several elements of the buffer.
         for element in at / size..=(at + (access.bytes as usize).max(1) - 1) / size {
             let space = cells.space;
-            let Some(conflict) = order.touch(&mut cells.history, element, touch, self.event, space) else {
+            let Some(conflict) =
+                order.touch(&mut cells.history, element, (touch, access.atomic), self.event, space)
+            else {
                 continue;
             };
             let name = |event: u32| {
@@ -271,7 +277,7 @@ impl Machine<'_> {
             heap: &mut self.heap,
             counts: self.count.then_some(&mut self.counts),
             steps: &mut self.steps,
-            races: self.races.as_ref(),
+            races: self.races.as_mut(),
             event,
         }
     }

@@ -130,6 +130,7 @@ fn touched(t: Touch) -> &'static str {
         Touch::Read => "reads",
         Touch::Write => "writes",
         Touch::Atomic => "updates atomically",
+        Touch::AtomicRead => "reads atomically",
     }
 }
 

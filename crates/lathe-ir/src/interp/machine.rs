@@ -6,7 +6,7 @@ use super::exec::trips;
 use super::failure::{Failure, Trap, Where, access_of, explain};
 use super::memory::{Descriptor, Heap};
 use super::race::{self, Event, Kind, Level, Position};
-use super::schedule::{Group, Token};
+use super::schedule::{AsyncBody, Group, Token};
 use super::{Counts, Order, shapes};
 use crate::ids::VarId;
 use crate::types::Name;
@@ -40,8 +40,8 @@ pub struct Task {
     /// Orders of the random loops it is in.
     orders: Vec<Vec<i64>>,
     pub group: Option<usize>,
-    /// The token that its end completes.
-    pub token: Option<usize>,
+    /// The asynchronous body that its end completes.
+    pub completes: Option<usize>,
     pub path: Vec<Level>,
     position: Option<Position>,
     event: u32,
@@ -59,9 +59,11 @@ pub enum Pause {
         token: u32,
         body: Pc,
     },
-    /// The task waits for tokens; the instruction runs again later.
+    /// The task waits for a token; the instruction runs again later.
     Wait,
     Yield,
+    /// All others go on first.
+    Spin,
 }
 
 pub struct Machine<'c> {
@@ -78,6 +80,9 @@ pub struct Machine<'c> {
     pub ready: Vec<TaskId>,
     pub groups: Vec<Group>,
     pub tokens: Vec<Token>,
+    /// Numbers of tokens that were closed, to be given out again.
+    pub free_tokens: Vec<usize>,
+    pub bodies: Vec<AsyncBody>,
     /// The task that is running.
     pub current: Option<TaskId>,
 }
@@ -132,7 +137,7 @@ impl Machine<'_> {
     pub fn root(&mut self, sizes: &HashMap<VarId, i64>, scalars: &[u64], arrays: &[Rc<Descriptor>]) -> Task {
         let mut t = Task::default();
         if let Some(races) = &mut self.races {
-            t.path.push(Level { strand: 0, kind: Kind::Root, phases: [0; 7], steps: 0 });
+            t.path.push(Level::new(0, Kind::Root, u32::MAX));
             let (position, loops) = (t.position(), Box::default());
             races.events.push(Event { position, routine: 0, site: 0, instance: None, loops });
         }
@@ -216,18 +221,18 @@ impl Machine<'_> {
                     return Ok(None);
                 }
             },
-            Instr::EnterParallel => {
+            Instr::EnterParallel { executor } => {
                 if let Some(races) = &mut self.races {
                     let kind = Kind::Iteration(races.new_instance());
                     let strand = races.new_strand();
-                    t.path_mut().push(Level { strand, kind, phases: [0; 7], steps: 0 });
+                    t.path_mut().push(Level::new(strand, kind, executor));
                 }
             }
             Instr::Iteration { .. } => {
                 if let Some(races) = &mut self.races {
                     let strand = races.new_strand();
                     if let Some(last) = t.path_mut().last_mut() {
-                        *last = Level { strand, kind: last.kind, phases: [0; 7], steps: 0 };
+                        *last = Level::new(strand, last.kind, last.executor);
                     }
                 }
             }
@@ -276,11 +281,20 @@ impl Machine<'_> {
                 t.pc += 1;
                 return Ok(Some(Pause::Barrier { of: b.of, spaces: b.spaces }));
             }
-            Instr::Wait { wait } => {
-                let tokens: Vec<usize> =
-                    routine.waits[wait as usize].iter().map(|r| t.reg(*r) as usize).collect();
-                if !self.await_tokens(t, &tokens) {
+            Instr::OpenToken { token } => {
+                let number = self.open_token();
+                t.set_reg(token, number as u64);
+            }
+            Instr::CloseToken { token } => self.close_token(t.reg(token) as usize),
+            Instr::Wait { token, pending } => {
+                if !self.await_token(t, t.reg(token) as usize, pending as usize) {
                     return Ok(Some(Pause::Wait));
+                }
+            }
+            Instr::Spin => {
+                if !self.ready.is_empty() {
+                    t.pc += 1;
+                    return Ok(Some(Pause::Spin));
                 }
             }
             Instr::Yield => {
@@ -403,7 +417,7 @@ impl Machine<'_> {
     fn name_instance(&mut self, t: &mut Task, site: u32) -> Result<(), Trap> {
         // Alone on the root strand, before any asynchronous body: ordered with all there will be, so
         // the first event stands for all of them.
-        let alone = t.path.len() == 1 && self.tokens.len() == 1;
+        let alone = t.path.len() == 1 && self.bodies.is_empty();
         if alone {
             t.event = 0;
             return Ok(());

@@ -115,7 +115,9 @@ impl Program {
             free_tasks: Vec::new(),
             ready: Vec::new(),
             groups: Vec::new(),
-            tokens: vec![schedule::Token::nothing()],
+            tokens: Vec::new(),
+            free_tokens: Vec::new(),
+            bodies: Vec::new(),
             current: None,
         };
         let (mut scalars, mut arrays, mut places) = (Vec::new(), Vec::new(), Vec::new());

@@ -8,8 +8,13 @@
 //! and tokens), so no vector clocks are needed and a loop may have any number of iterations.
 //!
 //! Per cell the last write, the reads since, and the atomics since are kept. A new access conflicts
-//! with those that are not ordered before it.
+//! with those that are not ordered before it; atomics do not conflict with one another within their scope.
+//!
+//! Atomics that release and acquire order more than the structure of the program does: an acquiring one that
+//! finds what a releasing one published adds an **edge** from the one to the other. Edges are asked only where
+//! the structure gives no order.
 
+use super::code::AtomicCode;
 use std::rc::Rc;
 
 /// Number of a strand; unique within a run.
@@ -20,7 +25,7 @@ pub enum Kind {
     Root,
     /// Iteration of the parallel loop instance of this number.
     Iteration(u32),
-    /// An asynchronous body with this token.
+    /// The asynchronous body of this number.
     Async(u32),
 }
 
@@ -29,10 +34,18 @@ pub enum Kind {
 pub struct Level {
     pub strand: Strand,
     pub kind: Kind,
+    /// Number of the executor of the loop that this is an iteration of; `u32::MAX` if it is none.
+    pub executor: u32,
     /// Barriers of this loop instance passed so far, per space; 7 spaces fit.
     pub phases: [u32; 7],
     /// Asynchronous bodies started or awaited by this strand so far.
     pub steps: u32,
+}
+
+impl Level {
+    pub fn new(strand: Strand, kind: Kind, executor: u32) -> Level {
+        Level { strand, kind, executor, phases: [0; 7], steps: 0 }
+    }
 }
 
 pub type Position = Rc<[Level]>;
@@ -53,7 +66,10 @@ pub struct Event {
 struct Cell {
     write: Option<u32>,
     reads: Vec<u32>,
-    atomics: Vec<u32>,
+    /// Those that may write, then those that only read, with their scopes.
+    atomics: [Vec<(u32, u32)>; 2],
+    /// Releasing atomics whose value, or what followed from it by updates, the cell holds; with their scopes.
+    released: Vec<(u32, u32)>,
 }
 
 #[derive(Default)]
@@ -73,6 +89,7 @@ pub enum Touch {
     Read,
     Write,
     Atomic,
+    AtomicRead,
 }
 
 /// Two accesses of one element that nothing orders.
@@ -86,8 +103,10 @@ pub struct Conflict {
 #[derive(Default)]
 pub struct Order {
     pub events: Vec<Event>,
-    /// Where each token was awaited, once it was.
+    /// Where each asynchronous body was awaited, once it was.
     joined: Vec<Option<Position>>,
+    /// From an event that released to one that acquired, in the order in which they were found.
+    edges: Vec<(u32, u32)>,
     next_strand: Strand,
     next_instance: u32,
 }
@@ -104,13 +123,13 @@ impl Order {
         self.next_instance
     }
 
-    pub fn join(&mut self, token: u32, at: &Position) {
-        let token = token as usize;
-        if self.joined.len() <= token {
-            self.joined.resize(token + 1, None);
+    pub fn join(&mut self, body: u32, at: &Position) {
+        let body = body as usize;
+        if self.joined.len() <= body {
+            self.joined.resize(body + 1, None);
         }
-        if self.joined[token].is_none() {
-            self.joined[token] = Some(at.clone());
+        if self.joined[body].is_none() {
+            self.joined[body] = Some(at.clone());
         }
     }
 
@@ -156,27 +175,66 @@ impl Order {
         }
     }
 
+    /// Whether event `p`, which ran earlier, is ordered before `q`: by structure, or through edges.
+    fn ordered(&self, p: u32, q: u32, space: u8) -> bool {
+        let position = |e: u32| &self.events[e as usize].position;
+        let direct = |p: u32, q: u32| p <= q && self.before(position(p), position(q), space);
+        if direct(p, q) {
+            return true;
+        }
+        // Backwards from `q`: edges that end before what is known to be before it.
+        let mut seen = vec![false; self.edges.len()];
+        let mut open = vec![q];
+        while let Some(end) = open.pop() {
+            for (k, (from, to)) in self.edges.iter().enumerate().rev() {
+                if !seen[k] && direct(*to, end) {
+                    seen[k] = true;
+                    if direct(p, *from) {
+                        return true;
+                    }
+                    open.push(*from);
+                }
+            }
+        }
+        false
+    }
+
+    /// Whether two atomics are indivisible to one another: each runs in the scope of the other.
+    fn in_scope(&self, (p, p_scope): (u32, u32), (q, q_scope): (u32, u32)) -> bool {
+        let path = |e: u32| &self.events[e as usize].position;
+        // What is around the loops that the scope names.
+        let around = |e: u32, scope: u32| path(e).iter().position(|l| l.executor == scope).unwrap_or(0);
+        let n = around(p, p_scope).max(around(q, q_scope));
+        let same = path(p).iter().zip(path(q).iter()).take_while(|(a, b)| a.strand == b.strand).count();
+        same >= n
+    }
+
     /// Records an access by event `now`; the conflict, if there is one.
     pub fn touch(
-        &self,
+        &mut self,
         history: &mut History,
         element: usize,
-        touch: Touch,
+        (touch, atomic): (Touch, Option<AtomicCode>),
         now: u32,
         space: u8,
     ) -> Option<Conflict> {
         let cell = history.cells.get_mut(element)?;
-        let at = &self.events[now as usize].position;
-        let ordered = |e: u32| self.before(&self.events[e as usize].position, at, space);
-        let unordered = |list: &[u32]| list.iter().copied().find(|e| !ordered(*e));
-        let conflict = |e: Option<u32>, earlier_touch| e.map(|earlier| Conflict { earlier, earlier_touch });
-        let mut found = conflict(cell.write.filter(|w| !ordered(*w)), Touch::Write);
-        if touch != Touch::Read {
-            found = found.or_else(|| conflict(unordered(&cell.reads), Touch::Read));
-        }
-        if touch != Touch::Atomic {
-            found = found.or_else(|| conflict(unordered(&cell.atomics), Touch::Atomic));
-        }
+        let scope = atomic.map_or(0, |a| a.scope);
+        let ordered = |e: u32| self.ordered(e, now, space);
+        let first = |list: &[u32], earlier_touch| {
+            let earlier = list.iter().copied().find(|e| !ordered(*e))?;
+            Some(Conflict { earlier, earlier_touch })
+        };
+        let first_atomic = |list: &[(u32, u32)], earlier_touch| {
+            let apart = |e: (u32, u32)| atomic.is_none() || !self.in_scope(e, (now, scope));
+            let earlier = list.iter().copied().find(|e| !ordered(e.0) && apart(*e))?.0;
+            Some(Conflict { earlier, earlier_touch })
+        };
+        let writes = matches!(touch, Touch::Write | Touch::Atomic);
+        let found = first(cell.write.as_slice(), Touch::Write)
+            .or_else(|| first(&cell.reads, Touch::Read).filter(|_| writes))
+            .or_else(|| first_atomic(&cell.atomics[0], Touch::Atomic))
+            .or_else(|| first_atomic(&cell.atomics[1], Touch::AtomicRead).filter(|_| writes));
         if found.is_some() {
             return found;
         }
@@ -185,14 +243,31 @@ impl Order {
             Some(last) if *last == now || ordered(*last) => *last = now,
             _ => list.push(now),
         };
+        let add_atomic = |list: &mut Vec<(u32, u32)>| match list.last_mut() {
+            Some(last) if last.0 == now || ordered(last.0) => *last = (now, scope),
+            _ => list.push((now, scope)),
+        };
         match touch {
             Touch::Read => add(&mut cell.reads),
-            Touch::Atomic => add(&mut cell.atomics),
-            Touch::Write => {
-                cell.write = Some(now);
-                cell.reads.clear();
-                cell.atomics.clear();
+            Touch::Atomic => add_atomic(&mut cell.atomics[0]),
+            Touch::AtomicRead => add_atomic(&mut cell.atomics[1]),
+            Touch::Write => *cell = Cell { write: Some(now), ..Cell::default() },
+        }
+        match (touch, atomic) {
+            (Touch::AtomicRead, Some(a)) if a.order.acquires() => {
+                let seen = cell.released.iter().filter(|r| self.in_scope(**r, (now, scope)));
+                let edges: Vec<(u32, u32)> = seen.map(|r| (r.0, now)).collect();
+                self.edges.extend(edges);
             }
+            (Touch::Atomic, Some(a)) => {
+                if a.fresh {
+                    cell.released.clear();
+                }
+                if a.order.releases() {
+                    cell.released.push((now, scope));
+                }
+            }
+            _ => {}
         }
         None
     }

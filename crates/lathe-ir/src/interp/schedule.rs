@@ -28,19 +28,16 @@ pub struct Group {
     waiting: Vec<(TaskId, u8)>,
 }
 
-/// An asynchronous body.
+/// An asynchronous body that was started.
 #[derive(Default)]
-pub struct Token {
+pub struct AsyncBody {
     done: bool,
-    waiters: Vec<TaskId>,
+    /// The strand that waits for it: the one that started it.
+    waiter: Option<TaskId>,
 }
 
-impl Token {
-    /// What a token register holds before its `async` was run: nothing to wait for.
-    pub fn nothing() -> Token {
-        Token { done: true, waiters: Vec::new() }
-    }
-}
+/// An open token: the bodies that were started under it and not awaited yet, in that order.
+pub type Token = Vec<usize>;
 
 impl Machine<'_> {
     /// Runs the root task, and all that it starts, to the end.
@@ -61,7 +58,7 @@ impl Machine<'_> {
         }
         // Nothing can go on: if something has not ended, it waits forever.
         let at_barrier = self.groups.iter().find_map(|g| g.waiting.first()).map(|w| w.0);
-        let at_token = self.tokens.iter().find_map(|t| t.waiters.first()).copied();
+        let at_token = self.bodies.iter().find_map(|b| b.waiter);
         if let Some(id) = at_barrier.or(at_token) {
             let mut t = std::mem::take(&mut self.tasks[id]);
             t.pc = t.pc.saturating_sub(u32::from(at_barrier.is_some()));
@@ -109,19 +106,23 @@ impl Machine<'_> {
                 self.ready.push(id);
                 Ok(())
             }
+            Pause::Spin => {
+                self.ready.insert(0, id);
+                Ok(())
+            }
             Pause::Wait => Ok(()),
             Pause::Spawn { token, body } => {
-                let number = self.tokens.len();
-                self.tokens.push(Token::default());
-                t.set_reg(token, number as u64);
+                let number = self.bodies.len();
+                self.bodies.push(AsyncBody::default());
+                self.tokens[t.reg(token) as usize].push(number);
                 if let Some(last) = t.path_mut().last_mut() {
                     last.steps += 1;
                 }
                 let mut child = t.branch(body);
-                child.token = Some(number);
+                child.completes = Some(number);
                 if let Some(races) = &mut self.races {
                     let (strand, kind) = (races.new_strand(), Kind::Async(number as u32));
-                    child.path_mut().push(Level { strand, kind, phases: [0; 7], steps: 0 });
+                    child.path_mut().push(Level::new(strand, kind, u32::MAX));
                 }
                 let child = self.add(child);
                 self.ready.push(id);
@@ -195,7 +196,7 @@ impl Machine<'_> {
             child.set_reg(f.i, (lo + k * f.step) as u64);
             if let Some(races) = &mut self.races {
                 let (strand, kind) = (races.new_strand(), Kind::Iteration(instance));
-                child.path_mut().push(Level { strand, kind, phases: [0; 7], steps: 0 });
+                child.path_mut().push(Level::new(strand, kind, f.executor));
             }
             made.push(self.add(child));
         }
@@ -204,10 +205,9 @@ impl Machine<'_> {
     }
 
     fn end(&mut self, id: TaskId, t: &mut Task) -> Result<(), Trap> {
-        if let Some(token) = t.token {
-            self.tokens[token].done = true;
-            let waiters = std::mem::take(&mut self.tokens[token].waiters);
-            self.ready.extend(waiters);
+        if let Some(body) = t.completes {
+            self.bodies[body].done = true;
+            self.ready.extend(self.bodies[body].waiter.take());
         }
         if let Some(g) = t.group {
             let around = self.ancestors(Some(g));
@@ -269,19 +269,29 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Whether all tokens are complete; if not, the task is woken when one of them is.
-    pub fn await_tokens(&mut self, t: &mut Task, tokens: &[usize]) -> bool {
-        if let Some(token) = tokens.iter().find(|k| !self.tokens[**k].done) {
-            if let Some(id) = self.current {
-                self.tokens[*token].waiters.push(id);
-            }
+    pub fn open_token(&mut self) -> usize {
+        self.free_tokens.pop().unwrap_or_else(|| {
+            self.tokens.push(Token::new());
+            self.tokens.len() - 1
+        })
+    }
+
+    pub fn close_token(&mut self, token: usize) {
+        self.free_tokens.push(token);
+    }
+
+    /// Whether all bodies of a token are complete but for the `pending` latest; if not, the task is woken when one
+    /// of them is.
+    pub fn await_token(&mut self, t: &mut Task, token: usize, pending: usize) -> bool {
+        let n = self.tokens[token].len().saturating_sub(pending);
+        if let Some(body) = self.tokens[token][..n].iter().find(|b| !self.bodies[**b].done) {
+            self.bodies[*body].waiter = self.current;
             return false;
         }
+        let awaited: Vec<usize> = self.tokens[token].drain(..n).collect();
         if let Some(races) = &mut self.races {
             let at = t.position();
-            for token in tokens {
-                races.join(*token as u32, &at);
-            }
+            awaited.iter().for_each(|b| races.join(*b as u32, &at));
             if let Some(last) = t.path_mut().last_mut() {
                 last.steps += 1;
             }

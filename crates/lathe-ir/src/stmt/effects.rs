@@ -88,9 +88,10 @@ impl Stmt {
                 Space::Host | Space::Global | Space::Shared | Space::Constant => Effects::ALLOCATES,
             },
             StmtKind::Atomic(_) => Effects::ATOMIC,
-            StmtKind::Barrier { .. } | StmtKind::Async { .. } | StmtKind::Wait { .. } => {
-                Effects::SYNCHRONIZES
-            }
+            StmtKind::Barrier { .. }
+            | StmtKind::Token { .. }
+            | StmtKind::Async { .. }
+            | StmtKind::Wait { .. } => Effects::SYNCHRONIZES,
             StmtKind::Call { .. } => Effects::ALL,
         }
     }

@@ -71,12 +71,12 @@ impl Stmt {
             }
             StmtKind::Atomic(a) => {
                 let (label, instance) = m.labelled(&a.label, &a.instance);
-                let target = m.access(&a.target, AccessMode::Atomic);
-                let value = m.expr(&a.value);
+                let target = m.access(&a.target, AccessMode::Atomic { writes: a.op.writes() });
+                let op = a.op.map_exprs(&mut |e| m.expr(e));
                 let old = a.old.as_ref().map(|b| m.binder(b, BinderRole::Old));
-                let (op, order, scope) = (a.op.clone(), a.order, a.scope.clone());
+                let (order, scope) = (a.order, a.scope.clone());
                 let body = m.child(&a.body);
-                StmtKind::Atomic(Atomic { label, instance, op, target, value, order, scope, old, body })
+                StmtKind::Atomic(Atomic { label, instance, target, op, order, scope, old, body })
             }
             StmtKind::Loop(l) => {
                 let (lo, hi) = (m.expr(&l.lo), m.expr(&l.hi));
@@ -107,12 +107,16 @@ impl Stmt {
                 StmtKind::Barrier { of: m.variable(*of), spaces: spaces.clone() }
             }
             StmtKind::Prefetch(a) => StmtKind::Prefetch(m.access(a, AccessMode::Prefetch)),
-            StmtKind::Async { token, body } => {
+            StmtKind::Token { token, body } => {
                 let token = m.binder(token, BinderRole::Token);
+                StmtKind::Token { token, body: m.child(body) }
+            }
+            StmtKind::Async { token, body } => {
+                let token = m.variable(*token);
                 StmtKind::Async { token, body: m.child(body) }
             }
-            StmtKind::Wait { tokens } => {
-                StmtKind::Wait { tokens: tokens.iter().map(|t| m.variable(*t)).collect() }
+            StmtKind::Wait { token, pending } => {
+                StmtKind::Wait { token: m.variable(*token), pending: *pending }
             }
             StmtKind::Call { function, args } => {
                 let arg = |a: &Arg| match a {

@@ -24,8 +24,10 @@ pub enum AccessMode<'a> {
         /// May be reordered among instances of the same label.
         licence: bool,
     },
-    /// Reads and writes in one indivisible step.
-    Atomic,
+    /// Reads, and writes if it says so, in one indivisible step.
+    Atomic {
+        writes: bool,
+    },
     /// Reads and writes in an order that is not known: an argument of a call.
     Update,
     /// A hint; the element is not read, and need not exist.
@@ -40,7 +42,7 @@ impl AccessMode<'_> {
 
     /// The value that is there afterwards may be another.
     pub fn writes(self) -> bool {
-        !matches!(self, AccessMode::Read | AccessMode::Prefetch)
+        !matches!(self, AccessMode::Read | AccessMode::Atomic { writes: false } | AccessMode::Prefetch)
     }
 }
 
@@ -146,6 +148,7 @@ impl StmtKind {
             StmtKind::Let { body, .. }
             | StmtKind::While { body, .. }
             | StmtKind::Alloc { body, .. }
+            | StmtKind::Token { body, .. }
             | StmtKind::Async { body, .. }
             | StmtKind::Loop(Loop { body, .. })
             | StmtKind::Atomic(Atomic { body, .. }) => (std::slice::from_ref(body), None),
@@ -186,8 +189,8 @@ impl StmtKind {
             }
             StmtKind::Atomic(a) => {
                 f(Part::Instance(&a.label, &a.instance));
-                f(element(&a.target, AccessMode::Atomic));
-                f(Part::Expr(&a.value));
+                f(element(&a.target, AccessMode::Atomic { writes: a.op.writes() }));
+                a.op.for_each_expr(&mut |e| f(Part::Expr(e)));
                 a.old.iter().for_each(|b| f(Part::Bind(b, BinderRole::Old)));
             }
             StmtKind::Loop(l) => {
@@ -202,8 +205,8 @@ impl StmtKind {
             StmtKind::Alloc { buffer, .. } => f(Part::Buffer(buffer)),
             StmtKind::Barrier { of, .. } => f(Part::Variable(*of)),
             StmtKind::Prefetch(a) => f(element(a, AccessMode::Prefetch)),
-            StmtKind::Async { token, .. } => f(Part::Bind(token, BinderRole::Token)),
-            StmtKind::Wait { tokens } => tokens.iter().for_each(|t| f(Part::Variable(*t))),
+            StmtKind::Token { token, .. } => f(Part::Bind(token, BinderRole::Token)),
+            StmtKind::Async { token, .. } | StmtKind::Wait { token, .. } => f(Part::Variable(*token)),
             StmtKind::Call { args, .. } => {
                 for a in args {
                     match a {

@@ -42,6 +42,7 @@ impl Stmt {
             StmtKind::If { cond, .. } => Enters::Condition(cond, position == 0),
             StmtKind::While { cond, .. } => Enters::While(cond),
             StmtKind::Alloc { buffer, .. } => Enters::Alloc(buffer),
+            StmtKind::Token { token, .. } => Enters::Value(token),
             StmtKind::Atomic(a) => a.old.as_ref().map_or(Enters::Nothing, Enters::Value),
             StmtKind::Seq(_)
             | StmtKind::Async { .. }
@@ -58,7 +59,7 @@ impl Stmt {
     }
 
     /// The body of a scope that, where nothing follows the statement, is the rest of its block: of a `let`, a local
-    /// buffer, an atomic that gives its old value. A block may hold thousands of them: what walks through it takes
+    /// buffer, a token, an atomic that gives its old value. A block may hold thousands of them: what walks through it takes
     /// them in a loop.
     pub fn rest_of_block(&self) -> Option<&Stmt> {
         match self.enters(0) {

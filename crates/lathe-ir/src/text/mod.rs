@@ -61,20 +61,22 @@
 //! 'L'[instance]: target = value [nontemporal]
 //! 'L'[instance]: target OP= value [licensed] [contract]          one target
 //! 'L'[instance]: {t1, t2} OP= {v1, v2} [licensed] [contract]     several
-//! atomic 'L'[instance]: target OP= value ORDER scope NAME [as old]
+//! atomic 'L'[instance]: target ACTION ORDER scope NAME [as old]
+//!     where ACTION is `load`, `store v`, `exchange v`, `compare v exchange w` or `OP= v`
 //! let x: T = value
 //! alloc T: f32[8, 8] [space] [layout …]
 //! for i in lo..hi [step 2] [unrolled | vector(8) | cpu | team | device | node | level(block)] { … }
 //! if c { … } else { … }        while c { … }        seq { … }
 //! check c, "code", "message"   assume fact, "provenance"
-//! barrier i (shared, global)   async t { … }        wait t, u
+//! barrier i (shared, global)
+//! token t                      async t { … }        wait t        wait t pending 2
 //! call f(value, &A, &slice(B, [0], [1]))
 //! compute 'C' over i in 0..M, k in 0..K reduce(sum), j in 0..N scan(max) { C[i, j] = e [if guard] }
 //! compute 'C' over k in 0..K reduce(sum) { C[] sum= e }          combines into the old value
 //! ```
 //!
 //! A block of one statement is that statement; `seq { … }` writes down a sequence that would otherwise be
-//! flattened. `let`, `alloc` and `atomic … as old` scope over the rest of their block, or over a block of
+//! flattened. `let`, `alloc`, `token` and `atomic … as old` scope over the rest of their block, or over a block of
 //! their own: `let x: f32 = e { … }`.
 //!
 //! **Sharing.** `with $1 = e, $2 = f($1) in` before a statement (inside the braces of a `compute`) binds
@@ -101,14 +103,14 @@ pub use scope::Scope;
 /// Words that stand for themselves wherever a name could stand; as names they are quoted.
 pub(crate) const RESERVED: &[&str] = &[
     "struct", "op", "func", "in", "let", "alloc", "for", "if", "else", "while", "seq", "check", "assume",
-    "barrier", "prefetch", "async", "wait", "call", "compute", "atomic", "with", "and", "or", "true",
-    "false", "inf", "nan",
+    "barrier", "prefetch", "token", "async", "wait", "call", "compute", "atomic", "with", "and", "or",
+    "true", "false", "inf", "nan",
 ];
 
 /// How deep brackets and blocks may nest, so that no text exhausts the stack.
 pub(crate) const MAX_DEPTH: usize = 256;
 
-/// How many scopes that reach to the end of their block (`let`, `alloc`, `atomic`) may be open at once:
+/// How many scopes that reach to the end of their block (`let`, `alloc`, `token`, `atomic`) may be open at once:
 /// each is a level of the tree.
 pub(crate) const MAX_SCOPES: usize = 4096;
 

@@ -11,7 +11,9 @@ use crate::expr::{Access, Expr};
 use crate::func::{Buffer, Space};
 use crate::ids::{Binder, BufId, Label, VarId};
 use crate::ops::ReduceOp;
-use crate::stmt::{Arg, Atomic, Combine, Compute, Dim, Executor, Loop, Reduce, Stmt, StmtKind, Store};
+use crate::stmt::{
+    Arg, Atomic, AtomicOp, Combine, Compute, Dim, Executor, Loop, Reduce, Stmt, StmtKind, Store,
+};
 use crate::types::Name;
 use lathe_diagnostics::{Places, Span};
 use std::sync::Arc;
@@ -21,6 +23,7 @@ enum Opener {
     Let(Binder, Expr),
     Alloc(Arc<Buffer>),
     Atomic(Box<Atomic>),
+    Token(Binder),
 }
 
 /// What a statement's text is: complete, or waiting for the rest of the block.
@@ -44,6 +47,7 @@ impl Opener {
             Opener::Let(binder, value) => StmtKind::Let { binder, value, body },
             Opener::Alloc(buffer) => StmtKind::Alloc { buffer, body },
             Opener::Atomic(a) => StmtKind::Atomic(Atomic { body, ..*a }),
+            Opener::Token(token) => StmtKind::Token { token, body },
         };
         Stmt::new(kind, places)
     }
@@ -156,6 +160,7 @@ impl Parser {
                 | "assume"
                 | "barrier"
                 | "prefetch"
+                | "token"
                 | "async"
                 | "wait"
                 | "call"
@@ -215,23 +220,25 @@ impl Parser {
             }
             "barrier" => self.barrier()?,
             "prefetch" => StmtKind::Prefetch(self.access()?),
-            "async" => {
+            "token" => {
                 let token = self.binder("the name of a token")?;
+                self.scope.bind_var(&token);
+                let binds = Some(Bound::Var(token.id));
+                return self.opened(start, Opener::Token(token), binds, bound);
+            }
+            "async" => {
+                let token = self.var_ref()?;
                 let at = self.span_from(start);
                 let body = self.braces()?;
-                self.scope.bind_var(&token);
-                bound.push(Bound::Var(token.id));
                 return Ok(Piece::Whole(Stmt::new(StmtKind::Async { token, body }, Places::one(at))));
             }
             "wait" => {
-                let mut tokens = Vec::new();
-                if self.at("%") || (matches!(self.peek(), Tok::Name { .. }) && !self.at_keyword()) {
-                    tokens.push(self.var_ref()?);
-                    while self.eat(",") {
-                        tokens.push(self.var_ref()?);
-                    }
-                }
-                StmtKind::Wait { tokens }
+                let token = self.var_ref()?;
+                let pending = match self.eat_word("pending") {
+                    true => self.number("how many bodies may be pending", u64::from(u32::MAX))? as u32,
+                    false => 0,
+                };
+                StmtKind::Wait { token, pending }
             }
             "call" => {
                 let function = Name::from(self.name("the name of a function")?);
@@ -320,8 +327,7 @@ impl Parser {
     fn atomic(&mut self, start: Span, bound: &mut Vec<Bound>) -> Parsed<Piece> {
         let (label, instance) = self.label()?;
         let target = self.access()?;
-        let op = self.op_assign()?;
-        let value = self.expr()?;
+        let op = self.atomic_op()?;
         let at = self.span();
         let order = self.name("an order of memory")?;
         let Some(order) = ORDERS.into_iter().find(|o| order_name(*o) == order) else {
@@ -335,7 +341,7 @@ impl Parser {
         self.expect_word("scope")?;
         let scope = Name::from(self.name("a scope")?);
         let old = if self.eat_word("as") { Some(self.binder("the name of the old value")?) } else { None };
-        let a = Atomic { label, instance, op, target, value, order, scope, old, body: Stmt::empty() };
+        let a = Atomic { label, instance, target, op, order, scope, old, body: Stmt::empty() };
         let binds = a.old.as_ref().map(|b| Bound::Var(b.id));
         if let Some(b) = &a.old {
             self.scope.bind_var(b);
@@ -345,6 +351,28 @@ impl Parser {
             return Ok(Piece::Whole(Stmt::new(StmtKind::Atomic(a), places)));
         }
         self.opened(start, Opener::Atomic(Box::new(a)), binds, bound)
+    }
+
+    /// `load`, `store v`, `exchange v`, `compare v exchange w`, or `OP= v`.
+    fn atomic_op(&mut self) -> Parsed<AtomicOp> {
+        // An operator of that name is followed by `=`.
+        if self.at_ahead(1, "=") {
+            let op = self.op_assign()?;
+            return Ok(AtomicOp::Update(op, self.expr()?));
+        }
+        if self.eat_word("load") {
+            Ok(AtomicOp::Load)
+        } else if self.eat_word("store") {
+            Ok(AtomicOp::Store(self.expr()?))
+        } else if self.eat_word("exchange") {
+            Ok(AtomicOp::Exchange(self.expr()?))
+        } else if self.eat_word("compare") {
+            let expected = self.expr()?;
+            self.expect_word("exchange")?;
+            Ok(AtomicOp::CompareExchange { expected, desired: self.expr()? })
+        } else {
+            self.expected("`load`, `store`, `exchange`, `compare` or an operator with `=`")
+        }
     }
 
     fn range(&mut self) -> Parsed<(Expr, Expr)> {

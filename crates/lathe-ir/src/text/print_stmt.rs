@@ -6,7 +6,7 @@ use super::scope::name_text;
 use crate::expr::{Access, Expr};
 use crate::ids::{BufId, Label, VarId};
 use crate::ops::ReduceOp;
-use crate::stmt::{Arg, Combine, Compute, Executor, Loop, MemoryOrder, Stmt, StmtKind};
+use crate::stmt::{Arg, AtomicOp, Combine, Compute, Executor, Loop, MemoryOrder, Stmt, StmtKind};
 use std::fmt::Write;
 
 /// What a block takes out of scope where it ends.
@@ -62,10 +62,10 @@ impl Printer {
         let mut rest = list;
         while let Some((last, init)) = rest.split_last() {
             for s in init {
-                self.stmt(s, &mut bound);
+                self.stmt(s);
             }
             let Some(body) = last.rest_of_block() else {
-                self.stmt(last, &mut bound);
+                self.stmt(last);
                 break;
             };
             self.line();
@@ -106,8 +106,7 @@ impl Printer {
                 self.out.push_str("atomic ");
                 self.label(&a.label, &a.instance);
                 self.access(&a.target);
-                let _ = write!(self.out, " {} ", op_text(&a.op));
-                self.expr(&a.value, 0);
+                self.atomic_op(&a.op);
                 let _ = write!(self.out, " {} scope {}", order_name(a.order), name_text(&a.scope));
                 if let Some(old) = &a.old {
                     self.out.push_str(" as ");
@@ -116,19 +115,45 @@ impl Printer {
                     bound.push(Bound::Var(old.id));
                 }
             }
+            StmtKind::Token { token, .. } => {
+                self.out.push_str("token ");
+                self.binder(token);
+                self.scope.bind_var(token);
+                bound.push(Bound::Var(token.id));
+            }
             _ => {}
         }
     }
 
-    /// One statement on a line of its own. `bound` collects the tokens that it adds to the block.
-    fn stmt(&mut self, s: &Stmt, bound: &mut Vec<Bound>) {
+    fn atomic_op(&mut self, op: &AtomicOp) {
+        let word = match op {
+            AtomicOp::Load => " load",
+            AtomicOp::Store(_) => " store ",
+            AtomicOp::Exchange(_) => " exchange ",
+            AtomicOp::CompareExchange { .. } => " compare ",
+            AtomicOp::Update(op, _) => &format!(" {} ", op_text(op)),
+        };
+        self.out.push_str(word);
+        match op {
+            AtomicOp::Load => {}
+            AtomicOp::Store(e) | AtomicOp::Exchange(e) | AtomicOp::Update(_, e) => self.expr(e, 0),
+            AtomicOp::CompareExchange { expected, desired } => {
+                self.expr(expected, 0);
+                self.out.push_str(" exchange ");
+                self.expr(desired, 0);
+            }
+        }
+    }
+
+    /// One statement on a line of its own.
+    fn stmt(&mut self, s: &Stmt) {
         self.line();
         match s.kind() {
             StmtKind::Seq(v) => {
                 self.out.push_str("seq ");
                 self.in_braces(|p| p.statements(v));
             }
-            StmtKind::Let { body, .. } | StmtKind::Alloc { body, .. } => {
+            StmtKind::Let { body, .. } | StmtKind::Alloc { body, .. } | StmtKind::Token { body, .. } => {
                 let mut inner = Vec::new();
                 self.opener(s, &mut inner);
                 self.out.push(' ');
@@ -218,18 +243,13 @@ impl Printer {
                 }
             }
             StmtKind::Async { token, body } => {
-                self.out.push_str("async ");
-                self.binder(token);
-                self.out.push(' ');
+                let _ = write!(self.out, "async {} ", self.scope.var_text(*token));
                 self.braces(body);
-                self.scope.bind_var(token);
-                bound.push(Bound::Var(token.id));
             }
-            StmtKind::Wait { tokens } => {
-                self.out.push_str("wait");
-                for (i, t) in tokens.iter().enumerate() {
-                    let _ =
-                        write!(self.out, "{}{}", if i == 0 { " " } else { ", " }, self.scope.var_text(*t));
+            StmtKind::Wait { token, pending } => {
+                let _ = write!(self.out, "wait {}", self.scope.var_text(*token));
+                if *pending > 0 {
+                    let _ = write!(self.out, " pending {pending}");
                 }
             }
             StmtKind::Call { function, args } => {

@@ -50,11 +50,14 @@ pub fn verify_function(module: &Module, f: &Function) -> Vec<Diagnostic> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Value,
-    /// A loop; whether its iterations are unordered.
+    /// A loop; if its iterations are unordered, the strand that they are (one number for all of them).
     Loop {
-        parallel: bool,
+        parallel: Option<u32>,
     },
-    Token,
+    /// Of the strand that opened it.
+    Token {
+        strand: u32,
+    },
 }
 
 pub(crate) struct Var {
@@ -117,6 +120,12 @@ pub(crate) struct Verifier<'m> {
     pub place: String,
     /// Expressions of the current statement that were looked at.
     pub seen: HashSet<usize>,
+    /// What runs on its own here: the function, the iterations of a parallel loop, an asynchronous body.
+    strand: u32,
+    /// How many there were.
+    strands: u32,
+    /// Those of the parallel loops around, whose barriers can be reached.
+    iterations: Vec<u32>,
 }
 
 impl<'m> Verifier<'m> {
@@ -132,6 +141,9 @@ impl<'m> Verifier<'m> {
             places: Places::none(),
             place: String::new(),
             seen: HashSet::new(),
+            strand: 0,
+            strands: 0,
+            iterations: Vec::new(),
         }
     }
 

@@ -6,7 +6,9 @@ use crate::expr::{Access, Expr};
 use crate::func::{Mode, ParamKind, Stage};
 use crate::ids::{BufId, VarId};
 use crate::ops::ReduceOp;
-use crate::stmt::{Arg, Combine, Compute, Executor, Loop, Reduce, Stmt, StmtKind};
+use crate::stmt::{
+    Arg, Atomic, AtomicOp, Combine, Compute, Executor, Loop, MemoryOrder, Reduce, Stmt, StmtKind,
+};
 use crate::types::Type;
 
 /// What goes out of scope where a block ends.
@@ -78,10 +80,8 @@ impl Verifier<'_> {
             }
             StmtKind::Atomic(a) => {
                 self.instance(&a.instance);
-                self.access(&a.target, true);
-                self.expr(&a.value);
-                let (targets, values) = (std::slice::from_ref(&a.target), std::slice::from_ref(&a.value));
-                self.update(&a.op, targets, values);
+                self.access(&a.target, a.op.writes());
+                self.atomic(a);
                 if let Some(old) = &a.old {
                     if Type::Scalar(old.ty) != a.target.elem {
                         let text = format!(
@@ -118,39 +118,83 @@ impl Verifier<'_> {
             StmtKind::Prefetch(a) => self.access(a, false),
             StmtKind::Barrier { of, .. } => {
                 let role = self.vars.get(of).map(|v| v.role);
-                if role != Some(Role::Loop { parallel: true }) {
+                let reached = |strand| self.iterations.contains(&strand);
+                if !matches!(role, Some(Role::Loop { parallel: Some(strand) }) if reached(strand)) {
                     let text = "a barrier names no parallel loop around it";
                     let help = "it synchronizes the iterations of the loop that it names: `for i in … cpu { … \
                                 barrier i … }`";
                     self.wrong_help(codes::BARRIER, [text.into()], Some(help));
                 }
             }
-            StmtKind::Async { token, body } => {
-                self.machine_only("asynchronous statements");
-                self.body(body);
-                self.at(s.places());
-                self.bind_var(token, Role::Token);
+            StmtKind::Token { token, .. } => {
+                if self.stage == Stage::Plain {
+                    let text = format!("the token `{}` is opened in a plain tree", token.name);
+                    let help = "plain trees start nothing on the side; with tokens, the stage is `scheduled`";
+                    self.wrong_help(codes::PLAIN_EXECUTOR, [text.into()], Some(help));
+                }
+                self.bind_var(token, Role::Token { strand: self.strand });
                 bound.push(Bound::Var(token.id));
             }
-            StmtKind::Wait { tokens } => {
-                self.machine_only("waits");
-                for t in tokens {
-                    if self.vars.get(t).map(|v| v.role) != Some(Role::Token) {
-                        let text = format!("`wait` names %{}, which is no token in scope", t.0);
-                        let help = "a token is in scope after its `async`, to the end of the block";
-                        self.wrong_help(codes::WAIT, [text.into()], Some(help));
-                    }
-                }
+            StmtKind::Async { token, body } => {
+                self.token(*token, "async");
+                self.in_strand(false, |v| v.body(body));
             }
+            StmtKind::Wait { token, .. } => self.token(*token, "wait"),
             StmtKind::Call { function, args } => self.call(function, args),
             StmtKind::Compute(c) => self.compute(c),
         }
     }
 
-    fn machine_only(&mut self, what: &str) {
-        if self.stage != Stage::Machine {
-            let text = format!("{what} come with the stage `machine`");
-            self.wrong(codes::MACHINE_ONLY, [text.into()]);
+    /// A token where it is used: it belongs to this strand.
+    fn token(&mut self, token: VarId, word: &str) {
+        let why = match self.vars.get(&token).map(|v| v.role) {
+            Some(Role::Token { strand }) if strand == self.strand => return,
+            Some(Role::Token { .. }) => {
+                "a token of another strand: each iteration of a parallel loop, and each \
+                                         asynchronous body, opens its own"
+            }
+            _ => "no token in scope",
+        };
+        let text = format!("`{word}` names %{}, which is {why}", token.0);
+        let help = "`token t` opens one for the rest of its block";
+        self.wrong_help(codes::TOKEN, [text.into()], Some(help));
+    }
+
+    /// What runs beside what is around it: tokens of the outside are not its own. An asynchronous body is no
+    /// iteration of the loops around it, and reaches none of their barriers.
+    fn in_strand(&mut self, iteration: bool, body: impl FnOnce(&mut Self)) {
+        self.strands += 1;
+        let strand = std::mem::replace(&mut self.strand, self.strands);
+        let mut inside = if iteration { self.iterations.clone() } else { Vec::new() };
+        inside.extend(iteration.then_some(self.strand));
+        let iterations = std::mem::replace(&mut self.iterations, inside);
+        body(self);
+        (self.strand, self.iterations) = (strand, iterations);
+    }
+
+    fn atomic(&mut self, a: &Atomic) {
+        a.op.for_each_expr(&mut |e| self.expr(e));
+        match &a.op {
+            AtomicOp::Load => {}
+            AtomicOp::Store(e) | AtomicOp::Exchange(e) => self.value_fits(&a.target.elem, e),
+            AtomicOp::CompareExchange { expected, desired } => {
+                self.value_fits(&a.target.elem, expected);
+                self.value_fits(&a.target.elem, desired);
+            }
+            AtomicOp::Update(op, value) => {
+                self.update(op, std::slice::from_ref(&a.target), std::slice::from_ref(value));
+            }
+        }
+        let order = a.order;
+        let fits = match a.op {
+            AtomicOp::Load => !order.releases() || order == MemoryOrder::SeqCst,
+            AtomicOp::Store(_) => !order.acquires() || order == MemoryOrder::SeqCst,
+            AtomicOp::Exchange(_) | AtomicOp::CompareExchange { .. } | AtomicOp::Update(..) => true,
+        };
+        if !fits {
+            let text = format!("the order of `{}` is none of its kind", a.label);
+            let help = "a load does not release, and a store does not acquire";
+            self.wrong_help(codes::ATOMIC_ORDER, [text.into()], Some(help));
         }
     }
 
@@ -243,8 +287,15 @@ impl Verifier<'_> {
             let help = "plain loops are serial; with executors, the stage is `scheduled`";
             self.wrong_help(codes::PLAIN_EXECUTOR, [text.into()], Some(help));
         }
-        self.bind_var(&l.binder, Role::Loop { parallel: !l.exec.is_ordered() });
-        self.body(&l.body);
+        if l.exec.is_ordered() {
+            self.bind_var(&l.binder, Role::Loop { parallel: None });
+            self.body(&l.body);
+        } else {
+            self.in_strand(true, |v| {
+                v.bind_var(&l.binder, Role::Loop { parallel: Some(v.strand) });
+                v.body(&l.body);
+            });
+        }
         self.vars.remove(&l.binder.id);
     }
 

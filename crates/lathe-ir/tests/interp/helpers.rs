@@ -3,10 +3,10 @@
 use lathe_diagnostics::Code;
 use lathe_ir::build::{index, load, var};
 use lathe_ir::interp::{ArrayValue, Counts, Failure, Options, Order, run};
-use lathe_ir::stmt::{Combine, Compute, Dim, Executor, Loop, Reduce, Store};
+use lathe_ir::stmt::{Atomic, AtomicOp, Combine, Compute, Dim, Executor, Loop, MemoryOrder, Reduce, Store};
 use lathe_ir::{
     Access, Binder, BufId, Buffer, Expr, Function, Label, Layout, Mode, Module, Param, ParamKind, ReduceOp,
-    Scalar, Space, Stage, Stmt, StmtKind, Type, VarId,
+    Scalar, Space, Stage, Stmt, StmtKind, Type,
 };
 use std::sync::Arc;
 
@@ -157,14 +157,89 @@ pub fn barrier(of: &Binder) -> Stmt {
     Stmt::of(StmtKind::Barrier { of: of.id, spaces: Vec::new() })
 }
 
-pub fn spawn(token: &Binder, body: Stmt) -> Stmt {
-    Stmt::of(StmtKind::Async { token: token.clone(), body })
+/// A token, and what runs under it.
+pub fn under(token: &Binder, body: Vec<Stmt>) -> Stmt {
+    Stmt::of(StmtKind::Token { token: token.clone(), body: Stmt::seq(body) })
 }
 
-pub fn wait(tokens: &[VarId]) -> Stmt {
-    Stmt::of(StmtKind::Wait { tokens: tokens.to_vec() })
+pub fn spawn(token: &Binder, body: Stmt) -> Stmt {
+    Stmt::of(StmtKind::Async { token: token.id, body })
+}
+
+pub fn wait(token: &Binder, pending: u32) -> Stmt {
+    Stmt::of(StmtKind::Wait { token: token.id, pending })
+}
+
+pub fn atomic(
+    label: &str,
+    instance: Vec<Expr>,
+    target: Access,
+    op: AtomicOp,
+    old: Option<&Binder>,
+) -> Atomic {
+    let (label, order, scope) = (Label::new(label), MemoryOrder::Relaxed, "system".into());
+    Atomic { label, instance, target, op, order, scope, old: old.cloned(), body: Stmt::empty() }
 }
 
 pub fn zero_d(id: BufId, elem: Type) -> Expr {
     load(Access::buffer(id, elem, vec![]))
+}
+
+/// A module in text, whose function `k` is run.
+pub struct Text(Module);
+
+impl Text {
+    pub fn new(text: impl AsRef<str>) -> Text {
+        let text = text.as_ref();
+        let file = lathe_diagnostics::FileId(0);
+        let module = lathe_ir::text::parse_module(file, text).unwrap_or_else(|e| panic!("{text}\n{}", e[0]));
+        let wrong = lathe_ir::verify::verify(&module);
+        assert!(wrong.is_empty(), "{text}\n{}", wrong[0]);
+        Text(module)
+    }
+
+    /// The same with a number in the place of a size.
+    pub fn with_size(mut self, name: &str, value: i64) -> Text {
+        let f = self.0.functions.get_mut("k").expect("a function `k`");
+        let size = f.size(name).expect("such a size").id;
+        f.sizes.retain(|s| s.id != size);
+        f.body = lathe_ir::visit::substitute_stmt(&f.body, &[(size, index(value))].into());
+        self
+    }
+
+    fn run(&self, args: &mut [ArrayValue], order: Order) -> Result<(), Failure> {
+        let options = Options { order, races: true, max_steps: Some(10_000), ..Options::default() };
+        run(&self.0, &self.0.functions["k"], args, &options).map(drop)
+    }
+
+    fn orders() -> impl Iterator<Item = Order> {
+        std::iter::once(Order::Reference).chain((0..20).map(Order::Seed))
+    }
+
+    /// The results of runs in many orders, in none of which a race is found.
+    pub fn agree(&self, args: impl Fn() -> Vec<ArrayValue>) -> Vec<Vec<ArrayValue>> {
+        let one = |order| {
+            let mut args = args();
+            self.run(&mut args, order).unwrap_or_else(|e| panic!("{order:?}: {e}"));
+            args
+        };
+        Text::orders().map(one).collect()
+    }
+
+    /// Every order shows a race, or else reads what was never written for it.
+    pub fn races(&self, args: Vec<ArrayValue>) -> Failure {
+        let one = |order| {
+            let e = self.run(&mut args.clone(), order).expect_err("a race");
+            let codes = [lathe_ir::interp::codes::RACE, lathe_ir::interp::codes::UNINITIALIZED];
+            let known = if order == Order::Reference { &codes[..1] } else { &codes[..] };
+            assert!(known.contains(&e.diagnostic.code), "{order:?}: {e}");
+            e
+        };
+        Text::orders().map(one).last().expect("an order")
+    }
+
+    /// The code with which the reference run fails.
+    pub fn fails(&self, mut args: Vec<ArrayValue>) -> Code {
+        self.run(&mut args, Order::Reference).expect_err("a failure").diagnostic.code
+    }
 }

@@ -131,10 +131,10 @@ fn overlapped(waits: bool) -> Maker {
     let set = |l: &str, b: &lathe_ir::Buffer, k| store(l, vec![], at(b, vec![]), int(Scalar::I32, k));
     let mut body = vec![spawn(&token, set("A", &a, 1)), set("B", &b, 2)];
     if waits {
-        body.push(wait(&[token.id]));
+        body.push(wait(&token, 0));
     }
     body.push(store("C", vec![], at(&c, vec![]), add(get(&a, vec![]), get(&b, vec![]))));
-    m.f.body = Stmt::seq(body);
+    m.f.body = under(&token, body);
     m
 }
 
@@ -164,7 +164,7 @@ fn local_buffers_do_not_outlive_their_block() {
     let t = m.buffer("t", Space::Host, Scalar::F32, vec![index(1)]);
     let token = m.var("copy");
     let write = store("t", vec![], at(&t, vec![index(0)]), float(Scalar::F32, 1.0));
-    m.f.body = alloc(&t, spawn(&token, write));
+    m.f.body = under(&token, vec![alloc(&t, spawn(&token, write))]);
     let _ = c;
     let mut failed = 0;
     for seed in 0..20 {

@@ -3,8 +3,8 @@
 use super::helpers::*;
 use lathe_ir::build::{add, float, index, mul};
 use lathe_ir::interp::ArrayValue;
-use lathe_ir::stmt::{Atomic, Executor, MemoryOrder};
-use lathe_ir::{Label, Mode, ReduceOp, Scalar, Space, Stmt, StmtKind};
+use lathe_ir::stmt::{AtomicOp, Executor};
+use lathe_ir::{Mode, ReduceOp, Scalar, Space, Stmt, StmtKind};
 
 fn zeros(shape: &[usize]) -> ArrayValue {
     ArrayValue::zeros(Scalar::F32.into(), shape)
@@ -61,17 +61,8 @@ fn reductions_are_not_exempt_but_atomics_are() {
     let i = m.var("i");
     m.f.body = parallel(&i, index(3), reduce("A", vec![v(&i)], ReduceOp::Sum, at(&a, vec![]), one()));
     assert!(m.has_race(&mut [zeros(&[])]).is_some());
-    let atomic = Stmt::of(StmtKind::Atomic(Atomic {
-        label: Label::new("A"),
-        instance: vec![v(&i)],
-        op: ReduceOp::Sum,
-        target: at(&a, vec![]),
-        value: one(),
-        order: MemoryOrder::Relaxed,
-        scope: "device".into(),
-        old: None,
-        body: Stmt::empty(),
-    }));
+    let op = AtomicOp::Update(ReduceOp::Sum, one());
+    let atomic = Stmt::of(StmtKind::Atomic(atomic("A", vec![v(&i)], at(&a, vec![]), op, None)));
     m.f.body = parallel(&i, index(3), atomic.clone());
     assert!(m.has_race(&mut [zeros(&[])]).is_none());
     // An atomic and a plain access conflict.
@@ -153,12 +144,10 @@ fn tokens_order_bodies_among_each_other() {
         let write = |l: &str| store(l, vec![], at(&a, vec![]), one());
         let mut body = vec![spawn(&s, write("first"))];
         if first_waits {
-            body.push(wait(&[s.id]));
+            body.push(wait(&s, 0));
         }
-        body.push(spawn(&t, write("second")));
-        body.push(wait(&[s.id, t.id]));
-        body.push(write("last"));
-        m.f.body = Stmt::seq(body);
+        body.push(under(&t, vec![spawn(&t, write("second"))]));
+        m.f.body = Stmt::seq([under(&s, body), write("last")]);
         assert_eq!(m.has_race(&mut [zeros(&[])]).is_none(), first_waits);
     }
 }

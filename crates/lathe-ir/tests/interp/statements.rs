@@ -3,7 +3,7 @@
 use super::helpers::*;
 use lathe_ir::build::{add, aggregate, cast, field, float, index, int, load, lt, math, mul, sub, var};
 use lathe_ir::interp::{ArrayValue, Counts, Options};
-use lathe_ir::stmt::{Atomic, MemoryOrder, Reduce};
+use lathe_ir::stmt::{Atomic, AtomicOp, Reduce};
 use lathe_ir::{
     Label, MathFn, Mode, Param, ParamKind, ReduceOp, Scalar, Space, Stmt, StmtKind, StructType, Type,
 };
@@ -98,17 +98,10 @@ fn atomics_give_the_old_value() {
     let a = m.param("A", Mode::InOut, Scalar::I32, vec![]);
     let c = m.param("C", Mode::Out, Scalar::I32, vec![index(3)]);
     let (i, old) = (m.var("i"), m.f.fresh_var("old", Scalar::I32));
-    let atomic = StmtKind::Atomic(Atomic {
-        label: Label::new("A"),
-        instance: vec![v(&i)],
-        op: ReduceOp::Sum,
-        target: at(&a, vec![]),
-        value: int(Scalar::I32, 5),
-        order: MemoryOrder::Relaxed,
-        scope: "device".into(),
-        old: Some(old.clone()),
-        body: store("C", vec![v(&i)], at(&c, vec![v(&i)]), var(&old)),
-    });
+    let op = AtomicOp::Update(ReduceOp::Sum, int(Scalar::I32, 5));
+    let body = store("C", vec![v(&i)], at(&c, vec![v(&i)]), var(&old));
+    let atomic =
+        StmtKind::Atomic(Atomic { body, ..atomic("A", vec![v(&i)], at(&a, vec![]), op, Some(&old)) });
     m.f.body = serial(&i, index(3), Stmt::of(atomic));
     let mut args = [ArrayValue::from_i64(Scalar::I32, &[], &[1]), ArrayValue::undefined(Type::I32, &[3])];
     m.go(&mut args);

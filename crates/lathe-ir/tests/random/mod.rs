@@ -2,7 +2,9 @@
 
 use lathe_diagnostics::Places;
 use lathe_ir::ids::Label;
-use lathe_ir::stmt::{Arg, Atomic, Combine, Compute, Dim, Executor, Loop, MemoryOrder, Reduce, Store};
+use lathe_ir::stmt::{
+    Arg, Atomic, AtomicOp, Combine, Compute, Dim, Executor, Loop, MemoryOrder, Reduce, Store,
+};
 use lathe_ir::*;
 use std::sync::Arc;
 
@@ -456,12 +458,11 @@ impl Gen {
                 });
                 StmtKind::Alloc { buffer, body }
             }
-            8 => {
+            8 if self.rng.chance(50) => {
                 let token = self.binder();
-                let body = self.scoped(|g| g.stmt(d));
-                self.vars.push(token.clone());
-                StmtKind::Async { token, body }
+                StmtKind::Token { body: self.bound_stmt(&token, d), token }
             }
+            8 => StmtKind::Async { token: self.known_var(), body: self.scoped(|g| g.stmt(d)) },
             9 => {
                 let target = self.access(3);
                 let value = self.expr(&target.elem.clone(), 6);
@@ -477,8 +478,18 @@ impl Gen {
             11 => {
                 use MemoryOrder::*;
                 let target = self.access(2);
-                let value = self.expr(&target.elem.clone(), 3);
-                let (label, instance, op) = (self.label(), self.instance(), self.op());
+                let elem = target.elem.clone();
+                let op = match self.rng.below(6) {
+                    0 => AtomicOp::Load,
+                    1 => AtomicOp::Store(self.expr(&elem, 3)),
+                    2 => AtomicOp::Exchange(self.expr(&elem, 3)),
+                    3 => {
+                        let (expected, desired) = (self.expr(&elem, 3), self.expr(&elem, 3));
+                        AtomicOp::CompareExchange { expected, desired }
+                    }
+                    _ => AtomicOp::Update(self.op(), self.expr(&elem, 3)),
+                };
+                let (label, instance) = (self.label(), self.instance());
                 let order = self.rng.pick(&[Relaxed, Acquire, Release, AcqRel, SeqCst]);
                 let scope = self.name();
                 let old = if self.rng.chance(50) { Some(self.binder()) } else { None };
@@ -487,7 +498,7 @@ impl Gen {
                     None if depth > 0 && self.rng.chance(30) => self.scoped(|g| g.stmt(d)),
                     _ => Stmt::empty(),
                 };
-                StmtKind::Atomic(Atomic { label, instance, op, target, value, order, scope, old, body })
+                StmtKind::Atomic(Atomic { label, instance, target, op, order, scope, old, body })
             }
             12 => {
                 let cond = self.expr(&Type::BOOL, 3);
@@ -495,17 +506,12 @@ impl Gen {
             }
             13 => StmtKind::Assume { fact: self.expr(&Type::BOOL, 3), provenance: self.name() },
             14 => {
-                let id = |g: &mut Gen| match g.vars.last() {
-                    Some(b) if g.rng.chance(90) => b.id,
-                    _ => VarId(g.rng.below(50) as u32),
-                };
                 if self.rng.chance(50) {
                     let n = self.rng.below(3);
                     let spaces = (0..n).map(|_| self.rng.pick(&Space::ALL)).collect();
-                    StmtKind::Barrier { of: id(self), spaces }
+                    StmtKind::Barrier { of: self.known_var(), spaces }
                 } else {
-                    let n = self.rng.below(3);
-                    StmtKind::Wait { tokens: (0..n).map(|_| id(self)).collect() }
+                    StmtKind::Wait { token: self.known_var(), pending: self.rng.below(3) as u32 }
                 }
             }
             15 => {
@@ -523,6 +529,14 @@ impl Gen {
             }
             _ => self.scoped(|g| StmtKind::Compute(g.compute())),
         })
+    }
+
+    /// A variable in scope, or seldom one that is not.
+    fn known_var(&mut self) -> VarId {
+        match self.vars.last() {
+            Some(b) if self.rng.chance(90) => b.id,
+            _ => VarId(self.rng.below(50) as u32),
+        }
     }
 
     fn updates(&mut self) -> (Vec<Access>, Vec<Expr>) {

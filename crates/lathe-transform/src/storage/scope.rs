@@ -272,7 +272,7 @@ impl Walker {
             AccessMode::Read => (Use::Read, false),
             AccessMode::Write if !guarded => (Use::Write, false),
             AccessMode::Write | AccessMode::Reduce { .. } => (Use::Update, false),
-            AccessMode::Atomic | AccessMode::Update => (Use::Update, true),
+            AccessMode::Atomic { .. } | AccessMode::Update => (Use::Update, true),
         };
         let access = match touched {
             Touched::Element(a) => a.clone(),

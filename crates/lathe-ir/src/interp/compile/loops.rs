@@ -17,12 +17,13 @@ impl<'m> Compiler<'m> {
         if let Executor::Vector(width) = l.exec {
             self.emit(Instr::Width { lo, hi, step, width });
         }
-        let mut with_barrier = false;
+        // Iterations that wait for one another are tasks.
+        let mut tasks = false;
         walk(&l.body, &mut |s, _| {
-            with_barrier |= matches!(s.kind(), StmtKind::Barrier { .. });
+            tasks |= matches!(s.kind(), StmtKind::Barrier { .. }) || is_spin(s);
             !matches!(s.kind(), StmtKind::Async { .. })
         });
-        if with_barrier && !l.exec.is_ordered() {
+        if tasks && !l.exec.is_ordered() {
             return self.forked_loop(l, lo, hi);
         }
         self.plain_loop(l, lo, hi, step)
@@ -40,7 +41,8 @@ impl<'m> Compiler<'m> {
         let traced = parallel && self.flavour.races;
         let i = self.bind(l.binder.id, 1);
         if traced {
-            self.emit(Instr::EnterParallel);
+            let executor = self.executor(&l.exec.name());
+            self.emit(Instr::EnterParallel { executor });
         }
         let head = if shuffled {
             self.emit(Instr::Shuffle { lo, hi, step });
@@ -55,7 +57,11 @@ impl<'m> Compiler<'m> {
         }
         self.loops.push((l.binder.name.clone(), i));
         let site = self.site;
-        self.stmt(&l.body)?;
+        if parallel {
+            self.in_strand(|c| c.stmt(&l.body))?;
+        } else {
+            self.stmt(&l.body)?;
+        }
         self.site = site;
         self.loops.pop();
         if shuffled {
@@ -71,19 +77,21 @@ impl<'m> Compiler<'m> {
         Ok(())
     }
 
-    /// A loop with barriers inside: its iterations are tasks.
+    /// A loop whose iterations wait for one another: they are tasks.
     pub(in crate::interp) fn forked_loop(&mut self, l: &Loop, lo: Reg, hi: Reg) -> Result<(), Diagnostic> {
         let i = self.bind(l.binder.id, 1);
         let fork = self.routine.forks.len() as u32;
         let name = l.binder.name.clone();
         let of = l.binder.id;
-        self.routine.forks.push(ForkCode { of, name: name.clone(), i, lo, hi, step: l.step, body: 0 });
+        let executor = self.executor(&l.exec.name());
+        let code = ForkCode { of, executor, name: name.clone(), i, lo, hi, step: l.step, body: 0 };
+        self.routine.forks.push(code);
         self.emit(Instr::Fork { fork });
         let over = self.emit(Instr::Jump { to: 0 });
         self.routine.forks[fork as usize].body = self.here();
         self.loops.push((name, i));
         self.forked.push(of);
-        self.stmt(&l.body)?;
+        self.in_strand(|c| c.stmt(&l.body))?;
         self.forked.pop();
         self.loops.pop();
         self.emit(Instr::EndTask);

@@ -1,6 +1,7 @@
 //! Stores, reductions and atomics to instructions.
 
 use super::*;
+use crate::interp::code::AtomicCode;
 
 impl Compiler<'_> {
     pub(in crate::interp) fn store_stmt(&mut self, st: &Store, places: &Places) -> Result<(), Diagnostic> {
@@ -68,18 +69,56 @@ impl Compiler<'_> {
         self.fresh_scope();
         self.enter_site(Some(&a.label), "an atomic", &a.instance, places);
         self.name_instance();
-        let value = self.expr(&a.value)?;
-        // An access of its own: loads of the same element in the value are not atomic.
+        let mut values = Vec::new();
+        a.op.for_each_expr(&mut |e| values.push(self.expr(e)));
+        let values = values.into_iter().collect::<Result<Vec<Reg>, _>>()?;
+        // An access of its own: loads of the same element in the values are not atomic.
         self.access_keys.clear();
         let access = self.access(&a.target)?;
-        self.routine.accesses[access as usize].atomic = true;
-        let old = self.load_through(access, &a.target.elem);
-        let types = [a.target.elem.clone()];
-        let new = self.combined(&a.op, &types, &[old], &[value])?;
-        self.store(access, &a.target.elem, new[0]);
-        if let Some(binder) = &a.old {
+        let scope = self.executor(&a.scope);
+        let fresh = matches!(a.op, AtomicOp::Store(_));
+        self.routine.accesses[access as usize].atomic = Some(AtomicCode { order: a.order, scope, fresh });
+        let elem = &a.target.elem;
+        let old = match a.op {
+            AtomicOp::Store(_) if a.old.is_none() => None,
+            _ => Some(self.load_through(access, elem)),
+        };
+        match (&a.op, &values[..], old) {
+            (AtomicOp::Load, ..) => {}
+            (AtomicOp::Store(_) | AtomicOp::Exchange(_), [new], _) => self.store(access, elem, *new),
+            (AtomicOp::CompareExchange { .. }, [expected, desired], Some(old)) => {
+                self.exchange_if_same(access, elem, [*expected, *desired, old])?;
+            }
+            (AtomicOp::Update(op, _), [value], Some(old)) => {
+                let new = self.combined(op, std::slice::from_ref(elem), &[old], &[*value])?;
+                self.store(access, elem, new[0]);
+            }
+            _ => return Err(self.malformed("an atomic with a wrong number of values")),
+        }
+        if let (Some(binder), Some(old)) = (&a.old, old) {
             self.vars.insert(binder.id, old);
         }
         self.stmt(&a.body)
+    }
+
+    /// Stores the desired value where the old one has the bits of the expected one.
+    fn exchange_if_same(
+        &mut self,
+        access: u32,
+        elem: &Type,
+        [expected, desired, old]: [Reg; 3],
+    ) -> Result<(), Diagnostic> {
+        let mut skips = Vec::new();
+        for k in 0..elem.leaves().len() {
+            // Registers hold bits; those of a NaN are equal to themselves.
+            let d = self.alloc(1);
+            let (a, b) = (expected + k as u32, old + k as u32);
+            self.emit(Instr::Binary { op: BinOp::Eq, ty: Scalar::U64, d, a, b });
+            let c = d;
+            skips.push(self.emit(Instr::JumpUnless { c, to: 0 }));
+        }
+        self.store(access, elem, desired);
+        skips.into_iter().for_each(|s| self.patch(s));
+        Ok(())
     }
 }
