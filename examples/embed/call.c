@@ -28,7 +28,7 @@ static void give_back(void *ctx, void *memory) {
 }
 
 static int32_t gemm_call(const lathe_array *A, const lathe_array *B, const lathe_array *C) {
-    const lathe_runtime runtime = {0, serial, take, give_back};
+    const lathe_runtime runtime = {LATHE_ABI_VERSION, 0, serial, take, give_back};
     const lathe_array arguments[] = {*A, *B, *C};
     return gemm(&runtime, arguments);
 }

@@ -5,6 +5,15 @@
 
 use std::ffi::c_void;
 
+/// The version of everything here. Kernels compare it with the runtime's, and compiled code that is kept is found by
+/// it.
+pub const VERSION: u32 = 2;
+
+/// The largest extent, and the largest distance in bytes between elements of one array, that a
+/// kernel accepts: more than a process can map, and small enough that sums of a few of them and
+/// products with small constants fit 64 bits.
+pub const MAX_EXTENT: i64 = 1 << 47;
+
 /// One array argument; scalars are rank-0 arrays. The kernel does not keep any of the pointers.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +58,8 @@ pub type LoopBody = unsafe extern "C" fn(env: *mut c_void, begin: i64, end: i64)
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Runtime {
+    /// [`VERSION`]; a kernel of another version returns [`status::ABI`] before it reads anything else.
+    pub version: u64,
     pub ctx: *mut c_void,
     /// Runs `body` over the iterations `0..count`, split among threads in any way; returns the first
     /// non-zero status of a body, else 0. May be called from inside a body (nested loops).
@@ -73,36 +84,24 @@ pub mod status {
     pub const SIZE_OVERFLOW: i32 = -3;
     /// The kernel was compiled for unit innermost strides only, and an argument has others.
     pub const STRIDES: i32 = -4;
+    /// The kernel was compiled for another version of this interface.
+    pub const ABI: i32 = -5;
 }
 
-/// What a check number stands for; both engines number the checks of a kernel alike.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What a check number stands for; every engine numbers the checks of a kernel alike.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum CheckKind {
-    /// Parameter `param` has another dtype or element size.
-    Dtype {
-        param: usize,
-    },
-    Rank {
-        param: usize,
-    },
-    /// The extent of dimension `dim` of `param` is not what its type says.
-    Shape {
-        param: usize,
-        dim: usize,
-    },
-    /// Two parameters share memory and at least one is written.
-    Overlap {
-        a: usize,
-        b: usize,
-    },
-    /// A size is negative or a subscript range does not fit 64 bits.
-    Size {
-        param: usize,
-        dim: usize,
-    },
+    /// `dtype` and `elem_bytes` are those of the parameter's element type.
+    Dtype { param: usize },
+    /// `rank` is the declared one; 0 for scalars.
+    Rank { param: usize },
+    /// `shape[dim]` equals the declared extent. Not made where the extent is what binds a size.
+    Shape { param: usize, dim: usize },
+    /// The byte ranges from lowest to highest element are disjoint (an array without elements overlaps nothing).
+    /// `a < b`; at least one is written; they share no alias class.
+    Overlap { a: usize, b: usize },
+    /// `0 <= shape[dim] <= MAX_EXTENT`, and `(shape[dim] - 1) * |strides[dim]| * elem_bytes <= MAX_EXTENT`.
+    Size { param: usize, dim: usize },
     /// A `check` statement of the kernel: its code and message.
-    User {
-        code: String,
-        message: String,
-    },
+    User { code: String, message: String },
 }

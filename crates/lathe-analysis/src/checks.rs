@@ -3,9 +3,9 @@
 //! A check may be hoisted, never sunk. One whose subscript reads no memory and moves one way with a loop is made
 //! once for the loop, at both ends, so that a scalar offset costs nothing in the iterations.
 
+use lathe_abi::MAX_EXTENT;
 use lathe_diagnostics::Places;
 use lathe_ir::build::{add, and, boolean, floor_div, index, le, lt, mul, select, sub, var, var_id};
-use lathe_ir::lower::checks::MAX_EXTENT;
 use lathe_ir::visit::{loads_of, map_stmts, substitute, vars_of};
 use lathe_ir::{
     BinOp, Dim, Executor, Expr, ExprKind, Function, Loop, Name, ParamKind, Scalar, Stmt, StmtKind, UnOp,

@@ -48,12 +48,6 @@ pub enum Command {
     Doctor,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum, PartialEq, Eq)]
-pub enum EngineArg {
-    Llvm,
-    C,
-}
-
 /// What to run and how; shared by all commands on a target.
 #[derive(Args, Debug, Clone)]
 pub struct TargetArgs {
@@ -81,8 +75,9 @@ pub struct KernelArgs {
     /// The system model of decisions that name none: `openmp`, `openmp_l3_simd`, …, or a file
     #[arg(long, value_name = "M")]
     pub model: Option<String>,
-    #[arg(long, value_enum)]
-    pub engine: Option<EngineArg>,
+    /// Who makes and runs the code: `llvm`, `c`, or `interpreter`
+    #[arg(long, value_name = "E", value_parser = ["llvm", "c", "interpreter"])]
+    pub engine: Option<String>,
     /// Generates code for another CPU: `x86-64-v3`, `znver4`, …
     #[arg(long)]
     pub cpu: Option<String>,

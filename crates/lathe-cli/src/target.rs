@@ -1,6 +1,6 @@
 //! What the commands on a target share.
 
-use crate::args::{EngineArg, InputArgs, KernelArgs, TargetArgs};
+use crate::args::{InputArgs, KernelArgs, TargetArgs};
 use crate::files::Used;
 use crate::{Outcome, Stop};
 use lathe::tune::Situation;
@@ -25,17 +25,10 @@ pub fn machine(t: &KernelArgs) -> Machine {
 }
 
 pub fn engine(t: &KernelArgs) -> Result<Engine, Stop> {
-    let wanted = match t.engine {
-        Some(EngineArg::C) => Engine::C,
-        Some(EngineArg::Llvm) => Engine::Llvm,
+    Ok(match &t.engine {
+        Some(name) => Engine::named(name)?,
         None => Engine::default(),
-    };
-    if wanted == Engine::Llvm && !cfg!(feature = "llvm") {
-        let d = Diagnostic::error(codes::UNAVAILABLE, "this build has no LLVM engine")
-            .help("use --engine c, or build with the cargo feature `llvm`");
-        return Err(d.into());
-    }
-    Ok(wanted)
+    })
 }
 
 /// `-D` values as integers; wrong ones are usage errors.

@@ -6,7 +6,7 @@
 //! * [`text`]: the text form (`.tree`), both ways.
 //! * [`verify`]: what every tree must be.
 //! * [`scalar`], [`math`], [`interp`]: the exact meaning of scalars, and of programs.
-//! * [`lower`]: what engines decide alike: numbers of checks, addresses of elements.
+//! * [`lower`]: what engines decide alike: addresses of elements.
 
 pub mod build;
 pub mod codes;

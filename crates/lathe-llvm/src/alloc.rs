@@ -4,10 +4,11 @@ use crate::emit::{Buf, Emitter, Fields, Result, refused, unsupported};
 use crate::ir::Value;
 use crate::memory::{self, PADDING};
 use crate::pitch;
-use lathe_abi::status;
+use lathe_abi::{Runtime, status};
 use lathe_diagnostics::Places;
 use lathe_ir::{Buffer, ExprKind, Space, Stmt, StmtKind, lower, visit};
 use llvm_sys::LLVMIntPredicate as I;
+use std::mem::offset_of;
 use std::sync::Arc;
 
 /// Frames hold no more than this, in bytes; larger buffers come from the runtime.
@@ -137,7 +138,8 @@ fn scratch(e: &mut Emitter, extents: &[Value], elem_bytes: u64) -> Value {
     // A buffer without elements still has an address.
     let bytes = ir.intrinsic("llvm.smax", &[i64s], &[bytes, ir.i64(1)]);
     let ty = ir.fn_ty(ptr, &mut [ptr, i64s]);
-    let (ctx, alloc) = (e.runtime_member(0), e.runtime_member(2));
+    let (ctx, alloc) =
+        (e.runtime_member(offset_of!(Runtime, ctx)), e.runtime_member(offset_of!(Runtime, alloc)));
     let memory = ir.call(ty, alloc, &mut [ctx, bytes]);
     let null = ir.icmp(I::LLVMIntEQ, memory, ir.zero(ptr));
     e.fail_if(null, ir.i32(status::OUT_OF_MEMORY));

@@ -1,13 +1,15 @@
 //! The state of emission, and what every part of it needs: failing, refusing, frames.
 
-use crate::codes;
 use crate::ir::{Block, Ir, Value, Width};
 use crate::value::{Leaf, Val};
+use lathe_abi::Runtime;
 use lathe_diagnostics::{Diagnostic, Places};
-use lathe_ir::lower::{CheckTable, Unsupported};
+use lathe_engine::{CheckTable, codes};
+use lathe_ir::lower::Unsupported;
 use lathe_ir::{BufId, Buffer, Expr, Function, Module, VarId};
 use lathe_poly::Ranges;
 use std::collections::HashMap;
+use std::mem::offset_of;
 use std::sync::Arc;
 
 pub type Result<T> = std::result::Result<T, Diagnostic>;
@@ -96,7 +98,7 @@ pub struct Emitter<'a> {
 
 /// A construct that this engine does not take.
 pub fn unsupported(construct: &str, places: &Places) -> Diagnostic {
-    Diagnostic::error(codes::UNSUPPORTED, format!("the LLVM engine does not take {construct}"))
+    Diagnostic::error(codes::UNSUPPORTED, format!("the engine `llvm` does not take {construct}"))
         .at_places(places, "here")
 }
 
@@ -192,17 +194,18 @@ impl<'a> Emitter<'a> {
         self.ir.attribute(f, None, "nounwind");
     }
 
-    /// One member of the runtime's table.
-    pub fn runtime_member(&self, index: i64) -> Value {
-        let ptr = self.ir.ptr_ty();
-        let at = self.ir.element_in_bounds(ptr, self.frame.runtime, self.ir.i64(index));
-        self.ir.load(ptr, at, 8)
+    /// One member of the runtime's table, by its distance in bytes.
+    pub fn runtime_member(&self, at: usize) -> Value {
+        let byte = self.ir.int_ty(8);
+        let at = self.ir.element_in_bounds(byte, self.frame.runtime, self.ir.i64(at as i64));
+        self.ir.load(self.ir.ptr_ty(), at, 8)
     }
 
     pub fn free(&self, memory: Value) {
         let (ptr, void) = (self.ir.ptr_ty(), self.ir.void_ty());
         let ty = self.ir.fn_ty(void, &mut [ptr, ptr]);
-        let (ctx, free) = (self.runtime_member(0), self.runtime_member(3));
+        let (ctx, free) =
+            (self.runtime_member(offset_of!(Runtime, ctx)), self.runtime_member(offset_of!(Runtime, free)));
         self.ir.call(ty, free, &mut [ctx, memory]);
     }
 }

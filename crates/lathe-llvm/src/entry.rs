@@ -1,16 +1,16 @@
 //! The entry of a kernel: reads the descriptors, makes the checks, and runs the body for the shape of
 //! memory that it found.
 
-use crate::emit::{Buf, Emitter, Frame, Result, defect, unsupported};
+use crate::emit::{Buf, Emitter, Frame, Result, defect};
 use crate::ir::{Ir, Ty, Value};
 use crate::loops;
 use crate::parallel::distinct_pointers;
 use crate::value::Leaf;
-use lathe_abi::{dtype, status};
+use lathe_abi::{CheckKind, MAX_EXTENT, status};
 use lathe_diagnostics::Places;
-use lathe_ir::lower::checks::MAX_EXTENT;
-use lathe_ir::lower::{Check, CheckTable};
-use lathe_ir::{Function, Module, ParamKind, Scalar, Type};
+use lathe_engine::checks::element_type;
+use lathe_engine::{CheckTable, dtype_of};
+use lathe_ir::{Function, Module, ParamKind, Scalar};
 use lathe_poly::Ranges;
 use llvm_sys::LLVMIntPredicate as I;
 use std::collections::HashMap;
@@ -31,45 +31,11 @@ struct Descriptor {
     strides: Vec<Value>,
 }
 
-/// The ABI's code of an element type.
-pub fn dtype_code(ty: &Type) -> u32 {
-    match ty.scalar() {
-        None => dtype::AGGREGATE,
-        Some(Scalar::Bool) => dtype::BOOL,
-        Some(Scalar::I8) => dtype::I8,
-        Some(Scalar::I16) => dtype::I16,
-        Some(Scalar::I32) => dtype::I32,
-        Some(Scalar::I64) => dtype::I64,
-        Some(Scalar::U8) => dtype::U8,
-        Some(Scalar::U16) => dtype::U16,
-        Some(Scalar::U32) => dtype::U32,
-        Some(Scalar::U64) => dtype::U64,
-        Some(Scalar::Index) => dtype::INDEX,
-        Some(Scalar::F16) => dtype::F16,
-        Some(Scalar::Bf16) => dtype::BF16,
-        Some(Scalar::F32) => dtype::F32,
-        Some(Scalar::F64) => dtype::F64,
-    }
-}
-
-fn param_type(kind: &ParamKind) -> Type {
-    match kind {
-        ParamKind::Array(b) => b.elem.clone(),
-        ParamKind::Scalar(b) => b.ty.into(),
-    }
-}
-
 /// Emits a function of the tree under its own name.
 ///
 /// # Errors
 /// On constructs that this engine does not take.
 pub fn emit(ir: &Ir, module: &Module, func: &Function, table: &CheckTable, target: &Target) -> Result<()> {
-    for b in func.params.iter().filter_map(|p| p.array()) {
-        if !b.layout.is_row_major() {
-            let what = format!("the layout of parameter `{}`", b.name);
-            return Err(unsupported(&what, &Places::none()).help("stage the parameter into a local buffer"));
-        }
-    }
     let ptr = ir.ptr_ty();
     let ty = ir.fn_ty(ir.int_ty(32), &mut [ptr, ptr]);
     let function = ir.function(&func.name, ty);
@@ -100,6 +66,9 @@ pub fn emit(ir: &Ir, module: &Module, func: &Function, table: &CheckTable, targe
 /// Makes the checks in the table's order.
 fn prologue(e: &mut Emitter) -> Result<Vec<Descriptor>> {
     let (ir, func, table) = (e.ir, e.func, e.table);
+    let version = ir.load(ir.int_ty(64), e.frame.runtime, 8);
+    let other = ir.icmp(I::LLVMIntNE, version, ir.i64(i64::from(lathe_abi::VERSION)));
+    e.fail_if(other, ir.i32(status::ABI));
     let args = ir.param(e.frame.function, 1);
     let size = std::mem::size_of::<lathe_abi::Array>() as i64;
     let field = |param: usize, at: usize, ty: Ty, align: u64| {
@@ -118,15 +87,15 @@ fn prologue(e: &mut Emitter) -> Result<Vec<Descriptor>> {
     for (number, check) in table.entries.iter().enumerate() {
         let number = ir.i32(number as i32 + 1);
         match check {
-            Check::Dtype { param } => {
-                let ty = param_type(&func.params[*param].kind);
+            CheckKind::Dtype { param } => {
+                let ty = element_type(&func.params[*param].kind);
                 let code = field(*param, offset_of!(lathe_abi::Array, dtype), i32s, 4);
                 let bytes = field(*param, offset_of!(lathe_abi::Array, elem_bytes), i64s, 8);
-                let bad_code = ir.icmp(I::LLVMIntNE, code, ir.i32(dtype_code(&ty) as i32));
+                let bad_code = ir.icmp(I::LLVMIntNE, code, ir.i32(dtype_of(&ty) as i32));
                 let bad_size = ir.icmp(I::LLVMIntNE, bytes, ir.i64(ty.bytes() as i64));
                 e.fail_if(ir.or(bad_code, bad_size), number);
             }
-            Check::Rank { param } => {
+            CheckKind::Rank { param } => {
                 let rank = func.params[*param].array().map_or(0, |b| b.extents.len());
                 let given = field(*param, offset_of!(lathe_abi::Array, rank), i32s, 4);
                 e.fail_if(ir.icmp(I::LLVMIntNE, given, ir.i32(rank as i32)), number);
@@ -138,8 +107,8 @@ fn prologue(e: &mut Emitter) -> Result<Vec<Descriptor>> {
                     descriptors[*param].strides.push(at(strides));
                 }
             }
-            Check::Size { param, dim } => {
-                let bytes = param_type(&func.params[*param].kind).bytes();
+            CheckKind::Size { param, dim } => {
+                let bytes = element_type(&func.params[*param].kind).bytes();
                 let (x, stride) = (descriptors[*param].shape[*dim], descriptors[*param].strides[*dim]);
                 let most = ir.i64(MAX_EXTENT);
                 let bad_extent = ir.icmp(I::LLVMIntUGT, x, most);
@@ -157,7 +126,7 @@ fn prologue(e: &mut Emitter) -> Result<Vec<Descriptor>> {
                     e.frame.vars.insert(*id, Leaf::Uniform(x));
                 }
             }
-            Check::Shape { param, dim } => {
+            CheckKind::Shape { param, dim } => {
                 let declared = func.params[*param].array().and_then(|b| b.extents.get(*dim));
                 let declared = declared.ok_or_else(|| defect("a check of an extent that is not there"))?;
                 load_scalars(e, &descriptors);
@@ -166,7 +135,7 @@ fn prologue(e: &mut Emitter) -> Result<Vec<Descriptor>> {
                 e.fail_if(ir.icmp(I::LLVMIntNE, given, declared), number);
             }
             // All at once below: they are the last before those of the body.
-            Check::Overlap { .. } | Check::User { .. } => {}
+            CheckKind::Overlap { .. } | CheckKind::User { .. } => {}
         }
     }
     overlaps(e, &descriptors)?;
@@ -198,7 +167,7 @@ fn overlaps(e: &mut Emitter, descriptors: &[Descriptor]) -> Result<()> {
     let pairs: Vec<(usize, usize, i32)> = (1..)
         .zip(&table.entries)
         .filter_map(|(number, c)| match c {
-            Check::Overlap { a, b } => Some((*a, *b, number)),
+            CheckKind::Overlap { a, b } => Some((*a, *b, number)),
             _ => None,
         })
         .collect();
@@ -253,7 +222,7 @@ fn overlaps(e: &mut Emitter, descriptors: &[Descriptor]) -> Result<()> {
 fn byte_range(e: &Emitter, d: &Descriptor, func: &Function, param: usize) -> (Value, Value) {
     let ir = e.ir;
     let i64s = ir.int_ty(64);
-    let bytes = ir.i64(param_type(&func.params[param].kind).bytes() as i64);
+    let bytes = ir.i64(element_type(&func.params[param].kind).bytes() as i64);
     let base = ir.ptr_to_int(d.data, i64s);
     let (mut lo, mut hi) = (base, ir.add(base, bytes));
     let mut empty = ir.int(1, 0);

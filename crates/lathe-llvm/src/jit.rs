@@ -1,31 +1,28 @@
 //! Object files loaded into this process through ORC.
 
-use crate::codes;
 use crate::emit::Result;
 use crate::ir::c_string;
 use crate::machine::take_error;
-use lathe_abi::{CheckKind, KernelFn};
+use lathe_abi::{Array, KernelFn, Runtime};
 use lathe_diagnostics::Diagnostic;
+use lathe_engine::{Code, codes};
 use llvm_sys::core::LLVMCreateMemoryBufferWithMemoryRangeCopy;
 use llvm_sys::error::LLVMErrorRef;
 use llvm_sys::orc2::lljit::*;
 use llvm_sys::orc2::*;
-use std::time::Duration;
 
 /// A kernel in memory. The code lives as long as this value.
-pub struct Compiled {
+pub struct Loaded {
     jit: LLVMOrcLLJITRef,
     entry: KernelFn,
-    checks: Vec<CheckKind>,
-    times: Vec<(String, Duration)>,
 }
 
 // SAFETY: after loading, the session is touched only by `drop`; the code itself is immutable.
-unsafe impl Send for Compiled {}
-// SAFETY: as above: shared references give out a function pointer and plain data only.
-unsafe impl Sync for Compiled {}
+unsafe impl Send for Loaded {}
+// SAFETY: as above: shared references give out a function pointer only.
+unsafe impl Sync for Loaded {}
 
-impl Drop for Compiled {
+impl Drop for Loaded {
     fn drop(&mut self) {
         // SAFETY: made in `load`, disposed of once; an error here leaves nothing to be done.
         unsafe {
@@ -34,31 +31,14 @@ impl Drop for Compiled {
     }
 }
 
-impl std::fmt::Debug for Compiled {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Compiled").field("checks", &self.checks).field("times", &self.times).finish()
-    }
-}
-
-impl Compiled {
-    /// The kernel's entry. It must not be called after this value is dropped.
-    pub fn entry(&self) -> KernelFn {
-        self.entry
+impl Code for Loaded {
+    unsafe fn call(&self, runtime: &Runtime, args: &[Array]) -> Result<i32> {
+        // SAFETY: the caller's promise is that of the ABI.
+        Ok(unsafe { (self.entry)(runtime, args.as_ptr()) })
     }
 
-    /// What the numbers that the entry returns stand for; number 1 is the first.
-    pub fn checks(&self) -> &[CheckKind] {
-        &self.checks
-    }
-
-    /// Wall-clock time of every stage of the compilation, in order.
-    pub fn times(&self) -> &[(String, Duration)] {
-        &self.times
-    }
-
-    pub(crate) fn with_times(mut self, times: Vec<(String, Duration)>) -> Compiled {
-        self.times = times;
-        self
+    fn entry(&self) -> Option<KernelFn> {
+        Some(self.entry)
     }
 }
 
@@ -67,11 +47,11 @@ extern "C" fn drop_report(_: *mut std::ffi::c_void, error: LLVMErrorRef) {
     take_error(error);
 }
 
-/// Loads an object file that `emit_object` made for this machine.
+/// Loads an object file for this machine.
 ///
 /// # Errors
 /// `E0705` when it is no object file for this machine or does not define the symbol.
-pub fn load_object(bytes: &[u8], symbol: &str, checks: Vec<CheckKind>) -> Result<Compiled> {
+pub fn load(bytes: &[u8], symbol: &str) -> Result<Loaded> {
     let error = |text: String| Diagnostic::error(codes::OBJECT, format!("loading `{symbol}`: {text}"));
     // LLVM's loader does not check what it is given.
     if !bytes.starts_with(b"\x7fELF") && cfg!(target_os = "linux") {
@@ -113,6 +93,6 @@ pub fn load_object(bytes: &[u8], symbol: &str, checks: Vec<CheckKind>) -> Result
         }
         // The symbol is defined by `emit`, with the type of a kernel.
         let entry = std::mem::transmute::<*const (), KernelFn>(address as usize as *const ());
-        Ok(Compiled { jit, entry, checks, times: Vec::new() })
+        Ok(Loaded { jit, entry })
     }
 }

@@ -1,12 +1,13 @@
 //! Target machines and the passes that run over a module.
 
-use crate::codes;
 use crate::emit::Result;
 use crate::ir::{Ir, c_string};
 use lathe_diagnostics::Diagnostic;
+use lathe_engine::codes;
 use llvm_sys::analysis::{LLVMVerifierFailureAction, LLVMVerifyModule};
 use llvm_sys::core::{
-    LLVMDisposeMemoryBuffer, LLVMDisposeMessage, LLVMGetBufferSize, LLVMGetBufferStart, LLVMSetTarget,
+    LLVMDisposeMemoryBuffer, LLVMDisposeMessage, LLVMGetBufferSize, LLVMGetBufferStart, LLVMGetVersion,
+    LLVMSetTarget,
 };
 use llvm_sys::error::{LLVMDisposeErrorMessage, LLVMErrorRef, LLVMGetErrorMessage};
 use llvm_sys::prelude::LLVMMemoryBufferRef;
@@ -95,6 +96,14 @@ pub fn take_error(e: LLVMErrorRef) -> Option<String> {
 pub fn host() -> (String, String) {
     // SAFETY: two constructors of messages that `take_message` gives back.
     unsafe { (take_message(LLVMGetHostCPUName()), take_message(LLVMGetHostCPUFeatures())) }
+}
+
+/// LLVM's version: major, minor, patch.
+pub fn version() -> (u32, u32, u32) {
+    let (mut major, mut minor, mut patch) = (0, 0, 0);
+    // SAFETY: three out-parameters.
+    unsafe { LLVMGetVersion(&mut major, &mut minor, &mut patch) };
+    (major, minor, patch)
 }
 
 impl Machine {

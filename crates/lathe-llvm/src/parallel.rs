@@ -5,10 +5,12 @@ use crate::emit::{Buf, Emitter, Frame, Result, unsupported};
 use crate::ir::Value;
 use crate::loops;
 use crate::value::Leaf;
+use lathe_abi::Runtime;
 use lathe_diagnostics::Places;
 use lathe_ir::{BufId, Expr, Loop, Stmt, VarId, visit};
 use llvm_sys::LLVMIntPredicate as I;
 use std::collections::BTreeSet;
+use std::mem::offset_of;
 
 pub fn cpu_loop(e: &mut Emitter, l: &Loop, places: &Places) -> Result<()> {
     let ir = e.ir;
@@ -31,7 +33,8 @@ pub fn cpu_loop(e: &mut Emitter, l: &Loop, places: &Places) -> Result<()> {
 
     let (ptr, i64s, i32s) = (ir.ptr_ty(), ir.int_ty(64), ir.int_ty(32));
     let ty = ir.fn_ty(i32s, &mut [ptr, i64s, ptr, ptr]);
-    let (ctx, run) = (e.runtime_member(0), e.runtime_member(1));
+    let (ctx, run) =
+        (e.runtime_member(offset_of!(Runtime, ctx)), e.runtime_member(offset_of!(Runtime, parallel_for)));
     let status = ir.call(ty, run, &mut [ctx, trips, body, env]);
     e.fail_if(ir.icmp(I::LLVMIntNE, status, ir.i32(0)), status);
     Ok(())

@@ -2,13 +2,13 @@
 
 use crate::alloc;
 use crate::calls;
-use crate::codes;
 use crate::emit::{Emitter, Lanes, Result, defect, unsupported};
 use crate::inscan;
 use crate::loops;
 use crate::parallel;
 use crate::value::{Leaf, Val};
 use lathe_diagnostics::{Diagnostic, Places};
+use lathe_engine::codes;
 use lathe_ir::{BinOp, Executor, Expr, ExprKind, MathFn, Reduce, ReduceOp, Stmt, StmtKind, Store};
 use std::collections::HashMap;
 
@@ -56,10 +56,7 @@ impl Emitter<'_> {
             StmtKind::Check { cond, code, message } => {
                 self.forget();
                 let number = self.table.user(code, message);
-                let number = number.ok_or_else(|| {
-                    unsupported(&format!("check `{code}` of a called function"), places)
-                        .help("inline the called function first")
-                })?;
+                let number = number.ok_or_else(|| defect(format!("check `{code}` has no number")))?;
                 let status = self.ir.i32(number);
                 let failed = match self.scalar(cond)? {
                     Leaf::Uniform(c) => self.ir.not(c),

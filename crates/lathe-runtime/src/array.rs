@@ -4,8 +4,8 @@ mod elements;
 
 use crate::codes;
 use crate::storage::Storage;
-use lathe_abi::dtype;
 use lathe_diagnostics::Diagnostic;
+use lathe_engine::dtype_of;
 use lathe_ir::{Scalar, Type};
 use std::ffi::c_void;
 use std::marker::PhantomData;
@@ -78,7 +78,7 @@ pub fn count(ty: &Type, shape: &[i64]) -> Result<usize, Diagnostic> {
     }
     let bytes = shape.iter().try_fold(ty.bytes().max(1), |n, e| n.checked_mul(*e as u64));
     match bytes {
-        Some(b) if b <= lathe_ir::lower::checks::MAX_EXTENT as u64 => Ok((b / ty.bytes().max(1)) as usize),
+        Some(b) if b <= lathe_abi::MAX_EXTENT as u64 => Ok((b / ty.bytes().max(1)) as usize),
         _ => bad("the product of the extents overflows".to_string()),
     }
 }
@@ -166,7 +166,7 @@ impl Array {
         let (lo, hi) = if n == 0 { (0, -1) } else { reach(shape, strides).ok_or_else(too_large)? };
         let elem = ty.bytes() as i64;
         let bytes = hi.checked_sub(lo).and_then(|d| d.checked_add(1)).and_then(|d| d.checked_mul(elem));
-        let bytes = bytes.filter(|b| *b <= lathe_ir::lower::checks::MAX_EXTENT).ok_or_else(too_large)?;
+        let bytes = bytes.filter(|b| *b <= lathe_abi::MAX_EXTENT).ok_or_else(too_large)?;
         let storage = Storage::zeroed(bytes as usize)?;
         let origin = (-lo * elem) as usize;
         Ok(Array { ty, shape: shape.to_vec(), strides: strides.to_vec(), origin, storage })
@@ -297,29 +297,6 @@ fn offsets(shape: &[i64], strides: &[i64], origin: usize, elem: i64, mut f: impl
 
 fn dense(shape: &[i64], strides: &[i64], want: &[i64]) -> bool {
     shape.contains(&0) || shape.iter().zip(strides).zip(want).all(|((e, s), w)| *e == 1 || s == w)
-}
-
-/// The code of an element type in a descriptor.
-pub fn dtype_of(ty: &Type) -> u32 {
-    match ty.scalar() {
-        Some(s) => match s {
-            Scalar::Bool => dtype::BOOL,
-            Scalar::I8 => dtype::I8,
-            Scalar::I16 => dtype::I16,
-            Scalar::I32 => dtype::I32,
-            Scalar::I64 => dtype::I64,
-            Scalar::U8 => dtype::U8,
-            Scalar::U16 => dtype::U16,
-            Scalar::U32 => dtype::U32,
-            Scalar::U64 => dtype::U64,
-            Scalar::Index => dtype::INDEX,
-            Scalar::F16 => dtype::F16,
-            Scalar::Bf16 => dtype::BF16,
-            Scalar::F32 => dtype::F32,
-            Scalar::F64 => dtype::F64,
-        },
-        None => dtype::AGGREGATE,
-    }
 }
 
 fn descriptor(data: *mut c_void, ty: &Type, shape: &[i64], strides: &[i64]) -> lathe_abi::Array {

@@ -2,12 +2,13 @@
 //! with names and numbers.
 
 use crate::array::ArgView;
-use crate::array::dtype_of;
 use crate::codes;
 use crate::engine::Kernel;
 use crate::pool::Pool;
 use lathe_abi::{CheckKind, dtype, status};
 use lathe_diagnostics::Diagnostic;
+use lathe_engine::checks::size_sources;
+use lathe_engine::dtype_of;
 use lathe_ir::visit::substitute;
 use lathe_ir::{Expr, Function, Mode, ParamKind, Scalar, Type, VarId};
 use std::collections::HashMap;
@@ -76,11 +77,16 @@ impl Kernel {
         // SAFETY: as many valid descriptors as the kernel has parameters; written arguments were lent
         // mutably. The prologue checks types, ranks, shapes and overlaps before it touches data. The
         // table's pool lives through the call.
-        let mut result = unsafe { (self.code.entry)(&runtime, descriptors) };
+        let mut result = unsafe {
+            match self.entry {
+                Some(entry) => entry(&runtime, descriptors),
+                None => self.code.call(&runtime, std::slice::from_raw_parts(descriptors, args.len()))?,
+            }
+        };
         if result == status::STRIDES {
-            let entry = self.any_strides()?;
+            let code = self.any_strides()?;
             // SAFETY: as above; the same function, compiled for any strides.
-            result = unsafe { entry(&runtime, descriptors) };
+            result = unsafe { code.call(&runtime, std::slice::from_raw_parts(descriptors, args.len()))? };
         }
         if result == status::OK { Ok(()) } else { Err(self.explain(result, args)) }
     }
@@ -131,6 +137,13 @@ impl Kernel {
                     format!("`{name}` divided an integer by zero"),
                 )
                 .note("outputs may be partly written");
+            }
+            status::ABI => {
+                let version = lathe_abi::VERSION;
+                return Diagnostic::error(
+                    lathe_engine::codes::OBJECT,
+                    format!("`{name}` was compiled for another version of the interface than {version}"),
+                );
             }
             status::SIZE_OVERFLOW => {
                 return Diagnostic::error(
@@ -224,17 +237,17 @@ impl Kernel {
     /// Name of each size, and the parameter and dimension that give its value.
     fn size_sources(&self) -> Vec<(String, usize, usize)> {
         let f = &self.signature.function;
-        let table = lathe_ir::lower::check_table(f).map(|t| t.sizes).unwrap_or_default();
+        let sizes = size_sources(f).unwrap_or_default();
         let name = |id: VarId| f.sizes.iter().find(|b| b.id == id).map(|b| b.name.to_string());
-        table.into_iter().filter_map(|(id, p, d)| Some((name(id)?, p, d))).collect()
+        sizes.into_iter().filter_map(|(id, p, d)| Some((name(id)?, p, d))).collect()
     }
 
     /// Values of sizes and integer scalars under these arguments.
     fn known_values(&self, args: &[ArgView]) -> HashMap<VarId, Expr> {
         let f = &self.signature.function;
-        let table = lathe_ir::lower::check_table(f).map(|t| t.sizes).unwrap_or_default();
+        let sizes = size_sources(f).unwrap_or_default();
         let mut out = HashMap::new();
-        for (id, p, d) in table {
+        for (id, p, d) in sizes {
             if let Some(v) = args.get(p).and_then(|a| a.shape().get(d)) {
                 out.insert(id, lathe_ir::build::index(*v));
             }

@@ -20,9 +20,6 @@ pub const DIVISION_BY_ZERO: Code = Code("E0815");
 pub const KERNEL_MEMORY: Code = Code("E0816");
 pub const KERNEL_SIZE: Code = Code("E0817");
 pub const POOL: Code = Code("E0818");
-pub const NO_COMPILER: Code = Code("E0819");
-pub const COMPILER_FAILED: Code = Code("E0820");
-pub const LOAD_FAILED: Code = Code("E0821");
 pub const NOT_WRITABLE: Code = Code("E0822");
 pub const NO_ENGINE: Code = Code("E0823");
 
@@ -164,28 +161,6 @@ pub static CODES: &[CodeInfo] = &[
         right: "lathe run gemm.lathe:gemm --threads 2",
     },
     CodeInfo {
-        code: NO_COMPILER,
-        title: "no C compiler found",
-        explanation: "The engine `c` runs the compiler named by the environment variable CC, or `cc`.",
-        wrong: "CC=/nonexistent lathe run gemm.lathe:gemm --engine c",
-        right: "CC=gcc lathe run gemm.lathe:gemm --engine c",
-    },
-    CodeInfo {
-        code: COMPILER_FAILED,
-        title: "the C compiler failed",
-        explanation: "The C compiler did not accept the emitted source, which is a defect of Lathe, or it does not \
-                      know a flag, which happens with compilers other than gcc and clang.",
-        wrong: "CC=false lathe run gemm.lathe:gemm --engine c",
-        right: "CC=gcc lathe run gemm.lathe:gemm --engine c",
-    },
-    CodeInfo {
-        code: LOAD_FAILED,
-        title: "compiled code cannot be loaded",
-        explanation: "The system's loader refused the shared object that the C compiler wrote.",
-        wrong: "TMPDIR=/mounted-noexec lathe run gemm.lathe:gemm --engine c",
-        right: "TMPDIR=/tmp lathe run gemm.lathe:gemm --engine c",
-    },
-    CodeInfo {
         code: NOT_WRITABLE,
         title: "an output was lent for reading only",
         explanation: "The kernel writes the parameter, so its argument must be a mutable view.",
@@ -195,8 +170,9 @@ pub static CODES: &[CodeInfo] = &[
     CodeInfo {
         code: NO_ENGINE,
         title: "the engine is not part of this build",
-        explanation: "Lathe was built without the cargo feature `llvm`; kernels go through the C compiler then.",
-        wrong: "lathe run gemm.lathe:gemm --engine llvm",
+        explanation: "The engines are `llvm`, `c` and `interpreter`; `llvm` is there if Lathe was built with the cargo \
+                      feature of that name, else kernels go through the C compiler.",
+        wrong: "lathe run gemm.lathe:gemm --engine gcc",
         right: "lathe run gemm.lathe:gemm --engine c",
     },
 ];

@@ -2,11 +2,10 @@
 //!
 //! * [`mod@array`], [`fill`], [`npy`]: data.
 //! * [`pool`]: the threads that run `cpu` loops.
-//! * [`engine`], [`call`]: functions of the tree become kernels; kernels are called.
+//! * [`engine`], [`call`]: the engines of this build; kernels and how they are called.
 
 pub mod array;
 pub mod call;
-mod cc;
 pub mod codes;
 pub mod engine;
 pub mod fill;
@@ -20,8 +19,7 @@ mod watch;
 pub use array::{ArgView, Array, Element};
 pub use call::check_message;
 pub use codes::CODES;
-pub use engine::{Engine, General, Kernel, Object, Options, compile};
-#[cfg(feature = "llvm")]
-pub use engine::{host, object};
+pub use engine::{Engine, General, Kernel, compile};
+pub use lathe_engine::{Object, Options};
 pub use pool::{Pool, PoolOptions};
 pub use storage::available_memory;

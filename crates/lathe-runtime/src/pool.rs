@@ -104,6 +104,7 @@ impl Pool {
     /// The table that kernels get; valid as long as the pool.
     pub fn runtime(&self) -> Runtime {
         Runtime {
+            version: u64::from(lathe_abi::VERSION),
             ctx: std::ptr::from_ref::<Inner>(&self.inner).cast_mut().cast(),
             parallel_for,
             alloc: scratch_alloc,

@@ -1,4 +1,4 @@
-//! Both engines against the interpreter, bit for bit.
+//! Every engine against the interpreter, bit for bit.
 
 use lathe_diagnostics::FileId;
 use lathe_ir::interp::{ArrayValue, Order, Program};
@@ -10,10 +10,6 @@ fn parse(text: &str) -> (Module, Function) {
     let m = parse_module(FileId(0), text).unwrap_or_else(|d| panic!("{d:#?}\n{text}"));
     let f = m.functions.values().next().expect("a function").clone();
     (m, f)
-}
-
-fn engines() -> Vec<Engine> {
-    if cfg!(feature = "llvm") { vec![Engine::C, Engine::Llvm] } else { vec![Engine::C] }
 }
 
 /// Values without NaN payloads: every NaN is the same.
@@ -142,7 +138,7 @@ fn special(a: &mut Array) {
 
 /// Every engine, one and two threads, dense and strided, against the interpreter.
 fn agree(text: &str, sizes: &[&[i64]]) {
-    agree_with(&engines(), &[false, true], 2, text, sizes);
+    agree_with(Engine::ALL, &[false, true], 2, text, sizes);
 }
 
 fn agree_with(engines: &[Engine], strided: &[bool], opt_level: u8, text: &str, sizes: &[&[i64]]) {

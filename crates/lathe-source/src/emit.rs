@@ -6,7 +6,8 @@ use crate::helpers::{Helpers, memory_type, value_type};
 use crate::names::{Names, sanitize};
 use crate::writer::Writer;
 use lathe_diagnostics::{Code, Diagnostic, Places};
-use lathe_ir::lower::{CheckTable, Unsupported, physical};
+use lathe_engine::CheckTable;
+use lathe_ir::lower::{Unsupported, physical};
 use lathe_ir::{BufId, Buffer, Expr, Function, Module, Scalar, Type, VarId};
 use lathe_poly::Ranges;
 use lathe_poly::simplify::simplify_expr;
@@ -112,10 +113,10 @@ pub struct Emitter<'a> {
     pub lane_loops_only: bool,
 }
 
-/// The diagnostic of a construct that C does not get.
+/// A construct that the engine does not declare, met all the same.
 pub fn unsupported(what: impl AsRef<str>, places: &Places) -> Diagnostic {
-    Diagnostic::error(codes::UNSUPPORTED, format!("{} cannot be written as C", what.as_ref()))
-        .at_places(places, "here")
+    let text = format!("the engine `c` met {}, which it does not take", what.as_ref());
+    Diagnostic::error(lathe_engine::codes::DEFECT, text).at_places(places, "here")
 }
 
 pub fn ill_formed(what: impl AsRef<str>) -> Diagnostic {

@@ -11,6 +11,9 @@ const ABI: &str = r#"#ifndef LATHE_ABI
 
 #include <stdint.h>
 
+/* The version of these declarations; a kernel of another one returns LATHE_OTHER_ABI. */
+#define LATHE_ABI_VERSION @VERSION@
+
 /* One array argument; scalars are arrays of rank 0. */
 typedef struct {
     void *data;             /* the element with all subscripts 0 */
@@ -30,7 +33,7 @@ enum {
 /* What a kernel returns: 0, the 1-based number of a failed check, or one of these. */
 enum {
     LATHE_OK = 0, LATHE_OUT_OF_MEMORY = -1, LATHE_DIVISION_BY_ZERO = -2, LATHE_SIZE_OVERFLOW = -3,
-    LATHE_STRIDES = -4
+    LATHE_STRIDES = -4, LATHE_OTHER_ABI = -5
 };
 
 /* Runs the iterations begin..end of a parallel loop. */
@@ -38,6 +41,7 @@ typedef int32_t (*lathe_body)(void *env, int64_t begin, int64_t end);
 
 /* What a kernel asks of its surroundings. */
 typedef struct {
+    uint64_t version; /* LATHE_ABI_VERSION */
     void *ctx;
     /* Runs body over 0..count, split in any way; returns the first status that is not 0, else 0. */
     int32_t (*parallel_for)(void *ctx, int64_t count, lathe_body body, void *env);
@@ -84,7 +88,7 @@ static inline void lathe_default_free(void *ctx, void *memory) {
 }
 
 static inline lathe_runtime lathe_default_runtime(void) {
-    lathe_runtime rt = {0, lathe_default_parallel_for, lathe_default_alloc, lathe_default_free};
+    lathe_runtime rt = {LATHE_ABI_VERSION, 0, lathe_default_parallel_for, lathe_default_alloc, lathe_default_free};
     return rt;
 }
 #endif
@@ -137,14 +141,14 @@ fn declaration(func: &Function, at: usize) -> String {
 pub fn header(func: &Function) -> Result<String, Diagnostic> {
     if !func.name.chars().any(|c| c.is_ascii_alphanumeric()) {
         return Err(Diagnostic::error(
-            codes::UNSUPPORTED,
+            codes::NAME,
             format!("the name `{}` cannot be written as C", func.name),
         ));
     }
     let name = symbol(func);
     let mut taken = Names::default();
     let params: Vec<String> = func.params.iter().map(|p| taken.fresh(p.name())).collect();
-    let mut out = String::from(ABI);
+    let mut out = ABI.replace("@VERSION@", &lathe_abi::VERSION.to_string());
     out.push_str("\n/*\n");
     for at in 0..params.len() {
         out.push_str(&format!(" * args[{at}]  {}\n", declaration(func, at).replace("*/", "* /")));

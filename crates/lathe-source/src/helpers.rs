@@ -270,7 +270,7 @@ impl Helpers {
                  if (__builtin_mul_overflow(n - 1, s, &far)) return 1;\n    \
                  if (__builtin_mul_overflow(far, (int64_t)a->elem_bytes, &far)) return 1;\n    \
                  return far > most || far < -most;\n}}",
-                lathe_ir::lower::checks::MAX_EXTENT
+                lathe_abi::MAX_EXTENT
             ),
         );
         "lathe_bad_extent"

@@ -1,13 +1,13 @@
 //! The whole file: prologue, the bodies for unit and for any strides, and what they need.
 
-use crate::emit::{Buf, Emitter, Place, Result, Var, lift, unsupported};
+use crate::cc::capabilities;
+use crate::emit::{Buf, Emitter, Place, Result, Var, lift};
 use crate::expr::bare;
 use crate::header::{dtype, header};
 use crate::helpers::value_type;
-use crate::{CSource, Options};
+use crate::{CSource, Style};
 use lathe_abi::CheckKind;
-use lathe_diagnostics::Places;
-use lathe_ir::lower::{Check, check_table};
+use lathe_engine::{accept, check_table};
 use lathe_ir::{Function, Mode, Module, ParamKind};
 use lathe_poly::simplify::simplify_function;
 
@@ -21,12 +21,15 @@ struct Root {
 /// same checks as the LLVM engine.
 ///
 /// # Errors
-/// `E0751` naming the construct that C does not get, `E0752` on ill-formed trees.
-pub fn emit_c(module: &Module, func: &Function, options: &Options) -> Result<CSource> {
-    let table = check_table(func).map_err(lift)?;
+/// `E0701` naming a construct that the engine does not take, `E0752` on ill-formed trees.
+pub fn emit_c(module: &Module, func: &Function, style: &Style) -> Result<CSource> {
+    let table = {
+        accept("c", capabilities(), module, func)?;
+        check_table(module, func).map_err(lift)?
+    };
     let func = &simplify_function(func);
     let mut e = Emitter::new(module, func, &table);
-    e.lane_loops_only = options.lane_loops_only;
+    e.lane_loops_only = style.lane_loops_only;
     let roots = bind_roots(&mut e)?;
     let strided = func.params.iter().any(|p| p.array().is_some_and(|b| !b.extents.is_empty()));
     let mut bodies = Vec::new();
@@ -41,21 +44,7 @@ pub fn emit_c(module: &Module, func: &Function, options: &Options) -> Result<CSo
     let prologue = prologue(&mut e, &roots, &bodies)?;
     let header = header(func)?;
     let source = assemble(&e, &header, &prologue);
-    Ok(CSource { source, header, checks: table.entries.iter().map(check_kind).collect() })
-}
-
-/// What a check's number stands for, in the words of the ABI.
-pub fn check_kind(c: &Check) -> CheckKind {
-    match c {
-        Check::Dtype { param } => CheckKind::Dtype { param: *param },
-        Check::Rank { param } => CheckKind::Rank { param: *param },
-        Check::Size { param, dim } => CheckKind::Size { param: *param, dim: *dim },
-        Check::Shape { param, dim } => CheckKind::Shape { param: *param, dim: *dim },
-        Check::Overlap { a, b } => CheckKind::Overlap { a: *a, b: *b },
-        Check::User { code, message } => {
-            CheckKind::User { code: code.to_string(), message: message.to_string() }
-        }
-    }
+    Ok(CSource { source, header, checks: table.entries })
 }
 
 /// Names sizes and scalars once; they mean the same in every C function.
@@ -79,13 +68,6 @@ fn bind_roots(e: &mut Emitter) -> Result<Vec<Root>> {
     }
     for (at, p) in f.params.iter().enumerate() {
         if let ParamKind::Array(b) = &p.kind {
-            if !b.layout.is_row_major() {
-                return Err(unsupported(
-                    format!("the layout of the parameter `{}`", b.name),
-                    &Places::none(),
-                )
-                .help("layouts are for local buffers; parameters have the strides of their arguments"));
-            }
             let name = e.names.fresh(&b.name);
             roots.push(Root { name: name.clone(), value: format!("args[{at}].data") });
             for d in 0..b.extents.len() {
@@ -153,17 +135,19 @@ fn prologue(e: &mut Emitter, roots: &[Root], bodies: &[String]) -> Result<String
     e.push_frame(0);
     e.frame().out.deepen();
     let f = e.function;
+    e.line("if (rt->version != LATHE_ABI_VERSION) return LATHE_OTHER_ABI;");
     let mut sizes_read = false;
     let table = e.table;
     for (i, check) in table.entries.iter().enumerate() {
         let number = i + 1;
-        let reads_sizes = !matches!(check, Check::Dtype { .. } | Check::Rank { .. } | Check::Size { .. });
+        let reads_sizes =
+            !matches!(check, CheckKind::Dtype { .. } | CheckKind::Rank { .. } | CheckKind::Size { .. });
         if reads_sizes && !sizes_read {
             sizes_read = true;
             read_roots(e, roots)?;
         }
         match check {
-            Check::Dtype { param } => {
+            CheckKind::Dtype { param } => {
                 let p = &f.params[*param];
                 let (ty, at) = match &p.kind {
                     ParamKind::Array(b) => (b.elem.clone(), *param),
@@ -177,26 +161,26 @@ fn prologue(e: &mut Emitter, roots: &[Root], bodies: &[String]) -> Result<String
                     ty.bytes()
                 ));
             }
-            Check::Rank { param } => {
+            CheckKind::Rank { param } => {
                 let rank = f.params[*param].array().map_or(0, |b| b.extents.len());
                 e.line(format!("if (args[{param}].rank != {rank}) return {number};"));
             }
-            Check::Size { param, dim } => {
+            CheckKind::Size { param, dim } => {
                 let bad = e.helpers.bad_extent();
                 e.line(format!("if ({bad}(&args[{param}], {dim})) return {number};"));
             }
-            Check::Shape { param, dim } => {
+            CheckKind::Shape { param, dim } => {
                 let Some(b) = f.params[*param].array() else { continue };
                 let extent = b.extents[*dim].clone();
                 e.begin(&[]);
                 let want = e.uniform(&extent)?;
                 e.line(format!("if (args[{param}].shape[{dim}] != {}) return {number};", bare(&want)));
             }
-            Check::Overlap { a, b } => {
+            CheckKind::Overlap { a, b } => {
                 let overlap = e.helpers.overlap();
                 e.line(format!("if ({overlap}(&args[{a}], &args[{b}])) return {number};"));
             }
-            Check::User { .. } => {}
+            CheckKind::User { .. } => {}
         }
     }
     if let [unit, any] = bodies {

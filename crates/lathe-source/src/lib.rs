@@ -1,12 +1,14 @@
 //! Tree to C: a file that people can read and every C compiler with GNU extensions takes, with the
 //! same interface, the same checks and the same bits as the LLVM engine.
 //!
+//! * [`CEngine`]: the engine `c`, which runs the machine's C compiler on that file.
 //! * [`emit_c`]: the file. Parallel loops go through the table of `lathe-abi`, or through OpenMP when it
 //!   is compiled with `-DLATHE_STANDALONE -fopenmp`.
 //! * [`header`]: what callers of either engine's code include.
 
 mod by_reference;
 mod calls;
+mod cc;
 pub mod codes;
 mod emit;
 mod expr;
@@ -19,6 +21,7 @@ mod stmt;
 mod vector;
 mod writer;
 
+pub use cc::CEngine;
 pub use codes::CODES;
 pub use header::{header, symbol};
 pub use kernel::emit_c;
@@ -27,7 +30,7 @@ use lathe_abi::CheckKind;
 
 /// How to write C.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Options {
+pub struct Style {
     /// Writes vector loops as plain loops over their lanes: slower, and the most readable.
     pub lane_loops_only: bool,
 }

@@ -300,16 +300,6 @@ impl Emitter<'_> {
         let bytes = constant.and_then(|n| n.checked_mul(buffer.elem.bytes()));
         let heap = match bytes {
             Some(b) => b > MOST_STACK || buffer.space == Space::Host && b > 4096,
-            None if buffer.space != Space::Host => {
-                return Err(unsupported(
-                    format!(
-                        "memory `{}` in the space `{}` without a constant size",
-                        buffer.name,
-                        buffer.space.name()
-                    ),
-                    places,
-                ));
-            }
             None => true,
         };
         let frame = self.frames.len() - 1;

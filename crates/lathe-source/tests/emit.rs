@@ -2,7 +2,7 @@
 
 use lathe_diagnostics::FileId;
 use lathe_ir::text::parse_module;
-use lathe_source::{Options, emit_c, header, symbol};
+use lathe_source::{Style, emit_c, header, symbol};
 use std::path::Path;
 use std::process::Command;
 
@@ -39,7 +39,7 @@ func mixed(N)(x: in f16, A: in f64[N], I: in i32[N], B: out f32[N], best: out P[
 
 fn emit(text: &str) -> lathe_source::CSource {
     let m = parse_module(FileId(0), text).unwrap_or_else(|d| panic!("{d:#?}"));
-    emit_c(&m, m.functions.values().next().unwrap(), &Options::default()).unwrap_or_else(|d| panic!("{d}"))
+    emit_c(&m, m.functions.values().next().unwrap(), &Style::default()).unwrap_or_else(|d| panic!("{d}"))
 }
 
 fn compile(compiler: &str, flags: &[&str], input: &Path, output: &Path) -> Option<String> {
@@ -166,14 +166,13 @@ fn what_c_does_not_get_is_refused_by_name() {
         ("for i in 0..N team { barrier i }", "team"),
         ("compute 'A' over i in 0..N { A[i] = 0.0:f32 }", "compute `A`"),
         ("alloc t: f32[4] shared { }", "the space `shared`"),
-        ("alloc t: f32[N] register { }", "without a constant size"),
-        ("alloc t: f32[4, 4] stack layout swizzle(0, 1, 4) { 't': A[0] = t[0, 0] }", "swizzled"),
+        ("alloc t: f32[4, 4] stack layout swizzle(0, 1, 4) { 't': A[0] = t[0, 0] }", "layout of `t`"),
         ("'A': A[0] = reinterpret(A, f32, 4)[0]", "reinterpreted"),
     ] {
         let text = format!("func f(N)(A: inout f32[N]) {{ {body} }}");
         let m = parse_module(FileId(0), &text).unwrap_or_else(|d| panic!("{text}: {d:#?}"));
-        let d = emit_c(&m, &m.functions["f"], &Options::default()).expect_err(&text);
-        assert!(d.code.0 == "E0751" && d.message.contains(words), "{text}: {d}");
+        let d = emit_c(&m, &m.functions["f"], &Style::default()).expect_err(&text);
+        assert!(d.code.0 == "E0701" && d.message.contains(words), "{text}: {d}");
     }
     let m = parse_module(FileId(0), "func `for`()(`x y`: inout f32[]) { 'x': `x y`[] = 1.0:f32 }").unwrap();
     let f = &m.functions["for"];

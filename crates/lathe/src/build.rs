@@ -19,7 +19,7 @@ pub struct Build {
     pub cpu: Option<String>,
     /// 0 to 3; 2 is the default of the command line.
     pub opt_level: u8,
-    /// Where machine code is kept for later processes (LLVM only); `None`: nowhere.
+    /// Where code is kept for later processes; `None`: nowhere.
     pub cache: Option<Arc<Cache>>,
 }
 
@@ -85,13 +85,7 @@ pub fn compile_version(schedule: &Schedule, version: usize, build: &Build) -> Re
 /// # Errors
 /// As [`compile`].
 pub fn compile_tree(schedule: &Schedule, func: &Function, build: &Build) -> Result<Kernel, Diagnostic> {
-    #[cfg(feature = "llvm")]
-    if build.engine == Engine::Llvm {
-        return crate::kept::with_cache(&schedule.module, func, build, true);
-    }
-    let options =
-        lathe_runtime::Options { cpu: build.cpu.clone(), opt_level: build.opt_level, ..Default::default() };
-    lathe_runtime::compile(build.engine, &schedule.module, func, &options)
+    crate::kept::with_cache(&schedule.module, func, build, true)
 }
 
 /// A failed check with the place of its statement.

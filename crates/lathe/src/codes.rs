@@ -24,7 +24,7 @@ pub const NOT_WRITTEN: Code = Code("E0919");
 
 /// Codes that say what the machine or the build lacks: exit status 3.
 pub const LACKING: &[Code] =
-    &[UNAVAILABLE, lathe_runtime::codes::NO_COMPILER, lathe_runtime::codes::NO_ENGINE];
+    &[UNAVAILABLE, lathe_source::codes::NO_COMPILER, lathe_runtime::codes::NO_ENGINE];
 
 /// What `lathe --explain` says about them.
 pub static CODES: &[CodeInfo] = &[

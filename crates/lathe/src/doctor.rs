@@ -1,10 +1,10 @@
 //! What this machine has, for `lathe doctor`.
 
-use std::process::Command;
+use lathe_runtime::Engine;
 
 /// One line of the report.
 pub struct Finding {
-    pub what: &'static str,
+    pub what: String,
     pub found: bool,
     pub detail: String,
     /// How to get it.
@@ -13,29 +13,35 @@ pub struct Finding {
 
 /// Looks for engines and tools; nothing is installed or changed.
 pub fn findings() -> Vec<Finding> {
-    let llvm = cfg!(feature = "llvm");
-    let cc = std::env::var("CC").unwrap_or_else(|_| "cc".to_string());
-    let version = Command::new(&cc).arg("--version").output().ok().filter(|o| o.status.success());
-    let first = |bytes: &[u8]| String::from_utf8_lossy(bytes).lines().next().unwrap_or("").to_string();
-    vec![
-        Finding {
-            what: "engine llvm",
-            found: llvm,
-            detail: if llvm { "LLVM 22, in process".into() } else { "this build has none".into() },
-            help: Some("build with the cargo feature `llvm` (needs llvm-22-dev)"),
-        },
-        Finding {
-            what: "engine c",
-            found: version.is_some(),
-            detail: version.map_or_else(|| format!("`{cc}` does not run"), |o| first(&o.stdout)),
+    let mut out = vec![Finding {
+        what: "engine llvm".to_string(),
+        found: false,
+        detail: "this build has none".into(),
+        help: Some("build with the cargo feature `llvm` (needs llvm-22-dev)"),
+    }];
+    out.retain(|_| Engine::named("llvm").is_err());
+    for e in Engine::ALL {
+        let made = e.fingerprint();
+        out.push(Finding {
+            what: format!("engine {e}"),
+            found: made.is_ok(),
+            detail: made.map_or_else(|d| d.message, |_| e.compiler()),
             help: Some("install gcc or clang, or set CC"),
-        },
+        });
+    }
+    out.extend([
         Finding {
-            what: "CUDA, OpenCL",
+            what: "CUDA, OpenCL".to_string(),
             found: false,
             detail: "this version makes no code for GPUs".into(),
             help: None,
         },
-        Finding { what: "MPI", found: false, detail: "this version runs on one machine".into(), help: None },
-    ]
+        Finding {
+            what: "MPI".to_string(),
+            found: false,
+            detail: "this version runs on one machine".into(),
+            help: None,
+        },
+    ]);
+    out
 }

@@ -6,6 +6,7 @@ use crate::build::Build;
 use crate::codes;
 use crate::schedule::Schedule;
 use lathe_diagnostics::Diagnostic;
+use lathe_runtime::{Engine, Options};
 use std::io::Write;
 use std::path::Path;
 
@@ -18,6 +19,20 @@ pub enum Emit {
     Object,
     C,
     Header,
+}
+
+impl Emit {
+    /// As users and engines write it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Emit::Tree => "tree",
+            Emit::Llvm => "llvm",
+            Emit::Asm => "asm",
+            Emit::Object => "object",
+            Emit::C => "c",
+            Emit::Header => "header",
+        }
+    }
 }
 
 /// Emits a schedule. Several versions become one function that decides by its sizes; the tree form shows them one
@@ -37,35 +52,13 @@ pub fn emit(schedule: &Schedule, form: Emit, build: &Build) -> Result<Vec<u8>, D
         return Ok(out);
     }
     let func = versions::one_function(schedule)?;
-    match form {
-        Emit::C => {
-            Ok(lathe_source::emit_c(&schedule.module, &func, &Default::default())?.source.into_bytes())
-        }
-        Emit::Header => Ok(lathe_source::header(&func)?.into_bytes()),
-        _ => machine_code(schedule, &func, form, build),
+    let options = Options { cpu: build.cpu.clone(), opt_level: build.opt_level, ..Options::default() };
+    let word = form.word();
+    match Engine::ALL.iter().find(|e| e.forms().contains(&word)) {
+        Some(engine) => engine.emit(&schedule.module, &func, word, &options),
+        None => Err(Diagnostic::error(codes::UNAVAILABLE, "this build has no LLVM engine")
+            .help("--to c works everywhere; or build with the cargo feature `llvm`")),
     }
-}
-
-#[cfg(feature = "llvm")]
-fn machine_code(
-    schedule: &Schedule,
-    func: &lathe_ir::Function,
-    form: Emit,
-    build: &Build,
-) -> Result<Vec<u8>, Diagnostic> {
-    let options =
-        lathe_llvm::Options { cpu: build.cpu.clone(), opt_level: build.opt_level, ..Default::default() };
-    match form {
-        Emit::Llvm => lathe_llvm::emit_ir(&schedule.module, func, &options).map(String::into_bytes),
-        Emit::Asm => lathe_llvm::emit_asm(&schedule.module, func, &options).map(String::into_bytes),
-        _ => lathe_llvm::emit_object(&schedule.module, func, &options),
-    }
-}
-
-#[cfg(not(feature = "llvm"))]
-fn machine_code(_: &Schedule, _: &lathe_ir::Function, _: Emit, _: &Build) -> Result<Vec<u8>, Diagnostic> {
-    Err(Diagnostic::error(codes::UNAVAILABLE, "this build has no LLVM engine")
-        .help("--to c works everywhere; or build with the cargo feature `llvm`"))
 }
 
 /// Writes a file as a whole: beside its place first, then moved, so that an old file stays whole on failure.

@@ -8,7 +8,6 @@ use crate::cache::Cache;
 use crate::program::{Failure, Program};
 use crate::schedule::{How, Schedule, schedule, specialize};
 use crate::which::StrategySource;
-use lathe_abi::CheckKind;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::text::{Ids, print_function_with, print_module};
 use lathe_ir::{Function, Module};
@@ -50,21 +49,22 @@ pub fn prepare(
         machine: machine.clone(),
         build: build.clone(),
     };
-    let kept = build.cache.as_ref().filter(|_| build.engine == Engine::Llvm);
-    let key = recipe.key();
-    if let Some(found) = kept.and_then(|c| recipe.load(c, &key)) {
+    // Without its compiler an engine says what is missing when it compiles.
+    let kept = build.cache.as_ref().zip(recipe.key().ok());
+    if let Some(found) = kept.as_ref().and_then(|(cache, key)| recipe.load(cache, key)) {
         return Ok(found);
     }
     let s = recipe.schedule()?;
     let built = crate::compile(&s, build).map_err(|d| Failure::one(&program.sources, d))?;
-    if let Some(cache) = kept {
+    if let Some((cache, key)) = kept {
+        let made_by = made_by(build.engine).map_err(|d| Failure::one(&program.sources, d))?;
         let plan = Plan {
             strategy: s.strategy.clone(),
             source: s.source.name().to_string(),
             params: s.params.clone(),
             requires: s.requires.clone(),
             versions: (s.versions.iter())
-                .map(|v| (v.condition.clone(), code_key(&s.module, &v.func, &options(build, true))))
+                .map(|v| (v.condition.clone(), code_key(&made_by, &s.module, &v.func, &options(build, true))))
                 .collect(),
             assumptions: s.assumptions(),
         };
@@ -106,11 +106,11 @@ struct Plan {
 
 impl Recipe {
     /// The hash of everything that the schedule and its code depend on.
-    fn key(&self) -> String {
-        let mut parts = vec!["plan".to_string(), made_by(), self.kernel.clone()];
+    fn key(&self) -> Result<String, Diagnostic> {
+        let mut parts = vec!["plan".to_string(), made_by(self.build.engine)?, self.kernel.clone()];
         parts.push(format!("{:?} {:?} {:?}", self.how, self.machine, options(&self.build, true)));
         parts.extend(self.program.sources.texts().map(str::to_string));
-        hash_of(&parts.iter().map(String::as_str).collect::<Vec<_>>())
+        Ok(hash_of(&parts.iter().map(String::as_str).collect::<Vec<_>>()))
     }
 
     fn schedule(&self) -> Result<Schedule, Failure> {
@@ -125,10 +125,10 @@ impl Recipe {
         let func = specialize(kernel, &self.how.specialize).ok()?;
         let mut versions = Vec::new();
         for (at, (condition, code)) in plan.versions.into_iter().enumerate() {
-            let object = object_of(&cache.get(&code)?)?;
+            let object = Object::from_bytes(&cache.get(&code)?).ok()?;
             let again = self.clone();
             let general: General = Box::new(move || again.general(at));
-            versions.push((condition, Kernel::load(&func, object, Some(general)).ok()?));
+            versions.push((condition, Kernel::load(self.build.engine, &func, object, Some(general)).ok()?));
         }
         Some(Prepared {
             built: Built::of(&func, versions, &plan.requires),
@@ -155,25 +155,26 @@ impl Recipe {
     }
 }
 
-/// This build of Lathe and this machine.
-fn made_by() -> String {
-    format!("{} {}", env!("LATHE_BUILD"), lathe_runtime::host())
+/// This build of Lathe, the interface of kernels, the engine, and what its code depends on here.
+fn made_by(engine: Engine) -> Result<String, Diagnostic> {
+    let (build, abi) = (env!("LATHE_BUILD"), lathe_abi::VERSION);
+    Ok(format!("{build} abi {abi} {engine} {}", engine.fingerprint()?))
 }
 
-fn options(build: &Build, lazy_strides: bool) -> Options {
-    Options { cpu: build.cpu.clone(), opt_level: build.opt_level, lazy_strides, ..Options::default() }
+fn options(build: &Build, unit_strides_only: bool) -> Options {
+    Options { cpu: build.cpu.clone(), opt_level: build.opt_level, unit_strides_only, ..Options::default() }
 }
 
-/// The hash of all that machine code depends on.
-fn code_key(module: &Module, func: &Function, options: &Options) -> String {
+/// The hash of all that code depends on.
+fn code_key(made_by: &str, module: &Module, func: &Function, options: &Options) -> String {
     let tree = print_function_with(func, Ids::Hidden);
     // What it may call; most kernels call nothing, and other kernels of the file play no part then.
     let called = crate::tune::called(module, func);
     let module = Module { functions: called, ..module.clone() };
-    hash_of(&["code", &made_by(), &format!("{options:?}"), &func.name, &tree, &print_module(&module)])
+    hash_of(&["code", made_by, &format!("{options:?}"), &func.name, &tree, &print_module(&module)])
 }
 
-/// Compiles a tree with LLVM, or takes the code that is kept for it.
+/// Compiles a tree, or takes the code that is kept for it.
 ///
 /// # Errors
 /// As [`lathe_runtime::compile`].
@@ -181,71 +182,21 @@ pub(crate) fn with_cache(
     module: &Module,
     func: &Function,
     build: &Build,
-    lazy_strides: bool,
+    unit_strides_only: bool,
 ) -> Result<Kernel, Diagnostic> {
-    let options = options(build, lazy_strides);
+    let (engine, options) = (build.engine, options(build, unit_strides_only));
     let Some(cache) = &build.cache else {
-        return lathe_runtime::compile(Engine::Llvm, module, func, &options);
+        return lathe_runtime::compile(engine, module, func, &options);
     };
-    let general = lazy_strides.then(|| {
+    let general = unit_strides_only.then(|| {
         let (module, func, build) = (module.clone(), func.clone(), build.clone());
         Box::new(move || with_cache(&module, &func, &build, false)) as General
     });
-    let key = code_key(module, func, &options);
-    let kept = cache.get(&key).and_then(|bytes| object_of(&bytes));
-    let object = match kept {
-        Some(o) => o,
-        None => {
-            let o = lathe_runtime::object(module, func, &options)?;
-            cache.put(&key, &bytes_of(&o));
-            o
-        }
-    };
-    Kernel::load(func, object, general)
-}
-
-/// [`CheckKind`] as it is kept.
-#[derive(Serialize, Deserialize)]
-enum Check {
-    Dtype(usize),
-    Rank(usize),
-    Shape(usize, usize),
-    Overlap(usize, usize),
-    Size(usize, usize),
-    User(String, String),
-}
-
-/// The checks as a line of JSON, then the code.
-fn bytes_of(o: &Object) -> Vec<u8> {
-    let check = |c: &CheckKind| match c {
-        CheckKind::Dtype { param } => Check::Dtype(*param),
-        CheckKind::Rank { param } => Check::Rank(*param),
-        CheckKind::Shape { param, dim } => Check::Shape(*param, *dim),
-        CheckKind::Overlap { a, b } => Check::Overlap(*a, *b),
-        CheckKind::Size { param, dim } => Check::Size(*param, *dim),
-        CheckKind::User { code, message } => Check::User(code.clone(), message.clone()),
-    };
-    let checks: Vec<Check> = o.checks.iter().map(check).collect();
-    let mut out = serde_json::to_vec(&checks).unwrap_or_default();
-    out.push(b'\n');
-    out.extend(&o.bytes);
-    out
-}
-
-fn object_of(bytes: &[u8]) -> Option<Object> {
-    let end = bytes.iter().position(|b| *b == b'\n')?;
-    let checks: Vec<Check> = serde_json::from_slice(&bytes[..end]).ok()?;
-    let check = |c: Check| match c {
-        Check::Dtype(param) => CheckKind::Dtype { param },
-        Check::Rank(param) => CheckKind::Rank { param },
-        Check::Shape(param, dim) => CheckKind::Shape { param, dim },
-        Check::Overlap(a, b) => CheckKind::Overlap { a, b },
-        Check::Size(param, dim) => CheckKind::Size { param, dim },
-        Check::User(code, message) => CheckKind::User { code, message },
-    };
-    Some(Object {
-        bytes: bytes[end + 1..].to_vec(),
-        checks: checks.into_iter().map(check).collect(),
-        times: Vec::new(),
-    })
+    let key = code_key(&made_by(engine)?, module, func, &options);
+    if let Some(kept) = cache.get(&key).and_then(|bytes| Object::from_bytes(&bytes).ok()) {
+        return Kernel::load(engine, func, kept, general);
+    }
+    let object = engine.compile(module, func, &options)?;
+    cache.put(&key, &object.to_bytes());
+    Kernel::load(engine, func, object, general)
 }

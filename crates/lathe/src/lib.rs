@@ -28,7 +28,6 @@ pub mod emit;
 mod explain;
 mod fun;
 pub mod inputs;
-#[cfg(feature = "llvm")]
 mod kept;
 pub mod mdh;
 pub mod program;
@@ -50,14 +49,13 @@ pub use check::{check_facts, check_result};
 pub use data::{Data, Given};
 pub use emit::{Emit, emit, write_whole};
 pub use explain::{explain, explain_json};
-#[cfg(feature = "llvm")]
 pub use kept::{Prepared, prepare};
 pub use lathe_diagnostics::{Code, CodeInfo, Diagnostic, Severity, SourceMap};
+pub use lathe_engine::dtype_of;
 pub use lathe_ir::{self as ir, Function, Mode, text};
 pub use lathe_lang as lang;
 pub use lathe_measure::{Plan, ceilings, rounds, rounds::rounds as measure, stats};
 pub use lathe_poly as poly;
-pub use lathe_runtime::array::dtype_of;
 pub use lathe_runtime::{ArgView, Array, Engine, Pool, PoolOptions, codes as runtime_codes, npy};
 pub use lathe_space as space;
 pub use lathe_target::Machine;
@@ -81,8 +79,7 @@ pub fn all_codes() -> Vec<CodeInfo> {
         lathe_transform::CODES,
         lathe_mdh::CODES,
         lathe_pattern::CODES,
-        #[cfg(feature = "llvm")]
-        lathe_llvm::CODES,
+        lathe_engine::CODES,
         lathe_source::CODES,
         lathe_runtime::CODES,
         lathe_tune::CODES,

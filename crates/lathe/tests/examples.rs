@@ -101,7 +101,7 @@ fn compiled(engine: Engine) {
 #[cfg(feature = "llvm")]
 #[test]
 fn tests_hold_in_machine_code_of_llvm() {
-    compiled(Engine::Llvm);
+    compiled(Engine::LLVM);
 }
 
 #[test]

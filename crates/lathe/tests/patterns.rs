@@ -104,7 +104,7 @@ fn agree(engine: Engine, rounds: usize, mut r: Random) {
 #[cfg(feature = "llvm")]
 #[test]
 fn random_funs_and_strategies_agree_in_machine_code_of_llvm() {
-    agree(Engine::Llvm, 60, Random(0xfeed_beef_1234_5677));
+    agree(Engine::LLVM, 60, Random(0xfeed_beef_1234_5677));
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn the_versions_of_the_papers_agree_in_machine_code() {
         let mut ran = std::collections::BTreeSet::new();
         for d in p.strategies(fun).into_iter().filter(|d| d.target.is_some()) {
             for t in p.lang.tests.iter().filter(|t| t.kernel == fun) {
-                let runner = Runner::Compiled { strategy: &d.name, engine: Engine::Llvm, pool: &pool };
+                let runner = Runner::Compiled { strategy: &d.name, engine: Engine::LLVM, pool: &pool };
                 match run_test(&p, t, runner, &Machine::host()) {
                     Ok(()) => {
                         ran.insert(d.name.as_str());

@@ -153,7 +153,7 @@ fn scalars_that_are_subscripts_are_checked() {
                 kernel slice(x: f32[N], n: i64) -> (y: f32[K]) { y[i] = x[2 * i + index(n)] }\n\
                 strategy fast for slice = vectorize(i, 16) ; parallel(i.o)";
     f.write("s.lathe", text);
-    for engine in ["llvm", "c"] {
+    for engine in ["llvm", "c", "interpreter"] {
         for run in ["run s.lathe:pick -D N=5", "run s.lathe:slice -D N=50 -D K=20"] {
             let run = format!("{run} --engine {engine}");
             // A made-up scalar is one that fits.
@@ -177,7 +177,7 @@ fn stated_facts_are_checked_where_that_is_cheap_and_by_check_everywhere() {
     f.write("a.lathe", text);
     let p = Array::from_slice(&[3], &[0i64, 1 << 40, 1]).expect("an array");
     npy::write(&f.path("p.npy"), &p).expect("a file");
-    for engine in ["llvm", "c"] {
+    for engine in ["llvm", "c", "interpreter"] {
         f.fails(&format!("run a.lathe:pick -D N=5 -i n=1000000000000 --engine {engine}"), 1, "E0814");
         let d = f.ok(&format!("run a.lathe:pick -D N=5 -i n=4 --engine {engine}"));
         assert!(d.stderr.contains("checked at the call"), "{}", d.stderr);

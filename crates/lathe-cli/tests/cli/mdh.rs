@@ -124,7 +124,7 @@ fn decisions_are_drawn() {
     f.fails(&format!("explain m.lathe -s naive --specialize {SIZES} --picture n.svg"), 1, "E0914");
 }
 
-/// Trees for devices are made, explained and emitted as text; no engine of a CPU runs them.
+/// Trees for devices are made, explained and emitted as text; the interpreter alone runs them.
 #[test]
 fn decisions_for_devices_become_trees_that_engines_of_cpus_refuse() {
     let f = Folder::new();
@@ -140,9 +140,15 @@ fn decisions_for_devices_become_trees_that_engines_of_cpus_refuse() {
         "{tree}"
     );
     for engine in ["llvm", "c"] {
-        let d = f.fails(&format!("run d.lathe -s s {SIZES} --engine {engine}"), 1, "E07");
+        let d = f.fails(&format!("run d.lathe -s s {SIZES} --engine {engine}"), 1, "E0701");
         assert!(d.stderr.contains("run by `grid`") && d.stderr.contains("help"), "{}", d.stderr);
     }
+    let d = f.ok(&format!("run d.lathe -s s {SIZES} --engine interpreter --check --json"));
+    assert!(
+        d.stdout.contains("\"engine\": \"interpreter\"") && d.stdout.contains("\"ok\": true"),
+        "{}",
+        d.stdout
+    );
 }
 
 /// Code that is kept is called with other sizes, too: these get decisions for any sizes.

@@ -179,7 +179,7 @@ fn infinity_and_nan_are_written_in_kernels_and_funs() {
         );
         f.write("f.lathe", text);
         f.ok("check f.lathe");
-        for engine in ["llvm", "c"] {
+        for engine in ["llvm", "c", "interpreter"] {
             for name in ["k", "g"] {
                 f.ok(&format!("run f.lathe:{name} -D N=5 --engine {engine} --check"));
             }

@@ -1,12 +1,10 @@
-//! What every engine decides alike when it turns a function into code: the numbers of a kernel's
-//! checks, where its sizes come from, and where an element lies in memory.
+//! What every engine decides alike when it turns a function into code: where an element lies in memory, and what loops
+//! whose lanes combine in order mean.
 
 pub mod address;
-pub mod checks;
 pub mod inscan;
 
 pub use address::{Storage, physical, resolve, storage};
-pub use checks::{Check, CheckTable, check_table};
 pub use inscan::InScan;
 
 use lathe_diagnostics::Places;

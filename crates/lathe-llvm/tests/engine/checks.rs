@@ -2,6 +2,8 @@
 
 use crate::common::*;
 use lathe_abi::{CheckKind, status};
+use lathe_engine::{Engine, Object, Options};
+use lathe_llvm::Llvm;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
@@ -36,8 +38,8 @@ fn args() -> Args {
     }
 }
 
-fn number(c: &lathe_llvm::Compiled, kind: CheckKind) -> i32 {
-    c.checks().iter().position(|k| *k == kind).expect("the check is in the table") as i32 + 1
+fn number(c: &Compiled, kind: CheckKind) -> i32 {
+    c.object.checks.iter().position(|k| *k == kind).expect("the check is in the table") as i32 + 1
 }
 
 fn user(code: &str, message: &str) -> CheckKind {
@@ -92,9 +94,9 @@ fn written_arrays_overlap_nothing_else() {
         ..base
     };
     let (plain, aliased) = (compile(&text("")), compile(&text(" alias x")));
-    let run = |c: &lathe_llvm::Compiled, args: [lathe_abi::Array; 3]| {
+    let run = |c: &Compiled, args: [lathe_abi::Array; 3]| {
         // SAFETY: all arrays lie inside `memory`.
-        unsafe { (c.entry())(&runtime(), args.as_ptr()) }
+        unsafe { c.run(&runtime(), &args) }
     };
     let overlap = |a, b| number(&plain, CheckKind::Overlap { a, b });
     let (a, b) = (at(0, &[8], &[1]), at(8, &[8], &[1]));
@@ -133,7 +135,7 @@ fn each_pair_of_many_arrays_is_compared() {
     };
     let apart: Vec<_> = (0..ARRAYS).map(|p| at(8 * p)).collect();
     // SAFETY: all arrays lie inside `memory`.
-    let run = |args: &[lathe_abi::Array]| unsafe { (c.entry())(&runtime(), args.as_ptr()) };
+    let run = |args: &[lathe_abi::Array]| unsafe { c.run(&runtime(), args) };
     assert_eq!(run(&apart), 0);
     for b in 0..ARRAYS {
         for a in 0..b {
@@ -149,10 +151,8 @@ fn each_pair_of_many_arrays_is_compared() {
 
 #[test]
 fn unit_strides_only_refuses_others() {
-    let (module, func) =
-        parse("func f(N)(A: in f32[N], C: out f32[N]) { for i in 0..N { 'C'[i]: C[i]! = A[i]! } }");
-    let options = lathe_llvm::Options { unit_strides_only: true, ..Default::default() };
-    let c = lathe_llvm::compile(&module, &func, &options).expect("it compiles");
+    let text = "func f(N)(A: in f32[N], C: out f32[N]) { for i in 0..N { 'C'[i]: C[i]! = A[i]! } }";
+    let c = Compiled::of(text, &Options { unit_strides_only: true, ..Default::default() });
     let a = Tensor::f32(&[5], |i| i as f32);
     let mut out = Tensor::f32(&[5], |_| 0.0);
     assert_eq!(call(&c, &mut [&mut a.strided(&[2]), &mut out]), status::STRIDES);
@@ -162,24 +162,39 @@ fn unit_strides_only_refuses_others() {
 
 #[test]
 fn objects_load_again() {
-    let (module, func) = parse(SUM);
-    let bytes = lathe_llvm::emit_object(&module, &func, &Default::default()).expect("it compiles");
-    let c =
-        lathe_llvm::load_object(&bytes, "f", lathe_llvm::checks(&func).expect("a table")).expect("it loads");
+    let (_, func) = parse(SUM);
+    let c = compile(SUM);
+    let again = Object::from_bytes(&c.object.to_bytes()).expect("what was written");
+    let code = Llvm.load(&again, &func).expect("it loads");
     let mut a = args();
-    assert_eq!(call(&c, &mut [&mut a.a, &mut a.b, &mut a.s, &mut a.c]), 0);
+    let descriptors = [&mut a.a, &mut a.b, &mut a.s, &mut a.c].map(Tensor::descriptor);
+    // SAFETY: the descriptors describe live memory.
+    let status = unsafe { code.call(&runtime(), &descriptors) };
+    assert_eq!(status, Ok(0));
     assert_eq!(a.c.as_f32(), [12.0, 45.0, 78.0]);
+    let bytes = &again.bytes;
     for (bytes, symbol) in [(&b"junk"[..], "f"), (&[][..], "f"), (&bytes[..100], "f"), (&bytes[..], "g")] {
-        let refused = lathe_llvm::load_object(bytes, symbol, vec![]).expect_err("nothing to load");
+        let bad = Object { bytes: bytes.to_vec(), symbol: symbol.into(), ..again.clone() };
+        let refused = Llvm.load(&bad, &func).err().expect("nothing to load");
         assert_eq!(refused.code.0, "E0705", "{refused}");
     }
 }
 
 #[test]
+fn other_versions_of_the_interface_are_refused() {
+    let c = compile(SUM);
+    let mut a = args();
+    let descriptors = [&mut a.a, &mut a.b, &mut a.s, &mut a.c].map(Tensor::descriptor);
+    let other = lathe_abi::Runtime { version: 1, ..runtime() };
+    // SAFETY: the descriptors describe live memory.
+    assert_eq!(unsafe { c.run(&other, &descriptors) }, status::ABI);
+    assert_eq!(a.c.as_f32(), [0.0; 3]);
+}
+
+#[test]
 fn sizes_need_an_extent_of_their_own() {
-    let (module, func) =
-        parse("func f(N)(A: inout f32[2 * N]) { for i in 0..N { 'A'[i]: A[i]! = 0.0:f32 } }");
-    let refused = lathe_llvm::compile(&module, &func, &Default::default()).expect_err("N is unknown");
+    let text = "func f(N)(A: inout f32[2 * N]) { for i in 0..N { 'A'[i]: A[i]! = 0.0:f32 } }";
+    let refused = refused(text, &Options::default());
     assert_eq!(refused.code.0, "E0701");
     assert!(refused.message.contains("`N`"), "{refused}");
 }
@@ -202,8 +217,7 @@ fn what_is_not_supported_is_named() {
         ),
     ];
     for (body, code, name) in bodies {
-        let (module, func) = parse(&format!("func f(N)(A: inout f32[N]) {{ {body} }}"));
-        let refused = lathe_llvm::compile(&module, &func, &Default::default()).expect_err(body);
+        let refused = refused(&format!("func f(N)(A: inout f32[N]) {{ {body} }}"), &Options::default());
         assert_eq!(refused.code.0, code, "{refused}");
         assert!(refused.message.contains(name), "{refused}");
     }
@@ -211,18 +225,14 @@ fn what_is_not_supported_is_named() {
 
 #[test]
 fn unknown_machines_are_refused() {
-    let (module, func) = parse("func f(N)(A: inout f32[N]) { for i in 0..N { 'A'[i]: A[i]! = 0.0:f32 } }");
-    let options = lathe_llvm::Options { cpu: Some("nonesuch".into()), ..Default::default() };
-    let refused = lathe_llvm::compile(&module, &func, &options).expect_err("no such machine");
-    assert_eq!(refused.code.0, "E0703");
+    let text = "func f(N)(A: inout f32[N]) { for i in 0..N { 'A'[i]: A[i]! = 0.0:f32 } }";
+    let cpu = |name: &str| Options { cpu: Some(name.into()), ..Default::default() };
+    assert_eq!(refused(text, &cpu("nonesuch")).code.0, "E0703");
     for features in ["avx512f", "+nonesuch", "-sse2", "+avx2,,+"] {
-        let options = lathe_llvm::Options { features: Some(features.into()), ..Default::default() };
-        let refused = lathe_llvm::compile(&module, &func, &options).expect_err("no such features");
-        assert_eq!(refused.code.0, "E0703");
+        let options = Options { features: Some(features.into()), ..Default::default() };
+        assert_eq!(refused(text, &options).code.0, "E0703");
     }
-    let options = lathe_llvm::Options { cpu: Some("x86-64-v3".into()), ..Default::default() };
-    let asm = lathe_llvm::emit_asm(&module, &func, &options).expect("a known machine");
-    assert!(!asm.contains("zmm"));
+    assert!(!emit(text, "asm", &cpu("x86-64-v3")).contains("zmm"));
 }
 
 /// Subscripts that data names are checked in vectors, by threads where the kernel has some: the first and the last,

@@ -2,8 +2,9 @@
 
 use lathe_abi::{Array, LoopBody, Runtime};
 use lathe_diagnostics::FileId;
+use lathe_engine::{Code, Engine, Object, Options};
 use lathe_ir::{Function, Module, Scalar};
-use lathe_llvm::{Compiled, Options};
+use lathe_llvm::Llvm;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
@@ -62,7 +63,8 @@ unsafe extern "C" fn free(_: *mut c_void, memory: *mut c_void) {
 }
 
 pub fn runtime() -> Runtime {
-    Runtime { ctx: std::ptr::null_mut(), parallel_for, alloc, free }
+    let version = u64::from(lathe_abi::VERSION);
+    Runtime { version, ctx: std::ptr::null_mut(), parallel_for, alloc, free }
 }
 
 /// An array in memory of its own.
@@ -171,15 +173,48 @@ pub fn parse(text: &str) -> (Module, Function) {
     (module, func)
 }
 
+/// Code with what its numbers mean.
+pub struct Compiled {
+    pub object: Object,
+    code: Box<dyn Code>,
+}
+
+impl Compiled {
+    pub fn of(text: &str, options: &Options) -> Compiled {
+        let (module, func) = parse(text);
+        let object = Llvm.compile(&module, &func, options).unwrap_or_else(|d| panic!("{d}\n{text}"));
+        let code = Llvm.load(&object, &func).unwrap_or_else(|d| panic!("{d}\n{text}"));
+        Compiled { object, code }
+    }
+
+    /// # Safety
+    /// As [`Code::call`].
+    pub unsafe fn run(&self, runtime: &Runtime, args: &[Array]) -> i32 {
+        // SAFETY: the caller's promise.
+        unsafe { self.code.call(runtime, args) }.expect("machine code only has numbers")
+    }
+}
+
 pub fn compile(text: &str) -> Compiled {
+    Compiled::of(text, &Options::default())
+}
+
+/// Why a function is refused.
+pub fn refused(text: &str, options: &Options) -> lathe_diagnostics::Diagnostic {
     let (module, func) = parse(text);
-    lathe_llvm::compile(&module, &func, &Options::default()).unwrap_or_else(|d| panic!("{d}\n{text}"))
+    Llvm.compile(&module, &func, options).expect_err(text)
+}
+
+pub fn emit(text: &str, form: &str, options: &Options) -> String {
+    let (module, func) = parse(text);
+    let bytes = Llvm.emit(&module, &func, form, options).unwrap_or_else(|d| panic!("{d}\n{text}"));
+    String::from_utf8(bytes).expect("text")
 }
 
 pub fn call(c: &Compiled, args: &mut [&mut Tensor]) -> i32 {
     let descriptors: Vec<Array> = args.iter_mut().map(|t| t.descriptor()).collect();
     // SAFETY: the descriptors describe live memory.
-    unsafe { (c.entry())(&runtime(), descriptors.as_ptr()) }
+    unsafe { c.run(&runtime(), &descriptors) }
 }
 
 /// A scalar argument.

@@ -1,7 +1,7 @@
 //! Packed, blocked matrix product: the inner loop is what an expert would write.
 
 use crate::common::*;
-use lathe_llvm::Options;
+use lathe_engine::Options;
 
 /// 8 x 32 register tile over packed panels, rows of A contiguous per panel.
 const KERNEL: &str = "
@@ -22,12 +22,11 @@ func kernel(K)(A: in f32[K, 8], B: in f32[K, 32], C: inout f32[8, 32]) stage sch
 
 #[test]
 fn register_tiles_stay_in_registers() {
-    let (module, func) = parse(KERNEL);
     let options =
         Options { cpu: Some("skylake-avx512".into()), unit_strides_only: true, ..Options::default() };
-    let asm = lathe_llvm::emit_asm(&module, &func, &options).expect("it compiles");
+    let asm = emit(KERNEL, "asm", &options);
     if std::env::var("SHOW").is_ok() {
-        eprintln!("{}\n{asm}", lathe_llvm::emit_ir(&module, &func, &options).unwrap());
+        eprintln!("{}\n{asm}", emit(KERNEL, "llvm", &options));
     }
     let fused = asm.lines().filter(|l| l.contains("vfmadd") && l.contains("zmm")).count();
     assert_eq!(fused, 16, "{asm}");
@@ -79,7 +78,7 @@ func gemm(M, N, K)(A: in f32[M, K], B: in f32[K, N], C: out f32[M, N]) stage sch
 fn blocked_gemm_with_every_edge() {
     let c = compile(BLOCKED);
     if std::env::var("SHOW").is_ok() {
-        eprintln!("{:?}", c.times());
+        eprintln!("{:?}", c.object.times);
     }
     for (m, n, k) in [(70, 50, 40), (64, 64, 32), (1, 1, 1), (0, 5, 3), (9, 33, 65), (65, 16, 0)] {
         let mut a = Tensor::f32(&[m, k], |i| (i % 23) as f32 * 0.37 - 1.0);

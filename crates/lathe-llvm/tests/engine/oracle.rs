@@ -1,10 +1,10 @@
 //! Bits are the interpreter's: every operator on every type, one lane and many.
 
 use crate::common::*;
+use lathe_engine::Options;
 use lathe_ir::interp::{self, ArrayValue};
 use lathe_ir::scalar::{self, ScalarValue};
 use lathe_ir::{BinOp, MathFn, Scalar, Type};
-use lathe_llvm::Options;
 
 /// Runs a program in both, on the same arguments, and compares all arrays afterwards.
 pub fn agree(text: &str, args: &[ArrayValue]) {
@@ -13,7 +13,7 @@ pub fn agree(text: &str, args: &[ArrayValue]) {
     interp::run(&module, &func, &mut wants, &interp::Options::default())
         .unwrap_or_else(|f| panic!("{}\n{text}", f.diagnostic));
     let options = Options { unit_strides_only: true, ..Options::default() };
-    let compiled = lathe_llvm::compile(&module, &func, &options).unwrap_or_else(|d| panic!("{d}\n{text}"));
+    let compiled = Compiled::of(text, &options);
     let mut tensors: Vec<Tensor> = args.iter().map(tensor).collect();
     let mut refs: Vec<&mut Tensor> = tensors.iter_mut().collect();
     assert_eq!(call(&compiled, &mut refs), 0, "{text}");

@@ -123,7 +123,7 @@ fn threads_nest_and_failures_come_back() {
     assert_eq!(s, [30.0, 105.0, 180.0]);
     assert_eq!(run(0, 5, 0.0).0, 0);
     let status = run(3, 5, 1000.0).0;
-    assert!(matches!(c.checks()[status as usize - 1], lathe_abi::CheckKind::User { .. }));
+    assert!(matches!(c.object.checks[status as usize - 1], lathe_abi::CheckKind::User { .. }));
 }
 
 #[test]

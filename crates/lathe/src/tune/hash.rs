@@ -4,7 +4,6 @@ use crate::build::Build;
 use crate::program::Program;
 use lathe_ir::{ExprKind, Function, Module, Name, StmtKind};
 use lathe_measure::store::{Device, Key, hash_of, hash_of_bytes};
-use lathe_runtime::Engine;
 use lathe_space::Value;
 use lathe_strategy::{ArgValue, Definition, Strategy};
 use std::collections::{BTreeMap, BTreeSet};
@@ -64,17 +63,7 @@ fn data_hash(inputs: &BTreeMap<String, String>) -> String {
 
 /// Everything that turns a strategy into code: this crate, the rules with their versions, and the engine.
 fn compiler(build: &Build, specialize: bool) -> String {
-    let engine = match build.engine {
-        Engine::Llvm => "llvm 22".to_string(),
-        Engine::C => {
-            let cc = std::env::var("CC").unwrap_or_else(|_| "cc".to_string());
-            let version = std::process::Command::new(cc.split_whitespace().next().unwrap_or("cc"))
-                .arg("--version")
-                .output()
-                .map(|o| String::from_utf8_lossy(&o.stdout).lines().next().unwrap_or_default().to_string());
-            format!("{cc}: {}", version.unwrap_or_default())
-        }
-    };
+    let engine = build.engine.compiler();
     let rules: Vec<String> =
         lathe_transform::rules().map(|r| format!("{} {}", r.signature.name, r.signature.version)).collect();
     let rules = &hash_of(&rules.iter().map(String::as_str).collect::<Vec<_>>())[..8];

@@ -102,7 +102,7 @@ impl Work {
         let setup: Setup = serde_json::from_value(setup).map_err(|e| wrong(e.to_string()))?;
         let program = Program::open(&setup.file).map_err(|f| wrong(f.to_string()))?;
         let kernel = program.kernel(Some(&setup.kernel)).map_err(|f| wrong(f.to_string()))?.clone();
-        let engine = if setup.engine == Engine::C.name() { Engine::C } else { Engine::Llvm };
+        let engine = Engine::named(&setup.engine)?;
         let machine = setup.cpu.as_deref().and_then(Machine::named).unwrap_or_else(Machine::host);
         let given = Given { sizes: setup.sizes.clone(), inputs: setup.inputs.clone(), seed: setup.seed };
         let original = make(&kernel, &given)?;

@@ -1,0 +1,266 @@
+//! The checks that a kernel makes of its arguments, their numbers, and how to make them on descriptors.
+//!
+//! A kernel runs the entries of the table in order and returns the 1-based number of the first that fails. First come,
+//! parameter by parameter, element type, rank and extents (so that later checks may read shapes); then extents
+//! against the declared types; then overlaps. `check` statements have the last numbers and run where they stand in
+//! the body.
+
+use crate::memory::Shape;
+use lathe_abi::{CheckKind, MAX_EXTENT, dtype};
+use lathe_ir::interp::evaluate;
+use lathe_ir::lower::Unsupported;
+use lathe_ir::{
+    ExprKind, Function, Mode, Module, Name, ParamKind, Scalar, Stmt, StmtKind, Type, VarId, visit,
+};
+use std::collections::{HashMap, HashSet};
+
+/// The checks of one function, in the order of their numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CheckTable {
+    pub entries: Vec<CheckKind>,
+    /// For each size in the function's order: the parameter and dimension whose extent is its value.
+    pub sizes: Vec<(VarId, usize, usize)>,
+}
+
+impl CheckTable {
+    /// The number that a failed `check` statement returns.
+    pub fn user(&self, code: &str, message: &str) -> Option<i32> {
+        let at = self.entries.iter().position(
+            |c| matches!(c, CheckKind::User { code: k, message: m } if k == code && m == message),
+        )?;
+        Some(at as i32 + 1)
+    }
+}
+
+/// The code of an element type in a descriptor.
+pub fn dtype_of(ty: &Type) -> u32 {
+    match ty.scalar() {
+        None => dtype::AGGREGATE,
+        Some(Scalar::Bool) => dtype::BOOL,
+        Some(Scalar::I8) => dtype::I8,
+        Some(Scalar::I16) => dtype::I16,
+        Some(Scalar::I32) => dtype::I32,
+        Some(Scalar::I64) => dtype::I64,
+        Some(Scalar::U8) => dtype::U8,
+        Some(Scalar::U16) => dtype::U16,
+        Some(Scalar::U32) => dtype::U32,
+        Some(Scalar::U64) => dtype::U64,
+        Some(Scalar::Index) => dtype::INDEX,
+        Some(Scalar::F16) => dtype::F16,
+        Some(Scalar::Bf16) => dtype::BF16,
+        Some(Scalar::F32) => dtype::F32,
+        Some(Scalar::F64) => dtype::F64,
+    }
+}
+
+/// The type of a parameter's elements; a scalar is an array of rank 0.
+pub fn element_type(kind: &ParamKind) -> Type {
+    match kind {
+        ParamKind::Array(b) => b.elem.clone(),
+        ParamKind::Scalar(b) => b.ty.into(),
+    }
+}
+
+/// The table of a function. `check` statements of the functions that it calls have numbers, too.
+///
+/// # Errors
+/// When a size is no parameter's extent: then no argument tells its value.
+pub fn check_table(module: &Module, f: &Function) -> Result<CheckTable, Unsupported> {
+    let sizes = size_sources(f)?;
+    let mut entries = Vec::new();
+    let rank = |param: usize| f.params[param].array().map_or(0, |b| b.extents.len());
+    for param in 0..f.params.len() {
+        entries.push(CheckKind::Dtype { param });
+        entries.push(CheckKind::Rank { param });
+        entries.extend((0..rank(param)).map(|dim| CheckKind::Size { param, dim }));
+    }
+    for param in 0..f.params.len() {
+        let binds = |dim: &usize| sizes.iter().any(|(_, p, d)| (*p, *d) == (param, *dim));
+        entries.extend((0..rank(param)).filter(|d| !binds(d)).map(|dim| CheckKind::Shape { param, dim }));
+    }
+    for (b, pb) in f.params.iter().enumerate() {
+        for (a, pa) in f.params[..b].iter().enumerate() {
+            let arrays = pa.array().is_some() && pb.array().is_some();
+            let written = pa.mode != Mode::In || pb.mode != Mode::In;
+            let may_alias = pa.alias.is_some() && pa.alias == pb.alias;
+            if arrays && written && !may_alias {
+                entries.push(CheckKind::Overlap { a, b });
+            }
+        }
+    }
+    let mut called = HashSet::from([f.name.clone()]);
+    user_checks(module, &f.body, &mut called, &mut entries);
+    Ok(CheckTable { entries, sizes })
+}
+
+/// Where the sizes of a function come from: each with the parameter and dimension whose extent is its value.
+///
+/// # Errors
+/// As [`check_table`].
+pub fn size_sources(f: &Function) -> Result<Vec<(VarId, usize, usize)>, Unsupported> {
+    let source = |id: VarId| {
+        f.params.iter().enumerate().find_map(|(p, param)| {
+            let dim = param.array()?.extents.iter().position(|e| e.as_var() == Some(id))?;
+            Some((id, p, dim))
+        })
+    };
+    let each = f.sizes.iter().map(|size| {
+        source(size.id).ok_or_else(|| {
+            Unsupported::new(format!("size `{}`, which is no parameter's extent by itself", size.name))
+                .help("give the kernel a parameter one of whose extents is exactly this size")
+        })
+    });
+    each.collect()
+}
+
+fn user_checks(module: &Module, body: &Stmt, called: &mut HashSet<Name>, out: &mut Vec<CheckKind>) {
+    let mut calls: Vec<Name> = Vec::new();
+    visit::walk(body, &mut |s, _| {
+        if let StmtKind::Check { code, message, .. } = s.kind() {
+            let check = CheckKind::User { code: code.to_string(), message: message.to_string() };
+            if !out.contains(&check) {
+                out.push(check);
+            }
+        }
+        if let StmtKind::Call { function, .. } = s.kind() {
+            calls.push(function.clone());
+        }
+        for e in s.exprs() {
+            visit::walk_expr(e, &mut |e| {
+                if let ExprKind::Call(name, _) = e.kind() {
+                    calls.push(name.clone());
+                }
+            });
+        }
+        true
+    });
+    for name in calls {
+        if called.insert(name.clone())
+            && let Some(f) = module.functions.get(&name)
+        {
+            user_checks(module, &f.body, called, out);
+        }
+    }
+}
+
+/// The number of the first check that these arguments fail, 0 if they fail none: what the code of an engine for
+/// CPUs does first, for engines whose code runs elsewhere. `scalar` reads the value of an integer parameter by its
+/// position, once types and ranks are right.
+pub fn first_failure(
+    table: &CheckTable,
+    func: &Function,
+    args: &[Shape],
+    scalar: &dyn Fn(usize) -> Option<i64>,
+) -> i32 {
+    let mut known = HashMap::new();
+    let holds = |check: &CheckKind, known: &mut HashMap<VarId, i64>| match check {
+        CheckKind::Dtype { param } => {
+            let ty = element_type(&func.params[*param].kind);
+            args[*param].dtype == dtype_of(&ty) && args[*param].elem_bytes == ty.bytes()
+        }
+        CheckKind::Rank { param } => {
+            args[*param].extents.len() == func.params[*param].array().map_or(0, |b| b.extents.len())
+        }
+        CheckKind::Size { param, dim } => {
+            let a = &args[*param];
+            let (n, stride) = (a.extents[*dim], a.strides[*dim].unsigned_abs());
+            let span = (n.max(1) as u64 - 1).checked_mul(stride).and_then(|s| s.checked_mul(a.elem_bytes));
+            (0..=MAX_EXTENT).contains(&n) && span.is_some_and(|s| s <= MAX_EXTENT as u64)
+        }
+        CheckKind::Shape { param, dim } => {
+            if known.is_empty() {
+                known.extend(table.sizes.iter().map(|(id, p, d)| (*id, args[*p].extents[*d])));
+                known.extend(func.params.iter().enumerate().filter_map(|(at, p)| match &p.kind {
+                    ParamKind::Scalar(b) if b.ty.is_int() => Some((b.id, scalar(at)?)),
+                    _ => None,
+                }));
+            }
+            let declared = func.params[*param].array().and_then(|b| b.extents.get(*dim));
+            declared.and_then(|e| evaluate(e, known)) == Some(args[*param].extents[*dim])
+        }
+        CheckKind::Overlap { a, b } => !args[*a].meets(&args[*b]),
+        CheckKind::User { .. } => true,
+    };
+    let failed = table.entries.iter().position(|c| !holds(c, &mut known));
+    failed.map_or(0, |at| at as i32 + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lathe_ir::build::{add, index, var};
+    use lathe_ir::{Buffer, Layout, Param, Space, Stage};
+    use std::sync::Arc;
+
+    fn function() -> Function {
+        let mut f = Function::empty("f", Stage::Plain);
+        let n = f.fresh_var("N", Scalar::Index);
+        f.sizes.push(n.clone());
+        for (name, extent, mode) in
+            [("A", add(var(&n), index(1)), Mode::In), ("B", var(&n), Mode::In), ("C", var(&n), Mode::Out)]
+        {
+            let id = f.fresh_buf();
+            let b = Buffer {
+                id,
+                name: name.into(),
+                elem: Type::F32,
+                extents: vec![extent],
+                space: Space::Host,
+                layout: Layout::row_major(),
+            };
+            f.params.push(Param { kind: ParamKind::Array(Arc::new(b)), mode, alias: None });
+        }
+        f
+    }
+
+    #[test]
+    fn sizes_are_bound_once_and_checked_elsewhere() {
+        let mut f = function();
+        let t = check_table(&Module::default(), &f).unwrap();
+        assert_eq!(t.sizes, vec![(f.sizes[0].id, 1, 0)]);
+        assert_eq!(
+            t.entries[9..],
+            [
+                CheckKind::Shape { param: 0, dim: 0 },
+                CheckKind::Shape { param: 2, dim: 0 },
+                CheckKind::Overlap { a: 0, b: 2 },
+                CheckKind::Overlap { a: 1, b: 2 },
+            ]
+        );
+        f.params.truncate(1);
+        assert!(check_table(&Module::default(), &f).unwrap_err().construct.contains('N'));
+    }
+
+    #[test]
+    fn descriptors_are_checked_in_the_order_of_the_table() {
+        let f = function();
+        let t = check_table(&Module::default(), &f).unwrap();
+        let shape = |at: usize, n: i64, stride: i64| Shape {
+            address: at,
+            extents: vec![n],
+            strides: vec![stride],
+            dtype: dtype::F32,
+            elem_bytes: 4,
+        };
+        let first = |args: [Shape; 3]| {
+            let number = first_failure(&t, &f, &args, &|_| None);
+            number.checked_sub(1).and_then(|at| t.entries.get(at as usize)).cloned()
+        };
+        let (a, b, c) = (shape(0x1000, 5, 1), shape(0x2000, 4, 1), shape(0x3000, 4, -1));
+        assert_eq!(first([a.clone(), b.clone(), c.clone()]), None);
+        let other = Shape { dtype: dtype::F64, ..a.clone() };
+        assert_eq!(first([other, b.clone(), c.clone()]), Some(CheckKind::Dtype { param: 0 }));
+        let flat = Shape { extents: vec![], strides: vec![], ..b.clone() };
+        assert_eq!(first([a.clone(), flat, c.clone()]), Some(CheckKind::Rank { param: 1 }));
+        for bad in [shape(0x2000, -1, 1), shape(0x2000, 4, i64::MIN), shape(0x2000, i64::MAX, 0)] {
+            assert_eq!(first([a.clone(), bad, c.clone()]), Some(CheckKind::Size { param: 1, dim: 0 }));
+        }
+        assert_eq!(
+            first([a.clone(), b.clone(), shape(0x3000, 5, 1)]),
+            Some(CheckKind::Shape { param: 2, dim: 0 })
+        );
+        // The last element of `B` is the first of `C`, which goes downwards.
+        let meets = shape(0x2000 + 24, 4, -1);
+        assert_eq!(first([a, b, meets]), Some(CheckKind::Overlap { a: 1, b: 2 }));
+    }
+}

@@ -1,0 +1,73 @@
+//! The codes of what every engine may refuse.
+
+use lathe_diagnostics::{Code, CodeInfo};
+
+/// A construct that an engine does not take.
+pub const UNSUPPORTED: Code = Code("E0701");
+/// A vector loop several lanes of which update one place.
+pub const LANES_COLLIDE: Code = Code("E0702");
+/// Options that name an unknown machine.
+pub const MACHINE: Code = Code("E0703");
+/// What an engine made was rejected by the compiler below it: a defect of Lathe.
+pub const DEFECT: Code = Code("E0704");
+/// Compiled code that cannot be loaded.
+pub const OBJECT: Code = Code("E0705");
+/// A form of output that an engine does not have.
+pub const FORM: Code = Code("E0706");
+
+pub static CODES: &[CodeInfo] = &[
+    CodeInfo {
+        code: UNSUPPORTED,
+        title: "the engine does not take this construct",
+        explanation: "The program is a legal tree, but it holds something that the engine does not declare: an \
+                      executor of another machine, an atomic, a barrier, an asynchronous copy, a layout, or a \
+                      compute that was not opened into loops. The message names the first such construct with \
+                      its place, and notes name the others. The interpreter still runs most such programs \
+                      (`--engine interpreter`).",
+        wrong: "strategy s for gemm = parallel(i, team)",
+        right: "strategy s for gemm = parallel(i)",
+    },
+    CodeInfo {
+        code: LANES_COLLIDE,
+        title: "the lanes of a vector loop update one place",
+        explanation: "A statement inside a vector loop writes an element that does not depend on the loop, so \
+                      all lanes would write it at once. A reduction must first be split into one partial result \
+                      per lane.",
+        wrong: "strategy s for dot = vectorize(k, 16)",
+        right: "strategy s for dot = factor(k, 16) ; vectorize(k.i, 16)",
+    },
+    CodeInfo {
+        code: MACHINE,
+        title: "the engine does not know the machine",
+        explanation: "The processor or the list of its features that was asked for is not one that the engine can \
+                      generate code for. Leave both out to compile for the machine at hand.",
+        wrong: "lathe emit gemm.lathe --to asm --cpu nonesuch",
+        right: "lathe emit gemm.lathe --to asm",
+    },
+    CodeInfo {
+        code: DEFECT,
+        title: "the generated code is malformed",
+        explanation: "The engine met a tree that the verifier refuses, or the compiler below it rejected the code \
+                      that Lathe generated. This is a defect of Lathe; please report it with the program and the \
+                      strategy.",
+        wrong: "",
+        right: "",
+    },
+    CodeInfo {
+        code: OBJECT,
+        title: "compiled code cannot be loaded",
+        explanation: "The bytes are no code for this machine, were made by another engine or for another version \
+                      of the binary interface, or do not define the kernel's symbol. Objects in the cache are \
+                      made anew when they do not load.",
+        wrong: "",
+        right: "",
+    },
+    CodeInfo {
+        code: FORM,
+        title: "an engine does not write this form",
+        explanation: "`lathe emit --to FORM` asks the engine that writes the form: `llvm`, `asm` and `object` come \
+                      from LLVM, `c` and `header` from the C engine.",
+        wrong: "lathe emit gemm.lathe --to asm --engine c",
+        right: "lathe emit gemm.lathe --to asm",
+    },
+];

@@ -1,0 +1,160 @@
+//! The interpreter as an engine: the reference run, with its messages about faults.
+
+use crate::checks::{CheckTable, check_table, element_type, first_failure};
+use crate::codes;
+use crate::feature::{Capabilities, Form, Statement, Step, Through};
+use crate::memory::Shape;
+use crate::{Code, Engine, Object, Options, needs};
+use lathe_abi::{Array, CheckKind, Runtime, status};
+use lathe_diagnostics::{Diagnostic, FileId};
+use lathe_ir::interp::{self, ArrayValue, Order, Program};
+use lathe_ir::text::{parse_module, print_module};
+use lathe_ir::{Function, Mode, Module, Space};
+use std::sync::LazyLock;
+
+/// The engine `interpreter`. Its code is the tree as text.
+pub struct Interpreter;
+
+static CAPABILITIES: LazyLock<Capabilities> = LazyLock::new(|| {
+    Capabilities::plain()
+        .statements(Statement::ALL)
+        .executors(&["vector", "inscan", "cpu", "team", "device", "node"])
+        .executors(&["grid", "cluster", "block", "warp", "lane"])
+        .spaces(&Space::ALL)
+        .views(&[Through::Reinterpret])
+        .layouts(Step::ALL)
+        .forms(&[
+            Form::NestedVectors,
+            Form::ThreadsInLanes,
+            Form::LaneArray,
+            Form::LaneArgument,
+            Form::SharedElement,
+            Form::Recursion,
+            Form::ArgumentLayout,
+            Form::ArgumentView,
+            Form::ParameterLayout,
+            Form::BoolBits,
+        ])
+});
+
+impl Engine for Interpreter {
+    fn name(&self) -> &'static str {
+        "interpreter"
+    }
+
+    fn compiler(&self) -> String {
+        "interpreter".to_string()
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        &CAPABILITIES
+    }
+
+    fn fingerprint(&self) -> Result<String, Diagnostic> {
+        Ok("interpreter".to_string())
+    }
+
+    fn compile(&self, module: &Module, func: &Function, _: &Options) -> Result<Object, Diagnostic> {
+        let table = check_table(module, func).map_err(needs::free_size)?;
+        let mut module = module.clone();
+        module.functions.insert(func.name.clone(), func.clone());
+        Ok(Object {
+            engine: self.name().to_string(),
+            fingerprint: self.fingerprint()?,
+            symbol: func.name.to_string(),
+            checks: table.entries,
+            bytes: print_module(&module).into_bytes(),
+            times: Vec::new(),
+        })
+    }
+
+    fn load(&self, object: &Object, _: &Function) -> Result<Box<dyn Code>, Diagnostic> {
+        let refuse =
+            |why: &str| Diagnostic::error(codes::OBJECT, format!("loading `{}`: {why}", object.symbol));
+        let text = std::str::from_utf8(&object.bytes).map_err(|_| refuse("it is no text"))?;
+        let module = parse_module(FileId(0), text).map_err(|_| refuse("the text is no tree"))?;
+        let func =
+            module.functions.get(object.symbol.as_str()).ok_or_else(|| refuse("it has no such function"))?;
+        let program = Program::new(&module, func, Order::Reference, false)?;
+        let table = check_table(&module, func).map_err(needs::free_size)?;
+        Ok(Box::new(Loaded { program, func: func.clone(), table }))
+    }
+}
+
+struct Loaded {
+    program: Program,
+    func: Function,
+    table: CheckTable,
+}
+
+impl Code for Loaded {
+    unsafe fn call(&self, _: &Runtime, args: &[Array]) -> Result<i32, Diagnostic> {
+        let params = &self.func.params;
+        // SAFETY: the caller's promise: valid descriptors.
+        let shapes: Vec<Shape> = args.iter().map(|a| unsafe { Shape::of(a) }).collect();
+        let scalar = |at: usize| {
+            // SAFETY: as above; this is called once types and ranks are known to be right.
+            let bytes = unsafe { shapes[at].gather() };
+            ArrayValue::from_bytes(element_type(&params[at].kind), &[], bytes)?.leaf(0, 0)
+        };
+        let failed = first_failure(&self.table, &self.func, &shapes, &|at| Some(scalar(at)?.to_i64()));
+        if failed != 0 {
+            return Ok(failed);
+        }
+        self.apart(&shapes)?;
+        let mut values = Vec::new();
+        for (p, s) in params.iter().zip(&shapes) {
+            let shape: Vec<usize> = s.extents.iter().map(|n| *n as usize).collect();
+            // SAFETY: as above; every element has the size of the parameter's type.
+            let value = ArrayValue::from_bytes(element_type(&p.kind), &shape, unsafe { s.gather() });
+            values
+                .push(value.ok_or_else(|| Diagnostic::error(codes::DEFECT, "an argument of another size"))?);
+        }
+        let ran = self.program.run(&mut values, &interp::Options::default());
+        for ((p, s), v) in params.iter().zip(&shapes).zip(&values) {
+            if p.mode != Mode::In && p.array().is_some() {
+                // SAFETY: a written parameter, whose memory was lent for that.
+                unsafe { s.scatter(v.bytes()) };
+            }
+        }
+        match ran {
+            Ok(_) => Ok(status::OK),
+            Err(f) => self.status(f),
+        }
+    }
+}
+
+impl Loaded {
+    /// Refuses arguments that share memory, which parameters of one alias class may: every run has copies of its own.
+    fn apart(&self, shapes: &[Shape]) -> Result<(), Diagnostic> {
+        let params = &self.func.params;
+        for (b, pb) in params.iter().enumerate() {
+            for (a, pa) in params[..b].iter().enumerate() {
+                let written = pa.mode != Mode::In || pb.mode != Mode::In;
+                if written && pa.alias.is_some() && pa.alias == pb.alias && shapes[a].meets(&shapes[b]) {
+                    let text = format!("the interpreter keeps `{}` and `{}` apart", pa.name(), pb.name());
+                    let d = Diagnostic::error(codes::UNSUPPORTED, format!("{text}, which share memory here"));
+                    return Err(d.help("use another engine for such arguments"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A failure as the number that other engines return, where there is one.
+    fn status(&self, f: interp::Failure) -> Result<i32, Diagnostic> {
+        if f.diagnostic.code == interp::codes::DIVISION_BY_ZERO {
+            return Ok(status::DIVISION_BY_ZERO);
+        }
+        let user = self.table.entries.iter().position(|c| match c {
+            CheckKind::User { code, message } => {
+                f.check.as_deref() == Some(code.as_str()) && f.diagnostic.message.contains(message.as_str())
+            }
+            _ => false,
+        });
+        match user {
+            Some(at) => Ok(at as i32 + 1),
+            None => Err(*f.diagnostic),
+        }
+    }
+}

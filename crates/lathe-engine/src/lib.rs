@@ -1,0 +1,125 @@
+//! What every engine is: who turns a function of the tree into code that can be called.
+//!
+//! * [`Engine`]: the trait. [`Capabilities`] declare what an engine takes; [`accept`] decides from them, before any
+//!   code is made, whether it takes a function; [`Object`] is compiled code that can be kept; [`Code`] is code that
+//!   can be called.
+//! * [`checks`], [`memory`]: the checks of arguments and the memory behind them, for engines whose code does not read
+//!   descriptors itself.
+//! * [`interpreter`]: the interpreter as an engine.
+
+pub mod checks;
+pub mod codes;
+pub mod feature;
+pub mod interpreter;
+pub mod memory;
+pub mod needs;
+mod object;
+
+pub use checks::{CheckTable, check_table, dtype_of};
+pub use codes::CODES;
+pub use feature::{Capabilities, Feature, Form, Statement, Step, Through};
+pub use interpreter::Interpreter;
+pub use needs::{Need, accept, missing, needs};
+pub use object::Object;
+
+use lathe_abi::{Array, KernelFn, Runtime};
+use lathe_diagnostics::Diagnostic;
+use lathe_ir::{Function, Module};
+
+/// How to generate code.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Options {
+    /// A processor name (LLVM's, or what the C compiler takes after `-march=`); `None`: this machine's.
+    pub cpu: Option<String>,
+    /// LLVM only: a list such as `+avx2,-avx512f`; `None`: those of the processor.
+    pub features: Option<String>,
+    /// 0: fast compilation; 2: for scheduled trees; 3: with the compiler's own vectorizers.
+    pub opt_level: u8,
+    /// The code may hold the body for unit innermost strides alone, and return [`lathe_abi::status::STRIDES`] for
+    /// other arguments.
+    pub unit_strides_only: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { cpu: None, features: None, opt_level: 2, unit_strides_only: false }
+    }
+}
+
+/// Who turns functions of the tree into code. The same tree has the same result on every engine, bit for bit (payloads
+/// of NaNs aside).
+///
+/// An engine writes called functions in place, and keeps the checks of [`check_table`] with their numbers.
+pub trait Engine: Send + Sync {
+    /// As users write it: `llvm`, `c`, `interpreter`.
+    fn name(&self) -> &'static str;
+
+    /// Its compiler with the version, in one line; measured results are kept under it.
+    fn compiler(&self) -> String;
+
+    /// What it takes. Everything else is refused by [`accept`] before [`Engine::compile`] is called.
+    fn capabilities(&self) -> &Capabilities;
+
+    /// What its code depends on beside tree and options: versions of compilers, the machine at hand. Kept code is
+    /// found by it.
+    ///
+    /// # Errors
+    /// When something that the engine needs is missing on this machine.
+    fn fingerprint(&self) -> Result<String, Diagnostic>;
+
+    /// Compiles a function that it takes. Operators and callees are looked up in the module.
+    ///
+    /// # Errors
+    /// `E0703` on unknown machines, and what the compilers below say.
+    fn compile(&self, module: &Module, func: &Function, options: &Options) -> Result<Object, Diagnostic>;
+
+    /// Loads code into this process (and onto a device). `func` has the name and the parameters of the function that
+    /// was compiled.
+    ///
+    /// # Errors
+    /// `E0705` for bytes that are no code of this engine.
+    fn load(&self, object: &Object, func: &Function) -> Result<Box<dyn Code>, Diagnostic>;
+
+    /// The forms of text or code that [`Engine::emit`] writes.
+    fn forms(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Code to read, to link or to ship.
+    ///
+    /// # Errors
+    /// As [`Engine::compile`]; `E0706` for a form that is not among [`Engine::forms`].
+    fn emit(
+        &self,
+        _module: &Module,
+        _func: &Function,
+        form: &str,
+        _options: &Options,
+    ) -> Result<Vec<u8>, Diagnostic> {
+        Err(no_form(self.name(), form, self.forms()))
+    }
+}
+
+/// The refusal of a form that an engine does not write.
+pub fn no_form(engine: &str, form: &str, has: &[&str]) -> Diagnostic {
+    let d = Diagnostic::error(codes::FORM, format!("the engine `{engine}` does not write the form `{form}`"));
+    if has.is_empty() { d.help("it has none") } else { d.help(format!("it writes {}", has.join(", "))) }
+}
+
+/// Code in memory, ready to be called from any thread.
+pub trait Code: Send + Sync {
+    /// Runs the kernel: 0, the number of the check that failed, or a code of [`lathe_abi::status`].
+    ///
+    /// # Errors
+    /// What has no number: faults that the interpreter finds, a device that fails.
+    ///
+    /// # Safety
+    /// There is one valid descriptor per parameter of the function; those of written parameters may be written, and
+    /// nothing else touches the memory during the call. The runtime's table is valid.
+    unsafe fn call(&self, runtime: &Runtime, args: &[Array]) -> Result<i32, Diagnostic>;
+
+    /// The entry, if it is machine code of this process; it must not be called after this value is dropped.
+    fn entry(&self) -> Option<KernelFn> {
+        None
+    }
+}
