@@ -14,6 +14,8 @@ pub const ORDER: Code = Code("E0623");
 pub const SHAPE: Code = Code("E0624");
 /// Additional iterations of a padded loop would have an effect.
 pub const PADDING: Code = Code("E0626");
+/// The step made a tree that is none: a defect of Lathe.
+pub const ILL_FORMED: Code = Code("E0627");
 /// Not supported for this program.
 pub const UNSUPPORTED: Code = Code("E0625");
 
@@ -69,5 +71,14 @@ pub static CODES: &[CodeInfo] = &[
                       step can handle; the message says why.",
         wrong: "kernel copy(A: f32[N]) -> (B: f32[N]) {\n    B[i] = A[i]\n}\nstrategy s for copy = unroll(i, 1000000)",
         right: "kernel copy(A: f32[N]) -> (B: f32[N]) {\n    B[i] = A[i]\n}\nstrategy s for copy = unroll(i, 4)",
+    },
+    CodeInfo {
+        code: ILL_FORMED,
+        title: "a step made an ill-formed tree",
+        explanation: "The verifier looks at the tree after every step. What it found is a defect of Lathe, not of the \
+                      program or the strategy: the step is refused, and the tree stays as it was. Please report it with the \
+                      program and the strategy.",
+        wrong: "",
+        right: "",
     },
 ];

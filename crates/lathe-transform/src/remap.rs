@@ -5,7 +5,7 @@ use crate::codes;
 use crate::convert::{arg_expr, to_index, variable_at};
 use crate::names::list;
 use crate::nest::serial;
-use crate::reorder::find_chain;
+use crate::reorder::find_nest;
 use crate::rule::{Cursor, Edit, Rule};
 use crate::work::Work;
 use lathe_analysis::{Env, scan_affine};
@@ -67,7 +67,7 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
         rows.push((name.clone(), e, *span));
     }
     // A loop around the nest may be used like a size; the nest is what must be renumbered as a whole.
-    let chain = find_chain(cursor, work.rule, &names)?;
+    let chain = find_nest(cursor, work.rule, &names)?;
     let (path, nest) = perfect_nest(&work, &chain)?;
     let mut new = Vec::new();
     for (name, e, span) in rows {

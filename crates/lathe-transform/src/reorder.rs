@@ -51,17 +51,28 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
     Ok(work.finish())
 }
 
-/// One loop for each name, all in one another; in the order of the names.
+/// One loop for each name, nested in one another, in the order of the names; no loop has two of the names.
 pub fn find_chain(cursor: &Cursor, rule: &str, names: &[String]) -> Result<Vec<Path>, Refusal> {
+    let chain = find_nest(cursor, rule, names)?;
+    for (n, path) in chain.iter().enumerate() {
+        let Some(first) = chain[..n].iter().position(|p| p == path) else { continue };
+        let (a, b) = (&names[first], &names[n]);
+        let text = match a == b {
+            true => format!("`{rule}` names the loop `{a}` twice"),
+            false => format!("`{rule}`: `{a}` and `{b}` are one loop"),
+        };
+        let d = Diagnostic::error(codes::ARGUMENT, text);
+        let d = cursor.at(path).into_iter().fold(d, |d, s| d.at_places(s.places(), "both name this loop"));
+        return Err(d.help("name every loop once").into_refusal(rule));
+    }
+    Ok(chain)
+}
+
+/// One loop for each name, nested in one another, in the order of the names; several names may denote one loop.
+pub fn find_nest(cursor: &Cursor, rule: &str, names: &[String]) -> Result<Vec<Path>, Refusal> {
     let mut all = Vec::new();
     for n in names {
         all.push(find_all_loops(cursor, rule, n)?);
-    }
-    for (a, n) in names.iter().enumerate() {
-        if names[..a].contains(n) {
-            let d = Diagnostic::error(codes::ARGUMENT, format!("`{rule}` names the loop `{n}` twice"));
-            return Err(d.into_refusal(rule));
-        }
     }
     // An innermost loop decides: around it there may be at most one loop of each other name.
     let mut chains: Vec<Vec<Path>> = Vec::new();

@@ -60,7 +60,7 @@ pub fn apply(cursor: &Cursor, name: &str, args: &Args) -> Result<Edit, Refusal> 
     };
     args.check(&rule.signature)?;
     let mut edit = (rule.apply)(cursor, args)?;
-    debug_assert_sound(cursor, name, &edit.func);
+    well_formed(cursor, name, &edit.func)?;
     edit.evidence.args = args.texts();
     edit.evidence.path = cursor.focus.clone();
     edit.evidence.before = hash_text(structural_hash(cursor.func));
@@ -68,18 +68,21 @@ pub fn apply(cursor: &Cursor, name: &str, args: &Args) -> Result<Edit, Refusal> 
     Ok(edit)
 }
 
-/// In debug builds the verifier runs after every rule: a rule that breaks an invariant of the tree is a
-/// defect.
-fn debug_assert_sound(cursor: &Cursor, rule: &str, new: &Function) {
-    if cfg!(debug_assertions) {
-        let errors = |f: &Function| lathe_ir::verify::verify_function(cursor.module, f);
-        let found = errors(new);
-        let own = |d: &Diagnostic| d.severity == lathe_diagnostics::Severity::Error;
-        if let Some(d) = found.iter().find(|d| own(d)) {
-            // A tree that was broken before is not the rule's fault.
-            assert!(errors(cursor.func).iter().any(own), "`{rule}` broke the tree: {d}");
-        }
+/// The verifier runs after every rule, in every build: a rule that breaks an invariant of the tree is a defect, and its
+/// result is not used.
+fn well_formed(cursor: &Cursor, rule: &str, new: &Function) -> Result<(), Refusal> {
+    let errors = |f: &Function| lathe_ir::verify::verify_function(cursor.module, f);
+    let own = |d: &Diagnostic| d.severity == lathe_diagnostics::Severity::Error;
+    let Some(found) = errors(new).into_iter().find(own) else { return Ok(()) };
+    // A tree that was broken before is not the rule's fault.
+    if errors(cursor.func).iter().any(own) {
+        return Ok(());
     }
+    debug_assert!(false, "`{rule}` broke the tree: {found}");
+    let text = format!("`{rule}` made an ill-formed tree: {}", found.message);
+    Err(Diagnostic::error(codes::ILL_FORMED, text)
+        .help("this is a defect of Lathe: please report it with the program and the strategy")
+        .into_refusal(rule))
 }
 
 impl Tree for Subject {

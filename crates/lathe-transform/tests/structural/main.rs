@@ -2,6 +2,7 @@
 
 mod random;
 mod rules;
+mod spellings;
 mod strategies;
 mod support;
 mod traversals;
