@@ -124,14 +124,25 @@ pub enum MathFn {
     Pow,
     Atan,
     Atan2,
+    Expm1,
+    Log1p,
+    Log10,
+    Sinh,
+    Cosh,
+    Asin,
+    Acos,
+    Asinh,
+    Acosh,
+    Atanh,
+    Hypot,
 }
 
 impl MathFn {
-    pub const ALL: [MathFn; 20] = {
+    pub const ALL: [MathFn; 31] = {
         use MathFn::*;
         [
             Abs, Sqrt, Fma, Floor, Ceil, Round, Trunc, Exp, Exp2, Log, Log2, Sin, Cos, Tan, Tanh, Sigmoid,
-            Erf, Pow, Atan, Atan2,
+            Erf, Pow, Atan, Atan2, Expm1, Log1p, Log10, Sinh, Cosh, Asin, Acos, Asinh, Acosh, Atanh, Hypot,
         ]
     };
 
@@ -158,6 +169,17 @@ impl MathFn {
             Pow => "pow",
             Atan => "atan",
             Atan2 => "atan2",
+            Expm1 => "expm1",
+            Log1p => "log1p",
+            Log10 => "log10",
+            Sinh => "sinh",
+            Cosh => "cosh",
+            Asin => "asin",
+            Acos => "acos",
+            Asinh => "asinh",
+            Acosh => "acosh",
+            Atanh => "atanh",
+            Hypot => "hypot",
         }
     }
 
@@ -168,7 +190,7 @@ impl MathFn {
     pub fn arity(self) -> usize {
         match self {
             MathFn::Fma => 3,
-            MathFn::Pow | MathFn::Atan2 => 2,
+            MathFn::Pow | MathFn::Atan2 | MathFn::Hypot => 2,
             _ => 1,
         }
     }

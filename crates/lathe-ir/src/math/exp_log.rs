@@ -17,6 +17,9 @@ pub struct Width {
     /// Arguments of `exp` beyond give infinity or 0.
     pub exp_limit: f64,
     pub log2_e_low: f64,
+    /// What `log10 e` is beyond the type's nearest number, and `log10 2` as [`Width::ln2`].
+    pub log10_e_low: f64,
+    pub log10_2: (f64, f64),
 }
 
 const F32: Width = Width {
@@ -27,6 +30,8 @@ const F32: Width = Width {
     smallest_normal: 1.175_494_4e-38,
     exp_limit: 105.0,
     log2_e_low: 1.925_963e-8,
+    log10_e_low: -1.010_305e-8,
+    log10_2: (0.301_025_390_625, 4.605_039e-6),
 };
 
 const F64: Width = Width {
@@ -37,6 +42,8 @@ const F64: Width = Width {
     smallest_normal: 2.225_073_858_507_201_4e-308,
     exp_limit: 750.0,
     log2_e_low: 2.035_527_374_093_103_3e-17,
+    log10_e_low: 1.098_319_650_216_765e-17,
+    log10_2: (0.301_029_995_663_952_83, 2.836_339_455_104_496_4e-14),
 };
 
 /// The constants of a term's type.
@@ -150,6 +157,19 @@ pub fn log2(x: &Term) -> Term {
     // Where `e` is not 0, it is larger than the rest.
     let (sum, error) = fast_two_sum(&e, &high);
     log_ends(x, &(sum + (error + low)))
+}
+
+pub fn log10(x: &Term) -> Term {
+    let w = width(x);
+    let (f, e) = log_parts(x);
+    let (log, rest) = fast_two_sum(&f, &log_near_one(&f));
+    let factor = x.like(std::f64::consts::LOG10_E);
+    let high = log.clone() * factor.clone();
+    let low = log.fma(&factor, &-high.clone());
+    let low = rest.fma(&factor, &log.fma_const(w.log10_e_low, &low));
+    // The exponent's part is exact, and larger than the rest where it is not 0.
+    let (sum, error) = fast_two_sum(&(e.clone() * w.log10_2.0), &high);
+    log_ends(x, &(sum + (error + e.fma_const(w.log10_2.1, &low))))
 }
 
 pub fn sigmoid(x: &Term) -> Term {

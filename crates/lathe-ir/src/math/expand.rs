@@ -1,7 +1,7 @@
 //! Replaces math functions by their expansions.
 
 use super::term::Term;
-use super::{exp_log, pow, trig};
+use super::{exp_log, hyperbolic, pow, trig};
 use crate::build::math;
 use crate::expr::{Expr, ExprKind};
 use crate::func::Function;
@@ -34,11 +34,22 @@ pub fn expand(f: MathFn, args: &[Expr]) -> Expr {
             MathFn::Sigmoid => exp_log::sigmoid(x).0,
             MathFn::Erf => exp_log::erf(x).0,
             MathFn::Atan => trig::atan(x).0,
+            MathFn::Expm1 => hyperbolic::expm1(x).0,
+            MathFn::Log1p => hyperbolic::log1p(x).0,
+            MathFn::Log10 => exp_log::log10(x).0,
+            MathFn::Sinh => hyperbolic::sinh(x).0,
+            MathFn::Cosh => hyperbolic::cosh(x).0,
+            MathFn::Asin => trig::asin(x).0,
+            MathFn::Acos => trig::acos(x).0,
+            MathFn::Asinh => hyperbolic::asinh(x).0,
+            MathFn::Acosh => hyperbolic::acosh(x).0,
+            MathFn::Atanh => hyperbolic::atanh(x).0,
             _ => math(f, args.to_vec()),
         },
         (Some(Scalar::F32 | Scalar::F64), [x, y]) => match f {
             MathFn::Pow => pow::pow(x, y).0,
             MathFn::Atan2 => trig::atan2(x, y).0,
+            MathFn::Hypot => hyperbolic::hypot(x, y).0,
             _ => math(f, args.to_vec()),
         },
         _ => math(f, args.to_vec()),

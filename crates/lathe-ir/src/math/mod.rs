@@ -7,6 +7,7 @@
 mod coefficients;
 mod exp_log;
 mod expand;
+mod hyperbolic;
 mod pow;
 mod table;
 mod term;

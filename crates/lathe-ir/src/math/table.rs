@@ -45,6 +45,17 @@ pub static TABLE: &[Entry] = &[
     row(MathFn::Pow, 0.75, 1.0, "all; special cases as C's pow"),
     row(MathFn::Atan, 1.5, 1.5, "all"),
     row(MathFn::Atan2, 2.5, 2.5, "all; special cases as C's atan2"),
+    row(MathFn::Expm1, 2.0, 2.0, "all"),
+    row(MathFn::Log1p, 2.0, 2.0, "all; NaN below -1"),
+    row(MathFn::Log10, 1.0, 1.0, "all; NaN below 0"),
+    row(MathFn::Sinh, 2.5, 2.5, "all"),
+    row(MathFn::Cosh, 2.0, 2.0, "all"),
+    row(MathFn::Asin, 3.0, 3.0, "|x| <= 1; NaN beyond"),
+    row(MathFn::Acos, 3.0, 3.0, "|x| <= 1; NaN beyond"),
+    row(MathFn::Asinh, 3.0, 3.0, "all"),
+    row(MathFn::Acosh, 3.0, 3.0, "all; NaN below 1"),
+    row(MathFn::Atanh, 3.0, 3.0, "|x| <= 1; NaN beyond"),
+    row(MathFn::Hypot, 1.25, 1.25, "all; infinite with an infinite argument"),
 ];
 
 /// The row of a function.
@@ -104,6 +115,26 @@ pub fn derivative(f: MathFn, args: &[Expr], which: usize) -> Option<Expr> {
             let norm = add(square(x.clone()), square(y.clone()));
             div(if which == 0 { x } else { neg(y) }, norm)
         }
+        (MathFn::Expm1, _) => call(MathFn::Exp, x),
+        (MathFn::Log1p, _) => div(c(1.0), add(x, c(1.0))),
+        (MathFn::Log10, _) => div(c(std::f64::consts::LOG10_E), x),
+        (MathFn::Sinh, _) => call(MathFn::Cosh, x),
+        (MathFn::Cosh, _) => call(MathFn::Sinh, x),
+        (MathFn::Asin | MathFn::Acos, _) => {
+            let root = call(MathFn::Sqrt, mul(sub(c(1.0), x.clone()), add(c(1.0), x)));
+            div(c(if f == MathFn::Asin { 1.0 } else { -1.0 }), root)
+        }
+        (MathFn::Asinh, _) => div(c(1.0), math(MathFn::Hypot, vec![x, c(1.0)])),
+        (MathFn::Acosh, _) => {
+            let root = mul(
+                call(MathFn::Sqrt, sub(x.clone(), c(1.0))),
+                call(MathFn::Sqrt, add(x, c(1.0))),
+            );
+            div(c(1.0), root)
+        }
+        (MathFn::Atanh, _) => div(c(1.0), mul(sub(c(1.0), x.clone()), add(c(1.0), x))),
+        // At the origin, a kink, it is 0.
+        (MathFn::Hypot, _) => select(is(BinOp::Eq, &this(), 0.0), c(0.0), div(x, this())),
     })
 }
 

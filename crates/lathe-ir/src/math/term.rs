@@ -50,6 +50,10 @@ impl Term {
         Term(build::math(MathFn::Abs, vec![self.0.clone()]))
     }
 
+    pub fn sqrt(&self) -> Term {
+        Term(build::math(MathFn::Sqrt, vec![self.0.clone()]))
+    }
+
     pub fn trunc(&self) -> Term {
         Term(build::math(MathFn::Trunc, vec![self.0.clone()]))
     }

@@ -114,6 +114,19 @@ pub fn atan(x: &Term) -> Term {
     atan_positive(&x.abs()).flip_sign(&x.sign_bit())
 }
 
+/// The angle whose sine is `x`: of a triangle with the other side `√(1 - x²)`. Beyond 1 the root is NaN.
+pub fn asin(x: &Term) -> Term {
+    let one = x.like(1.0);
+    let side = ((one.clone() - x.clone()) * (one + x.clone())).sqrt();
+    atan2(x, &side)
+}
+
+/// Twice the angle whose tangent is `√((1 - x) / (1 + x))`: no digit is lost near 1.
+pub fn acos(x: &Term) -> Term {
+    let one = x.like(1.0);
+    atan2(&(one.clone() - x.clone()).sqrt(), &(one + x.clone()).sqrt()) * 2.0
+}
+
 pub fn atan2(y: &Term, x: &Term) -> Term {
     let (ay, ax) = (y.abs(), x.abs());
     let (large, small) = (ay.max(&ax), ay.min(&ax));

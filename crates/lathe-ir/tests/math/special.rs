@@ -41,6 +41,35 @@ fn ends_of_the_domains() {
         (MathFn::Erf, -INF, -1.0),
         (MathFn::Erf, -0.0, -0.0),
         (MathFn::Atan, -0.0, -0.0),
+        (MathFn::Expm1, -0.0, -0.0),
+        (MathFn::Expm1, INF, INF),
+        (MathFn::Expm1, -INF, -1.0),
+        (MathFn::Log1p, -0.0, -0.0),
+        (MathFn::Log1p, -1.0, -INF),
+        (MathFn::Log1p, -1.5, NAN),
+        (MathFn::Log1p, INF, INF),
+        (MathFn::Log10, 1000.0, 3.0),
+        (MathFn::Log10, 0.0, -INF),
+        (MathFn::Log10, -1.0, NAN),
+        (MathFn::Log10, 1.0, 0.0),
+        (MathFn::Sinh, -0.0, -0.0),
+        (MathFn::Sinh, -INF, -INF),
+        (MathFn::Cosh, -INF, INF),
+        (MathFn::Cosh, 0.0, 1.0),
+        (MathFn::Asin, -0.0, -0.0),
+        (MathFn::Asin, 1.5, NAN),
+        (MathFn::Acos, 1.0, 0.0),
+        (MathFn::Acos, -1.5, NAN),
+        (MathFn::Asinh, -0.0, -0.0),
+        (MathFn::Asinh, -INF, -INF),
+        (MathFn::Acosh, 1.0, 0.0),
+        (MathFn::Acosh, 0.5, NAN),
+        (MathFn::Acosh, -1e30, NAN),
+        (MathFn::Acosh, INF, INF),
+        (MathFn::Atanh, -0.0, -0.0),
+        (MathFn::Atanh, 1.0, INF),
+        (MathFn::Atanh, -1.0, -INF),
+        (MathFn::Atanh, 1.5, NAN),
     ];
     for ty in [Scalar::F32, Scalar::F64] {
         for (f, x, want) in cases {
@@ -66,6 +95,9 @@ fn two_arguments_as_in_c() {
                 let (got, want) = (at(MathFn::Atan2, ty, &[x, y]), x.atan2(y));
                 let close = (got - want).abs() <= want.abs() * 1e-6 && want != 0.0;
                 assert!(same(got, want) || close, "atan2({x}, {y}) on {ty}: {got}, not {want}");
+                let (got, want) = (at(MathFn::Hypot, ty, &[x, y]), x.hypot(y));
+                let close = (got - want).abs() <= want.abs() * 1e-6;
+                assert!(same(got, want) || close, "hypot({x}, {y}) on {ty}: {got}, not {want}");
             }
         }
     }

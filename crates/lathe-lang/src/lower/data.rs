@@ -151,6 +151,17 @@ fn math(f: MathFn, ty: Scalar, args: &[Number]) -> Option<Number> {
         (MathFn::Pow, [x, y]) => x.powf(*y),
         (MathFn::Atan, [x]) => x.atan(),
         (MathFn::Atan2, [x, y]) => x.atan2(*y),
+        (MathFn::Expm1, [x]) => x.exp_m1(),
+        (MathFn::Log1p, [x]) => x.ln_1p(),
+        (MathFn::Log10, [x]) => x.log10(),
+        (MathFn::Sinh, [x]) => x.sinh(),
+        (MathFn::Cosh, [x]) => x.cosh(),
+        (MathFn::Asin, [x]) => x.asin(),
+        (MathFn::Acos, [x]) => x.acos(),
+        (MathFn::Asinh, [x]) => x.asinh(),
+        (MathFn::Acosh, [x]) => x.acosh(),
+        (MathFn::Atanh, [x]) => x.atanh(),
+        (MathFn::Hypot, [x, y]) => x.hypot(*y),
         _ => return None,
     };
     Some(round(ty, v))
