@@ -25,7 +25,8 @@ fn expm1_moderate(x: &Term) -> Term {
 
 pub fn expm1(x: &Term) -> Term {
     let limit = large(x);
-    let moderate = expm1_moderate(&x.gt(&limit).select(&limit, &x.lt(&-limit.clone()).select(&-limit.clone(), x)));
+    let moderate =
+        expm1_moderate(&x.gt(&limit).select(&limit, &x.lt(&-limit.clone()).select(&-limit.clone(), x)));
     keep_zero(x, &x.gt(&limit).select(&exp(x), &moderate))
 }
 

@@ -126,10 +126,7 @@ pub fn derivative(f: MathFn, args: &[Expr], which: usize) -> Option<Expr> {
         }
         (MathFn::Asinh, _) => div(c(1.0), math(MathFn::Hypot, vec![x, c(1.0)])),
         (MathFn::Acosh, _) => {
-            let root = mul(
-                call(MathFn::Sqrt, sub(x.clone(), c(1.0))),
-                call(MathFn::Sqrt, add(x, c(1.0))),
-            );
+            let root = mul(call(MathFn::Sqrt, sub(x.clone(), c(1.0))), call(MathFn::Sqrt, add(x, c(1.0))));
             div(c(1.0), root)
         }
         (MathFn::Atanh, _) => div(c(1.0), mul(sub(c(1.0), x.clone()), add(c(1.0), x))),

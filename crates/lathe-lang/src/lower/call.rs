@@ -1,6 +1,7 @@
 //! Calls: casts, `select`, functions of the math table, structs.
 
 use super::expr::{Val, flexible, type_of};
+use super::numpy;
 use super::reduction::REDUCERS;
 use super::scope::{Cx, Entity};
 use crate::ast::{self, CallArg, ExprKind as K};
@@ -39,6 +40,10 @@ impl Cx<'_> {
             return None;
         }
         let args: Vec<&ast::Expr> = args.iter().map(|a| &a.value).collect();
+        let name = numpy::own_name(name);
+        if let Some(done) = self.composed(name, &args, hint, span) {
+            return done.map(Val::Expr);
+        }
         if let Some(s) = Scalar::from_name(name) {
             return self.cast(s, &args, span).map(Val::Expr);
         }
@@ -87,18 +92,22 @@ impl Cx<'_> {
             self.help(format!("subscripts stand in brackets: `{name}[…]`"));
             return;
         }
-        let known = MathFn::ALL.iter().map(|m| m.name()).chain(REDUCERS).chain(["select", "min", "max"]);
+        let known = MathFn::ALL
+            .iter()
+            .map(|m| m.name())
+            .chain(REDUCERS)
+            .chain(numpy::names())
+            .chain(["select", "min", "max"]);
         let near = nearest(name, known.chain(self.globals.ops.keys().map(String::as_str)));
         self.error(codes::UNKNOWN, format!("unknown function `{name}`"), span, "no such function");
         match (name, near) {
-            ("relu", _) => self.help("write `max(x, 0)`"),
-            ("rsqrt", _) => self.help("write `1 / sqrt(x)`"),
+            ("absolute", _) => self.help("write `abs(x)`"),
             (_, Some(n)) => self.help(format!("did you mean `{n}`?")),
             _ => {}
         }
     }
 
-    fn arity(&mut self, name: &str, args: &[&ast::Expr], n: usize, span: Span) -> Option<()> {
+    pub(super) fn arity(&mut self, name: &str, args: &[&ast::Expr], n: usize, span: Span) -> Option<()> {
         if args.len() == n {
             return Some(());
         }

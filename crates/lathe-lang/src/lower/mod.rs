@@ -10,6 +10,7 @@ pub mod expr;
 pub mod fun;
 pub mod index;
 pub mod kernel;
+pub mod numpy;
 pub mod ops;
 pub mod range;
 pub mod reduction;

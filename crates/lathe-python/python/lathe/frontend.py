@@ -8,9 +8,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
+from . import _lathe
+from ._inline import inlined
+from ._names import CASTS, FUNCTIONS, KNOWN, REDUCTIONS, TRUTH, hint
 from ._reading import Scope, Source, comment
+from ._variables import find_variables, mentions
 from ._written import Written, begin, end
 from .errors import SourceError
 from .types import BY_NAME, ArrayType, ScalarType
@@ -28,10 +33,10 @@ _BINARY: dict[type[ast.operator], tuple[str, int]] = {
 _COMPARE: dict[type[ast.cmpop], str] = {
     ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
 }
-#: Reductions, by the names that Python users give them.
-_REDUCTIONS = {"sum": "sum", "prod": "prod", "max": "max", "min": "min", "any": "any", "all": "all"}
-#: Functions of numpy and math by other names.
-_FUNCTIONS = {"maximum": "max", "minimum": "min", "fabs": "abs", "absolute": "abs", "power": "pow", "arctan2": "atan2"}
+_BITS: dict[type[ast.operator], tuple[str, str]] = {
+    ast.BitAnd: ("bitand", "and"), ast.BitOr: ("bitor", "or"), ast.BitXor: ("bitxor", "xor"), ast.LShift: ("shl", ""),
+    ast.RShift: ("shr", ""),
+}
 
 
 class _Marked:
@@ -60,6 +65,14 @@ class _Writer:
         self.arrays, self.scalars = arrays, scalars
         #: Names that are bound within: indices, loops, locals.
         self.bound: set[str] = set()
+        #: Element types of names, as far as they are known.
+        self.kinds: dict[str, str] = {}
+        #: Local numbers that are assigned more than once.
+        self.variables: set[str] = set()
+        #: Where they are declared: by the block.
+        self.declare: dict[int, list[str]] = {}
+        self.structs: set[str] = set()
+        self.depth = 0
         #: What the parts of the text are from, by the numbers of their marks.
         self.nodes: list[ast.AST] = []
 
@@ -99,7 +112,14 @@ class _Writer:
                 return f"pow({self.expr(a)}, {self.expr(b)})", 99
             case ast.BinOp(left=a, op=op, right=b) if type(op) in _BINARY:
                 text, level = _BINARY[type(op)]
+                if isinstance(op, (ast.FloorDiv, ast.Mod)) and "f" in (self.kind(a) or self.kind(b) or "")[:2]:
+                    word = "floordiv" if isinstance(op, ast.FloorDiv) else "floormod"
+                    return f"{word}({self.expr(a)}, {self.expr(b)})", 99
                 return f"{self.expr(a, level)} {text} {self.expr(b, level + 1)}", level
+            case ast.BinOp(left=a, op=op, right=b) if type(op) in _BITS:
+                return self.bits(e, op, a, b)
+            case ast.UnaryOp(op=ast.Invert(), operand=a):
+                return f"not {self.expr(a, 5)}", 4
             case ast.UnaryOp(op=ast.USub(), operand=a):
                 return f"-{self.expr(a, 9)}", 9
             case ast.UnaryOp(op=ast.UAdd(), operand=a):
@@ -141,6 +161,49 @@ class _Writer:
                 return f"({', '.join(self.expr(p) for p in parts)})", 99
         raise self.fail(e, "this has no meaning in a kernel",
                         "numbers, arithmetic, comparisons, `a if c else b`, subscripts, sums, and functions of numbers")
+
+    def bits(self, e: ast.expr, op: ast.operator, a: ast.expr, b: ast.expr) -> tuple[str, int]:
+        """`&`, `|` and `^` are of truth values or of bits."""
+        number, truth = _BITS[type(op)]
+        if "bool" in (self.kind(a), self.kind(b)):
+            if truth in ("and", "or"):
+                level = 3 if truth == "and" else 2
+                return f"{self.expr(a, level)} {truth} {self.expr(b, level + 1)}", level
+            if truth:
+                return f"xor({self.expr(a)}, {self.expr(b)})", 99
+            raise self.fail(e, "truth values are not shifted")
+        return f"{number}({self.expr(a)}, {self.expr(b)})", 99
+
+    def kind(self, e: ast.expr) -> str | None:
+        """The element type of an expression, as far as it is plain to see; None for literals and for what is not."""
+        match e:
+            case ast.Constant(value=bool()) | ast.Compare() | ast.BoolOp() | ast.UnaryOp(op=ast.Not()):
+                return "bool"
+            case ast.Name(id=name):
+                return self.kinds.get(name)
+            case ast.Subscript(value=ast.Name(id=name)) if name in self.arrays:
+                return self.arrays[name].element.name
+            case ast.Subscript(value=ast.Attribute(attr="shape")):
+                return "index"
+            case ast.UnaryOp(operand=a) | ast.IfExp(body=a, orelse=ast.Constant()):
+                return self.kind(a)
+            case ast.BinOp(left=a, right=b) | ast.IfExp(body=a, orelse=b):
+                return self.kind(a) or self.kind(b)
+            case ast.Call(func=ast.Name(id="len")):
+                return "index"
+            case ast.Call(func=f, args=args):
+                name = f.attr if isinstance(f, ast.Attribute) else f.id if isinstance(f, ast.Name) else ""
+                if name in CASTS or name in BY_NAME:
+                    return CASTS.get(name, name)
+                if name in TRUTH or name in ("any", "all"):
+                    return "bool"
+                if name in ("argmin", "argmax"):
+                    return "i64"
+                if len(args) == 1 and isinstance(args[0], (ast.GeneratorExp, ast.ListComp)):
+                    return self.kind(args[0].elt)
+                found = [self.kind(a) for a in args[1 if name in ("where", "select") else 0:]]
+                return next((k for k in found if k), None)
+        return None
 
     def number(self, e: ast.AST, v: Any) -> tuple[str, int]:
         if isinstance(v, bool):
@@ -187,8 +250,35 @@ class _Writer:
             return self.number(e, value)
         return None
 
+    def helper(self, f: ast.expr) -> Any:
+        """The function of Python that a name stands for, if it is one that is written out."""
+        if isinstance(f, ast.Name) and f.id not in self.bound:
+            value = self.scope.all.get(f.id)
+            return value if isinstance(value, FunctionType) else None
+        return None
+
+    def written_out(self, e: ast.Call, f: Any) -> ast.expr:
+        if self.depth > 16:
+            raise self.fail(e, f"`{f.__name__}` calls itself")
+        return inlined(f, e, self.scope, self.fail)
+
     def call(self, e: ast.Call) -> str:
         f = e.func
+        if (function := self.helper(f)) is not None:
+            value = self.written_out(e, function)
+            if isinstance(value, ast.Tuple):
+                raise self.fail(e, f"`{function.__name__}` gives several values", "a, b = f(x)")
+            self.depth += 1
+            text = self.expr(value, 99)
+            self.depth -= 1
+            return text
+        if isinstance(f, ast.Name) and f.id == "len" and len(e.args) == 1:
+            match e.args[0]:
+                case ast.Name(id=name) if name in self.arrays:
+                    return _bracket(self.arrays[name].extents[0])
+            raise self.fail(e, "`len` is of an array")
+        if isinstance(f, ast.Name) and f.id == "bool" and len(e.args) == 1 and f.id not in self.scope.all:
+            return f"({self.expr(e.args[0], 6)} != 0)"
         if e.keywords:
             if isinstance(f, ast.Name) and not e.args:
                 fields = ", ".join(f"{k.arg}: {self.expr(k.value)}" for k in e.keywords)
@@ -200,7 +290,7 @@ class _Writer:
             of = self.function(f.value)
             if len(e.args) != 1:
                 raise self.fail(e, "a reduction has one argument")
-            return f"{_REDUCTIONS.get(of, of)}[{over}]({self.expr(e.args[0])})"
+            return f"{REDUCTIONS.get(of, of)}[{over}]({self.expr(e.args[0])})"
         if len(e.args) == 1 and isinstance(e.args[0], (ast.GeneratorExp, ast.ListComp)):
             return self.reduction(self.function(f), e.args[0])
         name = self.function(f)
@@ -218,13 +308,29 @@ class _Writer:
                 value = self.scope.all.get(name)
                 if isinstance(value, ScalarType) and name not in self.bound:
                     return value.name
-                return _FUNCTIONS.get(name, name)
+                if isinstance(value, _lathe.Kernel):
+                    raise self.fail(f, f"`{name}` is a kernel, and kernels are not called in kernels",
+                                    "call it before, or write a function of numbers")
+                if value is not None and name not in KNOWN and hasattr(value, "__name__"):
+                    name = value.__name__
+                return self.known(f, name)
             case ast.Attribute(value=ast.Name(), attr=attr):
                 attr = attr.rstrip("_")
-                return BY_NAME[attr].name if attr in BY_NAME else _FUNCTIONS.get(attr, attr)
+                return BY_NAME[attr].name if attr in BY_NAME else self.known(f, attr)
             case ast.Call(func=ast.Name(id="scan"), args=[inner]):
-                return f"scan({_REDUCTIONS.get(self.function(inner), self.function(inner))})"
+                return f"scan({REDUCTIONS.get(self.function(inner), self.function(inner))})"
         raise self.fail(f, "this is no function that a kernel can call")
+
+    def known(self, f: ast.expr, name: str) -> str:
+        """The language's name of a function; what it does not have is refused by name."""
+        if name in CASTS:
+            return CASTS[name]
+        name = FUNCTIONS.get(name, name)
+        if self.marked and name not in KNOWN and name not in REDUCTIONS and name not in ("scan", "pair"):
+            value = self.scope.all.get(name)
+            if not isinstance(value, type) and name not in self.structs:
+                raise self.fail(f, f"there is no function `{name}` in a kernel", hint(name))
+        return name
 
     def reduction(self, name: str, g: ast.GeneratorExp | ast.ListComp) -> str:
         over, guards, mine = [], [], []
@@ -245,7 +351,17 @@ class _Writer:
             condition = " and ".join(self.expr(c, 4) for c in guards)
             value = f"select({condition}, {value}, 0)"
         self.bound.difference_update(mine)
-        return f"{_REDUCTIONS.get(name, name)}[{', '.join(over)}]({value})"
+        return f"{REDUCTIONS.get(name, name)}[{', '.join(over)}]({value})"
+
+    def downward(self, e: ast.expr) -> tuple[str, str, str] | None:
+        """First value, how many, and by how much of a range that goes down by a number."""
+        match e:
+            case ast.Call(func=ast.Name(id="range"), args=[lo, hi, ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int(n)))]) \
+                    if n > 0:
+                first, last = self.expr(lo, 8), self.expr(hi, 8)
+                count = f"{first} - {last}" if n == 1 else f"({first} - {last} + {n - 1}) // {n}"
+                return first, count, str(n)
+        return None
 
     def range(self, e: ast.expr) -> tuple[str, str, str | None]:
         match e:
@@ -261,7 +377,11 @@ class _Writer:
 
     def block(self, body: list[ast.stmt], indent: str) -> list[str]:
         out: list[str] = []
+        declared = self.declare.pop(id(body), [])
         for s in body:
+            first = [n for n in declared if mentions(s, n)]
+            out += [f"{indent}var {n}: {self.kinds[n]}" for n in first]
+            declared = [n for n in declared if n not in first]
             lines = [indent + line for line in self.statement(s, indent)]
             if lines:
                 self.nodes.append(s)
@@ -270,11 +390,17 @@ class _Writer:
             out += lines
         return out
 
+    def before_last(self, body: list[ast.stmt]) -> list[str]:
+        """All but the last statement of a function."""
+        inner = body[:-1]
+        self.declare[id(inner)] = self.declare.pop(id(body), [])
+        return self.block(inner, "    ")
+
     def statement(self, s: ast.stmt, indent: str) -> list[str]:
         match s:
             case ast.Expr(value=ast.Constant(value=str())) | ast.Pass():
                 return []
-            case ast.Assign(targets=[target], value=value):
+            case ast.Assign(targets=[target], value=value) if not isinstance(target, ast.Tuple):
                 return [self.assign(target, "=", value)]
             case ast.AugAssign(target=target, op=op, value=value) if isinstance(op, (ast.Add, ast.Mult)):
                 return [self.assign(target, "+=" if isinstance(op, ast.Add) else "*=", value)]
@@ -288,7 +414,27 @@ class _Writer:
                     raise self.fail(a, "a local array has an array type: H: lathe.f32['N', 'M']")
                 self.arrays[self.name(s, name)] = ty
                 return [f"var {name}: {ty}"]
+            case ast.AnnAssign(target=ast.Name(id=name), annotation=a, value=ast.expr() as value):
+                ty = self.evaluated(a)
+                if not isinstance(ty, ScalarType):
+                    raise self.fail(a, "a local number has the type of an element: s: lathe.f32 = 0")
+                self.kinds[self.name(s, name)] = ty.name
+                if name in self.variables:
+                    return [self.assign(s.target, "=", value)]
+                self.bound.add(name)
+                return [f"let {name} = {ty.name}({self.expr(value)})"]
+            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=value):
+                return self.several(s, targets, value)
+            case ast.For(target=ast.Name(id=name), iter=it, body=body, orelse=[]) if (down := self.downward(it)) is not None:
+                first, count, by = down
+                self.bound.add(self.name(s, name))
+                self.kinds[name] = "index"
+                inner = self.block(body, "    ")
+                self.bound.discard(name)
+                times = "" if by == "1" else f"{by} * "
+                return [f"for {name}_down in 0..{count} {{", f"    let {name} = {first} - {times}{name}_down", *inner, "}"]
             case ast.For(target=ast.Name(id=name), iter=it, body=body, orelse=[]):
+                self.kinds[name] = "index"
                 lo, hi, step = self.range(it)
                 self.bound.add(self.name(s, name))
                 by = f" step {step}" if step else ""
@@ -309,10 +455,33 @@ class _Writer:
         match target:
             case ast.Subscript(value=ast.Name(id=name), slice=index) if name in self.arrays:
                 return f"{name}[{self.subscripts(index)}] {op} {self.expr(value)}"
+            case ast.Name(id=name) if name in self.variables:
+                return f"{name} {op} {self.expr(value)}"
             case ast.Name(id=name) if op == "=" and name not in self.arrays:
+                kind = self.kind(value)
+                if kind is not None:
+                    self.kinds[name] = kind
                 self.bound.add(name)
                 return f"let {self.name(target, name)} = {self.expr(value)}"
         raise self.fail(target, "only elements of arrays and new names are assigned")
+
+    def several(self, s: ast.stmt, targets: list[ast.expr], value: ast.expr) -> list[str]:
+        """`a, b = x, y`, or what a function of several values gives."""
+        if isinstance(value, ast.Call) and (f := self.helper(value.func)) is not None:
+            value = self.written_out(value, f)
+        if not isinstance(value, ast.Tuple) or len(value.elts) != len(targets):
+            raise self.fail(s, "as many values are assigned as there are names")
+        # All values are taken before the first is assigned.
+        out, names = [], []
+        for n, v in enumerate(value.elts):
+            name = f"taken{s.lineno}_{n}"
+            out.append(f"let {name} = {self.expr(v)}")
+            kind = self.kind(v)
+            if kind is not None:
+                self.kinds[name] = kind
+            self.bound.add(name)
+            names.append(name)
+        return out + [self.assign(t, "=", ast.copy_location(ast.Name(n, ast.Load()), s)) for t, n in zip(targets, names)]
 
     def evaluated(self, a: ast.expr) -> Any:
         try:
@@ -334,7 +503,7 @@ def source_of(f: Callable[..., Any]) -> Written:
     outputs: list[str] = []
     writer = _Writer(source, scope, arrays, scalars)
     arguments = tree.args
-    if arguments.vararg or arguments.kwarg or arguments.kwonlyargs or arguments.defaults:
+    if arguments.vararg or arguments.kwarg or arguments.kwonlyargs:
         raise source.fail(tree, "the parameters of a kernel are plain names with types")
     for a in [*arguments.posonlyargs, *arguments.args]:
         given = f.__annotations__.get(a.arg)
@@ -352,12 +521,13 @@ def source_of(f: Callable[..., Any]) -> Written:
             arrays[a.arg] = ty
         elif isinstance(ty, ScalarType) and not mode:
             scalars.add(a.arg)
+            writer.kinds[a.arg] = ty.name
         else:
             raise source.fail(a, f"`{ty!r}` is no type of a parameter", f"{a.arg}: lathe.f32['N'], or lathe.f32")
         text = writer.mark(a, f"{a.arg}: {'inout ' if mode == 'inout' else ''}{ty}")
         (outputs if mode == "out" else inputs).append(text)
     body = list(tree.body)
-    results: list[tuple[str, ArrayType]] = []
+    results: list[tuple[str, Any]] = []
     returned = f.__annotations__.get("return")
     if returned is not None:
         ty = scope.annotation(returned)
@@ -368,16 +538,22 @@ def source_of(f: Callable[..., Any]) -> Written:
             names = ["result"] if len(types) == 1 else [f"result{i}" for i in range(len(types))]
             results = list(zip(names, types))
         for n, t in results:
-            if not isinstance(t, ArrayType):
+            if not isinstance(t, (ArrayType, ScalarType)):
                 raise source.fail(tree.returns or tree, f"`{t!r}` is no type of a result", "lathe.f32['N']")
             if n in arrays or n in scalars:
                 raise source.fail(tree, f"`{n}` is a parameter and a result")
     lines: list[str] = []
     last = body[-1] if body else None
+    if any(isinstance(t, ScalarType) for _, t in results) or _apart(last, results):
+        lines += _results(writer, body, last, results)
+        last = ast.Return(None)
+        body = [last]
+    else:
+        find_variables(writer, body)
     match last:
         case ast.Return(value=ast.Lambda(args=args, body=value)) if results:
             indices = [writer.name(a, a.arg) for a in args.args]
-            lines += writer.block(body[:-1], "    ")
+            lines += writer.before_last(body)
             values = value.elts if isinstance(value, ast.Tuple) and len(results) > 1 else [value]
             if len(values) != len(results):
                 raise source.fail(value, f"{len(results)} results are declared, {len(values)} are returned")
@@ -389,7 +565,7 @@ def source_of(f: Callable[..., Any]) -> Written:
                 where = ", ".join(f"{i} in 0..{_bracket(e)}" for i, e in zip(indices, t.extents))
                 lines.append(writer.mark(last, f"    {n}[{', '.join(indices)}] = {writer.expr(v)} where {where}"))
         case ast.Return(value=None) | ast.Return(value=ast.Constant(value=None)):
-            lines += writer.block(body[:-1], "    ")
+            lines += writer.before_last(body)
         case ast.Return() if results:
             raise source.fail(last, "a kernel returns a function of the indices of its result",
                               "return lambda i, j: A[i, j] + 1")
@@ -403,6 +579,44 @@ def source_of(f: Callable[..., Any]) -> Written:
     if outputs:
         head += f" -> ({', '.join(outputs)})"
     return source.written("\n".join([*comment(f), writer.mark(tree, head) + " {", *lines, "}", ""]), writer.nodes)
+
+
+def _apart(last: ast.stmt | None, results: list[tuple[str, Any]]) -> bool:
+    """Whether each result has a function of its own."""
+    match last:
+        case ast.Return(value=ast.Tuple(elts=parts)):
+            return len(results) > 1 and any(isinstance(p, ast.Lambda) for p in parts)
+    return False
+
+
+def _results(writer: _Writer, body: list[ast.stmt], last: ast.stmt | None, results: list[tuple[str, Any]]) -> list[str]:
+    """The body of a kernel that returns numbers, or a function of the indices for each result."""
+    if not isinstance(last, ast.Return) or last.value is None:
+        raise writer.fail(last or writer.source.tree, "the results are returned", "return s, or return lambda i: x[i]")
+    values = last.value.elts if isinstance(last.value, ast.Tuple) and len(results) > 1 else [last.value]
+    if len(results) > 1 and isinstance(last.value, ast.Call) and (f := writer.helper(last.value.func)) is not None:
+        whole = writer.written_out(last.value, f)
+        values = whole.elts if isinstance(whole, ast.Tuple) else [whole]
+    if len(values) != len(results):
+        raise writer.fail(last, f"{len(results)} results are declared, {len(values)} are returned")
+    find_variables(writer, body)
+    lines = writer.before_last(body)
+    for (n, t), v in zip(results, values):
+        if isinstance(t, ScalarType):
+            if isinstance(v, ast.Lambda):
+                raise writer.fail(v, f"the result is one number of type {t}", "return sum(x[k] for k in range(len(x)))")
+            lines.append(writer.mark(last, f"    {n} = {writer.expr(v)}"))
+            continue
+        if not isinstance(v, ast.Lambda):
+            raise writer.fail(v, "an array is returned as a function of its indices", "lambda i: x[i]")
+        indices = [writer.name(a, a.arg) for a in v.args.args]
+        if len(t.extents) != len(indices):
+            raise writer.fail(v, f"the result has {len(t.extents)} dimensions, the function {len(indices)} indices")
+        writer.bound.update(indices)
+        where = ", ".join(f"{i} in 0..{_bracket(e)}" for i, e in zip(indices, t.extents))
+        lines.append(writer.mark(last, f"    {n}[{', '.join(indices)}] = {writer.expr(v.body)} where {where}"))
+        writer.bound.difference_update(indices)
+    return lines
 
 
 def _bracket(text: str) -> str:
