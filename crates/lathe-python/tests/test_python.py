@@ -40,9 +40,9 @@ def total(x: lathe.f32["N"]) -> lathe.f32:
 
 
 @lathe.kernel
-def extremes(x: lathe.f64["N + 1"]) -> (lathe.f64, lathe.f64):
-    low, high = x[0], x[0]
-    for i in range(1, len(x)):
+def extremes(x: lathe.f64["N"]) -> (lathe.f64, lathe.f64):
+    low, high = np.inf, -np.inf
+    for i in range(len(x)):
         low = min(low, x[i])
         high = max(high, x[i])
     return low, high

@@ -46,7 +46,7 @@ def find_variables(writer: Any, body: list[ast.stmt]) -> None:
                         if isinstance(t, ast.Name):
                             note(t.id, part, path, False)
             inner = [b for b in (getattr(s, "body", None), getattr(s, "orelse", None)) if isinstance(b, list) and b]
-            outside = s
+            outside: ast.AST = s
             if inner:
                 # Only what stands in the statement itself: its condition, its range.
                 outside = ast.Module([ast.Expr(x) for x in (getattr(s, "test", None), getattr(s, "iter", None)) if x is not None], [])

@@ -325,6 +325,8 @@ class _Writer:
         """The language's name of a function; what it does not have is refused by name."""
         if name in CASTS:
             return CASTS[name]
+        if name in BY_NAME:
+            return BY_NAME[name].name
         name = FUNCTIONS.get(name, name)
         if self.marked and name not in KNOWN and name not in REDUCTIONS and name not in ("scan", "pair"):
             value = self.scope.all.get(name)
@@ -475,8 +477,11 @@ class _Writer:
         out, names = [], []
         for n, v in enumerate(value.elts):
             name = f"taken{s.lineno}_{n}"
-            out.append(f"let {name} = {self.expr(v)}")
             kind = self.kind(v)
+            # A literal has the type of what it is for.
+            wanted = self.kind(targets[n]) if kind is None else None
+            out.append(f"let {name} = {wanted}({self.expr(v)})" if wanted else f"let {name} = {self.expr(v)}")
+            kind = kind or wanted
             if kind is not None:
                 self.kinds[name] = kind
             self.bound.add(name)
