@@ -7,11 +7,11 @@ use crate::parse::{parse, strategies::NORMALIZE};
 use crate::suggest::nearest;
 use crate::{Fun, KernelInfo, Program, Resolver, Rule};
 use lathe_diagnostics::{Diagnostic, FileId, SourceMap, Span};
-use lathe_ir::Module;
+use lathe_ir::{Module, Name};
 use lathe_pattern::ast::{FunAst, RuleAst};
 use lathe_pattern::rules::Equation;
 use lathe_strategy::{ArgValue, Definition, Strategy};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 const PRELUDE: &str = include_str!("prelude.lathe");
 
@@ -160,7 +160,16 @@ fn lower_all(
     tests(map, items, &targets, &globals, &mut program, errors);
     let Module { structs, ops, .. } = &mut program.module;
     structs.extend(globals.structs.into_values().map(|(s, _)| (s.name.clone(), s)));
+    let places: HashMap<Name, Span> = globals.ops.values().map(|(o, span)| (o.name.clone(), *span)).collect();
     ops.extend(globals.ops.into_values().map(|(o, _)| (o.name.clone(), o)));
+    if !errors.iter().any(is_error) {
+        // What an operator declares is believed by everyone who reorders: it is decided before it is used.
+        let broken = lathe_prove::operator::broken(&program.module);
+        errors.extend(broken.into_iter().map(|(name, broken)| match places.get(&name) {
+            Some(span) => broken.diagnostic().at(*span, "declared here"),
+            None => broken.diagnostic(),
+        }));
+    }
     program
 }
 

@@ -16,8 +16,6 @@ pub const SPARSE: Code = Code("E1205");
 pub const RAGGED: Code = Code("E1206");
 /// Different reductions in one homomorphism.
 pub const MIXED: Code = Code("E1207");
-/// An operator that is not associative (or commutative) where it must be.
-pub const OPERATOR: Code = Code("E1208");
 /// Two results for one cell of an output.
 pub const NOT_INJECTIVE: Code = Code("E1209");
 /// A subscript outside of its buffer.
@@ -106,15 +104,6 @@ pub static CODES: &[CodeInfo] = &[
                       homomorphism after the other.",
         wrong: "md_hom<I, J>( f, (pw(sum), pw(prod)) )",
         right: "md_hom<I, J>( f, (pw(sum), pw(sum)) )",
-    },
-    CodeInfo {
-        code: OPERATOR,
-        title: "operator that is not associative",
-        explanation: "Parts can be combined in any grouping only if the operator is associative, and in any order only \
-                      if it is commutative, too. What an operator declares is tested on random values; the message \
-                      shows values that refute it.",
-        wrong: "op minus(a: i32, b: i32) -> i32 associative = a - b",
-        right: "op plus(a: i32, b: i32) -> i32 associative commutative identity(0) = a + b",
     },
     CodeInfo {
         code: NOT_INJECTIVE,

@@ -2,13 +2,13 @@
 //! the views of its inputs and outputs. What is no homomorphism is refused by name.
 
 use crate::codes;
-use crate::operators;
 use crate::view::{IndexFunction, Operand, index_function};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::interp::evaluate;
 use lathe_ir::{
     Access, Binder, Buffer, Combine, Compute, Expr, Function, Module, ParamKind, ReduceOp, Stmt, VarId, visit,
 };
+use lathe_prove::{Broken, Which, law};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -287,9 +287,14 @@ fn read(module: &Module, func: &Function, c: &Compute) -> Result<Homomorphism, D
     let mut identity = false;
     if let Some(op) = &op {
         let types: Vec<_> = c.targets.iter().map(|t| t.elem.clone()).collect();
-        identity = lathe_ir::reduce::identity(module, op, &types).is_some();
-        let laws = operators::laws(module, op, &types)?;
-        commutative = laws.commutative;
+        let elements = [c.values.clone()];
+        let ask = |which| match law(module, op, &types, which, &elements) {
+            Ok(_) => Ok(true),
+            Err(Broken::Undeclared { .. }) if which != Which::Associative => Ok(false),
+            Err(broken) => Err(broken.diagnostic()),
+        };
+        ask(Which::Associative)?;
+        (commutative, identity) = (ask(Which::Commutative)?, ask(Which::Identity)?);
         if !commutative && ops.len() > 1 {
             return Err(Diagnostic::error(
                 codes::MIXED,

@@ -1,80 +1,8 @@
-//! What is known of combine operators: associativity and commutativity, declared by users and tested here.
+//! Combine operators on values.
 
-use crate::codes;
 use crate::value::{Environment, Value, eval};
-use lathe_diagnostics::Diagnostic;
 use lathe_ir::scalar::ScalarValue;
-use lathe_ir::{Access, BufId, Expr, Module, ReduceOp, Scalar, Type, VarId, build, reduce};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Laws {
-    pub commutative: bool,
-}
-
-/// Triples that are tested.
-const TESTS: u64 = 400;
-
-/// The laws of an operator on values of these types. Built-in operators are known; what a user declares is
-/// tested on random values: small integers, so that floating-point sums and products of them are exact.
-///
-/// # Errors
-/// E1208 for an operator that is not declared associative, or whose declaration is refuted.
-pub fn laws(module: &Module, op: &ReduceOp, types: &[Type]) -> Result<Laws, Diagnostic> {
-    let ReduceOp::User(name) = op else { return Ok(Laws { commutative: true }) };
-    let Some(user) = module.ops.get(name) else {
-        return Err(Diagnostic::error(codes::OPERATOR, format!("there is no operator `{name}`")));
-    };
-    if !user.associative {
-        return Err(Diagnostic::error(codes::OPERATOR, format!("`{name}` is not declared associative"))
-            .help(
-                "parts can be combined only by an associative operator; declare it `associative` if it is",
-            ));
-    }
-    let Some(combine) = Combiner::new(module, op, types) else {
-        return Err(Diagnostic::error(codes::OPERATOR, format!("`{name}` is not defined on these types")));
-    };
-    let mut random = Random(0x9E37_79B9_7F4A_7C15);
-    for _ in 0..TESTS {
-        let [a, b, c] = [0; 3].map(|_| random.values(types));
-        let Some(test) = test(&combine, &a, &b, &c) else { continue };
-        let show = |v: &[Value]| v.iter().map(Value::to_string).collect::<Vec<_>>().join(", ");
-        if !same(&test.left, &test.right) {
-            return Err(Diagnostic::error(
-                codes::OPERATOR,
-                format!("`{name}` is declared associative, but is not"),
-            )
-            .note(format!("for a = {}, b = {}, c = {}:", show(&a), show(&b), show(&c)))
-            .note(format!(
-                "(a · b) · c = {}, but a · (b · c) = {}",
-                show(&test.left),
-                show(&test.right)
-            )));
-        }
-        if user.commutative && !same(&test.ab, &test.ba) {
-            return Err(Diagnostic::error(
-                codes::OPERATOR,
-                format!("`{name}` is declared commutative, but is not"),
-            )
-            .note(format!("for a = {}, b = {}:", show(&a), show(&b)))
-            .note(format!("a · b = {}, but b · a = {}", show(&test.ab), show(&test.ba))));
-        }
-    }
-    Ok(Laws { commutative: user.commutative })
-}
-
-struct Test {
-    left: Vec<Value>,
-    right: Vec<Value>,
-    ab: Vec<Value>,
-    ba: Vec<Value>,
-}
-
-/// None where the operator has no value (a division by zero).
-fn test(combine: &Combiner, a: &[Value], b: &[Value], c: &[Value]) -> Option<Test> {
-    let of = |x: &[Value], y: &[Value]| combine.apply(x, y);
-    let ab = of(a, b)?;
-    Some(Test { left: of(&ab, c)?, right: of(a, &of(b, c)?)?, ba: of(b, a)?, ab })
-}
+use lathe_ir::{Access, BufId, Expr, Module, ReduceOp, Type, VarId, build, reduce};
 
 /// `a ⊕ b` on values.
 pub struct Combiner {
@@ -115,44 +43,5 @@ impl Combiner {
     pub fn apply(&self, a: &[Value], b: &[Value]) -> Option<Vec<Value>> {
         let env = Operands { a, b };
         self.results.iter().map(|e| eval(e, &env)).collect()
-    }
-}
-
-fn same(a: &[Value], b: &[Value]) -> bool {
-    a.iter().zip(b).all(|(x, y)| {
-        let nan = |v: &ScalarValue| v.ty.is_float() && v.to_f64().is_nan();
-        x.leaves.iter().zip(&y.leaves).all(|(p, q)| p == q || (nan(p) && nan(q)) || zero(p, q))
-    })
-}
-
-/// Zeros of both signs are taken as equal.
-fn zero(p: &ScalarValue, q: &ScalarValue) -> bool {
-    p.ty.is_float() && p.to_f64() == 0.0 && q.to_f64() == 0.0
-}
-
-/// Small numbers, the same in every run.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        self.0 >> 33
-    }
-
-    fn values(&mut self, types: &[Type]) -> Vec<Value> {
-        types
-            .iter()
-            .map(|t| {
-                let leaves = t.leaves().into_iter().map(|s| {
-                    let v = (self.next() % 9) as i64 - 4;
-                    match s {
-                        Scalar::Bool => ScalarValue::boolean(v > 0),
-                        s if s.is_float() => ScalarValue::float(s, v as f64),
-                        s => ScalarValue::int(s, v),
-                    }
-                });
-                Value { ty: t.clone(), leaves: leaves.collect() }
-            })
-            .collect()
     }
 }

@@ -2,16 +2,19 @@
 
 use crate::args::Args;
 use crate::codes;
+use crate::laws;
 use crate::names::find_some_label;
 use crate::nest::mentions;
 use crate::rule::{Cursor, Edit, Rule};
 use crate::work::Work;
+use lathe_diagnostics::Places;
 use lathe_ir::stmt::Enters;
 use lathe_ir::visit::{self, Path};
 use lathe_ir::{
     Access, BufId, Combine, Compute, Dim, Executor, Expr, ExprKind, Loop, Module, Reduce, Stmt, StmtKind,
     Store, VarId, View,
 };
+use lathe_prove::Which;
 use lathe_strategy::syntax::{Formal, Sort};
 use lathe_strategy::{Discharge, Refusal, RuleSignature};
 use std::collections::{HashMap, HashSet};
@@ -71,7 +74,22 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
     }
     for (path, c) in found.into_iter().rev() {
         let Some(places) = cursor.at(&path).map(|s| s.places().clone()) else { continue };
-        if c.reduces {
+        let op = c.compute.dims.iter().find_map(|d| match &d.combine {
+            Combine::Concat => None,
+            Combine::Reduce(op) | Combine::Scan(op) => Some(op.clone()),
+        });
+        if let Some(op) = op {
+            let types: Vec<_> = c.compute.targets.iter().map(|t| t.elem.clone()).collect();
+            let law = laws::rely(
+                work.rule,
+                cursor.module,
+                cursor.func,
+                &op,
+                &types,
+                Which::Associative,
+                cursor.at(&path).map_or(&Places::none(), |s| s.places()),
+            )?;
+            work.oblige(&law.what, law.by());
             work.evidence.reassociates.push(c.compute.label.to_string());
             work.oblige("parts may be combined in another order", Discharge::ByDeclaration);
         }
@@ -83,7 +101,6 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
 
 struct Closed {
     compute: Compute,
-    reduces: bool,
 }
 
 /// The statement in index notation that a nest is.
@@ -102,7 +119,7 @@ fn close(module: &Module, s: &Stmt) -> Option<Closed> {
             return reduction(module, here, dims, &mut lets);
         } else {
             let st = here.as_store()?;
-            return finish(st, dims, vec![st.target.clone()], vec![st.value.clone()], &lets, false);
+            return finish(st, dims, vec![st.target.clone()], vec![st.value.clone()], &lets);
         }
     }
 }
@@ -156,7 +173,7 @@ fn reduction(
     if uses {
         return None;
     }
-    finish(out, dims, vec![out.target.clone()], reduce.values.clone(), lets, true)
+    finish(out, dims, vec![out.target.clone()], reduce.values.clone(), lets)
 }
 
 fn finish(
@@ -165,7 +182,6 @@ fn finish(
     targets: Vec<Access>,
     values: Vec<Expr>,
     lets: &HashMap<VarId, Expr>,
-    reduces: bool,
 ) -> Option<Closed> {
     let own: Vec<VarId> = dims.iter().map(|d| d.binder.id).collect();
     let boxed = dims
@@ -195,5 +211,5 @@ fn finish(
         return None;
     }
     let compute = Compute { label: st.label.clone(), dims, targets, values, guard: None, update: None };
-    Some(Closed { compute, reduces })
+    Some(Closed { compute })
 }

@@ -2,15 +2,17 @@
 
 use crate::args::{Args, IntoRefusal};
 use crate::codes;
+use crate::laws;
 use crate::names::find_some_label;
 use crate::rule::{Cursor, Edit, Rule};
 use crate::storage::may_fail;
 use crate::work::Work;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::expr::{Expr, ExprKind};
-use lathe_ir::{Module, Reduce, ReduceOp, Stmt, StmtKind, build};
+use lathe_ir::{Module, Reduce, Stmt, StmtKind, build};
+use lathe_prove::Which;
 use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Discharge, Refusal, RuleSignature};
+use lathe_strategy::{Refusal, RuleSignature};
 
 pub static RULE: Rule = Rule {
     signature: RuleSignature {
@@ -59,11 +61,14 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
                 .help("only values without integer division and calls can be left out")
                 .into_refusal(work.rule));
         }
-        let by = match r.op {
-            ReduceOp::User(_) => Discharge::ByDeclaration,
-            _ => Discharge::ByRule,
-        };
-        work.oblige(&format!("combining with the identity of `{}` changes nothing", r.op), by);
+        let types: Vec<_> = r.targets.iter().map(|t| t.elem.clone()).collect();
+        let neutral =
+            laws::rely(work.rule, cursor.module, cursor.func, &r.op, &types, Which::Identity, s.places())?;
+        if !neutral.law.is_exact() {
+            // A zero keeps its sign where it would have lost it.
+            work.evidence.reassociates.push(label.to_string());
+        }
+        work.oblige(&neutral.what, neutral.by());
         let then = s.with_kind(StmtKind::Reduce(Reduce { values, ..r.clone() }));
         let new = Stmt::new(StmtKind::If { cond, then, other: None }, s.places().clone());
         work.replace_by_rule(&path, new, "subset", "the instances that are left keep their order")?;

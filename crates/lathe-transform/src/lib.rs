@@ -15,6 +15,7 @@ pub mod fission;
 pub mod fuse;
 pub mod guard;
 pub mod jam;
+pub mod laws;
 pub mod move_range;
 pub mod names;
 pub mod nest;

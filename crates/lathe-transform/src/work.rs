@@ -3,13 +3,15 @@
 
 use crate::args::IntoRefusal;
 use crate::codes;
+use crate::laws;
 use crate::rule::{Cursor, Edit};
 use lathe_analysis::{Env, OrderRefusal, order_preserved};
-use lathe_diagnostics::{Code, Diagnostic};
+use lathe_diagnostics::{Code, Diagnostic, Places};
 use lathe_ir::visit::{self, Path};
-use lathe_ir::{Binder, Function, Module, Scalar, Stmt, StmtKind};
+use lathe_ir::{Binder, Function, Label, Module, Reduce, Scalar, Stmt, StmtKind};
 use lathe_poly::Ranges;
 use lathe_poly::simplify::simplify_stmt;
+use lathe_prove::Which;
 use lathe_strategy::{Discharge, Evidence, Refusal, Relation, RuleSignature};
 use std::collections::HashMap;
 
@@ -83,6 +85,21 @@ impl<'a> Work<'a> {
         for l in &proof.used_licence {
             if !self.evidence.reassociates.iter().any(|e| e == l.as_str()) {
                 self.evidence.reassociates.push(l.to_string());
+            }
+            for r in reductions(old, l) {
+                let types: Vec<_> = r.targets.iter().map(|t| t.elem.clone()).collect();
+                for which in [Which::Associative, Which::Commutative] {
+                    let law = laws::rely(
+                        self.rule,
+                        self.module,
+                        &self.func,
+                        &r.op,
+                        &types,
+                        which,
+                        &Places::none(),
+                    )?;
+                    self.oblige(&law.what, law.by());
+                }
             }
         }
         for f in proof.facts {
@@ -264,4 +281,20 @@ fn collect_instances<'a>(env: &mut Env<'a>, s: &'a Stmt, out: &mut Instances) {
         env.pass(child);
     }
     env.items.truncate(outside);
+}
+
+/// The reductions of a label, one of each operator.
+fn reductions<'a>(s: &'a Stmt, label: &Label) -> Vec<&'a Reduce> {
+    let mut out: Vec<&Reduce> = Vec::new();
+    let mut left = vec![s];
+    while let Some(s) = left.pop() {
+        if let Some(r) = s.as_reduce()
+            && r.label == *label
+            && out.iter().all(|o| o.op != r.op)
+        {
+            out.push(r);
+        }
+        left.extend(s.children());
+    }
+    out
 }

@@ -78,6 +78,7 @@ pub fn all_codes() -> Vec<CodeInfo> {
         lathe_strategy::CODES,
         lathe_transform::CODES,
         lathe_mdh::CODES,
+        lathe_prove::CODES,
         lathe_pattern::CODES,
         lathe_engine::CODES,
         lathe_source::CODES,

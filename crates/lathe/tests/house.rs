@@ -17,6 +17,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("lathe-engine", 3),
     ("lathe-tune", 2),
     ("lathe-poly", 2),
+    ("lathe-prove", 2),
     ("lathe-analysis", 3),
     ("lathe-pattern", 3),
     ("lathe-model", 2),

@@ -1,6 +1,6 @@
 //! Computes read as homomorphisms: the table of examples, and what is refused.
 
-use crate::support::{ROWS, homomorphism, module, sizes};
+use crate::support::{ROWS, homomorphism, module, not_loaded, sizes};
 use lathe_ir::Combine;
 use lathe_mdh::{Homomorphism, codes};
 
@@ -90,15 +90,26 @@ fn what_is_no_homomorphism_is_refused_by_name() {
 
     let minus = "op minus(a: i32, b: i32) -> i32 associative = a - b\n\
                  kernel r(A: i32[N]) -> (s: i32) { s = minus[i](A[i]) }";
-    let d = refused(minus);
-    assert_eq!(d.code, codes::OPERATOR, "{d}");
+    let d = not_loaded(minus);
+    assert_eq!(d.code, lathe_prove::codes::OPERATOR, "{d}");
     assert!(d.notes.iter().any(|n| n.contains("(a · b) · c")), "the counter-example is shown: {d}");
 
     let left = "op left(a: i32, b: i32) -> i32 associative commutative = a\n\
                 kernel r(A: i32[N]) -> (s: i32) { s = left[i](A[i]) }";
-    let d = refused(left);
-    assert_eq!(d.code, codes::OPERATOR, "{d}");
+    let d = not_loaded(left);
+    assert_eq!(d.code, lathe_prove::codes::OPERATOR, "{d}");
     assert!(d.message.contains("commutative"), "{d}");
+}
+
+/// A tree was not checked as source is.
+#[test]
+fn operators_of_trees_are_decided_too() {
+    let text = "op minus(a, b): i32 associative = a[] - b[]
+func r(N)(A: in i32[N], s: out i32[]) stage plain { compute 's' over i in 0..N reduce(minus) { s[] = A[i] } }";
+    let m =
+        lathe_ir::text::parse_module(lathe_diagnostics::FileId(0), text).unwrap_or_else(|d| panic!("{d:?}"));
+    let d = Homomorphism::of(&m, &m.functions["r"], None).expect_err("not associative");
+    assert_eq!(d.code, lathe_prove::codes::OPERATOR, "{d}");
 }
 
 #[test]

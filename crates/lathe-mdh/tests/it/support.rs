@@ -23,6 +23,15 @@ pub fn module(text: &str) -> Module {
     }
 }
 
+/// The first error of a text in the language.
+pub fn not_loaded(text: &str) -> lathe_diagnostics::Diagnostic {
+    let mut map = lathe_diagnostics::SourceMap::new();
+    match lathe_lang::load(&mut map, "test.lathe", text, &mut Alone) {
+        Ok(_) => panic!("loads: {text}"),
+        Err(mut errors) => errors.remove(0),
+    }
+}
+
 /// A kernel of a file of `examples/mdh`.
 pub fn example(file: &str, kernel: &str) -> (Module, Function) {
     let path = format!("{}/../../examples/mdh/{file}.lathe", env!("CARGO_MANIFEST_DIR"));

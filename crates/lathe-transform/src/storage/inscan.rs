@@ -5,12 +5,14 @@ use super::prescan::{Scan, running_value};
 use crate::args::Args;
 use crate::blocks::blocks;
 use crate::codes;
+use crate::laws;
 use crate::names;
 use crate::nest::around;
 use crate::rule::{Cursor, Edit, Rule};
 use crate::work::Work;
 use lathe_ir::lower::InScan;
 use lathe_ir::{Executor, Loop, ReduceOp, Stmt, StmtKind};
+use lathe_prove::Which;
 use lathe_strategy::syntax::{Formal, Sort};
 use lathe_strategy::{Discharge, Refusal, RuleSignature};
 
@@ -94,11 +96,11 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
     }
     work.replace_by_rule(&path, new, "bijection", "iterations are added up in their order")?;
     work.scheduled();
+    let types = std::slice::from_ref(&buffer.elem);
+    let law = laws::rely(RULE, cursor.module, cursor.func, &scan.op, types, Which::Associative, &places)?;
     let mut edit = work.finish();
-    edit.evidence = edit
-        .evidence
-        .oblige(format!("`{}` is associative", scan.op), Discharge::ByRule)
-        .oblige("what the lanes add is not written by them", Discharge::ByRule);
+    edit.evidence =
+        law.record(edit.evidence).oblige("what the lanes add is not written by them", Discharge::ByRule);
     edit.evidence.reassociates.push(scan.label.to_string());
     Ok(edit)
 }

@@ -3,12 +3,14 @@
 use super::make::{self, fresh_name, nest};
 use super::materialize::{Found, around, arrays, element, refuse, within};
 use crate::args::Args;
+use crate::laws;
 use crate::rule::{Cursor, Edit, Rule};
 use crate::subject;
 use lathe_diagnostics::Places;
 use lathe_ir::expr::{Access, Expr};
 use lathe_ir::visit;
-use lathe_ir::{Buffer, Function, Label, Loop, Reduce, ReduceOp, Stmt, StmtKind, Store, VarId, build};
+use lathe_ir::{Buffer, Function, Label, Loop, Reduce, Stmt, StmtKind, Store, VarId, build};
+use lathe_prove::Which;
 use lathe_strategy::syntax::{Formal, Sort};
 use lathe_strategy::{Discharge, Evidence, Refusal, RuleSignature};
 use std::collections::HashMap;
@@ -63,32 +65,22 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
             format!("the operator `{}` has no identity to start partial results from", parts.reduce.op);
         return Err(no(&text, "declare one: `identity(e)`", &places));
     };
-    let mut commutative = true;
-    if let ReduceOp::User(name) = &parts.reduce.op {
-        let Some(op) = cursor.module.ops.get(name).filter(|o| o.associative) else {
-            let text = format!("the operator `{name}` is not declared associative");
-            return Err(no(&text, "declare it `associative`, if it is", &places));
-        };
-        commutative = op.commutative;
-    }
+    let rely = |which| laws::rely(RULE, cursor.module, cursor.func, &parts.reduce.op, &types, which, &places);
+    let relied = [rely(Which::Associative)?, rely(Which::Identity)?];
+    let commutative = rely(Which::Commutative).ok();
     let mut func = cursor.func.clone();
     let wanted = args.opt_path(RULE, "name", 1)?.unwrap_or_else(|| format!("{label}.part"));
     let made = fresh_name(cursor.func, &format!("{label}.part"));
     let buffers = arrays(&mut func, &parts.outer, &types, &wanted);
-    let first = parts.fill(&mut func, &buffers, &identity, (&made, commutative), &places);
+    let first = parts.fill(&mut func, &buffers, &identity, (&made, commutative.is_some()), &places);
     let second = parts.redirect(stmt, &buffers);
     let new = around(&buffers, Stmt::seq([first, second]), &places);
     make::replace(RULE, &mut func, &root, new)?;
-    let by = match parts.reduce.op {
-        ReduceOp::User(_) => Discharge::ByDeclaration,
-        _ => Discharge::ByRule,
-    };
-    let mut ev = Evidence::new(RULE, 1)
-        .oblige(format!("`{}` is associative and has an identity", parts.reduce.op), by)
-        .oblige(
-            format!("`{label}` writes nothing that its values are computed from"),
-            Discharge::ByDependence,
-        );
+    let ev = relied.iter().chain(&commutative).fold(Evidence::new(RULE, 1), |ev, l| l.record(ev));
+    let mut ev = ev.oblige(
+        format!("`{label}` writes nothing that its values are computed from"),
+        Discharge::ByDependence,
+    );
     ev.reassociates.push(label.clone());
     ev.buffers.extend(buffers.iter().map(|b| format!("{} in {}", b.name, b.space.name())));
     for (l, kind) in [(&label, "contraction"), (&made, "new")] {

@@ -4,6 +4,7 @@ use super::make::{self, fresh_name, nest, proved, refuse};
 use super::scope::Around;
 use crate::args::Args;
 use crate::codes;
+use crate::laws::{self, Relied};
 use crate::names;
 use crate::nest::rename_loops;
 use crate::rule::{Cursor, Edit, Rule};
@@ -15,6 +16,7 @@ use lathe_ir::{
     Buffer, Executor, Function, Label, Layout, Loop, Module, Reduce, ReduceOp, Scalar, Space, Stmt, StmtKind,
     Store, build,
 };
+use lathe_prove::Which;
 use lathe_strategy::syntax::{Formal, Sort};
 use lathe_strategy::{Discharge, Evidence, Refusal, RuleSignature};
 use std::sync::Arc;
@@ -65,16 +67,15 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
         return Err(no("the loop is inside of a vector loop".into(), "do this before vectorizing"));
     }
     let scan = Scan::read(RULE, cursor, l, &buffer, &places)?;
-    let identity = scan.identity(RULE, cursor, &buffer, &places)?;
+    let (identity, relied) = scan.identity(RULE, cursor, &buffer, &places)?;
     let mut func = cursor.func.clone();
     let m = Maker::new(&mut func, &scan, &buffer, l, &around, &places);
     let Some(new) = m.make(cursor, &mut func, &identity) else {
         return Err(no(format!("`{}` is not defined on `{}`", scan.op, buffer.elem), ""));
     };
     make::replace(RULE, &mut func, &path, new)?;
-    let by = if matches!(scan.op, ReduceOp::User(_)) { Discharge::ByDeclaration } else { Discharge::ByRule };
-    let mut ev = Evidence::new(RULE, 1)
-        .oblige(format!("`{}` is associative and has an identity", scan.op), by)
+    let ev = relied.iter().fold(Evidence::new(RULE, 1), |ev, l| l.record(ev));
+    let mut ev = ev
         .oblige(format!("nothing that the loop writes goes into `{}`", buffer.name), Discharge::ByRule)
         .oblige(format!("only `{}` changes `{}` in the loop", scan.label, buffer.name), Discharge::ByRule);
     ev.reassociates.push(scan.label.to_string());
@@ -209,8 +210,10 @@ impl Scan {
         cursor: &Cursor,
         acc: &Buffer,
         places: &Places,
-    ) -> Result<Expr, Refusal> {
+    ) -> Result<(Expr, [Relied; 2]), Refusal> {
         let no = |text: String, help: &str| Err(refuse(rule, codes::SHAPE, text, help, places));
+        let types = std::slice::from_ref(&acc.elem);
+        let rely = |which| laws::rely(rule, cursor.module, cursor.func, &self.op, types, which, places);
         let identity = lathe_ir::reduce::identity(cursor.module, &self.op, std::slice::from_ref(&acc.elem));
         let Some([identity]) = identity.as_deref() else {
             return no(
@@ -218,15 +221,7 @@ impl Scan {
                 "declare one: `identity(e)`",
             );
         };
-        if let ReduceOp::User(name) = &self.op
-            && cursor.module.ops.get(name).is_none_or(|o| !o.associative)
-        {
-            return no(
-                format!("the operator `{name}` is not declared associative"),
-                "declare it `associative`, if it is",
-            );
-        }
-        Ok(identity.clone())
+        Ok((identity.clone(), [rely(Which::Associative)?, rely(Which::Identity)?]))
     }
 
     /// The reductions under a label of totals. Nobody sees how far a total has come: if the operator is commutative,

@@ -13,6 +13,7 @@ use super::region::{self, Region};
 use super::scope::{self, Around, Found};
 use crate::args::Args;
 use crate::codes;
+use crate::laws::{self, Relied};
 use crate::names;
 use crate::rule::{Cursor, Edit, Rule};
 use lathe_analysis::Env;
@@ -23,6 +24,7 @@ use lathe_ir::{
     Binder, BufId, Buffer, Executor, Function, Label, Layout, Mode, Module, Reduce, ReduceOp, Scalar, Space,
     Stmt, StmtKind, Store, VarId, build,
 };
+use lathe_prove::Which;
 use lathe_strategy::syntax::{Formal, Sort};
 use lathe_strategy::{Discharge, Evidence, Refusal, RuleSignature};
 use std::collections::{HashMap, HashSet};
@@ -245,30 +247,24 @@ impl Job<'_> {
         best
     }
 
+    /// What partial results start from, and the laws that combining them relies on.
     fn operator(
         &self,
         op: &ReduceOp,
         types: &[lathe_ir::Type],
         commutes: bool,
         p: &Places,
-    ) -> Result<Option<Vec<Expr>>, Refusal> {
+    ) -> Result<(Option<Vec<Expr>>, Vec<Relied>), Refusal> {
         let module: &Module = self.cursor.module;
-        if let ReduceOp::User(name) = op {
-            let known = module.ops.get(name);
-            if known.is_none_or(|o| !o.associative) {
-                return Err(self.refuse(
-                    format!("the operator `{name}` is not declared associative"),
-                    "declare it `associative`, if it is",
-                    p,
-                ));
-            }
-            if commutes && known.is_none_or(|o| !o.commutative) {
-                return Err(self.refuse(
-                    format!("the operator `{name}` is not declared commutative, and partial results would interleave"),
-                    "split so that each iteration of the loop takes consecutive elements, or give `at:` the loop itself",
-                    p,
-                ));
-            }
+        let rely = |which| laws::rely(self.rule, module, self.cursor.func, op, types, which, p);
+        let mut relied = vec![rely(Which::Associative)?];
+        if commutes {
+            relied.push(rely(Which::Commutative).map_err(|mut r| {
+                let help = "partial results would interleave: split so that each iteration of the loop takes \
+                            consecutive elements, or give `at:` the loop itself";
+                r.diagnostic.help = Some(help.to_string());
+                r
+            })?);
         }
         let identity = lathe_ir::reduce::identity(module, op, types).filter(|_| self.first.is_none());
         if identity.is_none() && self.first.is_none() {
@@ -278,7 +274,10 @@ impl Job<'_> {
                 p,
             ));
         }
-        Ok(identity)
+        if identity.is_some() {
+            relied.push(rely(Which::Identity)?);
+        }
+        Ok((identity, relied))
     }
 
     /// The labels of the loops that halve a constant number of partial results.
@@ -343,7 +342,7 @@ impl Job<'_> {
             .collect::<Result<Vec<_>, _>>()?;
         let types: Vec<_> = parts.iter().map(|b| b.elem.clone()).collect();
         let commutes = *target != self.inner || halves;
-        let identity = self.operator(&r.op, &types, commutes, &r.places)?;
+        let (identity, relied) = self.operator(&r.op, &types, commutes, &r.places)?;
 
         let bound = scope::bound_in(stmt);
         let (first, mut count, room) = self.iterations(target, &around, &bound, &r)?;
@@ -431,21 +430,13 @@ impl Job<'_> {
             return Err(empty());
         }
 
-        let by = if matches!(r.op, ReduceOp::User(_)) { Discharge::ByDeclaration } else { Discharge::ByRule };
-        let mut ev = Evidence::new(rule, 1)
-            .oblige(
-                match self.first {
-                    None => format!("`{}` is associative and has an identity", r.op),
-                    Some(_) => format!("`{}` is associative, and every part has a first element", r.op),
-                },
-                by,
-            )
-            .oblige(
-                format!("nothing but `{}` touches `{}` in the statement", r.label, self.buffer.name),
-                Discharge::ByDependence,
-            );
-        if commutes {
-            ev = ev.oblige(format!("`{}` is commutative", r.op), by);
+        let ev = Evidence::new(rule, 1).oblige(
+            format!("nothing but `{}` touches `{}` in the statement", r.label, self.buffer.name),
+            Discharge::ByDependence,
+        );
+        let mut ev = relied.iter().fold(ev, |ev, l| l.record(ev));
+        if self.first.is_some() {
+            ev = ev.oblige("every part has a first element", Discharge::ByRule);
         }
         ev.reassociates.push(r.label.to_string());
         for b in &locals {

@@ -225,11 +225,15 @@ fn assignment(
             if !s.items.iter().any(|i| i.starts_with("struct P")) {
                 let ty = m.ty;
                 s.items.push(format!("struct P {{ v: {ty}, i: i64 }}"));
-                s.items.push(
-                    "op better(a: P, b: P) -> P associative commutative identity(P(v: 0, i: -1)) =\n    \
+                let least = match ty {
+                    "i32" => "-2147483647 - 1",
+                    "i64" => LEAST,
+                    _ => "-inf",
+                };
+                s.items.push(format!(
+                    "op better(a: P, b: P) -> P associative commutative identity(P(v: {least}, i: {LEAST})) =\n    \
                      select(a.v > b.v or (a.v == b.v and a.i > b.i), a, b)"
-                        .to_string(),
-                );
+                ));
             }
             let e = m.expr(&inner, 1);
             ("P", vec![format!("{target} = better[{range}](P(v: {e}, i: i64({})))", k.name)])
@@ -474,3 +478,6 @@ impl Maker<'_> {
         }
     }
 }
+
+/// The least `i64`.
+const LEAST: &str = "-9223372036854775807 - 1";

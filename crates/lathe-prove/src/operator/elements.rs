@@ -1,0 +1,80 @@
+//! What an operator combines.
+
+use super::{Broken, Which, law};
+use lathe_ir::{BufId, Combine, Expr, ExprKind, Function, Module, Name, ReduceOp, Stmt, Type, reduce, visit};
+use std::collections::HashSet;
+
+/// Every operator of a module with a law that it declares and that does not hold for what the module's functions
+/// combine by it.
+pub fn broken(module: &Module) -> Vec<(Name, Broken)> {
+    let mut out = Vec::new();
+    for (name, user) in &module.ops {
+        let op = ReduceOp::User(name.clone());
+        let types = [user.ty.clone()];
+        for which in [Which::Associative, Which::Commutative, Which::Identity] {
+            let uses: Vec<Vec<Expr>> =
+                module.functions.values().flat_map(|f| elements(module, f, &op, &types)).collect();
+            match law(module, &op, &types, which, &uses) {
+                Ok(_) | Err(Broken::Undeclared { .. }) => {}
+                // Of what it will be asked to combine nothing is known yet.
+                Err(Broken::Refuted { .. }) if uses.is_empty() => {}
+                Err(b) => out.push((name.clone(), b)),
+            }
+        }
+    }
+    out
+}
+
+/// What an operator combines in a function, where that can be told: the values of its reductions, and what is stored
+/// where such values are loaded from. Nothing where it may be anything.
+pub fn elements(module: &Module, func: &Function, op: &ReduceOp, types: &[Type]) -> Vec<Vec<Expr>> {
+    let local = locals(&func.body);
+    let identity = reduce::identity(module, op, types).unwrap_or_default();
+    let held = |e: &Expr| match e.kind() {
+        ExprKind::Load(a) => a.view.buffer().is_some_and(|b| local.contains(&b)),
+        _ => identity.contains(e),
+    };
+    let mut out: Vec<Vec<Expr>> = Vec::new();
+    let mut known = true;
+    visit::walk(&func.body, &mut |s, _| {
+        let mut values = Vec::new();
+        if let Some(r) = s.as_reduce().filter(|r| r.op == *op) {
+            values.clone_from(&r.values);
+        }
+        if let Some(c) = s.as_compute().filter(|c| c.dims.iter().any(|d| combines(&d.combine, op))) {
+            values.clone_from(&c.values);
+        }
+        if let Some(st) = s.as_store().filter(|st| types.contains(&st.target.elem)) {
+            let here = st.target.view.buffer().is_some_and(|b| local.contains(&b));
+            if here && !held(&st.value) {
+                // A part of a value that stands in several arrays is no element.
+                known &= types.len() == 1;
+                values = vec![st.value.clone()];
+            }
+        }
+        if !values.is_empty() && !values.iter().all(held) && !out.contains(&values) {
+            out.push(values);
+        }
+        true
+    });
+    if known { out } else { Vec::new() }
+}
+
+fn combines(c: &Combine, op: &ReduceOp) -> bool {
+    match c {
+        Combine::Concat => false,
+        Combine::Reduce(o) | Combine::Scan(o) => o == op,
+    }
+}
+
+/// Arrays that live inside of the function.
+fn locals(body: &Stmt) -> HashSet<BufId> {
+    let mut out = HashSet::new();
+    visit::walk(body, &mut |s, _| {
+        if let Some((buffer, _)) = s.as_alloc() {
+            out.insert(buffer.id);
+        }
+        true
+    });
+    out
+}
