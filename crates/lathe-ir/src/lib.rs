@@ -2,7 +2,7 @@
 //!
 //! * [`types`], [`ops`], [`expr`], [`build`]: typed scalar expressions and their exact meaning.
 //! * [`stmt`], [`func`], [`layout`]: statements, functions, buffers.
-//! * [`visit`]: traversals.
+//! * [`visit`]: walks over trees, and rebuilding them.
 //! * [`text`]: the text form (`.tree`), both ways.
 //! * [`verify`]: what every tree must be.
 //! * [`scalar`], [`math`], [`interp`]: the exact meaning of scalars, and of programs.

@@ -26,7 +26,7 @@ pub fn replace_at(root: &Stmt, path: &[usize], new: Stmt) -> Option<Stmt> {
 pub fn walk(root: &Stmt, f: &mut impl FnMut(&Stmt, &[usize]) -> bool) {
     fn go(s: &Stmt, path: &mut Path, f: &mut impl FnMut(&Stmt, &[usize]) -> bool) {
         if f(s, path) {
-            for (i, c) in s.children().into_iter().enumerate() {
+            for (i, c) in s.children().enumerate() {
                 path.push(i);
                 go(c, path, f);
                 path.pop();

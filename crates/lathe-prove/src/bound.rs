@@ -76,7 +76,7 @@ pub(crate) fn run(
                     for a in v {
                         match of(a, n) {
                             Exact(b) => h = mix(h ^ b),
-                            Float(x, e) if e == 0.0 => h = mix(h ^ x.to_bits()),
+                            Float(x, 0.0) => h = mix(h ^ x.to_bits()),
                             _ => return Unknown,
                         }
                     }
@@ -231,8 +231,8 @@ fn math(g: MathFn, args: &[&[Approximate]]) -> Vec<Approximate> {
     let mut columns: Vec<Vec<u64>> = vec![Vec::with_capacity(points * count); args.len()];
     for n in 0..count {
         for p in 0..points {
-            for (k, c) in columns.iter_mut().enumerate() {
-                let (v, e) = match args[k][n] {
+            for (k, (c, values)) in columns.iter_mut().zip(args).enumerate() {
+                let (v, e) = match values[n] {
                     Float(v, e) => (v, e),
                     _ => (f64::NAN, 0.0),
                 };

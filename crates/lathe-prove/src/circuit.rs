@@ -29,13 +29,15 @@ enum Unknown {
     Fits(BinOp),
 }
 
+/// Arguments and result of one application of an unknown function.
+type Application = (Vec<Id>, Vec<Wire>);
+
 /// Formulas as wires.
 pub(crate) struct Circuit<'a> {
     f: &'a Formulas,
     pub gates: Gates,
     wires: HashMap<Id, Vec<Wire>>,
-    /// Arguments with their types, and results.
-    unknown: HashMap<Unknown, Vec<(Vec<Id>, Vec<Wire>)>>,
+    unknown: HashMap<Unknown, Vec<Application>>,
     /// What holds of all unknown functions.
     pub holds: Vec<Wire>,
     /// The wires of variables, by their formulas.

@@ -188,7 +188,7 @@ fn is_clean<'a>(f: &Formulas, id: Id, n: usize, at: &dyn Fn(Id) -> Option<&'a Co
             );
             let nonzero = parts.iter().all(|p| float(*p).is_none_or(|v| v != 0.0 && v.is_finite()));
             let vanishes = product && nonzero && v.abs() < 1e-30;
-            !(ordinary && !v.is_finite()) && !vanishes
+            (v.is_finite() || !ordinary) && !vanishes
         }
         _ => true,
     }

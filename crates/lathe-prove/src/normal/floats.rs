@@ -62,8 +62,8 @@ fn positive(f: &mut Formulas, op: BinOp, a: Id, b: Id) -> Id {
     let ty = f.ty(a);
     let number = |x: Id| f.value(x).map(ScalarValue::to_f64);
     match (op, number(a), number(b)) {
-        (_, _, Some(v)) if v == 1.0 => a,
-        (BinOp::Mul, Some(v), _) if v == 1.0 => b,
+        (_, _, Some(1.0)) => a,
+        (BinOp::Mul, Some(1.0), _) => b,
         // The reciprocal of a power of two is exact: both round the same number.
         (BinOp::Div, _, Some(v)) if is_power_of_two(v) => {
             let reciprocal = ScalarValue::float(ty, 1.0 / v);
