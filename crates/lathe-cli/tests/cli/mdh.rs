@@ -169,7 +169,7 @@ fn emitted_code_has_decisions_for_other_sizes() {
 fn wrong_homomorphisms_and_decisions_are_refused() {
     let f = Folder::new();
     let sum = "kernel k(x: f32[N]) -> (y: f32) { y = sum[i](x[i]) }\n";
-    let minus = "op minus(a: f32, b: f32) -> f32 associative commutative = a - b\n";
+    let minus = "op minus(a: f32, b: f32) -> f32 associative = a - b\n";
     for (kernel, step, code, word) in [
         // An operator that is not what it is declared to be, with the values that show it.
         (
