@@ -4,8 +4,8 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Of LLVM's components: loading objects, the pass pipelines, and this machine's code generator.
-const COMPONENTS: [&str; 3] = ["orcjit", "passes", "nativecodegen"];
+/// Of LLVM's components: loading objects, the pass pipelines, and the code generators.
+const COMPONENTS: [&str; 4] = ["orcjit", "passes", "x86codegen", "aarch64codegen"];
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

@@ -78,8 +78,8 @@ pub struct KernelArgs {
     /// Who makes and runs the code: `llvm`, `c`, or `interpreter`
     #[arg(long, value_name = "E", value_parser = ["llvm", "c", "interpreter"])]
     pub engine: Option<String>,
-    /// Generates code for another CPU: `x86-64-v3`, `znver4`, …
-    #[arg(long)]
+    /// Generates code for another machine: `x86-64-v3`, `znver4`, `aarch64`, …, or a file
+    #[arg(long, value_name = "M")]
     pub cpu: Option<String>,
 }
 

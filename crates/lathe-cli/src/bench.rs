@@ -13,9 +13,7 @@ pub fn bench(a: &BenchArgs, common: &Common) -> Outcome {
     let (program, name) = target::open(t)?;
     let kernel = program.kernel(name.as_deref())?.clone();
     let at = |d: Diagnostic| Stop::from(Failure::one(&program.sources, d));
-    if let Some(cpu) = &t.how.cpu {
-        lathe::cpu::runs_here(cpu)?;
-    }
+    let machine = target::machine_here(&t.how)?;
     let given = target::given(&t.how, &a.data.given)?;
     let original = data::make(&kernel, &given).map_err(at)?;
     let sizes = original.named_sizes(&kernel);
@@ -23,7 +21,7 @@ pub fn bench(a: &BenchArgs, common: &Common) -> Outcome {
     lathe::rounds::pin_to_first(threads);
     let pool = Pool::new(threads).map_err(at)?;
     let engine = target::engine(&t.how)?;
-    let build = Build { engine, cpu: t.how.cpu.clone(), ..Build::default() };
+    let build = Build { engine, ..Build::default() }.on(&machine);
     let names: Vec<Option<String>> = match &t.how.strategy {
         Some(list) => list.split(',').map(|s| Some(s.trim().to_string())).collect(),
         None => vec![None],
@@ -65,7 +63,7 @@ pub fn bench(a: &BenchArgs, common: &Common) -> Outcome {
     .map_err(at)?;
     bar.finish_and_clear();
 
-    let peak = ceilings::peak_flops_f32();
+    let peak = ceilings::peak_flops_f32(&machine);
     let mut reports = Vec::new();
     for ((schedule, built, check), seconds) in kernels.iter().zip(&times) {
         let Some(s) = stats::summarize(seconds) else { continue };

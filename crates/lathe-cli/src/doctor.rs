@@ -8,7 +8,7 @@ use std::fmt::Write;
 pub fn doctor(common: &Common) -> Outcome {
     let m = Machine::host();
     let findings = lathe::doctor::findings();
-    let peak = ceilings::peak_flops_f32();
+    let peak = ceilings::peak_flops_f32(&m);
     let copy = ceilings::copy_bytes_per_second();
     if common.json {
         let list: Vec<_> = findings

@@ -17,9 +17,10 @@ pub fn emit(a: &EmitArgs, common: &Common) -> Outcome {
     let (program, name) = target::open(t)?;
     let kernel = program.kernel(name.as_deref())?.clone();
     let how = lathe::How { others: true, ..target::how_unrun(&t.how, &program, &kernel, false)? };
-    let schedule = lathe::schedule(&program, &kernel, &how, &target::machine(&t.how))?;
+    let machine = target::machine(&t.how)?;
+    let schedule = lathe::schedule(&program, &kernel, &how, &machine)?;
     target::print_notes(&schedule);
-    let build = Build { engine: target::engine(&t.how)?, cpu: t.how.cpu.clone(), ..Build::default() };
+    let build = Build { engine: target::engine(&t.how)?, ..Build::default() }.on(&machine);
     let form = match a.to {
         Form::Tree => lathe::Emit::Tree,
         Form::Llvm => lathe::Emit::Llvm,

@@ -15,13 +15,13 @@ pub fn explain(a: &ExplainArgs, common: &Common) -> Outcome {
     let how = target::how_unrun(&t.how, &program, &kernel, true)?;
     if let Some(path) = &a.picture {
         apart(&[Used::new(path, "the picture")], &[target::source(t)])?;
-        let all = lathe::mdh::pictures(&program, &kernel, &how, &target::machine(&t.how))?;
+        let all = lathe::mdh::pictures(&program, &kernel, &how, &target::machine(&t.how)?)?;
         if all.is_empty() {
             return Err(nothing_to_draw(&program, &kernel, &how)?.into());
         }
         pictures(path, &all)?;
     }
-    let schedule = lathe::schedule(&program, &kernel, &how, &target::machine(&t.how))?;
+    let schedule = lathe::schedule(&program, &kernel, &how, &target::machine(&t.how)?)?;
     target::print_notes(&schedule);
     // Those that a file uses have no entry.
     let info = program.lang.kernels.iter().find(|k| k.name == *kernel.name);

@@ -32,14 +32,12 @@ pub fn run(a: &RunArgs, common: &Common) -> Outcome {
     let written: Vec<Used> =
         outputs.iter().map(|(n, file)| Used::new(file, format!("the output {n}"))).collect();
     apart(&written, &read)?;
-    if let Some(cpu) = &t.how.cpu {
-        lathe::cpu::runs_here(cpu)?;
-    }
+    let machine = target::machine_here(&t.how)?;
     let given = target::given(&t.how, &a.data.given)?;
     let mut data = data::make(&kernel, &given).map_err(at)?;
     let sizes = data.named_sizes(&kernel);
     let engine = target::engine(&t.how)?;
-    let build = Build { engine, cpu: t.how.cpu.clone(), cache: lathe::Cache::user(), ..Build::default() };
+    let build = Build { engine, cache: lathe::Cache::user(), ..Build::default() }.on(&machine);
     let threads = target::threads(&a.data.given);
     let of = target::situation(&t.how, &given, &sizes, &build, threads);
     let schedule = target::scheduled(&t.how, t.how.strategy.as_deref(), &program, &kernel, of)?;

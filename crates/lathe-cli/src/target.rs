@@ -17,11 +17,18 @@ pub struct Common {
 }
 
 /// The machine that code is made for.
-pub fn machine(t: &KernelArgs) -> Machine {
-    match &t.cpu {
-        Some(name) => Machine::named(name).unwrap_or_else(Machine::host),
+pub fn machine(t: &KernelArgs) -> Result<Machine, Stop> {
+    Ok(match &t.cpu {
+        Some(name) => lathe::machine::open(name)?,
         None => Machine::host(),
-    }
+    })
+}
+
+/// The machine that code is made for, which must be one that runs it here.
+pub fn machine_here(t: &KernelArgs) -> Result<Machine, Stop> {
+    let m = machine(t)?;
+    lathe::machine::runs_here(&m)?;
+    Ok(m)
 }
 
 pub fn engine(t: &KernelArgs) -> Result<Engine, Stop> {
@@ -138,7 +145,7 @@ pub fn scheduled(
     if let Some(d) = &decided.trouble {
         crate::tune::trouble(Some(d));
     }
-    let mut schedule = lathe::schedule(program, kernel, &decided.how, &machine(t))?;
+    let mut schedule = lathe::schedule(program, kernel, &decided.how, &machine(t)?)?;
     if decided.stored {
         schedule.source = StrategySource::Stored;
     }

@@ -122,9 +122,7 @@ fn kernel(a: &TuneArgs, common: &Common) -> Outcome {
     let t = TargetArgs { target: a.target.clone().unwrap_or_default(), how: how.clone() };
     let (program, name): (Program, Option<String>) = target::open(&t)?;
     let kernel = program.kernel(name.as_deref())?.clone();
-    if let Some(cpu) = &how.cpu {
-        lathe::cpu::runs_here(cpu)?;
-    }
+    let machine = target::machine_here(how)?;
     let given = target::given(how, &a.data)?;
     let fixed = target::once("--param", &how.params)?;
     let threads = target::threads(&a.data);
@@ -142,8 +140,8 @@ fn kernel(a: &TuneArgs, common: &Common) -> Outcome {
             strategy: how.strategy.clone(),
             given,
             fixed: fixed.iter().map(|(n, v)| (n.clone(), lathe::space::parse_value(v))).collect(),
-            build: Build { engine, cpu: how.cpu.clone(), ..Build::default() },
-            machine: target::machine(how),
+            build: Build { engine, ..Build::default() }.on(&machine),
+            machine,
             specialize: how.specialize,
             threads,
             model: how.model.clone(),

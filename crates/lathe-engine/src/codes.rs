@@ -1,13 +1,12 @@
 //! The codes of what every engine may refuse.
 
 use lathe_diagnostics::{Code, CodeInfo};
+pub use lathe_target::codes::MACHINE;
 
 /// A construct that an engine does not take.
 pub const UNSUPPORTED: Code = Code("E0701");
 /// A vector loop several lanes of which update one place.
 pub const LANES_COLLIDE: Code = Code("E0702");
-/// Options that name an unknown machine.
-pub const MACHINE: Code = Code("E0703");
 /// What an engine made was rejected by the compiler below it: a defect of Lathe.
 pub const DEFECT: Code = Code("E0704");
 /// Compiled code that cannot be loaded.
@@ -35,14 +34,6 @@ pub static CODES: &[CodeInfo] = &[
                       per lane.",
         wrong: "strategy s for dot = vectorize(k, 16)",
         right: "strategy s for dot = factor(k, 16) ; vectorize(k.i, 16)",
-    },
-    CodeInfo {
-        code: MACHINE,
-        title: "the engine does not know the machine",
-        explanation: "The processor or the list of its features that was asked for is not one that the engine can \
-                      generate code for. Leave both out to compile for the machine at hand.",
-        wrong: "lathe emit gemm.lathe --to asm --cpu nonesuch",
-        right: "lathe emit gemm.lathe --to asm",
     },
     CodeInfo {
         code: DEFECT,

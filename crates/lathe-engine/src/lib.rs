@@ -29,8 +29,8 @@ use lathe_ir::{Function, Module};
 /// How to generate code.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Options {
-    /// A processor name (LLVM's, or what the C compiler takes after `-march=`); `None`: this machine's.
-    pub cpu: Option<String>,
+    /// The machine that the code is for; `None`: this one.
+    pub target: Option<lathe_target::Code>,
     /// LLVM only: a list such as `+avx2,-avx512f`; `None`: those of the processor.
     pub features: Option<String>,
     /// 0: fast compilation; 2: for scheduled trees; 3: with the compiler's own vectorizers.
@@ -42,7 +42,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { cpu: None, features: None, opt_level: 2, unit_strides_only: false }
+        Options { target: None, features: None, opt_level: 2, unit_strides_only: false }
     }
 }
 

@@ -85,6 +85,8 @@ pub struct Emitter<'a> {
     pub x86: bool,
     /// The machine holds masks of lanes as bits.
     pub bit_masks: bool,
+    /// Vectors that scale have this many times 128 bits; 0: vectors do not scale.
+    pub vscale: u32,
     pub frame: Frame,
     /// What is known about the variables in scope.
     pub ranges: Ranges,
@@ -191,6 +193,10 @@ impl<'a> Emitter<'a> {
         self.ir.string_attribute(f, "target-cpu", self.machine.0);
         self.ir.string_attribute(f, "target-features", self.machine.1);
         self.ir.string_attribute(f, "prefer-vector-width", "512");
+        if self.vscale > 0 {
+            let v = u64::from(self.vscale);
+            self.ir.valued_attribute(f, "vscale_range", v << 32 | v);
+        }
         self.ir.attribute(f, None, "nounwind");
     }
 

@@ -21,6 +21,7 @@ pub struct Target<'a> {
     pub features: &'a str,
     pub x86: bool,
     pub bit_masks: bool,
+    pub vscale: u32,
     pub unit_strides_only: bool,
 }
 
@@ -49,6 +50,7 @@ pub fn emit(ir: &Ir, module: &Module, func: &Function, table: &CheckTable, targe
         machine: (target.cpu, target.features),
         x86: target.x86,
         bit_masks: target.bit_masks,
+        vscale: target.vscale,
         frame,
         ranges: Ranges::of_function(func),
         physical: HashMap::new(),

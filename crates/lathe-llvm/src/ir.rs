@@ -503,6 +503,16 @@ impl Ir {
         }
     }
 
+    /// An attribute of a function that has a value.
+    pub fn valued_attribute(&self, f: Value, name: &str, value: u64) {
+        let at = llvm_sys::LLVMAttributeFunctionIndex;
+        // SAFETY: every name in this crate is an attribute of this LLVM that may stand there.
+        unsafe {
+            let kind = LLVMGetEnumAttributeKindForName(name.as_ptr().cast(), name.len());
+            LLVMAddAttributeAtIndex(f, at, LLVMCreateEnumAttribute(self.ctx, kind, value));
+        }
+    }
+
     pub fn string_attribute(&self, f: Value, key: &str, value: &str) {
         // SAFETY: both texts are given with their lengths.
         unsafe {

@@ -122,7 +122,7 @@ type Build = (Ir, Machine, CheckTable, Stages);
 /// The optimized module, its machine and checks, and what that took.
 fn build(module: &Module, func: &Function, options: &Options) -> Result<Build, Diagnostic> {
     let mut stages = Stages { last: Instant::now(), times: Vec::new() };
-    let machine = Machine::new(options.cpu.as_deref(), options.features.as_deref(), options.opt_level)?;
+    let machine = Machine::new(options)?;
     accept("llvm", &CAPABILITIES, module, func)?;
     let table = check_table(module, func).map_err(needs::free_size)?;
     let func = &simplify_function(&scan_checks::in_blocks(func));
@@ -132,7 +132,8 @@ fn build(module: &Module, func: &Function, options: &Options) -> Result<Build, D
         cpu: &machine.cpu,
         features: &machine.features,
         x86: machine.is_x86_64(),
-        bit_masks: machine.features.split(',').any(|f| f == "+avx512f"),
+        bit_masks: machine.bit_masks,
+        vscale: machine.vscale,
         unit_strides_only: options.unit_strides_only,
     };
     entry::emit(&ir, module, func, &table, &target)?;

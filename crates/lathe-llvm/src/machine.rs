@@ -3,7 +3,8 @@
 use crate::emit::Result;
 use crate::ir::{Ir, c_string};
 use lathe_diagnostics::Diagnostic;
-use lathe_engine::codes;
+use lathe_engine::{Options, codes};
+use lathe_target::Code;
 use llvm_sys::analysis::{LLVMVerifierFailureAction, LLVMVerifyModule};
 use llvm_sys::core::{
     LLVMDisposeMemoryBuffer, LLVMDisposeMessage, LLVMGetBufferSize, LLVMGetBufferStart, LLVMGetVersion,
@@ -12,12 +13,10 @@ use llvm_sys::core::{
 use llvm_sys::error::{LLVMDisposeErrorMessage, LLVMErrorRef, LLVMGetErrorMessage};
 use llvm_sys::prelude::LLVMMemoryBufferRef;
 use llvm_sys::target::LLVMSetModuleDataLayout;
-#[cfg(target_arch = "aarch64")]
 use llvm_sys::target::{
     LLVMInitializeAArch64AsmPrinter, LLVMInitializeAArch64Target, LLVMInitializeAArch64TargetInfo,
     LLVMInitializeAArch64TargetMC,
 };
-#[cfg(target_arch = "x86_64")]
 use llvm_sys::target::{
     LLVMInitializeX86AsmPrinter, LLVMInitializeX86Target, LLVMInitializeX86TargetInfo,
     LLVMInitializeX86TargetMC,
@@ -33,6 +32,10 @@ pub struct Machine {
     triple: String,
     pub cpu: String,
     pub features: String,
+    /// Vectors that scale have this many times 128 bits; 0: vectors do not scale.
+    pub vscale: u32,
+    /// The machine holds masks of lanes as bits.
+    pub bit_masks: bool,
 }
 
 impl Drop for Machine {
@@ -42,26 +45,23 @@ impl Drop for Machine {
     }
 }
 
-/// Registers the code generator of this machine, once.
+/// The architectures that code is generated for, as machine files call them.
+const ARCHITECTURES: &[&str] = &["x86_64", "aarch64"];
+
+/// Registers the code generators of these, once.
 pub fn initialize() {
     static INIT: Once = Once::new();
-    // SAFETY: these only register a target that the library was built with. Only this machine's is named, so that a
-    // binary with LLVM inside holds no other.
+    // SAFETY: these only register targets that the library was built with. No others are named, so that a binary with
+    // LLVM inside holds no others.
     INIT.call_once(|| unsafe {
-        #[cfg(target_arch = "x86_64")]
-        {
-            LLVMInitializeX86TargetInfo();
-            LLVMInitializeX86Target();
-            LLVMInitializeX86TargetMC();
-            LLVMInitializeX86AsmPrinter();
-        }
-        #[cfg(target_arch = "aarch64")]
-        {
-            LLVMInitializeAArch64TargetInfo();
-            LLVMInitializeAArch64Target();
-            LLVMInitializeAArch64TargetMC();
-            LLVMInitializeAArch64AsmPrinter();
-        }
+        LLVMInitializeX86TargetInfo();
+        LLVMInitializeX86Target();
+        LLVMInitializeX86TargetMC();
+        LLVMInitializeX86AsmPrinter();
+        LLVMInitializeAArch64TargetInfo();
+        LLVMInitializeAArch64Target();
+        LLVMInitializeAArch64TargetMC();
+        LLVMInitializeAArch64AsmPrinter();
     });
 }
 
@@ -106,25 +106,56 @@ pub fn version() -> (u32, u32, u32) {
     (major, minor, patch)
 }
 
+/// The names and features that a target machine is made of.
+struct Names {
+    triple: String,
+    cpu: String,
+    features: String,
+    vscale: u32,
+    bit_masks: bool,
+}
+
+impl Names {
+    /// Of the machine at hand, or of the one that is asked for. LLVM ends the process on names that it does not know:
+    /// only those of machine files that come with Lathe pass.
+    fn of(options: &Options) -> Result<Names> {
+        // SAFETY: a constructor of a message that `take_message` gives back.
+        let here = unsafe { take_message(LLVMGetDefaultTargetTriple()) };
+        let (cpu, host_features) = host();
+        let masks = |features: &str| features.split(',').any(|f| f == "+avx512f");
+        let names = match &options.target {
+            None => {
+                let features = options.features.clone().unwrap_or_else(|| host_features.clone());
+                Names { triple: here, cpu, bit_masks: masks(&features), features, vscale: 0 }
+            }
+            Some(t) => {
+                check_target(t)?;
+                let native = t.arch == std::env::consts::ARCH;
+                let asked = options.features.clone().unwrap_or_default();
+                let both = [t.features.as_str(), &asked].into_iter().filter(|f| !f.is_empty());
+                Names {
+                    triple: if native { here } else { t.triple.clone() },
+                    cpu: t.cpu.clone(),
+                    features: both.collect::<Vec<_>>().join(","),
+                    vscale: t.vscale,
+                    bit_masks: t.needs.iter().any(|n| n == "avx512") || masks(&asked),
+                }
+            }
+        };
+        check_features(&names.features, &host_features)?;
+        Ok(names)
+    }
+}
+
 impl Machine {
-    /// The machine of a processor name and a feature list; the one at hand where they are `None`.
+    /// The machine that options ask for.
     ///
     /// # Errors
     /// When LLVM knows no such machine.
-    pub fn new(cpu: Option<&str>, features: Option<&str>, opt_level: u8) -> Result<Machine> {
+    pub fn new(options: &Options) -> Result<Machine> {
         let error = |text: String| Diagnostic::error(codes::MACHINE, text);
         initialize();
-        // SAFETY: a constructor of a message that `take_message` gives back.
-        let triple = unsafe { take_message(LLVMGetDefaultTargetTriple()) };
-        let (host_cpu, host_features) = host();
-        check_cpu(cpu, &host_cpu)?;
-        check_features(features, &host_features)?;
-        let features = match (cpu, features) {
-            (_, Some(f)) => f.to_string(),
-            (None, None) => host_features,
-            (Some(_), None) => String::new(),
-        };
-        let cpu = cpu.map_or(host_cpu, str::to_string);
+        let Names { triple, cpu, features, vscale, bit_masks } = Names::of(options)?;
         let mut target = std::ptr::null_mut();
         let mut message = std::ptr::null_mut();
         let c_triple = c_string(&triple);
@@ -132,7 +163,7 @@ impl Machine {
         if unsafe { LLVMGetTargetFromTriple(c_triple.as_ptr(), &mut target, &mut message) } != 0 {
             return Err(error(format!("no code generator for `{triple}`: {}", take_message(message))));
         }
-        let level = match opt_level {
+        let level = match options.opt_level {
             0 => LLVMCodeGenOptLevel::LLVMCodeGenLevelNone,
             1 => LLVMCodeGenOptLevel::LLVMCodeGenLevelLess,
             2 => LLVMCodeGenOptLevel::LLVMCodeGenLevelDefault,
@@ -154,7 +185,7 @@ impl Machine {
         if raw.is_null() {
             return Err(error(format!("LLVM has no machine `{cpu}`")));
         }
-        Ok(Machine { raw, triple, cpu, features })
+        Ok(Machine { raw, triple, cpu, features, vscale, bit_masks })
     }
 
     pub fn is_x86_64(&self) -> bool {
@@ -239,52 +270,31 @@ impl Machine {
     }
 }
 
-/// Processors of x86-64 that may be named. LLVM ends the process on names that it does not know, so
-/// they are compared with this list first.
-const PROCESSORS: &[&str] = &[
-    "x86-64",
-    "x86-64-v2",
-    "x86-64-v3",
-    "x86-64-v4",
-    "sandybridge",
-    "ivybridge",
-    "haswell",
-    "broadwell",
-    "skylake",
-    "skylake-avx512",
-    "cascadelake",
-    "cooperlake",
-    "icelake-client",
-    "icelake-server",
-    "tigerlake",
-    "alderlake",
-    "sapphirerapids",
-    "emeraldrapids",
-    "graniterapids",
-    "znver1",
-    "znver2",
-    "znver3",
-    "znver4",
-    "znver5",
-];
-
-fn check_cpu(cpu: Option<&str>, host: &str) -> Result<()> {
-    match cpu {
-        Some(c) if c != host && !(cfg!(target_arch = "x86_64") && PROCESSORS.contains(&c)) => {
-            Err(Diagnostic::error(codes::MACHINE, format!("unknown processor `{c}`"))
-                .help(format!("the one at hand is `{host}`; others are {}", PROCESSORS.join(", "))))
-        }
-        _ => Ok(()),
+/// A machine of a file: its processor is one that the files of Lathe name, for one of the architectures that this engine
+/// generates code for.
+fn check_target(t: &Code) -> Result<()> {
+    let error = |text: String| Err(Diagnostic::error(codes::MACHINE, text));
+    if !ARCHITECTURES.contains(&t.arch.as_str()) {
+        return error(format!("the engine `llvm` makes no code for `{}`", t.arch.escape_debug()));
     }
+    let same = |m: lathe_target::Machine| m.code.arch == t.arch && m.code.cpu == t.cpu;
+    let known =
+        lathe_target::Machine::names().iter().filter_map(|n| lathe_target::Machine::named(n)).any(same);
+    if !known || !t.triple.starts_with(&t.arch) || t.vscale > 16 {
+        return error(format!("unknown processor `{}` of `{}`", t.cpu.escape_debug(), t.arch));
+    }
+    Ok(())
 }
 
-/// Features are `+name` or `-name`, with names that the machine at hand has or lacks; those that every
-/// program of 64 bits needs cannot be taken away.
-fn check_features(features: Option<&str>, host: &str) -> Result<()> {
+/// Features are `+name` or `-name`, with names that the machine at hand has or lacks, or that a machine file of Lathe
+/// asks for; those that every program of 64 bits needs cannot be taken away.
+fn check_features(features: &str, host: &str) -> Result<()> {
     const BASE: &[&str] = &["64bit", "cmov", "cx8", "fxsr", "sse", "sse2"];
-    for f in features.into_iter().flat_map(|f| f.split(',')).filter(|f| !f.is_empty()) {
+    const OTHERS: &[&str] = &["sve", "sve2"];
+    for f in features.split(',').filter(|f| !f.is_empty()) {
         let name = f.strip_prefix(['+', '-']).unwrap_or("");
-        let known = host.split(',').any(|h| h.strip_prefix(['+', '-']) == Some(name));
+        let known =
+            OTHERS.contains(&name) || host.split(',').any(|h| h.strip_prefix(['+', '-']) == Some(name));
         if !known || (f.starts_with('-') && BASE.contains(&name)) {
             return Err(Diagnostic::error(codes::MACHINE, format!("no feature `{f}` to ask for"))
                 .help("features are written `+avx2,-avx512f`"));

@@ -1,11 +1,8 @@
 //! The diagnostics of homomorphisms: system models, reading a compute, decisions, lowering (E12xx).
 
 use lathe_diagnostics::{Code, CodeInfo};
+pub use lathe_target::codes::{FORM as MODEL_FORM, MODEL};
 
-/// A model file that cannot be read.
-pub const MODEL_FORM: Code = Code("E1201");
-/// A model that contradicts itself.
-pub const MODEL: Code = Code("E1202");
 /// Decisions that cannot be read.
 pub const DECISIONS_FORM: Code = Code("E1203");
 /// Decisions for another computation or model.
@@ -48,22 +45,6 @@ pub const UNSUPPORTED: Code = Code("E1222");
 pub const SIZE: Code = Code("E1223");
 
 pub static CODES: &[CodeInfo] = &[
-    CodeInfo {
-        code: MODEL_FORM,
-        title: "model file that cannot be read",
-        explanation: "An abstract system model is a JSON object with `name`, `memories`, `cores` and, optionally, \
-                      `constraints`. Unknown keys are refused, so that a misspelt constraint is not silently ignored.",
-        wrong: "{ \"name\": \"toy\", \"memory\": [] }",
-        right: "{ \"name\": \"toy\", \"memories\": [{ \"layer\": \"HM\" }], \"cores\": [{ \"layer\": \"COR\", \"executor\": \"cpu\" }] }",
-    },
-    CodeInfo {
-        code: MODEL,
-        title: "model that contradicts itself",
-        explanation: "A model needs at least one memory layer and one core layer, all names must differ, and its \
-                      constraints may only mention layers and regions that it has.",
-        wrong: "{ \"name\": \"toy\", \"memories\": [{ \"layer\": \"HM\" }], \"cores\": [] }",
-        right: "{ \"name\": \"toy\", \"memories\": [{ \"layer\": \"HM\" }], \"cores\": [{ \"layer\": \"COR\", \"executor\": \"cpu\" }] }",
-    },
     CodeInfo {
         code: DECISIONS_FORM,
         title: "decisions that cannot be read",

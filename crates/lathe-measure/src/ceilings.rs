@@ -4,20 +4,19 @@
 //! not used; sixteen independent chains hide the latency.
 
 use crate::stats::median;
+use lathe_target::{Machine, has};
 use std::time::Instant;
 
 /// Floating-point operations per second of one thread, in f32 fused multiply-adds of the widest vectors that
-/// the machine has; `None` where this crate has no loop for it. f64 is half of it.
-pub fn peak_flops_f32() -> Option<f64> {
+/// the machine has; `None` where this crate has no loop for it, or where such code does not run here. f64 is half of it.
+pub fn peak_flops_f32(machine: &Machine) -> Option<f64> {
     const ITERATIONS: u64 = 1 << 20;
     #[cfg(target_arch = "x86_64")]
     {
-        let lanes = if std::arch::is_x86_feature_detected!("avx512f") {
-            16
-        } else if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma") {
-            8
-        } else {
-            return None;
+        let lanes = match machine.vector_bytes {
+            64 if has("avx512") => 16,
+            32 if has("avx2") && has("fma") => 8,
+            _ => return None,
         };
         let rates: Vec<f64> = (0..9)
             .map(|_| {
@@ -30,7 +29,10 @@ pub fn peak_flops_f32() -> Option<f64> {
         median(&rates)
     }
     #[cfg(not(target_arch = "x86_64"))]
-    None
+    {
+        let _ = (machine, has);
+        None
+    }
 }
 
 /// Bytes per second of a streaming copy by one thread (read plus written, no write-allocate), over arrays

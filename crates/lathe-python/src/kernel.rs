@@ -74,14 +74,14 @@ impl Kernel {
         Ok(self.descrs[i].get_or_init(|| made))
     }
 
-    fn schedule(&self, py: Python<'_>, choice: &Choice) -> PyResult<Schedule> {
+    fn schedule(&self, py: Python<'_>, choice: &Choice, machine: &Machine) -> PyResult<Schedule> {
         let program = program_of(py, self, choice)?;
         let how = choice.how();
         let name = self.name.clone();
         let made = py.detach(move || {
             on_large_stack(|| {
                 let kernel = program.kernel(Some(&name))?;
-                lathe::schedule(&program, kernel, &how, &Machine::host())
+                lathe::schedule(&program, kernel, &how, machine)
             })
         });
         made.map_err(|f| errors::raised(py, &f))
@@ -243,13 +243,13 @@ impl Kernel {
 
     /// The steps of a strategy with their evidence, as text.
     fn explain_(&self, py: Python<'_>, how: Choice, diff: bool) -> PyResult<String> {
-        let s = self.schedule(py, &how)?;
+        let s = self.schedule(py, &how, &Machine::host())?;
         Ok(lathe::explain(&s, diff))
     }
 
     /// The same as JSON: for each version its condition, its steps and its tree.
     fn explain_json(&self, py: Python<'_>, how: Choice) -> PyResult<String> {
-        let s = self.schedule(py, &how)?;
+        let s = self.schedule(py, &how, &Machine::host())?;
         let info = self.program.lang.kernels.iter().find(|k| *k.name == *self.name);
         Ok(lathe::explain_json(&self.name, info.map_or("", |k| &k.doc), &s).to_string())
     }
@@ -275,8 +275,12 @@ impl Kernel {
                 return Err(errors::bare(py, Diagnostic::error(lathe::codes::OPTION, text)));
             }
         };
-        let s = self.schedule(py, &how)?;
-        let build = Build { cpu, ..Build::default() };
+        let machine = match cpu {
+            Some(name) => lathe::machine::open(&name).map_err(|d| errors::bare(py, d))?,
+            None => Machine::host(),
+        };
+        let s = self.schedule(py, &how, &machine)?;
+        let build = Build::default().on(&machine);
         let bytes =
             py.detach(|| on_large_stack(|| lathe::emit(&s, form, &build).map_err(lathe::Failure::bare)));
         Ok(PyBytes::new(py, &bytes.map_err(|f| errors::raised(py, &f))?))

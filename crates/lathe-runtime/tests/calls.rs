@@ -144,7 +144,8 @@ fn what_cannot_be_compiled_is_told() {
     let d = compile(Engine::C, &m, &m.functions["f"], &Options::default()).unwrap_err();
     assert!(d.code.0 == "E0701" && d.message.contains("asynchronous"), "{d}");
     let m = parse_module(FileId(0), "func f()(M: out f32[]) { 'M': M[] = 0.0:f32 }").unwrap();
-    let options = Options { cpu: Some("no-such-processor".into()), ..Options::default() };
+    let target = lathe_target::Code { cpu: "no-such-processor".into(), ..Default::default() };
+    let options = Options { target: Some(target), ..Options::default() };
     let d = compile(Engine::C, &m, &m.functions["f"], &options).unwrap_err();
     assert!(d.code.0 == "E0820" && d.notes.iter().any(|n| n.contains("no-such-processor")), "{d}");
 }

@@ -131,8 +131,8 @@ fn flags(options: &Options) -> Vec<String> {
         1 => "-O2",
         _ => "-O3",
     };
-    let march = match &options.cpu {
-        Some(cpu) => format!("-march={cpu}"),
+    let march = match &options.target {
+        Some(t) => format!("-march={}", t.cpu),
         None => "-march=native".to_string(),
     };
     let fixed = "-std=gnu11 -fPIC -shared -ffp-contract=off -fno-math-errno -fno-trapping-math -w";

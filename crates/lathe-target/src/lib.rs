@@ -1,139 +1,262 @@
-//! Machines as data: what a strategy may ask of the machine that it is for.
+//! Machines as data: what strategies, cost models and engines may ask of the machine that code is for.
+//!
+//! A machine is a file of `machines/` or of a user: its levels ([`Model`]: who runs what, which memories there are,
+//! how much fits), facts about it ([`Machine`]), and what compilers call it ([`Code`]). A file may be based on another.
 
+pub mod codes;
+mod file;
+mod host;
+pub mod model;
+
+pub use codes::CODES;
+pub use file::{Code, FORMAT};
+pub use host::has;
+pub use model::Model;
+
+use file::{Fact, File, SHIPPED};
+use lathe_diagnostics::Diagnostic;
 use lathe_space::Value;
+use std::collections::BTreeMap;
 
-/// A CPU, as far as strategies and cost models need to know it. Sizes in bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What lanes that are masked off cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Masks {
+    /// Nothing: the machine has registers for them.
+    Cheap,
+    /// Loads and stores of their own, and blends.
+    Dear,
+    /// Lanes go one by one.
+    None,
+}
+
+/// A machine, as far as strategies and cost models need to know it. Sizes in bytes.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Machine {
-    /// LLVM's name of the CPU, or `host`.
+    /// That of its file, or of a processor in it, or `host`.
     pub name: String,
+    /// How to find it again: its name, or the path of its file.
+    pub origin: String,
+    /// What compilers call it.
+    pub code: Code,
     /// Width of the widest vector registers.
     pub vector_bytes: u64,
     pub vector_registers: u64,
     pub fma: bool,
+    pub masks: Masks,
     pub l1_bytes: u64,
+    /// Lines of the first cache that may have the same place.
+    pub l1_ways: u64,
     pub l2_bytes: u64,
     /// Shared by all cores; 0 if there is none.
     pub l3_bytes: u64,
+    pub line_bytes: u64,
+    /// Cycles from a multiply-add to one that needs its result.
+    pub fma_latency: u64,
     /// Hardware threads this process may use.
     pub threads: u64,
+    /// Further facts, by name.
+    pub more: BTreeMap<String, Value>,
 }
 
+/// The type of a fact.
+enum Kind {
+    Bytes,
+    Bool,
+    Masks,
+}
+
+/// The facts that files may state, and their types.
+const FACTS: &[(&str, Kind)] = &[
+    ("vector_bytes", Kind::Bytes),
+    ("vector_registers", Kind::Bytes),
+    ("fma", Kind::Bool),
+    ("masks", Kind::Masks),
+    ("l1_bytes", Kind::Bytes),
+    ("l1_ways", Kind::Bytes),
+    ("l2_bytes", Kind::Bytes),
+    ("l3_bytes", Kind::Bytes),
+    ("line_bytes", Kind::Bytes),
+    ("fma_latency", Kind::Bytes),
+    ("threads", Kind::Bytes),
+    // Of devices: memory that the threads of a block share, registers of a thread, threads of a block, and so on.
+    ("shared_bytes", Kind::Bytes),
+    ("register_bytes", Kind::Bytes),
+    ("block_threads", Kind::Bytes),
+    ("warp_lanes", Kind::Bytes),
+    ("local_bytes", Kind::Bytes),
+    ("work_items", Kind::Bytes),
+    ("multiprocessors", Kind::Bytes),
+    ("multiprocessor_shared_bytes", Kind::Bytes),
+    ("multiprocessor_threads", Kind::Bytes),
+    ("multiprocessor_registers", Kind::Bytes),
+    ("memory_bytes", Kind::Bytes),
+    // Ceilings.
+    ("copy_gbytes_per_s", Kind::Bytes),
+    ("f32_gflops", Kind::Bytes),
+];
+
 impl Machine {
-    /// The machine this runs on.
+    /// The machine this runs on: the file of its kind, with what the processor tells.
     pub fn host() -> Machine {
-        let mut m = Machine {
-            name: "host".to_string(),
-            ..Machine::named("x86-64").unwrap_or_else(Machine::baseline)
-        };
-        m.threads = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
-        #[cfg(target_arch = "x86_64")]
-        {
-            let level = if std::arch::is_x86_feature_detected!("avx512f")
-                && std::arch::is_x86_feature_detected!("avx512vl")
-                && std::arch::is_x86_feature_detected!("avx512dq")
-                && std::arch::is_x86_feature_detected!("avx512bw")
-            {
-                4
-            } else if std::arch::is_x86_feature_detected!("avx2")
-                && std::arch::is_x86_feature_detected!("fma")
-            {
-                3
-            } else {
-                1
-            };
-            m.set_level(level);
-            let cpuid = raw_cpuid::CpuId::new();
-            let from_intel_leaf = cpuid.get_cache_parameters().map(|ps| {
-                ps.filter(|p| p.cache_type() != raw_cpuid::CacheType::Instruction)
-                    .map(|p| {
-                        let bytes = p.associativity()
-                            * p.physical_line_partitions()
-                            * p.coherency_line_size()
-                            * p.sets();
-                        (p.level(), bytes as u64)
-                    })
-                    .collect::<Vec<_>>()
-            });
-            for (level, bytes) in from_intel_leaf.unwrap_or_default() {
-                match level {
-                    1 => m.l1_bytes = bytes,
-                    2 => m.l2_bytes = bytes,
-                    3 => m.l3_bytes = bytes,
-                    _ => {}
-                }
-            }
-            if let Some(l1) = cpuid.get_l1_cache_and_tlb_info() {
-                m.l1_bytes = u64::from(l1.dcache_size()) * 1024;
-            }
-            if let Some(l2) = cpuid.get_l2_l3_cache_and_tlb_info() {
-                m.l2_bytes = u64::from(l2.l2cache_size()) * 1024;
-                // That of the whole package, of which a processor may have a part.
-                if m.l3_bytes == 0 {
-                    m.l3_bytes = u64::from(l2.l3cache_size()) * 512 * 1024;
-                }
-            }
-        }
+        let mut m = host::kind().and_then(Machine::named).unwrap_or_else(Machine::unknown);
+        (m.name, m.origin) = ("host".to_string(), "host".to_string());
+        host::fill_in(&mut m);
         m
     }
 
-    /// A machine by LLVM's name of an x86-64 level (`x86-64-v3`), or `None`.
+    /// A machine that comes with Lathe, or a processor that one of their files names (`x86-64-v3`, `znver4`).
     pub fn named(name: &str) -> Option<Machine> {
-        let level = match name {
-            "x86-64" => 1,
-            "x86-64-v2" => 2,
-            "x86-64-v3" => 3,
-            "x86-64-v4" => 4,
-            _ => return None,
+        if let Some(file) = File::shipped(name) {
+            return Machine::of(&file.ok()?).ok();
+        }
+        let by_processor = |(of, _): &(&str, &str)| {
+            let file = File::shipped(of)?.ok()?;
+            let needs = file.processors.get(name)?;
+            let mut m = Machine::of(&file).ok()?;
+            (m.name, m.origin) = (name.to_string(), name.to_string());
+            m.code.cpu = name.to_string();
+            m.code.needs.extend(needs.iter().cloned());
+            Some(m)
         };
-        let mut m = Machine { name: name.to_string(), ..Machine::baseline() };
-        m.set_level(level);
-        Some(m)
+        SHIPPED.iter().find_map(by_processor)
     }
 
-    fn baseline() -> Machine {
+    /// As [`Machine::named`].
+    ///
+    /// # Errors
+    /// `E0703` with the names that there are.
+    pub fn find(name: &str) -> Result<Machine, Diagnostic> {
+        Machine::named(name).ok_or_else(|| {
+            Diagnostic::error(codes::MACHINE, format!("unknown processor `{}`", name.escape_debug()))
+                .help(format!("there are {}; a file describes any other", Machine::names().join(", ")))
+        })
+    }
+
+    /// Every machine that programs run on by themselves, and every processor, in alphabetical order.
+    pub fn names() -> Vec<String> {
+        let files = SHIPPED.iter().filter_map(|s| File::shipped(s.0)?.ok());
+        let mut out: Vec<String> = files
+            .filter(|f| f.code.as_ref().is_some_and(|c| !c.triple.is_empty()))
+            .flat_map(|f| f.processors.into_keys().chain([f.name]).collect::<Vec<_>>())
+            .collect();
+        out.sort();
+        out
+    }
+
+    /// Reads a machine file.
+    ///
+    /// # Errors
+    /// `E1201` where the text is no machine of this or an older version, `E1202` where it contradicts itself.
+    pub fn parse(text: &str) -> Result<Machine, Diagnostic> {
+        Machine::of(&File::read(text)?.on_base(0)?)
+    }
+
+    fn unknown() -> Machine {
         Machine {
             name: "generic".to_string(),
+            origin: "generic".to_string(),
+            code: Code::default(),
             vector_bytes: 16,
             vector_registers: 16,
             fma: false,
+            masks: Masks::None,
             l1_bytes: 32 << 10,
+            l1_ways: 8,
             l2_bytes: 256 << 10,
             l3_bytes: 0,
+            line_bytes: 64,
+            fma_latency: 4,
             threads: 1,
+            more: BTreeMap::new(),
         }
     }
 
-    fn set_level(&mut self, level: u32) {
-        (self.vector_bytes, self.vector_registers, self.fma) = match level {
-            4 => (64, 32, true),
-            3 => (32, 16, true),
-            _ => (16, 16, false),
+    fn of(file: &File) -> Result<Machine, Diagnostic> {
+        Model::of(file)?;
+        let mut m = Machine {
+            name: file.name.clone(),
+            origin: file.name.clone(),
+            code: file.code.clone().unwrap_or_default(),
+            ..Machine::unknown()
         };
+        let fail = |text: String| {
+            Diagnostic::error(codes::MODEL, format!("machine `{}`: {text}", file.name.escape_debug()))
+        };
+        for (name, fact) in &file.facts {
+            let Some((_, kind)) = FACTS.iter().find(|f| f.0 == name) else {
+                let known: Vec<&str> = FACTS.iter().map(|f| f.0).collect();
+                return Err(fail(format!("there is no fact `{}`", name.escape_debug()))
+                    .help(format!("facts are {}; others stand under `[extra]`", known.join(", "))));
+            };
+            let wrong = |what: &str| Err(fail(format!("the fact `{name}` is {what}")));
+            match (kind, fact) {
+                (Kind::Bytes, Fact::Int(n)) if (0..=1 << 50).contains(n) => m.set(name, *n as u64),
+                (Kind::Bytes, _) => return wrong("a number that is not negative"),
+                (Kind::Bool, Fact::Bool(b)) => m.fma = *b,
+                (Kind::Bool, _) => return wrong("`true` or `false`"),
+                (Kind::Masks, Fact::Word(w)) => {
+                    m.masks = match w.as_str() {
+                        "cheap" => Masks::Cheap,
+                        "dear" => Masks::Dear,
+                        "none" => Masks::None,
+                        _ => return wrong("\"cheap\", \"dear\" or \"none\""),
+                    };
+                }
+                (Kind::Masks, _) => return wrong("\"cheap\", \"dear\" or \"none\""),
+            }
+        }
+        if m.vector_bytes == 0 || !m.vector_bytes.is_power_of_two() || m.vector_bytes > 4096 {
+            return Err(fail("vectors have a power of two of bytes, at most 4096".to_string()));
+        }
+        for (name, fact) in &file.extra {
+            if FACTS.iter().any(|f| f.0 == name) {
+                return Err(fail(format!("`{name}` stands under `[facts]`")));
+            }
+            m.more.insert(name.clone(), fact.value());
+        }
+        Ok(m)
     }
 
-    /// A fact by the name that strategies use: `l1_bytes`, `l2_bytes`, `l3_bytes`, `threads`,
-    /// `vector_bytes`, `vector_registers`, and `vector(f32)`: lanes of a type in one register.
+    fn set(&mut self, name: &str, n: u64) {
+        let field = match name {
+            "vector_bytes" => &mut self.vector_bytes,
+            "vector_registers" => &mut self.vector_registers,
+            "l1_bytes" => &mut self.l1_bytes,
+            "l1_ways" => &mut self.l1_ways,
+            "l2_bytes" => &mut self.l2_bytes,
+            "l3_bytes" => &mut self.l3_bytes,
+            "line_bytes" => &mut self.line_bytes,
+            "fma_latency" => &mut self.fma_latency,
+            "threads" => &mut self.threads,
+            _ => {
+                self.more.insert(name.to_string(), Value::Int(n as i64));
+                return;
+            }
+        };
+        *field = n;
+    }
+
+    /// A fact by the name that strategies use: those of the fields, `cheap_masks`, `vector(f32)` (lanes of a type in
+    /// one register), and further ones of the machine's file.
     pub fn fact(&self, name: &str) -> Option<Value> {
         let element = name.strip_prefix("vector(").and_then(|n| n.strip_suffix(')'));
-        let bytes = |ty: &str| match ty {
-            "i8" | "u8" | "bool" => Some(1),
-            "i16" | "u16" | "f16" | "bf16" => Some(2),
-            "i32" | "u32" | "f32" => Some(4),
-            "i64" | "u64" | "index" | "f64" => Some(8),
-            _ => None,
-        };
         if let Some(ty) = element {
-            return Some(Value::Int(self.lanes(bytes(ty.trim())?) as i64));
+            let bytes = lathe_ir::Scalar::from_name(ty.trim())?.bytes();
+            return Some(Value::Int(self.lanes(bytes) as i64));
         }
         let v = match name {
             "l1_bytes" => self.l1_bytes,
+            "l1_ways" => self.l1_ways,
             "l2_bytes" => self.l2_bytes,
             "l3_bytes" => self.l3_bytes,
+            "line_bytes" => self.line_bytes,
             "threads" => self.threads,
             "vector_bytes" => self.vector_bytes,
             "vector_registers" => self.vector_registers,
-            _ => return None,
+            "fma_latency" => self.fma_latency,
+            "fma" => return Some(Value::Bool(self.fma)),
+            "cheap_masks" => return Some(Value::Bool(self.masks == Masks::Cheap)),
+            _ => return self.more.get(name).cloned(),
         };
         Some(Value::Int(v as i64))
     }
@@ -141,6 +264,13 @@ impl Machine {
     /// `vector(T)`: lanes of a scalar of this size in one register.
     pub fn lanes(&self, scalar_bytes: u64) -> u64 {
         (self.vector_bytes / scalar_bytes.max(1)).max(1)
+    }
+
+    /// What code for this machine needs and the machine at hand lacks.
+    pub fn lacking_here(&self) -> Vec<&str> {
+        let foreign = !self.code.arch.is_empty() && self.code.arch != std::env::consts::ARCH;
+        let arch = foreign.then_some(self.code.arch.as_str());
+        arch.into_iter().chain(self.code.needs.iter().map(String::as_str).filter(|n| !has(n))).collect()
     }
 }
 
@@ -155,11 +285,93 @@ mod tests {
         assert_eq!(m.lanes(4), m.vector_bytes / 4);
         assert_eq!(m.fact("vector(f32)"), Some(Value::Int(m.lanes(4) as i64)));
         assert_eq!(m.fact("threads"), Some(Value::Int(m.threads as i64)));
+        assert_eq!(m.fact("cheap_masks"), Some(Value::Bool(m.masks == Masks::Cheap)));
+        assert!(m.lacking_here().is_empty(), "{m:?}");
     }
 
     #[test]
-    fn levels_are_named_as_llvm_names_them() {
-        assert_eq!(Machine::named("x86-64-v3").map(|m| m.vector_bytes), Some(32));
-        assert_eq!(Machine::named("m68k"), None);
+    fn every_file_is_a_machine_and_its_name_is_that_of_the_file() {
+        assert!(SHIPPED.len() >= 20);
+        for (name, text) in SHIPPED {
+            let m = Machine::parse(text).unwrap_or_else(|d| panic!("{name}: {d}"));
+            assert_eq!(m.name, *name);
+            assert_eq!(Machine::find(name), Ok(m));
+            // What code for it needs is something that can be asked for.
+            let file = File::shipped(name).unwrap().unwrap();
+            let needs = file.code.iter().flat_map(|c| &c.needs).chain(file.processors.values().flatten());
+            for n in needs {
+                assert!(host::KNOWN.contains(&n.as_str()), "{name} needs `{n}`");
+            }
+        }
+    }
+
+    #[test]
+    fn levels_and_processors_are_named_as_llvm_names_them() {
+        let of = |n: &str| Machine::named(n).map(|m| (m.vector_bytes, m.vector_registers, m.fma, m.masks));
+        assert_eq!(of("x86-64"), Some((16, 16, false, Masks::None)));
+        assert_eq!(of("x86-64-v3"), Some((32, 16, true, Masks::Dear)));
+        assert_eq!(of("x86-64-v4"), Some((64, 32, true, Masks::Cheap)));
+        assert_eq!(of("haswell"), of("x86-64-v3"));
+        assert_eq!(of("znver5"), of("x86-64-v4"));
+        assert_eq!(of("aarch64"), Some((16, 32, true, Masks::None)));
+        assert_eq!(of("m68k"), None);
+        let wide = Machine::named("sapphirerapids").unwrap();
+        assert_eq!((wide.code.cpu.as_str(), wide.code.arch.as_str()), ("sapphirerapids", "x86_64"));
+        assert!(wide.code.needs.contains(&"avx512fp16".to_string()));
+        let d = Machine::find("m68k").unwrap_err();
+        assert!(d.code == codes::MACHINE && d.help.unwrap().contains("x86-64-v3"));
+    }
+
+    #[test]
+    fn devices_have_their_limits() {
+        let facts = |m: &str, n: &str| Machine::named(m).unwrap().fact(n);
+        assert_eq!(facts("h200", "shared_bytes"), Some(Value::Int(232_448)));
+        assert_eq!(facts("h200", "block_threads"), Some(Value::Int(1024)));
+        assert_eq!(facts("cuda", "shared_bytes"), Some(Value::Int(49_152)));
+        assert_eq!(facts("mi250x", "warp_lanes"), Some(Value::Int(64)));
+        assert_eq!(facts("opencl", "work_items"), None);
+    }
+
+    #[test]
+    fn a_user_adds_a_machine_by_a_file() {
+        let text = r#"
+            format = 1
+            name = "mine"
+            base = "x86-64-v3"
+            [facts]
+            l2_bytes = 2097152
+            threads = 8
+            [extra]
+            turbo = true
+        "#;
+        let m = Machine::parse(text).unwrap();
+        assert_eq!((m.vector_bytes, m.l2_bytes, m.threads), (32, 2 << 20, 8));
+        assert_eq!(m.fact("turbo"), Some(Value::Bool(true)));
+        assert_eq!(m.code.cpu, "x86-64-v3");
+        let levels = Model::parse(text).unwrap();
+        assert_eq!((levels.name.as_str(), levels.layers()), ("mine", 7));
+    }
+
+    #[test]
+    fn bad_files_are_refused_with_the_reason() {
+        let with = |rest: &str| format!("format = 1\nname = \"m\"\nbase = \"cpu\"\n{rest}");
+        assert!(Machine::parse(&with("")).is_ok());
+        for (text, code, words) in [
+            (with("colour = 3"), codes::FORM, "colour"),
+            (with("[facts]\nl1_byte = 3"), codes::MODEL, "l1_byte"),
+            (with("[facts]\nl1_bytes = -3"), codes::MODEL, "not negative"),
+            (with("[facts]\nl1_bytes = \"many\""), codes::MODEL, "l1_bytes"),
+            (with("[facts]\nfma = 1"), codes::MODEL, "fma"),
+            (with("[facts]\nmasks = \"free\""), codes::MODEL, "masks"),
+            (with("[facts]\nvector_bytes = 24"), codes::MODEL, "power of two"),
+            (with("[extra]\nl1_bytes = 3"), codes::MODEL, "[facts]"),
+            ("name = \"m\"\nbase = \"cpu\"".to_string(), codes::FORM, "`format`"),
+            ("format = 2\nname = \"m\"\nbase = \"cpu\"".to_string(), codes::FORM, "format 2"),
+            ("format = 1\nname = \"m\"\nbase = \"abacus\"".to_string(), codes::MODEL, "abacus"),
+            ("format = 1\nname = \"m\"".to_string(), codes::MODEL, "memory layers"),
+        ] {
+            let d = Machine::parse(&text).unwrap_err();
+            assert!(d.code == code && d.message.contains(words), "{text}\n{d}");
+        }
     }
 }

@@ -22,7 +22,7 @@ fn main() {
 fn run() -> Result<(), Failure> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(2);
     rounds::pin_to_first(threads);
-    let peak = ceilings::peak_flops_f32();
+    let peak = ceilings::peak_flops_f32(&lathe::Machine::host());
     let copy = ceilings::copy_bytes_per_second();
     let show = |v: Option<f64>| v.map_or("unknown".to_string(), |v| format!("{:.1}", v / 1e9));
     println!(

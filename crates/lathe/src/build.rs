@@ -6,8 +6,9 @@ use crate::dispatch::Condition;
 use crate::schedule::{Schedule, each_in_a_thread};
 use lathe_diagnostics::{Diagnostic, Places};
 use lathe_ir::{Function, ParamKind, StmtKind};
-use lathe_runtime::{ArgView, Array, Engine, Kernel, Pool};
+use lathe_runtime::{ArgView, Array, Engine, Kernel, Options, Pool};
 use lathe_space::{Expr, Value};
+use lathe_target::Machine;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -15,8 +16,8 @@ use std::time::Instant;
 #[derive(Clone, Debug)]
 pub struct Build {
     pub engine: Engine,
-    /// A CPU by LLVM's name; `None`: the host.
-    pub cpu: Option<String>,
+    /// The machine that code is for; `None`: this one.
+    pub machine: Option<Machine>,
     /// 0 to 3; 2 is the default of the command line.
     pub opt_level: u8,
     /// Where code is kept for later processes; `None`: nowhere.
@@ -25,7 +26,20 @@ pub struct Build {
 
 impl Default for Build {
     fn default() -> Build {
-        Build { engine: Engine::default(), cpu: None, opt_level: 2, cache: None }
+        Build { engine: Engine::default(), machine: None, opt_level: 2, cache: None }
+    }
+}
+
+impl Build {
+    /// For a machine; for the one at hand, compilers look themselves.
+    pub fn on(self, machine: &Machine) -> Build {
+        let other = machine.origin != "host";
+        Build { machine: other.then(|| machine.clone()), ..self }
+    }
+
+    pub(crate) fn options(&self, unit_strides_only: bool) -> Options {
+        let target = self.machine.as_ref().map(|m| m.code.clone());
+        Options { target, opt_level: self.opt_level, unit_strides_only, ..Options::default() }
     }
 }
 

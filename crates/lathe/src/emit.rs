@@ -6,7 +6,7 @@ use crate::build::Build;
 use crate::codes;
 use crate::schedule::Schedule;
 use lathe_diagnostics::Diagnostic;
-use lathe_runtime::{Engine, Options};
+use lathe_runtime::Engine;
 use std::io::Write;
 use std::path::Path;
 
@@ -52,7 +52,7 @@ pub fn emit(schedule: &Schedule, form: Emit, build: &Build) -> Result<Vec<u8>, D
         return Ok(out);
     }
     let func = versions::one_function(schedule)?;
-    let options = Options { cpu: build.cpu.clone(), opt_level: build.opt_level, ..Options::default() };
+    let options = build.options(false);
     let word = form.word();
     match Engine::ALL.iter().find(|e| e.forms().contains(&word)) {
         Some(engine) => engine.emit(&schedule.module, &func, word, &options),

@@ -64,7 +64,7 @@ pub fn prepare(
             params: s.params.clone(),
             requires: s.requires.clone(),
             versions: (s.versions.iter())
-                .map(|v| (v.condition.clone(), code_key(&made_by, &s.module, &v.func, &options(build, true))))
+                .map(|v| (v.condition.clone(), code_key(&made_by, &s.module, &v.func, &build.options(true))))
                 .collect(),
             assumptions: s.assumptions(),
         };
@@ -108,7 +108,7 @@ impl Recipe {
     /// The hash of everything that the schedule and its code depend on.
     fn key(&self) -> Result<String, Diagnostic> {
         let mut parts = vec!["plan".to_string(), made_by(self.build.engine)?, self.kernel.clone()];
-        parts.push(format!("{:?} {:?} {:?}", self.how, self.machine, options(&self.build, true)));
+        parts.push(format!("{:?} {:?} {:?}", self.how, self.machine, self.build.options(true)));
         parts.extend(self.program.sources.texts().map(str::to_string));
         Ok(hash_of(&parts.iter().map(String::as_str).collect::<Vec<_>>()))
     }
@@ -161,10 +161,6 @@ fn made_by(engine: Engine) -> Result<String, Diagnostic> {
     Ok(format!("{build} abi {abi} {engine} {}", engine.fingerprint()?))
 }
 
-fn options(build: &Build, unit_strides_only: bool) -> Options {
-    Options { cpu: build.cpu.clone(), opt_level: build.opt_level, unit_strides_only, ..Options::default() }
-}
-
 /// The hash of all that code depends on.
 fn code_key(made_by: &str, module: &Module, func: &Function, options: &Options) -> String {
     let tree = print_function_with(func, Ids::Hidden);
@@ -184,7 +180,7 @@ pub(crate) fn with_cache(
     build: &Build,
     unit_strides_only: bool,
 ) -> Result<Kernel, Diagnostic> {
-    let (engine, options) = (build.engine, options(build, unit_strides_only));
+    let (engine, options) = (build.engine, build.options(unit_strides_only));
     let Some(cache) = &build.cache else {
         return lathe_runtime::compile(engine, module, func, &options);
     };

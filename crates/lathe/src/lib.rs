@@ -20,7 +20,6 @@ pub mod codes;
 pub mod compare;
 pub mod convert;
 pub mod count;
-pub mod cpu;
 pub mod data;
 mod dispatch;
 pub mod doctor;
@@ -29,6 +28,7 @@ mod explain;
 mod fun;
 pub mod inputs;
 mod kept;
+pub mod machine;
 pub mod mdh;
 pub mod program;
 pub mod render;
@@ -80,6 +80,7 @@ pub fn all_codes() -> Vec<CodeInfo> {
         lathe_mdh::CODES,
         lathe_prove::CODES,
         lathe_pattern::CODES,
+        lathe_target::CODES,
         lathe_engine::CODES,
         lathe_source::CODES,
         lathe_runtime::CODES,

@@ -1,4 +1,4 @@
-//! The documentation runs: every ```lathe example is loaded and checked, and the two reference pages that are
+//! The documentation runs: every ```lathe example is loaded and checked, every ```toml example is a machine, and the two reference pages that are
 //! made from tables are up to date (`LATHE_BLESS=1` rewrites them).
 
 use lathe::{Machine, Program, check_program};
@@ -9,7 +9,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The texts of the ```lathe and ```mdh fences of a page, each with its line and language.
+/// The texts of the ```lathe, ```mdh and ```toml fences of a page, each with its line and language.
 fn examples(page: &str) -> Vec<(usize, String, &'static str)> {
     let mut out = Vec::new();
     let mut open: Option<(usize, String, &'static str)> = None;
@@ -17,6 +17,7 @@ fn examples(page: &str) -> Vec<(usize, String, &'static str)> {
         match &mut open {
             None if line.trim() == "```lathe" => open = Some((n + 1, String::new(), "lathe")),
             None if line.trim() == "```mdh" => open = Some((n + 1, String::new(), "mdh")),
+            None if line.trim() == "```toml" => open = Some((n + 1, String::new(), "toml")),
             None => {}
             Some(_) if line.trim() == "```" => out.extend(open.take()),
             Some((_, text, _)) => {
@@ -32,6 +33,10 @@ fn run(name: &str, page: &str, failures: &mut Vec<String>) -> usize {
     let found = examples(page);
     for (line, text, language) in &found {
         let at = format!("{name}:{line}.{language}");
+        if *language == "toml" {
+            failures.extend(Machine::parse(text).err().map(|d| format!("{at}: {d}")));
+            continue;
+        }
         match Program::from_text(&at, text) {
             Err(f) => failures.push(format!("{at}: {f}")),
             Ok(p) => {

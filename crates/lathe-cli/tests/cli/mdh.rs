@@ -88,6 +88,64 @@ fn models_come_by_name_and_from_files() {
 }
 
 #[test]
+fn a_user_adds_a_machine_by_a_file() {
+    let f = Folder::new();
+    f.write("m.lathe", MATMUL);
+    let file = format!("{}/machines/cellar.toml", examples());
+    // Strategies ask for its facts, code is made for its processor.
+    f.write(
+        "facts.lathe",
+        format!(
+            "{MATMUL}strategy s for matmul = if turbo then split(k, 4) else split(i, l2_bytes / 65536)\n"
+        ),
+    );
+    let d = f.ok(&format!("explain facts.lathe -s s --cpu {file}"));
+    assert!(d.stdout.contains("split(i, 32)"), "{}", d.stdout);
+    f.fails("explain facts.lathe -s s --cpu x86-64-v3", 1, "E0607");
+    let asm = f.ok(&format!("emit m.lathe -s auto {SIZES} --to asm --cpu {file}")).stdout;
+    assert!(asm.contains("ymm") && !asm.contains("zmm"), "{asm}");
+    // Its levels are those of decisions that name no others.
+    let pads = format!("{}/machines/scratchpads.toml", examples());
+    let d = f.ok(&format!("explain m.lathe -s auto --model {pads} {SIZES}"));
+    assert!(d.stdout.contains("on scratchpads") && d.stdout.contains("LANE"), "{}", d.stdout);
+    f.ok(&format!("run m.lathe -s auto --model {pads} {SIZES} --check"));
+}
+
+#[test]
+fn machine_files_that_are_wrong_are_refused() {
+    let f = Folder::new();
+    f.write("m.lathe", MATMUL);
+    for (name, text, code) in [
+        ("newer.toml", "format = 2\nname = \"m\"\nbase = \"cpu\"", "E1201"),
+        ("unversioned.toml", "name = \"m\"\nbase = \"cpu\"", "E1201"),
+        ("garbage.toml", "\u{0}\u{1}[[[", "E1201"),
+        ("fact.toml", "format = 1\nname = \"m\"\nbase = \"cpu\"\n[facts]\nl4_bytes = 1", "E1202"),
+        // Levels without a processor, as older versions wrote them: there is nothing to make code for.
+        (
+            "levels.json",
+            r#"{ "name": "m", "memories": [{ "layer": "M" }], "cores": [{ "layer": "C", "executor": "cpu" }] }"#,
+            "E0703",
+        ),
+        // Compilers end the process on some names that they do not know.
+        (
+            "processor.toml",
+            "format = 1\nname = \"m\"\nbase = \"cpu\"\n[code]\narch = \"x86_64\"\ntriple = \"x86_64-unknown-linux-gnu\"\ncpu = \"help\"",
+            "E0703",
+        ),
+        (
+            "features.toml",
+            "format = 1\nname = \"m\"\nbase = \"cpu\"\n[code]\narch = \"x86_64\"\ntriple = \"x86_64-unknown-linux-gnu\"\ncpu = \"x86-64\"\nfeatures = \"+help\"",
+            "E0703",
+        ),
+    ] {
+        f.write(name, text);
+        f.fails(&format!("emit m.lathe -s naive --to asm --cpu {name}"), 1, code);
+    }
+    f.fails("emit m.lathe -s naive --to asm --cpu nowhere.toml", 1, "E0703");
+    f.fails("emit m.lathe -s naive --to asm --cpu h200", 1, "E0703");
+}
+
+#[test]
 fn files_in_the_notation_of_the_thesis_are_taken_by_every_command() {
     let f = Folder::new();
     let file = format!("{}/mdh/linear_algebra.mdh", examples());

@@ -226,8 +226,20 @@ fn what_is_not_supported_is_named() {
 #[test]
 fn unknown_machines_are_refused() {
     let text = "func f(N)(A: inout f32[N]) { for i in 0..N { 'A'[i]: A[i]! = 0.0:f32 } }";
-    let cpu = |name: &str| Options { cpu: Some(name.into()), ..Default::default() };
-    assert_eq!(refused(text, &cpu("nonesuch")).code.0, "E0703");
+    let cpu = |name: &str| {
+        let target = lathe_target::Machine::find(name).expect("a machine").code;
+        Options { target: Some(target), ..Default::default() }
+    };
+    for (arch, cpu) in [("x86_64", "nonesuch"), ("m68k", "x86-64"), ("aarch64", "x86-64-v3")] {
+        let target = lathe_target::Code {
+            arch: arch.into(),
+            cpu: cpu.into(),
+            triple: format!("{arch}-unknown-linux-gnu"),
+            ..Default::default()
+        };
+        let options = Options { target: Some(target), ..Default::default() };
+        assert_eq!(refused(text, &options).code.0, "E0703", "{arch} {cpu}");
+    }
     for features in ["avx512f", "+nonesuch", "-sse2", "+avx2,,+"] {
         let options = Options { features: Some(features.into()), ..Default::default() };
         assert_eq!(refused(text, &options).code.0, "E0703");

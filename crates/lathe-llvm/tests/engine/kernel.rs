@@ -22,8 +22,8 @@ func kernel(K)(A: in f32[K, 8], B: in f32[K, 32], C: inout f32[8, 32]) stage sch
 
 #[test]
 fn register_tiles_stay_in_registers() {
-    let options =
-        Options { cpu: Some("skylake-avx512".into()), unit_strides_only: true, ..Options::default() };
+    let target = lathe_target::Machine::find("skylake-avx512").expect("a machine").code;
+    let options = Options { target: Some(target), unit_strides_only: true, ..Options::default() };
     let asm = emit(KERNEL, "asm", &options);
     if std::env::var("SHOW").is_ok() {
         eprintln!("{}\n{asm}", emit(KERNEL, "llvm", &options));

@@ -34,8 +34,6 @@ pub struct Packing {
 
 /// Estimated cycles below which threads cost more than they give.
 pub(super) const SMALL: f64 = 8_000.0;
-/// Bytes of a line of the caches.
-pub(super) const LINE: u64 = 64;
 
 /// What is known before there are loops.
 pub(super) struct Nest<'a> {
@@ -190,6 +188,7 @@ impl<'a> Nest<'a> {
     /// makes lines, and all else begins at lines.
     pub(super) fn far(&self) -> bool {
         let bytes: u64 = self.f.outputs.iter().map(|r| r.footprint(&self.f.extents)).sum();
+        let line = self.s.machine.line_bytes;
         let whole = |r: &Reach| {
             let mut steps: Vec<(u64, u64)> = self
                 .dims()
@@ -200,9 +199,9 @@ impl<'a> Nest<'a> {
             let mut together = 1;
             steps.iter().all(|(step, n)| {
                 // Rows begin at lines, or follow one another within one.
-                let inside = *step == together && LINE.is_multiple_of(step * r.bytes);
+                let inside = *step == together && line.is_multiple_of(step * r.bytes);
                 together *= n;
-                inside || (step * r.bytes).is_multiple_of(LINE)
+                inside || (step * r.bytes).is_multiple_of(line)
             })
         };
         let bytes = bytes.saturating_mul(self.f.written);

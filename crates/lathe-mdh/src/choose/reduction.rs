@@ -15,9 +15,8 @@ const FEW: u64 = 4;
 /// Lines of different rows that are asked for at once, and of how many rows before others are.
 const AHEAD: u64 = 4;
 const RUN: u64 = 512;
-/// Bytes after which places of the first cache come again, and how many lines one place holds, on most CPUs.
+/// Bytes after which places of the first cache come again, on most CPUs.
 const PAGE: u64 = 4096;
-const WAYS: u64 = 8;
 
 /// The inputs by what they give the tile of results: its rows, or its columns, which lanes take.
 struct Sides<'a> {
@@ -304,7 +303,7 @@ impl Nest<'_> {
             let large = r.footprint(inside) > self.s.machine.l1_bytes / 2;
             // Rows that begin at the same place of a page take the same few lines of the first cache.
             let apart = r.stride[row].unsigned_abs() * r.bytes;
-            let crowded = inside[row] >= WAYS && apart.is_multiple_of(PAGE);
+            let crowded = inside[row] >= self.s.machine.l1_ways && apart.is_multiple_of(PAGE);
             if (large || crowded)
                 && f.extents[row] > self.tile[row]
                 && !copies.iter().any(|c| c.input == input)

@@ -2,7 +2,6 @@
 //! side. All candidates are compared by an estimate of cycles: arithmetic, loads, and the latency of chains.
 
 use super::facts::{Facts, Reach};
-use super::nest::LINE;
 use super::reduction::{APART, REUSE};
 use lathe_target::Machine;
 
@@ -32,12 +31,8 @@ impl Tile {
     }
 }
 
-/// Cycles between an addition and one that needs its result.
-const LATENCY: f64 = 4.0;
 /// Cycles per element of a copy that turns around what it copies.
 const TURN: f64 = 2.0;
-/// Lines of the first cache that may have the same place.
-const WAYS: u64 = 8;
 /// Cycles that a line from beyond the first cache takes where the next ones are known.
 const LINE_CYCLES: f64 = 4.0;
 /// Rows in memory that a processor reads ahead of and gathers writes for at a time.
@@ -172,7 +167,7 @@ fn estimate(f: &Facts, m: &Machine, lanes: (usize, u64), side: &[u64], exact: bo
             || r.subscripts.iter().any(|c| c[v] != 0 && c.iter().filter(|x| **x != 0).count() > 1)
         {
             // Vectors that cross lines are two loads.
-            cost = 1.0 + (width as f64 - 1.0) * r.bytes as f64 / LINE as f64;
+            cost = 1.0 + (width as f64 - 1.0) * r.bytes as f64 / m.line_bytes as f64;
         } else if side[v] > 1 && f.reduces && !f.reduced[v] && from_afar(r, v, side, f, m) {
             afar = 1.3;
         }
@@ -184,7 +179,7 @@ fn estimate(f: &Facts, m: &Machine, lanes: (usize, u64), side: &[u64], exact: bo
         return None;
     }
     let all = product(&|_| true);
-    let chain = if f.reduces { product(&|d| f.reduced[d] && d != v) * LATENCY } else { 0.0 };
+    let chain = if f.reduces { product(&|d| f.reduced[d] && d != v) * m.fma_latency as f64 } else { 0.0 };
     // Vectors are loaded one per cycle, scalars two.
     let cycles = (all * f.work).max(vectors + scalars * 0.5).max(chain) * afar + gathered;
     let cycles = cycles + if f.reduces { 0.0 } else { neighbours(f, m, (v, width), side)? };
@@ -241,7 +236,7 @@ fn neighbours(f: &Facts, m: &Machine, (v, width): (usize, u64), side: &[u64]) ->
             let span: u64 = (0..side.len()).filter(with).map(|d| c[d].unsigned_abs() * (side[d] - 1)).sum();
             apart *= span + 1 + if (0..side.len()).any(|d| with(&d) && again[d]) { *spread } else { 0 };
         }
-        lines += apart as f64 * side[v] as f64 * ((width * r.bytes) as f64 / LINE as f64);
+        lines += apart as f64 * side[v] as f64 * ((width * r.bytes) as f64 / m.line_bytes as f64);
         streams += apart;
         loaded += loads(r, v, side);
     }
@@ -263,11 +258,11 @@ fn columns(f: &Facts, d: usize, side: &[u64], v: usize) -> bool {
 
 /// Whether the rows of a tile lie so that they share few sets of the first cache, and are more than a set holds.
 fn crowded(r: &Reach, side: &[u64], m: &Machine) -> bool {
-    let way = m.l1_bytes / WAYS;
+    let way = m.l1_bytes / m.l1_ways.max(1);
     let same = |d: &usize| {
         side[*d] > 1 && r.stride[*d] != 0 && (r.stride[*d].unsigned_abs() * r.bytes).is_multiple_of(way)
     };
-    (0..side.len()).filter(same).map(|d| side[d]).product::<u64>() > WAYS
+    (0..side.len()).filter(same).map(|d| side[d]).product::<u64>() > m.l1_ways
 }
 
 /// Whether rows that lie far apart are read where they are, from beyond the second cache, by too few rows of results

@@ -115,7 +115,12 @@ fn no_decisions_and_no_model_panic() {
     let shaped = h.at(&sizes(&[("I", 16), ("J", 1000), ("K", 2048)])).unwrap();
     let written = crate::figures::FIG_78;
     let json = text::to_json(&h, &m, &text::parse(&h, &m, written).unwrap()).to_string();
-    let model_text = serde_json::to_string(&m).unwrap();
+    let model_texts = [
+        include_str!("../../../lathe-target/machines/cuda.toml"),
+        r#"{ "name": "old", "memories": [{ "layer": "M", "capacity": 4096, "per": "C" }],
+            "cores": [{ "layer": "C", "executor": "cpu" }],
+            "constraints": [{ "rule": "combine", "core": "C", "regions": ["M"] }] }"#,
+    ];
     let noise: Vec<char> = "[]()<>,.-_9xö\"{}: \n".chars().collect();
     for _ in 0..3000 {
         let mut mutated = |t: &str| {
@@ -130,7 +135,8 @@ fn no_decisions_and_no_model_panic() {
             }
             chars.into_iter().collect::<String>()
         };
-        let (a, b, c) = (mutated(written), mutated(&json), mutated(&model_text));
+        let (a, b) = (mutated(written), mutated(&json));
+        let models = model_texts.map(&mut mutated);
         for mut d in [text::parse(&h, &m, &a), text::from_json(&h, &m, &b)].into_iter().flatten() {
             check(&shaped, &m, &d, &no_facts);
             d.complete_from(&Decisions::plain(&shaped, &m));
@@ -138,6 +144,9 @@ fn no_decisions_and_no_model_panic() {
                 let _ = strategy(&shaped, &m, &d, &Target::exact());
             }
         }
-        let _ = Model::parse(&c);
+        for text in models {
+            let _ = Model::parse(&text);
+            let _ = lathe_target::Machine::parse(&text);
+        }
     }
 }

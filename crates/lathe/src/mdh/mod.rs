@@ -13,17 +13,16 @@ mod call;
 mod complete;
 mod expand;
 mod file;
-mod model;
 mod patterns;
 mod pictures;
 mod space;
 mod versions;
 
+pub use crate::machine::model as load_model;
 pub use expand::{Chosen, Taken};
 pub(crate) use expand::{Setting, labels, uses};
 pub use file::is_notation_text;
 pub(crate) use file::{from_text, is_notation};
-pub use model::load as load_model;
 pub(crate) use patterns::versions as versions_of_fun;
 pub use pictures::pictures;
 pub(crate) use space::{FreeSpace, free_space};

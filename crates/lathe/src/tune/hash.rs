@@ -6,6 +6,7 @@ use lathe_ir::{ExprKind, Function, Module, Name, StmtKind};
 use lathe_measure::store::{Device, Key, hash_of, hash_of_bytes};
 use lathe_space::Value;
 use lathe_strategy::{ArgValue, Definition, Strategy};
+use lathe_target::Machine;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
@@ -67,13 +68,21 @@ fn compiler(build: &Build, specialize: bool) -> String {
     let rules: Vec<String> =
         lathe_transform::rules().map(|r| format!("{} {}", r.signature.name, r.signature.version)).collect();
     let rules = &hash_of(&rules.iter().map(String::as_str).collect::<Vec<_>>())[..8];
-    let cpu = build.cpu.as_deref().unwrap_or("host");
+    let cpu = build.machine.as_ref().map_or("host".to_string(), machine_name);
     let baked = if specialize { ", sizes baked in" } else { "" };
     format!(
         "lathe {}, rules {rules}, {engine}, -O{}, {cpu}{baked}",
         env!("CARGO_PKG_VERSION"),
         build.opt_level
     )
+}
+
+/// The name of a machine; of one in a file of a user with the hash of what the file says.
+fn machine_name(m: &Machine) -> String {
+    match Machine::named(&m.name) {
+        Some(known) if known == *m => m.name.clone(),
+        _ => format!("{} {}", m.name, &hash_of(&[&format!("{m:?}")])[..8]),
+    }
 }
 
 /// The kernel, and every function and operator that it calls, as text: the same for equal trees.

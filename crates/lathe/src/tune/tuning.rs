@@ -130,7 +130,7 @@ pub fn tune_kernel(
         seed: t.given.seed,
         threads: t.threads,
         engine: t.build.engine.name().to_string(),
-        cpu: t.build.cpu.clone(),
+        machine: t.machine.origin.clone(),
         specialize: t.specialize,
         model: t.model.clone(),
     };

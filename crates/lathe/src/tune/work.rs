@@ -32,9 +32,10 @@ pub struct Setup {
     pub inputs: BTreeMap<String, String>,
     pub seed: u64,
     pub threads: usize,
-    /// `llvm` or `c`.
+    /// The engine by its name.
     pub engine: String,
-    pub cpu: Option<String>,
+    /// The machine by its name or file; `host` for this one.
+    pub machine: String,
     pub specialize: bool,
     /// The system model of decisions that name none.
     #[serde(default)]
@@ -103,14 +104,14 @@ impl Work {
         let program = Program::open(&setup.file).map_err(|f| wrong(f.to_string()))?;
         let kernel = program.kernel(Some(&setup.kernel)).map_err(|f| wrong(f.to_string()))?.clone();
         let engine = Engine::named(&setup.engine)?;
-        let machine = setup.cpu.as_deref().and_then(Machine::named).unwrap_or_else(Machine::host);
+        let machine = crate::machine::open(&setup.machine)?;
         let given = Given { sizes: setup.sizes.clone(), inputs: setup.inputs.clone(), seed: setup.seed };
         let original = make(&kernel, &given)?;
         let data = original.duplicate()?;
         let processors = Processors::allowed();
         rounds::pin_to_first(setup.threads);
         let pool = Pool::new(setup.threads)?;
-        let build = Build { engine, cpu: setup.cpu.clone(), ..Build::default() };
+        let build = Build { engine, ..Build::default() }.on(&machine);
         Ok(Work {
             setup,
             program,

@@ -6,40 +6,23 @@
 //! (CUDA's layer `SHR` and its region `SM`).
 
 use crate::codes;
+use crate::file::{Fact, File, SHIPPED};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::{Executor, Space};
 use lathe_space::Value;
 use serde::{Deserialize, Serialize};
 
-/// The models that come with Lathe: the name, and the file.
-static SHIPPED: &[(&str, &str)] = &[
-    ("toy", include_str!("../models/toy.json")),
-    ("openmp", include_str!("../models/openmp.json")),
-    ("openmp_l3", include_str!("../models/openmp_l3.json")),
-    ("openmp_l3_simd", include_str!("../models/openmp_l3_simd.json")),
-    ("cpu", include_str!("../models/cpu.json")),
-    ("cuda", include_str!("../models/cuda.json")),
-    ("cuda_wrp", include_str!("../models/cuda_wrp.json")),
-    ("opencl", include_str!("../models/opencl.json")),
-    ("multi_gpu", include_str!("../models/multi_gpu.json")),
-    ("multi_node", include_str!("../models/multi_node.json")),
-];
-
-/// The most layers of a kind, and the longest file: a model may come from anywhere.
+/// The most layers of a kind: a machine may come from anywhere.
 const MOST_LAYERS: usize = 16;
-const MOST_BYTES: usize = 1 << 16;
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Model {
     pub name: String,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub about: String,
     /// From large and slow to small and fast.
     pub memories: Vec<Memory>,
     /// From coarse to fine.
     pub cores: Vec<Core>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub constraints: Vec<Constraint>,
 }
 
@@ -110,39 +93,56 @@ impl Memory {
 }
 
 impl Model {
-    /// The names of the models that come with Lathe.
+    /// The names of the machines that come with Lathe with levels of their own, which others are based on.
     pub fn shipped() -> impl Iterator<Item = &'static str> {
-        SHIPPED.iter().map(|m| m.0)
+        SHIPPED.iter().filter(|s| s.1.lines().all(|l| !l.starts_with("base"))).map(|s| s.0)
     }
 
-    /// A model that comes with Lathe.
+    /// The levels of a machine that comes with Lathe.
     ///
     /// # Errors
     /// E1202 for an unknown name.
     pub fn named(name: &str) -> Result<Model, Diagnostic> {
-        match SHIPPED.iter().find(|m| m.0 == name) {
-            Some((_, text)) => Model::parse(text),
+        match File::shipped(name) {
+            Some(file) => Model::of(&file?),
             None => {
-                let known: Vec<&str> = Model::shipped().collect();
-                Err(Diagnostic::error(codes::MODEL, format!("there is no system model `{name}`"))
+                let known: Vec<&str> = SHIPPED.iter().map(|s| s.0).collect();
+                let text = format!("there is no system model `{}`", name.escape_debug());
+                Err(Diagnostic::error(codes::MODEL, text)
                     .help(format!("there are: {}; a file describes any other", known.join(", "))))
             }
         }
     }
 
-    /// Reads a model file.
+    /// Reads the levels of a machine file.
     ///
     /// # Errors
-    /// E1201 where the text is no model, E1202 where it contradicts itself.
+    /// E1201 where the text is no machine, E1202 where it contradicts itself.
     pub fn parse(text: &str) -> Result<Model, Diagnostic> {
-        if text.len() > MOST_BYTES {
-            let message = format!("a model file has at most {MOST_BYTES} bytes, not {}", text.len());
-            return Err(Diagnostic::error(codes::MODEL_FORM, message));
+        Model::of(&File::read(text)?.on_base(0)?)
+    }
+
+    /// The levels of a file, with the limits that its facts state as numbers.
+    pub(crate) fn of(file: &File) -> Result<Model, Diagnostic> {
+        let known = |name: &str| file.facts.get(name).map(Fact::value);
+        let limit = |l: &mut Limit| {
+            if let Some(n) = l.value(&known) {
+                *l = Limit::Number(n);
+            }
+        };
+        let mut model = Model {
+            name: file.name.clone(),
+            about: file.about.clone(),
+            memories: file.memories.clone(),
+            cores: file.cores.clone(),
+            constraints: file.constraints.clone(),
+        };
+        model.memories.iter_mut().filter_map(|m| m.capacity.as_mut()).for_each(limit);
+        for c in &mut model.constraints {
+            if let Constraint::Parts { at_most, .. } = c {
+                limit(at_most);
+            }
         }
-        let model: Model = serde_json::from_str(text).map_err(|e| {
-            Diagnostic::error(codes::MODEL_FORM, format!("this is no system model: {e}"))
-                .help("a model has `name`, `memories`, `cores` and `constraints`")
-        })?;
         model.check()?;
         Ok(model)
     }
@@ -259,7 +259,7 @@ impl Model {
     }
 
     /// The layer of a core, by name.
-    pub(crate) fn core_named(&self, name: &str) -> Result<usize, Diagnostic> {
+    pub fn core_named(&self, name: &str) -> Result<usize, Diagnostic> {
         self.layer(name).filter(|l| self.core(*l).is_some()).ok_or_else(|| {
             let text = format!("model `{}`: there is no core layer `{}`", self.name, name.escape_debug());
             Diagnostic::error(codes::MODEL, text)
@@ -273,17 +273,34 @@ mod tests {
 
     #[test]
     fn shipped_models_have_the_layers_of_the_thesis() {
-        let pairs: Vec<(usize, usize)> = Model::shipped()
-            .map(|n| Model::named(n).unwrap_or_else(|d| panic!("{n}: {d}")))
-            .map(|m| (m.memories.len(), m.cores.len()))
-            .collect();
-        assert_eq!(pairs, [(2, 1), (3, 1), (4, 1), (4, 2), (5, 2), (3, 2), (3, 3), (3, 2), (4, 3), (5, 4)]);
-        for n in Model::shipped() {
-            let m = Model::named(n).unwrap();
-            assert_eq!(m.name, n);
-            let text = serde_json::to_string(&m).unwrap();
-            assert_eq!(Model::parse(&text).unwrap(), m, "{n} round trip");
+        let layers = |n: &str| Model::named(n).map(|m| (m.name, m.memories.len(), m.cores.len()));
+        for (n, memories, cores) in [
+            ("toy", 2, 1),
+            ("openmp", 3, 1),
+            ("openmp_l3", 4, 1),
+            ("openmp_l3_simd", 4, 2),
+            ("cpu", 5, 2),
+            ("cuda", 3, 2),
+            ("cuda_wrp", 3, 3),
+            ("opencl", 3, 2),
+            ("multi_gpu", 4, 3),
+            ("multi_node", 5, 4),
+            ("h200", 3, 2),
+        ] {
+            assert_eq!(layers(n), Ok((n.to_string(), memories, cores)));
         }
+        assert_eq!(Model::shipped().count(), 10);
+    }
+
+    #[test]
+    fn limits_are_those_of_the_machine() {
+        let shared = |n: &str| Model::named(n).unwrap().memories[1].capacity.clone();
+        assert_eq!(shared("cuda"), Some(Limit::Number(49_152)));
+        assert_eq!(shared("h200"), Some(Limit::Number(232_448)));
+        assert_eq!(shared("opencl"), Some(Limit::Fact("local_bytes".into())));
+        assert_eq!(shared("pocl"), Some(Limit::Number(524_288)));
+        assert_eq!(Model::named("cpu").unwrap().memories[2].capacity, Some(Limit::Fact("l2_bytes".into())));
+        assert_eq!(Model::named("x86-64-v3").unwrap().memories[2].capacity, Some(Limit::Number(262_144)));
     }
 
     #[test]
@@ -303,16 +320,16 @@ mod tests {
     #[test]
     fn bad_models_are_refused_with_the_reason() {
         let code = |text: &str| Model::parse(text).unwrap_err().code;
-        assert_eq!(code("{"), codes::MODEL_FORM);
-        assert_eq!(code(&"[".repeat(5000)), codes::MODEL_FORM);
-        assert_eq!(code(&" ".repeat(MOST_BYTES + 1)), codes::MODEL_FORM);
+        assert_eq!(code("{"), codes::FORM);
+        assert_eq!(code(&"[".repeat(5000)), codes::FORM);
+        assert_eq!(code(&" ".repeat(crate::file::MOST_BYTES + 1)), codes::FORM);
         let with = |memories: &str, cores: &str, rest: &str| {
             format!(r#"{{ "name": "m", "memories": [{memories}], "cores": [{cores}] {rest} }}"#)
         };
         let (m, c) = (r#"{ "layer": "M" }"#, r#"{ "layer": "C", "executor": "cpu" }"#);
         assert!(Model::parse(&with(m, c, "")).is_ok());
         for (text, want) in [
-            (with(m, c, r#", "constraint": []"#), codes::MODEL_FORM),
+            (with(m, c, r#", "constraint": []"#), codes::FORM),
             (with("", c, ""), codes::MODEL),
             (with(m, "", ""), codes::MODEL),
             (with(&format!("{m},{m}"), c, ""), codes::MODEL),
@@ -329,7 +346,7 @@ mod tests {
                 with(m, c, r#", "constraints": [{ "rule": "combine", "core": "C", "regions": ["X"] }]"#),
                 codes::MODEL,
             ),
-            (with(m, c, r#", "constraints": [{ "rule": "colour" }]"#), codes::MODEL_FORM),
+            (with(m, c, r#", "constraints": [{ "rule": "colour" }]"#), codes::FORM),
         ] {
             assert_eq!(code(&text), want, "{text}");
         }

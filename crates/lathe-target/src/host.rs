@@ -1,0 +1,107 @@
+//! The machine at hand, as far as the processor tells.
+
+use crate::Machine;
+
+/// The features that machine files may need.
+#[cfg(test)]
+pub const KNOWN: &[&str] = &[
+    "sse4.2",
+    "avx",
+    "avx2",
+    "fma",
+    "avx512",
+    "avx512vnni",
+    "avx512vbmi2",
+    "avx512bf16",
+    "avx512fp16",
+    "avxvnni",
+    "neon",
+    "sve",
+];
+
+/// Whether the processor at hand has a feature that machine files name; `false` for those of others.
+#[cfg(target_arch = "x86_64")]
+pub fn has(feature: &str) -> bool {
+    use std::arch::is_x86_feature_detected as detected;
+    match feature {
+        "sse4.2" => detected!("sse4.2"),
+        "avx" => detected!("avx"),
+        "avx2" => detected!("avx2") && detected!("bmi2") && detected!("f16c"),
+        "fma" => detected!("fma"),
+        "avx512" => {
+            detected!("avx512f")
+                && detected!("avx512bw")
+                && detected!("avx512cd")
+                && detected!("avx512dq")
+                && detected!("avx512vl")
+        }
+        "avx512vnni" => detected!("avx512vnni"),
+        "avx512vbmi2" => detected!("avx512vbmi") && detected!("avx512vbmi2"),
+        "avx512bf16" => detected!("avx512bf16"),
+        "avx512fp16" => detected!("avx512fp16"),
+        "avxvnni" => detected!("avxvnni"),
+        _ => false,
+    }
+}
+
+/// As above.
+#[cfg(target_arch = "aarch64")]
+pub fn has(feature: &str) -> bool {
+    use std::arch::is_aarch64_feature_detected as detected;
+    match feature {
+        "neon" => detected!("neon"),
+        "sve" => detected!("sve"),
+        _ => false,
+    }
+}
+
+/// As above.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub fn has(_: &str) -> bool {
+    false
+}
+
+/// The file that describes the processor at hand best.
+pub fn kind() -> Option<&'static str> {
+    let kinds: &[&str] = match std::env::consts::ARCH {
+        "x86_64" => &["x86-64-v4", "x86-64-v3", "x86-64-v2", "x86-64"],
+        // How long vectors that scale are, no one tells.
+        "aarch64" => &["aarch64"],
+        _ => &[],
+    };
+    kinds.iter().copied().find(|k| Machine::named(k).is_some_and(|m| m.lacking_here().is_empty()))
+}
+
+/// Caches and threads.
+pub fn fill_in(m: &mut Machine) {
+    m.threads = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
+    #[cfg(target_arch = "x86_64")]
+    caches(m);
+}
+
+#[cfg(target_arch = "x86_64")]
+fn caches(m: &mut Machine) {
+    let cpuid = raw_cpuid::CpuId::new();
+    for p in cpuid.get_cache_parameters().into_iter().flatten() {
+        let bytes = p.associativity() * p.physical_line_partitions() * p.coherency_line_size() * p.sets();
+        if p.cache_type() == raw_cpuid::CacheType::Instruction {
+            continue;
+        }
+        match p.level() {
+            1 => m.l1_bytes = bytes as u64,
+            2 => m.l2_bytes = bytes as u64,
+            3 => m.l3_bytes = bytes as u64,
+            _ => {}
+        }
+    }
+    if let Some(l1) = cpuid.get_l1_cache_and_tlb_info() {
+        m.l1_bytes = u64::from(l1.dcache_size()) * 1024;
+    }
+    if let Some(l2) = cpuid.get_l2_l3_cache_and_tlb_info() {
+        m.l2_bytes = u64::from(l2.l2cache_size()) * 1024;
+        // That of the whole package, of which a processor may have a part.
+        if m.l3_bytes == 0 {
+            m.l3_bytes = u64::from(l2.l3cache_size()) * 512 * 1024;
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Machines and system models by name or from a file.
+
+use lathe_diagnostics::Diagnostic;
+use lathe_target::{Machine, Model, codes};
+use std::path::Path;
+
+/// The machine of a name (`x86-64-v3`, `znver4`), the one in a file, or the one at hand (`host`).
+///
+/// # Errors
+/// `E0703` where there is neither, and what is wrong with the file.
+pub fn open(name: &str) -> Result<Machine, Diagnostic> {
+    let path = Path::new(name);
+    if name == "host" {
+        return Ok(Machine::host());
+    }
+    if !is_file(name, path) {
+        return Machine::find(name);
+    }
+    let mut machine =
+        text(path, codes::MACHINE).and_then(|t| Machine::parse(&t).map_err(|d| within(d, path)))?;
+    let whole = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    machine.origin = whole.display().to_string();
+    Ok(machine)
+}
+
+/// The levels of a machine that comes with Lathe, or of the one in a file; a relative path begins at `folder`.
+///
+/// # Errors
+/// `E1202` where there is neither, and what is wrong with the file.
+pub fn model(name: &str, folder: &Path) -> Result<Model, Diagnostic> {
+    let path = folder.join(name);
+    if !is_file(name, &path) {
+        return Model::named(name);
+    }
+    text(&path, codes::MODEL).and_then(|t| Model::parse(&t).map_err(|d| within(d, &path)))
+}
+
+/// Refuses to run code for another machine, which would end the process without a word.
+///
+/// # Errors
+/// `E0910`, with what is missing here.
+pub fn runs_here(machine: &Machine) -> Result<(), Diagnostic> {
+    let lacking = machine.lacking_here();
+    if lacking.is_empty() {
+        return Ok(());
+    }
+    let text =
+        format!("code for `{}` does not run here: this machine lacks {}", machine.name, lacking.join(", "));
+    Err(Diagnostic::error(crate::codes::UNAVAILABLE, text)
+        .help("leave --cpu out to run; `lathe emit --cpu` writes code for any CPU"))
+}
+
+fn is_file(name: &str, path: &Path) -> bool {
+    name.ends_with(".toml") || name.ends_with(".json") || name.contains('/') || path.is_file()
+}
+
+fn text(path: &Path, code: lathe_diagnostics::Code) -> Result<String, Diagnostic> {
+    crate::source::read(path)
+        .map_err(|e| Diagnostic::error(code, format!("cannot read the machine `{}`: {e}", path.display())))
+}
+
+fn within(d: Diagnostic, path: &Path) -> Diagnostic {
+    d.note(format!("in {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_for_other_machines_is_not_run() {
+        assert!(runs_here(&Machine::host()).is_ok());
+        for name in Machine::names() {
+            let m = open(&name).unwrap();
+            assert_eq!(runs_here(&m).is_ok(), m.lacking_here().is_empty(), "{name}");
+        }
+        let foreign = if cfg!(target_arch = "x86_64") { "aarch64" } else { "x86-64" };
+        let d = runs_here(&open(foreign).unwrap()).unwrap_err();
+        assert!(d.message.contains("lacks"), "{d}");
+        assert_eq!(open("no such name").unwrap_err().code, codes::MACHINE);
+    }
+
+    #[test]
+    fn files_describe_any_machine() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("mine.toml");
+        std::fs::write(
+            &file,
+            "format = 1\nname = \"mine\"\nbase = \"x86-64-v3\"\n[facts]\nl2_bytes = 4096\n",
+        )
+        .unwrap();
+        let m = open(&file.display().to_string()).unwrap();
+        assert_eq!((m.name.as_str(), m.l2_bytes, m.code.cpu.as_str()), ("mine", 4096, "x86-64-v3"));
+        assert_eq!(open(&m.origin).unwrap(), m);
+        assert_eq!(model("mine.toml", dir.path()).unwrap().name, "mine");
+        std::fs::write(&file, "format = 9\nname = \"mine\"").unwrap();
+        let d = open(&file.display().to_string()).unwrap_err();
+        assert!(d.message.contains("format 9") && d.notes[0].contains("mine.toml"), "{d}");
+        // Levels alone, as older versions wrote them.
+        let old = dir.path().join("old.json");
+        let text = r#"{ "name": "old", "memories": [{ "layer": "M" }], "cores": [{ "layer": "C", "executor": "cpu" }] }"#;
+        std::fs::write(&old, text).unwrap();
+        assert_eq!(model("old.json", dir.path()).unwrap().layers(), 2);
+        assert_eq!(model("gone.json", dir.path()).unwrap_err().code, codes::MODEL);
+    }
+}
