@@ -166,10 +166,12 @@ fn binary(op: BinOp, a: Value, b: Value) -> Result<Value, EvalError> {
                 BinOp::Add => x + y,
                 BinOp::Sub => x - y,
                 BinOp::Mul => x * y,
-                BinOp::Div | BinOp::FloorDiv if y == 0.0 => return Err(EvalError::DivisionByZero),
+                BinOp::Div | BinOp::FloorDiv | BinOp::Mod if y == 0.0 => {
+                    return Err(EvalError::DivisionByZero);
+                }
                 BinOp::Div => x / y,
                 BinOp::FloorDiv => (x / y).floor(),
-                BinOp::Mod => return Err(EvalError::Type("`%` is for integers".to_string())),
+                BinOp::Mod => remainder(x, y),
                 _ => return compare(x.partial_cmp(&y)),
             }))
         }
@@ -203,6 +205,12 @@ fn floor_div(x: i64, y: i64) -> Option<i64> {
     Some(if r != 0 && (r < 0) != (y < 0) { q - 1 } else { q })
 }
 
+/// As for integers: with the sign of the divisor. Exact, unlike `x - y * floor(x / y)`.
+fn remainder(x: f64, y: f64) -> f64 {
+    let r = x % y;
+    if r != 0.0 && (r < 0.0) != (y < 0.0) { r + y } else { r }
+}
+
 fn number(v: &Value) -> f64 {
     match v {
         Value::Int(v) => *v as f64,
@@ -231,12 +239,17 @@ fn call(name: &str, args: Vec<Value>) -> Result<Value, EvalError> {
             other => Err(EvalError::Type(format!("`{other}` is not a number"))),
         },
         "divides" | "is_multiple" => {
-            let (a, b) = (whole(&args[0])?, whole(&args[1])?);
-            let (divisor, v) = if name == "divides" { (a, b) } else { (b, a) };
-            if divisor == 0 {
-                return Err(EvalError::DivisionByZero);
+            let (divisor, v) = if name == "divides" { (&args[0], &args[1]) } else { (&args[1], &args[0]) };
+            match (divisor, v) {
+                (Value::Int(d), Value::Int(v)) if *d != 0 => {
+                    Ok(Value::Bool(v.checked_rem(*d).unwrap_or(0) == 0))
+                }
+                (Value::Int(_) | Value::Float(_), Value::Int(_) | Value::Float(_)) => {
+                    let (d, v) = (number(divisor), number(v));
+                    if d == 0.0 { Err(EvalError::DivisionByZero) } else { Ok(Value::Bool(v % d == 0.0)) }
+                }
+                (a, b) => Err(EvalError::Type(format!("`{name}` is for numbers, not `{a}` and `{b}`"))),
             }
-            Ok(Value::Bool(v.checked_rem(divisor).unwrap_or(0) == 0))
         }
         "ceil_div" => {
             let (a, b) = (whole(&args[0])?, whole(&args[1])?);
@@ -300,6 +313,17 @@ mod tests {
         assert_eq!(value("N * 3 - 4"), Ok(Value::Int(26)));
         assert_eq!(value("-7 // 2"), Ok(Value::Int(-4)));
         assert_eq!(value("-7 % 2"), Ok(Value::Int(1)));
+        for (text, wanted) in [
+            ("7.5 % 2", 1.5),
+            ("-7.5 % 2", 0.5),
+            ("7.5 % -2.0", -0.5),
+            ("6.0 % 2.0", 0.0),
+            ("1e300 % 0.75", 0.0),
+        ] {
+            assert_eq!(value(text), Ok(Value::Float(wanted)), "{text}");
+        }
+        assert_eq!(value("1.5 % 0.0"), Err(EvalError::DivisionByZero));
+        assert_eq!(value("divides(1.5, 4.5) and not is_multiple(4.5, 2)"), Ok(Value::Bool(true)));
         assert_eq!(value("N / 5"), Ok(Value::Int(2)));
         assert!(matches!(value("N / 3"), Err(EvalError::Type(_))));
         assert_eq!(value("1 // 0"), Err(EvalError::DivisionByZero));

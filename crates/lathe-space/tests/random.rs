@@ -198,6 +198,7 @@ fn walks(s: &Space, all: &Space, rng: &mut ChaCha8Rng) {
         let i = s.sample(rng);
         let c = s.configuration(&i).unwrap();
         assert_eq!(s.index_of(&c).as_ref(), Some(&i));
+        assert_eq!(s.index_at(&s.numbers(&i).unwrap()).as_ref(), Some(&i));
         assert_eq!(s.nearest(&c).as_ref(), Some(&i));
         for blocks in [Blocks::Equal, Blocks::Weighted] {
             assert_eq!(s.at(&s.coordinates(&i, blocks), blocks), i);

@@ -123,8 +123,8 @@ pub type Compare = Arc<dyn Fn(&Cost, &Cost) -> Ordering + Send + Sync>;
 /// Which of two costs is better.
 #[derive(Clone)]
 pub enum Order {
-    /// The first objective decides, ties go to the next. Values count as tied when they lie in one bucket of
-    /// relative width `tolerance`; buckets, unlike differences, keep the order transitive.
+    /// The first objective decides, ties go to the next. Values within `tolerance`, relative to the least, of the least
+    /// value so far are tied.
     Lexicographic { tolerance: f64 },
     /// The user's own order.
     By(Compare),
@@ -150,22 +150,14 @@ impl fmt::Debug for Order {
 }
 
 impl Order {
-    /// `Less` if `a` is better than `b`.
+    /// `Less` if `a` is better than `b`, as far as two costs alone can tell: a tolerance needs all of them, and is left
+    /// out.
     pub fn compare(&self, a: &Cost, b: &Cost) -> Ordering {
         match self {
-            Order::Lexicographic { tolerance } => {
-                for (x, y) in a.0.iter().zip(&b.0) {
-                    let order = if *tolerance > 0.0 {
-                        bucket(*x, *tolerance).total_cmp(&bucket(*y, *tolerance))
-                    } else {
-                        x.partial_cmp(y).unwrap_or_else(|| x.total_cmp(y))
-                    };
-                    if order.is_ne() {
-                        return order;
-                    }
-                }
-                let raw = |c: &Cost| c.0.iter().copied().sum::<f64>();
-                a.0.len().cmp(&b.0.len()).then(raw(a).total_cmp(&raw(b)))
+            Order::Lexicographic { .. } => {
+                let each =
+                    a.0.iter().zip(&b.0).map(|(x, y)| x.partial_cmp(y).unwrap_or_else(|| x.total_cmp(y)));
+                each.into_iter().find(|o| o.is_ne()).unwrap_or_else(|| a.0.len().cmp(&b.0.len()))
             }
             Order::By(f) => f(a, b),
             Order::Pareto => mean(a).total_cmp(&mean(b)),
@@ -173,19 +165,8 @@ impl Order {
     }
 }
 
-/// A number that is equal for values of one bucket and grows with the value.
-fn bucket(v: f64, tolerance: f64) -> f64 {
-    // Beyond every logarithm of a finite number, so that positive values stay above zero.
-    const OFFSET: f64 = 1e5;
-    if v == 0.0 {
-        return 0.0;
-    }
-    let width = tolerance.ln_1p();
-    v.signum() * ((v.abs().ln() / width).floor() + OFFSET / width)
-}
-
 /// The geometric mean where it exists, else the arithmetic one.
-fn mean(c: &Cost) -> f64 {
+pub(crate) fn mean(c: &Cost) -> f64 {
     let n = c.0.len().max(1) as f64;
     if c.0.iter().all(|v| *v > 0.0) {
         (c.0.iter().map(|v| v.ln()).sum::<f64>() / n).exp()
@@ -197,42 +178,6 @@ fn mean(c: &Cost) -> f64 {
 /// Whether `a` is nowhere worse than `b`, and somewhere better.
 pub fn dominates(a: &Cost, b: &Cost) -> bool {
     a.0.len() == b.0.len() && a.0.iter().zip(&b.0).all(|(x, y)| x <= y) && a.0 != b.0
-}
-
-/// Turns costs into one number each, for techniques that calculate: smaller is better under the order.
-///
-/// A single number stands for itself. Under other orders a cost gets a number between those of its neighbours
-/// among all costs so far, so that comparing the numbers is comparing the costs.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Numbers {
-    /// Sorted by the order.
-    ladder: Vec<(Cost, f64)>,
-}
-
-impl Numbers {
-    pub fn number(&mut self, order: &Order, cost: &Cost) -> f64 {
-        match order {
-            Order::Lexicographic { .. } if cost.0.len() == 1 => return cost.0[0],
-            Order::Pareto => return mean(cost),
-            _ => {}
-        }
-        let at = self.ladder.partition_point(|(c, _)| order.compare(c, cost).is_lt());
-        if let Some((c, v)) = self.ladder.get(at)
-            && order.compare(c, cost).is_eq()
-        {
-            return *v;
-        }
-        let below = at.checked_sub(1).map(|i| self.ladder[i].1);
-        let above = self.ladder.get(at).map(|e| e.1);
-        let v = match (below, above) {
-            (None, None) => 1.0,
-            (Some(b), None) => b * 1.5,
-            (None, Some(a)) => a / 1.5,
-            (Some(b), Some(a)) => b + (a - b) / 2.0,
-        };
-        self.ladder.insert(at, (cost.clone(), v));
-        v
-    }
 }
 
 /// Checks what a cost function delivered. A number that is not finite makes the configuration invalid; a
@@ -276,25 +221,6 @@ mod tests {
         assert!(less((1.0, 9.0), (2.0, 0.0)));
         assert!(less((1.0, 2.0), (1.0, 3.0)));
         assert!(!less((1.0, 3.0), (1.0, 3.0)));
-        let tolerant = Order::Lexicographic { tolerance: 0.05 };
-        assert!(tolerant.compare(&(1.001, 2.0).into(), &(1.0, 3.0).into()).is_lt());
-        assert!(tolerant.compare(&(1.2, 2.0).into(), &(1.0, 3.0).into()).is_gt());
-        assert!(tolerant.compare(&(-1.0, 2.0).into(), &(0.0, 3.0).into()).is_lt());
-        assert!(tolerant.compare(&(0.0, 2.0).into(), &(1e-300, 1.0).into()).is_lt());
-    }
-
-    #[test]
-    fn checklist_34_numbers_follow_a_user_defined_order() {
-        // The second objective decides, larger is better.
-        let order = Order::By(Arc::new(|a: &Cost, b: &Cost| b.numbers()[1].total_cmp(&a.numbers()[1])));
-        let mut numbers = Numbers::default();
-        let costs: Vec<Cost> = [5.0, 1.0, 3.0, 9.0, 2.0, 3.0, 4.0].iter().map(|v| (0.0, *v).into()).collect();
-        let given: Vec<f64> = costs.iter().map(|c| numbers.number(&order, c)).collect();
-        for (a, x) in costs.iter().zip(&given) {
-            for (b, y) in costs.iter().zip(&given) {
-                assert_eq!(order.compare(a, b), x.total_cmp(y), "{a} and {b}");
-            }
-        }
     }
 
     #[test]

@@ -1,40 +1,55 @@
 //! How well a kernel explains what was measured, and which lengths and noise explain it best.
 //!
-//! A fit asks for the evidence of a hundred kernels that differ in one number each, so what all of them need is
-//! computed once: the squared distances of all pairs, by axis.
+//! A fit asks for the evidence of a hundred kernels that differ in one number each, so the squared distances of all pairs
+//! are kept, and each trial adds what its axis changes.
 
 use crate::gaussian::{Kernel, NOISE, matern, usual_gap, usual_length};
+use std::cmp::Ordering;
 
-/// Improves lengths, noise and gaps, one after the other, by factors of two and then of the square root of two.
-pub fn fit(kernel: &mut Kernel, points: &[&[f64]], values: &[f64]) {
-    let pairs = Pairs::new(kernel, points);
+/// Improves lengths, noise and gaps, one after the other, by factors of two and then of the square root of two. Tries at
+/// most so many kernels: where that is not enough for all numbers, those from `from` on come first. Returns where to go
+/// on next time.
+pub fn fit(kernel: &mut Kernel, points: &[&[f64]], values: &[f64], from: usize, trials: usize) -> usize {
+    let pairs = Pairs { points, categories: kernel.categories.clone() };
     let mut r2 = pairs.squared(kernel);
     let mut work = Vec::new();
     let mut best = pairs.evidence(kernel, &r2, values, &mut work);
     let axes = kernel.lengths.len();
+    let numbers = 2 * axes + 1;
     let mut tried = Vec::new();
+    let mut left = trials;
     // Per number, whether no other has changed since it was last tried in vain, and with which factor.
-    let mut settled = vec![0.0; 2 * axes + 1];
+    let mut settled = vec![0.0; numbers];
     for factor in [2.0, 2.0, std::f64::consts::SQRT_2] {
-        for i in 0..=2 * axes {
+        for k in 0..numbers {
+            let i = (from + k) % numbers;
             if settled[i] == factor || (i > axes && kernel.gaps[i - axes - 1] == 0.0) {
                 continue;
             }
+            if left < 2 {
+                return i;
+            }
             settled[i] = factor;
+            let differs = match i.cmp(&axes) {
+                Ordering::Less => pairs.distance(i),
+                Ordering::Equal => Vec::new(),
+                Ordering::Greater => pairs.differs(i - axes - 1),
+            };
             for f in [factor, 1.0 / factor] {
+                left -= 1;
                 let mut other = kernel.clone();
                 tried.clone_from(&r2);
                 if i < axes {
                     other.lengths[i] = (other.lengths[i] * f).clamp(0.02, 50.0);
                     let more = other.lengths[i].powi(-2) - kernel.lengths[i].powi(-2);
-                    add(&mut tried, more, &pairs.distance[i]);
+                    add(&mut tried, more, &differs);
                 } else if i == axes {
                     other.noise = (other.noise * f * f).clamp(1e-5, 1.0);
                 } else {
                     let gap = &mut other.gaps[i - axes - 1];
                     let old = *gap;
                     *gap *= f;
-                    add(&mut tried, *gap * *gap - old * old, &pairs.differs[i - axes - 1]);
+                    add(&mut tried, *gap * *gap - old * old, &differs);
                 }
                 let evidence = pairs.evidence(&other, &tried, values, &mut work);
                 if evidence > best {
@@ -47,37 +62,53 @@ pub fn fit(kernel: &mut Kernel, points: &[&[f64]], values: &[f64]) {
             }
         }
     }
+    from
 }
 
 /// The pairs of points, by columns of the matrix below its diagonal.
-struct Pairs {
-    points: usize,
-    /// Per axis, the squared distance of each pair.
-    distance: Vec<Vec<f64>>,
-    /// Per axis, 1 for each pair whose values differ.
-    differs: Vec<Vec<f64>>,
+struct Pairs<'a> {
+    points: &'a [&'a [f64]],
+    /// Per axis, whether any two values are equally far apart.
+    categories: Vec<bool>,
 }
 
-impl Pairs {
-    fn new(kernel: &Kernel, points: &[&[f64]]) -> Pairs {
-        let n = points.len();
-        let of_axis = |axis: usize, f: &dyn Fn(f64) -> f64| -> Vec<f64> {
-            let pairs = (0..n).flat_map(|j| (j + 1..n).map(move |i| (i, j)));
-            pairs.map(|(i, j)| f(points[i][axis] - points[j][axis])).collect()
-        };
-        let differs: Vec<Vec<f64>> =
-            (0..kernel.lengths.len()).map(|a| of_axis(a, &|d| f64::from(d != 0.0))).collect();
-        let distance =
-            |a: usize| if kernel.categories[a] { differs[a].clone() } else { of_axis(a, &|d| d * d) };
-        Pairs { points: n, distance: (0..differs.len()).map(distance).collect(), differs }
+impl Pairs<'_> {
+    fn of_axis(&self, axis: usize, f: impl Fn(f64) -> f64) -> Vec<f64> {
+        let n = self.points.len();
+        let mut out = Vec::with_capacity(n * n.saturating_sub(1) / 2);
+        for (j, p) in self.points.iter().enumerate() {
+            out.extend(self.points[j + 1..].iter().map(|q| f(q[axis] - p[axis])));
+        }
+        out
+    }
+
+    /// 1 for each pair whose values differ.
+    fn differs(&self, axis: usize) -> Vec<f64> {
+        self.of_axis(axis, |d| f64::from(d != 0.0))
+    }
+
+    /// The squared distance of each pair along an axis.
+    fn distance(&self, axis: usize) -> Vec<f64> {
+        if self.categories[axis] { self.differs(axis) } else { self.of_axis(axis, |d| d * d) }
     }
 
     /// The squared distance of each pair in the measure of a kernel.
     fn squared(&self, kernel: &Kernel) -> Vec<f64> {
-        let mut r2 = vec![0.0; self.points * self.points.saturating_sub(1) / 2];
-        for (a, length) in kernel.lengths.iter().enumerate() {
-            add(&mut r2, length.powi(-2), &self.distance[a]);
-            add(&mut r2, kernel.gaps[a].powi(2), &self.differs[a]);
+        let n = self.points.len();
+        let mut r2 = Vec::with_capacity(n * n.saturating_sub(1) / 2);
+        let weights: Vec<(f64, f64)> =
+            kernel.lengths.iter().zip(&kernel.gaps).map(|(l, g)| (l.powi(-2), g.powi(2))).collect();
+        for (j, p) in self.points.iter().enumerate() {
+            for q in &self.points[j + 1..] {
+                let mut sum = 0.0;
+                for (a, (weight, gap)) in weights.iter().enumerate() {
+                    let d = q[a] - p[a];
+                    let differs = f64::from(d != 0.0);
+                    sum += weight * if self.categories[a] { differs } else { d * d };
+                    sum += gap * differs;
+                }
+                r2.push(sum);
+            }
         }
         r2
     }
@@ -85,7 +116,7 @@ impl Pairs {
     /// How well the kernel explains the values (whose mean is 0), the scale of the values left free: the log of
     /// the marginal likelihood, plus that of a broad prior over the lengths and the noise.
     fn evidence(&self, kernel: &Kernel, r2: &[f64], values: &[f64], work: &mut Vec<f64>) -> f64 {
-        let n = self.points as f64;
+        let n = self.points.len() as f64;
         let (fit, half_log_determinant) = self.factor(kernel.noise, r2, values, work);
         let variance = (fit / n).max(1e-12);
         let axes = kernel.lengths.len();
@@ -99,7 +130,7 @@ impl Pairs {
     /// `vᵀ K⁻¹ v` and half the logarithm of the determinant of `K`, by the Cholesky factor of `K` with `v` as one
     /// more row.
     fn factor(&self, noise: f64, r2: &[f64], values: &[f64], work: &mut Vec<f64>) -> (f64, f64) {
-        let n = self.points;
+        let n = self.points.len();
         let stride = n + 1;
         work.clear();
         work.resize(n * stride, 0.0);
@@ -166,7 +197,7 @@ mod tests {
     }
 
     fn evidence(kernel: &Kernel, points: &[&[f64]], values: &[f64]) -> f64 {
-        let pairs = Pairs::new(kernel, points);
+        let pairs = Pairs { points, categories: kernel.categories.clone() };
         pairs.evidence(kernel, &pairs.squared(kernel), values, &mut Vec::new())
     }
 
@@ -187,7 +218,7 @@ mod tests {
             }
             let z = slow.solve(&values);
             let refs: Vec<&[f64]> = points.iter().map(Vec::as_slice).collect();
-            let pairs = Pairs::new(&kernel, &refs);
+            let pairs = Pairs { points: &refs, categories: kernel.categories.clone() };
             let (fit, half) = pairs.factor(kernel.noise, &pairs.squared(&kernel), &values, &mut Vec::new());
             assert!((fit - dot(&z, &z)).abs() < 1e-8 * fit, "{fit} and {}", dot(&z, &z));
             let diagonal: f64 = (0..n).map(|i| slow.row(i)[i].ln()).sum();
@@ -204,9 +235,24 @@ mod tests {
         let refs: Vec<&[f64]> = points.iter().map(Vec::as_slice).collect();
         let mut kernel = Kernel::new(vec![false, false], 1.0);
         let before = evidence(&kernel, &refs, &values);
-        fit(&mut kernel, &refs, &values);
+        fit(&mut kernel, &refs, &values, 0, usize::MAX);
         assert!(evidence(&kernel, &refs, &values) > before);
         assert!(kernel.lengths[1] > 3.0 * kernel.lengths[0], "{:?}", kernel.lengths);
+    }
+
+    #[test]
+    fn a_fit_that_ends_early_goes_on_where_it_ended() {
+        let points = draws(20, 6);
+        let values: Vec<f64> = points.iter().map(|p| (8.0 * p[5]).sin()).collect();
+        let refs: Vec<&[f64]> = points.iter().map(Vec::as_slice).collect();
+        let mut kernel = Kernel::new(vec![false; 6], 1.0);
+        let (mut from, mut seen) = (0, std::collections::BTreeSet::new());
+        for _ in 0..20 {
+            from = fit(&mut kernel, &refs, &values, from, 6);
+            seen.insert(from);
+        }
+        assert!(seen.len() > 4, "{seen:?}");
+        assert!(kernel.lengths[0] > 2.0 * kernel.lengths[5], "{:?}", kernel.lengths);
     }
 
     #[test]

@@ -27,7 +27,7 @@ impl Kernel {
         let mut r2 = 0.0;
         for (i, length) in self.lengths.iter().enumerate() {
             let d = if self.categories[i] { f64::from(a[i] != b[i]) } else { a[i] - b[i] };
-            r2 += (d / length) * (d / length);
+            r2 += d * d * length.powi(-2);
             if d != 0.0 {
                 r2 += self.gaps[i] * self.gaps[i];
             }
@@ -130,6 +130,8 @@ fn exp_negative(s: f32) -> f32 {
 pub struct Gaussian {
     kernel: Kernel,
     points: Vec<Vec<f64>>,
+    /// The points by axis.
+    columns: Vec<Vec<f64>>,
     factor: Cholesky,
     pool: Pool,
     /// `L⁻¹ K(points, pool)`, by rows.
@@ -141,6 +143,7 @@ pub struct Gaussian {
 impl Gaussian {
     pub fn new(kernel: Kernel, pool: &[Vec<f64>]) -> Gaussian {
         Gaussian {
+            columns: vec![Vec::new(); kernel.lengths.len()],
             kernel,
             points: Vec::new(),
             factor: Cholesky::default(),
@@ -166,6 +169,7 @@ impl Gaussian {
     pub fn restart(&mut self, kernel: Kernel) {
         self.kernel = kernel;
         self.points.clear();
+        self.columns.iter_mut().for_each(Vec::clear);
         self.factor = Cholesky::default();
         self.rows.clear();
         self.explained.fill(0.0);
@@ -176,9 +180,30 @@ impl Gaussian {
         self.pool.alike(&self.kernel, point)
     }
 
+    /// The kernel between a point and every observed one.
+    fn row(&self, point: &[f64]) -> Vec<f64> {
+        let mut r2 = vec![0.0; self.points.len()];
+        for (i, column) in self.columns.iter().enumerate() {
+            let (here, weight) = (point[i], self.kernel.lengths[i].powi(-2));
+            let gap = self.kernel.gaps[i] * self.kernel.gaps[i];
+            if self.kernel.categories[i] {
+                for (r, v) in r2.iter_mut().zip(column) {
+                    *r += if here != *v { weight } else { 0.0 };
+                }
+            } else {
+                for (r, v) in r2.iter_mut().zip(column) {
+                    let d = here - v;
+                    *r += d * d * weight;
+                    *r += if d != 0.0 { gap } else { 0.0 };
+                }
+            }
+        }
+        r2.into_iter().map(matern).collect()
+    }
+
     /// Adds an observed point.
     pub fn push(&mut self, point: Vec<f64>) {
-        let mut row: Vec<f64> = self.points.iter().map(|p| self.kernel.of(&point, p)).collect();
+        let mut row = self.row(&point);
         row.push(1.0 + self.kernel.noise);
         self.factor.push(&row);
         let n = self.points.len();
@@ -192,6 +217,9 @@ impl Gaussian {
             *e += *v * *v;
         }
         self.rows.push(new);
+        for (column, v) in self.columns.iter_mut().zip(&point) {
+            column.push(*v);
+        }
         self.points.push(point);
     }
 
@@ -199,22 +227,39 @@ impl Gaussian {
     pub fn pop(&mut self) {
         if let (Some(row), Some(_)) = (self.rows.pop(), self.points.pop()) {
             self.factor.pop();
+            self.columns.iter_mut().for_each(|c| _ = c.pop());
             for (v, e) in row.iter().zip(&mut self.explained) {
                 *e -= v * v;
             }
         }
     }
 
-    /// Exchanges a candidate.
-    pub fn replace(&mut self, candidate: usize, point: &[f64]) {
-        let k: Vec<f64> = self.points.iter().map(|p| self.kernel.of(point, p)).collect();
-        let column = self.factor.solve(&k);
-        self.explained[candidate] = dot(&column, &column) as f32;
-        for (row, v) in self.rows.iter_mut().zip(column) {
-            row[candidate] = v as f32;
+    /// Exchanges candidates.
+    pub fn replace(&mut self, new: &[(usize, Vec<f64>)]) {
+        // All of them at once, as a pool of their own.
+        let pool = Pool::new(&new.iter().map(|n| n.1.clone()).collect::<Vec<_>>());
+        let mut explained = vec![0.0f32; new.len()];
+        let mut rows: Vec<Vec<f32>> = Vec::with_capacity(self.points.len());
+        for (n, point) in self.points.iter().enumerate() {
+            let l = self.factor.row(n);
+            let mut row = pool.alike(&self.kernel, point);
+            let weights: Vec<f32> = l[..n].iter().map(|w| *w as f32).collect();
+            subtract(&mut row, &weights, |i| &rows[i]);
+            let scale = (1.0 / l[n]) as f32;
+            for (v, e) in row.iter_mut().zip(&mut explained) {
+                *v *= scale;
+                *e += *v * *v;
+            }
+            rows.push(row);
         }
-        for (column, v) in self.pool.columns.iter_mut().zip(point) {
-            column[candidate] = *v as f32;
+        for (i, (candidate, point)) in new.iter().enumerate() {
+            self.explained[*candidate] = explained[i];
+            for (to, from) in self.rows.iter_mut().zip(&rows) {
+                to[*candidate] = from[i];
+            }
+            for (column, v) in self.pool.columns.iter_mut().zip(point) {
+                column[*candidate] = *v as f32;
+            }
         }
     }
 
@@ -278,6 +323,20 @@ mod tests {
     }
 
     #[test]
+    fn many_points_are_compared_like_one() {
+        let kernel = Kernel::new(vec![false, true, false], 0.3);
+        let mut g = Gaussian::new(kernel.clone(), &[vec![0.0; 3]]);
+        let points: Vec<Vec<f64>> =
+            (0..9).map(|i| vec![f64::from(i) / 7.0, f64::from(i % 3), f64::from(i % 5) / 5.0]).collect();
+        points.iter().for_each(|p| g.push(p.clone()));
+        let point = [0.4, 1.0, 0.6];
+        let slow: Vec<f64> = points.iter().map(|p| kernel.of(&point, p)).collect();
+        assert_eq!(g.row(&point), slow);
+        g.pop();
+        assert_eq!(g.row(&point), slow[..8]);
+    }
+
+    #[test]
     fn many_candidates_are_compared_like_one() {
         let kernel = Kernel::new(vec![false, true, false], 1.0);
         let pool: Vec<Vec<f64>> =
@@ -309,7 +368,8 @@ mod tests {
         }
         old.push(vec![0.6, 1.0]);
         old.pop();
-        old.replace(0, &pool[0]);
+        old.replace(&[(0, pool[0].clone())]);
+        old.replace(&[]);
         let (a, b) = (old.predict(&values), new.predict(&values));
         for i in 0..2 {
             assert!((a.0[i] - b.0[i]).abs() < 1e-5 && (a.1[i] - b.1[i]).abs() < 1e-4);

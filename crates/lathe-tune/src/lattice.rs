@@ -183,7 +183,7 @@ impl Lattice {
     pub fn index(&self, genes: &[u32]) -> Option<BigUint> {
         match &self.listed {
             Some(listed) => listed.get(genes).cloned(),
-            None => self.space.index_of(&self.configuration(genes)?),
+            None => self.space.index_at(genes),
         }
     }
 
@@ -207,22 +207,25 @@ impl Lattice {
         self.axes[axis].any(rng)
     }
 
-    /// Valid configurations that differ in one parameter; axes in random order, near values first.
-    pub fn neighbours(&self, genes: &[u32], rng: &mut ChaCha8Rng) -> Vec<(Genes, BigUint)> {
+    /// Changes of one parameter each, to be tried in this order: axes in random order, near values first. Not all of
+    /// them are valid.
+    pub fn changes(&self, genes: &[u32], rng: &mut ChaCha8Rng) -> Vec<(usize, u32)> {
         let mut axes = self.free.clone();
         axes.shuffle(rng);
         let mut out = Vec::new();
         for a in axes {
             let place = self.axes[a].place(&self.space, genes[a]);
-            for value in self.axes[a].others(place, rng) {
-                let mut other = genes.to_vec();
-                other[a] = value;
-                if let Some(index) = self.index(&other) {
-                    out.push((other, index));
-                }
-            }
+            out.extend(self.axes[a].others(place, rng).into_iter().map(|value| (a, value)));
         }
         out
+    }
+
+    /// A configuration with one parameter changed, if that is valid.
+    pub fn changed(&self, genes: &[u32], (axis, value): (usize, u32)) -> Option<(Genes, BigUint)> {
+        let mut other = genes.to_vec();
+        other[axis] = value;
+        let index = self.index(&other)?;
+        Some((other, index))
     }
 
     /// A valid configuration that differs in about `changes` parameters, if one is found soon.
@@ -243,9 +246,5 @@ impl Lattice {
 }
 
 fn genes(space: &Space, index: &BigUint) -> Genes {
-    let values = space.configuration(index);
-    let values = values.as_ref().map_or(&[][..], Configuration::values);
-    (0..space.params().len())
-        .map(|p| values.get(p).and_then(|v| space.position_of(p, v)).unwrap_or(0))
-        .collect()
+    space.numbers(index).unwrap_or_else(|| vec![0; space.params().len()])
 }

@@ -12,6 +12,7 @@ pub mod gaussian;
 pub mod history;
 pub mod lattice;
 pub mod pruning;
+mod ranking;
 pub mod recorded;
 pub mod score;
 pub mod session;

@@ -3,8 +3,9 @@
 
 use crate::clock::Clock;
 use crate::codes;
-use crate::cost::{Cost, Numbers, Order, Outcome, accept, dominates};
+use crate::cost::{Cost, Order, Outcome, accept, dominates};
 use crate::history::{Ended, Entry, Measured, Tuned};
+use crate::ranking::Ranking;
 use crate::stop::{Improvement, Status, Stop};
 use crate::technique::{Point, Technique, Trial};
 use crate::tuner::Refusal;
@@ -59,7 +60,6 @@ pub struct TuningSession {
     pub(crate) stop: Stop,
     pub(crate) seed: u64,
     pub(crate) blocks: Blocks,
-    pub(crate) order: Order,
     pub(crate) negative: bool,
     pub(crate) clock: Box<dyn Clock>,
     pub(crate) interrupt: Option<Arc<AtomicBool>>,
@@ -74,10 +74,9 @@ pub struct TuningSession {
 #[derive(Default)]
 pub(crate) struct State {
     memo: Memo,
-    numbers: Numbers,
+    ranking: Ranking,
     history: Vec<Entry>,
     improvements: Vec<Improvement>,
-    best: Option<usize>,
     front: Vec<u64>,
     valid: u64,
     objectives: Option<usize>,
@@ -88,6 +87,12 @@ pub(crate) struct State {
     handed_out: Duration,
     search: Duration,
     ended: Option<Ended>,
+}
+
+impl State {
+    pub fn new(order: Order) -> State {
+        State { ranking: Ranking::new(order), ..State::default() }
+    }
 }
 
 impl TuningSession {
@@ -191,8 +196,8 @@ impl TuningSession {
 
     /// The best valid configuration so far, and its cost.
     pub fn best(&self) -> Option<(&Configuration, &Cost)> {
-        let entry = &self.state.history[self.state.best?];
-        Some((&entry.configuration, entry.outcome.cost()?))
+        let (entry, cost) = self.state.ranking.best()?;
+        Some((&self.state.history[entry].configuration, cost))
     }
 
     pub fn status(&self) -> Status<'_> {
@@ -201,7 +206,7 @@ impl TuningSession {
             valid: self.state.valid,
             elapsed: self.clock.now().saturating_sub(self.began),
             size: self.space.size(),
-            order: &self.order,
+            order: self.state.ranking.order(),
             improvements: &self.state.improvements,
         }
     }
@@ -414,17 +419,13 @@ impl TuningSession {
         let mut times = m.times;
         times.search = self.state.search.as_secs_f64();
         times.total = now.saturating_sub(self.state.handed_out).as_secs_f64();
-        let mut known = None;
+        let (mut known, mut improved) = (None, false);
         if let Outcome::Valid(cost) = &m.outcome {
             self.state.valid += 1;
             self.state.objectives = Some(cost.numbers().len());
-            known = Some(self.state.numbers.number(&self.order, cost));
-            let improved = self.best().is_none_or(|(_, best)| self.order.compare(cost, best).is_lt());
-            if improved {
-                self.state.best = Some(self.state.history.len());
-                let (index, cost) = (proposal.index.clone(), cost.clone());
-                self.state.improvements.push(Improvement { evaluation: number, at, index, cost });
-            }
+            let ranked = self.state.ranking.push(self.state.history.len(), cost);
+            known = Some(ranked.number);
+            improved = ranked.changed;
             self.put_on_front(number, cost);
         }
         self.state.memo.insert(proposal.index.clone(), known);
@@ -439,6 +440,10 @@ impl TuningSession {
             runtimes: m.runtimes,
             start: proposal.start,
         });
+        if improved && let Some((entry, cost)) = self.state.ranking.best() {
+            let (index, cost) = (self.state.history[entry].index.clone(), cost.clone());
+            self.state.improvements.push(Improvement { evaluation: number, at, index, cost });
+        }
     }
 
     /// Keeps the evaluations that nothing dominates; of equal ones the first.

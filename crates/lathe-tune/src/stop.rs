@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A moment at which the best cost was lowered.
+/// A moment at which another configuration became the best. Under a tolerance it may be one that was measured before.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Improvement {
     /// The 1-based number of the evaluation.
@@ -28,7 +28,7 @@ pub struct Status<'a> {
     /// The number of configurations in the space.
     pub size: &'a BigUint,
     pub order: &'a Order,
-    /// Every time that the best cost was lowered; the last is the best.
+    /// Every time that the best changed; the last is the best.
     pub improvements: &'a [Improvement],
 }
 

@@ -135,7 +135,6 @@ impl Tuner {
             stop,
             seed: self.seed,
             blocks: self.blocks,
-            order: self.order,
             negative: self.negative,
             clock: self.clock,
             interrupt: self.interrupt,
@@ -143,7 +142,7 @@ impl Tuner {
             starts: starts.into(),
             rng: ChaCha8Rng::seed_from_u64(self.seed ^ 0x5e55_1011),
             began,
-            state: State::default(),
+            state: State::new(self.order),
         })
     }
 

@@ -77,8 +77,32 @@ pub struct Space {
     size: BigUint,
     /// The size, if it fits.
     small: Option<u64>,
+    /// The groups in runs that one number of 64 bits can count.
+    runs: Vec<Run>,
     unconstrained: BigUint,
     checks: u64,
+}
+
+/// Neighbouring groups.
+#[derive(Clone, Debug)]
+struct Run {
+    groups: Range<usize>,
+    /// How many combinations they have; `None` for a single group of more than 64 bits.
+    product: Option<u64>,
+}
+
+/// The longest runs of these trees.
+fn runs(trees: &[Stored]) -> Vec<Run> {
+    let mut out: Vec<Run> = Vec::new();
+    for (g, tree) in trees.iter().enumerate() {
+        let own = if let Stored::Small(t) = tree { Some(t.total) } else { None };
+        let last = out.last_mut().and_then(|r| Some((r.product?.checked_mul(own?)?, r)));
+        match last {
+            Some((product, run)) => (run.groups.end, run.product) = (g + 1, Some(product)),
+            None => out.push(Run { groups: g..g + 1, product: own }),
+        }
+    }
+    out
 }
 
 /// Parameters that depend on each other, directly or through others.
@@ -116,6 +140,7 @@ impl Space {
             trees.push(stored);
         }
         Ok(Space {
+            runs: runs(&trees),
             names: def.params.iter().map(|p| p.name.clone()).collect(),
             params: def.params.clone(),
             unconstrained: made.domains.iter().map(|d| BigUint::from(d.len())).product(),

@@ -73,7 +73,15 @@ impl Space {
         }
         let numbers: Option<Vec<u32>> =
             self.domains.iter().zip(c.values()).map(|(d, v)| d.position(v)).collect();
-        let numbers = numbers?;
+        self.index_at(&numbers?)
+    }
+
+    /// The number of the configuration with these values, each by its number in its parameter's range; `None` if that is
+    /// not valid.
+    pub fn index_at(&self, numbers: &[u32]) -> Option<BigUint> {
+        if numbers.len() != self.params.len() {
+            return None;
+        }
         let paths: Option<Vec<Path>> = self
             .trees
             .iter()
@@ -83,6 +91,21 @@ impl Space {
             })
             .collect();
         Some(self.index(&paths?))
+    }
+
+    /// The values of configuration number `index`, each by its number in its parameter's range; the inverse of
+    /// [`Space::index_at`].
+    pub fn numbers(&self, index: &BigUint) -> Option<Vec<u32>> {
+        let mut out = vec![0; self.params.len()];
+        for (tree, part) in self.trees.iter().zip(self.parts(index)?) {
+            match (tree, part) {
+                (Stored::Small(t), Part::Small(i)) => number_values(t, i, &mut out),
+                (Stored::Small(t), Part::Big(i)) => number_values(t, i.to_u64().unwrap_or(0), &mut out),
+                (Stored::Big(t), Part::Small(i)) => number_values(t, i.into(), &mut out),
+                (Stored::Big(t), Part::Big(i)) => number_values(t, i, &mut out),
+            }
+        }
+        Some(out)
     }
 
     /// The number of the configuration at a point of the cube (0, 1]ᴸ, one coordinate per level. A coordinate
@@ -186,19 +209,25 @@ impl Space {
         }
         let mut left = index.clone();
         let mut parts = vec![Part::Small(0); self.groups.len()];
-        for (part, tree) in parts.iter_mut().zip(&self.trees).rev() {
-            *part = match tree {
-                Stored::Small(t) => {
-                    let d = (&left % t.total).to_u64().unwrap_or(0);
-                    left /= t.total;
-                    Part::Small(d)
+        for run in self.runs.iter().rev() {
+            // One division of the large number for many groups.
+            if let Some(product) = run.product {
+                let mut here = (&left % product).to_u64().unwrap_or(0);
+                left /= product;
+                for g in run.groups.clone().rev() {
+                    if let Stored::Small(t) = &self.trees[g] {
+                        parts[g] = Part::Small(here % t.total);
+                        here /= t.total;
+                    }
                 }
-                Stored::Big(t) => {
-                    let d = &left % &t.total;
+                continue;
+            }
+            for g in run.groups.clone().rev() {
+                if let Stored::Big(t) = &self.trees[g] {
+                    parts[g] = Part::Big(&left % &t.total);
                     left /= &t.total;
-                    Part::Big(d)
                 }
-            };
+            }
         }
         Some(parts)
     }
@@ -215,10 +244,21 @@ impl Space {
             return index.into();
         }
         let mut index = BigUint::ZERO;
-        for (tree, path) in self.trees.iter().zip(paths) {
-            match tree {
-                Stored::Small(t) => index = index * t.total + t.index(path),
-                Stored::Big(t) => index = index * &t.total + t.index(path),
+        for run in &self.runs {
+            if let Some(product) = run.product {
+                let mut here = 0u64;
+                for g in run.groups.clone() {
+                    if let Stored::Small(t) = &self.trees[g] {
+                        here = here * t.total + t.index(&paths[g]);
+                    }
+                }
+                index = index * product + here;
+                continue;
+            }
+            for g in run.groups.clone() {
+                if let Stored::Big(t) = &self.trees[g] {
+                    index = index * &t.total + t.index(&paths[g]);
+                }
             }
         }
         index
@@ -274,6 +314,13 @@ fn number(v: &Value, log: bool) -> Option<f64> {
     };
     let v = if log { v.ln() } else { v };
     v.is_finite().then_some(v)
+}
+
+fn number_values<C: Count>(tree: &Tree<C>, index: C, out: &mut [u32]) {
+    tree.visit(index, |l, node, k| {
+        let level = &tree.levels[l];
+        out[level.param] = level.value(node, k);
+    });
 }
 
 fn at<C: Count>(tree: &Tree<C>, own: &dyn Fn(usize) -> f64, blocks: Blocks) -> Path {

@@ -15,13 +15,22 @@ use std::sync::Arc;
 
 /// A space up to this size is the pool of candidates itself.
 const WHOLE: usize = 5000;
-/// Otherwise the pool has so many uniform draws, and so many places for neighbours of the best.
-const DRAWN: usize = 1500;
-const NEAR: usize = 500;
+/// Otherwise the pool has so many candidates, a quarter of them places for neighbours of the best; fewer where they have
+/// many axes, so that comparing one point with all of them costs no more than so many numbers.
+const POOL: usize = 2000;
+const POOL_NUMBERS: usize = 40_000;
+const POOL_LEAST: usize = 256;
+/// So many candidates, times their axes, are exchanged at once.
+const EXCHANGED_NUMBERS: usize = 20_000;
 /// The process forgets what is neither good nor recent when it has seen so many.
 const MEMORY: usize = 300;
-/// Kernels are fitted to at most so many observations.
+const MEMORY_MANY: usize = 200;
+/// With more axes than this, everything that costs time is done less often and with less.
+const MANY: usize = 40;
+/// Kernels are fitted to at most so many observations, by at most so many trials at a time.
 const FITTED: usize = 80;
+const TRIALS: usize = 150;
+const TRIALS_MANY: usize = 60;
 /// Among so many draws, the one farthest from all others becomes the next point of the design.
 const SPREAD: usize = 5;
 
@@ -73,8 +82,8 @@ struct Core {
     pool: Vec<(Genes, BigUint)>,
     used: Vec<bool>,
     place: HashMap<BigUint, usize>,
-    /// The pool is not the whole space.
-    partial: bool,
+    /// So many of the pool, at its end, are for neighbours; 0 where it is the whole space.
+    near: usize,
     seen: Vec<Seen>,
     known: HashMap<BigUint, Option<f64>>,
     /// Some cost was not positive.
@@ -85,6 +94,12 @@ struct Core {
     /// The process does not contain these last observations of `seen` yet.
     fresh: usize,
     refit_at: usize,
+    /// The process must begin anew, with or without another kernel.
+    forgot: bool,
+    /// Before so many measurements the pool is not exchanged again.
+    near_at: usize,
+    /// Where the next fit begins: one that had no time for every axis goes on there.
+    fit_from: usize,
     best: f64,
     stale: bool,
     /// So many measurements in a row were invalid.
@@ -96,11 +111,13 @@ impl Core {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let lattice = Lattice::new(space, &mut rng);
         let whole = lattice.all().filter(|all| all.len() <= WHOLE);
-        let partial = whole.is_none();
+        let axes = lattice.free().len().max(1);
+        let size = (POOL_NUMBERS / axes).clamp(POOL_LEAST, POOL);
+        let near = if whole.is_none() { size / 4 } else { 0 };
         let mut place = HashMap::new();
         let pool = whole.unwrap_or_else(|| {
             let mut pool = Vec::new();
-            for _ in 0..DRAWN + NEAR {
+            for _ in 0..size {
                 let (genes, index) = lattice.sample(&mut rng);
                 if !place.contains_key(&index) {
                     place.insert(index.clone(), pool.len());
@@ -109,7 +126,7 @@ impl Core {
             }
             pool
         });
-        if !partial {
+        if near == 0 {
             place = pool.iter().enumerate().map(|(i, (_, index))| (index.clone(), i)).collect();
         }
         let kernel = Kernel::new(lattice.free().map(|a| a.category).collect(), settings.length);
@@ -123,13 +140,16 @@ impl Core {
             rng,
             pool,
             place,
-            partial,
+            near,
             seen: Vec::new(),
             known: HashMap::new(),
             negative: false,
             invalid: Vec::new(),
             fresh: 0,
             refit_at: 0,
+            forgot: false,
+            near_at: 0,
+            fit_from: 0,
             best: f64::INFINITY,
             stale: false,
             streak: 0,
@@ -211,37 +231,58 @@ impl Core {
 
     /// Brings the process up to date; fits its kernel anew now and then.
     fn update(&mut self) {
-        let n = self.seen.len();
-        if n > MEMORY {
+        if self.seen.len() > self.memory() {
             self.forget();
         }
+        let n = self.seen.len();
         if n >= self.refit_at {
-            self.refit_at = n + (n / 3).max(4);
+            self.refit_at = n + (n / if self.many() { 2 } else { 3 }).max(4);
             self.refit();
+        } else if self.forgot {
+            self.restart(self.process.kernel().clone());
         } else {
             for s in &self.seen[n - self.fresh..] {
                 self.process.push(s.places.clone());
             }
         }
+        self.forgot = false;
         self.fresh = 0;
-        if self.partial && self.stale {
+        if self.near > 0 && self.stale && self.known.len() >= self.near_at {
             self.go_near();
+            self.near_at = self.known.len() + self.lattice.free().len() / MANY;
+            self.stale = false;
         }
-        self.stale = false;
+        self.stale &= self.near > 0;
+    }
+
+    fn memory(&self) -> usize {
+        if self.many() { MEMORY_MANY } else { MEMORY }
+    }
+
+    fn trials(&self) -> usize {
+        if self.many() { TRIALS_MANY } else { TRIALS }
+    }
+
+    fn many(&self) -> bool {
+        self.lattice.free().len() > MANY
     }
 
     /// Keeps the best third and the latest third.
     fn forget(&mut self) {
         let mut order: Vec<usize> = (0..self.seen.len()).collect();
         order.sort_by(|a, b| self.seen[*a].value.total_cmp(&self.seen[*b].value));
-        let recent = self.seen.len() - MEMORY / 3;
-        let mut kept: Vec<usize> =
-            order[..MEMORY / 3].iter().copied().chain(recent..self.seen.len()).collect();
+        let third = self.memory() / 3;
+        let recent = self.seen.len() - third;
+        let mut kept: Vec<usize> = order[..third].iter().copied().chain(recent..self.seen.len()).collect();
         kept.sort_unstable();
         kept.dedup();
         let mut old: Vec<Option<Seen>> = std::mem::take(&mut self.seen).into_iter().map(Some).collect();
+        let before = old.len();
         self.seen = kept.into_iter().filter_map(|i| old[i].take()).collect();
-        self.refit_at = 0;
+        self.forgot = true;
+        // A fit that has time for all numbers is worth it with every new selection; others come as often as they would.
+        let whole = 6 * (2 * self.lattice.free().len() + 1) <= self.trials();
+        self.refit_at = if whole { 0 } else { self.refit_at.saturating_sub(before - self.seen.len()) };
     }
 
     fn refit(&mut self) {
@@ -263,8 +304,12 @@ impl Core {
             let mean = chosen.iter().map(|i| values[*i]).sum::<f64>() / chosen.len() as f64;
             let points: Vec<&[f64]> = chosen.iter().map(|i| self.seen[*i].places.as_slice()).collect();
             let centred: Vec<f64> = chosen.iter().map(|i| values[*i] - mean).collect();
-            fit(&mut kernel, &points, &centred);
+            self.fit_from = fit(&mut kernel, &points, &centred, self.fit_from, self.trials());
         }
+        self.restart(kernel);
+    }
+
+    fn restart(&mut self, kernel: Kernel) {
         self.process.restart(kernel);
         for s in &self.seen {
             self.process.push(s.places.clone());
@@ -276,37 +321,45 @@ impl Core {
     fn go_near(&mut self) {
         let mut order: Vec<usize> = (0..self.seen.len()).collect();
         order.sort_by(|a, b| self.seen[*a].value.total_cmp(&self.seen[*b].value));
-        let first = self.pool.len().saturating_sub(NEAR);
-        let mut slot = first;
+        let axes = self.lattice.free().len().max(1);
+        let most = (EXCHANGED_NUMBERS / axes).clamp(32, self.near).min(self.pool.len());
+        let first = self.pool.len().saturating_sub(self.near);
+        let mut new: Vec<(usize, Vec<f64>)> = Vec::new();
         for i in order.into_iter().take(3) {
             let genes = self.seen[i].genes.clone();
-            for (genes, index) in self.lattice.neighbours(&genes, &mut self.rng) {
+            for change in self.lattice.changes(&genes, &mut self.rng) {
+                if new.len() >= most || first + new.len() >= self.pool.len() {
+                    return self.exchange(&new);
+                }
+                let Some((genes, index)) = self.lattice.changed(&genes, change) else { continue };
                 if self.place.contains_key(&index) || self.known.contains_key(&index) {
                     continue;
                 }
-                if slot >= self.pool.len() {
-                    return;
-                }
-                self.exchange(slot, genes, index);
-                slot += 1;
+                let slot = first + new.len();
+                new.push((slot, self.lattice.places(&genes)));
+                self.place.remove(&self.pool[slot].1);
+                self.place.insert(index.clone(), slot);
+                self.pool[slot] = (genes, index);
+                self.used[slot] = false;
             }
         }
+        self.exchange(&new);
     }
 
-    fn exchange(&mut self, slot: usize, genes: Genes, index: BigUint) {
-        let places = self.lattice.places(&genes);
-        self.place.remove(&self.pool[slot].1);
-        self.place.insert(index.clone(), slot);
-        let kernel = self.process.kernel();
-        let sum = |points: &mut dyn Iterator<Item = &Vec<f64>>| {
-            points.map(|p| kernel.of(p, &places).powi(2)).sum::<f64>() as f32
-        };
-        if !self.invalid.is_empty() {
-            self.alike[slot] = [sum(&mut self.seen.iter().map(|s| &s.places)), sum(&mut self.invalid.iter())];
+    /// The model learns of candidates that take the places of others.
+    fn exchange(&mut self, new: &[(usize, Vec<f64>)]) {
+        self.process.replace(new);
+        if self.invalid.is_empty() {
+            return;
         }
-        self.process.replace(slot, &places);
-        self.pool[slot] = (genes, index);
-        self.used[slot] = false;
+        let kernel = self.process.kernel();
+        for (slot, places) in new {
+            let sum = |points: &mut dyn Iterator<Item = &Vec<f64>>| {
+                points.map(|p| kernel.of(p, places).powi(2)).sum::<f64>() as f32
+            };
+            self.alike[*slot] =
+                [sum(&mut self.seen.iter().map(|s| &s.places)), sum(&mut self.invalid.iter())];
+        }
     }
 
     /// The values of the observations, with mean 0 and deviation 1.

@@ -36,8 +36,8 @@ struct Core {
     known: HashMap<BigUint, f64>,
     here: Option<(Genes, f64)>,
     best: Option<(Genes, f64)>,
-    /// Neighbours of `here` that were not looked at, the next one last.
-    queue: Vec<(Genes, BigUint)>,
+    /// Changes of `here` that were not looked at, the next one last.
+    queue: Vec<(usize, u32)>,
     /// What was asked: the configuration, and whether it was a jump.
     asked: Vec<(Genes, BigUint, bool)>,
     failures: u32,
@@ -47,7 +47,7 @@ struct Core {
 
 impl Core {
     fn move_to(&mut self, genes: Genes, cost: f64) {
-        self.queue = self.lattice.neighbours(&genes, &mut self.rng);
+        self.queue = self.lattice.changes(&genes, &mut self.rng);
         self.queue.reverse();
         if self.best.as_ref().is_none_or(|b| cost < b.1) {
             self.best = Some((genes.clone(), cost));
@@ -59,10 +59,11 @@ impl Core {
 
     /// The next unknown neighbour; walks through better ones that are known.
     fn neighbour(&mut self) -> Option<(Genes, BigUint)> {
-        while let Some((genes, index)) = self.queue.pop() {
-            match (self.known.get(&index), &self.here) {
-                (None, _) => return Some((genes, index)),
-                (Some(cost), Some(here)) if *cost < here.1 => {
+        while let (Some(change), Some(here)) = (self.queue.pop(), &self.here) {
+            let Some((genes, index)) = self.lattice.changed(&here.0, change) else { continue };
+            match self.known.get(&index) {
+                None => return Some((genes, index)),
+                Some(cost) if *cost < here.1 => {
                     let cost = *cost;
                     self.move_to(genes, cost);
                 }
