@@ -177,11 +177,18 @@ pub struct ScriptArgs {
     /// Runs as many at once, too: for costs that do not depend on what else the machine does
     #[arg(long)]
     pub side_by_side: bool,
-    /// Takes costs from a T4 file instead of running anything
+    /// Runs each configuration so often, and takes the median; default: once where the program writes its cost, else
+    /// until its time is known
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub runs: Option<u16>,
+    /// Costs that the program writes may be below zero; otherwise such a configuration is invalid
+    #[arg(long)]
+    pub negative_costs: bool,
+    /// Takes costs from a T4 file (packed by gzip or not) instead of running anything
     #[arg(long, value_name = "FILE.json")]
     pub recorded: Option<PathBuf>,
-    /// How several costs are compared: `lexicographic`, `lexicographic(0.05)` with a tolerance, `pareto`, or by an
-    /// expression of them, `c1 + 0.1 * c2`
+    /// How several costs are compared: `lexicographic`, `lexicographic(0.05)` where costs within 5 % of the least are
+    /// equal, `pareto`, or by an expression of them, `c1 + 0.1 * c2`
     #[arg(long, value_name = "ORDER")]
     pub order: Option<String>,
     /// The right result: a file of numbers, with which every configuration's result is compared
@@ -232,7 +239,7 @@ pub struct SpaceArgs {
     #[arg(long, requires = "space")]
     pub count: bool,
     /// Draws so many configurations
-    #[arg(long, value_name = "N", requires = "space")]
+    #[arg(long, value_name = "N", requires = "space", value_parser = clap::value_parser!(u64).range(..=1_000_000))]
     pub sample: Option<u64>,
 }
 

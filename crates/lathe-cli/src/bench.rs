@@ -2,6 +2,7 @@
 
 use crate::args::BenchArgs;
 use crate::run;
+use crate::say::{self, note};
 use crate::target::{self, Common};
 use crate::{Outcome, Stop};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -92,20 +93,20 @@ pub fn bench(a: &BenchArgs, common: &Common) -> Outcome {
         });
     }
     if reports.is_empty() {
-        eprintln!("nothing was measured");
+        note!("nothing was measured");
         return Err(Stop::Status(1));
     }
     if common.json {
         match reports.as_slice() {
-            [one] => target::print_json(one)?,
-            all => target::print_json(&all)?,
+            [one] => say::json(one)?,
+            all => say::json(&all)?,
         }
     } else {
         for (i, r) in reports.iter().enumerate() {
             run::show(r);
             if let (Some(p), Some(g)) = (peak, r.gflops) {
                 let share = g * 1e9 / (p * threads as f64) * 100.0;
-                eprintln!(
+                note!(
                     "  {share:.1} % of {threads} × {:.1} GFLOP/s (f32 fused multiply-add, measured)",
                     p / 1e9
                 );
@@ -113,9 +114,12 @@ pub fn bench(a: &BenchArgs, common: &Common) -> Outcome {
             if i > 0
                 && let Some(s) = lathe::rounds::speedup(&times[0], &times[i])
             {
-                eprintln!(
+                note!(
                     "  {:.3} × as fast as {} [{:.3}..{:.3}, 95 %]",
-                    s.median, reports[0].strategy, s.interval.0, s.interval.1
+                    s.median,
+                    reports[0].strategy,
+                    s.interval.0,
+                    s.interval.1
                 );
             }
         }

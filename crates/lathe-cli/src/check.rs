@@ -1,6 +1,7 @@
 //! `lathe check`: everything that a file claims.
 
 use crate::args::CheckArgs;
+use crate::say::{self, note};
 use crate::target::{self, Common};
 use crate::{Outcome, Stop, render};
 use lathe::{Machine, Program};
@@ -15,7 +16,7 @@ pub fn check(a: &CheckArgs, common: &Common) -> Outcome {
             Ok(p) => p,
             Err(f) => {
                 render::print(&f.sources, &f.diagnostics);
-                reports.push(json!({ "file": file, "ok": false }));
+                reports.push(json!({ "file": file.display().to_string(), "ok": false }));
                 failed = true;
                 continue;
             }
@@ -38,7 +39,7 @@ pub fn check(a: &CheckArgs, common: &Common) -> Outcome {
                 1 => ", 1 fun for others".to_string(),
                 n => format!(", {n} funs for others"),
             };
-            eprintln!(
+            note!(
                 "{}: {} kernel{}{helpers}{rules}, {} strateg{} ({} step{}), {} test{}: {}",
                 file.display(),
                 report.kernels,
@@ -56,7 +57,7 @@ pub fn check(a: &CheckArgs, common: &Common) -> Outcome {
             target::print_times(&report.times);
         }
         reports.push(json!({
-            "file": file,
+            "file": file.display().to_string(),
             "ok": report.failures.is_empty(),
             "kernels": report.kernels,
             "helpers": report.helpers,
@@ -67,7 +68,7 @@ pub fn check(a: &CheckArgs, common: &Common) -> Outcome {
         }));
     }
     if common.json {
-        target::print_json(&json!({ "files": reports, "ok": !failed }))?;
+        say::json(&json!({ "files": reports, "ok": !failed }))?;
     }
     if failed { Err(Stop::Status(1)) } else { Ok(()) }
 }

@@ -1,7 +1,8 @@
 //! `lathe doctor`.
 
 use crate::Outcome;
-use crate::target::{Common, print_json, say};
+use crate::say;
+use crate::target::Common;
 use lathe::{Machine, ceilings};
 use std::fmt::Write;
 
@@ -15,7 +16,7 @@ pub fn doctor(common: &Common) -> Outcome {
             .iter()
             .map(|f| serde_json::json!({ "what": f.what, "found": f.found, "detail": f.detail, "help": f.help }))
             .collect();
-        return print_json(&serde_json::json!({
+        return say::json(&serde_json::json!({
             "threads": m.threads, "vector_bytes": m.vector_bytes, "fma": m.fma,
             "l1_bytes": m.l1_bytes, "l2_bytes": m.l2_bytes, "l3_bytes": m.l3_bytes,
             "peak_gflops_f32": peak.map(|p| p / 1e9), "copy_gbytes_per_s": copy.map(|p| p / 1e9),
@@ -49,5 +50,5 @@ pub fn doctor(common: &Common) -> Outcome {
             let _ = writeln!(out, "{:14} get it: {h}", "");
         }
     }
-    say(out.as_bytes())
+    say::text(&out)
 }

@@ -3,6 +3,7 @@
 use crate::Outcome;
 use crate::args::{EmitArgs, Form};
 use crate::files::{Used, apart};
+use crate::say;
 use crate::target::{self, Common};
 use lathe::{Build, Diagnostic, Failure, codes};
 
@@ -58,7 +59,7 @@ pub fn emit(a: &EmitArgs, common: &Common) -> Outcome {
             }
         }
         None => {
-            target::say(&bytes)?;
+            say::data(&bytes)?;
         }
     }
     if common.time_passes {

@@ -4,6 +4,7 @@ use crate::Outcome;
 use crate::Stop;
 use crate::args::ExplainArgs;
 use crate::files::{Used, apart};
+use crate::say::{self, note};
 use crate::target::{self, Common};
 use std::fmt::Write;
 use std::path::Path;
@@ -27,14 +28,14 @@ pub fn explain(a: &ExplainArgs, common: &Common) -> Outcome {
     let info = program.lang.kernels.iter().find(|k| k.name == *kernel.name);
     let doc = info.map_or("", |k| &k.doc);
     if common.json {
-        return target::print_json(&lathe::explain_json(&kernel.name, doc, &schedule));
+        return say::json(&lathe::explain_json(&kernel.name, doc, &schedule));
     }
     let mut out: String = doc.lines().map(|l| format!("# {l}\n")).collect();
     out += &lathe::explain(&schedule, a.diff);
     if common.time_passes {
         target::print_times(&schedule.times);
     }
-    target::say(out.as_bytes())
+    say::text(&out)
 }
 
 /// Why there is no picture, and what gives one.
@@ -61,7 +62,7 @@ fn pictures(path: &Path, all: &[(String, String)]) -> Outcome {
         let several = all.len() > 1;
         let file = if several { path.with_extension(format!("{compute}.svg")) } else { path.to_path_buf() };
         lathe::write_whole(&file, picture.as_bytes())?;
-        eprintln!("the decisions for {compute} are drawn in {}", file.display());
+        note!("the decisions for {compute} are drawn in {}", file.display());
     }
     Ok(())
 }
@@ -69,7 +70,7 @@ fn pictures(path: &Path, all: &[(String, String)]) -> Outcome {
 /// Prints what a code means, with a wrong and a right program.
 pub fn code(wanted: &str) -> Outcome {
     let Some(info) = lathe::all_codes().into_iter().find(|c| c.code.0.eq_ignore_ascii_case(wanted)) else {
-        eprintln!("there is no code `{wanted}`; docs/errors.md lists them all");
+        note!("there is no code `{wanted}`; docs/errors.md lists them all");
         return Err(Stop::Status(2));
     };
     let mut out = String::new();
@@ -82,5 +83,5 @@ pub fn code(wanted: &str) -> Outcome {
             }
         }
     }
-    target::say(out.as_bytes())
+    say::text(&out)
 }

@@ -1,7 +1,7 @@
 //! `lathe fmt`.
 
 use crate::args::FmtArgs;
-use crate::target::say;
+use crate::say;
 use crate::{Outcome, Stop, render};
 use lathe::{Diagnostic, SourceMap, codes};
 
@@ -36,7 +36,7 @@ pub fn fmt(a: &FmtArgs) -> Outcome {
         }
     }
     if a.check {
-        say(changed.as_bytes())?;
+        say::text(&changed)?;
     }
     if failed || (a.check && !changed.is_empty()) { Err(Stop::Status(1)) } else { Ok(()) }
 }

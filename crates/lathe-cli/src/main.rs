@@ -14,6 +14,7 @@ mod fmt;
 mod opt;
 mod render;
 mod run;
+mod say;
 mod target;
 mod tune;
 mod tune_program;
@@ -24,6 +25,7 @@ mod tune_store;
 use args::{Cli, Command};
 use clap::Parser;
 use lathe::Failure;
+use say::note;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -76,7 +78,7 @@ fn status_of(work: impl FnOnce() -> ExitCode + Send + 'static) -> ExitCode {
         // The hook has reported the panic.
         Ok(Err(_)) => ExitCode::from(101),
         Err(e) => {
-            eprintln!("lathe: the system gave no thread: {e}");
+            note!("lathe: the system gave no thread: {e}");
             ExitCode::from(3)
         }
     }
@@ -91,7 +93,7 @@ fn command() -> ExitCode {
     let Some(command) = cli.command else {
         let mut cmd = <Cli as clap::CommandFactory>::command();
         // Help goes to standard error: nothing was asked for.
-        eprintln!("{}", cmd.render_help());
+        note!("{}", cmd.render_help());
         return ExitCode::from(2);
     };
     let common = target::Common { json: cli.json, time_passes: cli.time_passes };

@@ -2,7 +2,8 @@
 
 use crate::Outcome;
 use crate::args::OptArgs;
-use crate::target::{self, Common};
+use crate::say;
+use crate::target::Common;
 use lathe::{Diagnostic, Failure, SourceMap, codes};
 
 pub fn opt(a: &OptArgs, _common: &Common) -> Outcome {
@@ -38,5 +39,5 @@ pub fn opt(a: &OptArgs, _common: &Common) -> Outcome {
         let done = lathe::apply_steps(&mut sources, &module, func, step)?;
         module.functions.insert(name.clone(), done);
     }
-    target::say(lathe::text::print_module(&module).as_bytes())
+    say::data(lathe::text::print_module(&module).as_bytes())
 }

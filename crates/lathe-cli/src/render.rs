@@ -8,7 +8,7 @@ pub fn print(map: &SourceMap, diagnostics: &[Diagnostic]) -> usize {
     let colours =
         std::env::var_os("NO_COLOR").is_none() && std::io::IsTerminal::is_terminal(&std::io::stderr());
     for d in diagnostics {
-        eprint!("{}", lathe::render::to_text(map, d, colours));
+        crate::say::coloured(&lathe::render::to_text(map, d, colours));
     }
     diagnostics.iter().filter(|d| d.severity == Severity::Error).count()
 }

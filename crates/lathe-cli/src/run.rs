@@ -2,6 +2,7 @@
 
 use crate::args::RunArgs;
 use crate::files::{Used, apart};
+use crate::say::{self, note};
 use crate::target::{self, Common};
 use crate::{Outcome, Stop};
 use lathe::report::{EvidenceCounts, RunReport};
@@ -42,6 +43,9 @@ pub fn run(a: &RunArgs, common: &Common) -> Outcome {
     let of = target::situation(&t.how, &given, &sizes, &build, threads);
     let schedule = target::scheduled(&t.how, t.how.strategy.as_deref(), &program, &kernel, of)?;
     let built = lathe::compile(&schedule, &build).map_err(at)?;
+    for text in build.cache.iter().flat_map(|c| c.notes()) {
+        note!("note: {text}");
+    }
     let pool = Pool::new(threads).map_err(at)?;
 
     if a.data.check {
@@ -91,7 +95,7 @@ pub fn run(a: &RunArgs, common: &Common) -> Outcome {
         reassociates: schedule.reassociates(),
     };
     if common.json {
-        target::print_json(&report)?;
+        say::json(&report)?;
     } else {
         show(&report);
     }
@@ -107,7 +111,7 @@ pub fn show(r: &RunReport) {
     let sizes: Vec<String> = r.sizes.iter().map(|(n, v)| format!("{n}={v}")).collect();
     let params: Vec<String> = r.params.iter().map(|(n, v)| format!("{n}={v}")).collect();
     let with = if params.is_empty() { String::new() } else { format!(" ({})", params.join(", ")) };
-    eprintln!(
+    note!(
         "{} {}: strategy {}{with} [{}], engine {}, {} thread{}",
         r.kernel,
         sizes.join(" "),
@@ -118,19 +122,24 @@ pub fn show(r: &RunReport) {
         if r.threads == 1 { "" } else { "s" }
     );
     for (name, how) in &r.made_inputs {
-        eprintln!("  input {name}: {how}");
+        note!("  input {name}: {how}");
     }
     for fact in &r.assumptions {
-        eprintln!("  assumed: {fact}");
+        note!("  assumed: {fact}");
     }
-    eprintln!("  {} (compiled in {})", timing(r), seconds(r.compile_s));
+    note!("  {} (compiled in {})", timing(r), seconds(r.compile_s));
     let e = &r.evidence;
-    eprintln!(
+    note!(
         "  obligations: {} by dependence, {} by rule, {} tested, {} by check, {} by declaration, {} trusted",
-        e.by_dependence, e.by_rule, e.tested, e.by_check, e.by_declaration, e.trusted
+        e.by_dependence,
+        e.by_rule,
+        e.tested,
+        e.by_check,
+        e.by_declaration,
+        e.trusted
     );
     if let Some(c) = &r.check {
-        eprintln!(
+        note!(
             "  {} against the {}: largest error {:.3e} (relative {:.3e})",
             if c.ok { "verified" } else { "WRONG" },
             c.against,

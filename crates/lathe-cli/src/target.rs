@@ -1,14 +1,14 @@
 //! What the commands on a target share.
 
+use crate::Stop;
 use crate::args::{InputArgs, KernelArgs, TargetArgs};
 use crate::files::Used;
-use crate::{Outcome, Stop};
+use crate::say::note;
 use lathe::tune::Situation;
 use lathe::{
     Build, Diagnostic, Engine, Function, How, Machine, Program, Schedule, StrategySource, codes, data,
 };
 use std::collections::BTreeMap;
-use std::io::Write;
 
 /// Options of every command.
 pub struct Common {
@@ -87,7 +87,7 @@ pub fn how_unrun(t: &KernelArgs, program: &Program, kernel: &Function, optional:
     }
     let text = "`-D` changes nothing without `--specialize` here";
     if optional {
-        eprintln!("note: {text}: the strategy takes no decisions for sizes");
+        note!("note: {text}: the strategy takes no decisions for sizes");
         return Ok(how);
     }
     Err(Diagnostic::error(codes::SIZES, text).help("--specialize bakes the sizes in").into())
@@ -156,7 +156,7 @@ pub fn scheduled(
 /// What was not done, and why, on standard error.
 pub fn print_notes(schedule: &Schedule) {
     for note in schedule.notes() {
-        eprintln!("note: {}: {note}", schedule.strategy);
+        note!("note: {}: {note}", schedule.strategy);
     }
 }
 
@@ -179,26 +179,6 @@ pub fn once(option: &str, given: &[(String, String)]) -> Result<BTreeMap<String,
 pub fn print_times(times: &[(String, f64)]) {
     let width = times.iter().map(|t| t.0.len()).max().unwrap_or(0);
     for (name, s) in times {
-        eprintln!("  {name:width$}  {:9.3} ms", s * 1e3);
-    }
-}
-
-/// One JSON value on standard output.
-pub fn print_json(value: &impl serde::Serialize) -> Outcome {
-    match serde_json::to_string_pretty(value) {
-        Ok(text) => say(format!("{text}\n").as_bytes()),
-        Err(e) => Err(Diagnostic::error(codes::OUTPUT, format!("cannot print JSON: {e}")).into()),
-    }
-}
-
-/// Writes to standard output. A closed pipe is the reader's choice (`lathe explain … | head`); any other failure is
-/// one of this command.
-pub fn say(bytes: &[u8]) -> Outcome {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(bytes).and_then(|()| out.flush()) {
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Diagnostic::error(codes::OUTPUT, format!("cannot write to standard output: {e}")).into())
-        }
-        _ => Ok(()),
+        note!("  {name:width$}  {:9.3} ms", s * 1e3);
     }
 }

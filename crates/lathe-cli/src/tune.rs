@@ -2,6 +2,7 @@
 
 use crate::args::{TargetArgs, TuneArgs};
 use crate::files::{Used, apart};
+use crate::say;
 use crate::target::{self, Common};
 use crate::tune_show::{Bar, KernelReport};
 use crate::{Outcome, Stop, tune_program, tune_space, tune_store};
@@ -48,6 +49,8 @@ pub fn tune(a: &TuneArgs, common: &Common) -> Outcome {
             (a.scripts.side_by_side, "--side-by-side"),
             (a.scripts.order.is_some(), "--order"),
             (a.scripts.recorded.is_some(), "--recorded"),
+            (a.scripts.runs.is_some(), "--runs"),
+            (a.scripts.negative_costs, "--negative-costs"),
         ] {
             if given {
                 let help = "kernels have one cost, their time, and are compared with their own reference run";
@@ -168,7 +171,7 @@ fn kernel(a: &TuneArgs, common: &Common) -> Outcome {
     }
     let report = KernelReport::new(&kernel.name, &tuned, threads, engine.name(), &path);
     if common.json {
-        target::print_json(&report)?;
+        say::json(&report)?;
     } else {
         report.show();
     }

@@ -2,6 +2,7 @@
 
 use crate::args::TuneArgs;
 use crate::run::seconds;
+use crate::say::{self, note};
 use crate::target::{self, Common};
 use crate::tune_show::{Bar, SearchReport, assignments};
 use crate::{Outcome, tune};
@@ -45,6 +46,20 @@ pub fn program(a: &TuneArgs, file: &Path, common: &Common) -> Outcome {
             .into());
         }
     }
+    if a.scripts.recorded.is_some() {
+        for (given, option) in [
+            (a.scripts.runs.is_some(), "--runs"),
+            (a.scripts.gold.is_some(), "--gold"),
+            (a.scripts.memory.is_some(), "--memory"),
+            (a.scripts.jobs.is_some(), "--jobs"),
+            (a.scripts.side_by_side, "--side-by-side"),
+        ] {
+            if given {
+                let text = format!("{option} changes nothing with --recorded, which runs nothing");
+                return Err(tune::misplaced(text, "leave one of the two out").into());
+            }
+        }
+    }
     let described = lathe::tune::describe_program(file, &a.arguments)?;
     let stop = match (tune::budget(a)?.map(lathe::tune::Stop::Duration), tune::until(a)?) {
         (Some(x), Some(y)) => Some(x.or(y)),
@@ -79,6 +94,8 @@ pub fn program(a: &TuneArgs, file: &Path, common: &Common) -> Outcome {
                 .jobs
                 .map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from),
             side_by_side: a.scripts.side_by_side,
+            runs: a.scripts.runs.map(usize::from),
+            negative: a.scripts.negative_costs,
             recorded: a.scripts.recorded.clone(),
             order: a.scripts.order.clone(),
             limits: Limits { memory: a.scripts.memory.map(|m| m << 20) },
@@ -99,7 +116,7 @@ pub fn program(a: &TuneArgs, file: &Path, common: &Common) -> Outcome {
     }
     let report = report(file, &tuned, &path);
     if common.json {
-        return target::print_json(&report);
+        return say::json(&report);
     }
     show(&report);
     Ok(())
@@ -128,10 +145,10 @@ fn report(file: &Path, t: &ProgramTuned, store: &Path) -> ProgramReport {
 fn show(r: &ProgramReport) {
     let costs: Vec<String> =
         r.costs.iter().map(|c| if r.timed { seconds(*c) } else { c.to_string() }).collect();
-    eprintln!("{} {}: {}", r.program, assignments(&r.constants), assignments(&r.params));
-    eprintln!("  cost {}", costs.join(", "));
+    note!("{} {}: {}", r.program, assignments(&r.constants), assignments(&r.params));
+    note!("  cost {}", costs.join(", "));
     if r.front.len() > 1 {
-        eprintln!("  {} configurations that no other one is better than in every cost", r.front.len());
+        note!("  {} configurations that no other one is better than in every cost", r.front.len());
     }
     r.search.show();
 }

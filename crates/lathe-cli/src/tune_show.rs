@@ -1,6 +1,7 @@
 //! What `lathe tune` shows: a bar while it searches, and what it found.
 
 use crate::run::seconds;
+use crate::say::note;
 use indicatif::{ProgressBar, ProgressStyle};
 use lathe::report::CheckReport;
 use lathe::space::Values;
@@ -40,10 +41,8 @@ impl Bar {
         let end = p.remaining.map_or(String::new(), |r| format!(", {:.0} s left", r.as_secs_f64()));
         let known = if p.known > 0 { format!(", {} known", p.known) } else { String::new() };
         self.bar.set_position((p.done * PARTS as f64) as u64);
-        self.bar.set_message(format!(
-            "{} tried, {} valid{known}, {rate:.1}/s{end}; {best}",
-            p.evaluations, p.valid
-        ));
+        let message = format!("{} tried, {} valid{known}, {rate:.1}/s{end}; {best}", p.evaluations, p.valid);
+        self.bar.set_message(lathe::visible(&message).into_owned());
     }
 
     pub fn clear(&self) {
@@ -118,15 +117,21 @@ impl SearchReport {
     /// On standard error.
     pub fn show(&self) {
         let known = if self.known > 0 { format!(", {} of them known", self.known) } else { String::new() };
-        eprintln!(
+        note!(
             "  {} of {} configurations tried{known}, {} valid, by {} in {:.1} s ({})",
-            self.evaluations, self.space_size, self.valid, self.technique, self.elapsed_s, self.stopped
+            self.evaluations,
+            self.space_size,
+            self.valid,
+            self.technique,
+            self.elapsed_s,
+            self.stopped
         );
         for (kind, r) in &self.invalid {
-            eprintln!("  {} invalid ({kind}), the first: {}", r.count, r.first);
+            // Further lines stand under the first.
+            note!("  {} invalid ({kind}), the first: {}", r.count, r.first.replace('\n', "\n      "));
         }
         if let Some(entry) = &self.entry {
-            eprintln!("  stored as {} in {}", &entry[..entry.len().min(8)], self.store);
+            note!("  stored as {} in {}", &entry[..entry.len().min(8)], self.store);
         }
     }
 }
@@ -183,7 +188,7 @@ impl KernelReport {
     /// On standard error.
     pub fn show(&self) {
         let sizes: Vec<String> = self.sizes.iter().map(|(n, v)| format!("{n}={v}")).collect();
-        eprintln!(
+        note!(
             "{} {}: strategy {} with {}, engine {}, {} thread{}",
             self.kernel,
             sizes.join(" "),
@@ -196,17 +201,19 @@ impl KernelReport {
         let faster = self.default_s.map_or(String::new(), |d| {
             format!(", {:.2} × as fast as with the strategy's own values", d / self.median_s)
         });
-        eprintln!("  {}{faster}", seconds(self.median_s));
+        note!("  {}{faster}", seconds(self.median_s));
         match (&self.check, &self.unchecked) {
-            (Some(c), _) => eprintln!(
+            (Some(c), _) => note!(
                 "  verified against the {}: largest error {:.3e} (relative {:.3e})",
-                c.against, c.max_abs_error, c.max_rel_error
+                c.against,
+                c.max_abs_error,
+                c.max_rel_error
             ),
-            (None, Some(why)) => eprintln!("  not verified: {why}"),
+            (None, Some(why)) => note!("  not verified: {why}"),
             (None, None) => {}
         }
         for differs in &self.began_with {
-            eprintln!("  began with a result for other {}", differs.join(", "));
+            note!("  began with a result for other {}", differs.join(", "));
         }
         self.search.show();
     }

@@ -1,8 +1,9 @@
 //! `lathe tune --space FILE`: how many points a space has, and some of them.
 
-use crate::Outcome;
 use crate::args::TuneArgs;
-use crate::target::{self, Common};
+use crate::say::{self, note};
+use crate::target::Common;
+use crate::{Outcome, Stop};
 use lathe::space::Configuration;
 use lathe::tune;
 use serde::Serialize;
@@ -24,10 +25,39 @@ struct SpaceReport {
     sample_s: Option<f64>,
 }
 
-/// So many samples are kept and printed; more are drawn, but only the time is told.
-const SHOWN: u64 = 1000;
+/// Options that a look at a space has no use for.
+fn only_a_look(a: &TuneArgs) -> Result<(), Stop> {
+    let s = &a.scripts;
+    for (given, option) in [
+        (s.recorded.is_some(), "--recorded"),
+        (s.order.is_some(), "--order"),
+        (s.runs.is_some(), "--runs"),
+        (s.negative_costs, "--negative-costs"),
+        (s.jobs.is_some(), "--jobs"),
+        (s.side_by_side, "--side-by-side"),
+        (s.gold.is_some(), "--gold"),
+        (s.memory.is_some(), "--memory"),
+        (a.budget.is_some(), "--budget"),
+        (a.until.is_some(), "--until"),
+        (a.technique.is_some(), "--technique"),
+        (a.plot.is_some(), "--plot"),
+        (a.t4.is_some(), "--t4"),
+        (a.fresh, "--fresh"),
+        (a.how.strategy.is_some(), "--strategy"),
+        (!a.how.sizes.is_empty(), "-D"),
+        (!a.how.params.is_empty(), "--param"),
+        (!a.data.inputs.is_empty(), "--input"),
+    ] {
+        if given {
+            let text = format!("{option} has no meaning with --space, which searches nothing");
+            return Err(crate::tune::misplaced(text, "to search, give the file without --space").into());
+        }
+    }
+    Ok(())
+}
 
 pub fn look(a: &TuneArgs, file: &Path, common: &Common) -> Outcome {
+    only_a_look(a)?;
     let mut arguments = a.arguments.clone();
     arguments.extend(a.target.clone());
     arguments.rotate_right(usize::from(a.target.is_some()));
@@ -35,12 +65,7 @@ pub fn look(a: &TuneArgs, file: &Path, common: &Common) -> Outcome {
     let counted = tune::count(&described.program.space)?;
     let space = &counted.space;
     let mut samples = Vec::new();
-    let mut sample_s = None;
-    if let Some(n) = a.look.sample {
-        let (drawn, time) = tune::sample(space, n, a.data.seed, SHOWN);
-        samples = drawn;
-        sample_s = Some(time);
-    }
+    let sample_s = a.look.sample.map(|n| tune::sample(space, n, a.data.seed, |c| samples.push(c)));
     let names = |g: &[usize]| g.iter().map(|p| space.params()[*p].name.clone()).collect();
     let report = SpaceReport {
         space: file.display().to_string(),
@@ -54,7 +79,7 @@ pub fn look(a: &TuneArgs, file: &Path, common: &Common) -> Outcome {
         sample_s,
     };
     if common.json {
-        return target::print_json(&report);
+        return say::json(&report);
     }
     let mut out = format!(
         "{} points, {} valid, counted in {:.6} s ({} parameters in {} groups, {} bytes)\n",
@@ -69,7 +94,7 @@ pub fn look(a: &TuneArgs, file: &Path, common: &Common) -> Outcome {
         out += &format!("{c}\n");
     }
     if let (Some(n), Some(s)) = (a.look.sample, report.sample_s) {
-        eprintln!("{n} drawn in {s:.6} s");
+        note!("{n} drawn in {s:.6} s");
     }
-    target::say(out.as_bytes())
+    say::text(&out)
 }

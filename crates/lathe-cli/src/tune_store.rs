@@ -2,7 +2,8 @@
 
 use crate::Outcome;
 use crate::args::TuneArgs;
-use crate::target::{self, Common};
+use crate::say::{self, note};
+use crate::target::Common;
 use crate::tune_show::assignments;
 use lathe::tune::Store;
 use lathe::tune::store::{Entry, ExportedEntry, Outcome as Measured};
@@ -30,7 +31,7 @@ pub fn manage(a: &TuneArgs, common: &Common) -> Outcome {
     if let Some(file) = &m.export {
         let export = reading()?.export(None)?;
         if file == Path::new("-") {
-            return target::print_json(&export);
+            return say::json(&export);
         }
         let text = serde_json::to_string_pretty(&export)
             .map_err(|e| Diagnostic::error(codes::OUTPUT, format!("cannot print JSON: {e}")))?;
@@ -38,9 +39,7 @@ pub fn manage(a: &TuneArgs, common: &Common) -> Outcome {
         return done("exported", export.entries.len(), "entries", common);
     }
     if let Some(file) = &m.import {
-        let text = std::fs::read_to_string(file).map_err(|e| {
-            Diagnostic::error(codes::NO_FILE, format!("cannot read `{}`: {e}", file.display()))
-        })?;
+        let text = lathe::tune::read_packed(file)?;
         return done("imported", Store::open(&path)?.import(&text)?, "evaluations", common);
     }
     let name = m.forget.as_deref().filter(|n| *n != "all");
@@ -58,15 +57,15 @@ pub fn manage(a: &TuneArgs, common: &Common) -> Outcome {
 
 fn done(what: &str, n: usize, of: &str, common: &Common) -> Outcome {
     if common.json {
-        return target::print_json(&json!({ what: n }));
+        return say::json(&json!({ what: n }));
     }
-    eprintln!("{what} {n} {of}");
+    note!("{what} {n} {of}");
     Ok(())
 }
 
 fn list(entries: &[Entry], common: &Common) -> Outcome {
     if common.json {
-        return target::print_json(&entries);
+        return say::json(&entries);
     }
     let mut out = String::new();
     for e in entries {
@@ -74,9 +73,9 @@ fn list(entries: &[Entry], common: &Common) -> Outcome {
         out.push('\n');
     }
     if entries.is_empty() {
-        eprintln!("the store is empty");
+        note!("the store is empty");
     }
-    target::say(out.as_bytes())
+    say::text(&out)
 }
 
 fn line(e: &Entry) -> String {
@@ -102,7 +101,7 @@ fn line(e: &Entry) -> String {
 
 fn show(e: &Entry, all: &ExportedEntry, common: &Common) -> Outcome {
     if common.json {
-        return target::print_json(all);
+        return say::json(all);
     }
     let mut out = format!("{}\n  {}, {}\n", line(e), e.key.device.name, e.key.compiler);
     for s in &all.sessions {
@@ -123,5 +122,5 @@ fn show(e: &Entry, all: &ExportedEntry, common: &Common) -> Outcome {
             );
         }
     }
-    target::say(out.as_bytes())
+    say::text(&out)
 }

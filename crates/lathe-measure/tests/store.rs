@@ -309,3 +309,42 @@ fn killed_writers_lose_nothing() {
         assert!(found.len() as i64 == last + 1 || found.len() as i64 == last + 2, "writer {id}: {last}");
     }
 }
+
+/// The attacks: a database that looks like a store and holds more, or computes where a store has data.
+#[test]
+fn stores_that_others_made_hang_and_run_nothing() {
+    const ENDLESS: &str = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT";
+    for attack in [
+        format!(
+            "DROP TABLE winners; CREATE VIEW winners AS {ENDLESS} x AS key, x AS at, x AS configuration, x AS costs FROM c"
+        ),
+        format!("CREATE VIEW more AS {ENDLESS} x FROM c"),
+        "CREATE TRIGGER t AFTER INSERT ON sessions BEGIN DELETE FROM keys; END".to_string(),
+        "ALTER TABLE keys ADD COLUMN c TEXT AS (hex(zeroblob(1000000)))".to_string(),
+        "CREATE TABLE more (x)".to_string(),
+        "CREATE INDEX i ON keys(hex(key))".to_string(),
+    ] {
+        let (_dir, path) = folder();
+        drop(Store::open(&path).unwrap());
+        let c = rusqlite::Connection::open(&path).unwrap();
+        c.execute_batch(&attack).unwrap();
+        drop(c);
+        let start = std::time::Instant::now();
+        for e in [Store::open(&path).unwrap_err(), Store::open_to_read(&path).unwrap_err()] {
+            assert_eq!(e.code, codes::STORE_DAMAGED, "{attack}: {e}");
+        }
+        assert!(start.elapsed() < Duration::from_secs(5), "{attack}");
+    }
+}
+
+#[test]
+fn pipes_devices_and_folders_are_no_stores() {
+    let dir = tempfile::tempdir().unwrap();
+    let pipe = dir.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for path in [pipe.as_path(), dir.path(), Path::new("/dev/zero"), Path::new("/dev/full")] {
+        for e in [Store::open(path).unwrap_err(), Store::open_to_read(path).unwrap_err()] {
+            assert_eq!(e.code, codes::STORE_OPEN, "{path:?}: {e}");
+        }
+    }
+}

@@ -1,7 +1,8 @@
 //! Workers that crash, hang, eat memory, lie about the protocol, or die between two questions.
 
 use lathe_measure::codes;
-use lathe_measure::worker::{Fault, Limits, Patience, Spec, Worker, serve};
+use lathe_measure::worker::{Fault, Patience, Spec, Worker, serve};
+use lathe_system::process::Limits;
 use lathe_tune::{Invalid, Why};
 use serde_json::{Value as Json, json};
 use std::io::{BufReader, Write};

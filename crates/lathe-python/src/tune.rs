@@ -368,6 +368,7 @@ pub fn tune_command<'py>(
     memory: Option<u64>,
     jobs: usize,
     side_by_side: bool,
+    repeated: (Option<usize>, bool),
     gold: Option<(PathBuf, f64, Option<PathBuf>)>,
     order: Option<String>,
     listener: Listener,
@@ -393,6 +394,8 @@ pub fn tune_command<'py>(
                 gold,
                 jobs,
                 side_by_side,
+                runs: repeated.0,
+                negative: repeated.1,
                 recorded: None,
                 order,
             };

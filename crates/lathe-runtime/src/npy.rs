@@ -15,7 +15,7 @@ use header::{MAGIC, descr, header_end, malformed};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::interp::leaf_offsets;
 use lathe_ir::{Scalar, Type};
-use std::fs::File;
+use lathe_system::files;
 use std::io::{BufReader, Read, Write};
 use std::path::Path;
 
@@ -28,14 +28,8 @@ pub fn read(path: &Path) -> Result<Array, Diagnostic> {
     let io = |e: std::io::Error| {
         Diagnostic::error(codes::NPY_READ, format!("`{}` cannot be read: {e}", path.display()))
     };
-    let mut file = File::open(path).map_err(io)?;
+    let mut file = files::open(path).map_err(io)?;
     let meta = file.metadata().map_err(io)?;
-    if !meta.is_file() {
-        return Err(Diagnostic::error(
-            codes::NPY_READ,
-            format!("`{}` is not a regular file", path.display()),
-        ));
-    }
     let len = meta.len();
     let mut start = vec![0u8; usize::try_from(len).unwrap_or(usize::MAX).min(12)];
     file.read_exact(&mut start).map_err(io)?;

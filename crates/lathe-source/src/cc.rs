@@ -6,12 +6,14 @@ use lathe_abi::{Array, KernelFn, Runtime};
 use lathe_diagnostics::Diagnostic;
 use lathe_engine::{Capabilities, Code, Engine, Form, Object, Options, no_form};
 use lathe_ir::{Function, Module};
+use lathe_system::folder::Folder;
+use lathe_system::process::{Ended, run_trusted};
 use std::collections::HashMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::Command;
 use std::sync::{LazyLock, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The engine `c`. Its code is a shared object.
 pub struct CEngine;
@@ -114,14 +116,44 @@ impl Code for Loaded {
     }
 }
 
-/// The compiler's command: `CC`, or `cc`. `CC` may hold arguments.
-fn command() -> (OsString, Vec<String>) {
-    let cc = std::env::var("CC").unwrap_or_default();
-    let mut words = cc.split_whitespace().map(str::to_string);
-    match words.next() {
-        Some(program) => (program.into(), words.collect()),
-        None => ("cc".into(), Vec::new()),
+/// The compiler's command: the environment variable `CC`, or `cc`. `CC` may be a path, with blanks in it or not, or a
+/// command with arguments, quoted as for a shell.
+fn command() -> Vec<OsString> {
+    let cc = std::env::var_os("CC").unwrap_or_default();
+    let words = words(&cc);
+    if words.is_empty() { vec!["cc".into()] } else { words }
+}
+
+fn words(cc: &OsStr) -> Vec<OsString> {
+    if Path::new(cc).is_file() {
+        return vec![cc.to_owned()];
     }
+    // Arguments may follow a path with blanks.
+    let Some(text) = cc.to_str() else { return vec![cc.to_owned()] };
+    let ends = text.match_indices(' ').map(|b| b.0).rev();
+    for end in ends.filter(|e| text[..*e].contains('/')) {
+        if Path::new(&text[..end]).is_file()
+            && let Some(rest) = shlex::split(&text[end..])
+        {
+            return std::iter::once(text[..end].to_string()).chain(rest).map(OsString::from).collect();
+        }
+    }
+    let split = shlex::split(text).unwrap_or_else(|| vec![text.to_string()]);
+    split.into_iter().map(OsString::from).collect()
+}
+
+/// How long the compiler may take, where the environment variable `LATHE_CC_SECONDS` does not say otherwise.
+const PATIENCE: f64 = 300.0;
+
+fn patience() -> Result<Duration, Diagnostic> {
+    let Some(set) = std::env::var_os("LATHE_CC_SECONDS").filter(|v| !v.is_empty()) else {
+        return Ok(Duration::from_secs_f64(PATIENCE));
+    };
+    let seconds = set.to_str().and_then(|s| s.trim().parse::<f64>().ok()).filter(|s| *s > 0.0);
+    seconds.and_then(|s| Duration::try_from_secs_f64(s).ok()).ok_or_else(|| {
+        let text = format!("LATHE_CC_SECONDS is `{}`, which is no number of seconds", set.display());
+        Diagnostic::error(codes::COMPILER_FAILED, text).help("unset it, or set it to a number above 0")
+    })
 }
 
 /// The flags: no flag here lets the compiler change a result, except for the payload of NaNs.
@@ -141,18 +173,22 @@ fn flags(options: &Options) -> Vec<String> {
 
 /// The compiler's command and version; asked once in a process.
 fn version() -> Result<String, Diagnostic> {
-    static KNOWN: LazyLock<Mutex<HashMap<OsString, String>>> = LazyLock::new(Mutex::default);
-    let (program, arguments) = command();
+    /// A compiler that does not say its version soon says nothing.
+    const SOON: Duration = Duration::from_secs(20);
+    static KNOWN: LazyLock<Mutex<HashMap<Vec<OsString>, String>>> = LazyLock::new(Mutex::default);
+    let words = command();
+    let (program, arguments) = split(&words);
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(v) = known.get(&program) {
+    if let Some(v) = known.get(&words) {
         return Ok(v.clone());
     }
-    let out = Command::new(&program).arg("--version").output().map_err(|e| no_compiler(&program, &e))?;
-    let line = String::from_utf8_lossy(&out.stdout).lines().next().unwrap_or_default().to_string();
-    let cc = std::env::var("CC").unwrap_or_else(|_| "cc".to_string());
-    let text =
-        format!("{cc}: {line}\n{} {}\n{}", program.to_string_lossy(), arguments.join(" "), processor());
-    known.insert(program, text.clone());
+    let mut command = Command::new(program);
+    command.args(arguments).arg("--version");
+    let out = run_trusted(command, SOON.min(patience()?)).map_err(|e| no_compiler(program, &e))?;
+    let line = out.output.lines().next().unwrap_or_default();
+    let shown: Vec<_> = words.iter().map(|w| w.to_string_lossy()).collect();
+    let text = format!("{}: {line}\n{}", shown.join(" "), processor());
+    known.insert(words, text.clone());
     Ok(text)
 }
 
@@ -163,7 +199,7 @@ fn processor() -> String {
     format!("{} {}", line("model name"), line("flags"))
 }
 
-fn no_compiler(program: &std::ffi::OsStr, e: &std::io::Error) -> Diagnostic {
+fn no_compiler(program: &OsStr, e: &std::io::Error) -> Diagnostic {
     let shown = program.to_string_lossy();
     Diagnostic::error(codes::NO_COMPILER, format!("the C compiler `{shown}` cannot be run: {e}"))
         .help("install gcc or clang, or name one in the environment variable CC")
@@ -171,11 +207,12 @@ fn no_compiler(program: &std::ffi::OsStr, e: &std::io::Error) -> Diagnostic {
 
 fn io(e: std::io::Error) -> Diagnostic {
     Diagnostic::error(codes::COMPILER_FAILED, format!("no temporary folder for the C compiler: {e}"))
-        .help("set TMPDIR to a folder that can be written")
+        .help("set TMPDIR to a folder that only you can write")
 }
 
-fn folder() -> Result<tempfile::TempDir, Diagnostic> {
-    tempfile::Builder::new().prefix("lathe-").tempdir().map_err(io)
+/// Whoever could write into it could have any code run: it is private from its creation on.
+fn folder() -> Result<Folder, Diagnostic> {
+    Folder::new("cc").map_err(io)
 }
 
 /// Compiles source text into a library's bytes.
@@ -187,27 +224,54 @@ fn shared_object(source: &str, options: &Options) -> Result<Vec<u8>, Diagnostic>
     std::fs::read(&output).map_err(io)
 }
 
+/// A command's program and its arguments.
+fn split(words: &[OsString]) -> (&OsStr, &[OsString]) {
+    words.split_first().map_or((OsStr::new("cc"), &[]), |(p, rest)| (p, rest))
+}
+
 fn run(input: &Path, output: &Path, options: &Options) -> Result<(), Diagnostic> {
-    let (program, arguments) = command();
+    let words = command();
+    let (program, arguments) = split(&words);
     let shown = program.to_string_lossy().into_owned();
-    let result = Command::new(&program)
-        .args(arguments)
-        .args(flags(options))
-        .arg("-o")
-        .args([output, input])
-        .arg("-lm")
-        .output();
-    let result = result.map_err(|e| no_compiler(&program, &e))?;
-    if result.status.success() {
-        return Ok(());
+    let mut command = Command::new(program);
+    command.args(arguments).args(flags(options)).arg("-o").args([output, input]).arg("-lm");
+    // Its own temporary files lie there, too: TMPDIR may be relative, and begin with a dash.
+    command.envs(input.parent().map(|folder| ("TMPDIR", folder)));
+    let limit = patience()?;
+    let done = run_trusted(command, limit).map_err(|e| no_compiler(program, &e))?;
+    let failed =
+        |why: String| Diagnostic::error(codes::COMPILER_FAILED, format!("the C compiler `{shown}` {why}"));
+    match done.ended {
+        Ended::Well => Ok(()),
+        Ended::Timeout => Err(failed(format!("took longer than {:.1} s", limit.as_secs_f64()))
+            .help("the environment variable LATHE_CC_SECONDS gives it more time")),
+        ended => {
+            let errors = done.errors.lines().filter(|l| l.contains("error")).take(5);
+            let d = errors.fold(failed(format!("failed ({})", ended.text())), |d, l| d.note(l.trim()));
+            Err(d.help("gcc from version 9 and clang from version 11 on are known to work"))
+        }
     }
-    let text = String::from_utf8_lossy(&result.stderr);
-    let mut d = Diagnostic::error(
-        codes::COMPILER_FAILED,
-        format!("the C compiler `{shown}` failed ({})", result.status),
-    );
-    for line in text.lines().filter(|l| l.contains("error")).take(5) {
-        d = d.note(line.trim());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_compiler_is_a_path_or_a_command() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("my compilers/cc one");
+        std::fs::create_dir(dir.path().join("my compilers")).unwrap();
+        std::fs::write(&path, "").unwrap();
+        let path = path.display().to_string();
+        let of = |text: &str| -> Vec<String> {
+            words(OsStr::new(text)).iter().map(|w| w.to_string_lossy().into_owned()).collect()
+        };
+        assert_eq!(of("gcc -m64"), ["gcc", "-m64"]);
+        assert_eq!(of("ccache '/a b/gcc'"), ["ccache", "/a b/gcc"]);
+        assert_eq!(of(&path), [path.as_str()]);
+        assert_eq!(of(&format!("{path} -O1 '-DX=a b'")), [path.as_str(), "-O1", "-DX=a b"]);
+        assert_eq!(of("  "), Vec::<String>::new());
+        assert_eq!(of("gcc '"), ["gcc '"]);
     }
-    Err(d.help("gcc from version 9 and clang from version 11 on are known to work"))
 }

@@ -29,15 +29,16 @@ pub static CODES: &[CodeInfo] = &[
     CodeInfo {
         code: NO_COMPILER,
         title: "no C compiler found",
-        explanation: "The engine `c` runs the compiler named by the environment variable CC, or `cc`.",
+        explanation: "The engine `c` runs the compiler named by the environment variable CC (a path, or a command with arguments), or `cc`.",
         wrong: "CC=/nonexistent lathe run gemm.lathe:gemm --engine c",
         right: "CC=gcc lathe run gemm.lathe:gemm --engine c",
     },
     CodeInfo {
         code: COMPILER_FAILED,
         title: "the C compiler failed",
-        explanation: "The C compiler did not accept the emitted source, which is a defect of Lathe, or it does not \
-                      know a flag, which happens with compilers other than gcc and clang.",
+        explanation: "The C compiler did not accept the emitted source, which is a defect of Lathe; it does not know \
+                      a flag, which happens with compilers other than gcc and clang; it took longer than 300 seconds \
+                      (LATHE_CC_SECONDS says otherwise); or there is no folder for its files that nobody else can write.",
         wrong: "CC=false lathe run gemm.lathe:gemm --engine c",
         right: "CC=gcc lathe run gemm.lathe:gemm --engine c",
     },

@@ -136,7 +136,7 @@ impl<'a> Emitter<'a> {
     pub fn new(module: &'a Module, function: &'a Function, table: &'a CheckTable) -> Emitter<'a> {
         let next_id = module.functions.values().map(|f| f.next_id).max().unwrap_or(0).max(function.next_id);
         let mut names = Names::default();
-        let base = names.fresh(&function.name);
+        let base = names.fresh_symbol(&function.name);
         Emitter {
             module,
             function,

@@ -98,7 +98,7 @@ static inline lathe_runtime lathe_default_runtime(void) {
 
 /// The C name of a function's kernel.
 pub fn symbol(func: &Function) -> String {
-    Names::default().fresh(&func.name)
+    Names::default().fresh_symbol(&func.name)
 }
 
 /// The name of an element type's code in a descriptor.
@@ -147,6 +147,8 @@ pub fn header(func: &Function) -> Result<String, Diagnostic> {
     }
     let name = symbol(func);
     let mut taken = Names::default();
+    // A parameter of the kernel's name would hide it.
+    taken.fresh_symbol(&func.name);
     let params: Vec<String> = func.params.iter().map(|p| taken.fresh(p.name())).collect();
     let mut out = ABI.replace("@VERSION@", &lathe_abi::VERSION.to_string());
     out.push_str("\n/*\n");

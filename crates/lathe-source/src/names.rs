@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 /// Words that no generated name may be: keywords, what the headers define, and our own locals.
+#[rustfmt::skip]
 const RESERVED: &[&str] = &[
     "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum",
     "extern", "float", "for", "goto", "if", "inline", "int", "long", "register", "restrict", "return",
@@ -10,6 +11,41 @@ const RESERVED: &[&str] = &[
     "volatile", "while", "asm", "typeof", "bool", "true", "false", "NULL", "main", "rt", "args", "env",
     "env_", "begin", "end", "linux", "unix", "i386", "errno", "stdin", "stdout", "stderr", "assert", "lane",
 ];
+
+/// What the headers of emitted code define as types and macros, beside words of the language.
+#[rustfmt::skip]
+const DEFINED: &[&str] = &[
+    "BIG_ENDIAN", "BYTE_ORDER", "EXIT_FAILURE", "EXIT_SUCCESS", "FD_CLR", "FD_ISSET", "FD_SET", "FD_SETSIZE",
+    "FD_ZERO", "LITTLE_ENDIAN", "MB_CUR_MAX", "NFDBITS", "PDP_ENDIAN", "PTRDIFF_MAX", "PTRDIFF_MIN", "RAND_MAX",
+    "SIG_ATOMIC_MAX", "SIG_ATOMIC_MIN", "SIZE_MAX", "WCHAR_MAX", "WCHAR_MIN", "WCONTINUED", "WEXITED",
+    "WEXITSTATUS", "WIFCONTINUED", "WIFEXITED", "WIFSIGNALED", "WIFSTOPPED", "WINT_MAX", "WINT_MIN", "WNOHANG",
+    "WNOWAIT", "WSTOPPED", "WSTOPSIG", "WTERMSIG", "WUNTRACED", "aligned_alloc", "alloca", "be16toh", "be32toh",
+    "be64toh", "blkcnt_t", "blksize_t", "caddr_t", "clock_t", "clockid_t", "daddr_t", "dev_t", "div_t", "fd_mask",
+    "fd_set", "free", "fsblkcnt_t", "fsfilcnt_t", "fsid_t", "gid_t", "htobe16", "htobe32", "htobe64", "htole16",
+    "htole32", "htole64", "id_t", "ino_t", "key_t", "ldiv_t", "le16toh", "le32toh", "le64toh", "lldiv_t", "loff_t",
+    "max_align_t", "mode_t", "nlink_t", "off_t", "offsetof", "pid_t", "ptrdiff_t", "quad_t", "register_t",
+    "sigset_t", "size_t", "ssize_t", "suseconds_t", "time_t", "timer_t", "u_char", "u_int", "u_int16_t", "u_int32_t",
+    "u_int64_t", "u_int8_t", "u_long", "u_quad_t", "u_short", "uid_t", "uint", "ulong", "ushort", "wchar_t",
+];
+
+/// The same for integers of given widths: `int8_t`, `uint_fast16_t`, `INT64_C`, `UINTPTR_MAX`, ….
+fn is_integer_type(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    let Some(rest) = lower.strip_prefix("int").or_else(|| lower.strip_prefix("uint")) else { return false };
+    let one = |end: &str, upper: bool| {
+        let case = if upper { name.to_ascii_uppercase() } else { lower.clone() };
+        let of = |rest: &str| {
+            let width = rest.strip_prefix("_fast").or(rest.strip_prefix("_least")).unwrap_or(rest);
+            matches!(width, "8" | "16" | "32" | "64" | "max" | "ptr")
+        };
+        case == name && rest.strip_suffix(end).is_some_and(of)
+    };
+    one("_t", false) || one("_max", true) || one("_min", true) || one("_c", true)
+}
+
+/// Functions of C libraries (those that the headers of glibc 2.36 declare). A kernel of such a name would be called
+/// instead of them, by our own code first of all.
+const FUNCTIONS: &str = include_str!("c_functions.txt");
 
 /// Hands out identifiers, each once.
 #[derive(Clone, Debug, Default)]
@@ -38,8 +74,22 @@ pub fn sanitize(name: &str) -> String {
 impl Names {
     /// An identifier like the name, with a number where that is taken already.
     pub fn fresh(&mut self, name: &str) -> String {
+        self.numbered(sanitize(name), false)
+    }
+
+    /// As [`Names::fresh`], for what others can link to.
+    pub fn fresh_symbol(&mut self, name: &str) -> String {
         let base = sanitize(name);
-        let reserved = RESERVED.contains(&base.as_str())
+        let taken = FUNCTIONS.lines().any(|f| f == base);
+        self.numbered(base, taken)
+    }
+
+    fn numbered(&mut self, base: String, taken: bool) -> String {
+        let reserved = taken
+            || RESERVED.contains(&base.as_str())
+            || DEFINED.contains(&base.as_str())
+            || is_integer_type(&base)
+            || (base.starts_with("pthread_") && base.ends_with("_t"))
             || base.starts_with("lathe_")
             || base.starts_with("LATHE_")
             || base.starts_with("omp_");
@@ -67,5 +117,46 @@ mod tests {
         assert_eq!(n.fresh("copy(A)"), "copy_A");
         assert_eq!(n.fresh("3"), "x3");
         assert_eq!(n.fresh("é"), "x");
+        assert_eq!(n.fresh("int64_t"), "int64_t_2");
+        assert_eq!(n.fresh("h_t"), "h_t");
+        // A variable may hide a function that is not used; a kernel would replace it.
+        assert_eq!(Names::default().fresh("exp"), "exp");
+        assert_eq!((n.fresh_symbol("exp"), n.fresh_symbol("gemm")), ("exp_2".into(), "gemm".into()));
+    }
+
+    /// Everything that the headers of emitted code define is known, as this machine has them.
+    #[test]
+    fn no_name_is_one_of_the_headers() {
+        let dir = std::env::temp_dir().join(format!("lathe-names-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let file = dir.join("h.c");
+        let headers = ["stdint.h", "stddef.h", "stdlib.h"].map(|h| format!("#include <{h}>\n")).concat();
+        std::fs::write(&file, headers).unwrap();
+        let cc = |args: &[&str]| {
+            let out = std::process::Command::new("cc").args(args).arg(&file).output().expect("a C compiler");
+            assert!(out.status.success());
+            String::from_utf8_lossy(&out.stdout).into_owned()
+        };
+        let macros = cc(&["-std=gnu11", "-E", "-dM"]);
+        let macros =
+            macros.lines().filter_map(|l| l.split_whitespace().nth(1)?.split('(').next().map(str::to_string));
+        // Without what stands in braces: names of members are their own.
+        let (mut text, mut depth) = (String::new(), 0);
+        for c in cc(&["-std=gnu11", "-E", "-P"]).chars() {
+            depth -= i32::from(c == '}');
+            if depth == 0 {
+                text.push(if c.is_whitespace() { ' ' } else { c });
+            }
+            depth += i32::from(c == '{');
+        }
+        let types = text.split(';').filter(|s| s.trim_start().starts_with("typedef"));
+        let types = types.filter_map(|s| s.split_whitespace().last().map(str::to_string));
+        let mut seen = 0;
+        for name in macros.chain(types).filter(|n| sanitize(n) == *n) {
+            assert_ne!(Names::default().fresh(&name), name);
+            seen += 1;
+        }
+        assert!(seen > 80, "{seen}");
+        std::fs::remove_dir_all(&dir).unwrap();
     }
 }

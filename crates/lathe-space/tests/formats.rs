@@ -1,7 +1,9 @@
 //! Spaces in text: directives, ATF's JSON, T1.
 
 use lathe_diagnostics::FileId;
-use lathe_space::formats::{AbortCondition, Api, Input, TuningProgram, directives, json, substitute, t1};
+use lathe_space::formats::{
+    AbortCondition, Api, Input, Script, TuningProgram, directives, json, substitute, t1,
+};
 use lathe_space::space::Generate;
 use lathe_space::{Expr, Scale, Space, SpaceDef, Value, eval};
 use num_traits::ToPrimitive;
@@ -105,8 +107,8 @@ fn directives_in_comments_of_any_language() {
     assert_eq!(s.value_of(3, 4), Some(Value::Int(65)));
     assert_eq!(s.value_of(4, 10), Some(Value::Float(1.0)));
     assert_eq!(s.size().to_u64(), Some(3 * 10 * 5 * 6));
-    assert_eq!(p.run_script.as_deref(), Some("./run.sh --fast"));
-    assert_eq!(p.compile_script.as_deref(), Some("./a b.sh"));
+    assert_eq!(p.run_script, Some("./run.sh --fast".into()));
+    assert_eq!(p.compile_script, Some("./a b.sh".into()));
     assert_eq!(p.cost_file.as_deref(), Some("cost.txt"));
 }
 
@@ -218,6 +220,28 @@ fn json_reads_what_it_writes() {
 }
 
 #[test]
+fn conditions_may_take_remainders_of_floats() {
+    let text = r#"{ "ConfigurationSpace": {
+        "TuningParameters": [{ "Name": "x", "Type": "float", "Values": "[0.5, 1.0, 1.5, 2.0]" }],
+        "Conditions": [{ "Expression": "x % 1.0 == 0", "Parameters": ["x"] }] } }"#;
+    assert_eq!(size(&t1::parse(text, F).unwrap().space), 2);
+    let text = r#"{"tuning_parameters": [
+        {"name": "x", "range": [0.5, 1.0, 1.5, 2.0], "constraint": "x % 0.75 != 0 && divides(3.0)"}]}"#;
+    assert_eq!(size(&json::parse(text, F).unwrap().space), 2);
+}
+
+#[test]
+fn commands_may_be_lists() {
+    let text =
+        r#"{"tuning_parameters": [{"name": "a", "range": [1]}], "compile_script": ["cc", "-DA=a", "x y.c"]}"#;
+    let p = json::parse(text, F).unwrap();
+    let words = ["cc", "-DA=a", "x y.c"].map(str::to_string).to_vec();
+    assert_eq!(p.compile_script, Some(Script::List(words)));
+    let again = json::write(&p).unwrap();
+    assert_eq!(json::parse(&again, F).unwrap(), p);
+}
+
+#[test]
 fn wrong_json_is_explained() {
     let cases = [
         ("{", "not JSON"),
@@ -233,7 +257,12 @@ fn wrong_json_is_explained() {
         ),
         (r#"{"tuning_parameters": [{"name": "a", "range": [1], "constraint": "a +"}]}"#, "expected a value"),
         (r#"{"tuning_parameters": [{"name": "a", "range": [1]}], "frob": 1}"#, "unknown key `frob`"),
-        (r#"{"tuning_parameters": [{"name": "a", "range": [1]}], "run_script": 1}"#, "is a string"),
+        (r#"{"tuning_parameters": [{"name": "a", "range": [1]}], "run_script": 1}"#, "a list of a program"),
+        (
+            r#"{"tuning_parameters": [{"name": "a", "range": [1]}], "run_script": ["p", 1]}"#,
+            "a list of a program",
+        ),
+        (r#"{"tuning_parameters": [{"name": "a", "range": [1]}], "cost_file": 1}"#, "is a string"),
     ];
     for (text, message) in cases {
         let d = json::parse(text, F).unwrap_err();

@@ -1,14 +1,16 @@
 //! A folder of files that can be made again, each under the hash of all that it was made of.
 //!
-//! Processes share it without locks: a file is written beside its place and moved there whole. What is damaged, of
-//! another user, or cannot be written counts as not there. The folder is kept below a limit; what was not read for
-//! longest goes first.
+//! Processes share it without locks: a file is written beside its place and moved there whole. The files hold code that
+//! is run, so the folder must be the user's alone; it is opened once, and its files are found in what was opened, never
+//! through links. A file says under which key it was written, so that one that took another's name is not there. What is
+//! damaged, of another user, or cannot be written counts as not there. The folder is kept below a limit; what was not
+//! read for longest goes first.
 
-use lathe_measure::store::hash_of_bytes;
+use lathe_system::room::Room;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// Where compiled code is kept.
 #[derive(Debug)]
@@ -17,6 +19,10 @@ pub struct Cache {
     limit: u64,
     /// Files that this process added.
     added: AtomicU64,
+    /// The folder, opened when it is first used; `None` where it cannot be.
+    room: OnceLock<Option<Room>>,
+    /// What the user should know.
+    notes: Mutex<Vec<String>>,
 }
 
 /// Bytes that the folder may take, where `LATHE_CACHE_BYTES` does not say otherwise.
@@ -26,10 +32,17 @@ const LIMIT: u64 = 256 << 20;
 const LOOK: u64 = 32;
 
 /// The first bytes of each file.
-const MAGIC: &[u8] = b"LATHE-1\n";
+const MAGIC: &[u8] = b"LATHE-2\n";
 
 /// The length of the hash that follows.
-const HASH: usize = 32;
+const HASH: usize = blake3::OUT_LEN;
+
+/// The folder within the user's that holds the files, and what it says that it is for.
+const ROOM: &str = "compiled-2";
+const PURPOSE: &str = "Compiled code of Lathe, layout 2: everything here can be removed and is made again";
+
+/// The end of the files' names.
+const END: &str = ".bin";
 
 impl Cache {
     /// The user's cache: the folder `LATHE_CACHE`, else `lathe` in `XDG_CACHE_HOME` or in `~/.cache`. `None` where
@@ -46,139 +59,147 @@ impl Cache {
                 .or_else(|| Some(filled("HOME")?.join(".cache")))?
                 .join("lathe"),
         };
-        let limit = std::env::var("LATHE_CACHE_BYTES").ok().and_then(|v| v.parse().ok());
-        Some(Arc::new(Cache::at(folder, limit.unwrap_or(LIMIT))))
+        let bytes = std::env::var_os("LATHE_CACHE_BYTES").filter(|v| !v.is_empty());
+        let limit = bytes.as_ref().and_then(|v| v.to_str()?.trim().parse().ok());
+        let cache = Cache::at(folder, limit.unwrap_or(LIMIT));
+        if let (Some(v), None) = (bytes, limit) {
+            let v = v.display();
+            cache.note(format!("LATHE_CACHE_BYTES is `{v}`, which is no number of bytes: {LIMIT} is taken"));
+        }
+        Some(Arc::new(cache))
     }
 
     /// A cache in a folder, which is made when something is added.
     pub fn at(folder: impl Into<PathBuf>, limit: u64) -> Cache {
-        Cache { folder: folder.into(), limit, added: AtomicU64::new(0) }
+        Cache {
+            folder: folder.into(),
+            limit,
+            added: AtomicU64::new(0),
+            room: OnceLock::new(),
+            notes: Mutex::default(),
+        }
     }
 
+    /// The folder that the user gave, in which there is one for the files.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    fn path(&self, key: &str) -> PathBuf {
-        self.folder.join(format!("{key}.bin"))
+    /// What the user should know: why the folder is not used, or a setting has no effect. Each is told once.
+    pub fn notes(&self) -> Vec<String> {
+        self.notes.lock().map(|mut n| std::mem::take(&mut *n)).unwrap_or_default()
+    }
+
+    fn note(&self, text: String) {
+        if let Ok(mut notes) = self.notes.lock() {
+            notes.push(text);
+        }
+    }
+
+    /// The folder, opened; made if something is to be added.
+    fn room(&self, make: bool) -> Option<&Room> {
+        if let Some(known) = self.room.get() {
+            return known.as_ref();
+        }
+        let path = self.folder.join(ROOM);
+        let opened = if make { Room::make(&path, PURPOSE) } else { Room::open(&path, PURPOSE) };
+        match opened {
+            Ok(room) => self.room.get_or_init(|| Some(room)).as_ref(),
+            Err(e) if e.kind() == ErrorKind::NotFound && !make => None,
+            Err(e) => {
+                // Where it cannot be made (a read-only home), nothing is kept, which is no news.
+                if matches!(e.kind(), ErrorKind::PermissionDenied | ErrorKind::AlreadyExists) {
+                    self.note(format!("compiled code is not kept in `{}`: {e}", path.display()));
+                }
+                self.room.get_or_init(|| None).as_ref()
+            }
+        }
     }
 
     /// What is kept under a key.
     pub fn get(&self, key: &str) -> Option<Vec<u8>> {
-        let path = self.path(key);
-        let file = std::fs::File::open(&path).ok()?;
-        // Code is run, so nobody else may have written it.
-        if !own(&file.metadata().ok()?) {
-            return None;
-        }
-        let all = std::fs::read(&path).ok()?;
-        let rest = all.strip_prefix(MAGIC)?;
-        let (hash, content) = rest.split_at_checked(HASH)?;
-        if hash_of_bytes(content).as_bytes() != hash {
+        let room = self.room(false)?;
+        let name = format!("{key}{END}");
+        let all = room.read(&name, self.limit).ok()?;
+        let content = entry(key, &all);
+        if content.is_none() {
             // Made again, and written anew.
-            let _ = std::fs::remove_file(&path);
-            return None;
+            let _ = room.remove(&name);
         }
-        // The time of the last use, by which old files are found.
-        let _ = file.set_modified(SystemTime::now());
-        Some(content.to_vec())
+        content.map(<[u8]>::to_vec)
     }
 
     /// Keeps a content under a key, if that is possible.
     pub fn put(&self, key: &str, content: &[u8]) {
         let mut all = MAGIC.to_vec();
-        all.extend(hash_of_bytes(content).bytes());
+        all.extend(seal(key, content));
         all.extend(content);
-        if all.len() as u64 > self.limit / 4 || self.write(key, &all).is_err() {
+        if all.len() as u64 > self.limit / 4 {
+            return;
+        }
+        let Some(room) = self.room(true) else { return };
+        if room.write(&format!("{key}{END}"), &all).is_err() {
             return;
         }
         if self.added.fetch_add(1, Ordering::Relaxed).is_multiple_of(LOOK) {
-            self.shrink();
+            self.shrink(room);
         }
     }
 
-    fn write(&self, key: &str, all: &[u8]) -> std::io::Result<()> {
-        use std::io::Write;
-        let mut builder = std::fs::DirBuilder::new();
-        builder.recursive(true);
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::DirBuilderExt;
-            builder.mode(0o700);
-        }
-        builder.create(&self.folder)?;
-        if !own(&self.folder.metadata()?) {
-            return Err(std::io::ErrorKind::PermissionDenied.into());
-        }
-        let mut file = tempfile::Builder::new().prefix(".new-").tempfile_in(&self.folder)?;
-        file.write_all(all)?;
-        file.persist(self.path(key)).map_err(|e| e.error)?;
-        Ok(())
-    }
-
-    /// Removes what was not used for longest until a fifth of the limit is free, if the limit is passed; and what a
-    /// process left that was ended while it wrote.
-    fn shrink(&self) {
-        let Ok(read) = std::fs::read_dir(&self.folder) else { return };
-        let mut files: Vec<(SystemTime, u64, PathBuf)> = Vec::new();
-        for e in read.filter_map(Result::ok) {
-            let path = e.path();
-            let Ok(m) = e.metadata() else { continue };
-            let at = m.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-            let name = e.file_name();
-            let name = name.to_string_lossy();
-            if name.starts_with(".new-") {
-                let old = at.elapsed().is_ok_and(|t| t > Duration::from_secs(3600));
-                if old {
-                    let _ = std::fs::remove_file(&path);
-                }
-            } else if name.ends_with(".bin") {
-                files.push((at, m.len(), path));
-            }
-        }
-        let mut all: u64 = files.iter().map(|f| f.1).sum();
+    /// Removes what was not used for longest until a fifth of the limit is free, if the limit is passed.
+    fn shrink(&self, room: &Room) {
+        let Ok(mut files) = room.list() else { return };
+        files.retain(|f| f.name.ends_with(END));
+        let mut all: u64 = files.iter().map(|f| f.bytes).sum();
         if all <= self.limit {
             return;
         }
-        files.sort();
-        for (_, bytes, path) in files {
+        files.sort_by_key(|f| f.used);
+        for f in files {
             if all <= self.limit / 5 * 4 {
                 break;
             }
-            let _ = std::fs::remove_file(path);
-            all -= bytes;
+            let _ = room.remove(&f.name);
+            all -= f.bytes;
         }
     }
 }
 
-/// Whether something belongs to this user, and nobody else may write it.
-#[cfg(unix)]
-fn own(m: &std::fs::Metadata) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    // What a process makes belongs to the user that it runs as.
-    let me = std::fs::metadata("/proc/self").map(|m| m.uid());
-    m.mode() & 0o022 == 0 && me.is_ok_and(|uid| uid == m.uid())
+/// Binds a content to its key.
+fn seal(key: &str, content: &[u8]) -> [u8; HASH] {
+    let mut h = blake3::Hasher::new();
+    h.update(&(key.len() as u64).to_le_bytes());
+    h.update(key.as_bytes());
+    h.update(content);
+    *h.finalize().as_bytes()
 }
 
-#[cfg(not(unix))]
-fn own(_: &std::fs::Metadata) -> bool {
-    true
+/// The content of a file that was written under a key.
+pub fn entry<'a>(key: &str, file: &'a [u8]) -> Option<&'a [u8]> {
+    let (hash, content) = file.strip_prefix(MAGIC)?.split_at_checked(HASH)?;
+    (seal(key, content) == hash).then_some(content)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    fn allow(path: &Path, mode: u32) {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
 
     #[test]
     fn what_is_damaged_or_not_ones_own_is_not_there() {
         let dir = tempfile::tempdir().unwrap();
-        let cache = Cache::at(dir.path().join("a/b"), 1 << 20);
+        let folder = dir.path().join("a/b");
+        let cache = Cache::at(&folder, 1 << 20);
         assert_eq!(cache.get("k"), None);
         cache.put("k", b"content");
         cache.put("empty", b"");
         assert_eq!(cache.get("k").as_deref(), Some(&b"content"[..]));
         assert_eq!(cache.get("empty").as_deref(), Some(&b""[..]));
-        let path = cache.path("k");
+        let path = folder.join(ROOM).join("k.bin");
         let whole = std::fs::read(&path).unwrap();
         for n in 0..whole.len() {
             let mut damaged = whole.clone();
@@ -190,32 +211,67 @@ mod tests {
         }
         cache.put("k", b"again");
         assert_eq!(cache.get("k").as_deref(), Some(&b"again"[..]));
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt;
-            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666)).unwrap();
-            assert_eq!(cache.get("k"), None);
-        }
+        allow(&path, 0o666);
+        assert_eq!(cache.get("k"), None);
         // A folder that cannot be made.
         let file = dir.path().join("file");
         std::fs::write(&file, "").unwrap();
         let none = Cache::at(file.join("x"), 1 << 20);
         none.put("k", b"content");
         assert_eq!(none.get("k"), None);
+        assert!(cache.notes().is_empty() && none.notes().is_empty());
+    }
+
+    /// The attacks: an entry copied over another's name, links, a folder that others can write.
+    #[test]
+    fn entries_are_what_their_names_say_and_the_folder_is_ones_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("cache");
+        let room = folder.join(ROOM);
+        let cache = Cache::at(&folder, 1 << 20);
+        cache.put("good", b"good");
+        cache.put("evil", b"evil");
+        std::fs::copy(room.join("evil.bin"), room.join("good.bin")).unwrap();
+        assert_eq!(cache.get("good"), None);
+        cache.put("good", b"good");
+        std::fs::rename(room.join("evil.bin"), dir.path().join("evil.bin")).unwrap();
+        symlink(dir.path().join("evil.bin"), room.join("evil.bin")).unwrap();
+        assert_eq!(cache.get("evil"), None);
+        for mode in [0o777, 0o775] {
+            allow(&room, mode);
+            let open = Cache::at(&folder, 1 << 20);
+            assert_eq!(open.get("good"), None);
+            open.put("more", b"more");
+            let notes = open.notes();
+            assert!(notes.len() == 1 && notes[0].contains("other users"), "{notes:?}");
+            assert!(!room.join("more.bin").exists());
+        }
+        allow(&room, 0o700);
+        assert_eq!(Cache::at(&folder, 1 << 20).get("good").as_deref(), Some(&b"good"[..]));
     }
 
     #[test]
-    fn the_limit_is_kept() {
+    fn the_limit_is_kept_and_nothing_of_others_is_removed() {
         let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("photo.bin"), vec![1; 200_000]).unwrap();
         let cache = Cache::at(dir.path(), 100_000);
         for i in 0..3 * LOOK {
             cache.put(&format!("k{i}"), &[7; 5_000]);
         }
         cache.put("huge", &[7; 50_000]);
         assert_eq!(cache.get("huge"), None);
-        cache.shrink();
-        let bytes: u64 =
-            std::fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().metadata().unwrap().len()).sum();
-        assert!(bytes > 10_000 && bytes <= 100_000, "{bytes}");
+        cache.shrink(cache.room(true).unwrap());
+        let files = std::fs::read_dir(dir.path().join(ROOM)).unwrap();
+        let bytes: u64 = files.map(|e| e.unwrap().metadata().unwrap().len()).sum();
+        assert!(bytes > 10_000 && bytes <= 101_000, "{bytes}");
+        assert!(dir.path().join("photo.bin").exists());
+        // A folder of the room's name that is used for something else.
+        let other = tempfile::tempdir().unwrap();
+        std::fs::create_dir(other.path().join(ROOM)).unwrap();
+        std::fs::write(other.path().join(ROOM).join("photo.bin"), vec![1; 200_000]).unwrap();
+        let cache = Cache::at(other.path(), 100_000);
+        (0..3 * LOOK).for_each(|i| cache.put(&format!("k{i}"), &[7; 5_000]));
+        assert_eq!(std::fs::read_dir(other.path().join(ROOM)).unwrap().count(), 1);
+        assert_eq!(cache.notes().len(), 1);
     }
 }

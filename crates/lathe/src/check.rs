@@ -33,25 +33,40 @@ impl Checked {
     }
 }
 
-/// Compares the outputs in `after` with a reference run on `before`.
-///
-/// # Errors
-/// When the reference itself fails.
-pub fn check_result(
-    schedule: &Schedule,
-    build: &Build,
-    mut before: Data,
-    after: &Data,
-    pool: &Pool,
-) -> Result<Checked, Diagnostic> {
-    let work = count::flops(&schedule.plain, &before.sizes).unwrap_or(f64::INFINITY);
-    let cells: f64 = before.arrays.iter().map(|a| a.len() as f64).sum();
-    let (against, difference) = if work + cells <= AFFORDABLE {
-        let mut values: Vec<ArrayValue> = to_values(&before.arrays)?;
-        interp::run(&schedule.module, &schedule.plain, &mut values, &interp::Options::default())
-            .map_err(|f| *f.diagnostic)?;
-        ("interpreter", compare::outputs(&schedule.plain, &after.arrays, &values)?)
-    } else {
+/// What a kernel gives for some data, as a reference run computes it.
+#[derive(Debug)]
+pub struct Reference {
+    work: f64,
+    results: Results,
+}
+
+#[derive(Debug)]
+enum Results {
+    /// The interpreter's.
+    Interpreted(Vec<ArrayValue>),
+    /// Those of unoptimized code.
+    Compiled(Data),
+}
+
+impl Reference {
+    /// Runs the kernel of a schedule as it was written.
+    ///
+    /// # Errors
+    /// When that run fails.
+    pub fn new(
+        schedule: &Schedule,
+        build: &Build,
+        mut before: Data,
+        pool: &Pool,
+    ) -> Result<Reference, Diagnostic> {
+        let work = count::flops(&schedule.plain, &before.sizes).unwrap_or(f64::INFINITY);
+        let cells: f64 = before.arrays.iter().map(|a| a.len() as f64).sum();
+        if work + cells <= AFFORDABLE {
+            let mut values: Vec<ArrayValue> = to_values(&before.arrays)?;
+            interp::run(&schedule.module, &schedule.plain, &mut values, &interp::Options::default())
+                .map_err(|f| *f.diagnostic)?;
+            return Ok(Reference { work, results: Results::Interpreted(values) });
+        }
         let naive =
             lathe_transform::open_all(&schedule.module, &schedule.plain).map_err(|r| *r.diagnostic)?;
         let plain = compile_tree(schedule, &naive, &Build { opt_level: 1, ..build.clone() })?;
@@ -59,21 +74,50 @@ pub fn check_result(
             let mut views: Vec<_> = before.arrays.iter_mut().map(Array::view_mut).collect();
             plain.call(pool, &mut views)?;
         }
-        let values: Vec<ArrayValue> = to_values(&before.arrays)?;
-        ("unoptimized code", compare::outputs(&schedule.plain, &after.arrays, &values)?)
-    };
-    let exact = schedule.reassociates().is_empty();
-    let ok =
-        difference.equal || (!exact && difference.max_abs <= tolerance(schedule, after, work, &difference));
-    Ok(Checked {
-        report: CheckReport {
-            against: against.to_string(),
-            max_abs_error: difference.max_abs,
-            max_rel_error: difference.max_rel,
-            ok,
-        },
-        first: difference.first,
-    })
+        Ok(Reference { work, results: Results::Compiled(before) })
+    }
+
+    /// Compares the outputs in `after`, which a schedule of the same kernel computed from the same data.
+    ///
+    /// # Errors
+    /// When memory is short.
+    pub fn compare(&self, schedule: &Schedule, after: &Data) -> Result<Checked, Diagnostic> {
+        let (against, difference) = match &self.results {
+            Results::Interpreted(values) => {
+                ("interpreter", compare::outputs(&schedule.plain, &after.arrays, values)?)
+            }
+            Results::Compiled(data) => {
+                let values: Vec<ArrayValue> = to_values(&data.arrays)?;
+                ("unoptimized code", compare::outputs(&schedule.plain, &after.arrays, &values)?)
+            }
+        };
+        let exact = schedule.reassociates().is_empty();
+        let allowed = || tolerance(schedule, after, self.work, &difference);
+        let ok = difference.equal || (!exact && difference.max_abs <= allowed());
+        Ok(Checked {
+            report: CheckReport {
+                against: against.to_string(),
+                max_abs_error: difference.max_abs,
+                max_rel_error: difference.max_rel,
+                ok,
+            },
+            first: difference.first,
+        })
+    }
+}
+
+/// Compares the outputs in `after` with a reference run on `before`.
+///
+/// # Errors
+/// When the reference itself fails.
+pub fn check_result(
+    schedule: &Schedule,
+    build: &Build,
+    before: Data,
+    after: &Data,
+    pool: &Pool,
+) -> Result<Checked, Diagnostic> {
+    Reference::new(schedule, build, before, pool)?.compare(schedule, after)
 }
 
 /// Runs the kernel as written, with a check in the place of every fact that it trusts, on a copy of the data. Code

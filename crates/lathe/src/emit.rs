@@ -54,6 +54,11 @@ pub fn emit(schedule: &Schedule, form: Emit, build: &Build) -> Result<Vec<u8>, D
     let func = versions::one_function(schedule)?;
     let options = build.options(false);
     let word = form.word();
+    // Machine code has the name that the header says: not every name of a kernel is one of C, or may be linked to.
+    let func = match form {
+        Emit::C | Emit::Header => func,
+        _ => lathe_ir::Function { name: lathe_source::symbol(&func).into(), ..func },
+    };
     match Engine::ALL.iter().find(|e| e.forms().contains(&word)) {
         Some(engine) => engine.emit(&schedule.module, &func, word, &options),
         None => Err(Diagnostic::error(codes::UNAVAILABLE, "this build has no LLVM engine")

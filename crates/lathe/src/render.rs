@@ -3,7 +3,7 @@
 mod cut;
 
 use cut::{Cut, sentence};
-use lathe_diagnostics::{Diagnostic, Severity, SourceMap};
+use lathe_diagnostics::{Diagnostic, Severity, SourceMap, Visible, visible};
 use miette::{LabeledSpan, MietteError, MietteSpanContents, SourceCode, SourceSpan, SpanContents};
 use std::fmt;
 
@@ -79,11 +79,14 @@ impl SourceCode for Source {
 /// The diagnostic as text, in colours for a terminal or without.
 pub fn to_text(map: &SourceMap, d: &Diagnostic, colours: bool) -> String {
     let file = d.marks.first().map(|m| m.span.file);
-    let text = file.map_or("", |f| map.text(f));
+    let whole = file.map_or("", |f| map.text(f));
+    let source = Visible::new(whole);
+    let text = source.text.as_str();
     let (mut elsewhere, mut labels) = (Vec::new(), Vec::new());
     let place = |m: &lathe_diagnostics::Mark| {
-        let start = (m.span.start as usize).min(text.len());
-        start..(m.span.end as usize).clamp(start, text.len())
+        let start = (m.span.start as usize).min(whole.len());
+        let end = (m.span.end as usize).clamp(start, whole.len());
+        source.place(start)..source.place(end)
     };
     let own: Vec<_> = d.marks.iter().filter(|m| Some(m.span.file) == file).map(place).collect();
     let cut = Cut::new(text, &own);
@@ -98,7 +101,7 @@ pub fn to_text(map: &SourceMap, d: &Diagnostic, colours: bool) -> String {
             });
         } else {
             let (line, column) = map.line_column(m.span.file, m.span.start);
-            elsewhere.push(format!("{}:{line}:{column}: {}", map.name(m.span.file), m.text));
+            elsewhere.push(sentence(&format!("{}:{line}:{column}: {}", map.name(m.span.file), m.text)));
         }
     }
     let mut remarks: Vec<(&str, String)> = elsewhere.into_iter().map(|e| ("also", e)).collect();
@@ -106,7 +109,7 @@ pub fn to_text(map: &SourceMap, d: &Diagnostic, colours: bool) -> String {
     remarks.extend(d.help.iter().map(|h| ("help", sentence(h))));
     let shown = Shown {
         code: d.code.to_string(),
-        source: Source { name: file.map_or(String::new(), |f| map.name(f).to_string()), cut },
+        source: Source { name: file.map_or(String::new(), |f| visible(map.name(f)).into_owned()), cut },
         labels,
         message: sentence(&d.message),
         severity: d.severity,

@@ -1,24 +1,21 @@
-//! Reading source text: of any file that ends, without what is no text.
+//! Reading source text: of regular files, without what is no text.
 
-use std::fs::File;
-use std::io::Read;
+use lathe_system::files;
+use std::io::ErrorKind;
 use std::path::Path;
 
 /// The longest source that is read.
 pub const LONGEST: u64 = 16 << 20;
 
-/// The text of a file. What has no end, or is larger than any source, is not read to its end.
+/// The text of a file. Pipes and devices, and what is larger than any source, are not read.
 ///
 /// # Errors
 /// Why there is no text, for people.
 pub fn read(path: &Path) -> Result<String, String> {
-    let mut bytes = Vec::new();
-    let file = File::open(path).map_err(|e| e.to_string())?;
-    file.take(LONGEST + 1).read_to_end(&mut bytes).map_err(|e| e.to_string())?;
-    if bytes.len() as u64 > LONGEST {
-        return Err(format!("it has more than {} MiB", LONGEST >> 20));
-    }
-    let text = String::from_utf8(bytes).map_err(|e| e.utf8_error().to_string())?;
+    let text = files::read_text(path, LONGEST).map_err(|e| match e.kind() {
+        ErrorKind::FileTooLarge => format!("it has more than {} MiB", LONGEST >> 20),
+        _ => e.to_string(),
+    })?;
     Ok(without_mark(text))
 }
 

@@ -9,6 +9,7 @@ use syn::visit::Visit;
 /// The floors of `ARCHITECTURE.md`.
 const FLOORS: &[(&str, u32)] = &[
     ("lathe-diagnostics", 0),
+    ("lathe-system", 0),
     ("lathe-space", 1),
     ("lathe-ir", 1),
     ("lathe-strategy", 2),

@@ -34,13 +34,18 @@ impl Folder {
         std::fs::read_to_string(self.path(name)).expect("a file to read")
     }
 
-    /// Runs `lathe` here with the words of `line`, and then `more`.
-    pub fn lathe(&self, line: &str) -> Done {
+    /// `lathe` here, with the words of `line`, to be started.
+    pub fn command(&self, line: &str) -> Command {
         let mut c = Command::new(env!("CARGO_BIN_EXE_lathe"));
         c.args(line.split_whitespace()).current_dir(self.dir.path()).env("NO_COLOR", "1");
         // The user's own results play no part in tests.
         c.env("LATHE_STORE", self.path("results.sqlite"));
-        done(c.output().expect("lathe starts"))
+        c
+    }
+
+    /// Runs `lathe` here with the words of `line`.
+    pub fn lathe(&self, line: &str) -> Done {
+        done(self.command(line).output().expect("lathe starts"))
     }
 
     /// As [`Folder::lathe`]; it must succeed.
@@ -62,7 +67,7 @@ impl Folder {
     }
 }
 
-fn done(o: Output) -> Done {
+pub fn done(o: Output) -> Done {
     Done {
         status: o.status.code().unwrap_or(-1),
         stdout: String::from_utf8_lossy(&o.stdout).into_owned(),

@@ -1,5 +1,6 @@
 //! The command, run as its users run it.
 
+mod attacks;
 mod bad_input;
 mod common;
 mod embed;
@@ -9,5 +10,7 @@ mod messages;
 mod run;
 mod tools;
 mod tune;
+mod tune_attacks;
+mod tune_hard;
 mod tune_programs;
 mod tune_wrong;

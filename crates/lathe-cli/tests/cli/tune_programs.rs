@@ -81,7 +81,10 @@ WPT * LS
         "run.sh",
         "x=$(( $(tail -n 1 saxpy.c) )); [ $x = 12 ] || x=100; echo $x, $((LS - WPT)) > cost",
     );
+    // A negative cost is usually a mistake of the program's.
     let v = parsed(&f.ok("tune saxpy.c 12 --json"));
+    assert_eq!((&v["costs"], &v["valid"]), (&json!([12.0, 1.0]), &json!(10)), "{v}");
+    let v = parsed(&f.ok("tune saxpy.c 12 --json --negative-costs"));
     assert_eq!((&v["params"], &v["costs"]), (&json!({ "LS": 1, "WPT": 12 }), &json!([12.0, -11.0])), "{v}");
     assert_eq!((&v["space_size"], &v["evaluations"]), (&json!("18"), &json!(18)), "{v}");
     assert_eq!(v["technique"], json!("exhaustive"));

@@ -102,7 +102,7 @@ fn whatever_is_wrong_there_is_one_clear_error() {
         "score.json",
         &json!({ "tuning_parameters": one, "run_script": "score.sh", "cost_file": "cost" }),
     );
-    assert_eq!(parsed(&f.ok("tune score.json --json"))["costs"], json!([-2.0]));
+    assert_eq!(parsed(&f.ok("tune score.json --negative-costs --json"))["costs"], json!([-2.0]));
 }
 
 #[test]

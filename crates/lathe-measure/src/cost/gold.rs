@@ -2,6 +2,7 @@
 
 use crate::codes;
 use lathe_diagnostics::Diagnostic;
+use lathe_system::files;
 use lathe_tune::{Invalid, Why};
 use std::fmt;
 use std::path::Path;
@@ -71,7 +72,7 @@ impl Gold {
             Diagnostic::error(codes::GOLD, format!("the gold data `{}`: {why}", path.display()))
                 .help("a file of numbers, separated by white space or commas")
         };
-        let text = std::fs::read_to_string(path).map_err(|e| bad(e.to_string()))?;
+        let text = files::read_text(path, files::DATA).map_err(|e| bad(e.to_string()))?;
         Ok(Gold::new(numbers(&text).map_err(bad)?, comparator))
     }
 
@@ -93,6 +94,17 @@ impl Gold {
             Some(i) => wrong(format!("result {i} is {}, the gold one {}", got[i], self.expected[i])),
             None => Ok(()),
         }
+    }
+
+    /// No printed result of the right numbers is longer, as long as people would read it.
+    pub fn longest_text(&self) -> u64 {
+        (1 << 20) + 64 * self.expected.len() as u64
+    }
+
+    /// What is said of a longer one.
+    pub fn too_long(&self) -> Invalid {
+        let text = format!("the result is too long: {} numbers are the gold ones", self.expected.len());
+        Invalid::new(Why::Wrong, text)
     }
 
     /// Compares a printed result.

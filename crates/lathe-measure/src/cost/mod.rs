@@ -5,10 +5,12 @@
 //! all (a script without permission to run) is an error.
 
 mod callable;
+mod copies;
 mod gold;
 mod named;
 mod place;
 mod scripts;
+mod shell;
 mod step;
 mod substitute;
 
@@ -19,7 +21,7 @@ pub use substitute::{Tokens, substitute};
 
 use crate::worker::Fault;
 use lathe_space::Values;
-use lathe_tune::{Cost, Pruning};
+use lathe_tune::{Cost, Pruning, Times};
 
 /// What measuring one configuration gave.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,6 +35,29 @@ pub struct Sample {
 impl From<Cost> for Sample {
     fn from(cost: Cost) -> Sample {
         Sample { cost, interval: None, runs: 1 }
+    }
+}
+
+/// What came of measuring one configuration, and where the time went as far as that is known.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    pub done: Result<Sample, Fault>,
+    /// In seconds; all 0 where only the caller's clock knows.
+    pub times: Times,
+    /// The single runs, in seconds.
+    pub runtimes: Vec<f64>,
+}
+
+impl Answer {
+    /// Whether nothing more can be measured, or is wanted.
+    pub fn ends_all(&self) -> bool {
+        matches!(self.done, Err(Fault::Fatal(_) | Fault::Interrupted))
+    }
+}
+
+impl From<Result<Sample, Fault>> for Answer {
+    fn from(done: Result<Sample, Fault>) -> Answer {
+        Answer { done, times: Times::default(), runtimes: Vec::new() }
     }
 }
 
@@ -51,15 +76,10 @@ pub trait CostFunction {
 
     /// Measures several, and says of each, by its position, what came of it as soon as that is known. After an
     /// answer that nothing can be measured, or that the user wants to stop, others may be missing.
-    fn measure_all(
-        &mut self,
-        all: &[Values],
-        best: Option<&Cost>,
-        answer: &mut dyn FnMut(usize, Result<Sample, Fault>),
-    ) {
+    fn measure_all(&mut self, all: &[Values], best: Option<&Cost>, answer: &mut dyn FnMut(usize, Answer)) {
         for (i, configuration) in all.iter().enumerate() {
-            let done = self.measure(configuration, best);
-            let stop = matches!(done, Err(Fault::Fatal(_) | Fault::Interrupted));
+            let done = Answer::from(self.measure(configuration, best));
+            let stop = done.ends_all();
             answer(i, done);
             if stop {
                 return;
@@ -69,6 +89,15 @@ pub trait CostFunction {
 
     /// The technique asks for candidates to be given up by these rules.
     fn prune(&mut self, _rules: Pruning) {}
+
+    /// Whether a cost that was measured before may be believed, now that it is better than all others: a cost function
+    /// that compares results does so, unless it has done so already.
+    ///
+    /// # Errors
+    /// Why it may not.
+    fn believe(&mut self, _configuration: &Values) -> Result<(), Fault> {
+        Ok(())
+    }
 }
 
 impl<T: CostFunction + ?Sized> CostFunction for &mut T {
@@ -80,16 +109,15 @@ impl<T: CostFunction + ?Sized> CostFunction for &mut T {
         (**self).batch()
     }
 
-    fn measure_all(
-        &mut self,
-        all: &[Values],
-        best: Option<&Cost>,
-        answer: &mut dyn FnMut(usize, Result<Sample, Fault>),
-    ) {
+    fn measure_all(&mut self, all: &[Values], best: Option<&Cost>, answer: &mut dyn FnMut(usize, Answer)) {
         (**self).measure_all(all, best, answer);
     }
 
     fn prune(&mut self, rules: Pruning) {
         (**self).prune(rules);
+    }
+
+    fn believe(&mut self, configuration: &Values) -> Result<(), Fault> {
+        (**self).believe(configuration)
     }
 }

@@ -1,5 +1,6 @@
 //! The files that decide what a program does, beside its source and scripts: those that these name.
 
+use lathe_system::files;
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
@@ -17,11 +18,7 @@ pub(super) fn contents(folder: &Path, texts: &[String], written: &[PathBuf]) -> 
             if written.contains(&name) || found.contains(&name) {
                 continue;
             }
-            let path = folder.join(&name);
-            if !path.is_file() {
-                continue;
-            }
-            let Ok(bytes) = std::fs::read(&path) else { continue };
+            let Ok(bytes) = files::read(&folder.join(&name), files::DATA) else { continue };
             open.push(String::from_utf8_lossy(&bytes[..bytes.len().min(SEARCHED)]).into_owned());
             out.push(format!("{} {}", name.display(), crate::store::hash_of_bytes(&bytes)));
             found.insert(name);

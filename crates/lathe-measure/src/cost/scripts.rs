@@ -1,17 +1,20 @@
 //! Programs of any language: a script or command that compiles, one that runs, and a file with the cost.
 //!
 //! Both are run in a folder of their own, in which the program's source and the scripts lie with the
-//! parameters' names replaced by their values, beside links to everything else of the program's folder. Every
+//! parameters' names replaced by their values, beside copies of everything else of the program's folder. Every
 //! parameter, constant and computed number is an environment variable, too. `LATHE_FOLDER` is the program's own folder.
 
 use super::place::{Job, Place};
 use super::step::{Step, Text, missing};
-use super::{CostFunction, Gold, Sample};
-use crate::worker::{Fault, Limits, Patience, Race, Rule};
+use super::{Answer, CostFunction, Gold, Sample};
+use crate::codes;
+use crate::worker::{Fault, Patience, Race, Rule};
 use lathe_diagnostics::Diagnostic;
+use lathe_space::formats::Script;
 use lathe_space::{EvalError, Expr, Value, Values, eval};
-use lathe_tune::{Cost, Pruning};
-use std::path::PathBuf;
+use lathe_system::process::Limits;
+use lathe_tune::{Cost, Pruning, Times};
+use std::path::{Component, Path, PathBuf};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
@@ -24,11 +27,13 @@ pub struct Scripts {
     pub source: Option<PathBuf>,
     /// What stands in that file, as far as it is the program's; `None`: all of it.
     pub text: Option<String>,
-    /// A path to a script, or a command for the shell; likewise `run`.
-    pub compile: Option<String>,
-    pub run: String,
-    /// Where the program writes its cost, as numbers separated by commas; `None`: the time of `run` is the cost.
+    pub compile: Option<Script>,
+    pub run: Script,
+    /// Where the program writes its cost, as numbers separated by commas, relative to where it runs; `None`: the time
+    /// of `run` is the cost.
     pub cost_file: Option<PathBuf>,
+    /// Whether the numbers in the cost file may be below zero.
+    pub negative: bool,
     /// Sizes and other constants.
     pub constants: Values,
     /// Further variables: numbers computed from parameters and constants, separated by blanks. For a configuration
@@ -49,7 +54,7 @@ pub struct Scripts {
 
 impl Scripts {
     /// A program that is only run, and timed.
-    pub fn new(folder: impl Into<PathBuf>, run: impl Into<String>) -> Scripts {
+    pub fn new(folder: impl Into<PathBuf>, run: impl Into<Script>) -> Scripts {
         Scripts {
             folder: folder.into(),
             source: None,
@@ -57,6 +62,7 @@ impl Scripts {
             compile: None,
             run: run.into(),
             cost_file: None,
+            negative: false,
             constants: Values::new(),
             computed: Vec::new(),
             gold: None,
@@ -75,8 +81,14 @@ impl Scripts {
     pub fn prepare(self) -> Result<ScriptsCost, Diagnostic> {
         let folder = self.folder.canonicalize().map_err(|e| missing("folder", &self.folder, &e))?;
         let scripts = Scripts { folder, ..self };
-        let run = Step::new(&scripts, &scripts.run)?;
-        let compile = scripts.compile.as_deref().map(|c| Step::new(&scripts, c)).transpose()?;
+        let result = scripts.gold.as_ref().and_then(|g| g.1.as_ref());
+        for (what, path) in [("cost file", &scripts.cost_file.as_ref()), ("result", &result)] {
+            if let Some(path) = path {
+                inside(what, path)?;
+            }
+        }
+        let compile = scripts.compile.as_ref().map(|c| Step::new(&scripts, c, false)).transpose()?;
+        let run = Step::new(&scripts, &scripts.run, compile.is_some())?;
         let source = match &scripts.source {
             Some(path) => {
                 let read = Text::read(&scripts, path)?;
@@ -103,19 +115,25 @@ pub struct ScriptsCost {
     fastest: Option<f64>,
 }
 
-/// What running a configuration came to, and the time of its fastest run.
-type Ran = (Result<Sample, Fault>, Option<f64>);
+/// What a program writes for the tuner lies in the folder that it runs in: files elsewhere are not the tuner's to remove,
+/// or to believe.
+fn inside(what: &str, path: &Path) -> Result<(), Diagnostic> {
+    let mut parts = path.components().filter(|c| !matches!(c, Component::CurDir)).peekable();
+    if parts.peek().is_some() && parts.all(|c| matches!(c, Component::Normal(_))) {
+        return Ok(());
+    }
+    let text = format!("the {what} `{}` does not lie in the folder that the program runs in", path.display());
+    Err(Diagnostic::error(codes::SCRIPT, text)
+        .help("give a path without `/` at its beginning and without `..`, and let the program write there"))
+}
 
 impl ScriptsCost {
     /// The texts that decide what is measured: the source, the scripts, and the files that they name.
     pub fn texts(&self) -> Vec<String> {
-        let step = |s: &Step| match s {
-            Step::Script(t) => t.text.clone(),
-            Step::Command(c) => c.clone(),
-        };
         let job = &self.job;
         let source = job.source.as_ref().map_or(String::new(), |t| t.text.clone());
-        let mut texts = vec![source, job.compile.as_ref().map_or(String::new(), step), step(&job.run)];
+        let compile = job.compile.as_ref().map_or(String::new(), Step::text);
+        let mut texts = vec![source, compile, job.run.text()];
         let results = job.scripts.gold.as_ref().and_then(|g| g.1.as_ref());
         let written: Vec<PathBuf> = job.scripts.cost_file.iter().chain(results).cloned().collect();
         texts.extend(super::named::contents(&job.scripts.folder, &texts, &written));
@@ -136,35 +154,28 @@ impl ScriptsCost {
         values
     }
 
-    fn learn(&mut self, (answer, fastest): Ran) -> Result<Sample, Fault> {
-        keep_least(&mut self.fastest, fastest);
-        answer
-    }
-
     /// Compiles side by side, each in its place, then runs one after the other.
-    fn run_in_turn(
-        &mut self,
-        part: &[Values],
-        best: Option<&Cost>,
-        answer: &mut dyn FnMut(usize, Result<Sample, Fault>),
-    ) {
+    fn run_in_turn(&mut self, part: &[Values], best: Option<&Cost>, answer: &mut dyn FnMut(usize, Answer)) {
         let job = &self.job;
-        let compiled: Vec<Result<(), Fault>> = std::thread::scope(|scope| {
-            let pairs = self.places.iter().zip(part);
-            let threads: Vec<_> =
-                pairs.map(|(place, values)| scope.spawn(|| place.compile(job, values))).collect();
+        let compiled: Vec<(Result<(), Fault>, Times)> = std::thread::scope(|scope| {
+            let one = |(place, values): (&'_ mut Place, &'_ Values)| {
+                let mut times = Times::default();
+                (place.compile(job, values, &mut times), times)
+            };
+            let pairs = self.places.iter_mut().zip(part);
+            let threads: Vec<_> = pairs.map(|pair| scope.spawn(move || one(pair))).collect();
             let join = |t: std::thread::ScopedJoinHandle<'_, _>| {
                 t.join().unwrap_or_else(|p| std::panic::resume_unwind(p))
             };
             threads.into_iter().map(join).collect()
         });
-        for (i, compiled) in compiled.into_iter().enumerate() {
-            let ran = match compiled {
-                Ok(()) => time(&self.job, &self.places[i], &part[i], best, self.fastest),
-                Err(f) => (Err(f), None),
+        for (i, (compiled, times)) in compiled.into_iter().enumerate() {
+            let done = match compiled {
+                Ok(()) => time(&self.job, &self.places[i], &part[i], best, self.fastest, times),
+                Err(f) => Answer { times, ..Err(f).into() },
             };
-            let done = self.learn(ran);
-            let stop = matches!(done, Err(Fault::Fatal(_) | Fault::Interrupted));
+            learn(&mut self.fastest, &done);
+            let stop = done.ends_all();
             answer(i, done);
             if stop {
                 return;
@@ -177,57 +188,70 @@ impl ScriptsCost {
         &mut self,
         part: &[Values],
         best: Option<&Cost>,
-        answer: &mut dyn FnMut(usize, Result<Sample, Fault>),
+        answer: &mut dyn FnMut(usize, Answer),
     ) {
-        let (job, known, places) = (&self.job, self.fastest, &self.places);
+        let (job, known) = (&self.job, self.fastest);
         let (send, receive) = channel();
         std::thread::scope(|scope| {
-            for (i, (place, values)) in places.iter().zip(part).enumerate() {
+            for (i, (place, values)) in self.places.iter_mut().zip(part).enumerate() {
                 let send = send.clone();
                 scope.spawn(move || {
-                    let ran = match place.compile(job, values) {
-                        Ok(()) => time(job, place, values, best, known),
-                        Err(f) => (Err(f), None),
+                    let mut times = Times::default();
+                    let done = match place.compile(job, values, &mut times) {
+                        Ok(()) => time(job, place, values, best, known, times),
+                        Err(f) => Answer { times, ..Err(f).into() },
                     };
                     // The receiver lives longer than this thread.
-                    let _ = send.send((i, ran));
+                    let _ = send.send((i, done));
                 });
             }
             drop(send);
             // Told at once: what one of them came to is safe while the others still run.
-            for (i, (done, fastest)) in receive.iter() {
-                keep_least(&mut self.fastest, fastest);
+            for (i, done) in receive.iter() {
+                learn(&mut self.fastest, &done);
                 answer(i, done);
             }
         });
     }
 }
 
-fn keep_least(least: &mut Option<f64>, new: Option<f64>) {
-    *least = match (*least, new) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
-    };
+/// Keeps the time of the fastest run so far.
+fn learn(fastest: &mut Option<f64>, done: &Answer) {
+    let new = done.runtimes.iter().copied();
+    *fastest = fastest.iter().copied().chain(new).reduce(f64::min);
 }
 
 /// Runs what lies compiled in a place; `known` is the fastest run of all so far.
-fn time(job: &Job, place: &Place, values: &Values, best: Option<&Cost>, known: Option<f64>) -> Ran {
+fn time(
+    job: &Job,
+    place: &Place,
+    values: &Values,
+    best: Option<&Cost>,
+    known: Option<f64>,
+    mut times: Times,
+) -> Answer {
     let scripts = &job.scripts;
-    let limit = Patience::from_best(known, Duration::ZERO, scripts.first).run.min(scripts.first);
     let timed = scripts.cost_file.is_none();
-    // Costs that a program states itself need not be seconds.
+    // How long a run takes says nothing about a cost that the program states itself.
+    let limit = match known.filter(|_| timed) {
+        Some(fastest) => Patience::from_best(Some(fastest), Duration::ZERO, scripts.first).run,
+        None => scripts.first,
+    };
+    let limit = limit.min(scripts.first);
     let rule = Rule { time: if timed { scripts.rule.time } else { Duration::MAX }, ..scripts.rule };
     let race = Race::new(rule, best.filter(|_| timed).map(Cost::first));
     let mut costs: Vec<Cost> = Vec::new();
-    let mut fastest: Option<f64> = None;
+    let mut runtimes: Vec<f64> = Vec::new();
     let done = race.run(|| {
-        let (cost, seconds) = place.once(job, values, limit, costs.is_empty())?;
-        fastest = Some(fastest.map_or(seconds, |f| f.min(seconds)));
-        let first = cost.first();
-        costs.push(cost);
+        let run = place.once(job, values, limit, costs.is_empty())?;
+        runtimes.push(run.seconds);
+        times.validate += run.validate;
+        let first = run.cost.first();
+        costs.push(run.cost);
         Ok::<f64, Fault>(first)
     });
-    let sample = done.map(|(summary, _)| {
+    times.run = runtimes.iter().sum();
+    let done = done.map(|(summary, _)| {
         // Of several runs the one with the median of the first number.
         let near = |c: &&Cost| (c.first() - summary.median).abs();
         let cost = match costs.iter().min_by(|a, b| near(a).total_cmp(&near(b))) {
@@ -237,33 +261,27 @@ fn time(job: &Job, place: &Place, values: &Values, best: Option<&Cost>, known: O
         let interval = (summary.runs > 1).then_some(summary.interval);
         Sample { cost, interval, runs: summary.runs as u64 }
     });
-    (sample, fastest)
+    Answer { done, times, runtimes }
 }
 
 impl CostFunction for ScriptsCost {
     fn measure(&mut self, configuration: &Values, best: Option<&Cost>) -> Result<Sample, Fault> {
-        let values = self.values(configuration);
-        self.places[0].compile(&self.job, &values)?;
-        let ran = time(&self.job, &self.places[0], &values, best, self.fastest);
-        self.learn(ran)
+        let mut out = None;
+        self.measure_all(std::slice::from_ref(configuration), best, &mut |_, a| out = Some(a.done));
+        out.unwrap_or(Err(Fault::Interrupted))
     }
 
     fn batch(&self) -> usize {
         self.places.len()
     }
 
-    fn measure_all(
-        &mut self,
-        all: &[Values],
-        best: Option<&Cost>,
-        answer: &mut dyn FnMut(usize, Result<Sample, Fault>),
-    ) {
+    fn measure_all(&mut self, all: &[Values], best: Option<&Cost>, answer: &mut dyn FnMut(usize, Answer)) {
         let all: Vec<Values> = all.iter().map(|v| self.values(v)).collect();
         let width = self.places.len();
         for (chunk, part) in all.chunks(width).enumerate() {
             let mut stop = false;
-            let mut tell = |i: usize, done: Result<Sample, Fault>| {
-                stop |= matches!(done, Err(Fault::Fatal(_) | Fault::Interrupted));
+            let mut tell = |i: usize, done: Answer| {
+                stop |= done.ends_all();
                 answer(chunk * width + i, done);
             };
             if self.job.scripts.side_by_side {

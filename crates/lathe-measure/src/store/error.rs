@@ -15,6 +15,7 @@ pub(super) fn of(path: &Path, problem: Problem) -> Diagnostic {
             return Diagnostic::error(codes::STORE_FUTURE, text)
                 .help("use the newer program, or another store: --store PATH");
         }
+        Problem::Strange(why) => return damaged(path, &why),
         Problem::Sqlite(e) => e,
     };
     match e.sqlite_error_code() {
@@ -28,6 +29,9 @@ pub(super) fn of(path: &Path, problem: Problem) -> Diagnostic {
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
             Diagnostic::error(codes::STORE_READ_ONLY, format!("the store `{file}` cannot be written"))
                 .help("give the folder and the file write permission, or use another store: --store PATH")
+        }
+        Some(ErrorCode::OperationInterrupted) => {
+            damaged(path, "an operation on it takes longer than on any store of this size")
         }
         Some(ErrorCode::CannotOpen) => cannot_open(path, &e.to_string()),
         _ => Diagnostic::error(codes::STORE_FAILED, format!("the store `{file}`: {e}")),

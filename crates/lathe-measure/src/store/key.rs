@@ -103,9 +103,19 @@ pub fn hash_of(texts: &[&str]) -> String {
     h.finalize().to_hex()[..32].to_string()
 }
 
-/// The hash of a file's content.
+/// The hash of a content.
 pub fn hash_of_bytes(bytes: &[u8]) -> String {
     blake3::hash(bytes).to_hex()[..32].to_string()
+}
+
+/// The hash of what a file holds, as [`hash_of_bytes`] has it, without the file in memory.
+///
+/// # Errors
+/// What the system says.
+pub fn hash_of_file(file: std::fs::File) -> std::io::Result<String> {
+    let mut h = blake3::Hasher::new();
+    h.update_reader(file)?;
+    Ok(h.finalize().to_hex()[..32].to_string())
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The tables, their version, and the way from every older version to this one.
 
+use super::guard::only_ours;
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,8 @@ pub(super) enum Problem {
     Foreign,
     /// Written by a newer version, with this layout.
     Future(i64),
+    /// Ours by its header, and not by its content.
+    Strange(String),
 }
 
 impl Problem {
@@ -82,6 +85,10 @@ const STEPS: &[&str] = &[
     ALTER TABLE winners ADD COLUMN checked TEXT;",
 ];
 
+/// What a store of any layout may hold.
+const TABLES: [&str; 4] = ["keys", "sessions", "evaluations", "winners"];
+const INDICES: [&str; 3] = ["evaluations_of_session", "sessions_of_key", "keys_of_program"];
+
 /// The layout that this program writes.
 pub const LAYOUT: i64 = STEPS.len() as i64;
 
@@ -93,7 +100,9 @@ pub(super) fn version(c: &Connection) -> Result<Option<i64>, Problem> {
     match (application, version, tables) {
         (0, 0, 0) => Ok(None),
         (a, v, _) if a == i64::from(APPLICATION) && v > LAYOUT => Err(Problem::Future(v)),
-        (a, v, _) if a == i64::from(APPLICATION) && v > 0 => Ok(Some(v)),
+        (a, v, _) if a == i64::from(APPLICATION) && v > 0 => {
+            only_ours(c, &TABLES, &INDICES).map(|()| Some(v))
+        }
         _ => Err(Problem::Foreign),
     }
 }

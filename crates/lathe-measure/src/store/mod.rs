@@ -6,13 +6,14 @@
 //! write, and several processes write at once.
 
 mod error;
+mod guard;
 mod key;
 mod layout;
 mod manage;
 mod near;
 mod record;
 
-pub use key::{Device, Key, hash_of, hash_of_bytes};
+pub use key::{Device, Key, hash_of, hash_of_bytes, hash_of_file};
 pub use layout::LAYOUT;
 pub use manage::{Entry, Export, ExportedEntry, ExportedSession};
 pub use near::Near;
@@ -30,6 +31,7 @@ use std::time::Duration;
 pub struct Store {
     connection: Connection,
     path: PathBuf,
+    watch: guard::Watch,
 }
 
 /// How long another process is waited for.
@@ -75,6 +77,7 @@ impl Store {
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let store = Store::connect(path, flags, patience)?;
+        store.watch.begin();
         layout::prepare(&store.connection, patience).map_err(|e| store.failed(e))?;
         store.check()?;
         Ok(store)
@@ -97,7 +100,8 @@ impl Store {
             let uri = format!("file:{}?immutable=1", escaped(path));
             let flags = flags | OpenFlags::SQLITE_OPEN_URI;
             let connection = Connection::open_with_flags(uri, flags).map_err(|e| store.sqlite(e))?;
-            store = Store { connection, path: path.to_path_buf() };
+            let watch = guard::guard(&connection).map_err(|e| store.sqlite(e))?;
+            store = Store { connection, path: path.to_path_buf(), watch };
             version = layout::version(&store.connection);
         }
         match version {
@@ -113,9 +117,11 @@ impl Store {
     }
 
     fn connect(path: &Path, flags: OpenFlags, patience: Duration) -> Result<Store, Diagnostic> {
-        let connection = Connection::open_with_flags(path, flags)
-            .map_err(|e| error::of(path, layout::Problem::Sqlite(e)))?;
-        let store = Store { connection, path: path.to_path_buf() };
+        guard::regular(path).map_err(|e| error::cannot_open(path, &e.to_string()))?;
+        let failed = |e| error::of(path, layout::Problem::Sqlite(e));
+        let connection = Connection::open_with_flags(path, flags).map_err(failed)?;
+        let watch = guard::guard(&connection).map_err(failed)?;
+        let store = Store { connection, path: path.to_path_buf(), watch };
         store.connection.busy_timeout(patience).map_err(|e| store.sqlite(e))?;
         store.connection.set_prepared_statement_cache_capacity(32);
         Ok(store)
@@ -124,6 +130,7 @@ impl Store {
     /// Damage is found before anything is added to it. Large stores are checked where they are read only.
     fn check(&self) -> Result<(), Diagnostic> {
         const PAGES: i64 = 20_000;
+        self.watch.begin();
         let pages: i64 =
             self.connection.query_row("PRAGMA page_count", [], |r| r.get(0)).map_err(|e| self.sqlite(e))?;
         if pages > PAGES {

@@ -285,6 +285,7 @@ impl Store {
     }
 
     pub(super) fn find(&self, digest: &str) -> Result<Option<i64>, Diagnostic> {
+        self.watch.begin();
         self.connection
             .prepare_cached("SELECT id FROM keys WHERE digest = ?1")
             .and_then(|mut s| s.query_row([digest], |r| r.get(0)).optional())
@@ -308,6 +309,7 @@ impl Store {
         params: impl rusqlite::Params,
         read: impl FnMut(&Row) -> rusqlite::Result<T>,
     ) -> Result<Vec<T>, Diagnostic> {
+        self.watch.begin();
         self.connection
             .prepare_cached(sql)
             .and_then(|mut s| s.query_map(params, read)?.collect())
@@ -315,6 +317,7 @@ impl Store {
     }
 
     pub(super) fn run(&self, sql: &str, params: impl rusqlite::Params) -> Result<usize, Diagnostic> {
+        self.watch.begin();
         self.connection.prepare_cached(sql).and_then(|mut s| s.execute(params)).map_err(|e| self.sqlite(e))
     }
 

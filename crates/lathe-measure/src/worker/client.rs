@@ -1,11 +1,11 @@
 //! The parent's side: a child that is kept, asked, and started anew when it is lost.
 
-use super::limits::{Limits, confine, end, interrupted};
-use super::process::{Ended, GLANCE, keep_tail, out_of_memory};
 use super::serve::{Message, Reply};
-use super::{Fault, serve};
+use super::{Fault, out_of_memory, serve};
 use crate::codes;
 use lathe_diagnostics::Diagnostic;
+use lathe_system::interrupt::interrupted;
+use lathe_system::process::{Ended, GLANCE, Kept, Limits, confine, end};
 use lathe_tune::{Invalid, Why};
 use serde_json::Value as Json;
 use std::ffi::OsString;
@@ -70,7 +70,7 @@ struct Running {
     child: Child,
     input: ChildStdin,
     lines: Receiver<String>,
-    errors: Arc<Mutex<Vec<u8>>>,
+    errors: Arc<Mutex<Kept>>,
 }
 
 impl Worker {
@@ -114,7 +114,7 @@ impl Worker {
                 }
             }
         });
-        let tail = Arc::new(Mutex::new(Vec::new()));
+        let tail = Arc::new(Mutex::new(Kept::default()));
         let kept = Arc::clone(&tail);
         std::thread::spawn(move || collect(errors, &kept));
         self.running = Some(Running { child, input, lines, errors: tail });
@@ -221,8 +221,8 @@ impl Worker {
     fn lost(&mut self) -> (Ended, String) {
         let Some(mut r) = self.running.take() else { return (Ended::Well, String::new()) };
         let ended = wait_briefly(&mut r.child);
-        let kept = r.errors.lock().map(|e| e.clone()).unwrap_or_default();
-        (ended, String::from_utf8_lossy(&kept).into_owned())
+        let kept = r.errors.lock().map(|e| e.text()).unwrap_or_default();
+        (ended, kept)
     }
 }
 
@@ -251,13 +251,13 @@ fn wait_briefly(child: &mut Child) -> Ended {
     end(child).map_or(Ended::Signal(0), Ended::of)
 }
 
-fn collect(mut from: impl Read, to: &Mutex<Vec<u8>>) {
+fn collect(mut from: impl Read, to: &Mutex<Kept>) {
     let mut block = [0u8; 1024];
     while let Ok(n) = from.read(&mut block) {
         let Ok(mut kept) = to.lock() else { return };
         if n == 0 {
             return;
         }
-        keep_tail(&mut kept, &block[..n]);
+        kept.push(&block[..n]);
     }
 }

@@ -6,19 +6,15 @@
 //! that compiling is over and running begins, since the two have limits of their own.
 
 mod client;
-mod limits;
-mod process;
 mod race;
 mod serve;
 
 pub use client::{Ask, Patience, Spec, Worker};
-pub use limits::{Limits, interrupted, on_interrupt, with_interrupts};
-pub(crate) use process::out_of_memory;
-pub use process::{Ended, Finished, run};
 pub use race::{Race, Rule, Verdict};
 pub use serve::serve;
 
 use lathe_diagnostics::Diagnostic;
+use lathe_system::process::Ended;
 use lathe_tune::Invalid;
 
 /// Why there is no cost.
@@ -42,4 +38,20 @@ impl From<Diagnostic> for Fault {
     fn from(d: Diagnostic) -> Fault {
         Fault::Fatal(d)
     }
+}
+
+/// Whether what a process left behind says that memory ran out.
+pub(crate) fn out_of_memory(ended: &Ended, errors: &str) -> bool {
+    const SAID: [&str; 8] = [
+        "memory allocation of",
+        "out of memory",
+        "Out of memory",
+        "Cannot allocate memory",
+        "std::bad_alloc",
+        "MemoryError",
+        "memory exhausted",
+        "failed to map segment",
+    ];
+    // A kill that was not ours is the system's, when it has no memory left.
+    *ended == Ended::Signal(libc::SIGKILL) || SAID.iter().any(|s| errors.contains(s))
 }

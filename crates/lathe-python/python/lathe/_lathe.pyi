@@ -90,6 +90,7 @@ def tune_command(
     memory: int | None,
     jobs: int,
     side_by_side: bool,
+    repeated: tuple[int | None, bool],
     gold: tuple[str, float, str | None] | None,
     order: str | None,
     listener: Callable[[dict[str, Any]], None] | None,

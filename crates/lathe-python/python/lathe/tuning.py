@@ -356,13 +356,14 @@ def count(parameters: Mapping[str, Any], *, constants: Mapping[str, Any] | None 
     return int(a), int(b)
 
 
-def tune(cost: Callable[..., Any] | str, parameters: Mapping[str, Any], *, constants: Mapping[str, Any] | None = None,
+def tune(cost: Callable[..., Any] | str | Sequence[str], parameters: Mapping[str, Any], *, constants: Mapping[str, Any] | None = None,
          constraints: Iterable[str | Callable[..., bool]] = (), budget: str | float | None = None,
          until: str | None = None, technique: str | None = None, seed: int = 0,
          start: Mapping[str, Any] | Sequence[Mapping[str, Any]] = (), order: str | None = None, key: str | None = None,
          store: str | os.PathLike[str] | bool = True, fresh: bool = False,
          progress: bool | Callable[[Progress], None] = False, folder: str | os.PathLike[str] | None = None,
-         compile: str | None = None, source: str | os.PathLike[str] | None = None, cost_file: str | None = None,
+         compile: str | Sequence[str] | None = None, source: str | os.PathLike[str] | None = None,
+         cost_file: str | None = None, runs: int | None = None, negative_costs: bool = False,
          gold: str | os.PathLike[str] | None = None, tolerance: float = 1e-6, result: str | None = None,
          timeout: str | float = "60s", memory: int | None = None, jobs: int | None = None,
          side_by_side: bool = False) -> Tuned:
@@ -376,9 +377,10 @@ def tune(cost: Callable[..., Any] | str, parameters: Mapping[str, Any], *, const
     or by Ctrl-C, which keeps the best. Equal seeds and costs give equal searches. With a ``key`` results of a function are
     kept in the store under it, so that a later search goes on where this one ended; results of commands always are.
 
-    For commands: ``compile`` is run before, parameters are environment variables, and stand in the text of ``source``;
-    ``cost_file`` is where the program writes its cost; ``gold`` holds the right result, to be compared with the output or
-    the file ``result``.
+    For commands (text for the shell, or a list of a program and its arguments): ``compile`` is run before, parameters are
+    environment variables, and stand in the text of ``source``; ``cost_file`` is where the program writes its cost, which
+    is the median of so many ``runs``, and below zero only with ``negative_costs``; ``gold`` holds the right result, to be
+    compared with the output or the file ``result``.
     """
     if not callable(cost) and not isinstance(cost, str):
         raise TuneError(f"what is tuned is a function or a command, not {type(cost).__name__}")
@@ -403,9 +405,9 @@ def tune(cost: Callable[..., Any] | str, parameters: Mapping[str, Any], *, const
     if conditions:
         raise TuneError("conditions of a command's parameters are texts")
     here = Path(folder or ".")
-    space |= {"run_script": cost}
+    space |= {"run_script": cost if isinstance(cost, str) else list(cost)}
     if compile is not None:
-        space["compile_script"] = compile
+        space["compile_script"] = compile if isinstance(compile, str) else list(compile)
     if source is not None:
         space["program_source"] = os.fspath(source)
     if cost_file is not None:
@@ -416,8 +418,8 @@ def tune(cost: Callable[..., Any] | str, parameters: Mapping[str, Any], *, const
             json.dump(space, f)
         correct = (os.fspath(gold), tolerance, result) if gold is not None else None
         limit = seconds(timeout) or 60.0
-        found = _lathe.tune_command(name, [], rules, limit, memory, jobs or (os.cpu_count() or 1), side_by_side, correct,
-                                    order, _listener(progress))
+        found = _lathe.tune_command(name, [], rules, limit, memory, jobs or (os.cpu_count() or 1), side_by_side,
+                                    (runs, negative_costs), correct, order, _listener(progress))
     finally:
         os.unlink(name)
     return Tuned(found)

@@ -290,8 +290,8 @@ impl Parser {
         }
         match path.as_slice() {
             ["program_source"] => self.once(d, |out| out.program_source.replace(text()).is_some()),
-            ["compile_script"] => self.once(d, |out| out.compile_script.replace(text()).is_some()),
-            ["run_script"] => self.once(d, |out| out.run_script.replace(text()).is_some()),
+            ["compile_script"] => self.once(d, |out| out.compile_script.replace(text().into()).is_some()),
+            ["run_script"] => self.once(d, |out| out.run_script.replace(text().into()).is_some()),
             ["cost_file"] => self.once(d, |out| out.cost_file.replace(text()).is_some()),
             ["search_technique"] => self.once(d, |out| out.search_technique.replace(text()).is_some()),
             _ => Err(self.source.at(d, 0, format!("unknown directive `#atf::{}`", d.key)).help(

@@ -5,14 +5,14 @@
 //!   "tuning_parameters": [
 //!     { "name": "WPT", "range": "interval<int>(1, N)", "constraint": "divides(N)" },
 //!     { "name": "MODE", "range": ["fast", "safe"], "default": "safe" } ],
-//!   "compile_script": "./compile.sh", "run_script": "./run.sh",
+//!   "compile_script": ["cc", "-O2", "-DWPT=WPT", "prog.c"], "run_script": "./run.sh",
 //!   "search_technique": "auc_bandit", "abort_condition": "duration<minutes>(30)" }
 //! ```
 //!
 //! Keys may be written with `-` instead of `_`; `comment` is for people.
 
 use super::expression::{Dialect, Scope, constraint};
-use super::program::{TuningProgram, abort_condition};
+use super::program::{Script, TuningProgram, abort_condition};
 use super::range::{common_type, range, show, show_expr};
 use crate::codes;
 use crate::expr::Value;
@@ -50,8 +50,8 @@ pub fn parse(text: &str, file: FileId) -> Result<TuningProgram, Diagnostic> {
                 _ => return Err(error("`tuning_parameters` is an array".into())),
             },
             "program_source" => out.program_source = Some(text()?),
-            "compile_script" => out.compile_script = Some(text()?),
-            "run_script" => out.run_script = Some(text()?),
+            "compile_script" => out.compile_script = Some(script(key, value)?),
+            "run_script" => out.run_script = Some(script(key, value)?),
             "cost_file" => out.cost_file = Some(text()?),
             "search_technique" => out.search_technique = Some(text()?),
             "abort_condition" => {
@@ -92,6 +92,17 @@ pub fn parse(text: &str, file: FileId) -> Result<TuningProgram, Diagnostic> {
         p.constraint = Some(read.map_err(|e| within(&of, c, &e))?);
     }
     Ok(out)
+}
+
+/// A path or a command, or a list of a program and its arguments.
+fn script(key: &str, value: &Json) -> Result<Script, Diagnostic> {
+    let word = |v: &Json| v.as_str().map(str::to_string);
+    match value {
+        Json::String(text) => Some(Script::Shell(text.clone())),
+        Json::Array(all) if !all.is_empty() => all.iter().map(word).collect::<Option<_>>().map(Script::List),
+        _ => None,
+    }
+    .ok_or_else(|| error(format!("`{key}` is a path, a command, or a list of a program and its arguments")))
 }
 
 fn error(text: String) -> Diagnostic {
@@ -222,8 +233,6 @@ pub fn write(p: &TuningProgram) -> Result<String, Diagnostic> {
     out.insert("tuning_parameters".into(), Json::Array(params));
     let texts = [
         ("program_source", p.program_source.clone()),
-        ("compile_script", p.compile_script.clone()),
-        ("run_script", p.run_script.clone()),
         ("cost_file", p.cost_file.clone()),
         ("search_technique", p.search_technique.clone()),
         ("abort_condition", p.abort_condition.as_ref().map(ToString::to_string)),
@@ -231,6 +240,13 @@ pub fn write(p: &TuningProgram) -> Result<String, Diagnostic> {
     for (key, value) in texts {
         if let Some(v) = value {
             out.insert(key.into(), json!(v));
+        }
+    }
+    for (key, value) in [("compile_script", &p.compile_script), ("run_script", &p.run_script)] {
+        match value {
+            Some(Script::Shell(text)) => _ = out.insert(key.into(), json!(text)),
+            Some(Script::List(words)) => _ = out.insert(key.into(), json!(words)),
+            None => {}
         }
     }
     serde_json::to_string_pretty(&Json::Object(out)).map_err(|e| error(e.to_string()))

@@ -9,4 +9,4 @@ pub mod substitute;
 pub mod t1;
 mod typed;
 
-pub use program::{AbortCondition, Api, Input, Kernel, TuningProgram};
+pub use program::{AbortCondition, Api, Input, Kernel, Script, TuningProgram};

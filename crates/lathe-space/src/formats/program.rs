@@ -12,8 +12,8 @@ pub struct TuningProgram {
     pub space: SpaceDef,
     /// The file in which names of parameters are replaced by values.
     pub program_source: Option<String>,
-    pub compile_script: Option<String>,
-    pub run_script: Option<String>,
+    pub compile_script: Option<Script>,
+    pub run_script: Option<Script>,
     /// Where the program writes its cost, or several separated by commas.
     pub cost_file: Option<String>,
     /// The name of a technique, as written.
@@ -21,6 +21,27 @@ pub struct TuningProgram {
     pub abort_condition: Option<AbortCondition>,
     /// Kernels for OpenCL or CUDA, kept as data.
     pub kernel: Option<Kernel>,
+}
+
+/// What is run: a path to a script, or a command.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Script {
+    /// A path, or text for the shell.
+    Shell(String),
+    /// A program and its arguments, which no shell reads.
+    List(Vec<String>),
+}
+
+impl From<&str> for Script {
+    fn from(text: &str) -> Script {
+        Script::Shell(text.to_string())
+    }
+}
+
+impl From<String> for Script {
+    fn from(text: String) -> Script {
+        Script::Shell(text)
+    }
 }
 
 /// When a search stops.

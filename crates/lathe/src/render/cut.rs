@@ -141,9 +141,10 @@ fn boundary(text: &str, at: usize) -> usize {
     at
 }
 
-/// A text of a message, cut to what can be read.
+/// A text of a message, cut to what can be read, and with nothing in it that a terminal would obey.
 pub fn sentence(text: &str) -> String {
     const MOST: usize = 1500;
+    let text = &*lathe_diagnostics::visible(text);
     match text.char_indices().nth(MOST) {
         Some((at, _)) => format!("{}{ELLIPSIS}", &text[..at]),
         None => text.to_string(),

@@ -3,12 +3,13 @@
 use crate::build::Build;
 use crate::program::Program;
 use lathe_ir::{ExprKind, Function, Module, Name, StmtKind};
-use lathe_measure::store::{Device, Key, hash_of, hash_of_bytes};
+use lathe_measure::store::{Device, Key, hash_of, hash_of_file};
 use lathe_space::Value;
 use lathe_strategy::{ArgValue, Definition, Strategy};
 use lathe_target::Machine;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::path::Path;
 
 /// What a kernel is run for, and with.
 #[derive(Clone, Copy, Debug)]
@@ -51,10 +52,8 @@ fn data_hash(inputs: &BTreeMap<String, String>) -> String {
     for (name, value) in inputs {
         parts.push(name.clone());
         // What is no file is a number.
-        parts.push(match std::fs::read(value) {
-            Ok(bytes) => hash_of_bytes(&bytes),
-            Err(_) => value.clone(),
-        });
+        let content = lathe_system::files::open(Path::new(value)).and_then(hash_of_file);
+        parts.push(content.unwrap_or_else(|_| value.clone()));
     }
     if parts.is_empty() {
         return String::new();

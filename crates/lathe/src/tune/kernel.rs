@@ -3,13 +3,14 @@
 use super::work::{Question, Setup, Timing};
 use crate::report::CheckReport;
 use lathe_diagnostics::Diagnostic;
-use lathe_measure::cost::{CostFunction, Sample};
-use lathe_measure::worker::{Fault, Limits, Patience, Rule, Spec, Worker};
+use lathe_measure::cost::{Answer, CostFunction, Sample};
+use lathe_measure::worker::{Fault, Patience, Rule, Spec, Worker};
 use lathe_space::Values;
-use lathe_tune::{Cost, Pruning};
+use lathe_system::process::Limits;
+use lathe_tune::{Cost, Invalid, Pruning, Times, Why};
 use serde_json::Value as Json;
 use std::ffi::OsString;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How measuring processes are started: the program and arguments after which [`super::work`] runs.
 #[derive(Clone, Debug)]
@@ -18,7 +19,8 @@ pub struct WorkerCommand {
     pub arguments: Vec<OsString>,
 }
 
-/// Measures configurations of a kernel's strategy.
+/// Measures configurations of a kernel's strategy. What is faster than all before it is compared with the reference run
+/// before it is believed: a wrong result that comes fast would otherwise decide what is too slow to be measured.
 #[derive(Debug)]
 pub struct KernelCost {
     worker: Worker,
@@ -28,6 +30,10 @@ pub struct KernelCost {
     /// Parameters that are not searched.
     fixed: Values,
     batch: usize,
+    /// What was compared, and is right.
+    right: Vec<(Values, CheckReport)>,
+    /// Why results cannot be compared during a search, if they cannot.
+    uncompared: Option<String>,
 }
 
 /// More configurations than this are not chosen at once: a search learns between batches.
@@ -55,7 +61,8 @@ impl KernelCost {
             starting: Duration::from_secs(300),
         });
         let batch = std::thread::available_parallelism().map_or(1, usize::from).min(AT_ONCE);
-        Ok(KernelCost { worker, rule: Rule::default(), first, fixed, batch })
+        let (right, uncompared) = (Vec::new(), None);
+        Ok(KernelCost { worker, rule: Rule::default(), first, fixed, batch, right, uncompared })
     }
 
     /// How many processes were needed so far; all but the first replaced one that was lost.
@@ -80,8 +87,54 @@ impl KernelCost {
     /// # Errors
     /// As [`CostFunction::measure`].
     pub fn check(&mut self, configuration: &Values, time: Duration) -> Result<CheckReport, Fault> {
+        if let Some((_, report)) = self.right.iter().find(|r| r.0 == *configuration) {
+            return Ok(report.clone());
+        }
         let q = Question::Check { params: self.all(configuration) };
-        read(self.ask(&q, Patience { compile: time, run: time })?)
+        let report: CheckReport = read(self.ask(&q, Patience { compile: time, run: time })?)?;
+        self.right.push((configuration.clone(), report.clone()));
+        Ok(report)
+    }
+
+    /// As [`KernelCost::check`] during a search: where the reference run takes too long, or fails, the search goes on
+    /// without it.
+    fn believe(&mut self, configuration: &Values) -> Result<(), Fault> {
+        if self.uncompared.is_some() {
+            return Ok(());
+        }
+        // Compiling and running the candidate is known to work; what is left is the reference.
+        match self.check(configuration, COMPILE.min(self.first)) {
+            Ok(_) => Ok(()),
+            Err(Fault::Invalid(i)) if i.why != Why::Wrong => {
+                self.uncompared = Some(i.message);
+                Ok(())
+            }
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// Measures one configuration, which was compiled in so many seconds before.
+    fn one(&mut self, configuration: &Values, best: Option<f64>, compiled: Option<f64>) -> Answer {
+        let start = Instant::now();
+        let q = Question::Measure { params: self.all(configuration), best, rule: self.rule };
+        let patience = Patience::from_best(best, self.rule.time, self.first);
+        let timing = self.ask(&q, patience).and_then(read::<Timing>);
+        let mut times = Times { run: start.elapsed().as_secs_f64(), ..Times::default() };
+        if let Err(Fault::Invalid(Invalid { why: Why::Compile | Why::Refused, .. })) = &timing {
+            times.compile = std::mem::take(&mut times.run);
+        }
+        times.compile += compiled.unwrap_or(0.0);
+        let timing = match timing {
+            Ok(t) => t,
+            Err(fault) => return Answer { times, ..Err(fault).into() },
+        };
+        let start = Instant::now();
+        let done = match best.is_none_or(|b| timing.median < b) {
+            true => self.believe(configuration).map(|()| sample(&timing)),
+            false => Ok(sample(&timing)),
+        };
+        times.validate = start.elapsed().as_secs_f64();
+        Answer { done, times, runtimes: timing.runtimes }
     }
 
     /// Measures several configurations in interleaved rounds.
@@ -102,11 +155,7 @@ impl KernelCost {
 
 impl CostFunction for KernelCost {
     fn measure(&mut self, configuration: &Values, best: Option<&Cost>) -> Result<Sample, Fault> {
-        let best = best.map(Cost::first);
-        let q = Question::Measure { params: self.all(configuration), best, rule: self.rule };
-        let patience = Patience::from_best(best, self.rule.time, self.first);
-        let timing: Timing = read(self.ask(&q, patience)?)?;
-        Ok(sample(&timing))
+        self.one(configuration, best.map(Cost::first), None).done
     }
 
     /// As many as are compiled side by side.
@@ -114,38 +163,35 @@ impl CostFunction for KernelCost {
         self.batch
     }
 
-    fn measure_all(
-        &mut self,
-        all: &[Values],
-        best: Option<&Cost>,
-        answer: &mut dyn FnMut(usize, Result<Sample, Fault>),
-    ) {
-        let mut best = best.cloned();
+    fn measure_all(&mut self, all: &[Values], best: Option<&Cost>, answer: &mut dyn FnMut(usize, Answer)) {
+        let mut best = best.map(Cost::first);
         for (chunk, part) in all.chunks(self.batch).enumerate() {
             let at = chunk * self.batch;
-            if part.len() > 1 {
-                let q = Question::Prepare { all: part.iter().map(|c| self.all(c)).collect() };
-                let limit = COMPILE * part.len() as u32;
-                match self.ask(&q, Patience { compile: limit, run: limit }) {
-                    Err(fault @ (Fault::Fatal(_) | Fault::Interrupted)) => return answer(at, Err(fault)),
-                    // What ended the process shows when each is compiled alone.
-                    Ok(_) | Err(Fault::Invalid(_)) => {}
-                }
+            let mut compiled: Vec<Option<f64>> = Vec::new();
+            let q = Question::Prepare { all: part.iter().map(|c| self.all(c)).collect() };
+            let limit = COMPILE * part.len() as u32;
+            match self.ask(&q, Patience { compile: limit, run: limit }).and_then(read) {
+                Ok(seconds) => compiled = seconds,
+                // What ended the process shows when each is compiled alone.
+                Err(Fault::Invalid(_)) => {}
+                Err(fault) => return answer(at, Err(fault).into()),
             }
             for (i, configuration) in part.iter().enumerate() {
-                let done = self.measure(configuration, best.as_ref());
-                if let Ok(s) = &done
-                    && best.as_ref().is_none_or(|b| s.cost.first() < b.first())
-                {
-                    best = Some(s.cost.clone());
+                let done = self.one(configuration, best, compiled.get(i).copied().flatten());
+                if let Ok(s) = &done.done {
+                    best = Some(best.map_or(s.cost.first(), |b| b.min(s.cost.first())));
                 }
-                let stop = matches!(done, Err(Fault::Fatal(_) | Fault::Interrupted));
+                let stop = done.ends_all();
                 answer(at + i, done);
                 if stop {
                     return;
                 }
             }
         }
+    }
+
+    fn believe(&mut self, configuration: &Values) -> Result<(), Fault> {
+        KernelCost::believe(self, configuration)
     }
 
     fn prune(&mut self, rules: Pruning) {

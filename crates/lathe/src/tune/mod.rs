@@ -9,6 +9,7 @@ mod illegal;
 mod kernel;
 mod online;
 mod order;
+mod packed;
 mod plot;
 mod programs;
 mod record;
@@ -25,10 +26,13 @@ pub use kernel::{KernelCost, WorkerCommand};
 pub use lathe_measure::codes as store_codes;
 pub use lathe_measure::cost::{Callable, CheckedCallable, Comparator, CostFunction, Gold, Sample, Scripts};
 pub use lathe_measure::store::{self, Store};
-pub use lathe_measure::worker::{Fault, Limits, Rule, interrupted, on_interrupt, with_interrupts};
+pub use lathe_measure::worker::{Fault, Rule};
+pub use lathe_system::interrupt::{interrupted, on_interrupt, with_interrupts};
+pub use lathe_system::process::Limits;
 pub use lathe_tune::{Cost, Ended, Entry, Invalid, Order, Outcome, Stop, Tuned, Why, stop_text, technique};
 pub use online::{Online, OnlineTuning, Step};
 pub use order::order;
+pub use packed::read_text as read_packed;
 pub use plot::{Dot, plot, svg};
 pub use programs::{
     Counted, Described, ProgramTuned, ProgramTuning, count, describe_program, sample, tune_program,

@@ -8,9 +8,10 @@ use crate::program::Failure;
 use lathe_diagnostics::{Diagnostic, SourceMap};
 use lathe_measure::cost::{CostFunction, Scripts, ScriptsCost};
 use lathe_measure::store::{Device, Key, hash_of};
-use lathe_measure::worker::{Limits, Rule};
+use lathe_measure::worker::Rule;
 use lathe_space::formats::{self, AbortCondition, Api, Kernel, TuningProgram};
 use lathe_space::{Configuration, Expr, Generate, Space, SpaceDef, Value, Values, eval};
+use lathe_system::process::Limits;
 use lathe_tune::technique::Technique;
 use lathe_tune::{Order, Stop, Window};
 use rand::SeedableRng;
@@ -54,10 +55,10 @@ fn form(text: &str) -> Option<Form> {
 /// # Errors
 /// `E0901` if it cannot be read; `E1087` if it is in none of them; what its reader says.
 pub fn describe_program(file: &Path, arguments: &[String]) -> Result<Described, Failure> {
-    let text = std::fs::read_to_string(file).map_err(|e| {
-        let d = Diagnostic::error(crate::codes::NO_FILE, format!("cannot read `{}`: {e}", file.display()));
+    let text = super::packed::read_text(file).map_err(|d| {
         Failure::bare(d.help("FILE.lathe:KERNEL, a program with `#atf::` directives, or a JSON form"))
     })?;
+    let text = crate::source::without_mark(text);
     let mut sources = SourceMap::new();
     let id = sources.add(file.display().to_string(), text.as_str());
     let fail = |d: Diagnostic| Failure::one(&sources, d);
@@ -105,6 +106,11 @@ pub struct ProgramTuning {
     pub side_by_side: bool,
     /// A T4 file from which costs are taken instead of running anything.
     pub recorded: Option<PathBuf>,
+    /// How often each configuration is run, and the median taken; `None`: once where the program writes its cost, else
+    /// until its time is known.
+    pub runs: Option<usize>,
+    /// Costs that the program writes may be below zero.
+    pub negative: bool,
     /// How several costs are compared: what [`super::order`] reads; `None`: lexicographically.
     pub order: Option<String>,
 }
@@ -150,6 +156,12 @@ pub fn tune_program(
     if let Some(text) = &t.order {
         objective += &format!(" by {text}");
     }
+    if let Some(n) = t.runs {
+        objective += &format!(", median of {n}");
+    }
+    if t.negative {
+        objective += ", perhaps negative";
+    }
     if t.side_by_side {
         objective += &format!(", {} at once", t.jobs);
     }
@@ -181,8 +193,7 @@ pub fn tune_program(
     if let Some(threads) = p.kernel.as_ref().and_then(|k| threads(k, &p.space.constants)) {
         tuner = tuner.threads(threads);
     }
-    // A cost file may hold any number, for example a negative score.
-    let found = tuner.negative_costs(!timed).tune(&mut *cost)?;
+    let found = tuner.negative_costs(t.negative).tune(&mut *cost)?;
     if let (Some(text), Some((_, best))) = (&t.order, &found.best) {
         super::order::means_something(text, &best.cost)?;
     }
@@ -206,13 +217,18 @@ fn scripts(described: &Described, t: &ProgramTuning) -> Result<ScriptsCost, Diag
         Some(_) => file.file_name().map(PathBuf::from),
         None => p.program_source.as_ref().map(PathBuf::from),
     };
-    let usual = Scripts::new(folder, run);
-    let rule = if p.cost_file.is_some() { Rule::once() } else { usual.rule };
+    let usual = Scripts::new(folder, run.clone());
+    let rule = match t.runs {
+        Some(n) => Rule { min: n, max: n, warmup: 0, time: Duration::MAX, precision: 0.0, ..usual.rule },
+        None if p.cost_file.is_some() => Rule::once(),
+        None => usual.rule,
+    };
     Scripts {
         source,
         text: described.text.clone(),
         compile: p.compile_script.clone(),
         cost_file: p.cost_file.as_ref().map(PathBuf::from),
+        negative: t.negative,
         constants: constants(p),
         computed: p.kernel.as_ref().map_or(Vec::new(), computed),
         gold: t.gold.clone(),
@@ -311,17 +327,16 @@ pub fn count(def: &SpaceDef) -> Result<Counted, Diagnostic> {
     Ok(Counted { space, seconds: start.elapsed().as_secs_f64() })
 }
 
-/// Draws configurations, all equally likely; returns at most `keep` of them, and the seconds that drawing and
-/// looking up all `n` took.
-pub fn sample(space: &Space, n: u64, seed: u64, keep: u64) -> (Vec<Configuration>, f64) {
+/// Draws configurations, all equally likely, and hands each to `take`; returns the seconds that drawing and looking up
+/// took.
+pub fn sample(space: &Space, n: u64, seed: u64, mut take: impl FnMut(Configuration)) -> f64 {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let start = std::time::Instant::now();
-    let mut kept = Vec::new();
-    for i in 0..n {
+    let mut seconds = 0.0;
+    for _ in 0..n {
+        let start = std::time::Instant::now();
         let drawn = space.configuration(&space.sample(&mut rng));
-        if i < keep {
-            kept.extend(drawn);
-        }
+        seconds += start.elapsed().as_secs_f64();
+        drawn.into_iter().for_each(&mut take);
     }
-    (kept, start.elapsed().as_secs_f64())
+    seconds
 }

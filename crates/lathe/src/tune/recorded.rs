@@ -18,9 +18,7 @@ impl RecordedCost {
     /// # Errors
     /// `E0901` if the file cannot be read; what it holds that is no T4, or does not fit the space.
     pub fn read(file: &Path, space: &Arc<Space>) -> Result<RecordedCost, Diagnostic> {
-        let text = std::fs::read(file).map_err(|e| {
-            Diagnostic::error(crate::codes::NO_FILE, format!("cannot read `{}`: {e}", file.display()))
-        })?;
+        let text = super::packed::read(file)?;
         Ok(RecordedCost(RecordedTable::new(Arc::clone(space), &Results::read(&text)?)?))
     }
 }

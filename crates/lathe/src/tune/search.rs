@@ -3,10 +3,11 @@
 use super::record::Record;
 use crate::tune::codes;
 use lathe_diagnostics::Diagnostic;
-use lathe_measure::cost::{CostFunction, Sample};
+use lathe_measure::cost::{Answer, CostFunction, Sample};
 use lathe_measure::store::{self, Evaluation, Key, SessionInfo, Winner};
-use lathe_measure::worker::{Fault, interrupted};
+use lathe_measure::worker::Fault;
 use lathe_space::{Configuration, Space, Values};
+use lathe_system::interrupt::interrupted;
 use lathe_tune::technique::{Technique, portfolio};
 use lathe_tune::{Cost, Ended, Invalid, Measured, Order, Outcome, Stop, Times, Tuned, Why};
 use std::collections::BTreeMap;
@@ -265,26 +266,57 @@ impl<'a> Tuner<'a> {
             let all: Vec<Values> = batch.iter().map(|p| p.configuration.to_values()).collect();
             let mut answers: Vec<Option<Measured>> = Vec::new();
             let mut new: Vec<usize> = Vec::new();
+            let mut least = best.as_ref().map(Cost::first);
             for (i, values) in all.iter().enumerate() {
-                match record.known(values) {
-                    Some(e) => {
+                match record.known(values).map(|e| recalled(&e.outcome)) {
+                    Some(outcome) if self.negative || !outcome.as_ref().is_ok_and(negative) => {
                         known += 1;
-                        let outcome = recalled(&e.outcome);
-                        answers.push(Some(measured(&outcome, 0.0)));
+                        // A result that is better than all others is not believed because it is written down.
+                        let outcome = match outcome {
+                            Ok(s) if least.is_none_or(|l| s.cost.first() < l) => match cost.believe(values) {
+                                Ok(()) => {
+                                    least = Some(s.cost.first());
+                                    Ok(s)
+                                }
+                                Err(Fault::Invalid(i)) => {
+                                    let outcome = store::Outcome::Invalid(i.clone());
+                                    record.add(Evaluation::new(values.clone(), outcome));
+                                    Err(i)
+                                }
+                                Err(Fault::Fatal(d)) => {
+                                    fault = Some(d);
+                                    break;
+                                }
+                                Err(Fault::Interrupted) => {
+                                    by_user = true;
+                                    break;
+                                }
+                            },
+                            other => other,
+                        };
+                        answers.push(Some(told(&outcome, Times::default(), Vec::new())));
                         samples.extend(outcome.ok().map(|s| (values.clone(), s)));
                     }
-                    None => {
+                    _ => {
                         new.push(i);
                         answers.push(None);
                     }
                 }
             }
+            answers.resize(all.len(), None);
+            if fault.is_some() || by_user {
+                new.clear();
+            }
             let asked: Vec<Values> = new.iter().map(|i| all[*i].clone()).collect();
             let mut start = Instant::now();
-            cost.measure_all(&asked, best.as_ref(), &mut |at, done| {
+            cost.measure_all(&asked, best.as_ref(), &mut |at, answer| {
                 let Some(i) = new.get(at).copied() else { return };
                 let run = start.elapsed().as_secs_f64();
                 start = Instant::now();
+                let Answer { done, mut times, runtimes } = answer;
+                if times == Times::default() {
+                    times.run = run;
+                }
                 let outcome = match done {
                     Ok(sample) => Ok(sample),
                     Err(Fault::Invalid(i)) => Err(i),
@@ -303,7 +335,7 @@ impl<'a> Tuner<'a> {
                     search_s,
                     ..Evaluation::new(all[i].clone(), kept(&outcome))
                 });
-                answers[i] = Some(measured(&outcome, run));
+                answers[i] = Some(told(&outcome, times, runtimes));
                 samples.extend(outcome.ok().map(|s| (all[i].clone(), s)));
             });
             let whole: Option<Vec<Measured>> = answers.iter().cloned().collect();
@@ -402,12 +434,16 @@ impl Found {
 }
 
 /// As the session is told.
-fn measured(outcome: &Result<Sample, Invalid>, run: f64) -> Measured {
+fn told(outcome: &Result<Sample, Invalid>, times: Times, runtimes: Vec<f64>) -> Measured {
     let outcome = match outcome {
         Ok(sample) => Outcome::Valid(sample.cost.clone()),
         Err(i) => Outcome::Invalid(i.clone()),
     };
-    Measured { outcome, times: Times { run, ..Times::default() }, runtimes: Vec::new() }
+    Measured { outcome, times, runtimes }
+}
+
+fn negative(s: &Sample) -> bool {
+    s.cost.numbers().iter().any(|c| *c < 0.0)
 }
 
 /// Whether a configuration is invalid only because of a limit.

@@ -21,7 +21,7 @@ use lathe_tune::technique::Technique;
 use lathe_tune::{Stop, Why};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What to tune, and how.
 pub struct KernelTuning {
@@ -165,7 +165,7 @@ pub fn tune_kernel(
             Some(_) => None,
         };
         return Err(fail(d.unwrap_or_else(|| {
-            let text = "every configuration with a time gives a wrong result";
+            let text = "every configuration that was compared with the reference run gives a wrong result";
             Diagnostic::error(super::codes::NOTHING_VALID, text)
                 .help("this is a defect of Lathe: please report it with the file, the strategy and the seed")
         })));
@@ -200,14 +200,16 @@ fn finish(
     time: Duration,
 ) -> (Option<Checked>, Option<f64>) {
     let mut best: Vec<(Values, Sample)> = Vec::new();
+    let mut rest: Vec<(Values, Sample)> = Vec::new();
     let mut sorted = found.samples.clone();
     sorted.sort_by(|a, b| a.1.cost.first().total_cmp(&b.1.cost.first()));
     for s in sorted {
-        // What is much slower than the best has no chance.
+        // What is much slower than the best has no chance, unless the best are wrong.
         let near = best.first().is_none_or(|b| s.1.cost.first() <= 1.25 * b.1.cost.first());
-        if near && best.len() < STAGES[0].0 && !best.iter().any(|b| b.0 == s.0) {
-            best.push(s);
+        if best.iter().any(|b| b.0 == s.0) {
+            continue;
         }
+        if near && best.len() < STAGES[0].0 { best.push(s) } else { rest.push(s) }
     }
     // The author's own values run along: what they take at the same time is what the winner is compared with.
     let of = |best: &[(Values, Sample)]| {
@@ -242,7 +244,9 @@ fn finish(
     {
         best.sort_by_key(|b| Some(&b.0) != author);
     }
-    (verified(cost, best, (10 * time).max(Duration::from_secs(60))), default)
+    let limit = (10 * time).max(Duration::from_secs(60));
+    best.extend(rest);
+    (verified(cost, best, limit), default)
 }
 
 /// Measures all in interleaved rounds, as many as the time allows, and sorts them; false if that failed.
@@ -260,10 +264,15 @@ fn side_by_side(cost: &mut KernelCost, best: &mut [(Values, Sample)], time: Dura
     true
 }
 
-/// The first of them whose result is right, by a reference run that may take so long.
+/// The first of them whose result is right, by a reference run that may take so long. So long all of them together may
+/// take, once one was found wrong.
 fn verified(cost: &mut KernelCost, best: Vec<(Values, Sample)>, limit: Duration) -> Option<Checked> {
     let mut unverified = None;
+    let start = Instant::now();
     for (values, sample) in best {
+        if start.elapsed() > limit {
+            break;
+        }
         let why = match cost.check(&values, limit) {
             Ok(report) => return Some((values, sample, Some(report), None)),
             Err(Fault::Invalid(i)) if i.why == Why::Wrong => continue,
@@ -273,7 +282,7 @@ fn verified(cost: &mut KernelCost, best: Vec<(Values, Sample)>, limit: Duration)
             // Perhaps another one does not crash.
             Err(Fault::Invalid(i)) => i.message,
             Err(Fault::Interrupted) => return Some((values, sample, None, Some("interrupted".to_string()))),
-            Err(Fault::Fatal(d)) => d.message,
+            Err(Fault::Fatal(d)) => return unverified.or(Some((values, sample, None, Some(d.message)))),
         };
         unverified.get_or_insert((values, sample, None, Some(why)));
     }

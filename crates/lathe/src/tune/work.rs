@@ -2,6 +2,7 @@
 
 use super::illegal::illegal;
 use crate::build::{Build, Built, compile};
+use crate::check::Reference;
 use crate::data::{Data, Given, make};
 use crate::program::Program;
 use crate::report::CheckReport;
@@ -62,14 +63,15 @@ pub(super) struct Timing {
     pub low: f64,
     pub high: f64,
     pub runs: usize,
-    pub compile_s: f64,
+    /// The single runs, in seconds.
+    pub runtimes: Vec<f64>,
 }
 
 /// A short call is repeated within one sample until this much time has passed.
 const SAMPLE: Duration = Duration::from_millis(2);
 
-/// What compiling a configuration came to.
-type Made = Result<(Schedule, Built), Invalid>;
+/// What compiling a configuration came to, and the seconds it took.
+type Made = (Result<(Schedule, Built), Invalid>, f64);
 
 struct Work {
     setup: Setup,
@@ -83,6 +85,8 @@ struct Work {
     last: Option<(Values, Schedule, Built)>,
     /// Compiled for the next questions.
     ready: Vec<(Values, Made)>,
+    /// What all results are compared with, once one was asked about.
+    reference: Option<Reference>,
     /// Where compiling may run: not only where measuring does.
     processors: Option<Processors>,
 }
@@ -123,6 +127,7 @@ impl Work {
             data,
             last: None,
             ready: Vec::new(),
+            reference: None,
             processors,
         })
     }
@@ -132,13 +137,15 @@ impl Work {
             |e: serde_json::Error| Invalid::new(Why::Runtime, format!("a message of the tuner: {e}"));
         match serde_json::from_value(question).map_err(broken)? {
             Question::Prepare { all } => {
-                self.compile_all(all);
-                Ok(Json::Null)
+                self.compile_all(all.clone());
+                // In the order of the question; nothing for what is compiled again.
+                let seconds = |p: &Values| self.ready.iter().find(|r| r.0 == *p).map(|r| r.1.1);
+                serde_json::to_value(all.iter().map(seconds).collect::<Vec<_>>()).map_err(broken)
             }
             Question::Measure { params, best, rule } => {
-                let compile_s = self.prepare(&params)?;
+                self.prepare(&params)?;
                 running();
-                let timing = self.measure(best, rule, compile_s)?;
+                let timing = self.measure(best, rule)?;
                 serde_json::to_value(timing).map_err(broken)
             }
             Question::Check { params } => {
@@ -159,9 +166,8 @@ impl Work {
         }
     }
 
-    /// Compiles a configuration, unless it is the last one; the seconds that took.
-    fn prepare(&mut self, params: &Values) -> Result<f64, Invalid> {
-        let start = Instant::now();
+    /// Compiles a configuration, unless it is the last one.
+    fn prepare(&mut self, params: &Values) -> Result<(), Invalid> {
         if self.last.as_ref().is_none_or(|l| l.0 != *params) {
             self.last = None;
             let ready = self.ready.iter().position(|r| r.0 == *params);
@@ -169,13 +175,19 @@ impl Work {
                 Some(i) => self.ready.swap_remove(i).1,
                 None => self.compile(params),
             };
-            let (schedule, built) = made?;
+            let (schedule, built) = made.0?;
             self.last = Some((params.clone(), schedule, built));
         }
-        Ok(start.elapsed().as_secs_f64())
+        Ok(())
     }
 
     fn compile(&self, params: &Values) -> Made {
+        let start = Instant::now();
+        let made = self.compiled(params);
+        (made, start.elapsed().as_secs_f64())
+    }
+
+    fn compiled(&self, params: &Values) -> Result<(Schedule, Built), Invalid> {
         let how = How {
             strategy: Some(self.setup.strategy.clone()),
             params: params.iter().map(|(n, v)| (n.clone(), v.to_string())).collect(),
@@ -217,9 +229,10 @@ impl Work {
         self.ready = made;
     }
 
-    fn measure(&mut self, best: Option<f64>, rule: Rule, compile_s: f64) -> Result<Timing, Invalid> {
+    fn measure(&mut self, best: Option<f64>, rule: Rule) -> Result<Timing, Invalid> {
         let Some((_, _, built)) = &self.last else { return Err(nothing()) };
         let (pool, data) = (&self.pool, &mut self.data);
+        let mut runtimes = Vec::new();
         let (s, _) = Race::new(rule, best).run(|| {
             let start = Instant::now();
             let mut calls = 0u32;
@@ -227,9 +240,11 @@ impl Work {
                 built.call(pool, &mut data.arrays).map_err(|d| Invalid::new(Why::Runtime, short(&d)))?;
                 calls += 1;
             }
-            Ok(start.elapsed().as_secs_f64() / f64::from(calls))
+            let seconds = start.elapsed().as_secs_f64() / f64::from(calls);
+            runtimes.push(seconds);
+            Ok(seconds)
         })?;
-        Ok(timing(&s, compile_s))
+        Ok(timing(&s, runtimes))
     }
 
     fn compare(&mut self, built: &[(Values, Schedule, Built)], runs: usize) -> Result<Vec<Timing>, Invalid> {
@@ -238,8 +253,8 @@ impl Work {
         let call = |i: usize| built[i].2.call(pool, &mut data.arrays);
         let times = rounds::rounds(built.len(), &plan, call, |_| {})
             .map_err(|d| Invalid::new(Why::Runtime, short(&d)))?;
-        let summaries = times.iter().filter_map(|t| lathe_measure::stats::summarize(t));
-        Ok(summaries.zip(built).map(|(s, b)| timing(&s, b.2.compile_seconds)).collect())
+        let one = |t: Vec<f64>| Some(timing(&lathe_measure::stats::summarize(&t)?, t));
+        Ok(times.into_iter().filter_map(one).collect())
     }
 
     fn check(&mut self) -> Result<CheckReport, Invalid> {
@@ -247,9 +262,15 @@ impl Work {
         let failed = |d: Diagnostic| Invalid::new(Why::Runtime, short(&d));
         let mut after = self.original.duplicate().map_err(failed)?;
         built.call(&self.pool, &mut after.arrays).map_err(failed)?;
-        let before = self.original.duplicate().map_err(failed)?;
-        let checked =
-            crate::check::check_result(schedule, &self.build, before, &after, &self.pool).map_err(failed)?;
+        let reference = match &mut self.reference {
+            Some(r) => r,
+            none => {
+                let before = self.original.duplicate().map_err(failed)?;
+                let made = Reference::new(schedule, &self.build, before, &self.pool).map_err(failed)?;
+                none.insert(made)
+            }
+        };
+        let checked = reference.compare(schedule, &after).map_err(failed)?;
         match checked.first {
             Some(first) if !checked.report.ok => {
                 Err(Invalid::new(Why::Wrong, format!("the result is wrong: {first}")))
@@ -263,8 +284,8 @@ fn nothing() -> Invalid {
     Invalid::new(Why::Runtime, "nothing was compiled")
 }
 
-fn timing(s: &Summary, compile_s: f64) -> Timing {
-    Timing { median: s.median, low: s.interval.0, high: s.interval.1, runs: s.runs, compile_s }
+fn timing(s: &Summary, runtimes: Vec<f64>) -> Timing {
+    Timing { median: s.median, low: s.interval.0, high: s.interval.1, runs: s.runs, runtimes }
 }
 
 /// The code and the message: what a reason has room for.
