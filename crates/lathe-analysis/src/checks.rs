@@ -1,41 +1,85 @@
-//! Checks of subscripts: what they say, and how far out of the loops around them they can stand.
+//! Checks that the code makes: what they say, and how far out of the loops around them they can stand.
 //!
-//! A check may be hoisted, never sunk. One whose subscript reads no memory and moves one way with a loop is made
-//! once for the loop, at both ends, so that a scalar offset costs nothing in the iterations.
+//! A check computes nothing that could leave 64 bits. It may be hoisted, never sunk, and never so that another call
+//! fails than before: what stands for all iterations of a loop is asked only where there is one. One that reads no
+//! memory and moves one way with a loop is made once for the loop, at both ends, so that a scalar offset costs nothing
+//! in the iterations.
 
-use lathe_abi::MAX_EXTENT;
 use lathe_diagnostics::Places;
-use lathe_ir::build::{add, and, boolean, floor_div, index, le, lt, mul, select, sub, var, var_id};
-use lathe_ir::visit::{loads_of, map_stmts, substitute, vars_of};
-use lathe_ir::{
-    BinOp, Dim, Executor, Expr, ExprKind, Function, Loop, Name, ParamKind, Scalar, Stmt, StmtKind, UnOp,
-    VarId,
-};
-use std::collections::{HashMap, HashSet};
+use lathe_ir::build::{add, and, boolean, floor_div, index, le, lt, mul, select, sub, var};
+use lathe_ir::visit::{loads_of, substitute, substitute_stmt, vars_of};
+use lathe_ir::{BinOp, Dim, Executor, Expr, ExprKind, Function, Loop, Stmt, StmtKind, UnOp, VarId};
+use lathe_poly::{Linear, Ranges, fits};
+use std::collections::HashMap;
 
-/// Where `under` holds, `0 <= low` and `high < extent` must hold.
+/// `low + gap ≤ high`
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Order {
+    pub low: Expr,
+    pub high: Expr,
+    pub strict: bool,
+}
+
+impl Order {
+    pub fn le(low: Expr, high: Expr) -> Order {
+        Order { low, high, strict: false }
+    }
+
+    pub fn lt(low: Expr, high: Expr) -> Order {
+        Order { low, high, strict: true }
+    }
+
+    fn cond(&self) -> Expr {
+        let compare = if self.strict { lt } else { le };
+        compare(self.low.clone(), self.high.clone())
+    }
+}
+
+/// What a check asks.
+#[derive(Clone, Debug, PartialEq)]
+enum Ask {
+    /// The expressions stay within 64 bits.
+    Fit(Vec<Expr>),
+    /// All of these.
+    Orders(Vec<Order>),
+    Holds(Expr),
+}
+
+/// Where `under` holds, something must hold.
 #[derive(Clone, Debug)]
 pub(crate) struct Needed {
     under: Expr,
-    low: Expr,
-    high: Expr,
-    extent: Expr,
-    /// The access, for the message.
-    access: String,
+    ask: Ask,
+    code: &'static str,
+    message: String,
     places: Places,
 }
 
 impl Needed {
-    pub fn new(under: &Expr, subscript: &Expr, extent: &Expr, access: String) -> Needed {
-        let (under, extent) = (under.clone(), extent.clone());
-        Needed {
-            under,
-            low: subscript.clone(),
-            high: subscript.clone(),
-            extent,
-            access,
-            places: Places::none(),
-        }
+    fn new(under: &Expr, ask: Ask, code: &'static str, message: String) -> Needed {
+        Needed { under: under.clone(), ask, code, message, places: Places::none() }
+    }
+
+    /// `0 ≤ subscript < extent`
+    pub fn inside(under: &Expr, subscript: &Expr, extent: &Expr, access: &str) -> Needed {
+        let orders =
+            vec![Order::le(index(0), subscript.clone()), Order::lt(subscript.clone(), extent.clone())];
+        Needed::orders(under, orders, access)
+    }
+
+    /// As [`Needed::inside`], in other words.
+    pub fn orders(under: &Expr, orders: Vec<Order>, access: &str) -> Needed {
+        Needed::new(under, Ask::Orders(orders), "bounds", format!("`{access}` is outside of the array"))
+    }
+
+    /// An expression stays within 64 bits.
+    pub fn fit(under: &Expr, e: &Expr, text: &str) -> Needed {
+        Needed::new(under, Ask::Fit(vec![e.clone()]), "overflow", format!("`{text}` leaves 64 bits"))
+    }
+
+    /// What the user stated.
+    pub fn assumption(fact: &Expr, provenance: &str) -> Needed {
+        Needed::new(&boolean(true), Ask::Holds(fact.clone()), "assume", format!("{provenance} does not hold"))
     }
 
     pub fn at(mut self, places: &Places) -> Needed {
@@ -43,31 +87,71 @@ impl Needed {
         self
     }
 
-    pub fn access(&self) -> &str {
-        &self.access
+    pub fn message(&self) -> &str {
+        &self.message
     }
 
     /// Whether both ask the same, for whatever access.
     pub fn same(&self, other: &Needed) -> bool {
-        self.exprs() == other.exprs()
+        self.under == other.under && self.ask == other.ask
     }
 
-    pub fn cond(&self) -> Expr {
-        let inside = and(le(index(0), self.low.clone()), lt(self.high.clone(), self.extent.clone()));
-        select(self.under.clone(), inside, boolean(true))
+    /// What the check computes. `ranges` hold wherever its variables are known: nothing that conditions on the way
+    /// said is used, so that the check may stand further out.
+    pub fn cond(&self, ranges: &Ranges) -> Expr {
+        let always = self.under.as_bool() == Some(true);
+        let ask = if always {
+            self.asked(ranges)
+        } else {
+            let mut inner = ranges.clone();
+            inner.learn(&self.under, true);
+            self.asked(&inner)
+        };
+        if always {
+            return ask;
+        }
+        // A condition that has no value fails by a check of its own.
+        let under = match fits::condition(&self.under, ranges) {
+            Some(fits) => fits::both(fits, self.under.clone()),
+            None => self.under.clone(),
+        };
+        select(under, ask, boolean(true))
     }
 
-    pub fn stmt(&self) -> Stmt {
+    /// What must hold where the condition does.
+    pub fn asked(&self, known: &Ranges) -> Expr {
+        let fitting = |es: &[&Expr], cond: Expr| {
+            let parts = es.iter().filter_map(|e| fits::condition(e, known));
+            parts.collect::<Vec<_>>().into_iter().rev().fold(cond, |cond, part| fits::both(part, cond))
+        };
+        match &self.ask {
+            Ask::Fit(es) => fitting(&es.iter().collect::<Vec<_>>(), boolean(true)),
+            Ask::Orders(all) => {
+                let es: Vec<&Expr> = all.iter().flat_map(|o| [&o.low, &o.high]).collect();
+                let cond = all.iter().map(Order::cond).reduce(and).unwrap_or_else(|| boolean(true));
+                fitting(&es, cond)
+            }
+            Ask::Holds(cond) => fitting(&[cond], cond.clone()),
+        }
+    }
+
+    pub fn stmt(&self, ranges: &Ranges) -> Stmt {
         let kind = StmtKind::Check {
-            cond: self.cond(),
-            code: "bounds".into(),
-            message: format!("`{}` is outside of the array", self.access).into(),
+            cond: self.cond(ranges),
+            code: self.code.into(),
+            message: self.message.as_str().into(),
         };
         Stmt::new(kind, self.places.clone())
     }
 
-    fn exprs(&self) -> [&Expr; 4] {
-        [&self.under, &self.low, &self.high, &self.extent]
+    fn exprs(&self) -> Vec<&Expr> {
+        let mut out = vec![&self.under];
+        match &self.ask {
+            Ask::Fit(es) => out.extend(es),
+            Ask::Orders(all) => out.extend(all.iter().flat_map(|o| [&o.low, &o.high])),
+            Ask::Holds(cond) => out.push(cond),
+        }
+        out
     }
 
     fn mentions(&self, v: VarId) -> bool {
@@ -80,41 +164,78 @@ impl Needed {
     }
 
     /// The same for all iterations of a loop; `None` if every iteration must be looked at.
-    pub fn outside_loop(&self, v: VarId, lo: &Expr, hi: &Expr, step: i64) -> Option<Needed> {
-        let bounds_pure = is_pure(lo) && is_pure(hi);
+    pub fn outside_loop(
+        &self,
+        v: VarId,
+        (lo, hi, step): (&Expr, &Expr, i64),
+        ranges: &Ranges,
+    ) -> Option<Needed> {
+        let pure = is_pure(lo) && is_pure(hi) && self.is_pure();
         let under = self.under_some(lo, hi);
         if !self.mentions(v) {
-            return (bounds_pure && self.is_pure()).then(|| Needed { under, ..self.clone() });
+            return pure.then(|| Needed { under, ..self.clone() });
         }
-        let fixed = !vars_of(&self.under).contains(&v) && !vars_of(&self.extent).contains(&v);
-        if !fixed || !self.is_pure() || !bounds_pure {
+        if !pure || vars_of(&self.under).contains(&v) {
             return None;
         }
-        let trips = floor_div(sub(sub(hi.clone(), index(1)), lo.clone()), index(step));
-        let last =
-            if step == 1 { sub(hi.clone(), index(1)) } else { add(lo.clone(), mul(trips, index(step))) };
+        let last = if step == 1 {
+            sub(hi.clone(), index(1))
+        } else {
+            let trips = floor_div(sub(sub(hi.clone(), index(1)), lo.clone()), index(step));
+            let last = add(lo.clone(), mul(trips, index(step)));
+            let mut known = ranges.clone();
+            known.learn(&lt(lo.clone(), hi.clone()), true);
+            // The last value is computed by operations that the loop does not have.
+            if !known.fits(&last) {
+                return None;
+            }
+            last
+        };
         let at = |e: &Expr, value: &Expr| substitute(e, &HashMap::from([(v, value.clone())]));
-        let (low, high) = (
-            match way(&self.low, v)? {
-                Way::Down => at(&self.low, &last),
-                _ => at(&self.low, lo),
-            },
-            match way(&self.high, v)? {
-                Way::Down => at(&self.high, lo),
-                _ => at(&self.high, &last),
-            },
-        );
-        Some(Needed { under, low, high, ..self.clone() })
+        let ask = match &self.ask {
+            Ask::Fit(es) => {
+                let mut out = Vec::new();
+                for e in es {
+                    // What moves one way, with all its parts, is farthest out at the ends.
+                    if way(e, v, ranges)? == Way::Still {
+                        out.push(e.clone());
+                    } else {
+                        out.extend([at(e, lo), at(e, &last)]);
+                    }
+                }
+                Ask::Fit(out)
+            }
+            Ask::Orders(_) | Ask::Holds(_) => Ask::Orders(
+                self.comparisons()?
+                    .into_iter()
+                    .map(|o| {
+                        let worst = match (way(&o.low, v, ranges)?, way(&o.high, v, ranges)?) {
+                            (Way::Still, Way::Still) => return Some(o),
+                            (Way::Up | Way::Still, Way::Down | Way::Still) => &last,
+                            (Way::Down | Way::Still, Way::Up | Way::Still) => lo,
+                            _ => return None,
+                        };
+                        Some(Order { low: at(&o.low, worst), high: at(&o.high, worst), ..o })
+                    })
+                    .collect::<Option<_>>()?,
+            ),
+        };
+        Some(Needed { under, ask, ..self.clone() })
+    }
+
+    /// What is asked as comparisons, if it is nothing else.
+    fn comparisons(&self) -> Option<Vec<Order>> {
+        let mut out = Vec::new();
+        match &self.ask {
+            Ask::Orders(all) => Some(all.clone()),
+            Ask::Holds(cond) => comparisons(cond, &mut out).then_some(out),
+            Ask::Fit(_) => None,
+        }
     }
 
     /// The condition, where a range is not empty.
     fn under_some(&self, lo: &Expr, hi: &Expr) -> Expr {
-        let some = lt(lo.clone(), hi.clone());
-        if self.under.as_bool() == Some(true) {
-            some
-        } else {
-            select(some, self.under.clone(), boolean(false))
-        }
+        fits::both(lt(lo.clone(), hi.clone()), self.under.clone())
     }
 
     /// The same outside of a `let`.
@@ -127,17 +248,18 @@ impl Needed {
         }
         let map = HashMap::from([(v, value.clone())]);
         let of = |e: &Expr| substitute(e, &map);
-        Some(Needed {
-            under: of(&self.under),
-            low: of(&self.low),
-            high: of(&self.high),
-            extent: of(&self.extent),
-            ..self.clone()
-        })
+        let ask = match &self.ask {
+            Ask::Fit(es) => Ask::Fit(es.iter().map(of).collect()),
+            Ask::Orders(all) => Ask::Orders(
+                all.iter().map(|o| Order { low: of(&o.low), high: of(&o.high), ..o.clone() }).collect(),
+            ),
+            Ask::Holds(cond) => Ask::Holds(of(cond)),
+        };
+        Some(Needed { under: of(&self.under), ask, ..self.clone() })
     }
 
-    /// The check for all points of a compute, and the dimensions that must still be gone over.
-    pub fn outside_dims<'d>(self, dims: &[&'d Dim]) -> (Needed, Vec<&'d Dim>) {
+    /// The check for all points of some dimensions of a compute, and those that must still be gone over.
+    pub fn outside_dims<'d>(self, dims: &[&'d Dim], ranges: &Ranges) -> (Needed, Vec<&'d Dim>) {
         let mut needed = self;
         let mut rest: Vec<&Dim> = Vec::new();
         for d in dims.iter().rev() {
@@ -147,13 +269,73 @@ impl Needed {
                 let under = needed.under_some(&d.lo, &d.hi);
                 (!needed.mentions(v)).then(|| Needed { under, ..needed.clone() })
             };
-            match needed.outside_loop(v, &d.lo, &d.hi, 1).or_else(unmentioned).filter(|_| free) {
+            let range = (&d.lo, &d.hi, 1);
+            match needed.outside_loop(v, range, ranges).or_else(unmentioned).filter(|_| free) {
                 Some(out) => needed = out,
                 None => rest.insert(0, d),
             }
         }
         (needed, rest)
     }
+}
+
+/// The comparisons of `index` values that a condition consists of; false if it is something else, too.
+fn comparisons(cond: &Expr, out: &mut Vec<Order>) -> bool {
+    let ExprKind::Binary(op, a, b) = cond.kind() else { return false };
+    if *op == BinOp::And {
+        return comparisons(a, out) && comparisons(b, out);
+    }
+    if !a.ty().is_index() {
+        return false;
+    }
+    let (a, b) = (a.clone(), b.clone());
+    out.push(match op {
+        BinOp::Le => Order::le(a, b),
+        BinOp::Lt => Order::lt(a, b),
+        BinOp::Ge => Order::le(b, a),
+        BinOp::Gt => Order::lt(b, a),
+        _ => return false,
+    });
+    true
+}
+
+/// Subscripts that are at most this far from one unknown are compared with it alone.
+const NEAR: i128 = 1 << 61;
+
+/// `0 ≤ e < extent` as bounds of the one atom of `e` that may be anything, which no operation can leave 64 bits to
+/// find out; `None` where there is none such, or several.
+pub(crate) fn solved(e: &Expr, extent: &Expr, ranges: &Ranges) -> Option<Vec<Order>> {
+    let form = Linear::of(e);
+    let near = |f: &Linear| {
+        let terms = f.terms.iter().map(|(a, k)| (ranges.range(a).magnitude().hi, i128::from(*k).abs()));
+        let sum = terms.map(|(a, k)| a.checked_mul(k)).try_fold(0i128, |s, t| s.checked_add(t?));
+        sum.is_some_and(|s| s + i128::from(f.constant).abs() <= NEAR)
+    };
+    let wide = |(a, k): &&(Expr, i64)| !near(&Linear { terms: vec![(a.clone(), *k)], constant: 0 });
+    let mut all = form.terms.iter().filter(wide);
+    let (Some((x, k)), None) = (all.next(), all.next()) else { return None };
+    let rest = form.clone().without(x);
+    let end = Linear::of(extent);
+    if !near(&rest) || !near(&end) || i128::from(*k).abs() > NEAR {
+        return None;
+    }
+    let down = |f: &Linear, k: i64| {
+        if k == 1 { f.to_expr() } else { floor_div(f.to_expr(), index(k)) }
+    };
+    let beyond = rest.minus(&end)?;
+    Some(if *k > 0 {
+        // -rest ≤ k·x < extent - rest
+        let (low, high) = if *k == 1 {
+            (rest.scaled(-1)?.to_expr(), beyond.scaled(-1)?.to_expr())
+        } else {
+            (sub(index(0), down(&rest, *k)), sub(index(0), down(&beyond, *k)))
+        };
+        vec![Order::le(low, x.clone()), Order::lt(x.clone(), high)]
+    } else {
+        // rest - extent < -k·x ≤ rest
+        let k = k.checked_neg()?;
+        vec![Order::lt(down(&beyond, k), x.clone()), Order::le(x.clone(), down(&rest, k))]
+    })
 }
 
 /// How an expression moves as a variable grows.
@@ -164,73 +346,53 @@ enum Way {
     Down,
 }
 
-/// `None`: not known to be monotone.
-fn way(e: &Expr, v: VarId) -> Option<Way> {
-    let turned = |w| match w {
-        Way::Still => Way::Still,
-        Way::Up => Way::Down,
-        Way::Down => Way::Up,
-    };
+impl Way {
+    fn turned(self) -> Way {
+        match self {
+            Way::Still => Way::Still,
+            Way::Up => Way::Down,
+            Way::Down => Way::Up,
+        }
+    }
+}
+
+/// `None`: not known to be monotone, with all its parts.
+fn way(e: &Expr, v: VarId, ranges: &Ranges) -> Option<Way> {
     match e.kind() {
         ExprKind::Var(x) if *x == v => Some(Way::Up),
-        ExprKind::Unary(UnOp::Neg, a) => way(a, v).map(turned),
-        ExprKind::Binary(op, a, b) => {
-            let (wa, wb) = (way(a, v)?, way(b, v)?);
-            let wb = if *op == BinOp::Sub { turned(wb) } else { wb };
+        _ if !vars_of(e).contains(&v) => Some(Way::Still),
+        ExprKind::Unary(UnOp::Neg, a) if e.ty().is_index() => way(a, v, ranges).map(Way::turned),
+        ExprKind::Binary(op, a, b) if e.ty().is_index() => {
+            let (wa, wb) = (way(a, v, ranges)?, way(b, v, ranges)?);
+            let wb = if *op == BinOp::Sub { wb.turned() } else { wb };
             match op {
-                _ if wa == Way::Still && wb == Way::Still => Some(Way::Still),
                 BinOp::Add | BinOp::Sub | BinOp::Min | BinOp::Max => match (wa, wb) {
                     (Way::Still, w) | (w, Way::Still) => Some(w),
                     (x, y) => (x == y).then_some(x),
                 },
-                BinOp::Mul if wb == Way::Still => Some(if b.as_int()? >= 0 { wa } else { turned(wa) }),
-                BinOp::Mul => Some(if a.as_int()? >= 0 { wb } else { turned(wb) }),
-                BinOp::FloorDiv if wb == Way::Still && b.as_int()? > 0 => Some(wa),
+                BinOp::Mul => {
+                    let (moving, by) = match (wa, wb) {
+                        (w, Way::Still) => (w, ranges.range(b)),
+                        (Way::Still, w) => (w, ranges.range(a)),
+                        _ => return None,
+                    };
+                    match (by.lo >= 0, by.hi <= 0) {
+                        (true, _) => Some(moving),
+                        (_, true) => Some(moving.turned()),
+                        _ => None,
+                    }
+                }
+                BinOp::FloorDiv if wb == Way::Still && b.as_int().is_some_and(|c| c > 0) => Some(wa),
                 _ => None,
             }
         }
-        _ => (!vars_of(e).contains(&v)).then_some(Way::Still),
+        _ => None,
     }
 }
 
 /// Reads no memory.
 pub(crate) fn is_pure(e: &Expr) -> bool {
     loads_of(e).is_empty()
-}
-
-/// The check that establishes what the user stated.
-pub(crate) fn of_assumption(fact: &Expr, provenance: &Name, places: &Places) -> Stmt {
-    let kind = StmtKind::Check {
-        cond: fact.clone(),
-        code: "assume".into(),
-        message: format!("{provenance} does not hold").into(),
-    };
-    Stmt::new(kind, places.clone())
-}
-
-/// The body of a function after the checks that floated out of it. Scalar inputs that they compute with are
-/// checked first to be so small that nothing overflows.
-pub(crate) fn at_entry(func: &Function, floating: Vec<Needed>, body: Stmt) -> Stmt {
-    if floating.is_empty() {
-        return body;
-    }
-    let used: HashSet<VarId> = floating.iter().flat_map(|n| vars_of(&n.cond())).collect();
-    let wide = func.params.iter().filter_map(|p| match &p.kind {
-        ParamKind::Scalar(b) if used.contains(&b.id) => Some(b),
-        _ => None,
-    });
-    let wide = wide.filter(|b| matches!(b.ty, Scalar::Index | Scalar::I64 | Scalar::U64)).map(|b| {
-        let value = lathe_ir::build::cast(Scalar::Index.into(), var_id(b.id, b.ty));
-        let small = and(le(index(-MAX_EXTENT), value.clone()), le(value, index(MAX_EXTENT)));
-        let kind = StmtKind::Check {
-            cond: small,
-            code: "bounds".into(),
-            message: format!("`{}` is out of range", b.name).into(),
-        };
-        let user = floating.iter().find(|n| n.mentions(b.id));
-        Stmt::new(kind, user.map_or_else(Places::none, |n| n.places.clone()))
-    });
-    Stmt::seq(wide.chain(floating.iter().map(Needed::stmt)).chain([body]))
 }
 
 /// Loops over dimensions of a compute, with binders of their own.
@@ -242,10 +404,7 @@ pub(crate) fn loops_over(func: &mut Function, dims: &[&Dim], body: Stmt) -> Stmt
         loops.push((fresh.clone(), substitute(&d.lo, &renamed), substitute(&d.hi, &renamed)));
         renamed.insert(d.binder.id, var(&fresh));
     }
-    let body = map_stmts(&body, &mut |s| {
-        let exprs = s.exprs().into_iter().map(|e| substitute(e, &renamed)).collect();
-        s.with_exprs(exprs)
-    });
+    let body = substitute_stmt(&body, &renamed);
     loops.into_iter().rev().fold(body, |body, (binder, lo, hi)| {
         Stmt::of(StmtKind::Loop(Loop { binder, lo, hi, step: 1, exec: Executor::Serial, body }))
     })

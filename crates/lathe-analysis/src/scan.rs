@@ -80,7 +80,7 @@ pub fn scan_affine(env: &Env, old: &[&Loop], new: &[(Binder, Affine)]) -> Result
         let rest = s.linear(&rest.to_expr()).ok_or_else(overflow)?;
         shifted.push(Lin::atom(*y).minus(&rest).ok_or_else(overflow)?);
     }
-    let (sign, scale) = (det.signum(), det.abs());
+    let (sign, scale) = (det.signum(), det.checked_abs().ok_or_else(overflow)?);
     let mut images = Vec::with_capacity(depth);
     for row in &adjugate {
         let mut image = Lin::default();
@@ -190,6 +190,12 @@ impl Scanner<'_> {
     ) -> Result<Vec<(Binder, Expr, Expr)>, String> {
         let overflow = || "the coefficients are too large".to_string();
         let mut levels: Vec<Conj> = Vec::with_capacity(ys.len());
+        // What is too large is left out by `normalize`: fine for a proof, wrong for a bound.
+        let whole = |all: &Conj| {
+            let large = |c: &Con| c.lin.constant == i64::MIN || c.lin.terms.iter().any(|t| t.1 == i64::MIN);
+            if all.iter().any(large) { Err(overflow()) } else { Ok(()) }
+        };
+        whole(&cons)?;
         let mut rest = halves(normalize(cons).unwrap_or_default());
         for y in ys.iter().rev() {
             let (here, mut outer): (Conj, Conj) = rest.into_iter().partition(|c| c.lin.coefficient(y) != 0);
@@ -201,6 +207,7 @@ impl Scanner<'_> {
                 }
             }
             levels.push(here);
+            whole(&outer)?;
             // A contradiction means that there are no iterations: any bounds that are empty will do.
             rest = match normalize(outer.clone()) {
                 Some(n) => halves(n),

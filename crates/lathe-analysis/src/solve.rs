@@ -116,7 +116,7 @@ impl Reduced {
                     .collect();
             }
             let Some(normal) = normalize(todo) else { return false };
-            if !normal.iter().any(|c| c.eq && c.lin.terms.iter().any(|t| t.1.abs() == 1)) {
+            if !normal.iter().any(|c| c.eq && c.lin.terms.iter().any(|t| matches!(t.1, 1 | -1))) {
                 self.cons = normal;
                 return true;
             }
@@ -139,7 +139,7 @@ impl Reduced {
             }
             // `k * col + rest == 0`, so `col == -k * rest`.
             // The latest unknown goes, so that the leading ones, which matter to callers, stay.
-            let unit = lin.terms.iter().rfind(|t| t.1.abs() == 1).copied();
+            let unit = lin.terms.iter().rfind(|t| matches!(t.1, 1 | -1)).copied();
             let value = unit.and_then(|(col, k)| {
                 let mut value = lin.clone();
                 value.terms.retain(|t| t.0 != col);

@@ -55,6 +55,9 @@ pub struct TargetArgs {
     pub target: String,
     #[command(flatten)]
     pub how: KernelArgs,
+    /// Believes every `assume` in a loop or about data; where one does not hold, the call may do anything
+    #[arg(long)]
+    pub trust_assumptions: bool,
 }
 
 /// Which code of a kernel is made.

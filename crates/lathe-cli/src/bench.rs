@@ -30,7 +30,7 @@ pub fn bench(a: &BenchArgs, common: &Common) -> Outcome {
     let mut candidates = Vec::new();
     for s in &names {
         let of = target::situation(&t.how, &given, &sizes, &build, threads);
-        let schedule = target::scheduled(&t.how, s.as_deref(), &program, &kernel, of)?;
+        let schedule = target::scheduled(t, s.as_deref(), &program, &kernel, of)?;
         let built = lathe::compile(&schedule, &build).map_err(at)?;
         let mut data = original.duplicate().map_err(at)?;
         let before = if a.data.check { Some(original.duplicate().map_err(at)?) } else { None };

@@ -17,7 +17,7 @@ pub fn emit(a: &EmitArgs, common: &Common) -> Outcome {
     }
     let (program, name) = target::open(t)?;
     let kernel = program.kernel(name.as_deref())?.clone();
-    let how = lathe::How { others: true, ..target::how_unrun(&t.how, &program, &kernel, false)? };
+    let how = lathe::How { others: true, ..target::how_unrun(t, &program, &kernel, false)? };
     let machine = target::machine(&t.how)?;
     let schedule = lathe::schedule(&program, &kernel, &how, &machine)?;
     target::print_notes(&schedule);

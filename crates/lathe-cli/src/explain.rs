@@ -13,7 +13,7 @@ pub fn explain(a: &ExplainArgs, common: &Common) -> Outcome {
     let t = &a.target;
     let (program, name) = target::open(t)?;
     let kernel = program.kernel(name.as_deref())?.clone();
-    let how = target::how_unrun(&t.how, &program, &kernel, true)?;
+    let how = target::how_unrun(t, &program, &kernel, true)?;
     if let Some(path) = &a.picture {
         apart(&[Used::new(path, "the picture")], &[target::source(t)])?;
         let all = lathe::mdh::pictures(&program, &kernel, &how, &target::machine(&t.how)?)?;

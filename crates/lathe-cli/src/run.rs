@@ -41,7 +41,7 @@ pub fn run(a: &RunArgs, common: &Common) -> Outcome {
     let build = Build { engine, cache: lathe::Cache::user(), ..Build::default() }.on(&machine);
     let threads = target::threads(&a.data.given);
     let of = target::situation(&t.how, &given, &sizes, &build, threads);
-    let schedule = target::scheduled(&t.how, t.how.strategy.as_deref(), &program, &kernel, of)?;
+    let schedule = target::scheduled(t, t.how.strategy.as_deref(), &program, &kernel, of)?;
     let built = lathe::compile(&schedule, &build).map_err(at)?;
     for text in build.cache.iter().flat_map(|c| c.notes()) {
         note!("note: {text}");

@@ -6,7 +6,8 @@ use crate::files::Used;
 use crate::say::note;
 use lathe::tune::Situation;
 use lathe::{
-    Build, Diagnostic, Engine, Function, How, Machine, Program, Schedule, StrategySource, codes, data,
+    Assumptions, Build, Diagnostic, Engine, Function, How, Machine, Program, Schedule, StrategySource, codes,
+    data,
 };
 use std::collections::BTreeMap;
 
@@ -54,7 +55,8 @@ pub fn sizes(t: &KernelArgs) -> Result<BTreeMap<String, i64>, Stop> {
 }
 
 /// How to schedule, for one name of a strategy.
-pub fn how(t: &KernelArgs, strategy: Option<&str>) -> Result<How, Stop> {
+pub fn how(target: &TargetArgs, strategy: Option<&str>) -> Result<How, Stop> {
+    let t = &target.how;
     Ok(How {
         strategy: strategy.map(str::to_string),
         params: once("--param", &t.params)?,
@@ -63,25 +65,32 @@ pub fn how(t: &KernelArgs, strategy: Option<&str>) -> Result<How, Stop> {
         others: false,
         threads: None,
         model: t.model.clone(),
+        assumptions: if target.trust_assumptions { Assumptions::Trusted } else { Assumptions::Checked },
     })
 }
 
 /// How to schedule where nothing is run, so that `-D` has a meaning only with `--specialize`, or where the strategy
 /// takes decisions for sizes. Elsewhere code that is written without them would not be what was asked for; an
 /// explanation is the same, so `optional` sizes are only said to change nothing.
-pub fn how_unrun(t: &KernelArgs, program: &Program, kernel: &Function, optional: bool) -> Result<How, Stop> {
+pub fn how_unrun(
+    target: &TargetArgs,
+    program: &Program,
+    kernel: &Function,
+    optional: bool,
+) -> Result<How, Stop> {
+    let t = &target.how;
     let given = sizes(t)?;
     data::given_sizes(kernel, &given)?;
     if given.is_empty() || t.specialize {
         if !t.specialize || !given.is_empty() {
-            return how(t, t.strategy.as_deref());
+            return how(target, t.strategy.as_deref());
         }
         let d = Diagnostic::error(codes::SIZES, "`--specialize` needs sizes");
         let first = kernel.sizes.first().map(|b| format!("--specialize -D {}=1024 bakes a size in", b.name));
         let help = first.unwrap_or_else(|| format!("`{}` has no sizes: leave it out", kernel.name));
         return Err(d.help(help).into());
     }
-    let how = How { sizes: given, ..how(t, t.strategy.as_deref())? };
+    let how = How { sizes: given, ..how(target, t.strategy.as_deref())? };
     if lathe::mdh::decides(program, kernel, &how)? {
         return Ok(how);
     }
@@ -129,19 +138,22 @@ pub fn situation<'a>(
 /// The schedule for a call with these sizes: what the options ask for; else the winner of tuning exactly this; else
 /// the kernel's usual strategy. A store that cannot be read is only warned of.
 pub fn scheduled(
-    t: &KernelArgs,
+    target: &TargetArgs,
     strategy: Option<&str>,
     program: &Program,
     kernel: &Function,
     of: Situation,
 ) -> Result<Schedule, Stop> {
-    let mut how = How { sizes: of.sizes.clone(), threads: Some(of.threads), ..how(t, strategy)? };
+    let t = &target.how;
+    let mut how = How { sizes: of.sizes.clone(), threads: Some(of.threads), ..how(target, strategy)? };
     if t.specialize {
         how.specialize = of.sizes.clone();
     }
     // Without a home there is no store.
     let store = lathe::tune::store::path(None).ok();
-    let decided = lathe::which::decide(store.as_deref(), program, kernel, how, of);
+    let assumptions = how.assumptions;
+    let mut decided = lathe::which::decide(store.as_deref(), program, kernel, how, of);
+    decided.how.assumptions = assumptions;
     if let Some(d) = &decided.trouble {
         crate::tune::trouble(Some(d));
     }

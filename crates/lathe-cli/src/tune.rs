@@ -122,7 +122,11 @@ pub fn store(a: &TuneArgs) -> Result<PathBuf, Stop> {
 
 fn kernel(a: &TuneArgs, common: &Common) -> Outcome {
     let how = &a.how;
-    let t = TargetArgs { target: a.target.clone().unwrap_or_default(), how: how.clone() };
+    let t = TargetArgs {
+        target: a.target.clone().unwrap_or_default(),
+        how: how.clone(),
+        trust_assumptions: false,
+    };
     let (program, name): (Program, Option<String>) = target::open(&t)?;
     let kernel = program.kernel(name.as_deref())?.clone();
     let machine = target::machine_here(how)?;

@@ -424,5 +424,5 @@ impl Needs<'_> {
 /// The number of iterations, where it is a constant.
 fn constant_trips(l: &Loop) -> Option<i64> {
     let span = Linear::of(&l.hi).minus(&Linear::of(&l.lo))?.as_constant()?;
-    Some(span.max(0).checked_add(l.step - 1)? / l.step)
+    Some(if span <= 0 { 0 } else { (span - 1) / l.step + 1 })
 }

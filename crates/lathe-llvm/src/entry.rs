@@ -201,7 +201,7 @@ fn overlaps(e: &mut Emitter, descriptors: &[Descriptor]) -> Result<()> {
     let flat: Vec<Value> =
         pairs.iter().flat_map(|(a, b, number)| [*a as i32, *b as i32, *number]).map(|v| ir.i32(v)).collect();
     let pairs_table = ir.constant_array("pairs", i32s, &flat);
-    loops::counted(e, ir.i64(0), ir.i64(pairs.len() as i64), 1, |e, i| {
+    loops::counted(e, (ir.i64(0), ir.i64(pairs.len() as i64)), (1, false), |e, i| {
         let entry = |k: i64| {
             ir.load(
                 i32s,

@@ -6,7 +6,7 @@ use crate::ir::Value;
 use crate::value::Leaf;
 use lathe_diagnostics::Places;
 use lathe_ir::{Expr, Loop, Stmt};
-use lathe_poly::Linear;
+use lathe_poly::{Interval, Linear};
 use llvm_sys::LLVMIntPredicate as I;
 
 /// Unrolled loops longer than this are run as loops.
@@ -15,12 +15,12 @@ const MAX_UNROLL: i64 = 1 << 16;
 /// Unrolled loops of unknown length are guarded iteration by iteration up to this length.
 const MAX_GUARDED: i64 = 64;
 
-/// Emits `body` for `lo`, `lo + step`, … below `hi`, with the current value as its argument.
+/// Emits `body` for `lo`, `lo + step`, … below `hi`, with the current value as its argument. Where `hi + step` may not
+/// fit 64 bits (`near_end`), the distance decides whether there is a next one.
 pub fn counted(
     e: &mut Emitter,
-    lo: Value,
-    hi: Value,
-    step: i64,
+    (lo, hi): (Value, Value),
+    (step, near_end): (i64, bool),
     body: impl FnOnce(&mut Emitter, Value) -> Result<()>,
 ) -> Result<()> {
     let ir = e.ir;
@@ -31,7 +31,12 @@ pub fn counted(
     let i = ir.phi(ir.int_ty(64));
     ir.incoming(i, lo, before);
     body(e, i)?;
-    let next = ir.add_index(i, ir.i64(step));
+    let next = if near_end {
+        let more = ir.icmp(I::LLVMIntUGT, ir.sub(hi, i), ir.i64(step));
+        ir.select(more, ir.add(i, ir.i64(step)), hi)
+    } else {
+        ir.add_index(i, ir.i64(step))
+    };
     ir.incoming(i, next, ir.here());
     ir.cond_br(ir.icmp(I::LLVMIntSLT, next, hi), head, exit);
     ir.at_end(exit);
@@ -52,7 +57,8 @@ fn shared_bounds(e: &mut Emitter, l: &Loop) -> Result<std::result::Result<(Value
 }
 
 /// A loop whose bounds differ between the lanes of the vector loop around: all lanes go through it together, each
-/// from its own start, and those that are past their end are masked off, until none is left.
+/// from its own start, and those that are past their end are masked off for good (they count on, and may wrap), until
+/// none is left.
 fn staggered(e: &mut Emitter, l: &Loop, lanes: Lanes, (lo, hi): (Leaf, Leaf)) -> Result<()> {
     let ir = e.ir;
     let width = Some(lanes.width);
@@ -60,24 +66,27 @@ fn staggered(e: &mut Emitter, l: &Loop, lanes: Lanes, (lo, hi): (Leaf, Leaf)) ->
     let end = hi.at(ir, width);
     let (Leaf::Uniform(start) | Leaf::Varying(start) | Leaf::Linear { base: start, .. }) = lo;
     let before = ir.here();
+    let all = lanes.mask.unwrap_or_else(|| ir.splat_const(ir.int(1, 1), width));
     ir.br(head);
     ir.at_end(head);
     let at = ir.phi(ir.type_of(start));
     ir.incoming(at, start, before);
+    let running = ir.phi(ir.type_of(all));
+    ir.incoming(running, all, before);
     let (i, step) = match lo {
         Leaf::Uniform(_) => (Leaf::Uniform(at), ir.i64(l.step)),
         Leaf::Linear { step, .. } => (Leaf::Linear { base: at, step }, ir.i64(l.step)),
         Leaf::Varying(_) => (Leaf::Varying(at), ir.splat(ir.i64(l.step), lanes.width)),
     };
-    let inside = ir.icmp(I::LLVMIntSLT, i.at(ir, width), end);
-    let any = e.any_lane(inside);
+    let mask = ir.and(running, ir.icmp(I::LLVMIntSLT, i.at(ir, width), end));
+    let any = e.any_lane(mask);
     ir.cond_br(any, run, exit);
     ir.at_end(run);
-    let mask = lanes.mask.map_or(inside, |m| ir.and(m, inside));
     e.frame.lanes = Some(Lanes { mask: Some(mask), first: None, maybe_empty: false, ..lanes });
     e.frame.vars.insert(l.binder.id, i);
     e.stmt(&l.body)?;
-    ir.incoming(at, ir.add_index(at, step), ir.here());
+    ir.incoming(at, ir.add(at, step), ir.here());
+    ir.incoming(running, mask, ir.here());
     ir.br(head);
     ir.at_end(exit);
     e.frame.lanes = Some(lanes);
@@ -90,7 +99,8 @@ pub fn serial(e: &mut Emitter, l: &Loop, places: &Places) -> Result<()> {
         (Err(apart), Some(lanes)) => return staggered(e, l, lanes, apart),
         (Err(_), None) => bounds(e, l, places)?,
     };
-    counted(e, lo, hi, l.step, |e, i| {
+    let near_end = l.step != 1 && e.ranges.range(&l.hi).hi + i128::from(l.step) > Interval::INDEX.hi;
+    counted(e, (lo, hi), (l.step, near_end), |e, i| {
         e.frame.vars.insert(l.binder.id, Leaf::Uniform(i));
         e.stmt(&l.body)
     })
@@ -103,7 +113,7 @@ fn constant_trips(e: &Emitter, l: &Loop, lo: Value, hi: Value) -> Option<i64> {
         (Some(a), Some(b)) => b.checked_sub(a)?,
         _ => Linear::of(&l.hi).minus(&Linear::of(&l.lo))?.as_constant()?,
     };
-    Some(extent.max(0).checked_add(l.step - 1)? / l.step)
+    Some(if extent <= 0 { 0 } else { (extent - 1) / l.step + 1 })
 }
 
 /// Writes the iterations one after the other. Where the trip count is not constant but small, each is
@@ -118,15 +128,19 @@ pub fn unrolled(e: &mut Emitter, l: &Loop, places: &Places) -> Result<()> {
         return Ok(());
     }
     let most = exact.or_else(|| {
-        let extent = e.ranges.interval(&lathe_ir::build::sub(l.hi.clone(), l.lo.clone())).1?;
-        Some(extent.max(0).checked_add(l.step - 1)? / l.step).filter(|n| *n <= MAX_GUARDED)
+        let extent = Linear::of(&l.hi).minus(&Linear::of(&l.lo)).map(|f| e.ranges.sum(&f).hi)?;
+        let trips = (extent.max(0) + i128::from(l.step) - 1) / i128::from(l.step);
+        i64::try_from(trips).ok().filter(|n| *n <= MAX_GUARDED)
     });
-    let Some(n) = most.filter(|n| *n <= MAX_UNROLL) else {
+    // Guarded iterations are compared with the end, so the one behind it must have a number.
+    let last = |n: i64| e.ranges.range(&l.lo).hi + i128::from(n) * i128::from(l.step);
+    let counts = |n: &i64| *n <= MAX_UNROLL && (exact.is_some() || last(*n) <= Interval::INDEX.hi);
+    let Some(n) = most.filter(counts) else {
         return serial(e, l, places);
     };
     let done = exact.is_none().then(|| e.block("done"));
     for k in 0..n {
-        let i = ir.add_index(lo, ir.i64(k * l.step));
+        let i = ir.add(lo, ir.i64(k.wrapping_mul(l.step)));
         if let Some(done) = done {
             let next = e.block("next");
             ir.cond_br(ir.icmp(I::LLVMIntSLT, i, hi), next, done);
@@ -207,14 +221,15 @@ pub fn vector(e: &mut Emitter, l: &Loop, width: u32, places: &Places) -> Result<
             body(e, Some(ir.vector(&mut lanes)))
         }
         None => {
-            let extent = ir.sub_index(hi, lo);
+            // Without an iteration, the difference may not fit 64 bits; nothing uses it then.
+            let extent = ir.sub(hi, lo);
             let mask = first_lanes(e, extent, l.step, width);
             if e.ranges.lt(&l.lo, &l.hi) {
                 return body(e, Some(mask));
             }
             // Without an iteration nothing may be read, not even what is the same for all lanes.
             let (some, done) = (e.block("lanes"), e.block("done"));
-            ir.cond_br(ir.icmp(I::LLVMIntSGT, extent, ir.i64(0)), some, done);
+            ir.cond_br(ir.icmp(I::LLVMIntSLT, lo, hi), some, done);
             ir.at_end(some);
             body(e, Some(mask))?;
             ir.br(done);

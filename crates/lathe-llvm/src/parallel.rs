@@ -21,9 +21,14 @@ pub fn cpu_loop(e: &mut Emitter, l: &Loop, places: &Places) -> Result<()> {
     let what = format!("a bound of loop `{}`", l.binder.name);
     let lo = e.uniform(&l.lo, &what, places)?;
     let hi = e.uniform(&l.hi, &what, places)?;
-    let extent = ir.intrinsic("llvm.smax", &[ir.int_ty(64)], &[ir.sub_index(hi, lo), ir.i64(0)]);
-    let trips = ir.add_index(extent, ir.i64(l.step - 1));
-    let trips = if l.step == 1 { extent } else { ir.udiv(trips, ir.i64(l.step)) };
+    let some = ir.icmp(I::LLVMIntSLT, lo, hi);
+    let extent = ir.sub(hi, lo);
+    let trips = if l.step == 1 {
+        extent
+    } else {
+        ir.add(ir.udiv(ir.sub(extent, ir.i64(1)), ir.i64(l.step)), ir.i64(1))
+    };
+    let trips = ir.select(some, trips, ir.i64(0));
 
     let captured = capture(e, &l.body);
     let mut record = vec![e.frame.runtime, lo];
@@ -163,7 +168,7 @@ fn outline(e: &mut Emitter, l: &Loop, captured: &Captured, record: &[Value]) -> 
     let code = ir.here();
     let outer = std::mem::replace(&mut e.frame, frame);
     let (begin, end) = (ir.param(work, n), ir.param(work, n + 1));
-    loops::counted(e, begin, end, 1, |e, k| {
+    loops::counted(e, (begin, end), (1, false), |e, k| {
         let i = ir.add_index(lo, ir.mul_index(k, ir.i64(l.step)));
         e.frame.vars.insert(l.binder.id, Leaf::Uniform(i));
         e.stmt(&l.body)

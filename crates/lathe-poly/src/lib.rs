@@ -1,12 +1,21 @@
 //! Index arithmetic: what is known of `index` expressions, and what follows from it.
 //!
-//! * [`form`]: linear forms.
-//! * [`ranges`]: what is known at a place of a function, and inequalities that follow.
+//! * [`form`]: linear forms; [`interval`]: ranges of numbers.
+//! * [`ranges`]: what is known at a place of a function. [`prove`]: inequalities that follow. [`value`]: where values
+//!   lie, and whether `index` arithmetic stays within 64 bits.
+//! * [`fits`]: the conditions under which it does, as expressions.
 //! * [`simplify`]: simpler expressions with the same values.
 
+pub mod fits;
 pub mod form;
+pub mod interval;
+mod products;
+pub mod prove;
 pub mod ranges;
 pub mod simplify;
+pub mod value;
 
 pub use form::{Affine, Atom, Form, Linear, gcd};
+pub use interval::Interval;
 pub use ranges::Ranges;
+pub use value::Value;

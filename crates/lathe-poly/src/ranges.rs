@@ -1,29 +1,53 @@
-//! What is known about the values of `index` variables in a scope, and inequalities that follow.
+//! What is known at a place of a function: the variables in scope with their ranges, and the conditions that hold.
 //!
-//! A variable of a loop lies between the loop's bounds. An inequality `form ≥ 0` is proved by replacing
-//! variables from the innermost loop outward by the bound that makes the form smallest, and `min`, `max`,
-//! `//` and `%` by what bounds them, until a constant or multiples of sizes are left. That is exact
-//! enough for the bounds that transformations make, and costs a bounded number of steps per question.
+//! Everything said here is true of the program as machines run it. Bounds and conditions are read as mathematics, which
+//! is what they mean where none of their `index` operations leaves 64 bits; every tree that was checked
+//! ([`crate::fits`]) is like that. A load is one value only as long as nothing writes the array: conditions on other
+//! loads hold for the statement that they stand right before, and no further.
 
 use crate::form::Linear;
+use crate::interval::Interval;
+use crate::products;
+use lathe_abi::MAX_EXTENT;
 use lathe_ir::stmt::{Enters, Establishes};
-use lathe_ir::{BinOp, Expr, ExprKind, Function, Stmt, VarId, build};
+use lathe_ir::{BinOp, BufId, Buffer, Expr, ExprKind, Function, Mode, Stmt, UnOp, VarId, build, visit};
 use std::collections::HashMap;
 
-/// How much one question may cost: replacements along all branches of the proof.
-const BUDGET: u32 = 96;
+/// A variable in scope.
+#[derive(Clone, Debug)]
+pub(crate) struct Bound {
+    pub id: VarId,
+    /// `lo..hi`, where they stay what they were when the variable was bound; a size has no `hi`.
+    pub lo: Option<Expr>,
+    pub hi: Option<Expr>,
+    /// A `let`: the value is `lo`.
+    pub value: bool,
+    pub range: Interval,
+}
 
 /// Variables in scope with their ranges, outermost first, and facts.
 #[derive(Clone, Debug, Default)]
 pub struct Ranges {
     /// Position of a variable in `scope`.
     depth: HashMap<VarId, usize>,
-    /// `lo..hi`; a size has no `hi`.
-    scope: Vec<(VarId, Expr, Option<Expr>)>,
+    pub(crate) scope: Vec<Bound>,
     /// Forms that are ≥ 0 here (from conditions around and checks before).
-    facts: Vec<Linear>,
+    pub(crate) facts: Vec<Linear>,
     /// Expressions and what is known to divide them.
-    multiples: Vec<(Expr, i64)>,
+    pub(crate) multiples: Vec<(Expr, i64)>,
+    /// Where values lie more narrowly than their types and bounds say, by atoms of linear forms.
+    known: HashMap<Expr, Interval>,
+    /// What `known` was before, latest last.
+    undo: Vec<(Expr, Option<Interval>)>,
+    /// Conditions under which other conditions hold: what checks say that were taken out of loops.
+    implied: Vec<(Expr, Expr)>,
+    /// Those of which it is known that they do, latest last.
+    used: Vec<usize>,
+    /// The same as `known` for loads that may change: only in the statement at that depth.
+    fresh: Vec<(usize, Expr, Interval)>,
+    nesting: usize,
+    /// Arrays that nothing writes.
+    steady: Vec<BufId>,
 }
 
 /// What was known at a moment; see [`Ranges::leave`].
@@ -32,14 +56,24 @@ pub struct Mark {
     scope: usize,
     facts: usize,
     multiples: usize,
+    undo: usize,
+    implied: usize,
+    used: usize,
+    fresh: usize,
+    nesting: usize,
 }
 
 impl Ranges {
-    /// The sizes of a function: ≥ 0.
+    /// The sizes of a function: at least 0, and at most [`MAX_EXTENT`] like every extent of an array.
     pub fn of_function(func: &Function) -> Ranges {
         let mut r = Ranges::default();
-        for s in &func.sizes {
-            r.enter(s.id, build::index(0), None);
+        func.sizes.iter().for_each(|s| r.enter_size(s.id));
+        for p in &func.params {
+            let Some(b) = p.array() else { continue };
+            if p.mode == Mode::In && p.alias.is_none() {
+                r.steady.push(b.id);
+            }
+            b.extents.iter().for_each(|e| r.extent(e));
         }
         r
     }
@@ -58,264 +92,377 @@ impl Ranges {
         r
     }
 
+    pub fn mark(&self) -> Mark {
+        Mark {
+            scope: self.scope.len(),
+            facts: self.facts.len(),
+            multiples: self.multiples.len(),
+            undo: self.undo.len(),
+            implied: self.implied.len(),
+            used: self.used.len(),
+            fresh: self.fresh.len(),
+            nesting: self.nesting,
+        }
+    }
+
     /// Adds what holds inside the `child`-th child of a statement. Gives a mark for [`Ranges::leave`].
     pub fn enter_child(&mut self, s: &Stmt, child: usize) -> Mark {
-        let mark = Mark { scope: self.scope.len(), facts: self.facts.len(), multiples: self.multiples.len() };
-        // Checks at the front hold for all that follows; they themselves, and what repeats them, stay.
-        if let Some(all) = s.as_seq()
-            && all.get(child).is_some_and(|c| c.establishes().is_none())
-        {
-            for front in all.iter().take(child).map_while(Stmt::establishes) {
-                if let Establishes::Checked(cond) = front {
-                    self.assume(cond);
-                }
-            }
+        if let Some(all) = s.as_seq() {
+            let mark = self.mark();
+            self.enter_sequence(all, child);
+            return mark;
         }
+        let mark = self.deeper();
         match s.enters(child) {
-            Enters::Loop(l) => self.enter(l.binder.id, l.lo.clone(), Some(l.hi.clone())),
-            Enters::Let(binder, value) if value.ty().is_index() => {
-                let after = build::add(value.clone(), build::index(1));
-                self.enter(binder.id, value.clone(), Some(after));
+            Enters::Loop(l) => self.enter_loop(l.binder.id, &l.lo, &l.hi),
+            Enters::Let(binder, value) => self.enter_let(binder.id, value),
+            Enters::Condition(cond, holds) => {
+                self.learn(cond, holds);
             }
-            Enters::Condition(cond, true) => self.assume(cond),
-            Enters::Nothing
-            | Enters::Let(..)
-            | Enters::Condition(_, false)
-            | Enters::While(_)
-            | Enters::Alloc(_)
-            | Enters::Value(_) => {}
+            Enters::Alloc(buffer) => self.enter_alloc(buffer),
+            Enters::Nothing | Enters::While(_) | Enters::Value(_) => {}
         }
+        mark
+    }
+
+    /// What checks before a statement of a sequence say. They themselves, and what repeats them, stay as they are: no
+    /// check makes another one needless here.
+    fn enter_sequence(&mut self, all: &[Stmt], child: usize) {
+        if all.get(child).is_none_or(|c| c.establishes().is_some()) {
+            return;
+        }
+        let before = &all[..child];
+        let adjacent = before.iter().rev().take_while(|c| c.establishes().is_some()).count();
+        for (n, s) in before.iter().enumerate() {
+            if let Some(Establishes::Checked(cond)) = s.establishes() {
+                let near = n + adjacent >= before.len();
+                self.learn_at(cond, true, near);
+            }
+        }
+    }
+
+    /// Uses a condition that holds right before the statement that is looked at, whatever memory it reads.
+    pub fn assume_near(&mut self, cond: &Expr) {
+        self.learn_at(cond, true, true);
+    }
+
+    /// Goes past a statement: what was known of memory right before it may be so no more.
+    pub fn pass(&mut self, before: Mark) {
+        self.fresh.truncate(before.fresh);
+    }
+
+    /// Goes into a statement: nothing is known of memory any more. Gives a mark for [`Ranges::leave`].
+    pub fn deeper(&mut self) -> Mark {
+        let mark = self.mark();
+        self.nesting += 1;
         mark
     }
 
     /// Forgets everything since a mark.
     pub fn leave(&mut self, mark: Mark) {
-        for (id, ..) in self.scope.drain(mark.scope..) {
-            self.depth.remove(&id);
+        for b in self.scope.drain(mark.scope..) {
+            self.depth.remove(&b.id);
         }
         self.facts.truncate(mark.facts);
         self.multiples.truncate(mark.multiples);
+        while self.undo.len() > mark.undo {
+            match self.undo.pop() {
+                Some((e, Some(old))) => self.known.insert(e, old),
+                Some((e, None)) => self.known.remove(&e),
+                None => None,
+            };
+        }
+        self.implied.truncate(mark.implied);
+        self.used.truncate(mark.used);
+        self.fresh.truncate(mark.fresh);
+        self.nesting = mark.nesting;
     }
 
-    /// A variable with `lo ≤ v < hi`.
-    pub fn enter(&mut self, id: VarId, lo: Expr, hi: Option<Expr>) {
-        self.depth.insert(id, self.scope.len());
-        self.scope.push((id, lo, hi));
+    fn bind(&mut self, b: Bound) {
+        self.depth.insert(b.id, self.scope.len());
+        self.scope.push(b);
+    }
+
+    /// A size of a function.
+    pub fn enter_size(&mut self, id: VarId) {
+        let (lo, range) = (Some(build::index(0)), Interval::new(0, MAX_EXTENT));
+        self.bind(Bound { id, lo, hi: None, value: false, range });
+    }
+
+    /// A variable of an iteration of a loop over `lo..hi`.
+    pub fn enter_loop(&mut self, id: VarId, lo: &Expr, hi: &Expr) {
+        let (first, last) = (self.range(lo), self.range(hi));
+        // Where there is an iteration, the range is not empty.
+        let range = Interval::new(first.lo, last.hi - 1);
+        let kept = |e: &Expr| self.is_steady(e).then(|| e.clone());
+        self.bind(Bound { id, lo: kept(lo), hi: kept(hi), value: false, range });
+        // Only what checks said may follow from it: the variable has its bounds.
+        if !self.implied.is_empty() && self.is_steady(lo) && self.is_steady(hi) {
+            self.learn(&build::lt(lo.clone(), hi.clone()), true);
+        }
+    }
+
+    /// A variable that stands for a value.
+    pub fn enter_let(&mut self, id: VarId, value: &Expr) {
+        if !value.ty().is_int() {
+            return;
+        }
+        let range = self.range(value);
+        let lo = (value.ty().is_index() && self.is_steady(value)).then(|| value.clone());
+        self.bind(Bound { id, value: lo.is_some(), lo, hi: None, range });
+    }
+
+    /// A local array that was made.
+    pub fn enter_alloc(&mut self, buffer: &Buffer) {
+        buffer.extents.iter().for_each(|e| self.extent(e));
+    }
+
+    /// An extent of an array that exists: at most [`MAX_EXTENT`].
+    fn extent(&mut self, e: &Expr) {
+        if !self.is_steady(e) {
+            return;
+        }
+        let form = products::expand(e);
+        if self.sum(&form).hi <= i128::from(MAX_EXTENT) {
+            return;
+        }
+        if let Some(below) = Linear::constant(MAX_EXTENT).minus(&form) {
+            self.at_least_zero(&below, false);
+        }
+    }
+
+    /// The variable's place in the scope.
+    pub(crate) fn bound(&self, v: VarId) -> Option<&Bound> {
+        self.depth.get(&v).map(|d| &self.scope[*d])
+    }
+
+    /// How deep in the scope an atom reaches: compound atoms half a step deeper than their variables.
+    pub(crate) fn depth_of(&self, e: &Expr) -> usize {
+        let known = |v: VarId| self.depth.get(&v).map_or(0, |d| 2 * (d + 1));
+        match e.as_var() {
+            Some(v) => known(v),
+            None => visit::vars_of(e).into_iter().map(known).max().unwrap_or(0) + 1,
+        }
+    }
+
+    /// Whether an expression has one value wherever its variables do.
+    pub fn is_steady(&self, e: &Expr) -> bool {
+        match e.kind() {
+            ExprKind::Int(_) | ExprKind::Var(_) => true,
+            _ => {
+                let fixed = |b: Option<BufId>| b.is_some_and(|b| self.steady.contains(&b));
+                visit::loads_of(e).iter().all(|a| fixed(a.view.buffer()))
+            }
+        }
+    }
+
+    /// Where an atom is known to lie, beyond what its type and its parts say.
+    pub(crate) fn known(&self, e: &Expr) -> Option<Interval> {
+        if let Some(found) = self.known.get(e) {
+            return Some(*found);
+        }
+        let near = self.fresh.iter().rev().filter(|f| f.0 == self.nesting && f.1 == *e).map(|f| f.2);
+        near.reduce(|a, b| a.meet(b).unwrap_or(a))
     }
 
     /// Uses a condition that holds here.
     pub fn assume(&mut self, cond: &Expr) {
-        let ExprKind::Binary(op, a, b) = cond.kind() else { return };
-        if *op == BinOp::And {
-            self.assume(a);
-            self.assume(b);
-            return;
-        }
-        if !a.ty().is_index() {
-            return;
-        }
-        if let (BinOp::Eq, ExprKind::Binary(BinOp::FloorMod, of, by), Some(0)) = (op, a.kind(), b.as_int())
-            && let Some(c) = by.as_int().filter(|c| *c > 0)
-        {
-            self.multiples.push((of.clone(), c));
-        }
-        let (la, lb) = (Linear::of(a), Linear::of(b));
-        let fact = match op {
-            BinOp::Le => lb.minus(&la),
-            BinOp::Lt => lb.minus(&la).and_then(|f| f.offset(-1)),
-            BinOp::Ge => la.minus(&lb),
-            BinOp::Gt => la.minus(&lb).and_then(|f| f.offset(-1)),
-            BinOp::Eq => {
-                self.facts.extend(la.minus(&lb));
-                lb.minus(&la)
+        self.learn(cond, true);
+    }
+
+    /// Uses that a condition holds, or does not; false if that cannot be.
+    pub fn learn(&mut self, cond: &Expr, holds: bool) -> bool {
+        self.learn_at(cond, holds, false) && self.follow()
+    }
+
+    /// Uses the conditions whose premises are known by now.
+    fn follow(&mut self) -> bool {
+        let mut possible = true;
+        for n in 0..self.implied.len() {
+            if self.used.contains(&n) || !self.holds(&self.implied[n].0) {
+                continue;
             }
-            _ => None,
-        };
-        self.facts.extend(fact);
-    }
-
-    /// Whether `a ≤ b` is known.
-    pub fn le(&self, a: &Expr, b: &Expr) -> bool {
-        Linear::of(b).minus(&Linear::of(a)).is_some_and(|f| self.nonneg(&f))
-    }
-
-    /// Whether `a < b` is known.
-    pub fn lt(&self, a: &Expr, b: &Expr) -> bool {
-        self.le(&build::add(a.clone(), build::index(1)), b)
-    }
-
-    /// Whether a form is known to be ≥ 0.
-    pub fn nonneg(&self, form: &Linear) -> bool {
-        let mut budget = BUDGET;
-        self.prove(form.clone(), &mut budget)
-            || self.facts.iter().any(|fact| {
-                let mut budget = BUDGET / 4;
-                form.minus(fact).is_some_and(|f| self.prove(f, &mut budget))
-            })
-    }
-
-    /// Whether `c` (positive) is known to divide an expression.
-    pub fn divides(&self, c: i64, e: &Expr) -> bool {
-        let multiple = |e: &Expr| match e.kind() {
-            ExprKind::Binary(BinOp::Mul, a, b) => self.divides_atom(c, a) || self.divides_atom(c, b),
-            _ => self.divides_atom(c, e),
-        };
-        let f = Linear::of(e);
-        f.constant % c == 0 && f.terms.iter().all(|(a, k)| k % c == 0 || multiple(a))
-    }
-
-    fn divides_atom(&self, c: i64, e: &Expr) -> bool {
-        if self.multiples.iter().any(|(of, d)| d % c == 0 && of == e) {
-            return true;
+            self.used.push(n);
+            let then = self.implied[n].1.clone();
+            possible &= self.learn_at(&then, true, false);
         }
-        match e.as_var().and_then(|v| self.depth.get(&v)).map(|d| &self.scope[*d]) {
-            // A `let` of a multiple.
-            Some((_, lo, Some(hi))) if *hi == build::add(lo.clone(), build::index(1)) => self.divides(c, lo),
-            _ => e.as_int().is_some_and(|v| v.rem_euclid(c) == 0),
-        }
+        possible
     }
 
-    /// How deep in the scope an atom reaches: compound atoms half a step deeper than their variables.
-    fn depth_of(&self, e: &Expr) -> usize {
-        let known = |v: VarId| self.depth.get(&v).map_or(0, |d| 2 * (d + 1));
-        match e.as_var() {
-            Some(v) => known(v),
-            None => lathe_ir::visit::vars_of(e).into_iter().map(known).max().unwrap_or(0) + 1,
-        }
-    }
-
-    /// Proves `form ≥ 0`.
-    fn prove(&self, form: Linear, budget: &mut u32) -> bool {
-        if let Some(c) = form.as_constant() {
-            return c >= 0;
-        }
-        if *budget == 0 {
-            return false;
-        }
-        *budget -= 1;
-        let Some(at) = (0..form.terms.len()).max_by_key(|t| self.depth_of(&form.terms[*t].0)) else {
-            return false;
-        };
-        let mut rest = form;
-        let (atom, k) = rest.terms.remove(at);
-        // `rest + k · e ≥ 0` for an expression `e` that bounds the atom from the side that counts.
-        let with = |rest: &Linear, e: &Expr, plus: i64, budget: &mut u32| {
-            Linear::of(e).offset(plus).and_then(|l| rest.plus(&l, k)).is_some_and(|f| self.prove(f, budget))
-        };
-        match atom.kind() {
-            ExprKind::Var(v) => match self.depth.get(v).map(|d| &self.scope[*d]) {
-                Some((_, lo, _)) if k > 0 => with(&rest, lo, 0, budget),
-                Some((_, lo, Some(hi))) => with(&rest, end(lo, hi), -1, budget),
+    /// Whether a condition is known to hold.
+    fn holds(&self, cond: &Expr) -> bool {
+        match cond.kind() {
+            ExprKind::Bool(v) => *v,
+            ExprKind::Binary(BinOp::And, a, b) => self.holds(a) && self.holds(b),
+            ExprKind::Select(c, a, b) if b.as_bool() == Some(false) => self.holds(c) && self.holds(a),
+            ExprKind::Binary(op, a, b) if a.ty().is_index() => match op {
+                BinOp::Le => self.le(a, b),
+                BinOp::Lt => self.lt(a, b),
+                BinOp::Ge => self.le(b, a),
+                BinOp::Gt => self.lt(b, a),
+                BinOp::Eq => self.le(a, b) && self.le(b, a),
                 _ => false,
             },
-            ExprKind::Binary(op @ (BinOp::Min | BinOp::Max), a, b) => {
-                // The atom is one of both; it is bounded by each of them from one side.
-                if (*op == BinOp::Min) == (k < 0) {
-                    with(&rest, a, 0, budget) || with(&rest, b, 0, budget)
-                } else {
-                    with(&rest, a, 0, budget) && with(&rest, b, 0, budget)
-                }
-            }
-            ExprKind::Binary(BinOp::FloorDiv, a, b) => {
-                let Some(c) = b.as_int().filter(|c| *c > 0) else { return false };
-                let left = rest.clone();
-                // a - (c-1) ≤ c·q ≤ a. Scale so that the factor is a multiple of c; integers below 0
-                // are at most -1, hence the slack.
-                let (scaled, factor) = if k % c == 0 {
-                    (Some(rest), k / c)
-                } else {
-                    (rest.scaled(c).and_then(|r| r.offset(c - 1)), k)
-                };
-                let bound = Linear::of(a).offset(if k > 0 { 1 - c } else { 0 });
-                let by_dividend = match (scaled, bound) {
-                    (Some(s), Some(b)) => s.plus(&b, factor).is_some_and(|f| self.prove(f, budget)),
-                    _ => false,
-                };
-                // Nothing negative becomes negative by a division.
-                by_dividend || k > 0 && self.prove(Linear::of(a), budget) && self.prove(left, budget)
-            }
-            ExprKind::Binary(BinOp::FloorMod, _, b) => {
-                let Some(c) = b.as_int().filter(|c| *c > 0) else { return false };
-                with(&rest, &build::index(if k > 0 { 0 } else { c - 1 }), 0, budget)
-            }
-            ExprKind::Select(_, a, b) => with(&rest, a, 0, budget) && with(&rest, b, 0, budget),
-            // A product of values that cannot be negative.
-            ExprKind::Binary(BinOp::Mul, a, b) if k > 0 => {
-                let sign = |e: &Expr, budget: &mut u32| self.prove(Linear::of(e), budget);
-                sign(a, budget) && sign(b, budget) && self.prove(rest, budget)
-            }
             _ => false,
         }
     }
 
-    /// Numeric bounds of an expression, where they are constants: `(lowest, highest)`.
-    pub fn interval(&self, e: &Expr) -> Interval {
-        let mut budget = BUDGET;
-        self.interval_in(e, &mut budget)
-    }
-
-    fn interval_in(&self, e: &Expr, budget: &mut u32) -> Interval {
-        let add = |a: Option<i64>, b: Option<i64>| a.and_then(|a| b.and_then(|b| a.checked_add(b)));
-        let form = Linear::of(e);
-        form.terms.iter().fold((Some(form.constant), Some(form.constant)), |(lo, hi), (atom, k)| {
-            let (a, b) = self.atom_interval(atom, budget);
-            let scale = |v: Option<i64>| v.and_then(|v| v.checked_mul(*k));
-            if *k > 0 {
-                (add(lo, scale(a)), add(hi, scale(b)))
-            } else {
-                (add(lo, scale(b)), add(hi, scale(a)))
-            }
-        })
-    }
-
-    fn atom_interval(&self, e: &Expr, budget: &mut u32) -> Interval {
-        if *budget == 0 {
-            return (None, None);
-        }
-        *budget -= 1;
-        match e.kind() {
-            ExprKind::Var(v) => match self.depth.get(v).map(|d| &self.scope[*d]) {
-                Some((_, lo, hi)) => {
-                    let lo = self.interval_in(lo, budget).0;
-                    let hi = hi.as_ref().and_then(|hi| self.interval_in(hi, budget).1);
-                    (lo, hi.and_then(|v| v.checked_sub(1)))
+    fn learn_at(&mut self, cond: &Expr, holds: bool, near: bool) -> bool {
+        use BinOp::{And, Eq, Ge, Gt, Le, Lt, Ne, Or};
+        match cond.kind() {
+            ExprKind::Bool(v) => *v == holds,
+            ExprKind::Unary(UnOp::Not, a) => self.learn_at(a, !holds, near),
+            ExprKind::Binary(op @ (And | Or), a, b) if a.ty().is_bool() => {
+                if (*op == And) == holds {
+                    self.learn_at(a, holds, near) && self.learn_at(b, holds, near)
+                } else {
+                    self.learn_either(&[(a, holds)], &[(b, holds)], near)
                 }
-                None => (None, None),
-            },
-            ExprKind::Binary(op @ (BinOp::Min | BinOp::Max), a, b) => {
-                let (a, b) = (self.interval_in(a, budget), self.interval_in(b, budget));
-                let f: fn(i64, i64) -> i64 = if *op == BinOp::Min { i64::min } else { i64::max };
-                let both = |x: Option<i64>, y: Option<i64>| x.zip(y).map(|(x, y)| f(x, y));
-                let either = |x: Option<i64>, y: Option<i64>| both(x, y).or(x).or(y);
+            }
+            ExprKind::Select(c, a, b) if a.ty().is_bool() => {
+                if holds && b.as_bool() == Some(true) && self.is_steady(c) && self.is_steady(a) {
+                    self.implied.push((c.clone(), a.clone()));
+                }
+                self.learn_either(&[(c, true), (a, holds)], &[(c, false), (b, holds)], near)
+            }
+            ExprKind::Binary(op, a, b) if a.ty().is_int() => {
+                let op = match (op, holds) {
+                    (op, true) => *op,
+                    (Eq, false) => Ne,
+                    (Ne, false) => Eq,
+                    (Lt, false) => Ge,
+                    (Le, false) => Gt,
+                    (Gt, false) => Le,
+                    (Ge, false) => Lt,
+                    _ => return true,
+                };
                 match op {
-                    BinOp::Min => (both(a.0, b.0), either(a.1, b.1)),
-                    _ => (either(a.0, b.0), both(a.1, b.1)),
+                    Le => self.learn_order(a, b, 0, near),
+                    Lt => self.learn_order(a, b, 1, near),
+                    Ge => self.learn_order(b, a, 0, near),
+                    Gt => self.learn_order(b, a, 1, near),
+                    Eq => {
+                        self.learn_multiple(a, b);
+                        self.learn_order(a, b, 0, near) && self.learn_order(b, a, 0, near)
+                    }
+                    _ => true,
                 }
             }
-            ExprKind::Binary(BinOp::FloorDiv, a, b) => match b.as_int() {
-                Some(c) if c > 0 => {
-                    let (lo, hi) = self.interval_in(a, budget);
-                    (lo.map(|v| v.div_euclid(c)), hi.map(|v| v.div_euclid(c)))
+            _ => true,
+        }
+    }
+
+    fn learn_multiple(&mut self, a: &Expr, b: &Expr) {
+        if let (ExprKind::Binary(BinOp::FloorMod, of, by), Some(0)) = (a.kind(), b.as_int())
+            && let Some(c) = by.as_int().filter(|c| *c > 0)
+            && of.ty().is_index()
+            && self.is_steady(of)
+        {
+            self.multiples.push((of.clone(), c));
+        }
+    }
+
+    /// `a + gap ≤ b`
+    fn learn_order(&mut self, a: &Expr, b: &Expr, gap: i64, near: bool) -> bool {
+        // `a ≤ c // max(b, 1)` bounds the product of what is not negative.
+        if let (0, Some((product, most))) = (gap, products::bounded(a, b)) {
+            self.refine(&product, Interval::new(i64::MIN, most), near);
+        }
+        let form = Linear::of(b).minus(&Linear::of(a)).and_then(|f| f.offset(-gap));
+        form.is_none_or(|f| self.at_least_zero(&f, near))
+    }
+
+    /// One of two cases holds; of atoms that both say something about, what both allow stays.
+    fn learn_either(&mut self, one: &[(&Expr, bool)], two: &[(&Expr, bool)], near: bool) -> bool {
+        let before = self.mark();
+        let mut changes = |all: &[(&Expr, bool)]| {
+            let possible = all.iter().all(|(c, holds)| self.learn_at(c, *holds, near));
+            let told: Vec<(Expr, Interval)> = self.undo[before.undo..]
+                .iter()
+                .filter_map(|(e, _)| Some((e.clone(), *self.known.get(e)?)))
+                .chain(self.fresh[before.fresh..].iter().map(|f| (f.1.clone(), f.2)))
+                .collect();
+            self.leave(before);
+            possible.then_some(told)
+        };
+        match (changes(one), changes(two)) {
+            (None, None) => false,
+            (Some(_), None) => one.iter().all(|(c, holds)| self.learn_at(c, *holds, near)),
+            (None, Some(_)) => two.iter().all(|(c, holds)| self.learn_at(c, *holds, near)),
+            (Some(x), Some(y)) => {
+                for (e, range) in x {
+                    if let Some(other) = y.iter().rev().find(|o| o.0 == e) {
+                        self.refine(&e, range.join(other.1), near);
+                    }
                 }
-                _ => (None, None),
-            },
-            ExprKind::Binary(BinOp::FloorMod, _, b) => match b.as_int() {
-                Some(c) if c > 0 => (Some(0), Some(c - 1)),
-                _ => (None, None),
-            },
-            _ => (None, None),
+                true
+            }
+        }
+    }
+
+    /// Uses that a form is at least 0; false if it cannot be.
+    fn at_least_zero(&mut self, form: &Linear, near: bool) -> bool {
+        let ranges: Vec<Interval> =
+            form.terms.iter().map(|(a, k)| self.range(a).times(Interval::point(*k))).collect();
+        let whole = ranges.iter().fold(Interval::point(form.constant), |sum, r| sum.plus(*r));
+        if whole.hi < 0 {
+            return false;
+        }
+        if whole.lo >= 0 {
+            return true;
+        }
+        let mut possible = true;
+        for ((atom, k), own) in form.terms.iter().zip(&ranges) {
+            // k · atom ≥ -(the most that the rest can be)
+            let (rest, k) = (whole.hi - own.hi, i128::from(*k));
+            let range = if k > 0 {
+                Interval { lo: -rest.div_euclid(k), hi: i128::MAX }
+            } else {
+                Interval { lo: i128::MIN, hi: rest.div_euclid(-k) }
+            };
+            possible &= self.refine(atom, range, near);
+        }
+        if form.terms.iter().all(|t| self.is_steady(&t.0)) {
+            self.facts.push(form.clone());
+        }
+        possible
+    }
+
+    /// Narrows where an atom lies; false if nothing is left.
+    fn refine(&mut self, atom: &Expr, to: Interval, near: bool) -> bool {
+        let now = self.range(atom);
+        let Some(new) = now.meet(to) else { return false };
+        // A product is not known to fit before somebody says so.
+        let product = matches!(atom.kind(), ExprKind::Binary(BinOp::Mul, ..));
+        if new == now && (!product || self.known(atom) == Some(new)) {
+            return true;
+        }
+        if self.is_steady(atom) {
+            let old = self.known.insert(atom.clone(), new);
+            self.undo.push((atom.clone(), old));
+        } else if near {
+            self.fresh.push((self.nesting, atom.clone(), new));
+        }
+        match atom.kind() {
+            // c·lo ≤ a < c·(hi + 1)
+            ExprKind::Binary(BinOp::FloorDiv, a, b) => {
+                let Some(c) = b.as_int().filter(|c| *c > 0) else { return true };
+                let end = |v: i128| v.checked_mul(c.into()).and_then(|v| i64::try_from(v).ok());
+                let form = Linear::of(a);
+                let above = end(new.lo).and_then(i64::checked_neg).and_then(|lo| form.offset(lo));
+                let below = end(new.hi + 1).and_then(|hi| Linear::constant(hi - 1).minus(&form));
+                above.is_none_or(|f| self.at_least_zero(&f, near))
+                    && below.is_none_or(|f| self.at_least_zero(&f, near))
+            }
+            // A conversion that keeps every value says the same of what is converted.
+            ExprKind::Cast(a) if a.ty().is_int() => {
+                let fits = |e: &Expr| e.ty().scalar().map(Interval::of_type);
+                match (fits(atom), fits(a)) {
+                    (Some(outer), Some(inner)) if outer.contains(inner) => self.refine(a, to, near),
+                    _ => true,
+                }
+            }
+            _ => true,
         }
     }
 }
-
-/// Where a loop runs at all, `lo..max(lo, e)` ends at `e`.
-fn end<'a>(lo: &Expr, hi: &'a Expr) -> &'a Expr {
-    match hi.kind() {
-        ExprKind::Binary(BinOp::Max, a, b) if a == lo => b,
-        ExprKind::Binary(BinOp::Max, a, b) if b == lo => a,
-        _ => hi,
-    }
-}
-
-/// Lowest and highest value, where known.
-pub type Interval = (Option<i64>, Option<i64>);

@@ -1,6 +1,9 @@
 //! Simplifies `index` arithmetic by the ranges of the variables in scope: sums become linear forms,
 //! `min`, `max`, comparisons, `//` and `%` disappear where their result is known. Wrapping integers and
 //! floats are left alone. Linear in the size of the tree.
+//!
+//! No operation that is written here leaves 64 bits: an expression takes the place of another one only where the
+//! ranges show that.
 
 use crate::form::Linear;
 use crate::ranges::Ranges;
@@ -23,7 +26,7 @@ pub fn simplify_stmt(s: &Stmt, ranges: &mut Ranges) -> Stmt {
             let bounds: Vec<Expr> =
                 c.dims.iter().flat_map(|d| [&d.lo, &d.hi]).map(|e| simplify_expr(e, ranges)).collect();
             for (d, b) in c.dims.iter().zip(bounds.chunks(2)) {
-                inner.enter(d.binder.id, b[0].clone(), Some(b[1].clone()));
+                inner.enter_loop(d.binder.id, &b[0], &b[1]);
             }
             let old = s.exprs();
             let new = old.iter().enumerate().map(|(i, e)| match bounds.get(i) {
@@ -100,20 +103,28 @@ impl Simplifier<'_> {
             ExprKind::Binary(BinOp::Add | BinOp::Sub | BinOp::Mul, ..) | ExprKind::Unary(UnOp::Neg, _)
         );
         if e.ty().is_index() && sum {
-            return Linear::of_with(e, &mut |atom| self.atom(atom)).to_expr();
+            let sum = Linear::of_with(e, &mut |atom| self.atom(atom)).to_expr();
+            return self.fitting(sum, e).unwrap_or_else(|| self.parts(e));
         }
         self.atom(e)
     }
 
-    /// A node that is no sum: its children, then the node itself.
-    fn atom(&mut self, e: &Expr) -> Expr {
+    /// The expression, if it is the old one or stays within 64 bits.
+    fn fitting(&self, new: Expr, old: &Expr) -> Option<Expr> {
+        (new == *old || self.ranges.fits(&new)).then_some(new)
+    }
+
+    /// The node with its children simplified.
+    fn parts(&mut self, e: &Expr) -> Expr {
         let old = e.children();
-        if old.is_empty() {
-            return e.clone();
-        }
         let new: Vec<Expr> = old.iter().map(|c| self.expr(c)).collect();
         let same = old.iter().zip(&new).all(|(a, b)| a.address() == b.address());
-        let e = if same { e.clone() } else { e.with_children(new) };
+        if same { e.clone() } else { e.with_children(new) }
+    }
+
+    /// A node that is no sum: its children, then the node itself.
+    fn atom(&mut self, e: &Expr) -> Expr {
+        let e = self.parts(e);
         let ExprKind::Binary(op, a, b) = e.kind() else { return e };
         if !a.ty().is_index() {
             return e;
@@ -126,10 +137,12 @@ impl Simplifier<'_> {
                 } else if self.ranges.le(b, a) {
                     large.clone()
                 } else {
-                    self.shared_offset(*op, a, b).unwrap_or(e)
+                    self.shared_offset(*op, a, b).and_then(|new| self.fitting(new, &e)).unwrap_or(e)
                 }
             }
-            BinOp::FloorDiv | BinOp::FloorMod => self.division(*op, a, b).unwrap_or(e),
+            BinOp::FloorDiv | BinOp::FloorMod => {
+                self.division(*op, a, b).and_then(|new| self.fitting(new, &e)).unwrap_or(e)
+            }
             BinOp::Lt | BinOp::Le | BinOp::Gt | BinOp::Ge | BinOp::Eq | BinOp::Ne => {
                 self.comparison(*op, a, b).map_or(e, build::boolean)
             }
@@ -220,10 +233,10 @@ mod tests {
     /// v0 is a size, v1 in 0..v0 // 8, v2 in 0..8, v3 in 0..100.
     fn scope() -> Ranges {
         let mut r = Ranges::default();
-        r.enter(VarId(0), build::index(0), None);
-        r.enter(VarId(1), build::index(0), Some(build::floor_div(v(0), build::index(8))));
-        r.enter(VarId(2), build::index(0), Some(build::index(8)));
-        r.enter(VarId(3), build::index(0), Some(build::index(100)));
+        r.enter_size(VarId(0));
+        r.enter_loop(VarId(1), &build::index(0), &build::floor_div(v(0), build::index(8)));
+        r.enter_loop(VarId(2), &build::index(0), &build::index(8));
+        r.enter_loop(VarId(3), &build::index(0), &build::index(100));
         r
     }
 

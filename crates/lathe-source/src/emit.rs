@@ -111,6 +111,8 @@ pub struct Emitter<'a> {
     pub base: String,
     /// Writes vector loops as plain loops over their lanes.
     pub lane_loops_only: bool,
+    /// Arms of `select` around what is written.
+    pub lazy: u32,
 }
 
 /// A construct that the engine does not declare, met all the same.
@@ -154,6 +156,7 @@ impl<'a> Emitter<'a> {
             next_id,
             base,
             lane_loops_only: false,
+            lazy: 0,
         }
     }
 

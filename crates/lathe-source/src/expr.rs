@@ -82,12 +82,12 @@ impl Emitter<'_> {
         match e.kind() {
             ExprKind::Bool(_) | ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Var(_) => self.expr(e),
             ExprKind::Unary(op, a) => {
-                let s = scalar_of(a)?;
+                let s = self.arithmetic_of(e, scalar_of(a)?);
                 let v = self.expr(a)?;
                 if v.lanes { self.lanes_unary(*op, s, &v) } else { Ok(Val::scalar(unary(*op, s, &v.text)?)) }
             }
             ExprKind::Binary(op, a, b) => {
-                let s = scalar_of(a)?;
+                let s = self.arithmetic_of(e, scalar_of(a)?);
                 let (x, y) = (self.expr(a)?, self.expr(b)?);
                 if x.lanes || y.lanes {
                     return self.lanes_binary(*op, s, &x, &y, b.as_int());
@@ -164,6 +164,13 @@ impl Emitter<'_> {
     }
 
     /// Lazy where a branch could fail or read out of bounds.
+    /// The arithmetic of an operation: that of its operands' type. An `index` operation in an arm of `select`, which may be
+    /// evaluated where its value is not wanted, wraps unless it is known to fit.
+    fn arithmetic_of(&self, e: &Expr, s: Scalar) -> Scalar {
+        let wraps = s == Scalar::Index && self.lazy > 0 && e.ty().is_index() && !self.ranges.fits(e);
+        if wraps { Scalar::I64 } else { s }
+    }
+
     fn select(&mut self, e: &Expr, c: &Expr, a: &Expr, b: &Expr) -> Result<Val> {
         let cond = self.expr(c)?;
         if cond.lanes {
@@ -174,7 +181,10 @@ impl Emitter<'_> {
             return self.lanes_select(&cond, scalar_of(e)?, &x, &y);
         }
         if is_safe(a) && is_safe(b) {
-            let (x, y) = (self.expr(a)?, self.expr(b)?);
+            self.lazy += 1;
+            let arms = (self.expr(a), self.expr(b));
+            self.lazy -= 1;
+            let (x, y) = (arms.0?, arms.1?);
             if x.lanes || y.lanes {
                 let s = scalar_of(e)?;
                 let (x, y) = (self.widened(&x, s)?, self.widened(&y, s)?);
@@ -297,8 +307,9 @@ pub fn is_safe(e: &Expr) -> bool {
     walk_expr(e, &mut |x| match x.kind() {
         ExprKind::Load(_) | ExprKind::Call(..) => safe = false,
         ExprKind::Binary(BinOp::FloorDiv | BinOp::FloorMod | BinOp::TruncDiv | BinOp::TruncRem, _, d) => {
-            safe &= d.as_int().is_some_and(|d| d != 0);
+            safe &= d.as_int().is_some_and(|d| d != 0 && d != -1);
         }
+        ExprKind::Math(MathFn::Abs, _) if x.ty().is_index() => safe = false,
         _ => {}
     });
     safe

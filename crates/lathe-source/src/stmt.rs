@@ -4,7 +4,7 @@ use crate::emit::{Buf, Emitter, Place, Result, Var, ill_formed, lift, unsupporte
 use crate::expr::{bare, is_atom};
 use crate::helpers::value_type;
 use lathe_diagnostics::Places;
-use lathe_ir::build::{add, int, load, math};
+use lathe_ir::build::{add, int, load, math, sub};
 use lathe_ir::lower::inscan::expand;
 use lathe_ir::lower::{resolve, storage};
 use lathe_ir::reduce::combine;
@@ -13,7 +13,7 @@ use lathe_ir::{
     Access, BinOp, Buffer, Executor, Expr, ExprKind, Loop, MathFn, Reduce, ReduceOp, Space, Stmt, StmtKind,
     Store,
 };
-use lathe_poly::Linear;
+use lathe_poly::{Interval, Linear};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -240,7 +240,15 @@ impl Emitter<'_> {
             self.line(format!("const int64_t {end} = {};", bare(&hi)));
             end
         };
-        let step = if l.step == 1 { format!("{name}++") } else { format!("{name} += {}", l.step) };
+        let near_end = self.ranges.range(&l.hi).hi + i128::from(l.step) > Interval::INDEX.hi;
+        let step = match l.step {
+            1 => format!("{name}++"),
+            // What lies behind the end may not fit 64 bits.
+            step if near_end => format!(
+                "{name} = (uint64_t){hi} - (uint64_t){name} > UINT64_C({step}) ? {name} + INT64_C({step}) : {hi}"
+            ),
+            step => format!("{name} += {step}"),
+        };
         let t = value_type(l.binder.ty);
         if let Some(p) = pragma {
             self.line(p);
@@ -256,6 +264,9 @@ impl Emitter<'_> {
         let Some(trip) = trip_count(l) else { return self.serial(l, None) };
         if trip > MOST_UNROLLED {
             return self.serial(l, Some("#pragma GCC unroll 8"));
+        }
+        if (trip - 1).checked_mul(l.step).is_none() {
+            return self.serial(l, None);
         }
         for i in 0..trip {
             let at = add(l.lo.clone(), int(l.binder.ty, i * l.step));
@@ -411,8 +422,9 @@ impl Emitter<'_> {
         self.open("{");
         let count = match (start.as_str(), l.step) {
             ("0", 1) => bare(&hi).to_string(),
-            (s, 1) => format!("{hi} - {s}"),
-            (s, step) => format!("({hi} - {s} + {}) / {step}", step - 1),
+            (s, 1) if self.ranges.fits(&sub(l.hi.clone(), l.lo.clone())) => format!("{hi} - {s}"),
+            (s, 1) => format!("{s} < {hi} ? {hi} - {s} : 0"),
+            (s, step) => format!("{s} < {hi} ? ({hi} - {s} - 1) / {step} + 1 : 0"),
         };
         let env = if frame.captures.is_empty() {
             "0".to_string()
@@ -438,7 +450,7 @@ fn parenthesized(text: &str) -> String {
 /// The constant number of iterations, if it is one.
 pub fn trip_count(l: &Loop) -> Option<i64> {
     let span = difference(&l.lo, &l.hi)?;
-    Some(if span <= 0 { 0 } else { (span + l.step - 1) / l.step })
+    Some(if span <= 0 { 0 } else { (span - 1) / l.step + 1 })
 }
 
 /// `hi - lo` where it is constant.

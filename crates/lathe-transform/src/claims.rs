@@ -65,9 +65,13 @@ pub fn with_facts_checked(func: &Function) -> Function {
     Function { body, ..func.clone() }
 }
 
+/// Whether a check looks after a fact: wherever it stands, its message says whose it is.
 fn establishes(check: &Stmt, assume: &Stmt) -> bool {
-    match (check.establishes(), assume.establishes()) {
-        (Some(Establishes::Checked(cond)), Some(Establishes::Assumed(fact, _))) => cond == fact,
-        _ => false,
+    let StmtKind::Check { code, message, .. } = check.kind() else { return false };
+    match assume.establishes() {
+        Some(Establishes::Assumed(_, who)) => {
+            &**code == "assume" && message.strip_suffix(" does not hold") == Some(who)
+        }
+        Some(Establishes::Checked(_)) | None => false,
     }
 }

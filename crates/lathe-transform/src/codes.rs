@@ -16,6 +16,8 @@ pub const SHAPE: Code = Code("E0624");
 pub const PADDING: Code = Code("E0626");
 /// The step made a tree that is none: a defect of Lathe.
 pub const ILL_FORMED: Code = Code("E0627");
+/// The step would compute indices that may not fit 64 bits.
+pub const OVERFLOW: Code = Code("E0628");
 /// Not supported for this program.
 pub const UNSUPPORTED: Code = Code("E0625");
 
@@ -71,6 +73,17 @@ pub static CODES: &[CodeInfo] = &[
                       step can handle; the message says why.",
         wrong: "kernel copy(A: f32[N]) -> (B: f32[N]) {\n    B[i] = A[i]\n}\nstrategy s for copy = unroll(i, 1000000)",
         right: "kernel copy(A: f32[N]) -> (B: f32[N]) {\n    B[i] = A[i]\n}\nstrategy s for copy = unroll(i, 4)",
+    },
+    CodeInfo {
+        code: OVERFLOW,
+        title: "the step would compute an index beyond 64 bits",
+        explanation: "Indices are 64-bit integers. The bounds or subscripts that the step would write contain an \
+                      operation whose result may not fit, for some sizes or inputs of the kernel: the factor is too \
+                      large, or an input that decides a bound may be anything. A smaller factor helps, or an \
+                      `assume` that says how large the input is; it is checked when the kernel is called.",
+        wrong: "kernel copy(A: f32[N]) -> (B: f32[N]) {\n    B[i] = A[i]\n}\n\
+                strategy s for copy = shift(i, 9223372036854775807)",
+        right: "kernel copy(A: f32[N]) -> (B: f32[N]) {\n    B[i] = A[i]\n}\nstrategy s for copy = shift(i, 8)",
     },
     CodeInfo {
         code: ILL_FORMED,

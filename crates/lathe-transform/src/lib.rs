@@ -4,6 +4,7 @@
 //! given. [`apply`] runs one rule and completes its evidence.
 
 pub mod args;
+pub mod arithmetic;
 pub mod blocks;
 pub mod claims;
 pub mod close;

@@ -2,6 +2,7 @@
 //! and the evidence that grows with them.
 
 use crate::args::IntoRefusal;
+use crate::arithmetic::added_overflow;
 use crate::codes;
 use crate::laws;
 use crate::rule::{Cursor, Edit};
@@ -136,6 +137,7 @@ impl<'a> Work<'a> {
         };
         let both = Stmt::of(StmtKind::Seq(vec![(*a).clone(), (*b).clone()]));
         self.check_order(up, &both, &new)?;
+        self.keeps_arithmetic(up, &both, &new)?;
         let new = simplify_stmt(&new, &mut self.ranges(up));
         let path = |n: usize| crate::nest::child(up, n);
         let before = self.instances(&[(path(position), (*a).clone()), (path(position + 1), (*b).clone())]);
@@ -153,7 +155,25 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
+    /// Refuses what computes indices that may not fit 64 bits.
+    fn keeps_arithmetic(&self, path: &[usize], old: &Stmt, new: &Stmt) -> Result<(), Refusal> {
+        let Some(found) = added_overflow(old, new, &self.ranges(path)) else { return Ok(()) };
+        let mut env = Env::at(self.module, &self.func, path);
+        let mut here = new;
+        for n in &found.path {
+            env.enter(here, *n);
+            here = here.child(*n).unwrap_or(here);
+        }
+        let text = env.text(&found.operation);
+        let d = Diagnostic::error(codes::OVERFLOW, format!("`{}`: `{text}` may leave 64 bits", self.rule));
+        Err(d
+            .at_places(old.places(), "computed for this")
+            .help("take a smaller number, or state how large the inputs are with `assume(…)`")
+            .into_refusal(self.rule))
+    }
+
     fn put(&mut self, path: &[usize], old: &Stmt, new: Stmt, kind: &str) -> Result<(), Refusal> {
+        self.keeps_arithmetic(path, old, &new)?;
         let new = simplify_stmt(&new, &mut self.ranges(path));
         let before = self.instances(&[(path.to_vec(), old.clone())]);
         self.func.body = visit::replace_at(&self.func.body, path, new.clone())

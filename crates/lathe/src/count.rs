@@ -4,9 +4,10 @@
 //! faster. Floating-point additions, multiplications, divisions, minima, maxima and math functions count
 //! one each (a fused multiply-add two). Where data decide how much runs, there is no count.
 
+use lathe_ir::interp::evaluate;
 use lathe_ir::stmt::AtomicOp;
 use lathe_ir::visit::{vars_of, walk_expr};
-use lathe_ir::{BinOp, Combine, Expr, ExprKind, Function, MathFn, Mode, Stmt, StmtKind, UnOp, VarId};
+use lathe_ir::{Combine, Expr, ExprKind, Function, MathFn, Mode, Stmt, StmtKind, VarId};
 use std::collections::HashMap;
 
 /// Values of sizes and loop variables.
@@ -25,7 +26,7 @@ pub fn bytes(func: &Function, sizes: &Values) -> Option<f64> {
         if let Some(b) = p.array() {
             let mut n = b.elem.bytes() as f64;
             for e in &b.extents {
-                n *= eval(e, sizes)? as f64;
+                n *= evaluate(e, sizes)? as f64;
             }
             total += if p.mode == Mode::InOut { 2.0 * n } else { n };
         }
@@ -33,68 +34,22 @@ pub fn bytes(func: &Function, sizes: &Values) -> Option<f64> {
     Some(total)
 }
 
-/// The value of an integer expression without loads.
-pub fn eval(e: &Expr, values: &Values) -> Option<i64> {
-    match e.kind() {
-        ExprKind::Int(v) => Some(*v),
-        ExprKind::Bool(v) => Some(i64::from(*v)),
-        ExprKind::Var(v) => values.get(v).copied(),
-        ExprKind::Unary(op, a) => {
-            let a_value = eval(a, values)?;
-            Some(match op {
-                UnOp::Neg => a_value.checked_neg()?,
-                UnOp::Not if a.ty().is_bool() => 1 - a_value,
-                UnOp::Not => !a_value,
-            })
-        }
-        ExprKind::Binary(op, a, b) => {
-            let scalar = a.ty().scalar()?;
-            if scalar.is_float() {
-                return None;
-            }
-            let (x, y) = (eval(a, values)?, eval(b, values)?);
-            if scalar == lathe_ir::Scalar::Index && matches!(op, BinOp::Add | BinOp::Sub | BinOp::Mul) {
-                return match op {
-                    BinOp::Add => x.checked_add(y),
-                    BinOp::Sub => x.checked_sub(y),
-                    _ => x.checked_mul(y),
-                };
-            }
-            if op.is_comparison() {
-                return lathe_ir::build::fold_compare(*op, scalar, x, y).map(i64::from);
-            }
-            lathe_ir::build::fold_int(*op, scalar, x, y)
-        }
-        ExprKind::Select(c, a, b) => {
-            if eval(c, values)? != 0 {
-                eval(a, values)
-            } else {
-                eval(b, values)
-            }
-        }
-        ExprKind::Cast(a) if e.ty().is_int() && !a.ty().is_float() => {
-            Some(lathe_ir::build::wrap(e.ty().scalar()?, eval(a, values)?))
-        }
-        _ => None,
-    }
-}
-
 fn count(s: &Stmt, values: &mut Values, budget: &mut u64) -> Option<f64> {
     *budget = budget.checked_sub(1)?;
     match s.kind() {
         StmtKind::Seq(v) => v.iter().try_fold(0.0, |sum, s| Some(sum + count(s, values, budget)?)),
         StmtKind::Let { binder, value, body } => {
-            if let Some(v) = eval(value, values) {
+            if let Some(v) = evaluate(value, values) {
                 values.insert(binder.id, v);
             }
             Some(ops(value) + count(body, values, budget)?)
         }
         StmtKind::Loop(l) => {
-            let (lo, hi) = (eval(&l.lo, values)?, eval(&l.hi, values)?);
+            let (lo, hi) = (evaluate(&l.lo, values)?, evaluate(&l.hi, values)?);
             if hi <= lo {
                 return Some(0.0);
             }
-            let trips = (hi - lo + l.step - 1) / l.step;
+            let trips = (hi.checked_sub(lo)? - 1) / l.step + 1;
             if !decides(&l.body, l.binder.id) {
                 values.insert(l.binder.id, lo);
                 return Some(trips as f64 * count(&l.body, values, budget)?);
@@ -107,7 +62,7 @@ fn count(s: &Stmt, values: &mut Values, budget: &mut u64) -> Option<f64> {
             Some(total)
         }
         StmtKind::If { cond, then, other } => {
-            if eval(cond, values)? != 0 {
+            if evaluate(cond, values)? != 0 {
                 count(then, values, budget)
             } else {
                 other.as_ref().map_or(Some(0.0), |o| count(o, values, budget))
@@ -131,7 +86,7 @@ fn count(s: &Stmt, values: &mut Values, budget: &mut u64) -> Option<f64> {
             let mut per_point: f64 = c.values.iter().map(ops).sum();
             let mut op = c.update.clone();
             for d in &c.dims {
-                points *= (eval(&d.hi, values)? - eval(&d.lo, values)?).max(0) as f64;
+                points *= evaluate(&d.hi, values)?.saturating_sub(evaluate(&d.lo, values)?).max(0) as f64;
                 if let Combine::Reduce(o) | Combine::Scan(o) = &d.combine {
                     op = Some(o.clone());
                 }
@@ -157,7 +112,7 @@ fn count(s: &Stmt, values: &mut Values, budget: &mut u64) -> Option<f64> {
 fn decides(s: &Stmt, var: VarId) -> bool {
     let deciding: Vec<&Expr> = match s.as_compute() {
         Some(c) => c.dims.iter().flat_map(|d| [&d.lo, &d.hi]).collect(),
-        None if s.label().is_some() => Vec::new(),
+        None if s.label().is_some() || s.establishes().is_some() => Vec::new(),
         None => s.exprs(),
     };
     deciding.into_iter().any(|e| vars_of(e).contains(&var)) || s.children().any(|c| decides(c, var))

@@ -1,8 +1,9 @@
 //! Arguments of a run: sizes from `-D` and from given arrays, inputs from files, the rest made up.
 
 use crate::codes;
-use crate::count::{Values, eval};
+use crate::count::Values;
 use lathe_diagnostics::Diagnostic;
+use lathe_ir::interp::evaluate;
 use lathe_ir::stmt::AccessMode;
 use lathe_ir::visit::{loads_of, substitute, vars_of, walk};
 use lathe_ir::{Access, Binder, BufId, Expr, Function, Mode, ParamKind, Scalar, Type, VarId};
@@ -171,7 +172,7 @@ pub fn make(func: &Function, given: &Given) -> Result<Data, Diagnostic> {
             ParamKind::Array(buffer) => {
                 let mut shape = Vec::new();
                 for e in &buffer.extents {
-                    let n = eval(e, &sizes).filter(|n| *n >= 0).ok_or_else(|| {
+                    let n = evaluate(e, &sizes).filter(|n| *n >= 0).ok_or_else(|| {
                         Diagnostic::error(
                             codes::SIZES,
                             format!("an extent of `{name}` is negative or does not fit 64 bits"),
@@ -345,7 +346,7 @@ pub fn subscript_bounds(func: &Function, sizes: &Values) -> SubscriptBounds {
         for (index, extent) in a.indices.iter().zip(of.iter()) {
             // The largest value, where loops around move the subscript.
             let index = substitute(&substitute(&substitute(index, &lets), &last), &last);
-            let Some(n) = eval(extent, sizes) else { continue };
+            let Some(n) = evaluate(extent, sizes) else { continue };
             for inner in loads_of(&index) {
                 if let Some(b) = inner.view.buffer() {
                     bounds.arrays.entry(b).and_modify(|m| *m = (*m).min(n)).or_insert(n);
@@ -355,7 +356,7 @@ pub fn subscript_bounds(func: &Function, sizes: &Values) -> SubscriptBounds {
             for v in scalars.iter().filter(|v| used.contains(v)) {
                 // What is left of the extent above it, with the scalar at zero.
                 let at_zero = HashMap::from([(*v, lathe_ir::build::index(0))]);
-                let left = eval(&substitute(&index, &at_zero), sizes).map_or(n, |t| n - t.max(0));
+                let left = evaluate(&substitute(&index, &at_zero), sizes).map_or(n, |t| n - t.max(0));
                 bounds.scalars.entry(*v).and_modify(|m| *m = (*m).min(left)).or_insert(left);
             }
         }

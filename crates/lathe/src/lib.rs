@@ -50,6 +50,7 @@ pub use data::{Data, Given};
 pub use emit::{Emit, emit, write_whole};
 pub use explain::{explain, explain_json};
 pub use kept::{Prepared, prepare};
+pub use lathe_analysis::Assumptions;
 pub use lathe_diagnostics::{Code, CodeInfo, Diagnostic, Severity, SourceMap, is_obeyed, visible};
 pub use lathe_engine::dtype_of;
 pub use lathe_ir::{self as ir, Function, Mode, text};

@@ -30,7 +30,7 @@ pub fn replay(
         let how = How { specialize, ..how.clone() };
         return crate::fun::replay(program, fun, &how, None, steps).map_err(fail);
     }
-    let mut func = plain(program, kernel)?;
+    let mut func = plain(program, kernel, how.assumptions)?;
     if !how.specialize.is_empty() {
         func = specialize(&func, &how.specialize).map_err(fail)?;
     }

@@ -3,6 +3,7 @@
 use crate::mdh::{self, Taken};
 use crate::program::{Failure, Program};
 use crate::which::{self, StrategySource};
+use lathe_analysis::Assumptions;
 use lathe_diagnostics::{Diagnostic, Severity};
 use lathe_ir::{Function, Module};
 use lathe_pattern::Term;
@@ -29,6 +30,8 @@ pub struct How {
     pub threads: Option<usize>,
     /// The system model of decisions that name none: a name, or a file.
     pub model: Option<String>,
+    /// What becomes of `assume` in loops and about data.
+    pub assumptions: Assumptions,
 }
 
 impl How {
@@ -153,12 +156,12 @@ impl Schedule {
 ///
 /// # Errors
 /// What the analysis refuses.
-pub fn plain(program: &Program, kernel: &Function) -> Result<Function, Failure> {
+pub fn plain(program: &Program, kernel: &Function, assumptions: Assumptions) -> Result<Function, Failure> {
     // The translation of a fun is in bounds and defined by its types.
     if program.lang.funs.contains_key(&*kernel.name) {
         return Ok(kernel.clone());
     }
-    let (func, mut diagnostics) = lathe_analysis::prove_accesses(&program.lang.module, kernel);
+    let (func, mut diagnostics) = lathe_analysis::prove_accesses(&program.lang.module, kernel, assumptions);
     diagnostics.extend(lathe_analysis::prove_defined(&program.lang.module, &func));
     if diagnostics.iter().any(|d| d.severity == Severity::Error) {
         return Err(Failure::many(&program.sources, diagnostics));
@@ -185,7 +188,7 @@ pub fn schedule(
     };
     let choice = which::choose(program, kernel, how)?;
     let definition = choice.definition;
-    let mut func = plain(program, kernel)?;
+    let mut func = plain(program, kernel, how.assumptions)?;
     lap("bounds and definedness", &mut times);
     if !how.specialize.is_empty() {
         func = specialize(&func, &how.specialize).map_err(fail)?;

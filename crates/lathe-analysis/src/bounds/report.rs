@@ -48,7 +48,7 @@ impl Prover {
             self.diagnostics.push(
                 Diagnostic::error(
                     UNDECIDED,
-                    format!("`{}` may be outside of the array, and cannot be checked here", c.access()),
+                    format!("`{}` may be outside of the array, and cannot be checked here", c.message()),
                 )
                 .at_places(places, "evaluated here")
                 .help("guard it with `select`, or load the value in a statement before"),

@@ -1,7 +1,7 @@
 //! Accesses proved, checked, assumed and refused.
 
 use crate::kit::*;
-use lathe_analysis::prove_accesses;
+use lathe_analysis::{Assumptions, prove_accesses};
 use lathe_ir::build::{add, and, float, floor_div, le, lt, min, mul, select, sub, var};
 use lathe_ir::visit::walk;
 use lathe_ir::{Access, Expr, ExprKind, Function, Mode, Scalar, Status, Stmt, StmtKind, Type};
@@ -34,7 +34,7 @@ fn statuses(f: &Function) -> Vec<Status> {
 
 fn proved(kit: &Kit, body: Stmt) {
     let (module, func) = kit.with_body(body);
-    let (func, diagnostics) = prove_accesses(&module, &func);
+    let (func, diagnostics) = prove_accesses(&module, &func, Assumptions::Checked);
     assert!(diagnostics.is_empty(), "{diagnostics:?}");
     let found = statuses(&func);
     assert!(found.iter().all(|s| *s == Status::Proved), "{found:?}");
@@ -42,7 +42,7 @@ fn proved(kit: &Kit, body: Stmt) {
 
 fn refused(kit: &Kit, body: Stmt) -> String {
     let (module, func) = kit.with_body(body);
-    let (_, diagnostics) = prove_accesses(&module, &func);
+    let (_, diagnostics) = prove_accesses(&module, &func, Assumptions::Checked);
     assert_eq!(diagnostics.len(), 1, "{diagnostics:?}");
     assert_eq!(diagnostics[0].code.0, "E0501");
     diagnostics[0].to_string()
@@ -140,7 +140,7 @@ fn select_and_if_guard_an_access() {
         ),
     );
     let (module, func) = kit.with_body(Stmt::seq([first, second]));
-    let (func, diagnostics) = prove_accesses(&module, &func);
+    let (func, diagnostics) = prove_accesses(&module, &func, Assumptions::Checked);
     assert!(diagnostics.is_empty(), "{diagnostics:?}");
     use Status::{Checked, Proved};
     assert_eq!(statuses(&func), vec![Checked, Proved, Checked, Checked]);
@@ -160,13 +160,13 @@ fn a_gather_is_checked_before_the_statement() {
     );
     let body = store("Y", vec![var(&i)], y, vec![var(&i)], load(x, vec![slot]));
     let (module, func) = kit.with_body(for_(&i, k(0), n, body));
-    let (func, diagnostics) = prove_accesses(&module, &func);
+    let (func, diagnostics) = prove_accesses(&module, &func, Assumptions::Checked);
     assert!(diagnostics.is_empty(), "{diagnostics:?}");
     let StmtKind::Loop(l) = func.body.kind() else { panic!() };
     let StmtKind::Seq(list) = l.body.kind() else { panic!("{:?}", l.body) };
     assert!(matches!(list[0].kind(), StmtKind::Check { code, .. } if &**code == "bounds"));
     // Proving again proves the guarded access by the check, and adds none.
-    let (again, diagnostics) = prove_accesses(&module, &func);
+    let (again, diagnostics) = prove_accesses(&module, &func, Assumptions::Checked);
     assert!(diagnostics.is_empty());
     assert_eq!(again, func);
 }
@@ -181,14 +181,19 @@ fn a_fact_of_the_user_is_named() {
     let body = for_(&i, k(0), n.clone(), store("B", vec![var(&i)], b, vec![var(&i)], load(a, vec![var(&i)])));
     assert!(refused(&kit, body.clone()).contains("`A[i]`"));
     let fact = Stmt::of(StmtKind::Assume { fact: le(n, m), provenance: "line 3".into() });
-    // Within a loop it is trusted; at the start of the kernel it is looked at, once.
+    // Within a loop it is checked before the loop, or trusted; at the start of the kernel it is looked at in any case.
     let t = kit.binder("t");
-    let (module, func) = kit.with_body(for_(&t, k(0), k(2), Stmt::seq([fact.clone(), body.clone()])));
-    let (func, diagnostics) = prove_accesses(&module, &func);
+    let (module, plain) = kit.with_body(for_(&t, k(0), k(2), Stmt::seq([fact.clone(), body.clone()])));
+    let (func, diagnostics) = prove_accesses(&module, &plain, Assumptions::Checked);
+    assert!(diagnostics.is_empty(), "{diagnostics:?}");
+    assert_eq!(statuses(&func), vec![Status::Checked, Status::Proved]);
+    assert_eq!(checks(&func).iter().map(|c| c.1).collect::<Vec<_>>(), vec![0]);
+    let (func, diagnostics) = prove_accesses(&module, &plain, Assumptions::Trusted);
     assert!(diagnostics.is_empty(), "{diagnostics:?}");
     assert_eq!(statuses(&func), vec![Status::Assumed("line 3".into()), Status::Proved]);
+    assert!(checks(&func).is_empty());
     let (module, func) = kit.with_body(Stmt::seq([fact, body]));
-    let (func, diagnostics) = prove_accesses(&module, &func);
+    let (func, diagnostics) = prove_accesses(&module, &func, Assumptions::Checked);
     assert!(diagnostics.is_empty(), "{diagnostics:?}");
     assert_eq!(statuses(&func), vec![Status::Checked, Status::Proved]);
     let StmtKind::Seq(list) = func.body.kind() else { panic!() };
@@ -215,7 +220,7 @@ fn checks(func: &Function) -> Vec<(Expr, usize)> {
 
 #[test]
 fn what_a_scalar_decides_is_checked_once() {
-    // y[i, j] = x[3 j - i + n]: both ends of the two loops, before them; and n is small enough for the sum.
+    // y[i, j] = x[3 j - i + n]: both ends of the two loops, before them, as bounds of n.
     let mut kit = Kit::new(&["N", "M"]);
     let (n, m) = (kit.size(0), kit.size(1));
     let x = kit.array("x", vec![n.clone()], Mode::In);
@@ -226,17 +231,15 @@ fn what_a_scalar_decides_is_checked_once() {
     let body = store("y", vec![var(&i), var(&j)], y, vec![var(&i), var(&j)], load(x, vec![at]));
     let body = for_(&i, k(0), m.clone(), for_(&j, k(0), m.clone(), body));
     let (module, func) = kit.with_body(body);
-    let (func, diagnostics) = prove_accesses(&module, &func);
+    let (func, diagnostics) = prove_accesses(&module, &func, Assumptions::Checked);
     assert!(diagnostics.is_empty(), "{diagnostics:?}");
     assert_eq!(statuses(&func), vec![Status::Checked, Status::Proved]);
     let found = checks(&func);
-    assert_eq!(found.len(), 2, "{found:?}");
+    assert_eq!(found.len(), 1, "{found:?}");
     assert!(found.iter().all(|(_, loops)| *loops == 0), "{found:?}");
     let last = sub(m, k(1));
-    let low = add(sub(mul(k(0), k(3)), last.clone()), s.clone());
-    let high = add(sub(mul(last, k(3)), k(0)), s);
-    let text = format!("{:?}", found[1].0);
-    for part in [le(k(0), low), lt(high, n)] {
+    let text = format!("{:?}", found[0].0);
+    for part in [le(last.clone(), s.clone()), lt(s, sub(n, mul(last, k(3))))] {
         assert!(text.contains(&format!("{part:?}")), "{part:?} in {text}");
     }
     // A subscript that turns around is looked at in every iteration.
@@ -246,9 +249,10 @@ fn what_a_scalar_decides_is_checked_once() {
     let (s, i) = (kit.scalar("n"), kit.binder("i"));
     let at = lathe_ir::build::floor_mod(add(var(&i), s), k(7));
     let (module, func) = kit.with_body(for_(&i, k(0), m, store("x", vec![var(&i)], x, vec![at], zero())));
-    let (func, diagnostics) = prove_accesses(&module, &func);
+    let (func, diagnostics) = prove_accesses(&module, &func, Assumptions::Checked);
     assert!(diagnostics.is_empty(), "{diagnostics:?}");
-    assert_eq!(checks(&func).iter().map(|c| c.1).collect::<Vec<_>>(), vec![1]);
+    // The sum is looked at before the loop.
+    assert_eq!(checks(&func).iter().map(|c| c.1).collect::<Vec<_>>(), vec![0, 1]);
 }
 
 #[test]
@@ -266,8 +270,11 @@ fn a_stated_fact_about_data_serves_the_gather() {
     let fact = and(le(k(0), slot.clone()), lt(slot.clone(), n));
     let fact = Stmt::of(StmtKind::Assume { fact, provenance: "line 3".into() });
     let body = store("Z", vec![var(&i)], z, vec![var(&i)], load(x, vec![slot]));
-    let (module, func) = kit.with_body(for_(&i, k(0), a, Stmt::seq([fact, body])));
-    let (func, diagnostics) = prove_accesses(&module, &func);
+    let (module, plain) = kit.with_body(for_(&i, k(0), a, Stmt::seq([fact, body])));
+    let (func, diagnostics) = prove_accesses(&module, &plain, Assumptions::Checked);
+    assert!(diagnostics.is_empty(), "{diagnostics:?}");
+    assert_eq!(checks(&func).iter().map(|c| c.1).collect::<Vec<_>>(), vec![1]);
+    let (func, diagnostics) = prove_accesses(&module, &plain, Assumptions::Trusted);
     assert!(diagnostics.is_empty(), "{diagnostics:?}");
     assert!(checks(&func).is_empty());
     assert!(statuses(&func).contains(&Status::Assumed("line 3".into())));

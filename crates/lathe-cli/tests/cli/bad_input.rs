@@ -169,7 +169,7 @@ fn scalars_that_are_subscripts_are_checked() {
 }
 
 #[test]
-fn stated_facts_are_checked_where_that_is_cheap_and_by_check_everywhere() {
+fn stated_facts_are_checked_unless_they_are_trusted() {
     let f = Folder::new();
     let text = "kernel pick(x: f32[N], n: index) -> (y: f32) { assume(n >= 0 and n < N)\n y = x[n] }\n\
                 kernel trust(x: f32[N], p: index[R]) -> (y: f32[R]) {\n\
@@ -181,12 +181,18 @@ fn stated_facts_are_checked_where_that_is_cheap_and_by_check_everywhere() {
         f.fails(&format!("run a.lathe:pick -D N=5 -i n=1000000000000 --engine {engine}"), 1, "E0814");
         let d = f.ok(&format!("run a.lathe:pick -D N=5 -i n=4 --engine {engine}"));
         assert!(d.stderr.contains("checked at the call"), "{}", d.stderr);
+        f.fails(&format!("run a.lathe:trust -D N=5 -i p=p.npy --engine {engine}"), 1, "E0814");
+        let d = f.ok(&format!("run a.lathe:trust -D N=5 -D R=4 --engine {engine} --json"));
+        assert!(d.stdout.contains("\"by_declaration\": 0"), "{}", d.stdout);
         // Before anything else runs.
-        f.fails(&format!("run a.lathe:trust -D N=5 -i p=p.npy --check --engine {engine}"), 1, "E0814");
-        let d = f.ok(&format!("run a.lathe:trust -D N=5 -D R=4 --check --engine {engine} --json"));
+        let trusting = format!("--trust-assumptions --check --engine {engine}");
+        f.fails(&format!("run a.lathe:trust -D N=5 -i p=p.npy {trusting}"), 1, "E0814");
+        let d = f.ok(&format!("run a.lathe:trust -D N=5 -D R=4 {trusting} --json"));
         assert!(d.stdout.contains("\"by_declaration\": 1"), "{}", d.stdout);
     }
     let d = f.ok("explain a.lathe:trust --json");
+    assert!(!d.stdout.contains("by-declaration"), "{}", d.stdout);
+    let d = f.ok("explain a.lathe:trust --trust-assumptions --json");
     assert!(d.stdout.contains("by-declaration"), "{}", d.stdout);
 }
 

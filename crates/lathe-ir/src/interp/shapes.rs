@@ -5,7 +5,7 @@ use super::codes;
 use crate::expr::{Expr, ExprKind};
 use crate::func::{Function, Mode, ParamKind};
 use crate::ids::VarId;
-use crate::ops::BinOp;
+use crate::ops::{BinOp, MathFn};
 use crate::scalar;
 use crate::types::Scalar;
 use lathe_diagnostics::Diagnostic;
@@ -155,6 +155,10 @@ pub fn evaluate(e: &Expr, known: &HashMap<VarId, i64>) -> Option<i64> {
             } else {
                 evaluate(b, known)
             }
+        }
+        ExprKind::Math(f @ MathFn::Abs, all) => {
+            let a = evaluate(all.first()?, known)?;
+            scalar::exact_math(*f, ty, a as u64).ok().map(|v| v as i64)
         }
         ExprKind::Cast(a) => {
             let from = a.ty().scalar().filter(|t| !t.is_float() && !ty.is_float())?;

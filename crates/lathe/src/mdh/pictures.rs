@@ -32,7 +32,7 @@ pub fn pictures(
     let machine = &Machine { threads: how.threads.map_or(machine.threads, |n| n as u64), ..machine.clone() };
     let mut sizes = how.sizes.clone();
     sizes.extend(how.specialize.clone());
-    let func = plain(program, kernel)?;
+    let func = plain(program, kernel, how.assumptions)?;
     let func = if func.sizes.is_empty() { func } else { specialize(&func, &sizes).map_err(fail)? };
     let facts = |n: &str| sizes.get(n).map(|v| Value::Int(*v)).or_else(|| machine.fact(n));
     let values: Values = how.params.iter().map(|(n, v)| (n.clone(), lathe_space::parse_value(v))).collect();

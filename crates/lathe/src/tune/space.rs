@@ -117,7 +117,8 @@ fn free_decisions(
     let fail = |d: Diagnostic| Failure::one(&program.sources, d);
     let facts = |n: &str| how.sizes.get(n).map(|v| Value::Int(*v)).or_else(|| machine.fact(n));
     let func =
-        crate::schedule::specialize(&crate::schedule::plain(program, kernel)?, &how.sizes).map_err(fail)?;
+        crate::schedule::specialize(&crate::schedule::plain(program, kernel, how.assumptions)?, &how.sizes)
+            .map_err(fail)?;
     let set = mdh::Setting {
         module: &program.lang.module,
         func: &func,

@@ -121,7 +121,7 @@ fn attempt(case: &Case, pools: &Pools, out: &mut Outcome, accepted: &mut Vec<Str
         Err(e) => return skip(format!("front end: {}", first_line(&e.to_string()))),
     };
     let Ok(kernel) = program.kernel(Some("k")) else { return skip("no kernel") };
-    let plain = match lathe::schedule::plain(&program, kernel) {
+    let plain = match lathe::schedule::plain(&program, kernel, lathe::Assumptions::Checked) {
         Ok(p) => p,
         Err(e) => return skip(format!("analysis: {}", first_line(&e.to_string()))),
     };

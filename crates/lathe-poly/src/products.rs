@@ -1,0 +1,89 @@
+//! Products of variables, as atoms of linear forms in one spelling: `i * (n * m)` and `m * i * n` are one atom.
+
+use crate::form::Linear;
+use lathe_ir::{BinOp, Expr, ExprKind, UnOp, build};
+
+/// Sums that would get more terms stay products.
+const MAX_TERMS: usize = 24;
+
+/// The form of an `index` expression with products of sums multiplied out.
+pub(crate) fn expand(e: &Expr) -> Linear {
+    let form = match e.kind() {
+        ExprKind::Unary(UnOp::Neg, a) => expand(a).scaled(-1),
+        ExprKind::Binary(BinOp::Add, a, b) if e.ty().is_index() => expand(a).plus(&expand(b), 1),
+        ExprKind::Binary(BinOp::Sub, a, b) if e.ty().is_index() => expand(a).minus(&expand(b)),
+        ExprKind::Binary(BinOp::Mul, a, b) if e.ty().is_index() => multiply(&expand(a), &expand(b)),
+        _ => Some(Linear::of(e)),
+    };
+    form.unwrap_or_else(|| Linear::atom(e.clone()))
+}
+
+/// The product of two forms; `None` where it has too many terms, or a number does not fit 64 bits.
+pub(crate) fn multiply(a: &Linear, b: &Linear) -> Option<Linear> {
+    if a.terms.len() * b.terms.len() > MAX_TERMS {
+        return None;
+    }
+    let mut out = a.scaled(b.constant)?.plus(&b.scaled(a.constant)?, 1)?;
+    out.constant = a.constant.checked_mul(b.constant)?;
+    for (x, j) in &a.terms {
+        for (y, k) in &b.terms {
+            out.add_term(product(x, y), j.checked_mul(*k)?)?;
+        }
+    }
+    Some(out)
+}
+
+/// The factors of a product that is an atom.
+pub(crate) fn factors(e: &Expr) -> Vec<Expr> {
+    match e.kind() {
+        ExprKind::Binary(BinOp::Mul, a, b) if e.ty().is_index() => {
+            let mut out = factors(a);
+            out.extend(factors(b));
+            out
+        }
+        _ => vec![e.clone()],
+    }
+}
+
+/// The product of two atoms, in the one spelling.
+pub(crate) fn product(a: &Expr, b: &Expr) -> Expr {
+    let mut all = factors(a);
+    all.extend(factors(b));
+    of(all)
+}
+
+/// The product of factors, in the one spelling.
+pub(crate) fn of(mut all: Vec<Expr>) -> Expr {
+    all.sort_by_key(Expr::structural_hash);
+    all.into_iter().reduce(build::mul).unwrap_or_else(|| build::index(1))
+}
+
+/// `a ≤ c // max(b, 1)`, where `a` and `b` are not negative, says that their product is at most `c`.
+pub(crate) fn bounded(a: &Expr, b: &Expr) -> Option<(Expr, i64)> {
+    let ExprKind::Binary(BinOp::FloorDiv, c, by) = b.kind() else { return None };
+    let ExprKind::Binary(BinOp::Max, x, one) = by.kind() else { return None };
+    let form = multiply(&expand(a), &expand(x))?;
+    match form.terms.as_slice() {
+        [(atom, 1)] if form.constant == 0 && one.as_int() == Some(1) => Some((atom.clone(), c.as_int()?)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lathe_ir::{Scalar, VarId};
+
+    #[test]
+    fn products_have_one_spelling() {
+        let v = |n| build::var_id(VarId(n), Scalar::Index);
+        let (i, n, m) = (v(0), v(1), v(2));
+        let mul = build::mul;
+        let a = mul(mul(i.clone(), n.clone()), m.clone());
+        let b = mul(m.clone(), mul(n.clone(), i.clone()));
+        assert_eq!(expand(&a), expand(&b));
+        // (i - 1)·n = i·n - n
+        let less = mul(build::sub(i.clone(), build::index(1)), n.clone());
+        assert_eq!(expand(&less), expand(&mul(n.clone(), i)).minus(&Linear::atom(n)).unwrap());
+    }
+}

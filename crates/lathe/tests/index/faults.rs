@@ -1,0 +1,290 @@
+//! Kernels that once read and wrote outside of their arrays, or gave wrong numbers, because proofs counted without end
+//! and machines do not.
+
+use crate::run::{Argument, agreed};
+
+const MAX: i64 = i64::MAX;
+const MIN: i64 = i64::MIN;
+const P62: i64 = 1 << 62;
+
+/// Numbers around which 64-bit arithmetic turns.
+const EDGES: [i64; 14] =
+    [0, 1, 2, -1, -2, 1 << 31, -(1 << 31), P62, P62 + 1, -P62, MAX - 2, MAX, MIN, MIN + 1];
+
+fn fails(text: &str, sizes: &[(&str, i64)], given: &[Argument]) {
+    let got = agreed(text, "naive", sizes, given);
+    assert!(got.is_err(), "{got:?} with {given:?} for\n{text}");
+}
+
+fn gives(text: &str, sizes: &[(&str, i64)], given: &[Argument], want: &[i64]) {
+    let got = agreed(text, "naive", sizes, given);
+    assert_eq!(got, Ok(vec![want.to_vec()]), "with {given:?} for\n{text}");
+}
+
+#[test]
+fn a_sum_with_data_is_a_subscript() {
+    let text = "kernel k(x: i32[N], p: index[R]) -> (y: i32[R]) {\n    y[r] = x[p[r] + 5]\n}\n";
+    let x = [10, 11, 12, 13, 14, 15, 16, 17];
+    for p in EDGES {
+        let inside = (-5..3).contains(&p);
+        let given: &[Argument] = &[("x", &x), ("p", &[p])];
+        if inside {
+            gives(text, &[("N", 8), ("R", 1)], given, &[x[(p + 5) as usize]]);
+        } else {
+            fails(text, &[("N", 8), ("R", 1)], given);
+        }
+    }
+    fails(text, &[("N", 8), ("R", 1)], &[("x", &x), ("p", &[MAX - 2])]);
+}
+
+#[test]
+fn a_multiple_of_data_is_a_subscript() {
+    let text = "kernel k(x: i32[N], p: index[R]) -> (y: i32[R]) {\n    y[r] = x[p[r] * 4]\n}\n";
+    let x = [10, 11, 12, 13, 14, 15, 16, 17];
+    fails(text, &[("N", 8), ("R", 1)], &[("x", &x), ("p", &[P62 + 1])]);
+    fails(text, &[("N", 8), ("R", 1)], &[("x", &x), ("p", &[P62])]);
+    gives(text, &[("N", 8), ("R", 1)], &[("x", &x), ("p", &[1])], &[14]);
+    let twice = "kernel k(x: i32[N], n: index[R]) -> (y: i32[R]) {\n    y[r] = x[2 * n[r] - n[r]]\n}\n";
+    for n in EDGES {
+        // `2 * n` fails even where `n` would do.
+        match n {
+            0..8 => gives(twice, &[("N", 8), ("R", 1)], &[("x", &x), ("n", &[n])], &[x[n as usize]]),
+            _ => fails(twice, &[("N", 8), ("R", 1)], &[("x", &x), ("n", &[n])]),
+        }
+    }
+}
+
+/// Conditions that are computed with scalars.
+#[test]
+fn guards_over_scalars_do_not_wrap() {
+    let text = "kernel k(y: inout i32[N], n: index) {
+    if n >= 0 {
+        if n + 7 < N {
+            y[n + 7] = 1
+        }
+    }
+}
+";
+    for n in EDGES {
+        let y = [0; 9];
+        let mut want = y;
+        if (0..2).contains(&n) {
+            want[n as usize + 7] = 1;
+        }
+        let given: &[Argument] = &[("y", &y), ("n", &[n])];
+        if n > MAX - 7 {
+            fails(text, &[("N", 9)], given);
+        } else {
+            gives(text, &[("N", 9)], given, &want.map(i64::from));
+        }
+    }
+}
+
+#[test]
+fn arms_of_select_do_not_wrap() {
+    let text = "kernel k(x: i32[N], n: index) -> (y: i32) {
+    y = select(n >= 0 and n + 7 < N, x[max(0, n + 7)], -1)
+}
+";
+    let x = [10, 11, 12, 13, 14, 15, 16, 17, 18];
+    for n in EDGES {
+        let given: &[Argument] = &[("x", &x), ("n", &[n])];
+        match n {
+            0..2 => gives(text, &[("N", 9)], given, &[x[n as usize + 7]]),
+            // `and` evaluates both sides.
+            n if n > MAX - 7 => fails(text, &[("N", 9)], given),
+            _ => gives(text, &[("N", 9)], given, &[-1]),
+        }
+    }
+}
+
+#[test]
+fn facts_about_scalars_do_not_wrap() {
+    let text = "kernel k(x: i32[N], n: index) -> (y: i32) {
+    assume(n >= 0 and n + 7 < N)
+    y = x[n + 7]
+}
+";
+    let x = [10, 11, 12, 13, 14, 15, 16, 17, 18];
+    for n in EDGES {
+        let given: &[Argument] = &[("x", &x), ("n", &[n])];
+        match n {
+            0..2 => gives(text, &[("N", 9)], given, &[x[n as usize + 7]]),
+            _ => fails(text, &[("N", 9)], given),
+        }
+    }
+}
+
+#[test]
+fn a_fact_in_a_loop_is_checked() {
+    let text = "kernel k(x: i32[N], p: index[R]) -> (y: i32[R]) {
+    for r in 0..R {
+        assume(p[r] >= 0 and p[r] < N)
+        y[r] = x[p[r]]
+    }
+}
+";
+    let x = [10, 11, 12];
+    for p in EDGES {
+        let given: &[Argument] = &[("x", &x), ("p", &[0, p])];
+        match p {
+            0..3 => gives(text, &[("N", 3), ("R", 2)], given, &[10, x[p as usize]]),
+            _ => fails(text, &[("N", 3), ("R", 2)], given),
+        }
+    }
+}
+
+/// Every operator on two scalars, as a subscript and as a value.
+#[test]
+fn operators_on_scalars_do_not_wrap() {
+    let ops = [
+        "a + b",
+        "a - b",
+        "a * b",
+        "a // b",
+        "a % b",
+        "tdiv(a, b)",
+        "trem(a, b)",
+        "-a",
+        "abs(a)",
+        "min(a, b)",
+        "max(a, b)",
+        "shl(a, b)",
+        "shr(a, b)",
+        "a * a",
+        "4 * a",
+        "a - 5",
+        "5 - a",
+        "a * -3",
+    ];
+    for op in ops {
+        let text = format!(
+            "kernel k(x: i32[N], a: index, b: index) -> (y: i64[2]) {{
+    y[0] = i64({op})
+    y[1] = i64(x[min(max({op}, 0), N - 1)])
+}}
+"
+        );
+        let kernel = crate::run::Kernel::new(&text, "naive").unwrap_or_else(|e| panic!("{text}\n{e}"));
+        let pool = lathe::Pool::new(1).expect("a thread");
+        let build = |engine| lathe::Build { engine, opt_level: 1, ..lathe::Build::default() };
+        let built = [lathe::Engine::LLVM, lathe::Engine::C]
+            .map(|e| lathe::compile(&kernel.schedule, &build(e)).unwrap_or_else(|e| panic!("{text}\n{e}")));
+        let x: Vec<i64> = (0..5).collect();
+        for (a, b) in EDGES.iter().flat_map(|a| EDGES.map(|b| (*a, b))) {
+            let want = crate::run::exact(op, a.into(), b.into());
+            let given: &[Argument] = &[("x", &x), ("a", &[a]), ("b", &[b])];
+            let arguments = kernel.arguments(&[("N", 5)], given);
+            let want = want.map(|v| vec![vec![v, v.clamp(0, 4)]]);
+            let mut got = vec![
+                kernel.interpreted(kernel.source(), &arguments),
+                kernel.interpreted(&kernel.schedule.plain, &arguments),
+            ];
+            for b in &built {
+                let mut arrays: Vec<lathe::Array> =
+                    arguments.iter().map(|a| lathe::convert::from_value(a).expect("an array")).collect();
+                let called = b.call(&pool, &mut arrays).map_err(|e| e.to_string());
+                got.push(
+                    called
+                        .map(|()| vec![lathe::convert::to_values(&arrays).expect("values")[3].to_i64_vec()]),
+                );
+            }
+            for (who, got) in got.into_iter().enumerate() {
+                assert_eq!(got.as_ref().ok(), want.as_ref(), "{who}: {op} of {a} and {b}: {got:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn conversions_to_index_keep_their_value() {
+    let text = "kernel k(x: i32[N], p: u64[R]) -> (y: i32[R]) {\n    y[r] = x[index(p[r])]\n}\n";
+    let x = [10, 11, 12];
+    gives(text, &[("N", 3), ("R", 1)], &[("x", &x), ("p", &[2])], &[12]);
+    // 2^63 and more, as bits.
+    for p in [MIN, -1, MAX] {
+        fails(text, &[("N", 3), ("R", 1)], &[("x", &x), ("p", &[p])]);
+    }
+    let text = "kernel k(p: u64[R]) -> (y: i64[R]) {\n    y[r] = i64(index(p[r]) // 2)\n}\n";
+    gives(text, &[("R", 1)], &[("p", &[MAX])], &[MAX / 2]);
+    fails(text, &[("R", 1)], &[("p", &[-2])]);
+}
+
+/// Loops whose ends are scalars: what is written is what lies between them.
+#[test]
+fn loops_end_at_the_ends_of_64_bits() {
+    let count = "kernel k(a: index, b: index) -> (y: i64[2]) {
+    y[0] = 0
+    y[1] = 0
+    for i in a..b STEP {
+        y[0] += 1
+        y[1] = i64(i)
+    }
+}
+";
+    let ends = [
+        (MAX - 3, MAX, 1),
+        (MAX - 3, MAX, 2),
+        (MAX - 3, MAX, 3),
+        (MAX - 3, MAX, 7),
+        (MAX, MAX, 1),
+        (MAX, MIN, 1),
+        (MIN, MIN + 3, 1),
+        (MIN, MIN + 3, 2),
+        (5, -5, 3),
+        (0, 0, 1),
+        (MIN, MAX, P62),
+        (-5, MAX, MAX),
+        (MIN, MAX, MAX),
+        (MAX - 1, MAX, MAX),
+    ];
+    for (a, b, step) in ends {
+        let text = count.replace("STEP", &if step == 1 { String::new() } else { format!("step {step}") });
+        let all: Vec<i128> =
+            (0..).map(|k| i128::from(a) + k * i128::from(step)).take_while(|i| *i < i128::from(b)).collect();
+        let last = all.last().copied().unwrap_or(0) as i64;
+        gives(&text, &[], &[("a", &[a]), ("b", &[b])], &[all.len() as i64, last]);
+    }
+}
+
+#[test]
+fn writes_at_computed_places_stay_inside() {
+    let text = "kernel k(y: inout i32[N], a: index, b: index) {
+    for i in a..b {
+        y[i - a + 2] = 1
+    }
+}
+";
+    let y = [0; 6];
+    gives(text, &[("N", 6)], &[("y", &y), ("a", &[MAX - 3]), ("b", &[MAX])], &[0, 0, 1, 1, 1, 0]);
+    gives(text, &[("N", 6)], &[("y", &y), ("a", &[MIN]), ("b", &[MIN + 4])], &[0, 0, 1, 1, 1, 1]);
+    gives(text, &[("N", 6)], &[("y", &y), ("a", &[MAX]), ("b", &[MIN])], &[0; 6]);
+    fails(text, &[("N", 6)], &[("y", &y), ("a", &[MAX - 9]), ("b", &[MAX])]);
+    fails(text, &[("N", 6)], &[("y", &y), ("a", &[MIN]), ("b", &[MAX])]);
+}
+
+/// A sum of `index` values fails where a part of it, in order, leaves 64 bits.
+#[test]
+fn sums_of_index_values_fail_where_they_leave_64_bits() {
+    let sum = "kernel k(p: index[R]) -> (y: index) {\n    y = sum[r](p[r])\n}\n";
+    let product = "kernel k(p: index[R]) -> (y: index) {\n    y = prod[r](p[r])\n}\n";
+    let prefix = "kernel k(p: index[R]) -> (y: index[R]) {\n    y[r] = scan(sum)[r](p[r])\n}\n";
+    let into =
+        "kernel k(y: inout index[1], p: index[R]) {\n    for r in 0..R {\n        y[0] += p[r]\n    }\n}\n";
+    gives(sum, &[("R", 3)], &[("p", &[MAX, -1, 1])], &[MAX]);
+    fails(sum, &[("R", 3)], &[("p", &[MAX, 1, -1])]);
+    gives(product, &[("R", 3)], &[("p", &[P62, -2, 0])], &[0]);
+    fails(product, &[("R", 3)], &[("p", &[P62, 2, -1])]);
+    gives(prefix, &[("R", 3)], &[("p", &[5, -7, 2])], &[5, -2, 0]);
+    fails(prefix, &[("R", 2)], &[("p", &[MIN, -1])]);
+    gives(into, &[("R", 2)], &[("y", &[3]), ("p", &[4, 5])], &[12]);
+    fails(into, &[("R", 2)], &[("y", &[3]), ("p", &[4, MAX])]);
+}
+
+/// What a value is compared with may be a product of sizes that no memory could hold.
+#[test]
+fn products_of_sizes_do_not_wrap() {
+    let text = "kernel k(x: i32[N], y: i32[M]) -> (z: i64) {\n    z = i64(N * N * N * M)\n}\n";
+    let x = [0; 3];
+    gives(text, &[("N", 3), ("M", 3)], &[("x", &x), ("y", &x)], &[81]);
+}
