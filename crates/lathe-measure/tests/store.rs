@@ -323,6 +323,14 @@ fn stores_that_others_made_hang_and_run_nothing() {
         "ALTER TABLE keys ADD COLUMN c TEXT AS (hex(zeroblob(1000000)))".to_string(),
         "CREATE TABLE more (x)".to_string(),
         "CREATE INDEX i ON keys(hex(key))".to_string(),
+        // Under the names of ours.
+        "DROP INDEX sessions_of_key; CREATE INDEX sessions_of_key ON sessions(hex(zeroblob(1000000)))"
+            .to_string(),
+        "DROP TABLE winners; CREATE TABLE winners (key, at, configuration, costs CHECK (costs > 0))"
+            .to_string(),
+        "DROP TABLE winners; CREATE VIRTUAL TABLE winners USING fts5(key, at, configuration, costs)"
+            .to_string(),
+        "DROP TABLE winners".to_string(),
     ] {
         let (_dir, path) = folder();
         drop(Store::open(&path).unwrap());

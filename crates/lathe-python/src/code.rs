@@ -7,6 +7,7 @@ use crate::pools::Compiling;
 use lathe::tune::ForSizes;
 use lathe::{Build, Cache, Diagnostic, Failure, How, Machine, Prepared, Program, StrategySource};
 use pyo3::Borrowed;
+use pyo3::exceptions::PyUserWarning;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::collections::BTreeMap;
@@ -180,12 +181,17 @@ pub fn compile(py: Python<'_>, kernel: &Kernel, choice: &Choice, stored: bool) -
     let program = program_of(py, kernel, choice)?;
     let name = kernel.name.clone();
     let how = choice.how();
+    let cache = Cache::user();
+    let build = Build { cache: cache.clone(), ..Build::default() };
     let made = py.detach(move || {
         // At most one compiles at a time: it uses all cores itself, and a fork waits for it.
         let _right = Compiling::begin();
-        let build = Build { cache: Cache::user(), ..Build::default() };
         on_large_stack(|| lathe::prepare(&program, &name, &how, &Machine::host(), &build))
     });
+    for note in cache.iter().flat_map(|c| c.notes()) {
+        let text = std::ffi::CString::new(note.replace('\0', "␀"))?;
+        PyErr::warn(py, &py.get_type::<PyUserWarning>(), &text, 1)?;
+    }
     let mut made = made.map_err(|f| errors::raised(py, &f))?;
     if stored {
         made.source = StrategySource::Stored;

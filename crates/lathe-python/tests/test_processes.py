@@ -64,6 +64,19 @@ def test_folders_that_cannot_be_written(tmp_path):
     assert run(CALL, LATHE_CACHE="", LATHE_STORE=str(file)) == "False"
 
 
+def test_a_folder_that_others_can_write_is_not_used(tmp_path):
+    cache = tmp_path / "cache"
+    env = {**os.environ, "LATHE_CACHE": str(cache)}
+    run(CALL, LATHE_CACHE=str(cache))
+    (room,) = cache.glob("compiled-*")
+    room.chmod(0o777)
+    done = subprocess.run([sys.executable, "-c", CALL], env=env, capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == "False", done.stderr
+    assert "UserWarning" in done.stderr and "other users" in done.stderr, done.stderr
+    room.chmod(0o700)
+    assert run(CALL, LATHE_CACHE=str(cache)) == "True"
+
+
 def test_nothing_but_the_c_library_is_loaded():
     """Neither LLVM nor anything else that a machine may not have."""
     text = CALL + """

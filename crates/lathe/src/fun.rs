@@ -6,7 +6,7 @@ use crate::program::Program;
 use crate::schedule::{Form, How, Version, on_loops};
 use lathe_diagnostics::{Diagnostic, Span};
 use lathe_ir::Name;
-use lathe_lang::Fun;
+use lathe_lang::{Fun, codes::DUPLICATE};
 use lathe_pattern::check::same_type;
 use lathe_pattern::language::TermState;
 use lathe_pattern::{Fact, Term, codes, condition::fact_of, library, lower};
@@ -91,6 +91,25 @@ pub fn version(
         forms.extend(trees);
     }
     Ok(Version::new(None, func, evidence, forms))
+}
+
+/// The strategies of a file that would be taken for steps on loops of the same name: strategies that the library makes
+/// are spelled with these names, too.
+pub fn captures(program: &Program) -> Vec<Diagnostic> {
+    let steps = |d: &&Definition| lathe_transform::rule(&d.name).is_some();
+    let mut named = program.lang.strategies.iter().filter(steps).peekable();
+    if named.peek().is_none() {
+        return Vec::new();
+    }
+    let words = vocabulary(program);
+    let twice = |d: &Definition| {
+        let e = Diagnostic::error(DUPLICATE, format!("there is a step `{}` already", d.name));
+        match d.span {
+            Some(span) => e.at(span, "choose another name"),
+            None => e,
+        }
+    };
+    named.filter(|d| !hides_rule(program, &words, d)).map(twice).collect()
 }
 
 /// Whether a definition over terms has the name of a step on loops: there the step is meant.

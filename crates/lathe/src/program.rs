@@ -103,9 +103,15 @@ impl Program {
         }
         let mut sources = SourceMap::new();
         match lathe_lang::load(&mut sources, &path.display().to_string(), text, &mut Files) {
-            Ok((lang, warnings)) => Ok(Program { path, sources, lang, warnings }),
+            Ok((lang, warnings)) => Program { path, sources, lang, warnings }.checked(),
             Err(diagnostics) => Err(Failure { sources, diagnostics }),
         }
+    }
+
+    /// What only this crate knows to be wrong with a file.
+    pub(crate) fn checked(self) -> Result<Program, Failure> {
+        let diagnostics = crate::fun::captures(&self);
+        if diagnostics.is_empty() { Ok(self) } else { Err(Failure { sources: self.sources, diagnostics }) }
     }
 
     /// Whether a place is in the file itself, and not in one that it uses.
@@ -156,9 +162,12 @@ impl Program {
         self.lang.strategies_of(kernel).collect()
     }
 
-    /// What strategies for a kernel or fun may call.
+    /// What strategies for a kernel or fun may call. For kernels the name of a step on loops is that step, whatever it
+    /// means for terms.
     pub fn definitions(&self, target: &str) -> Definitions {
-        Definitions::new(self.lang.strategies_of(target).cloned())
+        let on_terms = self.lang.funs.contains_key(target);
+        let kept = move |d: &&Definition| on_terms || lathe_transform::rule(&d.name).is_none();
+        Definitions::new(self.lang.strategies_of(target).filter(kept).cloned())
     }
 
     /// The strategy of a name for a kernel; one for this very kernel wins over one for any.

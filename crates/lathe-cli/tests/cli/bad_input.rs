@@ -20,6 +20,9 @@ fn wrong_sources() {
             "E0621",
         ),
         ("", "E0902"),
+        // Strategies that the library makes would call these.
+        ("kernel f(A: f32[N]) -> (B: f32[N]) { B[i] = 2 * A[i] }\nstrategy open = id", "E0202"),
+        ("kernel f(A: f32[N]) -> (B: f32[N]) { B[i] = 2 * A[i] }\nstrategy split(a, b) for f = id", "E0202"),
     ] {
         f.write("f.lathe", text);
         f.fails("run f.lathe -D N=4", 1, code);

@@ -1,7 +1,6 @@
 //! A store is a file that anyone may have written: what SQLite is told so that no content of it runs, writes elsewhere,
 //! or keeps it busy, and what is looked at before any of it is used.
 
-use super::layout::Problem;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
@@ -89,31 +88,4 @@ pub(super) fn regular(path: &Path) -> std::io::Result<()> {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
         Err(e) => Err(e),
     }
-}
-
-/// Whether a store holds tables and indices of these names, and nothing else: no view that stands for a table, no trigger,
-/// no column that is computed.
-pub(super) fn only_ours(c: &Connection, tables: &[&str], indices: &[&str]) -> Result<(), Problem> {
-    let mut all = c.prepare("SELECT type, name FROM sqlite_schema")?;
-    let all = all.query_map([], |r| Ok((r.get::<_, String>(0)?, r.get::<_, String>(1)?)))?;
-    for object in all {
-        let (kind, name) = object?;
-        let known = match kind.as_str() {
-            "table" => tables.contains(&name.as_str()),
-            "index" => indices.contains(&name.as_str()) || name.starts_with("sqlite_autoindex_"),
-            _ => false,
-        };
-        if !known {
-            return Err(Problem::Strange(format!("it holds the {kind} `{name}`, which no store has")));
-        }
-    }
-    let computed = "SELECT m.name, x.name FROM sqlite_schema AS m, pragma_table_xinfo(m.name) AS x
-                    WHERE m.type = 'table' AND x.hidden <> 0";
-    let mut computed = c.prepare(computed)?;
-    let mut found = computed.query([])?;
-    if let Some(row) = found.next()? {
-        let (table, column): (String, String) = (row.get(0)?, row.get(1)?);
-        return Err(Problem::Strange(format!("its column `{table}.{column}` is computed, as no store's is")));
-    }
-    Ok(())
 }

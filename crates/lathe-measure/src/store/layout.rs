@@ -1,7 +1,8 @@
 //! The tables, their version, and the way from every older version to this one.
 
-use super::guard::only_ours;
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 /// Marks the file as ours in SQLite's header (`LATH`).
@@ -85,24 +86,64 @@ const STEPS: &[&str] = &[
     ALTER TABLE winners ADD COLUMN checked TEXT;",
 ];
 
-/// What a store of any layout may hold.
-const TABLES: [&str; 4] = ["keys", "sessions", "evaluations", "winners"];
-const INDICES: [&str; 3] = ["evaluations_of_session", "sessions_of_key", "keys_of_program"];
-
 /// The layout that this program writes.
 pub const LAYOUT: i64 = STEPS.len() as i64;
 
+/// Everything that a database is declared to hold: kinds and names, with the words that declare each.
+type Schema = BTreeMap<(String, String), Vec<String>>;
+
+fn schema(c: &Connection) -> rusqlite::Result<Schema> {
+    let mut all = c.prepare("SELECT type, name, coalesce(sql, '') FROM sqlite_schema")?;
+    let row = |r: &rusqlite::Row| {
+        let sql: String = r.get(2)?;
+        Ok(((r.get(0)?, r.get(1)?), sql.split_whitespace().map(str::to_string).collect()))
+    };
+    all.query_map([], row)?.collect()
+}
+
+/// What a store of each layout holds, the first layout first.
+static SCHEMAS: LazyLock<Vec<Schema>> = LazyLock::new(|| {
+    let of = |layout: i64| -> rusqlite::Result<Schema> {
+        let c = Connection::open_in_memory()?;
+        upgrade(&c, 0, layout)?;
+        schema(&c)
+    };
+    // Without memory for empty tables, no file is a store.
+    (1..=LAYOUT).map(|layout| of(layout).unwrap_or_default()).collect()
+});
+
+/// Whether a database holds what a store of this layout holds, and nothing else: no view that stands for a table, no
+/// trigger, no table or column that is computed.
+fn only_ours(c: &Connection, layout: i64) -> Result<(), Problem> {
+    let ours = usize::try_from(layout - 1).ok().and_then(|i| SCHEMAS.get(i)).ok_or(Problem::Foreign)?;
+    let found = schema(c)?;
+    let other = found.iter().find(|(name, words)| ours.get(name) != Some(words));
+    if let Some(((kind, name), _)) = other {
+        return Err(Problem::Strange(format!("it holds a {kind} `{name}` that is none of a store")));
+    }
+    match ours.keys().find(|name| !found.contains_key(name)) {
+        Some((kind, name)) => Err(Problem::Strange(format!("the {kind} `{name}` is missing"))),
+        None => Ok(()),
+    }
+}
+
 /// The layout of a file; `None` if it holds nothing at all.
 pub(super) fn version(c: &Connection) -> Result<Option<i64>, Problem> {
+    // All of it at one moment: another process may be making the tables.
+    c.execute_batch("SAVEPOINT version")?;
+    let found = version_now(c);
+    c.execute_batch("RELEASE version")?;
+    found
+}
+
+fn version_now(c: &Connection) -> Result<Option<i64>, Problem> {
     let number = |name: &str| c.query_row(&format!("PRAGMA {name}"), [], |r| r.get::<_, i64>(0));
     let (application, version) = (number("application_id")?, number("user_version")?);
     let tables: i64 = c.query_row("SELECT count(*) FROM sqlite_schema", [], |r| r.get(0))?;
     match (application, version, tables) {
         (0, 0, 0) => Ok(None),
         (a, v, _) if a == i64::from(APPLICATION) && v > LAYOUT => Err(Problem::Future(v)),
-        (a, v, _) if a == i64::from(APPLICATION) && v > 0 => {
-            only_ours(c, &TABLES, &INDICES).map(|()| Some(v))
-        }
+        (a, v, _) if a == i64::from(APPLICATION) && v > 0 => only_ours(c, v).map(|()| Some(v)),
         _ => Err(Problem::Foreign),
     }
 }
@@ -124,12 +165,11 @@ pub(super) fn prepare(c: &Connection, patience: Duration) -> Result<(), Problem>
     Ok(())
 }
 
-fn upgrade(c: &Connection, from: i64, to: i64) -> Result<(), Problem> {
+fn upgrade(c: &Connection, from: i64, to: i64) -> rusqlite::Result<()> {
     for step in STEPS.iter().take(to as usize).skip(from as usize) {
         c.execute_batch(step)?;
     }
-    c.execute_batch(&format!("PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {to};"))?;
-    Ok(())
+    c.execute_batch(&format!("PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {to};"))
 }
 
 /// Switching to a write-ahead log needs the file for a moment, and SQLite does not wait for it by itself.
