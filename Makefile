@@ -1,6 +1,6 @@
 # The two commands are `make demo` and `make test`; both install what is missing first.
 SHELL := /bin/bash
-.PHONY: demo test test-long test-python test-torch test-types setup install wheel doc bench fuzz clean
+.PHONY: demo lint test test-long test-python test-torch test-types setup install wheel doc bench fuzz clean
 
 setup:
 	@bash scripts/setup.sh
@@ -8,11 +8,15 @@ setup:
 demo: setup
 	cargo run --release --quiet -p lathe --example demo
 
-test: setup
+# What is said about the code without running it: form, warnings, documentation, and what it depends on.
+lint: setup
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
-	cargo test --workspace --quiet
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
+	@bash scripts/deny.sh
+
+test: lint
+	cargo test --workspace --quiet
 	@bash scripts/test_python.sh
 
 test-long: setup

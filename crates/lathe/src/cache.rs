@@ -121,7 +121,7 @@ impl Cache {
         let room = self.room(false)?;
         let name = format!("{key}{END}");
         let all = room.read(&name, self.limit).ok()?;
-        let content = entry(key, &all);
+        let content = Cache::unsealed(key, &all);
         if content.is_none() {
             // Made again, and written anew.
             let _ = room.remove(&name);
@@ -131,9 +131,7 @@ impl Cache {
 
     /// Keeps a content under a key, if that is possible.
     pub fn put(&self, key: &str, content: &[u8]) {
-        let mut all = MAGIC.to_vec();
-        all.extend(seal(key, content));
-        all.extend(content);
+        let all = Cache::sealed(key, content);
         if all.len() as u64 > self.limit / 4 {
             return;
         }
@@ -144,6 +142,17 @@ impl Cache {
         if self.added.fetch_add(1, Ordering::Relaxed).is_multiple_of(LOOK) {
             self.shrink(room);
         }
+    }
+
+    /// A content as the file of a key holds it.
+    pub fn sealed(key: &str, content: &[u8]) -> Vec<u8> {
+        [MAGIC, &seal(key, content), content].concat()
+    }
+
+    /// The content of a file that was written under a key.
+    pub fn unsealed<'a>(key: &str, file: &'a [u8]) -> Option<&'a [u8]> {
+        let (hash, content) = file.strip_prefix(MAGIC)?.split_at_checked(HASH)?;
+        (seal(key, content) == hash).then_some(content)
     }
 
     /// Removes what was not used for longest until a fifth of the limit is free, if the limit is passed.
@@ -172,12 +181,6 @@ fn seal(key: &str, content: &[u8]) -> [u8; HASH] {
     h.update(key.as_bytes());
     h.update(content);
     *h.finalize().as_bytes()
-}
-
-/// The content of a file that was written under a key.
-pub fn entry<'a>(key: &str, file: &'a [u8]) -> Option<&'a [u8]> {
-    let (hash, content) = file.strip_prefix(MAGIC)?.split_at_checked(HASH)?;
-    (seal(key, content) == hash).then_some(content)
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ pub use lathe_system::process::Limits;
 pub use lathe_tune::{Cost, Ended, Entry, Invalid, Order, Outcome, Stop, Tuned, Why, stop_text, technique};
 pub use online::{Online, OnlineTuning, Step};
 pub use order::order;
-pub use packed::read_text as read_packed;
+pub use packed::{read_text as read_packed, unpacked};
 pub use plot::{Dot, plot, svg};
 pub use programs::{
     Counted, Described, ProgramTuned, ProgramTuning, count, describe_program, sample, tune_program,

@@ -16,11 +16,18 @@ pub fn read(file: &Path) -> Result<Vec<u8>, Diagnostic> {
     let failed = |e: std::io::Error| {
         Diagnostic::error(crate::codes::NO_FILE, format!("cannot read `{}`: {e}", file.display()))
     };
-    let bytes = files::read(file, files::DATA).map_err(failed)?;
+    files::read(file, files::DATA).and_then(|bytes| unpacked(bytes, files::DATA)).map_err(failed)
+}
+
+/// Bytes, unpacked if they are packed.
+///
+/// # Errors
+/// What is wrong with the packing; `FileTooLarge` for more than `limit` bytes.
+pub fn unpacked(bytes: Vec<u8>, limit: u64) -> std::io::Result<Vec<u8>> {
     if !bytes.starts_with(&MAGIC) {
         return Ok(bytes);
     }
-    files::contents(MultiGzDecoder::new(bytes.as_slice()), files::DATA).map_err(failed)
+    files::contents(MultiGzDecoder::new(bytes.as_slice()), limit)
 }
 
 /// As [`read`], for text.
