@@ -51,7 +51,7 @@ pub fn prove_accesses(
     let env = Env::root(module, func);
     let ranges = Ranges::of_function(func);
     let mut prover = Prover {
-        module: Module { ops: module.ops.clone(), ..Module::default() },
+        module: Module { ops: module.ops.clone(), globals: module.globals.clone(), ..Module::default() },
         func: func.clone(),
         assumptions,
         names: HashMap::new(),
@@ -91,7 +91,7 @@ pub fn prove_accesses(
 }
 
 struct Prover {
-    /// The operators of users.
+    /// The operators of users, and the globals.
     module: Module,
     func: Function,
     assumptions: Assumptions,

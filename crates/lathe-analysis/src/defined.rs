@@ -11,6 +11,7 @@ use crate::refusal::{instance_text, sizes_text};
 use crate::system::{Conj, Lin, eq, gt};
 use crate::translate::{Builder, Scope};
 use lathe_diagnostics::{Diagnostic, Places};
+use lathe_ir::summary::Base;
 use lathe_ir::visit::{vars_of, walk};
 use lathe_ir::{
     Arg, BufId, Buffer, Combine, Executor, Expr, Function, Mode, Module, Name, Stmt, StmtKind, VarId, View,
@@ -223,9 +224,16 @@ impl Finder<'_, '_> {
                     .collect()
             }
             StmtKind::Call { function, args } => {
-                let params = self.env.module.functions.get(function).map(|f| f.params.as_slice());
-                let whole = args.iter().zip(params.unwrap_or(&[])).any(|(a, p)| {
-                    p.mode == Mode::Out && matches!(a, Arg::View(View::Buffer(b)) if *b == self.buffer)
+                let Some(callee) = self.env.module.callee(function) else { return Vec::new() };
+                // A region that is declared for an output says that no more of it is written.
+                let part = |b: &Buffer| {
+                    let touches = callee.summary.map_or(&[][..], |s| &s.touches);
+                    touches.iter().any(|t| t.base == Base::Param(b.id) && t.region.is_some())
+                };
+                let whole = args.iter().zip(callee.params).any(|(a, p)| {
+                    p.mode == Mode::Out
+                        && !p.array().is_some_and(|b| part(b))
+                        && matches!(a, Arg::View(View::Buffer(b)) if *b == self.buffer)
                 });
                 if whole { vec![Sure { items: items.clone(), indices: None }] } else { Vec::new() }
             }

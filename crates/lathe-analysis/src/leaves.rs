@@ -168,7 +168,7 @@ pub(crate) fn buffer_indices(view: &View, indices: &[Expr]) -> Option<Vec<Expr>>
                 .collect();
             buffer_indices(base, &inner)
         }
-        View::Reshape { .. } | View::Reinterpret { .. } | View::Deref { .. } => None,
+        View::Reshape { .. } | View::Reinterpret { .. } | View::Deref { .. } | View::Global(_) => None,
     }
 }
 
@@ -199,6 +199,14 @@ pub(crate) fn leaves<'a>(root: &'a Stmt, conflicting: &HashSet<BufId>) -> Result
         Collector { conflicting, path: Vec::new(), items: Vec::new(), headers: Vec::new(), out: Vec::new() };
     c.visit(root)?;
     Ok(c.out)
+}
+
+/// Why a view is not followed.
+fn obstacle(view: &View) -> Obstacle {
+    match view.global() {
+        Some(name) => format!("an access to the global `{name}` stands inside"),
+        None => "an access through a pointer stands inside".into(),
+    }
 }
 
 struct Collector<'a, 'c> {
@@ -295,11 +303,14 @@ impl<'a> Collector<'a, '_> {
 
     /// The loads of expressions, as far as their buffers are written somewhere.
     fn loads(&self, es: &[&Expr], depth: usize, out: &mut Vec<Touch>) -> Result<(), Obstacle> {
+        if es.iter().any(|e| lathe_ir::visit::takes_address(e)) {
+            return Err("the address of an element is taken inside".into());
+        }
         let mut all = Vec::new();
         es.iter().for_each(|e| loads_when(e, &mut Vec::new(), &mut all));
         for (load, when) in all {
             let Some(buffer) = load.view.buffer() else {
-                return Err("an access through a pointer stands inside".into());
+                return Err(obstacle(&load.view));
             };
             if self.conflicting.contains(&buffer) {
                 let indices = buffer_indices(&load.view, &load.indices);
@@ -328,7 +339,7 @@ impl<'a> Collector<'a, '_> {
                 items: self.items.len(),
                 when: Vec::new(),
             }),
-            None => Err("an access through a pointer stands inside".into()),
+            None => Err(obstacle(&a.view)),
         }
     }
 

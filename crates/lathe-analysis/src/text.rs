@@ -32,10 +32,14 @@ pub(crate) fn expr_text(
         ExprKind::Select(c, a, b) => format!("select({}, {}, {})", go(c), go(a), go(b)),
         ExprKind::Cast(a) => format!("{}({})", e.ty(), go(a)),
         ExprKind::Math(f, es) => format!("{}({})", f.name(), list(es)),
-        ExprKind::Load(a) => match a.view.buffer().and_then(buffer) {
-            Some(n) => format!("{n}[{}]", list(&a.indices)),
-            None => "…".to_string(),
-        },
+        ExprKind::Load(a) => {
+            let below = a.view.buffer().and_then(buffer);
+            match below.or_else(|| a.view.global().cloned()) {
+                Some(n) => format!("{n}[{}]", list(&a.indices)),
+                None => "…".to_string(),
+            }
+        }
+        ExprKind::Address(a) => format!("address({})", go(&lathe_ir::build::load(a.clone()))),
         ExprKind::Call(n, es) => format!("{n}({})", list(es)),
         ExprKind::Bitcast(_) | ExprKind::Aggregate(_) | ExprKind::Field(..) => "…".to_string(),
     }

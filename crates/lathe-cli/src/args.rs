@@ -51,7 +51,7 @@ pub enum Command {
 /// What to run and how; shared by all commands on a target.
 #[derive(Args, Debug, Clone)]
 pub struct TargetArgs {
-    /// `FILE` or `FILE:NAME`
+    /// `FILE` or `FILE:NAME`; the file ends in `.lathe`, `.mdh` or `.tree`
     pub target: String,
     #[command(flatten)]
     pub how: KernelArgs,
@@ -289,12 +289,13 @@ pub struct EmitArgs {
 
 #[derive(Args, Debug)]
 pub struct OptArgs {
-    /// A `.tree` file
-    pub file: PathBuf,
+    /// `FILE` or `FILE:NAME`: a `.tree` file, or a kernel
+    #[arg(value_name = "TARGET")]
+    pub file: String,
     /// Steps as in a `.lathe` strategy: `--step 'open ; tile(i: 8, j: 8)'`
     #[arg(long, short = 's')]
     pub step: Vec<String>,
-    /// The function; default: the only one
+    /// The function; default: the only one that no other one calls
     #[arg(long)]
     pub function: Option<String>,
 }

@@ -33,7 +33,7 @@ words! {
 words! {
     /// What an access may look through, beside a buffer as a whole.
     Through {
-        Slice = "slice", Reshape = "reshape", Reinterpret = "reinterpret", Deref = "deref",
+        Slice = "slice", Reshape = "reshape", Reinterpret = "reinterpret", Deref = "deref", Global = "global",
     }
 }
 
@@ -61,6 +61,10 @@ words! {
         FreeScan = "free_scan",
         /// A local buffer inside of a vector loop whose size is no constant, or large.
         LaneArray = "lane_array",
+        /// The address of an element.
+        Address = "address",
+        /// A function that is defined elsewhere.
+        External = "external",
         /// A function that calls itself.
         Recursion = "recursion",
         /// A call that does not tell a size of the called function.
@@ -138,17 +142,7 @@ impl Feature {
     }
 
     pub fn of_executor(exec: &Executor) -> Feature {
-        Feature::Executor(match exec {
-            Executor::Serial => "serial".into(),
-            Executor::Unrolled => "unrolled".into(),
-            Executor::Vector(_) => "vector".into(),
-            Executor::InScan(_) => "inscan".into(),
-            Executor::Cpu => "cpu".into(),
-            Executor::Team => "team".into(),
-            Executor::Device => "device".into(),
-            Executor::Node => "node".into(),
-            Executor::Level(n) => n.clone(),
-        })
+        Feature::Executor(exec.name())
     }
 
     pub fn of_layout(step: &LayoutStep) -> Feature {

@@ -7,10 +7,10 @@ use crate::memory::Shape;
 use crate::{Code, Engine, Object, Options, needs};
 use lathe_abi::{Array, CheckKind, Runtime, status};
 use lathe_diagnostics::{Diagnostic, FileId};
-use lathe_ir::interp::{self, ArrayValue, Order, Program};
+use lathe_ir::interp::{self, ArrayValue, Globals, Order, Program};
 use lathe_ir::text::{parse_module, print_module};
 use lathe_ir::{Function, Mode, Module, Space};
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 /// The engine `interpreter`. Its code is the tree as text.
 pub struct Interpreter;
@@ -21,7 +21,7 @@ static CAPABILITIES: LazyLock<Capabilities> = LazyLock::new(|| {
         .executors(&["vector", "inscan", "cpu", "team", "device", "node"])
         .executors(&["grid", "cluster", "block", "warp", "lane"])
         .spaces(&Space::ALL)
-        .views(&[Through::Reinterpret])
+        .views(Through::ALL)
         .layouts(Step::ALL)
         .forms(&[
             Form::NestedVectors,
@@ -29,6 +29,8 @@ static CAPABILITIES: LazyLock<Capabilities> = LazyLock::new(|| {
             Form::LaneArray,
             Form::LaneArgument,
             Form::SharedElement,
+            Form::Address,
+            Form::External,
             Form::Recursion,
             Form::ArgumentLayout,
             Form::ArgumentView,
@@ -76,13 +78,16 @@ impl Engine for Interpreter {
         let func =
             module.functions.get(object.symbol.as_str()).ok_or_else(|| refuse("it has no such function"))?;
         let program = Program::new(&module, func, Order::Reference, false)?;
+        let globals = Mutex::new(Globals::of(&module)?);
         let table = check_table(&module, func).map_err(needs::free_size)?;
-        Ok(Box::new(Loaded { program, func: func.clone(), table }))
+        Ok(Box::new(Loaded { program, globals, func: func.clone(), table }))
     }
 }
 
 struct Loaded {
     program: Program,
+    /// As the last call left them.
+    globals: Mutex<Globals>,
     func: Function,
     table: CheckTable,
 }
@@ -110,7 +115,9 @@ impl Code for Loaded {
             values
                 .push(value.ok_or_else(|| Diagnostic::error(codes::DEFECT, "an argument of another size"))?);
         }
-        let ran = self.program.run(&mut values, &interp::Options::default());
+        let mut globals = self.globals.lock().unwrap_or_else(PoisonError::into_inner);
+        let ran = self.program.run_with(&mut values, &mut globals, &interp::Options::default());
+        drop(globals);
         for ((p, s), v) in params.iter().zip(&shapes).zip(&values) {
             if p.mode != Mode::In && p.array().is_some() {
                 // SAFETY: a written parameter, whose memory was lent for that.

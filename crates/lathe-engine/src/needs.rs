@@ -323,6 +323,7 @@ impl Needs<'_> {
                 (Through::Reinterpret, Some(base), "memory reinterpreted as another type")
             }
             View::Deref { .. } => (Through::Deref, None, "an access through a pointer"),
+            View::Global(name) => (Through::Global, None, &*format!("the global `{name}`")),
         };
         self.add(Feature::View(through), what.to_string(), None, places);
         if let Some(base) = base {
@@ -336,6 +337,10 @@ impl Needs<'_> {
             self.ty(x.ty());
             match x.kind() {
                 ExprKind::Load(a) => self.view(&a.view, places),
+                ExprKind::Address(a) => {
+                    self.view(&a.view, places);
+                    self.note(Form::Address, "the address of an element".to_string(), None, places);
+                }
                 ExprKind::Bitcast(a) if x.ty().is_bool() || a.ty().is_bool() => {
                     self.note(Form::BoolBits, "a bitcast from or to `bool`".to_string(), None, places);
                 }
@@ -357,7 +362,9 @@ impl Needs<'_> {
             places,
         );
         let module = self.module;
-        let Some(f) = module.functions.get(name) else { return };
+        let Some(f) = module.functions.get(name) else {
+            return self.note(Form::External, format!("the external function `{name}`"), None, places);
+        };
         if self.calls.contains(name) {
             let what = format!("the recursive function `{name}`");
             return self.note(Form::Recursion, what, None, places);

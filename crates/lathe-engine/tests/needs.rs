@@ -20,6 +20,8 @@ fn tags(body: &str) -> Vec<String> {
 }
 
 const OTHERS: &str = "struct P { v: f32, i: i64 }
+global g: f32[4] alias c = zero
+extern noise()() -> f32 effects (fail)
 func twice()(x: in f32) stage plain = x + x
 func again()(x: inout f32[4]) { call again(&x) }
 func sized(M)(x: inout f32[M + 1]) { 'x': x[0] = 0.0:f32 }
@@ -45,6 +47,12 @@ fn each_construct_has_a_tag() {
         ("'A': A[0] = slice(A, [1], [1])[0] + reshape(A, [N, 1])[0, 0]", &["view.slice", "view.reshape"]),
         ("'A': A[0] = reinterpret(B, f32, 4)[0]", &["view.reinterpret"]),
         ("'A': A[0] = call twice(A[1]):f32", &["stmt.call"]),
+        ("'A': A[0] = global(g)[1]", &["view.global"]),
+        ("'A': A[0] = call noise():f32", &["stmt.call", "form.external"]),
+        (
+            "'A': A[0] = deref(address(global(g)[0]), c):f32[1]",
+            &["view.deref", "type.u64", "view.global", "form.address"],
+        ),
         ("call again(&A)", &["stmt.call", "form.recursion"]),
         ("call sized(&A)", &["stmt.call", "form.free_call_size"]),
         ("call told(&A)", &["stmt.call", "stmt.check", "type.bool"]),

@@ -44,6 +44,11 @@ pub fn var_id(id: VarId, ty: Scalar) -> Expr {
     Expr::new(ExprKind::Var(id), ty.into())
 }
 
+/// The address of an element, in bytes.
+pub fn address(a: Access) -> Expr {
+    Expr::new(ExprKind::Address(a), Type::Scalar(Scalar::U64))
+}
+
 pub fn load(a: Access) -> Expr {
     let ty = a.elem.clone();
     Expr::new(ExprKind::Load(a), ty)

@@ -89,6 +89,14 @@ pub const BAD_MODULE: Code = Code("E0344");
 pub const LANES_IN_ORDER: Code = Code("E0345");
 /// An order of memory that an atomic cannot have.
 pub const ATOMIC_ORDER: Code = Code("E0346");
+/// A function that does more than it declares.
+pub const UNDECLARED: Code = Code("E0347");
+/// An effect that is none.
+pub const BAD_EFFECT: Code = Code("E0348");
+/// A global that is none.
+pub const BAD_GLOBAL: Code = Code("E0349");
+/// The address of what nothing may point to.
+pub const NO_CLASS: Code = Code("E0350");
 
 /// What each code means, with programs in tree text.
 pub static CODES: &[CodeInfo] = &[
@@ -347,8 +355,8 @@ pub static CODES: &[CodeInfo] = &[
     CodeInfo {
         code: RESULT,
         title: "a function with a result that is not pure",
-        explanation: "A function with a result is an expression over `in` parameters; it has no statements \
-                      and no outputs.",
+        explanation: "A function with a result is an expression over `in` parameters and constant globals; it has no \
+                      statements, no outputs, and no effects but to fail or never to end.",
         wrong: include_str!("../tests/verify/e0335_wrong.tree"),
         right: include_str!("../tests/verify/e0335_right.tree"),
     },
@@ -439,5 +447,39 @@ pub static CODES: &[CodeInfo] = &[
                       it cannot `acquire`. `relaxed` and `seqcst` go with all.",
         wrong: include_str!("../tests/verify/e0346_wrong.tree"),
         right: include_str!("../tests/verify/e0346_right.tree"),
+    },
+    CodeInfo {
+        code: UNDECLARED,
+        title: "a function that does more than it declares",
+        explanation: "`effects (…)` after the parameters lists all that a function reads, writes or reduces of its arrays, of \
+                      globals and of alias classes, and what else it does (`fail`, `diverge`, `alloc`, `sync`, `atomic`, \
+                      `io`). Without the list, effects are inferred. The meaning of an external function is held to the \
+                      same list.",
+        wrong: include_str!("../tests/verify/e0347_wrong.tree"),
+        right: include_str!("../tests/verify/e0347_right.tree"),
+    },
+    CodeInfo {
+        code: BAD_EFFECT,
+        title: "an effect that is none",
+        explanation: "An effect names an array of the parameters, a global or an alias class; nothing `in` is written. A region has \
+                      one range per dimension, over sizes and scalar parameters.",
+        wrong: include_str!("../tests/verify/e0348_wrong.tree"),
+        right: include_str!("../tests/verify/e0348_right.tree"),
+    },
+    CodeInfo {
+        code: BAD_GLOBAL,
+        title: "a global that is none",
+        explanation: "A global has constant extents and either one constant per element, `zero`, or no values; in `constant` it has \
+                      values. It outlives calls, so it does not live in registers, on the stack or in shared memory.",
+        wrong: include_str!("../tests/verify/e0349_wrong.tree"),
+        right: include_str!("../tests/verify/e0349_right.tree"),
+    },
+    CodeInfo {
+        code: NO_CLASS,
+        title: "the address of what nothing may point to",
+        explanation: "Pointers point to parameters and globals with an alias class (`alias C`): only these may be seen through \
+                      `deref(p, C)`.",
+        wrong: include_str!("../tests/verify/e0350_wrong.tree"),
+        right: include_str!("../tests/verify/e0350_right.tree"),
     },
 ];

@@ -37,6 +37,9 @@ pub enum ExprKind {
     Bitcast(Expr),
     Math(MathFn, Vec<Expr>),
     Load(Access),
+    /// The address of an element, as `u64`: reads nothing. The element is one of a parameter or a global with an alias
+    /// class, or the one after its last.
+    Address(Access),
     /// A tuple, struct or small array of the node's type.
     Aggregate(Vec<Expr>),
     /// Component of an aggregate.
@@ -82,20 +85,36 @@ pub enum View {
         base: Box<View>,
         extents: Vec<Expr>,
     },
-    /// The bytes of the base seen as another element type.
+    /// The bytes of the base (contiguous, in row-major order, little-endian) seen as another element type, in one
+    /// dimension; what is left over at the end is not seen. The first byte is at a multiple of `align`.
     Reinterpret {
         base: Box<View>,
         elem: Type,
         align: u32,
     },
-    /// The target of a pointer of an alias class.
+    /// The elements from an address on, one after the other, of the type that the access says. The address is one that
+    /// [`ExprKind::Address`] gave for an element of a parameter or a global of the alias class, or is counted in bytes
+    /// from such a one; what is accessed lies in that same array, and at a multiple of its type's alignment.
     Deref {
         pointer: Box<Expr>,
         class: Name,
     },
+    /// An array of the module.
+    Global(Name),
 }
 
 impl View {
+    /// The global at the bottom, if there is one.
+    pub fn global(&self) -> Option<&Name> {
+        match self {
+            View::Global(name) => Some(name),
+            View::Slice { base, .. } | View::Reshape { base, .. } | View::Reinterpret { base, .. } => {
+                base.global()
+            }
+            View::Buffer(_) | View::Deref { .. } => None,
+        }
+    }
+
     /// The buffer at the bottom, if there is one.
     pub fn buffer(&self) -> Option<BufId> {
         match self {
@@ -103,7 +122,7 @@ impl View {
             View::Slice { base, .. } | View::Reshape { base, .. } | View::Reinterpret { base, .. } => {
                 base.buffer()
             }
-            View::Deref { .. } => None,
+            View::Deref { .. } | View::Global(_) => None,
         }
     }
 }
@@ -215,7 +234,7 @@ impl Expr {
             ExprKind::Binary(_, a, b) => vec![a, b],
             ExprKind::Select(c, a, b) => vec![c, a, b],
             ExprKind::Math(_, es) | ExprKind::Aggregate(es) | ExprKind::Call(_, es) => es.iter().collect(),
-            ExprKind::Load(a) => a.exprs(),
+            ExprKind::Load(a) | ExprKind::Address(a) => a.exprs(),
         }
     }
 
@@ -250,10 +269,8 @@ impl Expr {
                 let n = es.len();
                 Expr::new(ExprKind::Call(f.clone(), (0..n).map(|_| next()).collect()), self.ty().clone())
             }
-            ExprKind::Load(a) => {
-                let n = a.exprs().len();
-                crate::build::load(a.with_exprs((0..n).map(|_| next()).collect()))
-            }
+            ExprKind::Load(a) => crate::build::load(a.map_exprs(&mut |_| next())),
+            ExprKind::Address(a) => crate::build::address(a.map_exprs(&mut |_| next())),
         }
     }
 }
@@ -262,7 +279,7 @@ impl View {
     /// Gives every expression inside, those of the base first.
     pub fn for_each_expr<'a>(&'a self, f: &mut dyn FnMut(&'a Expr)) {
         match self {
-            View::Buffer(_) => {}
+            View::Buffer(_) | View::Global(_) => {}
             View::Slice { base, offsets: all, .. } | View::Reshape { base, extents: all } => {
                 base.for_each_expr(f);
                 all.iter().for_each(f);
@@ -275,7 +292,7 @@ impl View {
     /// The same view of other expressions, in the order of [`View::for_each_expr`].
     pub fn map_exprs(&self, f: &mut dyn FnMut(&Expr) -> Expr) -> View {
         match self {
-            View::Buffer(b) => View::Buffer(*b),
+            View::Buffer(_) | View::Global(_) => self.clone(),
             View::Slice { base, offsets, steps } => {
                 let base = Box::new(base.map_exprs(f));
                 View::Slice { base, offsets: offsets.iter().map(f).collect(), steps: steps.clone() }
@@ -307,7 +324,7 @@ impl View {
             View::Reinterpret { base, elem, align } => {
                 View::Reinterpret { base: Box::new(base.map_buffer(f)), elem: elem.clone(), align: *align }
             }
-            View::Deref { .. } => self.clone(),
+            View::Deref { .. } | View::Global(_) => self.clone(),
         }
     }
 }
@@ -366,6 +383,7 @@ impl fmt::Debug for Expr {
             ExprKind::Bitcast(a) => write!(f, "bitcast<{}>({a:?})", self.ty()),
             ExprKind::Math(m, es) => write!(f, "{}{es:?}", m.name()),
             ExprKind::Load(a) => write!(f, "{:?}{:?}", a.view, a.indices),
+            ExprKind::Address(a) => write!(f, "address({:?}{:?})", a.view, a.indices),
             ExprKind::Aggregate(es) => write!(f, "{}{es:?}", self.ty()),
             ExprKind::Field(a, i) => write!(f, "{a:?}.{i}"),
             ExprKind::Call(n, es) => write!(f, "{n}{es:?}"),

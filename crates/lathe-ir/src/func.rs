@@ -1,11 +1,11 @@
-//! Modules, functions, parameters and buffers.
+//! Functions, parameters and buffers.
 
 use crate::expr::Expr;
 use crate::ids::{Binder, BufId, VarId};
 use crate::layout::Layout;
 use crate::stmt::Stmt;
-use crate::types::{Name, Scalar, StructType, Type};
-use std::collections::BTreeMap;
+use crate::summary::Summary;
+use crate::types::{Name, Scalar, Type};
 use std::sync::Arc;
 
 /// Where a buffer lives; named by the target.
@@ -134,6 +134,9 @@ pub struct Function {
     pub result: Option<Expr>,
     pub body: Stmt,
     pub stage: Stage,
+    /// What the function does to what is not its own, where it declares that; otherwise it is inferred
+    /// ([`crate::summary::Summaries`]).
+    pub summary: Option<Summary>,
     /// The next fresh number for [`VarId`] and [`BufId`].
     pub next_id: u32,
 }
@@ -148,6 +151,7 @@ impl Function {
             result: None,
             body: Stmt::empty(),
             stage,
+            summary: None,
             next_id: 0,
         }
     }
@@ -172,27 +176,4 @@ impl Function {
     pub fn size(&self, name: &str) -> Option<&Binder> {
         self.sizes.iter().find(|b| &*b.name == name)
     }
-}
-
-/// A user's combine operator: `a ⊕ b` for two values of one type.
-#[derive(Clone, Debug, PartialEq)]
-pub struct CombineOp {
-    pub name: Name,
-    pub ty: Type,
-    /// 0-dimensional buffers that `body` loads the operands from.
-    pub a: BufId,
-    pub b: BufId,
-    pub body: Expr,
-    pub associative: bool,
-    pub commutative: bool,
-    /// `None`: a reduction over nothing is an error, and starts from the first element.
-    pub identity: Option<Expr>,
-}
-
-/// What a `.tree` file holds, and what a `.lathe` file's programs become.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Module {
-    pub structs: BTreeMap<Name, Arc<StructType>>,
-    pub ops: BTreeMap<Name, CombineOp>,
-    pub functions: BTreeMap<Name, Function>,
 }

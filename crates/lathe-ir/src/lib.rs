@@ -2,6 +2,7 @@
 //!
 //! * [`types`], [`ops`], [`expr`], [`build`]: typed scalar expressions and their exact meaning.
 //! * [`stmt`], [`func`], [`layout`]: statements, functions, buffers.
+//! * [`module`], [`summary`]: what stands beside functions, and what functions do to what is not their own.
 //! * [`visit`]: walks over trees, and rebuilding them.
 //! * [`text`]: the text form (`.tree`), both ways.
 //! * [`verify`]: what every tree must be.
@@ -10,6 +11,7 @@
 
 pub mod build;
 pub mod codes;
+mod digest;
 pub mod expr;
 pub mod func;
 pub mod hash;
@@ -18,21 +20,23 @@ pub mod interp;
 pub mod layout;
 pub mod lower;
 pub mod math;
+pub mod module;
 pub mod ops;
 pub mod reduce;
 pub mod scalar;
 pub mod stmt;
-mod summary;
+pub mod summary;
 pub mod text;
 pub mod types;
 pub mod verify;
 pub mod visit;
 
 pub use expr::{Access, Expr, ExprKind, Status, View};
-pub use func::{Buffer, CombineOp, Function, Mode, Module, Param, ParamKind, Space, Stage};
+pub use func::{Buffer, Function, Mode, Param, ParamKind, Space, Stage};
 pub use hash::structural_hash;
 pub use ids::{Binder, BufId, Label, VarId};
 pub use layout::{Layout, LayoutStep};
+pub use module::{CombineOp, External, Global, Init, Module};
 pub use ops::{BinOp, MathFn, ReduceOp, UnOp};
 pub use stmt::{Arg, Combine, Compute, Dim, Executor, Loop, Reduce, Stmt, StmtKind, Store};
 pub use types::{Name, Scalar, StructType, Type};

@@ -3,7 +3,7 @@
 
 use crate::build::{aggregate, and, binary, boolean, field, float, int, not, or, select};
 use crate::expr::{Expr, ExprKind};
-use crate::func::Module;
+use crate::module::Module;
 use crate::ops::{BinOp, ReduceOp};
 use crate::types::{Scalar, Type};
 use crate::visit::map_expr;

@@ -331,7 +331,7 @@ pub enum Arg {
 
 impl Stmt {
     pub fn new(kind: StmtKind, places: Places) -> Stmt {
-        let (hash, names) = crate::summary::summarize(&kind);
+        let (hash, names) = crate::digest::summarize(&kind);
         Stmt(Arc::new(StmtNode { kind, places, hash, names }))
     }
 
@@ -344,7 +344,7 @@ impl Stmt {
     /// False only if the subtree has no loop, local buffer, label or family of labels (`C` for `C.init`)
     /// of that name: a one-word Bloom filter, which makes looking up a name cheap in large trees.
     pub fn may_name(&self, name: &str) -> bool {
-        let bits = crate::summary::bits_of(name);
+        let bits = crate::digest::bits_of(name);
         self.0.names & bits == bits
     }
 

@@ -63,7 +63,7 @@ pub fn map_expr(e: &Expr, f: &mut impl FnMut(Expr) -> Expr) -> Expr {
         let same = old.iter().zip(&new).all(|(a, b)| a.address() == b.address());
         let out = if same { e.clone() } else { e.with_children(new) };
         // Folding may leave a variable or load that was rewritten already (`(x + 2) - 2`): not twice.
-        let leaf = |x: &Expr| matches!(x.kind(), ExprKind::Var(_) | ExprKind::Load(_));
+        let leaf = |x: &Expr| matches!(x.kind(), ExprKind::Var(_) | ExprKind::Load(_) | ExprKind::Address(_));
         let done = !same && leaf(&out) && !leaf(e);
         let out = if done { out } else { f(out) };
         memo.insert(e.address(), out.clone());
@@ -107,6 +107,13 @@ pub fn loads_of(e: &Expr) -> Vec<Access> {
     out
 }
 
+/// Whether an expression takes the address of an element.
+pub fn takes_address(e: &Expr) -> bool {
+    let mut found = false;
+    walk_expr(e, &mut |x| found |= matches!(x.kind(), ExprKind::Address(_)));
+    found
+}
+
 /// Substitutes variables in an expression.
 pub fn substitute(e: &Expr, map: &HashMap<VarId, Expr>) -> Expr {
     map_expr(e, &mut |x| match x.kind() {
@@ -129,6 +136,7 @@ pub fn map_accesses(s: &Stmt, f: &mut impl FnMut(&Access) -> Option<Access>) -> 
         fn expr(&mut self, e: &Expr) -> Expr {
             map_expr(e, &mut |x| match x.kind() {
                 ExprKind::Load(a) => (self.0)(a).map_or(x, crate::build::load),
+                ExprKind::Address(a) => (self.0)(a).map_or(x, crate::build::address),
                 _ => x,
             })
         }
@@ -176,6 +184,9 @@ impl PartMap for Fresh<'_> {
                 None => x,
             },
             ExprKind::Load(a) => crate::build::load(Access { view: self.buffer_of(&a.view), ..a.clone() }),
+            ExprKind::Address(a) => {
+                crate::build::address(Access { view: self.buffer_of(&a.view), ..a.clone() })
+            }
             _ => x,
         })
     }

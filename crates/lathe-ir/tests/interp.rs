@@ -8,6 +8,7 @@ mod interp {
     mod orders;
     mod races;
     mod statements;
+    mod storage;
     mod strands;
     mod views;
 }

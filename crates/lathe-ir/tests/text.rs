@@ -99,6 +99,14 @@ func ops()(x: in f32, y: in f32, i: in index, j: in i32, p: in bool, A: in f32[8
   let q: f32 = A@5[i] + A[A]
   check p, "E\"1", "no\nway"
 }
+global counter: i32[] = zero
+
+global table: f32[2] constant = {1.0:f32, nan:f32}
+
+extern draw(N)(x: out f32[N]) effects (write x[0..N], read global(counter), write class(heap), io) meaning f
+
+extern erf()(x: in f64) -> f64 effects ()
+
 func statements(N)(A: inout f32[N] alias xs, B: inout f32[N] alias xs, H: inout i32[N] global layout tile(0, 8) permute(1, 0), M: inout f32[], I: inout index[]) stage machine {
   seq { }
   seq { wait %9 }
@@ -132,7 +140,8 @@ func statements(N)(A: inout f32[N] alias xs, B: inout f32[N] alias xs, H: inout 
   async t { call f() }
   wait t pending 1
   wait t
-  call f(N, &A, &slice(B, [N - 1], [-1]))
+  call f(N, &A, &slice(B, [N - 1], [-1]), &global(counter))
+  'g': global(table):f32[address(A[1]) // 4:u64] = slice(global(table), [1], [1]):f32[0] + deref(address(global(counter):i32[]), heap):f32[1]
   compute 'C' over i in 0..N, k in 0..i reduce(sum), s in 0..4 scan(sum) { A[i] = B[k] if k < i }
   compute 'C' { {M[], I[]} argmax= {A[0], N} }
   compute 'C' over k in 0..N reduce(better) { M[] better= A[k] }

@@ -1,15 +1,14 @@
-//! File tests: small programs with directives in comments.
-//!
-//! * `#: ok`: loads without a message.
-//! * `#: error E0203 at 3:14`: exactly these errors, in this order (with `#: warning` likewise).
-//! * `#: tree`: the tree equals the file of the same name that ends in `.tree`.
-//!
-//! `LATHE_BLESS=1` writes the directives and trees anew.
+//! Programs in files, with their messages and trees (see `lathe_filetest`); the form of programs.
 
-use lathe_diagnostics::{Severity, SourceMap};
+use lathe_diagnostics::{Diagnostic, SourceMap};
+use lathe_filetest::{Front, Loaded};
+use lathe_ir::{Function, Module};
 use lathe_lang::{Resolver, format, load};
 use std::fs;
 use std::path::{Path, PathBuf};
+
+/// Programs of the language.
+struct Files;
 
 /// Other files of the same folder.
 struct Beside(PathBuf);
@@ -41,68 +40,26 @@ fn programs(dir: &Path) -> Vec<PathBuf> {
     out
 }
 
-/// The directives that describe what loading a file gives, and its tree.
-fn describe(name: &str, text: &str, tree: bool) -> (Vec<String>, Option<String>) {
-    let mut map = SourceMap::new();
-    let loaded = load(&mut map, name, text, &mut Beside(folder()));
-    let messages = match &loaded {
-        Ok((_, w)) => w,
-        Err(e) => e,
-    };
-    let mut out: Vec<String> = messages
-        .iter()
-        .map(|d| {
-            let kind = if d.severity == Severity::Error { "error" } else { "warning" };
-            let place = d.marks.first().map_or(String::new(), |m| {
-                let (line, column) = map.line_column(m.span.file, m.span.start);
-                format!(" at {line}:{column}")
-            });
-            format!("#: {kind} {}{place}", d.code)
-        })
-        .collect();
-    if messages.is_empty() {
-        out.push("#: ok".to_string());
-    }
-    let mut printed = None;
-    if let (Ok((p, _)), true) = (&loaded, tree) {
-        out.push("#: tree".to_string());
-        printed = Some(lathe_ir::text::print_module(&p.module));
-        let broken = lathe_ir::verify::verify(&p.module);
-        assert!(broken.is_empty(), "{name}: {}", broken[0]);
-    }
-    (out, printed)
-}
-
-#[test]
-fn files_do_as_their_directives_say() {
-    let bless = std::env::var_os("LATHE_BLESS").is_some();
-    let mut wrong = Vec::new();
-    for path in programs(&folder()) {
-        let name = path.file_name().and_then(|n| n.to_str()).unwrap_or("?").to_string();
-        let text = fs::read_to_string(&path).expect("a program");
-        let stated: Vec<String> =
-            text.lines().filter(|l| l.starts_with("#:")).map(|l| l.trim_end().to_string()).collect();
-        let tree = stated.iter().any(|d| d == "#: tree");
-        let (found, printed) = describe(&name, &text, tree);
-        if found != stated && bless {
-            // Directives stand at the end, so that adding one moves no place.
-            let body: String =
-                text.lines().filter(|l| !l.starts_with("#:")).map(|l| format!("{l}\n")).collect();
-            let (found, _) = describe(&name, &body, tree);
-            fs::write(&path, body + &found.join("\n") + "\n").expect("a writable folder");
-        } else if found != stated {
-            wrong.push(format!("{name}: states {stated:?}, gives {found:?}"));
-        }
-        if let Some(printed) = printed {
-            let beside = path.with_extension("tree");
-            if bless {
-                fs::write(&beside, &printed).expect("a writable folder");
-            } else if fs::read_to_string(&beside).unwrap_or_default() != printed {
-                wrong.push(format!("{name}: the tree differs (LATHE_BLESS=1 writes it):\n{printed}"));
+impl Front for Files {
+    fn load(&self, map: &mut SourceMap, name: &str, text: &str) -> Loaded {
+        match load(map, name, text, &mut Beside(folder())) {
+            Err(messages) => Loaded { module: None, messages },
+            Ok((p, messages)) => {
+                let broken = lathe_ir::verify::verify(&p.module);
+                assert!(broken.is_empty(), "{name}: {}", broken[0]);
+                Loaded { module: Some(p.module), messages }
             }
         }
     }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+
+    fn apply(&self, _: &Module, _: &Function, steps: &str) -> Result<Function, Diagnostic> {
+        panic!("there are no steps here: `{steps}`")
+    }
+}
+
+#[test]
+fn files_do_as_they_say() {
+    lathe_filetest::check(folder(), &Files);
 }
 
 fn comments(text: &str) -> Vec<String> {

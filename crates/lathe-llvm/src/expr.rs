@@ -104,6 +104,7 @@ impl Emitter<'_> {
                 self.lanewise(&args, |e, v, w| Ok(e.math(*f, s, v, w)))
             }
             ExprKind::Load(a) => self.load(a),
+            ExprKind::Address(a) => Err(unsupported("the address of an element", &a.places)),
             ExprKind::Aggregate(parts) => {
                 let mut all = Vec::new();
                 for p in parts {

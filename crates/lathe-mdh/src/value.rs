@@ -112,6 +112,6 @@ pub fn eval(e: &Expr, env: &impl Environment) -> Option<Value> {
             let n = fields.get(*i as usize)?.leaves().len();
             Value { ty: e.ty().clone(), leaves: whole.leaves.get(start..start + n)?.to_vec() }
         }
-        ExprKind::Call(..) => return None,
+        ExprKind::Call(..) | ExprKind::Address(_) => return None,
     })
 }

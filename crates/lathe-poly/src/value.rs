@@ -148,6 +148,7 @@ impl Ranges {
                 }
             }
             ExprKind::Load(_)
+            | ExprKind::Address(_)
             | ExprKind::Bitcast(_)
             | ExprKind::Aggregate(_)
             | ExprKind::Field(..)

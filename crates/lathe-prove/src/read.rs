@@ -99,7 +99,7 @@ impl Reader<'_> {
                 let len = fields.get(*n as usize).map(count)?;
                 whole.get(start..start + len).map(<[Id]>::to_vec)
             }
-            ExprKind::Call(..) => None,
+            ExprKind::Call(..) | ExprKind::Address(_) => None,
         }
     }
 }

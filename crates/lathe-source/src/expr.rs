@@ -139,6 +139,7 @@ impl Emitter<'_> {
                 self.math(*f, s, vals)
             }
             ExprKind::Load(a) => self.load(a),
+            ExprKind::Address(a) => Err(unsupported("the address of an element", &a.places)),
             ExprKind::Aggregate(parts) => {
                 let ty = self.element_type(e.ty())?;
                 let mut texts = Vec::new();

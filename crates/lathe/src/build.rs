@@ -99,6 +99,9 @@ pub fn compile_version(schedule: &Schedule, version: usize, build: &Build) -> Re
 /// # Errors
 /// As [`compile`].
 pub fn compile_tree(schedule: &Schedule, func: &Function, build: &Build) -> Result<Kernel, Diagnostic> {
+    if build.engine != Engine::INTERPRETER {
+        schedule.proved()?;
+    }
     crate::kept::with_cache(&schedule.module, func, build, true)
 }
 

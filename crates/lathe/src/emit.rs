@@ -51,6 +51,7 @@ pub fn emit(schedule: &Schedule, form: Emit, build: &Build) -> Result<Vec<u8>, D
         }
         return Ok(out);
     }
+    schedule.proved()?;
     let func = versions::one_function(schedule)?;
     let options = build.options(false);
     let word = form.word();

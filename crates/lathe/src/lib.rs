@@ -39,6 +39,7 @@ pub mod schedule;
 pub mod source;
 pub mod steps;
 pub mod tests_of;
+pub mod tree;
 pub mod tune;
 mod version;
 pub mod which;

@@ -1,4 +1,4 @@
-//! Opening `.lathe` and `.mdh` files and choosing what to run from them.
+//! Opening `.lathe`, `.mdh` and `.tree` files and choosing what to run from them.
 
 use crate::codes;
 use crate::source;
@@ -101,6 +101,9 @@ impl Program {
         if crate::mdh::is_notation(&path) {
             return crate::mdh::from_text(&path, text);
         }
+        if crate::tree::is_tree(&path) {
+            return crate::tree::from_text(&path, text);
+        }
         let mut sources = SourceMap::new();
         match lathe_lang::load(&mut sources, &path.display().to_string(), text, &mut Files) {
             Ok((lang, warnings)) => Program { path, sources, lang, warnings }.checked(),
@@ -136,7 +139,11 @@ impl Program {
             (None, []) if funs.len() == 1 => funs[0],
             (_, []) => {
                 let d = Diagnostic::error(codes::NO_KERNEL, format!("`{file}` has no kernel"));
-                return Err(Failure::one(&self.sources, d.help("write `kernel name(…) -> (…) { … }`")));
+                let help = match crate::tree::is_tree(&self.path) {
+                    true => "write `func name(…)(…) stage plain { … }`",
+                    false => "write `kernel name(…) -> (…) { … }`",
+                };
+                return Err(Failure::one(&self.sources, d.help(help)));
             }
             (Some(n), _) => n,
             (None, [only]) => only,

@@ -107,6 +107,9 @@ pub struct Schedule {
     /// As the front end made it, with the status of every access.
     pub plain: Function,
     pub versions: Vec<Version>,
+    /// Why a tree is not known to touch only what exists and to read only what was written: the interpreter finds out,
+    /// no other engine runs it.
+    pub unproved: Vec<Diagnostic>,
     /// Seconds per stage.
     pub times: Vec<(String, f64)>,
 }
@@ -121,6 +124,19 @@ impl Schedule {
         let mut all: Vec<String> = self.versions.iter().flat_map(|v| v.notes.iter().cloned()).collect();
         all.dedup();
         all
+    }
+
+    /// Whether an engine that does not look at every access may run it.
+    ///
+    /// # Errors
+    /// What could not be proved.
+    pub fn proved(&self) -> Result<(), Diagnostic> {
+        match self.unproved.first() {
+            None => Ok(()),
+            Some(d) => {
+                Err(d.clone().help("only the interpreter runs what is not proved: --engine interpreter"))
+            }
+        }
     }
 
     /// Seconds from source to scheduled trees.
@@ -157,16 +173,31 @@ impl Schedule {
 /// # Errors
 /// What the analysis refuses.
 pub fn plain(program: &Program, kernel: &Function, assumptions: Assumptions) -> Result<Function, Failure> {
+    examined(program, kernel, assumptions).and_then(|(func, unproved)| match unproved.is_empty() {
+        true => Ok(func),
+        false => Err(Failure::many(&program.sources, unproved)),
+    })
+}
+
+/// The kernel before any strategy. Of a tree it need not be proved that it is in bounds and defined: then it stays as it
+/// is, and what is not proved comes beside it.
+fn examined(
+    program: &Program,
+    kernel: &Function,
+    assumptions: Assumptions,
+) -> Result<(Function, Vec<Diagnostic>), Failure> {
     // The translation of a fun is in bounds and defined by its types.
     if program.lang.funs.contains_key(&*kernel.name) {
-        return Ok(kernel.clone());
+        return Ok((kernel.clone(), Vec::new()));
     }
     let (func, mut diagnostics) = lathe_analysis::prove_accesses(&program.lang.module, kernel, assumptions);
     diagnostics.extend(lathe_analysis::prove_defined(&program.lang.module, &func));
-    if diagnostics.iter().any(|d| d.severity == Severity::Error) {
-        return Err(Failure::many(&program.sources, diagnostics));
+    diagnostics.retain(|d| d.severity == Severity::Error);
+    match diagnostics.is_empty() {
+        true => Ok((func, Vec::new())),
+        false if crate::tree::is_tree(&program.path) => Ok((kernel.clone(), diagnostics)),
+        false => Err(Failure::many(&program.sources, diagnostics)),
     }
-    Ok(func)
 }
 
 /// Applies a strategy to a kernel.
@@ -188,7 +219,7 @@ pub fn schedule(
     };
     let choice = which::choose(program, kernel, how)?;
     let definition = choice.definition;
-    let mut func = plain(program, kernel, how.assumptions)?;
+    let (mut func, unproved) = examined(program, kernel, how.assumptions)?;
     lap("bounds and definedness", &mut times);
     if !how.specialize.is_empty() {
         func = specialize(&func, &how.specialize).map_err(fail)?;
@@ -268,6 +299,7 @@ pub fn schedule(
         module: program.lang.module.clone(),
         plain: func,
         versions,
+        unproved,
         times,
     })
 }

@@ -77,6 +77,21 @@ fn generated(file: &str, text: &str) {
     assert!(old == text, "docs/{file} is out of date: LATHE_BLESS=1 cargo test -p lathe --test docs");
 }
 
+/// The program of a file test, its first steps that are accepted, and what they give.
+fn first_accepted(test: &str) -> Option<(String, &str, String)> {
+    let program = test.lines().skip_while(|l| l.starts_with('#')).take_while(|l| !l.starts_with('#'));
+    let before: Vec<&str> = program.collect();
+    let mut lines = test.lines();
+    while let Some(line) = lines.next() {
+        let Some(steps) = line.strip_prefix("#: steps ") else { continue };
+        let tree: Vec<&str> = lines.clone().map_while(|l| l.strip_prefix("#| ")).collect();
+        if !tree.is_empty() {
+            return Some((before.join("\n").trim_end().to_string() + "\n", steps, tree.join("\n") + "\n"));
+        }
+    }
+    None
+}
+
 #[test]
 fn the_reference_of_steps_is_up_to_date() {
     let mut out = String::from(
@@ -86,6 +101,12 @@ fn the_reference_of_steps_is_up_to_date() {
         let s = &rule.signature;
         let _ =
             write!(out, "\n## {}\n\n{} (version {})\n\n{}\n", s.name, s.summary, s.version, s.page.trim());
+        let file = root().join("crates/lathe-transform/tests/steps").join(format!("{}.tree", s.name));
+        let test = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+        let (before, steps, after) =
+            first_accepted(&test).unwrap_or_else(|| panic!("{} shows nothing", s.name));
+        let _ =
+            write!(out, "\nOf the tree\n\n```text\n{before}```\n\n`{steps}` makes\n\n```text\n{after}```\n");
     }
     generated("strategies.md", &out);
 }

@@ -16,6 +16,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("lathe-target", 2),
     ("lathe-abi", 1),
     ("lathe-engine", 3),
+    ("lathe-filetest", 2),
     ("lathe-tune", 2),
     ("lathe-poly", 2),
     ("lathe-prove", 2),

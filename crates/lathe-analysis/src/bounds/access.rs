@@ -40,7 +40,7 @@ impl Prover {
                 }
             }
             // Subscripts were looked at with the accesses.
-            ExprKind::Load(_) => {}
+            ExprKind::Load(_) | ExprKind::Address(_) => {}
             _ => e.children().into_iter().for_each(|c| self.arithmetic(c, under, out)),
         }
     }
@@ -78,6 +78,7 @@ impl Prover {
                 let proved = self.access(facts, a, under, memo, out);
                 if proved == *a { e.clone() } else { load(proved) }
             }
+            ExprKind::Address(a) => lathe_ir::build::address(self.access(facts, a, under, memo, out)),
             ExprKind::Select(c, a, b) => {
                 let cond = self.expr(facts, c, under, memo, out);
                 let mut arm = |e: &Expr, holds: bool| {
@@ -146,8 +147,15 @@ impl Prover {
                 let View::Buffer(_) = **base else { return None };
                 return Some(a.indices.iter().cloned().zip(extents.iter().cloned()).collect());
             }
+            View::Global(name) => {
+                let extent = |n: &u64| i64::try_from(*n).ok().map(lathe_ir::build::index);
+                self.module.globals.get(name)?.extents.iter().map(extent).collect::<Option<Vec<_>>>()?
+            }
             view => self.buffers.get(&view.buffer()?)?.extents.clone(),
         };
+        if let View::Global(_) = a.view {
+            return Some(a.indices.iter().cloned().zip(extents).collect());
+        }
         let indices = buffer_indices(&a.view, &a.indices)?;
         Some(indices.into_iter().zip(extents).collect())
     }

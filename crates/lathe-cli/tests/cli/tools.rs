@@ -205,3 +205,52 @@ fn comments_before_kernels_and_funs_are_kept_and_explained() {
     let v: Value = serde_json::from_str(&f.ok("explain f.lathe:f --json").stdout).expect("JSON");
     assert_eq!(v["doc"], "Every number twice.\nIn order.");
 }
+
+/// What `lathe emit` wrote, and what nobody but the interpreter runs.
+#[test]
+fn trees_are_targets() {
+    let f = Folder::new();
+    f.write("f.lathe", DOUBLE);
+    f.ok("emit f.lathe --to tree --strategy naive -o f.tree");
+    f.ok("check f.tree");
+    for engine in ["interpreter", "c"] {
+        let run = f.ok(&format!("run f.tree -D N=5 --engine {engine} --check"));
+        assert!(run.stderr.contains("verified"), "{}", run.stderr);
+    }
+    assert!(f.ok("explain f.tree").stdout.contains("func f"));
+    assert!(f.ok("emit f.tree --to c").stdout.contains("int32_t f("));
+    f.ok("bench f.tree -D N=5 --engine interpreter --runs 3 -s naive");
+    assert!(f.ok("opt f.lathe --step split(i,8)").stdout.contains("i.o"));
+    assert!(f.ok("opt f.tree:f").stdout.contains("func f"));
+    // Threads of a device that wait for one another, a helper that is no target, and a global.
+    f.write(
+        "d.tree",
+        "global count: i32[] = zero
+        func bump()(n: in i32) stage machine { 'c': global(count)[] = global(count)[] + n }
+        # Each thread adds its neighbour's value.
+        func k(N)(x: in i32[N], y: out i32[N]) stage machine {
+          call bump(1:i32)
+          alloc s: i32[N] shared {
+            for b in 0..1 level(grid) { for t in 0..N level(block) {
+              's'[t]: s[t] = x[t]
+              barrier t (shared)
+              'y'[t]: y[t] = s[t] + s[(t + 1) % N]
+            } }
+          }
+        }
+        ",
+    );
+    let run = f.ok("run d.tree -D N=6 --engine interpreter");
+    assert!(run.stderr.contains("engine interpreter"), "{}", run.stderr);
+    assert!(f.ok("explain d.tree").stdout.contains("neighbour"));
+    f.ok("check d.tree");
+    f.fails("run d.tree -D N=6 --engine c", 1, "E07");
+    f.fails("run d.tree:bump --engine interpreter", 1, "E0902");
+    // Whether it is in bounds depends on the data: it runs where every access is looked at.
+    f.write("g.tree", "func g(N)(x: in i32[N], y: out i32[N]) { for i in 1..N { 'y'[i]: y[i] = x[i] } }\n");
+    f.fails("run g.tree -D N=4 --engine c", 1, "E05");
+    f.fails("run g.tree -D N=4 --engine interpreter", 1, "E04");
+    f.fails("emit g.tree --to c", 1, "E05");
+    f.write("bad.tree", "func f(");
+    f.fails("run bad.tree", 1, "E03");
+}

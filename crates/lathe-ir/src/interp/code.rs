@@ -8,6 +8,7 @@ use crate::func::Space;
 use crate::ids::{Label, VarId};
 use crate::ops::{BinOp, MathFn, UnOp};
 use crate::stmt::MemoryOrder;
+use crate::summary::Summary;
 use crate::types::{Name, Scalar, Type};
 use lathe_diagnostics::Places;
 
@@ -112,6 +113,11 @@ pub enum Instr {
     },
     StoreMany {
         a: Reg,
+        access: u32,
+    },
+    /// The address of an element, or of the one after the last in one dimension.
+    Address {
+        d: Reg,
         access: u32,
     },
     /// Fails unless `0 <= a < b`: subscript `dim` of a reshape.
@@ -284,9 +290,27 @@ pub struct AllocCode {
 
 #[derive(Clone, Debug)]
 pub enum ViewCode {
-    Slice { from: u32, offsets: Vec<Reg>, steps: Vec<i64> },
-    Reshape { from: u32, extents: Vec<Reg> },
-    Reinterpret { from: u32, elem_bytes: u64, align: u32 },
+    Slice {
+        from: u32,
+        offsets: Vec<Reg>,
+        steps: Vec<i64>,
+    },
+    Reshape {
+        from: u32,
+        extents: Vec<Reg>,
+    },
+    Reinterpret {
+        from: u32,
+        elem_bytes: u64,
+        align: u32,
+    },
+    /// What lies from an address on.
+    Deref {
+        pointer: Reg,
+        class: Name,
+        elem_bytes: u64,
+        align: u64,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -296,12 +320,17 @@ pub enum ArgCode {
     Slot(u32),
 }
 
+/// A function, and what it declares.
+pub type Declared = (Name, Summary);
+
 #[derive(Clone, Debug)]
 pub struct CallCode {
     pub routine: u32,
     pub args: Vec<ArgCode>,
     /// First register of the result.
     pub result: Option<Reg>,
+    /// What the callee, or the external function that it stands for, declares, and who that is.
+    pub summary: Option<Declared>,
 }
 
 #[derive(Clone, Debug)]
@@ -340,6 +369,8 @@ pub struct Routine {
     pub calls: Vec<CallCode>,
     pub forks: Vec<ForkCode>,
     pub barriers: Vec<BarrierCode>,
+    /// Slots of globals, filled at entry.
+    pub globals: Vec<(u32, Name)>,
     /// Registers with their values at entry.
     pub constants: Vec<(Reg, u64)>,
     pub registers: u32,

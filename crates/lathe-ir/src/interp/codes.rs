@@ -18,6 +18,8 @@ pub const UNSUPPORTED: Code = Code("E0413");
 pub const EMPTY_REDUCTION: Code = Code("E0414");
 pub const STALE: Code = Code("E0415");
 pub const UNWRITTEN: Code = Code("E0416");
+/// An access that the function does not declare.
+pub const UNDECLARED: Code = Code("E0417");
 
 const fn info(
     code: Code,
@@ -149,5 +151,12 @@ pub static CODES: &[CodeInfo] = &[
         "Every element of an output must be written. Make it `inout`, or write a default first.",
         include_str!("../../tests/run/e0416_wrong.tree"),
         include_str!("../../tests/run/e0416_right.tree"),
+    ),
+    info(
+        UNDECLARED,
+        "an access that the function does not declare",
+        "A function with `effects (…)` touches nothing outside of the regions that it lists.",
+        include_str!("../../tests/run/e0417_wrong.tree"),
+        include_str!("../../tests/run/e0417_right.tree"),
     ),
 ];

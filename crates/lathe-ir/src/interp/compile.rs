@@ -5,13 +5,15 @@ mod writes;
 mod loops;
 
 use super::code::{
-    AllocCode, ArgCode, BarrierCode, CallCode, CheckCode, ForkCode, Instr, ParamCode, Pc, Reg, Routine, Site,
+    AllocCode, ArgCode, BarrierCode, CallCode, CheckCode, Declared, ForkCode, Instr, ParamCode, Pc, Reg,
+    Routine, Site,
 };
 use super::compile_expr::{Scope, leaf_count, touches_memory};
-use super::{Order, codes};
+use super::{Globals, Order, codes};
 use crate::expr::Expr;
-use crate::func::{Function, Module, ParamKind, Space};
+use crate::func::{Function, Param, ParamKind, Space};
 use crate::ids::{BufId, Label, VarId};
+use crate::module::{External, Module};
 use crate::ops::{BinOp, ReduceOp};
 use crate::reduce;
 use crate::stmt::{Arg, Atomic, AtomicOp, Effects, Enters, Executor, Loop, Reduce, Stmt, StmtKind, Store};
@@ -34,12 +36,17 @@ pub struct Compiled {
     pub functions: Vec<Function>,
     /// Executors of parallel loops, and scopes of atomics, by the names that trees give them.
     pub executors: Vec<Name>,
+    pub globals: Globals,
 }
 
 /// Compiles a function and all that it calls.
 pub fn compile(module: &Module, func: &Function, flavour: Flavour) -> Result<Compiled, Diagnostic> {
-    let mut out =
-        Compiled { routines: Vec::new(), functions: vec![plain(module, func)], executors: Vec::new() };
+    let mut out = Compiled {
+        routines: Vec::new(),
+        functions: vec![plain(module, func)],
+        executors: Vec::new(),
+        globals: Globals::of(module)?,
+    };
     let mut numbers = HashMap::from([(func.name.clone(), 0u32)]);
     let mut executors = Vec::new();
     while out.routines.len() < out.functions.len() {
@@ -299,17 +306,44 @@ impl<'m> Compiler<'m> {
         }
     }
 
-    pub(super) fn routine_of(&mut self, name: &str) -> Result<u32, Diagnostic> {
-        if let Some(n) = self.numbers.get(name) {
-            return Ok(*n);
-        }
-        let Some((key, _)) = self.module.functions.get_key_value(name) else {
+    /// The number of the routine that a call runs, with the parameters and what is declared of the function. An
+    /// external one is run by what it means.
+    pub(super) fn routine_of(
+        &mut self,
+        name: &str,
+    ) -> Result<(u32, &'m [Param], Option<Declared>), Diagnostic> {
+        let Some(callee) = self.module.callee(name) else {
             return Err(self.malformed("a call of a function that the module does not have"));
         };
-        let n = self.numbers.len() as u32;
-        self.numbers.insert(key.clone(), n);
-        self.called.push(key.clone());
-        Ok(n)
+        let runs = match self.module.externals.get(name).filter(|_| !self.module.functions.contains_key(name))
+        {
+            None => name,
+            Some(External { meaning: Some(f), .. }) => f,
+            Some(_) => {
+                let what = format!("the external function `{name}`");
+                let help =
+                    "`meaning f` after its effects names a function of the module that computes the same";
+                return Err(self.unsupported(&what, help));
+            }
+        };
+        let Some((key, _)) = self.module.functions.get_key_value(runs) else {
+            return Err(self.malformed("an external function whose meaning the module does not have"));
+        };
+        let number = match self.numbers.get(runs) {
+            Some(n) => *n,
+            None => {
+                let n = self.numbers.len() as u32;
+                self.numbers.insert(key.clone(), n);
+                self.called.push(key.clone());
+                n
+            }
+        };
+        let run = &self.module.functions[key];
+        let summary = callee.summary.map(|s| {
+            let own = s.renamed((callee.sizes, callee.params), (&run.sizes, &run.params));
+            (callee.name.clone(), own)
+        });
+        Ok((number, callee.params, summary))
     }
 
     pub(super) fn malformed(&self, what: &str) -> Diagnostic {
@@ -464,15 +498,18 @@ impl<'m> Compiler<'m> {
             StmtKind::Call { function, args } => {
                 let values: Vec<&Expr> = s.exprs();
                 self.begin_plain("a call", &values, s.places());
-                let routine = self.routine_of(function)?;
+                let (routine, params, summary) = self.routine_of(function)?;
                 let mut code = Vec::new();
-                for a in args {
+                for (n, a) in args.iter().enumerate() {
                     code.push(match a {
                         Arg::Value(e) => ArgCode::Value(self.expr(e)?, e.ty().clone()),
-                        Arg::View(v) => ArgCode::Slot(self.view_slot(v)?),
+                        Arg::View(v) => {
+                            let elem = params.get(n).and_then(|p| p.array()).map(|b| &b.elem);
+                            ArgCode::Slot(self.view_slot(v, elem.unwrap_or(&Type::BOOL))?)
+                        }
                     });
                 }
-                self.routine.calls.push(CallCode { routine, args: code, result: None });
+                self.routine.calls.push(CallCode { routine, args: code, result: None, summary });
                 let call = self.routine.calls.len() as u32 - 1;
                 self.emit(Instr::Call { call });
                 Ok(())

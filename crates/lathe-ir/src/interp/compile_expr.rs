@@ -5,7 +5,7 @@ use super::compile::Compiler;
 use crate::expr::{Access, Expr, ExprKind, View};
 use crate::func::Space;
 use crate::ops::{BinOp, MathFn, UnOp};
-use crate::types::{Scalar, Type};
+use crate::types::{Name, Scalar, Type};
 use crate::visit::walk_expr;
 use lathe_diagnostics::Diagnostic;
 use std::collections::{HashMap, HashSet};
@@ -63,6 +63,10 @@ impl Compiler<'_> {
             }
             ExprKind::Math(f, args) => self.math(*f, args),
             ExprKind::Load(a) => self.load(a),
+            ExprKind::Address(a) => {
+                let access = self.access(a)?;
+                Ok(self.value(|d| Instr::Address { d, access }))
+            }
             ExprKind::Aggregate(parts) => {
                 let mut leaves = Vec::new();
                 for p in parts {
@@ -189,7 +193,7 @@ impl Compiler<'_> {
             return *known;
         }
         let here = match e.kind() {
-            ExprKind::Load(_) | ExprKind::Call(..) | ExprKind::Aggregate(_) => false,
+            ExprKind::Load(_) | ExprKind::Address(_) | ExprKind::Call(..) | ExprKind::Aggregate(_) => false,
             ExprKind::Unary(op, _) => !(e.ty().is_index() && *op == UnOp::Neg),
             ExprKind::Binary(op, a, b) => {
                 use BinOp::*;
@@ -246,7 +250,7 @@ impl Compiler<'_> {
     /// Code for the subscripts of an access; the number of its entry.
     pub(super) fn access(&mut self, a: &Access) -> Result<u32, Diagnostic> {
         let index = a.indices.iter().map(|i| self.expr(i)).collect::<Result<Vec<_>, _>>()?;
-        let (slot, index) = self.resolve(&a.view, index)?;
+        let (slot, index) = self.resolve(&a.view, &a.elem, index)?;
         let key = (slot, index.clone(), a.elem.clone());
         if let Some(known) = self.access_keys.get(&key) {
             return Ok(*known);
@@ -266,7 +270,7 @@ impl Compiler<'_> {
     }
 
     /// Looks through slices and reshapes: a slot and subscripts into it.
-    fn resolve(&mut self, view: &View, index: Vec<Reg>) -> Result<(u32, Vec<Reg>), Diagnostic> {
+    fn resolve(&mut self, view: &View, elem: &Type, index: Vec<Reg>) -> Result<(u32, Vec<Reg>), Diagnostic> {
         match view {
             View::Buffer(b) => match self.bufs.get(b) {
                 Some(slot) => Ok((*slot, index)),
@@ -282,7 +286,7 @@ impl Compiler<'_> {
                     let scaled = self.value(|d| Instr::MulIndex { d, a: i, b: step });
                     inner.push(self.value(|d| Instr::AddIndex { d, a: scaled, b: offset }));
                 }
-                self.resolve(base, inner)
+                self.resolve(base, elem, inner)
             }
             View::Reshape { base, extents } => {
                 if extents.len() != index.len() {
@@ -295,55 +299,76 @@ impl Compiler<'_> {
                     let scaled = self.value(|d| Instr::MulIndex { d, a: linear, b: e });
                     linear = self.value(|d| Instr::AddIndex { d, a: scaled, b: i });
                 }
-                self.resolve(base, vec![linear])
+                self.resolve(base, elem, vec![linear])
             }
-            View::Reinterpret { .. } => Ok((self.view_slot(view)?, index)),
-            View::Deref { .. } => Err(self.unsupported(
-                "an access through a pointer",
-                "the interpreter runs buffers, slices, reshapes and reinterpreted host buffers",
-            )),
+            View::Reinterpret { .. } | View::Deref { .. } => Ok((self.view_slot(view, elem)?, index)),
+            View::Global(name) => Ok((self.global_slot(name)?, index)),
         }
     }
 
-    /// A slot that holds the view as a buffer of its own (for calls, and for reinterpreted bytes).
-    pub(super) fn view_slot(&mut self, view: &View) -> Result<u32, Diagnostic> {
+    /// A slot that holds the view as a buffer of its own (for calls, reinterpreted bytes and pointers); `elem` is the
+    /// type of its elements.
+    pub(super) fn view_slot(&mut self, view: &View, elem: &Type) -> Result<u32, Diagnostic> {
         let (from, code) = match view {
             View::Buffer(b) => {
                 let slot = self.bufs.get(b).copied();
                 return slot.ok_or_else(|| self.malformed("a buffer that is not in scope"));
             }
-            View::Deref { .. } => return self.resolve(view, Vec::new()).map(|r| r.0),
+            View::Global(name) => return self.global_slot(name),
+            View::Deref { pointer, class } => {
+                let pointer = self.expr(pointer)?;
+                let slot = self.new_slot(class, Space::Host);
+                let (elem_bytes, align, class) = (elem.bytes(), elem.align(), class.clone());
+                return Ok(self.made_view(slot, ViewCode::Deref { pointer, class, elem_bytes, align }));
+            }
             View::Slice { base, offsets, steps } => {
-                let from = self.view_slot(base)?;
+                let from = self.view_slot(base, elem)?;
                 let offsets = offsets.iter().map(|e| self.expr(e)).collect::<Result<Vec<_>, _>>()?;
                 (from, ViewCode::Slice { from, offsets, steps: steps.clone() })
             }
             View::Reshape { base, extents } => {
-                let from = self.view_slot(base)?;
+                let from = self.view_slot(base, elem)?;
                 let extents = extents.iter().map(|e| self.expr(e)).collect::<Result<Vec<_>, _>>()?;
                 (from, ViewCode::Reshape { from, extents })
             }
-            View::Reinterpret { base, elem, align } => {
-                let from = self.view_slot(base)?;
-                (from, ViewCode::Reinterpret { from, elem_bytes: elem.bytes(), align: *align })
+            View::Reinterpret { base, elem: seen, align } => {
+                // Below a pointer, bytes.
+                let from = self.view_slot(base, &Scalar::U8.into())?;
+                (from, ViewCode::Reinterpret { from, elem_bytes: seen.bytes(), align: *align })
             }
         };
         let name = self.routine.slot_names[from as usize].clone();
         let slot = self.new_slot(&name, self.spaces.get(&from).copied().unwrap_or(Space::Host));
+        Ok(self.made_view(slot, code))
+    }
+
+    fn made_view(&mut self, slot: u32, code: ViewCode) -> u32 {
         self.routine.views.push((slot, code));
         let view = self.routine.views.len() as u32 - 1;
         self.emit(Instr::View { view });
+        slot
+    }
+
+    fn global_slot(&mut self, name: &Name) -> Result<u32, Diagnostic> {
+        if let Some((slot, _)) = self.routine.globals.iter().find(|g| g.1 == *name) {
+            return Ok(*slot);
+        }
+        let Some(global) = self.module().globals.get(name) else {
+            return Err(self.malformed("a global that the module does not have"));
+        };
+        let slot = self.new_slot(name, global.space);
+        self.routine.globals.push((slot, name.clone()));
         Ok(slot)
     }
 
     fn call_expr(&mut self, name: &str, args: &[Expr], ty: &Type) -> Result<Reg, Diagnostic> {
-        let routine = self.routine_of(name)?;
+        let (routine, _, summary) = self.routine_of(name)?;
         let mut code = Vec::new();
         for a in args {
             code.push(ArgCode::Value(self.expr(a)?, a.ty().clone()));
         }
         let result = self.alloc(leaf_count(ty));
-        self.routine.calls.push(CallCode { routine, args: code, result: Some(result) });
+        self.routine.calls.push(CallCode { routine, args: code, result: Some(result), summary });
         let call = self.routine.calls.len() as u32 - 1;
         self.emit(Instr::Call { call });
         Ok(result)

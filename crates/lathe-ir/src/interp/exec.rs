@@ -76,6 +76,7 @@ impl Context<'_> {
                     let access = &routine.accesses[access as usize];
                     let view = &slots[access.slot as usize];
                     let at = view.address(regs, &access.index).map_err(|dim| Trap::Bounds { dim })?;
+                    permitted(access, view, at, false)?;
                     if self.races.is_some() {
                         self.touch(routine, access, view, at, Touch::Read, regs)?;
                     }
@@ -85,6 +86,7 @@ impl Context<'_> {
                     let access = &routine.accesses[access as usize];
                     let view = &slots[access.slot as usize];
                     let at = view.address(regs, &access.index).map_err(|dim| Trap::Bounds { dim })?;
+                    permitted(access, view, at, true)?;
                     if self.races.is_some() {
                         self.touch(routine, access, view, at, Touch::Write, regs)?;
                     }
@@ -94,6 +96,7 @@ impl Context<'_> {
                     let access = &routine.accesses[access as usize];
                     let view = &slots[access.slot as usize];
                     let at = view.address(regs, &access.index).map_err(|dim| Trap::Bounds { dim })?;
+                    permitted(access, view, at, false)?;
                     if self.races.is_some() {
                         self.touch(routine, access, view, at, Touch::Read, regs)?;
                     }
@@ -104,11 +107,24 @@ impl Context<'_> {
                     let access = &routine.accesses[access as usize];
                     let view = &slots[access.slot as usize];
                     let at = view.address(regs, &access.index).map_err(|dim| Trap::Bounds { dim })?;
+                    permitted(access, view, at, true)?;
                     if self.races.is_some() {
                         self.touch(routine, access, view, at, Touch::Write, regs)?;
                     }
                     let from = &regs[a as usize..a as usize + access.leaves.len()];
                     self.heap.store_many(view, at, access, from)?;
+                }
+                Instr::Address { d, access } => {
+                    let access = &routine.accesses[access as usize];
+                    let view = &slots[access.slot as usize];
+                    let at = match (&view.dims[..], &access.index[..]) {
+                        // The element after the last has an address, too.
+                        ([(extent, stride)], [i]) if get!(*i) as i64 == *extent => {
+                            Ok((view.base + extent * stride) as usize)
+                        }
+                        _ => view.address(regs, &access.index).map_err(|dim| Trap::Bounds { dim }),
+                    };
+                    get!(d) = self.heap.address(view, at?)?;
                 }
                 Instr::Within { a, b, dim } => {
                     if get!(a) as i64 >= get!(b) as i64 || (get!(a) as i64) < 0 {
@@ -258,6 +274,13 @@ impl Context<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether the functions around declare the access.
+#[inline]
+fn permitted(access: &AccessCode, view: &Descriptor, at: usize, write: bool) -> Result<(), Trap> {
+    let forbidden = view.permit.as_ref().and_then(|p| p.forbids(at, access.bytes as usize, write));
+    forbidden.map_or(Ok(()), |function| Err(Trap::Undeclared { function: function.clone() }))
 }
 
 /// Number of iterations of a loop.

@@ -69,6 +69,10 @@ pub enum Trap {
     Argument(Box<Diagnostic>),
     Barrier(&'static str),
     Race(Box<RaceReport>),
+    /// The function does not declare the access.
+    Undeclared {
+        function: Name,
+    },
 }
 
 impl From<crate::scalar::Undefined> for Trap {
@@ -242,6 +246,14 @@ pub fn explain(trap: Trap, at: Where) -> Failure {
         Trap::Argument(d) => (*d).note(format!("in {here}")),
         Trap::Barrier(why) => Diagnostic::error(codes::BARRIER, format!("the run is stuck in {here}: {why}"))
             .help("every iteration of a parallel loop must reach its barriers equally often"),
+        Trap::Undeclared { function } => {
+            let verb = if writes { "writes" } else { "reads" };
+            Diagnostic::error(
+                codes::UNDECLARED,
+                format!("{here} {verb} {}, which `{function}` does not declare", access(true)),
+            )
+            .help("`effects (…)` after the parameters lists all that a function touches, with its region")
+        }
         Trap::Race(report) => {
             let (earlier, touch, places) = &report.earlier;
             let (later, now) = &report.later;
@@ -279,7 +291,8 @@ pub fn access_of(i: Instr) -> Option<u32> {
         Instr::Load { access, .. }
         | Instr::Store { access, .. }
         | Instr::LoadMany { access, .. }
-        | Instr::StoreMany { access, .. } => Some(access),
+        | Instr::StoreMany { access, .. }
+        | Instr::Address { access, .. } => Some(access),
         _ => None,
     }
 }

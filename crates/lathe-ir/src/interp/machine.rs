@@ -1,5 +1,6 @@
 //! One run: tasks, the instructions that concern more than registers, and failures.
 
+use super::calls::overlapping;
 use super::code::{ArgCode, CallCode, Instr, ParamCode, Pc, ViewCode};
 use super::compile::Compiled;
 use super::exec::trips;
@@ -83,6 +84,7 @@ pub struct Machine<'c> {
     /// Numbers of tokens that were closed, to be given out again.
     pub free_tokens: Vec<usize>,
     pub bodies: Vec<AsyncBody>,
+    pub globals: HashMap<Name, Rc<Descriptor>>,
     /// The task that is running.
     pub current: Option<TaskId>,
 }
@@ -95,7 +97,7 @@ const EVENT_BYTES: u64 = 128;
 
 impl Task {
     fn nowhere() -> Rc<Descriptor> {
-        Rc::new(Descriptor { heap: 0, life: u32::MAX, base: 0, dims: Vec::new(), elem_bytes: 1 })
+        Rc::new(Descriptor::row_major(0, u32::MAX, 1, &[]))
     }
 
     /// The position of the task now.
@@ -116,6 +118,15 @@ impl Task {
 
     pub fn set_reg(&mut self, r: u32, bits: u64) {
         self.regs[self.base + r as usize] = bits;
+    }
+
+    /// What the current function was given for its array parameters.
+    pub fn array_params<'t>(&'t self, compiled: &'t Compiled) -> impl Iterator<Item = &'t Rc<Descriptor>> {
+        let params = &compiled.routines[self.routine as usize].params;
+        params.iter().filter_map(|p| match p {
+            ParamCode::Array(slot) => Some(&self.slots[self.slot_base + *slot as usize]),
+            ParamCode::Scalar(_) => None,
+        })
     }
 
     /// A task that goes on from the current frame's registers at another place.
@@ -165,6 +176,11 @@ impl Machine<'_> {
         }
         for (binder, reg) in f.sizes.iter().zip(&r.sizes) {
             t.set_reg(*reg, sizes.get(&binder.id).copied().unwrap_or(0) as u64);
+        }
+        for (slot, name) in &r.globals {
+            if let Some(d) = self.globals.get(name) {
+                t.slots[t.slot_base + *slot as usize] = d.clone();
+            }
         }
         let (mut scalars, mut arrays) = (scalars.iter(), arrays.iter());
         for p in &r.params {
@@ -260,6 +276,9 @@ impl Machine<'_> {
                     ViewCode::Reinterpret { from: f, elem_bytes, align } => {
                         from(f).reinterpret(*elem_bytes, *align)?
                     }
+                    ViewCode::Deref { pointer, class, elem_bytes, align } => {
+                        self.deref(t, t.reg(*pointer), class, (*elem_bytes, *align))?
+                    }
                 };
                 t.slots[t.slot_base + *slot as usize] = Rc::new(made);
             }
@@ -326,7 +345,7 @@ impl Machine<'_> {
             return Err(bad("a wrong number of arguments"));
         }
         let (mut scalars, mut arrays, mut shapes) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut temporaries, mut known) = (Vec::new(), HashMap::new());
+        let (mut temporaries, mut known, mut passed) = (Vec::new(), HashMap::new(), Vec::new());
         for (p, a) in callee.params.iter().zip(&call.args) {
             match (&p.kind, a) {
                 (crate::func::ParamKind::Scalar(b), ArgCode::Value(r, ty)) => {
@@ -358,12 +377,25 @@ impl Machine<'_> {
                         return Err(bad(&format!("elements of another type for `{}`", b.name)));
                     }
                     shapes.push(d.extents());
+                    passed.push((p, d.clone()));
                     arrays.push(d);
                 }
                 _ => return Err(bad(&format!("a value for the array `{}`, or the reverse", p.name()))),
             }
         }
+        if let Some((a, b)) = overlapping(&passed) {
+            return Err(bad(&format!(
+                "one array for `{}` and `{}`, of which one is written",
+                a.name(),
+                b.name()
+            )));
+        }
+        let mut values = known.clone();
         let sizes = shapes::sizes(callee, &shapes, known).map_err(|d| Trap::Argument(Box::new(d)))?;
+        values.extend(sizes.iter().map(|(v, n)| (*v, *n)));
+        if let Some(summary) = &call.summary {
+            arrays = self.permits(callee, summary, &arrays, &values);
+        }
         let frame = Frame {
             routine: t.routine,
             pc: t.pc + 1,

@@ -6,6 +6,7 @@ use super::failure::Trap;
 use super::race::History;
 use crate::func::Space;
 use crate::types::{Name, Scalar, Type};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// The cells of one buffer.
@@ -18,6 +19,10 @@ pub struct Cells {
     pub elem_bytes: usize,
     /// One bit of [`Space::ALL`].
     pub space: u8,
+    /// Pointers of this class may point into it.
+    pub class: Option<Name>,
+    /// Where it lies for pointers, once an address was asked for.
+    pub address: Option<u64>,
     /// Counts the lives of this entry: a descriptor of an earlier life is stale.
     pub life: u32,
     pub history: History,
@@ -31,6 +36,34 @@ pub struct Descriptor {
     pub base: i64,
     pub dims: Vec<(i64, i64)>,
     pub elem_bytes: u64,
+    /// What the functions around declare that they touch of it.
+    pub permit: Option<Rc<Permit>>,
+}
+
+/// Which elements a function may touch by its own declaration; those of its callers hold, too.
+#[derive(Debug)]
+pub struct Permit {
+    /// Bit 0: may be read; bit 1: may be written; by number of the element in the buffer.
+    pub bits: Vec<u8>,
+    /// Bytes of the buffer's elements.
+    pub elem_bytes: usize,
+    /// Whose declaration it is.
+    pub function: Name,
+    pub outer: Option<Rc<Permit>>,
+}
+
+impl Permit {
+    /// The function that does not declare to read (or write) the bytes.
+    pub fn forbids(&self, at: usize, bytes: usize, write: bool) -> Option<&Name> {
+        let size = self.elem_bytes.max(1);
+        let bit = if write { 2 } else { 1 };
+        let all = (at / size..=(at + bytes.max(1) - 1) / size)
+            .all(|k| self.bits.get(k).is_some_and(|b| b & bit != 0));
+        if !all {
+            return Some(&self.function);
+        }
+        self.outer.as_ref().and_then(|p| p.forbids(at, bytes, write))
+    }
 }
 
 impl Descriptor {
@@ -41,7 +74,44 @@ impl Descriptor {
             *d = (*e, stride);
             stride = stride.saturating_mul(*e);
         }
-        Descriptor { heap, life, base: 0, dims, elem_bytes }
+        Descriptor { heap, life, base: 0, dims, elem_bytes, permit: None }
+    }
+
+    /// The byte offsets of all elements.
+    pub fn offsets(&self) -> Vec<i64> {
+        let mut out = vec![self.base];
+        for (extent, stride) in &self.dims {
+            let steps = 0..(*extent).max(0);
+            out = out.into_iter().flat_map(|at| steps.clone().map(move |k| at + k * stride)).collect();
+        }
+        out
+    }
+
+    /// The first and the last byte of all elements; `None` if there are none.
+    pub fn span(&self) -> Option<(i64, i64)> {
+        let mut span = (self.base, self.base + self.elem_bytes as i64 - 1);
+        for (extent, stride) in &self.dims {
+            let far = (extent - 1) * stride;
+            if *extent <= 0 {
+                return None;
+            }
+            span = (span.0 + far.min(0), span.1 + far.max(0));
+        }
+        Some(span)
+    }
+
+    /// Whether two views of one buffer share a byte.
+    pub fn overlaps(&self, other: &Descriptor) -> bool {
+        let (Some(a), Some(b)) = (self.span(), other.span()) else { return false };
+        if self.heap != other.heap || self.life != other.life || a.1 < b.0 || b.1 < a.0 {
+            return false;
+        }
+        let bytes = |d: &Descriptor| -> Vec<i64> {
+            let own = 0..d.elem_bytes as i64;
+            d.offsets().into_iter().flat_map(|at| own.clone().map(move |k| at + k)).collect()
+        };
+        let mine: std::collections::HashSet<i64> = bytes(self).into_iter().collect();
+        bytes(other).iter().any(|b| mine.contains(b))
     }
 
     pub fn extents(&self) -> Vec<i64> {
@@ -151,11 +221,25 @@ pub struct Heap {
     /// Bytes that may still be taken.
     pub left: u64,
     pub races: bool,
+    /// Buffers whose address was asked for, by their first byte: entry and life.
+    places: BTreeMap<u64, (u32, u32)>,
+    /// Beyond all of them.
+    next_address: u64,
 }
+
+/// Buffers begin at multiples of this for pointers, with as much between them that belongs to none.
+const PAGE: u64 = 4096;
 
 impl Heap {
     pub fn new(limit: u64, races: bool) -> Heap {
-        Heap { cells: Vec::new(), free: Vec::new(), left: limit, races }
+        Heap {
+            cells: Vec::new(),
+            free: Vec::new(),
+            left: limit,
+            races,
+            places: BTreeMap::new(),
+            next_address: PAGE,
+        }
     }
 
     /// A buffer whose cells are undefined.
@@ -211,11 +295,38 @@ impl Heap {
 
     fn describe(&mut self, id: u32, name: &Name, elem_bytes: u64, space: Space) {
         let c = &mut self.cells[id as usize];
-        c.name = Some(name.clone());
+        (c.name, c.class, c.address) = (Some(name.clone()), None, None);
         c.elem_bytes = elem_bytes as usize;
         c.space = 1 << Space::ALL.iter().position(|s| *s == space).unwrap_or(0);
         let elements = if elem_bytes == 0 { 0 } else { c.data.len() / elem_bytes as usize };
         c.history.reset(if self.races { elements } else { 0 });
+    }
+
+    /// The address of a byte of a buffer.
+    pub fn address(&mut self, d: &Descriptor, at: usize) -> Result<u64, Trap> {
+        let next = self.next_address;
+        let cells = self.of(d)?;
+        let size = cells.data.len() as u64;
+        let address = *cells.address.get_or_insert(next);
+        if address == next {
+            self.places.insert(next, (d.heap, d.life));
+            self.next_address = next + size.next_multiple_of(PAGE) + PAGE;
+        }
+        Ok(address + at as u64)
+    }
+
+    /// What lies from an address on, of the buffer that it is in. The entry of that buffer, the offset of the byte.
+    pub fn at_address(&self, address: u64) -> Result<(u32, u32, usize), Trap> {
+        let nowhere = Trap::BadView("a pointer to nothing that an address was taken of");
+        let Some((first, (heap, life))) = self.places.range(..=address).next_back() else {
+            return Err(nowhere);
+        };
+        let cells = &self.cells[*heap as usize];
+        if cells.life != *life {
+            return Err(Trap::Stale);
+        }
+        let offset = (address - first) as usize;
+        if offset > cells.data.len() { Err(nowhere) } else { Ok((*heap, *life, offset)) }
     }
 
     /// Ends the life of an allocated buffer.

@@ -6,6 +6,7 @@
 //! operations. Layouts are ignored: buffers are logical.
 
 mod array;
+mod calls;
 mod code;
 pub mod codes;
 mod compile;
@@ -13,6 +14,7 @@ mod compile_compute;
 mod compile_expr;
 mod exec;
 mod failure;
+mod globals;
 mod machine;
 mod memory;
 mod race;
@@ -21,13 +23,16 @@ mod shapes;
 
 pub use array::{ArrayValue, element_count, leaf_offsets};
 pub use failure::Failure;
+pub use globals::Globals;
 pub use shapes::{evaluate, outputs, sizes_from_shapes};
 
-use crate::func::{Function, Mode, Module, ParamKind};
+use crate::func::{Function, Mode, ParamKind};
+use crate::module::Module;
 use compile::{Compiled, Flavour};
 use lathe_diagnostics::Diagnostic;
 use machine::Machine;
 use memory::Heap;
+use std::collections::HashMap;
 
 /// The order in which unordered iterations, and asynchronous bodies, run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -94,8 +99,18 @@ impl Program {
     }
 
     /// Runs the function; see [`run`]. `order` and `races` are those that it was compiled for, save
-    /// that one seed may be exchanged for another.
+    /// that one seed may be exchanged for another. Globals hold what they are declared with.
     pub fn run(&self, args: &mut [ArrayValue], options: &Options) -> Result<Outcome, Failure> {
+        self.run_with(args, &mut self.compiled.globals.clone(), options)
+    }
+
+    /// As [`Program::run`]; globals hold what `globals` has for them, which holds afterwards what the run left there.
+    pub fn run_with(
+        &self,
+        args: &mut [ArrayValue],
+        globals: &mut Globals,
+        options: &Options,
+    ) -> Result<Outcome, Failure> {
         let func = &self.compiled.functions[0];
         let sizes = sizes_from_shapes(func, args)?;
         let seed = match (self.flavour.order, options.order) {
@@ -118,9 +133,19 @@ impl Program {
             tokens: Vec::new(),
             free_tokens: Vec::new(),
             bodies: Vec::new(),
+            globals: HashMap::new(),
             current: None,
         };
         let (mut scalars, mut arrays, mut places) = (Vec::new(), Vec::new(), Vec::new());
+        let mut kept = Vec::new();
+        for (name, g) in &mut globals.0 {
+            let extents: Vec<i64> = g.value.shape.iter().map(|e| *e as i64).collect();
+            let elem = g.value.ty.clone();
+            let d = machine.heap.adopt(name, &elem, &extents, g.space, g.value.take_parts());
+            machine.heap.cells[d.heap as usize].class = g.class.clone();
+            kept.push(d.heap);
+            machine.globals.insert(name.clone(), d);
+        }
         for (p, a) in func.params.iter().zip(args.iter_mut()) {
             match &p.kind {
                 ParamKind::Scalar(_) => scalars.push(a.leaf(0, 0).map_or(0, |v| v.bits)),
@@ -130,6 +155,7 @@ impl Program {
                     }
                     let extents: Vec<i64> = a.shape.iter().map(|e| *e as i64).collect();
                     let d = machine.heap.adopt(&b.name, &b.elem, &extents, b.space, a.take_parts());
+                    machine.heap.cells[d.heap as usize].class = p.alias.clone();
                     places.push(d.heap);
                     arrays.push(d);
                 }
@@ -141,6 +167,10 @@ impl Program {
         for ((a, _), heap) in back.zip(&places) {
             let cells = &mut machine.heap.cells[*heap as usize];
             a.put_parts(std::mem::take(&mut cells.data), std::mem::take(&mut cells.shadow));
+        }
+        for (g, heap) in globals.0.values_mut().zip(&kept) {
+            let cells = &mut machine.heap.cells[*heap as usize];
+            g.value.put_parts(std::mem::take(&mut cells.data), std::mem::take(&mut cells.shadow));
         }
         result?;
         Ok(Outcome { counts: machine.counts })

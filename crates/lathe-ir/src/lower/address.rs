@@ -21,7 +21,7 @@ pub struct Storage {
 /// The buffer that an access ends in, and its logical subscripts there.
 ///
 /// # Errors
-/// On reinterpreted memory and on pointers, which engines for CPUs do not take yet.
+/// On reinterpreted memory, pointers and globals, which engines for CPUs do not take yet.
 pub fn resolve(a: &Access) -> Result<(BufId, Vec<Expr>), Unsupported> {
     fn through(v: &View, indices: Vec<Expr>) -> Result<(BufId, Vec<Expr>), Unsupported> {
         match v {
@@ -44,6 +44,7 @@ pub fn resolve(a: &Access) -> Result<(BufId, Vec<Expr>), Unsupported> {
             }
             View::Reinterpret { .. } => Err(Unsupported::new("memory reinterpreted as another type")),
             View::Deref { .. } => Err(Unsupported::new("an access through a pointer")),
+            View::Global(name) => Err(Unsupported::new(format!("the global `{name}`"))),
         }
     }
     through(&a.view, a.indices.clone()).map_err(|u| u.at(&a.places))

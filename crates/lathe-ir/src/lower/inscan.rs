@@ -7,8 +7,9 @@
 
 use crate::build::{add, index, load, var};
 use crate::expr::{Access, Expr, ExprKind, View};
-use crate::func::{Function, Module};
+use crate::func::Function;
 use crate::ids::{Binder, BufId, VarId};
+use crate::module::Module;
 use crate::ops::{BinOp, ReduceOp, UnOp};
 use crate::reduce;
 use crate::stmt::{Executor, Loop, Reduce, Stmt, StmtKind, Store};

@@ -25,7 +25,7 @@ impl Effects {
     /// Input or output.
     pub const IO: Effects = Effects(1 << 5);
 
-    const NAMES: [(Effects, &'static str); 6] = [
+    pub const NAMES: [(Effects, &'static str); 6] = [
         (Effects::FAILS, "fail"),
         (Effects::DIVERGES, "diverge"),
         (Effects::ALLOCATES, "alloc"),
@@ -35,6 +35,14 @@ impl Effects {
     ];
 
     pub const ALL: Effects = Effects((1 << 6) - 1);
+
+    pub fn from_name(name: &str) -> Option<Effects> {
+        Effects::NAMES.iter().find(|n| n.1 == name).map(|n| n.0)
+    }
+
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        Effects::NAMES.into_iter().filter(move |n| self.contains(n.0)).map(|n| n.1)
+    }
 
     pub fn is_none(self) -> bool {
         self == Effects::NONE
@@ -55,8 +63,7 @@ impl Effects {
 
 impl fmt::Debug for Effects {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let held = Effects::NAMES.iter().filter(|(e, _)| self.contains(*e));
-        f.debug_set().entries(held.map(|(_, name)| name)).finish()
+        f.write_str(&self.names().collect::<Vec<_>>().join(", "))
     }
 }
 

@@ -33,8 +33,8 @@ pub(crate) struct Token {
 
 /// Longest first, so that a prefix never hides a longer one.
 const PUNCT: &[&str] = &[
-    "..", "==", "!=", "<=", ">=", "//", "(", ")", "[", "]", "{", "}", ",", ":", ".", "=", "<", ">", "+", "-",
-    "*", "/", "%", "@", "$", "!", "?", "~", "&",
+    "..", "->", "==", "!=", "<=", ">=", "//", "(", ")", "[", "]", "{", "}", ",", ":", ".", "=", "<", ">",
+    "+", "-", "*", "/", "%", "@", "$", "!", "?", "~", "&",
 ];
 
 pub(crate) fn lex(file: FileId, text: &str, errors: &mut Vec<Diagnostic>) -> Vec<Token> {

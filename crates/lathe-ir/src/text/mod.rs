@@ -48,7 +48,7 @@
 //!
 //! **Accesses.** `view[subscripts]` and a mark for the status: none (unproved), `!` (proved), `?` (checked),
 //! `~"who"` (assumed). A view is a buffer, `slice(v, [offset, …], [step, …])`, `reshape(v, [extent, …])`,
-//! `reinterpret(v, T, align)` or `deref(pointer, class):T`.
+//! `reinterpret(v, T, align)`, `deref(pointer, class):T` or `global(name):T`; `address(A[i])` is a pointer.
 //!
 //! **Functions.** `func name(sizes)(params) [stage S] [next N] [= result] [{ … }]`. A parameter is
 //! `name: in|out|inout T[extents] [space] [layout …] [alias class]`, or without brackets a scalar.
@@ -88,9 +88,11 @@ mod parse_access;
 mod parse_expr;
 mod parse_item;
 mod parse_literal;
+mod parse_module;
 mod parse_stmt;
 mod print;
 mod print_expr;
+mod print_module;
 mod print_stmt;
 mod scope;
 mod share;
@@ -102,9 +104,9 @@ pub use scope::Scope;
 
 /// Words that stand for themselves wherever a name could stand; as names they are quoted.
 pub(crate) const RESERVED: &[&str] = &[
-    "struct", "op", "func", "in", "let", "alloc", "for", "if", "else", "while", "seq", "check", "assume",
-    "barrier", "prefetch", "token", "async", "wait", "call", "compute", "atomic", "with", "and", "or",
-    "true", "false", "inf", "nan",
+    "struct", "op", "func", "global", "extern", "in", "let", "alloc", "for", "if", "else", "while", "seq",
+    "check", "assume", "barrier", "prefetch", "token", "async", "wait", "call", "compute", "atomic", "with",
+    "and", "or", "true", "false", "inf", "nan",
 ];
 
 /// How deep brackets and blocks may nest, so that no text exhausts the stack.

@@ -57,7 +57,7 @@ impl Parser {
                 self.report(
                     Diagnostic::error(codes::UNKNOWN_NAME, "the element type of this view is not known")
                         .at(span, "here")
-                        .help("a buffer out of scope and a `deref` say it: `@3:f32[i]`"),
+                        .help("a buffer out of scope, a `deref` and a global of another module say it: `@3:f32[i]`"),
                 );
                 return Err(Failed);
             }
@@ -90,7 +90,7 @@ impl Parser {
             _ => String::new(),
         };
         match word.as_str() {
-            "slice" | "reshape" | "reinterpret" | "deref" => self.nested(|p| {
+            "slice" | "reshape" | "reinterpret" | "deref" | "global" => self.nested(|p| {
                 p.bump();
                 p.expect("(")?;
                 let out = p.view_args(&word)?;
@@ -105,6 +105,11 @@ impl Parser {
     }
 
     fn view_args(&mut self, word: &str) -> Parsed<(View, Option<Type>)> {
+        if word == "global" {
+            let name = Name::from(self.name("the name of a global")?);
+            let elem = self.module.globals.get(&name).map(|g| g.elem.clone());
+            return Ok((View::Global(name), elem));
+        }
         if word == "deref" {
             let pointer = Box::new(self.expr()?);
             self.expect(",")?;
@@ -131,7 +136,7 @@ impl Parser {
         Ok((View::Slice { base, offsets: list, steps }, elem))
     }
 
-    fn buf_ref(&mut self, start: Span) -> Parsed<BufId> {
+    pub(super) fn buf_ref(&mut self, start: Span) -> Parsed<BufId> {
         let name = self.name("a buffer")?;
         if self.at("@") && self.token(0).glued {
             self.bump();

@@ -210,6 +210,7 @@ impl Parser {
                 }
             }
             Tok::Punct("@") => self.load(start),
+            Tok::Name { quoted: false, text } if text == "global" => self.load(start),
             Tok::Name { quoted: false, text } if matches!(text.as_str(), "true" | "false") => {
                 self.bump();
                 self.ascribed(start, ExprKind::Bool(text == "true"), &Type::BOOL)
@@ -266,6 +267,13 @@ impl Parser {
         if self.at_ahead(1, "(") {
             if !quoted && matches!(text.as_str(), "slice" | "reshape" | "reinterpret" | "deref") {
                 return self.load(start);
+            }
+            if !quoted && text == "address" {
+                self.bump();
+                self.expect("(")?;
+                let a = self.nested(Parser::access)?;
+                self.expect(")")?;
+                return self.ascribed(start, ExprKind::Address(a), &Type::BOOL);
             }
             return self.call(start, &text, quoted);
         }

@@ -5,9 +5,10 @@ use super::parse::{MAX_LEAVES, Parsed, Parser};
 use super::print::largest_id;
 use crate::codes;
 use crate::expr::Expr;
-use crate::func::{Buffer, CombineOp, Function, Mode, Module, Param, ParamKind, Space, Stage};
+use crate::func::{Buffer, Function, Mode, Param, ParamKind, Space, Stage};
 use crate::ids::{Binder, BufId, VarId};
 use crate::layout::{Layout, LayoutStep};
+use crate::module::{CombineOp, Module};
 use crate::stmt::Stmt;
 use crate::types::{Name, StructType, Type};
 use lathe_diagnostics::Span;
@@ -23,10 +24,14 @@ impl Parser {
                 self.structure()
             } else if self.eat_word("op") {
                 self.op()
+            } else if self.eat_word("global") {
+                self.global()
+            } else if self.eat_word("extern") {
+                self.external()
             } else if self.eat_word("func") {
                 self.function()
             } else {
-                self.expected("`func`, `op` or `struct`")
+                self.expected("`func`, `extern`, `global`, `op` or `struct`")
             };
             if done.is_err() {
                 if self.pos == start {
@@ -41,7 +46,9 @@ impl Parser {
 
     /// Items begin with a reserved word, which stands nowhere else.
     pub(crate) fn at_item(&self) -> bool {
-        self.at_word("func") || self.at_word("op") || self.at_word("struct")
+        let item = ["func", "extern", "op", "struct"].into_iter().any(|w| self.at_word(w));
+        // A space is named so, too.
+        item || (self.at_word("global") && self.token(0).first)
     }
 
     pub(crate) fn statement_ends(&mut self) {
@@ -53,7 +60,7 @@ impl Parser {
         self.heights.clear();
     }
 
-    fn insert<T>(
+    pub(super) fn insert<T>(
         &mut self,
         name: &Name,
         span: Span,
@@ -134,6 +141,7 @@ impl Parser {
         })?;
         self.expect("(")?;
         let params = self.list(")", Parser::param)?;
+        let summary = if self.eat_word("effects") { Some(self.summary()?) } else { None };
         let mut stage = Stage::Plain;
         if self.eat_word("stage") {
             let at = self.span();
@@ -153,12 +161,12 @@ impl Parser {
         }
         let result = if self.eat("=") { Some(self.rooted()?) } else { None };
         let body = if self.at("{") || result.is_none() { self.braces()? } else { Stmt::empty() };
-        let mut f = Function { name: name.clone(), sizes, params, result, body, stage, next_id: 0 };
+        let mut f = Function { name: name.clone(), sizes, params, result, body, stage, summary, next_id: 0 };
         f.next_id = next_id.unwrap_or_else(|| largest_id(&f).map_or(0, |n| n.saturating_add(1)));
         self.insert(&name, span, f, |m| &mut m.functions)
     }
 
-    fn param(&mut self) -> Parsed<Param> {
+    pub(super) fn param(&mut self) -> Parsed<Param> {
         // The kind of number says which kind of parameter it is only when one is given.
         let sigil = if self.at_ahead(1, "@") { "@" } else { "%" };
         let (name, id) = self.binder_name(sigil, "the name of a parameter")?;
@@ -199,15 +207,21 @@ impl Parser {
         self.expect("[")?;
         let extents = self.list("]", Parser::expr)?;
         let mut space = Space::Host;
-        if let Tok::Name { text, quoted: false } = self.peek()
-            && let Some(s) = Space::from_name(text)
-        {
+        if let Some(s) = self.space() {
             space = s;
             self.bump();
         }
         let layout = if self.eat_word("layout") { self.layout()? } else { Layout::row_major() };
         self.scope.bind_buf(id, &name, &elem);
         Ok(Arc::new(Buffer { id, name, elem, extents, space, layout }))
+    }
+
+    /// The space that is named here.
+    pub(super) fn space(&self) -> Option<Space> {
+        match self.peek() {
+            Tok::Name { text, quoted: false } => Space::from_name(text),
+            _ => None,
+        }
     }
 
     fn layout(&mut self) -> Parsed<Layout> {

@@ -8,7 +8,7 @@ use super::parse::{Failed, Parsed, Parser};
 use super::print_stmt::{ORDERS, order_name};
 use crate::codes;
 use crate::expr::{Access, Expr};
-use crate::func::{Buffer, Space};
+use crate::func::Buffer;
 use crate::ids::{Binder, BufId, Label, VarId};
 use crate::ops::ReduceOp;
 use crate::stmt::{
@@ -292,7 +292,7 @@ impl Parser {
         Ok(op)
     }
 
-    fn op_name(&mut self) -> Parsed<ReduceOp> {
+    pub(super) fn op_name(&mut self) -> Parsed<ReduceOp> {
         let quoted = matches!(self.peek(), Tok::Name { quoted: true, .. });
         let name = self.name("an operator")?;
         Ok(if quoted { ReduceOp::User(Name::from(name)) } else { ReduceOp::from_name(&name) })
@@ -375,7 +375,7 @@ impl Parser {
         }
     }
 
-    fn range(&mut self) -> Parsed<(Expr, Expr)> {
+    pub(super) fn range(&mut self) -> Parsed<(Expr, Expr)> {
         let lo = self.expr()?;
         self.expect("..")?;
         Ok((lo, self.expr()?))
@@ -470,12 +470,9 @@ impl Parser {
         let mut spaces = Vec::new();
         if self.eat("(") {
             spaces = self.list(")", |p| {
-                let at = p.span();
-                let name = p.name("a space")?;
-                match Space::from_name(&name) {
-                    Some(s) => Ok(s),
-                    None => p.error(codes::SYNTAX, at, format!("`{name}` is no space")),
-                }
+                let Some(space) = p.space() else { return p.expected("a space") };
+                p.bump();
+                Ok(space)
             })?;
         }
         Ok(StmtKind::Barrier { of, spaces })

@@ -4,9 +4,10 @@ use super::lex::quote;
 use super::print_expr::type_text;
 use super::scope::{Scope, name_text};
 use crate::expr::Expr;
-use crate::func::{Buffer, CombineOp, Function, Mode, Module, Param, ParamKind, Space, Stage};
+use crate::func::{Buffer, Function, Mode, Param, ParamKind, Space, Stage};
 use crate::ids::{Binder, BufId, VarId};
 use crate::layout::{Layout, LayoutStep};
+use crate::module::{CombineOp, Module};
 use crate::stmt::Stmt;
 use crate::types::{Name, Scalar, StructType, Type};
 use std::collections::{HashMap, HashSet};
@@ -29,9 +30,17 @@ pub fn print_module(m: &Module) -> String {
     for s in m.structs.values() {
         p.structure(s, m, &mut done);
     }
+    for g in m.globals.values() {
+        p.item();
+        p.global(g);
+    }
     for op in m.ops.values() {
         p.item();
         p.op(op);
+    }
+    for x in m.externals.values() {
+        p.item();
+        p.external(x);
     }
     for f in m.functions.values() {
         p.item();
@@ -64,7 +73,7 @@ pub(crate) struct Printer {
     pub out: String,
     pub scope: Scope,
     /// The number that a binder without one would get.
-    next: u32,
+    pub next: u32,
     ids: Ids,
     pub indent: usize,
     /// `$` names of shared expressions of the current statement, by address.
@@ -157,28 +166,17 @@ impl Printer {
     }
 
     fn function(&mut self, f: &Function) {
-        self.next = 0;
-        let _ = write!(self.out, "func {}(", name_text(&f.name));
-        for (i, b) in f.sizes.iter().enumerate() {
-            if i > 0 {
-                self.out.push_str(", ");
-            }
-            self.binder(b);
-            self.scope.bind_var(b);
-        }
-        self.out.push_str(")(");
-        for (i, p) in f.params.iter().enumerate() {
-            if i > 0 {
-                self.out.push_str(", ");
-            }
-            self.param(p);
+        let _ = write!(self.out, "func {}", name_text(&f.name));
+        self.signature(&f.sizes, &f.params);
+        if let Some(summary) = &f.summary {
+            self.summary(summary);
         }
         let stage = match f.stage {
             Stage::Plain => "plain",
             Stage::Scheduled => "scheduled",
             Stage::Machine => "machine",
         };
-        let _ = write!(self.out, ") stage {stage}");
+        let _ = write!(self.out, " stage {stage}");
         // By default the counter follows the largest number.
         if self.ids == Ids::Exact && Some(f.next_id) != largest_id(f).map_or(Some(0), |n| n.checked_add(1)) {
             let _ = write!(self.out, " next {}", f.next_id);
@@ -194,16 +192,10 @@ impl Printer {
             self.braces(&f.body);
         }
         self.out.push('\n');
-        for p in f.params.iter().rev() {
-            match &p.kind {
-                ParamKind::Array(b) => self.scope.unbind_buf(b.id),
-                ParamKind::Scalar(b) => self.scope.unbind_var(b.id),
-            }
-        }
-        f.sizes.iter().rev().for_each(|b| self.scope.unbind_var(b.id));
+        self.leave_signature(&f.sizes, &f.params);
     }
 
-    fn param(&mut self, p: &Param) {
+    pub(super) fn param(&mut self, p: &Param) {
         let mode = Some(p.mode);
         match &p.kind {
             ParamKind::Array(b) => {

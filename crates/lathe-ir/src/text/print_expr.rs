@@ -135,6 +135,11 @@ impl Printer {
             ExprKind::Math(f, args) => self.call(f.name(), args),
             ExprKind::Call(f, args) => self.call(&format!("call {}", name_text(f)), args),
             ExprKind::Load(a) => self.access(a),
+            ExprKind::Address(a) => {
+                self.out.push_str("address(");
+                self.access(a);
+                self.out.push(')');
+            }
             ExprKind::Aggregate(parts) => match e.ty() {
                 Type::Scalar(_) | Type::Tuple(_) => {
                     self.out.push('(');
@@ -235,6 +240,9 @@ impl Printer {
                 self.view(base);
                 let _ = write!(self.out, ", {}, {align})", type_text(elem));
             }
+            View::Global(name) => {
+                let _ = write!(self.out, "global({})", name_text(name));
+            }
             View::Deref { pointer, class } => {
                 self.out.push_str("deref(");
                 self.expr(pointer, 0);
@@ -249,7 +257,8 @@ impl Printer {
             View::Buffer(b) => self.scope.buf(*b).map(|b| b.1.clone()),
             View::Slice { base, .. } | View::Reshape { base, .. } => self.view_elem(base),
             View::Reinterpret { elem, .. } => Some(elem.clone()),
-            View::Deref { .. } => None,
+            // Which module this is in is not known here.
+            View::Deref { .. } | View::Global(_) => None,
         }
     }
 
@@ -292,6 +301,7 @@ pub(crate) fn natural_type(kind: &ExprKind, said: &Type) -> Option<Type> {
         ExprKind::Cast(_) | ExprKind::Bitcast(_) => said.clone(),
         ExprKind::Math(_, args) => args.first()?.ty().clone(),
         ExprKind::Load(a) => a.elem.clone(),
+        ExprKind::Address(_) => Type::Scalar(Scalar::U64),
         ExprKind::Aggregate(parts) => match said {
             Type::Scalar(_) | Type::Tuple(_) => {
                 Type::Tuple(parts.iter().map(|p| p.ty().clone()).collect::<Vec<_>>().into())
@@ -313,7 +323,7 @@ fn is_call_word(name: &str) -> bool {
         || MathFn::from_name(name).is_some()
         || BinOp::ALL.into_iter().any(|op| op.symbol() == name)
         || matches!(name, "array" | "vector" | "not" | "select" | "cast" | "bitcast")
-        || matches!(name, "slice" | "reshape" | "reinterpret" | "deref")
+        || matches!(name, "slice" | "reshape" | "reinterpret" | "deref" | "global" | "address")
 }
 
 /// A type as it is written in tree text.

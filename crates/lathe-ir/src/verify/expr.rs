@@ -4,7 +4,7 @@ use super::Verifier;
 use crate::build;
 use crate::codes;
 use crate::expr::{Access, Expr, ExprKind, View};
-use crate::func::ParamKind;
+use crate::func::{ParamKind, Space};
 use crate::ops::{BinOp, MathFn, UnOp};
 use crate::types::{Scalar, Type};
 use lathe_diagnostics::Code;
@@ -13,6 +13,14 @@ impl Verifier<'_> {
     /// Checks an expression, each shared node of a statement once.
     pub(super) fn expr(&mut self, e: &Expr) {
         if !self.seen.insert(e.address()) {
+            return;
+        }
+        if let ExprKind::Address(a) = e.kind() {
+            self.access(a, false);
+            self.pointed_to(a);
+            if *e.ty() != Type::Scalar(Scalar::U64) {
+                self.operands(e, format!(" gives {}, but an address is u64", e.ty()));
+            }
             return;
         }
         if let ExprKind::Load(a) = e.kind() {
@@ -55,12 +63,27 @@ impl Verifier<'_> {
         }
     }
 
+    /// What an address is taken of is in an alias class.
+    fn pointed_to(&mut self, a: &Access) {
+        let class = match (a.view.buffer(), a.view.global()) {
+            (Some(b), _) => self.bufs.get(&b).is_none_or(|b| b.aliased),
+            (_, Some(name)) => self.module.globals.get(name).is_none_or(|g| g.alias.is_some()),
+            // Behind a pointer it is.
+            (None, None) => true,
+        };
+        if !class {
+            let text = "the address of an element is taken to which no pointer may point";
+            let help = "a parameter or a global with `alias CLASS` may be pointed to";
+            self.wrong_help(codes::NO_CLASS, [text.into()], Some(help));
+        }
+    }
+
     fn operands(&mut self, e: &Expr, why: String) {
         self.wrong(codes::OPERAND_TYPES, [e.into(), why.into()]);
     }
 
     fn value_call(&mut self, e: &Expr, name: &str, args: &[Expr]) {
-        let Some(f) = self.module.functions.get(name) else {
+        let Some(f) = self.module.callee(name) else {
             let text = format!("`{name}` is called, but the module has no such function");
             return self.wrong(codes::UNKNOWN_FUNCTION, [text.into()]);
         };
@@ -72,7 +95,7 @@ impl Verifier<'_> {
                 ParamKind::Array(_) => None,
             })
             .collect();
-        let result = f.result.as_ref().map(|r| r.ty());
+        let result = f.result;
         let actual: Vec<Type> = args.iter().map(|a| a.ty().clone()).collect();
         if result != Some(e.ty()) || formals.as_ref() != Some(&actual) {
             let text = format!(" does not fit `{name}`, its scalar parameters and its result");
@@ -124,6 +147,12 @@ impl Verifier<'_> {
 
     /// A view that is written is of no `in` parameter.
     pub(super) fn writable(&mut self, v: &View) {
+        if let Some(name) = v.global()
+            && self.module.globals.get(name).is_some_and(|g| g.space == Space::Constant)
+        {
+            let text = format!("the global `{name}` is written, but it is constant");
+            return self.wrong(codes::INPUT_WRITTEN, [text.into()]);
+        }
         let Some(b) = v.buffer().and_then(|b| self.bufs.get(&b)) else { return };
         if b.readonly {
             let text = format!("`{}` is written, but it is an `in` parameter", b.name);
@@ -176,6 +205,14 @@ impl Verifier<'_> {
                 }
                 Some((rank, Some(elem.clone())))
             }
+            View::Global(name) => match self.module.globals.get(name) {
+                Some(g) => Some((g.extents.len(), Some(g.elem.clone()))),
+                None => {
+                    let text = format!("the module has no global `{name}`");
+                    self.wrong(codes::BUF_NOT_IN_SCOPE, [text.into()]);
+                    None
+                }
+            },
             View::Deref { pointer, .. } => {
                 self.expr(pointer);
                 if !matches!(pointer.ty().scalar(), Some(Scalar::I64 | Scalar::U64)) {

@@ -2,8 +2,11 @@
 
 use super::{Part, Role, Verifier};
 use crate::codes;
-use crate::func::{Buffer, CombineOp, Function, Mode, Module, Param, ParamKind, Space, Stage};
+use crate::expr::View;
+use crate::func::{Buffer, Function, Mode, Param, ParamKind, Space, Stage};
+use crate::ids::Binder;
 use crate::layout::LayoutStep;
+use crate::module::{CombineOp, Module};
 use crate::text::Scope;
 use crate::types::{Name, Scalar, Type};
 use crate::visit::loads_of;
@@ -83,16 +86,21 @@ impl Verifier<'_> {
         }
     }
 
-    pub(super) fn function(&mut self, f: &Function) {
-        for b in &f.sizes {
+    pub(super) fn signature(&mut self, sizes: &[Binder], params: &[Param]) {
+        for b in sizes {
             if b.ty != Scalar::Index {
                 let text = format!("the size `{}` is of type {}, not index", b.name, b.ty);
                 self.wrong(codes::SIZE_TYPE, [text.into()]);
             }
             self.bind_var(b, Role::Value);
         }
-        for p in &f.params {
-            self.param(p);
+        params.iter().for_each(|p| self.param(p));
+    }
+
+    pub(super) fn function(&mut self, f: &Function) {
+        self.signature(&f.sizes, &f.params);
+        if let Some(summary) = &f.summary {
+            self.summary(summary, &f.params);
         }
         if let Some(e) = &f.result {
             self.fresh_statement();
@@ -100,6 +108,19 @@ impl Verifier<'_> {
             if !f.body.is_empty() || f.params.iter().any(|p| p.mode != Mode::In) {
                 let text = format!("`{}` has a result, and a body or outputs as well", f.name);
                 let help = "a function with a result is pure: `in` parameters only, and no statements";
+                self.wrong_help(codes::RESULT, [text.into()], Some(help));
+            }
+            // What calls in expressions read is no access of the statement around them.
+            let shared = |view: &View| match (view.buffer(), view.global()) {
+                (Some(_), _) => false,
+                (None, Some(name)) => {
+                    self.module.globals.get(name).is_some_and(|g| g.space != Space::Constant)
+                }
+                (None, None) => true,
+            };
+            if loads_of(e).iter().any(|a| shared(&a.view)) {
+                let text = format!("`{}` has a result, and reads what others may write", f.name);
+                let help = "a function with a result is pure: of globals it reads constant ones only";
                 self.wrong_help(codes::RESULT, [text.into()], Some(help));
             }
         }
@@ -119,6 +140,9 @@ impl Verifier<'_> {
             ParamKind::Array(b) => {
                 self.buffer(b, true);
                 self.bind_buf(b.id, &b.name, b.extents.len(), &b.elem, p.mode == Mode::In);
+                if let Some(buf) = self.bufs.get_mut(&b.id) {
+                    buf.aliased = p.alias.is_some();
+                }
             }
         }
     }

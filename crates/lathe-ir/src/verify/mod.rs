@@ -6,6 +6,7 @@
 
 mod expr;
 mod item;
+mod module;
 mod status;
 mod stmt;
 
@@ -13,8 +14,9 @@ pub use status::unproved_accesses;
 
 use crate::codes;
 use crate::expr::Expr;
-use crate::func::{Function, Module, Stage};
+use crate::func::{Function, Stage};
 use crate::ids::{Binder, BufId, VarId};
+use crate::module::Module;
 use crate::text::{Scope, print_expr};
 use crate::types::{Name, Scalar, Type};
 use lathe_diagnostics::{Code, Diagnostic, Places};
@@ -29,6 +31,13 @@ pub fn verify(module: &Module) -> Vec<Diagnostic> {
     for (key, op) in &module.ops {
         out.extend(item::op(module, key, op));
     }
+    for (key, g) in &module.globals {
+        out.extend(module::global(module, key, g));
+    }
+    for (key, x) in &module.externals {
+        out.extend(module::external(module, key, x));
+    }
+    out.extend(module::undeclared(module));
     for (key, f) in &module.functions {
         if key != &f.name {
             out.push(item::misnamed("function", key, &f.name));
@@ -70,6 +79,8 @@ pub(crate) struct Buf {
     pub rank: usize,
     pub elem: Type,
     pub readonly: bool,
+    /// It is in an alias class.
+    pub aliased: bool,
 }
 
 /// A message that waits for the names of the function, which only a wrong tree needs.
@@ -210,7 +221,7 @@ impl<'m> Verifier<'m> {
 
     pub(crate) fn bind_buf(&mut self, id: BufId, name: &Name, rank: usize, elem: &Type, readonly: bool) {
         self.number(id.0, name);
-        self.bufs.insert(id, Buf { name: name.clone(), rank, elem: elem.clone(), readonly });
+        self.bufs.insert(id, Buf { name: name.clone(), rank, elem: elem.clone(), readonly, aliased: false });
     }
 }
 

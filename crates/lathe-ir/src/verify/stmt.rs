@@ -300,7 +300,7 @@ impl Verifier<'_> {
     }
 
     fn call(&mut self, function: &str, args: &[Arg]) {
-        let Some(f) = self.module.functions.get(function) else {
+        let Some(f) = self.module.callee(function) else {
             let text = format!("`{function}` is called, but the module has no such function");
             return self.wrong(codes::UNKNOWN_FUNCTION, [text.into()]);
         };

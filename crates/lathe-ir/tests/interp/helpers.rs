@@ -2,7 +2,7 @@
 
 use lathe_diagnostics::Code;
 use lathe_ir::build::{index, load, var};
-use lathe_ir::interp::{ArrayValue, Counts, Failure, Options, Order, run};
+use lathe_ir::interp::{ArrayValue, Counts, Failure, Globals, Options, Order, Program, run};
 use lathe_ir::stmt::{Atomic, AtomicOp, Combine, Compute, Dim, Executor, Loop, MemoryOrder, Reduce, Store};
 use lathe_ir::{
     Access, Binder, BufId, Buffer, Expr, Function, Label, Layout, Mode, Module, Param, ParamKind, ReduceOp,
@@ -210,6 +210,16 @@ impl Text {
     fn run(&self, args: &mut [ArrayValue], order: Order) -> Result<(), Failure> {
         let options = Options { order, races: true, max_steps: Some(10_000), ..Options::default() };
         run(&self.0, &self.0.functions["k"], args, &options).map(drop)
+    }
+
+    /// A call that finds globals as the last one left them.
+    pub fn call(&self, args: &mut [ArrayValue], globals: &mut Globals) -> Result<(), Failure> {
+        let program = Program::new(&self.0, &self.0.functions["k"], Order::Reference, true)?;
+        program.run_with(args, globals, &Options::default()).map(drop)
+    }
+
+    pub fn globals(&self) -> Globals {
+        Globals::of(&self.0).unwrap_or_else(|e| panic!("{e}"))
     }
 
     fn orders() -> impl Iterator<Item = Order> {

@@ -1,7 +1,7 @@
 //! Slices, reshapes, reinterpreted bytes, pointers.
 
 use super::helpers::*;
-use lathe_ir::build::{add, float, index, int, mul};
+use lathe_ir::build::{add, index, int, mul};
 use lathe_ir::interp::{ArrayValue, codes};
 use lathe_ir::{Access, Expr, Mode, Scalar, Type, View};
 
@@ -53,14 +53,4 @@ fn bytes_as_another_type() {
     let target = through(bits(wide.clone()), wide, vec![mul(v(&i), index(1))]);
     m.f.body = serial(&i, index(3), store("A", vec![v(&i)], target, int(Scalar::U64, 0)));
     m.fails(&mut args, codes::OUT_OF_BOUNDS);
-}
-
-#[test]
-fn pointers_are_refused_by_name() {
-    let mut m = Maker::new();
-    let c = m.param("C", Mode::Out, Scalar::F32, vec![]);
-    let view = View::Deref { pointer: Box::new(index(0)), class: "heap".into() };
-    let e = lathe_ir::build::load(through(view, Type::F32, vec![index(0)]));
-    m.f.body = store("C", vec![], at(&c, vec![]), add(e, float(Scalar::F32, 1.0)));
-    m.fails(&mut [ArrayValue::undefined(Type::F32, &[])], codes::UNSUPPORTED);
 }

@@ -3,8 +3,9 @@
 use lathe_diagnostics::Places;
 use lathe_ir::ids::Label;
 use lathe_ir::stmt::{
-    Arg, Atomic, AtomicOp, Combine, Compute, Dim, Executor, Loop, MemoryOrder, Reduce, Store,
+    Arg, Atomic, AtomicOp, Combine, Compute, Dim, Effects, Executor, Loop, MemoryOrder, Reduce, Store,
 };
+use lathe_ir::summary::{Base, Summary, Touch, TouchMode};
 use lathe_ir::*;
 use std::sync::Arc;
 
@@ -103,6 +104,14 @@ pub fn module(seed: u64) -> Module {
             identity,
         };
         m.ops.insert(name.into(), op);
+    }
+    for name in ["x", "global"] {
+        let global = g.global(name);
+        m.globals.insert(name.into(), global);
+    }
+    for name in ["erf", "a.b", "func"] {
+        let external = g.external(name);
+        m.externals.insert(name.into(), external);
     }
     for name in ["f", "g.1", "while"] {
         let f = g.function(name);
@@ -221,6 +230,10 @@ impl Gen {
         }
         let d = depth - 1;
         let any = if self.rng.chance(5) { self.ty(1) } else { ty.clone() };
+        if self.rng.chance(2) {
+            let address = build::address(self.access(d));
+            return if *ty == *address.ty() { address } else { new(address.kind().clone()) };
+        }
         match self.rng.below(14) {
             0 => new(ExprKind::Unary(self.rng.pick(&[UnOp::Neg, UnOp::Not]), self.expr(&any, d))),
             1..=4 => {
@@ -300,6 +313,9 @@ impl Gen {
                 }
             };
         }
+        if self.rng.chance(3) {
+            return (View::Global(self.name()), 1, self.ty(1));
+        }
         if self.bufs.is_empty() || self.rng.chance(3) {
             return (View::Buffer(BufId(self.rng.below(60) as u32)), 1, self.ty(1));
         }
@@ -360,7 +376,58 @@ impl Gen {
         self.bufs.push(Buf { id: b.id, elem: b.elem.clone(), rank: b.extents.len() });
     }
 
-    fn function(&mut self, name: &str) -> Function {
+    fn global(&mut self, name: &str) -> Global {
+        self.restart();
+        let elem = self.ty(2);
+        let extents = (0..self.rng.below(3)).map(|_| self.rng.below(5) as u64).collect();
+        let init = match self.rng.below(3) {
+            0 => Init::Undefined,
+            1 => Init::Zero,
+            _ => Init::Values((0..self.rng.below(4)).map(|_| self.expr(&elem, 1)).collect()),
+        };
+        let alias = if self.rng.chance(30) { Some(self.name()) } else { None };
+        Global { name: name.into(), elem, extents, space: self.rng.pick(&Space::ALL), init, alias }
+    }
+
+    fn external(&mut self, name: &str) -> External {
+        let (sizes, params) = self.signature();
+        let result = if self.rng.chance(40) { Some(self.ty(2)) } else { None };
+        let summary = self.summary(&params);
+        let meaning = if self.rng.chance(40) { Some(self.name()) } else { None };
+        External { name: name.into(), sizes, params, result, summary, meaning }
+    }
+
+    fn summary(&mut self, params: &[Param]) -> Summary {
+        let arrays: Vec<BufId> = params.iter().filter_map(Param::array).map(|b| b.id).collect();
+        let touch = |g: &mut Gen| {
+            let base = match g.rng.below(4) {
+                0 => Base::Global(g.name()),
+                1 => Base::Class(g.name()),
+                _ if arrays.is_empty() => Base::Class(g.name()),
+                _ => Base::Param(g.rng.pick(&arrays)),
+            };
+            let mode = match g.rng.below(3) {
+                0 => TouchMode::Read,
+                1 => TouchMode::Write,
+                _ => TouchMode::Reduce(g.op()),
+            };
+            let range = |g: &mut Gen| (g.expr(&Type::INDEX, 2), g.expr(&Type::INDEX, 2));
+            let n = g.rng.below(3);
+            let region = if g.rng.chance(50) { Some((0..n).map(|_| range(g)).collect()) } else { None };
+            Touch { base, mode, region }
+        };
+        let touches = (0..self.rng.below(3)).map(|_| touch(self)).collect();
+        let mut effects = Effects::NONE;
+        for (one, _) in Effects::NAMES {
+            if self.rng.chance(30) {
+                effects = effects.and(one);
+            }
+        }
+        Summary { touches, effects }
+    }
+
+    /// Sizes and parameters, which are in scope afterwards.
+    fn signature(&mut self) -> (Vec<Binder>, Vec<Param>) {
         self.restart();
         let sizes: Vec<Binder> = (0..self.rng.below(3)).map(|_| self.binder()).collect();
         self.vars.extend(sizes.iter().cloned());
@@ -379,12 +446,18 @@ impl Gen {
             };
             params.push(Param { kind, mode, alias });
         }
+        (sizes, params)
+    }
+
+    fn function(&mut self, name: &str) -> Function {
+        let (sizes, params) = self.signature();
+        let summary = if self.rng.chance(30) { Some(self.summary(&params)) } else { None };
         let ty = self.ty(2);
         let result = if self.rng.chance(20) { Some(self.expr(&ty, 5)) } else { None };
         let body = self.stmt(5);
         let stage = self.rng.pick(&[Stage::Plain, Stage::Scheduled, Stage::Machine]);
         let next_id = self.next + self.rng.below(2) as u32;
-        Function { name: name.into(), sizes, params, result, body, stage, next_id }
+        Function { name: name.into(), sizes, params, result, body, stage, summary, next_id }
     }
 
     /// Runs something in a scope of its own.

@@ -74,6 +74,7 @@ pub fn kernel(
         result: None,
         body,
         stage: Stage::Plain,
+        summary: None,
         next_id,
     })
 }

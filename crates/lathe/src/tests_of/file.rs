@@ -6,7 +6,7 @@ use crate::build::{Build, compile_version, version_for};
 use crate::codes;
 use crate::program::{Failure, Program};
 use crate::schedule::{How, Schedule, schedule};
-use lathe_diagnostics::Diagnostic;
+use lathe_diagnostics::{Diagnostic, Severity};
 use lathe_lang::TestDef;
 use lathe_runtime::Pool;
 use lathe_strategy::Definition;
@@ -78,6 +78,8 @@ pub fn check_program(program: &Program, machine: &Machine) -> ProgramReport {
         match result {
             Ok(s) => {
                 report.steps += s.steps().count();
+                let warning = |d: &Diagnostic| Diagnostic { severity: Severity::Warning, ..d.clone() };
+                report.warnings.extend(s.unproved.iter().map(warning));
                 schedules.push(s);
             }
             Err(f) => report.failures.push(f),

@@ -1,0 +1,185 @@
+//! File tests: one driver for every crate that makes or rewrites trees. Used by tests only.
+//!
+//! A file is a program with comments that say what becomes of it, so that it stays a program: any command that takes
+//! a `.tree` or `.lathe` file takes a test as well. `LATHE_BLESS=1 cargo test` writes the expected parts anew; read the
+//! difference before you commit it.
+//!
+//! ```text
+//! # The program comes first. A message of its loading stands at its line: code, and column.
+//! func k(N)(A: in i32[N], B: out i32[N]) stage plain {
+//!   for i in 0..N { 'B'[i]: B[i] = A[i] + c }  #! E0303:41
+//! }
+//! ```
+//!
+//! A line `#! E0347` before the program is a message without a place; `#! warning E0230:5` is a warning. Cases follow:
+//! a line `#: WORD …`, and below it what it gives, `#| text` or the codes of the refusal, `#! E0623`. A line that
+//! begins with `#:` and two spaces continues the one before.
+//!
+//! | case | gives |
+//! |---|---|
+//! | `#: steps S` | the function after the strategy `S`, and it computes the same at all `sizes` |
+//! | `#: tree` | the module as it was loaded |
+//! | `#: run N=4` | what the outputs hold after a run, or the code that it fails with: in twenty orders, with races looked for |
+//!
+//! Settings hold for the cases below them:
+//!
+//! | setting | means |
+//! |---|---|
+//! | `#: sizes N=0; N=7 M=3` | where runs before and after the steps are compared: sizes and scalar parameters; none after `#: sizes` is one run of a function without sizes |
+//! | `#: values -9..9` | the range of inputs, which are whole numbers in floats, too |
+//! | `#: within 1e-6` | how far floats may be apart, relative to the larger of them and 1; otherwise they are equal bit for bit |
+//! | `#: for NAME` | the function; otherwise the only one that no other one calls |
+//!
+//! Before and after are compared element by element, undefined elements and globals too; a run that fails before
+//! must fail with the same code after. At one of the sizes, at least, it must not fail.
+
+mod agree;
+mod file;
+
+pub use agree::{Inputs, agree};
+
+use lathe_diagnostics::{Diagnostic, SourceMap};
+use lathe_ir::text::{parse_module, print_module};
+use lathe_ir::verify::verify;
+use lathe_ir::{Function, Module};
+use std::path::{Path, PathBuf};
+
+/// What the loading of a program gives.
+#[derive(Debug, Default)]
+pub struct Loaded {
+    /// `None` if it has errors.
+    pub module: Option<Module>,
+    pub messages: Vec<Diagnostic>,
+}
+
+/// How a crate reads programs, and what steps are in it.
+pub trait Front {
+    /// Reads a program. The file that messages refer to is added to the map.
+    fn load(&self, map: &mut SourceMap, name: &str, text: &str) -> Loaded {
+        load_tree(map, name, text)
+    }
+
+    /// Applies the text of steps to a function of the module.
+    ///
+    /// # Errors
+    /// The refusal.
+    fn apply(&self, module: &Module, func: &Function, steps: &str) -> Result<Function, Diagnostic>;
+}
+
+/// Tree text: parsed, printed and parsed again, verified. There are no steps.
+pub struct Trees;
+
+impl Front for Trees {
+    fn apply(&self, _: &Module, _: &Function, steps: &str) -> Result<Function, Diagnostic> {
+        panic!("there are no steps here: `{steps}`")
+    }
+}
+
+/// Reads tree text.
+///
+/// # Panics
+/// If its printed form is another tree.
+pub fn load_tree(map: &mut SourceMap, name: &str, text: &str) -> Loaded {
+    let file = map.add(name, text);
+    match parse_module(file, text) {
+        Err(messages) => Loaded { module: None, messages },
+        Ok(m) => {
+            let printed = print_module(&m);
+            assert_eq!(parse_module(file, &printed).as_ref(), Ok(&m), "{name}: {printed}");
+            let messages = verify(&m);
+            Loaded { module: messages.is_empty().then_some(m), messages }
+        }
+    }
+}
+
+/// A file that does what it says.
+#[derive(Debug)]
+pub struct Checked {
+    pub path: PathBuf,
+    /// The codes of the messages of loading it.
+    pub messages: Vec<String>,
+    /// How many cases were accepted, and how many refused.
+    pub accepted: usize,
+    pub refused: usize,
+    /// Those of the accepted that have steps.
+    pub steps: Vec<Case>,
+}
+
+/// Steps that were accepted.
+#[derive(Clone, Debug)]
+pub struct Case {
+    pub module: Module,
+    /// The function before the steps, and after them.
+    pub before: Function,
+    pub after: Function,
+    pub steps: String,
+    /// Where both were compared, and how far floats may be apart.
+    pub inputs: Vec<Inputs>,
+    pub within: f64,
+}
+
+/// Checks every `.tree` and `.lathe` file below a folder; with `LATHE_BLESS` set, writes the expected parts.
+///
+/// # Panics
+/// If one of them does not do what it says: with all of them and the differences. If there is none.
+pub fn check(folder: impl AsRef<Path>, front: &dyn Front) -> Vec<Checked> {
+    let bless = std::env::var_os("LATHE_BLESS").is_some();
+    let mut failures = Vec::new();
+    let mut out = Vec::new();
+    for path in files(folder.as_ref()) {
+        let name = path.strip_prefix(folder.as_ref()).unwrap_or(&path).display().to_string();
+        let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let done = match file::perform(&name, &text, front) {
+            Ok(done) => done,
+            Err(why) => {
+                failures.push(format!("{name}: {why}"));
+                continue;
+            }
+        };
+        failures.extend(done.failures.iter().map(|f| format!("{name}: {f}")));
+        if done.text != text && bless {
+            std::fs::write(&path, &done.text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        } else if done.text != text {
+            failures.push(format!(
+                "{name} (LATHE_BLESS=1 writes what is found):\n{}",
+                difference(&text, &done.text)
+            ));
+        }
+        let (messages, (accepted, refused), steps) = (done.messages, done.cases, done.steps);
+        out.push(Checked { path, messages, accepted, refused, steps });
+    }
+    assert!(failures.is_empty(), "{} failures\n{}", failures.len(), failures.join("\n\n"));
+    assert!(!out.is_empty(), "no tests in {}", folder.as_ref().display());
+    out
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let (mut open, mut out) = (vec![folder.to_path_buf()], Vec::new());
+    while let Some(dir) = open.pop() {
+        let entries = std::fs::read_dir(&dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
+        for path in entries.map(|e| e.expect("an entry").path()) {
+            if path.is_dir() {
+                open.push(path);
+            } else if path.extension().is_some_and(|e| e == "tree" || e == "lathe") {
+                out.push(path);
+            }
+        }
+    }
+    out.sort();
+    out
+}
+
+/// The lines that differ, between those that are alike at both ends.
+fn difference(wanted: &str, found: &str) -> String {
+    let (a, b): (Vec<&str>, Vec<&str>) = (wanted.lines().collect(), found.lines().collect());
+    let first = a.iter().zip(&b).take_while(|(x, y)| x == y).count();
+    let rest = a.len().min(b.len()) - first;
+    let last = a.iter().rev().zip(b.iter().rev()).take(rest).take_while(|(x, y)| x == y).count();
+    let side = |lines: &[&str], sign: char| -> String {
+        lines[first..lines.len() - last].iter().map(|l| format!("{sign}{l}\n")).collect()
+    };
+    format!("line {}\n{}{}", first + 1, side(&a, '-'), side(&b, '+'))
+}
+
+#[cfg(test)]
+mod tests;

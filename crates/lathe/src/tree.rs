@@ -1,0 +1,76 @@
+//! `.tree` files as programs: their functions are run, explained, emitted and measured like kernels.
+//!
+//! A tree says by itself in which order it runs, on what cores and where its arrays live; so it needs no strategy, though
+//! those that need no import can be applied. What nobody proved of it only the interpreter runs, which looks at every
+//! access.
+
+use crate::program::{Failure, Program};
+use lathe_diagnostics::{FileId, SourceMap, Span};
+use lathe_ir::Module;
+use lathe_lang::{KernelInfo, Resolver};
+use std::path::Path;
+
+/// Whether a path names a file of tree text.
+pub fn is_tree(path: &Path) -> bool {
+    path.extension().is_some_and(|e| e == "tree")
+}
+
+/// Trees use no other files.
+struct Nothing;
+
+impl Resolver for Nothing {
+    fn load(&mut self, _: &str, name: &str) -> Result<(String, String), String> {
+        Err(format!("a tree does not use `{name}`"))
+    }
+}
+
+/// Parses and verifies tree text.
+///
+/// # Errors
+/// What the parser or the verifier says.
+pub fn from_text(path: &Path, text: &str) -> Result<Program, Failure> {
+    let mut sources = SourceMap::new();
+    let name = path.display().to_string();
+    // An empty program: it has what needs no import.
+    let empty = lathe_lang::load(&mut sources, &format!("{name} (strategies)"), "", &mut Nothing);
+    let (mut lang, warnings) = empty.map_err(|d| Failure::many(&sources, d))?;
+    let file = sources.add(name, text);
+    let module = lathe_ir::text::parse_module(file, text).map_err(|d| Failure::many(&sources, d))?;
+    let wrong = lathe_ir::verify::verify(&module);
+    if !wrong.is_empty() {
+        return Err(Failure::many(&sources, wrong));
+    }
+    lang.file = Some(file);
+    lang.kernels = kernels(&module, file, text);
+    lang.module = module;
+    Ok(Program { path: path.to_path_buf(), sources, lang, warnings })
+}
+
+/// The functions that no other one calls: what the others are for. Functions with a result are for expressions.
+fn kernels(module: &Module, file: FileId, text: &str) -> Vec<KernelInfo> {
+    let called = module.called();
+    let all = module.functions.values().filter(|f| f.result.is_none() && !called.contains(&f.name));
+    all.map(|f| {
+        let (start, end, doc) = declared(text, &f.name);
+        KernelInfo { name: f.name.to_string(), span: Span::new(file, start, end), doc }
+    })
+    .collect()
+}
+
+/// Where a function begins, and the comment before it.
+fn declared(text: &str, name: &str) -> (usize, usize, String) {
+    let (mut at, mut doc) = (0, String::new());
+    for line in text.split_inclusive('\n') {
+        let bare = line.trim();
+        let is_own = |rest: &str| rest.trim_matches('`') == name;
+        if bare.strip_prefix("func ").and_then(|r| r.split_once('(')).is_some_and(|(n, _)| is_own(n.trim())) {
+            return (at, at + line.trim_end().len(), doc.trim_end().to_string());
+        }
+        match bare.strip_prefix("# ") {
+            Some(comment) => doc += &format!("{comment}\n"),
+            None => doc.clear(),
+        }
+        at += line.len();
+    }
+    (0, 0, String::new())
+}
