@@ -29,7 +29,7 @@ use lathe_diagnostics::Diagnostic;
 use lathe_engine::{
     Capabilities, CheckTable, Code, Engine, Object, Options, accept, check_table, needs, no_form,
 };
-use lathe_ir::{Function, Module};
+use lathe_ir::{Function, Module, Stage};
 use lathe_poly::simplify::simplify_function;
 use machine::Machine;
 use std::sync::LazyLock;
@@ -140,7 +140,23 @@ fn build(module: &Module, func: &Function, options: &Options) -> Result<Build, D
     stages.end("emit");
     machine.verify(&ir)?;
     stages.end("verify");
-    machine.optimize(&ir, options.opt_level)?;
+    machine.optimize(&ir, passes(options.opt_level, func))?;
     stages.end("passes");
     Ok((ir, machine, table, stages))
+}
+
+/// A tree with a schedule arrives with its loops, vectors and unrolling decided, so that what is left to do is to keep
+/// values in registers, to share addresses, and to move what does not change out of loops. The loops of one without are
+/// nobody's yet: LLVM's own passes over loops, its vectorizers among them, do with them what they do with C.
+fn passes(opt_level: u8, func: &Function) -> &'static str {
+    match opt_level {
+        0 => "function(sroa)",
+        1 | 2 if func.stage != Stage::Plain => {
+            "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,\
+             loop-mssa(licm<no-allowspeculation>),gvn,instcombine<no-verify-fixpoint>,\
+             loop-mssa(licm),simplifycfg,dse,adce)"
+        }
+        1 | 2 => "default<O2>",
+        _ => "default<O3>",
+    }
 }

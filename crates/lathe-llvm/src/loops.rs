@@ -223,14 +223,28 @@ pub fn vector(e: &mut Emitter, l: &Loop, width: u32, places: &Places) -> Result<
         None => {
             // Without an iteration, the difference may not fit 64 bits; nothing uses it then.
             let extent = ir.sub(hi, lo);
-            let mask = first_lanes(e, extent, l.step, width);
-            if e.ranges.lt(&l.lo, &l.hi) {
+            let some = e.ranges.lt(&l.lo, &l.hi);
+            if some && e.bit_masks {
+                let mask = first_lanes(e, extent, l.step, width);
                 return body(e, Some(mask));
             }
-            // Without an iteration nothing may be read, not even what is the same for all lanes.
-            let (some, done) = (e.block("lanes"), e.block("done"));
-            ir.cond_br(ir.icmp(I::LLVMIntSLT, lo, hi), some, done);
-            ir.at_end(some);
+            let done = e.block("done");
+            if !some {
+                // Without an iteration nothing may be read, not even what is the same for all lanes.
+                let lanes = e.block("lanes");
+                ir.cond_br(ir.icmp(I::LLVMIntSLT, lo, hi), lanes, done);
+                ir.at_end(lanes);
+            }
+            if !e.bit_masks {
+                // Masks are dear: blocks whose lanes all run do without.
+                let (full, rest) = (e.block("full"), e.block("rest"));
+                ir.cond_br(ir.icmp(I::LLVMIntSGT, extent, ir.i64((w - 1) * l.step)), full, rest);
+                ir.at_end(full);
+                body(e, None)?;
+                ir.br(done);
+                ir.at_end(rest);
+            }
+            let mask = first_lanes(e, extent, l.step, width);
             body(e, Some(mask))?;
             ir.br(done);
             ir.at_end(done);

@@ -219,12 +219,12 @@ impl Machine {
             .help("this is a defect of Lathe; please report it with the program and the strategy"))
     }
 
-    /// Runs the passes of an optimization level.
+    /// Runs a list of passes.
     ///
     /// # Errors
-    /// When LLVM refuses the list of passes.
-    pub fn optimize(&self, ir: &Ir, opt_level: u8) -> Result<()> {
-        let passes = c_string(passes(opt_level));
+    /// When LLVM refuses the list.
+    pub fn optimize(&self, ir: &Ir, passes: &str) -> Result<()> {
+        let passes = c_string(passes);
         // SAFETY: module and machine are alive; the options are disposed of.
         let failed = unsafe {
             let options = LLVMCreatePassBuilderOptions();
@@ -301,19 +301,4 @@ fn check_features(features: &str, host: &str) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// The tree arrives with its loops, vectors and unrolling decided, so that what is left to do is to
-/// keep values in registers, to share addresses, and to move what does not change out of loops.
-/// Above level 2 LLVM's own vectorizers run as well, for programs without a schedule.
-fn passes(opt_level: u8) -> &'static str {
-    match opt_level {
-        0 => "function(sroa)",
-        1 | 2 => {
-            "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,\
-             loop-mssa(licm<no-allowspeculation>),gvn,instcombine<no-verify-fixpoint>,\
-             loop-mssa(licm),simplifycfg,dse,adce)"
-        }
-        _ => "default<O3>",
-    }
 }

@@ -25,13 +25,18 @@ pub fn in_blocks(func: &Function) -> Function {
     out
 }
 
-/// Only where no loop is around: inside there is other work to share.
+/// Only where nothing but loops is around: inside there is other work to share.
 fn top(func: &mut Function, s: &Stmt, threads: bool) -> Stmt {
     if s.as_seq().is_some() || s.as_alloc().is_some() {
         let inner = s.children().map(|s| top(func, s, threads)).collect();
         return s.with_children(inner);
     }
     let plain = s.as_loop().filter(|l| l.step == 1 && l.exec == Executor::Serial);
+    // A split loop: the threads have the outer one already, or none.
+    if plain.is_some_and(|l| l.body.as_loop().is_some()) {
+        let inner = s.children().map(|s| top(func, s, false)).collect();
+        return s.with_children(inner);
+    }
     let check = plain.and_then(|l| Some((l, l.body.establishes()?)));
     match check {
         Some((l, Establishes::Checked(cond))) if fits(cond, l) => spread(func, l, s, threads),

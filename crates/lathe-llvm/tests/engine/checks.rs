@@ -251,12 +251,16 @@ fn unknown_machines_are_refused() {
 /// and what vectors and blocks leave over.
 #[test]
 fn checks_before_a_kernel_find_every_element() {
-    for exec in ["", " cpu"] {
+    let whole = "for e in 0..N { check 0 <= index(x[e]!) and index(x[e]!) < B, \"bounds\", \"outside\" }";
+    // As `split` leaves them.
+    let split = "for o in 0..(N + 99) // 100 { for e in 0..min(100, N - 100 * o) {
+      check 0 <= index(x[100 * o + e]!) and index(x[100 * o + e]!) < B, \"bounds\", \"outside\" } }";
+    for (exec, checks) in [("", whole), (" cpu", whole), ("", split), (" cpu", split)] {
         let text = format!(
             "
 func f(N, B)(x: in i32[N], h: out i32[B]) {{
   for b in 0..B {{ 'h'[b]: h[b]! = 0:i32 }}
-  for e in 0..N {{ check 0 <= index(x[e]!) and index(x[e]!) < B, \"bounds\", \"outside\" }}
+  {checks}
   for b in 0..B{exec} {{ 'h.2'[b]: h[b]! = 7:i32 }}
 }}"
         );

@@ -2,6 +2,7 @@
 
 use crate::common::*;
 use lathe_abi::status;
+use lathe_engine::Options;
 
 #[test]
 fn masks_of_every_length() {
@@ -17,6 +18,42 @@ fn masks_of_every_length() {
         let want = |i: usize| if (i as i64) < n { (i as f32 + 1.0) * 2.0 } else { -1.0 };
         assert_eq!(b.as_f32(), (0..n as usize + 8).map(want).collect::<Vec<_>>(), "{n}");
     }
+}
+
+/// Without registers for masks, vectors whose lanes all run go without; the last one is masked. The same bits on every
+/// instruction set.
+#[test]
+fn vectors_that_do_not_fill_on_every_instruction_set() {
+    let text = "func f(N)(A: in f32[N], B: inout f32[N + 8]) {
+      for o in 0..(N + 7) // 8 { for i in 0..min(8, N - 8 * o) vector(8) {
+        'B'[o, i]: B[8 * o + i]! = A[8 * o + i]! * 2.0:f32
+      } }
+    }";
+    let mut ran = 0;
+    for name in ["x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64"] {
+        let machine = lathe_target::Machine::find(name).expect("a machine");
+        let options = Options { target: Some(machine.code.clone()), ..Options::default() };
+        let masked = emit(text, "llvm", &options).matches("llvm.masked.store").count();
+        let plain = emit(text, "llvm", &options).matches("store <8 x float>").count();
+        assert!(masked > 0 && (plain > 0) != has_masks(&machine), "{name}: {masked} masked, {plain} plain");
+        if !machine.lacking_here().is_empty() {
+            continue;
+        }
+        ran += 1;
+        let c = Compiled::of(text, &options);
+        for n in [0, 1, 7, 8, 9, 16, 37] {
+            let mut a = Tensor::f32(&[n], |i| i as f32 + 1.0);
+            let mut b = Tensor::f32(&[n + 8], |_| -1.0);
+            assert_eq!(call(&c, &mut [&mut a, &mut b]), 0);
+            let want = |i: usize| if (i as i64) < n { (i as f32 + 1.0) * 2.0 } else { -1.0 };
+            assert_eq!(b.as_f32(), (0..n as usize + 8).map(want).collect::<Vec<_>>(), "{name} {n}");
+        }
+    }
+    assert!(ran > 0);
+}
+
+fn has_masks(m: &lathe_target::Machine) -> bool {
+    m.masks == lathe_target::Masks::Cheap
 }
 
 /// Rows of a local buffer that end within a vector: masks of known lanes, next to rows and inside of them.
