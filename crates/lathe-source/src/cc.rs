@@ -116,12 +116,19 @@ impl Code for Loaded {
     }
 }
 
-/// The compiler's command: the environment variable `CC`, or `cc`. `CC` may be a path, with blanks in it or not, or a
-/// command with arguments, quoted as for a shell.
-fn command() -> Vec<OsString> {
+/// The compiler's command: the environment variable `CC`, or `cc`, or for another architecture the cross compiler as
+/// distributions name it (`aarch64-linux-gnu-gcc`). `CC` may be a path, with blanks in it or not, or a command with
+/// arguments, quoted as for a shell.
+fn command(arch: Option<&str>) -> Vec<OsString> {
     let cc = std::env::var_os("CC").unwrap_or_default();
     let words = words(&cc);
-    if words.is_empty() { vec!["cc".into()] } else { words }
+    if !words.is_empty() {
+        return words;
+    }
+    match arch.filter(|a| *a != std::env::consts::ARCH && is_word(a)) {
+        Some(arch) => vec![format!("{arch}-linux-gnu-gcc").into()],
+        None => vec!["cc".into()],
+    }
 }
 
 fn words(cc: &OsStr) -> Vec<OsString> {
@@ -156,6 +163,12 @@ fn patience() -> Result<Duration, Diagnostic> {
     })
 }
 
+/// What a machine file calls something goes to the compiler as a word, never as a path or a flag.
+fn is_word(s: &str) -> bool {
+    s.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && s.chars().all(|c| c.is_ascii_alphanumeric() || "_-.+".contains(c))
+}
+
 /// The flags: no flag here lets the compiler change a result, except for the payload of NaNs.
 fn flags(options: &Options) -> Vec<String> {
     let level = match options.opt_level {
@@ -164,6 +177,12 @@ fn flags(options: &Options) -> Vec<String> {
         _ => "-O3",
     };
     let march = match &options.target {
+        // GCC names a level and its extensions where LLVM has a processor and features.
+        Some(t) if t.arch == "aarch64" && t.cpu == "generic" => {
+            let sve = if t.features.split(',').any(|f| f == "+sve") { "armv8.2-a+sve" } else { "armv8-a" };
+            format!("-march={sve}")
+        }
+        Some(t) if t.arch == "aarch64" => format!("-mcpu={}", t.cpu),
         Some(t) => format!("-march={}", t.cpu),
         None => "-march=native".to_string(),
     };
@@ -176,7 +195,7 @@ fn version() -> Result<String, Diagnostic> {
     /// A compiler that does not say its version soon says nothing.
     const SOON: Duration = Duration::from_secs(20);
     static KNOWN: LazyLock<Mutex<HashMap<Vec<OsString>, String>>> = LazyLock::new(Mutex::default);
-    let words = command();
+    let words = command(None);
     let (program, arguments) = split(&words);
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(v) = known.get(&words) {
@@ -230,7 +249,7 @@ fn split(words: &[OsString]) -> (&OsStr, &[OsString]) {
 }
 
 fn run(input: &Path, output: &Path, options: &Options) -> Result<(), Diagnostic> {
-    let words = command();
+    let words = command(options.target.as_ref().map(|t| t.arch.as_str()));
     let (program, arguments) = split(&words);
     let shown = program.to_string_lossy().into_owned();
     let mut command = Command::new(program);
