@@ -73,6 +73,7 @@ pub fn bench(a: &BenchArgs, common: &Common) -> Outcome {
             kernel: kernel.name.to_string(),
             strategy: schedule.strategy.clone(),
             strategy_source: schedule.source.name().to_string(),
+            strategy_reason: schedule.reason.clone(),
             params: schedule.params.clone(),
             sizes: sizes.clone(),
             specialized: t.how.specialize,

@@ -76,6 +76,7 @@ pub fn run(a: &RunArgs, common: &Common) -> Outcome {
         kernel: kernel.name.to_string(),
         strategy: schedule.strategy.clone(),
         strategy_source: schedule.source.name().to_string(),
+        strategy_reason: schedule.reason.clone(),
         params: schedule.params.clone(),
         sizes,
         specialized: t.how.specialize,
@@ -121,6 +122,9 @@ pub fn show(r: &RunReport) {
         r.threads,
         if r.threads == 1 { "" } else { "s" }
     );
+    if !r.strategy_reason.is_empty() {
+        eprintln!("  {}: {}", r.strategy_source, r.strategy_reason);
+    }
     for (name, how) in &r.made_inputs {
         note!("  input {name}: {how}");
     }

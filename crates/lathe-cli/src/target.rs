@@ -29,7 +29,7 @@ pub fn machine(t: &KernelArgs) -> Result<Machine, Stop> {
 pub fn machine_here(t: &KernelArgs) -> Result<Machine, Stop> {
     let m = machine(t)?;
     lathe::machine::runs_here(&m)?;
-    Ok(m)
+    Ok(lathe::machine::here(m))
 }
 
 pub fn engine(t: &KernelArgs) -> Result<Engine, Stop> {
@@ -157,9 +157,10 @@ pub fn scheduled(
     if let Some(d) = &decided.trouble {
         crate::tune::trouble(Some(d));
     }
-    let mut schedule = lathe::schedule(program, kernel, &decided.how, &machine(t)?)?;
+    let mut schedule = lathe::schedule(program, kernel, &decided.how, &machine_here(t)?)?;
     if decided.stored {
         schedule.source = StrategySource::Stored;
+        schedule.reason = "the fastest of a search for these sizes".to_string();
     }
     print_notes(&schedule);
     Ok(schedule)

@@ -106,9 +106,8 @@ impl Usual {
             winners.push(Winner { sizes: values, choice, code: OnceLock::new() });
         }
         let decides = function.is_some_and(|f| {
-            let sizes = f.sizes.iter().map(|b| (b.name.to_string(), 1024)).collect();
-            let chosen = lathe::which::choose(&kernel.program, f, &How { sizes, ..How::default() });
-            chosen.is_ok_and(|c| c.source == StrategySource::Auto)
+            let all = lathe::which::candidates(&kernel.program, f, &How::default());
+            all.is_ok_and(|all| all.iter().any(|c| c.source == StrategySource::Auto))
         });
         Usual { threads, code: OnceLock::new(), winners, decides, sized: Mutex::new(Vec::new()) }
     }

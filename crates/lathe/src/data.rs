@@ -1,12 +1,12 @@
 //! Arguments of a run: sizes from `-D` and from given arrays, inputs from files, the rest made up.
 
 use crate::codes;
-use crate::count::Values;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::interp::evaluate;
 use lathe_ir::stmt::AccessMode;
 use lathe_ir::visit::{loads_of, substitute, vars_of, walk};
 use lathe_ir::{Access, Binder, BufId, Expr, Function, Mode, ParamKind, Scalar, Type, VarId};
+use lathe_model::count::Values;
 use lathe_runtime::array::alike;
 use lathe_runtime::{Array, npy};
 use std::collections::{BTreeMap, HashMap};
@@ -226,7 +226,7 @@ pub fn make(func: &Function, given: &Given) -> Result<Data, Diagnostic> {
 /// Refuses arrays that each fit into memory but do not together: memory is only taken when it is written to, so
 /// the system would grant them all and end the process later.
 fn fits(func: &Function, sizes: &Values) -> Result<(), Diagnostic> {
-    let (Some(all), Some(free)) = (crate::count::bytes(func, sizes), lathe_runtime::available_memory())
+    let (Some(all), Some(free)) = (lathe_model::count::bytes(func, sizes), lathe_runtime::available_memory())
     else {
         return Ok(());
     };

@@ -6,6 +6,9 @@ use std::fmt::Write;
 /// Every step: rule, place, relations, obligations; with `differences` also the tree's lines before and after.
 pub fn explain(schedule: &Schedule, differences: bool) -> String {
     let mut out = String::new();
+    if !schedule.reason.is_empty() {
+        let _ = writeln!(out, "{}: {}", schedule.source.name(), schedule.reason);
+    }
     for v in &schedule.versions {
         match &v.condition {
             Some(c) => {
@@ -75,6 +78,7 @@ pub fn explain_json(kernel: &str, doc: &str, schedule: &Schedule) -> serde_json:
         "doc": doc,
         "strategy": schedule.strategy,
         "strategy_source": schedule.source.name(),
+        "strategy_reason": schedule.reason,
         "params": schedule.params,
         "versions": versions,
     })

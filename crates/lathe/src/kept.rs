@@ -5,9 +5,10 @@
 
 use crate::build::{Build, Built};
 use crate::cache::Cache;
+use crate::choice::StrategySource;
 use crate::program::{Failure, Program};
-use crate::schedule::{How, Schedule, schedule, specialize};
-use crate::which::StrategySource;
+use crate::schedule::{How, Schedule, specialize};
+use crate::which::schedule;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::text::{Ids, print_function_with, print_module};
 use lathe_ir::{Function, Module};

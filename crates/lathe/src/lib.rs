@@ -16,10 +16,10 @@
 pub mod build;
 pub mod cache;
 pub mod check;
+mod choice;
 pub mod codes;
 pub mod compare;
 pub mod convert;
-pub mod count;
 pub mod data;
 mod dispatch;
 pub mod doctor;
@@ -47,6 +47,7 @@ pub mod which;
 pub use build::{Build, Built, compile};
 pub use cache::Cache;
 pub use check::{check_facts, check_result};
+pub use choice::StrategySource;
 pub use data::{Data, Given};
 pub use emit::{Emit, emit, write_whole};
 pub use explain::{explain, explain_json};
@@ -57,6 +58,7 @@ pub use lathe_engine::dtype_of;
 pub use lathe_ir::{self as ir, Function, Mode, text};
 pub use lathe_lang as lang;
 pub use lathe_measure::{Plan, ceilings, rounds, rounds::rounds as measure, stats};
+pub use lathe_model::count;
 pub use lathe_poly as poly;
 pub use lathe_runtime::{ArgView, Array, Engine, Pool, PoolOptions, codes as runtime_codes, npy};
 pub use lathe_space as space;
@@ -64,10 +66,10 @@ pub use lathe_target::Machine;
 pub use lathe_transform as transform;
 pub use program::{Failure, Program};
 pub use replay::replay;
-pub use schedule::{Form, How, Schedule, Version, schedule};
+pub use schedule::{Form, How, Schedule, Version};
 pub use steps::apply_steps;
 pub use tests_of::{ProgramReport, check_program};
-pub use which::StrategySource;
+pub use which::schedule;
 
 /// The codes of all crates.
 pub fn all_codes() -> Vec<CodeInfo> {

@@ -50,6 +50,22 @@ pub fn runs_here(machine: &Machine) -> Result<(), Diagnostic> {
         .help("leave --cpu out to run; `lathe emit --cpu` writes code for any CPU"))
 }
 
+/// The machine where its code runs on the one at hand: a level of an architecture (`x86-64-v3`) says nothing about
+/// caches and threads, so that they are those at hand. What a user's file says stands.
+pub fn here(m: Machine) -> Machine {
+    if m.origin != m.name || !m.lacking_here().is_empty() {
+        return m;
+    }
+    let host = Machine::host();
+    Machine {
+        l1_bytes: host.l1_bytes,
+        l2_bytes: host.l2_bytes,
+        l3_bytes: host.l3_bytes,
+        threads: host.threads,
+        ..m
+    }
+}
+
 fn is_file(name: &str, path: &Path) -> bool {
     name.ends_with(".toml") || name.ends_with(".json") || name.contains('/') || path.is_file()
 }
@@ -78,6 +94,21 @@ mod tests {
         let d = runs_here(&open(foreign).unwrap()).unwrap_err();
         assert!(d.message.contains("lacks"), "{d}");
         assert_eq!(open("no such name").unwrap_err().code, codes::MACHINE);
+    }
+
+    #[test]
+    fn levels_that_run_here_have_the_caches_at_hand() {
+        let host = Machine::host();
+        let runs = |m: &Machine| m.lacking_here().is_empty();
+        for m in Machine::names().iter().map(|n| open(n).unwrap()) {
+            let on = here(m.clone());
+            assert_eq!((&on.code, on.vector_bytes, on.masks), (&m.code, m.vector_bytes, m.masks));
+            let caches = (on.l2_bytes, on.l3_bytes, on.threads);
+            let want = if runs(&m) { &host } else { &m };
+            assert_eq!(caches, (want.l2_bytes, want.l3_bytes, want.threads), "{}", m.name);
+            let own = Machine { origin: "/some/file.toml".to_string(), ..m };
+            assert_eq!(here(own.clone()), own);
+        }
     }
 
     #[test]

@@ -50,6 +50,9 @@ pub struct RunReport {
     pub strategy: String,
     /// `requested`, `stored`, `fast`, `auto` or `naive`.
     pub strategy_source: String,
+    /// Why it was taken, where there was something to choose.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub strategy_reason: String,
     pub params: BTreeMap<String, lathe_space::Value>,
     pub sizes: BTreeMap<String, i64>,
     pub specialized: bool,

@@ -1,8 +1,8 @@
 //! From a kernel and the name of a strategy to scheduled trees with their evidence.
 
+use crate::choice::{Choice, StrategySource, leads_to_auto};
 use crate::mdh::{self, Taken};
 use crate::program::{Failure, Program};
-use crate::which::{self, StrategySource};
 use lathe_analysis::Assumptions;
 use lathe_diagnostics::{Diagnostic, Severity};
 use lathe_ir::{Function, Module};
@@ -17,7 +17,7 @@ use std::time::Instant;
 /// How to schedule.
 #[derive(Clone, Debug, Default)]
 pub struct How {
-    /// `None`: `fast` if there is one, else `naive`.
+    /// `None`: what [`crate::which`] finds.
     pub strategy: Option<String>,
     pub params: BTreeMap<String, String>,
     /// Sizes to bake in (`--specialize`); empty: all stay symbols.
@@ -100,6 +100,8 @@ impl Form {
 pub struct Schedule {
     pub strategy: String,
     pub source: StrategySource,
+    /// Why this strategy was taken; empty where there was nothing to choose.
+    pub reason: String,
     pub params: BTreeMap<String, Value>,
     /// Constraints of the strategy over sizes: checked at the call.
     pub requires: Vec<Expr>,
@@ -203,15 +205,21 @@ fn examined(
     Err(Failure::many(&program.sources, diagnostics))
 }
 
-/// Applies a strategy to a kernel.
+/// The machine with the threads that calls will have.
+pub(crate) fn on(machine: &Machine, how: &How) -> Machine {
+    Machine { threads: how.threads.map_or(machine.threads, |n| n as u64), ..machine.clone() }
+}
+
+/// Applies one strategy to a kernel.
 ///
 /// # Errors
 /// What the analysis, the binding of parameters, or a step refuses.
-pub fn schedule(
+pub(crate) fn with(
     program: &Program,
     kernel: &Function,
     how: &How,
     machine: &Machine,
+    choice: &Choice,
 ) -> Result<Schedule, Failure> {
     let fail = |d: Diagnostic| Failure::one(&program.sources, d);
     let mut times = Vec::new();
@@ -220,7 +228,6 @@ pub fn schedule(
         times.push((name.to_string(), start.elapsed().as_secs_f64()));
         start = Instant::now();
     };
-    let choice = which::choose(program, kernel, how)?;
     let definition = choice.definition;
     let (mut func, unproved) = examined(program, kernel, how.assumptions)?;
     lap("bounds and definedness", &mut times);
@@ -237,7 +244,7 @@ pub fn schedule(
     // What is no parameter of the strategy is one of its decisions.
     let (given, free): (lathe_space::Values, lathe_space::Values) =
         given.into_iter().partition(|(n, _)| !decides || definition.params.iter().any(|p| p.name == *n));
-    let machine = &Machine { threads: how.threads.map_or(machine.threads, |n| n as u64), ..machine.clone() };
+    let machine = &on(machine, how);
     let (strategy, mut open) = lathe_strategy::instantiate(definition, &given, &facts).map_err(fail)?;
     let of = format!("strategy `{}`", definition.name);
     let params = lathe_space::bind(&of, &definition.params, &definition.constraints, &given, &facts)
@@ -272,7 +279,7 @@ pub fn schedule(
                 .map_err(|d| in_strategy(definition, d));
         }
         if decides {
-            let lenient = choice.auto || which::leads_to_auto(&definitions, &kernel.name, &v.strategy);
+            let lenient = choice.auto || leads_to_auto(&definitions, &kernel.name, &v.strategy);
             let wanted = mdh::Wanted { lenient, ..wanted };
             return mdh::versions(&wanted, &context, v).map_err(|d| in_strategy(definition, d));
         }
@@ -297,6 +304,7 @@ pub fn schedule(
     Ok(Schedule {
         strategy: choice.name.to_string(),
         source: choice.source,
+        reason: String::new(),
         params,
         requires: open,
         module: program.lang.module.clone(),
@@ -343,14 +351,18 @@ pub(crate) fn on_loops(
 /// stack takes memory.
 pub const STACK: usize = 512 << 20;
 
-/// The results of `f` on all items, each computed by a thread of its own (the last one by this thread).
+/// The results of `f` on all items, each computed by a thread of its own (the last one by this thread, and those for
+/// which there is no thread).
 pub(crate) fn each_in_a_thread<T: Sync, R: Send>(items: &[T], f: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let Some((last, others)) = items.split_last() else { return Vec::new() };
+    let f = &f;
     std::thread::scope(|scope| {
-        let started: Vec<_> = others.iter().map(|item| scope.spawn(|| f(item))).collect();
+        let start = |item| std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, move || f(item));
+        let started: Vec<_> = others.iter().map(|item| (item, start(item))).collect();
         let own = f(last);
-        let join = |t: std::thread::ScopedJoinHandle<'_, R>| {
-            t.join().unwrap_or_else(|p| std::panic::resume_unwind(p))
+        let join = |(item, t): (_, std::io::Result<std::thread::ScopedJoinHandle<'_, R>>)| match t {
+            Ok(t) => t.join().unwrap_or_else(|p| std::panic::resume_unwind(p)),
+            Err(_) => f(item),
         };
         started.into_iter().map(join).chain([own]).collect()
     })

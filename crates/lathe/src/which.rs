@@ -1,62 +1,33 @@
-//! Which strategy runs? The one that is asked for; else the winner of tuning exactly this; else `fast`; else `auto`,
-//! where there is something in index notation; else `naive`.
+//! Which strategy runs? The one that is asked for; else the winner of tuning exactly this; else the one of `fast`, `auto`
+//! (where there is something in index notation) and `naive` that the model expects to be the fastest for these sizes on
+//! this machine.
+//!
+//! [`candidates`] says which there are, [`schedule`] takes one of them and says why; [`decide`] asks the store before.
 
+use crate::choice::{Choice, StrategySource, is_auto, leads_to_auto};
 use crate::mdh;
 use crate::program::{Failure, Program};
-use crate::schedule::How;
+use crate::schedule::{How, Schedule, each_in_a_thread, on, with};
 use crate::tune::{Situation, stored_winner};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::Function;
-use lathe_strategy::{Definition, Definitions, Strategy};
+use lathe_space::{Value, eval};
+use lathe_strategy::Definition;
+use lathe_target::Machine;
+use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Why this strategy was taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StrategySource {
-    Requested,
-    /// The winner of tuning exactly this.
-    Stored,
-    Fast,
-    /// What the cost model chooses.
-    Auto,
-    Naive,
-}
-
-impl StrategySource {
-    pub fn name(self) -> &'static str {
-        match self {
-            StrategySource::Requested => "requested",
-            StrategySource::Stored => "stored",
-            StrategySource::Fast => "fast",
-            StrategySource::Auto => "auto",
-            StrategySource::Naive => "naive",
-        }
-    }
-
-    /// The source of a name.
-    pub fn from_name(name: &str) -> Option<StrategySource> {
-        use StrategySource::{Auto, Fast, Naive, Requested, Stored};
-        [Requested, Stored, Fast, Auto, Naive].into_iter().find(|s| s.name() == name)
-    }
-}
-
-/// A strategy, by whatever name it was found.
-#[derive(Clone, Copy, Debug)]
-pub struct Choice<'a> {
-    /// As it is reported.
-    pub name: &'a str,
-    pub definition: &'a Definition,
-    pub source: StrategySource,
-    /// It is `auto`, or a name for it: all is left to the cost model, and nothing fails for want of decisions. For a
-    /// fun the definition is then what comes before the decisions.
-    pub auto: bool,
-}
-
-/// The strategy that a kernel or fun runs with where the store is not asked.
+/// The strategies that a kernel or fun may run with where the store is not asked, those before others that are to be
+/// taken where nothing tells them apart. One, where one is asked for, and where parameters or a system model are given,
+/// which are a strategy's own.
 ///
 /// # Errors
 /// `E0903` for a name that there is not.
-pub fn choose<'a>(program: &'a Program, kernel: &Function, how: &How) -> Result<Choice<'a>, Failure> {
+pub fn candidates<'a>(
+    program: &'a Program,
+    kernel: &Function,
+    how: &How,
+) -> Result<Vec<Choice<'a>>, Failure> {
     let target = &*kernel.name;
     let all = program.strategies(target);
     let fun = program.lang.funs.contains_key(target);
@@ -67,49 +38,124 @@ pub fn choose<'a>(program: &'a Program, kernel: &Function, how: &How) -> Result<
         let start = if auto && fun { program.strategy(target, "naive")? } else { definition };
         Ok(Choice { name: &definition.name, definition: start, source, auto })
     };
+    let of_library = || program.lang.prelude.iter().find(|d| is_auto(d));
     if let Some(n) = &how.strategy {
         let own = all.iter().any(|d| d.name == *n);
-        if let Some(auto) = program.lang.prelude.iter().find(|d| fun && !own && is_auto(d) && d.name == *n) {
-            return choice(auto, StrategySource::Requested);
-        }
-        return choice(program.strategy(target, n)?, StrategySource::Requested);
+        let auto = of_library().filter(|d| fun && !own && d.name == *n);
+        return Ok(vec![match auto {
+            Some(auto) => choice(auto, StrategySource::Requested)?,
+            None => choice(program.strategy(target, n)?, StrategySource::Requested)?,
+        }]);
     }
-    if let Some(d) = all.iter().find(|d| d.name == "fast" && d.target.is_some()) {
-        return choice(d, StrategySource::Fast);
+    let own = |name: &str| all.iter().find(|d| d.name == name && d.target.is_some());
+    let mut out = Vec::new();
+    if let Some(d) = own("fast") {
+        out.push(choice(d, StrategySource::Fast)?);
     }
-    // Who writes a `naive` for the kernel has said how it runs.
-    let said = all.iter().any(|d| d.name == "naive" && d.target.is_some());
-    let indexed = !said && mdh::has_computes(kernel);
-    if let Some(d) = all.iter().find(|d| indexed && d.name == mdh::AUTO) {
-        return choice(d, StrategySource::Auto);
+    let naive = choice(program.strategy(target, "naive")?, StrategySource::Naive)?;
+    // Who writes a `naive` and nothing else for the kernel has said how it runs.
+    if (own("fast").is_some() || own("naive").is_none()) && (fun || mdh::has_computes(kernel)) {
+        let auto = all.iter().find(|d| d.name == mdh::AUTO).copied().or_else(of_library);
+        out.extend(auto.map(|d| choice(d, StrategySource::Auto)).transpose()?);
     }
-    choice(program.strategy(target, "naive")?, StrategySource::Naive)
+    // The loops of a fun are what its author meant before they are anything else.
+    out.insert(if fun && own("fast").is_none() { 0 } else { out.len() }, naive);
+    if !how.params.is_empty() || how.model.is_some() {
+        out.truncate(1);
+    }
+    Ok(out)
 }
 
-/// Whether a definition is the `auto` that needs no import; a kernel may have another one of its own.
-pub(crate) fn is_auto(d: &Definition) -> bool {
-    d.name == mdh::AUTO && d.target.is_none()
+/// Applies a strategy to a kernel: the one that is asked for; else that of the candidates which the model expects to be
+/// the fastest for the sizes of the call, or the first where these are not known.
+///
+/// # Errors
+/// What the analysis, the binding of parameters, or a step refuses.
+pub fn schedule(
+    program: &Program,
+    kernel: &Function,
+    how: &How,
+    machine: &Machine,
+) -> Result<Schedule, Failure> {
+    let all = candidates(program, kernel, how)?;
+    let known = kernel.sizes.iter().all(|b| how.sizes.contains_key(&*b.name));
+    if all.len() == 1 || !known {
+        return with(program, kernel, how, machine, &all[0]);
+    }
+    let of = on(machine, how);
+    let make = |choice: &Choice| -> Result<(Schedule, f64), Failure> {
+        let made = with(program, kernel, how, machine, choice)?;
+        let cycles = expected(&made, &how.sizes, &of);
+        Ok((made, cycles))
+    };
+    let made: Result<Vec<_>, Failure> = each_in_a_thread(&all, make).into_iter().collect();
+    let mut made = made?;
+    // Decisions for this machine stand before those of an author on another one; no decisions come after them.
+    made.sort_by_key(|(s, _)| match s.source {
+        StrategySource::Auto if s.versions.iter().any(|v| !v.taken.computes.is_empty()) => 0,
+        StrategySource::Auto => 2,
+        StrategySource::Naive => 3,
+        _ => 1,
+    });
+    let (at, reason) = fastest(&made.iter().map(|(s, n)| (s.strategy.as_str(), *n)).collect::<Vec<_>>());
+    Ok(Schedule { reason, ..made.swap_remove(at).0 })
 }
 
-/// Whether a strategy is nothing but another name for `auto`. To funs `auto` is no definition, but known all the same.
-pub(crate) fn leads_to_auto(definitions: &Definitions, target: &str, s: &Strategy) -> bool {
-    let mut s = s;
-    // Names may lead in a circle.
-    for _ in 0..64 {
-        match s {
-            Strategy::Call { name, args, .. } if args.is_empty() => {
-                match definitions.find(name, Some(target)) {
-                    Some(d) if is_auto(d) => return true,
-                    Some(d) if d.params.is_empty() => s = &d.body,
-                    Some(_) => return false,
-                    None => return name == mdh::AUTO,
-                }
-            }
-            Strategy::Seq(all) if all.len() == 1 => s = &all[0],
-            _ => return false,
+/// The candidate that [`schedule`] takes.
+///
+/// # Errors
+/// As [`schedule`].
+pub fn choose<'a>(
+    program: &'a Program,
+    kernel: &Function,
+    how: &How,
+    machine: &Machine,
+) -> Result<Choice<'a>, Failure> {
+    let all = candidates(program, kernel, how)?;
+    if all.len() == 1 {
+        return Ok(all[0]);
+    }
+    let source = schedule(program, kernel, how, machine)?.source;
+    Ok(all.iter().copied().find(|c| c.source == source).unwrap_or(all[0]))
+}
+
+/// Cycles of a call with these sizes, as the model expects; infinite where a call is refused.
+fn expected(s: &Schedule, sizes: &BTreeMap<String, i64>, machine: &Machine) -> f64 {
+    let value = |n: &str| sizes.get(n).map(|v| Value::Int(*v));
+    let holds = |e: &lathe_space::Expr| eval(e, &value) == Ok(Value::Bool(true));
+    let refused = s.requires.iter().any(|e| eval(e, &value) == Ok(Value::Bool(false)));
+    match s.versions.iter().find(|v| v.condition.as_ref().is_none_or(holds)).filter(|_| !refused) {
+        Some(v) => lathe_model::estimate(&v.func, sizes, machine).cycles(),
+        None => f64::INFINITY,
+    }
+}
+
+/// So much better an estimate must be to speak against a candidate that stands before.
+const CLEARLY: f64 = 0.95;
+
+/// The position of the one to run of candidates with their cycles, and the reason.
+fn fastest(all: &[(&str, f64)]) -> (usize, String) {
+    let mut best = 0;
+    for (i, m) in all.iter().enumerate() {
+        if m.1 < all[best].1 * CLEARLY {
+            best = i;
         }
     }
-    false
+    let one = |(name, n): &(&str, f64)| match n.is_finite() {
+        true => format!("{} for `{name}`", cycles(*n)),
+        false => format!("that `{name}` refuses these sizes"),
+    };
+    let each: Vec<String> = all.iter().map(one).collect();
+    (best, format!("the model expects {}", each.join(", ")))
+}
+
+/// `1.2 million cycles`
+fn cycles(n: f64) -> String {
+    match n {
+        n if n >= 1e9 => format!("{:.1} billion cycles", n / 1e9),
+        n if n >= 1e6 => format!("{:.1} million cycles", n / 1e6),
+        n => format!("{n:.0} cycles"),
+    }
 }
 
 /// How a call is scheduled, the store included.
@@ -139,5 +185,27 @@ pub fn decide(
     match winner {
         Ok(Some(how)) => Decided { how, stored: true, trouble: None },
         other => Decided { how: asked, stored: false, trouble: other.err() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clearly_fastest_is_taken_and_the_reason_names_all() {
+        let at = |fast, auto, naive| fastest(&[("fast", fast), ("auto", auto), ("naive", naive)]);
+        assert_eq!(at(100.0, 200.0, 900.0).0, 0);
+        assert_eq!(at(100.0, 90.0, 900.0).0, 1);
+        assert_eq!(at(100.0, 90.0, 10.0).0, 2);
+        // Estimates that are about the same speak for what stands first.
+        assert_eq!(at(100.0, 99.0, 98.0).0, 0);
+        // A strategy that refuses the sizes never runs, unless nothing else is there.
+        assert_eq!(at(f64::INFINITY, 90.0, 900.0).0, 1);
+        assert_eq!(fastest(&[("fast", f64::INFINITY)]).0, 0);
+        let (_, reason) = at(f64::INFINITY, 2.5e6, 4e9);
+        for part in ["`fast` refuses", "2.5 million cycles for `auto`", "4.0 billion cycles for `naive`"] {
+            assert!(reason.contains(part), "{reason}");
+        }
     }
 }

@@ -22,7 +22,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("lathe-prove", 2),
     ("lathe-analysis", 3),
     ("lathe-pattern", 3),
-    ("lathe-model", 2),
+    ("lathe-model", 3),
     ("lathe-transform", 4),
     ("lathe-autodiff", 5),
     ("lathe-c", 3),

@@ -81,7 +81,11 @@ fn the_report_has_every_field_and_nothing_else_is_printed() {
     assert!(v["evidence"]["by_dependence"].as_u64() > Some(0));
     let fast = f.ok(&format!("run {} {SMALL} --json", gemm())).stdout;
     let v: Value = serde_json::from_str(&fast).expect("one JSON object");
-    assert_eq!((&v["strategy_source"], &v["check"]), (&"fast".into(), &Value::Null));
+    assert_eq!((&v["strategy_source"], &v["check"]), (&v["strategy"], &Value::Null));
+    // The reason names all that it was chosen from.
+    for name in ["fast", "auto", "naive"] {
+        assert!(v["strategy_reason"].as_str().is_some_and(|r| r.contains(name)), "{v}");
+    }
 }
 
 #[test]

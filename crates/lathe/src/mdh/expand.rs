@@ -2,7 +2,7 @@
 
 use super::call::{Call, as_call, mark};
 use super::{DEFAULT_MODEL, STEP, space};
-use crate::which::is_auto;
+use crate::choice::is_auto;
 use lathe_diagnostics::{Diagnostic, Span};
 use lathe_ir::{Function, Module, visit};
 use lathe_mdh::around::Around;

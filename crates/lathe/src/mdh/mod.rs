@@ -5,6 +5,7 @@
 //! makes a version for the sizes that are known, with these baked in, and another one, the loops as written, for
 //! all others.
 
+use crate::choice::Choice;
 use crate::program::{Failure, Program};
 use crate::schedule::How;
 use lathe_ir::Function;
@@ -42,12 +43,13 @@ pub fn has_computes(kernel: &Function) -> bool {
     !labels(kernel).is_empty()
 }
 
-/// Whether the strategy that would run takes decisions for sizes.
+/// Whether a strategy that may run takes decisions for sizes.
 ///
 /// # Errors
 /// Where there is no such strategy.
 pub fn decides(program: &Program, kernel: &Function, how: &How) -> Result<bool, Failure> {
-    let choice = crate::which::choose(program, kernel, how)?;
-    let body = &choice.definition.body;
-    Ok(choice.auto || uses(&program.definitions(&kernel.name), Some(&kernel.name), body))
+    let all = crate::which::candidates(program, kernel, how)?;
+    let definitions = program.definitions(&kernel.name);
+    let decides = |c: &Choice| c.auto || uses(&definitions, Some(&kernel.name), &c.definition.body);
+    Ok(all.iter().any(decides))
 }

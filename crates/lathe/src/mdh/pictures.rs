@@ -25,7 +25,7 @@ pub fn pictures(
     machine: &Machine,
 ) -> Result<Vec<(String, String)>, Failure> {
     let fail = |d: Diagnostic| Failure::one(&program.sources, d);
-    let definition = choose(program, kernel, how)?.definition;
+    let definition = choose(program, kernel, how, machine)?.definition;
     if !how.knows(kernel) {
         return Ok(Vec::new());
     }

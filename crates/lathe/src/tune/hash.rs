@@ -79,7 +79,7 @@ fn compiler(build: &Build, specialize: bool) -> String {
 /// The name of a machine; of one in a file of a user with the hash of what the file says.
 fn machine_name(m: &Machine) -> String {
     match Machine::named(&m.name) {
-        Some(known) if known == *m => m.name.clone(),
+        Some(known) if known.code == m.code && known.origin == m.origin => m.name.clone(),
         _ => format!("{} {}", m.name, &hash_of(&[&format!("{m:?}")])[..8]),
     }
 }

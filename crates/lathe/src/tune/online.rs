@@ -3,7 +3,8 @@
 use super::space::strategy_space;
 use crate::build::{Build, Built, compile};
 use crate::program::{Failure, Program};
-use crate::schedule::{How, schedule};
+use crate::schedule::How;
+use crate::which::schedule;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::Function;
 use lathe_runtime::{Array, Pool};
@@ -86,7 +87,7 @@ impl<'p> Online<'p> {
     pub fn new(program: &'p Program, kernel: &Function, t: OnlineTuning) -> Result<Online<'p>, Failure> {
         let fail = |d: Diagnostic| Failure::one(&program.sources, d);
         let how = How { strategy: t.strategy.clone(), sizes: t.sizes.clone(), ..How::default() };
-        let asked = crate::which::choose(program, kernel, &how)?.name.to_string();
+        let asked = crate::which::candidates(program, kernel, &how)?[0].name.to_string();
         let space = strategy_space(program, kernel, &asked, &how, &t.machine, &t.fixed)?;
         let technique = t.technique.unwrap_or_else(|| Box::new(portfolio()));
         let start = space.default.as_ref().and_then(|v| space.space.read(v));

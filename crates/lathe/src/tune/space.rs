@@ -51,7 +51,7 @@ pub fn strategy_space(
     let facts = |n: &str| how.sizes.get(n).map(|v| Value::Int(*v)).or_else(|| machine.fact(n));
     let asked = program.strategy(&kernel.name, strategy)?;
     let (definition, given) = version(program, kernel, asked, &facts).map_err(fail)?;
-    let whole = crate::which::is_auto(asked);
+    let whole = crate::choice::is_auto(asked);
     let decisions = free_decisions(program, kernel, &definition, whole, how, machine)?;
     let known = |n: &String| {
         definition.params.iter().any(|p| p.name == *n) || decisions.def.params.iter().any(|p| p.name == *n)

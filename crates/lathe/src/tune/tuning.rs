@@ -104,7 +104,7 @@ pub fn tune_kernel(
         model: t.model.clone(),
         ..How::default()
     };
-    let asked = crate::which::choose(program, kernel, &how)?.name.to_string();
+    let asked = crate::which::candidates(program, kernel, &how)?[0].name.to_string();
     let space = strategy_space(program, kernel, &asked, &how, &t.machine, &t.fixed)?;
     let strategy = space.definition.name.clone();
     let situation = Situation {

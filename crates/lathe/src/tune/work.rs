@@ -6,7 +6,8 @@ use crate::check::Reference;
 use crate::data::{Data, Given, make};
 use crate::program::Program;
 use crate::report::CheckReport;
-use crate::schedule::{How, STACK, Schedule, schedule};
+use crate::schedule::{How, STACK, Schedule};
+use crate::which::schedule;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::Function;
 use lathe_measure::rounds::Processors;
@@ -108,7 +109,7 @@ impl Work {
         let program = Program::open(&setup.file).map_err(|f| wrong(f.to_string()))?;
         let kernel = program.kernel(Some(&setup.kernel)).map_err(|f| wrong(f.to_string()))?.clone();
         let engine = Engine::named(&setup.engine)?;
-        let machine = crate::machine::open(&setup.machine)?;
+        let machine = crate::machine::here(crate::machine::open(&setup.machine)?);
         let given = Given { sizes: setup.sizes.clone(), inputs: setup.inputs.clone(), seed: setup.seed };
         let original = make(&kernel, &given)?;
         let data = original.duplicate()?;

@@ -1,0 +1,101 @@
+//! Accesses as the model sees them: linear subscripts, and the dimension that lies next to one another in memory.
+
+use lathe_ir::layout::LayoutStep;
+use lathe_ir::lower::address;
+use lathe_ir::{Access, BufId, Buffer, Expr, ExprKind, Function, Param, Stmt, VarId};
+use lathe_poly::Affine;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// One access to a known buffer.
+pub struct Place {
+    pub buffer: Arc<Buffer>,
+    /// A linear form per logical dimension; `None` where data or divisions decide.
+    pub subscripts: Vec<Option<Affine>>,
+    /// The subscripts themselves.
+    pub exprs: Vec<Expr>,
+}
+
+impl Place {
+    /// `None` behind a pointer.
+    pub fn of(a: &Access, buffers: &HashMap<BufId, Arc<Buffer>>) -> Option<Place> {
+        let (id, exprs) = address::resolve(a).ok()?;
+        let buffer = buffers.get(&id)?.clone();
+        Some(Place { buffer, subscripts: exprs.iter().map(Affine::of).collect(), exprs })
+    }
+
+    pub fn mentions(&self, v: VarId) -> bool {
+        self.exprs.iter().any(|e| lathe_ir::visit::vars_of(e).contains(&v))
+    }
+
+    /// How far neighbours in `v` lie apart.
+    pub fn along(&self, v: VarId) -> Along {
+        if !self.mentions(v) {
+            return Along::Same;
+        }
+        let last = innermost(&self.buffer);
+        let mut contiguous = false;
+        for (d, s) in self.subscripts.iter().enumerate() {
+            match s {
+                Some(form) => match form.coefficient(&v) {
+                    0 => {}
+                    1 if Some(d) == last => contiguous = true,
+                    _ => return Along::Apart,
+                },
+                None if lathe_ir::visit::vars_of(&self.exprs[d]).contains(&v) => return Along::Apart,
+                None => {}
+            }
+        }
+        if contiguous { Along::Next } else { Along::Apart }
+    }
+}
+
+/// How far neighbours in a variable lie apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Along {
+    Same,
+    Next,
+    Apart,
+}
+
+/// The logical dimension whose neighbours are neighbours in memory.
+pub fn innermost(b: &Buffer) -> Option<usize> {
+    let mut dims: Vec<usize> = (0..b.extents.len()).collect();
+    for step in &b.layout.steps {
+        match step {
+            LayoutStep::Permute(order) => dims = order.iter().filter_map(|d| dims.get(*d).copied()).collect(),
+            LayoutStep::Tile { dim, .. } => {
+                let of = *dims.get(*dim)?;
+                dims.insert(*dim, of);
+            }
+            LayoutStep::Pad { .. } | LayoutStep::Swizzle { .. } | LayoutStep::Distribute { .. } => {}
+        }
+    }
+    dims.last().copied()
+}
+
+/// Every buffer of a function, by its number.
+pub fn buffers(f: &Function) -> HashMap<BufId, Arc<Buffer>> {
+    let mut all: HashMap<BufId, Arc<Buffer>> =
+        f.params.iter().filter_map(Param::array).map(|b| (b.id, b.clone())).collect();
+    lathe_ir::visit::walk(&f.body, &mut |s, _| {
+        all.extend(s.allocated().map(|b| (b.id, b.clone())));
+        true
+    });
+    all
+}
+
+/// The loads in the values of a statement, subscripts of loads included, each once.
+pub fn loads(s: &Stmt) -> Vec<Access> {
+    let mut out: Vec<Access> = Vec::new();
+    for e in s.evaluated() {
+        lathe_ir::visit::walk_expr(e, &mut |x| {
+            if let ExprKind::Load(a) = x.kind()
+                && !out.contains(a)
+            {
+                out.push(a.clone());
+            }
+        });
+    }
+    out
+}

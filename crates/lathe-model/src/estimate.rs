@@ -1,0 +1,73 @@
+//! The estimate: cycles of instructions, of traffic between caches, and of what loops and threads cost besides.
+
+use crate::accesses::buffers;
+use crate::count::Values;
+use crate::instructions::Walk;
+use crate::traffic::Traffic;
+use lathe_ir::{Executor, Function, Stage, build, visit};
+use lathe_target::Machine;
+use std::collections::{BTreeMap, HashMap};
+
+/// How often a loop runs where data decide.
+pub(crate) const UNKNOWN_TRIPS: f64 = 16.0;
+/// Bytes per cycle and thread from the second cache, the third, and memory.
+const BANDWIDTH: [f64; 3] = [64.0, 32.0, 14.0];
+/// Of what instructions and traffic take, so much does not overlap.
+const SERIAL: f64 = 0.25;
+
+/// How long one call takes, in cycles of the slowest thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Estimate {
+    /// Instructions, with the latency of chains.
+    pub instructions: f64,
+    /// Bytes from the caches and from memory.
+    pub traffic: f64,
+    /// Starting loops, threads and buffers.
+    pub overhead: f64,
+}
+
+impl Estimate {
+    pub fn cycles(&self) -> f64 {
+        let (a, b) = (self.instructions, self.traffic);
+        a.max(b) + SERIAL * a.min(b) + self.overhead
+    }
+}
+
+/// Estimates one call of a function whose data are where the last call left them. Sizes that are not given are 256.
+pub fn estimate(func: &Function, sizes: &BTreeMap<String, i64>, machine: &Machine) -> Estimate {
+    let constants: HashMap<_, _> = func
+        .sizes
+        .iter()
+        .map(|b| (b.id, build::index(sizes.get(&*b.name).copied().unwrap_or(256))))
+        .collect();
+    let mut known = lathe_ir::math::expand_function(func);
+    known.body = visit::substitute_stmt(&known.body, &constants);
+    for p in &mut known.params {
+        if let lathe_ir::ParamKind::Array(b) = &mut p.kind {
+            let extents = b.extents.iter().map(|e| visit::substitute(e, &constants)).collect();
+            *b = std::sync::Arc::new(lathe_ir::Buffer { extents, ..(**b).clone() });
+        }
+    }
+    let buffers = buffers(&known);
+    let (instructions, overhead) =
+        Walk::new(machine, &buffers, func.stage == Stage::Plain).total(&known.body);
+    let moved = Traffic { machine, buffers: &buffers, values: Values::new() }.of(&known.body);
+    let bytes = moved.iter().zip(BANDWIDTH).map(|(m, b)| m / b).sum::<f64>();
+    Estimate { instructions, traffic: bytes / shares(&known, machine), overhead }
+}
+
+/// How many threads move the bytes.
+fn shares(f: &Function, machine: &Machine) -> f64 {
+    let mut parallel = false;
+    visit::walk(&f.body, &mut |s, _| {
+        parallel |= s.as_loop().is_some_and(|l| l.exec == Executor::Cpu);
+        true
+    });
+    if parallel { machine.threads.max(1) as f64 } else { 1.0 }
+}
+
+/// The value of a loop's variable that stands for most of them: the middle one.
+pub(crate) fn typical(lo: i64, hi: i64, step: i64) -> i64 {
+    let trips = (hi - lo + step - 1).div_euclid(step.max(1));
+    lo + (trips - 1).max(0) / 2 * step
+}

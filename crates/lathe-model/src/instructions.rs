@@ -1,0 +1,453 @@
+//! Cycles that instructions take: throughput of arithmetic, loads and stores, and the latency of what waits for itself.
+//!
+//! The unit is a loop that is not written out, without those in it. What its unrolled loops and lanes do in one iteration is a
+//! bag of instructions, in which equal loads are made once; chains through the iterations bound it from below.
+
+use crate::accesses::{Along, Place, loads};
+use crate::count::Values;
+use crate::estimate::{UNKNOWN_TRIPS, typical};
+use lathe_ir::interp::evaluate;
+use lathe_ir::stmt::Establishes;
+use lathe_ir::visit::{vars_of, walk_expr};
+use lathe_ir::{
+    BinOp, BufId, Buffer, Executor, Expr, ExprKind, Loop, MathFn, Reduce, ReduceOp, Space, Stmt, StmtKind,
+    Type, VarId,
+};
+use lathe_target::{Machine, Masks};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Per cycle: arithmetic, loads, stores, instructions of any kind.
+const ARITHMETIC: f64 = 2.0;
+const LOADS: f64 = 2.0;
+const STORES: f64 = 1.0;
+const ISSUE: f64 = 5.0;
+/// Latency of an addition, in that of a fused multiply-add.
+const ADD: f64 = 0.6;
+/// Registers that are stored and loaded again for one that there are too few of.
+const SPILLED: f64 = 1.5;
+/// Cycles until a stored value can be loaded again.
+const FORWARD: f64 = 5.0;
+/// Cycles of starting a loop, of taking and giving back a buffer, of one loop of threads, and of waking each.
+const START: f64 = 4.0;
+const BUFFER: f64 = 40.0;
+const THREADS: f64 = 4_000.0;
+
+/// A loop around.
+struct Level {
+    var: VarId,
+    trips: f64,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Serial,
+    Unrolled,
+    /// `scan`: they hand a running value on from one to the next.
+    Lanes {
+        width: f64,
+        masked: bool,
+        scan: bool,
+    },
+}
+
+/// What one loop executes beside the loops in it, all its iterations together.
+#[derive(Default)]
+struct Bag {
+    arithmetic: f64,
+    loads: f64,
+    stores: f64,
+    /// Cycles of the longest chain.
+    chain: f64,
+    /// Iterations, whose counters take instructions too.
+    iterations: f64,
+    /// Bytes of the widest element, and whether neighbours in memory are apart or the loop holds others, so that no
+    /// compiler makes lanes of it.
+    widest: f64,
+    apart: bool,
+    /// Nobody scheduled it, or it is a check of many elements: lanes are made of it where that can be.
+    plain: bool,
+    /// Buffers in registers that it uses, with the vectors that they take.
+    registers: HashMap<BufId, f64>,
+}
+
+pub struct Walk<'a> {
+    machine: &'a Machine,
+    buffers: &'a HashMap<BufId, Arc<Buffer>>,
+    values: Values,
+    path: Vec<Level>,
+    bag: Bag,
+    /// Nobody scheduled the loops: the compiler below makes lanes of them where it can.
+    plain: bool,
+    cycles: f64,
+    overhead: f64,
+}
+
+impl<'a> Walk<'a> {
+    pub fn new(machine: &'a Machine, buffers: &'a HashMap<BufId, Arc<Buffer>>, plain: bool) -> Walk<'a> {
+        Walk {
+            machine,
+            buffers,
+            values: Values::new(),
+            path: Vec::new(),
+            bag: Bag::default(),
+            plain,
+            cycles: 0.0,
+            overhead: 0.0,
+        }
+    }
+
+    /// A statement that runs `times` times, apart from what is unrolled and from lanes.
+    fn visit(&mut self, s: &Stmt, times: f64) {
+        if let Some(l) = s.as_loop() {
+            return self.visit_loop(l, times);
+        }
+        if let Some((cond, then, other)) = s.as_if() {
+            return match evaluate(cond, &self.values) {
+                Some(0) => other.into_iter().for_each(|o| self.visit(o, times)),
+                Some(_) => self.visit(then, times),
+                // Conditions on data are guessed wrong now and then.
+                None => {
+                    self.leaf(s, times);
+                    self.visit(then, times);
+                    other.into_iter().for_each(|o| self.visit(o, times / 2.0));
+                }
+            };
+        }
+        if let Some((binder, value, body)) = s.as_let() {
+            match evaluate(value, &self.values) {
+                Some(v) => drop(self.values.insert(binder.id, v)),
+                None => self.leaf(s, times),
+            }
+            return self.visit(body, times);
+        }
+        if let Some((b, _)) = s.as_alloc()
+            && !matches!(b.space, Space::Register | Space::Stack)
+        {
+            self.overhead += BUFFER * times;
+        }
+        let again = if matches!(s.kind(), StmtKind::While { .. }) { UNKNOWN_TRIPS } else { 1.0 };
+        self.leaf(s, times * again);
+        s.children().for_each(|c| self.visit(c, times * again));
+    }
+
+    fn visit_loop(&mut self, l: &Loop, times: f64) {
+        let bounds = evaluate(&l.lo, &self.values).zip(evaluate(&l.hi, &self.values));
+        let trips = bounds.map_or(UNKNOWN_TRIPS, |(lo, hi)| ((hi - lo).max(0) as f64 / l.step as f64).ceil());
+        if trips == 0.0 {
+            return;
+        }
+        let kind = match l.exec {
+            Executor::Unrolled => Kind::Unrolled,
+            Executor::Vector(w) | Executor::InScan(w) => {
+                let width = f64::from(w).max(1.0);
+                let exact = lathe_poly::Affine::of(&lathe_ir::build::sub(l.hi.clone(), l.lo.clone()))
+                    .and_then(|f| f.as_constant());
+                let scan = matches!(l.exec, Executor::InScan(_));
+                Kind::Lanes { width, masked: exact != Some(i64::from(w)), scan }
+            }
+            _ => Kind::Serial,
+        };
+        let threads = match l.exec {
+            Executor::Cpu if self.machine.threads > 1 => {
+                self.overhead += THREADS * times;
+                let threads = self.machine.threads as f64;
+                trips / (trips / threads).ceil()
+            }
+            _ => 1.0,
+        };
+        let values: Vec<(Option<i64>, f64)> = match bounds {
+            Some((lo, hi)) if kind == Kind::Serial && trips > 1.0 && decides(&l.body, l.binder.id) => {
+                let last = lo + (trips as i64 - 1) * l.step;
+                vec![(Some(typical(lo, hi - l.step, l.step)), trips - 1.0), (Some(last), 1.0)]
+            }
+            Some((lo, hi)) => vec![(Some(typical(lo, hi, l.step)), trips)],
+            None => vec![(None, trips)],
+        };
+        let serial = kind == Kind::Serial;
+        for (value, weight) in values {
+            match value {
+                // Conditions on lanes and unrolled iterations differ; the middle one stands for them.
+                Some(v) => drop(self.values.insert(l.binder.id, v)),
+                None => drop(self.values.remove(&l.binder.id)),
+            }
+            let inner = if serial { times * weight / threads } else { times };
+            self.path.push(Level { var: l.binder.id, trips: weight, kind });
+            if serial {
+                self.overhead += START * times;
+                let plain = self.plain || matches!(l.body.establishes(), Some(Establishes::Checked(_)));
+                let bag = Bag { iterations: inner, plain, ..Bag::default() };
+                let outer = std::mem::replace(&mut self.bag, bag);
+                self.visit(&l.body, inner);
+                self.finish();
+                self.bag = Bag { apart: true, ..outer };
+            } else {
+                self.visit(&l.body, inner);
+            }
+            self.path.pop();
+        }
+        self.values.remove(&l.binder.id);
+    }
+
+    /// The cycles of the function.
+    pub fn total(mut self, body: &Stmt) -> (f64, f64) {
+        self.visit(body, 1.0);
+        self.finish();
+        (self.cycles, self.overhead)
+    }
+
+    /// Adds what the bag takes.
+    fn finish(&mut self) {
+        let bag = std::mem::take(&mut self.bag);
+        let needed: f64 = bag.registers.values().sum::<f64>() + 2.0;
+        let spilled = (needed - self.machine.vector_registers as f64).max(0.0) * SPILLED * bag.iterations;
+        let (loads, stores) = (bag.loads + spilled, bag.stores + spilled);
+        let issue = (bag.arithmetic + loads + stores + 2.0 * bag.iterations) / ISSUE;
+        let throughput = (bag.arithmetic / ARITHMETIC).max(loads / LOADS).max(stores / STORES).max(issue);
+        let lanes = match bag.plain && bag.chain == 0.0 && !bag.apart && bag.widest > 0.0 {
+            true => (self.machine.vector_bytes as f64 / bag.widest).max(1.0),
+            false => 1.0,
+        };
+        self.cycles += (throughput / lanes).max(bag.chain);
+    }
+
+    /// The product of the trips of what is written out around, as far as `counts` says.
+    fn written_out(&self, counts: impl Fn(VarId) -> bool) -> f64 {
+        self.path.iter().filter(|p| p.kind == Kind::Unrolled && counts(p.var)).map(|p| p.trips).product()
+    }
+
+    /// The innermost lanes: their variable, width, and whether they are masked.
+    fn lanes(&self) -> Option<(VarId, f64, bool)> {
+        self.path.iter().rev().find_map(|p| match p.kind {
+            Kind::Lanes { width, masked, .. } => Some((p.var, width, masked)),
+            _ => None,
+        })
+    }
+
+    /// Instructions for one operation in all lanes on elements of a type.
+    fn vectors(&self, ty: &Type) -> f64 {
+        let bytes = ty.leaves().iter().map(|s| s.bytes()).max().unwrap_or(4) as f64;
+        let per = ty.leaves().len().max(1) as f64;
+        self.lanes().map_or(1.0, |(_, w, _)| (w * bytes / self.machine.vector_bytes as f64).max(1.0)) * per
+    }
+
+    /// What masks make of the cost of arithmetic, and of loads and stores.
+    fn masks(&self) -> (f64, f64) {
+        match (self.lanes(), self.machine.masks) {
+            (Some((_, w, true)), Masks::None) => (1.0, w),
+            (Some((_, _, true)), Masks::Dear) => (1.2, 3.0),
+            (Some((_, _, true)), Masks::Cheap) => (1.0, 1.2),
+            _ => (1.0, 1.0),
+        }
+    }
+
+    /// The parts of a statement that are not statements.
+    fn leaf(&mut self, s: &Stmt, times: f64) {
+        let masks = self.masks();
+        let all = self.written_out(|_| true);
+        let mut arithmetic = 0.0;
+        for e in values_of(s) {
+            arithmetic += self.arithmetic(e);
+        }
+        if let Some(r) = s.as_reduce() {
+            arithmetic += self.combining(r);
+            self.chain(r, times);
+        }
+        if s.as_store().is_some() {
+            self.recurrence(s, times);
+        }
+        self.bag.arithmetic += arithmetic * all * masks.0 * times;
+        for a in loads(s) {
+            if let Some(p) = Place::of(&a, self.buffers) {
+                let cost = self.transfer(&p);
+                self.bag.loads += cost * self.executions(&p, times) * masks.1;
+            }
+        }
+        let reads = s.as_reduce().is_some();
+        for (a, mode) in s.accesses() {
+            let Some(p) = Place::of(a, self.buffers) else { continue };
+            if !mode.writes() {
+                continue;
+            }
+            // A sum in memory stays in a register through a loop that does not move it.
+            let times = if reads { self.executions(&p, times) } else { times * all };
+            let cost = self.transfer(&p) * times * masks.1;
+            self.bag.stores += cost;
+            self.bag.loads += if reads { cost } else { 0.0 };
+        }
+    }
+
+    /// How often an access is made: loops that it does not mention are not around it if they are inside of all others
+    /// that it does, and equal ones in what is written out are one.
+    fn executions(&self, p: &Place, times: f64) -> f64 {
+        let mut times = times * self.written_out(|v| p.mentions(v));
+        for level in self.path.iter().rev().filter(|l| l.kind == Kind::Serial) {
+            if p.mentions(level.var) {
+                break;
+            }
+            times /= level.trips;
+        }
+        times
+    }
+
+    /// Instructions of one load or store in all lanes.
+    fn transfer(&mut self, p: &Place) -> f64 {
+        let b = &p.buffer;
+        let bytes = b.elem.leaves().iter().map(|s| s.bytes()).max().unwrap_or(8) as f64;
+        self.bag.widest = self.bag.widest.max(bytes);
+        let inner = self.path.iter().rev().find(|l| l.kind == Kind::Serial).map(|l| l.var);
+        self.bag.apart |= inner.is_some_and(|v| p.along(v) == Along::Apart);
+        let vectors = self.vectors(&b.elem);
+        if self.in_registers(p) {
+            let elements: f64 =
+                b.extents.iter().map(|e| evaluate(e, &self.values).map_or(1.0, |n| n as f64)).product();
+            let width = self.lanes().map_or(1.0, |l| if p.mentions(l.0) { l.1 } else { 1.0 });
+            self.bag.registers.insert(b.id, elements / width * vectors);
+            return 0.0;
+        }
+        let Some((v, width, _)) = self.lanes() else { return vectors };
+        match p.along(v) {
+            Along::Same => 1.0,
+            // Wide vectors that begin anywhere cross lines.
+            Along::Next => vectors * if self.machine.vector_bytes >= 64 { 1.3 } else { 1.1 },
+            // One by one, and put together.
+            Along::Apart => 1.5 * width,
+        }
+    }
+
+    /// Whether a place is a register: its subscripts are constants once loops are written out.
+    fn in_registers(&self, p: &Place) -> bool {
+        let moves = || self.path.iter().any(|l| l.kind == Kind::Serial && p.mentions(l.var));
+        p.buffer.space == Space::Register || p.buffer.space == Space::Stack && !moves()
+    }
+
+    /// Arithmetic of an expression; subscripts cost nothing, and equal parts count once.
+    fn arithmetic(&self, e: &Expr) -> f64 {
+        let scalar = self.lanes().is_none();
+        let mut n = 0.0;
+        walk_expr(e, &mut |x| {
+            if x.ty().is_index() {
+                return;
+            }
+            let one = match x.kind() {
+                ExprKind::Binary(BinOp::Div, ..) => {
+                    if scalar {
+                        5.0
+                    } else {
+                        10.0
+                    }
+                }
+                ExprKind::Binary(BinOp::Min | BinOp::Max, a, _) if a.ty().is_float() => 4.0,
+                ExprKind::Binary(
+                    BinOp::FloorDiv | BinOp::FloorMod | BinOp::TruncDiv | BinOp::TruncRem,
+                    ..,
+                ) => 20.0,
+                ExprKind::Binary(_, a, _) if a.ty().is_index() => 0.0,
+                ExprKind::Binary(..) | ExprKind::Select(..) | ExprKind::Cast(_) => 1.0,
+                ExprKind::Math(MathFn::Sqrt, _) => 12.0,
+                ExprKind::Math(MathFn::Fma, _) if !self.machine.fma => 30.0,
+                ExprKind::Math(..) => 1.0,
+                ExprKind::Unary(..) => 0.5,
+                ExprKind::Call(..) => 10.0,
+                _ => 0.0,
+            };
+            n += one * self.vectors(x.ty());
+        });
+        n
+    }
+
+    /// Arithmetic of one update.
+    fn combining(&self, r: &Reduce) -> f64 {
+        let Some(ty) = r.targets.first().map(|t| &t.elem) else { return 0.0 };
+        let fused = r.contract
+            && self.machine.fma
+            && r.values.first().is_some_and(|v| matches!(v.kind(), ExprKind::Binary(BinOp::Mul, ..)));
+        let one = match &r.op {
+            // The product counted already.
+            ReduceOp::Sum if fused => 0.0,
+            ReduceOp::Min | ReduceOp::Max if ty.is_float() => 4.0,
+            // Positions are 64 bits wide, and are compared as well.
+            ReduceOp::ArgMin | ReduceOp::ArgMax => {
+                if self.lanes().is_some() {
+                    40.0
+                } else {
+                    6.0
+                }
+            }
+            ReduceOp::User(_) => 8.0,
+            _ => 1.0,
+        };
+        one * self.vectors(ty)
+    }
+
+    /// An update waits for the one before on the same element.
+    fn chain(&mut self, r: &Reduce, times: f64) {
+        let Some(p) = r.targets.first().and_then(|t| Place::of(t, self.buffers)) else { return };
+        let inner = self.path.iter().rev().find(|l| l.kind == Kind::Serial);
+        if inner.is_some_and(|l| p.mentions(l.var)) || inner.is_none() {
+            return;
+        }
+        let latency = match &r.op {
+            ReduceOp::Min | ReduceOp::Max if p.buffer.elem.is_float() => 2.0,
+            ReduceOp::ArgMin | ReduceOp::ArgMax => 2.5,
+            ReduceOp::User(_) => 3.0,
+            _ if r.contract => 1.0,
+            _ => ADD,
+        };
+        let in_turn = self.written_out(|v| !p.mentions(v));
+        let lanes = self.lanes().filter(|l| !p.mentions(l.0)).map_or(1.0, |l| l.1);
+        let scan = self.path.iter().any(|l| matches!(l.kind, Kind::Lanes { scan: true, .. }));
+        // Of a scan in lanes only the last one waits for the vector before.
+        let steps = if scan { 2.0 } else { lanes };
+        let cycles = times * in_turn * steps * latency * self.machine.fma_latency as f64;
+        self.bag.chain = self.bag.chain.max(cycles);
+    }
+
+    /// A store whose value is computed from what the iteration before stored.
+    fn recurrence(&mut self, s: &Stmt, times: f64) {
+        let Some(st) = s.as_store() else { return };
+        let Some(inner) = self.path.iter().rev().find(|l| l.kind == Kind::Serial).map(|l| l.var) else {
+            return;
+        };
+        let Some(target) = Place::of(&st.target, self.buffers) else { return };
+        let behind = |p: &Place| {
+            p.buffer.id == target.buffer.id
+                && p.subscripts.iter().zip(&target.subscripts).all(|(a, b)| match (a, b) {
+                    (Some(a), Some(b)) => {
+                        a.same_terms(b) && (a.constant == b.constant || a.coefficient(&inner) != 0)
+                    }
+                    _ => false,
+                })
+                && p.exprs != target.exprs
+        };
+        let waits = (loads(s).iter()).filter_map(|a| Place::of(a, self.buffers)).any(|p| behind(&p));
+        let latency = self.machine.fma_latency as f64;
+        let same = || loads(s).contains(&st.target);
+        let cycles = if waits {
+            (latency + FORWARD) * self.written_out(|_| true)
+        } else if !target.mentions(inner) && same() {
+            // A sum that is written as a store.
+            let wait = if self.in_registers(&target) { 0.0 } else { FORWARD };
+            (latency + wait) * self.written_out(|v| !target.mentions(v))
+        } else {
+            return;
+        };
+        self.bag.chain = self.bag.chain.max(times * cycles);
+    }
+}
+
+/// The expressions whose values a statement computes.
+fn values_of(s: &Stmt) -> Vec<&Expr> {
+    match (s.as_store(), s.as_reduce()) {
+        (Some(st), _) => vec![&st.value],
+        (_, Some(r)) => r.values.iter().collect(),
+        _ => s.evaluated(),
+    }
+}
+
+/// Whether bounds or conditions inside mention the variable.
+fn decides(s: &Stmt, var: VarId) -> bool {
+    let deciding = s.label().is_none() && s.evaluated().into_iter().any(|e| vars_of(e).contains(&var));
+    deciding || s.children().any(|c| decides(c, var))
+}

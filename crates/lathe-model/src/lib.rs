@@ -1,0 +1,12 @@
+//! How much work a tree is ([`count`]), and how long a machine takes for it ([`estimate`]).
+//!
+//! Counts are of the source, before any strategy. Estimates are of what strategies made of it, to compare strategies
+//! with each other on one machine: no more is claimed of their seconds.
+
+mod accesses;
+pub mod count;
+mod estimate;
+mod instructions;
+mod traffic;
+
+pub use estimate::{Estimate, estimate};

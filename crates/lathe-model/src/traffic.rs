@@ -1,0 +1,256 @@
+//! Bytes that move between the caches.
+//!
+//! The footprint of a loop is the union of what its iterations touch. As long as what one iteration touches fits a
+//! cache, iterations find there what they share with the one before, and the loop moves its footprint once; where it
+//! does not fit, every iteration moves its own. (The reasoning of blocking for caches: Lam, Rothberg and Wolf 1991.)
+
+use crate::accesses::{Place, loads};
+use crate::count::Values;
+use crate::estimate::{UNKNOWN_TRIPS, typical};
+use lathe_ir::interp::evaluate;
+use lathe_ir::{BufId, Buffer, Loop, Space, Stmt, VarId};
+use lathe_target::Machine;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Bytes that come from beyond the first, the second and the last cache.
+pub type Moved = [f64; 3];
+
+/// A box of elements of one buffer.
+#[derive(Clone)]
+struct Region {
+    buffer: Arc<Buffer>,
+    /// `None`: any subscript.
+    dims: Vec<Option<Span>>,
+    /// No more elements than this.
+    points: f64,
+    /// How often a byte moves: written ones come and go.
+    weight: f64,
+    /// Written past the caches.
+    past: bool,
+}
+
+/// `Σ terms + lo ..= Σ terms + hi`
+#[derive(Clone)]
+struct Span {
+    terms: Vec<(VarId, i64)>,
+    lo: i64,
+    hi: i64,
+}
+
+pub struct Traffic<'a> {
+    pub machine: &'a Machine,
+    pub buffers: &'a HashMap<BufId, Arc<Buffer>>,
+    pub values: Values,
+}
+
+impl Traffic<'_> {
+    /// What a body moves where it runs again and again: what fits a cache stays there.
+    pub fn of(&mut self, body: &Stmt) -> Moved {
+        let (regions, mut moved) = self.go(body);
+        let all = self.bytes(&regions);
+        let past: f64 = regions.iter().filter(|r| r.past).map(|r| self.size(r)).sum();
+        for (level, m) in moved.iter_mut().enumerate() {
+            if all <= self.room(level) {
+                *m = 0.0;
+            }
+        }
+        moved[2] += past;
+        moved
+    }
+
+    /// Bytes of a cache that one body may count on.
+    fn room(&self, level: usize) -> f64 {
+        let m = self.machine;
+        0.8 * [m.l1_bytes, m.l2_bytes, m.l3_bytes.max(m.l2_bytes)][level] as f64
+    }
+
+    fn go(&mut self, s: &Stmt) -> (Vec<Region>, Moved) {
+        if let Some(l) = s.as_loop() {
+            return self.of_loop(l);
+        }
+        if let Some((cond, then, other)) = s.as_if() {
+            return match (evaluate(cond, &self.values), other) {
+                (Some(0), None) => (Vec::new(), [0.0; 3]),
+                (Some(0), Some(o)) => self.go(o),
+                (Some(_), _) => self.go(then),
+                (None, _) => self.all(s),
+            };
+        }
+        if let Some((binder, value, body)) = s.as_let() {
+            if let Some(v) = evaluate(value, &self.values) {
+                self.values.insert(binder.id, v);
+            }
+            let (mut regions, moved) = self.go(body);
+            let form = lathe_poly::Affine::of(value);
+            for r in &mut regions {
+                for d in &mut r.dims {
+                    let Some(span) = d else { continue };
+                    let Some(at) = span.terms.iter().position(|t| t.0 == binder.id) else { continue };
+                    let (_, k) = span.terms.remove(at);
+                    match &form {
+                        Some(f) => {
+                            span.terms.extend(f.terms.iter().map(|(v, c)| (*v, c.saturating_mul(k))));
+                            span.lo = span.lo.saturating_add(f.constant.saturating_mul(k));
+                            span.hi = span.hi.saturating_add(f.constant.saturating_mul(k));
+                        }
+                        None => *d = None,
+                    }
+                }
+            }
+            return (regions, moved);
+        }
+        if s.children().next().is_some() {
+            return self.all(s);
+        }
+        let regions = self.touched(s);
+        let bytes = self.bytes(&regions);
+        (regions, [bytes; 3])
+    }
+
+    /// Children one after the other, and what the statement itself touches.
+    fn all(&mut self, s: &Stmt) -> (Vec<Region>, Moved) {
+        let mut regions = self.touched(s);
+        let mut sum = [self.bytes(&regions); 3];
+        for c in s.children() {
+            let (r, m) = self.go(c);
+            for region in r {
+                add(&mut regions, region);
+            }
+            (0..3).for_each(|i| sum[i] += m[i]);
+        }
+        let bytes = self.bytes(&regions);
+        for (level, m) in sum.iter_mut().enumerate() {
+            if bytes <= self.room(level) {
+                *m = m.min(bytes);
+            }
+        }
+        (regions, sum)
+    }
+
+    fn of_loop(&mut self, l: &Loop) -> (Vec<Region>, Moved) {
+        let bounds = (evaluate(&l.lo, &self.values), evaluate(&l.hi, &self.values));
+        let trips = match bounds {
+            (Some(lo), Some(hi)) => ((hi - lo).max(0) as f64 / l.step as f64).ceil(),
+            _ => UNKNOWN_TRIPS,
+        };
+        if trips == 0.0 {
+            return (Vec::new(), [0.0; 3]);
+        }
+        if let (Some(lo), Some(hi)) = bounds {
+            self.values.insert(l.binder.id, typical(lo, hi, l.step));
+        }
+        let (mut regions, moved) = self.go(&l.body);
+        self.values.remove(&l.binder.id);
+        let once = self.bytes(&regions);
+        for r in &mut regions {
+            close(r, l, bounds.0.unwrap_or(0), trips);
+        }
+        let mut merged = Vec::new();
+        regions.into_iter().for_each(|r| add(&mut merged, r));
+        let union = self.bytes(&merged);
+        let mut out = [0.0; 3];
+        for (level, m) in out.iter_mut().enumerate() {
+            let apart = trips * moved[level];
+            *m = if once <= self.room(level) { apart.min(union) } else { apart };
+        }
+        (merged, out)
+    }
+
+    /// What a statement itself touches.
+    fn touched(&self, s: &Stmt) -> Vec<Region> {
+        let mut out = Vec::new();
+        let past = s.as_store().is_some_and(|st| st.nontemporal);
+        let targets = s.accesses().map(|(a, mode)| (a.clone(), mode.writes()));
+        let all: Vec<_> = targets.chain(loads(s).into_iter().map(|a| (a, false))).collect();
+        for (a, written) in all {
+            let Some(place) = Place::of(&a, self.buffers) else { continue };
+            if matches!(place.buffer.space, Space::Register) {
+                continue;
+            }
+            let span = |f: &Option<lathe_poly::Affine>| {
+                f.as_ref().map(|f| Span { terms: f.terms.clone(), lo: f.constant, hi: f.constant })
+            };
+            let dims = place.subscripts.iter().map(span).collect();
+            let past = past && written && self.in_rows(&place.buffer);
+            let weight = if written && !past { 2.0 } else { 1.0 };
+            add(&mut out, Region { buffer: place.buffer, dims, points: 1.0, weight, past });
+        }
+        out
+    }
+
+    /// Whether rows begin where vectors do, so that all of them can be stored past the caches.
+    fn in_rows(&self, b: &Buffer) -> bool {
+        let row = b.extents.last().and_then(|e| evaluate(e, &self.values)).unwrap_or(0);
+        let bytes = b.elem.leaves().iter().map(|s| s.bytes()).sum::<u64>();
+        b.extents.len() < 2 || (row as u64 * bytes).is_multiple_of(self.machine.vector_bytes)
+    }
+
+    fn bytes(&self, regions: &[Region]) -> f64 {
+        regions.iter().filter(|r| !r.past).map(|r| self.size(r) * r.weight).sum()
+    }
+
+    /// Bytes of the lines that a region touches.
+    fn size(&self, r: &Region) -> f64 {
+        let line = self.machine.line_bytes.max(1) as f64;
+        let bytes = r.buffer.elem.leaves().iter().map(|s| s.bytes()).sum::<u64>() as f64;
+        let extent =
+            |d: usize| evaluate(&r.buffer.extents[d], &self.values).map_or(f64::INFINITY, |n| n as f64);
+        let wide = |d: usize| match &r.dims[d] {
+            Some(s) => ((s.hi - s.lo + 1) as f64).min(extent(d)),
+            None => extent(d).min(r.points),
+        };
+        let last = crate::accesses::innermost(&r.buffer);
+        let rows: f64 = (0..r.dims.len()).filter(|d| Some(*d) != last).map(wide).product();
+        let row = last.map_or(1.0, wide) * bytes;
+        let whole = last.is_some_and(|d| wide(d) >= extent(d));
+        // Rows that follow one another share lines.
+        let row = if whole { row } else { (row / line).ceil() * line };
+        (rows * row).min(r.points * line).max(bytes)
+    }
+}
+
+/// What a region is when a loop around it has run.
+fn close(r: &mut Region, l: &Loop, lo: i64, trips: f64) {
+    let far = (trips - 1.0).min(1e15) as i64;
+    let mut mentioned = false;
+    for d in &mut r.dims {
+        let Some(span) = d else {
+            mentioned = true;
+            continue;
+        };
+        let Some(at) = span.terms.iter().position(|t| t.0 == l.binder.id) else { continue };
+        mentioned = true;
+        let (_, k) = span.terms.remove(at);
+        let first = k.saturating_mul(lo);
+        let reach = k.saturating_mul(far.saturating_mul(l.step));
+        span.lo = span.lo.saturating_add(first).saturating_add(reach.min(0));
+        span.hi = span.hi.saturating_add(first).saturating_add(reach.max(0));
+    }
+    if mentioned {
+        r.points *= trips;
+    }
+}
+
+/// One region for those of one buffer that move together.
+fn add(all: &mut Vec<Region>, new: Region) {
+    let together = |r: &Region| {
+        r.buffer.id == new.buffer.id
+            && r.past == new.past
+            && r.dims.iter().zip(&new.dims).all(|(a, b)| match (a, b) {
+                (Some(a), Some(b)) => {
+                    a.terms.len() == b.terms.len() && a.terms.iter().all(|t| b.terms.contains(t))
+                }
+                (None, None) => true,
+                _ => false,
+            })
+    };
+    let Some(old) = all.iter_mut().find(|r| together(r)) else { return all.push(new) };
+    old.points += new.points;
+    old.weight = old.weight.max(new.weight);
+    for (a, b) in old.dims.iter_mut().zip(new.dims) {
+        if let (Some(a), Some(b)) = (a, b) {
+            (a.lo, a.hi) = (a.lo.min(b.lo), a.hi.max(b.hi));
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Estimates on made-up machines: no number is claimed, only what is more than what, and why.
+
+use lathe_diagnostics::FileId;
+use lathe_ir::text::parse_module;
+use lathe_model::{Estimate, estimate};
+use lathe_target::{Machine, Masks};
+use std::collections::BTreeMap;
+
+fn on(machine: &Machine, tree: &str, sizes: &[(&str, i64)]) -> Estimate {
+    let module = parse_module(FileId(0), tree).unwrap_or_else(|d| panic!("{d:?}\n{tree}"));
+    let sizes: BTreeMap<String, i64> = sizes.iter().map(|(n, v)| (n.to_string(), *v)).collect();
+    estimate(&module.functions["f"], &sizes, machine)
+}
+
+fn machine() -> Machine {
+    let m = Machine::find("x86-64-v4").expect("a machine");
+    Machine { l1_bytes: 32 << 10, l2_bytes: 1 << 20, l3_bytes: 16 << 20, ..m }
+}
+
+/// A tile of `rows` vectors of 16 lanes, summed over `K`.
+fn tile(rows: u32) -> String {
+    format!(
+        "func f(K)(A: in f32[{rows}, K], B: in f32[K, 16], C: out f32[{rows}, 16]) stage scheduled {{
+           alloc T: f32[{rows}, 16] register
+           for i in 0..{rows} unrolled {{ for j in 0..16 vector(16) {{ 'C.init'[i, j]: T[i, j]! = 0.0:f32 }} }}
+           for k in 0..K {{
+             for i in 0..{rows} unrolled {{ for j in 0..16 vector(16) {{
+               'C'[i, j, k]: T[i, j]! sum= A[i, k]! * B[k, j]! licensed contract }} }} }}
+           for i in 0..{rows} unrolled {{ for j in 0..16 vector(16) {{ 'out'[i, j]: C[i, j]! = T[i, j]! }} }}
+         }}"
+    )
+}
+
+const SUM: &str = "func f(N)(A: in f32[N], s: out f32[]) stage scheduled {
+  'init': s[] = 0.0:f32
+  for k in 0..N { 's'[k]: s[]! sum= A[k]! licensed }
+}";
+
+#[test]
+fn wider_vectors_are_faster_and_too_few_registers_slower() {
+    let wide = machine();
+    let narrow = Machine { vector_bytes: 16, vector_registers: 16, ..machine() };
+    let k = [("K", 1000)];
+    let (a, b) = (on(&wide, &tile(8), &k).cycles(), on(&narrow, &tile(8), &k).cycles());
+    assert!(b > 3.0 * a, "{a} {b}");
+    // Per result, a tile that spills costs more than one that fits.
+    let few = Machine { vector_registers: 16, ..machine() };
+    let (small, large) = (on(&few, &tile(8), &k).instructions, on(&few, &tile(24), &k).instructions);
+    assert!(large > 1.2 * 3.0 * small, "{small} {large}");
+    let (small, large) = (on(&wide, &tile(8), &k).instructions, on(&wide, &tile(24), &k).instructions);
+    assert!(large < 1.1 * 3.0 * small, "{small} {large}");
+}
+
+#[test]
+fn a_chain_is_as_slow_as_its_latency() {
+    let m = machine();
+    let one = on(&m, SUM, &[("N", 4000)]).instructions;
+    assert!((9_000.0..20_000.0).contains(&one), "{one}");
+    let slower = Machine { fma_latency: 8, ..machine() };
+    assert!(on(&slower, SUM, &[("N", 4000)]).instructions > 1.9 * one);
+    // Two rows of one vector wait for themselves; eight do not.
+    let per_row = |rows| on(&m, &tile(rows), &[("K", 1000)]).instructions / f64::from(rows);
+    assert!(per_row(2) > 2.5 * per_row(8), "{} {}", per_row(2), per_row(8));
+}
+
+#[test]
+fn masks_cost_what_the_machine_says() {
+    let lanes = |hi: &str| {
+        format!(
+            "func f(N)(A: in f32[N], B: out f32[N]) stage scheduled {{
+               for o in 0..N // 16 {{ for i in 0..{hi} vector(16) {{ 'B'[o, i]: B[o * 16 + i]! = A[o * 16 + i]! + 1.0:f32 }} }}
+             }}"
+        )
+    };
+    let cost = |masks, hi| on(&Machine { masks, ..machine() }, &lanes(hi), &[("N", 1600)]).instructions;
+    let full = cost(Masks::Cheap, "16");
+    assert_eq!(cost(Masks::None, "16"), full);
+    let cheap = cost(Masks::Cheap, "min(16, N - 16 * o)");
+    let dear = cost(Masks::Dear, "min(16, N - 16 * o)");
+    let none = cost(Masks::None, "min(16, N - 16 * o)");
+    assert!(full <= cheap && cheap < dear && dear < none, "{full} {cheap} {dear} {none}");
+}
+
+#[test]
+fn columns_of_large_arrays_move_more_than_rows() {
+    let walk = |target: &str| {
+        format!(
+            "func f(N)(A: in f32[N, N], B: inout f32[N]) stage scheduled {{
+               for i in 0..N {{ for j in 0..N {{ 'B'[i, j]: B[{}]! sum= A[{target}]! licensed }} }}
+             }}",
+            if target == "i, j" { "i" } else { "j" }
+        )
+    };
+    let moved = |target, n| on(&machine(), &walk(target), &[("N", n)]).traffic;
+    assert!(moved("j, i", 40_000) > 4.0 * moved("i, j", 40_000));
+    // What fits the second cache comes from there, again and again.
+    assert!(moved("i, j", 200) < moved("i, j", 2000) / 200.0);
+}
+
+#[test]
+fn blocks_that_fit_a_cache_move_less() {
+    let tree = |block: i64| {
+        format!(
+            "func f(N)(A: in f32[N, N], B: in f32[N, N], C: inout f32[N, N]) stage scheduled {{
+               for o in 0..N // {block} {{ for i in 0..N {{ for k in 0..{block} {{ for j in 0..N {{
+                 'C'[o, i, k, j]: C[i, j]! sum= A[i, o * {block} + k]! * B[o * {block} + k, j]! licensed }} }} }} }}
+             }}"
+        )
+    };
+    let moved = |block| on(&machine(), &tree(block), &[("N", 1024)]).traffic;
+    assert!(moved(64) < moved(1024) / 2.0, "{} {}", moved(64), moved(1024));
+}
+
+#[test]
+fn threads_share_large_work_and_cost_more_than_small_work() {
+    let tree = |exec: &str| {
+        format!(
+            "func f(N)(A: in f32[N, 64], B: out f32[N, 64]) stage scheduled {{
+               for i in 0..N {exec} {{ for j in 0..64 {{ 'B'[i, j]: B[i, j]! = exp(A[i, j]!) }} }}
+             }}"
+        )
+    };
+    let eight = Machine { threads: 8, ..machine() };
+    let cycles = |m: &Machine, exec, n| on(m, &tree(exec), &[("N", n)]).cycles();
+    assert!(cycles(&eight, "cpu", 10_000) < cycles(&eight, "", 10_000) / 6.0);
+    assert!(cycles(&eight, "cpu", 2) > cycles(&eight, "", 2));
+    // Nine iterations take eight threads twice as long as eight.
+    let nine = cycles(&eight, "cpu", 9) / cycles(&eight, "cpu", 8);
+    assert!(nine > 1.1, "{nine}");
+}
+
+#[test]
+fn loops_that_nobody_scheduled_become_vectors_where_they_can() {
+    let tree = |stage: &str, at: &str| {
+        format!(
+            "func f(N)(A: in f32[N], B: out f32[N]) stage {stage} {{
+               for i in 0..N {{ 'B'[i]: B[i]! = A[{at}]! * 3.0:f32 }}
+             }}"
+        )
+    };
+    let cost = |stage, at| on(&machine(), &tree(stage, at), &[("N", 1600)]).instructions;
+    assert!(cost("plain", "i") < cost("scheduled", "i") / 4.0);
+    // Not where one iteration waits for another.
+    assert_eq!(
+        on(&machine(), SUM, &[("N", 4000)]),
+        on(&machine(), &SUM.replace("scheduled", "plain"), &[("N", 4000)])
+    );
+}
+
+#[test]
+fn empty_and_huge_sizes_are_numbers() {
+    for n in [0, 1, 1 << 40] {
+        let e = on(&machine(), &tile(4), &[("K", n)]);
+        assert!(e.cycles().is_finite() && e.cycles() >= 0.0, "{e:?}");
+    }
+    let many = "func f(N)(A: inout f32[N, N, N]) stage plain {
+      for i in 0..N { for j in 0..i { for k in j..i { 'A'[i, j, k]: A[i, j, k]! = 0.0:f32 } } }
+    }";
+    for n in [0, 1, 7, 1 << 20] {
+        assert!(on(&machine(), many, &[("N", n)]).cycles().is_finite());
+    }
+}
