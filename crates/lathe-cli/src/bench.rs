@@ -6,8 +6,64 @@ use crate::say::{self, note};
 use crate::target::{self, Common};
 use crate::{Outcome, Stop};
 use indicatif::{ProgressBar, ProgressStyle};
-use lathe::report::{EvidenceCounts, RunReport};
-use lathe::{Build, Data, Diagnostic, Failure, Pool, ceilings, count, data, measure, stats};
+use lathe::report::{CheckReport, EvidenceCounts, RunReport};
+use lathe::rounds::Runs;
+use lathe::{
+    Build, Built, Data, Diagnostic, Failure, Pool, Reference, Schedule, ceilings, count, data, measure, stats,
+};
+
+/// A strategy's code, with arrays of its own.
+struct Candidate<'a> {
+    schedule: &'a Schedule,
+    built: &'a Built,
+    data: Data,
+    /// It changes arrays that it reads.
+    changes: bool,
+    /// What it must give, and what the rounds gave so far.
+    check: Option<(Reference, Option<CheckReport>)>,
+}
+
+/// What is measured: every call on the same inputs, every round's result compared.
+struct Rounds<'a> {
+    pool: &'a Pool,
+    original: &'a Data,
+    candidates: Vec<Candidate<'a>>,
+}
+
+impl Runs<Diagnostic> for Rounds<'_> {
+    fn call(&mut self, i: usize) -> Result<(), Diagnostic> {
+        let c = &mut self.candidates[i];
+        c.built.call(self.pool, &mut c.data.arrays)
+    }
+
+    fn one_by_one(&self, i: usize) -> bool {
+        self.candidates[i].changes
+    }
+
+    fn ready(&mut self, i: usize) -> Result<(), Diagnostic> {
+        let c = &mut self.candidates[i];
+        c.data.restore(&c.schedule.plain, self.original);
+        Ok(())
+    }
+
+    fn round(&mut self, i: usize, done: bool) -> Result<(), Diagnostic> {
+        let c = &mut self.candidates[i];
+        let Some((reference, report)) = &mut c.check else { return Ok(()) };
+        if !done {
+            c.data.spoil(&c.schedule.plain);
+            return Ok(());
+        }
+        let checked = reference.compare(c.schedule, &c.data)?;
+        if !checked.report.ok {
+            return Err(checked.diagnostic(&c.schedule.plain.name));
+        }
+        *report = Some(match report.take() {
+            Some(before) => before.and(&checked.report),
+            None => checked.report,
+        });
+        Ok(())
+    }
+}
 
 pub fn bench(a: &BenchArgs, common: &Common) -> Outcome {
     let t = &a.target;
@@ -27,46 +83,45 @@ pub fn bench(a: &BenchArgs, common: &Common) -> Outcome {
         Some(list) => list.split(',').map(|s| Some(s.trim().to_string())).collect(),
         None => vec![None],
     };
-    let mut candidates = Vec::new();
+    let mut kernels = Vec::new();
     for s in &names {
         let of = target::situation(&t.how, &given, &sizes, &build, threads);
         let schedule = target::scheduled(t, s.as_deref(), &program, &kernel, of)?;
         let built = lathe::compile(&schedule, &build).map_err(at)?;
-        let mut data = original.duplicate().map_err(at)?;
-        let before = if a.data.check { Some(original.duplicate().map_err(at)?) } else { None };
-        built.call(&pool, &mut data.arrays).map_err(at)?;
-        let check = match before {
-            Some(b) => Some(lathe::check_result(&schedule, &build, b, &data, &pool).map_err(at)?),
-            None => None,
-        };
-        if let Some(c) = check.as_ref().filter(|c| !c.report.ok) {
-            return Err(at(c.diagnostic(&kernel.name)));
+        kernels.push((schedule, built));
+    }
+    let mut rounds = Rounds { pool: &pool, original: &original, candidates: Vec::new() };
+    for (schedule, built) in &kernels {
+        let mut check = None;
+        if a.data.check {
+            lathe::check_facts(schedule, &build, &original, &pool).map_err(at)?;
+            let before = original.duplicate().map_err(at)?;
+            check = Some((Reference::new(schedule, &build, before, &pool).map_err(at)?, None));
         }
-        candidates.push((schedule, built, data, check));
+        let data = original.duplicate().map_err(at)?;
+        let changes = kernel.params.iter().any(|p| p.mode == lathe::Mode::InOut);
+        rounds.candidates.push(Candidate { schedule, built, data, changes, check });
+    }
+    // Once before anything is timed: what fails or is wrong is not measured.
+    for i in 0..kernels.len() {
+        rounds.round(i, false).map_err(at)?;
+        rounds.ready(i).map_err(at)?;
+        rounds.call(i).map_err(at)?;
+        rounds.round(i, true).map_err(at)?;
     }
     let plan = run::plan(a.runs);
     let bar = ProgressBar::new(plan.runs as u64);
     if let Ok(style) = ProgressStyle::with_template("{bar:30} round {pos} of {len}, {eta} left") {
         bar.set_style(style);
     }
-    let mut data: Vec<Data> = Vec::new();
-    let mut kernels = Vec::new();
-    for (schedule, built, d, check) in candidates {
-        data.push(d);
-        kernels.push((schedule, built, check));
-    }
-    let times = measure(
-        kernels.len(),
-        &plan,
-        |i| kernels[i].1.call(&pool, &mut data[i].arrays),
-        |done| bar.set_position(done as u64),
-    )
-    .map_err(at)?;
+    let times =
+        measure(kernels.len(), &plan, &mut rounds, |done| bar.set_position(done as u64)).map_err(at)?;
     bar.finish_and_clear();
 
     let peak = ceilings::peak_flops_f32(&machine);
     let mut reports = Vec::new();
-    for ((schedule, built, check), seconds) in kernels.iter().zip(&times) {
+    for (c, seconds) in rounds.candidates.iter().zip(&times) {
+        let (schedule, built) = (c.schedule, c.built);
         let Some(s) = stats::summarize(seconds) else { continue };
         let rate = |n: Option<f64>| n.map(|n| n / s.median / 1e9);
         reports.push(RunReport {
@@ -86,7 +141,7 @@ pub fn bench(a: &BenchArgs, common: &Common) -> Outcome {
             max_s: Some(s.max),
             gflops: rate(count::flops(&schedule.plain, &original.sizes).filter(|f| *f > 0.0)),
             gbytes_per_s: rate(count::bytes(&schedule.plain, &original.sizes)),
-            check: check.as_ref().map(|c| c.report.clone()),
+            check: c.check.as_ref().and_then(|c| c.1.clone()),
             evidence: EvidenceCounts::of(schedule.steps()),
             made_inputs: original.made.clone(),
             assumptions: schedule.assumptions(),
@@ -126,7 +181,7 @@ pub fn bench(a: &BenchArgs, common: &Common) -> Outcome {
         }
     }
     if common.time_passes {
-        for (schedule, built, _) in &kernels {
+        for (schedule, built) in &kernels {
             target::print_times(&schedule.times);
             target::print_times(&built.times);
         }

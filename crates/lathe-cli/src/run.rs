@@ -123,7 +123,7 @@ pub fn show(r: &RunReport) {
         if r.threads == 1 { "" } else { "s" }
     );
     if !r.strategy_reason.is_empty() {
-        eprintln!("  {}: {}", r.strategy_source, r.strategy_reason);
+        note!("  {}: {}", r.strategy_source, r.strategy_reason);
     }
     for (name, how) in &r.made_inputs {
         note!("  input {name}: {how}");
@@ -143,13 +143,7 @@ pub fn show(r: &RunReport) {
         e.trusted
     );
     if let Some(c) = &r.check {
-        note!(
-            "  {} against the {}: largest error {:.3e} (relative {:.3e})",
-            if c.ok { "verified" } else { "WRONG" },
-            c.against,
-            c.max_abs_error,
-            c.max_rel_error
-        );
+        note!("  {c}");
     }
 }
 

@@ -203,12 +203,7 @@ impl KernelReport {
         });
         note!("  {}{faster}", seconds(self.median_s));
         match (&self.check, &self.unchecked) {
-            (Some(c), _) => note!(
-                "  verified against the {}: largest error {:.3e} (relative {:.3e})",
-                c.against,
-                c.max_abs_error,
-                c.max_rel_error
-            ),
+            (Some(c), _) => note!("  {c}"),
             (None, Some(why)) => note!("  not verified: {why}"),
             (None, None) => {}
         }

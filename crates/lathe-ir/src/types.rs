@@ -166,24 +166,33 @@ impl Type {
 
     /// Alignment in bytes, as a C compiler for x86-64 would choose it.
     pub fn align(&self) -> u64 {
-        match self {
-            Type::Scalar(s) => s.bytes(),
-            Type::Vector(s, n) => (s.bytes() * u64::from(*n)).next_power_of_two(),
-            Type::Array(t, _) => t.align(),
-            _ => self.fields().iter().map(Type::align).max().unwrap_or(1),
-        }
+        self.extent().1
     }
 
     /// Size in bytes, trailing padding included.
     pub fn bytes(&self) -> u64 {
+        self.extent().0
+    }
+
+    /// Size and alignment in one walk: a level that asked twice for the one below would double the work per level.
+    fn extent(&self) -> (u64, u64) {
         match self {
-            Type::Scalar(s) => s.bytes(),
-            Type::Vector(..) => self.align(),
-            Type::Array(t, n) => t.bytes() * u64::from(*n),
-            _ => {
-                let end =
-                    self.offsets().last().copied().unwrap_or(0) + self.fields().last().map_or(0, Type::bytes);
-                end.next_multiple_of(self.align().max(1))
+            Type::Scalar(s) => (s.bytes(), s.bytes()),
+            Type::Vector(s, n) => {
+                let all = (s.bytes() * u64::from(*n)).next_power_of_two();
+                (all, all)
+            }
+            Type::Array(t, n) => {
+                let (bytes, align) = t.extent();
+                (bytes * u64::from(*n), align)
+            }
+            Type::Tuple(_) | Type::Struct(_) => {
+                let (mut end, mut align) = (0u64, 1u64);
+                for (bytes, a) in self.fields().iter().map(Type::extent) {
+                    end = end.next_multiple_of(a.max(1)) + bytes;
+                    align = align.max(a);
+                }
+                (end.next_multiple_of(align), align)
             }
         }
     }
@@ -194,8 +203,9 @@ impl Type {
         self.fields()
             .iter()
             .map(|t| {
-                let here = at.next_multiple_of(t.align().max(1));
-                at = here + t.bytes();
+                let (bytes, align) = t.extent();
+                let here = at.next_multiple_of(align.max(1));
+                at = here + bytes;
                 here
             })
             .collect()

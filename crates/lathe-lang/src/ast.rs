@@ -103,7 +103,8 @@ pub struct Test {
     pub expect: Vec<Stmt>,
     /// `expect C = [[1, 2], [3, 4]]`
     pub data: Vec<(Ident, Expr)>,
-    pub tolerance: Option<f64>,
+    /// What the outputs of an expectation may be off, each by its name.
+    pub tolerances: Vec<(String, f64)>,
     pub span: Span,
 }
 

@@ -36,7 +36,7 @@
 //! * every input: `A = random(seed)` or `random(seed, lo, hi)`, `iota` (0, 1, 2, … in row-major order),
 //!   `constant(v)`, a scalar `c = 0.5`, data `A = [[1, 2], [3, 4]]`, or a formula `A[i, j] = f32(i + 2*j)`;
 //! * what is expected: `expect C[i, j] = …`, `expect { statements }` or `expect C = [[1, 2]]`, each with an
-//!   optional `within tolerance` (without: exactly equal).
+//!   optional `within tolerance` for the outputs that it names (without: exactly equal).
 //!
 //! The expectations become a function with the kernel's own signature: they read the inputs and write the
 //! outputs (and change `inout` parameters) in another way than the kernel does.
@@ -154,8 +154,16 @@ pub struct TestDef {
     pub inputs: Vec<(String, InputSpec)>,
     /// Has the kernel's own parameters, and computes what they should hold afterwards.
     pub expected: Function,
-    /// Largest difference allowed, relative to the largest magnitude (or 1); 0 means equal.
-    pub tolerance: f64,
+    /// By output, how far an element may be off, relative to its own magnitude (or 1); nothing means equal.
+    pub tolerances: BTreeMap<String, f64>,
+}
+
+impl TestDef {
+    /// Whether an element of an output is as good as expected.
+    pub fn admits(&self, output: &str, got: f64, want: f64) -> bool {
+        let most = self.tolerances.get(output).copied().unwrap_or(0.0) * want.abs().max(1.0);
+        got == want || (got.is_nan() && want.is_nan()) || (want.is_finite() && (got - want).abs() <= most)
+    }
 }
 
 /// What an input of a test holds.

@@ -92,7 +92,7 @@ fn job(
         } else {
             Plan::default()
         };
-        let times = measure(1, &plan, |_| built.call(&pool, &mut d.arrays), |_| {}).map_err(bare)?;
+        let times = measure(1, &plan, &mut |_| built.call(&pool, &mut d.arrays), |_| {}).map_err(bare)?;
         let median = stats::median(&times[0]).unwrap_or(f64::NAN);
         let flops = count::flops(&s.plain, &d.sizes).unwrap_or(0.0);
         let bytes = count::bytes(&s.plain, &d.sizes).unwrap_or(0.0);

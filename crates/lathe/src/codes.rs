@@ -21,6 +21,7 @@ pub const DEVICE: Code = Code("E0916");
 pub const OPTION: Code = Code("E0917");
 pub const PYTHON: Code = Code("E0918");
 pub const NOT_WRITTEN: Code = Code("E0919");
+pub const TOO_LARGE: Code = Code("E0920");
 
 /// Codes that say what the machine or the build lacks: exit status 3.
 pub const LACKING: &[Code] =
@@ -118,6 +119,13 @@ pub static CODES: &[CodeInfo] = &[
         explanation: "`lathe explain --picture` draws the decisions of a step `mdh(…)` or of the strategy `auto`, which are taken for sizes that are known: by `-D`, or because the kernel has none.",
         wrong: "lathe explain examples/gemm.lathe:gemm --strategy naive --picture gemm.svg",
         right: "lathe explain examples/gemm.lathe:gemm --strategy auto -D M=8 -D N=8 -D K=8 --picture gemm.svg",
+    },
+    CodeInfo {
+        code: TOO_LARGE,
+        title: "a call that is too large to be checked",
+        explanation: "`--check` compares results with a run of the program as written. Where that would take minutes it is run for samples of the results only, which is possible where they are computed in index notation; loops whose iterations need one another cannot be sampled.",
+        wrong: "",
+        right: "",
     },
     CodeInfo {
         code: GRADIENT,

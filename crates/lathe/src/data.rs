@@ -36,6 +36,24 @@ impl Data {
         func.sizes.iter().filter_map(name).collect()
     }
 
+    /// Gives the arrays that a function changes the content that they have in another set.
+    pub fn restore(&mut self, func: &Function, from: &Data) {
+        for ((a, b), p) in self.arrays.iter_mut().zip(&from.arrays).zip(&func.params) {
+            if p.mode == Mode::InOut {
+                a.bytes_mut().copy_from_slice(b.bytes());
+            }
+        }
+    }
+
+    /// Makes what a function writes other than any result, so that what it does not write is seen.
+    pub fn spoil(&mut self, func: &Function) {
+        for (a, p) in self.arrays.iter_mut().zip(&func.params) {
+            if p.mode == Mode::Out {
+                a.bytes_mut().iter_mut().for_each(|b| *b = !*b);
+            }
+        }
+    }
+
     /// Another set of arrays with the same content.
     ///
     /// # Errors

@@ -18,7 +18,6 @@ pub mod cache;
 pub mod check;
 mod choice;
 pub mod codes;
-pub mod compare;
 pub mod convert;
 pub mod data;
 mod dispatch;
@@ -46,7 +45,7 @@ pub mod which;
 
 pub use build::{Build, Built, compile};
 pub use cache::Cache;
-pub use check::{check_facts, check_result};
+pub use check::{Reference, check_facts, check_result};
 pub use choice::StrategySource;
 pub use data::{Data, Given};
 pub use emit::{Emit, emit, write_whole};

@@ -36,11 +36,65 @@ impl EvidenceCounts {
 /// Outcome of `--check`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CheckReport {
-    /// `interpreter` or `unoptimized`.
+    /// What was compared with: `interpreter`; `unoptimized code`, or that and the interpreter on samples; or
+    /// `interpreter on samples` only.
     pub against: String,
     pub max_abs_error: f64,
     pub max_rel_error: f64,
     pub ok: bool,
+    /// Elements of all outputs.
+    pub elements: usize,
+    /// Of so many the interpreter said what they are, where it was not asked for all.
+    pub sampled: Option<usize>,
+    /// No step changes rounding: every element must have the same bits.
+    pub same_bits: bool,
+    /// The largest error as a part of the bound of its element; none where nothing differs.
+    pub of_bound: Option<f64>,
+    /// Scalars that may be anything, since rounding decides what they are.
+    pub undecided: usize,
+    /// So many results were compared: one per round of `bench`.
+    pub calls: usize,
+}
+
+impl CheckReport {
+    /// What two comparisons with one reference found together.
+    pub fn and(self, other: &CheckReport) -> CheckReport {
+        let share = [self.of_bound, other.of_bound].into_iter().flatten().reduce(f64::max);
+        CheckReport {
+            max_abs_error: self.max_abs_error.max(other.max_abs_error),
+            max_rel_error: self.max_rel_error.max(other.max_rel_error),
+            ok: self.ok && other.ok,
+            of_bound: share,
+            undecided: self.undecided.max(other.undecided),
+            calls: self.calls + other.calls,
+            ..self
+        }
+    }
+}
+
+impl std::fmt::Display for CheckReport {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let word = if self.ok { "verified" } else { "WRONG" };
+        write!(f, "{word} against the {}", self.against)?;
+        if let Some(n) = self.sampled {
+            write!(f, " ({n} of {} elements)", self.elements)?;
+        }
+        if self.calls > 1 {
+            write!(f, ", {} calls", self.calls)?;
+        }
+        if self.same_bits && self.ok {
+            write!(f, ": the same bits")?;
+        } else {
+            write!(f, ": largest error {:.3e} (relative {:.3e})", self.max_abs_error, self.max_rel_error)?;
+        }
+        if let Some(share) = self.of_bound {
+            write!(f, ", {:.2} of its bound", share)?;
+        }
+        match self.undecided {
+            0 => Ok(()),
+            n => write!(f, ", {n} that rounding decides"),
+        }
+    }
 }
 
 /// One object per strategy that was run.

@@ -143,3 +143,22 @@ fn files_without_end_are_not_read() {
     f.write("k.lathe", "use \"big.lathe\"\nkernel k(A: f32[N]) -> (B: f32[N]) { B[i] = A[i] }\n");
     f.fails("check k.lathe", 1, "E0111");
 }
+
+/// `check` accepts what some engine makes code of, and nothing else.
+#[test]
+fn what_no_engine_takes_is_refused() {
+    let f = Folder::new();
+    let text = "kernel s(y: f32[1]) -> (s: f32) { s = sum[k in 0..1](y[k]) }\nstrategy fast for s = vectorize(k, 16)\n";
+    f.write("s.lathe", text);
+    let (check, run) = (f.lathe("check s.lathe"), f.lathe("run s.lathe"));
+    assert_eq!((check.status, run.status), (1, 1), "{}{}", check.stderr, run.stderr);
+    assert!(check.stderr.starts_with("E0701") || check.stderr.starts_with("E0702"), "{}", check.stderr);
+    // A size that no array tells: for other funs only.
+    f.write("h.lathe", "fun edge(i: idx<N>) -> f32 = select(index(i) < N - 1, 1.0, 0.0)\nfun all(x: f32[N]) -> f32[N] = generate(N, edge)\n");
+    let d = f.ok("check h.lathe");
+    assert!(d.stderr.contains("1 kernel, 1 fun for others"), "{}", d.stderr);
+    // For a device that this build has no engine for: said, and no mistake of the author.
+    f.write("d.lathe", "kernel k(A: f32[N]) -> (B: f32[N]) { B[i] = A[i] }\nstrategy gpu for k = split(i, 64) ; bind(i.o, grid) ; bind(i.i, block)\n");
+    let d = f.ok("check d.lathe");
+    assert!(d.stderr.contains("E0701") && d.stderr.contains("ok"), "{}", d.stderr);
+}

@@ -1,6 +1,6 @@
 //! `lathe run` and `lathe bench`: arrays in and out, and what is reported.
 
-use crate::common::{Folder, examples};
+use crate::common::{Folder, examples, parsed};
 use lathe::{Array, npy};
 use serde_json::Value;
 
@@ -155,6 +155,68 @@ fn strategies_are_measured_side_by_side() {
     }
     let d = f.ok(&format!("bench {} {SMALL} --runs 2 --strategy naive,fast", gemm()));
     assert!(d.stdout.is_empty() && d.stderr.contains("× as fast as naive"), "{}", d.stderr);
+}
+
+/// Every call of `bench` is on the same inputs, and every round is compared.
+#[test]
+fn every_round_is_checked_on_the_same_inputs() {
+    let f = Folder::new();
+    let text = "kernel grow(u: inout f32[N], c: f32) -> (s: f32) { u[i] = 1e6 * u[i] + c\n s = sum[k](u[k]) }\n\
+                strategy fast for grow = split(s.k, 8) ; factor(s, s.k.i) ; vectorize(s.k.i, 8)";
+    f.write("g.lathe", text);
+    let v = parsed(&f.ok("bench g.lathe -D N=100 --runs 3 --strategy naive,fast --check --json"));
+    for r in v.as_array().expect("a list") {
+        let check = &r["check"];
+        // One before anything is timed, two that warm up, three that count.
+        assert_eq!((&check["calls"], &check["ok"]), (&6.into(), &true.into()), "{check}");
+        assert!(check["max_abs_error"].as_f64().is_some_and(|e| e < 1e6), "{check}");
+        assert_eq!((&check["elements"], &check["undecided"]), (&101.into(), &0.into()), "{check}");
+    }
+    assert_eq!((&v[0]["check"]["same_bits"], &v[1]["check"]["same_bits"]), (&true.into(), &false.into()));
+    let d = f.ok("bench g.lathe -D N=100 --runs 1 --check");
+    assert!(d.stderr.contains("verified against the interpreter, 4 calls"), "{}", d.stderr);
+    // A fact that does not hold is found before anything runs.
+    f.write("a.lathe", "kernel k(x: f32[N], p: index[R]) -> (y: f32[R]) { for r in 0..R { assume(p[r] >= 0 and p[r] < N)\n y[r] = x[p[r]] } }");
+    npy::write(&f.path("p.npy"), &Array::from_slice(&[1], &[7i64]).expect("an array")).expect("a file");
+    f.fails("bench a.lathe -D N=5 -i p=p.npy --check --runs 1", 1, "E0814");
+}
+
+/// Tolerances are for each element, and for the outputs of their own expectation.
+#[test]
+fn tolerances_hide_nothing() {
+    let f = Folder::new();
+    let kernel = "kernel k(x: f32[N]) -> (y: f32[N], z: f32[N]) { y[i] = x[i]\n z[i] = x[i] }\n";
+    for (expect, fails) in [
+        ("expect y = [1e30, 2] within 1e-3\n expect z = [1e30, 2]", false),
+        ("expect y = [1e30, 3] within 1e-3\n expect z = [1e30, 2]", true),
+        ("expect y = [1e30, 2.001] within 1e-3\n expect z = [1e30, 2]", false),
+        ("expect y = [1e30, 2] within 1\n expect z = [1e30, 2.001]", true),
+        ("expect { y[i] = x[i] * 1.0001\n z[i] = x[i] * 1.0001 } within 1e-3", false),
+        ("expect y = [inf, 2] within 1e-3\n expect z = [1e30, 2]", true),
+    ] {
+        f.write("k.lathe", format!("{kernel}test \"t\" for k {{ N = 2\n x = [1e30, 2]\n {expect} }}"));
+        match fails {
+            true => f.fails("check k.lathe", 1, "E0909"),
+            false => f.ok("check k.lathe"),
+        };
+    }
+    for within in ["inf", "nan"] {
+        f.write("k.lathe", format!("{kernel}test \"t\" for k {{ N = 2\n x = [1, 2]\n expect y = [5, 5] within {within}\n expect z = [1, 2] }}"));
+        f.fails("check k.lathe", 1, "E0223");
+    }
+    f.write(
+        "k.lathe",
+        format!("{kernel}test \"t\" for k {{ N = 1\n x = [1]\n expect y = [5] within -1\n expect z = [1] }}"),
+    );
+    f.fails("check k.lathe", 1, "E0105");
+    // Integers that floats cannot tell apart.
+    let text = "kernel k(n: i64) -> (y: i64) { y = n + 1 }\ntest \"t\" for k { n = 4503599627370496\n expect { y = 4503599627370496 } }";
+    f.write(
+        "k.lathe",
+        text.replace("{ y = 4503599627370496 }", "{ y = 4503599627370496 * 4 }")
+            .replace("n + 1", "n * 4 + 1"),
+    );
+    f.fails("check k.lathe", 1, "E0909");
 }
 
 #[test]

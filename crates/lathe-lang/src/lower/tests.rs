@@ -11,6 +11,7 @@ use crate::suggest::nearest;
 use crate::{InputSpec, Number, TestDef};
 use lathe_diagnostics::{Diagnostic, SourceMap, Span};
 use lathe_ir::{Binder, Expr, Function, Mode, ParamKind, Scalar, Type};
+use std::collections::BTreeMap;
 
 /// Formulas are evaluated for at most so many elements.
 const MAX_ELEMENTS: i64 = 1 << 20;
@@ -34,8 +35,12 @@ pub fn test(
         sizes: Vec::new(),
         inputs: Vec::new(),
         expected: function.clone(),
-        tolerance: t.tolerance.unwrap_or(0.0),
+        tolerances: BTreeMap::new(),
     };
+    for (name, tolerance) in &t.tolerances {
+        let known = out.tolerances.entry(name.clone()).or_insert(*tolerance);
+        *known = known.max(*tolerance);
+    }
     cx.names_of_test(t, function);
     cx.sizes_of_test(t, function, &mut out)?;
     let env: Env = function.sizes.iter().zip(&out.sizes).map(|(b, (_, v))| (b.id, *v)).collect();

@@ -1,7 +1,7 @@
 //! `test` items.
 
 use super::Parser;
-use crate::ast::{Setting, Stmt, StmtKind, Test};
+use crate::ast::{ExprKind, Setting, Stmt, StmtKind, Test};
 use crate::codes;
 use crate::lexer::Tok;
 
@@ -25,7 +25,7 @@ impl Parser<'_> {
             settings: Vec::new(),
             expect: Vec::new(),
             data: Vec::new(),
-            tolerance: None,
+            tolerances: Vec::new(),
             span: start,
         };
         self.nested(true, |p| {
@@ -80,8 +80,11 @@ impl Parser<'_> {
 
     /// `expect C[i] = formula`, `expect C = [1, 2]`, `expect { statements }`, each `within 1e-5`
     fn expectation(&mut self, test: &mut Test) -> Option<()> {
+        let mut names = Vec::new();
         if self.is("{") {
-            test.expect.extend(self.block()?);
+            let block = self.block()?;
+            assigned(&block, &mut names);
+            test.expect.extend(block);
         } else {
             let start = self.span();
             let kind = self.assignment()?;
@@ -95,9 +98,14 @@ impl Parser<'_> {
                         return None;
                     };
                     let name = crate::ast::Ident { text: name.to_string(), span: target.span };
+                    names.push(name.text.clone());
                     test.data.push((name, value));
                 }
-                kind => test.expect.push(Stmt { kind, span: self.since(start) }),
+                kind => {
+                    let one = Stmt { kind, span: self.since(start) };
+                    assigned(std::slice::from_ref(&one), &mut names);
+                    test.expect.push(one);
+                }
             }
         }
         if self.is_name("within") {
@@ -110,9 +118,39 @@ impl Parser<'_> {
                     return None;
                 }
             };
+            if !value.is_finite() {
+                let here = self.span();
+                self.error(codes::TEST, "everything would be within this tolerance", here, "not finite");
+                self.help("write how far each element may be off: `within 1e-5`");
+                return None;
+            }
             self.advance();
-            test.tolerance = Some(test.tolerance.map_or(value, |t: f64| t.max(value)));
+            test.tolerances.extend(names.into_iter().map(|n| (n, value)));
         }
         Some(())
+    }
+}
+
+/// The names that statements assign to: `C` of `C[i]`, `out.0` of `out.0[i]`.
+fn assigned(stmts: &[Stmt], names: &mut Vec<String>) {
+    for s in stmts {
+        match &s.kind {
+            StmtKind::Assign { target, .. } => {
+                let of = match &target.kind {
+                    ExprKind::Index(of, _) => of,
+                    _ => target,
+                };
+                names.extend(match &of.kind {
+                    ExprKind::Component(name, n, _) => name.as_name().map(|name| format!("{name}.{n}")),
+                    _ => of.as_name().map(str::to_string),
+                });
+            }
+            StmtKind::For { body, .. } | StmtKind::While { body, .. } => assigned(body, names),
+            StmtKind::If { then, other, .. } => {
+                assigned(then, names);
+                assigned(other.as_deref().unwrap_or_default(), names);
+            }
+            StmtKind::Let { .. } | StmtKind::Var { .. } | StmtKind::Assume { .. } => {}
+        }
     }
 }

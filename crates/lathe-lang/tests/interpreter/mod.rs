@@ -92,9 +92,8 @@ pub fn run_test(program: &Program, t: &TestDef) -> Result<(), String> {
             }
         }
         let (g, w) = (got[n].to_f64_vec(), want[n].to_f64_vec());
-        let scale = w.iter().fold(1.0f64, |m, x| m.max(x.abs()));
         for (at, (x, y)) in g.iter().zip(&w).enumerate() {
-            if x != y && (x - y).abs() > t.tolerance * scale {
+            if !t.admits(p.name(), *x, *y) {
                 return Err(format!("{} at {at}: {x}, expected {y}", p.name()));
             }
         }

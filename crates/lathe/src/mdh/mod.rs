@@ -24,7 +24,7 @@ pub use expand::{Chosen, Taken};
 pub(crate) use expand::{Setting, labels, uses};
 pub use file::is_notation_text;
 pub(crate) use file::{from_text, is_notation};
-pub(crate) use patterns::versions as versions_of_fun;
+pub(crate) use patterns::{closed, versions as versions_of_fun};
 pub use pictures::pictures;
 pub(crate) use space::{FreeSpace, free_space};
 pub(crate) use versions::{Wanted, auto_space, versions};

@@ -105,6 +105,16 @@ fn decided(
     Ok(Version { taken, notes, ..made })
 }
 
+/// A function in index notation as far as it goes: its sums are taken in the order in which they are written, as long
+/// as nobody opens it in another way.
+pub(crate) fn closed(module: &lathe_ir::Module, func: &Function) -> Function {
+    let cursor = lathe_transform::Cursor::new(module, func);
+    match lathe_transform::apply(&cursor, "close", &lathe_transform::Args::default()) {
+        Ok(edit) => edit.func,
+        Err(_) => func.clone(),
+    }
+}
+
 /// `inline` for every intermediate array that can be, `close` for every nest that can be.
 fn closing(func: &Function) -> Vec<Strategy> {
     let mut names: Vec<String> = Vec::new();

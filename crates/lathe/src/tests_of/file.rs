@@ -8,8 +8,9 @@ use crate::program::{Failure, Program};
 use crate::schedule::{How, Schedule};
 use crate::which::schedule;
 use lathe_diagnostics::{Diagnostic, Severity};
+use lathe_ir::{Executor, Function};
 use lathe_lang::TestDef;
-use lathe_runtime::Pool;
+use lathe_runtime::{Engine, Pool};
 use lathe_strategy::Definition;
 use lathe_target::Machine;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -39,11 +40,7 @@ const TESTED: [&str; 2] = ["naive", "fast"];
 /// written, and in machine code of the default engine with the strategies `naive` and `fast`, all against the
 /// test's own formula or data. A strategy for any kernel must be accepted by at least one of the file.
 pub fn check_program(program: &Program, machine: &Machine) -> ProgramReport {
-    let mut report = ProgramReport {
-        kernels: program.lang.kernels.len(),
-        rules: program.lang.rules.len(),
-        ..ProgramReport::default()
-    };
+    let mut report = ProgramReport { rules: program.lang.rules.len(), ..ProgramReport::default() };
     let start = Instant::now();
     report.failures = crate::rules::check_rules(program);
     report.times.push(("rules".to_string(), start.elapsed().as_secs_f64()));
@@ -54,7 +51,9 @@ pub fn check_program(program: &Program, machine: &Machine) -> ProgramReport {
 
     without_kernel(program, &mut report);
     let start = Instant::now();
-    let kernels: Vec<&str> = program.lang.kernels.iter().map(|k| &*k.name).collect();
+    let kernels = program.lang.kernels.iter().map(|k| &*k.name);
+    let kernels: Vec<&str> = kernels.filter(|k| free_size(program, k).is_none()).collect();
+    report.kernels = kernels.len();
     let is_general = |d: &&Definition| d.target.is_none() && d.span.is_some_and(|s| program.is_own(s));
     let general: Vec<&Definition> = program.lang.strategies.iter().filter(is_general).collect();
     let mut tasks: Vec<(&str, &Definition)> = Vec::new();
@@ -81,7 +80,11 @@ pub fn check_program(program: &Program, machine: &Machine) -> ProgramReport {
                 report.steps += s.steps().count();
                 let warning = |d: &Diagnostic| Diagnostic { severity: Severity::Warning, ..d.clone() };
                 report.warnings.extend(s.unproved.iter().map(warning));
-                schedules.push(s);
+                match no_engine(&s) {
+                    None => schedules.push(s),
+                    Some(d) if d.severity == Severity::Warning => report.warnings.push(d),
+                    Some(d) => report.failures.push(Failure::one(&program.sources, d)),
+                }
             }
             Err(f) => report.failures.push(f),
         }
@@ -166,17 +169,45 @@ fn in_machine_code(
     report.failures.extend(found.into_iter().flatten());
 }
 
+/// Why no engine makes code of a schedule, by the first one: a warning for what is meant for devices. The interpreter,
+/// which runs every tree, makes none.
+fn no_engine(s: &Schedule) -> Option<Diagnostic> {
+    let engines = || Engine::ALL.iter().filter(|e| **e != Engine::INTERPRETER);
+    let accept =
+        |e: &Engine, func: &Function| lathe_engine::accept(e.name(), e.capabilities(), &s.module, func);
+    let refused = s.versions.iter().find(|v| engines().all(|e| accept(e, &v.func).is_err()))?;
+    let first = engines().next()?;
+    let why = accept(first, &refused.func).err()?;
+    let mut device = false;
+    lathe_ir::visit::walk(&refused.func.body, &mut |s, _| {
+        let host = |e: &Executor| e.is_ordered() || matches!(e, Executor::Vector(_) | Executor::Cpu);
+        device |= s.as_loop().is_some_and(|l| !host(&l.exec));
+        true
+    });
+    let severity = if device { Severity::Warning } else { Severity::Error };
+    let why = why.note(format!("in the strategy `{}`: no engine takes what it makes", s.strategy));
+    Some(Diagnostic { severity, ..why })
+}
+
+/// Why a fun that has a translation is for other funs only all the same: a size that no array of a call tells.
+fn free_size(program: &Program, name: &str) -> Option<Diagnostic> {
+    program.lang.funs.get(name)?;
+    let func = program.lang.module.functions.get(name)?;
+    lathe_engine::check_table(&program.lang.module, func).err().map(lathe_engine::needs::free_size)
+}
+
 /// Funs of the file that cannot be run by themselves: helpers of other funs are counted, all others are at fault, and
 /// so is a strategy for one, since nothing can be checked of it.
 fn without_kernel(program: &Program, report: &mut ProgramReport) {
-    for (name, fun) in &program.lang.funs {
-        let Some(why) = fun.no_kernel.as_ref().filter(|_| program.is_own(fun.span)) else { continue };
+    for (name, fun) in program.lang.funs.iter().filter(|f| program.is_own(f.1.span)) {
+        let free = free_size(program, name);
+        let Some(why) = fun.no_kernel.as_ref().or(free.as_ref()) else { continue };
         let fail = |d: Diagnostic| Failure::one(&program.sources, d);
         let all = &program.lang.strategies;
         if let Some(d) = all.iter().find(|d| d.target.as_deref() == Some(name.as_str())) {
             let text = format!("so nothing can be checked of the strategy `{}` for it", d.name);
             report.failures.push(fail(why.clone().note(text)));
-        } else if fun.is_helper() {
+        } else if free.is_some() || fun.is_helper() {
             report.helpers += 1;
         } else {
             report.failures.push(fail(why.clone().note(format!("so `{name}` cannot be run by itself"))));

@@ -251,8 +251,8 @@ impl Work {
     fn compare(&mut self, built: &[(Values, Schedule, Built)], runs: usize) -> Result<Vec<Timing>, Invalid> {
         let plan = Plan { runs, warmup: 1, at_least: SAMPLE, wake: 1 };
         let (pool, data) = (&self.pool, &mut self.data);
-        let call = |i: usize| built[i].2.call(pool, &mut data.arrays);
-        let times = rounds::rounds(built.len(), &plan, call, |_| {})
+        let mut call = |i: usize| built[i].2.call(pool, &mut data.arrays);
+        let times = rounds::rounds(built.len(), &plan, &mut call, |_| {})
             .map_err(|d| Invalid::new(Why::Runtime, short(&d)))?;
         let one = |t: Vec<f64>| Some(timing(&lathe_measure::stats::summarize(&t)?, t));
         Ok(times.into_iter().filter_map(one).collect())

@@ -1,7 +1,9 @@
 //! Arguments of one call: small numbers mostly, awkward ones sometimes; dense arrays and any strides.
 
 use crate::rng::Rng;
+use lathe::check::shadow::{Computed, Number};
 use lathe_ir::interp::{self, ArrayValue, leaf_offsets};
+use lathe_ir::scalar::ScalarValue;
 use lathe_ir::{Function, Mode, ParamKind, Scalar};
 use lathe_runtime::Array;
 use std::collections::HashMap;
@@ -59,28 +61,6 @@ fn number(r: &mut Rng, ty: Scalar, flavour: Flavour) -> u64 {
     }
 }
 
-/// Magnitudes, for the bound of rounding errors.
-pub fn absolute(values: &[ArrayValue]) -> Vec<ArrayValue> {
-    let abs = |a: &ArrayValue| {
-        let mut a = a.clone();
-        for at in 0..a.len() {
-            if let Some(v) = a.leaf(at, 0) {
-                match v.ty {
-                    Scalar::F32 => a.set_leaf(at, 0, v.bits & 0x7FFF_FFFF),
-                    Scalar::F64 => a.set_leaf(at, 0, v.bits & (u64::MAX >> 1)),
-                    _ => {}
-                }
-            }
-        }
-        a
-    };
-    values
-        .iter()
-        .zip(values.iter().map(abs))
-        .map(|(old, new)| if old.is_empty() || old.is_defined(0) { new } else { old.clone() })
-        .collect()
-}
-
 /// The same as an array with strides: dense, or reversed, padded and permuted.
 pub fn array(v: &ArrayValue, strided: Option<&mut Rng>) -> Option<Array> {
     let shape: Vec<i64> = v.shape.iter().map(|n| *n as i64).collect();
@@ -111,35 +91,37 @@ pub fn array(v: &ArrayValue, strided: Option<&mut Rng>) -> Option<Array> {
 
 /// The first difference, bit for bit (NaN equals NaN), among what was written.
 pub fn difference(f: &Function, got: &[ArrayValue], want: &[ArrayValue]) -> Option<String> {
-    compare(f, got, want, &|_, _, g, w| g == w)
+    compare(f, got, want, &|_, _, _, g, w| g.bits == w.bits)
 }
 
-/// The first difference beyond `2 n ε Σ|terms|`, for results whose terms' magnitudes sum to `terms`.
+/// The first difference beyond what the bounds of the program admit; how many values they say nothing about.
 pub fn beyond(
     f: &Function,
     got: &[ArrayValue],
     want: &[ArrayValue],
-    terms: &[ArrayValue],
-    n: f64,
-) -> Option<String> {
-    compare(f, got, want, &|param, at, g, w| {
-        let ty = terms[param].leaf(at, 0).map(|v| v.ty);
-        let (eps, g, w) = match ty {
-            Some(Scalar::F32) => (
-                f64::from(f32::EPSILON),
-                f64::from(f32::from_bits(g as u32)),
-                f64::from(f32::from_bits(w as u32)),
-            ),
-            Some(Scalar::F64) => (f64::EPSILON, f64::from_bits(g), f64::from_bits(w)),
-            _ => return g == w,
-        };
-        let sum = terms[param].leaf(at, 0).map_or(0.0, |v| v.to_f64());
-        // Where the magnitudes overflow, one product less rounded may decide between infinity and NaN.
-        g == w || !sum.is_finite() || (g - w).abs() <= 2.0 * n * eps * sum
-    })
+    bounds: &Computed,
+) -> Result<usize, String> {
+    let undecided = std::cell::Cell::new(0);
+    let within = |param: usize, at: usize, leaf: usize, x: ScalarValue, y: ScalarValue| {
+        if x.bits == y.bits {
+            return true;
+        }
+        match bounds.leaf(param, at, leaf) {
+            Number::Float(a) if a.error.is_finite() => a.admits(x.to_f64(), y.to_f64()),
+            Number::Bits(_) => false,
+            Number::Float(_) | Number::Unknown => {
+                undecided.set(undecided.get() + 1);
+                true
+            }
+        }
+    };
+    match compare(f, got, want, &within) {
+        Some(d) => Err(d),
+        None => Ok(undecided.get()),
+    }
 }
 
-type Same<'a> = &'a dyn Fn(usize, usize, u64, u64) -> bool;
+type Same<'a> = &'a dyn Fn(usize, usize, usize, ScalarValue, ScalarValue) -> bool;
 
 fn compare(f: &Function, got: &[ArrayValue], want: &[ArrayValue], same: Same) -> Option<String> {
     for (param, p) in f.params.iter().enumerate().filter(|(_, p)| p.mode != Mode::In) {
@@ -148,7 +130,7 @@ fn compare(f: &Function, got: &[ArrayValue], want: &[ArrayValue], same: Same) ->
             for leaf in 0..leaf_offsets(&w.ty).len() {
                 let (Some(x), Some(y)) = (g.leaf(at, leaf), w.leaf(at, leaf)) else { continue };
                 let nan = x.ty.is_float() && x.to_f64().is_nan() && y.to_f64().is_nan();
-                if !nan && !same(param, at, x.bits, y.bits) {
+                if !nan && !same(param, at, leaf, x, y) {
                     let (name, index) = (p.name(), w.index_of(at));
                     return Some(format!(
                         "{name}{index:?}: got {:?} ({:#x}), expected {:?} ({:#x})",

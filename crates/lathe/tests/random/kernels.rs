@@ -13,8 +13,6 @@ pub struct Source {
     pub params: Vec<String>,
     pub results: Vec<String>,
     pub statements: Vec<String>,
-    /// Only sums, products, loads and positive numbers: then rounding errors have a known bound.
-    pub sums: bool,
 }
 
 impl fmt::Display for Source {
@@ -95,8 +93,7 @@ pub fn source(r: &mut Rng) -> Source {
     params.extend(SIZES.map(|s| format!("Z{s}: u8[{s}]")));
     params.push("G: i32[N + 4]".to_string());
     params.push("S: u8[M + 4, K + 4]".to_string());
-    let mut s =
-        Source { items: Vec::new(), params, results: Vec::new(), statements: Vec::new(), sums: plain };
+    let mut s = Source { items: Vec::new(), params, results: Vec::new(), statements: Vec::new() };
     if !plain && m.r.one_in(5) {
         let size = size(m.r);
         s.items.push(format!("struct R {{ a: {ty}, b: (i32, {ty}) }}"));
