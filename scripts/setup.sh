@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what building Lathe needs and is not there yet: LLVM 22 (code generation), libtool, automake and a C
-# compiler (isl is built from source), Clang's and GCC's headers. Does nothing, quickly, when all is there.
+# compiler (isl is built from source), Clang's and GCC's headers; PoCL and NVRTC, which
+# tests of device code run and compile it with. Does nothing, quickly, when all is there.
 set -euo pipefail
 
 have() { command -v "$1" >/dev/null 2>&1; }
@@ -17,6 +18,8 @@ have gcc || need+=(gcc libc6-dev)
 have g++ || need+=(g++)
 have pkg-config || need+=(pkg-config)
 have unzip || need+=(unzip)
+# OpenCL on CPUs, for tests of device code.
+ls /etc/OpenCL/vendors/pocl*.icd >/dev/null 2>&1 || need+=(pocl-opencl-icd ocl-icd-libopencl1)
 python3 -c 'import ensurepip, venv' 2>/dev/null || need+=(python3 python3-venv)
 for header in zlib.h zstd.h libxml2/libxml/parser.h; do
   [ -e "/usr/include/$header" ] && continue
@@ -26,7 +29,24 @@ for header in zlib.h zstd.h libxml2/libxml/parser.h; do
     *) need+=(libxml2-dev) ;;
   esac
 done
-[ ${#need[@]} -eq 0 ] && exit 0
+
+# NVRTC, the compiler of CUDA C, which needs no device: from its wheel, beside the user's other caches.
+nvrtc() {
+  local to=${XDG_CACHE_HOME:-$HOME/.cache}/lathe-nvrtc made
+  [ -n "${LATHE_NVRTC:-}" ] || [ -e "$to/nvidia/cu13/lib/libnvrtc.so.13" ] && return
+  printf 'setup: fetching nvidia-cuda-nvrtc 13.0\n'
+  made=$(mktemp -d)
+  python3 -m venv "$made/venv" &&
+    "$made/venv/bin/pip" install -q --disable-pip-version-check --no-deps --target "$made/nvrtc" 'nvidia-cuda-nvrtc==13.0.*' ||
+    fail "pip could not fetch nvidia-cuda-nvrtc 13.0; name a folder with libnvrtc.so in LATHE_NVRTC."
+  rm -f "$made"/nvrtc/nvidia/cu13/lib/*.alt.so* "$made"/nvrtc/nvidia/cu13/lib/*static*
+  mkdir -p "$(dirname "$to")"
+  rm -rf "$to"
+  mv "$made/nvrtc" "$to"
+  rm -rf "$made"
+}
+
+[ ${#need[@]} -eq 0 ] && { nvrtc; exit 0; }
 
 have apt-get || fail "missing: ${need[*]}. Install them with your system's package manager (this script knows Debian's apt-get only)."
 if [ "$(id -u)" -eq 0 ]; then
@@ -44,3 +64,4 @@ if ! { "${as_root[@]}" apt-get update && "${as_root[@]}" env DEBIAN_FRONTEND=non
   fail "apt-get failed; the lines above say why. LLVM 22 comes with Debian 12's updates (package llvm-22-dev)."
 fi
 rm -f "$log"
+nvrtc

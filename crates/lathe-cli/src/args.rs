@@ -81,6 +81,9 @@ pub struct KernelArgs {
     /// Who makes and runs the code: `llvm`, `c`, or `interpreter`
     #[arg(long, value_name = "E", value_parser = ["llvm", "c", "interpreter"])]
     pub engine: Option<String>,
+    /// Who runs it: `cpu`, `cuda`, `cuda:1`, `opencl`, `opencl:1`, or `interpreter`
+    #[arg(long, value_name = "DEVICE")]
+    pub device: Option<String>,
     /// Generates code for another machine: `x86-64-v3`, `znver4`, `aarch64`, …, or a file
     #[arg(long, value_name = "M")]
     pub cpu: Option<String>,
@@ -274,6 +277,12 @@ pub enum Form {
     Header,
     Cuda,
     Opencl,
+    /// For the architecture that `--arch` names
+    Ptx,
+    /// Machine code, by NVRTC
+    Cubin,
+    /// The launches as JSON, for programs that load a cubin themselves
+    Launches,
 }
 
 #[derive(Args, Debug)]
@@ -282,6 +291,9 @@ pub struct EmitArgs {
     pub target: TargetArgs,
     #[arg(long, value_enum)]
     pub to: Form,
+    /// The architecture of PTX and cubins: `sm_80`, `sm_90a`, …; default: that of `--cpu`, or `sm_90a`
+    #[arg(long, value_name = "ARCH")]
+    pub arch: Option<String>,
     /// Output file; default: standard output (an object needs a file)
     #[arg(long, short = 'o')]
     pub output: Option<PathBuf>,

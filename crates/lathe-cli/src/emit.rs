@@ -15,13 +15,6 @@ pub fn emit(a: &EmitArgs, common: &Common) -> Outcome {
         let written = std::iter::once(Used::new(path, "the output")).chain(header);
         apart(&written.collect::<Vec<_>>(), &[target::source(t)])?;
     }
-    let (program, name) = target::open(t)?;
-    let kernel = program.kernel(name.as_deref())?.clone();
-    let how = lathe::How { others: true, ..target::how_unrun(t, &program, &kernel, false)? };
-    let machine = target::machine(&t.how)?;
-    let schedule = lathe::schedule(&program, &kernel, &how, &machine)?;
-    target::print_notes(&schedule);
-    let build = Build { engine: target::engine(&t.how)?, ..Build::default() }.on(&machine);
     let form = match a.to {
         Form::Tree => lathe::Emit::Tree,
         Form::Llvm => lathe::Emit::Llvm,
@@ -29,14 +22,28 @@ pub fn emit(a: &EmitArgs, common: &Common) -> Outcome {
         Form::Object => lathe::Emit::Object,
         Form::C => lathe::Emit::C,
         Form::Header => lathe::Emit::Header,
-        Form::Cuda | Form::Opencl => {
-            let d = Diagnostic::error(codes::UNAVAILABLE, "code for GPUs is not there yet")
-                .help("--to tree|llvm|asm|object|c|header");
-            return Err(Failure::one(&program.sources, d).into());
-        }
+        Form::Cuda => lathe::Emit::Cuda,
+        Form::Opencl => lathe::Emit::Opencl,
+        Form::Ptx => lathe::Emit::Ptx,
+        Form::Cubin => lathe::Emit::Cubin,
+        Form::Launches => lathe::Emit::Launches,
     };
-    if form == lathe::Emit::Object && a.output.is_none() {
-        let d = Diagnostic::error(codes::OUTPUT, "an object needs a file")
+    // What is written for a device is scheduled for it.
+    let mut wanted = t.clone();
+    wanted.how.device = wanted.how.device.or_else(|| form.device().map(str::to_string));
+    let (program, name) = target::open(t)?;
+    let kernel = program.kernel(name.as_deref())?.clone();
+    let how = lathe::How { others: true, ..target::how_unrun(&wanted, &program, &kernel, false)? };
+    let mut machine = target::machine(&wanted.how)?;
+    let schedule = lathe::schedule(&program, &kernel, &how, &machine)?;
+    target::print_notes(&schedule);
+    let mut build = Build { engine: target::engine(&wanted.how)?, ..Build::default() }.on(&machine);
+    if let Some(arch) = a.arch.as_ref().filter(|_| form.device().is_some()) {
+        (machine.code.arch, machine.code.cpu) = ("nvptx64".to_string(), arch.clone());
+        build.machine = Some(machine);
+    }
+    if matches!(form, lathe::Emit::Object | lathe::Emit::Cubin) && a.output.is_none() {
+        let d = Diagnostic::error(codes::OUTPUT, "machine code needs a file")
             .help("lathe emit TARGET --to object -o kernel.o; a header kernel.h is written beside it");
         return Err(Failure::one(&program.sources, d).into());
     }

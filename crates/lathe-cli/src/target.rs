@@ -33,10 +33,38 @@ pub fn machine_here(t: &KernelArgs) -> Result<Machine, Stop> {
 }
 
 pub fn engine(t: &KernelArgs) -> Result<Engine, Stop> {
-    Ok(match &t.engine {
-        Some(name) => Engine::named(name)?,
-        None => Engine::default(),
-    })
+    let on_cpu = || match &t.engine {
+        Some(name) => Engine::named(name),
+        None => Ok(Engine::default()),
+    };
+    let device = match t.device.as_deref() {
+        None | Some("cpu") => return Ok(on_cpu()?),
+        Some("interpreter") => Engine::INTERPRETER,
+        Some(name) => Engine::device(name)?,
+    };
+    if let Some(e) = t.engine.as_deref().filter(|e| *e != device.name()) {
+        let d = Diagnostic::error(
+            lathe::runtime_codes::NO_ENGINE,
+            format!("`--engine {e}` chooses who runs code on the CPU, and `--device {device}` is another"),
+        );
+        return Err(d.help("leave one of the two out").into());
+    }
+    Ok(device)
+}
+
+/// `cuda` or `opencl`, where code is made for a device.
+fn kind(t: &KernelArgs) -> Option<&str> {
+    let name = t.device.as_deref()?.split(':').next()?;
+    matches!(name, "cuda" | "opencl").then_some(name)
+}
+
+/// The strategy where none is asked for: for a device the one that is called `device`, or `auto`.
+pub fn strategy_for(t: &KernelArgs, program: &Program, kernel: &Function) -> Option<String> {
+    if t.strategy.is_some() || kind(t).is_none() {
+        return t.strategy.clone();
+    }
+    let own = program.strategies(&kernel.name).iter().any(|d| d.name == "device");
+    Some(if own { "device" } else { "auto" }.to_string())
 }
 
 /// `-D` values as integers; wrong ones are usage errors.
@@ -64,7 +92,7 @@ pub fn how(target: &TargetArgs, strategy: Option<&str>) -> Result<How, Stop> {
         sizes: BTreeMap::new(),
         others: false,
         threads: None,
-        model: t.model.clone(),
+        model: t.model.clone().or_else(|| kind(t).map(str::to_string)),
         assumptions: if target.trust_assumptions { Assumptions::Trusted } else { Assumptions::Checked },
     })
 }
@@ -83,14 +111,14 @@ pub fn how_unrun(
     data::given_sizes(kernel, &given)?;
     if given.is_empty() || t.specialize {
         if !t.specialize || !given.is_empty() {
-            return how(target, t.strategy.as_deref());
+            return how(target, strategy_for(t, program, kernel).as_deref());
         }
         let d = Diagnostic::error(codes::SIZES, "`--specialize` needs sizes");
         let first = kernel.sizes.first().map(|b| format!("--specialize -D {}=1024 bakes a size in", b.name));
         let help = first.unwrap_or_else(|| format!("`{}` has no sizes: leave it out", kernel.name));
         return Err(d.help(help).into());
     }
-    let how = How { sizes: given, ..how(target, t.strategy.as_deref())? };
+    let how = How { sizes: given, ..how(target, strategy_for(t, program, kernel).as_deref())? };
     if lathe::mdh::decides(program, kernel, &how)? {
         return Ok(how);
     }
@@ -145,6 +173,8 @@ pub fn scheduled(
     of: Situation,
 ) -> Result<Schedule, Stop> {
     let t = &target.how;
+    let usual = strategy_for(t, program, kernel);
+    let strategy = strategy.or(usual.as_deref());
     let mut how = How { sizes: of.sizes.clone(), threads: Some(of.threads), ..how(target, strategy)? };
     if t.specialize {
         how.specialize = of.sizes.clone();

@@ -118,6 +118,18 @@ pub trait Code: Send + Sync {
     /// nothing else touches the memory during the call. The runtime's table is valid.
     unsafe fn call(&self, runtime: &Runtime, args: &[Array]) -> Result<i32, Diagnostic>;
 
+    /// Runs the kernel on a device's own memory that often, after one run as by [`Code::call`], and gives the seconds of
+    /// each run by the device's clock; none for code that runs on the host.
+    ///
+    /// # Errors
+    /// As [`Code::call`].
+    ///
+    /// # Safety
+    /// As [`Code::call`].
+    unsafe fn seconds(&self, _args: &[Array], _runs: usize) -> Result<Option<Vec<f64>>, Diagnostic> {
+        Ok(None)
+    }
+
     /// The entry, if it is machine code of this process; it must not be called after this value is dropped.
     fn entry(&self) -> Option<KernelFn> {
         None

@@ -229,7 +229,7 @@ impl Needs<'_> {
             && !self.seen.contains(&exec)
         {
             let what = format!("loop `{name}`, run by `{by}`");
-            self.add(exec, what, Some("schedule the loop on `cpu`, `vector` or `serial`"), places);
+            self.add(exec, what, Some("CPUs run `cpu`, `vector` and `serial` loops, devices `grid` and `block` (`--device cuda`)"), places);
         }
         let width = match l.exec {
             Executor::Vector(w) if w > 1 => w,

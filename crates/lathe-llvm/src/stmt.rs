@@ -105,7 +105,7 @@ impl Emitter<'_> {
                     _ => format!("{other:?}").to_lowercase(),
                 };
                 let what = format!("loop `{}`, run by `{name}`", l.binder.name);
-                Err(unsupported(&what, places).help("schedule the loop on `cpu`, `vector` or `serial`"))
+                Err(unsupported(&what, places).help("CPUs run `cpu`, `vector` and `serial` loops"))
             }
         }
     }

@@ -91,6 +91,24 @@ impl Kernel {
         if result == status::OK { Ok(()) } else { Err(self.explain(result, args)) }
     }
 
+    /// Runs the kernel that often on a device's own memory, after one run as by [`Kernel::call`] (which must have accepted
+    /// such arguments before), and gives the seconds of each by the device's clock; none where code runs on the host.
+    ///
+    /// # Errors
+    /// Those of the device.
+    pub fn seconds(&self, args: &mut [ArgView], runs: usize) -> Result<Option<Vec<f64>>, Diagnostic> {
+        if args.len() != self.signature.written.len() {
+            return Err(self.wrong_count(args.len()));
+        }
+        let fits = |(a, w): (&ArgView, &bool)| !*w || a.writable && distinct(a.shape(), a.strides());
+        if let Some(at) = args.iter().zip(&self.signature.written).position(|p| !fits(p)) {
+            return Err(self.not_writable(at, &args[at]));
+        }
+        let descriptors: Vec<lathe_abi::Array> = args.iter().map(|a| a.raw).collect();
+        // SAFETY: as in `call`.
+        unsafe { self.code.seconds(&descriptors, runs) }
+    }
+
     fn wrong_count(&self, given: usize) -> Diagnostic {
         let names: Vec<String> = (0..self.signature.written.len()).map(|i| self.signature.param(i)).collect();
         Diagnostic::error(

@@ -5,6 +5,7 @@ use crate::codes;
 use lathe_abi::{CheckKind, KernelFn};
 use lathe_diagnostics::Diagnostic;
 use lathe_engine::{Code, Object, Options};
+use lathe_gpu::{Cuda, MOST_DEVICES, OpenCl};
 use lathe_ir::{Function, Module};
 use std::ops::Deref;
 use std::sync::OnceLock;
@@ -30,11 +31,41 @@ impl Engine {
         Engine::INTERPRETER,
     ];
 
+    /// A device as an engine: `cuda`, `cuda:1`, `opencl`, … Whether this machine has it turns out when it is used.
+    ///
+    /// # Errors
+    /// `E0823` for names of no kind of device, and for numbers beyond those that can be named.
+    pub fn device(name: &str) -> Result<Engine, Diagnostic> {
+        let (kind, number) = name.split_once(':').unwrap_or((name, "0"));
+        let number = number.parse::<usize>().ok();
+        let found: Option<&'static dyn lathe_engine::Engine> = match kind {
+            "cuda" => number.and_then(Cuda::number).map(|c| c as _),
+            "opencl" => number.and_then(OpenCl::number).map(|c| c as _),
+            _ => None,
+        };
+        found.map(Engine).ok_or_else(|| {
+            Diagnostic::error(codes::NO_ENGINE, format!("`{name}` is no device")).help(format!(
+                "cpu, interpreter, cuda, cuda:1, opencl, opencl:1, … up to number {}",
+                MOST_DEVICES - 1
+            ))
+        })
+    }
+
+    /// Whether code runs in memory of its own, on a device.
+    pub fn is_device(self) -> bool {
+        Engine::device(self.name()).is_ok()
+    }
+
+    /// The first device of each kind.
+    pub fn devices() -> [Engine; 2] {
+        [Engine(Cuda::FIRST), Engine(OpenCl::FIRST)]
+    }
+
     /// # Errors
     /// `E0823` for names of no engine, or of none in this build.
     pub fn named(name: &str) -> Result<Engine, Diagnostic> {
-        let found = Engine::ALL.iter().find(|e| e.name() == name);
-        found.copied().ok_or_else(|| {
+        let found = Engine::ALL.iter().find(|e| e.name() == name).copied();
+        found.or_else(|| Engine::device(name).ok()).ok_or_else(|| {
             let names: Vec<&str> = Engine::ALL.iter().map(|e| e.name()).collect();
             let d =
                 Diagnostic::error(codes::NO_ENGINE, format!("this build of Lathe has no engine `{name}`"));

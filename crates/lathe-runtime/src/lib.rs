@@ -23,3 +23,10 @@ pub use engine::{Engine, General, Kernel, compile};
 pub use lathe_engine::{Object, Options};
 pub use pool::{Pool, PoolOptions};
 pub use storage::available_memory;
+
+/// The codes of devices.
+pub mod device_codes {
+    pub use lathe_gpu::CODES;
+    pub use lathe_gpu::TREE_CODES;
+    pub use lathe_gpu::codes::NO_DEVICE;
+}

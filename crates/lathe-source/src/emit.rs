@@ -2,6 +2,7 @@
 //! that `cpu` loops become get at it.
 
 use crate::codes;
+use crate::device::Language;
 use crate::helpers::{Helpers, memory_type, value_type};
 use crate::names::{Names, sanitize};
 use crate::writer::Writer;
@@ -113,6 +114,16 @@ pub struct Emitter<'a> {
     pub lane_loops_only: bool,
     /// Arms of `select` around what is written.
     pub lazy: u32,
+    /// The code is a kernel of a device.
+    pub device: Option<Device>,
+}
+
+/// What is different in a kernel of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Device {
+    pub language: Language,
+    /// Threads wait for one another, so that none may leave before the others.
+    pub barriers: bool,
 }
 
 /// A construct that the engine does not declare, met all the same.
@@ -157,6 +168,7 @@ impl<'a> Emitter<'a> {
             base,
             lane_loops_only: false,
             lazy: 0,
+            device: None,
         }
     }
 
@@ -319,6 +331,12 @@ impl<'a> Emitter<'a> {
 
     /// Leaves the function with a status if a condition holds.
     pub fn leave_if(&mut self, condition: &str, status: &str) -> Result<()> {
+        if let Some(d) = self.device {
+            // Where threads wait for one another, all go on; the host learns that the call has failed.
+            let after = if d.barriers { "" } else { " return;" };
+            self.line(format!("if ({condition}) {{ lathe_fail(lathe_status, {status});{after} }}"));
+            return Ok(());
+        }
         if self.frame().scratch.is_empty() {
             self.line(format!("if ({condition}) return {status};"));
             return Ok(());

@@ -147,8 +147,11 @@ impl Emitter<'_> {
                     let v = self.uniform(p)?;
                     texts.push(self.memory_form(p.ty(), &v));
                 }
-                let inner = texts.join(", ");
                 let array = matches!(e.ty(), Type::Array(..) | Type::Vector(..));
+                if self.device.is_some_and(|d| d.language == crate::device::Language::Cuda) {
+                    return self.aggregate_in_cpp(&ty, &e.ty().fields(), &texts, array);
+                }
+                let inner = texts.join(", ");
                 Ok(Val::scalar(if array {
                     format!("(({ty}){{{{{inner}}}}})")
                 } else {
@@ -162,6 +165,16 @@ impl Emitter<'_> {
             }
             ExprKind::Call(name, args) => self.call_value(name, args),
         }
+    }
+
+    /// C++ has no compound literals, and narrows nothing in braces by itself.
+    fn aggregate_in_cpp(&mut self, ty: &str, fields: &[Type], texts: &[String], array: bool) -> Result<Val> {
+        let mut parts = Vec::new();
+        for (t, text) in fields.iter().zip(texts) {
+            parts.push(format!("({})({})", self.element_type(t)?, bare(text)));
+        }
+        let inner = parts.join(", ");
+        Ok(Val::scalar(if array { format!("{ty}{{{{{inner}}}}}") } else { format!("{ty}{{{inner}}}") }))
     }
 
     /// Lazy where a branch could fail or read out of bounds.

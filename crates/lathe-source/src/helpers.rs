@@ -144,7 +144,7 @@ impl Helpers {
         self.need(
             1,
             format!(
-                "static inline {t} {name}({f} v) {{\n    {t} r;\n    __builtin_memcpy(&r, &v, sizeof r);\n    return r;\n}}"
+                "static inline {t} {name}({f} v) {{\n    union {{ {f} from; {t} to; }} u;\n    u.from = v;\n    return u.to;\n}}"
             ),
         );
         name

@@ -4,12 +4,14 @@
 //! * [`CEngine`]: the engine `c`, which runs the machine's C compiler on that file.
 //! * [`emit_c`]: the file. Parallel loops go through the table of `lathe-abi`, or through OpenMP when it
 //!   is compiled with `-DLATHE_STANDALONE -fopenmp`.
+//! * [`device`]: the kernels of a device tree as CUDA C or OpenCL C, by the same printer.
 //! * [`header`]: what callers of either engine's code include.
 
 mod by_reference;
 mod calls;
 mod cc;
 pub mod codes;
+pub mod device;
 mod emit;
 mod expr;
 mod header;

@@ -47,10 +47,90 @@ fn is_integer_type(name: &str) -> bool {
 /// instead of them, by our own code first of all.
 const FUNCTIONS: &str = include_str!("c_functions.txt");
 
+/// Words of CUDA C++ and OpenCL C, in which they are keywords, or names of what every kernel sees.
+const DEVICE_RESERVED: &[&str] = &[
+    "alignas",
+    "alignof",
+    "and",
+    "catch",
+    "class",
+    "constexpr",
+    "delete",
+    "explicit",
+    "export",
+    "false",
+    "friend",
+    "mutable",
+    "namespace",
+    "new",
+    "noexcept",
+    "not",
+    "nullptr",
+    "operator",
+    "or",
+    "private",
+    "protected",
+    "public",
+    "template",
+    "this",
+    "throw",
+    "try",
+    "typeid",
+    "typename",
+    "using",
+    "virtual",
+    "wchar_t",
+    "xor",
+    "threadIdx",
+    "blockIdx",
+    "blockDim",
+    "gridDim",
+    "warpSize",
+    "asm",
+    "kernel",
+    "global",
+    "local",
+    "constant",
+    "half",
+    "uchar",
+    "ushort",
+    "uint",
+    "ulong",
+    "image2d_t",
+    "event_t",
+    "sampler_t",
+    "size_t",
+    "ptrdiff_t",
+    "bitand",
+    "bitor",
+    "compl",
+    "read_only",
+    "write_only",
+    "read_write",
+    "decltype",
+    "static_assert",
+    "INFINITY",
+    "NAN",
+    "pipe",
+    "uniform",
+];
+
 /// Hands out identifiers, each once.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     taken: HashSet<String>,
+}
+
+impl Names {
+    /// For code of devices, whose languages have more words.
+    pub fn of_devices() -> Names {
+        Names { taken: DEVICE_RESERVED.iter().map(|w| w.to_string()).collect() }
+    }
+
+    /// Never gives the name out again.
+    pub fn take(&mut self, name: &str) {
+        self.taken.insert(name.to_string());
+    }
 }
 
 /// The letters of a name that C allows: `i.o` becomes `i_o`, `copy(A)` becomes `copy_A`.

@@ -83,7 +83,13 @@ impl Emitter<'_> {
                 .help("open it into loops first (`open`)")),
             StmtKind::Atomic(a) => Err(unsupported(format!("the atomic update `{}`", a.label), places)),
             StmtKind::Prefetch(a) => self.prefetch(a),
-            StmtKind::Barrier { .. } => Err(unsupported("a barrier", places)),
+            StmtKind::Barrier { .. } => match self.device {
+                Some(d) => {
+                    self.line(d.language.barrier());
+                    Ok(())
+                }
+                None => Err(unsupported("a barrier", places)),
+            },
             StmtKind::Token { .. } | StmtKind::Async { .. } | StmtKind::Wait { .. } => {
                 Err(unsupported("an asynchronous statement", places))
             }
@@ -118,7 +124,7 @@ impl Emitter<'_> {
     fn prefetch(&mut self, a: &Access) -> Result<()> {
         let (id, indices) = resolve(a).map_err(lift)?;
         let b = self.buf(id)?;
-        if self.lanes.is_some() || !matches!(b.storage, Place::Param { .. }) {
+        if self.lanes.is_some() || self.device.is_some() || !matches!(b.storage, Place::Param { .. }) {
             return Ok(());
         }
         self.begin(&indices.iter().collect::<Vec<_>>());
@@ -204,7 +210,7 @@ impl Emitter<'_> {
                     o => format!("{o:?}").to_lowercase(),
                 };
                 Err(unsupported(format!("loop `{}`, run by `{name}`,", l.binder.name), places)
-                    .help("schedule the loop on `cpu`, `vector` or `serial`"))
+                    .help("CPUs run `cpu`, `vector` and `serial` loops"))
             }
         }
     }
@@ -263,7 +269,10 @@ impl Emitter<'_> {
     fn unrolled(&mut self, l: &Loop) -> Result<()> {
         let Some(trip) = trip_count(l) else { return self.serial(l, None) };
         if trip > MOST_UNROLLED {
-            return self.serial(l, Some("#pragma GCC unroll 8"));
+            return self.serial(
+                l,
+                Some(if self.device.is_some() { "#pragma unroll 8" } else { "#pragma GCC unroll 8" }),
+            );
         }
         if (trip - 1).checked_mul(l.step).is_none() {
             return self.serial(l, None);
@@ -287,6 +296,9 @@ impl Emitter<'_> {
     fn alloc(&mut self, buffer: &Arc<Buffer>, body: &Stmt, places: &Places) -> Result<()> {
         if self.lanes.is_some() {
             return Err(crate::vector::fallback());
+        }
+        if let Some(d) = self.device {
+            return self.thread_array(d.language, buffer, body);
         }
         if !matches!(buffer.space, Space::Host | Space::Stack | Space::Register) {
             return Err(unsupported(

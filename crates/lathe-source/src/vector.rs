@@ -31,6 +31,9 @@ impl Emitter<'_> {
             return Err(fallback());
         }
         let fits = width.is_power_of_two() && (2..=64).contains(&width) && l.step == 1;
+        if self.device.is_some() {
+            return self.serial(l, Some("#pragma unroll"));
+        }
         if !fits || self.lane_loops_only {
             return self.serial(l, None);
         }

@@ -167,6 +167,16 @@ impl Built {
         self.call_views(pool, &mut views)
     }
 
+    /// Seconds of each of so many runs by the clock of the device that the code runs on, without copies; none for code
+    /// of the host.
+    ///
+    /// # Errors
+    /// As [`Built::call`].
+    pub fn device_seconds(&self, arrays: &mut [Array], runs: usize) -> Result<Option<Vec<f64>>, Diagnostic> {
+        let mut views: Vec<ArgView> = arrays.iter_mut().map(Array::view_mut).collect();
+        self.pick(&views).seconds(&mut views, runs)
+    }
+
     /// Like [`Built::call`] on borrowed memory.
     ///
     /// # Errors

@@ -24,8 +24,12 @@ pub const NOT_WRITTEN: Code = Code("E0919");
 pub const TOO_LARGE: Code = Code("E0920");
 
 /// Codes that say what the machine or the build lacks: exit status 3.
-pub const LACKING: &[Code] =
-    &[UNAVAILABLE, lathe_source::codes::NO_COMPILER, lathe_runtime::codes::NO_ENGINE];
+pub const LACKING: &[Code] = &[
+    UNAVAILABLE,
+    lathe_source::codes::NO_COMPILER,
+    lathe_runtime::codes::NO_ENGINE,
+    lathe_runtime::device_codes::NO_DEVICE,
+];
 
 /// What `lathe --explain` says about them.
 pub static CODES: &[CodeInfo] = &[

@@ -29,19 +29,20 @@ pub fn findings() -> Vec<Finding> {
             help: Some("install gcc or clang, or set CC"),
         });
     }
-    out.extend([
-        Finding {
-            what: "CUDA, OpenCL".to_string(),
-            found: false,
-            detail: "this version makes no code for GPUs".into(),
-            help: None,
-        },
-        Finding {
-            what: "MPI".to_string(),
-            found: false,
-            detail: "this version runs on one machine".into(),
-            help: None,
-        },
-    ]);
+    for d in Engine::devices() {
+        let made = d.fingerprint();
+        out.push(Finding {
+            what: format!("device {d}"),
+            found: made.is_ok(),
+            detail: made.unwrap_or_else(|d| d.message),
+            help: Some("install the driver of the device; for CPUs as OpenCL devices: pocl-opencl-icd"),
+        });
+    }
+    out.extend([Finding {
+        what: "MPI".to_string(),
+        found: false,
+        detail: "this version runs on one machine".into(),
+        help: None,
+    }]);
     out
 }

@@ -19,6 +19,12 @@ pub enum Emit {
     Object,
     C,
     Header,
+    Cuda,
+    Opencl,
+    Ptx,
+    Cubin,
+    /// What a program that loads a cubin itself has to launch.
+    Launches,
 }
 
 impl Emit {
@@ -31,6 +37,20 @@ impl Emit {
             Emit::Object => "object",
             Emit::C => "c",
             Emit::Header => "header",
+            Emit::Cuda => "cuda",
+            Emit::Opencl => "opencl",
+            Emit::Ptx => "ptx",
+            Emit::Cubin => "cubin",
+            Emit::Launches => "launches",
+        }
+    }
+
+    /// The device that such code is for.
+    pub fn device(self) -> Option<&'static str> {
+        match self {
+            Emit::Opencl => Some("opencl"),
+            Emit::Cuda | Emit::Ptx | Emit::Cubin | Emit::Launches => Some("cuda"),
+            Emit::Tree | Emit::Llvm | Emit::Asm | Emit::Object | Emit::C | Emit::Header => None,
         }
     }
 }
@@ -52,15 +72,22 @@ pub fn emit(schedule: &Schedule, form: Emit, build: &Build) -> Result<Vec<u8>, D
         return Ok(out);
     }
     schedule.proved()?;
-    let func = versions::one_function(schedule)?;
+    let devices = Engine::devices();
+    let func = match (form.device(), &schedule.versions[..]) {
+        // Versions that are chosen by sizes have kernels of their own.
+        (Some(_), [only]) => only.func.clone(),
+        _ => versions::one_function(schedule)?,
+    };
     let options = build.options(false);
     let word = form.word();
     // Machine code has the name that the header says: not every name of a kernel is one of C, or may be linked to.
     let func = match form {
-        Emit::C | Emit::Header => func,
-        _ => lathe_ir::Function { name: lathe_source::symbol(&func).into(), ..func },
+        Emit::Llvm | Emit::Asm | Emit::Object => {
+            lathe_ir::Function { name: lathe_source::symbol(&func).into(), ..func }
+        }
+        _ => func,
     };
-    match Engine::ALL.iter().find(|e| e.forms().contains(&word)) {
+    match Engine::ALL.iter().chain(&devices).find(|e| e.forms().contains(&word)) {
         Some(engine) => engine.emit(&schedule.module, &func, word, &options),
         None => Err(Diagnostic::error(codes::UNAVAILABLE, "this build has no LLVM engine")
             .help("--to c works everywhere; or build with the cargo feature `llvm`")),

@@ -86,6 +86,8 @@ pub fn all_codes() -> Vec<CodeInfo> {
         lathe_target::CODES,
         lathe_engine::CODES,
         lathe_source::CODES,
+        lathe_runtime::device_codes::CODES,
+        lathe_runtime::device_codes::TREE_CODES,
         lathe_runtime::CODES,
         lathe_tune::CODES,
         lathe_measure::CODES,

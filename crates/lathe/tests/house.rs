@@ -17,6 +17,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("lathe-abi", 1),
     ("lathe-engine", 3),
     ("lathe-filetest", 2),
+    ("lathe-device", 3),
     ("lathe-tune", 2),
     ("lathe-poly", 2),
     ("lathe-prove", 2),
@@ -30,12 +31,13 @@ const FLOORS: &[(&str, u32)] = &[
     ("lathe-source", 4),
     ("lathe-mdh", 5),
     ("lathe-lang", 4),
-    ("lathe-runtime", 5),
+    ("lathe-gpu", 5),
+    ("lathe-runtime", 6),
     ("lathe-measure", 5),
-    ("lathe", 6),
-    ("lathe-cli", 7),
-    ("lathe-python", 7),
-    ("lathe-ui", 7),
+    ("lathe", 7),
+    ("lathe-cli", 8),
+    ("lathe-python", 8),
+    ("lathe-ui", 8),
 ];
 
 #[test]

@@ -94,7 +94,12 @@ fn wrong_options() {
     let d = f.lathe(&format!("{sized} --cpu graniterapids"));
     assert!(d.status == 0 || (d.status == 3 && d.stderr.starts_with("E0910")), "{}", d.stderr);
     f.ok("emit f.lathe --to asm --cpu graniterapids");
-    f.fails(&format!("emit {}/gemm.lathe:gemm --to cuda", examples()), 3, "E0910");
+    f.fails(&format!("emit {}/gemm.lathe:gemm --to cuda -s fast", examples()), 1, "E0701");
+    f.fails(&format!("emit {}/gemm.lathe:gemm --to launches -s naive", examples()), 1, "E0846");
+    f.fails(&format!("emit {}/gemm.lathe:gemm --to cubin -s naive", examples()), 1, "E0907");
+    f.fails(&format!("{sized} --device cuda:99"), 3, "E0823");
+    f.fails(&format!("{sized} --device opencl:15"), 3, "E0841");
+    f.fails(&format!("{sized} --device opencl --engine c"), 3, "E0823");
     f.fails(&format!("emit {}/gemm.lathe:gemm --to tree -D N=4", examples()), 1, "E0904");
     f.fails(&format!("emit {}/gemm.lathe:gemm --to object", examples()), 1, "E0907");
     f.fails(&format!("emit {}/gemm.lathe:gemm --to c -o gemm.h", examples()), 1, "E0907");

@@ -112,6 +112,9 @@ impl Emitter<'_> {
             Some(0) | None => {
                 b = self.named(Val::scalar(b), &s.into())?.text;
                 self.leave_if(&format!("{b} == 0"), "LATHE_DIVISION_BY_ZERO")?;
+                if self.device.is_some_and(|d| d.barriers) {
+                    b = self.named(Val::scalar(format!("({b} == 0 ? 1 : {b})")), &s.into())?.text;
+                }
             }
             Some(_) => {}
         }

@@ -86,14 +86,42 @@ pub fn zero(ty: &Type) -> Expr {
 /// Limits on the cells of a buffer that lives in registers or on the stack.
 const REGISTER_BYTES: i64 = 16 << 10;
 const STACK_BYTES: i64 = 512 << 10;
+/// What all threads of a block have in registers together, other values beside.
+const BLOCK_BYTES: i64 = 128 << 10;
 
 /// Checks that extents suit a space: constant, and not too many.
 pub fn check_space(rule: &str, name: &str, ty: &Type, extents: &[Expr], space: Space) -> Result<(), Refusal> {
-    let limit = match space {
-        Space::Register => REGISTER_BYTES,
-        Space::Stack => STACK_BYTES,
-        _ => return Ok(()),
-    };
+    match space {
+        Space::Register => check_bytes(rule, name, ty, extents, space, REGISTER_BYTES),
+        Space::Stack => check_bytes(rule, name, ty, extents, space, STACK_BYTES),
+        _ => Ok(()),
+    }
+}
+
+/// The same for a function that may run on a device, where threads of a block share what is in registers.
+pub fn check_space_in(
+    func: &Function,
+    rule: &str,
+    name: &str,
+    ty: &Type,
+    extents: &[Expr],
+    space: Space,
+) -> Result<(), Refusal> {
+    let grid = |e: &Executor| matches!(e, Executor::Level(l) if &**l == "grid");
+    if space == Space::Register && crate::executors::any_executor(&func.body, &grid) {
+        return check_bytes(rule, name, ty, extents, space, BLOCK_BYTES);
+    }
+    check_space(rule, name, ty, extents, space)
+}
+
+fn check_bytes(
+    rule: &str,
+    name: &str,
+    ty: &Type,
+    extents: &[Expr],
+    space: Space,
+    limit: i64,
+) -> Result<(), Refusal> {
     let mut bytes = ty.bytes() as i64;
     for (d, e) in extents.iter().enumerate() {
         let Some(n) = e.as_int() else {

@@ -5,7 +5,7 @@ mod touched;
 
 use super::begin;
 use super::linear::{self, Linear};
-use super::make::{self, check_space, fresh_name, nest, proved, refuse};
+use super::make::{self, check_space_in, fresh_name, nest, proved, refuse};
 use super::options::{self, Pad};
 use super::region::{self, Region};
 use super::scope::{self, Around, Found, Use};
@@ -399,7 +399,7 @@ impl<'a> Plan<'a> {
             full.push(padded);
         }
         let name = fresh_name(func, &o.name.clone().unwrap_or_else(|| format!("{}.s", self.buffer.name)));
-        check_space(self.rule, &name, &self.buffer.elem, &extents, o.space)?;
+        check_space_in(func, self.rule, &name, &self.buffer.elem, &extents, o.space)?;
         let id = func.fresh_buf();
         let local = Arc::new(Buffer {
             id,

@@ -1,0 +1,173 @@
+//! Which thread owns an element of a buffer that a block has in registers.
+//!
+//! Every phase must reach the buffer through nests of threads of one shape, and in each of its dimensions by at most
+//! one thread variable `t` of `n`: subscripts `c*t + r + c*n*q` with `0 ≤ r < c` give element `(q, t, r)` to thread `t`,
+//! which keeps it as `c*q + r` (blocks of `c`, dealt in turn). If every thread variable occurs, no two threads share an
+//! element; then each keeps its part in registers of its own, and the thread's variables drop out of the subscripts.
+
+use crate::phase::{Chain, is_threads};
+use lathe_ir::build::index;
+use lathe_ir::lower::resolve;
+use lathe_ir::visit::{loads_of, map_accesses, vars_of};
+use lathe_ir::{Access, BufId, Buffer, Expr, Layout, Space, Stmt, VarId};
+use lathe_poly::{Linear, Ranges};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// How a dimension of the buffer is spread: over thread loop number `over` of the nest, in blocks of `block`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Spread {
+    over: usize,
+    block: i64,
+    threads: i64,
+}
+
+/// A buffer that is spread over the threads.
+#[derive(Clone, Debug)]
+pub struct Owned {
+    spread: Vec<Option<Spread>>,
+    /// Of every nest: which number a thread variable has.
+    number: HashMap<VarId, usize>,
+    /// One thread's part.
+    pub part: Arc<Buffer>,
+}
+
+/// Decides whether a block's buffer of the given constant extents can be spread over at most `threads` threads.
+pub fn owned(
+    buffer: &Arc<Buffer>,
+    extents: &[i64],
+    body: &Stmt,
+    ranges: &Ranges,
+    threads: i64,
+) -> Option<Owned> {
+    let mut w =
+        Walk { buffer: buffer.id, shape: None, spread: None, number: HashMap::new(), ranges: ranges.clone() };
+    w.stmt(body, None)?;
+    let (shape, spread) = (w.shape?, w.spread?);
+    let product = shape.iter().try_fold(1i64, |n, e| n.checked_mul(*e))?;
+    let all = (0..shape.len()).all(|k| shape[k] <= 1 || spread.iter().flatten().any(|s| s.over == k));
+    if product > threads || !all {
+        return None;
+    }
+    let parts = extents.iter().zip(&spread).map(|(e, s)| match s {
+        Some(s) => {
+            let turn = s.block * s.threads;
+            index(s.block * ((e + turn - 1) / turn).max(1))
+        }
+        None => index(*e),
+    });
+    let part = Buffer {
+        extents: parts.collect(),
+        space: Space::Register,
+        layout: Layout::row_major(),
+        ..(**buffer).clone()
+    };
+    Some(Owned { spread, number: w.number, part: Arc::new(part) })
+}
+
+impl Owned {
+    /// The body with every access to the buffer as one to the thread's part.
+    pub fn rewrite(&self, body: &Stmt) -> Stmt {
+        map_accesses(body, &mut |a| {
+            if a.view.buffer() != Some(self.part.id) {
+                return None;
+            }
+            let (id, indices) = resolve(a).ok()?;
+            let local = indices.iter().zip(&self.spread).map(|(i, s)| match s {
+                Some(s) => {
+                    let (turns, rest) =
+                        split(&Linear::of(i), s.block * s.threads, &|v| self.number.contains_key(&v))?;
+                    Some(turns.scaled(s.block)?.plus(&rest, 1)?.to_expr())
+                }
+                None => Some(i.clone()),
+            });
+            let indices = local.collect::<Option<Vec<_>>>()?;
+            Some(Access { view: lathe_ir::View::Buffer(id), indices, ..a.clone() })
+        })
+    }
+}
+
+/// `form = turn * turns + rest` without the threads' terms.
+fn split(form: &Linear, turn: i64, is_thread: &dyn Fn(VarId) -> bool) -> Option<(Linear, Linear)> {
+    let (mut turns, mut rest) =
+        (Linear::constant(form.constant.div_euclid(turn)), Linear::constant(form.constant.rem_euclid(turn)));
+    for (atom, k) in &form.terms {
+        match atom.as_var() {
+            Some(v) if is_thread(v) => {}
+            _ if k % turn == 0 => turns.add_term(atom.clone(), k / turn)?,
+            _ => rest.add_term(atom.clone(), *k)?,
+        }
+    }
+    Some((turns, rest))
+}
+
+struct Walk {
+    buffer: BufId,
+    /// Extents of the nests of threads.
+    shape: Option<Vec<i64>>,
+    spread: Option<Vec<Option<Spread>>>,
+    number: HashMap<VarId, usize>,
+    ranges: Ranges,
+}
+
+impl Walk {
+    /// `None` where an access rules the buffer out.
+    fn stmt(&mut self, s: &Stmt, chain: Option<&Chain>) -> Option<()> {
+        let touched = s.touches();
+        if touched.iter().any(|(t, _)| t.buffer() == Some(self.buffer) && t.element().is_none()) {
+            return None;
+        }
+        let mut all: Vec<Access> = s.accesses().map(|(a, _)| a.clone()).collect();
+        s.evaluated().into_iter().for_each(|e| all.extend(loads_of(e)));
+        let buffer = self.buffer;
+        for a in all.iter().filter(|a| a.view.buffer() == Some(buffer)) {
+            self.access(a, chain?)?;
+        }
+        let begins = chain.is_none() && s.as_loop().is_some_and(|l| is_threads(&l.exec));
+        let own = begins.then(|| Chain::of(s, &mut self.ranges));
+        let chain = own.as_ref().or(chain);
+        for (k, child) in s.children().enumerate() {
+            let mark = self.ranges.enter_child(s, k);
+            let done = self.stmt(child, chain);
+            self.ranges.leave(mark);
+            done?;
+        }
+        Some(())
+    }
+
+    fn access(&mut self, a: &Access, chain: &Chain) -> Option<()> {
+        let shape = chain.dims.iter().map(|d| d.most).collect::<Option<Vec<_>>>()?;
+        let plain = |d: &crate::phase::Dim| d.lo.as_int() == Some(0) && d.step == 1;
+        if !chain.dims.iter().all(plain) || self.shape.as_ref().is_some_and(|s| *s != shape) {
+            return None;
+        }
+        self.number.extend(chain.dims.iter().enumerate().map(|(k, d)| (d.binder.id, k)));
+        let (_, indices) = resolve(a).ok()?;
+        let spread = indices.iter().map(|i| self.spread_of(i, chain, &shape)).collect::<Option<Vec<_>>>()?;
+        if self.spread.as_ref().is_some_and(|s| *s != spread) {
+            return None;
+        }
+        (self.shape, self.spread) = (Some(shape), Some(spread));
+        Some(())
+    }
+
+    fn spread_of(&self, i: &Expr, chain: &Chain, shape: &[i64]) -> Option<Option<Spread>> {
+        let position = |v: VarId| chain.dims.iter().position(|d| d.binder.id == v);
+        let form = Linear::of(i);
+        let mut found = None;
+        for (atom, k) in &form.terms {
+            match atom.as_var().and_then(position) {
+                Some(over) if found.is_none() && *k > 0 => found = Some((over, *k)),
+                Some(_) => return None,
+                None if vars_of(atom).into_iter().any(|v| position(v).is_some()) => return None,
+                None => {}
+            }
+        }
+        let Some((over, block)) = found else { return Some(None) };
+        let threads = shape[over];
+        let turn = block.checked_mul(threads)?;
+        let (_, rest) = split(&form, turn, &|v| position(v).is_some())?;
+        let (lo, hi) = crate::phase::bounds(&self.ranges, &rest.to_expr());
+        (lo? >= 0 && hi? < block).then_some(Some(Spread { over, block, threads }))
+    }
+}

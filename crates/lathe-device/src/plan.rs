@@ -1,0 +1,192 @@
+//! What the host does to run an SPMD function.
+
+use crate::block::{Result, no_kernel};
+use crate::phase::{is_grid, is_threads};
+use lathe_ir::build::{ceil_div, sub};
+use lathe_ir::visit::{vars_of, walk};
+use lathe_ir::{Binder, BufId, Buffer, Expr, Function, Loop, Name, ParamKind, Space, Stmt, StmtKind, VarId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// One step of the host. Expressions are over sizes, scalar parameters, and what the host has bound.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Item {
+    /// Memory of the device for `body`.
+    Alloc {
+        buffer: Arc<Buffer>,
+        body: Vec<Item>,
+    },
+    Let {
+        binder: Binder,
+        value: Expr,
+        body: Vec<Item>,
+    },
+    Loop {
+        binder: Binder,
+        lo: Expr,
+        hi: Expr,
+        step: i64,
+        body: Vec<Item>,
+    },
+    If {
+        cond: Expr,
+        then: Vec<Item>,
+        other: Vec<Item>,
+    },
+    /// The call fails with the check's number unless the condition holds.
+    Check {
+        cond: Expr,
+        code: Name,
+        message: Name,
+    },
+    /// The kernel of that number.
+    Launch(usize),
+}
+
+/// What a kernel is given, in the order of its parameters.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Argument {
+    /// The address of an array's first element; arrays are dense and row-major.
+    Array(Arc<Buffer>),
+    Scalar(Binder),
+}
+
+/// One kernel: a grid of blocks of threads.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KernelPlan {
+    /// Loops of the grid, outermost first; bodies are empty.
+    pub grid: Vec<Loop>,
+    /// The iterations of each.
+    pub counts: Vec<Expr>,
+    /// The number of the thread in its block, and how many there are.
+    pub thread: Binder,
+    pub threads: i64,
+    pub shared: Vec<Arc<Buffer>>,
+    /// What every thread runs.
+    pub body: Stmt,
+    pub arguments: Vec<Argument>,
+}
+
+/// All kernels of a function and how the host runs them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    pub kernels: Vec<KernelPlan>,
+    pub items: Vec<Item>,
+}
+
+/// The plan of what [`crate::to_spmd`] made.
+///
+/// # Errors
+/// `E0831` for trees of another form.
+pub fn plan(func: &Function) -> Result<Plan> {
+    let mut p = Planner { kernels: Vec::new(), vars: BTreeMap::new(), bufs: BTreeMap::new() };
+    for b in &func.sizes {
+        p.vars.insert(b.id, b.clone());
+    }
+    for param in &func.params {
+        match &param.kind {
+            ParamKind::Array(b) => {
+                p.bufs.insert(b.id, b.clone());
+            }
+            ParamKind::Scalar(b) => {
+                p.vars.insert(b.id, b.clone());
+            }
+        }
+    }
+    let items = p.items(&func.body)?;
+    Ok(Plan { kernels: p.kernels, items })
+}
+
+struct Planner {
+    kernels: Vec<KernelPlan>,
+    vars: BTreeMap<VarId, Binder>,
+    bufs: BTreeMap<BufId, Arc<Buffer>>,
+}
+
+impl Planner {
+    fn items(&mut self, s: &Stmt) -> Result<Vec<Item>> {
+        if let Some(all) = s.as_seq() {
+            let each = all.iter().map(|s| self.items(s)).collect::<Result<Vec<_>>>()?;
+            return Ok(each.into_iter().flatten().collect());
+        }
+        if let Some((buffer, body)) = s.as_alloc() {
+            self.bufs.insert(buffer.id, buffer.clone());
+            return Ok(vec![Item::Alloc { buffer: buffer.clone(), body: self.items(body)? }]);
+        }
+        if let Some((binder, value, body)) = s.as_let() {
+            self.vars.insert(binder.id, binder.clone());
+            let (binder, value) = (binder.clone(), value.clone());
+            return Ok(vec![Item::Let { binder, value, body: self.items(body)? }]);
+        }
+        if let Some((cond, then, other)) = s.as_if() {
+            let other = other.map_or(Ok(Vec::new()), |o| self.items(o))?;
+            return Ok(vec![Item::If { cond: cond.clone(), then: self.items(then)?, other }]);
+        }
+        if let StmtKind::Check { cond, code, message } = s.kind() {
+            let (cond, code, message) = (cond.clone(), code.clone(), message.clone());
+            return Ok(vec![Item::Check { cond, code, message }]);
+        }
+        match s.as_loop() {
+            Some(l) if is_grid(&l.exec) => Ok(vec![self.kernel(s)?]),
+            Some(l) => {
+                self.vars.insert(l.binder.id, l.binder.clone());
+                let body = self.items(&l.body)?;
+                let (binder, lo, hi) = (l.binder.clone(), l.lo.clone(), l.hi.clone());
+                Ok(vec![Item::Loop { binder, lo, hi, step: l.step, body }])
+            }
+            None => Err(no_kernel("such a statement outside of a grid", s.places())),
+        }
+    }
+
+    fn kernel(&mut self, s: &Stmt) -> Result<Item> {
+        let (mut grid, mut counts, mut shared) = (Vec::new(), Vec::new(), Vec::new());
+        let mut here = s.clone();
+        while let Some(l) = here.as_loop().filter(|l| is_grid(&l.exec)) {
+            let n = sub(l.hi.clone(), l.lo.clone());
+            counts.push(if l.step == 1 { n } else { ceil_div(n, l.step) });
+            grid.push(Loop { body: Stmt::empty(), ..l.clone() });
+            here = l.body.clone();
+        }
+        while let Some((b, body)) = here.as_alloc() {
+            debug_assert_eq!(b.space, Space::Shared);
+            shared.push(b.clone());
+            here = body.clone();
+        }
+        let threads = here.as_loop().filter(|l| is_threads(&l.exec));
+        let Some((l, Some(n))) = threads.map(|l| (l, l.hi.as_int())) else {
+            return Err(no_kernel("a grid without one loop of threads inside", s.places()));
+        };
+        let (thread, body) = (l.binder.clone(), l.body.clone());
+        let arguments = self.arguments(s);
+        self.kernels.push(KernelPlan { grid, counts, thread, threads: n, shared, body, arguments });
+        Ok(Item::Launch(self.kernels.len() - 1))
+    }
+
+    /// What a kernel uses of what the host has: arrays in the order of their numbers, then scalars.
+    fn arguments(&self, s: &Stmt) -> Vec<Argument> {
+        let (mut vars, mut bufs) = (BTreeMap::new(), BTreeMap::new());
+        walk(s, &mut |s, _| {
+            let evaluated = s.evaluated();
+            for e in evaluated {
+                for v in vars_of(e) {
+                    vars.extend(self.vars.get(&v).map(|b| (v, b.clone())));
+                }
+                for a in lathe_ir::visit::loads_of(e) {
+                    bufs.extend(a.view.buffer().and_then(|b| Some((b, self.bufs.get(&b)?.clone()))));
+                }
+            }
+            for (t, _) in s.touches() {
+                bufs.extend(t.buffer().and_then(|b| Some((b, self.bufs.get(&b)?.clone()))));
+            }
+            true
+        });
+        // The addresses of elements need extents.
+        for b in bufs.values() {
+            for v in b.extents.iter().flat_map(vars_of) {
+                vars.extend(self.vars.get(&v).map(|b| (v, b.clone())));
+            }
+        }
+        let arrays = bufs.into_values().map(Argument::Array);
+        arrays.chain(vars.into_values().map(Argument::Scalar)).collect()
+    }
+}

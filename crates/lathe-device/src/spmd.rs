@@ -1,0 +1,248 @@
+//! Phased to SPMD: which statements the host runs, and which become kernels.
+
+use crate::block::{Block, Result, does_nothing, no_kernel};
+use crate::pending::{Touched, classes};
+use crate::phase::{Chain, any_loop, is_grid, is_threads};
+use lathe_ir::build::index;
+use lathe_ir::visit::{loads_of, vars_of};
+use lathe_ir::{
+    Binder, BufId, Buffer, Executor, Expr, Function, Loop, Scalar, Space, Stage, Stmt, StmtKind, VarId,
+};
+use lathe_poly::Ranges;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// What a device allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Threads of a block.
+    pub threads: i64,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { threads: 1024 }
+    }
+}
+
+/// Threads of a block whose loops of threads have no constant size.
+const THREADS: i64 = 256;
+
+/// The function as kernels: below loops, conditions and buffers of the host stand nests of `grid` loops, each around the
+/// buffers that its blocks share and one loop of threads. What stands in no grid becomes a kernel of one block.
+///
+/// # Errors
+/// `E0831` for what is no kernel, `E0832` for local buffers without a constant size, `E0833` for barriers that not all
+/// threads reach.
+pub fn to_spmd(func: &Function, limits: Limits) -> Result<Function> {
+    let classes = classes(func);
+    let mut host =
+        Host { classes: &classes, limits, next_id: func.next_id, ranges: Ranges::of_function(func) };
+    let body = host.stmt(&func.body)?;
+    Ok(Function { body, stage: Stage::Machine, next_id: host.next_id, ..func.clone() })
+}
+
+struct Host<'a> {
+    classes: &'a HashMap<BufId, BufId>,
+    limits: Limits,
+    next_id: u32,
+    ranges: Ranges,
+}
+
+fn has_grid(s: &Stmt) -> bool {
+    any_loop(s, &is_grid)
+}
+
+/// Whether a local buffer is the host's: memory of the device between kernels.
+fn of_host(s: &Stmt) -> bool {
+    s.as_alloc().is_some_and(|(b, _)| matches!(b.space, Space::Global | Space::Host) || has_grid(s))
+}
+
+impl Host<'_> {
+    fn stmt(&mut self, s: &Stmt) -> Result<Stmt> {
+        if let Some(all) = s.as_seq() {
+            return self.sequence(s, all);
+        }
+        if let Some(l) = s.as_loop()
+            && is_grid(&l.exec)
+        {
+            return self.kernel(s);
+        }
+        if let StmtKind::Check { cond, .. } = s.kind()
+            && loads_of(cond).is_empty()
+        {
+            return Ok(s.clone());
+        }
+        if let Some((buffer, _)) = s.as_alloc()
+            && of_host(s)
+        {
+            let inside = self.child(s, 0)?;
+            let buffer = Arc::new(Buffer { space: Space::Global, ..(**buffer).clone() });
+            return Ok(s.with_kind(StmtKind::Alloc { buffer, body: inside }));
+        }
+        if !has_grid(s) {
+            return self.one_block(s);
+        }
+        let loads = s.evaluated().into_iter().any(|e| !loads_of(e).is_empty());
+        if loads {
+            let help = "compute the value on the host and give it to the function as a scalar";
+            return Err(no_kernel("a grid under a bound or condition that loads", s.places()).help(help));
+        }
+        if let Some(l) = s.as_loop() {
+            if !matches!(l.exec, Executor::Serial | Executor::Unrolled) {
+                return Err(no_kernel(format!("a grid in a loop run by `{}`", l.exec.name()), s.places()));
+            }
+            let body = self.child(s, 0)?;
+            return Ok(s.with_kind(StmtKind::Loop(Loop { exec: Executor::Serial, body, ..l.clone() })));
+        }
+        if s.as_if().is_some() || s.as_let().is_some() {
+            let new = (0..s.children().len()).map(|k| self.child(s, k)).collect::<Result<_>>()?;
+            return Ok(s.with_children(new));
+        }
+        Err(no_kernel("a grid inside of such a statement", s.places()))
+    }
+
+    fn child(&mut self, s: &Stmt, k: usize) -> Result<Stmt> {
+        let mark = self.ranges.enter_child(s, k);
+        let made = s.child(k).map_or(Ok(Stmt::empty()), |c| self.stmt(c));
+        self.ranges.leave(mark);
+        made
+    }
+
+    /// Neighbours that stand in no grid share a kernel.
+    fn sequence(&mut self, s: &Stmt, all: &[Stmt]) -> Result<Stmt> {
+        let mut out = Vec::new();
+        let mut run: Vec<Stmt> = Vec::new();
+        for (k, c) in all.iter().enumerate() {
+            let hosts =
+                of_host(c) || matches!(c.kind(), StmtKind::Check { cond, .. } if loads_of(cond).is_empty());
+            if has_grid(c) || hosts || c.as_seq().is_some() {
+                if !run.is_empty() {
+                    out.push(self.one_block(&Stmt::seq(std::mem::take(&mut run)))?);
+                }
+                out.push(self.child(s, k)?);
+            } else {
+                run.push(c.clone());
+            }
+        }
+        if !run.is_empty() {
+            out.push(self.one_block(&Stmt::seq(run))?);
+        }
+        Ok(Stmt::seq(out))
+    }
+
+    fn one_block(&mut self, s: &Stmt) -> Result<Stmt> {
+        if does_nothing(s) {
+            return Ok(Stmt::empty());
+        }
+        let binder = self.fresh("block");
+        self.kernel(&Stmt::of(StmtKind::Loop(Loop {
+            binder,
+            lo: index(0),
+            hi: index(1),
+            step: 1,
+            exec: Executor::Level("grid".into()),
+            body: s.clone(),
+        })))
+    }
+
+    fn fresh(&mut self, name: &str) -> Binder {
+        self.next_id += 1;
+        Binder { id: VarId(self.next_id - 1), name: name.into(), ty: Scalar::Index }
+    }
+
+    /// A nest of grid loops with a block inside.
+    fn kernel(&mut self, s: &Stmt) -> Result<Stmt> {
+        let (grid, block) = self.grid(s);
+        let mut mark = None;
+        let mut here = s.clone();
+        for _ in &grid {
+            let m = self.ranges.enter_child(&here, 0);
+            mark.get_or_insert(m);
+            here = here.child(0).cloned().unwrap_or_else(Stmt::empty);
+        }
+        let threads = self.threads(&block);
+        let tid = self.fresh("thread");
+        self.ranges.enter_loop(tid.id, &index(0), &index(threads));
+        let mut b = Block {
+            classes: self.classes,
+            grid: &grid,
+            tid: tid.clone(),
+            threads,
+            ranges: self.ranges.clone(),
+            next_id: self.next_id,
+            shared: Vec::new(),
+            global: Vec::new(),
+            private: HashSet::new(),
+        };
+        let mut out = Vec::new();
+        let written = b.stmt(&block, &mut Touched::default(), &mut out);
+        let (shared, global, next_id) = (b.shared, b.global, b.next_id);
+        self.next_id = next_id;
+        if let Some(mark) = mark {
+            self.ranges.leave(mark);
+        }
+        written?;
+        let mut body = Stmt::of(StmtKind::Loop(Loop {
+            binder: tid,
+            lo: index(0),
+            hi: index(threads),
+            step: 1,
+            exec: Executor::Level("block".into()),
+            body: Stmt::seq(out),
+        }));
+        let alloc = |body: Stmt, b: Arc<Buffer>| Stmt::of(StmtKind::Alloc { buffer: b, body });
+        body = shared.into_iter().rev().fold(body, alloc);
+        for l in grid.into_iter().rev() {
+            body = s.with_kind(StmtKind::Loop(Loop { body, ..l }));
+        }
+        Ok(global.into_iter().rev().fold(body, alloc))
+    }
+
+    /// The grid loops that stand directly in one another, with bounds that the host knows.
+    fn grid(&self, s: &Stmt) -> (Vec<Loop>, Stmt) {
+        let mut out: Vec<Loop> = Vec::new();
+        let mut here = s.clone();
+        while let Some(l) = here.as_loop().filter(|l| is_grid(&l.exec)) {
+            let known = |e: &Expr| {
+                let inner = vars_of(e).into_iter().any(|v| out.iter().any(|o| o.binder.id == v));
+                !inner && loads_of(e).is_empty()
+            };
+            if !(out.is_empty() || known(&l.lo) && known(&l.hi)) {
+                break;
+            }
+            let body = l.body.clone();
+            out.push(Loop { body: Stmt::empty(), ..l.clone() });
+            here = body;
+        }
+        (out, here)
+    }
+
+    /// How many threads a block has: as many as its largest nest of thread loops, as far as the device allows.
+    fn threads(&mut self, block: &Stmt) -> i64 {
+        let mut all = Vec::new();
+        nests(block, &mut self.ranges, &mut all);
+        if all.is_empty() {
+            return 1;
+        }
+        let limit = self.limits.threads;
+        let fits = all.iter().flatten().copied().filter(|n| *n <= limit).max();
+        let larger = all.iter().any(|n| n.is_none_or(|n| n > limit));
+        let usual = THREADS.min(limit);
+        fits.unwrap_or(usual).max(if larger { usual } else { 1 })
+    }
+}
+
+/// The sizes of all outermost nests of threads; `None` where there is no constant one.
+fn nests(s: &Stmt, ranges: &mut Ranges, out: &mut Vec<Option<i64>>) {
+    if s.as_loop().is_some_and(|l| is_threads(&l.exec)) {
+        let chain = Chain::of(s, ranges);
+        out.push(chain.most());
+        return;
+    }
+    for (k, c) in s.children().enumerate() {
+        let mark = ranges.enter_child(s, k);
+        nests(c, ranges, out);
+        ranges.leave(mark);
+    }
+}

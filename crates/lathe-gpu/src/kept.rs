@@ -1,0 +1,46 @@
+//! Objects of devices: the tree as text, and what the device's compiler made of its kernels.
+
+use lathe_device::Limits;
+use lathe_diagnostics::{Diagnostic, FileId};
+use lathe_engine::{CheckTable, Object, check_table, codes, needs};
+use lathe_ir::text::{parse_module, print_module};
+use lathe_ir::{Function, Module};
+use lathe_source::device::{DeviceSource, Language, emit};
+
+/// The bytes of an object.
+pub fn pack(module: &Module, func: &Function, code: &[u8]) -> Vec<u8> {
+    let mut module = module.clone();
+    module.functions.insert(func.name.clone(), func.clone());
+    let text = print_module(&module);
+    let mut out = (text.len() as u64).to_le_bytes().to_vec();
+    out.extend(text.as_bytes());
+    out.extend(code);
+    out
+}
+
+/// What an object holds.
+pub struct Unpacked {
+    pub func: Function,
+    pub table: CheckTable,
+    pub source: DeviceSource,
+    pub code: Vec<u8>,
+}
+
+/// Reads an object again; the source is written anew, which is the same for the same tree.
+///
+/// # Errors
+/// `E0705` for bytes of another kind.
+pub fn unpack(object: &Object, language: Language, limits: Limits) -> Result<Unpacked, Diagnostic> {
+    let refuse = |why: &str| Diagnostic::error(codes::OBJECT, format!("loading `{}`: {why}", object.symbol));
+    let (length, rest) = object.bytes.split_at_checked(8).ok_or_else(|| refuse("it is too short"))?;
+    let length = length.try_into().map(u64::from_le_bytes).unwrap_or(u64::MAX);
+    let length = usize::try_from(length).map_err(|_| refuse("it is cut"))?;
+    let (text, code) = rest.split_at_checked(length).ok_or_else(|| refuse("it is cut"))?;
+    let text = std::str::from_utf8(text).map_err(|_| refuse("it holds no text"))?;
+    let module = parse_module(FileId(0), text).map_err(|_| refuse("the text is no tree"))?;
+    let func =
+        module.functions.get(object.symbol.as_str()).ok_or_else(|| refuse("it has no such function"))?;
+    let table = check_table(&module, func).map_err(needs::free_size)?;
+    let source = emit(&module, func, language, limits)?;
+    Ok(Unpacked { func: func.clone(), table, source, code: code.to_vec() })
+}

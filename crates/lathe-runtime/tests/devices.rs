@@ -1,0 +1,314 @@
+//! Device trees: what they mean as kernels, as CUDA C, and on an OpenCL device, against the interpreter, bit for bit.
+//!
+//! Two things must be on the machine, which `scripts/setup.sh` installs: NVRTC (which needs no device), and PoCL, which
+//! runs OpenCL on CPUs.
+
+mod support;
+
+use lathe_device::{Limits, to_spmd};
+use lathe_ir::Scalar;
+use lathe_ir::interp::{Options as Run, Order, Program};
+use lathe_ir::text::print_function;
+use lathe_runtime::{Engine, Options};
+use lathe_source::device::{Language, emit};
+use support::{agree_with, inputs, normal, parse};
+
+/// The architectures that every kernel is compiled for.
+const ARCHITECTURES: [&str; 2] = ["sm_80", "sm_90a"];
+
+/// The tree as it stands, its kernels in several orders with the detection of races, its CUDA C through NVRTC, and its
+/// OpenCL C on a device.
+fn agree(text: &str, sizes: &[&[i64]]) {
+    let (m, f) = parse(text);
+    let kernels = to_spmd(&f, Limits::default()).unwrap_or_else(|d| panic!("{}: {d}", f.name));
+    let shown = print_function(&kernels);
+    let wrong = lathe_ir::verify::verify_function(&m, &kernels);
+    assert!(wrong.is_empty(), "{wrong:?}\n{shown}");
+    let plain = Program::new(&m, &f, Order::Reference, false).unwrap();
+    let threads = Program::new(&m, &kernels, Order::Seed(0), true).unwrap_or_else(|d| panic!("{d}\n{shown}"));
+    for sizes in sizes {
+        let given = inputs(&f, sizes, 3);
+        let outputs = |all: &[lathe_ir::interp::ArrayValue]| -> Vec<Vec<u8>> {
+            all.iter().map(|v| normal(&v.ty, v.bytes())).collect()
+        };
+        let mut want = given.clone();
+        plain.run(&mut want, &Run::default()).unwrap_or_else(|d| panic!("{}: {d:?}", f.name));
+        for seed in 1..4 {
+            let mut got = given.clone();
+            let run = Run { order: Order::Seed(seed), races: true, ..Run::default() };
+            threads.run(&mut got, &run).unwrap_or_else(|d| panic!("{} {sizes:?}: {d:?}\n{shown}", f.name));
+            assert_eq!(
+                outputs(&got),
+                outputs(&want),
+                "{} {sizes:?} as kernels, seed {seed}\n{shown}",
+                f.name
+            );
+        }
+    }
+    compiles(&m, &f);
+    agree_with(&[opencl()], &[false, true], 2, text, sizes);
+}
+
+fn compiles(m: &lathe_ir::Module, f: &lathe_ir::Function) {
+    let [cuda, _] = Engine::devices();
+    for arch in ARCHITECTURES {
+        let options = Options {
+            target: Some(lathe_target::Code {
+                arch: "nvptx64".into(),
+                cpu: arch.into(),
+                ..Default::default()
+            }),
+            ..Options::default()
+        };
+        let cubin = cuda.emit(m, f, "cubin", &options).unwrap_or_else(|d| {
+            let source = emit(m, f, Language::Cuda, Limits::default()).unwrap().source;
+            panic!("{d:?} (scripts/setup.sh installs NVRTC)\n{source}")
+        });
+        assert!(cubin.starts_with(b"\x7fELF"), "a cubin is an ELF file");
+    }
+}
+
+fn opencl() -> Engine {
+    let [_, opencl] = Engine::devices();
+    if let Err(d) = opencl.fingerprint() {
+        panic!("{d:?} (scripts/setup.sh installs PoCL)");
+    }
+    opencl
+}
+
+#[test]
+fn partial_blocks_and_scalars() {
+    agree(
+        "func axpy(N)(a: in f32, X: in f32[N], Y: inout f32[N]) stage scheduled {
+  for b in 0..(N + 127) // 128 level(grid) {
+    for t in 0..min(128, N - 128 * b) level(block) {
+      'Y'[128 * b + t]: Y[128 * b + t] = a * X[128 * b + t] + Y[128 * b + t]
+    }
+  }
+}",
+        &[&[1], &[0], &[127], &[128], &[1000]],
+    );
+}
+
+/// Both phases meet in shared memory; grids and blocks of two dimensions, blocks that are cut at both ends.
+#[test]
+fn transposed_tiles() {
+    agree(
+        "func transpose(M, N)(A: in f64[M, N], B: out f64[N, M]) stage scheduled {
+  for i in 0..(M + 15) // 16 level(grid) {
+    for j in 0..(N + 15) // 16 level(grid) {
+      alloc T: f64[16, 16] shared
+      for p in 0..min(16, M - 16 * i) level(block) {
+        for q in 0..min(16, N - 16 * j) level(block) {
+          'T'[i, j, p, q]: T[p, q] = A[16 * i + p, 16 * j + q]
+        }
+      }
+      for q in 0..min(16, N - 16 * j) level(block) {
+        for p in 0..min(16, M - 16 * i) level(block) {
+          'B'[i, j, p, q]: B[16 * j + q, 16 * i + p] = T[p, q]
+        }
+      }
+    }
+  }
+}",
+        &[&[16, 16], &[1, 1], &[35, 50], &[0, 3], &[64, 17]],
+    );
+}
+
+const GEMM: &str = "func gemm(M, N, K)(A: in f32[M, K], B: in f32[K, N], C: out f32[M, N]) stage scheduled {
+  for i in 0..(M + 31) // 32 level(grid) {
+    for j in 0..(N + 31) // 32 level(grid) {
+      alloc F: f32[32, 32] register
+      for p in 0..8 level(block) { for q in 0..8 level(block) { for r in 0..4 unrolled { for s in 0..4 unrolled {
+        'F.init'[i, j, p, q, r, s]: F[4 * p + r, q + 8 * s] = 0.0:f32
+      } } } }
+      for k in 0..(K + 7) // 8 {
+        alloc S: f32[32, 8] shared
+        alloc T: f32[8, 32] shared
+        for x in 0..32 level(block) { for y in 0..8 level(block) {
+          if 32 * i + x < M and 8 * k + y < K {
+            'S'[i, j, k, x, y]: S[x, y] = A[32 * i + x, 8 * k + y]
+          } else { 'S'[i, j, k, x, y]: S[x, y] = 0.0:f32 }
+        } }
+        for y in 0..8 level(block) { for x in 0..32 level(block) {
+          if 32 * j + x < N and 8 * k + y < K {
+            'T'[i, j, k, x, y]: T[y, x] = B[8 * k + y, 32 * j + x]
+          } else { 'T'[i, j, k, x, y]: T[y, x] = 0.0:f32 }
+        } }
+        for p in 0..8 level(block) { for q in 0..8 level(block) {
+          for c in 0..8 { for r in 0..4 unrolled { for s in 0..4 unrolled {
+            'F'[i, j, k, p, q, c, r, s]: F[4 * p + r, q + 8 * s] sum= S[4 * p + r, c] * T[c, q + 8 * s] licensed contract
+          } } }
+        } }
+      }
+      for p in 0..8 level(block) { for q in 0..8 level(block) { for r in 0..4 unrolled { for s in 0..4 unrolled {
+        if 32 * i + (4 * p + r) < M and 32 * j + (q + 8 * s) < N {
+          'C'[i, j, p, q, r, s]: C[32 * i + (4 * p + r), 32 * j + (q + 8 * s)] = F[4 * p + r, q + 8 * s]
+        }
+      } } } }
+    }
+  }
+}";
+
+/// Results stay in the registers of the thread that owns them, while all threads copy tiles.
+#[test]
+fn products_with_tiles_in_shared_memory_and_registers() {
+    agree(GEMM, &[&[32, 32, 8], &[33, 40, 19], &[1, 1, 1], &[5, 70, 0]]);
+    let (_, f) = parse(GEMM);
+    let text = print_function(&to_spmd(&f, Limits::default()).unwrap());
+    // Of 1,024 results a thread has 16, in blocks of four rows and dealt out columns.
+    assert!(text.contains("f32[4, 4] register"), "{text}");
+    assert_eq!(text.matches("barrier").count(), 2, "{text}");
+}
+
+/// What all threads share is made by one of them, and barriers stand on both sides.
+#[test]
+fn serial_code_of_a_block_is_run_by_one_thread() {
+    agree(
+        "func norm(M, N)(A: in f32[M, N], B: out f32[M, N]) stage scheduled {
+  for i in 0..M level(grid) {
+    alloc P: f32[64] shared
+    alloc s: f32[] register
+    for t in 0..64 level(block) {
+      'P.init'[i, t]: P[t] = 0.0:f32
+      for k in 0..(N - t + 63) // 64 {
+        'P'[i, t, k]: P[t] sum= A[i, 64 * k + t] * A[i, 64 * k + t] licensed
+      }
+    }
+    's.init'[i]: s[] = 0.0:f32
+    for t in 0..64 {
+      's'[i, t]: s[] sum= P[t] licensed
+    }
+    let scale: f32 = 1.0:f32 / (sqrt(s[]) + 1.0:f32)
+    for j in 0..N level(block) {
+      'B'[i, j]: B[i, j] = A[i, j] * scale
+    }
+  }
+}",
+        &[&[3, 64], &[2, 1], &[1, 300], &[0, 4]],
+    );
+}
+
+/// A loop of the host, two kernels in it, and a buffer of the device between them.
+#[test]
+fn steps_of_the_host() {
+    agree(
+        "func jacobi(N, T)(n: in i32[T], A: inout f32[N]) stage scheduled {
+  alloc B: f32[N]
+  for t in 0..T {
+    for b in 0..(N + 63) // 64 level(grid) {
+      for j in 0..min(64, N - 64 * b) level(block) {
+        'B'[t, b, j]: B[64 * b + j] = 0.5:f32 * (A[max(64 * b + j - 1, 0)] + A[min(64 * b + j + 1, N - 1)])
+      }
+    }
+    if t % 2 == 0 {
+      for b in 0..(N + 63) // 64 level(grid) {
+        for j in 0..min(64, N - 64 * b) level(block) {
+          'A'[t, b, j]: A[64 * b + j] = B[64 * b + j]
+        }
+      }
+    }
+  }
+  if N > 0 { 'A.2'[]: A[0] = A[0] + A[N - 1] }
+}",
+        &[&[100, 5], &[1, 1], &[64, 0]],
+    );
+}
+
+/// Loops of threads whose sizes are no constants are dealt out; nests of them as a whole where the inner ones are.
+#[test]
+fn loops_of_any_size_are_dealt_to_the_threads() {
+    agree(
+        "func sizes(M, N)(A: in i32[M, N], B: out i32[M, N], C: out i32[M, 5], D: out i32[3000]) stage scheduled {
+  for i in 0..M level(block) {
+    for j in 0..N level(block) { 'B'[i, j]: B[i, j] = A[i, j] * 2:i32 }
+  }
+  for i in 0..M level(block) {
+    for j in 0..5 level(block) { 'C'[i, j]: C[i, j] = B[i, j % N] + 1:i32 }
+  }
+  for d in 0..3000 step 1 level(block) { 'D'[d]: D[d] = cast<i32>(d) }
+}",
+        &[&[3, 4], &[7, 300], &[400, 1]],
+    );
+}
+
+/// Trees that say themselves where barriers stand.
+#[test]
+fn barriers_of_the_user() {
+    let text = "func turn(N)(A: in i32[64 * N], B: out i32[64 * N]) stage scheduled {
+  for g in 0..N level(grid) {
+    alloc S: i32[64] shared
+    for t in 0..64 level(block) {
+      'S'[g, t]: S[t] = A[64 * g + t]
+      for r in 0..3 {
+        barrier t
+        let x: i32 = S[(t + 1) % 64]
+        barrier t
+        'S.2'[g, t, r]: S[t] = x
+      }
+      barrier t
+      'B'[g, t]: B[64 * g + t] = S[63 - t]
+    }
+  }
+}";
+    // The size is no extent by itself: give it an array of its own.
+    agree(&text.replace("(N)(A:", "(N)(Z: in i32[N], A:"), &[&[1], &[3]]);
+}
+
+/// Two values of every operator and type, as one thread computes them.
+fn elementwise(ty: Scalar, exprs: &[(String, Scalar)]) {
+    let each = |f: &dyn Fn(usize, &str, Scalar) -> String| -> String {
+        exprs.iter().enumerate().map(|(i, (e, t))| f(i, e, *t)).collect()
+    };
+    let outs = each(&|i, _, t| format!(", o{i}: out {t}[N]"));
+    let stores = each(&|i, e, _| format!("      'o{i}'[i]: o{i}[i] = {e}\n"));
+    let text = format!(
+        "func of_{ty}(N)(Sa: in {ty}[N], Sb: in {ty}[N], Sc: in {ty}[N]{outs}) stage scheduled {{\n  \
+         for b in 0..(N + 31) // 32 level(grid) {{\n    for i in 32 * b..min(32 * b + 32, N) level(block) {{\n{stores}    }}\n  }}\n}}\n"
+    );
+    agree(&text, &[&[39], &[1]]);
+}
+
+#[test]
+fn operators_of_all_types() {
+    for ty in Scalar::ALL {
+        let (x, y, z) = match ty {
+            Scalar::Index => ("shr(Sa[i], 40)", "shr(Sb[i], 40)", "shr(Sc[i], 40)"),
+            _ => ("Sa[i]", "Sb[i]", "Sc[i]"),
+        };
+        let mut e: Vec<(String, Scalar)> = Vec::new();
+        let c = |v: i64| if ty == Scalar::Index { format!("{v}") } else { format!("{v}:{ty}") };
+        if ty == Scalar::Bool {
+            e.extend(["and", "or"].map(|op| (format!("{x} {op} {y}"), ty)));
+            e.push((format!("not({x})"), ty));
+        } else {
+            e.extend(["+", "-", "*"].map(|op| (format!("{x} {op} {y}"), ty)));
+            e.extend(["<", "<=", "==", "!="].map(|op| (format!("select({x} {op} {y}, {x}, {z})"), ty)));
+            e.extend(["min", "max"].map(|f| (format!("{f}({x}, {y})"), ty)));
+        }
+        if ty.is_float() {
+            e.push((format!("{x} / {y}"), ty));
+            e.push((format!("fma({x}, {y}, {z})"), ty));
+            e.extend(
+                ["abs", "sqrt", "floor", "ceil", "round", "trunc", "exp", "tanh", "log"]
+                    .map(|f| (format!("{f}({x})"), ty)),
+            );
+        } else if ty.is_int() {
+            let nonzero = format!("select({y} == {}, {}, {y})", c(0), c(3));
+            e.extend(["//", "%"].map(|op| (format!("{x} {op} {nonzero}"), ty)));
+            e.extend(["//", "%"].map(|op| (format!("{x} {op} {}", c(7)), ty)));
+        }
+        elementwise(ty, &e);
+    }
+}
+
+#[test]
+fn casts_between_all_types() {
+    for from in Scalar::ALL {
+        // Not every u64 is an index.
+        let to =
+            Scalar::ALL.into_iter().filter(|to| *to != from && (from, *to) != (Scalar::U64, Scalar::Index));
+        let e: Vec<(String, Scalar)> = to.map(|to| (format!("cast<{to}>(Sa[i])"), to)).collect();
+        elementwise(from, &e);
+    }
+}
