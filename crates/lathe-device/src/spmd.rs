@@ -2,8 +2,8 @@
 
 use crate::block::{Block, Result, does_nothing, no_kernel};
 use crate::pending::{Touched, classes};
-use crate::phase::{Chain, any_loop, is_grid, is_threads};
-use lathe_ir::build::index;
+use crate::phase::{Chain, any_loop, has_barrier, is_grid, is_threads};
+use lathe_ir::build::{index, sub};
 use lathe_ir::visit::{loads_of, vars_of};
 use lathe_ir::{
     Binder, BufId, Buffer, Executor, Expr, Function, Loop, Scalar, Space, Stage, Stmt, StmtKind, VarId,
@@ -218,26 +218,55 @@ impl Host<'_> {
         (out, here)
     }
 
-    /// How many threads a block has: as many as its largest nest of thread loops, as far as the device allows.
+    /// How many threads a block has: as many as the nest of thread loops that does most, as far as the device allows.
+    /// What is smaller leaves threads idle, what is larger is dealt out.
     fn threads(&mut self, block: &Stmt) -> i64 {
         let mut all = Vec::new();
         nests(block, &mut self.ranges, &mut all);
-        if all.is_empty() {
-            return 1;
-        }
         let limit = self.limits.threads;
-        let fits = all.iter().flatten().copied().filter(|n| *n <= limit).max();
-        let larger = all.iter().any(|n| n.is_none_or(|n| n > limit));
         let usual = THREADS.min(limit);
-        fits.unwrap_or(usual).max(if larger { usual } else { 1 })
+        let size = |n: &Nest| n.threads.map_or(usual, |t| if t > limit { usual } else { t.max(1) });
+        // Where threads wait for one another, all of them must be there.
+        let meeting = all.iter().filter(|n| n.meets).map(&size).max();
+        let busiest = || all.iter().max_by_key(|n| (n.work, size(n))).map(&size);
+        meeting.or_else(busiest).unwrap_or(1)
     }
 }
 
-/// The sizes of all outermost nests of threads; `None` where there is no constant one.
-fn nests(s: &Stmt, ranges: &mut Ranges, out: &mut Vec<Option<i64>>) {
+/// An outermost nest of thread loops.
+struct Nest {
+    /// Its iterations, if there is a constant upper bound.
+    threads: Option<i64>,
+    /// An estimate of the statements that it runs.
+    work: u64,
+    meets: bool,
+}
+
+/// Iterations of a loop of which nothing is known.
+const UNKNOWN: u64 = 1 << 10;
+
+/// An estimate of the statements that are run.
+fn work(s: &Stmt, ranges: &mut Ranges) -> u64 {
+    let mut sum = 0u64;
+    for (k, c) in s.children().enumerate() {
+        let mark = ranges.enter_child(s, k);
+        sum = sum.saturating_add(work(c, ranges));
+        ranges.leave(mark);
+    }
+    match s.as_loop() {
+        Some(l) => {
+            let span = ranges.interval(&sub(l.hi.clone(), l.lo.clone())).1;
+            sum.saturating_mul(span.map_or(UNKNOWN, |n| (n.max(0) / l.step.max(1)) as u64))
+        }
+        None if s.children().len() == 0 => 1,
+        None => sum,
+    }
+}
+
+fn nests(s: &Stmt, ranges: &mut Ranges, out: &mut Vec<Nest>) {
     if s.as_loop().is_some_and(|l| is_threads(&l.exec)) {
-        let chain = Chain::of(s, ranges);
-        out.push(chain.most());
+        let threads = Chain::of(s, ranges).most();
+        out.push(Nest { threads, work: work(s, ranges), meets: has_barrier(s) });
         return;
     }
     for (k, c) in s.children().enumerate() {

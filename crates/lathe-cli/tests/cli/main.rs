@@ -3,6 +3,7 @@
 mod attacks;
 mod bad_input;
 mod common;
+mod devices;
 mod embed;
 mod files;
 mod mdh;

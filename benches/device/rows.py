@@ -1,0 +1,198 @@
+"""Checks kernels that Lathe made for a CUDA device, and times them beside PyTorch's.
+
+    python3 rows.py --rows copy,gemm4096 --out rows.json
+
+Needs the driver, PyTorch, and the folder that `make device-bundle` makes: a cubin and the list of launches per row.
+Kernels are loaded by the driver and run on PyTorch's arrays; rounds of Lathe and of each rival alternate, timed by
+events of the device. A row whose result is wrong has no time.
+"""
+
+import argparse
+import ctypes
+import json
+import statistics
+import struct
+from pathlib import Path
+
+import torch
+
+HERE = Path(__file__).parent
+cuda = ctypes.CDLL("libcuda.so.1")
+FORMATS = {"f32": "f", "f64": "d", "i32": "i", "i64": "q", "index": "q", "u32": "I", "u64": "Q"}
+TYPES = {"f32": torch.float32, "f64": torch.float64, "i32": torch.int32, "i64": torch.int64}
+
+
+def ok(result, what):
+    if result != 0:
+        raise RuntimeError(f"{what} failed ({result})")
+
+
+class Kernels:
+    """The kernels of one function on fixed arrays."""
+
+    def __init__(self, name, folder):
+        self.plan = json.loads((folder / f"{name}.json").read_text())
+        module = ctypes.c_void_p()
+        ok(cuda.cuModuleLoadData(ctypes.byref(module), (folder / f"{name}.cubin").read_bytes()), "loading the cubin")
+        self.functions = {}
+        for launch in self.plan["launches"]:
+            function = ctypes.c_void_p()
+            symbol = launch["kernel"].encode()
+            ok(cuda.cuModuleGetFunction(ctypes.byref(function), module, symbol), "finding the kernel")
+            if launch["dynamic_shared"]:
+                ok(cuda.cuFuncSetAttribute(function, 8, launch["dynamic_shared"]), "asking for shared memory")
+            self.functions[launch["kernel"]] = function
+        self.status = torch.zeros(4, dtype=torch.int32, device="cuda")
+        self.arrays, self.scalars = {}, {}
+        for a in self.plan["arrays"]:
+            if a["mode"] == "scalar":
+                self.scalars[a["name"]] = 0.5
+            elif a["mode"] == "in":
+                self.arrays[a["name"]] = torch.randn(a["shape"], dtype=TYPES[a["type"]], device="cuda")
+            else:
+                self.arrays[a["name"]] = torch.zeros(a["shape"], dtype=TYPES[a["type"]], device="cuda")
+        self.buffers = {b["name"]: torch.empty(max(b["bytes"], 16), dtype=torch.uint8, device="cuda") for b in self.plan["buffers"]}
+        self.prepared = [self.prepare(launch) for launch in self.plan["launches"]]
+
+    def prepare(self, launch):
+        cells = []
+        for a in launch["arguments"]:
+            if "array" in a:
+                tensor = self.arrays.get(a["array"], self.buffers.get(a["array"]))
+                data = struct.pack("Q", tensor.data_ptr())
+            elif "bytes" in a:
+                data = bytes.fromhex(a["bytes"])
+            else:
+                data = struct.pack(FORMATS[a["type"]], self.scalars[a["scalar"]])
+            cells.append(ctypes.create_string_buffer(data.ljust(8, b"\0"), 8))
+        if launch["status"]:
+            cells.append(ctypes.create_string_buffer(struct.pack("Q", self.status.data_ptr()), 8))
+        pointers = (ctypes.c_void_p * len(cells))(*[ctypes.addressof(c) for c in cells])
+        return self.functions[launch["kernel"]], launch, pointers, cells
+
+    def __call__(self):
+        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+        for function, l, pointers, _ in self.prepared:
+            started = cuda.cuLaunchKernel(
+                function, l["blocks"], 1, 1, l["threads"], 1, 1, l["dynamic_shared"], stream, pointers, None
+            )
+            ok(started, f"starting {l['kernel']}")
+
+
+def row_copy(k):
+    x, y = k.arrays["X"], k.arrays["Y"]
+    out = torch.empty_like(y)
+    return y, x, {"torch copy_": lambda: out.copy_(x)}, 8 * x.numel(), 0
+
+
+def row_axpy(k):
+    x, y, z = (k.arrays[n] for n in "XYZ")
+    out = torch.empty_like(z)
+    return z, 0.5 * x + y, {"torch add": lambda: torch.add(y, x, alpha=0.5, out=out)}, 12 * x.numel(), 0
+
+
+def row_transpose(k):
+    a, b = k.arrays["A"], k.arrays["B"]
+    out = torch.empty_like(b)
+    return b, a.t(), {"torch t().copy": lambda: out.copy_(a.t())}, 8 * a.numel(), 0
+
+
+def row_jacobi2d(k):
+    a, b = k.arrays["A"], k.arrays["B"]
+
+    def step(a):
+        return 0.2 * (a[1:-1, 1:-1] + a[:-2, 1:-1] + a[2:, 1:-1] + a[1:-1, :-2] + a[1:-1, 2:])
+
+    compiled = torch.compile(step)
+    return b, step(a), {"torch.compile": lambda: compiled(a)}, 8 * b.numel(), 0
+
+
+def row_sum(k):
+    x, s = k.arrays["X"], k.arrays["s"]
+    return s, x.double().sum().float(), {"torch sum": lambda: torch.sum(x)}, 4 * x.numel(), 0
+
+
+def row_matvec(k):
+    a, x, y = k.arrays["A"], k.arrays["x"], k.arrays["y"]
+    return y, (a.double() @ x.double()).float(), {"torch mv": lambda: torch.mv(a, x)}, 4 * a.numel(), 0
+
+
+def row_softmax(k):
+    x, y = k.arrays["x"], k.arrays["y"]
+    soft = torch.compile(lambda x: torch.softmax(x, 1))
+    rivals = {"torch softmax": lambda: torch.softmax(x, 1), "torch.compile": lambda: soft(x)}
+    return y, torch.softmax(x, 1), rivals, 8 * x.numel(), 0
+
+
+def row_gemm(k):
+    a, b, c = (k.arrays[n] for n in "ABC")
+    out = torch.empty_like(c)
+    want = (a.double() @ b.double()).float()
+    return c, want, {"cuBLAS": lambda: torch.mm(a, b, out=out)}, 0, 2 * a.shape[0] * a.shape[1] * b.shape[1]
+
+
+def seconds(f, repeat):
+    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    begin.record()
+    for _ in range(repeat):
+        f()
+    end.record()
+    end.synchronize()
+    return begin.elapsed_time(end) * 1e-3 / repeat
+
+
+def measure(name, folder, rounds):
+    k = Kernels(name, folder)
+    got, want, rivals, moved, flops = globals()["row_" + name.rstrip("0123456789") if name.startswith("gemm") else "row_" + name](k)
+    k()
+    torch.cuda.synchronize()
+    scale = want.abs().max().clamp(min=1e-30)
+    error = ((got.reshape(want.shape) - want).abs().max() / scale).item()
+    row = {"name": name, "error": error, "status": int(k.status[0])}
+    if not error < 1e-4 or row["status"]:
+        return {**row, "wrong": True}
+    del want
+    who = {"lathe": k, **rivals}
+    for f in who.values():
+        f()
+    once = {n: seconds(f, 2) for n, f in who.items()}
+    times = {n: [] for n in who}
+    for _ in range(rounds):
+        for n, f in who.items():
+            times[n].append(seconds(f, max(1, min(50, int(0.01 / max(once[n], 1e-6))))))
+    row["median_s"] = {n: statistics.median(t) for n, t in times.items()}
+    row["spread_s"] = {n: [min(t), max(t)] for n, t in times.items()}
+    best = min(t for n, t in row["median_s"].items() if n != "lathe")
+    row["against_best"] = best / row["median_s"]["lathe"]
+    if moved:
+        row["gbytes_per_s"] = {n: moved / t / 1e9 for n, t in row["median_s"].items()}
+    if flops:
+        row["tflops"] = {n: flops / t / 1e12 for n, t in row["median_s"].items()}
+    return row
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("--rows", default="")
+    p.add_argument("--out", default="rows.json")
+    p.add_argument("--bundle", default=str(HERE / "bundle"))
+    p.add_argument("--rounds", type=int, default=11)
+    a = p.parse_args()
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.manual_seed(0)
+    torch.zeros(1, device="cuda")
+    known = json.loads((HERE / "rows.json").read_text())
+    done = []
+    for name in [n for n in a.rows.split(",") if n] or known:
+        try:
+            done.append(measure(name, Path(a.bundle), a.rounds))
+        except Exception as e:
+            done.append({"name": name, "failed": f"{type(e).__name__}: {e}"})
+        torch.cuda.empty_cache()
+        print(json.dumps(done[-1]), flush=True)
+        report = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "rows": done}
+        Path(a.out).write_text(json.dumps(report, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
