@@ -168,7 +168,8 @@ fn kernel(a: &TuneArgs, common: &Common) -> Outcome {
     trouble(tuned.found.fault.as_ref());
     if let Some(file) = &a.plot {
         let at = |d: Diagnostic| Stop::from(Failure::one(&program.sources, d));
-        tune::plot(file, &format!("{} {}", kernel.name, tuned.strategy), &dots(&tuned.found)).map_err(at)?;
+        let title = format!("{} {}", kernel.name, tuned.strategy);
+        tune::plot(file, &title, "seconds", &dots(&tuned.found)).map_err(at)?;
     }
     if let Some(file) = &a.t4 {
         lathe::write_whole(file, tune::t4(&tuned.found, true).as_bytes())?;
@@ -192,9 +193,5 @@ pub fn trouble(d: Option<&Diagnostic>) {
 
 /// The search as points of a picture.
 pub fn dots(found: &tune::Found) -> Vec<Dot> {
-    let dot = |e: &lathe::tune::Entry| Dot {
-        seconds: e.at.as_secs_f64(),
-        cost: e.outcome.cost().map(tune::Cost::first),
-    };
-    found.tuned.history.iter().map(dot).collect()
+    found.tuned.history.iter().map(Dot::of).collect()
 }

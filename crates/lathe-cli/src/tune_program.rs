@@ -109,7 +109,8 @@ pub fn program(a: &TuneArgs, file: &Path, common: &Common) -> Outcome {
     tune::trouble(tuned.found.store_trouble());
     tune::trouble(tuned.found.fault.as_ref());
     if let Some(picture) = &a.plot {
-        lathe::tune::plot(picture, &file.display().to_string(), &tune::dots(&tuned.found))?;
+        let cost = if tuned.timed { "seconds" } else { "cost" };
+        lathe::tune::plot(picture, &file.display().to_string(), cost, &tune::dots(&tuned.found))?;
     }
     if let Some(file) = &a.t4 {
         lathe::write_whole(file, lathe::tune::t4(&tuned.found, tuned.timed).as_bytes())?;

@@ -4,7 +4,8 @@
 //! What is drawn: the number of parts and the level in the middle; who runs them on a cross of core dimensions; the
 //! iteration space with its operators on either side, the part that the next row is about shaded; the region of
 //! every buffer under it and its layout as a cross of axes; the index functions under the views; numbers in boxes
-//! for the order of execution. Levels with one part are no steps. Entries that nobody fixed have a shaded ground.
+//! for the order of execution. Levels with one part are no steps. Entries that a strategy fixed are framed, each of them;
+//! those that were chosen have a shaded ground.
 //!
 //! The picture is an SVG without scripts. Every row is a group that says in attributes what it draws
 //! (`data-level`, `data-parts`, `data-number`, …), which is what tests look at.
@@ -28,8 +29,15 @@ struct Step {
     axis: usize,
     core: bool,
     uses: Vec<Place>,
-    /// The number of parts, the order and the assignment were chosen, not fixed.
-    chosen: bool,
+    chosen: Chosen,
+}
+
+/// Which entries of a step the strategy did not fix.
+#[derive(Clone, Copy, Default)]
+struct Chosen {
+    parts: bool,
+    order: bool,
+    by: bool,
 }
 
 /// A buffer where it is at a step.
@@ -40,7 +48,18 @@ struct Place {
     layout: Vec<usize>,
     /// It is not where it was a step before.
     moved: bool,
-    chosen: bool,
+    /// The strategy did not fix the region, and the layout.
+    chosen: (bool, bool),
+}
+
+/// What of something was chosen: all of it, nothing, or these.
+fn chosen(all: &[(&str, bool)]) -> String {
+    let of = |wanted: bool| all.iter().filter(move |c| c.1 == wanted).map(|c| c.0).collect::<Vec<_>>();
+    match (of(true).as_slice(), of(false).as_slice()) {
+        ([], _) => "no".to_string(),
+        (_, []) => "yes".to_string(),
+        (some, _) => some.join(","),
+    }
 }
 
 /// Widths of the columns, heights of the rows.
@@ -107,7 +126,9 @@ fn steps(h: &Shaped, model: &Model, d: &Decisions, fixed: &Decisions, phase: Pha
         let mut uses = Vec::new();
         for (k, o) in operands.iter().enumerate() {
             let (region, layout) = placement(placed.get(k)?, *l)?;
-            let known = stated.get(k).and_then(|p| placement(p, *l)).is_some();
+            let stated = stated.get(k);
+            let region_known = stated.is_some_and(|p| at(&p.region, *l).is_some());
+            let layout_known = stated.is_some_and(|p| at(&p.layout, *l).is_some());
             let before = out.last().and_then(|s| s.uses.get(k)).map(|u| (u.region.clone(), u.layout.clone()));
             let region = model.memories.get(region)?.region().to_string();
             let first = (model.memories[0].region().to_string(), (0..o.rank()).collect::<Vec<_>>());
@@ -118,7 +139,7 @@ fn steps(h: &Shaped, model: &Model, d: &Decisions, fixed: &Decisions, phase: Pha
                 region,
                 layout,
                 moved,
-                chosen: !known,
+                chosen: (!region_known, !layout_known),
             });
         }
         let stated = fixed.steps(phase);
@@ -134,9 +155,11 @@ fn steps(h: &Shaped, model: &Model, d: &Decisions, fixed: &Decisions, phase: Pha
             axis: assigned.dim,
             core: model.core(assigned.layer).is_some(),
             uses,
-            chosen: at(&fixed.parts, *l).is_none()
-                || at(&stated.order, *l).is_none()
-                || at(&stated.assignment, *l).is_none(),
+            chosen: Chosen {
+                parts: at(&fixed.parts, *l).is_none(),
+                order: at(&stated.order, *l).is_none(),
+                by: at(&stated.assignment, *l).is_none(),
+            },
         });
         tile[l.dim] = tile[l.dim].div_ceil(parts);
     }
@@ -164,6 +187,31 @@ fn head(svg: &mut Svg, h: &Shaped, model: &Model, width: f64) {
     svg.text_end(width - MARGIN, 82.0, "phase", "↑ re-composition");
 }
 
+/// So many lines of small text have room under a buffer, each with so many characters.
+const LINES: usize = 5;
+const CHARACTERS: usize = 16;
+
+/// A text in lines that are as wide as a buffer's column, broken after commas. Of very long ones the last line that has
+/// room says so.
+fn wrapped(text: &str) -> Vec<String> {
+    let mut lines: Vec<String> = vec![String::new()];
+    for part in text.split_inclusive(", ") {
+        let last = lines.len() - 1;
+        if !lines[last].is_empty()
+            && lines[last].chars().count() + part.trim_end().chars().count() > CHARACTERS
+        {
+            lines.push(String::new());
+        }
+        let last = lines.len() - 1;
+        lines[last] += part;
+    }
+    if lines.len() > 3 {
+        lines.truncate(3);
+        lines[2] = format!("{}…", lines[2].trim_end());
+    }
+    lines.iter().map(|l| l.trim_end().to_string()).collect()
+}
+
 /// The buffers as the caller has them, with their index functions.
 fn views(svg: &mut Svg, h: &Shaped, model: &Model, c: &Columns) {
     svg.open(&[("class", "views")]);
@@ -180,14 +228,21 @@ fn views(svg: &mut Svg, h: &Shaped, model: &Model, c: &Columns) {
             let layout: Vec<usize> = (0..o.rank()).collect();
             svg.buffer(x + BUFFER / 2.0, TOP + 34.0, o.rank(), &layout, Tone::Plain);
             let shape: Vec<String> = h.derived_shape(o).iter().map(u64::to_string).collect();
-            svg.middle(x + BUFFER / 2.0, TOP + 86.0, "name", &format!("{}[{}]", o.name(), shape.join(", ")));
-            let most = 3;
-            for (k, a) in o.accesses.iter().take(most).enumerate() {
-                svg.middle(x + BUFFER / 2.0, TOP + 103.0 + 14.0 * k as f64, "small", &index_text(h, a));
+            svg.middle(x + BUFFER / 2.0, TOP + 84.0, "name", o.name());
+            let mut lines = wrapped(&format!("[{}]", shape.join(", ")));
+            // As many index functions as there is room for.
+            for (k, a) in o.accesses.iter().enumerate() {
+                let text = wrapped(&index_text(h, a));
+                let left = LINES - lines.len();
+                let last = k + 1 == o.accesses.len();
+                if text.len() > left || (text.len() == left && !last) {
+                    lines.push(format!("and {} more", o.accesses.len() - k));
+                    break;
+                }
+                lines.extend(text);
             }
-            if o.accesses.len() > most {
-                let more = format!("and {} more", o.accesses.len() - most);
-                svg.middle(x + BUFFER / 2.0, TOP + 103.0 + 14.0 * most as f64, "small", &more);
+            for (k, line) in lines.iter().enumerate() {
+                svg.middle(x + BUFFER / 2.0, TOP + 99.0 + 13.0 * k as f64, "small", line);
             }
             svg.close();
         }
@@ -224,7 +279,10 @@ fn row(svg: &mut Svg, h: &Shaped, y: f64, c: &Columns, down: &Step, up: &Step) {
                 "data-operator",
                 &if phase == Phase::Up { operator(&h.h.dims[s.level.dim].combine) } else { "++".to_string() },
             ),
-            ("data-chosen", if s.chosen { "yes" } else { "no" }),
+            (
+                "data-chosen",
+                &chosen(&[("parts", s.chosen.parts), ("order", s.chosen.order), ("by", s.chosen.by)]),
+            ),
         ]);
         svg.boxed(number, y + 56.0, s.number);
         space(svg, h, x, y + 18.0, &s.tile, Some((s.level.dim, s.parts)), phase);
@@ -235,22 +293,27 @@ fn row(svg: &mut Svg, h: &Shaped, y: f64, c: &Columns, down: &Step, up: &Step) {
     let same = down.level == up.level && down.layer == up.layer && down.axis == up.axis;
     let centre = c.middle + MIDDLE / 2.0;
     if same {
-        by_whom(svg, h, centre, y, down, "↓ ↑");
+        let either = Chosen {
+            parts: down.chosen.parts || up.chosen.parts,
+            order: down.chosen.order || up.chosen.order,
+            by: down.chosen.by || up.chosen.by,
+        };
+        by_whom(svg, h, (centre, y), down, either, "↓ ↑");
     } else {
-        by_whom(svg, h, c.middle + MIDDLE * 0.27, y, down, "↓");
-        by_whom(svg, h, c.middle + MIDDLE * 0.77, y, up, "↑");
+        by_whom(svg, h, (c.middle + MIDDLE * 0.25, y), down, down.chosen, "↓");
+        by_whom(svg, h, (c.middle + MIDDLE * 0.75, y), up, up.chosen, "↑");
     }
 }
 
 /// The number of parts and who runs them.
-fn by_whom(svg: &mut Svg, h: &Shaped, x: f64, y: f64, s: &Step, arrows: &str) {
+fn by_whom(svg: &mut Svg, h: &Shaped, (x, y): (f64, f64), s: &Step, chosen: Chosen, arrows: &str) {
     let dim = &h.h.dims[s.level.dim];
-    if s.chosen {
-        svg.ground(x - 46.0, y + 10.0, 92.0, 58.0);
-    }
-    svg.middle(x, y + 34.0, "big", &format!("{} × {}", s.parts, dim.name));
+    svg.ground(x - 46.0, y + 6.0, 92.0, 32.0, chosen.parts);
+    svg.middle(x, y + 29.0, "big", &format!("{} × {}", s.parts, dim.name));
+    svg.ground(x - 46.0, y + 42.0, 92.0, 20.0, chosen.order);
     svg.middle(x, y + 56.0, "small", &format!("level {}  {arrows}", s.level));
-    svg.cross(x, y + 100.0, s.axis, s.core);
+    svg.ground(x - 46.0, y + 66.0, 92.0, 86.0, chosen.by);
+    svg.cross(x, y + 102.0, s.axis, s.core);
     let label =
         if s.core { format!("{}.{}", s.layer, axis_name(s.axis)) } else { format!("for, {}", s.layer) };
     svg.chip(x, y + 137.0, &label, s.core);
@@ -267,11 +330,10 @@ fn places(svg: &mut Svg, all: &[Place], x: f64, y: f64, phase: &str) {
             ("data-region", &p.region),
             ("data-layout", &layout.join(",")),
             ("data-moved", if p.moved { "yes" } else { "no" }),
-            ("data-chosen", if p.chosen { "yes" } else { "no" }),
+            ("data-chosen", &chosen(&[("region", p.chosen.0), ("layout", p.chosen.1)])),
         ]);
-        if p.chosen {
-            svg.ground(x + 6.0, y + 8.0, BUFFER - 12.0, 142.0);
-        }
+        svg.ground(x + 6.0, y + 6.0, BUFFER - 12.0, 72.0, p.chosen.1);
+        svg.ground(x + 6.0, y + 98.0, BUFFER - 12.0, 42.0, p.chosen.0);
         let tone = if p.moved { Tone::Moved } else { Tone::Plain };
         svg.buffer(x + BUFFER / 2.0, y + 40.0, p.rank, &p.layout, tone);
         svg.middle(x + BUFFER / 2.0, y + 92.0, "name", &p.name);
@@ -311,7 +373,10 @@ fn scalar(
                 moved: was != (region.clone(), layout.clone()),
                 region,
                 layout,
-                chosen: stated.get(k).is_none_or(|s| s.region.is_none() || s.layout.is_none()),
+                chosen: (
+                    stated.get(k).is_none_or(|s| s.region.is_none()),
+                    stated.get(k).is_none_or(|s| s.layout.is_none()),
+                ),
             })
         };
         all.iter().zip(operands).enumerate().filter_map(one).collect()
@@ -343,12 +408,14 @@ fn space(svg: &mut Svg, h: &Shaped, x: f64, y: f64, tile: &[u64], cut: Option<(u
 fn legend(svg: &mut Svg, height: f64, width: f64) {
     let y = height - 34.0;
     svg.dotted(MARGIN, y - 12.0, width - MARGIN);
-    svg.ground(MARGIN, y, 18.0, 14.0);
-    svg.text(MARGIN + 26.0, y + 12.0, "small", "chosen, not fixed by the strategy");
-    svg.chip(MARGIN + 272.0, y + 8.0, "COR.x", true);
-    svg.text(MARGIN + 312.0, y + 12.0, "small", "cores");
-    svg.chip(MARGIN + 388.0, y + 8.0, "for, L1", false);
-    svg.text(MARGIN + 432.0, y + 12.0, "small", "one after the other");
+    svg.ground(MARGIN, y, 18.0, 14.0, false);
+    svg.text(MARGIN + 26.0, y + 12.0, "small", "fixed by the strategy");
+    svg.ground(MARGIN + 166.0, y, 18.0, 14.0, true);
+    svg.text(MARGIN + 192.0, y + 12.0, "small", "chosen");
+    svg.chip(MARGIN + 282.0, y + 8.0, "COR.x", true);
+    svg.text(MARGIN + 318.0, y + 12.0, "small", "cores");
+    svg.chip(MARGIN + 396.0, y + 8.0, "for, L1", false);
+    svg.text(MARGIN + 440.0, y + 12.0, "small", "one after the other");
     svg.text(MARGIN + 580.0, y + 12.0, "moved", "L1");
     svg.text(MARGIN + 608.0, y + 12.0, "small", "another region or layout than a step before");
 }

@@ -93,10 +93,14 @@ impl Svg {
         ));
     }
 
-    /// The ground of what was chosen.
-    pub fn ground(&mut self, x: f64, y: f64, w: f64, h: f64) {
+    /// The ground of what was chosen, or the frame of what is fixed.
+    pub fn ground(&mut self, x: f64, y: f64, w: f64, h: f64, chosen: bool) {
+        let look = match chosen {
+            true => "fill=\"#fdf3d7\"",
+            false => "fill=\"none\" stroke=\"#334e68\" stroke-width=\"1.6\"",
+        };
         self.put(format_args!(
-            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{w:.1}\" height=\"{h:.1}\" rx=\"7\" fill=\"#fdf3d7\"/>"
+            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{w:.1}\" height=\"{h:.1}\" rx=\"7\" {look}/>"
         ));
     }
 

@@ -137,8 +137,7 @@ fn found<'py>(py: Python<'py>, f: &Found) -> PyResult<Bound<'py, PyDict>> {
 
 /// The search as an SVG, if there is anything to draw.
 fn picture(history: &[Entry]) -> Option<String> {
-    let dot = |e: &Entry| Dot { seconds: e.at.as_secs_f64(), cost: e.outcome.cost().map(Cost::first) };
-    lathe::tune::svg("cost over time", &history.iter().map(dot).collect::<Vec<_>>()).ok()
+    lathe::tune::svg("tuning", "cost", &history.iter().map(Dot::of).collect::<Vec<_>>()).ok()
 }
 
 /// What a search that failed raises: Ctrl-C before anything was measured is what it is for Python.

@@ -54,12 +54,28 @@ scalar number=7";
     let v: Vec<&String> = all.iter().filter(|l| l.starts_with("buffer") && l.contains("name=v")).collect();
     let moved: Vec<bool> = v.iter().map(|l| l.contains("moved=yes")).collect();
     assert_eq!(moved, [false, false, false, false, true, false, false, false], "{v:#?}");
-    assert!(v.iter().skip(1).all(|l| l.contains("chosen=yes")));
+    assert!(v.iter().skip(1).all(|l| l.contains("chosen=layout")), "{v:#?}");
     for text in
-        ["M[512, 4096]", "(i, k)", "w[512]", "8 × i", "COR.x", "copied here", "md_hom&lt; i 512, k 4096 &gt;"]
+        ["[512, 4096]", "(i, k)", "[512]", "8 × i", "COR.x", "copied here", "md_hom&lt; i 512, k 4096 &gt;"]
     {
         assert!(svg.contains(text), "{text}");
     }
+}
+
+/// What a strategy fixes looks so, entry by entry: a number of parts is fixed where their order is chosen.
+#[test]
+fn fixed_entries_are_framed_and_others_are_shaded() {
+    let h = homomorphism("linear_algebra", "matvec");
+    let shaped = h.at(&sizes(&[("I", 512), ("K", 4096)])).unwrap();
+    let m = model("toy");
+    let fixed = text::parse(&h, &m, "parts    [2 4] [32 64] [8 16]\n").unwrap();
+    let mut full = fixed.clone();
+    full.complete_from(&Decisions::plain(&shaped, &m));
+    let svg = picture(&shaped, &m, &full, &fixed).unwrap();
+    let steps: Vec<String> = structure(&svg).into_iter().filter(|l| l.starts_with("step")).collect();
+    assert!(steps.iter().all(|l| l.ends_with("chosen=order,by")), "{steps:#?}");
+    // Six steps down and up, and the legend.
+    assert_eq!(svg.matches("stroke-width=\"1.6\"").count(), 6 + 1);
 }
 
 #[test]
