@@ -1,6 +1,6 @@
 # The two commands are `make demo` and `make test`; both install what is missing first.
 SHELL := /bin/bash
-.PHONY: demo lint test test-long test-python test-torch test-types setup install wheel doc bench fuzz clean
+.PHONY: demo lint test test-long test-python test-torch test-types setup install wheel doc bench device-bundle fuzz clean
 
 setup:
 	@bash scripts/setup.sh
