@@ -255,7 +255,7 @@ fn work(s: &Stmt, ranges: &mut Ranges) -> u64 {
     }
     match s.as_loop() {
         Some(l) => {
-            let span = ranges.interval(&sub(l.hi.clone(), l.lo.clone())).1;
+            let span = crate::phase::bounds(ranges, &sub(l.hi.clone(), l.lo.clone())).1;
             sum.saturating_mul(span.map_or(UNKNOWN, |n| (n.max(0) / l.step.max(1)) as u64))
         }
         None if s.children().len() == 0 => 1,

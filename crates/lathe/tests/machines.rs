@@ -55,7 +55,9 @@ fn examples_become_objects_for_every_machine() {
             for at in [4, next % TARGETS.len()] {
                 let (name, elf) = TARGETS[at];
                 let machine = Machine::find(name).expect("a machine");
-                let schedule = scheduled(&p, kernel, &how(Some("fast"), &BTreeMap::new()), &machine);
+                let fast = p.strategies(&kernel.name).iter().any(|d| d.name == "fast");
+                let strategy = if fast { "fast" } else { "naive" };
+                let schedule = scheduled(&p, kernel, &how(Some(strategy), &BTreeMap::new()), &machine);
                 if schedule.versions.len() > 1 {
                     continue;
                 }
@@ -146,7 +148,7 @@ fn the_c_engine_crosses_with_a_compiler_of_the_other_machine() {
     let source = lathe::emit(&schedule, Emit::C, &build).expect("C");
     assert!(String::from_utf8(source).expect("text").contains("lathe_array"));
     if let Err(d) = lathe::compile(&schedule, &build) {
-        assert!(["E0820", "E0821", "E0822"].contains(&d.code.0), "{d}");
+        assert!(["E0819", "E0820", "E0821"].contains(&d.code.0), "{d}");
     }
 }
 

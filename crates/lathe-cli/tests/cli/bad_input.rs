@@ -100,7 +100,7 @@ fn wrong_options() {
     f.fails(&format!("{sized} --device cuda:99"), 3, "E0823");
     f.fails(&format!("{sized} --device opencl:15"), 3, "E0841");
     f.fails(&format!("{sized} --device opencl --engine c"), 3, "E0823");
-    f.fails(&format!("emit {}/gemm.lathe:gemm --to tree -D N=4", examples()), 1, "E0904");
+    f.fails(&format!("emit {}/gemm.lathe:gemm --to tree -s fast -D N=4", examples()), 1, "E0904");
     f.fails(&format!("emit {}/gemm.lathe:gemm --to object", examples()), 1, "E0907");
     f.fails(&format!("emit {}/gemm.lathe:gemm --to c -o gemm.h", examples()), 1, "E0907");
 }

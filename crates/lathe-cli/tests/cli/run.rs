@@ -178,7 +178,7 @@ fn every_round_is_checked_on_the_same_inputs() {
     // A fact that does not hold is found before anything runs.
     f.write("a.lathe", "kernel k(x: f32[N], p: index[R]) -> (y: f32[R]) { for r in 0..R { assume(p[r] >= 0 and p[r] < N)\n y[r] = x[p[r]] } }");
     npy::write(&f.path("p.npy"), &Array::from_slice(&[1], &[7i64]).expect("an array")).expect("a file");
-    f.fails("bench a.lathe -D N=5 -i p=p.npy --check --runs 1", 1, "E0814");
+    f.fails("bench a.lathe -D N=5 -i p=p.npy --check --runs 1", 1, "E0405");
 }
 
 /// Tolerances are for each element, and for the outputs of their own expectation.

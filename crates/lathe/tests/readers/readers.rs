@@ -17,7 +17,7 @@ pub struct Reader {
 
 pub const ALL: &[Reader] = &[
     Reader { name: "source", read: source, seeds: sources },
-    Reader { name: "tree", read: tree, seeds: || files("crates/lathe-lang/tests/files", "tree") },
+    Reader { name: "tree", read: tree, seeds: || files("crates/lathe-ir/tests/run", "tree") },
     Reader { name: "mdh", read: mdh, seeds: || files("examples/mdh", "mdh") },
     Reader { name: "machine", read: machine, seeds: || files("crates/lathe-target/machines", "toml") },
     Reader { name: "strategy", read: strategy, seeds: || texts(STRATEGIES) },
