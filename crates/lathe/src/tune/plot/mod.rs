@@ -119,7 +119,7 @@ impl<'a> Search<'a> {
     }
 
     /// The first two costs of what is drawn, and of what nothing dominates, in the order of the first cost.
-    fn pareto(&self) -> Option<(Vec<(f64, f64)>, Vec<(f64, f64)>)> {
+    fn pareto(&self) -> Option<(Costs, Costs)> {
         let costs = self.dots.iter().filter_map(|d| d.outcome.as_ref().ok());
         let costs: Vec<&Cost> = costs.filter(|c| c.numbers().iter().all(|v| v.is_finite())).collect();
         if costs.first()?.numbers().len() < 2 {
@@ -138,6 +138,9 @@ impl<'a> Search<'a> {
         Some((costs.iter().filter_map(two).collect(), front))
     }
 }
+
+/// Two costs of each.
+type Costs = Vec<(f64, f64)>;
 
 /// A reason as the axis of failures calls it.
 fn word(why: Why) -> &'static str {
