@@ -51,13 +51,14 @@ fn examples_become_objects_for_every_machine() {
     for f in files() {
         let p = open(&f);
         for kernel in p.lang.kernels.iter().map(|k| p.kernel(Some(&k.name)).expect("a kernel")) {
+            if !p.strategies(&kernel.name).iter().any(|d| d.name == "fast") {
+                continue;
+            }
             next += 1;
             for at in [4, next % TARGETS.len()] {
                 let (name, elf) = TARGETS[at];
                 let machine = Machine::find(name).expect("a machine");
-                let fast = p.strategies(&kernel.name).iter().any(|d| d.name == "fast");
-                let strategy = if fast { "fast" } else { "naive" };
-                let schedule = scheduled(&p, kernel, &how(Some(strategy), &BTreeMap::new()), &machine);
+                let schedule = scheduled(&p, kernel, &how(Some("fast"), &BTreeMap::new()), &machine);
                 if schedule.versions.len() > 1 {
                     continue;
                 }

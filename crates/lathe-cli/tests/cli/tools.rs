@@ -217,7 +217,7 @@ fn trees_are_targets() {
         let run = f.ok(&format!("run f.tree -D N=5 --engine {engine} --check"));
         assert!(run.stderr.contains("verified"), "{}", run.stderr);
     }
-    assert!(f.ok("explain f.tree").stdout.contains("func f"));
+    assert!(f.ok("explain f.tree").stdout.contains("open()"));
     assert!(f.ok("emit f.tree --to c").stdout.contains("int32_t f("));
     f.ok("bench f.tree -D N=5 --engine interpreter --runs 3 -s naive");
     assert!(f.ok("opt f.lathe --step split(i,8)").stdout.contains("i.o"));
