@@ -5,7 +5,7 @@
 //! [`approx`]), which is found by a second run of the program on numbers with bounds ([`shadow`]).
 //!
 //! The reference is the interpreter. What it cannot afford as a whole it computes at blocks of the results
-//! ([`slice`]); beside that all elements are compared with unoptimized code, as long as that does not take minutes.
+//! ([`mod@slice`]); beside that all elements are compared with unoptimized code, as long as that does not take minutes.
 
 pub mod approx;
 mod facts;

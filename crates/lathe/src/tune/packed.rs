@@ -30,7 +30,7 @@ pub fn unpacked(bytes: Vec<u8>, limit: u64) -> std::io::Result<Vec<u8>> {
     files::contents(MultiGzDecoder::new(bytes.as_slice()), limit)
 }
 
-/// As [`read`], for text.
+/// As `read`, for text.
 ///
 /// # Errors
 /// `E0901` also for what is no UTF-8.
