@@ -9,8 +9,8 @@ use crate::work::Work;
 use lathe_diagnostics::{Diagnostic, Places};
 use lathe_ir::visit::{self, Path};
 use lathe_ir::{
-    Access, Buffer, Combine, Compute, Dim, Expr, Label, Layout, Reduce, ReduceOp, Space, Stmt, StmtKind,
-    Store, Type, build,
+    Access, Buffer, Combine, Compute, Dim, Expr, Function, Label, Layout, Module, Reduce, ReduceOp, Space,
+    Stmt, StmtKind, Store, Type, build,
 };
 use lathe_strategy::syntax::{Formal, Sort};
 use lathe_strategy::{Refusal, RuleSignature};
@@ -89,6 +89,30 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
         work.replace_by_rule(&cursor.focus, opened, "split", why)?;
     }
     Ok(work.finish())
+}
+
+/// The function with the computes that `pick` chooses as loops: the step for those who need the tree and no evidence.
+///
+/// # Errors
+/// As the step.
+pub fn open_some(
+    module: &Module,
+    func: &Function,
+    pick: &dyn Fn(&Compute) -> bool,
+) -> Result<Function, Refusal> {
+    let mut work = Work::new(&Cursor::new(module, func), &RULE.signature);
+    let mut failure = None;
+    let body = visit::map_stmts(&func.body, &mut |s| {
+        let Some(c) = s.as_compute().filter(|c| failure.is_none() && pick(c)) else { return s };
+        open_compute(&mut work, c, s.places()).unwrap_or_else(|r| {
+            failure = Some(r);
+            s.clone()
+        })
+    });
+    match failure {
+        Some(r) => Err(r),
+        None => Ok(Function { body, ..work.func }),
+    }
 }
 
 /// The loops of one compute.

@@ -25,7 +25,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("lathe-pattern", 3),
     ("lathe-model", 3),
     ("lathe-transform", 4),
-    ("lathe-autodiff", 5),
+    ("lathe-grad", 5),
     ("lathe-c", 3),
     ("lathe-llvm", 4),
     ("lathe-source", 4),

@@ -1,0 +1,58 @@
+//! The codes of derivatives (E13xx).
+
+use lathe_diagnostics::{Code, CodeInfo, Diagnostic, Places};
+
+/// A value depends on an input through an operation that has no derivative worth the name.
+pub const STEP: Code = Code("E1301");
+/// Something that is not differentiated.
+pub const UNSUPPORTED: Code = Code("E1302");
+/// No such input or output, or one without a derivative.
+pub const NAME: Code = Code("E1303");
+/// The values that must be kept have no shape that can be known beforehand.
+pub const TAPE: Code = Code("E1304");
+
+/// What `lathe --explain` says about them.
+pub static CODES: &[CodeInfo] = &[
+    CodeInfo {
+        code: STEP,
+        title: "an output depends on an input through a step",
+        explanation: "`floor`, `ceil`, `round`, `trunc`, conversions of floats to integers and casts of bits are constant between \
+                      jumps: their derivative is 0 almost everywhere, which is rarely what is meant. The message shows the way \
+                      from input to output. Leave the input or the output out (`wrt`, `of`), or say that steps count as \
+                      locally constant: `allow: steps` in a file, `--allow steps` on the command line.",
+        wrong: "kernel k(x: f32[N]) -> (y: f32[N]) {\n    y[i] = floor(x[i]) + x[i]\n}\nkernel g = vjp(k)\n",
+        right: "kernel k(x: f32[N]) -> (y: f32[N]) {\n    y[i] = floor(x[i]) + x[i]\n}\nkernel g = vjp(k, allow: steps)\n",
+    },
+    CodeInfo {
+        code: UNSUPPORTED,
+        title: "this is not differentiated",
+        explanation: "Kernels are differentiated as they are written, before any strategy: index notation, loops, branches, local \
+                      arrays. Reverse mode needs to know how often a loop runs before it runs; structs, calls and atomics are \
+                      not differentiated yet.",
+        wrong: "kernel k(x: inout f32) {\n    while x < 10 { x = x * x + 1 }\n}\nkernel g = vjp(k)\n",
+        right: "kernel k(x: inout f32) {\n    while x < 10 { x = x * x + 1 }\n}\nkernel g = jvp(k)\n",
+    },
+    CodeInfo {
+        code: NAME,
+        title: "no such input or output to differentiate",
+        explanation: "`wrt` names inputs, `of` names outputs, both of float types and once each; an `inout` parameter is both.",
+        wrong: "kernel k(x: f32[N], n: i32) -> (y: f32[N]) {\n    y[i] = x[i] * f32(n)\n}\nkernel g = vjp(k, wrt: (n))\n",
+        right: "kernel k(x: f32[N], n: i32) -> (y: f32[N]) {\n    y[i] = x[i] * f32(n)\n}\nkernel g = vjp(k, wrt: (x))\n",
+    },
+    CodeInfo {
+        code: TAPE,
+        title: "how many values must be kept is not known beforehand",
+        explanation: "Reverse mode keeps values that are overwritten before the sweep back needs them, in arrays that are made \
+                      before the loops run. How often these run must follow from sizes and inputs, not from what the kernel \
+                      itself computes.",
+        wrong: "kernel k(x: f32[N], n: i32[N]) -> (y: f32[N]) {\n    var m: i32[N]\n    m[i] = n[i] + 1\n    for i in 0..N {\n        \
+                y[i] = 1.0\n        for j in 0..index(m[i]) { y[i] = y[i] * x[i] * y[i] }\n    }\n}\nkernel g = vjp(k)\n",
+        right: "kernel k(x: f32[N], n: i32[N]) -> (y: f32[N]) {\n    for i in 0..N {\n        y[i] = 1.0\n        for j in \
+                0..index(n[i]) + 1 { y[i] = y[i] * x[i] * y[i] }\n    }\n}\nkernel g = vjp(k)\n",
+    },
+];
+
+/// A refusal with its place.
+pub(crate) fn refuse(code: Code, text: impl Into<String>, places: &Places) -> Diagnostic {
+    Diagnostic::error(code, text.into()).at_places(places, "here")
+}

@@ -1,0 +1,167 @@
+//! Derivatives: from a function of the tree to another one, which is checked, scheduled and run like any other, and
+//! can be differentiated again.
+//!
+//! * **Forward mode** ([`Mode::Forward`]): `f(A, …) -> (C, …)` becomes `f(A, …, A_dot, …) -> (C, …, C_dot, …)`: the
+//!   derivative of the outputs along a direction of the inputs.
+//! * **Reverse mode** ([`Mode::Reverse`]): `f(A, …) -> (C, …)` becomes `f(A, …, C_bar, …) -> (A_bar, …)`: the
+//!   derivative of `Σ C_bar · C` by every element of the inputs.
+//!
+//! Statements in index notation stay in index notation. The way, file by file: [`lets`] brings a function into the
+//! form that all else works on; [`activity`] says what is differentiated; [`node`] is that form as a tree with scopes
+//! and numbered places; [`expr`] differentiates expressions; [`forward`] and [`reverse`] differentiate statements;
+//! [`account`] says what a derivative does.
+//!
+//! One rule for points without a derivative: where several operands of `min`, `max`, `argmin`, … are equal, the first
+//! one is what was chosen; a condition chooses a branch, and the derivative is that of the branch; what
+//! [`lathe_ir::math::derivative`] says of a math function holds at its kinks, too. A NaN is chosen as the primal
+//! chooses it.
+
+mod account;
+pub mod activity;
+pub mod codes;
+pub mod expr;
+mod forward;
+mod lets;
+mod node;
+mod prepare;
+mod reverse;
+mod widen;
+
+pub use account::Accumulation;
+pub use activity::Activity;
+pub use codes::CODES;
+pub use widen::widened;
+
+use lathe_diagnostics::{Diagnostic, Places};
+use lathe_ir::{Function, Mode as ParamMode, Module, Param, ParamKind, Type};
+
+/// Which products are computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Tangents: Jacobian times vector.
+    Forward,
+    /// Cotangents: transposed Jacobian times vector.
+    Reverse,
+}
+
+/// What to differentiate by what.
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub mode: Mode,
+    /// The name of the derived function.
+    pub name: String,
+    /// Inputs (`in` and `inout` parameters); empty: all of float type.
+    pub wrt: Vec<String>,
+    /// Outputs (`out` and `inout` parameters); empty: all of float type.
+    pub of: Vec<String>,
+    /// Reverse mode: the outputs of the function are outputs of the derived one, too.
+    pub value: bool,
+    /// `floor`, `round` and conversions to integers count as locally constant, instead of being refused.
+    pub allow_steps: bool,
+}
+
+impl Request {
+    /// Everything by everything.
+    pub fn new(mode: Mode, name: impl Into<String>) -> Request {
+        Request {
+            mode,
+            name: name.into(),
+            wrt: Vec::new(),
+            of: Vec::new(),
+            value: mode == Mode::Forward,
+            allow_steps: false,
+        }
+    }
+}
+
+/// A local array that keeps values of the forward sweep for the reverse one.
+#[derive(Clone, Debug)]
+pub struct Kept {
+    /// The array that the values are of.
+    pub of: String,
+    /// The statement that reads them.
+    pub label: String,
+    /// Extents over the sizes; empty for one value. Of a counted tape, only the count.
+    pub extents: Vec<lathe_ir::Expr>,
+    pub elem: Type,
+}
+
+/// A derived function, and what it was made of.
+#[derive(Clone, Debug)]
+pub struct Derivative {
+    pub func: Function,
+    pub wrt: Vec<String>,
+    pub of: Vec<String>,
+    /// What is stored between the sweeps, in the outermost scope; what is kept within one iteration is not listed.
+    pub kept: Vec<Kept>,
+}
+
+/// Differentiates a function.
+///
+/// # Errors
+/// `E1301` where a value depends on an input through a step, with the path from input to output; `E1302` for what is
+/// not differentiated; `E1303` for names that do not fit; `E1304` for values to keep whose number is not known.
+pub fn differentiate(module: &Module, func: &Function, request: &Request) -> Result<Derivative, Diagnostic> {
+    let wrt = chosen(func, &request.wrt, "input", |m| m != ParamMode::Out)?;
+    let of = chosen(func, &request.of, "output", |m| m != ParamMode::In)?;
+    let prepared = prepare::prepare(module, func, &wrt, &of, request.allow_steps)?;
+    match request.mode {
+        Mode::Forward => forward::tangents(prepared, request, wrt, of),
+        Mode::Reverse => reverse::cotangents(prepared, request, wrt, of),
+    }
+}
+
+/// What the tangent or cotangent of a parameter is called: `A_dot`, `A_bar`; `A_dot2`, … where the function, being a
+/// derivative itself, has a parameter of that name.
+pub fn shadow_name(func: &Function, name: &str, mode: Mode) -> String {
+    let base = format!("{name}_{}", if mode == Mode::Forward { "dot" } else { "bar" });
+    let taken = |n: &String| func.params.iter().any(|p| &**p.name() == n.as_str());
+    let others = (2..).map(|n| format!("{base}{n}"));
+    std::iter::once(base.clone()).chain(others).find(|n| !taken(n)).unwrap_or(base)
+}
+
+/// Whether a parameter holds numbers that have derivatives.
+pub fn is_differentiable(p: &Param) -> bool {
+    match &p.kind {
+        ParamKind::Array(b) => b.elem.is_float(),
+        ParamKind::Scalar(b) => b.ty.is_float(),
+    }
+}
+
+/// The parameters that are asked for, or all that can be.
+fn chosen(
+    func: &Function,
+    asked: &[String],
+    what: &str,
+    fits: impl Fn(ParamMode) -> bool,
+) -> Result<Vec<String>, Diagnostic> {
+    let can: Vec<String> = func
+        .params
+        .iter()
+        .filter(|p| fits(p.mode) && is_differentiable(p))
+        .map(|p| p.name().to_string())
+        .collect();
+    let help = if can.is_empty() {
+        format!("it has no {what} of a float type")
+    } else {
+        format!("{what}s of float types: {}", can.join(", "))
+    };
+    let wrong = |text: String| Err(codes::refuse(codes::NAME, text, &Places::none()).help(help.clone()));
+    if asked.is_empty() {
+        return if can.is_empty() {
+            wrong(format!("`{}` has nothing to differentiate", func.name))
+        } else {
+            Ok(can)
+        };
+    }
+    for (n, name) in asked.iter().enumerate() {
+        if !can.contains(name) {
+            return wrong(format!("`{}` has no differentiable {what} `{name}`", func.name));
+        }
+        if asked[..n].contains(name) {
+            return wrong(format!("the {what} `{name}` is named twice"));
+        }
+    }
+    // In the order of the parameters, so that the derived signature depends on the set alone.
+    Ok(can.into_iter().filter(|c| asked.contains(c)).collect())
+}

@@ -1,0 +1,341 @@
+//! A function as a tree of scopes and numbered sites: what both modes walk over.
+//!
+//! A *site* is a place where expressions are evaluated: a statement, the header of a loop, a condition. Sites are
+//! numbered in the order of the text. A *scope* is the function or one iteration of a loop: local arrays live as long
+//! as it does, wherever in it they are made.
+
+use crate::activity::{Activity, touches_active};
+use crate::codes::{self, refuse};
+use lathe_diagnostics::{Diagnostic, Places};
+use lathe_ir::build::{add, cast, index, load, mul, sub, var};
+use lathe_ir::visit::{loads_of, vars_of};
+use lathe_ir::{
+    Access, Binder, BufId, Buffer, Combine, Compute, Dim, Executor, Expr, Function, Label, Layout, Loop,
+    Module, ReduceOp, Scalar, Space, Stmt, StmtKind, Type, VarId, reduce,
+};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// The number of a scope; 0 is the function.
+pub type ScopeId = usize;
+
+/// A loop around a site.
+#[derive(Clone, Debug)]
+pub struct Around {
+    pub binder: Binder,
+    pub lo: Expr,
+    pub hi: Expr,
+    pub step: i64,
+    /// The scope that one iteration is.
+    pub body: ScopeId,
+    /// Whether the bounds say how often it runs: not so for `while`.
+    pub is_bounded: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct Site {
+    pub id: usize,
+    pub label: Label,
+    pub places: Places,
+    /// Outermost first.
+    pub loops: Vec<Around>,
+}
+
+impl Site {
+    /// The loops around the site that lie in a scope.
+    pub fn loops_in(&self, scope: ScopeId) -> &[Around] {
+        let from = self.loops.iter().position(|l| l.body == scope).map_or(0, |p| p + 1);
+        &self.loops[from..]
+    }
+}
+
+pub enum Node {
+    Seq(Vec<Node>),
+    /// An integer or a condition that reads memory.
+    Let {
+        site: Rc<Site>,
+        binder: Binder,
+        value: Expr,
+        body: Box<Node>,
+    },
+    Loop {
+        site: Rc<Site>,
+        l: Loop,
+        body: Box<Scope>,
+    },
+    If {
+        site: Rc<Site>,
+        cond: Expr,
+        then: Box<Node>,
+        other: Option<Box<Node>>,
+    },
+    While {
+        site: Rc<Site>,
+        cond: Expr,
+        body: Box<Scope>,
+    },
+    /// Checks and stated facts.
+    Keep(Rc<Site>, Stmt),
+    Leaf(Rc<Leaf>),
+}
+
+pub struct Scope {
+    pub id: ScopeId,
+    pub buffers: Vec<Arc<Buffer>>,
+    pub body: Node,
+}
+
+/// A statement that writes.
+pub struct Leaf {
+    pub site: Rc<Site>,
+    pub stmt: Stmt,
+    pub work: Work,
+}
+
+/// What a statement does, as far as its derivative goes.
+pub enum Work {
+    /// Writes nothing active.
+    Inactive,
+    /// Values, all taken before anything is written, go to targets.
+    Assign { targets: Vec<Access>, values: Vec<Expr> },
+    /// `target += value`.
+    Add { target: Access, value: Expr },
+    /// Index notation that maps or adds up.
+    Compute(Compute),
+    /// Index notation that selects the smallest or largest; `at` is where the number of the first such point is,
+    /// counted over the reduced dimensions.
+    Choice { compute: Compute, at: Access },
+}
+
+impl Leaf {
+    /// The elements that the statement writes, with whether it only adds to them.
+    pub fn writes(&self) -> Vec<(Access, bool)> {
+        self.stmt
+            .accesses()
+            .filter(|(_, mode)| mode.writes())
+            .map(|(a, mode)| {
+                let adds = matches!(mode, lathe_ir::stmt::AccessMode::Reduce { op: ReduceOp::Sum, .. });
+                (a.clone(), adds)
+            })
+            .collect()
+    }
+}
+
+pub fn build(module: &Module, func: &mut Function, act: &Activity) -> Result<Scope, Diagnostic> {
+    let body = func.body.clone();
+    let mut b = Builder {
+        module,
+        func,
+        act,
+        sites: 0,
+        scopes: 1,
+        loops: Vec::new(),
+        lets: Vec::new(),
+        buffers: vec![Vec::new()],
+    };
+    let body = b.node(&body)?;
+    let buffers = b.buffers.pop().unwrap_or_default();
+    Ok(Scope { id: 0, buffers, body })
+}
+
+struct Builder<'a> {
+    module: &'a Module,
+    func: &'a mut Function,
+    act: &'a Activity,
+    sites: usize,
+    scopes: usize,
+    loops: Vec<Around>,
+    /// Variables in scope whose values come from memory.
+    lets: Vec<VarId>,
+    /// Of the scopes around, innermost last.
+    buffers: Vec<Vec<Arc<Buffer>>>,
+}
+
+impl Builder<'_> {
+    fn site(&mut self, label: &str, places: &Places) -> Rc<Site> {
+        self.sites += 1;
+        let label = Label::new(label);
+        Rc::new(Site { id: self.sites, label, places: places.clone(), loops: self.loops.clone() })
+    }
+
+    fn boxed(&mut self, s: &Stmt) -> Result<Box<Node>, Diagnostic> {
+        Ok(Box::new(self.node(s)?))
+    }
+
+    /// The body of a loop: a scope of its own.
+    fn scope(
+        &mut self,
+        around: impl FnOnce(ScopeId) -> Around,
+        body: &Stmt,
+    ) -> Result<Box<Scope>, Diagnostic> {
+        let id = self.scopes;
+        self.scopes += 1;
+        self.loops.push(around(id));
+        self.buffers.push(Vec::new());
+        let body = self.node(body)?;
+        self.loops.pop();
+        let buffers = self.buffers.pop().unwrap_or_default();
+        Ok(Box::new(Scope { id, buffers, body }))
+    }
+
+    fn node(&mut self, s: &Stmt) -> Result<Node, Diagnostic> {
+        if let Some(list) = s.as_seq() {
+            return Ok(Node::Seq(list.iter().map(|c| self.node(c)).collect::<Result<_, _>>()?));
+        }
+        if let Some((binder, value, body)) = s.as_let() {
+            let site = self.site(&binder.name, s.places());
+            self.lets.push(binder.id);
+            let body = self.boxed(body)?;
+            self.lets.pop();
+            return Ok(Node::Let { site, binder: binder.clone(), value: value.clone(), body });
+        }
+        if let Some((buffer, body)) = s.as_alloc() {
+            let data = |e: &Expr| !loads_of(e).is_empty() || vars_of(e).iter().any(|v| self.lets.contains(v));
+            if buffer.extents.iter().any(data) {
+                let text = format!("the extents of the local array `{}` depend on data", buffer.name);
+                return Err(refuse(codes::UNSUPPORTED, text, s.places()));
+            }
+            // Where its extents are known further out already, it lives there: in the scope around all the same.
+            if let Some(here) = self.buffers.last_mut() {
+                here.push(buffer.clone());
+            }
+            return self.node(body);
+        }
+        if let Some(l) = s.as_loop() {
+            if l.exec != Executor::Serial && touches_active(&l.body, self.act) {
+                let text = format!("the loop `{}` is {}", l.binder.name, l.exec.name());
+                return Err(refuse(codes::UNSUPPORTED, text, s.places())
+                    .help("differentiate the plain kernel, and schedule the derivative"));
+            }
+            let site = self.site(&l.binder.name, s.places());
+            let (binder, lo, hi, step) = (l.binder.clone(), l.lo.clone(), l.hi.clone(), l.step);
+            let body = self.scope(|body| Around { binder, lo, hi, step, body, is_bounded: true }, &l.body)?;
+            return Ok(Node::Loop { site, l: l.clone(), body });
+        }
+        if let Some((cond, then, other)) = s.as_if() {
+            let site = self.site("if", s.places());
+            let then = self.boxed(then)?;
+            let other = other.map(|o| self.boxed(o)).transpose()?;
+            return Ok(Node::If { site, cond: cond.clone(), then, other });
+        }
+        if let StmtKind::While { cond, body } = s.kind() {
+            let site = self.site("while", s.places());
+            // Its iterations have no number; the variable is never mentioned.
+            let binder = self.func.fresh_var("while", Scalar::Index);
+            let around =
+                |body| Around { binder, lo: index(0), hi: index(0), step: 1, body, is_bounded: false };
+            let body = self.scope(around, body)?;
+            return Ok(Node::While { site, cond: cond.clone(), body });
+        }
+        if s.establishes().is_some() {
+            let site = self.site("check", s.places());
+            return Ok(Node::Keep(site, s.clone()));
+        }
+        self.leaf(s)
+    }
+
+    fn leaf(&mut self, s: &Stmt) -> Result<Node, Diagnostic> {
+        let known = s.as_store().is_some() || s.as_reduce().is_some() || s.as_compute().is_some();
+        let active = s.written().any(|v| v.buffer().is_none_or(|b| self.act.of_buffer(b)));
+        if !known {
+            let text = "this statement is not differentiated";
+            let help = "the kernel as it is written is differentiated: without atomics, calls and asynchronous bodies";
+            return Err(refuse(codes::UNSUPPORTED, text, s.places()).help(help));
+        }
+        let label = s.label().map_or_else(|| "s".to_string(), |l| l.to_string());
+        if !active {
+            let site = self.site(&label, s.places());
+            return Ok(Node::Leaf(Rc::new(Leaf { site, stmt: s.clone(), work: Work::Inactive })));
+        }
+        let mut before = Vec::new();
+        let work = if let Some(st) = s.as_store() {
+            Work::Assign { targets: vec![st.target.clone()], values: vec![st.value.clone()] }
+        } else if let Some(r) = s.as_reduce() {
+            match (&r.op, &r.targets[..], &r.values[..]) {
+                (ReduceOp::Sum, [target], [value]) => {
+                    Work::Add { target: target.clone(), value: value.clone() }
+                }
+                _ => {
+                    let old: Vec<Expr> = r.targets.iter().cloned().map(load).collect();
+                    let values = reduce::combine(self.module, &r.op, &old, &r.values).ok_or_else(|| {
+                        let text = format!("the operator `{}` is not differentiated here", r.op);
+                        refuse(codes::UNSUPPORTED, text, s.places())
+                    })?;
+                    Work::Assign { targets: r.targets.clone(), values }
+                }
+            }
+        } else if let Some(c) = s.as_compute() {
+            let chooses = |d: &Dim| matches!(d.combine, Combine::Reduce(ReduceOp::Min | ReduceOp::Max));
+            if c.dims.iter().any(chooses) {
+                let (place, at) = self.choice(c, s.places());
+                before.push(place);
+                Work::Choice { compute: c.clone(), at }
+            } else {
+                Work::Compute(c.clone())
+            }
+        } else {
+            Work::Inactive
+        };
+        let site = self.site(&label, s.places());
+        let leaf = Node::Leaf(Rc::new(Leaf { site, stmt: s.clone(), work }));
+        before.push(leaf);
+        Ok(Node::Seq(before))
+    }
+
+    /// The statement that finds where the smallest or largest is, into arrays of their own.
+    fn choice(&mut self, c: &Compute, places: &Places) -> (Node, Access) {
+        let target = &c.targets[0];
+        let extents = target.view.buffer().and_then(|b| self.extents(b)).unwrap_or_default();
+        let mut local = |suffix: &str, elem: Type| {
+            let buffer = Arc::new(Buffer {
+                id: self.func.fresh_buf(),
+                name: format!("{}.{suffix}", c.label).into(),
+                elem: elem.clone(),
+                extents: extents.clone(),
+                space: if extents.is_empty() { Space::Register } else { Space::Host },
+                layout: Layout::row_major(),
+            });
+            if let Some(here) = self.buffers.last_mut() {
+                here.push(buffer.clone());
+            }
+            Access { view: lathe_ir::View::Buffer(buffer.id), elem, ..target.clone() }
+        };
+        let (top, at) = (local("top", target.elem.clone()), local("at", Type::I64));
+        // Fresh indices: the statement itself keeps its own.
+        let largest = c.dims.iter().any(|d| d.combine == Combine::Reduce(ReduceOp::Max));
+        let op = if largest { ReduceOp::ArgMax } else { ReduceOp::ArgMin };
+        let dims = c.dims.iter().map(|d| match d.combine {
+            Combine::Reduce(_) => Dim { combine: Combine::Reduce(op.clone()), ..d.clone() },
+            _ => d.clone(),
+        });
+        let dims = dims.collect::<Vec<_>>();
+        let number = cast(Type::I64, number(&reduced(c)));
+        let label = Label::new(format!("{}.at", c.label));
+        let values = vec![c.values[0].clone(), number];
+        let targets = vec![top, at.clone()];
+        let compute = Compute { label, dims, targets, values, guard: c.guard.clone(), update: None };
+        let stmt = Stmt::new(StmtKind::Compute(compute), places.clone());
+        let stmt = lathe_ir::visit::refresh(&stmt, &mut self.func.next_id);
+        let site = self.site(&format!("{}.at", c.label), places);
+        (Node::Leaf(Rc::new(Leaf { site, stmt, work: Work::Inactive })), at)
+    }
+
+    fn extents(&self, id: BufId) -> Option<Vec<Expr>> {
+        let local = self.buffers.iter().flatten().find(|b| b.id == id);
+        let param = || self.func.params.iter().filter_map(|p| p.array()).find(|b| b.id == id);
+        Some(local.or_else(param)?.extents.clone())
+    }
+}
+
+/// The reduced dimensions of a compute.
+pub fn reduced(c: &Compute) -> Vec<Dim> {
+    c.dims.iter().filter(|d| d.combine != Combine::Concat).cloned().collect()
+}
+
+/// The position of a point in the box of some dimensions, the last one fastest.
+fn number(dims: &[Dim]) -> Expr {
+    dims.iter().fold(index(0), |n, d| {
+        let extent = sub(d.hi.clone(), d.lo.clone());
+        add(mul(n, extent), sub(var(&d.binder), d.lo.clone()))
+    })
+}

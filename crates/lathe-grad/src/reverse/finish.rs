@@ -1,0 +1,223 @@
+//! The derived function: its parameters, what is zero at first, and both sweeps.
+
+use super::Reverse;
+use super::again::allocated;
+use crate::forward::{copy_array, zero_array};
+use crate::node::Scope;
+use crate::{Derivative, Request};
+use lathe_diagnostics::Diagnostic;
+use lathe_ir::visit::{loads_of, refresh, walk};
+use lathe_ir::{
+    BufId, Buffer, Combine, Compute, Mode, Param, ParamKind, ReduceOp, Space, Stmt, StmtKind, View,
+};
+use lathe_poly::Linear;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+impl Reverse<'_> {
+    pub fn finish(
+        mut self,
+        root: &Scope,
+        request: &Request,
+        wrt: Vec<String>,
+        of: Vec<String>,
+    ) -> Result<Derivative, Diagnostic> {
+        let primal = self.func.clone();
+        let params = primal.params.clone();
+        for b in &root.buffers {
+            if self.act.of_buffer(b.id) {
+                self.shadow(b);
+            }
+        }
+        let asked = |names: &[String], p: &Param| names.iter().any(|n| n == &**p.name());
+        // Shadows that start from zero: all but the cotangents that are given.
+        let mut start: Vec<Arc<Buffer>> = Vec::new();
+        for p in &params {
+            let bar = self.bar_of_param(p).cloned();
+            start.extend(bar.filter(|_| p.mode == Mode::In || !asked(&of, p)));
+        }
+        start.extend(root.buffers.iter().filter_map(|b| self.bars.get(&b.id)).cloned());
+        let back = self.back(&root.body)?.unwrap_or_else(Stmt::empty);
+        let results: HashSet<BufId> = params
+            .iter()
+            .filter(|p| asked(&wrt, p))
+            .filter_map(|p| self.bar_of_param(p))
+            .map(|b| b.id)
+            .collect();
+        let back = self.starting(&start, &results, back);
+        let back = refresh(&back, &mut self.func.next_id);
+        if request.value {
+            self.needs.extend(
+                params.iter().filter(|p| p.mode != Mode::In).filter_map(|p| p.array()).map(|b| (0, b.id)),
+            );
+        }
+        let forward = self.forward(root)?.unwrap_or_else(Stmt::empty);
+        let (changed, read) = (written(&forward), touched(&forward));
+        let (adjusted, seen) = (written(&back), touched(&back));
+
+        let (mut ins, mut bars, mut outs, mut results) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (mut locals, mut before, mut after) = (Vec::new(), Vec::new(), Vec::new());
+        let fresh = |this: &mut Self, b: &Buffer, name: &str, elem| {
+            let id = this.func.fresh_buf();
+            Arc::new(Buffer { id, name: name.into(), elem, space: Space::Host, ..b.clone() })
+        };
+        let array = |b: Arc<Buffer>, mode: Mode| Param { kind: ParamKind::Array(b), mode, alias: None };
+        for p in &params {
+            let name = p.name().to_string();
+            match (&p.kind, p.mode) {
+                (ParamKind::Scalar(_), _) | (_, Mode::In) => ins.push(p.clone()),
+                (ParamKind::Array(_), Mode::InOut) if request.value => ins.push(p.clone()),
+                (ParamKind::Array(b), Mode::InOut) => {
+                    if changed.contains(&b.id) {
+                        let given = fresh(&mut self, b, &name, b.elem.clone());
+                        let local =
+                            Arc::new(Buffer { name: format!("{name}.again").into(), ..(**b).clone() });
+                        before.push(copy_array(&given, &local, &mut self.func));
+                        locals.push(local);
+                        ins.push(array(given, Mode::In));
+                    } else {
+                        ins.push(array(b.clone(), Mode::In));
+                    }
+                }
+                (ParamKind::Array(_), Mode::Out) if request.value => outs.push(p.clone()),
+                (ParamKind::Array(b), Mode::Out) => {
+                    if read.contains(&b.id) || seen.contains(&b.id) {
+                        locals.push(b.clone());
+                    }
+                }
+            }
+            // The shadow as a parameter, under the name `A_bar` and with the type of `A`.
+            let elem = match &p.kind {
+                ParamKind::Array(b) => b.elem.clone(),
+                ParamKind::Scalar(b) => b.ty.into(),
+            };
+            let (given, result) = (asked(&of, p) && p.mode != Mode::In, asked(&wrt, p));
+            let made = self.bar_of_param(p).cloned();
+            let known = made.is_some();
+            let bar = made.unwrap_or_else(|| {
+                let like = Buffer {
+                    id: BufId(0),
+                    name: name.as_str().into(),
+                    elem: elem.clone(),
+                    extents: p.array().map(|b| b.extents.clone()).unwrap_or_default(),
+                    space: Space::Host,
+                    layout: lathe_ir::Layout::row_major(),
+                };
+                fresh(&mut self, &like, &name, elem.clone())
+            });
+            let outer = crate::shadow_name(&primal, &name, crate::Mode::Reverse);
+            let same = bar.elem == elem;
+            let mode = match (given, result) {
+                (true, true) => Mode::InOut,
+                (true, false) => Mode::In,
+                (false, true) => Mode::Out,
+                (false, false) => {
+                    if known && seen.contains(&bar.id) {
+                        locals.push(bar);
+                    }
+                    continue;
+                }
+            };
+            let to = if mode == Mode::Out { &mut results } else { &mut bars };
+            if same && (mode != Mode::In || !adjusted.contains(&bar.id)) {
+                let b =
+                    Arc::new(Buffer { name: outer.as_str().into(), space: Space::Host, ..(*bar).clone() });
+                if !known && mode == Mode::Out {
+                    // The outputs do not depend on it.
+                    before.push(zero_array(&b, &mut self.func));
+                }
+                to.push(array(b, mode));
+                continue;
+            }
+            let b = fresh(&mut self, &bar, &outer, elem);
+            if mode != Mode::Out {
+                before.push(copy_array(&b, &bar, &mut self.func));
+            }
+            if mode != Mode::In {
+                after.push(copy_array(&bar, &b, &mut self.func));
+            }
+            locals.push(bar);
+            to.push(array(b, mode));
+        }
+        let kept = self.kept();
+        let body = Stmt::seq(before.into_iter().chain([forward, back]).chain(after));
+        let body = self.in_scope(root, body);
+        let body = allocated(locals, body);
+        let mut func = self.func;
+        func.name = request.name.as_str().into();
+        func.params = ins.into_iter().chain(bars).chain(outs).chain(results).collect();
+        func.body = body;
+        Ok(Derivative { func, wrt, of, kept })
+    }
+
+    fn bar_of_param(&self, p: &Param) -> Option<&Arc<Buffer>> {
+        match &p.kind {
+            ParamKind::Array(b) => self.bars.get(&b.id),
+            ParamKind::Scalar(b) => self.scalars.get(&b.id),
+        }
+    }
+
+    /// A sweep back over a scope, with its shadows zero at first.
+    pub fn zeroed(&mut self, s: &Scope, back: Stmt) -> Stmt {
+        let bars: Vec<Arc<Buffer>> = s.buffers.iter().filter_map(|b| self.bars.get(&b.id)).cloned().collect();
+        self.starting(&bars, &HashSet::new(), back)
+    }
+
+    /// Where a shadow is first touched by a statement that covers all of it, that statement stores; else it becomes
+    /// zero right before. `results` become zero even where nothing touches them.
+    fn starting(&mut self, bars: &[Arc<Buffer>], results: &HashSet<BufId>, back: Stmt) -> Stmt {
+        let mut list: Vec<Stmt> = back.as_seq().map_or_else(|| vec![back.clone()], <[Stmt]>::to_vec);
+        for b in bars {
+            let first = list.iter().position(|s| touched(s).contains(&b.id));
+            match first {
+                Some(n) => match stored(&list[n], b) {
+                    Some(s) => list[n] = s,
+                    None => list.insert(n, zero_array(b, &mut self.func)),
+                },
+                None if results.contains(&b.id) => list.push(zero_array(b, &mut self.func)),
+                None => {}
+            }
+        }
+        Stmt::seq(list)
+    }
+}
+
+/// The statement as one that overwrites, if it adds to every element of a buffer once and reads none of it.
+fn stored(s: &Stmt, b: &Buffer) -> Option<Stmt> {
+    let c = s.as_compute()?;
+    let [target] = &c.targets[..] else { return None };
+    let free: Vec<_> = c.dims.iter().filter(|d| d.combine == Combine::Concat).collect();
+    let covers = c.update == Some(ReduceOp::Sum)
+        && c.guard.is_none()
+        && target.view == View::Buffer(b.id)
+        && free.len() == target.indices.len()
+        && target.indices.iter().zip(&b.extents).all(|(i, extent)| {
+            let same =
+                |d: &lathe_ir::Dim| d.lo.as_int() == Some(0) && Linear::of(&d.hi) == Linear::of(extent);
+            i.as_var().is_some_and(|v| free.iter().any(|d| d.binder.id == v && same(d)))
+        })
+        && target.indices.iter().enumerate().all(|(n, i)| !target.indices[..n].contains(i))
+        && !c.values.iter().flat_map(loads_of).any(|a| a.view.buffer() == Some(b.id));
+    covers.then(|| s.with_kind(StmtKind::Compute(Compute { update: None, ..c.clone() })))
+}
+
+/// The arrays that a statement or what it holds writes.
+fn written(s: &Stmt) -> HashSet<BufId> {
+    let mut out = HashSet::new();
+    walk(s, &mut |x, _| {
+        out.extend(x.written().filter_map(View::buffer));
+        true
+    });
+    out
+}
+
+/// The arrays that a statement or what it holds reads or writes.
+pub fn touched(s: &Stmt) -> HashSet<BufId> {
+    let mut out = HashSet::new();
+    walk(s, &mut |x, _| {
+        out.extend(x.touches().iter().filter_map(|t| t.0.buffer()));
+        out.extend(x.exprs().into_iter().flat_map(super::restore::buffers_of));
+        true
+    });
+    out
+}

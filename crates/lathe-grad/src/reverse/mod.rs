@@ -1,0 +1,409 @@
+//! Reverse mode: a forward sweep that keeps what is needed, and a sweep back that hands cotangents from outputs to
+//! inputs.
+//!
+//! Every active array has a shadow with its cotangents, of the same extents, in the same scope. The sweep back visits
+//! statements in reverse; each reads (and clears) the shadow of what it wrote and adds to the shadows of what it read.
+//!
+//! What the sweep back needs of the primal is read again where it still stands. Where it was overwritten, the forward
+//! sweep keeps it on a tape: a local array of the scope that the overwritten array lives in, with one dimension per
+//! loop between the scope and the place that reads. Local arrays of an iteration are gone when the sweep back comes to
+//! it: the statements that made them run again, in the iteration of the sweep back. The forward sweep holds what is
+//! needed for this, and nothing else.
+
+mod again;
+mod compute;
+mod finish;
+mod gather;
+mod restore;
+mod statement;
+
+use crate::codes::{self, refuse};
+use crate::node::{Leaf, Node, Scope, ScopeId, Site, Work};
+use crate::prepare::Prepared;
+use crate::{Activity, Derivative, Request};
+use lathe_diagnostics::Diagnostic;
+use lathe_ir::build::{add, floor_div, index, mul, sub, var};
+use lathe_ir::visit::{loads_of, substitute_stmt, vars_of};
+use lathe_ir::{
+    Access, BufId, Buffer, Expr, Function, Label, Loop, ParamKind, Scalar, Stmt, StmtKind, VarId,
+};
+use lathe_poly::Linear;
+use restore::{Counter, Tape, When};
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+use std::sync::Arc;
+
+pub fn cotangents(
+    prepared: Prepared,
+    request: &Request,
+    wrt: Vec<String>,
+    of: Vec<String>,
+) -> Result<Derivative, Diagnostic> {
+    let Prepared { func, act, root } = prepared;
+    let scalars = func.params.iter().filter_map(|p| match &p.kind {
+        ParamKind::Scalar(b) => Some(b.id),
+        ParamKind::Array(_) => None,
+    });
+    let constants = func.sizes.iter().map(|b| b.id).chain(scalars).collect();
+    let mut r = Reverse {
+        func,
+        act: &act,
+        constants,
+        scope_of: HashMap::new(),
+        buffers: HashMap::new(),
+        writes: HashMap::new(),
+        bars: HashMap::new(),
+        scalars: HashMap::new(),
+        needs: HashSet::new(),
+        tapes: Vec::new(),
+        counters: Vec::new(),
+        labels: HashMap::new(),
+        strict: false,
+    };
+    for b in r.func.params.iter().filter_map(|p| p.array()) {
+        r.scope_of.insert(b.id, 0);
+        r.buffers.insert(b.id, b.clone());
+    }
+    r.collect(&root);
+    for p in r.func.params.clone() {
+        match &p.kind {
+            ParamKind::Array(b) if act.of_buffer(b.id) => r.shadow(b),
+            ParamKind::Scalar(b) if act.of_var(b.id) => r.scalar(b),
+            _ => {}
+        }
+    }
+    r.finish(&root, request, wrt, of)
+}
+
+/// A statement that writes an array.
+struct Write {
+    site: Rc<Site>,
+    access: Access,
+    adds: bool,
+}
+
+/// Writes of an active array (and whether they only add), and reads.
+type Uses = (Vec<(Access, bool)>, Vec<Access>);
+
+struct Reverse<'a> {
+    /// Sizes and parameters of the primal; the counter of numbers.
+    func: Function,
+    act: &'a Activity,
+    /// Sizes and scalar inputs.
+    constants: HashSet<VarId>,
+    scope_of: HashMap<BufId, ScopeId>,
+    buffers: HashMap<BufId, Arc<Buffer>>,
+    writes: HashMap<BufId, Vec<Write>>,
+    bars: HashMap<BufId, Arc<Buffer>>,
+    /// Shadows of scalar inputs.
+    scalars: HashMap<VarId, Arc<Buffer>>,
+    /// Arrays that are read, with the scope whose forward run must fill them.
+    needs: HashSet<(ScopeId, BufId)>,
+    tapes: Vec<Tape>,
+    counters: Vec<Counter>,
+    labels: HashMap<String, usize>,
+    /// Whether something was made that must run in the very reverse of the forward order.
+    strict: bool,
+}
+
+impl Reverse<'_> {
+    fn collect(&mut self, s: &Scope) {
+        for b in &s.buffers {
+            self.scope_of.insert(b.id, s.id);
+            self.buffers.insert(b.id, b.clone());
+        }
+        self.collect_node(&s.body);
+    }
+
+    fn collect_node(&mut self, n: &Node) {
+        match n {
+            Node::Seq(list) => list.iter().for_each(|c| self.collect_node(c)),
+            Node::Let { body, .. } => self.collect_node(body),
+            Node::Loop { body, .. } | Node::While { body, .. } => self.collect(body),
+            Node::If { then, other, .. } => {
+                self.collect_node(then);
+                if let Some(o) = other {
+                    self.collect_node(o);
+                }
+            }
+            Node::Keep(..) => {}
+            Node::Leaf(l) => {
+                for (access, adds) in l.writes() {
+                    if let Some(b) = access.view.buffer() {
+                        self.writes.entry(b).or_default().push(Write { site: l.site.clone(), access, adds });
+                    }
+                }
+            }
+        }
+    }
+
+    /// The shadow of an array. Shadows of half types are f32.
+    fn shadow(&mut self, b: &Arc<Buffer>) {
+        let id = self.func.fresh_buf();
+        let elem = b.elem.scalar().map_or_else(|| b.elem.clone(), |s| crate::expr::wide(s).into());
+        let bar = Buffer { id, name: format!("{}.bar", b.name).into(), elem, ..(**b).clone() };
+        self.bars.insert(b.id, Arc::new(bar));
+    }
+
+    fn scalar(&mut self, b: &lathe_ir::Binder) {
+        let id = self.func.fresh_buf();
+        let bar = Buffer {
+            id,
+            name: format!("{}.bar", b.name).into(),
+            elem: crate::expr::wide(b.ty).into(),
+            extents: Vec::new(),
+            space: lathe_ir::Space::Host,
+            layout: lathe_ir::Layout::row_major(),
+        };
+        self.scalars.insert(b.id, Arc::new(bar));
+    }
+
+    /// A label that nothing has yet: `C.bar`, `C.bar2`, ….
+    fn label(&mut self, of: &Label, suffix: &str) -> Label {
+        let text = format!("{of}.{suffix}");
+        let n = self.labels.entry(text.clone()).or_default();
+        *n += 1;
+        if *n == 1 { Label::new(text) } else { Label::new(format!("{text}{n}")) }
+    }
+
+    fn bar_of(&self, a: &Access) -> Option<Access> {
+        let bar = self.bars.get(&a.view.buffer()?)?;
+        Some(crate::expr::on(a, bar.id, bar.elem.clone()))
+    }
+
+    /// The sweep back over a node; `None` if there is nothing to do.
+    fn back(&mut self, n: &Node) -> Result<Option<Stmt>, Diagnostic> {
+        match n {
+            Node::Seq(list) => {
+                // Facts hold wherever they stand in the sequence, and are wanted first.
+                let facts = list.iter().filter_map(|c| match c {
+                    Node::Keep(_, s) if s.exprs().iter().all(|e| loads_of(e).is_empty()) => Some(s.clone()),
+                    _ => None,
+                });
+                let facts: Vec<Stmt> = facts.collect();
+                let mut out = Vec::new();
+                for c in list.iter().rev() {
+                    out.extend(self.back(c)?);
+                }
+                if out.is_empty() {
+                    return Ok(None);
+                }
+                Ok(Some(Stmt::seq(facts.into_iter().chain(out))))
+            }
+            Node::Let { site, binder, value, body } => {
+                let Some(body) = self.back(body)? else { return Ok(None) };
+                let value = self.restore(site, &[], value, None, When::Back)?;
+                let kind = StmtKind::Let { binder: binder.clone(), value, body };
+                Ok(Some(self.popped(site, Stmt::new(kind, site.places.clone()))))
+            }
+            Node::If { site, cond, then, other } => {
+                let then = self.back(then)?;
+                let other = match other {
+                    Some(o) => self.back(o)?,
+                    None => None,
+                };
+                if then.is_none() && other.is_none() {
+                    return Ok(None);
+                }
+                let cond = self.restore(site, &[], cond, None, When::Back)?;
+                let kind = StmtKind::If { cond, then: then.unwrap_or_else(Stmt::empty), other };
+                Ok(Some(self.popped(site, Stmt::new(kind, site.places.clone()))))
+            }
+            Node::Loop { site, l, body } => self.back_loop(site, l, body),
+            Node::While { site, body, .. } => {
+                if !self.is_active(&body.body) {
+                    return Ok(None);
+                }
+                let text = "reverse mode of `while`: how often it runs is not known beforehand";
+                Err(refuse(codes::UNSUPPORTED, text, &site.places)
+                    .help("bound it: `for t in 0..T { if going { … } }`, or use forward mode"))
+            }
+            Node::Keep(..) => Ok(None),
+            Node::Leaf(l) => {
+                let s = match &l.work {
+                    Work::Inactive => None,
+                    Work::Assign { targets, values } => self.back_assign(l, targets, values)?,
+                    Work::Add { target, value } => self.back_add(l, target, value)?,
+                    Work::Compute(c) => self.back_compute(l, c, None)?,
+                    Work::Choice { compute, at } => self.back_compute(l, compute, Some(at))?,
+                };
+                Ok(s.map(|s| self.popped(&l.site, s)))
+            }
+        }
+    }
+
+    fn is_active(&self, n: &Node) -> bool {
+        match n {
+            Node::Seq(list) => list.iter().any(|c| self.is_active(c)),
+            Node::Let { body, .. } => self.is_active(body),
+            Node::Loop { body, .. } | Node::While { body, .. } => self.is_active(&body.body),
+            Node::If { then, other, .. } => {
+                self.is_active(then) || other.as_ref().is_some_and(|o| self.is_active(o))
+            }
+            Node::Keep(..) => false,
+            Node::Leaf(l) => !matches!(l.work, Work::Inactive),
+        }
+    }
+
+    /// The iterations of a loop in reverse, or in order where it makes no difference.
+    fn back_loop(&mut self, site: &Rc<Site>, l: &Loop, scope: &Scope) -> Result<Option<Stmt>, Diagnostic> {
+        let around = std::mem::replace(&mut self.strict, false);
+        let body = self.back_scope(scope)?;
+        let strict = self.strict;
+        self.strict |= around;
+        let Some(body) = body else { return Ok(None) };
+        let lo = self.restore(site, &[], &l.lo, None, When::Back)?;
+        let hi = self.restore(site, &[], &l.hi, None, When::Back)?;
+        // Bounds that read memory are read once.
+        let mut lets: Vec<(lathe_ir::Binder, Expr)> = Vec::new();
+        let mut bound = |this: &mut Self, e: Expr, name: &str| {
+            if loads_of(&e).is_empty() {
+                return e;
+            }
+            let b = this.func.fresh_var(format!("{}.{name}", l.binder.name), Scalar::Index);
+            lets.push((b.clone(), e));
+            var(&b)
+        };
+        let (lo, hi) = (bound(self, lo, "lo"), bound(self, hi, "hi"));
+        let s = if !strict && self.is_unordered(l, scope) {
+            Stmt::new(StmtKind::Loop(Loop { lo, hi, body, ..l.clone() }), site.places.clone())
+        } else {
+            let binder = self.func.fresh_var(&*l.binder.name, Scalar::Index);
+            let (lo, hi, here) = if l.step == 1 {
+                let here = sub(sub(add(lo.clone(), hi.clone()), index(1)), var(&binder));
+                (lo, hi, here)
+            } else {
+                let trips = floor_div(add(sub(hi, lo.clone()), index(l.step - 1)), index(l.step));
+                let left = sub(sub(trips.clone(), index(1)), var(&binder));
+                (index(0), trips, add(lo, mul(left, index(l.step))))
+            };
+            let body = substitute_stmt(&body, &HashMap::from([(l.binder.id, here)]));
+            let turned = Loop { binder, lo, hi, step: 1, exec: l.exec.clone(), body };
+            Stmt::new(StmtKind::Loop(turned), site.places.clone())
+        };
+        let s = lets.into_iter().rev().fold(s, |body, (binder, value)| {
+            Stmt::new(StmtKind::Let { binder, value, body }, site.places.clone())
+        });
+        Ok(Some(self.popped(site, s)))
+    }
+
+    /// Whether no iteration of a loop hands an active value on to another, or overwrites one of another.
+    fn is_unordered(&self, l: &Loop, scope: &Scope) -> bool {
+        let mut touched: HashMap<BufId, Uses> = HashMap::new();
+        self.touched(&scope.body, &mut touched);
+        let inside = inner_vars(&scope.body);
+        let apart = |a: &Access, b: &Access| {
+            if a.view != b.view || !matches!(a.view, lathe_ir::View::Buffer(_)) {
+                return false;
+            }
+            a.indices.iter().zip(&b.indices).any(|(p, q)| {
+                let (p, q) = (Linear::of(p), Linear::of(q));
+                let own = p.factor(l.binder.id);
+                own != 0 && p == q && !p.mentions(&inside) && !p.reads()
+            })
+        };
+        touched.iter().filter(|(b, _)| self.lives_outside(**b, scope)).all(|(_, (writes, reads))| {
+            writes.iter().enumerate().all(|(n, (w, adds))| {
+                writes[n..].iter().all(|(o, also)| (*adds && *also) || apart(w, o))
+                    && reads.iter().all(|r| apart(w, r))
+            })
+        })
+    }
+
+    fn lives_outside(&self, b: BufId, scope: &Scope) -> bool {
+        fn scopes(n: &Node, out: &mut HashSet<ScopeId>) {
+            match n {
+                Node::Seq(list) => list.iter().for_each(|c| scopes(c, out)),
+                Node::Let { body, .. } => scopes(body, out),
+                Node::Loop { body, .. } | Node::While { body, .. } => {
+                    out.insert(body.id);
+                    scopes(&body.body, out);
+                }
+                Node::If { then, other, .. } => {
+                    scopes(then, out);
+                    other.iter().for_each(|o| scopes(o, out));
+                }
+                Node::Keep(..) | Node::Leaf(_) => {}
+            }
+        }
+        let mut inner = HashSet::from([scope.id]);
+        scopes(&scope.body, &mut inner);
+        !inner.contains(self.scope_of.get(&b).unwrap_or(&0))
+    }
+
+    /// Writes (and whether they only add) and reads of active arrays.
+    fn touched(&self, n: &Node, out: &mut HashMap<BufId, Uses>) {
+        match n {
+            Node::Seq(list) => list.iter().for_each(|c| self.touched(c, out)),
+            Node::Let { body, .. } => self.touched(body, out),
+            Node::Loop { body, .. } | Node::While { body, .. } => self.touched(&body.body, out),
+            Node::If { then, other, .. } => {
+                self.touched(then, out);
+                other.iter().for_each(|o| self.touched(o, out));
+            }
+            Node::Keep(..) => {}
+            Node::Leaf(l) => self.touched_by(l, out),
+        }
+    }
+
+    fn touched_by(&self, l: &Leaf, out: &mut HashMap<BufId, Uses>) {
+        if matches!(l.work, Work::Inactive) {
+            return;
+        }
+        for (a, adds) in l.writes() {
+            if let Some(b) = a.view.buffer().filter(|b| self.act.of_buffer(*b)) {
+                out.entry(b).or_default().0.push((a, adds));
+            }
+        }
+        for a in l.stmt.exprs().into_iter().flat_map(loads_of) {
+            if let Some(b) = a.view.buffer().filter(|b| self.act.of_buffer(*b)) {
+                out.entry(b).or_default().1.push(a);
+            }
+        }
+    }
+}
+
+/// Variables of loops and dimensions that are bound in a node.
+fn inner_vars(n: &Node) -> HashSet<VarId> {
+    fn go(n: &Node, out: &mut HashSet<VarId>) {
+        match n {
+            Node::Seq(list) => list.iter().for_each(|c| go(c, out)),
+            Node::Let { binder, body, .. } => {
+                out.insert(binder.id);
+                go(body, out);
+            }
+            Node::Loop { l, body, .. } => {
+                out.insert(l.binder.id);
+                go(&body.body, out);
+            }
+            Node::While { body, .. } => go(&body.body, out),
+            Node::If { then, other, .. } => {
+                go(then, out);
+                other.iter().for_each(|o| go(o, out));
+            }
+            Node::Keep(..) => {}
+            Node::Leaf(l) => out.extend(l.stmt.binders().into_iter().map(|b| b.0.id)),
+        }
+    }
+    let mut out = HashSet::new();
+    go(n, &mut out);
+    out
+}
+
+/// Whether subscripts tell apart the values of some variables: each is determined, one after the other.
+pub fn determines(indices: &[Expr], vars: &[VarId]) -> bool {
+    let mut open: HashSet<VarId> = vars.iter().copied().collect();
+    let forms: Vec<Linear> = indices.iter().map(Linear::of).collect();
+    while !open.is_empty() {
+        let found = forms.iter().find_map(|f| {
+            let mut own = f.terms.iter().filter(|t| vars_of(&t.0).iter().any(|v| open.contains(v)));
+            let found = own.next()?.0.as_var()?;
+            own.next().is_none().then_some(found)
+        });
+        match found {
+            Some(v) => open.remove(&v),
+            None => return false,
+        };
+    }
+    true
+}

@@ -1,0 +1,383 @@
+//! Values of the primal in the sweep back: read again where they still stand, else kept on a tape.
+
+use super::Reverse;
+use crate::Kept;
+use crate::codes::{self, refuse};
+use crate::node::{Around, ScopeId, Site};
+use lathe_diagnostics::Diagnostic;
+use lathe_ir::build::{add, floor_div, index, load, max, sub, var};
+use lathe_ir::visit::{loads_of, vars_of};
+use lathe_ir::{Access, BufId, Buffer, Dim, Expr, ExprKind, Layout, Scalar, Space, Type, VarId, View};
+use lathe_poly::Linear;
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// When an expression of the primal is evaluated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// In the sweep back.
+    Back,
+    /// Where the statements of a scope run forward: in the forward sweep (scope 0), or once more.
+    Forward(ScopeId),
+}
+
+/// Values that are kept for one place.
+pub struct Tape {
+    pub scope: ScopeId,
+    pub site: Rc<Site>,
+    /// What the place reads.
+    pub access: Access,
+    pub under: Option<Expr>,
+    pub buffer: Arc<Buffer>,
+    /// Subscripts of the tape, in the variables of the place.
+    pub indices: Vec<Expr>,
+    /// Of these, dimensions of a compute.
+    pub dims: Vec<Dim>,
+    /// The first subscript is the position of a counter.
+    pub counter: Option<usize>,
+}
+
+/// Counts the times that a place is reached, where no box of iterations holds them.
+pub struct Counter {
+    pub scope: ScopeId,
+    pub site: Rc<Site>,
+    /// How often at most: counted beforehand.
+    pub total: lathe_ir::Binder,
+    /// How often until now.
+    pub position: Arc<Buffer>,
+}
+
+impl Reverse<'_> {
+    /// An expression of a site, as it is evaluated at another time. `dims` are those of the site's compute; `under` is
+    /// where it is evaluated at all.
+    ///
+    /// # Errors
+    /// `E1304` where a value must be kept and the number of such values is not known.
+    pub fn restore(
+        &mut self,
+        site: &Rc<Site>,
+        dims: &[Dim],
+        e: &Expr,
+        under: Option<&Expr>,
+        when: When,
+    ) -> Result<Expr, Diagnostic> {
+        self.restored(site, dims, e, under, when, &mut HashMap::new())
+    }
+
+    fn restored(
+        &mut self,
+        site: &Rc<Site>,
+        dims: &[Dim],
+        e: &Expr,
+        under: Option<&Expr>,
+        when: When,
+        memo: &mut HashMap<usize, Expr>,
+    ) -> Result<Expr, Diagnostic> {
+        if let Some(done) = memo.get(&e.address()) {
+            return Ok(done.clone());
+        }
+        let taped = match e.kind() {
+            ExprKind::Load(a) => self.overwritten(site, a, when),
+            _ => None,
+        };
+        let out = match (taped, e.kind()) {
+            (Some(scope), ExprKind::Load(a)) => self.taped(site, dims, a, under, when, scope)?,
+            _ => {
+                let old = e.children();
+                let mut new = Vec::with_capacity(old.len());
+                for c in &old {
+                    new.push(self.restored(site, dims, c, under, when, memo)?);
+                }
+                if old.iter().zip(&new).all(|(a, b)| *a == b) { e.clone() } else { e.with_children(new) }
+            }
+        };
+        memo.insert(e.address(), out.clone());
+        Ok(out)
+    }
+
+    /// The same access at another time: its subscripts are evaluated then.
+    pub fn restore_access(
+        &mut self,
+        site: &Rc<Site>,
+        dims: &[Dim],
+        a: &Access,
+        under: Option<&Expr>,
+        when: When,
+    ) -> Result<Access, Diagnostic> {
+        let mut new = Vec::new();
+        for e in a.exprs() {
+            new.push(self.restore(site, dims, e, under, when)?);
+        }
+        Ok(a.with_exprs(new))
+    }
+
+    /// The scope of the array whose element, read at a site, has another value by then; notes the need for those that
+    /// still stand.
+    fn overwritten(&mut self, site: &Site, a: &Access, when: When) -> Option<ScopeId> {
+        let b = a.view.buffer()?;
+        // Shadows and tapes are none of the primal's.
+        let scope = *self.scope_of.get(&b)?;
+        let depth = |s: ScopeId| site.loops.iter().position(|l| l.body == s).map_or(0, |p| p + 1);
+        let same_run = matches!(when, When::Forward(of) if depth(scope) >= depth(of));
+        let lost = !same_run
+            && self.writes.get(&b).is_some_and(|all| {
+                all.iter().any(|w| may_overwrite(&self.constants, site, a, &w.site, &w.access, scope))
+            });
+        if lost {
+            return Some(scope);
+        }
+        let filled_by = match when {
+            When::Forward(of) if same_run => of,
+            _ => scope,
+        };
+        self.needs.insert((filled_by, b));
+        None
+    }
+
+    /// Whether an expression has the same value wherever its variables have: it reads only what is never written.
+    fn is_constant(&self, e: &Expr) -> bool {
+        loads_of(e).iter().all(|a| a.view.buffer().is_some_and(|b| !self.writes.contains_key(&b)))
+    }
+
+    /// Whether an expression says the same at the beginning of a scope around which some loops are.
+    fn is_known(&self, e: &Expr, outside: &HashSet<VarId>) -> bool {
+        vars_of(e).iter().all(|v| self.constants.contains(v) || outside.contains(v))
+    }
+
+    /// The load of a value from the tape that keeps it.
+    fn taped(
+        &mut self,
+        site: &Rc<Site>,
+        dims: &[Dim],
+        a: &Access,
+        under: Option<&Expr>,
+        when: When,
+        scope: ScopeId,
+    ) -> Result<Expr, Diagnostic> {
+        let same = |t: &Tape| {
+            t.site.id == site.id && t.scope == scope && t.access == *a && t.under.as_ref() == under
+        };
+        let n = match self.tapes.iter().position(same) {
+            Some(n) => n,
+            None => {
+                let tape = self.new_tape(site, dims, a, under, scope)?;
+                self.tapes.push(tape);
+                self.tapes.len() - 1
+            }
+        };
+        let t = &self.tapes[n];
+        if t.counter.is_some() {
+            if when != When::Back {
+                let text = format!("values of `{}` would be kept for a loop that runs again", self.name(a));
+                return Err(refuse(codes::TAPE, text, &site.places).help(
+                    "give the loop bounds that do not depend on data, or move the array out of the loop",
+                ));
+            }
+            self.strict = true;
+        }
+        Ok(load(
+            Access::buffer(t.buffer.id, t.buffer.elem.clone(), t.indices.clone()).at(site.places.clone()),
+        ))
+    }
+
+    pub fn name(&self, a: &Access) -> String {
+        let b = a.view.buffer().and_then(|b| self.buffers.get(&b));
+        b.map_or_else(|| "?".to_string(), |b| b.name.to_string())
+    }
+
+    fn new_tape(
+        &mut self,
+        site: &Rc<Site>,
+        dims: &[Dim],
+        a: &Access,
+        under: Option<&Expr>,
+        scope: ScopeId,
+    ) -> Result<Tape, Diagnostic> {
+        let loops: Vec<Around> = site.loops_in(scope).to_vec();
+        // The dimensions that the value depends on, and those that their ranges depend on.
+        let mut vars: HashSet<VarId> = a.exprs().into_iter().chain(under).flat_map(vars_of).collect();
+        let mut used: Vec<Dim> = Vec::new();
+        for d in dims.iter().rev() {
+            if vars.contains(&d.binder.id) {
+                vars.extend([&d.lo, &d.hi].into_iter().flat_map(vars_of));
+                used.insert(0, Dim { combine: lathe_ir::Combine::Concat, ..d.clone() });
+            }
+        }
+        let mut ranges: Vec<(VarId, Expr, Expr)> =
+            loops.iter().map(|l| (l.binder.id, l.lo.clone(), l.hi.clone())).collect();
+        let outside: HashSet<VarId> =
+            site.loops[..site.loops.len() - loops.len()].iter().map(|l| l.binder.id).collect();
+        let in_box = loops.iter().enumerate().map(|(n, l)| {
+            let known = l.is_bounded && self.is_constant(&l.lo) && self.is_constant(&l.hi);
+            let size = known.then(|| extent(&l.lo, &l.hi, l.step, &ranges[..n]))??;
+            self.is_known(&size, &outside).then_some(size)
+        });
+        let in_box: Option<Vec<Expr>> = in_box.collect();
+        let (mut extents, mut indices, counter) = match in_box {
+            Some(extents) => {
+                let at = |l: &Around| floor_div(sub(var(&l.binder), l.lo.clone()), index(l.step));
+                (extents, loops.iter().map(at).collect::<Vec<_>>(), None)
+            }
+            None => {
+                let n = self.counter(site, scope)?;
+                let c = &self.counters[n];
+                let at = load(Access::buffer(c.position.id, Type::INDEX, Vec::new()));
+                (vec![var(&c.total)], vec![at], Some(n))
+            }
+        };
+        for d in &used {
+            let known = self.is_constant(&d.lo) && self.is_constant(&d.hi);
+            let size = extent(&d.lo, &d.hi, 1, &ranges).filter(|s| known && self.is_known(s, &outside));
+            let Some(size) = size else {
+                let text = format!("how many values of `{}` must be kept depends on data", self.name(a));
+                return Err(refuse(codes::TAPE, text, &site.places));
+            };
+            extents.push(size);
+            indices.push(sub(var(&d.binder), d.lo.clone()));
+            ranges.push((d.binder.id, d.lo.clone(), d.hi.clone()));
+        }
+        let space = if extents.is_empty() { Space::Register } else { Space::Host };
+        let buffer = Arc::new(Buffer {
+            id: self.func.fresh_buf(),
+            name: format!("{}.tape", self.name(a)).into(),
+            elem: a.elem.clone(),
+            extents,
+            space,
+            layout: Layout::row_major(),
+        });
+        let (access, under) = (a.clone(), under.cloned());
+        Ok(Tape { scope, site: site.clone(), access, under, buffer, indices, dims: used, counter })
+    }
+
+    fn counter(&mut self, site: &Rc<Site>, scope: ScopeId) -> Result<usize, Diagnostic> {
+        if let Some(n) = self.counters.iter().position(|c| c.site.id == site.id && c.scope == scope) {
+            return Ok(n);
+        }
+        let inside = site.loops_in(scope);
+        let mut known: HashSet<VarId> =
+            site.loops[..site.loops.len() - inside.len()].iter().map(|l| l.binder.id).collect();
+        let data = inside.iter().find(|l| {
+            let fixed = |e| self.is_constant(e) && self.is_known(e, &known);
+            let data = !l.is_bounded || !fixed(&l.lo) || !fixed(&l.hi);
+            known.insert(l.binder.id);
+            data
+        });
+        if let Some(l) = data {
+            let text =
+                format!("how often the loop `{}` runs depends on what the kernel computes", l.binder.name);
+            return Err(refuse(codes::TAPE, text, &site.places).help("take the bounds from an input"));
+        }
+        let position = Arc::new(Buffer {
+            id: self.func.fresh_buf(),
+            name: format!("{}.position", site.label).into(),
+            elem: Type::INDEX,
+            extents: Vec::new(),
+            space: Space::Register,
+            layout: Layout::row_major(),
+        });
+        let total = self.func.fresh_var(format!("{}.trips", site.label), Scalar::Index);
+        self.counters.push(Counter { scope, site: site.clone(), total, position });
+        Ok(self.counters.len() - 1)
+    }
+
+    /// What is kept for the whole sweep.
+    pub fn kept(&self) -> Vec<Kept> {
+        let outermost = self.tapes.iter().filter(|t| t.scope == 0);
+        let kept = |t: &Tape| Kept {
+            of: self.name(&t.access),
+            label: t.site.label.to_string(),
+            extents: t.buffer.extents.clone(),
+            elem: t.buffer.elem.clone(),
+        };
+        outermost.map(kept).collect()
+    }
+}
+
+/// The largest number of steps that a loop takes, over what the variables before it range over.
+fn extent(lo: &Expr, hi: &Expr, step: i64, before: &[(VarId, Expr, Expr)]) -> Option<Expr> {
+    let mut size = sub(hi.clone(), lo.clone());
+    for (v, from, to) in before.iter().rev() {
+        let form = Linear::of(&size);
+        let k = form.factor(*v);
+        let mut rest = form.clone().terms.into_iter().filter(|t| t.0.as_var() != Some(*v));
+        if rest.any(|t| vars_of(&t.0).contains(v)) {
+            return None;
+        }
+        if k != 0 {
+            let end = if k > 0 { sub(to.clone(), index(1)) } else { from.clone() };
+            size = lathe_ir::visit::substitute(&form.to_expr(), &HashMap::from([(*v, end)]));
+        }
+    }
+    let size = Linear::of(&size).to_expr();
+    let trips = floor_div(add(size, index(step - 1)), index(step));
+    // A size is never negative.
+    Some(if matches!(trips.kind(), ExprKind::Var(_)) { trips } else { max(trips, index(0)) })
+}
+
+/// Whether a write may change the element that a site read, after it did and before the scope ends.
+///
+/// `constants` are variables that never change. Writes are compared with reads subscript by subscript: a difference that
+/// is known in one of them decides.
+fn may_overwrite(
+    constants: &HashSet<VarId>,
+    site: &Site,
+    read: &Access,
+    by: &Site,
+    write: &Access,
+    scope: ScopeId,
+) -> bool {
+    let (mine, theirs) = (site.loops_in(scope), by.loops_in(scope));
+    let shared: Vec<&Around> =
+        mine.iter().zip(theirs).take_while(|(a, b)| a.binder.id == b.binder.id).map(|(a, _)| a).collect();
+    let later_text = by.id >= site.id;
+    if shared.is_empty() && !later_text {
+        return false;
+    }
+    let forms =
+        |a: &Access| matches!(a.view, View::Buffer(_)).then(|| a.indices.iter().map(Linear::of).collect());
+    let (Some(p), Some(q)): (Option<Vec<Linear>>, Option<Vec<Linear>>) = (forms(read), forms(write)) else {
+        return true;
+    };
+    if p.len() != q.len() {
+        return true;
+    }
+    // Variables that have the same value for both: bound outside of the scope, or equal in the loops gone through.
+    let mut alike: HashSet<VarId> = constants.clone();
+    alike.extend(site.loops[..site.loops.len() - mine.len()].iter().map(|l| l.binder.id));
+    let same = |form: &Linear, alike: &HashSet<VarId>, but: Option<VarId>| {
+        let known = |e: &Expr| vars_of(e).iter().all(|v| alike.contains(v));
+        !form.reads() && form.terms.iter().all(|t| but.is_some() && t.0.as_var() == but || known(&t.0))
+    };
+    let differ = |alike: &HashSet<VarId>| {
+        p.iter().zip(&q).any(|(a, b)| {
+            let d = a.minus(b).and_then(|d| d.as_constant()).unwrap_or(0);
+            d != 0 && same(a, alike, None) && same(b, alike, None)
+        })
+    };
+    if differ(&alike) {
+        return false;
+    }
+    for l in &shared {
+        let v = l.binder.id;
+        // The write touches the element in the iteration of this loop that is `delta` after the one that read it.
+        let delta = p.iter().zip(&q).find_map(|(a, b)| {
+            let (ka, kb) = (a.factor(v), b.factor(v));
+            let fits = ka != 0 && ka == kb && same(a, &alike, Some(v)) && same(b, &alike, Some(v));
+            let d = a.minus(b)?.as_constant().filter(|_| fits)?;
+            Some((d, ka))
+        });
+        match delta {
+            Some((d, k)) if d % k != 0 || (d / k) % l.step != 0 => return false,
+            Some((d, k)) if d / k < 0 => return false,
+            Some((0, _)) => alike.insert(v),
+            _ => return true,
+        };
+    }
+    later_text && !differ(&alike)
+}
+
+/// Arrays that an expression reads.
+pub fn buffers_of(e: &Expr) -> impl Iterator<Item = BufId> {
+    loads_of(e).into_iter().filter_map(|a| a.view.buffer())
+}
