@@ -63,7 +63,7 @@ pub struct TargetArgs {
 /// Which code of a kernel is made.
 #[derive(Args, Debug, Clone)]
 pub struct KernelArgs {
-    /// The value of a size: `-D N=1024`
+    /// The value of a size, or an element type: `-D N=1024`, `-D T=f64`
     #[arg(short = 'D', value_name = "SIZE=N", value_parser = assignment)]
     pub sizes: Vec<(String, String)>,
     /// Bakes the sizes into the code

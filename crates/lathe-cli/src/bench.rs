@@ -67,8 +67,7 @@ impl Runs<Diagnostic> for Rounds<'_> {
 
 pub fn bench(a: &BenchArgs, common: &Common) -> Outcome {
     let t = &a.target;
-    let (program, name) = target::open(t)?;
-    let kernel = program.kernel(name.as_deref())?.clone();
+    let (program, kernel) = target::open(t)?;
     let at = |d: Diagnostic| Stop::from(Failure::one(&program.sources, d));
     let machine = target::machine_here(&t.how)?;
     let given = target::given(&t.how, &a.data.given)?;

@@ -31,8 +31,7 @@ pub fn emit(a: &EmitArgs, common: &Common) -> Outcome {
     // What is written for a device is scheduled for it.
     let mut wanted = t.clone();
     wanted.how.device = wanted.how.device.or_else(|| form.device().map(str::to_string));
-    let (program, name) = target::open(t)?;
-    let kernel = program.kernel(name.as_deref())?.clone();
+    let (program, kernel) = target::open(t)?;
     let how = lathe::How { others: true, ..target::how_unrun(&wanted, &program, &kernel, false)? };
     let mut machine = target::machine(&wanted.how)?;
     let schedule = lathe::schedule(&program, &kernel, &how, &machine)?;

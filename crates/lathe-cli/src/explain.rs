@@ -11,8 +11,7 @@ use std::path::Path;
 
 pub fn explain(a: &ExplainArgs, common: &Common) -> Outcome {
     let t = &a.target;
-    let (program, name) = target::open(t)?;
-    let kernel = program.kernel(name.as_deref())?.clone();
+    let (program, kernel) = target::open(t)?;
     let how = target::how_unrun(t, &program, &kernel, true)?;
     if let Some(path) = &a.picture {
         apart(&[Used::new(path, "the picture")], &[target::source(t)])?;

@@ -11,8 +11,7 @@ use std::path::Path;
 
 pub fn run(a: &RunArgs, common: &Common) -> Outcome {
     let t = &a.target;
-    let (program, name) = target::open(t)?;
-    let kernel = program.kernel(name.as_deref())?.clone();
+    let (program, kernel) = target::open(t)?;
     let at = |d: Diagnostic| Stop::from(Failure::one(&program.sources, d));
     let outputs = target::once("--output", &a.outputs)?;
     for output in outputs.keys() {

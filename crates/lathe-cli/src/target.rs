@@ -6,8 +6,8 @@ use crate::files::Used;
 use crate::say::note;
 use lathe::tune::Situation;
 use lathe::{
-    Assumptions, Build, Diagnostic, Engine, Function, How, Machine, Program, Schedule, StrategySource, codes,
-    data,
+    Assumptions, Build, Diagnostic, Engine, Function, How, Machine, Program, Scalar, Schedule,
+    StrategySource, codes, data,
 };
 use std::collections::BTreeMap;
 
@@ -67,10 +67,13 @@ pub fn strategy_for(t: &KernelArgs, program: &Program, kernel: &Function) -> Opt
     Some(if own { "device" } else { "auto" }.to_string())
 }
 
-/// `-D` values as integers; wrong ones are usage errors.
+/// `-D` values as integers, element types apart; wrong ones are usage errors.
 pub fn sizes(t: &KernelArgs) -> Result<BTreeMap<String, i64>, Stop> {
     let mut out = BTreeMap::new();
     for (name, text) in &once("-D", &t.sizes)? {
+        if Scalar::from_name(text).is_some() {
+            continue;
+        }
         let v: i64 = text.parse().map_err(|_| {
             Stop::from(
                 Diagnostic::error(codes::SIZES, format!("`{text}` is no value for the size {name}"))
@@ -130,12 +133,15 @@ pub fn how_unrun(
     Err(Diagnostic::error(codes::SIZES, text).help("--specialize bakes the sizes in").into())
 }
 
-/// Opens the file of a target; prints warnings.
-pub fn open(t: &TargetArgs) -> Result<(Program, Option<String>), Stop> {
+/// The file of a target and its kernel, for the element types that `-D` chooses; prints warnings.
+pub fn open(t: &TargetArgs) -> Result<(Program, Function), Stop> {
     let (file, name) = lathe::program::split_target(&t.target);
     let program = Program::open(file)?;
     crate::render::print(&program.sources, &program.warnings);
-    Ok((program, name))
+    let given = once("-D", &t.how.sizes)?;
+    let types = given.into_iter().filter_map(|(n, text)| Some((n, Scalar::from_name(&text)?))).collect();
+    let kernel = program.kernel_for(name.as_deref(), &types)?.clone();
+    Ok((program, kernel))
 }
 
 /// The file of a target, which no command replaces.

@@ -7,7 +7,7 @@ use crate::target::{self, Common};
 use crate::tune_show::{Bar, KernelReport};
 use crate::{Outcome, Stop, tune_program, tune_space, tune_store};
 use lathe::tune::{self, Dot, KernelTuning, WorkerCommand};
-use lathe::{Build, Diagnostic, Failure, Program};
+use lathe::{Build, Diagnostic, Failure};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -127,8 +127,7 @@ fn kernel(a: &TuneArgs, common: &Common) -> Outcome {
         how: how.clone(),
         trust_assumptions: false,
     };
-    let (program, name): (Program, Option<String>) = target::open(&t)?;
-    let kernel = program.kernel(name.as_deref())?.clone();
+    let (program, kernel) = target::open(&t)?;
     let machine = target::machine_here(how)?;
     let given = target::given(how, &a.data)?;
     let fixed = target::once("--param", &how.params)?;

@@ -78,12 +78,22 @@ pub struct Op {
 #[derive(Clone, Debug)]
 pub struct Kernel {
     pub name: Ident,
+    /// `<T in {f32, f64}>`; a kernel of one choice of types has none.
+    pub types: Vec<TypeParam>,
     pub params: Vec<Param>,
     pub results: Vec<Param>,
     pub body: Vec<Stmt>,
     /// The comment lines just before it, without their `#`.
     pub doc: String,
     pub span: Span,
+}
+
+/// `T [= default] in {f32, f64}`: an element type that is chosen where the kernel is used.
+#[derive(Clone, Debug)]
+pub struct TypeParam {
+    pub name: Ident,
+    pub default: Option<Ident>,
+    pub choices: Vec<Ident>,
 }
 
 #[derive(Clone, Debug)]

@@ -44,6 +44,7 @@
 pub mod ast;
 pub mod codes;
 mod format;
+mod generic;
 pub mod lexer;
 mod load;
 pub mod lower;
@@ -52,6 +53,7 @@ pub mod suggest;
 
 pub use codes::CODES;
 pub use format::format;
+pub use generic::Generic;
 pub use load::{load, load_beside};
 pub use parse::parse;
 
@@ -79,6 +81,8 @@ pub struct Program {
     pub module: Module,
     /// The kernels and funs of the file itself, in the order of the source.
     pub kernels: Vec<KernelInfo>,
+    /// Kernels that are generic in their element types, those of used files too, by name.
+    pub generics: BTreeMap<String, Generic>,
     /// Funs by name, those of used files too.
     pub funs: BTreeMap<String, Fun>,
     /// Rules over terms; those of used files first.

@@ -2,6 +2,7 @@
 
 use crate::ast::{self, Item};
 use crate::codes;
+use crate::generic;
 use crate::lower::{self, Globals, kernel::is_error};
 use crate::parse::{parse, strategies::NORMALIZE};
 use crate::suggest::nearest;
@@ -56,8 +57,15 @@ pub fn load_beside(
     let prelude = definitions(file.items);
     let main = add(map, name, text, resolver, true, &mut seen, &mut all);
     let mut errors = all.errors;
-    let mut program = lower_all(map, prelude, &all.items, elsewhere, &mut errors);
+    let (items, generics) = generic::expand(all.items, &mut errors);
+    let mut program = lower_all(map, prelude, &items, elsewhere, &mut errors);
     program.file = Some(main);
+    if !generics.is_empty() {
+        // What is wrong with a generic kernel is wrong with each that it stands for.
+        let mut seen = HashSet::new();
+        errors.retain(|d| d.marks.first().is_none_or(|m| seen.insert((d.code, m.span))));
+    }
+    program.generics = generics;
     // Imported files have smaller numbers or larger ones; within a file, messages follow the source.
     errors.sort_by_key(|d| d.marks.first().map(|m| (m.span.file, m.span.start)));
     if errors.iter().any(is_error) { Err(errors) } else { Ok((program, errors)) }

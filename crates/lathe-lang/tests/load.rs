@@ -146,3 +146,37 @@ fn funs_and_rules_are_checked_where_they_stand() {
         assert_eq!((errors[0].code.0, at), (code, Some(line)), "{text}: {}", errors[0]);
     }
 }
+
+#[test]
+fn generic_kernels_stand_for_one_of_each_choice() {
+    let text =
+        std::fs::read_to_string(format!("{}/tests/files/generic_ok.lathe", env!("CARGO_MANIFEST_DIR")));
+    let (codes, program) = codes_of(&text.expect("a file"));
+    assert!(codes.is_empty(), "{codes:?}");
+    let program = program.expect("a right program");
+    let names: Vec<&str> = program.kernels.iter().map(|k| k.name.as_str()).collect();
+    assert_eq!(names.len(), 10);
+    // The usual types: the default that is written, `f32`, or else what is named first.
+    assert!(names.contains(&"mixed") && names.contains(&"mixed_f16_i32") && names.contains(&"first_u8"));
+    let g = &program.generics["mixed"];
+    assert_eq!(
+        g.choices[g.default],
+        (vec![lathe_ir::Scalar::F32, lathe_ir::Scalar::I64], "mixed".to_string())
+    );
+    let of = |given: &[(&str, lathe_ir::Scalar)]| {
+        g.choose(&given.iter().map(|(n, s)| (n.to_string(), *s)).collect()).map(str::to_string)
+    };
+    use lathe_ir::Scalar::{Bf16, F64, I32, U8};
+    assert_eq!(of(&[]).unwrap(), "mixed");
+    assert_eq!(of(&[("T", F64)]).unwrap(), "mixed_f64_i64");
+    assert_eq!(of(&[("I", I32), ("T", Bf16)]).unwrap(), "mixed_bf16_i32");
+    assert!(of(&[("I", U8)]).is_err() && of(&[("S", F64)]).is_err());
+    // Facts are asked about the type that was chosen.
+    let wide: Vec<_> = program.strategies_of("mixed_f64_i64").filter(|d| d.name == "wide").collect();
+    assert_eq!(wide.len(), 1);
+    let default = wide[0].params[0].default.as_ref().expect("a default").to_string();
+    assert_eq!(default, "2 * vector(f64)");
+    // One test for each choice, or for those that it sets.
+    let tests = |name: &str| program.tests.iter().filter(|t| t.name.starts_with(name)).count();
+    assert_eq!((tests("all"), tests("one type set"), tests("wraps")), (8, 2, 1));
+}

@@ -3,9 +3,10 @@
 use crate::codes;
 use crate::source;
 use lathe_diagnostics::{Diagnostic, SourceMap, Span};
-use lathe_ir::Function;
-use lathe_lang::Resolver;
+use lathe_ir::{Function, Scalar};
+use lathe_lang::{Generic, Resolver};
 use lathe_strategy::{Definition, Definitions};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// A loaded file with the sources that its diagnostics point into.
@@ -122,12 +123,30 @@ impl Program {
         self.lang.file == Some(span.file)
     }
 
-    /// The kernel of a name, or the only one of the file.
+    /// The kernel of a name, or the only one of the file; of a generic one, that for the usual types.
     ///
     /// # Errors
     /// `E0902`, with the names that there are.
     pub fn kernel(&self, name: Option<&str>) -> Result<&Function, Failure> {
-        let names: Vec<&str> = self.lang.kernels.iter().map(|k| &*k.name).collect();
+        self.kernel_for(name, &BTreeMap::new())
+    }
+
+    /// As [`Program::kernel`], for these element types of a generic one.
+    ///
+    /// # Errors
+    /// `E0902`, with the names or the types that there are.
+    pub fn kernel_for(
+        &self,
+        name: Option<&str>,
+        types: &BTreeMap<String, Scalar>,
+    ) -> Result<&Function, Failure> {
+        let mut names: Vec<&str> = Vec::new();
+        for k in &self.lang.kernels {
+            let name = self.generic_of(&k.name).map_or(&*k.name, |g| g.0);
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
         let file = self.path.display();
         let list = || format!("kernels of this file: {}", names.join(", "));
         let missing = |text: String| {
@@ -155,13 +174,35 @@ impl Program {
                 }
             }
         };
-        match self.lang.module.functions.get(chosen) {
-            Some(f) if names.contains(&chosen) => Ok(f),
+        let named = |text: &str| text == chosen || self.generic_of(chosen).is_some_and(|g| g.0 == text);
+        let own = names.iter().any(|n| named(n));
+        let function = match self.lang.generics.get(chosen) {
+            Some(g) => g.choose(types).map_err(|why| {
+                let d = Diagnostic::error(
+                    codes::NO_KERNEL,
+                    format!("`{chosen}` is not made for these types: {why}"),
+                );
+                let help = format!("an element type is chosen like a size: -D {}=f32", g.params[0]);
+                Failure::one(&self.sources, d.help(help))
+            })?,
+            None => match types.keys().next() {
+                Some(t) => return Err(missing(format!("`{chosen}` has no element type `{t}` to choose"))),
+                None => chosen,
+            },
+        };
+        match self.lang.module.functions.get(function) {
+            Some(f) if own => Ok(f),
             _ if let Some(why) = self.lang.funs.get(chosen).and_then(|f| f.no_kernel.clone()) => {
                 Err(Failure::one(&self.sources, why.note(format!("so `{chosen}` cannot be run by itself"))))
             }
             _ => Err(missing(format!("`{file}` has no kernel `{chosen}`"))),
         }
+    }
+
+    /// The generic kernel that a kernel is one choice of: its name, and all that it stands for.
+    pub fn generic_of(&self, kernel: &str) -> Option<(&str, &Generic)> {
+        let all = self.lang.generics.iter();
+        all.map(|(n, g)| (n.as_str(), g)).find(|(_, g)| g.choices.iter().any(|c| c.1 == kernel))
     }
 
     /// Strategies that fit a kernel: its own, then those for any target, in the order of the source.

@@ -256,3 +256,16 @@ fn infinity_and_nan_are_written_in_kernels_and_funs() {
     f.write("f.lathe", "kernel k(inf: i32[N]) -> (y: i32[N]) { y[i] = inf[i] }");
     assert!(f.fails("check f.lathe", 1, "E0105").stderr.contains("the reserved word `inf`"));
 }
+
+#[test]
+fn element_types_are_chosen_like_sizes() {
+    let f = Folder::new();
+    for (chosen, kernel) in [("", "gemm"), ("-D T=f64", "gemm_f64"), ("-D T=f32", "gemm")] {
+        let d = f.ok(&format!("run {} {SMALL} {chosen} --json --check", gemm()));
+        let v: Value = serde_json::from_str(&d.stdout).expect("one JSON object");
+        assert_eq!((&v["kernel"], &v["check"]["ok"]), (&kernel.into(), &true.into()));
+    }
+    for wrong in ["-D T=i32", "-D S=f32"] {
+        f.fails(&format!("run {} {SMALL} {wrong}", gemm()), 1, "E0902");
+    }
+}

@@ -32,6 +32,7 @@ pub fn header(fun: &FunAst, f: &Function) -> Option<ast::Kernel> {
         _ => vec![param("out", &fun.result, fun.result_span)?],
     };
     Some(ast::Kernel {
+        types: Vec::new(),
         name: at(&fun.name, fun.name_span),
         params,
         results,

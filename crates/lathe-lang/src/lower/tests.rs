@@ -57,6 +57,7 @@ pub fn test(
         );
     }
     let expected = ast::Kernel {
+        types: Vec::new(),
         name: Ident { text: format!("test.{number}"), span: kernel.name.span },
         body,
         ..kernel.clone()

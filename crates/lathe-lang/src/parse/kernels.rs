@@ -1,7 +1,7 @@
 //! Kernels and their statements.
 
 use super::Parser;
-use crate::ast::{AssignOp, Expr, ExprKind, Kernel, Range, Stmt, StmtKind};
+use crate::ast::{AssignOp, Expr, ExprKind, Kernel, Range, Stmt, StmtKind, TypeParam};
 use crate::codes;
 use crate::lexer::Tok;
 use lathe_diagnostics::Span;
@@ -11,10 +11,31 @@ impl Parser<'_> {
         let start = self.span();
         self.advance();
         let name = self.ident("the kernel's name")?;
+        let types = if self.is("<") { self.type_params()? } else { Vec::new() };
         let params = self.params()?;
         let results = if self.take("->") { self.params()? } else { Vec::new() };
         let body = self.block()?;
-        Some(Kernel { name, params, results, body, doc, span: self.since(start) })
+        Some(Kernel { name, types, params, results, body, doc, span: self.since(start) })
+    }
+
+    /// `<T [= f32] in {f32, f64}, …>`
+    fn type_params(&mut self) -> Option<Vec<TypeParam>> {
+        self.angles.push(self.at);
+        let open = self.expect("<")?;
+        let types = self.nested(false, |p| {
+            p.list(">", |p| {
+                let name = p.ident("the name of an element type")?;
+                let default = if p.take("=") { Some(p.ident("a type's name")?) } else { None };
+                p.expect("in")?;
+                let open = p.expect("{")?;
+                let choices = p.list("}", |p| p.ident("a type's name"))?;
+                p.close("}", open)?;
+                Some(TypeParam { name, default, choices })
+            })
+        })?;
+        self.angles.push(self.at);
+        self.close(">", open)?;
+        Some(types)
     }
 
     /// `{ statements }`

@@ -1,6 +1,6 @@
 //! Random kernels under random strategies at random sizes: interpreter, engines and evidence must agree.
 //!
-//! `LATHE_CASES` sets the number of cases (2,000 without), `LATHE_SEED` the first seed. Every case asks the
+//! `LATHE_CASES` sets the number of cases (1,000 without), `LATHE_SEED` the first seed. Every case asks the
 //! interpreter three times and LLVM with one and two threads; every 25th asks the C compiler too, which
 //! takes a tenth of a second for each. A failing case is made smaller and printed as a `.lathe` file.
 
@@ -102,7 +102,7 @@ impl Tally {
 
 #[test]
 fn everything_agrees_about_random_programs() {
-    let cases = number("LATHE_CASES", 2000);
+    let cases = number("LATHE_CASES", 1000);
     let first = number("LATHE_SEED", 1);
     let keep = number("LATHE_FAILURES", 3) as usize;
     let next = AtomicU64::new(first);
