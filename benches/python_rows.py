@@ -1,7 +1,7 @@
 """The rows of the Python package, with its goals: the overhead of a call beside Numba and jax.jit, import, the first call
-of a process, and einsum beside numpy + opt_einsum and XLA.
+of a process, calls with arrays of PyTorch and JAX, and einsum beside numpy + opt_einsum and XLA.
 
-    python benches/python_rows.py [overhead] [start] [einsum]
+    python benches/python_rows.py [overhead] [doors] [start] [einsum]
 
 It needs the wheel installed, and for the rivals numba, jax and opt_einsum. Everything is measured in interleaved rounds;
 the numbers are medians, with the range of the rounds.
@@ -76,10 +76,59 @@ def overhead():
         all_["jax.jit, numpy's arrays"] = lambda: f(x, y).block_until_ready()
     except ImportError:
         pass
+    shown("call overhead on arrays of 4 elements (goal 1 us; a third of jax.jit's)", all_)
+
+
+def shown(title, all_):
+    """Prints what calls cost beyond that of a function of Python that does nothing."""
     nothing = rounds({"nothing": lambda: None}, 15)["nothing"][0]
-    print("call overhead on arrays of 4 elements (goal 1.5 us; a third of jax.jit's)")
+    print(title)
     for name, (m, lo, hi) in rounds(all_, 25).items():
-        print(f"  {name:24} {(m - nothing) * 1e6:7.3f} us  [{lo * 1e6:.3f}..{hi * 1e6:.3f}]")
+        print(f"  {name:28} {(m - nothing) * 1e6:7.3f} us  [{lo * 1e6:.3f}..{hi * 1e6:.3f}]")
+
+
+def doors():
+    """Calls with tensors of PyTorch and arrays of JAX, and tiny contractions."""
+    import lathe
+
+    lathe.set_threads(1)
+    add = lathe.kernel("kernel add(x: f32[N], y: f32[N]) -> (z: f32[N]) { z[i] = x[i] + y[i] }")
+    try:
+        import torch
+
+        import lathe.torch
+
+        x, y = torch.ones(4), torch.ones(4)
+        wants = torch.ones(4, requires_grad=True)
+        op = lathe.torch.op(add)
+        ruled = lathe.torch.op(add, vjp=lambda x, y, g: (g, g))
+        shown("PyTorch's tensors of 4 elements (goal 8 us each; a native addition beside them)", {
+            "native": lambda: torch.add(x, y), "direct": lambda: add(x, y), "operator": lambda: op(x, y),
+            "native, with a gradient": lambda: torch.add(wants, y), "operator, with a gradient": lambda: ruled(wants, y),
+        })
+    except ImportError:
+        pass
+    try:
+        import jax
+
+        import lathe.jax
+
+        p, q = jax.numpy.ones(4), jax.numpy.ones(4)
+        op = lathe.jax.op(add)
+        f, g = jax.jit(lambda a, b: op(a, b)), jax.jit(lambda a, b: a + b)
+        shown("JAX's arrays of 4 elements (goals: direct 25 us, under jit 10 us)", {
+            "native": lambda: (p + q).block_until_ready(), "direct": lambda: add(p, q),
+            "operator": lambda: op(p, q).block_until_ready(),
+            "native, jit": lambda: g(p, q).block_until_ready(), "operator, jit": lambda: f(p, q).block_until_ready(),
+        })
+    except ImportError:
+        pass
+    v, m = np.ones(4), np.ones((3, 3))
+    small = {}
+    for text, args in (("ij,jk->ik", (m, m)), ("i,i->", (v, v)), ("ii->", (m,)), ("i,j->ij", (v, v)), ("ij->ji", (m,))):
+        small[f"{text}, lathe"] = lambda text=text, args=args: lathe.einsum(text, *args)
+        small[f"{text}, numpy"] = lambda text=text, args=args: np.einsum(text, *args)
+    shown("einsum of 3 x 3 matrices and vectors of 4 (goal: no more than numpy's)", small)
 
 
 FIRST = """
@@ -172,5 +221,5 @@ def einsum():
           f"{statistics.geometric_mean(over_xla):.2f} over XLA")
 
 
-for part in sys.argv[1:] or ["overhead", "start", "einsum"]:
-    {"overhead": overhead, "start": start, "einsum": einsum}[part]()
+for part in sys.argv[1:] or ["overhead", "doors", "start", "einsum"]:
+    {"overhead": overhead, "doors": doors, "start": start, "einsum": einsum}[part]()

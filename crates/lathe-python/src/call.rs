@@ -13,6 +13,7 @@ use lathe::ir::Mode;
 use lathe::{ArgView, Diagnostic, Pool, Prepared};
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyFloat, PyInt, PyTuple};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -102,10 +103,20 @@ pub fn call<'py>(
         Err(Stop::Raise(e)) => Err(e),
         Err(other) => {
             let py = object.py();
-            let interop = py.import(intern!(py, "lathe._interop"))?;
-            let name =
-                if matches!(other, Stop::Jax) { intern!(py, "by_jax") } else { intern!(py, "by_torch") };
-            Ok(interop.call_method1(name, (object, args, kwargs))?.unbind())
+            static BY_TORCH: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+            static BY_JAX: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+            let (door, module) = match other {
+                Stop::Jax => (&BY_JAX, "lathe.jax"),
+                _ => (&BY_TORCH, "lathe.torch"),
+            };
+            let direct = match door.get(py) {
+                Some(f) => f,
+                None => {
+                    let found = py.import(module)?.getattr("direct")?.unbind();
+                    door.get_or_init(py, || found)
+                }
+            };
+            Ok(direct.bind(py).call1((object, args, kwargs))?.unbind())
         }
     }
 }
@@ -274,6 +285,9 @@ impl<'py> Call<'py, '_> {
             Err(p) => {
                 self.dims.truncate(start);
                 if p == Problem::NotAnArray {
+                    if self.hands_on == HandsOn::Anybody && tensors::is_jax_array(object) {
+                        return Err(Stop::Jax);
+                    }
                     if let Some(torch) = tensors::of(object) {
                         return self.tensor(torch, at, object);
                     }

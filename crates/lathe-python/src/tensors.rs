@@ -370,16 +370,30 @@ fn told(object: &Bound<'_, PyAny>, dims: &mut Dims) -> Option<(*mut c_void, u32,
     found().ok().flatten()
 }
 
+/// The class of JAX's arrays, once one was seen.
+static JAX_ARRAY: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+
+/// Whether an object is an array of JAX with elements; false before [`of_jax`] has seen the first one.
+pub fn is_jax_array(object: &Bound<'_, PyAny>) -> bool {
+    JAX_ARRAY.get(object.py()).is_some_and(|t| t.as_ptr() == object.get_type_ptr().cast())
+}
+
 /// Whether an object belongs to JAX: one of its arrays, or what stands for one while a function is traced.
 pub fn of_jax(object: &Bound<'_, PyAny>) -> bool {
     let py = object.py();
-    // SAFETY: the type of a living object.
-    let ty = unsafe { Bound::from_borrowed_ptr(py, ffi::Py_TYPE(object.as_ptr()).cast()) };
+    if is_jax_array(object) {
+        return true;
+    }
+    let ty = object.get_type();
     let Ok(module) = ty.getattr(intern!(py, "__module__")) else { return false };
     let Ok(name) = module.extract::<std::borrow::Cow<'_, str>>() else { return false };
     if !(name.starts_with("jaxlib") || name.starts_with("jax.") || name == "jax") {
         return false;
     }
     let array = || py.import("sys")?.getattr("modules")?.get_item("jax")?.getattr("Array");
-    array().and_then(|a| object.is_instance(&a)).unwrap_or(false)
+    let found = array().and_then(|a| object.is_instance(&a)).unwrap_or(false);
+    if found && ty.name().is_ok_and(|n| n == "ArrayImpl") {
+        let _ = JAX_ARRAY.set(py, ty.unbind());
+    }
+    found
 }

@@ -215,6 +215,32 @@ def test_special_values():
                 np.testing.assert_array_equal(np.asarray(got), np.asarray(want), err_msg=text)
 
 
+@pytest.mark.parametrize("text, shapes", [
+    ("ij,jk->ik", [(3, 4), (4, 2)]), ("i,i->", [(5,), (5,)]), ("ii->", [(4, 4)]), ("i,j->ij", [(3,), (2,)]), ("ij->j", [(3, 4)]),
+    ("ij,ij->i", [(3, 4), (3, 4)]), ("bij,bjk->bik", [(2, 3, 4), (2, 4, 2)]), ("ij,jk,kl->il", [(2, 3), (3, 4), (4, 2)]),
+    ("i,i->", [(0,), (0,)]), ("ij,jk->ik", [(0, 3), (3, 2)]), ("ij->ji", [(2, 3)]),
+])
+@pytest.mark.parametrize("dtype", ["float64", "int32", "complex128", "float16"])
+def test_calls_that_are_repeated(text, shapes, dtype):
+    """What is kept of a call serves other arrays that lie alike, and no others."""
+    rng = np.random.default_rng(0)
+
+    def arrays(order="C"):
+        return [np.asarray(rng.integers(0, 5, s), dtype, order=order) for s in shapes]
+
+    for order in "CCFCFF":
+        given = arrays(order)
+        want = np.einsum(text, *given)
+        got = lathe.einsum(text, *given)
+        assert type(got) is type(want) and got.dtype == want.dtype and got.shape == want.shape
+        assert (got == want).all()
+        out = np.empty_like(want)
+        assert lathe.einsum(text, *given, out=out) is out and (out == want).all()
+        assert (lathe.einsum(text, *given, order="F", dtype=dtype, threads=1) == want).all()
+    with pytest.raises(ValueError):
+        lathe.einsum(text + "z", *given)
+
+
 def test_options():
     a, b = np.arange(6.0).reshape(2, 3), np.arange(12.0).reshape(3, 4)
     same((a, [0, 1], b, [1, 2]))

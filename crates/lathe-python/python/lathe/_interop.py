@@ -18,20 +18,6 @@ def _loaded(name: str) -> Any:
     return sys.modules.get(name)
 
 
-def by_torch(kernel: Any, args: tuple[Any, ...], named: dict[str, Any] | None) -> Any:
-    """A call with tensors of PyTorch that are more than memory."""
-    from .torch import direct
-
-    return direct(kernel, args, dict(named or {}))
-
-
-def by_jax(kernel: Any, args: tuple[Any, ...], named: dict[str, Any] | None) -> Any:
-    """A call with arrays of JAX, or inside of a function that JAX traces."""
-    from .jax import direct
-
-    return direct(kernel, args, dict(named or {}))
-
-
 def tensor_copy(x: Any, name: str, why: str) -> Any:
     """A copy of a tensor that a kernel can read, with a warning."""
     warnings.warn(f"`{name}` was copied: {why}", CopyWarning, stacklevel=2)

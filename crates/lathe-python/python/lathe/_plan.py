@@ -53,6 +53,11 @@ class Count(NamedTuple):
     labels: list[int]
 
 
+#: One call of a kernel: with which options, of which views of the operands (None: of the operands themselves), and
+#: whether the result is a number.
+AtOnce = tuple[Any, dict[str, Any], Any, bool]
+
+
 class View:
     """The plan of a result that is the operand itself, seen in another way: of any type, and nothing is computed."""
 
@@ -65,6 +70,9 @@ class View:
 
     def run(self, operands: Sequence[np.ndarray], out: np.ndarray | None, options: dict[str, Any]) -> np.ndarray:
         return strided(operands[0], self.result.shape, self.result.strides)
+
+    def at_once(self) -> AtOnce | None:
+        return None
 
 
 class Plan:
@@ -325,6 +333,16 @@ class Plan:
         if (t.shape, t.strides) == self.roots[t.root]:
             return values[t.root]
         return strided(values[t.root], t.shape, t.strides)
+
+    def at_once(self) -> AtOnce | None:
+        """The plan as one call of a kernel that makes the result as it is."""
+        if len(self.steps) != 1 or self.complex or self.parts or self.work != self.common:
+            return None
+        kernel, how, views, shape, flat = self.steps[0]
+        if kernel is None or flat is not None or (self.result.shape, self.result.strides) != self.roots[self.result.root]:
+            return None
+        whole = all(s is None for _, s, _ in views) and [r for r, _, _ in views] == list(range(self.given))
+        return kernel, how or {}, None if whole else views, not shape
 
 
 def _options(work: int, worth: int) -> dict[str, Any] | None:

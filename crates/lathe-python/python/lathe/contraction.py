@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from ._lathe import lying
+from ._lathe import lying, strided
 from ._notation import parse
 from ._order import flops, path_of
-from ._plan import TYPES, WORK, Plan, View
+from ._plan import TYPES, WORK, AtOnce, Plan, View
 from ._terms import sizes_of
 from .errors import OptionError
 
@@ -24,6 +24,8 @@ __all__ = ["einsum", "einsum_path"]
 
 #: Plans by notation, options, and how the operands lie.
 _PLANS: dict[Any, Plan | View] = {}
+#: Plans that are one call of a kernel, by notation and how the operands lie: for calls without options.
+_AT_ONCE: dict[Any, AtOnce] = {}
 #: More than so many are not kept.
 _MOST = 4096
 
@@ -45,6 +47,16 @@ def einsum(*args: Any, out: np.ndarray | None = None, dtype: Any = None, order: 
     for the elements of intermediates, ``("optimal", 10**6)``; ``False`` contracts all operands at once; a path of
     :func:`einsum_path`, numpy or opt_einsum is followed.
     """
+    if (out is None and threads is None and dtype is None and optimize is True and casting == "safe" and order == "K"
+            and args and type(args[0]) is str and (lies := lying(args)) is not None
+            and (found := _AT_ONCE.get((args[0], lies))) is not None):
+        # Small contractions are mostly what comes before them.
+        kernel, how, views, scalar = found
+        if views is None:
+            made = kernel(*args[1:], **how)
+        else:
+            made = kernel(*(args[r + 1] if s is None else strided(args[r + 1], s, d) for r, s, d in views), **how)
+        return made[()] if scalar else made
     if out is not None and not isinstance(out, np.ndarray):
         raise OptionError(f"einsum: `out` is an array of numpy, not {type(out).__name__}")
     if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
@@ -116,7 +128,10 @@ def _planned(args: tuple[Any, ...], out: Any, dtype: Any, casting: Any, optimize
     if key is not None:
         if len(_PLANS) >= _MOST:
             _PLANS.clear()
+            _AT_ONCE.clear()
         _PLANS[key] = plan
+        if len(key) == 2 and (at_once := plan.at_once()) is not None:
+            _AT_ONCE[key] = at_once
     return plan, operands
 
 

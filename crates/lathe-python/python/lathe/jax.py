@@ -30,6 +30,8 @@ _METHODS = ("expand_dims", "broadcast_all", "sequential", "sequential_unrolled")
 _lock = threading.Lock()
 _registered = False
 _operators = Kept(1024)
+#: Classes of JAX's arrays, and of what stands for one while a function is traced, as they were seen.
+_arrays: set[type] = set()
 
 
 def _register() -> None:
@@ -106,8 +108,11 @@ class Operator:
             args = bound(self.kernel, args, named)
         for a, (name, kind, scalar, dtype) in zip(args, self._inputs):
             # What JAX would convert without a word is looked at before it does.
-            if not isinstance(a, jax.Array):
-                self._given(a, name, kind, scalar, dtype)
+            if type(a) not in _arrays:
+                if isinstance(a, jax.Array):
+                    _arrays.add(type(a))
+                else:
+                    self._given(a, name, kind, scalar, dtype)
         return self._jitted(*args)
 
     def _given(self, a: Any, name: str, kind: str, scalar: bool, dtype: Any) -> None:
@@ -173,14 +178,15 @@ def _larger(a: Any, b: Any) -> Any:
     return max(a, b) if isinstance(a, int) and isinstance(b, int) else jax.core.max_dim(a, b)
 
 
-def direct(kernel: Kernel, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+def direct(kernel: Kernel, args: tuple[Any, ...], given: dict[str, Any] | None) -> Any:
     """A call of the kernel itself with arrays of JAX: what is wrong is raised here, not when the result is looked at."""
-    options = {n: named.pop(n) for n in ("strategy", "params", "specialize", "threads") if n in named}
-    named.pop("copy", None)
-    if options:
-        operator = op(kernel, **options)
-    else:
-        operator = _direct.get(kernel, lambda: op(kernel))
+    named: dict[str, Any] = {}
+    options: dict[str, Any] = {}
+    if given:
+        named = dict(given)
+        options = {n: named.pop(n) for n in ("strategy", "params", "specialize", "threads") if n in named}
+        named.pop("copy", None)
+    operator = op(kernel, **options) if options else _direct.all.get(kernel) or _direct.get(kernel, lambda: op(kernel))
     try:
         done = operator(*args, **named)
         if isinstance(done, jax.Array):

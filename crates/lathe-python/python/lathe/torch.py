@@ -139,7 +139,8 @@ class Operator(torch.library.CustomOpDef):  # type: ignore[misc]
         return True
 
     def _watched(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        args = bound(self.kernel, args, named)
+        if named or len(args) != len(self._inputs):
+            args = bound(self.kernel, args, named)
         mutated = any(mode == "inout" for _, mode, _, _ in self._inputs)
         for a, (name, _, _, _) in zip(args, self._inputs):
             if not isinstance(a, torch.Tensor):
@@ -152,6 +153,9 @@ class Operator(torch.library.CustomOpDef):  # type: ignore[misc]
                                   "differentiation", [], "differentiate in reverse mode: torch.func.vjp, backward()")
         if not mutated and torch._C._functorch.maybe_current_level() is not None:
             return _Transformed.apply(self, *args)
+        if self._rule is not None and torch.is_grad_enabled() and _unwatched(args):
+            # The same rule without the way through the dispatcher, which costs several times the call.
+            return _Recorded.apply(self, *args)
         return self._opoverload(*args)
 
     def _checked(self, args: tuple[Any, ...]) -> None:
@@ -221,7 +225,11 @@ class Ruled:
         transformed = torch._C._functorch.maybe_current_level() is not None
         if not transformed and self._operator._plain(args, named):
             return self._operator(*args, **named)
-        return _Transformed.apply(self, *bound(self.kernel, args, named))
+        if named or len(args) != len(self._operator._inputs):
+            args = bound(self.kernel, args, named)
+        if not transformed and not torch.compiler.is_compiling() and _unwatched(args):
+            return _Recorded.apply(self, *args)
+        return _Transformed.apply(self, *args)
 
     def _forward(self, args: tuple[Any, ...]) -> Any:
         return self._operator(*args)
@@ -255,6 +263,22 @@ class _Transformed(torch.autograd.Function):
         return operator._batched(info, dims[1:], *args)
 
 
+class _Recorded(torch.autograd.Function):
+    """An operator with a rule where nothing but PyTorch's record of gradients looks on: the form without a separate
+    context, since PyTorch takes the signature of the other one apart at each call."""
+
+    @staticmethod
+    def forward(ctx: Any, operator: Operator | Ruled, *args: Any) -> Any:
+        done = operator._forward(args)
+        ctx.operator = operator
+        _keep(ctx, args, done)
+        return done
+
+    @staticmethod
+    def backward(ctx: Any, *g: Any) -> Any:
+        return (None, *ctx.operator._rule(ctx, *g))
+
+
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
     """Tensors are saved as PyTorch's own operators save them: one that is changed afterwards is found out."""
     tensors = [a for a in inputs if isinstance(a, torch.Tensor)]
@@ -276,6 +300,16 @@ def _rule(vjp: Callable[..., Any], name: str, count: int) -> Callable[..., Any]:
     return back
 
 
+_MEMORY = (torch.Tensor, torch.nn.Parameter)
+
+
+def _unwatched(args: tuple[Any, ...]) -> bool:
+    """Whether no mode and no tracer looks at what is done with tensors, all of which are memory of this machine."""
+    if torch._C._len_torch_dispatch_stack() or torch._C._len_torch_function_stack() or torch._C._get_tracing_state() is not None:
+        return False
+    return all(type(a) in _MEMORY and a.is_cpu for a in args if isinstance(a, torch.Tensor))
+
+
 def _has_tangent(a: torch.Tensor) -> bool:
     if forward_ad._current_level < 0:
         return False
@@ -286,8 +320,9 @@ def _elsewhere(name: str, a: torch.Tensor) -> Exception:
     return _lathe.fail("E0916", f"`{name}` is a tensor on {a.device}; kernels run on the CPU", [], "tensor.cpu()")
 
 
-def direct(kernel: Kernel, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+def direct(kernel: Kernel, args: tuple[Any, ...], given_: dict[str, Any] | None) -> Any:
     """A call of the kernel itself with tensors that are more than memory."""
+    named = dict(given_ or {})
     options = {n: named.pop(n) for n in ("strategy", "params", "threads") if n in named}
     given = {n: named.pop(n) for n in ("out", "specialize", "copy") if n in named}
     rest = [n for n, v in given.items() if v is not None and v is not False]
