@@ -1,0 +1,245 @@
+#!/usr/bin/env python3
+"""PolyBench's 30 kernels, no strategy given, beside gcc and clang on plain C.
+
+    python3 benches/polybench_rows.py [--lathe PATH] [--size large] [--threads 1] [--only NAME ...] [--rounds 5]
+                                      [--strategy NAME] [--json FILE] [--table]
+
+Candidates take turns in one pinned process, on arrays that are filled anew before every call; the results of all are
+compared with those of gcc, and the least of their times counts. `--json FILE` keeps the rows: a second run with the
+same file measures what is missing. Without `--strategy` Lathe decides by itself. C is compiled with -O3 -march=native.
+"""
+import argparse, array, ctypes, json, math, os, re, shutil, subprocess, sys, tempfile, time, tomllib
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+FOLDER = HERE.parent / "examples" / "polybench"
+TOLERANCE = 1e-8
+# Sizes have three values; scalars may, too.
+SIZES = ["mini", "medium", "large"]
+P = ctypes.c_void_p
+
+SHIM = """
+#include <stdlib.h>
+#include <string.h>
+#include <stdint.h>
+#include "kernel.h"
+static int32_t run_all(void *ctx, int64_t count, lathe_body body, void *env) {
+    const int threads = *(int *)ctx;
+    if (threads < 2 || count < 2) return count > 0 ? body(env, 0, count) : 0;
+    int32_t status = 0;
+    #pragma omp parallel for num_threads(threads) schedule(dynamic) reduction(max: status)
+    for (int64_t i = 0; i < count; i++) { int32_t s = body(env, i, i + 1); status = s > status ? s : status; }
+    return status;
+}
+static void *take(void *ctx, uint64_t bytes) { (void)ctx; return aligned_alloc(64, (bytes / 64 + 1) * 64); }
+static void give(void *ctx, void *p) { (void)ctx; free(p); }
+int32_t call_lathe(void **data, int64_t **shapes, int64_t **strides, const uint32_t *types, const uint32_t *ranks,
+    int threads) {
+    lathe_array a[COUNT];
+    memset(a, 0, sizeof a);
+    for (int i = 0; i < COUNT; i++)
+        a[i] = (lathe_array){data[i], shapes[i], strides[i], types[i], ranks[i], types[i] == LATHE_I32 ? 4 : 8};
+    const lathe_runtime rt = {LATHE_ABI_VERSION, &threads, run_all, take, give};
+    return KERNEL(&rt, a);
+}
+const uint32_t type_codes[3] = {LATHE_F64, LATHE_I32, INDEX_CODE};
+"""
+
+
+class Param:
+    def __init__(self, name, out, inout, ty, extents):
+        self.name, self.out, self.inout, self.ty, self.extents = name, out, inout, ty, extents
+
+
+def signature(kernel, file):
+    """The parameters of a kernel, read from its text."""
+    text = (FOLDER / f"{file}.lathe").read_text()
+    head = re.search(rf"kernel {kernel}\((.*?)\)\s*(?:->\s*\((.*?)\))?\s*\{{", text, re.S)
+    out = []
+    for part, written in ((head[1], False), (head[2] or "", True)):
+        for m in re.finditer(r"(\w+):\s*(inout\s+)?(\w+)(?:\[([^\]]*)\])?", part):
+            out.append(Param(m[1], written, bool(m[2]), m[3], [e.strip() for e in m[4].split(",")] if m[4] else []))
+    return out
+
+
+def run(command, **more):
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, **more)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(map(str, command))}: {done.stderr.strip()[:600]}")
+    return done.stdout
+
+
+class Row:
+    """One kernel with its arrays and candidates."""
+
+    def __init__(self, name, entry, args, folder):
+        at = SIZES.index(args.size)
+        self.name, self.sizes = name, entry[args.size]
+        self.params = signature(name, entry["file"])
+        scalars = {k: v[at] if isinstance(v, list) else v for k, v in entry.get("scalars", {}).items()}
+        self.data, self.start, self.shapes = [], [], []
+        data = self.library(folder / "data.so", ["gcc", "-O2", "-shared", "-fPIC", "-o", folder / "data.so", FOLDER / "data.c"])
+        for n, p in enumerate(self.params):
+            shape = [eval(e, {}, dict(self.sizes)) for e in p.extents]
+            count = math.prod(shape)
+            code = {"f64": "d", "i32": "i", "index": "q"}[p.ty]
+            a = array.array(code, bytes(count * array.array(code).itemsize))
+            at = a.buffer_info()[0]
+            if p.name in scalars:
+                a[0] = scalars[p.name]
+            elif not p.out:
+                kind = ctypes.c_char(entry.get("fill", {}).get(p.name, "r").encode())
+                rows = shape[0] if shape else 1
+                fill = data.fill_f64 if p.ty == "f64" else data.fill_i32
+                fill(P(at), ctypes.c_int64(rows), ctypes.c_int64(count // rows), kind, ctypes.c_uint64(n + 1))
+            self.data.append(a)
+            self.start.append(a[:] if p.inout else None)
+            self.shapes.append(shape)
+        self.candidates = {}
+        defines = [f"-D{n}={v}" for n, v in self.sizes.items()] + [f"-DKERNEL_{name}"]
+        for compiler in ["gcc", args.clang]:
+            so = folder / f"{name}-{Path(compiler).name}.so"
+            lib = self.library(so, [compiler, "-O3", "-march=native", "-w", "-shared", "-fPIC", *defines, "-o", so,
+                                    FOLDER / f"{entry['file']}.c", "-lm"])
+            self.candidates["gcc" if compiler == "gcc" else "clang"] = self.c_call(getattr(lib, name))
+        self.candidates["lathe"] = self.lathe_call(entry, args, folder)
+
+    def library(self, path, command):
+        if not path.exists():
+            run(command)
+        return ctypes.CDLL(str(path))
+
+    def pointers(self):
+        return [P(a.buffer_info()[0]) for a in self.data]
+
+    def c_call(self, function):
+        function.restype = None
+        pointers = self.pointers()
+        return lambda: function(*pointers)
+
+    def lathe_call(self, entry, args, folder):
+        target = FOLDER / f"{entry['file']}.lathe"
+        at = Path(tempfile.mkdtemp(dir=folder))
+        command = [args.lathe, "emit", f"{target}:{self.name}", "--to", "object", "-o", at / "kernel.o", "--specialize"]
+        command += [x for n, v in self.sizes.items() for x in ("-D", f"{n}={v}")]
+        if args.strategy:
+            command += ["--strategy", args.strategy]
+        if args.lathe_threads:
+            command += ["--threads", str(args.threads)]
+        began = time.perf_counter()
+        run(command)
+        self.seconds = time.perf_counter() - began
+        (at / "shim.c").write_text(SHIM)
+        header = (at / "kernel.h").read_text()
+        index = next(c for c in ("LATHE_INDEX", "LATHE_I64") if c in header)
+        run(["gcc", "-O2", "-w", "-shared", "-fPIC", "-fopenmp", f"-DKERNEL={self.name}", f"-DCOUNT={len(self.params)}",
+             f"-DINDEX_CODE={index}", "-I", at, "-o", at / "kernel.so", at / "shim.c", at / "kernel.o", "-lm"])
+        lib = ctypes.CDLL(str(at / "kernel.so"))
+        codes = (ctypes.c_uint32 * 3).in_dll(lib, "type_codes")
+        n = len(self.params)
+        shapes = [(ctypes.c_int64 * max(len(s), 1))(*s) for s in self.shapes]
+        strides = [(ctypes.c_int64 * max(len(s), 1))(*[math.prod(s[d + 1:]) for d in range(len(s))]) for s in self.shapes]
+        types = (ctypes.c_uint32 * n)(*[codes[["f64", "i32", "index"].index(p.ty)] for p in self.params])
+        ranks = (ctypes.c_uint32 * n)(*[len(s) for s in self.shapes])
+        data = (P * n)(*self.pointers())
+        many = lambda all: (P * n)(*[ctypes.addressof(x) for x in all])
+        rest = (many(shapes), many(strides), types, ranks, args.threads)
+        keep = (shapes, strides)
+
+        def call():
+            status = lib.call_lathe(data, *rest)
+            if status != 0:
+                raise RuntimeError(f"{self.name} ends with status {status}")
+            return keep
+        return call
+
+    def restore(self):
+        for a, s, p in zip(self.data, self.start, self.params):
+            if s is not None:
+                ctypes.memmove(a.buffer_info()[0], s.buffer_info()[0], len(a) * a.itemsize)
+            elif p.out:
+                ctypes.memset(a.buffer_info()[0], 0, len(a) * a.itemsize)
+
+    def results(self):
+        return [a[:] for a, p in zip(self.data, self.params) if p.out or p.inout]
+
+    def wrong(self, want):
+        """How far the results are from others, of the largest element."""
+        worst = 0.0
+        for g, w in zip(self.results(), want):
+            if g == w:
+                continue
+            most = max(map(abs, w)) or 1.0
+            worst = max(worst, max(abs(x - y) if x - y == x - y else math.inf for x, y in zip(g, w)) / most)
+        return worst
+
+    def measure(self, rounds):
+        self.restore()
+        self.candidates["gcc"]()
+        want = self.results()
+        times = {n: [] for n in self.candidates}
+        for r in range(rounds):
+            for n, call in self.candidates.items():
+                self.restore()
+                began = time.perf_counter()
+                call()
+                times[n].append(time.perf_counter() - began)
+                if r == 0 and (off := self.wrong(want)) > TOLERANCE:
+                    raise RuntimeError(f"{self.name}: {n} is off by {off:.2g} of the largest element")
+        return times
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--lathe", default=shutil.which("lathe") or "lathe")
+    p.add_argument("--clang", default=shutil.which("clang-22") or "clang")
+    p.add_argument("--size", choices=SIZES, default="large")
+    p.add_argument("--threads", type=int, default=1)
+    p.add_argument("--rounds", type=int, default=5)
+    p.add_argument("--strategy")
+    p.add_argument("--only", nargs="+", default=[])
+    p.add_argument("--json", type=Path)
+    p.add_argument("--cpu", type=int, default=min(os.sched_getaffinity(0)))
+    args = p.parse_args()
+    args.lathe_threads = "--threads" in run([args.lathe, "emit", "--help"])
+    if args.threads == 1:
+        os.sched_setaffinity(0, {args.cpu})
+    kernels = tomllib.loads((FOLDER / "kernels.toml").read_text())
+    key = f"{args.size}/{args.threads}/{args.strategy or 'default'}"
+    kept = json.loads(args.json.read_text()) if args.json and args.json.exists() else {}
+    rows = kept.setdefault(key, {})
+    with tempfile.TemporaryDirectory() as folder:
+        for name, entry in kernels.items():
+            if name in rows and "error" not in rows[name] or args.only and name not in args.only:
+                continue
+            try:
+                row = Row(name, entry, args, Path(folder))
+                times = row.measure(args.rounds)
+                best = {n: min(t) for n, t in times.items()}
+                rows[name] = {"seconds": best, "spread": {n: max(t) / min(t) for n, t in times.items()},
+                              "choosing": row.seconds, "factor": min(best["gcc"], best["clang"]) / best["lathe"]}
+            except RuntimeError as e:
+                rows[name] = {"error": str(e)}
+            if args.json:
+                args.json.write_text(json.dumps(kept, indent=1))
+            show(name, rows[name])
+    good = [r for r in rows.values() if "error" not in r]
+    if good:
+        mean = lambda f: math.exp(sum(math.log(f(r)) for r in good) / len(good))
+        print(f"{len(good)} rows: geometric mean {mean(lambda r: r['factor']):.2f} over the best rival, "
+              f"{mean(lambda r: r['seconds']['clang'] / r['seconds']['lathe']):.2f} over clang; "
+              f"{sum(r['factor'] < 0.95 for r in good)} below 0.95")
+    return 1 if any("error" in r for r in rows.values()) else 0
+
+
+def show(name, r):
+    if "error" in r:
+        print(f"{name:16} {r['error']}", flush=True)
+        return
+    s = r["seconds"]
+    print(f"{name:16} gcc {s['gcc'] * 1e3:9.2f} ms, clang {s['clang'] * 1e3:9.2f}, lathe {s['lathe'] * 1e3:9.2f}: "
+          f"{r['factor']:5.2f}  (made in {r['choosing']:.2f} s)", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,178 @@
+//! PolyBench's 30 kernels at small sizes: the interpreter beside plain C, and machine code, as written and as `auto`
+//! makes it, beside the interpreter.
+
+use lathe::data::Data;
+use lathe::{Array, Build, How, Machine, Pool, Program, Schedule};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+type Failure = Box<dyn std::error::Error>;
+
+/// How far the interpreter and C may be apart, of the largest element: C contracts products and sums.
+const TOLERANCE: f64 = 1e-9;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/polybench")
+}
+
+/// An entry of `kernels.toml`.
+struct Entry {
+    name: String,
+    file: String,
+    sizes: BTreeMap<String, i64>,
+    scalars: BTreeMap<String, f64>,
+    fill: BTreeMap<String, char>,
+}
+
+fn entries() -> Vec<Entry> {
+    let text = std::fs::read_to_string(folder().join("kernels.toml")).expect("kernels.toml");
+    let table: toml::Table = text.parse().expect("kernels.toml is TOML");
+    let entry = |(name, e): (&String, &toml::Value)| {
+        let of = |key: &str| e.get(key).and_then(toml::Value::as_table).cloned().unwrap_or_default();
+        // Three values are those of the three sizes.
+        let number = |v: &toml::Value| {
+            let v = v.as_array().and_then(|a| a.first()).unwrap_or(v);
+            v.as_float().or(v.as_integer().map(|n| n as f64)).expect("a number")
+        };
+        Entry {
+            name: name.clone(),
+            file: e["file"].as_str().expect("a file").to_string(),
+            sizes: of("mini").iter().map(|(n, v)| (n.clone(), v.as_integer().expect("a size"))).collect(),
+            scalars: of("scalars").iter().map(|(n, v)| (n.clone(), number(v))).collect(),
+            fill: of("fill")
+                .iter()
+                .map(|(n, v)| (n.clone(), v.as_str().and_then(|s| s.chars().next()).expect("a letter")))
+                .collect(),
+        }
+    };
+    table.iter().map(entry).collect()
+}
+
+fn c_type(a: &Array) -> &'static str {
+    match a.ty().to_string().as_str() {
+        "f64" => "double",
+        "i32" => "int32_t",
+        "index" | "i64" => "int64_t",
+        other => panic!("no kernel has {other}"),
+    }
+}
+
+/// The arrays before and after a call of the kernel in C: a program of its own, which makes them.
+fn in_c(e: &Entry, kernel: &lathe::Function, shaped: &Data) -> Result<(Data, Data), Failure> {
+    let (mut make, mut call, mut write) = (String::new(), String::new(), String::new());
+    for (i, (p, a)) in kernel.params.iter().zip(&shaped.arrays).enumerate() {
+        let name = p.name().to_string();
+        let (rows, all) = (a.shape().first().copied().unwrap_or(1), a.len() as i64);
+        let ty = c_type(a);
+        let columns = all / rows.max(1);
+        writeln!(make, "    {ty} *a{i} = malloc({all} * sizeof *a{i});")?;
+        match e.scalars.get(&name) {
+            Some(v) => writeln!(make, "    *a{i} = {v};")?,
+            None => {
+                let kind = e.fill.get(&name).copied().unwrap_or('r');
+                let fill = if ty == "double" { "fill_f64" } else { "fill_i32" };
+                writeln!(make, "    {fill}(a{i}, {rows}, {columns}, '{kind}', {});", i + 1)?;
+            }
+        }
+        write!(call, "{}(void *)a{i}", if i == 0 { "" } else { ", " })?;
+        writeln!(write, "    fwrite(a{i}, sizeof *a{i}, {all}, stdout);")?;
+    }
+    let text = format!(
+        "#include <stdio.h>\n#include <stdlib.h>\n#include \"data.c\"\n#include \"{}.c\"\nint main(void) {{\n{make}{write}    \
+         {}({call});\n{write}    return 0;\n}}\n",
+        e.file, e.name
+    );
+    let at = tempfile::tempdir()?;
+    std::fs::write(at.path().join("main.c"), text)?;
+    let mut cc = Command::new("cc");
+    cc.args(["-std=gnu11", "-O1", "-w"]).arg(format!("-I{}", folder().display()));
+    cc.arg(format!("-DKERNEL_{}", e.name)).args(e.sizes.iter().map(|(n, v)| format!("-D{n}={v}")));
+    let done = cc.arg("main.c").args(["-o", "main", "-lm"]).current_dir(at.path()).output()?;
+    if !done.status.success() {
+        return Err(String::from_utf8_lossy(&done.stderr).into());
+    }
+    let bytes = Command::new(at.path().join("main")).output()?.stdout;
+    let mut rest = bytes.as_slice();
+    let mut read = || -> Result<Data, Failure> {
+        let mut data = shaped.duplicate()?;
+        for a in &mut data.arrays {
+            let n = a.bytes().len();
+            let (now, later) = rest.split_at_checked(n).ok_or("the program in C wrote too little")?;
+            a.bytes_mut().copy_from_slice(now);
+            rest = later;
+        }
+        Ok(data)
+    };
+    Ok((read()?, read()?))
+}
+
+fn values(a: &Array) -> Vec<f64> {
+    a.to_vec::<f64>()
+        .unwrap_or_else(|| a.to_vec::<i32>().unwrap_or_default().iter().map(|x| f64::from(*x)).collect())
+}
+
+fn close(kernel: &lathe::Function, got: &Data, want: &Data) -> Result<(), Failure> {
+    for (p, (g, w)) in kernel.params.iter().zip(got.arrays.iter().zip(&want.arrays)) {
+        if p.mode == lathe::Mode::In {
+            continue;
+        }
+        let (g, w) = (values(g), values(w));
+        let most = w.iter().fold(0.0, |m: f64, x| m.max(x.abs()));
+        for (n, (x, y)) in g.iter().zip(&w).enumerate() {
+            if (x - y).abs() > TOLERANCE * most || x.is_nan() != y.is_nan() {
+                return Err(format!("{}: element {n} is {x}, but {y} in C", p.name()).into());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn one(e: &Entry, pool: &Pool, auto: &mut usize) -> Result<(), Failure> {
+    let program = Program::open(folder().join(format!("{}.lathe", e.file)))?;
+    let kernel = program.kernel(Some(&e.name))?;
+    let machine = Machine::host();
+    let given = lathe::Given { sizes: e.sizes.clone(), ..lathe::Given::default() };
+    let shaped = lathe::data::make(kernel, &given)?;
+    let (before, in_c) = in_c(e, kernel, &shaped)?;
+    let with = |strategy: &str| -> Result<Schedule, Failure> {
+        let how = How {
+            strategy: Some(strategy.to_string()),
+            sizes: e.sizes.clone(),
+            threads: Some(2),
+            ..How::default()
+        };
+        Ok(lathe::schedule(&program, kernel, &how, &machine)?)
+    };
+    let naive = with("naive")?;
+    let mut by_interpreter = before.duplicate()?;
+    let on_interpreter = Build { engine: lathe::Engine::INTERPRETER, ..Build::default() };
+    lathe::compile(&naive, &on_interpreter)?.call(pool, &mut by_interpreter.arrays)?;
+    close(kernel, &by_interpreter, &in_c)?;
+    let build = Build { opt_level: 1, ..Build::default() };
+    let reference = lathe::Reference::new(&naive, &build, before.duplicate()?, pool)?;
+    for made in [naive, with("auto")?] {
+        let mut after = before.duplicate()?;
+        lathe::compile(&made, &build)?.call(pool, &mut after.arrays)?;
+        let checked = reference.compare(&made, &after)?;
+        if !checked.report.ok {
+            let first = checked.first.unwrap_or_default();
+            return Err(format!("with {}: {first}", made.strategy).into());
+        }
+        *auto += usize::from(made.strategy == "auto" && made.versions.iter().any(|v| v.steps.len() > 1));
+    }
+    Ok(())
+}
+
+#[test]
+fn all_thirty_agree_with_c_and_the_interpreter() {
+    let (all, pool) = (entries(), Pool::new(2).expect("a pool"));
+    assert_eq!(all.len(), 30);
+    let mut changed = 0;
+    let wrong =
+        |e: &Entry, changed: &mut usize| one(e, &pool, changed).err().map(|f| format!("{}: {f}", e.name));
+    let failures: Vec<String> = all.iter().filter_map(|e| wrong(e, &mut changed)).collect();
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    assert!(changed >= 10, "`auto` changed {changed} kernels");
+}
