@@ -12,6 +12,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("lathe-system", 0),
     ("lathe-space", 1),
     ("lathe-ir", 1),
+    ("lathe-host", 1),
     ("lathe-strategy", 2),
     ("lathe-target", 2),
     ("lathe-abi", 1),
