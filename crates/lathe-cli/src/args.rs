@@ -46,6 +46,8 @@ pub enum Command {
     Fmt(FmtArgs),
     /// What this machine has, what is missing and how to get it
     Doctor,
+    /// The devices that `--device` can name
+    Devices,
 }
 
 /// What to run and how; shared by all commands on a target.

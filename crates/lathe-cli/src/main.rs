@@ -6,6 +6,7 @@
 mod args;
 mod bench;
 mod check;
+mod devices;
 mod doctor;
 mod emit;
 mod explain;
@@ -108,6 +109,7 @@ fn command() -> ExitCode {
         Command::Opt(a) => opt::opt(&a, &common),
         Command::Fmt(a) => fmt::fmt(&a),
         Command::Doctor => doctor::doctor(&common),
+        Command::Devices => devices::devices(&common),
     };
     finish(outcome)
 }

@@ -9,6 +9,7 @@ mod call;
 pub mod codes;
 mod cuda;
 pub mod host;
+pub mod info;
 mod kept;
 pub mod launches;
 mod library;

@@ -24,6 +24,11 @@ pub use lathe_engine::{Object, Options};
 pub use pool::{Pool, PoolOptions};
 pub use storage::available_memory;
 
+/// What devices there are.
+pub mod device {
+    pub use lathe_gpu::info::{DeviceInfo, devices};
+}
+
 /// The codes of devices.
 pub mod device_codes {
     pub use lathe_gpu::CODES;

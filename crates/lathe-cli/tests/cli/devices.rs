@@ -1,6 +1,7 @@
 //! `--device` and code for devices, with PoCL and NVRTC, which `scripts/setup.sh` installs.
 
 use crate::common::{Folder, examples};
+use serde_json::Value;
 
 /// Kernels of the examples with sizes that fit their strategies, and with others.
 const ROWS: [&str; 8] = [
@@ -36,4 +37,24 @@ fn examples_are_emitted_for_devices() {
         assert!(f.ok(&format!("emit {target} --to opencl")).stdout.contains("__kernel"));
         assert!(f.ok(&format!("emit {target} --to launches")).stdout.contains("\"launches\""));
     }
+}
+
+#[test]
+fn devices_are_listed_with_what_they_have() {
+    let f = Folder::new();
+    let v: Value = serde_json::from_str(&f.ok("devices --json").stdout).expect("JSON");
+    let all = v["devices"].as_array().expect("a list");
+    // A kind that has no device says why.
+    assert!(all.len() + v["missing"].as_array().expect("a list").len() >= 2, "{v}");
+    for d in all {
+        let id = d["id"].as_str().expect("a name");
+        assert!(id.starts_with(d["kind"].as_str().expect("a kind")) && id.contains(':'), "{d}");
+        assert!(
+            ["memory_bytes", "multiprocessors", "shared_bytes"].iter().all(|n| d[n].as_u64() > Some(0)),
+            "{d}"
+        );
+        assert!(d["features"].is_array() && d["name"] != "" && d["arch"] != "", "{d}");
+    }
+    let lines = f.ok("devices").stdout;
+    assert!(all.iter().all(|d| lines.contains(d["id"].as_str().expect("a name"))), "{lines}");
 }

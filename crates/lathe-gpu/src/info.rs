@@ -1,0 +1,161 @@
+//! What devices there are, asked of the drivers without opening any.
+
+use crate::MOST_DEVICES;
+use crate::codes;
+use crate::library::{function, open};
+use lathe_diagnostics::Diagnostic;
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+
+/// A device that `--device` can name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceInfo {
+    /// `cuda:0`, `opencl:1`.
+    pub id: String,
+    /// `cuda` or `opencl`.
+    pub kind: &'static str,
+    pub name: String,
+    /// What code is made for: `sm_90a`; of OpenCL, the version that the device speaks.
+    pub arch: String,
+    pub memory_bytes: u64,
+    /// Multiprocessors, compute units.
+    pub multiprocessors: u64,
+    /// What one block can have.
+    pub shared_bytes: u64,
+    /// What not every device has.
+    pub features: Vec<&'static str>,
+}
+
+/// The devices of both kinds; where a kind has none, why.
+pub fn devices() -> (Vec<DeviceInfo>, Vec<Diagnostic>) {
+    let (mut all, mut why) = (Vec::new(), Vec::new());
+    for found in [cuda(), opencl()] {
+        match found {
+            Ok(devices) => all.extend(devices),
+            Err(text) => why.push(Diagnostic::error(codes::NO_DEVICE, text)),
+        }
+    }
+    (all, why)
+}
+
+/// What a fact of a CUDA device is called, and its number (`CUdevice_attribute`).
+const CUDA_FEATURES: [(&str, c_int); 5] = [
+    ("managed_memory", 83),
+    ("cooperative_launch", 95),
+    ("memory_pools", 115),
+    ("clusters", 120),
+    ("host_page_tables", 100),
+];
+
+fn cuda() -> Result<Vec<DeviceInfo>, String> {
+    let library = open(&["libcuda.so.1", "libcuda.so"])
+        .map_err(|e| format!("this machine has no driver for CUDA devices (libcuda.so.1): {e}"))?;
+    let l = &library;
+    let init = function!(l, "cuInit", extern "C" fn(c_uint) -> c_int)?;
+    let count = function!(l, "cuDeviceGetCount", extern "C" fn(*mut c_int) -> c_int)?;
+    let get = function!(l, "cuDeviceGet", extern "C" fn(*mut c_int, c_int) -> c_int)?;
+    let name = function!(l, "cuDeviceGetName", extern "C" fn(*mut c_char, c_int, c_int) -> c_int)?;
+    let memory = function!(l, "cuDeviceTotalMem_v2", extern "C" fn(*mut usize, c_int) -> c_int)?;
+    let attribute = function!(l, "cuDeviceGetAttribute", extern "C" fn(*mut c_int, c_int, c_int) -> c_int)?;
+    let mut n = 0;
+    if init(0) != 0 || count(&mut n) != 0 || n == 0 {
+        return Err("the driver for CUDA finds no device".to_string());
+    }
+    let mut out = Vec::new();
+    for number in 0..n.min(MOST_DEVICES as c_int) {
+        let (mut device, mut bytes) = (0, 0usize);
+        let mut text = [0 as c_char; 256];
+        if get(&mut device, number) != 0
+            || name(text.as_mut_ptr(), 255, device) != 0
+            || memory(&mut bytes, device) != 0
+        {
+            return Err(format!("the device `cuda:{number}` does not answer"));
+        }
+        let fact = |which: c_int| {
+            let mut v = 0;
+            if attribute(&mut v, which, device) == 0 { v.max(0) as u64 } else { 0 }
+        };
+        // Compute capability (75, 76), multiprocessors (16), shared memory that a block can ask for (97).
+        let (major, minor) = (fact(75), fact(76));
+        out.push(DeviceInfo {
+            id: format!("cuda:{number}"),
+            kind: "cuda",
+            // SAFETY: the driver ends the name with a zero, and the array does.
+            name: unsafe { CStr::from_ptr(text.as_ptr()) }.to_string_lossy().into_owned(),
+            arch: format!("sm_{major}{minor}{}", if major >= 9 { "a" } else { "" }),
+            memory_bytes: bytes as u64,
+            multiprocessors: fact(16),
+            shared_bytes: fact(97),
+            features: CUDA_FEATURES.iter().filter(|f| fact(f.1) != 0).map(|f| f.0).collect(),
+        });
+    }
+    Ok(out)
+}
+
+/// What a feature of an OpenCL device is called, and the extension that stands for it.
+const OPENCL_FEATURES: [(&str, &str); 5] = [
+    ("f64", "cl_khr_fp64"),
+    ("f16", "cl_khr_fp16"),
+    ("atomics_64", "cl_khr_int64_base_atomics"),
+    ("subgroups", "cl_khr_subgroups"),
+    ("spirv", "cl_khr_il_program"),
+];
+
+type Handle = *mut c_void;
+
+fn opencl() -> Result<Vec<DeviceInfo>, String> {
+    type Platforms = extern "C" fn(c_uint, *mut Handle, *mut c_uint) -> c_int;
+    type Ids = extern "C" fn(Handle, u64, c_uint, *mut Handle, *mut c_uint) -> c_int;
+    type Info = extern "C" fn(Handle, c_uint, usize, *mut c_void, *mut usize) -> c_int;
+    let library = open(&["libOpenCL.so.1", "libOpenCL.so"])
+        .map_err(|e| format!("this machine has no OpenCL (libOpenCL.so.1): {e}"))?;
+    let l = &library;
+    let platforms = function!(l, "clGetPlatformIDs", Platforms)?;
+    let ids = function!(l, "clGetDeviceIDs", Ids)?;
+    let info = function!(l, "clGetDeviceInfo", Info)?;
+    let mut found: Vec<Handle> = Vec::new();
+    let mut list = [std::ptr::null_mut(); 16];
+    let mut n = 0;
+    if platforms(16, list.as_mut_ptr(), &mut n) == 0 {
+        for p in &list[..(n as usize).min(16)] {
+            let mut here = [std::ptr::null_mut(); 16];
+            let mut n = 0;
+            // CL_DEVICE_TYPE_ALL
+            if ids(*p, 0xffff_ffff, 16, here.as_mut_ptr(), &mut n) == 0 {
+                found.extend(&here[..(n as usize).min(16)]);
+            }
+        }
+    }
+    if found.is_empty() {
+        return Err("OpenCL finds no device on this machine".to_string());
+    }
+    found.truncate(MOST_DEVICES);
+    let one = |(number, id): (usize, &Handle)| {
+        let text = |which: c_uint| {
+            let mut bytes = vec![0u8; 1 << 14];
+            let mut n = 0usize;
+            info(*id, which, bytes.len(), bytes.as_mut_ptr().cast(), &mut n);
+            bytes.truncate(n);
+            String::from_utf8_lossy(&bytes).trim_end_matches('\0').trim().to_string()
+        };
+        // Counts have 32 bits and sizes 64; what is not written stays 0.
+        let fact = |which: c_uint| {
+            let mut v = 0u64;
+            info(*id, which, 8, std::ptr::from_mut(&mut v).cast(), std::ptr::null_mut());
+            v
+        };
+        // CL_DEVICE_EXTENSIONS, _NAME, _VERSION, _GLOBAL_MEM_SIZE, _MAX_COMPUTE_UNITS, _LOCAL_MEM_SIZE
+        let extensions = text(0x1030);
+        let has = |name: &str| extensions.split_whitespace().any(|e| e == name);
+        DeviceInfo {
+            id: format!("opencl:{number}"),
+            kind: "opencl",
+            name: text(0x102b),
+            arch: text(0x102f),
+            memory_bytes: fact(0x101f),
+            multiprocessors: fact(0x1002),
+            shared_bytes: fact(0x1023),
+            features: OPENCL_FEATURES.iter().filter(|f| has(f.1)).map(|f| f.0).collect(),
+        }
+    };
+    Ok(found.iter().enumerate().map(one).collect())
+}
