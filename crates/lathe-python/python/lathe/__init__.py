@@ -11,6 +11,7 @@
 * :func:`strategy`, :func:`fun`, :func:`mdh`: how a kernel is computed, functional patterns, homomorphisms.
 * :func:`tune`: searches the parameters of anything; ``kernel.tune`` those of a kernel.
 * :func:`einsum`: numpy's notation.
+* :mod:`lathe.linalg`, :mod:`lathe.fft`: factorizations, linear systems, Fourier transforms.
 * :mod:`lathe.jax`, :mod:`lathe.torch`: kernels as operators of these packages.
 """
 
@@ -68,7 +69,7 @@ __all__ = [
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__doc__", "__version__", *(n for n in ("jax", "torch") if n in globals())]
+    return [*__all__, "__doc__", "__version__", *(n for n in ("fft", "jax", "linalg", "torch") if n in globals())]
 
 
 # A child process has its own threads, and no lock that another thread of its parent held.
