@@ -54,6 +54,7 @@ from .errors import (
 from .frontend import inout, out
 from .homomorphisms import mdh
 from .kernels import Compiled, Explanation, Kernel, fun, kernel, load
+from .shipping import ship
 from .strategies import Strategy, pick, strategy
 from .tuning import Progress, Tuned, count, param, tune
 from .types import bf16, bool_, f16, f32, f64, i8, i16, i32, i64, index, u8, u16, u32, u64
@@ -64,7 +65,7 @@ __all__ = [
     "OutOfMemoryError", "OverlapError", "Progress", "ReadOnlyError", "ShapeError", "SourceError", "Strategy", "StrategyError",
     "TuneError", "Tuned", "bf16", "bool_", "cache_folder", "count", "einsum", "einsum_path", "errors", "f16", "f32", "f64",
     "fun", "get_threads", "i16", "i32", "i64", "i8", "index", "inout", "kernel", "load", "mdh", "out", "param", "pick",
-    "set_threads", "strategy", "tune", "types", "u16", "u32", "u64", "u8",
+    "set_threads", "ship", "strategy", "tune", "types", "u16", "u32", "u64", "u8",
 ]
 
 
