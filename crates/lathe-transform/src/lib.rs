@@ -21,6 +21,7 @@ pub mod move_range;
 pub mod names;
 pub mod nest;
 pub mod open;
+pub mod optimize;
 pub mod predicates;
 pub mod remap;
 pub mod reorder;
@@ -36,6 +37,7 @@ pub mod work;
 
 pub use args::{Arg, Args, IntoRefusal};
 pub use codes::CODES;
+pub use optimize::optimize;
 pub use rule::{Cursor, Edit, Rule};
 pub use subject::{Subject, apply, open_all, replay, run};
 
@@ -65,7 +67,7 @@ static STRUCTURAL: &[&Rule] = &[
 
 /// All rules, those that create or re-lay storage last.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
-    STRUCTURAL.iter().chain(storage::RULES).copied()
+    STRUCTURAL.iter().chain(optimize::RULES).chain(storage::RULES).copied()
 }
 
 /// The rule of a name.

@@ -5,6 +5,7 @@ use super::producer::Producer;
 use crate::args::Args;
 use crate::codes;
 use crate::names;
+use crate::optimize;
 use crate::rule::{Cursor, Edit, Rule};
 use lathe_diagnostics::Places;
 use lathe_ir::expr::{Expr, ExprKind, View};
@@ -19,11 +20,12 @@ pub static INLINE: Rule = Rule {
     signature: RuleSignature {
         name: RULE,
         version: 1,
-        formals: &[Formal { name: "array", sort: Sort::Buffer, optional: false, many: false }],
-        summary: "replaces reads of an intermediate array by the expression that computes it",
+        formals: &[Formal { name: "array", sort: Sort::Buffer, optional: true, many: false }],
+        summary: "replaces reads of an intermediate array, or calls, by the expression that computes them",
         page: "\
 `inline(P)` removes the local array `P`: every read of an element is replaced by the expression that computes it. \
-Cheap expressions are better computed again than stored.
+Cheap expressions are better computed again than stored. `inline` alone puts values in the place of calls of functions \
+that only compute one, and never refuses.
 
 Legal when one store computes `P`, each element once, subscripted by plain loop variables, and nothing that its \
 expression reads is written between the store and the reads of `P`. Reductions are not expressions: use `compute_at`.
@@ -43,7 +45,12 @@ strategy one for chain = inline(T)
 
 fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
     args.check(&INLINE.signature)?;
-    let buffer = names::find_buffer(cursor, RULE, &args.path(RULE, "array", 0)?)?;
+    let Some(array) = args.opt_path(RULE, "array", 0)? else {
+        let mut func = cursor.func.clone();
+        optimize::values_of_calls(cursor.module, &mut func);
+        return Ok(optimize::edit(cursor, func, Evidence::new(RULE, 1), "a pure function is its value"));
+    };
+    let buffer = names::find_buffer(cursor, RULE, &array)?;
     let producer = Producer::of(RULE, cursor, &buffer, None)?;
     let [nest] = producer.nests.as_slice() else {
         return Err(refuse(format!("several statements compute `{}`", buffer.name), &producer.places));

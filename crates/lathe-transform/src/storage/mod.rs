@@ -27,7 +27,7 @@ mod relayout;
 mod scope;
 mod stage;
 
-pub(crate) use make::may_fail;
+pub(crate) use make::{may_fail, relation};
 
 use crate::rule::Rule;
 

@@ -5,6 +5,7 @@ use super::options;
 use crate::args::{Args, IntoRefusal};
 use crate::codes;
 use crate::names;
+use crate::optimize;
 use crate::rule::{Cursor, Edit, Rule};
 use lathe_diagnostics::{Diagnostic, Places};
 use lathe_ir::visit::{self, Path};
@@ -45,14 +46,15 @@ pub static PROMOTE: Rule = Rule {
         name: "promote",
         version: 1,
         formals: &[
-            Formal { name: "array", sort: Sort::Buffer, optional: false, many: false },
+            Formal { name: "array", sort: Sort::Buffer, optional: true, many: false },
             Formal { name: "space", sort: Sort::Word, optional: true, many: false },
         ],
-        summary: "moves a local buffer to registers, the stack, or scratch memory",
+        summary: "moves a local buffer to registers, the stack, or scratch memory; makes cells values",
         page: "\
 `promote(Cp)` moves a local buffer to registers, `promote(Cp, space: stack)` or `space: host` elsewhere. Registers \
 and the stack need constant extents; what lives in registers is fast only if all subscripts are constants after \
-unrolling and vectorizing.
+unrolling and vectorizing. `promote` alone makes a value (`let`) of every local array without dimensions that one store \
+fills, before anything reads it, and never refuses.
 
 Always legal: where a buffer lives does not change what it holds.
 
@@ -79,7 +81,13 @@ fn apply_layout(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
 fn apply_promote(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
     let rule = PROMOTE.signature.name;
     args.check(&PROMOTE.signature)?;
-    let (path, buffer) = local(cursor, rule, &args.path(rule, "array", 0)?)?;
+    let Some(array) = args.opt_path(rule, "array", 0)? else {
+        let mut func = cursor.func.clone();
+        optimize::cells_to_values(&mut func);
+        let why = "the cell is stored to once, before it is read";
+        return Ok(optimize::edit(cursor, func, Evidence::new(rule, 1), why));
+    };
+    let (path, buffer) = local(cursor, rule, &array)?;
     let space = options::space(rule, args, 1)?.unwrap_or(Space::Register);
     make::check_space(rule, &buffer.name, &buffer.elem, &buffer.extents, space)?;
     let new = Buffer { space, ..(*buffer).clone() };

@@ -1,5 +1,6 @@
 //! Rules that change the structure of loops, and strategies over them, against the interpreter.
 
+mod passes;
 mod random;
 mod rules;
 mod spellings;

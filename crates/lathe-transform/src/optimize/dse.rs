@@ -1,0 +1,156 @@
+//! `dse`: values that are overwritten before anybody reads them are not stored.
+
+use super::block::{Item, flat, rebuilt};
+use super::memory::{Memory, Place, is_quiet};
+use crate::args::Args;
+use crate::rule::{Cursor, Edit, Rule};
+use lathe_ir::visit::loads_of;
+use lathe_ir::{Access, BufId, Buffer, Combine, Expr, Function, Stmt, VarId, View};
+use lathe_poly::Linear;
+use lathe_strategy::{Refusal, RuleSignature};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+pub static RULE: Rule = Rule {
+    signature: RuleSignature {
+        name: "dse",
+        version: 1,
+        formals: &[],
+        summary: "removes stores that are overwritten before they are read (dead store elimination)",
+        page: "\
+`dse` removes a store to an element that a later store of the same block overwrites; a statement that writes one array, \
+if a later statement in index notation (or a nest of loops around one store) writes every element of it; and what is \
+written last to a local array and read no more.
+
+**Legal** because nothing between the two reads the array, and the first can neither fail nor run forever.
+
+```lathe
+kernel k(x: f32[N]) -> (y: f32[N]) {
+    y[i] = 0.0
+    y[i] = 2.0 * x[i]
+}
+strategy s for k = dse
+```",
+    },
+    apply,
+};
+
+fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
+    let why = "what is removed is overwritten, or gone, before it is read";
+    super::whole(cursor, &RULE, args, why, remove)
+}
+
+fn remove(func: &mut Function) {
+    let memory = Memory::of(func);
+    let arrays: HashMap<BufId, Arc<Buffer>> =
+        func.params.iter().filter_map(|p| p.array()).map(|b| (b.id, b.clone())).collect();
+    let mut stores = Stores { memory, arrays };
+    func.body = stores.block(&func.body.clone());
+}
+
+struct Stores {
+    memory: Memory,
+    /// Arrays in scope.
+    arrays: HashMap<BufId, Arc<Buffer>>,
+}
+
+impl Stores {
+    fn block(&mut self, s: &Stmt) -> Stmt {
+        let mut items = flat(s);
+        for i in &items {
+            if let Item::Alloc(b, _) = i {
+                self.arrays.insert(b.id, b.clone());
+            }
+        }
+        for i in &mut items {
+            if let Item::Do(s) = i {
+                *s = self.inside(s);
+            }
+        }
+        // From the end, so that what fed only a dead store is looked at after it.
+        for n in (0..items.len()).rev() {
+            if self.is_dead(&items, n) {
+                items.remove(n);
+            }
+        }
+        rebuilt(items)
+    }
+
+    fn inside(&mut self, s: &Stmt) -> Stmt {
+        if s.children().len() == 0 {
+            return s.clone();
+        }
+        let children = s.children().map(|c| self.block(c)).collect();
+        s.with_children(children)
+    }
+
+    /// Whether an entry does nothing but write one array, of which nothing that it wrote is read.
+    fn is_dead(&self, items: &[Item], n: usize) -> bool {
+        let Item::Do(s) = &items[n] else { return false };
+        let touched = self.memory.touched(s);
+        let mut writes = touched.writes.iter();
+        let (Some(place @ Place::Buffer(b)), None) = (writes.next().copied(), writes.next()) else {
+            return false;
+        };
+        if touched.anything || !is_quiet(s) {
+            return false;
+        }
+        for later in &items[n + 1..] {
+            let s2 = match later {
+                Item::Do(s) => s,
+                Item::Let(_, value, _) if self.memory.read_by(value).contains(&place) => return false,
+                Item::Let(..) | Item::Alloc(..) => continue,
+            };
+            let next = self.memory.touched(s2);
+            if next.reads(place) {
+                return false;
+            }
+            if self.covers(s2, b) || s.as_store().is_some_and(|st| overwrites(s2, &st.target)) {
+                return true;
+            }
+            // What names the element may name another one from here on.
+            let own = s.as_store().map(|st| &st.target).into_iter().flat_map(Access::exprs);
+            if own.into_iter().any(|e| next.changes(&self.memory.read_by(e))) {
+                return false;
+            }
+        }
+        // The end of the block is the end of its arrays.
+        items.iter().any(|i| matches!(i, Item::Alloc(a, _) if a.id == b))
+    }
+
+    /// Whether a statement in index notation, or a nest of loops around one store, overwrites every element of an array.
+    fn covers(&self, s: &Stmt, b: BufId) -> bool {
+        let Some(array) = self.arrays.get(&b) else { return false };
+        let mut ranges: Vec<(VarId, &Expr, &Expr)> = Vec::new();
+        let mut here = s;
+        while let Some(l) = here.as_loop().filter(|l| l.step == 1) {
+            ranges.push((l.binder.id, &l.lo, &l.hi));
+            here = &l.body;
+        }
+        let target = if let Some(st) = here.as_store() {
+            &st.target
+        } else if let Some(c) = here.as_compute().filter(|c| c.update.is_none() && c.guard.is_none()) {
+            let free = c.dims.iter().filter(|d| d.combine == Combine::Concat);
+            ranges.extend(free.map(|d| (d.binder.id, &d.lo, &d.hi)));
+            let [target] = &c.targets[..] else { return false };
+            target
+        } else {
+            return false;
+        };
+        let whole = |i: &Expr, extent: &Expr| {
+            let range = i.as_var().and_then(|v| ranges.iter().find(|r| r.0 == v));
+            range.is_some_and(|(_, lo, hi)| lo.as_int() == Some(0) && Linear::of(hi) == Linear::of(extent))
+        };
+        target.view == View::Buffer(b)
+            && ranges.len() == target.indices.len()
+            && target.indices.len() == array.extents.len()
+            && target.indices.iter().zip(&array.extents).all(|(i, e)| whole(i, e))
+            && target.indices.iter().enumerate().all(|(n, i)| !target.indices[..n].contains(i))
+            && array.extents.iter().all(|e| loads_of(e).is_empty())
+    }
+}
+
+/// Whether a statement stores to the very element, reading nothing of its array.
+fn overwrites(s: &Stmt, target: &Access) -> bool {
+    s.as_store().is_some_and(|o| o.target.view == target.view && o.target.indices == target.indices)
+}

@@ -1,0 +1,97 @@
+//! The tree optimizer: passes over a whole function, that take no arguments and never refuse a tree. They work on plain
+//! trees (index notation stays) as on scheduled ones, and what they are good for is read off the tree: a derivative of
+//! what was optimized is several times cheaper (Moses and Churavy, *Instead of Rewriting Foreign Code for Machine
+//! Learning, Automatically Synthesize Fast Gradients*, NeurIPS 2020).
+//!
+//! * `memory`: what statements read and write; `block`: a block as a flat list; `worth`: which expressions count.
+//! * one file per pass: its page says what it means and why it is legal. The passes `inline` and `promote` share their
+//!   names with steps on one array, and stand here as `calls` and `promote`.
+
+mod block;
+mod calls;
+mod cse;
+mod dce;
+mod dse;
+mod forward;
+mod licm;
+mod memory;
+mod promote;
+mod worth;
+
+use crate::args::{Args, IntoRefusal};
+use crate::codes;
+use crate::rule::{Cursor, Edit, Rule};
+use crate::storage::relation;
+use lathe_diagnostics::Diagnostic;
+use lathe_ir::{Function, Module, visit};
+use lathe_strategy::{Discharge, Evidence, Refusal};
+use std::collections::HashSet;
+
+pub(crate) use calls::values_of_calls;
+pub(crate) use promote::cells_to_values;
+
+/// One entry per file of this folder.
+pub static RULES: &[&Rule] = &[&cse::RULE, &forward::RULE, &licm::RULE, &dse::RULE, &dce::RULE];
+
+/// The passes, in the order in which they are usually good.
+pub const PASSES: [&str; 7] = ["inline", "cse", "forward", "licm", "dse", "dce", "promote"];
+
+/// Applies passes by name, one after the other, to a function as it is: what is in index notation stays so.
+///
+/// # Errors
+/// `E0620` for a name that is none of [`PASSES`].
+pub fn optimize(
+    module: &Module,
+    func: &Function,
+    passes: &[&str],
+) -> Result<(Function, Vec<Evidence>), Refusal> {
+    let (mut func, mut steps) = (func.clone(), Vec::new());
+    for pass in passes {
+        if !PASSES.contains(pass) {
+            let d = Diagnostic::error(codes::ARGUMENT, format!("there is no pass `{pass}`"));
+            return Err(d.help(format!("passes: {}", PASSES.join(", "))).into_refusal(pass));
+        }
+        let edit = crate::apply(&Cursor::new(module, &func), pass, &Args::default())?;
+        func = edit.func;
+        steps.push(edit.evidence);
+    }
+    Ok((func, steps))
+}
+
+/// Runs a pass over the function of a cursor, and says what became of its labels.
+fn whole(
+    cursor: &Cursor,
+    rule: &Rule,
+    args: &Args,
+    why: &str,
+    pass: impl FnOnce(&mut Function),
+) -> Result<Edit, Refusal> {
+    args.check(&rule.signature)?;
+    let mut func = cursor.func.clone();
+    pass(&mut func);
+    Ok(edit(cursor, func, Evidence::new(rule.signature.name, rule.signature.version), why))
+}
+
+/// The evidence of a pass: why it is legal, and which labels it removed.
+pub(crate) fn edit(cursor: &Cursor, func: Function, evidence: Evidence, why: &str) -> Edit {
+    let mut evidence = evidence.oblige(why, Discharge::ByDependence);
+    let left: HashSet<String> = labels(&func).into_iter().collect();
+    for label in labels(cursor.func).into_iter().filter(|l| !left.contains(l)) {
+        evidence.relations.push(relation(cursor.module, cursor.func, &func, &label, "removed"));
+    }
+    Edit { func, evidence }
+}
+
+/// Every label once, in the order of the tree.
+fn labels(func: &Function) -> Vec<String> {
+    let (mut out, mut seen) = (Vec::new(), HashSet::new());
+    visit::walk(&func.body, &mut |s, _| {
+        if let Some(l) = s.label()
+            && seen.insert(l.as_str().to_string())
+        {
+            out.push(l.to_string());
+        }
+        true
+    });
+    out
+}
