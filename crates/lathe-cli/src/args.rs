@@ -44,6 +44,8 @@ pub enum Command {
     Opt(OptArgs),
     /// Formats `.lathe` files
     Fmt(FmtArgs),
+    /// Differentiates a kernel
+    Grad(GradArgs),
     /// What this machine has, what is missing and how to get it
     Doctor,
     /// The devices that `--device` can name
@@ -309,9 +311,57 @@ pub struct OptArgs {
     /// Steps as in a `.lathe` strategy: `--step 'open ; tile(i: 8, j: 8)'`
     #[arg(long, short = 's')]
     pub step: Vec<String>,
+    /// Passes of the optimizer on the tree as it is: `--passes 'inline, cse, forward, licm, dse, dce, promote'`; before
+    /// the steps
+    #[arg(long, value_name = "PASSES")]
+    pub passes: Option<String>,
     /// The function; default: the only one that no other one calls
     #[arg(long)]
     pub function: Option<String>,
+}
+
+#[derive(Args, Debug)]
+pub struct GradArgs {
+    #[command(flatten)]
+    pub target: TargetArgs,
+    #[command(flatten)]
+    pub data: InputArgs,
+    /// Inputs to differentiate by: `--wrt A,B`; default: all of float types
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    pub wrt: Vec<String>,
+    /// Outputs to differentiate: `--of C`; default: all of float types
+    #[arg(long, value_name = "C", value_delimiter = ',')]
+    pub of: Vec<String>,
+    /// Cotangents of the inputs, or tangents of the outputs
+    #[arg(long, default_value = "reverse", value_parser = ["reverse", "forward"])]
+    pub mode: String,
+    /// Reverse mode: gives the outputs of the kernel, too
+    #[arg(long)]
+    pub value: bool,
+    /// `steps`: `floor`, `round` and conversions to integers count as locally constant
+    #[arg(long, value_parser = ["steps"])]
+    pub allow: Vec<String>,
+    /// Passes of the optimizer before and after differentiation: `'inline, licm : cse, dce'`
+    #[arg(long, value_name = "PASSES")]
+    pub passes: Option<String>,
+    /// How cotangents are added up: `auto`; choices of one's own are not there yet
+    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = ["auto", "plain", "reduce", "private", "atomic"])]
+    pub accumulate: String,
+    /// The same bits for every number of threads (not there yet)
+    #[arg(long)]
+    pub deterministic: bool,
+    /// What is kept of loops in time: `none` (all of it); `revolve:N` and a bound in bytes are not there yet
+    #[arg(long, value_name = "C", default_value = "none")]
+    pub checkpoint: String,
+    /// Compares with central differences and with the other mode, in f64; sizes that are not given are small
+    #[arg(long)]
+    pub check: bool,
+    /// Measures kernel and derivative in so many interleaved rounds
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub runs: Option<u32>,
+    /// Writes the derivative as a tree; default: standard output
+    #[arg(long, short = 'o', value_name = "FILE")]
+    pub output: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]

@@ -12,6 +12,7 @@ mod emit;
 mod explain;
 mod files;
 mod fmt;
+mod grad;
 mod opt;
 mod render;
 mod run;
@@ -108,6 +109,7 @@ fn command() -> ExitCode {
         Command::Emit(a) => emit::emit(&a, &common),
         Command::Opt(a) => opt::opt(&a, &common),
         Command::Fmt(a) => fmt::fmt(&a),
+        Command::Grad(a) => grad::grad(&a, &common),
         Command::Doctor => doctor::doctor(&common),
         Command::Devices => devices::devices(&common),
     };

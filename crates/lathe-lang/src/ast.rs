@@ -20,6 +20,7 @@ pub enum Item {
     Struct(Struct),
     Op(Op),
     Kernel(Kernel),
+    Derived(Derived),
     /// Terms are the business of `lathe-pattern`.
     /// With the comment lines just before it.
     Fun(FunAst, String),
@@ -94,6 +95,23 @@ pub struct TypeParam {
     pub name: Ident,
     pub default: Option<Ident>,
     pub choices: Vec<Ident>,
+}
+
+/// `kernel name = vjp(kernel, wrt: (A, B), of: (C), value: true, allow: steps)`: a derivative (`jvp`, `vjp`, `hvp`).
+#[derive(Clone, Debug)]
+pub struct Derived {
+    pub name: Ident,
+    pub rule: Ident,
+    pub of_kernel: Ident,
+    /// Empty: all inputs that can be.
+    pub wrt: Vec<Ident>,
+    /// Empty: all outputs that can be.
+    pub of: Vec<Ident>,
+    /// Cotangents come beside the kernel's own outputs.
+    pub value: bool,
+    pub allow_steps: bool,
+    pub doc: String,
+    pub span: Span,
 }
 
 #[derive(Clone, Debug)]

@@ -134,6 +134,7 @@ fn is_generic(item: &Item) -> bool {
 fn named(item: &Item) -> Option<Ident> {
     match item {
         Item::Kernel(k) => Some(k.name.clone()),
+        Item::Derived(d) => Some(d.name.clone()),
         Item::Fun(f, _) => Some(Ident { text: f.name.to_string(), span: f.name_span }),
         _ => None,
     }

@@ -51,6 +51,7 @@ pub mod lower;
 mod parse;
 pub mod suggest;
 
+pub use ast::Derived;
 pub use codes::CODES;
 pub use format::format;
 pub use generic::Generic;
@@ -83,6 +84,8 @@ pub struct Program {
     pub kernels: Vec<KernelInfo>,
     /// Kernels that are generic in their element types, those of used files too, by name.
     pub generics: BTreeMap<String, Generic>,
+    /// Derivatives that have no function yet; those of used files too.
+    pub derived: Vec<Derived>,
     /// Funs by name, those of used files too.
     pub funs: BTreeMap<String, Fun>,
     /// Rules over terms; those of used files first.

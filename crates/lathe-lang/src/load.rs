@@ -132,6 +132,7 @@ fn lower_all(
         let (what, name, span) = match item {
             Item::Kernel(k) => ("kernel", k.name.text.as_str(), k.name.span),
             Item::Fun(f, _) => ("fun", &*f.name, f.name_span),
+            Item::Derived(d) => ("kernel", d.name.text.as_str(), d.name.span),
             Item::Rule(r) => {
                 rule(map, r, &mut program, errors);
                 continue;
@@ -151,6 +152,11 @@ fn lower_all(
                 (Some(k.clone()), k.doc.clone())
             }
             Item::Fun(f, doc) => (fun(f, &mut program, errors), doc.clone()),
+            // Its function is made once all kernels are there, by those who can differentiate.
+            Item::Derived(d) => {
+                program.derived.push(d.clone());
+                (None, d.doc.clone())
+            }
             _ => continue,
         };
         if *main && (what == "kernel" || program.module.functions.contains_key(name)) {
@@ -310,6 +316,15 @@ fn tests(
         let Some(target) = target(&t.kernel, targets, "test", errors) else { continue };
         if let Some(why) = program.funs.get(&t.kernel.text).and_then(|f| f.no_kernel.clone()) {
             errors.push(why.at(t.kernel.span, "this test needs it"));
+            continue;
+        }
+        if program.derived.iter().any(|d| d.name.text == t.kernel.text) {
+            let text = format!("tests of the derivative `{}` cannot be written", t.kernel.text);
+            errors.push(
+                Diagnostic::error(codes::NOT_YET, text)
+                    .at(t.kernel.span, "this test is for it")
+                    .help("`lathe grad --check` compares it with differences"),
+            );
             continue;
         }
         // A kernel with errors has its own messages.

@@ -25,6 +25,7 @@ pub mod doctor;
 pub mod emit;
 mod explain;
 mod fun;
+pub mod grad;
 pub mod inputs;
 mod kept;
 pub mod machine;
@@ -81,6 +82,7 @@ pub fn all_codes() -> Vec<CodeInfo> {
         lathe_strategy::CODES,
         lathe_transform::CODES,
         lathe_mdh::CODES,
+        lathe_grad::CODES,
         lathe_prove::CODES,
         lathe_pattern::CODES,
         lathe_target::CODES,

@@ -115,7 +115,11 @@ impl Program {
     /// What only this crate knows to be wrong with a file.
     pub(crate) fn checked(self) -> Result<Program, Failure> {
         let diagnostics = crate::fun::captures(&self);
-        if diagnostics.is_empty() { Ok(self) } else { Err(Failure { sources: self.sources, diagnostics }) }
+        if diagnostics.is_empty() {
+            crate::grad::filled(self)
+        } else {
+            Err(Failure { sources: self.sources, diagnostics })
+        }
     }
 
     /// Whether a place is in the file itself, and not in one that it uses.

@@ -52,6 +52,7 @@ impl Parser<'_> {
             }
             "struct" => self.structure().map(Item::Struct),
             "op" => self.op().map(Item::Op),
+            "kernel" if self.is_at(2, "=") => self.derived(doc).map(Item::Derived),
             "kernel" => self.kernel(doc).map(Item::Kernel),
             "fun" => self.pattern_item(lathe_pattern::parse::parse_fun_at).map(|f| Item::Fun(f, doc)),
             "rule" => self.pattern_item(lathe_pattern::parse::parse_rule_at).map(Item::Rule),

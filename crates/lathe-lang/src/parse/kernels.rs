@@ -1,7 +1,7 @@
 //! Kernels and their statements.
 
 use super::Parser;
-use crate::ast::{AssignOp, Expr, ExprKind, Kernel, Range, Stmt, StmtKind, TypeParam};
+use crate::ast::{AssignOp, Derived, Expr, ExprKind, Ident, Kernel, Range, Stmt, StmtKind, TypeParam};
 use crate::codes;
 use crate::lexer::Tok;
 use lathe_diagnostics::Span;
@@ -36,6 +36,72 @@ impl Parser<'_> {
         self.angles.push(self.at);
         self.close(">", open)?;
         Some(types)
+    }
+
+    /// `kernel name = vjp(kernel, wrt: (A, B))`
+    pub(super) fn derived(&mut self, doc: String) -> Option<Derived> {
+        let start = self.span();
+        self.advance();
+        let name = self.ident("the kernel's name")?;
+        self.expect("=")?;
+        let rule = self.ident("`jvp`, `vjp` or `hvp`")?;
+        if !["jvp", "vjp", "hvp"].contains(&rule.text.as_str()) {
+            self.error(
+                codes::EXPECTED,
+                "a derived kernel is `jvp(…)`, `vjp(…)` or `hvp(…)`",
+                rule.span,
+                "not this",
+            );
+            return None;
+        }
+        let open = self.expect("(")?;
+        let mut d = self.nested(false, |p| {
+            let of_kernel = p.ident("the kernel to differentiate")?;
+            let (wrt, of, doc, span) = (Vec::new(), Vec::new(), String::new(), start);
+            let mut d =
+                Derived { name, rule, of_kernel, wrt, of, value: false, allow_steps: false, doc, span };
+            while p.take(",") && !p.is(")") {
+                let option = p.ident("`wrt`, `of`, `value` or `allow`")?;
+                p.expect(":")?;
+                match option.text.as_str() {
+                    "wrt" => d.wrt = p.names()?,
+                    "of" => d.of = p.names()?,
+                    "value" => {
+                        d.value = p.is("true") || p.is_name("true");
+                        if !d.value && !p.is("false") && !p.is_name("false") {
+                            p.expected("`true` or `false`");
+                            return None;
+                        }
+                        p.advance();
+                    }
+                    "allow" if p.is_name("steps") => {
+                        d.allow_steps = true;
+                        p.advance();
+                    }
+                    _ => {
+                        let help = "options: `wrt: (A, B)`, `of: (C)`, `value: true`, `allow: steps`";
+                        p.error(codes::EXPECTED, "no option of a derivative", option.span, "not this");
+                        p.help(help);
+                        return None;
+                    }
+                }
+            }
+            Some(d)
+        })?;
+        self.close(")", open)?;
+        (d.doc, d.span) = (doc, self.since(start));
+        Some(d)
+    }
+
+    /// `A` or `(A, B)`
+    fn names(&mut self) -> Option<Vec<Ident>> {
+        if !self.is("(") {
+            return Some(vec![self.ident("a parameter's name")?]);
+        }
+        let open = self.expect("(")?;
+        let names = self.nested(false, |p| p.list(")", |p| p.ident("a parameter's name")))?;
+        self.close(")", open)?;
+        Some(names)
     }
 
     /// `{ statements }`

@@ -1,0 +1,252 @@
+//! `lathe grad`: the derivative of a kernel as a kernel.
+
+use crate::args::GradArgs;
+use crate::files::{Used, apart};
+use crate::run;
+use crate::say::{self, note};
+use crate::target::{self, Common};
+use crate::{Outcome, Stop};
+use lathe::grad::{GradCheck, Mode, Passes, Request, check, derive};
+use lathe::rounds::Runs;
+use lathe::{
+    Assumptions, Build, Built, Data, Diagnostic, Failure, Function, Pool, Program, codes, data, measure,
+    stats,
+};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Sizes of a check where none are given.
+const SMALL: i64 = 6;
+
+#[derive(Serialize)]
+struct TapeBytes {
+    expression: String,
+    /// Where all sizes are known.
+    value: Option<i64>,
+}
+
+#[derive(Serialize)]
+struct Accumulated {
+    plain: usize,
+    reduction: usize,
+    private: usize,
+    atomic: usize,
+}
+
+#[derive(Serialize)]
+struct GradReport {
+    kernel: String,
+    derivative: String,
+    mode: &'static str,
+    wrt: Vec<String>,
+    of: Vec<String>,
+    passes: Passes,
+    check: Option<GradCheck>,
+    tape_bytes: TapeBytes,
+    /// Arrays whose values are kept, with the statements that read them.
+    stored: Vec<String>,
+    /// Statements that run once more in the sweep back.
+    recomputed: Vec<String>,
+    accumulation: Accumulated,
+    primal_s: Option<f64>,
+    gradient_s: Option<f64>,
+    ratio: Option<f64>,
+}
+
+pub fn grad(a: &GradArgs, common: &Common) -> Outcome {
+    not_yet(a)?;
+    let t = &a.target;
+    let (mut program, kernel) = target::open(t)?;
+    if let Some(file) = &a.output {
+        apart(&[Used::new(file, "the derivative")], &[target::source(t)])?;
+    }
+    let reverse = a.mode == "reverse";
+    let request = Request {
+        wrt: a.wrt.clone(),
+        of: a.of.clone(),
+        value: a.value || !reverse,
+        allow_steps: a.allow.iter().any(|w| w == "steps"),
+        ..Request::new(
+            if reverse { Mode::Reverse } else { Mode::Forward },
+            format!("{}_{}", kernel.name, if reverse { "vjp" } else { "jvp" }),
+        )
+    };
+    let passes = Passes::parse(a.passes.as_deref().unwrap_or_default());
+    let d = derive(&mut program, &kernel, &request, &passes)?;
+    // The derivative passes the same analysis as what users write.
+    let trust = if t.trust_assumptions { Assumptions::Trusted } else { Assumptions::Checked };
+    lathe::schedule::plain(&program, &d.func, trust)?;
+    let at = |d: Diagnostic| Stop::from(Failure::one(&program.sources, d));
+    let given = target::given(&t.how, &a.data)?;
+    let checked = match a.check {
+        true => Some(compared(&program, &kernel, &request, &passes, &given).map_err(at)?),
+        false => None,
+    };
+    let times = match a.runs {
+        Some(runs) => Some(timed(a, &given, &program, &kernel, &d.func, runs)?),
+        None => None,
+    };
+    let sizes = data::given_sizes(&kernel, &given.sizes).map_err(at)?;
+    let bytes = d.tape_bytes();
+    let scope = lathe::text::Scope::of_function(&d.func);
+    let sums = d.accumulation();
+    let report = GradReport {
+        kernel: kernel.name.to_string(),
+        derivative: d.func.name.to_string(),
+        mode: if reverse { "reverse" } else { "forward" },
+        wrt: d.wrt.clone(),
+        of: d.of.clone(),
+        passes,
+        check: checked,
+        tape_bytes: TapeBytes {
+            expression: lathe::text::print_expr(&bytes, &scope),
+            value: lathe::ir::interp::evaluate(&bytes, &sizes),
+        },
+        stored: d.kept.iter().map(|k| format!("{} for {}", k.of, k.label)).collect(),
+        recomputed: d.recomputed(),
+        accumulation: Accumulated { plain: sums.plain, reduction: sums.reduction, private: 0, atomic: 0 },
+        primal_s: times.map(|t| t.0),
+        gradient_s: times.map(|t| t.1),
+        ratio: times.map(|t| t.1 / t.0),
+    };
+    let text = lathe::text::print_function(&d.func);
+    if let Some(file) = &a.output {
+        lathe::write_whole(file, text.as_bytes()).map_err(at)?;
+    }
+    if common.json {
+        return say::json(&report);
+    }
+    show(&report);
+    if a.output.is_none() {
+        say::data(text.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// Refuses what the options promise and nothing keeps yet.
+fn not_yet(a: &GradArgs) -> Result<(), Diagnostic> {
+    let option = if a.accumulate != "auto" {
+        format!("--accumulate {}", a.accumulate)
+    } else if a.deterministic {
+        "--deterministic".to_string()
+    } else if a.checkpoint != "none" {
+        format!("--checkpoint {}", a.checkpoint)
+    } else {
+        return Ok(());
+    };
+    Err(Diagnostic::error(lathe::grad::refusals::UNSUPPORTED, format!("`{option}` is not there yet"))
+        .help("leave it out"))
+}
+
+/// `--check`: an error where the derivative is wrong.
+fn compared(
+    program: &Program,
+    kernel: &Function,
+    request: &Request,
+    passes: &Passes,
+    given: &data::Given,
+) -> Result<GradCheck, Diagnostic> {
+    let mut small = given.clone();
+    if small.sizes.is_empty() && small.inputs.is_empty() {
+        small.sizes = kernel.sizes.iter().map(|b| (b.name.to_string(), SMALL)).collect();
+    }
+    let data = data::make(kernel, &small)?;
+    let values = lathe::convert::to_values(&data.arrays)?;
+    let c = check(&program.lang.module, kernel, request, passes, &values, &data.sizes, small.seed)?;
+    if c.ok {
+        return Ok(c);
+    }
+    let text = format!("the derivative of `{}` is not what differences say", kernel.name);
+    let errors = format!(
+        "relative error {:.3e}, of the adjoint identity {:.3e}",
+        c.max_rel_error, c.adjoint_rel_error
+    );
+    let help = "near a kink (abs, min, max, a condition) differences are no derivatives: try another --seed";
+    Err(Diagnostic::error(codes::WRONG_RESULT, text).note(errors).help(help))
+}
+
+fn show(r: &GradReport) {
+    let (wrt, of) = (r.wrt.join(", "), r.of.join(", "));
+    note!("{}: {} mode of {}, by {wrt}, of {of}", r.derivative, r.mode, r.kernel);
+    let value = r.tape_bytes.value.map_or_else(String::new, |v| format!(" = {v}"));
+    note!("  keeps {}{value} bytes", r.tape_bytes.expression);
+    for s in &r.stored {
+        note!("    {s}");
+    }
+    if !r.recomputed.is_empty() {
+        note!("  runs again: {}", r.recomputed.join(", "));
+    }
+    if let Some(c) = &r.check {
+        let error = c.max_rel_error.max(c.adjoint_rel_error);
+        note!("  agrees with {}: relative error {error:.3e}", c.against);
+    }
+    if let (Some(p), Some(g), Some(ratio)) = (r.primal_s, r.gradient_s, r.ratio) {
+        note!("  primal {}, derivative {}: {ratio:.2} times", run::seconds(p), run::seconds(g));
+    }
+}
+
+/// A kernel and its derivative, each with arrays of its own.
+struct Pair<'a> {
+    pool: &'a Pool,
+    kernels: Vec<(&'a Function, Built, Data, Data)>,
+}
+
+impl Runs<Diagnostic> for Pair<'_> {
+    fn call(&mut self, i: usize) -> Result<(), Diagnostic> {
+        let (_, built, data, _) = &mut self.kernels[i];
+        built.call(self.pool, &mut data.arrays)
+    }
+
+    /// What changes its inputs gets them anew: both are treated alike.
+    fn one_by_one(&self, _: usize) -> bool {
+        self.kernels.iter().any(|k| k.0.params.iter().any(|p| p.mode == lathe::Mode::InOut))
+    }
+
+    fn ready(&mut self, i: usize) -> Result<(), Diagnostic> {
+        let (f, _, data, original) = &mut self.kernels[i];
+        data.restore(f, original);
+        Ok(())
+    }
+}
+
+/// Medians of both kernels in interleaved rounds, each under its usual strategy.
+fn timed(
+    a: &GradArgs,
+    given: &data::Given,
+    program: &Program,
+    kernel: &Function,
+    gradient: &Function,
+    runs: u32,
+) -> Result<(f64, f64), Stop> {
+    let t = &a.target;
+    let at = |d: Diagnostic| Stop::from(Failure::one(&program.sources, d));
+    let threads = target::threads(&a.data);
+    lathe::rounds::pin_to_first(threads);
+    let pool = Pool::new(threads).map_err(at)?;
+    let build =
+        Build { engine: target::engine(&t.how)?, ..Build::default() }.on(&target::machine_here(&t.how)?);
+    let mut pair = Pair { pool: &pool, kernels: Vec::new() };
+    // Inputs that are given by name are inputs of both.
+    let all = data::Given { sizes: given.sizes.clone(), inputs: BTreeMap::new(), seed: given.seed };
+    for f in [kernel, gradient] {
+        let named = given.inputs.iter().filter(|(n, _)| f.params.iter().any(|p| &**p.name() == n.as_str()));
+        let given =
+            data::Given { inputs: named.map(|(n, v)| (n.clone(), v.clone())).collect(), ..all.clone() };
+        let original = data::make(f, &given).map_err(at)?;
+        let sizes = original.named_sizes(f);
+        let of = target::situation(&t.how, &given, &sizes, &build, threads);
+        let schedule = target::scheduled(t, t.how.strategy.as_deref(), program, f, of)?;
+        let built = lathe::compile(&schedule, &build).map_err(at)?;
+        let data = original.duplicate().map_err(at)?;
+        pair.kernels.push((f, built, data, original));
+    }
+    let times = measure(2, &run::plan(runs), &mut pair, |_| ()).map_err(at)?;
+    let median = |i: usize| stats::summarize(&times[i]).map(|s| s.median);
+    match (median(0), median(1)) {
+        (Some(p), Some(g)) => Ok((p, g)),
+        _ => {
+            note!("nothing was measured");
+            Err(Stop::Status(1))
+        }
+    }
+}

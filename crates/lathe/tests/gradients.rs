@@ -1,0 +1,72 @@
+//! Derivatives of the examples: against differences, and on every engine against the interpreter.
+
+use lathe::grad::{Mode, Passes, Request, check};
+use lathe::{Build, Engine, Given, How, Machine, Pool, Program, data};
+use std::path::{Path, PathBuf};
+
+fn files() -> Vec<PathBuf> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/gradients");
+    let mut all: Vec<PathBuf> = std::fs::read_dir(dir)
+        .expect("examples")
+        .map(|e| e.expect("an entry").path())
+        .filter(|p| p.extension().is_some_and(|e| e == "lathe"))
+        .collect();
+    all.sort();
+    assert!(all.len() >= 9, "only {} examples", all.len());
+    all
+}
+
+/// Every size is small and odd; counts of steps, too.
+fn given(f: &lathe::Function, seed: u64) -> Given {
+    let small = |n: usize| 3 + n as i64 % 3;
+    let sizes = f.sizes.iter().enumerate().map(|(n, b)| (b.name.to_string(), small(n))).collect();
+    let counts =
+        f.params.iter().filter(|p| matches!(&p.kind, lathe::ir::ParamKind::Scalar(b) if b.ty.is_int()));
+    let inputs = counts.map(|p| (p.name().to_string(), "4".to_string())).collect();
+    Given { sizes, inputs, seed }
+}
+
+#[test]
+fn derivatives_of_examples_agree_with_differences() {
+    for file in files() {
+        let p = Program::open(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+        let name = file.file_stem().and_then(|n| n.to_str()).expect("a name");
+        for k in [name.to_string(), format!("{name}_vjp")] {
+            let f = p.kernel(Some(&k)).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+            let given = given(f, 3);
+            let d = data::make(f, &given).unwrap_or_else(|e| panic!("{k}: {e}"));
+            let values = lathe::convert::to_values(&d.arrays).expect("values");
+            let request = Request::new(Mode::Reverse, "d");
+            let c = check(&p.lang.module, f, &request, &Passes::default(), &values, &d.sizes, 5)
+                .unwrap_or_else(|e| panic!("{k}: {e}"));
+            assert!(c.ok, "{k}: {c:?}");
+        }
+    }
+}
+
+#[test]
+fn derivatives_of_examples_are_what_the_interpreter_says() {
+    let pool = Pool::new(2).expect("a pool");
+    let build = Build::default();
+    assert!(build.engine != Engine::INTERPRETER);
+    for file in files() {
+        let p = Program::open(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+        for info in &p.lang.kernels {
+            let f = p.kernel(Some(&info.name)).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+            for strategy in ["naive", "auto"] {
+                let d = data::make(f, &given(f, 1)).unwrap_or_else(|e| panic!("{}: {e}", info.name));
+                let how = How { strategy: Some(strategy.into()), sizes: d.named_sizes(f), ..How::default() };
+                let schedule = lathe::schedule(&p, f, &how, &Machine::host())
+                    .unwrap_or_else(|e| panic!("{} {strategy}: {e}", info.name));
+                let built =
+                    lathe::compile(&schedule, &build).unwrap_or_else(|e| panic!("{}: {e}", info.name));
+                let before = d.duplicate().expect("memory");
+                let mut after = d.duplicate().expect("memory");
+                built.call(&pool, &mut after.arrays).unwrap_or_else(|e| panic!("{}: {e}", info.name));
+                let c = lathe::check_result(&schedule, &build, before, &after, &pool)
+                    .unwrap_or_else(|e| panic!("{}: {e}", info.name));
+                assert!(c.report.ok, "{} {strategy}: {:?}", info.name, c.first);
+            }
+        }
+    }
+}
