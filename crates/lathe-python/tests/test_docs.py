@@ -38,7 +38,7 @@ def test_the_page(capsys, monkeypatch, tmp_path):
     assert "strategy mine(p1 = 16 in 16..=256 step 16) for gemm" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", ["lathe", "lathe.kernels", "lathe.strategies", "lathe.contraction", "lathe.shipping", "lathe.linalg", "lathe.fft", "lathe.jax"])
+@pytest.mark.parametrize("name", ["lathe", "lathe.kernels", "lathe.strategies", "lathe.contraction", "lathe.shipping", "lathe.linalg", "lathe.fft", "lathe.random", "lathe.jax"])
 def test_docstrings(name):
     if name == "lathe.jax":
         pytest.importorskip("jax")

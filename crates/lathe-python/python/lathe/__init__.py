@@ -12,6 +12,7 @@
 * :func:`tune`: searches the parameters of anything; ``kernel.tune`` those of a kernel.
 * :func:`einsum`: numpy's notation.
 * :mod:`lathe.linalg`, :mod:`lathe.fft`: factorizations, linear systems, Fourier transforms.
+* :mod:`lathe.random`: random numbers as a function of key and counter.
 * :mod:`lathe.jax`, :mod:`lathe.torch`: kernels as operators of these packages.
 """
 
@@ -70,7 +71,7 @@ __all__ = [
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__doc__", "__version__", *(n for n in ("fft", "jax", "linalg", "torch") if n in globals())]
+    return [*__all__, "__doc__", "__version__", *(n for n in ("fft", "jax", "linalg", "random", "torch") if n in globals())]
 
 
 # A child process has its own threads, and no lock that another thread of its parent held.
