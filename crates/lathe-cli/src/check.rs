@@ -29,10 +29,12 @@ pub fn check(a: &CheckArgs, common: &Common) -> Outcome {
         }
         failed |= !report.failures.is_empty();
         if !common.json {
-            let rules = match report.rules {
-                0 => String::new(),
-                1 => ", 1 rule".to_string(),
-                n => format!(", {n} rules"),
+            let rules = match (report.rules, report.rules_proved) {
+                (0, _) => String::new(),
+                (1, 1) => ", 1 rule (proved)".to_string(),
+                (1, _) => ", 1 rule (tested)".to_string(),
+                (n, p) if n == p => format!(", {n} rules (proved)"),
+                (n, p) => format!(", {n} rules ({p} proved)"),
             };
             let helpers = match report.helpers {
                 0 => String::new(),
@@ -62,6 +64,7 @@ pub fn check(a: &CheckArgs, common: &Common) -> Outcome {
             "kernels": report.kernels,
             "helpers": report.helpers,
             "rules": report.rules,
+            "rules_proved": report.rules_proved,
             "strategies": report.strategies,
             "steps": report.steps,
             "tests": report.tests,

@@ -76,12 +76,14 @@ pub struct FunAst {
     pub span: Span,
 }
 
-/// `rule name(metavariables): left => right where conditions`
+/// `rule name(metavariables) rounds: left => right where conditions`
 #[derive(Clone, Debug, PartialEq)]
 pub struct RuleAst {
     pub name: Name,
     pub name_span: Span,
     pub metas: Vec<Name>,
+    /// Declared to hold up to rounding.
+    pub rounds: bool,
     pub left: Ast,
     pub right: Ast,
     /// Conditions over sizes.

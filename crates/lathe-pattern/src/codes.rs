@@ -155,14 +155,14 @@ pub static CODES: &[CodeInfo] = &[
     CodeInfo {
         code: WRONG_RULE,
         title: "the rule does not hold",
-        explanation: "`lathe check` puts random terms for the metavariables of a rule, and random data into both sides. The message shows an instance for which they differ.",
+        explanation: "Rules are decided when a file is loaded: by a proof for all sizes, types and values, or by tests on special values, values of all magnitudes and those that the rule mentions. The message shows an instance for which the sides differ. A rule that may change rounding says so: `rule name(…) rounds: …`.",
         wrong: "rule swap(x, y): x - y => y - x\n",
         right: "rule swap(x, y): x + y => y + x\n",
     },
     CodeInfo {
         code: UNTESTED,
         title: "the rule could not be tested",
-        explanation: "`lathe check` found no instance of the rule's left side to which it applies: its conditions exclude each other, or its sides have different sizes.",
+        explanation: "There is no instance of the rule's left side to which it applies: its conditions exclude each other, or its sides have different sizes.",
         wrong: "rule half(x): x |> split(2) |> join => x where 2 <= 1\n",
         right: "rule half(x): x |> split(2) |> join => x\n",
     },

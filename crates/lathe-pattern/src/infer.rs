@@ -50,7 +50,7 @@ pub struct Inferred {
 /// What is chosen for types and sizes that nothing determines: an instance of a term that fits many.
 pub trait Choose {
     fn ty(&mut self, class: Class) -> Type;
-    fn size(&mut self) -> i64;
+    fn size(&mut self) -> Nat;
     /// One of so many.
     fn which(&mut self, n: usize) -> usize;
 }
@@ -409,7 +409,7 @@ impl Infer<'_> {
                 return Ok(());
             }
             let i = open[choose.which(open.len())];
-            let size = Nat::constant(choose.size());
+            let size = choose.size();
             let chosen = self.s.equal(&Nat::atom(Atom::Meta(i)), &size);
             chosen.map_err(|m| self.mismatch(&m, span))?;
         }

@@ -4,6 +4,7 @@
 //! * [`ast`], [`parse`], [`mod@infer`], [`mod@program`], [`mod@print`]: from text to typed terms and back.
 //! * [`eval`], [`value`]: what terms mean.
 //! * [`mod@lower`]: from low-level terms to the tree.
+//! * [`mod@decide`]: whether a rule holds, before anyone uses it.
 //! * [`rules`], [`normal`], [`make`], [`language`]: rewriting; [`saturate`]: by equality saturation.
 //! * [`scheme`], [`solve`], [`check`]: the types of primitives, unification, and the check of a typed term.
 
@@ -11,6 +12,7 @@ pub mod ast;
 pub mod check;
 pub mod codes;
 pub mod condition;
+pub mod decide;
 pub mod eval;
 pub mod facts;
 mod hash;
@@ -39,6 +41,7 @@ pub mod types;
 pub mod value;
 
 pub use codes::CODES;
+pub use decide::{Decision, decide_rule};
 pub use eval::{Sizes, evaluate};
 pub use facts::{Fact, Facts, Known};
 pub use lower::lower;

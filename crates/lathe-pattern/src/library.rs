@@ -2,6 +2,7 @@
 
 use crate::check::same_type;
 use crate::codes;
+use crate::decide::{Decision, lawful};
 use crate::language::TermState;
 use crate::program::Program;
 use crate::rules::{self, Equation};
@@ -9,7 +10,7 @@ use crate::term::Term;
 use lathe_diagnostics::Diagnostic;
 use lathe_strategy::run::Context;
 use lathe_strategy::{
-    Argument, Definition, Definitions, Outcome, Refusal, Strategy, Vocabulary, parse_definitions,
+    Argument, Definition, Definitions, Outcome, Refusal, Strategy, Vocabulary, Why, parse_definitions,
     parse_strategy, rewrite,
 };
 
@@ -33,11 +34,24 @@ pub fn vocabulary() -> Vocabulary<Term> {
     v
 }
 
-/// Rules of one's own beside those that are built in.
-pub fn add_rules(v: &mut Vocabulary<Term>, rules: impl IntoIterator<Item = Equation>) {
+/// The equations of the library, which tests prove.
+pub(crate) fn add_rules(v: &mut Vocabulary<Term>, rules: impl IntoIterator<Item = Equation>) {
     for e in rules {
         let name = e.name.clone();
         v.rule(&name, move |t, state, args| e.apply_with(t, state, args));
+    }
+}
+
+/// Rules of a user, which are decided. What relies on the laws of an operator asks for them where it is applied.
+pub fn add_decided(v: &mut Vocabulary<Term>, rules: impl IntoIterator<Item = (Equation, Decision)>) {
+    for (e, decision) in rules {
+        let name = e.name.clone();
+        v.rule(&name, move |t, state, args| {
+            for (op, start) in e.operators(t).iter().filter(|_| decision.laws) {
+                lawful(op, start).map_err(Why::Condition)?;
+            }
+            e.apply_with(t, state, args)
+        });
     }
 }
 

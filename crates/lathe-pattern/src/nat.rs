@@ -22,6 +22,25 @@ pub enum Atom {
     Div(Arc<Nat>, Arc<Nat>),
 }
 
+/// What one or both of two lists have for a key.
+type Pair<'a, T> = (Option<&'a T>, Option<&'a T>);
+
+/// Two lists in the order of their keys as one: what both have comes together.
+fn merged<'a, K: Ord, V>(a: &'a [(K, V)], b: &'a [(K, V)]) -> impl Iterator<Item = Pair<'a, (K, V)>> {
+    let (mut a, mut b) = (a.iter().peekable(), b.iter().peekable());
+    std::iter::from_fn(move || {
+        let order = match (a.peek(), b.peek()) {
+            (Some(x), Some(y)) => x.0.cmp(&y.0),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (None, None) => return None,
+        };
+        let left = if order.is_le() { a.next() } else { None };
+        let right = if order.is_ge() { b.next() } else { None };
+        Some((left, right))
+    })
+}
+
 /// A product of atoms with their powers, in the order of the atoms; empty: 1.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub struct Mono(Vec<(Atom, u32)>);
@@ -40,22 +59,30 @@ impl Mono {
     }
 
     fn times(&self, o: &Mono) -> Option<Mono> {
-        let mut all: BTreeMap<&Atom, u32> = self.0.iter().map(|(a, p)| (a, *p)).collect();
-        for (a, p) in &o.0 {
-            let e = all.entry(a).or_insert(0);
-            *e = e.checked_add(*p)?;
+        let mut out = Vec::with_capacity(self.0.len() + o.0.len());
+        for pair in merged(&self.0, &o.0) {
+            out.push(match pair {
+                (Some((a, p)), Some((_, q))) => (a.clone(), p.checked_add(*q)?),
+                (Some(one), None) | (None, Some(one)) => one.clone(),
+                (None, None) => return None,
+            });
         }
-        Some(Mono(all.into_iter().map(|(a, p)| (a.clone(), p)).collect()))
+        Some(Mono(out))
     }
 
     /// `self / o` where it divides.
     fn over(&self, o: &Mono) -> Option<Mono> {
-        let mut all: BTreeMap<&Atom, u32> = self.0.iter().map(|(a, p)| (a, *p)).collect();
-        for (a, p) in &o.0 {
-            let e = all.get_mut(a)?;
-            *e = e.checked_sub(*p)?;
+        let mut out = Vec::with_capacity(self.0.len());
+        for pair in merged(&self.0, &o.0) {
+            match pair {
+                (Some((a, p)), q) => match p.checked_sub(q.map_or(0, |q| q.1))? {
+                    0 => {}
+                    left => out.push((a.clone(), left)),
+                },
+                (None, _) => return None,
+            }
         }
-        Some(Mono(all.into_iter().filter(|e| e.1 > 0).map(|(a, p)| (a.clone(), p)).collect()))
+        Some(Mono(out))
     }
 
     fn degree(&self) -> u64 {
@@ -174,7 +201,19 @@ impl Nat {
         if self.huge || o.huge {
             return Nat::huge();
         }
-        Nat::collect(self.terms.iter().chain(&o.terms).cloned().map(Some))
+        let mut terms = Vec::with_capacity(self.terms.len() + o.terms.len());
+        for pair in merged(&self.terms, &o.terms) {
+            match pair {
+                (Some((m, c)), Some((_, d))) => match c.checked_add(*d) {
+                    Some(0) => {}
+                    Some(sum) => terms.push((m.clone(), sum)),
+                    None => return Nat::huge(),
+                },
+                (Some(one), None) | (None, Some(one)) => terms.push(one.clone()),
+                (None, None) => {}
+            }
+        }
+        Nat { terms, huge: false }
     }
 
     pub fn minus(&self, o: &Nat) -> Nat {

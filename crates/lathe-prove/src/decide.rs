@@ -81,6 +81,15 @@ const CONFLICTS: u64 = 4_000;
 /// Cases that are told apart.
 const CASES: usize = 200;
 
+impl Proof {
+    pub const ALL: [Proof; 3] = [Proof::NormalForm, Proof::AllValues, Proof::Bits];
+
+    /// The inverse of its text.
+    pub fn from_text(text: &str) -> Option<Proof> {
+        Proof::ALL.into_iter().find(|p| p.to_string() == text)
+    }
+}
+
 impl std::fmt::Display for Proof {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {

@@ -20,12 +20,13 @@ pub mod operator;
 mod poly;
 pub mod read;
 pub mod rounding;
-mod sample;
+pub mod sample;
 mod sat;
 
 pub use codes::CODES;
 pub use decide::{Counterexample, Equality, Proof, Question, Verdict, decide};
 pub use formula::{Formulas, Id, Op};
+pub use normal::Normal;
 pub use operator::{Broken, Law, Which, law};
 
 /// Changes whenever a verdict may: part of the key under which verdicts are kept.

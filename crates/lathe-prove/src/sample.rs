@@ -7,7 +7,7 @@ use lathe_ir::Scalar;
 use lathe_ir::scalar::{self, ScalarValue};
 
 /// The special values of a type.
-pub(crate) fn special(ty: Scalar) -> Vec<u64> {
+pub fn special(ty: Scalar) -> Vec<u64> {
     let mut out = Vec::new();
     if ty == Scalar::Bool {
         return vec![0, 1];
@@ -115,7 +115,7 @@ fn int(ty: Scalar, v: u64) -> u64 {
 }
 
 /// Any value of a type, by a number: of all magnitudes alike, or special, or small.
-pub(crate) fn any(ty: Scalar, random: u64) -> u64 {
+pub fn any(ty: Scalar, random: u64) -> u64 {
     let (kind, r) = (random % 16, mix(random));
     if kind == 0 {
         let all = special(ty);
@@ -152,7 +152,7 @@ pub(crate) fn any(ty: Scalar, random: u64) -> u64 {
 }
 
 /// A value's place in the order of its type.
-pub(crate) fn place(ty: Scalar, bits: u64) -> i128 {
+pub fn place(ty: Scalar, bits: u64) -> i128 {
     if ty.is_float() {
         let n = ty.bits();
         let magnitude = bits & ((1u64 << (n - 1)) - 1);
@@ -163,7 +163,7 @@ pub(crate) fn place(ty: Scalar, bits: u64) -> i128 {
 }
 
 /// The value at a place, or the nearest one that there is.
-pub(crate) fn at_place(ty: Scalar, place: i128) -> u64 {
+pub fn at_place(ty: Scalar, place: i128) -> u64 {
     if ty == Scalar::Bool {
         return u64::from(place > 0);
     }

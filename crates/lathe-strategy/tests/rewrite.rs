@@ -261,7 +261,7 @@ fn what_fails_leaves_nothing_behind() {
 fn traces_are_stored_and_replayed() {
     let t = Toy::parse("f(a f(a b))");
     let o = run("normalize(ab <+ bc) ; topDown(fg)", "f(a f(a b))").unwrap();
-    let records = lathe_strategy::rewrite::evidence(&t, &o.trace);
+    let records = lathe_strategy::rewrite::evidence(&t, &o.trace, &|_| lathe_strategy::Discharge::ByRule);
     let (definitions, facts) = (Definitions::default(), |_: &str| None);
     let context = Context::new(&definitions, None, &facts);
     let (again, _) = replay_nodes(&context, &words(), &t, 0, &records).unwrap();

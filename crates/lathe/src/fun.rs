@@ -24,7 +24,9 @@ const LOWER: &str = "lower";
 /// Everything that strategies over terms of this file can say.
 pub fn vocabulary(program: &Program) -> Vocabulary<Term> {
     let mut words = library::vocabulary();
-    library::add_rules(&mut words, program.lang.rules.iter().map(|r| r.equation.clone()));
+    let decided =
+        |r: &lathe_lang::Rule| Some((r.equation.clone(), program.rules.get(&r.equation.name)?.clone()));
+    library::add_decided(&mut words, program.lang.rules.iter().filter_map(decided));
     words
 }
 
@@ -54,10 +56,14 @@ pub fn version(
     }
     // What changed nothing is no step.
     let trace: Vec<_> = out.trace.into_iter().filter(|a| a.before != a.after).collect();
-    let mut evidence = rewrite::evidence(&p.term, &trace);
+    let how = |rule: &str| match program.rules.get(rule) {
+        Some(d) if !d.is_proved() => Discharge::Tested,
+        _ => Discharge::ByRule,
+    };
+    let mut evidence = rewrite::evidence(&p.term, &trace, &how);
     for e in &mut evidence {
-        let own = program.lang.rules.iter().any(|r| r.equation.name == e.rule);
-        if own || library::ROUNDS.contains(&e.rule.as_str()) {
+        let rounds = program.rules.get(&e.rule).is_some_and(|d| d.rounds);
+        if rounds || library::ROUNDS.contains(&e.rule.as_str()) {
             e.reassociates.push("out".to_string());
         }
     }

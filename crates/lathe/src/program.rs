@@ -5,6 +5,7 @@ use crate::source;
 use lathe_diagnostics::{Diagnostic, SourceMap, Span};
 use lathe_ir::{Function, Scalar};
 use lathe_lang::{Generic, Resolver};
+use lathe_pattern::Decision;
 use lathe_strategy::{Definition, Definitions};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,8 @@ pub struct Program {
     pub path: PathBuf,
     pub sources: SourceMap,
     pub lang: lathe_lang::Program,
+    /// How each of its rules holds.
+    pub rules: BTreeMap<String, Decision>,
     pub warnings: Vec<Diagnostic>,
 }
 
@@ -77,6 +80,20 @@ pub fn split_target(target: &str) -> (PathBuf, Option<String>) {
 }
 
 impl Program {
+    /// What the front end made of a file, with its rules decided: nobody uses a rule before.
+    ///
+    /// # Errors
+    /// `E1117` for rules that do not hold, `E1115` and `E1118` for those of which that cannot be told.
+    pub(crate) fn new(
+        path: PathBuf,
+        sources: SourceMap,
+        lang: lathe_lang::Program,
+        warnings: Vec<Diagnostic>,
+    ) -> Result<Program, Failure> {
+        let rules = crate::rules::decide(&lang.rules, &sources)?;
+        Program { path, sources, lang, rules, warnings }.checked()
+    }
+
     /// Reads and checks a file with everything that it uses.
     ///
     /// # Errors
@@ -107,13 +124,13 @@ impl Program {
         }
         let mut sources = SourceMap::new();
         match lathe_lang::load(&mut sources, &path.display().to_string(), text, &mut Files) {
-            Ok((lang, warnings)) => Program { path, sources, lang, warnings }.checked(),
+            Ok((lang, warnings)) => Program::new(path, sources, lang, warnings),
             Err(diagnostics) => Err(Failure { sources, diagnostics }),
         }
     }
 
     /// What only this crate knows to be wrong with a file.
-    pub(crate) fn checked(self) -> Result<Program, Failure> {
+    fn checked(self) -> Result<Program, Failure> {
         let diagnostics = crate::fun::captures(&self);
         if diagnostics.is_empty() {
             crate::grad::filled(self)

@@ -1,44 +1,99 @@
-//! Rules of a file, tested with random instances; a rule that held is not tested again until its text changes.
+//! The rules of a file, decided when it is loaded: a file with a rule that does not hold is refused by every command.
 //!
-//! The cache is a folder with one small file per rule that held, named after the hash of its text: in
-//! `$XDG_CACHE_HOME/lathe/rules`, or `~/.cache/lathe/rules`. Without either nothing is kept. What cannot be read
-//! or written is tested again.
+//! Decisions are kept by the text of the rule, in this process and in the cache of the user.
 
-use crate::program::{Failure, Program};
+use crate::cache::Cache;
+use crate::program::Failure;
+use lathe_diagnostics::SourceMap;
 use lathe_lang::Rule;
 use lathe_measure::store::hash_of;
-use lathe_pattern::rules::try_rule;
-use std::path::PathBuf;
+use lathe_pattern::decide::{Decision, How, VERSION, decide_rule};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, OnceLock};
 
-/// Bumped when the test changes, so that all rules are tested anew.
-const VERSION: &str = "1";
-
-/// Tests every rule of a file and of the files that it uses; those that fail.
-pub fn check_rules(program: &Program) -> Vec<Failure> {
-    let folder = folder();
-    let wrong = |r: &Rule| {
-        let known = folder.as_ref().map(|f| f.join(hash_of(&[VERSION, env!("CARGO_PKG_VERSION"), &r.text])));
-        if known.as_ref().is_some_and(|k| k.exists()) {
-            return None;
+/// How each rule of a file, and of the files that it uses, holds.
+///
+/// # Errors
+/// Every rule that does not hold, or of which that cannot be told.
+pub(crate) fn decide(rules: &[Rule], sources: &SourceMap) -> Result<BTreeMap<String, Decision>, Failure> {
+    let (mut out, mut wrong) = (BTreeMap::new(), Vec::new());
+    for r in rules {
+        match decided(r) {
+            Ok(d) => drop(out.insert(r.equation.name.clone(), d)),
+            Err(d) => wrong.push(*d),
         }
-        match try_rule(&r.equation, r.span) {
-            Ok(held) => {
-                if let Some(file) = known {
-                    // A folder that cannot be made or written costs time, and nothing else.
-                    let made = file.parent().map(std::fs::create_dir_all);
-                    let _ = made.map(|_| std::fs::write(file, format!("{held}\n")));
-                }
-                None
-            }
-            Err(d) => Some(Failure::one(&program.sources, d)),
-        }
-    };
-    program.lang.rules.iter().filter_map(wrong).collect()
+    }
+    if wrong.is_empty() { Ok(out) } else { Err(Failure::many(sources, wrong)) }
 }
 
-fn folder() -> Option<PathBuf> {
-    let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-    // A relative XDG_CACHE_HOME is to be ignored (XDG base directory specification).
-    let cache = set("XDG_CACHE_HOME").filter(|p| p.is_absolute());
-    Some(cache.or_else(|| set("HOME").map(|h| h.join(".cache")))?.join("lathe/rules"))
+fn decided(r: &Rule) -> Result<Decision, Box<lathe_diagnostics::Diagnostic>> {
+    static KNOWN: OnceLock<Mutex<HashMap<String, Decision>>> = OnceLock::new();
+    let lock = || KNOWN.get_or_init(Mutex::default).lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let (pattern, prove) = (VERSION.to_string(), lathe_prove::VERSION.to_string());
+    let key = hash_of(&["rule", env!("LATHE_BUILD"), &pattern, &prove, &r.text]);
+    if let Some(d) = lock().get(&key) {
+        return Ok(d.clone());
+    }
+    let cache = Cache::user();
+    let kept = cache.as_ref().and_then(|c| c.get(&key)).and_then(|bytes| read(&bytes));
+    let d = match kept {
+        Some((how, laws)) => Decision { how, rounds: r.equation.rounds, laws },
+        None => {
+            let d = decide_rule(&r.equation, r.span).map_err(Box::new)?;
+            if let Some(c) = &cache {
+                c.put(&key, written(&d).as_bytes());
+            }
+            d
+        }
+    };
+    lock().insert(key, d.clone());
+    Ok(d)
+}
+
+/// `laws`, then `proved` with what it rests on, or `tested` with how often and why; one a line.
+fn written(d: &Decision) -> String {
+    let how = match &d.how {
+        How::Proved(on) => {
+            let on: String = on.iter().map(|p| format!("\n{p}")).collect();
+            format!("proved{on}")
+        }
+        How::Tested(n, why) => format!("tested\n{n}\n{}", why.replace('\n', " ")),
+    };
+    format!("{}\n{how}", d.laws)
+}
+
+fn read(bytes: &[u8]) -> Option<(How, bool)> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    let mut lines = text.lines();
+    let laws = lines.next()?.parse().ok()?;
+    let how = match lines.next()? {
+        "proved" => How::Proved(lines.map(lathe_prove::Proof::from_text).collect::<Option<Vec<_>>>()?),
+        "tested" => How::Tested(lines.next()?.parse().ok()?, lines.next()?.to_string()),
+        _ => return None,
+    };
+    Some((how, laws))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lathe_prove::Proof;
+
+    #[test]
+    fn decisions_that_are_kept_are_read_again() {
+        let kinds = [
+            How::Proved(Vec::new()),
+            How::Proved(vec![Proof::NormalForm, Proof::AllValues, Proof::Bits]),
+            How::Tested(40, "too many cases".to_string()),
+        ];
+        for how in kinds {
+            for laws in [true, false] {
+                let d = Decision { how: how.clone(), rounds: false, laws };
+                assert_eq!(read(written(&d).as_bytes()), Some((how.clone(), laws)));
+            }
+        }
+        for bad in ["", "true", "true\nproved\nby luck", "yes\nproved", "true\ntested\nmany\nx"] {
+            assert_eq!(read(bad.as_bytes()), None, "{bad}");
+        }
+    }
 }

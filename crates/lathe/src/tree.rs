@@ -43,7 +43,7 @@ pub fn from_text(path: &Path, text: &str) -> Result<Program, Failure> {
     lang.file = Some(file);
     lang.kernels = kernels(&module, file, text);
     lang.module = module;
-    Ok(Program { path: path.to_path_buf(), sources, lang, warnings })
+    Program::new(path.to_path_buf(), sources, lang, warnings)
 }
 
 /// The functions that no other one calls: what the others are for. Functions with a result are for expressions.

@@ -100,16 +100,17 @@ impl Parser {
         Ok(out)
     }
 
-    /// `rule name(f, g): left => right where c`
+    /// `rule name(f, g) rounds: left => right where c`
     pub fn rule(&mut self) -> Result<RuleAst, Diagnostic> {
         let start = self.span();
         let (name, name_span) = self.named("rule")?;
         let metas = if self.sign("(") { self.list(")", &mut |p| p.name())? } else { Vec::new() };
+        let rounds = self.word("rounds");
         self.expect(":")?;
         let left = self.expr()?;
         self.expect("=>")?;
         let right = self.expr()?;
         let conditions = self.conditions()?;
-        Ok(RuleAst { name, name_span, metas, left, right, conditions, span: self.since(start) })
+        Ok(RuleAst { name, name_span, metas, rounds, left, right, conditions, span: self.since(start) })
     }
 }

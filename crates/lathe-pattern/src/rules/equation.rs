@@ -3,7 +3,7 @@
 //! Sides may be functions: `map(f) >> transpose => …` rewrites `transpose(map(f, x))` for any `x`. Lower-case
 //! metavariables stand for terms, upper-case ones for sizes; sizes that only the right side mentions are
 //! arguments of the rule: `splitJoin(32)`. A metavariable for a function matches any function; what it matches
-//! must not mention variables that are bound in the pattern. Conditions are over sizes: what is not known to
+//! must not mention variables that are bound in the pattern, but for those that it is applied to: `map(|x| f(g(x)))`. Conditions are over sizes: what is not known to
 //! hold becomes a condition of the call.
 
 use crate::ast::{Ast, AstKind, LamParam, Pattern, RuleAst};
@@ -17,8 +17,10 @@ use crate::nat::{Atom, Nat};
 use crate::parse::parse_rules;
 use crate::prim::Prim;
 use crate::term::{Term, TermKind};
+use crate::types::{Type, TypeKind};
 use lathe_diagnostics::{Diagnostic, FileId, Span};
-use lathe_ir::Name;
+use lathe_ir::scalar::ScalarValue;
+use lathe_ir::{Name, Scalar};
 use lathe_strategy::{StepArg, Why};
 use std::collections::BTreeMap;
 
@@ -30,6 +32,8 @@ pub struct Equation {
     pub metas: Vec<Name>,
     /// Sizes that the call gives.
     pub arguments: Vec<Name>,
+    /// Declared to hold up to rounding.
+    pub rounds: bool,
     left: Ast,
     right: Ast,
     conditions: Vec<Fact>,
@@ -54,6 +58,40 @@ impl From<Why> for Failed {
 struct Bindings {
     terms: BTreeMap<Name, Term>,
     nats: BTreeMap<Name, Nat>,
+}
+
+impl Bindings {
+    /// Whether a metavariable may stand for a term, which it does from now on.
+    fn bind(&mut self, name: &Name, t: Term) -> bool {
+        match self.terms.get(name) {
+            Some(known) => *known == t,
+            None => {
+                self.terms.insert(name.clone(), t);
+                true
+            }
+        }
+    }
+}
+
+/// Whether a term is a literal of just this value: a zero has a sign.
+fn literal(t: &Term, v: impl Fn(Scalar) -> Option<ScalarValue>) -> bool {
+    match t.kind() {
+        TermKind::Lit(x) => v(x.ty).is_some_and(|v| {
+            x.bits == v.bits || (x.ty.is_float() && v.to_f64().is_nan() && x.to_f64().is_nan())
+        }),
+        _ => false,
+    }
+}
+
+/// Whether numbers of type `index` are part of a type: sums of them may have no value in another order.
+fn counts(t: &Type) -> bool {
+    match t.kind() {
+        TypeKind::Scalar(s) => *s == Scalar::Index,
+        TypeKind::Array(_, e) | TypeKind::Vector(_, e) => counts(e),
+        TypeKind::Tuple(ts) => ts.iter().any(counts),
+        TypeKind::Fun(a, b) => counts(a) || counts(b),
+        _ => false,
+    }
 }
 
 /// Rules, one after the other; `#` begins a comment.
@@ -97,7 +135,8 @@ impl Equation {
         }
         let arguments = metas.iter().filter(missing).cloned().collect();
         let name = rule.name.to_string();
-        let rule = Equation { name, metas, arguments, left, right, conditions };
+        let rounds = rule.rounds;
+        let rule = Equation { name, metas, arguments, rounds, left, right, conditions };
         rule.is_pattern(&rule.left)?;
         Ok(rule)
     }
@@ -127,6 +166,10 @@ impl Equation {
         if !self.matches(&self.left, t, &mut Vec::new(), &mut b) {
             return Err(super::SHAPE.into());
         }
+        if self.rounds && b.terms.values().chain([t]).any(|t| counts(t.ty())) {
+            let text = "a rule that holds up to rounding says nothing of numbers of type `index`";
+            return Err(Why::Condition(text.to_string()).into());
+        }
         for f in &self.conditions {
             state.need(f.replace_vars(&|n| b.nats.get(n).cloned()))?;
         }
@@ -142,6 +185,28 @@ impl Equation {
         Ok(typed.term)
     }
 
+    /// The operators of the reductions of the left side with their starts, where it matches a term.
+    pub fn operators(&self, t: &Term) -> Vec<(Term, Term)> {
+        let mut b = Bindings::default();
+        if !self.matches(&self.left, t, &mut Vec::new(), &mut b) {
+            return Vec::new();
+        }
+        let mut out = Vec::new();
+        self.left.walk(&mut |e| {
+            if let AstKind::Call(f, args) = &*e.kind
+                && matches!(&*f.kind, AstKind::Name(n) if matches!(&**n, "reduce" | "scan"))
+                && let [op, z, ..] = args.as_slice()
+            {
+                let term = |e: &Ast| match &*e.kind {
+                    AstKind::Name(n) => b.terms.get(n).cloned(),
+                    _ => None,
+                };
+                out.extend(term(op).zip(term(z)));
+            }
+        });
+        out
+    }
+
     /// The left side with its metavariables as parameters, and these; for the test with random instances.
     pub fn left(&self) -> (&Ast, Vec<Name>) {
         let mut all: Vec<Name> = self.metas.iter().filter(|m| !is_size(m)).cloned().collect();
@@ -151,6 +216,28 @@ impl Equation {
             all.push(Name::from(ARGUMENT));
         }
         (&self.left, all)
+    }
+
+    /// Whether its left side has reductions or scans: their operators have laws.
+    pub fn has_operators(&self) -> bool {
+        let mut any = false;
+        self.left.walk(&mut |e| {
+            any |= matches!(&*e.kind, AstKind::Name(n) if matches!(&**n, "reduce" | "scan"));
+        });
+        any
+    }
+
+    /// The numbers that its sides mention.
+    pub fn constants(&self) -> Vec<f64> {
+        let mut out = Vec::new();
+        for side in [&self.left, &self.right] {
+            side.walk(&mut |e| match &*e.kind {
+                AstKind::Int(v) => out.push(*v as f64),
+                AstKind::Float(v) => out.push(*v),
+                _ => {}
+            });
+        }
+        out
     }
 
     /// Its metavariables for sizes that the left side gives a value.
@@ -170,9 +257,6 @@ impl Equation {
         };
         match &*p.kind {
             AstKind::Call(f, args) => match &*f.kind {
-                AstKind::Name(n) if self.is_meta(n) => {
-                    wrong(f.span, "a metavariable for a function cannot be applied")
-                }
                 AstKind::Name(_) => args.iter().try_for_each(|a| self.is_pattern(a)),
                 _ => wrong(f.span, "only primitives can be applied"),
             },
@@ -208,17 +292,16 @@ impl Equation {
             }
             AstKind::Name(n) if self.is_meta(n) => {
                 let Some(t) = scope.iter().try_fold(t.clone(), |t, _| t.lower()) else { return false };
-                match b.terms.get(n) {
-                    Some(known) => *known == t,
-                    None => {
-                        b.terms.insert(n.clone(), t);
-                        true
-                    }
-                }
+                b.bind(n, t)
             }
-            AstKind::Int(v) => self.literal(t, *v as f64),
-            AstKind::Float(v) => self.literal(t, *v),
-            AstKind::Bool(v) => self.literal(t, f64::from(u8::from(*v))),
+            AstKind::Int(v) => literal(t, |s| match s {
+                Scalar::Bool => None,
+                s if s.is_float() => Some(ScalarValue::float(s, *v as f64)),
+                s => Some(ScalarValue::int(s, *v)).filter(|w| w.bits as i64 == *v),
+            }),
+            AstKind::Float(v) => literal(t, |s| s.is_float().then(|| ScalarValue::float(s, *v))),
+            AstKind::Bool(v) => literal(t, |s| (s == Scalar::Bool).then(|| ScalarValue::boolean(*v))),
+            AstKind::Call(f, args) if self.applied(f).is_some() => self.application(f, args, t, scope, b),
             AstKind::Lam(params, body) => {
                 let Some((first, rest)) = params.split_first() else {
                     return self.matches(body, t, scope, b);
@@ -301,8 +384,45 @@ impl Equation {
             && args.iter().zip(terms).all(|(p, t)| self.matches(p, t, scope, b))
     }
 
-    fn literal(&self, t: &Term, v: f64) -> bool {
-        matches!(t.kind(), TermKind::Lit(x) if x.to_f64() == v || (v.is_nan() && x.to_f64().is_nan()))
+    /// The metavariable that is applied.
+    fn applied<'a>(&self, f: &'a Ast) -> Option<&'a Name> {
+        match &*f.kind {
+            AstKind::Name(n) if self.is_meta(n) => Some(n),
+            _ => None,
+        }
+    }
+
+    /// `f(x, y)` for variables `x` and `y` of the pattern matches any term, which may mention them: `f` is the function
+    /// of them (a pattern of Miller's). Of other arguments, as in `f(g(x))`, `f` is what is applied last, and does not
+    /// mention variables of the pattern; then `g(x)` is more than a name.
+    fn application(&self, f: &Ast, args: &[Ast], t: &Term, scope: &mut Vec<Name>, b: &mut Bindings) -> bool {
+        let Some(name) = self.applied(f) else { return false };
+        let variable = |a: &Ast| match &*a.kind {
+            AstKind::Name(n) => scope.iter().rev().position(|s| s == n).map(|k| k as u32),
+            _ => None,
+        };
+        let variables: Option<Vec<u32>> = args.iter().map(variable).collect();
+        if let Some(v) = variables {
+            let repeated = (0..v.len()).any(|k| v[..k].contains(&v[k]));
+            return match t.abstracted(&v, scope.len() as u32) {
+                Some(function) if !repeated => b.bind(name, function),
+                _ => false,
+            };
+        }
+        let mut head = t;
+        for p in args.iter().rev() {
+            let Some((g, a)) = head.as_app() else { return false };
+            let is_call = matches!(&*p.kind, AstKind::Call(f, _) if self.applied(f).is_some());
+            let is_name = matches!(a.kind(), TermKind::Bound(_) | TermKind::Free(_) | TermKind::Lit(_));
+            if is_call && is_name || !self.matches(p, a, scope, b) {
+                return false;
+            }
+            head = g;
+        }
+        match scope.iter().try_fold(head.clone(), |t, _| t.lower()) {
+            Some(g) => b.bind(name, g),
+            None => false,
+        }
     }
 
     fn is_meta(&self, n: &str) -> bool {

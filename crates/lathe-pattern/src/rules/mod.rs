@@ -11,12 +11,14 @@ mod exchange;
 mod lambda;
 mod lowering;
 mod reduction;
+mod stated;
 mod stencil;
 mod storage;
 mod trial;
 
 pub use equation::{Equation, parse_equations};
 pub use equations::EQUATIONS;
+pub use stated::{STATED, Stated};
 pub use trial::try_rule;
 
 use crate::language;

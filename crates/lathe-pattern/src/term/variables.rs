@@ -84,6 +84,29 @@ impl Term {
         })
     }
 
+    /// The term under `depth` binders as a function of the variables of these numbers, in this order; `None` if it
+    /// mentions another one of the binders, or does not mention one of the variables.
+    pub fn abstracted(&self, variables: &[u32], depth: u32) -> Option<Term> {
+        let count = variables.len() as u32;
+        let mut types = vec![None; variables.len()];
+        let mut other = false;
+        let out = self.map_loose(0, &mut |inside, i, t| {
+            let new = match variables.iter().position(|v| *v == i) {
+                Some(k) => {
+                    types[k] = Some(t.ty().clone());
+                    count - 1 - k as u32
+                }
+                None => {
+                    other |= i < depth;
+                    i.saturating_sub(depth) + count
+                }
+            };
+            Term::bound(inside + new, t.ty().clone())
+        });
+        let types = types.into_iter().collect::<Option<Vec<_>>>().filter(|_| !other)?;
+        Some(types.into_iter().rev().fold(out, |b, ty| Term::lam("x", ty, b)))
+    }
+
     /// `f(a)`, computed if `f` is a lambda.
     pub fn apply(f: &Term, a: &Term) -> Term {
         match f.kind() {

@@ -1,5 +1,6 @@
 //! Patterns from text to trees: typing, evaluation, rewriting, translation.
 
+mod decide;
 mod eval;
 mod extending;
 mod lower;

@@ -32,7 +32,7 @@ fn reached(text: &str, strategy: &str, s: &[(&str, i64)]) -> (Program, Vec<Strin
     assert_eq!(evaluate(&p, &s, &args).unwrap(), evaluate(&q, &s, &args).unwrap(), "{}", q.term);
     let rules: Vec<String> = out.trace.iter().map(|a| a.rule.clone()).collect();
     if !rules.iter().any(|r| r == "reach") {
-        let record = evidence(&p.term, &out.trace);
+        let record = evidence(&p.term, &out.trace, &|_| lathe_strategy::Discharge::ByRule);
         let definitions = Definitions::new(definitions());
         let context = Context::new(&definitions, None, &|_: &str| None);
         let (again, _) = replay_nodes(&context, &vocabulary(), &p.term, TermState::new(&p.facts), &record)

@@ -2,13 +2,13 @@
 
 use super::*;
 
-/// The records of a trace, for storing.
-pub fn evidence<N: Node>(root: &N, trace: &[Applied<N>]) -> Vec<Evidence> {
+/// The records of a trace, for storing; `how` says how a rule is known to hold.
+pub fn evidence<N: Node>(root: &N, trace: &[Applied<N>], how: &dyn Fn(&str) -> Discharge) -> Vec<Evidence> {
     let mut tree = root.clone();
     let mut out = Vec::new();
     for a in trace {
         let next = replace_at(&tree, &a.path, &a.after);
-        let mut e = Evidence::new(&a.rule, 1).oblige(format!("the equation `{}`", a.rule), Discharge::ByRule);
+        let mut e = Evidence::new(&a.rule, 1).oblige(format!("the equation `{}`", a.rule), how(&a.rule));
         e.args.clone_from(&a.args);
         e.path.clone_from(&a.path);
         e.before = hash_text(tree.hash());

@@ -53,7 +53,7 @@ pub fn from_text(path: &Path, text: &str) -> Result<Program, Failure> {
     kernels.sort_by_key(|k| k.span.start);
     lang.module = module;
     lang.kernels = kernels;
-    Program { path: path.to_path_buf(), sources, lang, warnings: Vec::new() }.checked()
+    Program::new(path.to_path_buf(), sources, lang, Vec::new())
 }
 
 /// The items of the language, and everything else: both as long as the text, with blanks for what is not theirs, so
