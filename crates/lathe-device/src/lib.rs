@@ -1,4 +1,4 @@
-//! Device trees. A **phased** tree has loops of threads (`block`, `warp`, `lane`) that follow one another inside of a
+//! Device trees. A **phased** tree has loops of threads (`block`, `warp`, `lane`) in sequence inside of a
 //! `grid`, as if a barrier stood between; that is what strategies make, and serial execution of it is always right. An
 //! **SPMD** tree has one loop of threads per kernel, around everything that the kernel does, with barriers; that is
 //! what devices run.

@@ -199,7 +199,7 @@ impl Host<'_> {
         Ok(global.into_iter().rev().fold(body, alloc))
     }
 
-    /// The grid loops that stand directly in one another, with bounds that the host knows.
+    /// The perfectly nested grid loops, with bounds that the host knows.
     fn grid(&self, s: &Stmt) -> (Vec<Loop>, Stmt) {
         let mut out: Vec<Loop> = Vec::new();
         let mut here = s.clone();

@@ -195,7 +195,7 @@ impl Active<'_> {
         Ok(out)
     }
 
-    /// What an expression hands on to what it loads, if `seed` (of the wide type) is its cotangent.
+    /// What an expression propagates to what it loads, if `seed` (of the wide type) is its cotangent.
     ///
     /// # Errors
     /// `E1302` for operations that have no rule.

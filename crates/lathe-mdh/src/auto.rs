@@ -1,5 +1,5 @@
-//! A strategy for a whole function: every compute that is a homomorphism gets chosen decisions, and computes that
-//! follow one another are done block by block, so that what one makes for the next stays in a cache.
+//! A strategy for a whole function: every compute that is a homomorphism gets chosen decisions, and adjacent
+//! computes are done block by block, so that intermediate results stay in a cache.
 
 mod chains;
 mod inner;

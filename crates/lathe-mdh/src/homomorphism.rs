@@ -55,7 +55,7 @@ pub struct Shaped<'a> {
     pub extents: Vec<u64>,
     /// The box is one of the blocks that a larger one was cut into: along which dimension, and into how many.
     pub block_of: Option<(usize, u64)>,
-    /// Of so many boxes results follow one another in memory, before anybody reads them.
+    /// Of so many boxes results are adjacent in memory, before anybody reads them.
     pub written: u64,
 }
 

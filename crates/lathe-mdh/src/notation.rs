@@ -9,7 +9,7 @@
 //!
 //! The scalar function is `*`, `+`, `id`, or written out over the accesses in order: `(a,b,c) -> (a+b+c)/3`.
 //! Operators are `++` (or `cc`), `pw(op)` (or just `op`) and `ps(op)`, where `op` is `+`, `*`, `min`, `max`,
-//! `all`, `any`, or one that is declared (see [`parse_with`]). Shapes are derived and never written. Several accesses of one buffer follow one another:
+//! `all`, `any`, or one that is declared (see [`parse_with`]). Shapes are derived and never written. Several accesses of one buffer are listed in order:
 //! `I:(i)->(i),(i)->(i+1)`. A file holds any number of definitions; `#` starts a comment.
 
 use crate::codes;

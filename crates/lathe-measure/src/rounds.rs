@@ -91,7 +91,7 @@ pub fn rounds<E>(
     Ok(times)
 }
 
-/// Seconds per call, of calls that follow one another.
+/// Seconds per call, of calls in sequence.
 fn together<E>(plan: &Plan, runs: &mut impl Runs<E>, i: usize) -> Result<f64, E> {
     let start = Instant::now();
     let mut calls = 0u32;

@@ -26,7 +26,7 @@ struct Region {
     points: f64,
     /// How often a byte moves: written ones come and go.
     weight: f64,
-    /// Written past the caches.
+    /// Written by non-temporal stores.
     past: bool,
 }
 
@@ -179,7 +179,7 @@ impl Traffic<'_> {
         out
     }
 
-    /// Whether rows begin where vectors do, so that all of them can be stored past the caches.
+    /// Whether rows begin where vectors do, so that all of them can be stored non-temporally.
     fn in_rows(&self, b: &Buffer) -> bool {
         let row = b.extents.last().and_then(|e| evaluate(e, &self.values)).unwrap_or(0);
         let bytes = b.elem.leaves().iter().map(|s| s.bytes()).sum::<u64>();
@@ -204,7 +204,7 @@ impl Traffic<'_> {
         let rows: f64 = (0..r.dims.len()).filter(|d| Some(*d) != last).map(wide).product();
         let row = last.map_or(1.0, wide) * bytes;
         let whole = last.is_some_and(|d| wide(d) >= extent(d));
-        // Rows that follow one another share lines.
+        // Adjacent rows share lines.
         let row = if whole { row } else { (row / line).ceil() * line };
         (rows * row).min(r.points * line).max(bytes)
     }

@@ -106,7 +106,7 @@ pub enum Prim {
     ToMem(Space),
     /// `circularBuffer(alloc, size, load, xs)`: windows whose elements are loaded once, kept in a ring of `alloc`.
     CircularBuffer(Nat, Nat),
-    /// `rotateValues(size, write, xs)`: windows whose elements are loaded once and handed on.
+    /// `rotateValues(size, write, xs)`: windows whose elements are loaded once and rotated through registers.
     RotateValues(Nat),
 }
 

@@ -146,7 +146,7 @@ impl Ranges {
         self.learn_at(cond, true, true);
     }
 
-    /// Goes past a statement: what was known of memory right before it may be so no more.
+    /// Invalidates what was known of memory right before a statement, which may have written it.
     pub fn pass(&mut self, before: Mark) {
         self.fresh.truncate(before.fresh);
     }

@@ -208,7 +208,7 @@ fn operation(op: &Op, ty: Scalar, from: Scalar, args: &[Approximate]) -> Approxi
 fn of_infinity(op: &Op, ty: Scalar, from: Scalar, args: &[Approximate]) -> Approximate {
     match operation(op, ty, from, args) {
         Float(v, _) if v.is_nan() => Unknown,
-        // These hand on one of their operands as it is.
+        // These return one of their operands as it is.
         a if matches!(op, Op::Select(..) | Op::Binary(BinOp::Min | BinOp::Max, ..)) => a,
         Float(v, _) => Float(v, 0.0),
         a => a,

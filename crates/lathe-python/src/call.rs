@@ -53,7 +53,7 @@ struct Call<'py, 'k> {
     hands_on: HandsOn,
 }
 
-/// To whom a call may be handed on.
+/// To whose operators a call may be dispatched.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum HandsOn {
     Nobody,

@@ -24,7 +24,7 @@ struct Inner {
     threads: usize,
     /// Where threads that help may run, if there is a processor for each thread and they are not pinned.
     places: Option<Places>,
-    /// Where threads that help look out for the next loop, if there is a processor for each thread.
+    /// Where idle workers spin-wait for the next loop, if there is a processor for each thread.
     watch: Option<Arc<Watch>>,
     /// All threads but the caller's. None for one thread: loops then run where they are called.
     pool: Option<rayon_core::ThreadPool>,
@@ -249,7 +249,7 @@ mod tests {
         }
     }
 
-    /// Loops that follow one another at once, soon, and after the threads have gone to sleep; from several callers.
+    /// Loops one right after the other, with a short pause, and after the workers have gone to sleep; from several callers.
     #[test]
     fn threads_that_look_out_run_every_iteration_once() {
         let pool = Pool::new(2).unwrap();
@@ -273,7 +273,7 @@ mod tests {
                 s.spawn(move || calls(&pauses));
             }
         });
-        // A pool may go while its threads look out.
+        // A pool may be dropped while its workers spin-wait.
         drop(pool);
     }
 

@@ -1,4 +1,4 @@
-//! Threads that have just helped look out for the next loop for a while: to wake a sleeping thread costs the caller
+//! Idle workers spin-wait for the next loop for a while before they sleep: to wake a sleeping thread costs the caller
 //! several microseconds, and kernels are often called one after the other.
 
 use crate::region::Region;
@@ -7,18 +7,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a thread looks out: longer than what lies between two calls from Python, shorter than anyone notices.
+/// How long a worker spins: longer than the time between two calls from Python, shorter than anyone notices.
 const PATIENCE: Duration = Duration::from_micros(100);
 /// How often it looks before it asks for the time.
 const LOOKS: usize = 32;
 
 #[derive(Default)]
 pub struct Watch {
-    /// Never more than threads that look out: each takes one before it stops.
+    /// Never more than there are spinning workers: each takes one before it stops.
     posted: Mutex<VecDeque<Arc<Region>>>,
     /// How many are posted, to be looked at without the lock.
     count: AtomicUsize,
-    /// How many threads look out; changed under the lock.
+    /// How many workers spin; changed under the lock.
     watching: AtomicUsize,
 }
 
@@ -27,7 +27,7 @@ impl Watch {
         self.posted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Calls as many of the threads that look out, and `most` at most; how many come.
+    /// Gives a loop to all spinning workers, but `most` at most; how many take it.
     pub fn call(&self, region: &Arc<Region>, most: usize) -> usize {
         if self.watching.load(Ordering::Relaxed) == 0 {
             return 0;

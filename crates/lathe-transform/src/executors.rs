@@ -33,7 +33,7 @@ strategy s for scale = parallel(i)
     apply: apply_parallel,
 };
 
-/// Who `bind` can give iterations to, and how deep they lie in one another; lanes deepest.
+/// Who `bind` can give iterations to, and how deep they are nested; lanes deepest.
 pub const CORES: [(&str, usize); 8] = [
     ("node", 0),
     ("device", 1),
@@ -171,7 +171,7 @@ fn apply_bind(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
     Ok(work.finish())
 }
 
-/// How deep cores of devices lie in one another; none: these are no cores of a device.
+/// How deep cores of devices are nested; none: these are not cores of a device.
 fn depth(e: &Executor) -> Option<usize> {
     let word = match e {
         Executor::Node => "node",

@@ -1,4 +1,4 @@
-//! `fuse`: two loops beside one another become one.
+//! `fuse`: two adjacent loops become one (loop fusion).
 
 use crate::args::{Args, IntoRefusal};
 use crate::codes;
@@ -61,7 +61,7 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
     let (lb, sb) = require_serial(&work, loop_at_work(&work, &b)?, "fuse")?;
     same_range(&work, &a, (&la, &sa), (&lb, &sb))?;
     let Some((&position, up)) = a.split_last() else {
-        return Err(work.refuse(codes::SHAPE, "`fuse`: the loops do not stand beside one another"));
+        return Err(work.refuse(codes::SHAPE, "`fuse`: the loops are not adjacent"));
     };
     let second_body = substitute(&lb.body, lb.binder.id, build::var(&la.binder));
     let body = Stmt::seq([la.body.clone(), second_body]);

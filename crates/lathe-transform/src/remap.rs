@@ -89,7 +89,7 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
     Ok(work.finish())
 }
 
-/// Loops that lie directly in one another.
+/// Perfectly nested loops.
 pub struct Nest {
     pub loops: Vec<Loop>,
     pub places: Places,
@@ -111,7 +111,7 @@ pub fn perfect_nest(work: &Work, chain: &[Path]) -> Result<(Path, Nest), Refusal
             let d = Diagnostic::error(
                 codes::SHAPE,
                 format!(
-                    "`{}`: the loops do not lie directly in one another; inside {} is something else",
+                    "`{}`: the loops are not perfectly nested; inside {} is something else",
                     work.rule,
                     list(&names)
                 ),

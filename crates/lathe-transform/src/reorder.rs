@@ -51,7 +51,7 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
     Ok(work.finish())
 }
 
-/// One loop for each name, nested in one another, in the order of the names; no loop has two of the names.
+/// One loop for each name, all of one nest, in the order of the names; no loop has two of the names.
 pub fn find_chain(cursor: &Cursor, rule: &str, names: &[String]) -> Result<Vec<Path>, Refusal> {
     let chain = find_nest(cursor, rule, names)?;
     for (n, path) in chain.iter().enumerate() {
@@ -68,7 +68,7 @@ pub fn find_chain(cursor: &Cursor, rule: &str, names: &[String]) -> Result<Vec<P
     Ok(chain)
 }
 
-/// One loop for each name, nested in one another, in the order of the names; several names may denote one loop.
+/// One loop for each name, all of one nest, in the order of the names; several names may denote one loop.
 pub fn find_nest(cursor: &Cursor, rule: &str, names: &[String]) -> Result<Vec<Path>, Refusal> {
     let mut all = Vec::new();
     for n in names {
@@ -90,7 +90,7 @@ pub fn find_nest(cursor: &Cursor, rule: &str, names: &[String]) -> Result<Vec<Pa
         0 => {
             let d = Diagnostic::error(
                 codes::SHAPE,
-                format!("`{rule}`: the loops {} do not lie in one another", list(names)),
+                format!("`{rule}`: the loops {} are not nested", list(names)),
             );
             let places = all.iter().flatten().filter_map(|p| cursor.at(p));
             let d = places.take(4).fold(d, |d, s| d.at_places(s.places(), "one of the loops"));
@@ -113,7 +113,7 @@ struct Level {
     after: Vec<Stmt>,
 }
 
-/// Puts loops that lie in one another into the order given.
+/// Puts nested loops into the order given.
 pub fn reorder(work: &mut Work, order: &[Path]) -> Result<(), Refusal> {
     let mut slots: Vec<&Path> = order.iter().collect();
     slots.sort_by_key(|p| p.len());

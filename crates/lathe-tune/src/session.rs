@@ -174,7 +174,7 @@ impl TuningSession {
     }
 
     /// Program-guided tuning: runs the caller's routine with the next configuration, or with the best one once the
-    /// session has ended, and hands on its result. The routine measures itself.
+    /// session has ended, and returns its result. The routine measures itself.
     pub fn make_step<R>(
         &mut self,
         run: impl FnOnce(&Configuration) -> (Measured, R),

@@ -9,7 +9,7 @@ use lathe_ir::build::{load, var};
 use lathe_ir::{Access, Expr, Mode, Reduce, ReduceOp, Scalar, Stmt, StmtKind, Store, VarId};
 
 impl Reverse<'_> {
-    /// `targets = values`: the cotangents of the targets are taken and cleared, and handed on.
+    /// `targets = values`: the cotangents of the targets are taken and cleared, and propagated.
     pub fn back_assign(
         &mut self,
         l: &Leaf,
@@ -58,7 +58,7 @@ impl Reverse<'_> {
         })))
     }
 
-    /// `target += value`: the cotangent of the target stays, and is handed on.
+    /// `target += value`: the cotangent of the target stays, and is propagated.
     pub fn back_add(&mut self, l: &Leaf, target: &Access, value: &Expr) -> Result<Option<Stmt>, Diagnostic> {
         let Some(bar) = self.bar_of(target) else { return Ok(None) };
         let bar = self.restore_access(&l.site, &[], &bar, None, When::Back)?;

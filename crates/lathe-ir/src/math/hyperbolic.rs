@@ -5,7 +5,7 @@ use super::term::{Term, two_sum};
 use crate::types::Scalar;
 use std::f64::consts::LN_2;
 
-/// From here on `e^x - 1` is `e^x`, and `e^-x` is nothing beside it.
+/// From here on `e^x - 1` is `e^x`, and `e^-x` is negligible.
 fn large(x: &Term) -> Term {
     x.like(if x.scalar() == Scalar::F32 { 17.0 } else { 40.0 })
 }

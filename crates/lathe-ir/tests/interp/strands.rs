@@ -116,7 +116,7 @@ fn exchanges_and_comparisons_lose_nothing() {
         let mut all = results[1].to_i64_vec();
         all.extend(results[0].to_i64_vec());
         all.sort_unstable();
-        assert_eq!(all, [0, 1, 2, 3, 4, 5, 6], "each is handed on once");
+        assert_eq!(all, [0, 1, 2, 3, 4, 5, 6], "each is exchanged once");
     }
 }
 

@@ -1,5 +1,5 @@
-//! Chains: computes that follow one another and run over the same rows. The rows are done in blocks, all computes
-//! for one block after the other, so that what they hand on stays in a cache; memory is passed over once. Rows may be
+//! Chains: adjacent computes over the same rows, producer and consumer. The rows are cut into blocks and all computes
+//! are run block by block, so that intermediate results stay in a cache and memory is traversed once. Rows may be
 //! those of every matrix of a batch (attention: heads and positions).
 
 use crate::choose::Setting;
@@ -24,7 +24,7 @@ pub struct Chain {
     blocks: u64,
     /// Whether blocks are full for sure.
     pub divides: bool,
-    /// Local arrays that one compute hands to the next.
+    /// Local arrays that one compute writes and the next one reads.
     arrays: Vec<String>,
     /// Which of the shared loops threads take.
     threads: usize,
@@ -56,7 +56,7 @@ impl Chain {
         self.divides = self.all.is_multiple_of(self.rows);
     }
 
-    /// Cuts the rows, makes one loop of all loops over blocks, and shrinks what is handed on to a block.
+    /// Cuts the rows into blocks, fuses the loops over blocks, and contracts intermediate arrays to one block.
     pub fn begin(&self) -> Vec<Strategy> {
         let mut out = Vec::new();
         for (l, dims) in self.labels.iter().zip(&self.dims) {
@@ -157,7 +157,7 @@ fn locals(func: &Function) -> Vec<String> {
     out
 }
 
-/// Labels of computes that stand next to one another.
+/// Labels of adjacent computes.
 fn runs(body: &Stmt) -> Vec<Vec<String>> {
     let mut out = vec![Vec::new()];
     fn walk(s: &Stmt, out: &mut Vec<Vec<String>>) {

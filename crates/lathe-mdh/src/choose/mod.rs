@@ -70,7 +70,7 @@ fn decide(h: &Shaped, model: &Model, at: &Layers, p: &Plan, mut d: Decisions) ->
         }
         d.operands[c.input].layout = Some(c.layout.clone());
     }
-    // Written past the caches, or to one of them.
+    // Written by non-temporal stores, or to one of them.
     let cached = model.memories.iter().rposition(|m| m.implicit).unwrap_or(0);
     let near = if p.far { 0 } else { cached.min(1) };
     let registers = model.memories.iter().position(|m| m.space.as_deref() == Some("register"));

@@ -12,7 +12,7 @@ pub struct Plan {
     pub copies: Vec<Packing>,
     /// From this loop on, results are in registers.
     pub registers: Option<usize>,
-    /// Results go past the caches.
+    /// Results bypass the caches.
     pub far: bool,
 }
 
@@ -167,7 +167,7 @@ impl<'a> Nest<'a> {
     }
 
     /// A scan in rounds: in each, every thread takes one block, and what it reads fits the second cache, because it is
-    /// passed over twice; so does what it writes, unless that goes past the caches.
+    /// traversed twice; so does what it writes, unless that bypasses the caches.
     fn share_scan(&self, loops: &mut Vec<Part>) {
         let (Some(threads), [only]) = (self.at.threads, loops.as_slice()) else { return };
         let d = only.dim;
@@ -184,7 +184,7 @@ impl<'a> Nest<'a> {
         }
     }
 
-    /// Results that no cache would keep, in whole lines, because only these go past the caches: what lies together
+    /// Results that no cache would keep, in whole lines, because only these bypass the caches: what lies together
     /// makes lines, and all else begins at lines.
     pub(super) fn far(&self) -> bool {
         let bytes: u64 = self.f.outputs.iter().map(|r| r.footprint(&self.f.extents)).sum();
@@ -198,7 +198,7 @@ impl<'a> Nest<'a> {
             steps.sort_unstable();
             let mut together = 1;
             steps.iter().all(|(step, n)| {
-                // Rows begin at lines, or follow one another within one.
+                // Rows begin at lines, or several share one.
                 let inside = *step == together && line.is_multiple_of(step * r.bytes);
                 together *= n;
                 inside || (step * r.bytes).is_multiple_of(line)

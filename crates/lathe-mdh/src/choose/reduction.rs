@@ -12,7 +12,7 @@ pub(super) const APART: u64 = 1024;
 const STREAMS: u64 = 8;
 /// Results per vector below which memory decides, not arithmetic.
 const FEW: u64 = 4;
-/// Lines of different rows that are asked for at once, and of how many rows before others are.
+/// Lines of different rows that are prefetched at once, and of how many rows before others are.
 const AHEAD: u64 = 4;
 const RUN: u64 = 512;
 /// Bytes after which places of the first cache come again, on most CPUs.

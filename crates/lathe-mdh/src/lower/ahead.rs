@@ -1,4 +1,4 @@
-//! Reading ahead: what is read once, from beyond the caches, is asked for before it is needed. Processors do so by
+//! Software prefetch: what is streamed from memory is loaded into a cache before it is needed. Processors do so by
 //! themselves, but not beyond a page, and not of many rows at a time.
 
 use super::Options;
@@ -12,7 +12,7 @@ use lathe_ir::Combine;
 use lathe_strategy::Argument;
 use lathe_strategy::Strategy;
 
-/// Bytes of a row that are asked for before they are needed.
+/// Bytes of a row that are prefetched before they are needed.
 const AHEAD: u64 = 2048;
 
 /// `prefetch` for every input that is not copied: of the next block, where the second cache has room for two, or else a

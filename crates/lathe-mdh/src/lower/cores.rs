@@ -240,7 +240,7 @@ pub fn rounding(h: &Shaped, loops: &Loops, out: &mut Vec<Strategy>) {
     }
 }
 
-/// Results that R3 puts into the first memory go past the caches, where whole vectors of them are stored once.
+/// Results that R3 puts into the first memory bypass the caches, where whole vectors of them are stored once.
 pub fn streaming(
     h: &Shaped,
     model: &Model,
@@ -300,7 +300,7 @@ pub fn run_by(kind: Kind, l: &str) -> Option<Strategy> {
     }
 }
 
-/// Operations from which on a value is worth a jump.
+/// A value of at least so many operations is guarded by a branch instead of computed and selected.
 const COSTLY: f64 = 8.0;
 
 /// Last: a reduction of values of which one alternative adds nothing and the other costs something.

@@ -1,5 +1,5 @@
 //! Which core lies in which: a thread runs whole vectors, a block is threads of one grid. Decisions rank levels of
-//! cores among the others, which says what a core does at a time; among one another only their number matters. So a
+//! cores among the others, which says what a core does at a time; among cores only their number matters. So a
 //! level of coarser cores that is ranked inside of one of finer cores is moved outside of it, and threads that share a
 //! copy are moved inside of the place where it is made.
 
@@ -55,7 +55,7 @@ pub fn nested(
 ) -> Vec<(Level, Level)> {
     let mut depths: Vec<Option<usize>> = order.iter().map(depth).collect();
     let mut swapped = Vec::new();
-    // Every step makes pairs of cores fewer that lie in one another wrongly.
+    // Every step leaves fewer pairs of cores that are nested the wrong way round.
     for _ in 0..order.len() * order.len() {
         let Some((to, from)) = inversion(&depths) else { break };
         let stays = |l: &Level, over: &[Level]| ordered(l) && over.iter().any(|o| o.dim == l.dim);

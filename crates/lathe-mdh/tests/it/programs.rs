@@ -77,9 +77,9 @@ fn threads(f: &Function) -> usize {
     out
 }
 
-/// All blocks together are more than a cache keeps: the results of a chain go past it, what it hands on does not.
+/// All blocks together are larger than the cache: the results of a chain bypass it, its intermediate arrays do not.
 #[test]
-fn the_results_of_a_chain_go_past_the_caches() {
+fn the_results_of_a_chain_bypass_the_caches() {
     let source = "
 kernel centred(x: f32[M, N]) -> (y: f32[M, N]) {
     var e: f32[M, N]
@@ -178,14 +178,14 @@ fn attention_is_done_in_blocks_of_rows() {
             assert_eq!(threads(&new), 1, "{}\n{tree}", auto.strategy);
             assert!(
                 !tree.contains(&format!("alloc score: f32[{heads}")),
-                "what is handed on shrinks to a block\n{tree}"
+                "the intermediate array is contracted to a block\n{tree}"
             );
         }
         same(&module, &exact, &new, &at);
     }
 }
 
-/// Scans run by lanes that combine in order, with one thread and with several; large results go past the caches.
+/// Scans run by lanes that combine in order, with one thread and with several; large results bypass the caches.
 #[test]
 fn scans_run_by_lanes() {
     let module =

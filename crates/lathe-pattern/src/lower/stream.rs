@@ -1,4 +1,4 @@
-//! Windows over elements that are loaded once: handed on in registers, or kept in a ring.
+//! Sliding windows over elements that are loaded once: rotated through registers, or kept in a circular buffer.
 
 use super::Lower;
 use super::view::{Arg, ArrayView, Stream, View};
@@ -55,7 +55,7 @@ impl Lower<'_> {
     ) -> Result<View, Diagnostic> {
         let xs = self.array(&args[1])?;
         if !xs.streams.is_empty() {
-            return Err(self.refuse(codes::UNSUPPORTED, "windows over windows that are handed on"));
+            return Err(self.refuse(codes::UNSUPPORTED, "windows over rotating windows"));
         }
         // Over nothing there are no windows that are larger than the padding.
         let pads = xs.pads.iter().filter(|p| !self.indices.is_below(&p.1, size)).cloned().collect();
@@ -128,7 +128,7 @@ impl Lower<'_> {
         let driven = stream.clone();
         let mut out = ArrayView::new(n, move |l, i| {
             if driven.now.borrow().as_ref() != Some(i) {
-                let text = "windows that are handed on are read out of order";
+                let text = "rotating windows are read out of order";
                 return Err(l.refuse(codes::UNSUPPORTED, text).help("`mapSeq` reads in order"));
             }
             let (storage, ring, alloc, i) = (storage.clone(), ring.clone(), alloc.clone(), i.clone());

@@ -194,7 +194,7 @@ fn lift_item_36_windows_of_constant_size_are_unrolled() {
 
 #[test]
 fn binomial_filters_agree() {
-    // Naive, separated, and with a window that is handed on: weights 1 2 1.
+    // Naive, separated, and with a rotating window: weights 1 2 1.
     let naive = format!("fun f(x: f64[M, N]) -> f64[M, N] = x |> {PAD2} |> {SLIDE2}
         |> map(map(|w| w[0][0] + 2 * w[0][1] + w[0][2] + 2 * w[1][0] + 4 * w[1][1] + 2 * w[1][2] + w[2][0] + 2 * w[2][1] + w[2][2]))");
     let s = [("M", 5), ("N", 6)];

@@ -1,4 +1,4 @@
-//! Lanes in memory: contiguous, strided, gathered, masked, past the caches.
+//! Lanes in memory: contiguous, strided, gathered, masked, non-temporal.
 
 use super::*;
 
@@ -217,7 +217,7 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    /// Stores past the caches where the processor can and the address allows it.
+    /// Non-temporal stores, where the processor can and the address allows it.
     pub(super) fn stream(&mut self, s: Scalar, v: &str) -> Result<String> {
         let elem = memory_type(s);
         let f = format!("lathe_stream_{}", short(v));

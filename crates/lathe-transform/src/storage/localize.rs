@@ -1,5 +1,5 @@
 //! `localize`: a local array that every iteration of a loop fills for itself shrinks to what one iteration uses
-//! (contraction of arrays).
+//! (array contraction).
 
 use super::make::{self, check_space, find_alloc};
 use super::stage::Plan;

@@ -1,4 +1,4 @@
-//! `prefetch`: what a later iteration reads is asked for now.
+//! `prefetch`: what a later iteration reads is loaded into a cache now (software prefetch).
 
 use super::{make, scope};
 use crate::args::Args;
@@ -97,7 +97,7 @@ struct Asking {
     buffer: BufId,
     var: VarId,
     ahead: i64,
-    /// Something is asked for.
+    /// Something is prefetched.
     some: bool,
     /// Data say where something is.
     by_data: bool,
@@ -120,7 +120,7 @@ impl Asking {
         Stmt::seq(asked.chain([new]))
     }
 
-    /// What is asked for in front of a statement: of a plain one what itself reads, of a vector loop one per line.
+    /// What is prefetched in front of a statement: of a plain one what itself reads, of a vector loop one per line.
     fn wanted(&mut self, s: &Stmt) -> Vec<Access> {
         let mut out: Vec<Access> = Vec::new();
         let Some((l, width)) = lanes(s) else {

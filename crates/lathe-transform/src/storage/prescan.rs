@@ -1,4 +1,4 @@
-//! `prescan`: the iterations of a scan's loop no longer wait for one another.
+//! `prescan`: the iterations of a scan's loop no longer depend on each other (reduce-then-scan).
 
 use super::make::{self, fresh_name, nest, proved, refuse};
 use super::scope::Around;

@@ -239,7 +239,7 @@ impl<'a> Plan<'a> {
             return Err(refuse(
                 rule,
                 codes::UNSUPPORTED,
-                format!("`{rule}`: a pointer is followed here, which might lead into `{name}`"),
+                format!("`{rule}`: a pointer is dereferenced here, which may alias `{name}`"),
                 "",
                 places,
             ));

@@ -132,7 +132,7 @@ fn reorder_refuses_what_changes_the_result() {
     let text = refused(&parse(SEIDEL), "tile(t: 4, x: 4)");
     assert!(text.contains("remap(t: t, x: x + t)"), "{text}");
     let text = refused(&parse(TWO), "reorder(B.i, C.i)");
-    assert!(text.contains("do not lie in one another"), "{text}");
+    assert!(text.contains("are not nested"), "{text}");
     let triangle = "
 func tri(N)(A: inout i32[N, N]) stage plain {
   for i in 0..N { for j in 0..i { 'A'[i, j]: A[i, j] = 0:i32 } }
