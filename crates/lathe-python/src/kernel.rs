@@ -4,10 +4,11 @@ use crate::arrays;
 use crate::call;
 use crate::code::{self, Choice, Usual, on_large_stack, program_of};
 use crate::errors;
+use crate::generic::{self, Others};
 use crate::keywords::option;
 use crate::signature::{Signature, SizeRule};
 use lathe::ir::{Mode, ParamKind, Type};
-use lathe::{Build, Cache, Diagnostic, Emit, Machine, Prepared, Program, Schedule};
+use lathe::{Build, Cache, Diagnostic, Emit, Function, Machine, Prepared, Program, Schedule};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
@@ -29,6 +30,8 @@ pub struct Kernel {
     // These are locked only for moments, and only with the interpreter's lock held: never at a fork.
     usual: Mutex<Vec<Arc<Usual>>>,
     others: Mutex<BTreeMap<Choice, Arc<Prepared>>>,
+    /// Those of other element types, where the arrays choose.
+    pub others_of: Option<Others>,
 }
 
 fn locked<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -36,6 +39,20 @@ fn locked<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Kernel {
+    pub fn of(function: &Function, program: &Arc<Program>, text: &str) -> Kernel {
+        let signature = Signature::of(function);
+        Kernel {
+            name: function.name.to_string(),
+            descrs: signature.outputs.iter().map(|_| OnceLock::new()).collect(),
+            signature,
+            program: Arc::clone(program),
+            text: text.to_string(),
+            usual: Mutex::new(Vec::new()),
+            others: Mutex::new(BTreeMap::new()),
+            others_of: None,
+        }
+    }
+
     /// The code of calls without options, on so many threads.
     pub fn usual(&self, threads: usize) -> Arc<Usual> {
         let mut all = locked(&self.usual);
@@ -108,16 +125,13 @@ impl Kernel {
         let program = py.detach(|| on_large_stack(|| Program::from_text(&path, &source)));
         let program = program.map_err(|f| errors::raised(py, &f))?;
         let function = program.kernel(name.as_deref()).map_err(|f| errors::raised(py, &f))?;
-        let signature = Signature::of(function);
-        Ok(Kernel {
-            name: function.name.to_string(),
-            descrs: signature.outputs.iter().map(|_| OnceLock::new()).collect(),
-            signature,
-            program: Arc::new(program),
-            text: source,
-            usual: Mutex::new(Vec::new()),
-            others: Mutex::new(BTreeMap::new()),
-        })
+        let function = function.clone();
+        let program = Arc::new(program);
+        let mut made = Kernel::of(&function, &program, &source);
+        // Who names one choice means it; the name of the generic kernel, or none, leaves it to the arrays.
+        let is_usual = |g: &lathe::lang::Generic| g.choices[g.default].1 == made.name;
+        made.others_of = program.generic_of(&made.name).filter(|g| is_usual(g.1)).map(|_| Others::default());
+        Ok(made)
     }
 
     /// Runs the kernel. Positional arguments are its inputs in order; results are returned, or written to `out`.
@@ -127,7 +141,7 @@ impl Kernel {
         args: &Bound<'py, PyTuple>,
         kwargs: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Py<PyAny>> {
-        call::call(slf, args, kwargs)
+        generic::call(slf, |k| call::call(k, args, kwargs))
     }
 
     /// As a call, for arrays and tensors that are nothing but memory; `NotImplemented` where an operator is needed.
@@ -137,7 +151,12 @@ impl Kernel {
         args: &Bound<'py, PyTuple>,
         kwargs: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Py<PyAny>> {
-        call::call_plain(slf, args, kwargs)
+        generic::call(slf, |k| call::call_plain(k, args, kwargs))
+    }
+
+    /// The name of the kernel for these element types.
+    fn choice(&self, py: Python<'_>, types: BTreeMap<String, String>) -> PyResult<String> {
+        generic::choice(py, self, &types)
     }
 
     /// Refuses a number that does not fit the scalar parameter at this position.

@@ -12,6 +12,7 @@ mod call;
 mod code;
 mod errors;
 mod ffi;
+mod generic;
 mod kernel;
 mod keywords;
 mod pools;

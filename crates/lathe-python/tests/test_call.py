@@ -347,3 +347,50 @@ def test_the_lock_is_released():
         done.wait(0.001)
     t.join()
     assert ticks > 3
+
+
+GENERIC = """
+kernel scaled<T in {f16, f32, f64, i32}>(a: T, x: T[N]) -> (y: T[N]) { y[i] = a * x[i] }
+kernel mixed<T = f64 in {f32, f64}, I in {i32, i64}>(x: T[M], p: I[N]) -> (y: T[N]) {
+    y[i] = select(p[i] >= I(0) and p[i] < I(M), x[p[i]], T(0))
+}
+strategy wide for scaled = vectorize(i, vector(T))
+"""
+
+
+def test_arrays_choose_the_element_types_of_generic_kernels():
+    scaled = lathe.kernel(GENERIC, "scaled")
+    for _ in range(2):
+        for dtype in (np.float64, np.float32, np.int32, np.float16):
+            x = np.arange(5).astype(dtype)
+            y = scaled(3, x)
+            assert y.dtype == dtype and (y == 3 * x).all()
+            out = np.empty_like(x)
+            assert scaled(x=x, a=2, out=out, strategy="wide") is out and (out == 2 * x).all()
+    mixed = lathe.kernel(GENERIC, "mixed")
+    assert mixed.name == "mixed"
+    for t in (np.float32, np.float64):
+        for p in (np.int32, np.int64):
+            y = mixed(np.arange(4).astype(t), np.array([3, 0, 9], p))
+            assert y.dtype == t and (y == [3, 0, 0]).all()
+
+
+def test_what_no_choice_fits_is_told_about_the_kernel_itself():
+    scaled = lathe.kernel(GENERIC, "scaled")
+    scaled(1, np.ones(3, np.float64))
+    for wrong in (np.ones(3, np.uint8), np.ones(3, complex), np.array(["a"])):
+        with pytest.raises(lathe.DtypeError) as e:
+            scaled(1, wrong)
+        assert "f32" in str(e.value) and "f64" not in e.value.message
+    with pytest.raises(lathe.ShapeError):
+        scaled(1, np.ones((2, 2), np.float64))
+    # A choice that was named is meant.
+    only = scaled.typed(T=lathe.f64)
+    assert only.name == "scaled_f64" and scaled.typed().name == "scaled" and scaled.typed(T="i32").name == "scaled_i32"
+    with pytest.raises(lathe.DtypeError):
+        only(1, np.ones(3, np.float32))
+    for types in ({"T": "i8"}, {"S": lathe.f32}, {"T": "nothing"}):
+        with pytest.raises(lathe.LatheError):
+            scaled.typed(**types)
+    with pytest.raises(lathe.LatheError):
+        gemm.typed(T=lathe.f32)

@@ -163,6 +163,13 @@ class Kernel(_lathe.Kernel):
         texts = [d if isinstance(d, str) else d.source() for d in definitions]
         return Kernel("\n".join([self.source().rstrip(), "", *texts, ""]), self.name)
 
+    def typed(self, **types: Any) -> Kernel:
+        """The kernel for these element types, of one that is generic in them: ``kernel.typed(T=lathe.f64)``.
+
+        A call chooses by its arrays; to compile, explain, tune or emit another choice than the usual one, it is named.
+        """
+        return Kernel(self.source(), self.choice({n: str(getattr(t, "name", t)) for n, t in types.items()}))
+
     def __reduce__(self) -> tuple[Any, ...]:
         return (Kernel, (self.source(), self.name))
 
