@@ -14,7 +14,7 @@
 
 use crate::codes;
 use crate::notation_rules as rules;
-use crate::notation_scalar::{Scalars, ends, index_expr, larger, operator};
+use crate::notation_scalar::{Scalars, covers, ends, index_expr, larger, never_negative, operator};
 use lathe_diagnostics::{Diagnostic, FileId, Span};
 use lathe_ir::{
     Access, Binder, Buffer, Combine, Compute, Dim, Expr, Function, Label, Layout, Mode, Module, Param,
@@ -390,9 +390,6 @@ impl Reader<'_> {
             ScalarFunction::Named(f, at) => scalars.named(f, *at, &wanted)?,
             ScalarFunction::Written(params, results) => scalars.written(params, results, &wanted)?,
         };
-        if targets.len() > 1 && p.operators.iter().any(|o| o.0 != Combine::Concat) {
-            return self.fail("several outputs of a reduction need an operator on tuples: use a `.lathe` file with a struct");
-        }
         let label = p.outputs.first().map_or(p.name.as_str(), |o| o.0.as_str());
         let all = binders.iter().zip(&extents).zip(&p.operators);
         let dims = all.map(|((b, n), (c, _))| Dim {
@@ -426,7 +423,7 @@ impl Reader<'_> {
         let id = func.fresh_buf();
         let rank = raws.first().map_or(0, |r| r.subscripts.len());
         let mut extents: Vec<Option<Expr>> = vec![None; rank];
-        let mut accesses = Vec::new();
+        let (mut accesses, mut kept) = (Vec::new(), mode);
         for raw in raws {
             let at = raw.subscripts.first().map_or(self.at, |s| s.1).min(self.text.len());
             if raw.indices.len() != dims.0.len() {
@@ -440,13 +437,13 @@ impl Reader<'_> {
             if raw.subscripts.len() != rank {
                 return self.fail_at(at, &format!("`{name}` has {rank} subscripts elsewhere"));
             }
-            let mut subscripts = Vec::new();
+            let (mut subscripts, mut least) = (Vec::new(), Vec::new());
             for (d, (text, at)) in raw.subscripts.iter().enumerate() {
                 let e = index_expr(text, &raw.indices, dims.0, &func.sizes)
                     .or_else(|why| self.fail_at(*at, &why))?;
-                let (low, high) =
-                    ends(&e, dims).map_or_else(|| self.fail_at(*at, "this subscript is not affine"), Ok)?;
-                if low.as_constant().is_none_or(|v| v < 0) {
+                let (low, high) = ends(&e, dims, &func.sizes)
+                    .map_or_else(|| self.fail_at(*at, "this subscript is not affine"), Ok)?;
+                if !never_negative(&low) {
                     return Err(Diagnostic::error(
                         codes::LEAVES,
                         format!("a subscript of `{name}` may be below 0"),
@@ -462,6 +459,11 @@ impl Reader<'_> {
                     None => needed,
                 });
                 subscripts.push(e);
+                least.push(low);
+            }
+            // What an output leaves out keeps the caller's values: a stride, a diagonal.
+            if mode == Mode::Out && raws.len() == 1 && !covers(&subscripts, &least, dims.0) {
+                kept = Mode::InOut;
             }
             accesses.push(Access::buffer(id, ty.clone(), subscripts));
         }
@@ -473,7 +475,7 @@ impl Reader<'_> {
             space: Space::Host,
             layout: Layout::row_major(),
         };
-        Ok((Param { kind: ParamKind::Array(Arc::new(buffer)), mode, alias: None }, accesses))
+        Ok((Param { kind: ParamKind::Array(Arc::new(buffer)), mode: kept, alias: None }, accesses))
     }
 }
 

@@ -41,13 +41,22 @@ pub fn index_expr(
     go(&parsed, &name)
 }
 
-/// The smallest and the largest value of an affine subscript over the whole box.
-pub fn ends(e: &Expr, (indices, extents): (&[Binder], &[Binder])) -> Option<(Linear, Linear)> {
+/// The smallest and the largest value of an affine subscript over the whole box, as forms over sizes.
+pub fn ends(
+    e: &Expr,
+    (indices, extents): (&[Binder], &[Binder]),
+    sizes: &[Binder],
+) -> Option<(Linear, Linear)> {
     let form = Linear::of(e);
     let (mut low, mut high) = (Linear::constant(form.constant), Linear::constant(form.constant));
     for (atom, c) in &form.terms {
         let last = match indices.iter().position(|b| Some(b.id) == atom.as_var()) {
             Some(d) => Linear::of(&build::sub(build::var(&extents[d]), build::index(1))),
+            None if sizes.iter().any(|s| Some(s.id) == atom.as_var()) => {
+                let size = Linear::of(atom);
+                (low, high) = (low.plus(&size, *c)?, high.plus(&size, *c)?);
+                continue;
+            }
             None => return None,
         };
         if *c > 0 {
@@ -59,14 +68,42 @@ pub fn ends(e: &Expr, (indices, extents): (&[Binder], &[Binder])) -> Option<(Lin
     Some((low, high))
 }
 
-/// The larger of two extents: of those that differ by a constant, the larger one itself.
+/// Whether a form over sizes is 0 or more whatever they are.
+pub fn never_negative(form: &Linear) -> bool {
+    form.constant >= 0 && form.terms.iter().all(|(_, c)| *c >= 0)
+}
+
+/// The larger of two extents: where one is the larger for all sizes, that one itself.
 pub fn larger(a: Expr, b: Expr) -> Expr {
-    let difference = Linear::of(&a).minus(&Linear::of(&b)).and_then(|d| d.as_constant());
-    match difference {
-        Some(d) if d >= 0 => a,
-        Some(_) => b,
-        None => build::max(a, b),
+    let above = |a: &Expr, b: &Expr| Linear::of(a).minus(&Linear::of(b)).is_some_and(|d| never_negative(&d));
+    if above(&a, &b) {
+        a
+    } else if above(&b, &a) {
+        b
+    } else {
+        build::max(a, b)
     }
+}
+
+/// Whether subscripts, whose smallest values are `low`, reach every element of a buffer that is as large as they need:
+/// each runs through its dimension by an index of its own, forwards or backwards, or is the only element.
+pub fn covers(subscripts: &[Expr], low: &[Linear], indices: &[Binder]) -> bool {
+    let mut used = Vec::new();
+    subscripts.iter().zip(low).all(|(e, low)| {
+        let form = Linear::of(e);
+        let mut own = form.terms.iter().filter_map(|(atom, c)| {
+            let v = indices.iter().position(|b| Some(b.id) == atom.as_var())?;
+            Some((v, *c))
+        });
+        match (own.next(), own.next()) {
+            (None, _) => low.as_constant() == Some(0),
+            (Some((v, 1 | -1)), None) if !used.contains(&v) => {
+                used.push(v);
+                low.as_constant() == Some(0)
+            }
+            _ => false,
+        }
+    })
 }
 
 /// `++`, `cc`, `pw(+)`, `+`, `ps(max)`, …

@@ -1,6 +1,7 @@
 //! Homomorphisms on the command line: `auto`, `mdh(…)`, models, `.mdh` files, pictures.
 
 use crate::common::{Folder, examples};
+use lathe::{Array, npy};
 use serde_json::Value;
 
 const MATMUL: &str = "kernel matmul(A: f32[I, K], B: f32[K, J]) -> (C: f32[I, J]) {\n    C[i, j] = sum[k](A[i, k] * B[k, j])\n}\n";
@@ -296,4 +297,53 @@ fn tuning_searches_what_is_free_from_what_was_chosen() {
     let d = f.ok(&format!("run m.lathe {SIZES} --check --json"));
     let v: Value = serde_json::from_str(&d.stdout).expect("JSON");
     assert_eq!((&v["strategy"], &v["strategy_source"]), (&"rows".into(), &"stored".into()));
+}
+
+#[test]
+fn index_functions_use_sizes_and_results_are_several() {
+    let f = Folder::new();
+    let one = |out: &str, inp: &str| {
+        format!(
+            "k<T in TYPE | N in IN> :=\n  out_view<T>( O:{out} ) o md_hom<N>( id, (++) ) o inp_view<T>( I:{inp} )\n"
+        )
+    };
+    let of = "(i)->(i)";
+    let data: Vec<f32> = (0..12u8).map(f32::from).collect();
+    npy::write(&f.path("six.npy"), &Array::from_slice(&[6], &data[..6]).expect("an array")).expect("a file");
+    npy::write(&f.path("twelve.npy"), &Array::from_slice(&[12], &data).expect("an array")).expect("a file");
+    for (text, input, want) in [
+        (one(of, "(i)->(N-1-i)"), "six", [5f32, 4.0, 3.0, 2.0, 1.0, 0.0]),
+        (one("(i)->(N-1-i)", of), "six", [5.0, 4.0, 3.0, 2.0, 1.0, 0.0]),
+        (one(of, "(i)->(i+N)"), "twelve", [6.0, 7.0, 8.0, 9.0, 10.0, 11.0]),
+    ] {
+        f.write("k.mdh", text);
+        for strategy in ["naive", "auto"] {
+            f.ok(&format!("run k.mdh -s {strategy} -i I={input}.npy -o O=o.npy --check"));
+            let got = npy::read(&f.path("o.npy")).expect("the result");
+            let got: Vec<f32> = (0..6i64).map(|k| got.get(&[k]).expect("an element")).collect();
+            assert_eq!(got, want, "{strategy}");
+        }
+    }
+    for (out, from) in
+        [("(i)->(2*i)", of), ("(i)->(i,i)", of), ("(i)->(i+1)", of), ("(i)->(i+N)", "(i)->(0)")]
+    {
+        f.write("k.mdh", one(out, from));
+        for n in [1, 2, 7] {
+            for strategy in ["naive", "auto"] {
+                f.ok(&format!("run k.mdh -s {strategy} -D N={n} --check"));
+            }
+        }
+    }
+    for inp in ["(i)->(i-N)", "(i)->(i-1)", "(i)->(N-2-i)"] {
+        f.write("k.mdh", one(of, inp));
+        f.fails("run k.mdh -D N=4", 1, "E1210");
+    }
+    f.write(
+        "k.mdh",
+        "k<T in TYPE | N,M in IN> :=\n  out_view<T,T>( A:(i,j)->(i), B:(i,j)->(i) )\n  \
+         o md_hom<N,M>( (x)->(x, x*x), (++,+) ) o inp_view<T>( I:(i,j)->(i,j) )\n",
+    );
+    for strategy in ["naive", "auto"] {
+        f.ok(&format!("run k.mdh -s {strategy} -D N=5 -D M=37 --check"));
+    }
 }
