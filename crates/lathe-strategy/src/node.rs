@@ -41,6 +41,11 @@ pub trait Node: Clone {
         None
     }
 
+    /// What a step costs that looks at the whole tree, in nodes; 0 where steps look at their place only.
+    fn cost(&self) -> u64 {
+        0
+    }
+
     /// For people.
     fn show(&self) -> String;
 }

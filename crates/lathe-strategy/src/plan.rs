@@ -3,10 +3,11 @@
 use crate::bind::call;
 use crate::codes;
 use crate::evidence::Refusal;
-use crate::run::{Context, at_step};
+use crate::run::{CALLS, Context, at_step};
 use crate::syntax::{ArgValue, Argument, Strategy};
 use lathe_diagnostics::Diagnostic;
 use lathe_space::{BinOp, Expr, UnOp, Value, names, reduce};
+use std::cell::Cell;
 use std::collections::BTreeSet;
 
 /// One way through the conditions over sizes.
@@ -32,7 +33,7 @@ const DEPTH: usize = 100;
 
 /// Unfolds the conditions that mention sizes; all others are left to the run.
 pub fn plan(context: &Context, strategy: &Strategy, sizes: &BTreeSet<String>) -> Result<Plan, Refusal> {
-    let p = Planner { context, sizes };
+    let p = Planner { context, sizes, left: Cell::new(CALLS) };
     let paths = p.strategy(strategy, Known::default(), 0)?;
     let last = paths.len() - 1;
     let versions = paths.into_iter().enumerate().map(|(n, (known, strategy))| Version {
@@ -58,6 +59,8 @@ impl Known {
 struct Planner<'a> {
     context: &'a Context<'a>,
     sizes: &'a BTreeSet<String>,
+    /// How many definitions may still be entered.
+    left: Cell<u32>,
 }
 
 type Paths<S> = Vec<(Known, S)>;
@@ -122,6 +125,13 @@ impl Planner<'_> {
                         return self
                             .fail(format!("`{name}` decides by size and calls itself without end"), *span);
                     }
+                    let Some(left) = self.left.get().checked_sub(1) else {
+                        let text =
+                            format!("the strategy does not end: more than {CALLS} calls decide by size");
+                        let d = Diagnostic::error(codes::DIVERGES, text);
+                        return Err(Refusal::new("strategy", at_step(d, *span)));
+                    };
+                    self.left.set(left);
                     let body = call(d, args, self.context.facts)
                         .map_err(|e| Refusal::new(name, at_step(e, *span)))?;
                     return self.strategy(&body, known, depth + 1);
@@ -164,8 +174,15 @@ impl Planner<'_> {
         for s in v {
             let mut next = Vec::new();
             for (known, done) in out {
-                for (k, s) in self.strategy(s, known, depth)? {
-                    let mut done = done.clone();
+                let mut ways = self.strategy(s, known, depth)?;
+                let last = ways.pop();
+                for (k, s) in ways {
+                    let done = done.iter().cloned().chain([s]).collect();
+                    next.push((k, done));
+                }
+                // One way, as almost always, needs no copy of what is done.
+                if let Some((k, s)) = last {
+                    let mut done = done;
                     done.push(s);
                     next.push((k, done));
                 }

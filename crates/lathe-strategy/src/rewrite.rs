@@ -20,7 +20,7 @@ use crate::bind::{call, mark};
 use crate::codes;
 use crate::evidence::{Discharge, Evidence, Refusal};
 use crate::node::{Entry, Node, Vocabulary, Why};
-use crate::run::Context;
+use crate::run::{Context, LEAST, WORK};
 use crate::syntax::{ArgValue, Argument, Strategy};
 use crate::tree::{StepArg, hash_text};
 use lathe_diagnostics::{Code as DiagnosticCode, Diagnostic, Span};
@@ -65,6 +65,7 @@ pub fn rewrite<N: Node>(
     let searched = RefCell::new(HashMap::new());
     let start = |explain: bool| {
         let mut e = Engine::new(context, words, state.clone(), explain, &searched);
+        e.left = WORK * tree.cost().max(LEAST);
         let result = e.strategy(strategy).and_then(|code| e.run(&code, &tree));
         (e, result)
     };
@@ -142,6 +143,8 @@ struct Engine<'a, N: Node> {
     steps: u64,
     /// Applications that were tried.
     tried: u64,
+    /// Nodes of trees that may still be looked at.
+    left: u64,
     path: Vec<usize>,
     trace: Vec<Applied<N>>,
     callers: Vec<String>,
@@ -169,6 +172,7 @@ impl<'a, N: Node> Engine<'a, N> {
             state,
             steps: 0,
             tried: 0,
+            left: 0,
             path: Vec::new(),
             trace: Vec::new(),
             callers: Vec::new(),
@@ -221,6 +225,11 @@ impl<'a, N: Node> Engine<'a, N> {
                             before: t.clone(),
                             after: new.clone(),
                         });
+                        let cost = new.cost();
+                        let Some(left) = self.left.checked_sub(cost) else {
+                            return Err(self.endless(&format!("the program has grown to {cost} statements")));
+                        };
+                        self.left = left;
                         self.success(new)
                     }
                     Err(Why::Mistake(text)) => {

@@ -92,6 +92,11 @@ impl<T: Tree> Node for Rooted<T> {
         self.path == o.path && self.tree.hash() == o.tree.hash()
     }
 
+    /// Rules are applied to the whole tree.
+    fn cost(&self) -> u64 {
+        self.tree.size()
+    }
+
     fn show(&self) -> String {
         let path: Vec<String> = self.path.iter().map(usize::to_string).collect();
         format!("the tree at [{}]", path.join(", "))

@@ -27,6 +27,18 @@ pub struct Context<'a> {
 /// Enough for every strategy that ends.
 pub const STEPS: u64 = 200_000;
 
+/// A step costs what the tree is large: so many nodes of trees may be looked at for each node of the first one.
+pub(crate) const WORK: u64 = 20_000;
+
+/// What smaller trees are taken for.
+pub(crate) const LEAST: u64 = 200;
+
+/// The most definitions that are entered: each of two calls per definition doubles them.
+pub(crate) const CALLS: u32 = 50_000;
+
+/// The most notes about what else failed.
+const NOTES: usize = 8;
+
 /// How deep calls of definitions may nest.
 const DEPTH: usize = 200;
 
@@ -72,6 +84,8 @@ pub fn run<T: Tree + 'static>(
 ) -> Result<(T, Trace<T>), Refusal> {
     let mut r = Runner {
         context,
+        left: WORK * tree.size().max(LEAST),
+        calls: 0,
         tree,
         trace: Trace { steps: Vec::new(), trees: Vec::new() },
         steps: 0,
@@ -129,6 +143,10 @@ struct Runner<'a, T> {
     tree: T,
     trace: Trace<T>,
     steps: u64,
+    /// Nodes of trees that may still be looked at.
+    left: u64,
+    /// Definitions that were entered.
+    calls: u32,
     /// Definitions being run, outermost first.
     callers: Vec<String>,
     /// Locations in force, outermost first, with the path where each was found last.
@@ -196,10 +214,14 @@ impl<T: Tree + 'static> Runner<'_, T> {
             }
         }
         let Some(mut last) = refused.pop() else { return Ok(()) };
-        for r in refused {
+        let others = refused.len().saturating_sub(NOTES);
+        for r in refused.into_iter().take(NOTES) {
             last.diagnostic
                 .notes
                 .push(format!("before that, another choice failed: {}", r.diagnostic.message));
+        }
+        if others > 0 {
+            last.diagnostic.notes.push(format!("and {others} other choices"));
         }
         Err(Failure::Refused(last))
     }
@@ -307,6 +329,11 @@ impl<T: Tree + 'static> Runner<'_, T> {
                     Some(help),
                 ));
             }
+            self.calls += 1;
+            if self.calls > CALLS {
+                let text = format!("the strategy does not end: stopped after {CALLS} calls of definitions");
+                return Err(self.mistake(codes::DIVERGES, text, span, None));
+            }
             let body = call(d, args, self.context.facts)
                 .map_err(|e| Failure::Fatal(self.explain(Refusal::new(name, e), span)))?;
             self.callers.push(name.to_string());
@@ -395,7 +422,7 @@ impl<T: Tree + 'static> Runner<'_, T> {
                 evidence.after = hash_text(tree.hash());
                 self.trace.trees.push(std::mem::replace(&mut self.tree, tree));
                 self.trace.steps.push(evidence);
-                Ok(())
+                self.spend(span)
             }
             Err(r) => Err(Failure::Refused(self.explain(r, span))),
         }
@@ -439,6 +466,25 @@ impl<T: Tree + 'static> Runner<'_, T> {
         let text = format!("the strategy does not end: stopped after {} steps", self.context.steps);
         let help = "`repeat(s)` ends when `s` fails or changes nothing";
         Err(self.mistake(codes::DIVERGES, text, span, Some(help)))
+    }
+
+    /// Counts what a step costs: a strategy that makes the tree larger and larger is stopped long before its last step.
+    fn spend(&mut self, span: Option<Span>) -> Result<(), Failure> {
+        let size = self.tree.size();
+        match self.left.checked_sub(size) {
+            Some(left) => {
+                self.left = left;
+                Ok(())
+            }
+            None => {
+                let steps = self.trace.steps.len();
+                let text = format!(
+                    "the strategy does not end: after {steps} steps the program has {size} statements"
+                );
+                let help = "what is repeated makes the program larger every time";
+                Err(self.mistake(codes::DIVERGES, text, span, Some(help)))
+            }
+        }
     }
 
     /// The definitions on the way to a call that is nested too deeply, from the first repeated one.

@@ -100,6 +100,9 @@ pub trait Tree: Clone {
         false
     }
 
+    /// The number of its nodes: what one step costs.
+    fn size(&self) -> u64;
+
     /// A structural hash: equal trees have equal hashes, in every process.
     fn hash(&self) -> u64;
 }

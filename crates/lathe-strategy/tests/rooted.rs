@@ -55,6 +55,10 @@ impl Tree for Nest {
         self.clone().at(path).map_or(0, |t| t.1.len())
     }
 
+    fn size(&self) -> u64 {
+        1 + self.1.iter().map(Tree::size).sum::<u64>()
+    }
+
     fn hash(&self) -> u64 {
         use std::hash::{DefaultHasher, Hash, Hasher};
         let mut h = DefaultHasher::new();

@@ -35,6 +35,10 @@ impl Tree for Number {
         }
     }
 
+    fn size(&self) -> u64 {
+        1
+    }
+
     fn hash(&self) -> u64 {
         self.0 as u64
     }

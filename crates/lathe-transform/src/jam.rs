@@ -61,8 +61,7 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
         let main = around(&b.outer, s.places(), jammed);
         work.replace_checked(&path, Stmt::seq([main].into_iter().chain(b.rest)), "bijection")?;
     }
-    work.scheduled();
-    Ok(work.finish())
+    crate::unroll::finish(work)
 }
 
 /// Whether a local array can get one more dimension: it lies in memory row by row, and only subscripts reach it.

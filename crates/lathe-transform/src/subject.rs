@@ -124,6 +124,15 @@ impl Tree for Subject {
         }
     }
 
+    fn size(&self) -> u64 {
+        let mut n = 0;
+        visit::walk(&self.func.body, &mut |_, _| {
+            n += 1;
+            true
+        });
+        n
+    }
+
     fn hash(&self) -> u64 {
         structural_hash(&self.func)
     }

@@ -9,6 +9,7 @@ use crate::rule::{Cursor, Edit, Rule};
 use crate::split::{loop_at_work, require_serial};
 use crate::work::Work;
 use lathe_diagnostics::Diagnostic;
+use lathe_ir::visit::Path;
 use lathe_ir::{Executor, Loop, Stmt, StmtKind};
 use lathe_poly::simplify::simplify_expr;
 use lathe_strategy::syntax::{Formal, Sort};
@@ -40,8 +41,8 @@ strategy s for scale = unroll(i, 4)
     apply,
 };
 
-/// The most iterations that are written out: beyond that, code only grows.
-pub const MOST: i64 = 65_536;
+/// The most statements that unrolled loops write out, all of a function together: engines make code of each.
+pub const MOST: i64 = 8192;
 
 fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
     let mut work = Work::new(cursor, &RULE.signature);
@@ -79,6 +80,36 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
         };
         work.replace_by_rule(&path, new, "bijection", "unrolled iterations keep their order")?;
     }
+    finish(work)
+}
+
+/// The edit, unless unrolled loops would write out more than engines compile in reasonable time.
+pub(crate) fn finish(mut work: Work) -> Result<Edit, Refusal> {
     work.scheduled();
+    let n = written_out(&work, &work.func.body, &mut Vec::new(), None);
+    if n > MOST as u64 {
+        let text = format!("`{}`: {n} statements are too many to write out (at most {MOST})", work.rule);
+        return Err(work.refuse(codes::UNSUPPORTED, text));
+    }
     Ok(work.finish())
+}
+
+/// The statements that unrolled loops write out; `copies` of everything here, if a loop around is unrolled.
+fn written_out(work: &Work, s: &Stmt, path: &mut Path, copies: Option<u64>) -> u64 {
+    let copies = match s.as_loop().filter(|l| l.exec == Executor::Unrolled) {
+        Some(l) => {
+            let trips = trip_count(l);
+            let known = || simplify_expr(&trips, &work.ranges(path)).as_int();
+            let trips = trips.as_int().or_else(known).unwrap_or(1).max(0) as u64;
+            Some(copies.unwrap_or(1).saturating_mul(trips))
+        }
+        None => copies,
+    };
+    let mut n = if s.label().is_some() { copies.unwrap_or(0) } else { 0 };
+    for (k, c) in s.children().enumerate() {
+        path.push(k);
+        n = n.saturating_add(written_out(work, c, path, copies));
+        path.pop();
+    }
+    n
 }

@@ -9,6 +9,10 @@ use lathe_ir::{CombineOp, Scalar, Type};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// The most numbers in one element of an array, and how deep structs and tuples may nest.
+const MOST: usize = 1024;
+const DEEPEST: usize = 100;
+
 /// The structs and combine operators of a program.
 #[derive(Default)]
 pub struct Globals {
@@ -38,7 +42,7 @@ impl Globals {
                     }
                     out.push(self.element(p, errors)?);
                 }
-                Some(Type::Tuple(Arc::from(out)))
+                self.bounded(Type::Tuple(Arc::from(out)), t.span, errors)
             }
             TypeKind::Name(name, args) => {
                 if !args.is_empty() {
@@ -74,6 +78,28 @@ impl Globals {
         }
     }
 
+    /// A type that values are kept of: each of its numbers becomes a variable wherever one is used.
+    fn bounded(&self, t: Type, span: Span, errors: &mut Vec<Diagnostic>) -> Option<Type> {
+        /// Numbers in a type, and how deep they lie; types that are declared are small, so this ends soon.
+        fn measure(t: &Type) -> (usize, usize) {
+            let parts = t.fields();
+            let inside = parts.iter().map(measure);
+            let (n, deep) = inside.fold((0, 0), |(n, deep), (m, d)| (n + m, deep.max(d)));
+            (n.max(1), deep + 1)
+        }
+        let (n, deep) = measure(&t);
+        if n <= MOST && deep <= DEEPEST {
+            return Some(t);
+        }
+        let text = format!("this type has {n} numbers, {deep} levels deep");
+        errors.push(
+            Diagnostic::error(codes::NESTING, text)
+                .at(span, format!("at most {MOST} numbers and {DEEPEST} levels"))
+                .help("use arrays: one for each part, or one more dimension"),
+        );
+        None
+    }
+
     /// Declares the structs of a program; fields may use structs declared before.
     pub fn declare_struct(&mut self, s: &ast::Struct, errors: &mut Vec<Diagnostic>) {
         if let Some((_, first)) = self.structs.get(&s.name.text) {
@@ -106,6 +132,11 @@ impl Globals {
             if let Some(t) = self.element(ty, errors) {
                 fields.push((name.text.as_str().into(), t));
             }
+        }
+        let parts: Vec<Type> = fields.iter().map(|f| f.1.clone()).collect();
+        if self.bounded(Type::Tuple(Arc::from(parts)), s.name.span, errors).is_none() {
+            // What uses it is not at fault, too.
+            fields = vec![("x".into(), Type::F32)];
         }
         if s.fields.is_empty() {
             errors.push(

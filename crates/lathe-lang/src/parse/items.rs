@@ -7,6 +7,9 @@ use crate::lexer::Tok;
 use lathe_diagnostics::{Diagnostic, FileId};
 use std::ops::Range;
 
+/// The most parameters of a kernel: its checks compare each array with each output.
+const MOST_PARAMETERS: usize = 500;
+
 impl Parser<'_> {
     pub(super) fn file(&mut self) -> crate::ast::File {
         let mut items = Vec::new();
@@ -172,6 +175,13 @@ impl Parser<'_> {
             })
         })?;
         self.close(")", open)?;
+        if params.len() > MOST_PARAMETERS {
+            let span = self.since(open);
+            let text = format!("{} parameters are too many", params.len());
+            self.error(codes::NESTING, text, span, format!("at most {MOST_PARAMETERS}"));
+            self.help("put what is alike into one array with one more dimension");
+            return None;
+        }
         Some(params)
     }
 

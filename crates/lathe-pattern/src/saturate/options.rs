@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// The named arguments of `reach`.
 pub struct Options {
-    /// `seconds: 60`: for everything, also for saying what was not reached.
+    /// `seconds: 8`: for everything, also for saying what was not reached.
     pub time: Duration,
     /// `nodes: 200000`, and what `megabytes: 2048` has room for.
     pub nodes: usize,
@@ -28,7 +28,7 @@ const NODE_BYTES: usize = 32768;
 impl Options {
     pub fn read(args: &[StepArg]) -> Result<Options, String> {
         let mut o = Options {
-            time: Duration::from_secs(60),
+            time: Duration::from_secs(8),
             nodes: 200_000,
             rounds: 30,
             after: 0,

@@ -1,0 +1,80 @@
+//! Input that asks for more work than anyone waits for: each ends soon, with a message.
+
+use crate::common::Folder;
+
+const COPY: &str = "kernel k(A: f32[N]) -> (B: f32[N]) { B[i] = A[i] }\n";
+const MAP: &str = "fun f(xs: f32[N]) -> f32[N] = xs |> map(|x| x + 1)\n";
+
+/// A text per number, one after the other.
+fn many(n: usize, text: impl Fn(usize) -> String) -> String {
+    (0..n).map(text).collect()
+}
+
+#[test]
+fn strategies_that_grow_or_branch_without_end() {
+    let f = Folder::new();
+    let doubling = |first: &str| {
+        let calls = many(60, |n| format!("strategy a{} = a{n} ; a{n}\n", n + 1));
+        format!("{COPY}strategy a0 = {first}\n{calls}strategy s for k = a60\n")
+    };
+    for (text, code) in [
+        (format!("{COPY}strategy s for k = repeat(peel(i))\n"), "E0608"),
+        (format!("{COPY}strategy s for k = normalize(peel)\n"), "E0608"),
+        (doubling("id"), "E0608"),
+        (doubling("if N > 4 then id else try(peel(i))"), "E0608"),
+        (doubling("split(i, 2)"), "E0621"),
+        (format!("{MAP}rule grow(x): x => x + 0\nstrategy s for f = normalize(grow) ; lowerToC\n"), "E0608"),
+        (format!("{COPY}strategy s for k = unroll(i, 60000)\n"), "E0625"),
+        (format!("{}strategy s for k = unroll(i)\n", COPY.replace('N', "60000")), "E0625"),
+        (
+            "kernel k(A: f32[N, 100, 100]) -> (B: f32[N, 100, 100]) { B[i, j, l] = A[i, j, l] }\n\
+             strategy s for k = unroll(j) ; unroll(l)\n"
+                .to_string(),
+            "E0625",
+        ),
+    ] {
+        f.write("k.lathe", &text);
+        let d = f.lathe("check k.lathe");
+        assert!(d.status == 1 && d.stderr.contains(code), "{}", d.stderr);
+        let d = f.fails("explain k.lathe -s s", 1, code);
+        assert!(d.stderr.len() < 5000, "{}", d.stderr);
+    }
+}
+
+#[test]
+fn many_alternatives() {
+    let f = Folder::new();
+    let all: Vec<String> = (0..20_000).map(|n| format!("split(q, {})", n + 2)).collect();
+    f.write("k.lathe", format!("{COPY}strategy s for k = {}\n", all.join(" <+ ")));
+    let d = f.fails("check k.lathe", 1, "E0621");
+    assert!(d.stderr.len() < 5000 && d.stderr.contains("and 19991 other choices"), "{}", d.stderr);
+}
+
+#[test]
+fn large_types() {
+    let f = Folder::new();
+    let kernel = "kernel k(A: S60[N]) -> (B: S60[N]) { B[i] = A[i] }\n";
+    let doubling = many(60, |n| format!("struct S{} {{ a: S{n}, b: S{n} }}\n", n + 1));
+    f.write("k.lathe", format!("struct S0 {{ x: f32, y: f32 }}\n{doubling}{kernel}"));
+    assert!(f.lathe("check k.lathe").stderr.starts_with("E0106"));
+    let nested = many(60, |n| format!("struct S{} {{ a: S{n} }}\n", n + 1));
+    f.write("k.lathe", format!("struct S0 {{ x: f32, y: i8 }}\n{nested}{kernel}"));
+    f.ok("run k.lathe -D N=5 --check");
+    let deep = many(5000, |n| format!("struct S{} {{ a: S{n} }}\n", n + 1));
+    f.write("k.lathe", format!("struct S0 {{ x: f32, y: i8 }}\n{deep}{kernel}"));
+    assert!(f.lathe("check k.lathe").stderr.starts_with("E0106"));
+    f.write("k.lathe", format!("kernel k(A: ({})[N]) -> (s: f32) {{ s = 0 }}\n", "f32, ".repeat(2000)));
+    f.fails("check k.lathe", 1, "E0106");
+}
+
+#[test]
+fn many_parameters() {
+    let f = Folder::new();
+    let params = many(3000, |n| format!("A{n}: f32[N], "));
+    f.write("k.lathe", format!("kernel k({params}) -> (B: f32[N]) {{ B[i] = A0[i] + A2999[i] }}\n"));
+    f.fails("check k.lathe", 1, "E0106");
+    let params = many(3000, |n| format!("p{n} = 2 in 1..=4, "));
+    f.write("k.lathe", format!("{COPY}strategy s({params}) for k = split(i, p0)\n"));
+    f.ok("check k.lathe");
+    f.ok("run k.lathe -s s -D N=9 --check");
+}
