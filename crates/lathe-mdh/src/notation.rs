@@ -451,9 +451,13 @@ impl Reader<'_> {
                     .at(Span::new(self.file, *at, at + text.len()), "this subscript"));
                 }
                 let needed = high.offset(1);
-                let needed = needed
-                    .map_or_else(|| self.fail_at(*at, "this subscript does not fit 64 bits"), Ok)?
-                    .to_expr();
+                let needed =
+                    needed.map_or_else(|| self.fail_at(*at, "this subscript does not fit 64 bits"), Ok)?;
+                // With no index at all, an array has no element.
+                let needed = match never_negative(&needed) {
+                    true => needed.to_expr(),
+                    false => build::max(needed.to_expr(), build::index(0)),
+                };
                 extents[d] = Some(match extents[d].take() {
                     Some(e) => larger(e, needed),
                     None => needed,

@@ -5,8 +5,11 @@ use lathe_diagnostics::Diagnostic;
 use lathe_ir::interp::evaluate;
 use lathe_ir::stmt::AccessMode;
 use lathe_ir::visit::{loads_of, substitute, vars_of, walk};
-use lathe_ir::{Access, Binder, BufId, Expr, Function, Mode, ParamKind, Scalar, Type, VarId};
+use lathe_ir::{
+    Access, BinOp, Binder, BufId, Expr, ExprKind, Function, Mode, ParamKind, Scalar, Type, VarId,
+};
 use lathe_model::count::Values;
+use lathe_poly::Affine;
 use lathe_runtime::array::alike;
 use lathe_runtime::{Array, npy};
 use std::collections::{BTreeMap, HashMap};
@@ -147,6 +150,7 @@ pub fn make(func: &Function, given: &Given) -> Result<Data, Diagnostic> {
         };
         read.insert(at, array);
     }
+    solve(func, &read, &mut sizes);
     let missing: Vec<&str> =
         func.sizes.iter().filter(|b| !sizes.contains_key(&b.id)).map(|b| &*b.name).collect();
     if !missing.is_empty() {
@@ -239,6 +243,40 @@ pub fn make(func: &Function, given: &Given) -> Result<Data, Diagnostic> {
         arrays.push(array);
     }
     Ok(Data { arrays, sizes, made })
+}
+
+/// The sizes that the extents of given arrays determine besides those that are extents themselves: 12 for `2 * N` is 6.
+fn solve(func: &Function, read: &HashMap<usize, Array>, sizes: &mut Values) {
+    let extents = || {
+        let given = func.params.iter().enumerate().filter_map(|(at, p)| p.array().zip(read.get(&at)));
+        given.flat_map(|(buffer, a)| buffer.extents.iter().zip(a.shape().iter().copied()))
+    };
+    // Each round finds a size, or is the last one.
+    while let Some((v, n)) = extents().find_map(|(e, n)| unknown(e, n, sizes)) {
+        sizes.insert(v, n);
+    }
+}
+
+/// The one size of an extent that has no value yet, and the value with which the extent is `n`.
+fn unknown(e: &Expr, n: i64, sizes: &Values) -> Option<(VarId, i64)> {
+    // `max(e, 0)` is `e` where there is an element.
+    let e = match e.kind() {
+        ExprKind::Binary(BinOp::Max, a, b) if b.as_int() == Some(0) && n > 0 => a,
+        _ => e,
+    };
+    let form = Affine::of(e)?;
+    let mut left = n.checked_sub(form.constant)?;
+    let mut open = None;
+    for (v, k) in &form.terms {
+        match sizes.get(v) {
+            Some(value) => left = left.checked_sub(value.checked_mul(*k)?)?,
+            None if open.is_none() => open = Some((*v, *k)),
+            None => return None,
+        }
+    }
+    let (v, k) = open?;
+    let exact = left.checked_rem(k)? == 0 && left.checked_div(k)? >= 0;
+    exact.then_some((v, left / k))
 }
 
 /// Refuses arrays that each fit into memory but do not together: memory is only taken when it is written to, so

@@ -325,10 +325,10 @@ fn index_functions_use_sizes_and_results_are_several() {
         }
     }
     for (out, from) in
-        [("(i)->(2*i)", of), ("(i)->(i,i)", of), ("(i)->(i+1)", of), ("(i)->(i+N)", "(i)->(0)")]
+        [("(i)->(2*i)", of), ("(i)->(i,i)", of), ("(i)->(i+1)", of), ("(i)->(i+N)", "(i)->(N-1-i)")]
     {
         f.write("k.mdh", one(out, from));
-        for n in [1, 2, 7] {
+        for n in [0, 1, 2, 7] {
             for strategy in ["naive", "auto"] {
                 f.ok(&format!("run k.mdh -s {strategy} -D N={n} --check"));
             }
