@@ -3,7 +3,7 @@
 use crate::bind::call;
 use crate::codes;
 use crate::evidence::Refusal;
-use crate::run::{CALLS, Context, at_step};
+use crate::run::{Context, at_step};
 use crate::syntax::{ArgValue, Argument, Strategy};
 use lathe_diagnostics::Diagnostic;
 use lathe_space::{BinOp, Expr, UnOp, Value, names, reduce};
@@ -30,6 +30,9 @@ const VERSIONS: usize = 64;
 
 /// How deep definitions with conditions over sizes may nest.
 const DEPTH: usize = 100;
+
+/// The most definitions that are entered: two calls in each double them.
+const CALLS: u32 = 4_000;
 
 /// Unfolds the conditions that mention sizes; all others are left to the run.
 pub fn plan(context: &Context, strategy: &Strategy, sizes: &BTreeSet<String>) -> Result<Plan, Refusal> {

@@ -65,7 +65,7 @@ pub fn rewrite<N: Node>(
     let searched = RefCell::new(HashMap::new());
     let start = |explain: bool| {
         let mut e = Engine::new(context, words, state.clone(), explain, &searched);
-        e.left = WORK * tree.cost().max(LEAST);
+        e.left = tree.cost().max(LEAST).saturating_mul(WORK);
         let result = e.strategy(strategy).and_then(|code| e.run(&code, &tree));
         (e, result)
     };
@@ -227,7 +227,7 @@ impl<'a, N: Node> Engine<'a, N> {
                         });
                         let cost = new.cost();
                         let Some(left) = self.left.checked_sub(cost) else {
-                            return Err(self.endless(&format!("the program has grown to {cost} statements")));
+                            return Err(self.endless(&format!("the program has grown to {cost} nodes")));
                         };
                         self.left = left;
                         self.success(new)

@@ -28,13 +28,13 @@ pub struct Context<'a> {
 pub const STEPS: u64 = 200_000;
 
 /// A step costs what the tree is large: so many nodes of trees may be looked at for each node of the first one.
-pub(crate) const WORK: u64 = 20_000;
+pub(crate) const WORK: u64 = 5_000;
 
 /// What smaller trees are taken for.
-pub(crate) const LEAST: u64 = 200;
+pub(crate) const LEAST: u64 = 1_000;
 
 /// The most definitions that are entered: each of two calls per definition doubles them.
-pub(crate) const CALLS: u32 = 50_000;
+const CALLS: u32 = 50_000;
 
 /// The most notes about what else failed.
 const NOTES: usize = 8;
@@ -84,7 +84,7 @@ pub fn run<T: Tree + 'static>(
 ) -> Result<(T, Trace<T>), Refusal> {
     let mut r = Runner {
         context,
-        left: WORK * tree.size().max(LEAST),
+        left: tree.size().max(LEAST).saturating_mul(WORK),
         calls: 0,
         tree,
         trace: Trace { steps: Vec::new(), trees: Vec::new() },
@@ -479,7 +479,7 @@ impl<T: Tree + 'static> Runner<'_, T> {
             None => {
                 let steps = self.trace.steps.len();
                 let text = format!(
-                    "the strategy does not end: after {steps} steps the program has {size} statements"
+                    "the strategy does not end: after {steps} steps the program is {size} nodes large"
                 );
                 let help = "what is repeated makes the program larger every time";
                 Err(self.mistake(codes::DIVERGES, text, span, Some(help)))

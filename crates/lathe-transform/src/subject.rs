@@ -8,11 +8,12 @@ use crate::rule::{Cursor, Edit};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::structural_hash;
 use lathe_ir::visit::{self, Path};
-use lathe_ir::{Function, Module, Stmt};
+use lathe_ir::{Expr, Function, Module, Stmt};
 use lathe_strategy::syntax::Sort;
 use lathe_strategy::{
     Context, Evidence, Location, Refusal, RuleSignature, StepArg, Strategy, Trace, Tree, hash_text,
 };
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// A function that is being transformed.
@@ -125,9 +126,10 @@ impl Tree for Subject {
     }
 
     fn size(&self) -> u64 {
-        let mut n = 0;
-        visit::walk(&self.func.body, &mut |_, _| {
-            n += 1;
+        let (mut n, mut known) = (0u64, HashMap::new());
+        visit::walk(&self.func.body, &mut |s, _| {
+            let own = s.exprs().into_iter().map(|e| nodes(e, &mut known));
+            n = own.fold(n.saturating_add(1), u64::saturating_add);
             true
         });
         n
@@ -187,4 +189,14 @@ pub(crate) fn stmt(cursor: &Cursor, label: &str) -> Result<Path, Refusal> {
 fn has_other(s: &Stmt, family: &str) -> bool {
     s.label().is_some_and(|l| !names::of_family(l.as_str(), family))
         || s.children().any(|c| has_other(c, family))
+}
+
+/// The nodes of an expression as it is written, shared ones each time.
+fn nodes(e: &Expr, known: &mut HashMap<usize, u64>) -> u64 {
+    if let Some(n) = known.get(&e.address()) {
+        return *n;
+    }
+    let n = e.children().into_iter().map(|c| nodes(c, known)).fold(1, u64::saturating_add);
+    known.insert(e.address(), n);
+    n
 }

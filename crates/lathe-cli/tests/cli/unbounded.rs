@@ -19,7 +19,7 @@ fn strategies_that_grow_or_branch_without_end() {
     };
     for (text, code) in [
         (format!("{COPY}strategy s for k = repeat(peel(i))\n"), "E0608"),
-        (format!("{COPY}strategy s for k = normalize(peel)\n"), "E0608"),
+        (format!("{COPY}strategy s for k = normalize(peel(i))\n"), "E0608"),
         (doubling("id"), "E0608"),
         (doubling("if N > 4 then id else try(peel(i))"), "E0608"),
         (doubling("split(i, 2)"), "E0621"),
