@@ -30,7 +30,7 @@ becomes less than 8: the full blocks run to constantly 8, which can be unrolled 
 last, partial block is done by copies of the loops whose names end in `.rest`; with constant sizes its bounds are
 constants, too. `separate(i)` means `separate(i.o)`.
 
-**Legal** always: the order of the iterations stays.
+**Legal** for every loop over blocks: the order of the iterations stays. Where all blocks are full nothing changes.
 
 ```lathe
 kernel scale(A: f32[N]) -> (B: f32[N]) {
@@ -56,6 +56,11 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
         if !matches!(l.exec, Executor::Serial | Executor::Cpu) {
             require_serial(&work, (l, s), "separate")?;
             continue;
+        }
+        if !has_blocks(&l) {
+            let text = format!("`separate`: the iterations of `{name}` are no blocks");
+            let d = Diagnostic::error(codes::SHAPE, text).at_places(s.places(), "this loop");
+            return Err(d.help("split the loop first").into_refusal(work.rule));
         }
         let Some(Full { cut, remains }) = full_blocks(&l) else {
             if work.ranges(&path).le(&l.hi, &l.lo) || !has_min(&l) {
@@ -112,6 +117,30 @@ pub fn cut_loop(work: &mut Work, l: &Loop, places: &Places, cut: Expr, suffix: &
         let copy = rename_loops(&work.copy(&after), &rename);
         Stmt::seq([before, copy])
     }
+}
+
+/// Whether an iteration is a block: of some statement inside, instances differ within it, or from one to the next by more
+/// than one.
+fn has_blocks(l: &Loop) -> bool {
+    let inner: HashSet<VarId> = loops_in(&l.body);
+    let mut found = false;
+    visit::walk(&l.body, &mut |s, _| {
+        found |= s.instance().iter().any(|e| {
+            let form = Linear::of(e);
+            mentions(e, l.binder.id) && (form.factor(l.binder.id).abs() != 1 || form.mentions(&inner))
+        });
+        !found
+    });
+    found
+}
+
+fn loops_in(s: &Stmt) -> HashSet<VarId> {
+    let mut out = HashSet::new();
+    visit::walk(s, &mut |s, _| {
+        out.extend(s.as_loop().map(|l| l.binder.id));
+        true
+    });
+    out
 }
 
 fn has_min(l: &Loop) -> bool {

@@ -83,13 +83,13 @@ pub fn show(func: &Function) -> String {
     lathe_ir::text::print_function(func)
 }
 
-/// The message of the last step, which must be refused.
-pub fn refusal(module: &Module, name: &str, steps: &str) -> String {
+/// The code of the last step, which must be refused.
+pub fn refusal(module: &Module, name: &str, steps: &str) -> &'static str {
     let (before, last) = steps.rsplit_once(';').unwrap_or(("", steps));
     let func = schedule(module, name, before);
     match step(module, &func, last.trim()) {
         Ok(e) => panic!("{last} was accepted:\n{}", show(&e.func)),
-        Err(r) => r.diagnostic.to_string(),
+        Err(r) => r.diagnostic.code.0,
     }
 }
 

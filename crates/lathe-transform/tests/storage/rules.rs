@@ -35,8 +35,7 @@ fn partial_results_are_combined_in_halves() {
     for parts in [1, 2, 3, 5, 7, 12] {
         all_sizes(&m, "dot", &format!("split(i, {parts}); factor(s, i.i, combine: halves)"), &["N"]);
     }
-    let text = refusal(&m, "dot", "factor(s, i, combine: halves)");
-    assert!(text.contains("not constant"), "{text}");
+    assert_eq!(refusal(&m, "dot", "factor(s, i, combine: halves)"), "E0624");
     let m = parse(
         "op left(a, b): i64 associative identity(0:i64) = a[] + b[]
         func f(N)(x: in i64[N], s: out i64[]) stage plain {
@@ -44,8 +43,7 @@ fn partial_results_are_combined_in_halves() {
           for i in 0..N { 's'[i]: s[]! left= x[i]! licensed }
         }",
     );
-    let text = refusal(&m, "f", "split(i, 4); factor(s, i.o, at: i.o, combine: halves)");
-    assert!(text.contains("commutative"), "{text}");
+    assert_eq!(refusal(&m, "f", "split(i, 4); factor(s, i.o, at: i.o, combine: halves)"), "E0624");
 }
 
 #[test]
@@ -76,18 +74,15 @@ fn values_are_computed_in_a_nest_of_their_own() {
         "materialize(C, name: V); split(C.map.j, 8); parallel(C.map.i); reorder(C.j, C.i)",
         &sizes,
     );
-    let text = refusal(&m, "mlp", "split(T.k, 4); materialize(T)");
-    assert!(text.contains("one side of a box"), "{text}");
+    assert_eq!(refusal(&m, "mlp", "split(T.k, 4); materialize(T)"), "E0624");
     let m = parse(
         "func f(N)(A: inout i64[N], n: in i64[]) stage plain {
         for i in 1..N { 'A'[i]: A[i]! = A[i - 1]! }
         for j in 0..N { if A[j]! > 0:i64 { 'B'[j]: A[j]! = n[]! } }
     }",
     );
-    let text = refusal(&m, "f", "materialize(A)");
-    assert!(text.contains("may write what its values"), "{text}");
-    let text = refusal(&m, "f", "materialize(B)");
-    assert!(text.contains("a condition stands around"), "{text}");
+    assert_eq!(refusal(&m, "f", "materialize(A)"), "E0624");
+    assert_eq!(refusal(&m, "f", "materialize(B)"), "E0624");
 }
 
 #[test]
@@ -111,17 +106,13 @@ fn arrays_shrink_to_what_an_iteration_uses() {
         format!("{blocks}; localize(T, at: T.i.o); localize(s, at: T.i.o, space: stack); parallel(T.i.o)");
     let f = all_sizes(&m, "f", &steps, &["N", "M"]);
     assert!(show(&f).contains("alloc s") || show(&f).contains("alloc s: i64[4] stack"), "{}", show(&f));
-    for (steps, why) in [
-        ("localize(T, at: T.i)", "is used outside of the loop"),
-        ("localize(A, at: T.i)", "array of the caller"),
-        (&*format!("{blocks}; localize(s, at: s.i.i)"), "is used outside of the loop"),
-        (
-            "fuse(T.i, s.i); fuse(s.i, B.i); set_layout(T, permute(1, 0)); localize(T, at: T.i)",
-            "layout of its own",
-        ),
+    for (steps, code) in [
+        ("localize(T, at: T.i)", "E0624"),
+        ("localize(A, at: T.i)", "E0624"),
+        (&*format!("{blocks}; localize(s, at: s.i.i)"), "E0624"),
+        ("fuse(T.i, s.i); fuse(s.i, B.i); set_layout(T, permute(1, 0)); localize(T, at: T.i)", "E0624"),
     ] {
-        let text = refusal(&m, "f", steps);
-        assert!(text.contains(why), "{steps}: {text}");
+        assert_eq!(refusal(&m, "f", steps), code, "{steps}");
     }
     // What an earlier iteration wrote.
     let m = parse(
@@ -130,8 +121,7 @@ fn arrays_shrink_to_what_an_iteration_uses() {
         'T.init'[]: T[0]! = 0:i64
         for i in 0..N { 'T'[i]: T[i + 1]! = A[i]!  'B'[i]: B[i]! = T[i]! } }",
     );
-    let text = refusal(&m, "f", "localize(T, at: i)");
-    assert!(text.contains("localize"), "{text}");
+    assert_eq!(refusal(&m, "f", "localize(T, at: i)"), "E0624");
 }
 
 /// What a later iteration reads, once per line: of vectors in front of them, of what depends on the loop only.
@@ -169,15 +159,14 @@ fn what_is_read_later_is_asked_for() {
         assert!(show(&f).contains(&format!("prefetch {w}")), "{}", show(&f));
     }
     let at = |steps: &str| format!("{lanes}; {steps}");
-    for (func, steps, word) in [
-        ("f", at("prefetch(x, at: i)"), "depends on `i`"),
-        ("f", at("parallel(i); prefetch(A, at: i)"), "run at the same time"),
-        ("f", at("prefetch(y.p, at: j.o)"), "no parameter"),
-        ("f", at("prefetch(A, at: j.o, within: i)"), "not inside"),
-        ("g", "prefetch(A, at: i)".to_string(), "data say where"),
+    for (func, steps, code) in [
+        ("f", at("prefetch(x, at: i)"), "E0624"),
+        ("f", at("parallel(i); prefetch(A, at: i)"), "E0625"),
+        ("f", at("prefetch(y.p, at: j.o)"), "E0625"),
+        ("f", at("prefetch(A, at: j.o, within: i)"), "E0624"),
+        ("g", "prefetch(A, at: i)".to_string(), "E0625"),
     ] {
-        let text = refusal(&m, func, &steps);
-        assert!(text.contains(word), "{steps}: {text}");
+        assert_eq!(refusal(&m, func, &steps), code, "{steps}");
     }
 }
 
@@ -191,16 +180,14 @@ fn cores_of_devices_lie_in_one_another() {
     );
     let f = all_sizes(&m, "mlp", &steps, &sizes);
     assert!(show(&f).contains("level(grid)") && show(&f).contains("shared"), "{}", show(&f));
-    let text = refusal(&m, "mlp", &format!("{tiles}; bind(T.k, block)"));
-    assert!(text.contains("at the same time"), "{text}");
-    for (steps, word) in [
-        ("bind(U.i, block); bind(U.j, grid)", "no `grid` lies in that"),
-        ("bind(U.j, grid); bind(U.i, block)", "coarser cores than `block`"),
-        ("vectorize(U.i, 8); bind(U.j, lane)", "no `lane` lies in that"),
-        ("bind(U.i, floor)", "floor"),
+    assert_eq!(refusal(&m, "mlp", &format!("{tiles}; bind(T.k, block)")), "E0623");
+    for (steps, code) in [
+        ("bind(U.i, block); bind(U.j, grid)", "E0624"),
+        ("bind(U.j, grid); bind(U.i, block)", "E0624"),
+        ("vectorize(U.i, 8); bind(U.j, lane)", "E0624"),
+        ("bind(U.i, floor)", "E0620"),
     ] {
-        let text = refusal(&m, "mlp", steps);
-        assert!(text.contains(word), "{steps}: {text}");
+        assert_eq!(refusal(&m, "mlp", steps), code, "{steps}");
     }
 }
 
@@ -216,8 +203,7 @@ fn what_is_not_computed_yet_is_not_copied() {
             }} }}"
         ))
     };
-    let text = refusal(&f("x[i]! > 0:i64", "N - 1 - i"), "f", "stage(y, at: t)");
-    assert!(text.contains("may not have been computed"), "{text}");
+    assert_eq!(refusal(&f("x[i]! > 0:i64", "N - 1 - i"), "f", "stage(y, at: t)"), "E0625");
     // What both branches write is written.
     all_sizes(&f("i > 0", "i"), "f", "stage(y, at: t)", &["N"]);
     all_sizes(&f("x[i]! > 0:i64", "i"), "f", "stage(y, at: t)", &["N"]);
@@ -248,17 +234,14 @@ fn a_box_keeps_what_an_empty_loop_does_not_write() {
 #[test]
 fn what_has_no_licence_stays() {
     let m = parse(&DOT.replace(" licensed", ""));
-    let text = refusal(&m, "dot", "split(i, 16); factor(s, i.i)");
-    assert!(text.contains("no licence"), "{text}");
+    assert_eq!(refusal(&m, "dot", "split(i, 16); factor(s, i.i)"), "E0624");
     let m = parse(
         "func f(N)(x: in i64[N], s: inout i64[]) stage plain {
         for i in 0..N { 's'[i]: s[]! sum= x[i]! licensed  't'[i]: s[]! max= x[i]! licensed } }",
     );
-    let text = refusal(&m, "f", "factor(s, i)");
-    assert!(text.contains("different reductions"), "{text}");
+    assert_eq!(refusal(&m, "f", "factor(s, i)"), "E0624");
     let m = parse(DOT);
-    let text = refusal(&m, "dot", "factor(s, i, space: stack)");
-    assert!(text.contains("not bounded by a constant"), "{text}");
+    assert_eq!(refusal(&m, "dot", "factor(s, i, space: stack)"), "E0624");
 }
 
 /// A remainder beside the loop has no number to keep its partial result under.
@@ -271,8 +254,7 @@ fn copies_of_a_reduction_beside_the_loop() {
     );
     let steps = "split(j, 4); separate(j.o)";
     all_sizes(&m, "f", &format!("{steps}; privatize(s, j.o)"), &["M", "N"]);
-    let text = refusal(&m, "f", &format!("{steps}; privatize(s, j.o, at: i)"));
-    assert!(text.contains("beside the loop"), "{text}");
+    assert_eq!(refusal(&m, "f", &format!("{steps}; privatize(s, j.o, at: i)")), "E0624");
 }
 
 #[test]
@@ -369,12 +351,9 @@ fn a_layer_of_a_network_is_fused() {
         "inline(U); split(C.i, 4); split(C.j, 8); reorder(i.o, j.o, i.i, j.i); compute_at(T, j.o, space: stack)",
         &["M", "N", "K"],
     );
-    let text = refusal(&m, "mlp", "inline(T)");
-    assert!(text.contains("not computed by one store") || text.contains("several statements"), "{text}");
-    let text = refusal(&m, "mlp", "compute_at(T, C.i)");
-    assert!(text.contains("outside of the loop"), "{text}");
-    let text = refusal(&m, "mlp", "inline(C)");
-    assert!(text.contains("array of the caller"), "{text}");
+    assert_eq!(refusal(&m, "mlp", "inline(T)"), "E0624");
+    assert_eq!(refusal(&m, "mlp", "compute_at(T, C.i)"), "E0624");
+    assert_eq!(refusal(&m, "mlp", "inline(C)"), "E0624");
 }
 
 #[test]
@@ -388,8 +367,7 @@ fn what_is_overwritten_cannot_be_computed_later() {
     }",
     );
     for steps in ["inline(T)", "compute_at(T, k)"] {
-        let text = refusal(&m, "f", steps);
-        assert!(text.contains("is written before it would be computed"), "{text}");
+        assert_eq!(refusal(&m, "f", steps), "E0623");
     }
     let steps = "split(k, 4); stage(A, at: k.o, name: As)";
     all_sizes(&m, "f", steps, &["N"]);
@@ -429,35 +407,30 @@ fn a_stencil_is_staged_with_its_rim() {
 fn padding_is_refused_where_it_would_have_an_effect() {
     let m = parse(JACOBI);
     let tiles = "split(B.x, 16)";
-    let text = refusal(&m, "jacobi", &format!("{tiles}; pad(x.i)"));
-    assert!(text.contains("would write `B`"), "{text}");
-    let text = refusal(&m, "jacobi", &format!("{tiles}; stage(B, at: x.o); pad(x.i)"));
-    assert!(text.contains("do not exist"), "{text}");
-    let text = refusal(&m, "jacobi", &format!("{tiles}; stage(B, at: x.o); stage(A, at: x.o); pad(x.i)"));
-    assert!(text.contains("never filled") || text.contains("do not exist"), "{text}");
-    let text = refusal(&m, "jacobi", "pad(B.x)");
-    assert!(text.contains("not bounded by a constant"), "{text}");
+    assert_eq!(refusal(&m, "jacobi", &format!("{tiles}; pad(x.i)")), "E0626");
+    assert_eq!(refusal(&m, "jacobi", &format!("{tiles}; stage(B, at: x.o); pad(x.i)")), "E0626");
+    assert_eq!(
+        refusal(&m, "jacobi", &format!("{tiles}; stage(B, at: x.o); stage(A, at: x.o); pad(x.i)")),
+        "E0626"
+    );
+    assert_eq!(refusal(&m, "jacobi", "pad(B.x)"), "E0626");
 }
 
 #[test]
 fn staging_is_refused_where_a_copy_could_go_wrong() {
     let m = parse(JACOBI);
-    let text = refusal(&m, "jacobi", "stage(A, at: B.y, space: stack)");
-    assert!(text.contains("not bounded by a constant"), "{text}");
-    let text = refusal(&m, "jacobi", "split(B.x, 8); vectorize(x.i, 8); stage(A, at: x.i)");
-    assert!(text.contains("inside of a loop run by"), "{text}");
+    assert_eq!(refusal(&m, "jacobi", "stage(A, at: B.y, space: stack)"), "E0624");
+    assert_eq!(refusal(&m, "jacobi", "split(B.x, 8); vectorize(x.i, 8); stage(A, at: x.i)"), "E0625");
     let m = parse(
         "func f(N)(A: in i64[N] alias c, B: out i64[N] alias c) stage plain {
         for i in 0..N { 'B'[i]: B[i]! = A[i]! } }",
     );
-    let text = refusal(&m, "f", "split(i, 8); stage(A, at: i.o)");
-    assert!(text.contains("may alias"), "{text}");
+    assert_eq!(refusal(&m, "f", "split(i, 8); stage(A, at: i.o)"), "E0625");
     let m = parse(
         "func g(N)(I: in i64[N], A: in i64[N], B: out i64[N]) stage plain {
         for i in 0..N { 'B'[i]: B[index(I[i]!)]? = A[i]! } }",
     );
-    let text = refusal(&m, "g", "split(i, 8); stage(B, at: i.o)");
-    assert!(text.contains("may not have been computed"), "{text}");
+    assert_eq!(refusal(&m, "g", "split(i, 8); stage(B, at: i.o)"), "E0625");
     all_sizes(&parse(JACOBI), "jacobi", "split(B.y, 8); parallel(y.o); stage(A, at: y.o)", &["H", "W"]);
 }
 
@@ -479,15 +452,14 @@ fn layouts_and_spaces_of_local_buffers_change_nothing() {
     let more = "set_layout(As, tile(1, 4), permute(1, 0, 2)); promote(As, space: stack)";
     let f = all_sizes(&m, "jacobi", &format!("{steps}; {more}"), &["H", "W"]);
     assert!(show(&f).contains("stack layout tile(1, 4) permute(1, 0, 2)"), "{}", show(&f));
-    for (step, why) in [
-        ("set_layout(As, tile(2, 4))", "no dimension 2"),
-        ("set_layout(As, permute(0, 0))", "not a permutation"),
-        ("set_layout(As, swirl(0))", "no step of a layout"),
-        ("set_layout(A, permute(1, 0))", "array of the caller"),
-        ("promote(As, space: cellar)", "cannot be `cellar`"),
+    for (step, code) in [
+        ("set_layout(As, tile(2, 4))", "E0620"),
+        ("set_layout(As, permute(0, 0))", "E0620"),
+        ("set_layout(As, swirl(0))", "E0620"),
+        ("set_layout(A, permute(1, 0))", "E0625"),
+        ("promote(As, space: cellar)", "E0620"),
     ] {
-        let text = refusal(&m, "jacobi", &format!("{steps}; {step}"));
-        assert!(text.contains(why), "{step}: {text}");
+        assert_eq!(refusal(&m, "jacobi", &format!("{steps}; {step}")), code, "{steps}");
     }
 }
 
@@ -498,10 +470,10 @@ fn products_that_are_added_are_fused() {
     let f = schedule(&m, "f", "contract(s); contract(C)");
     assert!(show(&f).contains("licensed contract") && show(&f).contains("fma("), "{}", show(&f));
     assert!(refusal(&m, "f", "contract(s); contract(s)").contains("adds no floating-point product"));
-    assert!(refusal(&m, "f", "nontemporal(s)").contains("not a plain store"));
-    assert!(refusal(&m, "f", "reassociate(C)").contains("no chain"));
+    assert_eq!(refusal(&m, "f", "nontemporal(s)"), "E0624");
+    assert_eq!(refusal(&m, "f", "reassociate(C)"), "E0624");
     let m = parse(DOT);
-    assert!(refusal(&m, "dot", "contract(s)").contains("adds no floating-point product"));
+    assert_eq!(refusal(&m, "dot", "contract(s)"), "E0624");
 }
 
 #[test]
@@ -524,8 +496,7 @@ fn values_of_what_may_alias_are_not_computed_before() {
          }",
     );
     for rule in ["materialize(B)", "prereduce(B)"] {
-        let text = refusal(&m, "f", rule);
-        assert!(text.contains("may be another one"), "{rule}: {text}");
+        assert_eq!(refusal(&m, "f", rule), "E0624");
     }
 }
 

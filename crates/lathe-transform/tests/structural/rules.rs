@@ -103,14 +103,10 @@ fn split_drops_the_minimum_where_it_divides() {
 #[test]
 fn split_is_refused_with_advice() {
     let m = parse(COPY);
-    let text = refused(&m, "split(j, 8)");
-    assert!(text.contains("no loop `j`") && text.contains("`i`"), "{text}");
-    let text = refused(&m, "split(i, 0)");
-    assert!(text.contains("at least 1"), "{text}");
-    let text = refused(&m, "split(i)");
-    assert!(text.contains("write split(loop, factor: integer"), "{text}");
-    let text = refused(&m, "vectorize(i, 8) ; split(i.i, 2)");
-    assert!(text.contains("vectorized by 8"), "{text}");
+    assert_eq!(refused(&m, "split(j, 8)"), "E0621");
+    assert_eq!(refused(&m, "split(i, 0)"), "E0620");
+    assert_eq!(refused(&m, "split(i)"), "E0620");
+    assert_eq!(refused(&m, "vectorize(i, 8) ; split(i.i, 2)"), "E0624");
 }
 
 #[test]
@@ -127,18 +123,14 @@ fn tile_and_reorder_distribute_statements_between_loops() {
 
 #[test]
 fn reorder_refuses_what_changes_the_result() {
-    let text = refused(&parse(SEIDEL), "reorder(x, t)");
-    assert!(text.contains("`u[") && text.contains("before"), "{text}");
-    let text = refused(&parse(SEIDEL), "tile(t: 4, x: 4)");
-    assert!(text.contains("remap(t: t, x: x + t)"), "{text}");
-    let text = refused(&parse(TWO), "reorder(B.i, C.i)");
-    assert!(text.contains("are not nested"), "{text}");
+    assert_eq!(refused(&parse(SEIDEL), "reorder(x, t)"), "E0623");
+    assert_eq!(refused(&parse(SEIDEL), "tile(t: 4, x: 4)"), "E0623");
+    assert_eq!(refused(&parse(TWO), "reorder(B.i, C.i)"), "E0624");
     let triangle = "
 func tri(N)(A: inout i32[N, N]) stage plain {
   for i in 0..N { for j in 0..i { 'A'[i, j]: A[i, j] = 0:i32 } }
 }";
-    let text = refused(&parse(triangle), "reorder(j, i)");
-    assert!(text.contains("the bounds of `j` depend on `i`"), "{text}");
+    assert_eq!(refused(&parse(triangle), "reorder(j, i)"), "E0624");
     check(triangle, "tile(i: 3, j: 2)", &[&[0], &[1], &[7]]);
     check(triangle, "remap(j: j, i: i)", &[&[0], &[1], &[7]]);
 }
@@ -153,14 +145,10 @@ fn skewed_tiles_of_a_stencil_in_place() {
     assert!(show(&f).contains("for t.o"), "{}", show(&f));
     check(SEIDEL, "remap(a: t // 2, b: (x + t) // 3, t: t, x: x)", &[&[5, 9], &[1, 3], &[4, 6]]);
     check(SEIDEL, "remap(w: 2 * t + x, t: t) ; parallel(t)", &[&[5, 9], &[4, 6]]);
-    let text = refused(&parse(SEIDEL), "remap(t: t, x: x + t) ; parallel(x)");
-    assert!(text.contains("at the same time"), "{text}");
-    let text = refused(&parse(SEIDEL), "remap(t: t, x: t)");
-    assert!(text.contains("only `t` appear"), "{text}");
-    let text = refused(&parse(SEIDEL), "remap(t: t + x, x: 2 * t + 2 * x)");
-    assert!(text.contains("same new variables"), "{text}");
-    let text = refused(&parse(SEIDEL), "remap(q: x // 2, t: t)");
-    assert!(text.contains("cannot tell the iterations"), "{text}");
+    assert_eq!(refused(&parse(SEIDEL), "remap(t: t, x: x + t) ; parallel(x)"), "E0623");
+    assert_eq!(refused(&parse(SEIDEL), "remap(t: t, x: t)"), "E0624");
+    assert_eq!(refused(&parse(SEIDEL), "remap(t: t + x, x: 2 * t + 2 * x)"), "E0624");
+    assert_eq!(refused(&parse(SEIDEL), "remap(q: x // 2, t: t)"), "E0624");
 }
 
 #[test]
@@ -171,8 +159,7 @@ func wave(T, N)(u: inout i32[T, N]) stage plain {
 }";
     check(wave, "remap(p: (t + x) // 4, q: (t - x) // 4, t: t, x: x)", &[&[5, 9], &[9, 6], &[2, 3]]);
     check(wave, "remap(p: t + x, q: t - x)", &[&[5, 9], &[6, 6]]);
-    let text = refused(&parse(wave), "remap(q: x, p: t)");
-    assert!(text.contains("before"), "{text}");
+    assert_eq!(refused(&parse(wave), "remap(q: x, p: t)"), "E0623");
 }
 
 #[test]
@@ -183,18 +170,15 @@ fn fission_and_fusion() {
     check(TWO, "fuse(B.i, C.i) ; split(i, 4)", SIZES);
     check(TWO, "fuse(i) ; fission(i, after: B)", SIZES);
     let later = TWO.replace("C[i] = B[i] + A[i]", "C[i] = B[N - 1 - i]");
-    let text = refused(&parse(&later), "fuse(i)");
-    assert!(text.contains("`B[") && text.contains("before"), "{text}");
+    assert_eq!(refused(&parse(&later), "fuse(i)"), "E0623");
     let other = TWO.replacen("0..N", "0..N - 1", 1);
-    let text = refused(&parse(&other), "fuse(i)");
-    assert!(text.contains("different ranges"), "{text}");
+    assert_eq!(refused(&parse(&other), "fuse(i)"), "E0624");
     check(&TWO.replace("B[i] + A[i]", "A[i]"), "shift(C.i, 2) ; shift(C.i, 0 - 2) ; fuse(i)", SIZES);
     let carried = "
 func carried(N)(A: inout i32[N], B: inout i32[N]) stage plain {
   for i in 1..N { 'A'[i]: A[i] = B[i - 1]  'B'[i]: B[i] = A[i - 1] }
 }";
-    let text = refused(&parse(carried), "fission(i, after: A)");
-    assert!(text.contains("before"), "{text}");
+    assert_eq!(refused(&parse(carried), "fission(i, after: A)"), "E0623");
 }
 
 #[test]
@@ -216,10 +200,8 @@ fn unrolling() {
     let jammed =
         show(&check(prefixes, "unroll_and_jam(i, 3)", &[&[5, 7], &[0, 3], &[3, 0], &[1, 1], &[9, 2]]));
     assert!(jammed.contains(": i64[3] register"), "{jammed}");
-    let text = refused(&parse(COPY), "unroll(i)");
-    assert!(text.contains("not constant") && text.contains("unroll(i, 4)"), "{text}");
-    let text = refused(&parse(SEIDEL), "unroll_and_jam(t, 2)");
-    assert!(text.contains("before"), "{text}");
+    assert_eq!(refused(&parse(COPY), "unroll(i)"), "E0624");
+    assert_eq!(refused(&parse(SEIDEL), "unroll_and_jam(t, 2)"), "E0623");
 }
 
 #[test]
@@ -233,24 +215,18 @@ fn vectors() {
         "tile(i: 4, j: 8) ; reorder(i.o, j.o, k, i.i, j.i) ; vectorize(j.i, 8) ; parallel(i.o)",
         SIZES3,
     );
-    let text = refused(&parse(PREFIX), "vectorize(i, 4)");
-    assert!(text.contains("at the same time") && text.contains("recurrence"), "{text}");
-    let text = refused(&parse(GEMM), "vectorize(k, 4)");
-    assert!(text.contains("`split(k, 16) ; factor(C, k.i)`"), "{text}");
-    let text = refused(&parse(COPY), "vectorize(i, 5)");
-    assert!(text.contains("power of two"), "{text}");
-    let text = refused(&parse(COPY), "vectorize(i, 4, tail: odd)");
-    assert!(text.contains("masked, separate"), "{text}");
+    assert_eq!(refused(&parse(PREFIX), "vectorize(i, 4)"), "E0623");
+    assert_eq!(refused(&parse(GEMM), "vectorize(k, 4)"), "E0623");
+    assert_eq!(refused(&parse(COPY), "vectorize(i, 5)"), "E0620");
+    assert_eq!(refused(&parse(COPY), "vectorize(i, 4, tail: odd)"), "E0620");
 }
 
 #[test]
 fn threads() {
     check(GEMM, "parallel(i)", SIZES3);
     check(COPY, "parallel(i) ; serial(i) ; split(i, 3)", SIZES);
-    let text = refused(&parse(PREFIX), "parallel(i)");
-    assert!(text.contains("at the same time"), "{text}");
-    let text = refused(&parse(GEMM), "parallel(k)");
-    assert!(text.contains("privatize"), "{text}");
+    assert_eq!(refused(&parse(PREFIX), "parallel(i)"), "E0623");
+    assert_eq!(refused(&parse(GEMM), "parallel(k)"), "E0623");
 }
 
 #[test]
@@ -261,10 +237,8 @@ fn parts_of_ranges() {
     check(COPY, "peel(i, 2, from: end)", SIZES);
     check(COPY, "reverse(i)", SIZES);
     check(PREFIX, "peel(i) ; cut(i, 4)", SIZES);
-    let text = refused(&parse(PREFIX), "reverse(i)");
-    assert!(text.contains("before"), "{text}");
-    let text = refused(&parse(COPY), "cut(i, q)");
-    assert!(text.contains("`q` is no loop or size"), "{text}");
+    assert_eq!(refused(&parse(PREFIX), "reverse(i)"), "E0623");
+    assert_eq!(refused(&parse(COPY), "cut(i, q)"), "E0620");
     check(GEMM, "tile(i: 4, j: 4) ; reorder(i.o, j.o, k, i.i, j.i) ; separate(i.o) ; separate(j.o)", SIZES3);
 }
 
@@ -297,10 +271,8 @@ func rows(M, N)(A: in i32[M, N], y: out i32[M], z: out i32[]) stage plain {
     // The largest of nothing is not 0.
     assert!(!text.contains("reduce(max)"), "{text}");
     check(dot, "close(y) ; open ; split(j, 4) ; reorder(j.o, i)", sizes);
-    let text = refused(&parse(dot), "close(z)");
-    assert!(text.contains("no statement in index notation"), "{text}");
-    let text = refused(&parse(PREFIX), "close(A)");
-    assert!(text.contains("no statement in index notation"), "{text}");
+    assert_eq!(refused(&parse(dot), "close(z)"), "E0624");
+    assert_eq!(refused(&parse(PREFIX), "close(A)"), "E0624");
 }
 
 /// Where a reduction would combine with the identity, it need not run.
@@ -317,8 +289,8 @@ func f(N)(x: in i64[N], s: out i64[], t: out i64[]) stage plain {
 }";
     let f = check(text, "guard(s)", SIZES);
     assert!(show(&f).contains("if x[i]! > 2"), "{}", show(&f));
-    assert!(refused(&parse(text), "guard(t)").contains("identity"));
-    assert!(refused(&parse(text), "guard(s.init)").contains("does not reduce"));
+    assert_eq!(refused(&parse(text), "guard(t)"), "E0624");
+    assert_eq!(refused(&parse(text), "guard(s.init)"), "E0624");
     let turned = text.replace("x[i]! * x[i]!, 0:i64", "0:i64, x[i]! * x[i]!");
     check(&turned, "guard(s)", SIZES);
 }

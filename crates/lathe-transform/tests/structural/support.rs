@@ -89,11 +89,11 @@ pub fn apply(module: &Module, text: &str) -> Function {
     }
 }
 
-/// The message of the strategy, which must be refused.
-pub fn refused(module: &Module, text: &str) -> String {
+/// The code of the strategy, which must be refused.
+pub fn refused(module: &Module, text: &str) -> &'static str {
     match run(module, text) {
         Ok((f, _)) => panic!("{text} was accepted:\n{}", show(&f)),
-        Err(r) => r.diagnostic.to_string(),
+        Err(r) => r.diagnostic.code.0,
     }
 }
 
