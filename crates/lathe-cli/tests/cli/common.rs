@@ -38,8 +38,8 @@ impl Folder {
     pub fn command(&self, line: &str) -> Command {
         let mut c = Command::new(env!("CARGO_BIN_EXE_lathe"));
         c.args(line.split_whitespace()).current_dir(self.dir.path()).env("NO_COLOR", "1");
-        // The user's own results play no part in tests.
-        c.env("LATHE_STORE", self.path("results.sqlite"));
+        // The user's own results and compiled code play no part in tests.
+        c.env("LATHE_STORE", self.path("results.sqlite")).env("LATHE_CACHE", self.path("cache"));
         c
     }
 

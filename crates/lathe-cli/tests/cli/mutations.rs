@@ -161,9 +161,7 @@ fn limited(f: &Folder, args: &[&str]) -> Done {
     let mut c = Command::new("sh");
     c.args(["-c", "ulimit -v 4194304; ulimit -t 10; ulimit -c 0; exec timeout 300 \"$@\"", "sh"]);
     c.arg(env!("CARGO_BIN_EXE_lathe")).args(args).current_dir(f.path("."));
-    c.env("NO_COLOR", "1")
-        .env("LATHE_STORE", f.path("results.sqlite"))
-        .env("XDG_CACHE_HOME", f.path("cache"));
+    c.env("NO_COLOR", "1").env("LATHE_STORE", f.path("results.sqlite")).env("LATHE_CACHE", f.path("cache"));
     done(c.output().expect("sh starts"))
 }
 
