@@ -13,7 +13,7 @@ use crate::refusal::sizes_text;
 use crate::solve::Answer;
 use crate::text::expr_text;
 use crate::view::Facts;
-use lathe_diagnostics::{Diagnostic, Places};
+use lathe_diagnostics::{Diagnostic, Places, Severity};
 use lathe_ir::build::{boolean, load, not, select};
 use lathe_ir::stmt::Atomic;
 use lathe_ir::visit::vars_of;
@@ -40,12 +40,34 @@ pub enum Assumptions {
 /// on scalar inputs, and others that are not affine); *assumed* where a fact of the user is needed. What is
 /// none of these is an error with a counterexample.
 ///
-/// `index` arithmetic that is not known to stay within 64 bits gets a `check` before it, too: from here on no
-/// operation on `index` that is evaluated leaves them.
+/// `index` arithmetic that is not known to have a value gets a `check` before it, too: from here on no operation on
+/// `index` that is evaluated leaves 64 bits or divides by 0.
 pub fn prove_accesses(
     module: &Module,
     func: &Function,
     assumptions: Assumptions,
+) -> (Function, Vec<Diagnostic>) {
+    prove(module, func, assumptions, false)
+}
+
+/// As [`prove_accesses`] for a translation whose accesses are in bounds by the types of the program: those that are
+/// proved stay so, and only the `index` arithmetic is looked at.
+///
+/// # Errors
+/// What cannot be checked.
+pub fn prove_arithmetic(module: &Module, func: &Function) -> Result<Function, Vec<Diagnostic>> {
+    let (func, diagnostics) = prove(module, func, Assumptions::Checked, true);
+    match diagnostics.iter().any(|d| d.severity == Severity::Error) {
+        true => Err(diagnostics),
+        false => Ok(func),
+    }
+}
+
+fn prove(
+    module: &Module,
+    func: &Function,
+    assumptions: Assumptions,
+    typed: bool,
 ) -> (Function, Vec<Diagnostic>) {
     let written = written_buffers(&func.body);
     let env = Env::root(module, func);
@@ -54,6 +76,7 @@ pub fn prove_accesses(
         module: Module { ops: module.ops.clone(), globals: module.globals.clone(), ..Module::default() },
         func: func.clone(),
         assumptions,
+        typed,
         names: HashMap::new(),
         buffers: HashMap::new(),
         diagnostics: Vec::new(),
@@ -95,6 +118,8 @@ struct Prover {
     module: Module,
     func: Function,
     assumptions: Assumptions,
+    /// Accesses that are proved already are not looked at.
+    typed: bool,
     names: HashMap<VarId, Name>,
     buffers: HashMap<BufId, Arc<Buffer>>,
     diagnostics: Vec<Diagnostic>,

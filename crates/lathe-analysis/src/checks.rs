@@ -38,7 +38,7 @@ impl Order {
 /// What a check asks.
 #[derive(Clone, Debug, PartialEq)]
 enum Ask {
-    /// The expressions stay within 64 bits.
+    /// No operation of the expressions fails.
     Fit(Vec<Expr>),
     /// All of these.
     Orders(Vec<Order>),
@@ -72,9 +72,13 @@ impl Needed {
         Needed::new(under, Ask::Orders(orders), "bounds", format!("`{access}` is outside of the array"))
     }
 
-    /// An expression stays within 64 bits.
+    /// Evaluating an expression does not fail.
     pub fn fit(under: &Expr, e: &Expr, text: &str) -> Needed {
-        Needed::new(under, Ask::Fit(vec![e.clone()]), "overflow", format!("`{text}` leaves 64 bits"))
+        let (code, what) = match e.kind() {
+            ExprKind::Binary(op, ..) if op.is_division() => ("division", "divides by zero or leaves 64 bits"),
+            _ => ("overflow", "leaves 64 bits"),
+        };
+        Needed::new(under, Ask::Fit(vec![e.clone()]), code, format!("`{text}` {what}"))
     }
 
     /// What the user stated.

@@ -25,7 +25,7 @@ mod text;
 mod translate;
 mod view;
 
-pub use bounds::{Assumptions, prove_accesses};
+pub use bounds::{Assumptions, prove_accesses, prove_arithmetic};
 pub use codes::CODES;
 pub use defined::{prove_defined, written_before_read};
 pub use env::Env;

@@ -6,7 +6,7 @@
 //! 64 bits and a division by zero stay where they are, so that evaluating them fails. What needs ranges to be seen
 //! (`(n + 5) - 5` is `n` where `n + 5` has a value) is left to the simplifier.
 
-use crate::expr::{Access, Expr, ExprKind, scalar_of};
+use crate::expr::{Access, Expr, ExprKind, Status, scalar_of};
 use crate::ids::{Binder, VarId};
 use crate::ops::{BinOp, MathFn, UnOp};
 use crate::types::{Scalar, Type};
@@ -176,7 +176,8 @@ pub fn binary(op: BinOp, a: Expr, b: Expr) -> Expr {
         match (op, a.as_bool(), b.as_bool()) {
             (BinOp::And, Some(true), _) | (BinOp::Or, Some(false), _) => return b,
             (BinOp::And, _, Some(true)) | (BinOp::Or, _, Some(false)) => return a,
-            (BinOp::And, Some(false), _) | (BinOp::Or, Some(true), _) => return a,
+            (BinOp::And, Some(false), _) | (BinOp::Or, Some(true), _) if !can_fail(&b) => return a,
+            (BinOp::And, _, Some(false)) | (BinOp::Or, _, Some(true)) if !can_fail(&a) => return b,
             _ => {}
         }
     }
@@ -189,11 +190,29 @@ pub fn binary(op: BinOp, a: Expr, b: Expr) -> Expr {
     Expr::new(ExprKind::Binary(op, a, b), ty)
 }
 
-/// Evaluating it cannot fail: a variable, a constant, or a conversion of one that keeps its value.
-fn has_value(e: &Expr) -> bool {
+/// Whether evaluating an expression may fail, as far as the expression alone shows: an `index` operation that may leave 64
+/// bits, a division by what may be 0, an access that is not known to be in bounds, a call. Such an expression may not
+/// disappear, nor be evaluated where it was not. Where ranges are known, `lathe_poly::Ranges::fits` says more.
+pub fn can_fail(e: &Expr) -> bool {
+    let mut found = false;
+    crate::visit::walk_expr(e, &mut |x| found |= !found && may_fail(x));
+    found
+}
+
+/// Whether the operation of a node may fail, for operands that have values.
+fn may_fail(e: &Expr) -> bool {
+    use BinOp::*;
+    let exact = e.ty().is_index();
     match e.kind() {
-        ExprKind::Int(_) | ExprKind::Var(_) => true,
-        ExprKind::Cast(a) => has_value(a) && !(e.ty().is_index() && a.ty().scalar() == Some(Scalar::U64)),
+        ExprKind::Binary(op, _, d) if op.is_division() => match d.as_int() {
+            None | Some(0) => true,
+            Some(d) => exact && d == -1 && matches!(op, FloorDiv | TruncDiv),
+        },
+        ExprKind::Binary(Add | Sub | Mul | Shl, ..) | ExprKind::Unary(UnOp::Neg, _) => exact,
+        ExprKind::Math(MathFn::Abs, _) => exact,
+        ExprKind::Cast(a) => exact && a.ty().scalar() == Some(Scalar::U64),
+        ExprKind::Load(a) | ExprKind::Address(a) => a.status == Status::Unproved,
+        ExprKind::Call(..) => true,
         _ => false,
     }
 }
@@ -203,7 +222,7 @@ fn fold_identity(op: BinOp, s: Scalar, a: &Expr, b: &Expr) -> Option<Expr> {
     use BinOp::*;
     let (ca, cb) = (a.as_int(), b.as_int());
     // An operand that disappears must have had a value.
-    let gone = |e: &Expr| s != Scalar::Index || has_value(e);
+    let gone = |e: &Expr| !can_fail(e);
     match op {
         Add if ca == Some(0) => return Some(b.clone()),
         Add | Sub if cb == Some(0) => return Some(a.clone()),
@@ -398,6 +417,17 @@ mod tests {
         stays(le(more.clone(), more));
         stays(mul(mul(x.clone(), index(1 << 62)), index(4)));
         assert_eq!(sub(x.clone(), x.clone()), index(0));
+        // A division by what may be 0, of any type and anywhere inside.
+        stays(floor_mod(index(0), x.clone()));
+        let m = var_id(VarId(2), Scalar::I32);
+        let quotient = floor_div(m.clone(), m.clone());
+        stays(mul(quotient.clone(), int(Scalar::I32, 0)));
+        stays(sub(quotient.clone(), quotient.clone()));
+        let third = floor_div(m, int(Scalar::I32, 3));
+        assert_eq!(sub(third.clone(), third), int(Scalar::I32, 0));
+        let fails = lt(quotient, int(Scalar::I32, 3));
+        stays(and(boolean(false), fails.clone()));
+        stays(or(fails, boolean(true)));
         let n = var_id(VarId(1), Scalar::I64);
         assert_eq!(sub(add(n.clone(), int(Scalar::I64, 5)), int(Scalar::I64, 5)), n);
     }

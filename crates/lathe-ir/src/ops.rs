@@ -55,6 +55,12 @@ impl BinOp {
         matches!(self, Eq | Ne | Lt | Le | Gt | Ge)
     }
 
+    /// An integer division or its remainder: it fails for a divisor of 0.
+    pub fn is_division(self) -> bool {
+        use BinOp::*;
+        matches!(self, FloorDiv | FloorMod | TruncDiv | TruncRem)
+    }
+
     pub const ALL: [BinOp; 21] = {
         use BinOp::*;
         [

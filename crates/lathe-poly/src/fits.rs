@@ -1,8 +1,9 @@
-//! Conditions under which `index` arithmetic stays within 64 bits.
+//! Conditions under which integer arithmetic has a value: `index` stays within 64 bits, and no divisor is 0.
 //!
-//! `index` is machine arithmetic that never wraps: an operation whose result does not fit 64 bits fails the call.
-//! Engines compute plainly, because every operation that is evaluated was shown to fit ([`Ranges::fits`]), or stands
-//! behind a check of the condition that is made here. The condition itself computes nothing that could leave 64 bits.
+//! `index` is machine arithmetic that never wraps: an operation whose result does not fit 64 bits fails the call, and so
+//! does a division by 0. Engines compute plainly, and simplification drops and moves what it likes, because every
+//! operation that is evaluated was shown to have a value ([`Ranges::fits`]), or stands behind a check of the condition that
+//! is made here. The condition itself computes nothing that could fail.
 
 use crate::interval::Interval;
 use crate::ranges::Ranges;
@@ -22,8 +23,8 @@ pub fn both(a: Expr, b: Expr) -> Expr {
     }
 }
 
-/// The condition under which evaluating an expression leaves no 64 bits; `None` where it never does. Loads, divisors
-/// and the like are taken to be in order: they have checks of their own.
+/// The condition under which evaluating an expression fails nowhere; `None` where it never does. Loads are taken to be
+/// in order: they have checks of their own.
 pub fn condition(e: &Expr, ranges: &Ranges) -> Option<Expr> {
     if ranges.fits(e) {
         return None;
@@ -51,31 +52,31 @@ pub fn condition(e: &Expr, ranges: &Ranges) -> Option<Expr> {
     parts.into_iter().reduce(both)
 }
 
-/// Whether the operation of a node may leave 64 bits, for operands that have values.
-pub fn may_leave(e: &Expr, ranges: &Ranges) -> bool {
+/// Whether the operation of a node may fail, for operands that have values.
+pub fn may_fail(e: &Expr, ranges: &Ranges) -> bool {
     operation(e, ranges).is_some()
 }
 
-/// Gives the operations of an expression that may leave 64 bits, with what is known where they stand.
-pub fn leaving(e: &Expr, ranges: &mut Ranges, f: &mut dyn FnMut(&Expr, &Ranges)) {
+/// Gives the operations of an expression that may fail, with what is known where they stand.
+pub fn failing(e: &Expr, ranges: &mut Ranges, f: &mut dyn FnMut(&Expr, &Ranges)) {
     if ranges.fits(e) {
         return;
     }
-    if may_leave(e, ranges) {
+    if may_fail(e, ranges) {
         f(e, ranges);
     }
     if let ExprKind::Select(c, a, b) = e.kind() {
-        leaving(c, ranges, f);
+        failing(c, ranges, f);
         for (arm, holds) in [(a, true), (b, false)] {
             let mark = ranges.mark();
             if ranges.learn(c, holds) {
-                leaving(arm, ranges, f);
+                failing(arm, ranges, f);
             }
             ranges.leave(mark);
         }
         return;
     }
-    e.children().into_iter().for_each(|c| leaving(c, ranges, f));
+    e.children().into_iter().for_each(|c| failing(c, ranges, f));
 }
 
 /// The condition of the operation alone, for operands that have values.
@@ -83,6 +84,10 @@ fn operation(e: &Expr, ranges: &Ranges) -> Option<Expr> {
     match e.kind() {
         ExprKind::Cast(a) if e.ty().is_index() && a.ty().scalar() == Some(Scalar::U64) => {
             (ranges.range(a).hi > Interval::INDEX.hi).then(|| le(a.clone(), int(Scalar::U64, MAX)))
+        }
+        ExprKind::Binary(op, a, b) if op.is_division() => {
+            let zero = ranges.may_be_zero(b).then(|| build::binary(BinOp::Ne, b.clone(), zero_like(b)));
+            zero.into_iter().chain(quotient(e, a, b, ranges)).reduce(both)
         }
         _ if !e.ty().is_index() => None,
         ExprKind::Unary(UnOp::Neg, a) => negated(a, ranges),
@@ -93,10 +98,6 @@ fn operation(e: &Expr, ranges: &Ranges) -> Option<Expr> {
                 BinOp::Add => sum(a, b, x, y),
                 BinOp::Sub => difference(a, b, x, y),
                 BinOp::Mul => product(a, b, x, y),
-                BinOp::FloorDiv | BinOp::TruncDiv => {
-                    let minus_one = y.contains(Interval::point(-1)).then(|| eq(b.clone(), index(-1)));
-                    negated(a, ranges).zip(minus_one).map(|(fits, by)| or(fits, build::not(by)))
-                }
                 BinOp::Shl => {
                     let wide = |e: &Expr| cast(Scalar::I64.into(), e.clone());
                     let there = build::binary(BinOp::Shl, wide(a), wide(b));
@@ -108,6 +109,19 @@ fn operation(e: &Expr, ranges: &Ranges) -> Option<Expr> {
         }
         _ => None,
     }
+}
+
+fn zero_like(e: &Expr) -> Expr {
+    int(e.ty().scalar().unwrap_or(Scalar::Index), 0)
+}
+
+/// The quotient of the least number and -1 is no number of 64 bits.
+fn quotient(e: &Expr, a: &Expr, b: &Expr, ranges: &Ranges) -> Option<Expr> {
+    let divides = matches!(e.kind(), ExprKind::Binary(BinOp::FloorDiv | BinOp::TruncDiv, ..));
+    if !divides || !e.ty().is_index() || !ranges.range(b).contains(Interval::point(-1)) {
+        return None;
+    }
+    negated(a, ranges).map(|fits| or(fits, build::not(eq(b.clone(), index(-1)))))
 }
 
 fn negated(a: &Expr, ranges: &Ranges) -> Option<Expr> {
@@ -243,18 +257,12 @@ mod tests {
         out
     }
 
-    /// Whether evaluating fails for another reason than a division by zero: the interpreter's own arithmetic.
-    fn holds(e: &Expr, at: &HashMap<VarId, i64>) -> Option<bool> {
+    /// Whether evaluating fails: the interpreter's own arithmetic.
+    fn holds(e: &Expr, at: &HashMap<VarId, i64>) -> bool {
         let condition = condition(e, &Ranges::default()).unwrap_or_else(|| boolean(true));
         let said = evaluate(&condition, at).unwrap_or_else(|| panic!("{condition:?} fails at {at:?}"));
-        let divides = matches!(e.kind(), ExprKind::Binary(op, _, b)
-            if matches!(op, BinOp::FloorDiv | BinOp::FloorMod | BinOp::TruncDiv | BinOp::TruncRem)
-                && evaluate(b, at) == Some(0));
-        if divides {
-            return None;
-        }
         assert_eq!(said == 1, evaluate(e, at).is_some(), "{e:?} at {at:?}: {condition:?}");
-        Some(said == 1)
+        said == 1
     }
 
     #[test]
@@ -266,9 +274,7 @@ mod tests {
             all.extend(operations(&v(0), &index(b)));
             all.extend(operations(&index(a), &v(1)));
             for e in all {
-                if let Some(held) = holds(&e, &at) {
-                    told[usize::from(held)] += 1;
-                }
+                told[usize::from(holds(&e, &at))] += 1;
             }
         }
         assert!(told[0] > 1000 && told[1] > 1000, "{told:?}");
@@ -297,12 +303,8 @@ mod tests {
             let made = condition(&e, &ranges).unwrap_or_else(|| boolean(true));
             for (a, b) in [(x.0, y.0), (x.0, y.1), (x.1, y.0), (x.1, y.1)] {
                 let at = HashMap::from([(VarId(0), a), (VarId(1), b)]);
-                let zero = b == 0
-                    && matches!(e.kind(), ExprKind::Binary(op, ..) if !matches!(op, BinOp::Add | BinOp::Sub | BinOp::Mul | BinOp::Shl));
-                if !zero {
-                    let said = evaluate(&made, &at).unwrap_or_else(|| panic!("{made:?} fails at {at:?}"));
-                    assert_eq!(said == 1, evaluate(&e, &at).is_some(), "{e:?} at {at:?}: {made:?}");
-                }
+                let said = evaluate(&made, &at).unwrap_or_else(|| panic!("{made:?} fails at {at:?}"));
+                assert_eq!(said == 1, evaluate(&e, &at).is_some(), "{e:?} at {at:?}: {made:?}");
             }
         }
     }

@@ -46,6 +46,10 @@ pub struct Ranges {
     /// The same as `known` for loads that may change: only in the statement at that depth.
     fresh: Vec<(usize, Expr, Interval)>,
     nesting: usize,
+    /// What is known not to be 0 though its range holds 0, wherever its variables are in scope.
+    nonzero: Vec<Expr>,
+    /// The same as `nonzero` for loads that may change: only in the statement at that depth.
+    nonzero_near: Vec<(usize, Expr)>,
     /// Arrays that nothing writes.
     steady: Vec<BufId>,
 }
@@ -60,6 +64,8 @@ pub struct Mark {
     implied: usize,
     used: usize,
     fresh: usize,
+    nonzero: usize,
+    nonzero_near: usize,
     nesting: usize,
 }
 
@@ -101,6 +107,8 @@ impl Ranges {
             implied: self.implied.len(),
             used: self.used.len(),
             fresh: self.fresh.len(),
+            nonzero: self.nonzero.len(),
+            nonzero_near: self.nonzero_near.len(),
             nesting: self.nesting,
         }
     }
@@ -149,6 +157,7 @@ impl Ranges {
     /// Invalidates what was known of memory right before a statement, which may have written it.
     pub fn pass(&mut self, before: Mark) {
         self.fresh.truncate(before.fresh);
+        self.nonzero_near.truncate(before.nonzero_near);
     }
 
     /// Goes into a statement: nothing is known of memory any more. Gives a mark for [`Ranges::leave`].
@@ -175,6 +184,8 @@ impl Ranges {
         self.implied.truncate(mark.implied);
         self.used.truncate(mark.used);
         self.fresh.truncate(mark.fresh);
+        self.nonzero.truncate(mark.nonzero);
+        self.nonzero_near.truncate(mark.nonzero_near);
         self.nesting = mark.nesting;
     }
 
@@ -345,6 +356,7 @@ impl Ranges {
                         self.learn_multiple(a, b);
                         self.learn_order(a, b, 0, near) && self.learn_order(b, a, 0, near)
                     }
+                    Ne => self.learn_unequal(a, b, near) && self.learn_unequal(b, a, near),
                     _ => true,
                 }
             }
@@ -360,6 +372,67 @@ impl Ranges {
         {
             self.multiples.push((of.clone(), c));
         }
+    }
+
+    /// `a` is not the number `b`.
+    fn learn_unequal(&mut self, a: &Expr, b: &Expr, near: bool) -> bool {
+        if b.as_int().is_none() {
+            return true;
+        }
+        let (range, c) = (self.range(a), self.range(b));
+        if range.lo == c.lo {
+            return self.learn_order(b, a, 1, near);
+        }
+        if range.hi == c.hi {
+            return self.learn_order(a, b, 1, near);
+        }
+        if c.lo == 0 && self.may_be_zero(a) {
+            if self.is_steady(a) {
+                self.nonzero.push(a.clone());
+            } else if near {
+                self.nonzero_near.push((self.nesting, a.clone()));
+            }
+        }
+        true
+    }
+
+    /// Whether a value is not known to differ from 0.
+    pub fn may_be_zero(&self, e: &Expr) -> bool {
+        let near = |n: &(usize, Expr)| n.0 == self.nesting && n.1 == *e;
+        if !self.range(e).contains(Interval::point(0)) || self.nonzero.contains(e) {
+            return false;
+        }
+        if self.nonzero_near.iter().any(near) {
+            return false;
+        }
+        match e.kind() {
+            // A conversion that keeps every value.
+            ExprKind::Cast(a) if a.ty().is_int() => {
+                let all = e.ty().scalar().map(Interval::of_type);
+                !all.is_some_and(|all| all.contains(self.range(a))) || self.may_be_zero(a)
+            }
+            _ if e.ty().is_index() => !self.is_positive(e),
+            _ => true,
+        }
+    }
+
+    /// Whether an `index` is known to be above 0, also for the reason that a loop around has an iteration.
+    fn is_positive(&self, e: &Expr) -> bool {
+        let Some(form) = Linear::of(e).offset(-1) else { return false };
+        if self.nonneg(&form) {
+            return true;
+        }
+        // e - 1 ≥ (hi - 1 - v) + (v - lo)
+        let runs = |b: &Bound| match (&b.lo, &b.hi) {
+            (Some(lo), Some(hi)) if !b.value => {
+                Linear::of(hi).minus(&Linear::of(lo)).and_then(|f| f.offset(-1))
+            }
+            _ => None,
+        };
+        self.scope.iter().filter_map(runs).any(|trips| {
+            let rest = form.minus(&trips);
+            rest.is_some_and(|f| self.sum(&f).lo >= 0)
+        })
     }
 
     /// `a + gap ≤ b`

@@ -1,4 +1,5 @@
-//! What evaluating an expression gives: where the value lies, and whether `index` arithmetic stays within 64 bits.
+//! What evaluating an expression gives: where the value lies, and whether it has one: `index` arithmetic stays within 64
+//! bits, and no divisor is 0.
 
 use crate::form::Linear;
 use crate::interval::Interval;
@@ -12,7 +13,7 @@ use std::collections::HashMap;
 pub struct Value {
     /// Where the result lies if there is one; of floats and aggregates nothing is said.
     pub range: Interval,
-    /// No `index` operation inside leaves 64 bits.
+    /// No operation inside fails: no `index` operation leaves 64 bits, no division is by 0.
     pub fits: bool,
 }
 
@@ -48,7 +49,8 @@ impl Ranges {
         }
     }
 
-    /// Whether no `index` operation of an expression leaves 64 bits, for all values of what is in scope.
+    /// Whether no operation of an expression fails, for all values of what is in scope: no `index` operation leaves 64
+    /// bits, no integer is divided by 0. Loads are taken to be in order.
     pub fn fits(&self, e: &Expr) -> bool {
         matches!(e.kind(), ExprKind::Int(_) | ExprKind::Var(_)) || self.value(e).fits
     }
@@ -111,7 +113,8 @@ impl Ranges {
             }
             ExprKind::Binary(op, x, y) => {
                 let (a, b) = (self.value_in(x, memo), self.value_in(y, memo));
-                let fits = a.fits && b.fits;
+                let divides = memo.fits && op.is_division();
+                let fits = a.fits && b.fits && !(divides && self.may_be_zero(y));
                 let at = scalar(x);
                 if op.is_comparison() || !at.is_int() {
                     return own(fits, Interval::of_type(ty));

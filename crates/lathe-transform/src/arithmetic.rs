@@ -1,4 +1,5 @@
-//! `index` arithmetic of what a step makes: as before the step, no operation that is evaluated leaves 64 bits.
+//! Integer arithmetic of what a step makes: as before the step, no operation that is evaluated leaves 64 bits or divides
+//! by 0.
 //!
 //! Engines compute with 64-bit integers, so bounds and subscripts that are right as mathematics are wrong where a part of
 //! them does not fit: `n + (2⁶³ - 2)`, the number of blocks of a loop that is split by 2⁶³ - 1. Every tree comes with
@@ -13,7 +14,7 @@ use std::collections::HashSet;
 /// Values up to this are as good as known: what a sum of them with data does, it did before the step.
 const SMALL: Interval = Interval { lo: -(1 << 56), hi: 1 << 56 };
 
-/// An operation that may leave 64 bits.
+/// An operation that may fail.
 pub struct Overflow {
     pub operation: Expr,
     /// Where it is evaluated: from the root of what was compared.
@@ -21,7 +22,7 @@ pub struct Overflow {
     shape: Shape,
 }
 
-/// An operation of `new` that may leave 64 bits and that `old` did not have; both stand where `ranges` hold.
+/// An operation of `new` that may leave 64 bits or divide by 0, and that `old` did not have; both stand where `ranges` hold.
 pub fn added_overflow(old: &Stmt, new: &Stmt, ranges: &Ranges) -> Option<Overflow> {
     let collect = |old, new| {
         let mut walk = Walk { ranges: ranges.clone(), path: Path::new(), found: Vec::new() };
@@ -36,7 +37,7 @@ pub fn added_overflow(old: &Stmt, new: &Stmt, ranges: &Ranges) -> Option<Overflo
     found.into_iter().find(|f| !known.contains(&f.shape))
 }
 
-/// What an operation adds up besides small numbers.
+/// What an operation adds up besides small numbers, or divides by.
 type Shape = Vec<(i64, u64)>;
 
 fn shape(e: &Expr, ranges: &Ranges) -> Shape {
@@ -46,8 +47,21 @@ fn shape(e: &Expr, ranges: &Ranges) -> Shape {
     if !SMALL.contains(Interval::point(form.constant)) {
         out.push((form.constant, 0));
     }
+    if let ExprKind::Binary(op, _, by) = e.kind()
+        && op.is_division()
+    {
+        out.push((0, divisor_shape(by, ranges)));
+    }
     out.sort_unstable();
     out
+}
+
+/// Never that of an atom: a division is one by something else than before where the large parts of its divisor differ.
+fn divisor_shape(by: &Expr, ranges: &Ranges) -> u64 {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut hasher = DefaultHasher::new();
+    ("divisor", shape(by, ranges)).hash(&mut hasher);
+    hasher.finish()
 }
 
 fn atom_shape(e: &Expr, ranges: &Ranges) -> u64 {
@@ -75,7 +89,7 @@ struct Walk {
 }
 
 impl Walk {
-    /// Collects what may leave 64 bits in the parts of `new` that differ from `old`.
+    /// Collects what may fail in the parts of `new` that differ from `old`.
     fn compare(&mut self, old: Option<&Stmt>, new: &Stmt) {
         if old.is_some_and(|o| o.ptr_eq(new)) {
             return;
@@ -109,7 +123,7 @@ impl Walk {
         }
         let Walk { ranges, path, found } = self;
         let mut look = |e: &Expr, ranges: &mut Ranges| {
-            fits::leaving(e, ranges, &mut |e, ranges| {
+            fits::failing(e, ranges, &mut |e, ranges| {
                 found.push(Overflow { operation: e.clone(), path: path.clone(), shape: shape(e, ranges) });
             });
         };

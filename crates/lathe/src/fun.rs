@@ -5,7 +5,7 @@
 use crate::program::Program;
 use crate::schedule::{Form, How, Version, on_loops};
 use lathe_diagnostics::{Diagnostic, Span};
-use lathe_ir::Name;
+use lathe_ir::{Function, Name};
 use lathe_lang::{Fun, codes::DUPLICATE};
 use lathe_pattern::check::same_type;
 use lathe_pattern::language::TermState;
@@ -73,7 +73,7 @@ pub fn version(
         term = rewrite::replace_at(&term, &a.path, &a.after);
         forms.push(Form::Term(term.clone()));
     }
-    let mut func = lower(&q)?;
+    let mut func = translated(program, &q)?;
     let mut lowered = Evidence::new(LOWER, 1)
         .oblige("every choice is in the term: the translation takes none", Discharge::ByRule);
     for f in q.facts.all() {
@@ -138,6 +138,12 @@ fn hides_rule(program: &Program, words: &Vocabulary<Term>, d: &Definition) -> bo
     lathe_transform::rule(&d.name).is_some() && on_terms(program, &of_terms, d, &mut vec![d.name.clone()])
 }
 
+/// The loops of a term, with checks where their `index` arithmetic needs some.
+fn translated(program: &Program, p: &lathe_pattern::Program) -> Result<Function, Diagnostic> {
+    let first = |mut all: Vec<Diagnostic>| all.swap_remove(0);
+    lathe_analysis::prove_arithmetic(&program.lang.module, &lower(p)?).map_err(first)
+}
+
 /// The fun before the first step.
 fn start(fun: &Fun, how: &How, condition: Option<&Expr>) -> lathe_pattern::Program {
     let sizes: BTreeMap<Name, i64> = how.specialize.iter().map(|(n, v)| (n.as_str().into(), *v)).collect();
@@ -159,7 +165,7 @@ pub fn replay(
     how: &How,
     condition: Option<&Expr>,
     steps: &[Evidence],
-) -> Result<lathe_ir::Function, Diagnostic> {
+) -> Result<Function, Diagnostic> {
     let p = start(fun, how, condition);
     let at = steps.iter().position(|e| e.rule == LOWER).unwrap_or(steps.len());
     let definitions = program.definitions(&p.name);
@@ -168,7 +174,7 @@ pub fn replay(
     let state = TermState::new(&p.facts);
     let (term, state) = replay_nodes(&context, &vocabulary(program), &p.term, state, &steps[..at])
         .map_err(|r| *r.diagnostic)?;
-    let func = lower(&p.with_term(term, state.facts.all().to_vec()))?;
+    let func = translated(program, &p.with_term(term, state.facts.all().to_vec()))?;
     match steps.get(at..).and_then(<[Evidence]>::split_first) {
         Some((lowered, _)) if lowered.after != hash_text(lathe_ir::structural_hash(&func)) => {
             Err(Diagnostic::error(lathe_strategy::codes::REPLAY, "the translation gives another tree"))

@@ -190,7 +190,8 @@ fn examined(
 ) -> Result<(Function, Vec<Diagnostic>), Failure> {
     // The translation of a fun is in bounds and defined by its types.
     if program.lang.funs.contains_key(&*kernel.name) {
-        return Ok((kernel.clone(), Vec::new()));
+        let func = lathe_analysis::prove_arithmetic(&program.lang.module, kernel);
+        return func.map(|f| (f, Vec::new())).map_err(|d| Failure::many(&program.sources, d));
     }
     let (func, mut diagnostics) = lathe_analysis::prove_accesses(&program.lang.module, kernel, assumptions);
     diagnostics.extend(lathe_analysis::prove_defined(&program.lang.module, &func));

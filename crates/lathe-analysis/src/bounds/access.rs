@@ -4,8 +4,8 @@ use super::*;
 use lathe_poly::fits;
 
 impl Prover {
-    /// Proves the loads of an expression and that its `index` arithmetic stays within 64 bits; `under` is the condition
-    /// under which it is evaluated.
+    /// Proves the loads of an expression and that its `index` arithmetic has a value; `under` is the condition under which
+    /// it is evaluated.
     pub(super) fn evaluated(
         &mut self,
         facts: &Facts,
@@ -19,29 +19,36 @@ impl Prover {
         new
     }
 
-    /// Asks for what an expression's arithmetic needs to stay within 64 bits: of the largest parts that may leave them.
+    /// Asks for what the `index` arithmetic of an expression needs to have a value: of the largest parts that may fail.
+    /// Divisions of the types that wrap are asked about where an `index` is computed from them, which may disappear;
+    /// elsewhere they are evaluated as they are written, and fail there.
     pub(super) fn arithmetic(&mut self, e: &Expr, under: &Expr, out: &mut Vec<Needed>) {
+        self.arithmetic_of(e, e.ty().is_index(), under, out);
+    }
+
+    fn arithmetic_of(&mut self, e: &Expr, index: bool, under: &Expr, out: &mut Vec<Needed>) {
         if self.ranges.fits(e) {
             return;
         }
-        if fits::may_leave(e, &self.ranges) {
+        let index = index || e.ty().is_index();
+        if index && fits::may_fail(e, &self.ranges) {
             let needed = Needed::fit(under, e, &self.expr_text(e));
             return self.need(needed, out);
         }
         match e.kind() {
             ExprKind::Select(c, a, b) => {
-                self.arithmetic(c, under, out);
+                self.arithmetic_of(c, index, under, out);
                 for (arm, holds) in [(a, true), (b, false)] {
                     let mark = self.ranges.mark();
                     if self.ranges.learn(c, holds) {
-                        self.arithmetic(arm, &self.under(under, c, holds), out);
+                        self.arithmetic_of(arm, index, &self.under(under, c, holds), out);
                     }
                     self.ranges.leave(mark);
                 }
             }
             // Subscripts were looked at with the accesses.
             ExprKind::Load(_) | ExprKind::Address(_) => {}
-            _ => e.children().into_iter().for_each(|c| self.arithmetic(c, under, out)),
+            _ => e.children().into_iter().for_each(|c| self.arithmetic_of(c, index, under, out)),
         }
     }
 
@@ -120,7 +127,7 @@ impl Prover {
         a.for_each_expr(&mut |e| inner.push(e));
         let inner = inner.into_iter().map(|e| self.expr(facts, e, under, memo, out)).collect();
         let a = a.with_exprs(inner);
-        if matches!(a.status, Status::Assumed(_)) {
+        if matches!(a.status, Status::Assumed(_)) || self.typed && a.status == Status::Proved {
             a.for_each_expr(&mut |e| self.arithmetic(e, under, out));
             return a;
         }

@@ -230,7 +230,14 @@ impl Cx<'_> {
     fn unary(&mut self, op: ast::UnOp, a: &ast::Expr, hint: Option<&Type>) -> Option<Val> {
         let v = self.val(a, hint)?;
         match (op, v) {
-            (ast::UnOp::Neg, Val::Int(v)) => Some(Val::Int(v.wrapping_neg())),
+            (ast::UnOp::Neg, Val::Int(v)) => Some(match v.checked_neg() {
+                Some(v) => Val::Int(v),
+                // 2^63 is what the type says.
+                None => {
+                    let ty = hint.and_then(Type::scalar).filter(|s| s.is_int()).unwrap_or(Scalar::I64);
+                    Val::Expr(build::neg(build::int(ty, v)))
+                }
+            }),
             (ast::UnOp::Neg, Val::Float(v)) => Some(Val::Float(-v)),
             (ast::UnOp::Neg, Val::Expr(e)) => {
                 if e.ty().is_int() || e.ty().is_float() {
@@ -469,7 +476,7 @@ fn fold(op: B, a: &Val, b: &Val) -> Option<Val> {
                 B::Add => x.checked_add(*y),
                 B::Sub => x.checked_sub(*y),
                 B::Mul => x.checked_mul(*y),
-                B::FloorDiv => build::fold_int(BinOp::FloorDiv, Scalar::I64, *x, *y),
+                B::FloorDiv => build::fold_int(BinOp::FloorDiv, Scalar::Index, *x, *y),
                 B::Mod => build::fold_int(BinOp::FloorMod, Scalar::I64, *x, *y),
                 B::Div => return Some(Val::Float(*x as f64 / *y as f64)),
                 _ => None,

@@ -7,8 +7,8 @@ use lathe_diagnostics::{Diagnostic, Places};
 use lathe_ir::expr::{Access, Expr};
 use lathe_ir::visit;
 use lathe_ir::{
-    BinOp, Binder, BufId, Buffer, Executor, ExprKind, Function, Loop, Module, Scalar, Space, Stage, Status,
-    Stmt, StmtKind, Type, build,
+    Binder, BufId, Buffer, Executor, ExprKind, Function, Loop, Module, Scalar, Space, Stage, Status, Stmt,
+    StmtKind, Type, build,
 };
 use lathe_poly::Ranges;
 use lathe_poly::simplify::simplify_stmt;
@@ -194,7 +194,7 @@ pub fn refuse(
 pub fn may_fail(e: &Expr) -> bool {
     let mut hit = false;
     visit::walk_expr(e, &mut |x| match x.kind() {
-        ExprKind::Binary(BinOp::FloorDiv | BinOp::FloorMod | BinOp::TruncDiv | BinOp::TruncRem, _, d) => {
+        ExprKind::Binary(op, _, d) if op.is_division() => {
             hit |= d.as_int().is_none_or(|d| d == 0);
         }
         ExprKind::Call(..) => hit = true,

@@ -288,3 +288,47 @@ fn products_of_sizes_do_not_wrap() {
     let x = [0; 3];
     gives(text, &[("N", 3), ("M", 3)], &[("x", &x), ("y", &x)], &[81]);
 }
+
+/// Arithmetic of literals is that of the type that it gets.
+#[test]
+fn literals_do_not_wrap() {
+    let text =
+        "kernel k(n: index) -> (y: i64) {\n    y = select(n <= -(-9223372036854775807 - 1), 1, 0)\n}\n";
+    fails(text, &[], &[("n", &[5])]);
+    let text =
+        "kernel k(n: index) -> (y: i64) {\n    y = select(n <= (-9223372036854775807 - 1) // -1, 1, 0)\n}\n";
+    fails(text, &[], &[("n", &[5])]);
+    let text = "kernel k(n: i64) -> (y: i64) {\n    y = select(n <= -(-9223372036854775807 - 1), 1, 0)\n}\n";
+    gives(text, &[], &[("n", &[5])], &[0]);
+}
+
+/// A bound that divides by zero fails, though the loop is empty wherever it does not.
+#[test]
+fn divisions_by_zero_fail_wherever_they_stand() {
+    let empty = "kernel k(y: inout i64[1], b: index) {
+    for i in (0 % b)..((0 % b) + 0) step 2147483648 {
+        y[0] = 1
+    }
+}
+";
+    let gone = "kernel k(y: inout i64[1], b: index) {\n    y[(7 // b) - (7 // b)] = 5\n}\n";
+    let wraps = "kernel k(y: inout i64[1], b: i64) {\n    y[index(7 // b) - index(7 // b)] = 5\n}\n";
+    let decided = "kernel k(y: inout i64[1], b: i64) {
+    if false and 7 // b > 2 {
+        y[0] = 3
+    }
+}
+";
+    for (text, after) in [(empty, 0), (gone, 5), (wraps, 5), (decided, 0)] {
+        gives(text, &[], &[("y", &[0]), ("b", &[2])], &[after]);
+        fails(text, &[], &[("y", &[0]), ("b", &[0])]);
+    }
+    let guarded = "kernel k(y: inout i64[1], b: index) {
+    if b != 0 {
+        y[0] = i64(7 % b)
+    }
+}
+";
+    gives(guarded, &[], &[("y", &[9]), ("b", &[0])], &[9]);
+    gives(guarded, &[], &[("y", &[9]), ("b", &[4])], &[3]);
+}
