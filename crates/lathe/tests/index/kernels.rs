@@ -388,6 +388,17 @@ fn number(v: i64) -> String {
     }
 }
 
+impl Index {
+    fn is_made_of_literals(&self) -> bool {
+        match self {
+            Index::Number(_) => true,
+            Index::Name(_) | Index::Data(_) => false,
+            Index::Op(_, a, b) | Index::Select(_, a, b) => a.is_made_of_literals() && b.is_made_of_literals(),
+            Index::One(_, e) => e.is_made_of_literals(),
+        }
+    }
+}
+
 impl Display for Index {
     fn fmt(&self, f: &mut Formatter) -> Written {
         match self {
@@ -416,6 +427,8 @@ impl Display for Cond {
 impl Display for Value {
     fn fmt(&self, f: &mut Formatter) -> Written {
         match self {
+            // Literals alone have the type that is asked of them.
+            Value::Of(e) if e.is_made_of_literals() => write!(f, "i64(index({e}))"),
             Value::Of(e) => write!(f, "i64({e})"),
             Value::Data(at) => write!(f, "x[{at}]"),
             Value::Op(op, a, b) => write!(f, "({a} {op} {b})"),
