@@ -141,9 +141,9 @@ def seconds(f, repeat):
     return begin.elapsed_time(end) * 1e-3 / repeat
 
 
-def measure(name, folder, rounds):
+def measure(name, row, folder, rounds):
     k = Kernels(name, folder)
-    got, want, rivals, moved, flops = globals()["row_" + name.rstrip("0123456789") if name.startswith("gemm") else "row_" + name](k)
+    got, want, rivals, moved, flops = globals()["row_" + row](k)
     k()
     torch.cuda.synchronize()
     scale = want.abs().max().clamp(min=1e-30)
@@ -185,7 +185,7 @@ def main():
     done = []
     for name in [n for n in a.rows.split(",") if n] or known:
         try:
-            done.append(measure(name, Path(a.bundle), a.rounds))
+            done.append(measure(name, known[name].get("row", name), Path(a.bundle), a.rounds))
         except Exception as e:
             done.append({"name": name, "failed": f"{type(e).__name__}: {e}"})
         torch.cuda.empty_cache()

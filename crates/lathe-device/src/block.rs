@@ -34,11 +34,13 @@ pub struct Block<'a> {
     /// Buffers of the block in global memory, one part per block.
     pub global: Vec<Arc<Buffer>>,
     pub private: HashSet<BufId>,
+    /// The constant size of the first dimension of buffers that the block shares.
+    pub slots: HashMap<BufId, i64>,
 }
 
 impl Block<'_> {
     fn view(&self) -> View<'_> {
-        View { classes: self.classes, private: &self.private }
+        View { classes: self.classes, private: &self.private, slots: &self.slots }
     }
 
     fn me(&self) -> Expr {
@@ -53,12 +55,16 @@ impl Block<'_> {
     /// A barrier, if what comes next meets what is pending.
     fn fence(&self, next: &Touched, pending: &mut Touched, out: &mut Vec<Stmt>) {
         if pending.conflicts(next) {
-            if self.threads > 1 {
-                out.push(Stmt::of(StmtKind::Barrier { of: self.tid.id, spaces: Vec::new() }));
-            }
-            pending.clear();
+            self.barrier(pending, out);
         }
         pending.add(next);
+    }
+
+    fn barrier(&self, pending: &mut Touched, out: &mut Vec<Stmt>) {
+        if self.threads > 1 {
+            out.push(Stmt::of(StmtKind::Barrier { of: self.tid.id, spaces: Vec::new() }));
+        }
+        pending.clear();
     }
 
     /// Writes a statement of the block, for all of its threads.
@@ -84,12 +90,18 @@ impl Block<'_> {
         if let Some((binder, value, body)) = s.as_let() {
             self.fence(&self.view().of_exprs([value]), pending, out);
             let inside = self.within(s, 0, |b, out| b.stmt(body, pending, out))?;
+            pending.forget(binder.id);
             let kind = StmtKind::Let { binder: binder.clone(), value: value.clone(), body: inside };
             out.push(s.with_kind(kind));
             return Ok(());
         }
         if let Some((cond, then, other)) = s.as_if() {
             self.fence(&self.view().of_exprs([cond]), pending, out);
+            // One barrier for both ways, where one of them needs it.
+            let ways = s.children().map(|c| self.view().of(c)).collect::<Vec<_>>();
+            if ways.iter().any(|w| pending.conflicts(w)) {
+                self.barrier(pending, out);
+            }
             let mut second = pending.clone();
             let then = self.within(s, 0, |b, out| b.stmt(then, pending, out))?;
             let other = match other {
@@ -139,6 +151,9 @@ impl Block<'_> {
             let mut tried = self.clone();
             let mut end = pending.clone();
             let body = tried.within(s, 0, |b, out| write(b, &mut end, out))?;
+            if let Some(l) = s.as_loop() {
+                end.next_iteration(l.binder.id, l.step);
+            }
             if pending.contains(&end) {
                 *self = tried;
                 // It may not run at all; then what was pending before still is.
@@ -151,6 +166,7 @@ impl Block<'_> {
     fn repeated(&mut self, s: &Stmt, l: &Loop, pending: &mut Touched, out: &mut Vec<Stmt>) -> Result<()> {
         self.fence(&self.view().of_exprs([&l.lo, &l.hi]), pending, out);
         let body = self.again(s, pending, |b, pending, out| b.stmt(&l.body, pending, out))?;
+        pending.forget(l.binder.id);
         let exec = if l.exec == Executor::Unrolled { Executor::Unrolled } else { Executor::Serial };
         out.push(s.with_kind(StmtKind::Loop(Loop { exec, body, ..l.clone() })));
         Ok(())
@@ -212,6 +228,8 @@ impl Block<'_> {
             return self.stmt(&body, pending, out);
         }
         let buffer = Arc::new(Buffer { space: Space::Shared, ..bounded? });
+        let slots = buffer.extents.first().and_then(Expr::as_int).filter(|n| *n > 1);
+        self.slots.extend(slots.map(|n| (buffer.id, n)));
         self.shared.push(buffer);
         // The buffer is bound around the threads now.
         let mark = self.ranges.enter_child(s, 0);

@@ -11,6 +11,7 @@
 
 mod block;
 pub mod codes;
+pub mod copies;
 mod owner;
 mod pending;
 mod phase;

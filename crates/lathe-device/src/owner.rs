@@ -1,9 +1,10 @@
 //! Which thread owns an element of a buffer that a block has in registers.
 //!
-//! Every phase must reach the buffer through nests of threads of one shape, and in each of its dimensions by at most
-//! one thread variable `t` of `n`: subscripts `c*t + r + c*n*q` with `0 ≤ r < c` give element `(q, t, r)` to thread `t`,
-//! which keeps it as `c*q + r` (blocks of `c`, dealt in turn). If every thread variable occurs, no two threads share an
-//! element; then each keeps its part in registers of its own, and the thread's variables drop out of the subscripts.
+//! Every phase must reach the buffer through nests of threads of one shape. In each dimension, subscripts
+//! `c*t + r + c*n*q` with `0 ≤ r < c` give element `(q, t, r)` to thread `t` of `n`, which keeps it as `c*q + r` (blocks of
+//! `c`, dealt in turn); several thread variables may be the digits of one `t`, as where a warp is a rectangle of threads. If
+//! every thread variable occurs, no two threads share an element; then each keeps its part in registers of its own, and
+//! the thread's variables drop out of the subscripts.
 
 use crate::phase::{Chain, is_threads};
 use lathe_ir::build::index;
@@ -14,10 +15,11 @@ use lathe_poly::{Linear, Ranges};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// How a dimension of the buffer is spread: over thread loop number `over` of the nest, in blocks of `block`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How a dimension of the buffer is spread: over thread loops of these numbers, the finest digit first, in blocks of
+/// `block`.
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Spread {
-    over: usize,
+    over: Vec<usize>,
     block: i64,
     threads: i64,
 }
@@ -45,7 +47,7 @@ pub fn owned(
     w.stmt(body, None)?;
     let (shape, spread) = (w.shape?, w.spread?);
     let product = shape.iter().try_fold(1i64, |n, e| n.checked_mul(*e))?;
-    let all = (0..shape.len()).all(|k| shape[k] <= 1 || spread.iter().flatten().any(|s| s.over == k));
+    let all = (0..shape.len()).all(|k| shape[k] <= 1 || spread.iter().flatten().any(|s| s.over.contains(&k)));
     if product > threads || !all {
         return None;
     }
@@ -154,18 +156,28 @@ impl Walk {
     fn spread_of(&self, i: &Expr, chain: &Chain, shape: &[i64]) -> Option<Option<Spread>> {
         let position = |v: VarId| chain.dims.iter().position(|d| d.binder.id == v);
         let form = Linear::of(i);
-        let mut found = None;
+        let mut digits: Vec<(i64, usize)> = Vec::new();
         for (atom, k) in &form.terms {
             match atom.as_var().and_then(position) {
-                Some(over) if found.is_none() && *k > 0 => found = Some((over, *k)),
+                Some(over) if *k > 0 => digits.push((*k, over)),
                 Some(_) => return None,
                 None if vars_of(atom).into_iter().any(|v| position(v).is_some()) => return None,
                 None => {}
             }
         }
-        let Some((over, block)) = found else { return Some(None) };
-        let threads = shape[over];
-        let turn = block.checked_mul(threads)?;
+        digits.sort_unstable();
+        let Some(&(block, _)) = digits.first() else { return Some(None) };
+        let mut turn = block;
+        for (factor, over) in &digits {
+            if *factor != turn {
+                return None;
+            }
+            turn = turn.checked_mul(shape[*over])?;
+        }
+        if turn == 0 {
+            return None;
+        }
+        let (threads, over) = (turn / block, digits.iter().map(|d| d.1).collect());
         let (_, rest) = split(&form, turn, &|v| position(v).is_some())?;
         let (lo, hi) = crate::phase::bounds(&self.ranges, &rest.to_expr());
         (lo? >= 0 && hi? < block).then_some(Some(Spread { over, block, threads }))

@@ -1,28 +1,89 @@
 //! Which buffers were read and written since the last barrier.
+//!
+//! A buffer whose first dimension are slots (`pipeline` makes such) counts slot by slot: subscripts `(k + 1) % n` and
+//! `k % n` never name the same one. A slot is kept as the form `k + 1`, modulo `n`; where an iteration ends, what it
+//! left is named by the next one's `k`.
 
+use lathe_ir::lower::resolve;
 use lathe_ir::visit::{loads_of, walk};
-use lathe_ir::{BufId, Expr, Function, Name, Stmt};
+use lathe_ir::{Access, BinOp, BufId, Expr, ExprKind, Function, Name, Stmt, VarId};
+use lathe_poly::{Affine, Form};
 use std::collections::{HashMap, HashSet};
+
+/// A slot of a buffer: `form % of`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Slot {
+    form: Affine,
+    of: i64,
+}
+
+impl Slot {
+    /// The slot that an access names, of a buffer with that many.
+    fn named(a: &Access, of: i64) -> Option<Slot> {
+        let (_, indices) = resolve(a).ok()?;
+        let first = indices.first()?;
+        let form = match first.kind() {
+            ExprKind::Binary(BinOp::FloorMod, e, n) if n.as_int() == Some(of) => Affine::of(e)?,
+            _ => Affine::constant(first.as_int().filter(|c| (0..of).contains(c))?),
+        };
+        Some(Slot { form, of }.normal())
+    }
+
+    fn normal(mut self) -> Slot {
+        self.form.constant = self.form.constant.rem_euclid(self.of);
+        self
+    }
+
+    fn differs(&self, other: &Slot) -> bool {
+        let gap = self.form.minus(&other.form).and_then(|d| d.as_constant());
+        self.of == other.of && gap.is_some_and(|d| d % self.of != 0)
+    }
+
+    fn mentions(&self, v: VarId) -> bool {
+        self.form.coefficient(&v) != 0
+    }
+}
+
+/// A buffer, or one slot of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Part {
+    buffer: BufId,
+    slot: Option<Slot>,
+}
+
+impl Part {
+    fn meets(&self, other: &Part) -> bool {
+        let apart = |a: &Slot, b: &Slot| a.differs(b);
+        let slots = self.slot.as_ref().zip(other.slot.as_ref());
+        self.buffer == other.buffer && !slots.is_some_and(|(a, b)| apart(a, b))
+    }
+}
 
 /// Reads and writes, by buffer. Buffers of one alias class count as one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Touched {
-    reads: HashSet<BufId>,
-    writes: HashSet<BufId>,
+    reads: Vec<Part>,
+    writes: Vec<Part>,
+}
+
+fn add(to: &mut Vec<Part>, part: Part) {
+    if !to.contains(&part) {
+        to.push(part);
+    }
 }
 
 impl Touched {
     /// Whether running both without a barrier between could let two threads meet at an element.
     pub fn conflicts(&self, next: &Touched) -> bool {
-        let meets = |a: &HashSet<BufId>, b: &HashSet<BufId>| a.intersection(b).next().is_some();
+        let meets = |a: &[Part], b: &[Part]| a.iter().any(|a| b.iter().any(|b| a.meets(b)));
         meets(&self.writes, &next.writes)
             || meets(&self.writes, &next.reads)
             || meets(&self.reads, &next.writes)
     }
 
     pub fn add(&mut self, other: &Touched) {
-        self.reads.extend(&other.reads);
-        self.writes.extend(&other.writes);
+        other.reads.iter().for_each(|p| add(&mut self.reads, p.clone()));
+        other.writes.iter().for_each(|p| add(&mut self.writes, p.clone()));
     }
 
     pub fn clear(&mut self) {
@@ -31,7 +92,30 @@ impl Touched {
     }
 
     pub fn contains(&self, other: &Touched) -> bool {
-        other.reads.is_subset(&self.reads) && other.writes.is_subset(&self.writes)
+        let all = |a: &[Part], b: &[Part]| b.iter().all(|p| a.contains(p));
+        all(&self.reads, &other.reads) && all(&self.writes, &other.writes)
+    }
+
+    fn renamed(&mut self, f: impl Fn(Slot) -> Option<Slot>) {
+        for all in [&mut self.reads, &mut self.writes] {
+            for p in std::mem::take(all) {
+                add(all, Part { buffer: p.buffer, slot: p.slot.and_then(&f) });
+            }
+        }
+    }
+
+    /// A variable goes out of scope, or is about to name something else.
+    pub fn forget(&mut self, v: VarId) {
+        self.renamed(|s| (!s.mentions(v)).then_some(s));
+    }
+
+    /// The loop over `v` goes on: what was `v` is `v - step` now.
+    pub fn next_iteration(&mut self, v: VarId, step: i64) {
+        self.renamed(|s| {
+            let back = s.form.coefficient(&v).checked_mul(step)?.checked_neg()?;
+            let form: Form<VarId> = s.form.offset(back)?;
+            Some(Slot { form, of: s.of }.normal())
+        });
     }
 }
 
@@ -52,6 +136,8 @@ pub struct View<'a> {
     pub classes: &'a HashMap<BufId, BufId>,
     /// Buffers that each thread has for itself.
     pub private: &'a HashSet<BufId>,
+    /// How many slots a buffer of the block has, if its first dimension has a constant size.
+    pub slots: &'a HashMap<BufId, i64>,
 }
 
 impl View<'_> {
@@ -59,12 +145,19 @@ impl View<'_> {
         (!self.private.contains(&b)).then(|| self.classes.get(&b).copied().unwrap_or(b))
     }
 
+    fn part(&self, a: &Access) -> Option<Part> {
+        let buffer = self.class(a.view.buffer()?)?;
+        let slot = self.slots.get(&buffer).and_then(|n| Slot::named(a, *n));
+        Some(Part { buffer, slot })
+    }
+
     /// What the loads of an expression read.
     pub fn of_exprs<'e>(&self, exprs: impl IntoIterator<Item = &'e Expr>) -> Touched {
         let mut out = Touched::default();
         for e in exprs {
-            let read = loads_of(e).into_iter().filter_map(|a| a.view.buffer());
-            out.reads.extend(read.filter_map(|b| self.class(b)));
+            for a in loads_of(e) {
+                self.part(&a).into_iter().for_each(|p| add(&mut out.reads, p));
+            }
         }
         out
     }
@@ -72,25 +165,28 @@ impl View<'_> {
     /// What a statement touches, its own local buffers aside.
     pub fn of(&self, s: &Stmt) -> Touched {
         let mut out = Touched::default();
-        let mut own = HashSet::new();
+        let (mut own, mut bound) = (HashSet::new(), Vec::new());
         walk(s, &mut |s, _| {
-            if let Some(b) = s.allocated() {
-                own.insert(b.id);
-            }
+            own.extend(s.allocated().map(|b| b.id));
+            bound.extend(s.as_loop().map(|l| l.binder.id));
+            bound.extend(s.as_let().map(|l| l.0.id));
             out.add(&self.of_exprs(s.evaluated()));
             for (t, mode) in s.touches() {
-                let Some(b) = t.buffer().and_then(|b| self.class(b)) else { continue };
+                let element = t.element().and_then(|a| self.part(a));
+                let whole = || Some(Part { buffer: self.class(t.buffer()?)?, slot: None });
+                let Some(p) = element.or_else(whole) else { continue };
                 if mode.reads() {
-                    out.reads.insert(b);
+                    add(&mut out.reads, p.clone());
                 }
                 if mode.writes() {
-                    out.writes.insert(b);
+                    add(&mut out.writes, p);
                 }
             }
             true
         });
-        out.reads.retain(|b| !own.contains(b));
-        out.writes.retain(|b| !own.contains(b));
+        out.reads.retain(|p| !own.contains(&p.buffer));
+        out.writes.retain(|p| !own.contains(&p.buffer));
+        bound.into_iter().for_each(|v| out.forget(v));
         out
     }
 }

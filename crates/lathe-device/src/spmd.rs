@@ -1,7 +1,7 @@
 //! Phased to SPMD: which statements the host runs, and which become kernels.
 
 use crate::block::{Block, Result, does_nothing, no_kernel};
-use crate::pending::{Touched, classes};
+use crate::pending::{Touched, View, classes};
 use crate::phase::{Chain, any_loop, has_barrier, is_grid, is_threads};
 use lathe_ir::build::{index, sub};
 use lathe_ir::visit::{loads_of, vars_of};
@@ -109,26 +109,50 @@ impl Host<'_> {
         made
     }
 
-    /// Neighbours that stand in no grid share a kernel.
+    /// Neighbours that stand in no grid share a kernel; what a grid does not touch waits for those behind it.
     fn sequence(&mut self, s: &Stmt, all: &[Stmt]) -> Result<Stmt> {
         let mut out = Vec::new();
         let mut run: Vec<Stmt> = Vec::new();
         for (k, c) in all.iter().enumerate() {
+            let check = matches!(c.kind(), StmtKind::Check { .. });
             let hosts =
                 of_host(c) || matches!(c.kind(), StmtKind::Check { cond, .. } if loads_of(cond).is_empty());
-            if has_grid(c) || hosts || c.as_seq().is_some() {
-                if !run.is_empty() {
-                    out.push(self.one_block(&Stmt::seq(std::mem::take(&mut run)))?);
-                }
-                out.push(self.child(s, k)?);
-            } else {
+            if !(has_grid(c) || hosts || c.as_seq().is_some()) {
                 run.push(c.clone());
+                continue;
             }
+            if let Some((buffer, body)) = c.as_alloc()
+                && !run.is_empty()
+            {
+                let body = Stmt::seq(run.drain(..).chain([body.clone()]));
+                out.push(self.stmt(&c.with_kind(StmtKind::Alloc { buffer: buffer.clone(), body }))?);
+                continue;
+            }
+            let last = k + 1 == all.len();
+            if !run.is_empty() && (last || check || !self.apart(&Stmt::seq(run.clone()), c)) {
+                out.push(self.one_block(&Stmt::seq(std::mem::take(&mut run)))?);
+            }
+            out.push(self.child(s, k)?);
         }
         if !run.is_empty() {
             out.push(self.one_block(&Stmt::seq(run))?);
         }
         Ok(Stmt::seq(out))
+    }
+
+    /// Whether two statements may change places.
+    fn apart(&self, a: &Stmt, b: &Stmt) -> bool {
+        let (private, slots) = (HashSet::new(), HashMap::new());
+        let view = View { classes: self.classes, private: &private, slots: &slots };
+        let mut effects = lathe_ir::stmt::Effects::NONE;
+        for s in [a, b] {
+            lathe_ir::visit::walk(s, &mut |s, _| {
+                effects = effects.and(s.own_effects());
+                true
+            });
+        }
+        let plain = effects.without(lathe_ir::stmt::Effects::ALLOCATES).is_none();
+        plain && !view.of(a).conflicts(&view.of(b))
     }
 
     fn one_block(&mut self, s: &Stmt) -> Result<Stmt> {
@@ -174,6 +198,7 @@ impl Host<'_> {
             shared: Vec::new(),
             global: Vec::new(),
             private: HashSet::new(),
+            slots: HashMap::new(),
         };
         let mut out = Vec::new();
         let written = b.stmt(&block, &mut Touched::default(), &mut out);

@@ -1,6 +1,5 @@
 //! The engine `cuda`: NVRTC and the driver `libcuda`.
 
-use crate::MOST_DEVICES;
 use crate::call::{self, Device};
 use crate::codes;
 use crate::host::{Driver, Launch, Value};
@@ -8,6 +7,7 @@ use crate::kept::{Unpacked, pack, unpack};
 use crate::launches::launches;
 use crate::library::{function, open};
 use crate::nvrtc::{Output, nvrtc};
+use crate::{MOST_DEVICES, numbered};
 use lathe_abi::{Array, Runtime};
 use lathe_device::Limits;
 use lathe_diagnostics::Diagnostic;
@@ -16,37 +16,26 @@ use lathe_ir::{BufId, Buffer, Function, Module};
 use lathe_source::device::{DeviceKernel, Language, capabilities, emit};
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{LazyLock, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 /// One device of the driver.
 pub struct Cuda {
     number: usize,
+    name: &'static str,
 }
 
 impl Cuda {
     /// The one of number 0.
-    pub const FIRST: &'static Cuda = &Cuda { number: 0 };
+    pub const FIRST: &'static Cuda = &Cuda { number: 0, name: "cuda" };
 
     /// The device of a number: `cuda` is `cuda:0`. None above the numbers that can be named.
     pub fn number(n: usize) -> Option<&'static Cuda> {
-        static ALL: [Cuda; MOST_DEVICES] = {
-            let mut all = [const { Cuda { number: 0 } }; MOST_DEVICES];
-            let mut n = 0;
-            while n < MOST_DEVICES {
-                all[n].number = n;
-                n += 1;
-            }
-            all
-        };
+        static ALL: LazyLock<Vec<Cuda>> =
+            LazyLock::new(|| numbered("cuda", |number, name| Cuda { number, name }));
         ALL.get(n)
     }
 }
-
-const NAMES: [&str; MOST_DEVICES] = [
-    "cuda", "cuda:1", "cuda:2", "cuda:3", "cuda:4", "cuda:5", "cuda:6", "cuda:7", "cuda:8", "cuda:9",
-    "cuda:10", "cuda:11", "cuda:12", "cuda:13", "cuda:14", "cuda:15",
-];
 
 /// What code is written for where no device is at hand and none was asked for.
 const USUAL: &str = "sm_90a";
@@ -58,7 +47,7 @@ fn architecture(options: &Options) -> Option<&str> {
 
 impl Engine for Cuda {
     fn name(&self) -> &'static str {
-        NAMES[self.number]
+        self.name
     }
 
     fn compiler(&self) -> String {

@@ -23,3 +23,9 @@ pub use opencl::OpenCl;
 
 /// So many devices of each kind can be named.
 pub const MOST_DEVICES: usize = 16;
+
+/// The devices of a kind, with the names that users write: `cuda`, `cuda:1`, and so on.
+fn numbered<E>(kind: &str, device: impl Fn(usize, &'static str) -> E) -> Vec<E> {
+    let name = |n: usize| if n == 0 { kind.to_string() } else { format!("{kind}:{n}") };
+    (0..MOST_DEVICES).map(|n| device(n, name(n).leak())).collect()
+}

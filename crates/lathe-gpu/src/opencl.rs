@@ -1,11 +1,11 @@
 //! The engine `opencl`: the devices of all platforms that `libOpenCL` knows, in its order.
 
-use crate::MOST_DEVICES;
 use crate::call::{self, Device};
 use crate::codes;
 use crate::host::{Driver, Launch, Value};
 use crate::kept::{Unpacked, pack, unpack};
 use crate::library::{function, open};
+use crate::{MOST_DEVICES, numbered};
 use lathe_abi::{Array, Runtime};
 use lathe_device::Limits;
 use lathe_diagnostics::Diagnostic;
@@ -14,55 +14,30 @@ use lathe_ir::{BufId, Buffer, Function, Module};
 use lathe_source::device::{Language, capabilities, emit};
 use std::collections::HashMap;
 use std::ffi::{CString, c_char, c_int, c_uint, c_void};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{LazyLock, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// One device.
 pub struct OpenCl {
     number: usize,
+    name: &'static str,
 }
 
 impl OpenCl {
     /// The one of number 0.
-    pub const FIRST: &'static OpenCl = &OpenCl { number: 0 };
+    pub const FIRST: &'static OpenCl = &OpenCl { number: 0, name: "opencl" };
 
     /// The device of a number: `opencl` is `opencl:0`. None above the numbers that can be named.
     pub fn number(n: usize) -> Option<&'static OpenCl> {
-        static ALL: [OpenCl; MOST_DEVICES] = {
-            let mut all = [const { OpenCl { number: 0 } }; MOST_DEVICES];
-            let mut n = 0;
-            while n < MOST_DEVICES {
-                all[n].number = n;
-                n += 1;
-            }
-            all
-        };
+        static ALL: LazyLock<Vec<OpenCl>> =
+            LazyLock::new(|| numbered("opencl", |number, name| OpenCl { number, name }));
         ALL.get(n)
     }
 }
 
-const NAMES: [&str; MOST_DEVICES] = [
-    "opencl",
-    "opencl:1",
-    "opencl:2",
-    "opencl:3",
-    "opencl:4",
-    "opencl:5",
-    "opencl:6",
-    "opencl:7",
-    "opencl:8",
-    "opencl:9",
-    "opencl:10",
-    "opencl:11",
-    "opencl:12",
-    "opencl:13",
-    "opencl:14",
-    "opencl:15",
-];
-
 impl Engine for OpenCl {
     fn name(&self) -> &'static str {
-        NAMES[self.number]
+        self.name
     }
 
     fn compiler(&self) -> String {

@@ -161,6 +161,93 @@ fn products_with_tiles_in_shared_memory_and_registers() {
     assert_eq!(text.matches("barrier").count(), 2, "{text}");
 }
 
+/// Slots are filled for the next iteration while this one reads its own: one barrier is enough, and copy units may fill.
+#[test]
+fn one_barrier_where_buffers_have_slots() {
+    let text = "func ahead(M, N)(A: in i32[M, 64 * N], B: out i32[M, 64]) stage scheduled {
+  for i in 0..M level(grid) {
+    alloc F: i32[64] register
+    for t in 0..64 level(block) { 'F.init'[i, t]: F[t] = 0:i32 }
+    alloc S: i32[2, 64] shared
+    if 0 < N { for t in 0..64 level(block) { 'S'[i, 0, t]: S[0, t] = A[i, t] } }
+    for k in 0..N {
+      if k + 1 < N { for t in 0..64 level(block) { 'S'[i, k + 1, t]: S[(k + 1) % 2, t] = A[i, 64 * (k + 1) + t] } }
+      for t in 0..64 level(block) { for r in 0..64 { 'F'[i, k, t, r]: F[t] sum= S[k % 2, r] * S[k % 2, t] licensed } }
+    }
+    for t in 0..64 level(block) { 'B'[i, t]: B[i, t] = F[t] }
+  }
+}";
+    // The size is no extent by itself: give it an array of its own.
+    let text = text.replace("(M, N)(A:", "(M, N)(Z: in i32[N], A:");
+    agree(&text, &[&[1, 1], &[3, 2], &[2, 5], &[1, 0]]);
+    let (m, f) = parse(&text);
+    let kernels = print_function(&to_spmd(&f, Limits::default()).unwrap());
+    assert_eq!(kernels.matches("barrier").count(), 1, "{kernels}");
+    let source = emit(&m, &f, Language::Cuda, Limits::default()).unwrap().source;
+    assert!(source.contains("lathe_copy<4>(&S"), "{source}");
+    // Where every iteration fills the slot that it reads, there are two, and nothing to do meanwhile.
+    let alike = text.replace("S[(k + 1) % 2, t] = A[i, 64 * (k + 1) + t]", "S[k % 2, t] = A[i, 64 * k + t]");
+    let (m, f) = parse(&alike);
+    let kernels = print_function(&to_spmd(&f, Limits::default()).unwrap());
+    assert_eq!(kernels.matches("barrier").count(), 2, "{kernels}");
+    let source = emit(&m, &f, Language::Cuda, Limits::default()).unwrap().source;
+    assert!(!source.contains("lathe_copy<4>(&S"), "{source}");
+}
+
+/// A warp is a rectangle of threads: two of their variables are the digits of an owner.
+#[test]
+fn owners_have_several_digits() {
+    let text = "func tiles(M)(A: in i32[M, 16, 64], B: out i32[M, 16, 64]) stage scheduled {
+  for i in 0..M level(grid) {
+    alloc F: i32[16, 64] register
+    for p in 0..2 level(block) { for q in 0..4 level(block) { for r in 0..2 level(block) { for s in 0..2 level(block) {
+      for u in 0..4 unrolled { for v in 0..8 unrolled {
+        'F'[i, p, q, r, s, u, v]: F[8 * p + 4 * r + u, 16 * q + 8 * s + v] = A[i, 8 * p + 4 * r + u, 16 * q + 8 * s + v]
+      } }
+    } } } }
+    for p in 0..2 level(block) { for q in 0..4 level(block) { for r in 0..2 level(block) { for s in 0..2 level(block) {
+      for u in 0..4 unrolled { for v in 0..8 unrolled {
+        'B'[i, p, q, r, s, u, v]: B[i, 8 * p + 4 * r + u, 16 * q + 8 * s + v] = F[8 * p + 4 * r + u, 16 * q + 8 * s + v] * 2:i32
+      } }
+    } } } }
+  }
+}";
+    agree(text, &[&[1], &[3]]);
+    let (_, f) = parse(text);
+    let kernels = print_function(&to_spmd(&f, Limits::default()).unwrap());
+    assert!(kernels.contains("i32[4, 8] register"), "{kernels}");
+    // Digits that overlap are none.
+    let (_, f) = parse(
+        &text.replace("16 * q + 8 * s", "8 * q + 8 * s").replace("[16, 64] register", "[16, 48] register"),
+    );
+    let kernels = print_function(&to_spmd(&f, Limits::default()).unwrap());
+    assert!(kernels.contains("shared"), "{kernels}");
+}
+
+/// Partial results are combined by halves, the last of them within a warp.
+#[test]
+fn halves_within_a_warp_are_shuffled() {
+    let halves: String = [32, 16, 8, 4, 2, 1]
+        .map(|h| {
+            format!("    for p in 0..{h} level(block) {{ 'P.{h}'[i, p]: P[p] sum= P[p + {h}] licensed }}\n")
+        })
+        .concat();
+    let text = format!(
+        "func sums(M)(A: in f32[M, 64], B: out f32[M, 64]) stage scheduled {{
+  for i in 0..M level(grid) {{
+    alloc P: f32[64] shared
+    for t in 0..64 level(block) {{ 'P'[i, t]: P[t] = A[i, t] * A[i, t] }}
+{halves}    for t in 0..64 level(block) {{ 'B'[i, t]: B[i, t] = P[t] }}
+  }}
+}}"
+    );
+    agree(&text, &[&[1], &[5]]);
+    let (m, f) = parse(&text);
+    let source = emit(&m, &f, Language::Cuda, Limits::default()).unwrap().source;
+    assert_eq!(source.matches("__shfl_down_sync").count(), 5, "{source}");
+    assert_eq!(source.matches("__syncthreads").count(), 3, "{source}");
+}
+
 /// What all threads share is made by one of them, and barriers stand on both sides.
 #[test]
 fn serial_code_of_a_block_is_run_by_one_thread() {

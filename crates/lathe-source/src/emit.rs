@@ -9,10 +9,10 @@ use crate::writer::Writer;
 use lathe_diagnostics::{Code, Diagnostic, Places};
 use lathe_engine::CheckTable;
 use lathe_ir::lower::{Unsupported, physical};
-use lathe_ir::{BufId, Buffer, Expr, Function, Module, Scalar, Type, VarId};
+use lathe_ir::{BufId, Buffer, Expr, Function, Label, Module, Scalar, Type, VarId};
 use lathe_poly::Ranges;
 use lathe_poly::simplify::simplify_expr;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 pub type Result<T> = std::result::Result<T, Diagnostic>;
@@ -116,6 +116,8 @@ pub struct Emitter<'a> {
     pub lazy: u32,
     /// The code is a kernel of a device.
     pub device: Option<Device>,
+    /// Labels of stores that the copy units of the device do, until the next barrier.
+    pub copies: HashSet<Label>,
 }
 
 /// What is different in a kernel of a device.
@@ -124,6 +126,9 @@ pub struct Device {
     pub language: Language,
     /// Threads wait for one another, so that none may leave before the others.
     pub barriers: bool,
+    /// The number of the thread in its block, and how many there are.
+    pub thread: VarId,
+    pub threads: i64,
 }
 
 /// A construct that the engine does not declare, met all the same.
@@ -169,6 +174,7 @@ impl<'a> Emitter<'a> {
             lane_loops_only: false,
             lazy: 0,
             device: None,
+            copies: HashSet::new(),
         }
     }
 

@@ -26,6 +26,7 @@ impl Emitter<'_> {
     pub fn stmt(&mut self, s: &Stmt) -> Result<()> {
         let places = s.places();
         match s.kind() {
+            StmtKind::Seq(all) if self.device.is_some() => self.device_sequence(all),
             StmtKind::Seq(all) => all.iter().try_for_each(|s| self.stmt(s)),
             StmtKind::Let { binder, value, body } => {
                 self.begin(&[value]);
@@ -85,6 +86,9 @@ impl Emitter<'_> {
             StmtKind::Prefetch(a) => self.prefetch(a),
             StmtKind::Barrier { .. } => match self.device {
                 Some(d) => {
+                    if !self.copies.is_empty() {
+                        self.line("lathe_copied();");
+                    }
                     self.line(d.language.barrier());
                     Ok(())
                 }
@@ -105,6 +109,9 @@ impl Emitter<'_> {
     }
 
     fn store(&mut self, st: &Store) -> Result<()> {
+        if self.copied(st, None)? {
+            return Ok(());
+        }
         let (id, indices) = resolve(&st.target).map_err(lift)?;
         let mut exprs: Vec<&Expr> = indices.iter().collect();
         exprs.push(&st.value);
@@ -268,11 +275,11 @@ impl Emitter<'_> {
     /// The iterations one after the other, so that subscripts become constants.
     fn unrolled(&mut self, l: &Loop) -> Result<()> {
         let Some(trip) = trip_count(l) else { return self.serial(l, None) };
+        if self.device.is_some() {
+            return self.device_unrolled(l, trip);
+        }
         if trip > MOST_UNROLLED {
-            return self.serial(
-                l,
-                Some(if self.device.is_some() { "#pragma unroll 8" } else { "#pragma GCC unroll 8" }),
-            );
+            return self.serial(l, Some("#pragma GCC unroll 8"));
         }
         if (trip - 1).checked_mul(l.step).is_none() {
             return self.serial(l, None);

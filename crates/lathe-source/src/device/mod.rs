@@ -4,7 +4,9 @@
 //! of 16; a kernel's parameters are the arrays that it touches, then sizes and scalars, then, if it can fail, the place
 //! of a status. The blocks of a grid are numbered in one dimension.
 
+mod copies;
 mod language;
+mod shuffles;
 
 pub use language::Language;
 
@@ -94,6 +96,10 @@ pub fn emit(module: &Module, func: &Function, language: Language, limits: Limits
         let number = if plan.kernels.len() == 1 { String::new() } else { format!("_{number}") };
         let hint = format!("{}_kernel{number}", func.name);
         let name = e.names.fresh(&hint);
+        e.copies = match language {
+            Language::Cuda => lathe_device::copies::overlapping(&lowered, k),
+            Language::OpenCl => Default::default(),
+        };
         let (kernel, text) = kernel(&mut e, k, language, name, &arrays)?;
         kernels.push(kernel);
         texts.push(text);
@@ -130,7 +136,7 @@ fn kernel(
             "check on the host, before the grid, or write the loops without phases (`--strategy naive`)",
         ));
     }
-    e.device = Some(Device { language, barriers });
+    e.device = Some(Device { language, barriers, thread: k.thread.id, threads: k.threads });
     e.push_frame(1);
     let mut params = Vec::new();
     let mut first_lines = Vec::new();
@@ -307,6 +313,10 @@ fn assemble(e: &Emitter, language: Language, kernels: &[String], fails: bool) ->
     if fails {
         out.push('\n');
         out.push_str(language.fail());
+    }
+    if kernels.iter().any(|k| k.contains("lathe_cop")) {
+        out.push('\n');
+        out.push_str(copies::FUNCTIONS);
     }
     for k in kernels {
         out.push('\n');

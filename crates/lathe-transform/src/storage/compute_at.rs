@@ -14,7 +14,7 @@ use lathe_analysis::Env;
 use lathe_diagnostics::Places;
 use lathe_ir::expr::Expr;
 use lathe_ir::visit;
-use lathe_ir::{Buffer, Executor, Layout, Loop, Space, Stmt, StmtKind, VarId, build};
+use lathe_ir::{Buffer, Layout, Loop, Space, Stmt, StmtKind, VarId, build};
 use lathe_strategy::syntax::{Formal, Sort};
 use lathe_strategy::{Discharge, Evidence, Refusal, RuleSignature};
 use std::collections::HashMap;
@@ -67,7 +67,7 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
         return Err(refuse("the loop does not exist any more".into(), "", &Places::none()));
     };
     let around = Around::of(cursor.func, &target);
-    if around.executors.iter().any(|e| !e.is_ordered() && *e != Executor::Cpu) {
+    if around.lanes().is_some() {
         return Err(refuse(
             "the loop is inside of a vector loop".into(),
             "do this before vectorizing",

@@ -16,6 +16,7 @@ mod materialize;
 mod nontemporal;
 mod options;
 mod pad;
+mod pipeline;
 mod prefetch;
 mod prereduce;
 mod prescan;
@@ -36,6 +37,7 @@ pub static RULES: &[&Rule] = &[
     &stage::STAGE,
     &accumulate::ACCUMULATE,
     &pad::PAD,
+    &pipeline::PIPELINE,
     &privatize::PRIVATIZE,
     &privatize::FACTOR,
     &prescan::PRESCAN,

@@ -63,7 +63,7 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
     let no = |text: String, help: &str| refuse(RULE, codes::SHAPE, text, help, &places);
     running_value(RULE, cursor, &buffer, l, &path, &places)?;
     let around = Around::of(cursor.func, &path);
-    if around.executors.iter().any(|e| !e.is_ordered() && *e != Executor::Cpu) {
+    if around.lanes().is_some() {
         return Err(no("the loop is inside of a vector loop".into(), "do this before vectorizing"));
     }
     let scan = Scan::read(RULE, cursor, l, &buffer, &places)?;

@@ -21,8 +21,8 @@ use lathe_diagnostics::Places;
 use lathe_ir::expr::{Access, Expr, View};
 use lathe_ir::visit::{self, Path};
 use lathe_ir::{
-    Binder, BufId, Buffer, Executor, Function, Label, Layout, Mode, Module, Reduce, ReduceOp, Scalar, Space,
-    Stmt, StmtKind, Store, VarId, build,
+    Binder, BufId, Buffer, Function, Label, Layout, Mode, Module, Reduce, ReduceOp, Scalar, Space, Stmt,
+    StmtKind, Store, VarId, build,
 };
 use lathe_prove::Which;
 use lathe_strategy::syntax::{Formal, Sort};
@@ -323,7 +323,7 @@ impl Job<'_> {
             return Err(self.refuse("the loop does not exist any more".into(), "", &r.places));
         };
         let around = Around::of(cursor.func, target);
-        if around.executors.iter().any(|e| !e.is_ordered() && *e != Executor::Cpu) {
+        if around.lanes().is_some() {
             return Err(self.refuse(
                 "the loop is inside of a vector loop".into(),
                 "do this before vectorizing",

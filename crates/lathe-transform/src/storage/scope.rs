@@ -108,6 +108,11 @@ impl Around {
         self.binders.iter().map(build::var).collect()
     }
 
+    /// The loop around whose iterations have no memory of their own: lanes.
+    pub fn lanes(&self) -> Option<&Executor> {
+        self.executors.iter().find(|e| matches!(e, Executor::Vector(_)))
+    }
+
     /// The surroundings extended by inner loops.
     pub fn with(&self, inner: &[Ranged]) -> Vec<Ranged> {
         self.loops.iter().chain(inner).cloned().collect()

@@ -18,8 +18,7 @@ use lathe_diagnostics::Places;
 use lathe_ir::expr::{Access, Expr};
 use lathe_ir::visit::{self, Path};
 use lathe_ir::{
-    Binder, Buffer, Executor, Function, Label, Layout, Mode, Scalar, Space, Stmt, StmtKind, Store, VarId,
-    build,
+    Binder, Buffer, Function, Label, Layout, Mode, Scalar, Space, Stmt, StmtKind, Store, VarId, build,
 };
 use lathe_strategy::syntax::{Formal, Sort};
 use lathe_strategy::{Discharge, Evidence, Refusal, RuleSignature};
@@ -215,7 +214,7 @@ impl<'a> Plan<'a> {
                 places,
             ));
         }
-        if let Some(e) = around.executors.iter().find(|e| !e.is_ordered() && **e != Executor::Cpu) {
+        if let Some(e) = around.lanes() {
             return Err(refuse(
                 rule,
                 codes::UNSUPPORTED,

@@ -1,0 +1,225 @@
+//! Copies from global to shared memory that a kernel may leave to the device's copy units, so that its threads compute
+//! meanwhile (`cp.async` of NVIDIA's).
+//!
+//! Such a copy is done at the next barrier, before which every thread waits for its own. Until then, nothing of the same
+//! thread may touch what is copied to, or write what is copied from; other threads are kept off by the barrier anyway.
+
+use crate::pending::{Touched, View, classes};
+use crate::phase::has_barrier;
+use crate::plan::{Argument, KernelPlan};
+use lathe_ir::lower::{physical, resolve, storage};
+use lathe_ir::visit::substitute;
+use lathe_ir::{BufId, Buffer, Expr, ExprKind, Function, Label, Stmt, StmtKind, Store, VarId};
+use lathe_poly::simplify::simplify_expr;
+use lathe_poly::{Linear, Ranges};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// The labels of stores in the kernel that may be done by copy units, and have arithmetic to hide behind.
+pub fn overlapping(func: &Function, k: &KernelPlan) -> HashSet<Label> {
+    let classes = classes(func);
+    let private = HashSet::new();
+    let first = |b: &Arc<Buffer>| b.extents.first().and_then(Expr::as_int).filter(|n| *n > 1);
+    let slots = k.shared.iter().filter_map(|b| Some((b.id, first(b)?))).collect();
+    let global = k.arguments.iter().filter_map(|a| match a {
+        Argument::Array(b) => Some(b.id),
+        Argument::Scalar(_) => None,
+    });
+    let mut ranges = Ranges::of_function(func);
+    for l in &k.grid {
+        ranges.enter_loop(l.binder.id, &l.lo, &l.hi);
+    }
+    ranges.enter_loop(k.thread.id, &lathe_ir::build::index(0), &lathe_ir::build::index(k.threads));
+    let mut w = Walk {
+        view: View { classes: &classes, private: &private, slots: &slots },
+        shared: k.shared.iter().map(|b| (b.id, b.clone())).collect(),
+        global: global.collect(),
+        ranges,
+        lets: HashMap::new(),
+        loops: Vec::new(),
+        wrong: HashSet::new(),
+        hidden: HashSet::new(),
+    };
+    w.stmt(&k.body, &mut Vec::new());
+    &w.hidden - &w.wrong
+}
+
+/// A copy under way.
+#[derive(Clone, PartialEq)]
+struct Copy {
+    label: Label,
+    touched: Touched,
+    /// It was begun in an earlier iteration of a loop in which threads may wait for one another.
+    earlier: bool,
+}
+
+type Pending = Vec<Copy>;
+
+struct Walk<'a> {
+    view: View<'a>,
+    shared: HashMap<BufId, Arc<Buffer>>,
+    global: HashSet<BufId>,
+    ranges: Ranges,
+    lets: HashMap<VarId, Expr>,
+    /// Loops around that hold no barrier, with their steps.
+    loops: Vec<(VarId, i64)>,
+    wrong: HashSet<Label>,
+    /// Something is computed before the next barrier.
+    hidden: HashSet<Label>,
+}
+
+/// More rounds than this find nothing new.
+const ROUNDS: usize = 4;
+
+impl Walk<'_> {
+    fn stmt(&mut self, s: &Stmt, pending: &mut Pending) {
+        if matches!(s.kind(), StmtKind::Barrier { .. }) {
+            pending.clear();
+            return;
+        }
+        let own = self.view.of_exprs(s.evaluated());
+        if s.children().len() > 0 {
+            self.meets(&own, None, pending);
+        }
+        if let Some((binder, value, _)) = s.as_let() {
+            let value = substitute(value, &self.lets);
+            self.lets.insert(binder.id, value);
+        }
+        match (s.as_loop(), s.as_if()) {
+            (Some(l), _) => {
+                let free = !has_barrier(&l.body);
+                if free {
+                    self.loops.push((l.binder.id, l.step));
+                }
+                let outer = (!free).then(|| std::mem::take(&mut self.loops));
+                for _ in 0..ROUNDS {
+                    let before = pending.clone();
+                    self.child(s, 0, pending);
+                    for p in pending.iter_mut() {
+                        p.touched.next_iteration(l.binder.id, l.step);
+                        p.earlier |= !free;
+                    }
+                    union(pending, &before);
+                    if *pending == before {
+                        break;
+                    }
+                }
+                match outer {
+                    Some(outer) => self.loops = outer,
+                    None => drop(self.loops.pop()),
+                }
+                pending.iter_mut().for_each(|p| p.touched.forget(l.binder.id));
+            }
+            (_, Some(_)) => {
+                let before = pending.clone();
+                let mut after = Pending::new();
+                for k in 0..s.children().len() {
+                    let mut way = before.clone();
+                    self.child(s, k, &mut way);
+                    union(&mut after, &way);
+                }
+                if s.children().len() < 2 {
+                    union(&mut after, &before);
+                }
+                *pending = after;
+            }
+            _ if s.children().len() > 0 => {
+                (0..s.children().len()).for_each(|k| self.child(s, k, pending));
+            }
+            _ => self.leaf(s, pending),
+        }
+        if let Some((binder, ..)) = s.as_let() {
+            pending.iter_mut().for_each(|p| p.touched.forget(binder.id));
+        }
+    }
+
+    fn child(&mut self, s: &Stmt, k: usize, pending: &mut Pending) {
+        let mark = self.ranges.enter_child(s, k);
+        if let Some(c) = s.child(k) {
+            self.stmt(c, pending);
+        }
+        self.ranges.leave(mark);
+    }
+
+    fn leaf(&mut self, s: &Stmt, pending: &mut Pending) {
+        let touched = self.view.of(s);
+        let copy = s.as_store().filter(|st| self.copies(st));
+        self.meets(&touched, copy, pending);
+        match copy {
+            Some(st) => union(pending, &vec![Copy { label: st.label.clone(), touched, earlier: false }]),
+            None => {
+                if let Some(st) = s.as_store() {
+                    self.wrong.insert(st.label.clone());
+                }
+                if s.labelled().is_some() {
+                    self.hidden.extend(pending.iter().map(|p| p.label.clone()));
+                }
+            }
+        }
+    }
+
+    /// What is touched while copies are under way.
+    fn meets(&mut self, touched: &Touched, copy: Option<&Store>, pending: &Pending) {
+        for p in pending.iter().filter(|p| p.touched.conflicts(touched)) {
+            // Of one loop nest without barriers, every element is copied once.
+            if p.earlier || copy.is_none_or(|st| st.label != p.label || p.touched != *touched) {
+                self.wrong.insert(p.label.clone());
+            }
+        }
+    }
+
+    /// Whether a store copies elements of 4 or 8 bytes as they are, each thread every one once between two barriers.
+    fn copies(&self, st: &Store) -> bool {
+        let ExprKind::Load(from) = st.value.kind() else { return false };
+        let (to, source) = (st.target.view.buffer(), from.view.buffer());
+        let plain = st.target.elem.scalar().is_some() && st.target.elem == from.elem;
+        let bytes = matches!(st.target.elem.bytes(), 4 | 8);
+        let known = source.is_some_and(|b| self.global.contains(&b));
+        let Some(to) = to.and_then(|b| self.shared.get(&b)).filter(|_| plain && bytes && known) else {
+            return false;
+        };
+        let offset = |indices: &[Expr]| {
+            let (at, s) = (physical(to, indices).ok()?, storage(to).ok()?);
+            let terms = at.into_iter().zip(s.strides);
+            let sum = terms.fold(lathe_ir::build::index(0), |sum, (i, s)| {
+                lathe_ir::build::add(sum, lathe_ir::build::mul(i, s))
+            });
+            Some(Linear::of(&simplify_expr(&substitute(&sum, &self.lets), &self.ranges)))
+        };
+        let Some(form) = resolve(&st.target).ok().and_then(|(_, i)| offset(&i)) else { return false };
+        self.once(&form)
+    }
+
+    /// Whether the loops without barriers around give an offset every value at most once.
+    fn once(&self, form: &Linear) -> bool {
+        let mut steps = Vec::new();
+        for (v, step) in &self.loops {
+            let range = self.ranges.range(&lathe_ir::build::var_id(*v, lathe_ir::Scalar::Index));
+            let trips = (range.hi - range.lo) / i128::from(*step);
+            let factor = i128::from(form.factor(*v)) * i128::from(*step);
+            let nested = form
+                .terms
+                .iter()
+                .any(|(atom, _)| atom.as_var() != Some(*v) && lathe_ir::visit::vars_of(atom).contains(v));
+            if nested || factor == 0 && trips > 0 || trips > i128::from(u32::MAX) {
+                return false;
+            }
+            steps.push((factor.abs(), trips));
+        }
+        steps.sort_unstable();
+        let mut reach = 0i128;
+        steps.into_iter().all(|(factor, trips)| {
+            let apart = trips == 0 || factor > reach;
+            reach += factor * trips;
+            apart
+        })
+    }
+}
+
+fn union(to: &mut Pending, from: &Pending) {
+    for p in from {
+        if !to.contains(p) {
+            to.push(p.clone());
+        }
+    }
+}

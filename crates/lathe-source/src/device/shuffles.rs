@@ -1,0 +1,198 @@
+//! Halvings of partial results within one warp, by shuffles: neighbours hand their registers on, and no barrier is needed.
+//!
+//! The tree says it with shared memory: `if t < 16 { P[t] op= P[t + 16] }`, a barrier, `if t < 8 { P[t] op= P[t + 8] }`,
+//! and so on. The first warp does all of them in registers, in the same order, and writes the same elements at the end.
+
+use super::Language;
+use crate::emit::{Emitter, Result, Var, ill_formed, lift};
+use crate::expr::bare;
+use crate::helpers::value_type;
+use lathe_ir::build::var;
+use lathe_ir::lower::resolve;
+use lathe_ir::reduce::combine;
+use lathe_ir::visit::{substitute, vars_of};
+use lathe_ir::{Access, BinOp, Binder, Expr, ExprKind, Reduce, Scalar, Space, Stmt, StmtKind, VarId};
+use lathe_poly::Linear;
+use std::collections::HashMap;
+
+/// Threads that execute in step.
+const WARP: i64 = 32;
+
+/// `if thread < half { targets op= what lies `half` further }`.
+struct Halving<'a> {
+    half: i64,
+    reduce: &'a Reduce,
+    /// Of every target, with the thread's variable in place of the loop's.
+    indices: Vec<Vec<Expr>>,
+}
+
+impl<'a> Halving<'a> {
+    fn of(s: &'a Stmt, thread: VarId) -> Option<Halving<'a>> {
+        let (cond, then, None) = s.as_if()? else { return None };
+        let ExprKind::Binary(BinOp::Lt, t, half) = cond.kind() else { return None };
+        let half = half.as_int().filter(|_| t.as_var() == Some(thread))?;
+        let (mut body, mut names) = (then, HashMap::new());
+        while let Some((binder, value, inside)) = body.as_let() {
+            names.insert(binder.id, substitute(value, &names));
+            body = inside;
+        }
+        let reduce = body.as_reduce()?;
+        let here = |a: &Access| {
+            let (id, indices) = resolve(a).ok()?;
+            Some((id, indices.iter().map(|i| substitute(i, &names)).collect::<Vec<_>>()))
+        };
+        let mut out = Vec::new();
+        for (target, value) in reduce.targets.iter().zip(&reduce.values) {
+            let ExprKind::Load(from) = value.kind() else { return None };
+            let ((id, to), (source, from)) = (here(target)?, here(from)?);
+            let uniform = |e: &Expr| !vars_of(e).contains(&thread);
+            let ((mine, rest), (theirs, others)) = (to.split_first()?, from.split_first()?);
+            let alike = rest == others && rest.iter().all(uniform);
+            let apart = Linear::of(theirs).minus(&Linear::of(mine))?.as_constant() == Some(half);
+            if id != source || mine.as_var() != Some(thread) || !alike || !apart {
+                return None;
+            }
+            out.push(to);
+        }
+        Some(Halving { half, reduce, indices: out })
+    }
+
+    /// The same operator on the same partial results.
+    fn goes_on(&self, next: &Halving) -> bool {
+        let buffers = |h: &Halving| h.reduce.targets.iter().map(|t| t.view.buffer()).collect::<Vec<_>>();
+        next.half * 2 == self.half
+            && self.reduce.op == next.reduce.op
+            && buffers(self) == buffers(next)
+            && self.indices == next.indices
+    }
+}
+
+/// How many statements of a sequence, from its first, are halvings within a warp; and these.
+fn halvings(all: &[Stmt], thread: VarId) -> Option<(usize, Vec<Halving<'_>>)> {
+    let first = Halving::of(all.first()?, thread).filter(|h| h.half * 2 <= WARP)?;
+    let (mut count, mut out) = (1, vec![first]);
+    while let [barrier, next, ..] = &all[count..] {
+        let next = Halving::of(next, thread).filter(|h| out.last().is_some_and(|l| l.goes_on(h)));
+        let Some(next) = next.filter(|_| matches!(barrier.kind(), StmtKind::Barrier { .. })) else { break };
+        out.push(next);
+        count += 2;
+    }
+    (out.len() > 1).then_some((count, out))
+}
+
+/// What shuffles take.
+fn in_registers(ty: Scalar) -> bool {
+    matches!(
+        ty,
+        Scalar::F32 | Scalar::F64 | Scalar::I32 | Scalar::U32 | Scalar::I64 | Scalar::U64 | Scalar::Index
+    )
+}
+
+impl Emitter<'_> {
+    /// Statements of a kernel, one after the other.
+    pub(crate) fn device_sequence(&mut self, all: &[Stmt]) -> Result<()> {
+        let mut at = 0;
+        while at < all.len() {
+            let thread = self.device.filter(|d| d.language == Language::Cuda && d.threads >= WARP);
+            let found = thread.and_then(|d| halvings(&all[at..], d.thread));
+            let found = found.filter(|(_, h)| {
+                let shared = |t: &Access| {
+                    let b = t.view.buffer().and_then(|b| self.bufs.get(&b));
+                    b.is_some_and(|b| b.decl.space == Space::Shared)
+                };
+                let scalar = |t: &Access| t.elem.scalar().is_some_and(in_registers);
+                h[0].reduce.targets.iter().all(|t| shared(t) && scalar(t))
+            });
+            match (found, thread) {
+                (Some((count, halvings)), Some(d)) => {
+                    self.shuffled(&halvings, d.thread)?;
+                    at += count;
+                }
+                _ => {
+                    self.stmt(&all[at])?;
+                    at += 1;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn shuffled(&mut self, all: &[Halving], thread: VarId) -> Result<()> {
+        let first = &all[0];
+        let name = self.vars.get(&thread).map(|v| v.name.clone());
+        let thread = name.ok_or_else(|| ill_formed("a kernel without threads"))?;
+        let mut elements = Vec::new();
+        self.open(format!("if ({thread} < {}) {{", 2 * first.half));
+        let mut mine = Vec::new();
+        for (target, indices) in first.reduce.targets.iter().zip(&first.indices) {
+            let (id, _) = resolve(target).map_err(lift)?;
+            let b = self.buf(id)?;
+            self.begin(&indices.iter().collect::<Vec<_>>());
+            let element = self.element(&b, indices)?;
+            let v = self.value_in_register(target, "mine");
+            self.line(format!("{} {} = {element};", value_type(v.ty), self.name_of(&v)));
+            elements.push(element);
+            mine.push(v);
+        }
+        let mask = if 2 * first.half == WARP {
+            "0xffffffffu".to_string()
+        } else {
+            format!("{:#x}u", (1u64 << (2 * first.half)) - 1)
+        };
+        for h in all {
+            self.open("{");
+            let mut theirs = Vec::new();
+            for (target, v) in h.reduce.targets.iter().zip(&mine) {
+                let other = self.value_in_register(target, "theirs");
+                let (ty, name, v) = (value_type(other.ty), self.name_of(&other), self.name_of(v));
+                self.line(format!("const {ty} {name} = __shfl_down_sync({mask}, {v}, {});", h.half));
+                theirs.push(other);
+            }
+            self.open(format!("if ({thread} < {}) {{", h.half));
+            let (olds, values): (Vec<Expr>, Vec<Expr>) =
+                (mine.iter().map(var).collect(), theirs.iter().map(var).collect());
+            let news = combine(self.module, &h.reduce.op, &olds, &values)
+                .ok_or_else(|| ill_formed(format!("`{}` is not defined here", h.reduce.op)))?;
+            self.begin(&news.iter().collect::<Vec<_>>());
+            let mut texts = Vec::new();
+            for (n, v) in news.iter().zip(&mine) {
+                let text = self.uniform(n)?;
+                let name = self.names.fresh("new");
+                self.line(format!("const {} {name} = {};", value_type(v.ty), bare(&text)));
+                texts.push(name);
+            }
+            for (v, text) in mine.iter().zip(texts) {
+                let name = self.name_of(v);
+                self.line(format!("{name} = {text};"));
+            }
+            self.close("}");
+            self.close("}");
+        }
+        self.open(format!("if ({thread} < {}) {{", first.half));
+        for (element, v) in elements.iter().zip(&mine) {
+            let name = self.name_of(v);
+            self.line(format!("{element} = {name};"));
+        }
+        self.close("}");
+        self.close("}");
+        for v in &mine {
+            self.vars.remove(&v.id);
+        }
+        Ok(())
+    }
+
+    /// A variable of the kernel for an element.
+    fn value_in_register(&mut self, of: &Access, hint: &str) -> Binder {
+        let ty = of.elem.scalar().unwrap_or(Scalar::F32);
+        let id = VarId(self.next_id);
+        self.next_id += 1;
+        let name = self.names.fresh(hint);
+        let frame = self.frames.len() - 1;
+        self.vars.insert(id, Var { name: name.clone(), ty, frame, lanes: false });
+        Binder { id, name: name.into(), ty }
+    }
+
+    fn name_of(&self, b: &Binder) -> String {
+        self.vars.get(&b.id).map_or_else(|| b.name.to_string(), |v| v.name.clone())
+    }
+}

@@ -1,0 +1,240 @@
+//! `pipeline`: what a later iteration needs is copied while this one computes.
+
+use super::make;
+use crate::args::Args;
+use crate::codes;
+use crate::names;
+use crate::rule::{Cursor, Edit, Rule};
+use crate::split::{loop_at_work, require_serial};
+use crate::work::Work;
+use lathe_ir::build::{add, floor_mod, index, lt, sub, var};
+use lathe_ir::lower::resolve;
+use lathe_ir::stmt::Effects;
+use lathe_ir::visit::{self, vars_of};
+use lathe_ir::{Access, BufId, Buffer, Expr, Function, Layout, LayoutStep, Loop, Stmt, StmtKind, View};
+use lathe_strategy::syntax::{Formal, Sort};
+use lathe_strategy::{Refusal, RuleSignature};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+const RULE: &str = "pipeline";
+
+pub static PIPELINE: Rule = Rule {
+    signature: RuleSignature {
+        name: RULE,
+        version: 1,
+        formals: &[
+            Formal { name: "loop", sort: Sort::Loop, optional: false, many: false },
+            Formal { name: "stages", sort: Sort::Int, optional: true, many: false },
+        ],
+        summary: "copies what later iterations of a loop need while an earlier one computes",
+        page: "\
+`pipeline(k.o, stages: 2)` lets every iteration of `k.o` fill the local buffers of the next one before it computes \
+(software pipelining, double buffering): the buffers that the loop's body allocates and its first statements fill get \
+one more dimension, of `stages` slots, and live around the loop; the first `stages - 1` fillings stand in front of it. \
+So copies and arithmetic overlap, and where threads of a device share the buffers, one barrier is left of two. \
+`stage` the arrays at the loop first, and do this last: loops of the copies that are bound or unrolled stay so.
+
+**Legal** if the loop is serial and steps by one, if nothing in it writes what the fillings read, and if filling a \
+buffer does nothing else and cannot fail.
+
+```lathe
+kernel mv(A: f32[M, N], x: f32[N]) -> (y: f32[M]) {
+    y[i] = sum[j](A[i, j] * x[j])
+}
+strategy ahead for mv = split(j, 64) ; reorder(j.o, i, j.i) ; stage(x, at: j.o, space: stack) ; pipeline(j.o)
+```
+",
+    },
+    apply,
+};
+
+fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
+    args.check(&PIPELINE.signature)?;
+    let mut work = Work::new(cursor, &PIPELINE.signature);
+    let path = names::find_one_loop(cursor, RULE, &args.path(RULE, "loop", 0)?)?;
+    let stages = args.opt_positive(RULE, "stages", 1)?.unwrap_or(2);
+    let (l, s) = require_serial(&work, loop_at_work(&work, &path)?, RULE)?;
+    let refuse = |code, text: String, help: &str| {
+        make::refuse(RULE, code, format!("`{RULE}`: {text}"), help, s.places())
+    };
+    if stages < 2 {
+        return Err(refuse(codes::ARGUMENT, "one stage is the loop as it is".into(), "take two or more"));
+    }
+    if l.step != 1 {
+        return Err(refuse(codes::UNSUPPORTED, format!("`{}` steps by {}", l.binder.name, l.step), ""));
+    }
+    let body = Body::of(&l);
+    let Some(filled) = body.filled().filter(|_| !body.rest.is_empty()) else {
+        let text = format!("the body of `{}` does not begin by filling buffers of its own", l.binder.name);
+        return Err(refuse(codes::SHAPE, text, "`stage` what it reads at this loop first"));
+    };
+    safe(cursor.func, &l, &body, &filled).map_err(|(code, text)| refuse(code, text, ""))?;
+    let room = |b: &Arc<Buffer>| {
+        let mut extents = vec![index(stages)];
+        extents.extend(b.extents.iter().cloned());
+        let new = Buffer { extents, layout: under_slots(&b.layout), ..(**b).clone() };
+        make::check_space_in(cursor.func, RULE, &new.name, &new.elem, &new.extents, new.space)?;
+        Ok(Arc::new(new))
+    };
+    let rooms = filled.iter().map(room).collect::<Result<Vec<_>, Refusal>>()?;
+    let ids: HashSet<BufId> = filled.iter().map(|b| b.id).collect();
+    let slot = |at: &Expr| floor_mod(sub(at.clone(), l.lo.clone()), index(stages));
+    let fill = Stmt::seq(body.fill.clone());
+    let at = |work: &mut Work, iteration: &Expr, slot: &Expr| {
+        let later = HashMap::from([(l.binder.id, iteration.clone())]);
+        let filling = in_slot(&visit::substitute_stmt(&fill, &later), &ids, slot);
+        let filling = visit::refresh(&filling, &mut work.func.next_id);
+        s.with_kind(StmtKind::If { cond: lt(iteration.clone(), l.hi.clone()), then: filling, other: None })
+    };
+    let mut out: Vec<Stmt> =
+        (0..stages - 1).map(|n| at(&mut work, &add(l.lo.clone(), index(n)), &index(n))).collect();
+    let ahead = add(var(&l.binder), index(stages - 1));
+    let next = at(&mut work, &ahead, &slot(&ahead));
+    let now = in_slot(&Stmt::seq(body.rest.clone()), &ids, &slot(&var(&l.binder)));
+    let alloc = |body: Stmt, b: &Arc<Buffer>| {
+        Stmt::new(StmtKind::Alloc { buffer: b.clone(), body }, s.places().clone())
+    };
+    let own = body.buffers.iter().filter(|b| !ids.contains(&b.id)).rev().fold(now, alloc);
+    out.push(s.with_kind(StmtKind::Loop(Loop { body: Stmt::seq(vec![next, own]), ..l.clone() })));
+    let new = rooms.iter().rev().fold(Stmt::seq(out), alloc);
+    let why =
+        "the loop writes nothing that its fillings read, and a slot is filled anew only after its last use";
+    work.replace_by_rule(&path, new, "bijection", why)?;
+    work.scheduled();
+    Ok(work.finish())
+}
+
+/// The body of a loop: buffers, statements that only fill them, and the rest.
+struct Body {
+    buffers: Vec<Arc<Buffer>>,
+    fill: Vec<Stmt>,
+    rest: Vec<Stmt>,
+}
+
+impl Body {
+    fn of(l: &Loop) -> Body {
+        // Staging one array after the other nests their buffers.
+        let (mut buffers, mut all) = (Vec::new(), vec![l.body.clone()]);
+        while let Some(last) = all.pop() {
+            match (last.as_alloc(), last.as_seq()) {
+                (Some((b, body)), _) => {
+                    buffers.push(b.clone());
+                    all.push(body.clone());
+                }
+                (_, Some(more)) if !more.is_empty() => all.extend_from_slice(more),
+                _ => {
+                    all.push(last);
+                    break;
+                }
+            }
+        }
+        let ids: HashSet<BufId> = buffers.iter().map(|b| b.id).collect();
+        let count = all.iter().take_while(|s| fills(s, &ids)).count();
+        let (fill, rest) = all.split_at(count);
+        Body { buffers, fill: fill.to_vec(), rest: rest.to_vec() }
+    }
+
+    /// The buffers that are filled, if there are any.
+    fn filled(&self) -> Option<Vec<Arc<Buffer>>> {
+        let written: HashSet<BufId> = self.fill.iter().flat_map(|s| touched(s).1).collect();
+        let all: Vec<_> = self.buffers.iter().filter(|b| written.contains(&b.id)).cloned().collect();
+        (!all.is_empty()).then_some(all)
+    }
+}
+
+/// Whether all that a statement does is to write these buffers, or buffers of its own.
+fn fills(s: &Stmt, ids: &HashSet<BufId>) -> bool {
+    let (_, written, opaque) = touched(s);
+    let mut pure = !opaque;
+    visit::walk(s, &mut |s, _| {
+        let plain = s.own_effects().without(Effects::ALLOCATES).is_none();
+        pure &= plain && !s.evaluated().into_iter().any(make::may_fail);
+        pure
+    });
+    pure && !written.is_empty() && written.is_subset(ids)
+}
+
+/// What is read and what is written, but for buffers of the statement's own; whether something unknown is.
+fn touched(s: &Stmt) -> (HashSet<BufId>, HashSet<BufId>, bool) {
+    let (mut reads, mut writes, mut own, mut opaque) =
+        (HashSet::new(), HashSet::new(), HashSet::new(), false);
+    visit::walk(s, &mut |s, _| {
+        own.extend(s.allocated().map(|b| b.id));
+        let loads = s.evaluated().into_iter().flat_map(visit::loads_of);
+        for b in loads.map(|a| a.view.buffer()) {
+            opaque |= b.is_none();
+            reads.extend(b);
+        }
+        for (t, mode) in s.touches() {
+            opaque |= t.buffer().is_none();
+            reads.extend(t.buffer().filter(|_| mode.reads()));
+            writes.extend(t.buffer().filter(|_| mode.writes()));
+        }
+        true
+    });
+    reads.retain(|b| !own.contains(b));
+    writes.retain(|b| !own.contains(b));
+    (reads, writes, opaque)
+}
+
+/// Whether filling earlier changes nothing.
+fn safe(
+    func: &Function,
+    l: &Loop,
+    body: &Body,
+    filled: &[Arc<Buffer>],
+) -> Result<(), (lathe_diagnostics::Code, String)> {
+    let (mut reads, _, _) = touched(&Stmt::seq(body.fill.clone()));
+    let (_, writes, opaque) = touched(&Stmt::seq(body.rest.clone()));
+    let ids: HashSet<BufId> = filled.iter().map(|b| b.id).collect();
+    reads.retain(|b| !ids.contains(b));
+    let name = &l.binder.name;
+    let written = || reads.iter().any(|b| writes.contains(b) || make::may_alias(func, *b));
+    if opaque || written() {
+        let text = format!("an iteration of `{name}` may write what the buffers of the next are filled from");
+        return Err((codes::ORDER, text));
+    }
+    let mut orders = false;
+    visit::walk(&l.body, &mut |s, _| {
+        orders |=
+            s.own_effects().contains(Effects::SYNCHRONIZES) || s.own_effects().contains(Effects::ATOMIC);
+        !orders
+    });
+    if orders {
+        return Err((codes::UNSUPPORTED, format!("threads wait for one another in `{name}`")));
+    }
+    let inside: HashSet<_> = std::iter::once(l.binder.id).collect();
+    match filled.iter().find(|b| b.extents.iter().any(|e| !vars_of(e).is_disjoint(&inside))) {
+        Some(b) => Err((codes::UNSUPPORTED, format!("the size of `{}` depends on `{name}`", b.name))),
+        None => Ok(()),
+    }
+}
+
+/// The layout of a buffer's elements within every slot.
+fn under_slots(layout: &Layout) -> Layout {
+    let step = |s: &LayoutStep| match s {
+        LayoutStep::Permute(order) => {
+            LayoutStep::Permute(std::iter::once(0).chain(order.iter().map(|d| d + 1)).collect())
+        }
+        LayoutStep::Tile { dim, size } => LayoutStep::Tile { dim: dim + 1, size: *size },
+        LayoutStep::Pad { dim, multiple } => LayoutStep::Pad { dim: dim + 1, multiple: *multiple },
+        LayoutStep::Swizzle { dim, by, modulus } => {
+            LayoutStep::Swizzle { dim: dim + 1, by: by + 1, modulus: *modulus }
+        }
+        LayoutStep::Distribute { dim, over } => LayoutStep::Distribute { dim: dim + 1, over: over.clone() },
+    };
+    Layout { steps: layout.steps.iter().map(step).collect() }
+}
+
+/// Every access to one of the buffers as one to a slot of it.
+fn in_slot(s: &Stmt, ids: &HashSet<BufId>, slot: &Expr) -> Stmt {
+    visit::map_accesses(s, &mut |a: &Access| {
+        if !a.view.buffer().is_some_and(|b| ids.contains(&b)) {
+            return None;
+        }
+        let (id, indices) = resolve(a).ok()?;
+        let indices = std::iter::once(slot.clone()).chain(indices).collect();
+        Some(Access { view: View::Buffer(id), indices, ..a.clone() })
+    })
+}
