@@ -16,6 +16,7 @@ import numpy as np
 from ._lathe import lying, strided
 from ._notation import parse
 from ._order import flops, path_of
+from ._packages import of_package
 from ._plan import TYPES, WORK, AtOnce, Plan, View
 from ._terms import sizes_of
 from .errors import OptionError
@@ -39,6 +40,8 @@ def einsum(*args: Any, out: np.ndarray | None = None, dtype: Any = None, order: 
     >>> lathe.einsum("bij,bjk->bik", a, b).shape
     (2, 3, 5)
 
+    Of tensors of PyTorch and arrays of JAX the result is one of theirs, has gradients, and may be traced by their compilers.
+
     Operands of several types are converted to their common type, as numpy does. Objects and ``longdouble`` are computed by
     numpy itself. A result that is only another view of the operand is a view here, too.
 
@@ -57,6 +60,8 @@ def einsum(*args: Any, out: np.ndarray | None = None, dtype: Any = None, order: 
         else:
             made = kernel(*(args[r + 1] if s is None else strided(args[r + 1], s, d) for r, s, d in views), **how)
         return made[()] if scalar else made
+    if (other := of_package(args)) is not None:
+        return other(args, out, dtype, order, casting, optimize, threads)
     if out is not None and not isinstance(out, np.ndarray):
         raise OptionError(f"einsum: `out` is an array of numpy, not {type(out).__name__}")
     if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
