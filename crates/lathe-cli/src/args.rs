@@ -341,7 +341,8 @@ pub struct GradArgs {
     /// `steps`: `floor`, `round` and conversions to integers count as locally constant
     #[arg(long, value_parser = ["steps"])]
     pub allow: Vec<String>,
-    /// Passes of the optimizer before and after differentiation: `'inline, licm : cse, dce'`
+    /// Passes of the optimizer before and after differentiation; default: `'inline, licm : cse, forward, cse, dse, dce,
+    /// promote'`, none: `:`
     #[arg(long, value_name = "PASSES")]
     pub passes: Option<String>,
     /// How cotangents are added up: `auto`; choices of one's own are not there yet

@@ -71,7 +71,7 @@ pub fn grad(a: &GradArgs, common: &Common) -> Outcome {
             format!("{}_{}", kernel.name, if reverse { "vjp" } else { "jvp" }),
         )
     };
-    let passes = Passes::parse(a.passes.as_deref().unwrap_or_default());
+    let passes = a.passes.as_deref().map_or_else(Passes::usual, Passes::parse);
     let d = derive(&mut program, &kernel, &request, &passes)?;
     // The derivative passes the same analysis as what users write.
     let trust = if t.trust_assumptions { Assumptions::Trusted } else { Assumptions::Checked };
@@ -86,7 +86,14 @@ pub fn grad(a: &GradArgs, common: &Common) -> Outcome {
         Some(runs) => Some(timed(a, &given, &program, &kernel, &d.func, runs)?),
         None => None,
     };
-    let sizes = data::given_sizes(&kernel, &given.sizes).map_err(at)?;
+    let mut sizes = data::given_sizes(&kernel, &given.sizes).map_err(at)?;
+    for p in &kernel.params {
+        if let lathe::ir::ParamKind::Scalar(b) = &p.kind
+            && let Some(v) = given.inputs.get(&*b.name).and_then(|v| v.parse().ok())
+        {
+            sizes.insert(b.id, v);
+        }
+    }
     let bytes = d.tape_bytes();
     let scope = lathe::text::Scope::of_function(&d.func);
     let sums = d.accumulation();

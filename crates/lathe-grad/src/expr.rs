@@ -203,7 +203,15 @@ impl Active<'_> {
         let nodes = self.nodes(e);
         let mut out = Vec::new();
         self.branch(e, seed, None, &nodes, &mut out)?;
-        Ok(out)
+        // What goes to one element under one condition is one sum.
+        let mut merged: Vec<Cotangent> = Vec::new();
+        for c in out {
+            match merged.iter_mut().find(|m| m.to == c.to && m.under == c.under) {
+                Some(m) => m.value = plus(Some(m.value.clone()), c.value),
+                None => merged.push(c),
+            }
+        }
+        Ok(merged)
     }
 
     /// One branch of the `select`s around: all that is evaluated where `under` holds.

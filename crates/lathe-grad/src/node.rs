@@ -39,6 +39,8 @@ pub struct Site {
     pub places: Places,
     /// Outermost first.
     pub loops: Vec<Around>,
+    /// The branches around, by the sites of their conditions, outermost first.
+    pub branches: Vec<(usize, bool)>,
 }
 
 impl Site {
@@ -130,6 +132,7 @@ pub fn build(module: &Module, func: &mut Function, act: &Activity) -> Result<Sco
         sites: 0,
         scopes: 1,
         loops: Vec::new(),
+        branches: Vec::new(),
         lets: Vec::new(),
         buffers: vec![Vec::new()],
     };
@@ -145,6 +148,7 @@ struct Builder<'a> {
     sites: usize,
     scopes: usize,
     loops: Vec<Around>,
+    branches: Vec<(usize, bool)>,
     /// Variables in scope whose values come from memory.
     lets: Vec<VarId>,
     /// Of the scopes around, innermost last.
@@ -155,7 +159,8 @@ impl Builder<'_> {
     fn site(&mut self, label: &str, places: &Places) -> Rc<Site> {
         self.sites += 1;
         let label = Label::new(label);
-        Rc::new(Site { id: self.sites, label, places: places.clone(), loops: self.loops.clone() })
+        let (loops, branches) = (self.loops.clone(), self.branches.clone());
+        Rc::new(Site { id: self.sites, label, places: places.clone(), loops, branches })
     }
 
     fn boxed(&mut self, s: &Stmt) -> Result<Box<Node>, Diagnostic> {
@@ -214,8 +219,12 @@ impl Builder<'_> {
         }
         if let Some((cond, then, other)) = s.as_if() {
             let site = self.site("if", s.places());
+            self.branches.push((site.id, true));
             let then = self.boxed(then)?;
+            self.branches.pop();
+            self.branches.push((site.id, false));
             let other = other.map(|o| self.boxed(o)).transpose()?;
+            self.branches.pop();
             return Ok(Node::If { site, cond: cond.clone(), then, other });
         }
         if let StmtKind::While { cond, body } = s.kind() {

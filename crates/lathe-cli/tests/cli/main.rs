@@ -6,6 +6,7 @@ mod common;
 mod devices;
 mod embed;
 mod files;
+mod grad;
 mod mdh;
 mod messages;
 mod mutations;

@@ -6,9 +6,10 @@ use crate::forward::{copy_array, zero_array};
 use crate::node::Scope;
 use crate::{Derivative, Request};
 use lathe_diagnostics::Diagnostic;
-use lathe_ir::visit::{loads_of, refresh, walk};
+use lathe_ir::build::{add, load};
+use lathe_ir::visit::{self, loads_of, refresh, walk};
 use lathe_ir::{
-    BufId, Buffer, Combine, Compute, Mode, Param, ParamKind, ReduceOp, Space, Stmt, StmtKind, View,
+    Access, BufId, Buffer, Combine, Compute, Mode, Param, ParamKind, ReduceOp, Space, Stmt, StmtKind, View,
 };
 use lathe_poly::Linear;
 use std::collections::HashSet;
@@ -45,6 +46,7 @@ impl Reverse<'_> {
             .map(|b| b.id)
             .collect();
         let back = self.starting(&start, &results, back);
+        let back = self.without_updates(&back);
         let back = refresh(&back, &mut self.func.next_id);
         if request.value {
             self.needs.extend(
@@ -180,6 +182,71 @@ impl Reverse<'_> {
         }
         Stmt::seq(list)
     }
+}
+
+impl Reverse<'_> {
+    /// Updates in index notation that add to every element once become maps (`T = T + v`), and sums that are added to
+    /// something sums of their own first: strategies take these like what users write. Inside of loops only maps do.
+    fn without_updates(&mut self, back: &Stmt) -> Stmt {
+        let list: Vec<Stmt> = back.as_seq().map_or_else(|| vec![back.clone()], <[Stmt]>::to_vec);
+        let mut out = Vec::new();
+        for s in list {
+            match s.as_compute().filter(|c| is_update(c)) {
+                Some(c) if c.guard.is_none() && sums_a_box(c) => {
+                    out.push(self.summed_first(&s, c));
+                }
+                _ => out.push(visit::map_stmts(&s, &mut |s| mapped(&s).unwrap_or(s))),
+            }
+        }
+        Stmt::seq(out)
+    }
+
+    /// `T += Σ v` as a sum that is stored, and added then.
+    fn summed_first(&mut self, s: &Stmt, c: &Compute) -> Stmt {
+        let target = &c.targets[0];
+        let own = |b: &&Arc<Buffer>| Some(b.id) == target.view.buffer();
+        let Some(bar) = self.bars.values().chain(self.scalars.values()).find(own).cloned() else {
+            return s.clone();
+        };
+        let id = self.func.fresh_buf();
+        let part = Arc::new(Buffer { id, name: format!("{}.part", bar.name).into(), ..(*bar).clone() });
+        let to = Access { view: View::Buffer(id), ..target.clone() };
+        let sum = Compute { targets: vec![to.clone()], update: None, ..c.clone() };
+        let dims = c.dims.iter().filter(|d| d.combine == Combine::Concat).cloned().collect::<Vec<_>>();
+        let value = add(load(target.clone()), load(to));
+        let label = format!("{}.sum", c.label);
+        let added = crate::forward::fill(label, dims, target.clone(), value).with_places(s.places().clone());
+        let added = refresh(&added, &mut self.func.next_id);
+        allocated([part], Stmt::seq([s.with_kind(StmtKind::Compute(sum)), added]))
+    }
+}
+
+/// Whether a statement adds to each element at most once, and reads no other element of the array.
+fn is_update(c: &Compute) -> bool {
+    let [target] = &c.targets[..] else { return false };
+    let reduces = c.dims.iter().any(|d| d.combine != Combine::Concat);
+    let own = |a: &Access| a.view.buffer() == target.view.buffer();
+    let around = c.dims.iter().flat_map(|d| [&d.lo, &d.hi]).chain(&c.guard).chain(&target.indices);
+    c.update == Some(ReduceOp::Sum)
+        && matches!(target.view, View::Buffer(_))
+        && c.dims.iter().all(|d| matches!(d.combine, Combine::Concat | Combine::Reduce(ReduceOp::Sum)))
+        && crate::prepare::tells_apart(c)
+        && !around.flat_map(loads_of).any(|a| own(&a))
+        && loads_of(&c.values[0]).iter().filter(|a| own(a)).all(|a| !reduces && a.indices == target.indices)
+}
+
+/// Whether a statement sums, for elements that are named by its free indices as they are.
+fn sums_a_box(c: &Compute) -> bool {
+    c.dims.iter().any(|d| d.combine != Combine::Concat)
+        && c.targets[0].indices.iter().all(|i| i.as_var().is_some())
+}
+
+/// `T += v` as `T = T + v`.
+fn mapped(s: &Stmt) -> Option<Stmt> {
+    let c = s.as_compute().filter(|c| is_update(c))?;
+    let plain = c.dims.iter().all(|d| d.combine == Combine::Concat) && !c.dims.is_empty();
+    let values = vec![add(load(c.targets[0].clone()), c.values[0].clone())];
+    plain.then(|| s.with_kind(StmtKind::Compute(Compute { values, update: None, ..c.clone() })))
 }
 
 /// The statement as one that overwrites, if it adds to every element of a buffer once and reads none of it.

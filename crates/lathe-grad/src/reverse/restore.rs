@@ -158,7 +158,7 @@ impl Reverse<'_> {
         let same = |t: &Tape| {
             t.site.id == site.id && t.scope == scope && t.access == *a && t.under.as_ref() == under
         };
-        let n = match self.tapes.iter().position(same) {
+        let n = match self.tapes.iter().position(same).or_else(|| self.equivalent(site, a, under, scope)) {
             Some(n) => n,
             None => {
                 let tape = self.new_tape(site, dims, a, under, scope)?;
@@ -179,6 +179,30 @@ impl Reverse<'_> {
         Ok(load(
             Access::buffer(t.buffer.id, t.buffer.elem.clone(), t.indices.clone()).at(site.places.clone()),
         ))
+    }
+
+    /// A tape that keeps the same values for another place of the same iterations, which is reached whenever this one is.
+    fn equivalent(&self, site: &Site, a: &Access, under: Option<&Expr>, scope: ScopeId) -> Option<usize> {
+        let read: Vec<BufId> =
+            a.view.buffer().into_iter().chain(a.exprs().into_iter().flat_map(buffers_of)).collect();
+        // What is written from one place on before the other.
+        let stands = |first: usize, last: usize| {
+            let mut writes = read.iter().flat_map(|b| self.writes.get(b)).flatten();
+            !writes.any(|w| (first..last).contains(&w.site.id))
+        };
+        self.tapes.iter().position(|t| {
+            let (mine, theirs) = (&site.loops, &t.site.loops);
+            t.scope == scope
+                && t.access == *a
+                && under.is_none()
+                && t.under.is_none()
+                && t.dims.is_empty()
+                && t.counter.is_none()
+                && mine.len() == theirs.len()
+                && mine.iter().zip(theirs).all(|(x, y)| x.binder.id == y.binder.id)
+                && site.branches.starts_with(&t.site.branches)
+                && stands(site.id.min(t.site.id), site.id.max(t.site.id))
+        })
     }
 
     pub fn name(&self, a: &Access) -> String {

@@ -95,3 +95,20 @@ fn a_tape_has_the_shape_of_the_loops() {
     assert_eq!(d.kept.len(), 1, "{}", print_function(&d.func));
     assert_eq!(d.kept[0].extents.len(), 2);
 }
+
+#[test]
+fn places_that_read_the_same_value_share_a_tape() {
+    let text = "kernel k(u: inout f32[N], a: f32[T]) {
+        for t in 0..T { for x in 0..N {
+            let p = sin(u[x]) * a[t]
+            let q = cos(u[x]) * u[x]
+            u[x] = p * q
+            if a[t] > 0.5 { u[x] = u[x] * exp(u[x]) }
+        } }
+    }";
+    let (m, f) = kernel(text);
+    let d = derive(&m, &f, Mode::Reverse).expect("a derivative");
+    // One before the first write, one after it.
+    assert_eq!(d.kept.len(), 2, "{}", print_function(&d.func));
+    crate::common::check(text, &[("N", 3), ("T", 4)], crate::common::Draw::default());
+}

@@ -5,7 +5,7 @@ use super::memory::{Memory, Place, Touched};
 use crate::args::Args;
 use crate::rule::{Cursor, Edit, Rule};
 use lathe_diagnostics::Places;
-use lathe_ir::{Access, Expr, ExprKind, Function, Stmt, StmtKind, View, build, visit};
+use lathe_ir::{Access, Expr, ExprKind, Function, Module, Stmt, StmtKind, Store, View, build, visit};
 use lathe_poly::Linear;
 use lathe_strategy::{Refusal, RuleSignature};
 use std::collections::HashSet;
@@ -18,7 +18,7 @@ pub static RULE: Rule = Rule {
         summary: "reads a value in the place of an element that it was just stored to (store-to-load forwarding)",
         page: "\
 After `A[i] = e`, `forward` makes loads of `A[i]` read the value of `e` instead, which gets a name before the store: in the \
-rest of the block, in loops and branches too.
+rest of the block, in loops and branches too. An update (`A[i] += e`) of an element whose value is known becomes a store.
 
 **Legal** as long as nothing that may be the same element is written in between, and the subscripts stay what they are. \
 Other elements of the same array are told apart where their subscripts differ by a constant.
@@ -38,13 +38,13 @@ strategy s for k = forward
 
 fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
     let why = "between the store and the load nothing that may be the element is written";
-    super::whole(cursor, &RULE, args, why, pass)
+    super::whole(cursor, &RULE, args, why, |func| pass(cursor.module, func))
 }
 
-fn pass(func: &mut Function) {
+fn pass(module: &Module, func: &mut Function) {
     let memory = Memory::of(func);
     let body = func.body.clone();
-    let mut f = Forward { memory, func };
+    let mut f = Forward { module, memory, func };
     let body = f.block(&body, &[]);
     func.body = body;
 }
@@ -67,6 +67,7 @@ impl Known {
 }
 
 struct Forward<'f> {
+    module: &'f Module,
     memory: Memory,
     func: &'f mut Function,
 }
@@ -84,6 +85,7 @@ impl Forward<'_> {
                 Item::Do(s) => {
                     let touched = self.memory.touched(&s);
                     let new = self.statement(&s, &known, &touched);
+                    let new = self.updated(&new, &known).unwrap_or(new);
                     match new.as_store() {
                         Some(st) => {
                             let target = st.target.clone();
@@ -125,6 +127,20 @@ impl Forward<'_> {
         let inside = if touched.anything { &[] } else { inside };
         let children = s.children().map(|c| self.block(c, inside)).collect();
         s.with_children(children)
+    }
+
+    /// An update of an element whose value is known, as the store that it is.
+    fn updated(&self, s: &Stmt, known: &[Known]) -> Option<Stmt> {
+        let r = s.as_reduce().filter(|r| !r.contract)?;
+        let [target] = &r.targets[..] else { return None };
+        let old = known.iter().rev().find(|k| is_element(&k.target, target))?;
+        let values =
+            lathe_ir::reduce::combine(self.module, &r.op, std::slice::from_ref(&old.value), &r.values)?;
+        let [value] = &values[..] else { return None };
+        let (label, instance) = (r.label.clone(), r.instance.clone());
+        let store =
+            Store { label, instance, target: target.clone(), value: value.clone(), nontemporal: false };
+        Some(s.with_kind(StmtKind::Store(store)))
     }
 
     /// Whether what is known of an element still holds after a store to another one.
@@ -174,7 +190,7 @@ impl Forward<'_> {
         let b = self.func.fresh_var(name(s), ty);
         known.push(entry(build::var(&b)));
         let places: Places = s.places().clone();
-        let store = lathe_ir::Store { value: build::var(&b), ..st.clone() };
+        let store = Store { value: build::var(&b), ..st.clone() };
         Some((Item::Let(b, st.value.clone(), places), Item::Do(s.with_kind(StmtKind::Store(store)))))
     }
 }

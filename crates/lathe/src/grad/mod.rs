@@ -21,6 +21,12 @@ pub struct Passes {
 }
 
 impl Passes {
+    /// What is done where nobody says otherwise: values that are the same in all iterations are computed before the
+    /// loops, so their adjoints are, too; afterwards what both sweeps compute is computed once.
+    pub fn usual() -> Passes {
+        Passes::parse("inline, licm : cse, forward, cse, dse, dce, promote")
+    }
+
     /// `inline, licm : cse, dce`; what stands before the colon comes before differentiation.
     pub fn parse(text: &str) -> Passes {
         let names = |part: &str| names_of(part).map(str::to_string).collect();
@@ -60,7 +66,7 @@ fn differentiated(
 /// Adds a kernel's derivative to a program, as one more kernel, and says what is known of it.
 ///
 /// # Errors
-/// What cannot be differentiated, by `E13xx`; `E0911` where the name is taken.
+/// What cannot be differentiated, by `E13xx`.
 pub fn derive(
     program: &mut Program,
     kernel: &Function,
@@ -68,13 +74,13 @@ pub fn derive(
     passes: &Passes,
 ) -> Result<Derivative, Failure> {
     let lang = &mut program.lang;
-    let d = differentiated(&lang.module, kernel, request, passes)
+    // The file may have a derivative of that name already.
+    let others = (2..).map(|n| format!("{}{n}", request.name));
+    let free = |n: &String| !lang.module.functions.contains_key(n.as_str());
+    let name = std::iter::once(request.name.clone()).chain(others).find(free).unwrap_or_default();
+    let request = Request { name: name.clone(), ..request.clone() };
+    let d = differentiated(&lang.module, kernel, &request, passes)
         .map_err(|d| Failure::one(&program.sources, d))?;
-    let name = d.func.name.to_string();
-    if lang.module.functions.contains_key(name.as_str()) {
-        let text = format!("there is a kernel `{name}` already");
-        return Err(Failure::one(&program.sources, Diagnostic::error(codes::TWICE, text)));
-    }
     let of = lang.kernels.iter().find(|k| *k.name == *kernel.name);
     let span = of.map_or(Span::new(FileId(0), 0, 0), |k| k.span);
     let doc = format!("Derived from `{}`.", kernel.name);
@@ -134,15 +140,19 @@ fn one(module: &Module, f: &Function, d: &lathe_lang::Derived) -> Result<Functio
         ..Request::new(mode, name)
     };
     let name = d.name.text.as_str();
+    let passes = Passes::usual();
     let made = match d.rule.text.as_str() {
-        "jvp" => differentiate(module, f, &request(Mode::Forward, name))?,
-        "vjp" => differentiate(module, f, &request(Mode::Reverse, name))?,
+        "jvp" => differentiated(module, f, &request(Mode::Forward, name), &passes)?,
+        "vjp" => differentiated(module, f, &request(Mode::Reverse, name), &passes)?,
         // Forward over reverse: how the cotangents change along a direction of the inputs.
         _ => {
-            let first = differentiate(module, f, &Request { value: false, ..request(Mode::Reverse, name) })?;
+            let first = Request { value: false, ..request(Mode::Reverse, name) };
+            let before = Passes { after: Vec::new(), ..passes.clone() };
+            let first = differentiated(module, f, &first, &before)?;
             let of = first.wrt.iter().map(|n| shadow_name(f, n, Mode::Reverse)).collect();
             let second = Request { wrt: first.wrt, of, ..Request::new(Mode::Forward, name) };
-            differentiate(module, &first.func, &Request { allow_steps: d.allow_steps, ..second })?
+            let second = Request { allow_steps: d.allow_steps, ..second };
+            differentiated(module, &first.func, &second, &passes)?
         }
     };
     Ok(made.func)

@@ -1,0 +1,108 @@
+//! `lathe grad`, and passes of the optimizer in `lathe opt`.
+
+use crate::common::{Folder, examples, parsed};
+
+const GEMM: &str =
+    "kernel gemm(A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]) { C[i, j] = sum[k](A[i, k] * B[k, j]) }";
+
+#[test]
+fn a_derivative_is_printed_checked_and_reported() {
+    let f = Folder::new();
+    f.write("g.lathe", GEMM);
+    let d = f.ok("grad g.lathe --check");
+    assert!(d.stdout.starts_with("func gemm_vjp") && d.stdout.contains("A_bar"), "{}", d.stdout);
+    let r = parsed(&f.ok("grad g.lathe --check --json --wrt B -o d.tree"));
+    assert_eq!(r["wrt"], serde_json::json!(["B"]));
+    assert_eq!(r["of"], serde_json::json!(["C"]));
+    assert_eq!(r["mode"], "reverse");
+    assert_eq!(r["check"]["ok"], true);
+    assert_eq!(r["tape_bytes"]["value"], 0);
+    assert_eq!(r["accumulation"]["plain"], 1);
+    // What was written is a tree like any other.
+    f.ok("run d.tree -D M=4 -D N=5 -D K=3 --check");
+    let r = parsed(&f.ok("grad g.lathe --mode forward --check --json -D M=3 -D N=2 -D K=5"));
+    assert_eq!(r["derivative"], "gemm_jvp");
+}
+
+#[test]
+fn derivatives_in_files_are_kernels() {
+    let f = Folder::new();
+    f.write(
+        "g.lathe",
+        format!("{GEMM}\nkernel d = vjp(gemm, wrt: (A))\nkernel e = jvp(d)\nstrategy s for d = parallel(i)"),
+    );
+    f.ok("run g.lathe:d -D M=9 -D N=8 -D K=7 --check");
+    f.ok("run g.lathe:d -D M=9 -D N=8 -D K=7 --check --strategy s");
+    f.ok("run g.lathe:e -D M=9 -D N=8 -D K=7 --check");
+    f.ok("grad g.lathe:d --check");
+    f.write("h.lathe", format!("{GEMM}\nkernel d = vjp(gem)"));
+    f.fails("check h.lathe", 1, "E0902");
+    f.write("h.lathe", format!("{GEMM}\nkernel d = vjp(d)"));
+    f.fails("check h.lathe", 1, "E0902");
+    f.write("h.lathe", format!("{GEMM}\nkernel d = vjp(gemm, wrt: (C))"));
+    f.fails("check h.lathe", 1, "E1303");
+}
+
+#[test]
+fn the_tape_is_counted_in_bytes() {
+    let f = Folder::new();
+    f.write(
+        "k.lathe",
+        "kernel k(u: inout f64[N], a: f64[T]) { for t in 0..T { for x in 0..N { u[x] = u[x] * u[x] * a[t] } } }",
+    );
+    let r = parsed(&f.ok("grad k.lathe --json -D N=10 -D T=3"));
+    assert_eq!(r["tape_bytes"]["value"], 240, "{r}");
+    let text = r["tape_bytes"]["expression"].as_str().expect("an expression");
+    assert!(text.contains('N') && text.contains('T'), "{text}");
+    assert_eq!(r["stored"].as_array().map(Vec::len), Some(1));
+    f.write(
+        "t.lathe",
+        "kernel t(u: inout f64[N], T: i32) { for t in 0..T { for x in 0..N { u[x] = u[x] * u[x] } } }",
+    );
+    let r = parsed(&f.ok("grad t.lathe --json -D N=10 -i T=3"));
+    assert_eq!(r["tape_bytes"]["value"], 240, "{r}");
+}
+
+#[test]
+fn passes_make_the_gradient_of_a_norm_linear() {
+    let f = Folder::new();
+    f.write(
+        "n.lathe",
+        "kernel norm(x: f64[N]) -> (y: f64[N]) { for i in 0..N { var s: f64
+            s = sum[j](x[j] * x[j])
+            y[i] = x[i] / sqrt(s) } }",
+    );
+    let r = parsed(&f.ok("grad n.lathe --check --json --passes licm:dse,dce"));
+    assert_eq!(r["passes"]["before"], serde_json::json!(["licm"]));
+    assert_eq!(r["passes"]["after"], serde_json::json!(["dse", "dce"]));
+    assert_eq!(r["check"]["ok"], true);
+    let d = f.ok("opt n.lathe --passes licm,dce");
+    assert!(d.stdout.contains("if 0 < N"), "{}", d.stdout);
+    f.fails("opt n.lathe --passes licm,magic", 1, "E0620");
+    f.fails("grad n.lathe --passes magic", 1, "E0620");
+}
+
+#[test]
+fn what_is_not_there_is_refused_by_name() {
+    let f = Folder::new();
+    f.write("g.lathe", GEMM);
+    for option in ["--accumulate atomic", "--deterministic", "--checkpoint revolve:4", "--checkpoint 1000"] {
+        let d = f.fails(&format!("grad g.lathe {option}"), 1, "E1302");
+        assert!(d.stderr.contains(option), "{}", d.stderr);
+    }
+    f.fails("grad g.lathe --wrt Z", 1, "E1303");
+    f.fails("grad g.lathe -o g.lathe", 1, "E0907");
+    f.write("s.lathe", "kernel s(x: f32[N]) -> (y: f32[N]) { y[i] = floor(x[i]) * x[i] }");
+    f.fails("grad s.lathe", 1, "E1301");
+    f.ok("grad s.lathe --allow steps");
+}
+
+#[test]
+fn examples_are_measured() {
+    let f = Folder::new();
+    let r = parsed(&f.ok(&format!(
+        "grad {}/gradients/least_squares.lathe:least_squares --wrt x --runs 2 --json -D M=40 -D N=30",
+        examples()
+    )));
+    assert!(r["ratio"].as_f64().is_some_and(|v| v > 0.0), "{r}");
+}
