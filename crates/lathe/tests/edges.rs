@@ -53,6 +53,10 @@ fn right(
     let mut after = data.duplicate().expect("memory");
     let got = built.call(pool, &mut after.arrays);
     Some(match (want, got) {
+        // The strategy is for some sizes only, and the call says so.
+        (_, Err(e)) if e.code == lathe::runtime_codes::CHECK_FAILED && e.message.ends_with("(sizes)") => {
+            return None;
+        }
         (Err(_), Err(_)) => Ok(()),
         (Err(e), Ok(())) => Err(format!("it runs, but the interpreter: {}", e.diagnostic)),
         (Ok(_), Err(e)) => Err(e.to_string()),
