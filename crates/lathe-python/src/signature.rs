@@ -193,7 +193,7 @@ fn sources(f: &Function) -> Vec<(VarId, Source)> {
     loop {
         let known = out.len();
         for (param, (dim, e)) in extents() {
-            let l = Linear::of(e);
+            let l = Linear::of(unclamped(e));
             let at = |v: &VarId| out.iter().position(|o| o.0 == *v);
             let sizes: Vec<(VarId, i64)> =
                 l.terms.iter().map(|(a, c)| (a.as_var(), *c)).filter_map(|(v, c)| Some((v?, c))).collect();
@@ -208,6 +208,14 @@ fn sources(f: &Function) -> Vec<(VarId, Source)> {
         if out.len() == known {
             return out;
         }
+    }
+}
+
+/// What an extent is where it is not negative: `e` of `max(e, 0)`.
+fn unclamped(e: &Expr) -> &Expr {
+    match e.kind() {
+        ExprKind::Binary(BinOp::Max, a, b) if b.as_int() == Some(0) => a,
+        _ => e,
     }
 }
 
