@@ -6,10 +6,10 @@
 //! * **Reverse mode** ([`Mode::Reverse`]): `f(A, …) -> (C, …)` becomes `f(A, …, C_bar, …) -> (A_bar, …)`: the
 //!   derivative of `Σ C_bar · C` by every element of the inputs.
 //!
-//! Statements in index notation stay in index notation. The way, file by file: [`lets`] brings a function into the
-//! form that all else works on; [`activity`] says what is differentiated; [`node`] is that form as a tree with scopes
-//! and numbered places; [`expr`] differentiates expressions; [`forward`] and [`reverse`] differentiate statements;
-//! [`account`] says what a derivative does.
+//! Statements in index notation stay in index notation. The way, file by file: `lets` brings a function into the
+//! form that all else works on; `activity` says what is differentiated; `node` is that form as a tree with scopes
+//! and numbered places; `expr` differentiates expressions; `forward` and `reverse` differentiate statements;
+//! `account` says what a derivative does.
 //!
 //! One rule for points without a derivative: where several operands of `min`, `max`, `argmin`, … are equal, the first
 //! one is what was chosen; a condition chooses a branch, and the derivative is that of the branch; what
