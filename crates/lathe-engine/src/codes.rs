@@ -32,8 +32,8 @@ pub static CODES: &[CodeInfo] = &[
         explanation: "A statement inside a vector loop writes an element that does not depend on the loop, so \
                       all lanes would write it at once. A reduction must first be split into one partial result \
                       per lane.",
-        wrong: "strategy s for dot = vectorize(k, 16)",
-        right: "strategy s for dot = factor(k, 16) ; vectorize(k.i, 16)",
+        wrong: "strategy s for dot = vectorize(k, vector(f32))",
+        right: "strategy s for dot = factor(k, 16) ; vectorize(k.i, vector(f32))",
     },
     CodeInfo {
         code: DEFECT,

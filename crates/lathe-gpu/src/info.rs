@@ -101,18 +101,14 @@ const OPENCL_FEATURES: [(&str, &str); 5] = [
 ];
 
 type Handle = *mut c_void;
+/// `clGetPlatformIDs`.
+pub(crate) type Platforms = extern "C" fn(c_uint, *mut Handle, *mut c_uint) -> c_int;
+/// `clGetDeviceIDs`.
+pub(crate) type Ids = extern "C" fn(Handle, u64, c_uint, *mut Handle, *mut c_uint) -> c_int;
 
-fn opencl() -> Result<Vec<DeviceInfo>, String> {
-    type Platforms = extern "C" fn(c_uint, *mut Handle, *mut c_uint) -> c_int;
-    type Ids = extern "C" fn(Handle, u64, c_uint, *mut Handle, *mut c_uint) -> c_int;
-    type Info = extern "C" fn(Handle, c_uint, usize, *mut c_void, *mut usize) -> c_int;
-    let library = open(&["libOpenCL.so.1", "libOpenCL.so"])
-        .map_err(|e| format!("this machine has no OpenCL (libOpenCL.so.1): {e}"))?;
-    let l = &library;
-    let platforms = function!(l, "clGetPlatformIDs", Platforms)?;
-    let ids = function!(l, "clGetDeviceIDs", Ids)?;
-    let info = function!(l, "clGetDeviceInfo", Info)?;
-    let mut found: Vec<Handle> = Vec::new();
+/// The devices of all platforms of OpenCL, in its order, which gives them their numbers.
+pub(crate) fn opencl_devices(platforms: Platforms, ids: Ids) -> Vec<Handle> {
+    let mut all: Vec<Handle> = Vec::new();
     let mut list = [std::ptr::null_mut(); 16];
     let mut n = 0;
     if platforms(16, list.as_mut_ptr(), &mut n) == 0 {
@@ -121,10 +117,22 @@ fn opencl() -> Result<Vec<DeviceInfo>, String> {
             let mut n = 0;
             // CL_DEVICE_TYPE_ALL
             if ids(*p, 0xffff_ffff, 16, here.as_mut_ptr(), &mut n) == 0 {
-                found.extend(&here[..(n as usize).min(16)]);
+                all.extend(&here[..(n as usize).min(16)]);
             }
         }
     }
+    all
+}
+
+fn opencl() -> Result<Vec<DeviceInfo>, String> {
+    type Info = extern "C" fn(Handle, c_uint, usize, *mut c_void, *mut usize) -> c_int;
+    let library = open(&["libOpenCL.so.1", "libOpenCL.so"])
+        .map_err(|e| format!("this machine has no OpenCL (libOpenCL.so.1): {e}"))?;
+    let l = &library;
+    let platforms = function!(l, "clGetPlatformIDs", Platforms)?;
+    let ids = function!(l, "clGetDeviceIDs", Ids)?;
+    let info = function!(l, "clGetDeviceInfo", Info)?;
+    let mut found = opencl_devices(platforms, ids);
     if found.is_empty() {
         return Err("OpenCL finds no device on this machine".to_string());
     }

@@ -3,6 +3,7 @@
 use crate::call::{self, Device};
 use crate::codes;
 use crate::host::{Driver, Launch, Value};
+use crate::info::{Ids, Platforms, opencl_devices};
 use crate::kept::{Unpacked, pack, unpack};
 use crate::library::{function, open};
 use crate::{MOST_DEVICES, numbered};
@@ -88,7 +89,6 @@ impl Engine for OpenCl {
 }
 
 type Handle = *mut c_void;
-type Ids = extern "C" fn(Handle, u64, c_uint, *mut Handle, *mut c_uint) -> c_int;
 type Info = extern "C" fn(Handle, c_uint, usize, *mut c_void, *mut usize) -> c_int;
 
 #[derive(Clone, Copy)]
@@ -151,7 +151,6 @@ fn opened(number: usize) -> Result<Opened, Diagnostic> {
         .map_err(|e| missing("this machine has no OpenCL (libOpenCL.so.1)".to_string()).note(e))?;
     let l = &library;
     let found = (|| -> Result<_, String> {
-        type Platforms = extern "C" fn(c_uint, *mut Handle, *mut c_uint) -> c_int;
         type Context = extern "C" fn(Handle, c_uint, *const Handle, Handle, Handle, *mut c_int) -> Handle;
         type Queue = extern "C" fn(Handle, Handle, u64, *mut c_int) -> Handle;
         let platforms = function!(l, "clGetPlatformIDs", Platforms)?;
@@ -182,19 +181,7 @@ fn opened(number: usize) -> Result<Opened, Diagnostic> {
     })();
     let (platforms, devices, info, context, queue, calls) =
         found.map_err(|e| Diagnostic::error(codes::DRIVER, format!("this OpenCL is not usable: {e}")))?;
-    let mut all: Vec<Handle> = Vec::new();
-    let mut list = [std::ptr::null_mut(); 16];
-    let mut n = 0;
-    if platforms(16, list.as_mut_ptr(), &mut n) == 0 {
-        for p in &list[..(n as usize).min(16)] {
-            let mut here = [std::ptr::null_mut(); 16];
-            let mut n = 0;
-            // CL_DEVICE_TYPE_ALL
-            if devices(*p, 0xffff_ffff, 16, here.as_mut_ptr(), &mut n) == 0 {
-                all.extend(&here[..(n as usize).min(16)]);
-            }
-        }
-    }
+    let all = opencl_devices(platforms, devices);
     let Some(id) = all.get(number).copied() else {
         let text = match all.len() {
             0 => "OpenCL finds no device on this machine".to_string(),

@@ -11,7 +11,7 @@
 //! kernel gemm(A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]) {
 //!     C[i, j] = sum[k](A[i, k] * B[k, j])
 //! }
-//! strategy fast(t = 64 in 16..=256 step 16) for gemm = tile(i: t, j: t) ; vectorize(j.i, 16)
+//! strategy fast(t = 64 in 16..=256 step 16) for gemm = tile(i: t, j: t) ; vectorize(j.i, vector(f32))
 //! test "small" for gemm {
 //!     M = 2, N = 3, K = 1
 //!     A = random(1); B = random(2)

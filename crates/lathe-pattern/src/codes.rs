@@ -149,7 +149,7 @@ pub static CODES: &[CodeInfo] = &[
         code: MISPLACED,
         title: "`lower` in the wrong place",
         explanation: "A strategy of a fun is a sequence: steps on terms, `lower`, steps on loops. `lower` cannot be chosen, repeated or aimed.",
-        wrong: "fun f(xs: f32[N]) -> f32[N] = xs |> map(|x| x + x)\nstrategy s for f = try(lower) ; vectorize(x, 8)\n",
+        wrong: "fun f(xs: f32[N]) -> f32[N] = xs |> map(|x| x + x)\nstrategy s for f = try(lower) ; vectorize(x, vector(f32))\n",
         right: "fun f(xs: f32[N]) -> f32[N] = xs |> map(|x| x + x)\nstrategy s for f = lowerToC ; lower\n",
     },
     CodeInfo {

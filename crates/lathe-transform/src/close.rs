@@ -38,7 +38,7 @@ combined in another order then: asking for the step declares that acceptable, wh
 kernel scale(A: f32[N]) -> (B: f32[N]) {
     for i in 0..N { B[i] = 2.0 * A[i] }
 }
-strategy s for scale = close(B) ; open ; vectorize(i, 16)
+strategy s for scale = close(B) ; open ; vectorize(i, vector(f32))
 ```",
     },
     apply,

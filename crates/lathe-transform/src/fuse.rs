@@ -21,11 +21,11 @@ pub static RULE: Rule = Rule {
             Formal { name: "first", sort: Sort::Loop, optional: false, many: false },
             Formal { name: "second", sort: Sort::Loop, optional: true, many: false },
         ],
-        summary: "makes one loop of two that stand beside one another",
+        summary: "makes one loop of two adjacent ones",
         page: "\
 `fuse(B.i, C.i)` makes one loop of two that follow one another and run over the same range: each iteration does that
-of the first and then that of the second. The loop keeps the first one's name. `fuse(i)` fuses the two loops `i` that
-stand beside one another. To fuse nests, fuse the outer loops, then the inner ones.
+of the first and then that of the second. The loop keeps the first one's name. `fuse(i)` fuses the two adjacent
+loops `i`. To fuse nests, fuse the outer loops, then the inner ones.
 
 **Legal** if every dependence keeps its order: no iteration of the second loop may need a later one of the first.
 

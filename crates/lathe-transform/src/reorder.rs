@@ -20,7 +20,7 @@ pub static RULE: Rule = Rule {
         formals: &[Formal { name: "loop", sort: Sort::Loop, optional: false, many: true }],
         summary: "puts loops of a nest into the given order, outermost first",
         page: "\
-`reorder(k, i, j)` puts three loops that lie in one another into that order, outermost first. Loops of the nest that
+`reorder(k, i, j)` puts three nested loops into that order, outermost first. Loops of the nest that
 are not named stay where they are. Where statements stand between the loops, such as `C.init` before the loop `k` of
 a reduction, they get loops of their own (see `fission`), and loops that stay outside of everything stay shared.
 

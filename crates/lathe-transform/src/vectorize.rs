@@ -26,10 +26,10 @@ pub static RULE: Rule = Rule {
         ],
         summary: "runs iterations as lanes of vector instructions",
         page: "\
-`vectorize(i, 16)` runs 16 iterations of `i` at a time. A loop of at most 16 iterations becomes lanes as it is, and
-keeps its name; a longer one is split into `i.o` and the lanes `i.i`. Where 16 does not divide, the lanes beyond the
-end are masked off; `vectorize(i, 16, tail: separate)` gives the end a loop `i.rest` of its own instead, so that the
-full blocks need no masks.
+`vectorize(i, n)` runs `n` iterations of `i` at a time: `vector(f32)` is as many as a vector of the machine has lanes
+of `f32`. A loop of at most `n` iterations becomes lanes as it is, and keeps its name; a longer one is split into `i.o`
+and the lanes `i.i`. Where `n` does not divide, the lanes beyond the end are masked off; `tail: separate` gives the end
+a loop `i.rest` of its own instead, so that the full blocks need no masks.
 
 **Legal** if no iteration touches what another one of the same block writes. A reduction over the loop must be split
 up first, by `privatize` or `factor`.
@@ -38,7 +38,7 @@ up first, by `privatize` or `factor`.
 kernel scale(A: f32[N]) -> (B: f32[N]) {
     B[i] = 2.0 * A[i]
 }
-strategy s for scale = vectorize(i, 16)
+strategy s for scale = vectorize(i, vector(f32))
 ```",
     },
     apply,

@@ -47,40 +47,35 @@ pub fn roots(s: &Stmt) -> Vec<Expr> {
 
 /// The parts of an expression that are evaluated whenever it is, and that `fits`; of nested ones the largest.
 pub fn certain(e: &Expr, fits: &mut impl FnMut(&Expr) -> bool, out: &mut Vec<Expr>) {
-    fn go(e: &Expr, fits: &mut impl FnMut(&Expr) -> bool, seen: &mut HashSet<usize>, out: &mut Vec<Expr>) {
-        if !seen.insert(e.address()) {
-            return;
-        }
-        if fits(e) {
-            if !out.contains(e) {
-                out.push(e.clone());
-            }
-            return;
-        }
-        match e.kind() {
-            ExprKind::Select(c, ..) => go(c, fits, seen, out),
-            ExprKind::Binary(BinOp::And | BinOp::Or, a, _) => go(a, fits, seen, out),
-            _ => e.children().into_iter().for_each(|c| go(c, fits, seen, out)),
-        }
-    }
-    go(e, fits, &mut HashSet::new(), out);
+    let parts = |e: &Expr| match e.kind() {
+        ExprKind::Select(c, ..) => vec![c.clone()],
+        ExprKind::Binary(BinOp::And | BinOp::Or, a, _) => vec![a.clone()],
+        _ => e.children().into_iter().cloned().collect(),
+    };
+    largest(e, &parts, fits, &mut HashSet::new(), out);
 }
 
 /// All parts of an expression that `fits`; of nested ones the largest.
 pub fn anywhere(e: &Expr, fits: &mut impl FnMut(&Expr) -> bool, out: &mut Vec<Expr>) {
-    fn go(e: &Expr, fits: &mut impl FnMut(&Expr) -> bool, seen: &mut HashSet<usize>, out: &mut Vec<Expr>) {
-        if !seen.insert(e.address()) {
-            return;
-        }
-        if fits(e) {
-            if !out.contains(e) {
-                out.push(e.clone());
-            }
-            return;
-        }
-        e.children().into_iter().for_each(|c| go(c, fits, seen, out));
+    largest(e, &|e| e.children().into_iter().cloned().collect(), fits, &mut HashSet::new(), out);
+}
+
+/// The largest expressions that `fits`, of an expression and what `parts` says to look at in it, each once.
+fn largest(
+    e: &Expr,
+    parts: &impl Fn(&Expr) -> Vec<Expr>,
+    fits: &mut impl FnMut(&Expr) -> bool,
+    seen: &mut HashSet<usize>,
+    out: &mut Vec<Expr>,
+) {
+    if !seen.insert(e.address()) {
+        return;
     }
-    go(e, fits, &mut HashSet::new(), out);
+    if !fits(e) {
+        parts(e).iter().for_each(|c| largest(c, parts, fits, seen, out));
+    } else if !out.contains(e) {
+        out.push(e.clone());
+    }
 }
 
 /// An expression with one part replaced, wherever it occurs.

@@ -29,7 +29,7 @@ are refused; so are buffers in registers or on the stack.
 kernel copy(A: f32[N]) -> (B: f32[N]) {
     B[i] = A[i]
 }
-strategy streaming for copy = vectorize(i, 16) ; nontemporal(B)
+strategy streaming for copy = vectorize(i, vector(f32)) ; nontemporal(B)
 ```
 ",
     },

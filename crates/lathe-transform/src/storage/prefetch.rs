@@ -40,7 +40,7 @@ another thread's), and for arrays that are not parameters.
 kernel mv(A: f32[M, N], x: f32[N]) -> (y: f32[M]) {
     y[i] = sum[j](A[i, j] * x[j])
 }
-strategy ahead for mv = split(j, 16) ; factor(y, j.i) ; vectorize(j.i, 16) ; prefetch(A, at: i)
+strategy ahead for mv = split(j, 16) ; factor(y, j.i) ; vectorize(j.i, vector(f32)) ; prefetch(A, at: i)
 ```
 ",
     },

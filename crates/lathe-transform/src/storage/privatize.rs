@@ -89,7 +89,7 @@ Legality is that of `privatize`.
 kernel dot(x: f32[N], y: f32[N]) -> (s: f32) {
     s = sum[i](x[i] * y[i])
 }
-strategy lanes for dot = split(i, 64) ; factor(s, i.i) ; vectorize(i.i, 16)
+strategy lanes for dot = split(i, 64) ; factor(s, i.i) ; vectorize(i.i, vector(f32))
 ```
 ",
     },
