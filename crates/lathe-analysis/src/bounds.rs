@@ -190,7 +190,7 @@ impl Prover {
                 let mut inner = facts.clone();
                 inner.bind(&Item::Loop { binder: &l.binder, lo: &lo, hi: &hi, step: l.step, exec: &l.exec });
                 self.depends(&l.binder, &[&lo, &hi]);
-                self.everywhere.enter_loop(l.binder.id, &lo, &hi);
+                self.everywhere.know_loop(l.binder.id, &lo, &hi);
                 self.loops.push(l.binder.clone());
                 let mark = self.floating.len();
                 let top = std::mem::replace(&mut self.top, false);
@@ -410,7 +410,7 @@ impl Prover {
                 cells.bind(&item);
             }
             self.ranges.enter_loop(d.binder.id, &lo, &hi);
-            self.everywhere.enter_loop(d.binder.id, &lo, &hi);
+            self.everywhere.know_loop(d.binder.id, &lo, &hi);
             dims.push(lathe_ir::Dim { lo, hi, ..d.clone() });
         }
         let all = dims.len();

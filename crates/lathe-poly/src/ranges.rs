@@ -22,6 +22,8 @@ pub(crate) struct Bound {
     pub hi: Option<Expr>,
     /// A `let`: the value is `lo`.
     pub value: bool,
+    /// A loop that is around the place, so that it has an iteration.
+    pub around: bool,
     pub range: Interval,
 }
 
@@ -197,20 +199,30 @@ impl Ranges {
     /// A size of a function.
     pub fn enter_size(&mut self, id: VarId) {
         let (lo, range) = (Some(build::index(0)), Interval::new(0, MAX_EXTENT));
-        self.bind(Bound { id, lo, hi: None, value: false, range });
+        self.bind(Bound { id, lo, hi: None, value: false, around: false, range });
     }
 
-    /// A variable of an iteration of a loop over `lo..hi`.
+    /// A loop over `lo..hi` is around the place: its variable has its bounds, and it has an iteration.
     pub fn enter_loop(&mut self, id: VarId, lo: &Expr, hi: &Expr) {
-        let (first, last) = (self.range(lo), self.range(hi));
-        // Where there is an iteration, the range is not empty.
-        let range = Interval::new(first.lo, last.hi - 1);
-        let kept = |e: &Expr| self.is_steady(e).then(|| e.clone());
-        self.bind(Bound { id, lo: kept(lo), hi: kept(hi), value: false, range });
+        self.bind_loop(id, lo, hi, true);
         // Only what checks said may follow from it: the variable has its bounds.
         if !self.implied.is_empty() && self.is_steady(lo) && self.is_steady(hi) {
             self.learn(&build::lt(lo.clone(), hi.clone()), true);
         }
+    }
+
+    /// The variable of a loop over `lo..hi`, wherever it is in scope. The place itself may be outside of the loop,
+    /// where nothing says that the loop has an iteration.
+    pub fn know_loop(&mut self, id: VarId, lo: &Expr, hi: &Expr) {
+        self.bind_loop(id, lo, hi, false);
+    }
+
+    fn bind_loop(&mut self, id: VarId, lo: &Expr, hi: &Expr, around: bool) {
+        let (first, last) = (self.range(lo), self.range(hi));
+        // Where there is an iteration, the range is not empty.
+        let range = Interval::new(first.lo, last.hi - 1);
+        let kept = |e: &Expr| self.is_steady(e).then(|| e.clone());
+        self.bind(Bound { id, lo: kept(lo), hi: kept(hi), value: false, around, range });
     }
 
     /// A variable that stands for a value.
@@ -220,7 +232,7 @@ impl Ranges {
         }
         let range = self.range(value);
         let lo = (value.ty().is_index() && self.is_steady(value)).then(|| value.clone());
-        self.bind(Bound { id, value: lo.is_some(), lo, hi: None, range });
+        self.bind(Bound { id, value: lo.is_some(), lo, hi: None, around: false, range });
     }
 
     /// A local array that was made.
@@ -424,7 +436,7 @@ impl Ranges {
         }
         // e - 1 ≥ (hi - 1 - v) + (v - lo)
         let runs = |b: &Bound| match (&b.lo, &b.hi) {
-            (Some(lo), Some(hi)) if !b.value => {
+            (Some(lo), Some(hi)) if b.around => {
                 Linear::of(hi).minus(&Linear::of(lo)).and_then(|f| f.offset(-1))
             }
             _ => None,

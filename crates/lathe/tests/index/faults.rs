@@ -323,6 +323,17 @@ fn divisions_by_zero_fail_wherever_they_stand() {
         gives(text, &[], &[("y", &[0]), ("b", &[2])], &[after]);
         fails(text, &[], &[("y", &[0]), ("b", &[0])]);
     }
+    // A loop without an iteration says nothing about its bounds.
+    let after = "kernel k(y: inout i64[1], b: index) {
+    for i in 3..b {
+        y[0] = 2
+    }
+    y[0] = i64(b // b)
+}
+";
+    gives(after, &[], &[("y", &[0]), ("b", &[2])], &[1]);
+    gives(after, &[], &[("y", &[0]), ("b", &[5])], &[1]);
+    fails(after, &[], &[("y", &[0]), ("b", &[0])]);
     let guarded = "kernel k(y: inout i64[1], b: index) {
     if b != 0 {
         y[0] = i64(7 % b)
