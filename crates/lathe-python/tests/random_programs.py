@@ -112,10 +112,11 @@ class Program:
                 return number(0) - v(x)
             case ("select", a, b, x, y):
                 return xp.where(v(a) < v(b), v(x), v(y))
+            # Of equal operands the first is chosen, and has the derivative.
             case ("min", x, y):
-                return xp.minimum(v(x), v(y))
+                return xp.where(v(y) < v(x), v(y), v(x))
             case ("max", x, y):
-                return xp.maximum(v(x), v(y))
+                return xp.where(v(y) > v(x), v(y), v(x))
             case ("+", x, y):
                 return v(x) + v(y)
             case ("-", x, y):

@@ -162,9 +162,16 @@ def test_gradients():
     # In a batch, and by keyword.
     g = jax.vmap(jax.grad(lambda a, b: mm(A=a, B=b).sum()), (0, None))(jnp.stack([a, 2 * a]), b)
     np.testing.assert_allclose(g, jnp.stack([jnp.broadcast_to(b.sum(1), a.shape)] * 2))
-    # Without a rule, and forwards, nothing is lost without a word.
-    for f in (lambda: jax.grad(lambda a: lathe.jax.op(gemm)(a, b).sum())(a), lambda: jax.grad(lambda a: gemm(a, b).sum())(a),
-              lambda: jax.jvp(mm, (a, b), (a, b)), lambda: jax.jvp(lathe.jax.op(gemm), (a, b), (a, b))):
+    # Without a rule the kernel is differentiated, and its derivative again.
+    for f in (lathe.jax.op(gemm), gemm):
+        for got, w in zip(jax.jit(jax.grad(lambda a, b: (f(a, b) ** 2).sum(), (0, 1)))(a, b), want):
+            np.testing.assert_allclose(got, w, rtol=1e-5)
+    cube = lathe.jax.op(lathe.kernel("kernel c(x: f32[N], k: i32) -> (y: f32[N]) { y[i] = x[i] * x[i] * x[i] * f32(k) }"))
+    x = jnp.arange(3.0)
+    second = jax.jacrev(jax.grad(lambda x: cube(x, 2).sum()))(x)
+    np.testing.assert_allclose(second, jnp.diag(12 * x), rtol=1e-6)
+    # Forwards nothing is lost without a word.
+    for f in (lambda: jax.jvp(mm, (a, b), (a, b)), lambda: jax.jvp(lathe.jax.op(gemm), (a, b), (a, b))):
         with pytest.raises((TypeError, ValueError, NotImplementedError)):
             f()
     with pytest.raises(lathe.GradientError, match="cotangents"):

@@ -159,9 +159,19 @@ def test_gradients():
         wp, wq = a.clone().requires_grad_(), b.clone().requires_grad_()
         ((wp @ wq) ** 2).sum().backward()
         assert torch.allclose(p.grad, wp.grad, atol=1e-4) and torch.allclose(q.grad, wq.grad, atol=1e-4)
-    # Without a rule the gradient is refused when it is asked for.
-    with pytest.raises(RuntimeError, match="no autograd formula"):
-        lathe.torch.op(gemm)(a.clone().requires_grad_(), b).sum().backward()
+    # Without a rule the kernel is differentiated, and its derivative again.
+    p, q = a.clone().requires_grad_(), b.clone().requires_grad_()
+    wp, wq = a.clone().requires_grad_(), b.clone().requires_grad_()
+    (lathe.torch.op(gemm)(p, q) ** 2).sum().backward()
+    ((wp @ wq) ** 2).sum().backward()
+    assert torch.allclose(p.grad, wp.grad, atol=1e-4) and torch.allclose(q.grad, wq.grad, atol=1e-4)
+    cubes = lathe.torch.op(lathe.kernel("kernel c(x: f64[N]) -> (y: f64[N], z: f64) { y[i] = x[i] * x[i] * x[i]\nz = sum[i](x[i]) }"))
+    z = torch.randn(4, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(cubes, z) and torch.autograd.gradgradcheck(cubes, z)
+    (only,) = torch.autograd.grad(cubes(z)[1], z)
+    assert torch.equal(only, torch.ones(4, dtype=torch.float64))
+    with pytest.raises(lathe.GradientError, match="floor"):
+        lathe.torch.op(lathe.kernel("kernel f(x: f32[N]) -> (y: f32[N]) { y[i] = floor(x[i]) }"))(z.detach().float().requires_grad_()).sum().backward()
     with pytest.raises(lathe.GradientError):
         lathe.torch.op(total, vjp=lambda x, t: (None, None))
     with pytest.raises(lathe.GradientError):

@@ -178,6 +178,7 @@ _RANGES: dict[str, type[LatheError]] = {
     "E10": TuneError,
     "E11": StrategyError,
     "E12": StrategyError,
+    "E13": GradientError,
 }
 
 

@@ -20,6 +20,8 @@ import numpy as np
 from . import _lathe
 from ._kept import Kept, meaning
 from ._shapes import Shapes, bound
+from .derivatives import differentiable
+from .derivatives import vjp as derived
 from .errors import LatheError
 from .kernels import Kernel, _how
 
@@ -59,8 +61,9 @@ def op(kernel: Kernel, *, strategy: Any = None, params: Mapping[str, Any] | None
        vmap_method: str = "expand_dims", vjp: Callable[..., Any] | None = None) -> Operator:
     """The kernel as a function of arrays of JAX, to be called anywhere, also inside of ``jax.jit`` and ``jax.vmap``.
 
-    The kernel is compiled now, for all sizes. It must not change its inputs. ``vjp`` makes it differentiable: a function
-    of the inputs, then the cotangents of the results, that returns the cotangents of the inputs.
+    The kernel is compiled now, for all sizes. It must not change its inputs. In reverse mode it is differentiable as often as
+    one likes: by the kernel's derivative, or by ``vjp``, a function of the inputs, then the cotangents of the results,
+    that returns the cotangents of the inputs.
 
     Under ``jax.vmap`` one call computes the whole batch; ``vmap_method`` is that of ``jax.ffi.ffi_call`` (also
     ``broadcast_all``, ``sequential``, ``sequential_unrolled``). Programs that were exported carry the kernel with them: a
@@ -76,7 +79,7 @@ def op(kernel: Kernel, *, strategy: Any = None, params: Mapping[str, Any] | None
     key, content = _lathe.ffi_content(kernel, _how(strategy, params, specialize), threads)
     rule = meaning(vjp)
     return _operators.get(None if rule is None else (key, vmap_method, rule),
-                          lambda: Operator(kernel, key, content, vmap_method, vjp))
+                          lambda: Operator(kernel, key, content, vmap_method, vjp, threads))
 
 
 class Operator:
@@ -84,7 +87,8 @@ class Operator:
 
     _of_lathe = True
 
-    def __init__(self, kernel: Kernel, key: str, content: str, vmap_method: str, vjp: Callable[..., Any] | None) -> None:
+    def __init__(self, kernel: Kernel, key: str, content: str, vmap_method: str, vjp: Callable[..., Any] | None,
+                 threads: int | None = None) -> None:
         #: The kernel that it calls.
         self.kernel = kernel
         self.__name__ = self.__qualname__ = kernel.name
@@ -93,11 +97,12 @@ class Operator:
         self._shapes = Shapes(kernel)
         self._inputs = [(p[0], p[2].split("[")[0], "[" not in p[2], kernel.dtype(p[0])) for p in kernel.parameters if p[1] != "out"]
         self._outputs = [kernel.dtype(p[0]) for p in kernel.parameters if p[1] == "out"]
-        function: Callable[..., Any] = self._traced
-        if vjp is not None:
-            differentiable = jax.custom_vjp(self._traced)
-            differentiable.defvjp(lambda *args: (self._traced(*args), args), lambda args, g: self._back(vjp, args, g))
-            function = differentiable
+        rule = vjp or self._derivative
+        self._threads = threads
+        self._derived: Operator | None = None
+        function = jax.custom_vjp(self._traced)
+        # The sweep forward is the function itself, which can be differentiated again.
+        function.defvjp(lambda *args: (function(*args), args), lambda args, g: self._back(rule, args, g))
         self._jitted = jax.jit(function, inline=True)
 
     def __repr__(self) -> str:
@@ -168,6 +173,19 @@ class Operator:
             raise _lathe.fail("E0915", f"the rule of `{self.kernel.name}` gives {len(given)} cotangents for {len(args)} inputs", [],
                               "one for each input, in order; None for one that has none")
         return tuple(given)
+
+    def _derivative(self, *args: Any) -> tuple[Any, ...]:
+        """The rule where the user gives none: the derivative of the kernel, made when it is first asked for."""
+        inputs, given = args[:len(self._inputs)], args[len(self._inputs):]
+        wrt, of = differentiable(self.kernel), differentiable(self.kernel, "out")
+        if not wrt or not of:
+            return (None,) * len(inputs)
+        if self._derived is None:
+            self._derived = op(derived(self.kernel, wrt, of), threads=self._threads, vmap_method=self._method)
+        results = [p[0] for p in self.kernel.parameters if p[1] == "out"]
+        back = self._derived(*inputs, *(g for g, n in zip(given, results) if n in of))
+        found = dict(zip(wrt, back if isinstance(back, tuple) else (back,)))
+        return tuple(found.get(name) for name, _, _, _ in self._inputs)
 
 
 def _smaller(a: Any, b: Any) -> Any:

@@ -1,7 +1,8 @@
 """Kernels as operators of PyTorch: registered custom operators with a function for shapes, so that ``torch.compile`` and
 ``torch.export`` understand them.
 
-``op = lathe.torch.op(kernel)``; ``op(a, b)`` then works on tensors of the CPU. With ``vjp`` it is differentiable.
+``op = lathe.torch.op(kernel)``; ``op(a, b)`` then works on tensors of the CPU. It is differentiable, as often as one likes: its
+rule is the kernel's derivative, unless ``vjp`` gives another one.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from torch.autograd import forward_ad
 from . import _lathe
 from ._kept import Kept, meaning
 from ._shapes import Shapes, bound
+from .derivatives import differentiable
+from .derivatives import vjp as derived
 from .kernels import Kernel
 
 __all__ = ["Operator", "Ruled", "op"]
@@ -44,7 +47,8 @@ def op(kernel: Kernel, name: str | None = None, *, strategy: Any = None, params:
     """The kernel as a custom operator ``lathe::name``; without a name it gets one by its content.
 
     Parameters that the kernel changes are declared as mutated. ``vjp`` is a function of the inputs, then the cotangents of
-    the results, that returns the cotangents of the inputs. The same kernel with the same options is the same operator, so
+    the results, that returns the cotangents of the inputs; without it, the kernel is differentiated when a gradient is first
+    asked for (by tensors, not by numbers of Python). The same kernel with the same options is the same operator, so
     one may be made wherever it is used.
     """
     if not isinstance(kernel, Kernel):
@@ -115,6 +119,8 @@ class Operator(torch.library.CustomOpDef):  # type: ignore[misc]
         self.register_fake(self._fake)
         if not any(p[1] == "inout" for p in self._inputs):
             self.register_vmap(self._batched)
+        if vjp is None and not any(p[1] == "inout" for p in self._inputs):
+            vjp = _Derivative(self)
         if vjp is not None:
             self._rule = _rule(vjp, kernel.name, len(self._inputs))
             self.register_autograd(self._rule, setup_context=_keep)
@@ -207,6 +213,36 @@ class Operator(torch.library.CustomOpDef):  # type: ignore[misc]
         if isinstance(calls[0], tuple):
             return tuple(map(torch.stack, zip(*calls))), (0,) * len(calls[0])
         return torch.stack(calls), 0
+
+
+class _Derivative:
+    """The rule of an operator that has none of its user: the derivative of its kernel, made when it is first asked for."""
+
+    def __init__(self, operator: Operator) -> None:
+        self._operator = operator
+        self._made: Operator | Ruled | None = None
+
+    def __call__(self, *args: Any) -> tuple[Any, ...]:
+        operator = self._operator
+        kernel, count = operator.kernel, len(operator._inputs)
+        inputs, given = args[:count], args[count:]
+        # Numbers of Python have no gradient.
+        wrt = [n for n, _, kind, scalar in operator._inputs if not scalar and _scalar(kind) == "float"]
+        of = differentiable(kernel, "out")
+        if not wrt or not of:
+            return (None,) * count
+        if self._made is None:
+            threads = {n: v for n, v in operator._options.items() if n == "threads"}
+            self._made = op(derived(kernel, wrt, of), **threads)
+        results = [p[0] for p in kernel.parameters if p[1] == "out"]
+        if any(g is None for g in given):
+            empty = operator._fake(*inputs)
+            made = empty if isinstance(empty, tuple) else (empty,)
+            given = tuple(torch.zeros_like(e) if g is None else g for g, e in zip(given, made))
+        seeds = [g for g, n in zip(given, results) if n in of]
+        back = self._made(*inputs, *seeds)
+        found = dict(zip(wrt, back if isinstance(back, tuple) else (back,)))
+        return tuple(found.get(n) for n, _, _, _ in operator._inputs)
 
 
 class Ruled:
@@ -339,5 +375,5 @@ def direct(kernel: Kernel, args: tuple[Any, ...], given_: dict[str, Any] | None)
     transformed = torch._C._functorch.maybe_current_level() is not None
     if not transformed and torch.is_grad_enabled() and any(a.requires_grad for a in tensors):
         raise _lathe.fail("E0915", f"a direct call of `{kernel.name}` gives no gradient, and one of its arguments requires one",
-                          [], "lathe.torch.op(kernel, vjp=…) is differentiable; where no gradient is wanted: tensor.detach()")
+                          [], "lathe.torch.op(kernel) is differentiable; where no gradient is wanted: tensor.detach()")
     return operator(*args, **named)

@@ -1,0 +1,66 @@
+"""Derivatives of kernels from Python."""
+
+import numpy as np
+import pytest
+
+import lathe
+
+loss = lathe.kernel("""kernel loss(A: f64[M, N], x: f64[N], b: f64[M], n: i32) -> (y: f64) {
+    var r: f64[M]
+    r[i] = sum[j](A[i, j] * x[j]) - b[i]
+    y = sum[i](r[i] * r[i] * r[i]) * f64(n)
+}""")
+
+
+def arguments():
+    rng = np.random.default_rng(1)
+    return rng.random((3, 4)), rng.random(4), rng.random(3), 2
+
+
+def test_gradients_of_a_number():
+    A, x, b, n = arguments()
+    r = A @ x - b
+    want = {"A": 3 * n * np.outer(r * r, x), "x": 3 * n * A.T @ (r * r), "b": -3 * n * r * r}
+    for got, w in zip(lathe.grad(loss)(A, x, b, n), want.values()):
+        np.testing.assert_allclose(got, w)
+    np.testing.assert_allclose(lathe.grad(loss, "x")(A, x, n=n, b=b), want["x"])
+    value, (gA, gb) = lathe.value_and_grad(loss, ("b", "A"))(A, x, b, n)
+    np.testing.assert_allclose(value, n * (r ** 3).sum())
+    np.testing.assert_allclose(gA, want["A"])
+    np.testing.assert_allclose(gb, want["b"])
+    np.testing.assert_allclose(lathe.hessian(loss, "x")(A, x, b, n), 6 * n * A.T @ (r[:, None] * A), rtol=1e-12)
+
+
+def test_products_are_kernels():
+    gemm = lathe.kernel("kernel gemm(A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]) { C[i, j] = sum[k](A[i, k] * B[k, j]) }")
+    back = lathe.vjp(gemm, wrt=("A", "B"))
+    assert isinstance(back, lathe.Kernel) and back.name == "gemm_vjp"
+    assert [p[0] for p in back.parameters] == ["A", "B", "C_bar", "A_bar", "B_bar"]
+    rng = np.random.default_rng(2)
+    A, B, C = (rng.random(s, dtype=np.float32) for s in ((3, 4), (4, 5), (3, 5)))
+    for got, want in zip(back(A, B, C), (C @ B.T, A.T @ C)):
+        np.testing.assert_allclose(got, want, rtol=1e-5)
+    value, tangent = lathe.jvp(gemm, wrt="A")(A, B, 2 * A)
+    np.testing.assert_allclose(tangent, 2 * value, rtol=1e-5)
+    # Of a derivative again, under a name of its own.
+    again = lathe.vjp(back, wrt="C_bar", of="A_bar")
+    np.testing.assert_allclose(again(A, B, C, A), A @ B, rtol=1e-5)
+    assert lathe.vjp(gemm, wrt="A").name == "gemm_vjp"
+
+
+def test_what_has_no_gradient_says_so():
+    total = lathe.kernel("kernel total(x: f32[N], t: inout f32[N]) { t[i] += x[i] }")
+    steps = lathe.kernel("kernel steps(x: f32[N]) -> (y: f32) { y = sum[i](floor(x[i])) }")
+    square = lathe.kernel("kernel square(x: f32[N]) -> (y: f32[N]) { y[i] = x[i] * x[i] }")
+    for call in (lambda: lathe.grad(total), lambda: lathe.grad(steps), lambda: lathe.grad(square), lambda: lathe.vjp(square, "z"),
+                 lambda: lathe.grad(loss, "n")):
+        with pytest.raises(lathe.GradientError):
+            call()
+    for call in (lambda: lathe.grad("x"), lambda: lathe.vjp(square, 3), lambda: lathe.vjp(square, "a b"), lambda: lathe.hessian(loss)):
+        with pytest.raises((lathe.OptionError, TypeError)):
+            call()
+    one = np.ones(2, np.float32)
+    np.testing.assert_allclose(lathe.vjp(steps, allow_steps=True)(one, np.float32(1)), 0 * one)
+    # The array that a kernel changes has a cotangent before and after.
+    t_bar = 3 * one
+    np.testing.assert_allclose(lathe.vjp(total)(one, one, t_bar), 3 * one)
