@@ -69,7 +69,7 @@ impl Cx<'_> {
             return Some(Val::Expr(build::binary(*op, x, y)));
         }
         if let Some(m) = MathFn::from_name(name) {
-            return self.math(m, &args, hint, span).map(Val::Expr);
+            return self.math(m, &args, hint, span);
         }
         self.unknown_function(name, f.span);
         None
@@ -181,7 +181,7 @@ impl Cx<'_> {
         }
     }
 
-    fn math(&mut self, m: MathFn, args: &[&ast::Expr], hint: Option<&Type>, span: Span) -> Option<Expr> {
+    fn math(&mut self, m: MathFn, args: &[&ast::Expr], hint: Option<&Type>, span: Span) -> Option<Val> {
         self.arity(m.name(), args, m.arity(), span)?;
         let mut learnt = hint.filter(|t| t.is_float() || m == MathFn::Abs).cloned();
         let mut vals = Vec::new();
@@ -190,12 +190,20 @@ impl Cx<'_> {
             learnt = type_of(&v).or(learnt);
             vals.push(v);
         }
-        let ty = learnt.unwrap_or(Type::F32);
+        // A literal stays one, as behind a sign.
+        let ty = match (m, vals.as_slice()) {
+            (MathFn::Abs, [Some(Val::Float(v))]) if learnt.is_none() => return Some(Val::Float(v.abs())),
+            (MathFn::Abs, [Some(Val::Int(v))]) if learnt.is_none() => match v.checked_abs() {
+                Some(v) => return Some(Val::Int(v)),
+                None => Type::INDEX,
+            },
+            _ => learnt.unwrap_or(Type::F32),
+        };
         // One message for what is no float, instead of one that asks for its type elsewhere.
         let types: Vec<Option<Type>> = vals.iter().map(type_of).collect();
         let wrong = types.iter().position(|t| t.as_ref().is_some_and(|t| !t.is_float()));
         if let Some((n, t)) = wrong.filter(|_| args.len() > 1).and_then(|n| Some((n, types[n].clone()?))) {
-            let out: Option<Expr> = self.operator(m.name(), t.clone(), args[n].span);
+            let out: Option<Val> = self.operator(m.name(), t.clone(), args[n].span);
             if t.is_int() {
                 let float = types.into_iter().flatten().find(Type::is_float).unwrap_or(Type::F32);
                 self.help(format!("cast it: `{float}(…)`"));
@@ -209,9 +217,9 @@ impl Cx<'_> {
         let out: Option<Vec<Expr>> = out.into_iter().collect();
         let signed = ty.scalar().is_some_and(|s| s.is_int() && s.is_signed());
         if ty.is_float() || (m == MathFn::Abs && signed) {
-            return Some(build::math(m, out?));
+            return Some(Val::Expr(build::math(m, out?)));
         }
-        let e: Option<Expr> = self.operator(m.name(), ty.clone(), span);
+        let e: Option<Val> = self.operator(m.name(), ty.clone(), span);
         if ty.is_int() {
             self.help(format!("cast first: `{}(f32(…))`", m.name()));
         }

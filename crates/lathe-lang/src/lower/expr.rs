@@ -461,6 +461,7 @@ pub fn flexible(e: &ast::Expr) -> bool {
         }
         K::Call(f, args) => match (f.as_name(), args.as_slice(), &f.kind) {
             (Some("select"), [_, a, b], _) => flexible(&a.value) && flexible(&b.value),
+            (Some("abs"), [a], _) => flexible(&a.value),
             (None, [a], K::Index(base, _)) => base.as_name().is_some() && flexible(&a.value),
             _ => false,
         },

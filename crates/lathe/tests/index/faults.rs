@@ -304,6 +304,24 @@ fn literals_do_not_wrap() {
 
 /// A bound that divides by zero fails, though the loop is empty wherever it does not.
 #[test]
+fn abs_of_a_literal_is_a_literal() {
+    let whole = "kernel k(y: inout i64[1]) {
+    if abs(2 - 5) != 4 {
+        y[0] = abs(-7) * 2
+    }
+}
+";
+    gives(whole, &[], &[("y", &[0])], &[14]);
+    let least = "kernel k(y: inout i64[1]) {
+    if abs(-9223372036854775807 - 1) != 4 {
+        y[0] = 1
+    }
+}
+";
+    fails(least, &[], &[("y", &[0])]);
+}
+
+#[test]
 fn divisions_by_zero_fail_wherever_they_stand() {
     let empty = "kernel k(y: inout i64[1], b: index) {
     for i in (0 % b)..((0 % b) + 0) step 2147483648 {
