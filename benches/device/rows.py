@@ -107,9 +107,34 @@ def row_jacobi2d(k):
     return b, step(a), {"torch.compile": lambda: compiled(a)}, 8 * b.numel(), 0
 
 
+def row_jacobi3d(k):
+    a, b = k.arrays["A"], k.arrays["B"]
+
+    def step(a):
+        m = a[1:-1, 1:-1, 1:-1] + a[:-2, 1:-1, 1:-1] + a[2:, 1:-1, 1:-1] + a[1:-1, :-2, 1:-1] + a[1:-1, 2:, 1:-1]
+        return 0.1 * (m + a[1:-1, 1:-1, :-2] + a[1:-1, 1:-1, 2:])
+
+    compiled = torch.compile(step)
+    return b, step(a), {"torch.compile": lambda: compiled(a)}, 8 * b.numel(), 0
+
+
+def row_layernorm(k):
+    x, g, b, y = (k.arrays[n] for n in "xgby")
+    norm = torch.nn.functional.layer_norm
+    compiled = torch.compile(lambda x: norm(x, x.shape[1:], g, b))
+    rivals = {"torch layer_norm": lambda: norm(x, x.shape[1:], g, b), "torch.compile": lambda: compiled(x)}
+    return y, norm(x, x.shape[1:], g, b), rivals, 8 * x.numel(), 0
+
+
 def row_sum(k):
     x, s = k.arrays["X"], k.arrays["s"]
     return s, x.double().sum().float(), {"torch sum": lambda: torch.sum(x)}, 4 * x.numel(), 0
+
+
+def row_dot(k):
+    # Of one sign, so that the error is relative to what was added.
+    x, y, s = k.arrays["X"].abs_(), k.arrays["Y"].abs_(), k.arrays["s"]
+    return s, (x.double() * y.double()).sum().float(), {"cuBLAS": lambda: torch.dot(x, y)}, 8 * x.numel(), 0
 
 
 def row_matvec(k):

@@ -1,6 +1,7 @@
 //! Phased to SPMD: which statements the host runs, and which become kernels.
 
 use crate::block::{Block, Result, does_nothing, no_kernel};
+use crate::distribute::distributed;
 use crate::pending::{Touched, View, classes};
 use crate::phase::{Chain, any_loop, has_barrier, is_grid, is_threads};
 use lathe_ir::build::{index, sub};
@@ -178,6 +179,7 @@ impl Host<'_> {
     /// A nest of grid loops with a block inside.
     fn kernel(&mut self, s: &Stmt) -> Result<Stmt> {
         let (grid, block) = self.grid(s);
+        let block = distributed(&block, &mut self.next_id);
         let mut mark = None;
         let mut here = s.clone();
         for _ in &grid {

@@ -246,6 +246,62 @@ fn halves_within_a_warp_are_shuffled() {
     assert_eq!(source.matches("__syncthreads").count(), 3, "{source}");
 }
 
+/// Rows of threads work on rows of data: each sums its row by halves and divides by the sum, and no row waits for
+/// the number of threads of another phase.
+#[test]
+fn rows_of_threads_go_through_phases_together() {
+    let rows = |threads: i64, loads: &str| {
+        let mut halves = String::new();
+        let mut h = threads / 2;
+        while h > 0 {
+            halves += &format!(
+                "        for p in 0..{h} level(block) {{ 'P.{h}'[g, w, p]: P[p] sum= P[p + {h}] licensed }}\n"
+            );
+            h /= 2;
+        }
+        format!(
+            "func rows(M)(A: in f32[M, 4, 64], k: in index, B: out f32[M, 4, 64]) stage scheduled {{
+  for g in 0..M level(grid) {{
+    for w in 0..4 level(block) {{
+      alloc P: f32[{threads}] shared
+      alloc s: f32[1] shared
+        for t in 0..{threads} level(block) {{ 'P.init'[g, w, t]: P[t] = 0.0:f32 }}
+        for r in 0..{} {{
+          for t in 0..{threads} level(block) {{ 'P'[g, w, r, t]: P[t] sum= {loads} licensed }}
+        }}
+{halves}        's.init'[g, w]: s[0] = 1.0:f32
+        if w < k {{
+          's'[g, w]: s[0] sum= P[0] * P[0] licensed
+        }}
+        for j in 0..64 level(block) {{ 'B'[g, w, j]: B[g, w, j] = A[g, w, j] / s[0] }}
+    }}
+  }}
+}}",
+            64 / threads
+        )
+    };
+    for threads in [8, 32, 64] {
+        let text = rows(threads, &format!("A[g, w, {threads} * r + t] * A[g, w, {threads} * r + t]"));
+        agree(&text, &[&[1], &[3]]);
+        let (m, f) = parse(&text);
+        let source = emit(&m, &f, Language::Cuda, Limits::default()).unwrap().source;
+        // A row has 64 threads, because that many write it; its partial results are in the first warp of them.
+        let shuffles = threads.min(32).ilog2() as usize;
+        assert_eq!(source.matches("__shfl_down_sync").count(), shuffles, "{source}");
+        assert!(source.contains("__launch_bounds__(256)"), "{source}");
+    }
+    let narrow = rows(32, "A[g, w, 32 * r + t]").replace(
+        "for j in 0..64 level(block) { 'B'[g, w, j]: B[g, w, j] = A[g, w, j] / s[0] }",
+        "for j in 0..32 level(block) { for q in 0..2 { 'B'[g, w, j, q]: B[g, w, 2 * j + q] = A[g, w, 2 * j + q] / s[0] } }",
+    );
+    agree(&narrow, &[&[1], &[2]]);
+    let (m, f) = parse(&narrow);
+    let source = emit(&m, &f, Language::Cuda, Limits::default()).unwrap().source;
+    assert_eq!(source.matches("__shfl_down_sync").count(), 5, "{source}");
+    // A bound that differs from row to row: the threads of a row take turns.
+    agree(&narrow.replace("for r in 0..2", "for r in 0..w // 2 + 1"), &[&[1], &[2]]);
+}
+
 /// What all threads share is made by one of them, and barriers stand on both sides.
 #[test]
 fn serial_code_of_a_block_is_run_by_one_thread() {

@@ -2,6 +2,7 @@
 //!
 //! The tree says it with shared memory: `if t < 16 { P[t] op= P[t + 16] }`, a barrier, `if t < 8 { P[t] op= P[t + 8] }`,
 //! and so on. The first warp does all of them in registers, in the same order, and writes the same elements at the end.
+//! Where threads are rows of `n`, `t % n` stands for `t`, and every row does it for itself.
 
 use super::Language;
 use crate::emit::{Emitter, Result, Var, ill_formed, lift};
@@ -10,7 +11,7 @@ use crate::helpers::value_type;
 use lathe_ir::build::var;
 use lathe_ir::lower::resolve;
 use lathe_ir::reduce::combine;
-use lathe_ir::visit::{substitute, vars_of};
+use lathe_ir::visit::substitute;
 use lathe_ir::{Access, BinOp, Binder, Expr, ExprKind, Reduce, Scalar, Space, Stmt, StmtKind, VarId};
 use lathe_poly::Linear;
 use std::collections::HashMap;
@@ -18,25 +19,61 @@ use std::collections::HashMap;
 /// Threads that execute in step.
 const WARP: i64 = 32;
 
-/// `if thread < half { targets op= what lies `half` further }`.
+/// `if lane < half { targets op= what lies `half` further }`.
 struct Halving<'a> {
     half: i64,
+    /// The threads of a row; `None` where all threads of the block are one.
+    row: Option<i64>,
     reduce: &'a Reduce,
-    /// Of every target, with the thread's variable in place of the loop's.
+    /// Of every target, in terms of the thread's number.
     indices: Vec<Vec<Expr>>,
+}
+
+/// Variables that stand for values, and what is below them.
+fn named<'s>(mut s: &'s Stmt, names: &mut HashMap<VarId, Expr>) -> &'s Stmt {
+    while let Some((binder, value, inside)) = s.as_let() {
+        names.insert(binder.id, substitute(value, names));
+        s = inside;
+    }
+    s
+}
+
+/// `thread`, or `thread % row`.
+fn row_of(lane: &Expr, thread: VarId) -> Option<Option<i64>> {
+    match lane.kind() {
+        ExprKind::Var(v) => (*v == thread).then_some(None),
+        ExprKind::Binary(BinOp::FloorMod, t, n) => {
+            let n = n.as_int().filter(|n| *n > 1 && (WARP % n == 0 || n % WARP == 0));
+            n.filter(|_| t.as_var() == Some(thread)).map(Some)
+        }
+        _ => None,
+    }
+}
+
+/// Whether all threads of a row compute the same.
+fn uniform(e: &Expr, thread: VarId, row: Option<i64>) -> bool {
+    match (e.kind(), row) {
+        (ExprKind::Var(v), _) => *v != thread,
+        (ExprKind::Binary(BinOp::FloorDiv, t, n), Some(row))
+            if t.as_var() == Some(thread) && n.as_int() == Some(row) =>
+        {
+            true
+        }
+        _ => e.children().into_iter().all(|c| uniform(c, thread, row)),
+    }
 }
 
 impl<'a> Halving<'a> {
     fn of(s: &'a Stmt, thread: VarId) -> Option<Halving<'a>> {
-        let (cond, then, None) = s.as_if()? else { return None };
-        let ExprKind::Binary(BinOp::Lt, t, half) = cond.kind() else { return None };
-        let half = half.as_int().filter(|_| t.as_var() == Some(thread))?;
-        let (mut body, mut names) = (then, HashMap::new());
-        while let Some((binder, value, inside)) = body.as_let() {
-            names.insert(binder.id, substitute(value, &names));
-            body = inside;
+        let mut names = HashMap::new();
+        let (cond, then, None) = named(s, &mut names).as_if()? else { return None };
+        let ExprKind::Binary(BinOp::Lt, lane, half) = cond.kind() else { return None };
+        let (lane, half) = (substitute(lane, &names), half.as_int()?);
+        let row = row_of(&lane, thread)?;
+        if row.is_some_and(|n| 2 * half > n) {
+            return None;
         }
-        let reduce = body.as_reduce()?;
+        let reduce = named(then, &mut names).as_reduce()?;
         let here = |a: &Access| {
             let (id, indices) = resolve(a).ok()?;
             Some((id, indices.iter().map(|i| substitute(i, &names)).collect::<Vec<_>>()))
@@ -45,22 +82,26 @@ impl<'a> Halving<'a> {
         for (target, value) in reduce.targets.iter().zip(&reduce.values) {
             let ExprKind::Load(from) = value.kind() else { return None };
             let ((id, to), (source, from)) = (here(target)?, here(from)?);
-            let uniform = |e: &Expr| !vars_of(e).contains(&thread);
-            let ((mine, rest), (theirs, others)) = (to.split_first()?, from.split_first()?);
-            let alike = rest == others && rest.iter().all(uniform);
-            let apart = Linear::of(theirs).minus(&Linear::of(mine))?.as_constant() == Some(half);
-            if id != source || mine.as_var() != Some(thread) || !alike || !apart {
+            if id != source || to.len() != from.len() {
+                return None;
+            }
+            // One subscript is the lane; the others are the same for the row.
+            let at = to.iter().position(|e| *e == lane)?;
+            let apart = Linear::of(&from[at]).minus(&Linear::of(&lane))?.as_constant() == Some(half);
+            let others = |k: usize| k == at || (to[k] == from[k] && uniform(&to[k], thread, row));
+            if !apart || !(0..to.len()).all(others) {
                 return None;
             }
             out.push(to);
         }
-        Some(Halving { half, reduce, indices: out })
+        Some(Halving { half, row, reduce, indices: out })
     }
 
     /// The same operator on the same partial results.
     fn goes_on(&self, next: &Halving) -> bool {
         let buffers = |h: &Halving| h.reduce.targets.iter().map(|t| t.view.buffer()).collect::<Vec<_>>();
         next.half * 2 == self.half
+            && self.row == next.row
             && self.reduce.op == next.reduce.op
             && buffers(self) == buffers(next)
             && self.indices == next.indices
@@ -69,7 +110,9 @@ impl<'a> Halving<'a> {
 
 /// How many statements of a sequence, from its first, are halvings within a warp; and these.
 fn halvings(all: &[Stmt], thread: VarId) -> Option<(usize, Vec<Halving<'_>>)> {
-    let first = Halving::of(all.first()?, thread).filter(|h| h.half * 2 <= WARP)?;
+    // Within rows that are parts of a warp, every thread has an element.
+    let fits = |h: &Halving| h.half * 2 <= WARP && h.row.is_none_or(|n| n > WARP || h.half * 2 == n);
+    let first = Halving::of(all.first()?, thread).filter(fits)?;
     let (mut count, mut out) = (1, vec![first]);
     while let [barrier, next, ..] = &all[count..] {
         let next = Halving::of(next, thread).filter(|h| out.last().is_some_and(|l| l.goes_on(h)));
@@ -101,7 +144,8 @@ impl Emitter<'_> {
                     b.is_some_and(|b| b.decl.space == Space::Shared)
                 };
                 let scalar = |t: &Access| t.elem.scalar().is_some_and(in_registers);
-                h[0].reduce.targets.iter().all(|t| shared(t) && scalar(t))
+                let full = h[0].row.is_none() || thread.is_some_and(|d| d.threads % WARP == 0);
+                full && h[0].reduce.targets.iter().all(|t| shared(t) && scalar(t))
             });
             match (found, thread) {
                 (Some((count, halvings)), Some(d)) => {
@@ -121,8 +165,14 @@ impl Emitter<'_> {
         let first = &all[0];
         let name = self.vars.get(&thread).map(|v| v.name.clone());
         let thread = name.ok_or_else(|| ill_formed("a kernel without threads"))?;
+        let lane = first.row.map_or(thread.clone(), |n| format!("({thread} % {n})"));
         let mut elements = Vec::new();
-        self.open(format!("if ({thread} < {}) {{", 2 * first.half));
+        // Rows within a warp: all of its threads take part.
+        let within = first.row.filter(|n| *n <= WARP);
+        match within {
+            Some(_) => self.open("{"),
+            None => self.open(format!("if ({lane} < {}) {{", 2 * first.half)),
+        }
         let mut mine = Vec::new();
         for (target, indices) in first.reduce.targets.iter().zip(&first.indices) {
             let (id, _) = resolve(target).map_err(lift)?;
@@ -134,21 +184,21 @@ impl Emitter<'_> {
             elements.push(element);
             mine.push(v);
         }
-        let mask = if 2 * first.half == WARP {
-            "0xffffffffu".to_string()
-        } else {
-            format!("{:#x}u", (1u64 << (2 * first.half)) - 1)
+        let mask = match within {
+            None if 2 * first.half < WARP => format!("{:#x}u", (1u64 << (2 * first.half)) - 1),
+            _ => "0xffffffffu".to_string(),
         };
+        let width = within.map_or(String::new(), |n| format!(", {n}"));
         for h in all {
             self.open("{");
             let mut theirs = Vec::new();
             for (target, v) in h.reduce.targets.iter().zip(&mine) {
                 let other = self.value_in_register(target, "theirs");
                 let (ty, name, v) = (value_type(other.ty), self.name_of(&other), self.name_of(v));
-                self.line(format!("const {ty} {name} = __shfl_down_sync({mask}, {v}, {});", h.half));
+                self.line(format!("const {ty} {name} = __shfl_down_sync({mask}, {v}, {}{width});", h.half));
                 theirs.push(other);
             }
-            self.open(format!("if ({thread} < {}) {{", h.half));
+            self.open(format!("if ({lane} < {}) {{", h.half));
             let (olds, values): (Vec<Expr>, Vec<Expr>) =
                 (mine.iter().map(var).collect(), theirs.iter().map(var).collect());
             let news = combine(self.module, &h.reduce.op, &olds, &values)
@@ -168,7 +218,7 @@ impl Emitter<'_> {
             self.close("}");
             self.close("}");
         }
-        self.open(format!("if ({thread} < {}) {{", first.half));
+        self.open(format!("if ({lane} < {}) {{", first.half));
         for (element, v) in elements.iter().zip(&mine) {
             let name = self.name_of(v);
             self.line(format!("{element} = {name};"));
