@@ -116,7 +116,7 @@ impl Reduced {
                     .collect();
             }
             let Some(normal) = normalize(todo) else { return false };
-            if !normal.iter().any(|c| c.eq && c.lin.terms.iter().any(|t| matches!(t.1, 1 | -1))) {
+            if !normal.iter().any(|c| c.eq && definition(&c.lin).is_some()) {
                 self.cons = normal;
                 return true;
             }
@@ -137,15 +137,7 @@ impl Reduced {
                 }
                 continue;
             }
-            // `k * col + rest == 0`, so `col == -k * rest`.
-            // The latest unknown goes, so that the leading ones, which matter to callers, stay.
-            let unit = lin.terms.iter().rfind(|t| matches!(t.1, 1 | -1)).copied();
-            let value = unit.and_then(|(col, k)| {
-                let mut value = lin.clone();
-                value.terms.retain(|t| t.0 != col);
-                Some((col, value.scaled(-k)?))
-            });
-            match value {
+            match definition(&lin) {
                 Some(definition) => self.defined.push(definition),
                 None => rest.push(Con { lin: std::mem::take(&mut lin), eq: true }),
             }
@@ -189,6 +181,16 @@ impl Reduced {
         }
         Some(point)
     }
+}
+
+/// An unknown of `lin == 0` with its value. The latest one with a unit coefficient goes, so that the leading ones, which
+/// matter to callers, stay. None where the value would leave 64 bits.
+fn definition(lin: &Lin) -> Option<(u32, Lin)> {
+    // `k * col + rest == 0`, so `col == -k * rest`.
+    let (col, k) = lin.terms.iter().rfind(|t| matches!(t.1, 1 | -1)).copied()?;
+    let mut value = lin.clone();
+    value.terms.retain(|t| t.0 != col);
+    Some((col, value.scaled(-k)?))
 }
 
 fn replace(lin: &Lin, col: u32, value: &Lin) -> Option<Lin> {

@@ -108,6 +108,8 @@ pub struct Schedule {
     pub module: Module,
     /// As the front end made it, with the status of every access.
     pub plain: Function,
+    /// The program is a fun: every strategy begins with a lowering of its own, whose labels are not those of `plain`.
+    pub of_fun: bool,
     pub versions: Vec<Version>,
     /// Why a tree is not known to touch only what exists and to read only what was written: the interpreter finds out,
     /// no other engine runs it.
@@ -310,6 +312,7 @@ pub(crate) fn with(
         requires: open,
         module: program.lang.module.clone(),
         plain: func,
+        of_fun: fun.is_some(),
         versions,
         unproved,
         times,

@@ -269,3 +269,16 @@ fn element_types_are_chosen_like_sizes() {
         f.fails(&format!("run {} {SMALL} {wrong}", gemm()), 1, "E0902");
     }
 }
+
+/// What `auto` makes of a fun begins with another lowering than the program that results are compared with.
+#[test]
+fn schedules_of_funs_may_reassociate() {
+    let f = Folder::new();
+    f.write(
+        "f.lathe",
+        "fun dot(xs: f32[K], ys: f32[K]) -> f32 = zip(xs, ys) |> map(|(x, y)| x * y) |> reduce(add, 0)\n",
+    );
+    for k in [1, 3, 17, 200] {
+        f.ok(&format!("run f.lathe:dot -s auto --check -D K={k}"));
+    }
+}

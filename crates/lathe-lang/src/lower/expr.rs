@@ -233,8 +233,9 @@ impl Cx<'_> {
             (ast::UnOp::Neg, Val::Int(v)) => Some(match v.checked_neg() {
                 Some(v) => Val::Int(v),
                 // 2^63 is what the type says.
+                None if hint.is_some_and(Type::is_float) => Val::Float(-(v as f64)),
                 None => {
-                    let ty = hint.and_then(Type::scalar).filter(|s| s.is_int()).unwrap_or(Scalar::I64);
+                    let ty = hint.and_then(Type::scalar).filter(|s| s.is_int()).unwrap_or(Scalar::Index);
                     Val::Expr(build::neg(build::int(ty, v)))
                 }
             }),

@@ -235,7 +235,7 @@ impl Reference {
     /// # Errors
     /// When memory is short.
     pub fn compare(&self, schedule: &Schedule, after: &Data) -> Result<Checked, Diagnostic> {
-        let named = schedule.reassociates();
+        let named = Self::changed(schedule);
         let exact = named.is_empty();
         let mut tally = Tally::default();
         let got: Vec<Option<ArrayValue>> = self
@@ -287,6 +287,15 @@ impl Reference {
             },
             first: tally.wrong.or(tally.first),
         })
+    }
+
+    /// The statements of the program whose order or rounding a schedule changes.
+    fn changed(schedule: &Schedule) -> Vec<String> {
+        let named = schedule.reassociates();
+        match schedule.of_fun && !named.is_empty() {
+            true => vec![EVERYTHING.to_string()],
+            false => named,
+        }
     }
 
     fn outputs(&self) -> impl Iterator<Item = bool> + '_ {
@@ -388,6 +397,9 @@ pub(crate) fn element(name: &str, shape: &[usize], at: usize) -> String {
     }
     format!("{name}{index:?}")
 }
+
+/// A name that no program has.
+const EVERYTHING: &str = "";
 
 /// What the outputs of a function may be in every evaluation that differs from the program in the order or rounding of
 /// statements, which are named as evidence names them: by a label, or a family of them (`C` for `C.acc`); a name that

@@ -319,6 +319,22 @@ fn abs_of_a_literal_is_a_literal() {
 }
 ";
     fails(least, &[], &[("y", &[0])]);
+    fails(
+        &least.replace("abs(-9223372036854775807 - 1) != 4", "-(-9223372036854775807 - 1) > 3"),
+        &[],
+        &[("y", &[0])],
+    );
+}
+
+/// Equations with a constant that has no negative are no definitions.
+#[test]
+fn the_least_number_ends_no_search() {
+    let text = "kernel k(y: inout i64[1], a: index, b: index) {
+    y[a // select((-9223372036854775807 - 1) + a == 0, a, b)] = 1
+}
+";
+    gives(text, &[], &[("y", &[0]), ("a", &[3]), ("b", &[4])], &[1]);
+    fails(text, &[], &[("y", &[0]), ("a", &[3]), ("b", &[2])]);
 }
 
 #[test]
