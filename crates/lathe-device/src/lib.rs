@@ -3,8 +3,9 @@
 //! **SPMD** tree has one loop of threads per kernel, around everything that the kernel does, with barriers; that is
 //! what devices run.
 //!
-//! * [`to_spmd`]: phased to SPMD. Loops of threads are distributed over the phases inside of them; barriers stand where a phase touches what an earlier one wrote, or writes what it
-//!   read, and nowhere else; serial code is run by one thread; what each thread alone uses is a register of that thread.
+//! * [`to_spmd`]: phased to SPMD. Loops of threads around others are distributed over the phases inside of them;
+//!   barriers stand where a phase touches what an earlier one wrote, or writes what it read, and nowhere else; serial
+//!   code is run by one thread; what each thread alone uses is a register of that thread.
 //! * [`plan()`]: what the host does to run an SPMD function: memory, loops, launches with their arguments.
 //!
 //! Both are trees or plain data, so that all of it but speed is tested with the interpreter.
