@@ -200,7 +200,10 @@ struct Target<'a> {
 fn fun(f: &FunAst, program: &mut Program, errors: &mut Vec<Diagnostic>) -> Option<ast::Kernel> {
     let known = program.funs.iter().map(|(n, f)| (n.as_str().into(), f.program.clone())).collect();
     let typed = lathe_pattern::Program::new(f, &known).map_err(|d| errors.push(d)).ok()?;
-    let reference = lower::fun::reference(&typed);
+    let reference = match typed.helps() {
+        Some(why) => Err(why),
+        None => lower::fun::reference(&typed),
+    };
     let header = reference.as_ref().ok().and_then(|r| lower::fun::header(f, r));
     let no_kernel = reference.map(|r| program.module.functions.insert(r.name.clone(), r)).err();
     let fun = Fun { program: typed, span: f.name_span, no_kernel };

@@ -62,11 +62,13 @@ pub struct FunParam {
     pub span: Span,
 }
 
-/// `fun name(params) -> result where facts = body`
+/// `fun name<types>(params) -> result where facts = body`
 #[derive(Clone, Debug, PartialEq)]
 pub struct FunAst {
     pub name: Name,
     pub name_span: Span,
+    /// Types of data that are found where it is used.
+    pub types: Vec<(Name, Span)>,
     pub params: Vec<FunParam>,
     pub result: Type,
     pub result_span: Span,

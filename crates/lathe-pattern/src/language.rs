@@ -83,7 +83,7 @@ impl Node for Term {
 }
 
 /// The most nodes of a term that is being rewritten.
-const SIZE: u32 = 1_000_000;
+pub(crate) const SIZE: u32 = 1_000_000;
 
 /// Whether a name of the text means this primitive, whatever its sizes.
 fn is_named(t: &Term, name: &str) -> bool {

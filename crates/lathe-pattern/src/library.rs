@@ -4,14 +4,15 @@ use crate::check::same_type;
 use crate::codes;
 use crate::decide::{Decision, lawful};
 use crate::language::TermState;
+use crate::prim::Prim;
 use crate::program::Program;
 use crate::rules::{self, Equation};
-use crate::term::Term;
+use crate::term::{Term, TermKind};
 use lathe_diagnostics::Diagnostic;
 use lathe_strategy::run::Context;
 use lathe_strategy::{
-    Argument, Definition, Definitions, Outcome, Refusal, Strategy, Vocabulary, Why, parse_definitions,
-    parse_strategy, rewrite,
+    Argument, Definition, Definitions, Outcome, Refusal, StepArg, Strategy, Vocabulary, Why,
+    parse_definitions, parse_strategy, rewrite,
 };
 
 /// The strategies of the library, in the notation of the language.
@@ -31,6 +32,7 @@ pub fn vocabulary() -> Vocabulary<Term> {
     v.expands("tileStencilND", |sizes| tile_stencil_nd(sizes, true));
     v.expands("tileStencilRestND", |sizes| tile_stencil_nd(sizes, false));
     v.expands("reorder", reorder);
+    v.add("reorderNamed", lathe_strategy::Entry::Here(std::rc::Rc::new(reorder_named)));
     v
 }
 
@@ -109,39 +111,98 @@ fn tile_stencil_nd(sizes: &[Argument], whole: bool) -> Result<Strategy, String> 
     Ok(Strategy::Seq(vec![tiled, call("reorder", order)]))
 }
 
-/// `reorder(l1, …, ln)`: of the loops of a nest, numbered from 1 outside, loop `lk` comes to place `k`.
-/// Each is hoisted over its neighbours, one exchange at a time, by whichever rule fits the two loops.
+/// `reorder(l1, …, ln)`: of the loops of a nest, numbered from 1 outside or named by the parameters of their functions,
+/// loop `lk` comes to place `k`. Each is hoisted over its neighbours, one exchange at a time, by whichever rule fits the
+/// two loops.
 fn reorder(args: &[Argument]) -> Result<Strategy, String> {
-    let mut order = Vec::new();
-    for a in args {
-        match &a.value {
-            lathe_strategy::ArgValue::Expr(lathe_space::Expr::Value(lathe_space::Value::Int(v))) => {
-                order.push(*v)
-            }
-            _ => return Err("`reorder` takes the numbers of loops".to_string()),
-        }
-    }
-    let mut sorted = order.clone();
-    sorted.sort_unstable();
-    if order.is_empty() || !sorted.iter().copied().eq(1..=order.len() as i64) {
-        return Err(format!("{order:?} is no order of the loops 1 to {}", order.len()));
-    }
-    fn go(order: &[i64]) -> Strategy {
-        let Some((first, rest)) = order.split_first() else { return Strategy::Id };
-        // Nothing moves any more: the loops must be there all the same.
-        let rest: Vec<i64> = rest.iter().map(|l| if l > first { l - 1 } else { *l }).collect();
-        let down =
-            if rest.is_empty() { call("isLoop", Vec::new()) } else { call("inLoop", vec![step(go(&rest))]) };
-        if *first == 1 {
-            return down;
-        }
-        let hoist = call("hoistLoop", vec![Argument::positional((*first).into())]);
-        Strategy::Seq(vec![hoist, call("inNest", vec![step(down)])])
-    }
+    use lathe_space::{Expr, Value};
+    use lathe_strategy::ArgValue;
+    let numbers: Option<Vec<i64>> = args
+        .iter()
+        .map(|a| match a.value {
+            ArgValue::Expr(Expr::Value(Value::Int(v))) => Some(v),
+            _ => None,
+        })
+        .collect();
+    let names = args.iter().all(|a| matches!(a.value, ArgValue::Expr(Expr::Name(_))));
+    let here = match numbers {
+        Some(order) if is_order(&order) => in_order(&order),
+        Some(order) => return Err(no_order(&order)),
+        None if names => call("reorderNamed", args.to_vec()),
+        None => return Err("it takes the numbers of loops, or the parameters of their functions".to_string()),
+    };
     // As the nest stands, or with every stage in a map of its own.
-    let here = call("topDown", vec![step(go(&order))]);
+    let here = call("topDown", vec![step(here)]);
     let apart = Strategy::Seq(vec![call("RNF", Vec::new()), here.clone()]);
     Ok(Strategy::Seq(vec![Strategy::Choice(vec![here, apart]), call("DFNF", Vec::new())]))
+}
+
+fn is_order(order: &[i64]) -> bool {
+    let mut sorted = order.to_vec();
+    sorted.sort_unstable();
+    !order.is_empty() && sorted.into_iter().eq(1..=order.len() as i64)
+}
+
+fn no_order(order: &[i64]) -> String {
+    format!("{order:?} is no order of the loops 1 to {}", order.len())
+}
+
+/// The loops of the nest that begins here, in this order.
+fn in_order(order: &[i64]) -> Strategy {
+    let Some((first, rest)) = order.split_first() else { return Strategy::Id };
+    // Nothing moves any more: the loops must be there all the same.
+    let rest: Vec<i64> = rest.iter().map(|l| if l > first { l - 1 } else { *l }).collect();
+    let down = if rest.is_empty() {
+        call("isLoop", Vec::new())
+    } else {
+        call("inLoop", vec![step(in_order(&rest))])
+    };
+    if *first == 1 {
+        return down;
+    }
+    let hoist = call("hoistLoop", vec![Argument::positional((*first).into())]);
+    Strategy::Seq(vec![hoist, call("inNest", vec![step(down)])])
+}
+
+/// `reorderNamed(x1, …, xn)`: the `n` outermost loops of the nest that begins here, if these are their names.
+fn reorder_named(t: &Term, args: &[StepArg]) -> Result<Strategy, Why> {
+    let names: Vec<String> = args.iter().map(|a| a.value.to_string()).collect();
+    let nest = loops(t);
+    if nest.is_empty() {
+        return Err(Why::Shape("no loop begins here"));
+    }
+    let outer = &nest[..names.len().min(nest.len())];
+    let number = |n: &String| outer.iter().position(|l| l == n).map(|k| k as i64 + 1);
+    let order: Option<Vec<i64>> = names.iter().map(number).collect();
+    match order {
+        Some(order) if is_order(&order) => Ok(in_order(&order)),
+        Some(order) => Err(Why::Mistake(no_order(&order))),
+        None => {
+            let nest = nest.join(", ");
+            Err(Why::Condition(format!("the nest here has, from outside, the loops {nest}")))
+        }
+    }
+}
+
+/// The loops of the nest that begins here, from outside, by the parameter of what a map applies and the last parameter of
+/// what a reduction does; as `lower` calls them: `x`, `x2`, `x3` where they are called the same.
+fn loops(t: &Term) -> Vec<String> {
+    let mut out: Vec<String> = Vec::new();
+    let mut here = t;
+    while let Some((p, args)) = here.spine() {
+        let f = match (p, args.as_slice()) {
+            (Prim::Map(_), [f, _]) => Some(*f),
+            (Prim::Reduce(..), [op, _, _]) => op.as_lam(),
+            _ => None,
+        };
+        let Some(TermKind::Lam(name, body)) = f.map(Term::kind) else { break };
+        let name = if &**name == "_" { "i" } else { name };
+        let numbered = (2..).map(|k| format!("{name}{k}"));
+        let name = std::iter::once(name.to_string()).chain(numbered).find(|n| !out.contains(n));
+        out.extend(name);
+        here = body;
+    }
+    out
 }
 
 /// Enough for every strategy over terms that ends.

@@ -3,7 +3,7 @@
 
 use crate::nat::Nat;
 use crate::prim::{MapKind, PadMode, Prim};
-use crate::term::Term;
+use crate::term::{Term, TermKind};
 use crate::types::{Type, TypeKind};
 
 /// A primitive at a type, applied.
@@ -16,6 +16,22 @@ pub fn applied(p: Prim, args: &[Term], result: Type) -> Term {
 pub fn lam(hint: &str, param: Type, body: impl FnOnce(Term) -> Term) -> Term {
     let x = Term::bound(0, param.clone());
     Term::lam(hint, param, body(x))
+}
+
+/// The name of a function's parameter, or `other`.
+pub fn hint<'a>(f: &'a Term, other: &'a str) -> &'a str {
+    match f.kind() {
+        TermKind::Lam(x, _) => x,
+        _ => other,
+    }
+}
+
+/// The same function, its parameter called otherwise.
+pub fn renamed(f: &Term, hint: &str) -> Term {
+    match (f.kind(), f.ty().as_fun()) {
+        (TermKind::Lam(_, b), Some((from, _))) => Term::lam(hint, from.clone(), b.clone()).placed_like(f),
+        _ => f.clone(),
+    }
 }
 
 /// The size and the element type of an array or vector.

@@ -292,7 +292,9 @@ fn literal(v: ScalarValue) -> String {
 /// The text of a fun.
 pub fn print_fun(p: &crate::program::Program) -> String {
     let params: Vec<String> = p.params.iter().map(|p| format!("{}: {}", p.name, p.ty)).collect();
-    let mut out = format!("fun {}({}) -> {}", p.name, params.join(", "), p.result);
+    let types: Vec<&str> = p.types.iter().map(|t| &**t).collect();
+    let types = if types.is_empty() { String::new() } else { format!("<{}>", types.join(", ")) };
+    let mut out = format!("fun {}{types}({}) -> {}", p.name, params.join(", "), p.result);
     let facts: Vec<String> = p.facts.all().iter().map(ToString::to_string).collect();
     if !facts.is_empty() {
         out.push_str(&format!(" where {}", facts.join(", ")));

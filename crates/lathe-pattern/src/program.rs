@@ -22,6 +22,8 @@ pub struct Param {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Program {
     pub name: Name,
+    /// Types of data that are found where it is used.
+    pub types: Vec<Name>,
     /// In the order in which parameters bind them.
     pub sizes: Vec<Name>,
     pub params: Vec<Param>,
@@ -39,12 +41,6 @@ impl Program {
     pub fn new(fun: &FunAst, funs: &BTreeMap<Name, Program>) -> Result<Program, Diagnostic> {
         let mut sizes: Vec<Name> = Vec::new();
         let mut places: BTreeMap<Name, Option<Span>> = BTreeMap::new();
-        for p in &fun.params {
-            if !p.ty.is_data() {
-                return Err(Diagnostic::error(codes::NOT_DATA, format!("`{}` is a function", p.name))
-                    .at(p.span, "parameters of funs are data"));
-            }
-        }
         // `N` and `N + 2` bind N; what takes other sizes binds once they are bound.
         while let Some((v, span)) = fun.params.iter().find_map(|p| Some((binds(&p.ty, &sizes)?, p.span))) {
             places.insert(v.clone(), Some(span));
@@ -69,6 +65,7 @@ impl Program {
             return Err(Diagnostic::error(codes::UNKNOWN, format!("nothing binds the size `{v}`"))
                 .at(fun.facts[0].span, "used here"));
         }
+        let types = types(fun, &sizes)?;
         let env = Env { funs: funs.clone(), sizes: places, facts, ..Env::default() };
         let lambda = as_lambda(fun);
         let params = fun.params.iter().map(|p| p.ty.clone());
@@ -81,6 +78,7 @@ impl Program {
         let params = fun.params.iter().map(|p| Param { name: p.name.clone(), ty: p.ty.clone() }).collect();
         Ok(Program {
             name: fun.name.clone(),
+            types,
             sizes,
             params,
             result: fun.result.clone(),
@@ -88,6 +86,20 @@ impl Program {
             term: typed.term,
             reach: typed.reach,
         })
+    }
+
+    /// Why it is for other funs only, whatever its translation: it takes functions, or its types are open.
+    pub fn helps(&self) -> Option<Diagnostic> {
+        let code = codes::NOT_DATA;
+        if let Some(p) = self.params.iter().find(|p| !p.ty.is_data()) {
+            let text = format!("`{}` takes the function `{}`, and a kernel takes data", self.name, p.name);
+            return Some(Diagnostic::error(code, text));
+        }
+        let t = self.types.first()?;
+        Some(Diagnostic::error(
+            code,
+            format!("`{}` is for any type `{t}`, and a kernel is for one", self.name),
+        ))
     }
 
     /// The same fun with another term, relying on more facts.
@@ -105,6 +117,7 @@ impl Program {
         let ty = |t: &Type| t.map_sizes(&mut |n| nat(n));
         Program {
             name: self.name.clone(),
+            types: self.types.clone(),
             sizes: self.sizes.iter().filter(|n| !values.contains_key(*n)).cloned().collect(),
             params: self.params.iter().map(|p| Param { name: p.name.clone(), ty: ty(&p.ty) }).collect(),
             result: ty(&self.result),
@@ -118,6 +131,33 @@ impl Program {
     pub fn ty(&self) -> Type {
         Type::funs(self.params.iter().map(|p| p.ty.clone()).collect::<Vec<_>>(), self.result.clone())
     }
+}
+
+/// The types that a fun leaves open: each has a name of its own and is in the type of a parameter.
+fn types(fun: &FunAst, sizes: &[Name]) -> Result<Vec<Name>, Diagnostic> {
+    let mut out: Vec<Name> = Vec::new();
+    for (t, span) in &fun.types {
+        let taken = if lathe_ir::Scalar::from_name(t).is_some() || matches!(&**t, "idx" | "vector") {
+            Some("is a type already")
+        } else if out.contains(t) {
+            Some("is there twice")
+        } else if sizes.contains(t) {
+            Some("is a size, too")
+        } else {
+            None
+        };
+        if let Some(why) = taken {
+            return Err(
+                Diagnostic::error(codes::ARGUMENTS, format!("the type `{t}` {why}")).at(*span, "here")
+            );
+        }
+        if !fun.params.iter().any(|p| p.ty.mentions(t)) {
+            let text = format!("nothing tells the type `{t}`: no parameter has it");
+            return Err(Diagnostic::error(codes::UNDETERMINED, text).at(*span, "here"));
+        }
+        out.push(t.clone());
+    }
+    Ok(out)
 }
 
 /// The first size that an extent of a type determines, the others being known: `c * N + …`.

@@ -150,6 +150,16 @@ impl Type {
         }
     }
 
+    /// Whether a type of this name is left open in it.
+    pub fn mentions(&self, var: &str) -> bool {
+        let mut found = false;
+        self.map(&mut Nat::clone, &mut |leaf| {
+            found |= matches!(leaf.kind(), TypeKind::Var(v) if &**v == var);
+            None
+        });
+        found
+    }
+
     /// Rebuilt with other sizes and other metas or variables (`None` keeps one).
     pub fn map(&self, nat: &mut dyn FnMut(&Nat) -> Nat, leaf: &mut dyn FnMut(&Type) -> Option<Type>) -> Type {
         let kind = match self.kind() {

@@ -138,6 +138,9 @@ fn seq(mut v: Vec<Strategy>) -> Strategy {
     }
 }
 
+/// The words whose meaning the rules rely on.
+pub const RELIED_ON: [&str; 6] = ["id", "fail", "try", "body", "function", "argument"];
+
 const SHAPE: Why = Why::Shape("not of the rule's shape");
 
 /// Rules and predicates of strategies.

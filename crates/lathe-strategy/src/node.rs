@@ -80,6 +80,8 @@ pub type IntoFn<N> = Rc<dyn Fn(&N, &[StepArg]) -> Option<usize>>;
 /// A rule that looks for a tree by trying moves; its arguments are data.
 pub type SearchFn<N> = Rc<dyn Fn(&N, &[StepArg], &mut dyn Moves<N>) -> Result<N, Why>>;
 pub type MacroFn = Rc<dyn Fn(&[Argument]) -> Result<Strategy, String>>;
+/// A strategy made of the arguments of a call and of the tree that it is applied to.
+pub type HereFn<N> = Rc<dyn Fn(&N, &[StepArg]) -> Result<Strategy, Why>>;
 
 /// The strategies that a search may apply, anywhere and as often as it wants, by their number.
 pub trait Moves<N: Node> {
@@ -117,6 +119,8 @@ pub enum Entry<N: Node> {
     Search(SearchFn<N>, &'static [&'static str]),
     /// Stands for another strategy, computed from its arguments.
     Macro(MacroFn),
+    /// Stands for another strategy, computed from its arguments where it is applied.
+    Here(HereFn<N>),
 }
 
 impl<N: Node> Clone for Entry<N> {
@@ -128,6 +132,7 @@ impl<N: Node> Clone for Entry<N> {
             Entry::Tested(f) => Entry::Tested(f.clone()),
             Entry::Search(f, own) => Entry::Search(f.clone(), own),
             Entry::Macro(f) => Entry::Macro(f.clone()),
+            Entry::Here(f) => Entry::Here(f.clone()),
         }
     }
 }

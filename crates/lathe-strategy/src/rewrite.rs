@@ -47,6 +47,8 @@ pub struct Outcome<N: Node> {
     pub state: N::State,
     /// By the published convention.
     pub steps: u64,
+    /// Applications that were tried, whether they succeeded or not.
+    pub tried: u64,
     pub trace: Vec<Applied<N>>,
 }
 
@@ -62,15 +64,28 @@ pub fn rewrite<N: Node>(
     tree: N,
     state: N::State,
 ) -> Result<Outcome<N>, Refusal> {
+    rewrite_within(context, words, strategy, tree, state, &[])
+}
+
+/// As [`rewrite`], called by a strategy that is reached through the definitions `callers`.
+fn rewrite_within<N: Node>(
+    context: &Context,
+    words: &Vocabulary<N>,
+    strategy: &Strategy,
+    tree: N,
+    state: N::State,
+    callers: &[String],
+) -> Result<Outcome<N>, Refusal> {
     let searched = RefCell::new(HashMap::new());
     let start = |explain: bool| {
         let mut e = Engine::new(context, words, state.clone(), explain, &searched);
+        e.callers = callers.to_vec();
         e.left = tree.cost().max(LEAST).saturating_mul(WORK);
         let result = e.strategy(strategy).and_then(|code| e.run(&code, &tree));
         (e, result)
     };
     match start(false) {
-        (e, Ok(tree)) => Ok(Outcome { tree, state: e.state, steps: e.steps, trace: e.trace }),
+        (e, Ok(tree)) => Ok(Outcome { tree, state: e.state, steps: e.steps, tried: e.tried, trace: e.trace }),
         (_, Err(Stop::Fatal(r))) => Err(*r),
         (_, Err(Stop::Failed)) => {
             // The same once more, with reasons.
@@ -92,6 +107,8 @@ enum Code<N: Node> {
     /// With the test as text, for the record.
     Tested(String, crate::node::TestedFn<N>, Shared<N>, String, Vec<StepArg>, Option<Span>),
     Into(String, crate::node::IntoFn<N>, Vec<StepArg>, Shared<N>, Option<Span>),
+    /// A strategy that depends on the tree.
+    Here(String, crate::node::HereFn<N>, Vec<StepArg>, Option<Span>),
     Search(search::Search<N>),
     Seq(Vec<Shared<N>>),
     Choice(Vec<Shared<N>>),
@@ -132,6 +149,8 @@ struct Reason {
     term: String,
     /// The shape fitted: says more than what was not there.
     condition: bool,
+    /// How many parts of the sequences around it had succeeded.
+    after: usize,
     /// The step.
     span: Option<Span>,
 }
@@ -150,10 +169,14 @@ struct Engine<'a, N: Node> {
     callers: Vec<String>,
     /// Calls of definitions by name and arguments.
     calls: HashMap<String, Shared<N>>,
+    /// What was made of strategies that depend on the tree, by their text: kept, so that no other one gets their address.
+    made: HashMap<String, Shared<N>>,
     /// Where a strategy applies nowhere in a sub-tree, which lives as long as this does.
     nowhere: HashSet<(usize, usize)>,
     alive: Vec<N>,
     reasons: Option<Vec<Reason>>,
+    /// Parts that succeeded of the sequences that are being run.
+    reached: usize,
     /// What searches found: the run that explains does not repeat them.
     searched: &'a RefCell<search::Found<N>>,
 }
@@ -177,9 +200,11 @@ impl<'a, N: Node> Engine<'a, N> {
             trace: Vec::new(),
             callers: Vec::new(),
             calls: HashMap::new(),
+            made: HashMap::new(),
             nowhere: HashSet::new(),
             alive: Vec::new(),
             reasons: explain.then(Vec::new),
+            reached: 0,
             searched,
         }
     }
@@ -213,7 +238,7 @@ impl<'a, N: Node> Engine<'a, N> {
     fn run(&mut self, code: &Code<N>, t: &N) -> Result<N, Stop> {
         match code {
             Code::Id => self.success(t.clone()),
-            Code::Fail(why) => self.failure("fail", why.clone(), None, t),
+            Code::Fail(why) => self.failure("fail", why.clone(), false, None, t),
             Code::Rule(name, f, args, span) => {
                 self.count()?;
                 match f(t, &mut self.state, args) {
@@ -232,20 +257,7 @@ impl<'a, N: Node> Engine<'a, N> {
                         self.left = left;
                         self.success(new)
                     }
-                    Err(Why::Mistake(text)) => {
-                        Err(self.mistake(codes::CALL, format!("`{name}`: {text}"), *span, None))
-                    }
-                    Err(why) => {
-                        if self.reasons.is_some() {
-                            let condition = matches!(why, Why::Condition(_));
-                            let out = self.failure(name, why.to_string(), *span, t);
-                            if let Some(r) = self.reasons.as_mut().and_then(|r| r.last_mut()) {
-                                r.condition = condition;
-                            }
-                            return out;
-                        }
-                        Err(Stop::Failed)
-                    }
+                    Err(why) => self.refused(name, why, *span, t),
                 }
             }
             Code::Predicate(name, f, args, span) => {
@@ -254,7 +266,7 @@ impl<'a, N: Node> Engine<'a, N> {
                     return self.success(t.clone());
                 }
                 if self.reasons.is_some() {
-                    return self.failure(name, "the predicate does not hold".to_string(), *span, t);
+                    return self.failure(name, "the predicate does not hold".to_string(), false, *span, t);
                 }
                 Err(Stop::Failed)
             }
@@ -272,14 +284,7 @@ impl<'a, N: Node> Engine<'a, N> {
                         });
                         self.success(new)
                     }
-                    Err(why) => {
-                        let condition = matches!(why, Why::Condition(_));
-                        let out = self.failure(name, why.to_string(), *span, t);
-                        if let Some(r) = self.reasons.as_mut().and_then(|r| r.last_mut()) {
-                            r.condition = condition;
-                        }
-                        out
-                    }
+                    Err(why) => self.refused(name, why, *span, t),
                 }
             }
             Code::Into(name, f, args, s, span) => match f(t, args) {
@@ -289,17 +294,36 @@ impl<'a, N: Node> Engine<'a, N> {
                 }
                 None => {
                     if self.reasons.is_some() {
-                        return self.failure(name, "there is no such part here".to_string(), *span, t);
+                        return self.failure(name, "there is no such part here".to_string(), false, *span, t);
                     }
                     Err(Stop::Failed)
                 }
             },
+            Code::Here(name, f, args, span) => {
+                self.count()?;
+                match f(t, args) {
+                    Ok(s) => {
+                        let text = s.to_string();
+                        let code = match self.made.get(&text) {
+                            Some(code) => code.clone(),
+                            None => self.strategy(&s)?,
+                        };
+                        self.made.insert(text, code.clone());
+                        self.run(&code, t)
+                    }
+                    Err(why) => self.refused(name, why, *span, t),
+                }
+            }
             Code::Search(s) => self.search(s, t),
             Code::Seq(v) => {
                 let mut t = t.clone();
+                let before = self.reached;
                 for s in v {
-                    t = self.run(s, &t)?;
+                    let done = self.run(s, &t);
+                    self.reached = if done.is_ok() { self.reached + 1 } else { before };
+                    t = done?;
                 }
+                self.reached = before;
                 Ok(t)
             }
             Code::Choice(v) => {
@@ -311,7 +335,7 @@ impl<'a, N: Node> Engine<'a, N> {
                 Err(Stop::Failed)
             }
             Code::Not(s) => match self.probe(s, t)? {
-                true => self.failure("not", "the strategy applies".to_string(), None, t),
+                true => self.failure("not", "the strategy applies".to_string(), false, None, t),
                 false => self.success(t.clone()),
             },
             Code::Where(s) => match self.probe(s, t)? {
@@ -390,12 +414,7 @@ impl<'a, N: Node> Engine<'a, N> {
                 }
             }
             Code::Call(body, shown, unfolded) => {
-                self.callers.push(shown.clone());
-                if self.callers.len() > DEPTH {
-                    let text = format!("the strategy does not end: {}", self.cycle());
-                    let help = "a definition that calls itself needs a step that fails in the end";
-                    return Err(self.mistake(codes::DIVERGES, text, None, Some(help)));
-                }
+                self.enter(shown.clone())?;
                 let code = unfolded.borrow().clone();
                 let code = match code {
                     Some(c) => c,
@@ -412,6 +431,17 @@ impl<'a, N: Node> Engine<'a, N> {
                 out
             }
         }
+    }
+
+    /// Into a definition; how deep they nest is bounded.
+    fn enter(&mut self, caller: String) -> Result<(), Stop> {
+        self.callers.push(caller);
+        if self.callers.len() > DEPTH {
+            let text = format!("the strategy does not end: {}", self.cycle());
+            let help = "a definition that calls itself needs a step that fails in the end";
+            return Err(self.mistake(codes::DIVERGES, text, None, Some(help)));
+        }
+        Ok(())
     }
 
     fn success(&mut self, t: N) -> Result<N, Stop> {
@@ -433,7 +463,7 @@ impl<'a, N: Node> Engine<'a, N> {
 const BUILT_IN: [&str; 4] = ["id", "fail", "try", "repeat"];
 
 /// What goes through trees, or asks about them.
-pub const TRAVERSALS: [&str; 13] = [
+pub const TRAVERSALS: [&str; 14] = [
     "not",
     "where",
     "one",
@@ -447,6 +477,7 @@ pub const TRAVERSALS: [&str; 13] = [
     "normalize",
     "outermost",
     "innermost",
+    "rewritten",
 ];
 
 fn show_call(name: &str, args: &[Argument]) -> String {

@@ -101,7 +101,11 @@ fn definitions() -> Definitions {
              strategy deep(n) = if n == 0 then ab else body(deep(n - 1))
              strategy twice(s) = s ; s
              # a traversal of a user: every other level
-             strategy skipping(s) = s <+ one(one(skipping(s)))",
+             strategy skipping(s) = s <+ one(one(skipping(s)))
+             # strategies that become themselves
+             strategy itself = rewritten(try(idSimplification), itself)
+             strategy byItself = rewritten(byItself, id)
+             strategy unrolled = rewritten(try(flatten), ab ; unrolled)",
         )
         .unwrap(),
     )
@@ -499,4 +503,90 @@ fn item_31_f_tilde_transposes_twice_in_twelve_steps() {
     let count = |r: &str| out.trace.iter().filter(|a| a.rule == r).count();
     let counts = ["letPartialEval", "buildGet", "funToLet", "lenBuild", "letApp"].map(count);
     assert_eq!((out.trace.len(), counts), (12, [4, 3, 3, 2, 0]));
+}
+
+/// Rewriting strategies costs what it does: one budget, one limit of nesting, and never a stack without end.
+#[test]
+fn rewritten_strategies_end_or_are_found_out() {
+    assert_eq!(result("rewritten(normalize(idSimplification), id ; ab ; id)", "a"), "b");
+    assert_eq!(result("rewritten(normalize(bodyFusion), body(ab) ; body(bc))", "l(a)"), "l(c)");
+    assert_eq!(run("rewritten(normalize(idSimplification), id ; ab ; id)", "a").unwrap().steps, 1);
+    assert_eq!(result("rewritten(rewritten(id, try(flatten)), (ab ; bc) ; id)", "a"), "c");
+    for s in ["itself", "byItself", "try(itself)"] {
+        assert_eq!(result(s, "a"), "E0608", "{s}");
+    }
+    // This one ends where `ab` does not apply.
+    assert_eq!(result("unrolled", "a"), FAILED);
+    // The budget is one: what strategies cost is taken from it.
+    let long: Vec<&str> = std::iter::repeat_n("id", 1_200).collect();
+    assert_eq!(result(&format!("rewritten(tryAll(id), {})", long.join(" ; ")), "a"), "E0608");
+}
+
+/// What the rules of strategies rely on keeps its meaning, or they are not applied.
+#[test]
+fn words_that_a_file_defines_anew_are_not_simplified() {
+    for own in ["strategy id = fail", "strategy body(s) = s", "strategy try(s) = s"] {
+        let d = Definitions::new(parse_definitions(own).unwrap());
+        let facts = |_: &str| None;
+        let c = Context::new(&d, None, &facts);
+        let s = parse_strategy("rewritten(try(idSimplification), ab ; bc)").unwrap();
+        let refused = rewrite(&c, &words(), &s, Toy::parse("a"), 0).unwrap_err();
+        assert_eq!(refused.diagnostic.code.0, "E0606", "{own}");
+    }
+}
+
+/// A strategy that depends on the tree; traversals that remember where it applied nowhere remember that one only.
+#[test]
+fn strategies_that_depend_on_the_tree_are_told_apart() {
+    let mut v = words();
+    // On `g(x y)`: `ab` somewhere in `x`, `bc` somewhere in `y`.
+    v.add(
+        "byLabel",
+        lathe_strategy::Entry::Here(Rc::new(|t: &Toy, _| {
+            let step = match t.0.0.as_str() {
+                "x" => "topDown(ab)",
+                "y" => "topDown(bc)",
+                _ => return Err(Why::Shape("neither")),
+            };
+            Ok(parse_strategy(step).unwrap())
+        })),
+    );
+    let d = Definitions::default();
+    let facts = |_: &str| None;
+    let c = Context::new(&d, None, &facts);
+    let s = parse_strategy("tryAll(byLabel)").unwrap();
+    // One leaf is shared by all: `ab` does not apply to it, `bc` does.
+    let leaf = Toy::new("b", vec![]);
+    let of = |l: &str| Toy::new(l, vec![leaf.clone()]);
+    let tree = Toy::new("g", (0..40).map(|n| of(if n % 2 == 0 { "x" } else { "y" })).collect());
+    let out = rewrite(&c, &v, &s, tree, 0).unwrap().tree.show();
+    assert_eq!(out.matches("x(b)").count(), 20);
+    assert_eq!(out.matches("y(c)").count(), 20);
+}
+
+/// Conditions before shapes, what failed after other steps before what failed at once, outer places before inner ones.
+#[test]
+fn failures_name_the_place_that_tells_most() {
+    let mut v = words();
+    v.rule("never", |t: &Toy, _, _| match t.0.0.as_str() {
+        "f" | "h" => Err(Why::Condition(format!("`{}` must not", t.0.0))),
+        _ => Err(Why::Shape("not that label")),
+    });
+    let d = Definitions::default();
+    let facts = |_: &str| None;
+    let c = Context::new(&d, None, &facts);
+    let told = |s: &str, t: &str| {
+        let refused = rewrite(&c, &v, &parse_strategy(s).unwrap(), Toy::parse(t), 0).unwrap_err();
+        assert_eq!(refused.diagnostic.code.0, FAILED);
+        refused.diagnostic.message
+    };
+    assert!(told("topDown(never)", "g(f(h) a)").contains("`f` must not"));
+    assert!(told("topDown(never)", "g(a l(h(f)))").contains("`h` must not"));
+    // `h` is found after `ab`, the outer `f` before.
+    assert!(
+        told("topDown(never) <+ (one(ab) ; topDown(isLeaf ; never <+ one(isF ; never)))", "g(a f)")
+            .contains("`never`")
+    );
+    assert!(told("fg <+ (ab ; fg)", "a").contains("`fg`"));
+    assert!(told("(topDown(ab) ; one(never)) <+ never", "g(a h)").contains("`h` must not"));
 }

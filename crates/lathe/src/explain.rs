@@ -22,6 +22,9 @@ pub fn explain(schedule: &Schedule, differences: bool) -> String {
             }
         }
         decisions(&mut out, v);
+        if let Some(n) = v.rewriting {
+            let _ = writeln!(out, "  {n} steps on terms, by ELEVATE's convention");
+        }
         for (i, step) in v.steps.iter().enumerate() {
             let _ = writeln!(
                 out,
@@ -69,6 +72,7 @@ pub fn explain_json(kernel: &str, doc: &str, schedule: &Schedule) -> serde_json:
                 "decisions": v.taken,
                 "notes": v.notes,
                 "steps": v.steps,
+                "rewriting_steps": v.rewriting,
                 "tree": lathe_ir::text::print_function(&v.func),
             })
         })

@@ -43,12 +43,12 @@ pub fn version(
 ) -> Result<Version, Diagnostic> {
     let (on_terms, after) = split(context, &wanted.strategy)?;
     let p = start(fun, how, wanted.cond.as_ref());
-    let steps = library::STEPS;
     let context_of_terms =
-        Context { steps, ..Context::new(context.definitions, context.target, context.facts) };
+        Context { steps: library::STEPS, ..Context::new(context.definitions, context.target, context.facts) };
     let words = vocabulary(program);
     let out = rewrite(&context_of_terms, &words, &on_terms, p.term.clone(), TermState::new(&p.facts))
         .map_err(|r| *r.diagnostic)?;
+    let steps = out.steps;
     let q = p.with_term(out.tree, out.state.facts.all().to_vec());
     if !same_type(&q.facts, q.term.ty(), &p.ty()) {
         let text = format!("`{}` became `{}`", p.term.ty(), q.term.ty());
@@ -96,7 +96,7 @@ pub fn version(
         forms.pop();
         forms.extend(trees);
     }
-    Ok(Version::new(None, func, evidence, forms))
+    Ok(Version { rewriting: Some(steps), ..Version::new(None, func, evidence, forms) })
 }
 
 /// The strategies of a file that would be taken for steps on loops of the same name: strategies that the library makes

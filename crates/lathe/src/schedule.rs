@@ -57,6 +57,9 @@ pub struct Version {
     pub taken: Taken,
     /// What was not done, and why.
     pub notes: Vec<String>,
+    /// Of a fun: steps on terms by ELEVATE's convention (every successful application of a rule, predicate, `id` or
+    /// one-level traversal counts, in branches that are given up, too).
+    pub rewriting: Option<u64>,
 }
 
 impl Version {
@@ -74,6 +77,7 @@ impl Version {
             baked: BTreeMap::new(),
             taken: Taken::default(),
             notes: Vec::new(),
+            rewriting: None,
         }
     }
 }

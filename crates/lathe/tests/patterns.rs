@@ -187,3 +187,25 @@ fn every_code_of_patterns_has_a_wrong_and_a_right_program() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+/// F̃'s equations, in a file: what is transposed twice is copied, and the steps are told as they are counted.
+#[test]
+fn the_equations_of_f_tilde_are_written_by_a_user() {
+    let path = format!("{}/../../examples/patterns/ftilde.lathe", env!("CARGO_MANIFEST_DIR"));
+    let p = Program::open(path).unwrap_or_else(|e| panic!("{e}"));
+    let kernel = p.kernel(Some("twice")).unwrap_or_else(|e| panic!("{e}"));
+    let how = How { strategy: Some("fast".to_string()), ..How::default() };
+    let schedule = lathe::schedule(&p, kernel, &how, &Machine::host()).unwrap_or_else(|e| panic!("{e}"));
+    let v = &schedule.versions[0];
+    let count = |rule: &str| v.steps.iter().filter(|s| s.rule == rule).count();
+    // The transposed matrix is put in place of its name, and read as rows and as elements.
+    assert_eq!((count("letPartialEval"), count("buildGet")), (1, 2));
+    let tree = lathe::ir::text::print_function(&v.func);
+    assert!(!tree.contains("alloc") && tree.contains("out[i, j]! = m[i, j]!"), "{tree}");
+    let n = v.rewriting.expect("steps on terms");
+    assert!(n >= v.steps.len() as u64 - 1, "{n}");
+    let text = lathe::explain(&schedule, false);
+    assert!(text.contains(&format!("{n} steps on terms")), "{text}");
+    let json = lathe::explain_json("twice", "", &schedule);
+    assert_eq!(json["versions"][0]["rewriting_steps"], n);
+}

@@ -145,9 +145,11 @@ impl Parser<'_> {
     ) -> Option<T> {
         let start = self.span();
         self.advance();
+        let first = self.at;
         while !self.at_item() {
-            // The brackets of `idx<N>` and `vector<f32, N>`; sizes have no comparisons.
-            if (self.is_name("idx") || self.is_name("vector")) && self.is_at(1, "<") {
+            // The brackets of `fun name<T>`, `idx<N>` and `vector<f32, N>`; sizes have no comparisons.
+            let opens = self.at == first || self.is_name("idx") || self.is_name("vector");
+            if opens && self.is_at(1, "<") {
                 self.advance();
                 self.angles.push(self.at);
                 while !self.at_item() && !self.is(">") {

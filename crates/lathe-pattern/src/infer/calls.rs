@@ -79,11 +79,17 @@ impl Infer<'_> {
         let fresh: Vec<(Name, Nat)> = p.sizes.iter().map(|n| (n.clone(), self.s.nat())).collect();
         let value = |v: &Name| fresh.iter().find(|f| f.0 == *v).map(|f| f.1.clone());
         let replace = |n: &Nat| n.replace_vars(&value);
+        let types: Vec<(Name, Type)> = p.types.iter().map(|n| (n.clone(), self.s.data())).collect();
+        let open = |t: &Type| match t.kind() {
+            TypeKind::Var(v) => types.iter().find(|t| t.0 == *v).map(|t| t.1.clone()),
+            _ => None,
+        };
         self.s.span = Some(span);
         for f in p.facts.all() {
             self.s.oblige(f.replace_vars(&value));
         }
-        let term = p.term.map_types(&mut |t| t.map_sizes(&mut |n| replace(n)), &mut |n| replace(n));
+        let term =
+            p.term.map_types(&mut |t| t.map(&mut |n| replace(n), &mut |t| open(t)), &mut |n| replace(n));
         let ty = term.ty().clone();
         Ok(Elab { kind: ElabKind::Typed(term, p.reach), ty, span })
     }

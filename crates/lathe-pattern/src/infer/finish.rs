@@ -67,7 +67,18 @@ impl Infer<'_> {
                 let (f, a) = (self.finish(f, depth)?, self.finish(a, depth)?);
                 // A fun that is written in place is applied at once.
                 match &f.kind() {
-                    crate::term::TermKind::Lam(_, b) if is_instance(&e.kind) && a.size() <= 8 => b.open(&a),
+                    crate::term::TermKind::Lam(_, b)
+                        if is_instance(&e.kind) && (a.size() <= 8 || !a.ty().is_data()) =>
+                    {
+                        let size = b.uses().saturating_mul(a.size()).saturating_add(b.size());
+                        if size > INLINED {
+                            let text = format!("the funs that are used come to more than {INLINED} parts");
+                            return Err(
+                                Diagnostic::error(codes::SYNTAX, text).at(e.span, "written in place here")
+                            );
+                        }
+                        b.open(&a)
+                    }
                     _ => Term::app(f, a),
                 }
             }

@@ -68,6 +68,16 @@ impl Parser {
     pub fn fun(&mut self) -> Result<FunAst, Diagnostic> {
         let start = self.span();
         let (name, name_span) = self.named("fun")?;
+        let types = if self.sign("<") {
+            self.list(">", &mut |p| {
+                let span = p.span();
+                Ok((p.name()?, span))
+            })?
+        } else {
+            Vec::new()
+        };
+        let known = self.data_vars.len();
+        self.data_vars.extend(types.iter().map(|t| t.0.clone()));
         self.expect("(")?;
         let params = self.list(")", &mut |p| {
             let span = p.span();
@@ -83,7 +93,18 @@ impl Parser {
         let facts = self.conditions()?;
         self.expect("=")?;
         let body = self.expr()?;
-        Ok(FunAst { name, name_span, params, result, result_span, facts, body, span: self.since(start) })
+        self.data_vars.truncate(known);
+        Ok(FunAst {
+            name,
+            name_span,
+            types,
+            params,
+            result,
+            result_span,
+            facts,
+            body,
+            span: self.since(start),
+        })
     }
 
     /// `where c, d`, if it is there.

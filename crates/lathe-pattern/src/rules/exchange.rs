@@ -27,8 +27,18 @@ pub(super) fn add(v: &mut Vocabulary<Term>) {
         }
         let turned = make::transpose(xs.clone()).ok_or(SHAPE)?;
         let (_, row) = make::elements(turned.ty()).ok_or(SHAPE)?;
+        // Loops keep their names; an operator without any gives its loop none.
+        let outside = op.as_lam().map_or("y", |f| make::hint(f, "y"));
+        let inside = inner.as_lam().map_or("y", |f| make::hint(f, "y")).to_string();
+        let operator = match (inner.as_lam(), inner.ty().as_fun()) {
+            (Some(f), Some((acc, _))) => {
+                Term::lam(make::hint(&inner, "acc"), acc.clone(), make::renamed(f, outside))
+            }
+            _ => inner,
+        };
         let again = make::lam("acc", z.ty().clone(), |_| {
-            make::lam("chunk", row, |c| make::reduce(q, inner.shift(2), Term::bound(1, z.ty().clone()), c))
+            let start = Term::bound(1, z.ty().clone());
+            make::lam(&inside, row, |c| make::reduce(q, operator.shift(2), start, c))
         });
         Ok(make::reduce(p, again, z.clone(), turned))
     });
@@ -82,30 +92,31 @@ fn exchange_maps(t: &Term) -> Option<Result<Term, Why>> {
     let TermKind::Lam(hint, body) = f.kind() else { return None };
     let (l, g, e) = body.as_map()?;
     let (n, x_ty) = make::elements(xs.ty())?;
-    let (m, y_ty) = make::elements(e.ty())?;
+    let (_, y_ty) = make::elements(e.ty())?;
     let rows = match e.kind() {
         TermKind::Bound(0) => xs.clone(),
         _ => make::map(&MapKind::High, Term::lam(hint, x_ty.clone(), e.clone()), xs.clone())?,
     };
     let columns = make::transpose(rows)?;
     let ys = Type::array(n, y_ty.clone());
-    let _ = m;
+    // Loops keep their names.
+    let outside = make::hint(g, "ys");
     let inner = if g.mentions(0) {
         // g stands under x; the pair (x, y) takes its place, under ys and p.
         let pair = Type::pair(x_ty, y_ty);
         let g2 = g.shift_from(1, 2);
         let xs1 = xs.shift(1);
-        make::lam("ys", ys, |ys| {
+        make::lam(outside, ys, |ys| {
             let each =
-                make::lam("p", pair, |p| match (make::project(0, p.clone()), make::project(1, p.clone())) {
+                make::lam(hint, pair, |p| match (make::project(0, p.clone()), make::project(1, p.clone())) {
                     (Some(x), Some(y)) => Term::apply(&g2.open(&x), &y),
                     _ => p,
                 });
             make::zip(xs1, ys.clone()).and_then(|z| make::map(k, each, z)).unwrap_or(ys)
         })
     } else {
-        let g1 = g.lower()?.shift(1);
-        make::lam("ys", ys, |ys| make::map(k, g1, ys.clone()).unwrap_or(ys))
+        let g1 = make::renamed(&g.lower()?.shift(1), hint);
+        make::lam(outside, ys, |ys| make::map(k, g1, ys.clone()).unwrap_or(ys))
     };
     make::transpose(make::map(l, inner, columns)?).map(Ok)
 }
@@ -117,6 +128,8 @@ fn sink(t: &Term) -> Option<Result<Term, Why>> {
     let (Prim::Zip, sides) = zipped.spine()? else { return None };
     let [a, y] = sides.as_slice() else { return None };
     let direct = matches!((a.kind(), y.kind()), (TermKind::Bound(1), TermKind::Bound(0)));
+    // Loops keep their names.
+    let (outside, inside) = (make::hint(f, "p"), op.as_lam().map_or("y", |f| make::hint(f, "y")));
     let f = f.lower().and_then(|f| f.lower())?;
     if !direct {
         return None;
@@ -129,9 +142,9 @@ fn sink(t: &Term) -> Option<Result<Term, Why>> {
     let kind = if kind == FoldKind::High && acc != elem { FoldKind::Seq } else { kind };
     let pairs = make::zip(z.clone(), turned)?;
     let f3 = f.shift(3);
-    let each = make::lam("p", Type::pair(acc.clone(), column), |p| {
+    let each = make::lam(outside, Type::pair(acc.clone(), column), |p| {
         let step = make::lam("acc", acc.clone(), |_| {
-            make::lam("y", elem.clone(), |y| {
+            make::lam(inside, elem.clone(), |y| {
                 let a = Term::bound(1, acc.clone());
                 let parts = vec![acc.clone(), elem.clone()];
                 let pair = make::applied(Prim::Tuple(2), &[a, y], Type::tuple(parts));

@@ -39,7 +39,10 @@ pub fn vocabulary() -> Vocabulary<Term> {
     storage::add(&mut v);
     lowering::add(&mut v);
     crate::library::add_rules(&mut v, equations::all());
-    v.rule("DFNF", |t, _, _| Ok(normal::data_flow(t)));
+    v.rule("DFNF", |t, _, _| {
+        let text = "once all functions are applied, the term is larger than terms may be";
+        normal::bounded(t).ok_or(Why::Mistake(text.to_string()))
+    });
     v
 }
 

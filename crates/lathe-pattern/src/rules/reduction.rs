@@ -202,6 +202,8 @@ fn lift(t: &Term) -> Result<Term, Why> {
     let elements = over(e).and_then(make::transpose).ok_or(SHAPE)?;
     let accs = Type::array(n.clone(), acc_ty.clone());
     let ys = Type::array(n.clone(), e_ty.clone());
+    // Loops keep their names.
+    let element = op.as_lam().map_or("y", |f| make::hint(f, "y"));
     // Under acc and y (and p).
     let step = if op.mentions(0) {
         // op stands under x; x becomes the last part of the triple ((acc, y), x).
@@ -209,9 +211,9 @@ fn lift(t: &Term) -> Result<Term, Why> {
         let op3 = op.shift_from(1, 3);
         let xs2 = xs.shift(2);
         make::lam("acc", accs.clone(), |_| {
-            make::lam("y", ys.clone(), |y| {
+            make::lam(element, ys.clone(), |y| {
                 let acc = Term::bound(1, accs.clone());
-                let each = make::lam("p", triple, |p| {
+                let each = make::lam(hint, triple, |p| {
                     let (pair, x) = (make::project(0, p.clone()), make::project(1, p.clone()));
                     let (Some(pair), Some(x)) = (pair, x) else { return p };
                     let (a, b) = (make::project(0, pair.clone()), make::project(1, pair));
@@ -228,9 +230,9 @@ fn lift(t: &Term) -> Result<Term, Why> {
         let op3 = op.lower().ok_or(SHAPE)?.shift(3);
         let pair = Type::pair(acc_ty, e_ty);
         make::lam("acc", accs.clone(), |_| {
-            make::lam("y", ys.clone(), |y| {
+            make::lam(element, ys.clone(), |y| {
                 let acc = Term::bound(1, accs.clone());
-                let each = make::lam("p", pair, |p| {
+                let each = make::lam(hint, pair, |p| {
                     match (make::project(0, p.clone()), make::project(1, p.clone())) {
                         (Some(a), Some(b)) => Term::apply_all(&op3, &[a, b]),
                         _ => p,

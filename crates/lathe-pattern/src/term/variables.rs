@@ -15,6 +15,19 @@ impl Term {
         }
     }
 
+    /// How often the variable of the innermost binder around it occurs.
+    pub fn uses(&self) -> u32 {
+        fn count(t: &Term, i: u32) -> u32 {
+            match t.kind() {
+                _ if t.0.loose <= i => 0,
+                TermKind::Bound(j) => u32::from(*j == i),
+                TermKind::Lam(_, b) => count(b, i + 1),
+                _ => t.children().into_iter().map(|c| count(c, i)).sum(),
+            }
+        }
+        count(self, 0)
+    }
+
     /// Rebuilds every variable that is bound outside: `f` gets how many binders of the term it stands
     /// under, and its number as seen from the top.
     fn map_loose(&self, depth: u32, f: &mut dyn FnMut(u32, u32, &Term) -> Term) -> Term {

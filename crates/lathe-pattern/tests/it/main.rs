@@ -13,3 +13,4 @@ mod stencils;
 mod support;
 mod tiling;
 mod types;
+mod users;

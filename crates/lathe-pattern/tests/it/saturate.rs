@@ -71,7 +71,7 @@ const PERMUTED: [&str; 6] = ["m", "n", "r", "tile", "chunk", "tile"];
 
 #[test]
 fn blocked_and_permuted_products_are_found() {
-    for (order, loops) in [(BLOCKED, "y2 p p2"), (PERMUTED, "p y2 p2")] {
+    for (order, loops) in [(BLOCKED, "y row col"), (PERMUTED, "row y col")] {
         let strategy = product(4, 2, &order);
         let s = [("M", 8), ("K", 6), ("N", 4)];
         let (q, rules) = reached(MM, &strategy, &s);

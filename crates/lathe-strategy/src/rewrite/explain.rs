@@ -24,13 +24,31 @@ impl<N: Node> Engine<'_, N> {
         r
     }
 
-    pub(super) fn failure(&mut self, rule: &str, why: String, span: Option<Span>, t: &N) -> Result<N, Stop> {
-        let path = self.path.clone();
+    /// What does not apply here; a call that is wrong in itself is a mistake.
+    pub(super) fn refused(&mut self, rule: &str, why: Why, span: Option<Span>, t: &N) -> Result<N, Stop> {
+        match why {
+            Why::Mistake(text) => Err(self.mistake(codes::CALL, format!("`{rule}`: {text}"), span, None)),
+            _ if self.reasons.is_none() => Err(Stop::Failed),
+            Why::Shape(why) => self.failure(rule, why.to_string(), false, span, t),
+            Why::Condition(why) => self.failure(rule, why, true, span, t),
+        }
+    }
+
+    /// `condition`: the shape was the right one.
+    pub(super) fn failure(
+        &mut self,
+        rule: &str,
+        why: String,
+        condition: bool,
+        span: Option<Span>,
+        t: &N,
+    ) -> Result<N, Stop> {
+        let (path, after) = (self.path.clone(), self.reached);
         if let Some(r) = &mut self.reasons {
             if r.len() >= 1000 {
                 r.drain(..500);
             }
-            r.push(Reason { rule: rule.to_string(), path, why, term: t.show(), condition: false, span });
+            r.push(Reason { rule: rule.to_string(), path, why, term: t.show(), condition, after, span });
         }
         Err(Stop::Failed)
     }
@@ -57,12 +75,14 @@ impl<N: Node> Engine<'_, N> {
         names.join(" → ")
     }
 
-    /// The last thing that failed, and what else was tried.
+    /// The failure that tells most, and what else was tried.
     pub(super) fn explanation(self, tree: &N) -> Refusal {
         let mut reasons = self.reasons.unwrap_or_default();
-        // Conditions that were nearly met say more than shapes that were not there.
-        let best = reasons.iter().rposition(|r| r.condition);
-        let best = best.or(reasons.len().checked_sub(1)).map(|n| reasons.remove(n));
+        // A condition that was not met says more than a shape that was not there, what failed after other steps of a
+        // sequence had been taken more than what failed at once; of places that say as much, the outermost.
+        let tells = |r: &Reason| (r.condition, r.after, std::cmp::Reverse(r.path.len()));
+        let best = reasons.iter().enumerate().max_by_key(|(n, r)| (tells(r), *n)).map(|(n, _)| n);
+        let best = best.map(|n| reasons.remove(n));
         let Some(r) = best else {
             let d = Diagnostic::error(
                 codes::FAILED,
@@ -76,10 +96,11 @@ impl<N: Node> Engine<'_, N> {
             show_path(&r.path),
             short(&r.term)
         ));
+        let told = format!("`{}`: {}", r.rule, r.why);
         let mut others: Vec<String> = Vec::new();
         for o in reasons.iter().rev() {
             let line = format!("`{}`: {}", o.rule, o.why);
-            if !others.contains(&line) && others.len() < 3 {
+            if line != told && !others.contains(&line) && others.len() < 3 {
                 others.push(line);
             }
         }

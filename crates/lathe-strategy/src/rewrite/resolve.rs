@@ -89,6 +89,9 @@ impl<N: Node> Engine<'_, N> {
             let both = Rc::new(Code::Seq(vec![self.step(p, name)?, self.step(s, name)?]));
             return Ok(Rc::new(if name == "outermost" { Code::TopDown(both) } else { Code::BottomUp(both) }));
         }
+        if let ("rewritten", [by, s]) = (name, args) {
+            return self.rewritten(by, s, span);
+        }
         match self.words.get(name).cloned() {
             Some(Entry::Rule(f)) => {
                 let args = self.values(args)?;
@@ -133,6 +136,10 @@ impl<N: Node> Engine<'_, N> {
                 let s = f(&reduced).map_err(|text| self.mistake(codes::CALL, text, span, None))?;
                 self.strategy(&s)
             }
+            Some(Entry::Here(f)) => {
+                let args = self.values(args)?;
+                Ok(Rc::new(Code::Here(name.to_string(), f, args, span)))
+            }
             None => {
                 let known = self.words.names().chain(BUILT_IN).chain(TRAVERSALS);
                 let mut near: Vec<(usize, &str)> =
@@ -150,6 +157,36 @@ impl<N: Node> Engine<'_, N> {
                 Err(self.mistake(codes::UNKNOWN_STEP, text, span, help.as_deref()))
             }
         }
+    }
+
+    /// `rewritten(m, s)`: what the strategy over strategies `m` makes of `s`. A name stands for its definition.
+    fn rewritten(&mut self, by: &Argument, s: &Argument, span: Option<Span>) -> Result<Shared<N>, Stop> {
+        let (Some(by), Some(mut s)) = (by.value.as_strategy(by.span), s.value.as_strategy(s.span)) else {
+            return Err(self.mistake(codes::CALL, "`rewritten` takes two strategies", span, None));
+        };
+        let defined = |n: &str| self.context.definitions.find(n, self.context.target);
+        // The rules of strategies rely on what these words mean.
+        if let Some(own) = crate::meta::RELIED_ON.into_iter().find(|n| defined(n).is_some()) {
+            let text = format!("`rewritten` relies on what `{own}` means, and here it is defined otherwise");
+            return Err(self.mistake(codes::CALL, text, span, None));
+        }
+        if let Strategy::Call { name, args, .. } = &s
+            && let Some(d) = defined(name)
+        {
+            s = call(d, args, self.context.facts)
+                .map_err(|e| Stop::Fatal(Box::new(self.tell(Refusal::new(name, e), span))))?;
+        }
+        // What comes out may lead here again.
+        self.enter(show_call("rewritten", &[by.clone(), s.clone()].map(step_of)))?;
+        let words = crate::meta::vocabulary();
+        let left = self.context.steps.saturating_sub(self.tried);
+        let context = Context { steps: left, ..*self.context };
+        let out = rewrite_within(&context, &words, &by, crate::meta::Meta::new(s), (), &self.callers)
+            .map_err(|r| Stop::Fatal(Box::new(self.tell(r, span))))?;
+        self.tried += out.tried;
+        let code = self.strategy(&out.tree.0)?;
+        self.callers.pop();
+        Ok(code)
     }
 
     /// The one argument that is a strategy, and the others as values.
@@ -192,4 +229,8 @@ impl<N: Node> Engine<'_, N> {
             })
             .collect()
     }
+}
+
+fn step_of(s: Strategy) -> Argument {
+    Argument { name: None, value: ArgValue::Strategy(Box::new(s)), span: None }
 }

@@ -44,16 +44,9 @@ impl<N: Node> Engine<'_, N> {
                 self.steps += steps;
                 self.success(tree)
             }
-            Err(Why::Mistake(text)) => {
-                Err(self.mistake(codes::CALL, format!("`{name}`: {text}"), *span, None))
-            }
-            Err(why) => {
-                let out = self.failure(name, why.to_string(), *span, t);
-                if let Some(r) = self.reasons.as_mut().and_then(|r| r.last_mut()) {
-                    r.condition = true;
-                }
-                out
-            }
+            // A search looks at whatever tree it is given: why it found nothing is a condition.
+            Err(Why::Shape(why)) => self.refused(name, Why::Condition(why.to_string()), *span, t),
+            Err(why) => self.refused(name, why, *span, t),
         }
     }
 
