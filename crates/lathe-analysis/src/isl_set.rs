@@ -22,9 +22,16 @@ thread_local! {
 
 /// Runs a question within the budget; `None` if isl gave up or failed.
 fn within_budget<T>(question: impl FnOnce(&Context) -> Result<T, LibISLError>) -> Option<T> {
+    within(BUDGET, question)
+}
+
+/// As [`within_budget`], for another budget of operations.
+pub(crate) fn within<T>(budget: u64, question: impl FnOnce(&Context) -> Result<T, LibISLError>) -> Option<T> {
     CONTEXT.with(|ctx| {
         ctx.reset_operations();
+        ctx.set_max_operations(budget);
         let answer = question(ctx);
+        ctx.set_max_operations(BUDGET);
         ctx.reset_error();
         answer.ok()
     })

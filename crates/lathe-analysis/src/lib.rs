@@ -4,6 +4,7 @@
 //! new tree and floor quotients are the unknowns. No point is a proof, a point is a concrete
 //! counterexample. isl decides; cheap exact reasoning comes before it.
 
+pub mod affine;
 mod bounds;
 mod checks;
 pub mod codes;
@@ -33,3 +34,4 @@ pub use instances::instances_preserved;
 pub use order::order_preserved;
 pub use refusal::{DepKind, OrderProof, OrderRefusal, Violation};
 pub use scan::{Scan, scan_affine};
+pub use solve::within_work;

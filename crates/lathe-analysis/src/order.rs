@@ -93,7 +93,7 @@ fn compare(env: &Env, before: &Stmt, after: &Stmt, proof: &mut OrderProof) -> Re
 }
 
 /// Pairs of different parameters of one alias class, both ways.
-fn aliases(env: &Env) -> Vec<(BufId, BufId)> {
+pub(crate) fn aliases(env: &Env) -> Vec<(BufId, BufId)> {
     let classed: Vec<(BufId, &Name)> =
         env.func.params.iter().filter_map(|p| Some((p.array()?.id, p.alias.as_ref()?))).collect();
     let mut out = Vec::new();
@@ -169,10 +169,10 @@ enum Demand {
 }
 
 /// One way in which two leaves conflict, for messages.
-struct Conflict<'t> {
+pub(crate) struct Conflict<'t> {
     touches: (&'t Touch, &'t Touch),
     /// Holds where this is the conflict.
-    when: Conj,
+    pub when: Conj,
     /// Subscripts, where they are known exactly.
     element: Option<Vec<Lin>>,
 }
@@ -198,7 +198,7 @@ impl Check<'_, '_> {
             for x in a.touches.iter().filter(|t| Place::of(t) == at.0) {
                 for y in b.touches.iter().filter(|t| Place::of(t) == at.1) {
                     if self.conflict(x, y) {
-                        let free = a.label == b.label && self.may_reorder(x, y);
+                        let free = a.label == b.label && may_reorder(self.env, x, y);
                         if free { licensed.push((x, y)) } else { strict.push((x, y)) }
                     }
                 }
@@ -225,22 +225,6 @@ impl Check<'_, '_> {
         (x.role.writes() || y.role.writes())
             && !(x.role == Role::Atomic && y.role == Role::Atomic)
             && (x.buffer == y.buffer || self.aliases.contains(&(x.buffer, y.buffer)))
-    }
-
-    /// Two updates of one licensed reduction: they commute.
-    fn may_reorder(&self, x: &Touch, y: &Touch) -> bool {
-        let (
-            Role::Combine { target: i, op: p, licence: true },
-            Role::Combine { target: j, op: q, licence: true },
-        ) = (&x.role, &y.role)
-        else {
-            return false;
-        };
-        let commutes = match p {
-            ReduceOp::User(name) => self.env.module.ops.get(name).is_some_and(|o| o.commutative),
-            _ => true,
-        };
-        i == j && p == q && x.buffer == y.buffer && commutes
     }
 
     /// A pair of instances, `a`'s before `b`'s in the old tree, that conflict by one of the given
@@ -406,6 +390,22 @@ impl Check<'_, '_> {
     }
 }
 
+/// Two updates of one licensed reduction: they commute.
+pub(crate) fn may_reorder(env: &Env, x: &Touch, y: &Touch) -> bool {
+    let (
+        Role::Combine { target: i, op: p, licence: true },
+        Role::Combine { target: j, op: q, licence: true },
+    ) = (&x.role, &y.role)
+    else {
+        return false;
+    };
+    let commutes = match p {
+        ReduceOp::User(name) => env.module.ops.get(name).is_some_and(|o| o.commutative),
+        _ => true,
+    };
+    i == j && p == q && x.buffer == y.buffer && commutes
+}
+
 /// The places at which a leaf of the new tree touches what `touch` touched in the old one.
 fn places_of(new: &Leaf, touches: &[&Touch], old: &Leaf) -> Vec<Place> {
     let around = |t: &&Touch, leaf: &Leaf| t.depth < leaf.path.len();
@@ -426,7 +426,7 @@ fn places_of(new: &Leaf, touches: &[&Touch], old: &Leaf) -> Vec<Place> {
 }
 
 /// When two touches meet in one element.
-fn conflict_of<'t>(
+pub(crate) fn conflict_of<'t>(
     builder: &mut Builder,
     a: &Leaf,
     levels: &[Level],

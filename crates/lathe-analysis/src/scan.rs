@@ -5,11 +5,12 @@
 //! bounds may be larger than the integer image, inner ones are exact, so exactly the image is executed
 //! (Ancourt and Irigoin, 1991).
 
+use crate::affine::project::{halves, to_expr};
 use crate::env::Env;
 use crate::solve::{Answer, Reduced, normalize, solve_from};
 use crate::system::{Col, Con, Conj, Lin};
 use crate::translate::{Builder, Scope};
-use lathe_ir::build::{add, eq, floor_div, floor_mod, index, max, min, mul, neg, sub, var};
+use lathe_ir::build::{eq, floor_div, floor_mod, index, max, min, var};
 use lathe_ir::visit::vars_of;
 use lathe_ir::{BinOp, Binder, Expr, ExprKind, Loop, UnOp, VarId};
 use lathe_poly::Affine;
@@ -196,7 +197,7 @@ impl Scanner<'_> {
             if all.iter().any(large) { Err(overflow()) } else { Ok(()) }
         };
         whole(&cons)?;
-        let mut rest = halves(normalize(cons).unwrap_or_default());
+        let mut rest = halves(&normalize(cons).unwrap_or_default());
         for y in ys.iter().rev() {
             let (here, mut outer): (Conj, Conj) = rest.into_iter().partition(|c| c.lin.coefficient(y) != 0);
             for l in here.iter().filter(|c| c.lin.coefficient(y) > 0) {
@@ -210,7 +211,7 @@ impl Scanner<'_> {
             whole(&outer)?;
             // A contradiction means that there are no iterations: any bounds that are empty will do.
             rest = match normalize(outer.clone()) {
-                Some(n) => halves(n),
+                Some(n) => halves(&n),
                 None => outer,
             };
             rest = self.without_redundant(None, &[], rest);
@@ -278,35 +279,8 @@ impl Scanner<'_> {
     }
 
     fn expr(&self, lin: &Lin) -> Expr {
-        let mut terms: Vec<(Expr, i64)> = lin
-            .terms
-            .iter()
-            .map(|(col, k)| (self.meaning.get(col).cloned().unwrap_or_else(|| index(0)), *k))
-            .collect();
-        terms.sort_by_key(|t| t.1 < 0);
-        let mut out: Option<Expr> = None;
-        for (e, k) in terms {
-            out = Some(match out {
-                None if k == -1 => neg(e),
-                None => mul(e, index(k)),
-                Some(o) if k < 0 => sub(o, mul(e, index(k.saturating_neg()))),
-                Some(o) => add(o, mul(e, index(k))),
-            });
-        }
-        add(out.unwrap_or_else(|| index(0)), index(lin.constant))
+        to_expr(lin, &self.meaning)
     }
-}
-
-/// Equalities as two inequalities.
-fn halves(cons: Conj) -> Conj {
-    let mut out = Conj::with_capacity(cons.len());
-    for con in cons {
-        if con.eq {
-            out.extend(con.lin.scaled(-1).map(|lin| Con { lin, eq: false }));
-        }
-        out.push(Con { lin: con.lin, eq: false });
-    }
-    out
 }
 
 fn parts(e: &Expr, op: BinOp) -> Vec<&Expr> {
@@ -321,7 +295,7 @@ fn parts(e: &Expr, op: BinOp) -> Vec<&Expr> {
 }
 
 /// The adjugate and the determinant of a small integer matrix; `None` on overflow.
-fn invert(m: &[Vec<i64>]) -> Option<(Vec<Vec<i64>>, i64)> {
+pub(crate) fn invert(m: &[Vec<i64>]) -> Option<(Vec<Vec<i64>>, i64)> {
     let n = m.len();
     let mut adjugate = vec![vec![0; n]; n];
     for (i, row) in adjugate.iter_mut().enumerate() {

@@ -6,6 +6,7 @@ use crate::eliminate::{Outcome, eliminate};
 use crate::isl_set;
 use crate::system::{Con, Conj, Lin, System};
 use lathe_poly::gcd;
+use std::cell::Cell;
 use std::collections::HashMap;
 
 /// Whether a system has an integer point.
@@ -20,6 +21,23 @@ pub(crate) enum Answer {
 
 /// Nodes of the search over alternatives before it gives up.
 const MAX_NODES: usize = 20_000;
+
+thread_local! {
+    /// What all searches of this thread may still take together: per node the square of its constraints.
+    static LEFT: Cell<u64> = const { Cell::new(u64::MAX) };
+}
+
+/// Runs an analysis whose searches do so much work at most, all together: pairs of constraints, summed over their nodes.
+/// Beyond that nothing is known any more, and a question is answered as one that could not be decided.
+pub fn within_work<T>(most: u64, analysis: impl FnOnce() -> T) -> T {
+    let before = LEFT.get();
+    let most = most.min(before);
+    LEFT.set(most);
+    let out = analysis();
+    // What was spent here is spent outside, too.
+    LEFT.set(before - (most - LEFT.get()));
+    out
+}
 
 /// Finds a point of a system or shows that there is none.
 pub(crate) fn solve(system: &System) -> Answer {
@@ -42,9 +60,11 @@ pub(crate) fn solve_from(state: &Reduced, more: &[Con], clauses: &[Vec<Conj>], c
 
 fn search(state: &Reduced, clauses: &[Vec<Conj>], columns: u32, nodes: &mut usize) -> Answer {
     *nodes += 1;
-    if *nodes > MAX_NODES {
+    let left = LEFT.get();
+    if *nodes > MAX_NODES || left == 0 {
         return Answer::Unknown;
     }
+    LEFT.set(left.saturating_sub((state.cons.len() * state.cons.len()) as u64));
     let outcome = eliminate(&state.cons);
     let point = match outcome {
         Outcome::Empty => return Answer::Empty,

@@ -6,7 +6,8 @@ use crate::view::{IndexFunction, Operand, index_function};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::interp::evaluate;
 use lathe_ir::{
-    Access, Binder, Buffer, Combine, Compute, Expr, Function, Module, ParamKind, ReduceOp, Stmt, VarId, visit,
+    Access, Binder, Buffer, Combine, Compute, Expr, Function, Module, ParamKind, ReduceOp, Stmt, VarId,
+    build, visit,
 };
 use lathe_prove::{Broken, Which, law};
 use std::collections::{BTreeMap, HashMap};
@@ -165,6 +166,13 @@ impl Shaped<'_> {
         for o in self.h.operands() {
             for (d, extent) in o.buffer.extents.iter().enumerate() {
                 let Some((lo, hi)) = o.range(d, &self.first, &self.extents, &self.sizes) else {
+                    let sizes = |e: &Expr| visit::vars_of(e).iter().all(|v| self.sizes.contains_key(v));
+                    if !o.accesses.iter().filter_map(|a| a.subscripts.get(d)).all(|s| sizes(&s.offset)) {
+                        let text =
+                            format!("a subscript of `{}` follows a loop around the statement", o.name());
+                        return Err(Diagnostic::error(codes::RAGGED, text)
+                            .help("the loop is scheduled as a whole: `affine_schedule`"));
+                    }
                     let text = format!("the subscripts of `{}` leave 64 bits", o.name());
                     return Err(Diagnostic::error(codes::LEAVES, text));
                 };
@@ -228,7 +236,22 @@ impl Shaped<'_> {
     }
 }
 
-fn read(module: &Module, func: &Function, c: &Compute) -> Result<Homomorphism, Diagnostic> {
+/// A statement that combines into old values, each element by itself, as one that makes new values of old ones.
+fn folded(module: &Module, c: &Compute) -> Option<Compute> {
+    let op = c.update.as_ref()?;
+    let free = c.dims.iter().all(|d| d.combine == Combine::Concat);
+    let old: Vec<Expr> = c.targets.iter().map(|t| build::load(t.clone())).collect();
+    let values = lathe_ir::reduce::combine(module, op, &old, &c.values).filter(|_| free)?;
+    Some(Compute { update: None, values, ..c.clone() })
+}
+
+/// Reads a compute that may stand in no function yet.
+///
+/// # Errors
+/// As [`Homomorphism::of`].
+pub(crate) fn read(module: &Module, func: &Function, c: &Compute) -> Result<Homomorphism, Diagnostic> {
+    let folded = folded(module, c);
+    let c = folded.as_ref().unwrap_or(c);
     let unsupported = |text: String, help: &str| Err(Diagnostic::error(codes::RAGGED, text).help(help));
     if c.guard.is_some() {
         return unsupported(

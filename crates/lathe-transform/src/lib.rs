@@ -3,6 +3,7 @@
 //! A rule gets a [`Cursor`] and [`Args`] and gives an [`Edit`] or a refusal; it never changes what it was
 //! given. [`apply`] runs one rule and completes its evidence.
 
+pub mod affine_schedule;
 pub mod args;
 pub mod arithmetic;
 pub mod blocks;
@@ -63,6 +64,7 @@ static STRUCTURAL: &[&Rule] = &[
     &move_range::SHIFT,
     &remap::RULE,
     &guard::RULE,
+    &affine_schedule::RULE,
 ];
 
 /// All rules, those that create or re-lay storage last.

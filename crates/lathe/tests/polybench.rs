@@ -176,3 +176,18 @@ fn all_thirty_agree_with_c_and_the_interpreter() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
     assert!(changed >= 10, "`auto` changed {changed} kernels");
 }
+
+/// `+=` and `*=` on old values are no obstacle to `auto`.
+#[test]
+fn updates_take_decisions() {
+    for e in entries().iter().filter(|e| ["gemm", "gemver", "mvt", "two_mm"].contains(&e.name.as_str())) {
+        let program =
+            Program::open(folder().join(format!("{}.lathe", e.file))).unwrap_or_else(|f| panic!("{f}"));
+        let kernel = program.kernel(Some(&e.name)).unwrap_or_else(|f| panic!("{f}"));
+        let how = How { strategy: Some("auto".to_string()), sizes: e.sizes.clone(), ..How::default() };
+        let made =
+            lathe::schedule(&program, kernel, &how, &Machine::host()).unwrap_or_else(|f| panic!("{f}"));
+        assert_eq!(made.notes(), Vec::<String>::new(), "{}", e.name);
+        assert!(!made.versions[0].taken.computes.is_empty(), "{}", e.name);
+    }
+}

@@ -1,7 +1,8 @@
-//! Reductions inside of a scan: as they are written, every row waits for the one before. Reduced first, rows are
-//! independent of one another, and the scan is left with one value per row.
+//! Reductions whose results something else combines: inside of a scan every row waits for the one before, and what is
+//! combined into old values starts from them. Reduced first, rows are independent of one another, the reduction is one
+//! like any other, and one value per row is left to be scanned or added.
 
-use crate::homomorphism::Homomorphism;
+use crate::homomorphism::{Homomorphism, read};
 use crate::lower::steps::{call, name};
 use lathe_ir::{
     Access, Buffer, Combine, Compute, Dim, Function, Layout, Module, Space, Stmt, StmtKind, build, visit,
@@ -10,7 +11,8 @@ use lathe_strategy::Strategy;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The function with two computes in the place of each scan of reductions, and the steps that do the same to its
+/// The function with two computes in the place of each scan of reductions and of each reduction into old values, and the
+/// steps that do the same to its
 /// loops.
 pub fn first(module: &Module, func: &Function, sizes: &BTreeMap<String, i64>) -> (Function, Vec<Strategy>) {
     let (mut new, mut steps) = (func.clone(), Vec::new());
@@ -28,19 +30,33 @@ pub fn first(module: &Module, func: &Function, sizes: &BTreeMap<String, i64>) ->
 
 /// Loops of one iteration or none are not there any more once the compute is open.
 fn wanted(module: &Module, func: &Function, c: &Compute, sizes: &BTreeMap<String, i64>) -> bool {
-    let Ok(h) = Homomorphism::of(module, func, Some(c.label.as_str())) else { return false };
+    let updates = c.update.is_some();
+    // What may be another array, too, keeps its order.
+    let id = |t: &Access| t.view.buffer();
+    let shared =
+        |t: &Access| func.params.iter().any(|p| p.alias.is_some() && p.array().map(|b| b.id) == id(t));
+    if updates && c.targets.iter().any(shared) {
+        return false;
+    }
+    let part = Compute { update: None, ..c.clone() };
+    let found = if updates {
+        read(module, func, &part)
+    } else {
+        Homomorphism::of(module, func, Some(c.label.as_str()))
+    };
+    let Ok(h) = found else { return false };
     let Ok(shaped) = h.at(sizes) else { return false };
-    let count = |f: fn(&Combine) -> bool| {
+    let count = |f: &dyn Fn(&Combine) -> bool| {
         let all = h.dims.iter().zip(&shaped.extents).filter(|d| f(&d.0.combine));
         all.map(|d| *d.1).fold(1, u64::saturating_mul)
     };
     h.identity
         && !shaped.extents.contains(&0)
-        && count(|k| matches!(k, Combine::Scan(_))) > 1
-        && count(|k| matches!(k, Combine::Reduce(_))) > 1
+        && count(&|k: &Combine| matches!(k, Combine::Scan(_)) || updates && *k == Combine::Concat) > 1
+        && count(&|k: &Combine| matches!(k, Combine::Reduce(_))) > 1
 }
 
-/// `C.part`, which reduces, and `C`, which scans what it gives.
+/// `C.part`, which reduces, and `C`, which scans or adds what it gives.
 fn two(func: &mut Function, c: &Compute, s: &Stmt) -> Stmt {
     let scanned = c.dims.iter().filter(|d| matches!(d.combine, Combine::Scan(_)));
     let kept: Vec<&Dim> = c.dims.iter().filter(|d| d.combine == Combine::Concat).chain(scanned).collect();
@@ -70,6 +86,7 @@ fn two(func: &mut Function, c: &Compute, s: &Stmt) -> Stmt {
         label: lathe_ir::Label::new(format!("{}.part", c.label)),
         dims: c.dims.iter().map(free).collect(),
         targets: buffers.iter().map(|b| at(&kept, b)).collect(),
+        update: None,
         ..c.clone()
     };
     let part = visit::refresh(&s.with_kind(StmtKind::Compute(part)), &mut func.next_id);

@@ -333,6 +333,10 @@ impl Terms {
         Terms { product: true, value: 1.0, size: 1.0, ..Terms::sum() }
     }
 
+    pub fn is_product(&self) -> bool {
+        self.product
+    }
+
     pub fn add(&mut self, t: Approx) {
         let size = t.value.abs() + t.error;
         self.same &= t.same;

@@ -271,7 +271,9 @@ impl Machine<'_> {
                 t.add(old);
                 t
             };
-            let mut terms = b.terms.remove(&at).unwrap_or_else(start);
+            // What was multiplied before is one term of a sum, and the other way round.
+            let before = b.terms.remove(&at).filter(|t| t.is_product() == (r.op == ReduceOp::Prod));
+            let mut terms = before.unwrap_or_else(start);
             terms.add(*v);
             let result = terms.result(ty).ok_or(Stopped)?;
             b.cells.insert(at, Number::Float(result));
@@ -581,5 +583,44 @@ fn cast(from: Scalar, to: Scalar, v: Number) -> Number {
             scalar::cast(from, to, b).map_or_else(|_| nothing(to), |bits| known(ScalarValue { ty: to, bits }))
         }
         Number::Unknown => nothing(to),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Program;
+    use lathe_ir::interp::{self, ArrayValue};
+    use lathe_ir::scalar::ScalarValue;
+
+    /// Updates of old values by different operators, all in any order: what the program gives lies in the middle, and
+    /// the bound is that of its roundings.
+    #[test]
+    fn old_values_are_terms() {
+        for (body, units) in [
+            ("c[i] *= b; c[i] += a[k] * a[k]", 4.0),
+            ("c[i] += a[k]; c[i] *= b", 6.0),
+            ("c[i] += a[k]; c[i] += a[k] * a[k]; c[i] *= b; c[i] *= a[0]; c[i] += a[k]", 16.0),
+        ] {
+            let text = format!("kernel k(b: f64, a: f64[K], c: inout f64[N]) {{ {body} }}");
+            let p = Program::from_text("k.lathe", &text).unwrap_or_else(|f| panic!("{text}: {f}"));
+            let func = p.kernel(None).unwrap();
+            let given = [("K".to_string(), 2), ("N".to_string(), 3)];
+            let given = crate::Given { sizes: given.into(), ..Default::default() };
+            let data = crate::data::make(func, &given).unwrap();
+            let args = crate::convert::to_values(&data.arrays).unwrap();
+            let mut want = args.clone();
+            interp::run(&p.lang.module, func, &mut want, &interp::Options::default()).unwrap();
+            let named = ["c".to_string()];
+            let bounds =
+                crate::check::bounds(&p.lang.module, func, &data.sizes, &args, &named, 1_000_000).unwrap();
+            let number = |a: &ArrayValue, at| a.leaf(at, 0).map(ScalarValue::to_f64).unwrap();
+            for at in 0..3 {
+                let super::Number::Float(a) = bounds.leaf(2, at, 0) else { panic!("{text}") };
+                let want = number(&want[2], at);
+                assert!((a.value - want).abs() <= a.error, "{text}: {a:?}, {want}");
+                assert!(a.error >= f64::EPSILON / 2.0 * want.abs(), "{text}: {a:?}");
+                assert!(a.error <= units * f64::EPSILON * (4.0 + want.abs()), "{text}: {a:?}");
+            }
+        }
     }
 }

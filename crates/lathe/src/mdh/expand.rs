@@ -106,13 +106,15 @@ pub(crate) struct Expander<'a> {
     pub setting: &'a Setting<'a>,
     pub context: &'a Context<'a>,
     pub chosen: Vec<Chosen>,
+    /// What `auto` left as it is written, and why.
+    pub notes: Vec<String>,
     /// Definitions that are being unfolded.
     depth: usize,
 }
 
 impl<'a> Expander<'a> {
     pub fn new(setting: &'a Setting<'a>, context: &'a Context<'a>) -> Expander<'a> {
-        Expander { setting, context, chosen: Vec::new(), depth: 0 }
+        Expander { setting, context, chosen: Vec::new(), notes: Vec::new(), depth: 0 }
     }
 
     /// The strategy without steps `mdh(…)`. One that is refused where another choice follows becomes `fail`.
@@ -182,7 +184,7 @@ impl<'a> Expander<'a> {
         })
     }
 
-    /// `auto` within a strategy: a compute that takes no decisions stays as it is written.
+    /// `auto` within a strategy: a compute that takes no decisions stays as it is written, with a note.
     fn as_far_as_it_goes(&mut self) -> Strategy {
         let all = labels(self.setting.func);
         let (mut steps, none) = (Vec::new(), []);
@@ -191,7 +193,10 @@ impl<'a> Expander<'a> {
             let made = Call::read(&none, None).and_then(|call| self.compute(&call, Some(label), all.len()));
             match made {
                 Ok(s) => steps.push(Strategy::Choice(vec![s, Strategy::Id])),
-                Err(_) => self.chosen.truncate(before),
+                Err(d) => {
+                    self.chosen.truncate(before);
+                    self.notes.push(super::versions::why(label, &d));
+                }
             }
         }
         Strategy::Seq(steps)

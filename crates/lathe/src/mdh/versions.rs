@@ -160,7 +160,7 @@ fn exactly(set: &Setting, context: &Context, strategy: &Strategy) -> Result<Vers
     let taken = taken(expander.chosen, &strategy, start);
     let (func, steps, forms) =
         on_loops(set.module, set.func, context, &strategy).map_err(|r| *r.diagnostic)?;
-    Ok(Version { taken, ..Version::new(None, func, steps, forms) })
+    Ok(Version { taken, notes: expander.notes, ..Version::new(None, func, steps, forms) })
 }
 
 fn taken(computes: Vec<Chosen>, strategy: &Strategy, start: Instant) -> Taken {
@@ -291,6 +291,7 @@ fn one_by_one(set: &Setting, context: &Context) -> Result<Version, Diagnostic> {
     Ok(Version { taken, notes, ..Version::new(None, func, steps, forms) })
 }
 
-fn why(label: &str, d: &Diagnostic) -> String {
+/// Why a compute takes no decisions.
+pub(super) fn why(label: &str, d: &Diagnostic) -> String {
     format!("`{label}` stays as written: {}: {}", d.code, d.message)
 }

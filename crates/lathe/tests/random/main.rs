@@ -7,6 +7,7 @@
 mod case;
 mod data;
 mod kernels;
+mod nests;
 mod rng;
 mod shrink;
 mod steps;
@@ -100,10 +101,8 @@ impl Tally {
     }
 }
 
-#[test]
-fn everything_agrees_about_random_programs() {
-    let cases = number("LATHE_CASES", 1000);
-    let first = number("LATHE_SEED", 1);
+/// Runs cases from the first seed on, shrinks those that fail, and says what all did.
+fn run_all(first: u64, cases: u64, make: fn(u64) -> Case) -> Tally {
     let keep = number("LATHE_FAILURES", 3) as usize;
     let next = AtomicU64::new(first);
     let tally = Mutex::new(Tally::default());
@@ -146,10 +145,33 @@ fn everything_agrees_about_random_programs() {
         }
     }
     assert!(tally.failures.is_empty(), "{} cases failed", tally.failures.len());
+    tally
+}
+
+/// Fewer say nothing: the analysis or the interpreter did not take them.
+fn most_say_something(tally: &Tally) {
+    let skipped: usize = tally.skipped.values().map(|s| s.0).sum();
+    assert!(skipped as u64 <= tally.cases / 3, "{skipped} of {} cases say nothing", tally.cases);
+}
+
+/// Nests through `affine_schedule`: 25, or a fortieth of `LATHE_CASES`.
+#[test]
+fn affine_schedules_agree_about_random_nests() {
+    let cases = (number("LATHE_CASES", 1000) / 40).max(1);
+    let tally = run_all(number("LATHE_SEED", 1), cases, nests::case);
+    most_say_something(&tally);
+    let accepted = tally.accepted.get("affine_schedule").copied().unwrap_or(0) as u64;
+    assert!(accepted >= tally.cases / 4, "{accepted} of {} nests were scheduled", tally.cases);
+}
+
+#[test]
+fn everything_agrees_about_random_programs() {
+    let tally = run_all(number("LATHE_SEED", 1), number("LATHE_CASES", 1000), make);
     if tally.cases >= 2000 {
         // A rule that random programs hardly ever take is not tested by them. What engines do not run, cores of devices
-        // and index notation, is tested where the rules are; so is what wants loops that were fused for it.
-        let elsewhere = ["open", "close", "bind", "localize"];
+        // and index notation, is tested where the rules are; so is what wants loops that were fused for it. Whole nests have
+        // cases of their own.
+        let elsewhere = ["open", "close", "bind", "localize", "affine_schedule"];
         let rare: Vec<&str> = lathe_transform::rules()
             .map(|r| r.name())
             .filter(|n| {
@@ -159,6 +181,5 @@ fn everything_agrees_about_random_programs() {
             .collect();
         assert!(rare.is_empty(), "hardly ever accepted: {rare:?}");
     }
-    let skipped: usize = tally.skipped.values().map(|s| s.0).sum();
-    assert!(skipped as u64 <= tally.cases / 3, "{skipped} of {} cases say nothing", tally.cases);
+    most_say_something(&tally);
 }

@@ -1,0 +1,597 @@
+//! Loops over the dimensions of a schedule (Quilleré, Rajopadhye and Wilde, 2000): at each level the range is split
+//! where some unit, or some whole block of registers or lanes, begins or ends, so that the loops inside need no
+//! conditions; what is left over of blocks gets loops with conditions.
+
+use super::project::{Facts, halves, negated, to_expr};
+use super::{Schedule, Tree};
+use crate::scan::invert;
+use crate::system::{Col, Con, Conj, Lin};
+use lathe_ir::build::{and, boolean, eq, floor_div, index, le, max, min, var};
+use lathe_ir::visit::{refresh, substitute_stmt};
+use lathe_ir::{Binder, Executor, Expr, Loop, Scalar, Stmt, StmtKind, VarId};
+use std::collections::HashMap;
+
+/// More copies of statements than this are more code than they are worth, and take the checker too long.
+const MAX_COPIES: usize = 64;
+
+/// What becomes of one band.
+#[derive(Clone, Debug, Default)]
+pub struct BandPlan {
+    /// The members, outermost first.
+    pub order: Vec<usize>,
+    /// Per member, the width of its tiles; 0: none.
+    pub tiles: Vec<i64>,
+    /// Members whose iterations are done side by side in the innermost loops: how many, and as lanes or written out.
+    /// Lanes are the last one.
+    pub blocks: Vec<(usize, i64, bool)>,
+}
+
+/// The loops of a schedule, with a plan for each band in the order of the tree, outer ones first. A range is split at
+/// most `splits` times before conditions are taken instead.
+///
+/// # Errors
+/// In words: the schedule is not unimodular, numbers grow, or there are too many pieces.
+pub fn generate(s: &Schedule, plans: &[BandPlan], splits: usize, next_id: &mut u32) -> Result<Stmt, String> {
+    let mut g = Generator {
+        s,
+        facts: Facts::new(&s.context, s.context.columns),
+        columns: s.context.columns,
+        meaning: s.context.meaning.clone(),
+        binders: HashMap::new(),
+        units: Vec::new(),
+        most: splits,
+        copies: 0,
+        next_id,
+    };
+    let all: Vec<usize> = (0..s.units.len()).collect();
+    let mut paths = vec![UnitPath::default(); s.units.len()];
+    let mut bands = 0;
+    let root = g.node(&s.tree, &all, plans, &mut bands, &mut paths)?;
+    g.facts = Facts::new(&s.context, g.columns);
+    for (n, p) in paths.into_iter().enumerate() {
+        let u = g.unit(n, p)?;
+        g.units.push(u);
+    }
+    let active: Vec<usize> = all.into_iter().filter(|u| g.units[*u].is_some()).collect();
+    g.make(&root, &active, true, &Conj::new())
+}
+
+/// The dimensions around a unit, as they are found.
+#[derive(Clone, Default)]
+struct UnitPath {
+    dims: Vec<Col>,
+    /// The members: their row over the unit's iterators, and what that is in new dimensions.
+    rows: Vec<(Lin, Lin)>,
+    /// What ties dimensions to one another: tiles and blocks.
+    ties: Conj,
+    /// Blocks: dimension and extent.
+    blocks: Vec<(Col, i64)>,
+}
+
+struct UnitCode {
+    dims: Vec<Col>,
+    /// All constraints, over dimensions and surroundings.
+    cons: Conj,
+    /// See [`Facts::levels`].
+    whole: Vec<Conj>,
+    /// The same of the points whose blocks are full, over all dimensions but those in blocks.
+    full: Option<Vec<Conj>>,
+    /// The iterators in terms of the dimensions.
+    iters: HashMap<VarId, Expr>,
+}
+
+enum Node {
+    Loop(Col, Box<Node>),
+    /// A block: its extent, and who does it.
+    Block(Col, i64, Executor, Box<Node>),
+    Sequence(Vec<(Vec<usize>, Node)>),
+    Leaf,
+}
+
+struct Generator<'a> {
+    s: &'a Schedule,
+    facts: Facts,
+    columns: u32,
+    meaning: HashMap<Col, Expr>,
+    binders: HashMap<Col, Binder>,
+    /// `None`: it has no iterations.
+    units: Vec<Option<UnitCode>>,
+    /// How often a range is split.
+    most: usize,
+    /// How many statements were made.
+    copies: usize,
+    next_id: &'a mut u32,
+}
+
+impl Generator<'_> {
+    fn dim(&mut self, name: String) -> Col {
+        let binder = Binder { id: VarId(*self.next_id), name: name.into(), ty: Scalar::Index };
+        *self.next_id += 1;
+        let col = self.columns;
+        self.columns += 1;
+        self.meaning.insert(col, var(&binder));
+        self.binders.insert(col, binder);
+        col
+    }
+
+    /// Dimensions for a tree of bands; the units learn theirs.
+    fn node(
+        &mut self,
+        t: &Tree,
+        units: &[usize],
+        plans: &[BandPlan],
+        bands: &mut usize,
+        paths: &mut [UnitPath],
+    ) -> Result<Node, String> {
+        let (members, child) = match t {
+            Tree::Leaf => return Ok(Node::Leaf),
+            Tree::Sequence(parts) => {
+                let mut out = Vec::new();
+                for (inside, t) in parts {
+                    out.push((inside.clone(), self.node(t, inside, plans, bands, paths)?));
+                }
+                return Ok(Node::Sequence(out));
+            }
+            Tree::Band { members, child, .. } => (members, child),
+        };
+        let plan = plans.get(*bands).ok_or("a band has no plan")?;
+        *bands += 1;
+        let names: Vec<String> = members.iter().map(|m| self.name(m, units)).collect();
+        let (mut outer, mut inner, mut tiles) = (Vec::new(), Vec::new(), Vec::new());
+        let mut ties = Conj::new();
+        let mut values: HashMap<usize, Lin> = HashMap::new();
+        let tie = |lin: Option<Lin>, ties: &mut Conj| -> Result<(), String> {
+            ties.push(Con { lin: lin.ok_or("the factors grow too large")?, eq: false });
+            Ok(())
+        };
+        for m in &plan.order {
+            let block = plan.blocks.iter().find(|b| b.0 == *m);
+            let width = plan.tiles.get(*m).copied().unwrap_or(0);
+            // The tile counts what its loop counts: iterations, or blocks of them.
+            let (value, counted, each) = match block {
+                None => {
+                    let c = self.dim(names[*m].clone());
+                    outer.push(c);
+                    (Lin::atom(c), Lin::atom(c), 1)
+                }
+                Some((_, n, _)) => {
+                    let q = self.dim(format!("{}.o", names[*m]));
+                    let r = self.dim(format!("{}.i", names[*m]));
+                    outer.push(q);
+                    inner.push((*m, r));
+                    tie(Some(Lin::atom(r)), &mut ties)?;
+                    tie(Lin::constant(n - 1).minus(&Lin::atom(r)), &mut ties)?;
+                    let value =
+                        Lin::atom(r).combine(1, &Lin::atom(q), *n).ok_or("the factors grow too large")?;
+                    (value, Lin::atom(q), *n)
+                }
+            };
+            values.insert(*m, value);
+            let width = width / each;
+            if width > 1 {
+                let t = self.dim(format!("{}.t", names[*m]));
+                tiles.push(t);
+                let below = counted.combine(1, &Lin::atom(t), -width);
+                tie(below.clone(), &mut ties)?;
+                tie(below.and_then(|b| Lin::constant(width - 1).minus(&b)), &mut ties)?;
+            }
+        }
+        inner.sort_by_key(|(m, _)| plan.blocks.iter().position(|b| b.0 == *m));
+        let mut chain: Vec<(Col, Option<(i64, bool)>)> =
+            tiles.iter().chain(&outer).map(|c| (*c, None)).collect();
+        for (m, r) in &inner {
+            let b = plan.blocks.iter().find(|b| b.0 == *m).map(|b| (b.1, b.2));
+            chain.push((*r, b));
+        }
+        for u in units {
+            let own: HashMap<VarId, Col> = self.s.units[*u]
+                .iters
+                .iter()
+                .zip(&self.s.units[*u].columns)
+                .map(|(b, c)| (b.id, *c))
+                .collect();
+            let p = &mut paths[*u];
+            p.dims.extend(chain.iter().map(|c| c.0));
+            p.blocks.extend(chain.iter().filter_map(|(c, b)| Some((*c, b.as_ref()?.0))));
+            p.ties.extend(ties.iter().cloned());
+            for m in &plan.order {
+                let row = members[*m].rows.get(u).ok_or("a unit has no row")?;
+                let row = self.s.context.lin(row, &own).ok_or("the factors grow too large")?;
+                p.rows.push((row, values[m].clone()));
+            }
+        }
+        let inside = self.node(child, units, plans, bands, paths)?;
+        Ok(chain.into_iter().rev().fold(inside, |inside, (c, b)| match b {
+            None => Node::Loop(c, Box::new(inside)),
+            Some((n, true)) => Node::Block(c, n, Executor::Vector(n as u32), Box::new(inside)),
+            Some((n, false)) => Node::Block(c, n, Executor::Unrolled, Box::new(inside)),
+        }))
+    }
+
+    /// The iterator that a member follows most.
+    fn name(&self, m: &super::Member, units: &[usize]) -> String {
+        let of = |u: &usize| {
+            let iters = &self.s.units[*u].iters;
+            let row = m.rows.get(u)?;
+            iters.iter().rev().find(|b| row.coefficient(&b.id) != 0).map(|b| b.name.to_string())
+        };
+        units.iter().find_map(of).unwrap_or_else(|| "c".to_string())
+    }
+
+    /// What a unit does in its new dimensions.
+    fn unit(&self, n: usize, p: UnitPath) -> Result<Option<UnitCode>, String> {
+        let u = &self.s.units[n];
+        let overflow = || "the factors grow too large".to_string();
+        let matrix = |rows: &[usize]| -> Vec<Vec<i64>> {
+            rows.iter().map(|r| u.columns.iter().map(|c| p.rows[*r].0.coefficient(c)).collect()).collect()
+        };
+        let chosen = independent(p.rows.len(), &matrix);
+        if chosen.len() != u.iters.len() {
+            return Err("the schedule does not tell all iterations apart".into());
+        }
+        let (adjugate, det) = invert(&matrix(&chosen)).ok_or_else(overflow)?;
+        if !u.iters.is_empty() && det.abs() != 1 {
+            return Err("the schedule leaves gaps between iterations".into());
+        }
+        let mut values: HashMap<Col, Lin> = HashMap::new();
+        for (i, col) in u.columns.iter().enumerate() {
+            let mut value = Lin::default();
+            for (k, r) in chosen.iter().enumerate() {
+                let (row, image) = &p.rows[*r];
+                let mut rest = row.clone();
+                rest.terms.retain(|t| !u.columns.contains(&t.0));
+                let shifted = image.minus(&rest).ok_or_else(overflow)?;
+                value = value.combine(1, &shifted, adjugate[i][k] * det).ok_or_else(overflow)?;
+            }
+            values.insert(*col, value);
+        }
+        let put = |lin: &Lin| -> Result<Lin, String> {
+            let mut out = Lin::constant(lin.constant);
+            for (c, k) in &lin.terms {
+                let part = values.get(c).cloned().unwrap_or_else(|| Lin::atom(*c));
+                out = out.combine(1, &part, *k).ok_or_else(overflow)?;
+            }
+            Ok(out)
+        };
+        let mut cons = p.ties.clone();
+        for c in &u.domain {
+            cons.push(Con { lin: put(&c.lin)?, eq: c.eq });
+        }
+        for (n, (row, image)) in p.rows.iter().enumerate() {
+            if !chosen.contains(&n) {
+                cons.push(Con { lin: image.minus(&put(row)?).ok_or_else(overflow)?, eq: true });
+            }
+        }
+        let Some(whole) = self.facts.levels(&cons, &p.dims)? else { return Ok(None) };
+        // A block is full if every constraint holds at its worst corner.
+        let mut corner = Some(Conj::new());
+        for c in &cons {
+            let mut lin = c.lin.clone();
+            for (r, extent) in &p.blocks {
+                let k = lin.coefficient(r);
+                lin = lin.without(r);
+                if c.eq && k != 0 {
+                    corner = None;
+                }
+                if k < 0 {
+                    lin =
+                        k.checked_mul(extent - 1).and_then(|least| lin.offset(least)).ok_or_else(overflow)?;
+                }
+            }
+            if let Some(all) = &mut corner {
+                all.push(Con { lin, eq: c.eq });
+            }
+        }
+        let full = match corner {
+            Some(all) => self.facts.levels(&all, &p.dims)?,
+            None => None,
+        };
+        let iters =
+            u.iters.iter().zip(&u.columns).map(|(b, c)| (b.id, to_expr(&values[c], &self.meaning))).collect();
+        Ok(Some(UnitCode { dims: p.dims, cons, whole, full, iters }))
+    }
+
+    fn make(&mut self, node: &Node, active: &[usize], full: bool, known: &Conj) -> Result<Stmt, String> {
+        match node {
+            Node::Leaf => self.leaf(active, known),
+            Node::Sequence(parts) => {
+                let mut out = Vec::new();
+                for (inside, node) in parts {
+                    let here: Vec<usize> = active.iter().copied().filter(|u| inside.contains(u)).collect();
+                    out.push(self.make(node, &here, full, known)?);
+                }
+                Ok(Stmt::seq(out))
+            }
+            Node::Loop(col, inside) => {
+                let mut splits = 0;
+                self.level(*col, inside, active, full, known, &Conj::new(), &mut splits)
+            }
+            Node::Block(col, extent, exec, inside) => {
+                if active.is_empty() {
+                    return Ok(Stmt::empty());
+                }
+                if full {
+                    let mut inner = known.clone();
+                    inner.push(Con { lin: Lin::atom(*col), eq: false });
+                    inner.extend(
+                        Lin::constant(extent - 1).minus(&Lin::atom(*col)).map(|lin| Con { lin, eq: false }),
+                    );
+                    let body = self.make(inside, active, true, &inner)?;
+                    return Ok(self.around(*col, index(0), index(*extent), exec.clone(), body));
+                }
+                let lanes = matches!(exec, Executor::Vector(_)) && active.len() == 1;
+                let (lo, hi, inner) = self.range(*col, active, known, &Conj::new())?;
+                let exec = if lanes { exec.clone() } else { Executor::Serial };
+                let body = self.make(inside, active, false, &inner)?;
+                Ok(self.around(*col, lo, hi, exec, body))
+            }
+        }
+    }
+
+    /// The loop of one dimension over the points where `extra` holds, split where blocks or units begin or end.
+    #[allow(clippy::too_many_arguments)]
+    fn level(
+        &mut self,
+        col: Col,
+        inside: &Node,
+        active: &[usize],
+        mut full: bool,
+        known: &Conj,
+        extra: &Conj,
+        splits: &mut usize,
+    ) -> Result<Stmt, String> {
+        let here: Conj = known.iter().chain(extra).cloned().collect();
+        let mut active = active.to_vec();
+        active.retain(|u| {
+            let all: Vec<Con> = here.iter().chain(self.bounds(*u, col, false)).cloned().collect();
+            !self.facts.impossible(&all)
+        });
+        if active.is_empty() {
+            return Ok(Stmt::empty());
+        }
+        if full {
+            if let Some(f) = self.splitter(col, &active, &here).filter(|_| *splits < self.most)
+                && let Some(not) = negated(&f)
+            {
+                *splits += 1;
+                let with = |c: &Con| -> Conj { extra.iter().cloned().chain([c.clone()]).collect() };
+                let below = f.lin.coefficient(&col) > 0;
+                let yes = self.level(col, inside, &active, true, known, &with(&f), splits)?;
+                let no = self.level(col, inside, &active, true, known, &with(&not), splits)?;
+                return Ok(Stmt::seq(if below { [no, yes] } else { [yes, no] }));
+            }
+            // Blocks are full where their bounds hold for all points of all units.
+            let ends = |g: &Self, u: &usize| {
+                g.code(*u).full.is_some() && g.violated(col, &active, &here, *u).is_none()
+            };
+            full = active.iter().all(|u| ends(self, u));
+        }
+        let (lo, hi, mut inner) = self.range(col, &active, known, extra)?;
+        if full {
+            for u in &active {
+                inner.extend(self.bounds(*u, col, true).cloned());
+            }
+        }
+        // Conditions on outer dimensions alone stand around the loop, where one unit is in it.
+        let mut guard = Vec::new();
+        if let [u] = active[..] {
+            let at = self.position(u, col);
+            let outer: Vec<Col> = self.code(u).dims[at..].to_vec();
+            let own: Conj = self.code(u).cons.clone();
+            for c in own.iter().filter(|c| c.lin.terms.iter().all(|t| !outer.contains(&t.0))) {
+                if !self.facts.implies(known, c) && !guard.contains(c) {
+                    guard.push(c.clone());
+                }
+            }
+            inner.extend(guard.iter().cloned());
+        }
+        let body = self.make(inside, &active, full, &inner)?;
+        let made = self.around(col, lo, hi, Executor::Serial, body);
+        Ok(self.guarded(&guard, made))
+    }
+
+    fn code(&self, unit: usize) -> &UnitCode {
+        self.units[unit].as_ref().unwrap_or_else(|| unreachable!("only units with iterations are made"))
+    }
+
+    fn position(&self, unit: usize, col: Col) -> usize {
+        self.code(unit).dims.iter().position(|c| *c == col).unwrap_or(0)
+    }
+
+    /// What bounds a dimension of a unit, in the outer ones.
+    fn bounds(&self, unit: usize, col: Col, full: bool) -> impl Iterator<Item = &Con> {
+        let code = self.code(unit);
+        let levels = if full { code.full.as_ref() } else { Some(&code.whole) };
+        let at = self.position(unit, col);
+        levels.into_iter().flat_map(move |l| l[at + 1].iter()).filter(move |c| c.lin.coefficient(&col) != 0)
+    }
+
+    /// Where the range must be split: a bound of some unit's full blocks that does not hold for all points of all.
+    fn splitter(&self, col: Col, active: &[usize], here: &Conj) -> Option<Con> {
+        active.iter().flat_map(|u| self.violations(col, active, here, *u)).find(|f| {
+            // Some points fulfil it, or nothing is gained.
+            active.iter().any(|u| {
+                let own: Vec<Con> =
+                    here.iter().chain(self.bounds(*u, col, false)).chain([f]).cloned().collect();
+                !self.facts.impossible(&own)
+            })
+        })
+    }
+
+    fn violated(&self, col: Col, active: &[usize], here: &Conj, unit: usize) -> Option<Con> {
+        self.violations(col, active, here, unit).next()
+    }
+
+    /// The bounds of a unit's full blocks that do not hold for all points of all units.
+    fn violations<'g>(
+        &'g self,
+        col: Col,
+        active: &'g [usize],
+        here: &'g Conj,
+        unit: usize,
+    ) -> impl Iterator<Item = Con> + 'g {
+        let all = halves(&self.bounds(unit, col, true).cloned().collect::<Conj>());
+        all.into_iter().filter(move |f| {
+            let Some(not) = negated(f) else { return true };
+            active.iter().any(|u| {
+                let own: Vec<Con> =
+                    here.iter().chain(self.bounds(*u, col, false)).chain([&not]).cloned().collect();
+                !self.facts.impossible(&own)
+            })
+        })
+    }
+
+    /// The range of a dimension that holds the points of all units, and what is known inside.
+    fn range(
+        &self,
+        col: Col,
+        active: &[usize],
+        known: &Conj,
+        extra: &Conj,
+    ) -> Result<(Expr, Expr, Conj), String> {
+        let mut ends: [Vec<Expr>; 2] = [Vec::new(), Vec::new()];
+        let mut common: Option<Conj> = None;
+        for u in active {
+            let own: Conj = self.bounds(*u, col, false).chain(extra).cloned().collect();
+            let own = halves(&own);
+            for (side, exprs) in ends.iter_mut().enumerate() {
+                let of_side = |c: &&Con| (c.lin.coefficient(&col) < 0) == (side == 1);
+                let mut cons: Conj = own.iter().filter(of_side).cloned().collect();
+                cons = self.facts_pruned(known, cons);
+                let mut bound: Option<Expr> = None;
+                for c in &cons {
+                    let e = self.bound(col, c)?;
+                    bound = Some(match bound {
+                        None => e,
+                        Some(b) if side == 0 => max(b, e),
+                        Some(b) => min(b, e),
+                    });
+                }
+                let e = bound.ok_or("a dimension has no bounds")?;
+                if !exprs.contains(&e) {
+                    exprs.push(e);
+                }
+            }
+            common = Some(match common {
+                None => own,
+                Some(c) => c.into_iter().filter(|c| own.contains(c)).collect(),
+            });
+        }
+        let [lo, hi] = ends;
+        let lo = lo.into_iter().reduce(min).ok_or("a dimension has no bounds")?;
+        let hi = hi.into_iter().reduce(max).ok_or("a dimension has no bounds")?;
+        let inner = known.iter().cloned().chain(common.unwrap_or_default()).collect();
+        Ok((lo, hi, inner))
+    }
+
+    /// Without bounds that the others of the side and the loops around imply; one stays.
+    fn facts_pruned(&self, known: &Conj, mut cons: Conj) -> Conj {
+        let mut i = 0;
+        while i < cons.len() && cons.len() > 1 {
+            let mut others = known.clone();
+            others.extend(cons.iter().enumerate().filter(|(j, _)| *j != i).map(|(_, c)| c.clone()));
+            if self.facts.implies(&others, &cons[i]) {
+                cons.remove(i);
+            } else {
+                i += 1;
+            }
+        }
+        cons
+    }
+
+    /// A constraint as a bound of a dimension: the least value, or one more than the largest.
+    fn bound(&self, col: Col, c: &Con) -> Result<Expr, String> {
+        let overflow = || "the factors grow too large".to_string();
+        let k = c.lin.coefficient(&col);
+        let other = c.lin.clone().without(&col);
+        if k > 0 {
+            let least = other.scaled(-1).and_then(|l| l.offset(k - 1)).ok_or_else(overflow)?;
+            Ok(floor_div(to_expr(&least, &self.meaning), index(k)))
+        } else {
+            let last = other.offset(-k).ok_or_else(overflow)?;
+            Ok(floor_div(to_expr(&last, &self.meaning), index(-k)))
+        }
+    }
+
+    fn around(&mut self, col: Col, lo: Expr, hi: Expr, exec: Executor, body: Stmt) -> Stmt {
+        if body.as_seq().is_some_and(<[Stmt]>::is_empty) {
+            return body;
+        }
+        let binder = self.binders[&col].clone();
+        let places = body.places().clone();
+        let made = Stmt::new(StmtKind::Loop(Loop { binder, lo, hi, step: 1, exec, body }), places);
+        // Every copy of a piece has binders of its own.
+        refresh(&made, self.next_id)
+    }
+
+    fn guarded(&self, guard: &[Con], s: Stmt) -> Stmt {
+        let mut cond = boolean(true);
+        for c in guard {
+            let e = to_expr(&c.lin, &self.meaning);
+            cond = and(cond, if c.eq { eq(e, index(0)) } else { le(index(0), e) });
+        }
+        if cond.as_bool() == Some(true) {
+            return s;
+        }
+        let places = s.places().clone();
+        Stmt::new(StmtKind::If { cond, then: s, other: None }, places)
+    }
+
+    fn leaf(&mut self, active: &[usize], known: &Conj) -> Result<Stmt, String> {
+        self.copies += active.len();
+        if self.copies > MAX_COPIES.max(2 * self.s.units.len()) {
+            return Err("the ranges fall into too many pieces".into());
+        }
+        let mut out = Vec::new();
+        for u in active {
+            let cons = self.code(*u).cons.clone();
+            let mut guard: Conj = Vec::new();
+            for c in cons {
+                let here: Conj = known.iter().chain(&guard).cloned().collect();
+                if !self.facts.implies(&here, &c) {
+                    guard.push(c);
+                }
+            }
+            let s = substitute_stmt(&self.s.units[*u].stmt, &self.code(*u).iters);
+            let s = refresh(&s, self.next_id);
+            out.push(self.guarded(&guard, s));
+        }
+        Ok(Stmt::seq(out))
+    }
+}
+
+/// The first of so many rows that determine all others.
+pub(super) fn independent(rows: usize, matrix: &dyn Fn(&[usize]) -> Vec<Vec<i64>>) -> Vec<usize> {
+    let mut chosen: Vec<usize> = Vec::new();
+    for r in 0..rows {
+        let mut with = chosen.clone();
+        with.push(r);
+        if rank(&matrix(&with)) == with.len() {
+            chosen = with;
+        }
+    }
+    chosen
+}
+
+/// The rank of a small integer matrix, without fractions (Bareiss, 1968). Numbers that grow beyond 128 bits end it early.
+fn rank(m: &[Vec<i64>]) -> usize {
+    let mut m: Vec<Vec<i128>> = m.iter().map(|r| r.iter().map(|v| i128::from(*v)).collect()).collect();
+    let (mut found, mut divisor, width) = (0, 1, m.first().map_or(0, Vec::len));
+    for col in 0..width {
+        let Some(pivot) = (found..m.len()).find(|r| m[*r][col] != 0) else { continue };
+        m.swap(found, pivot);
+        let (above, below) = m.split_at_mut(found + 1);
+        let Some(first) = above.last() else { break };
+        for row in below {
+            let (a, b) = (first[col], row[col]);
+            for (x, y) in row.iter_mut().zip(first) {
+                let grown = x.checked_mul(a).zip(y.checked_mul(b)).and_then(|(p, q)| p.checked_sub(q));
+                let Some(n) = grown else { return found };
+                *x = n / divisor;
+            }
+        }
+        divisor = first[col];
+        found += 1;
+    }
+    found
+}

@@ -1,0 +1,161 @@
+//! Affine schedules of nests (Feautrier, 1992; Bondhugula et al., 2008): the statements of a subtree with their
+//! iterations and dependences, new dimensions for all of them from isl's scheduler, and loops over these.
+//!
+//! A **unit** is a largest part of the subtree without loops; all its instances are scheduled alike. [`schedule`] asks
+//! isl for **bands** of new dimensions: any order of the members of a permutable band is legal, and so are tiles of it.
+//! [`generate`] makes the loops. What comes out is still to be checked, as that of any other transformation.
+
+mod dependences;
+mod generate;
+mod isl_schedule;
+pub(crate) mod project;
+mod units;
+
+use crate::env::Env;
+use crate::system::{Col, Conj, Lin};
+use lathe_ir::visit::Path;
+use lathe_ir::{Binder, Expr, Stmt, VarId};
+use lathe_poly::Affine;
+use std::collections::{BTreeMap, HashMap};
+
+pub use generate::{BandPlan, generate};
+
+/// Which statements get common loops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fuse {
+    /// As many as dependences allow.
+    Max,
+    /// Those that share values, as long as that costs no parallel loop.
+    Smart,
+    /// Those that depend on one another in a circle.
+    None,
+}
+
+/// A part of the subtree without loops.
+#[derive(Clone, Debug)]
+pub struct Unit {
+    /// From the root of the subtree.
+    pub path: Path,
+    pub stmt: Stmt,
+    /// The loops around it in the subtree, outermost first.
+    pub iters: Vec<Binder>,
+    /// Unknowns of the iterators, in the unit's own numbering.
+    columns: Vec<Col>,
+    /// The iterations, over the iterators and the surroundings.
+    domain: Conj,
+}
+
+/// One new dimension: for each unit under its band, a form over the unit's iterators and the surroundings.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Member {
+    pub rows: BTreeMap<usize, Affine>,
+    /// No dependence within the band crosses its iterations.
+    pub coincident: bool,
+    /// Some dependence crosses its iterations and none of those of the other members and of bands around.
+    pub alone: bool,
+}
+
+/// The order of all units.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Tree {
+    Band {
+        members: Vec<Member>,
+        permutable: bool,
+        child: Box<Tree>,
+    },
+    /// One part after the other, each with its units.
+    Sequence(Vec<(Vec<usize>, Tree)>),
+    Leaf,
+}
+
+/// What surrounds the subtree, as unknowns.
+#[derive(Clone, Debug)]
+struct Context {
+    cons: Conj,
+    clauses: Vec<Vec<Conj>>,
+    columns: u32,
+    meaning: HashMap<Col, Expr>,
+    variables: HashMap<VarId, Col>,
+}
+
+impl Context {
+    /// A form over variables of the surroundings, and over iterators by their columns.
+    fn lin(&self, a: &Affine, own: &HashMap<VarId, Col>) -> Option<Lin> {
+        let mut out = Lin::constant(a.constant);
+        for (v, k) in &a.terms {
+            let col = own.get(v).or_else(|| self.variables.get(v))?;
+            out = out.combine(1, &Lin::atom(*col), *k)?;
+        }
+        Some(out)
+    }
+}
+
+/// Units and their order.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    pub units: Vec<Unit>,
+    pub tree: Tree,
+    context: Context,
+}
+
+/// A new order of the units of a subtree that keeps their dependences: outer dimensions as parallel, and dependences as
+/// short, as isl can make them.
+///
+/// # Errors
+/// In words: what stands inside is not affine, or isl gave up.
+pub fn schedule(env: &Env, root: &Stmt, fuse: Fuse) -> Result<Schedule, String> {
+    let (context, units) = units::collect(env, root)?;
+    let dependences = dependences::dependences(env, root, &units)?;
+    let mut tree = isl_schedule::schedule(&context, &units, &dependences, fuse)?;
+    let all: Vec<usize> = (0..units.len()).collect();
+    dependences::carriers(&context, &units, &dependences, &mut tree, &all, &mut Vec::new());
+    Ok(Schedule { units, tree, context })
+}
+
+impl Schedule {
+    /// How the iterators of a unit change from one iteration of a member to the next, the others at rest, by band (in
+    /// the order of the tree) and member. Members that the outer ones determine change nothing.
+    pub fn directions(&self, unit: usize) -> HashMap<(usize, usize), Vec<i64>> {
+        let mut rows = Vec::new();
+        self.rows(&self.tree, unit, &mut 0, &mut rows);
+        let iters = &self.units[unit].iters;
+        let matrix = |chosen: &[usize]| -> Vec<Vec<i64>> {
+            let of = |r: &usize| iters.iter().map(|b| rows[*r].1.coefficient(&b.id)).collect();
+            chosen.iter().map(of).collect()
+        };
+        let chosen = generate::independent(rows.len(), &matrix);
+        let mut out = HashMap::new();
+        let Some((adjugate, det)) = crate::scan::invert(&matrix(&chosen)) else { return out };
+        for (n, (at, _)) in rows.iter().enumerate() {
+            let column = match chosen.iter().position(|c| *c == n) {
+                Some(k) if chosen.len() == iters.len() => {
+                    adjugate.iter().map(|r| r[k] * det.signum()).collect()
+                }
+                _ => vec![0; iters.len()],
+            };
+            out.insert(*at, column);
+        }
+        out
+    }
+
+    fn rows<'t>(
+        &self,
+        t: &'t Tree,
+        unit: usize,
+        bands: &mut usize,
+        out: &mut Vec<((usize, usize), &'t Affine)>,
+    ) {
+        match t {
+            Tree::Leaf => {}
+            Tree::Sequence(parts) => parts.iter().for_each(|p| self.rows(&p.1, unit, bands, out)),
+            Tree::Band { members, child, .. } => {
+                let band = *bands;
+                *bands += 1;
+                let own =
+                    members.iter().enumerate().filter_map(|(m, x)| Some(((band, m), x.rows.get(&unit)?)));
+                out.extend(own);
+                self.rows(child, unit, bands, out);
+            }
+        }
+    }
+}

@@ -1,0 +1,347 @@
+//! `affine_schedule`: new loops for all statements of a nest at once, by isl's scheduler.
+
+use crate::args::{Args, IntoRefusal};
+use crate::codes;
+use crate::names::{find_all_loops, find_one_loop};
+use crate::rule::{Cursor, Edit, Rule};
+use crate::work::Work;
+use lathe_analysis::affine::{self, BandPlan, Fuse, Member, Schedule, Tree};
+use lathe_analysis::{Env, instances_preserved, within_work};
+use lathe_diagnostics::Diagnostic;
+use lathe_ir::visit::{self, Path};
+use lathe_ir::{Expr, Stmt, VarId};
+use lathe_poly::Affine;
+use lathe_strategy::syntax::{Formal, Sort};
+use lathe_strategy::{Discharge, Refusal, RuleSignature};
+use std::collections::HashMap;
+
+pub static RULE: Rule = Rule {
+    signature: RuleSignature {
+        name: "affine_schedule",
+        version: 1,
+        formals: &[
+            Formal { name: "loop", sort: Sort::Loop, optional: true, many: false },
+            Formal { name: "fuse", sort: Sort::Word, optional: true, many: false },
+            Formal { name: "tile", sort: Sort::Int, optional: true, many: false },
+            Formal { name: "vector", sort: Sort::Int, optional: true, many: false },
+            Formal { name: "jam", sort: Sort::Int, optional: true, many: false },
+        ],
+        summary: "gives all statements of a nest new loops: fused, interchanged, skewed, tiled, with lanes inside",
+        page: "\
+`affine_schedule(i)` takes the loop `i` with all that stands in it apart and makes loops again, by isl's scheduler
+(Verdoolaege and Janssens, 2017; the objective is that of Pluto): dependences become short, outer loops independent of
+one another where that is possible. Without a loop it takes everything from the first to the last loop of the
+function.
+
+* `fuse: max` makes common loops wherever dependences allow it, `fuse: none` only for statements that depend on one
+  another in a circle; `fuse: smart`, the default, for those that share values.
+* `tile: 32` cuts loops that may be interchanged into tiles. With lanes and without `jam`, the loop of the lanes stays
+  whole.
+* `vector: 8` makes lanes of the loop along which arrays lie in memory. Ranges are split where a vector or a statement
+  begins or ends, so that only what is left over runs with masks or conditions.
+* `jam: 4` does that many iterations of another independent loop side by side, with what reduces innermost: results
+  stay in registers.
+
+**Legal** if every dependence keeps its order and every instance is run once, which is checked as for every step.
+Refused (`E0625`): bounds or conditions around loops that are not affine, variables and local arrays that are
+declared around loops (declare an array of them outside of the nest), statements that may fail.
+
+```lathe
+kernel lu(A: inout f64[N, N]) {
+    for k in 0..N {
+        for i in k + 1..N {
+            A[i, k] = A[i, k] / A[k, k]
+            for j in k + 1..N {
+                A[i, j] += -(A[i, k] * A[k, j])
+            }
+        }
+    }
+}
+strategy s for lu = affine_schedule(k, vector: 8)
+```",
+    },
+    apply,
+};
+
+/// What the arguments ask for.
+struct Wanted {
+    fuse: Fuse,
+    tile: i64,
+    lanes: i64,
+    jam: i64,
+}
+
+/// The widest tiles, the most lanes and copies.
+const MOST: [i64; 3] = [1 << 20, 512, 64];
+
+fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
+    let mut work = Work::new(cursor, &RULE.signature);
+    let fuse = args.opt_word(work.rule, "fuse", 1, &["max", "smart", "none"])?;
+    let number = |name: &str, position, most| -> Result<i64, Refusal> {
+        let n = args.opt_positive(RULE.signature.name, name, position)?.unwrap_or(1);
+        if n > most {
+            let text = format!("`affine_schedule`: `{name}: {n}` is too much");
+            return Err(Diagnostic::error(codes::ARGUMENT, text).into_refusal(RULE.signature.name));
+        }
+        Ok(n)
+    };
+    let wanted = Wanted {
+        fuse: match fuse {
+            Some("max") => Fuse::Max,
+            Some("none") => Fuse::None,
+            _ => Fuse::Smart,
+        },
+        tile: number("tile", 2, MOST[0])?,
+        lanes: number("vector", 3, MOST[1])?,
+        jam: number("jam", 4, MOST[2])?,
+    };
+    if !(wanted.lanes as u64).is_power_of_two() {
+        let text = format!("`affine_schedule`: {} is no number of lanes", wanted.lanes);
+        return Err(work.refuse(codes::ARGUMENT, text));
+    }
+    let paths = match args.opt_path(work.rule, "loop", 0)? {
+        Some(name) => match find_all_loops(cursor, work.rule, &name)?.as_slice() {
+            [one] => vec![one.clone()],
+            _ => vec![find_one_loop(cursor, work.rule, &name)?],
+        },
+        None => whole(cursor).into_iter().collect(),
+    };
+    if paths.is_empty() {
+        return Err(work.refuse(codes::SHAPE, "`affine_schedule`: there are no loops"));
+    }
+    for path in paths {
+        one(&mut work, &path, &wanted)?;
+    }
+    Ok(work.finish())
+}
+
+/// The smallest part of the focus that holds all loops.
+fn whole(cursor: &Cursor) -> Option<Path> {
+    let mut loops: Vec<Path> = Vec::new();
+    visit::walk(cursor.focused(), &mut |s, p| {
+        if s.as_loop().is_some() {
+            loops.push(cursor.focus.iter().chain(p).copied().collect());
+        }
+        s.as_loop().is_none()
+    });
+    let first = loops.first()?;
+    let shared = |n: usize, p: &Path| p.iter().zip(first).take(n).take_while(|(a, b)| a == b).count();
+    let n = loops.iter().fold(first.len(), shared);
+    Some(first[..n].to_vec())
+}
+
+/// How often a range may be split, from the fastest code to the smallest.
+const SPLITS: [usize; 3] = [8, 2, 0];
+/// What making one form of the loops and deciding about it may take: some seconds at the worst.
+const WORK: u64 = 30_000_000;
+
+fn one(work: &mut Work, path: &Path, wanted: &Wanted) -> Result<(), Refusal> {
+    let old = work.at(path)?.clone();
+    let refuse = |why: String| {
+        Diagnostic::error(codes::UNSUPPORTED, format!("`affine_schedule`: {why}"))
+            .at_places(old.places(), "this nest")
+            .help("name a loop inside of it, or take apart what cannot be scheduled from the rest with `fission`")
+            .into_refusal(RULE.signature.name)
+    };
+    let func = work.func.clone();
+    let env = Env::at(work.module, &func, path);
+    let s = affine::schedule(&env, &old, wanted.fuse).map_err(refuse)?;
+    let plans = plans(&s, wanted);
+    let mut refused = None;
+    // What is split often may be too much to be decided about; conditions instead of pieces cost time, but little code.
+    for splits in SPLITS {
+        let done = within_work(WORK, || {
+            let mut next_id = func.next_id;
+            let made = affine::generate(&s, &plans, splits, &mut next_id).map_err(refuse)?;
+            let new = visit::refresh(&made, &mut next_id);
+            let (before, evidence) = (work.func.clone(), work.evidence.clone());
+            work.func.next_id = next_id;
+            instances_preserved(&env, &old, &new)
+                .map_err(|r| work.order_refusal(&r))
+                .and_then(|()| work.replace_checked(path, new, "affine"))
+                .inspect_err(|_| (work.func, work.evidence) = (before, evidence))
+        });
+        refused = done.err();
+        if refused.is_none() {
+            break;
+        }
+    }
+    if let Some(r) = refused {
+        return Err(r);
+    }
+    work.oblige("every instance is run exactly once", Discharge::ByDependence);
+    if wanted.lanes > 1 || wanted.jam > 1 {
+        work.scheduled();
+    }
+    Ok(())
+}
+
+/// A plan for every band, outer ones first.
+fn plans(s: &Schedule, wanted: &Wanted) -> Vec<BandPlan> {
+    let mut out = Vec::new();
+    let all: Vec<usize> = (0..s.units.len()).collect();
+    let moves: Vec<_> = all.iter().map(|u| s.directions(*u)).collect();
+    walk(s, &s.tree, &all, wanted, &moves, &mut out);
+    out
+}
+
+/// How the iterators of a unit change along a member of a band.
+type Moves = HashMap<(usize, usize), Vec<i64>>;
+
+fn walk(s: &Schedule, t: &Tree, units: &[usize], wanted: &Wanted, moves: &[Moves], out: &mut Vec<BandPlan>) {
+    match t {
+        Tree::Leaf => {}
+        Tree::Sequence(parts) => parts.iter().for_each(|(inside, t)| walk(s, t, inside, wanted, moves, out)),
+        Tree::Band { members, permutable, child } => {
+            let band = out.len();
+            out.push(plan(s, band, members, *permutable, innermost(child), units, wanted, moves));
+            walk(s, child, units, wanted, moves, out);
+        }
+    }
+}
+
+/// No band stands below.
+fn innermost(t: &Tree) -> bool {
+    match t {
+        Tree::Leaf => true,
+        Tree::Sequence(parts) => parts.iter().all(|p| innermost(&p.1)),
+        Tree::Band { .. } => false,
+    }
+}
+
+#[allow(clippy::too_many_arguments)]
+fn plan(
+    s: &Schedule,
+    band: usize,
+    members: &[Member],
+    permutable: bool,
+    innermost: bool,
+    units: &[usize],
+    wanted: &Wanted,
+    moves: &[Moves],
+) -> BandPlan {
+    let all = 0..members.len();
+    let mut plan =
+        BandPlan { order: all.clone().collect(), tiles: vec![0; members.len()], blocks: Vec::new() };
+    let tiled = permutable && members.len() > 1 && wanted.tile > 1;
+    let along: Vec<Along> = all.clone().map(|m| Along::of(s, (band, m), units, moves)).collect();
+    let lanes = all.clone().filter(|m| {
+        let last = m + 1 == members.len();
+        // What is not coincident may still be lanes inside of the members that carry the dependences.
+        let may = !members[*m].alone && (permutable || last);
+        innermost
+            && wanted.lanes > 1
+            && may
+            && along[*m].moves_results
+            && along[*m].far == 0
+            && along[*m].near > 0
+    });
+    let lanes = lanes.max_by_key(|m| (members[*m].coincident, along[*m].near, *m));
+    let Some(v) = lanes else {
+        if tiled {
+            plan.tiles = vec![wanted.tile; members.len()];
+        }
+        return plan;
+    };
+    let reduces = all.clone().any(|m| !along[m].moves_results);
+    let jammed = all
+        .filter(|m| {
+            let good = along[*m].moves_results && along[*m].same > 0;
+            *m != v && permutable && reduces && wanted.jam > 1 && good
+        })
+        .max_by_key(|m| (along[*m].same, *m));
+    let others = plan.order.iter().copied().filter(|m| *m != v && Some(*m) != jammed);
+    let (free, carrying): (Vec<usize>, Vec<usize>) = others.partition(|m| along[*m].moves_results);
+    match jammed {
+        Some(u) => {
+            plan.order = free.into_iter().chain([u, v]).chain(carrying).collect();
+            plan.blocks = vec![(u, wanted.jam, false), (v, wanted.lanes, true)];
+            if tiled {
+                plan.tiles = vec![wanted.tile; members.len()];
+            }
+        }
+        None => {
+            if permutable {
+                plan.order.retain(|m| *m != v);
+                plan.order.push(v);
+            }
+            plan.blocks = vec![(v, wanted.lanes, true)];
+            if tiled {
+                plan.tiles = vec![wanted.tile; members.len()];
+                plan.tiles[v] = 0;
+            }
+        }
+    }
+    plan
+}
+
+/// How accesses change from one iteration of a member to the next.
+#[derive(Default)]
+struct Along {
+    /// To the next element in memory.
+    near: usize,
+    /// Not at all.
+    same: usize,
+    /// Farther, or nobody knows.
+    far: usize,
+    /// What is written is another element each time.
+    moves_results: bool,
+}
+
+impl Along {
+    fn of(s: &Schedule, member: (usize, usize), units: &[usize], moves: &[Moves]) -> Along {
+        let mut out = Along { moves_results: true, ..Along::default() };
+        for u in units {
+            let unit = &s.units[*u];
+            let Some(step) = moves[*u].get(&member) else {
+                out.far += 1;
+                continue;
+            };
+            let by: HashMap<VarId, i64> = unit.iters.iter().zip(step).map(|(b, k)| (b.id, *k)).collect();
+            // A unit that this dimension does not move is run in one of its iterations.
+            if step.iter().all(|k| *k == 0) {
+                continue;
+            }
+            visit::walk(&unit.stmt, &mut |s: &Stmt, _| {
+                for (a, mode) in s.accesses() {
+                    let change = change(&a.indices, &by);
+                    out.count(change);
+                    out.moves_results &=
+                        change != Some(0) || matches!(mode, lathe_ir::stmt::AccessMode::Read);
+                }
+                s.for_each_part(&mut |p| {
+                    p.for_each_expr(&mut |e| {
+                        for load in visit::loads_of(e) {
+                            out.count(change(&load.indices, &by));
+                        }
+                    });
+                });
+                true
+            });
+        }
+        out
+    }
+
+    fn count(&mut self, change: Option<i64>) {
+        match change {
+            Some(0) => self.same += 1,
+            Some(1) => self.near += 1,
+            _ => self.far += 1,
+        }
+    }
+}
+
+/// How far the element of an access moves, if only its last subscript does; 0: not at all.
+fn change(indices: &[Expr], by: &HashMap<VarId, i64>) -> Option<i64> {
+    let (last, others) = match indices.split_last() {
+        Some(s) => s,
+        None => return Some(0),
+    };
+    let of = |e: &Expr| -> Option<i64> {
+        if visit::vars_of(e).iter().all(|v| by.get(v).is_none_or(|k| *k == 0)) {
+            return Some(0);
+        }
+        Affine::of(e).map(|f| f.terms.iter().map(|(v, k)| by.get(v).unwrap_or(&0) * k).sum())
+    };
+    if others.iter().all(|e| of(e) == Some(0)) { of(last) } else { None }
+}

@@ -1,0 +1,132 @@
+//! Random nests for `affine_schedule`: imperfect, triangular, guarded, in time steps.
+
+use crate::case::{Case, Steps};
+use crate::data::Flavour;
+use crate::kernels::Source;
+use crate::rng::Rng;
+
+/// A nest with the arguments of a schedule.
+pub fn case(seed: u64) -> Case {
+    let mut r = Rng::new(seed ^ 0x5EED_AFF1);
+    let elem = *r.pick(&["i32", "i32", "f64"]);
+    let params = vec![
+        "s: i32[N]".to_string(),
+        "m: i32[M]".to_string(),
+        format!("A: inout {elem}[N + 4, N + 4]"),
+        format!("B: inout {elem}[N + 4, N + 4]"),
+        format!("C: inout {elem}[N + 4]"),
+    ];
+    let mut g = Nests { r: &mut r, left: 5, names: 0 };
+    let mut statements = Vec::new();
+    for _ in 0..1 + g.r.below(2) {
+        let timed = g.r.one_in(3);
+        let body = g.block(&[], 0);
+        statements.push(if timed { format!("for t in 0..M {{\n{body}\n}}") } else { body });
+    }
+    let args = arguments(&mut r);
+    let sizes = [("N", *r.pick(&[0, 1, 2, 3, 5, 7, 9, 12])), ("M", *r.pick(&[0, 1, 2, 3, 5]))];
+    Case {
+        seed,
+        source: Source { items: Vec::new(), params, results: Vec::new(), statements },
+        steps: Steps::Given(vec![format!("affine_schedule({args})")]),
+        sizes: sizes.map(|(n, v)| (n.to_string(), v)).into(),
+        flavour: *r.pick(&[Flavour::Small, Flavour::Small, Flavour::Fractions]),
+        strided: r.one_in(4),
+        c: seed.is_multiple_of(50),
+    }
+}
+
+fn arguments(r: &mut Rng) -> String {
+    let mut out = Vec::new();
+    match r.below(4) {
+        0 => out.push("fuse: max".to_string()),
+        1 => out.push("fuse: none".to_string()),
+        _ => {}
+    }
+    if !r.one_in(3) {
+        out.push(format!("vector: {}", r.pick(&[2, 4, 4, 8])));
+    }
+    if r.one_in(2) {
+        out.push(format!("jam: {}", r.pick(&[2, 3, 4])));
+    }
+    if r.one_in(3) {
+        out.push(format!("tile: {}", r.pick(&[2, 3, 4, 8])));
+    }
+    out.join(", ")
+}
+
+struct Nests<'r> {
+    r: &'r mut Rng,
+    /// Statements that may still be made.
+    left: usize,
+    names: usize,
+}
+
+impl Nests<'_> {
+    /// Loops and statements that follow one another.
+    fn block(&mut self, around: &[String], depth: usize) -> String {
+        let mut out = Vec::new();
+        for _ in 0..1 + self.r.below(2) {
+            let one = match self.r.below(5) {
+                0 | 1 if !around.is_empty() => self.statement(around),
+                2 if around.len() > 1 => {
+                    let cond = format!("{} {} {}", around[0], self.r.pick(&["<", "<=", "=="]), around[1]);
+                    format!("if {cond} {{\n{}\n}}", self.statement(around))
+                }
+                _ if depth < 3 && self.left > 0 => self.nest(around, depth),
+                _ => self.statement(around),
+            };
+            out.push(one);
+        }
+        out.join("\n")
+    }
+
+    /// Iterators run within `1..N + 1`.
+    fn nest(&mut self, around: &[String], depth: usize) -> String {
+        self.names += 1;
+        let name = format!("i{}", self.names);
+        let outer = around.last().cloned();
+        let (lo, hi) = match (outer, self.r.below(4)) {
+            (Some(o), 0) => (o, "N + 1".to_string()),
+            (Some(o), 1) => ("1".to_string(), format!("{o} + 1")),
+            (Some(o), 2) => ("1".to_string(), o),
+            _ => (self.r.pick(&["1", "2"]).to_string(), self.r.pick(&["N + 1", "N"]).to_string()),
+        };
+        let inside: Vec<String> = around.iter().cloned().chain([name.clone()]).collect();
+        let body = self.block(&inside, depth + 1);
+        format!("for {name} in {lo}..{hi} {{\n{body}\n}}")
+    }
+
+    fn statement(&mut self, around: &[String]) -> String {
+        self.left = self.left.saturating_sub(1);
+        let target = self.access(around);
+        let op = *self.r.pick(&["=", "=", "+=", "+=", "max="]);
+        let value = match self.r.below(3) {
+            0 => self.access(around),
+            1 => format!("{} + {}", self.access(around), self.access(around)),
+            _ => format!("{} - 2 * {}", self.access(around), self.access(around)),
+        };
+        format!("{target} {op} {value}")
+    }
+
+    fn access(&mut self, around: &[String]) -> String {
+        let array = *self.r.pick(&["A", "A", "B", "C"]);
+        let rank = if array == "C" { 1 } else { 2 };
+        let subscripts: Vec<String> = (0..rank).map(|_| self.subscript(around)).collect();
+        format!("{array}[{}]", subscripts.join(", "))
+    }
+
+    fn subscript(&mut self, around: &[String]) -> String {
+        if around.is_empty() || self.r.one_in(8) {
+            return self.r.below(3).to_string();
+        }
+        let v = self.r.pick(around).clone();
+        match self.r.below(8) {
+            0 => format!("N + 1 - {v}"),
+            1 => format!("{v} - 1"),
+            2 => format!("{v} + 1"),
+            3 => format!("{v} + 2"),
+            _ => v,
+        }
+    }
+}
