@@ -118,6 +118,31 @@ def row_jacobi3d(k):
     return b, step(a), {"torch.compile": lambda: compiled(a)}, 8 * b.numel(), 0
 
 
+def row_hotspot(k):
+    t, p, b = (k.arrays[n] for n in "TPB")
+    cap, rx, ry, rz, air = (k.scalars[n] for n in ("cap", "rx", "ry", "rz", "air"))
+
+    def step(t, p):
+        c = t[1:-1, 1:-1]
+        ns, ew = t[2:, 1:-1] + t[:-2, 1:-1] - 2 * c, t[1:-1, 2:] + t[1:-1, :-2] - 2 * c
+        return c + cap * (p + ns * ry + ew * rx + (air - c) * rz)
+
+    compiled = torch.compile(step)
+    return b, step(t, p), {"torch.compile": lambda: compiled(t, p)}, 12 * b.numel(), 0
+
+
+def row_acoustic(k):
+    u, v, w, c = k.arrays["U"], k.arrays["V"], k.arrays["W"], k.scalars["c"]
+
+    def step(u, v):
+        sides = u[:-2, 1:-1, 1:-1] + u[2:, 1:-1, 1:-1] + u[1:-1, :-2, 1:-1] + u[1:-1, 2:, 1:-1]
+        sides = sides + u[1:-1, 1:-1, :-2] + u[1:-1, 1:-1, 2:]
+        return (2 - 6 * c) * u[1:-1, 1:-1, 1:-1] - v + c * sides
+
+    compiled = torch.compile(step)
+    return w, step(u, v), {"torch.compile": lambda: compiled(u, v)}, 12 * w.numel(), 0
+
+
 def row_layernorm(k):
     x, g, b, y = (k.arrays[n] for n in "xgby")
     norm = torch.nn.functional.layer_norm

@@ -4,7 +4,7 @@ use crate::common::{Folder, examples};
 use serde_json::Value;
 
 /// Kernels of the examples with sizes that fit their strategies, and with others.
-const ROWS: [&str; 12] = [
+const ROWS: [&str; 14] = [
     "elementwise.lathe:copy -D N=2048",
     "elementwise.lathe:axpy -D N=1000",
     "transpose.lathe -D M=64 -D N=96",
@@ -14,6 +14,8 @@ const ROWS: [&str; 12] = [
     "reductions.lathe:matvec -D M=40 -D N=50",
     "gemm.lathe -D M=64 -D N=128 -D K=32",
     "jacobi.lathe:jacobi3d -D L=8 -D M=4 -D N=256",
+    "stencils.lathe:hotspot -D M=8 -D N=512",
+    "stencils.lathe:acoustic -D L=8 -D M=4 -D N=256",
     "softmax.lathe -D M=8 -D N=256",
     "layernorm.lathe -D M=8 -D N=256",
     "layernorm.lathe -D M=3 -D N=1024",
