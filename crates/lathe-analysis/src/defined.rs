@@ -275,11 +275,52 @@ pub fn written_before_read(env: &Env, root: &Stmt, buffer: &Buffer, by: Option<&
     let written = written_buffers(root);
     let Ok(all) = leaves(root, &[buffer.id].into()) else { return false };
     let all: Vec<&Leaf> = all.iter().filter(|l| l.touches.iter().any(|t| t.buffer == buffer.id)).collect();
+    let both = in_both_branches(&all, buffer.id);
+    let writers: Vec<&Leaf> = all.iter().copied().chain(&both).collect();
     let readers = all.iter().filter(|l| by.is_none_or(|label| l.label.as_str() == label));
     readers
         .flat_map(|leaf| leaf.touches.iter().map(move |t| (leaf, t)))
         .filter(|x| x.1.buffer == buffer.id && x.1.role != Role::Write)
-        .all(|(leaf, touch)| reached(env, &written, buffer, &all, (leaf, touch)).is_some_and(|yes| yes))
+        .all(|(leaf, touch)| reached(env, &written, buffer, &writers, (leaf, touch)).is_some_and(|yes| yes))
+}
+
+/// Writes that both branches of a condition do, as writes that happen whatever it says.
+fn in_both_branches<'a>(all: &[&Leaf<'a>], buffer: BufId) -> Vec<Leaf<'a>> {
+    let writes = |l: &Leaf| {
+        let own = l.touches.iter().filter(|t| t.buffer == buffer && t.role == Role::Write);
+        own.filter_map(|t| t.indices.clone()).collect::<Vec<_>>()
+    };
+    // The condition right around a leaf: how many steps lead to its `if`.
+    let condition = |l: &Leaf| {
+        let Some(Item::Cond(..)) = l.items.last() else { return None };
+        let conditions = l.items.iter().filter(|i| matches!(i, Item::Cond(..))).count();
+        let mut around = l.path.iter().enumerate().filter(|(_, s)| s.stmt.as_if().is_some());
+        around.nth(conditions - 1).map(|(n, _)| n)
+    };
+    let mut out: Vec<Leaf> = Vec::new();
+    let mut todo: Vec<Leaf> = all.iter().map(|l| (*l).clone()).collect();
+    while let Some(one) = todo.pop() {
+        let Some(at) = condition(&one) else { continue };
+        let other = |o: &&Leaf| {
+            condition(o) == Some(at)
+                && o.items.len() == one.items.len()
+                && o.path[at].stmt.ptr_eq(one.path[at].stmt)
+                && o.path[at].position != one.path[at].position
+                && writes(o).iter().any(|w| writes(&one).contains(w))
+        };
+        let Some(twin) = all.iter().copied().chain(&out).find(other) else { continue };
+        let shared = writes(twin);
+        let mut merged = one.clone();
+        merged.items.pop();
+        merged.touches.retain(|t| {
+            t.buffer == buffer
+                && t.role == Role::Write
+                && t.indices.as_ref().is_some_and(|i| shared.contains(i))
+        });
+        todo.push(merged.clone());
+        out.push(merged);
+    }
+    out
 }
 
 /// Whether earlier writes surely reach all that one read touches.

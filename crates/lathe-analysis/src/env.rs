@@ -48,6 +48,18 @@ impl<'a> Item<'a> {
         })
     }
 
+    /// The variable that it binds.
+    pub fn binds(&self) -> Option<VarId> {
+        match self {
+            Item::Size(b)
+            | Item::Scalar(b)
+            | Item::Let(b, _)
+            | Item::Opaque(b)
+            | Item::Loop { binder: b, .. } => Some(b.id),
+            Item::Cond(..) | Item::While(_) | Item::Alloc(_) | Item::Fact(..) | Item::Checked(_) => None,
+        }
+    }
+
     /// What a `check` or an `assume` says from there on.
     pub fn after(s: &'a Stmt) -> Option<Item<'a>> {
         s.establishes().map(|e| match e {
@@ -135,7 +147,15 @@ impl<'a> Env<'a> {
         local.or_else(|| self.func.params.iter().filter_map(|p| p.array()).find(|b| b.id == id))
     }
 
-    /// Facts in force, with their provenance, for evidence.
+    /// Facts in force, and who states them.
+    pub fn stated(&self) -> impl Iterator<Item = (&'a Expr, &'a Name)> {
+        self.items.iter().filter_map(|i| match i {
+            Item::Fact(e, who) => Some((*e, *who)),
+            _ => None,
+        })
+    }
+
+    /// The same as text.
     pub fn facts(&self) -> Vec<String> {
         let texts = self.items.iter().filter_map(|i| match i {
             Item::Fact(e, who) => Some(format!("{} ({who})", self.text(e))),

@@ -21,6 +21,19 @@ impl Con {
     }
 }
 
+impl Con {
+    /// The same about unknowns of which those from `kept` on are numbered `by` higher.
+    pub fn moved(&self, kept: Col, by: Col) -> Con {
+        let mut lin = self.lin.clone();
+        for t in &mut lin.terms {
+            if t.0 >= kept {
+                t.0 += by;
+            }
+        }
+        Con { lin, eq: self.eq }
+    }
+}
+
 /// A conjunction of constraints.
 pub(crate) type Conj = Vec<Con>;
 

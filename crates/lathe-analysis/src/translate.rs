@@ -78,6 +78,11 @@ impl<'w> Builder<'w> {
         scope
     }
 
+    /// How many values that are not affine all copies share.
+    pub fn shared(&self) -> usize {
+        self.shared.len()
+    }
+
     /// A fresh unknown for a binder.
     pub fn bind(&mut self, scope: &mut Scope, v: VarId) -> Col {
         let col = self.system.fresh();

@@ -20,7 +20,9 @@ mod words;
 
 pub use bind::{Definitions, Facts, instantiate};
 pub use codes::CODES;
-pub use evidence::{Discharge, Evidence, Obligation, Refusal, Relation};
+pub use evidence::{
+    Claim, Construction, Discharge, Evidence, Formula, Obligation, Refusal, Relation, Witness,
+};
 pub use meta::Meta;
 pub use node::{Entry, Moves, Node, Vocabulary, Why};
 pub use plan::{Plan, Version, plan};
@@ -29,4 +31,4 @@ pub use rooted::Rooted;
 pub use run::{Context, Trace, replay, run};
 pub use syntax::{ArgValue, Argument, Definition, RuleSignature, Strategy};
 pub use text::{parse_definitions, parse_strategy};
-pub use tree::{Location, StepArg, Tree, hash_text};
+pub use tree::{Location, StepArg, Tree, digest};

@@ -48,6 +48,11 @@ pub trait Node: Clone {
 
     /// For people.
     fn show(&self) -> String;
+
+    /// The [`digest`](crate::digest) of its text.
+    fn digest(&self) -> String {
+        crate::tree::digest(&self.show())
+    }
 }
 
 /// Why a rule does not apply here.

@@ -4,7 +4,7 @@
 use crate::evidence::Evidence;
 use crate::node::{Entry, Node, Vocabulary, Why};
 use crate::syntax::{ArgValue, Argument, Strategy};
-use crate::tree::{StepArg, Tree, hash_text};
+use crate::tree::{StepArg, Tree};
 use std::rc::Rc;
 
 /// What was done: the evidence of each step and the tree before it. Copies are cheap, since every choice of a
@@ -115,8 +115,8 @@ pub fn vocabulary<T: Tree + 'static>(tree: &T) -> Vocabulary<Rooted<T>> {
                 .map_err(|r| Why::Condition(r.diagnostic.message.clone()))?;
             e.args = args.iter().map(StepArg::to_string).collect();
             e.path.clone_from(&n.path);
-            e.before = hash_text(n.tree.hash());
-            e.after = hash_text(new.hash());
+            e.before = n.tree.digest();
+            e.after = new.digest();
             *done = done.and(e, n.tree.clone());
             Ok(Rooted { tree: Rc::new(new), path: n.path.clone() })
         };

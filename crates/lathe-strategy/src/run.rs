@@ -8,7 +8,7 @@ use crate::evidence::{Discharge, Evidence, Refusal};
 use crate::rewrite::{TRAVERSALS, rewrite};
 use crate::rooted::{Log, Rooted, vocabulary};
 use crate::syntax::{Argument, Strategy};
-use crate::tree::{Location, StepArg, Tree, hash_text};
+use crate::tree::{Location, StepArg, Tree};
 use lathe_diagnostics::{Diagnostic, Span};
 use lathe_space::{Expr, Value, eval};
 use std::collections::BTreeMap;
@@ -93,29 +93,40 @@ pub fn run<T: Tree + 'static>(
         focus: Vec::new(),
     };
     match r.strategy(strategy) {
-        Ok(()) => Ok((r.tree, r.trace)),
+        Ok(()) => {
+            let owed = r.trace.trees.first().map(Tree::owes).unwrap_or_default();
+            if let Some(first) = r.trace.steps.first_mut() {
+                owed.into_iter().for_each(|o| first.oblige(o));
+            }
+            Ok((r.tree, r.trace))
+        }
         Err(Failure::Refused(refusal) | Failure::Fatal(refusal)) => Err(refusal),
     }
 }
 
-/// Applies the recorded steps again; every tree in between must have the recorded hash.
+/// Applies the recorded steps again. Each must be legal, and leave just the record that is given: the same trees, the
+/// same relations, the same obligations discharged in the same way.
 pub fn replay<T: Tree>(mut tree: T, steps: &[Evidence]) -> Result<T, Refusal> {
+    let mut owed = tree.owes();
     for (n, e) in steps.iter().enumerate() {
         let wrong = |what: &str| {
             let text = format!("replay of step {} (`{}`): {what}", n + 1, e.rule);
             Refusal::new(&e.rule, Diagnostic::error(codes::REPLAY, text))
         };
-        if hash_text(tree.hash()) != e.before {
+        let before = tree.digest();
+        if before != e.before {
             return Err(wrong("the tree before it is another one"));
         }
         let args = e.args.iter().map(|a| parse_arg(a)).collect::<Option<Vec<_>>>();
         let args = args.ok_or_else(|| wrong("an argument cannot be read"))?;
-        let (next, evidence) = tree.apply(&e.rule, &e.path, &args)?;
-        if evidence.version != e.version {
-            return Err(wrong("the rule has another version now"));
-        }
-        if hash_text(next.hash()) != e.after {
-            return Err(wrong("the tree after it is another one"));
+        let (next, mut again) = tree.apply(&e.rule, &e.path, &args)?;
+        again.args.clone_from(&e.args);
+        again.path.clone_from(&e.path);
+        again.before = before;
+        again.after = next.digest();
+        owed.drain(..).for_each(|o| again.oblige(o));
+        if let Some(what) = e.differs(&again) {
+            return Err(wrong(what));
         }
         tree = next;
     }
@@ -413,13 +424,14 @@ impl<T: Tree + 'static> Runner<'_, T> {
             bound.push(StepArg { name: a.name.clone(), value, span: a.span });
         }
         let focus = self.focus_now();
-        let before = self.tree.hash();
         match self.tree.apply(name, &focus, &bound) {
             Ok((tree, mut evidence)) => {
                 evidence.args = bound.iter().map(StepArg::to_string).collect();
                 evidence.path = focus;
-                evidence.before = hash_text(before);
-                evidence.after = hash_text(tree.hash());
+                // The tree before it is what the last step left.
+                let last = self.trace.steps.last().map(|e| e.after.clone());
+                evidence.before = last.unwrap_or_else(|| self.tree.digest());
+                evidence.after = tree.digest();
                 self.trace.trees.push(std::mem::replace(&mut self.tree, tree));
                 self.trace.steps.push(evidence);
                 self.spend(span)

@@ -103,11 +103,20 @@ pub trait Tree: Clone {
     /// The number of its nodes: what one step costs.
     fn size(&self) -> u64;
 
+    /// What the tree owes before any step: it stands in the evidence of the first.
+    fn owes(&self) -> Vec<crate::evidence::Obligation> {
+        Vec::new()
+    }
+
     /// A structural hash: equal trees have equal hashes, in every process.
     fn hash(&self) -> u64;
+
+    /// The [`digest`] of the tree's text.
+    fn digest(&self) -> String;
 }
 
-/// A hash as evidence holds it.
-pub fn hash_text(hash: u64) -> String {
-    format!("{hash:016x}")
+/// What evidence calls a tree by: the BLAKE3 hash of its text, in hexadecimal, which anyone can compute again from the
+/// text alone.
+pub fn digest(text: &str) -> String {
+    blake3::hash(text.as_bytes()).to_hex().to_string()
 }

@@ -59,6 +59,10 @@ impl Tree for Nest {
         1 + self.1.iter().map(Tree::size).sum::<u64>()
     }
 
+    fn digest(&self) -> String {
+        lathe_strategy::digest(&self.hash().to_string())
+    }
+
     fn hash(&self) -> u64 {
         use std::hash::{DefaultHasher, Hash, Hasher};
         let mut h = DefaultHasher::new();

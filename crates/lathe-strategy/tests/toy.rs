@@ -39,6 +39,10 @@ impl Tree for Number {
         1
     }
 
+    fn digest(&self) -> String {
+        lathe_strategy::digest(&self.hash().to_string())
+    }
+
     fn hash(&self) -> u64 {
         self.0 as u64
     }

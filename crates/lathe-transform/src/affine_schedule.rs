@@ -3,16 +3,16 @@
 use crate::args::{Args, IntoRefusal};
 use crate::codes;
 use crate::names::{find_all_loops, find_one_loop};
-use crate::rule::{Cursor, Edit, Rule};
+use crate::rule::{Cursor, Rule};
 use crate::work::Work;
 use lathe_analysis::affine::{self, BandPlan, Fuse, Member, Schedule, Tree};
-use lathe_analysis::{Env, instances_preserved, within_work};
+use lathe_analysis::{Env, within_work};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::visit::{self, Path};
 use lathe_ir::{Expr, Stmt, VarId};
 use lathe_poly::Affine;
 use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Discharge, Refusal, RuleSignature};
+use lathe_strategy::{Refusal, RuleSignature};
 use std::collections::HashMap;
 
 pub static RULE: Rule = Rule {
@@ -74,9 +74,9 @@ struct Wanted {
 /// The widest tiles, the most lanes and copies.
 const MOST: [i64; 3] = [1 << 20, 512, 64];
 
-fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
-    let mut work = Work::new(cursor, &RULE.signature);
-    let fuse = args.opt_word(work.rule, "fuse", 1, &["max", "smart", "none"])?;
+fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
+    let cursor = &work.cursor();
+    let fuse = args.opt_word(work.rule(), "fuse", 1, &["max", "smart", "none"])?;
     let number = |name: &str, position, most| -> Result<i64, Refusal> {
         let n = args.opt_positive(RULE.signature.name, name, position)?.unwrap_or(1);
         if n > most {
@@ -99,10 +99,10 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
         let text = format!("`affine_schedule`: {} is no number of lanes", wanted.lanes);
         return Err(work.refuse(codes::ARGUMENT, text));
     }
-    let paths = match args.opt_path(work.rule, "loop", 0)? {
-        Some(name) => match find_all_loops(cursor, work.rule, &name)?.as_slice() {
+    let paths = match args.opt_path(work.rule(), "loop", 0)? {
+        Some(name) => match find_all_loops(cursor, work.rule(), &name)?.as_slice() {
             [one] => vec![one.clone()],
-            _ => vec![find_one_loop(cursor, work.rule, &name)?],
+            _ => vec![find_one_loop(cursor, work.rule(), &name)?],
         },
         None => whole(cursor).into_iter().collect(),
     };
@@ -110,9 +110,9 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
         return Err(work.refuse(codes::SHAPE, "`affine_schedule`: there are no loops"));
     }
     for path in paths {
-        one(&mut work, &path, &wanted)?;
+        one(work, &path, &wanted)?;
     }
-    Ok(work.finish())
+    Ok(())
 }
 
 /// The smallest part of the focus that holds all loops.
@@ -143,25 +143,15 @@ fn one(work: &mut Work, path: &Path, wanted: &Wanted) -> Result<(), Refusal> {
             .help("name a loop inside of it, or take apart what cannot be scheduled from the rest with `fission`")
             .into_refusal(RULE.signature.name)
     };
-    let func = work.func.clone();
-    let env = Env::at(work.module, &func, path);
+    let before = work.func().clone();
+    let env = Env::at(work.module(), &before, path);
     let s = affine::schedule(&env, &old, wanted.fuse).map_err(refuse)?;
     let plans = plans(&s, wanted);
     let mut refused = None;
     // What is split often may be too much to be decided about; conditions instead of pieces cost time, but little code.
     for splits in SPLITS {
-        let done = within_work(WORK, || {
-            let mut next_id = func.next_id;
-            let made = affine::generate(&s, &plans, splits, &mut next_id).map_err(refuse)?;
-            let new = visit::refresh(&made, &mut next_id);
-            let (before, evidence) = (work.func.clone(), work.evidence.clone());
-            work.func.next_id = next_id;
-            instances_preserved(&env, &old, &new)
-                .map_err(|r| work.order_refusal(&r))
-                .and_then(|()| work.replace_checked(path, new, "affine"))
-                .inspect_err(|_| (work.func, work.evidence) = (before, evidence))
-        });
-        refused = done.err();
+        let make = |next: &mut u32| affine::generate(&s, &plans, splits, next).map_err(refuse);
+        refused = within_work(WORK, || work.replace_instances(path, make)).err();
         if refused.is_none() {
             break;
         }
@@ -169,7 +159,6 @@ fn one(work: &mut Work, path: &Path, wanted: &Wanted) -> Result<(), Refusal> {
     if let Some(r) = refused {
         return Err(r);
     }
-    work.oblige("every instance is run exactly once", Discharge::ByDependence);
     if wanted.lanes > 1 || wanted.jam > 1 {
         work.scheduled();
     }

@@ -4,13 +4,12 @@
 use lathe_ir::stmt::Establishes;
 use lathe_ir::visit;
 use lathe_ir::{Function, Stmt, StmtKind};
-use lathe_strategy::{Discharge, Obligation};
+use lathe_strategy::{Claim, Obligation};
 
 /// One obligation per check and per trusted fact, in the order of the tree.
 pub fn claims(func: &Function) -> Vec<Obligation> {
     let mut out: Vec<Obligation> = Vec::new();
-    let mut add = |what: String, by: Discharge| {
-        let new = Obligation { what, by };
+    let mut add = |new: Obligation| {
         if !out.contains(&new) {
             out.push(new);
         }
@@ -19,16 +18,15 @@ pub fn claims(func: &Function) -> Vec<Obligation> {
     visit::walk(&func.body, &mut |s, _| {
         if let StmtKind::Check { message, .. } = s.kind() {
             checked.push(s.clone());
-            let what = match message.strip_suffix(" is outside of the array") {
-                Some(access) => format!("{access} is inside of the array"),
-                None => format!("not the case: {message}"),
-            };
-            add(what, Discharge::ByCheck);
+            add(Obligation::guarded(match message.strip_suffix(" is outside of the array") {
+                Some(access) => Claim::InBounds { access: access.to_string() },
+                None => Claim::NoFailure { message: message.to_string() },
+            }));
         }
         if let Some(Establishes::Assumed(_, provenance)) = s.establishes()
             && !checked.iter().any(|c| establishes(c, s))
         {
-            add(format!("{provenance} holds"), Discharge::ByDeclaration);
+            add(Obligation::stated(Claim::Fact { text: provenance.to_string() }));
         }
         true
     });

@@ -5,7 +5,7 @@ use crate::codes;
 use crate::laws;
 use crate::names::find_some_label;
 use crate::nest::mentions;
-use crate::rule::{Cursor, Edit, Rule};
+use crate::rule::Rule;
 use crate::work::Work;
 use lathe_diagnostics::Places;
 use lathe_ir::stmt::Enters;
@@ -15,8 +15,9 @@ use lathe_ir::{
     Store, VarId, View,
 };
 use lathe_prove::Which;
+use lathe_strategy::evidence::Kind;
 use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Discharge, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Construction, Obligation, Refusal, RuleSignature};
 use std::collections::{HashMap, HashSet};
 
 pub static RULE: Rule = Rule {
@@ -44,11 +45,11 @@ strategy s for scale = close(B) ; open ; vectorize(i, vector(f32))
     apply,
 };
 
-fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
-    let mut work = Work::new(cursor, &RULE.signature);
-    let label = args.opt_path(work.rule, "label", 0)?;
+fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
+    let cursor = &work.cursor();
+    let label = args.opt_path(work.rule(), "label", 0)?;
     if let Some(l) = &label {
-        find_some_label(cursor, work.rule, l)?;
+        find_some_label(cursor, work.rule(), l)?;
     }
     let mut found: Vec<(Path, Closed)> = Vec::new();
     let mut inside: Option<Path> = None;
@@ -81,7 +82,7 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
         if let Some(op) = op {
             let types: Vec<_> = c.compute.targets.iter().map(|t| t.elem.clone()).collect();
             let law = laws::rely(
-                work.rule,
+                work.rule(),
                 cursor.module,
                 cursor.func,
                 &op,
@@ -89,14 +90,15 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
                 Which::Associative,
                 cursor.at(&path).map_or(&Places::none(), |s| s.places()),
             )?;
-            work.oblige(&law.what, law.by());
-            work.evidence.reassociates.push(c.compute.label.to_string());
-            work.oblige("parts may be combined in another order", Discharge::ByDeclaration);
+            work.relies_on(&law);
+            work.changes_rounding(c.compute.label.as_str());
+            let label = c.compute.label.to_string();
+            work.oblige(Obligation::stated(Claim::Unordered { label }));
         }
         let new = Stmt::new(StmtKind::Compute(c.compute), places);
-        work.replace_by_rule(&path, new, "combine", "opened again, it is the nest that it was")?;
+        work.replace_by_rule(&path, new, Kind::Combine, Construction::Closed)?;
     }
-    Ok(work.finish())
+    Ok(())
 }
 
 struct Closed {

@@ -18,6 +18,8 @@ pub const PADDING: Code = Code("E0626");
 pub const ILL_FORMED: Code = Code("E0627");
 /// The step would compute indices that may not fit 64 bits.
 pub const OVERFLOW: Code = Code("E0628");
+/// A copy does not stand for what is copied.
+pub const WINDOW: Code = Code("E0629");
 /// Not supported for this program.
 pub const UNSUPPORTED: Code = Code("E0625");
 
@@ -84,6 +86,17 @@ pub static CODES: &[CodeInfo] = &[
         wrong: "kernel copy(A: f32[N]) -> (B: f32[N]) {\n    B[i] = A[i]\n}\n\
                 strategy s for copy = shift(i, 9223372036854775807)",
         right: "kernel copy(A: f32[N]) -> (B: f32[N]) {\n    B[i] = A[i]\n}\nstrategy s for copy = shift(i, 8)",
+    },
+    CodeInfo {
+        code: WINDOW,
+        title: "a copy does not stand for the array",
+        explanation: "A step that copies a part of an array to a buffer was given, or found, a window that does not hold \
+                      all that the statement touches, or that has elements that do not exist. The checker looks at every \
+                      access and every copy, wherever the window comes from.",
+        wrong: "kernel copy(A: f32[N]) -> (B: f32[N]) {\n    B[i] = A[i]\n}\n\
+                strategy s for copy = split(i, 8) ; stage(A, at: i.o, window: range(8 * i.o, 4))",
+        right: "kernel copy(A: f32[N]) -> (B: f32[N]) {\n    B[i] = A[i]\n}\n\
+                strategy s for copy = split(i, 8) ; stage(A, at: i.o, window: range(8 * i.o, min(8, N - 8 * i.o)))",
     },
     CodeInfo {
         code: ILL_FORMED,

@@ -4,13 +4,14 @@ use crate::args::{Args, IntoRefusal, wrong};
 use crate::codes;
 use crate::convert::{arg_expr, to_index, variable_at};
 use crate::names::{find_all_loops, find_one_loop};
-use crate::rule::{Cursor, Edit, Rule};
+use crate::rule::Rule;
 use crate::separate::cut_loop;
 use crate::split::{iteration, loop_at_work, require_serial};
 use crate::work::Work;
 use lathe_ir::build::{add, index, sub};
+use lathe_strategy::evidence::Kind;
 use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Refusal, RuleSignature};
+use lathe_strategy::{Construction, Refusal, RuleSignature};
 
 pub static CUT: Rule = Rule {
     signature: RuleSignature {
@@ -63,28 +64,28 @@ strategy s for scale = peel(i)
     apply: apply_peel,
 };
 
-fn apply_cut(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
-    let mut work = Work::new(cursor, &CUT.signature);
-    let name = args.path(work.rule, "loop", 0)?;
+fn apply_cut(work: &mut Work, args: &Args) -> Result<(), Refusal> {
+    let cursor = &work.cursor();
+    let name = args.path(work.rule(), "loop", 0)?;
     let Some((at, span)) = args.get("at", 1) else {
         return Err(work.refuse(codes::ARGUMENT, "`cut` needs the value to cut at"));
     };
-    let path = find_one_loop(cursor, work.rule, &name)?;
+    let path = find_one_loop(cursor, work.rule(), &name)?;
     let at = to_index(&arg_expr(at), &|n| variable_at(cursor.func, &path, n))
-        .map_err(|e| wrong(format!("`cut`: {e}"), span).into_refusal(work.rule))?;
-    let (l, s) = require_serial(&work, loop_at_work(&work, &path)?, "cut")?;
-    let new = cut_loop(&mut work, &l, s.places(), at, ".rest", false);
-    work.replace_by_rule(&path, new, "bijection", "both parts keep their order")?;
-    Ok(work.finish())
+        .map_err(|e| wrong(format!("`cut`: {e}"), span).into_refusal(work.rule()))?;
+    let (l, s) = require_serial(work, loop_at_work(work, &path)?, "cut")?;
+    let new = cut_loop(work, &l, s.places(), at, ".rest", false);
+    work.replace_by_rule(&path, new, Kind::Bijection, Construction::Cut)?;
+    Ok(())
 }
 
-fn apply_peel(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
-    let mut work = Work::new(cursor, &PEEL.signature);
-    let name = args.path(work.rule, "loop", 0)?;
-    let count = args.opt_positive(work.rule, "count", 1)?.unwrap_or(1);
-    let from = args.opt_word(work.rule, "from", 2, &["start", "end"])?.unwrap_or("start");
-    for path in find_all_loops(cursor, work.rule, &name)?.into_iter().rev() {
-        let (l, s) = require_serial(&work, loop_at_work(&work, &path)?, "peel")?;
+fn apply_peel(work: &mut Work, args: &Args) -> Result<(), Refusal> {
+    let cursor = &work.cursor();
+    let name = args.path(work.rule(), "loop", 0)?;
+    let count = args.opt_positive(work.rule(), "count", 1)?.unwrap_or(1);
+    let from = args.opt_word(work.rule(), "from", 2, &["start", "end"])?.unwrap_or("start");
+    for path in find_all_loops(cursor, work.rule(), &name)?.into_iter().rev() {
+        let (l, s) = require_serial(work, loop_at_work(work, &path)?, "peel")?;
         let first = from == "start";
         let at = if first {
             iteration(&l, index(count))
@@ -92,8 +93,8 @@ fn apply_peel(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
             let trips = crate::nest::trip_count(&l);
             add(l.lo.clone(), lathe_ir::build::mul(sub(trips, index(count)), index(l.step)))
         };
-        let new = cut_loop(&mut work, &l, s.places(), at, ".peel", first);
-        work.replace_by_rule(&path, new, "bijection", "both parts keep their order")?;
+        let new = cut_loop(work, &l, s.places(), at, ".peel", first);
+        work.replace_by_rule(&path, new, Kind::Bijection, Construction::Cut)?;
     }
-    Ok(work.finish())
+    Ok(())
 }

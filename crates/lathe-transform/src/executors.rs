@@ -3,13 +3,14 @@
 use crate::args::{Args, IntoRefusal};
 use crate::codes;
 use crate::names::{find_all_loops, loops_around};
-use crate::rule::{Cursor, Edit, Rule};
+use crate::rule::Rule;
 use crate::split::{executor_word, loop_at_work, require_serial};
 use crate::work::Work;
 use lathe_diagnostics::Diagnostic;
-use lathe_ir::{Executor, Loop, Stage, Stmt, StmtKind};
+use lathe_ir::{Executor, Loop, Stmt, StmtKind};
+use lathe_strategy::evidence::Kind;
 use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Refusal, RuleSignature};
+use lathe_strategy::{Construction, Refusal, RuleSignature};
 
 pub static PARALLEL: Rule = Rule {
     signature: RuleSignature {
@@ -96,35 +97,35 @@ strategy s for scale = parallel(i) ; serial(i) ; split(i, 8)
     apply: apply_serial,
 };
 
-fn apply_parallel(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
-    let mut work = Work::new(cursor, &PARALLEL.signature);
-    let name = args.path(work.rule, "loop", 0)?;
-    for path in find_all_loops(cursor, work.rule, &name)?.into_iter().rev() {
-        let (l, s) = require_serial(&work, loop_at_work(&work, &path)?, "parallel")?;
-        for outer in loops_around(&work.func.body, &path) {
-            if let (Executor::Vector(_), o) = (&loop_at_work(&work, &outer)?.0.exec, &outer) {
-                let name = loop_at_work(&work, o)?.0.binder.name;
+fn apply_parallel(work: &mut Work, args: &Args) -> Result<(), Refusal> {
+    let cursor = &work.cursor();
+    let name = args.path(work.rule(), "loop", 0)?;
+    for path in find_all_loops(cursor, work.rule(), &name)?.into_iter().rev() {
+        let (l, s) = require_serial(work, loop_at_work(work, &path)?, "parallel")?;
+        for outer in loops_around(&work.func().body, &path) {
+            if let (Executor::Vector(_), o) = (&loop_at_work(work, &outer)?.0.exec, &outer) {
+                let name = loop_at_work(work, o)?.0.binder.name;
                 let d = Diagnostic::error(
                     codes::SHAPE,
                     format!("`parallel`: the loop is inside `{name}`, which is vectorized"),
                 )
                 .at_places(s.places(), "this loop")
                 .help("make an outer loop parallel");
-                return Err(d.into_refusal(work.rule));
+                return Err(d.into_refusal(work.rule()));
             }
         }
         let new = s.with_kind(StmtKind::Loop(Loop { exec: Executor::Cpu, ..l }));
-        work.replace_checked(&path, new, "bijection")?;
+        work.replace_checked(&path, new)?;
     }
     work.scheduled();
-    Ok(work.finish())
+    Ok(())
 }
 
-fn apply_bind(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
-    let mut work = Work::new(cursor, &BIND.signature);
-    let name = args.path(work.rule, "loop", 0)?;
+fn apply_bind(work: &mut Work, args: &Args) -> Result<(), Refusal> {
+    let cursor = &work.cursor();
+    let name = args.path(work.rule(), "loop", 0)?;
     let words: Vec<&str> = CORES.iter().map(|c| c.0).collect();
-    let Some(word) = args.opt_word(work.rule, "cores", 1, &words)? else {
+    let Some(word) = args.opt_word(work.rule(), "cores", 1, &words)? else {
         return Err(work.refuse(codes::ARGUMENT, "`bind` wants to know by whom: `bind(i, grid)`"));
     };
     let exec = match word {
@@ -133,10 +134,10 @@ fn apply_bind(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
         "team" => Executor::Team,
         level => Executor::Level(level.into()),
     };
-    for path in find_all_loops(cursor, work.rule, &name)?.into_iter().rev() {
-        let (l, s) = require_serial(&work, loop_at_work(&work, &path)?, "bind")?;
-        for outer in loops_around(&work.func.body, &path) {
-            let around = loop_at_work(&work, &outer)?.0;
+    for path in find_all_loops(cursor, work.rule(), &name)?.into_iter().rev() {
+        let (l, s) = require_serial(work, loop_at_work(work, &path)?, "bind")?;
+        for outer in loops_around(&work.func().body, &path) {
+            let around = loop_at_work(work, &outer)?.0;
             let wrong = match depth(&around.exec) {
                 Some(d) => Some(d) > depth(&exec),
                 None => !around.exec.is_ordered(),
@@ -152,7 +153,7 @@ fn apply_bind(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
                 )
                 .at_places(s.places(), "this loop")
                 .help("`reorder` the loops, coarse cores outside");
-                return Err(d.into_refusal(work.rule));
+                return Err(d.into_refusal(work.rule()));
             }
         }
         let finer = |e: &Executor| match depth(e) {
@@ -165,10 +166,10 @@ fn apply_bind(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
             return Err(work.refuse(codes::SHAPE, text));
         }
         let new = s.with_kind(StmtKind::Loop(Loop { exec: exec.clone(), ..l }));
-        work.replace_checked(&path, new, "bijection")?;
+        work.replace_checked(&path, new)?;
     }
     work.scheduled();
-    Ok(work.finish())
+    Ok(())
 }
 
 /// How deep cores of devices are nested; none: these are not cores of a device.
@@ -183,11 +184,11 @@ fn depth(e: &Executor) -> Option<usize> {
     CORES.iter().find(|c| c.0 == word).map(|c| c.1)
 }
 
-fn apply_serial(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
-    let mut work = Work::new(cursor, &SERIAL.signature);
-    let name = args.path(work.rule, "loop", 0)?;
-    for path in find_all_loops(cursor, work.rule, &name)?.into_iter().rev() {
-        let (l, s) = loop_at_work(&work, &path)?;
+fn apply_serial(work: &mut Work, args: &Args) -> Result<(), Refusal> {
+    let cursor = &work.cursor();
+    let name = args.path(work.rule(), "loop", 0)?;
+    for path in find_all_loops(cursor, work.rule(), &name)?.into_iter().rev() {
+        let (l, s) = loop_at_work(work, &path)?;
         if !matches!(
             l.exec,
             Executor::Serial | Executor::Unrolled | Executor::Vector(_) | Executor::InScan(_) | Executor::Cpu
@@ -202,24 +203,12 @@ fn apply_serial(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
             ));
         }
         let new = s.with_kind(StmtKind::Loop(Loop { exec: Executor::Serial, ..l }));
-        work.replace_by_rule(
-            &path,
-            new,
-            "bijection",
-            "a serial loop runs its iterations in the reference order",
-        )?;
+        work.replace_by_rule(&path, new, Kind::Bijection, Construction::Serial)?;
     }
-    Ok(work.finish())
+    Ok(())
 }
 
 /// Whether a loop of the subtree satisfies a predicate on executors.
 pub fn any_executor(s: &Stmt, wanted: &dyn Fn(&Executor) -> bool) -> bool {
     s.as_loop().is_some_and(|l| wanted(&l.exec)) || s.children().any(|c| any_executor(c, wanted))
-}
-
-impl Work<'_> {
-    /// The tree has executors or local arrays now.
-    pub fn scheduled(&mut self) {
-        self.func.stage = self.func.stage.max(Stage::Scheduled);
-    }
 }

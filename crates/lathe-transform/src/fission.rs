@@ -3,7 +3,7 @@
 use crate::args::{Args, IntoRefusal};
 use crate::codes;
 use crate::names::{find_one_loop, find_some_label, has_label, list, loop_names};
-use crate::rule::{Cursor, Edit, Rule};
+use crate::rule::{Cursor, Rule};
 use crate::work::Work;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::Stmt;
@@ -39,15 +39,15 @@ strategy s for gemm = fission(C.init)
     apply,
 };
 
-fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
-    let mut work = Work::new(cursor, &RULE.signature);
-    let place = args.path(work.rule, "place", 0)?;
-    let at = args.opt_path(work.rule, "at", 2)?;
+fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
+    let cursor = &work.cursor();
+    let place = args.path(work.rule(), "place", 0)?;
+    let at = args.opt_path(work.rule(), "at", 2)?;
     let (top, seq, cut) = match args.get("after", 1) {
-        None => after_label(cursor, &mut work, &place, at.as_deref())?,
+        None => after_label(cursor, work, &place, at.as_deref())?,
         Some((crate::args::Arg::Int(n), _)) => {
-            let top = find_one_loop(cursor, work.rule, &place)?;
-            let seq = inward(&work, &top)?;
+            let top = find_one_loop(cursor, work.rule(), &place)?;
+            let seq = inward(work, &top)?;
             let len = work.at(&seq)?.children().len();
             let n = *n;
             if n < 1 || n as usize >= len {
@@ -60,9 +60,9 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
             (top, seq, n as usize)
         }
         Some((arg, span)) => {
-            let label = crate::args::as_path(work.rule, "after", arg, span)?;
-            let top = find_one_loop(cursor, work.rule, &place)?;
-            let found: Vec<Path> = find_some_label(cursor, work.rule, &label)?
+            let label = crate::args::as_path(work.rule(), "after", arg, span)?;
+            let top = find_one_loop(cursor, work.rule(), &place)?;
+            let found: Vec<Path> = find_some_label(cursor, work.rule(), &label)?
                 .into_iter()
                 .filter(|p| p.starts_with(&top))
                 .collect();
@@ -70,12 +70,12 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
                 let text = format!("`fission`: `{label}` is not inside `{place}`");
                 return Err(work.refuse(codes::SHAPE, text));
             };
-            let (seq, cut) = cut_after(&work, p, top.len())?;
+            let (seq, cut) = cut_after(work, p, top.len())?;
             (top, seq, cut)
         }
     };
-    fission(&mut work, &top, &seq, cut)?;
-    Ok(work.finish())
+    fission(work, &top, &seq, cut)?;
+    Ok(())
 }
 
 /// Where `fission(C.init)` cuts: outermost loop, sequence, number of statements before the cut.
@@ -88,14 +88,14 @@ fn after_label(
     if !has_label(cursor.focused(), label) && loop_names(cursor.focused()).iter().any(|n| n == label) {
         let d =
             Diagnostic::error(codes::ARGUMENT, format!("`fission`: `{label}` is a loop, not a statement"));
-        return Err(d.help(format!("say where: fission({label}, after: LABEL)")).into_refusal(work.rule));
+        return Err(d.help(format!("say where: fission({label}, after: LABEL)")).into_refusal(work.rule()));
     }
-    let found = find_some_label(cursor, work.rule, label)?;
+    let found = find_some_label(cursor, work.rule(), label)?;
     let Some(p) = found.last() else { return Err(work.refuse(codes::UNKNOWN_NAME, "no such label")) };
     let (seq, cut) = cut_after(work, p, 0)?;
     let top = match at {
         Some(name) => {
-            let all = crate::names::find_all_loops(cursor, work.rule, name)?;
+            let all = crate::names::find_all_loops(cursor, work.rule(), name)?;
             match all.into_iter().rfind(|t| seq.starts_with(t)) {
                 Some(t) => t,
                 None => {
@@ -110,7 +110,7 @@ fn after_label(
             // Outward through loops that hold nothing else.
             let mut top = seq.clone();
             while let Some((_, up)) = top.split_last() {
-                if !crate::nest::is_loop(&work.func.body, up) {
+                if !crate::nest::is_loop(&work.func().body, up) {
                     break;
                 }
                 top = up.to_vec();
@@ -129,14 +129,14 @@ fn after_label(
 /// children stand before the cut.
 fn cut_after(work: &Work, p: &[usize], above: usize) -> Result<(Path, usize), Refusal> {
     for n in (above..p.len()).rev() {
-        if let Some(v) = visit::at(&work.func.body, &p[..n]).and_then(Stmt::as_seq)
+        if let Some(v) = visit::at(&work.func().body, &p[..n]).and_then(Stmt::as_seq)
             && p[n] + 1 < v.len()
         {
             return Ok((p[..n].to_vec(), p[n] + 1));
         }
     }
     let label =
-        visit::at(&work.func.body, p).and_then(Stmt::label).map_or_else(String::new, ToString::to_string);
+        visit::at(&work.func().body, p).and_then(Stmt::label).map_or_else(String::new, ToString::to_string);
     Err(work.refuse(codes::SHAPE, format!("`fission`: nothing follows `{label}` in the loop")))
 }
 
@@ -179,12 +179,12 @@ pub fn fission(work: &mut Work, top: &Path, seq: &Path, cut: usize) -> Result<()
         } else {
             let d = Diagnostic::error(
                 codes::SHAPE,
-                format!("`{}`: something other than loops is around the cut", work.rule),
+                format!("`{}`: something other than loops is around the cut", work.rule()),
             )
             .at_places(s.places(), "this cannot be doubled");
-            return Err(d.into_refusal(work.rule));
+            return Err(d.into_refusal(work.rule()));
         }
     }
     let second = work.copy(&second);
-    work.replace_checked(top, Stmt::seq([first, second]), "bijection")
+    work.replace_checked(top, Stmt::seq([first, second]))
 }

@@ -4,11 +4,11 @@ use crate::args::{Args, IntoRefusal};
 use crate::codes;
 use crate::names::{find_all_loops, labels_in, list};
 use crate::nest::{around, substitute};
-use crate::rule::{Cursor, Edit, Rule};
+use crate::rule::{Cursor, Rule};
 use crate::split::{loop_at_work, require_serial};
 use crate::work::Work;
 use lathe_diagnostics::Diagnostic;
-use lathe_ir::visit::{self, Path};
+use lathe_ir::visit::Path;
 use lathe_ir::{Function, Loop, Stmt, build};
 use lathe_strategy::syntax::{Formal, Sort};
 use lathe_strategy::{Refusal, RuleSignature};
@@ -40,55 +40,40 @@ strategy s for two = fuse(B.i, C.i)
     apply,
 };
 
-fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
+fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
+    let cursor = &work.cursor();
     let first = args.path(RULE.signature.name, "first", 0)?;
     let second = args.opt_path(RULE.signature.name, "second", 1)?;
-    let mut work = Work::new(cursor, &RULE.signature);
-    let (a, b) = match pair(cursor, &work, &first, second.as_deref()) {
+    let (a, b) = match pair(cursor, work, &first, second.as_deref()) {
         Ok(found) => found,
         Err(refusal) => {
             // The end of a local array's life may be all that stands between them.
-            let func = Function { body: widened(&cursor.func.body), ..cursor.func.clone() };
+            let func = Function { body: crate::work::widened(&cursor.func.body), ..cursor.func.clone() };
             let wider = Cursor { func: &func, ..cursor.clone() };
-            let found = (cursor.focus.is_empty()).then(|| pair(&wider, &work, &first, second.as_deref()));
+            let found = (cursor.focus.is_empty()).then(|| pair(&wider, work, &first, second.as_deref()));
             let Some(Ok(found)) = found else { return Err(refusal) };
-            work.func.body = func.body;
-            work.oblige("a local array may live longer", lathe_strategy::Discharge::ByRule);
+            work.widen_lifetimes();
             found
         }
     };
-    let (la, sa) = require_serial(&work, loop_at_work(&work, &a)?, "fuse")?;
-    let (lb, sb) = require_serial(&work, loop_at_work(&work, &b)?, "fuse")?;
-    same_range(&work, &a, (&la, &sa), (&lb, &sb))?;
+    let (la, sa) = require_serial(work, loop_at_work(work, &a)?, "fuse")?;
+    let (lb, sb) = require_serial(work, loop_at_work(work, &b)?, "fuse")?;
+    same_range(work, &a, (&la, &sa), (&lb, &sb))?;
     let Some((&position, up)) = a.split_last() else {
         return Err(work.refuse(codes::SHAPE, "`fuse`: the loops are not adjacent"));
     };
     let second_body = substitute(&lb.body, lb.binder.id, build::var(&la.binder));
     let body = Stmt::seq([la.body.clone(), second_body]);
     let fused = around(&la, &sa.places().union(sb.places()), body);
-    work.replace_pair(up, position, fused, "bijection")?;
-    Ok(work.finish())
-}
-
-/// Local arrays live to the end of the sequence that they are made in.
-fn widened(s: &Stmt) -> Stmt {
-    visit::map_stmts(s, &mut |s| {
-        let Some(all) = s.as_seq() else { return s };
-        let longer = all.iter().rev().fold(Vec::<Stmt>::new(), |rest, one| match one.as_alloc() {
-            Some((_, body)) if !rest.is_empty() => {
-                vec![one.with_child(0, Stmt::seq(std::iter::once(body.clone()).chain(rest)))]
-            }
-            _ => std::iter::once(one.clone()).chain(rest).collect(),
-        });
-        Stmt::seq(longer)
-    })
+    work.replace_pair(up, position, fused)?;
+    Ok(())
 }
 
 /// The two loops: `b` directly follows `a`.
 fn pair(cursor: &Cursor, work: &Work, first: &str, second: Option<&str>) -> Result<(Path, Path), Refusal> {
-    let firsts = find_all_loops(cursor, work.rule, first)?;
+    let firsts = find_all_loops(cursor, work.rule(), first)?;
     let seconds = match second {
-        Some(s) => find_all_loops(cursor, work.rule, s)?,
+        Some(s) => find_all_loops(cursor, work.rule(), s)?,
         None => firsts.clone(),
     };
     let next = |a: &Path| {
@@ -125,11 +110,11 @@ fn pair(cursor: &Cursor, work: &Work, first: &str, second: Option<&str>) -> Resu
             }
             Err(d
                 .help("fuse the loops around them first; loops with others between them are fused in turn")
-                .into_refusal(work.rule))
+                .into_refusal(work.rule()))
         }
         n => Err(Diagnostic::error(codes::AMBIGUOUS, format!("`fuse`: {n} pairs of loops have these names"))
             .help("narrow them by labels: `fuse(B.i, C.i)`")
-            .into_refusal(work.rule)),
+            .into_refusal(work.rule())),
     }
 }
 
@@ -139,12 +124,12 @@ fn same_range(work: &Work, at: &[usize], a: (&Loop, &Stmt), b: (&Loop, &Stmt)) -
     if a.0.step == b.0.step && same(&a.0.lo, &b.0.lo) && same(&a.0.hi, &b.0.hi) {
         return Ok(());
     }
-    let env = lathe_analysis::Env::at(work.module, &work.func, at);
+    let env = lathe_analysis::Env::at(work.module(), work.func(), at);
     let text = |l: &Loop| format!("`{}` runs over {}..{}", l.binder.name, env.text(&l.lo), env.text(&l.hi));
     Err(Diagnostic::error(codes::SHAPE, "`fuse`: the loops run over different ranges")
         .at_places(a.1.places(), "the first loop")
         .at_places(b.1.places(), "the second loop")
         .note(format!("{}, {}", text(a.0), text(b.0)))
         .help("`cut` or `peel` what only one of them does, or `shift` one of them; `compute_at` fuses a producer with overlap")
-        .into_refusal(work.rule))
+        .into_refusal(work.rule()))
 }

@@ -4,15 +4,16 @@ use crate::args::{Args, IntoRefusal};
 use crate::codes;
 use crate::laws;
 use crate::names::find_some_label;
-use crate::rule::{Cursor, Edit, Rule};
+use crate::rule::Rule;
 use crate::storage::may_fail;
 use crate::work::Work;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::expr::{Expr, ExprKind};
 use lathe_ir::{Module, Reduce, Stmt, StmtKind, build};
 use lathe_prove::Which;
+use lathe_strategy::evidence::Kind;
 use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Refusal, RuleSignature};
+use lathe_strategy::{Construction, Refusal, RuleSignature};
 
 pub static RULE: Rule = Rule {
     signature: RuleSignature {
@@ -38,10 +39,10 @@ strategy seldom for far = guard(s)
     apply,
 };
 
-fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
-    let mut work = Work::new(cursor, &RULE.signature);
-    let label = args.path(work.rule, "label", 0)?;
-    for path in find_some_label(cursor, work.rule, &label)?.into_iter().rev() {
+fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
+    let cursor = &work.cursor();
+    let label = args.path(work.rule(), "label", 0)?;
+    for path in find_some_label(cursor, work.rule(), &label)?.into_iter().rev() {
         let Some(s) = cursor.at(&path) else { continue };
         let guarded = s.as_reduce().and_then(|r| {
             let (cond, values) = guarded(cursor.module, r)?;
@@ -52,29 +53,29 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
             return Err(Diagnostic::error(codes::SHAPE, text)
                 .at_places(s.places(), "here")
                 .help("what is selected otherwise must be the identity of the operator, as it is declared")
-                .into_refusal(work.rule));
+                .into_refusal(work.rule()));
         };
         if values.iter().any(may_fail) {
             let text = format!("`guard`: the values of `{label}` may fail, and would do so less often");
             return Err(Diagnostic::error(codes::SHAPE, text)
                 .at_places(s.places(), "here")
                 .help("only values without integer division and calls can be left out")
-                .into_refusal(work.rule));
+                .into_refusal(work.rule()));
         }
         let types: Vec<_> = r.targets.iter().map(|t| t.elem.clone()).collect();
         let neutral =
-            laws::rely(work.rule, cursor.module, cursor.func, &r.op, &types, Which::Identity, s.places())?;
+            laws::rely(work.rule(), cursor.module, cursor.func, &r.op, &types, Which::Identity, s.places())?;
         if !neutral.law.is_exact() {
             // A zero keeps its sign where it would have lost it.
-            work.evidence.reassociates.push(label.to_string());
+            work.changes_rounding(&label);
         }
-        work.oblige(&neutral.what, neutral.by());
+        work.relies_on(&neutral);
         let then = s.with_kind(StmtKind::Reduce(Reduce { values, ..r.clone() }));
         let new = Stmt::new(StmtKind::If { cond, then, other: None }, s.places().clone());
-        work.replace_by_rule(&path, new, "subset", "the instances that are left keep their order")?;
+        work.replace_by_rule(&path, new, Kind::Subset, Construction::Guarded)?;
     }
     work.scheduled();
-    Ok(work.finish())
+    Ok(())
 }
 
 /// The condition under which a reduction does something, and its values then.

@@ -5,7 +5,7 @@ use crate::blocks::blocks;
 use crate::codes;
 use crate::names::find_all_loops;
 use crate::nest::{around, mentions};
-use crate::rule::{Cursor, Edit, Rule};
+use crate::rule::Rule;
 use crate::split::{loop_at_work, require_serial};
 use crate::work::Work;
 use lathe_diagnostics::Diagnostic;
@@ -43,23 +43,23 @@ strategy s for gemm = unroll_and_jam(i, 4)
     apply,
 };
 
-fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
-    let mut work = Work::new(cursor, &RULE.signature);
-    let name = args.path(work.rule, "loop", 0)?;
-    let factor = args.positive(work.rule, "factor", 1)?;
+fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
+    let cursor = &work.cursor();
+    let name = args.path(work.rule(), "loop", 0)?;
+    let factor = args.positive(work.rule(), "factor", 1)?;
     if factor > crate::unroll::MOST {
         return Err(
             work.refuse(codes::UNSUPPORTED, format!("`unroll_and_jam`: {factor} copies are too many"))
         );
     }
-    for path in find_all_loops(cursor, work.rule, &name)?.into_iter().rev() {
-        let (l, s) = require_serial(&work, loop_at_work(&work, &path)?, "unroll_and_jam")?;
-        let mut b = blocks(&mut work, &l, &s, factor, &path, Executor::Serial);
+    for path in find_all_loops(cursor, work.rule(), &name)?.into_iter().rev() {
+        let (l, s) = require_serial(work, loop_at_work(work, &path)?, "unroll_and_jam")?;
+        let mut b = blocks(work, &l, &s, factor, &path, Executor::Serial);
         b.inner.exec = Executor::Unrolled;
         let inner = Loop { body: Stmt::empty(), ..b.inner.clone() };
-        let jammed = push_down(&mut work, &b.inner.body, &inner, &s)?;
+        let jammed = push_down(work, &b.inner.body, &inner, &s)?;
         let main = around(&b.outer, s.places(), jammed);
-        work.replace_checked(&path, Stmt::seq([main].into_iter().chain(b.rest)), "bijection")?;
+        work.replace_checked(&path, Stmt::seq([main].into_iter().chain(b.rest)))?;
     }
     crate::unroll::finish(work)
 }
@@ -87,9 +87,9 @@ fn push_down(work: &mut Work, s: &Stmt, inner: &Loop, at: &Stmt) -> Result<Stmt,
     {
         let b = inner.binder.id;
         if mentions(&l.lo, b) || mentions(&l.hi, b) {
-            let text = format!("`{}`: the bounds of `{}` depend on the loop", work.rule, l.binder.name);
+            let text = format!("`{}`: the bounds of `{}` depend on the loop", work.rule(), l.binder.name);
             let d = Diagnostic::error(codes::SHAPE, text).at_places(s.places(), "this loop");
-            return Err(d.help("unroll without jamming: `unroll(i, 4)`").into_refusal(work.rule));
+            return Err(d.help("unroll without jamming: `unroll(i, 4)`").into_refusal(work.rule()));
         }
         return Ok(around(l, s.places(), push_down(work, &l.body, inner, at)?));
     }
@@ -98,7 +98,7 @@ fn push_down(work: &mut Work, s: &Stmt, inner: &Loop, at: &Stmt) -> Result<Stmt,
         && expands(buffer, body)
     {
         let wide = Arc::new(Buffer {
-            id: work.func.fresh_buf(),
+            id: work.fresh_buf(),
             extents: std::iter::once(&inner.hi).chain(&buffer.extents).cloned().collect(),
             ..(**buffer).clone()
         });

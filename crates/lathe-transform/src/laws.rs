@@ -4,23 +4,36 @@ use crate::codes;
 use lathe_diagnostics::Places;
 use lathe_ir::{Function, Module, ReduceOp, Type};
 use lathe_prove::operator::{Broken, Law, Which, elements, law};
-use lathe_strategy::{Discharge, Evidence, Refusal};
+use lathe_strategy::evidence::claim;
+use lathe_strategy::{Claim, Discharge, Obligation, Refusal, Witness};
 
 /// A law that a step relies on.
 #[derive(Clone, Debug)]
 pub struct Relied {
-    /// For example "`sum` is associative (proved, up to rounding)".
-    pub what: String,
+    pub operator: String,
+    pub which: Which,
     pub law: Law,
 }
 
 impl Relied {
-    pub fn by(&self) -> Discharge {
-        if self.law.proof.is_some() { Discharge::ByRule } else { Discharge::Tested }
-    }
-
-    pub fn record(&self, evidence: Evidence) -> Evidence {
-        evidence.oblige(self.what.clone(), self.by())
+    /// For example "`sum` is associative (proved, up to rounding)".
+    pub fn obligation(&self) -> Obligation {
+        let law = match self.which {
+            Which::Associative => claim::Law::Associative,
+            Which::Commutative => claim::Law::Commutative,
+            Which::Identity => claim::Law::Identity,
+        };
+        let Law { proof, rounds, zeros, numbers, elements } = self.law;
+        Obligation {
+            claim: Claim::Law { operator: self.operator.clone(), law },
+            by: if proof.is_some() { Discharge::ByRule } else { Discharge::Tested },
+            witness: Witness::Law {
+                up_to_rounding: rounds,
+                up_to_zero_sign: zeros,
+                nan_aside: numbers,
+                on_elements: elements,
+            },
+        }
     }
 }
 
@@ -39,13 +52,7 @@ pub fn rely(
 ) -> Result<Relied, Refusal> {
     let elements = if which == Which::Identity { elements(module, func, op, types) } else { Vec::new() };
     match law(module, op, types, which, &elements) {
-        Ok(law) => {
-            let what = match which {
-                Which::Identity => "has a neutral identity".to_string(),
-                which => format!("is {which}"),
-            };
-            Ok(Relied { what: format!("`{op}` {what} ({law})"), law })
-        }
+        Ok(law) => Ok(Relied { operator: op.to_string(), which, law }),
         Err(broken) => Err(refusal(rule, &broken, places)),
     }
 }

@@ -5,13 +5,14 @@ use crate::codes;
 use crate::convert::{arg_expr, to_index, variable_at};
 use crate::names::{find_all_loops, find_one_loop};
 use crate::nest::substitute;
-use crate::rule::{Cursor, Edit, Rule};
+use crate::rule::Rule;
 use crate::split::{iteration, loop_at_work, require_serial};
 use crate::work::Work;
 use lathe_ir::build::{add, index, sub, var};
 use lathe_ir::{Loop, StmtKind};
+use lathe_strategy::evidence::Kind;
 use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Refusal, RuleSignature};
+use lathe_strategy::{Construction, Refusal, RuleSignature};
 
 pub static REVERSE: Rule = Rule {
     signature: RuleSignature {
@@ -59,34 +60,33 @@ strategy s for scale = shift(i, 2)
     apply: apply_shift,
 };
 
-fn apply_reverse(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
-    let mut work = Work::new(cursor, &REVERSE.signature);
-    let name = args.path(work.rule, "loop", 0)?;
-    for path in find_all_loops(cursor, work.rule, &name)?.into_iter().rev() {
-        let (l, s) = require_serial(&work, loop_at_work(&work, &path)?, "reverse")?;
+fn apply_reverse(work: &mut Work, args: &Args) -> Result<(), Refusal> {
+    let cursor = &work.cursor();
+    let name = args.path(work.rule(), "loop", 0)?;
+    for path in find_all_loops(cursor, work.rule(), &name)?.into_iter().rev() {
+        let (l, s) = require_serial(work, loop_at_work(work, &path)?, "reverse")?;
         let count = crate::nest::trip_count(&l);
         let binder = work.fresh(&l.binder.name);
         let last_first = sub(sub(count.clone(), index(1)), var(&binder));
         let body = substitute(&l.body, l.binder.id, iteration(&l, last_first));
         let new = crate::nest::serial(binder, index(0), count, body, s.places());
-        work.replace_checked(&path, new, "bijection")?;
+        work.replace_checked(&path, new)?;
     }
-    Ok(work.finish())
+    Ok(())
 }
 
-fn apply_shift(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
-    let mut work = Work::new(cursor, &SHIFT.signature);
-    let name = args.path(work.rule, "loop", 0)?;
+fn apply_shift(work: &mut Work, args: &Args) -> Result<(), Refusal> {
+    let cursor = &work.cursor();
+    let name = args.path(work.rule(), "loop", 0)?;
     let Some((by, span)) = args.get("by", 1) else {
         return Err(work.refuse(codes::ARGUMENT, "`shift` needs an amount"));
     };
-    let path = find_one_loop(cursor, work.rule, &name)?;
+    let path = find_one_loop(cursor, work.rule(), &name)?;
     let by = to_index(&arg_expr(by), &|n| variable_at(cursor.func, &path, n))
-        .map_err(|e| wrong(format!("`shift`: {e}"), span).into_refusal(work.rule))?;
-    let (l, s) = require_serial(&work, loop_at_work(&work, &path)?, "shift")?;
+        .map_err(|e| wrong(format!("`shift`: {e}"), span).into_refusal(work.rule()))?;
+    let (l, s) = require_serial(work, loop_at_work(work, &path)?, "shift")?;
     let body = substitute(&l.body, l.binder.id, sub(var(&l.binder), by.clone()));
     let moved = Loop { lo: add(l.lo.clone(), by.clone()), hi: add(l.hi.clone(), by), body, ..l };
-    let why = "the same iterations in the same order, numbered differently";
-    work.replace_by_rule(&path, s.with_kind(StmtKind::Loop(moved)), "bijection", why)?;
-    Ok(work.finish())
+    work.replace_by_rule(&path, s.with_kind(StmtKind::Loop(moved)), Kind::Bijection, Construction::Shifted)?;
+    Ok(())
 }

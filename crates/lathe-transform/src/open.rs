@@ -4,16 +4,17 @@ use crate::args::{Args, IntoRefusal};
 use crate::codes;
 use crate::names::find_some_label;
 use crate::nest::mentions;
-use crate::rule::{Cursor, Edit, Rule};
-use crate::work::Work;
+use crate::rule::{Cursor, Rule};
+use crate::work::{Work, edited};
 use lathe_diagnostics::{Diagnostic, Places};
 use lathe_ir::visit::{self, Path};
 use lathe_ir::{
     Access, Buffer, Combine, Compute, Dim, Expr, Function, Label, Layout, Module, Reduce, ReduceOp, Space,
     Stmt, StmtKind, Store, Type, build,
 };
+use lathe_strategy::evidence::Kind;
 use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Refusal, RuleSignature};
+use lathe_strategy::{Construction, Refusal, RuleSignature};
 use std::sync::Arc;
 
 pub static RULE: Rule = Rule {
@@ -47,12 +48,12 @@ strategy s for gemm = open
     apply,
 };
 
-fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
-    let mut work = Work::new(cursor, &RULE.signature);
-    let label = args.opt_path(work.rule, "label", 0)?;
+fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
+    let cursor = &work.cursor();
+    let label = args.opt_path(work.rule(), "label", 0)?;
     let mut places: Vec<Path> = Vec::new();
     if let Some(l) = &label {
-        places = find_some_label(cursor, work.rule, l)?;
+        places = find_some_label(cursor, work.rule(), l)?;
         places.retain(|p| cursor.at(p).is_some_and(|s| s.as_compute().is_some()));
         if places.is_empty() {
             return Err(work.refuse(codes::SHAPE, format!("`{l}` is open already")));
@@ -73,7 +74,7 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
         if failure.is_some() || label.as_ref().is_some_and(|l| l != c.label.as_str()) {
             return s;
         }
-        match open_compute(&mut work, c, s.places()) {
+        match open_compute(work, c, s.places()) {
             Ok(new) => new,
             Err(r) => {
                 failure = Some(r);
@@ -85,10 +86,9 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
         return Err(r);
     }
     if !places.is_empty() {
-        let why = "loops over all indices compute what the index notation says";
-        work.replace_by_rule(&cursor.focus, opened, "split", why)?;
+        work.replace_by_rule(&cursor.focus, opened, Kind::Split, Construction::Opened)?;
     }
-    Ok(work.finish())
+    Ok(())
 }
 
 /// The function with the computes that `pick` chooses as loops: the step for those who need the tree and no evidence.
@@ -100,19 +100,20 @@ pub fn open_some(
     func: &Function,
     pick: &dyn Fn(&Compute) -> bool,
 ) -> Result<Function, Refusal> {
-    let mut work = Work::new(&Cursor::new(module, func), &RULE.signature);
-    let mut failure = None;
-    let body = visit::map_stmts(&func.body, &mut |s| {
-        let Some(c) = s.as_compute().filter(|c| failure.is_none() && pick(c)) else { return s };
-        open_compute(&mut work, c, s.places()).unwrap_or_else(|r| {
-            failure = Some(r);
-            s.clone()
-        })
-    });
-    match failure {
-        Some(r) => Err(r),
-        None => Ok(Function { body, ..work.func }),
-    }
+    edited(&Cursor::new(module, func), &RULE, |work| {
+        let mut failure = None;
+        let body = visit::map_stmts(&func.body, &mut |s| {
+            let Some(c) = s.as_compute().filter(|c| failure.is_none() && pick(c)) else { return s };
+            open_compute(work, c, s.places()).unwrap_or_else(|r| {
+                failure = Some(r);
+                s.clone()
+            })
+        });
+        match failure {
+            Some(r) => Err(r),
+            None => work.replace_by_rule(&[], body, Kind::Split, Construction::Opened),
+        }
+    })
 }
 
 /// The loops of one compute.
@@ -147,7 +148,7 @@ impl<'a> Parts<'a> {
     fn of(work: &Work, c: &'a Compute, places: &'a Places) -> Result<Parts<'a>, Refusal> {
         let refuse = |text: String, help: &str| {
             let d = Diagnostic::error(codes::UNSUPPORTED, text).at_places(places, "here");
-            Err(if help.is_empty() { d } else { d.help(help) }.into_refusal(work.rule))
+            Err(if help.is_empty() { d } else { d.help(help) }.into_refusal(work.rule()))
         };
         let mut op: Option<ReduceOp> = None;
         for d in &c.dims {
@@ -285,7 +286,7 @@ impl<'a> Parts<'a> {
                         format!("`{}` reads and writes structs of several targets at once", self.c.label);
                     return Err(work.refuse(codes::UNSUPPORTED, text));
                 };
-                let binder = work.func.fresh_var("value", ty);
+                let binder = work.fresh_scalar("value", ty);
                 lets.push((binder.clone(), value));
                 value = build::var(&binder);
             }
@@ -332,7 +333,7 @@ impl<'a> Parts<'a> {
 
 fn register(work: &mut Work, name: &str, elem: Type) -> Arc<Buffer> {
     Arc::new(Buffer {
-        id: work.func.fresh_buf(),
+        id: work.fresh_buf(),
         name: name.into(),
         elem,
         extents: Vec::new(),
@@ -372,7 +373,7 @@ impl Fold {
             each.map(|(n, (t, v))| p.store(p.label("init", n), instance.clone(), t.clone(), v.clone()))
                 .collect()
         };
-        if let Some(start) = lathe_ir::reduce::identity(work.module, op, &types) {
+        if let Some(start) = lathe_ir::reduce::identity(work.module(), op, &types) {
             return plain(init(&row, &start), p.guarded(reduce));
         }
         let first = Stmt::seq(init(&all, &p.values));

@@ -6,7 +6,7 @@ use crate::convert::{arg_expr, to_index, variable_at};
 use crate::names::list;
 use crate::nest::serial;
 use crate::reorder::find_nest;
-use crate::rule::{Cursor, Edit, Rule};
+use crate::rule::Rule;
 use crate::work::Work;
 use lathe_analysis::{Env, scan_affine};
 use lathe_diagnostics::{Diagnostic, Places};
@@ -14,7 +14,7 @@ use lathe_ir::visit::{self, Path, map_expr};
 use lathe_ir::{BinOp, Binder, Executor, Expr, ExprKind, Loop, Stmt, StmtKind, build};
 use lathe_poly::Affine;
 use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Refusal, RuleSignature};
+use lathe_strategy::{Claim, Obligation, Refusal, RuleSignature};
 use std::collections::HashMap;
 
 pub static RULE: Rule = Rule {
@@ -48,14 +48,14 @@ strategy s for seidel = remap(t: t, x: x + t) ; tile(t: 16, x: 64)
     apply,
 };
 
-fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
-    let mut work = Work::new(cursor, &RULE.signature);
+fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
+    let cursor = &work.cursor();
     let mut rows = Vec::new();
     let mut names: Vec<String> = Vec::new();
     for (name, arg, span) in &args.items {
         let Some(name) = name else {
             let d = wrong("`remap` takes `new: expression` for each new loop".to_string(), *span);
-            return Err(d.help("write remap(t: t, x: x + t)").into_refusal(work.rule));
+            return Err(d.help("write remap(t: t, x: x + t)").into_refusal(work.rule()));
         };
         let e = arg_expr(arg);
         for n in lathe_space::names(&e) {
@@ -67,8 +67,8 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
         rows.push((name.clone(), e, *span));
     }
     // A loop around the nest may be used like a size; the nest is what must be renumbered as a whole.
-    let chain = find_nest(cursor, work.rule, &names)?;
-    let (path, nest) = perfect_nest(&work, &chain)?;
+    let chain = find_nest(cursor, work.rule(), &names)?;
+    let (path, nest) = perfect_nest(work, &chain)?;
     let mut new = Vec::new();
     for (name, e, span) in rows {
         let lookup = |n: &str| {
@@ -77,16 +77,16 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
             old.map(|l| build::var(&l.binder)).or_else(|| variable_at(cursor.func, &path, n))
         };
         let e = to_index(&e, &lookup)
-            .map_err(|m| wrong(format!("`remap`: {m}"), span).into_refusal(work.rule))?;
+            .map_err(|m| wrong(format!("`remap`: {m}"), span).into_refusal(work.rule()))?;
         new.push((name, e));
     }
-    let made = renumber(&mut work, &path, &nest, &new)?;
-    work.oblige(
-        "the new loops run over the image of the old iterations, each once",
-        lathe_strategy::Discharge::ByRule,
-    );
-    work.replace_checked(&path, made, "bijection")?;
-    Ok(work.finish())
+    let made = renumber(work, &path, &nest, &new)?;
+    let innermost = chain.iter().max_by_key(|p| p.len()).unwrap_or(&path);
+    let inside = crate::nest::child(innermost, 0);
+    let map = new.iter().map(|(n, e)| (n.clone(), work.formula(&inside, e))).collect();
+    work.oblige(Obligation::by_rule(Claim::Renumbered { map }));
+    work.replace_checked(&path, made)?;
+    Ok(())
 }
 
 /// Perfectly nested loops.
@@ -101,7 +101,7 @@ pub fn perfect_nest(work: &Work, chain: &[Path]) -> Result<(Path, Nest), Refusal
     let (Some(outer), Some(inner)) =
         (chain.iter().min_by_key(|p| p.len()), chain.iter().max_by_key(|p| p.len()))
     else {
-        return Err(work.refuse(codes::ARGUMENT, format!("`{}` needs at least one loop", work.rule)));
+        return Err(work.refuse(codes::ARGUMENT, format!("`{}` needs at least one loop", work.rule())));
     };
     let mut here = work.at(outer)?.clone();
     let mut nest = Nest { loops: Vec::new(), places: here.places().clone(), body: here.clone() };
@@ -112,20 +112,19 @@ pub fn perfect_nest(work: &Work, chain: &[Path]) -> Result<(Path, Nest), Refusal
                 codes::SHAPE,
                 format!(
                     "`{}`: the loops are not perfectly nested; inside {} is something else",
-                    work.rule,
+                    work.rule(),
                     list(&names)
                 ),
             );
             return Err(d
                 .at_places(here.places(), "this stands between the loops")
                 .help("`fission` gives statements between loops loops of their own; `fuse` joins loops beside one another")
-                .into_refusal(work.rule));
+                .into_refusal(work.rule()));
         };
         if l.exec != Executor::Serial {
             let word = crate::split::executor_word(&l.exec);
-            return Err(
-                work.refuse(codes::SHAPE, format!("`{}`: the loop `{}` is {word}", work.rule, l.binder.name))
-            );
+            return Err(work
+                .refuse(codes::SHAPE, format!("`{}`: the loop `{}` is {word}", work.rule(), l.binder.name)));
         }
         nest.loops.push(l.clone());
         nest.body = l.body.clone();
@@ -144,10 +143,10 @@ pub fn renumber(
     rows: &[(String, Expr)],
 ) -> Result<Stmt, Refusal> {
     let refuse = |work: &Work, why: String| {
-        Err(Diagnostic::error(codes::SHAPE, format!("`{}`: {why}", work.rule))
+        Err(Diagnostic::error(codes::SHAPE, format!("`{}`: {why}", work.rule()))
             .at_places(&nest.places, "this nest")
             .help("as many new loops as old ones, so that different iterations get different numbers")
-            .into_refusal(work.rule))
+            .into_refusal(work.rule()))
     };
     let mut floors = Floors { known: HashMap::new(), loops: Vec::new() };
     let mut new: Vec<(Binder, Affine)> = Vec::new();
@@ -195,7 +194,7 @@ pub fn renumber(
     }
     let refs: Vec<&Loop> = old.iter().collect();
     let scan = {
-        let env = Env::at(work.module, &work.func, path);
+        let env = Env::at(work.module(), work.func(), path);
         scan_affine(&env, &refs, &new)
     };
     let scan = match scan {

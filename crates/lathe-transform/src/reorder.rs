@@ -4,14 +4,14 @@ use crate::args::{Args, IntoRefusal, as_path};
 use crate::codes;
 use crate::names::{find_all_loops, list};
 use crate::nest::{around, mentions};
-use crate::rule::{Cursor, Edit, Rule};
+use crate::rule::{Cursor, Rule};
 use crate::work::Work;
 use lathe_diagnostics::{Diagnostic, Places};
 use lathe_ir::stmt::{Effects, Enters};
 use lathe_ir::visit::Path;
 use lathe_ir::{Loop, Stmt};
 use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Refusal, RuleSignature};
+use lathe_strategy::{Construction, Obligation, Refusal, RuleSignature};
 
 pub static RULE: Rule = Rule {
     signature: RuleSignature {
@@ -36,19 +36,19 @@ strategy s for gemm = reorder(i, k, j)
     apply,
 };
 
-fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
-    let mut work = Work::new(cursor, &RULE.signature);
+fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
+    let cursor = &work.cursor();
     let mut names = Vec::new();
     for (name, arg, span) in &args.items {
         if name.is_some() {
             let d = crate::args::wrong("`reorder` takes loops only, outermost first".to_string(), *span);
-            return Err(d.into_refusal(work.rule));
+            return Err(d.into_refusal(work.rule()));
         }
-        names.push(as_path(work.rule, "loop", arg, *span)?);
+        names.push(as_path(work.rule(), "loop", arg, *span)?);
     }
-    let order = find_chain(cursor, work.rule, &names)?;
-    reorder(&mut work, &order)?;
-    Ok(work.finish())
+    let order = find_chain(cursor, work.rule(), &names)?;
+    reorder(work, &order)?;
+    Ok(())
 }
 
 /// One loop for each name, all of one nest, in the order of the names; no loop has two of the names.
@@ -119,7 +119,7 @@ pub fn reorder(work: &mut Work, order: &[Path]) -> Result<(), Refusal> {
     slots.sort_by_key(|p| p.len());
     let moved: Vec<bool> = slots.iter().zip(order).map(|(a, b)| *a != b).collect();
     let (Some(first), Some(last)) = (moved.iter().position(|m| *m), moved.iter().rposition(|m| *m)) else {
-        work.oblige("the loops are in this order already", lathe_strategy::Discharge::ByRule);
+        work.oblige(Obligation::order(Construction::Unchanged));
         return Ok(());
     };
     let outer = slots[first].clone();
@@ -128,7 +128,7 @@ pub fn reorder(work: &mut Work, order: &[Path]) -> Result<(), Refusal> {
     // Positions of the levels in the new order: those not named keep their slot.
     let place_of = |p: &Path| {
         (outer.len()..=p.len())
-            .filter(|n| crate::nest::is_loop(&work.func.body, &p[..*n]))
+            .filter(|n| crate::nest::is_loop(&work.func().body, &p[..*n]))
             .count()
             .saturating_sub(1)
     };
@@ -156,7 +156,7 @@ pub fn reorder(work: &mut Work, order: &[Path]) -> Result<(), Refusal> {
     parts.push(Part { loops: new, body, core: true });
     parts.extend(tail.into_iter().rev());
     let made = build(work, &levels, parts)?;
-    work.replace_checked(&outer, made, "bijection")
+    work.replace_checked(&outer, made)
 }
 
 /// Statements with the loops (by level) they are to have around them, outermost first.
@@ -205,11 +205,11 @@ fn bounds_refusal(work: &Work, level: &Level, other: &Loop) -> Refusal {
     let (a, b) = (&level.l.binder.name, &other.binder.name);
     Diagnostic::error(
         codes::SHAPE,
-        format!("`{}`: the bounds of `{a}` depend on `{b}`, which would be inside it", work.rule),
+        format!("`{}`: the bounds of `{a}` depend on `{b}`, which would be inside it", work.rule()),
     )
     .at_places(&level.places, "this loop")
     .help(format!("`remap({a}: {a}, {b}: {b}, …)` computes new bounds for loops that depend on one another"))
-    .into_refusal(work.rule)
+    .into_refusal(work.rule())
 }
 
 fn has_check(s: &Stmt) -> bool {
@@ -244,11 +244,13 @@ fn levels(work: &Work, outer: &Path, inner: &Path) -> Result<(Vec<Level>, Stmt),
                 Enters::While(_) => "a `while`".to_string(),
                 Enters::Nothing | Enters::Loop(_) | Enters::Value(_) => "another statement".to_string(),
             };
-            let d =
-                Diagnostic::error(codes::SHAPE, format!("`{}`: {what} stands between the loops", work.rule))
-                    .at_places(here.places(), "this is between them")
-                    .help("only loops and statements beside them may stand between loops that change places");
-            return Err(d.into_refusal(work.rule));
+            let d = Diagnostic::error(
+                codes::SHAPE,
+                format!("`{}`: {what} stands between the loops", work.rule()),
+            )
+            .at_places(here.places(), "this is between them")
+            .help("only loops and statements beside them may stand between loops that change places");
+            return Err(d.into_refusal(work.rule()));
         }
     }
     Err(work.refuse(codes::SHAPE, "the loops are gone"))

@@ -1,6 +1,7 @@
-//! The interface of a rule: a cursor and arguments in, an edit with its evidence or a refusal out.
+//! The interface of a rule: work at a place and arguments in, edits through [`Work`] or a refusal out.
 
 use crate::args::Args;
+use crate::work::Work;
 use lathe_ir::visit::Path;
 use lathe_ir::{Function, Module, Stmt};
 use lathe_strategy::{Evidence, Refusal, RuleSignature};
@@ -32,9 +33,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// What a rule did: the whole function afterwards (sharing all that it did not touch), and why that is legal.
-/// The rule fills in relations, obligations, buffers, facts and `reassociates`; [`crate::apply`] adds
-/// the arguments, the path and the hashes.
+/// What [`crate::apply`] gives: the whole function afterwards (sharing all that was not touched), and why that is legal.
 #[derive(Clone, Debug)]
 pub struct Edit {
     pub func: Function,
@@ -44,7 +43,8 @@ pub struct Edit {
 /// A rule as data: one static per file, listed in [`crate::rules`].
 pub struct Rule {
     pub signature: RuleSignature,
-    pub apply: fn(&Cursor, &Args) -> Result<Edit, Refusal>,
+    /// Edits through the door, or refuses.
+    pub apply: fn(&mut Work, &Args) -> Result<(), Refusal>,
 }
 
 impl Rule {

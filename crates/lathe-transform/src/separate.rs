@@ -4,7 +4,7 @@ use crate::args::{Args, IntoRefusal};
 use crate::codes;
 use crate::names::find_all_loops;
 use crate::nest::{around, mentions, rename_loops};
-use crate::rule::{Cursor, Edit, Rule};
+use crate::rule::Rule;
 use crate::split::{loop_at_work, require_serial};
 use crate::work::Work;
 use lathe_diagnostics::{Diagnostic, Places};
@@ -14,8 +14,9 @@ use lathe_ir::visit;
 use lathe_ir::{BinOp, Executor, Expr, ExprKind, Loop, Stmt, VarId};
 use lathe_poly::Linear;
 use lathe_poly::simplify::simplify_stmt;
+use lathe_strategy::evidence::Kind;
 use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Refusal, RuleSignature};
+use lathe_strategy::{Claim, Construction, Obligation, Refusal, RuleSignature};
 use std::collections::{HashMap, HashSet};
 
 pub static RULE: Rule = Rule {
@@ -42,29 +43,29 @@ strategy s for scale = split(i, 8) ; separate(i.o) ; unroll(i.i)
     apply,
 };
 
-fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
-    let mut work = Work::new(cursor, &RULE.signature);
-    let mut name = args.path(work.rule, "loop", 0)?;
+fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
+    let cursor = &work.cursor();
+    let mut name = args.path(work.rule(), "loop", 0)?;
     let outer = format!("{name}.o");
     if crate::names::find_loops(cursor, &name).is_empty()
         && !crate::names::find_loops(cursor, &outer).is_empty()
     {
         name = outer;
     }
-    for path in find_all_loops(cursor, work.rule, &name)?.into_iter().rev() {
-        let (l, s) = loop_at_work(&work, &path)?;
+    for path in find_all_loops(cursor, work.rule(), &name)?.into_iter().rev() {
+        let (l, s) = loop_at_work(work, &path)?;
         if !matches!(l.exec, Executor::Serial | Executor::Cpu) {
-            require_serial(&work, (l, s), "separate")?;
+            require_serial(work, (l, s), "separate")?;
             continue;
         }
         if !has_blocks(&l) {
             let text = format!("`separate`: the iterations of `{name}` are no blocks");
             let d = Diagnostic::error(codes::SHAPE, text).at_places(s.places(), "this loop");
-            return Err(d.help("split the loop first").into_refusal(work.rule));
+            return Err(d.help("split the loop first").into_refusal(work.rule()));
         }
         let Some(Full { cut, remains }) = full_blocks(&l) else {
             if work.ranges(&path).le(&l.hi, &l.lo) || !has_min(&l) {
-                work.oblige("every block is full", lathe_strategy::Discharge::ByRule);
+                work.oblige(Obligation::by_rule(Claim::Full { over: name.clone() }));
                 continue;
             }
             let d = Diagnostic::error(
@@ -73,14 +74,14 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
             )
             .at_places(s.places(), "this loop")
             .help("name the outer loop of a `split`, for example `i.o`");
-            return Err(d.into_refusal(work.rule));
+            return Err(d.into_refusal(work.rule()));
         };
-        let new = cut_loop(&mut work, &l, s.places(), cut, ".rest", false);
+        let new = cut_loop(work, &l, s.places(), cut, ".rest", false);
         let new = with_remains(&new, &l, remains);
         let new = with_known_blocks(&simplify_stmt(&new, &mut work.ranges(&path)));
-        work.replace_by_rule(&path, new, "bijection", "the blocks keep their order")?;
+        work.replace_by_rule(&path, new, Kind::Bijection, Construction::Separated)?;
     }
-    Ok(work.finish())
+    Ok(())
 }
 
 /// A loop over one known block says its number in its body, so that the bounds inside are constants where sizes are.

@@ -4,13 +4,14 @@ use crate::args::{Args, IntoRefusal};
 use crate::codes;
 use crate::names::find_all_loops;
 use crate::nest::{serial, substitute, trip_count};
-use crate::rule::{Cursor, Edit, Rule};
+use crate::rule::Rule;
 use crate::work::Work;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::build::{add, ceil_div, index, min, mul, sub, var};
 use lathe_ir::{Executor, Loop, Stmt};
+use lathe_strategy::evidence::Kind;
 use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Refusal, RuleSignature};
+use lathe_strategy::{Construction, Refusal, RuleSignature};
 
 pub static RULE: Rule = Rule {
     signature: RuleSignature {
@@ -41,19 +42,19 @@ strategy s for scale = split(i, 8)
     apply,
 };
 
-fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
-    let mut work = Work::new(cursor, &RULE.signature);
-    let name = args.path(work.rule, "loop", 0)?;
-    let factor = args.positive(work.rule, "factor", 1)?;
-    let outer = args.opt_path(work.rule, "outer", 2)?;
-    let inner = args.opt_path(work.rule, "inner", 3)?;
-    for path in find_all_loops(cursor, work.rule, &name)?.into_iter().rev() {
+fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
+    let cursor = &work.cursor();
+    let name = args.path(work.rule(), "loop", 0)?;
+    let factor = args.positive(work.rule(), "factor", 1)?;
+    let outer = args.opt_path(work.rule(), "outer", 2)?;
+    let inner = args.opt_path(work.rule(), "inner", 3)?;
+    for path in find_all_loops(cursor, work.rule(), &name)?.into_iter().rev() {
         // Loops inside one another are split from the innermost outward, so the path still holds.
-        let l = require_serial(&work, loop_at_work(&work, &path)?, "split")?;
-        let new = split(&mut work, &l.0, &l.1, factor, (outer.as_deref(), inner.as_deref()));
-        work.replace_by_rule(&path, new, "bijection", "blocks of consecutive iterations keep their order")?;
+        let l = require_serial(work, loop_at_work(work, &path)?, "split")?;
+        let new = split(work, &l.0, &l.1, factor, (outer.as_deref(), inner.as_deref()));
+        work.replace_by_rule(&path, new, Kind::Bijection, Construction::Blocks)?;
     }
-    Ok(work.finish())
+    Ok(())
 }
 
 /// A loop and its statement (for the places), copied out of the function.
@@ -77,7 +78,7 @@ pub fn require_serial(work: &Work, l: (Loop, Stmt), rule: &str) -> Result<(Loop,
     )
     .at_places(l.1.places(), "this loop");
     let help = format!("do `{rule}` before the step that made it so, or `serial({name})` first");
-    Err(d.help(help).into_refusal(work.rule))
+    Err(d.help(help).into_refusal(work.rule()))
 }
 
 /// How messages call an executor.

@@ -11,7 +11,7 @@ use lathe_ir::visit::{self, Path};
 use lathe_ir::{Expr, Function, Module, Stmt};
 use lathe_strategy::syntax::Sort;
 use lathe_strategy::{
-    Context, Evidence, Location, Refusal, RuleSignature, StepArg, Strategy, Trace, Tree, hash_text,
+    Context, Evidence, Location, Obligation, Refusal, RuleSignature, StepArg, Strategy, Trace, Tree,
 };
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -34,11 +34,8 @@ pub fn run(
 ) -> Result<(Function, Trace<Subject>), Refusal> {
     let open = Strategy::Call { name: "open".to_string(), args: Vec::new(), span: None };
     let subject = Subject { module: Arc::new(module.clone()), func: func.clone() };
-    let (subject, mut trace) =
+    let (subject, trace) =
         lathe_strategy::run(context, &Strategy::Seq(vec![open, strategy.clone()]), subject)?;
-    if let Some(first) = trace.steps.first_mut() {
-        first.obligations.extend(crate::claims::claims(func));
-    }
     Ok((subject.func, trace))
 }
 
@@ -52,7 +49,7 @@ pub fn open_all(module: &Module, func: &Function) -> Result<Function, Refusal> {
     Ok(apply(&Cursor::new(module, func), "open", &Args::default())?.func)
 }
 
-/// Applies one rule by name: checks its arguments, runs it, completes its evidence.
+/// Applies one rule by name: checks its arguments, and runs it on [`Work`](crate::work::Work).
 pub fn apply(cursor: &Cursor, name: &str, args: &Args) -> Result<Edit, Refusal> {
     let Some(rule) = crate::rule(name) else {
         return Err(
@@ -60,30 +57,15 @@ pub fn apply(cursor: &Cursor, name: &str, args: &Args) -> Result<Edit, Refusal> 
         );
     };
     args.check(&rule.signature)?;
-    let mut edit = (rule.apply)(cursor, args)?;
-    well_formed(cursor, name, &edit.func)?;
-    edit.evidence.args = args.texts();
-    edit.evidence.path = cursor.focus.clone();
-    edit.evidence.before = hash_text(structural_hash(cursor.func));
-    edit.evidence.after = hash_text(structural_hash(&edit.func));
+    let mut edit = crate::work::perform(cursor, rule, args)?;
+    edit.evidence.before = text_digest(cursor.func);
+    edit.evidence.after = text_digest(&edit.func);
     Ok(edit)
 }
 
-/// The verifier runs after every rule, in every build: a rule that breaks an invariant of the tree is a defect, and its
-/// result is not used.
-fn well_formed(cursor: &Cursor, rule: &str, new: &Function) -> Result<(), Refusal> {
-    let errors = |f: &Function| lathe_ir::verify::verify_function(cursor.module, f);
-    let own = |d: &Diagnostic| d.severity == lathe_diagnostics::Severity::Error;
-    let Some(found) = errors(new).into_iter().find(own) else { return Ok(()) };
-    // A tree that was broken before is not the rule's fault.
-    if errors(cursor.func).iter().any(own) {
-        return Ok(());
-    }
-    debug_assert!(false, "`{rule}` broke the tree: {found}");
-    let text = format!("`{rule}` made an ill-formed tree: {}", found.message);
-    Err(Diagnostic::error(codes::ILL_FORMED, text)
-        .help("this is a defect of Lathe: please report it with the program and the strategy")
-        .into_refusal(rule))
+/// What evidence calls a function by: the BLAKE3 hash of its text.
+fn text_digest(func: &Function) -> String {
+    lathe_strategy::digest(&lathe_ir::text::print_function(func))
 }
 
 impl Tree for Subject {
@@ -135,8 +117,16 @@ impl Tree for Subject {
         n
     }
 
+    fn owes(&self) -> Vec<Obligation> {
+        crate::claims::claims(&self.func)
+    }
+
     fn hash(&self) -> u64 {
         structural_hash(&self.func)
+    }
+
+    fn digest(&self) -> String {
+        text_digest(&self.func)
     }
 }
 

@@ -5,14 +5,15 @@ use crate::codes;
 use crate::nest::{is_loop, mentions};
 use crate::remap::{perfect_nest, renumber};
 use crate::reorder::{find_chain, reorder};
-use crate::rule::{Cursor, Edit, Rule};
+use crate::rule::{Cursor, Rule};
 use crate::split::{loop_at_work, require_serial, split};
 use crate::work::Work;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::build::{floor_div, floor_mod, index, var};
 use lathe_ir::visit::Path;
+use lathe_strategy::evidence::Kind;
 use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Refusal, RuleSignature};
+use lathe_strategy::{Claim, Construction, Obligation, Refusal, RuleSignature};
 
 pub static RULE: Rule = Rule {
     signature: RuleSignature {
@@ -39,41 +40,36 @@ strategy s for transpose = tile(i: 32, j: 32)
     apply,
 };
 
-fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
-    let mut work = Work::new(cursor, &RULE.signature);
+fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
+    let cursor = &work.cursor();
     let mut names = Vec::new();
     let mut factors = Vec::new();
     for (name, arg, span) in &args.items {
         let Some(name) = name else {
             let d = crate::args::wrong("`tile` takes `loop: factor` for each loop".to_string(), *span);
-            return Err(d.help("write tile(i: 64, j: 64)").into_refusal(work.rule));
+            return Err(d.help("write tile(i: 64, j: 64)").into_refusal(work.rule()));
         };
         names.push(name.clone());
-        factors.push(as_positive(work.rule, name, arg, *span)?);
+        factors.push(as_positive(work.rule(), name, arg, *span)?);
     }
     if names.is_empty() {
         return Err(Diagnostic::error(codes::ARGUMENT, "`tile` needs at least one loop")
             .help("write tile(i: 64, j: 64)")
-            .into_refusal(work.rule));
+            .into_refusal(work.rule()));
     }
-    let chain = find_chain(cursor, work.rule, &names)?;
+    let chain = find_chain(cursor, work.rule(), &names)?;
     if depend_on_one_another(cursor, &chain) {
-        tile_skewed(&mut work, &chain, &factors)?;
-        return Ok(work.finish());
+        tile_skewed(work, &chain, &factors)?;
+        return Ok(());
     }
     // Splitting from the innermost outward keeps the paths of those not yet split; each split puts one
     // more loop around what is inside.
     let mut by_depth: Vec<usize> = (0..chain.len()).collect();
     by_depth.sort_by_key(|n| std::cmp::Reverse(chain[*n].len()));
     for n in by_depth {
-        let l = require_serial(&work, loop_at_work(&work, &chain[n])?, "tile")?;
-        let new = split(&mut work, &l.0, &l.1, factors[n], (None, None));
-        work.replace_by_rule(
-            &chain[n],
-            new,
-            "bijection",
-            "blocks of consecutive iterations keep their order",
-        )?;
+        let l = require_serial(work, loop_at_work(work, &chain[n])?, "tile")?;
+        let new = split(work, &l.0, &l.1, factors[n], (None, None));
+        work.replace_by_rule(&chain[n], new, Kind::Bijection, Construction::Blocks)?;
     }
     // Where the loops are now: every split loop above adds a position.
     let now = |n: usize, inside: usize| -> Path {
@@ -89,11 +85,11 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
     };
     let order: Vec<Path> =
         (0..chain.len()).map(|n| now(n, 0)).chain((0..chain.len()).map(|n| now(n, 1))).collect();
-    if order.iter().any(|p| !is_loop(&work.func.body, p)) {
+    if order.iter().any(|p| !is_loop(&work.func().body, p)) {
         return Err(work.refuse(codes::SHAPE, "a tile of a loop without iterations"));
     }
-    reorder(&mut work, &order)?;
-    Ok(work.finish())
+    reorder(work, &order)?;
+    Ok(())
 }
 
 fn depend_on_one_another(cursor: &Cursor, chain: &[Path]) -> bool {
@@ -128,6 +124,9 @@ fn tile_skewed(work: &mut Work, chain: &[Path], factors: &[i64]) -> Result<(), R
     }
     outer.extend(inner);
     let made = renumber(work, &path, &nest, &outer)?;
-    work.oblige("the tiles hold every iteration once", lathe_strategy::Discharge::ByRule);
-    work.replace_checked(&path, made, "bijection")
+    let outer_names: Vec<String> =
+        chain.iter().map(|p| nest.loops[p.len() - first].binder.name.to_string()).collect();
+    let factors = outer_names.into_iter().zip(factors.iter().copied()).collect();
+    work.oblige(Obligation::by_rule(Claim::Tiled { factors }));
+    work.replace_checked(&path, made)
 }

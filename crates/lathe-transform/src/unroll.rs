@@ -5,15 +5,16 @@ use crate::blocks::blocks;
 use crate::codes;
 use crate::names::find_all_loops;
 use crate::nest::{around, trip_count};
-use crate::rule::{Cursor, Edit, Rule};
+use crate::rule::Rule;
 use crate::split::{loop_at_work, require_serial};
 use crate::work::Work;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::visit::Path;
 use lathe_ir::{Executor, Loop, Stmt, StmtKind};
 use lathe_poly::simplify::simplify_expr;
+use lathe_strategy::evidence::Kind;
 use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Refusal, RuleSignature};
+use lathe_strategy::{Construction, Refusal, RuleSignature};
 
 pub static RULE: Rule = Rule {
     signature: RuleSignature {
@@ -44,12 +45,12 @@ strategy s for scale = unroll(i, 4)
 /// The most statements that unrolled loops write out, all of a function together: engines make code of each.
 pub const MOST: i64 = 8192;
 
-fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
-    let mut work = Work::new(cursor, &RULE.signature);
-    let name = args.path(work.rule, "loop", 0)?;
-    let factor = args.opt_positive(work.rule, "factor", 1)?;
-    for path in find_all_loops(cursor, work.rule, &name)?.into_iter().rev() {
-        let (l, s) = require_serial(&work, loop_at_work(&work, &path)?, "unroll")?;
+fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
+    let cursor = &work.cursor();
+    let name = args.path(work.rule(), "loop", 0)?;
+    let factor = args.opt_positive(work.rule(), "factor", 1)?;
+    for path in find_all_loops(cursor, work.rule(), &name)?.into_iter().rev() {
+        let (l, s) = require_serial(work, loop_at_work(work, &path)?, "unroll")?;
         let extent = simplify_expr(&trip_count(&l), &work.ranges(&path)).as_int();
         if let Some(n) = factor.or(extent).filter(|n| *n > MOST) {
             let text =
@@ -66,32 +67,32 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
                 let help = format!(
                     "`unroll({name}, 4)` writes out four at a time; after a split, `separate` makes full blocks first"
                 );
-                return Err(d.at_places(s.places(), "this loop").help(help).into_refusal(work.rule));
+                return Err(d.at_places(s.places(), "this loop").help(help).into_refusal(work.rule()));
             }
             (Some(f), Some(n)) if n <= f => {
                 s.with_kind(StmtKind::Loop(Loop { exec: Executor::Unrolled, ..l }))
             }
             (Some(f), _) => {
-                let mut b = blocks(&mut work, &l, &s, f, &path, Executor::Serial);
+                let mut b = blocks(work, &l, &s, f, &path, Executor::Serial);
                 b.inner.exec = Executor::Unrolled;
                 let inner = Stmt::new(StmtKind::Loop(b.inner), s.places().clone());
                 Stmt::seq([around(&b.outer, s.places(), inner)].into_iter().chain(b.rest))
             }
         };
-        work.replace_by_rule(&path, new, "bijection", "unrolled iterations keep their order")?;
+        work.replace_by_rule(&path, new, Kind::Bijection, Construction::Unrolled)?;
     }
     finish(work)
 }
 
 /// The edit, unless unrolled loops would write out more than engines compile in reasonable time.
-pub(crate) fn finish(mut work: Work) -> Result<Edit, Refusal> {
+pub(crate) fn finish(work: &mut Work) -> Result<(), Refusal> {
     work.scheduled();
-    let n = written_out(&work, &work.func.body, &mut Vec::new(), None);
+    let n = written_out(work, &work.func().body, &mut Vec::new(), None);
     if n > MOST as u64 {
-        let text = format!("`{}`: {n} statements are too many to write out (at most {MOST})", work.rule);
+        let text = format!("`{}`: {n} statements are too many to write out (at most {MOST})", work.rule());
         return Err(work.refuse(codes::UNSUPPORTED, text));
     }
-    Ok(work.finish())
+    Ok(())
 }
 
 /// The statements that unrolled loops write out; `copies` of everything here, if a loop around is unrolled.

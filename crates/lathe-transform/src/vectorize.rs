@@ -6,7 +6,7 @@ use crate::codes;
 use crate::executors::any_executor;
 use crate::names::{find_all_loops, loops_around};
 use crate::nest::{around, trip_count};
-use crate::rule::{Cursor, Edit, Rule};
+use crate::rule::Rule;
 use crate::split::{executor_word, loop_at_work, require_serial, split};
 use crate::work::Work;
 use lathe_diagnostics::Diagnostic;
@@ -47,35 +47,35 @@ strategy s for scale = vectorize(i, vector(f32))
 /// The widest vectors, in lanes: those of bytes in the widest registers, eightfold.
 const WIDEST: i64 = 512;
 
-fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
-    let mut work = Work::new(cursor, &RULE.signature);
-    let name = args.path(work.rule, "loop", 0)?;
-    let width = args.positive(work.rule, "width", 1)?;
-    let tail = args.opt_word(work.rule, "tail", 2, &["masked", "separate"])?.unwrap_or("masked");
+fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
+    let cursor = &work.cursor();
+    let name = args.path(work.rule(), "loop", 0)?;
+    let width = args.positive(work.rule(), "width", 1)?;
+    let tail = args.opt_word(work.rule(), "tail", 2, &["masked", "separate"])?.unwrap_or("masked");
     if width > WIDEST || !(width as u64).is_power_of_two() {
         let d = Diagnostic::error(codes::ARGUMENT, format!("`vectorize`: {width} is no number of lanes"));
-        return Err(d.help(format!("give a power of two up to {WIDEST}")).into_refusal(work.rule));
+        return Err(d.help(format!("give a power of two up to {WIDEST}")).into_refusal(work.rule()));
     }
-    for path in find_all_loops(cursor, work.rule, &name)?.into_iter().rev() {
-        let (l, s) = require_serial(&work, loop_at_work(&work, &path)?, "vectorize")?;
-        not_nested(&work, &path, &l, &s)?;
+    for path in find_all_loops(cursor, work.rule(), &name)?.into_iter().rev() {
+        let (l, s) = require_serial(work, loop_at_work(work, &path)?, "vectorize")?;
+        not_nested(work, &path, &l, &s)?;
         let lanes = Executor::Vector(width as u32);
         let at_most = work.ranges(&path).le(&trip_count(&l), &index(width));
         let new = if at_most && l.step == 1 {
             s.with_kind(StmtKind::Loop(Loop { exec: lanes, ..l }))
         } else if tail == "masked" {
-            let both = split(&mut work, &l, &s, width, (None, None));
+            let both = split(work, &l, &s, width, (None, None));
             with_inner_executor(&both, lanes)
         } else {
-            let mut b = blocks(&mut work, &l, &s, width, &path, lanes.clone());
+            let mut b = blocks(work, &l, &s, width, &path, lanes.clone());
             b.inner.exec = lanes;
             let inner = Stmt::new(StmtKind::Loop(b.inner), s.places().clone());
             Stmt::seq([around(&b.outer, s.places(), inner)].into_iter().chain(b.rest))
         };
-        work.replace_checked(&path, new, "bijection")?;
+        work.replace_checked(&path, new)?;
     }
     work.scheduled();
-    Ok(work.finish())
+    Ok(())
 }
 
 fn with_inner_executor(both: &Stmt, exec: Executor) -> Stmt {
@@ -91,7 +91,7 @@ fn not_nested(work: &Work, path: &[usize], l: &Loop, s: &Stmt) -> Result<(), Ref
         Err(Diagnostic::error(codes::SHAPE, text)
             .at_places(s.places(), "this loop")
             .help("vectorize one loop of a nest, and make only loops outside of it parallel")
-            .into_refusal(work.rule))
+            .into_refusal(work.rule()))
     };
     if any_executor(&l.body, &|e| !e.is_ordered() || matches!(e, Executor::InScan(_))) {
         return clash(format!(
@@ -99,7 +99,7 @@ fn not_nested(work: &Work, path: &[usize], l: &Loop, s: &Stmt) -> Result<(), Ref
             l.binder.name
         ));
     }
-    for outer in loops_around(&work.func.body, path) {
+    for outer in loops_around(&work.func().body, path) {
         let o = loop_at_work(work, &outer)?.0;
         if matches!(o.exec, Executor::Vector(_)) {
             return clash(format!(

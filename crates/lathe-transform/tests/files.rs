@@ -3,7 +3,9 @@
 use lathe_diagnostics::Diagnostic;
 use lathe_filetest::Front;
 use lathe_ir::{Function, Module};
-use lathe_strategy::{Context, Definitions, parse_strategy};
+use lathe_strategy::evidence::{Copy, Formula, Kind};
+use lathe_strategy::{Claim, Context, Definitions, Discharge, Evidence, Obligation, Witness, parse_strategy};
+use std::path::Path;
 
 /// Trees, and strategies without definitions of their own.
 struct Steps;
@@ -13,8 +15,10 @@ impl Front for Steps {
         let definitions = Definitions::default();
         let facts = |_: &str| None;
         let context = Context::new(&definitions, None, &facts);
-        let done = lathe_transform::run(module, func, &context, &parse_strategy(steps)?);
-        done.map(|d| d.0).map_err(|r| *r.diagnostic)
+        let (made, trace) = lathe_transform::run(module, func, &context, &parse_strategy(steps)?)
+            .map_err(|r| *r.diagnostic)?;
+        account(module, func, &made, &trace.steps);
+        Ok(made)
     }
 }
 
@@ -27,5 +31,80 @@ fn every_step_works_and_is_refused() {
         let own = own.unwrap_or_else(|| panic!("`{name}` has no file steps/{name}.tree"));
         assert!(own.accepted > 0, "steps/{name}.tree accepts nothing");
         assert!(own.refused > 0, "steps/{name}.tree refuses nothing");
+    }
+}
+
+/// What steps leave is data: it is read again as it was written, leads to the same tree, and nothing in it can be changed
+/// without being found.
+fn account(module: &Module, func: &Function, made: &Function, steps: &[Evidence]) {
+    let text = serde_json::to_string(steps).expect("evidence is data");
+    let read: Vec<Evidence> = serde_json::from_str(&text).expect("what was written can be read");
+    assert_eq!(read, steps);
+    for e in &read {
+        assert_eq!(e.flaw(), None, "{}", e.rule);
+        assert!(!e.obligations.is_empty() || e.before == e.after, "`{}` owes nothing", e.rule);
+    }
+    let again = lathe_transform::replay(module, func, &read).unwrap_or_else(|r| panic!("{}", r.diagnostic));
+    assert_eq!(again.body, made.body);
+    let Some((last, earlier)) = read.split_last() else { return };
+    for (n, wrong) in tampered(last).into_iter().enumerate() {
+        let all: Vec<Evidence> = earlier.iter().cloned().chain([wrong]).collect();
+        let refused = lathe_transform::replay(module, func, &all);
+        let refused = refused.map(|_| panic!("`{}`: change {n} is not found", last.rule)).unwrap_err();
+        assert_eq!(refused.diagnostic.code, lathe_strategy::codes::REPLAY);
+    }
+}
+
+/// Records that say something else than the step does.
+fn tampered(e: &Evidence) -> Vec<Evidence> {
+    let mut out = Vec::new();
+    let mut change = |f: &dyn Fn(&mut Evidence)| {
+        let mut wrong = e.clone();
+        f(&mut wrong);
+        if wrong != *e {
+            out.push(wrong);
+        }
+    };
+    change(&|e| e.obligations.clear());
+    change(&|e| e.obligations.push(Obligation::stated(Claim::Fact { text: "all is well".to_string() })));
+    for n in 0..e.obligations.len() {
+        change(&|e| drop(e.obligations.remove(n)));
+        change(&|e| e.obligations[n].by = Discharge::Trusted);
+        change(&|e| e.obligations[n].by = Discharge::ByRule);
+        change(&|e| e.obligations[n].witness = Witness::Pairs(usize::MAX));
+        change(&|e| e.obligations[n].claim = Claim::DependencesKept);
+    }
+    change(&|e| e.relations.clear());
+    for n in 0..e.relations.len() {
+        change(&|e| e.relations[n].kind = Kind::Subset);
+        let copy = |c: &mut Copy| c.instance.push(Formula::Int(0));
+        change(&|e| e.relations[n].after.iter_mut().take(1).for_each(copy));
+        change(&|e| drop(e.relations[n].before.pop()));
+    }
+    change(&|e| e.reassociates.push("no such label".to_string()));
+    change(&|e| drop(e.buffers.pop()));
+    change(&|e| e.after = e.before.clone());
+    out
+}
+
+/// How evidence is written, for a handful of steps: `tests/evidence/NAME.json`.
+#[test]
+fn evidence_as_json() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/evidence");
+    for name in ["split", "reorder", "parallel", "stage", "factor"] {
+        let tree = std::fs::read_to_string(folder.join(format!("{name}.tree"))).expect("a program");
+        let (steps, text) = tree.split_once('\n').expect("the steps stand in the first line");
+        let module = lathe_ir::text::parse_module(lathe_diagnostics::FileId(0), text).expect("a module");
+        let func = module.functions.values().next().expect("a function");
+        let (definitions, facts) = (Definitions::default(), |_: &str| None);
+        let context = Context::new(&definitions, None, &facts);
+        let strategy = parse_strategy(steps.trim_start_matches("# ")).expect("steps");
+        let (_, trace) = lathe_transform::run(&module, func, &context, &strategy).expect("legal");
+        let json = serde_json::to_string_pretty(&trace.steps[1..]).expect("evidence is data") + "\n";
+        let expected = folder.join(format!("{name}.json"));
+        if std::env::var_os("LATHE_BLESS").is_some() {
+            std::fs::write(&expected, &json).expect("writable");
+        }
+        assert_eq!(std::fs::read_to_string(&expected).unwrap_or_default(), json, "{name}");
     }
 }

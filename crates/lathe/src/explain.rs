@@ -1,6 +1,7 @@
 //! Schedules as text for people: every step with its evidence.
 
 use crate::schedule::{Schedule, Version};
+use lathe_strategy::Evidence;
 use std::fmt::Write;
 
 /// Every step: rule, place, relations, obligations; with `differences` also the tree's lines before and after.
@@ -36,11 +37,10 @@ pub fn explain(schedule: &Schedule, differences: bool) -> String {
                 step.path
             );
             for r in &step.relations {
-                let map = if r.map.is_empty() { String::new() } else { format!(": {}", r.map) };
-                let _ = writeln!(out, "       {} {}{map}", r.label, r.kind);
+                let _ = writeln!(out, "       {r}");
             }
             for o in &step.obligations {
-                let _ = writeln!(out, "       {}: {}", o.by, o.what);
+                let _ = writeln!(out, "       {}: {o}", o.by);
             }
             for f in &step.facts {
                 let _ = writeln!(out, "       fact: {f}");
@@ -60,6 +60,11 @@ pub fn explain(schedule: &Schedule, differences: bool) -> String {
     out
 }
 
+/// What the obligations of a step say, for people.
+fn sentences(step: &Evidence) -> Vec<String> {
+    step.obligations.iter().map(|o| format!("{}: {o}", o.by)).collect()
+}
+
 /// The same for programs: for each version its condition, its steps and its tree.
 pub fn explain_json(kernel: &str, doc: &str, schedule: &Schedule) -> serde_json::Value {
     let versions: Vec<_> = schedule
@@ -71,8 +76,10 @@ pub fn explain_json(kernel: &str, doc: &str, schedule: &Schedule) -> serde_json:
                 "baked": v.baked,
                 "decisions": v.taken,
                 "notes": v.notes,
+                "evidence_version": lathe_strategy::evidence::VERSION,
                 "steps": v.steps,
                 "rewriting_steps": v.rewriting,
+                "sentences": v.steps.iter().map(sentences).collect::<Vec<_>>(),
                 "tree": lathe_ir::text::print_function(&v.func),
             })
         })

@@ -13,8 +13,8 @@ use lathe_pattern::{Fact, Term, codes, condition::fact_of, library, lower};
 use lathe_space::{BinOp, Expr, Value};
 use lathe_strategy::run::at_step;
 use lathe_strategy::{
-    ArgValue, Argument, Context, Definition, Definitions, Discharge, Evidence, Strategy, Vocabulary,
-    hash_text, replay_nodes, rewrite,
+    Applied, ArgValue, Argument, Claim, Context, Definition, Definitions, Evidence, Node, Obligation,
+    Strategy, Vocabulary, replay_nodes, rewrite,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -56,17 +56,7 @@ pub fn version(
     }
     // What changed nothing is no step.
     let trace: Vec<_> = out.trace.into_iter().filter(|a| a.before != a.after).collect();
-    let how = |rule: &str| match program.rules.get(rule) {
-        Some(d) if !d.is_proved() => Discharge::Tested,
-        _ => Discharge::ByRule,
-    };
-    let mut evidence = rewrite::evidence(&p.term, &trace, &how);
-    for e in &mut evidence {
-        let rounds = program.rules.get(&e.rule).is_some_and(|d| d.rounds);
-        if rounds || library::ROUNDS.contains(&e.rule.as_str()) {
-            e.reassociates.push("out".to_string());
-        }
-    }
+    let mut evidence = records(program, &p.term, &trace);
     let mut forms = vec![Form::Term(p.term.clone())];
     let mut term = p.term.clone();
     for a in &trace {
@@ -74,14 +64,7 @@ pub fn version(
         forms.push(Form::Term(term.clone()));
     }
     let mut func = translated(program, &q)?;
-    let mut lowered = Evidence::new(LOWER, 1)
-        .oblige("every choice is in the term: the translation takes none", Discharge::ByRule);
-    for f in q.facts.all() {
-        lowered = lowered.oblige(f.to_string(), Discharge::ByCheck);
-    }
-    lowered.before = hash_text(q.term.structural_hash());
-    lowered.after = hash_text(lathe_ir::structural_hash(&func));
-    evidence.push(lowered);
+    evidence.push(translation(&q, &func));
     forms.push(Form::Tree(func.clone()));
     if let Some(after) = after {
         // What the library says of terms means nothing to loops.
@@ -97,6 +80,34 @@ pub fn version(
         forms.extend(trees);
     }
     Ok(Version { rewriting: Some(steps), ..Version::new(None, func, evidence, forms) })
+}
+
+/// The records of steps on terms.
+fn records(program: &Program, start: &Term, trace: &[Applied<Term>]) -> Vec<Evidence> {
+    let equation = |rule: &str| match program.rules.get(rule) {
+        Some(d) if !d.is_proved() => Obligation::tested_equation(rule),
+        _ => Obligation::equation(rule),
+    };
+    let mut evidence = rewrite::evidence(start, trace, &equation);
+    for e in &mut evidence {
+        let rounds = program.rules.get(&e.rule).is_some_and(|d| d.rounds);
+        if rounds || library::ROUNDS.contains(&e.rule.as_str()) {
+            e.reassociates.push("out".to_string());
+        }
+    }
+    evidence
+}
+
+/// The record of the translation.
+fn translation(q: &lathe_pattern::Program, func: &Function) -> Evidence {
+    let mut e = Evidence::new(LOWER, 1);
+    e.oblige(Obligation::by_rule(Claim::Translated));
+    for f in q.facts.all() {
+        e.oblige(Obligation::guarded(Claim::Fact { text: f.to_string() }));
+    }
+    e.before = q.term.digest();
+    e.after = lathe_strategy::digest(&lathe_ir::text::print_function(func));
+    e
 }
 
 /// The strategies of a file that would be taken for steps on loops of the same name: strategies that the library makes
@@ -172,13 +183,19 @@ pub fn replay(
     let facts = |_: &str| None;
     let context = Context::new(&definitions, Some(&p.name), &facts);
     let state = TermState::new(&p.facts);
-    let (term, state) = replay_nodes(&context, &vocabulary(program), &p.term, state, &steps[..at])
+    let out = replay_nodes(&context, &vocabulary(program), &p.term, state, &steps[..at])
         .map_err(|r| *r.diagnostic)?;
-    let func = translated(program, &p.with_term(term, state.facts.all().to_vec()))?;
-    match steps.get(at..).and_then(<[Evidence]>::split_first) {
-        Some((lowered, _)) if lowered.after != hash_text(lathe_ir::structural_hash(&func)) => {
-            Err(Diagnostic::error(lathe_strategy::codes::REPLAY, "the translation gives another tree"))
+    let q = p.with_term(out.tree, out.state.facts.all().to_vec());
+    let func = translated(program, &q)?;
+    let mut again = records(program, &p.term, &out.trace);
+    again.push(translation(&q, &func));
+    for (n, (e, again)) in steps.iter().zip(&again).enumerate() {
+        if let Some(what) = e.differs(again) {
+            let text = format!("replay of step {} (`{}`): {what}", n + 1, e.rule);
+            return Err(Diagnostic::error(lathe_strategy::codes::REPLAY, text));
         }
+    }
+    match steps.get(at..).and_then(<[Evidence]>::split_first) {
         Some((_, rest)) => {
             lathe_transform::replay(&program.lang.module, &func, rest).map_err(|r| *r.diagnostic)
         }

@@ -65,7 +65,7 @@ pub use lathe_space as space;
 pub use lathe_target::Machine;
 pub use lathe_transform as transform;
 pub use program::{Failure, Program};
-pub use replay::replay;
+pub use replay::{Stored, load_evidence, replay};
 pub use schedule::{Form, How, Schedule, Version};
 pub use steps::apply_steps;
 pub use tests_of::{ProgramReport, check_program};

@@ -165,7 +165,7 @@ impl Schedule {
         let stated = lathe_transform::claims::assumptions(&self.plain);
         // A step that used a stated fact quotes who stated it.
         let known = |fact: &str| stated.iter().any(|(who, _)| fact.contains(who.as_str()));
-        let used = self.steps().flat_map(|s| s.facts.iter()).filter(|f| !known(f)).cloned();
+        let used = self.steps().flat_map(|s| &s.facts).map(ToString::to_string).filter(|f| !known(f));
         let mut all: Vec<String> = used.collect();
         all.extend(stated.iter().map(|(who, checked)| {
             if *checked { format!("{who}, checked at the call") } else { who.clone() }

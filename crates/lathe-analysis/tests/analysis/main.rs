@@ -3,6 +3,7 @@
 mod bounds;
 mod defined;
 mod kit;
+mod mirror;
 mod oracle;
 mod scan;
 mod verdicts;

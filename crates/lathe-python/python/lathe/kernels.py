@@ -48,19 +48,12 @@ class Explanation(str):
             out.append("<table><tr><th></th><th>step</th><th>why it is legal</th></tr>")
             for i, s in enumerate(v["steps"], 1):
                 args = html.escape(", ".join(s["args"]))
-                why = "<br>".join(f"<b>{html.escape(_by(o['by']))}</b>: {html.escape(o['what'])}"
-                                  for o in s["obligations"]) or "nothing to show"
+                why = "<br>".join(html.escape(text) for text in v["sentences"][i - 1]) or "nothing to show"
                 out.append(f"<tr><td>{i}</td><td style='text-align:left'><code>{html.escape(s['rule'])}({args})</code></td>"
                            f"<td style='text-align:left'>{why}</td></tr>")
             out.append("</table>")
             out.append(f"<details><summary>tree</summary><pre>{html.escape(v['tree'])}</pre></details>")
         return "".join(out)
-
-
-def _by(how: Any) -> str:
-    text = how if isinstance(how, str) else str(how)
-    out = "".join("-" + c.lower() if c.isupper() else c for c in text)
-    return out.lstrip("-").replace("_", "-")
 
 
 class Compiled:

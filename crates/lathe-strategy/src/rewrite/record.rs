@@ -2,39 +2,46 @@
 
 use super::*;
 
-/// The records of a trace, for storing; `how` says how a rule is known to hold.
-pub fn evidence<N: Node>(root: &N, trace: &[Applied<N>], how: &dyn Fn(&str) -> Discharge) -> Vec<Evidence> {
+/// The records of a trace, for storing; `equation` says how a rule is known to hold.
+pub fn evidence<N: Node>(
+    root: &N,
+    trace: &[Applied<N>],
+    equation: &dyn Fn(&str) -> Obligation,
+) -> Vec<Evidence> {
     let mut tree = root.clone();
     let mut out = Vec::new();
     for a in trace {
         let next = replace_at(&tree, &a.path, &a.after);
-        let mut e = Evidence::new(&a.rule, 1).oblige(format!("the equation `{}`", a.rule), how(&a.rule));
+        let mut e = Evidence::new(&a.rule, 1);
+        e.oblige(equation(&a.rule));
         e.args.clone_from(&a.args);
         e.path.clone_from(&a.path);
-        e.before = hash_text(tree.hash());
-        e.after = hash_text(next.hash());
+        e.before = tree.digest();
+        e.after = next.digest();
         out.push(e);
         tree = next;
     }
     out
 }
 
-/// Applies recorded steps again; every tree in between must have the recorded hash. The definitions of the
-/// context are what the tests of rules that search may call.
+/// Applies recorded steps again, and gives the trace that they leave; every tree in between must have the recorded hash.
+/// The definitions of the context are what the tests of rules that search may call. Whether the records say what
+/// [`evidence`] says of the trace is for the caller to see.
 pub fn replay_nodes<N: Node>(
     context: &Context,
     words: &Vocabulary<N>,
     root: &N,
     mut state: N::State,
     steps: &[Evidence],
-) -> Result<(N, N::State), Refusal> {
+) -> Result<Outcome<N>, Refusal> {
     let mut tree = root.clone();
+    let mut trace = Vec::new();
     for (n, e) in steps.iter().enumerate() {
         let wrong = |what: &str| {
             let text = format!("replay of step {} (`{}`): {what}", n + 1, e.rule);
             Refusal::new(&e.rule, Diagnostic::error(codes::REPLAY, text))
         };
-        if hash_text(tree.hash()) != e.before {
+        if tree.digest() != e.before {
             return Err(wrong("the tree before it is another one"));
         }
         let Some(entry) = words.get(&e.rule) else { return Err(wrong("there is no such rule")) };
@@ -60,11 +67,18 @@ pub fn replay_nodes<N: Node>(
         };
         let after = after.map_err(|w| wrong(&w.to_string()))?;
         tree = replace_at(&tree, &e.path, &after);
-        if hash_text(tree.hash()) != e.after {
+        trace.push(Applied {
+            rule: e.rule.clone(),
+            args: e.args.clone(),
+            path: e.path.clone(),
+            before: focus,
+            after,
+        });
+        if tree.digest() != e.after {
             return Err(wrong("the tree after it is another one"));
         }
     }
-    Ok((tree, state))
+    Ok(Outcome { tree, state, steps: steps.len() as u64, tried: steps.len() as u64, trace })
 }
 
 /// The tree with another sub-tree at a path.

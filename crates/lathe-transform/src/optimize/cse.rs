@@ -4,8 +4,10 @@ use super::block::{Item, map_blocks};
 use super::memory::Memory;
 use super::worth::{certain, is_computed, parts, replaced, replaced_in, roots};
 use crate::args::Args;
-use crate::rule::{Cursor, Edit, Rule};
+use crate::rule::Rule;
+use crate::work::Work;
 use lathe_ir::{Expr, Function, Stmt, build, visit};
+use lathe_strategy::evidence::Simplified;
 use lathe_strategy::{Refusal, RuleSignature};
 use std::collections::HashSet;
 
@@ -34,9 +36,8 @@ strategy s for k = cse
     apply,
 };
 
-fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
-    let why = "nothing that the expression reads is written between the places that compute it";
-    super::whole(cursor, &RULE, args, why, pass)
+fn apply(work: &mut Work, _: &Args) -> Result<(), Refusal> {
+    work.pass(Simplified::Common, pass)
 }
 
 fn pass(func: &mut Function) {

@@ -2,11 +2,13 @@
 
 use super::memory::{Memory, Place};
 use crate::args::Args;
-use crate::rule::{Cursor, Edit, Rule};
+use crate::rule::Rule;
 use crate::storage::may_fail;
+use crate::work::Work;
 use lathe_ir::stmt::{AccessMode, Effects};
 use lathe_ir::visit::{loads_of, vars_of};
 use lathe_ir::{BufId, Expr, Function, Stmt, StmtKind, VarId, build};
+use lathe_strategy::evidence::Simplified;
 use lathe_strategy::{Refusal, RuleSignature};
 use std::collections::HashSet;
 
@@ -36,8 +38,8 @@ strategy s for k = dce
     apply,
 };
 
-fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
-    super::whole(cursor, &RULE, args, "what is removed is read by nothing that is left", remove)
+fn apply(work: &mut Work, _: &Args) -> Result<(), Refusal> {
+    work.pass(Simplified::Unread, remove)
 }
 
 /// Removes dead code.

@@ -3,10 +3,12 @@
 use super::block::{Item, flat, rebuilt};
 use super::memory::{Memory, Place, is_quiet};
 use crate::args::Args;
-use crate::rule::{Cursor, Edit, Rule};
+use crate::rule::Rule;
+use crate::work::Work;
 use lathe_ir::visit::loads_of;
 use lathe_ir::{Access, BufId, Buffer, Combine, Expr, Function, Stmt, VarId, View};
 use lathe_poly::Linear;
+use lathe_strategy::evidence::Simplified;
 use lathe_strategy::{Refusal, RuleSignature};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -35,9 +37,8 @@ strategy s for k = dse
     apply,
 };
 
-fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
-    let why = "what is removed is overwritten, or gone, before it is read";
-    super::whole(cursor, &RULE, args, why, remove)
+fn apply(work: &mut Work, _: &Args) -> Result<(), Refusal> {
+    work.pass(Simplified::Overwritten, remove)
 }
 
 fn remove(func: &mut Function) {

@@ -3,10 +3,12 @@
 use super::block::{Item, flat, rebuilt};
 use super::memory::{Memory, Place, Touched};
 use crate::args::Args;
-use crate::rule::{Cursor, Edit, Rule};
+use crate::rule::Rule;
+use crate::work::Work;
 use lathe_diagnostics::Places;
 use lathe_ir::{Access, Expr, ExprKind, Function, Module, Stmt, StmtKind, Store, View, build, visit};
 use lathe_poly::Linear;
+use lathe_strategy::evidence::Simplified;
 use lathe_strategy::{Refusal, RuleSignature};
 use std::collections::HashSet;
 
@@ -36,9 +38,9 @@ strategy s for k = forward
     apply,
 };
 
-fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
-    let why = "between the store and the load nothing that may be the element is written";
-    super::whole(cursor, &RULE, args, why, |func| pass(cursor.module, func))
+fn apply(work: &mut Work, _: &Args) -> Result<(), Refusal> {
+    let module = work.module();
+    work.pass(Simplified::Stored, |func| pass(module, func))
 }
 
 fn pass(module: &Module, func: &mut Function) {

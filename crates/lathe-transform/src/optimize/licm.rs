@@ -4,10 +4,12 @@ use super::block::{Item, flat, rebuilt};
 use super::memory::{Memory, Place, is_quiet, may_fail};
 use super::worth::{anywhere, certain, is_computed, is_read, is_total, replaced, replaced_in, roots};
 use crate::args::Args;
-use crate::rule::{Cursor, Edit, Rule};
+use crate::rule::Rule;
+use crate::work::Work;
 use lathe_ir::stmt::Effects;
 use lathe_ir::visit::{substitute_stmt, vars_of};
 use lathe_ir::{BufId, Buffer, Executor, Expr, Function, Loop, Space, Stmt, StmtKind, VarId, build};
+use lathe_strategy::evidence::Simplified;
 use lathe_strategy::{Refusal, RuleSignature};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -40,9 +42,8 @@ strategy s for norm = licm
     apply,
 };
 
-fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
-    let why = "nothing in the loop writes what is read, and every iteration would compute the same";
-    super::whole(cursor, &RULE, args, why, pass)
+fn apply(work: &mut Work, _: &Args) -> Result<(), Refusal> {
+    work.pass(Simplified::Invariant, pass)
 }
 
 fn pass(func: &mut Function) {

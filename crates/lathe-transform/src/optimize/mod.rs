@@ -20,12 +20,10 @@ mod worth;
 
 use crate::args::{Args, IntoRefusal};
 use crate::codes;
-use crate::rule::{Cursor, Edit, Rule};
-use crate::storage::relation;
+use crate::rule::{Cursor, Rule};
 use lathe_diagnostics::Diagnostic;
-use lathe_ir::{Function, Module, visit};
-use lathe_strategy::{Discharge, Evidence, Refusal};
-use std::collections::HashSet;
+use lathe_ir::{Function, Module};
+use lathe_strategy::{Evidence, Refusal};
 
 pub(crate) use calls::values_of_calls;
 pub(crate) use promote::cells_to_values;
@@ -56,42 +54,4 @@ pub fn optimize(
         steps.push(edit.evidence);
     }
     Ok((func, steps))
-}
-
-/// Runs a pass over the function of a cursor, and says what became of its labels.
-fn whole(
-    cursor: &Cursor,
-    rule: &Rule,
-    args: &Args,
-    why: &str,
-    pass: impl FnOnce(&mut Function),
-) -> Result<Edit, Refusal> {
-    args.check(&rule.signature)?;
-    let mut func = cursor.func.clone();
-    pass(&mut func);
-    Ok(edit(cursor, func, Evidence::new(rule.signature.name, rule.signature.version), why))
-}
-
-/// The evidence of a pass: why it is legal, and which labels it removed.
-pub(crate) fn edit(cursor: &Cursor, func: Function, evidence: Evidence, why: &str) -> Edit {
-    let mut evidence = evidence.oblige(why, Discharge::ByDependence);
-    let left: HashSet<String> = labels(&func).into_iter().collect();
-    for label in labels(cursor.func).into_iter().filter(|l| !left.contains(l)) {
-        evidence.relations.push(relation(cursor.module, cursor.func, &func, &label, "removed"));
-    }
-    Edit { func, evidence }
-}
-
-/// Every label once, in the order of the tree.
-fn labels(func: &Function) -> Vec<String> {
-    let (mut out, mut seen) = (Vec::new(), HashSet::new());
-    visit::walk(&func.body, &mut |s, _| {
-        if let Some(l) = s.label()
-            && seen.insert(l.as_str().to_string())
-        {
-            out.push(l.to_string());
-        }
-        true
-    });
-    out
 }

@@ -4,7 +4,8 @@ use super::options::{self, Pad};
 use super::stage::{self, Options};
 use crate::args::Args;
 use crate::names;
-use crate::rule::{Cursor, Edit, Rule};
+use crate::rule::Rule;
+use crate::work::Work;
 use lathe_ir::{Layout, Space};
 use lathe_strategy::syntax::{Formal, Sort};
 use lathe_strategy::{Refusal, RuleSignature};
@@ -22,6 +23,7 @@ pub static ACCUMULATE: Rule = Rule {
             Formal { name: "name", sort: Sort::Word, optional: true, many: false },
             Formal { name: "layout", sort: Sort::Data, optional: true, many: false },
             Formal { name: "pad", sort: Sort::Data, optional: true, many: false },
+            Formal { name: "window", sort: Sort::Data, optional: true, many: false },
         ],
         summary: "keeps the elements that a loop updates in registers while it runs",
         page: "\
@@ -41,7 +43,8 @@ strategy kept for mv = accumulate(y, at: j)
     apply,
 };
 
-fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
+fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
+    let cursor = &work.cursor();
     args.check(&ACCUMULATE.signature)?;
     let buffer = names::find_buffer(cursor, RULE, &args.path(RULE, "array", 0)?)?;
     let target = names::find_one_loop(cursor, RULE, &args.path(RULE, "at", 1)?)?;
@@ -56,6 +59,7 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
             .map(|p| if whole && p != Pad::Exact { Pad::Whole } else { p })
             .collect(),
         layout,
+        window: options::window(work, args, &target, rank)?,
     };
-    stage::stage_around(RULE, cursor, &target, &buffer, &options)
+    stage::stage_around(work, &target, &buffer, &options)
 }

@@ -9,14 +9,15 @@ use super::scope::{self, Around, Found};
 use crate::args::Args;
 use crate::codes;
 use crate::names;
-use crate::rule::{Cursor, Edit, Rule};
-use lathe_analysis::Env;
+use crate::rule::Rule;
+use crate::work::Work;
 use lathe_diagnostics::Places;
 use lathe_ir::expr::Expr;
 use lathe_ir::visit;
 use lathe_ir::{Buffer, Layout, Loop, Space, Stmt, StmtKind, VarId, build};
+use lathe_strategy::evidence::{Kind, Until};
 use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Discharge, Evidence, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Obligation, Refusal, RuleSignature};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -55,7 +56,8 @@ strategy fused for blur = split(B.y, 32) ; compute_at(T, y.o)
     apply,
 };
 
-fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
+fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
+    let cursor = &work.cursor();
     args.check(&COMPUTE_AT.signature)?;
     let buffer = names::find_buffer(cursor, RULE, &args.path(RULE, "array", 0)?)?;
     let at = names::find_one_loop(cursor, RULE, &args.path(RULE, "at", 1)?)?;
@@ -85,9 +87,8 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
     let space = space.unwrap_or(if small { Space::Stack } else { Space::Host });
     check_space(RULE, &buffer.name, &buffer.elem, &shape, space)?;
 
-    let mut func = cursor.func.clone();
     let local = Arc::new(Buffer {
-        id: func.fresh_buf(),
+        id: work.fresh_buf(),
         name: buffer.name.clone(),
         elem: buffer.elem.clone(),
         extents: shape.clone(),
@@ -104,27 +105,14 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
     parts.push(redirect(body));
     let new =
         Stmt::new(StmtKind::Alloc { buffer: local.clone(), body: Stmt::seq(parts) }, producer.places.clone());
-    make::replace(RULE, &mut func, &target, new)?;
-    producer.remove(&mut func);
-    func.stage = func.stage.max(lathe_ir::Stage::Scheduled);
-
-    let env = Env::at(cursor.module, cursor.func, &target);
-    let text: Vec<String> = shape.iter().map(|e| env.text(e)).collect();
-    let name = &buffer.name;
-    let mut ev = Evidence::new(RULE, 1)
-        .oblige(
-            format!("everything that reads `{name}` is inside of the loop, and finds it in the box"),
-            Discharge::ByRule,
-        )
-        .oblige(
-            format!("nothing that the nests of `{name}` read is written between their old and new place"),
-            Discharge::ByDependence,
-        );
-    ev.buffers.push(format!("{name}[{}] in {}", text.join(", "), space.name()));
-    for label in &producer.labels {
-        ev.relations.push(make::relation(cursor.module, cursor.func, &func, label, "recomputation"));
-    }
-    Ok(Edit { func, evidence: ev })
+    work.replace_storage(&target, new, Kind::Recomputation)?;
+    producer.remove(work, Kind::Recomputation)?;
+    work.made(&target, &local);
+    let window = region::window(work, &target, &region, &around);
+    let name = buffer.name.to_string();
+    work.oblige(Obligation::by_rule(Claim::ReadInside { array: name.clone(), window }));
+    work.oblige(Obligation::by_rule(Claim::InputsKept { of: name, until: Until::Moved }));
+    Ok(())
 }
 
 fn refuse(message: String, help: &str, places: &Places) -> Refusal {

@@ -4,11 +4,13 @@ use super::make;
 use crate::args::Args;
 use crate::codes;
 use crate::names;
-use crate::rule::{Cursor, Edit, Rule};
+use crate::rule::Rule;
+use crate::work::Work;
 use lathe_ir::expr::{Expr, ExprKind};
-use lathe_ir::{BinOp, MathFn, Reduce, ReduceOp, Stmt, StmtKind, Store, UnOp, build, visit};
+use lathe_ir::{BinOp, MathFn, Reduce, ReduceOp, StmtKind, Store, UnOp, build, visit};
+use lathe_strategy::evidence::Kind;
 use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Discharge, Evidence, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Obligation, Refusal, RuleSignature};
 
 const RULE: &str = "contract";
 
@@ -37,10 +39,10 @@ strategy fused for dot = contract(s)
     apply,
 };
 
-fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
+fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
+    let cursor = &work.cursor();
     args.check(&CONTRACT.signature)?;
     let label = args.path(RULE, "label", 0)?;
-    let mut func = cursor.func.clone();
     let mut changed = false;
     let mut places = lathe_diagnostics::Places::none();
     for path in names::find_some_label(cursor, RULE, &label)? {
@@ -71,7 +73,7 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
                 ));
             }
         };
-        func.body = visit::replace_at(&func.body, &path, s.with_kind(new)).unwrap_or_else(Stmt::empty);
+        work.replace_as_is(&path, s.with_kind(new), Kind::Bijection)?;
     }
     if !changed {
         return Err(make::refuse(
@@ -82,10 +84,9 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
             &places,
         ));
     }
-    let mut evidence = Evidence::new(RULE, CONTRACT.signature.version)
-        .oblige("the strategy asks for one rounding instead of two", Discharge::ByDeclaration);
-    evidence.reassociates.push(label);
-    Ok(Edit { func, evidence })
+    work.changes_rounding(&label);
+    work.oblige(Obligation::stated(Claim::RoundedOnce { label }));
+    Ok(())
 }
 
 /// `a*b + c` and `c + a*b` become `fma(a, b, c)`, `c - a*b` becomes `fma(-a, b, c)`, `a*b - c` becomes

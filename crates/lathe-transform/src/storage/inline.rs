@@ -6,12 +6,14 @@ use crate::args::Args;
 use crate::codes;
 use crate::names;
 use crate::optimize;
-use crate::rule::{Cursor, Edit, Rule};
+use crate::rule::Rule;
+use crate::work::Work;
 use lathe_diagnostics::Places;
 use lathe_ir::expr::{Expr, ExprKind, View};
 use lathe_ir::{Buffer, Stmt, Store, VarId, build, visit};
+use lathe_strategy::evidence::{Kind, Simplified, Until};
 use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Discharge, Evidence, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Obligation, Refusal, RuleSignature};
 use std::collections::HashMap;
 
 const RULE: &str = "inline";
@@ -43,12 +45,12 @@ strategy one for chain = inline(T)
     apply,
 };
 
-fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
+fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
+    let cursor = &work.cursor();
     args.check(&INLINE.signature)?;
     let Some(array) = args.opt_path(RULE, "array", 0)? else {
-        let mut func = cursor.func.clone();
-        optimize::values_of_calls(cursor.module, &mut func);
-        return Ok(optimize::edit(cursor, func, Evidence::new(RULE, 1), "a pure function is its value"));
+        let module = work.module();
+        return work.pass(Simplified::Call, |func| optimize::values_of_calls(module, func));
     };
     let buffer = names::find_buffer(cursor, RULE, &array)?;
     let producer = Producer::of(RULE, cursor, &buffer, None)?;
@@ -56,7 +58,6 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
         return Err(refuse(format!("several statements compute `{}`", buffer.name), &producer.places));
     };
     let rule = Definition::of(nest, &buffer)?;
-    let mut func = cursor.func.clone();
     let Some(root) = cursor.at(&producer.alloc) else {
         return Err(refuse("the allocation is gone".into(), &producer.places));
     };
@@ -66,19 +67,12 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
             _ => x,
         })
     });
-    func.body = visit::replace_at(&func.body, &producer.alloc, new).unwrap_or_else(Stmt::empty);
-    producer.remove(&mut func);
-    let name = &buffer.name;
-    let mut ev = Evidence::new(RULE, 1)
-        .oblige(format!("every element of `{name}` is stored once, by one expression"), Discharge::ByRule)
-        .oblige(
-            format!("nothing that `{name}` is computed from is written before it is read"),
-            Discharge::ByDependence,
-        );
-    for label in &producer.labels {
-        ev.relations.push(make::relation(cursor.module, cursor.func, &func, label, "removed"));
-    }
-    Ok(Edit { func, evidence: ev })
+    work.replace_as_is(&producer.alloc, new, Kind::Bijection)?;
+    producer.remove(work, Kind::Bijection)?;
+    let name = buffer.name.to_string();
+    work.oblige(Obligation::by_rule(Claim::StoredOnce { array: name.clone() }));
+    work.oblige(Obligation::by_rule(Claim::InputsKept { of: name, until: Until::Read }));
+    Ok(())
 }
 
 fn refuse(message: String, places: &Places) -> Refusal {

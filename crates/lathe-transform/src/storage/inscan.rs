@@ -8,13 +8,15 @@ use crate::codes;
 use crate::laws;
 use crate::names;
 use crate::nest::around;
-use crate::rule::{Cursor, Edit, Rule};
+use crate::rule::Rule;
 use crate::work::Work;
 use lathe_ir::lower::InScan;
 use lathe_ir::{Executor, Loop, ReduceOp, Stmt, StmtKind};
 use lathe_prove::Which;
+use lathe_strategy::evidence::Kind;
+use lathe_strategy::evidence::Until;
 use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Discharge, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Construction, Obligation, Refusal, RuleSignature};
 
 const RULE: &str = "inscan";
 
@@ -52,7 +54,8 @@ strategy lanes for prefix = inscan(s.acc, i, 16)
 /// The widest vectors, in lanes.
 const WIDEST: i64 = 64;
 
-fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
+fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
+    let cursor = &work.cursor();
     args.check(&INSCAN.signature)?;
     let buffer = names::find_buffer(cursor, RULE, &args.path(RULE, "array", 0)?)?;
     let path = names::find_one_loop(cursor, RULE, &args.path(RULE, "loop", 1)?)?;
@@ -70,8 +73,7 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
         let text = format!("the operator `{}` is declared; lanes combine by built-in ones", scan.op);
         return Err(no(text, "leave this loop serial"));
     }
-    let mut work = Work::new(cursor, &INSCAN.signature);
-    for outer in names::loops_around(&work.func.body, &path) {
+    for outer in names::loops_around(&work.func().body, &path) {
         if matches!(names::loop_at(cursor, RULE, &outer)?.exec, Executor::Vector(_)) {
             return Err(no("the loop is inside of a vector loop".into(), "vectorize one of the two"));
         }
@@ -82,7 +84,7 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
     let (lanes, new) = if InScan::of(&whole, width as u32).is_ok() {
         (whole.clone(), s.with_kind(StmtKind::Loop(whole)))
     } else {
-        let mut b = blocks(&mut work, &l, &s, width, &path, Executor::Serial);
+        let mut b = blocks(work, &l, &s, width, &path, Executor::Serial);
         b.inner.exec = exec;
         let inner = Stmt::new(StmtKind::Loop(b.inner.clone()), s.places().clone());
         (b.inner, Stmt::seq([around(&b.outer, s.places(), inner)].into_iter().chain(b.rest)))
@@ -94,13 +96,13 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
             "choose the innermost loop of a scan, whose values are stored one after the other",
         ));
     }
-    work.replace_by_rule(&path, new, "bijection", "iterations are added up in their order")?;
+    work.replace_by_rule(&path, new, Kind::Bijection, Construction::InOrder)?;
     work.scheduled();
     let types = std::slice::from_ref(&buffer.elem);
     let law = laws::rely(RULE, cursor.module, cursor.func, &scan.op, types, Which::Associative, &places)?;
-    let mut edit = work.finish();
-    edit.evidence =
-        law.record(edit.evidence).oblige("what the lanes add is not written by them", Discharge::ByRule);
-    edit.evidence.reassociates.push(scan.label.to_string());
-    Ok(edit)
+    work.relies_on(&law);
+    let label = scan.label.to_string();
+    work.changes_rounding(&label);
+    work.oblige(Obligation::by_rule(Claim::InputsKept { of: label, until: Until::Done }));
+    Ok(())
 }

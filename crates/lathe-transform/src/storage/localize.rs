@@ -7,12 +7,14 @@ use super::{options, region};
 use crate::args::Args;
 use crate::codes;
 use crate::names;
-use crate::rule::{Cursor, Edit, Rule};
-use lathe_analysis::Env;
+use crate::rule::Rule;
+use crate::work::Work;
+use lathe_analysis::Staged;
 use lathe_diagnostics::Places;
 use lathe_ir::{Buffer, Layout, Stmt, StmtKind, visit};
+use lathe_strategy::evidence::{Kind, Within};
 use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Discharge, Evidence, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Obligation, Refusal, RuleSignature};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -49,7 +51,8 @@ strategy rows for normalize = fuse(T.i, B.i) ; localize(T, at: T.i)
     apply,
 };
 
-fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
+fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
+    let cursor = &work.cursor();
     args.check(&LOCALIZE.signature)?;
     let buffer = names::find_buffer(cursor, RULE, &args.path(RULE, "array", 0)?)?;
     let mut target = names::find_one_loop(cursor, RULE, &args.path(RULE, "at", 1)?)?;
@@ -78,7 +81,7 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
             &Places::none(),
         ));
     };
-    let plan = Plan::make(RULE, cursor, &target, body, &buffer)?;
+    let plan = Plan::make(RULE, cursor, &target, body, &buffer, None)?;
     let everywhere = visit::at(&cursor.func.body, &alloc)
         .map_or(Vec::new(), |s| super::scope::accesses(s, &HashMap::new()));
     let uses = everywhere.iter().filter(|f| f.buffer() == Some(buffer.id) || f.buffer().is_none());
@@ -100,9 +103,8 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
     }
     let extents = region::shape(&plan.region, &plan.around);
     check_space(RULE, name, &buffer.elem, &extents, space)?;
-    let mut func = cursor.func.clone();
     let local = Arc::new(Buffer {
-        id: func.fresh_buf(),
+        id: work.fresh_buf(),
         name: name.clone(),
         elem: buffer.elem.clone(),
         extents: extents.clone(),
@@ -110,22 +112,22 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
         layout: Layout::row_major(),
     });
     let inside = region::redirect(body, buffer.id, &local, &plan.region);
-    let made = Stmt::new(StmtKind::Alloc { buffer: local, body: inside }, plan.places());
-    make::replace(RULE, &mut func, &target, made)?;
-    let rest = visit::at(&func.body, &alloc).and_then(|s| Some(s.as_alloc()?.1.clone()));
-    if let Some(rest) = rest {
-        make::replace(RULE, &mut func, &alloc, rest)?;
+    let staged = Staged { before: body, enter: &[], used: &inside, leave: &[], lives_on: false };
+    work.check_mirror(&target, &staged, &region::mirror(&buffer, &local, &plan.region))?;
+    let made = Stmt::new(StmtKind::Alloc { buffer: local.clone(), body: inside }, plan.places());
+    work.replace_storage(&target, made, Kind::Bijection)?;
+    if let Some((_, rest)) = work.at(&alloc)?.as_alloc() {
+        let rest = rest.clone();
+        work.replace_storage(&alloc, rest, Kind::Bijection)?;
     }
-    let env = Env::at(cursor.module, cursor.func, &target);
-    let shape: Vec<String> = extents.iter().map(|e| env.text(e)).collect();
-    let mut ev = Evidence::new(RULE, 1)
-        .oblige(format!("`{name}` is used in the body of the loop and nowhere else"), Discharge::ByRule)
-        .oblige(
-            format!("every element of `{name}` that an iteration reads was written by it before"),
-            Discharge::ByDependence,
-        );
-    ev.buffers.push(format!("{name}[{}] in {}", shape.join(", "), space.name()));
-    Ok(Edit { func, evidence: ev })
+    work.made(&target, &local);
+    let array = name.to_string();
+    work.oblige(Obligation::by_rule(Claim::OnlyInside { array: array.clone(), within: Within::Iteration }));
+    work.oblige(Obligation::by_accesses(
+        Claim::WrittenFirst { array, within: Within::Iteration },
+        plan.found.len(),
+    ));
+    Ok(())
 }
 
 fn refuse(message: String, help: &str, places: &Places) -> Refusal {

@@ -2,17 +2,14 @@
 
 use crate::args::IntoRefusal;
 use crate::codes;
-use lathe_analysis::Env;
 use lathe_diagnostics::{Diagnostic, Places};
 use lathe_ir::expr::{Access, Expr};
 use lathe_ir::visit;
 use lathe_ir::{
-    Binder, BufId, Buffer, Executor, ExprKind, Function, Loop, Module, Scalar, Space, Stage, Status, Stmt,
-    StmtKind, Type, build,
+    Binder, BufId, Buffer, Executor, ExprKind, Function, Loop, Scalar, Space, Status, Stmt, StmtKind, Type,
+    build,
 };
-use lathe_poly::Ranges;
-use lathe_poly::simplify::simplify_stmt;
-use lathe_strategy::{Refusal, Relation};
+use lathe_strategy::Refusal;
 use std::sync::Arc;
 
 /// Serial loops around a body, outermost first.
@@ -48,29 +45,6 @@ pub fn fresh_name(func: &Function, wanted: &str) -> String {
         return wanted.to_string();
     }
     (2..).map(|n| format!("{wanted}.{n}")).find(|n| !taken(n)).unwrap_or_default()
-}
-
-/// The relation of a label: how its first statement names its instances before and after.
-pub fn relation(module: &Module, old: &Function, new: &Function, label: &str, kind: &str) -> Relation {
-    let instances = |func: &Function| {
-        let mut found = None;
-        visit::walk(&func.body, &mut |s, path| {
-            if found.is_none() && s.label().is_some_and(|l| l.as_str() == label) {
-                found = Some((s.clone(), path.to_vec()));
-            }
-            found.is_none() && s.may_name(label)
-        });
-        let (s, path) = found?;
-        let env = Env::at(module, func, &path);
-        let parts: Vec<String> = s.instance().iter().map(|e| env.text(e)).collect();
-        Some(format!("{label}[{}]", parts.join(", ")))
-    };
-    let map = match (instances(old), instances(new)) {
-        (Some(a), Some(b)) => format!("{{ {a} -> {b} }}"),
-        (Some(a), None) | (None, Some(a)) => format!("{{ {a} }}"),
-        (None, None) => String::new(),
-    };
-    Relation { label: label.to_string(), map, kind: kind.to_string() }
 }
 
 /// The zero of a type, component by component.
@@ -150,17 +124,6 @@ fn check_bytes(
         .help("make the tile smaller, or use `space: host`")
         .into_refusal(rule));
     }
-    Ok(())
-}
-
-/// Puts a simplified statement in the place of another; the tree is scheduled from now on.
-pub fn replace(rule: &str, func: &mut Function, path: &[usize], new: Stmt) -> Result<(), Refusal> {
-    let new = simplify_stmt(&new, &mut Ranges::at(func, path));
-    func.body = visit::replace_at(&func.body, path, new).ok_or_else(|| {
-        Diagnostic::error(codes::SHAPE, format!("`{rule}`: the place does not exist any more"))
-            .into_refusal(rule)
-    })?;
-    func.stage = func.stage.max(Stage::Scheduled);
     Ok(())
 }
 

@@ -3,18 +3,20 @@
 use super::make::{self, fresh_name, nest, proved};
 use crate::args::Args;
 use crate::codes;
-use crate::rule::{Cursor, Edit, Rule};
+use crate::rule::{Cursor, Rule};
 use crate::subject;
+use crate::work::Work;
 use lathe_diagnostics::Places;
 use lathe_ir::expr::{Access, Expr};
 use lathe_ir::stmt::{Effects, Enters};
 use lathe_ir::visit::{self, Path};
 use lathe_ir::{
-    Binder, BufId, Buffer, Function, Label, Layout, Loop, Reduce, Space, Stmt, StmtKind, Store, Type, VarId,
-    View, build,
+    Binder, BufId, Buffer, Label, Layout, Loop, Reduce, Space, Stmt, StmtKind, Store, Type, VarId, View,
+    build,
 };
+use lathe_strategy::evidence::{Kind, Until};
 use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Discharge, Evidence, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Obligation, Refusal, RuleSignature};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -50,7 +52,8 @@ strategy apart for matvec = materialize(y) ; reorder(y.map.j, y.map.i)
     apply,
 };
 
-fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
+fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
+    let cursor = &work.cursor();
     args.check(&MATERIALIZE.signature)?;
     let label = args.path(RULE, "label", 0)?;
     let root = subject::stmt(cursor, &label)?;
@@ -59,29 +62,20 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
     };
     let found = Found::of(RULE, stmt, &label)?;
     found.independent(RULE, cursor, stmt)?;
-    let mut func = cursor.func.clone();
     let wanted = args.opt_path(RULE, "name", 1)?.unwrap_or_else(|| format!("{label}.f"));
     let m = Maker { found: &found, label: &label };
     let types: Vec<Type> = found.values.iter().map(|v| v.ty().clone()).collect();
-    let buffers = arrays(&mut func, &found.loops, &types, &wanted);
-    let first = m.fill(&mut func, &buffers);
+    let buffers = arrays(work, &found.loops, &types, &wanted);
+    let first = m.fill(work, &buffers);
     let second = m.redirect(stmt, &buffers);
     let new = around(&buffers, Stmt::seq([first, second]), &found.places);
-    make::replace(RULE, &mut func, &root, new)?;
-    let mut ev = Evidence::new(RULE, 1)
-        .oblige(
-            format!("`{label}` writes nothing that its values are computed from"),
-            Discharge::ByDependence,
-        )
-        .oblige("every value is computed once, by the expression that it had", Discharge::ByRule);
+    work.replace_storage(&root, new, Kind::Bijection)?;
     for b in &buffers {
-        ev.buffers.push(format!("{} in {}", b.name, b.space.name()));
+        work.made(&root, b);
     }
-    for l in [label.clone(), format!("{label}.map")] {
-        let kind = if l == label { "bijection" } else { "new" };
-        ev.relations.push(make::relation(cursor.module, cursor.func, &func, &l, kind));
-    }
-    Ok(Edit { func, evidence: ev })
+    work.oblige(Obligation::by_rule(Claim::InputsKept { of: label.clone(), until: Until::Done }));
+    work.oblige(Obligation::by_rule(Claim::ComputedOnce { of: label }));
+    Ok(())
 }
 
 pub(super) fn refuse(rule: &str, message: &str, help: &str, places: &Places) -> Refusal {
@@ -287,14 +281,14 @@ fn several(rule: &str, label: &str, places: &Places) -> Refusal {
 }
 
 /// Local arrays with an element per iteration of the loops: `wanted`, `wanted2`, ….
-pub(super) fn arrays(func: &mut Function, loops: &[Loop], types: &[Type], wanted: &str) -> Vec<Arc<Buffer>> {
+pub(super) fn arrays(work: &mut Work, loops: &[Loop], types: &[Type], wanted: &str) -> Vec<Arc<Buffer>> {
     let extent = |l: &Loop| build::max(build::index(0), crate::nest::trip_count(l));
     let mut out: Vec<Arc<Buffer>> = Vec::new();
     for (n, elem) in types.iter().enumerate() {
         let name = if n == 0 { wanted.to_string() } else { format!("{wanted}{}", n + 1) };
         out.push(Arc::new(Buffer {
-            id: func.fresh_buf(),
-            name: fresh_name(func, &name).into(),
+            id: work.fresh_buf(),
+            name: fresh_name(work.func(), &name).into(),
             elem: elem.clone(),
             extents: loops.iter().map(extent).collect(),
             space: Space::Host,
@@ -324,7 +318,7 @@ struct Maker<'a> {
 
 impl Maker<'_> {
     /// The nest that computes the values, with binders of its own.
-    fn fill(&self, func: &mut Function, buffers: &[Arc<Buffer>]) -> Stmt {
+    fn fill(&self, work: &mut Work, buffers: &[Arc<Buffer>]) -> Stmt {
         let f = self.found;
         let stores = buffers.iter().zip(&f.values).enumerate().map(|(n, (b, v))| {
             let label = if n == 0 {
@@ -344,7 +338,7 @@ impl Maker<'_> {
         let body = Stmt::seq(stores.collect::<Vec<_>>());
         let loops: Vec<(Binder, Expr, Expr)> =
             f.loops.iter().map(|l| (l.binder.clone(), l.lo.clone(), l.hi.clone())).collect();
-        visit::refresh(&nest(loops, body, &f.places), &mut func.next_id)
+        work.copy(&nest(loops, body, &f.places))
     }
 
     /// The old nest, with the arrays in the place of the values.

@@ -28,7 +28,7 @@ mod relayout;
 mod scope;
 mod stage;
 
-pub(crate) use make::{may_fail, relation};
+pub(crate) use make::may_fail;
 
 use crate::rule::Rule;
 

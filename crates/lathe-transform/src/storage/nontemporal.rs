@@ -4,10 +4,12 @@ use super::make;
 use crate::args::Args;
 use crate::codes;
 use crate::names;
-use crate::rule::{Cursor, Edit, Rule};
-use lathe_ir::{Space, Stmt, StmtKind, Store, visit};
+use crate::rule::Rule;
+use crate::work::Work;
+use lathe_ir::{Space, StmtKind, Store};
+use lathe_strategy::evidence::Kind;
 use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Discharge, Evidence, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Obligation, Refusal, RuleSignature};
 
 const RULE: &str = "nontemporal";
 
@@ -36,10 +38,10 @@ strategy streaming for copy = vectorize(i, vector(f32)) ; nontemporal(B)
     apply,
 };
 
-fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
+fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
+    let cursor = &work.cursor();
     args.check(&NONTEMPORAL.signature)?;
     let label = args.path(RULE, "label", 0)?;
-    let mut func = cursor.func.clone();
     for path in names::find_some_label(cursor, RULE, &label)? {
         let Some(s) = cursor.at(&path) else { continue };
         let Some(store) = s.as_store() else {
@@ -63,11 +65,8 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
             ));
         }
         let new = s.with_kind(StmtKind::Store(Store { nontemporal: true, ..store.clone() }));
-        func.body = visit::replace_at(&func.body, &path, new).unwrap_or_else(Stmt::empty);
+        work.replace_as_is(&path, new, Kind::Bijection)?;
     }
-    let evidence = Evidence::new(RULE, NONTEMPORAL.signature.version).oblige(
-        "how a store reaches memory does not change what is stored, nor the order",
-        Discharge::ByRule,
-    );
-    Ok(Edit { func, evidence })
+    work.oblige(Obligation::by_rule(Claim::RouteOnly { label }));
+    Ok(())
 }

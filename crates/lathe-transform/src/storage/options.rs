@@ -1,6 +1,10 @@
 //! Arguments that several storage rules share: space, layout, padding.
 
+use super::linear;
+use super::region::Region;
 use crate::args::{Arg, Args, IntoRefusal, wrong};
+use crate::convert::{to_index, variable_at};
+use crate::work::Work;
 use lathe_diagnostics::Span;
 use lathe_ir::{Layout, LayoutStep, Space};
 use lathe_space::{Expr, Value};
@@ -150,4 +154,40 @@ pub fn pads(rule: &str, args: &Args, layout: &Layout, rank: usize) -> Result<Vec
         }
     }
     Ok(out)
+}
+
+/// Every `window:` argument, one per dimension: `range(lo, size)` or `range(lo, size, step)` over the names at a place.
+pub fn window(work: &Work, args: &Args, at: &[usize], rank: usize) -> Result<Option<Region>, Refusal> {
+    let rule = work.rule();
+    let mut out = Region { lo: Vec::new(), hi: Vec::new(), step: Vec::new() };
+    for (_, arg, span) in args.items.iter().filter(|i| i.0.as_deref() == Some("window")) {
+        let refuse = |why: String| {
+            wrong(format!("`{rule}`: {why}"), *span)
+                .help("write `window: range(lo, size)` once for each dimension")
+                .into_refusal(rule)
+        };
+        let (lo, size, step) = match arg {
+            Arg::Data(Expr::Call(name, parts)) if name == "range" => match parts.as_slice() {
+                [lo, size] => (lo, size, 1),
+                [lo, size, Expr::Value(Value::Int(step))] if *step >= 1 => (lo, size, *step),
+                _ => return Err(refuse(format!("`{arg}` is no range"))),
+            },
+            _ => return Err(refuse(format!("`{arg}` is no range"))),
+        };
+        let index = |e: &Expr| to_index(e, &|n| variable_at(work.func(), at, n)).map_err(refuse);
+        let (lo, size) = (linear::of(&index(lo)?), linear::of(&index(size)?));
+        let Some(hi) = lo.plus(&size, 1) else { return Err(refuse("numbers are too large".to_string())) };
+        // The least of several sizes is as many ends.
+        let ends = linear::mins(&size).iter().filter_map(|s| lo.plus(s, 1)).collect::<Vec<_>>();
+        out.hi.push(if ends.is_empty() { vec![hi] } else { ends });
+        out.lo.push(lo);
+        out.step.push(step);
+    }
+    match out.rank() {
+        0 => Ok(None),
+        n if n == rank => Ok(Some(out)),
+        n => Err(wrong(format!("`{rule}`: the window has {n} dimensions, the array has {rank}"), None)
+            .help("write `window: range(lo, size)` once for each dimension")
+            .into_refusal(rule)),
+    }
 }

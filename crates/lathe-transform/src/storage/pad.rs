@@ -7,12 +7,14 @@ use super::scope::{self, Around, Found, Use};
 use crate::args::{Args, IntoRefusal};
 use crate::codes;
 use crate::names;
-use crate::rule::{Cursor, Edit, Rule};
+use crate::rule::{Cursor, Rule};
+use crate::work::Work;
 use lathe_diagnostics::{Diagnostic, Places};
 use lathe_ir::expr::Expr;
 use lathe_ir::{BufId, Buffer, Loop, Stmt, StmtKind, VarId, build, visit};
+use lathe_strategy::evidence::Kind;
 use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Discharge, Evidence, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Obligation, Refusal, RuleSignature};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -47,7 +49,8 @@ strategy full for twice = split(i, 8) ; stage(A, at: i.o, pad: true) ; stage(B, 
 ```
 ";
 
-fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
+fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
+    let cursor = &work.cursor();
     args.check(&PAD.signature)?;
     let name = args.path(RULE, "loop", 0)?;
     let path = names::find_one_loop(cursor, RULE, &name)?;
@@ -69,17 +72,14 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
     }
     let new_hi = lo.offset(full).unwrap_or(Linear::constant(full)).to_expr();
     let check = Check { cursor, path: &path, l, around: &around, new_hi: &new_hi };
-    let mut evidence = Evidence::new(RULE, 1);
     if length.as_constant() != Some(full) {
-        check.run(&mut evidence)?;
+        check.run()?.into_iter().for_each(|o| work.oblige(o));
     } else {
-        evidence = evidence.oblige(format!("`{name}` is full already"), Discharge::ByRule);
+        work.oblige(Obligation::by_rule(Claim::Full { over: name }));
     }
-    let mut func = cursor.func.clone();
-    let old = cursor.at(&path).cloned().unwrap_or_else(Stmt::empty);
+    let old = work.at(&path)?.clone();
     let new = old.with_kind(StmtKind::Loop(Loop { hi: new_hi.clone(), ..l.clone() }));
-    make::replace(RULE, &mut func, &path, new)?;
-    Ok(Edit { func, evidence })
+    work.replace_storage(&path, new, Kind::Bijection)
 }
 
 fn refuse(message: String, help: &str, places: &Places) -> Refusal {
@@ -96,7 +96,7 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    fn run(&self, evidence: &mut Evidence) -> Result<(), Refusal> {
+    fn run(&self) -> Result<Vec<Obligation>, Refusal> {
         self.only_stores(&self.l.body)?;
         let found = scope::accesses(&self.l.body, &self.around.lets);
         let mut written: Vec<BufId> = Vec::new();
@@ -107,21 +107,17 @@ impl Check<'_> {
                 written.push(b);
             }
         }
+        let over = self.l.binder.name.to_string();
+        let mut out = Vec::new();
         for b in &written {
-            let text = self.additional_writes_unused(*b, &found)?;
-            evidence.obligations.push(lathe_strategy::Obligation { what: text, by: Discharge::ByDependence });
+            let array = self.additional_writes_unused(*b, &found)?;
+            let claim = Claim::PaddingUnread { array, over: over.clone() };
+            out.push(Obligation::by_accesses(claim, found.iter().filter(|f| f.buffer() == Some(*b)).count()));
         }
-        for f in found.iter().filter(|f| f.reads()) {
-            self.readable(f)?;
-        }
-        evidence.obligations.push(lathe_strategy::Obligation {
-            what: format!(
-                "whatever an additional iteration of `{}` reads exists and is defined",
-                self.l.binder.name
-            ),
-            by: Discharge::ByDependence,
-        });
-        Ok(())
+        let reads: Vec<&Found> = found.iter().filter(|f| f.reads()).collect();
+        reads.iter().try_for_each(|f| self.readable(f))?;
+        out.push(Obligation::by_accesses(Claim::PaddingDefined { over }, reads.len()));
+        Ok(out)
     }
 
     fn only_stores(&self, s: &Stmt) -> Result<(), Refusal> {
@@ -147,7 +143,7 @@ impl Check<'_> {
         make::find_alloc(self.cursor.func, id)
     }
 
-    /// Additional iterations write only elements that nobody reads: in some dimension every additional
+    /// The name of the array. Additional iterations write only elements that nobody reads: in some dimension every additional
     /// element lies at or above an end that every read stays below.
     fn additional_writes_unused(&self, id: BufId, found: &[Found]) -> Result<String, Refusal> {
         let v = self.l.binder.id;
@@ -196,10 +192,7 @@ impl Check<'_> {
             });
             if separate && consumed.iter().all(below) {
                 self.writes_fit(&writes, &buffer)?;
-                return Ok(format!(
-                    "elements of `{}` that additional iterations of `{name}` write are never read",
-                    buffer.name
-                ));
+                return Ok(buffer.name.to_string());
             }
         }
         Err(refuse(

@@ -4,7 +4,7 @@ use super::make;
 use crate::args::Args;
 use crate::codes;
 use crate::names;
-use crate::rule::{Cursor, Edit, Rule};
+use crate::rule::Rule;
 use crate::split::{loop_at_work, require_serial};
 use crate::work::Work;
 use lathe_ir::build::{add, floor_mod, index, lt, sub, var};
@@ -12,8 +12,9 @@ use lathe_ir::lower::resolve;
 use lathe_ir::stmt::Effects;
 use lathe_ir::visit::{self, vars_of};
 use lathe_ir::{Access, BufId, Buffer, Expr, Function, Layout, LayoutStep, Loop, Stmt, StmtKind, View};
+use lathe_strategy::evidence::Kind;
 use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Refusal, RuleSignature};
+use lathe_strategy::{Claim, Obligation, Refusal, RuleSignature};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -49,12 +50,12 @@ strategy ahead for mv = split(j, 64) ; reorder(j.o, i, j.i) ; stage(x, at: j.o, 
     apply,
 };
 
-fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
+fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
+    let cursor = &work.cursor();
     args.check(&PIPELINE.signature)?;
-    let mut work = Work::new(cursor, &PIPELINE.signature);
     let path = names::find_one_loop(cursor, RULE, &args.path(RULE, "loop", 0)?)?;
     let stages = args.opt_positive(RULE, "stages", 1)?.unwrap_or(2);
-    let (l, s) = require_serial(&work, loop_at_work(&work, &path)?, RULE)?;
+    let (l, s) = require_serial(work, loop_at_work(work, &path)?, RULE)?;
     let refuse = |code, text: String, help: &str| {
         make::refuse(RULE, code, format!("`{RULE}`: {text}"), help, s.places())
     };
@@ -84,13 +85,13 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
     let at = |work: &mut Work, iteration: &Expr, slot: &Expr| {
         let later = HashMap::from([(l.binder.id, iteration.clone())]);
         let filling = in_slot(&visit::substitute_stmt(&fill, &later), &ids, slot);
-        let filling = visit::refresh(&filling, &mut work.func.next_id);
+        let filling = work.copy(&filling);
         s.with_kind(StmtKind::If { cond: lt(iteration.clone(), l.hi.clone()), then: filling, other: None })
     };
     let mut out: Vec<Stmt> =
-        (0..stages - 1).map(|n| at(&mut work, &add(l.lo.clone(), index(n)), &index(n))).collect();
+        (0..stages - 1).map(|n| at(work, &add(l.lo.clone(), index(n)), &index(n))).collect();
     let ahead = add(var(&l.binder), index(stages - 1));
-    let next = at(&mut work, &ahead, &slot(&ahead));
+    let next = at(work, &ahead, &slot(&ahead));
     let now = in_slot(&Stmt::seq(body.rest.clone()), &ids, &slot(&var(&l.binder)));
     let alloc = |body: Stmt, b: &Arc<Buffer>| {
         Stmt::new(StmtKind::Alloc { buffer: b.clone(), body }, s.places().clone())
@@ -98,11 +99,15 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
     let own = body.buffers.iter().filter(|b| !ids.contains(&b.id)).rev().fold(now, alloc);
     out.push(s.with_kind(StmtKind::Loop(Loop { body: Stmt::seq(vec![next, own]), ..l.clone() })));
     let new = rooms.iter().rev().fold(Stmt::seq(out), alloc);
-    let why =
-        "the loop writes nothing that its fillings read, and a slot is filled anew only after its last use";
-    work.replace_by_rule(&path, new, "bijection", why)?;
+    work.replace(&path, new, Kind::Split)?;
+    rooms.iter().for_each(|b| work.made(&path, b));
     work.scheduled();
-    Ok(work.finish())
+    work.oblige(Obligation::by_effects(Claim::FilledAhead {
+        buffers: rooms.iter().map(|b| b.name.to_string()).collect(),
+        over: l.binder.name.to_string(),
+        slots: stages,
+    }));
+    Ok(())
 }
 
 /// The body of a loop: buffers, statements that only fill them, and the rest.

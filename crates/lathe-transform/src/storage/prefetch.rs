@@ -4,11 +4,13 @@ use super::{make, scope};
 use crate::args::Args;
 use crate::codes;
 use crate::names;
-use crate::rule::{Cursor, Edit, Rule};
+use crate::rule::Rule;
+use crate::work::Work;
 use lathe_ir::expr::{Access, View};
 use lathe_ir::{BufId, Executor, Stmt, StmtKind, VarId, build, visit};
+use lathe_strategy::evidence::Kind;
 use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Discharge, Evidence, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Obligation, Refusal, RuleSignature};
 use std::collections::HashMap;
 
 const RULE: &str = "prefetch";
@@ -47,7 +49,8 @@ strategy ahead for mv = split(j, 16) ; factor(y, j.i) ; vectorize(j.i, vector(f3
     apply,
 };
 
-fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
+fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
+    let cursor = &work.cursor();
     args.check(&PREFETCH.signature)?;
     let buffer = names::find_buffer(cursor, RULE, &args.path(RULE, "array", 0)?)?;
     let path = names::find_one_loop(cursor, RULE, &args.path(RULE, "at", 1)?)?;
@@ -86,11 +89,9 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
             ),
         });
     }
-    let mut func = cursor.func.clone();
-    make::replace(RULE, &mut func, &target, new)?;
-    let evidence = Evidence::new(RULE, PREFETCH.signature.version)
-        .oblige("what is asked for changes nothing but the caches", Discharge::ByRule);
-    Ok(Edit { func, evidence })
+    work.replace_storage(&target, new, Kind::Bijection)?;
+    work.oblige(Obligation::by_rule(Claim::CachesOnly { array: buffer.name.to_string() }));
+    Ok(())
 }
 
 struct Asking {

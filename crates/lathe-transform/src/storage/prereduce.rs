@@ -1,18 +1,20 @@
 //! `prereduce`: what inner loops add to a running result is reduced in a nest of its own, before it is added.
 
-use super::make::{self, fresh_name, nest};
+use super::make::{fresh_name, nest};
 use super::materialize::{Found, around, arrays, element, refuse, within};
 use crate::args::Args;
 use crate::laws;
-use crate::rule::{Cursor, Edit, Rule};
+use crate::rule::Rule;
 use crate::subject;
+use crate::work::Work;
 use lathe_diagnostics::Places;
 use lathe_ir::expr::{Access, Expr};
 use lathe_ir::visit;
-use lathe_ir::{Buffer, Function, Label, Loop, Reduce, Stmt, StmtKind, Store, VarId, build};
+use lathe_ir::{Buffer, Label, Loop, Reduce, Stmt, StmtKind, Store, VarId, build};
 use lathe_prove::Which;
+use lathe_strategy::evidence::{Kind, Until};
 use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Discharge, Evidence, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Obligation, Refusal, RuleSignature};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -48,7 +50,8 @@ strategy par for sums = prereduce(s) ; parallel(s.part.i)
     apply,
 };
 
-fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
+fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
+    let cursor = &work.cursor();
     args.check(&PREREDUCE.signature)?;
     let label = args.path(RULE, "label", 0)?;
     let root = within(cursor, subject::stmt(cursor, &label)?, &label);
@@ -68,25 +71,20 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
     let rely = |which| laws::rely(RULE, cursor.module, cursor.func, &parts.reduce.op, &types, which, &places);
     let relied = [rely(Which::Associative)?, rely(Which::Identity)?];
     let commutative = rely(Which::Commutative).ok();
-    let mut func = cursor.func.clone();
     let wanted = args.opt_path(RULE, "name", 1)?.unwrap_or_else(|| format!("{label}.part"));
     let made = fresh_name(cursor.func, &format!("{label}.part"));
-    let buffers = arrays(&mut func, &parts.outer, &types, &wanted);
-    let first = parts.fill(&mut func, &buffers, &identity, (&made, commutative.is_some()), &places);
+    let buffers = arrays(work, &parts.outer, &types, &wanted);
+    let first = parts.fill(work, &buffers, &identity, (&made, commutative.is_some()), &places);
     let second = parts.redirect(stmt, &buffers);
     let new = around(&buffers, Stmt::seq([first, second]), &places);
-    make::replace(RULE, &mut func, &root, new)?;
-    let ev = relied.iter().chain(&commutative).fold(Evidence::new(RULE, 1), |ev, l| l.record(ev));
-    let mut ev = ev.oblige(
-        format!("`{label}` writes nothing that its values are computed from"),
-        Discharge::ByDependence,
-    );
-    ev.reassociates.push(label.clone());
-    ev.buffers.extend(buffers.iter().map(|b| format!("{} in {}", b.name, b.space.name())));
-    for (l, kind) in [(&label, "contraction"), (&made, "new")] {
-        ev.relations.push(make::relation(cursor.module, cursor.func, &func, l, kind));
+    work.replace_storage(&root, new, Kind::Contraction)?;
+    relied.iter().chain(&commutative).for_each(|l| work.relies_on(l));
+    work.changes_rounding(&label);
+    work.oblige(Obligation::by_rule(Claim::InputsKept { of: label, until: Until::Done }));
+    for b in &buffers {
+        work.made(&root, b);
     }
-    Ok(Edit { func, evidence: ev })
+    Ok(())
 }
 
 fn no(message: &str, help: &str, places: &Places) -> Refusal {
@@ -143,7 +141,7 @@ impl Parts {
     /// The nest that reduces first, with binders of its own.
     fn fill(
         &self,
-        func: &mut Function,
+        work: &mut Work,
         buffers: &[Arc<Buffer>],
         identity: &[Expr],
         (label, commutative): (&str, bool),
@@ -176,7 +174,7 @@ impl Parts {
         };
         let inner = Stmt::new(StmtKind::Reduce(reduce), places.clone());
         body.push(nest(sides(&self.inner), inner, places));
-        visit::refresh(&nest(sides(&self.outer), Stmt::seq(body), places), &mut func.next_id)
+        work.copy(&nest(sides(&self.outer), Stmt::seq(body), places))
     }
 
     /// The old nest without the inner loops.

@@ -7,18 +7,19 @@ use crate::codes;
 use crate::laws::{self, Relied};
 use crate::names;
 use crate::nest::rename_loops;
-use crate::rule::{Cursor, Edit, Rule};
+use crate::rule::{Cursor, Rule};
+use crate::work::Work;
 use lathe_diagnostics::Places;
 use lathe_ir::expr::{Access, Expr, ExprKind, View};
 use lathe_ir::stmt::{Effects, Part};
 use lathe_ir::visit;
 use lathe_ir::{
-    Buffer, Executor, Function, Label, Layout, Loop, Module, Reduce, ReduceOp, Scalar, Space, Stmt, StmtKind,
-    Store, build,
+    Buffer, Executor, Label, Layout, Loop, Module, Reduce, ReduceOp, Space, Stmt, StmtKind, Store, build,
 };
 use lathe_prove::Which;
+use lathe_strategy::evidence::{Kind, Until, Within};
 use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Discharge, Evidence, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Obligation, Refusal, RuleSignature};
 use std::sync::Arc;
 
 const RULE: &str = "prescan";
@@ -54,7 +55,8 @@ strategy par for prefix = split(i, 1024) ; prescan(s.acc, i.o) ; parallel(i.o.to
     apply,
 };
 
-fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
+fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
+    let cursor = &work.cursor();
     args.check(&PRESCAN.signature)?;
     let buffer = names::find_buffer(cursor, RULE, &args.path(RULE, "array", 0)?)?;
     let path = names::find_one_loop(cursor, RULE, &args.path(RULE, "loop", 1)?)?;
@@ -68,22 +70,18 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
     }
     let scan = Scan::read(RULE, cursor, l, &buffer, &places)?;
     let (identity, relied) = scan.identity(RULE, cursor, &buffer, &places)?;
-    let mut func = cursor.func.clone();
-    let m = Maker::new(&mut func, &scan, &buffer, l, &around, &places);
-    let Some(new) = m.make(cursor, &mut func, &identity) else {
+    let m = Maker::new(work, &scan, &buffer, l, &around, &places);
+    let Some(new) = m.make(work, &identity) else {
         return Err(no(format!("`{}` is not defined on `{}`", scan.op, buffer.elem), ""));
     };
-    make::replace(RULE, &mut func, &path, new)?;
-    let ev = relied.iter().fold(Evidence::new(RULE, 1), |ev, l| l.record(ev));
-    let mut ev = ev
-        .oblige(format!("nothing that the loop writes goes into `{}`", buffer.name), Discharge::ByRule)
-        .oblige(format!("only `{}` changes `{}` in the loop", scan.label, buffer.name), Discharge::ByRule);
-    ev.reassociates.push(scan.label.to_string());
-    ev.buffers.push(format!("{} in {}", m.carry.name, m.carry.space.name()));
-    let relation = |label: &str, kind| make::relation(cursor.module, cursor.func, &func, label, kind);
-    ev.relations.push(relation(scan.label.as_str(), "split"));
-    ev.relations.extend([&m.total, &m.first].into_iter().map(|l| relation(l, "new")));
-    Ok(Edit { func, evidence: ev })
+    let (carry, label, array) = (m.carry.clone(), scan.label.to_string(), buffer.name.to_string());
+    work.replace_storage(&path, new, Kind::Split)?;
+    relied.iter().for_each(|l| work.relies_on(l));
+    work.oblige(Obligation::by_rule(Claim::InputsKept { of: array.clone(), until: Until::Done }));
+    work.changes_rounding(&label);
+    work.oblige(Obligation::by_rule(Claim::OnlyBy { label, array, within: Within::Loop }));
+    work.made(&path, &carry);
+    Ok(())
 }
 
 /// Checks that an array is a running value that lives around a serial loop.
@@ -293,7 +291,7 @@ struct Maker<'a> {
 
 impl<'a> Maker<'a> {
     fn new(
-        func: &mut Function,
+        work: &mut Work,
         scan: &'a Scan,
         acc: &'a Arc<Buffer>,
         l: &'a Loop,
@@ -301,11 +299,11 @@ impl<'a> Maker<'a> {
         places: &'a Places,
     ) -> Maker<'a> {
         let count = build::max(build::index(0), build::sub(l.hi.clone(), l.lo.clone()));
-        let named = |func: &Function, what: &str| fresh_name(func, &format!("{}.{what}", scan.label));
-        let (carry, own) = (named(func, "carry"), named(func, "run"));
-        let (total, first) = (named(func, "total"), named(func, "start"));
+        let named = |what: &str| fresh_name(work.func(), &format!("{}.{what}", scan.label));
+        let (carry, own) = (named("carry"), named("run"));
+        let (total, first) = (named("total"), named("start"));
         let mut buffer = |name: String, extents: Vec<Expr>, space: Space| {
-            let (id, elem) = (func.fresh_buf(), acc.elem.clone());
+            let (id, elem) = (work.fresh_buf(), acc.elem.clone());
             Arc::new(Buffer { id, name: name.into(), elem, extents, space, layout: Layout::row_major() })
         };
         let carry = buffer(carry, vec![build::add(count.clone(), build::index(1))], Space::Host);
@@ -331,25 +329,25 @@ impl<'a> Maker<'a> {
         Stmt::new(StmtKind::Store(store), self.places.clone())
     }
 
-    fn make(&self, cursor: &Cursor, func: &mut Function, identity: &Expr) -> Option<Stmt> {
+    fn make(&self, work: &mut Work, identity: &Expr) -> Option<Stmt> {
         let l = self.l;
         let one = build::index(1);
         // The total of every block.
-        let block = func.fresh_var(format!("{}.total", l.binder.name), Scalar::Index);
+        let block = work.fresh(format!("{}.total", l.binder.name));
         let position = |v: &Expr| build::sub(v.clone(), l.lo.clone());
-        let body = visit::refresh(&self.scan.kept, &mut func.next_id);
+        let body = work.copy(&self.scan.kept);
         let body = rename_loops(&body, &|n| format!("{n}.total"));
         let body = crate::nest::substitute(&body, l.binder.id, build::var(&block));
         let here = build::add(position(&build::var(&block)), one.clone());
         let body = redirect(&body, self.acc, &self.carry_at(here.clone()));
-        let body = self.scan.labelled(cursor.module, &body, &self.total);
+        let body = self.scan.labelled(work.module(), &body, &self.total);
         let start = self.store(0, vec![build::var(&block)], self.carry_at(here), identity.clone());
         let totals = nest(vec![(block, l.lo.clone(), l.hi.clone())], Stmt::seq([start, body]), self.places);
         // What each block starts from.
-        let c = func.fresh_var(format!("{}.carry", l.binder.name), Scalar::Index);
+        let c = work.fresh(format!("{}.carry", l.binder.name));
         let (before, after) = (build::var(&c), build::add(build::var(&c), one));
         let (a, b) = (build::load(self.carry_at(before)), build::load(self.carry_at(after.clone())));
-        let sum = lathe_ir::reduce::combine(cursor.module, &self.scan.op, &[a], &[b])?.pop()?;
+        let sum = lathe_ir::reduce::combine(work.module(), &self.scan.op, &[a], &[b])?.pop()?;
         let step = self.store(1, vec![build::var(&c)], self.carry_at(after), sum);
         let combine = nest(vec![(c, build::index(0), self.count.clone())], step, self.places);
         // The scan of every block.

@@ -15,7 +15,8 @@ use crate::args::Args;
 use crate::codes;
 use crate::laws::{self, Relied};
 use crate::names;
-use crate::rule::{Cursor, Edit, Rule};
+use crate::rule::{Cursor, Rule};
+use crate::work::Work;
 use lathe_analysis::Env;
 use lathe_diagnostics::Places;
 use lathe_ir::expr::{Access, Expr, View};
@@ -25,8 +26,9 @@ use lathe_ir::{
     StmtKind, Store, VarId, build,
 };
 use lathe_prove::Which;
+use lathe_strategy::evidence::{Kind, Within};
 use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Discharge, Evidence, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Obligation, Refusal, RuleSignature};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -64,7 +66,7 @@ strategy par for histogram = split(i, 1024) ; privatize(H, i.o) ; parallel(i.o)
 ```
 ",
     },
-    apply: |c, a| apply("privatize", c, a),
+    apply,
 };
 
 pub static FACTOR: Rule = Rule {
@@ -93,10 +95,11 @@ strategy lanes for dot = split(i, 64) ; factor(s, i.i) ; vectorize(i.i, vector(f
 ```
 ",
     },
-    apply: |c, a| apply("factor", c, a),
+    apply,
 };
 
-fn apply(rule: &'static str, cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
+fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
+    let (rule, cursor) = (work.rule(), &work.cursor());
     let signature = if rule == "factor" { &FACTOR.signature } else { &PRIVATIZE.signature };
     args.check(signature)?;
     let buffer = names::find_buffer(cursor, rule, &args.path(rule, "array", 0)?)?;
@@ -125,7 +128,7 @@ fn apply(rule: &'static str, cursor: &Cursor, args: &Args) -> Result<Edit, Refus
     };
     let space = options::space(rule, args, 3)?;
     let halves = args.opt_word(rule, "combine", 5, &["in_order", "halves"])?.is_some_and(|w| w == "halves");
-    job.rewrite(&target, space, args.opt_path(rule, "name", 4)?, halves)
+    job.rewrite(work, &target, space, args.opt_path(rule, "name", 4)?, halves)
 }
 
 struct Job<'a> {
@@ -305,11 +308,12 @@ impl Job<'_> {
 
     fn rewrite(
         &self,
+        work: &mut Work,
         target: &Path,
         space: Option<Space>,
         name: Option<String>,
         halves: bool,
-    ) -> Result<Edit, Refusal> {
+    ) -> Result<(), Refusal> {
         let (rule, cursor) = (self.rule, self.cursor);
         let r = self.reduction(target)?;
         if self.count(target) != self.count(&self.inner) {
@@ -331,7 +335,6 @@ impl Job<'_> {
             ));
         }
         let env = Env::at(cursor.module, cursor.func, target);
-        let mut func = self.whole.func.clone();
         let parts = r
             .targets
             .iter()
@@ -347,7 +350,7 @@ impl Job<'_> {
         let bound = scope::bound_in(stmt);
         let (first, mut count, room) = self.iterations(target, &around, &bound, &r)?;
         let (region, mut unsure) = self.box_of(&r, &parts, target, &around, &bound)?;
-        let mut labels = Labels::new(&func, &r.label, &self.buffer.name);
+        let mut labels = Labels::new(work.func(), &r.label, &self.buffer.name);
         let empty = || {
             self.refuse(
                 format!("`{}` has no identity, and parts of the loop may be empty", r.op),
@@ -358,13 +361,13 @@ impl Job<'_> {
         let mut exists = None;
         if let Some(f) = self.first {
             count = f.count(cursor, target, &self.inner).ok_or_else(empty)?;
-            let part = func.fresh_var(format!("{}.p", labels.combine), Scalar::Index);
+            let part = work.fresh(format!("{}.p", labels.combine));
             let own = linear::of(&build::var(&part)).plus(&first, 1).ok_or_else(empty)?;
             let cond = f.has_first(cursor, target, &self.inner, &own.to_expr()).ok_or_else(empty)?;
             exists = Some((part, cond));
         }
         if halves {
-            labels.halves = Some(self.halvings(&func, &count, &r)?);
+            labels.halves = Some(self.halvings(work.func(), &count, &r)?);
         }
         let mut locals = Vec::new();
         for (n, b) in parts.iter().enumerate() {
@@ -380,9 +383,9 @@ impl Job<'_> {
             let small = make::check_space(rule, &b.name, &b.elem, &extents, Space::Stack).is_ok();
             let default = if rule == "factor" && small { Space::Stack } else { Space::Host };
             let space = space.unwrap_or(default);
-            let fresh = fresh_name(&func, &wanted);
+            let fresh = fresh_name(work.func(), &wanted);
             make::check_space(rule, &fresh, &b.elem, &extents, space)?;
-            let id = func.fresh_buf();
+            let id = work.fresh_buf();
             locals.push(Arc::new(Buffer {
                 id,
                 name: fresh.into(),
@@ -407,48 +410,40 @@ impl Job<'_> {
             count,
             exists,
         };
-        let init = identity.as_ref().map(|start| m.init(&mut func, start, &mut labels));
+        let init = identity.as_ref().map(|start| m.init(work, start, &mut labels));
         let mut main = m.redirect(old, &first);
         if let Some(f) = self.first {
             let outside: Vec<VarId> = around.binders.iter().map(|b| b.id).collect();
             main = f.restart(&main, &locals, &outside);
         }
-        let combine = m.combine(&mut func, &mut labels);
+        let combine = m.combine(work, &mut labels);
         let body = Stmt::seq(init.into_iter().chain([main, combine]));
         let new = locals
             .iter()
             .rev()
             .fold(body, |body, b| Stmt::new(StmtKind::Alloc { buffer: b.clone(), body }, r.places.clone()));
-        make::replace(rule, &mut func, target, new)?;
+        work.replace_storage(target, new, Kind::Split)?;
+        let func = work.func();
         for b in &unsure {
-            self.computed(&func, b, &labels.combine, &r)?;
+            self.computed(func, b, &labels.combine, &r)?;
         }
         // Parts are told from empty ones where they are combined: whatever is read there or before was written.
-        let root = Env::root(cursor.module, &func);
+        let root = Env::root(cursor.module, func);
         let begun = |b: &Arc<Buffer>| lathe_analysis::written_before_read(&root, &func.body, b, None);
         if sometimes && !locals.iter().all(begun) {
             return Err(empty());
         }
 
-        let ev = Evidence::new(rule, 1).oblige(
-            format!("nothing but `{}` touches `{}` in the statement", r.label, self.buffer.name),
-            Discharge::ByDependence,
-        );
-        let mut ev = relied.iter().fold(ev, |ev, l| l.record(ev));
+        let (label, array) = (r.label.to_string(), self.buffer.name.to_string());
+        let only = Claim::OnlyBy { label: label.clone(), array, within: Within::Statement };
+        work.oblige(Obligation::by_accesses(only, r.found.len()));
+        relied.iter().for_each(|l| work.relies_on(l));
+        work.changes_rounding(&label);
         if self.first.is_some() {
-            ev = ev.oblige("every part has a first element", Discharge::ByRule);
+            work.oblige(Obligation::by_rule(Claim::PartsBegin { label }));
         }
-        ev.reassociates.push(r.label.to_string());
-        for b in &locals {
-            let shape: Vec<String> = b.extents.iter().map(|e| env.text(e)).collect();
-            ev.buffers.push(format!("{}[{}] in {}", b.name, shape.join(", "), b.space.name()));
-        }
-        let relation = |label: &str, kind| make::relation(cursor.module, self.whole.func, &func, label, kind);
-        ev.relations.push(relation(r.label.as_str(), "split"));
-        let made = identity.is_some().then_some(labels.init).into_iter();
-        let made = made.chain(labels.halves.into_iter().flatten()).chain([labels.combine]);
-        ev.relations.extend(made.map(|l| relation(&l, "new")));
-        Ok(Edit { func, evidence: ev })
+        locals.iter().for_each(|b| work.made(target, b));
+        Ok(())
     }
 }
 

@@ -3,13 +3,14 @@
 use super::make::{self, refuse};
 use super::scope::{self, Found};
 use crate::codes;
-use crate::names;
 use crate::rule::Cursor;
+use crate::work::Work;
 use lathe_diagnostics::Places;
 use lathe_ir::stmt::{Effects, Enters};
 use lathe_ir::visit::{self, Path};
-use lathe_ir::{BufId, Buffer, Function, Stmt};
+use lathe_ir::{BufId, Buffer, Stmt};
 use lathe_strategy::Refusal;
+use lathe_strategy::evidence::Kind;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -22,7 +23,6 @@ pub struct Producer {
     /// Their positions in the sequence.
     positions: BTreeSet<usize>,
     pub nests: Vec<Stmt>,
-    pub labels: Vec<String>,
     pub places: Places,
 }
 
@@ -130,11 +130,9 @@ impl Producer {
             return Err(fail("the sequence is gone".into(), "", &places));
         };
         let nests: Vec<Stmt> = positions.iter().filter_map(|p| seq.child(*p).cloned()).collect();
-        let mut labels = Vec::new();
         for s in &nests {
             pure(s, buffer.id)
                 .map_err(|why| fail(format!("what computes `{name}` {why}"), "", s.places()))?;
-            labels.extend(names::labels_in(s));
         }
         // What the nests read must not change between their old and their new place.
         let own: HashSet<BufId> = local_buffers(&nests);
@@ -163,23 +161,21 @@ impl Producer {
             ));
         }
         let seq = alloc.iter().chain(seq_at).copied().collect();
-        Ok(Producer { alloc, seq, positions, nests, labels, places })
+        Ok(Producer { alloc, seq, positions, nests, places })
     }
 
     /// Takes the nests and the allocation out of a function in which only later statements were changed.
-    pub fn remove(&self, func: &mut Function) {
-        let Some(seq) = visit::at(&func.body, &self.seq) else { return };
+    pub fn remove(&self, work: &mut Work, kind: Kind) -> Result<(), Refusal> {
+        let seq = work.at(&self.seq)?.clone();
         let kept = seq.children().enumerate().filter(|(i, _)| !self.positions.contains(i));
         let new = Stmt::seq(kept.map(|(_, s)| s.clone()));
         let new = if new.as_seq().is_some() { new.with_places(seq.places().clone()) } else { new };
-        if let Some(body) = visit::replace_at(&func.body, &self.seq, new) {
-            func.body = body;
+        work.replace_as_is(&self.seq, new, kind)?;
+        if let Some((_, body)) = work.at(&self.alloc)?.as_alloc() {
+            let body = body.clone();
+            work.replace_as_is(&self.alloc, body, kind)?;
         }
-        if let Some((_, body)) = visit::at(&func.body, &self.alloc).and_then(Stmt::as_alloc)
-            && let Some(body) = visit::replace_at(&func.body, &self.alloc, body.clone())
-        {
-            func.body = body;
-        }
+        Ok(())
     }
 }
 

@@ -4,11 +4,13 @@ use super::make;
 use crate::args::Args;
 use crate::codes;
 use crate::names;
-use crate::rule::{Cursor, Edit, Rule};
+use crate::rule::Rule;
+use crate::work::Work;
 use lathe_ir::expr::{Expr, ExprKind};
-use lathe_ir::{BinOp, Reduce, Stmt, StmtKind, Store, build, visit};
+use lathe_ir::{BinOp, Reduce, StmtKind, Store, build};
+use lathe_strategy::evidence::Kind;
 use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Discharge, Evidence, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Obligation, Refusal, RuleSignature};
 
 const RULE: &str = "reassociate";
 
@@ -37,10 +39,10 @@ strategy trees for avg = reassociate(B)
     apply,
 };
 
-fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
+fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
+    let cursor = &work.cursor();
     args.check(&REASSOCIATE.signature)?;
     let label = args.path(RULE, "label", 0)?;
-    let mut func = cursor.func.clone();
     let mut effect = Effect::default();
     let mut places = lathe_diagnostics::Places::none();
     for path in names::find_some_label(cursor, RULE, &label)? {
@@ -54,7 +56,7 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
             }
             (None, None) => continue,
         };
-        func.body = visit::replace_at(&func.body, &path, s.with_kind(new)).unwrap_or_else(Stmt::empty);
+        work.replace_as_is(&path, s.with_kind(new), Kind::Bijection)?;
     }
     if !effect.changed {
         return Err(make::refuse(
@@ -65,17 +67,13 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
             &places,
         ));
     }
-    let mut evidence = Evidence::new(RULE, REASSOCIATE.signature.version);
     if effect.rounds {
-        evidence = evidence.oblige(
-            "the strategy asks for sums and products in another association",
-            Discharge::ByDeclaration,
-        );
-        evidence.reassociates.push(label);
+        work.changes_rounding(&label);
+        work.oblige(Obligation::stated(Claim::Associated { label }));
     } else {
-        evidence = evidence.oblige("the operators are associative", Discharge::ByRule);
+        work.oblige(Obligation::by_rule(Claim::Associated { label }));
     }
-    Ok(Edit { func, evidence })
+    Ok(())
 }
 
 #[derive(Default)]

@@ -6,9 +6,12 @@
 use super::linear::{self, Linear, Ranged};
 use super::make;
 use super::scope::{Around, Found};
+use crate::work::Work;
+use lathe_analysis::Mirror;
 use lathe_ir::expr::{Access, Expr, View};
 use lathe_ir::{BufId, Buffer, Function, Stmt, VarId, build, visit};
 use lathe_poly::gcd;
+use lathe_strategy::evidence::Range;
 use std::collections::HashSet;
 
 /// Per dimension the elements `lo..min(hi)`, or, with a step, `lo + step * (0..min(hi) - lo)`.
@@ -427,6 +430,18 @@ pub fn shape(r: &Region, around: &Around) -> Vec<Expr> {
         constant.map_or_else(|| r.size_expr(d, &around.loops, &around.sizes), build::index)
     };
     (0..r.rank()).map(extent).collect()
+}
+
+/// Which element stands where in a buffer that holds the box.
+pub fn mirror<'a>(array: &'a Buffer, buffer: &'a Buffer, r: &Region) -> Mirror<'a> {
+    let window = (0..r.rank()).map(|d| (r.lo[d].to_expr(), r.step[d])).collect();
+    Mirror { array, buffer, window }
+}
+
+/// The box as evidence holds it; `path` is where it is used.
+pub fn window(work: &Work, path: &[usize], r: &Region, around: &Around) -> Vec<Range> {
+    let size = |d| r.size_expr(d, &around.loops, &around.sizes);
+    (0..r.rank()).map(|d| work.range(path, &r.lo[d].to_expr(), &size(d), r.step[d])).collect()
 }
 
 /// The statement with every access to an array going to a local one that holds the box.

@@ -6,12 +6,14 @@ use crate::args::{Args, IntoRefusal};
 use crate::codes;
 use crate::names;
 use crate::optimize;
-use crate::rule::{Cursor, Edit, Rule};
-use lathe_diagnostics::{Diagnostic, Places};
-use lathe_ir::visit::{self, Path};
+use crate::rule::{Cursor, Rule};
+use crate::work::Work;
+use lathe_diagnostics::Diagnostic;
+use lathe_ir::visit::Path;
 use lathe_ir::{Buffer, Space, StmtKind};
+use lathe_strategy::evidence::{Kind, Simplified};
 use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Discharge, Evidence, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Obligation, Refusal, RuleSignature};
 use std::sync::Arc;
 
 pub static SET_LAYOUT: Rule = Rule {
@@ -69,29 +71,30 @@ strategy kept for mv = split(j, 64) ; reorder(j.o, i, j.i) ; stage(x, at: j.o, n
     apply: apply_promote,
 };
 
-fn apply_layout(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
+fn apply_layout(work: &mut Work, args: &Args) -> Result<(), Refusal> {
+    let cursor = &work.cursor();
     let rule = SET_LAYOUT.signature.name;
     args.check(&SET_LAYOUT.signature)?;
     let (path, buffer) = local(cursor, rule, &args.path(rule, "array", 0)?)?;
     let layout = options::layout(rule, args, 1, buffer.extents.len())?;
     let new = Buffer { layout, ..(*buffer).clone() };
-    rebind(cursor, rule, &path, new, "a layout is injective, and no subscript changes")
+    let array = new.name.to_string();
+    rebind(work, &path, new, Claim::LayoutOnly { array })
 }
 
-fn apply_promote(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
+fn apply_promote(work: &mut Work, args: &Args) -> Result<(), Refusal> {
+    let cursor = &work.cursor();
     let rule = PROMOTE.signature.name;
     args.check(&PROMOTE.signature)?;
     let Some(array) = args.opt_path(rule, "array", 0)? else {
-        let mut func = cursor.func.clone();
-        optimize::cells_to_values(&mut func);
-        let why = "the cell is stored to once, before it is read";
-        return Ok(optimize::edit(cursor, func, Evidence::new(rule, 1), why));
+        return work.pass(Simplified::Cell, optimize::cells_to_values);
     };
     let (path, buffer) = local(cursor, rule, &array)?;
     let space = options::space(rule, args, 1)?.unwrap_or(Space::Register);
     make::check_space(rule, &buffer.name, &buffer.elem, &buffer.extents, space)?;
     let new = Buffer { space, ..(*buffer).clone() };
-    rebind(cursor, rule, &path, new, "where a local buffer lives does not change what it holds")
+    let array = new.name.to_string();
+    rebind(work, &path, new, Claim::SpaceOnly { array })
 }
 
 fn local(cursor: &Cursor, rule: &str, name: &str) -> Result<(Path, Arc<Buffer>), Refusal> {
@@ -105,22 +108,16 @@ fn local(cursor: &Cursor, rule: &str, name: &str) -> Result<(Path, Arc<Buffer>),
     })
 }
 
-fn rebind(cursor: &Cursor, rule: &str, path: &[usize], new: Buffer, why: &str) -> Result<Edit, Refusal> {
-    let mut func = cursor.func.clone();
-    let Some((s, body)) = cursor.at(path).and_then(|s| Some((s, s.as_alloc()?.1))) else {
-        return Err(make::refuse(
-            rule,
-            codes::SHAPE,
-            format!("`{rule}`: no such buffer"),
-            "",
-            &Places::none(),
-        ));
+fn rebind(work: &mut Work, path: &[usize], new: Buffer, claim: Claim) -> Result<(), Refusal> {
+    let s = work.at(path)?.clone();
+    let Some((_, body)) = s.as_alloc() else {
+        return Err(work.refuse(codes::SHAPE, format!("`{}`: no such buffer", work.rule())));
     };
-    let text = format!("{} in {}", new.name, new.space.name());
-    let alloc = s.with_kind(StmtKind::Alloc { buffer: Arc::new(new), body: body.clone() });
-    func.body = visit::replace_at(&func.body, path, alloc).unwrap_or_else(|| func.body.clone());
-    func.stage = func.stage.max(lathe_ir::Stage::Scheduled);
-    let mut evidence = Evidence::new(rule, 1).oblige(why, Discharge::ByRule);
-    evidence.buffers.push(text);
-    Ok(Edit { func, evidence })
+    let new = Arc::new(new);
+    work.made(path, &new);
+    let alloc = s.with_kind(StmtKind::Alloc { buffer: new, body: body.clone() });
+    work.replace_as_is(path, alloc, Kind::Bijection)?;
+    work.scheduled();
+    work.oblige(Obligation::by_rule(claim));
+    Ok(())
 }

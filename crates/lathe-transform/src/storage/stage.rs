@@ -12,16 +12,18 @@ use super::scope::{self, Around, Found, Use};
 use crate::args::Args;
 use crate::codes;
 use crate::names;
-use crate::rule::{Cursor, Edit, Rule};
-use lathe_analysis::Env;
+use crate::rule::{Cursor, Rule};
+use crate::work::Work;
+use lathe_analysis::{Env, Staged};
 use lathe_diagnostics::Places;
 use lathe_ir::expr::{Access, Expr};
 use lathe_ir::visit::{self, Path};
 use lathe_ir::{
     Binder, Buffer, Function, Label, Layout, Mode, Scalar, Space, Stmt, StmtKind, Store, VarId, build,
 };
+use lathe_strategy::evidence::{Kind, Within};
 use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Discharge, Evidence, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Obligation, Refusal, RuleSignature};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use touched::Touched;
@@ -39,6 +41,7 @@ pub static STAGE: Rule = Rule {
             Formal { name: "name", sort: Sort::Word, optional: true, many: false },
             Formal { name: "layout", sort: Sort::Data, optional: true, many: false },
             Formal { name: "pad", sort: Sort::Data, optional: true, many: false },
+            Formal { name: "window", sort: Sort::Data, optional: true, many: false },
         ],
         summary: "copies the part of an array that a loop's body uses to a local buffer",
         page: PAGE,
@@ -62,9 +65,15 @@ called `copy(A).0`, `copy(A).1`, … after the dimensions.
 `pad: true` fills the copy with zeros up to multiples of the layout's tiles (without tiles: up to the constant \
 size of the buffer); `pad: pad(1, 32)` does so for one dimension. The rule `pad` can then run full tiles.
 
+`window:` says which part it is instead of leaving that to `stage`: one `range(lo, size)`, or `range(lo, size, step)`, \
+per dimension, over loops around and sizes, for example `window: range(64 * k.o, min(64, K - 64 * k.o))`. It may be \
+larger than what is used, but not beyond the array. A wrong window is refused: every access and every copy is checked, \
+whoever found the window.
+
 Legal when every access to `A` in the body is a plain one (no call, no slice), `A` may not alias another array, and \
-no thread that runs at the same time writes elements that would be copied without being used. Sound by construction: \
-the buffer is used by nothing else.
+no thread that runs at the same time writes elements that would be copied without being used. The checker shows that \
+every access to the buffer touches the copy of its element, that what is read was copied in or written before, and that \
+what is written is copied out.
 
 ```lathe
 kernel mv(A: f32[M, N], x: f32[N]) -> (y: f32[M]) {
@@ -80,9 +89,12 @@ pub struct Options {
     pub name: Option<String>,
     pub layout: Layout,
     pub pad: Vec<Pad>,
+    /// Per dimension: the first element, how many, and how far apart; none where it is to be found.
+    pub window: Option<Region>,
 }
 
-fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
+fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
+    let cursor = &work.cursor();
     args.check(&STAGE.signature)?;
     let buffer = names::find_buffer(cursor, RULE, &args.path(RULE, "array", 0)?)?;
     let mut target = names::find_one_loop(cursor, RULE, &args.path(RULE, "at", 1)?)?;
@@ -94,8 +106,9 @@ fn apply(cursor: &Cursor, args: &Args) -> Result<Edit, Refusal> {
         name: args.opt_path(RULE, "name", 3)?,
         pad: options::pads(RULE, args, &layout, rank)?,
         layout,
+        window: options::window(work, args, &target, rank)?,
     };
-    stage_around(RULE, cursor, &target, &buffer, &options)
+    stage_around(work, &target, &buffer, &options)
 }
 
 /// What is known about the array within the statement that the buffer will serve.
@@ -122,75 +135,64 @@ pub(super) struct Plan<'a> {
 
 /// Stages around the statement at a path: the copy lives exactly as long as that statement runs.
 pub fn stage_around(
-    rule: &str,
-    cursor: &Cursor,
+    work: &mut Work,
     target: &Path,
     buffer: &Arc<Buffer>,
     options: &Options,
-) -> Result<Edit, Refusal> {
+) -> Result<(), Refusal> {
+    let (rule, cursor) = (work.rule(), &work.cursor());
     let Some(stmt) = cursor.at(target) else {
-        return Err(refuse(
-            rule,
-            codes::SHAPE,
-            "the place does not exist any more".into(),
-            "",
-            &Places::none(),
-        ));
+        return Err(work.refuse(codes::SHAPE, "the place does not exist any more"));
     };
-    let plan = Plan::make(rule, cursor, target, stmt, buffer)?;
+    let plan = Plan::make(rule, cursor, target, stmt, buffer, options.window.as_ref())?;
     let env = Env::at(cursor.module, cursor.func, target);
-    let rewritten = |exactly: bool, resumes: Option<&Expr>| {
-        let mut func = cursor.func.clone();
-        let (made, extents) = plan.rewrite(&mut func, stmt, options, exactly, resumes)?;
-        make::replace(rule, &mut func, target, made.stmt.clone())?;
+    let mut attempt = |exactly: bool, resumes: Option<&Expr>| {
+        let made = plan.rewrite(work, stmt, options, exactly, resumes)?;
         if resumes.is_some() || !(if exactly { plan.had_values } else { plan.known }) {
-            plan.computed(cursor, &func, &made.copied)?;
+            let trial = work.trial(target, made.stmt.clone())?;
+            plan.computed(cursor, &trial, &made.copied)?;
         }
         // Where nothing is copied in, the statement itself has to begin.
         if resumes.is_some() && !lathe_analysis::written_before_read(&env, &made.stmt, &made.local, None) {
             return Err(plan.unknown());
         }
-        Ok((func, made, extents))
+        let (enter, leave) = (&made.enter, &made.leave);
+        let staged = Staged { before: stmt, enter, used: &made.used, leave, lives_on: true };
+        work.check_mirror(target, &staged, &region::mirror(buffer, &made.local, &plan.region))?;
+        Ok(made)
     };
-    let boxed = |resumes| plan.whole.clone().and_then(|()| rewritten(false, resumes));
-    let either = |resumes| boxed(resumes).or_else(|e| rewritten(true, resumes).map_err(|_| e));
+    let mut either = |resumes: Option<&Expr>| {
+        plan.whole
+            .clone()
+            .and_then(|()| attempt(false, resumes))
+            .or_else(|e| attempt(true, resumes).map_err(|_| e))
+    };
     let resumes = begin::resumes(cursor, target, stmt, buffer.id).filter(|_| plan.copy_in);
-    let (func, made, extents) =
+    let made =
         either(None).or_else(|e: Refusal| resumes.as_ref().and_then(|r| either(Some(r)).ok()).ok_or(e))?;
-    let shape: Vec<String> = extents.iter().map(|e| env.text(e)).collect();
-    let name = &buffer.name;
-    let mut ev = Evidence::new(rule, 1)
-        .oblige(
-            format!("every access to `{name}` in the statement lies in the box that `{}` holds", made.name),
-            Discharge::ByRule,
-        )
-        .oblige(
-            format!(
-                "nothing else touches `{name}` while `{}` lives: no call, view or alias of it",
-                made.name
-            ),
-            Discharge::ByDependence,
-        );
+    work.replace_storage(target, made.stmt, Kind::Bijection)?;
+    work.made(target, &made.local);
+    let (array, copy) = (buffer.name.to_string(), made.local.name.to_string());
+    let window = region::window(work, target, &plan.region, &plan.around);
+    let holds = Claim::WindowHolds { array: array.clone(), buffer: copy.clone(), window };
+    work.oblige(Obligation::by_accesses(holds, plan.found.len()));
+    work.oblige(Obligation::by_accesses(Claim::Exclusive { array, buffer: copy.clone() }, plan.found.len()));
     if plan.written.is_some() && !plan.copy_in {
-        ev = ev.oblige(
-            format!("every element of `{}` is written before it is read or copied out", made.name),
-            Discharge::ByDependence,
-        );
+        let claim = Claim::WrittenFirst { array: copy, within: Within::Statement };
+        work.oblige(Obligation::by_accesses(claim, plan.found.len()));
     }
-    ev.buffers.push(format!("{}[{}] in {}", made.name, shape.join(", "), options.space.name()));
-    for label in made.labels {
-        ev.relations.push(make::relation(cursor.module, cursor.func, &func, &label, "new"));
-    }
-    Ok(Edit { func, evidence: ev })
+    Ok(())
 }
 
-/// The new statement, with the names it introduces.
+/// The new statement.
 struct Made {
     stmt: Stmt,
+    /// What it is made of: copies in, the old statement with the buffer, copies out.
+    enter: Vec<Stmt>,
+    used: Stmt,
+    leave: Vec<Stmt>,
     local: Arc<Buffer>,
-    name: String,
-    labels: Vec<String>,
-    /// Of statements that copy in.
+    /// Labels of statements that copy in.
     copied: Vec<String>,
 }
 
@@ -201,6 +203,7 @@ impl<'a> Plan<'a> {
         target: &Path,
         stmt: &Stmt,
         buffer: &Arc<Buffer>,
+        window: Option<&Region>,
     ) -> Result<Plan<'a>, Refusal> {
         let name = &buffer.name;
         let places = stmt.places();
@@ -278,6 +281,10 @@ impl<'a> Plan<'a> {
         if written.as_ref().is_some_and(|w| w.step != region.step) {
             region = boxed(&everything, Some(&vec![1; extents.len()]));
             written = Some(boxed(&writes, Some(&vec![1; extents.len()])));
+        }
+        if let Some(wanted) = window {
+            region = wanted.clone();
+            written = written.map(|_| wanted.clone());
         }
         let exact_over = |set: &[&Found], r: &Region| {
             let mut exact = set.iter().filter(|f| region::fills(f, 0));
@@ -357,12 +364,12 @@ impl<'a> Plan<'a> {
     /// The whole box is copied, or exactly what the statement touches; in only where a reduction goes on.
     fn rewrite(
         &self,
-        func: &mut Function,
+        work: &mut Work,
         stmt: &Stmt,
         o: &Options,
         exactly: bool,
         resumes: Option<&Expr>,
-    ) -> Result<(Made, Vec<Expr>), Refusal> {
+    ) -> Result<Made, Refusal> {
         let rank = self.region.rank();
         let (around, sizes) = (&self.around.loops, &self.around.sizes);
         let mut extents = Vec::new();
@@ -397,23 +404,24 @@ impl<'a> Plan<'a> {
             live.push(size);
             full.push(padded);
         }
-        let name = fresh_name(func, &o.name.clone().unwrap_or_else(|| format!("{}.s", self.buffer.name)));
-        check_space_in(func, self.rule, &name, &self.buffer.elem, &extents, o.space)?;
-        let id = func.fresh_buf();
+        let name =
+            fresh_name(work.func(), &o.name.clone().unwrap_or_else(|| format!("{}.s", self.buffer.name)));
+        check_space_in(work.func(), self.rule, &name, &self.buffer.elem, &extents, o.space)?;
+        let id = work.fresh_buf();
         let local = Arc::new(Buffer {
             id,
-            name: name.clone().into(),
+            name: name.into(),
             elem: self.buffer.elem.clone(),
-            extents: extents.clone(),
+            extents,
             space: o.space,
             layout: o.layout.clone(),
         });
-        let label = fresh_name(func, &format!("copy({})", self.buffer.name));
+        let label = fresh_name(work.func(), &format!("copy({})", self.buffer.name));
         let copies = Copies { plan: self, local: &local, label: &label, live: &live, full: &full };
         let used = region::redirect(stmt, self.buffer.id, &local, &self.region);
         let out_of = format!("{label}.out");
         let never = resumes.is_some_and(|r| r.as_bool() == Some(false));
-        let (before, copied, after, written);
+        let (before, copied, after);
         if exactly {
             let unsure = || {
                 let text =
@@ -428,25 +436,24 @@ impl<'a> Plan<'a> {
                 Touched::all(&these, self).ok_or_else(unsure)
             };
             let reads = if self.begins || never { Vec::new() } else { touched(Found::reads)? };
-            (before, copied) = copies.touched(func, &reads, &label, false);
-            (after, written) = copies.touched(func, &touched(Found::writes)?, &out_of, true);
+            (before, copied) = copies.touched(work, &reads, &label, false);
+            after = copies.touched(work, &touched(Found::writes)?, &out_of, true).0;
         } else {
             let copy_in = self.copy_in && !never;
-            before = if copy_in { copies.enter(func, o) } else { Vec::new() };
+            before = if copy_in { copies.enter(work, o) } else { Vec::new() };
             copied = if copy_in { vec![label.clone()] } else { Vec::new() };
-            after = self.written.iter().map(|w| copies.leave(func, w, o)).collect();
-            written = self.written.iter().map(|_| out_of.clone()).collect();
+            after = self.written.iter().map(|w| copies.leave(work, w, o)).collect();
         }
         let places = self.places();
         let goes_on = |then: Stmt| match resumes {
             Some(cond) => Stmt::new(StmtKind::If { cond: cond.clone(), then, other: None }, places.clone()),
             None => then,
         };
-        let parts: Vec<Stmt> = before.into_iter().map(goes_on).chain([used]).chain(after).collect();
-        let labels = copied.iter().chain(&written).cloned().collect();
+        let enter: Vec<Stmt> = before.into_iter().map(goes_on).collect();
+        let parts = enter.iter().chain([&used]).chain(&after).cloned();
         let body = Stmt::seq(parts);
         let stmt = Stmt::new(StmtKind::Alloc { buffer: local.clone(), body }, self.places());
-        Ok((Made { stmt, local, name, labels, copied }, extents))
+        Ok(Made { stmt, enter, used, leave: after, local, copied })
     }
 
     pub fn places(&self) -> Places {

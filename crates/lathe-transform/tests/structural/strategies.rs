@@ -41,8 +41,8 @@ fn evidence_is_complete_and_replays() {
     let (f, steps) = run(&m, "split(B.i, 4) ; parallel(i.o) ; split(C.i, 2, a, b)").expect("runs");
     assert_eq!(steps[1].args, ["B.i", "4"]);
     let relation = &steps[1].relations[0];
-    assert!(relation.map.starts_with("{ B[i] -> B[") && relation.map.contains("i.o"), "{}", relation.map);
-    assert_eq!(relation.kind, "bijection");
+    let text = relation.to_string();
+    assert!(text.starts_with("B bijection: { B[i] -> B[") && text.contains("i.o"), "{text}");
     assert!(steps[2].obligations.iter().any(|o| o.by == Discharge::ByDependence));
     assert!(steps.windows(2).all(|w| w[0].after == w[1].before));
     let again = lathe_transform::replay(&m, only(&m), &steps).expect("replays");

@@ -202,7 +202,9 @@ fn transform(
     match open {
         Ok(e) => {
             func = e.func;
-            evidence.push(e.evidence);
+            let mut first = e.evidence;
+            lathe_transform::claims::claims(plain).into_iter().for_each(|o| first.oblige(o));
+            evidence.push(first);
         }
         Err(e) => return wrong("open", e.diagnostic.to_string(), plain),
     }

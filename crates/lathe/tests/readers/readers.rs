@@ -21,6 +21,7 @@ pub const ALL: &[Reader] = &[
     Reader { name: "mdh", read: mdh, seeds: || files("examples/mdh", "mdh") },
     Reader { name: "machine", read: machine, seeds: || files("crates/lathe-target/machines", "toml") },
     Reader { name: "strategy", read: strategy, seeds: || texts(STRATEGIES) },
+    Reader { name: "evidence", read: evidence, seeds: accounts },
     Reader { name: "npy", read: npy, seeds: arrays },
     Reader { name: "form", read: form, seeds: forms },
     Reader { name: "t1", read: t1, seeds: || files("crates/lathe-space/tests/data", "json") },
@@ -58,6 +59,26 @@ impl Resolver for Alone {
     fn load(&mut self, _: &str, name: &str) -> Result<(String, String), String> {
         Err(format!("there is no file {name}"))
     }
+}
+
+/// What `lathe explain --json` prints; what is read is written as the same.
+pub fn evidence(data: &[u8]) -> bool {
+    let Some(Ok(stored)) = text(data).map(lathe::load_evidence) else { return false };
+    for v in &stored {
+        let written = serde_json::to_string(&v.steps).expect("evidence is data");
+        let mut again = v.clone();
+        again.steps = serde_json::from_str(&written).expect("what was written");
+        assert_eq!(again, *v);
+    }
+    true
+}
+
+fn accounts() -> Vec<Vec<u8>> {
+    let program = Program::open(root().join("examples/matvec.lathe")).expect("an example");
+    let kernel = program.kernel(None).expect("one kernel");
+    let how = lathe::How::default();
+    let schedule = lathe::schedule(&program, kernel, &how, &lathe::Machine::host()).expect("a strategy");
+    vec![lathe::explain_json("matvec", "", &schedule).to_string().into_bytes()]
 }
 
 fn sources() -> Vec<Vec<u8>> {

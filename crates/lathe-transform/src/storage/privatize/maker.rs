@@ -16,14 +16,14 @@ pub struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    fn var(func: &mut Function, name: String) -> Binder {
-        func.fresh_var(name, Scalar::Index)
+    fn var(work: &mut Work, name: String) -> Binder {
+        work.fresh(name)
     }
 
-    pub fn init(&self, func: &mut Function, identity: &[Expr], labels: &mut Labels) -> Stmt {
+    pub fn init(&self, work: &mut Work, identity: &[Expr], labels: &mut Labels) -> Stmt {
         let nests = self.locals.iter().zip(identity).map(|(local, value)| {
             let vars: Vec<Binder> =
-                (0..local.extents.len()).map(|d| Self::var(func, format!("{}.{d}", labels.init))).collect();
+                (0..local.extents.len()).map(|d| Self::var(work, format!("{}.{d}", labels.init))).collect();
             let position: Vec<Expr> = vars.iter().map(build::var).collect();
             let mut instance = self.around.instance();
             instance.extend(position.iter().cloned());
@@ -58,12 +58,12 @@ impl Maker<'_> {
     }
 
     /// One nest over the elements; the partial results innermost, in order or by halves.
-    pub fn combine(&self, func: &mut Function, labels: &mut Labels) -> Stmt {
+    pub fn combine(&self, work: &mut Work, labels: &mut Labels) -> Stmt {
         let region = &self.region[0];
         let mut loops = Vec::new();
         for d in 0..region.rank() {
             let hi = region.size_expr(d, &self.around.loops, &self.around.sizes);
-            loops.push((Self::var(func, format!("{}.{d}", labels.combine)), build::index(0), hi));
+            loops.push((Self::var(work, format!("{}.{d}", labels.combine)), build::index(0), hi));
         }
         let at: Vec<Expr> = loops.iter().map(|l| build::var(&l.0)).collect();
         let element =
@@ -77,13 +77,13 @@ impl Maker<'_> {
             .map(|(n, b)| Access { places: self.r.places.clone(), ..proved(b.id, &b.elem, element(n)) });
         let targets: Vec<Access> = targets.collect();
         if let Some(folds) = &labels.halves {
-            let mut all = self.halves(func, folds, &instance, &at);
+            let mut all = self.halves(work, folds, &instance, &at);
             all.push(self.reduce(&labels.combine, instance, targets, self.values(&build::index(0), &at)));
             return nest(loops, Stmt::seq(all), &self.r.places);
         }
         let part = match &self.exists {
             Some((part, _)) => part.clone(),
-            None => Self::var(func, format!("{}.p", labels.combine)),
+            None => Self::var(work, format!("{}.p", labels.combine)),
         };
         instance.push(build::var(&part));
         let reduce = self.reduce(&labels.combine, instance, targets, self.values(&build::var(&part), &at));
@@ -96,12 +96,12 @@ impl Maker<'_> {
     }
 
     /// The second half of the partial results is combined into the first, until one is left: a loop per halving.
-    fn halves(&self, func: &mut Function, labels: &[String], instance: &[Expr], at: &[Expr]) -> Vec<Stmt> {
+    fn halves(&self, work: &mut Work, labels: &[String], instance: &[Expr], at: &[Expr]) -> Vec<Stmt> {
         let mut count = self.count.as_int().unwrap_or(1);
         let mut out = Vec::new();
         for label in labels {
             let (pairs, kept) = (count / 2, count - count / 2);
-            let part = Self::var(func, format!("{label}.p"));
+            let part = Self::var(work, format!("{label}.p"));
             let mut instance = instance.to_vec();
             instance.push(build::var(&part));
             let to = self.locals.iter().map(|l| proved(l.id, &l.elem, self.position(&build::var(&part), at)));

@@ -3,8 +3,8 @@
 use super::*;
 
 impl Copies<'_> {
-    pub(super) fn binders(&self, func: &mut Function, label: &str) -> Vec<Binder> {
-        (0..self.live.len()).map(|d| func.fresh_var(format!("{label}.{d}"), Scalar::Index)).collect()
+    pub(super) fn binders(&self, work: &mut Work, label: &str) -> Vec<Binder> {
+        (0..self.live.len()).map(|d| work.fresh(format!("{label}.{d}"))).collect()
     }
 
     /// The array's element for a position in the buffer.
@@ -38,19 +38,19 @@ impl Copies<'_> {
     }
 
     /// Copies in, and fills up to the padded extents.
-    pub(super) fn enter(&self, func: &mut Function, o: &Options) -> Vec<Stmt> {
+    pub(super) fn enter(&self, work: &mut Work, o: &Options) -> Vec<Stmt> {
         if o.space == Space::Register {
-            return vec![self.enter_register(func, o)];
+            return vec![self.enter_register(work, o)];
         }
         let rank = self.live.len();
-        let vars = self.binders(func, self.label);
+        let vars = self.binders(work, self.label);
         let store = self.store(self.label, &vars, self.here(&vars), build::load(self.there(&vars)));
         let loops = vars.iter().enumerate().map(|(d, v)| (v.clone(), self.first(d), self.live[d].clone()));
         let mut out = vec![nest(loops.collect(), store, &self.plan.places())];
         // The last dimension first: each fill makes the filled box longer in one dimension.
         for d in (0..rank).rev().filter(|d| self.full[*d] != self.live[*d]) {
             let label = format!("{}.pad", self.label);
-            let vars = self.binders(func, &label);
+            let vars = self.binders(work, &label);
             let store = self.store(&label, &vars, self.here(&vars), make::zero(&self.local.elem));
             let loops = vars.iter().enumerate().map(|(e, v)| {
                 let (lo, hi) = match e.cmp(&d) {
@@ -66,8 +66,8 @@ impl Copies<'_> {
     }
 
     /// Constant loops, which can be unrolled, with guards for elements that do not exist.
-    pub(super) fn enter_register(&self, func: &mut Function, o: &Options) -> Stmt {
-        let vars = self.binders(func, self.label);
+    pub(super) fn enter_register(&self, work: &mut Work, o: &Options) -> Stmt {
+        let vars = self.binders(work, self.label);
         let padded = o.pad.iter().any(|p| *p != Pad::Exact);
         let load = build::load(self.there(&vars));
         let mut conds: Vec<Option<Expr>> = Vec::new();
@@ -110,9 +110,9 @@ impl Copies<'_> {
     }
 
     /// Copies the written elements back, and only those.
-    pub(super) fn leave(&self, func: &mut Function, w: &Region, o: &Options) -> Stmt {
+    pub(super) fn leave(&self, work: &mut Work, w: &Region, o: &Options) -> Stmt {
         let label = format!("{}.out", self.label);
-        let vars = self.binders(func, &label);
+        let vars = self.binders(work, &label);
         let (around, sizes) = (&self.plan.around.loops, &self.plan.around.sizes);
         let mut ranges = Vec::new();
         for d in 0..vars.len() {

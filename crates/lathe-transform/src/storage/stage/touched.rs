@@ -69,7 +69,7 @@ impl Copies<'_> {
     /// Nests that copy what was touched, in or out, each with a label of its own.
     pub(super) fn touched(
         &self,
-        func: &mut Function,
+        work: &mut Work,
         all: &[Touched],
         label: &str,
         out: bool,
@@ -77,8 +77,7 @@ impl Copies<'_> {
         let (mut nests, mut labels) = (Vec::new(), Vec::new());
         for (n, t) in all.iter().enumerate() {
             let label = if n == 0 { label.to_string() } else { format!("{label}.{}", n + 1) };
-            let vars: Vec<Binder> =
-                (0..t.loops.len()).map(|d| func.fresh_var(format!("{label}.{d}"), Scalar::Index)).collect();
+            let vars: Vec<Binder> = (0..t.loops.len()).map(|d| work.fresh(format!("{label}.{d}"))).collect();
             let names: HashMap<VarId, Expr> =
                 t.loops.iter().zip(&vars).map(|(l, v)| (l.var, build::var(v))).collect();
             let named = |e: &Expr| visit::substitute(e, &names);

@@ -1,0 +1,459 @@
+//! Whether a local buffer stands for a window of an array: the theorem under all steps that redirect accesses.
+//!
+//! A rule says which element stands where: position `p` of the buffer is element `lo + step * p`. Then nothing of how it
+//! found that is believed. Every access that was redirected touches the position of the element that it touched; copies
+//! go between an element and its position; every element that is read was copied in, or written before; every element
+//! that is written is copied out, where the array lives on. Each of these is a question about integer points.
+
+use crate::copy::{Copy, Place};
+use crate::cover::{expand, uncovered};
+use crate::defined::written_before_read;
+use crate::env::{Env, Item};
+use crate::isl_set::Projection;
+use crate::leaves::{Leaf, Role, Touch, leaves, written_buffers};
+use crate::solve::{Answer, Reduced, solve, solve_from};
+use crate::system::{Conj, Lin, eq, ge, gt};
+use crate::translate::{Builder, Scope};
+use lathe_ir::visit::{self, loads_of, vars_of};
+use lathe_ir::{Access, BufId, Buffer, Expr, ExprKind, Scalar, Status, Stmt, VarId, View, build};
+use std::collections::HashSet;
+
+/// Where elements of an array stand in a buffer.
+pub struct Mirror<'a> {
+    pub array: &'a Buffer,
+    pub buffer: &'a Buffer,
+    /// Per dimension: position `p` is element `lo + step * p`. Over variables outside of the statement.
+    pub window: Vec<(Expr, i64)>,
+}
+
+/// A statement, and what it becomes: `enter` copies in, `used` is the statement with the buffer in the place of the
+/// array, `leave` copies out.
+pub struct Staged<'a> {
+    pub before: &'a Stmt,
+    pub enter: &'a [Stmt],
+    pub used: &'a Stmt,
+    pub leave: &'a [Stmt],
+    /// Somebody may read the array afterwards.
+    pub lives_on: bool,
+}
+
+/// Whether the buffer has, wherever it is read, the value that the array had there, and whether the array has all values
+/// in the end that it had. Gives how many accesses were examined.
+///
+/// # Errors
+/// What could not be shown, in words.
+pub fn mirrors(env: &Env, s: &Staged, m: &Mirror) -> Result<usize, String> {
+    Check { env, s, m, written: written_buffers(s.before) }.run()
+}
+
+struct Check<'e> {
+    env: &'e Env<'e>,
+    s: &'e Staged<'e>,
+    m: &'e Mirror<'e>,
+    written: HashSet<BufId>,
+}
+
+/// Sets of positions, as conjunctions over the surroundings and one unknown per dimension.
+struct Positions {
+    dims: u32,
+    parts: Vec<Conj>,
+}
+
+impl Check<'_> {
+    fn run(&self) -> Result<usize, String> {
+        let (array, buffer) = (self.m.array.id, self.m.buffer.id);
+        let rank = self.m.array.extents.len();
+        if self.m.window.len() != rank || self.m.buffer.extents.len() != rank {
+            return Err("the window has another rank".into());
+        }
+        let mut examined = self.redirected()?;
+        let (mut copied, mut filled) = (Vec::new(), Vec::new());
+        for s in self.s.enter {
+            for leaf in leaves(s, &[array, buffer].into())? {
+                examined += 1;
+                match self.copying(&leaf, false)? {
+                    Some((when, cond)) => copied.push((leaf, when, cond)),
+                    None => filled.push(leaf),
+                }
+            }
+        }
+        let mut left = Vec::new();
+        for s in self.s.leave {
+            for leaf in leaves(s, &[array, buffer].into())? {
+                examined += 1;
+                match self.copying(&leaf, true)? {
+                    Some((when, _)) => left.push((leaf, when)),
+                    None => return Err("something else than a copy stands after the statement".into()),
+                }
+            }
+        }
+        let enter = self.positions(copied.iter().map(|(l, t, c)| (l, t, c.as_ref())), true)?;
+        self.untouched(&enter, &filled)?;
+        let used = leaves(self.s.used, &[buffer].into())?;
+        let of = |writes: bool| {
+            used.iter().flat_map(move |l| {
+                let wanted = move |t: &&Touch| if writes { t.role.writes() } else { t.role != Role::Write };
+                l.touches.iter().filter(wanted).map(move |t| (l, t, None))
+            })
+        };
+        let reads = self.positions(of(false), false)?;
+        let mut back = self.positions(left.iter().map(|(l, t)| (l, t, None)), false)?;
+        let mut asked = reads.parts;
+        asked.append(&mut back.parts);
+        if !covered(enter.dims, &asked, &enter.parts) && !self.written_first() {
+            return Err(format!(
+                "an element of `{}` may be read that was neither copied in nor written before",
+                self.m.buffer.name
+            ));
+        }
+        let writes = self.positions(of(true), false)?;
+        self.inside(&writes)?;
+        if self.s.lives_on {
+            let left = self.positions(left.iter().map(|(l, t)| (l, t, None)), true)?;
+            if !covered(writes.dims, &writes.parts, &left.parts) {
+                return Err(format!(
+                    "an element of `{}` may be written that is not copied out",
+                    self.m.array.name
+                ));
+            }
+        }
+        Ok(examined)
+    }
+
+    /// The statement is what it was but for the subscripts of redirected accesses, and these say the same.
+    fn redirected(&self) -> Result<usize, String> {
+        let (array, buffer) = (self.m.array.id, self.m.buffer.id);
+        let erased = |s: &Stmt| {
+            visit::map_accesses(s, &mut |a| {
+                let mine = a.view == View::Buffer(array) || a.view == View::Buffer(buffer);
+                mine.then(|| Access {
+                    status: Status::Proved,
+                    ..Access::buffer(array, a.elem.clone(), Vec::new())
+                })
+            })
+        };
+        if erased(self.s.before) != erased(self.s.used) {
+            return Err("the statement itself was changed".into());
+        }
+        let mut was = Vec::new();
+        self.each(self.s.before, &mut Vec::new(), &mut |items, a| {
+            if a.view.buffer() == Some(array) {
+                was.push((items.to_vec(), a.clone()));
+            }
+        });
+        let mut now = Vec::new();
+        let mut missed = false;
+        self.each(self.s.used, &mut Vec::new(), &mut |_, a| {
+            missed |= a.view.buffer() == Some(array);
+            if a.view.buffer() == Some(buffer) {
+                now.push(a.clone());
+            }
+        });
+        if missed || was.len() != now.len() {
+            return Err(format!("not every access to `{}` was redirected", self.m.array.name));
+        }
+        for ((items, a), b) in was.iter().zip(&now) {
+            let plain = a.view == View::Buffer(array) && b.view == View::Buffer(buffer);
+            if !plain || !self.same_element(items, &a.indices, &b.indices) {
+                return Err(format!("an access to `{}` may touch another element", self.m.buffer.name));
+            }
+        }
+        Ok(was.len())
+    }
+
+    /// Every access of a subtree with what surrounds it, in a fixed order.
+    fn each<'a>(&self, s: &'a Stmt, items: &mut Vec<Item<'a>>, f: &mut impl FnMut(&[Item<'a>], &Access)) {
+        for (a, _) in s.accesses() {
+            f(items, a);
+        }
+        for e in s.exprs() {
+            for a in loads_of(e) {
+                f(items, &a);
+            }
+        }
+        let around = items.len();
+        for (n, child) in s.children().enumerate() {
+            if s.as_seq().is_none() {
+                items.truncate(around);
+                items.extend(Item::entering(s, n));
+            }
+            self.each(child, items, f);
+            items.extend(Item::after(child));
+        }
+        items.truncate(around);
+    }
+
+    /// Whether positions are those of the elements: `lo + step * p == e` in every dimension, wherever this is evaluated.
+    fn same_element(&self, items: &[Item], elements: &[Expr], positions: &[Expr]) -> bool {
+        elements.len() == self.m.window.len()
+            && positions.len() == elements.len()
+            && elements.iter().zip(positions).zip(&self.m.window).all(|((e, p), (lo, step))| {
+                let mut names = Vec::new();
+                let e = self.abstracted(items, e, &mut names, true);
+                let p = self.abstracted(items, p, &mut names, false);
+                let there = build::add(lo.clone(), build::mul(p, build::index(*step)));
+                self.equal(items, &e, &there)
+            })
+    }
+
+    /// The expression with a variable for each outermost load; a load from the buffer has the variable of the one from
+    /// the array that it stands for.
+    fn abstracted(&self, items: &[Item], e: &Expr, names: &mut Vec<Access>, is_element: bool) -> Expr {
+        if let ExprKind::Load(a) = e.kind() {
+            let known = names.iter().position(|n| {
+                n == a
+                    || (!is_element
+                        && n.view == View::Buffer(self.m.array.id)
+                        && a.view == View::Buffer(self.m.buffer.id)
+                        && self.same_element(items, &n.indices, &a.indices))
+            });
+            let n = known.unwrap_or_else(|| {
+                names.push(a.clone());
+                names.len() - 1
+            });
+            // Numbers from the other end than those of the function's variables.
+            let v = build::var_id(VarId(u32::MAX - n as u32), Scalar::Index);
+            return if e.ty().is_index() { v } else { e.clone() };
+        }
+        let old = e.children();
+        if old.is_empty() {
+            return e.clone();
+        }
+        let new = old.into_iter().map(|c| self.abstracted(items, c, names, is_element)).collect();
+        e.with_children(new)
+    }
+
+    /// Whether two index expressions are equal wherever they are evaluated.
+    fn equal(&self, items: &[Item], a: &Expr, b: &Expr) -> bool {
+        let mut builder = Builder::new(&self.written);
+        let mut scope = Scope::default();
+        let difference = |builder: &mut Builder, scope: &mut Scope| {
+            let (x, y) = (builder.value(scope, a), builder.value(scope, b));
+            x.minus(&y)
+        };
+        // Most are equal whatever surrounds them.
+        if difference(&mut builder, &mut scope).is_some_and(|d| d == Lin::default()) {
+            return true;
+        }
+        let mut builder = Builder::new(&self.written);
+        let mut scope = builder.surroundings(self.env);
+        for item in items {
+            builder.item(&mut scope, item);
+        }
+        let Some(d) = difference(&mut builder, &mut scope) else { return false };
+        [gt(&d, &Lin::default()), gt(&Lin::default(), &d)].into_iter().all(|apart| {
+            let Some(apart) = apart else { return false };
+            let mut system = builder.system.clone();
+            system.cons.push(apart);
+            solve(&system) == Answer::Empty
+        })
+    }
+
+    /// What a copying statement copies: the access to the buffer, and under which condition; none for one that fills the
+    /// buffer with a constant. Elements and positions correspond, and both exist.
+    fn copying(&self, leaf: &Leaf, out: bool) -> Result<Option<(Touch, Option<Expr>)>, String> {
+        let (array, buffer) = (self.m.array, self.m.buffer);
+        let Some(store) = leaf.stmt.as_store() else { return Err("a copy is no store".into()) };
+        let (value, cond) = match store.value.kind() {
+            ExprKind::Select(c, yes, no) if !out && loads_of(no).is_empty() => (yes, Some(c.clone())),
+            _ => (&store.value, None),
+        };
+        let source = match value.kind() {
+            ExprKind::Load(a) => Some(a),
+            _ if loads_of(value).is_empty() && !out => None,
+            _ => return Err("a copy computes something".into()),
+        };
+        let (element, position) =
+            if out { (Some(&store.target), source) } else { (source, Some(&store.target)) };
+        let Some(position) = position.filter(|p| p.view == View::Buffer(buffer.id)) else {
+            return Err(format!("a copy does not touch `{}`", buffer.name));
+        };
+        let touch = |a: &Access, role: Role| Touch {
+            buffer: buffer.id,
+            indices: Some(a.indices.clone()),
+            role,
+            depth: leaf.path.len(),
+            items: leaf.items.len(),
+            when: Vec::new(),
+        };
+        let at = touch(position, if out { Role::Read } else { Role::Write });
+        self.exists(leaf, &position.indices, buffer, None)?;
+        let Some(element) = element else { return Ok(None) };
+        if element.view != View::Buffer(array.id) {
+            return Err(format!("a copy does not touch `{}`", array.name));
+        }
+        self.exists(leaf, &element.indices, array, cond.as_ref())?;
+        if !self.same_element(&leaf.items, &element.indices, &position.indices) {
+            return Err(format!("`{}` puts an element where another one belongs", leaf.label));
+        }
+        Ok(Some((at, cond)))
+    }
+
+    /// Subscripts of a copy are inside of an array.
+    fn exists(&self, leaf: &Leaf, at: &[Expr], of: &Buffer, cond: Option<&Expr>) -> Result<(), String> {
+        let mut builder = Builder::new(&self.written);
+        let outer = builder.surroundings(self.env);
+        let mut x = Copy::new(&mut builder, &outer, leaf, &Place::own(leaf));
+        if let Some(c) = cond {
+            builder.assert(&mut x.scope, c, true);
+        }
+        for (e, extent) in at.iter().zip(&of.extents) {
+            let (i, n) = (builder.value(&mut x.scope, e), builder.value(&mut x.scope, extent));
+            for outside in [gt(&Lin::default(), &i), ge(&i, &n)] {
+                let mut system = builder.system.clone();
+                system.push(outside);
+                if solve(&system) != Answer::Empty {
+                    return Err(format!(
+                        "`{}` may touch elements of `{}` that do not exist",
+                        leaf.label, of.name
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A system whose first unknowns are the surroundings, what is not affine in them, and a position.
+    fn start(&self) -> (Builder<'_>, Scope, Vec<Lin>) {
+        let mut builder = Builder::new(&self.written);
+        let mut outer = builder.surroundings(self.env);
+        let fixed: HashSet<VarId> = self.env.items.iter().filter_map(Item::binds).collect();
+        let mut share = |e: &Expr| {
+            visit::walk_expr(e, &mut |x| {
+                if x.ty().is_index() && !vars_of(x).is_empty() && vars_of(x).is_subset(&fixed) {
+                    builder.value(&mut outer, x);
+                }
+            });
+        };
+        self.m.array.extents.iter().chain(&self.m.buffer.extents).for_each(&mut share);
+        self.m.window.iter().for_each(|w| share(&w.0));
+        for s in self.s.enter.iter().chain(self.s.leave) {
+            visit::walk(s, &mut |s, _| {
+                s.exprs().into_iter().for_each(&mut share);
+                true
+            });
+        }
+        let cell = self.m.window.iter().map(|_| Lin::atom(builder.system.fresh())).collect();
+        builder.system.exact = true;
+        (builder, outer, cell)
+    }
+
+    /// The positions that accesses touch. With `exactly`, only those that surely are; else at most these: elements that
+    /// the program touches exist.
+    fn positions<'l, 'a: 'l>(
+        &self,
+        all: impl Iterator<Item = (&'l Leaf<'a>, &'l Touch, Option<&'l Expr>)>,
+        exactly: bool,
+    ) -> Result<Positions, String> {
+        let dims = self.start().0.system.columns;
+        let mut parts = Vec::new();
+        for (leaf, touch, cond) in all {
+            let (mut builder, outer, cell) = self.start();
+            let shared = builder.shared();
+            let mut x = Copy::new(&mut builder, &outer, leaf, &Place::of(touch));
+            for (c, holds) in &touch.when {
+                builder.assert(&mut x.scope, c, *holds);
+            }
+            if let Some(c) = cond {
+                builder.assert(&mut x.scope, c, true);
+            }
+            let Some(indices) = &touch.indices else { return Err("an access is not followed".into()) };
+            for (e, c) in indices.iter().zip(&cell) {
+                let at = builder.value(&mut x.scope, e);
+                builder.system.push(eq(&at, c));
+            }
+            if exactly && (!builder.system.exact || builder.shared() > shared) {
+                continue;
+            }
+            if !exactly {
+                let mut scope = outer.clone();
+                for ((c, (lo, step)), extent) in cell.iter().zip(&self.m.window).zip(&self.m.array.extents) {
+                    let (lo, n) = (builder.value(&mut scope, lo), builder.value(&mut scope, extent));
+                    let Some(at) = lo.combine(1, c, *step) else { continue };
+                    builder.system.ge(&at, &Lin::default());
+                    builder.system.push(gt(&n, &at));
+                }
+            }
+            expand(&builder.system, dims, &mut parts)?;
+        }
+        Ok(Positions { dims, parts })
+    }
+
+    /// What fills the buffer with constants overwrites no copy.
+    fn untouched(&self, copied: &Positions, filled: &[Leaf]) -> Result<(), String> {
+        if filled.is_empty() {
+            return Ok(());
+        }
+        let mut constants = Vec::new();
+        for leaf in filled {
+            let touches = leaf.touches.iter().filter(|t| t.buffer == self.m.buffer.id);
+            constants.extend(self.positions(touches.map(|t| (leaf, t, None)), false)?.parts);
+        }
+        for a in &copied.parts {
+            for b in &constants {
+                let mut state = Reduced::default();
+                // Unknowns beyond the shared ones are other ones in each.
+                let columns =
+                    1 + a.iter().chain(b).flat_map(|c| &c.lin.terms).map(|t| t.0).max().unwrap_or(0);
+                let b: Conj = b.iter().map(|c| c.moved(copied.dims, columns)).collect();
+                if state.absorb(a)
+                    && state.absorb(&b)
+                    && solve_from(&state, &[], &[], 2 * columns) != Answer::Empty
+                {
+                    return Err(format!(
+                        "elements of `{}` are overwritten after they were copied in",
+                        self.m.buffer.name
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Positions that are written are inside of the buffer.
+    fn inside(&self, writes: &Positions) -> Result<(), String> {
+        let (mut builder, mut outer, cell) = self.start();
+        let columns = |parts: &[Conj]| {
+            let all = parts.iter().flatten().flat_map(|c| &c.lin.terms);
+            1 + all.map(|t| t.0).max().unwrap_or(0).max(writes.dims)
+        };
+        for (c, extent) in cell.iter().zip(&self.m.buffer.extents) {
+            let n = builder.value(&mut outer, extent);
+            for part in &writes.parts {
+                for outside in [gt(&Lin::default(), c), ge(c, &n)] {
+                    let mut state = Reduced::default();
+                    let more: Conj = outside.into_iter().collect();
+                    if more.is_empty() {
+                        return Err("numbers grow too large".into());
+                    }
+                    if state.absorb(part)
+                        && solve_from(
+                            &state,
+                            &more,
+                            &builder.system.clauses,
+                            columns(&writes.parts).max(builder.system.columns),
+                        ) != Answer::Empty
+                    {
+                        return Err(format!(
+                            "an element may be written that has no place in `{}`",
+                            self.m.buffer.name
+                        ));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything that is read from the buffer was surely written before.
+    fn written_first(&self) -> bool {
+        let parts = self.s.enter.iter().chain([self.s.used]).chain(self.s.leave).cloned();
+        written_before_read(self.env, &Stmt::seq(parts), self.m.buffer, None)
+    }
+}
+
+/// Every point of `a` is one of `b`, in the first unknowns.
+fn covered(dims: u32, a: &[Conj], b: &[Conj]) -> bool {
+    a.is_empty()
+        || matches!(uncovered(&Projection { dims, parts: a }, &Projection { dims, parts: b }), Some(None))
+}

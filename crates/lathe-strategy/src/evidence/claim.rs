@@ -1,0 +1,579 @@
+//! What steps have to show: a closed list of claims with their operands, and how each was discharged. Sentences are made
+//! from these when they are wanted, and stored nowhere.
+
+use super::formula::{Formula, list};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The five theorems that all claims fall under.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Theorem {
+    /// The same instances run, and conflicting ones in the same order.
+    Order,
+    /// Every read sees the value that it saw.
+    Value,
+    /// An equation or a law of operators.
+    Algebra,
+    /// What was changed has no meaning for results.
+    NoMeaning,
+    /// A number of iterations, an extent or a subscript is what it has to be.
+    Size,
+}
+
+/// Forms of rewriting that keep instances and their order whatever the program is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Construction {
+    /// Loops over all indices of a compute.
+    Opened,
+    /// A nest that opens to what it was.
+    Closed,
+    /// Blocks of consecutive iterations.
+    Blocks,
+    /// Two loops, one after the other, over two parts of a range.
+    Cut,
+    /// Full blocks and what is left.
+    Separated,
+    Unrolled,
+    /// Another number for each iteration.
+    Shifted,
+    /// The reference order.
+    Serial,
+    /// Lanes that combine in their order.
+    InOrder,
+    /// Some instances, which do nothing, are left out.
+    Guarded,
+    /// Nothing moved.
+    Unchanged,
+}
+
+/// A law of a combine operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Law {
+    Associative,
+    Commutative,
+    Identity,
+}
+
+/// Until when something must not change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Until {
+    /// The reads that it is put into.
+    Read,
+    /// The place where it is computed now.
+    Moved,
+    /// The end of the statement that it is computed for.
+    Done,
+}
+
+/// Why a function computes the same after a pass of the optimizer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Simplified {
+    /// Several statements computed it, and nothing that it reads is written between them.
+    Common,
+    /// It was just stored, and nothing that may be the element is written before it is read.
+    Stored,
+    /// Every iteration would compute it alike.
+    Invariant,
+    /// It was stored, and overwritten or gone before anything read it.
+    Overwritten,
+    /// Nothing that is left reads it.
+    Unread,
+    /// One store fills the cell, before anything reads it.
+    Cell,
+    /// A call of a function that only computes a value.
+    Call,
+}
+
+/// Where an array is touched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Within {
+    Statement,
+    Loop,
+    /// One iteration of a loop.
+    Iteration,
+}
+
+/// One dimension of a window into an array: `size` elements from `lo` on, `step` apart.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Range {
+    pub lo: Formula,
+    pub size: Formula,
+    pub step: i64,
+}
+
+/// What had to hold. Operands are names of the function and formulas.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Claim {
+    /// Conflicting instances run in the order of the old tree.
+    DependencesKept,
+    /// Every instance is run exactly once, and no other one.
+    InstancesKept,
+    /// The same instances in the same order, by the form of the rewrite.
+    OrderKept { by: Construction },
+    /// The new loops run over the image of the old iterations, each once: what each new loop counts.
+    Renumbered { map: Vec<(String, Formula)> },
+    /// Tiles along absolute multiples hold every iteration once: factor of each loop.
+    Tiled { factors: Vec<(String, i64)> },
+
+    /// All accesses to `array` in the statement lie in the window that `buffer` holds.
+    WindowHolds { array: String, buffer: String, window: Vec<Range> },
+    /// Nothing but the statement touches the array while the buffer lives.
+    Exclusive { array: String, buffer: String },
+    /// Every element of the array that is read, or copied out, was written before.
+    WrittenFirst { array: String, within: Within },
+    /// Every access to `buffer` touches the element that the access to `array` in its place touched.
+    Redirected { array: String, buffer: String },
+    /// Nothing outside touches the array.
+    OnlyInside { array: String, within: Within },
+    /// Every element is stored once, by one expression.
+    StoredOnce { array: String },
+    /// Nothing that is read to compute this (an array or a label) is written meanwhile.
+    InputsKept { of: String, until: Until },
+    /// All that reads the array is inside of the loop, and its elements in the window.
+    ReadInside { array: String, window: Vec<Range> },
+    /// Every value is computed once, by the expression that it had.
+    ComputedOnce { of: String },
+    /// Nothing but the label touches, or changes, the array.
+    OnlyBy { label: String, array: String, within: Within },
+    /// Every part of a reduction without identity has a first element.
+    PartsBegin { label: String },
+    /// Elements that padding writes are never read.
+    PaddingUnread { array: String, over: String },
+    /// What a pass of the optimizer removed, or put in the place of what it removed: the values that got names.
+    Simplified { by: Simplified, named: Vec<(Formula, Formula)> },
+    /// The loop writes nothing that filling these buffers reads, and one of as many slots is filled again only after its
+    /// last use.
+    FilledAhead { buffers: Vec<String>, over: String, slots: i64 },
+    /// Whatever padding reads exists and has a value.
+    PaddingDefined { over: String },
+
+    /// A law of an operator.
+    Law { operator: String, law: Law },
+    /// An equation between terms, by the name of its rule.
+    Equation { rule: String },
+    /// Operands of sums, products, least or greatest values in another association.
+    Associated { label: String },
+    /// A product is added without being rounded.
+    RoundedOnce { label: String },
+    /// Parts may be combined in another order.
+    Unordered { label: String },
+
+    /// Nothing but the caches changes.
+    CachesOnly { array: String },
+    /// A layout is injective, and no subscript changes.
+    LayoutOnly { array: String },
+    /// Where a local buffer is.
+    SpaceOnly { array: String },
+    /// How a store reaches memory.
+    RouteOnly { label: String },
+    /// Local arrays live longer.
+    LifetimeOnly,
+    /// The translation of terms takes no choice.
+    Translated,
+
+    /// The loop, or its blocks, have as many iterations as they can.
+    Full { over: String },
+    /// An access is inside of its array.
+    InBounds { access: String },
+    /// What a check of the program says does not happen.
+    NoFailure { message: String },
+    /// A fact about sizes or inputs, as it was written.
+    Fact { text: String },
+}
+
+impl Claim {
+    pub fn theorem(&self) -> Theorem {
+        use Claim::*;
+        match self {
+            DependencesKept | InstancesKept | OrderKept { .. } | Renumbered { .. } | Tiled { .. } => {
+                Theorem::Order
+            }
+            WindowHolds { .. }
+            | Exclusive { .. }
+            | WrittenFirst { .. }
+            | Redirected { .. }
+            | OnlyInside { .. }
+            | StoredOnce { .. }
+            | InputsKept { .. }
+            | ReadInside { .. }
+            | ComputedOnce { .. }
+            | OnlyBy { .. }
+            | PartsBegin { .. }
+            | PaddingUnread { .. }
+            | Simplified { .. }
+            | FilledAhead { .. }
+            | PaddingDefined { .. } => Theorem::Value,
+            Law { .. } | Equation { .. } | Associated { .. } | RoundedOnce { .. } | Unordered { .. } => {
+                Theorem::Algebra
+            }
+            CachesOnly { .. }
+            | LayoutOnly { .. }
+            | SpaceOnly { .. }
+            | RouteOnly { .. }
+            | LifetimeOnly
+            | Translated => Theorem::NoMeaning,
+            Full { .. } | InBounds { .. } | NoFailure { .. } | Fact { .. } => Theorem::Size,
+        }
+    }
+
+    /// The formulas among the operands.
+    pub fn formulas(&self) -> Vec<&Formula> {
+        match self {
+            Claim::Renumbered { map } => map.iter().map(|m| &m.1).collect(),
+            Claim::WindowHolds { window, .. } | Claim::ReadInside { window, .. } => {
+                window.iter().flat_map(|r| [&r.lo, &r.size]).collect()
+            }
+            Claim::Simplified { named, .. } => named.iter().flat_map(|(name, value)| [name, value]).collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl fmt::Display for Simplified {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Simplified::Common => {
+                "nothing that the expression reads is written between the places that compute it"
+            }
+            Simplified::Stored => "between the store and the load nothing that may be the element is written",
+            Simplified::Invariant => {
+                "nothing in the loop writes what is read, and every iteration would compute the same"
+            }
+            Simplified::Overwritten => "what is removed is overwritten, or gone, before it is read",
+            Simplified::Unread => "what is removed is read by nothing that is left",
+            Simplified::Cell => "the cell is stored to once, before it is read",
+            Simplified::Call => "a pure function is its value",
+        })
+    }
+}
+
+impl fmt::Display for Construction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Construction::Opened => "loops over all indices compute what the index notation says",
+            Construction::Closed => "opened again, it is the nest that it was",
+            Construction::Blocks => "blocks of consecutive iterations keep their order",
+            Construction::Cut => "both parts keep their order",
+            Construction::Separated => "the blocks keep their order",
+            Construction::Unrolled => "unrolled iterations keep their order",
+            Construction::Shifted => "the same iterations in the same order, numbered differently",
+            Construction::Serial => "a serial loop runs its iterations in the reference order",
+            Construction::InOrder => "iterations are added up in their order",
+            Construction::Guarded => "the instances that are left keep their order",
+            Construction::Unchanged => "the loops are in this order already",
+        })
+    }
+}
+
+impl fmt::Display for Range {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} + 0..{}", self.lo, self.size)?;
+        if self.step == 1 { Ok(()) } else { write!(f, " by {}", self.step) }
+    }
+}
+
+fn window(all: &[Range]) -> String {
+    all.iter().map(Range::to_string).collect::<Vec<_>>().join(", ")
+}
+
+impl fmt::Display for Claim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use Claim::*;
+        match self {
+            DependencesKept => f.write_str("every dependence keeps its order"),
+            OrderKept { by } => by.fmt(f),
+            Renumbered { map } => {
+                let all: Vec<String> = map.iter().map(|(n, e)| format!("{n} = {e}")).collect();
+                write!(
+                    f,
+                    "the new loops run over the image of the old iterations, each once: {}",
+                    all.join(", ")
+                )
+            }
+            Tiled { factors } => {
+                let all: Vec<String> = factors.iter().map(|(n, c)| format!("{n} by {c}")).collect();
+                write!(f, "the tiles hold every iteration once: {}", all.join(", "))
+            }
+            WindowHolds { array, buffer, window: w } => write!(
+                f,
+                "every access to `{array}` in the statement lies in the box `{array}[{}]` that `{buffer}` holds",
+                window(w)
+            ),
+            Exclusive { array, buffer } => write!(
+                f,
+                "nothing else touches `{array}` while `{buffer}` lives: no call, view or alias of it"
+            ),
+            WrittenFirst { array, within: Within::Iteration } => {
+                write!(f, "every element of `{array}` that an iteration reads was written by it before")
+            }
+            WrittenFirst { array, .. } => {
+                write!(f, "every element of `{array}` is written before it is read or copied out")
+            }
+            Redirected { array, buffer } => write!(
+                f,
+                "every access to `{buffer}` touches the copy of the element of `{array}` that it touched before"
+            ),
+            OnlyInside { array, .. } => {
+                write!(f, "`{array}` is used in the body of the loop and nowhere else")
+            }
+            StoredOnce { array } => write!(f, "every element of `{array}` is stored once, by one expression"),
+            InputsKept { of, until: Until::Read } => {
+                write!(f, "nothing that `{of}` is computed from is written before it is read")
+            }
+            InputsKept { of, until: Until::Moved } => {
+                write!(f, "nothing that the nests of `{of}` read is written between their old and new place")
+            }
+            InputsKept { of, until: Until::Done } => {
+                write!(f, "nothing that `{of}` is computed from is written before it is complete")
+            }
+            ReadInside { array, window: w } => write!(
+                f,
+                "everything that reads `{array}` is inside of the loop, and finds it in the box `{array}[{}]`",
+                window(w)
+            ),
+            ComputedOnce { of } => {
+                write!(f, "every value of `{of}` is computed once, by the expression that it had")
+            }
+            OnlyBy { label, array, within: Within::Statement } => {
+                write!(f, "nothing but `{label}` touches `{array}` in the statement")
+            }
+            OnlyBy { label, array, .. } => write!(f, "only `{label}` changes `{array}` in the loop"),
+            PartsBegin { label } => write!(f, "every part of `{label}` has a first element"),
+            PaddingUnread { array, over } => {
+                write!(f, "elements of `{array}` that additional iterations of `{over}` write are never read")
+            }
+            Simplified { by, named } => {
+                by.fmt(f)?;
+                let all: Vec<String> = named.iter().map(|(n, e)| format!("{n} = {e}")).collect();
+                if all.is_empty() { Ok(()) } else { write!(f, ": {}", all.join(", ")) }
+            }
+            FilledAhead { buffers, over, slots } => write!(
+                f,
+                "`{over}` writes nothing that filling {} reads, and one of {slots} slots is filled again only after its \
+                 last use",
+                buffers.iter().map(|b| format!("`{b}`")).collect::<Vec<_>>().join(", ")
+            ),
+            PaddingDefined { over } => {
+                write!(f, "whatever an additional iteration of `{over}` reads exists and is defined")
+            }
+            Law { operator, law: self::Law::Identity } => write!(f, "`{operator}` has a neutral identity"),
+            Law { operator, law: self::Law::Associative } => write!(f, "`{operator}` is associative"),
+            Law { operator, law: self::Law::Commutative } => write!(f, "`{operator}` is commutative"),
+            Equation { rule } => write!(f, "the equation `{rule}`"),
+            Associated { label } => write!(f, "operands of `{label}` in another association"),
+            RoundedOnce { label } => write!(f, "products that `{label}` adds are not rounded before"),
+            Unordered { label } => write!(f, "parts of `{label}` may be combined in another order"),
+            CachesOnly { array } => write!(f, "asking for `{array}` changes nothing but the caches"),
+            LayoutOnly { array } => {
+                write!(f, "the layout of `{array}` is injective, and no subscript changes")
+            }
+            SpaceOnly { array } => write!(f, "where `{array}` lives does not change what it holds"),
+            RouteOnly { label } => {
+                write!(f, "how `{label}` reaches memory does not change what is stored, nor the order")
+            }
+            InstancesKept => f.write_str("every instance is run exactly once"),
+            LifetimeOnly => f.write_str("local arrays may live longer"),
+            Translated => f.write_str("every choice is in the term: the translation takes none"),
+            Full { over } => write!(f, "`{over}` has full blocks only"),
+            InBounds { access } => write!(f, "{access} is inside of the array"),
+            NoFailure { message } => write!(f, "not the case: {message}"),
+            Fact { text } => write!(f, "{text} holds"),
+        }
+    }
+}
+
+/// How an obligation was discharged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Discharge {
+    /// By the dependences of the program.
+    ByDependence,
+    /// By an equation that holds for every program of the rule's shape.
+    ByRule,
+    /// By an equation or a law that was tried on many values and refuted by none; nobody proved it.
+    Tested,
+    /// By a guard in the code.
+    ByCheck,
+    /// The user said so.
+    ByDeclaration,
+    /// Extern code or a micro-kernel.
+    Trusted,
+}
+
+impl fmt::Display for Discharge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Discharge::ByDependence => "by-dependence",
+            Discharge::ByRule => "by-rule",
+            Discharge::Tested => "tested",
+            Discharge::ByCheck => "by-check",
+            Discharge::ByDeclaration => "by-declaration",
+            Discharge::Trusted => "trusted",
+        })
+    }
+}
+
+/// What was found when a claim was discharged, as far as it can be said again.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Witness {
+    /// The form of the tree before, or of the rewrite, says it.
+    Form,
+    /// So many pairs of statements were examined: for none of them is there a pair of instances that says otherwise.
+    Pairs(usize),
+    /// So many accesses were examined, each for all of its instances.
+    Accesses(usize),
+    /// The arrays that statements read and write were compared, as wholes.
+    Effects,
+    /// It was tried on many values.
+    Trials,
+    /// A law, and up to what it holds.
+    Law { up_to_rounding: bool, up_to_zero_sign: bool, nan_aside: bool, on_elements: bool },
+    /// The condition stands in the code.
+    Guard,
+    /// Whoever wrote the strategy or the program wants it so.
+    Stated,
+}
+
+/// A claim, and how it was discharged.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Obligation {
+    pub claim: Claim,
+    pub by: Discharge,
+    pub witness: Witness,
+}
+
+impl Obligation {
+    /// Discharged by the form of the rewrite.
+    pub fn by_rule(claim: Claim) -> Obligation {
+        Obligation { claim, by: Discharge::ByRule, witness: Witness::Form }
+    }
+
+    /// An equation that was proved.
+    pub fn equation(rule: &str) -> Obligation {
+        Obligation::by_rule(Claim::Equation { rule: rule.to_string() })
+    }
+
+    /// An equation that was only tried.
+    pub fn tested_equation(rule: &str) -> Obligation {
+        let claim = Claim::Equation { rule: rule.to_string() };
+        Obligation { claim, by: Discharge::Tested, witness: Witness::Trials }
+    }
+
+    /// Discharged by comparing which arrays statements read and write.
+    pub fn by_effects(claim: Claim) -> Obligation {
+        Obligation { claim, by: Discharge::ByDependence, witness: Witness::Effects }
+    }
+
+    /// Discharged by the checker, which looked at so many accesses.
+    pub fn by_accesses(claim: Claim, accesses: usize) -> Obligation {
+        Obligation { claim, by: Discharge::ByDependence, witness: Witness::Accesses(accesses) }
+    }
+
+    /// Wanted by whoever wrote the strategy or the program.
+    pub fn stated(claim: Claim) -> Obligation {
+        Obligation { claim, by: Discharge::ByDeclaration, witness: Witness::Stated }
+    }
+
+    /// Looked after by a guard in the code.
+    pub fn guarded(claim: Claim) -> Obligation {
+        Obligation { claim, by: Discharge::ByCheck, witness: Witness::Guard }
+    }
+
+    pub fn order(by: Construction) -> Obligation {
+        Obligation::by_rule(Claim::OrderKept { by })
+    }
+
+    /// Why a claim cannot have been discharged like this; none if it can.
+    pub fn flaw(&self) -> Option<String> {
+        use {Claim as C, Discharge as D, Witness as W};
+        let witnessed = matches!(
+            (&self.by, &self.witness),
+            (D::ByDependence, W::Pairs(_) | W::Accesses(_) | W::Effects)
+                | (D::ByRule, W::Form | W::Law { .. })
+                | (D::Tested, W::Law { .. } | W::Trials)
+                | (D::ByCheck, W::Guard)
+                | (D::ByDeclaration | D::Trusted, W::Stated)
+        );
+        if !witnessed {
+            return Some(format!("`{}` has no such witness", self.by));
+        }
+        let fits = match (&self.claim, self.claim.theorem()) {
+            (C::DependencesKept, _) => self.by == D::ByDependence && matches!(self.witness, W::Pairs(_)),
+            (C::InstancesKept, _) => self.by == D::ByDependence,
+            (C::Law { .. }, _) => matches!(self.witness, W::Law { .. }),
+            (C::Equation { .. }, _) => matches!(self.witness, W::Form | W::Trials),
+            (C::RoundedOnce { .. } | C::Unordered { .. }, _) => self.by == D::ByDeclaration,
+            (C::Associated { .. }, _) => matches!(self.by, D::ByRule | D::ByDeclaration),
+            (C::InBounds { .. } | C::NoFailure { .. }, _) => self.by == D::ByCheck,
+            (C::Fact { .. }, _) => matches!(self.by, D::ByCheck | D::ByDeclaration),
+            (_, Theorem::Order | Theorem::NoMeaning | Theorem::Size) => self.by == D::ByRule,
+            (_, Theorem::Value | Theorem::Algebra) => matches!(self.by, D::ByRule | D::ByDependence),
+        };
+        (!fits).then(|| format!("“{}” is never discharged `{}`", self.claim, self.by))
+    }
+}
+
+impl fmt::Display for Obligation {
+    /// One sentence.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.claim.fmt(f)?;
+        match &self.witness {
+            Witness::Pairs(n) => write!(f, " ({n} pairs of statements)"),
+            Witness::Accesses(n) => write!(f, " ({n} accesses)"),
+            Witness::Law { up_to_rounding, up_to_zero_sign, nan_aside, on_elements } => {
+                f.write_str(if self.by == Discharge::Tested { " (tested" } else { " (proved" })?;
+                if *up_to_rounding {
+                    f.write_str(", up to rounding")?;
+                } else if *up_to_zero_sign {
+                    f.write_str(", up to the sign of zero")?;
+                }
+                for (holds, text) in
+                    [(nan_aside, ", comparisons with NaN aside"), (on_elements, ", for what is combined")]
+                {
+                    f.write_str(if *holds { text } else { "" })?;
+                }
+                f.write_str(")")
+            }
+            Witness::Trials => f.write_str(" (tested)"),
+            Witness::Form | Witness::Effects | Witness::Guard | Witness::Stated => Ok(()),
+        }
+    }
+}
+
+/// A buffer that a step made, or put elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Made {
+    pub name: String,
+    pub extents: Vec<Formula>,
+    pub space: String,
+}
+
+impl fmt::Display for Made {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}[{}] in {}", self.name, list(&self.extents), self.space)
+    }
+}
+
+/// A fact that was in force, and who says so.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Relied {
+    pub fact: Formula,
+    pub from: String,
+}
+
+impl fmt::Display for Relied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.fact, self.from)
+    }
+}

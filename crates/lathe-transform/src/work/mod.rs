@@ -1,0 +1,419 @@
+//! The one door: a function while a rule changes it. A rule gets a [`Work`] and cannot reach the tree in it but through
+//! edits that ask the checker, or name what they owe; relations between instances are read off the trees at the end.
+
+mod formula;
+mod help;
+mod relations;
+
+use crate::args::{Args, IntoRefusal};
+use crate::arithmetic::added_overflow;
+use crate::codes;
+use crate::laws::{self, Relied};
+use crate::rule::{Cursor, Edit, Rule};
+use lathe_analysis::{Env, Mirror, OrderRefusal, Staged, instances_preserved, mirrors, order_preserved};
+use lathe_diagnostics::{Code, Diagnostic, Places, Severity};
+use lathe_ir::visit;
+use lathe_ir::{Binder, BufId, Buffer, Expr, Function, Label, Module, Reduce, Scalar, Stage, Stmt, StmtKind};
+use lathe_poly::Ranges;
+use lathe_poly::simplify::simplify_stmt;
+use lathe_prove::Which;
+use lathe_strategy::evidence::{Kind, Made, Range, Simplified};
+use lathe_strategy::{Claim, Construction, Discharge, Evidence, Formula, Obligation, Refusal, Witness};
+
+/// A function while a rule changes it.
+pub struct Work<'a> {
+    rule: &'static str,
+    cursor: Cursor<'a>,
+    func: Function,
+    kind: Kind,
+    evidence: Evidence,
+}
+
+/// Runs a rule, and completes its evidence but for the hashes of the trees.
+///
+/// # Errors
+/// What the rule refuses; `E0625` where a rule leaves a tree that is ill-formed, or owes nothing for a change: both are
+/// defects, and the result is not used.
+pub(crate) fn perform(cursor: &Cursor, rule: &'static Rule, args: &Args) -> Result<Edit, Refusal> {
+    let mut work = Work::new(cursor, rule);
+    (rule.apply)(&mut work, args)?;
+    let Work { func, kind, mut evidence, .. } = work;
+    well_formed(cursor, rule.name(), &func)?;
+    if evidence.obligations.is_empty() && func.body != cursor.func.body {
+        return Err(defect(rule.name(), "changed the tree and owes nothing for it"));
+    }
+    evidence.relations = relations::relations(cursor.module, cursor.func, &func, kind);
+    evidence.args = args.texts();
+    evidence.path.clone_from(&cursor.focus);
+    Ok(Edit { func, evidence })
+}
+
+/// The tree after some edits of a rule, for those who need no evidence.
+pub(crate) fn edited(
+    cursor: &Cursor,
+    rule: &'static Rule,
+    edit: impl FnOnce(&mut Work) -> Result<(), Refusal>,
+) -> Result<Function, Refusal> {
+    let mut work = Work::new(cursor, rule);
+    edit(&mut work)?;
+    well_formed(cursor, rule.name(), &work.func)?;
+    Ok(work.func)
+}
+
+/// The verifier runs after every rule, in every build: a rule that breaks an invariant of the tree is a defect, and its
+/// result is not used.
+fn well_formed(cursor: &Cursor, rule: &str, new: &Function) -> Result<(), Refusal> {
+    let errors = |f: &Function| lathe_ir::verify::verify_function(cursor.module, f);
+    let own = |d: &Diagnostic| d.severity == Severity::Error;
+    let Some(found) = errors(new).into_iter().find(own) else { return Ok(()) };
+    // A tree that was broken before is not the rule's fault.
+    if errors(cursor.func).iter().any(own) {
+        return Ok(());
+    }
+    debug_assert!(false, "`{rule}` broke the tree: {found}");
+    Err(defect(rule, &format!("made an ill-formed tree: {}", found.message)))
+}
+
+fn defect(rule: &str, what: &str) -> Refusal {
+    Diagnostic::error(codes::ILL_FORMED, format!("`{rule}` {what}"))
+        .help("this is a defect of Lathe: please report it with the program and the strategy")
+        .into_refusal(rule)
+}
+
+impl<'a> Work<'a> {
+    fn new(cursor: &Cursor<'a>, rule: &'static Rule) -> Work<'a> {
+        Work {
+            rule: rule.name(),
+            cursor: cursor.clone(),
+            func: cursor.func.clone(),
+            kind: Kind::Bijection,
+            evidence: Evidence::new(rule.name(), rule.signature.version),
+        }
+    }
+
+    pub fn rule(&self) -> &'static str {
+        self.rule
+    }
+
+    pub fn module(&self) -> &'a Module {
+        self.cursor.module
+    }
+
+    /// Where the rule is applied, in the function as it was.
+    pub fn cursor(&self) -> Cursor<'a> {
+        self.cursor.clone()
+    }
+
+    /// The function as it is now.
+    pub fn func(&self) -> &Function {
+        &self.func
+    }
+
+    /// A fresh loop variable.
+    pub fn fresh(&mut self, name: impl AsRef<str>) -> Binder {
+        self.func.fresh_var(name, Scalar::Index)
+    }
+
+    /// A fresh variable of any type.
+    pub fn fresh_scalar(&mut self, name: &str, ty: Scalar) -> Binder {
+        self.func.fresh_var(name, ty)
+    }
+
+    pub fn fresh_buf(&mut self) -> BufId {
+        self.func.fresh_buf()
+    }
+
+    /// A copy of a statement with fresh binders.
+    pub fn copy(&mut self, s: &Stmt) -> Stmt {
+        visit::refresh(s, &mut self.func.next_id)
+    }
+
+    pub fn at(&self, path: &[usize]) -> Result<&Stmt, Refusal> {
+        visit::at(&self.func.body, path).ok_or_else(|| self.refuse(codes::SHAPE, "the place is gone"))
+    }
+
+    pub fn ranges(&self, path: &[usize]) -> Ranges {
+        Ranges::at(&self.func, path)
+    }
+
+    pub fn refuse(&self, code: Code, message: impl Into<String>) -> Refusal {
+        Diagnostic::error(code, message).into_refusal(self.rule)
+    }
+
+    /// An expression at a place of the function as it was, for evidence.
+    pub fn formula(&self, path: &[usize], e: &Expr) -> Formula {
+        formula::formula(&Env::at(self.cursor.module, self.cursor.func, path), e)
+    }
+
+    /// One dimension of a window, for evidence.
+    pub fn range(&self, path: &[usize], lo: &Expr, size: &Expr, step: i64) -> Range {
+        let env = Env::at(self.cursor.module, self.cursor.func, path);
+        Range { lo: formula::formula(&env, lo), size: formula::formula(&env, size), step }
+    }
+
+    /// Replaces a subtree by one that runs the same instances in the same order, by the form of the rewrite.
+    pub fn replace_by_rule(
+        &mut self,
+        path: &[usize],
+        new: Stmt,
+        kind: Kind,
+        why: Construction,
+    ) -> Result<(), Refusal> {
+        let old = self.at(path)?.clone();
+        self.put(path, &old, new, kind)?;
+        self.oblige(Obligation::order(why));
+        Ok(())
+    }
+
+    /// Replaces a subtree by what computes the same on other storage; the rule names what it owes for that.
+    pub fn replace(&mut self, path: &[usize], new: Stmt, kind: Kind) -> Result<(), Refusal> {
+        let old = self.at(path)?.clone();
+        self.put(path, &old, new, kind)
+    }
+
+    /// Replaces the body by what a pass makes of it. A pass works on a copy, of which the body and the numbers that it
+    /// took come back.
+    pub fn pass(&mut self, by: Simplified, pass: impl FnOnce(&mut Function)) -> Result<(), Refusal> {
+        let mut copy = self.func.clone();
+        pass(&mut copy);
+        let named = relations::named(self.module(), &self.func, &copy);
+        self.func.next_id = copy.next_id;
+        self.func.body = copy.body;
+        self.kind = match by {
+            Simplified::Overwritten | Simplified::Unread => Kind::Subset,
+            Simplified::Invariant => Kind::Contraction,
+            Simplified::Common | Simplified::Stored | Simplified::Cell | Simplified::Call => Kind::Bijection,
+        };
+        self.oblige(Obligation::by_effects(Claim::Simplified { by, named }));
+        Ok(())
+    }
+
+    /// Replaces a subtree after asking the checker whether every dependence stays ordered.
+    pub fn replace_checked(&mut self, path: &[usize], new: Stmt) -> Result<(), Refusal> {
+        let old = self.at(path)?.clone();
+        self.check_order(path, &old, &new)?;
+        self.put(path, &old, new, Kind::Bijection)
+    }
+
+    /// Replaces a subtree by other loops for its instances, after asking the checker whether each of them is run exactly
+    /// once and every dependence stays ordered. Where it refuses, nothing has changed.
+    pub fn replace_instances(
+        &mut self,
+        path: &[usize],
+        make: impl FnOnce(&mut u32) -> Result<Stmt, Refusal>,
+    ) -> Result<(), Refusal> {
+        let before = (self.func.clone(), self.evidence.clone(), self.kind);
+        let made = self.other_instances(path, make);
+        if made.is_err() {
+            (self.func, self.evidence, self.kind) = before;
+        }
+        made
+    }
+
+    fn other_instances(
+        &mut self,
+        path: &[usize],
+        make: impl FnOnce(&mut u32) -> Result<Stmt, Refusal>,
+    ) -> Result<(), Refusal> {
+        let old = self.at(path)?.clone();
+        let new = make(&mut self.func.next_id)?;
+        let new = self.copy(&new);
+        let env = Env::at(self.cursor.module, &self.func, path);
+        instances_preserved(&env, &old, &new).map_err(|r| self.order_refusal(&r))?;
+        self.replace_checked(path, new)?;
+        self.oblige(Obligation::by_effects(Claim::InstancesKept));
+        Ok(())
+    }
+
+    /// Replaces a subtree by one with other storage; `kind` is what happens to the instances of labels that stay. The
+    /// rule names what it owes for that.
+    pub fn replace_storage(&mut self, path: &[usize], new: Stmt, kind: Kind) -> Result<(), Refusal> {
+        let new = simplify_stmt(&new, &mut self.ranges(path));
+        self.scheduled();
+        self.replace_as_is(path, new, kind)
+    }
+
+    /// As [`Work::replace_storage`] for what makes no storage, and nothing is simplified.
+    pub fn replace_as_is(&mut self, path: &[usize], new: Stmt, kind: Kind) -> Result<(), Refusal> {
+        self.func.body = visit::replace_at(&self.func.body, path, new).ok_or_else(|| {
+            self.refuse(codes::SHAPE, format!("`{}`: the place does not exist any more", self.rule))
+        })?;
+        self.kind = kind;
+        Ok(())
+    }
+
+    /// Asks the checker whether a buffer stands for a window of an array in what is to replace the statement at a place.
+    pub fn check_mirror(&mut self, path: &[usize], staged: &Staged, mirror: &Mirror) -> Result<(), Refusal> {
+        let env = Env::at(self.cursor.module, &self.func, path);
+        let examined = mirrors(&env, staged, mirror).map_err(|why| {
+            Diagnostic::error(codes::WINDOW, format!("`{}`: {why}", self.rule))
+                .at_places(staged.before.places(), "here")
+                .help("give a `window:` that holds all that the statement touches, or stage at another loop")
+                .into_refusal(self.rule)
+        })?;
+        let (array, buffer) = (mirror.array.name.to_string(), mirror.buffer.name.to_string());
+        self.oblige(Obligation::by_accesses(Claim::Redirected { array, buffer }, examined));
+        Ok(())
+    }
+
+    /// What the function would be with another statement at a place, for questions about it.
+    pub fn trial(&self, path: &[usize], new: Stmt) -> Result<Function, Refusal> {
+        let new = simplify_stmt(&new, &mut self.ranges(path));
+        let body = visit::replace_at(&self.func.body, path, new)
+            .ok_or_else(|| self.refuse(codes::SHAPE, "the place is gone"))?;
+        Ok(Function { body, ..self.func.clone() })
+    }
+
+    /// Lets local arrays live to the end of the sequence that they are made in.
+    pub fn widen_lifetimes(&mut self) {
+        self.func.body = widened(&self.func.body);
+        self.oblige(Obligation::by_rule(Claim::LifetimeOnly));
+    }
+
+    /// The tree has executors or local arrays now.
+    pub fn scheduled(&mut self) {
+        self.func.stage = self.func.stage.max(Stage::Scheduled);
+    }
+
+    /// Asks the checker whether `new` in the place of `old` keeps every dependence; `path` leads to where
+    /// both stand.
+    fn check_order(&mut self, path: &[usize], old: &Stmt, new: &Stmt) -> Result<(), Refusal> {
+        let new = simplify_stmt(new, &mut self.ranges(path));
+        let env = Env::at(self.cursor.module, &self.func, path);
+        let proof = order_preserved(&env, old, &new).map_err(|r| self.order_refusal(&r))?;
+        let facts: Vec<_> =
+            env.stated().map(|(e, who)| (formula::formula(&env, e), who.to_string())).collect();
+        for l in &proof.used_licence {
+            self.changes_rounding(l.as_str());
+            for r in reductions(old, l) {
+                let types: Vec<_> = r.targets.iter().map(|t| t.elem.clone()).collect();
+                for which in [Which::Associative, Which::Commutative] {
+                    let places = Places::none();
+                    let law =
+                        laws::rely(self.rule, self.module(), &self.func, &r.op, &types, which, &places)?;
+                    self.relies_on(&law);
+                }
+            }
+        }
+        for (fact, from) in facts {
+            let relied = lathe_strategy::evidence::Relied { fact, from };
+            if !self.evidence.facts.contains(&relied) {
+                self.evidence.facts.push(relied);
+            }
+        }
+        self.oblige(Obligation {
+            claim: Claim::DependencesKept,
+            by: Discharge::ByDependence,
+            witness: Witness::Pairs(proof.pairs),
+        });
+        Ok(())
+    }
+
+    /// Names what the step had to show, and how it was discharged.
+    pub fn oblige(&mut self, o: Obligation) {
+        self.evidence.oblige(o);
+    }
+
+    /// A law that the step relies on.
+    pub fn relies_on(&mut self, law: &Relied) {
+        self.oblige(law.obligation());
+    }
+
+    /// The results of a label may be rounded in another way.
+    pub fn changes_rounding(&mut self, label: &str) {
+        if !self.evidence.reassociates.iter().any(|e| e == label) {
+            self.evidence.reassociates.push(label.to_string());
+        }
+    }
+
+    /// A buffer that the step made; `path` is where its extents are known.
+    pub fn made(&mut self, path: &[usize], b: &Buffer) {
+        let extents = b.extents.iter().map(|e| self.formula(path, e)).collect();
+        let made = Made { name: b.name.to_string(), extents, space: b.space.name().to_string() };
+        self.evidence.buffers.push(made);
+    }
+
+    /// Replaces two neighbours in a sequence by one statement, without touching the others.
+    pub fn replace_pair(&mut self, up: &[usize], position: usize, new: Stmt) -> Result<(), Refusal> {
+        let parent = self.at(up)?.clone();
+        let all: Vec<&Stmt> = parent.children().collect();
+        let (Some(a), Some(b)) = (all.get(position), all.get(position + 1)) else {
+            return Err(self.refuse(codes::SHAPE, "the place is gone"));
+        };
+        let both = Stmt::of(StmtKind::Seq(vec![(*a).clone(), (*b).clone()]));
+        self.check_order(up, &both, &new)?;
+        self.keeps_arithmetic(up, &both, &new)?;
+        let new = simplify_stmt(&new, &mut self.ranges(up));
+        let rest = all[..position].iter().copied().chain([&new]).chain(all[position + 2..].iter().copied());
+        let rest: Vec<Stmt> = rest.cloned().collect();
+        let seq = if rest.len() == 1 { new.clone() } else { parent.with_kind(StmtKind::Seq(rest)) };
+        self.func.body = visit::replace_at(&self.func.body, up, seq)
+            .ok_or_else(|| self.refuse(codes::SHAPE, "the place is gone"))?;
+        Ok(())
+    }
+
+    /// Refuses what computes indices that may not fit 64 bits.
+    fn keeps_arithmetic(&self, path: &[usize], old: &Stmt, new: &Stmt) -> Result<(), Refusal> {
+        let Some(found) = added_overflow(old, new, &self.ranges(path)) else { return Ok(()) };
+        let mut env = Env::at(self.cursor.module, &self.func, path);
+        let mut here = new;
+        for n in &found.path {
+            env.enter(here, *n);
+            here = here.child(*n).unwrap_or(here);
+        }
+        let text = env.text(&found.operation);
+        let d = Diagnostic::error(codes::OVERFLOW, format!("`{}`: `{text}` may leave 64 bits", self.rule));
+        Err(d
+            .at_places(old.places(), "computed for this")
+            .help("take a smaller number, or state how large the inputs are with `assume(…)`")
+            .into_refusal(self.rule))
+    }
+
+    fn put(&mut self, path: &[usize], old: &Stmt, new: Stmt, kind: Kind) -> Result<(), Refusal> {
+        self.keeps_arithmetic(path, old, &new)?;
+        let new = simplify_stmt(&new, &mut self.ranges(path));
+        self.func.body = visit::replace_at(&self.func.body, path, new)
+            .ok_or_else(|| self.refuse(codes::SHAPE, "the place is gone"))?;
+        self.kind = kind;
+        Ok(())
+    }
+
+    /// The message of a refusal about order, with the change that usually helps.
+    fn order_refusal(&self, refusal: &OrderRefusal) -> Refusal {
+        let mut d = refusal.to_diagnostic(codes::ORDER, self.rule);
+        if d.help.is_none() {
+            d.help = help::order_help(refusal, self.rule);
+        }
+        d.into_refusal(self.rule)
+    }
+}
+
+/// Local arrays live to the end of the sequence that they are made in.
+pub fn widened(s: &Stmt) -> Stmt {
+    visit::map_stmts(s, &mut |s| {
+        let Some(all) = s.as_seq() else { return s };
+        let longer = all.iter().rev().fold(Vec::<Stmt>::new(), |rest, one| match one.as_alloc() {
+            Some((_, body)) if !rest.is_empty() => {
+                vec![one.with_child(0, Stmt::seq(std::iter::once(body.clone()).chain(rest)))]
+            }
+            _ => std::iter::once(one.clone()).chain(rest).collect(),
+        });
+        Stmt::seq(longer)
+    })
+}
+
+/// The reductions of a label, one of each operator.
+fn reductions<'a>(s: &'a Stmt, label: &Label) -> Vec<&'a Reduce> {
+    let mut out: Vec<&Reduce> = Vec::new();
+    let mut left = vec![s];
+    while let Some(s) = left.pop() {
+        if let Some(r) = s.as_reduce()
+            && r.label == *label
+            && out.iter().all(|o| o.op != r.op)
+        {
+            out.push(r);
+        }
+        left.extend(s.children());
+    }
+    out
+}

@@ -1,0 +1,9 @@
+#![no_main]
+#![allow(dead_code)]
+
+#[path = "../../crates/lathe/tests/readers/readers.rs"]
+mod readers;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    readers::evidence(data);
+});
