@@ -1,12 +1,13 @@
 //! Expressions: typed, immutable, hash-tagged, shared.
 
+use crate::digest::Digest;
 use crate::ids::{BufId, VarId};
 use crate::ops::{BinOp, MathFn, UnOp};
 use crate::types::{Name, Scalar, Type};
 use lathe_diagnostics::Places;
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A shared expression. Clones are cheap; equality is structural (source places aside).
 #[derive(Clone)]
@@ -16,6 +17,8 @@ pub struct ExprNode {
     pub kind: ExprKind,
     pub ty: Type,
     hash: u64,
+    /// Made when somebody asks for it.
+    digest: OnceLock<Digest>,
 }
 
 #[derive(Clone, Debug, PartialEq, Hash)]
@@ -182,7 +185,7 @@ impl Expr {
         kind.hash(&mut h);
         ty.hash(&mut h);
         let hash = h.finish();
-        Expr(Arc::new(ExprNode { kind, ty, hash }))
+        Expr(Arc::new(ExprNode { kind, ty, hash, digest: OnceLock::new() }))
     }
 
     pub fn kind(&self) -> &ExprKind {
@@ -196,6 +199,11 @@ impl Expr {
     /// A structural hash: equal expressions have equal hashes, in every process.
     pub fn structural_hash(&self) -> u64 {
         self.0.hash
+    }
+
+    /// As [`crate::Stmt::digest`].
+    pub fn digest(&self) -> &Digest {
+        self.0.digest.get_or_init(|| crate::digest::of_expr(self))
     }
 
     /// Identity of the shared node, for memo tables that live no longer than the expression.

@@ -13,6 +13,7 @@ pub use map::PartMap;
 pub use parts::{AccessMode, BinderRole, Children, Part, Touched};
 pub use scope::{Enters, Establishes};
 
+use crate::digest::Digest;
 use crate::expr::{Access, Expr};
 use crate::func::{Buffer, Space};
 use crate::ids::{Binder, Label, VarId};
@@ -20,7 +21,7 @@ use crate::ops::ReduceOp;
 use crate::types::Name;
 use lathe_diagnostics::Places;
 use std::hash::{Hash, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A shared statement with the set of source places it stems from.
 #[derive(Clone, Debug)]
@@ -32,6 +33,8 @@ pub struct StmtNode {
     pub places: Places,
     hash: u64,
     names: u64,
+    /// Made when somebody asks for it.
+    digest: OnceLock<Digest>,
 }
 
 impl PartialEq for Stmt {
@@ -332,13 +335,19 @@ pub enum Arg {
 impl Stmt {
     pub fn new(kind: StmtKind, places: Places) -> Stmt {
         let (hash, names) = crate::digest::summarize(&kind);
-        Stmt(Arc::new(StmtNode { kind, places, hash, names }))
+        Stmt(Arc::new(StmtNode { kind, places, hash, names, digest: OnceLock::new() }))
     }
 
     /// A structural hash, ids included and places aside: equal statements have equal hashes, in every
     /// process. Known when the node is made, so that a step costs no walk over what it did not touch.
     pub fn structural_hash(&self) -> u64 {
         self.0.hash
+    }
+
+    /// A hash that nobody can find two statements for (BLAKE3), of what [`Stmt::structural_hash`] is made of. Nodes keep
+    /// theirs, so that after a step only what is new is looked at.
+    pub fn digest(&self) -> &Digest {
+        self.0.digest.get_or_init(|| crate::digest::of_stmt(self))
     }
 
     /// False only if the subtree has no loop, local buffer, label or family of labels (`C` for `C.init`)

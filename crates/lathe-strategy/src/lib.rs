@@ -31,4 +31,4 @@ pub use rooted::Rooted;
 pub use run::{Context, Trace, replay, run};
 pub use syntax::{ArgValue, Argument, Definition, RuleSignature, Strategy};
 pub use text::{parse_definitions, parse_strategy};
-pub use tree::{Location, StepArg, Tree, digest};
+pub use tree::{Location, StepArg, Tree, digest, hexadecimal};

@@ -111,12 +111,16 @@ pub trait Tree: Clone {
     /// A structural hash: equal trees have equal hashes, in every process.
     fn hash(&self) -> u64;
 
-    /// The [`digest`] of the tree's text.
+    /// A BLAKE3 hash in hexadecimal, by which evidence calls the tree: nobody can find another tree with the same one.
     fn digest(&self) -> String;
 }
 
-/// What evidence calls a tree by: the BLAKE3 hash of its text, in hexadecimal, which anyone can compute again from the
-/// text alone.
+/// The BLAKE3 hash of a text, in hexadecimal.
 pub fn digest(text: &str) -> String {
-    blake3::hash(text.as_bytes()).to_hex().to_string()
+    hexadecimal(*blake3::hash(text.as_bytes()).as_bytes())
+}
+
+/// A hash as evidence has it.
+pub fn hexadecimal(hash: [u8; 32]) -> String {
+    blake3::Hash::from_bytes(hash).to_hex().to_string()
 }

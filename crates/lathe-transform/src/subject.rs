@@ -58,14 +58,14 @@ pub fn apply(cursor: &Cursor, name: &str, args: &Args) -> Result<Edit, Refusal> 
     };
     args.check(&rule.signature)?;
     let mut edit = crate::work::perform(cursor, rule, args)?;
-    edit.evidence.before = text_digest(cursor.func);
-    edit.evidence.after = text_digest(&edit.func);
+    edit.evidence.before = digest(cursor.func);
+    edit.evidence.after = digest(&edit.func);
     Ok(edit)
 }
 
-/// What evidence calls a function by: the BLAKE3 hash of its text.
-fn text_digest(func: &Function) -> String {
-    lathe_strategy::digest(&lathe_ir::text::print_function(func))
+/// What evidence calls a function by.
+pub fn digest(func: &Function) -> String {
+    lathe_strategy::hexadecimal(lathe_ir::digest(func))
 }
 
 impl Tree for Subject {
@@ -126,7 +126,7 @@ impl Tree for Subject {
     }
 
     fn digest(&self) -> String {
-        text_digest(&self.func)
+        digest(&self.func)
     }
 }
 

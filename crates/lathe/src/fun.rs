@@ -106,7 +106,7 @@ fn translation(q: &lathe_pattern::Program, func: &Function) -> Evidence {
         e.oblige(Obligation::guarded(Claim::Fact { text: f.to_string() }));
     }
     e.before = q.term.digest();
-    e.after = lathe_strategy::digest(&lathe_ir::text::print_function(func));
+    e.after = lathe_strategy::hexadecimal(lathe_ir::digest(func));
     e
 }
 
