@@ -6,10 +6,10 @@
 //! * **Reverse mode** ([`Mode::Reverse`]): `f(A, …) -> (C, …)` becomes `f(A, …, C_bar, …) -> (A_bar, …)`: the
 //!   derivative of `Σ C_bar · C` by every element of the inputs.
 //!
-//! Statements in index notation stay in index notation. The way, file by file: `lets` brings a function into the
-//! form that all else works on; `activity` says what is differentiated; `node` is that form as a tree with scopes
+//! Statements in index notation stay in index notation. The way, file by file: `raise`, `sink` and `lets` bring a function into
+//! the form that all else works on; `activity` says what is differentiated; `node` is that form as a tree with scopes
 //! and numbered places; `expr` differentiates expressions; `forward` and `reverse` differentiate statements;
-//! `account` says what a derivative does.
+//! `tidy` removes what both sweeps together compute twice; `account` says what a derivative does.
 //!
 //! One rule for points without a derivative: where several operands of `min`, `max`, `argmin`, … are equal, the first
 //! one is what was chosen; a condition chooses a branch, and the derivative is that of the branch; what
@@ -24,7 +24,10 @@ mod forward;
 mod lets;
 mod node;
 mod prepare;
+mod raise;
 mod reverse;
+mod sink;
+mod tidy;
 mod widen;
 
 pub use account::Accumulation;
@@ -107,7 +110,10 @@ pub fn differentiate(module: &Module, func: &Function, request: &Request) -> Res
     let prepared = prepare::prepare(module, func, &wrt, &of, request.allow_steps)?;
     match request.mode {
         Mode::Forward => forward::tangents(prepared, request, wrt, of),
-        Mode::Reverse => reverse::cotangents(prepared, request, wrt, of),
+        Mode::Reverse => {
+            let d = reverse::cotangents(prepared, request, wrt, of)?;
+            Ok(Derivative { func: tidy::tidied(d.func), ..d })
+        }
     }
 }
 

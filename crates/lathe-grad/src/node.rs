@@ -7,11 +7,11 @@
 use crate::activity::{Activity, touches_active};
 use crate::codes::{self, refuse};
 use lathe_diagnostics::{Diagnostic, Places};
-use lathe_ir::build::{add, cast, index, load, mul, sub, var};
+use lathe_ir::build::{add, and, binary, cast, eq, index, load, mul, or, select, sub, var};
 use lathe_ir::visit::{loads_of, vars_of};
 use lathe_ir::{
-    Access, Binder, BufId, Buffer, Combine, Compute, Dim, Executor, Expr, Function, Label, Layout, Loop,
-    Module, ReduceOp, Scalar, Space, Stmt, StmtKind, Type, VarId, reduce,
+    Access, BinOp, Binder, BufId, Buffer, Combine, Compute, Dim, Executor, Expr, Function, Label, Layout,
+    Loop, Module, ReduceOp, Scalar, Space, Stmt, StmtKind, Type, VarId, reduce,
 };
 use std::rc::Rc;
 use std::sync::Arc;
@@ -104,12 +104,21 @@ pub enum Work {
     Add { target: Access, value: Expr },
     /// Index notation that maps or adds up.
     Compute(Compute),
-    /// Index notation that selects the smallest or largest; `at` is where the number of the first such point is,
-    /// counted over the reduced dimensions.
+    /// Index notation that selects the smallest or largest, found before; `at` is where the number of the first such
+    /// point is, counted over the reduced dimensions.
     Choice { compute: Compute, at: Access },
 }
 
 impl Leaf {
+    /// What the statement reads, as far as its derivative goes.
+    pub fn reads(&self) -> Vec<Access> {
+        let chosen = match &self.work {
+            Work::Choice { compute, .. } => loads_of(&compute.values[0]),
+            _ => Vec::new(),
+        };
+        self.stmt.exprs().into_iter().flat_map(loads_of).chain(chosen).collect()
+    }
+
     /// The elements that the statement writes, with whether it only adds to them.
     pub fn writes(&self) -> Vec<(Access, bool)> {
         self.stmt
@@ -257,6 +266,7 @@ impl Builder<'_> {
             return Ok(Node::Leaf(Rc::new(Leaf { site, stmt: s.clone(), work: Work::Inactive })));
         }
         let mut before = Vec::new();
+        let mut stmt = s.clone();
         let work = if let Some(st) = s.as_store() {
             Work::Assign { targets: vec![st.target.clone()], values: vec![st.value.clone()] }
         } else if let Some(r) = s.as_reduce() {
@@ -276,8 +286,9 @@ impl Builder<'_> {
         } else if let Some(c) = s.as_compute() {
             let chooses = |d: &Dim| matches!(d.combine, Combine::Reduce(ReduceOp::Min | ReduceOp::Max));
             if c.dims.iter().any(chooses) {
-                let (place, at) = self.choice(c, s.places());
-                before.push(place);
+                let (found, taken, at) = self.choice(c, s.places());
+                before = found;
+                stmt = taken;
                 Work::Choice { compute: c.clone(), at }
             } else {
                 Work::Compute(c.clone())
@@ -286,13 +297,14 @@ impl Builder<'_> {
             Work::Inactive
         };
         let site = self.site(&label, s.places());
-        let leaf = Node::Leaf(Rc::new(Leaf { site, stmt: s.clone(), work }));
-        before.push(leaf);
+        before.push(Node::Leaf(Rc::new(Leaf { site, stmt, work })));
         Ok(Node::Seq(before))
     }
 
-    /// The statement that finds where the smallest or largest is, into arrays of their own.
-    fn choice(&mut self, c: &Compute, places: &Places) -> (Node, Access) {
+    /// Finds the smallest or largest, and the number of the first point that has it, into arrays of their own: two
+    /// reductions that are done in any order, where one that tracks both would be done in sequence. Returns what stands
+    /// before the statement, the statement as one that takes the result over, and the number.
+    fn choice(&mut self, c: &Compute, places: &Places) -> (Vec<Node>, Stmt, Access) {
         let target = &c.targets[0];
         let extents = target.view.buffer().and_then(|b| self.extents(b)).unwrap_or_default();
         let mut local = |suffix: &str, elem: Type| {
@@ -310,23 +322,35 @@ impl Builder<'_> {
             Access { view: lathe_ir::View::Buffer(buffer.id), elem, ..target.clone() }
         };
         let (top, at) = (local("top", target.elem.clone()), local("at", Type::I64));
-        // Fresh indices: the statement itself keeps its own.
-        let largest = c.dims.iter().any(|d| d.combine == Combine::Reduce(ReduceOp::Max));
-        let op = if largest { ReduceOp::ArgMax } else { ReduceOp::ArgMin };
-        let dims = c.dims.iter().map(|d| match d.combine {
-            Combine::Reduce(_) => Dim { combine: Combine::Reduce(op.clone()), ..d.clone() },
+        let value = c.values[0].clone();
+        let is_nan = |e: Expr| binary(BinOp::Ne, e.clone(), e);
+        let best = load(top.clone());
+        let chosen = or(eq(value.clone(), best.clone()), and(is_nan(value), is_nan(best.clone())));
+        let (position, points) = numbers(&reduced(c));
+        let position = cast(Type::I64, select(chosen, position, points));
+        let first = c.dims.iter().map(|d| match d.combine {
+            Combine::Reduce(_) => Dim { combine: Combine::Reduce(ReduceOp::Min), ..d.clone() },
             _ => d.clone(),
         });
-        let dims = dims.collect::<Vec<_>>();
-        let number = cast(Type::I64, number(&reduced(c)));
-        let label = Label::new(format!("{}.at", c.label));
-        let values = vec![c.values[0].clone(), number];
-        let targets = vec![top, at.clone()];
-        let compute = Compute { label, dims, targets, values, guard: c.guard.clone(), update: None };
-        let stmt = Stmt::new(StmtKind::Compute(compute), places.clone());
-        let stmt = lathe_ir::visit::refresh(&stmt, &mut self.func.next_id);
-        let site = self.site(&format!("{}.at", c.label), places);
-        (Node::Leaf(Rc::new(Leaf { site, stmt, work: Work::Inactive })), at)
+        let first = Compute {
+            label: Label::new(format!("{}.at", c.label)),
+            dims: first.collect(),
+            targets: vec![at.clone()],
+            values: vec![position],
+            ..c.clone()
+        };
+        let label = Label::new(format!("{}.top", c.label));
+        let best_of = Compute { label, targets: vec![top.clone()], ..c.clone() };
+        let before = [best_of, first].map(|c| {
+            // Fresh indices: the statement itself keeps its own.
+            let site = self.site(c.label.as_str(), places);
+            let stmt = Stmt::new(StmtKind::Compute(c), places.clone());
+            let stmt = lathe_ir::visit::refresh(&stmt, &mut self.func.next_id);
+            Node::Leaf(Rc::new(Leaf { site, stmt, work: Work::Inactive }))
+        });
+        let free = c.dims.iter().filter(|d| d.combine == Combine::Concat).cloned().collect();
+        let taken = crate::forward::fill(c.label.to_string(), free, target.clone(), best);
+        (before.into(), taken.with_places(places.clone()), at)
     }
 
     fn extents(&self, id: BufId) -> Option<Vec<Expr>> {
@@ -341,10 +365,10 @@ pub fn reduced(c: &Compute) -> Vec<Dim> {
     c.dims.iter().filter(|d| d.combine != Combine::Concat).cloned().collect()
 }
 
-/// The position of a point in the box of some dimensions, the last one fastest.
-fn number(dims: &[Dim]) -> Expr {
-    dims.iter().fold(index(0), |n, d| {
+/// The position of a point in the box of some dimensions, the last one fastest, and how many points there are.
+fn numbers(dims: &[Dim]) -> (Expr, Expr) {
+    dims.iter().fold((index(0), index(1)), |(n, all), d| {
         let extent = sub(d.hi.clone(), d.lo.clone());
-        add(mul(n, extent), sub(var(&d.binder), d.lo.clone()))
+        (add(mul(n, extent.clone()), sub(var(&d.binder), d.lo.clone())), mul(all, extent))
     })
 }

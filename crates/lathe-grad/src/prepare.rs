@@ -5,6 +5,7 @@ use crate::activity::{Activity, activity};
 use crate::codes::{self, refuse};
 use crate::lets;
 use crate::node::{self, Scope};
+use crate::{raise, sink};
 use lathe_diagnostics::{Diagnostic, Places};
 use lathe_ir::visit::loads_of;
 use lathe_ir::{Combine, Compute, Function, Mode, Module, Param, ReduceOp, Stage, VarId, View};
@@ -40,7 +41,7 @@ pub fn prepare(
     if let Some(p) = func.params.iter().find(|p| p.alias.is_some() && (p.mode != Mode::In || named(p))) {
         return no(format!("`{}` may overlap another parameter", p.name()), "pass arrays that are distinct");
     }
-    let plain = lets::without_lets(func);
+    let plain = lets::without_lets(&sink::sunk(&raise::raised(func)));
     let act = activity(module, &plain, wrt, of, allow_steps)?;
     let opened =
         lathe_transform::open::open_some(module, &plain, &|c| !stays(c, &act)).map_err(|r| *r.diagnostic)?;

@@ -81,6 +81,7 @@ impl Emitter<'_> {
             // Lanes would ask for one line many times.
             StmtKind::Prefetch(_) if self.frame.lanes.is_some() => Ok(()),
             StmtKind::Prefetch(a) => {
+                self.forget();
                 let place = self.place(a)?;
                 self.prefetch(&place);
                 Ok(())

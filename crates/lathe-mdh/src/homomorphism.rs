@@ -176,6 +176,9 @@ impl Shaped<'_> {
                     let text = format!("the subscripts of `{}` leave 64 bits", o.name());
                     return Err(Diagnostic::error(codes::LEAVES, text));
                 };
+                if !o.accesses.iter().all(|a| a.subscripts[d].is_fixed(&self.sizes)) {
+                    continue;
+                }
                 let have = evaluate(extent, &self.sizes);
                 if lo < 0 || have.is_some_and(|n| hi >= n) {
                     let n = have.map_or("unknown".to_string(), |n| n.to_string());

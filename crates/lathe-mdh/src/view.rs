@@ -12,7 +12,20 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Subscript {
     pub coefficients: Vec<i64>,
+    /// Over sizes, and over variables of the loops around the homomorphism, which are the same for all of it.
     pub offset: Expr,
+}
+
+impl Subscript {
+    /// Whether the offset is one over sizes alone.
+    pub fn is_fixed(&self, sizes: &HashMap<VarId, i64>) -> bool {
+        visit::vars_of(&self.offset).iter().all(|v| sizes.contains_key(v))
+    }
+
+    /// The offset; 0 where it depends on the loops around. None where the numbers leave 64 bits.
+    fn start(&self, sizes: &HashMap<VarId, i64>) -> Option<i64> {
+        if self.is_fixed(sizes) { evaluate(&self.offset, sizes) } else { Some(0) }
+    }
 }
 
 /// One subscript per dimension of the buffer.
@@ -38,7 +51,8 @@ impl Operand {
     }
 
     /// The smallest and largest subscript in a dimension of the buffer, over all accesses and the indices
-    /// `first[d] .. first[d] + count[d]`. None where the box is empty or the numbers leave 64 bits.
+    /// `first[d] .. first[d] + count[d]`, relative to what depends on the loops around. None where the box is empty or the
+    /// numbers leave 64 bits.
     pub fn range(
         &self,
         dim: usize,
@@ -52,7 +66,7 @@ impl Operand {
         let mut all: Option<(i64, i64)> = None;
         for a in &self.accesses {
             let s = a.subscripts.get(dim)?;
-            let start = evaluate(&s.offset, sizes)?;
+            let start = s.start(sizes)?;
             let (mut lo, mut hi) = (start, start);
             for ((c, f), n) in s.coefficients.iter().zip(first).zip(count) {
                 let last = f.checked_add(i64::try_from(*n).ok()?.checked_sub(1)?)?;

@@ -4,6 +4,7 @@ use super::Reverse;
 use super::again::allocated;
 use crate::forward::{copy_array, zero_array};
 use crate::node::Scope;
+use crate::sink::{keeps_to, region};
 use crate::{Derivative, Request};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::build::{add, load};
@@ -165,14 +166,14 @@ impl Reverse<'_> {
         self.starting(&bars, &HashSet::new(), back)
     }
 
-    /// Where a shadow is first touched by a statement that covers all of it, that statement stores; else it becomes
-    /// zero right before. `results` become zero even where nothing touches them.
+    /// Where a shadow is first touched by a statement that covers all of it, or all that anything touches of it, that
+    /// statement stores; else it becomes zero right before. `results` become zero even where nothing touches them.
     fn starting(&mut self, bars: &[Arc<Buffer>], results: &HashSet<BufId>, back: Stmt) -> Stmt {
         let mut list: Vec<Stmt> = back.as_seq().map_or_else(|| vec![back.clone()], <[Stmt]>::to_vec);
         for b in bars {
             let first = list.iter().position(|s| touched(s).contains(&b.id));
             match first {
-                Some(n) => match stored(&list[n], b) {
+                Some(n) => match stored(&list[n], b, (!results.contains(&b.id)).then_some(&list[n + 1..])) {
                     Some(s) => list[n] = s,
                     None => list.insert(n, zero_array(b, &mut self.func)),
                 },
@@ -186,19 +187,12 @@ impl Reverse<'_> {
 
 impl Reverse<'_> {
     /// Updates in index notation that add to every element once become maps (`T = T + v`), and sums that are added to
-    /// something sums of their own first: strategies take these like what users write. Inside of loops only maps do.
+    /// something sums of their own first: strategies take these like what users write.
     fn without_updates(&mut self, back: &Stmt) -> Stmt {
-        let list: Vec<Stmt> = back.as_seq().map_or_else(|| vec![back.clone()], <[Stmt]>::to_vec);
-        let mut out = Vec::new();
-        for s in list {
-            match s.as_compute().filter(|c| is_update(c)) {
-                Some(c) if c.guard.is_none() && sums_a_box(c) => {
-                    out.push(self.summed_first(&s, c));
-                }
-                _ => out.push(visit::map_stmts(&s, &mut |s| mapped(&s).unwrap_or(s))),
-            }
-        }
-        Stmt::seq(out)
+        visit::map_stmts(back, &mut |s| match s.as_compute().filter(|c| is_update(c)) {
+            Some(c) if c.guard.is_none() && sums_a_box(c) => self.summed_first(&s, c),
+            _ => mapped(&s).unwrap_or(s),
+        })
     }
 
     /// `T += Σ v` as a sum that is stored, and added then.
@@ -237,8 +231,9 @@ fn is_update(c: &Compute) -> bool {
 
 /// Whether a statement sums, for elements that are named by its free indices as they are.
 fn sums_a_box(c: &Compute) -> bool {
+    let free = |v| c.dims.iter().any(|d| d.binder.id == v && d.combine == Combine::Concat);
     c.dims.iter().any(|d| d.combine != Combine::Concat)
-        && c.targets[0].indices.iter().all(|i| i.as_var().is_some())
+        && c.targets[0].indices.iter().all(|i| i.as_var().is_some_and(free))
 }
 
 /// `T += v` as `T = T + v`.
@@ -250,26 +245,34 @@ fn mapped(s: &Stmt) -> Option<Stmt> {
 }
 
 /// The statement as one that overwrites, if it adds to every element of a buffer once and reads none of it.
-fn stored(s: &Stmt, b: &Buffer) -> Option<Stmt> {
+/// `after` are all other statements that may touch it, if nothing else asks for what they leave out.
+fn stored(s: &Stmt, b: &Buffer, after: Option<&[Stmt]>) -> Option<Stmt> {
     let c = s.as_compute()?;
     let [target] = &c.targets[..] else { return None };
     let free: Vec<_> = c.dims.iter().filter(|d| d.combine == Combine::Concat).collect();
+    let is_part = || {
+        let filled = region(c, target)?;
+        let mut users = after?.iter().filter(|s| touched(s).contains(&b.id));
+        users.all(|s| keeps_to(s, b.id, &filled)).then_some(())
+    };
+    let is_all = || {
+        target.indices.iter().zip(&b.extents).all(|(i, extent)| {
+            let same =
+                |d: &lathe_ir::Dim| d.lo.as_int() == Some(0) && Linear::of(&d.hi) == Linear::of(extent);
+            i.as_var().is_some_and(|v| free.iter().any(|d| d.binder.id == v && same(d)))
+        }) && target.indices.iter().enumerate().all(|(n, i)| !target.indices[..n].contains(i))
+    };
     let covers = c.update == Some(ReduceOp::Sum)
         && c.guard.is_none()
         && target.view == View::Buffer(b.id)
         && free.len() == target.indices.len()
-        && target.indices.iter().zip(&b.extents).all(|(i, extent)| {
-            let same =
-                |d: &lathe_ir::Dim| d.lo.as_int() == Some(0) && Linear::of(&d.hi) == Linear::of(extent);
-            i.as_var().is_some_and(|v| free.iter().any(|d| d.binder.id == v && same(d)))
-        })
-        && target.indices.iter().enumerate().all(|(n, i)| !target.indices[..n].contains(i))
+        && (is_all() || is_part().is_some())
         && !c.values.iter().flat_map(loads_of).any(|a| a.view.buffer() == Some(b.id));
     covers.then(|| s.with_kind(StmtKind::Compute(Compute { update: None, ..c.clone() })))
 }
 
 /// The arrays that a statement or what it holds writes.
-fn written(s: &Stmt) -> HashSet<BufId> {
+pub fn written(s: &Stmt) -> HashSet<BufId> {
     let mut out = HashSet::new();
     walk(s, &mut |x, _| {
         out.extend(x.written().filter_map(View::buffer));

@@ -21,6 +21,8 @@ use crate::codes::{self, refuse};
 use crate::node::{Leaf, Node, Scope, ScopeId, Site, Work};
 use crate::prepare::Prepared;
 use crate::{Activity, Derivative, Request};
+pub use again::allocated;
+pub use finish::{touched, written};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::build::{add, floor_div, index, mul, sub, var};
 use lathe_ir::visit::{loads_of, substitute_stmt, vars_of};
@@ -355,7 +357,7 @@ impl Reverse<'_> {
                 out.entry(b).or_default().0.push((a, adds));
             }
         }
-        for a in l.stmt.exprs().into_iter().flat_map(loads_of) {
+        for a in l.reads() {
             if let Some(b) = a.view.buffer().filter(|b| self.act.of_buffer(*b)) {
                 out.entry(b).or_default().1.push(a);
             }

@@ -36,6 +36,8 @@ pub struct Tape {
     pub dims: Vec<Dim>,
     /// The first subscript is the position of a counter.
     pub counter: Option<usize>,
+    /// All of the array is kept: its own subscripts are the last ones of the tape.
+    pub whole: bool,
 }
 
 /// Counts the times that a place is reached, where no box of iterations holds them.
@@ -155,13 +157,30 @@ impl Reverse<'_> {
         when: When,
         scope: ScopeId,
     ) -> Result<Expr, Diagnostic> {
+        let whole = self.all_of(site, dims, a, scope);
         let same = |t: &Tape| {
             t.site.id == site.id && t.scope == scope && t.access == *a && t.under.as_ref() == under
         };
-        let n = match self.tapes.iter().position(same).or_else(|| self.equivalent(site, a, under, scope)) {
+        let known = match &whole {
+            Some((all, _)) => {
+                let here =
+                    |t: &Tape| t.whole && t.site.id == site.id && t.scope == scope && t.access.view == a.view;
+                let found = self.tapes.iter().position(here);
+                found.or_else(|| self.equivalent(site, all, None, scope, true))
+            }
+            None => {
+                let found = self.tapes.iter().position(same);
+                found.or_else(|| self.equivalent(site, a, under, scope, false))
+            }
+        };
+        let n = match known {
             Some(n) => n,
             None => {
-                let tape = self.new_tape(site, dims, a, under, scope)?;
+                let mut tape = match &whole {
+                    Some((all, dims)) => self.new_tape(site, dims, all, None, scope)?,
+                    None => self.new_tape(site, dims, a, under, scope)?,
+                };
+                tape.whole = whole.is_some();
                 self.tapes.push(tape);
                 self.tapes.len() - 1
             }
@@ -176,13 +195,63 @@ impl Reverse<'_> {
             }
             self.strict = true;
         }
-        Ok(load(
-            Access::buffer(t.buffer.id, t.buffer.elem.clone(), t.indices.clone()).at(site.places.clone()),
-        ))
+        let mut indices = t.indices.clone();
+        if t.whole {
+            indices.truncate(indices.len() - a.indices.len());
+            indices.extend(a.indices.iter().cloned());
+        }
+        Ok(load(Access::buffer(t.buffer.id, t.buffer.elem.clone(), indices).at(site.places.clone())))
+    }
+
+    /// All elements of an array, where a compute reads all but a fixed number of them: with them, every access that is the
+    /// same but for a constant shares one tape.
+    fn all_of(
+        &mut self,
+        site: &Site,
+        dims: &[Dim],
+        a: &Access,
+        scope: ScopeId,
+    ) -> Option<(Access, Vec<Dim>)> {
+        let id = a.view.buffer().filter(|_| matches!(a.view, View::Buffer(_)) && !a.indices.is_empty())?;
+        let buffer = self.buffers.get(&id)?.clone();
+        let outside: HashSet<VarId> =
+            site.loops[..site.loops.len() - site.loops_in(scope).len()].iter().map(|l| l.binder.id).collect();
+        let mut seen: Vec<VarId> = Vec::new();
+        for (i, extent) in a.indices.iter().zip(&buffer.extents) {
+            let form = Linear::of(i);
+            let [(atom, 1)] = &form.terms[..] else { return None };
+            let d = dims.iter().find(|d| atom.as_var() == Some(d.binder.id))?;
+            let read = Linear::of(&sub(d.hi.clone(), d.lo.clone()));
+            let left = read.minus(&Linear::of(extent))?;
+            if left.as_constant().is_none()
+                || seen.contains(&d.binder.id)
+                || !self.is_constant(extent)
+                || !self.is_known(extent, &outside)
+            {
+                return None;
+            }
+            seen.push(d.binder.id);
+        }
+        let dims = buffer.extents.iter().enumerate().map(|(n, e)| Dim {
+            binder: self.func.fresh_var(format!("i{n}"), Scalar::Index),
+            lo: index(0),
+            hi: e.clone(),
+            combine: lathe_ir::Combine::Concat,
+        });
+        let dims: Vec<Dim> = dims.collect();
+        let indices = dims.iter().map(|d| var(&d.binder)).collect();
+        Some((Access { indices, ..a.clone() }, dims))
     }
 
     /// A tape that keeps the same values for another place of the same iterations, which is reached whenever this one is.
-    fn equivalent(&self, site: &Site, a: &Access, under: Option<&Expr>, scope: ScopeId) -> Option<usize> {
+    fn equivalent(
+        &self,
+        site: &Site,
+        a: &Access,
+        under: Option<&Expr>,
+        scope: ScopeId,
+        whole: bool,
+    ) -> Option<usize> {
         let read: Vec<BufId> =
             a.view.buffer().into_iter().chain(a.exprs().into_iter().flat_map(buffers_of)).collect();
         // What is written from one place on before the other.
@@ -193,10 +262,13 @@ impl Reverse<'_> {
         self.tapes.iter().position(|t| {
             let (mine, theirs) = (&site.loops, &t.site.loops);
             t.scope == scope
-                && t.access == *a
+                && if whole {
+                    t.whole && t.access.view == a.view
+                } else {
+                    t.access == *a && t.dims.is_empty()
+                }
                 && under.is_none()
                 && t.under.is_none()
-                && t.dims.is_empty()
                 && t.counter.is_none()
                 && mine.len() == theirs.len()
                 && mine.iter().zip(theirs).all(|(x, y)| x.binder.id == y.binder.id)
@@ -271,7 +343,17 @@ impl Reverse<'_> {
             layout: Layout::row_major(),
         });
         let (access, under) = (a.clone(), under.cloned());
-        Ok(Tape { scope, site: site.clone(), access, under, buffer, indices, dims: used, counter })
+        Ok(Tape {
+            scope,
+            site: site.clone(),
+            access,
+            under,
+            buffer,
+            indices,
+            dims: used,
+            counter,
+            whole: false,
+        })
     }
 
     fn counter(&mut self, site: &Rc<Site>, scope: ScopeId) -> Result<usize, Diagnostic> {

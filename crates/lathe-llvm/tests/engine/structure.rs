@@ -243,3 +243,22 @@ fn loops_without_a_schedule_become_vectors() {
     let sum = "func f(N)(A: in f32[N], s: inout f32[]) stage plain { for i in 0..N { 's'[i]: s[]! sum= A[i]! licensed } }";
     assert!(!emit(sum, "llvm", &options).contains("fadd <"));
 }
+
+#[test]
+fn prefetches_after_branches_use_nothing_of_them() {
+    let c = compile(
+        "func f(N)(A: in f32[N], B: inout f32[N], c: in i32) {
+           for i in 0..N {
+             if c == 1:i32 { 'B'[i]: B[i]! = A[N - 1 - i]! + 1.0:f32 }
+             prefetch A[N - 1 - i]!
+           }
+         }",
+    );
+    for take in [0, 1] {
+        let (mut a, mut b) = (Tensor::f32(&[5], |i| i as f32), Tensor::f32(&[5], |_| 9.0));
+        let mut flag = scalar(lathe_ir::Scalar::I32, &i32::to_ne_bytes(take));
+        assert_eq!(call(&c, &mut [&mut a, &mut b, &mut flag]), 0);
+        let want = if take == 1 { [5.0, 4.0, 3.0, 2.0, 1.0] } else { [9.0; 5] };
+        assert_eq!(b.as_f32(), want);
+    }
+}

@@ -168,6 +168,23 @@ fn outputs_are_injective_and_stay_inside() {
 }
 
 #[test]
+fn subscripts_may_name_the_loops_around() {
+    let text = |at: &str| {
+        format!(
+            "func f(N, T)(A: in f32[T, N], B: inout f32[N], last: in i32) stage plain {{\n\
+               for t in 0..T {{\n compute 'B' over i in 0..N {{\n B[i] = A[{at}]\n }}\n}}\n}}\n"
+        )
+    };
+    let n = &[("N", 3), ("T", 5)];
+    for at in ["t, i", "T - 1 - t, i", "index(last) - t, i"] {
+        assert_eq!(of_tree(&text(at), n).unwrap(), [3], "{at}");
+    }
+    // What does not depend on them stays inside all the same.
+    let d = of_tree(&text("t, i + 1"), n).unwrap_err();
+    assert_eq!(d.code, codes::LEAVES, "{d}");
+}
+
+#[test]
 fn operators_that_do_not_interchange_are_refused() {
     let text = "func f(N, M)(A: in f32[N, M], B: out f32[]) stage plain {\n\
                   compute 'B' over i in 0..N reduce(sum), j in 0..M reduce(max) {\n B[] = A[i, j]\n }\n}\n";

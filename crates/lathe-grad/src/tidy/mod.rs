@@ -1,0 +1,177 @@
+//! What a derived function would compute twice or in vain, found in its sequences of statements: these rewrites know that
+//! cotangents are sums, so that their order and the form of their products are free.
+//!
+//! `merge`: several maps that add to the same elements are one. `inline`: copies are read where they came from. `factor`:
+//! a sum of multiples is a multiple of a sum that is there. `share`: what several maps evaluate is evaluated once. `hoist`: functions of inputs that a sum evaluates for every
+//! element are evaluated once.
+
+mod factor;
+mod hoist;
+mod inline;
+mod merge;
+mod share;
+
+use crate::reverse::{touched, written};
+use lathe_ir::visit::loads_of;
+use lathe_ir::{
+    Access, BufId, Buffer, Combine, Compute, Dim, Expr, Function, Name, Stmt, StmtKind, VarId, View, visit,
+};
+use lathe_poly::Linear;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// A function without what its statements compute twice or in vain.
+pub fn tidied(func: Function) -> Function {
+    let mut func = hoist::hoisted(func);
+    let body = func.body.clone();
+    func.body = named_apart(&block(&body, &mut func), &func);
+    func
+}
+
+/// Local arrays under names of their own: strategies say which one they mean.
+fn named_apart(body: &Stmt, func: &Function) -> Stmt {
+    let mut taken: HashSet<Name> = func.params.iter().map(|p| p.name().clone()).collect();
+    visit::map_stmts(body, &mut |s| {
+        let Some((buffer, inside)) = s.as_alloc() else { return s };
+        if taken.insert(buffer.name.clone()) {
+            return s;
+        }
+        let other =
+            (2..).map(|n| Name::from(format!("{}{n}", buffer.name))).find(|n| taken.insert(n.clone()));
+        let buffer = Arc::new(Buffer { name: other.unwrap_or_default(), ..(**buffer).clone() });
+        s.with_kind(StmtKind::Alloc { buffer, body: inside.clone() })
+    })
+}
+
+/// What a statement itself touches, without those within it.
+fn touches(s: &Stmt) -> impl Iterator<Item = BufId> {
+    let read = s.exprs().into_iter().flat_map(loads_of).filter_map(|a| a.view.buffer());
+    let all: Vec<BufId> = s.touches().iter().filter_map(|t| t.0.buffer()).chain(read).collect();
+    all.into_iter()
+}
+
+/// A line of a block: a statement, or what is open until its end (a `let`, a local array) without its body.
+#[derive(Clone)]
+enum Line {
+    Open(Stmt),
+    Do(Stmt),
+}
+
+impl Line {
+    fn compute(&self) -> Option<&Compute> {
+        match self {
+            Line::Do(s) => s.as_compute(),
+            Line::Open(_) => None,
+        }
+    }
+
+    /// The arrays that it touches, and those that it writes.
+    fn touched(&self) -> HashSet<BufId> {
+        match self {
+            Line::Do(s) => touched(s),
+            Line::Open(s) => touches(s).collect(),
+        }
+    }
+
+    fn written(&self) -> HashSet<BufId> {
+        match self {
+            Line::Do(s) => written(s),
+            Line::Open(_) => HashSet::new(),
+        }
+    }
+}
+
+fn lines(s: &Stmt, out: &mut Vec<Line>) {
+    if let Some(list) = s.as_seq() {
+        return list.iter().for_each(|c| lines(c, out));
+    }
+    let body = s.as_alloc().map(|a| a.1).or_else(|| s.as_let().map(|l| l.2));
+    match body {
+        Some(body) => {
+            out.push(Line::Open(s.clone()));
+            lines(body, out);
+        }
+        None => out.push(Line::Do(s.clone())),
+    }
+}
+
+/// The statement that lines are. Arrays that nothing uses any more are gone.
+fn joined(all: Vec<Line>) -> Stmt {
+    let mut rest: Vec<Stmt> = Vec::new();
+    for line in all.into_iter().rev() {
+        match line {
+            Line::Do(s) => rest.push(s),
+            Line::Open(s) => {
+                rest.reverse();
+                let body = Stmt::seq(std::mem::take(&mut rest));
+                let kind = match (s.as_alloc(), s.as_let()) {
+                    (Some((b, _)), _) if !touched(&body).contains(&b.id) => None,
+                    (Some((b, _)), _) => Some(StmtKind::Alloc { buffer: b.clone(), body: body.clone() }),
+                    (_, Some((b, v, _))) => {
+                        Some(StmtKind::Let { binder: b.clone(), value: v.clone(), body: body.clone() })
+                    }
+                    _ => None,
+                };
+                rest.push(kind.map_or(body, |k| s.with_kind(k)));
+            }
+        }
+    }
+    rest.reverse();
+    Stmt::seq(rest)
+}
+
+fn block(s: &Stmt, func: &mut Function) -> Stmt {
+    let mut all = Vec::new();
+    lines(s, &mut all);
+    for line in &mut all {
+        if let Line::Do(s) = line {
+            let new: Vec<Stmt> = s.children().map(|c| block(c, func)).collect();
+            if !new.is_empty() {
+                *s = s.with_children(new);
+            }
+        }
+    }
+    factor::factored(&mut all);
+    merge::merged(&mut all, &mut func.next_id);
+    inline::inlined(&mut all);
+    merge::merged(&mut all, &mut func.next_id);
+    share::shared(&mut all, func);
+    joined(all)
+}
+
+/// A compute that gives every point of a box an element of its own: one target, whose subscripts are its indices.
+fn is_map(c: &Compute) -> bool {
+    c.dims.iter().all(|d| d.combine == Combine::Concat) && c.guard.is_none() && names_its_points(c)
+}
+
+/// Whether the subscripts of the target are the free indices, each once.
+fn names_its_points(c: &Compute) -> bool {
+    let [target] = &c.targets[..] else { return false };
+    let free: Vec<VarId> = free(c).map(|d| d.binder.id).collect();
+    let named: Vec<VarId> = target.indices.iter().filter_map(Expr::as_var).collect();
+    let all: HashSet<VarId> = named.iter().copied().collect();
+    let bounds = c.dims.iter().flat_map(|d| [&d.lo, &d.hi]);
+    matches!(target.view, View::Buffer(_))
+        && c.values.len() == 1
+        && named.len() == target.indices.len()
+        && named.len() == free.len()
+        && all.len() == named.len()
+        && free.iter().all(|v| all.contains(v))
+        && bounds.into_iter().all(|e| loads_of(e).is_empty() && visit::vars_of(e).is_disjoint(&all_of(c)))
+}
+
+fn all_of(c: &Compute) -> HashSet<VarId> {
+    c.dims.iter().map(|d| d.binder.id).collect()
+}
+
+fn free(c: &Compute) -> impl Iterator<Item = &Dim> {
+    c.dims.iter().filter(|d| d.combine == Combine::Concat)
+}
+
+fn same_range(a: &Dim, b: &Dim) -> bool {
+    Linear::of(&a.lo) == Linear::of(&b.lo) && Linear::of(&a.hi) == Linear::of(&b.hi)
+}
+
+fn loads_from(e: &Expr, b: BufId) -> Vec<Access> {
+    loads_of(e).into_iter().filter(|a| a.view.buffer() == Some(b)).collect()
+}
