@@ -285,7 +285,7 @@ pub fn written_before_read(env: &Env, root: &Stmt, buffer: &Buffer, by: Option<&
 }
 
 /// Writes that both branches of a condition do, as writes that happen whatever it says.
-fn in_both_branches<'a>(all: &[&Leaf<'a>], buffer: BufId) -> Vec<Leaf<'a>> {
+pub(crate) fn in_both_branches<'a>(all: &[&Leaf<'a>], buffer: BufId) -> Vec<Leaf<'a>> {
     let writes = |l: &Leaf| {
         let own = l.touches.iter().filter(|t| t.buffer == buffer && t.role == Role::Write);
         own.filter_map(|t| t.indices.clone()).collect::<Vec<_>>()
@@ -324,7 +324,7 @@ fn in_both_branches<'a>(all: &[&Leaf<'a>], buffer: BufId) -> Vec<Leaf<'a>> {
 }
 
 /// Whether earlier writes surely reach all that one read touches.
-fn reached(
+pub(crate) fn reached(
     env: &Env,
     written: &Written,
     buffer: &Buffer,

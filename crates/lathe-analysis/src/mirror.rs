@@ -5,6 +5,12 @@
 //! go between an element and its position; every element that is read was copied in, or written before; every element
 //! that is written is copied out, where the array lives on. Each of these is a question about integer points.
 
+mod again;
+mod parts;
+
+pub use again::{Again, recomputes};
+pub use parts::{Parts, partial_results};
+
 use crate::copy::{Copy, Place};
 use crate::cover::{expand, uncovered};
 use crate::defined::written_before_read;
@@ -24,6 +30,8 @@ pub struct Mirror<'a> {
     pub buffer: &'a Buffer,
     /// Per dimension: position `p` is element `lo + step * p`. Over variables outside of the statement.
     pub window: Vec<(Expr, i64)>,
+    /// The first subscripts of the buffer, where it holds several copies of the window: over variables of the statement.
+    pub own: Vec<Expr>,
 }
 
 /// A statement, and what it becomes: `enter` copies in, `used` is the statement with the buffer in the place of the
@@ -62,10 +70,10 @@ struct Positions {
 impl Check<'_> {
     fn run(&self) -> Result<usize, String> {
         let (array, buffer) = (self.m.array.id, self.m.buffer.id);
-        let rank = self.m.array.extents.len();
-        if self.m.window.len() != rank || self.m.buffer.extents.len() != rank {
-            return Err("the window has another rank".into());
+        if !self.m.own.is_empty() {
+            return Err("one copy of a window is staged".into());
         }
+        self.ranks()?;
         let mut examined = self.redirected()?;
         let (mut copied, mut filled) = (Vec::new(), Vec::new());
         for s in self.s.enter {
@@ -120,6 +128,12 @@ impl Check<'_> {
         Ok(examined)
     }
 
+    fn ranks(&self) -> Result<(), String> {
+        let rank = self.m.array.extents.len();
+        let fits = self.m.window.len() == rank && self.m.buffer.extents.len() == self.m.own.len() + rank;
+        if fits { Ok(()) } else { Err("the window has another rank".into()) }
+    }
+
     /// The statement is what it was but for the subscripts of redirected accesses, and these say the same.
     fn redirected(&self) -> Result<usize, String> {
         let (array, buffer) = (self.m.array.id, self.m.buffer.id);
@@ -154,7 +168,10 @@ impl Check<'_> {
         }
         for ((items, a), b) in was.iter().zip(&now) {
             let plain = a.view == View::Buffer(array) && b.view == View::Buffer(buffer);
-            if !plain || !self.same_element(items, &a.indices, &b.indices) {
+            let (own, at) = b.indices.split_at(self.m.own.len().min(b.indices.len()));
+            let same_copy = own.len() == self.m.own.len()
+                && own.iter().zip(&self.m.own).all(|(x, y)| self.equal(items, x, y));
+            if !plain || !same_copy || !self.same_element(items, &a.indices, at) {
                 return Err(format!("an access to `{}` may touch another element", self.m.buffer.name));
             }
         }
@@ -333,7 +350,7 @@ impl Check<'_> {
                 true
             });
         }
-        let cell = self.m.window.iter().map(|_| Lin::atom(builder.system.fresh())).collect();
+        let cell = self.m.buffer.extents.iter().map(|_| Lin::atom(builder.system.fresh())).collect();
         builder.system.exact = true;
         (builder, outer, cell)
     }
@@ -367,7 +384,8 @@ impl Check<'_> {
             }
             if !exactly {
                 let mut scope = outer.clone();
-                for ((c, (lo, step)), extent) in cell.iter().zip(&self.m.window).zip(&self.m.array.extents) {
+                let at = &cell[self.m.own.len()..];
+                for ((c, (lo, step)), extent) in at.iter().zip(&self.m.window).zip(&self.m.array.extents) {
                     let (lo, n) = (builder.value(&mut scope, lo), builder.value(&mut scope, extent));
                     let Some(at) = lo.combine(1, c, *step) else { continue };
                     builder.system.ge(&at, &Lin::default());
@@ -410,7 +428,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Positions that are written are inside of the buffer.
+    /// Positions that are touched are inside of the buffer.
     fn inside(&self, writes: &Positions) -> Result<(), String> {
         let (mut builder, mut outer, cell) = self.start();
         let columns = |parts: &[Conj]| {
@@ -435,7 +453,7 @@ impl Check<'_> {
                         ) != Answer::Empty
                     {
                         return Err(format!(
-                            "an element may be written that has no place in `{}`",
+                            "an element may be touched that has no place in `{}`",
                             self.m.buffer.name
                         ));
                     }

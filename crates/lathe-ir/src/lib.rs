@@ -31,9 +31,9 @@ pub mod types;
 pub mod verify;
 pub mod visit;
 
+pub use digest::{Digest, digest};
 pub use expr::{Access, Expr, ExprKind, Status, View};
 pub use func::{Buffer, Function, Mode, Param, ParamKind, Space, Stage};
-pub use digest::{Digest, digest};
 pub use hash::structural_hash;
 pub use ids::{Binder, BufId, Label, VarId};
 pub use layout::{Layout, LayoutStep};

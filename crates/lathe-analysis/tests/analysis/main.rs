@@ -6,4 +6,5 @@ mod kit;
 mod mirror;
 mod oracle;
 mod scan;
+mod stand_ins;
 mod verdicts;

@@ -94,7 +94,7 @@ fn verdict([before, after]: [&str; 2], array: &str) -> Result<usize, String> {
         lives_on: true,
     };
     let env = Env::at(&m, &old, &path);
-    mirrors(&env, &staged, &Mirror { array: &array, buffer, window })
+    mirrors(&env, &staged, &Mirror { array: &array, buffer, window, own: Vec::new() })
 }
 
 #[test]

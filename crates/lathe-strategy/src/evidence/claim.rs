@@ -130,6 +130,12 @@ pub enum Claim {
     WrittenFirst { array: String, within: Within },
     /// Every access to `buffer` touches the element that the access to `array` in its place touched.
     Redirected { array: String, buffer: String },
+    /// What stands in front of a statement gives every position of `buffer` that it reads the value that the element of
+    /// `array` had, by the expression that it had.
+    Recomputed { array: String, buffer: String },
+    /// Every contribution to an element of `array` goes to one of its positions in `buffer`, which starts from the identity
+    /// and is combined into the element once.
+    PartsCombined { array: String, buffer: String },
     /// Nothing outside touches the array.
     OnlyInside { array: String, within: Within },
     /// Every element is stored once, by one expression.
@@ -199,6 +205,8 @@ impl Claim {
             | Exclusive { .. }
             | WrittenFirst { .. }
             | Redirected { .. }
+            | Recomputed { .. }
+            | PartsCombined { .. }
             | OnlyInside { .. }
             | StoredOnce { .. }
             | InputsKept { .. }
@@ -319,6 +327,15 @@ impl fmt::Display for Claim {
             Redirected { array, buffer } => write!(
                 f,
                 "every access to `{buffer}` touches the copy of the element of `{array}` that it touched before"
+            ),
+            Recomputed { array, buffer } => write!(
+                f,
+                "every element of `{buffer}` that is read has the value that the element of `{array}` had, computed alike"
+            ),
+            PartsCombined { array, buffer } => write!(
+                f,
+                "what was combined into `{array}` goes to elements of `{buffer}` that start from the identity, and each of \
+                 these is combined into its element once"
             ),
             OnlyInside { array, .. } => {
                 write!(f, "`{array}` is used in the body of the loop and nowhere else")

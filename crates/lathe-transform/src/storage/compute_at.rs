@@ -11,6 +11,7 @@ use crate::codes;
 use crate::names;
 use crate::rule::Rule;
 use crate::work::Work;
+use lathe_analysis::Again;
 use lathe_diagnostics::Places;
 use lathe_ir::expr::Expr;
 use lathe_ir::visit;
@@ -98,11 +99,16 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let redirect = |s: &Stmt| region::redirect(s, buffer.id, &local, &region);
     let shared = Around::of(cursor.func, &producer.seq).binders.len();
     let repeats = around.instance().split_off(shared);
-    let mut parts = Vec::new();
+    let (mut nests, mut was) = (Vec::new(), HashMap::new());
     for nest in &producer.nests {
-        parts.push(redirect(&again(&restrict(nest, &buffer, &region, &around)?, &repeats)));
+        let (restricted, shifts) = restrict(nest, &buffer, &region, &around)?;
+        nests.push((nest.clone(), redirect(&again(&restricted, &repeats))));
+        was.extend(shifts);
     }
-    parts.push(redirect(body));
+    let used = redirect(body);
+    let mirror = region::mirror(&buffer, &local, &region);
+    work.check_again(&target, &Again { nests: &nests, was: &was, before: body, used: &used }, &mirror)?;
+    let parts: Vec<Stmt> = nests.into_iter().map(|n| n.1).chain([used]).collect();
     let new =
         Stmt::new(StmtKind::Alloc { buffer: local.clone(), body: Stmt::seq(parts) }, producer.places.clone());
     work.replace_storage(&target, new, Kind::Recomputation)?;
@@ -110,8 +116,8 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     work.made(&target, &local);
     let window = region::window(work, &target, &region, &around);
     let name = buffer.name.to_string();
-    work.oblige(Obligation::by_rule(Claim::ReadInside { array: name.clone(), window }));
-    work.oblige(Obligation::by_rule(Claim::InputsKept { of: name, until: Until::Moved }));
+    work.oblige(Obligation::by_accesses(Claim::ReadInside { array: name.clone(), window }, reads.len()));
+    work.oblige(Obligation::by_effects(Claim::InputsKept { of: name, until: Until::Moved }));
     Ok(())
 }
 
@@ -129,8 +135,14 @@ fn again(nest: &Stmt, repeats: &[Expr]) -> Stmt {
     })
 }
 
-/// The nest with its loops over the array's dimensions restricted to the box, and counted from its start.
-fn restrict(nest: &Stmt, buffer: &Buffer, region: &Region, around: &Around) -> Result<Stmt, Refusal> {
+/// The nest with its loops over the array's dimensions restricted to the box, and counted from its start; and what their
+/// variables were.
+fn restrict(
+    nest: &Stmt,
+    buffer: &Buffer,
+    region: &Region,
+    around: &Around,
+) -> Result<(Stmt, HashMap<VarId, Expr>), Refusal> {
     let writes = scope::accesses(nest, &HashMap::new());
     let mut plan: HashMap<VarId, (usize, i64)> = HashMap::new();
     for w in writes.iter().filter(|f| f.buffer() == Some(buffer.id)) {
@@ -185,7 +197,7 @@ fn restrict(nest: &Stmt, buffer: &Buffer, region: &Region, around: &Around) -> R
         let hi = linear::min_expr(&ends).unwrap_or_else(|| shifted(&l.hi, &back));
         s.with_kind(StmtKind::Loop(Loop { lo: low, hi, ..l.clone() }))
     });
-    Ok(visit::substitute_stmt(&restricted, &shifts))
+    Ok((visit::substitute_stmt(&restricted, &shifts), shifts))
 }
 
 /// Whether a buffer of the nest itself lives through iterations of a loop that is to be cut down: the

@@ -71,7 +71,7 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     producer.remove(work, Kind::Bijection)?;
     let name = buffer.name.to_string();
     work.oblige(Obligation::by_rule(Claim::StoredOnce { array: name.clone() }));
-    work.oblige(Obligation::by_rule(Claim::InputsKept { of: name, until: Until::Read }));
+    work.oblige(Obligation::by_effects(Claim::InputsKept { of: name, until: Until::Read }));
     Ok(())
 }
 

@@ -103,6 +103,6 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     work.relies_on(&law);
     let label = scan.label.to_string();
     work.changes_rounding(&label);
-    work.oblige(Obligation::by_rule(Claim::InputsKept { of: label, until: Until::Done }));
+    work.oblige(Obligation::by_effects(Claim::InputsKept { of: label, until: Until::Done }));
     Ok(())
 }

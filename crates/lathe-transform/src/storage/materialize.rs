@@ -73,7 +73,7 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     for b in &buffers {
         work.made(&root, b);
     }
-    work.oblige(Obligation::by_rule(Claim::InputsKept { of: label.clone(), until: Until::Done }));
+    work.oblige(Obligation::by_effects(Claim::InputsKept { of: label.clone(), until: Until::Done }));
     work.oblige(Obligation::by_rule(Claim::ComputedOnce { of: label }));
     Ok(())
 }

@@ -80,7 +80,7 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     work.replace_storage(&root, new, Kind::Contraction)?;
     relied.iter().chain(&commutative).for_each(|l| work.relies_on(l));
     work.changes_rounding(&label);
-    work.oblige(Obligation::by_rule(Claim::InputsKept { of: label, until: Until::Done }));
+    work.oblige(Obligation::by_effects(Claim::InputsKept { of: label, until: Until::Done }));
     for b in &buffers {
         work.made(&root, b);
     }

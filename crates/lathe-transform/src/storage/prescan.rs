@@ -77,9 +77,9 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let (carry, label, array) = (m.carry.clone(), scan.label.to_string(), buffer.name.to_string());
     work.replace_storage(&path, new, Kind::Split)?;
     relied.iter().for_each(|l| work.relies_on(l));
-    work.oblige(Obligation::by_rule(Claim::InputsKept { of: array.clone(), until: Until::Done }));
+    work.oblige(Obligation::by_effects(Claim::InputsKept { of: array.clone(), until: Until::Done }));
     work.changes_rounding(&label);
-    work.oblige(Obligation::by_rule(Claim::OnlyBy { label, array, within: Within::Loop }));
+    work.oblige(Obligation::by_effects(Claim::OnlyBy { label, array, within: Within::Loop }));
     work.made(&path, &carry);
     Ok(())
 }

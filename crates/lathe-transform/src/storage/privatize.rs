@@ -17,7 +17,7 @@ use crate::laws::{self, Relied};
 use crate::names;
 use crate::rule::{Cursor, Rule};
 use crate::work::Work;
-use lathe_analysis::Env;
+use lathe_analysis::{Env, Mirror, Parts};
 use lathe_diagnostics::Places;
 use lathe_ir::expr::{Access, Expr, View};
 use lathe_ir::visit::{self, Path};
@@ -410,13 +410,41 @@ impl Job<'_> {
             count,
             exists,
         };
-        let init = identity.as_ref().map(|start| m.init(work, start, &mut labels));
-        let mut main = m.redirect(old, &first);
+        let init = identity.as_ref().map(|start| m.init(work, start, &mut labels)).unwrap_or_default();
+        // One array after the other goes to its parts.
+        let redirected: Vec<Stmt> = (0..parts.len())
+            .scan(old.clone(), |so_far, n| {
+                *so_far = m.redirect(so_far, &first, n);
+                Some(so_far.clone())
+            })
+            .collect();
+        let mut main = redirected.last().unwrap_or(old).clone();
         if let Some(f) = self.first {
             let outside: Vec<VarId> = around.binders.iter().map(|b| b.id).collect();
             main = f.restart(&main, &locals, &outside);
         }
         let combine = m.combine(work, &mut labels);
+        if let (Some(start), None, None) = (&identity, &labels.halves, self.first) {
+            let own = m.own(&first).ok_or_else(empty)?;
+            for (n, (b, local)) in parts.iter().zip(&locals).enumerate() {
+                let before = if n == 0 { old } else { &redirected[n - 1] };
+                let mirror = Mirror { own: vec![own.clone()], ..region::mirror(b, local, &region[n]) };
+                let these = Parts {
+                    op: &r.op,
+                    start: &start[n],
+                    before,
+                    init: &init[n],
+                    used: &redirected[n],
+                    combine: &combine,
+                };
+                work.check_parts(target, &these, &mirror)?;
+            }
+        } else {
+            for (b, local) in parts.iter().zip(&locals) {
+                let (array, buffer) = (b.name.to_string(), local.name.to_string());
+                work.oblige(Obligation::by_rule(Claim::PartsCombined { array, buffer }));
+            }
+        }
         let body = Stmt::seq(init.into_iter().chain([main, combine]));
         let new = locals
             .iter()

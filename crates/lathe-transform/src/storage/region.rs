@@ -200,19 +200,6 @@ impl Region {
         linear::nonneg(&self.lo[d], around, sizes)
     }
 
-    /// The union, where it is a box: the other one continues this one in a single dimension.
-    pub fn join(&self, o: &Region) -> Option<Region> {
-        let differ: Vec<usize> =
-            (0..self.rank()).filter(|d| self.lo[*d] != o.lo[*d] || self.hi[*d] != o.hi[*d]).collect();
-        let [d] = differ.as_slice() else { return None };
-        if self.hi[*d] != [o.lo[*d].clone()] || self.step[*d] != 1 || o.step[*d] != 1 {
-            return None;
-        }
-        let mut out = self.clone();
-        out.hi[*d] = o.hi[*d].clone();
-        Some(out)
-    }
-
     /// Whether every element of `o` is known to be in this box.
     pub fn contains(&self, o: &Region, around: &[Ranged], sizes: &HashSet<VarId>) -> bool {
         let le = |a: &Linear, b: &Linear| b.minus(a).is_some_and(|g| linear::nonneg(&g, around, sizes));
@@ -286,16 +273,11 @@ fn common_step(a: i64, b: i64) -> Option<i64> {
     i64::try_from(gcd(a.unsigned_abs(), b.unsigned_abs())).ok()
 }
 
-/// Whether an access touches every element of its box once its loops beyond the first `fixed` have run: each
+/// Whether an access touches every element of its box, with steps or without, once its loops beyond the first `fixed` have run: each
 /// of them serves one dimension only, and the values of each dimension are contiguous. Knows the loops
 /// that `split` makes. Loops that serve no dimension surely have iterations.
-pub fn is_exact(f: &Found, fixed: usize) -> bool {
-    dimensions(f, fixed, false).is_some_and(|used| others_run(f, fixed, &used))
-}
-
-/// As [`is_exact`], for the box with steps.
 pub fn fills(f: &Found, fixed: usize) -> bool {
-    dimensions(f, fixed, true).is_some_and(|used| others_run(f, fixed, &used))
+    dimensions(f, fixed).is_some_and(|used| others_run(f, fixed, &used))
 }
 
 fn others_run(f: &Found, fixed: usize, used: &HashSet<VarId>) -> bool {
@@ -309,11 +291,11 @@ fn others_run(f: &Found, fixed: usize, used: &HashSet<VarId>) -> bool {
 
 /// As [`fills`], but for loops that serve no dimension and may be empty.
 pub fn fills_if_run(f: &Found, fixed: usize) -> bool {
-    dimensions(f, fixed, true).is_some()
+    dimensions(f, fixed).is_some()
 }
 
 /// The loops that serve a dimension; `None` where the box, with steps or without, has holes.
-fn dimensions(f: &Found, fixed: usize, steps: bool) -> Option<HashSet<VarId>> {
+fn dimensions(f: &Found, fixed: usize) -> Option<HashSet<VarId>> {
     if f.guarded || f.opaque || !f.unit_steps {
         return None;
     }
@@ -337,7 +319,7 @@ fn dimensions(f: &Found, fixed: usize, steps: bool) -> Option<HashSet<VarId>> {
             }
         }
         let step = here.iter().try_fold(0, |g, t| common_step(g, t.0))?;
-        if steps && step > 1 {
+        if step > 1 {
             here.iter_mut().for_each(|t| t.0 /= step);
         }
         here.sort_by_key(|t| t.0);
@@ -435,7 +417,7 @@ pub fn shape(r: &Region, around: &Around) -> Vec<Expr> {
 /// Which element stands where in a buffer that holds the box.
 pub fn mirror<'a>(array: &'a Buffer, buffer: &'a Buffer, r: &Region) -> Mirror<'a> {
     let window = (0..r.rank()).map(|d| (r.lo[d].to_expr(), r.step[d])).collect();
-    Mirror { array, buffer, window }
+    Mirror { array, buffer, window, own: Vec::new() }
 }
 
 /// The box as evidence holds it; `path` is where it is used.

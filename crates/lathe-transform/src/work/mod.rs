@@ -10,7 +10,10 @@ use crate::arithmetic::added_overflow;
 use crate::codes;
 use crate::laws::{self, Relied};
 use crate::rule::{Cursor, Edit, Rule};
-use lathe_analysis::{Env, Mirror, OrderRefusal, Staged, instances_preserved, mirrors, order_preserved};
+use lathe_analysis::{
+    Again, Env, Mirror, OrderRefusal, Parts, Staged, instances_preserved, mirrors, order_preserved, padded,
+    partial_results, recomputes,
+};
 use lathe_diagnostics::{Code, Diagnostic, Places, Severity};
 use lathe_ir::visit;
 use lathe_ir::{Binder, BufId, Buffer, Expr, Function, Label, Module, Reduce, Scalar, Stage, Stmt, StmtKind};
@@ -245,15 +248,59 @@ impl<'a> Work<'a> {
     /// Asks the checker whether a buffer stands for a window of an array in what is to replace the statement at a place.
     pub fn check_mirror(&mut self, path: &[usize], staged: &Staged, mirror: &Mirror) -> Result<(), Refusal> {
         let env = Env::at(self.cursor.module, &self.func, path);
-        let examined = mirrors(&env, staged, mirror).map_err(|why| {
-            Diagnostic::error(codes::WINDOW, format!("`{}`: {why}", self.rule))
-                .at_places(staged.before.places(), "here")
-                .help("give a `window:` that holds all that the statement touches, or stage at another loop")
-                .into_refusal(self.rule)
-        })?;
+        let help = "give a `window:` that holds all that the statement touches, or stage at another loop";
+        let examined = mirrors(&env, staged, mirror)
+            .map_err(|why| self.no_stand_in(&why, staged.before.places(), help))?;
         let (array, buffer) = (mirror.array.name.to_string(), mirror.buffer.name.to_string());
         self.oblige(Obligation::by_accesses(Claim::Redirected { array, buffer }, examined));
         Ok(())
+    }
+
+    /// Asks the checker whether what is computed again at a place, in part, is what the array had there.
+    pub fn check_again(&mut self, path: &[usize], again: &Again, mirror: &Mirror) -> Result<(), Refusal> {
+        let env = Env::at(self.cursor.module, &self.func, path);
+        let examined = recomputes(&env, again, mirror)
+            .map_err(|why| self.no_stand_in(&why, again.before.places(), "choose another loop"))?;
+        let (array, buffer) = (mirror.array.name.to_string(), mirror.buffer.name.to_string());
+        self.oblige(Obligation::by_accesses(Claim::Recomputed { array, buffer }, examined));
+        Ok(())
+    }
+
+    /// Asks the checker whether partial results, combined, are what the array got.
+    pub fn check_parts(&mut self, path: &[usize], parts: &Parts, mirror: &Mirror) -> Result<(), Refusal> {
+        let env = Env::at(self.cursor.module, &self.func, path);
+        let examined = partial_results(&env, parts, mirror)
+            .map_err(|why| self.no_stand_in(&why, parts.before.places(), "choose another loop, or `at:`"))?;
+        let (array, buffer) = (mirror.array.name.to_string(), mirror.buffer.name.to_string());
+        self.oblige(Obligation::by_accesses(Claim::PartsCombined { array, buffer }, examined));
+        Ok(())
+    }
+
+    /// Asks the checker whether the loop at a place may run to `hi`: nobody reads what additional iterations compute.
+    pub fn check_padding(&mut self, path: &[usize], hi: &Expr) -> Result<(), Refusal> {
+        let (written, read) = padded(self.module(), &self.func, path, hi).map_err(|why| {
+            let places = visit::at(&self.func.body, path).map_or(Places::none(), |s| s.places().clone());
+            Diagnostic::error(codes::PADDING, format!("`{}`: {why}", self.rule))
+                .at_places(&places, "here")
+                .help(
+                    "stage what the tile reads with `pad: true`, and what it writes, before padding the loop",
+                )
+                .into_refusal(self.rule)
+        })?;
+        let over = self.at(path)?.as_loop().map_or(String::new(), |l| l.binder.name.to_string());
+        for (array, accesses) in written {
+            let claim = Claim::PaddingUnread { array, over: over.clone() };
+            self.oblige(Obligation::by_accesses(claim, accesses));
+        }
+        self.oblige(Obligation::by_accesses(Claim::PaddingDefined { over }, read));
+        Ok(())
+    }
+
+    fn no_stand_in(&self, why: &str, places: &Places, help: &str) -> Refusal {
+        Diagnostic::error(codes::WINDOW, format!("`{}`: {why}", self.rule))
+            .at_places(places, "here")
+            .help(help)
+            .into_refusal(self.rule)
     }
 
     /// What the function would be with another statement at a place, for questions about it.

@@ -20,7 +20,8 @@ impl Maker<'_> {
         work.fresh(name)
     }
 
-    pub fn init(&self, work: &mut Work, identity: &[Expr], labels: &mut Labels) -> Stmt {
+    /// One nest per array.
+    pub fn init(&self, work: &mut Work, identity: &[Expr], labels: &mut Labels) -> Vec<Stmt> {
         let nests = self.locals.iter().zip(identity).map(|(local, value)| {
             let vars: Vec<Binder> =
                 (0..local.extents.len()).map(|d| Self::var(work, format!("{}.{d}", labels.init))).collect();
@@ -41,16 +42,20 @@ impl Maker<'_> {
             let loops = vars.into_iter().zip(ends).map(|(v, e)| (v, build::index(0), e.clone()));
             nest(loops.collect(), store, &self.r.places)
         });
-        Stmt::seq(nests.collect::<Vec<_>>())
+        nests.collect()
     }
 
-    pub fn redirect(&self, stmt: &Stmt, first: &Linear) -> Stmt {
-        let inner =
-            self.job.cursor.at(&self.job.inner).and_then(Stmt::as_loop).map(|l| build::var(&l.binder));
+    /// Which part an iteration combines into.
+    pub fn own(&self, first: &Linear) -> Option<Expr> {
+        let l = self.job.cursor.at(&self.job.inner).and_then(Stmt::as_loop)?;
+        Some(linear::of(&build::var(&l.binder)).minus(first)?.to_expr())
+    }
+
+    /// The statement with the parts in the place of one of the arrays.
+    pub fn redirect(&self, stmt: &Stmt, first: &Linear, n: usize) -> Stmt {
+        let own = self.own(first);
         visit::map_accesses(stmt, &mut |a| {
-            let n = self.parts.iter().position(|b| a.view == View::Buffer(b.id))?;
-            let v = linear::of(inner.as_ref()?);
-            let mut indices = vec![v.minus(first)?.to_expr()];
+            let mut indices = vec![own.clone().filter(|_| a.view == View::Buffer(self.parts[n].id))?];
             indices.extend(a.indices.iter().enumerate().map(|(d, e)| self.region[n].position(d, e)));
             let new = proved(self.locals[n].id, &self.locals[n].elem, indices);
             Some(Access { places: a.places.clone(), status: a.status.clone(), ..new })
