@@ -58,7 +58,7 @@ impl Padded<'_> {
         let mut opaque = false;
         visit::walk(&self.l.body, &mut |s, _| {
             let loads = s.exprs().into_iter().flat_map(loads_of);
-            let own = s.accesses().into_iter().map(|(a, _)| a.clone());
+            let own = s.accesses().map(|(a, _)| a.clone());
             for a in loads.chain(own) {
                 opaque |= a.view.buffer().is_none();
                 out.extend(a.view.buffer());

@@ -2,7 +2,7 @@
 //! whole arrays, so vectors do it, and threads where the kernel has some. Such a loop writes nothing, and whichever
 //! iteration fails, it fails with the same message: order does not matter.
 
-use lathe_ir::build::{add, floor_div, index, max, min, mul, sub, var};
+use lathe_ir::build::{add, floor_div, index, lt, min, mul, select, sub, var};
 use lathe_ir::stmt::Establishes;
 use lathe_ir::{Access, BinOp, Executor, Expr, ExprKind, Function, Loop, Stmt, StmtKind, visit};
 use lathe_poly::Linear;
@@ -82,7 +82,9 @@ fn spread(func: &mut Function, l: &Loop, s: &Stmt, threads: bool) -> Stmt {
         l.body.with_exprs(exprs)
     };
     let (width, size) = (index(i64::from(LANES)), index(BLOCK));
-    let count = max(index(0), sub(l.hi.clone(), l.lo.clone()));
+    // Bounds of an empty loop may be so far apart that their difference leaves 64 bits; of any other one the elements
+    // that it reads are as many.
+    let count = select(lt(l.lo.clone(), l.hi.clone()), sub(l.hi.clone(), l.lo.clone()), index(0));
     let first = mul(var(&block), size.clone());
     let here = min(size.clone(), sub(count.clone(), first.clone()));
     let whole = floor_div(here.clone(), width.clone());

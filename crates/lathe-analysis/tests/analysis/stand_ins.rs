@@ -145,7 +145,7 @@ fn parts([before, after]: [&str; 2]) -> Result<usize, String> {
     let array = old.array("y").expect("an array").clone();
     let before = at(&old, &[]);
     let op = lathe_ir::ReduceOp::Sum;
-    let start = reduce::identity(&m, &op, &[array.elem.clone()]).expect("zero");
+    let start = reduce::identity(&m, &op, std::slice::from_ref(&array.elem)).expect("zero");
     let own = vec![build::var(&before.as_loop().expect("a loop").binder)];
     let p = Parts { op: &op, start: &start[0], before: &before, init, used, combine };
     let mirror = Mirror { array: &array, buffer, window: vec![(build::index(0), 1)], own };

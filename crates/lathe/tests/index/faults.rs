@@ -337,6 +337,22 @@ fn the_least_number_ends_no_search() {
     fails(text, &[], &[("y", &[0]), ("a", &[3]), ("b", &[2])]);
 }
 
+/// Bounds whose difference leaves 64 bits, of a loop that is left with nothing but a check.
+#[test]
+fn bounds_of_empty_loops_may_be_far_apart() {
+    let text = "kernel k(p: index[1], y: inout i64[1], a: index, b: index) {
+    for i in a..b {
+        for j in abs(p[i])..(abs(p[i]) + 0) {
+            y[0] = 3
+        }
+    }
+}
+";
+    for (a, b) in [(i64::MAX, -2147483648), (0, i64::MIN), (5, 5), (0, 1)] {
+        gives(text, &[], &[("p", &[7]), ("y", &[9]), ("a", &[a]), ("b", &[b])], &[9]);
+    }
+}
+
 #[test]
 fn divisions_by_zero_fail_wherever_they_stand() {
     let empty = "kernel k(y: inout i64[1], b: index) {
