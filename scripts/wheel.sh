@@ -10,7 +10,7 @@ if ! [ -x "$tools/bin/maturin" ]; then
 fi
 out=$target/wheels
 rm -rf "$out"
-VIRTUAL_ENV=$tools "$tools/bin/maturin" build --quiet --release --locked --manifest-path crates/lathe-python/Cargo.toml --out "$out" >&2
+VIRTUAL_ENV=$tools "$tools/bin/maturin" build --quiet --release --locked --compression-level 9 --manifest-path crates/lathe-python/Cargo.toml --out "$out" >&2
 wheel=$(ls "$out"/lathe-*.whl)
 size=$(stat -c %s "$wheel")
 if [ "$size" -gt 32000000 ]; then
