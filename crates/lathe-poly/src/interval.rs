@@ -5,6 +5,9 @@
 
 use lathe_ir::{BinOp, Scalar};
 
+/// Ends from here on count as unbounded: no product of two 64-bit numbers is beyond.
+pub(crate) const FAR: i128 = 1 << 126;
+
 /// The numbers `lo..=hi`; never empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval {
@@ -62,7 +65,10 @@ impl Interval {
     }
 
     pub fn plus(self, o: Interval) -> Interval {
-        Interval { lo: self.lo.saturating_add(o.lo), hi: self.hi.saturating_add(o.hi) }
+        // An end that was saturated stays one: what is added to it may not bring it back.
+        let lo = if self.lo.min(o.lo) <= -FAR { i128::MIN } else { self.lo.saturating_add(o.lo) };
+        let hi = if self.hi.max(o.hi) >= FAR { i128::MAX } else { self.hi.saturating_add(o.hi) };
+        Interval { lo, hi }
     }
 
     pub fn times(self, o: Interval) -> Interval {

@@ -58,13 +58,22 @@ pub(crate) fn of(mut all: Vec<Expr>) -> Expr {
     all.into_iter().reduce(build::mul).unwrap_or_else(|| build::index(1))
 }
 
-/// `a ≤ c // max(b, 1)`, where `a` and `b` are not negative, says that their product is at most `c`.
-pub(crate) fn bounded(a: &Expr, b: &Expr) -> Option<(Expr, i64)> {
+/// What `a ≤ most // max(factor, 1)` says, where `a` and the factor are not negative: `product ≤ most`.
+pub(crate) struct Bounded {
+    pub factor: Expr,
+    pub product: Expr,
+    pub most: i64,
+}
+
+/// The bound of a product that `a ≤ b` states.
+pub(crate) fn bounded(a: &Expr, b: &Expr) -> Option<Bounded> {
     let ExprKind::Binary(BinOp::FloorDiv, c, by) = b.kind() else { return None };
-    let ExprKind::Binary(BinOp::Max, x, one) = by.kind() else { return None };
-    let form = multiply(&expand(a), &expand(x))?;
+    let ExprKind::Binary(BinOp::Max, factor, one) = by.kind() else { return None };
+    let form = multiply(&expand(a), &expand(factor))?;
     match form.terms.as_slice() {
-        [(atom, 1)] if form.constant == 0 && one.as_int() == Some(1) => Some((atom.clone(), c.as_int()?)),
+        [(product, 1)] if form.constant == 0 && one.as_int() == Some(1) => {
+            Some(Bounded { factor: factor.clone(), product: product.clone(), most: c.as_int()? })
+        }
         _ => None,
     }
 }

@@ -78,7 +78,7 @@ impl Ranges {
         };
         // Nothing bounds the atom but its range, if any.
         let by_range = |rest: &Linear, budget: &mut u32| {
-            let range = self.range(&atom);
+            let range = self.truth(&atom);
             let end = i64::try_from(if k > 0 { range.lo } else { range.hi }).ok();
             let left = end.and_then(|end| rest.offset(end.checked_mul(k)?));
             left.is_some_and(|f| self.prove(f, budget))

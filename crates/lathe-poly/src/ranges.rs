@@ -6,7 +6,7 @@
 //! loads hold for the statement that they stand right before, and no further.
 
 use crate::form::Linear;
-use crate::interval::Interval;
+use crate::interval::{FAR, Interval};
 use crate::products;
 use lathe_abi::MAX_EXTENT;
 use lathe_ir::stmt::{Enters, Establishes};
@@ -45,6 +45,8 @@ pub struct Ranges {
     implied: Vec<(Expr, Expr)>,
     /// Those of which it is known that they do, latest last.
     used: Vec<usize>,
+    /// It is being found out which of them do.
+    following: bool,
     /// The same as `known` for loads that may change: only in the statement at that depth.
     fresh: Vec<(usize, Expr, Interval)>,
     nesting: usize,
@@ -298,8 +300,13 @@ impl Ranges {
         self.learn_at(cond, holds, false) && self.follow()
     }
 
-    /// Uses the conditions whose premises are known by now.
+    /// Uses the conditions whose premises are known by now. To find out, conditions of `select`s may be learned on the
+    /// way; what follows from these is not asked again.
     fn follow(&mut self) -> bool {
+        if self.following {
+            return true;
+        }
+        self.following = true;
         let mut possible = true;
         for n in 0..self.implied.len() {
             if self.used.contains(&n) || !self.holds(&self.implied[n].0) {
@@ -309,6 +316,7 @@ impl Ranges {
             let then = self.implied[n].1.clone();
             possible &= self.learn_at(&then, true, false);
         }
+        self.following = false;
         possible
     }
 
@@ -450,8 +458,11 @@ impl Ranges {
     /// `a + gap ≤ b`
     fn learn_order(&mut self, a: &Expr, b: &Expr, gap: i64, near: bool) -> bool {
         // `a ≤ c // max(b, 1)` bounds the product of what is not negative.
-        if let (0, Some((product, most))) = (gap, products::bounded(a, b)) {
-            self.refine(&product, Interval::new(i64::MIN, most), near);
+        if let (0, Some(said)) = (gap, products::bounded(a, b))
+            && self.range(a).lo >= 0
+            && self.range(&said.factor).lo >= 0
+        {
+            self.refine(&said.product, Interval::new(0, said.most), near);
         }
         let form = Linear::of(b).minus(&Linear::of(a)).and_then(|f| f.offset(-gap));
         form.is_none_or(|f| self.at_least_zero(&f, near))
@@ -488,8 +499,9 @@ impl Ranges {
     /// Uses that a form is at least 0; false if it cannot be.
     fn at_least_zero(&mut self, form: &Linear, near: bool) -> bool {
         let ranges: Vec<Interval> =
-            form.terms.iter().map(|(a, k)| self.range(a).times(Interval::point(*k))).collect();
-        let whole = ranges.iter().fold(Interval::point(form.constant), |sum, r| sum.plus(*r));
+            form.terms.iter().map(|(a, k)| self.truth(a).times(Interval::point(*k))).collect();
+        let constant = Interval::point(form.constant);
+        let whole = ranges.iter().fold(constant, |sum, r| sum.plus(*r));
         if whole.hi < 0 {
             return false;
         }
@@ -497,9 +509,14 @@ impl Ranges {
             return true;
         }
         let mut possible = true;
-        for ((atom, k), own) in form.terms.iter().zip(&ranges) {
+        for (n, (atom, k)) in form.terms.iter().enumerate() {
             // k · atom ≥ -(the most that the rest can be)
-            let (rest, k) = (whole.hi - own.hi, i128::from(*k));
+            let others = ranges.iter().enumerate().filter(|(m, _)| *m != n);
+            let rest = others.fold(constant, |sum, (_, r)| sum.plus(*r)).hi;
+            let k = i128::from(*k);
+            if !(-FAR..FAR).contains(&rest) {
+                continue;
+            }
             let range = if k > 0 {
                 Interval { lo: -rest.div_euclid(k), hi: i128::MAX }
             } else {

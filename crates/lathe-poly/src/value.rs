@@ -62,8 +62,21 @@ impl Ranges {
 
     /// Where a sum lies.
     pub fn sum(&self, form: &Linear) -> Interval {
-        let term = |(atom, k): &(Expr, i64)| self.range(atom).times(Interval::point(*k));
+        let term = |(atom, k): &(Expr, i64)| self.truth(atom).times(Interval::point(*k));
         form.terms.iter().map(term).fold(Interval::point(form.constant), Interval::plus)
+    }
+
+    /// Where an atom lies as a number. A product in a form need not be computed anywhere: multiplying sums out makes
+    /// products that the program does not have, so that nothing says that they fit 64 bits but what is known of their
+    /// factors and of themselves.
+    pub(crate) fn truth(&self, atom: &Expr) -> Interval {
+        if !matches!(atom.kind(), ExprKind::Binary(BinOp::Mul, ..)) || !atom.ty().is_index() {
+            return self.range(atom);
+        }
+        let factors = products::factors(atom);
+        let all = factors.iter().map(|f| self.range(f)).reduce(Interval::times);
+        let range = self.narrowed(atom, all.unwrap_or(Interval::INDEX));
+        self.narrowed(&products::of(factors), range)
     }
 
     fn leaf(&self, e: &Expr) -> Interval {

@@ -289,6 +289,33 @@ fn products_of_sizes_do_not_wrap() {
     gives(text, &[("N", 3), ("M", 3)], &[("x", &x), ("y", &x)], &[81]);
 }
 
+/// A product is the same number with its factors in any order, and fits no better for it.
+#[test]
+fn products_in_another_order_do_not_wrap() {
+    let text = "kernel k(x: i64[N], y: inout i64[M], a: index) {\n    y[M * max(a, N)] = 3\n}\n";
+    for a in [P62, P62 / 2, MAX] {
+        fails(text, &[("N", 1), ("M", 8)], &[("x", &[0]), ("y", &[0; 8]), ("a", &[a])]);
+    }
+    gives(text, &[("N", 0), ("M", 8)], &[("x", &[]), ("y", &[7; 8]), ("a", &[0])], &[3, 7, 7, 7, 7, 7, 7, 7]);
+    fails(text, &[("N", 1), ("M", 8)], &[("x", &[0]), ("y", &[7; 8]), ("a", &[0])]);
+}
+
+/// What bounds a product of numbers that are not negative says nothing of others.
+#[test]
+fn bounds_of_products_are_of_natural_numbers() {
+    let text = "kernel k(y: inout i64[1], a: index, b: index) {
+    if a <= 9223372036854775807 // max(b, 1) {
+        y[0] = select(a * b < 7, 1, 2)
+    }
+}
+";
+    for (a, b) in [(P62, -P62), (-P62, P62), (MIN, 3), (MIN, -1), (MAX, MIN)] {
+        fails(text, &[], &[("y", &[0]), ("a", &[a]), ("b", &[b])]);
+    }
+    gives(text, &[], &[("y", &[0]), ("a", &[3]), ("b", &[2])], &[1]);
+    gives(text, &[], &[("y", &[0]), ("a", &[P62]), ("b", &[2])], &[0]);
+}
+
 /// Arithmetic of literals is that of the type that it gets.
 #[test]
 fn literals_do_not_wrap() {
@@ -302,7 +329,6 @@ fn literals_do_not_wrap() {
     gives(text, &[], &[("n", &[5])], &[0]);
 }
 
-/// A bound that divides by zero fails, though the loop is empty wherever it does not.
 #[test]
 fn abs_of_a_literal_is_a_literal() {
     let whole = "kernel k(y: inout i64[1]) {
@@ -353,6 +379,7 @@ fn bounds_of_empty_loops_may_be_far_apart() {
     }
 }
 
+/// A bound that divides by zero fails, though the loop is empty wherever it does not.
 #[test]
 fn divisions_by_zero_fail_wherever_they_stand() {
     let empty = "kernel k(y: inout i64[1], b: index) {
