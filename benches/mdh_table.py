@@ -142,7 +142,7 @@ def table(results, order):
         out += [f"Machine: {results.get('machine', '?')}. Each figure is the median of the ratios per round, best rival's time over Lathe's "
                 "(above 1: Lathe is faster), with the interval that holds the median with 95 % probability. *auto* is what the cost model "
                 "chooses without measuring, *tuned* what `lathe tune --budget 60s` found from there; where there is nothing to tune, auto is "
-                "what there is. The ceiling is that of fused multiply-adds, of a copy past the caches, or, where next to nothing is written, of reading; all measured beside the row. Every result was compared with numpy's.", "", *speed(results, keys)]
+                "what there is. The ceiling is that of fused multiply-adds, of a copy that bypasses the caches, or, where next to nothing is written, of reading; all measured beside the row. Every result was compared with numpy's.", "", *speed(results, keys)]
         out += accuracy(results, keys)
     else:
         out += ["No row has been measured yet: run `benches/mdh_rows.py`."]

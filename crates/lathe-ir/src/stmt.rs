@@ -182,7 +182,7 @@ pub struct Reduce {
     pub targets: Vec<Access>,
     pub values: Vec<Expr>,
     pub licence: bool,
-    /// Set by the `contract` step: with `Sum`, a value `x * y` is added as `fma(x, y, target)`.
+    /// Set by the `fma` step: with `Sum`, a value `x * y` is added as `fma(x, y, target)`.
     pub contract: bool,
 }
 

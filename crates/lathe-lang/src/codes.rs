@@ -79,7 +79,7 @@ pub static CODES: &[CodeInfo] = &[
     CodeInfo {
         code: NESTING,
         title: "nested too deeply",
-        explanation: "Brackets nest at most 100 levels deep, and at most 400 operations stand in each other, so that everything that works on a program has a bounded stack. A struct or tuple has at most 1,024 numbers, 100 levels deep, and a kernel at most 500 parameters.",
+        explanation: "Brackets nest at most 100 levels deep, and at most 400 operations are nested, so that everything that works on a program has a bounded stack. A struct or tuple has at most 1,024 numbers, 100 levels deep, and a kernel at most 500 parameters.",
         wrong: "kernel k(a: f32[N]) -> (b: f32[N]) {\n    b[i] = ((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((a[i]))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))\n}\n",
         right: "kernel k(a: f32[N]) -> (b: f32[N]) {\n    b[i] = ((a[i]))\n}\n",
     },

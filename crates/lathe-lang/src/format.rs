@@ -4,6 +4,7 @@
 use crate::lexer::{Comment, Tok, Token};
 use crate::parse::{Parsed, parse_all};
 use lathe_diagnostics::{Diagnostic, FileId};
+use lathe_strategy::words::{RENAMED, Renamed};
 
 const INDENT: &str = "    ";
 
@@ -28,11 +29,13 @@ struct Layout<'a> {
     open: Vec<(bool, bool)>,
     /// The levels of the line that is being written, fixed when it begins.
     level: usize,
+    /// Whether the item that is being written is a strategy.
+    in_strategy: bool,
 }
 
 impl<'a> Layout<'a> {
     fn new(text: &'a str, parsed: &'a Parsed) -> Layout<'a> {
-        Layout { text, parsed, out: String::new(), open: Vec::new(), level: 0 }
+        Layout { text, parsed, out: String::new(), open: Vec::new(), level: 0, in_strategy: false }
     }
 
     fn run(mut self) -> String {
@@ -53,7 +56,11 @@ impl<'a> Layout<'a> {
             } else if n > 0 && self.space(n) {
                 self.out.push(' ');
             }
-            self.out.push_str(&self.text[start..t.span.end as usize]);
+            if self.open.is_empty() && begins_item(&t.tok) {
+                self.in_strategy = t.tok == Tok::Word("strategy");
+            }
+            let word = &self.text[start..t.span.end as usize];
+            self.out.push_str(self.renamed(n, word).unwrap_or(word));
             self.count(n);
             end = t.span.end as usize;
         }
@@ -62,6 +69,30 @@ impl<'a> Layout<'a> {
             out.pop();
         }
         out
+    }
+
+    /// The new name of a word of strategies that had another one: of a step that is called, or of the value of an argument.
+    fn renamed(&self, n: usize, word: &str) -> Option<&'static str> {
+        let tokens = &self.parsed.tokens;
+        let text = |k: Option<usize>| {
+            let t = tokens.get(k?)?;
+            Some(&self.text[t.span.start as usize..t.span.end as usize])
+        };
+        let (one, two) = (text(n.checked_sub(1)), text(n.checked_sub(2)));
+        let stands = |r: &&Renamed| match r.argument {
+            // What the file itself calls so is another one.
+            None => text(Some(n + 1)) == Some("(") && !self.defines(word),
+            Some(a) => one == Some(":") && two == Some(a),
+        };
+        RENAMED.iter().filter(|r| self.in_strategy && r.old == word).find(stands).map(|r| r.new)
+    }
+
+    /// Whether the file has a strategy of a name.
+    fn defines(&self, name: &str) -> bool {
+        self.parsed.tokens.windows(2).any(|pair| {
+            pair[0].tok == Tok::Word("strategy")
+                && &self.text[pair[1].span.start as usize..pair[1].span.end as usize] == name
+        })
     }
 
     fn comment(&mut self, c: &Comment, end: usize, next: usize) {

@@ -94,3 +94,21 @@ fn the_examples_are_formatted() {
         assert!(formatted == text, "{}:\n{formatted}", path.display());
     }
 }
+
+/// Words that had other names are still accepted, and the formatter writes the new ones; only where they are these words.
+#[test]
+fn old_words_are_rewritten() {
+    let text = "kernel dot(x: f32[N], contract: f32[N]) -> (s: f32) {
+    s = sum[k](x[k] * contract[k])
+}
+
+strategy s for dot = split(k, 8) ; factor(s, k.i, combine: halves) ; contract(s)
+
+strategy halves for dot = id
+";
+    let new = text.replace("combine: halves", "combine: tree").replace("contract(s)", "fma(s)");
+    assert_eq!(format(text).as_deref(), Ok(&*new));
+    // A strategy of the file is no step.
+    let own = "strategy contract(l) = unroll(l)\n\nstrategy s = contract(i)\n";
+    assert_eq!(format(own).as_deref(), Ok(own));
+}

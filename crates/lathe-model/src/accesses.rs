@@ -1,4 +1,4 @@
-//! Accesses as the model sees them: linear subscripts, and the dimension that lies next to one another in memory.
+//! Accesses as the model sees them: linear subscripts, and the dimension that is contiguous in memory.
 
 use lathe_ir::layout::LayoutStep;
 use lathe_ir::lower::address;

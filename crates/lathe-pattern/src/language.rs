@@ -74,7 +74,7 @@ impl Node for Term {
     fn outgrown(&self) -> Option<String> {
         let (size, height) = (self.size(), self.height());
         (size > SIZE || height > 2 * HEIGHT)
-            .then(|| format!("the term has grown to {size} nodes, {height} in each other"))
+            .then(|| format!("the term has grown to {size} nodes, nested {height} deep"))
     }
 
     fn show(&self) -> String {

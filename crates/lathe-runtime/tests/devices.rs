@@ -222,7 +222,7 @@ fn owners_have_several_digits() {
     assert!(kernels.contains("shared"), "{kernels}");
 }
 
-/// Partial results are combined by halves, the last of them within a warp.
+/// Partial results are combined by a tree reduction, the last of them within a warp.
 #[test]
 fn halves_within_a_warp_are_shuffled() {
     let halves: String = [32, 16, 8, 4, 2, 1]

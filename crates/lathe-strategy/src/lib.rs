@@ -16,7 +16,7 @@ pub mod run;
 pub mod syntax;
 pub mod text;
 pub mod tree;
-mod words;
+pub mod words;
 
 pub use bind::{Definitions, Facts, instantiate};
 pub use codes::CODES;

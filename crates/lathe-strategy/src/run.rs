@@ -385,6 +385,7 @@ impl<T: Tree + 'static> Runner<'_, T> {
     }
 
     fn rule(&mut self, name: &str, args: &[Argument], span: Option<Span>) -> Result<(), Failure> {
+        let name = crate::words::current(name);
         let rules = self.tree.rules();
         if !rules.contains(&name) {
             let mut known: Vec<&str> = self.context.definitions.names(self.context.target);

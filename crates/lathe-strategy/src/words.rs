@@ -42,7 +42,8 @@ const WORDS: &[(&str, &str)] = &[
     ("partition", "cut"),
     ("isolate", "separate"),
     ("guard", "separate"),
-    ("fma", "contract"),
+    ("fused_multiply_add", "fma"),
+    ("fp_contract", "fma"),
     ("stream", "nontemporal"),
     ("streaming", "nontemporal"),
     ("layout", "set_layout"),
@@ -51,6 +52,29 @@ const WORDS: &[(&str, &str)] = &[
     ("fast_math", "reassociate"),
     ("expand", "privatize"),
 ];
+
+/// Words of the language of strategies that had other names: steps, and values of named arguments. The old ones are still
+/// accepted, and `lathe fmt` writes the new ones.
+pub const RENAMED: &[Renamed] = &[
+    // Contraction is what `localize` does to an array.
+    Renamed { argument: None, old: "contract", new: "fma" },
+    Renamed { argument: Some("combine"), old: "halves", new: "tree" },
+];
+
+/// A word that had another name.
+#[derive(Clone, Copy, Debug)]
+pub struct Renamed {
+    /// The argument of which it is a value; of steps none.
+    pub argument: Option<&'static str>,
+    pub old: &'static str,
+    pub new: &'static str,
+}
+
+/// The name that a step has now.
+pub fn current(name: &str) -> &str {
+    let step = |r: &&Renamed| r.argument.is_none() && r.old == name;
+    RENAMED.iter().find(step).map_or(name, |r| r.new)
+}
 
 /// The step of ours that another system's word means.
 pub fn meant(name: &str) -> Option<&'static str> {

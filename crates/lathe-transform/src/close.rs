@@ -25,9 +25,9 @@ pub static RULE: Rule = Rule {
         name: "close",
         version: 1,
         formals: &[Formal { name: "label", sort: Sort::Label, optional: true, many: false }],
-        summary: "turns nests of loops into index notation",
+        summary: "raising: turns loop nests into index notation",
         page: "\
-The inverse of `open`: a nest that does nothing but store one value per iteration, or combine values into an \
+*Raising*, the inverse of `open` (lowering): a nest that does nothing but store one value per iteration, or combine values into an \
 accumulator that starts from the operator's identity and is then stored, becomes the statement in index notation that \
 it is. `close(C)` closes the nest that stores `C`, `close` every nest that can be closed; decisions (`mdh`) are taken \
 for statements in index notation.

@@ -21,7 +21,7 @@ pub static CUT: Rule = Rule {
             Formal { name: "loop", sort: Sort::Loop, optional: false, many: false },
             Formal { name: "at", sort: Sort::Data, optional: false, many: false },
         ],
-        summary: "cuts the range of a loop at a value",
+        summary: "index-set splitting: cuts the range of a loop at a value",
         page: "\
 `cut(i, 100)` makes two loops: `i` up to (not including) 100, and `i.rest` from there. The value may use sizes and
 loops around, for example `cut(i, N - 1)`; outside of the range one of the loops is empty.
@@ -47,7 +47,7 @@ pub static PEEL: Rule = Rule {
             Formal { name: "count", sort: Sort::Int, optional: true, many: false },
             Formal { name: "from", sort: Sort::Word, optional: true, many: false },
         ],
-        summary: "takes the first (or last) iterations of a loop out of it",
+        summary: "loop peeling: takes the first (or last) iterations of a loop out of it",
         page: "\
 `peel(i)` gives the first iteration of `i` a loop of its own, `i.peel`; `peel(i, 3)` the first three, and
 `peel(i, 3, from: end)` the last three.

@@ -58,8 +58,8 @@ pub static BIND: Rule = Rule {
         page: "\
 `bind(i, grid)` gives every iteration of `i` to a block of a device's grid, `bind(j, block)` every iteration of `j` to
 a thread of the block; `warp` and `lane` are the groups of threads and the threads in them, `cluster` groups of blocks,
-`device` and `node` several devices and machines, `team` several groups of threads. Loops of one kind that lie in one
-another are its dimensions. One loop of threads follows another one as if a barrier stood between: nothing of the first
+`device` and `node` several devices and machines, `team` several groups of threads. Nested loops of one kind
+are its dimensions. One loop of threads follows another one as if a barrier stood between: nothing of the first
 is left to do when the second begins.
 
 Engines for CPUs run none of these, the interpreter runs all.

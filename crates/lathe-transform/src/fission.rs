@@ -20,7 +20,7 @@ pub static RULE: Rule = Rule {
             Formal { name: "after", sort: Sort::Label, optional: true, many: false },
             Formal { name: "at", sort: Sort::Loop, optional: true, many: false },
         ],
-        summary: "splits a loop's body into two loops, after a statement",
+        summary: "loop distribution: splits a loop's body into two loops, after a statement",
         page: "\
 `fission(C.init)` cuts the loops around the statement `C.init` right after it: what stood beside it gets loops of its
 own, of the same names. All loops are cut outward to the next one that has other statements beside it, or to the one

@@ -21,9 +21,9 @@ pub static RULE: Rule = Rule {
             Formal { name: "first", sort: Sort::Loop, optional: false, many: false },
             Formal { name: "second", sort: Sort::Loop, optional: true, many: false },
         ],
-        summary: "makes one loop of two adjacent ones",
+        summary: "loop fusion: makes one loop of two adjacent ones",
         page: "\
-`fuse(B.i, C.i)` makes one loop of two that follow one another and run over the same range: each iteration does that
+`fuse(B.i, C.i)` makes one loop of two that are adjacent and run over the same range: each iteration does that
 of the first and then that of the second. The loop keeps the first one's name. `fuse(i)` fuses the two adjacent
 loops `i`. To fuse nests, fuse the outer loops, then the inner ones.
 

@@ -25,7 +25,7 @@ pub static RULE: Rule = Rule {
             Formal { name: "loop", sort: Sort::Loop, optional: false, many: false },
             Formal { name: "factor", sort: Sort::Int, optional: false, many: false },
         ],
-        summary: "does several iterations of an outer loop side by side in the inner loops",
+        summary: "unroll-and-jam: does several iterations of an outer loop side by side in the inner loops",
         page: "\
 `unroll_and_jam(i, 4)` takes four iterations of `i` at a time and does them side by side inside the inner loops: what
 is loaded there serves all four. The loop over full blocks is `i.o`, the copies are written out as `i.i`, and the

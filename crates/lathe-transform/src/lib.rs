@@ -72,7 +72,8 @@ pub fn rules() -> impl Iterator<Item = &'static Rule> {
     STRUCTURAL.iter().chain(optimize::RULES).chain(storage::RULES).copied()
 }
 
-/// The rule of a name.
+/// The rule of a name, or of the name that it once had.
 pub fn rule(name: &str) -> Option<&'static Rule> {
+    let name = lathe_strategy::words::current(name);
     rules().find(|r| r.name() == name)
 }

@@ -19,7 +19,7 @@ pub static REVERSE: Rule = Rule {
         name: "reverse",
         version: 1,
         formals: &[Formal { name: "loop", sort: Sort::Loop, optional: false, many: false }],
-        summary: "runs the iterations of a loop backwards",
+        summary: "loop reversal: runs the iterations of a loop backwards",
         page: "\
 `reverse(i)` runs the iterations of `i` from the last to the first. The loop counts from 0 afterwards.
 

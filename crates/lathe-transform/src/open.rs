@@ -22,9 +22,9 @@ pub static RULE: Rule = Rule {
         name: "open",
         version: 1,
         formals: &[Formal { name: "label", sort: Sort::Label, optional: true, many: false }],
-        summary: "turns index notation into loops named after their indices",
+        summary: "lowering: turns index notation into loops named after their indices",
         page: "\
-Turns every statement in index notation (or the one of a label) into serial loops, one per index, free indices
+*Lowers* every statement in index notation (or the one of a label) to serial loops, one per index, free indices
 outside. A reduction first sets its target to the operator's identity: `C[i, j] = sum[k](…)` becomes
 
 ```tree

@@ -22,7 +22,7 @@ pub static RULE: Rule = Rule {
         name: "remap",
         version: 1,
         formals: &[Formal { name: "loop", sort: Sort::Data, optional: false, many: true }],
-        summary: "renumbers the iterations of a nest by an affine bijection: skew, wavefront, diamond",
+        summary: "affine schedule: renumbers the iterations of a nest by an affine bijection (skew, wavefront, diamond)",
         page: "\
 `remap(t: t, x: x + t)` replaces the nest of the loops `t` and `x` by loops `t` and `x` over the image of their
 iterations: each argument names a new loop, outermost first, and says what its variable is in terms of the old ones.
@@ -34,7 +34,8 @@ Bounds are computed so that every old iteration is run exactly once. Besides sum
 * diamonds of 32 by 32: `remap(p: (t + x) // 32, q: (t - x) // 32, t: t, x: x)`
 
 **Legal** if the map is a bijection of the iterations (different iterations get different numbers, and none is left
-out), and if every dependence keeps its order. The loops must lie directly in one another.
+out), and if every dependence keeps its order. The loops must be perfectly nested. In polyhedral compilers this is an *affine
+schedule*.
 
 ```lathe
 kernel seidel(u: inout f32[T, N]) {
@@ -118,7 +119,7 @@ pub fn perfect_nest(work: &Work, chain: &[Path]) -> Result<(Path, Nest), Refusal
             );
             return Err(d
                 .at_places(here.places(), "this stands between the loops")
-                .help("`fission` gives statements between loops loops of their own; `fuse` joins loops beside one another")
+                .help("`fission` gives statements between loops loops of their own; `fuse` joins adjacent loops")
                 .into_refusal(work.rule()));
         };
         if l.exec != Executor::Serial {

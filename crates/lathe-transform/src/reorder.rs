@@ -18,9 +18,9 @@ pub static RULE: Rule = Rule {
         name: "reorder",
         version: 1,
         formals: &[Formal { name: "loop", sort: Sort::Loop, optional: false, many: true }],
-        summary: "puts loops of a nest into the given order, outermost first",
+        summary: "loop interchange: puts loops of a nest into the given order, outermost first",
         page: "\
-`reorder(k, i, j)` puts three nested loops into that order, outermost first. Loops of the nest that
+`reorder(k, i, j)` puts three nested loops into that order, outermost first (*loop interchange*). Loops of the nest that
 are not named stay where they are. Where statements stand between the loops, such as `C.init` before the loop `k` of
 a reduction, they get loops of their own (see `fission`), and loops that stay outside of everything stay shared.
 
@@ -94,7 +94,7 @@ pub fn find_nest(cursor: &Cursor, rule: &str, names: &[String]) -> Result<Vec<Pa
             );
             let places = all.iter().flatten().filter_map(|p| cursor.at(p));
             let d = places.take(4).fold(d, |d, s| d.at_places(s.places(), "one of the loops"));
-            Err(d.help("`fuse` brings loops beside one another into one").into_refusal(rule))
+            Err(d.help("`fuse` makes one loop of two adjacent ones").into_refusal(rule))
         }
         n => Err(Diagnostic::error(
             codes::AMBIGUOUS,

@@ -23,7 +23,7 @@ pub static RULE: Rule = Rule {
             Formal { name: "outer", sort: Sort::Word, optional: true, many: false },
             Formal { name: "inner", sort: Sort::Word, optional: true, many: false },
         ],
-        summary: "cuts the iterations of a loop into blocks: `i` becomes `i.o` and `i.i`",
+        summary: "strip-mining: cuts the iterations of a loop into blocks, `i` becomes `i.o` and `i.i`",
         page: "\
 `split(i, 8)` replaces the loop `i` over `n` iterations by `i.o` over blocks and `i.i` over the (at most 8)
 iterations of a block: `i = 8*i.o + i.i`. Where 8 does not divide `n`, the last block is shorter; the bound of `i.i`
@@ -49,7 +49,7 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let outer = args.opt_path(work.rule(), "outer", 2)?;
     let inner = args.opt_path(work.rule(), "inner", 3)?;
     for path in find_all_loops(cursor, work.rule(), &name)?.into_iter().rev() {
-        // Loops inside one another are split from the innermost outward, so the path still holds.
+        // Nested loops are split from the innermost outward, so the path still holds.
         let l = require_serial(work, loop_at_work(work, &path)?, "split")?;
         let new = split(work, &l.0, &l.1, factor, (outer.as_deref(), inner.as_deref()));
         work.replace_by_rule(&path, new, Kind::Bijection, Construction::Blocks)?;

@@ -23,8 +23,8 @@ pub static RULE: Rule = Rule {
         summary: "cuts a nest into tiles: `tile(i: 64, j: 64)`, any number of loops",
         page: "\
 `tile(i: 64, j: 64)` splits both loops and reorders them to `i.o, j.o, i.i, j.i`: first over tiles, then inside a
-tile. It is `split(i, 64) ; split(j, 64) ; reorder(i.o, j.o, i.i, j.i)`, for any number of loops that lie in one
-another. The loops over tiles stand in the order of the arguments, and so do those inside. Loops whose bounds depend
+tile. It is `split(i, 64) ; split(j, 64) ; reorder(i.o, j.o, i.i, j.i)`, for any number of nested
+loops. The loops over tiles stand in the order of the arguments, and so do those inside. Loops whose bounds depend
 on one another (triangles, skewed nests) are cut along absolute multiples, `i.o = i // 64`, so that tiles line up.
 
 **Legal** if every dependence keeps its order. A stencil that is updated in place, or stepped in time, is tiled

@@ -24,7 +24,7 @@ pub static RULE: Rule = Rule {
             Formal { name: "loop", sort: Sort::Loop, optional: false, many: false },
             Formal { name: "factor", sort: Sort::Int, optional: true, many: false },
         ],
-        summary: "writes the iterations of a loop out, all or a number at a time",
+        summary: "unrolls a loop, fully or by a factor",
         page: "\
 `unroll(i)` writes all iterations of a loop out; their number must be constant. `unroll(i, 4)` writes out four at a
 time: `i.o` runs over full blocks, `i.i` is written out, and a loop `i.rest` does the fewer than four that are left

@@ -169,3 +169,53 @@ impl<'ast> Visit<'ast> for Matches {
         }
     }
 }
+
+/// What the field has a word for is called by that word: `dialect.txt` lists what a reader would have to guess. Where a
+/// language writes a blank, prose may have the end of a line and the marks of a comment.
+#[test]
+fn sentences_use_the_words_of_the_field() {
+    let list = include_str!("dialect.txt").lines().filter(|l| !l.starts_with('#'));
+    let words: Vec<(&str, &str)> = list.filter_map(|l| l.split_once(" => ")).collect();
+    assert!(words.len() > 10, "only {} words", words.len());
+    // The test sees what it looks for, across lines, too.
+    assert!(!dialect("/// loops that lie in one\n/// another", &words).is_empty());
+    assert!(dialect("/// nested loops; the outlook is good", &words).is_empty());
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let (mut open, mut seen, mut wrong) = (vec![root.clone()], 0, Vec::new());
+    while let Some(dir) = open.pop() {
+        for entry in std::fs::read_dir(&dir).expect("a folder").flatten() {
+            let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
+            let ours = |e: &std::ffi::OsStr| {
+                ["rs", "md", "lathe", "py", "tree", "toml", "mdh", "ipynb", "sh"].iter().any(|o| e == *o)
+            };
+            if path.is_dir() && !path.is_symlink() {
+                if !(name.starts_with('.') || ["target", "shared", "node_modules", "env"].contains(&&*name)) {
+                    open.push(path);
+                }
+            } else if path.extension().is_some_and(ours) && name != "house.rs" {
+                let text = std::fs::read_to_string(&path).unwrap_or_default();
+                seen += 1;
+                let shown = path.strip_prefix(&root).unwrap_or(&path).display().to_string();
+                wrong.extend(dialect(&text, &words).into_iter().map(|w| format!("{shown}: {w}")));
+            }
+        }
+    }
+    assert!(seen > 500, "only {seen} files");
+    wrong.sort();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The words of the list in a text, each with what to say instead.
+fn dialect(text: &str, words: &[(&str, &str)]) -> Vec<String> {
+    let marks = ["//!", "///", "//", "#", "\\"];
+    let bare = |w: &&str| !marks.contains(w);
+    let prose: Vec<String> = text.split_whitespace().filter(bare).map(str::to_lowercase).collect();
+    let prose = format!(" {} ", prose.join(" "));
+    let ends = |c: Option<char>| !c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+    let stands = |w: &str| {
+        prose
+            .match_indices(w)
+            .any(|(n, _)| ends(prose[..n].chars().next_back()) && ends(prose[n + w.len()..].chars().next()))
+    };
+    words.iter().filter(|(w, _)| stands(w)).map(|(w, say)| format!("`{w}`: write {say}")).collect()
+}

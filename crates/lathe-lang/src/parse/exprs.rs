@@ -31,7 +31,7 @@ impl Parser<'_> {
                 codes::NESTING,
                 "this expression is too large",
                 span,
-                format!("more than {MAX_HEIGHT} operations in each other"),
+                format!("more than {MAX_HEIGHT} nested operations"),
             );
             self.help("name parts of it with `let`");
             return None;

@@ -109,7 +109,7 @@ impl Split {
         let step = with(rule, args.clone());
         out.push(if self.by_lanes {
             // Lanes do not wait for one another, where the operator allows it.
-            args.push(word("combine", "halves"));
+            args.push(word("combine", "tree"));
             Strategy::Choice(vec![with(rule, args), step])
         } else {
             step
@@ -216,7 +216,7 @@ pub fn lanes(h: &Shaped, loops: &Loops, rests: &[String], out: &mut Vec<Strategy
     }
 }
 
-/// Partial results that are combined in halves, vectors with vectors.
+/// Partial results that are combined by a tree reduction, vectors with vectors.
 fn halves(loops: &Loops, parts: u64, width: u64) -> impl Iterator<Item = Strategy> {
     let pairs = std::iter::successors(Some(parts), |n| Some(n - n / 2)).take_while(|n| *n > 1).map(|n| n / 2);
     let vectors = pairs.enumerate().filter(|(_, pairs)| *pairs > 1);
@@ -236,7 +236,7 @@ pub fn rounding(h: &Shaped, loops: &Loops, out: &mut Vec<Strategy>) {
             && e.ty().scalar().is_some_and(lathe_ir::Scalar::is_float)
     };
     if h.h.op == Some(ReduceOp::Sum) && h.h.values.iter().any(product) {
-        out.push(call("contract", vec![name(&loops.label)]));
+        out.push(call("fma", vec![name(&loops.label)]));
     }
 }
 

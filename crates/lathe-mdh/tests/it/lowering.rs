@@ -250,7 +250,9 @@ fn dot_products_are_reduced_by_threads_and_lanes() {
     let steps = lower::strategy(&shaped, &m, &d, &Target::exact()).unwrap();
     let shown = steps.to_string();
     assert!(
-        shown.contains("privatize(C, C.k.p5, name: C.c5) ; (factor(C.c5, C.k.p6, name: C.c6, at: C.k.p1, combine: halves)"),
+        shown.contains(
+            "privatize(C, C.k.p5, name: C.c5) ; (factor(C.c5, C.k.p6, name: C.c6, at: C.k.p1, combine: tree)"
+        ),
         "{shown}"
     );
     computes_the_same(&module, &func, &shaped, &steps);
@@ -295,7 +297,7 @@ D4 A     [<2,1> <2,1> <2,1>] [<2,1> <2,1> <2,1>] [<2,1> <2,1> <2,1>] [<2,1> <2,1
     // No order of the inputs' copies matters where none is made.
     let (steps, _) =
         product(&m, "parts [8 12 10] [1 1 1] [1 1 1] [1 1 1]\nD1 [3 2 1] [4 5 6] [7 8 9] [10 11 12]");
-    assert_eq!(steps, "reorder(C.i, C.j, C.k) ; contract(C)");
+    assert_eq!(steps, "reorder(C.i, C.j, C.k) ; fma(C)");
     let tree = lathe_ir::text::print_function(&new);
     assert!(tree.contains("alloc C.f") && tree.contains("alloc A.C.d"), "{tree}");
 }

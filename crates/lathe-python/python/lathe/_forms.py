@@ -20,7 +20,7 @@ strategy fast(nc = 1024 in 256..=4096 step 256, mc = 64 in 16..=256 step 16) for
     stage(A, at: i.o, layout: tile({ad}, 8), layout: permute({ap}), pad: true) ;
     stage(C, at: i.i.o, space: register) ;
     pad(C.init.i.i.i) ; pad(C.init.j.i.i) ; pad(C.i.i.i) ; pad(C.j.i.i) ;
-    vectorize(j.i.i, {w}) ; unroll(i.i.i) ; unroll(j.i.i.o) ; contract(C) ;
+    vectorize(j.i.i, {w}) ; unroll(i.i.i) ; unroll(j.i.i.o) ; fma(C) ;
     vectorize(copy(C).out.{c1}, {w}) ; unroll(copy(C).out.{c0}) ; unroll(copy(C).out.{c1}.o) ;
     {copies} ; {threads}
 """
@@ -141,7 +141,7 @@ def _loops(kind: str, inputs: list[list[str]], out: list[str], summed: list[str]
         # Blocks go to the threads; in a block many partial sums hide the latency of the additions.
         k = summed[0]
         best = [f"split({k}, 65536) ; privatize(C, {k}.o, name: part) ; split({k}.i, {4 * w}) ; factor(part, {k}.i.i)",
-                f"parallel({k}.o) ; separate({k}.i.o) ; vectorize({k}.i.i, {w}) ; unroll({k}.i.i.o) ; try(contract(C))"]
+                f"parallel({k}.o) ; separate({k}.i.o) ; vectorize({k}.i.i, {w}) ; unroll({k}.i.i.o) ; try(fma(C))"]
     elif len(summed) == 1 and largest and largest[-1] == summed[0]:
         # Rows: four share each part of the vector, each has partial sums two vectors wide.
         i, k = out[-1], summed[0]
@@ -151,13 +151,13 @@ def _loops(kind: str, inputs: list[list[str]], out: list[str], summed: list[str]
         best = [f"split({i}, 64) ; split({i}.i, 4) ; separate({i}.i.o) ; reorder({i}.i.i, {k}) ; split({k}, {2 * w})",
                 f"reorder({k}.o, {i}.i.i, {k}.i) ; factor(C, {k}.i, at: {k}.o) ; "
                 f"set_layout(C.p, permute({lanes}))",
-                f"separate({k}.o) ; vectorize({k}.i, {w}) ; unroll({i}.i.i) ; unroll({k}.i.o) ; try(contract(C)) ; {threads}"]
+                f"separate({k}.o) ; vectorize({k}.i, {w}) ; unroll({i}.i.i) ; unroll({k}.i.o) ; try(fma(C)) ; {threads}"]
     elif len(summed) == 1 and largest and largest[-1] == out[-1]:
         # Columns: a block of the result stays in the cache while the rows run through.
         j, k = out[-1], summed[0]
         threads = f"parallel(C.{j}.o)" if len(out) == 1 else f"parallel(C.{out[0]})"
         best = [f"fission(C.init) ; vectorize(C.init.{j}, {w}, tail: separate) ; split(C.{j}, 512)",
-                f"reorder(C.{j}.o, C.{k}, C.{j}.i) ; vectorize(C.{j}.i, {w}, tail: separate) ; try(contract(C)) ; {threads}"]
+                f"reorder(C.{j}.o, C.{k}, C.{j}.i) ; vectorize(C.{j}.i, {w}, tail: separate) ; try(fma(C)) ; {threads}"]
     ways = ["(" + " ; ".join(way) + ")" for way in (best, plain) if way]
     return f"strategy fast for einsum =\n    {' <+ '.join(ways)}\n" if ways else _simple(out)
 

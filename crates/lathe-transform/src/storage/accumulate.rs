@@ -25,7 +25,7 @@ pub static ACCUMULATE: Rule = Rule {
             Formal { name: "pad", sort: Sort::Data, optional: true, many: false },
             Formal { name: "window", sort: Sort::Data, optional: true, many: false },
         ],
-        summary: "keeps the elements that a loop updates in registers while it runs",
+        summary: "scalar replacement: keeps the elements that a loop updates in registers while it runs",
         page: "\
 `accumulate(C, at: k.i)` is `stage` *around* the loop `k.i` instead of inside of it, with `space: register`: the \
 elements of `C` that the whole loop updates are loaded once before it, and stored once after it. The loops inside \

@@ -29,11 +29,12 @@ pub static LOCALIZE: Rule = Rule {
             Formal { name: "at", sort: Sort::Loop, optional: false, many: false },
             Formal { name: "space", sort: Sort::Word, optional: true, many: false },
         ],
-        summary: "shrinks a local array to what one iteration of a loop uses",
+        summary: "array contraction: shrinks a local array to what one iteration of a loop uses",
         page: "\
 `localize(T, at: i.o)` moves the local array `T` into the loop `i.o`: every iteration has one of its own, as large as \
-the box of elements that it uses. So what one nest of the loop's body computes is still in a cache when the next one reads it (array contraction). The name \
-stays; the space does, too, if `space:` does not say another one.
+the box of elements that it uses. So what one nest of the loop's body computes is still in a cache when the next one \
+reads it. The name stays; the space does, too, if `space:` does not say another one. The literature calls this *array \
+contraction*.
 
 Legal when `T` is local, is used in the body of the loop and nowhere else, by plain subscripts only, and every \
 element that an iteration reads was written by the same iteration before.

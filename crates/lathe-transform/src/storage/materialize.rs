@@ -30,12 +30,12 @@ pub static MATERIALIZE: Rule = Rule {
             Formal { name: "label", sort: Sort::Label, optional: false, many: false },
             Formal { name: "name", sort: Sort::Word, optional: true, many: false },
         ],
-        summary: "computes the values that a statement combines in a nest of their own, before they are combined",
+        summary: "expansion: computes the values that a statement combines in a nest of their own, before they are combined",
         page: "\
 `materialize(C)` takes a statement and the loops around it apart: first a nest `C.map` computes the values of all its \
 instances into a local array `C.f` (or `name:`), one element per iteration of the loops; then the old nest stores or \
 combines what stands there. The two nests have loops of the same names, `C.map.i` and `C.i`, and can be ordered and \
-run in different ways. That takes as much memory as there are iterations. A statement of several values gets several \
+run in different ways. That takes as much memory as there are iterations (*scalar expansion* and *array expansion* in the literature). A statement of several values gets several \
 arrays, `C.f`, `C.f2`, ….
 
 Legal if nothing that the values read is written by the statement, and if its loops make a box: no bound depends on \

@@ -6,7 +6,7 @@
 mod accumulate;
 mod begin;
 mod compute_at;
-mod contract;
+mod fma;
 mod inline;
 mod inscan;
 pub mod linear;
@@ -49,7 +49,7 @@ pub static RULES: &[&Rule] = &[
     &materialize::MATERIALIZE,
     &relayout::SET_LAYOUT,
     &relayout::PROMOTE,
-    &contract::CONTRACT,
+    &fma::FMA,
     &reassociate::REASSOCIATE,
     &nontemporal::NONTEMPORAL,
     &prefetch::PREFETCH,

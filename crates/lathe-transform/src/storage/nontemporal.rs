@@ -20,7 +20,7 @@ pub static NONTEMPORAL: Rule = Rule {
         formals: &[Formal { name: "label", sort: Sort::Label, optional: false, many: false }],
         summary: "lets the stores of a label bypass the caches",
         page: "\
-`nontemporal(B)` marks the stores labelled `B`: what they write goes to memory past the caches. Good for results \
+`nontemporal(B)` marks the stores labelled `B`: what they write bypasses the caches on its way to memory. Good for results \
 that are larger than the caches and are not read again soon; engines use it where whole vectors are stored, and an \
 ordinary store elsewhere.
 

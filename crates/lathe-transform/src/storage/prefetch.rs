@@ -27,14 +27,14 @@ pub static PREFETCH: Rule = Rule {
             Formal { name: "ahead", sort: Sort::Int, optional: true, many: false },
             Formal { name: "within", sort: Sort::Loop, optional: true, many: false },
         ],
-        summary: "asks for what a later iteration reads of an array",
+        summary: "software prefetch: loads into a cache what a later iteration reads of an array",
         page: "\
-`prefetch(A, at: k.o, ahead: 8)` lets every iteration of `k.o` ask for the elements of `A` that the same reads touch 8 \
+`prefetch(A, at: k.o, ahead: 8)` lets every iteration of `k.o` prefetch the elements of `A` that the same reads touch 8 \
 iterations later, so that they are in the second cache by then. Without `ahead:` it is the next iteration; `within:` \
-names a loop inside, and only what is read there is asked for. Vector loops ask once per line and not per lane, so \
+names a loop inside, and only what is read there is prefetched. Vector loops prefetch once per line and not per lane, so \
 vectorize first. Processors read ahead by themselves, but not beyond pages, and not of many rows at a time.
 
-Always legal: it changes nothing but the caches, and what does not exist may be asked for. Refused where it would \
+Always legal: it changes nothing but the caches, and elements beyond the array may be prefetched. Refused where it would \
 have to read other data to know for what (`A[X[i]]`), for loops whose iterations run at the same time (the next one is \
 another thread's), and for arrays that are not parameters.
 

@@ -32,12 +32,12 @@ pub static PRESCAN: Rule = Rule {
             Formal { name: "array", sort: Sort::Buffer, optional: false, many: false },
             Formal { name: "loop", sort: Sort::Loop, optional: false, many: false },
         ],
-        summary: "lets every block of a scan start from what the blocks before add up to",
+        summary: "reduce-then-scan: lets every block of a scan start from the total of the blocks before",
         page: "\
-`prescan(s.acc, i.o)` makes the blocks `i.o` of a scan independent: a first loop, `i.o.total`, reduces every block on \
+`prescan(s.acc, i.o)` (*reduce-then-scan*) makes the blocks `i.o` of a scan independent: a first loop, `i.o.total`, reduces every block on \
 its own (`s.total`); the totals are combined one after the other (`s.carry`); then each block starts from the total of \
 all blocks before it. The values are computed twice, but both loops can be made `parallel`. Let the blocks of a few \
-threads fit the caches together (`split` twice, `prescan` inside), and memory is still passed over once.
+threads fit the caches together (`split` twice, `prescan` inside), and memory is still traversed once.
 
 Legal for a running value (`s.acc`, an array without dimensions) that the loop changes only by reductions \
 of one target whose operator is associative and has an identity; what they add may not depend on what the \

@@ -46,7 +46,7 @@ pub static PRIVATIZE: Rule = Rule {
         name: "privatize",
         version: 1,
         formals: FORMALS,
-        summary: "gives every iteration of a loop its own copy of what it reduces into",
+        summary: "privatization: gives every iteration of a loop its own copy of what it reduces into",
         page: "\
 `privatize(H, c.o)` gives every iteration of `c.o` a copy of the elements of `H` that it reduces into: the copies \
 start from the identity of the operator, the loop reduces into them, and afterwards they are combined into `H`, in \
@@ -74,14 +74,14 @@ pub static FACTOR: Rule = Rule {
         name: "factor",
         version: 1,
         formals: FORMALS,
-        summary: "splits a reduction into independent partial ones, for example one per vector lane",
+        summary: "splits a reduction into independent partial ones, for example one per vector lane (Halide's rfactor)",
         page: "\
-`factor(s, i.i)` splits the reduction into `s` by the loop `i.i`: each of its iterations accumulates into an element \
+`factor(s, i.i)` (Halide's and TVM's `rfactor`) splits the reduction into `s` by the loop `i.i`: each of its iterations accumulates into an element \
 of its own, and the partial results are combined in order afterwards (`s.combine`). It is `privatize` with the \
 partial results on the stack (`space: register` keeps them in registers); `i.i` needs a constant number of \
 iterations, so split the reduced loop first. Then `i.i` can be vectorized or unrolled.
 
-`combine: halves` combines the second half of the partial results into the first, until one is left: loops \
+`combine: tree` is a tree reduction: it combines the second half of the partial results into the first, until one is left: loops \
 `s.halve.p`, `s.halve2.p`, … that lanes can run, so that sixteen lanes take four steps and not sixteen that wait for one \
 another. It needs a commutative operator with an identity and a constant number of partial results.
 
@@ -127,7 +127,9 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
         None => job.outermost(&reduction),
     };
     let space = options::space(rule, args, 3)?;
-    let halves = args.opt_word(rule, "combine", 5, &["in_order", "halves"])?.is_some_and(|w| w == "halves");
+    // `halves`: as it was called.
+    let halves =
+        args.opt_word(rule, "combine", 5, &["in_order", "tree", "halves"])?.is_some_and(|w| w != "in_order");
     job.rewrite(work, &target, space, args.opt_path(rule, "name", 4)?, halves)
 }
 
@@ -292,7 +294,7 @@ impl Job<'_> {
                 "a number of partial results that is not constant"
             };
             return Err(self.refuse(
-                format!("`combine: halves` cannot do {what}"),
+                format!("`combine: tree` cannot do {what}"),
                 "leave `combine:` out: then they are combined in order",
                 &r.places,
             ));

@@ -127,7 +127,7 @@ fn random_step(r: &mut Rng, f: &Function) -> String {
         6 | 7 => format!("accumulate({b}, at: {l}{space}{pad})"),
         8 => format!("pad({l})"),
         9 => format!("pad({})", loops.iter().rfind(|n| n.ends_with(".i")).unwrap_or(&l)),
-        10 if r.next(2) == 0 => format!("factor({b}, {l}{space}, combine: halves)"),
+        10 if r.next(2) == 0 => format!("factor({b}, {l}{space}, combine: tree)"),
         10 => format!("factor({b}, {l}{space})"),
         11 => format!("factor({b}, {l}, at: {o})"),
         12 => format!("privatize({b}, {l})"),

@@ -25,7 +25,7 @@ fn a_sum_is_split_into_lanes() {
 #[test]
 fn partial_results_are_combined_in_halves() {
     let m = parse(DOT);
-    let steps = "split(i, 16); factor(s, i.i, combine: halves); vectorize(i.i, 8); vectorize(s.halve.p, 8)";
+    let steps = "split(i, 16); factor(s, i.i, combine: tree); vectorize(i.i, 8); vectorize(s.halve.p, 8)";
     let f =
         all_sizes(&m, "dot", &format!("{steps}; vectorize(s.halve2.p, 4); vectorize(s.halve3.p, 2)"), &["N"]);
     for label in ["'s.halve'", "'s.halve4'", "s.p[0]"] {
@@ -33,9 +33,9 @@ fn partial_results_are_combined_in_halves() {
     }
     // Numbers that are not even leave one over.
     for parts in [1, 2, 3, 5, 7, 12] {
-        all_sizes(&m, "dot", &format!("split(i, {parts}); factor(s, i.i, combine: halves)"), &["N"]);
+        all_sizes(&m, "dot", &format!("split(i, {parts}); factor(s, i.i, combine: tree)"), &["N"]);
     }
-    assert_eq!(refusal(&m, "dot", "factor(s, i, combine: halves)"), "E0624");
+    assert_eq!(refusal(&m, "dot", "factor(s, i, combine: tree)"), "E0624");
     let m = parse(
         "op left(a, b): i64 associative identity(0:i64) = a[] + b[]
         func f(N)(x: in i64[N], s: out i64[]) stage plain {
@@ -43,7 +43,7 @@ fn partial_results_are_combined_in_halves() {
           for i in 0..N { 's'[i]: s[]! left= x[i]! licensed }
         }",
     );
-    assert_eq!(refusal(&m, "f", "split(i, 4); factor(s, i.o, at: i.o, combine: halves)"), "E0624");
+    assert_eq!(refusal(&m, "f", "split(i, 4); factor(s, i.o, at: i.o, combine: tree)"), "E0624");
 }
 
 #[test]
@@ -467,13 +467,13 @@ fn layouts_and_spaces_of_local_buffers_change_nothing() {
 fn products_that_are_added_are_fused() {
     let m = parse("func f(N)(A: in f32[N], B: in f32[N], s: inout f32[], C: out f32[N]) stage plain {
         for i in 0..N { 's'[i]: s[]! sum= A[i]! * B[i]! licensed  'C'[i]: C[i]! = A[i]! * B[i]! - B[i]! * A[i]! + 1.0:f32 } }");
-    let f = schedule(&m, "f", "contract(s); contract(C)");
+    let f = schedule(&m, "f", "fma(s); fma(C)");
     assert!(show(&f).contains("licensed contract") && show(&f).contains("fma("), "{}", show(&f));
-    assert_eq!(refusal(&m, "f", "contract(s); contract(s)"), "E0624");
+    assert_eq!(refusal(&m, "f", "fma(s); fma(s)"), "E0624");
     assert_eq!(refusal(&m, "f", "nontemporal(s)"), "E0624");
     assert_eq!(refusal(&m, "f", "reassociate(C)"), "E0624");
     let m = parse(DOT);
-    assert_eq!(refusal(&m, "dot", "contract(s)"), "E0624");
+    assert_eq!(refusal(&m, "dot", "fma(s)"), "E0624");
 }
 
 #[test]

@@ -56,7 +56,7 @@ pub fn random(r: &mut Rng, f: &Function) -> String {
         23 => format!("accumulate({w}, at: {l}{space}{pad})"),
         24 => match r.below(3) {
             0 => format!("privatize({w}, {l}{space})"),
-            1 if r.one_in(2) => format!("factor({w}, {l}{space}, combine: halves)"),
+            1 if r.one_in(2) => format!("factor({w}, {l}{space}, combine: tree)"),
             1 => format!("factor({w}, {l}{space})"),
             _ => format!("factor({w}, {l}, at: {o})"),
         },
@@ -73,7 +73,7 @@ pub fn random(r: &mut Rng, f: &Function) -> String {
         30 => match r.below(4) {
             3 => format!("prefetch({b}, at: {l}, ahead: {})", 1 + r.below(9)),
             0 => format!("nontemporal({s})"),
-            1 => format!("contract({s})"),
+            1 => format!("fma({s})"),
             _ => format!("reassociate({s})"),
         },
         31 => match r.below(4) {
@@ -159,7 +159,7 @@ fn aimed(r: &mut Rng, f: &Function) -> Option<String> {
         0 => {
             let adding: Vec<&&Target> =
                 reductions.iter().filter(|t| t.reduces.as_ref().is_some_and(|p| p.1)).collect();
-            if adding.is_empty() { None } else { Some(format!("contract({})", r.pick(&adding).label)) }
+            if adding.is_empty() { None } else { Some(format!("fma({})", r.pick(&adding).label)) }
         }
         1 | 2 if !reductions.is_empty() => {
             let t = r.pick(&reductions);

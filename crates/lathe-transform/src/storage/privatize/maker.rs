@@ -62,7 +62,7 @@ impl Maker<'_> {
         })
     }
 
-    /// One nest over the elements; the partial results innermost, in order or by halves.
+    /// One nest over the elements; the partial results innermost, in order or by a tree reduction.
     pub fn combine(&self, work: &mut Work, labels: &mut Labels) -> Stmt {
         let region = &self.region[0];
         let mut loops = Vec::new();

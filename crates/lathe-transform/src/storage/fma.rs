@@ -1,4 +1,4 @@
-//! `contract`: a product that is added is computed with one rounding (FMA).
+//! `fma`: a product that is added is computed with one rounding (FMA).
 
 use super::make;
 use crate::args::Args;
@@ -12,18 +12,18 @@ use lathe_strategy::evidence::Kind;
 use lathe_strategy::syntax::{Formal, Sort};
 use lathe_strategy::{Claim, Obligation, Refusal, RuleSignature};
 
-const RULE: &str = "contract";
+const RULE: &str = "fma";
 
-pub static CONTRACT: Rule = Rule {
+pub static FMA: Rule = Rule {
     signature: RuleSignature {
         name: RULE,
         version: 1,
         formals: &[Formal { name: "label", sort: Sort::Label, optional: false, many: false }],
         summary: "computes a product that is added with one rounding (FMA)",
         page: "\
-`contract(C)` turns a sum of products into fused multiply-adds in every statement labelled `C`: `C += a*b` adds \
+`fma(C)` turns a sum of products into fused multiply-adds in every statement labelled `C`: `C += a*b` adds \
 the product without rounding it first, and `a*b + c` inside an expression becomes `fma(a, b, c)`. Nothing else in \
-Lathe contracts.
+Lathe fuses floating-point operations (LLVM: `fp-contract`). The step was called `contract`; that name is still accepted.
 
 The result may differ in its last bits (it is usually nearer to the exact one), so the step is recorded among those \
 that change rounding. Refused where there is no floating-point product that is added.
@@ -32,7 +32,7 @@ that change rounding. Refused where there is no floating-point product that is a
 kernel dot(x: f32[N], y: f32[N]) -> (s: f32) {
     s = sum[i](x[i] * y[i])
 }
-strategy fused for dot = contract(s)
+strategy fused for dot = fma(s)
 ```
 ",
     },
@@ -41,7 +41,7 @@ strategy fused for dot = contract(s)
 
 fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let cursor = &work.cursor();
-    args.check(&CONTRACT.signature)?;
+    args.check(&FMA.signature)?;
     let label = args.path(RULE, "label", 0)?;
     let mut changed = false;
     let mut places = lathe_diagnostics::Places::none();
@@ -67,7 +67,7 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
                 return Err(make::refuse(
                     RULE,
                     codes::SHAPE,
-                    format!("`contract`: `{label}` is neither a store nor a reduction"),
+                    format!("`fma`: `{label}` is neither a store nor a reduction"),
                     "`open` it into loops first",
                     s.places(),
                 ));
@@ -79,7 +79,7 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
         return Err(make::refuse(
             RULE,
             codes::SHAPE,
-            format!("`contract`: `{label}` adds no floating-point product"),
+            format!("`fma`: `{label}` adds no floating-point product"),
             "leave the step out",
             &places,
         ));
