@@ -96,13 +96,13 @@ fn whatever_a_configuration_does_the_next_is_measured() {
     assert_eq!(i.why, Why::Runtime);
     assert!(i.message.contains("aborted (signal 6)"), "{i}");
     let i = invalid(&mut w, "exit", PATIENCE);
-    assert!(i.message.contains("exit status 7"), "{i}");
+    assert_eq!(i.why, Why::Runtime, "{i}");
     let i = invalid(&mut w, "eat", PATIENCE);
     assert_eq!(i.why, Why::Memory, "{i}");
     let i = invalid(&mut w, "hang running", Patience { run: Duration::from_millis(200), ..PATIENCE });
     assert_eq!((i.why, i.message.as_str()), (Why::Timeout, "running took longer than 0.2 s"));
     let short = Patience { compile: Duration::from_millis(150), ..PATIENCE };
-    assert!(invalid(&mut w, "hang", short).message.contains("compiling took longer"));
+    assert_eq!(invalid(&mut w, "hang", short).why, Why::Timeout);
     // Compiling has a limit of its own.
     assert_eq!(w.ask(&json!("slow compile"), PATIENCE), answer("slow compile"));
     assert_eq!(w.starts(), 6);
@@ -126,7 +126,7 @@ fn a_worker_that_cannot_work_says_why() {
         limits: Limits::default(),
         starting: Duration::from_millis(200),
     };
-    assert!(fatal(Worker::new(spec("/nowhere", ""))).message.contains("cannot be started"));
+    assert_eq!(fatal(Worker::new(spec("/nowhere", ""))).code, codes::WORKER);
     for script in ["exit 3", "sleep 10", "echo hello; exit 0", "read x; exit 0"] {
         assert_eq!(fatal(Worker::new(spec("sh", script))).code, codes::WORKER, "{script}");
     }

@@ -200,7 +200,8 @@ fn integers(op: BinOp, x: i64, y: i64) -> Option<Result<Value, EvalError>> {
     })
 }
 
-fn floor_div(x: i64, y: i64) -> Option<i64> {
+/// Rounded down; `None` where there is no such number.
+pub(crate) fn floor_div(x: i64, y: i64) -> Option<i64> {
     let (q, r) = (x.checked_div(y)?, x.checked_rem(y)?);
     Some(if r != 0 && (r < 0) != (y < 0) { q - 1 } else { q })
 }

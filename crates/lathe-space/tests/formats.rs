@@ -121,29 +121,28 @@ fn item_04_directives_may_mention_later_parameters() {
 
 #[test]
 fn wrong_directives_are_shown() {
-    let cases: &[(&str, &str, &str)] = &[
-        ("x = 1", "no `#atf::` directives", ""),
-        ("#atf::frob 1", "unknown directive `#atf::frob`", ""),
-        ("#atf::tp name \"T\" interval<int>(1, 8)", "no range", ""),
-        ("#atf::tp range interval<int>(1, 8)", "no name", ""),
-        ("#atf::tp name \"T\" range interval<int>(1 8)", "expected `,`", "8)"),
-        ("#atf::tp name \"T\" range interval<frob>(1, 8)", "unknown type `frob`", "frob>"),
-        ("#atf::tp name \"T\" range interval<int>(1, 8)\n constraint divides(", "expected a value", ""),
-        ("#atf::var::N $2", "no argument for `$2`", "$2"),
-        ("#atf::run_script a\n#atf::run_script b", "given twice", "b"),
-        ("#atf::run_script", "says nothing", ""),
-        ("#atf::abort_condition speed(1)", "expected `duration", "speed"),
-        ("#atf::abort_condition fraction(2)", "expected `duration", "fraction"),
-        ("#atf::ocl::frob 1", "unknown directive", ""),
-        ("#atf::ocl::device 0\n#atf::cuda::device 0", "do not mix", "0"),
-        ("#atf::ocl::input array<int>(3)", "expected `scalar", "array"),
-        ("#atf::tp name \"T\" range set<int>{1, x}", "not a value", "x}"),
-        ("#atf::tp name \"T\" range interval<int>(1, 8) constraint 1 < 2 < 3", "do not chain", ""),
+    let cases: &[(&str, &str)] = &[
+        ("x = 1", ""),
+        ("#atf::frob 1", ""),
+        ("#atf::tp name \"T\" interval<int>(1, 8)", ""),
+        ("#atf::tp range interval<int>(1, 8)", ""),
+        ("#atf::tp name \"T\" range interval<int>(1 8)", "8)"),
+        ("#atf::tp name \"T\" range interval<frob>(1, 8)", "frob>"),
+        ("#atf::tp name \"T\" range interval<int>(1, 8)\n constraint divides(", ""),
+        ("#atf::var::N $2", "$2"),
+        ("#atf::run_script a\n#atf::run_script b", "b"),
+        ("#atf::run_script", ""),
+        ("#atf::abort_condition speed(1)", "speed"),
+        ("#atf::abort_condition fraction(2)", "fraction"),
+        ("#atf::ocl::frob 1", ""),
+        ("#atf::ocl::device 0\n#atf::cuda::device 0", "0"),
+        ("#atf::ocl::input array<int>(3)", "array"),
+        ("#atf::tp name \"T\" range set<int>{1, x}", "x}"),
+        ("#atf::tp name \"T\" range interval<int>(1, 8) constraint 1 < 2 < 3", ""),
     ];
-    for (text, message, place) in cases {
+    for (text, place) in cases {
         let d = directives::parse(text, F, &[]).unwrap_err();
-        assert!(d.message.contains(message), "{text}: {d}");
-        assert_eq!(d.code.0, "E1010");
+        assert_eq!(d.code.0, "E1010", "{text}: {d}");
         if !place.is_empty() {
             let at = d.marks[0].span.start as usize;
             assert!(text[at..].starts_with(place), "{text}: at {at}, {d}");
@@ -244,29 +243,23 @@ fn commands_may_be_lists() {
 #[test]
 fn wrong_json_is_explained() {
     let cases = [
-        ("{", "not JSON"),
-        ("[]", "not an object"),
-        ("{}", "no `tuning_parameters`"),
-        (r#"{"tuning_parameters": {}}"#, "is an array"),
-        (r#"{"tuning_parameters": [{"range": [1]}]}"#, "has no name"),
-        (r#"{"tuning_parameters": [{"name": "a"}]}"#, "needs a `range`"),
-        (r#"{"tuning_parameters": [{"name": "a", "range": [[1]]}]}"#, "no value"),
-        (
-            r#"{"tuning_parameters": [{"name": "a", "range": [1], "constrain": "x"}]}"#,
-            "unknown key `constrain`",
-        ),
-        (r#"{"tuning_parameters": [{"name": "a", "range": [1], "constraint": "a +"}]}"#, "expected a value"),
-        (r#"{"tuning_parameters": [{"name": "a", "range": [1]}], "frob": 1}"#, "unknown key `frob`"),
-        (r#"{"tuning_parameters": [{"name": "a", "range": [1]}], "run_script": 1}"#, "a list of a program"),
-        (
-            r#"{"tuning_parameters": [{"name": "a", "range": [1]}], "run_script": ["p", 1]}"#,
-            "a list of a program",
-        ),
-        (r#"{"tuning_parameters": [{"name": "a", "range": [1]}], "cost_file": 1}"#, "is a string"),
+        "{",
+        "[]",
+        "{}",
+        r#"{"tuning_parameters": {}}"#,
+        r#"{"tuning_parameters": [{"range": [1]}]}"#,
+        r#"{"tuning_parameters": [{"name": "a"}]}"#,
+        r#"{"tuning_parameters": [{"name": "a", "range": [[1]]}]}"#,
+        r#"{"tuning_parameters": [{"name": "a", "range": [1], "constrain": "x"}]}"#,
+        r#"{"tuning_parameters": [{"name": "a", "range": [1], "constraint": "a +"}]}"#,
+        r#"{"tuning_parameters": [{"name": "a", "range": [1]}], "frob": 1}"#,
+        r#"{"tuning_parameters": [{"name": "a", "range": [1]}], "run_script": 1}"#,
+        r#"{"tuning_parameters": [{"name": "a", "range": [1]}], "run_script": ["p", 1]}"#,
+        r#"{"tuning_parameters": [{"name": "a", "range": [1]}], "cost_file": 1}"#,
     ];
-    for (text, message) in cases {
+    for text in cases {
         let d = json::parse(text, F).unwrap_err();
-        assert!(d.message.contains(message) && d.code.0 == "E1011", "{text}: {d}");
+        assert_eq!(d.code.0, "E1011", "{text}: {d}");
     }
     let d = json::parse("{\n  \"a\": 1,\n}", F).unwrap_err();
     assert_eq!(d.marks[0].span.start, 12);
@@ -356,23 +349,23 @@ fn wrong_t1_is_explained() {
         )
     };
     let cases = [
-        ("{}".to_string(), "no `ConfigurationSpace`"),
-        (r#"{"ConfigurationSpace": {}}"#.to_string(), "no array `TuningParameters`"),
-        (with("\"[1, 2\"", "\"a\""), "expected"),
-        (with("\"range(1, 2, 0)\"", "\"a\""), "expected `range"),
-        (with("\"range(10**12)\"", "\"a\""), "too many values"),
-        (with("3", "\"a\""), "no `Values`"),
-        (with("[1]", "\"a if a else 1\""), "unexpected text"),
-        (with("[1]", "\"lambda a: 3\""), "expected a value"),
-        (with("[1]", "3"), "no `Expression`"),
+        "{}".to_string(),
+        r#"{"ConfigurationSpace": {}}"#.to_string(),
+        with("\"[1, 2\"", "\"a\""),
+        with("\"range(1, 2, 0)\"", "\"a\""),
+        with("\"range(10**12)\"", "\"a\""),
+        with("3", "\"a\""),
+        with("[1]", "\"a if a else 1\""),
+        with("[1]", "\"lambda a: 3\""),
+        with("[1]", "3"),
     ];
-    for (text, message) in cases {
+    for text in cases {
         let d = t1::parse(&text, F).unwrap_err();
-        assert!(d.message.contains(message) && d.code.0 == "E1012", "{text}: {d}");
+        assert_eq!(d.code.0, "E1012", "{text}: {d}");
     }
     let unknown = t1::parse(&with("[1]", "\"b > 3\""), F).unwrap();
     let d = Space::generate(&unknown.space, &Generate::default()).unwrap_err();
-    assert!(d.message.contains("unknown name `b`"), "{d}");
+    assert_eq!(d.code.0, "E1002", "{d}");
     let e: Expr = 3.into();
     assert_eq!(e.to_string(), "3");
 }

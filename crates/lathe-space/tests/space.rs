@@ -152,17 +152,14 @@ fn item_02_steps_and_generators() {
     assert_eq!(tenths.len(), 11);
     let wide = interval(ParamType::Int, Int(i64::MIN), Int(i64::MIN + 1), None, None);
     assert_eq!(values(wide), [Int(i64::MIN), Int(i64::MIN + 1)]);
-    let bad = |p: TuningParameter| error(&SpaceDef::new().param(p)).message;
-    assert!(bad(interval(ParamType::Int, Int(2), Int(1), None, None)).contains("empty"));
-    assert!(bad(interval(ParamType::Int, Int(1), Int(2), Some(Int(0)), None)).contains("step is 0"));
-    assert!(bad(interval(ParamType::Int, Int(i64::MIN), Int(i64::MAX), None, None)).contains("more than"));
-    assert!(bad(interval(ParamType::Float, Float(0.0), Float(f64::NAN), None, None)).contains("NaN"));
-    assert!(bad(interval(ParamType::Float, Int(0), Float(1e30), None, None)).contains("more than"));
-    assert!(
-        bad(interval(ParamType::Int, Int(60), Int(70), None, Some(Generator::Pow(2.into()))))
-            .contains("fails")
-    );
-    assert!(bad(TuningParameter::ints("p", [])).contains("empty"));
+    let bad = |p: TuningParameter| assert_eq!(error(&SpaceDef::new().param(p)).code.0, "E1004");
+    bad(interval(ParamType::Int, Int(2), Int(1), None, None));
+    bad(interval(ParamType::Int, Int(1), Int(2), Some(Int(0)), None));
+    bad(interval(ParamType::Int, Int(i64::MIN), Int(i64::MAX), None, None));
+    bad(interval(ParamType::Float, Float(0.0), Float(f64::NAN), None, None));
+    bad(interval(ParamType::Float, Int(0), Float(1e30), None, None));
+    bad(interval(ParamType::Int, Int(60), Int(70), None, Some(Generator::Pow(2.into()))));
+    bad(TuningParameter::ints("p", []));
     let d = error(&SpaceDef::new().param(TuningParameter::new(
         "p",
         ParamType::Int,
@@ -312,7 +309,7 @@ fn item_11_dead_ends_and_empty_spaces() {
     assert_eq!(error(&never).code.0, "E1005");
     let fails =
         SpaceDef::new().param(TuningParameter::bool("a").such_that(Constraint::Expr(e("1 // 0 == 1"))));
-    assert!(error(&fails).message.contains("division by zero"));
+    assert_eq!(error(&fails).code.0, "E1006");
 }
 
 #[test]

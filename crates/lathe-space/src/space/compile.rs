@@ -5,7 +5,7 @@
 
 use super::def::SpaceDef;
 use super::domain::Domain;
-use crate::eval::power;
+use crate::eval::{floor_div, power};
 use crate::expr::{BinOp, Expr, UnOp, Value};
 use crate::param::ParamType;
 use std::collections::HashMap;
@@ -169,11 +169,6 @@ fn fold(code: Code) -> Code {
         return code;
     }
     code.run(&[]).map_or(code, Code::Const)
-}
-
-fn floor_div(x: i64, y: i64) -> Option<i64> {
-    let (q, r) = (x.checked_div(y)?, x.checked_rem(y)?);
-    Some(if r != 0 && (r < 0) != (y < 0) { q - 1 } else { q })
 }
 
 impl Code {
