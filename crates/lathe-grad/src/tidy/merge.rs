@@ -140,7 +140,8 @@ fn centred(c: &Compute) -> Option<Compute> {
     is_map(&out).then_some(out)
 }
 
-/// The points of both boxes, if their bounds are few elements apart.
+/// The points of both boxes, if their bounds are few elements apart. Boxes that are known to have no point in common
+/// have nothing to share: the edges and what both go over, which are made of each other, are such.
 fn intersection(a: &[Dim], b: &[Dim]) -> Option<Vec<Dim>> {
     let both = a.iter().zip(b).map(|(x, y)| {
         let apart = |p: &Expr, q: &Expr| Linear::of(p).minus(&Linear::of(q))?.as_constant();
@@ -150,6 +151,10 @@ fn intersection(a: &[Dim], b: &[Dim]) -> Option<Vec<Dim>> {
         }
         let lo = if lo > 0 { x.lo.clone() } else { y.lo.clone() };
         let hi = if hi < 0 { x.hi.clone() } else { y.hi.clone() };
+        let empty = apart(&hi, &lo).is_some_and(|extent| extent <= 0);
+        if empty {
+            return None;
+        }
         Some(Dim { lo, hi, ..x.clone() })
     });
     both.collect()

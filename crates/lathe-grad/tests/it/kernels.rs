@@ -82,6 +82,25 @@ fn stencils_in_time_loops() {
     twice(whole, &[("N", 3)]);
 }
 
+/// Adjoints of elements and of a short range of the same array, one after the other.
+#[test]
+fn elements_and_ranges_that_have_none_in_common() {
+    let text = "kernel r(x: f32[N], u: inout f32[N], w: inout f32[N]) {
+    u[3] += (x[3] / (1.5 + (w[0] + 0.5) * (w[0] + 0.5)))
+    if x[2] > 0.6 {
+        w[4] = x[1] * x[1]
+    } else {
+        for i in 1..4 {
+            w[i + 1] += max(x[i + 1], x[i + 1] + x[i - 1])
+        }
+        u[3] = x[1] * x[1]
+    }
+}
+";
+    plain(text, &[("N", 5)]);
+    twice(text, &[("N", 5)]);
+}
+
 #[test]
 fn gathers_and_scatters() {
     let gather = "kernel gather(X: f32[N], I: i32[A]) -> (Z: f32[A]) { Z[i] = X[I[i]] * X[I[i]] }";
