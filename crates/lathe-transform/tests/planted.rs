@@ -313,6 +313,7 @@ fn planted_bugs_are_found() {
         }
     }
     println!("{tried} bugs: found by {by:?}, {} not found", missed.len());
+    missed.iter().for_each(|m| println!("{m}"));
     assert!(tried >= most.min(400), "only {tried} bugs were planted");
     assert!(
         missed.len() * 20 <= tried,

@@ -1,10 +1,10 @@
 //! `dce`: what nobody asks for is not computed.
 
-use super::memory::{Memory, Place};
 use crate::args::Args;
 use crate::rule::Rule;
 use crate::storage::may_fail;
 use crate::work::Work;
+use lathe_analysis::{Memory, Place};
 use lathe_ir::stmt::{AccessMode, Effects};
 use lathe_ir::visit::{loads_of, vars_of};
 use lathe_ir::{BufId, Expr, Function, Stmt, StmtKind, VarId, build};

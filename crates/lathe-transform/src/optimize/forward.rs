@@ -1,10 +1,10 @@
 //! `forward`: what was just stored is not read again.
 
 use super::block::{Item, flat, rebuilt};
-use super::memory::{Memory, Place, Touched};
 use crate::args::Args;
 use crate::rule::Rule;
 use crate::work::Work;
+use lathe_analysis::{Memory, Place, Touched};
 use lathe_diagnostics::Places;
 use lathe_ir::{Access, Expr, ExprKind, Function, Module, Stmt, StmtKind, Store, View, build, visit};
 use lathe_poly::Linear;

@@ -1,11 +1,12 @@
 //! `licm`: what is the same in every iteration is computed before the loop.
 
 use super::block::{Item, flat, rebuilt};
-use super::memory::{Memory, Place, is_quiet, may_fail};
+use super::quiet::{is_quiet, may_fail};
 use super::worth::{anywhere, certain, is_computed, is_read, is_total, replaced, replaced_in, roots};
 use crate::args::Args;
 use crate::rule::Rule;
 use crate::work::Work;
+use lathe_analysis::{Memory, Place};
 use lathe_ir::stmt::Effects;
 use lathe_ir::visit::{substitute_stmt, vars_of};
 use lathe_ir::{BufId, Buffer, Executor, Expr, Function, Loop, Space, Stmt, StmtKind, VarId, build};

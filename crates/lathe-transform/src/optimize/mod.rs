@@ -14,8 +14,8 @@ mod dce;
 mod dse;
 mod forward;
 mod licm;
-mod memory;
 mod promote;
+mod quiet;
 mod worth;
 
 use crate::args::{Args, IntoRefusal};

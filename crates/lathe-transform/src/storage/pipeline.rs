@@ -7,6 +7,7 @@ use crate::names;
 use crate::rule::Rule;
 use crate::split::{loop_at_work, require_serial};
 use crate::work::Work;
+use lathe_analysis::{Memory, Place};
 use lathe_ir::build::{add, floor_mod, index, lt, sub, var};
 use lathe_ir::lower::resolve;
 use lathe_ir::stmt::Effects;
@@ -142,7 +143,7 @@ impl Body {
 
     /// The buffers that are filled, if there are any.
     fn filled(&self) -> Option<Vec<Arc<Buffer>>> {
-        let written: HashSet<BufId> = self.fill.iter().flat_map(|s| touched(s).1).collect();
+        let written: HashSet<BufId> = self.fill.iter().flat_map(written_outside).flatten().collect();
         let all: Vec<_> = self.buffers.iter().filter(|b| written.contains(&b.id)).cloned().collect();
         (!all.is_empty()).then_some(all)
     }
@@ -150,8 +151,8 @@ impl Body {
 
 /// Whether all that a statement does is to write these buffers, or buffers of its own.
 fn fills(s: &Stmt, ids: &HashSet<BufId>) -> bool {
-    let (_, written, opaque) = touched(s);
-    let mut pure = !opaque;
+    let Some(written) = written_outside(s) else { return false };
+    let mut pure = true;
     visit::walk(s, &mut |s, _| {
         let plain = s.own_effects().without(Effects::ALLOCATES).is_none();
         pure &= plain && !s.evaluated().into_iter().any(make::may_fail);
@@ -160,27 +161,15 @@ fn fills(s: &Stmt, ids: &HashSet<BufId>) -> bool {
     pure && !written.is_empty() && written.is_subset(ids)
 }
 
-/// What is read and what is written, but for buffers of the statement's own; whether something unknown is.
-fn touched(s: &Stmt) -> (HashSet<BufId>, HashSet<BufId>, bool) {
-    let (mut reads, mut writes, mut own, mut opaque) =
-        (HashSet::new(), HashSet::new(), HashSet::new(), false);
+/// The buffers that a statement writes, but for its own; `None` where one is not known.
+fn written_outside(s: &Stmt) -> Option<HashSet<BufId>> {
+    let (mut written, mut own) = (HashSet::new(), HashSet::new());
     visit::walk(s, &mut |s, _| {
-        own.extend(s.allocated().map(|b| b.id));
-        let loads = s.evaluated().into_iter().flat_map(visit::loads_of);
-        for b in loads.map(|a| a.view.buffer()) {
-            opaque |= b.is_none();
-            reads.extend(b);
-        }
-        for (t, mode) in s.touches() {
-            opaque |= t.buffer().is_none();
-            reads.extend(t.buffer().filter(|_| mode.reads()));
-            writes.extend(t.buffer().filter(|_| mode.writes()));
-        }
+        written.extend(s.written().map(View::buffer));
+        own.extend(s.allocated().map(|b| Some(b.id)));
         true
     });
-    reads.retain(|b| !own.contains(b));
-    writes.retain(|b| !own.contains(b));
-    (reads, writes, opaque)
+    written.difference(&own).copied().collect()
 }
 
 /// Whether filling earlier changes nothing.
@@ -190,13 +179,13 @@ fn safe(
     body: &Body,
     filled: &[Arc<Buffer>],
 ) -> Result<(), (lathe_diagnostics::Code, String)> {
-    let (mut reads, _, _) = touched(&Stmt::seq(body.fill.clone()));
-    let (_, writes, opaque) = touched(&Stmt::seq(body.rest.clone()));
-    let ids: HashSet<BufId> = filled.iter().map(|b| b.id).collect();
-    reads.retain(|b| !ids.contains(b));
+    let memory = Memory::of(func);
+    let mut reads = memory.touched(&Stmt::seq(body.fill.clone())).reads.clone();
+    filled.iter().for_each(|b| {
+        reads.remove(&Place::Buffer(b.id));
+    });
     let name = &l.binder.name;
-    let written = || reads.iter().any(|b| writes.contains(b) || make::may_alias(func, *b));
-    if opaque || written() {
+    if memory.changing(&reads, body.rest.iter()).is_some() {
         let text = format!("an iteration of `{name}` may write what the buffers of the next are filled from");
         return Err((codes::ORDER, text));
     }

@@ -5,6 +5,7 @@ use super::scope::{self, Found};
 use crate::codes;
 use crate::rule::Cursor;
 use crate::work::Work;
+use lathe_analysis::{Memory, Place};
 use lathe_diagnostics::Places;
 use lathe_ir::stmt::{Effects, Enters};
 use lathe_ir::visit::{self, Path};
@@ -135,21 +136,19 @@ impl Producer {
                 .map_err(|why| fail(format!("what computes `{name}` {why}"), "", s.places()))?;
         }
         // What the nests read must not change between their old and their new place.
-        let own: HashSet<BufId> = local_buffers(&nests);
-        let inputs: HashSet<BufId> = nests
-            .iter()
-            .flat_map(|s| scope::accesses(s, &HashMap::new()))
-            .filter(|f| f.reads())
-            .filter_map(|f| f.buffer())
-            .filter(|b| *b != buffer.id && !own.contains(b))
-            .collect();
-        let from = positions.iter().next().copied().unwrap_or(0);
-        let changed = all.iter().find(|f| {
-            let here = f.path.starts_with(seq_at).then(|| f.path.get(n).copied()).flatten();
-            let after = here.is_none_or(|p| p >= from && !positions.contains(&p));
-            after && f.writes() && f.buffer().is_some_and(|b| inputs.contains(&b))
+        let memory = Memory::of(cursor.func);
+        let mut read: HashSet<Place> = nests.iter().flat_map(|s| memory.touched(s).reads.clone()).collect();
+        read.remove(&Place::Buffer(buffer.id));
+        local_buffers(&nests).into_iter().for_each(|b| {
+            read.remove(&Place::Buffer(b));
         });
-        if let Some(f) = changed {
+        let (from, until) = (positions.first(), uses.iter().filter_map(|f| f.path.get(n)).max());
+        let between = seq.children().enumerate().filter(|(p, _)| {
+            from.is_some_and(|from| p >= from)
+                && until.is_some_and(|until| p <= until)
+                && !positions.contains(p)
+        });
+        if let Some(s) = memory.changing(&read, between.map(|(_, s)| s)) {
             return Err(refuse(
                 rule,
                 codes::ORDER,
@@ -157,7 +156,7 @@ impl Producer {
                     "`{rule}`: what computes `{name}` reads an array that is written before it would be computed"
                 ),
                 "compute it from a copy, or leave it where it is",
-                &f.access.places,
+                s.places(),
             ));
         }
         let seq = alloc.iter().chain(seq_at).copied().collect();

@@ -1,4 +1,5 @@
-//! What statements read and write, by whole arrays: what passes ask before they move, merge or remove anything.
+//! What statements read and write, by whole arrays: what steps and passes ask before they move, merge or remove
+//! anything. Parameters that may share memory are one place.
 
 use lathe_ir::stmt::Effects;
 use lathe_ir::{BufId, Expr, ExprKind, Function, Stmt, View, visit};
@@ -94,6 +95,15 @@ impl Memory {
         out
     }
 
+    /// The first statement that may give memory another value than was read.
+    pub fn changing<'a>(
+        &self,
+        read: &HashSet<Place>,
+        mut after: impl Iterator<Item = &'a Stmt>,
+    ) -> Option<&'a Stmt> {
+        after.find(|s| self.touched(s).changes(read))
+    }
+
     /// What a statement touches itself.
     pub fn own(&self, s: &Stmt) -> Touched {
         let mut out = Touched::default();
@@ -113,15 +123,4 @@ impl Memory {
         }
         out
     }
-}
-
-/// Whether running a statement does nothing but read, write and take memory, and ends: it cannot fail, wait, or start
-/// anything.
-pub fn is_quiet(s: &Stmt) -> bool {
-    Effects::ALLOCATES.contains(s.effects()) && !may_fail(s)
-}
-
-/// Whether an expression in a statement or what it holds may fail.
-pub fn may_fail(s: &Stmt) -> bool {
-    s.evaluated().into_iter().any(crate::storage::may_fail) || s.children().any(may_fail)
 }
