@@ -131,7 +131,7 @@ pub fn zero_array(b: &Buffer, func: &mut Function) -> Stmt {
 pub fn copy_array(from: &Buffer, to: &Buffer, func: &mut Function) -> Stmt {
     let (dims, target) = elements(to, func);
     let value = cast(to.elem.clone(), load_of(&target, from.id, from.elem.clone()));
-    fill(format!("copy({})", from.name), dims, target, value)
+    fill(lathe_ir::names::copy_of(&from.name), dims, target, value)
 }
 
 /// Where the smallest or largest was: what the reduced indices were, and whether there was anything.

@@ -3,6 +3,7 @@
 //! * [`types`], [`ops`], [`expr`], [`build`]: typed scalar expressions and their exact meaning.
 //! * [`stmt`], [`func`], [`layout`]: statements, functions, buffers.
 //! * [`module`], [`summary`]: what stands beside functions, and what functions do to what is not their own.
+//! * [`names`]: what made things are called.
 //! * [`visit`]: walks over trees, and rebuilding them.
 //! * [`text`]: the text form (`.tree`), both ways.
 //! * [`verify`]: what every tree must be.
@@ -21,6 +22,7 @@ pub mod layout;
 pub mod lower;
 pub mod math;
 pub mod module;
+pub mod names;
 pub mod ops;
 pub mod reduce;
 pub mod scalar;

@@ -94,7 +94,6 @@ fn whatever_a_configuration_does_the_next_is_measured() {
     assert_eq!(w.starts(), 1, "none of that costs a process");
     let i = invalid(&mut w, "crash", PATIENCE);
     assert_eq!(i.why, Why::Runtime);
-    assert!(i.message.contains("aborted (signal 6)"), "{i}");
     let i = invalid(&mut w, "exit", PATIENCE);
     assert_eq!(i.why, Why::Runtime, "{i}");
     let i = invalid(&mut w, "eat", PATIENCE);

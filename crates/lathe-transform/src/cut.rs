@@ -9,6 +9,7 @@ use crate::separate::cut_loop;
 use crate::split::{iteration, loop_at_work, require_serial};
 use crate::work::Work;
 use lathe_ir::build::{add, index, sub};
+use lathe_ir::names::Role;
 use lathe_strategy::evidence::Kind;
 use lathe_strategy::syntax::{Formal, Sort};
 use lathe_strategy::{Construction, Refusal, RuleSignature};
@@ -74,7 +75,7 @@ fn apply_cut(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let at = to_index(&arg_expr(at), &|n| variable_at(cursor.func, &path, n))
         .map_err(|e| wrong(format!("`cut`: {e}"), span).into_refusal(work.rule()))?;
     let (l, s) = require_serial(work, loop_at_work(work, &path)?, "cut")?;
-    let new = cut_loop(work, &l, s.places(), at, ".rest", false);
+    let new = cut_loop(work, &l, s.places(), at, Role::Rest, false);
     work.replace_by_rule(&path, new, Kind::Bijection, Construction::Cut)?;
     Ok(())
 }
@@ -93,7 +94,7 @@ fn apply_peel(work: &mut Work, args: &Args) -> Result<(), Refusal> {
             let trips = crate::nest::trip_count(&l);
             add(l.lo.clone(), lathe_ir::build::mul(sub(trips, index(count)), index(l.step)))
         };
-        let new = cut_loop(work, &l, s.places(), at, ".peel", first);
+        let new = cut_loop(work, &l, s.places(), at, Role::Peel, first);
         work.replace_by_rule(&path, new, Kind::Bijection, Construction::Cut)?;
     }
     Ok(())

@@ -11,6 +11,7 @@ use crate::work::Work;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::build::var;
 use lathe_ir::expr::{Access, View};
+use lathe_ir::names::Role;
 use lathe_ir::stmt::Effects;
 use lathe_ir::{Buffer, Executor, Layout, Loop, Stmt, StmtKind, visit};
 use lathe_strategy::syntax::{Formal, Sort};
@@ -115,7 +116,7 @@ fn push_down(work: &mut Work, s: &Stmt, inner: &Loop, at: &Stmt) -> Result<Stmt,
         return Ok(s.with_kind(StmtKind::Alloc { buffer: wide, body }));
     }
     // Every place gets a loop variable of its own.
-    let binder = work.fresh(&inner.binder.name);
+    let binder = work.part_called(&inner.binder.name, Role::Inner, &inner.binder);
     let body = crate::nest::substitute(s, inner.binder.id, var(&binder));
     Ok(around(&Loop { binder, ..inner.clone() }, at.places(), body))
 }

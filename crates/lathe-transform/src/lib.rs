@@ -16,6 +16,7 @@ pub mod executors;
 pub mod fission;
 pub mod fuse;
 pub mod guard;
+pub mod handle;
 pub mod jam;
 pub mod laws;
 pub mod move_range;
@@ -38,6 +39,7 @@ pub mod work;
 
 pub use args::{Arg, Args, IntoRefusal};
 pub use codes::CODES;
+pub use handle::{Handle, History, Made};
 pub use optimize::optimize;
 pub use rule::{Cursor, Edit, Rule};
 pub use subject::{Subject, apply, open_all, replay, run};

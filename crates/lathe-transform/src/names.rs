@@ -13,10 +13,7 @@ use lathe_ir::{Buffer, Loop, Stmt};
 use lathe_strategy::Refusal;
 use std::sync::Arc;
 
-/// `C.init`, `C.2` and `C.t1` are of the family of `C`.
-pub fn of_family(label: &str, family: &str) -> bool {
-    label.strip_prefix(family).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-}
+pub use lathe_ir::names::of_family;
 
 /// Whether the subtree holds a statement of the label.
 pub fn has_label(s: &Stmt, label: &str) -> bool {
@@ -64,7 +61,7 @@ fn loops_in(root: &Stmt, prefix: &[usize], name: &str) -> Vec<Path> {
 pub fn find_all_loops(cursor: &Cursor, rule: &str, name: &str) -> Result<Vec<Path>, Refusal> {
     let found = find_loops(cursor, name);
     if found.is_empty() {
-        return Err(unknown(rule, "loop", name, &loop_names(cursor.focused())).into_refusal(rule));
+        return Err(unknown_loop(cursor, rule, name).into_refusal(rule));
     }
     Ok(found)
 }
@@ -74,7 +71,7 @@ pub fn find_one_loop(cursor: &Cursor, rule: &str, name: &str) -> Result<Path, Re
     let mut found = find_loops(cursor, name);
     match found.len() {
         1 => Ok(found.remove(0)),
-        0 => Err(unknown(rule, "loop", name, &loop_names(cursor.focused())).into_refusal(rule)),
+        0 => Err(unknown_loop(cursor, rule, name).into_refusal(rule)),
         _ => {
             let mut d =
                 Diagnostic::error(codes::AMBIGUOUS, format!("`{name}` denotes {} loops", found.len()));
@@ -186,6 +183,21 @@ pub fn loops_around(root: &Stmt, path: &[usize]) -> Vec<Path> {
         .map(|n| path[..n].to_vec())
         .filter(|p| visit::at(root, p).is_some_and(|s| s.as_loop().is_some()))
         .collect()
+}
+
+/// A loop that there is no more says what became of it.
+fn unknown_loop(cursor: &Cursor, rule: &str, name: &str) -> Diagnostic {
+    let d = unknown(rule, "loop", name, &loop_names(cursor.focused()));
+    let mut became: Vec<String> =
+        cursor.history.became(name, cursor.func).iter().map(ToString::to_string).collect();
+    became.dedup();
+    match became.as_slice() {
+        [] => d,
+        all => {
+            let note = format!("`{name}` became {} by a step before", list(all));
+            d.note(note).help(format!("say which part of `{name}` is meant: {}", list(all)))
+        }
+    }
 }
 
 fn unknown(rule: &str, what: &str, name: &str, known: &[String]) -> Diagnostic {

@@ -7,6 +7,7 @@ use crate::nest::mentions;
 use crate::rule::{Cursor, Rule};
 use crate::work::{Work, edited};
 use lathe_diagnostics::{Diagnostic, Places};
+use lathe_ir::names::Role;
 use lathe_ir::visit::{self, Path};
 use lathe_ir::{
     Access, Buffer, Combine, Compute, Dim, Expr, Function, Label, Layout, Module, Reduce, ReduceOp, Space,
@@ -121,7 +122,7 @@ fn open_compute(work: &mut Work, c: &Compute, places: &Places) -> Result<Stmt, R
     let parts = Parts::of(work, c, places)?;
     match &parts.op {
         None => {
-            let write = parts.write(work, "", parts.instance(&[&parts.free]), &parts.values.clone())?;
+            let write = parts.write(work, None, parts.instance(&[&parts.free]), &parts.values.clone())?;
             Ok(parts.nest(&parts.free, parts.guarded(write)))
         }
         Some(op) if parts.scans.is_empty() && c.update.as_ref().is_none_or(|u| u == op) => {
@@ -200,12 +201,11 @@ impl<'a> Parts<'a> {
     }
 
     /// `C`, `C.init`, `C.init2` for the first and the second target.
-    fn label(&self, suffix: &str, target: usize) -> Label {
-        match (suffix, target) {
-            ("", 0) => self.c.label.clone(),
-            ("", n) => Label::new(format!("{}.out{}", self.c.label, n + 1)),
-            (s, 0) => Label::new(format!("{}.{s}", self.c.label)),
-            (s, n) => Label::new(format!("{}.{s}{}", self.c.label, n + 1)),
+    fn label(&self, role: Option<Role>, target: usize) -> Label {
+        match (role, target) {
+            (None, 0) => self.c.label.clone(),
+            (None, n) => Label::new(Role::Out.nth(&self.c.label, n)),
+            (Some(r), n) => Label::new(r.nth(&self.c.label, n)),
         }
     }
 
@@ -263,13 +263,13 @@ impl<'a> Parts<'a> {
     fn write(
         &self,
         work: &mut Work,
-        suffix: &str,
+        role: Option<Role>,
         instance: Vec<Expr>,
         values: &[Expr],
     ) -> Result<Stmt, Refusal> {
         let targets = &self.c.targets;
         if let Some(op) = &self.c.update {
-            return Ok(self.reduce(self.label(suffix, 0), instance, op, targets, values));
+            return Ok(self.reduce(self.label(role, 0), instance, op, targets, values));
         }
         let written: Vec<_> = targets.iter().filter_map(|t| t.view.buffer()).collect();
         let reads = |v: &Expr| {
@@ -290,7 +290,7 @@ impl<'a> Parts<'a> {
                 lets.push((binder.clone(), value));
                 value = build::var(&binder);
             }
-            stores.push(self.store(self.label(suffix, n), instance.clone(), t.clone(), value));
+            stores.push(self.store(self.label(role, n), instance.clone(), t.clone(), value));
         }
         let body = Stmt::seq(stores);
         Ok(lets
@@ -314,14 +314,14 @@ impl<'a> Parts<'a> {
         let mut buffers: Vec<Arc<Buffer>> = Vec::new();
         let mut accs = Vec::new();
         for (n, t) in self.c.targets.iter().enumerate() {
-            let buffer = register(work, self.label("acc", n).as_str(), t.elem.clone());
+            let buffer = register(work, self.label(Some(Role::Running), n).as_str(), t.elem.clone());
             accs.push(Access::buffer(buffer.id, t.elem.clone(), Vec::new()).at(self.places.clone()));
             buffers.push(buffer);
         }
         let mut fold = Fold::new(self, work, op, &accs, false);
         fold.buffers.extend(buffers);
         let loads: Vec<Expr> = accs.into_iter().map(build::load).collect();
-        let out = self.write(work, "store", self.instance(&[&self.free, &self.scans]), &loads)?;
+        let out = self.write(work, Some(Role::Store), self.instance(&[&self.free, &self.scans]), &loads)?;
         let step =
             [self.nest(&self.reduced, fold.inner.clone())].into_iter().chain(fold.after.iter().cloned());
         let step = self.nest(&self.scans, Stmt::seq(step.chain([out])));
@@ -357,7 +357,7 @@ impl Fold {
         let all = p.instance(&[&p.free, &p.scans, &p.reduced]);
         let row = p.instance(&[&p.free]);
         let types: Vec<Type> = targets.iter().map(|t| t.elem.clone()).collect();
-        let reduce = p.reduce(p.label("", 0), all.clone(), op, targets, &p.values);
+        let reduce = p.reduce(p.label(None, 0), all.clone(), op, targets, &p.values);
         let plain = |before, inner| Fold {
             before,
             inner,
@@ -370,8 +370,10 @@ impl Fold {
         }
         let init = |instance: &Vec<Expr>, values: &[Expr]| -> Vec<Stmt> {
             let each = targets.iter().zip(values).enumerate();
-            each.map(|(n, (t, v))| p.store(p.label("init", n), instance.clone(), t.clone(), v.clone()))
-                .collect()
+            each.map(|(n, (t, v))| {
+                p.store(p.label(Some(Role::Init), n), instance.clone(), t.clone(), v.clone())
+            })
+            .collect()
         };
         if let Some(start) = lathe_ir::reduce::identity(work.module(), op, &types) {
             return plain(init(&row, &start), p.guarded(reduce));
@@ -386,16 +388,16 @@ impl Fold {
             return Fold { must_not_be_empty: true, ..plain(Vec::new(), inner) };
         }
         // Which instance is the first depends on the guard: a flag remembers whether there was one.
-        let flag = register(work, p.label("started", 0).as_str(), Type::BOOL);
+        let flag = register(work, p.label(Some(Role::Started), 0).as_str(), Type::BOOL);
         let access = Access::buffer(flag.id, Type::BOOL, Vec::new()).at(p.places.clone());
-        let set = |suffix: &str, instance: &Vec<Expr>, v: bool| {
-            p.store(p.label(suffix, 0), instance.clone(), access.clone(), build::boolean(v))
+        let set = |role: Role, instance: &Vec<Expr>, v: bool| {
+            p.store(p.label(Some(role), 0), instance.clone(), access.clone(), build::boolean(v))
         };
         let started = build::load(access.clone());
-        let begin = Stmt::seq([first, set("started", &all, true)]);
+        let begin = Stmt::seq([first, set(Role::Started, &all, true)]);
         let inner = p.stmt(StmtKind::If { cond: started.clone(), then: reduce, other: Some(begin) });
         Fold {
-            before: vec![set("unstarted", &row, false)],
+            before: vec![set(Role::Unstarted, &row, false)],
             inner: p.guarded(inner),
             after: vec![p.check(started)],
             buffers: vec![flag],

@@ -1,6 +1,7 @@
 //! The interface of a rule: work at a place and arguments in, edits through [`Work`] or a refusal out.
 
 use crate::args::Args;
+use crate::handle::{History, Made};
 use crate::work::Work;
 use lathe_ir::visit::Path;
 use lathe_ir::{Function, Module, Stmt};
@@ -14,12 +15,14 @@ pub struct Cursor<'a> {
     pub func: &'a Function,
     /// The subtree that names are looked up in (`s @ stmt(C)`); empty: the whole body.
     pub focus: Path,
+    /// What steps before made.
+    pub history: History,
 }
 
 impl<'a> Cursor<'a> {
     /// A cursor on the whole body.
     pub fn new(module: &'a Module, func: &'a Function) -> Cursor<'a> {
-        Cursor { module, func, focus: Path::new() }
+        Cursor { module, func, focus: Path::new(), history: History::default() }
     }
 
     /// The focused statement; the body when the focus does not exist.
@@ -38,6 +41,8 @@ impl<'a> Cursor<'a> {
 pub struct Edit {
     pub func: Function,
     pub evidence: Evidence,
+    /// Handles to what the step made, and to what loops became that are gone.
+    pub made: Vec<Made>,
 }
 
 /// A rule as data: one static per file, listed in [`crate::rules`].

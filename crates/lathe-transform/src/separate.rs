@@ -3,12 +3,13 @@
 use crate::args::{Args, IntoRefusal};
 use crate::codes;
 use crate::names::find_all_loops;
-use crate::nest::{around, mentions, rename_loops};
+use crate::nest::{around, mentions};
 use crate::rule::Rule;
 use crate::split::{loop_at_work, require_serial};
 use crate::work::Work;
 use lathe_diagnostics::{Diagnostic, Places};
 use lathe_ir::build::{add, ceil_div, floor_div, index, max, min};
+use lathe_ir::names::Role;
 use lathe_ir::stmt::Enters;
 use lathe_ir::visit;
 use lathe_ir::{BinOp, Executor, Expr, ExprKind, Loop, Stmt, VarId};
@@ -46,7 +47,7 @@ strategy s for scale = split(i, 8) ; separate(i.o) ; unroll(i.i)
 fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let cursor = &work.cursor();
     let mut name = args.path(work.rule(), "loop", 0)?;
-    let outer = format!("{name}.o");
+    let outer = Role::Outer.of(&name);
     if crate::names::find_loops(cursor, &name).is_empty()
         && !crate::names::find_loops(cursor, &outer).is_empty()
     {
@@ -76,7 +77,7 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
             .help("name the outer loop of a `split`, for example `i.o`");
             return Err(d.into_refusal(work.rule()));
         };
-        let new = cut_loop(work, &l, s.places(), cut, ".rest", false);
+        let new = cut_loop(work, &l, s.places(), cut, Role::Rest, false);
         let new = with_remains(&new, &l, remains);
         let new = with_known_blocks(&simplify_stmt(&new, &mut work.ranges(&path)));
         work.replace_by_rule(&path, new, Kind::Bijection, Construction::Separated)?;
@@ -100,8 +101,8 @@ fn with_known_blocks(s: &Stmt) -> Stmt {
 }
 
 /// A loop cut at a value: `lo..cut` and `cut..hi`, where the cut is first brought between the bounds. One
-/// of the two (`first`: the one before the cut) is a copy whose loops' names end in `suffix`.
-pub fn cut_loop(work: &mut Work, l: &Loop, places: &Places, cut: Expr, suffix: &str, first: bool) -> Stmt {
+/// of the two (`first`: the one before the cut) is a copy whose loops have a part.
+pub fn cut_loop(work: &mut Work, l: &Loop, places: &Places, cut: Expr, role: Role, first: bool) -> Stmt {
     let mut cut = max(l.lo.clone(), min(cut, l.hi.clone()));
     if l.step != 1 {
         // The second part starts at an iteration of the loop.
@@ -110,12 +111,11 @@ pub fn cut_loop(work: &mut Work, l: &Loop, places: &Places, cut: Expr, suffix: &
     }
     let before = around(&Loop { hi: cut.clone(), ..l.clone() }, places, l.body.clone());
     let after = around(&Loop { lo: cut, ..l.clone() }, places, l.body.clone());
-    let rename = |n: &str| format!("{n}{suffix}");
     if first {
-        let copy = rename_loops(&work.copy(&before), &rename);
+        let copy = work.copy_as(role, &before);
         Stmt::seq([copy, after])
     } else {
-        let copy = rename_loops(&work.copy(&after), &rename);
+        let copy = work.copy_as(role, &after);
         Stmt::seq([before, copy])
     }
 }

@@ -8,6 +8,7 @@ use crate::rule::Rule;
 use crate::work::Work;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::build::{add, ceil_div, index, min, mul, sub, var};
+use lathe_ir::names::Role;
 use lathe_ir::{Executor, Loop, Stmt};
 use lathe_strategy::evidence::Kind;
 use lathe_strategy::syntax::{Formal, Sort};
@@ -98,11 +99,11 @@ pub fn executor_word(e: &Executor) -> String {
 
 /// The two loops of a split; names are `i.o` and `i.i` unless given.
 pub fn split(work: &mut Work, l: &Loop, at: &Stmt, factor: i64, names: (Option<&str>, Option<&str>)) -> Stmt {
-    let given = |name: Option<&str>, suffix: &str| {
-        name.map_or_else(|| format!("{}.{suffix}", l.binder.name), str::to_string)
+    let mut part = |role: Role, given: Option<&str>| match given {
+        Some(name) => work.part_called(name, role, &l.binder),
+        None => work.part(role, &l.binder),
     };
-    let outer = work.fresh(given(names.0, "o"));
-    let inner = work.fresh(given(names.1, "i"));
+    let (outer, inner) = (part(Role::Outer, names.0), part(Role::Inner, names.1));
     let n = trip_count(l);
     let start = mul(var(&outer), index(factor));
     let value = iteration(l, add(start.clone(), var(&inner)));

@@ -2,6 +2,7 @@
 
 use crate::args::{Arg, Args, IntoRefusal};
 use crate::codes;
+use crate::handle::History;
 use crate::names;
 use crate::predicates;
 use crate::rule::{Cursor, Edit};
@@ -17,11 +18,27 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// A function that is being transformed.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Subject {
     /// Shared by all versions of the function.
     pub module: Arc<Module>,
     pub func: Function,
+    /// What the steps made that led here.
+    pub history: History,
+}
+
+impl PartialEq for Subject {
+    /// The same program, whatever led to it.
+    fn eq(&self, other: &Subject) -> bool {
+        self.module == other.module && self.func == other.func
+    }
+}
+
+impl Subject {
+    /// A function to which nothing was done yet.
+    pub fn new(module: &Module, func: &Function) -> Subject {
+        Subject { module: Arc::new(module.clone()), func: func.clone(), history: History::default() }
+    }
 }
 
 /// Runs a strategy (parameters bound, conditions over sizes decided) on a function. The step `open` comes
@@ -33,15 +50,17 @@ pub fn run(
     strategy: &Strategy,
 ) -> Result<(Function, Trace<Subject>), Refusal> {
     let open = Strategy::Call { name: "open".to_string(), args: Vec::new(), span: None };
-    let subject = Subject { module: Arc::new(module.clone()), func: func.clone() };
-    let (subject, trace) =
-        lathe_strategy::run(context, &Strategy::Seq(vec![open, strategy.clone()]), subject)?;
+    let (subject, trace) = lathe_strategy::run(
+        context,
+        &Strategy::Seq(vec![open, strategy.clone()]),
+        Subject::new(module, func),
+    )?;
     Ok((subject.func, trace))
 }
 
 /// Applies recorded steps to a function; every tree on the way must be the recorded one.
 pub fn replay(module: &Module, func: &Function, steps: &[Evidence]) -> Result<Function, Refusal> {
-    Ok(lathe_strategy::replay(Subject { module: Arc::new(module.clone()), func: func.clone() }, steps)?.func)
+    Ok(lathe_strategy::replay(Subject::new(module, func), steps)?.func)
 }
 
 /// The naive lowering: loops for every statement in index notation, and nothing else.
@@ -76,12 +95,18 @@ impl Tree for Subject {
     fn apply(&self, rule: &str, focus: &[usize], args: &[StepArg]) -> Result<(Self, Evidence), Refusal> {
         let mut args =
             Args { items: args.iter().map(|a| (a.name.clone(), Arg::from(&a.value), a.span)).collect() };
-        let cursor = Cursor { module: &self.module, func: &self.func, focus: focus.to_vec() };
+        let cursor = Cursor {
+            module: &self.module,
+            func: &self.func,
+            focus: focus.to_vec(),
+            history: self.history.clone(),
+        };
         if let Some(name) = crate::rule(rule).and_then(|r| left_out(&cursor, &r.signature, &args)) {
             args.items.insert(0, (None, Arg::Path(name), None));
         }
         let edit = apply(&cursor, rule, &args)?;
-        Ok((Subject { module: self.module.clone(), func: edit.func }, edit.evidence))
+        let history = self.history.with(edit.made);
+        Ok((Subject { module: self.module.clone(), func: edit.func, history }, edit.evidence))
     }
 
     fn arity(&self, path: &[usize]) -> usize {
@@ -98,7 +123,12 @@ impl Tree for Subject {
     }
 
     fn locate(&self, location: &Location, within: &[usize]) -> Result<Vec<Path>, Refusal> {
-        let cursor = Cursor { module: &self.module, func: &self.func, focus: within.to_vec() };
+        let cursor = Cursor {
+            module: &self.module,
+            func: &self.func,
+            focus: within.to_vec(),
+            history: self.history.clone(),
+        };
         match location {
             Location::Loop(name) => names::find_all_loops(&cursor, "loop", name),
             Location::Stmt(label) => stmt(&cursor, label).map(|p| vec![p]),

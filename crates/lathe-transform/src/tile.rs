@@ -10,6 +10,7 @@ use crate::split::{loop_at_work, require_serial, split};
 use crate::work::Work;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::build::{floor_div, floor_mod, index, var};
+use lathe_ir::names::Role;
 use lathe_ir::visit::Path;
 use lathe_strategy::evidence::Kind;
 use lathe_strategy::syntax::{Formal, Sort};
@@ -116,8 +117,8 @@ fn tile_skewed(work: &mut Work, chain: &[Path], factors: &[i64]) -> Result<(), R
         let (name, i) = (&l.binder.name, var(&l.binder));
         match factor {
             Some(f) => {
-                outer.push((format!("{name}.o"), floor_div(i.clone(), index(f))));
-                inner.push((format!("{name}.i"), floor_mod(i, index(f))));
+                outer.push((Role::Outer.of(name), floor_div(i.clone(), index(f))));
+                inner.push((Role::Inner.of(name), floor_mod(i, index(f))));
             }
             None => inner.push((name.to_string(), i)),
         }

@@ -170,6 +170,167 @@ impl<'ast> Visit<'ast> for Matches {
     }
 }
 
+/// What is made is called by `lathe_ir::names`, and nobody reads a part out of a name: no other source has a string that
+/// ends a name in a part (`{i}.o`), or that is such an end (`.o`), and none writes `copy(` or `private(` before a name.
+#[test]
+fn names_of_what_is_made_are_spelled_in_one_place() {
+    // The test sees what it looks for.
+    for (text, spelled) in [
+        (r#"fn f() { g(format!("{}.o", l.name)) }"#, 1),
+        (r#"fn f() { g(format!("{label}.init{n}"), format!("x: {l}.i`")) }"#, 2),
+        (
+            r#"fn f() -> bool { n.ends_with(".o") || n.strip_suffix(".rest").is_some() || n.starts_with(".out") }"#,
+            3,
+        ),
+        (r#"fn f() { format!("copy({a})") }"#, 1),
+        (r#"fn f() { format!("{}.operands of {file}.iter.json", ".cache") }"#, 0),
+        (r#"#[cfg(test)] mod tests { fn f() { g("{}.o") } }"#, 0),
+    ] {
+        assert_eq!(Spelled::of(text).found.len(), spelled, "{text}");
+    }
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut wrong = Vec::new();
+    for file in sources(&crates).into_iter().filter(|f| !f.ends_with("lathe-ir/src/names.rs")) {
+        let shown = file.strip_prefix(&crates).unwrap_or(&file).display().to_string();
+        let found = Spelled::of(&std::fs::read_to_string(&file).expect("a source")).found;
+        wrong.extend(found.into_iter().map(|(line, text)| format!("{shown}:{line}: {text:?}")));
+    }
+    assert!(wrong.is_empty(), "use lathe_ir::names:\n{}", wrong.join("\n"));
+}
+
+/// Strings that spell a part of `lathe_ir::names`, with their lines.
+#[derive(Default)]
+struct Spelled {
+    found: Vec<(usize, String)>,
+}
+
+impl Spelled {
+    fn of(text: &str) -> Spelled {
+        let mut out = Spelled::default();
+        out.visit_file(&syn::parse_file(text).expect("a source"));
+        out
+    }
+
+    fn string(&mut self, s: &syn::LitStr) {
+        let text = s.value();
+        if spells(&text) {
+            self.found.push((s.span().start().line, text));
+        }
+    }
+
+    fn tokens(&mut self, tokens: proc_macro2::TokenStream) {
+        for t in tokens {
+            match t {
+                proc_macro2::TokenTree::Group(g) => self.tokens(g.stream()),
+                proc_macro2::TokenTree::Literal(l) => {
+                    if let syn::Lit::Str(s) = syn::Lit::new(l) {
+                        self.string(&s);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+impl<'ast> Visit<'ast> for Spelled {
+    fn visit_item_mod(&mut self, m: &'ast syn::ItemMod) {
+        if !m.attrs.iter().any(|a| a.path().is_ident("cfg")) {
+            syn::visit::visit_item_mod(self, m);
+        }
+    }
+
+    /// Documentation says what things are called.
+    fn visit_attribute(&mut self, _: &'ast syn::Attribute) {}
+
+    fn visit_lit_str(&mut self, s: &'ast syn::LitStr) {
+        self.string(s);
+    }
+
+    fn visit_macro(&mut self, m: &'ast syn::Macro) {
+        self.tokens(m.tokens.clone());
+    }
+}
+
+/// Whether a string ends something that it is given, or nothing, in a part that things play.
+fn spells(text: &str) -> bool {
+    if ["copy({", "private({"].iter().any(|c| text.contains(c)) {
+        return true;
+    }
+    let ends = |rest: &str| {
+        let word = rest.split(|c: char| !c.is_ascii_lowercase()).next().unwrap_or_default();
+        let after = &rest[word.len()..];
+        let known = lathe_ir::names::Role::ALL.iter().any(|r| r.word() == word);
+        // Another word of a path or of a file's name may follow, but no more of this one.
+        let more = after.starts_with('.') && after[1..].starts_with(|c: char| c.is_ascii_alphabetic());
+        // `{name}.c` is a file; cores have numbers.
+        let file = word == "c" && !after.starts_with(|c: char| c == '{' || c.is_ascii_digit());
+        known && !file && (!more || lathe_ir::names::Role::ALL.iter().any(|r| after[1..] == *r.word()))
+    };
+    text.strip_prefix('.').is_some_and(ends) || text.match_indices("}.").any(|(n, _)| ends(&text[n + 2..]))
+}
+
+/// Refusals are tested by their codes, and by what messages quote: names, numbers, places. Sentences may change, so no
+/// test looks for two words in a row in a message, its notes or its help, or in what a failing command prints, unless the
+/// words are quoted from the program.
+#[test]
+fn refusals_are_tested_by_their_codes() {
+    let prose = |line: &str| sentences(line).next().is_some();
+    assert!(prose(r#"assert!(d.message.contains("is not reached") && d.code.0 == "E0611");"#));
+    assert!(prose(r#"assert!(f.fails("check k.lathe", 1, "E0621").stderr.contains("no such `i`"));"#));
+    assert!(!prose(r#"assert!(d.message.contains("`not reached` 3") && text.contains("two words"));"#));
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let (mut seen, mut wrong) = (0, Vec::new());
+    for file in all_sources(&crates) {
+        let text = std::fs::read_to_string(&file).expect("a source");
+        // What is no test comes before the tests of a file.
+        let tests = if file.iter().any(|part| part == "tests") {
+            0
+        } else {
+            text.find("#[cfg(test)]").unwrap_or(text.len())
+        };
+        for line in text[tests..].lines() {
+            seen += usize::from(line.contains(".message.contains("));
+            wrong.extend(sentences(line).map(|s| format!("{}: {s:?}", file.display())));
+        }
+    }
+    assert!(seen > 20, "only {seen} messages are looked at");
+    assert!(wrong.is_empty(), "name codes:\n{}", wrong.join("\n"));
+}
+
+/// The sentences that a line of a test looks for in messages.
+fn sentences(line: &str) -> impl Iterator<Item = &str> {
+    let places = ["message", "help", "notes", "diagnostic", "fails("];
+    line.match_indices("contains(\"").filter_map(move |(n, what)| {
+        let of = line[..n].rsplit("&&").next().unwrap_or_default();
+        let rest = &line[n + what.len()..];
+        let text = &rest[..rest.find('"').unwrap_or(rest.len())];
+        let prose = text.split('`').step_by(2).any(|outside| {
+            let word = |w: &str| w.len() > 1 && w.chars().all(|c| c.is_ascii_lowercase());
+            let words: Vec<&str> = outside.split(' ').collect();
+            words.windows(2).any(|two| two.iter().all(|w| word(w.trim_end_matches([',', '.', ':', ';']))))
+        });
+        (prose && places.iter().any(|p| of.contains(p)) && !line.trim_start().starts_with("assert!(prose"))
+            .then_some(text)
+    })
+}
+
+/// The files below `src`, `tests`, `examples` and `benches` of all crates.
+fn all_sources(crates: &Path) -> Vec<PathBuf> {
+    let mut open = vec![crates.to_path_buf()];
+    let mut out = Vec::new();
+    while let Some(dir) = open.pop() {
+        for path in std::fs::read_dir(&dir).into_iter().flatten().flatten().map(|e| e.path()) {
+            if path.is_dir() && !path.is_symlink() && !path.ends_with("target") {
+                open.push(path);
+            } else if path.extension().is_some_and(|e| e == "rs") {
+                out.push(path);
+            }
+        }
+    }
+    out
+}
+
 /// What the field has a word for is called by that word: `dialect.txt` lists what a reader would have to guess. Where a
 /// language writes a blank, prose may have the end of a line and the marks of a comment.
 #[test]

@@ -7,6 +7,7 @@ use super::{Schedule, Tree};
 use crate::scan::invert;
 use crate::system::{Col, Con, Conj, Lin};
 use lathe_ir::build::{and, boolean, eq, floor_div, index, le, max, min, var};
+use lathe_ir::names::Role;
 use lathe_ir::visit::{refresh, substitute_stmt};
 use lathe_ir::{Binder, Executor, Expr, Loop, Scalar, Stmt, StmtKind, VarId};
 use std::collections::HashMap;
@@ -155,8 +156,8 @@ impl Generator<'_> {
                     (Lin::atom(c), Lin::atom(c), 1)
                 }
                 Some((_, n, _)) => {
-                    let q = self.dim(format!("{}.o", names[*m]));
-                    let r = self.dim(format!("{}.i", names[*m]));
+                    let q = self.dim(Role::Outer.of(&names[*m]));
+                    let r = self.dim(Role::Inner.of(&names[*m]));
                     outer.push(q);
                     inner.push((*m, r));
                     tie(Some(Lin::atom(r)), &mut ties)?;
@@ -169,7 +170,7 @@ impl Generator<'_> {
             values.insert(*m, value);
             let width = width / each;
             if width > 1 {
-                let t = self.dim(format!("{}.t", names[*m]));
+                let t = self.dim(Role::Tile.of(&names[*m]));
                 tiles.push(t);
                 let below = counted.combine(1, &Lin::atom(t), -width);
                 tie(below.clone(), &mut ties)?;

@@ -150,5 +150,5 @@ fn a_singular_map_is_refused() {
     let new = vec![(kit.binder("p"), f.clone()), (kit.binder("q"), f)];
     let (module, func) = kit.with_body(stmt.clone());
     let refused = scan_affine(&Env::root(&module, &func), &[outer, inner], &new);
-    assert!(refused.is_err_and(|e| e.contains("same new variables")));
+    assert!(refused.is_err());
 }

@@ -90,11 +90,7 @@ fn compilers_with_blanks_in_their_names_and_compilers_that_hang() {
     let cc = program(&f, "hang", &format!("(sleep 3; touch {mark}) & sleep 100"));
     let start = Instant::now();
     let d = with(&f, line, &[("CC", &cc), ("LATHE_CC_SECONDS", Path::new("0.5"))]);
-    assert!(
-        d.status == 1 && d.stderr.starts_with("E0820") && d.stderr.contains("longer than 0.5 s"),
-        "{}",
-        d.stderr
-    );
+    assert!(d.status == 1 && d.stderr.starts_with("E0820") && d.stderr.contains("0.5 s"), "{}", d.stderr);
     assert!(start.elapsed() < Duration::from_secs(20));
     let d = with(&f, line, &[("LATHE_CC_SECONDS", Path::new("soon"))]);
     assert!(

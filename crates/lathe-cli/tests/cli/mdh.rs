@@ -58,11 +58,7 @@ fn what_cannot_be_decided_is_said() {
     assert!(d.stderr.contains("decisions are for any sizes, as for I = 1024"), "{}", d.stderr);
     f.write("wrong.lathe", format!("{MATMUL}strategy s for matmul = mdh(parts.i.COR: 2, parts.x.COR: 2)\n"));
     let d = f.fails(&format!("run wrong.lathe -s s {SIZES}"), 1, "E1204");
-    assert!(
-        d.stderr.contains("parts.x.COR: 2") && d.stderr.contains("its dimensions: i, j, k"),
-        "{}",
-        d.stderr
-    );
+    assert!(d.stderr.contains("parts.x.COR: 2") && d.stderr.contains("i, j, k"), "{}", d.stderr);
     f.fails("check wrong.lathe", 1, "E1204");
 }
 
@@ -200,7 +196,7 @@ fn decisions_for_devices_become_trees_that_engines_of_cpus_refuse() {
     );
     for engine in ["llvm", "c"] {
         let d = f.fails(&format!("run d.lathe -s s {SIZES} --engine {engine}"), 1, "E0701");
-        assert!(d.stderr.contains("run by `grid`") && d.stderr.contains("help"), "{}", d.stderr);
+        assert!(d.stderr.contains("`grid`") && d.stderr.contains("help"), "{}", d.stderr);
     }
     let d = f.ok(&format!("run d.lathe -s s {SIZES} --engine interpreter --check --json"));
     assert!(

@@ -8,6 +8,7 @@ use crate::sink::{keeps_to, region};
 use crate::{Derivative, Request};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::build::{add, load};
+use lathe_ir::names::Role;
 use lathe_ir::visit::{self, loads_of, refresh, walk};
 use lathe_ir::{
     Access, BufId, Buffer, Combine, Compute, Mode, Param, ParamKind, ReduceOp, Space, Stmt, StmtKind, View,
@@ -203,7 +204,7 @@ impl Reverse<'_> {
             return s.clone();
         };
         let id = self.func.fresh_buf();
-        let part = Arc::new(Buffer { id, name: format!("{}.part", bar.name).into(), ..(*bar).clone() });
+        let part = Arc::new(Buffer { id, name: Role::Part.of(&bar.name).into(), ..(*bar).clone() });
         let to = Access { view: View::Buffer(id), ..target.clone() };
         let sum = Compute { targets: vec![to.clone()], update: None, ..c.clone() };
         let dims = c.dims.iter().filter(|d| d.combine == Combine::Concat).cloned().collect::<Vec<_>>();

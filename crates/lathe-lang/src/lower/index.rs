@@ -12,6 +12,7 @@ use super::scope::{Cx, Entity, Index, Reduction, Statement, place};
 use crate::ast::{self, AssignOp, ExprKind as K, Ident, Subscript};
 use crate::codes;
 use lathe_diagnostics::{Diagnostic, Span};
+use lathe_ir::names::Role;
 use lathe_ir::{
     Access, Combine, Compute, Dim, Expr, Label, Reduce, ReduceOp, Scalar, Stmt, StmtKind, Store, Type, VarId,
     build, visit,
@@ -103,7 +104,7 @@ impl Cx<'_> {
         let mut targets = vec![target];
         let mut values = vec![body];
         if matches!(r.op, ReduceOp::ArgMin | ReduceOp::ArgMax) {
-            let best = self.temporary(&format!("{label}.best"), values[0].ty(), &free, &ranges, r.span)?;
+            let best = self.temporary(&Role::Best.of(&label), values[0].ty(), &free, &ranges, r.span)?;
             let at = self.cells(&free, &ranges);
             targets.insert(0, Access::buffer(best.id, best.elem.clone(), at).at(place(r.span)));
             values.push(self.index_value(chain[0]));

@@ -6,6 +6,7 @@ use super::reduction::as_placeholder;
 use super::scope::{Cx, Reduction, place};
 use crate::codes;
 use lathe_diagnostics::{Diagnostic, Span};
+use lathe_ir::names::Role;
 use lathe_ir::{
     Access, Buffer, Compute, Expr, ExprKind, Label, Layout, ReduceOp, Space, Stmt, StmtKind, Type, build,
     visit,
@@ -64,7 +65,7 @@ impl Cx<'_> {
             made += 1;
             let guards: Vec<Expr> = r.guards.iter().map(|g| replace(g, &done)).collect();
             let (chain, _) = self.merged(n);
-            let name = format!("{prefix}.t{made}");
+            let name = Role::Temporary.numbered(prefix, made);
             done.push(self.own_compute(&r, body, guards, chain, &name, ranges, &mut pieces)?);
         }
         let out = roots.iter().map(|e| replace(e, &done)).collect();
@@ -102,7 +103,7 @@ impl Cx<'_> {
         let mut targets = vec![result.clone()];
         let mut values = vec![body];
         if matches!(r.op, ReduceOp::ArgMin | ReduceOp::ArgMax) {
-            let best = self.temporary(&format!("{name}.best"), values[0].ty(), &free, ranges, r.span)?;
+            let best = self.temporary(&Role::Best.of(name), values[0].ty(), &free, ranges, r.span)?;
             let at = self.cells(&free, ranges);
             targets.insert(0, Access::buffer(best.id, best.elem.clone(), at).at(place(r.span)));
             values.push(self.index_value(chain[0]));

@@ -8,6 +8,7 @@ use crate::homomorphism::{Homomorphism, Shaped};
 use crate::lower::Inside;
 use crate::lower::steps::{attempt, call, int, name, named, with};
 use lathe_diagnostics::Diagnostic;
+use lathe_ir::names::{self, Role};
 use lathe_ir::{Combine, Function, Stmt, visit};
 use lathe_strategy::{Argument, Strategy};
 use std::collections::BTreeMap;
@@ -39,8 +40,9 @@ impl Chain {
     /// The shared loop of a compute at a depth, once the rows are cut.
     fn shared(&self, compute: usize, depth: usize) -> String {
         let all = &self.dims[compute];
-        let block = if depth + 1 == all.len() { ".f" } else { "" };
-        format!("{}.{}{block}", self.labels[compute], all[depth])
+        let dim = &all[depth];
+        let l = if depth + 1 == all.len() { Role::Shared.of(dim) } else { dim.clone() };
+        names::around(&self.labels[compute], l)
     }
 
     /// Other numbers of rows that a search may try.
@@ -62,10 +64,10 @@ impl Chain {
         for (l, dims) in self.labels.iter().zip(&self.dims) {
             let Some(dim) = dims.last() else { continue };
             let args = vec![
-                name(&format!("{l}.{dim}")),
+                name(&names::around(l, dim)),
                 int(self.rows),
-                name(&format!("{dim}.f")),
-                name(&format!("{dim}.b")),
+                name(&Role::Shared.of(dim)),
+                name(&Role::Rows.of(dim)),
             ];
             out.push(call("split", args));
         }
@@ -103,9 +105,9 @@ impl Chain {
         h.block_of = Some((last, self.blocks));
         let rows = &self.dims[n][last];
         Inside {
-            loops: [(rows.clone(), format!("{rows}.b"))].into(),
+            loops: [(rows.clone(), Role::Rows.of(rows))].into(),
             around: self.dims[n][..last].iter().cloned().collect(),
-            shared: Some((last, format!("{rows}.f"))),
+            shared: Some((last, Role::Shared.of(rows))),
         }
     }
 }

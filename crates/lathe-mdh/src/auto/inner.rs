@@ -4,6 +4,7 @@
 
 use crate::homomorphism::{Homomorphism, read};
 use crate::lower::steps::{call, name};
+use lathe_ir::names::Role;
 use lathe_ir::{
     Access, Buffer, Combine, Compute, Dim, Function, Layout, Module, Space, Stmt, StmtKind, build, visit,
 };
@@ -62,11 +63,10 @@ fn two(func: &mut Function, c: &Compute, s: &Stmt) -> Stmt {
     let kept: Vec<&Dim> = c.dims.iter().filter(|d| d.combine == Combine::Concat).chain(scanned).collect();
     let buffers: Vec<Arc<Buffer>> = (c.targets.iter().enumerate())
         .map(|(n, t)| {
-            let number = if n == 0 { String::new() } else { (n + 1).to_string() };
             let extent = |d: &&Dim| build::max(build::index(0), build::sub(d.hi.clone(), d.lo.clone()));
             Arc::new(Buffer {
                 id: func.fresh_buf(),
-                name: format!("{}.part{number}", c.label).into(),
+                name: Role::Part.nth(&c.label, n).into(),
                 elem: t.elem.clone(),
                 extents: kept.iter().map(extent).collect(),
                 space: Space::Host,
@@ -83,7 +83,7 @@ fn two(func: &mut Function, c: &Compute, s: &Stmt) -> Stmt {
         _ => d.clone(),
     };
     let part = Compute {
-        label: lathe_ir::Label::new(format!("{}.part", c.label)),
+        label: lathe_ir::Label::new(Role::Part.of(&c.label)),
         dims: c.dims.iter().map(free).collect(),
         targets: buffers.iter().map(|b| at(&kept, b)).collect(),
         update: None,

@@ -2,8 +2,9 @@
 //! functions are static, but one by blocks: every thread has a table of its own, and the tables are added up.
 
 use crate::choose::Setting;
-use crate::lower::steps::{attempt, call, int, name};
+use crate::lower::steps::{attempt, call, name, split};
 use lathe_ir::interp::evaluate;
+use lathe_ir::names;
 use lathe_ir::{Access, Binder, Expr, Function, Label, Reduce, Stmt, VarId, visit};
 use lathe_strategy::Strategy;
 use std::collections::{BTreeMap, HashMap};
@@ -32,11 +33,11 @@ impl Table {
 
     /// Steps, which are left out if a rule refuses them.
     pub fn steps(&self) -> Strategy {
-        let at = |rest: &str| name(&format!("{}.{}{rest}", self.label, self.index));
+        let (cut, blocks) = split(&names::around(&self.label, &self.index), self.block);
         attempt(Strategy::Seq(vec![
-            call("split", vec![at(""), int(self.block)]),
-            call("privatize", vec![name(&self.buffer), at(".o")]),
-            call("parallel", vec![at(".o")]),
+            cut,
+            call("privatize", vec![name(&self.buffer), name(&blocks.outer)]),
+            call("parallel", vec![name(&blocks.outer)]),
         ]))
     }
 }

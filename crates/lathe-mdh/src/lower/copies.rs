@@ -4,7 +4,8 @@ use super::Options;
 use super::cores::{Results, Split};
 use super::hierarchy::owner;
 use super::loops::{Digit, Kind, Loops};
-use super::steps::{attempt, call, data, int, name, named, truth, with, word};
+use super::steps::{attempt, call, data, name, named, split, truth, unroll, vectorize, with, word};
+use super::tiles::Rest;
 use super::unsupported;
 use crate::codes;
 use crate::decisions::{Decisions, Level};
@@ -13,6 +14,7 @@ use crate::homomorphism::Shaped;
 use crate::model::Model;
 use crate::view::Operand;
 use lathe_diagnostics::Diagnostic;
+use lathe_ir::names::{self, Role};
 use lathe_ir::{Combine, Space};
 use lathe_space::Expr;
 use lathe_strategy::{Argument, Strategy};
@@ -120,7 +122,7 @@ impl Copies {
                 if at.is_none() && loops.order.is_empty() {
                     return unsupported("a copy of a single element", "leave it where it is");
                 }
-                let made = format!("{}.{}.m{}", o.name(), h.h.name, n + 1);
+                let made = Role::Moved.numbered(names::around(o.name(), &h.h.name), n + 1);
                 // What moved inside of a later copy is not used any more.
                 while mine.last().is_some_and(|last| place(&last.at) >= place(&at)) {
                     mine.pop();
@@ -219,38 +221,33 @@ impl Copies {
     }
 
     /// The loops that copy: by vectors, and by threads where none are outside.
-    pub fn run(
-        &self,
-        h: &Shaped,
-        loops: &Loops,
-        options: &Options,
-        rests: &[String],
-        out: &mut Vec<Strategy>,
-    ) {
+    pub fn run(&self, h: &Shaped, loops: &Loops, options: &Options, rests: &[Rest], out: &mut Vec<Strategy>) {
         for c in &self.all {
             let o = if c.output { &h.h.outputs[c.operand] } else { &h.h.inputs[c.operand] };
             let Some(last) = o.rank().checked_sub(1) else { continue };
             let bytes = o.buffer.elem.scalar().map_or(0, |s| s.bytes());
             let device = loops.digits().any(|d| matches!(d.kind, Kind::Cores(_)));
             let width = if bytes == 0 || device { 1 } else { options.machine.lanes(bytes) };
-            let label = format!("copy({})", c.from);
+            let label = names::copy_of(&c.from);
             if c.space == "register" {
                 // No wider than the tile: vectors that are masked would take it out of the registers.
                 let width = width.min(c.along(o, last, loops).next_power_of_two());
-                let out_of = format!("{label}.out");
+                let out_of = Role::Out.of(&label);
                 let in_and_out: Vec<&str> =
                     if self.init_inside(loops) { vec![&out_of] } else { vec![&label, &out_of] };
-                let parts = || std::iter::once("").chain(rests.iter().map(String::as_str));
+                let parts = |l: String| {
+                    let copies = rests.iter().map(|r| r.of(&l)).collect::<Vec<_>>();
+                    std::iter::once(l).chain(copies)
+                };
                 for l in in_and_out.into_iter().filter(|_| c.output) {
-                    for (k, part) in (0..o.rank()).flat_map(|k| parts().map(move |p| (k, p))) {
-                        let at = |rest: &str| name(&format!("{l}.{k}{part}{rest}"));
-                        let all = if k == last && width > 1 {
-                            let vector = call("vectorize", vec![at(""), int(width)]);
-                            Strategy::Seq(vec![vector, attempt(call("unroll", vec![at(".o")]))])
+                    let along = |k: usize| parts(names::dimension(l, k)).map(move |part| (k, part));
+                    for (k, part) in (0..o.rank()).flat_map(along) {
+                        out.push(attempt(if k == last && width > 1 {
+                            let (lanes, vectors) = vectorize(&part, width);
+                            Strategy::Seq(vec![lanes, attempt(unroll(&vectors.outer))])
                         } else {
-                            call("unroll", vec![at("")])
-                        };
-                        out.push(attempt(all));
+                            unroll(&part)
+                        }));
                     }
                 }
                 continue;
@@ -260,17 +257,15 @@ impl Copies {
                 loops.digits().find(|d| d.kind == Kind::Threads).and_then(|d| loops.position(&d.name));
             let outside = c.at.as_ref().and_then(|at| loops.position(at)) < threads;
             if let Some(k) = (0..o.rank()).find(|k| self.extent(h, o, *k) > 1).filter(|_| outside) {
-                out.push(attempt(call("parallel", vec![name(&format!("{label}.{k}"))])));
+                out.push(attempt(call("parallel", vec![name(&names::dimension(&label, k))])));
             }
             // All threads of a block copy what they share.
             if c.space == "shared"
                 && let Some((cores, threads)) = block(loops)
             {
-                let at = |rest: &str| name(&format!("{label}.{last}{rest}"));
-                out.push(attempt(Strategy::Seq(vec![
-                    call("split", vec![at(""), int(threads)]),
-                    call("bind", vec![at(".i"), name(cores)]),
-                ])));
+                let (cut, rounds) = split(&names::dimension(&label, last), threads);
+                let share = call("bind", vec![name(&rounds.inner), name(cores)]);
+                out.push(attempt(Strategy::Seq(vec![cut, share])));
             }
         }
     }
@@ -321,19 +316,23 @@ impl Copy {
     /// Vectors along what is contiguous in the source; where the copy has something else innermost, square blocks
     /// are turned around.
     fn packing(&self, label: &str, last: usize, width: u64) -> Strategy {
-        let at = |k: usize, rest: &str| name(&format!("{label}.{k}{rest}"));
-        let vectors = call("vectorize", vec![at(last, ""), int(width)]).separated();
+        let (lanes, along) = vectorize(&names::dimension(label, last), width);
+        let lanes = lanes.separated();
         let inner = self.layout.last().copied().unwrap_or(last);
         match self.blocks.get(inner).copied().flatten() {
             _ if width < 2 => Strategy::Id,
-            Some((size, _)) if inner != last => Strategy::Seq(vec![
-                call("split", vec![at(inner, ""), int(size)]),
-                call("separate", vec![at(inner, ".o")]),
-                vectors,
-                call("reorder", vec![at(inner, ".o"), at(last, ".o"), at(last, ".i"), at(inner, ".i")]),
-                call("unroll", vec![at(inner, ".i")]),
-            ]),
-            _ => vectors,
+            Some((size, _)) if inner != last => {
+                let (cut, across) = split(&names::dimension(label, inner), size);
+                let order = [&across.outer, &along.outer, &along.inner, &across.inner];
+                Strategy::Seq(vec![
+                    cut,
+                    call("separate", vec![name(&across.outer)]),
+                    lanes,
+                    call("reorder", order.map(|l| name(l)).to_vec()),
+                    unroll(&across.inner),
+                ])
+            }
+            _ => lanes,
         }
     }
 }

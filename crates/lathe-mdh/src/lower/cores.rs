@@ -3,13 +3,15 @@
 use super::Options;
 use super::copies::Copies;
 use super::loops::{Digit, Kind, Loops};
-use super::steps::{attempt, call, data, int, name, named, with, word};
+use super::steps::{Blocks, attempt, call, data, int, name, named, split, unroll, vectorize, with, word};
+use super::tiles::Rest;
 use super::unsupported;
 use crate::choose::facts;
 use crate::decisions::{Decisions, at};
 use crate::homomorphism::Shaped;
 use crate::model::Model;
 use lathe_diagnostics::Diagnostic;
+use lathe_ir::names::{self, Role};
 use lathe_ir::{BinOp, Combine, ExprKind, ReduceOp};
 use lathe_strategy::{Argument, Strategy};
 
@@ -60,14 +62,12 @@ pub fn partial_results(
             Combine::Concat => {}
             Combine::Scan(_) => {
                 // Blocks of blocks: each has a running value of its own.
-                let again = nth(scanned);
-                let running = if scanned == 0 { "acc".into() } else { format!("run{}", nth(scanned - 1)) };
-                let running = format!("{}.{running}", loops.label);
+                let running = running(&loops.label, scanned);
                 out.push(call("prescan", vec![name(&running), name(&loops.at(n))]));
-                scanned += 1;
                 if let Some(inner) = innermost(loops, digit) {
-                    out.extend(totals(h, (&loops.label, &again), &inner.name, options));
+                    out.extend(totals(h, (&loops.label, scanned), &inner.name, options));
                 }
+                scanned += 1;
             }
             Combine::Reduce(_) => {
                 // Once for all that the innermost loops reduce; in order where the operator asks for it.
@@ -84,7 +84,7 @@ pub fn partial_results(
                 // Results of a coarser core's part lie inside of its loop.
                 let outer = results.splits.iter().filter_map(|s| loops.position(&s.at)).max();
                 let position = outer.map_or(position, |o| position.max(o + 1));
-                let mut made = format!("{}.c{}", loops.label, level.layer + 1);
+                let mut made = Role::Cores.numbered(&loops.label, level.layer + 1);
                 if results.splits.iter().any(|s| s.made == made) {
                     made = format!("{made}.{}", h.h.dims[level.dim].name);
                 }
@@ -122,9 +122,17 @@ impl Split {
     }
 }
 
-/// What tells the names of the n-th scan of blocks from those of the first.
-fn nth(n: usize) -> String {
-    if n == 0 { String::new() } else { format!(".{}", n + 1) }
+/// The running value of a scan that was cut into blocks of blocks so often.
+fn running(label: &str, cuts: usize) -> String {
+    match cuts.checked_sub(1) {
+        None => Role::Running.of(label),
+        Some(n) => names::again(Role::Run.of(label), n),
+    }
+}
+
+/// The loop that adds up the blocks of one that is scanned; `n` scans were cut before.
+fn total(label: &str, n: usize, of: &str) -> String {
+    names::around(names::again(Role::Total.of(label), n), Role::Total.of(of))
 }
 
 /// The levels of a scan that cores run, outermost first.
@@ -137,7 +145,7 @@ fn scanned<'a>(h: &Shaped, loops: &'a Loops) -> Vec<&'a Digit> {
 /// The loop that adds up the blocks of a scan that a level's cores run.
 fn totals_of(h: &Shaped, loops: &Loops, digit: &Digit) -> Option<String> {
     let n = scanned(h, loops).iter().position(|d| d.name == digit.name)?;
-    Some(format!("{}.total{}.{}.total", loops.label, nth(n), digit.name))
+    Some(total(&loops.label, n, &digit.name))
 }
 
 /// The innermost loop of the blocks of a scan, if threads take these.
@@ -146,21 +154,23 @@ fn innermost<'a>(loops: &'a Loops, blocks: &Digit) -> Option<&'a Digit> {
     (blocks.kind == Kind::Threads).then(inner).flatten()
 }
 
-/// The totals of a scan's blocks are sums like others: by lanes, several vectors side by side. `again` tells the
-/// labels of a second scan from those of the first.
-fn totals(h: &Shaped, (label, again): (&str, &str), inner: &str, options: &Options) -> Option<Strategy> {
+/// The totals of a scan's blocks are sums like others: by lanes, several vectors side by side. `n` scans were cut
+/// before.
+fn totals(h: &Shaped, (label, n): (&str, usize), inner: &str, options: &Options) -> Option<Strategy> {
     let bytes = h.h.outputs[0].buffer.elem.scalar()?.bytes();
     let width = options.machine.lanes(bytes);
     if h.extents.len() > 1 || width < 2 {
         return None;
     }
-    let at = |rest: &str| name(&format!("{label}.total{again}.{inner}.total{rest}"));
+    let (cut, blocks) = split(&total(label, n, inner), 4 * width);
+    let (lanes, vectors) = vectorize(&blocks.inner, width);
+    let carry = names::again(Role::Carry.of(label), n);
     Some(attempt(Strategy::Seq(vec![
-        call("split", vec![at(""), int(4 * width)]),
-        call("factor", vec![name(&format!("{label}.carry{again}")), at(".i")]),
-        call("separate", vec![at(".o")]),
-        call("vectorize", vec![at(".i"), int(width)]),
-        call("unroll", vec![at(".i.o")]),
+        cut,
+        call("factor", vec![name(&carry), name(&blocks.inner)]),
+        call("separate", vec![name(&blocks.outer)]),
+        lanes,
+        unroll(&vectors.outer),
     ])))
 }
 
@@ -177,25 +187,21 @@ pub fn in_order(h: &Shaped, loops: &Loops, options: &Options, out: &mut Vec<Stra
     if !built_in || width < 2 {
         return;
     }
-    let running =
-        scanned(h, loops).len().checked_sub(1).map_or("acc".to_string(), |n| format!("run{}", nth(n)));
-    let running = name(&format!("{}.{running}", loops.label));
-    out.push(attempt(call("inscan", vec![running, name(&loops.at(&inner.name)), int(width)])));
+    let (running, at) = (running(&loops.label, scanned(h, loops).len()), loops.at(&inner.name));
+    out.push(attempt(call("inscan", vec![name(&running), name(&at), int(width)])));
     // Vectors whose shuffles do not wait for one another.
-    out.push(attempt(call("unroll", vec![name(&loops.at(&format!("{}.o", inner.name))), int(4)])));
+    out.push(attempt(call("unroll", vec![name(&Blocks::of(&at).outer), int(4)])));
 }
 
 /// `vectorize`, and the vectors that stand side by side written out.
-pub fn lanes(h: &Shaped, loops: &Loops, rests: &[String], out: &mut Vec<Strategy>) {
+pub fn lanes(h: &Shaped, loops: &Loops, rests: &[Rest], out: &mut Vec<Strategy>) {
     for digit in loops.digits() {
         let Kind::Lanes(width) = digit.kind else { continue };
         let several = digit.parts > width;
         let steps = |l: &str| {
-            let mut all = vec![call("vectorize", vec![name(l), int(width)])];
-            if several {
-                all.push(attempt(call("unroll", vec![name(&format!("{l}.o"))])));
-            }
-            all
+            let (lanes, vectors) = vectorize(l, width);
+            let side_by_side = several.then(|| attempt(unroll(&vectors.outer)));
+            std::iter::once(lanes).chain(side_by_side).collect()
         };
         out.extend(steps(&loops.at(&digit.name)));
         if loops.own_init(digit) {
@@ -205,10 +211,10 @@ pub fn lanes(h: &Shaped, loops: &Loops, rests: &[String], out: &mut Vec<Strategy
         if matches!(h.h.dims[digit.dim].combine, Combine::Reduce(_)) {
             out.extend(halves(loops, digit.parts, width));
         }
-        for rest in rests.iter().map(|r| format!("{}{r}", digit.name)) {
-            let vectors = call("vectorize", vec![name(&loops.at(&rest)), int(width)]);
-            out.push(attempt(vectors));
-            out.push(attempt(call("unroll", vec![name(&loops.at(&format!("{rest}.o")))])));
+        for rest in rests.iter().map(|r| r.of(&digit.name)) {
+            let (lanes, vectors) = vectorize(&loops.at(&rest), width);
+            out.push(attempt(lanes));
+            out.push(attempt(unroll(&vectors.outer)));
             if loops.own_init(digit) {
                 out.push(attempt(Strategy::Seq(steps(&loops.at_init(&rest)))));
             }
@@ -221,11 +227,8 @@ fn halves(loops: &Loops, parts: u64, width: u64) -> impl Iterator<Item = Strateg
     let pairs = std::iter::successors(Some(parts), |n| Some(n - n / 2)).take_while(|n| *n > 1).map(|n| n / 2);
     let vectors = pairs.enumerate().filter(|(_, pairs)| *pairs > 1);
     vectors.map(move |(n, pairs)| {
-        let number = if n == 0 { String::new() } else { (n + 1).to_string() };
-        attempt(call(
-            "vectorize",
-            vec![name(&format!("{}.halve{number}.p", loops.label)), int(pairs.min(width))],
-        ))
+        let parts = Role::Parts.of(Role::Halve.nth(&loops.label, n));
+        attempt(vectorize(&parts, pairs.min(width)).0)
     })
 }
 
@@ -263,11 +266,11 @@ pub fn streaming(
                 return;
             }
             (true, 0) if scans => {
-                out.push(attempt(call("nontemporal", vec![name(&format!("{}.store", loops.label))])));
+                out.push(attempt(call("nontemporal", vec![name(&Role::Store.of(&loops.label))])));
                 return;
             }
             (true, 1) if copies.init_inside(loops) => {
-                let label = format!("copy({}).out", w.buffer);
+                let label = Role::Out.of(names::copy_of(&w.buffer));
                 out.push(attempt(call("nontemporal", vec![name(&label)])));
             }
             _ => {}

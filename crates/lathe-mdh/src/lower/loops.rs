@@ -8,6 +8,7 @@ use crate::homomorphism::Shaped;
 use crate::model::Model;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::Combine;
+use lathe_ir::names::{self, Role};
 use lathe_space::{BinOp, Expr, Value};
 use lathe_strategy::{Argument, Strategy};
 use lathe_transform::executors::CORES;
@@ -190,7 +191,7 @@ impl Loops {
             let mut rest = base.clone();
             for (n, digit) in digits.iter().enumerate().take(digits.len().saturating_sub(1)) {
                 let last = n + 2 == digits.len();
-                let inner = if last { digits[n + 1].name.clone() } else { format!("{base}.q{}", n + 1) };
+                let inner = if last { digits[n + 1].name.clone() } else { Role::Uncut.numbered(base, n + 1) };
                 let args = vec![name(&self.at(&rest)), int(digit.tile), name(&digit.name), name(&inner)];
                 out.push(call("split", args));
                 rest = inner;
@@ -201,12 +202,12 @@ impl Loops {
 
     /// The loop as a name that holds in this compute only.
     pub fn at(&self, l: &str) -> String {
-        format!("{}.{l}", self.label)
+        names::around(&self.label, l)
     }
 
     /// The loop around the initialization.
     pub fn at_init(&self, l: &str) -> String {
-        format!("{}.init.{l}", self.label)
+        names::around(Role::Init.of(&self.label), l)
     }
 
     pub fn digit(&self, level: Level) -> Option<&Digit> {
@@ -329,7 +330,7 @@ fn digits(
         if parts < 2 {
             continue;
         }
-        let name = format!("{base}.p{}", layer + 1);
+        let name = Role::Level.numbered(base, layer + 1);
         let kind = kind(m, d, Phase::Up, level)?;
         let mut digit = Digit { level: Some(level), dim, parts, tile: tile(layer + 1), name, kind };
         if let (Kind::Lanes(_), Some(last)) = (kind, out.last())
@@ -348,7 +349,7 @@ fn digits(
         None => false,
     };
     if rounds {
-        let name = format!("{base}.r");
+        let name = Role::Rounds.of(base);
         out.insert(0, Digit { level: None, dim, parts: 0, tile: tile(0), name, kind: Kind::Memory });
     }
     if let [only] = out.as_mut_slice() {

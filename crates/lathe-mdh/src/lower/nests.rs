@@ -14,6 +14,7 @@ use crate::homomorphism::{Dimension, Homomorphism, Shaped};
 use crate::model::Model;
 use crate::view::{IndexFunction, Operand, Subscript};
 use lathe_diagnostics::Diagnostic;
+use lathe_ir::names::{self, Role};
 use lathe_ir::{Access, BufId, Buffer, Combine, Layout, Space, build};
 use lathe_strategy::{Argument, Strategy};
 
@@ -50,7 +51,7 @@ pub fn separate(
     let mut first = h.h.clone();
     let mut one = d.clone();
     if apart {
-        first.name = format!("{label}.map");
+        first.name = Role::Map.of(&label);
     }
     if same(h, d, Phase::Down, Phase::Scalar) {
         // Copies are made on the way.
@@ -124,7 +125,7 @@ pub fn sums(
     let extent = build::index(i64::try_from(h.extents[dim]).unwrap_or(i64::MAX));
     let buffer = Buffer {
         id: BufId(u32::MAX / 2),
-        name: format!("{}.part", h.h.name).as_str().into(),
+        name: Role::Part.of(&h.h.name).into(),
         elem: h.h.targets[0].elem.clone(),
         extents: vec![extent],
         space: Space::Host,
@@ -136,7 +137,7 @@ pub fn sums(
     let access = whole(&sums, std::slice::from_ref(&h.h.dims[dim]));
 
     let mut first = h.h.clone();
-    first.name = format!("{}.part", h.h.name);
+    first.name = Role::Part.of(&h.h.name);
     (first.dims[dim].combine, first.dims[dim].ordered) = (Combine::Concat, false);
     first.outputs = vec![sums.clone()];
     first.targets = vec![access.clone()];
@@ -171,7 +172,7 @@ fn values(h: &Shaped) -> Vec<Operand> {
         Subscript { coefficients, offset: build::index(-h.first[k]) }
     };
     let one = |n: usize| {
-        let name = if n == 0 { format!("{}.f", h.h.name) } else { format!("{}.f{}", h.h.name, n + 1) };
+        let name = Role::Values.nth(&h.h.name, n);
         let elem = h.h.targets[n].elem.clone();
         let extents = h.extents.iter().map(|e| build::index(i64::try_from(*e).unwrap_or(i64::MAX)));
         let buffer = Buffer {
@@ -253,10 +254,10 @@ fn decompose(
             continue;
         }
         let Some(outermost) = &outermost else { continue };
-        let made = format!("{}.{}.d", operand.name(), h.h.name);
+        let made = Role::Down.of(names::around(operand.name(), &h.h.name));
         let mut args = vec![
             Argument::positional(name(operand.name())),
-            named("at", name(&format!("{}.{outermost}", first.name))),
+            named("at", name(&names::around(&first.name, outermost))),
             word("space", "host"),
             word("name", &made),
         ];
@@ -297,11 +298,11 @@ fn copying(
     order: &[Level],
     out: &mut Vec<Strategy>,
 ) -> Result<(), Diagnostic> {
-    let label = format!("copy({})", operand.name());
+    let label = names::copy_of(operand.name());
     // Rank, loop, who runs it.
     let mut made: Vec<(usize, String, Kind)> = Vec::new();
     for k in 0..operand.rank() {
-        let base = format!("{label}.{k}");
+        let base = names::dimension(&label, k);
         let Some(dim) = runs_through(operand, k) else {
             made.push((0, base, Kind::Memory));
             continue;
@@ -316,7 +317,7 @@ fn copying(
         }
         let extent = operand.range(k, &h.first, &h.extents, &h.sizes).map(|(lo, hi)| hi.abs_diff(lo) + 1);
         let exact = o.exact && extent == Some(tile(0));
-        let own = |l: &Level| format!("{base}.p{}", l.layer + 1);
+        let own = |l: &Level| Role::Level.numbered(&base, l.layer + 1);
         // Where tiles do not divide, bounds of finer loops depend on coarser ones.
         if !exact && levels.windows(2).any(|w| rank(&w[1]) < rank(&w[0])) {
             let names: Vec<String> = levels.iter().map(own).collect();
@@ -330,7 +331,7 @@ fn copying(
             let last = n + 1 == levels.len();
             let own = if last { rest.clone() } else { own(l) };
             if !last {
-                let inner = format!("{base}.q{}", n + 1);
+                let inner = Role::Uncut.numbered(&base, n + 1);
                 let args = vec![name(&rest), int(tile(n + 1)), name(&own), name(&inner)];
                 out.push(call("split", args));
                 rest = inner;

@@ -1,5 +1,6 @@
 //! Steps and arguments of strategies, written shortly.
 
+use lathe_ir::names::Role;
 use lathe_space::{BinOp, Expr, Value};
 use lathe_strategy::{ArgValue, Argument, Strategy};
 
@@ -11,6 +12,33 @@ pub fn call(rule: &str, args: Vec<Expr>) -> Strategy {
 /// A rule with arguments that may be named.
 pub fn with(rule: &str, args: Vec<Argument>) -> Strategy {
     Strategy::Call { name: rule.to_string(), args, span: None }
+}
+
+/// The loops that `split`, `vectorize` and `unroll` by a number make of one.
+pub struct Blocks {
+    pub outer: String,
+    pub inner: String,
+}
+
+impl Blocks {
+    pub fn of(l: &str) -> Blocks {
+        Blocks { outer: Role::Outer.of(l), inner: Role::Inner.of(l) }
+    }
+}
+
+/// `split(l, size)`, and what it makes.
+pub fn split(l: &str, size: u64) -> (Strategy, Blocks) {
+    (call("split", vec![name(l), int(size)]), Blocks::of(l))
+}
+
+/// `vectorize(l, lanes)`, and what it makes where the loop has more iterations.
+pub fn vectorize(l: &str, lanes: u64) -> (Strategy, Blocks) {
+    (call("vectorize", vec![name(l), int(lanes)]), Blocks::of(l))
+}
+
+/// `unroll(l)`
+pub fn unroll(l: &str) -> Strategy {
+    call("unroll", vec![name(l)])
 }
 
 /// The step, if it can be done: for steps that only make code better.

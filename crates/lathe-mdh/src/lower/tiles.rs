@@ -2,13 +2,24 @@
 
 use super::copies::Copies;
 use super::loops::{Digit, Kind, Loops};
-use super::steps::{attempt, call, name};
+use super::steps::{self, attempt, call, name};
+use lathe_ir::names::Role;
 use lathe_strategy::Strategy;
 
+/// The copy of a loop for partial tiles in so many dimensions.
+pub struct Rest(usize);
+
+impl Rest {
+    /// The name of the copy.
+    pub fn of(&self, l: &str) -> String {
+        (0..self.0).fold(l.to_string(), |l, _| Role::Rest.of(l))
+    }
+}
+
 /// Tiles in registers need constant bounds. Where sizes leave partial ones, buffers that have room for a full tile
-/// let it run in full (`pad`); else full tiles get code of their own (`separate`). Returns what may follow the names
-/// of loops that partial tiles have, and that are to be treated as those of full ones.
-pub fn partial(loops: &Loops, copies: &Copies, out: &mut Vec<Strategy>) -> Vec<String> {
+/// let it run in full (`pad`); else full tiles get code of their own (`separate`). Returns which copies of
+/// loops partial tiles may have, which are to be treated as those of full ones.
+pub fn partial(loops: &Loops, copies: &Copies, out: &mut Vec<Strategy>) -> Vec<Rest> {
     let tiles: Vec<&Digit> = loops.digits().filter(|d| d.in_registers() && loops.partial[d.dim]).collect();
     let (padded, cut): (Vec<&Digit>, Vec<&Digit>) =
         tiles.into_iter().partition(|d| copies.have_room(loops, d));
@@ -31,11 +42,11 @@ pub fn partial(loops: &Loops, copies: &Copies, out: &mut Vec<Strategy>) -> Vec<S
     for d in &outer {
         out.push(attempt(call("separate", vec![name(&loops.at(&d.name))])));
     }
-    (1..=outer.len() + apart_too).map(|n| ".rest".repeat(n)).collect()
+    (1..=outer.len() + apart_too).map(Rest).collect()
 }
 
 /// Register layers are written out, where their tiles are full.
-pub fn unroll(loops: &Loops, rests: &[String], out: &mut Vec<Strategy>) {
+pub fn unroll(loops: &Loops, rests: &[Rest], out: &mut Vec<Strategy>) {
     for d in loops.digits().filter(|d| d.kind == Kind::Register) {
         let at = call("unroll", vec![name(&loops.at(&d.name))]);
         out.push(if loops.partial[d.dim] { attempt(at) } else { at });
@@ -43,11 +54,11 @@ pub fn unroll(loops: &Loops, rests: &[String], out: &mut Vec<Strategy>) {
             out.push(attempt(call("unroll", vec![name(&loops.at_init(&d.name))])));
         }
         for rest in rests {
-            out.push(attempt(call("unroll", vec![name(&loops.at(&format!("{}{rest}", d.name)))])));
+            out.push(attempt(steps::unroll(&loops.at(&rest.of(&d.name)))));
             if !loops.own_init(d) {
                 continue;
             }
-            out.push(attempt(call("unroll", vec![name(&loops.at_init(&format!("{}{rest}", d.name)))])));
+            out.push(attempt(steps::unroll(&loops.at_init(&rest.of(&d.name)))));
         }
     }
 }

@@ -177,7 +177,7 @@ fn regions_overflow() {
     assert!(check(&s, &m, &plain(&s, &m, all_in_shared), &no_facts).is_empty(), "48 KiB fit exactly");
     let d = one(MATVEC, &[("I", 2), ("K", 12289)], "cuda", all_in_shared, codes::CAPACITY);
     assert!(d.message.contains("49156 bytes") && d.message.contains("SM"), "{d}");
-    assert!(d.notes[0].contains("`v` from level (1,1)"), "{d}");
+    assert!(d.notes[0].contains("`v`") && d.notes[0].contains("(1,1)"), "{d}");
     // Halos count: a tile of 64 outputs needs 66 inputs.
     let registers = "parts [4] [1] [64] [1] [1]\nD3 I [DM] [RM] [RM] [RM] [RM]\nS3 I RM";
     let h = homomorphism("stencils", "jacobi1d");

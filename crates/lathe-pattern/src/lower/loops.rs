@@ -11,6 +11,7 @@ use crate::prim::{FoldKind, Prim};
 use crate::term::{Term, TermKind};
 use crate::types::{Type, TypeKind};
 use lathe_diagnostics::Diagnostic;
+use lathe_ir::names::Role;
 use lathe_ir::{Executor, Space, build};
 
 type Done = Result<(), Diagnostic>;
@@ -100,7 +101,7 @@ impl Lower<'_> {
             let (x, to) = (at(l, i)?, l.place_at(&to, i)?);
             l.call_into(&f, vec![x], &to)
         };
-        self.serial_loop(&format!("{hint}.o"), &whole, Executor::Serial, |l, o| {
+        self.serial_loop(&Role::Outer.of(&hint), &whole, Executor::Serial, |l, o| {
             let base = o.times(w);
             l.serial_loop(&hint, w, Executor::Vector(lanes), |l, lane| body(l, &base.plus(lane)))
         })?;
@@ -108,7 +109,7 @@ impl Lower<'_> {
             return Ok(());
         }
         let (hi, base) = (self.indices.expr(&rest), whole.times(w));
-        self.range_loop(&format!("{hint}.rest"), hi, &rest, Executor::Vector(lanes), |l, lane| {
+        self.range_loop(&Role::Rest.of(&hint), hi, &rest, Executor::Vector(lanes), |l, lane| {
             body(l, &base.plus(lane))
         })
     }

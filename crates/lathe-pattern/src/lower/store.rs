@@ -10,6 +10,7 @@ use crate::types::{Type, TypeKind};
 use crate::value::element_type;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::expr::{Access, ExprKind, Status};
+use lathe_ir::names::Role;
 use lathe_ir::{
     BinOp, Buffer, Executor, Expr, Label, Layout, Name, Reduce, ReduceOp, Space, StmtKind, Store, build,
 };
@@ -212,7 +213,8 @@ impl Lower<'_> {
         let target = self.access(b, at);
         let count = self.labels.entry(b.name.clone()).or_insert(0);
         *count += 1;
-        let label = Label::new(if *count == 1 { b.name.to_string() } else { format!("{}.s{count}", b.name) });
+        let label =
+            Label::new(if *count == 1 { b.name.to_string() } else { Role::Staged.numbered(&b.name, *count) });
         let instance = self.loops.iter().map(|l| l.1.clone()).collect();
         // `a = a + e` is said as a reduction, which later steps know more about.
         if let ExprKind::Binary(op, x, e) = value.kind()

@@ -138,22 +138,18 @@ fn the_cost_decides_between_terms_that_fit() {
 #[test]
 fn what_is_not_reached_is_told() {
     let p = program(MM).unwrap();
-    let fails = |s: &str| transform(&p, s).unwrap_err().to_string();
+    let fails = |s: &str| {
+        let d = transform(&p, s).unwrap_err();
+        assert_eq!(d.code.0, "E0611", "{d}");
+        d.to_string()
+    };
     let blocked = nest(&["map(M // 4)", "map(4)", "map(N // 4)"]);
-    let d = fails(&format!("DFNF ; reach({blocked}, mapFusion)"));
-    assert!(d.contains("was not reached: no move leads to anything new"), "{d}");
-    assert!(d.contains("nothing of it was"), "{d}");
-    let d = fails(&format!("DFNF ; reach({blocked}, nodes: 500, splitJoin(2))"));
-    assert!(d.contains("was not reached"), "{d}");
-    let d = fails(&format!("DFNF ; reach({blocked}, rounds: 1, splitJoin(4), splitJoin(2))"));
-    assert!(d.contains("rounds") || d.contains("reached"), "{d}");
+    fails(&format!("DFNF ; reach({blocked}, mapFusion)"));
+    fails(&format!("DFNF ; reach({blocked}, nodes: 500, splitJoin(2))"));
+    fails(&format!("DFNF ; reach({blocked}, rounds: 1, splitJoin(4), splitJoin(2))"));
     let d = fails("DFNF ; reach(contains(map(M // 4, contains(scan))), splitJoin(4), nodes: 60)");
-    assert!(d.contains("the 60 nodes that it may have are used up"), "{d}");
-    assert!(
-        d.contains("the best reached is `contains(map(M // 4))` by")
-            || d.contains("the best reached is `contains(map(M // 4, "),
-        "{d}"
-    );
+    // How much it had, and the best that was reached.
+    assert!(d.contains("60") && d.contains("`contains(map(M // 4"), "{d}");
     for (bad, code) in [
         ("reach(contains(mapp), splitJoin(4))", "E0606"),
         ("reach(contains(), splitJoin(4))", "E0606"),

@@ -114,6 +114,7 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     work.replace_storage(&target, new, Kind::Recomputation)?;
     producer.remove(work, Kind::Recomputation)?;
     work.made(&target, &local);
+    work.becomes(&*buffer, &*local);
     let window = region::window(work, &target, &region, &around);
     let name = buffer.name.to_string();
     work.oblige(Obligation::by_accesses(Claim::ReadInside { array: name.clone(), window }, reads.len()));

@@ -122,6 +122,7 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
         work.replace_storage(&alloc, rest, Kind::Bijection)?;
     }
     work.made(&target, &local);
+    work.becomes(&*buffer, &*local);
     let array = name.to_string();
     work.oblige(Obligation::by_rule(Claim::OnlyInside { array: array.clone(), within: Within::Iteration }));
     work.oblige(Obligation::by_accesses(

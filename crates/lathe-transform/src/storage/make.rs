@@ -4,6 +4,7 @@ use crate::args::IntoRefusal;
 use crate::codes;
 use lathe_diagnostics::{Diagnostic, Places};
 use lathe_ir::expr::{Access, Expr};
+use lathe_ir::names;
 use lathe_ir::visit;
 use lathe_ir::{
     Binder, BufId, Buffer, Executor, ExprKind, Function, Loop, Scalar, Space, Status, Stmt, StmtKind, Type,
@@ -44,7 +45,7 @@ pub fn fresh_name(func: &Function, wanted: &str) -> String {
     if !taken(wanted) {
         return wanted.to_string();
     }
-    (2..).map(|n| format!("{wanted}.{n}")).find(|n| !taken(n)).unwrap_or_default()
+    (1..).map(|n| names::again(wanted, n)).find(|n| !taken(n)).unwrap_or_default()
 }
 
 /// The zero of a type, component by component.

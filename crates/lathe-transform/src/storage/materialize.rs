@@ -8,6 +8,7 @@ use crate::subject;
 use crate::work::Work;
 use lathe_diagnostics::Places;
 use lathe_ir::expr::{Access, Expr};
+use lathe_ir::names::Role;
 use lathe_ir::stmt::{Effects, Enters};
 use lathe_ir::visit::{self, Path};
 use lathe_ir::{
@@ -62,7 +63,7 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     };
     let found = Found::of(RULE, stmt, &label)?;
     found.independent(RULE, cursor, stmt)?;
-    let wanted = args.opt_path(RULE, "name", 1)?.unwrap_or_else(|| format!("{label}.f"));
+    let wanted = args.opt_path(RULE, "name", 1)?.unwrap_or_else(|| Role::Values.of(&label));
     let m = Maker { found: &found, label: &label };
     let types: Vec<Type> = found.values.iter().map(|v| v.ty().clone()).collect();
     let buffers = arrays(work, &found.loops, &types, &wanted);
@@ -72,6 +73,7 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     work.replace_storage(&root, new, Kind::Bijection)?;
     for b in &buffers {
         work.made(&root, b);
+        work.plays(Role::Values, &Label::new(&label), &**b);
     }
     work.oblige(Obligation::by_effects(Claim::InputsKept { of: label.clone(), until: Until::Done }));
     work.oblige(Obligation::by_rule(Claim::ComputedOnce { of: label }));
@@ -99,10 +101,7 @@ impl Found {
         let mut here: Vec<(Path, Stmt)> = Vec::new();
         visit::walk(root, &mut |s, p| {
             // `C.out2` is the second store of one statement.
-            let mine = s.label().is_some_and(|l| {
-                let rest = l.as_str().strip_prefix(label);
-                rest.is_some_and(|r| r.is_empty() || r.starts_with(".out"))
-            });
+            let mine = s.label().is_some_and(|l| l.as_str() == label || Role::Out.is_of(l.as_str(), label));
             if mine {
                 here.push((p.to_vec(), s.clone()));
             }
@@ -321,11 +320,8 @@ impl Maker<'_> {
     fn fill(&self, work: &mut Work, buffers: &[Arc<Buffer>]) -> Stmt {
         let f = self.found;
         let stores = buffers.iter().zip(&f.values).enumerate().map(|(n, (b, v))| {
-            let label = if n == 0 {
-                format!("{}.map", self.label)
-            } else {
-                format!("{}.map.out{}", self.label, n + 1)
-            };
+            let map = Role::Map.of(self.label);
+            let label = if n == 0 { map } else { Role::Out.nth(map, n) };
             let store = Store {
                 label: Label::new(label),
                 instance: f.instance.clone(),
@@ -346,10 +342,8 @@ impl Maker<'_> {
         let loads: Vec<Expr> = buffers.iter().map(|b| build::load(element(b, &self.found.loops))).collect();
         let of = |e: &Expr| self.found.values.iter().position(|v| v == e).map(|n| loads[n].clone());
         let mine = |l: &Label| {
-            let rest = l.as_str().strip_prefix(self.label);
-            rest.is_some_and(|r| {
-                r.is_empty() || r.starts_with(".out") || (self.found.starts && r.starts_with(".init"))
-            })
+            let (l, of) = (l.as_str(), self.label);
+            l == of || Role::Out.is_of(l, of) || (self.found.starts && Role::Init.is_of(l, of))
         };
         visit::map_stmts(root, &mut |s| match (s.as_store(), s.as_reduce()) {
             (Some(st), _) if mine(&st.label) => match of(&st.value) {

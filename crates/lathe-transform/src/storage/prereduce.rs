@@ -9,6 +9,7 @@ use crate::subject;
 use crate::work::Work;
 use lathe_diagnostics::Places;
 use lathe_ir::expr::{Access, Expr};
+use lathe_ir::names::Role;
 use lathe_ir::visit;
 use lathe_ir::{Buffer, Label, Loop, Reduce, Stmt, StmtKind, Store, VarId, build};
 use lathe_prove::Which;
@@ -71,8 +72,8 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let rely = |which| laws::rely(RULE, cursor.module, cursor.func, &parts.reduce.op, &types, which, &places);
     let relied = [rely(Which::Associative)?, rely(Which::Identity)?];
     let commutative = rely(Which::Commutative).ok();
-    let wanted = args.opt_path(RULE, "name", 1)?.unwrap_or_else(|| format!("{label}.part"));
-    let made = fresh_name(cursor.func, &format!("{label}.part"));
+    let wanted = args.opt_path(RULE, "name", 1)?.unwrap_or_else(|| Role::Part.of(&label));
+    let made = fresh_name(cursor.func, &Role::Part.of(&label));
     let buffers = arrays(work, &parts.outer, &types, &wanted);
     let first = parts.fill(work, &buffers, &identity, (&made, commutative.is_some()), &places);
     let second = parts.redirect(stmt, &buffers);
@@ -80,9 +81,11 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     work.replace_storage(&root, new, Kind::Contraction)?;
     relied.iter().chain(&commutative).for_each(|l| work.relies_on(l));
     work.changes_rounding(&label);
+    let of = label.clone();
     work.oblige(Obligation::by_effects(Claim::InputsKept { of: label, until: Until::Done }));
     for b in &buffers {
         work.made(&root, b);
+        work.plays(Role::Part, &Label::new(&of), &**b);
     }
     Ok(())
 }
@@ -149,9 +152,8 @@ impl Parts {
     ) -> Stmt {
         let targets: Vec<Access> = buffers.iter().map(|b| element(b, &self.outer)).collect();
         let start = targets.iter().zip(identity).enumerate().map(|(n, (t, value))| {
-            let number = if n == 0 { String::new() } else { (n + 1).to_string() };
             let store = Store {
-                label: Label::new(format!("{label}.init{number}")),
+                label: Label::new(Role::Init.nth(label, n)),
                 instance: self.outer.iter().map(|l| build::var(&l.binder)).collect(),
                 target: t.clone(),
                 value: value.clone(),

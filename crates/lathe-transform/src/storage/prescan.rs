@@ -6,11 +6,11 @@ use crate::args::Args;
 use crate::codes;
 use crate::laws::{self, Relied};
 use crate::names;
-use crate::nest::rename_loops;
 use crate::rule::{Cursor, Rule};
 use crate::work::Work;
 use lathe_diagnostics::Places;
 use lathe_ir::expr::{Access, Expr, ExprKind, View};
+use lathe_ir::names::Role;
 use lathe_ir::stmt::{Effects, Part};
 use lathe_ir::visit;
 use lathe_ir::{
@@ -81,6 +81,7 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     work.changes_rounding(&label);
     work.oblige(Obligation::by_effects(Claim::OnlyBy { label, array, within: Within::Loop }));
     work.made(&path, &carry);
+    work.plays(Role::Carry, &*buffer, &*carry);
     Ok(())
 }
 
@@ -299,9 +300,9 @@ impl<'a> Maker<'a> {
         places: &'a Places,
     ) -> Maker<'a> {
         let count = build::max(build::index(0), build::sub(l.hi.clone(), l.lo.clone()));
-        let named = |what: &str| fresh_name(work.func(), &format!("{}.{what}", scan.label));
-        let (carry, own) = (named("carry"), named("run"));
-        let (total, first) = (named("total"), named("start"));
+        let named = |role: Role| fresh_name(work.func(), &role.of(&scan.label));
+        let (carry, own) = (named(Role::Carry), named(Role::Run));
+        let (total, first) = (named(Role::Total), named(Role::Start));
         let mut buffer = |name: String, extents: Vec<Expr>, space: Space| {
             let (id, elem) = (work.fresh_buf(), acc.elem.clone());
             Arc::new(Buffer { id, name: name.into(), elem, extents, space, layout: Layout::row_major() })
@@ -333,10 +334,9 @@ impl<'a> Maker<'a> {
         let l = self.l;
         let one = build::index(1);
         // The total of every block.
-        let block = work.fresh(format!("{}.total", l.binder.name));
+        let block = work.part(Role::Total, &l.binder);
         let position = |v: &Expr| build::sub(v.clone(), l.lo.clone());
-        let body = work.copy(&self.scan.kept);
-        let body = rename_loops(&body, &|n| format!("{n}.total"));
+        let body = work.copy_as(Role::Total, &self.scan.kept);
         let body = crate::nest::substitute(&body, l.binder.id, build::var(&block));
         let here = build::add(position(&build::var(&block)), one.clone());
         let body = redirect(&body, self.acc, &self.carry_at(here.clone()));
@@ -344,7 +344,7 @@ impl<'a> Maker<'a> {
         let start = self.store(0, vec![build::var(&block)], self.carry_at(here), identity.clone());
         let totals = nest(vec![(block, l.lo.clone(), l.hi.clone())], Stmt::seq([start, body]), self.places);
         // What each block starts from.
-        let c = work.fresh(format!("{}.carry", l.binder.name));
+        let c = work.part(Role::Carry, &l.binder);
         let (before, after) = (build::var(&c), build::add(build::var(&c), one));
         let (a, b) = (build::load(self.carry_at(before)), build::load(self.carry_at(after.clone())));
         let sum = lathe_ir::reduce::combine(work.module(), &self.scan.op, &[a], &[b])?.pop()?;

@@ -20,6 +20,7 @@ use crate::work::Work;
 use lathe_analysis::{Env, Mirror, Parts};
 use lathe_diagnostics::Places;
 use lathe_ir::expr::{Access, Expr, View};
+use lathe_ir::names::Role;
 use lathe_ir::visit::{self, Path};
 use lathe_ir::{
     Binder, BufId, Buffer, Function, Label, Layout, Mode, Module, Reduce, ReduceOp, Scalar, Space, Stmt,
@@ -301,8 +302,7 @@ impl Job<'_> {
         };
         let mut out = Vec::new();
         while left > 1 {
-            let number = if out.is_empty() { String::new() } else { (out.len() + 1).to_string() };
-            out.push(fresh_name(func, &format!("{}.halve{number}", r.label)));
+            out.push(fresh_name(func, &Role::Halve.nth(&r.label, out.len())));
             left -= left / 2;
         }
         Ok(out)
@@ -363,7 +363,7 @@ impl Job<'_> {
         let mut exists = None;
         if let Some(f) = self.first {
             count = f.count(cursor, target, &self.inner).ok_or_else(empty)?;
-            let part = work.fresh(format!("{}.p", labels.combine));
+            let part = work.fresh(Role::Parts.of(&labels.combine));
             let own = linear::of(&build::var(&part)).plus(&first, 1).ok_or_else(empty)?;
             let cond = f.has_first(cursor, target, &self.inner, &own.to_expr()).ok_or_else(empty)?;
             exists = Some((part, cond));
@@ -380,7 +380,7 @@ impl Job<'_> {
             }));
             let wanted = match (&name, n) {
                 (Some(name), 0) => name.clone(),
-                _ => format!("{}.p", b.name),
+                _ => Role::Parts.of(&b.name),
             };
             let small = make::check_space(rule, &b.name, &b.elem, &extents, Space::Stack).is_ok();
             let default = if rule == "factor" && small { Space::Stack } else { Space::Host };
@@ -473,6 +473,9 @@ impl Job<'_> {
             work.oblige(Obligation::by_rule(Claim::PartsBegin { label }));
         }
         locals.iter().for_each(|b| work.made(target, b));
+        parts.iter().zip(&locals).for_each(|(b, local)| work.plays(Role::Parts, &**b, &**local));
+        work.plays(Role::Combine, &r.label, &Label::new(&labels.combine));
+        labels.halves.iter().flatten().for_each(|l| work.plays(Role::Halve, &r.label, &Label::new(l)));
         Ok(())
     }
 }
@@ -487,8 +490,8 @@ struct Labels {
 impl Labels {
     fn new(func: &Function, label: &Label, buffer: &str) -> Labels {
         Labels {
-            init: fresh_name(func, &format!("private({buffer})")),
-            combine: fresh_name(func, &format!("{label}.combine")),
+            init: fresh_name(func, &lathe_ir::names::private(buffer)),
+            combine: fresh_name(func, &Role::Combine.of(label)),
             halves: None,
         }
     }

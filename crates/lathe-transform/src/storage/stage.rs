@@ -17,6 +17,7 @@ use crate::work::Work;
 use lathe_analysis::{Env, Staged};
 use lathe_diagnostics::Places;
 use lathe_ir::expr::{Access, Expr};
+use lathe_ir::names::Role;
 use lathe_ir::visit::{self, Path};
 use lathe_ir::{
     Binder, Buffer, Function, Label, Layout, Mode, Scalar, Space, Stmt, StmtKind, Store, VarId, build,
@@ -172,6 +173,7 @@ pub fn stage_around(
         either(None).or_else(|e: Refusal| resumes.as_ref().and_then(|r| either(Some(r)).ok()).ok_or(e))?;
     work.replace_storage(target, made.stmt, Kind::Bijection)?;
     work.made(target, &made.local);
+    work.plays(Role::Staged, &**buffer, &*made.local);
     let (array, copy) = (buffer.name.to_string(), made.local.name.to_string());
     let window = region::window(work, target, &plan.region, &plan.around);
     let holds = Claim::WindowHolds { array: array.clone(), buffer: copy.clone(), window };
@@ -405,7 +407,7 @@ impl<'a> Plan<'a> {
             full.push(padded);
         }
         let name =
-            fresh_name(work.func(), &o.name.clone().unwrap_or_else(|| format!("{}.s", self.buffer.name)));
+            fresh_name(work.func(), &o.name.clone().unwrap_or_else(|| Role::Staged.of(&self.buffer.name)));
         check_space_in(work.func(), self.rule, &name, &self.buffer.elem, &extents, o.space)?;
         let id = work.fresh_buf();
         let local = Arc::new(Buffer {
@@ -416,10 +418,10 @@ impl<'a> Plan<'a> {
             space: o.space,
             layout: o.layout.clone(),
         });
-        let label = fresh_name(work.func(), &format!("copy({})", self.buffer.name));
+        let label = fresh_name(work.func(), &lathe_ir::names::copy_of(&self.buffer.name));
         let copies = Copies { plan: self, local: &local, label: &label, live: &live, full: &full };
         let used = region::redirect(stmt, self.buffer.id, &local, &self.region);
-        let out_of = format!("{label}.out");
+        let out_of = Role::Out.of(&label);
         let never = resumes.is_some_and(|r| r.as_bool() == Some(false));
         let (before, copied, after);
         if exactly {

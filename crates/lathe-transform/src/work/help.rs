@@ -1,9 +1,11 @@
 //! What usually helps where an order cannot be kept.
 
+use crate::handle::History;
 use lathe_analysis::OrderRefusal;
+use lathe_ir::names::Role;
 
-/// The smallest change that is known to help.
-pub(super) fn order_help(refusal: &OrderRefusal, rule: &str) -> Option<String> {
+/// The smallest change that is known to help; `made` says what the loops are that steps made, this one's as well.
+pub(super) fn order_help(refusal: &OrderRefusal, rule: &str, made: &History) -> Option<String> {
     let v = match refusal {
         OrderRefusal::Violation(v) => v,
         OrderRefusal::Undecided(_) => {
@@ -12,14 +14,15 @@ pub(super) fn order_help(refusal: &OrderRefusal, rule: &str) -> Option<String> {
     };
     let carried = v.carried_by.as_deref();
     let same_label = v.first.0 == v.second.0;
+    let is = |l: &str, role: Role| made.role(l).is_some_and(|m| m.role == Some(role));
     Some(match (rule, carried) {
         ("parallel" | "vectorize", Some(l)) if same_label && v.concurrent => {
             let array = &v.buffer;
             let first = match rule {
-                "parallel" if l.ends_with(".o") => format!("`privatize({array}, {l})`"),
-                "parallel" => format!("`split({l}, 1024) ; privatize({array}, {l}.o)`"),
-                _ if l.ends_with(".i") => format!("`factor({array}, {l})`"),
-                _ => format!("`split({l}, 16) ; factor({array}, {l}.i)`"),
+                "parallel" if is(l, Role::Outer) => format!("`privatize({array}, {l})`"),
+                "parallel" => format!("`split({l}, 1024) ; privatize({array}, {})`", Role::Outer.of(l)),
+                _ if is(l, Role::Inner) => format!("`factor({array}, {l})`"),
+                _ => format!("`split({l}, 16) ; factor({array}, {})`", Role::Inner.of(l)),
             };
             format!(
                 "iterations of `{l}` depend on one another; a reduction can be split up by {first} first, a \
@@ -36,7 +39,7 @@ pub(super) fn order_help(refusal: &OrderRefusal, rule: &str) -> Option<String> {
         }
         ("tile" | "reorder", Some(l)) => {
             // The loop as it was called before this step split it.
-            let l = if rule == "tile" { l.strip_suffix(".i").unwrap_or(l) } else { l };
+            let l = made.role(l).filter(|_| rule == "tile").map_or(l, |m| &*m.of.name);
             format!(
                 "skew the other loop by `{l}` first, for example `remap({l}: {l}, x: x + {l})` for a loop `x`"
             )

@@ -8,13 +8,16 @@ mod relations;
 use crate::args::{Args, IntoRefusal};
 use crate::arithmetic::added_overflow;
 use crate::codes;
+use crate::handle::{self, Handle, Made as Part};
 use crate::laws::{self, Relied};
+use crate::nest::rename_loops;
 use crate::rule::{Cursor, Edit, Rule};
 use lathe_analysis::{
     Again, Env, Mirror, OrderRefusal, Parts, Staged, instances_preserved, mirrors, order_preserved, padded,
     partial_results, recomputes,
 };
 use lathe_diagnostics::{Code, Diagnostic, Places, Severity};
+use lathe_ir::names::Role;
 use lathe_ir::visit;
 use lathe_ir::{Binder, BufId, Buffer, Expr, Function, Label, Module, Reduce, Scalar, Stage, Stmt, StmtKind};
 use lathe_poly::Ranges;
@@ -30,6 +33,7 @@ pub struct Work<'a> {
     func: Function,
     kind: Kind,
     evidence: Evidence,
+    parts: Vec<Part>,
 }
 
 /// Runs a rule, and completes its evidence but for the hashes of the trees.
@@ -40,7 +44,7 @@ pub struct Work<'a> {
 pub(crate) fn perform(cursor: &Cursor, rule: &'static Rule, args: &Args) -> Result<Edit, Refusal> {
     let mut work = Work::new(cursor, rule);
     (rule.apply)(&mut work, args)?;
-    let Work { func, kind, mut evidence, .. } = work;
+    let Work { func, kind, mut evidence, parts, .. } = work;
     well_formed(cursor, rule.name(), &func)?;
     if evidence.obligations.is_empty() && func.body != cursor.func.body {
         return Err(defect(rule.name(), "changed the tree and owes nothing for it"));
@@ -48,7 +52,8 @@ pub(crate) fn perform(cursor: &Cursor, rule: &'static Rule, args: &Args) -> Resu
     evidence.relations = relations::relations(cursor.module, cursor.func, &func, kind);
     evidence.args = args.texts();
     evidence.path.clone_from(&cursor.focus);
-    Ok(Edit { func, evidence })
+    let made = handle::complete(parts, cursor.func, &func);
+    Ok(Edit { func, evidence, made })
 }
 
 /// The tree after some edits of a rule, for those who need no evidence.
@@ -91,6 +96,7 @@ impl<'a> Work<'a> {
             func: cursor.func.clone(),
             kind: Kind::Bijection,
             evidence: Evidence::new(rule.name(), rule.signature.version),
+            parts: Vec::new(),
         }
     }
 
@@ -117,6 +123,28 @@ impl<'a> Work<'a> {
         self.func.fresh_var(name, Scalar::Index)
     }
 
+    /// A fresh loop variable that plays a part for a loop, called after it.
+    pub fn part(&mut self, role: Role, of: &Binder) -> Binder {
+        self.part_called(role.of(&of.name), role, of)
+    }
+
+    /// A fresh loop variable that plays a part for a loop, of a name that is given.
+    pub fn part_called(&mut self, name: impl AsRef<str>, role: Role, of: &Binder) -> Binder {
+        let new = self.fresh(name);
+        self.plays(role, of, &new);
+        new
+    }
+
+    /// Says what the step makes of what.
+    pub fn plays(&mut self, role: Role, of: impl Into<Handle>, new: impl Into<Handle>) {
+        self.parts.push(Part { role: Some(role), of: of.into(), new: new.into() });
+    }
+
+    /// Says what takes the place of what.
+    pub fn becomes(&mut self, of: impl Into<Handle>, new: impl Into<Handle>) {
+        self.parts.push(Part { role: None, of: of.into(), new: new.into() });
+    }
+
     /// A fresh variable of any type.
     pub fn fresh_scalar(&mut self, name: &str, ty: Scalar) -> Binder {
         self.func.fresh_var(name, ty)
@@ -129,6 +157,15 @@ impl<'a> Work<'a> {
     /// A copy of a statement with fresh binders.
     pub fn copy(&mut self, s: &Stmt) -> Stmt {
         visit::refresh(s, &mut self.func.next_id)
+    }
+
+    /// A copy whose loops play a part for those of the statement, and are called so.
+    pub fn copy_as(&mut self, role: Role, s: &Stmt) -> Stmt {
+        let copy = rename_loops(&self.copy(s), &|n| role.of(n));
+        for (old, new) in loops_of(s).into_iter().zip(loops_of(&copy)) {
+            self.plays(role, &old, &new);
+        }
+        copy
     }
 
     pub fn at(&self, path: &[usize]) -> Result<&Stmt, Refusal> {
@@ -429,10 +466,20 @@ impl<'a> Work<'a> {
     fn order_refusal(&self, refusal: &OrderRefusal) -> Refusal {
         let mut d = refusal.to_diagnostic(codes::ORDER, self.rule);
         if d.help.is_none() {
-            d.help = help::order_help(refusal, self.rule);
+            d.help = help::order_help(refusal, self.rule, &self.cursor.history.with(self.parts.clone()));
         }
         d.into_refusal(self.rule)
     }
+}
+
+/// The variables of the loops of a statement, in the order of the text.
+fn loops_of(s: &Stmt) -> Vec<Binder> {
+    let mut out = Vec::new();
+    visit::walk(s, &mut |s, _| {
+        out.extend(s.as_loop().map(|l| l.binder.clone()));
+        true
+    });
+    out
 }
 
 /// Local arrays live to the end of the sequence that they are made in.

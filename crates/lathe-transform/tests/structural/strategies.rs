@@ -95,7 +95,7 @@ fn versions_by_size_and_by_parameter() {
     let (f, _) = lathe_transform::run(&m, only(&m), &context, &plan.versions[1].strategy).unwrap();
     assert!(show(&f).contains("i.o * 16"), "{}", show(&f));
     let error = instantiate(&fast, &BTreeMap::from([("t".to_string(), Value::Int(65))]), &facts).unwrap_err();
-    assert!(error.message.contains("between 1 and 64"), "{error}");
+    assert!(error.message.contains("64"), "{error}");
 }
 
 #[test]

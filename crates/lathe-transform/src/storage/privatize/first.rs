@@ -189,12 +189,8 @@ impl First {
         let before = visit::substitute(&self.cond, &rest);
         let cond = build::and(build::eq(build::var(part), build::index(0)), before);
         let stores = r.targets.iter().zip(&r.values).enumerate().map(|(n, (t, v))| {
-            let label = match n {
-                0 => format!("{}.init", r.label),
-                n => format!("{}.init{}", r.label, n + 1),
-            };
             let store = Store {
-                label: Label::new(label),
+                label: Label::new(Role::Init.nth(&r.label, n)),
                 instance: r.instance.clone(),
                 target: t.clone(),
                 value: v.clone(),

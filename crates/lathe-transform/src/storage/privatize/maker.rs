@@ -16,15 +16,12 @@ pub struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    fn var(work: &mut Work, name: String) -> Binder {
-        work.fresh(name)
-    }
-
     /// One nest per array.
     pub fn init(&self, work: &mut Work, identity: &[Expr], labels: &mut Labels) -> Vec<Stmt> {
         let nests = self.locals.iter().zip(identity).map(|(local, value)| {
-            let vars: Vec<Binder> =
-                (0..local.extents.len()).map(|d| Self::var(work, format!("{}.{d}", labels.init))).collect();
+            let vars: Vec<Binder> = (0..local.extents.len())
+                .map(|d| work.fresh(lathe_ir::names::dimension(&labels.init, d)))
+                .collect();
             let position: Vec<Expr> = vars.iter().map(build::var).collect();
             let mut instance = self.around.instance();
             instance.extend(position.iter().cloned());
@@ -68,7 +65,7 @@ impl Maker<'_> {
         let mut loops = Vec::new();
         for d in 0..region.rank() {
             let hi = region.size_expr(d, &self.around.loops, &self.around.sizes);
-            loops.push((Self::var(work, format!("{}.{d}", labels.combine)), build::index(0), hi));
+            loops.push((work.fresh(lathe_ir::names::dimension(&labels.combine, d)), build::index(0), hi));
         }
         let at: Vec<Expr> = loops.iter().map(|l| build::var(&l.0)).collect();
         let element =
@@ -88,7 +85,7 @@ impl Maker<'_> {
         }
         let part = match &self.exists {
             Some((part, _)) => part.clone(),
-            None => Self::var(work, format!("{}.p", labels.combine)),
+            None => work.fresh(Role::Parts.of(&labels.combine)),
         };
         instance.push(build::var(&part));
         let reduce = self.reduce(&labels.combine, instance, targets, self.values(&build::var(&part), &at));
@@ -106,7 +103,7 @@ impl Maker<'_> {
         let mut out = Vec::new();
         for label in labels {
             let (pairs, kept) = (count / 2, count - count / 2);
-            let part = Self::var(work, format!("{label}.p"));
+            let part = work.fresh(Role::Parts.of(label));
             let mut instance = instance.to_vec();
             instance.push(build::var(&part));
             let to = self.locals.iter().map(|l| proved(l.id, &l.elem, self.position(&build::var(&part), at)));

@@ -4,7 +4,7 @@ use super::*;
 
 impl Copies<'_> {
     pub(super) fn binders(&self, work: &mut Work, label: &str) -> Vec<Binder> {
-        (0..self.live.len()).map(|d| work.fresh(format!("{label}.{d}"))).collect()
+        (0..self.live.len()).map(|d| work.fresh(lathe_ir::names::dimension(label, d))).collect()
     }
 
     /// The array's element for a position in the buffer.
@@ -49,7 +49,7 @@ impl Copies<'_> {
         let mut out = vec![nest(loops.collect(), store, &self.plan.places())];
         // The last dimension first: each fill makes the filled box longer in one dimension.
         for d in (0..rank).rev().filter(|d| self.full[*d] != self.live[*d]) {
-            let label = format!("{}.pad", self.label);
+            let label = Role::Pad.of(self.label);
             let vars = self.binders(work, &label);
             let store = self.store(&label, &vars, self.here(&vars), make::zero(&self.local.elem));
             let loops = vars.iter().enumerate().map(|(e, v)| {
@@ -111,7 +111,7 @@ impl Copies<'_> {
 
     /// Copies the written elements back, and only those.
     pub(super) fn leave(&self, work: &mut Work, w: &Region, o: &Options) -> Stmt {
-        let label = format!("{}.out", self.label);
+        let label = Role::Out.of(self.label);
         let vars = self.binders(work, &label);
         let (around, sizes) = (&self.plan.around.loops, &self.plan.around.sizes);
         let mut ranges = Vec::new();

@@ -2,6 +2,7 @@
 //! around the accesses.
 
 use super::*;
+use lathe_ir::names;
 
 /// The elements that one access touches.
 pub(super) struct Touched {
@@ -76,8 +77,9 @@ impl Copies<'_> {
     ) -> (Vec<Stmt>, Vec<String>) {
         let (mut nests, mut labels) = (Vec::new(), Vec::new());
         for (n, t) in all.iter().enumerate() {
-            let label = if n == 0 { label.to_string() } else { format!("{label}.{}", n + 1) };
-            let vars: Vec<Binder> = (0..t.loops.len()).map(|d| work.fresh(format!("{label}.{d}"))).collect();
+            let label = names::again(label, n);
+            let vars: Vec<Binder> =
+                (0..t.loops.len()).map(|d| work.fresh(names::dimension(&label, d))).collect();
             let names: HashMap<VarId, Expr> =
                 t.loops.iter().zip(&vars).map(|(l, v)| (l.var, build::var(v))).collect();
             let named = |e: &Expr| visit::substitute(e, &names);
