@@ -22,6 +22,7 @@ use lathe_ir::{
     Module, Name, Reduce, Status, Stmt, StmtKind, Store, VarId, View,
 };
 use lathe_poly::Ranges;
+use lathe_poly::ranges::Mark;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -144,7 +145,79 @@ struct Prover {
 type Memo = HashMap<usize, Expr>;
 
 impl Prover {
+    /// Trees nest deeply in sequences and allocations, so that these have small frames of their own.
     fn stmt(&mut self, facts: &mut Facts, s: &Stmt) -> Stmt {
+        match s.kind() {
+            StmtKind::Seq(list) => self.sequence(facts, s, list),
+            StmtKind::Alloc { buffer, body } => self.allocation(facts, s, buffer, body),
+            _ => self.other(facts, s),
+        }
+    }
+
+    #[inline(never)]
+    fn sequence(&mut self, facts: &Facts, s: &Stmt, list: &[Stmt]) -> Stmt {
+        let before = self.ranges.mark();
+        let known = self.provenance.len();
+        let mut inner = facts.clone();
+        let mut out = Vec::with_capacity(list.len());
+        for c in list {
+            out.push(self.stmt(&mut inner, c));
+        }
+        self.provenance.truncate(known);
+        self.ranges.leave(before);
+        if out.iter().zip(list).all(|(a, b)| a.ptr_eq(b)) {
+            s.clone()
+        } else {
+            Stmt::seq(out).with_places(s.places().clone())
+        }
+    }
+
+    #[inline(never)]
+    fn allocation(&mut self, facts: &mut Facts, s: &Stmt, buffer: &Arc<Buffer>, body: &Stmt) -> Stmt {
+        let before = self.ranges.mark();
+        let (buffer, checks) = self.allocated(facts, buffer);
+        let mut inner = facts.clone();
+        let body = self.inside(|r| r.enter_alloc(&buffer), |p| p.stmt(&mut inner, body));
+        self.guarded(facts, s, s.with_kind(StmtKind::Alloc { buffer, body }), checks, before)
+    }
+
+    #[inline(never)]
+    fn allocated(&mut self, facts: &Facts, buffer: &Arc<Buffer>) -> (Arc<Buffer>, Vec<Needed>) {
+        let (always, mut memo, mut checks) = (boolean(true), Memo::new(), Vec::new());
+        let extents: Vec<Expr> = buffer
+            .extents
+            .iter()
+            .map(|e| self.evaluated(facts, e, &always, &mut memo, &mut checks))
+            .collect();
+        let buffer = if extents == buffer.extents {
+            buffer.clone()
+        } else {
+            Arc::new(Buffer { extents, ..(**buffer).clone() })
+        };
+        self.buffers.insert(buffer.id, buffer.clone());
+        (buffer, checks)
+    }
+
+    /// The statement behind the checks that it needs, as far as these do not float further out.
+    #[inline(never)]
+    fn guarded(&mut self, facts: &mut Facts, s: &Stmt, new: Stmt, checks: Vec<Needed>, before: Mark) -> Stmt {
+        let new = if new == *s { s.clone() } else { new };
+        let mut guards = Vec::new();
+        for needed in checks {
+            let needed = needed.at(s.places());
+            self.guard(facts, &needed.cond(&self.everywhere));
+            if needed.is_pure() && !matches!(s.kind(), StmtKind::While { .. }) {
+                self.float(needed);
+            } else {
+                guards.push(needed.stmt(&self.everywhere));
+            }
+        }
+        self.ranges.pass(before);
+        if guards.is_empty() { new } else { Stmt::seq(guards.into_iter().chain([new])) }
+    }
+
+    #[inline(never)]
+    fn other(&mut self, facts: &mut Facts, s: &Stmt) -> Stmt {
         let before = self.ranges.mark();
         let mut checks = Vec::new();
         let always = boolean(true);
@@ -160,18 +233,7 @@ impl Prover {
             };
         }
         let new = match s.kind() {
-            StmtKind::Seq(list) => {
-                let known = self.provenance.len();
-                let mut inner = facts.clone();
-                let out: Vec<Stmt> = list.iter().map(|c| self.stmt(&mut inner, c)).collect();
-                self.provenance.truncate(known);
-                self.ranges.leave(before);
-                return if out.iter().zip(list).all(|(a, b)| a.ptr_eq(b)) {
-                    s.clone()
-                } else {
-                    Stmt::seq(out).with_places(s.places().clone())
-                };
-            }
+            StmtKind::Seq(_) | StmtKind::Alloc { .. } => return self.stmt(facts, s),
             StmtKind::Let { binder, value, body } => {
                 self.names.insert(binder.id, binder.name.clone());
                 let value = evaluated!(value);
@@ -216,18 +278,6 @@ impl Prover {
                     checks.iter().map(|n| n.clone().at(s.places()).stmt(&self.everywhere)).collect();
                 let body = if again.is_empty() { body } else { Stmt::seq([body].into_iter().chain(again)) };
                 s.with_kind(StmtKind::While { cond, body })
-            }
-            StmtKind::Alloc { buffer, body } => {
-                let extents: Vec<Expr> = buffer.extents.iter().map(|e| evaluated!(e)).collect();
-                let buffer = if extents == buffer.extents {
-                    buffer.clone()
-                } else {
-                    Arc::new(Buffer { extents, ..(**buffer).clone() })
-                };
-                self.buffers.insert(buffer.id, buffer.clone());
-                let mut inner = facts.clone();
-                let body = self.inside(|r| r.enter_alloc(&buffer), |p| p.stmt(&mut inner, body));
-                s.with_kind(StmtKind::Alloc { buffer, body })
             }
             StmtKind::Store(st) => {
                 let value = evaluated!(&st.value);
@@ -305,19 +355,7 @@ impl Prover {
             }
             StmtKind::Barrier { .. } | StmtKind::Wait { .. } | StmtKind::Prefetch(_) => return s.clone(),
         };
-        let new = if new == *s { s.clone() } else { new };
-        let mut guards = Vec::new();
-        for needed in checks {
-            let needed = needed.at(s.places());
-            self.guard(facts, &needed.cond(&self.everywhere));
-            if needed.is_pure() && !matches!(s.kind(), StmtKind::While { .. }) {
-                self.float(needed);
-            } else {
-                guards.push(needed.stmt(&self.everywhere));
-            }
-        }
-        self.ranges.pass(before);
-        if guards.is_empty() { new } else { Stmt::seq(guards.into_iter().chain([new])) }
+        self.guarded(facts, s, new, checks, before)
     }
 
     /// Uses a condition that holds from here on.

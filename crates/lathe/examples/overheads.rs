@@ -2,6 +2,7 @@
 //! Prints tables; `make bench` runs it. Build with `--release`.
 
 use lathe::{Build, Failure, Given, How, Machine, Pool, Program, compile, data, rounds, schedule, stats};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Instant;
 
@@ -63,6 +64,7 @@ fn steps() -> Result<(), Failure> {
     files.sort();
     let machine = Machine::host();
     let mut each = Vec::new();
+    let mut by_rule: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for file in files {
         let program = Program::open(file.to_str().unwrap_or_default())?;
         for kernel in program.lang.module.functions.values() {
@@ -79,6 +81,7 @@ fn steps() -> Result<(), Failure> {
                             Ok(start.elapsed().as_secs_f64())
                         })?;
                         each.push(so_far - before);
+                        by_rule.entry(v.steps[n - 1].rule.clone()).or_default().push(so_far - before);
                         before = so_far;
                     }
                 }
@@ -92,6 +95,10 @@ fn steps() -> Result<(), Failure> {
         median * 1e6,
         sum * 1e3
     );
+    for (rule, each) in by_rule {
+        let (median, sum) = (stats::median(&each).unwrap_or(f64::NAN), each.iter().sum::<f64>());
+        println!("  {:14} {:4}: median {:8.1} µs, all {:6.1} ms", rule, each.len(), median * 1e6, sum * 1e3);
+    }
     Ok(())
 }
 
