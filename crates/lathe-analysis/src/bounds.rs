@@ -147,10 +147,12 @@ type Memo = HashMap<usize, Expr>;
 impl Prover {
     /// Trees nest deeply in sequences and allocations, so that these have small frames of their own.
     fn stmt(&mut self, facts: &mut Facts, s: &Stmt) -> Stmt {
-        match s.kind() {
-            StmtKind::Seq(list) => self.sequence(facts, s, list),
-            StmtKind::Alloc { buffer, body } => self.allocation(facts, s, buffer, body),
-            _ => self.other(facts, s),
+        if let Some(list) = s.as_seq() {
+            return self.sequence(facts, s, list);
+        }
+        match s.as_alloc() {
+            Some((buffer, body)) => self.allocation(facts, s, buffer, body),
+            None => self.other(facts, s),
         }
     }
 

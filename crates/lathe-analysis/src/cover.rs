@@ -36,28 +36,45 @@ pub(crate) fn expand(system: &System, kept: u32, out: &mut Vec<Conj>) -> Result<
 /// A point of `a` that is not in `b`, both seen as sets of their first `dims` unknowns.
 /// `Some(None)`: there is none, `None`: the budget was spent.
 pub(crate) fn uncovered(a: &Projection, b: &Projection) -> Option<Option<Vec<i64>>> {
-    let left: Vec<Conj> =
-        a.parts.iter().filter(|x| !b.parts.iter().any(|y| implies(x, y, a.dims))).cloned().collect();
+    let left: Vec<Conj> = a.parts.iter().filter(|x| !within_one(x, b, a.dims)).cloned().collect();
     if left.is_empty() {
         return Some(None);
     }
     difference(&Projection { dims: a.dims, parts: &left }, b)
 }
 
-/// Every point of `x` is one of `y`: decided where `y` is given without projected unknowns.
-fn implies(x: &Conj, y: &Conj, dims: u32) -> bool {
-    if y.iter().any(|c| c.lin.terms.iter().any(|t| t.0 >= dims)) {
-        return false;
-    }
-    let mut state = Reduced::default();
-    if !state.absorb(x) {
-        return true;
-    }
+/// Every point of `x` is one of the same part: decided for parts that are given without projected unknowns.
+fn within_one(x: &Conj, of: &Projection, dims: u32) -> bool {
+    let plain = |y: &&Conj| y.iter().all(|c| c.lin.terms.iter().all(|t| t.0 < dims));
+    let mut reduced = None;
+    of.parts.iter().filter(plain).any(|y| {
+        // What is said in the same words needs no proof.
+        let rest: Vec<&Con> = y.iter().filter(|c| !x.iter().any(|k| says(k, c))).collect();
+        if rest.is_empty() {
+            return true;
+        }
+        let state = reduced.get_or_insert_with(|| {
+            let mut state = Reduced::default();
+            state.absorb(x).then_some(state)
+        });
+        // Without a point, it is within every part.
+        state.as_ref().is_none_or(|state| implies(state, x, &rest, dims))
+    })
+}
+
+/// Whether a constraint is another one, or a closer bound of the same terms.
+fn says(k: &Con, c: &Con) -> bool {
+    k.lin.terms == c.lin.terms
+        && if c.eq { k.eq && k.lin.constant == c.lin.constant } else { k.lin.constant <= c.lin.constant }
+}
+
+/// Whether all points of `x`, of which `state` is the reduced form, satisfy the constraints.
+fn implies(state: &Reduced, x: &Conj, rest: &[&Con], dims: u32) -> bool {
     let columns = x.iter().flat_map(|c| c.lin.terms.last()).map(|t| t.0 + 1).max().unwrap_or(0).max(dims);
     let impossible = |lin: Option<crate::system::Lin>| {
-        lin.is_some_and(|lin| solve_from(&state, &[Con { lin, eq: false }], &[], columns) == Answer::Empty)
+        lin.is_some_and(|lin| solve_from(state, &[Con { lin, eq: false }], &[], columns) == Answer::Empty)
     };
-    y.iter().all(|c| {
+    rest.iter().all(|c| {
         let below = c.lin.scaled(-1).and_then(|l| l.offset(-1));
         impossible(below) && (!c.eq || impossible(c.lin.offset(-1)))
     })
