@@ -249,21 +249,8 @@ impl Signature {
             Extent::Unknown => return None,
             Extent::Binary(op, a, b) => {
                 let (x, y) = (self.eval(a, shape, value)?, self.eval(b, shape, value)?);
-                match op {
-                    BinOp::Add => x.checked_add(y)?,
-                    BinOp::Sub => x.checked_sub(y)?,
-                    BinOp::Mul => x.checked_mul(y)?,
-                    BinOp::FloorDiv => {
-                        let q = x.checked_div(y)?;
-                        if x.checked_rem(y)? != 0 && (x < 0) != (y < 0) { q - 1 } else { q }
-                    }
-                    BinOp::FloorMod => {
-                        x.checked_rem(y).map(|r| if r != 0 && (r < 0) != (y < 0) { r + y } else { r })?
-                    }
-                    BinOp::Min => x.min(y),
-                    BinOp::Max => x.max(y),
-                    _ => return None,
-                }
+                let value = lathe::ir::scalar::binary(*op, Scalar::Index, x as u64, y as u64).ok()?;
+                value as i64
             }
         })
     }

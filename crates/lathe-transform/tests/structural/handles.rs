@@ -45,7 +45,7 @@ fn handles_lead_to_what_loops_became() {
     assert_eq!(became("fuse(i, j) ; split(i, 4)", "j"), ["i.o", "i.i"]);
     assert_eq!(became("unroll(i, 4)", "i"), ["i.o", "i.i", "i.rest"]);
     assert_eq!(became("vectorize(j, 4, tail: separate)", "j"), ["j.o", "j.i", "j.rest"]);
-    assert_eq!(became("remap(j: j, q: j // 4)", "j").len(), 2);
+    assert_eq!(became("remap(k: j + 1)", "j"), ["k"]);
     // What keeps its place is itself; copies of it are others.
     assert_eq!(became("peel(i)", "i"), ["i"]);
     assert_eq!(became("split(i, 8) ; separate(i.o)", "i"), ["i.o", "i.i"]);
@@ -106,16 +106,11 @@ fn random_steps_make_what_they_say() {
             };
             for made in next.history.iter().take(next.history.iter().count() - subject.history.iter().count())
             {
-                assert_eq!(
-                    next.history.forward(&made.new, &next.func),
-                    [made.new.clone()],
-                    "{text}: {made:?}"
-                );
-                assert_eq!(
-                    subject.history.forward(&made.of, &subject.func),
-                    [made.of.clone()],
-                    "{text}: {made:?}"
-                );
+                let there = |h: &History, of: &Handle, f: &Function| {
+                    h.forward(of, f).as_slice() == std::slice::from_ref(of)
+                };
+                assert!(there(&next.history, &made.new, &next.func), "{text}: {made:?}");
+                assert!(there(&subject.history, &made.of, &subject.func), "{text}: {made:?}");
                 seen += 1;
             }
             subject = next;
