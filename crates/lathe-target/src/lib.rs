@@ -363,7 +363,7 @@ mod tests {
             (with("[facts]\nl1_bytes = \"many\""), codes::MODEL, "l1_bytes"),
             (with("[facts]\nfma = 1"), codes::MODEL, "fma"),
             (with("[facts]\nmasks = \"free\""), codes::MODEL, "masks"),
-            (with("[facts]\nvector_bytes = 24"), codes::MODEL, "vector_bytes"),
+            (with("[facts]\nvector_bytes = 24"), codes::MODEL, "power of two"),
             (with("[extra]\nl1_bytes = 3"), codes::MODEL, "[facts]"),
             ("name = \"m\"\nbase = \"cpu\"".to_string(), codes::FORM, "`format`"),
             ("format = 2\nname = \"m\"\nbase = \"cpu\"".to_string(), codes::FORM, "2"),
