@@ -1,9 +1,9 @@
 //! Walking and rebuilding: one helper for every kind of traversal, so that passes stay short.
 
 use crate::expr::{Access, Expr, ExprKind, View};
-use crate::func::Buffer;
+use crate::func::{Buffer, Space};
 use crate::ids::{Binder, BufId, VarId};
-use crate::stmt::{AccessMode, BinderRole, PartMap, Stmt};
+use crate::stmt::{AccessMode, BinderRole, Executor, PartMap, Stmt};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -34,6 +34,18 @@ pub fn walk(root: &Stmt, f: &mut impl FnMut(&Stmt, &[usize]) -> bool) {
         }
     }
     go(root, &mut Vec::new(), f);
+}
+
+/// Whether a nest leaves lanes and copies of iterations to a compiler below: its loops are serial or of threads, its
+/// arrays in memory. Such a compiler may do with it what it does with loops in C.
+pub fn leaves_lanes(nest: &Stmt) -> bool {
+    let mut all = true;
+    walk(nest, &mut |s, _| {
+        all &= s.as_loop().is_none_or(|l| matches!(l.exec, Executor::Serial | Executor::Cpu));
+        all &= s.allocated().is_none_or(|b| b.space == Space::Host || b.extents.is_empty());
+        all
+    });
+    all
 }
 
 /// Bottom-up rebuild of statements; sharing is kept where nothing changed.

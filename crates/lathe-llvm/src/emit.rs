@@ -73,6 +73,8 @@ pub struct Frame {
     pub memo: Vec<HashMap<Expr, Val>>,
     /// Stores that bypass the caches were emitted.
     pub nontemporal: bool,
+    /// Inside of loops: whether LLVM's passes make lanes and copies of their iterations.
+    pub free: Option<bool>,
 }
 
 pub struct Emitter<'a> {
@@ -135,6 +137,7 @@ impl Frame {
             scratch: Vec::new(),
             memo: vec![HashMap::new()],
             nontemporal: false,
+            free: None,
         }
     }
 }

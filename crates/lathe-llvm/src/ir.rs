@@ -8,6 +8,7 @@ use lathe_ir::Scalar;
 use llvm_sys::LLVMInlineAsmDialect::LLVMInlineAsmDialectATT;
 use llvm_sys::LLVMIntPredicate as P;
 use llvm_sys::core::*;
+use llvm_sys::debuginfo::{LLVMMetadataReplaceAllUsesWith, LLVMTemporaryMDNode};
 use llvm_sys::prelude::*;
 use std::ffi::{CStr, CString};
 
@@ -437,6 +438,32 @@ impl Ir {
     pub fn cond_br(&self, c: Value, then: Block, other: Block) {
         // SAFETY: the current block has no terminator yet.
         unsafe { LLVMBuildCondBr(self.builder, c, then, other) };
+    }
+
+    /// As [`Ir::cond_br`], from the end of a loop to its head: LLVM makes no vectors and no copies of its iterations.
+    pub fn scheduled_br(&self, c: Value, head: Block, exit: Block) {
+        let text = |s: &CStr| {
+            // SAFETY: the text is copied.
+            unsafe { LLVMMDStringInContext2(self.ctx, s.as_ptr(), s.count_bytes()) }
+        };
+        let kind = c"llvm.loop";
+        // SAFETY: the branch gets `!{self, !{!"llvm.loop.vectorize.enable", i1 false}, !{!"llvm.loop.unroll.disable"}}`,
+        // whose first part stands for the node itself, which makes it one of its own.
+        unsafe {
+            let br = LLVMBuildCondBr(self.builder, c, head, exit);
+            let mut no_vectors = [text(c"llvm.loop.vectorize.enable"), LLVMValueAsMetadata(self.int(1, 0))];
+            let mut no_copies = [text(c"llvm.loop.unroll.disable")];
+            let itself = LLVMTemporaryMDNode(self.ctx, std::ptr::null_mut(), 0);
+            let mut parts = [
+                itself,
+                LLVMMDNodeInContext2(self.ctx, no_vectors.as_mut_ptr(), no_vectors.len()),
+                LLVMMDNodeInContext2(self.ctx, no_copies.as_mut_ptr(), no_copies.len()),
+            ];
+            let node = LLVMMDNodeInContext2(self.ctx, parts.as_mut_ptr(), parts.len());
+            LLVMMetadataReplaceAllUsesWith(itself, node);
+            let kind = LLVMGetMDKindIDInContext(self.ctx, kind.as_ptr(), kind.count_bytes() as u32);
+            LLVMSetMetadata(br, kind, LLVMMetadataAsValue(self.ctx, node));
+        }
     }
 
     /// As [`Ir::cond_br`], with weights that keep the `other` side out of the way.

@@ -29,7 +29,7 @@ use lathe_diagnostics::Diagnostic;
 use lathe_engine::{
     Capabilities, CheckTable, Code, Engine, Object, Options, accept, check_table, needs, no_form,
 };
-use lathe_ir::{Function, Module, Stage};
+use lathe_ir::{Function, Module, Stage, Stmt, visit};
 use lathe_poly::simplify::simplify_function;
 use machine::Machine;
 use std::sync::LazyLock;
@@ -145,16 +145,40 @@ fn build(module: &Module, func: &Function, options: &Options) -> Result<Build, D
     Ok((ir, machine, table, stages))
 }
 
-/// A tree with a schedule arrives with its loops, vectors and unrolling decided, so that what is left to do is to keep
-/// values in registers, to share addresses, and to move what does not change out of loops. The loops of one without are
-/// nobody's yet: LLVM's own passes over loops, its vectorizers among them, do with them what they do with C.
+/// Whether a function has a nest that computes something, in which the schedule makes no lanes.
+fn some_free(func: &Function) -> bool {
+    let any = |root: &Stmt, what: &dyn Fn(&Stmt) -> bool, into: &dyn Fn(&Stmt) -> bool| {
+        let mut found = false;
+        visit::walk(root, &mut |s, _| {
+            found |= what(s);
+            !found && into(s)
+        });
+        found
+    };
+    let computes = |s: &Stmt| any(s, &|s| s.label().is_some(), &|_| true);
+    let free = |s: &Stmt| s.as_loop().is_some() && visit::leaves_lanes(s) && computes(s);
+    any(&func.body, &free, &|s| s.as_loop().is_none())
+}
+
+/// A nest with lanes arrives with its loops, vectors and unrolling decided, so that what is left to do is to keep
+/// values in registers, to share addresses, and to move what does not change out of loops. Other nests, and all of a
+/// tree without a schedule, are nobody's yet: LLVM's own passes over loops, its vectorizers among them, do with them
+/// what they do with C.
 fn passes(opt_level: u8, func: &Function) -> &'static str {
     match opt_level {
         0 => "function(sroa)",
-        1 | 2 if func.stage != Stage::Plain => {
+        1 | 2 if func.stage != Stage::Plain && !some_free(func) => {
             "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,\
              loop-mssa(licm<no-allowspeculation>),gvn,instcombine<no-verify-fixpoint>,\
              loop-mssa(licm),simplifycfg,dse,adce)"
+        }
+        1 | 2 if func.stage != Stage::Plain => {
+            "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,\
+             loop-mssa(licm<no-allowspeculation>),gvn,instcombine<no-verify-fixpoint>,\
+             loop-mssa(licm),simplifycfg,dse,adce,\
+             loop(indvars,loop-idiom),loop-vectorize,loop-load-elim,instcombine<no-verify-fixpoint>,simplifycfg,\
+             loop-unroll,instcombine<no-verify-fixpoint>,loop-mssa(licm<no-allowspeculation>),\
+             simplifycfg,adce)"
         }
         1 | 2 => "default<O2>",
         _ => "default<O3>",

@@ -5,7 +5,8 @@ use crate::interleave;
 use crate::ir::Value;
 use crate::value::Leaf;
 use lathe_diagnostics::Places;
-use lathe_ir::{Expr, Loop, Stmt};
+use lathe_ir::visit::leaves_lanes;
+use lathe_ir::{Expr, Loop, Stage, Stmt};
 use lathe_poly::{Interval, Linear};
 use llvm_sys::LLVMIntPredicate as I;
 
@@ -38,7 +39,11 @@ pub fn counted(
         ir.add_index(i, ir.i64(step))
     };
     ir.incoming(i, next, ir.here());
-    ir.cond_br(ir.icmp(I::LLVMIntSLT, next, hi), head, exit);
+    let more = ir.icmp(I::LLVMIntSLT, next, hi);
+    match e.frame.free {
+        Some(false) => ir.scheduled_br(more, head, exit),
+        _ => ir.cond_br(more, head, exit),
+    }
     ir.at_end(exit);
     Ok(())
 }
@@ -99,11 +104,27 @@ pub fn serial(e: &mut Emitter, l: &Loop, places: &Places) -> Result<()> {
         (Err(apart), Some(lanes)) => return staggered(e, l, lanes, apart),
         (Err(_), None) => bounds(e, l, places)?,
     };
+    // What is left over after tiles often is one iteration.
+    if constant_trips(e, l, lo, hi) == Some(1) {
+        e.frame.vars.insert(l.binder.id, Leaf::Uniform(lo));
+        return e.stmt(&l.body);
+    }
     let near_end = l.step != 1 && e.ranges.range(&l.hi).hi + i128::from(l.step) > Interval::INDEX.hi;
+    let outside = e.frame.free;
+    e.frame.free = Some(free(e, l));
     counted(e, (lo, hi), (l.step, near_end), |e, i| {
         e.frame.vars.insert(l.binder.id, Leaf::Uniform(i));
         e.stmt(&l.body)
-    })
+    })?;
+    e.frame.free = outside;
+    Ok(())
+}
+
+/// Whether LLVM's passes are to make lanes and copies of the iterations of a loop and of those in it: where the schedule
+/// makes none in the whole nest.
+pub fn free(e: &Emitter, l: &Loop) -> bool {
+    let whole = || e.func.stage == Stage::Plain || leaves_lanes(&l.body);
+    e.frame.free.unwrap_or_else(|| e.frame.lanes.is_none() && whole())
 }
 
 /// The constant trip count of a loop: of its emitted bounds, or else of the difference of the

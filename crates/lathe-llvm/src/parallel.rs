@@ -149,6 +149,7 @@ fn outline(e: &mut Emitter, l: &Loop, captured: &Captured, record: &[Value]) -> 
         return Err(crate::emit::defect("an empty record"));
     };
     let mut frame = Frame::new(ir, work, runtime);
+    frame.free = Some(loops::free(e, l));
     for ((id, _), v) in
         captured.vars.iter().zip(inside.by_ref().take(captured.vars.len()).collect::<Vec<_>>())
     {

@@ -28,6 +28,21 @@ impl Place {
         self.exprs.iter().any(|e| lathe_ir::visit::vars_of(e).contains(&v))
     }
 
+    /// Whether a vector that begins here has elements of one that begins at `stored`, or of the one before that, and
+    /// others.
+    pub fn crosses(&self, stored: &Place, width: i64) -> bool {
+        let last = innermost(&self.buffer);
+        let apart = |d: usize| {
+            let (a, b) = (self.subscripts[d].as_ref()?, stored.subscripts[d].as_ref()?);
+            a.same_terms(b).then(|| a.constant.saturating_sub(b.constant))
+        };
+        self.buffer.id == stored.buffer.id
+            && (0..self.subscripts.len()).all(|d| match apart(d) {
+                Some(n) if Some(d) == last => n != 0 && n != -width && (-2 * width < n && n < width),
+                n => n == Some(0),
+            })
+    }
+
     /// How far neighbours in `v` lie apart.
     pub fn along(&self, v: VarId) -> Along {
         if !self.mentions(v) {

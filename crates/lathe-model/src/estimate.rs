@@ -4,7 +4,7 @@ use crate::accesses::buffers;
 use crate::count::Values;
 use crate::instructions::Walk;
 use crate::traffic::Traffic;
-use lathe_ir::{Executor, Function, Stage, build, visit};
+use lathe_ir::{Executor, Function, Scalar, Stage, build, visit};
 use lathe_target::Machine;
 use std::collections::{BTreeMap, HashMap};
 
@@ -35,11 +35,19 @@ impl Estimate {
 
 /// Estimates one call of a function whose data are where the last call left them. Sizes that are not given are 256.
 pub fn estimate(func: &Function, sizes: &BTreeMap<String, i64>, machine: &Machine) -> Estimate {
-    let constants: HashMap<_, _> = func
+    let mut constants: HashMap<_, _> = func
         .sizes
         .iter()
         .map(|b| (b.id, build::index(sizes.get(&*b.name).copied().unwrap_or(256))))
         .collect();
+    // Numbers of steps and the like.
+    for p in &func.params {
+        if let lathe_ir::ParamKind::Scalar(b) = &p.kind
+            && b.ty == Scalar::Index
+        {
+            constants.insert(b.id, build::index(UNKNOWN_TRIPS as i64));
+        }
+    }
     let mut known = lathe_ir::math::expand_function(func);
     known.body = visit::substitute_stmt(&known.body, &constants);
     for p in &mut known.params {

@@ -8,7 +8,7 @@ use crate::count::Values;
 use crate::estimate::{UNKNOWN_TRIPS, typical};
 use lathe_ir::interp::evaluate;
 use lathe_ir::stmt::Establishes;
-use lathe_ir::visit::{vars_of, walk_expr};
+use lathe_ir::visit::{leaves_lanes, vars_of, walk_expr};
 use lathe_ir::{
     BinOp, BufId, Buffer, Executor, Expr, ExprKind, Loop, MathFn, Reduce, ReduceOp, Space, Stmt, StmtKind,
     Type, VarId,
@@ -26,8 +26,9 @@ const ISSUE: f64 = 5.0;
 const ADD: f64 = 0.6;
 /// Registers that are stored and loaded again for one that there are too few of.
 const SPILLED: f64 = 1.5;
-/// Cycles until a stored value can be loaded again.
+/// Cycles until a stored value can be loaded again; until that is so for a vector that parts of two stored ones make up.
 const FORWARD: f64 = 5.0;
+const PIECED: f64 = 20.0;
 /// Cycles of starting a loop, of taking and giving back a buffer, of one loop of threads, and of waking each.
 const START: f64 = 4.0;
 const BUFFER: f64 = 40.0;
@@ -70,6 +71,17 @@ struct Bag {
     plain: bool,
     /// Buffers in registers that it uses, with the vectors that they take.
     registers: HashMap<BufId, f64>,
+    /// Vectors of neighbours in memory that it loads, with how often, and those that it stores, with their lanes.
+    loaded: Vec<(Place, f64)>,
+    stored: Vec<(Place, f64)>,
+}
+
+impl Bag {
+    /// Cycles of loads that wait until neighbours that were stored just before are in the cache.
+    fn pieced(&self) -> f64 {
+        let waits = |p: &Place| self.stored.iter().any(|(q, width)| p.crosses(q, *width as i64));
+        self.loaded.iter().filter(|l| waits(&l.0)).map(|l| l.1 * PIECED).sum()
+    }
 }
 
 pub struct Walk<'a> {
@@ -101,7 +113,12 @@ impl<'a> Walk<'a> {
     /// A statement that runs `times` times, apart from what is unrolled and from lanes.
     fn visit(&mut self, s: &Stmt, times: f64) {
         if let Some(l) = s.as_loop() {
-            return self.visit_loop(l, times);
+            // A nest that nobody scheduled is the compiler's, whatever stands beside it.
+            let nest = self.path.is_empty() && !self.plain;
+            self.plain |= nest && leaves_lanes(s);
+            self.visit_loop(l, times);
+            self.plain &= !nest;
+            return;
         }
         if let Some((cond, then, other)) = s.as_if() {
             return match evaluate(cond, &self.values) {
@@ -205,11 +222,14 @@ impl<'a> Walk<'a> {
         let (loads, stores) = (bag.loads + spilled, bag.stores + spilled);
         let issue = (bag.arithmetic + loads + stores + 2.0 * bag.iterations) / ISSUE;
         let throughput = (bag.arithmetic / ARITHMETIC).max(loads / LOADS).max(stores / STORES).max(issue);
-        let lanes = match bag.plain && bag.chain == 0.0 && !bag.apart && bag.widest > 0.0 {
+        // A compiler makes no lanes whose loads would wait, either.
+        let pieced = bag.pieced();
+        let lanes = match bag.plain && bag.chain == 0.0 && !bag.apart && pieced == 0.0 && bag.widest > 0.0 {
             true => (self.machine.vector_bytes as f64 / bag.widest).max(1.0),
             false => 1.0,
         };
-        self.cycles += (throughput / lanes).max(bag.chain);
+        let waiting = if bag.plain { 0.0 } else { pieced };
+        self.cycles += (throughput / lanes + waiting).max(bag.chain);
     }
 
     /// The product of the trips of what is written out around, as far as `counts` says.
@@ -261,7 +281,11 @@ impl<'a> Walk<'a> {
         for a in loads(s) {
             if let Some(p) = Place::of(&a, self.buffers) {
                 let cost = self.transfer(&p);
-                self.bag.loads += cost * self.executions(&p, times) * masks.1;
+                let times = self.executions(&p, times);
+                self.bag.loads += cost * times * masks.1;
+                if self.neighbours(&p).is_some() {
+                    self.bag.loaded.push((p, times));
+                }
             }
         }
         let reads = s.as_reduce().is_some();
@@ -275,7 +299,19 @@ impl<'a> Walk<'a> {
             let cost = self.transfer(&p) * times * masks.1;
             self.bag.stores += cost;
             self.bag.loads += if reads { cost } else { 0.0 };
+            self.bag.stored.extend(self.neighbours(&p).map(|width| (p, width)));
         }
+    }
+
+    /// Of how many neighbours in memory one load or store in all lanes is, those that the compiler would make included.
+    fn neighbours(&self, p: &Place) -> Option<f64> {
+        let inner = || self.path.iter().rev().find(|l| l.kind == Kind::Serial).filter(|_| self.bag.plain);
+        let made = || (self.machine.vector_bytes / p.buffer.elem.bytes().max(1)) as f64;
+        let (v, width) = match self.lanes() {
+            Some((v, width, _)) => (v, width),
+            None => (inner()?.var, made()),
+        };
+        (width > 1.0 && p.along(v) == Along::Next && !self.in_registers(p)).then_some(width)
     }
 
     /// How often an access is made: loops that it does not mention are not around it if they are inside of all others

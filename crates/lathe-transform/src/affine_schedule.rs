@@ -1,19 +1,22 @@
 //! `affine_schedule`: new loops for all statements of a nest at once, by isl's scheduler.
 
 use crate::args::{Args, IntoRefusal};
+use crate::arithmetic::SMALL;
 use crate::codes;
 use crate::names::{find_all_loops, find_one_loop};
 use crate::rule::{Cursor, Rule};
-use crate::work::Work;
+use crate::work::{Work, edited};
 use lathe_analysis::affine::{self, BandPlan, Fuse, Member, Schedule, Tree};
 use lathe_analysis::{Env, within_work};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::visit::{self, Path};
-use lathe_ir::{Expr, Stmt, VarId};
-use lathe_poly::Affine;
+use lathe_ir::{Binder, Expr, Function, Reduce, Scalar, Stage, Stmt, StmtKind, Store, VarId, build};
+use lathe_poly::simplify::simplify_stmt;
+use lathe_poly::{Affine, Ranges};
+use lathe_strategy::evidence::Kind;
 use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Refusal, RuleSignature};
-use std::collections::HashMap;
+use lathe_strategy::{Construction, Refusal, RuleSignature};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 pub static RULE: Rule = Rule {
     signature: RuleSignature {
@@ -38,7 +41,8 @@ function.
 * `tile: 32` cuts loops that may be interchanged into tiles. With lanes and without `jam`, the loop of the lanes stays
   whole.
 * `vector: 8` makes lanes of the loop along which arrays lie in memory. Ranges are split where a vector or a statement
-  begins or ends, so that only what is left over runs with masks or conditions.
+  begins or ends, so that only what is left over runs with masks or conditions. Where one statement in an inner loop waits
+  for another one, they get loops of their own.
 * `jam: 4` does that many iterations of another independent loop side by side, with what reduces innermost: results
   stay in registers.
 
@@ -57,7 +61,7 @@ kernel lu(A: inout f64[N, N]) {
         }
     }
 }
-strategy s for lu = affine_schedule(k, vector: 8)
+strategy s for lu = affine_schedule(k, vector: vector(f64))
 ```",
     },
     apply,
@@ -76,29 +80,7 @@ const MOST: [i64; 3] = [1 << 20, 512, 64];
 
 fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let cursor = &work.cursor();
-    let fuse = args.opt_word(work.rule(), "fuse", 1, &["max", "smart", "none"])?;
-    let number = |name: &str, position, most| -> Result<i64, Refusal> {
-        let n = args.opt_positive(RULE.signature.name, name, position)?.unwrap_or(1);
-        if n > most {
-            let text = format!("`affine_schedule`: `{name}: {n}` is too much");
-            return Err(Diagnostic::error(codes::ARGUMENT, text).into_refusal(RULE.signature.name));
-        }
-        Ok(n)
-    };
-    let wanted = Wanted {
-        fuse: match fuse {
-            Some("max") => Fuse::Max,
-            Some("none") => Fuse::None,
-            _ => Fuse::Smart,
-        },
-        tile: number("tile", 2, MOST[0])?,
-        lanes: number("vector", 3, MOST[1])?,
-        jam: number("jam", 4, MOST[2])?,
-    };
-    if !(wanted.lanes as u64).is_power_of_two() {
-        let text = format!("`affine_schedule`: {} is no number of lanes", wanted.lanes);
-        return Err(work.refuse(codes::ARGUMENT, text));
-    }
+    let wanted = Wanted::read(args)?;
     let paths = match args.opt_path(work.rule(), "loop", 0)? {
         Some(name) => match find_all_loops(cursor, work.rule(), &name)?.as_slice() {
             [one] => vec![one.clone()],
@@ -113,6 +95,99 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
         one(work, &path, &wanted)?;
     }
     Ok(())
+}
+
+/// What the step would make of all loops in the focus for each of several arguments, without asking whether it is legal:
+/// for cost models, which then take the step with the best ones.
+pub fn proposals(cursor: &Cursor, all: &[Args]) -> Vec<Result<Function, Refusal>> {
+    let Some(mut path) = whole(cursor) else { return Vec::new() };
+    let bounded = edited(cursor, &RULE, |work| {
+        path = small(work, &path)?;
+        Ok(())
+    });
+    let Ok(bounded) = bounded else { return Vec::new() };
+    let Some(old) = visit::at(&bounded.body, &path) else { return Vec::new() };
+    let env = Env::at(cursor.module, &bounded, &path);
+    let mut known: Vec<(Fuse, Result<Schedule, String>)> = Vec::new();
+    let propose = |args: &Args| {
+        let wanted = Wanted::read(args)?;
+        if !known.iter().any(|k| k.0 == wanted.fuse) {
+            known.push((wanted.fuse, affine::schedule(&env, old, wanted.fuse)));
+        }
+        let of = known.iter().find(|k| k.0 == wanted.fuse).map(|k| &k.1);
+        let made = of.map_or(Err(String::new()), |s| {
+            let s = &with_lanes(s.clone()?, &wanted);
+            let mut func = bounded.clone();
+            let new = affine::generate(s, &plans(s, &wanted), SPLITS[0], &mut func.next_id)?;
+            let new = simplify_stmt(&new, &mut Ranges::at(&bounded, &path));
+            func.body = visit::replace_at(&func.body, &path, new).ok_or_else(String::new)?;
+            func.stage = func.stage.max(wanted.stage());
+            Ok(func)
+        });
+        made.map_err(|why| refusal(old, &why))
+    };
+    all.iter().map(propose).collect()
+}
+
+/// Arguments of the function that bound loops may be so large that sums of them leave 64 bits; then the loops are left as
+/// they are.
+const LARGE: i64 = 1 << 40;
+
+/// The place of a nest whose bounds are sums of small numbers: that of one branch of a condition that says so, if need be.
+fn small(work: &mut Work, path: &Path) -> Result<Path, Refusal> {
+    let (nest, ranges) = (work.at(path)?.clone(), work.ranges(path));
+    let (mut wide, mut inside): (BTreeSet<VarId>, HashSet<VarId>) = Default::default();
+    visit::walk(&nest, &mut |s, _| {
+        if let Some(l) = s.as_loop() {
+            inside.insert(l.binder.id);
+            wide.extend([&l.lo, &l.hi].into_iter().flat_map(visit::vars_of));
+        }
+        true
+    });
+    wide.retain(|v| {
+        let r = ranges.range(&build::var_id(*v, Scalar::Index));
+        !inside.contains(v) && !SMALL.contains(r)
+    });
+    let bounded = wide.iter().map(|v| {
+        let v = build::var_id(*v, Scalar::Index);
+        build::and(build::le(build::index(-LARGE), v.clone()), build::le(v, build::index(LARGE)))
+    });
+    let Some(cond) = bounded.reduce(build::and) else { return Ok(path.clone()) };
+    let other = Some(work.copy(&nest));
+    let places = nest.places().clone();
+    let both = Stmt::new(StmtKind::If { cond, then: nest, other }, places);
+    work.replace_by_rule(path, both, Kind::Bijection, Construction::Unchanged)?;
+    Ok(path.iter().copied().chain([0]).collect())
+}
+
+impl Wanted {
+    fn read(args: &Args) -> Result<Wanted, Refusal> {
+        let rule = RULE.signature.name;
+        let refuse = |text: String| Diagnostic::error(codes::ARGUMENT, text).into_refusal(rule);
+        let number = |name: &str, position, most| -> Result<i64, Refusal> {
+            let n = args.opt_positive(rule, name, position)?.unwrap_or(1);
+            if n > most { Err(refuse(format!("`{rule}`: `{name}: {n}` is too much"))) } else { Ok(n) }
+        };
+        let wanted = Wanted {
+            fuse: match args.opt_word(rule, "fuse", 1, &["max", "smart", "none"])? {
+                Some("max") => Fuse::Max,
+                Some("none") => Fuse::None,
+                _ => Fuse::Smart,
+            },
+            tile: number("tile", 2, MOST[0])?,
+            lanes: number("vector", 3, MOST[1])?,
+            jam: number("jam", 4, MOST[2])?,
+        };
+        match (wanted.lanes as u64).is_power_of_two() {
+            true => Ok(wanted),
+            false => Err(refuse(format!("`{rule}`: {} is no number of lanes", wanted.lanes))),
+        }
+    }
+
+    /// What a tree is where somebody has said what its innermost loops are.
+    fn stage(&self) -> Stage {
+        if self.lanes > 1 || self.jam > 1 { Stage::Scheduled } else { Stage::Plain }
+    }
 }
 
 /// The smallest part of the focus that holds all loops.
@@ -136,16 +211,13 @@ const SPLITS: [usize; 3] = [8, 2, 0];
 const WORK: u64 = 30_000_000;
 
 fn one(work: &mut Work, path: &Path, wanted: &Wanted) -> Result<(), Refusal> {
+    let path = &small(work, path)?;
+    numbered(work, path)?;
     let old = work.at(path)?.clone();
-    let refuse = |why: String| {
-        Diagnostic::error(codes::UNSUPPORTED, format!("`affine_schedule`: {why}"))
-            .at_places(old.places(), "this nest")
-            .help("name a loop inside of it, or take apart what cannot be scheduled from the rest with `fission`")
-            .into_refusal(RULE.signature.name)
-    };
+    let refuse = |why: String| refusal(&old, &why);
     let before = work.func().clone();
     let env = Env::at(work.module(), &before, path);
-    let s = affine::schedule(&env, &old, wanted.fuse).map_err(refuse)?;
+    let s = with_lanes(affine::schedule(&env, &old, wanted.fuse).map_err(refuse)?, wanted);
     let plans = plans(&s, wanted);
     let mut refused = None;
     // What is split often may be too much to be decided about; conditions instead of pieces cost time, but little code.
@@ -159,10 +231,101 @@ fn one(work: &mut Work, path: &Path, wanted: &Wanted) -> Result<(), Refusal> {
     if let Some(r) = refused {
         return Err(r);
     }
-    if wanted.lanes > 1 || wanted.jam > 1 {
+    if wanted.stage() > Stage::Plain {
         work.scheduled();
     }
     Ok(())
+}
+
+/// Gives statements whose instances do not tell the iterations of the nest apart, as those of index notation inside of
+/// loops, the iterators for an instance.
+fn numbered(work: &mut Work, path: &Path) -> Result<(), Refusal> {
+    fn of(s: &Stmt, around: &mut Vec<Binder>, once: &dyn Fn(&Stmt) -> bool) -> Stmt {
+        let binder = s.as_loop().map(|l| l.binder.clone());
+        around.extend(binder.clone());
+        let new = s.with_children(s.children().map(|c| of(c, around, once)).collect());
+        if binder.is_some() {
+            around.pop();
+        }
+        let told = |b: &Binder| s.instance().iter().any(|e| visit::vars_of(e).contains(&b.id));
+        if around.iter().all(told) || !once(s) {
+            return new;
+        }
+        let instance: Vec<Expr> = around.iter().map(build::var).collect();
+        match (s.as_store(), s.as_reduce()) {
+            (Some(st), _) => s.with_kind(StmtKind::Store(Store { instance, ..st.clone() })),
+            (_, Some(r)) => s.with_kind(StmtKind::Reduce(Reduce { instance, ..r.clone() })),
+            (None, None) => new,
+        }
+    }
+    let nest = work.at(path)?.clone();
+    let mut labels: HashMap<String, usize> = HashMap::new();
+    visit::walk(&nest, &mut |s, _| {
+        s.label().into_iter().for_each(|l| *labels.entry(l.to_string()).or_default() += 1);
+        true
+    });
+    let once = |s: &Stmt| s.label().is_some_and(|l| labels.get(l.as_str()) == Some(&1));
+    let new = of(&nest, &mut Vec::new(), &once);
+    if new == nest {
+        Ok(())
+    } else {
+        work.replace_by_rule(path, new, Kind::Bijection, Construction::Unchanged)
+    }
+}
+
+fn refusal(nest: &Stmt, why: &str) -> Refusal {
+    Diagnostic::error(codes::UNSUPPORTED, format!("`affine_schedule`: {why}"))
+        .at_places(nest.places(), "this nest")
+        .help("name a loop inside of it, or take apart what cannot be scheduled from the rest with `fission`")
+        .into_refusal(RULE.signature.name)
+}
+
+/// The schedule with inner loops distributed where that alone makes lanes: isl keeps loops together that can be tiled.
+fn with_lanes(s: Schedule, wanted: &Wanted) -> Schedule {
+    let mut best = (laned(&s, wanted), s);
+    if wanted.lanes < 2 {
+        return best.1;
+    }
+    loop {
+        let next = distributions(&best.1).map(|s| (laned(&s, wanted), s)).find(|n| n.0 > best.0);
+        match next {
+            Some(next) => best = next,
+            None => return best.1,
+        }
+    }
+}
+
+/// How many of the statements that run most are in lanes.
+fn laned(s: &Schedule, wanted: &Wanted) -> usize {
+    let deepest = s.units.iter().map(|u| u.iters.len()).max();
+    let often = |u: &usize| s.units.get(*u).map(|u| u.iters.len()) == deepest;
+    let lanes = |p: &BandPlan| p.blocks.iter().any(|b| b.2);
+    let all = bands(s).into_iter().zip(plans(s, wanted)).filter(|(_, p)| lanes(p));
+    all.map(|((units, _), _)| units.iter().filter(|u| often(u)).count()).sum()
+}
+
+/// Each band with one of its members innermost, and apart.
+fn distributions(s: &Schedule) -> impl Iterator<Item = Schedule> {
+    let all = bands(s).into_iter().enumerate();
+    all.flat_map(|(band, (_, members))| (0..members).map(move |m| (band, m)))
+        .filter_map(|(b, m)| s.distributed(b, m))
+}
+
+/// The units and the number of members of every band, outer ones first.
+fn bands(s: &Schedule) -> Vec<(Vec<usize>, usize)> {
+    fn of(t: &Tree, units: &[usize], out: &mut Vec<(Vec<usize>, usize)>) {
+        match t {
+            Tree::Leaf => {}
+            Tree::Sequence(parts) => parts.iter().for_each(|(inside, t)| of(t, inside, out)),
+            Tree::Band { members, child, .. } => {
+                out.push((units.to_vec(), members.len()));
+                of(child, units, out);
+            }
+        }
+    }
+    let mut out = Vec::new();
+    of(&s.tree, &(0..s.units.len()).collect::<Vec<_>>(), &mut out);
+    out
 }
 
 /// A plan for every band, outer ones first.
@@ -280,8 +443,11 @@ struct Along {
 impl Along {
     fn of(s: &Schedule, member: (usize, usize), units: &[usize], moves: &[Moves]) -> Along {
         let mut out = Along { moves_results: true, ..Along::default() };
+        // What runs less often may be slow.
+        let deepest = units.iter().map(|u| s.units[*u].iters.len()).max();
         for u in units {
             let unit = &s.units[*u];
+            let often = Some(unit.iters.len()) == deepest;
             let Some(step) = moves[*u].get(&member) else {
                 out.far += 1;
                 continue;
@@ -294,14 +460,14 @@ impl Along {
             visit::walk(&unit.stmt, &mut |s: &Stmt, _| {
                 for (a, mode) in s.accesses() {
                     let change = change(&a.indices, &by);
-                    out.count(change);
+                    out.count(change, often);
                     out.moves_results &=
                         change != Some(0) || matches!(mode, lathe_ir::stmt::AccessMode::Read);
                 }
                 s.for_each_part(&mut |p| {
                     p.for_each_expr(&mut |e| {
                         for load in visit::loads_of(e) {
-                            out.count(change(&load.indices, &by));
+                            out.count(change(&load.indices, &by), often);
                         }
                     });
                 });
@@ -311,8 +477,9 @@ impl Along {
         out
     }
 
-    fn count(&mut self, change: Option<i64>) {
+    fn count(&mut self, change: Option<i64>, often: bool) {
         match change {
+            _ if !often => {}
             Some(0) => self.same += 1,
             Some(1) => self.near += 1,
             _ => self.far += 1,

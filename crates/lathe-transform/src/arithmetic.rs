@@ -12,7 +12,7 @@ use lathe_poly::{Interval, Linear, Ranges, fits};
 use std::collections::HashSet;
 
 /// Values up to this are as good as known: what a sum of them with data does, it did before the step.
-const SMALL: Interval = Interval { lo: -(1 << 56), hi: 1 << 56 };
+pub const SMALL: Interval = Interval { lo: -(1 << 56), hi: 1 << 56 };
 
 /// An operation that may fail.
 pub struct Overflow {

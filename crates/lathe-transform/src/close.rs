@@ -6,19 +6,20 @@ use crate::laws;
 use crate::names::find_some_label;
 use crate::nest::mentions;
 use crate::rule::Rule;
+use crate::storage::may_alias;
 use crate::work::Work;
 use lathe_diagnostics::Places;
 use lathe_ir::stmt::Enters;
 use lathe_ir::visit::{self, Path};
 use lathe_ir::{
-    Access, BufId, Combine, Compute, Dim, Executor, Expr, ExprKind, Loop, Module, Reduce, Stmt, StmtKind,
-    Store, VarId, View,
+    Access, Combine, Compute, Dim, Executor, Expr, ExprKind, Label, Loop, Module, Reduce, ReduceOp, Stmt,
+    StmtKind, Store, VarId, View,
 };
 use lathe_prove::Which;
 use lathe_strategy::evidence::Kind;
 use lathe_strategy::syntax::{Formal, Sort};
 use lathe_strategy::{Claim, Construction, Obligation, Refusal, RuleSignature};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 pub static RULE: Rule = Rule {
     signature: RuleSignature {
@@ -27,9 +28,10 @@ pub static RULE: Rule = Rule {
         formals: &[Formal { name: "label", sort: Sort::Label, optional: true, many: false }],
         summary: "raising: turns loop nests into index notation",
         page: "\
-*Raising*, the inverse of `open` (lowering): a nest that does nothing but store one value per iteration, or combine values into an \
-accumulator that starts from the operator's identity and is then stored, becomes the statement in index notation that \
-it is. `close(C)` closes the nest that stores `C`, `close` every nest that can be closed; decisions (`mdh`) are taken \
+*Raising*, the inverse of `open` (lowering): a nest that does nothing but store one value per iteration, update elements \
+(`C[i, j] += …`), or combine values into what starts from the operator's identity, an accumulator that is then stored or the \
+element itself, becomes the statement in index notation that it is. `close(C)` closes the nest that stores `C`, `close` every nest \
+that can be closed; decisions (`mdh`) are taken \
 for statements in index notation.
 
 **Legal** if the loops make a box, run in order, and read nothing that they write. Results of a reduction may be \
@@ -60,6 +62,7 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
             return false;
         }
         if let Some(c) = close(cursor.module, s)
+            && !c.compute.targets.iter().filter_map(|t| t.view.buffer()).any(|b| may_alias(cursor.func, b))
             && label.as_ref().is_none_or(|l| l == c.compute.label.as_str())
         {
             inside = Some(path.clone());
@@ -119,10 +122,61 @@ fn close(module: &Module, s: &Stmt) -> Option<Closed> {
             here = body;
         } else if here.as_alloc().is_some() {
             return reduction(module, here, dims, &mut lets);
+        } else if let Some(r) = here.as_reduce() {
+            return update(r, dims, &lets);
+        } else if let Some([first, nest]) = here.as_seq() {
+            return in_place(module, first.as_store()?, nest, dims, &mut lets);
         } else {
             let st = here.as_store()?;
-            return finish(st, dims, vec![st.target.clone()], vec![st.value.clone()], &lets);
+            return finish(&st.label, dims, (&st.target, &st.value), None, &lets);
         }
+    }
+}
+
+/// Loops around `C op= value`: those that move the target are free, the others reduced.
+fn update(r: &Reduce, mut dims: Vec<Dim>, lets: &HashMap<VarId, Expr>) -> Option<Closed> {
+    let (target, value) = licensed(r)?;
+    for d in &mut dims {
+        let moves = target.indices.iter().any(|e| mentions(&visit::substitute(e, lets), d.binder.id));
+        d.combine = if moves { Combine::Concat } else { Combine::Reduce(r.op.clone()) };
+    }
+    finish(&r.label, dims, (target, value), Some(r.op.clone()), lets)
+}
+
+/// `C = identity; for x { C op= value }`, with as many loops as there are.
+fn in_place(
+    module: &Module,
+    init: &Store,
+    nest: &Stmt,
+    mut dims: Vec<Dim>,
+    lets: &mut HashMap<VarId, Expr>,
+) -> Option<Closed> {
+    let mut here = nest;
+    let free = dims.len();
+    let r = loop {
+        if let Some(l) = here.as_loop() {
+            dims.push(side(l, lets, Combine::Concat)?);
+            here = &l.body;
+        } else if let Some((binder, value, body)) = here.as_let() {
+            lets.insert(binder.id, visit::substitute(value, lets));
+            here = body;
+        } else {
+            break here.as_reduce()?;
+        }
+    };
+    dims[free..].iter_mut().for_each(|d| d.combine = Combine::Reduce(r.op.clone()));
+    let (target, value) = licensed(r)?;
+    let start = lathe_ir::reduce::identity(module, &r.op, std::slice::from_ref(&target.elem))?;
+    let begins = target.view == init.target.view && target.indices == init.target.indices;
+    let reduces = dims.len() > free && begins && start.as_slice() == std::slice::from_ref(&init.value);
+    if reduces { finish(&r.label, dims, (target, value), None, lets) } else { None }
+}
+
+/// The target and value of a reduction whose instances may be combined in any order.
+fn licensed(r: &Reduce) -> Option<(&Access, &Expr)> {
+    match (&r.targets[..], &r.values[..]) {
+        ([target], [value]) if r.licence && !r.contract => Some((target, value)),
+        _ => None,
     }
 }
 
@@ -175,14 +229,14 @@ fn reduction(
     if uses {
         return None;
     }
-    finish(out, dims, vec![out.target.clone()], reduce.values.clone(), lets)
+    finish(&out.label, dims, (&out.target, &reduce.values[0]), None, lets)
 }
 
 fn finish(
-    st: &Store,
+    label: &Label,
     dims: Vec<Dim>,
-    targets: Vec<Access>,
-    values: Vec<Expr>,
+    (target, value): (&Access, &Expr),
+    update: Option<ReduceOp>,
     lets: &HashMap<VarId, Expr>,
 ) -> Option<Closed> {
     let own: Vec<VarId> = dims.iter().map(|d| d.binder.id).collect();
@@ -191,27 +245,29 @@ fn finish(
         .flat_map(|d| [&d.lo, &d.hi])
         .all(|e| own.iter().all(|v| !mentions(e, *v)) && visit::loads_of(e).is_empty());
     let with = |e: &Expr| visit::substitute(e, lets);
-    let values: Vec<Expr> = values.iter().map(with).collect();
-    let targets: Vec<Access> = targets
-        .iter()
-        .map(|t| Access { indices: t.indices.iter().map(with).collect(), ..t.clone() })
-        .collect();
-    let written: HashSet<Option<BufId>> = targets.iter().map(|t| t.view.buffer()).collect();
-    let read = values.iter().flat_map(visit::loads_of);
-    let clash = read.into_iter().any(|a| a.view.buffer().is_none() || written.contains(&a.view.buffer()));
-    let loads = targets.iter().flat_map(|t| &t.indices).any(|e| !visit::loads_of(e).is_empty());
+    let value = with(value);
+    let target = Access { indices: target.indices.iter().map(with).collect(), ..target.clone() };
+    let written = target.view.buffer()?;
+    let free = dims.iter().all(|d| d.combine == Combine::Concat) && update.is_none();
+    // An element may be made of what it was, but of no other element that is written.
+    let fine = |a: &Access| match a.view.buffer() {
+        Some(b) if b == written => free && a.view == target.view && a.indices == target.indices,
+        other => other.is_some(),
+    };
+    let reads = visit::loads_of(&value).iter().all(fine);
+    let loads = target.indices.iter().any(|e| !visit::loads_of(e).is_empty());
     // Every iteration of the free loops writes an element of its own: the subscripts tell them apart.
     let told = dims
         .iter()
         .filter(|d| d.combine == Combine::Concat)
-        .all(|d| targets.iter().all(|t| t.indices.iter().any(|e| e.as_var() == Some(d.binder.id))));
+        .all(|d| target.indices.iter().any(|e| e.as_var() == Some(d.binder.id)));
     let stays = dims
         .iter()
         .filter(|d| d.combine != Combine::Concat)
-        .all(|d| targets.iter().flat_map(|t| &t.indices).all(|e| !mentions(e, d.binder.id)));
-    if dims.is_empty() || !boxed || clash || loads || written.contains(&None) || !told || !stays {
+        .all(|d| target.indices.iter().all(|e| !mentions(e, d.binder.id)));
+    if dims.is_empty() || !boxed || !reads || loads || !told || !stays {
         return None;
     }
-    let compute = Compute { label: st.label.clone(), dims, targets, values, guard: None, update: None };
-    Some(Closed { compute })
+    let (label, targets, values) = (label.clone(), vec![target], vec![value]);
+    Some(Closed { compute: Compute { label, dims, targets, values, guard: None, update } })
 }

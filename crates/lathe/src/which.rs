@@ -1,5 +1,5 @@
 //! Which strategy runs? The one that is asked for; else the winner of tuning exactly this; else the one of `fast`, `auto`
-//! (where there is something in index notation) and `naive` that the model expects to be the fastest for these sizes on
+//! (where there is index notation or a loop) and `naive` that the model expects to be the fastest for these sizes on
 //! this machine.
 //!
 //! [`candidates`] says which there are, [`schedule`] takes one of them and says why; [`decide`] asks the store before.
@@ -54,7 +54,7 @@ pub fn candidates<'a>(
     }
     let naive = choice(program.strategy(target, "naive")?, StrategySource::Naive)?;
     // Who writes a `naive` and nothing else for the kernel has said how it runs.
-    if (own("fast").is_some() || own("naive").is_none()) && (fun || mdh::has_computes(kernel)) {
+    if (own("fast").is_some() || own("naive").is_none()) && (fun || mdh::has_loops(kernel)) {
         let auto = all.iter().find(|d| d.name == mdh::AUTO).copied().or_else(of_library);
         out.extend(auto.map(|d| choice(d, StrategySource::Auto)).transpose()?);
     }

@@ -6,14 +6,15 @@ use crate::cover::expand;
 use crate::env::Env;
 use crate::leaves::{Leaf, Relative, Role, Touch, leaves, relate, written_buffers};
 use crate::order::{aliases, conflict_of, may_reorder};
-use crate::solve::{Answer, Reduced, solve_from};
+use crate::solve::{Answer, Reduced, normalize, solve_from};
 use crate::system::{Col, Con, Conj, Lin};
 use crate::translate::Builder;
 use lathe_ir::visit::Path;
 use lathe_ir::{Stmt, VarId};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Instances of unit `from` that come before instances of unit `to`.
+#[derive(Clone, Debug)]
 pub(super) struct Dependence {
     pub from: usize,
     pub to: usize,
@@ -27,8 +28,42 @@ pub(super) struct Dependence {
     pub flow: bool,
 }
 
+impl Dependence {
+    /// Without the unknowns that equalities determine by iterators and surroundings: isl's linear programs grow with them.
+    fn narrowed(mut self, context: &Context) -> Dependence {
+        let mut kept: HashSet<Col> = context.variables.values().copied().collect();
+        kept.extend(self.columns.0.iter().chain(&self.columns.1));
+        for when in &mut self.when {
+            *when = narrowed(when, &kept).unwrap_or_else(|| std::mem::take(when));
+        }
+        self
+    }
+}
+
+/// The conjunction over fewer unknowns; `None` if numbers grow too large.
+fn narrowed(when: &Conj, kept: &HashSet<Col>) -> Option<Conj> {
+    let mut out = when.clone();
+    let told = |c: &Con| {
+        let free = c.lin.terms.iter().find(|t| !kept.contains(&t.0) && matches!(t.1, 1 | -1));
+        free.copied().filter(|_| c.eq)
+    };
+    while let Some((at, (col, k))) = out.iter().enumerate().find_map(|(n, c)| Some((n, told(c)?))) {
+        let by = out.swap_remove(at);
+        for c in &mut out {
+            let factor = c.lin.coefficient(&col).checked_mul(-k)?;
+            c.lin = c.lin.combine(1, &by.lin, factor)?;
+        }
+    }
+    normalize(out)
+}
+
 /// All dependences of a subtree.
-pub(super) fn dependences(env: &Env, root: &Stmt, units: &[Unit]) -> Result<Vec<Dependence>, String> {
+pub(super) fn dependences(
+    context: &Context,
+    env: &Env,
+    root: &Stmt,
+    units: &[Unit],
+) -> Result<Vec<Dependence>, String> {
     let mut conflicting = written_buffers(root);
     let pairs = aliases(env);
     for (a, b) in &pairs {
@@ -50,7 +85,8 @@ pub(super) fn dependences(env: &Env, root: &Stmt, units: &[Unit]) -> Result<Vec<
                 for y in &b.touches {
                     let meet = x.buffer == y.buffer || pairs.contains(&(x.buffer, y.buffer));
                     if meet && (x.role.writes() || y.role.writes()) {
-                        out.extend(pair(env, &conflicting, units, (*from, a, x), (*to, b, y))?);
+                        let found = pair(env, &conflicting, units, (*from, a, x), (*to, b, y))?;
+                        out.extend(found.map(|d| d.narrowed(context)));
                     }
                 }
             }
@@ -63,7 +99,7 @@ type One<'a> = (usize, &'a Leaf<'a>, &'a Touch);
 
 fn pair(
     env: &Env,
-    written: &std::collections::HashSet<lathe_ir::BufId>,
+    written: &HashSet<lathe_ir::BufId>,
     units: &[Unit],
     (from, a, x): One,
     (to, b, y): One,
@@ -147,30 +183,48 @@ fn crosses(
     member: &Member,
     others: &[&Member],
 ) -> Option<bool> {
+    let far = distance(context, units, d, member)?;
+    let apart = [far.offset(-1)?, far.scaled(-1)?.offset(-1)?];
+    let sides: Vec<Conj> = apart.into_iter().map(|lin| vec![Con { lin, eq: false }]).collect();
+    within(context, units, d, others, &sides)
+}
+
+/// Whether a dependence stays within an iteration of all these members. `None`: nobody knows.
+pub(super) fn stays(context: &Context, units: &[Unit], d: &Dependence, members: &[&Member]) -> Option<bool> {
+    within(context, units, d, members, &[Conj::new()])
+}
+
+/// How far apart two dependent instances are along a member.
+fn distance(context: &Context, units: &[Unit], d: &Dependence, m: &Member) -> Option<Lin> {
     let own = |u: usize, columns: &[Col]| -> HashMap<VarId, Col> {
         units[u].iters.iter().zip(columns).map(|(b, c)| (b.id, *c)).collect()
     };
     let (x, y) = (own(d.from, &d.columns.0), own(d.to, &d.columns.1));
-    let distance = |m: &Member| -> Option<Lin> {
-        let (a, b) = (m.rows.get(&d.from)?, m.rows.get(&d.to)?);
-        context.lin(b, &y)?.minus(&context.lin(a, &x)?)
-    };
+    let (a, b) = (m.rows.get(&d.from)?, m.rows.get(&d.to)?);
+    context.lin(b, &y)?.minus(&context.lin(a, &x)?)
+}
+
+/// Whether a dependence has instances within one iteration of all members for which one of the conjunctions holds.
+fn within(
+    context: &Context,
+    units: &[Unit],
+    d: &Dependence,
+    members: &[&Member],
+    one_of: &[Conj],
+) -> Option<bool> {
     let mut equal = Conj::new();
-    for o in others {
-        equal.push(Con { lin: distance(o)?, eq: true });
+    for m in members {
+        equal.push(Con { lin: distance(context, units, d, m)?, eq: true });
     }
-    let far = distance(member)?;
-    let apart = [far.offset(-1)?, far.scaled(-1)?.offset(-1)?];
     for when in &d.when {
-        let last = when.iter().chain(&equal).flat_map(|c| &c.lin.terms).map(|t| t.0 + 1).max().unwrap_or(0);
-        let columns = far.terms.iter().map(|t| t.0 + 1).max().unwrap_or(0).max(last);
+        let all = when.iter().chain(&equal).chain(one_of.iter().flatten());
+        let columns = all.flat_map(|c| &c.lin.terms).map(|t| t.0 + 1).max().unwrap_or(0);
         let mut state = Reduced::default();
         if !state.absorb(when) || !state.absorb(&equal) {
             continue;
         }
-        for lin in &apart {
-            let more = [Con { lin: lin.clone(), eq: false }];
-            if solve_from(&state, &more, &[], columns) != Answer::Empty {
+        for more in one_of {
+            if solve_from(&state, more, &[], columns) != Answer::Empty {
                 return Some(true);
             }
         }

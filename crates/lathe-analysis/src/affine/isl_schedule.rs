@@ -10,13 +10,23 @@ use isl_rs::{
 };
 use lathe_ir::VarId;
 use lathe_poly::Affine;
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 
-/// Operations that one schedule may take: a few seconds at the very worst.
-const BUDGET: u64 = 20_000_000;
+/// Operations that one schedule may take. isl counts what it allocates, and steps of its linear programs, which take the
+/// longer the more parts there are of dependences, so that these are limited, too.
+const BUDGET: u64 = 1_500_000;
+const MAX_PARTS: usize = 250;
 /// Larger factors make no loops that anybody wants.
 const MAX_FACTOR: i32 = 4;
+
+thread_local! {
+    /// The last answers, by their questions and the variables that they are about: who compares schedules asks for the
+    /// best one again.
+    static RECENT: RefCell<Vec<(String, Option<Tree>)>> = const { RefCell::new(Vec::new()) };
+}
+const KEPT: usize = 16;
 
 /// A schedule of all units.
 pub(super) fn schedule(
@@ -25,7 +35,10 @@ pub(super) fn schedule(
     dependences: &[Dependence],
     fuse: Fuse,
 ) -> Result<Tree, String> {
-    let names = Names::of(context);
+    if dependences.iter().map(|d| d.when.len()).sum::<usize>() > MAX_PARTS {
+        return Err("there are too many dependences between the statements inside".into());
+    }
+    let names = Names::of(context, units, dependences);
     let domain: Vec<String> = units
         .iter()
         .enumerate()
@@ -39,24 +52,47 @@ pub(super) fn schedule(
             dependences.iter().filter(|d| keep(d)).flat_map(|d| names.map(units, d)).collect();
         names.braces(&parts.join("; "))
     };
-    let texts = [map(&|d| !d.licensed), map(&|_| true), map(&|d| d.flow || d.licensed)];
-    let (domain, around) = (names.braces(&domain.join("; ")), names.context(context));
+    let texts = [
+        names.braces(&domain.join("; ")),
+        names.context(context),
+        map(&|d| !d.licensed),
+        map(&|_| true),
+        map(&|d| d.flow || d.licensed),
+    ];
+    let iterators: Vec<Vec<VarId>> = units.iter().map(|u| u.iters.iter().map(|b| b.id).collect()).collect();
+    let key = format!("{fuse:?} {iterators:?} {:?} {:?} {}", names.outer, names.sizes, texts.join("\n"));
+    let known = RECENT.with_borrow(|all| all.iter().find(|r| r.0 == key).map(|r| r.1.clone()));
+    let found = known.unwrap_or_else(|| {
+        let found = ask(units, &names, &texts, fuse);
+        RECENT.with_borrow_mut(|all| {
+            all.truncate(KEPT - 1);
+            all.insert(0, (key, found.clone()));
+        });
+        found
+    });
+    found.ok_or_else(|| "isl found no schedule within its budget".to_string())
+}
+
+/// isl's answer about the texts of the domain, the surroundings, and the relations that a schedule must keep, that
+/// parallel loops must not cross, and that are to be short.
+fn ask(units: &[Unit], names: &Names, texts: &[String; 5], fuse: Fuse) -> Option<Tree> {
     let found = within(BUDGET, |ctx| {
         let set = |f: fn(&Isl, i32) -> Result<isl_rs::Stat, LibISLError>, v: i32| f(ctx, v).map(|_| ());
         set(Options::set_schedule_max_coefficient, MAX_FACTOR)?;
         set(Options::set_schedule_serialize_sccs, i32::from(fuse == Fuse::None))?;
         set(Options::set_schedule_whole_component, i32::from(fuse == Fuse::Max))?;
         set(Options::set_schedule_maximize_band_depth, 1)?;
-        let c = ScheduleConstraints::on_domain(UnionSet::read_from_str(ctx, &domain)?)?;
-        let c = c.set_context(Set::read_from_str(ctx, &around)?)?;
-        let c = c.set_validity(UnionMap::read_from_str(ctx, &texts[0])?)?;
-        let c = c.set_coincidence(UnionMap::read_from_str(ctx, &texts[1])?)?;
-        let c = c.set_proximity(UnionMap::read_from_str(ctx, &texts[2])?)?;
+        let relation = |text: &str| UnionMap::read_from_str(ctx, text);
+        let c = ScheduleConstraints::on_domain(UnionSet::read_from_str(ctx, &texts[0])?)?;
+        let c = c.set_context(Set::read_from_str(ctx, &texts[1])?)?;
+        let c = c.set_validity(relation(&texts[2])?)?;
+        let c = c.set_coincidence(relation(&texts[3])?)?;
+        let c = c.set_proximity(relation(&texts[4])?)?;
         let root = c.compute_schedule()?.get_root()?;
         let all: Vec<usize> = (0..units.len()).collect();
-        tree(&Reader { units, names: &names }, root.first_child()?, &all)
+        tree(&Reader { units, names }, root.first_child()?, &all)
     });
-    found.flatten().ok_or_else(|| "isl found no schedule within its budget".to_string())
+    found.flatten()
 }
 
 /// `S0[x0, x1]`
@@ -69,23 +105,52 @@ fn numbered(columns: &[Col], letter: char) -> HashMap<Col, String> {
     columns.iter().enumerate().map(|(n, c)| (*c, format!("{letter}{n}"))).collect()
 }
 
-/// What the surroundings are called in isl's texts.
+/// What the surroundings are called in isl's texts, and numbers that are so large that they are sizes.
 struct Names {
     outer: BTreeMap<Col, VarId>,
+    sizes: Vec<i64>,
 }
 
+/// Numbers above are written as a size and a difference of at most [`NEAR`]: what holds for every size holds for this one,
+/// and isl's linear programs, which are exact, take ten times as long with large numbers.
+const SIZE: i64 = 16;
+const NEAR: i64 = 8;
+
 impl Names {
-    fn of(context: &Context) -> Names {
-        Names { outer: context.variables.iter().map(|(v, c)| (*c, *v)).collect() }
+    fn of(context: &Context, units: &[Unit], dependences: &[Dependence]) -> Names {
+        let all = std::iter::once(&context.cons)
+            .chain(units.iter().map(|u| &u.domain))
+            .chain(dependences.iter().flat_map(|d| &d.when));
+        let numbers = all.flatten().filter(|c| !large(c)).map(|c| c.lin.constant.abs());
+        let mut numbers: Vec<i64> = numbers.filter(|n| *n > SIZE).collect();
+        numbers.sort_unstable();
+        let mut sizes: Vec<i64> = Vec::new();
+        for n in numbers {
+            if sizes.last().is_none_or(|s| n - s > NEAR) {
+                sizes.push(n);
+            }
+        }
+        Names { outer: context.variables.iter().map(|(v, c)| (*c, *v)).collect(), sizes }
+    }
+
+    fn number(&self, n: i64) -> String {
+        let near = |s: &i64| n.abs() - s >= 0 && n.abs() - s <= NEAR;
+        match self.sizes.iter().position(near).filter(|_| n.abs() > SIZE) {
+            Some(k) => format!("{0}n{k} + {0}{1}", if n < 0 { "-" } else { "" }, n.abs() - self.sizes[k]),
+            None => n.to_string(),
+        }
     }
 
     fn braces(&self, inside: &str) -> String {
-        let all: Vec<String> = self.outer.keys().map(|c| format!("p{c}")).collect();
+        let outer = self.outer.keys().map(|c| format!("p{c}"));
+        let all: Vec<String> = outer.chain((0..self.sizes.len()).map(|k| format!("n{k}"))).collect();
         format!("[{}] -> {{ {inside} }}", all.join(", "))
     }
 
     fn context(&self, context: &Context) -> String {
-        self.braces(&format!(": {}", self.conj(&context.cons, &HashMap::new())))
+        let mut all = vec![self.conj(&context.cons, &HashMap::new())];
+        all.extend((0..self.sizes.len()).map(|k| format!("n{k} > {SIZE}")));
+        self.braces(&format!(": {}", all.join(" and ")))
     }
 
     fn map(&self, units: &[Unit], d: &Dependence) -> Vec<String> {
@@ -107,13 +172,13 @@ impl Names {
             None => format!("e{c}"),
         };
         let one = |c: &Con| {
-            let mut text = c.lin.constant.to_string();
+            let mut text = self.number(c.lin.constant);
             for (col, k) in &c.lin.terms {
                 let _ = write!(text, " + {k} {}", name(col));
             }
             format!("{text} {} 0", if c.eq { "=" } else { ">=" })
         };
-        let all: Vec<String> = cons.iter().map(one).collect();
+        let all: Vec<String> = cons.iter().filter(|c| !large(c)).map(one).collect();
         let body = if all.is_empty() { "true".to_string() } else { all.join(" and ") };
         if free.is_empty() {
             return body;
@@ -121,6 +186,11 @@ impl Names {
         let bound: Vec<String> = free.iter().map(name).collect();
         format!("exists ({} : {body})", bound.join(", "))
     }
+}
+
+/// A limit of the machine, which is no help. Without a constraint there are more iterations and dependences, never fewer.
+fn large(c: &Con) -> bool {
+    c.lin.constant.unsigned_abs() > u64::from(u32::MAX)
 }
 
 struct Reader<'a> {
@@ -201,11 +271,19 @@ fn affine(r: &Reader, unit: &Unit, a: &Aff) -> Result<Option<Affine>, LibISLErro
     }
     for n in 0..a.dim(DimType::Param)? {
         let name = a.get_dim_name(DimType::Param, n as u32)?.to_string();
-        let col: Option<Col> = name.strip_prefix('p').and_then(|c| c.parse().ok());
         let k = a.get_coefficient_val(DimType::Param, n)?.get_num_si()?;
         if k == 0 {
             continue;
         }
+        let size = name.strip_prefix('n').and_then(|c| r.names.sizes.get(c.parse::<usize>().ok()?));
+        if let Some(size) = size {
+            let Some(sum) = size.checked_mul(k).and_then(|v| v.checked_add(out.constant)) else {
+                return Ok(None);
+            };
+            out.constant = sum;
+            continue;
+        }
+        let col: Option<Col> = name.strip_prefix('p').and_then(|c| c.parse().ok());
         let Some(v) = col.and_then(|c| r.names.outer.get(&c)) else { return Ok(None) };
         if out.add_term(*v, k).is_none() {
             return Ok(None);

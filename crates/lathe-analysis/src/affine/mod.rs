@@ -6,6 +6,7 @@
 //! [`generate`] makes the loops. What comes out is still to be checked, as that of any other transformation.
 
 mod dependences;
+mod distribute;
 mod generate;
 mod isl_schedule;
 pub(crate) mod project;
@@ -13,6 +14,7 @@ mod units;
 
 use crate::env::Env;
 use crate::system::{Col, Conj, Lin};
+use dependences::Dependence;
 use lathe_ir::visit::Path;
 use lathe_ir::{Binder, Expr, Stmt, VarId};
 use lathe_poly::Affine;
@@ -96,6 +98,7 @@ pub struct Schedule {
     pub units: Vec<Unit>,
     pub tree: Tree,
     context: Context,
+    dependences: Vec<Dependence>,
 }
 
 /// A new order of the units of a subtree that keeps their dependences: outer dimensions as parallel, and dependences as
@@ -105,14 +108,40 @@ pub struct Schedule {
 /// In words: what stands inside is not affine, or isl gave up.
 pub fn schedule(env: &Env, root: &Stmt, fuse: Fuse) -> Result<Schedule, String> {
     let (context, units) = units::collect(env, root)?;
-    let dependences = dependences::dependences(env, root, &units)?;
-    let mut tree = isl_schedule::schedule(&context, &units, &dependences, fuse)?;
-    let all: Vec<usize> = (0..units.len()).collect();
-    dependences::carriers(&context, &units, &dependences, &mut tree, &all, &mut Vec::new());
-    Ok(Schedule { units, tree, context })
+    let dependences = dependences::dependences(&context, env, root, &units)?;
+    let tree = isl_schedule::schedule(&context, &units, &dependences, fuse)?;
+    let mut out = Schedule { units, tree, context, dependences };
+    out.mark();
+    Ok(out)
 }
 
 impl Schedule {
+    /// Finds out which members carry dependences by themselves.
+    fn mark(&mut self) {
+        let all: Vec<usize> = (0..self.units.len()).collect();
+        let mut tree = std::mem::replace(&mut self.tree, Tree::Leaf);
+        dependences::carriers(
+            &self.context,
+            &self.units,
+            &self.dependences,
+            &mut tree,
+            &all,
+            &mut Vec::new(),
+        );
+        self.tree = tree;
+    }
+
+    /// The same with one member of a band, which bands are counted as in [`Schedule::directions`], as the innermost loop,
+    /// and a loop of its own for all units that do not wait for one another in a circle within it: loop distribution.
+    /// `None` where it would stay one loop, or where the band allows no other order.
+    pub fn distributed(&self, band: usize, member: usize) -> Option<Schedule> {
+        let all: Vec<usize> = (0..self.units.len()).collect();
+        let tree = distribute::distributed(self, &self.tree, (band, member), &all, &mut 0, &mut Vec::new())?;
+        let mut out = Schedule { tree, ..self.clone() };
+        out.mark();
+        Some(out)
+    }
+
     /// How the iterators of a unit change from one iteration of a member to the next, the others at rest, by band (in
     /// the order of the tree) and member. Members that the outer ones determine change nothing.
     pub fn directions(&self, unit: usize) -> HashMap<(usize, usize), Vec<i64>> {

@@ -95,7 +95,8 @@ impl<'a> Collector<'_, '_> {
         if loops {
             return Err(match (s.as_alloc(), s.as_let()) {
                 (Some((buffer, _)), _) => format!(
-                    "`{}` is declared inside, around loops: declare an array of them outside, one per iteration",
+                    "`{0}` is declared inside, around loops: give every iteration one first, with \
+                     `expand({0}, at: …)`",
                     buffer.name
                 ),
                 (_, Some((binder, _, _))) => format!("`let {}` stands around loops", binder.name),

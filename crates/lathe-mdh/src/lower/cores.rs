@@ -10,6 +10,7 @@ use crate::choose::facts;
 use crate::decisions::{Decisions, at};
 use crate::homomorphism::Shaped;
 use crate::model::Model;
+use crate::view::Operand;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::names::{self, Role};
 use lathe_ir::{BinOp, Combine, ExprKind, ReduceOp};
@@ -209,6 +210,10 @@ pub fn lanes(h: &Shaped, loops: &Loops, rests: &[Rest], out: &mut Vec<Strategy>)
         }
         out.extend(totals_of(h, loops, digit).map(|l| attempt(Strategy::Seq(steps(&l)))));
         if matches!(h.h.dims[digit.dim].combine, Combine::Reduce(_)) {
+            // Partial results that begin as single elements would have to be in memory for the first vector.
+            let begins =
+                |o: &Operand| attempt(Strategy::Seq(steps(&format!("private({}).0", o.buffer.name))));
+            out.extend(h.h.outputs.iter().map(begins));
             out.extend(halves(loops, digit.parts, width));
         }
         for rest in rests.iter().map(|r| r.of(&digit.name)) {

@@ -6,6 +6,7 @@
 mod accumulate;
 mod begin;
 mod compute_at;
+mod expand;
 mod fma;
 mod inline;
 mod inscan;
@@ -28,7 +29,7 @@ mod relayout;
 mod scope;
 mod stage;
 
-pub(crate) use make::may_fail;
+pub(crate) use make::{may_alias, may_fail};
 
 use crate::rule::Rule;
 
@@ -46,6 +47,7 @@ pub static RULES: &[&Rule] = &[
     &compute_at::COMPUTE_AT,
     &inline::INLINE,
     &localize::LOCALIZE,
+    &expand::EXPAND,
     &materialize::MATERIALIZE,
     &relayout::SET_LAYOUT,
     &relayout::PROMOTE,

@@ -132,7 +132,8 @@ fn random_step(r: &mut Rng, f: &Function) -> String {
         11 => format!("factor({b}, {l}, at: {o})"),
         12 => format!("privatize({b}, {l})"),
         13 => format!("compute_at({b}, {l}{space})"),
-        _ => match r.next(4) {
+        _ => match r.next(5) {
+            4 => format!("expand({b}, at: {l})"),
             0 => format!("inline({b})"),
             1 => format!("promote({b}{space})"),
             2 => format!("parallel({l})"),

@@ -14,9 +14,12 @@ mod call;
 mod complete;
 mod expand;
 mod file;
+mod nests;
 mod patterns;
 mod pictures;
+mod raise;
 mod space;
+mod sums;
 mod versions;
 
 pub use crate::machine::model as load_model;
@@ -41,6 +44,16 @@ pub const DEFAULT_MODEL: &str = "cpu";
 /// Whether a kernel has something in index notation, which decisions could be about.
 pub fn has_computes(kernel: &Function) -> bool {
     !labels(kernel).is_empty()
+}
+
+/// Whether a kernel has something that `auto` could schedule: index notation, or loops.
+pub fn has_loops(kernel: &Function) -> bool {
+    let mut found = false;
+    lathe_ir::visit::walk(&kernel.body, &mut |s, _| {
+        found |= s.as_compute().is_some() || s.as_loop().is_some();
+        !found
+    });
+    found
 }
 
 /// Whether a strategy that may run takes decisions for sizes.

@@ -4,13 +4,15 @@
 use super::expand::{Chosen, Expander, Setting, Taken, calls, labels};
 use super::space::FreeSpace;
 use super::{DEFAULT_MODEL, STEP};
-use crate::schedule::{Version, on_loops, specialize};
+use super::{nests, raise};
+use crate::schedule::{Form, Version, on_loops, specialize};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::{Function, Module};
 use lathe_mdh::auto::Auto;
 use lathe_mdh::{Decisions, Homomorphism, Model};
+use lathe_poly::simplify::simplify_function;
 use lathe_space::{BinOp, Expr, Value, ValueRange, Values, eval};
-use lathe_strategy::{ArgValue, Argument, Context, Strategy};
+use lathe_strategy::{ArgValue, Argument, Context, Refusal, Strategy};
 use lathe_target::Machine;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -167,39 +169,80 @@ fn taken(computes: Vec<Chosen>, strategy: &Strategy, start: Instant) -> Taken {
     Taken { computes, strategy: strategy.to_string(), seconds: start.elapsed().as_secs_f64() }
 }
 
-/// Decisions for every compute that takes some; the others stay as written, with a note that says why. `sizes` are
-/// examples of those that the function still has.
+/// Decisions for every compute that takes some, and a schedule for every other nest that gains by one; what is left
+/// stays as written, with a note that says why. `sizes` are examples of those that the function still has.
 fn best(set: &Setting, context: &Context, sizes: &BTreeMap<String, i64>) -> Result<Version, Diagnostic> {
     let start = Instant::now();
+    let make = |set: &Setting| -> Result<Option<Version>, Diagnostic> {
+        Ok(decided(set, context, sizes)?.map(|made| nests::scheduled(set, made, sizes)))
+    };
+    let Some(mut v) = make(set)? else { return one_by_one(set, context) };
+    // A search is about the statements that the program has.
+    if set.params.is_empty() {
+        let cost =
+            |v: &Version| lathe_model::estimate(&simplify_function(&v.func), sizes, set.machine).cycles();
+        // Decisions about what stands inside of a nest are none about the nest.
+        if nests::around_computes(set.func) {
+            let plain = run(set, context, &Strategy::Id).map_err(|r| *r.diagnostic)?;
+            let other = nests::scheduled(set, plain, sizes);
+            if cost(&other) < cost(&v) {
+                v = other;
+            }
+        }
+        if let Some(made) = raise::raised(set, sizes) {
+            let other = make(&Setting { func: &made.func, ..*set })?;
+            if let Some(other) = other.filter(|o| cost(o) < cost(&v)) {
+                v = made.before(other);
+            }
+        }
+    }
+    v.func = simplify_function(&v.func);
+    v.forms.push(Form::Tree(v.func.clone()));
+    v.taken.seconds = start.elapsed().as_secs_f64();
+    Ok(v)
+}
+
+/// What a strategy makes; the tree is as its steps left it.
+fn run(set: &Setting, context: &Context, strategy: &Strategy) -> Result<Version, Refusal> {
+    let (tree, trace) = lathe_transform::run(set.module, set.func, context, strategy)?;
+    let before = trace.trees.into_iter().map(|t| Form::Tree(t.func)).collect();
+    Ok(Version::new(None, tree, trace.steps, before))
+}
+
+/// Decisions for every compute that takes some; its tree is as the steps left it. None, where not all of these steps can
+/// be done.
+fn decided(
+    set: &Setting,
+    context: &Context,
+    sizes: &BTreeMap<String, i64>,
+) -> Result<Option<Version>, Diagnostic> {
+    let start = Instant::now();
+    let as_written = |notes: Vec<String>| match run(set, context, &Strategy::Id) {
+        Ok(v) => Ok(Some(Version { notes, ..v })),
+        Err(r) => Err(*r.diagnostic),
+    };
     if labels(set.func).is_empty() {
-        let (func, steps, forms) =
-            on_loops(set.module, set.func, context, &Strategy::Id).map_err(|r| *r.diagnostic)?;
-        let notes = vec!["there is nothing in index notation: the loops are as written".to_string()];
-        return Ok(Version { notes, ..Version::new(None, func, steps, forms) });
+        return as_written(Vec::new());
     }
     let decided = match together(set, sizes) {
         // A search is told what is wrong with its values.
         Err(d) if !set.params.is_empty() => return Err(d),
         other => other.ok(),
     };
-    let seconds = start.elapsed().as_secs_f64();
     if let Some((strategy, chosen, notes)) = decided {
-        match on_loops(set.module, set.func, context, &strategy) {
-            Ok((func, steps, forms)) => {
-                let taken = Taken { seconds, ..taken(chosen, &strategy, start) };
-                return Ok(Version { taken, notes, ..Version::new(None, func, steps, forms) });
+        match run(set, context, &strategy) {
+            Ok(v) => {
+                let taken = taken(chosen, &strategy, start);
+                return Ok(Some(Version { taken, notes, ..v }));
             }
             Err(r) if !set.params.is_empty() => return Err(*r.diagnostic),
             Err(_) => {}
         }
     }
     if sizes.is_empty() {
-        return one_by_one(set, context);
+        return Ok(None);
     }
-    let (func, steps, forms) =
-        on_loops(set.module, set.func, context, &Strategy::Id).map_err(|r| *r.diagnostic)?;
-    let text = format!("decisions need sizes ({}): the loops are as written", names(sizes));
-    Ok(Version { notes: vec![text], ..Version::new(None, func, steps, forms) })
+    as_written(vec![format!("decisions need sizes ({}): the loops are as written", names(sizes))])
 }
 
 fn names(sizes: &BTreeMap<String, i64>) -> String {

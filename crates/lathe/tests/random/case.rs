@@ -7,6 +7,7 @@ use crate::steps;
 use lathe_diagnostics::{FileId, Severity};
 use lathe_ir::interp::{self, ArrayValue, Options, Order};
 use lathe_ir::{Function, Module};
+use lathe_poly::simplify::simplify_function;
 use lathe_runtime::{ArgView, Engine, Pool};
 use lathe_transform::Cursor;
 use std::collections::BTreeMap;
@@ -30,6 +31,8 @@ pub enum Steps {
     /// That many are tried.
     Random(usize),
     Given(Vec<String>),
+    /// What `auto` makes for any sizes.
+    Auto,
 }
 
 /// What happened; failures say which parties disagree.
@@ -58,6 +61,7 @@ impl fmt::Display for Case {
         write!(f, "{}", self.source)?;
         let steps: Vec<String> = match &self.steps {
             Steps::Random(_) => vec!["id".to_string()],
+            Steps::Auto => vec!["auto".to_string()],
             Steps::Given(v) if v.is_empty() => vec!["id".to_string()],
             Steps::Given(v) => v.clone(),
         };
@@ -96,7 +100,9 @@ pub fn run(case: &mut Case, pools: &Pools) -> Outcome {
             .unwrap_or_default();
         out.failed = Some(Wrong { kind: "panic", text, tree: String::new() });
     }
-    case.steps = Steps::Given(accepted);
+    if !matches!(case.steps, Steps::Auto) {
+        case.steps = Steps::Given(accepted);
+    }
     out
 }
 
@@ -136,14 +142,17 @@ fn attempt(case: &Case, pools: &Pools, out: &mut Outcome, accepted: &mut Vec<Str
     }
     *out.ran.entry("interpreter, plain tree").or_default() += 1;
 
-    let (func, evidence) = transform(case, module, &plain, out, accepted)?;
+    let (func, evidence) = match case.steps {
+        Steps::Auto => by_itself(&program, kernel, &plain, out)?,
+        _ => transform(case, module, &plain, out, accepted)?,
+    };
     let reassociates = evidence.iter().any(|e| !e.reassociates.is_empty());
+    let func = simplify_function(&func);
     match lathe_transform::replay(module, &plain, &evidence) {
-        Ok(f) if lathe_ir::structural_hash(&f) == lathe_ir::structural_hash(&func) => {}
+        Ok(f) if lathe_ir::structural_hash(&simplify_function(&f)) == lathe_ir::structural_hash(&func) => {}
         Ok(_) => return wrong("replay", "the replayed evidence gives another tree", &func),
         Err(e) => return wrong("replay", e.diagnostic.to_string(), &func),
     }
-    let func = lathe_poly::simplify::simplify_function(&func);
     sound(module, &func)?;
 
     let mut reference = input.clone();
@@ -187,6 +196,25 @@ fn attempt(case: &Case, pools: &Pools, out: &mut Outcome, accepted: &mut Vec<Str
     Ok(())
 }
 
+/// The first version of `auto` for sizes that nobody knows.
+fn by_itself(
+    program: &lathe::Program,
+    kernel: &Function,
+    plain: &Function,
+    out: &mut Outcome,
+) -> Result<(Function, Vec<lathe_strategy::Evidence>), Stop> {
+    let how = lathe::How { strategy: Some("auto".to_string()), threads: Some(1), ..lathe::How::default() };
+    match lathe::schedule(program, kernel, &how, &lathe::Machine::host()) {
+        Ok(mut s) if !s.versions.is_empty() => {
+            let v = s.versions.swap_remove(0);
+            out.accepted.extend(v.steps.iter().map(|e| e.rule.clone()));
+            Ok((v.func, v.steps))
+        }
+        Ok(_) => wrong("auto", "no version", plain),
+        Err(f) => wrong("auto", f.to_string(), plain),
+    }
+}
+
 /// Applies the steps of the case, or random ones; what is refused is dropped.
 fn transform(
     case: &Case,
@@ -211,11 +239,12 @@ fn transform(
     let count = match &case.steps {
         Steps::Random(n) => *n,
         Steps::Given(v) => v.len(),
+        Steps::Auto => 0,
     };
     for n in 0..count {
         let text = match &case.steps {
-            Steps::Random(_) => steps::random(&mut r, &func),
             Steps::Given(v) => v[n].clone(),
+            _ => steps::random(&mut r, &func),
         };
         let Some((rule, args)) = steps::parse(&text) else { continue };
         // What a panic leaves behind names the step that was being tried.

@@ -164,6 +164,17 @@ fn affine_schedules_agree_about_random_nests() {
     assert!(accepted >= tally.cases / 4, "{accepted} of {} nests were scheduled", tally.cases);
 }
 
+/// The same nests through `auto`: 15, or a hundredth of `LATHE_CASES`.
+#[test]
+fn auto_agrees_about_random_nests() {
+    let cases = (number("LATHE_CASES", 1000) / 100).max(15);
+    let make = |seed| Case { steps: Steps::Auto, ..nests::case(seed) };
+    let tally = run_all(number("LATHE_SEED", 1), cases, make);
+    most_say_something(&tally);
+    let scheduled = tally.accepted.get("affine_schedule").copied().unwrap_or(0);
+    assert!(scheduled > 0, "no nest of {} was scheduled", tally.cases);
+}
+
 #[test]
 fn everything_agrees_about_random_programs() {
     let tally = run_all(number("LATHE_SEED", 1), number("LATHE_CASES", 1000), make);
@@ -171,7 +182,7 @@ fn everything_agrees_about_random_programs() {
         // A rule that random programs hardly ever take is not tested by them. What engines do not run, cores of devices
         // and index notation, is tested where the rules are; so is what wants loops that were fused for it. Whole nests have
         // cases of their own.
-        let elsewhere = ["open", "close", "bind", "localize", "affine_schedule"];
+        let elsewhere = ["open", "close", "bind", "localize", "affine_schedule", "expand"];
         let rare: Vec<&str> = lathe_transform::rules()
             .map(|r| r.name())
             .filter(|n| {

@@ -1,4 +1,5 @@
-//! Random nests for `affine_schedule`: imperfect, triangular, guarded, in time steps.
+//! Random nests for `affine_schedule`: imperfect, triangular, guarded, in time steps, with variables of an iteration
+//! (`expand`).
 
 use crate::case::{Case, Steps};
 use crate::data::Flavour;
@@ -16,19 +17,20 @@ pub fn case(seed: u64) -> Case {
         format!("B: inout {elem}[N + 4, N + 4]"),
         format!("C: inout {elem}[N + 4]"),
     ];
-    let mut g = Nests { r: &mut r, left: 5, names: 0 };
+    let mut g = Nests { r: &mut r, elem, left: 5, names: 0, scope: Vec::new(), declared: Vec::new() };
     let mut statements = Vec::new();
     for _ in 0..1 + g.r.below(2) {
         let timed = g.r.one_in(3);
         let body = g.block(&[], 0);
         statements.push(if timed { format!("for t in 0..M {{\n{body}\n}}") } else { body });
     }
-    let args = arguments(&mut r);
+    let mut steps: Vec<String> = g.declared.iter().map(|(t, i)| format!("expand({t}, at: {i})")).collect();
+    steps.push(format!("affine_schedule({})", arguments(&mut r)));
     let sizes = [("N", *r.pick(&[0, 1, 2, 3, 5, 7, 9, 12])), ("M", *r.pick(&[0, 1, 2, 3, 5]))];
     Case {
         seed,
         source: Source { items: Vec::new(), params, results: Vec::new(), statements },
-        steps: Steps::Given(vec![format!("affine_schedule({args})")]),
+        steps: Steps::Given(steps),
         sizes: sizes.map(|(n, v)| (n.to_string(), v)).into(),
         flavour: *r.pick(&[Flavour::Small, Flavour::Small, Flavour::Fractions]),
         strided: r.one_in(4),
@@ -57,9 +59,13 @@ fn arguments(r: &mut Rng) -> String {
 
 struct Nests<'r> {
     r: &'r mut Rng,
+    elem: &'static str,
     /// Statements that may still be made.
     left: usize,
     names: usize,
+    /// Variables that may be read here, and all of them with the loops that they are declared in.
+    scope: Vec<String>,
+    declared: Vec<(String, String)>,
 }
 
 impl Nests<'_> {
@@ -93,20 +99,34 @@ impl Nests<'_> {
             _ => (self.r.pick(&["1", "2"]).to_string(), self.r.pick(&["N + 1", "N"]).to_string()),
         };
         let inside: Vec<String> = around.iter().cloned().chain([name.clone()]).collect();
-        let body = self.block(&inside, depth + 1);
+        let outside = self.scope.len();
+        let mut before = String::new();
+        if self.r.one_in(5) {
+            let t = format!("t{}", self.names);
+            let (elem, first) = (self.elem, self.access(&inside));
+            before = format!("var {t}: {elem}\n{t} = {first}\n");
+            self.declared.push((t.clone(), name.clone()));
+            self.scope.push(t);
+        }
+        let body = format!("{before}{}", self.block(&inside, depth + 1));
+        self.scope.truncate(outside);
         format!("for {name} in {lo}..{hi} {{\n{body}\n}}")
     }
 
     fn statement(&mut self, around: &[String]) -> String {
         self.left = self.left.saturating_sub(1);
-        let target = self.access(around);
+        let variable = self.scope.last().cloned().filter(|_| self.r.one_in(3));
+        let target = variable.unwrap_or_else(|| self.access(around));
         let op = *self.r.pick(&["=", "=", "+=", "+=", "max="]);
         let value = match self.r.below(3) {
             0 => self.access(around),
             1 => format!("{} + {}", self.access(around), self.access(around)),
             _ => format!("{} - 2 * {}", self.access(around), self.access(around)),
         };
-        format!("{target} {op} {value}")
+        match self.scope.last() {
+            Some(t) if self.r.one_in(2) => format!("{target} {op} {value} + {t}"),
+            _ => format!("{target} {op} {value}"),
+        }
     }
 
     fn access(&mut self, around: &[String]) -> String {
