@@ -47,6 +47,8 @@ class Kernels:
         for a in self.plan["arrays"]:
             if a["mode"] == "scalar":
                 self.scalars[a["name"]] = 0.5
+            elif a["mode"] == "in" and TYPES[a["type"]] in (torch.int32, torch.int64):
+                self.arrays[a["name"]] = torch.randint(0, 256, a["shape"], dtype=TYPES[a["type"]], device="cuda")
             elif a["mode"] == "in":
                 self.arrays[a["name"]] = torch.randn(a["shape"], dtype=TYPES[a["type"]], device="cuda")
             else:
@@ -149,6 +151,16 @@ def row_layernorm(k):
     compiled = torch.compile(lambda x: norm(x, x.shape[1:], g, b))
     rivals = {"torch layer_norm": lambda: norm(x, x.shape[1:], g, b), "torch.compile": lambda: compiled(x)}
     return y, norm(x, x.shape[1:], g, b), rivals, 8 * x.numel(), 0
+
+
+def row_histogram(k):
+    x, h = k.arrays["x"], k.arrays["h"]
+    floats, bins = x.float(), h.numel()
+    rivals = {
+        "torch bincount": lambda: torch.bincount(x, minlength=bins),
+        "torch histc": lambda: torch.histc(floats, bins=bins, min=0, max=bins),
+    }
+    return h, torch.bincount(x, minlength=bins), rivals, 4 * x.numel(), 0
 
 
 def row_sum(k):

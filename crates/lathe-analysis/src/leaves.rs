@@ -1,8 +1,8 @@
 //! The statements of a subtree that touch memory, with what they touch and what surrounds them.
 
 use crate::env::Item;
-use lathe_ir::stmt::{AccessMode, Enters, Part};
-use lathe_ir::{Access, BufId, Dim, Executor, Expr, ExprKind, Label, ReduceOp, Stmt, StmtKind, View};
+use lathe_ir::stmt::{AccessMode, Atomic, AtomicOp, Enters, Part};
+use lathe_ir::{Access, BufId, Dim, Executor, Expr, ExprKind, Label, Name, ReduceOp, Stmt, StmtKind, View};
 use lathe_ir::{build, ids::Binder};
 use std::collections::HashSet;
 
@@ -17,23 +17,64 @@ pub(crate) enum Role {
         op: ReduceOp,
         licence: bool,
     },
-    Atomic,
+    Atomic(Indivisible),
+}
+
+/// What is to know of an atomic to say which others it may change places with.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Indivisible {
+    pub writes: bool,
+    /// An update that nobody asks for what was there: its operator, and whether it is exact on the element.
+    pub update: Option<(ReduceOp, bool)>,
+    /// The executor among whose iterations it is indivisible.
+    pub scope: Name,
+}
+
+impl Indivisible {
+    fn of(a: &Atomic) -> Indivisible {
+        let update = match &a.op {
+            AtomicOp::Update(op, _) if a.old.is_none() => {
+                let picks = matches!(op, ReduceOp::Min | ReduceOp::Max | ReduceOp::All | ReduceOp::Any);
+                let whole = a.target.elem.scalar().is_some_and(|s| !s.is_float());
+                let exact = picks || whole && !matches!(op, ReduceOp::User(_));
+                Some((op.clone(), exact))
+            }
+            _ => None,
+        };
+        Indivisible { writes: a.op.writes(), update, scope: a.scope.clone() }
+    }
 }
 
 impl Role {
-    fn of(mode: AccessMode) -> Role {
+    fn of(mode: AccessMode, s: &Stmt) -> Role {
         match mode {
             AccessMode::Read | AccessMode::Prefetch => Role::Read,
             AccessMode::Write => Role::Write,
             AccessMode::Reduce { target, op, licence } => Role::Combine { target, op: op.clone(), licence },
-            // Ordered among themselves by nothing, which is no conflict.
-            AccessMode::Atomic { .. } => Role::Atomic,
+            AccessMode::Atomic { .. } => {
+                if let StmtKind::Atomic(a) = s.kind() {
+                    return Role::Atomic(Indivisible::of(a));
+                }
+                Role::Write
+            }
             AccessMode::Update => Role::Write,
         }
     }
 
+    /// The executor among whose iterations an atomic is indivisible.
+    pub fn scope(&self) -> Option<&Name> {
+        match self {
+            Role::Atomic(a) => Some(&a.scope),
+            _ => None,
+        }
+    }
+
     pub fn writes(&self) -> bool {
-        *self != Role::Read
+        match self {
+            Role::Read => false,
+            Role::Atomic(a) => a.writes,
+            Role::Write | Role::Combine { .. } => true,
+        }
     }
 }
 
@@ -359,7 +400,7 @@ impl<'a> Collector<'a, '_> {
         let dims = stmt.as_compute().map_or(&[][..], |c| &c.dims);
         let mut touches = Vec::new();
         for (a, mode) in stmt.accesses() {
-            touches.push(self.touch(a, Role::of(mode))?);
+            touches.push(self.touch(a, Role::of(mode, stmt))?);
         }
         let (mut values, mut subscripts) = (Vec::new(), Vec::new());
         stmt.for_each_part(&mut |p| match p {

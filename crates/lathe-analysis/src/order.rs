@@ -7,13 +7,14 @@
 
 use crate::copy::{Copy, Place, earlier, equal, same_iteration};
 use crate::descend::descend;
-use crate::env::Env;
+use crate::env::{Env, Item};
 use crate::leaves::{Leaf, Level, Relative, Role, Touch, leaves, relate, written_buffers};
 use crate::refusal::{DepKind, OrderProof, OrderRefusal, Violation};
 use crate::solve::{Answer, Reduced, solve_from};
 use crate::system::{Conj, Lin, eq};
 use crate::translate::{Builder, Scope};
-use lathe_ir::{BufId, Label, Name, ReduceOp, Stmt};
+use lathe_ir::stmt::MemoryOrder;
+use lathe_ir::{BufId, Label, Name, ReduceOp, Stmt, StmtKind};
 use std::collections::{HashMap, HashSet};
 
 /// Are all conflicting pairs of instances of `before` still ordered the same way in `after`?
@@ -57,6 +58,7 @@ fn compare(env: &Env, before: &Stmt, after: &Stmt, proof: &mut OrderProof) -> Re
     for leaf in &new {
         by_label.entry(leaf.label).or_default().push(leaf);
     }
+    atomics_stay(env, (before, &old), (after, &new)).map_err(undecided)?;
     let aliases: HashSet<(BufId, BufId)> = aliases(env).into_iter().collect();
     let check = Check { env, written: &conflicting, aliases, by_label };
     // Statements that share a buffer, each pair once.
@@ -161,11 +163,28 @@ impl Followed<'_> {
 
 /// What two instances are compared for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Demand {
-    /// They run in the old order.
+enum Demand<'d> {
+    /// They run in the old order, by the numbers of iterations where these had none.
     Ordered,
+    /// They run in the old order, if they had one.
+    KeptOrdered,
     /// They do not run at the same time.
     NotConcurrent,
+    /// They do not run at the same time where one is not indivisible to the other: outside of these scopes.
+    Indivisible(&'d Name, &'d Name),
+}
+
+/// How two touches of one element may lie to each other.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Freedom {
+    /// As they did.
+    None,
+    /// As they did, if anything ordered them: atomics that tell who was first.
+    Unordered,
+    /// In any order: reductions with a licence.
+    AnyOrder,
+    /// In any order, and at once: atomic updates.
+    Atomic,
 }
 
 /// One way in which two leaves conflict, for messages.
@@ -194,26 +213,32 @@ impl Check<'_, '_> {
             }
         }
         for at in places {
-            let (mut strict, mut licensed) = (Vec::new(), Vec::new());
+            let mut kinds: [Vec<(&Touch, &Touch)>; 4] = Default::default();
             for x in a.touches.iter().filter(|t| Place::of(t) == at.0) {
                 for y in b.touches.iter().filter(|t| Place::of(t) == at.1) {
                     if self.conflict(x, y) {
-                        let free = a.label == b.label && may_reorder(self.env, x, y);
-                        if free { licensed.push((x, y)) } else { strict.push((x, y)) }
+                        kinds[self.freedom((a, x), (b, y)) as usize].push((x, y));
                     }
                 }
             }
-            if !strict.is_empty()
-                && let Some(v) = self.violation(a, b, at, &strict, Demand::Ordered)?
-            {
-                return Err(OrderRefusal::Violation(Box::new(v)));
-            }
-            if !licensed.is_empty() {
-                if let Some(v) = self.violation(a, b, at, &licensed, Demand::NotConcurrent)? {
+            let [strict, unordered, licensed, atomic] = kinds;
+            let scopes = atomic.first().and_then(|(x, y)| Some((x.role.scope()?, y.role.scope()?)));
+            let indivisible = scopes.map(|(p, q)| Demand::Indivisible(p, q));
+            for (touches, demand) in [
+                (&strict, Demand::Ordered),
+                (&unordered, Demand::KeptOrdered),
+                (&licensed, Demand::NotConcurrent),
+                (&atomic, indivisible.unwrap_or(Demand::NotConcurrent)),
+            ] {
+                if !touches.is_empty()
+                    && let Some(v) = self.violation(a, b, at, touches, demand)?
+                {
                     return Err(OrderRefusal::Violation(Box::new(v)));
                 }
-                let known = proof.used_licence.contains(a.label);
-                if !known && self.violation(a, b, at, &licensed, Demand::Ordered)?.is_some() {
+            }
+            for free in [licensed, atomic] {
+                let known = free.is_empty() || proof.used_licence.contains(a.label);
+                if !known && self.violation(a, b, at, &free, Demand::Ordered)?.is_some() {
                     proof.used_licence.push(a.label.clone());
                 }
             }
@@ -223,8 +248,22 @@ impl Check<'_, '_> {
 
     fn conflict(&self, x: &Touch, y: &Touch) -> bool {
         (x.role.writes() || y.role.writes())
-            && !(x.role == Role::Atomic && y.role == Role::Atomic)
             && (x.buffer == y.buffer || self.aliases.contains(&(x.buffer, y.buffer)))
+    }
+
+    fn freedom(&self, (a, x): (&Leaf, &Touch), (b, y): (&Leaf, &Touch)) -> Freedom {
+        match (&x.role, &y.role) {
+            (Role::Atomic(p), Role::Atomic(q)) => match (&p.update, &q.update) {
+                (Some((f, exact)), Some((g, _))) if f == g && x.buffer == y.buffer => {
+                    // Of one statement, or of any where not even rounding tells the order.
+                    let any = *exact || a.label == b.label;
+                    if any && commutes(self.env, f) { Freedom::Atomic } else { Freedom::Unordered }
+                }
+                _ => Freedom::Unordered,
+            },
+            _ if a.label == b.label && may_reorder(self.env, x, y) => Freedom::AnyOrder,
+            _ => Freedom::None,
+        }
     }
 
     /// A pair of instances, `a`'s before `b`'s in the old tree, that conflict by one of the given
@@ -237,6 +276,7 @@ impl Check<'_, '_> {
         touches: &[(&Touch, &Touch)],
         demand: Demand,
     ) -> Result<Option<Violation>, OrderRefusal> {
+        let kept = |l: &Level| demand != Demand::KeptOrdered || is_ordered(l);
         let (common, relative) = relate(&a.path[..at.0.depth], &b.path[..at.1.depth]);
         let levels = a.levels(common);
         let last = relative == Relative::First;
@@ -249,9 +289,13 @@ impl Check<'_, '_> {
         let mut y = Copy::new(&mut builder, &outer, b, &at.1);
         let conflicts: Vec<Conflict> =
             touches.iter().map(|t| conflict_of(&mut builder, a, &levels, (&mut x, &mut y), *t)).collect();
-        let mut old_order: Vec<Conj> = (0..levels.len()).map(|l| earlier(&levels, l, &x, &y)).collect();
+        let inner = (0..levels.len()).filter(|l| kept(&levels[*l]));
+        let mut old_order: Vec<Conj> = inner.map(|l| earlier(&levels, l, &x, &y)).collect();
         if last {
             old_order.push(equal(&levels, &x, &y));
+        }
+        if old_order.is_empty() {
+            return Ok(None);
         }
         // The most telling alternatives first: which elements meet, then which loop carries it.
         let mut clauses = vec![conflicts.iter().map(|c| c.when.clone()).collect(), old_order];
@@ -335,20 +379,23 @@ impl Check<'_, '_> {
         let (y, followed_b) = two.copy(&mut builder, outer)?;
         let matched = followed_a && followed_b;
         let mut wrong: Vec<(Conj, bool)> = Vec::new();
+        let in_order = matches!(demand, Demand::Ordered | Demand::KeptOrdered);
+        let divisible = |l: usize| match demand {
+            Demand::Indivisible(p, q) => self.beyond(na, p, l) || self.beyond(nb, q, l),
+            _ => true,
+        };
         for (l, level) in levels.iter().enumerate() {
-            let ordered = match level {
-                Level::Loop(_, exec) => exec.is_ordered(),
-                Level::While(_) => true,
-            };
             let reversed = earlier(&levels, l, &y, &x);
-            if !ordered {
-                wrong.push((earlier(&levels, l, &x, &y), true));
-                wrong.push((reversed, true));
-            } else if demand == Demand::Ordered {
+            if !is_ordered(level) {
+                if divisible(l) {
+                    wrong.push((earlier(&levels, l, &x, &y), true));
+                    wrong.push((reversed, true));
+                }
+            } else if in_order {
                 wrong.push((reversed, false));
             }
         }
-        if demand == Demand::Ordered && matches!(relative, Relative::Second | Relative::Same) {
+        if in_order && matches!(relative, Relative::Second | Relative::Same) {
             wrong.push((equal(&levels, &x, &y), false));
         }
         if wrong.is_empty() {
@@ -372,6 +419,11 @@ impl Check<'_, '_> {
         }
     }
 
+    /// Whether a loop around a leaf, by its number, is outside of the loops that a scope names.
+    fn beyond(&self, leaf: &Leaf, scope: &Name, level: usize) -> bool {
+        !within(self.env, scope) && scope_level(leaf, scope).is_some_and(|first| level < first)
+    }
+
     fn buffer_name(&self, leaf: &Leaf, id: BufId) -> Name {
         let allocated = leaf.path.iter().filter_map(|step| step.stmt.allocated());
         let local = allocated.filter(|b| b.id == id).map(|b| b.name.clone()).next();
@@ -380,13 +432,74 @@ impl Check<'_, '_> {
 
     /// Sizes and enclosing variables with their values.
     fn outer_values(&self, outer: &Scope, point: &[i64]) -> Vec<(Name, i64)> {
-        use crate::env::Item;
         let binders = self.env.items.iter().filter_map(|i| match i {
             Item::Size(b) | Item::Loop { binder: b, .. } => Some(*b),
             Item::Scalar(b) | Item::Let(b, _) if b.ty.is_int() => Some(*b),
             _ => None,
         });
         binders.filter_map(|b| Some((b.name.clone(), *point.get(outer.col(b.id)? as usize)?))).collect()
+    }
+}
+
+fn is_ordered(level: &Level) -> bool {
+    match level {
+        Level::Loop(_, exec) => exec.is_ordered(),
+        Level::While(_) => true,
+    }
+}
+
+/// Whether a loop around the subtree is run by the executor of that name.
+fn within(env: &Env, scope: &Name) -> bool {
+    env.items.iter().any(|i| matches!(i, Item::Loop { exec, .. } if exec.name() == *scope))
+}
+
+/// The number of the first loop around a leaf that is run by the executor of that name.
+fn scope_level(leaf: &Leaf, scope: &Name) -> Option<usize> {
+    let all = leaf.levels(leaf.path.len());
+    all.iter().position(|l| matches!(l, Level::Loop(_, exec) if exec.name() == *scope))
+}
+
+/// Refuses what pairs of accesses do not show: atomics that order other accesses, and those that become indivisible among
+/// fewer iterations.
+fn atomics_stay(
+    env: &Env,
+    (before, old): (&Stmt, &[Leaf]),
+    (after, new): (&Stmt, &[Leaf]),
+) -> Result<(), String> {
+    for tree in [before, after] {
+        let mut orders = None;
+        lathe_ir::visit::walk(tree, &mut |s, _| {
+            if let StmtKind::Atomic(a) = s.kind()
+                && a.order != MemoryOrder::Relaxed
+            {
+                orders = Some(a.label.clone());
+            }
+            orders.is_none()
+        });
+        if let Some(label) = orders {
+            return Err(format!("the atomic `{label}` orders other accesses"));
+        }
+    }
+    let parallel = |i: &Item| matches!(i, Item::Loop { exec, .. } if !exec.is_ordered());
+    if !env.items.iter().any(parallel) {
+        return Ok(());
+    }
+    for leaf in new {
+        for scope in leaf.touches.iter().filter_map(|t| t.role.scope()).filter(|s| !within(env, s)) {
+            let had = |o: &&Leaf| o.label == leaf.label && scope_level(o, scope).is_some();
+            if scope_level(leaf, scope).is_some() && !old.iter().any(|o| had(&o)) {
+                let label = leaf.label;
+                return Err(format!("the atomic `{label}` would be indivisible within one `{scope}` only"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn commutes(env: &Env, op: &ReduceOp) -> bool {
+    match op {
+        ReduceOp::User(name) => env.module.ops.get(name).is_some_and(|o| o.commutative),
+        _ => true,
     }
 }
 
@@ -399,11 +512,7 @@ pub(crate) fn may_reorder(env: &Env, x: &Touch, y: &Touch) -> bool {
     else {
         return false;
     };
-    let commutes = match p {
-        ReduceOp::User(name) => env.module.ops.get(name).is_some_and(|o| o.commutative),
-        _ => true,
-    };
-    i == j && p == q && x.buffer == y.buffer && commutes
+    i == j && p == q && x.buffer == y.buffer && commutes(env, p)
 }
 
 /// The places at which a leaf of the new tree touches what `touch` touched in the old one.

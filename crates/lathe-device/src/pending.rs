@@ -5,8 +5,9 @@
 //! left is named by the next one's `k`.
 
 use lathe_ir::lower::resolve;
+use lathe_ir::stmt::{AtomicOp, MemoryOrder};
 use lathe_ir::visit::{loads_of, walk};
-use lathe_ir::{Access, BinOp, BufId, Expr, ExprKind, Function, Name, Stmt, VarId};
+use lathe_ir::{Access, BinOp, BufId, Expr, ExprKind, Function, Name, ReduceOp, Stmt, StmtKind, VarId};
 use lathe_poly::{Affine, Form};
 use std::collections::{HashMap, HashSet};
 
@@ -64,36 +65,57 @@ impl Part {
 pub struct Touched {
     reads: Vec<Part>,
     writes: Vec<Part>,
+    /// Atomic updates whose order nobody can tell, with their operators: two of one operator may meet.
+    updates: Vec<(Part, ReduceOp)>,
 }
 
-fn add(to: &mut Vec<Part>, part: Part) {
+fn add<T: PartialEq>(to: &mut Vec<T>, part: T) {
     if !to.contains(&part) {
         to.push(part);
     }
+}
+
+/// The operator of an update that commutes with others of the same one: nobody asks what was there before.
+fn free_update(s: &Stmt) -> Option<&ReduceOp> {
+    if let StmtKind::Atomic(a) = s.kind()
+        && let (AtomicOp::Update(op, _), MemoryOrder::Relaxed, None) = (&a.op, a.order, &a.old)
+    {
+        return Some(op).filter(|op| !matches!(op, ReduceOp::User(_)));
+    }
+    None
 }
 
 impl Touched {
     /// Whether running both without a barrier between could let two threads meet at an element.
     pub fn conflicts(&self, next: &Touched) -> bool {
         let meets = |a: &[Part], b: &[Part]| a.iter().any(|a| b.iter().any(|b| a.meets(b)));
+        let updated = |a: &Touched, b: &Touched| {
+            let plain = || b.reads.iter().chain(&b.writes);
+            a.updates.iter().any(|(u, _)| plain().any(|p| u.meets(p)))
+        };
+        let mixed = |(a, p): &(Part, ReduceOp), (b, q): &(Part, ReduceOp)| p != q && a.meets(b);
         meets(&self.writes, &next.writes)
             || meets(&self.writes, &next.reads)
             || meets(&self.reads, &next.writes)
+            || updated(self, next)
+            || updated(next, self)
+            || self.updates.iter().any(|a| next.updates.iter().any(|b| mixed(a, b)))
     }
 
     pub fn add(&mut self, other: &Touched) {
         other.reads.iter().for_each(|p| add(&mut self.reads, p.clone()));
         other.writes.iter().for_each(|p| add(&mut self.writes, p.clone()));
+        other.updates.iter().for_each(|p| add(&mut self.updates, p.clone()));
     }
 
     pub fn clear(&mut self) {
-        self.reads.clear();
-        self.writes.clear();
+        *self = Touched::default();
     }
 
     pub fn contains(&self, other: &Touched) -> bool {
         let all = |a: &[Part], b: &[Part]| b.iter().all(|p| a.contains(p));
-        all(&self.reads, &other.reads) && all(&self.writes, &other.writes)
+        let updates = other.updates.iter().all(|u| self.updates.contains(u));
+        all(&self.reads, &other.reads) && all(&self.writes, &other.writes) && updates
     }
 
     fn renamed(&mut self, f: impl Fn(Slot) -> Option<Slot>) {
@@ -101,6 +123,9 @@ impl Touched {
             for p in std::mem::take(all) {
                 add(all, Part { buffer: p.buffer, slot: p.slot.and_then(&f) });
             }
+        }
+        for (p, op) in std::mem::take(&mut self.updates) {
+            add(&mut self.updates, (Part { buffer: p.buffer, slot: p.slot.and_then(&f) }, op));
         }
     }
 
@@ -170,11 +195,18 @@ impl View<'_> {
             own.extend(s.allocated().map(|b| b.id));
             bound.extend(s.as_loop().map(|l| l.binder.id));
             bound.extend(s.as_let().map(|l| l.0.id));
+            if let StmtKind::Atomic(a) = s.kind() {
+                bound.extend(a.old.as_ref().map(|b| b.id));
+            }
             out.add(&self.of_exprs(s.evaluated()));
             for (t, mode) in s.touches() {
                 let element = t.element().and_then(|a| self.part(a));
                 let whole = || Some(Part { buffer: self.class(t.buffer()?)?, slot: None });
                 let Some(p) = element.or_else(whole) else { continue };
+                if let Some(op) = free_update(s) {
+                    add(&mut out.updates, (p, op.clone()));
+                    continue;
+                }
                 if mode.reads() {
                     add(&mut out.reads, p.clone());
                 }
@@ -186,6 +218,7 @@ impl View<'_> {
         });
         out.reads.retain(|p| !own.contains(&p.buffer));
         out.writes.retain(|p| !own.contains(&p.buffer));
+        out.updates.retain(|(p, _)| !own.contains(&p.buffer));
         bound.into_iter().for_each(|v| out.forget(v));
         out
     }

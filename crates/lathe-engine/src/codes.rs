@@ -19,8 +19,8 @@ pub static CODES: &[CodeInfo] = &[
         code: UNSUPPORTED,
         title: "the engine does not take this construct",
         explanation: "The program is a legal tree, but it holds something that the engine does not declare: an \
-                      executor of another machine, an atomic, a barrier, an asynchronous copy, a layout, or a \
-                      compute that was not opened into loops. The message names the first such construct with \
+                      executor of another machine, a barrier, an asynchronous copy, a layout, or a compute that \
+                      was not opened into loops. The message names the first such construct with \
                       its place, and notes name the others. The interpreter still runs most such programs \
                       (`--engine interpreter`).",
         wrong: "strategy s for gemm = parallel(i, team)",

@@ -81,6 +81,12 @@ words! {
         FreeSize = "free_size",
         /// A bitcast from or to `bool`.
         BoolBits = "bool_bits",
+        /// An atomic inside of a vector loop.
+        AtomicInLanes = "atomic_in_lanes",
+        /// An atomic on an element of several scalars.
+        AtomicAggregate = "atomic_aggregate",
+        /// A `while` around an atomic in a parallel loop: it may wait for another iteration, which need not run yet.
+        SpinWait = "spin_wait",
     }
 }
 
@@ -119,7 +125,7 @@ impl Feature {
             StmtKind::Let { binder, .. } => (Statement::Let, format!("the variable `{}`", binder.name)),
             StmtKind::Store(s) => (Statement::Store, format!("the store `{}`", s.label)),
             StmtKind::Reduce(r) => (Statement::Reduce, format!("the reduction `{}`", r.label)),
-            StmtKind::Atomic(a) => (Statement::Atomic, format!("the atomic update `{}`", a.label)),
+            StmtKind::Atomic(a) => (Statement::Atomic, format!("the atomic `{}`", a.label)),
             StmtKind::Loop(l) => (Statement::Loop, format!("loop `{}`", l.binder.name)),
             StmtKind::If { .. } => (Statement::If, "an `if`".to_string()),
             StmtKind::While { .. } => (Statement::While, "a `while`".to_string()),
@@ -173,7 +179,7 @@ impl Capabilities {
     pub fn plain() -> Capabilities {
         use Statement::*;
         Capabilities::none()
-            .statements(&[Let, Store, Reduce, Loop, If, While, Alloc, Check, Assume, Prefetch, Call])
+            .statements(&[Let, Store, Reduce, Atomic, Loop, If, While, Alloc, Check, Assume, Prefetch, Call])
             .executors(&["serial", "unrolled"])
             .spaces(&[Space::Host, Space::Stack, Space::Register])
             .types(&Scalar::ALL)

@@ -36,6 +36,9 @@ static CAPABILITIES: LazyLock<Capabilities> = LazyLock::new(|| {
             Form::ArgumentView,
             Form::ParameterLayout,
             Form::BoolBits,
+            Form::AtomicInLanes,
+            Form::AtomicAggregate,
+            Form::SpinWait,
         ])
 });
 

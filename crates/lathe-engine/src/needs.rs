@@ -7,7 +7,7 @@ use crate::codes;
 use crate::feature::{Capabilities, Feature, Form, Statement, Through};
 use lathe_diagnostics::{Diagnostic, Places};
 use lathe_ir::lower::{InScan, Unsupported, storage};
-use lathe_ir::stmt::AccessMode;
+use lathe_ir::stmt::{AccessMode, Effects};
 use lathe_ir::{
     Access, Arg, BufId, Buffer, Executor, Expr, ExprKind, Function, Loop, Module, Name, ParamKind, Stmt,
     StmtKind, Type, VarId, View,
@@ -37,6 +37,7 @@ pub fn needs(module: &Module, func: &Function) -> Vec<Need> {
         calls: Vec::new(),
         laid_out: HashSet::new(),
         lanes: None,
+        parallel: false,
     };
     if let Err(free) = check_table(module, func) {
         n.note(Form::FreeSize, free.construct, free.help.as_deref(), &Places::none());
@@ -107,6 +108,8 @@ struct Needs<'a> {
     /// Local buffers with a layout.
     laid_out: HashSet<BufId>,
     lanes: Option<Lanes>,
+    /// A loop around may run its iterations at once.
+    parallel: bool,
 }
 
 impl Needs<'_> {
@@ -182,15 +185,33 @@ impl Needs<'_> {
         if let Some(b) = s.allocated() {
             self.alloc(b, places);
         }
-        if let StmtKind::Atomic(a) = s.kind()
-            && let (Some(old), Some(l)) = (&a.old, &mut self.lanes)
-        {
-            l.vars.insert(old.id);
-        }
+        self.atomic(s);
         if let StmtKind::Call { function, args } = s.kind() {
             self.call(function, args, places);
         }
         s.children().for_each(|c| self.stmt(c));
+    }
+
+    fn atomic(&mut self, s: &Stmt) {
+        let places = s.places();
+        if let StmtKind::While { .. } = s.kind()
+            && self.parallel
+            && s.effects().contains(Effects::ATOMIC)
+        {
+            let what = "a `while` around an atomic in a parallel loop".to_string();
+            let help = "iterations that wait for one another need all of them to run at once";
+            self.note(Form::SpinWait, what, Some(help), places);
+        }
+        let StmtKind::Atomic(a) = s.kind() else { return };
+        if let Some(l) = &mut self.lanes {
+            l.vars.extend(a.old.as_ref().map(|b| b.id));
+            let what = format!("the atomic `{}` in a vector loop", a.label);
+            self.note(Form::AtomicInLanes, what, Some("vectorize another loop"), places);
+        }
+        if a.target.elem.scalar().is_none() {
+            let what = format!("the atomic `{}` on elements of several scalars", a.label);
+            self.note(Form::AtomicAggregate, what, None, places);
+        }
     }
 
     /// A variable takes a value, which may differ between lanes.
@@ -231,6 +252,14 @@ impl Needs<'_> {
             let what = format!("loop `{name}`, run by `{by}`");
             self.add(exec, what, Some("CPUs run `cpu`, `vector` and `serial` loops, devices `grid` and `block` (`--device cuda`)"), places);
         }
+        let outside = self.parallel;
+        self.parallel |= !l.exec.is_ordered();
+        self.body(l, places);
+        self.parallel = outside;
+    }
+
+    fn body(&mut self, l: &Loop, places: &Places) {
+        let name = &l.binder.name;
         let width = match l.exec {
             Executor::Vector(w) if w > 1 => w,
             Executor::InScan(w) => w,

@@ -10,6 +10,7 @@ use llvm_sys::LLVMIntPredicate as P;
 use llvm_sys::core::*;
 use llvm_sys::debuginfo::{LLVMMetadataReplaceAllUsesWith, LLVMTemporaryMDNode};
 use llvm_sys::prelude::*;
+use llvm_sys::{LLVMAtomicOrdering, LLVMAtomicRMWBinOp};
 use std::ffi::{CStr, CString};
 
 pub type Value = LLVMValueRef;
@@ -349,6 +350,44 @@ impl Ir {
             LLVMSetAlignment(s, align as u32);
             s
         }
+    }
+
+    pub fn atomic_load(&self, ty: Ty, ptr: Value, order: LLVMAtomicOrdering, align: u64) -> Value {
+        let v = self.load(ty, ptr, align);
+        // SAFETY: an integer load of a size that the machine has.
+        unsafe { LLVMSetOrdering(v, order) };
+        v
+    }
+
+    pub fn atomic_store(&self, v: Value, ptr: Value, order: LLVMAtomicOrdering, align: u64) {
+        let s = self.store(v, ptr, align);
+        // SAFETY: an integer store of a size that the machine has.
+        unsafe { LLVMSetOrdering(s, order) };
+    }
+
+    /// Combines an integer in memory with `v`, and gives what was there.
+    pub fn atomic_rmw(
+        &self,
+        op: LLVMAtomicRMWBinOp,
+        ptr: Value,
+        v: Value,
+        order: LLVMAtomicOrdering,
+    ) -> Value {
+        // SAFETY: an integer and a pointer to such.
+        unsafe { LLVMBuildAtomicRMW(self.builder, op, ptr, v, order, 0) }
+    }
+
+    /// What was there, and whether that was `expected` and is `desired` now.
+    pub fn compare_exchange(
+        &self,
+        ptr: Value,
+        expected: Value,
+        desired: Value,
+        order: LLVMAtomicOrdering,
+        otherwise: LLVMAtomicOrdering,
+    ) -> Value {
+        // SAFETY: two integers of one type and a pointer to such; the second order releases nothing.
+        unsafe { LLVMBuildAtomicCmpXchg(self.builder, ptr, expected, desired, order, otherwise, 0) }
     }
 
     /// Marks a store as bypassing the caches.

@@ -6,6 +6,7 @@
 
 mod alloc;
 mod arith;
+mod atomic;
 mod calls;
 mod emit;
 mod entry;

@@ -133,6 +133,14 @@ impl Emitter<'_> {
         }
     }
 
+    /// The address of a scalar, if it is the same for all lanes.
+    pub fn address(&self, p: &Place, s: Scalar) -> Option<Value> {
+        match self.lie(p, 0, s) {
+            Lie::One(at) => Some(at),
+            Lie::Row { .. } | Lie::Anywhere(_) => None,
+        }
+    }
+
     /// Whether all lanes would write one element.
     pub fn is_shared(&self, p: &Place) -> bool {
         self.frame.lanes.is_some() && p.offset.is_uniform()

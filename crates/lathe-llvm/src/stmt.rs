@@ -77,7 +77,11 @@ impl Emitter<'_> {
                 Err(unsupported(&format!("compute `{}`, which was not opened", c.label), places)
                     .help("open it into loops first (`open`)"))
             }
-            StmtKind::Atomic(a) => Err(unsupported(&format!("the atomic update `{}`", a.label), places)),
+            StmtKind::Atomic(a) => {
+                self.forget();
+                self.atomic(a)?;
+                self.stmt(&a.body)
+            }
             // Lanes would ask for one line many times.
             StmtKind::Prefetch(_) if self.frame.lanes.is_some() => Ok(()),
             StmtKind::Prefetch(a) => {

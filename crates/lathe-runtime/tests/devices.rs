@@ -3,6 +3,10 @@
 //! Two things must be on the machine, which `scripts/setup.sh` installs: NVRTC (which needs no device), and PoCL, which
 //! runs OpenCL on CPUs.
 
+#[path = "devices/atomics.rs"]
+mod atomics;
+#[path = "devices/random.rs"]
+mod random;
 mod support;
 
 use lathe_device::{Limits, to_spmd};
@@ -19,6 +23,14 @@ const ARCHITECTURES: [&str; 2] = ["sm_80", "sm_90a"];
 /// The tree as it stands, its kernels in several orders with the detection of races, its CUDA C through NVRTC, and its
 /// OpenCL C on a device.
 fn agree(text: &str, sizes: &[&[i64]]) {
+    orders_agree(text, sizes);
+    let (m, f) = parse(text);
+    compiles(&m, &f);
+    agree_with(&[opencl()], &[false, true], 2, text, sizes);
+}
+
+/// The tree as it stands, and its kernels in several orders with the detection of races.
+fn orders_agree(text: &str, sizes: &[&[i64]]) {
     let (m, f) = parse(text);
     let kernels = to_spmd(&f, Limits::default()).unwrap_or_else(|d| panic!("{}: {d}", f.name));
     let shown = print_function(&kernels);
@@ -45,8 +57,6 @@ fn agree(text: &str, sizes: &[&[i64]]) {
             );
         }
     }
-    compiles(&m, &f);
-    agree_with(&[opencl()], &[false, true], 2, text, sizes);
 }
 
 fn compiles(m: &lathe_ir::Module, f: &lathe_ir::Function) {

@@ -7,6 +7,7 @@
 //! * [`device`]: the kernels of a device tree as CUDA C or OpenCL C, by the same printer.
 //! * [`header`]: what callers of either engine's code include.
 
+mod atomics;
 mod by_reference;
 mod calls;
 mod cc;

@@ -113,6 +113,20 @@ const DEVICE_RESERVED: &[&str] = &[
     "NAN",
     "pipe",
     "uniform",
+    "atom_add",
+    "atom_cmpxchg",
+    "atom_xchg",
+    "atomicAdd",
+    "atomicCAS",
+    "atomicExch",
+    "atomicMax",
+    "atomicMin",
+    "atomic_add",
+    "atomic_cmpxchg",
+    "atomic_max",
+    "atomic_min",
+    "atomic_xchg",
+    "mem_fence",
 ];
 
 /// Hands out identifiers, each once.

@@ -82,7 +82,7 @@ impl Emitter<'_> {
             StmtKind::Call { function, args } => self.call_statement(function, args, places),
             StmtKind::Compute(c) => Err(unsupported(format!("compute `{}`", c.label), places)
                 .help("open it into loops first (`open`)")),
-            StmtKind::Atomic(a) => Err(unsupported(format!("the atomic update `{}`", a.label), places)),
+            StmtKind::Atomic(a) => self.atomic(a, places),
             StmtKind::Prefetch(a) => self.prefetch(a),
             StmtKind::Barrier { .. } => match self.device {
                 Some(d) => {

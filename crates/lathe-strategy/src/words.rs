@@ -44,6 +44,7 @@ const WORDS: &[(&str, &str)] = &[
     ("guard", "separate"),
     ("fused_multiply_add", "fma"),
     ("fp_contract", "fma"),
+    ("atomics", "atomic"),
     ("stream", "nontemporal"),
     ("streaming", "nontemporal"),
     ("layout", "set_layout"),

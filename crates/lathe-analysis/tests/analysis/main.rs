@@ -1,5 +1,6 @@
 //! The tests of the crate that build trees.
 
+mod atomics;
 mod bounds;
 mod defined;
 mod kit;

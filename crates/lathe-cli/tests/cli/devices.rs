@@ -4,9 +4,11 @@ use crate::common::{Folder, examples};
 use serde_json::Value;
 
 /// Kernels of the examples with sizes that fit their strategies, and with others.
-const ROWS: [&str; 14] = [
+const ROWS: [&str; 16] = [
     "elementwise.lathe:copy -D N=2048",
     "elementwise.lathe:axpy -D N=1000",
+    "histogram.lathe -D N=262144 -D B=300",
+    "histogram.lathe -D N=1000 -D B=7",
     "transpose.lathe -D M=64 -D N=96",
     "transpose.lathe -D M=33 -D N=5",
     "jacobi.lathe:jacobi2d -D M=30 -D N=70",
@@ -42,6 +44,31 @@ fn examples_are_emitted_for_devices() {
         assert!(f.ok(&format!("emit {target} --to cuda")).stdout.contains("__global__"));
         assert!(f.ok(&format!("emit {target} --to opencl")).stdout.contains("__kernel"));
         assert!(f.ok(&format!("emit {target} --to launches")).stdout.contains("\"launches\""));
+    }
+}
+
+/// Sizes that the forms of `auto` are for, and what their code holds.
+const FORMS: [(&str, &str); 9] = [
+    ("histogram.lathe -D N=8192 -D B=20", "atomicAdd"),
+    ("elementwise.lathe:axpy -D N=4096", "__launch_bounds__(256)"),
+    ("transpose.lathe -D M=128 -D N=64", "__shared__"),
+    ("jacobi.lathe:jacobi3d -D L=8 -D M=6 -D N=256", "__launch_bounds__(128)"),
+    ("reductions.lathe:sum -D N=65536", "__shfl_down_sync"),
+    ("reductions.lathe:matvec -D M=8 -D N=2048", "__shfl_down_sync"),
+    ("gemm.lathe -D M=128 -D N=64 -D K=64", "lathe_copy<16>"),
+    ("softmax.lathe -D M=8 -D N=256", "__shfl_down_sync"),
+    ("layernorm.lathe -D M=3 -D N=4096", "__shfl_down_sync"),
+];
+
+#[test]
+fn forms_are_chosen_by_shape() {
+    let f = Folder::new();
+    for (row, holds) in FORMS {
+        let target = format!("{}/devices/{row} --strategy auto --specialize", examples());
+        let source = f.ok(&format!("emit {target} --to cuda --model cuda")).stdout;
+        assert!(source.contains(holds), "{row}\n{source}");
+        let d = f.ok(&format!("run {target} --device opencl --model cuda --check"));
+        assert!(d.stderr.contains("verified against"), "{row}\n{}", d.stderr);
     }
 }
 

@@ -204,7 +204,16 @@ fn what_is_not_supported_is_named() {
     let bodies = [
         ("for i in 0..N team { 'A'[i]: A[i]! = 0.0:f32 }", "E0701", "`team`"),
         ("for i in 0..N level(block) { 'A'[i]: A[i]! = 0.0:f32 }", "E0701", "`block`"),
-        ("atomic 'A': A[0]! sum= 1.0:f32 relaxed scope system", "E0701", "atomic"),
+        (
+            "for i in 0..4 vector(4) { atomic 'A'[i]: A[i]! sum= 1.0:f32 relaxed scope system }",
+            "E0701",
+            "atomic",
+        ),
+        (
+            "for i in 0..4 cpu { while A[0]! > 0.0:f32 { atomic 'A': A[0]! store 0.0:f32 relaxed scope system } }",
+            "E0701",
+            "while",
+        ),
         ("compute 'A' over i in 0..N { A[i]! = 0.0:f32 }", "E0701", "compute `A`"),
         ("alloc T: f32[4] shared { 'A': A[0]! = 0.0:f32 }", "E0701", "`shared`"),
         ("for i in 0..8 vector(8) { 'A'[i]: A[0]! sum= 1.0:f32 licensed }", "E0702", "`A`"),

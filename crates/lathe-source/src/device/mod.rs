@@ -58,7 +58,7 @@ pub struct DeviceSource {
 static CAPABILITIES: LazyLock<Capabilities> = LazyLock::new(|| {
     use Statement::*;
     Capabilities::none()
-        .statements(&[Let, Store, Reduce, Loop, If, While, Alloc, Check, Assume, Prefetch, Barrier])
+        .statements(&[Let, Store, Reduce, Atomic, Loop, If, While, Alloc, Check, Assume, Prefetch, Barrier])
         .executors(&["serial", "unrolled", "vector", "inscan", "grid", "block", "warp", "lane"])
         .spaces(&[Space::Host, Space::Global, Space::Shared, Space::Stack, Space::Register])
         .types(&Scalar::ALL)
@@ -304,6 +304,9 @@ fn assemble(e: &Emitter, language: Language, kernels: &[String], fails: bool) ->
         language.word()
     );
     out.push_str(&language.preamble(doubles));
+    if language == Language::OpenCl && all.contains("atom_") {
+        out.push_str("#pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable\n");
+    }
     for part in [&typedefs, &helpers] {
         if !part.is_empty() {
             out.push('\n');

@@ -179,6 +179,8 @@ pub enum Claim {
     SpaceOnly { array: String },
     /// How a store reaches memory.
     RouteOnly { label: String },
+    /// Updates of an element are one step each.
+    IndivisibleOnly { label: String },
     /// Local arrays live longer.
     LifetimeOnly,
     /// The translation of terms takes no choice.
@@ -225,6 +227,7 @@ impl Claim {
             | LayoutOnly { .. }
             | SpaceOnly { .. }
             | RouteOnly { .. }
+            | IndivisibleOnly { .. }
             | LifetimeOnly
             | Translated => Theorem::NoMeaning,
             Full { .. } | InBounds { .. } | NoFailure { .. } | Fact { .. } => Theorem::Size,
@@ -394,6 +397,9 @@ impl fmt::Display for Claim {
             SpaceOnly { array } => write!(f, "where `{array}` lives does not change what it holds"),
             RouteOnly { label } => {
                 write!(f, "how `{label}` reaches memory does not change what is stored, nor the order")
+            }
+            IndivisibleOnly { label } => {
+                write!(f, "every update of `{label}` is one step, and combines what it combined")
             }
             InstancesKept => f.write_str("every instance is run exactly once"),
             LifetimeOnly => f.write_str("local arrays may live longer"),

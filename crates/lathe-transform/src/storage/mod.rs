@@ -4,6 +4,7 @@
 //! * one file per rule: its page says what it means and when it is legal.
 
 mod accumulate;
+mod atomic;
 mod begin;
 mod compute_at;
 mod expand;
@@ -53,6 +54,7 @@ pub static RULES: &[&Rule] = &[
     &relayout::PROMOTE,
     &fma::FMA,
     &reassociate::REASSOCIATE,
+    &atomic::ATOMIC,
     &nontemporal::NONTEMPORAL,
     &prefetch::PREFETCH,
 ];

@@ -18,8 +18,11 @@ use lathe_analysis::{
 };
 use lathe_diagnostics::{Code, Diagnostic, Places, Severity};
 use lathe_ir::names::Role;
+use lathe_ir::stmt::{Atomic, AtomicOp};
 use lathe_ir::visit;
-use lathe_ir::{Binder, BufId, Buffer, Expr, Function, Label, Module, Reduce, Scalar, Stage, Stmt, StmtKind};
+use lathe_ir::{
+    Binder, BufId, Buffer, Expr, Function, Label, Module, ReduceOp, Scalar, Stage, Stmt, StmtKind, Type,
+};
 use lathe_poly::Ranges;
 use lathe_poly::simplify::simplify_stmt;
 use lathe_prove::Which;
@@ -369,12 +372,10 @@ impl<'a> Work<'a> {
             env.stated().map(|(e, who)| (formula::formula(&env, e), who.to_string())).collect();
         for l in &proof.used_licence {
             self.changes_rounding(l.as_str());
-            for r in reductions(old, l) {
-                let types: Vec<_> = r.targets.iter().map(|t| t.elem.clone()).collect();
+            for (op, types) in reductions(old, l) {
                 for which in [Which::Associative, Which::Commutative] {
                     let places = Places::none();
-                    let law =
-                        laws::rely(self.rule, self.module(), &self.func, &r.op, &types, which, &places)?;
+                    let law = laws::rely(self.rule, self.module(), &self.func, op, &types, which, &places)?;
                     self.relies_on(&law);
                 }
             }
@@ -497,16 +498,17 @@ pub fn widened(s: &Stmt) -> Stmt {
 }
 
 /// The reductions of a label, one of each operator.
-fn reductions<'a>(s: &'a Stmt, label: &Label) -> Vec<&'a Reduce> {
-    let mut out: Vec<&Reduce> = Vec::new();
+fn reductions<'a>(s: &'a Stmt, label: &Label) -> Vec<(&'a ReduceOp, Vec<Type>)> {
+    let mut out: Vec<(&ReduceOp, Vec<Type>)> = Vec::new();
     let mut left = vec![s];
     while let Some(s) = left.pop() {
-        if let Some(r) = s.as_reduce()
-            && r.label == *label
-            && out.iter().all(|o| o.op != r.op)
-        {
-            out.push(r);
+        let mut found = None;
+        if let StmtKind::Reduce(r) = s.kind() {
+            found = Some((&r.op, r.targets.iter().map(|t| t.elem.clone()).collect()));
+        } else if let StmtKind::Atomic(Atomic { op: AtomicOp::Update(op, _), target, .. }) = s.kind() {
+            found = Some((op, vec![target.elem.clone()]));
         }
+        out.extend(found.filter(|f| s.label() == Some(label) && out.iter().all(|o| o.0 != f.0)));
         left.extend(s.children());
     }
     out

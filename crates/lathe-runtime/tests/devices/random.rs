@@ -1,0 +1,161 @@
+//! Random device trees: phases over shared memory and registers, atomics in both memories, reductions by halves, serial code
+//! and loops between phases. As they stand, as kernels in random orders with the detection of races, on an OpenCL device,
+//! and on CPUs, where blocks are iterations and phases are loops.
+
+use super::*;
+
+/// How many trees there are, unless `LATHE_CASES` says otherwise.
+const CASES: u64 = 12;
+
+struct Maker {
+    state: u64,
+    threads: i64,
+    /// Numbers that labels and loops have so far.
+    names: u32,
+    out: String,
+}
+
+impl Maker {
+    fn below(&mut self, n: u64) -> u64 {
+        // The constants of Knuth's MMIX generator.
+        self.state = self.state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.state >> 33) % n
+    }
+
+    fn pick<'a>(&mut self, all: &[&'a str]) -> &'a str {
+        all[self.below(all.len() as u64) as usize]
+    }
+
+    fn name(&mut self) -> u32 {
+        self.names += 1;
+        self.names
+    }
+
+    /// A value that thread `t` may read while the array `own` is written by all.
+    fn value(&mut self, own: &str) -> String {
+        let (n, by) = (self.threads, self.below(7));
+        let other = if own == "S" { "P" } else { "S" };
+        match self.below(5) {
+            0 => format!("A[g, t] + {by}:i32"),
+            1 => format!("{other}[(t + {by}) % {n}] * 3:i32"),
+            2 => format!("max({own}[t], A[g, (t * {by}) % {n}])"),
+            3 => format!("R[t] - {other}[{}]", by % n as u64),
+            _ => format!("select(t < {by}, R[t], {other}[t])"),
+        }
+    }
+
+    /// One phase: a loop over the threads, or serial code.
+    fn phase(&mut self, around: &str, deep: u64) {
+        let n = self.threads;
+        let l = self.name();
+        let threads = format!("for t in 0..{n} level(block)");
+        let text = match self.below(if deep > 0 { 9 } else { 7 }) {
+            0 | 1 => {
+                let a = self.pick(&["S", "P"]);
+                let v = self.value(a);
+                format!("{threads} {{ '{a}.{l}'[g, {around}t]: {a}[t] = {v} }}\n")
+            }
+            2 => {
+                let v = self.value("S");
+                format!(
+                    "{threads} {{ 'R.{l}'[g, {around}t]: R[t] = R[t] + {} }}\n",
+                    v.replace("S[t]", "R[t]")
+                )
+            }
+            3 => {
+                let (a, op) = (self.pick(&["S", "P"]), self.pick(&["sum", "max", "min"]));
+                let (by, of) = (1 + self.below(5), 1 + self.below(n as u64));
+                let rest = self.below(9);
+                format!(
+                    "{threads} {{ atomic '{a}.{l}'[g, {around}t]: {a}[(t * {by}) % {of}] {op}= R[t] + {rest}:i32 relaxed scope system }}\n"
+                )
+            }
+            4 => {
+                let (op, by) = ("sum", 1 + self.below(5));
+                let a = self.pick(&["S", "P"]);
+                format!(
+                    "{threads} {{ atomic 'H.{l}'[g, {around}t]: H[(t * {by}) % 8] {op}= {a}[t] relaxed scope system }}\n"
+                )
+            }
+            5 => {
+                let a = self.pick(&["S", "P"]);
+                let mut h = (n as u64).next_power_of_two() as i64 / 4;
+                let mut all = String::new();
+                while h > 0 {
+                    let l = self.name();
+                    all += &format!(
+                        "for p in 0..{h} level(block) {{ '{a}.{l}'[g, {around}p]: {a}[p] sum= {a}[p + {h}] licensed }}\n"
+                    );
+                    h /= 2;
+                }
+                all
+            }
+            6 => {
+                let (a, b) = (self.pick(&["S", "P"]), self.pick(&["S", "P"]));
+                let (i, j) = (self.below(n as u64), self.below(n as u64));
+                format!("'{a}.{l}'[g, {around}0]: {a}[{i}] = {b}[{j}] + {l}:i32\n")
+            }
+            7 => {
+                let (r, trips) = (format!("r{l}"), 1 + self.below(3));
+                self.out += &format!("for {r} in 0..{trips} {{\n");
+                let inside = format!("{around}{r}, ");
+                for _ in 0..1 + self.below(3) {
+                    self.phase(&inside, deep - 1);
+                }
+                "}\n".to_string()
+            }
+            _ => {
+                self.out += &format!("if (g + {l}) % 2 == 0 {{\n");
+                self.phase(around, deep - 1);
+                "}\n".to_string()
+            }
+        };
+        self.out += &text;
+    }
+}
+
+fn tree(seed: u64) -> String {
+    let mut m = Maker { state: seed, threads: 0, names: 0, out: String::new() };
+    m.below(1);
+    m.threads = [64, 32, 48, 7][m.below(4) as usize];
+    let phases = 2 + m.below(6);
+    for _ in 0..phases {
+        m.phase("", 2);
+    }
+    let (n, phases) = (m.threads, m.out);
+    format!(
+        "func random(N)(A: in i32[N, {n}], B: out i32[N, {n}], H: inout i32[8]) stage scheduled {{
+for g in 0..N level(grid) {{
+alloc S: i32[{n}] shared
+alloc P: i32[{n}] shared
+alloc R: i32[{n}] register
+for t in 0..{n} level(block) {{ 'S'[g, t]: S[t] = A[g, t] }}
+for t in 0..{n} level(block) {{ 'P'[g, t]: P[t] = A[g, {n} - 1 - t] * 2:i32 }}
+for t in 0..{n} level(block) {{ 'R'[g, t]: R[t] = A[g, t] - 5:i32 }}
+{phases}for t in 0..{n} level(block) {{ 'B'[g, t]: B[g, t] = S[t] + P[t] * 7:i32 + R[t] * 11:i32 }}
+}}
+}}"
+    )
+}
+
+/// The same with blocks as iterations that threads of the host share, and threads as loops.
+fn on_threads(text: &str) -> String {
+    let text = text.replace("level(grid)", "cpu").replace(" level(block)", "");
+    text.replace("] shared", "] stack").replace("] register", "] stack")
+}
+
+#[test]
+fn random_trees_agree() {
+    let cases = std::env::var("LATHE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(CASES);
+    for seed in 0..cases {
+        let text = tree(seed);
+        let sizes: &[&[i64]] = &[&[1], &[5], &[0]];
+        orders_agree(&text, sizes);
+        let (m, f) = parse(&text);
+        for language in [Language::Cuda, Language::OpenCl] {
+            emit(&m, &f, language, Limits::default()).unwrap_or_else(|d| panic!("{seed}: {d}\n{text}"));
+        }
+        agree_with(&[opencl()], &[false], 2, &text, sizes);
+        agree_with(&[Engine::LLVM], &[false], 1, &on_threads(&text), sizes);
+    }
+}
