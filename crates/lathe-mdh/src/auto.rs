@@ -2,6 +2,7 @@
 //! computes are done block by block, so that intermediate results stay in a cache.
 
 mod chains;
+pub mod device;
 mod inner;
 mod scatter;
 

@@ -106,6 +106,9 @@ pub(super) fn setting<'a>(w: &'a Wanted, func: &'a Function) -> Setting<'a> {
     Setting { module: w.module, func, machine: w.machine, model: w.model, folder: w.folder, params: w.params }
 }
 
+/// The model of the devices that forms are written for.
+const FORMS: &str = "cuda";
+
 /// Fewer points than this are no work for several threads.
 const SMALL: i64 = 1 << 15;
 
@@ -299,12 +302,32 @@ fn whole(set: &Setting, sizes: &BTreeMap<String, i64>) -> Result<Auto, Diagnosti
     lathe_mdh::auto::searched(set.module, set.func, sizes, &setting, set.params)
 }
 
-/// Every compute for itself: one that is refused costs only its own decisions.
+/// Every compute for itself: one that is refused costs only its own decisions. On CUDA's devices, forms come first.
 fn one_by_one(set: &Setting, context: &Context) -> Result<Version, Diagnostic> {
     let start = Instant::now();
     let (mut notes, mut kept, mut chosen) = (Vec::new(), Vec::new(), Vec::new());
     let mut done = on_loops(set.module, set.func, context, &Strategy::Id).map_err(|r| *r.diagnostic)?;
-    for label in labels(set.func) {
+    let mut left = labels(set.func);
+    let forms = match set.model {
+        Some(FORMS) if set.params.is_empty() => lathe_mdh::auto::device::forms(set.module, set.func),
+        _ => Vec::new(),
+    };
+    for form in forms {
+        if !form.labels.iter().all(|l| left.contains(l)) {
+            continue;
+        }
+        kept.push(form.strategy);
+        match on_loops(set.module, set.func, context, &Strategy::Seq(kept.clone())) {
+            Ok(next) => {
+                done = next;
+                left.retain(|l| !form.labels.contains(l));
+            }
+            Err(_) => {
+                kept.pop();
+            }
+        }
+    }
+    for label in left {
         let mut expander = Expander::new(set, context);
         let of = Argument {
             name: Some("of".to_string()),

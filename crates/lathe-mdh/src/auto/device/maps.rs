@@ -1,0 +1,132 @@
+//! Results that depend on no other: threads take neighbours that lie together. Stencils have rows per thread, of which what
+//! lies between is read once; what is turned goes through shared memory.
+
+use super::shape::{Shape, Steps, divisor, together};
+
+/// Threads of a block.
+const THREADS: u64 = 256;
+/// Elements that a block has at most.
+const ROUND: u64 = 8 * THREADS;
+/// Elements that are worth a launch of their own for what vectors leave.
+const LONG: u64 = 1 << 20;
+/// The side of a tile that is turned.
+const TILE: u64 = 64;
+
+/// A map in one of the forms, the special ones first.
+pub fn forms(s: &Shape) -> Vec<String> {
+    if s.reduces() || !s.output.plain() || s.dims.is_empty() {
+        return Vec::new();
+    }
+    [turned(s), stencil(s), plain(s)].into_iter().flatten().collect()
+}
+
+/// The loops from the one whose neighbours lie furthest apart to the one where they lie together.
+fn order(s: &Shape) -> Option<Vec<usize>> {
+    let order: Vec<usize> = s.output.over.iter().copied().collect::<Option<_>>()?;
+    (order.len() == s.dims.len()).then_some(order)
+}
+
+fn plain(s: &Shape) -> Option<String> {
+    let order = order(s)?;
+    let (last, outer) = order.split_last()?;
+    let mut t = Steps::default();
+    let mut n = s.extent(*last);
+    let whole = n / ROUND * ROUND;
+    // Of long rows of a length that vectors do not divide, the rest has threads of its own.
+    let cut = outer.is_empty() && n != whole && n > LONG;
+    if cut {
+        t.add(format!("cut({}, {whole})", s.dim(*last)));
+        n = whole;
+    }
+    let vector = together(s.output.bytes, n);
+    let threads = (n / vector).max(1).next_power_of_two().min(THREADS);
+    let rows = if outer.is_empty() { 1 } else { THREADS / threads };
+    t.split(&s.dim(*last), threads * vector, "bx", "tx");
+    if vector > 1 {
+        t.split(&s.path("tx"), vector, "tx", "vx");
+    }
+    let mut blocks: Vec<String> = outer.iter().map(|d| s.dim(*d)).collect();
+    let mut all = Vec::new();
+    if rows > 1 {
+        let row = blocks.pop()?;
+        t.split(&row, rows, "by", "ty");
+        blocks.push(s.path("by"));
+        all.push(s.path("ty"));
+    }
+    blocks.push(s.path("bx"));
+    all.push(s.path("tx"));
+    let inner = (vector > 1).then(|| s.path("vx"));
+    t.reorder(&blocks.iter().chain(&all).chain(&inner).cloned().collect::<Vec<_>>());
+    blocks.iter().for_each(|b| t.bind(b, "grid"));
+    all.iter().for_each(|b| t.bind(b, "block"));
+    inner.iter().for_each(|v| t.unroll(v));
+    if cut {
+        t.bind(&format!("{}.rest", s.dim(*last)), "block");
+    }
+    Some(t.text())
+}
+
+/// Rows per thread in the dimensions that neighbours are read along.
+fn stencil(s: &Shape) -> Option<String> {
+    let order = order(s)?;
+    let (last, outer) = order.split_last()?;
+    let spread = |d: usize| s.inputs.iter().any(|i| i.spread[d]);
+    let rows: Vec<usize> = outer.iter().copied().filter(|d| spread(*d)).collect();
+    if rows.is_empty() || !s.inputs.iter().all(|i| i.along().is_none_or(|a| a == *last)) {
+        return None;
+    }
+    let vector = divisor(s.extent(*last), &[2]);
+    let mut t = Steps::default();
+    t.split(&s.dim(*last), THREADS / rows.len().min(2) as u64 * vector, "bx", "tx");
+    t.split(&s.path("tx"), vector, "tx", "vx");
+    let (mut blocks, mut inner) = (Vec::new(), Vec::new());
+    for d in outer {
+        let most: &[u64] = match rows.iter().position(|r| r == d) {
+            Some(0) => &[8, 4, 2],
+            Some(1) => &[2],
+            _ => &[],
+        };
+        let side = divisor(s.extent(*d), most);
+        if side > 1 {
+            t.split(&s.dim(*d), side, &format!("b{d}"), &format!("u{d}"));
+            blocks.push(s.path(&format!("b{d}")));
+            inner.push(s.path(&format!("u{d}")));
+        } else {
+            blocks.push(s.dim(*d));
+        }
+    }
+    blocks.push(s.path("bx"));
+    inner.push(s.path("vx"));
+    let all = blocks.iter().cloned().chain([s.path("tx")]).chain(inner.iter().cloned());
+    t.reorder(&all.collect::<Vec<_>>());
+    inner.iter().for_each(|u| t.unroll(u));
+    blocks.iter().for_each(|b| t.bind(b, "grid"));
+    t.bind(&s.path("tx"), "block");
+    Some(t.text())
+}
+
+/// A tile of an input whose rows are the results' columns: read along its rows, and written along the others.
+fn turned(s: &Shape) -> Option<String> {
+    let order = order(s)?;
+    let [across, along] = order[..] else { return None };
+    let mut columns = s.inputs.iter().filter(|i| i.over == [Some(along), Some(across)] && i.plain());
+    let (a, None) = (columns.next()?, columns.next()) else { return None };
+    if a.local || !s.extent(along).is_multiple_of(TILE) || !s.extent(across).is_multiple_of(TILE) {
+        return None;
+    }
+    let (name, mut t) = (&a.name, Steps::default());
+    t.split(&s.dim(along), TILE, "bx", "tx");
+    t.split(&s.dim(across), TILE, "by", "ty");
+    t.reorder(&["bx", "by", "ty", "tx"].map(|l| s.path(l)));
+    t.add(format!("stage({name}, at: {}, space: shared, layout: pad(1, {}))", s.path("by"), TILE + 1));
+    t.split(&format!("copy({name}).0"), 4, "uy", "ty");
+    t.split(&s.path("ty"), 4, "uy", "ty");
+    t.reorder(&["ty", "1", "uy"].map(|l| format!("copy({name}).{l}")));
+    t.reorder(&["ty", "tx", "uy"].map(|l| s.path(l)));
+    t.bind(&s.path("bx"), "grid");
+    t.bind(&s.path("by"), "grid");
+    for l in [format!("copy({name}).ty"), format!("copy({name}).1"), s.path("ty"), s.path("tx")] {
+        t.bind(&l, "block");
+    }
+    Some(t.text())
+}

@@ -1,0 +1,92 @@
+//! Forms for devices: how an expert would write a compute of a shape, as strategies. Maps by vectors, stencils by rows,
+//! reductions by shuffles, products by tiles in shared memory and registers, chains over rows by rows in registers, histograms
+//! by tables in shared memory.
+//!
+//! Nothing here is believed: a form is a strategy like any other, and one that a rule refuses is left out. Sizes are
+//! constants, and those that a form's tiles do not divide have the decisions of a model.
+
+mod maps;
+mod products;
+mod rows;
+mod shape;
+mod sums;
+mod tables;
+
+use self::shape::{Array, Dim, Shape};
+use crate::choose::facts::{Facts, Reach};
+use crate::homomorphism::{Homomorphism, Shaped};
+use crate::view::Operand;
+use lathe_ir::{BinOp, ExprKind, Function, Module, ReduceOp, Scalar};
+use lathe_strategy::{Strategy, parse_strategy};
+use std::collections::BTreeMap;
+
+/// A strategy for some computes of a function.
+#[derive(Clone, Debug)]
+pub struct Form {
+    /// The computes; none where it is for loops.
+    pub labels: Vec<String>,
+    pub strategy: Strategy,
+}
+
+/// What may be tried on a function of constant sizes, the best first; each compute takes one.
+pub fn forms(module: &Module, func: &Function) -> Vec<Form> {
+    let labels = super::labels(func);
+    let shapes: Vec<Option<Shape>> = labels.iter().map(|l| shape(module, func, l)).collect();
+    let mut out = tables::forms(func);
+    let all: Option<Vec<Shape>> = shapes.iter().cloned().collect();
+    out.extend(all.and_then(|all| rows::form(&all)));
+    for s in shapes.iter().flatten() {
+        let each = products::forms(s).into_iter().chain(sums::forms(s)).chain(maps::forms(s));
+        out.extend(each.map(|text| (vec![s.label.clone()], text)));
+    }
+    let form = |(labels, text): (Vec<String>, String)| {
+        parse_strategy(&text).ok().map(|strategy| Form { labels, strategy })
+    };
+    out.into_iter().filter_map(form).collect()
+}
+
+/// The compute of a label, if it is one that forms are for.
+fn shape(module: &Module, func: &Function, label: &str) -> Option<Shape> {
+    let h = Homomorphism::of(module, func, Some(label)).ok()?;
+    let at = h.at(&BTreeMap::new()).ok()?;
+    let f = Facts::of(&at);
+    let ([out], [output], true) = (&f.outputs[..], &h.outputs[..], !f.scanned.contains(&true)) else {
+        return None;
+    };
+    let array = |r: &Reach, o: &Operand| array(func, &at, r, o);
+    let inputs = f.inputs.iter().map(|r| Some(array(r, h.inputs.get(r.input?)?)));
+    let float = |e: &lathe_ir::Expr| e.ty().scalar().is_some_and(Scalar::is_float);
+    let product = |e: &lathe_ir::Expr| matches!(e.kind(), ExprKind::Binary(BinOp::Mul, ..)) && float(e);
+    let whole = f.inputs.iter().chain(&f.outputs).all(|r| r.leaves == 1);
+    let dims = h.dims.iter().zip(&f.extents).zip(&f.reduced);
+    let shape = Shape {
+        label: label.to_string(),
+        dims: dims.map(|((d, n), r)| Dim { name: d.name.clone(), extent: *n, reduced: *r }).collect(),
+        output: array(out, output),
+        inputs: inputs.collect::<Option<_>>()?,
+        splits: f.splits && f.identity,
+        products: h.op == Some(ReduceOp::Sum) && h.values.iter().all(product),
+    };
+    (whole && at.extents.iter().all(|n| *n > 0)).then_some(shape)
+}
+
+fn array(func: &Function, at: &Shaped, r: &Reach, o: &Operand) -> Array {
+    let dims = at.extents.len();
+    // The loop that a dimension of the array alone has, and that no other dimension has.
+    let alone = |c: &Vec<i64>| {
+        let mut with = (0..dims).filter(|d| c[*d] != 0);
+        let (d, None) = (with.next()?, with.next()) else { return None };
+        let here = r.subscripts.iter().filter(|s| s[d] != 0).count();
+        (c[d] == 1 && here == 1).then_some(d)
+    };
+    let over: Vec<Option<usize>> = r.subscripts.iter().map(alone).collect();
+    let spread = |d: usize| over.iter().zip(&r.spread).any(|(o, s)| *o == Some(d) && *s > 0);
+    let mine = |b: &lathe_ir::Buffer| b.id == o.buffer.id;
+    Array {
+        name: o.name().to_string(),
+        bytes: r.bytes,
+        spread: (0..dims).map(spread).collect(),
+        over,
+        local: !func.params.iter().filter_map(|p| p.array()).any(|b| mine(b)),
+    }
+}

@@ -1,0 +1,123 @@
+//! Products of matrices, whichever of their dimensions lie together: tiles of both inputs go through shared memory, and
+//! while one pair is used, the next is on its way there. A thread has its results in registers, in pieces of 4 × 4.
+
+use super::shape::{Array, Shape, Steps};
+
+/// Products with fewer results have smaller blocks, so that every processor has some.
+const LARGE: u64 = 1_500_000;
+
+/// The tile of a block.
+struct Tile {
+    side: u64,
+    depth: u64,
+    /// Rows of blocks of 4 × 4 results per thread, and of columns.
+    rows: u64,
+    columns: u64,
+    threads: u64,
+}
+
+pub fn forms(s: &Shape) -> Vec<String> {
+    let of = |d: usize| s.dims[d].extent;
+    let Some((i, j, k)) = roles(s) else { return Vec::new() };
+    let tile = if of(i) * of(j) <= LARGE {
+        Tile { side: 64, depth: 32, rows: 2, columns: 1, threads: 128 }
+    } else {
+        Tile { side: 128, depth: 16, rows: 2, columns: 2, threads: 256 }
+    };
+    let whole = of(i).is_multiple_of(tile.side)
+        && of(j).is_multiple_of(tile.side)
+        && of(k).is_multiple_of(tile.depth);
+    if whole { vec![product(s, (i, j, k), &tile)] } else { Vec::new() }
+}
+
+/// Rows, columns and the dimension that is summed.
+fn roles(s: &Shape) -> Option<(usize, usize, usize)> {
+    let [Some(i), Some(j)] = s.output.over[..] else { return None };
+    let [a, b] = &s.inputs[..] else { return None };
+    let k = (0..3).find(|d| *d != i && *d != j)?;
+    let uses = |x: &Array, d: usize| x.plain() && x.over.len() == 2 && x.depends(d) && x.depends(k);
+    let fits = s.dims.len() == 3 && s.dims[k].reduced && !s.dims[i].reduced && !s.dims[j].reduced;
+    let inputs = uses(a, i) && uses(b, j) || uses(a, j) && uses(b, i);
+    (fits && inputs && s.splits && s.products && a.name != b.name && a.bytes == 4 && b.bytes == 4)
+        .then_some((i, j, k))
+}
+
+fn product(s: &Shape, (i, j, k): (usize, usize, usize), tile: &Tile) -> String {
+    let (l, out) = (&s.label, &s.output.name);
+    let mut t = Steps::default();
+    t.add(format!("contract({l})"));
+    t.split(&s.dim(i), tile.side, "bi", "ti");
+    t.split(&s.dim(j), tile.side, "bj", "tj");
+    t.reorder(&["bi", "bj", "ti", "tj"].map(|x| s.path(x)));
+    t.add(format!("fission({}, after: {l}.init)", s.path("ti")));
+    t.bind(&s.path("bi"), "grid");
+    t.bind(&s.path("bj"), "grid");
+    t.add(format!("stage({out}, at: {}, space: register)", s.path("bj")));
+    // Warps wi × wj, in each threads li × lj; a thread has pieces ri × rj of ei × ej.
+    let (ri, rj) = (tile.side / tile.rows, tile.side / tile.columns);
+    let lanes = if tile.columns == 1 { 32 } else { 32.min(rj) };
+    let statements = [format!("{l}.init"), l.clone(), format!("copy({out}).out")];
+    for (n, at) in statements.iter().enumerate() {
+        let (rows, columns) = if n == 2 { ("0", "1") } else { ("ti", "tj") };
+        t.split(&format!("{at}.{rows}"), ri, "ri", "wi");
+        t.split(&format!("{at}.wi"), 16, "wi", "li");
+        t.split(&format!("{at}.li"), 4, "li", "ei");
+        if tile.columns > 1 {
+            t.split(&format!("{at}.{columns}"), rj, "rj", "wj");
+            t.split(&format!("{at}.wj"), lanes, "wj", "lj");
+        } else {
+            t.split(&format!("{at}.{columns}"), lanes, "wj", "lj");
+        }
+        t.split(&format!("{at}.lj"), 4, "lj", "ej");
+    }
+    t.split(&s.dim(k), tile.depth, "bk", "tk");
+    let pieces: &[&str] = if tile.columns > 1 { &["ri", "ei", "rj", "ej"] } else { &["ri", "ei", "ej"] };
+    for (n, at) in statements.iter().enumerate() {
+        let sums: (&[&str], &[&str]) = if n == 1 { (&["bk"], &["tk"]) } else { (&[], &[]) };
+        let order = sums.0.iter().chain(&["wi", "wj", "li", "lj"]).chain(sums.1).chain(pieces);
+        t.reorder(&order.map(|x| format!("{at}.{x}")).collect::<Vec<_>>());
+    }
+    let bk = s.path("bk");
+    for a in &s.inputs {
+        // Rows of the tile in shared memory run along the results.
+        let turn = a.along() == Some(k);
+        let layout = if turn {
+            format!(", layout: permute(1, 0), layout: pad(1, {})", tile.side + 4)
+        } else {
+            String::new()
+        };
+        t.add(format!("stage({}, at: {bk}, space: shared{layout})", a.name));
+    }
+    for at in &statements {
+        pieces.iter().for_each(|p| t.unroll(&format!("{at}.{p}")));
+    }
+    t.unroll(&s.path("tk"));
+    for at in &statements {
+        ["wi", "wj", "li", "lj"].iter().for_each(|p| t.bind(&format!("{at}.{p}"), "block"));
+    }
+    for a in &s.inputs {
+        copy(a, a.along() == Some(k), tile, &mut t);
+    }
+    t.add(format!("pipeline({bk}, stages: 2)"));
+    t.text()
+}
+
+/// The threads copy a tile: element by element where it is turned, else four neighbours at a time.
+fn copy(a: &Array, turned: bool, tile: &Tile, t: &mut Steps) {
+    let at = |x: &str| format!("copy({}).{x}", a.name);
+    let width = if turned { tile.depth } else { tile.side / 4 };
+    t.split(&at("0"), tile.threads / width, "uc", "tc");
+    if turned {
+        t.reorder(&[at("tc"), at("1"), at("uc")]);
+        t.unroll(&at("uc"));
+        t.bind(&at("tc"), "block");
+        t.bind(&at("1"), "block");
+    } else {
+        t.split(&at("1"), 4, "tx", "vx");
+        t.reorder(&[at("tc"), at("tx"), at("uc"), at("vx")]);
+        t.unroll(&at("uc"));
+        t.unroll(&at("vx"));
+        t.bind(&at("tc"), "block");
+        t.bind(&at("tx"), "block");
+    }
+}

@@ -1,0 +1,101 @@
+//! Chains of computes over the same rows (softmax, normalizations): a row is read once and stays in registers, results of a
+//! whole row are in shared memory. Short rows have a warp each, longer ones a block.
+
+use super::shape::{Array, Shape, Steps, threads};
+use std::collections::BTreeSet;
+
+/// Bytes of a row that a thread keeps of every array.
+const KEPT: u64 = 128;
+const THREADS: u64 = 256;
+const WARP: u64 = 32;
+const ROWS: u64 = 4;
+const VECTOR: u64 = 4;
+
+/// The labels of the chain that begins with the first compute, and its steps.
+pub fn form(all: &[Shape]) -> Option<(Vec<String>, String)> {
+    let first = all.first().filter(|_| all.len() > 1)?;
+    let [row, column] = [first.dims.first()?.extent, first.dims.get(1)?.extent];
+    let fits = |s: &&Shape| {
+        let [i, j] = &s.dims[..] else { return false };
+        let whole = s.output.over == if j.reduced { vec![Some(0)] } else { vec![Some(0), Some(1)] };
+        let plain = |a: &Array| {
+            let over: Vec<usize> = a.over.iter().copied().flatten().collect();
+            a.plain() && (over.is_empty() || matches!(over[..], [0] | [1] | [0, 1])) && a.bytes == 4
+        };
+        let free = !i.reduced && (!j.reduced || s.splits);
+        free && i.extent == row
+            && j.extent == column
+            && whole
+            && s.inputs.iter().chain([&s.output]).all(plain)
+    };
+    let chain: Vec<&Shape> = all.iter().take_while(fits).collect();
+    let sums: Vec<&Shape> = chain.iter().copied().filter(|s| s.dims[1].reduced).collect();
+    // Every result of a row belongs to the chain: nobody else reads it.
+    if chain.len() < 2 || chain.len() < all.len() || sums.is_empty() || sums.iter().any(|s| !s.output.local) {
+        return None;
+    }
+    let per_thread = |t: u64| column / t * 4;
+    let short = column <= 1024 && column.is_multiple_of(WARP * VECTOR) && row.is_multiple_of(ROWS);
+    if !column.is_multiple_of(VECTOR) {
+        return None;
+    }
+    let kept = |t: &u64| per_thread(*t) <= KEPT;
+    let usual = [&[THREADS][..], &[2 * THREADS, THREADS]];
+    let width = || usual.into_iter().find_map(|u| threads(column / VECTOR, u).filter(kept));
+    let threads = if short { WARP } else { width()? };
+    let mut t = Steps::default();
+    for s in &chain[1..] {
+        t.add(format!("fuse({}, {})", first.dim(0), s.dim(0)));
+    }
+    let mut at = first.dim(0);
+    if short {
+        t.split(&at, ROWS, "by", "ty");
+        at = first.path("ty");
+    }
+    let results: BTreeSet<&str> = sums.iter().map(|s| s.output.name.as_str()).collect();
+    results.iter().for_each(|r| t.add(format!("localize({r}, at: {at}, space: shared)")));
+    t.bind(&if short { first.path("by") } else { at.clone() }, "grid");
+    // What several computes touch of a row is kept; what is written is copied out.
+    let whole = |a: &&Array| a.over == [Some(0), Some(1)];
+    let touched: Vec<&Array> =
+        chain.iter().flat_map(|s| s.inputs.iter().chain([&s.output])).filter(whole).collect();
+    let names: BTreeSet<&str> = touched.iter().map(|a| a.name.as_str()).collect();
+    let uses =
+        |n: &str| chain.iter().filter(|s| s.inputs.iter().chain([&s.output]).any(|a| a.name == n)).count();
+    let written = |n: &str| chain.iter().any(|s| s.output.name == n);
+    let read = |n: &str| chain.iter().any(|s| s.inputs.iter().any(|a| a.name == n));
+    let (mut loops, mut kept) =
+        (chain.iter().map(|s| (s.label.clone(), s.dims[1].name.clone())).collect::<Vec<_>>(), 0);
+    for n in names.iter().filter(|n| uses(n) > 1 && (read(n) || !written(n))) {
+        t.add(format!("stage({n}, at: {at}, space: register)"));
+        kept += 1;
+        let copy = if written(n) { format!("copy({n}).out") } else { format!("copy({n})") };
+        loops.push((copy, "1".to_string()));
+    }
+    if kept * per_thread(threads) > 2 * KEPT {
+        return None;
+    }
+    for (at, column) in &loops {
+        t.split(&format!("{at}.{column}"), threads * VECTOR, "rx", "tx");
+        t.split(&format!("{at}.tx"), VECTOR, "tx", "vx");
+        t.reorder(&["tx", "rx", "vx"].map(|l| format!("{at}.{l}")));
+    }
+    for s in &sums {
+        let (out, tx) = (&s.output.name, s.path("tx"));
+        t.add(format!("privatize({out}, {tx}, at: {tx}, space: shared, combine: halves)"));
+        t.add(format!("stage({out}.p, at: {tx}, space: register)"));
+    }
+    for (at, _) in &loops {
+        t.unroll(&format!("{at}.rx"));
+        t.unroll(&format!("{at}.vx"));
+    }
+    if short {
+        t.bind(&at, "block");
+    }
+    loops.iter().for_each(|(at, _)| t.bind(&format!("{at}.tx"), "block"));
+    for s in &sums {
+        t.bind(&format!("private({}).0", s.output.name), "block");
+        t.halves(&s.label, threads);
+    }
+    Some((chain.iter().map(|s| s.label.clone()).collect(), t.text()))
+}

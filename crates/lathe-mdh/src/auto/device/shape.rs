@@ -1,0 +1,140 @@
+//! What the forms know of a compute: its loops, and how arrays lie along them.
+
+/// A loop of a compute.
+#[derive(Clone, Debug)]
+pub struct Dim {
+    pub name: String,
+    pub extent: u64,
+    pub reduced: bool,
+}
+
+/// An array that a compute reads or writes.
+#[derive(Clone, Debug)]
+pub struct Array {
+    pub name: String,
+    /// Bytes of an element.
+    pub bytes: u64,
+    /// Per dimension of the array, the loop that alone runs through it, one by one; neighbours of a stencil count as one.
+    pub over: Vec<Option<usize>>,
+    /// Per loop, whether several of its neighbours are read.
+    pub spread: Vec<bool>,
+    /// It belongs to the function, and nobody else sees it.
+    pub local: bool,
+}
+
+impl Array {
+    /// The loop along which neighbours lie together.
+    pub fn along(&self) -> Option<usize> {
+        self.over.last().copied().flatten()
+    }
+
+    pub fn depends(&self, dim: usize) -> bool {
+        self.over.contains(&Some(dim))
+    }
+
+    /// Every dimension has a loop of its own.
+    pub fn plain(&self) -> bool {
+        self.over.iter().all(Option::is_some) && !self.spread.contains(&true)
+    }
+}
+
+/// A compute of constant sizes.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    pub label: String,
+    /// Outermost first, as they are written.
+    pub dims: Vec<Dim>,
+    pub output: Array,
+    pub inputs: Vec<Array>,
+    /// Partial results may start anywhere, and be combined in any order.
+    pub splits: bool,
+    /// A sum of products of floats.
+    pub products: bool,
+}
+
+impl Shape {
+    pub fn reduces(&self) -> bool {
+        self.dims.iter().any(|d| d.reduced)
+    }
+
+    pub fn extent(&self, dim: usize) -> u64 {
+        self.dims[dim].extent
+    }
+
+    /// The name of a loop, with the label that tells it from others.
+    pub fn path(&self, name: &str) -> String {
+        format!("{}.{name}", self.label)
+    }
+
+    /// The path of a loop as it is written.
+    pub fn dim(&self, dim: usize) -> String {
+        self.path(&self.dims[dim].name)
+    }
+}
+
+/// Steps, written one after the other.
+#[derive(Clone, Debug, Default)]
+pub struct Steps(Vec<String>);
+
+impl Steps {
+    pub fn add(&mut self, step: impl Into<String>) {
+        self.0.push(step.into());
+    }
+
+    /// Blocks of `by` iterations.
+    pub fn split(&mut self, path: &str, by: u64, outer: &str, inner: &str) {
+        self.add(format!("split({path}, {by}, outer: {outer}, inner: {inner})"));
+    }
+
+    pub fn bind(&mut self, path: &str, to: &str) {
+        self.add(format!("bind({path}, {to})"));
+    }
+
+    pub fn unroll(&mut self, path: &str) {
+        self.add(format!("unroll({path})"));
+    }
+
+    pub fn reorder(&mut self, paths: &[String]) {
+        if paths.len() > 1 {
+            self.add(format!("reorder({})", paths.join(", ")));
+        }
+    }
+
+    /// The loops that combine `parts` partial results of a label by halves, run by threads.
+    pub fn halves(&mut self, label: &str, parts: u64) {
+        for step in 1..=parts.next_power_of_two().ilog2() {
+            let number = if step == 1 { String::new() } else { step.to_string() };
+            self.bind(&format!("{label}.halve{number}.p"), "block");
+        }
+    }
+
+    pub fn text(&self) -> String {
+        self.0.join(" ; ")
+    }
+}
+
+/// The largest of some divisors of a number.
+pub fn divisor(n: u64, of: &[u64]) -> u64 {
+    of.iter().copied().find(|d| n.is_multiple_of(*d)).unwrap_or(1)
+}
+
+/// How many threads share that many iterations evenly: a usual number, or else the largest that does; none if that is
+/// less than a warp.
+pub fn threads(n: u64, usual: &[u64]) -> Option<u64> {
+    let most = usual.iter().copied().max()?;
+    let even = usual.iter().copied().find(|t| n.is_multiple_of(*t));
+    even.or_else(|| (32..=most).rev().find(|t| n.is_multiple_of(*t)))
+}
+
+/// Elements of that size that one load or store of a thread takes.
+pub fn together(bytes: u64, n: u64) -> u64 {
+    divisor(
+        n,
+        match bytes {
+            0..=2 => &[8, 4, 2],
+            3..=4 => &[4, 2],
+            5..=8 => &[2],
+            _ => &[],
+        },
+    )
+}
