@@ -45,7 +45,7 @@ fn roles(s: &Shape) -> Option<(usize, usize, usize)> {
 fn product(s: &Shape, (i, j, k): (usize, usize, usize), tile: &Tile) -> String {
     let (l, out) = (&s.label, &s.output.name);
     let mut t = Steps::default();
-    t.add(format!("contract({l})"));
+    t.add(format!("fma({l})"));
     t.split(&s.dim(i), tile.side, "bi", "ti");
     t.split(&s.dim(j), tile.side, "bj", "tj");
     t.reorder(&["bi", "bj", "ti", "tj"].map(|x| s.path(x)));

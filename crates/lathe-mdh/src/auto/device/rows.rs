@@ -82,7 +82,7 @@ pub fn form(all: &[Shape]) -> Option<(Vec<String>, String)> {
     }
     for s in &sums {
         let (out, tx) = (&s.output.name, s.path("tx"));
-        t.add(format!("privatize({out}, {tx}, at: {tx}, space: shared, combine: halves)"));
+        t.add(format!("privatize({out}, {tx}, at: {tx}, space: shared, combine: tree)"));
         t.add(format!("stage({out}.p, at: {tx}, space: register)"));
     }
     for (at, _) in &loops {

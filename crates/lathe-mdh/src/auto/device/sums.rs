@@ -30,7 +30,7 @@ fn partial(s: &Shape, t: &mut Steps, over: &str, (threads, vector): (u64, u64), 
     t.split(&s.path("tx"), vector, "tx", "vx");
     t.reorder(&["tx", "rx", "vx"].map(|l| s.path(l)));
     let tx = s.path("tx");
-    t.add(format!("privatize({out}, {tx}, at: {tx}, space: shared, combine: halves)"));
+    t.add(format!("privatize({out}, {tx}, at: {tx}, space: shared, combine: tree)"));
     t.add(format!("stage({out}.p, at: {tx}, space: register)"));
     t.split(&s.path("rx"), divisor(rounds, &[8, 4, 2]), "rx", "ux");
 }
@@ -55,7 +55,7 @@ fn everything(s: &Shape) -> Option<String> {
     t.split(&s.dim(k), n / blocks, "bx", "kx");
     partial(s, &mut t, &s.path("kx"), (width, vector), n / blocks / per);
     let bx = s.path("bx");
-    t.add(format!("privatize({out}, {bx}, space: global, name: {out}.blocks, combine: halves)"));
+    t.add(format!("privatize({out}, {bx}, space: global, name: {out}.blocks, combine: tree)"));
     t.add(format!("fuse(private({out}).2.0, {bx})"));
     t.bind(&format!("private({out}).2.0"), "grid");
     run(s, &mut t, width);
@@ -74,7 +74,7 @@ fn rows(s: &Shape) -> Option<String> {
     let width = if short { WARP } else { threads(n / vector, &[THREADS, 128])? };
     let mut t = Steps::default();
     if s.products {
-        t.add(format!("contract({})", s.label));
+        t.add(format!("fma({})", s.label));
     }
     let mut blocks: Vec<String> = free.iter().map(|d| s.dim(*d)).collect();
     if short {
