@@ -5,18 +5,17 @@
 //!
 //! ```
 //! use lathe_ir::names::Role;
-//! use lathe_transform::{Args, Arg, Cursor, Handle, apply, open_all};
-//! let module = lathe_ir::text::parse(
-//!     "func f(N)(x: in f32[N], y: out f32[N]) stage plain { for i in 0..N { 'y'[i]: y[i] = x[i] } }",
-//! ).expect("a program");
-//! let func = &module.functions[0];
+//! use lathe_transform::{Arg, Args, Cursor, Handle, History, apply};
+//! let text = "func f(N)(x: in f32[N], y: out f32[N]) stage plain { for i in 0..N { 'y'[i]: y[i] = x[i] } }";
+//! let module = lathe_ir::text::parse_module(lathe_diagnostics::FileId(0), text).expect("a program");
+//! let func = module.functions.values().next().expect("a function");
 //! let i = Handle::of_loop(func, "i").expect("the loop");
 //! let args = Args { items: vec![(None, Arg::Path("i".into()), None), (None, Arg::Int(8), None)] };
 //! let edit = apply(&Cursor::new(&module, func), "split", &args).expect("a legal step");
 //! let outer = edit.made.iter().find(|m| m.role == Some(Role::Outer)).expect("blocks");
 //! assert_eq!((&outer.of, &*outer.new.name), (&i, "i.o"));
 //! // The loop is gone; its handle leads to what it became.
-//! let now: Vec<_> = lathe_transform::History::default().with(edit.made).forward(&i, &edit.func);
+//! let now: Vec<_> = History::default().with(edit.made).forward(&i, &edit.func);
 //! assert_eq!(now.iter().map(|h| &*h.name).collect::<Vec<_>>(), ["i.o", "i.i"]);
 //! ```
 

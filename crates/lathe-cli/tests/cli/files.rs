@@ -99,7 +99,7 @@ fn index_scalars_and_structs_come_from_files() {
 #[test]
 fn sizes_change_nothing_where_no_decision_is_taken() {
     let f = Folder::new();
-    f.write("f.lathe", "kernel f(A: inout f32[N]) { for i in 0..N { A[i] = 2 * A[i] } }");
+    f.write("f.lathe", "kernel f(A: inout f32[N]) { for i in 1..N { A[i] = 2 * A[i - 1] } }");
     let d = f.ok("explain f.lathe -D N=8");
     assert!(d.stderr.starts_with("note: "), "{}", d.stderr);
     assert_eq!(d.stdout, f.ok("explain f.lathe").stdout);
