@@ -151,7 +151,8 @@ impl<'a> Walk<'a> {
 
     fn visit_loop(&mut self, l: &Loop, times: f64) {
         let bounds = evaluate(&l.lo, &self.values).zip(evaluate(&l.hi, &self.values));
-        let trips = bounds.map_or(UNKNOWN_TRIPS, |(lo, hi)| ((hi - lo).max(0) as f64 / l.step as f64).ceil());
+        let trips = bounds
+            .map_or(UNKNOWN_TRIPS, |(lo, hi)| ((hi as f64 - lo as f64).max(0.0) / l.step as f64).ceil());
         if trips == 0.0 {
             return;
         }

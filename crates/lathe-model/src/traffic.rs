@@ -131,7 +131,7 @@ impl Traffic<'_> {
     fn of_loop(&mut self, l: &Loop) -> (Vec<Region>, Moved) {
         let bounds = (evaluate(&l.lo, &self.values), evaluate(&l.hi, &self.values));
         let trips = match bounds {
-            (Some(lo), Some(hi)) => ((hi - lo).max(0) as f64 / l.step as f64).ceil(),
+            (Some(lo), Some(hi)) => ((hi as f64 - lo as f64).max(0.0) / l.step as f64).ceil(),
             _ => UNKNOWN_TRIPS,
         };
         if trips == 0.0 {
@@ -197,7 +197,7 @@ impl Traffic<'_> {
         let extent =
             |d: usize| evaluate(&r.buffer.extents[d], &self.values).map_or(f64::INFINITY, |n| n as f64);
         let wide = |d: usize| match &r.dims[d] {
-            Some(s) => ((s.hi - s.lo + 1) as f64).min(extent(d)),
+            Some(s) => (s.hi as f64 - s.lo as f64 + 1.0).min(extent(d)),
             None => extent(d).min(r.points),
         };
         let last = crate::accesses::innermost(&r.buffer);

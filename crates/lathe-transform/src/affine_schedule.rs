@@ -140,7 +140,10 @@ fn small(work: &mut Work, path: &Path) -> Result<Path, Refusal> {
     visit::walk(&nest, &mut |s, _| {
         if let Some(l) = s.as_loop() {
             inside.insert(l.binder.id);
-            wide.extend([&l.lo, &l.hi].into_iter().flat_map(visit::vars_of));
+            // A number of another type is converted, which no bound of this place says anything about.
+            for bound in [&l.lo, &l.hi] {
+                visit::walk_expr(bound, &mut |e| wide.extend(e.as_var().filter(|_| e.ty().is_index())));
+            }
         }
         true
     });

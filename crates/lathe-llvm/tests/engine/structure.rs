@@ -227,7 +227,7 @@ fn local_structs_in_lanes() {
     }
 }
 
-/// Nobody scheduled the loop: LLVM's own passes make lanes of it. One with a schedule keeps it.
+/// Nobody gave the nest lanes or copies of iterations: LLVM's own passes make lanes of it. One with such a schedule keeps it.
 #[test]
 fn loops_without_a_schedule_become_vectors() {
     let text = |stage: &str| {
@@ -238,7 +238,10 @@ fn loops_without_a_schedule_become_vectors() {
     let target = lathe_target::Machine::find("x86-64-v3").expect("a machine").code;
     let options = lathe_engine::Options { target: Some(target), ..lathe_engine::Options::default() };
     assert!(emit(&text("plain"), "llvm", &options).contains("fadd <8 x float>"));
-    assert!(!emit(&text("scheduled"), "llvm", &options).contains("fadd <"));
+    assert!(emit(&text("scheduled"), "llvm", &options).contains("fadd <8 x float>"));
+    let unrolled = "func f(N)(A: in f32[N, 3], B: inout f32[N, 3]) stage scheduled { for i in 0..N { for j in 0..3 unrolled { \
+                    'B'[i, j]: B[i, j]! = A[i, j]! + 1.0:f32 } } }";
+    assert!(!emit(unrolled, "llvm", &options).contains("fadd <8"));
     // Sums keep their order: lanes would add up in another one.
     let sum = "func f(N)(A: in f32[N], s: inout f32[]) stage plain { for i in 0..N { 's'[i]: s[]! sum= A[i]! licensed } }";
     assert!(!emit(sum, "llvm", &options).contains("fadd <"));

@@ -211,8 +211,9 @@ pub fn lanes(h: &Shaped, loops: &Loops, rests: &[Rest], out: &mut Vec<Strategy>)
         out.extend(totals_of(h, loops, digit).map(|l| attempt(Strategy::Seq(steps(&l)))));
         if matches!(h.h.dims[digit.dim].combine, Combine::Reduce(_)) {
             // Partial results that begin as single elements would have to be in memory for the first vector.
-            let begins =
-                |o: &Operand| attempt(Strategy::Seq(steps(&format!("private({}).0", o.buffer.name))));
+            let begins = |o: &Operand| {
+                attempt(Strategy::Seq(steps(&names::dimension(names::private(&o.buffer.name), 0))))
+            };
             out.extend(h.h.outputs.iter().map(begins));
             out.extend(halves(loops, digit.parts, width));
         }

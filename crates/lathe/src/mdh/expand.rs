@@ -68,6 +68,13 @@ pub struct Taken {
     pub seconds: f64,
 }
 
+impl Taken {
+    /// Nothing was decided.
+    pub fn is_nothing(&self) -> bool {
+        self.computes.is_empty() && self.strategy.is_empty()
+    }
+}
+
 /// Whether a strategy, or a definition that it calls, has a step `mdh(…)`.
 pub(crate) fn uses(definitions: &Definitions, target: Option<&str>, s: &Strategy) -> bool {
     fn inside(d: &Definitions, target: Option<&str>, s: &Strategy, seen: &mut BTreeSet<String>) -> bool {

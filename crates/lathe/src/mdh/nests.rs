@@ -6,6 +6,7 @@ use super::sums;
 use crate::schedule::{Form, Version};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::interp::evaluate;
+use lathe_ir::names::Role;
 use lathe_ir::visit::{self, Path};
 use lathe_ir::{Buffer, Function, Stmt};
 use lathe_strategy::Evidence;
@@ -39,7 +40,7 @@ fn each(set: &Setting, mut v: Version, sizes: &BTreeMap<String, i64>) -> Version
     let cost = |f: &Function| lathe_model::estimate(f, sizes, set.machine).cycles();
     // Loops that only copy and the like are as the decisions want them.
     let known = labels_in(&set.func.body);
-    let own = |l: &String| known.iter().any(|k| l == k || l.strip_suffix(".init") == Some(k));
+    let own = |l: &String| known.iter().any(|k| l == k || Role::Init.is_of(l, k));
     let mut all = nests(&v.func.body);
     all.retain(|p| visit::at(&v.func.body, p).is_some_and(|s| labels_in(s).iter().any(own)));
     all.truncate(NESTS);

@@ -3,6 +3,7 @@
 
 use super::expand::Setting;
 use super::nests::{Made, apart};
+use lathe_ir::names::Role;
 use lathe_ir::visit::{self, Path};
 use lathe_ir::{Combine, Stmt};
 use lathe_transform::{Arg, Args};
@@ -38,7 +39,7 @@ fn one(set: &Setting, before: &Made, path: &Path, sizes: &BTreeMap<String, i64>)
     made = apart(set, &made, path, sizes).ok()?;
     let labels = lathe_transform::names::labels_in(&here(&made)?);
     // What sets a sum to its identity stays with the sum.
-    for label in labels.iter().filter(|l| !l.ends_with(".init")) {
+    for label in labels.iter().filter(|l| !labels.iter().any(|k| Role::Init.is_of(l, k))) {
         let mut args = Args::default();
         args.push(None, Arg::Path(label.clone()));
         made = step(&made, "fission", &args).unwrap_or(made);

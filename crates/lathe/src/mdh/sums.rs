@@ -2,6 +2,7 @@
 
 use super::expand::Setting;
 use super::nests::Made;
+use lathe_ir::names::{self, Role};
 use lathe_ir::visit::{self, Path};
 use lathe_ir::{Access, BufId, Executor, Function, Param, Stmt, VarId};
 use lathe_poly::Affine;
@@ -92,41 +93,38 @@ fn one(set: &Setting, start: &Made, path: &Path, names: &Names) -> Option<Made> 
     }
     let Names { label, var, array, .. } = names;
     let parts = lanes * VECTORS;
-    let of = |rest: &str| Arg::Path(format!("{label}.{var}{rest}"));
+    let own = names::around(label, var);
+    let (outer, inner) = (Role::Outer.of(&own), Role::Inner.of(&own));
     let step = |m: &Made, rule: &str, args: Vec<Arg>, named: &[(&str, &str)]| {
         let mut all = Args::default();
         args.into_iter().for_each(|a| all.push(None, a));
         named.iter().for_each(|(n, v)| all.push(Some(n), Arg::Path((*v).to_string())));
         m.then(set, path, rule, &all).ok()
     };
-    let blocks = format!("{label}.{var}.o");
-    let made = step(start, "split", vec![of(""), Arg::Int(parts)], &[])?;
-    let target = vec![Arg::Path(array.clone()), of(".i")];
-    let mut made = step(&made, "factor", target, &[("at", &blocks), ("combine", "tree")])?;
-    made = step(&made, "separate", vec![of(".o")], &[]).unwrap_or(made);
-    made = step(&made, "vectorize", vec![of(".i"), Arg::Int(lanes)], &[])?;
-    let labels = visit::at(&made.func.body, path).map(lathe_transform::names::labels_in).unwrap_or_default();
-    let private = labels.iter().find(|l| l.starts_with("private(")).cloned().unwrap_or_default();
-    let private = |rest: &str| Arg::Path(format!("{private}.0{rest}"));
+    let at = |path: &String| Arg::Path(path.clone());
+    let made = step(start, "split", vec![Arg::Path(own), Arg::Int(parts)], &[])?;
+    let mut made =
+        step(&made, "factor", vec![at(array), at(&inner)], &[("at", &outer), ("combine", "tree")])?;
+    made = step(&made, "separate", vec![at(&outer)], &[]).unwrap_or(made);
+    made = step(&made, "vectorize", vec![at(&inner), Arg::Int(lanes)], &[])?;
     // What follows makes it faster where it can be done.
-    let mut more = |rule: &str, at: Arg, number: Option<i64>| {
-        let args = std::iter::once(at).chain(number.map(Arg::Int)).collect();
+    let mut more = |rule: &str, path: String, number: Option<i64>| {
+        let args = std::iter::once(Arg::Path(path)).chain(number.map(Arg::Int)).collect();
         if let Some(next) = step(&made, rule, args, &[]) {
             made = next;
         }
     };
-    more("unroll", of(".i.o"), None);
-    more("vectorize", of(".i.rest"), Some(lanes));
-    more("unroll", of(".i.rest.o"), None);
-    more("vectorize", private(""), Some(lanes));
-    more("unroll", private(".o"), None);
-    let mut pairs = parts / 2;
-    let mut n = 1;
-    while pairs > 1 {
-        let number = if n == 1 { String::new() } else { n.to_string() };
-        more("vectorize", Arg::Path(format!("{label}.halve{number}.p")), Some(pairs.min(lanes)));
-        (pairs, n) = (pairs / 2, n + 1);
+    let rest = Role::Rest.of(&inner);
+    let first = names::dimension(names::private(array), 0);
+    more("unroll", Role::Outer.of(&inner), None);
+    more("vectorize", rest.clone(), Some(lanes));
+    more("unroll", Role::Outer.of(rest), None);
+    more("vectorize", first.clone(), Some(lanes));
+    more("unroll", Role::Outer.of(first), None);
+    for round in 0..(parts / 2).max(1).ilog2() {
+        let pairs = (parts / 2) >> round;
+        more("vectorize", Role::Parts.of(Role::Halve.nth(label, round as usize)), Some(pairs.min(lanes)));
     }
-    more("fma", Arg::Path(label.clone()), None);
+    more("fma", label.clone(), None);
     Some(made)
 }

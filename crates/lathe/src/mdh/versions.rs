@@ -90,9 +90,17 @@ pub(crate) fn versions(
         first.condition = branch.cond.clone();
         return Ok(vec![first]);
     }
+    let whole = w.others && w.lenient && branch.cond.is_none();
+    if whole && first.taken.is_nothing() {
+        let others = any(w, context, &known)?;
+        // The loops as written need no code of their own for these sizes.
+        if others.iter().all(|v| v.taken.is_nothing()) {
+            return Ok(others);
+        }
+    }
     first.condition = Some(exactly_these(&known));
     let mut all = vec![first];
-    if w.others && w.lenient && branch.cond.is_none() {
+    if whole {
         all.extend(any(w, context, &known)?);
         all[1..].iter_mut().for_each(|v| v.notes.clear());
     } else {
@@ -198,6 +206,9 @@ fn best(set: &Setting, context: &Context, sizes: &BTreeMap<String, i64>) -> Resu
                 v = made.before(other);
             }
         }
+    }
+    if v.taken.is_nothing() && v.notes.is_empty() {
+        v.notes.push("nothing is expected to be faster than the loops as written".to_string());
     }
     v.func = simplify_function(&v.func);
     v.forms.push(Form::Tree(v.func.clone()));

@@ -2,6 +2,7 @@
 //! lies between is read once; what is turned goes through shared memory.
 
 use super::shape::{Shape, Steps, divisor, together};
+use lathe_ir::names::{self, Role};
 
 /// Threads of a block.
 const THREADS: u64 = 256;
@@ -61,7 +62,7 @@ fn plain(s: &Shape) -> Option<String> {
     all.iter().for_each(|b| t.bind(b, "block"));
     inner.iter().for_each(|v| t.unroll(v));
     if cut {
-        t.bind(&format!("{}.rest", s.dim(*last)), "block");
+        t.bind(&Role::Rest.of(s.dim(*last)), "block");
     }
     Some(t.text())
 }
@@ -119,13 +120,14 @@ fn turned(s: &Shape) -> Option<String> {
     t.split(&s.dim(across), TILE, "by", "ty");
     t.reorder(&["bx", "by", "ty", "tx"].map(|l| s.path(l)));
     t.add(format!("stage({name}, at: {}, space: shared, layout: pad(1, {}))", s.path("by"), TILE + 1));
-    t.split(&format!("copy({name}).0"), 4, "uy", "ty");
+    let copied = |l: &str| names::around(names::copy_of(name), l);
+    t.split(&copied("0"), 4, "uy", "ty");
     t.split(&s.path("ty"), 4, "uy", "ty");
-    t.reorder(&["ty", "1", "uy"].map(|l| format!("copy({name}).{l}")));
+    t.reorder(&["ty", "1", "uy"].map(copied));
     t.reorder(&["ty", "tx", "uy"].map(|l| s.path(l)));
     t.bind(&s.path("bx"), "grid");
     t.bind(&s.path("by"), "grid");
-    for l in [format!("copy({name}).ty"), format!("copy({name}).1"), s.path("ty"), s.path("tx")] {
+    for l in [copied("ty"), copied("1"), s.path("ty"), s.path("tx")] {
         t.bind(&l, "block");
     }
     Some(t.text())

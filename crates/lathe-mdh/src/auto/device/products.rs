@@ -2,6 +2,7 @@
 //! while one pair is used, the next is on its way there. A thread has its results in registers, in pieces of 4 × 4.
 
 use super::shape::{Array, Shape, Steps};
+use lathe_ir::names::{self, Role};
 
 /// Products with fewer results have smaller blocks, so that every processor has some.
 const LARGE: u64 = 1_500_000;
@@ -49,14 +50,15 @@ fn product(s: &Shape, (i, j, k): (usize, usize, usize), tile: &Tile) -> String {
     t.split(&s.dim(i), tile.side, "bi", "ti");
     t.split(&s.dim(j), tile.side, "bj", "tj");
     t.reorder(&["bi", "bj", "ti", "tj"].map(|x| s.path(x)));
-    t.add(format!("fission({}, after: {l}.init)", s.path("ti")));
+    let first = Role::Init.of(l);
+    t.add(format!("fission({}, after: {first})", s.path("ti")));
     t.bind(&s.path("bi"), "grid");
     t.bind(&s.path("bj"), "grid");
     t.add(format!("stage({out}, at: {}, space: register)", s.path("bj")));
     // Warps wi × wj, in each threads li × lj; a thread has pieces ri × rj of ei × ej.
     let (ri, rj) = (tile.side / tile.rows, tile.side / tile.columns);
     let lanes = if tile.columns == 1 { 32 } else { 32.min(rj) };
-    let statements = [format!("{l}.init"), l.clone(), format!("copy({out}).out")];
+    let statements = [first, l.clone(), Role::Out.of(names::copy_of(out))];
     for (n, at) in statements.iter().enumerate() {
         let (rows, columns) = if n == 2 { ("0", "1") } else { ("ti", "tj") };
         t.split(&format!("{at}.{rows}"), ri, "ri", "wi");
@@ -104,7 +106,7 @@ fn product(s: &Shape, (i, j, k): (usize, usize, usize), tile: &Tile) -> String {
 
 /// The threads copy a tile: element by element where it is turned, else four neighbours at a time.
 fn copy(a: &Array, turned: bool, tile: &Tile, t: &mut Steps) {
-    let at = |x: &str| format!("copy({}).{x}", a.name);
+    let at = |x: &str| names::around(names::copy_of(&a.name), x);
     let width = if turned { tile.depth } else { tile.side / 4 };
     t.split(&at("0"), tile.threads / width, "uc", "tc");
     if turned {

@@ -2,6 +2,7 @@
 //! whole row are in shared memory. Short rows have a warp each, longer ones a block.
 
 use super::shape::{Array, Shape, Steps, threads};
+use lathe_ir::names::{self, Role};
 use std::collections::BTreeSet;
 
 /// Bytes of a row that a thread keeps of every array.
@@ -69,7 +70,8 @@ pub fn form(all: &[Shape]) -> Option<(Vec<String>, String)> {
     for n in names.iter().filter(|n| uses(n) > 1 && (read(n) || !written(n))) {
         t.add(format!("stage({n}, at: {at}, space: register)"));
         kept += 1;
-        let copy = if written(n) { format!("copy({n}).out") } else { format!("copy({n})") };
+        let copy = names::copy_of(n);
+        let copy = if written(n) { Role::Out.of(copy) } else { copy };
         loops.push((copy, "1".to_string()));
     }
     if kept * per_thread(threads) > 2 * KEPT {
@@ -83,7 +85,7 @@ pub fn form(all: &[Shape]) -> Option<(Vec<String>, String)> {
     for s in &sums {
         let (out, tx) = (&s.output.name, s.path("tx"));
         t.add(format!("privatize({out}, {tx}, at: {tx}, space: shared, combine: tree)"));
-        t.add(format!("stage({out}.p, at: {tx}, space: register)"));
+        t.add(format!("stage({}, at: {tx}, space: register)", Role::Parts.of(out)));
     }
     for (at, _) in &loops {
         t.unroll(&format!("{at}.rx"));
@@ -94,8 +96,8 @@ pub fn form(all: &[Shape]) -> Option<(Vec<String>, String)> {
     }
     loops.iter().for_each(|(at, _)| t.bind(&format!("{at}.tx"), "block"));
     for s in &sums {
-        t.bind(&format!("private({}).0", s.output.name), "block");
-        t.halves(&s.label, threads);
+        t.bind(&names::dimension(names::private(&s.output.name), 0), "block");
+        t.tree(&s.label, threads);
     }
     Some((chain.iter().map(|s| s.label.clone()).collect(), t.text()))
 }

@@ -1,5 +1,7 @@
 //! What the forms know of a compute: its loops, and how arrays lie along them.
 
+use lathe_ir::names::Role;
+
 /// A loop of a compute.
 #[derive(Clone, Debug)]
 pub struct Dim {
@@ -100,11 +102,10 @@ impl Steps {
         }
     }
 
-    /// The loops that combine `parts` partial results of a label by halves, run by threads.
-    pub fn halves(&mut self, label: &str, parts: u64) {
-        for step in 1..=parts.next_power_of_two().ilog2() {
-            let number = if step == 1 { String::new() } else { step.to_string() };
-            self.bind(&format!("{label}.halve{number}.p"), "block");
+    /// The loops of the tree reduction of `parts` partial results of a label, run by threads.
+    pub fn tree(&mut self, label: &str, parts: u64) {
+        for round in 0..parts.next_power_of_two().ilog2() {
+            self.bind(&Role::Parts.of(Role::Halve.nth(label, round as usize)), "block");
         }
     }
 

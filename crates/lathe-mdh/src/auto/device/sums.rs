@@ -1,7 +1,8 @@
 //! Reductions: of everything by blocks and threads, of rows by a block or a warp each. Threads read neighbours at a time,
-//! and their partial results are combined by halves.
+//! and their partial results are combined by a tree reduction.
 
 use super::shape::{Shape, Steps, divisor, threads, together};
+use lathe_ir::names::{self, Role};
 
 const THREADS: u64 = 256;
 /// Blocks that a reduction of everything has at most.
@@ -31,7 +32,7 @@ fn partial(s: &Shape, t: &mut Steps, over: &str, (threads, vector): (u64, u64), 
     t.reorder(&["tx", "rx", "vx"].map(|l| s.path(l)));
     let tx = s.path("tx");
     t.add(format!("privatize({out}, {tx}, at: {tx}, space: shared, combine: tree)"));
-    t.add(format!("stage({out}.p, at: {tx}, space: register)"));
+    t.add(format!("stage({}, at: {tx}, space: register)", Role::Parts.of(out)));
     t.split(&s.path("rx"), divisor(rounds, &[8, 4, 2]), "rx", "ux");
 }
 
@@ -39,8 +40,8 @@ fn run(s: &Shape, t: &mut Steps, parts: u64) {
     t.unroll(&s.path("ux"));
     t.unroll(&s.path("vx"));
     t.bind(&s.path("tx"), "block");
-    t.bind(&format!("private({}).0", s.output.name), "block");
-    t.halves(&s.label, parts);
+    t.bind(&names::dimension(names::private(&s.output.name), 0), "block");
+    t.tree(&s.label, parts);
 }
 
 fn everything(s: &Shape) -> Option<String> {
@@ -56,10 +57,11 @@ fn everything(s: &Shape) -> Option<String> {
     partial(s, &mut t, &s.path("kx"), (width, vector), n / blocks / per);
     let bx = s.path("bx");
     t.add(format!("privatize({out}, {bx}, space: global, name: {out}.blocks, combine: tree)"));
-    t.add(format!("fuse(private({out}).2.0, {bx})"));
-    t.bind(&format!("private({out}).2.0"), "grid");
+    let first = names::dimension(names::dimension(names::private(out), 2), 0);
+    t.add(format!("fuse({first}, {bx})"));
+    t.bind(&first, "grid");
     run(s, &mut t, width);
-    t.halves(&format!("{}.combine", s.label), blocks);
+    t.tree(&Role::Combine.of(&s.label), blocks);
     Some(t.text())
 }
 

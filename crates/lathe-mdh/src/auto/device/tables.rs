@@ -2,6 +2,7 @@
 //! elements its threads share by atomic updates, and adds it to the result at its end.
 
 use super::shape::{Steps, divisor};
+use lathe_ir::names::{self, Role};
 use lathe_ir::{Access, Expr, Function, Label, Stmt, StmtKind, visit};
 
 /// The largest table, in bytes: shared memory that a kernel has without asking.
@@ -85,12 +86,12 @@ fn steps(func: &Function, n: i64, index: &str, label: &Label, target: &Access) -
     t.reorder(&["tx", "rx", "vx"].map(at));
     t.add(format!("privatize({h}, {one}, at: {one}, space: shared)"));
     t.add(format!("atomic({label})"));
-    t.add(format!("atomic({label}.combine)"));
+    t.add(format!("atomic({})", Role::Combine.of(label)));
     t.split(&at("rx"), divisor(block / ROUND, &[8, 4, 2]), "rx", "ux");
     t.unroll(&at("ux"));
     t.unroll(&at("vx"));
     t.bind(&at("bx"), "grid");
-    for l in [at("tx"), format!("private({h}).1"), at("combine.0")] {
+    for l in [at("tx"), names::dimension(names::private(h), 1), at("combine.0")] {
         t.bind(&l, "block");
     }
     Some(t.text())
