@@ -91,9 +91,12 @@ pub(crate) fn versions(
         return Ok(vec![first]);
     }
     let whole = w.others && w.lenient && branch.cond.is_none();
-    if whole && first.taken.is_nothing() {
-        let others = any(w, context, &known)?;
-        // The loops as written need no code of their own for these sizes.
+    // The loops as written need no code of their own for these sizes.
+    if w.lenient && branch.cond.is_none() && first.taken.is_nothing() {
+        let others = match w.others {
+            true => any(w, context, &known)?,
+            false => vec![as_written(None, first.notes.clone())?],
+        };
         if others.iter().all(|v| v.taken.is_nothing()) {
             return Ok(others);
         }
