@@ -76,6 +76,7 @@ fn shares(f: &Function, machine: &Machine) -> f64 {
 
 /// The value of a loop's variable that stands for most of them: the middle one.
 pub(crate) fn typical(lo: i64, hi: i64, step: i64) -> i64 {
-    let trips = (hi - lo + step - 1).div_euclid(step.max(1));
-    lo + (trips - 1).max(0) / 2 * step
+    let [lo, hi, step] = [lo, hi, step.max(1)].map(i128::from);
+    let trips = (hi - lo + step - 1).div_euclid(step);
+    i64::try_from(lo + (trips - 1).max(0) / 2 * step).unwrap_or(i64::MAX)
 }

@@ -9,6 +9,7 @@ use lathe_ir::interp::evaluate;
 use lathe_ir::names::Role;
 use lathe_ir::visit::{self, Path};
 use lathe_ir::{Buffer, Function, Stmt};
+use lathe_runtime::Engine;
 use lathe_strategy::Evidence;
 use lathe_transform::names::labels_in;
 use lathe_transform::{Arg, Args, Cursor};
@@ -141,8 +142,17 @@ fn best(
     let clearly = if reduces(func, path) { CLEARLY[0] } else { CLEARLY[1] };
     let least = rest + (cost(func) - rest) * clearly;
     let mut best: Option<(f64, Made)> = None;
+    let empty = |b: &Buffer| b.extents.iter().any(|e| e.as_int() == Some(0));
+    let runs = |f: &Function| {
+        let mut all = Engine::ALL.iter().filter(|e| **e != Engine::INTERPRETER);
+        // Elements of an array that has none are one element to all lanes.
+        all.any(|e| lathe_engine::accept(e.name(), e.capabilities(), set.module, f).is_ok())
+            && !has(&f.body, &|s| s.allocated().is_some_and(|b| empty(b)))
+    };
+    let ran = runs(func);
     let mut offer = |made: Option<Made>| {
-        if let Some(made) = made {
+        // Lanes that write one element and the like are legal, and no engine takes them.
+        if let Some(made) = made.filter(|m| !ran || runs(&m.func)) {
             let c = cost(&made.func);
             if c < best.as_ref().map_or(least, |b| b.0) {
                 best = Some((c, made));
