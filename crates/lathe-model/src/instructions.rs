@@ -177,8 +177,8 @@ impl<'a> Walk<'a> {
         };
         let values: Vec<(Option<i64>, f64)> = match bounds {
             Some((lo, hi)) if kind == Kind::Serial && trips > 1.0 && decides(&l.body, l.binder.id) => {
-                let last = lo + (trips as i64 - 1) * l.step;
-                vec![(Some(typical(lo, hi - l.step, l.step)), trips - 1.0), (Some(last), 1.0)]
+                let last = lo.saturating_add((trips as i64 - 1).saturating_mul(l.step));
+                vec![(Some(typical(lo, hi.saturating_sub(l.step), l.step)), trips - 1.0), (Some(last), 1.0)]
             }
             Some((lo, hi)) => vec![(Some(typical(lo, hi, l.step)), trips)],
             None => vec![(None, trips)],

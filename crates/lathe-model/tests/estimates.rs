@@ -168,8 +168,8 @@ fn empty_and_huge_sizes_are_numbers() {
 #[test]
 fn bounds_may_be_far_apart() {
     let tree = "func f(N)(A: inout f32[N]) stage plain {
-        for i in -9223372036854775807..9223372036854775807 { for j in i..i + 4 { 'A'[i, j]: A[0]? = 1.0:f32 } }
+        for i in -9223372036854775807..9223372036854775807 step 2147483648 { for j in i..i + 4 { 'A'[i, j]: A[0]? = 1.0:f32 } }
     }";
     let cycles = on(&machine(), tree, &[("N", 8)]).cycles();
-    assert!(cycles.is_finite() && cycles > 1e15, "{cycles}");
+    assert!(cycles.is_finite() && cycles > 1e9, "{cycles}");
 }
