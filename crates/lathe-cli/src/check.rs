@@ -4,17 +4,23 @@ use crate::args::CheckArgs;
 use crate::say::{self, note};
 use crate::target::{self, Common};
 use crate::{Outcome, Stop, render};
+use lathe::parallel::in_order;
 use lathe::{Failure, Machine, Program, ProgramReport};
 use serde_json::json;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::mpsc::{Sender, channel};
 
 pub fn check(a: &CheckArgs, common: &Common) -> Outcome {
     let mut failed = false;
     let mut reports = Vec::new();
-    examined(&a.files, |file, found| {
+    let machine = Machine::host();
+    let examine = |file: &PathBuf| -> Result<(Program, ProgramReport), Failure> {
+        let program = Program::open(file)?;
+        let report = lathe::check_program(&program, &machine);
+        Ok((program, report))
+    };
+    let mut files = a.files.iter();
+    in_order(&a.files, examine, |found| {
+        let Some(file) = files.next() else { return };
         let (ok, report) = match found {
             Ok((program, report)) => told(file, &program, &report, common),
             Err(f) => {
@@ -29,47 +35,6 @@ pub fn check(a: &CheckArgs, common: &Common) -> Outcome {
         say::json(&json!({ "files": reports, "ok": !failed }))?;
     }
     if failed { Err(Stop::Status(1)) } else { Ok(()) }
-}
-
-type Found = Result<(Program, ProgramReport), Failure>;
-
-/// Examines files, several at once, and says what was found in their order.
-fn examined(files: &[PathBuf], mut say: impl FnMut(&Path, Found)) {
-    let machine = Machine::host();
-    let one = |file: &PathBuf| -> Found {
-        let program = Program::open(file)?;
-        let report = lathe::check_program(&program, &machine);
-        Ok((program, report))
-    };
-    let next = AtomicUsize::new(0);
-    let work = |found: &Sender<(usize, Found)>| {
-        while let Some((n, file)) = Some(next.fetch_add(1, Relaxed)).and_then(|n| Some((n, files.get(n)?))) {
-            // Nobody listens any more only where saying it failed.
-            let _ = found.send((n, one(file)));
-        }
-    };
-    let workers = std::thread::available_parallelism().map_or(1, |n| n.get()).min(files.len());
-    let (sender, found) = channel();
-    std::thread::scope(|scope| {
-        let start = |_: usize| {
-            let sender = sender.clone();
-            let builder = std::thread::Builder::new().stack_size(lathe::schedule::STACK);
-            builder.spawn_scoped(scope, move || work(&sender)).is_ok()
-        };
-        // What no thread could be had for is done by this one.
-        if (0..workers).filter(|n| start(*n)).count() == 0 {
-            work(&sender);
-        }
-        drop(sender);
-        let (mut early, mut at) = (BTreeMap::new(), 0);
-        for (n, result) in found {
-            early.insert(n, result);
-            while let Some(result) = early.remove(&at) {
-                say(&files[at], result);
-                at += 1;
-            }
-        }
-    });
 }
 
 /// Prints what was found in a file. Gives whether all that it claims holds, and the report.

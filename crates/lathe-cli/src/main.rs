@@ -74,7 +74,7 @@ fn main() -> ExitCode {
 
 /// Runs the work on a thread with room for deep trees; a panic is a defect, status 101.
 fn status_of(work: impl FnOnce() -> ExitCode + Send + 'static) -> ExitCode {
-    let work = std::thread::Builder::new().stack_size(lathe::schedule::STACK).spawn(work);
+    let work = std::thread::Builder::new().stack_size(lathe::parallel::STACK).spawn(work);
     match work.map(std::thread::JoinHandle::join) {
         Ok(Ok(status)) => status,
         // The hook has reported the panic.

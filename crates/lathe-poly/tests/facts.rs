@@ -5,6 +5,8 @@ use lathe_ir::build::{self, boolean, index, select};
 use lathe_ir::interp::evaluate;
 use lathe_ir::{BinOp, Expr, MathFn, Scalar, VarId};
 use lathe_poly::{Ranges, fits, simplify};
+use rand::{Rng as _, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 use std::collections::HashMap;
 
 const NUMBERS: [i64; 20] = [
@@ -30,15 +32,11 @@ const NUMBERS: [i64; 20] = [
     i64::MAX - 2,
 ];
 
-struct Rng(u64);
+struct Rng(ChaCha8Rng);
 
 impl Rng {
     fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e3779b97f4a7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58476d1ce4e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d049bb133111eb);
-        ((z ^ (z >> 31)) % n as u64) as usize
+        self.0.gen_range(0..n)
     }
 
     fn number(&mut self) -> i64 {
@@ -167,7 +165,7 @@ fn seed() -> u64 {
 fn what_is_known_is_true() {
     let mut told = [0usize; 4];
     for case in 0..cases() as u64 {
-        let mut r = Rng(seed().wrapping_add(case).wrapping_mul(0x2545f4914f6cdd1d));
+        let mut r = Rng(ChaCha8Rng::seed_from_u64(seed().wrapping_add(case)));
         let scene = scene(&mut r);
         if scene.points.is_empty() {
             continue;

@@ -214,7 +214,7 @@ pub fn program_of(py: Python<'_>, kernel: &Kernel, choice: &Choice) -> PyResult<
 /// Trees are walked by recursion, so what compiles gets a stack of its own.
 pub fn on_large_stack<T: Send>(f: impl FnOnce() -> Result<T, Failure> + Send) -> Result<T, Failure> {
     std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().stack_size(lathe::schedule::STACK).spawn_scoped(scope, f);
+        let thread = std::thread::Builder::new().stack_size(lathe::parallel::STACK).spawn_scoped(scope, f);
         let failed = |why: String| {
             let d = Diagnostic::error(lathe::codes::UNAVAILABLE, why);
             Err(Failure::bare(d.help("please report this with the kernel's source")))

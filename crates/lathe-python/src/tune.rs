@@ -224,7 +224,7 @@ pub fn work(py: Python<'_>) -> PyResult<()> {
     Ok(py.detach(|| {
         // As on the command line: trees are walked by recursion.
         std::thread::scope(|s| {
-            let builder = std::thread::Builder::new().stack_size(lathe::schedule::STACK);
+            let builder = std::thread::Builder::new().stack_size(lathe::parallel::STACK);
             builder.spawn_scoped(s, lathe::tune::work)?.join().unwrap_or(Ok(()))
         })
     })?)

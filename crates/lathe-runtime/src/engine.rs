@@ -31,6 +31,22 @@ impl Engine {
         Engine::INTERPRETER,
     ];
 
+    /// Whether an engine makes code of a function: the interpreter, which runs every tree, makes none.
+    ///
+    /// # Errors
+    /// Why the first one does not take it, if none does.
+    pub fn any_takes(module: &Module, func: &Function) -> Result<(), Diagnostic> {
+        let compilers = Engine::ALL.iter().filter(|e| **e != Engine::INTERPRETER);
+        let mut refused = None;
+        for e in compilers {
+            match lathe_engine::accept(e.name(), e.capabilities(), module, func) {
+                Ok(()) => return Ok(()),
+                Err(d) => refused = refused.or(Some(d)),
+            }
+        }
+        refused.map_or(Ok(()), Err)
+    }
+
     /// A device as an engine: `cuda`, `cuda:1`, `opencl`, … Whether this machine has it turns out when it is used.
     ///
     /// # Errors

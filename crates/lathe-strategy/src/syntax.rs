@@ -75,6 +75,23 @@ pub struct Formal {
     pub many: bool,
 }
 
+impl Formal {
+    /// An argument that has to be given.
+    pub const fn one(name: &'static str, sort: Sort) -> Formal {
+        Formal { name, sort, optional: false, many: false }
+    }
+
+    /// An argument that may be left out.
+    pub const fn optional(name: &'static str, sort: Sort) -> Formal {
+        Formal { optional: true, ..Formal::one(name, sort) }
+    }
+
+    /// Any number of arguments.
+    pub const fn many(name: &'static str, sort: Sort) -> Formal {
+        Formal { many: true, ..Formal::one(name, sort) }
+    }
+}
+
 /// A rule as data: language checks, menus and documentation are derived from it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RuleSignature {

@@ -23,11 +23,11 @@ pub static RULE: Rule = Rule {
         name: "affine_schedule",
         version: 1,
         formals: &[
-            Formal { name: "loop", sort: Sort::Loop, optional: true, many: false },
-            Formal { name: "fuse", sort: Sort::Word, optional: true, many: false },
-            Formal { name: "tile", sort: Sort::Int, optional: true, many: false },
-            Formal { name: "vector", sort: Sort::Int, optional: true, many: false },
-            Formal { name: "jam", sort: Sort::Int, optional: true, many: false },
+            Formal::optional("loop", Sort::Loop),
+            Formal::optional("fuse", Sort::Word),
+            Formal::optional("tile", Sort::Int),
+            Formal::optional("vector", Sort::Int),
+            Formal::optional("jam", Sort::Int),
         ],
         summary: "gives all statements of a nest new loops: fused, interchanged, skewed, tiled, with lanes inside",
         page: "\

@@ -25,7 +25,7 @@ pub static RULE: Rule = Rule {
     signature: RuleSignature {
         name: "close",
         version: 1,
-        formals: &[Formal { name: "label", sort: Sort::Label, optional: true, many: false }],
+        formals: &[Formal::optional("label", Sort::Label)],
         summary: "raising: turns loop nests into index notation",
         page: "\
 *Raising*, the inverse of `open` (lowering): a nest that does nothing but store one value per iteration, update elements \
@@ -151,25 +151,37 @@ fn in_place(
     mut dims: Vec<Dim>,
     lets: &mut HashMap<VarId, Expr>,
 ) -> Option<Closed> {
-    let mut here = nest;
     let free = dims.len();
-    let r = loop {
-        if let Some(l) = here.as_loop() {
-            dims.push(side(l, lets, Combine::Concat)?);
-            here = &l.body;
-        } else if let Some((binder, value, body)) = here.as_let() {
-            lets.insert(binder.id, visit::substitute(value, lets));
-            here = body;
-        } else {
-            break here.as_reduce()?;
-        }
-    };
+    let r = inside(nest, lets, &mut |l, lets| {
+        dims.push(side(l, lets, Combine::Concat)?);
+        Some(())
+    })?;
     dims[free..].iter_mut().for_each(|d| d.combine = Combine::Reduce(r.op.clone()));
     let (target, value) = licensed(r)?;
     let start = lathe_ir::reduce::identity(module, &r.op, std::slice::from_ref(&target.elem))?;
     let begins = target.view == init.target.view && target.indices == init.target.indices;
     let reduces = dims.len() > free && begins && start.as_slice() == std::slice::from_ref(&init.value);
     if reduces { finish(&r.label, dims, (target, value), None, lets) } else { None }
+}
+
+/// What is told of a loop and of the values that have names there; nothing, where it does not fit.
+type Each<'e, 's> = &'e mut dyn FnMut(&'s Loop, &HashMap<VarId, Expr>) -> Option<()>;
+
+/// The reduction that a nest holds and nothing else; `each` is told of its loops, outer ones first, with the values that
+/// have names there.
+fn inside<'s>(nest: &'s Stmt, lets: &mut HashMap<VarId, Expr>, each: Each<'_, 's>) -> Option<&'s Reduce> {
+    let mut here = nest;
+    loop {
+        if let Some(l) = here.as_loop() {
+            each(l, lets)?;
+            here = &l.body;
+        } else if let Some((binder, value, body)) = here.as_let() {
+            lets.insert(binder.id, visit::substitute(value, lets));
+            here = body;
+        } else {
+            return here.as_reduce();
+        }
+    }
 }
 
 /// The target and value of a reduction whose instances may be combined in any order.
@@ -197,19 +209,11 @@ fn reduction(
     let [first, middle, last] = body.as_seq()? else { return None };
     let (init, out) = (first.as_store()?, last.as_store()?);
     let own = |a: &Access| a.view == View::Buffer(buffer.id) && a.indices.is_empty();
-    let mut here = middle;
     let mut reduced: Vec<(&Loop, HashMap<VarId, Expr>)> = Vec::new();
-    let reduce: &Reduce = loop {
-        if let Some(l) = here.as_loop() {
-            reduced.push((l, lets.clone()));
-            here = &l.body;
-        } else if let Some((binder, value, body)) = here.as_let() {
-            lets.insert(binder.id, visit::substitute(value, lets));
-            here = body;
-        } else {
-            break here.as_reduce()?;
-        }
-    };
+    let reduce = inside(middle, lets, &mut |l, lets| {
+        reduced.push((l, lets.clone()));
+        Some(())
+    })?;
     let [target] = reduce.targets.as_slice() else { return None };
     let start = lathe_ir::reduce::identity(module, &reduce.op, std::slice::from_ref(&buffer.elem))?;
     let through = matches!(out.value.kind(), ExprKind::Load(a) if own(a));

@@ -19,8 +19,8 @@ pub static CUT: Rule = Rule {
         name: "cut",
         version: 1,
         formals: &[
-            Formal { name: "loop", sort: Sort::Loop, optional: false, many: false },
-            Formal { name: "at", sort: Sort::Data, optional: false, many: false },
+            Formal::one("loop", Sort::Loop),
+            Formal::one("at", Sort::Data),
         ],
         summary: "index-set splitting: cuts the range of a loop at a value",
         page: "\
@@ -44,9 +44,9 @@ pub static PEEL: Rule = Rule {
         name: "peel",
         version: 1,
         formals: &[
-            Formal { name: "loop", sort: Sort::Loop, optional: false, many: false },
-            Formal { name: "count", sort: Sort::Int, optional: true, many: false },
-            Formal { name: "from", sort: Sort::Word, optional: true, many: false },
+            Formal::one("loop", Sort::Loop),
+            Formal::optional("count", Sort::Int),
+            Formal::optional("from", Sort::Word),
         ],
         summary: "loop peeling: takes the first (or last) iterations of a loop out of it",
         page: "\

@@ -16,7 +16,7 @@ pub static PARALLEL: Rule = Rule {
     signature: RuleSignature {
         name: "parallel",
         version: 1,
-        formals: &[Formal { name: "loop", sort: Sort::Loop, optional: false, many: false }],
+        formals: &[Formal::one("loop", Sort::Loop)],
         summary: "runs the iterations of a loop on the threads of the host",
         page: "\
 `parallel(i)` gives the iterations of `i` to the pool of threads, in any order and at the same time.
@@ -51,8 +51,8 @@ pub static BIND: Rule = Rule {
         name: "bind",
         version: 1,
         formals: &[
-            Formal { name: "loop", sort: Sort::Loop, optional: false, many: false },
-            Formal { name: "cores", sort: Sort::Word, optional: false, many: false },
+            Formal::one("loop", Sort::Loop),
+            Formal::one("cores", Sort::Word),
         ],
         summary: "runs the iterations of a loop on the cores of a device, on several devices, or on several machines",
         page: "\
@@ -80,7 +80,7 @@ pub static SERIAL: Rule = Rule {
     signature: RuleSignature {
         name: "serial",
         version: 1,
-        formals: &[Formal { name: "loop", sort: Sort::Loop, optional: false, many: false }],
+        formals: &[Formal::one("loop", Sort::Loop)],
         summary: "makes a parallel, vectorized or unrolled loop serial again",
         page: "\
 `serial(i)` takes back `parallel`, `vectorize` or `unroll`: the iterations run in order, one after the other.

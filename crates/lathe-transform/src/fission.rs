@@ -16,9 +16,9 @@ pub static RULE: Rule = Rule {
         name: "fission",
         version: 1,
         formals: &[
-            Formal { name: "place", sort: Sort::Label, optional: false, many: false },
-            Formal { name: "after", sort: Sort::Label, optional: true, many: false },
-            Formal { name: "at", sort: Sort::Loop, optional: true, many: false },
+            Formal::one("place", Sort::Label),
+            Formal::optional("after", Sort::Label),
+            Formal::optional("at", Sort::Loop),
         ],
         summary: "loop distribution: splits a loop's body into two loops, after a statement",
         page: "\

@@ -18,8 +18,8 @@ pub static RULE: Rule = Rule {
         name: "fuse",
         version: 1,
         formals: &[
-            Formal { name: "first", sort: Sort::Loop, optional: false, many: false },
-            Formal { name: "second", sort: Sort::Loop, optional: true, many: false },
+            Formal::one("first", Sort::Loop),
+            Formal::optional("second", Sort::Loop),
         ],
         summary: "loop fusion: makes one loop of two adjacent ones",
         page: "\

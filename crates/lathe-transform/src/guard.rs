@@ -19,7 +19,7 @@ pub static RULE: Rule = Rule {
     signature: RuleSignature {
         name: "guard",
         version: 1,
-        formals: &[Formal { name: "label", sort: Sort::Label, optional: false, many: false }],
+        formals: &[Formal::one("label", Sort::Label)],
         summary: "makes a reduction of `select(c, value, identity)` one that runs only where the condition holds",
         page: "\
 `guard(B)` turns `B op= select(c, v, e)`, where `e` is the identity of the operator, into `if c { B op= v }`: where the \

@@ -23,8 +23,8 @@ pub static RULE: Rule = Rule {
         name: "unroll_and_jam",
         version: 1,
         formals: &[
-            Formal { name: "loop", sort: Sort::Loop, optional: false, many: false },
-            Formal { name: "factor", sort: Sort::Int, optional: false, many: false },
+            Formal::one("loop", Sort::Loop),
+            Formal::one("factor", Sort::Int),
         ],
         summary: "unroll-and-jam: does several iterations of an outer loop side by side in the inner loops",
         page: "\

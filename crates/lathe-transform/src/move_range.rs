@@ -18,7 +18,7 @@ pub static REVERSE: Rule = Rule {
     signature: RuleSignature {
         name: "reverse",
         version: 1,
-        formals: &[Formal { name: "loop", sort: Sort::Loop, optional: false, many: false }],
+        formals: &[Formal::one("loop", Sort::Loop)],
         summary: "loop reversal: runs the iterations of a loop backwards",
         page: "\
 `reverse(i)` runs the iterations of `i` from the last to the first. The loop counts from 0 afterwards.
@@ -40,8 +40,8 @@ pub static SHIFT: Rule = Rule {
         name: "shift",
         version: 1,
         formals: &[
-            Formal { name: "loop", sort: Sort::Loop, optional: false, many: false },
-            Formal { name: "by", sort: Sort::Data, optional: false, many: false },
+            Formal::one("loop", Sort::Loop),
+            Formal::one("by", Sort::Data),
         ],
         summary: "adds a constant to a loop's variable",
         page: "\

@@ -22,7 +22,7 @@ pub static RULE: Rule = Rule {
     signature: RuleSignature {
         name: "open",
         version: 1,
-        formals: &[Formal { name: "label", sort: Sort::Label, optional: true, many: false }],
+        formals: &[Formal::optional("label", Sort::Label)],
         summary: "lowering: turns index notation into loops named after their indices",
         page: "\
 *Lowers* every statement in index notation (or the one of a label) to serial loops, one per index, free indices

@@ -21,7 +21,7 @@ pub static RULE: Rule = Rule {
     signature: RuleSignature {
         name: "remap",
         version: 1,
-        formals: &[Formal { name: "loop", sort: Sort::Data, optional: false, many: true }],
+        formals: &[Formal::many("loop", Sort::Data)],
         summary: "affine schedule: renumbers the iterations of a nest by an affine bijection (skew, wavefront, diamond)",
         page: "\
 `remap(t: t, x: x + t)` replaces the nest of the loops `t` and `x` by loops `t` and `x` over the image of their

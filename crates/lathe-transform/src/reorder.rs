@@ -17,7 +17,7 @@ pub static RULE: Rule = Rule {
     signature: RuleSignature {
         name: "reorder",
         version: 1,
-        formals: &[Formal { name: "loop", sort: Sort::Loop, optional: false, many: true }],
+        formals: &[Formal::many("loop", Sort::Loop)],
         summary: "loop interchange: puts loops of a nest into the given order, outermost first",
         page: "\
 `reorder(k, i, j)` puts three nested loops into that order, outermost first (*loop interchange*). Loops of the nest that

@@ -24,7 +24,7 @@ pub static RULE: Rule = Rule {
     signature: RuleSignature {
         name: "separate",
         version: 1,
-        formals: &[Formal { name: "loop", sort: Sort::Loop, optional: false, many: false }],
+        formals: &[Formal::one("loop", Sort::Loop)],
         summary: "full-tile separation: gives full blocks code of their own, apart from the partial block at the end",
         page: "\
 After `split(i, 8)`, the loop `i.i` runs to `min(8, n - 8*i.o)`. `separate(i.o)` cuts the outer loop where that

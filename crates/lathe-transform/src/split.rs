@@ -19,10 +19,10 @@ pub static RULE: Rule = Rule {
         name: "split",
         version: 1,
         formals: &[
-            Formal { name: "loop", sort: Sort::Loop, optional: false, many: false },
-            Formal { name: "factor", sort: Sort::Int, optional: false, many: false },
-            Formal { name: "outer", sort: Sort::Word, optional: true, many: false },
-            Formal { name: "inner", sort: Sort::Word, optional: true, many: false },
+            Formal::one("loop", Sort::Loop),
+            Formal::one("factor", Sort::Int),
+            Formal::optional("outer", Sort::Word),
+            Formal::optional("inner", Sort::Word),
         ],
         summary: "strip-mining: cuts the iterations of a loop into blocks, `i` becomes `i.o` and `i.i`",
         page: "\

@@ -20,7 +20,7 @@ pub static RULE: Rule = Rule {
     signature: RuleSignature {
         name: "tile",
         version: 1,
-        formals: &[Formal { name: "factor", sort: Sort::Int, optional: false, many: true }],
+        formals: &[Formal::many("factor", Sort::Int)],
         summary: "cuts a nest into tiles: `tile(i: 64, j: 64)`, any number of loops",
         page: "\
 `tile(i: 64, j: 64)` splits both loops and reorders them to `i.o, j.o, i.i, j.i`: first over tiles, then inside a

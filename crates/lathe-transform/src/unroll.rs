@@ -21,8 +21,8 @@ pub static RULE: Rule = Rule {
         name: "unroll",
         version: 1,
         formals: &[
-            Formal { name: "loop", sort: Sort::Loop, optional: false, many: false },
-            Formal { name: "factor", sort: Sort::Int, optional: true, many: false },
+            Formal::one("loop", Sort::Loop),
+            Formal::optional("factor", Sort::Int),
         ],
         summary: "unrolls a loop, fully or by a factor",
         page: "\

@@ -20,9 +20,9 @@ pub static RULE: Rule = Rule {
         name: "vectorize",
         version: 1,
         formals: &[
-            Formal { name: "loop", sort: Sort::Loop, optional: false, many: false },
-            Formal { name: "width", sort: Sort::Int, optional: false, many: false },
-            Formal { name: "tail", sort: Sort::Word, optional: true, many: false },
+            Formal::one("loop", Sort::Loop),
+            Formal::one("width", Sort::Int),
+            Formal::optional("tail", Sort::Word),
         ],
         summary: "runs iterations as lanes of vector instructions",
         page: "\

@@ -3,7 +3,8 @@
 use crate::cache::Cache;
 use crate::codes;
 use crate::dispatch::Condition;
-use crate::schedule::{Schedule, each_in_a_thread};
+use crate::parallel::each;
+use crate::schedule::Schedule;
 use lathe_diagnostics::{Diagnostic, Places};
 use lathe_ir::{Function, ParamKind, StmtKind};
 use lathe_runtime::{ArgView, Array, Engine, Kernel, Options, Pool};
@@ -62,8 +63,8 @@ pub struct Built {
 /// What the engine does not take, or lacks.
 pub fn compile(schedule: &Schedule, build: &Build) -> Result<Built, Diagnostic> {
     let start = Instant::now();
-    // Versions do not know of each other: each is compiled by a thread of its own.
-    let kernels = each_in_a_thread(&schedule.versions, |v| compile_tree(schedule, &v.func, build));
+    // Versions do not know of each other.
+    let kernels = each(&schedule.versions, |v| compile_tree(schedule, &v.func, build));
     let mut versions = Vec::new();
     for (v, kernel) in schedule.versions.iter().zip(kernels) {
         versions.push((v.condition.clone(), kernel?));

@@ -30,6 +30,7 @@ pub mod inputs;
 mod kept;
 pub mod machine;
 pub mod mdh;
+pub mod parallel;
 pub mod program;
 pub mod render;
 mod replay;

@@ -2,6 +2,7 @@
 
 use crate::choice::{Choice, StrategySource, leads_to_auto};
 use crate::mdh::{self, Taken};
+use crate::parallel::each;
 use crate::program::{Failure, Program};
 use lathe_analysis::Assumptions;
 use lathe_diagnostics::{Diagnostic, Severity};
@@ -299,7 +300,7 @@ pub(crate) fn with(
             .map_err(|r| in_strategy(definition, *r.diagnostic))
     };
     let mut versions = Vec::new();
-    for done in each_in_a_thread(&plan.versions, apply) {
+    for done in each(&plan.versions, apply) {
         versions.extend(done.map_err(fail)?);
     }
     // What comes after a version for everything is never taken.
@@ -353,27 +354,6 @@ pub(crate) fn on_loops(
     let func = lathe_poly::simplify::simplify_function(&tree);
     let before = trace.trees.into_iter().map(|t| Form::Tree(t.func));
     Ok((func.clone(), trace.steps, before.chain([Form::Tree(func)]).collect()))
-}
-
-/// Trees are walked by recursion, and a chain of local arrays nests as deep as it is long. Only what is touched of a
-/// stack takes memory.
-pub const STACK: usize = 512 << 20;
-
-/// The results of `f` on all items, each computed by a thread of its own (the last one by this thread, and those for
-/// which there is no thread).
-pub(crate) fn each_in_a_thread<T: Sync, R: Send>(items: &[T], f: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let Some((last, others)) = items.split_last() else { return Vec::new() };
-    let f = &f;
-    std::thread::scope(|scope| {
-        let start = |item| std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, move || f(item));
-        let started: Vec<_> = others.iter().map(|item| (item, start(item))).collect();
-        let own = f(last);
-        let join = |(item, t): (_, std::io::Result<std::thread::ScopedJoinHandle<'_, R>>)| match t {
-            Ok(t) => t.join().unwrap_or_else(|p| std::panic::resume_unwind(p)),
-            Err(_) => f(item),
-        };
-        started.into_iter().map(join).chain([own]).collect()
-    })
 }
 
 /// Replaces sizes by constants: a visible step, never done silently.

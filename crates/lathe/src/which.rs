@@ -6,8 +6,9 @@
 
 use crate::choice::{Choice, StrategySource, is_auto, leads_to_auto};
 use crate::mdh;
+use crate::parallel::each;
 use crate::program::{Failure, Program};
-use crate::schedule::{How, Schedule, each_in_a_thread, on, with};
+use crate::schedule::{How, Schedule, on, with};
 use crate::tune::{Situation, stored_winner};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::Function;
@@ -88,7 +89,7 @@ pub fn schedule(
         let cycles = expected(&made, &how.sizes, &of);
         Ok((made, cycles))
     };
-    let made: Result<Vec<_>, Failure> = each_in_a_thread(&all, make).into_iter().collect();
+    let made: Result<Vec<_>, Failure> = each(&all, make).into_iter().collect();
     let mut made = made?;
     // Decisions for this machine stand before those of an author on another one; no decisions come after them.
     made.sort_by_key(|(s, _)| match s.source {

@@ -67,7 +67,9 @@ pub fn storage(b: &Buffer) -> Result<Storage, Unsupported> {
     let (_, extents) = apply(b, zeros, b.extents.clone())?;
     let mut strides = vec![index(1); extents.len()];
     for d in (1..extents.len()).rev() {
-        strides[d - 1] = mul(strides[d].clone(), extents[d].clone());
+        // Different subscripts stay different elements in an array that has none, too.
+        let extent = if extents[d].as_int() == Some(0) { index(1) } else { extents[d].clone() };
+        strides[d - 1] = mul(strides[d].clone(), extent);
     }
     Ok(Storage { extents, strides })
 }
@@ -154,5 +156,20 @@ mod tests {
             ..Access::buffer(b.id, Type::F32, vec![index(3), index(4)])
         };
         assert_eq!(resolve(&a).unwrap(), (b.id, vec![index(4), add(x, index(8))]));
+    }
+
+    #[test]
+    fn elements_of_an_array_without_elements_differ() {
+        let b = Buffer {
+            id: BufId(0),
+            name: "B".into(),
+            elem: Type::Scalar(Scalar::F32),
+            extents: vec![index(3), index(16), index(0)],
+            space: Space::Host,
+            layout: Layout::row_major(),
+        };
+        let s = storage(&b).expect("no steps");
+        assert_eq!(s.strides, [index(16), index(1), index(1)]);
+        assert_eq!(s.extents, b.extents);
     }
 }

@@ -18,7 +18,7 @@ pub static ATOMIC: Rule = Rule {
     signature: RuleSignature {
         name: RULE,
         version: 1,
-        formals: &[Formal { name: "label", sort: Sort::Label, optional: false, many: false }],
+        formals: &[Formal::one("label", Sort::Label)],
         summary: "makes the updates of a reduction indivisible, so that iterations may share elements",
         page: "\
 `atomic(H)` turns every reduction labelled `H` into an atomic update: it reads, combines and writes its element in \
@@ -69,7 +69,7 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
             return Err(refuse("combines structs", "give each loop a copy of its own (`privatize`)"));
         }
         if r.contract {
-            return Err(refuse("adds without rounding the product", "leave `contract` out"));
+            return Err(refuse("adds without rounding the product", "leave `fma` out"));
         }
         let id = target.view.buffer();
         let local = id.and_then(|id| find_alloc(cursor.func, id)).map(|(_, b)| b);

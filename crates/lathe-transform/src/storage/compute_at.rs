@@ -29,9 +29,9 @@ pub static COMPUTE_AT: Rule = Rule {
         name: RULE,
         version: 1,
         formals: &[
-            Formal { name: "array", sort: Sort::Buffer, optional: false, many: false },
-            Formal { name: "at", sort: Sort::Loop, optional: false, many: false },
-            Formal { name: "space", sort: Sort::Word, optional: true, many: false },
+            Formal::one("array", Sort::Buffer),
+            Formal::one("at", Sort::Loop),
+            Formal::optional("space", Sort::Word),
         ],
         summary: "computes the part of an intermediate array that a loop's body needs, inside of that loop",
         page: "\

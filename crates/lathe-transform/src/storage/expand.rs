@@ -27,8 +27,8 @@ pub static EXPAND: Rule = Rule {
         name: RULE,
         version: 1,
         formals: &[
-            Formal { name: "array", sort: Sort::Buffer, optional: false, many: false },
-            Formal { name: "at", sort: Sort::Loop, optional: false, many: false },
+            Formal::one("array", Sort::Buffer),
+            Formal::one("at", Sort::Loop),
         ],
         summary: "gives every iteration of a loop an element of its own of a variable that is declared in it",
         page: "\

@@ -18,7 +18,7 @@ pub static FMA: Rule = Rule {
     signature: RuleSignature {
         name: RULE,
         version: 1,
-        formals: &[Formal { name: "label", sort: Sort::Label, optional: false, many: false }],
+        formals: &[Formal::one("label", Sort::Label)],
         summary: "computes a product that is added with one rounding (FMA)",
         page: "\
 `fma(C)` turns a sum of products into fused multiply-adds in every statement labelled `C`: `C += a*b` adds \

@@ -22,7 +22,7 @@ pub static INLINE: Rule = Rule {
     signature: RuleSignature {
         name: RULE,
         version: 1,
-        formals: &[Formal { name: "array", sort: Sort::Buffer, optional: true, many: false }],
+        formals: &[Formal::optional("array", Sort::Buffer)],
         summary: "replaces reads of an intermediate array, or calls, by the expression that computes them",
         page: "\
 `inline(P)` removes the local array `P`: every read of an element is replaced by the expression that computes it. \

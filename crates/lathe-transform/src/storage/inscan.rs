@@ -25,9 +25,9 @@ pub static INSCAN: Rule = Rule {
         name: RULE,
         version: 1,
         formals: &[
-            Formal { name: "array", sort: Sort::Buffer, optional: false, many: false },
-            Formal { name: "loop", sort: Sort::Loop, optional: false, many: false },
-            Formal { name: "width", sort: Sort::Int, optional: false, many: false },
+            Formal::one("array", Sort::Buffer),
+            Formal::one("loop", Sort::Loop),
+            Formal::one("width", Sort::Int),
         ],
         summary: "runs the iterations of a scan as lanes of a vector that combine in order",
         page: "\

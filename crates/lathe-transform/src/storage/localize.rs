@@ -25,9 +25,9 @@ pub static LOCALIZE: Rule = Rule {
         name: RULE,
         version: 1,
         formals: &[
-            Formal { name: "array", sort: Sort::Buffer, optional: false, many: false },
-            Formal { name: "at", sort: Sort::Loop, optional: false, many: false },
-            Formal { name: "space", sort: Sort::Word, optional: true, many: false },
+            Formal::one("array", Sort::Buffer),
+            Formal::one("at", Sort::Loop),
+            Formal::optional("space", Sort::Word),
         ],
         summary: "array contraction: shrinks a local array to what one iteration of a loop uses",
         page: "\

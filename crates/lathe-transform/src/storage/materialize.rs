@@ -28,8 +28,8 @@ pub static MATERIALIZE: Rule = Rule {
         name: RULE,
         version: 1,
         formals: &[
-            Formal { name: "label", sort: Sort::Label, optional: false, many: false },
-            Formal { name: "name", sort: Sort::Word, optional: true, many: false },
+            Formal::one("label", Sort::Label),
+            Formal::optional("name", Sort::Word),
         ],
         summary: "expansion: computes the values that a statement combines in a nest of their own, before they are combined",
         page: "\

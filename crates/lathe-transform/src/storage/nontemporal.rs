@@ -17,7 +17,7 @@ pub static NONTEMPORAL: Rule = Rule {
     signature: RuleSignature {
         name: RULE,
         version: 1,
-        formals: &[Formal { name: "label", sort: Sort::Label, optional: false, many: false }],
+        formals: &[Formal::one("label", Sort::Label)],
         summary: "lets the stores of a label bypass the caches",
         page: "\
 `nontemporal(B)` marks the stores labelled `B`: what they write bypasses the caches on its way to memory. Good for results \

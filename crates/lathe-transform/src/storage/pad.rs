@@ -20,7 +20,7 @@ pub static PAD: Rule = Rule {
     signature: RuleSignature {
         name: RULE,
         version: 1,
-        formals: &[Formal { name: "loop", sort: Sort::Loop, optional: false, many: false }],
+        formals: &[Formal::one("loop", Sort::Loop)],
         summary: "runs a partial tile as a full one, on staged buffers that have room for it",
         page: PAGE,
     },

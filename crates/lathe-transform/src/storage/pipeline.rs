@@ -26,8 +26,8 @@ pub static PIPELINE: Rule = Rule {
         name: RULE,
         version: 1,
         formals: &[
-            Formal { name: "loop", sort: Sort::Loop, optional: false, many: false },
-            Formal { name: "stages", sort: Sort::Int, optional: true, many: false },
+            Formal::one("loop", Sort::Loop),
+            Formal::optional("stages", Sort::Int),
         ],
         summary: "copies what later iterations of a loop need while an earlier one computes",
         page: "\

@@ -22,10 +22,10 @@ pub static PREFETCH: Rule = Rule {
         name: RULE,
         version: 1,
         formals: &[
-            Formal { name: "array", sort: Sort::Buffer, optional: false, many: false },
-            Formal { name: "at", sort: Sort::Loop, optional: false, many: false },
-            Formal { name: "ahead", sort: Sort::Int, optional: true, many: false },
-            Formal { name: "within", sort: Sort::Loop, optional: true, many: false },
+            Formal::one("array", Sort::Buffer),
+            Formal::one("at", Sort::Loop),
+            Formal::optional("ahead", Sort::Int),
+            Formal::optional("within", Sort::Loop),
         ],
         summary: "software prefetch: loads into a cache what a later iteration reads of an array",
         page: "\

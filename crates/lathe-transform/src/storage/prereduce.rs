@@ -26,8 +26,8 @@ pub static PREREDUCE: Rule = Rule {
         name: RULE,
         version: 1,
         formals: &[
-            Formal { name: "label", sort: Sort::Label, optional: false, many: false },
-            Formal { name: "name", sort: Sort::Word, optional: true, many: false },
+            Formal::one("label", Sort::Label),
+            Formal::optional("name", Sort::Word),
         ],
         summary: "reduces inside of a scan first, in a nest of its own, before its results are scanned",
         page: "\

@@ -29,8 +29,8 @@ pub static PRESCAN: Rule = Rule {
         name: RULE,
         version: 1,
         formals: &[
-            Formal { name: "array", sort: Sort::Buffer, optional: false, many: false },
-            Formal { name: "loop", sort: Sort::Loop, optional: false, many: false },
+            Formal::one("array", Sort::Buffer),
+            Formal::one("loop", Sort::Loop),
         ],
         summary: "reduce-then-scan: lets every block of a scan start from the total of the blocks before",
         page: "\

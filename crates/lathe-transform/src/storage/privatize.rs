@@ -34,12 +34,12 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 const FORMALS: &[Formal] = &[
-    Formal { name: "array", sort: Sort::Buffer, optional: false, many: false },
-    Formal { name: "loop", sort: Sort::Loop, optional: false, many: false },
-    Formal { name: "at", sort: Sort::Loop, optional: true, many: false },
-    Formal { name: "space", sort: Sort::Word, optional: true, many: false },
-    Formal { name: "name", sort: Sort::Word, optional: true, many: false },
-    Formal { name: "combine", sort: Sort::Word, optional: true, many: false },
+    Formal::one("array", Sort::Buffer),
+    Formal::one("loop", Sort::Loop),
+    Formal::optional("at", Sort::Loop),
+    Formal::optional("space", Sort::Word),
+    Formal::optional("name", Sort::Word),
+    Formal::optional("combine", Sort::Word),
 ];
 
 pub static PRIVATIZE: Rule = Rule {

@@ -18,7 +18,7 @@ pub static REASSOCIATE: Rule = Rule {
     signature: RuleSignature {
         name: RULE,
         version: 1,
-        formals: &[Formal { name: "label", sort: Sort::Label, optional: false, many: false }],
+        formals: &[Formal::one("label", Sort::Label)],
         summary: "turns chains of an associative operator into balanced trees",
         page: "\
 `reassociate(B)` rewrites `((a + b) + c) + d` in the statements labelled `B` to `(a + b) + (c + d)`, and chains of \

@@ -21,8 +21,8 @@ pub static SET_LAYOUT: Rule = Rule {
         name: "set_layout",
         version: 1,
         formals: &[
-            Formal { name: "array", sort: Sort::Buffer, optional: false, many: false },
-            Formal { name: "layout", sort: Sort::Data, optional: false, many: true },
+            Formal::one("array", Sort::Buffer),
+            Formal::many("layout", Sort::Data),
         ],
         summary: "chooses how a local buffer is laid out in memory",
         page: "\
@@ -48,8 +48,8 @@ pub static PROMOTE: Rule = Rule {
         name: "promote",
         version: 1,
         formals: &[
-            Formal { name: "array", sort: Sort::Buffer, optional: true, many: false },
-            Formal { name: "space", sort: Sort::Word, optional: true, many: false },
+            Formal::optional("array", Sort::Buffer),
+            Formal::optional("space", Sort::Word),
         ],
         summary: "moves a local buffer to registers, the stack, or scratch memory; makes cells values",
         page: "\

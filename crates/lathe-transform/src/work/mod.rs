@@ -287,32 +287,44 @@ impl<'a> Work<'a> {
 
     /// Asks the checker whether a buffer stands for a window of an array in what is to replace the statement at a place.
     pub fn check_mirror(&mut self, path: &[usize], staged: &Staged, mirror: &Mirror) -> Result<(), Refusal> {
-        let env = Env::at(self.cursor.module, &self.func, path);
         let help = "give a `window:` that holds all that the statement touches, or stage at another loop";
-        let examined = mirrors(&env, staged, mirror)
-            .map_err(|why| self.no_stand_in(&why, staged.before.places(), help))?;
-        let (array, buffer) = (mirror.array.name.to_string(), mirror.buffer.name.to_string());
-        self.oblige(Obligation::by_accesses(Claim::Redirected { array, buffer }, examined));
-        Ok(())
+        let claim = |array, buffer| Claim::Redirected { array, buffer };
+        self.check_stand_in(path, mirror, (staged.before, help), |env| mirrors(env, staged, mirror), claim)
     }
 
     /// Asks the checker whether what is computed again at a place, in part, is what the array had there.
     pub fn check_again(&mut self, path: &[usize], again: &Again, mirror: &Mirror) -> Result<(), Refusal> {
-        let env = Env::at(self.cursor.module, &self.func, path);
-        let examined = recomputes(&env, again, mirror)
-            .map_err(|why| self.no_stand_in(&why, again.before.places(), "choose another loop"))?;
-        let (array, buffer) = (mirror.array.name.to_string(), mirror.buffer.name.to_string());
-        self.oblige(Obligation::by_accesses(Claim::Recomputed { array, buffer }, examined));
-        Ok(())
+        let help = "choose another loop";
+        let claim = |array, buffer| Claim::Recomputed { array, buffer };
+        self.check_stand_in(path, mirror, (again.before, help), |env| recomputes(env, again, mirror), claim)
     }
 
     /// Asks the checker whether partial results, combined, are what the array got.
     pub fn check_parts(&mut self, path: &[usize], parts: &Parts, mirror: &Mirror) -> Result<(), Refusal> {
+        let help = "choose another loop, or `at:`";
+        let claim = |array, buffer| Claim::PartsCombined { array, buffer };
+        self.check_stand_in(
+            path,
+            mirror,
+            (parts.before, help),
+            |env| partial_results(env, parts, mirror),
+            claim,
+        )
+    }
+
+    /// Asks the checker whether a buffer stands for an array, which is then a claim about both.
+    fn check_stand_in(
+        &mut self,
+        path: &[usize],
+        mirror: &Mirror,
+        (before, help): (&Stmt, &str),
+        question: impl FnOnce(&Env) -> Result<usize, String>,
+        claim: impl FnOnce(String, String) -> Claim,
+    ) -> Result<(), Refusal> {
         let env = Env::at(self.cursor.module, &self.func, path);
-        let examined = partial_results(&env, parts, mirror)
-            .map_err(|why| self.no_stand_in(&why, parts.before.places(), "choose another loop, or `at:`"))?;
+        let examined = question(&env).map_err(|why| self.no_stand_in(&why, before.places(), help))?;
         let (array, buffer) = (mirror.array.name.to_string(), mirror.buffer.name.to_string());
-        self.oblige(Obligation::by_accesses(Claim::PartsCombined { array, buffer }, examined));
+        self.oblige(Obligation::by_accesses(claim(array, buffer), examined));
         Ok(())
     }
 

@@ -142,13 +142,7 @@ fn best(
     let clearly = if reduces(func, path) { CLEARLY[0] } else { CLEARLY[1] };
     let least = rest + (cost(func) - rest) * clearly;
     let mut best: Option<(f64, Made)> = None;
-    let empty = |b: &Buffer| b.extents.iter().any(|e| e.as_int() == Some(0));
-    let runs = |f: &Function| {
-        let mut all = Engine::ALL.iter().filter(|e| **e != Engine::INTERPRETER);
-        // Elements of an array that has none are one element to all lanes.
-        all.any(|e| lathe_engine::accept(e.name(), e.capabilities(), set.module, f).is_ok())
-            && !has(&f.body, &|s| s.allocated().is_some_and(|b| empty(b)))
-    };
+    let runs = |f: &Function| Engine::any_takes(set.module, f).is_ok();
     let ran = runs(func);
     let mut offer = |made: Option<Made>| {
         // Lanes that write one element and the like are legal, and no engine takes them.

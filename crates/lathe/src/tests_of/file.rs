@@ -4,16 +4,16 @@
 use super::{Runner, run_test};
 use crate::build::{Build, compile_version, version_for};
 use crate::codes;
+use crate::parallel::each;
 use crate::program::{Failure, Program};
-use crate::schedule::{How, Schedule};
+use crate::schedule::{How, Schedule, Version};
 use crate::which::schedule;
 use lathe_diagnostics::{Diagnostic, Severity};
-use lathe_ir::{Executor, Function};
+use lathe_ir::Executor;
 use lathe_lang::TestDef;
 use lathe_runtime::{Engine, Pool};
 use lathe_strategy::Definition;
 use lathe_target::Machine;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 /// What `lathe check` found in a file.
@@ -167,15 +167,10 @@ fn in_machine_code(
     report.failures.extend(found.into_iter().flatten());
 }
 
-/// Why no engine makes code of a schedule, by the first one: a warning for what is meant for devices. The interpreter,
-/// which runs every tree, makes none.
+/// Why no engine makes code of a schedule: a warning for what is meant for devices.
 fn no_engine(s: &Schedule) -> Option<Diagnostic> {
-    let engines = || Engine::ALL.iter().filter(|e| **e != Engine::INTERPRETER);
-    let accept =
-        |e: &Engine, func: &Function| lathe_engine::accept(e.name(), e.capabilities(), &s.module, func);
-    let refused = s.versions.iter().find(|v| engines().all(|e| accept(e, &v.func).is_err()))?;
-    let first = engines().next()?;
-    let why = accept(first, &refused.func).err()?;
+    let refused = |v: &Version| Engine::any_takes(&s.module, &v.func).err();
+    let (refused, why) = s.versions.iter().find_map(|v| Some((v, refused(v)?)))?;
     let mut device = false;
     lathe_ir::visit::walk(&refused.func.body, &mut |s, _| {
         let host = |e: &Executor| e.is_ordered() || matches!(e, Executor::Vector(_) | Executor::Cpu);
@@ -284,32 +279,4 @@ fn fits_somewhere<'a>(
 /// Whether a strategy of the file calls the definition.
 fn called(program: &Program, name: &str) -> bool {
     program.lang.strategies.iter().any(|d| d.name != name && d.body.calls(name))
-}
-
-/// The function on every item, on as many threads as there are processors; results in the order of the items.
-fn each<T: Sync, R: Send>(items: &[T], f: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(items.len());
-    if threads <= 1 {
-        return items.iter().map(f).collect();
-    }
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mut out = Vec::new();
-        while let Some((i, item)) =
-            Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|i| Some((i, items.get(i)?)))
-        {
-            out.push((i, f(item)));
-        }
-        out
-    };
-    let mut all: Vec<(usize, R)> = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
-        let mut all = work();
-        for t in others {
-            all.extend(t.join().unwrap_or_else(|p| std::panic::resume_unwind(p)));
-        }
-        all
-    });
-    all.sort_by_key(|r| r.0);
-    all.into_iter().map(|r| r.1).collect()
 }
