@@ -36,7 +36,7 @@ pub fn tune(a: &TuneArgs, common: &Common) -> Outcome {
             .into());
     };
     let (file, _) = lathe::program::split_target(t);
-    if file.extension().is_some_and(|e| e == "lathe" || e == "mdh") {
+    if file.extension().is_some_and(|e| e == "lathe" || e == "mdh" || e == "tree") {
         if let Some(unused) = a.arguments.first() {
             return Err(
                 misplaced(format!("`{unused}` is no argument of a kernel"), "sizes are given by -D").into()

@@ -12,6 +12,7 @@
 
 pub mod build;
 pub mod codes;
+pub mod difference;
 mod digest;
 pub mod expr;
 pub mod func;

@@ -89,6 +89,35 @@ pub struct Module {
 }
 
 impl Module {
+    /// The functions that one of them calls, at any depth.
+    pub fn reached(&self, func: &Function) -> BTreeMap<Name, Function> {
+        let mut out = BTreeMap::new();
+        let mut open = vec![func.clone()];
+        while let Some(f) = open.pop() {
+            let mut call = |name: &str| {
+                if let Some((n, f)) = self.functions.get_key_value(name)
+                    && out.insert(n.clone(), f.clone()).is_none()
+                {
+                    open.push(f.clone());
+                }
+            };
+            walk(&f.body, &mut |s, _| {
+                if let StmtKind::Call { function, .. } = s.kind() {
+                    call(function);
+                }
+                for e in s.exprs() {
+                    walk_expr(e, &mut |e| {
+                        if let ExprKind::Call(name, _) = e.kind() {
+                            call(name);
+                        }
+                    });
+                }
+                true
+            });
+        }
+        out
+    }
+
     /// The function, or the external one, of a name.
     pub fn callee(&self, name: &str) -> Option<Callee<'_>> {
         if let Some(f) = self.functions.get(name) {

@@ -4,6 +4,7 @@ use crate::expr::{Access, Expr, ExprKind, View};
 use crate::func::{Buffer, Space};
 use crate::ids::{Binder, BufId, VarId};
 use crate::stmt::{AccessMode, BinderRole, Executor, PartMap, Stmt};
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -66,7 +67,7 @@ pub fn map_exprs(root: &Stmt, f: &mut impl FnMut(&Expr) -> Expr) -> Stmt {
 
 /// Bottom-up rebuild of an expression, each shared node once.
 pub fn map_expr(e: &Expr, f: &mut impl FnMut(Expr) -> Expr) -> Expr {
-    fn go(e: &Expr, memo: &mut HashMap<usize, Expr>, f: &mut impl FnMut(Expr) -> Expr) -> Expr {
+    fn go(e: &Expr, memo: &mut FxHashMap<usize, Expr>, f: &mut impl FnMut(Expr) -> Expr) -> Expr {
         if let Some(done) = memo.get(&e.address()) {
             return done.clone();
         }
@@ -81,12 +82,12 @@ pub fn map_expr(e: &Expr, f: &mut impl FnMut(Expr) -> Expr) -> Expr {
         memo.insert(e.address(), out.clone());
         out
     }
-    go(e, &mut HashMap::new(), f)
+    go(e, &mut FxHashMap::default(), f)
 }
 
 /// Visits every node of an expression, subscripts included, each shared node once.
 pub fn walk_expr(e: &Expr, f: &mut impl FnMut(&Expr)) {
-    fn go(e: &Expr, seen: &mut HashSet<usize>, f: &mut impl FnMut(&Expr)) {
+    fn go(e: &Expr, seen: &mut FxHashSet<usize>, f: &mut impl FnMut(&Expr)) {
         if seen.insert(e.address()) {
             f(e);
             for c in e.children() {
@@ -94,7 +95,7 @@ pub fn walk_expr(e: &Expr, f: &mut impl FnMut(&Expr)) {
             }
         }
     }
-    go(e, &mut HashSet::new(), f);
+    go(e, &mut FxHashSet::default(), f);
 }
 
 /// Variables that occur in an expression.

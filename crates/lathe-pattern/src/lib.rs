@@ -13,6 +13,7 @@ pub mod check;
 pub mod codes;
 pub mod condition;
 pub mod decide;
+mod drops;
 pub mod eval;
 pub mod facts;
 mod hash;

@@ -19,6 +19,7 @@
 //! assert_eq!(now.iter().map(|h| &*h.name).collect::<Vec<_>>(), ["i.o", "i.i"]);
 //! ```
 
+use lathe_ir::difference::Difference;
 use lathe_ir::names::Role;
 use lathe_ir::types::Name;
 use lathe_ir::{Binder, BufId, Buffer, Function, Label, Stmt, VarId, visit};
@@ -86,15 +87,35 @@ struct Present {
 
 impl Present {
     fn of(func: &Function) -> Present {
+        Present::in_scope(func, &[], std::slice::from_ref(&func.body))
+    }
+
+    /// In some statements, and around the place where they stand.
+    fn in_scope(func: &Function, path: &[usize], all: &[Stmt]) -> Present {
         let arrays = func.params.iter().filter_map(|p| p.array()).map(|b| b.id).collect();
         let mut out = Present { loops: HashMap::new(), arrays, labels: HashSet::new() };
-        visit::walk(&func.body, &mut |s, _| {
-            out.loops.extend(s.as_loop().map(|l| (l.binder.id, Handle::from(&l.binder))));
-            out.arrays.extend(s.allocated().map(|b| b.id));
-            out.labels.extend(s.label().map(|l| Name::from(l.as_str())));
-            true
-        });
+        let mut here = &func.body;
+        for n in path {
+            out.add(here);
+            here = here.child(*n).unwrap_or(here);
+        }
+        for s in all {
+            visit::walk(s, &mut |s, _| {
+                out.add(s);
+                true
+            });
+        }
         out
+    }
+
+    fn add(&mut self, s: &Stmt) {
+        self.loops.extend(s.as_loop().map(|l| (l.binder.id, Handle::from(&l.binder))));
+        self.arrays.extend(s.allocated().map(|b| b.id));
+        if let Some(l) = s.label()
+            && !self.labels.contains(l.as_str())
+        {
+            self.labels.insert(l.as_str().into());
+        }
     }
 
     fn has(&self, h: &Handle) -> bool {
@@ -108,7 +129,9 @@ impl Present {
 
 /// What a step made: what it told, as far as that is in the new tree, and what loops became of which it told nothing.
 pub(crate) fn complete(told: Vec<Made>, old: &Function, new: &Function) -> Vec<Made> {
-    let (before, after) = (Present::of(old), Present::of(new));
+    let place = Difference::between(&old.body, &new.body);
+    let before = Present::in_scope(old, &place.path, place.gone());
+    let after = Present::in_scope(new, &place.path, place.made());
     // What was made on the way, of which something else was made then, leads on to that.
     let origin = |h: &Handle| {
         let up = |h: &Handle| told.iter().find(|m| m.new == *h && m.of != *h).map(|m| m.of.clone());
@@ -131,7 +154,7 @@ pub(crate) fn complete(told: Vec<Made>, old: &Function, new: &Function) -> Vec<M
         return out;
     }
     // Where a subscript of an instance mentioned the loop, it mentions what the loop became.
-    let (was, now) = (subscripts(&old.body), subscripts(&new.body));
+    let (was, now) = (subscripts(place.gone()), subscripts(place.made()));
     for (at, vars) in &was.order {
         let became = now.all.get(at).into_iter().flatten().filter(|v| !vars.contains(v));
         let became: Vec<&Handle> = became.filter_map(|v| after.loops.get(v)).collect();
@@ -161,9 +184,9 @@ struct Subscripts {
     all: HashMap<(Label, usize), Vec<VarId>>,
 }
 
-fn subscripts(root: &Stmt) -> Subscripts {
+fn subscripts(roots: &[Stmt]) -> Subscripts {
     let mut out = Subscripts::default();
-    visit::walk(root, &mut |s, _| {
+    let mut add = |s: &Stmt, _: &[usize]| {
         let Some(label) = s.label() else { return true };
         for (n, e) in s.instance().iter().enumerate() {
             let vars: Vec<VarId> = visit::vars_of(e).into_iter().collect();
@@ -177,7 +200,8 @@ fn subscripts(root: &Stmt) -> Subscripts {
             out.order.push((at, vars));
         }
         true
-    });
+    };
+    roots.iter().for_each(|s| visit::walk(s, &mut add));
     out
 }
 

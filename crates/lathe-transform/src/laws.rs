@@ -50,8 +50,11 @@ pub fn rely(
     which: Which,
     places: &Places,
 ) -> Result<Relied, Refusal> {
-    let elements = if which == Which::Identity { elements(module, func, op, types) } else { Vec::new() };
-    match law(module, op, types, which, &elements) {
+    let known = match law(module, op, types, which, &[]) {
+        Err(Broken::Refuted { .. }) => law(module, op, types, which, &elements(module, func, op, types)),
+        known => known,
+    };
+    match known {
         Ok(law) => Ok(Relied { operator: op.to_string(), which, law }),
         Err(broken) => Err(refusal(rule, &broken, places)),
     }

@@ -388,11 +388,11 @@ pub fn subscript_bounds(func: &Function, sizes: &Values) -> SubscriptBounds {
         lets.extend(s.as_let().map(|(binder, value, _)| (binder.id, value.clone())));
         true
     });
-    let scalars: Vec<VarId> = func
+    let scalars: Vec<(VarId, lathe_ir::Scalar)> = func
         .params
         .iter()
         .filter_map(|p| match &p.kind {
-            ParamKind::Scalar(b) if b.ty.is_int() => Some(b.id),
+            ParamKind::Scalar(b) if b.ty.is_int() => Some((b.id, b.ty)),
             _ => None,
         })
         .collect();
@@ -409,9 +409,9 @@ pub fn subscript_bounds(func: &Function, sizes: &Values) -> SubscriptBounds {
                 }
             }
             let used = vars_of(&index);
-            for v in scalars.iter().filter(|v| used.contains(v)) {
+            for (v, ty) in scalars.iter().filter(|(v, _)| used.contains(v)) {
                 // What is left of the extent above it, with the scalar at zero.
-                let at_zero = HashMap::from([(*v, lathe_ir::build::index(0))]);
+                let at_zero = HashMap::from([(*v, lathe_ir::build::int(*ty, 0))]);
                 let left = evaluate(&substitute(&index, &at_zero), sizes).map_or(n, |t| n - t.max(0));
                 bounds.scalars.entry(*v).and_modify(|m| *m = (*m).min(left)).or_insert(left);
             }

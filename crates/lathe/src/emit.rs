@@ -6,7 +6,9 @@ use crate::build::Build;
 use crate::codes;
 use crate::schedule::Schedule;
 use lathe_diagnostics::Diagnostic;
+use lathe_ir::{Function, Module, Name};
 use lathe_runtime::Engine;
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
 
@@ -56,20 +58,13 @@ impl Emit {
 }
 
 /// Emits a schedule. Several versions become one function that decides by its sizes; the tree form shows them one
-/// by one.
+/// by one, and is a file that every command takes.
 ///
 /// # Errors
 /// What an engine does not take, and forms that this build lacks.
 pub fn emit(schedule: &Schedule, form: Emit, build: &Build) -> Result<Vec<u8>, Diagnostic> {
-    let mut out = Vec::new();
     if form == Emit::Tree {
-        for v in &schedule.versions {
-            if let Some(c) = &v.condition {
-                out.extend(format!("# when {c}\n").bytes());
-            }
-            out.extend(lathe_ir::text::print_function(&v.func).bytes());
-        }
-        return Ok(out);
+        return Ok(trees(schedule).into_bytes());
     }
     schedule.proved()?;
     let devices = Engine::devices();
@@ -92,6 +87,33 @@ pub fn emit(schedule: &Schedule, form: Emit, build: &Build) -> Result<Vec<u8>, D
         None => Err(Diagnostic::error(codes::UNAVAILABLE, "this build has no LLVM engine")
             .help("--to c works everywhere; or build with the cargo feature `llvm`")),
     }
+}
+
+/// The versions of a schedule with what they call and refer to; those after the first are numbered.
+fn trees(schedule: &Schedule) -> String {
+    let module = &schedule.module;
+    let mut rest = Module { functions: Default::default(), ..module.clone() };
+    for v in &schedule.versions {
+        rest.functions.extend(module.reached(&v.func));
+    }
+    rest.functions.remove(&schedule.plain.name);
+    let mut out = lathe_ir::text::print_module(&rest);
+    let mut taken: BTreeSet<Name> = rest.functions.into_keys().collect();
+    for v in &schedule.versions {
+        if !out.is_empty() {
+            out.push('\n');
+        }
+        if let Some(c) = &v.condition {
+            out += &format!("# when {c}\n");
+        }
+        let first = v.func.name.clone();
+        let later = (2..).map(|n| Name::from(format!("{first}_{n}")));
+        let name = std::iter::once(first.clone()).chain(later).find(|n| !taken.contains(n));
+        let name = name.unwrap_or(first);
+        taken.insert(name.clone());
+        out += &lathe_ir::text::print_function(&Function { name, ..v.func.clone() });
+    }
+    out
 }
 
 /// Writes a file as a whole: beside its place first, then moved, so that an old file stays whole on failure.

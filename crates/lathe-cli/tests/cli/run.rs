@@ -282,3 +282,55 @@ fn schedules_of_funs_may_reassociate() {
         f.ok(&format!("run f.lathe:dot -s auto --check -D K={k}"));
     }
 }
+
+/// A scalar of any integer type moves a subscript.
+#[test]
+fn scalars_of_every_integer_type_move_subscripts() {
+    let f = Folder::new();
+    for ty in ["index", "i8", "i32", "i64", "u8", "u64"] {
+        let at = if ty == "index" { "n + 2" } else { "index(n + 2)" };
+        f.write(
+            "k.lathe",
+            &format!(
+                "kernel f(n: {ty}, y: inout f32[N]) {{ y[{at}] = 1 }}\n\
+                 test \"t\" for f {{ N = 4; n = 1; y = constant(0); expect y = [0, 0, 0, 1] }}\n"
+            ),
+        );
+        f.ok("check k.lathe");
+        f.ok("run k.lathe:f -D N=4 -i n=1");
+    }
+}
+
+/// Welford's combination of counts, means and squares: its counts are never negative, for the file and for steps.
+#[test]
+fn laws_hold_for_the_elements_that_are_combined() {
+    let f = Folder::new();
+    f.write(
+        "w.lathe",
+        "struct W { n: f64, m: f64, s: f64 }\n\
+         op wf(a: W, b: W) -> W associative commutative identity(W(n: 0, m: 0, s: 0)) = select(a.n == 0, b, \
+         select(b.n == 0, a, W(n: a.n + b.n, m: (a.n * a.m + b.n * b.m) / (a.n + b.n), \
+         s: a.s + b.s + (b.m - a.m) * (b.m - a.m) * a.n * b.n / (a.n + b.n))))\n\
+         kernel va(x: f64[N]) -> (n: f64, m: f64, s: f64) {\n  var w: W\n\
+         w = wf[i](W(n: 1, m: x[i], s: 0))\n  n = w.n\n  m = w.m\n  s = w.s }\n\
+         strategy f for va = split(w.i, 8) ; factor(w, i.i)\n",
+    );
+    f.ok("run w.lathe:va -s f -D N=37 --check");
+}
+
+/// The tree form of several versions is a file of several functions.
+#[test]
+fn versions_as_trees_are_targets() {
+    let f = Folder::new();
+    f.ok(&format!("emit {}/gemm.lathe:gemm -s fast --to tree -o g.tree", examples()));
+    f.ok("check g.tree");
+    f.ok("run g.tree:gemm_2 -D M=10 -D N=7 -D K=3 --check");
+    f.write(
+        "p.lathe",
+        "struct P { a: f32, b: f32 }\nkernel f(x: P[N]) -> (y: f32[N]) { y[i] = x[i].a + x[i].b }\n\
+         strategy s for f = split(i, 4)\n",
+    );
+    f.ok("emit p.lathe:f -s s --to tree -o p.tree");
+    f.ok("run p.tree -D N=9");
+    f.fails("tune p.tree -D N=9", 1, "E1085");
+}

@@ -9,10 +9,15 @@ use crate::ops::{BinOp, MathFn, UnOp};
 use crate::types::{Scalar, Type};
 use lathe_diagnostics::Code;
 
+/// Whether an expression has no operands.
+fn is_leaf(e: &Expr) -> bool {
+    matches!(e.kind(), ExprKind::Bool(_) | ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Var(_))
+}
+
 impl Verifier<'_> {
-    /// Checks an expression, each shared node of a statement once.
+    /// Checks an expression, each shared node of a statement that has operands once.
     pub(super) fn expr(&mut self, e: &Expr) {
-        if !self.seen.insert(e.address()) {
+        if !is_leaf(e) && !self.seen.insert(e.address()) {
             return;
         }
         if let ExprKind::Address(a) = e.kind() {

@@ -11,7 +11,7 @@ use crate::text::Scope;
 use crate::types::{Name, Scalar, Type};
 use crate::visit::loads_of;
 use lathe_diagnostics::{Diagnostic, Places};
-use std::collections::HashSet;
+use rustc_hash::FxHashSet;
 
 pub(super) fn misnamed(kind: &str, key: &str, name: &str) -> Diagnostic {
     Diagnostic::error(codes::BAD_MODULE, format!("the {kind} `{name}` stands in the module as `{key}`"))
@@ -227,7 +227,7 @@ impl Verifier<'_> {
     fn fresh_statement(&mut self) {
         // Clearing costs what the largest statement took, so large tables are dropped instead.
         if self.seen.capacity() > 256 {
-            self.seen = HashSet::new();
+            self.seen = FxHashSet::default();
         }
         self.seen.clear();
     }

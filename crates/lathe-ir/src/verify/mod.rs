@@ -4,12 +4,14 @@
 //! of the tree. Whether accesses stay in bounds is not a matter of structure: every access carries a
 //! [`crate::Status`], and [`unproved_accesses`] lists those that nobody vouches for.
 
+mod edit;
 mod expr;
 mod item;
 mod module;
 mod status;
 mod stmt;
 
+pub use edit::verify_edit;
 pub use status::unproved_accesses;
 
 use crate::codes;
@@ -20,7 +22,8 @@ use crate::module::Module;
 use crate::text::{Scope, print_expr};
 use crate::types::{Name, Scalar, Type};
 use lathe_diagnostics::{Code, Diagnostic, Places};
-use std::collections::{HashMap, HashSet};
+use rustc_hash::FxHashSet;
+use std::collections::HashMap;
 
 /// After so many errors in one function the rest is noise.
 const MAX_ERRORS: usize = 50;
@@ -130,7 +133,7 @@ pub(crate) struct Verifier<'m> {
     /// Where we are, in words.
     pub place: String,
     /// Expressions of the current statement that were looked at.
-    pub seen: HashSet<usize>,
+    pub seen: FxHashSet<usize>,
     /// What runs on its own here: the function, the iterations of a parallel loop, an asynchronous body.
     strand: u32,
     /// How many there were.
@@ -151,7 +154,7 @@ impl<'m> Verifier<'m> {
             findings: Vec::new(),
             places: Places::none(),
             place: String::new(),
-            seen: HashSet::new(),
+            seen: FxHashSet::default(),
             strand: 0,
             strands: 0,
             iterations: Vec::new(),

@@ -162,7 +162,7 @@ impl Verifier<'_> {
 
     /// What runs beside what is around it: tokens of the outside are not its own. An asynchronous body is no
     /// iteration of the loops around it, and reaches none of their barriers.
-    fn in_strand(&mut self, iteration: bool, body: impl FnOnce(&mut Self)) {
+    pub(super) fn in_strand(&mut self, iteration: bool, body: impl FnOnce(&mut Self)) {
         self.strands += 1;
         let strand = std::mem::replace(&mut self.strand, self.strands);
         let mut inside = if iteration { self.iterations.clone() } else { Vec::new() };

@@ -2,6 +2,7 @@
 
 use super::indices::{Fuel, Indices};
 use super::value::{Key, Out, Stop, Sym, World, unknown, value};
+use crate::drops::keeps_failures;
 use crate::facts::{Fact, Facts};
 use crate::nat::Nat;
 use crate::term::Term;
@@ -31,6 +32,14 @@ pub(super) enum Sense {
     Rounding,
 }
 
+/// Which side has a value where the other has one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Defined {
+    /// The right one.
+    Right,
+    Both,
+}
+
 /// Cases of positions that are told apart, one inside of the other.
 const CASES: usize = 7;
 
@@ -54,7 +63,8 @@ impl Answer {
 /// Compares terms of one type under facts about their sizes.
 pub(super) fn compare(left: &Term, right: &Term, facts: &Facts, sense: Sense) -> Answer {
     let sides = |w: &mut World| Ok((value(w, left)?, value(w, right)?));
-    compare_values(&sides, left.ty(), facts, sense)
+    let defined = if keeps_failures(left, right, facts) { Defined::Both } else { Defined::Right };
+    compare_values(&sides, left.ty(), facts, (sense, defined))
 }
 
 /// Compares values that are made anew in each case.
@@ -62,16 +72,16 @@ pub(super) fn compare_values(
     sides: &dyn Fn(&mut World) -> Out<(Sym, Sym)>,
     ty: &Type,
     facts: &Facts,
-    sense: Sense,
+    how: (Sense, Defined),
 ) -> Answer {
-    in_cases(sides, ty, facts, sense, &Fuel::default(), CASES)
+    in_cases(sides, ty, facts, how, &Fuel::default(), CASES)
 }
 
 fn in_cases(
     sides: &dyn Fn(&mut World) -> Out<(Sym, Sym)>,
     ty: &Type,
     facts: &Facts,
-    sense: Sense,
+    how: (Sense, Defined),
     fuel: &Fuel,
     left: usize,
 ) -> Answer {
@@ -79,7 +89,7 @@ fn in_cases(
     let mut pairs = Vec::new();
     let same = sides(&mut w).and_then(|(a, b)| equal(&mut w, &a, &b, ty, &mut pairs));
     match same {
-        Ok(()) => scalars(&mut w, &pairs, sense),
+        Ok(()) => scalars(&mut w, &pairs, how),
         Err(Stop::Unknown(why)) => Answer::Unknown(why),
         Err(Stop::Hidden) => Answer::Unknown("an accumulator is looked at as a whole"),
         Err(Stop::Split(_)) if left == 0 => Answer::Unknown("too many cases"),
@@ -90,7 +100,7 @@ fn in_cases(
             for case in [fact.clone(), other] {
                 let mut facts = facts.clone();
                 facts.learn(case);
-                out = out.and(in_cases(sides, ty, &facts, sense, fuel, left - 1));
+                out = out.and(in_cases(sides, ty, &facts, how, fuel, left - 1));
             }
             out
         }
@@ -129,10 +139,23 @@ fn equal(w: &mut World, a: &Sym, b: &Sym, ty: &Type, pairs: &mut Vec<(Id, Id)>) 
     }
 }
 
-fn scalars(w: &mut World, pairs: &[(Id, Id)], sense: Sense) -> Answer {
+fn scalars(w: &mut World, pairs: &[(Id, Id)], (sense, defined): (Sense, Defined)) -> Answer {
     if pairs.is_empty() {
         return Answer::Proved(Vec::new());
     }
+    let there = one_way(w, pairs, sense);
+    if defined == Defined::Right {
+        return there;
+    }
+    let swapped: Vec<(Id, Id)> = pairs.iter().map(|(a, b)| (*b, *a)).collect();
+    there.and(match one_way(w, &swapped, sense) {
+        Answer::Refuted { values, left, right } => Answer::Refuted { values, left: right, right: left },
+        back => back,
+    })
+}
+
+/// Whether the right sides have the values of the left ones wherever these have any.
+fn one_way(w: &mut World, pairs: &[(Id, Id)], sense: Sense) -> Answer {
     let q = Question { given: Vec::new(), pairs: pairs.to_vec(), equality: Equality::Bits };
     let floats = pairs.iter().any(|p| w.f.ty(p.0).is_float());
     let verdict = match sense {

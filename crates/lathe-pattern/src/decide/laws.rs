@@ -1,6 +1,6 @@
 //! The laws of an operator that a term is: what rules of reductions rely on.
 
-use super::compare::{Answer, Sense, compare_values};
+use super::compare::{Answer, Defined, Sense, compare_values};
 use super::value::{Out, Sym, World, value};
 use crate::facts::Facts;
 use crate::term::Term;
@@ -63,7 +63,7 @@ fn decided(op: &Term, start: &Term) -> Result<(), String> {
         ("starts from what is neutral", &right),
     ];
     for (what, sides) in laws {
-        match compare_values(sides, &ty, &Facts::default(), Sense::Rounding) {
+        match compare_values(sides, &ty, &Facts::default(), (Sense::Rounding, Defined::Right)) {
             Answer::Proved(_) | Answer::Tested(_) => {}
             Answer::Unknown(why) => return Err(format!("that `{op}` {what} is not known: {why}")),
             Answer::Refuted { .. } => return Err(format!("it is not so that `{op}` {what}")),

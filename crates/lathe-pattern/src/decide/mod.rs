@@ -2,12 +2,12 @@
 //!
 //! Both sides are evaluated over variables (`value`, `eval`, `fold`): arrays are functions of their position, sizes are
 //! symbols (`indices`), and what is left are pairs of scalar formulas, which `lathe-prove` decides in machine
-//! arithmetic, for every scalar type (`instance`). A side that may need a value which the other does not need is no
-//! equation of partial functions (`drops`). What is proved is tested all the same, and what cannot be proved is only
+//! arithmetic, for every scalar type (`instance`). The right side has a value wherever the left one
+//! has one; and where the left one divides by zero the right one does, unless the left one drops what it computes there
+//! (`take`, a function that ignores its argument): what nobody uses need not be computed ([`crate::drops`]). What is proved is tested all the same, and what cannot be proved is only
 //! tested ([`crate::rules::try_rule`]).
 
 mod compare;
-mod drops;
 mod eval;
 mod fold;
 mod indices;
@@ -18,6 +18,7 @@ mod value;
 pub use laws::lawful;
 
 use crate::codes;
+use crate::drops::drops;
 use crate::language::TermState;
 use crate::normal::data_flow;
 use crate::rules::{Equation, try_rule};
@@ -97,7 +98,7 @@ pub fn decide_rule(rule: &Equation, span: Span) -> Result<Decision, Diagnostic> 
     let mut on = Vec::new();
     let (mut refuted, mut only_rounding, mut was_index) = (None, true, false);
     for i in &instances.all {
-        if drops::drops(&i.left, &i.right, &i.facts) {
+        if drops(&i.left, &i.right, &i.facts) {
             why.get_or_insert_with(|| {
                 "the right side may need a value that the left does not need".to_string()
             });

@@ -8,6 +8,7 @@
 use super::equation::{Equation, Failed};
 use crate::ast::{Ast, AstKind};
 use crate::codes;
+use crate::drops::keeps_failures;
 use crate::eval::{Sizes, evaluate_applied};
 use crate::infer::{Choose, Env, infer, infer_instance};
 use crate::language::TermState;
@@ -66,9 +67,10 @@ pub fn try_rule(rule: &Equation, span: Span, instances: usize) -> Result<usize, 
     // Every rule is tested alike, in every run, whatever its name.
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let constants = rule.constants();
-    let (mut held, mut wrong_type, mut refused) = (0, None, None);
+    let (mut held, mut wrong_type, mut refused) = (Held::default(), None, None);
+    let mut fitting = Vec::new();
     for _ in 0..ATTEMPTS * instances {
-        if held >= instances {
+        if held.telling >= instances {
             break;
         }
         let Some(instance) = Instance::random(rule, &mut random) else { continue };
@@ -89,26 +91,22 @@ pub fn try_rule(rule: &Equation, span: Span, instances: usize) -> Result<usize, 
                 format!("`{}` has the type `{}`, then `{}`", rule.name, instance.left.ty(), after.ty());
             return Err(Diagnostic::error(codes::TYPE_CHANGED, text).at(span, "this rule"));
         }
+        let fits = Fitting { strict: keeps_failures(&instance.left, &after, &state.facts), instance, after };
         for _ in 0..2 {
-            let data = instance.data(rule.rounds, &constants, &mut random);
-            // What the left side itself has no value for, says nothing.
-            let Some(Ok(before)) = data.as_ref().map(|d| instance.evaluate(&instance.left, d)) else {
-                continue;
-            };
-            let now = data.as_ref().map(|d| instance.evaluate(&after, d));
-            let agree = |v: &Value| *v == before || rule.rounds && close(v, &before);
-            if !matches!(&now, Some(Ok(v)) if agree(v)) {
-                let now = match now {
-                    Some(Ok(v)) => format!("{v:?}"),
-                    Some(Err(d)) => d.message,
-                    None => continue,
-                };
-                return Err(instance.counterexample(rule, span, &data.unwrap_or_default(), &before, &now));
-            }
-            held += 1;
+            held.add(fits.holds(rule, span, &constants, &mut random)?);
+        }
+        if fitting.len() < KEPT {
+            fitting.push(fits);
         }
     }
-    match (held, wrong_type, refused) {
+    // Where few instances fit, they are tried on more data.
+    for fits in fitting.iter().cycle().take(ATTEMPTS * instances) {
+        if held.telling >= instances {
+            break;
+        }
+        held.add(fits.holds(rule, span, &constants, &mut random)?);
+    }
+    match (held.telling.max(held.empty), wrong_type, refused) {
         (0, Some(d), _) => {
             let text =
                 format!("the right side of `{}` has another type than the left: {}", rule.name, d.message);
@@ -129,7 +127,87 @@ pub fn try_rule(rule: &Equation, span: Span, instances: usize) -> Result<usize, 
             };
             Err(d.at(span, "this rule"))
         }
-        _ => Ok(held),
+        (held, ..) => Ok(held),
+    }
+}
+
+/// Instances that are kept for more data.
+const KEPT: usize = 60;
+
+/// What came of one trial.
+enum Outcome {
+    /// Values agree.
+    Telling,
+    /// Results without elements agree.
+    Empty,
+    /// The sides have no value.
+    Nothing,
+}
+
+/// On how many trials a rule held.
+#[derive(Default)]
+struct Held {
+    telling: usize,
+    empty: usize,
+}
+
+impl Held {
+    fn add(&mut self, one: Outcome) {
+        match one {
+            Outcome::Telling => self.telling += 1,
+            Outcome::Empty => self.empty += 1,
+            Outcome::Nothing => {}
+        }
+    }
+}
+
+/// An instance whose sides have one type.
+struct Fitting {
+    instance: Instance,
+    after: Term,
+    /// Where the left side has no value, the right side must have none.
+    strict: bool,
+}
+
+impl Fitting {
+    /// Tries it on one set of data.
+    fn holds(
+        &self,
+        rule: &Equation,
+        span: Span,
+        constants: &[f64],
+        random: &mut Random,
+    ) -> Result<Outcome, Diagnostic> {
+        let Some(data) = self.instance.data(rule.rounds, constants, random) else {
+            return Ok(Outcome::Nothing);
+        };
+        let before = self.instance.evaluate(&self.instance.left, &data);
+        if before.is_err() && !self.strict {
+            return Ok(Outcome::Nothing);
+        }
+        let now = self.instance.evaluate(&self.after, &data);
+        let agree = match (&before, &now) {
+            (Ok(a), Ok(b)) => a == b || rule.rounds && close(b, a),
+            (Err(_), Err(_)) => return Ok(Outcome::Nothing),
+            _ => false,
+        };
+        if !agree {
+            let shown = |v: &Result<Value, Diagnostic>| match v {
+                Ok(v) => format!("{v:?}"),
+                Err(d) => d.message.clone(),
+            };
+            return Err(self.instance.counterexample(rule, span, &data, &shown(&before), &shown(&now)));
+        }
+        Ok(if before.is_ok_and(|v| is_empty(&v)) { Outcome::Empty } else { Outcome::Telling })
+    }
+}
+
+/// Whether a value has no scalar in it.
+fn is_empty(v: &Value) -> bool {
+    match v {
+        Value::Array(all) => all.iter().all(is_empty),
+        Value::Tuple(all) => all.iter().all(is_empty),
+        _ => false,
     }
 }
 
@@ -201,7 +279,9 @@ impl Instance {
             span: None,
         });
         let args = args.collect();
-        Some(Instance { left, chosen, data, args, special: operators.is_empty() })
+        // A function that is written out is no operator whose laws are relied on.
+        let special = operators.iter().all(|(op, _)| op.is_empty());
+        Some(Instance { left, chosen, data, args, special })
     }
 
     /// Values for the metavariables that stand for data.
@@ -210,6 +290,7 @@ impl Instance {
             0 | 1 => Draw::Small,
             2 if self.special => Draw::NoNumbers,
             _ if rounds => Draw::Small,
+            3 if self.special => Draw::Special,
             // What is no number is no matter of operators and what is neutral to them.
             _ if self.special => Draw::Any,
             _ => Draw::Numbers,
@@ -233,7 +314,7 @@ impl Instance {
         rule: &Equation,
         span: Span,
         data: &[Value],
-        before: &Value,
+        before: &str,
         after: &str,
     ) -> Diagnostic {
         let mut d = Diagnostic::error(codes::WRONG_RULE, format!("the rule `{}` does not hold", rule.name))
@@ -244,7 +325,7 @@ impl Instance {
         for ((n, t), v) in self.data.iter().zip(data) {
             d = d.note(format!("{}: {t} = {v:?}", shown(n)));
         }
-        d.note(format!("the left side gives {before:?}")).note(format!("the right side gives {after}"))
+        d.note(format!("the left side gives {before}")).note(format!("the right side gives {after}"))
     }
 }
 
@@ -402,6 +483,8 @@ enum Draw {
     Small,
     /// Small and whole, or none.
     NoNumbers,
+    /// Zeros of both signs, infinities, the ends of each type.
+    Special,
     Any,
     /// Any but what is no number.
     Numbers,
@@ -434,6 +517,10 @@ fn scalar(s: Scalar, kind: Draw, constants: &[f64], r: &mut Random) -> ScalarVal
         Draw::NoNumbers if s.is_float() && r.below(3) == 0 => ScalarValue::float(s, f64::NAN),
         Draw::Small | Draw::NoNumbers if s.is_float() => ScalarValue::float(s, small as f64),
         Draw::Small | Draw::NoNumbers => ScalarValue::int(s, small),
+        Draw::Special => {
+            let all = sample::special(s);
+            typed(all[r.below(all.len())])
+        }
         Draw::Any | Draw::Numbers => {
             let v = match (constants.is_empty(), r.below(4)) {
                 // What the rule mentions, or a neighbour.

@@ -1,7 +1,9 @@
 //! Formulas as evidence holds them: what the tree's expressions are, without the tree.
 
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
 /// An expression over loop variables, sizes, scalars and array elements. Variables have their number as well as their
 /// name, since names may stand for several of them.
@@ -11,16 +13,16 @@ pub enum Formula {
     Bool(bool),
     Int(i64),
     Var {
-        var: String,
+        var: Arc<str>,
         id: u32,
     },
     Load {
-        array: String,
+        array: Arc<str>,
         at: Vec<Formula>,
     },
     /// An operator or function by its symbol; `…` is a part that has no short form.
     Apply {
-        op: String,
+        op: Cow<'static, str>,
         of: Vec<Formula>,
     },
 }
@@ -29,7 +31,7 @@ impl Formula {
     /// The deepest formula that is read from a file.
     pub const DEPTH: usize = 40;
 
-    pub fn apply(op: impl Into<String>, of: Vec<Formula>) -> Formula {
+    pub fn apply(op: impl Into<Cow<'static, str>>, of: Vec<Formula>) -> Formula {
         Formula::Apply { op: op.into(), of }
     }
 

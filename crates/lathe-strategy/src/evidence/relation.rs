@@ -6,6 +6,7 @@
 use super::formula::{Formula, list};
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::sync::Arc;
 
 /// What a step did to the instances of a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -50,7 +51,7 @@ pub struct Copy {
     /// From the body of the function.
     pub path: Vec<usize>,
     /// What stands around it inside of the changed place, outermost first.
-    pub domain: Vec<Bound>,
+    pub domain: Vec<Arc<Bound>>,
     pub instance: Vec<Formula>,
 }
 
@@ -68,7 +69,7 @@ impl Relation {
     /// All formulas.
     pub fn formulas(&self) -> impl Iterator<Item = &Formula> {
         self.before.iter().chain(&self.after).flat_map(|c| {
-            c.instance.iter().chain(c.domain.iter().flat_map(|b| match b {
+            c.instance.iter().chain(c.domain.iter().flat_map(|b| match &**b {
                 Bound::Loop { var, lo, hi, .. } => vec![var, lo, hi],
                 Bound::Condition { cond, .. } | Bound::While { cond } => vec![cond],
                 Bound::Let { var, value } => std::iter::once(var).chain(value).collect(),

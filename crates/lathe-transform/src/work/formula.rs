@@ -3,10 +3,11 @@
 use lathe_analysis::Env;
 use lathe_ir::{Access, Binder, Expr, ExprKind, UnOp};
 use lathe_strategy::Formula;
+use std::borrow::Cow;
 
 /// A variable in scope.
 pub(crate) fn variable(b: &Binder) -> Formula {
-    Formula::Var { var: b.name.to_string(), id: b.id.0 }
+    Formula::Var { var: b.name.clone(), id: b.id.0 }
 }
 
 /// So many operators of one expression are said.
@@ -29,21 +30,21 @@ impl Writer<'_, '_> {
             ExprKind::Bool(v) => return Formula::Bool(*v),
             ExprKind::Int(v) => return Formula::Int(*v),
             ExprKind::Float(v) => return Formula::apply(format!("{:?}", v.get()), Vec::new()),
-            ExprKind::Var(v) => return Formula::Var { var: self.env.name(*v).to_string(), id: v.0 },
+            ExprKind::Var(v) => return Formula::Var { var: self.env.name(*v), id: v.0 },
             _ => {}
         }
         if depth <= 1 || self.left == 0 {
             return Formula::unknown();
         }
         self.left -= 1;
-        let (op, of): (String, Vec<&Expr>) = match e.kind() {
+        let (op, of): (Cow<'static, str>, Vec<&Expr>) = match e.kind() {
             ExprKind::Unary(UnOp::Neg, a) => ("-".into(), vec![a]),
             ExprKind::Unary(UnOp::Not, a) => ("not".into(), vec![a]),
             ExprKind::Binary(op, a, b) => (op.symbol().into(), vec![a, b]),
             ExprKind::Select(c, a, b) => ("select".into(), vec![c, a, b]),
-            ExprKind::Cast(a) => (e.ty().to_string(), vec![a]),
+            ExprKind::Cast(a) => (e.ty().to_string().into(), vec![a]),
             ExprKind::Math(f, es) => (f.name().into(), es.iter().collect()),
-            ExprKind::Call(n, es) => (n.to_string(), es.iter().collect()),
+            ExprKind::Call(n, es) => (n.to_string().into(), es.iter().collect()),
             ExprKind::Load(a) => return self.load(a, depth),
             ExprKind::Address(a) => {
                 let a = self.load(a, depth - 1);
@@ -62,7 +63,7 @@ impl Writer<'_, '_> {
         match buffer.or_else(|| a.view.global().cloned()) {
             Some(array) if depth > 1 => {
                 let at = a.indices.iter().map(|e| self.expr(e, depth - 1)).collect();
-                Formula::Load { array: array.to_string(), at }
+                Formula::Load { array, at }
             }
             _ => Formula::unknown(),
         }

@@ -19,10 +19,10 @@ use lathe_analysis::{
 use lathe_diagnostics::{Code, Diagnostic, Places, Severity};
 use lathe_ir::names::Role;
 use lathe_ir::stmt::{Atomic, AtomicOp};
-use lathe_ir::visit;
 use lathe_ir::{
     Binder, BufId, Buffer, Expr, Function, Label, Module, ReduceOp, Scalar, Stage, Stmt, StmtKind, Type,
 };
+use lathe_ir::{verify, visit};
 use lathe_poly::Ranges;
 use lathe_poly::simplify::simplify_stmt;
 use lathe_prove::Which;
@@ -74,11 +74,12 @@ pub(crate) fn edited(
 /// The verifier runs after every rule, in every build: a rule that breaks an invariant of the tree is a defect, and its
 /// result is not used.
 fn well_formed(cursor: &Cursor, rule: &str, new: &Function) -> Result<(), Refusal> {
-    let errors = |f: &Function| lathe_ir::verify::verify_function(cursor.module, f);
     let own = |d: &Diagnostic| d.severity == Severity::Error;
-    let Some(found) = errors(new).into_iter().find(own) else { return Ok(()) };
+    let Some(found) = verify::verify_edit(cursor.module, cursor.func, new).into_iter().find(own) else {
+        return Ok(());
+    };
     // A tree that was broken before is not the rule's fault.
-    if errors(cursor.func).iter().any(own) {
+    if verify::verify_function(cursor.module, cursor.func).iter().any(own) {
         return Ok(());
     }
     debug_assert!(false, "`{rule}` broke the tree: {found}");
@@ -234,8 +235,12 @@ impl<'a> Work<'a> {
     /// Replaces a subtree after asking the checker whether every dependence stays ordered.
     pub fn replace_checked(&mut self, path: &[usize], new: Stmt) -> Result<(), Refusal> {
         let old = self.at(path)?.clone();
+        let mut ranges = self.ranges(path);
+        let fits = self.keeps_arithmetic(path, &old, &new, &ranges);
+        let new = simplify_stmt(&new, &mut ranges);
         self.check_order(path, &old, &new)?;
-        self.put(path, &old, new, Kind::Bijection)
+        fits?;
+        self.replace_as_is(path, new, Kind::Bijection)
     }
 
     /// Replaces a subtree by other loops for its instances, after asking the checker whether each of them is run exactly
@@ -374,12 +379,11 @@ impl<'a> Work<'a> {
         self.func.stage = self.func.stage.max(Stage::Scheduled);
     }
 
-    /// Asks the checker whether `new` in the place of `old` keeps every dependence; `path` leads to where
+    /// Asks the checker whether `new`, simplified, in the place of `old` keeps every dependence; `path` leads to where
     /// both stand.
     fn check_order(&mut self, path: &[usize], old: &Stmt, new: &Stmt) -> Result<(), Refusal> {
-        let new = simplify_stmt(new, &mut self.ranges(path));
         let env = Env::at(self.cursor.module, &self.func, path);
-        let proof = order_preserved(&env, old, &new).map_err(|r| self.order_refusal(&r))?;
+        let proof = order_preserved(&env, old, new).map_err(|r| self.order_refusal(&r))?;
         let facts: Vec<_> =
             env.stated().map(|(e, who)| (formula::formula(&env, e), who.to_string())).collect();
         for l in &proof.used_licence {
@@ -438,9 +442,11 @@ impl<'a> Work<'a> {
             return Err(self.refuse(codes::SHAPE, "the place is gone"));
         };
         let both = Stmt::of(StmtKind::Seq(vec![(*a).clone(), (*b).clone()]));
+        let mut ranges = self.ranges(up);
+        let fits = self.keeps_arithmetic(up, &both, &new, &ranges);
+        let new = simplify_stmt(&new, &mut ranges);
         self.check_order(up, &both, &new)?;
-        self.keeps_arithmetic(up, &both, &new)?;
-        let new = simplify_stmt(&new, &mut self.ranges(up));
+        fits?;
         let rest = all[..position].iter().copied().chain([&new]).chain(all[position + 2..].iter().copied());
         let rest: Vec<Stmt> = rest.cloned().collect();
         let seq = if rest.len() == 1 { new.clone() } else { parent.with_kind(StmtKind::Seq(rest)) };
@@ -450,8 +456,8 @@ impl<'a> Work<'a> {
     }
 
     /// Refuses what computes indices that may not fit 64 bits.
-    fn keeps_arithmetic(&self, path: &[usize], old: &Stmt, new: &Stmt) -> Result<(), Refusal> {
-        let Some(found) = added_overflow(old, new, &self.ranges(path)) else { return Ok(()) };
+    fn keeps_arithmetic(&self, path: &[usize], old: &Stmt, new: &Stmt, at: &Ranges) -> Result<(), Refusal> {
+        let Some(found) = added_overflow(old, new, at) else { return Ok(()) };
         let mut env = Env::at(self.cursor.module, &self.func, path);
         let mut here = new;
         for n in &found.path {
@@ -467,12 +473,10 @@ impl<'a> Work<'a> {
     }
 
     fn put(&mut self, path: &[usize], old: &Stmt, new: Stmt, kind: Kind) -> Result<(), Refusal> {
-        self.keeps_arithmetic(path, old, &new)?;
-        let new = simplify_stmt(&new, &mut self.ranges(path));
-        self.func.body = visit::replace_at(&self.func.body, path, new)
-            .ok_or_else(|| self.refuse(codes::SHAPE, "the place is gone"))?;
-        self.kind = kind;
-        Ok(())
+        let mut ranges = self.ranges(path);
+        self.keeps_arithmetic(path, old, &new, &ranges)?;
+        let new = simplify_stmt(&new, &mut ranges);
+        self.replace_as_is(path, new, kind)
     }
 
     /// The message of a refusal about order, with the change that usually helps.

@@ -3,21 +3,22 @@
 
 use super::formula::{formula, variable};
 use lathe_analysis::Env;
+use lathe_ir::difference::Difference;
 use lathe_ir::stmt::Enters;
 use lathe_ir::visit::{self, Path};
 use lathe_ir::{Function, Module, Stmt, VarId};
 use lathe_strategy::evidence::{Bound, Copy, Formula, Kind, Relation};
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 /// One relation per label whose copies changed; labels that are not among them run what they ran. `kind` is what
 /// happened to those that both trees have.
 pub(super) fn relations(module: &Module, old: &Function, new: &Function, kind: Kind) -> Vec<Relation> {
-    let (root, before, after) = changed(&old.body, &new.body);
-    let mut was = Copies::new(Env::at(module, old, &root), &root);
-    let mut now = Copies::new(Env::at(module, new, &root), &root);
-    let (start, end) = shared(before, after);
-    was.root(before, start, end);
-    now.root(after, start, end);
+    let place = Difference::between(&old.body, &new.body);
+    let mut was = Copies::new(Env::at(module, old, &place.path), &place.path);
+    let mut now = Copies::new(Env::at(module, new, &place.path), &place.path);
+    was.root(place.old, place.start, place.end);
+    now.root(place.new, place.start, place.end);
     let mut out = Vec::new();
     for label in &was.order {
         let before = was.of.remove(label).unwrap_or_default();
@@ -46,7 +47,7 @@ pub(super) fn relations(module: &Module, old: &Function, new: &Function, kind: K
 
 /// In how many loops every copy stands.
 fn loops(copies: &[Copy]) -> Vec<usize> {
-    let around = |c: &Copy| c.domain.iter().filter(|b| matches!(b, Bound::Loop { .. })).count();
+    let around = |c: &Copy| c.domain.iter().filter(|b| matches!(***b, Bound::Loop { .. })).count();
     copies.iter().map(around).collect()
 }
 
@@ -85,49 +86,11 @@ fn same(a: &[Copy], b: &[Copy]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.domain == b.domain && a.instance == b.instance)
 }
 
-/// The innermost place that holds everything in which two trees differ.
-fn changed<'a>(old: &'a Stmt, new: &'a Stmt) -> (Path, &'a Stmt, &'a Stmt) {
-    let (mut path, mut old, mut new) = (Path::new(), old, new);
-    loop {
-        let (a, b) = (old.children(), new.children());
-        if a.len() != b.len() || !same_header(old, new) {
-            return (path, old, new);
-        }
-        let mut differ = a.zip(b).enumerate().filter(|(_, (x, y))| !x.ptr_eq(y));
-        let (Some((n, (x, y))), None) = (differ.next(), differ.next()) else { return (path, old, new) };
-        path.push(n);
-        (old, new) = (x, y);
-    }
-}
-
-/// Whether two statements say the same to their children.
-fn same_header(a: &Stmt, b: &Stmt) -> bool {
-    match (a.enters(0), b.enters(0)) {
-        (Enters::Nothing, Enters::Nothing) => a.as_seq().is_some() && b.as_seq().is_some(),
-        (Enters::Loop(x), Enters::Loop(y)) => {
-            x.binder == y.binder && x.lo == y.lo && x.hi == y.hi && x.step == y.step
-        }
-        (Enters::Let(x, v), Enters::Let(y, w)) => x == y && v == w,
-        (Enters::Condition(x, p), Enters::Condition(y, q)) => x == y && p == q,
-        (Enters::Alloc(x), Enters::Alloc(y)) => x.id == y.id,
-        _ => false,
-    }
-}
-
-/// How many children at the beginnings and ends of two sequences are the same.
-fn shared(a: &Stmt, b: &Stmt) -> (usize, usize) {
-    let (Some(a), Some(b)) = (a.as_seq(), b.as_seq()) else { return (0, 0) };
-    let start = a.iter().zip(b).take_while(|(x, y)| x.ptr_eq(y)).count();
-    let rest = a.len().min(b.len()) - start;
-    let end = (0..rest).take_while(|k| a[a.len() - 1 - k].ptr_eq(&b[b.len() - 1 - k])).count();
-    (start, end)
-}
-
 /// The copies of every label in a subtree.
 struct Copies<'a> {
     env: Env<'a>,
     path: Path,
-    domain: Vec<Bound>,
+    domain: Vec<Arc<Bound>>,
     order: Vec<String>,
     of: HashMap<String, Vec<Copy>>,
 }
@@ -167,7 +130,7 @@ impl<'a> Copies<'a> {
         for (position, child) in s.children().enumerate() {
             let around = self.domain.len();
             if s.as_seq().is_none() {
-                self.domain.extend(self.bound(s, position));
+                self.domain.extend(self.bound(s, position).map(Arc::new));
                 self.env.items.truncate(outside);
                 self.env.enter(s, position);
             }

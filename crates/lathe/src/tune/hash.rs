@@ -2,7 +2,7 @@
 
 use crate::build::Build;
 use crate::program::Program;
-use lathe_ir::{ExprKind, Function, Module, Name, StmtKind};
+use lathe_ir::Function;
 use lathe_measure::store::{Device, Key, hash_of, hash_of_file};
 use lathe_space::Value;
 use lathe_strategy::{ArgValue, Definition, Strategy};
@@ -88,7 +88,7 @@ fn machine_name(m: &Machine) -> String {
 fn program_text(program: &Program, kernel: &Function) -> String {
     let module = &program.lang.module;
     let mut out = String::new();
-    for f in std::iter::once(kernel).chain(called(module, kernel).values().filter(|f| f.name != kernel.name))
+    for f in std::iter::once(kernel).chain(module.reached(kernel).values().filter(|f| f.name != kernel.name))
     {
         out += &lathe_ir::text::print_function_with(f, lathe_ir::text::Ids::Hidden);
         out.push('\n');
@@ -96,35 +96,6 @@ fn program_text(program: &Program, kernel: &Function) -> String {
     // Operators and structures are few: all of the file's belong to each of its kernels.
     let rest = lathe_ir::Module { functions: BTreeMap::new(), ..module.clone() };
     out + &lathe_ir::text::print_module(&rest)
-}
-
-/// The functions of a module that one of them calls, at any depth.
-pub fn called(module: &Module, func: &Function) -> BTreeMap<Name, Function> {
-    let mut out = BTreeMap::new();
-    let mut open = vec![func.clone()];
-    while let Some(f) = open.pop() {
-        let mut call = |name: &str| {
-            if let Some((n, f)) = module.functions.iter().find(|(n, _)| &***n == name)
-                && out.insert(n.clone(), f.clone()).is_none()
-            {
-                open.push(f.clone());
-            }
-        };
-        lathe_ir::visit::walk(&f.body, &mut |s, _| {
-            if let StmtKind::Call { function, .. } = s.kind() {
-                call(function);
-            }
-            for e in s.exprs() {
-                lathe_ir::visit::walk_expr(e, &mut |e| {
-                    if let ExprKind::Call(name, _) = e.kind() {
-                        call(name);
-                    }
-                });
-            }
-            true
-        });
-    }
-    out
 }
 
 /// A strategy with every definition that it calls, as text without places.

@@ -21,7 +21,7 @@ mod tuning;
 mod work;
 
 pub use codes::CODES;
-pub use hash::{Situation, called, kernel_key, strategy_hash};
+pub use hash::{Situation, kernel_key, strategy_hash};
 pub use kernel::{KernelCost, WorkerCommand};
 pub use lathe_measure::codes as store_codes;
 pub use lathe_measure::cost::{Callable, CheckedCallable, Comparator, CostFunction, Gold, Sample, Scripts};

@@ -9,7 +9,7 @@ use lathe_ir::BinOp;
 use std::collections::BTreeSet;
 
 /// Whether evaluating `right` may need a value that `left` does not need.
-pub(super) fn drops(left: &Term, right: &Term, facts: &Facts) -> bool {
+pub(crate) fn drops(left: &Term, right: &Term, facts: &Facts) -> bool {
     let known = |t: &Term| t.is_closed() && left.any(&mut |l| l == t);
     right.any(&mut |t| match t.spine() {
         Some((p, args)) => dropped(p, &args, facts).into_iter().any(|a| computes(a) && !known(a)),
@@ -22,6 +22,21 @@ pub(super) fn drops(left: &Term, right: &Term, facts: &Facts) -> bool {
             None => false,
         },
     })
+}
+
+/// Whether the right side of a rule must have no value where the left side has none: where that divides, or makes a
+/// subscript of a number, and does not drop what it computes.
+pub(crate) fn keeps_failures(left: &Term, right: &Term, facts: &Facts) -> bool {
+    let fails = left.any(&mut |t| match t.kind() {
+        TermKind::Prim(Prim::Binary(op)) => divides(*op),
+        TermKind::Prim(Prim::AsIndex(_)) => true,
+        _ => false,
+    });
+    fails && !drops(right, left, facts)
+}
+
+fn divides(op: BinOp) -> bool {
+    matches!(op, BinOp::FloorDiv | BinOp::FloorMod | BinOp::TruncDiv | BinOp::TruncRem)
 }
 
 /// The arguments of which a primitive may not use everything.
@@ -100,10 +115,7 @@ impl Uses {
 fn computes(t: &Term) -> bool {
     t.any(&mut |t| match t.kind() {
         TermKind::Free(_) => !t.ty().is_data(),
-        TermKind::Prim(Prim::Binary(op)) => {
-            let divides = matches!(op, BinOp::FloorDiv | BinOp::FloorMod | BinOp::TruncDiv | BinOp::TruncRem);
-            divides || is_index(t)
-        }
+        TermKind::Prim(Prim::Binary(op)) => divides(*op) || is_index(t),
         TermKind::Prim(Prim::Unary(_) | Prim::Math(_) | Prim::Cast(_)) => is_index(t),
         TermKind::Prim(Prim::AsIndex(_) | Prim::Scatter | Prim::Reorder) => true,
         _ => false,
