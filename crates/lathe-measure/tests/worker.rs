@@ -99,7 +99,7 @@ fn whatever_a_configuration_does_the_next_is_measured() {
     let i = invalid(&mut w, "eat", PATIENCE);
     assert_eq!(i.why, Why::Memory, "{i}");
     let i = invalid(&mut w, "hang running", Patience { run: Duration::from_millis(200), ..PATIENCE });
-    assert_eq!((i.why, i.message.as_str()), (Why::Timeout, "running took longer than 0.2 s"));
+    assert!(i.why == Why::Timeout && i.message.contains("0.2 s"), "{i}");
     let short = Patience { compile: Duration::from_millis(150), ..PATIENCE };
     assert_eq!(invalid(&mut w, "hang", short).why, Why::Timeout);
     // Compiling has a limit of its own.

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import lathe
+from refusals import refused
 
 GEMM = """
 kernel gemm(A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]) {
@@ -83,47 +84,44 @@ def test_inputs_may_be_read_only():
     check(a, b, gemm(a, np.frombuffer(b.tobytes(), np.float32).reshape(b.shape)))
     out = np.zeros((5, 7), np.float32)
     out.flags.writeable = False
-    with pytest.raises(lathe.ReadOnlyError, match="`C` is written"):
+    with refused(lathe.ReadOnlyError, "E0822", "`C`"):
         gemm(a, b, out=out)
 
 
 def test_wrong_arguments_are_named():
     a, b = matrices()
-    with pytest.raises(lathe.ShapeError) as e:
+    with refused(lathe.ShapeError, "E0811", "`B`", "K = 3", "4"):
         gemm(a, rng.random((4, 7), np.float32))
-    text = str(e.value)
-    assert "`B`" in text and "K = 3" in text and "4" in text and e.value.code == "E0811"
-    with pytest.raises(lathe.DtypeError, match="`A` is f32, but the argument holds float64") as e:
+    with refused(lathe.DtypeError, "E0809", "`A`", "f32", "float64", "astype(numpy.float32)") as e:
         gemm(a.astype(np.float64), b)
     assert isinstance(e.value, TypeError) and isinstance(e.value, lathe.ArgumentError)
-    assert "astype(numpy.float32)" in e.value.help
-    with pytest.raises(lathe.ShapeError, match="`A` has 2 dimensions, but the argument has 1"):
+    with refused(lathe.ShapeError, "E0810", "`A`", "2", "1"):
         gemm(a[0], b)
-    with pytest.raises(lathe.DtypeError, match="takes 2 arguments, 1 were given"):
+    with refused(lathe.DtypeError, "E0808", "`gemm`", "2", "1"):
         gemm(a)
-    with pytest.raises(TypeError, match="no argument `alpha`"):
+    with refused(TypeError, "E0917", "`alpha`"):
         gemm(a, b, alpha=2)
-    with pytest.raises(lathe.DtypeError, match="given twice"):
+    with refused(lathe.DtypeError, "E0808", "`A`"):
         gemm(a, A=b)
-    with pytest.raises(lathe.DtypeError, match="`list`"):
+    with refused(lathe.DtypeError, "E0809", "`list`"):
         gemm([[1.0]], b)
-    with pytest.raises(lathe.DtypeError, match="object"):
+    with refused(lathe.DtypeError, "E0809", "object"):
         gemm(a.astype(object), b)
-    with pytest.raises(lathe.DtypeError, match="MaskedArray"):
+    with refused(lathe.DtypeError, "E0809", "`MaskedArray`"):
         gemm(np.ma.masked_array(a), b)
-    with pytest.raises(lathe.DtypeError):
+    with refused(lathe.DtypeError, "E0809", "`NoneType`"):
         gemm(None, b)
-    with pytest.raises(lathe.ShapeError):
+    with refused(lathe.ShapeError, "E0811", "`C`", "7", "8"):
         gemm(a, b, out=np.zeros((5, 8), np.float32))
-    with pytest.raises(lathe.DtypeError):
+    with refused(lathe.DtypeError, "E0809", "`C`", "float64"):
         gemm(a, b, out=np.zeros((5, 7)))
-    with pytest.raises(ValueError):
+    with refused(ValueError, "E0917", "`threads`"):
         gemm(a, b, threads=0)
-    with pytest.raises(lathe.StrategyError, match="no strategy `fats`"):
+    with refused(lathe.StrategyError, "E0903", "`fats`"):
         gemm(a, b, strategy="fats")
-    with pytest.raises(lathe.StrategyError):
+    with refused(lathe.StrategyError, "E0602", "`ti`", "17"):
         gemm(a, b, strategy="tiled", params=dict(ti=17))
-    with pytest.raises(lathe.StrategyError):
+    with refused(lathe.StrategyError, "E0601", "`tk`"):
         gemm(a, b, strategy="tiled", params=dict(tk=16))
 
 
@@ -141,7 +139,7 @@ def test_what_needs_a_copy_is_copied_only_when_allowed():
         with pytest.raises(lathe.ArgumentError) as e:
             gemm(x, b)
         assert "copy=True" in e.value.help
-        with pytest.warns(lathe.CopyWarning, match="`A` was copied"):
+        with pytest.warns(lathe.CopyWarning, match="`A`"):
             check(a, b, gemm(x, b, copy=True))
         with pytest.raises(lathe.ArgumentError):
             gemm(a, b, out=x if x.shape == (5, 7) else np.zeros((5, 7), ">f4"), copy=True)
@@ -156,7 +154,7 @@ def test_what_needs_a_copy_is_copied_only_when_allowed():
 def test_results_must_not_overlap():
     a, b = matrices(6, 6, 6)
     for out in (a, b, a[::-1], a.T):
-        with pytest.raises(lathe.OverlapError, match="share memory"):
+        with refused(lathe.OverlapError, "E0812", "`C`", "`gemm`"):
             gemm(a, b, out=out)
     check(a, a, gemm(a, a))
     with pytest.raises(lathe.OverlapError):
@@ -231,7 +229,7 @@ def test_several_results_and_inout():
     mine = np.empty(4, np.float32)
     d, s = both(x, out=(None, mine))
     assert s is mine
-    with pytest.raises(lathe.ArgumentError, match="2 results"):
+    with refused(lathe.ArgumentError, "E0907", "`both`", "2", "1"):
         both(x, out=mine)
     total = lathe.kernel("kernel total(x: f32[N], t: inout f32[N]) { t[i] += x[i] }")
     t = np.ones(4, np.float32)
@@ -250,7 +248,7 @@ def test_extents_that_are_formulas():
     np.testing.assert_allclose(blur(i), i[:5, ::2] + i[2:, 1::2])
     with pytest.raises(lathe.ShapeError):
         blur(rng.random((7, 5), np.float32))
-    with pytest.raises(lathe.ShapeError, match="-1 elements"):
+    with refused(lathe.ShapeError, "E0811", "`O`", "-1"):
         blur(rng.random((1, 6), np.float32))
     # Sizes that follow from several dimensions together.
     conv = lathe.kernel("kernel c(I: f32[P + R - 1, Q + 2 * S], F: f32[R, S]) -> (O: f32[P, Q]) "
@@ -270,14 +268,14 @@ def test_checks_and_failures_of_kernels():
 
 
 def test_sources_that_are_wrong_show_the_place():
-    with pytest.raises(lathe.SourceError) as e:
+    with refused(lathe.SourceError, "E0201", "`Q`") as e:
         lathe.kernel("kernel f(A: f32[N]) -> (B: f32[N]) {\n    B[i] = A[i] + Q[i]\n}")
-    assert e.value.line == 2 and "Q[i]" in str(e.value) and e.value.code.startswith("E02")
+    assert e.value.line == 2 and "Q[i]" in str(e.value)
     with pytest.raises(lathe.SourceError):
         lathe.kernel("kernel f(A: f32[N]) -> (B: f32[N]) { B[i] = A[i + 1] }")(np.ones(3, np.float32))
-    with pytest.raises(lathe.SourceError):
+    with refused(lathe.SourceError, "E0902"):
         lathe.kernel("")
-    with pytest.raises(lathe.StrategyError) as e:
+    with refused(lathe.StrategyError, "E0621", "`unroll`", "`q`") as e:
         lathe.kernel("kernel f(A: f32[N]) -> (B: f32[N]) { B[i] = A[i] }\nstrategy s for f = unroll(q)").explain(strategy="s")
     assert "unroll(q)" in str(e.value) and e.value.line == 2
 
@@ -379,9 +377,9 @@ def test_what_no_choice_fits_is_told_about_the_kernel_itself():
     scaled = lathe.kernel(GENERIC, "scaled")
     scaled(1, np.ones(3, np.float64))
     for wrong in (np.ones(3, np.uint8), np.ones(3, complex), np.array(["a"])):
-        with pytest.raises(lathe.DtypeError) as e:
+        with refused(lathe.DtypeError, "E0809", "`x`", "f32") as e:
             scaled(1, wrong)
-        assert "f32" in str(e.value) and "f64" not in e.value.message
+        assert "f64" not in e.value.message
     with pytest.raises(lathe.ShapeError):
         scaled(1, np.ones((2, 2), np.float64))
     # A choice that was named is meant.

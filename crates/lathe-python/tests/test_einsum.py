@@ -271,8 +271,9 @@ def test_options():
             lathe.einsum("ij,jk", a, b, **kw)
     fixed = np.zeros((2, 4))
     fixed.flags.writeable = False
-    with pytest.raises(ValueError, match="read-only"):
+    with pytest.raises(ValueError):
         lathe.einsum("ij,jk", a, b, out=fixed)
+    assert (fixed == 0).all()
     # Objects and the widest floats are numpy's.
     same(("ij,jk", a.astype(object), b.astype(object)))
     assert lathe.einsum("ij,jk", a.astype(np.longdouble), b).dtype == np.longdouble

@@ -16,6 +16,7 @@ jax = pytest.importorskip("jax")
 import jax.numpy as jnp  # noqa: E402
 
 import lathe.jax  # noqa: E402
+from refusals import refused  # noqa: E402
 
 scale = lathe.kernel("kernel scale(a: f32, x: f32[N]) -> (y: f32[N]) { y[i] = a * x[i] }")
 gemm = lathe.kernel("kernel gemm(A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]) { C[i, j] = sum[k](A[i, k] * B[k, j]) }")
@@ -47,7 +48,7 @@ def test_calls():
     np.testing.assert_array_equal(both(x)[0], 2 * np.arange(6))
     bf = lathe.jax.op(lathe.kernel("kernel t(x: bf16[N]) -> (y: bf16[N]) { y[i] = x[i] + x[i] }"))
     np.testing.assert_array_equal(bf(x.astype(jnp.bfloat16)), (2 * x).astype(jnp.bfloat16))
-    with pytest.raises(lathe.DtypeError, match="changed in place"):
+    with refused(lathe.DtypeError, "E0809", "`x`"):
         lathe.jax.op(lathe.kernel("kernel t(x: inout f32[N]) { x[i] += 1 }"))
     # Arguments by name, and in any order.
     np.testing.assert_array_equal(op(x=x, a=3), 3 * x)
@@ -96,18 +97,16 @@ def test_shapes_and_types_are_checked_while_tracing():
     a, b = arrays()
     op = lathe.jax.op(gemm)
     for f in (op, jax.jit(op), lambda x, y: jax.eval_shape(op, x, y), gemm):
-        with pytest.raises(lathe.ShapeError) as e:
+        with refused(lathe.ShapeError, "E0811", "`B`", "K = 4", "`A`"):
             f(a, a)
-        assert e.value.code == "E0811" and "`B`" in e.value.message and "K = 4, by dimension 1 of `A`" in e.value.notes
-        with pytest.raises(lathe.ShapeError) as e:
+        with refused(lathe.ShapeError, "E0810", "`A`", "2", "1"):
             f(a[0], b)
-        assert e.value.code == "E0810"
-        with pytest.raises(lathe.DtypeError):
+        with refused(lathe.DtypeError, "E0809", "`A`", "int32"):
             f(a.astype(jnp.int32), b)
     assert jax.eval_shape(op, a, b).shape == (3, 5)
     with pytest.raises(lathe.ShapeError):
         jax.jit(lathe.jax.op(blur))(jnp.ones(1))
-    with pytest.raises(lathe.DtypeError, match="x64|float64|f64"):
+    with refused(lathe.DtypeError, "E0809", "`x`", "f64", "'jax_enable_x64'"):
         lathe.jax.op(lathe.kernel("kernel t(x: f64[N]) -> (y: f64[N]) { y[i] = x[i] }"))(jnp.ones(3))
 
 
@@ -174,7 +173,7 @@ def test_gradients():
     for f in (lambda: jax.jvp(mm, (a, b), (a, b)), lambda: jax.jvp(lathe.jax.op(gemm), (a, b), (a, b))):
         with pytest.raises((TypeError, ValueError, NotImplementedError)):
             f()
-    with pytest.raises(lathe.GradientError, match="cotangents"):
+    with refused(lathe.GradientError, "E0915", "`scale`", "1", "2"):
         jax.grad(lambda x: lathe.jax.op(scale, vjp=lambda a, x, g: a * g)(2, x).sum())(jnp.ones(3))
     two = lathe.jax.op(both, vjp=lambda x, gd, gs: 2 * gd + 2 * x * gs)
     x = jnp.arange(4.0)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import lathe
+from refusals import refused
 
 pytestmark = pytest.mark.skipif(shutil.which(os.environ.get("CC", "cc").split()[0]) is None, reason="no C compiler")
 
@@ -59,9 +60,9 @@ assert k.flags(np.array([True, False]), True).tolist() == [True, False]
 out = np.empty(2)
 assert k.first(np.ones(3), 5, out=out) is out and (out == 6).all()
 x = np.ones(3, np.int32)
-assert "check" in refused(ValueError, lambda: k.gather(np.arange(3.0), np.array([3])))
-assert "zero" in refused(ZeroDivisionError, lambda: k.divide(x, x - 1))
-assert "extent 33" in refused(ValueError, lambda: k.gemm(A, B[:5]))
+assert "gather" in refused(ValueError, lambda: k.gather(np.arange(3.0), np.array([3])))
+assert "divide" in refused(ZeroDivisionError, lambda: k.divide(x, x - 1))
+assert "33" in refused(ValueError, lambda: k.gemm(A, B[:5]))
 assert "float32" in refused(TypeError, lambda: k.gemm(A.astype(float), B))
 assert "float32" in refused(TypeError, lambda: k.gemm(A.astype(">f4"), B))
 refused(TypeError, lambda: k.gemm(A)), refused(TypeError, lambda: k.gemm(A, B, D=1)), refused(TypeError, lambda: k.gemm(A, B, A=A))
@@ -127,5 +128,5 @@ def test_what_cannot_be_shipped(wrong, tmp_path):
 
 def test_a_compiler_that_is_missing(tmp_path, monkeypatch):
     monkeypatch.setenv("CC", "no-such-compiler -m64")
-    with pytest.raises(lathe.MachineError, match="no-such-compiler"):
+    with refused(lathe.MachineError, "E0910", "`no-such-compiler`"):
         lathe.ship(gemm, tmp_path, name="a")

@@ -5,11 +5,13 @@ import linecache
 import math
 import pickle
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import lathe
+from refusals import refused
 
 RADIUS = 2
 rng = np.random.default_rng(2)
@@ -81,24 +83,25 @@ def test_loops_locals_and_conditions():
 
 
 def test_what_python_says_and_a_kernel_cannot():
-    with pytest.raises(lathe.SourceError, match="slices have no meaning") as e:
+    with refused(lathe.SourceError, "E0918") as e:
         @lathe.kernel
         def bad(x: lathe.f32["N"]) -> lathe.f32["N"]:
             return lambda i: x[i:2]
-    assert e.value.file == __file__ and e.value.line and "^^^" in str(e.value)
-    with pytest.raises(lathe.SourceError, match="has no type"):
+    assert e.value.file == __file__ and "^^^" in str(e.value)
+    assert "x[i:2]" in Path(__file__).read_text().splitlines()[e.value.line - 1]
+    with refused(lathe.SourceError, "E0918", "`x`"):
         @lathe.kernel
         def untyped(x) -> lathe.f32["N"]:
             return lambda i: x[i]
-    with pytest.raises(lathe.SourceError, match="word of the language"):
+    with refused(lathe.SourceError, "E0918", "`step`"):
         @lathe.kernel
         def words(step: lathe.f32["N"]) -> lathe.f32["N"]:
             return lambda i: step[i]
-    with pytest.raises(lathe.SourceError, match="no meaning"):
+    with refused(lathe.SourceError, "E0918"):
         @lathe.kernel
         def text(x: lathe.f32["N"]) -> lathe.f32["N"]:
             return lambda i: x[i] if "a" else 0
-    with pytest.raises(lathe.SourceError, match="2 dimensions"):
+    with refused(lathe.SourceError, "E0918", "2", "1"):
         @lathe.kernel
         def indices(x: lathe.f32["N"]) -> lathe.f32["N", "N"]:
             return lambda i: x[i]
@@ -128,7 +131,7 @@ def test_strategies_are_values():
     outer = lathe.strategy(lambda p: p.when("M <= 64", inner, p.tile(i=16, j=16) >> inner), for_=gemm, name="outer")
     text = gemm.explain(strategy=outer)
     assert "outer when M <= 64" in text and "split" in text
-    with pytest.raises(lathe.StrategyError, match="no step"):
+    with refused(lathe.StrategyError, None, "`int`"):
         lathe.strategy(lambda p: 3)
     with pytest.raises(lathe.StrategyError):
         gemm.explain(strategy=lathe.strategy(lambda p: p.unroll("q"), for_=gemm))
@@ -155,7 +158,7 @@ strategy tiled(ti = 64 in 16..=256 step 16) for gemm = tile(i: ti, j: 64) ; para
     assert "<table>" in e._repr_html_() and e.data["kernel"] == "gemm"
     assert "func gemm" in k.emit("tree") and "gemm" in k.emit("asm") and "define" in k.emit("llvm")
     assert "int32_t" in k.emit("c") and k.emit("object")[:4] == b"\x7fELF"
-    with pytest.raises(ValueError, match="no form"):
+    with refused(ValueError, "E0917", "`rust`"):
         k.emit("rust")
     c = k.compile(strategy="tiled", params={"ti": 32})
     assert c.strategy == "tiled" and c.source == "requested" and c.params["ti"] == "32"
@@ -176,9 +179,9 @@ def test_files(tmp_path):
     file = tmp_path / "two.lathe"
     file.write_text("kernel a(x: f32[N]) -> (y: f32[N]) { y[i] = x[i] }\nkernel b(x: f32[N]) -> (y: f32[N]) { y[i] = 2 * x[i] }")
     assert lathe.load(file, "b")(np.ones(2, np.float32)).tolist() == [2, 2]
-    with pytest.raises(lathe.SourceError, match="several kernels"):
+    with refused(lathe.SourceError, "E0902", f"`{file}`"):
         lathe.load(file)
-    with pytest.raises(lathe.LatheError, match="cannot read"):
+    with refused(lathe.FileError, "E0901", f"`{tmp_path / 'none.lathe'}`"):
         lathe.load(tmp_path / "none.lathe")
 
 
@@ -213,7 +216,7 @@ def g(x: lathe.f32["N"]) -> lathe.f32["N"]:
     file.write_text(module.replace("x[i] + 1", "x[i] + 22"))
     linecache.checkcache()
     assert before(x).tolist() == [1, 1]
-    with pytest.raises(lathe.SourceError, match="was changed after"):
+    with refused(lathe.SourceError, None, "`f`", str(file)):
         lathe.kernel(m.f)
     assert lathe.kernel(m.g)(x + 1).tolist() == [3, 3]
     spec.loader.exec_module(m)

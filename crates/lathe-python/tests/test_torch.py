@@ -10,6 +10,7 @@ from torch._subclasses import FakeTensorMode
 
 import lathe
 import lathe.torch
+from refusals import refused
 
 scale = lathe.kernel("kernel scale(a: f32, x: f32[N]) -> (y: f32[N]) { y[i] = a * x[i] }")
 square = lathe.kernel("kernel square(x: f32[N]) -> (y: f32[N]) { y[i] = x[i] * x[i] }")
@@ -88,7 +89,7 @@ def test_no_gradient_is_lost():
                  lambda: gemm(torch.ones(2, 2), x.reshape(2, 2)), lambda: square(torch.nn.Parameter(torch.ones(3))),
                  lambda: square(x, out=torch.zeros(4)), lambda: total(x, torch.ones(4)), lambda: total(torch.ones(4), 2 * x),
                  lambda: square(x.to("meta")), lambda: square(x, threads=1)):
-        with pytest.raises(lathe.GradientError) as e:
+        with refused(lathe.GradientError, "E0915") as e:
             call()
         assert "detach" in e.value.help or "no_grad" in e.value.help
     with torch.no_grad():
@@ -107,7 +108,7 @@ def test_what_is_saved_is_not_changed_unseen():
     y = op(b)
     with torch.no_grad():
         b.add_(1)
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+    with pytest.raises(RuntimeError, match="inplace"):
         y.sum().backward()
     # By a kernel as well.
     for change in (lambda t: total(torch.ones(3), t), lambda t: square(torch.ones(3), out=t), lambda t: lathe.torch.op(total)(torch.ones(3), t)):
@@ -117,7 +118,7 @@ def test_what_is_saved_is_not_changed_unseen():
         with torch.no_grad():
             change(b)
         assert b._version > before
-        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        with pytest.raises(RuntimeError, match="inplace"):
             y.sum().backward()
     b = a * 1
     op(b).sum().backward()
@@ -170,13 +171,13 @@ def test_gradients():
     assert torch.autograd.gradcheck(cubes, z) and torch.autograd.gradgradcheck(cubes, z)
     (only,) = torch.autograd.grad(cubes(z)[1], z)
     assert torch.equal(only, torch.ones(4, dtype=torch.float64))
-    with pytest.raises(lathe.GradientError, match="floor"):
+    with refused(lathe.GradientError, "E1301", "`y`", "floor"):
         lathe.torch.op(lathe.kernel("kernel f(x: f32[N]) -> (y: f32[N]) { y[i] = floor(x[i]) }"))(z.detach().float().requires_grad_()).sum().backward()
     with pytest.raises(lathe.GradientError):
         lathe.torch.op(total, vjp=lambda x, t: (None, None))
     with pytest.raises(lathe.GradientError):
         lathe.torch.op(total)(torch.ones(3, requires_grad=True), torch.ones(3))
-    with pytest.raises(lathe.GradientError, match="cotangents"):
+    with refused(lathe.GradientError, "E0915", "`gemm`", "1", "2"):
         lathe.torch.op(gemm, vjp=lambda a, b, g: g)(a.clone().requires_grad_(), b).sum().backward()
     # Of a gradient only with a rule of its own.
     once = lathe.torch.op(square, vjp=lambda x, g: 2 * x * g)
@@ -226,9 +227,8 @@ def test_tensors_without_elements():
         with FakeTensorMode() as mode:
             made = f(mode.from_tensor(a), mode.from_tensor(b))
             assert made.shape == (5, 3) and made.dtype == torch.float32 and type(made).__name__ == "FakeTensor"
-            with pytest.raises(lathe.ShapeError) as e:
+            with refused(lathe.ShapeError, "E0811", "`B`", "K = 7", "`A`"):
                 f(mode.from_tensor(a), mode.from_tensor(a))
-            assert e.value.code == "E0811" and "K = 7, by dimension 1 of `A`" in e.value.notes
             with pytest.raises(lathe.DtypeError):
                 f(made.double(), made)
         for wrong in ((a.to("meta"), a.to("meta")), (a.to("meta")[0], b.to("meta")), (a.to("meta").int(), b.to("meta"))):

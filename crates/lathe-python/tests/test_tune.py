@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import lathe
+from refusals import refused
 
 GEMM = """
 kernel gemm(A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]) { C[i, j] = sum[k](A[i, k] * B[k, j]) }
@@ -46,7 +47,7 @@ def test_failures_are_reasons():
 
     t = lathe.tune(cost, {"x": range(9, 0, -1)}, until="50 evaluations")
     assert t.params == {"x": 2} and any("odd" in (e.reason or "") for e in t.history)
-    with pytest.raises(lathe.TuneError, match="none of the"):
+    with refused(lathe.TuneError, "E1086", "2", "ZeroDivisionError"):
         lathe.tune(lambda x: 1 / 0, {"x": [1, 2]})
     with pytest.raises(lathe.TuneError):
         lathe.tune(lambda x: x, {})
@@ -125,7 +126,7 @@ def test_a_kernel(tmp_path):
     assert t.known > 0
     with pytest.raises(lathe.LatheError):
         gemm.tune(a, strategy="tiled")
-    with pytest.raises(lathe.TuneError, match="no parameter to search"):
+    with refused(lathe.TuneError, "E1085", "`naive`"):
         lathe.kernel("kernel c(x: f32[N]) -> (y: f32[N]) { y[i] = x[i] }").tune(np.ones(3, np.float32), strategy="naive")
 
 

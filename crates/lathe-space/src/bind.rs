@@ -204,11 +204,11 @@ mod tests {
         vec![int("ti", "64", range("16", "256", "16")), int("tj", "ti // 2", range("16", "N", "16"))]
     }
 
-    fn run(given: &[(&str, i64)], n: Option<i64>) -> Result<Bound, String> {
+    fn run(given: &[(&str, i64)], n: Option<i64>) -> Result<Bound, Diagnostic> {
         let given = given.iter().map(|(k, v)| (k.to_string(), Value::Int(*v))).collect();
         let facts = |name: &str| if name == "N" { n.map(Value::Int) } else { None };
         let constraints = [parse("ti * tj <= 4096").unwrap()];
-        bind("strategy `tiled`", &params(), &constraints, &given, &facts).map_err(|d| d.message)
+        bind("strategy `tiled`", &params(), &constraints, &given, &facts)
     }
 
     #[test]
@@ -223,11 +223,16 @@ mod tests {
 
     #[test]
     fn wrong_values_are_named() {
-        assert!(run(&[("tk", 1)], None).unwrap_err().contains("no parameter `tk`"));
-        assert!(run(&[("ti", 20)], None).unwrap_err().contains("in steps of 16"));
-        assert!(run(&[("ti", 512)], None).unwrap_err().contains("between 16 and 256"));
-        let text = run(&[("ti", 256), ("tj", 32)], Some(64)).unwrap_err();
-        assert!(text.contains("`ti * tj <= 4096`") && text.contains("ti = 256, tj = 32"), "{text}");
+        let d = run(&[("tk", 1)], None).unwrap_err();
+        assert!(d.code == codes::PARAMETER && d.message.contains("`tk`"), "{d:?}");
+        let d = run(&[("ti", 20)], None).unwrap_err();
+        assert!(d.code == codes::RANGE && d.message.contains("`ti`") && d.message.contains("20"), "{d:?}");
+        let d = run(&[("ti", 512)], None).unwrap_err();
+        assert!(d.code == codes::RANGE && d.message.contains("512"), "{d:?}");
+        let d = run(&[("ti", 256), ("tj", 32)], Some(64)).unwrap_err();
+        assert_eq!(d.code, codes::CONSTRAINT, "{d:?}");
+        let named = d.message.contains("`ti * tj <= 4096`") && d.message.contains("ti = 256, tj = 32");
+        assert!(named, "{d:?}");
     }
 
     #[test]

@@ -223,7 +223,7 @@ mod tests {
     #[test]
     fn errors_say_where() {
         assert_eq!(parse("1 +").unwrap_err().at, 3);
-        assert_eq!(parse("(1").unwrap_err().message, "expected `)`");
+        assert!(parse("(1").unwrap_err().message.contains("`)`"));
         assert!(parse("a < b < c").is_err());
         assert!(parse("99999999999999999999").is_err());
         assert!(parse(&"(".repeat(5000)).is_err());

@@ -271,14 +271,22 @@ fn spells(text: &str) -> bool {
 }
 
 /// Refusals are tested by their codes, and by what messages quote: names, numbers, places. Sentences may change, so no
-/// test looks for two words in a row in a message, its notes or its help, or in what a failing command prints, unless the
-/// words are quoted from the program.
+/// test looks for two words in a row in a message, its notes or its help, in an exception of Python, or in what a failing
+/// command prints, unless the words are quoted from the program.
 #[test]
 fn refusals_are_tested_by_their_codes() {
     let prose = |line: &str| sentences(line).next().is_some();
     assert!(prose(r#"assert!(d.message.contains("is not reached") && d.code.0 == "E0611");"#));
     assert!(prose(r#"assert!(f.fails("check k.lathe", 1, "E0621").stderr.contains("no such `i`"));"#));
+    assert!(prose(r#"assert!(run(1).unwrap_err().contains("no parameter `i`"));"#));
+    assert!(prose(r#"assert_eq!(d.message, "there is no `i`");"#));
     assert!(!prose(r#"assert!(d.message.contains("`not reached` 3") && text.contains("two words"));"#));
+    assert!(!prose(r#"assert_eq!(d.message, "i: 3");"#));
+    let prose_of_python = |line: &str| python_sentences(line).next().is_some();
+    assert!(prose_of_python(r#"with pytest.raises(lathe.ShapeError, match="has 2 dimensions, but has"):"#));
+    assert!(prose_of_python(r#"assert e.value.line == 1 and "no such name" in str(e.value)"#));
+    assert!(prose_of_python(r#"with refused(lathe.ShapeError, "E0811", "must have"):"#));
+    assert!(!prose_of_python(r#"with refused(lathe.ShapeError, "E0811", "`not reached`", "K = 3") as e:"#));
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let (mut seen, mut wrong) = (0, Vec::new());
     for file in all_sources(&crates) {
@@ -295,23 +303,50 @@ fn refusals_are_tested_by_their_codes() {
         }
     }
     assert!(seen > 20, "only {seen} messages are looked at");
+    let (mut seen, python) = (0, crates.join("lathe-python/tests"));
+    for file in std::fs::read_dir(python).expect("a folder").flatten().map(|e| e.path()) {
+        if file.extension().is_some_and(|e| e == "py") {
+            for line in std::fs::read_to_string(&file).expect("a source").lines() {
+                seen += usize::from(line.contains("refused("));
+                wrong.extend(python_sentences(line).map(|s| format!("{}: {s:?}", file.display())));
+            }
+        }
+    }
+    assert!(seen > 20, "only {seen} refusals of Python are looked at");
     assert!(wrong.is_empty(), "name codes:\n{}", wrong.join("\n"));
 }
 
 /// The sentences that a line of a test looks for in messages.
 fn sentences(line: &str) -> impl Iterator<Item = &str> {
-    let places = ["message", "help", "notes", "diagnostic", "fails("];
-    line.match_indices("contains(\"").filter_map(move |(n, what)| {
-        let of = line[..n].rsplit("&&").next().unwrap_or_default();
+    let places = ["message", "help", "notes", "diagnostic", "fails(", "unwrap_err"];
+    let looks = ["contains(\"", "starts_with(\"", "ends_with(\"", "message, \"", "message == \""];
+    let found = looks.into_iter().flat_map(move |what| line.match_indices(what));
+    found.filter_map(move |(n, what)| {
+        let of = line[..n + what.len()].rsplit("&&").next().unwrap_or_default();
         let rest = &line[n + what.len()..];
         let text = &rest[..rest.find('"').unwrap_or(rest.len())];
-        let prose = text.split('`').step_by(2).any(|outside| {
-            let word = |w: &str| w.len() > 1 && w.chars().all(|c| c.is_ascii_lowercase());
-            let words: Vec<&str> = outside.split(' ').collect();
-            words.windows(2).any(|two| two.iter().all(|w| word(w.trim_end_matches([',', '.', ':', ';']))))
-        });
-        (prose && places.iter().any(|p| of.contains(p)) && !line.trim_start().starts_with("assert!(prose"))
-            .then_some(text)
+        let looked = places.iter().any(|p| of.contains(p)) && !line.trim_start().starts_with("assert!(prose");
+        (looked && has_prose(text)).then_some(text)
+    })
+}
+
+/// The sentences that a line of a test in Python looks for in exceptions.
+fn python_sentences(line: &str) -> impl Iterator<Item = &str> {
+    let matched = ["match=\"", "match=r\""].into_iter().flat_map(move |what| line.match_indices(what));
+    let matched = matched.map(move |(n, what)| line[n + what.len()..].split('"').next().unwrap_or_default());
+    let within = ["\" in str(", "\" in e.value"].into_iter().flat_map(move |what| line.match_indices(what));
+    let within = within.map(move |(n, _)| line[..n].rsplit('"').next().unwrap_or_default());
+    // All texts of a call, which are every other part between quotation marks.
+    let named = if line.contains("refused(") { line } else { "" };
+    matched.chain(within).chain(named.split('"').skip(1).step_by(2)).filter(|text| has_prose(text))
+}
+
+/// Whether a text has two words in a row that it does not quote.
+fn has_prose(text: &str) -> bool {
+    text.split('`').step_by(2).any(|outside| {
+        let word = |w: &str| w.len() > 1 && w.chars().all(|c| c.is_ascii_lowercase());
+        let words: Vec<&str> = outside.split(' ').collect();
+        words.windows(2).any(|two| two.iter().all(|w| word(w.trim_end_matches([',', '.', ':', ';']))))
     })
 }
 

@@ -47,24 +47,22 @@ fn the_computation_as_written_is_valid_on_every_model() {
 fn algorithmic_rules() {
     let n = &[("I", 8), ("K", 16)];
     let d = one(MATVEC, n, "openmp", "parts [8 4] [1 2] [1 1] [1 1]", codes::PARTS);
-    assert!(
-        d.message.starts_with("0 (#PRT)") && d.message.contains("`k`") && d.message.contains("to 8"),
-        "{d}"
-    );
+    assert!(d.message.starts_with("0 (#PRT)") && d.message.contains("`k`") && d.message.contains('8'), "{d}");
     let d = one(MATVEC, n, "openmp", "parts [0 16] [1 1] [1 1] [1 1]", codes::PARTS);
     assert!(d.message.contains("(1,1)"), "{d}");
     one(MATVEC, n, "openmp", "parts [8 16] [1 4294967296] [1 4294967296] [1 1]", codes::PARTS);
     let d = one(MATVEC, n, "openmp", "R1 [1 2] [3 4] [5 6] [7 7]", codes::ORDER);
-    assert_eq!(d.message, "R1: levels (4,1) and (4,2) both have the rank 7");
+    let named = |d: &Diagnostic, names: &[&str]| names.iter().all(|n| d.message.contains(*n));
+    assert!(d.message.starts_with("R1: ") && named(&d, &["(4,1)", "(4,2)", "7"]), "{d}");
     one(MATVEC, n, "openmp", "S1 [1 2] [3 4] [5 6] [7 9]", codes::ORDER);
     let d =
         one(MATVEC, n, "openmp", "D2 [COR.x COR.y] [MM.x MM.y] [L2.x L2.y] [L1.x L2.y]", codes::ASSIGNMENT);
-    assert_eq!(d.message, "D2: levels (3,2) and (4,2) are both assigned to `L2.2`");
+    assert!(d.message.starts_with("D2: ") && named(&d, &["(3,2)", "(4,2)", "`L2.2`"]), "{d}");
     one(MATVEC, n, "openmp", "S2 [COR.x COR.z] [MM.x MM.y] [L2.x L2.y] [L1.x L1.y]", codes::ASSIGNMENT);
     let d = one(MATVEC, n, "openmp", "R4 w [<1> <1>] [<2> <1>] [<1> <1>] [<1> <1>]", codes::LAYOUT);
-    assert!(d.message.starts_with("R4: `<2>` of `w` at level (2,1)"), "{d}");
+    assert!(d.message.starts_with("R4: ") && named(&d, &["`<2>`", "`w`", "(2,1)"]), "{d}");
     let d = one(MATVEC, n, "openmp", "S4 M <1,1>", codes::LAYOUT);
-    assert!(d.message.starts_with("S4: `<1,1>` of `M`"), "{d}");
+    assert!(d.message.starts_with("S4: ") && named(&d, &["`<1,1>`", "`M`"]), "{d}");
 }
 
 #[test]
@@ -96,7 +94,7 @@ fn layers_of_a_scan_keep_their_order() {
     let n = &[("N", 12), ("M", 8)];
     let swapped = "parts [3 8] [4 1] [1 1] [1 1]\nR1 [3 2] [1 4] [5 6] [7 8]";
     let d = one(("patterns", "mbbs"), n, "openmp", swapped, codes::SCAN_ORDER);
-    assert!(d.message.starts_with("R1: level (2,1) of `i`"), "{d}");
+    assert!(d.message.starts_with("R1: ") && d.message.contains("(2,1)") && d.message.contains("`i`"), "{d}");
     // The same order is fine where it is not the scan's, or where one of the levels has one part.
     let h = homomorphism("patterns", "mbbs");
     let (s, m) = (h.at(&sizes(n)).unwrap(), model("openmp"));
@@ -115,10 +113,13 @@ fn rules_of_cuda() {
     let n = &[("I", 64), ("K", 64)];
     let threads = "parts [1 1] [1 1] [1 1] [1 1] [64 64]";
     let d = one(MATVEC, n, "cuda", threads, codes::CORES);
-    assert!(d.message.starts_with("D2: CC get 4096 parts, but may have 1024"), "{d}");
+    assert!(
+        d.message.starts_with("D2: CC ") && d.message.contains("4096") && d.message.contains("1024"),
+        "{d}"
+    );
     let blocks = "parts [1] [1] [1] [64] [1]\nR3 C [SM] [SM] [SM] [SM] [SM]";
     let d = one(DOT, &[("K", 64)], "cuda", blocks, codes::COMBINE_REGION);
-    assert!(d.message.contains("level (4,1)") && d.message.contains("SMX"), "{d}");
+    assert!(d.message.contains("(4,1)") && d.message.contains("SMX"), "{d}");
     let threads = "parts [1] [1] [1] [1] [64]\nR3 C [DM] [DM] [DM] [DM] [RM]";
     one(DOT, &[("K", 64)], "cuda", threads, codes::COMBINE_REGION);
     // Concatenated parts, or one part, may lie anywhere.
@@ -176,7 +177,7 @@ fn regions_overflow() {
     let (s, m) = (fits.at(&sizes(&[("I", 2), ("K", 12288)])).unwrap(), model("cuda"));
     assert!(check(&s, &m, &plain(&s, &m, all_in_shared), &no_facts).is_empty(), "48 KiB fit exactly");
     let d = one(MATVEC, &[("I", 2), ("K", 12289)], "cuda", all_in_shared, codes::CAPACITY);
-    assert!(d.message.contains("49156 bytes") && d.message.contains("SM"), "{d}");
+    assert!(d.message.contains("49156") && d.message.contains("SM"), "{d}");
     assert!(d.notes[0].contains("`v`") && d.notes[0].contains("(1,1)"), "{d}");
     // Halos count: a tile of 64 outputs needs 66 inputs.
     let registers = "parts [4] [1] [64] [1] [1]\nD3 I [DM] [RM] [RM] [RM] [RM]\nS3 I RM";

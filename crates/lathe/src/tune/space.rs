@@ -335,7 +335,8 @@ mod tests {
         let s = space("tiled", 64, 64, &[("ti", 32)]).unwrap();
         assert_eq!(s.space.dimensions(), 1);
         assert_eq!(s.fixed["ti"], Value::Int(32));
-        assert!(space("tiled", 64, 64, &[("tk", 32)]).unwrap_err().contains("no parameter `tk`"));
+        let unknown = space("tiled", 64, 64, &[("tk", 32)]).unwrap_err();
+        assert!(unknown.contains("E0601") && unknown.contains("`tk`"), "{unknown}");
         assert!(space("fixed", 64, 64, &[]).unwrap_err().contains("E1085"));
         assert!(space("nowhere", 64, 64, &[]).unwrap_err().contains("E0903"));
         assert!(space("tiled", 7, 64, &[]).is_err(), "no tile divides 7");
