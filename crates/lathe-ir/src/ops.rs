@@ -3,6 +3,7 @@
 //! The meaning of each operator is stated here once; the interpreter, constant folding and both
 //! engines follow it.
 
+use lathe_syntax::Operator;
 use std::fmt;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -94,6 +95,27 @@ impl BinOp {
             Le => "<=",
             Gt => ">",
             Ge => ">=",
+        }
+    }
+}
+
+impl From<Operator> for BinOp {
+    fn from(op: Operator) -> BinOp {
+        match op {
+            Operator::Add => BinOp::Add,
+            Operator::Sub => BinOp::Sub,
+            Operator::Mul => BinOp::Mul,
+            Operator::Div => BinOp::Div,
+            Operator::FloorDiv => BinOp::FloorDiv,
+            Operator::Mod => BinOp::FloorMod,
+            Operator::Eq => BinOp::Eq,
+            Operator::Ne => BinOp::Ne,
+            Operator::Lt => BinOp::Lt,
+            Operator::Le => BinOp::Le,
+            Operator::Gt => BinOp::Gt,
+            Operator::Ge => BinOp::Ge,
+            Operator::And => BinOp::And,
+            Operator::Or => BinOp::Or,
         }
     }
 }

@@ -2,16 +2,11 @@
 
 use lathe_diagnostics::{Code, CodeInfo};
 
-pub const CHARACTER: Code = Code("E0101");
-pub const NUMBER: Code = Code("E0102");
-pub const STRING: Code = Code("E0103");
+pub use lathe_strategy::codes::{KIND, PARAMETER};
+pub use lathe_syntax::codes::{CHAIN, CHARACTER, EXPECTED, NESTING, NUMBER, STRING};
+
 pub const DIRECTIVE: Code = Code("E0104");
-pub const EXPECTED: Code = Code("E0105");
-pub const NESTING: Code = Code("E0106");
-pub const CHAIN: Code = Code("E0107");
 pub const TERMS_ONLY: Code = Code("E0108");
-pub const KIND: Code = Code("E0109");
-pub const PARAMETER: Code = Code("E0110");
 pub const USE: Code = Code("E0111");
 pub const UNKNOWN: Code = Code("E0201");
 pub const DUPLICATE: Code = Code("E0202");

@@ -1,12 +1,16 @@
 //! The formatter: the user's lines with regular indentation and spaces. It works on the tokens, so comments
 //! stay where they are, and formatting twice changes nothing.
 
-use crate::lexer::{Comment, Tok, Token};
-use crate::parse::{Parsed, parse_all};
+use crate::parse::{Parsed, begins_item, parse_all};
 use lathe_diagnostics::{Diagnostic, FileId};
 use lathe_strategy::words::{RENAMED, Renamed};
+use lathe_syntax::{Comment, Tok, Token};
 
 const INDENT: &str = "    ";
+/// Symbols between two operands.
+const INFIX: &[&str] = &[
+    "+", "*", "/", "//", "%", "==", "!=", "<", "<=", ">", ">=", "<+", ">>", "<<", "|>", "=", "+=", "*=", "@",
+];
 
 /// Lays a file out: four blanks per bracket or continued line, one blank around operators, at most one empty
 /// line in a row.
@@ -23,7 +27,7 @@ pub fn format(text: &str) -> Result<String, Vec<Diagnostic>> {
 
 struct Layout<'a> {
     text: &'a str,
-    parsed: &'a Parsed,
+    parsed: &'a Parsed<'a>,
     out: String,
     /// Per open bracket: did it begin a deeper level of indentation, and is it a brace?
     open: Vec<(bool, bool)>,
@@ -34,14 +38,14 @@ struct Layout<'a> {
 }
 
 impl<'a> Layout<'a> {
-    fn new(text: &'a str, parsed: &'a Parsed) -> Layout<'a> {
+    fn new(text: &'a str, parsed: &'a Parsed<'a>) -> Layout<'a> {
         Layout { text, parsed, out: String::new(), open: Vec::new(), level: 0, in_strategy: false }
     }
 
     fn run(mut self) -> String {
-        let mut comments = self.parsed.comments.iter().peekable();
+        let mut comments = self.parsed.lexed.comments.iter().peekable();
         let mut end = 0usize;
-        for (n, t) in self.parsed.tokens.iter().enumerate() {
+        for (n, t) in self.parsed.lexed.tokens.iter().enumerate() {
             while let Some(c) = comments.next_if(|c| c.before == n) {
                 self.comment(c, end, n);
                 end = c.span.end as usize;
@@ -56,7 +60,7 @@ impl<'a> Layout<'a> {
             } else if n > 0 && self.space(n) {
                 self.out.push(' ');
             }
-            if self.open.is_empty() && begins_item(&t.tok) {
+            if self.open.is_empty() && begins_item(t.tok) {
                 self.in_strategy = t.tok == Tok::Word("strategy");
             }
             let word = &self.text[start..t.span.end as usize];
@@ -73,7 +77,7 @@ impl<'a> Layout<'a> {
 
     /// The new name of a word of strategies that had another one: of a step that is called, or of the value of an argument.
     fn renamed(&self, n: usize, word: &str) -> Option<&'static str> {
-        let tokens = &self.parsed.tokens;
+        let tokens = &self.parsed.lexed.tokens;
         let text = |k: Option<usize>| {
             let t = tokens.get(k?)?;
             Some(&self.text[t.span.start as usize..t.span.end as usize])
@@ -89,7 +93,7 @@ impl<'a> Layout<'a> {
 
     /// Whether the file has a strategy of a name.
     fn defines(&self, name: &str) -> bool {
-        self.parsed.tokens.windows(2).any(|pair| {
+        self.parsed.lexed.tokens.windows(2).any(|pair| {
             pair[0].tok == Tok::Word("strategy")
                 && &self.text[pair[1].span.start as usize..pair[1].span.end as usize] == name
         })
@@ -116,7 +120,7 @@ impl<'a> Layout<'a> {
                 self.out.push('\n');
             }
         }
-        let tok = &self.parsed.tokens[n].tok;
+        let tok = self.parsed.lexed.tokens[n].tok;
         let closing = matches!(tok, Tok::Sym(")" | "]" | "}"));
         let item = self.open.is_empty() && begins_item(tok);
         let mut level = self.open.iter().filter(|o| o.0).count();
@@ -133,55 +137,39 @@ impl<'a> Layout<'a> {
 
     /// Does token `n` at the start of a line go on with a statement or item?
     fn continues(&self, n: usize) -> bool {
-        let Some(before) = n.checked_sub(1).map(|b| &self.parsed.tokens[b].tok) else { return false };
-        let tok = &self.parsed.tokens[n].tok;
+        let Some(before) = n.checked_sub(1).map(|b| self.parsed.lexed.tokens[b].tok) else { return false };
+        let tok = self.parsed.lexed.tokens[n].tok;
         if self.open.is_empty() {
             // Comments before an item stand at its level.
-            return !begins_item(tok) && *tok != Tok::End;
+            return !begins_item(tok) && tok != Tok::End;
         }
         // Inside parentheses the bracket indents enough.
         if self.open.last().is_some_and(|o| !o.1) {
             return false;
         }
-        let infix = |t: &Tok| {
-            matches!(
-                t,
-                Tok::Sym(
-                    "+" | "*"
-                        | "/"
-                        | "//"
-                        | "%"
-                        | "=="
-                        | "!="
-                        | "<"
-                        | "<="
-                        | ">"
-                        | ">="
-                        | "<+"
-                        | ">>"
-                        | "<<"
-                        | "|>"
-                        | "="
-                        | "+="
-                        | "*="
-                        | "min="
-                        | "max="
-                        | "any="
-                        | "all="
-                        | "@"
-                ) | Tok::Word("and" | "or" | "where" | "in" | "step" | "then")
-            )
+        let infix = |n: usize| match self.parsed.lexed.tokens[n].tok {
+            Tok::Sym(s) => INFIX.contains(&s),
+            Tok::Word(w) => ["and", "or", "where", "in", "step", "then"].contains(&w),
+            _ => self.reduces(n),
         };
-        infix(tok) || infix(before) || matches!(before, Tok::Sym("-") | Tok::Word("not"))
+        infix(n) || infix(n - 1) || matches!(before, Tok::Sym("-") | Tok::Word("not"))
+    }
+
+    /// Is the name at `n` the first part of an operator such as `max=`?
+    fn reduces(&self, n: usize) -> bool {
+        let tokens = &self.parsed.lexed.tokens;
+        let word = matches!(tokens[n].tok, Tok::Name("min" | "max" | "any" | "all"));
+        let touched = tokens.get(n + 1).is_some_and(|t| t.glued && t.tok == Tok::Sym("="));
+        word && touched && n > 0 && !tokens[n].newline && self.binary(n)
     }
 
     /// Follows brackets: the first one left open on a line indents the next line, further ones do not.
     fn count(&mut self, n: usize) {
-        match self.parsed.tokens[n].tok {
+        match self.parsed.lexed.tokens[n].tok {
             Tok::Sym("(" | "[" | "{") => {
                 let deep = self.open.iter().filter(|o| o.0).count();
                 // Indent relative to the line, not once per bracket.
-                let brace = self.parsed.tokens[n].tok == Tok::Sym("{");
+                let brace = self.parsed.lexed.tokens[n].tok == Tok::Sym("{");
                 self.open.push((deep <= self.level, brace));
             }
             Tok::Sym(")" | "]" | "}") => {
@@ -193,10 +181,11 @@ impl<'a> Layout<'a> {
 
     /// Does a blank stand before token `n`?
     fn space(&self, n: usize) -> bool {
-        let tokens: &[Token] = &self.parsed.tokens;
-        let (a, b) = (&tokens[n - 1].tok, &tokens[n].tok);
+        let tokens: &[Token] = &self.parsed.lexed.tokens;
+        let (a, b) = (tokens[n - 1].tok, tokens[n].tok);
         let angle = |i: usize| self.parsed.angles.contains(&i);
         match (a, b) {
+            (_, Tok::Sym("=")) if self.reduces(n - 1) => false,
             // Between steps of a strategy a blank stands on both sides, between statements on one.
             (_, Tok::Sym(";")) => !self.open.last().is_some_and(|o| o.1),
             (Tok::Sym("."), _) | (_, Tok::Sym("." | "," | ":" | ")" | "]")) => false,
@@ -229,33 +218,33 @@ impl<'a> Layout<'a> {
 
     /// Is the `-` at `n` between two operands?
     fn binary(&self, n: usize) -> bool {
-        let Some(before) = n.checked_sub(1).map(|b| &self.parsed.tokens[b].tok) else { return false };
+        let Some(before) = n.checked_sub(1).map(|b| self.parsed.lexed.tokens[b].tok) else { return false };
         matches!(
             before,
             Tok::Name(_)
                 | Tok::Int(_)
                 | Tok::Float(_)
-                | Tok::Str(_)
-                | Tok::Word("true" | "false")
+                | Tok::Quoted(..)
+                | Tok::Word("true" | "false" | "inf" | "nan")
                 | Tok::Sym(")" | "]" | "}")
         )
     }
 
     /// Is the `where` at `n` the step `where(p)`?
     fn is_step(&self, n: usize) -> bool {
-        let Some(before) = n.checked_sub(1).map(|b| &self.parsed.tokens[b].tok) else { return false };
+        let Some(before) = n.checked_sub(1).map(|b| self.parsed.lexed.tokens[b].tok) else { return false };
         matches!(before, Tok::Sym("(" | "," | "=" | ";" | ";;" | "<+" | "@") | Tok::Word("then" | "else"))
     }
 
     /// Is the `{` at `n` that of a set of values: `in {1, 2}`?
     fn set_at(&self, n: usize) -> bool {
-        n > 0 && self.parsed.tokens[n - 1].tok == Tok::Word("in")
+        n > 0 && self.parsed.lexed.tokens[n - 1].tok == Tok::Word("in")
     }
 
     fn set_before(&self, n: usize) -> bool {
         let mut depth = 0;
         for i in (0..n).rev() {
-            match self.parsed.tokens[i].tok {
+            match self.parsed.lexed.tokens[i].tok {
                 Tok::Sym("}") => depth += 1,
                 Tok::Sym("{") if depth == 0 => return self.set_at(i),
                 Tok::Sym("{") => depth -= 1,
@@ -267,13 +256,6 @@ impl<'a> Layout<'a> {
 
     /// Is the `|` at `n` the second of a lambda's pair? Bars mean nothing else, and pairs do not nest.
     fn closes_lambda(&self, n: usize) -> bool {
-        self.parsed.tokens[..n].iter().filter(|t| t.tok == Tok::Sym("|")).count() % 2 == 1
+        self.parsed.lexed.tokens[..n].iter().filter(|t| t.tok == Tok::Sym("|")).count() % 2 == 1
     }
-}
-
-fn begins_item(t: &Tok) -> bool {
-    matches!(
-        t,
-        Tok::Word("kernel" | "fun" | "struct" | "op" | "rule" | "strategy" | "use" | "test") | Tok::End
-    )
 }

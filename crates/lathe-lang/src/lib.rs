@@ -45,7 +45,6 @@ pub mod ast;
 pub mod codes;
 mod format;
 mod generic;
-pub mod lexer;
 mod load;
 pub mod lower;
 mod parse;

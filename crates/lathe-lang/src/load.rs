@@ -4,13 +4,14 @@ use crate::ast::{self, Item};
 use crate::codes;
 use crate::generic;
 use crate::lower::{self, Globals, kernel::is_error};
-use crate::parse::{parse, strategies::NORMALIZE};
+use crate::parse::parse;
 use crate::suggest::nearest;
 use crate::{Fun, KernelInfo, Program, Resolver, Rule};
 use lathe_diagnostics::{Diagnostic, FileId, SourceMap, Span};
 use lathe_ir::{Module, Name};
 use lathe_pattern::ast::{FunAst, RuleAst};
 use lathe_pattern::rules::Equation;
+use lathe_strategy::parse::NORMALIZE;
 use lathe_strategy::{ArgValue, Definition, Strategy};
 use std::collections::{HashMap, HashSet};
 
@@ -226,8 +227,8 @@ fn rule(map: &SourceMap, r: &RuleAst, program: &mut Program, errors: &mut Vec<Di
     }
     let part = r.span.start as usize..r.span.end as usize;
     let text = lathe_pattern::parse::normalized(r.span.file, map.text(r.span.file), part);
-    match text.and_then(|text| Ok((text, Equation::new(r)?))) {
-        Ok((text, equation)) => program.rules.push(Rule { equation, text, span: r.span }),
+    match Equation::new(r) {
+        Ok(equation) => program.rules.push(Rule { equation, text, span: r.span }),
         Err(d) => errors.push(d),
     }
 }

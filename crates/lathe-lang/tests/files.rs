@@ -1,9 +1,10 @@
 //! Programs in files, with their messages and trees (see `lathe_filetest`); the form of programs.
 
-use lathe_diagnostics::{Diagnostic, SourceMap};
+use lathe_diagnostics::{Diagnostic, FileId, SourceMap};
 use lathe_filetest::{Front, Loaded};
 use lathe_ir::{Function, Module};
 use lathe_lang::{Resolver, format, load};
+use lathe_syntax::{KERNELS, SOURCE, Tok, lex};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -63,7 +64,7 @@ fn files_do_as_they_say() {
 }
 
 fn comments(text: &str) -> Vec<String> {
-    let lexed = lathe_lang::lexer::lex(lathe_diagnostics::FileId(0), text);
+    let lexed = lex(&SOURCE, &KERNELS, FileId(0), text);
     lexed
         .comments
         .iter()
@@ -71,8 +72,8 @@ fn comments(text: &str) -> Vec<String> {
         .collect()
 }
 
-fn tokens(text: &str) -> Vec<lathe_lang::lexer::Tok> {
-    lathe_lang::lexer::lex(lathe_diagnostics::FileId(0), text).tokens.into_iter().map(|t| t.tok).collect()
+fn tokens(text: &str) -> Vec<Tok<'_>> {
+    lex(&SOURCE, &KERNELS, FileId(0), text).tokens.into_iter().map(|t| t.tok).collect()
 }
 
 #[test]

@@ -14,13 +14,16 @@
 
 use crate::codes;
 use crate::notation_rules as rules;
-use crate::notation_scalar::{Scalars, covers, ends, index_expr, larger, never_negative, operator};
+use crate::notation_scalar::{Scalars, covers, ends, index_expr, larger, never_negative};
 use lathe_diagnostics::{Diagnostic, FileId, Span};
 use lathe_ir::{
     Access, Binder, Buffer, Combine, Compute, Dim, Expr, Function, Label, Layout, Mode, Module, Param,
-    ParamKind, Scalar, Space, Stage, Stmt, StmtKind, Type, build,
+    ParamKind, ReduceOp, Scalar, Space, Stage, Stmt, StmtKind, Type, build,
 };
+use lathe_space::{Expr as Text, parse::expression};
+use lathe_syntax::{Cursor, Dialect, EXPRESSIONS, Grammar, Read, Rules, Tok, read_all};
 use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 /// The longest text, and the most dimensions, buffers and accesses of a definition.
@@ -51,169 +54,131 @@ pub fn parse_with(
         return Err(Diagnostic::error(codes::NOTATION, format!("the text has more than {MOST_BYTES} bytes")));
     }
     let declared = Module { structs: module.structs.clone(), ops: module.ops.clone(), ..Module::default() };
-    let mut r = Reader { file, text, at: 0, types, declared: &declared };
-    r.skip();
-    while r.at < text.len() {
-        let f = r.definition()?;
-        if module.functions.contains_key(&f.name) {
-            return r.fail(&format!("`{}` is defined twice", f.name));
+    read_all(&NOTATION, &GRAMMAR, (file, text), |cursor| {
+        let mut r = Reader { cursor, types, declared: &declared };
+        while !r.ended() {
+            let f = r.definition()?;
+            if module.functions.contains_key(&f.name) {
+                return r.fail(r.last_span(), &format!("`{}` is defined twice", f.name));
+            }
+            module.functions.insert(f.name.clone(), f);
         }
-        module.functions.insert(f.name.clone(), f);
-        r.skip();
-    }
+        Ok(())
+    })?;
     Ok(module)
 }
 
-struct Reader<'a> {
-    file: FileId,
-    text: &'a str,
-    at: usize,
-    types: &'a BTreeMap<String, Scalar>,
+/// The notation of the thesis.
+static NOTATION: Dialect = Dialect {
+    symbols: &[
+        ":=", "++", "->", "==", "!=", "<=", ">=", "//", ",", ":", ".", "+", "-", "*", "/", "%", "<", ">",
+        "(", ")", "|", "→", "∘",
+    ],
+    comments: true,
+    quotes: &[],
+    hints: &[],
+    ..EXPRESSIONS
+};
+
+static GRAMMAR: Grammar = Grammar {
+    character: codes::NOTATION,
+    number: codes::NOTATION,
+    string: codes::NOTATION,
+    expected: codes::NOTATION,
+    nesting: codes::NOTATION,
+    chain: codes::NOTATION,
+    depth: 200,
+    shallower: "compute parts of it in definitions of their own",
+};
+
+struct Reader<'c, 'a> {
+    cursor: &'c mut Cursor<'a>,
+    types: &'c BTreeMap<String, Scalar>,
     /// Structs and operators.
-    declared: &'a Module,
+    declared: &'c Module,
 }
 
-/// `(i,k)->(i,k+1)`: the indices, and the text of each subscript with where it stands.
+impl<'a> Deref for Reader<'_, 'a> {
+    type Target = Cursor<'a>;
+
+    fn deref(&self) -> &Cursor<'a> {
+        self.cursor
+    }
+}
+
+impl<'a> DerefMut for Reader<'_, 'a> {
+    fn deref_mut(&mut self) -> &mut Cursor<'a> {
+        self.cursor
+    }
+}
+
+/// `(i,k)->(i,k+1)`: the indices, and each subscript with where it stands.
 struct Raw {
     indices: Vec<String>,
-    subscripts: Vec<(String, usize)>,
+    subscripts: Vec<(Text, Span)>,
+    span: Span,
 }
 
 /// A buffer of a view: its name and its accesses.
 type View = (String, Vec<Raw>);
 
 /// The extents, the scalar function, and the operators with where they stand.
-type Homomorphic = (Vec<String>, ScalarFunction, Vec<(Combine, usize)>);
+type Homomorphic = (Vec<String>, ScalarFunction, Vec<(Combine, Span)>);
 
 enum ScalarFunction {
     /// `*`, `+`, `id`.
-    Named(String, usize),
-    /// Parameters, and the text of each result.
-    Written(Vec<String>, Vec<(String, usize)>),
+    Named(String, Span),
+    /// Parameters, and each result.
+    Written(Vec<String>, Vec<(Text, Span)>),
 }
 
-impl Reader<'_> {
-    fn skip(&mut self) {
-        loop {
-            let rest = &self.text[self.at..];
-            let blank = rest.len() - rest.trim_start().len();
-            self.at += blank;
-            if !self.text[self.at..].starts_with('#') {
-                return;
-            }
-            self.at += self.text[self.at..].find('\n').unwrap_or(self.text.len() - self.at);
+impl Reader<'_, '_> {
+    fn fail<T>(&self, span: Span, message: &str) -> Read<T> {
+        Err(self.error(codes::NOTATION, message, span, "here"))
+    }
+
+    fn ident(&mut self) -> Read<String> {
+        self.name("a name").map(str::to_string)
+    }
+
+    /// What stands between brackets.
+    fn entries<T>(&mut self, open: &str, close: &str, one: impl FnMut(&mut Self) -> Read<T>) -> Read<Vec<T>> {
+        let start = self.span();
+        let out = self.listed(open, close, one)?;
+        match out.len() > MOST {
+            true => self.fail(start, &format!("there are more than {MOST} entries")),
+            false => Ok(out),
         }
     }
 
-    fn fail<T>(&self, message: &str) -> Result<T, Diagnostic> {
-        self.fail_at(self.at, message)
+    fn arrow(&mut self) -> Read<()> {
+        if self.take("->") || self.take("→") { Ok(()) } else { self.expected("`->`") }
     }
 
-    fn fail_at<T>(&self, at: usize, message: &str) -> Result<T, Diagnostic> {
-        let next = self.text[at..].chars().next().map_or(0, char::len_utf8);
-        Err(Diagnostic::error(codes::NOTATION, message).at(Span::new(self.file, at, at + next), "here"))
+    /// An expression, with where it stands.
+    fn entry(&mut self) -> Read<(Text, Span)> {
+        let start = self.span();
+        let e = expression(self)?;
+        Ok((e, self.since(start)))
     }
 
-    fn eat(&mut self, word: &str) -> bool {
-        self.skip();
-        let found = self.text[self.at..].starts_with(word);
-        if found {
-            self.at += word.len();
-        }
-        found
-    }
-
-    fn expect(&mut self, word: &str) -> Result<(), Diagnostic> {
-        if self.eat(word) { Ok(()) } else { self.fail(&format!("`{word}` is expected here")) }
-    }
-
-    fn name(&mut self) -> Result<String, Diagnostic> {
-        self.skip();
-        let rest = &self.text[self.at..];
-        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
-        if end == 0 || rest.starts_with(|c: char| c.is_ascii_digit()) {
-            return self.fail("a name is expected here");
-        }
-        self.at += end;
-        Ok(rest[..end].to_string())
-    }
-
-    /// Names between commas, up to a closing word.
-    fn names(&mut self, close: &str) -> Result<Vec<String>, Diagnostic> {
-        let mut out = Vec::new();
-        if self.eat(close) {
-            return Ok(out);
-        }
-        loop {
-            out.push(self.name()?);
-            if out.len() > MOST {
-                return self.fail(&format!("there are more than {MOST} names"));
-            }
-            if self.eat(close) {
-                return Ok(out);
-            }
-            self.expect(",")?;
-        }
-    }
-
-    fn arrow(&mut self) -> Result<(), Diagnostic> {
-        if self.eat("->") || self.eat("→") { Ok(()) } else { self.fail("`->` is expected here") }
-    }
-
-    /// The text up to the next comma or bracket that closes what is open.
-    fn raw(&mut self) -> Result<(String, usize), Diagnostic> {
-        self.skip();
-        let (start, mut depth) = (self.at, 0usize);
-        for (n, c) in self.text[start..].char_indices() {
-            match c {
-                '(' => depth += 1,
-                ')' | ',' if depth == 0 => {
-                    self.at = start + n;
-                    return Ok((self.text[start..self.at].trim().to_string(), start));
-                }
-                ')' => depth -= 1,
-                _ => {}
-            }
-        }
-        self.fail_at(start, "a bracket is not closed")
-    }
-
-    /// `(a, b+1, c)`
-    fn list(&mut self) -> Result<Vec<(String, usize)>, Diagnostic> {
-        self.expect("(")?;
-        let mut out = Vec::new();
-        if self.eat(")") {
-            return Ok(out);
-        }
-        loop {
-            out.push(self.raw()?);
-            if out.len() > MOST {
-                return self.fail(&format!("there are more than {MOST} entries"));
-            }
-            if self.eat(")") {
-                return Ok(out);
-            }
-            self.expect(",")?;
-        }
-    }
-
-    fn definition(&mut self) -> Result<Function, Diagnostic> {
-        let name = self.name()?;
+    fn definition(&mut self) -> Read<Function> {
+        let name = self.ident()?;
         let (mut generic, mut sizes) = (Vec::new(), Vec::new());
-        if self.eat("<") {
+        if self.take("<") {
             // `T in TYPE | I,K in IN`, each half optional.
-            while !self.eat(">") {
-                let mut names = vec![self.name()?];
-                while self.eat(",") {
-                    names.push(self.name()?);
+            while !self.take(">") {
+                let mut names = vec![self.ident()?];
+                while self.take(",") {
+                    names.push(self.ident()?);
                 }
                 self.expect("in")?;
-                match self.name()?.as_str() {
+                match self.name("`TYPE` or `IN`")? {
                     "TYPE" => generic.extend(names),
                     "IN" => sizes.extend(names),
-                    _ => return self.fail("parameters are `in TYPE` or `in IN`"),
+                    _ => return self.fail(self.last_span(), "parameters are `in TYPE` or `in IN`"),
                 }
-                let _ = self.eat("|") || self.eat(",");
+                let _ = self.take("|") || self.take(",");
             }
         }
         self.expect(":=")?;
@@ -226,125 +191,131 @@ impl Reader<'_> {
         self.function(parts)
     }
 
-    fn compose(&mut self) -> Result<(), Diagnostic> {
-        self.skip();
-        let word = self.text[self.at..].starts_with("o ") || self.text[self.at..].starts_with("o\n");
-        if word {
-            self.at += 1;
-            return Ok(());
+    fn compose(&mut self) -> Read<()> {
+        if self.take("o") || self.take("∘") {
+            Ok(())
+        } else {
+            self.expected("`o` between the three functions")
         }
-        if self.eat("∘") { Ok(()) } else { self.fail("`o` is expected between the three functions") }
     }
 
-    fn view(&mut self, word: &str, generic: &[String]) -> Result<(Vec<Type>, Vec<View>), Diagnostic> {
-        self.expect(word)?;
-        self.expect("<")?;
-        let at = self.at;
-        let mut types = Vec::new();
-        for n in self.names(">")? {
-            let known = Scalar::from_name(&n).or_else(|| self.types.get(&n).copied());
+    fn view(&mut self, word: &str, generic: &[String]) -> Read<(Vec<Type>, Vec<View>)> {
+        let start = self.expect(word)?;
+        let types = self.entries("<", ">", |r| {
+            let n = r.ident()?;
+            let known = Scalar::from_name(&n).or_else(|| r.types.get(&n).copied());
             let param = generic.contains(&n).then_some(Scalar::F32);
-            let own = self.declared.structs.get(n.as_str()).cloned().map(Type::Struct);
-            match known.or(param).map(Type::from).or(own) {
-                Some(t) => types.push(t),
-                None => return self.fail_at(at, &format!("there is no type `{n}`")),
-            }
-        }
-        self.expect("(")?;
+            let own = r.declared.structs.get(n.as_str()).cloned().map(Type::Struct);
+            let found = known.or(param).map(Type::from).or(own);
+            found.map_or_else(|| r.fail(r.last_span(), &format!("there is no type `{n}`")), Ok)
+        })?;
         let mut views: Vec<View> = Vec::new();
-        while !self.eat(")") {
-            self.skip();
+        self.entries("(", ")", |r| {
             // Another access of the buffer before starts with a bracket.
-            if !self.text[self.at..].starts_with('(') || views.is_empty() {
-                let name = self.name()?;
+            if !r.is("(") || views.is_empty() {
+                let name = r.ident()?;
                 if views.iter().any(|v| v.0 == name) {
-                    return self.fail(&format!("`{name}` has its accesses in one list"));
+                    return r.fail(r.last_span(), &format!("`{name}` has its accesses in one list"));
                 }
-                self.expect(":")?;
+                r.expect(":")?;
                 views.push((name, Vec::new()));
             }
-            self.expect("(")?;
-            let indices = self.names(")")?;
-            self.arrow()?;
-            let subscripts = self.list()?;
+            let start = r.span();
+            let indices = r.entries("(", ")", Self::ident)?;
+            r.arrow()?;
+            let subscripts = r.entries("(", ")", Self::entry)?;
             if let Some(v) = views.last_mut() {
-                v.1.push(Raw { indices, subscripts });
+                v.1.push(Raw { indices, subscripts, span: r.since(start) });
             }
-            if views.iter().map(|v| v.1.len()).sum::<usize>() > MOST {
-                return self.fail(&format!("there are more than {MOST} accesses"));
-            }
-            if !self.eat(",") {
-                self.expect(")")?;
-                break;
-            }
-        }
+            Ok(())
+        })?;
         if types.len() != views.len() {
-            return self
-                .fail_at(at, &format!("{word} has {} types for {} buffers", types.len(), views.len()));
+            let text = format!("{word} has {} types for {} buffers", types.len(), views.len());
+            return self.fail(start, &text);
         }
         Ok((types, views))
     }
 
-    fn md_hom(&mut self) -> Result<Homomorphic, Diagnostic> {
+    fn md_hom(&mut self) -> Read<Homomorphic> {
         self.expect("md_hom")?;
-        self.expect("<")?;
-        let extents = self.names(">")?;
-        self.expect("(")?;
-        self.skip();
-        let f = if self.text[self.at..].starts_with('(') {
-            self.at += 1;
-            let params = self.names(")")?;
-            self.arrow()?;
-            self.skip();
-            let results = if self.text[self.at..].starts_with('(') && self.is_tuple() {
-                self.list()?
-            } else {
-                vec![self.raw()?]
-            };
-            ScalarFunction::Written(params, results)
-        } else {
-            let (f, at) = self.raw()?;
-            ScalarFunction::Named(f, at)
-        };
-        self.expect(",")?;
-        let mut operators = Vec::new();
-        for (t, at) in self.list()? {
-            match operator(&t, self.declared) {
-                Some(c) => operators.push((c, at)),
-                None => return self.fail_at(at, &format!("`{}` is no combine operator", t.escape_debug())),
-            }
-        }
-        self.expect(")")?;
-        Ok((extents, f, operators))
+        let extents = self.entries("<", ">", Self::ident)?;
+        self.inside("(", ")", |r| {
+            let f = r.scalar_function()?;
+            r.expect(",")?;
+            Ok((extents, f, r.entries("(", ")", Self::operator)?))
+        })
     }
 
-    /// Whether the bracket that opens here holds a whole result: `(x, x)` before the comma or the end.
+    /// `*`, `+`, `id`, `(a,b) -> a * b`, `(a,b) -> (a, b)`
+    fn scalar_function(&mut self) -> Read<ScalarFunction> {
+        if let Tok::Sym(f @ ("*" | "+")) | Tok::Name(f) = self.peek() {
+            let span = self.span();
+            self.advance();
+            return Ok(ScalarFunction::Named(f.to_string(), span));
+        }
+        let params = self.entries("(", ")", Self::ident)?;
+        self.arrow()?;
+        let results =
+            if self.is_tuple() { self.entries("(", ")", Self::entry)? } else { vec![self.entry()?] };
+        match results.is_empty() {
+            true => self.fail(self.last_span(), "a scalar function has a result"),
+            false => Ok(ScalarFunction::Written(params, results)),
+        }
+    }
+
+    /// Whether a bracket opens here that holds a whole result: `(x, x)` before the comma or the end.
     fn is_tuple(&self) -> bool {
         let mut depth = 0usize;
-        for (n, c) in self.text[self.at..].char_indices() {
-            match c {
-                '(' => depth += 1,
-                ')' => {
-                    depth -= 1;
-                    if depth == 0 {
-                        return self.text[self.at + n + 1..].trim_start().starts_with(',');
-                    }
-                }
+        for ahead in 0.. {
+            match self.token(ahead).tok {
+                Tok::Sym("(") => depth += 1,
+                Tok::Sym(")") if depth > 0 => depth -= 1,
+                Tok::End => return false,
                 _ => {}
+            }
+            if depth == 0 {
+                return ahead > 0 && self.is_at(ahead + 1, ",");
             }
         }
         false
     }
 
-    fn function(&self, p: Parts) -> Result<Function, Diagnostic> {
+    /// `++`, `cc`, `pw(+)`, `+`, `ps(max)`, …
+    fn operator(&mut self) -> Read<(Combine, Span)> {
+        let start = self.span();
+        let combine = if self.take("++") || self.take("cc") {
+            Combine::Concat
+        } else if self.is_at(1, "(") && self.take("pw") {
+            Combine::Reduce(self.inside("(", ")", Self::reduction)?)
+        } else if self.is_at(1, "(") && self.take("ps") {
+            Combine::Scan(self.inside("(", ")", Self::reduction)?)
+        } else {
+            Combine::Reduce(self.reduction()?)
+        };
+        Ok((combine, self.since(start)))
+    }
+
+    fn reduction(&mut self) -> Read<ReduceOp> {
+        let op = match self.peek() {
+            Tok::Sym("+") => ReduceOp::Sum,
+            Tok::Sym("*") => ReduceOp::Prod,
+            Tok::Name(t @ ("sum" | "prod" | "min" | "max" | "all" | "any")) => ReduceOp::from_name(t),
+            Tok::Name(t) if self.declared.ops.contains_key(t) => ReduceOp::User(t.into()),
+            _ => return self.expected("a combine operator"),
+        };
+        self.advance();
+        Ok(op)
+    }
+
+    fn function(&self, p: Parts) -> Read<Function> {
         let dims = p.extents.len();
         if p.operators.len() != dims {
-            let at = p.operators.first().map_or(self.at, |o| o.1);
+            let at = p.operators.first().map_or(self.last_span(), |o| o.1);
             let text = format!("md_hom has {dims} dimensions, but {} combine operators", p.operators.len());
-            return self.fail_at(at.min(self.text.len()), &text);
+            return self.fail(at, &text);
         }
         if let Some((at, d)) = rules::one_operator(&p.operators) {
-            return Err(d.at(Span::new(self.file, at, at), "this operator"));
+            return Err(d.at(at, "this operator"));
         }
         let mut func = Function::empty(&p.name, Stage::Plain);
         for s in p.sizes.iter().chain(&p.extents) {
@@ -355,7 +326,7 @@ impl Reader<'_> {
         }
         let size = |func: &Function, n: &str| func.size(n).cloned();
         let extents: Option<Vec<Binder>> = p.extents.iter().map(|e| size(&func, e)).collect();
-        let Some(extents) = extents else { return self.fail("an extent is no size") };
+        let Some(extents) = extents else { return self.fail(self.last_span(), "an extent is no size") };
         // Indices are called as in the first index function.
         let first = p.outputs.iter().chain(&p.inputs).flat_map(|v| &v.1).next();
         let names: Vec<String> = match first {
@@ -373,19 +344,18 @@ impl Reader<'_> {
         let (mut outputs, mut targets) = (Vec::new(), Vec::new());
         for ((name, raws), ty) in p.outputs.iter().zip(&p.out_types) {
             if inputs.iter().any(|i| &**i.name() == name.as_str()) {
-                return self.fail(&format!("`{name}` is both an input and an output"));
+                let at = raws.first().map_or(self.last_span(), |r| r.span);
+                return self.fail(at, &format!("`{name}` is both an input and an output"));
             }
             let (param, accesses) =
                 self.buffer(&mut func, name, raws, ty, Mode::Out, (&binders, &extents))?;
-            let at = raws.iter().flat_map(|r| &r.subscripts).next().map_or(self.at, |s| s.1);
-            rules::told_apart(name, &accesses, &binders, &p.operators).map_err(|d| {
-                d.at(Span::new(self.file, at.min(self.text.len()), at.min(self.text.len())), "this view")
-            })?;
+            let at = raws.first().map_or(self.last_span(), |r| r.span);
+            rules::told_apart(name, &accesses, &binders, &p.operators).map_err(|d| d.at(at, "this view"))?;
             outputs.push(param);
             targets.extend(accesses);
         }
         let wanted: Vec<Type> = targets.iter().map(|t| t.elem.clone()).collect();
-        let scalars = Scalars { file: self.file, loads: &loads, indices: &binders, declared: self.declared };
+        let scalars = Scalars { loads: &loads, indices: &binders, declared: self.declared };
         let values = match &p.f {
             ScalarFunction::Named(f, at) => scalars.named(f, *at, &wanted)?,
             ScalarFunction::Written(params, results) => scalars.written(params, results, &wanted)?,
@@ -419,40 +389,39 @@ impl Reader<'_> {
         ty: &Type,
         mode: Mode,
         dims: (&[Binder], &[Binder]),
-    ) -> Result<(Param, Vec<Access>), Diagnostic> {
+    ) -> Read<(Param, Vec<Access>)> {
         let id = func.fresh_buf();
         let rank = raws.first().map_or(0, |r| r.subscripts.len());
         let mut extents: Vec<Option<Expr>> = vec![None; rank];
         let (mut accesses, mut kept) = (Vec::new(), mode);
         for raw in raws {
-            let at = raw.subscripts.first().map_or(self.at, |s| s.1).min(self.text.len());
             if raw.indices.len() != dims.0.len() {
                 let text = format!(
                     "this index function of `{name}` takes {} indices, not {}",
                     dims.0.len(),
                     raw.indices.len()
                 );
-                return self.fail_at(at, &text);
+                return self.fail(raw.span, &text);
             }
             if raw.subscripts.len() != rank {
-                return self.fail_at(at, &format!("`{name}` has {rank} subscripts elsewhere"));
+                return self.fail(raw.span, &format!("`{name}` has {rank} subscripts elsewhere"));
             }
             let (mut subscripts, mut least) = (Vec::new(), Vec::new());
-            for (d, (text, at)) in raw.subscripts.iter().enumerate() {
-                let e = index_expr(text, &raw.indices, dims.0, &func.sizes)
-                    .or_else(|why| self.fail_at(*at, &why))?;
+            for (d, (written, at)) in raw.subscripts.iter().enumerate() {
+                let e = index_expr(written, &raw.indices, dims.0, &func.sizes)
+                    .or_else(|why| self.fail(*at, &why))?;
                 let (low, high) = ends(&e, dims, &func.sizes)
-                    .map_or_else(|| self.fail_at(*at, "this subscript is not affine"), Ok)?;
+                    .map_or_else(|| self.fail(*at, "this subscript is not affine"), Ok)?;
                 if !never_negative(&low) {
                     return Err(Diagnostic::error(
                         codes::LEAVES,
                         format!("a subscript of `{name}` may be below 0"),
                     )
-                    .at(Span::new(self.file, *at, at + text.len()), "this subscript"));
+                    .at(*at, "this subscript"));
                 }
                 let needed = high.offset(1);
                 let needed =
-                    needed.map_or_else(|| self.fail_at(*at, "this subscript does not fit 64 bits"), Ok)?;
+                    needed.map_or_else(|| self.fail(*at, "this subscript does not fit 64 bits"), Ok)?;
                 // With no index at all, an array has no element.
                 let needed = match never_negative(&needed) {
                     true => needed.to_expr(),
@@ -488,7 +457,7 @@ struct Parts {
     sizes: Vec<String>,
     extents: Vec<String>,
     f: ScalarFunction,
-    operators: Vec<(Combine, usize)>,
+    operators: Vec<(Combine, Span)>,
     inputs: Vec<View>,
     in_types: Vec<Type>,
     outputs: Vec<View>,

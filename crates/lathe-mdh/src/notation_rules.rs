@@ -1,11 +1,11 @@
 //! What a definition in the notation of the thesis must satisfy for all sizes.
 
 use crate::codes;
-use lathe_diagnostics::Diagnostic;
+use lathe_diagnostics::{Diagnostic, Span};
 use lathe_ir::{Access, Binder, Combine, ReduceOp, visit};
 
 /// A second operator, where it stands: combining first along one dimension would differ from the other.
-pub fn one_operator(operators: &[(Combine, usize)]) -> Option<(usize, Diagnostic)> {
+pub fn one_operator(operators: &[(Combine, Span)]) -> Option<(Span, Diagnostic)> {
     let mut first: Option<&ReduceOp> = None;
     for (combine, at) in operators {
         let (Combine::Reduce(op) | Combine::Scan(op)) = combine else { continue };
@@ -30,7 +30,7 @@ pub fn told_apart(
     name: &str,
     accesses: &[Access],
     binders: &[Binder],
-    operators: &[(Combine, usize)],
+    operators: &[(Combine, Span)],
 ) -> Result<(), Diagnostic> {
     for access in accesses {
         for (b, (op, _)) in binders.iter().zip(operators) {

@@ -1,8 +1,8 @@
 //! Expressions of the notation: subscripts, operators, and scalar functions over the accesses in order.
 
 use crate::codes;
-use lathe_diagnostics::{Diagnostic, FileId, Span};
-use lathe_ir::{BinOp, Binder, Combine, Expr, ExprKind, MathFn, Module, ReduceOp, Scalar, Type, build};
+use lathe_diagnostics::{Diagnostic, Span};
+use lathe_ir::{BinOp, Binder, Expr, ExprKind, MathFn, Module, Scalar, Type, build};
 use lathe_poly::Linear;
 use lathe_space::{BinOp as Op, Expr as Text, UnOp, Value};
 
@@ -11,12 +11,11 @@ use lathe_space::{BinOp as Op, Expr as Text, UnOp, Value};
 /// # Errors
 /// Why it is none.
 pub fn index_expr(
-    text: &str,
+    written: &Text,
     names: &[String],
     indices: &[Binder],
     sizes: &[Binder],
 ) -> Result<Expr, String> {
-    let parsed = lathe_space::parse(text).map_err(|e| format!("`{text}` cannot be read: {}", e.message))?;
     fn go(e: &Text, name: &dyn Fn(&str) -> Option<Expr>) -> Result<Expr, String> {
         Ok(match e {
             Text::Value(Value::Int(v)) if v.abs() < 1 << 40 => build::index(*v),
@@ -38,7 +37,7 @@ pub fn index_expr(
         let index = names.iter().position(|x| x == n).and_then(|d| indices.get(d));
         index.or_else(|| sizes.iter().find(|s| &*s.name == n)).map(build::var)
     };
-    go(&parsed, &name)
+    go(written, &name)
 }
 
 /// The smallest and the largest value of an affine subscript over the whole box, as forms over sizes.
@@ -106,32 +105,8 @@ pub fn covers(subscripts: &[Expr], low: &[Linear], indices: &[Binder]) -> bool {
     })
 }
 
-/// `++`, `cc`, `pw(+)`, `+`, `ps(max)`, …
-pub fn operator(t: &str, declared: &Module) -> Option<Combine> {
-    let inside =
-        |word: &str| t.strip_prefix(word)?.trim().strip_prefix('(')?.strip_suffix(')').map(str::trim);
-    let op = |t: &str| {
-        Some(match t {
-            "+" => ReduceOp::Sum,
-            "*" => ReduceOp::Prod,
-            "sum" | "prod" | "min" | "max" | "all" | "any" => ReduceOp::from_name(t),
-            _ if declared.ops.contains_key(t) => ReduceOp::User(t.into()),
-            _ => return None,
-        })
-    };
-    Some(match t {
-        "++" | "cc" => Combine::Concat,
-        _ => match (inside("pw"), inside("ps")) {
-            (Some(t), _) => Combine::Reduce(op(t)?),
-            (_, Some(t)) => Combine::Scan(op(t)?),
-            _ => Combine::Reduce(op(t)?),
-        },
-    })
-}
-
 /// What scalar functions see.
 pub struct Scalars<'a> {
-    pub file: FileId,
     /// One per access of the inputs, in order.
     pub loads: &'a [Expr],
     pub indices: &'a [Binder],
@@ -140,16 +115,15 @@ pub struct Scalars<'a> {
 }
 
 impl Scalars<'_> {
-    fn fail<T>(&self, at: usize, message: String) -> Result<T, Diagnostic> {
-        Err(Diagnostic::error(codes::NOTATION, message)
-            .at(Span::new(self.file, at, at), "this scalar function"))
+    fn fail<T>(&self, at: Span, message: String) -> Result<T, Diagnostic> {
+        Err(Diagnostic::error(codes::NOTATION, message).at(at, "this scalar function"))
     }
 
     /// `*`, `+` and `id`.
     ///
     /// # Errors
     /// E1221 for another name, or types that do not fit.
-    pub fn named(&self, f: &str, at: usize, wanted: &[Type]) -> Result<Vec<Expr>, Diagnostic> {
+    pub fn named(&self, f: &str, at: Span, wanted: &[Type]) -> Result<Vec<Expr>, Diagnostic> {
         let same = self.loads.windows(2).all(|w| w[0].ty() == w[1].ty());
         let value = match (f, self.loads) {
             ("id", [one]) => one.clone(),
@@ -183,10 +157,10 @@ impl Scalars<'_> {
     pub fn written(
         &self,
         params: &[String],
-        results: &[(String, usize)],
+        results: &[(Text, Span)],
         wanted: &[Type],
     ) -> Result<Vec<Expr>, Diagnostic> {
-        let at = results.first().map_or(0, |r| r.1);
+        let Some(at) = results.first().map(|r| r.1) else { return Ok(Vec::new()) };
         let mut known: Vec<Expr> = self.loads.to_vec();
         if params.len() == self.loads.len() + self.indices.len() {
             known.extend(self.indices.iter().map(build::var));
@@ -209,15 +183,12 @@ impl Scalars<'_> {
         }
         let lookup = |n: &str| params.iter().position(|p| p == n).map(|k| known[k].clone());
         let mut out = Vec::new();
-        for ((text, at), t) in results.iter().zip(wanted) {
-            let parsed = match lathe_space::parse(text) {
-                Ok(e) => e,
-                Err(e) => return self.fail(*at, format!("`{text}` cannot be read: {}", e.message)),
-            };
-            match value(&parsed, &Names { lookup: &lookup, declared: self.declared }, Some(t)) {
+        for ((written, at), t) in results.iter().zip(wanted) {
+            match value(written, &Names { lookup: &lookup, declared: self.declared }, Some(t)) {
                 Ok(v) if v.ty() == t => out.push(v),
                 Ok(v) => {
-                    return self.fail(*at, format!("`{text}` is a `{}`, but the output has `{t}`", v.ty()));
+                    return self
+                        .fail(*at, format!("`{written}` is a `{}`, but the output has `{t}`", v.ty()));
                 }
                 Err(why) => return self.fail(*at, why),
             }
@@ -290,24 +261,15 @@ fn value(e: &Text, lookup: &Names, wanted: Option<&Type>) -> Result<Expr, String
             }
         }
         Text::Binary(op, a, b) => {
-            let compares = matches!(op, Op::Eq | Op::Ne | Op::Lt | Op::Le | Op::Gt | Op::Ge);
-            let (a, b) = pair(a, b, if compares { None } else { wanted })?;
+            let (a, b) = pair(a, b, if op.compares() { None } else { wanted })?;
             let (float, int, boolean) = (a.ty().is_float(), a.ty().is_int(), a.ty().is_bool());
-            let (bin, fits) = match op {
-                Op::Add => (BinOp::Add, float || int),
-                Op::Sub => (BinOp::Sub, float || int),
-                Op::Mul => (BinOp::Mul, float || int),
-                Op::Div => (BinOp::Div, float),
-                Op::FloorDiv => (BinOp::FloorDiv, int),
-                Op::Mod => (BinOp::FloorMod, int),
-                Op::Eq => (BinOp::Eq, true),
-                Op::Ne => (BinOp::Ne, true),
-                Op::Lt => (BinOp::Lt, float || int),
-                Op::Le => (BinOp::Le, float || int),
-                Op::Gt => (BinOp::Gt, float || int),
-                Op::Ge => (BinOp::Ge, float || int),
-                Op::And => (BinOp::And, boolean),
-                Op::Or => (BinOp::Or, boolean),
+            let bin = BinOp::from(*op);
+            let fits = match op {
+                Op::Add | Op::Sub | Op::Mul | Op::Lt | Op::Le | Op::Gt | Op::Ge => float || int,
+                Op::Div => float,
+                Op::FloorDiv | Op::Mod => int,
+                Op::Eq | Op::Ne => true,
+                Op::And | Op::Or => boolean,
             };
             if !fits {
                 return wrong(a.ty());

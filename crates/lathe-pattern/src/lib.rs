@@ -19,7 +19,6 @@ pub mod facts;
 mod hash;
 pub mod infer;
 pub mod language;
-mod lex;
 pub mod library;
 pub mod lower;
 pub mod make;

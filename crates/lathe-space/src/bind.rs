@@ -177,7 +177,7 @@ fn check_range(
 /// Reads a value as it stands on a command line: `64`, `0.5`, `true`, or a word.
 pub fn parse_value(text: &str) -> Value {
     match crate::parse::parse(text) {
-        Ok(Expr::Value(v)) => v,
+        Ok(Expr::Value(v)) if !matches!(v, Value::Str(_)) => v,
         _ => Value::Str(text.to_string()),
     }
 }

@@ -1,5 +1,7 @@
 //! Arithmetic over named values: constraints, bounds of ranges, and arguments of strategy steps.
 
+use lathe_syntax::{EXPRESSIONS, quote};
+pub use lathe_syntax::{Operator as BinOp, Sign as UnOp};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -10,31 +12,6 @@ pub enum Value {
     Int(i64),
     Float(f64),
     Str(String),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum UnOp {
-    Neg,
-    Not,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum BinOp {
-    Add,
-    Sub,
-    Mul,
-    /// Exact division: on integers, a remainder is an error; use `FloorDiv`.
-    Div,
-    FloorDiv,
-    Mod,
-    Eq,
-    Ne,
-    Lt,
-    Le,
-    Gt,
-    Ge,
-    And,
-    Or,
 }
 
 /// `Name` may be dotted (`i.o`): names that no environment knows stand for themselves (loops, labels).
@@ -105,36 +82,11 @@ impl Expr {
     }
 }
 
-impl BinOp {
-    /// How tightly the operator binds: `or` 1, `and` 2, comparisons 4, sums 5, products 6.
-    pub fn precedence(self) -> u8 {
-        match self {
-            BinOp::Or => 1,
-            BinOp::And => 2,
-            BinOp::Eq | BinOp::Ne | BinOp::Lt | BinOp::Le | BinOp::Gt | BinOp::Ge => 4,
-            BinOp::Add | BinOp::Sub => 5,
-            BinOp::Mul | BinOp::Div | BinOp::FloorDiv | BinOp::Mod => 6,
-        }
-    }
-
-    pub fn symbol(self) -> &'static str {
-        match self {
-            BinOp::Or => "or",
-            BinOp::And => "and",
-            BinOp::Eq => "==",
-            BinOp::Ne => "!=",
-            BinOp::Lt => "<",
-            BinOp::Le => "<=",
-            BinOp::Gt => ">",
-            BinOp::Ge => ">=",
-            BinOp::Add => "+",
-            BinOp::Sub => "-",
-            BinOp::Mul => "*",
-            BinOp::Div => "/",
-            BinOp::FloorDiv => "//",
-            BinOp::Mod => "%",
-        }
-    }
+/// Whether a string stands without quotes.
+fn is_name(s: &str) -> bool {
+    let part = |p: &str| !p.is_empty() && p.chars().all(EXPRESSIONS.letter);
+    let first = s.starts_with(|c: char| !c.is_ascii_digit() && (EXPRESSIONS.letter)(c));
+    first && s.split('.').all(part) && !EXPRESSIONS.words.contains(&s)
 }
 
 /// In the notation of the language; parses back to the same expression.
@@ -144,6 +96,7 @@ impl fmt::Display for Expr {
             if e.precedence() < at_least { write!(f, "({e})") } else { write!(f, "{e}") }
         }
         match self {
+            Expr::Value(Value::Str(s)) if !is_name(s) => f.write_str(&quote(s, '"')),
             Expr::Value(v) => write!(f, "{v}"),
             Expr::Name(n) => f.write_str(n),
             Expr::Unary(UnOp::Neg, e) => {

@@ -1,6 +1,11 @@
 //! Reads expressions from text: what [`Expr`] prints, and what stored evidence and options hold.
 
 use crate::expr::{BinOp, Expr, UnOp, Value};
+use lathe_diagnostics::{FileId, Span};
+use lathe_syntax::{
+    Cursor, EXPRESSIONS, Expressions, Grammar, KERNELS, Number, Read, Rules, Tok, read_all, unquote,
+};
+use std::ops::{Deref, DerefMut};
 
 /// Where reading failed (a byte offset), and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,188 +14,143 @@ pub struct ParseError {
     pub message: String,
 }
 
-/// The expression of a text. Inverse of `Display`, except that a string value reads as a name.
-pub fn parse(text: &str) -> Result<Expr, ParseError> {
-    let mut p = Parser { text, at: 0, depth: 0, operators: 0 };
-    let e = p.expr(1)?;
-    p.space();
-    if p.at < text.len() { Err(p.error("unexpected text after the expression")) } else { Ok(e) }
-}
+/// The form of expressions and strategies by themselves.
+pub static FORM: Grammar = Grammar { depth: 200, shallower: "give parts of it a name", ..KERNELS };
 
-/// The deepest nesting that is read.
-const DEPTH: u32 = 200;
 /// The most operators in one text; chains of them nest.
-const OPERATORS: u32 = 2000;
+pub const OPERATORS: u32 = 2000;
 
-struct Parser<'a> {
-    text: &'a str,
-    at: usize,
-    depth: u32,
-    operators: u32,
+/// The expression of a text. Inverse of `Display`, except that a string that could be a name reads as one.
+pub fn parse(text: &str) -> Result<Expr, ParseError> {
+    read_all(&EXPRESSIONS, &FORM, (FileId(0), text), expression).map_err(|d| ParseError {
+        at: d.marks.first().map_or(0, |m| m.span.start as usize),
+        message: d.message,
+    })
 }
 
-impl<'a> Parser<'a> {
-    fn error(&self, message: &str) -> ParseError {
-        ParseError { at: self.at, message: message.to_string() }
-    }
+/// The expression that begins at a cursor.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn expression(cursor: &mut Cursor) -> Read<Expr> {
+    Parser { cursor }.expr()
+}
 
-    fn rest(&self) -> &'a str {
-        &self.text[self.at..]
-    }
+/// The value that comes next, if one does: a number, negated or not, a truth value, a string, or the open place `?` of a
+/// sketch.
+///
+/// # Errors
+/// A number that does not fit.
+pub fn literal(cursor: &mut Cursor, negative: bool) -> Read<Option<Expr>> {
+    Ok(match cursor.peek() {
+        Tok::Word(word @ ("true" | "false")) => {
+            cursor.advance();
+            Some(Expr::Value(Value::Bool(word == "true")))
+        }
+        Tok::Quoted(_, raw) => {
+            cursor.advance();
+            Some(Expr::Value(Value::Str(unquote(raw))))
+        }
+        Tok::Sym("?") => {
+            cursor.advance();
+            Some(Expr::Name("?".to_string()))
+        }
+        _ => cursor.numeral(negative)?.map(|n| {
+            Expr::Value(match n {
+                Number::Int(v) => Value::Int(v),
+                Number::Float(v) => Value::Float(v),
+            })
+        }),
+    })
+}
 
-    fn space(&mut self) {
-        self.at += self.rest().len() - self.rest().trim_start().len();
+/// A number with its sign, where the cursor is at the sign.
+///
+/// # Errors
+/// A number that does not fit.
+pub fn negative(cursor: &mut Cursor) -> Read<Option<Expr>> {
+    if !cursor.is_number(cursor.at + 1) {
+        return Ok(None);
     }
+    cursor.advance();
+    literal(cursor, true)
+}
 
-    fn eat(&mut self, symbol: &str) -> bool {
-        self.space();
-        let found = self.rest().starts_with(symbol);
-        if found {
-            self.at += symbol.len();
-        }
-        found
+/// The rest of a name whose first part was taken: `.o`, `.2`.
+///
+/// # Errors
+/// Something else after a dot.
+pub fn path(cursor: &mut Cursor, first: String) -> Read<String> {
+    let mut path = first;
+    while cursor.take(".") {
+        let (Tok::Int(part) | Tok::Name(part)) = cursor.peek() else {
+            return cursor.expected("a part of a loop's name");
+        };
+        cursor.advance();
+        path = format!("{path}.{part}");
     }
+    Ok(path)
+}
 
-    /// A word: letters, digits, underscores; dots join words (`i.o`, `C.2`).
-    fn word(&mut self) -> &'a str {
-        self.space();
-        let rest = self.rest();
-        let mut end = 0;
-        for (i, c) in rest.char_indices() {
-            let inside = c == '_' || c.is_alphanumeric();
-            let joins =
-                c == '.' && i > 0 && rest[i + 1..].starts_with(|c: char| c == '_' || c.is_alphanumeric());
-            if !inside && !joins {
-                break;
-            }
-            end = i + c.len_utf8();
-        }
-        &rest[..end]
+/// An operation, if the text does not have too many.
+///
+/// # Errors
+/// If it does.
+pub fn operation(cursor: &Cursor, op: BinOp, a: Expr, b: Expr, span: Span) -> Read<Expr> {
+    if cursor.operators > OPERATORS {
+        let what = "this expression is too large";
+        return Err(cursor.error(cursor.grammar.nesting, what, span, "too many operators"));
     }
+    Ok(Expr::Binary(op, Box::new(a), Box::new(b)))
+}
 
-    fn operator(&mut self) -> Option<BinOp> {
-        use BinOp::*;
-        self.space();
-        match self.word() {
-            "or" => return Some(Or),
-            "and" => return Some(And),
-            _ => {}
-        }
-        let all = [Eq, Ne, Le, Ge, Lt, Gt, Add, Sub, FloorDiv, Mul, Div, Mod];
-        all.into_iter().find(|op| self.rest().starts_with(op.symbol()))
+struct Parser<'c, 'a> {
+    cursor: &'c mut Cursor<'a>,
+}
+
+impl<'a> Deref for Parser<'_, 'a> {
+    type Target = Cursor<'a>;
+
+    fn deref(&self) -> &Cursor<'a> {
+        self.cursor
     }
+}
 
-    fn expr(&mut self, at_least: u8) -> Result<Expr, ParseError> {
-        self.depth += 1;
-        if self.depth > DEPTH {
-            return Err(self.error("nested too deeply"));
-        }
-        let mut left = self.unary(at_least)?;
-        while let Some(op) = self.operator() {
-            let p = op.precedence();
-            if p < at_least {
-                break;
-            }
-            self.at += op.symbol().len();
-            self.operators += 1;
-            if self.operators > OPERATORS {
-                return Err(self.error("too many operators"));
-            }
-            let right = self.expr(p + 1)?;
-            left = Expr::Binary(op, Box::new(left), Box::new(right));
-            if p == 4 && self.operator().is_some_and(|o| o.precedence() == 4) {
-                return Err(self.error("comparisons do not chain"));
-            }
-        }
-        self.depth -= 1;
-        Ok(left)
+impl<'a> DerefMut for Parser<'_, 'a> {
+    fn deref_mut(&mut self) -> &mut Cursor<'a> {
+        self.cursor
     }
+}
 
-    fn unary(&mut self, at_least: u8) -> Result<Expr, ParseError> {
-        self.space();
-        if self.eat("-") {
-            let literal = self.rest().starts_with(|c: char| c.is_ascii_digit());
-            if literal {
-                return self.number(true);
-            }
-            return Ok(Expr::Unary(UnOp::Neg, Box::new(self.expr(7)?)));
-        }
-        if self.word() == "not" && at_least <= 3 {
-            self.at += 3;
-            return Ok(Expr::Unary(UnOp::Not, Box::new(self.expr(3)?)));
-        }
-        self.primary()
-    }
+impl<'a> Expressions<'a> for Parser<'_, 'a> {
+    type Expr = Expr;
 
-    fn number(&mut self, negative: bool) -> Result<Expr, ParseError> {
-        let rest = self.rest();
-        let digits = |s: &str| s.len() - s.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-        let mut end = digits(rest);
-        let mut float = false;
-        if rest[end..].starts_with('.') && digits(&rest[end + 1..]) > 0 {
-            end += 1 + digits(&rest[end + 1..]);
-            float = true;
+    fn operand(&mut self) -> Read<Expr> {
+        if self.is("(") {
+            return self.inside("(", ")", Self::expr);
         }
-        if rest[end..].starts_with(['e', 'E']) {
-            let sign = usize::from(rest[end + 1..].starts_with(['+', '-']));
-            let exponent = digits(&rest[end + 1 + sign..]);
-            if exponent > 0 {
-                end += 1 + sign + exponent;
-                float = true;
-            }
+        if let Some(e) = literal(self, false)? {
+            return Ok(e);
         }
-        let text = format!("{}{}", if negative { "-" } else { "" }, &rest[..end]);
-        let value =
-            if float { text.parse().ok().map(Value::Float) } else { text.parse().ok().map(Value::Int) };
-        let value = value.ok_or_else(|| self.error("the number does not fit 64 bits"))?;
-        self.at += end;
-        Ok(Expr::Value(value))
-    }
-
-    fn primary(&mut self) -> Result<Expr, ParseError> {
-        if self.eat("(") {
-            let e = self.expr(1)?;
-            return if self.eat(")") { Ok(e) } else { Err(self.error("expected `)`")) };
+        let name = self.name("a number, a name or `(`")?.to_string();
+        if !self.is("(") {
+            return path(self, name).map(Expr::Name);
         }
-        if self.rest().starts_with(|c: char| c.is_ascii_digit()) {
-            return self.number(false);
-        }
-        // A place that is left open.
-        if self.eat("?") {
-            return Ok(Expr::Name("?".to_string()));
-        }
-        let word = self.word();
-        if word.is_empty() || matches!(word, "and" | "or" | "not") {
-            return Err(self.error("expected a number, a name or `(`"));
-        }
-        self.at += word.len();
-        match word {
-            "true" => return Ok(Expr::Value(Value::Bool(true))),
-            "false" => return Ok(Expr::Value(Value::Bool(false))),
-            _ => {}
-        }
-        if !self.eat("(") {
-            return Ok(Expr::Name(word.to_string()));
-        }
-        let mut args = Vec::new();
-        while !self.eat(")") {
-            if !args.is_empty() && !self.eat(",") {
-                return Err(self.error("expected `,` or `)`"));
-            }
-            args.push(self.expr(1)?);
-        }
-        let call = Expr::Call(word.to_string(), args);
+        let call = Expr::Call(name, self.listed("(", ")", Self::expr)?);
         // `copy(A).i` is a name.
-        if self.rest().starts_with('.') {
-            self.at += 1;
-            let tail = self.word();
-            if tail.is_empty() {
-                return Err(self.error("expected a name after `.`"));
-            }
-            self.at += tail.len();
-            return Ok(Expr::Name(format!("{call}.{tail}")));
-        }
-        Ok(call)
+        if self.is(".") { path(self, call.to_string()).map(Expr::Name) } else { Ok(call) }
+    }
+
+    fn negative(&mut self) -> Read<Option<Expr>> {
+        negative(self)
+    }
+
+    fn unary(&mut self, sign: UnOp, a: Expr, _: Span) -> Read<Expr> {
+        Ok(Expr::Unary(sign, Box::new(a)))
+    }
+
+    fn binary(&mut self, op: BinOp, a: Expr, b: Expr, span: Span, _: usize) -> Read<Expr> {
+        operation(self, op, a, b, span)
     }
 }
 

@@ -2,6 +2,10 @@
 
 use lathe_diagnostics::{Code, CodeInfo};
 
+/// A step where a value is wanted, or the other way round; `lathe-lang` documents it.
+pub const KIND: Code = Code("E0109");
+/// A parameter that is none; `lathe-lang` documents it.
+pub const PARAMETER: Code = Code("E0110");
 /// A step that no rule, definition or combinator has.
 pub const UNKNOWN_STEP: Code = Code("E0605");
 /// Wrong arguments of a definition or combinator.

@@ -9,12 +9,13 @@ pub mod codes;
 pub mod evidence;
 pub mod meta;
 pub mod node;
+pub mod parse;
 pub mod plan;
 pub mod rewrite;
 pub mod rooted;
 pub mod run;
 pub mod syntax;
-pub mod text;
+mod text;
 pub mod tree;
 pub mod words;
 
@@ -25,10 +26,10 @@ pub use evidence::{
 };
 pub use meta::Meta;
 pub use node::{Entry, Moves, Node, Vocabulary, Why};
+pub use parse::{parse_definitions, parse_strategy};
 pub use plan::{Plan, Version, plan};
 pub use rewrite::{Applied, Outcome, replay_nodes, rewrite};
 pub use rooted::Rooted;
 pub use run::{Context, Trace, replay, run};
 pub use syntax::{ArgValue, Argument, Definition, RuleSignature, Strategy};
-pub use text::{parse_definitions, parse_strategy};
 pub use tree::{Location, StepArg, Tree, digest, hexadecimal};

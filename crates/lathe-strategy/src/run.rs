@@ -7,7 +7,7 @@ use crate::codes;
 use crate::evidence::{Discharge, Evidence, Refusal};
 use crate::rewrite::{TRAVERSALS, rewrite};
 use crate::rooted::{Log, Rooted, vocabulary};
-use crate::syntax::{Argument, Strategy};
+use crate::syntax::{ArgValue, Argument, Strategy};
 use crate::tree::{Location, StepArg, Tree};
 use lathe_diagnostics::{Diagnostic, Span};
 use lathe_space::{Expr, Value, eval};
@@ -135,11 +135,10 @@ pub fn replay<T: Tree>(mut tree: T, steps: &[Evidence]) -> Result<T, Refusal> {
 
 /// Reads `16`, `i.o` or `at: k.o`.
 pub(crate) fn parse_arg(text: &str) -> Option<StepArg> {
-    let (name, value) = match text.split_once(": ") {
-        Some((n, v)) => (Some(n.to_string()), v),
-        None => (None, text),
-    };
-    Some(StepArg { name, value: lathe_space::parse(value).ok()?, span: None })
+    match crate::parse::parse_argument(text).ok()? {
+        Argument { name, value: ArgValue::Expr(value), span } => Some(StepArg { name, value, span }),
+        _ => None,
+    }
 }
 
 /// Why a strategy did not succeed. A refused step can be caught (`<+`, `try`); a mistake in the

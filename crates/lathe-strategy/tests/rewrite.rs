@@ -285,7 +285,7 @@ fn item_15_failures_say_what_where_and_why() {
         ("try", "E0606"),
         ("try(1)", "E0606"),
         ("twice(ab, ab)", "E0606"),
-        ("ab @ 3", "E0606"),
+        ("ab @ 3", "E0109"),
     ] {
         match parse_strategy(s) {
             Err(d) => assert_eq!(d.code.0, code, "{s}"),

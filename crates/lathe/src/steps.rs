@@ -16,22 +16,13 @@ pub fn apply_steps(
     func: &Function,
     steps: &str,
 ) -> Result<Function, Failure> {
-    let text = format!("strategy steps =\n{steps}\n");
-    let file = sources.add("<steps>", text.as_str());
-    let (parsed, errors) = lathe_lang::parse(file, &text);
-    if !errors.is_empty() {
-        return Err(Failure::many(sources, errors));
-    }
-    let definitions = parsed.items.into_iter().filter_map(|i| match i {
-        lathe_lang::ast::Item::Strategy(s) => Some(s.definition),
-        _ => None,
-    });
-    let definitions = Definitions::new(definitions);
+    let file = sources.add("<steps>", steps);
+    let strategy = lathe_strategy::parse::parse_steps(file, steps).map_err(|d| Failure::one(sources, d))?;
+    let definitions = Definitions::default();
     let machine = Machine::host();
     let facts = |name: &str| machine.fact(name);
     let context = Context::new(&definitions, None, &facts);
-    let Some(definition) = definitions.find("steps", None) else { return Ok(func.clone()) };
-    let run = lathe_transform::run(module, func, &context, &definition.body);
+    let run = lathe_transform::run(module, func, &context, &strategy);
     let (func, _) = run.map_err(|r| Failure::one(sources, *r.diagnostic))?;
     Ok(func)
 }

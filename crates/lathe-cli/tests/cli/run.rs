@@ -291,7 +291,7 @@ fn scalars_of_every_integer_type_move_subscripts() {
         let at = if ty == "index" { "n + 2" } else { "index(n + 2)" };
         f.write(
             "k.lathe",
-            &format!(
+            format!(
                 "kernel f(n: {ty}, y: inout f32[N]) {{ y[{at}] = 1 }}\n\
                  test \"t\" for f {{ N = 4; n = 1; y = constant(0); expect y = [0, 0, 0, 1] }}\n"
             ),

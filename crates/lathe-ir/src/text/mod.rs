@@ -82,7 +82,6 @@
 //! **Sharing.** `with $1 = e, $2 = f($1) in` before a statement (inside the braces of a `compute`) binds
 //! subexpressions that the statement uses more than once; they are one shared node in the tree.
 
-mod lex;
 mod parse;
 mod parse_access;
 mod parse_expr;

@@ -1,6 +1,5 @@
-//! The parser's ground: tokens, errors, names, numbers, lists, binders and types.
+//! The parser's ground: errors, names, numbers, binders and types.
 
-use super::lex::{Tok, Token, lex};
 use super::scope::Scope;
 use super::{MAX_DEPTH, RESERVED};
 use crate::codes;
@@ -9,7 +8,9 @@ use crate::ids::{Binder, VarId};
 use crate::module::Module;
 use crate::types::{Name, Scalar, Type};
 use lathe_diagnostics::{Code, Diagnostic, FileId, Span};
+use lathe_syntax::{Cursor, Dialect, Grammar, Read, Rules, Tok, lex, unquote};
 use std::collections::{HashMap, HashSet};
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 /// Parses tree text.
@@ -17,7 +18,20 @@ use std::sync::Arc;
 /// # Errors
 /// Everything that is wrong with the text, in its order; codes E0301 to E0307.
 pub fn parse_module(file: FileId, text: &str) -> Result<Module, Vec<Diagnostic>> {
-    let mut p = Parser::new(file, text);
+    let mut lexed = lex(&TREE, &GRAMMAR, file, text);
+    let errors = std::mem::take(&mut lexed.errors);
+    let mut p = Parser {
+        cursor: Cursor::new(&lexed, &TREE, &GRAMMAR),
+        errors,
+        module: Module::default(),
+        scope: Scope::new(),
+        next: 0,
+        unknown: HashSet::new(),
+        scopes: 0,
+        leaves: HashMap::new(),
+        shared: HashMap::new(),
+        heights: HashMap::new(),
+    };
     p.items();
     if p.errors.is_empty() {
         return Ok(p.module);
@@ -32,22 +46,44 @@ pub(crate) const MAX_LEAVES: u64 = 1 << 16;
 /// After so many errors the rest is noise.
 const MAX_ERRORS: usize = 50;
 
-/// The error was reported; the caller gives up its construct.
-#[derive(Debug)]
-pub(crate) struct Failed;
-pub(crate) type Parsed<T> = Result<T, Failed>;
+/// Parses are ended by what is wrong; [`Parser::report`] keeps it where they go on.
+pub(crate) type Parsed<T> = Read<T>;
 
-pub(crate) struct Parser {
-    tokens: Vec<Token>,
-    pub pos: usize,
-    pub errors: Vec<Diagnostic>,
+/// Tree text.
+static TREE: Dialect = Dialect {
+    words: RESERVED,
+    symbols: &[
+        "..", "->", "==", "!=", "<=", ">=", "//", "(", ")", "[", "]", "{", "}", ",", ":", ".", "=", "<", ">",
+        "+", "-", "*", "/", "%", "@", "$", "!", "?", "~", "&",
+    ],
+    quotes: &['\'', '"', '`'],
+    letter: |c| c.is_ascii_alphanumeric() || c == '_',
+    comments: true,
+    tree: true,
+    reserved: "it is a name only in backquotes",
+    hints: &[],
+};
+
+static GRAMMAR: Grammar = Grammar {
+    character: codes::BAD_TOKEN,
+    number: codes::BAD_NUMBER,
+    string: codes::BAD_TOKEN,
+    expected: codes::SYNTAX,
+    nesting: codes::TOO_DEEP,
+    chain: codes::SYNTAX,
+    depth: MAX_DEPTH,
+    shallower: "bind parts with `with $1 = … in`, or move them to a function",
+};
+
+pub(crate) struct Parser<'a> {
+    cursor: Cursor<'a>,
+    errors: Vec<Diagnostic>,
     pub module: Module,
     pub scope: Scope,
     /// The number of the next binder that gives none.
     next: u32,
-    /// The names of this item that could not be resolved.
+    /// What was said of names of this item that could not be resolved.
     unknown: HashSet<String>,
-    depth: usize,
     /// Open scopes that reach to the end of their block.
     pub scopes: usize,
     /// Numbers of scalars in the structs declared so far.
@@ -58,141 +94,33 @@ pub(crate) struct Parser {
     pub heights: HashMap<usize, u32>,
 }
 
-impl Parser {
-    fn new(file: FileId, text: &str) -> Parser {
-        let mut errors = Vec::new();
-        let tokens = if u32::try_from(text.len()).is_ok() {
-            lex(file, text, &mut errors)
-        } else {
-            let span = Span::new(file, 0, 0);
-            errors
-                .push(Diagnostic::error(codes::BAD_TOKEN, "a tree text has at most 4 GiB").at(span, "here"));
-            lex(file, "", &mut errors)
-        };
-        Parser {
-            tokens,
-            pos: 0,
-            errors,
-            module: Module::default(),
-            scope: Scope::new(),
-            next: 0,
-            unknown: HashSet::new(),
-            depth: 0,
-            scopes: 0,
-            leaves: HashMap::new(),
-            shared: HashMap::new(),
-            heights: HashMap::new(),
-        }
+impl<'a> Deref for Parser<'a> {
+    type Target = Cursor<'a>;
+
+    fn deref(&self) -> &Cursor<'a> {
+        &self.cursor
     }
+}
 
-    // Tokens.
-
-    pub(crate) fn peek(&self) -> &Tok {
-        &self.token(0).tok
+impl<'a> DerefMut for Parser<'a> {
+    fn deref_mut(&mut self) -> &mut Cursor<'a> {
+        &mut self.cursor
     }
+}
 
-    pub(crate) fn token(&self, ahead: usize) -> &Token {
-        let last = self.tokens.len() - 1;
-        &self.tokens[(self.pos + ahead).min(last)]
-    }
-
-    pub(crate) fn span(&self) -> Span {
-        self.token(0).span
-    }
-
-    /// From `start` to the last token taken.
-    pub(crate) fn span_from(&self, start: Span) -> Span {
-        let last = &self.tokens[self.pos.saturating_sub(1)];
-        if last.span.end >= start.start { start.to(last.span) } else { start }
-    }
-
-    pub(crate) fn bump(&mut self) {
-        if self.pos + 1 < self.tokens.len() {
-            self.pos += 1;
-        }
-    }
-
-    pub(crate) fn at(&self, punct: &str) -> bool {
-        matches!(self.peek(), Tok::Punct(p) if *p == punct)
-    }
-
-    pub(crate) fn at_ahead(&self, ahead: usize, punct: &str) -> bool {
-        matches!(&self.token(ahead).tok, Tok::Punct(p) if *p == punct)
-    }
-
-    pub(crate) fn at_word(&self, word: &str) -> bool {
-        matches!(self.peek(), Tok::Name { text, quoted: false } if text == word)
-    }
-
-    pub(crate) fn at_keyword(&self) -> bool {
-        matches!(self.peek(), Tok::Name { text, quoted: false } if RESERVED.contains(&text.as_str()))
-    }
-
-    pub(crate) fn eat(&mut self, punct: &str) -> bool {
-        let yes = self.at(punct);
-        if yes {
-            self.bump();
-        }
-        yes
-    }
-
-    pub(crate) fn eat_word(&mut self, word: &str) -> bool {
-        let yes = self.at_word(word);
-        if yes {
-            self.bump();
-        }
-        yes
-    }
-
-    pub(crate) fn expect(&mut self, punct: &str) -> Parsed<()> {
-        if self.eat(punct) { Ok(()) } else { self.expected(&format!("`{punct}`")) }
-    }
-
-    pub(crate) fn expect_word(&mut self, word: &str) -> Parsed<()> {
-        if self.eat_word(word) { Ok(()) } else { self.expected(&format!("`{word}`")) }
-    }
-
+impl<'a> Parser<'a> {
     // Errors.
 
+    /// Keeps what is wrong, and each unknown name once per item.
     pub(crate) fn report(&mut self, d: Diagnostic) {
-        if self.errors.len() < MAX_ERRORS {
+        let known = d.code == codes::UNKNOWN_NAME && !self.unknown.insert(d.message.clone());
+        if self.errors.len() < MAX_ERRORS && !known {
             self.errors.push(d);
         }
     }
 
-    pub(crate) fn error<T>(&mut self, code: Code, span: Span, what: impl Into<String>) -> Parsed<T> {
-        self.report(Diagnostic::error(code, what).at(span, "here"));
-        Err(Failed)
-    }
-
-    pub(crate) fn expected<T>(&mut self, what: &str) -> Parsed<T> {
-        let found = match self.peek() {
-            Tok::Name { text, quoted: false } => format!("`{text}`"),
-            Tok::Name { text, quoted: true } => format!("the name `{text}`"),
-            Tok::Int(t) | Tok::Float(t) => format!("the number {t}"),
-            Tok::Label(_) => "a label".to_string(),
-            Tok::Str(_) => "a text in quotes".to_string(),
-            Tok::Punct(p) => format!("`{p}`"),
-            Tok::Eof => "the end of the file".to_string(),
-        };
-        self.error(codes::SYNTAX, self.span(), format!("expected {what}, found {found}"))
-    }
-
-    /// Runs a parser one level deeper.
-    pub(crate) fn nested<T>(&mut self, f: impl FnOnce(&mut Parser) -> Parsed<T>) -> Parsed<T> {
-        if self.depth >= MAX_DEPTH {
-            let span = self.span();
-            self.report(
-                Diagnostic::error(codes::TOO_DEEP, format!("this nests deeper than {MAX_DEPTH} levels"))
-                    .at(span, "here")
-                    .help("bind parts with `with $1 = … in`, or move them to a function"),
-            );
-            return Err(Failed);
-        }
-        self.depth += 1;
-        let out = f(self);
-        self.depth -= 1;
-        out
+    pub(crate) fn wrong<T>(&self, code: Code, span: Span, what: impl Into<String>) -> Parsed<T> {
+        Err(Diagnostic::error(code, what).at(span, "here"))
     }
 
     /// A new item: nothing is in scope, and numbers begin at 0.
@@ -207,36 +135,32 @@ impl Parser {
 
     // Names, numbers and lists.
 
-    pub(crate) fn name(&mut self, what: &str) -> Parsed<String> {
+    /// Is the next token a name in backquotes?
+    pub(crate) fn quoted(&self) -> bool {
+        matches!(self.peek(), Tok::Quoted('`', _))
+    }
+
+    /// The word that comes next, if it is not in quotes; else none.
+    pub(crate) fn word(&self) -> &'a str {
         match self.peek() {
-            Tok::Name { text, quoted } if *quoted || !RESERVED.contains(&text.as_str()) => {
-                let text = text.clone();
-                self.bump();
-                Ok(text)
-            }
-            Tok::Name { .. } => {
-                let span = self.span();
-                let _ = self.expected::<()>(what);
-                if let Some(d) =
-                    self.errors.last_mut().filter(|d| d.marks.first().is_some_and(|m| m.span == span))
-                {
-                    d.help = Some("a reserved word is a name only in backquotes".into());
-                }
-                Err(Failed)
-            }
-            _ => self.expected(what),
+            Tok::Name(w) | Tok::Word(w) => w,
+            _ => "",
         }
     }
 
-    pub(crate) fn string(&mut self, what: &str) -> Parsed<Name> {
-        match self.peek() {
-            Tok::Str(s) => {
-                let s = Name::from(s.as_str());
-                self.bump();
-                Ok(s)
-            }
-            _ => self.expected(what),
-        }
+    pub(crate) fn at_word(&self) -> bool {
+        matches!(self.peek(), Tok::Name(_) | Tok::Word(_) | Tok::Quoted('`', _))
+    }
+
+    /// A name, perhaps in backquotes.
+    pub(crate) fn ident(&mut self, what: &str) -> Parsed<Name> {
+        let Tok::Quoted('`', raw) = self.peek() else { return self.name(what).map(Name::from) };
+        self.advance();
+        Ok(Name::from(unquote(raw)))
+    }
+
+    pub(crate) fn text(&mut self, what: &str) -> Parsed<Name> {
+        self.string(what).map(Name::from)
     }
 
     /// A non-negative number below `1 + max`.
@@ -244,54 +168,39 @@ impl Parser {
         let Tok::Int(text) = self.peek() else { return self.expected(what) };
         match text.parse::<u64>() {
             Ok(n) if n <= max => {
-                self.bump();
+                self.advance();
                 Ok(n)
             }
             _ => {
                 let what = format!("{text} is out of range: {what} is a decimal number up to {max}");
-                self.error(codes::BAD_NUMBER, self.span(), what)
+                self.wrong(codes::BAD_NUMBER, self.span(), what)
             }
         }
     }
 
-    pub(crate) fn signed(&mut self, what: &str) -> Parsed<i64> {
+    pub(crate) fn number32(&mut self, what: &str) -> Parsed<u32> {
+        self.number(what, u64::from(u32::MAX)).map(|n| n as u32)
+    }
+
+    pub(crate) fn signed_number(&mut self, what: &str) -> Parsed<i64> {
         let start = self.span();
-        let negative = self.eat("-");
+        let negative = self.take("-");
         let n = self.number(what, 1 << 63)?;
         let v = if negative { -i128::from(n) } else { i128::from(n) };
         match i64::try_from(v) {
             Ok(v) => Ok(v),
-            Err(_) => self.error(codes::BAD_NUMBER, self.span_from(start), format!("{what} has 64 bits")),
+            Err(_) => self.wrong(codes::BAD_NUMBER, self.since(start), format!("{what} has 64 bits")),
         }
-    }
-
-    /// `item, item, …` up to `close`, which is taken; a trailing comma is allowed.
-    pub(crate) fn list<T>(
-        &mut self,
-        close: &str,
-        mut item: impl FnMut(&mut Parser) -> Parsed<T>,
-    ) -> Parsed<Vec<T>> {
-        let mut out = Vec::new();
-        while !self.eat(close) {
-            out.push(item(self)?);
-            if !self.at(close) {
-                if !self.at(",") {
-                    return self.expected(&format!("`,` or `{close}`"));
-                }
-                self.bump();
-            }
-        }
-        Ok(out)
     }
 
     // Binders and what they are bound to.
 
     /// Name and number of a binder: `i`, `i%12`, `A@3`.
     pub(crate) fn binder_name(&mut self, sigil: &str, what: &str) -> Parsed<(Name, u32)> {
-        let name = Name::from(self.name(what)?);
+        let name = self.ident(what)?;
         let mut id = self.next;
-        if self.at(sigil) && self.token(0).glued && self.token(1).glued {
-            self.bump();
+        if self.is(sigil) && self.token(0).glued && self.token(1).glued {
+            self.advance();
             id = self.number("the number of a binder", u64::from(u32::MAX) - 1)? as u32;
         }
         self.next = id.saturating_add(1);
@@ -301,40 +210,30 @@ impl Parser {
     /// A binder with an optional type.
     pub(crate) fn binder(&mut self, what: &str) -> Parsed<Binder> {
         let (name, id) = self.binder_name("%", what)?;
-        let ty = if self.eat(":") { self.scalar()? } else { Scalar::Index };
+        let ty = if self.take(":") { self.scalar()? } else { Scalar::Index };
         Ok(Binder { id: VarId(id), name, ty })
     }
 
-    /// Reports a name that nothing binds, once per item.
-    pub(crate) fn unknown<T>(&mut self, span: Span, kind: &str, name: &str, help: String) -> Parsed<T> {
-        if self.unknown.insert(format!("{kind} {name}")) {
-            self.report(
-                Diagnostic::error(codes::UNKNOWN_NAME, format!("no {kind} `{name}` is in scope"))
-                    .at(span, "used here")
-                    .help(help),
-            );
-        } else if self.errors.is_empty() {
-            return self.error(codes::UNKNOWN_NAME, span, format!("no {kind} `{name}` is in scope"));
-        }
-        Err(Failed)
+    /// A name that nothing binds.
+    pub(crate) fn unknown<T>(&self, span: Span, kind: &str, name: &str, help: String) -> Parsed<T> {
+        let d = Diagnostic::error(codes::UNKNOWN_NAME, format!("no {kind} `{name}` is in scope"));
+        Err(d.at(span, "used here").help(help))
     }
 
     pub(crate) fn scalar(&mut self) -> Parsed<Scalar> {
         let start = self.span();
         match self.ty()? {
             Type::Scalar(s) => Ok(s),
-            t => {
-                self.error(codes::SYNTAX, self.span_from(start), format!("expected a scalar type, found {t}"))
-            }
+            t => self.wrong(codes::SYNTAX, self.since(start), format!("expected a scalar type, found {t}")),
         }
     }
 
     pub(crate) fn ty(&mut self) -> Parsed<Type> {
         let start = self.span();
-        let ty = self.nested(Parser::type_node)?;
+        let ty = self.deeper(Parser::type_node)?;
         if self.count_leaves(&ty) > MAX_LEAVES {
             let what = format!("this type has more than {MAX_LEAVES} scalars");
-            return self.error(codes::TOO_DEEP, self.span_from(start), what);
+            return self.wrong(codes::TOO_DEEP, self.since(start), what);
         }
         Ok(ty)
     }
@@ -351,38 +250,31 @@ impl Parser {
     }
 
     fn type_node(&mut self) -> Parsed<Type> {
-        if self.eat("(") {
-            let mut parts = Vec::new();
-            while !self.eat(")") {
-                parts.push(self.ty()?);
-                if !self.at(")") {
-                    self.expect(",")?;
-                }
-            }
-            return Ok(Type::Tuple(parts.into()));
+        if self.is("(") {
+            return Ok(Type::Tuple(self.listed("(", ")", Parser::ty)?.into()));
         }
         let start = self.span();
-        let quoted = matches!(self.peek(), Tok::Name { quoted: true, .. });
-        let name = self.name("a type")?;
+        let quoted = self.quoted();
+        let name = self.ident("a type")?;
         if !quoted {
             if let Some(s) = Scalar::from_name(&name) {
                 return Ok(s.into());
             }
-            if name == "array" || name == "vector" {
+            if matches!(&*name, "array" | "vector") {
                 self.expect("<")?;
                 let inner_span = self.span();
                 let inner = self.ty()?;
                 self.expect(",")?;
-                let n = self.number("the length", u64::from(u32::MAX))? as u32;
+                let n = self.number32("the length")?;
                 self.expect(">")?;
-                return match (name.as_str(), inner.scalar()) {
+                return match (&*name, inner.scalar()) {
                     ("array", _) => Ok(Type::Array(Arc::new(inner), n)),
                     (_, Some(s)) => Ok(Type::Vector(s, n)),
-                    _ => self.error(codes::SYNTAX, inner_span, "a vector has scalar elements"),
+                    _ => self.wrong(codes::SYNTAX, inner_span, "a vector has scalar elements"),
                 };
             }
         }
-        match self.module.structs.get(name.as_str()) {
+        match self.module.structs.get(&name) {
             Some(s) => Ok(Type::Struct(s.clone())),
             None => {
                 let help = format!("declare it before its use: `struct {name} {{ … }}`");

@@ -1,6 +1,5 @@
 //! Parsing expressions, accesses and views. Nothing is folded: the tree is the one that was printed.
 
-use super::lex::Tok;
 use super::parse::{Parsed, Parser};
 use super::print_expr::{natural_type, strength};
 use super::{MAX_DEPTH, MAX_HEIGHT};
@@ -8,30 +7,28 @@ use crate::codes;
 use crate::expr::{Expr, ExprKind};
 use crate::ids::VarId;
 use crate::ops::{BinOp, MathFn, UnOp};
-use crate::types::{Name, Scalar, Type};
-use lathe_diagnostics::Span;
+use crate::types::{Scalar, Type};
+use lathe_diagnostics::{Diagnostic, Span};
+use lathe_syntax::{Expressions, Operator, Rules, Sign, Tok, unquote};
 
-impl Parser {
-    pub(crate) fn expr(&mut self) -> Parsed<Expr> {
-        self.infix(0)
-    }
-
+impl<'a> Parser<'a> {
     /// `with $1 = e, $2 = e in`, if it is there; the names hold until the statement ends.
     pub(crate) fn with_bindings(&mut self) -> Parsed<()> {
-        if !self.eat_word("with") {
+        if !self.take("with") {
             return Ok(());
         }
         loop {
             self.expect("$")?;
             let at = self.span();
-            let n = self.number("the number of a shared expression", u64::from(u32::MAX))? as u32;
+            let n = self.number32("the number of a shared expression")?;
             self.expect("=")?;
             let e = self.expr()?;
             if self.shared.insert(n, e).is_some() {
-                let _ = self.error::<()>(codes::BOUND_TWICE, at, format!("`${n}` is bound twice"));
+                let what = format!("`${n}` is bound twice");
+                self.report(Diagnostic::error(codes::BOUND_TWICE, what).at(at, "here"));
             }
-            if !self.eat(",") {
-                return self.expect_word("in");
+            if !self.take(",") {
+                return self.expect("in").map(|_| ());
             }
         }
     }
@@ -47,103 +44,51 @@ impl Parser {
             .unwrap_or(0);
         if height > MAX_HEIGHT {
             let what = format!("this expression is more than {MAX_HEIGHT} operations high");
-            return self.error(codes::TOO_DEEP, span, what);
+            return self.wrong(codes::TOO_DEEP, span, what);
         }
         self.heights.insert(e.address(), height);
         Ok(e)
     }
 
     /// A node of the type that its operands imply.
-    fn natural(&mut self, start: Span, kind: ExprKind) -> Parsed<Expr> {
-        let span = self.span_from(start);
+    fn natural(&mut self, span: Span, kind: ExprKind) -> Parsed<Expr> {
         match natural_type(&kind, &Type::Tuple(Vec::new().into())) {
             Some(ty) => self.make(span, kind, ty),
             None => {
-                self.error(codes::SYNTAX, span, "the type of this expression must be given, as in `(e):f32`")
+                self.wrong(codes::SYNTAX, span, "the type of this expression must be given, as in `(e):f32`")
             }
         }
-    }
-
-    fn infix_op(&self) -> Option<(BinOp, u8)> {
-        let text = match self.peek() {
-            Tok::Punct(p) => *p,
-            Tok::Name { text, quoted: false } if text == "and" => "and",
-            Tok::Name { text, quoted: false } if text == "or" => "or",
-            _ => return None,
-        };
-        BinOp::ALL.into_iter().find(|op| op.symbol() == text).and_then(|op| Some((op, strength(op)?)))
-    }
-
-    fn infix(&mut self, level: u8) -> Parsed<Expr> {
-        let start = self.span();
-        let mut left = self.unary()?;
-        let mut compared = false;
-        while let Some((op, s)) = self.infix_op() {
-            if s < level {
-                break;
-            }
-            if op.is_comparison() && std::mem::replace(&mut compared, true) {
-                return self.error(codes::SYNTAX, self.span(), "comparisons do not chain: use parentheses");
-            }
-            compared = op.is_comparison() || (compared && s >= 3);
-            self.bump();
-            let at = self.span();
-            let literal = matches!(self.peek(), Tok::Int(_));
-            let right = self.infix(s + 1)?;
-            // `i - 1` is how the sum of `i` and -1 is written; the difference is `i - (1)`.
-            let (op, right) = match right.as_int().filter(|_| literal && right.ty().is_index()) {
-                Some(c) if op == BinOp::Sub && c > 0 => {
-                    (BinOp::Add, self.make(at, ExprKind::Int(-c), Type::INDEX)?)
-                }
-                _ => (op, right),
-            };
-            left = self.natural(start, ExprKind::Binary(op, left, right))?;
-        }
-        Ok(left)
-    }
-
-    fn unary(&mut self) -> Parsed<Expr> {
-        let start = self.span();
-        if !self.at("-") {
-            return self.postfix();
-        }
-        if matches!(self.token(1).tok, Tok::Int(_) | Tok::Float(_)) || self.number_word(1) {
-            return self.postfix();
-        }
-        self.nested(|p| {
-            p.bump();
-            let a = p.unary()?;
-            p.natural(start, ExprKind::Unary(UnOp::Neg, a))
-        })
     }
 
     pub(super) fn number_word(&self, ahead: usize) -> bool {
-        matches!(&self.token(ahead).tok, Tok::Name { text, quoted: false } if text == "inf" || text == "nan")
+        matches!(self.token(ahead).tok, Tok::Word("inf" | "nan"))
     }
 
     fn postfix(&mut self) -> Parsed<Expr> {
         let start = self.span();
         let mut e = self.primary()?;
-        while self.at(".") {
-            self.bump();
-            match self.peek().clone() {
+        while self.is(".") {
+            self.advance();
+            match self.peek() {
                 Tok::Int(_) => {
-                    let n = self.number("the number of a component", u64::from(u32::MAX))? as u32;
+                    let n = self.number32("the number of a component")?;
                     e = self.project(start, e, n)?;
                 }
-                Tok::Name { text, quoted } => {
+                Tok::Name(_) | Tok::Word(_) | Tok::Quoted('`', _) => {
                     let at = self.span();
-                    self.bump();
-                    let fields: Vec<&str> =
-                        if quoted { vec![text.as_str()] } else { text.split('.').collect() };
+                    let fields = match self.peek() {
+                        Tok::Quoted(_, raw) => vec![unquote(raw)],
+                        _ => self.word().split('.').map(str::to_string).collect(),
+                    };
+                    self.advance();
                     for field in fields {
                         let found = match e.ty() {
-                            Type::Struct(s) => s.fields.iter().position(|f| &*f.0 == field),
+                            Type::Struct(s) => s.fields.iter().position(|f| *f.0 == *field),
                             _ => None,
                         };
                         let Some(i) = found else {
                             let what = format!("{} has no field `{field}`", e.ty());
-                            return self.error(codes::UNKNOWN_NAME, at, what);
+                            return self.wrong(codes::UNKNOWN_NAME, at, what);
                         };
                         e = self.project(start, e, i as u32)?;
                     }
@@ -157,92 +102,83 @@ impl Parser {
     fn project(&mut self, start: Span, e: Expr, i: u32) -> Parsed<Expr> {
         if e.ty().fields().len() <= i as usize {
             let what = format!("{} has no component {i}", e.ty());
-            return self.error(codes::UNKNOWN_NAME, self.span_from(start), what);
+            return self.wrong(codes::UNKNOWN_NAME, self.since(start), what);
         }
-        self.natural(start, ExprKind::Field(e, i))
+        self.natural(self.since(start), ExprKind::Field(e, i))
     }
 
     /// `:T`, if it is there.
     pub(super) fn ascription(&mut self) -> Parsed<Option<Type>> {
-        if self.eat(":") { Ok(Some(self.ty()?)) } else { Ok(None) }
+        if self.take(":") { Ok(Some(self.ty()?)) } else { Ok(None) }
     }
 
     /// An expression of which the natural type may be overridden.
     pub(super) fn ascribed(&mut self, start: Span, kind: ExprKind, said: &Type) -> Parsed<Expr> {
         let ty = self.ascription()?.or_else(|| natural_type(&kind, said));
-        let span = self.span_from(start);
+        let span = self.since(start);
         match ty {
             Some(ty) => self.make(span, kind, ty),
             None => {
-                self.error(codes::SYNTAX, span, "this expression must say its type, as in `call f(x):f32`")
+                self.wrong(codes::SYNTAX, span, "this expression must say its type, as in `call f(x):f32`")
             }
         }
     }
 
     fn primary(&mut self) -> Parsed<Expr> {
         let start = self.span();
-        match self.peek().clone() {
+        match self.peek() {
             Tok::Int(_) | Tok::Float(_) => self.literal(),
-            Tok::Punct("-") => self.literal(),
-            Tok::Punct("(") => self.nested(|p| p.parenthesized(start)),
-            Tok::Punct("$") => {
-                self.bump();
-                let n = self.number("the number of a shared expression", u64::from(u32::MAX))? as u32;
+            Tok::Sym("-") => self.literal(),
+            Tok::Sym("(") => self.parenthesized(start),
+            Tok::Sym("$") => {
+                self.advance();
+                let n = self.number32("the number of a shared expression")?;
                 match self.shared.get(&n) {
                     Some(e) => Ok(e.clone()),
                     None => {
                         let help = format!("bind it before the statement: `with ${n} = … in`");
-                        self.unknown(self.span_from(start), "shared expression", &format!("${n}"), help)
+                        self.unknown(self.since(start), "shared expression", &format!("${n}"), help)
                     }
                 }
             }
-            Tok::Punct("%") => {
-                self.bump();
-                let n = self.number("the number of a variable", u64::from(u32::MAX))? as u32;
+            Tok::Sym("%") => {
+                self.advance();
+                let n = self.number32("the number of a variable")?;
                 let id = VarId(n);
                 let known = self.scope.var(id).map(|v| Type::Scalar(v.1));
                 match self.ascription()?.or(known) {
-                    Some(ty) => self.make(self.span_from(start), ExprKind::Var(id), ty),
+                    Some(ty) => self.make(self.since(start), ExprKind::Var(id), ty),
                     None => {
                         let help = format!("a variable that is not in scope says its type: `%{n}:index`");
-                        self.unknown(self.span_from(start), "variable", &format!("%{n}"), help)
+                        self.unknown(self.since(start), "variable", &format!("%{n}"), help)
                     }
                 }
             }
-            Tok::Punct("@") => self.load(start),
-            Tok::Name { quoted: false, text } if text == "global" => self.load(start),
-            Tok::Name { quoted: false, text } if matches!(text.as_str(), "true" | "false") => {
-                self.bump();
+            Tok::Sym("@") => self.load(start),
+            Tok::Word("global") => self.load(start),
+            Tok::Word(text @ ("true" | "false")) => {
+                self.advance();
                 self.ascribed(start, ExprKind::Bool(text == "true"), &Type::BOOL)
             }
-            Tok::Name { quoted: false, .. } if self.number_word(0) => self.literal(),
-            Tok::Name { quoted: false, text } if text == "call" => {
-                self.bump();
-                let f = Name::from(self.name("the name of a function")?);
+            Tok::Word("inf" | "nan") => self.literal(),
+            Tok::Word("call") => {
+                self.advance();
+                let f = self.ident("the name of a function")?;
                 let args = self.args()?;
                 self.ascribed(start, ExprKind::Call(f, args), &Type::BOOL)
             }
-            Tok::Name { .. } if !self.at_keyword() => self.named(start),
+            Tok::Name(_) | Tok::Quoted('`', _) => self.named(start),
             _ => self.expected("an expression"),
         }
     }
 
     /// `(e)`, `(e):T`, or a tuple.
     fn parenthesized(&mut self, start: Span) -> Parsed<Expr> {
-        self.expect("(")?;
-        let mut parts = Vec::new();
-        let mut comma = false;
-        while !self.eat(")") {
-            parts.push(self.expr()?);
-            comma = self.eat(",");
-            if !comma && !self.at(")") {
-                return self.expected("`,` or `)`");
-            }
-        }
+        let (parts, comma) = self.tuple(Parser::expr)?;
         if let ([e], false) = (parts.as_slice(), comma) {
             let e = e.clone();
             return match self.ascription()? {
-                Some(ty) => self.make(self.span_from(start), e.kind().clone(), ty),
+                Some(ty) => self.make(self.since(start), e.kind().clone(), ty),
                 None => Ok(e),
             };
         }
@@ -251,62 +187,55 @@ impl Parser {
     }
 
     fn args(&mut self) -> Parsed<Vec<Expr>> {
-        self.nested(|p| {
-            p.expect("(")?;
-            p.list(")", Parser::expr)
-        })
+        self.listed("(", ")", Parser::expr)
     }
 
     /// What begins with a name: a call, a variable, or a load.
     fn named(&mut self, start: Span) -> Parsed<Expr> {
-        let Tok::Name { text, quoted } = self.peek().clone() else { return self.expected("a name") };
-        let typed = !quoted && matches!(text.as_str(), "bitcast" | "cast" | "array" | "vector");
-        if typed && self.at_ahead(1, "<") {
-            return self.typed_call(start, &text);
+        let word = self.word();
+        if matches!(word, "bitcast" | "cast" | "array" | "vector") && self.is_at(1, "<") {
+            return self.typed_call(start, word);
         }
-        if self.at_ahead(1, "(") {
-            if !quoted && matches!(text.as_str(), "slice" | "reshape" | "reinterpret" | "deref") {
+        if self.is_at(1, "(") {
+            if matches!(word, "slice" | "reshape" | "reinterpret" | "deref") {
                 return self.load(start);
             }
-            if !quoted && text == "address" {
-                self.bump();
-                self.expect("(")?;
-                let a = self.nested(Parser::access)?;
-                self.expect(")")?;
+            if self.take("address") {
+                let a = self.inside("(", ")", Parser::access)?;
                 return self.ascribed(start, ExprKind::Address(a), &Type::BOOL);
             }
-            return self.call(start, &text, quoted);
+            return self.call(start);
         }
-        if self.at_ahead(1, "[") || (self.at_ahead(1, "@") && self.token(1).glued) {
+        if self.is_at(1, "[") || (self.is_at(1, "@") && self.token(1).glued) {
             return self.load(start);
         }
         let id = self.var_ref()?;
         let Some((_, known)) = self.scope.var(id) else {
-            return self.unknown(start, "variable", &text, String::new());
+            return self.unknown(start, "variable", &format!("%{}", id.0), String::new());
         };
         let known = Type::Scalar(*known);
         let ty = self.ascription()?.unwrap_or(known);
-        if self.at("[") {
+        if self.is("[") {
             // `A:f32[i]`: the name was a buffer's after all. Only reached when a variable has it too.
             return self.expected("an operator (a buffer of another element type is written `A@3:f32[i]`)");
         }
-        self.make(self.span_from(start), ExprKind::Var(id), ty)
+        self.make(self.since(start), ExprKind::Var(id), ty)
     }
 
     fn typed_call(&mut self, start: Span, word: &str) -> Parsed<Expr> {
         if matches!(word, "array" | "vector") {
             let ty = self.ty()?;
             let args = self.args()?;
-            return self.make(self.span_from(start), ExprKind::Aggregate(args), ty);
+            return self.make(self.since(start), ExprKind::Aggregate(args), ty);
         }
-        self.bump();
+        self.advance();
         self.expect("<")?;
         let ty = self.ty()?;
         self.expect(">")?;
         let a = self.arguments::<1>(start, word)?;
         let [a] = a;
         let kind = if word == "cast" { ExprKind::Cast(a) } else { ExprKind::Bitcast(a) };
-        self.make(self.span_from(start), kind, ty)
+        self.make(self.since(start), kind, ty)
     }
 
     /// Exactly `N` arguments.
@@ -316,18 +245,20 @@ impl Parser {
         match <[Expr; N]>::try_from(args) {
             Ok(a) => Ok(a),
             Err(_) => {
-                let span = self.span_from(start);
-                self.error(codes::SYNTAX, span, format!("`{name}` takes {N} arguments, not {n}"))
+                let span = self.since(start);
+                self.wrong(codes::SYNTAX, span, format!("`{name}` takes {N} arguments, not {n}"))
             }
         }
     }
 
-    fn call(&mut self, start: Span, name: &str, quoted: bool) -> Parsed<Expr> {
-        self.bump();
+    fn call(&mut self, start: Span) -> Parsed<Expr> {
+        let quoted = self.quoted();
+        let name = self.ident("an operation")?;
+        let name = &*name;
         if !quoted {
             if let Some(s) = Scalar::from_name(name) {
                 let [a] = self.arguments(start, name)?;
-                return self.make(self.span_from(start), ExprKind::Cast(a), s.into());
+                return self.make(self.since(start), ExprKind::Cast(a), s.into());
             }
             if name == "not" {
                 let [a] = self.arguments(start, name)?;
@@ -350,10 +281,40 @@ impl Parser {
         if let Some(s) = self.module.structs.get(name) {
             let ty = Type::Struct(s.clone());
             let args = self.args()?;
-            return self.make(self.span_from(start), ExprKind::Aggregate(args), ty);
+            return self.make(self.since(start), ExprKind::Aggregate(args), ty);
         }
         let help = format!("a function of the module is called by `call {name}(…):T`");
         self.unknown(start, "operation or struct", name, help)
+    }
+}
+
+impl<'a> Expressions<'a> for Parser<'a> {
+    type Expr = Expr;
+
+    /// Here `not` is a call.
+    const NOT: bool = false;
+
+    fn operand(&mut self) -> Parsed<Expr> {
+        self.postfix()
+    }
+
+    fn negative(&mut self) -> Parsed<Option<Expr>> {
+        let number = matches!(self.token(1).tok, Tok::Int(_) | Tok::Float(_)) || self.number_word(1);
+        if number { self.postfix().map(Some) } else { Ok(None) }
+    }
+
+    fn unary(&mut self, _: Sign, a: Expr, span: Span) -> Parsed<Expr> {
+        self.natural(span, ExprKind::Unary(UnOp::Neg, a))
+    }
+
+    fn binary(&mut self, op: Operator, a: Expr, b: Expr, span: Span, right: usize) -> Parsed<Expr> {
+        // `i - 1` is how the sum of `i` and -1 is written; the difference is `i - (1)`.
+        let literal = self.is_number(right) && b.ty().is_index();
+        let (op, b) = match b.as_int().filter(|c| literal && op == Operator::Sub && *c > 0) {
+            Some(c) => (BinOp::Add, self.make(span, ExprKind::Int(-c), Type::INDEX)?),
+            None => (BinOp::from(op), b),
+        };
+        self.natural(span, ExprKind::Binary(op, a, b))
     }
 }
 

@@ -1,6 +1,5 @@
 //! Parsing items: structs, operators, functions and their parameters.
 
-use super::lex::Tok;
 use super::parse::{MAX_LEAVES, Parsed, Parser};
 use super::print::largest_id;
 use crate::codes;
@@ -12,43 +11,50 @@ use crate::module::{CombineOp, Module};
 use crate::stmt::Stmt;
 use crate::types::{Name, StructType, Type};
 use lathe_diagnostics::Span;
+use lathe_syntax::{Expressions, Rules};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-impl Parser {
+impl Parser<'_> {
     pub(super) fn items(&mut self) {
-        while *self.peek() != Tok::Eof {
-            let start = self.pos;
+        while !self.ended() {
+            let start = self.at;
             self.item_begins();
-            let done = if self.eat_word("struct") {
+            let done = if self.take("struct") {
                 self.structure()
-            } else if self.eat_word("op") {
+            } else if self.take("op") {
                 self.op()
-            } else if self.eat_word("global") {
+            } else if self.take("global") {
                 self.global()
-            } else if self.eat_word("extern") {
+            } else if self.take("extern") {
                 self.external()
-            } else if self.eat_word("func") {
+            } else if self.take("func") {
                 self.function()
             } else {
                 self.expected("`func`, `extern`, `global`, `op` or `struct`")
             };
-            if done.is_err() {
-                if self.pos == start {
-                    self.bump();
+            if let Err(d) = done {
+                self.report(d);
+                if self.at == start {
+                    self.advance();
                 }
-                while *self.peek() != Tok::Eof && !self.at_item() {
-                    self.bump();
-                }
+                self.skip_item();
             }
         }
     }
 
     /// Items begin with a reserved word, which stands nowhere else.
     pub(crate) fn at_item(&self) -> bool {
-        let item = ["func", "extern", "op", "struct"].into_iter().any(|w| self.at_word(w));
+        let item = ["func", "extern", "op", "struct"].into_iter().any(|w| self.is(w));
         // A space is named so, too.
-        item || (self.at_word("global") && self.token(0).first)
+        item || (self.is("global") && self.newline())
+    }
+
+    /// Skips the rest of the item.
+    pub(crate) fn skip_item(&mut self) {
+        while !self.ended() && !self.at_item() {
+            self.advance();
+        }
     }
 
     pub(crate) fn statement_ends(&mut self) {
@@ -68,21 +74,20 @@ impl Parser {
         map: impl FnOnce(&mut Module) -> &mut BTreeMap<Name, T>,
     ) -> Parsed<()> {
         if map(&mut self.module).insert(name.clone(), item).is_some() {
-            return self.error(codes::BOUND_TWICE, span, format!("`{name}` is declared twice"));
+            return self.wrong(codes::BOUND_TWICE, span, format!("`{name}` is declared twice"));
         }
         Ok(())
     }
 
     fn structure(&mut self) -> Parsed<()> {
         let span = self.span();
-        let name = Name::from(self.name("the name of a struct")?);
-        self.expect("{")?;
+        let name = self.ident("the name of a struct")?;
         let mut names = HashSet::new();
-        let fields = self.list("}", |p| {
+        let fields = self.listed("{", "}", |p| {
             let at = p.span();
-            let field = Name::from(p.name("the name of a field")?);
+            let field = p.ident("the name of a field")?;
             if !names.insert(field.clone()) {
-                return p.error(codes::BOUND_TWICE, at, format!("two fields are named `{field}`"));
+                return p.wrong(codes::BOUND_TWICE, at, format!("two fields are named `{field}`"));
             }
             p.expect(":")?;
             Ok((field, p.ty()?))
@@ -90,7 +95,7 @@ impl Parser {
         let leaves = fields.iter().fold(0u64, |n, f| n.saturating_add(self.count_leaves(&f.1)));
         if leaves > MAX_LEAVES {
             let what = format!("this struct has more than {MAX_LEAVES} scalars");
-            return self.error(codes::TOO_DEEP, span, what);
+            return self.wrong(codes::TOO_DEEP, span, what);
         }
         self.leaves.insert(name.clone(), leaves.max(1));
         let item = Arc::new(StructType { name: name.clone(), fields });
@@ -99,7 +104,7 @@ impl Parser {
 
     fn op(&mut self) -> Parsed<()> {
         let span = self.span();
-        let name = Name::from(self.name("the name of an operator")?);
+        let name = self.ident("the name of an operator")?;
         self.expect("(")?;
         let a = self.binder_name("@", "the name of the first operand")?;
         self.expect(",")?;
@@ -109,13 +114,11 @@ impl Parser {
         let ty = self.ty()?;
         self.scope.bind_buf(BufId(a.1), &a.0, &ty);
         self.scope.bind_buf(BufId(b.1), &b.0, &ty);
-        let associative = self.eat_word("associative");
-        let commutative = self.eat_word("commutative");
+        let associative = self.take("associative");
+        let commutative = self.take("commutative");
         let mut identity = None;
-        if self.eat_word("identity") {
-            self.expect("(")?;
-            identity = Some(self.rooted()?);
-            self.expect(")")?;
+        if self.take("identity") {
+            identity = Some(self.inside("(", ")", Parser::rooted)?);
         }
         self.expect("=")?;
         let body = self.rooted()?;
@@ -130,37 +133,40 @@ impl Parser {
         self.expr()
     }
 
-    fn function(&mut self) -> Parsed<()> {
-        let span = self.span();
-        let name = Name::from(self.name("the name of a function")?);
-        self.expect("(")?;
-        let sizes = self.list(")", |p| {
+    /// `(sizes)(params)`
+    pub(super) fn signature(&mut self) -> Parsed<(Vec<Binder>, Vec<Param>)> {
+        let sizes = self.listed("(", ")", |p| {
             let b = p.binder("the name of a size")?;
             p.scope.bind_var(&b);
             Ok(b)
         })?;
-        self.expect("(")?;
-        let params = self.list(")", Parser::param)?;
-        let summary = if self.eat_word("effects") { Some(self.summary()?) } else { None };
+        Ok((sizes, self.listed("(", ")", Parser::param)?))
+    }
+
+    fn function(&mut self) -> Parsed<()> {
+        let span = self.span();
+        let name = self.ident("the name of a function")?;
+        let (sizes, params) = self.signature()?;
+        let summary = if self.take("effects") { Some(self.summary()?) } else { None };
         let mut stage = Stage::Plain;
-        if self.eat_word("stage") {
+        if self.take("stage") {
             let at = self.span();
-            stage = match self.name("a stage")?.as_str() {
+            stage = match &*self.ident("a stage")? {
                 "plain" => Stage::Plain,
                 "scheduled" => Stage::Scheduled,
                 "machine" => Stage::Machine,
                 other => {
                     let what = format!("`{other}` is no stage (there are plain, scheduled and machine)");
-                    return self.error(codes::SYNTAX, at, what);
+                    return self.wrong(codes::SYNTAX, at, what);
                 }
             };
         }
         let mut next_id = None;
-        if self.eat_word("next") {
-            next_id = Some(self.number("the counter", u64::from(u32::MAX))? as u32);
+        if self.take("next") {
+            next_id = Some(self.number32("the counter")?);
         }
-        let result = if self.eat("=") { Some(self.rooted()?) } else { None };
-        let body = if self.at("{") || result.is_none() { self.braces()? } else { Stmt::empty() };
+        let result = if self.take("=") { Some(self.rooted()?) } else { None };
+        let body = if self.is("{") || result.is_none() { self.braces()? } else { Stmt::empty() };
         let mut f = Function { name: name.clone(), sizes, params, result, body, stage, summary, next_id: 0 };
         f.next_id = next_id.unwrap_or_else(|| largest_id(&f).map_or(0, |n| n.saturating_add(1)));
         self.insert(&name, span, f, |m| &mut m.functions)
@@ -168,21 +174,21 @@ impl Parser {
 
     pub(super) fn param(&mut self) -> Parsed<Param> {
         // The kind of number says which kind of parameter it is only when one is given.
-        let sigil = if self.at_ahead(1, "@") { "@" } else { "%" };
+        let sigil = if self.is_at(1, "@") { "@" } else { "%" };
         let (name, id) = self.binder_name(sigil, "the name of a parameter")?;
         self.expect(":")?;
-        let mode = if self.eat_word("in") {
+        let mode = if self.take("in") {
             Mode::In
-        } else if self.eat_word("out") {
+        } else if self.take("out") {
             Mode::Out
-        } else if self.eat_word("inout") {
+        } else if self.take("inout") {
             Mode::InOut
         } else {
             return self.expected("`in`, `out` or `inout`");
         };
         let at = self.span();
         let elem = self.ty()?;
-        let kind = if self.at("[") {
+        let kind = if self.is("[") {
             ParamKind::Array(self.buffer_rest(BufId(id), name, elem)?)
         } else {
             match elem.scalar() {
@@ -193,55 +199,50 @@ impl Parser {
                 }
                 None => {
                     let what = format!("a parameter of type {elem} is an array: `{elem}[]`");
-                    return self.error(codes::SYNTAX, at, what);
+                    return self.wrong(codes::SYNTAX, at, what);
                 }
             }
         };
-        let alias =
-            if self.eat_word("alias") { Some(Name::from(self.name("an alias class")?)) } else { None };
+        let alias = if self.take("alias") { Some(self.ident("an alias class")?) } else { None };
         Ok(Param { kind, mode, alias })
     }
 
     /// `[extents] [space] [layout …]`; binds the buffer.
     pub(crate) fn buffer_rest(&mut self, id: BufId, name: Name, elem: Type) -> Parsed<Arc<Buffer>> {
-        self.expect("[")?;
-        let extents = self.list("]", Parser::expr)?;
+        let extents = self.listed("[", "]", Parser::expr)?;
         let mut space = Space::Host;
         if let Some(s) = self.space() {
             space = s;
-            self.bump();
+            self.advance();
         }
-        let layout = if self.eat_word("layout") { self.layout()? } else { Layout::row_major() };
+        let layout = if self.take("layout") { self.layout()? } else { Layout::row_major() };
         self.scope.bind_buf(id, &name, &elem);
         Ok(Arc::new(Buffer { id, name, elem, extents, space, layout }))
     }
 
     /// The space that is named here.
     pub(super) fn space(&self) -> Option<Space> {
-        match self.peek() {
-            Tok::Name { text, quoted: false } => Space::from_name(text),
-            _ => None,
-        }
+        Space::from_name(self.word())
     }
 
     fn layout(&mut self) -> Parsed<Layout> {
         const DIM: u64 = 255;
         let mut steps = Vec::new();
-        while let Tok::Name { text, quoted: false } = self.peek() {
-            let word = text.clone();
-            if !matches!(word.as_str(), "permute" | "tile" | "pad" | "swizzle" | "distribute") {
+        loop {
+            let word = self.word();
+            if !matches!(word, "permute" | "tile" | "pad" | "swizzle" | "distribute") {
                 break;
             }
-            self.bump();
-            self.expect("(")?;
+            self.advance();
             if word == "permute" {
-                let order = self.list(")", |p| Ok(p.number("a dimension", DIM)? as usize))?;
+                let order = self.listed("(", ")", |p| Ok(p.number("a dimension", DIM)? as usize))?;
                 steps.push(LayoutStep::Permute(order));
                 continue;
             }
+            self.expect("(")?;
             let dim = self.number("a dimension", DIM)? as usize;
             self.expect(",")?;
-            steps.push(match word.as_str() {
+            steps.push(match word {
                 "tile" => LayoutStep::Tile { dim, size: self.number("a size", u64::MAX)? },
                 "pad" => LayoutStep::Pad { dim, multiple: self.number("a multiple", u64::MAX)? },
                 "swizzle" => {
@@ -249,7 +250,7 @@ impl Parser {
                     self.expect(",")?;
                     LayoutStep::Swizzle { dim, by, modulus: self.number("a modulus", u64::MAX)? }
                 }
-                _ => LayoutStep::Distribute { dim, over: Name::from(self.name("the name of a loop")?) },
+                _ => LayoutStep::Distribute { dim, over: self.ident("the name of a loop")? },
             });
             self.expect(")")?;
         }

@@ -1,25 +1,25 @@
 //! Parsing numbers: exactly what was printed, to the bit.
 
-use super::lex::Tok;
-use super::parse::{Failed, Parsed, Parser};
+use super::parse::{Parsed, Parser};
 use crate::codes;
 use crate::expr::{Expr, ExprKind, F64Bits};
 use crate::types::{Scalar, Type};
 use lathe_diagnostics::{Diagnostic, Span};
+use lathe_syntax::Tok;
 
-impl Parser {
+impl Parser<'_> {
     /// A number with its sign and type.
     pub(super) fn literal(&mut self) -> Parsed<Expr> {
         let start = self.span();
-        let negative = self.eat("-");
-        match self.peek().clone() {
+        let negative = self.take("-");
+        match self.peek() {
             Tok::Int(text) => {
-                self.bump();
+                self.advance();
                 let ty = self.ascription()?.unwrap_or(Type::INDEX);
-                let span = self.span_from(start);
+                let span = self.since(start);
                 if let Some(s) = ty.scalar().filter(|s| s.is_float()) {
                     let what = format!("a float has a point or an exponent: `{text}.0:{s}`");
-                    return self.error(codes::BAD_NUMBER, span, what);
+                    return self.wrong(codes::BAD_NUMBER, span, what);
                 }
                 let magnitude = match text.strip_prefix("0x") {
                     Some(hex) => u64::from_str_radix(hex, 16),
@@ -33,31 +33,31 @@ impl Parser {
                 if !fits {
                     let sign = if negative { "-" } else { "" };
                     let what = format!("{sign}{text} does not fit 64 bits");
-                    return self.error(codes::BAD_NUMBER, span, what);
+                    return self.wrong(codes::BAD_NUMBER, span, what);
                 }
                 self.make(span, ExprKind::Int(v), ty)
             }
             Tok::Float(text) => {
-                self.bump();
+                self.advance();
                 let ty = self.float_type(start)?;
-                let v = read_float(&text, ty.scalar());
+                let v = read_float(text, ty.scalar());
                 let v = if negative { -v } else { v };
                 if v.is_infinite() {
                     let what = format!("{text} is too large for {ty}; infinity is `inf:{ty}`");
-                    return self.error(codes::BAD_NUMBER, self.span_from(start), what);
+                    return self.wrong(codes::BAD_NUMBER, self.since(start), what);
                 }
-                self.make(self.span_from(start), ExprKind::Float(v.into()), ty)
+                self.make(self.since(start), ExprKind::Float(v.into()), ty)
             }
-            Tok::Name { text, .. } if text == "inf" => {
-                self.bump();
+            Tok::Word("inf") => {
+                self.advance();
                 let ty = self.float_type(start)?;
                 let v = if negative { f64::NEG_INFINITY } else { f64::INFINITY };
-                self.make(self.span_from(start), ExprKind::Float(v.into()), ty)
+                self.make(self.since(start), ExprKind::Float(v.into()), ty)
             }
-            Tok::Name { text, .. } if text == "nan" => {
-                self.bump();
+            Tok::Word("nan") => {
+                self.advance();
                 let mut bits = f64::NAN.to_bits();
-                if self.eat("(") {
+                if self.take("(") {
                     bits = self.nan_bits()?;
                     self.expect(")")?;
                 }
@@ -65,7 +65,7 @@ impl Parser {
                     bits |= 1 << 63;
                 }
                 let ty = self.float_type(start)?;
-                self.make(self.span_from(start), ExprKind::Float(F64Bits(bits)), ty)
+                self.make(self.since(start), ExprKind::Float(F64Bits(bits)), ty)
             }
             _ => self.expected("a number"),
         }
@@ -78,7 +78,7 @@ impl Parser {
         };
         match bits.filter(|b| f64::from_bits(*b).is_nan()) {
             Some(b) => {
-                self.bump();
+                self.advance();
                 Ok(b)
             }
             None => self.expected("the bits of a NaN, as in `nan(0x7ff8000000000001)`"),
@@ -86,20 +86,15 @@ impl Parser {
     }
 
     fn float_type(&mut self, start: Span) -> Parsed<Type> {
-        if !self.at(":") {
-            let span = self.span_from(start);
-            self.report(
-                Diagnostic::error(codes::BAD_NUMBER, "a float must say its type")
-                    .at(span, "here")
-                    .help("write `0.5:f32`, `0.5:f64`, …"),
-            );
-            return Err(Failed);
+        if !self.is(":") {
+            let d = Diagnostic::error(codes::BAD_NUMBER, "a float must say its type");
+            return Err(d.at(self.since(start), "here").help("write `0.5:f32`, `0.5:f64`, …"));
         }
-        self.bump();
+        self.advance();
         let at = self.span();
         match self.ty()? {
             t if t.is_float() => Ok(t),
-            t => self.error(codes::BAD_NUMBER, at, format!("{t} is no float type")),
+            t => self.wrong(codes::BAD_NUMBER, at, format!("{t} is no float type")),
         }
     }
 }

@@ -1,6 +1,5 @@
 //! Parsing what stands beside functions: globals, external functions, declared effects.
 
-use super::lex::Tok;
 use super::parse::{Parsed, Parser};
 use crate::codes;
 use crate::expr::Expr;
@@ -8,32 +7,29 @@ use crate::func::Space;
 use crate::module::{External, Global, Init};
 use crate::stmt::Effects;
 use crate::summary::{Base, Summary, Touch, TouchMode};
-use crate::types::Name;
+use lathe_syntax::{Expressions, Rules};
 
-impl Parser {
+impl Parser<'_> {
     /// `global name: T[extents] [space] [alias C] [= zero | = {v, …}]`
     pub(super) fn global(&mut self) -> Parsed<()> {
         let span = self.span();
-        let name = Name::from(self.name("the name of a global")?);
+        let name = self.ident("the name of a global")?;
         self.expect(":")?;
         let elem = self.ty()?;
-        self.expect("[")?;
-        let extents = self.list("]", |p| p.number("an extent", i64::MAX as u64))?;
+        let extents = self.listed("[", "]", |p| p.number("an extent", i64::MAX as u64))?;
         let mut space = Space::Host;
         // At the beginning of a line `global` is the next one.
-        if let Some(s) = self.space().filter(|_| !self.token(0).first) {
+        if let Some(s) = self.space().filter(|_| !self.newline()) {
             space = s;
-            self.bump();
+            self.advance();
         }
-        let alias =
-            if self.eat_word("alias") { Some(Name::from(self.name("an alias class")?)) } else { None };
-        let init = if !self.eat("=") {
+        let alias = if self.take("alias") { Some(self.ident("an alias class")?) } else { None };
+        let init = if !self.take("=") {
             Init::Undefined
-        } else if self.eat_word("zero") {
+        } else if self.take("zero") {
             Init::Zero
         } else {
-            self.expect("{")?;
-            Init::Values(self.nested(|p| p.list("}", Parser::constant))?)
+            Init::Values(self.listed("{", "}", Parser::constant)?)
         };
         let item = Global { name: name.clone(), elem, extents, space, init, alias };
         self.insert(&name, span, item, |m| &mut m.globals)
@@ -47,20 +43,13 @@ impl Parser {
     /// `extern name(sizes)(params) [-> T] effects (…) [meaning f]`
     pub(super) fn external(&mut self) -> Parsed<()> {
         let span = self.span();
-        let name = Name::from(self.name("the name of an external function")?);
-        self.expect("(")?;
-        let sizes = self.list(")", |p| {
-            let b = p.binder("the name of a size")?;
-            p.scope.bind_var(&b);
-            Ok(b)
-        })?;
-        self.expect("(")?;
-        let params = self.list(")", Parser::param)?;
-        let result = if self.eat("->") { Some(self.ty()?) } else { None };
-        self.expect_word("effects")?;
+        let name = self.ident("the name of an external function")?;
+        let (sizes, params) = self.signature()?;
+        let result = if self.take("->") { Some(self.ty()?) } else { None };
+        self.expect("effects")?;
         let summary = self.summary()?;
-        let meaning = match self.eat_word("meaning") {
-            true => Some(Name::from(self.name("the name of a function")?)),
+        let meaning = match self.take("meaning") {
+            true => Some(self.ident("the name of a function")?),
             false => None,
         };
         let item = External { name: name.clone(), sizes, params, result, summary, meaning };
@@ -69,26 +58,19 @@ impl Parser {
 
     /// `(read x[0..N], reduce(sum) y, write global(g), read class(C), fail, io)`
     pub(super) fn summary(&mut self) -> Parsed<Summary> {
-        self.expect("(")?;
         let mut out = Summary::default();
-        let touches = self.list(")", |p| {
-            let span = p.span();
-            let word = match p.peek() {
-                Tok::Name { text, quoted: false } => text.clone(),
-                _ => return p.expected("an effect"),
-            };
-            p.bump();
-            let mode = match word.as_str() {
+        let touches = self.listed("(", ")", |p| {
+            let (span, word) = (p.span(), p.word());
+            if word.is_empty() {
+                return p.expected("an effect");
+            }
+            p.advance();
+            let mode = match word {
                 "read" => TouchMode::Read,
                 "write" => TouchMode::Write,
-                "reduce" => {
-                    p.expect("(")?;
-                    let op = p.op_name()?;
-                    p.expect(")")?;
-                    TouchMode::Reduce(op)
-                }
+                "reduce" => TouchMode::Reduce(p.inside("(", ")", Parser::op_name)?),
                 _ => {
-                    return match Effects::from_name(&word) {
+                    return match Effects::from_name(word) {
                         Some(e) => Ok((None, e)),
                         None => {
                             let names: Vec<&str> = Effects::NAMES.iter().map(|n| n.1).collect();
@@ -96,7 +78,7 @@ impl Parser {
                                 "`{word}` is no effect (there are read, write, reduce, {})",
                                 names.join(", ")
                             );
-                            p.error(codes::SYNTAX, span, what)
+                            p.wrong(codes::SYNTAX, span, what)
                         }
                     };
                 }
@@ -111,27 +93,18 @@ impl Parser {
     }
 
     fn touch(&mut self, mode: TouchMode) -> Parsed<Touch> {
-        let base = if self.at_word("global") {
-            self.bump();
-            self.expect("(")?;
-            let name = Name::from(self.name("the name of a global")?);
-            self.expect(")")?;
-            Base::Global(name)
-        } else if self.at_word("class") && self.at_ahead(1, "(") {
-            self.bump();
-            self.expect("(")?;
-            let name = Name::from(self.name("an alias class")?);
-            self.expect(")")?;
-            Base::Class(name)
+        let base = if self.take("global") {
+            Base::Global(self.inside("(", ")", |p| p.ident("the name of a global"))?)
+        } else if self.is("class") && self.is_at(1, "(") {
+            self.advance();
+            Base::Class(self.inside("(", ")", |p| p.ident("an alias class"))?)
         } else {
             Base::Param(self.buf_ref(self.span())?)
         };
-        let region = match self.eat("[") {
-            true => Some(self.nested(|p| {
-                p.list("]", |p| {
-                    p.statement_ends();
-                    p.range()
-                })
+        let region = match self.is("[") {
+            true => Some(self.listed("[", "]", |p| {
+                p.statement_ends();
+                p.range()
             })?),
             false => None,
         };

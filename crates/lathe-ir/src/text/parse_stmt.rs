@@ -3,8 +3,7 @@
 mod compute;
 
 use super::MAX_SCOPES;
-use super::lex::Tok;
-use super::parse::{Failed, Parsed, Parser};
+use super::parse::{Parsed, Parser};
 use super::print_stmt::{ORDERS, order_name};
 use crate::codes;
 use crate::expr::{Access, Expr};
@@ -14,8 +13,8 @@ use crate::ops::ReduceOp;
 use crate::stmt::{
     Arg, Atomic, AtomicOp, Combine, Compute, Dim, Executor, Loop, Reduce, Stmt, StmtKind, Store,
 };
-use crate::types::Name;
-use lathe_diagnostics::{Places, Span};
+use lathe_diagnostics::{Diagnostic, Places, Span};
+use lathe_syntax::{Expressions, Rules, Tok, unquote};
 use std::sync::Arc;
 
 /// A statement that scopes over the rest of its block, until that is known.
@@ -53,7 +52,7 @@ impl Opener {
     }
 }
 
-impl Parser {
+impl Parser<'_> {
     /// `{ … }` as one statement.
     pub(crate) fn braces(&mut self) -> Parsed<Stmt> {
         Ok(block_of(self.braces_list()?))
@@ -61,8 +60,7 @@ impl Parser {
 
     /// `{ … }` as the list of its statements. Goes on after an error inside, so that several are found.
     fn braces_list(&mut self) -> Parsed<Vec<Stmt>> {
-        self.nested(|p| {
-            p.expect("{")?;
+        self.inside("{", "}", |p| {
             let mut bound = Vec::new();
             let list = p.block(&mut bound);
             for b in bound.into_iter().rev() {
@@ -71,7 +69,6 @@ impl Parser {
                     Bound::Buf(b) => p.scope.unbind_buf(b),
                 }
             }
-            p.expect("}")?;
             Ok(list)
         })
     }
@@ -81,21 +78,25 @@ impl Parser {
     fn block(&mut self, bound: &mut Vec<Bound>) -> Vec<Stmt> {
         let mut open: Vec<(Opener, Places, Vec<Stmt>)> = Vec::new();
         let mut list = Vec::new();
-        while !self.at("}") && *self.peek() != Tok::Eof && !self.at_item() {
+        while !self.is("}") && !self.ended() && !self.at_item() {
             self.statement_ends();
             let start = self.span();
             match self.statement(start, bound) {
                 Ok(Piece::Whole(s)) => list.push(s),
                 Ok(Piece::Open(_)) if self.scopes >= MAX_SCOPES => {
                     let what = format!("more than {MAX_SCOPES} scopes are open here");
-                    let _ = self.error::<()>(codes::TOO_DEEP, start, what);
-                    self.give_up();
+                    self.report(Diagnostic::error(codes::TOO_DEEP, what).at(start, "here"));
+                    // What follows would only repeat it.
+                    self.skip_item();
                 }
                 Ok(Piece::Open(o)) => {
                     self.scopes += 1;
-                    open.push((o, Places::one(self.span_from(start)), std::mem::take(&mut list)));
+                    open.push((o, Places::one(self.since(start)), std::mem::take(&mut list)));
                 }
-                Err(Failed) => self.recover(start),
+                Err(d) => {
+                    self.report(d);
+                    self.recover(start);
+                }
             }
         }
         self.scopes -= open.len();
@@ -106,49 +107,38 @@ impl Parser {
         list
     }
 
-    /// Skips the rest of the item, after an error that what follows would only repeat.
-    fn give_up(&mut self) {
-        while *self.peek() != Tok::Eof && !self.at_item() {
-            self.bump();
-        }
-    }
-
     /// Skips to what can only be the next statement of the block.
     fn recover(&mut self, start: Span) {
         if self.span() == start {
-            self.bump();
+            self.advance();
         }
         let mut depth = 0usize;
         loop {
             match self.peek() {
-                Tok::Eof => return,
-                Tok::Punct("{") => depth += 1,
-                Tok::Punct("}") => {
+                Tok::End => return,
+                Tok::Sym("{") => depth += 1,
+                Tok::Sym("}") => {
                     if depth == 0 {
                         return;
                     }
                     depth -= 1;
                 }
                 _ if self.at_item() => return,
-                Tok::Label(_) if depth == 0 && self.token(0).first => return,
-                Tok::Name { .. } if depth == 0 && self.token(0).first && self.at_keyword() => return,
+                Tok::Quoted('\'', _) | Tok::Word(_) if depth == 0 && self.newline() => return,
                 _ => {}
             }
-            self.bump();
+            self.advance();
         }
     }
 
     fn statement(&mut self, start: Span, bound: &mut Vec<Bound>) -> Parsed<Piece> {
         self.with_bindings()?;
-        if let Tok::Label(_) = self.peek() {
+        if let Tok::Quoted('\'', _) = self.peek() {
             return self.update(start).map(Piece::Whole);
         }
-        let word = match self.peek() {
-            Tok::Name { text, quoted: false } => text.clone(),
-            _ => return self.expected("a statement"),
-        };
+        let word = self.word();
         let known = matches!(
-            word.as_str(),
+            word,
             "let"
                 | "alloc"
                 | "atomic"
@@ -169,21 +159,21 @@ impl Parser {
         if !known {
             return self.expected("a statement");
         }
-        self.bump();
-        let kind = match word.as_str() {
+        self.advance();
+        let kind = match word {
             "let" => {
                 let (name, id) = self.binder_name("%", "the name of a variable")?;
                 self.expect(":")?;
                 let ty = self.scalar()?;
                 let id = VarId(id);
                 let binder = Binder { id, name, ty };
-                let value = match self.eat("=").then(|| self.expr()) {
+                let value = match self.take("=").then(|| self.expr()) {
                     Some(Ok(value)) => value,
                     failed => {
                         // The name is known all the same: no messages about its uses.
                         self.scope.bind_var(&binder);
                         bound.push(Bound::Var(id));
-                        return if failed.is_none() { self.expected("`=`") } else { Err(Failed) };
+                        return Err(failed.and_then(Result::err).unwrap_or_else(|| self.unexpected("`=`")));
                     }
                 };
                 self.scope.bind_var(&binder);
@@ -201,7 +191,7 @@ impl Parser {
             "if" => return self.if_(start),
             "while" => {
                 let cond = self.expr()?;
-                let at = self.span_from(start);
+                let at = self.since(start);
                 let kind = StmtKind::While { cond, body: self.braces()? };
                 return Ok(Piece::Whole(Stmt::new(kind, Places::one(at))));
             }
@@ -209,14 +199,14 @@ impl Parser {
             "check" => {
                 let cond = self.expr()?;
                 self.expect(",")?;
-                let code = self.string("the code of the check, in quotes")?;
+                let code = self.text("the code of the check, in quotes")?;
                 self.expect(",")?;
-                StmtKind::Check { cond, code, message: self.string("the message of the check, in quotes")? }
+                StmtKind::Check { cond, code, message: self.text("the message of the check, in quotes")? }
             }
             "assume" => {
                 let fact = self.expr()?;
                 self.expect(",")?;
-                StmtKind::Assume { fact, provenance: self.string("who says so, in quotes")? }
+                StmtKind::Assume { fact, provenance: self.text("who says so, in quotes")? }
             }
             "barrier" => self.barrier()?,
             "prefetch" => StmtKind::Prefetch(self.access()?),
@@ -228,29 +218,28 @@ impl Parser {
             }
             "async" => {
                 let token = self.var_ref()?;
-                let at = self.span_from(start);
+                let at = self.since(start);
                 let body = self.braces()?;
                 return Ok(Piece::Whole(Stmt::new(StmtKind::Async { token, body }, Places::one(at))));
             }
             "wait" => {
                 let token = self.var_ref()?;
-                let pending = match self.eat_word("pending") {
-                    true => self.number("how many bodies may be pending", u64::from(u32::MAX))? as u32,
+                let pending = match self.take("pending") {
+                    true => self.number32("how many bodies may be pending")?,
                     false => 0,
                 };
                 StmtKind::Wait { token, pending }
             }
             "call" => {
-                let function = Name::from(self.name("the name of a function")?);
-                self.expect("(")?;
-                let args = self.list(")", |p| {
-                    if p.eat("&") { Ok(Arg::View(p.view()?.0)) } else { Ok(Arg::Value(p.expr()?)) }
+                let function = self.ident("the name of a function")?;
+                let args = self.listed("(", ")", |p| {
+                    if p.take("&") { Ok(Arg::View(p.view()?.0)) } else { Ok(Arg::Value(p.expr()?)) }
                 })?;
                 StmtKind::Call { function, args }
             }
             _ => return self.compute(start),
         };
-        Ok(Piece::Whole(Stmt::new(kind, Places::one(self.span_from(start)))))
+        Ok(Piece::Whole(Stmt::new(kind, Places::one(self.since(start)))))
     }
 
     /// A scope's body: its own braces, or the rest of the block.
@@ -261,11 +250,11 @@ impl Parser {
         binds: Option<Bound>,
         bound: &mut Vec<Bound>,
     ) -> Parsed<Piece> {
-        if !self.at("{") {
+        if !self.is("{") {
             bound.extend(binds);
             return Ok(Piece::Open(opener));
         }
-        let at = self.span_from(start);
+        let at = self.since(start);
         let body = self.braces();
         match binds {
             Some(Bound::Var(v)) => self.scope.unbind_var(v),
@@ -275,12 +264,16 @@ impl Parser {
         Ok(Piece::Whole(opener.close(body?, Places::one(at))))
     }
 
+    fn label_name(&mut self) -> Parsed<Label> {
+        let Tok::Quoted('\'', raw) = self.peek() else { return self.expected("a label in single quotes") };
+        self.advance();
+        Ok(Label::new(unquote(raw)))
+    }
+
     /// `'L'[instance]:`
     fn label(&mut self) -> Parsed<(Label, Vec<Expr>)> {
-        let Tok::Label(text) = self.peek() else { return self.expected("a label in single quotes") };
-        let label = Label::new(text);
-        self.bump();
-        let instance = if self.eat("[") { self.list("]", Parser::expr)? } else { Vec::new() };
+        let label = self.label_name()?;
+        let instance = if self.is("[") { self.listed("[", "]", Parser::expr)? } else { Vec::new() };
         self.expect(":")?;
         Ok((label, instance))
     }
@@ -293,35 +286,35 @@ impl Parser {
     }
 
     pub(super) fn op_name(&mut self) -> Parsed<ReduceOp> {
-        let quoted = matches!(self.peek(), Tok::Name { quoted: true, .. });
-        let name = self.name("an operator")?;
-        Ok(if quoted { ReduceOp::User(Name::from(name)) } else { ReduceOp::from_name(&name) })
+        let quoted = self.quoted();
+        let name = self.ident("an operator")?;
+        Ok(if quoted { ReduceOp::User(name) } else { ReduceOp::from_name(&name) })
     }
 
-    fn some<T>(&mut self, one: fn(&mut Parser) -> Parsed<T>) -> Parsed<Vec<T>> {
-        if self.eat("{") { self.list("}", one) } else { Ok(vec![one(self)?]) }
+    fn some<T>(&mut self, mut one: impl FnMut(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
+        if self.is("{") { self.listed("{", "}", one) } else { Ok(vec![one(self)?]) }
     }
 
     /// A store or a reduction.
     fn update(&mut self, start: Span) -> Parsed<Stmt> {
         let (label, instance) = self.label()?;
         let mut targets: Vec<Access> = self.some(Parser::access)?;
-        let kind = if self.at("=") {
+        let kind = if self.is("=") {
             if targets.len() != 1 {
-                return self.error(codes::SYNTAX, self.span(), "a store has one target");
+                return self.wrong(codes::SYNTAX, self.span(), "a store has one target");
             }
-            self.bump();
+            self.advance();
             let value = self.expr()?;
-            let nontemporal = self.eat_word("nontemporal");
+            let nontemporal = self.take("nontemporal");
             StmtKind::Store(Store { label, instance, target: targets.remove(0), value, nontemporal })
         } else {
             let op = self.op_assign()?;
             let values = self.some(Parser::expr)?;
-            let licence = self.eat_word("licensed");
-            let contract = self.eat_word("contract");
+            let licence = self.take("licensed");
+            let contract = self.take("contract");
             StmtKind::Reduce(Reduce { label, instance, op, targets, values, licence, contract })
         };
-        Ok(Stmt::new(kind, Places::one(self.span_from(start))))
+        Ok(Stmt::new(kind, Places::one(self.since(start))))
     }
 
     fn atomic(&mut self, start: Span, bound: &mut Vec<Bound>) -> Parsed<Piece> {
@@ -329,25 +322,25 @@ impl Parser {
         let target = self.access()?;
         let op = self.atomic_op()?;
         let at = self.span();
-        let order = self.name("an order of memory")?;
-        let Some(order) = ORDERS.into_iter().find(|o| order_name(*o) == order) else {
+        let order = self.ident("an order of memory")?;
+        let Some(order) = ORDERS.into_iter().find(|o| order_name(*o) == &*order) else {
             let names = ORDERS.map(order_name).join(", ");
-            return self.error(
+            return self.wrong(
                 codes::SYNTAX,
                 at,
                 format!("`{order}` is no order of memory (there are {names})"),
             );
         };
-        self.expect_word("scope")?;
-        let scope = Name::from(self.name("a scope")?);
-        let old = if self.eat_word("as") { Some(self.binder("the name of the old value")?) } else { None };
+        self.expect("scope")?;
+        let scope = self.ident("a scope")?;
+        let old = if self.take("as") { Some(self.binder("the name of the old value")?) } else { None };
         let a = Atomic { label, instance, target, op, order, scope, old, body: Stmt::empty() };
         let binds = a.old.as_ref().map(|b| Bound::Var(b.id));
         if let Some(b) = &a.old {
             self.scope.bind_var(b);
         }
-        if a.old.is_none() && !self.at("{") {
-            let places = Places::one(self.span_from(start));
+        if a.old.is_none() && !self.is("{") {
+            let places = Places::one(self.since(start));
             return Ok(Piece::Whole(Stmt::new(StmtKind::Atomic(a), places)));
         }
         self.opened(start, Opener::Atomic(Box::new(a)), binds, bound)
@@ -356,19 +349,19 @@ impl Parser {
     /// `load`, `store v`, `exchange v`, `compare v exchange w`, or `OP= v`.
     fn atomic_op(&mut self) -> Parsed<AtomicOp> {
         // An operator of that name is followed by `=`.
-        if self.at_ahead(1, "=") {
+        if self.is_at(1, "=") {
             let op = self.op_assign()?;
             return Ok(AtomicOp::Update(op, self.expr()?));
         }
-        if self.eat_word("load") {
+        if self.take("load") {
             Ok(AtomicOp::Load)
-        } else if self.eat_word("store") {
+        } else if self.take("store") {
             Ok(AtomicOp::Store(self.expr()?))
-        } else if self.eat_word("exchange") {
+        } else if self.take("exchange") {
             Ok(AtomicOp::Exchange(self.expr()?))
-        } else if self.eat_word("compare") {
+        } else if self.take("compare") {
             let expected = self.expr()?;
-            self.expect_word("exchange")?;
+            self.expect("exchange")?;
             Ok(AtomicOp::CompareExchange { expected, desired: self.expr()? })
         } else {
             self.expected("`load`, `store`, `exchange`, `compare` or an operator with `=`")
@@ -384,15 +377,15 @@ impl Parser {
     fn for_loop(&mut self, start: Span) -> Parsed<Piece> {
         let binder = self.binder("the name of a loop")?;
         let header = self.loop_header();
-        let at = self.span_from(start);
+        let at = self.since(start);
         if header.is_err() {
             // The body is still worth reading, with the variable bound.
-            while !matches!(self.peek(), Tok::Punct("{" | "}") | Tok::Eof) && !self.token(0).first {
-                self.bump();
+            while !matches!(self.peek(), Tok::Sym("{" | "}") | Tok::End) && !self.newline() {
+                self.advance();
             }
         }
-        if !self.at("{") {
-            return if header.is_err() { Err(Failed) } else { self.expected("`{`") };
+        if !self.is("{") {
+            return Err(header.err().unwrap_or_else(|| self.unexpected("`{`")));
         }
         self.scope.bind_var(&binder);
         let body = self.braces();
@@ -403,20 +396,17 @@ impl Parser {
     }
 
     fn loop_header(&mut self) -> Parsed<(Expr, Expr, i64, Executor)> {
-        self.expect_word("in")?;
+        self.expect("in")?;
         let (lo, hi) = self.range()?;
-        let step = if self.eat_word("step") { self.signed("a step")? } else { 1 };
-        let exec = match self.peek() {
-            Tok::Name { .. } => self.executor()?,
-            _ => Executor::Serial,
-        };
+        let step = if self.take("step") { self.signed_number("a step")? } else { 1 };
+        let exec = if self.at_word() { self.executor()? } else { Executor::Serial };
         Ok((lo, hi, step, exec))
     }
 
     fn executor(&mut self) -> Parsed<Executor> {
         let at = self.span();
-        let name = self.name("an executor")?;
-        Ok(match name.as_str() {
+        let name = self.ident("an executor")?;
+        Ok(match &*name {
             "serial" => Executor::Serial,
             "unrolled" => Executor::Unrolled,
             "cpu" => Executor::Cpu,
@@ -424,38 +414,31 @@ impl Parser {
             "device" => Executor::Device,
             "node" => Executor::Node,
             "vector" | "inscan" => {
-                self.expect("(")?;
-                let w = self.number("a number of lanes", u64::from(u32::MAX))? as u32;
-                self.expect(")")?;
-                if name == "vector" { Executor::Vector(w) } else { Executor::InScan(w) }
+                let w = self.inside("(", ")", |p| p.number32("a number of lanes"))?;
+                if &*name == "vector" { Executor::Vector(w) } else { Executor::InScan(w) }
             }
-            "level" => {
-                self.expect("(")?;
-                let n = Name::from(self.name("the level of a target")?);
-                self.expect(")")?;
-                Executor::Level(n)
-            }
+            "level" => Executor::Level(self.inside("(", ")", |p| p.ident("the level of a target"))?),
             other => {
                 let what = format!(
                     "`{other}` is no executor (there are serial, unrolled, vector(n), inscan(n), cpu, team, device, node \
                      and level(name))"
                 );
-                return self.error(codes::SYNTAX, at, what);
+                return self.wrong(codes::SYNTAX, at, what);
             }
         })
     }
 
     fn if_(&mut self, start: Span) -> Parsed<Piece> {
         let cond = self.expr()?;
-        let at = self.span_from(start);
+        let at = self.since(start);
         let then = self.braces()?;
-        let other = if !self.eat_word("else") {
+        let other = if !self.take("else") {
             None
-        } else if self.at_word("if") {
+        } else if self.is("if") {
             let inner = self.span();
             self.statement_ends();
-            self.bump();
-            match self.nested(|p| p.if_(inner))? {
+            self.advance();
+            match self.deeper(|p| p.if_(inner))? {
                 Piece::Whole(s) => Some(s),
                 Piece::Open(_) => None,
             }
@@ -468,10 +451,10 @@ impl Parser {
     fn barrier(&mut self) -> Parsed<StmtKind> {
         let of = self.var_ref()?;
         let mut spaces = Vec::new();
-        if self.eat("(") {
-            spaces = self.list(")", |p| {
+        if self.is("(") {
+            spaces = self.listed("(", ")", |p| {
                 let Some(space) = p.space() else { return p.expected("a space") };
-                p.bump();
+                p.advance();
                 Ok(space)
             })?;
         }

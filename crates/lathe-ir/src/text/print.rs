@@ -1,6 +1,5 @@
 //! Printing modules and functions.
 
-use super::lex::quote;
 use super::print_expr::type_text;
 use super::scope::{Scope, name_text};
 use crate::expr::Expr;
@@ -10,6 +9,7 @@ use crate::layout::{Layout, LayoutStep};
 use crate::module::{CombineOp, Module};
 use crate::stmt::Stmt;
 use crate::types::{Name, Scalar, StructType, Type};
+use lathe_syntax::quote;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 

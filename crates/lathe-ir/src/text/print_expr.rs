@@ -2,7 +2,7 @@
 
 use super::print::Printer;
 use super::scope::{Scope, name_text};
-use super::{lex, share};
+use super::share;
 use crate::expr::{Access, Expr, ExprKind, F64Bits, Status, View};
 use crate::ops::{BinOp, MathFn, UnOp};
 use crate::types::{Scalar, Type};
@@ -209,7 +209,7 @@ impl Printer {
             Status::Proved => self.out.push('!'),
             Status::Checked => self.out.push('?'),
             Status::Assumed(who) => {
-                let _ = write!(self.out, "~{}", lex::quote(who, '"'));
+                let _ = write!(self.out, "~{}", lathe_syntax::quote(who, '"'));
             }
         }
     }
@@ -314,7 +314,7 @@ pub(crate) fn natural_type(kind: &ExprKind, said: &Type) -> Option<Type> {
 
 /// Field names keep no dots: a dot projects again.
 fn field_text(name: &str) -> String {
-    if name.contains('.') { lex::quote(name, '`') } else { name_text(name) }
+    if name.contains('.') { lathe_syntax::quote(name, '`') } else { name_text(name) }
 }
 
 /// Whether a name before parentheses (or, in types, at all) means something of the language's own.
@@ -330,7 +330,7 @@ fn is_call_word(name: &str) -> bool {
 pub(crate) fn type_text(t: &Type) -> String {
     match t {
         Type::Scalar(s) => s.name().to_string(),
-        Type::Struct(s) if is_call_word(&s.name) => lex::quote(&s.name, '`'),
+        Type::Struct(s) if is_call_word(&s.name) => lathe_syntax::quote(&s.name, '`'),
         Type::Struct(s) => name_text(&s.name),
         Type::Array(t, n) => format!("array<{}, {n}>", type_text(t)),
         Type::Vector(s, n) => format!("vector<{s}, {n}>"),

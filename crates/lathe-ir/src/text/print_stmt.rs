@@ -1,12 +1,12 @@
 //! Printing statements.
 
-use super::lex::quote;
 use super::print::Printer;
 use super::scope::name_text;
 use crate::expr::{Access, Expr};
 use crate::ids::{BufId, Label, VarId};
 use crate::ops::ReduceOp;
 use crate::stmt::{Arg, AtomicOp, Combine, Compute, Executor, Loop, MemoryOrder, Stmt, StmtKind};
+use lathe_syntax::quote;
 use std::fmt::Write;
 
 /// What a block takes out of scope where it ends.

@@ -119,5 +119,5 @@ impl Scope {
 
 /// A name, in backquotes where it needs them.
 pub(crate) fn name_text(name: &str) -> String {
-    if super::is_plain_name(name) { name.to_string() } else { super::lex::quote(name, '`') }
+    if super::is_plain_name(name) { name.to_string() } else { lathe_syntax::quote(name, '`') }
 }

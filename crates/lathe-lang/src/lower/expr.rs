@@ -297,24 +297,15 @@ impl Cx<'_> {
         let (x, y) = self.unify(x, y, hint, (a.span, b.span))?;
         let ty = x.ty().clone();
         let numeric = ty.is_int() || ty.is_float();
-        let (ir, ok) = match op {
-            B::Or => (BinOp::Or, ty.is_bool()),
-            B::And => (BinOp::And, ty.is_bool()),
-            B::Eq => (BinOp::Eq, numeric || ty.is_bool()),
-            B::Ne => (BinOp::Ne, numeric || ty.is_bool()),
-            B::Lt => (BinOp::Lt, numeric),
-            B::Le => (BinOp::Le, numeric),
-            B::Gt => (BinOp::Gt, numeric),
-            B::Ge => (BinOp::Ge, numeric),
-            B::Add => (BinOp::Add, numeric),
-            B::Sub => (BinOp::Sub, numeric),
-            B::Mul => (BinOp::Mul, numeric),
-            B::Div => (BinOp::Div, ty.is_float()),
-            B::FloorDiv => (BinOp::FloorDiv, ty.is_int()),
-            B::Mod => (BinOp::FloorMod, ty.is_int()),
+        let ok = match op {
+            B::Or | B::And => ty.is_bool(),
+            B::Eq | B::Ne => numeric || ty.is_bool(),
+            B::Lt | B::Le | B::Gt | B::Ge | B::Add | B::Sub | B::Mul => numeric,
+            B::Div => ty.is_float(),
+            B::FloorDiv | B::Mod => ty.is_int(),
         };
         if ok {
-            return Some(Val::Expr(build::binary(ir, x, y)));
+            return Some(Val::Expr(build::binary(BinOp::from(op), x, y)));
         }
         match op {
             B::Div if ty.is_int() => {
@@ -332,7 +323,7 @@ impl Cx<'_> {
                 self.help("on integers write `bitand(a, b)`, `bitor(a, b)`");
                 None
             }
-            _ => self.operator(ir.symbol(), ty, span),
+            _ => self.operator(op.symbol(), ty, span),
         }
     }
 

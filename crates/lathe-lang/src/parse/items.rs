@@ -1,71 +1,66 @@
 //! Items: `use`, `struct`, `op`, `fun`, `rule`, and the types and parameters that kernels share.
 
 use super::Parser;
-use crate::ast::{Ident, Item, Op, Param, Struct, Type, TypeKind};
+use crate::ast::{Expr, ExprKind, Ident, Item, Op, Param, Strategy, Struct, Type, TypeKind};
 use crate::codes;
-use crate::lexer::Tok;
-use lathe_diagnostics::{Diagnostic, FileId};
-use std::ops::Range;
+use lathe_syntax::{Expressions, Read, Rules, Tok};
 
 /// The most parameters of a kernel: its checks compare each array with each output.
 const MOST_PARAMETERS: usize = 500;
+/// What a file consists of.
+const AN_ITEM: &str = "an item (`kernel`, `strategy`, `test`, …)";
 
 impl Parser<'_> {
     pub(super) fn file(&mut self) -> crate::ast::File {
         let mut items = Vec::new();
-        while *self.peek() != Tok::End {
+        while !self.ended() {
             let start = self.at;
+            let mut wrong = None;
             match self.item() {
-                Some(item) => items.push(item),
-                None => {
-                    self.lines = false;
-                    self.depth = 0;
-                    if self.at == start {
-                        self.advance();
-                    }
-                    self.skip_item();
+                Ok(item) => items.push(item),
+                Err(d) => wrong = Some(d),
+            }
+            if let Some(d) = wrong {
+                self.errors.push(d);
+                if self.at == start {
+                    self.advance();
                 }
+            } else if !self.at_item() {
+                self.errors.push(self.unexpected(AN_ITEM));
             }
-            if !self.at_item() {
-                self.expected("an item (`kernel`, `strategy`, `test`, …)");
-                self.skip_item();
-            }
+            self.skip_item();
         }
         crate::ast::File { items }
     }
 
-    fn item(&mut self) -> Option<Item> {
+    fn item(&mut self) -> Read<Item> {
         let start = self.span();
         let doc = self.doc();
-        let Tok::Word(word) = self.peek() else {
-            self.expected("an item (`kernel`, `strategy`, `test`, …)");
-            return None;
-        };
-        let word = *word;
+        let Tok::Word(word) = self.peek() else { return self.expected(AN_ITEM) };
         match word {
             "use" => {
                 self.advance();
-                if let Tok::Str(file) = self.peek() {
-                    let file = file.clone();
-                    self.advance();
-                    return Some(Item::Use { file, span: self.since(start) });
-                }
-                self.expected("a file's name in quotes");
-                None
+                let file = self.string("a file's name in quotes")?;
+                Ok(Item::Use { file, span: self.since(start) })
             }
             "struct" => self.structure().map(Item::Struct),
             "op" => self.op().map(Item::Op),
             "kernel" if self.is_at(2, "=") => self.derived(doc).map(Item::Derived),
             "kernel" => self.kernel(doc).map(Item::Kernel),
-            "fun" => self.pattern_item(lathe_pattern::parse::parse_fun_at).map(|f| Item::Fun(f, doc)),
-            "rule" => self.pattern_item(lathe_pattern::parse::parse_rule_at).map(Item::Rule),
+            "fun" => lathe_pattern::parse::fun(self).map(|f| Item::Fun(f, doc)),
+            "rule" => lathe_pattern::parse::rule(self).map(Item::Rule),
             "strategy" => self.strategy().map(Item::Strategy),
             "test" => self.test().map(Item::Test),
-            _ => {
-                self.expected("an item (`kernel`, `strategy`, `test`, …)");
-                None
-            }
+            _ => self.expected(AN_ITEM),
         }
+    }
+
+    fn strategy(&mut self) -> Read<Strategy> {
+        let read = lathe_strategy::parse::definition(self)?;
+        let definition = read.definition;
+        let name = Ident { text: definition.name.clone(), span: read.name };
+        let target = definition.target.clone().zip(read.target).map(|(text, span)| Ident { text, span });
+        Ok(Strategy { definition, name, target })
     }
 
     /// The comment lines that end on the line before the item.
@@ -87,22 +82,18 @@ impl Parser<'_> {
     }
 
     /// `struct P { v: f32, i: i64 }`
-    fn structure(&mut self) -> Option<Struct> {
+    fn structure(&mut self) -> Read<Struct> {
         self.advance();
         let name = self.ident("the struct's name")?;
-        let open = self.expect("{")?;
-        let fields = self.nested(false, |p| {
-            p.list("}", |p| {
-                let name = p.ident("a field's name")?;
-                p.expect(":")?;
-                Some((name, p.ty()?))
-            })
+        let fields = self.listed("{", "}", |p| {
+            let name = p.ident("a field's name")?;
+            p.expect(":")?;
+            Ok((name, p.ty()?))
         })?;
-        self.close("}", open)?;
-        Some(Struct { name, fields })
+        Ok(Struct { name, fields })
     }
 
-    fn op(&mut self) -> Option<Op> {
+    fn op(&mut self) -> Read<Op> {
         self.advance();
         let name = self.ident("the operator's name")?;
         let params = self.params()?;
@@ -115,111 +106,57 @@ impl Parser<'_> {
             associative: false,
             commutative: false,
             identity: None,
-            body: crate::ast::Expr { kind: crate::ast::ExprKind::Error, span: self.span(), height: 1 },
+            body: Expr { kind: ExprKind::Error, span: self.span(), height: 1 },
         };
         loop {
-            if self.is_name("associative") {
+            if self.take("associative") {
                 op.associative = true;
-                self.advance();
-            } else if self.is_name("commutative") {
+            } else if self.take("commutative") {
                 op.commutative = true;
-                self.advance();
-            } else if self.is_name("identity") {
-                self.advance();
-                let open = self.expect("(")?;
-                op.identity = Some(self.nested(false, |p| p.expr())?);
-                self.close(")", open)?;
+            } else if self.take("identity") {
+                op.identity = Some(self.inside("(", ")", Self::expr)?);
             } else {
                 break;
             }
         }
         self.expect("=")?;
         op.body = self.expr()?;
-        Some(op)
+        Ok(op)
     }
 
-    /// A `fun` or `rule`: read by `lathe-pattern`, from the part of the text that it takes up.
-    fn pattern_item<T>(
-        &mut self,
-        read: fn(FileId, &str, Range<usize>) -> Result<T, Diagnostic>,
-    ) -> Option<T> {
-        let start = self.span();
-        self.advance();
-        let first = self.at;
-        while !self.at_item() {
-            // The brackets of `fun name<T>`, `idx<N>` and `vector<f32, N>`; sizes have no comparisons.
-            let opens = self.at == first || self.is_name("idx") || self.is_name("vector");
-            if opens && self.is_at(1, "<") {
-                self.advance();
-                self.angles.push(self.at);
-                while !self.at_item() && !self.is(">") {
-                    self.advance();
-                }
-                if self.is(">") {
-                    self.angles.push(self.at);
-                }
-            } else {
-                self.advance();
-            }
-        }
-        let part = start.start as usize..self.last_span().end as usize;
-        read(start.file, self.text, part).map_err(|d| self.errors.push(d)).ok()
-    }
-
-    pub(super) fn params(&mut self) -> Option<Vec<Param>> {
-        let open = self.expect("(")?;
-        let params = self.nested(false, |p| {
-            p.list(")", |p| {
-                let name = p.ident("a parameter's name")?;
-                p.expect(":")?;
-                let inout = p.take("inout");
-                Some(Param { name, inout, ty: p.ty()? })
-            })
+    pub(super) fn params(&mut self) -> Read<Vec<Param>> {
+        let open = self.span();
+        let params = self.listed("(", ")", |p| {
+            let name = p.ident("a parameter's name")?;
+            p.expect(":")?;
+            let inout = p.take("inout");
+            Ok(Param { name, inout, ty: p.ty()? })
         })?;
-        self.close(")", open)?;
         if params.len() > MOST_PARAMETERS {
-            let span = self.since(open);
             let text = format!("{} parameters are too many", params.len());
-            self.error(codes::NESTING, text, span, format!("at most {MOST_PARAMETERS}"));
-            self.help("put what is alike into one array with one more dimension");
-            return None;
+            let mark = format!("at most {MOST_PARAMETERS}");
+            let d = self.error(codes::NESTING, text, self.since(open), mark);
+            return Err(d.help("put what is alike into one array with one more dimension"));
         }
-        Some(params)
+        Ok(params)
     }
 
-    pub(super) fn ty(&mut self) -> Option<Type> {
+    pub(super) fn ty(&mut self) -> Read<Type> {
         let start = self.span();
         let kind = if self.is("(") {
-            let open = self.expect("(")?;
-            let types = self.nested(false, |p| p.list(")", |p| p.ty()))?;
-            self.close(")", open)?;
-            TypeKind::Tuple(types)
+            TypeKind::Tuple(self.listed("(", ")", Self::ty)?)
         } else {
             let name: Ident = self.ident("a type's name")?;
-            let mut args = Vec::new();
-            if self.is("<") {
-                self.angles.push(self.at);
-                let open = self.expect("<")?;
-                args = self.nested(false, |p| p.list(">", |p| p.sum()))?;
-                self.angles.push(self.at);
-                self.close(">", open)?;
-            }
+            let args = if self.is("<") { self.listed("<", ">", Self::sum)? } else { Vec::new() };
             TypeKind::Name(name, args)
         };
-        let mut extents = None;
-        if self.is("[") {
-            let open = self.expect("[")?;
-            let list = self.nested(false, |p| p.list("]", |p| p.expr()))?;
-            self.close("]", open)?;
-            extents = Some(list);
-        }
+        let extents = if self.is("[") { Some(self.listed("[", "]", Self::expr)?) } else { None };
         let span = self.since(start);
         if self.is("[") {
-            let here = self.span();
-            self.error(codes::EXPECTED, "a type has one pair of brackets", here, "second pair");
-            self.help("write all extents in one pair: `f32[N, K]`");
-            return None;
+            let text = "a type has one pair of brackets";
+            let d = self.error(codes::EXPECTED, text, self.span(), "second pair");
+            return Err(d.help("write all extents in one pair: `f32[N, K]`"));
         }
-        Some(Type { kind, extents, span })
+        Ok(Type { kind, extents, span })
     }
 }

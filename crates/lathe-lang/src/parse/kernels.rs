@@ -3,11 +3,14 @@
 use super::Parser;
 use crate::ast::{AssignOp, Derived, Expr, ExprKind, Ident, Kernel, Range, Stmt, StmtKind, TypeParam};
 use crate::codes;
-use crate::lexer::Tok;
-use lathe_diagnostics::Span;
+use lathe_syntax::{Expressions, Read, Rules, Tok, WORDS};
+
+/// Words that are operators of assignments with a `=` that touches them.
+const REDUCING: [(&str, AssignOp); 4] =
+    [("min", AssignOp::Min), ("max", AssignOp::Max), ("any", AssignOp::Any), ("all", AssignOp::All)];
 
 impl Parser<'_> {
-    pub(super) fn kernel(&mut self, doc: String) -> Option<Kernel> {
+    pub(super) fn kernel(&mut self, doc: String) -> Read<Kernel> {
         let start = self.span();
         self.advance();
         let name = self.ident("the kernel's name")?;
@@ -15,47 +18,32 @@ impl Parser<'_> {
         let params = self.params()?;
         let results = if self.take("->") { self.params()? } else { Vec::new() };
         let body = self.block()?;
-        Some(Kernel { name, types, params, results, body, doc, span: self.since(start) })
+        Ok(Kernel { name, types, params, results, body, doc, span: self.since(start) })
     }
 
     /// `<T [= f32] in {f32, f64}, …>`
-    fn type_params(&mut self) -> Option<Vec<TypeParam>> {
-        self.angles.push(self.at);
-        let open = self.expect("<")?;
-        let types = self.nested(false, |p| {
-            p.list(">", |p| {
-                let name = p.ident("the name of an element type")?;
-                let default = if p.take("=") { Some(p.ident("a type's name")?) } else { None };
-                p.expect("in")?;
-                let open = p.expect("{")?;
-                let choices = p.list("}", |p| p.ident("a type's name"))?;
-                p.close("}", open)?;
-                Some(TypeParam { name, default, choices })
-            })
-        })?;
-        self.angles.push(self.at);
-        self.close(">", open)?;
-        Some(types)
+    fn type_params(&mut self) -> Read<Vec<TypeParam>> {
+        self.listed("<", ">", |p| {
+            let name = p.ident("the name of an element type")?;
+            let default = if p.take("=") { Some(p.ident("a type's name")?) } else { None };
+            p.expect("in")?;
+            let choices = p.listed("{", "}", |p| p.ident("a type's name"))?;
+            Ok(TypeParam { name, default, choices })
+        })
     }
 
     /// `kernel name = vjp(kernel, wrt: (A, B))`
-    pub(super) fn derived(&mut self, doc: String) -> Option<Derived> {
+    pub(super) fn derived(&mut self, doc: String) -> Read<Derived> {
         let start = self.span();
         self.advance();
         let name = self.ident("the kernel's name")?;
         self.expect("=")?;
         let rule = self.ident("`jvp`, `vjp` or `hvp`")?;
         if !["jvp", "vjp", "hvp"].contains(&rule.text.as_str()) {
-            self.error(
-                codes::EXPECTED,
-                "a derived kernel is `jvp(…)`, `vjp(…)` or `hvp(…)`",
-                rule.span,
-                "not this",
-            );
-            return None;
+            let text = "a derived kernel is `jvp(…)`, `vjp(…)` or `hvp(…)`";
+            return Err(self.error(codes::EXPECTED, text, rule.span, "not this"));
         }
-        let open = self.expect("(")?;
-        let mut d = self.nested(false, |p| {
+        let mut d = self.inside("(", ")", |p| {
             let of_kernel = p.ident("the kernel to differentiate")?;
             let (wrt, of, doc, span) = (Vec::new(), Vec::new(), String::new(), start);
             let mut d =
@@ -67,79 +55,42 @@ impl Parser<'_> {
                     "wrt" => d.wrt = p.names()?,
                     "of" => d.of = p.names()?,
                     "value" => {
-                        d.value = p.is("true") || p.is_name("true");
-                        if !d.value && !p.is("false") && !p.is_name("false") {
-                            p.expected("`true` or `false`");
-                            return None;
+                        d.value = p.is("true");
+                        if !p.take("true") && !p.take("false") {
+                            return p.expected("`true` or `false`");
                         }
-                        p.advance();
                     }
-                    "allow" if p.is_name("steps") => {
-                        d.allow_steps = true;
-                        p.advance();
-                    }
+                    "allow" if p.take("steps") => d.allow_steps = true,
                     _ => {
+                        let text = "no option of a derivative";
+                        let d = p.error(codes::EXPECTED, text, option.span, "not this");
                         let help = "options: `wrt: (A, B)`, `of: (C)`, `value: true`, `allow: steps`";
-                        p.error(codes::EXPECTED, "no option of a derivative", option.span, "not this");
-                        p.help(help);
-                        return None;
+                        return Err(d.help(help));
                     }
                 }
             }
-            Some(d)
+            Ok(d)
         })?;
-        self.close(")", open)?;
         (d.doc, d.span) = (doc, self.since(start));
-        Some(d)
+        Ok(d)
     }
 
     /// `A` or `(A, B)`
-    fn names(&mut self) -> Option<Vec<Ident>> {
+    fn names(&mut self) -> Read<Vec<Ident>> {
         if !self.is("(") {
-            return Some(vec![self.ident("a parameter's name")?]);
+            return Ok(vec![self.ident("a parameter's name")?]);
         }
-        let open = self.expect("(")?;
-        let names = self.nested(false, |p| p.list(")", |p| p.ident("a parameter's name")))?;
-        self.close(")", open)?;
-        Some(names)
+        self.listed("(", ")", |p| p.ident("a parameter's name"))
     }
 
     /// `{ statements }`
-    pub(super) fn block(&mut self) -> Option<Vec<Stmt>> {
-        let open = self.expect("{")?;
-        let body = self.nested(true, |p| Some(p.statements()))?;
-        self.close("}", open)?;
-        Some(body)
+    pub(super) fn block(&mut self) -> Read<Vec<Stmt>> {
+        self.inside("{", "}", |p| {
+            Ok(p.in_lines(|p| p.recovering(&[";"], "the end of the statement", Self::statement)))
+        })
     }
 
-    /// Statements up to the closing brace. A broken one is skipped.
-    fn statements(&mut self) -> Vec<Stmt> {
-        let (lines, depth) = (self.lines, self.depth);
-        let mut out = Vec::new();
-        loop {
-            while self.take(";") {}
-            if self.is("}") || self.at_item() {
-                return out;
-            }
-            let start = self.at;
-            let parsed = self.statement();
-            let ok = parsed.is_some();
-            out.extend(parsed);
-            if ok && (self.is(";") || self.is("}") || self.newline() || self.at_item()) {
-                continue;
-            }
-            if ok {
-                self.expected("the end of the statement");
-            }
-            (self.lines, self.depth) = (lines, depth);
-            if self.at == start {
-                self.advance();
-            }
-            self.skip_statement();
-        }
-    }
-
-    pub(super) fn statement(&mut self) -> Option<Stmt> {
+    pub(super) fn statement(&mut self) -> Read<Stmt> {
         let start = self.span();
         let kind = match self.peek() {
             Tok::Word("for") => self.for_loop()?,
@@ -161,36 +112,31 @@ impl Parser<'_> {
                 self.expect(":")?;
                 let ty = self.ty()?;
                 if self.is("=") {
-                    let here = self.span();
-                    self.error(codes::EXPECTED, "`var` only declares", here, "no value here");
-                    let help = format!("assign on the next line: `{} = …`", name.text);
-                    self.help(help);
-                    return None;
+                    let text = "`var` only declares";
+                    let d = self.error(codes::EXPECTED, text, self.span(), "no value here");
+                    return Err(d.help(format!("assign on the next line: `{} = …`", name.text)));
                 }
                 StmtKind::Var { name, ty }
             }
             Tok::Word("assume") => {
                 self.advance();
-                let open = self.expect("(")?;
-                let cond = self.nested(false, |p| p.expr())?;
-                self.close(")", open)?;
-                StmtKind::Assume { cond }
+                StmtKind::Assume { cond: self.inside("(", ")", Self::expr)? }
             }
             _ => self.assignment()?,
         };
-        Some(Stmt { kind, span: self.since(start) })
+        Ok(Stmt { kind, span: self.since(start) })
     }
 
-    fn for_loop(&mut self) -> Option<StmtKind> {
+    fn for_loop(&mut self) -> Read<StmtKind> {
         self.advance();
         let var = self.ident("the loop's name")?;
         self.expect("in")?;
         let (lo, hi) = self.bounds()?;
         let step = if self.take("step") { Some(self.sum()?) } else { None };
-        Some(StmtKind::For { var, lo, hi, step, body: self.block()? })
+        Ok(StmtKind::For { var, lo, hi, step, body: self.block()? })
     }
 
-    fn conditional(&mut self) -> Option<StmtKind> {
+    fn conditional(&mut self) -> Read<StmtKind> {
         self.advance();
         let cond = self.expr()?;
         let then = self.block()?;
@@ -198,68 +144,65 @@ impl Parser<'_> {
         if self.take("else") {
             other = Some(if self.is("if") {
                 let start = self.span();
-                let kind = self.nested(true, |p| p.conditional())?;
+                let kind = self.deeper(Self::conditional)?;
                 vec![Stmt { kind, span: self.since(start) }]
             } else {
                 self.block()?
             });
         }
-        Some(StmtKind::If { cond, then, other })
+        Ok(StmtKind::If { cond, then, other })
     }
 
     /// `lo..hi`, half-open.
-    pub(super) fn bounds(&mut self) -> Option<(Expr, Expr)> {
+    pub(super) fn bounds(&mut self) -> Read<(Expr, Expr)> {
         let lo = self.sum()?;
         if self.is("..=") {
-            let here = self.span();
-            self.error(codes::EXPECTED, "ranges of indices are half-open", here, "`..=` is for parameters");
-            self.help("write `a..b + 1`");
-            return None;
+            let text = "ranges of indices are half-open";
+            let d = self.error(codes::EXPECTED, text, self.span(), "`..=` is for parameters");
+            return Err(d.help("write `a..b + 1`"));
         }
         self.expect("..")?;
-        Some((lo, self.sum()?))
+        Ok((lo, self.sum()?))
     }
 
     /// `i in lo..hi`, `i`
-    pub(super) fn range(&mut self) -> Option<Range> {
+    pub(super) fn range(&mut self) -> Read<Range> {
         let index = self.ident("an index")?;
         let bounds = if self.take("in") { Some(self.bounds()?) } else { None };
-        Some(Range { index, bounds })
+        Ok(Range { index, bounds })
     }
 
     /// `[label ':'] target op expr ['where' ranges]`
-    pub(super) fn assignment(&mut self) -> Option<StmtKind> {
+    pub(super) fn assignment(&mut self) -> Read<StmtKind> {
         let mut label = None;
-        if matches!(self.peek(), Tok::Name(_)) && self.is_at(1, ":") {
-            label = self.ident("a label");
+        if self.is_name() && self.is_at(1, ":") {
+            label = Some(self.ident("a label")?);
             self.advance();
         }
-        if !matches!(self.peek(), Tok::Name(_)) {
-            self.expected("a statement");
-            return None;
+        if !self.is_name() {
+            return self.expected("a statement");
         }
         let target = self.postfix()?;
         let op = match self.peek() {
             Tok::Sym("=") => AssignOp::Set,
             Tok::Sym("+=") => AssignOp::Add,
             Tok::Sym("*=") => AssignOp::Mul,
-            Tok::Sym("min=") => AssignOp::Min,
-            Tok::Sym("max=") => AssignOp::Max,
-            Tok::Sym("any=") => AssignOp::Any,
-            Tok::Sym("all=") => AssignOp::All,
+            Tok::Name(name)
+                if REDUCING.iter().any(|r| r.0 == name) && self.is_at(1, "=") && self.token(1).glued =>
+            {
+                self.advance();
+                REDUCING.iter().find(|r| r.0 == name).map_or(AssignOp::Set, |r| r.1)
+            }
             Tok::Sym("-") if self.is_at(1, "=") => {
-                let here = self.span().to(self.tokens[self.at + 1].span);
-                self.error(codes::EXPECTED, "there is no `-=`", here, "not an operator");
-                self.help("write `+= -(…)`");
-                return None;
+                let here = self.span().to(self.token(1).span);
+                let d = self.error(codes::EXPECTED, "there is no `-=`", here, "not an operator");
+                return Err(d.help("write `+= -(…)`"));
             }
             _ => {
-                let name = target.as_name().unwrap_or("").to_string();
-                self.expected("`=` or `+=`, `*=`, `min=`, `max=`, `any=`, `all=`");
-                if let Some(near) = crate::suggest::nearest(&name, crate::lexer::WORDS.iter().copied()) {
-                    self.help(format!("did you mean `{near}`?"));
-                }
-                return None;
+                let mut d = self.unexpected("`=` or `+=`, `*=`, `min=`, `max=`, `any=`, `all=`");
+                let near = crate::suggest::nearest(target.as_name().unwrap_or(""), WORDS.iter().copied());
+                d.help = near.map(|near| format!("did you mean `{near}`?")).or(d.help);
+                return Err(d);
             }
         };
         self.advance();
@@ -269,8 +212,7 @@ impl Parser<'_> {
             loop {
                 let r = self.range()?;
                 if r.bounds.is_none() {
-                    self.expected("`in` and a range");
-                    return None;
+                    return self.expected("`in` and a range");
                 }
                 ranges.push(r);
                 if !self.take(",") {
@@ -279,14 +221,10 @@ impl Parser<'_> {
             }
         }
         if !matches!(target.kind, ExprKind::Name(_) | ExprKind::Index(..)) {
-            self.not_a_target(target.span);
-            return None;
+            let text = "this cannot be assigned to";
+            let d = self.error(codes::EXPECTED, text, target.span, "neither a name nor an element");
+            return Err(d.help("assign to a whole element: `a[i] = P(v: …, i: …)`"));
         }
-        Some(StmtKind::Assign { label, target, op, value, ranges })
-    }
-
-    fn not_a_target(&mut self, span: Span) {
-        self.error(codes::EXPECTED, "this cannot be assigned to", span, "neither a name nor an element");
-        self.help("assign to a whole element: `a[i] = P(v: …, i: …)`");
+        Ok(StmtKind::Assign { label, target, op, value, ranges })
     }
 }

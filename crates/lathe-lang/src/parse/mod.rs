@@ -1,25 +1,25 @@
 //! The recovering parser: one error per broken statement or item, then on with the next.
 //!
-//! [`Parser`] is the cursor over the tokens; [`items`], [`kernels`], [`exprs`], [`strategies`] and [`tests`]
-//! hold the rules of the grammar. Rules return `None` after they have reported an error.
+//! [`items`], [`kernels`], [`exprs`] and [`tests`] hold the rules of the grammar; terms and strategies are read by their
+//! own crates, at the same cursor.
 
 mod exprs;
 mod items;
 mod kernels;
-pub(crate) mod strategies;
 mod tests;
 
 use crate::ast;
 use crate::codes;
-use crate::lexer::{Comment, Lexed, Tok, Token, lex};
-use lathe_diagnostics::{Code, Diagnostic, FileId, Span};
+use lathe_diagnostics::{Diagnostic, FileId};
+use lathe_syntax::{Comment, Cursor, Expressions, KERNELS, Lexed, Read, SOURCE, Tok, lex};
+use std::ops::{Deref, DerefMut};
 
-/// Brackets and blocks may nest this deep; everything after the parser may recurse.
-const MAX_DEPTH: u32 = 100;
 /// Height of expression trees: `a + b + c + …` included.
 pub(crate) const MAX_HEIGHT: u32 = 400;
 /// After so many errors the rest is noise.
 const MAX_ERRORS: usize = 40;
+/// Words after `#:` that the test harness understands.
+const DIRECTIVES: &[&str] = &["ok", "error", "warning", "tree"];
 
 /// Parses a file. Whatever is wrong, a tree of the rest comes back.
 pub fn parse(file: FileId, text: &str) -> (ast::File, Vec<Diagnostic>) {
@@ -29,210 +29,116 @@ pub fn parse(file: FileId, text: &str) -> (ast::File, Vec<Diagnostic>) {
 
 /// An expression by itself: sizes of funs, as text. Places in it mean nothing.
 pub(crate) fn expression(file: FileId, text: &str) -> Option<ast::Expr> {
-    let Lexed { tokens, comments, errors } = lex(file, text);
-    let angles = Vec::new();
-    let mut p =
-        Parser { text, tokens: &tokens, comments: &comments, at: 0, lines: false, depth: 0, errors, angles };
-    p.expr()
+    Parser::new(text, &lex(&SOURCE, &KERNELS, file, text)).expr().ok()
 }
 
-pub(crate) struct Parsed {
+pub(crate) struct Parsed<'a> {
     pub file: ast::File,
     pub errors: Vec<Diagnostic>,
-    pub tokens: Vec<Token>,
-    pub comments: Vec<Comment>,
+    /// Tokens and comments.
+    pub lexed: Lexed<'a>,
     /// Positions of `<` and `>` tokens that are brackets of types, not comparisons.
     pub angles: Vec<usize>,
 }
 
-pub(crate) fn parse_all(file: FileId, text: &str) -> Parsed {
-    let Lexed { tokens, comments, errors } = lex(file, text);
-    let mut p = Parser {
-        text,
-        tokens: &tokens,
-        comments: &comments,
-        at: 0,
-        lines: false,
-        depth: 0,
-        errors,
-        angles: Vec::new(),
-    };
+pub(crate) fn parse_all(file: FileId, text: &str) -> Parsed<'_> {
+    let mut lexed = lex(&SOURCE, &KERNELS, file, text);
+    let mut errors = std::mem::take(&mut lexed.errors);
+    errors.extend(lexed.comments.iter().filter_map(|c| directive(c, text)));
+    let mut p = Parser::new(text, &lexed);
+    p.errors = errors;
     let file = p.file();
-    let Parser { mut errors, angles, .. } = p;
+    let Parser { mut errors, cursor, .. } = p;
     errors.truncate(MAX_ERRORS);
-    Parsed { file, errors, tokens, comments, angles }
+    let angles = cursor.angles;
+    Parsed { file, errors, lexed, angles }
+}
+
+/// What is wrong with a comment that begins as those of the test harness do.
+fn directive(c: &Comment, text: &str) -> Option<Diagnostic> {
+    let rest = text[c.span.start as usize..c.span.end as usize].strip_prefix("#:")?;
+    let word = rest.split_whitespace().next().unwrap_or("");
+    let help = format!("directives are {}; a comment begins with `# `", DIRECTIVES.join(", "));
+    let wrong = || Diagnostic::error(codes::DIRECTIVE, format!("unknown test directive `{word}`"));
+    (!DIRECTIVES.contains(&word)).then(|| wrong().at(c.span, "not a directive").help(help))
 }
 
 pub(crate) struct Parser<'a> {
+    cursor: Cursor<'a>,
     text: &'a str,
-    tokens: &'a [Token],
     comments: &'a [Comment],
-    at: usize,
-    /// Newlines end expressions here: inside a kernel's braces, outside brackets.
-    lines: bool,
-    depth: u32,
     errors: Vec<Diagnostic>,
-    angles: Vec<usize>,
 }
 
-impl Parser<'_> {
-    fn peek(&self) -> &Tok {
-        &self.tokens[self.at].tok
+impl<'a> Deref for Parser<'a> {
+    type Target = Cursor<'a>;
+
+    fn deref(&self) -> &Cursor<'a> {
+        &self.cursor
+    }
+}
+
+impl<'a> DerefMut for Parser<'a> {
+    fn deref_mut(&mut self) -> &mut Cursor<'a> {
+        &mut self.cursor
+    }
+}
+
+impl<'a> Parser<'a> {
+    fn new(text: &'a str, lexed: &'a Lexed<'a>) -> Parser<'a> {
+        let cursor = Cursor::new(lexed, &SOURCE, &KERNELS);
+        Parser { cursor, text, comments: &lexed.comments, errors: Vec::new() }
     }
 
-    fn peek_at(&self, n: usize) -> &Tok {
-        &self.tokens[(self.at + n).min(self.tokens.len() - 1)].tok
-    }
-
-    fn span(&self) -> Span {
-        self.tokens[self.at].span
-    }
-
-    /// Place of the token before.
-    fn last_span(&self) -> Span {
-        self.tokens[self.at.saturating_sub(1)].span
-    }
-
-    /// From a start to the last token taken.
-    fn since(&self, start: Span) -> Span {
-        start.to(self.last_span())
-    }
-
-    fn newline(&self) -> bool {
-        self.tokens[self.at].newline
-    }
-
-    fn advance(&mut self) {
-        if self.at + 1 < self.tokens.len() {
-            self.at += 1;
-        }
-    }
-
-    fn is(&self, s: &str) -> bool {
-        matches!(self.peek(), Tok::Sym(x) | Tok::Word(x) if *x == s)
-    }
-
-    fn is_at(&self, n: usize, s: &str) -> bool {
-        matches!(self.peek_at(n), Tok::Sym(x) | Tok::Word(x) if *x == s)
-    }
-
-    fn is_name(&self, s: &str) -> bool {
-        matches!(self.peek(), Tok::Name(x) if x == s)
-    }
-
-    fn take(&mut self, s: &str) -> bool {
-        let yes = self.is(s);
-        if yes {
-            self.advance();
-        }
-        yes
-    }
-
-    fn error(&mut self, code: Code, message: impl Into<String>, span: Span, mark: impl Into<String>) {
-        self.errors.push(Diagnostic::error(code, message).at(span, mark));
-    }
-
-    fn help(&mut self, text: impl Into<String>) {
-        if let Some(d) = self.errors.last_mut() {
-            d.help = Some(text.into());
-        }
-    }
-
-    /// Reports that something else was expected here.
-    fn expected(&mut self, what: &str) {
-        let found = self.peek().describe();
+    fn ident(&mut self, what: &str) -> Read<ast::Ident> {
         let span = self.span();
-        self.error(
-            codes::EXPECTED,
-            format!("expected {what}, found {found}"),
-            span,
-            format!("expected {what}"),
-        );
-        if let Tok::Word(w) = self.peek()
-            && what.contains("name")
-        {
-            let text = format!("`{w}` is a reserved word; choose another name");
-            self.help(text);
-        }
-        if self.is("?") {
-            self.help("a choice is `select(condition, a, b)`");
-        }
+        Ok(ast::Ident { text: self.name(what)?.to_string(), span })
     }
 
-    fn expect(&mut self, s: &'static str) -> Option<Span> {
-        if self.is(s) {
-            let span = self.span();
-            self.advance();
-            Some(span)
-        } else {
-            self.expected(&format!("`{s}`"));
-            None
-        }
-    }
-
-    /// A closing bracket; the message marks the opening one too.
-    fn close(&mut self, s: &'static str, open: Span) -> Option<()> {
-        if self.take(s) {
-            return Some(());
-        }
-        self.expected(&format!("`{s}`"));
-        if let Some(d) = self.errors.last_mut() {
-            d.marks.push(lathe_diagnostics::Mark { span: open, text: "opened here".into() });
-        }
-        None
-    }
-
-    fn ident(&mut self, what: &str) -> Option<ast::Ident> {
-        if let Tok::Name(n) = self.peek() {
-            let id = ast::Ident { text: n.clone(), span: self.span() };
-            self.advance();
-            Some(id)
-        } else {
-            self.expected(what);
-            None
-        }
-    }
-
-    /// Runs a rule one level deeper, with newlines meaning nothing or something.
-    fn nested<T>(&mut self, lines: bool, rule: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
-        if self.depth >= MAX_DEPTH {
-            let span = self.span();
-            self.error(
-                codes::NESTING,
-                "this nests too deeply",
-                span,
-                format!("more than {MAX_DEPTH} levels"),
-            );
-            self.help("name parts of it with `let`");
-            return None;
-        }
-        let before = self.lines;
-        self.depth += 1;
-        self.lines = lines;
+    /// Runs a rule where newlines end expressions.
+    fn in_lines<T>(&mut self, rule: impl FnOnce(&mut Self) -> T) -> T {
+        let before = std::mem::replace(&mut self.lines, true);
         let out = rule(self);
         self.lines = before;
-        self.depth -= 1;
         out
     }
 
-    /// `a, b, c` up to a closing bracket that the caller takes; a trailing comma is allowed.
-    fn list<T>(&mut self, end: &str, mut one: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+    /// What each rule gives, until the block ends; a broken one is skipped. `ends` is what ends one beside a newline.
+    fn recovering<T>(
+        &mut self,
+        ends: &[&str],
+        what: &str,
+        mut one: impl FnMut(&mut Self) -> Read<T>,
+    ) -> Vec<T> {
         let mut out = Vec::new();
-        while !self.is(end) {
-            out.push(one(self)?);
-            if !self.take(",") {
-                break;
+        loop {
+            while ends.iter().any(|end| self.take(end)) {}
+            if self.is("}") || self.at_item() {
+                return out;
             }
+            let start = self.at;
+            let wrong = match one(self) {
+                Ok(parsed) => {
+                    out.push(parsed);
+                    let ended = self.is("}") || self.newline() || self.at_item();
+                    if ended || ends.iter().any(|end| self.is(end)) {
+                        continue;
+                    }
+                    self.unexpected(what)
+                }
+                Err(d) => d,
+            };
+            self.errors.push(wrong);
+            if self.at == start {
+                self.advance();
+            }
+            self.skip_statement();
         }
-        Some(out)
     }
 
     /// Is the next token a word that begins an item?
     fn at_item(&self) -> bool {
-        matches!(
-            self.peek(),
-            Tok::Word("kernel" | "fun" | "struct" | "op" | "rule" | "strategy" | "use" | "test") | Tok::End
-        )
+        begins_item(self.peek())
     }
 
     /// Skips to where the next statement may begin.
@@ -256,4 +162,11 @@ impl Parser<'_> {
             self.advance();
         }
     }
+}
+
+pub(crate) fn begins_item(tok: Tok) -> bool {
+    matches!(
+        tok,
+        Tok::Word("kernel" | "fun" | "struct" | "op" | "rule" | "strategy" | "use" | "test") | Tok::End
+    )
 }

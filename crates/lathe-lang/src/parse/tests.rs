@@ -3,22 +3,16 @@
 use super::Parser;
 use crate::ast::{ExprKind, Setting, Stmt, StmtKind, Test};
 use crate::codes;
-use crate::lexer::Tok;
+use lathe_syntax::{Expressions, Number, Read, Rules};
 
 impl Parser<'_> {
     /// `test "name" for kernel { M = 5; A = random(1); expect C[i] = … within 1e-5 }`
-    pub(super) fn test(&mut self) -> Option<Test> {
+    pub(super) fn test(&mut self) -> Read<Test> {
         let start = self.span();
         self.advance();
-        let Tok::Str(name) = self.peek() else {
-            self.expected("the test's name in quotes");
-            return None;
-        };
-        let name = name.clone();
-        self.advance();
+        let name = self.string("the test's name in quotes")?;
         self.expect("for")?;
         let kernel = self.ident("the kernel's name")?;
-        let open = self.expect("{")?;
         let mut test = Test {
             name,
             kernel,
@@ -28,58 +22,32 @@ impl Parser<'_> {
             tolerances: Vec::new(),
             span: start,
         };
-        self.nested(true, |p| {
-            p.test_body(&mut test);
-            Some(())
+        self.inside("{", "}", |p| {
+            p.in_lines(|p| p.recovering(&[";", ","], "the end of the line", |p| p.test_line(&mut test)));
+            Ok(())
         })?;
-        self.close("}", open)?;
         test.span = self.since(start);
-        Some(test)
+        Ok(test)
     }
 
-    fn test_body(&mut self, test: &mut Test) {
-        let (lines, depth) = (self.lines, self.depth);
-        loop {
-            while self.take(";") || self.take(",") {}
-            if self.is("}") || self.at_item() {
-                return;
-            }
-            let start = self.at;
-            if self.test_line(test).is_some() {
-                if self.is(";") || self.is(",") || self.is("}") || self.newline() || self.at_item() {
-                    continue;
-                }
-                self.expected("the end of the line");
-            }
-            (self.lines, self.depth) = (lines, depth);
-            if self.at == start {
-                self.advance();
-            }
-            self.skip_statement();
-        }
-    }
-
-    fn test_line(&mut self, test: &mut Test) -> Option<()> {
+    fn test_line(&mut self, test: &mut Test) -> Read<()> {
         // `expect` is no reserved word: `expect = 3` sets an input of that name.
-        if self.is_name("expect") && !self.is_at(1, "=") && !self.is_at(1, "[") {
+        if self.is("expect") && !self.is_at(1, "=") && !self.is_at(1, "[") {
             self.advance();
             return self.expectation(test);
         }
         let name = self.ident("a size, an input or `expect`")?;
         let mut indices = None;
         if self.is("[") {
-            let open = self.expect("[")?;
-            let list = self.nested(false, |p| p.list("]", |p| p.ident("an index")))?;
-            self.close("]", open)?;
-            indices = Some(list);
+            indices = Some(self.listed("[", "]", |p| p.ident("an index"))?);
         }
         self.expect("=")?;
         test.settings.push(Setting { name, indices, value: self.expr()? });
-        Some(())
+        Ok(())
     }
 
     /// `expect C[i] = formula`, `expect C = [1, 2]`, `expect { statements }`, each `within 1e-5`
-    fn expectation(&mut self, test: &mut Test) -> Option<()> {
+    fn expectation(&mut self, test: &mut Test) -> Read<()> {
         let mut names = Vec::new();
         if self.is("{") {
             let block = self.block()?;
@@ -93,9 +61,9 @@ impl Parser<'_> {
                     if matches!(value.kind, crate::ast::ExprKind::List(_)) =>
                 {
                     let Some(name) = target.as_name() else {
-                        self.error(codes::TEST, "data stands for a whole array", target.span, "one element");
-                        self.help("write `expect C = [[1, 2], [3, 4]]`");
-                        return None;
+                        let text = "data stands for a whole array";
+                        let d = self.error(codes::TEST, text, target.span, "one element");
+                        return Err(d.help("write `expect C = [[1, 2], [3, 4]]`"));
                     };
                     let name = crate::ast::Ident { text: name.to_string(), span: target.span };
                     names.push(name.text.clone());
@@ -108,26 +76,20 @@ impl Parser<'_> {
                 }
             }
         }
-        if self.is_name("within") {
-            self.advance();
-            let value = match self.peek() {
-                Tok::Float(v) => *v,
-                Tok::Int(v) => *v as f64,
-                _ => {
-                    self.expected("a tolerance");
-                    return None;
-                }
+        if self.take("within") {
+            let value = match self.numeral(false)? {
+                Some(Number::Float(v)) => v,
+                Some(Number::Int(v)) => v as f64,
+                None => return self.expected("a tolerance"),
             };
             if !value.is_finite() {
-                let here = self.span();
-                self.error(codes::TEST, "everything would be within this tolerance", here, "not finite");
-                self.help("write how far each element may be off: `within 1e-5`");
-                return None;
+                let text = "everything would be within this tolerance";
+                let d = self.error(codes::TEST, text, self.last_span(), "not finite");
+                return Err(d.help("write how far each element may be off: `within 1e-5`"));
             }
-            self.advance();
             test.tolerances.extend(names.into_iter().map(|n| (n, value)));
         }
-        Some(())
+        Ok(())
     }
 }
 

@@ -6,37 +6,43 @@ use crate::codes;
 use crate::types::{Type, TypeKind};
 use lathe_diagnostics::{Diagnostic, Span};
 use lathe_ir::{Name, Scalar};
+use lathe_syntax::{Expressions, Operator, Read, Rules};
 
-impl Parser {
-    pub fn ty(&mut self) -> Result<Type, Diagnostic> {
+/// Conditions are joined by `and`; between them stand commas.
+const AND: u8 = Operator::And.precedence();
+
+impl Parser<'_, '_> {
+    pub fn ty(&mut self) -> Read<Type> {
         let from = self.deeper(Parser::ty_atom)?;
-        if self.sign("->") {
+        if self.take("->") {
             return Ok(Type::fun(from, self.deeper(Parser::ty)?));
         }
         Ok(from)
     }
 
-    fn ty_atom(&mut self) -> Result<Type, Diagnostic> {
+    fn ty_atom(&mut self) -> Read<Type> {
         let span = self.span();
-        let elem = if self.sign("(") {
-            self.parts(&mut |p| p.ty())?.unwrap_or_else(Type::tuple)
+        let elem = if self.is("(") {
+            let (mut parts, comma) = self.tuple(Parser::ty)?;
+            match parts.len() {
+                0 => return Err(self.error(codes::SYNTAX, "no type", self.since(span), "nothing")),
+                1 if !comma => parts.remove(0),
+                _ => Type::tuple(parts),
+            }
         } else {
-            let n = self.name()?;
+            let n = self.ident()?;
             match (&*n, Scalar::from_name(&n)) {
                 (_, Some(s)) => Type::scalar(s),
                 ("idx", _) => {
-                    self.expect("<")?;
                     // A comparison would end at `>`.
-                    let size = nat_of(&self.binary(1)?)?;
-                    self.expect(">")?;
-                    Type::index(size)
+                    Type::index(self.inside("<", ">", |p| nat_of(&p.sum()?))?)
                 }
                 ("vector", _) => {
-                    self.expect("<")?;
-                    let elem = self.ty()?;
-                    self.expect(",")?;
-                    let lanes = nat_of(&self.binary(1)?)?;
-                    self.expect(">")?;
+                    let (elem, lanes) = self.inside("<", ">", |p| {
+                        let elem = p.ty()?;
+                        p.expect(",")?;
+                        Ok((elem, nat_of(&p.sum()?)?))
+                    })?;
                     Type::vector(lanes, elem)
                 }
                 _ if self.data_vars.contains(&n) => Type::new(TypeKind::Var(n)),
@@ -49,39 +55,36 @@ impl Parser {
                 }
             }
         };
-        if !self.sign("[") {
+        if !self.is("[") {
             return Ok(elem);
         }
-        let sizes = self.list("]", &mut |p| nat_of(&p.expr()?))?;
+        let sizes = self.listed("[", "]", |p| nat_of(&p.term()?))?;
         Ok(Type::nested(&sizes, elem))
     }
 
     /// The word that an item begins with, and its name.
-    fn named(&mut self, word: &str) -> Result<(Name, Span), Diagnostic> {
-        if !self.word(word) {
-            return self.error(&format!("`{word}`"));
-        }
+    fn named(&mut self, word: &str) -> Read<(Name, Span)> {
+        self.expect(word)?;
         let span = self.span();
-        Ok((self.name()?, span))
+        Ok((self.ident()?, span))
     }
 
-    pub fn fun(&mut self) -> Result<FunAst, Diagnostic> {
+    pub fn fun(&mut self) -> Read<FunAst> {
         let start = self.span();
         let (name, name_span) = self.named("fun")?;
-        let types = if self.sign("<") {
-            self.list(">", &mut |p| {
+        let types = if self.is("<") {
+            self.listed("<", ">", |p| {
                 let span = p.span();
-                Ok((p.name()?, span))
+                Ok((p.ident()?, span))
             })?
         } else {
             Vec::new()
         };
         let known = self.data_vars.len();
         self.data_vars.extend(types.iter().map(|t| t.0.clone()));
-        self.expect("(")?;
-        let params = self.list(")", &mut |p| {
+        let params = self.listed("(", ")", |p| {
             let span = p.span();
-            let name = p.name()?;
+            let name = p.ident()?;
             p.expect(":")?;
             let ty = p.ty()?;
             Ok(FunParam { name, ty, span: p.since(span) })
@@ -92,7 +95,7 @@ impl Parser {
         let result_span = self.since(result_start);
         let facts = self.conditions()?;
         self.expect("=")?;
-        let body = self.expr()?;
+        let body = self.term()?;
         self.data_vars.truncate(known);
         Ok(FunAst {
             name,
@@ -108,12 +111,12 @@ impl Parser {
     }
 
     /// `where c, d`, if it is there.
-    fn conditions(&mut self) -> Result<Vec<Ast>, Diagnostic> {
+    fn conditions(&mut self) -> Read<Vec<Ast>> {
         let mut out = Vec::new();
-        if self.word("where") {
+        if self.take("where") {
             loop {
-                out.push(self.conjunction()?);
-                if !self.sign(",") {
+                out.push(self.climb(AND)?);
+                if !self.take(",") {
                     break;
                 }
             }
@@ -122,15 +125,15 @@ impl Parser {
     }
 
     /// `rule name(f, g) rounds: left => right where c`
-    pub fn rule(&mut self) -> Result<RuleAst, Diagnostic> {
+    pub fn rule(&mut self) -> Read<RuleAst> {
         let start = self.span();
         let (name, name_span) = self.named("rule")?;
-        let metas = if self.sign("(") { self.list(")", &mut |p| p.name())? } else { Vec::new() };
-        let rounds = self.word("rounds");
+        let metas = if self.is("(") { self.listed("(", ")", |p| p.ident())? } else { Vec::new() };
+        let rounds = self.take("rounds");
         self.expect(":")?;
-        let left = self.expr()?;
+        let left = self.term()?;
         self.expect("=>")?;
-        let right = self.expr()?;
+        let right = self.term()?;
         let conditions = self.conditions()?;
         Ok(RuleAst { name, name_span, metas, rounds, left, right, conditions, span: self.since(start) })
     }

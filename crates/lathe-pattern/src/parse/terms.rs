@@ -1,110 +1,100 @@
-//! Terms, by precedence climbing.
+//! Terms: lambdas, pipes and compositions around the expressions that all texts share.
 
 use super::Parser;
 use crate::ast::{Ast, AstKind, LamParam, Pattern};
-use crate::lex::Tok;
+use crate::codes;
 use crate::types::Kind;
-use lathe_diagnostics::{Diagnostic, Span};
-use lathe_ir::{BinOp, UnOp};
+use lathe_diagnostics::Span;
+use lathe_ir::UnOp;
+use lathe_syntax::{Expressions, Number, Operator, Read, Rules, Sign, Tok};
 
-/// Operators from loosest to tightest below `not`; comparisons do not chain.
-const LEVELS: [&[(&str, BinOp)]; 3] = [
-    &[
-        ("==", BinOp::Eq),
-        ("!=", BinOp::Ne),
-        ("<=", BinOp::Le),
-        (">=", BinOp::Ge),
-        ("<", BinOp::Lt),
-        (">", BinOp::Gt),
-    ],
-    &[("+", BinOp::Add), ("-", BinOp::Sub)],
-    &[("*", BinOp::Mul), ("//", BinOp::FloorDiv), ("/", BinOp::Div), ("%", BinOp::FloorMod)],
-];
-
-impl Parser {
-    pub fn expr(&mut self) -> Result<Ast, Diagnostic> {
-        self.deeper(|p| {
-            let start = p.span();
-            if p.sign("|") {
-                return p.lambda(start);
-            }
-            if p.word("let") {
-                let pattern = p.pattern()?;
-                p.expect("=")?;
-                let value = p.expr()?;
-                if !p.word("in") {
-                    return p.error("`in`");
+impl Parser<'_, '_> {
+    pub fn term(&mut self) -> Read<Ast> {
+        let start = self.span();
+        if self.is("|") {
+            return self.deeper(Parser::lambda);
+        }
+        if self.is("let") {
+            return self.deeper(Parser::binding);
+        }
+        let mut e = self.composition()?;
+        while self.take("|>") {
+            let f = if self.is("|") { self.term()? } else { self.composition()? };
+            let span = self.since(start);
+            // Into the call, so that `x |> f(a)` reads as `f(a, x)`.
+            e = match *f.kind {
+                AstKind::Call(g, mut args) => {
+                    args.push(e);
+                    Ast::new(AstKind::Call(g, args), span)
                 }
-                let body = p.expr()?;
-                return Ok(Ast::new(AstKind::Let(pattern, value, body), p.since(start)));
-            }
-            let mut e = p.composition()?;
-            while p.sign("|>") {
-                let f = if matches!(p.peek(), Tok::Sign("|")) { p.expr()? } else { p.composition()? };
-                let span = p.since(start);
-                // Into the call, so that `x |> f(a)` reads as `f(a, x)`.
-                e = match *f.kind {
-                    AstKind::Call(g, mut args) => {
-                        args.push(e);
-                        Ast::new(AstKind::Call(g, args), span)
-                    }
-                    _ => Ast::new(AstKind::Call(f, vec![e]), span),
-                };
-                e = p.low(e)?;
-            }
-            Ok(e)
-        })
+                _ => Ast::new(AstKind::Call(f, vec![e]), span),
+            };
+            e = self.low(e)?;
+        }
+        Ok(e)
     }
 
-    fn lambda(&mut self, start: Span) -> Result<Ast, Diagnostic> {
-        let (params, known) = (self.list("|", &mut |p| p.lam_param())?, self.data_vars.len());
+    /// `let p = e in b`
+    fn binding(&mut self) -> Read<Ast> {
+        let start = self.expect("let")?;
+        let pattern = self.pattern()?;
+        self.expect("=")?;
+        let value = self.term()?;
+        self.expect("in")?;
+        let body = self.term()?;
+        Ok(Ast::new(AstKind::Let(pattern, value, body), self.since(start)))
+    }
+
+    /// `|x, (y, z), n: nat, v: f32| body`
+    fn lambda(&mut self) -> Read<Ast> {
+        let start = self.span();
+        let (params, known) = (self.listed("|", "|", |p| p.lam_param())?, self.data_vars.len());
         if params.is_empty() {
-            return self.error("a parameter");
+            return self.expected("a parameter");
         }
         for p in &params {
             if let LamParam::Dep(Kind::Data, x) = p {
                 self.data_vars.push(x.clone());
             }
         }
-        let body = self.expr();
+        let body = self.term();
         self.data_vars.truncate(known);
         Ok(Ast::new(AstKind::Lam(params, body?), self.since(start)))
     }
 
-    fn lam_param(&mut self) -> Result<LamParam, Diagnostic> {
+    fn lam_param(&mut self) -> Read<LamParam> {
         let pattern = self.pattern()?;
-        if !self.sign(":") {
+        if !self.take(":") {
             return Ok(LamParam::Data(pattern, None));
         }
         if let Pattern::Name(n) = &pattern {
-            if self.word("nat") {
+            if self.take("nat") {
                 return Ok(LamParam::Dep(Kind::Nat, n.clone()));
             }
-            if self.word("data") {
+            if self.take("data") {
                 return Ok(LamParam::Dep(Kind::Data, n.clone()));
             }
         }
         Ok(LamParam::Data(pattern, Some(self.ty()?)))
     }
 
-    fn pattern(&mut self) -> Result<Pattern, Diagnostic> {
-        if self.sign("(") {
-            let parts = self.deeper(|p| p.list(")", &mut |p| p.pattern()))?;
-            return Ok(Pattern::Tuple(parts));
+    fn pattern(&mut self) -> Read<Pattern> {
+        if self.is("(") {
+            return Ok(Pattern::Tuple(self.listed("(", ")", |p| p.pattern())?));
         }
-        let n = self.name()?;
+        let n = self.ident()?;
         Ok(if &*n == "_" { Pattern::Any } else { Pattern::Name(n) })
     }
 
-    fn composition(&mut self) -> Result<Ast, Diagnostic> {
+    fn composition(&mut self) -> Read<Ast> {
         let start = self.span();
-        let mut e = self.disjunction()?;
+        let mut e = self.expr()?;
         loop {
-            if self.sign(">>") {
-                let g = self.disjunction()?;
+            if self.take(">>") {
+                let g = self.expr()?;
                 e = self.low(Ast::new(AstKind::Then(e, g), self.since(start)))?;
-            } else if self.sign("<<") {
-                let g = self.disjunction()?;
+            } else if self.take("<<") {
+                let g = self.expr()?;
                 e = self.low(Ast::new(AstKind::Then(g, e), self.since(start)))?;
             } else {
                 return Ok(e);
@@ -112,71 +102,47 @@ impl Parser {
         }
     }
 
-    fn disjunction(&mut self) -> Result<Ast, Diagnostic> {
+    fn atom(&mut self) -> Read<Ast> {
         let start = self.span();
-        let mut e = self.conjunction()?;
-        while self.word("or") {
-            let b = self.conjunction()?;
-            e = self.low(Ast::new(AstKind::Binary(BinOp::Or, e, b), self.since(start)))?;
-        }
-        Ok(e)
-    }
-
-    pub(super) fn conjunction(&mut self) -> Result<Ast, Diagnostic> {
-        let start = self.span();
-        let mut e = self.negation()?;
-        while self.word("and") {
-            let b = self.negation()?;
-            e = self.low(Ast::new(AstKind::Binary(BinOp::And, e, b), self.since(start)))?;
-        }
-        Ok(e)
-    }
-
-    fn negation(&mut self) -> Result<Ast, Diagnostic> {
-        let start = self.span();
-        if self.word("not") {
-            let e = self.deeper(Parser::negation)?;
-            return Ok(Ast::new(AstKind::Unary(UnOp::Not, e), self.since(start)));
-        }
-        self.binary(0)
-    }
-
-    pub(super) fn binary(&mut self, level: usize) -> Result<Ast, Diagnostic> {
-        let Some(ops) = LEVELS.get(level) else { return self.unary() };
-        let start = self.span();
-        let mut e = self.binary(level + 1)?;
-        while let Some((_, op)) = ops.iter().find(|o| matches!(self.peek(), Tok::Sign(s) if *s == o.0)) {
-            self.at += 1;
-            let b = self.binary(level + 1)?;
-            e = self.low(Ast::new(AstKind::Binary(*op, e, b), self.since(start)))?;
-            if level == 0 {
-                break;
+        let kind = match self.peek() {
+            Tok::Sym("(") => {
+                let (mut parts, comma) = self.tuple(Parser::term)?;
+                match parts.len() {
+                    0 => return Err(self.error(codes::SYNTAX, "no term", self.since(start), "nothing")),
+                    1 if !comma => return Ok(parts.remove(0)),
+                    _ => AstKind::Tuple(parts),
+                }
             }
-        }
-        Ok(e)
+            Tok::Name(_) => AstKind::Name(self.ident()?),
+            Tok::Word(word @ ("true" | "false")) => {
+                self.advance();
+                AstKind::Bool(word == "true")
+            }
+            _ => match self.numeral(false)? {
+                Some(Number::Int(v)) => AstKind::Int(v),
+                Some(Number::Float(v)) => AstKind::Float(v),
+                None => return self.expected("a term"),
+            },
+        };
+        Ok(Ast::new(kind, self.since(start)))
     }
+}
 
-    fn unary(&mut self) -> Result<Ast, Diagnostic> {
+impl<'a> Expressions<'a> for Parser<'_, 'a> {
+    type Expr = Ast;
+
+    fn operand(&mut self) -> Read<Ast> {
         let start = self.span();
-        if self.sign("-") {
-            let e = self.deeper(Parser::unary)?;
-            let kind = match *e.kind {
-                AstKind::Int(v) => AstKind::Int(v.wrapping_neg()),
-                AstKind::Float(v) => AstKind::Float(-v),
-                _ => AstKind::Unary(UnOp::Neg, e),
-            };
-            return Ok(Ast::new(kind, self.since(start)));
-        }
         let mut e = self.atom()?;
         loop {
-            let kind = if self.sign("(") {
-                AstKind::Call(e, self.list(")", &mut |p| p.expr())?)
-            } else if self.sign("[") {
-                AstKind::Index(e, self.list("]", &mut |p| p.expr())?)
-            } else if self.sign(".") {
-                let Tok::Int(n) = *self.peek() else { return self.error("the number of a part") };
-                self.at += 1;
-                AstKind::Part(e, usize::try_from(n).unwrap_or(usize::MAX))
+            let kind = if self.is("(") {
+                AstKind::Call(e, self.listed("(", ")", Parser::term)?)
+            } else if self.is("[") {
+                AstKind::Index(e, self.listed("[", "]", Parser::term)?)
+            } else if self.take(".") {
+                let Tok::Int(n) = self.peek() else { return self.expected("the number of a part") };
+                self.advance();
+                AstKind::Part(e, n.parse().unwrap_or(usize::MAX))
             } else {
                 return Ok(e);
             };
@@ -184,31 +150,17 @@ impl Parser {
         }
     }
 
-    fn atom(&mut self) -> Result<Ast, Diagnostic> {
-        let start = self.span();
-        let kind = match self.peek().clone() {
-            Tok::Int(v) => {
-                self.at += 1;
-                AstKind::Int(v)
-            }
-            Tok::Float(v) => {
-                self.at += 1;
-                AstKind::Float(v)
-            }
-            Tok::Name(n) if n == "true" || n == "false" => {
-                self.at += 1;
-                AstKind::Bool(n == "true")
-            }
-            Tok::Name(_) => AstKind::Name(self.name()?),
-            Tok::Sign("(") => {
-                self.at += 1;
-                match self.parts(&mut |p| p.expr())? {
-                    Ok(inside) => return Ok(inside),
-                    Err(parts) => AstKind::Tuple(parts),
-                }
-            }
-            _ => return self.error("a term"),
+    fn unary(&mut self, sign: Sign, a: Ast, span: Span) -> Read<Ast> {
+        let kind = match (sign, *a.kind) {
+            (Sign::Neg, AstKind::Int(v)) => AstKind::Int(v.wrapping_neg()),
+            (Sign::Neg, AstKind::Float(v)) => AstKind::Float(-v),
+            (Sign::Neg, kind) => AstKind::Unary(UnOp::Neg, Ast { kind: Box::new(kind), ..a }),
+            (Sign::Not, kind) => AstKind::Unary(UnOp::Not, Ast { kind: Box::new(kind), ..a }),
         };
-        Ok(Ast::new(kind, self.since(start)))
+        Ok(Ast::new(kind, span))
+    }
+
+    fn binary(&mut self, op: Operator, a: Ast, b: Ast, span: Span, _: usize) -> Read<Ast> {
+        self.low(Ast::new(AstKind::Binary(op.into(), a, b), span))
     }
 }

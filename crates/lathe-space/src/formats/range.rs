@@ -278,7 +278,7 @@ pub(crate) fn show_expr(e: &Expr) -> String {
         match e {
             Expr::Value(Value::Str(s)) => {
                 let escaped = s.replace('\\', "\\\\").replace('"', "\\\"");
-                Expr::Value(Value::Str(format!("\"{escaped}\"")))
+                Expr::Name(format!("\"{escaped}\""))
             }
             Expr::Value(_) | Expr::Name(_) => e.clone(),
             Expr::Unary(op, a) => Expr::Unary(*op, Box::new(quote(a))),

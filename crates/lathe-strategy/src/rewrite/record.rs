@@ -56,7 +56,7 @@ pub fn replay_nodes<N: Node>(
             (Entry::Tested(f), Some((test, args))) => {
                 let searched = RefCell::new(HashMap::new());
                 let mut engine = Engine::new(context, words, state.clone(), false, &searched);
-                let test = crate::text::parse_strategy(test).map_err(|d| Refusal::new(&e.rule, d))?;
+                let test = crate::parse_strategy(test).map_err(|d| Refusal::new(&e.rule, d))?;
                 let test = engine.strategy(&test).map_err(|_| wrong("its test cannot be read"))?;
                 let out = engine.tested(f, &test, &focus, &values(args)?);
                 let out = out.map_err(|_| wrong("its test does not end"))?;

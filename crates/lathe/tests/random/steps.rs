@@ -255,17 +255,7 @@ fn written(f: &Function) -> Vec<String> {
 
 /// Reads a step as the language does; `None` if it is no single call.
 pub fn parse(text: &str) -> Option<(String, Args)> {
-    let text = format!("strategy s = {text}\n");
-    let file = lathe_diagnostics::SourceMap::new().add("<step>", text.as_str());
-    let (parsed, errors) = lathe_lang::parse(file, &text);
-    if !errors.is_empty() {
-        return None;
-    }
-    let body = parsed.items.into_iter().find_map(|i| match i {
-        lathe_lang::ast::Item::Strategy(s) => Some(s.definition.body),
-        _ => None,
-    })?;
-    let Strategy::Call { name, args, .. } = body else { return None };
+    let Ok(Strategy::Call { name, args, .. }) = lathe_strategy::parse_strategy(text) else { return None };
     let mut out = Args::default();
     for a in args {
         let ArgValue::Expr(e) = &a.value else { return None };

@@ -2,17 +2,15 @@
 
 use super::*;
 
-impl Parser {
+impl Parser<'_> {
     pub(super) fn compute(&mut self, start: Span) -> Parsed<Piece> {
-        let Tok::Label(text) = self.peek() else { return self.expected("a label in single quotes") };
-        let label = Label::new(text);
-        self.bump();
+        let label = self.label_name()?;
         let mut bound = Vec::new();
         let header = self.compute_dims(&mut bound);
-        let at = self.span_from(start);
+        let at = self.since(start);
         let compute = match header {
             Ok(dims) => self.compute_body(label, dims),
-            Err(Failed) => Err(Failed),
+            Err(d) => Err(d),
         };
         bound.into_iter().rev().for_each(|v| self.scope.unbind_var(v));
         let kind = StmtKind::Compute(compute?);
@@ -21,19 +19,17 @@ impl Parser {
 
     pub(super) fn compute_dims(&mut self, bound: &mut Vec<VarId>) -> Parsed<Vec<Dim>> {
         let mut dims = Vec::new();
-        if !self.eat_word("over") {
+        if !self.take("over") {
             return Ok(dims);
         }
         loop {
             let binder = self.binder("the name of an index")?;
-            self.expect_word("in")?;
+            self.expect("in")?;
             let (lo, hi) = self.range()?;
-            let scan = self.at_word("scan");
-            let combine = if scan || self.at_word("reduce") {
-                self.bump();
-                self.expect("(")?;
-                let op = self.op_name()?;
-                self.expect(")")?;
+            let scan = self.is("scan");
+            let combine = if scan || self.is("reduce") {
+                self.advance();
+                let op = self.inside("(", ")", Parser::op_name)?;
                 if scan { Combine::Scan(op) } else { Combine::Reduce(op) }
             } else {
                 Combine::Concat
@@ -41,7 +37,7 @@ impl Parser {
             self.scope.bind_var(&binder);
             bound.push(binder.id);
             dims.push(Dim { binder, lo, hi, combine });
-            if !self.eat(",") {
+            if !self.take(",") {
                 return Ok(dims);
             }
         }
@@ -53,9 +49,9 @@ impl Parser {
         self.statement_ends();
         self.with_bindings()?;
         let targets = self.some(Parser::access)?;
-        let update = if self.eat("=") { None } else { Some(self.op_assign()?) };
+        let update = if self.take("=") { None } else { Some(self.op_assign()?) };
         let values = self.some(Parser::expr)?;
-        let guard = if self.eat_word("if") { Some(self.expr()?) } else { None };
+        let guard = if self.take("if") { Some(self.expr()?) } else { None };
         self.expect("}")?;
         Ok(Compute { label, dims, targets, values, guard, update })
     }

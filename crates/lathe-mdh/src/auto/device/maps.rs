@@ -2,7 +2,9 @@
 //! lies between is read once; what is turned goes through shared memory.
 
 use super::shape::{Shape, Steps, divisor, together};
+use crate::lower::steps::{data, int, named, word};
 use lathe_ir::names::{self, Role};
+use lathe_strategy::{Argument, Strategy};
 
 /// Threads of a block.
 const THREADS: u64 = 256;
@@ -14,7 +16,7 @@ const LONG: u64 = 1 << 20;
 const TILE: u64 = 64;
 
 /// A map in one of the forms, the special ones first.
-pub fn forms(s: &Shape) -> Vec<String> {
+pub fn forms(s: &Shape) -> Vec<Strategy> {
     if s.reduces() || !s.output.plain() || s.dims.is_empty() {
         return Vec::new();
     }
@@ -27,7 +29,7 @@ fn order(s: &Shape) -> Option<Vec<usize>> {
     (order.len() == s.dims.len()).then_some(order)
 }
 
-fn plain(s: &Shape) -> Option<String> {
+fn plain(s: &Shape) -> Option<Strategy> {
     let order = order(s)?;
     let (last, outer) = order.split_last()?;
     let mut t = Steps::default();
@@ -36,7 +38,7 @@ fn plain(s: &Shape) -> Option<String> {
     // Of long rows of a length that vectors do not divide, the rest has threads of its own.
     let cut = outer.is_empty() && n != whole && n > LONG;
     if cut {
-        t.add(format!("cut({}, {whole})", s.dim(*last)));
+        t.add("cut", &[&s.dim(*last)], [Argument::positional(int(whole))]);
         n = whole;
     }
     let vector = together(s.output.bytes, n);
@@ -64,11 +66,11 @@ fn plain(s: &Shape) -> Option<String> {
     if cut {
         t.bind(&Role::Rest.of(s.dim(*last)), "block");
     }
-    Some(t.text())
+    Some(t.strategy())
 }
 
 /// Rows per thread in the dimensions that neighbours are read along.
-fn stencil(s: &Shape) -> Option<String> {
+fn stencil(s: &Shape) -> Option<Strategy> {
     let order = order(s)?;
     let (last, outer) = order.split_last()?;
     let spread = |d: usize| s.inputs.iter().any(|i| i.spread[d]);
@@ -103,11 +105,11 @@ fn stencil(s: &Shape) -> Option<String> {
     inner.iter().for_each(|u| t.unroll(u));
     blocks.iter().for_each(|b| t.bind(b, "grid"));
     t.bind(&s.path("tx"), "block");
-    Some(t.text())
+    Some(t.strategy())
 }
 
 /// A tile of an input whose rows are the results' columns: read along its rows, and written along the others.
-fn turned(s: &Shape) -> Option<String> {
+fn turned(s: &Shape) -> Option<Strategy> {
     let order = order(s)?;
     let [across, along] = order[..] else { return None };
     let mut columns = s.inputs.iter().filter(|i| i.over == [Some(along), Some(across)] && i.plain());
@@ -119,7 +121,8 @@ fn turned(s: &Shape) -> Option<String> {
     t.split(&s.dim(along), TILE, "bx", "tx");
     t.split(&s.dim(across), TILE, "by", "ty");
     t.reorder(&["bx", "by", "ty", "tx"].map(|l| s.path(l)));
-    t.add(format!("stage({name}, at: {}, space: shared, layout: pad(1, {}))", s.path("by"), TILE + 1));
+    let layout = named("layout", data("pad", [1, TILE as usize + 1]));
+    t.add("stage", &[name], [word("at", &s.path("by")), word("space", "shared"), layout]);
     let copied = |l: &str| names::around(names::copy_of(name), l);
     t.split(&copied("0"), 4, "uy", "ty");
     t.split(&s.path("ty"), 4, "uy", "ty");
@@ -130,5 +133,5 @@ fn turned(s: &Shape) -> Option<String> {
     for l in [copied("ty"), copied("1"), s.path("ty"), s.path("tx")] {
         t.bind(&l, "block");
     }
-    Some(t.text())
+    Some(t.strategy())
 }

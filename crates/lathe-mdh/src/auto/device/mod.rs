@@ -17,7 +17,7 @@ use crate::choose::facts::{Facts, Reach};
 use crate::homomorphism::{Homomorphism, Shaped};
 use crate::view::Operand;
 use lathe_ir::{BinOp, ExprKind, Function, Module, ReduceOp, Scalar};
-use lathe_strategy::{Strategy, parse_strategy};
+use lathe_strategy::Strategy;
 use std::collections::BTreeMap;
 
 /// A strategy for some computes of a function.
@@ -37,12 +37,9 @@ pub fn forms(module: &Module, func: &Function) -> Vec<Form> {
     out.extend(all.and_then(|all| rows::form(&all)));
     for s in shapes.iter().flatten() {
         let each = products::forms(s).into_iter().chain(sums::forms(s)).chain(maps::forms(s));
-        out.extend(each.map(|text| (vec![s.label.clone()], text)));
+        out.extend(each.map(|strategy| Form { labels: vec![s.label.clone()], strategy }));
     }
-    let form = |(labels, text): (Vec<String>, String)| {
-        parse_strategy(&text).ok().map(|strategy| Form { labels, strategy })
-    };
-    out.into_iter().filter_map(form).collect()
+    out
 }
 
 /// The compute of a label, if it is one that forms are for.

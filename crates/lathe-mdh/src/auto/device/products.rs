@@ -2,7 +2,9 @@
 //! while one pair is used, the next is on its way there. A thread has its results in registers, in pieces of 4 × 4.
 
 use super::shape::{Array, Shape, Steps};
+use crate::lower::steps::{data, int, named, word};
 use lathe_ir::names::{self, Role};
+use lathe_strategy::Strategy;
 
 /// Products with fewer results have smaller blocks, so that every processor has some.
 const LARGE: u64 = 1_500_000;
@@ -17,7 +19,7 @@ struct Tile {
     threads: u64,
 }
 
-pub fn forms(s: &Shape) -> Vec<String> {
+pub fn forms(s: &Shape) -> Vec<Strategy> {
     let of = |d: usize| s.dims[d].extent;
     let Some((i, j, k)) = roles(s) else { return Vec::new() };
     let tile = if of(i) * of(j) <= LARGE {
@@ -43,18 +45,18 @@ fn roles(s: &Shape) -> Option<(usize, usize, usize)> {
         .then_some((i, j, k))
 }
 
-fn product(s: &Shape, (i, j, k): (usize, usize, usize), tile: &Tile) -> String {
+fn product(s: &Shape, (i, j, k): (usize, usize, usize), tile: &Tile) -> Strategy {
     let (l, out) = (&s.label, &s.output.name);
     let mut t = Steps::default();
-    t.add(format!("fma({l})"));
+    t.add("fma", &[l], []);
     t.split(&s.dim(i), tile.side, "bi", "ti");
     t.split(&s.dim(j), tile.side, "bj", "tj");
     t.reorder(&["bi", "bj", "ti", "tj"].map(|x| s.path(x)));
     let first = Role::Init.of(l);
-    t.add(format!("fission({}, after: {first})", s.path("ti")));
+    t.add("fission", &[&s.path("ti")], [word("after", &first)]);
     t.bind(&s.path("bi"), "grid");
     t.bind(&s.path("bj"), "grid");
-    t.add(format!("stage({out}, at: {}, space: register)", s.path("bj")));
+    t.stage(out, &s.path("bj"), "register");
     // Warps wi × wj, in each threads li × lj; a thread has pieces ri × rj of ei × ej.
     let (ri, rj) = (tile.side / tile.rows, tile.side / tile.columns);
     let lanes = if tile.columns == 1 { 32 } else { 32.min(rj) };
@@ -83,12 +85,9 @@ fn product(s: &Shape, (i, j, k): (usize, usize, usize), tile: &Tile) -> String {
     for a in &s.inputs {
         // Rows of the tile in shared memory run along the results.
         let turn = a.along() == Some(k);
-        let layout = if turn {
-            format!(", layout: permute(1, 0), layout: pad(1, {})", tile.side + 4)
-        } else {
-            String::new()
-        };
-        t.add(format!("stage({}, at: {bk}, space: shared{layout})", a.name));
+        let layout = [data("permute", [1, 0]), data("pad", [1, tile.side as usize + 4])];
+        let layout = layout.into_iter().filter(|_| turn).map(|l| named("layout", l));
+        t.add("stage", &[&a.name], [word("at", &bk), word("space", "shared")].into_iter().chain(layout));
     }
     for at in &statements {
         pieces.iter().for_each(|p| t.unroll(&format!("{at}.{p}")));
@@ -100,8 +99,8 @@ fn product(s: &Shape, (i, j, k): (usize, usize, usize), tile: &Tile) -> String {
     for a in &s.inputs {
         copy(a, a.along() == Some(k), tile, &mut t);
     }
-    t.add(format!("pipeline({bk}, stages: 2)"));
-    t.text()
+    t.add("pipeline", &[&bk], [named("stages", int(2))]);
+    t.strategy()
 }
 
 /// The threads copy a tile: element by element where it is turned, else four neighbours at a time.

@@ -1,7 +1,9 @@
 //! Chains of computes over the same rows (softmax, normalizations): a row is read once and stays in registers, results of a
 //! whole row are in shared memory. Short rows have a warp each, longer ones a block.
 
+use super::Form;
 use super::shape::{Array, Shape, Steps, threads};
+use crate::lower::steps::word;
 use lathe_ir::names::{self, Role};
 use std::collections::BTreeSet;
 
@@ -12,8 +14,8 @@ const WARP: u64 = 32;
 const ROWS: u64 = 4;
 const VECTOR: u64 = 4;
 
-/// The labels of the chain that begins with the first compute, and its steps.
-pub fn form(all: &[Shape]) -> Option<(Vec<String>, String)> {
+/// The chain that begins with the first compute.
+pub fn form(all: &[Shape]) -> Option<Form> {
     let first = all.first().filter(|_| all.len() > 1)?;
     let [row, column] = [first.dims.first()?.extent, first.dims.get(1)?.extent];
     let fits = |s: &&Shape| {
@@ -46,7 +48,7 @@ pub fn form(all: &[Shape]) -> Option<(Vec<String>, String)> {
     let threads = if short { WARP } else { width()? };
     let mut t = Steps::default();
     for s in &chain[1..] {
-        t.add(format!("fuse({}, {})", first.dim(0), s.dim(0)));
+        t.add("fuse", &[&first.dim(0), &s.dim(0)], []);
     }
     let mut at = first.dim(0);
     if short {
@@ -54,7 +56,7 @@ pub fn form(all: &[Shape]) -> Option<(Vec<String>, String)> {
         at = first.path("ty");
     }
     let results: BTreeSet<&str> = sums.iter().map(|s| s.output.name.as_str()).collect();
-    results.iter().for_each(|r| t.add(format!("localize({r}, at: {at}, space: shared)")));
+    results.iter().for_each(|r| t.add("localize", &[r], [word("at", &at), word("space", "shared")]));
     t.bind(&if short { first.path("by") } else { at.clone() }, "grid");
     // What several computes touch of a row is kept; what is written is copied out.
     let whole = |a: &&Array| a.over == [Some(0), Some(1)];
@@ -68,7 +70,7 @@ pub fn form(all: &[Shape]) -> Option<(Vec<String>, String)> {
     let (mut loops, mut kept) =
         (chain.iter().map(|s| (s.label.clone(), s.dims[1].name.clone())).collect::<Vec<_>>(), 0);
     for n in names.iter().filter(|n| uses(n) > 1 && (read(n) || !written(n))) {
-        t.add(format!("stage({n}, at: {at}, space: register)"));
+        t.stage(n, &at, "register");
         kept += 1;
         let copy = names::copy_of(n);
         let copy = if written(n) { Role::Out.of(copy) } else { copy };
@@ -84,8 +86,9 @@ pub fn form(all: &[Shape]) -> Option<(Vec<String>, String)> {
     }
     for s in &sums {
         let (out, tx) = (&s.output.name, s.path("tx"));
-        t.add(format!("privatize({out}, {tx}, at: {tx}, space: shared, combine: tree)"));
-        t.add(format!("stage({}, at: {tx}, space: register)", Role::Parts.of(out)));
+        let how = [word("at", &tx), word("space", "shared"), word("combine", "tree")];
+        t.add("privatize", &[out, &tx], how);
+        t.stage(&Role::Parts.of(out), &tx, "register");
     }
     for (at, _) in &loops {
         t.unroll(&format!("{at}.rx"));
@@ -99,5 +102,5 @@ pub fn form(all: &[Shape]) -> Option<(Vec<String>, String)> {
         t.bind(&names::dimension(names::private(&s.output.name), 0), "block");
         t.tree(&s.label, threads);
     }
-    Some((chain.iter().map(|s| s.label.clone()).collect(), t.text()))
+    Some(Form { labels: chain.iter().map(|s| s.label.clone()).collect(), strategy: t.strategy() })
 }

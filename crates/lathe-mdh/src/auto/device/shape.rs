@@ -1,6 +1,8 @@
 //! What the forms know of a compute: its loops, and how arrays lie along them.
 
+use crate::lower::steps::{call, int, name, unroll, with, word};
 use lathe_ir::names::Role;
+use lathe_strategy::{Argument, Strategy};
 
 /// A loop of a compute.
 #[derive(Clone, Debug)]
@@ -74,32 +76,40 @@ impl Shape {
     }
 }
 
-/// Steps, written one after the other.
+/// Steps, one after the other.
 #[derive(Clone, Debug, Default)]
-pub struct Steps(Vec<String>);
+pub struct Steps(Vec<Strategy>);
 
 impl Steps {
-    pub fn add(&mut self, step: impl Into<String>) {
-        self.0.push(step.into());
+    /// A rule with loops, statements or buffers, and named arguments.
+    pub fn add(&mut self, rule: &str, of: &[&str], named: impl IntoIterator<Item = Argument>) {
+        let of = of.iter().map(|n| Argument::positional(name(n)));
+        self.0.push(with(rule, of.chain(named).collect()));
     }
 
     /// Blocks of `by` iterations.
     pub fn split(&mut self, path: &str, by: u64, outer: &str, inner: &str) {
-        self.add(format!("split({path}, {by}, outer: {outer}, inner: {inner})"));
+        let by = Argument::positional(int(by));
+        self.add("split", &[path], [by, word("outer", outer), word("inner", inner)]);
     }
 
     pub fn bind(&mut self, path: &str, to: &str) {
-        self.add(format!("bind({path}, {to})"));
+        self.add("bind", &[path, to], []);
     }
 
     pub fn unroll(&mut self, path: &str) {
-        self.add(format!("unroll({path})"));
+        self.0.push(unroll(path));
     }
 
     pub fn reorder(&mut self, paths: &[String]) {
         if paths.len() > 1 {
-            self.add(format!("reorder({})", paths.join(", ")));
+            self.0.push(call("reorder", paths.iter().map(|p| name(p)).collect()));
         }
+    }
+
+    /// What a loop touches of a buffer gets storage of its own.
+    pub fn stage(&mut self, buffer: &str, at: &str, space: &str) {
+        self.add("stage", &[buffer], [word("at", at), word("space", space)]);
     }
 
     /// The loops of the tree reduction of `parts` partial results of a label, run by threads.
@@ -109,8 +119,8 @@ impl Steps {
         }
     }
 
-    pub fn text(&self) -> String {
-        self.0.join(" ; ")
+    pub fn strategy(self) -> Strategy {
+        Strategy::Seq(self.0)
     }
 }
 

@@ -2,7 +2,9 @@
 //! and their partial results are combined by a tree reduction.
 
 use super::shape::{Shape, Steps, divisor, threads, together};
+use crate::lower::steps::word;
 use lathe_ir::names::{self, Role};
+use lathe_strategy::Strategy;
 
 const THREADS: u64 = 256;
 /// Blocks that a reduction of everything has at most.
@@ -12,7 +14,7 @@ const WARP: u64 = 32;
 /// Rows of warps in a block.
 const ROWS: u64 = 4;
 
-pub fn forms(s: &Shape) -> Vec<String> {
+pub fn forms(s: &Shape) -> Vec<Strategy> {
     [rows(s), everything(s)].into_iter().flatten().collect()
 }
 
@@ -31,8 +33,9 @@ fn partial(s: &Shape, t: &mut Steps, over: &str, (threads, vector): (u64, u64), 
     t.split(&s.path("tx"), vector, "tx", "vx");
     t.reorder(&["tx", "rx", "vx"].map(|l| s.path(l)));
     let tx = s.path("tx");
-    t.add(format!("privatize({out}, {tx}, at: {tx}, space: shared, combine: tree)"));
-    t.add(format!("stage({}, at: {tx}, space: register)", Role::Parts.of(out)));
+    let how = [word("at", &tx), word("space", "shared"), word("combine", "tree")];
+    t.add("privatize", &[out, &tx], how);
+    t.stage(&Role::Parts.of(out), &tx, "register");
     t.split(&s.path("rx"), divisor(rounds, &[8, 4, 2]), "rx", "ux");
 }
 
@@ -44,7 +47,7 @@ fn run(s: &Shape, t: &mut Steps, parts: u64) {
     t.tree(&s.label, parts);
 }
 
-fn everything(s: &Shape) -> Option<String> {
+fn everything(s: &Shape) -> Option<Strategy> {
     let k = reduced(s).filter(|_| s.dims.len() == 1)?;
     let n = s.extent(k);
     let vector = together(s.inputs.iter().map(|i| i.bytes).max()?, n);
@@ -56,17 +59,18 @@ fn everything(s: &Shape) -> Option<String> {
     t.split(&s.dim(k), n / blocks, "bx", "kx");
     partial(s, &mut t, &s.path("kx"), (width, vector), n / blocks / per);
     let bx = s.path("bx");
-    t.add(format!("privatize({out}, {bx}, space: global, name: {out}.blocks, combine: tree)"));
+    let name = word("name", &format!("{out}.blocks"));
+    t.add("privatize", &[out, &bx], [word("space", "global"), name, word("combine", "tree")]);
     let first = names::dimension(names::dimension(names::private(out), 2), 0);
-    t.add(format!("fuse({first}, {bx})"));
+    t.add("fuse", &[&first, &bx], []);
     t.bind(&first, "grid");
     run(s, &mut t, width);
     t.tree(&Role::Combine.of(&s.label), blocks);
-    Some(t.text())
+    Some(t.strategy())
 }
 
 /// Rows of one result each.
-fn rows(s: &Shape) -> Option<String> {
+fn rows(s: &Shape) -> Option<Strategy> {
     let k = reduced(s).filter(|_| s.dims.len() > 1)?;
     let n = s.extent(k);
     let vector = together(s.inputs.iter().filter(|i| i.depends(k)).map(|i| i.bytes).max()?, n);
@@ -76,7 +80,7 @@ fn rows(s: &Shape) -> Option<String> {
     let width = if short { WARP } else { threads(n / vector, &[THREADS, 128])? };
     let mut t = Steps::default();
     if s.products {
-        t.add(format!("fma({})", s.label));
+        t.add("fma", &[&s.label], []);
     }
     let mut blocks: Vec<String> = free.iter().map(|d| s.dim(*d)).collect();
     if short {
@@ -90,5 +94,5 @@ fn rows(s: &Shape) -> Option<String> {
         t.bind(&s.path("ty"), "block");
     }
     run(s, &mut t, width);
-    Some(t.text())
+    Some(t.strategy())
 }

@@ -1,9 +1,12 @@
 //! Statements that combine into elements that data names (histograms): every block has a table in shared memory, whose
 //! elements its threads share by atomic updates, and adds it to the result at its end.
 
+use super::Form;
 use super::shape::{Steps, divisor};
+use crate::lower::steps::word;
 use lathe_ir::names::{self, Role};
 use lathe_ir::{Access, Expr, Function, Label, Stmt, StmtKind, visit};
+use lathe_strategy::Strategy;
 
 /// The largest table, in bytes: shared memory that a kernel has without asking.
 const TABLE: i64 = 32 << 10;
@@ -14,23 +17,24 @@ const BLOCKS: u64 = 128;
 /// Elements that the threads of a block take at a time: four neighbours each.
 const ROUND: u64 = 4096;
 
-/// Labels of computes among these statements, and their steps.
-pub fn forms(func: &Function) -> Vec<(Vec<String>, String)> {
+/// One for each loop or compute that combines so.
+pub fn forms(func: &Function) -> Vec<Form> {
     let mut out = Vec::new();
     visit::walk(&func.body, &mut |s, _| {
         if let Some(l) = s.as_loop()
             && let Some((lo, hi)) = l.lo.as_int().zip(l.hi.as_int()).filter(|_| l.step == 1)
             && let Some((label, target, computes)) = only(&l.body)
         {
-            let text = steps(func, hi - lo, &l.binder.name, label, target);
-            out.extend(text.map(|t| (Vec::from_iter(computes.then(|| label.to_string())), t)));
+            let made = steps(func, hi - lo, &l.binder.name, label, target);
+            let labels = Vec::from_iter(computes.then(|| label.to_string()));
+            out.extend(made.map(|strategy| Form { labels, strategy }));
         }
         if let Some(c) = s.as_compute()
             && let (Some(_), [d], [target]) = (&c.update, &c.dims[..], &c.targets[..])
             && let (Some(lo), Some(hi)) = (d.lo.as_int(), d.hi.as_int())
         {
-            let text = steps(func, hi - lo, &d.binder.name, &c.label, target);
-            out.extend(text.map(|t| (vec![c.label.to_string()], t)));
+            let made = steps(func, hi - lo, &d.binder.name, &c.label, target);
+            out.extend(made.map(|strategy| Form { labels: vec![c.label.to_string()], strategy }));
         }
         s.as_loop().is_none()
     });
@@ -62,7 +66,7 @@ fn only(body: &Stmt) -> Option<(&Label, &Access, bool)> {
     Some((&r.label, target, false))
 }
 
-fn steps(func: &Function, n: i64, index: &str, label: &Label, target: &Access) -> Option<String> {
+fn steps(func: &Function, n: i64, index: &str, label: &Label, target: &Access) -> Option<Strategy> {
     if target.indices.iter().all(|e| visit::loads_of(e).is_empty()) {
         return None;
     }
@@ -84,9 +88,9 @@ fn steps(func: &Function, n: i64, index: &str, label: &Label, target: &Access) -
     t.split(&at("rx"), ROUND, "rx", "tx");
     t.split(&at("tx"), 4, "tx", "vx");
     t.reorder(&["tx", "rx", "vx"].map(at));
-    t.add(format!("privatize({h}, {one}, at: {one}, space: shared)"));
-    t.add(format!("atomic({label})"));
-    t.add(format!("atomic({})", Role::Combine.of(label)));
+    t.add("privatize", &[h, &one], [word("at", &one), word("space", "shared")]);
+    t.add("atomic", &[&label.to_string()], []);
+    t.add("atomic", &[&Role::Combine.of(label)], []);
     t.split(&at("rx"), divisor(block / ROUND, &[8, 4, 2]), "rx", "ux");
     t.unroll(&at("ux"));
     t.unroll(&at("vx"));
@@ -94,5 +98,5 @@ fn steps(func: &Function, n: i64, index: &str, label: &Label, target: &Access) -
     for l in [at("tx"), names::dimension(names::private(h), 1), at("combine.0")] {
         t.bind(&l, "block");
     }
-    Some(t.text())
+    Some(t.strategy())
 }
