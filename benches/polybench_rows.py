@@ -1,19 +1,24 @@
 #!/usr/bin/env python3
-"""PolyBench's 30 kernels, no strategy given, beside gcc and clang on plain C.
+"""PolyBench's 30 kernels, or the programs of examples/programs, no strategy given, beside gcc and clang on plain C.
 
     python3 benches/polybench_rows.py [--lathe PATH] [--size large] [--threads 1] [--only NAME ...] [--rounds 5]
-                                      [--strategy NAME] [--json FILE] [--table]
+                                      [--strategy NAME] [--machine x86-64-v3] [--programs] [--json FILE]
+                                      [--table]
 
 Candidates take turns in one pinned process, on arrays that are filled anew before every call; the results of all are
 compared with those of gcc, and the least of their times counts. `--json FILE` keeps the rows: a second run with the
-same file measures what is missing. Without `--strategy` Lathe decides by itself. C is compiled with -O3 -march=native.
+same file measures what is missing; `--table` prints its rows for docs/polybench-results.md. Without `--strategy` Lathe
+decides by itself. C is compiled with -O3 -march=native; `--machine` holds all to another machine.
 """
 import argparse, array, ctypes, json, math, os, re, shutil, subprocess, sys, tempfile, time, tomllib
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-FOLDER = HERE.parent / "examples" / "polybench"
-TOLERANCE = 1e-8
+EXAMPLES = HERE.parent / "examples"
+DATA = EXAMPLES / "polybench" / "data.c"
+TOLERANCE = {"f64": 1e-8, "f32": 1e-4, "i32": 0.0, "index": 0.0}
+# What types are in C's names, in `array`'s, and how long they are.
+TYPES = {"f64": ("LATHE_F64", "d", 8), "f32": ("LATHE_F32", "f", 4), "i32": ("LATHE_I32", "i", 4), "index": ("INDEX_CODE", "q", 8)}
 # Sizes have three values; scalars may, too.
 SIZES = ["mini", "medium", "large"]
 P = ctypes.c_void_p
@@ -34,15 +39,15 @@ static int32_t run_all(void *ctx, int64_t count, lathe_body body, void *env) {
 static void *take(void *ctx, uint64_t bytes) { (void)ctx; return aligned_alloc(64, (bytes / 64 + 1) * 64); }
 static void give(void *ctx, void *p) { (void)ctx; free(p); }
 int32_t call_lathe(void **data, int64_t **shapes, int64_t **strides, const uint32_t *types, const uint32_t *ranks,
-    int threads) {
+    const uint32_t *bytes, int threads) {
     lathe_array a[COUNT];
     memset(a, 0, sizeof a);
     for (int i = 0; i < COUNT; i++)
-        a[i] = (lathe_array){data[i], shapes[i], strides[i], types[i], ranks[i], types[i] == LATHE_I32 ? 4 : 8};
+        a[i] = (lathe_array){data[i], shapes[i], strides[i], types[i], ranks[i], bytes[i]};
     const lathe_runtime rt = {LATHE_ABI_VERSION, &threads, run_all, take, give};
     return KERNEL(&rt, a);
 }
-const uint32_t type_codes[3] = {LATHE_F64, LATHE_I32, INDEX_CODE};
+const uint32_t type_codes[4] = {LATHE_F64, LATHE_F32, LATHE_I32, INDEX_CODE};
 """
 
 
@@ -53,7 +58,7 @@ class Param:
 
 def signature(kernel, file):
     """The parameters of a kernel, read from its text."""
-    text = (FOLDER / f"{file}.lathe").read_text()
+    text = file.read_text()
     head = re.search(rf"kernel {kernel}\((.*?)\)\s*(?:->\s*\((.*?)\))?\s*\{{", text, re.S)
     out = []
     for part, written in ((head[1], False), (head[2] or "", True)):
@@ -75,23 +80,25 @@ class Row:
     def __init__(self, name, entry, args, folder):
         at = SIZES.index(args.size)
         self.name, self.sizes = name, entry[args.size]
-        self.params = signature(name, entry["file"])
+        self.folder, self.file = args.folder, args.folder / entry["file"]
+        self.params = signature(name, self.file.with_suffix(".lathe"))
         scalars = {k: v[at] if isinstance(v, list) else v for k, v in entry.get("scalars", {}).items()}
         self.data, self.start, self.shapes = [], [], []
-        data = self.library(folder / "data.so", ["gcc", "-O2", "-shared", "-fPIC", "-o", folder / "data.so", FOLDER / "data.c"])
+        data = self.library(folder / "data.so", ["gcc", "-O2", "-shared", "-fPIC", "-o", folder / "data.so", DATA])
         for n, p in enumerate(self.params):
             shape = [eval(e, {}, dict(self.sizes)) for e in p.extents]
             count = math.prod(shape)
-            code = {"f64": "d", "i32": "i", "index": "q"}[p.ty]
+            code = TYPES[p.ty][1]
             a = array.array(code, bytes(count * array.array(code).itemsize))
             at = a.buffer_info()[0]
             if p.name in scalars:
                 a[0] = scalars[p.name]
             elif not p.out:
-                kind = ctypes.c_char(entry.get("fill", {}).get(p.name, "r").encode())
+                kind, _, most = entry.get("fill", {}).get(p.name, "r").partition(":")
                 rows = shape[0] if shape else 1
-                fill = data.fill_f64 if p.ty == "f64" else data.fill_i32
-                fill(P(at), ctypes.c_int64(rows), ctypes.c_int64(count // rows), kind, ctypes.c_uint64(n + 1))
+                fill = getattr(data, "fill_i64" if p.ty == "index" else f"fill_{p.ty}")
+                fill(P(at), ctypes.c_int64(rows), ctypes.c_int64(count // rows), ctypes.c_char(kind.encode()),
+                     ctypes.c_uint64(n + 1), ctypes.c_int64(self.sizes.get(most, 0)))
             self.data.append(a)
             self.start.append(a[:] if p.inout else None)
             self.shapes.append(shape)
@@ -99,8 +106,8 @@ class Row:
         defines = [f"-D{n}={v}" for n, v in self.sizes.items()] + [f"-DKERNEL_{name}"]
         for compiler in ["gcc", args.clang]:
             so = folder / f"{name}-{Path(compiler).name}.so"
-            lib = self.library(so, [compiler, "-O3", "-march=native", "-w", "-shared", "-fPIC", *defines, "-o", so,
-                                    FOLDER / f"{entry['file']}.c", "-lm"])
+            lib = self.library(so, [compiler, "-O3", f"-march={args.machine or 'native'}", "-w", "-shared", "-fPIC", *defines, "-o", so,
+                                    self.file.with_suffix(".c"), "-lm"])
             self.candidates["gcc" if compiler == "gcc" else "clang"] = self.c_call(getattr(lib, name))
         self.candidates["lathe"] = self.lathe_call(entry, args, folder)
 
@@ -118,12 +125,14 @@ class Row:
         return lambda: function(*pointers)
 
     def lathe_call(self, entry, args, folder):
-        target = FOLDER / f"{entry['file']}.lathe"
+        target = self.file.with_suffix(".lathe")
         at = Path(tempfile.mkdtemp(dir=folder))
         command = [args.lathe, "emit", f"{target}:{self.name}", "--to", "object", "-o", at / "kernel.o", "--specialize"]
         command += [x for n, v in self.sizes.items() for x in ("-D", f"{n}={v}")]
         if args.strategy:
             command += ["--strategy", args.strategy]
+        if args.machine:
+            command += ["--cpu", args.machine]
         if args.lathe_threads:
             command += ["--threads", str(args.threads)]
         began = time.perf_counter()
@@ -135,15 +144,16 @@ class Row:
         run(["gcc", "-O2", "-w", "-shared", "-fPIC", "-fopenmp", f"-DKERNEL={self.name}", f"-DCOUNT={len(self.params)}",
              f"-DINDEX_CODE={index}", "-I", at, "-o", at / "kernel.so", at / "shim.c", at / "kernel.o", "-lm"])
         lib = ctypes.CDLL(str(at / "kernel.so"))
-        codes = (ctypes.c_uint32 * 3).in_dll(lib, "type_codes")
+        codes = dict(zip(["f64", "f32", "i32", "index"], (ctypes.c_uint32 * 4).in_dll(lib, "type_codes")))
         n = len(self.params)
         shapes = [(ctypes.c_int64 * max(len(s), 1))(*s) for s in self.shapes]
         strides = [(ctypes.c_int64 * max(len(s), 1))(*[math.prod(s[d + 1:]) for d in range(len(s))]) for s in self.shapes]
-        types = (ctypes.c_uint32 * n)(*[codes[["f64", "i32", "index"].index(p.ty)] for p in self.params])
+        types = (ctypes.c_uint32 * n)(*[codes[p.ty] for p in self.params])
+        sizes = (ctypes.c_uint32 * n)(*[TYPES[p.ty][2] for p in self.params])
         ranks = (ctypes.c_uint32 * n)(*[len(s) for s in self.shapes])
         data = (P * n)(*self.pointers())
         many = lambda all: (P * n)(*[ctypes.addressof(x) for x in all])
-        rest = (many(shapes), many(strides), types, ranks, args.threads)
+        rest = (many(shapes), many(strides), types, ranks, sizes, args.threads)
         keep = (shapes, strides)
 
         def call():
@@ -161,16 +171,17 @@ class Row:
                 ctypes.memset(a.buffer_info()[0], 0, len(a) * a.itemsize)
 
     def results(self):
-        return [a[:] for a, p in zip(self.data, self.params) if p.out or p.inout]
+        return [(a[:], TOLERANCE[p.ty]) for a, p in zip(self.data, self.params) if p.out or p.inout]
 
     def wrong(self, want):
-        """How far the results are from others, of the largest element."""
+        """How far the results are from others, of the largest element; 0 if that is near enough."""
         worst = 0.0
-        for g, w in zip(self.results(), want):
+        for (g, tolerance), (w, _) in zip(self.results(), want):
             if g == w:
                 continue
             most = max(map(abs, w)) or 1.0
-            worst = max(worst, max(abs(x - y) if x - y == x - y else math.inf for x, y in zip(g, w)) / most)
+            far = max(abs(x - y) if x - y == x - y else math.inf for x, y in zip(g, w)) / most
+            worst = max(worst, far if far > tolerance else 0.0)
         return worst
 
     def measure(self, rounds):
@@ -184,7 +195,7 @@ class Row:
                 began = time.perf_counter()
                 call()
                 times[n].append(time.perf_counter() - began)
-                if r == 0 and (off := self.wrong(want)) > TOLERANCE:
+                if r == 0 and (off := self.wrong(want)) > 0:
                     raise RuntimeError(f"{self.name}: {n} is off by {off:.2g} of the largest element")
         return times
 
@@ -198,16 +209,22 @@ def main():
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--strategy")
     p.add_argument("--only", nargs="+", default=[])
+    p.add_argument("--machine")
+    p.add_argument("--programs", action="store_true")
     p.add_argument("--json", type=Path)
+    p.add_argument("--table", action="store_true")
     p.add_argument("--cpu", type=int, default=min(os.sched_getaffinity(0)))
     args = p.parse_args()
     args.lathe_threads = "--threads" in run([args.lathe, "emit", "--help"])
     if args.threads == 1:
         os.sched_setaffinity(0, {args.cpu})
-    kernels = tomllib.loads((FOLDER / "kernels.toml").read_text())
-    key = f"{args.size}/{args.threads}/{args.strategy or 'default'}"
+    args.folder = EXAMPLES / ("programs" if args.programs else "polybench")
+    kernels = tomllib.loads((args.folder / "kernels.toml").read_text())
+    key = "/".join([*(["programs"] if args.programs else []), args.size, str(args.threads), args.strategy or "default", *filter(None, [args.machine])])
     kept = json.loads(args.json.read_text()) if args.json and args.json.exists() else {}
     rows = kept.setdefault(key, {})
+    if args.table:
+        return table({n: rows[n] for n in kernels if n in rows and "error" not in rows[n]})
     with tempfile.TemporaryDirectory() as folder:
         for name, entry in kernels.items():
             if name in rows and "error" not in rows[name] or args.only and name not in args.only:
@@ -225,11 +242,28 @@ def main():
             show(name, rows[name])
     good = [r for r in rows.values() if "error" not in r]
     if good:
-        mean = lambda f: math.exp(sum(math.log(f(r)) for r in good) / len(good))
-        print(f"{len(good)} rows: geometric mean {mean(lambda r: r['factor']):.2f} over the best rival, "
-              f"{mean(lambda r: r['seconds']['clang'] / r['seconds']['lathe']):.2f} over clang; "
+        best, clang = means(good)
+        print(f"{len(good)} rows: geometric mean {best:.2f} over the best rival, {clang:.2f} over clang; "
               f"{sum(r['factor'] < 0.95 for r in good)} below 0.95")
     return 1 if any("error" in r for r in rows.values()) else 0
+
+
+def means(rows):
+    """Geometric means over the best of gcc and clang, and over clang."""
+    mean = lambda f: math.exp(sum(math.log(f(r)) for r in rows) / len(rows))
+    return mean(lambda r: r["factor"]), mean(lambda r: r["seconds"]["clang"] / r["seconds"]["lathe"])
+
+
+def table(rows):
+    print("| kernel | gcc, ms | clang, ms | Lathe, ms | best of gcc and clang / Lathe |\n|---|---|---|---|---|")
+    number = lambda s: f"{s * 1e3:.3f}" if s < 1e-3 else f"{s * 1e3:.2f}"
+    for n, r in rows.items():
+        print(f"| {n} | {' | '.join(number(r['seconds'][c]) for c in ('gcc', 'clang', 'lathe'))} | {r['factor']:.2f} |")
+    best, clang = means(list(rows.values()))
+    below = [f"`{n}`" for n, r in rows.items() if r["factor"] < 0.95]
+    print(f"\nGeometric mean {best:.2f} over the best of both, {clang:.2f} over clang. "
+          f"Below 0.95: {', '.join(below) or 'none'}.")
+    return 0
 
 
 def show(name, r):

@@ -35,7 +35,7 @@ pub use defined::{prove_defined, written_before_read};
 pub use env::Env;
 pub use instances::instances_preserved;
 pub use memory::{Memory, Place, Touched};
-pub use mirror::{Again, Mirror, Parts, Staged, mirrors, partial_results, recomputes};
+pub use mirror::{Again, Mirror, Parts, Staged, mirrors, partial_results, reads_apart, recomputes};
 pub use order::order_preserved;
 pub use padding::padded;
 pub use refusal::{DepKind, OrderProof, OrderRefusal, Violation};

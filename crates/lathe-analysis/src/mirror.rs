@@ -9,7 +9,7 @@ mod again;
 mod parts;
 
 pub use again::{Again, recomputes};
-pub use parts::{Parts, partial_results};
+pub use parts::{Parts, partial_results, reads_apart};
 
 use crate::copy::{Copy, Place};
 use crate::cover::{expand, uncovered};
@@ -54,6 +54,14 @@ pub fn mirrors(env: &Env, s: &Staged, m: &Mirror) -> Result<usize, String> {
     Check { env, s, m, written: written_buffers(s.before) }.run()
 }
 
+/// What becomes of loads from the array in the statement itself.
+#[derive(Clone, Copy, PartialEq)]
+enum Loads {
+    Redirected,
+    /// They stay: they are from elements that the statement leaves alone.
+    Kept,
+}
+
 struct Check<'e> {
     env: &'e Env<'e>,
     s: &'e Staged<'e>,
@@ -74,7 +82,7 @@ impl Check<'_> {
             return Err("one copy of a window is staged".into());
         }
         self.ranks()?;
-        let mut examined = self.redirected()?;
+        let mut examined = self.redirected(Loads::Redirected)?;
         let (mut copied, mut filled) = (Vec::new(), Vec::new());
         for s in self.s.enter {
             for leaf in leaves(s, &[array, buffer].into())? {
@@ -135,7 +143,7 @@ impl Check<'_> {
     }
 
     /// The statement is what it was but for the subscripts of redirected accesses, and these say the same.
-    fn redirected(&self) -> Result<usize, String> {
+    fn redirected(&self, loads: Loads) -> Result<usize, String> {
         let (array, buffer) = (self.m.array.id, self.m.buffer.id);
         let erased = |s: &Stmt| {
             visit::map_accesses(s, &mut |a| {
@@ -149,24 +157,27 @@ impl Check<'_> {
         if erased(self.s.before) != erased(self.s.used) {
             return Err("the statement itself was changed".into());
         }
+        let kept = |load: bool| load && loads == Loads::Kept;
         let mut was = Vec::new();
-        self.each(self.s.before, &mut Vec::new(), &mut |items, a| {
+        self.each(self.s.before, &mut Vec::new(), &mut |items, a, load| {
             if a.view.buffer() == Some(array) {
-                was.push((items.to_vec(), a.clone()));
+                was.push((items.to_vec(), a.clone(), kept(load)));
             }
         });
         let mut now = Vec::new();
         let mut missed = false;
-        self.each(self.s.used, &mut Vec::new(), &mut |_, a| {
-            missed |= a.view.buffer() == Some(array);
-            if a.view.buffer() == Some(buffer) {
-                now.push(a.clone());
-            }
+        self.each(self.s.used, &mut Vec::new(), &mut |_, a, load| {
+            let here = a.view.buffer().filter(|b| [array, buffer].contains(b));
+            missed |= here.is_some_and(|b| (b == array) != kept(load));
+            now.extend(here.map(|_| a.clone()));
         });
         if missed || was.len() != now.len() {
             return Err(format!("not every access to `{}` was redirected", self.m.array.name));
         }
-        for ((items, a), b) in was.iter().zip(&now) {
+        for ((items, a, kept), b) in was.iter().zip(&now) {
+            if *kept && a == b {
+                continue;
+            }
             let plain = a.view == View::Buffer(array) && b.view == View::Buffer(buffer);
             let (own, at) = b.indices.split_at(self.m.own.len().min(b.indices.len()));
             let same_copy = own.len() == self.m.own.len()
@@ -179,13 +190,19 @@ impl Check<'_> {
     }
 
     /// Every access of a subtree with what surrounds it, in a fixed order.
-    fn each<'a>(&self, s: &'a Stmt, items: &mut Vec<Item<'a>>, f: &mut impl FnMut(&[Item<'a>], &Access)) {
+    /// `f` gets whether it is a load, and not an element that the statement names itself.
+    fn each<'a>(
+        &self,
+        s: &'a Stmt,
+        items: &mut Vec<Item<'a>>,
+        f: &mut impl FnMut(&[Item<'a>], &Access, bool),
+    ) {
         for (a, _) in s.accesses() {
-            f(items, a);
+            f(items, a, false);
         }
         for e in s.exprs() {
             for a in loads_of(e) {
-                f(items, &a);
+                f(items, &a, true);
             }
         }
         let around = items.len();

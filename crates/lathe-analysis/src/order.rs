@@ -261,7 +261,7 @@ impl Check<'_, '_> {
                 }
                 _ => Freedom::Unordered,
             },
-            _ if a.label == b.label && may_reorder(self.env, x, y) => Freedom::AnyOrder,
+            _ if may_reorder(self.env, (a, x), (b, y)) => Freedom::AnyOrder,
             _ => Freedom::None,
         }
     }
@@ -503,8 +503,9 @@ fn commutes(env: &Env, op: &ReduceOp) -> bool {
     }
 }
 
-/// Two updates of one licensed reduction: they commute.
-pub(crate) fn may_reorder(env: &Env, x: &Touch, y: &Touch) -> bool {
+/// Two updates commute: they are of one licensed reduction, or of two with one operator where not even rounding tells
+/// their order.
+pub(crate) fn may_reorder(env: &Env, (a, x): (&Leaf, &Touch), (b, y): (&Leaf, &Touch)) -> bool {
     let (
         Role::Combine { target: i, op: p, licence: true },
         Role::Combine { target: j, op: q, licence: true },
@@ -512,7 +513,20 @@ pub(crate) fn may_reorder(env: &Env, x: &Touch, y: &Touch) -> bool {
     else {
         return false;
     };
-    i == j && p == q && x.buffer == y.buffer && commutes(env, p)
+    let one = a.label == b.label || exact(a) && exact(b);
+    one && i == j && p == q && x.buffer == y.buffer && commutes(env, p)
+}
+
+/// Whether a reduction is of one array of integers or truth values, by an operator that is the same in any order.
+fn exact(leaf: &Leaf) -> bool {
+    leaf.stmt.as_reduce().is_some_and(|r| {
+        let whole = |t: &lathe_ir::Access| t.elem.scalar().is_some_and(|s| !s.is_float());
+        let any = matches!(
+            r.op,
+            ReduceOp::Sum | ReduceOp::Prod | ReduceOp::Min | ReduceOp::Max | ReduceOp::All | ReduceOp::Any
+        );
+        any && r.targets.len() == 1 && r.targets.iter().all(whole)
+    })
 }
 
 /// The places at which a leaf of the new tree touches what `touch` touched in the old one.

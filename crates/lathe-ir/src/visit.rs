@@ -162,6 +162,17 @@ pub fn map_accesses(s: &Stmt, f: &mut impl FnMut(&Access) -> Option<Access>) -> 
     map_stmts(s, &mut |s| s.map_changed(&mut Accesses(&mut *f)))
 }
 
+/// As [`map_accesses`], for elements that statements name themselves; loads stay.
+pub fn map_named(s: &Stmt, f: &mut impl FnMut(&Access) -> Option<Access>) -> Stmt {
+    struct Named<'f, F>(&'f mut F);
+    impl<F: FnMut(&Access) -> Option<Access>> PartMap for Named<'_, F> {
+        fn access(&mut self, a: &Access, _: AccessMode) -> Access {
+            (self.0)(a).unwrap_or_else(|| a.clone())
+        }
+    }
+    map_stmts(s, &mut |s| s.map_changed(&mut Named(&mut *f)))
+}
+
 /// A copy of a statement whose binders and local buffers are all fresh; needed whenever code is
 /// duplicated. Numbers are taken from `next_id` (a function's counter).
 pub fn refresh(s: &Stmt, next_id: &mut u32) -> Stmt {

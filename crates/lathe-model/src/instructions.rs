@@ -10,8 +10,8 @@ use lathe_ir::interp::evaluate;
 use lathe_ir::stmt::Establishes;
 use lathe_ir::visit::{leaves_lanes, vars_of, walk_expr};
 use lathe_ir::{
-    BinOp, BufId, Buffer, Executor, Expr, ExprKind, Loop, MathFn, Reduce, ReduceOp, Space, Stmt, StmtKind,
-    Type, VarId,
+    Access, BinOp, BufId, Buffer, Executor, Expr, ExprKind, Loop, MathFn, Reduce, ReduceOp, Space, Stmt,
+    StmtKind, Type, VarId,
 };
 use lathe_target::{Machine, Masks};
 use std::collections::HashMap;
@@ -24,8 +24,14 @@ const STORES: f64 = 1.0;
 const ISSUE: f64 = 5.0;
 /// Latency of an addition, in that of a fused multiply-add.
 const ADD: f64 = 0.6;
+/// Latencies of a division and of a root, in the same.
+const DIVISION: f64 = 3.3;
+const ROOT: f64 = 4.8;
 /// Registers that are stored and loaded again for one that there are too few of.
 const SPILLED: f64 = 1.5;
+/// Loads and stores for one element of a vector whose elements lie apart in memory.
+const GATHER: f64 = 2.5;
+const SCATTER: f64 = 1.5;
 /// Cycles until a stored value can be loaded again; until that is so for a vector that parts of two stored ones make up.
 const FORWARD: f64 = 5.0;
 const PIECED: f64 = 20.0;
@@ -281,7 +287,7 @@ impl<'a> Walk<'a> {
         self.bag.arithmetic += arithmetic * all * masks.0 * times;
         for a in loads(s) {
             if let Some(p) = Place::of(&a, self.buffers) {
-                let cost = self.transfer(&p);
+                let cost = self.transfer(&p, false);
                 let times = self.executions(&p, times);
                 self.bag.loads += cost * times * masks.1;
                 if self.neighbours(&p).is_some() {
@@ -297,9 +303,8 @@ impl<'a> Walk<'a> {
             }
             // A sum in memory stays in a register through a loop that does not move it.
             let times = if reads { self.executions(&p, times) } else { times * all };
-            let cost = self.transfer(&p) * times * masks.1;
-            self.bag.stores += cost;
-            self.bag.loads += if reads { cost } else { 0.0 };
+            self.bag.stores += self.transfer(&p, true) * times * masks.1;
+            self.bag.loads += if reads { self.transfer(&p, false) * times * masks.1 } else { 0.0 };
             self.bag.stored.extend(self.neighbours(&p).map(|width| (p, width)));
         }
     }
@@ -329,7 +334,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Instructions of one load or store in all lanes.
-    fn transfer(&mut self, p: &Place) -> f64 {
+    fn transfer(&mut self, p: &Place, stores: bool) -> f64 {
         let b = &p.buffer;
         let bytes = b.elem.leaves().iter().map(|s| s.bytes()).max().unwrap_or(8) as f64;
         self.bag.widest = self.bag.widest.max(bytes);
@@ -349,7 +354,8 @@ impl<'a> Walk<'a> {
             // Wide vectors that begin anywhere cross lines.
             Along::Next => vectors * if self.machine.vector_bytes >= 64 { 1.3 } else { 1.1 },
             // One by one, and put together.
-            Along::Apart => 1.5 * width,
+            Along::Apart if stores => SCATTER * width,
+            Along::Apart => GATHER * width,
         }
     }
 
@@ -458,20 +464,45 @@ impl<'a> Walk<'a> {
                 })
                 && p.exprs != target.exprs
         };
-        let waits = (loads(s).iter()).filter_map(|a| Place::of(a, self.buffers)).any(|p| behind(&p));
-        let latency = self.machine.fma_latency as f64;
-        let same = || loads(s).contains(&st.target);
-        let cycles = if waits {
-            (latency + FORWARD) * self.written_out(|_| true)
-        } else if !target.mentions(inner) && same() {
+        let waits = |a: &Access| Place::of(a, self.buffers).is_some_and(|p| behind(&p));
+        let same = |a: &Access| !target.mentions(inner) && *a == st.target;
+        let cycles_of = |steps: f64| steps * self.machine.fma_latency as f64;
+        let cycles = if let Some(steps) = latency(&st.value, &waits, &mut HashMap::new()) {
+            (cycles_of(steps) + FORWARD) * self.written_out(|_| true)
+        } else if let Some(steps) = latency(&st.value, &same, &mut HashMap::new()) {
             // A sum that is written as a store.
             let wait = if self.in_registers(&target) { 0.0 } else { FORWARD };
-            (latency + wait) * self.written_out(|v| !target.mentions(v))
+            (cycles_of(steps) + wait) * self.written_out(|v| !target.mentions(v))
         } else {
             return;
         };
         self.bag.chain = self.bag.chain.max(times * cycles);
     }
+}
+
+/// Latency of an expression from the last of some loads on, in that of a fused multiply-add; `None` if there is none in it.
+fn latency(e: &Expr, of: &impl Fn(&Access) -> bool, known: &mut HashMap<usize, Option<f64>>) -> Option<f64> {
+    if let Some(found) = known.get(&e.address()) {
+        return *found;
+    }
+    let found = match e.kind() {
+        ExprKind::Load(a) => of(a).then_some(0.0),
+        kind => {
+            let longest = e.children().iter().filter_map(|c| latency(c, of, known)).reduce(f64::max);
+            let one = match kind {
+                ExprKind::Binary(BinOp::Add | BinOp::Sub, ..) => ADD,
+                ExprKind::Binary(BinOp::Div, ..) => DIVISION,
+                ExprKind::Math(MathFn::Sqrt, _) => ROOT,
+                ExprKind::Binary(BinOp::Min | BinOp::Max, a, _) if a.ty().is_float() => 2.0,
+                ExprKind::Call(..) => 5.0,
+                ExprKind::Unary(..) | ExprKind::Select(..) => 0.5,
+                _ => 1.0,
+            };
+            longest.map(|l| l + one)
+        }
+    };
+    known.insert(e.address(), found);
+    found
 }
 
 /// The expressions whose values a statement computes.

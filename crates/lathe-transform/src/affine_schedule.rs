@@ -16,6 +16,7 @@ use lathe_poly::{Affine, Ranges};
 use lathe_strategy::evidence::Kind;
 use lathe_strategy::syntax::{Formal, Sort};
 use lathe_strategy::{Construction, Refusal, RuleSignature};
+use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 pub static RULE: Rule = Rule {
@@ -28,6 +29,7 @@ pub static RULE: Rule = Rule {
             Formal::optional("tile", Sort::Int),
             Formal::optional("vector", Sort::Int),
             Formal::optional("jam", Sort::Int),
+            Formal::optional("lanes", Sort::Word),
         ],
         summary: "gives all statements of a nest new loops: fused, interchanged, skewed, tiled, with lanes inside",
         page: "\
@@ -42,7 +44,8 @@ function.
   whole.
 * `vector: 8` makes lanes of the loop along which arrays lie in memory. Ranges are split where a vector or a statement
   begins or ends, so that only what is left over runs with masks or conditions. Where one statement in an inner loop waits
-  for another one, they get loops of their own.
+  for another one, they get loops of their own. `lanes: any` also makes lanes of independent iterations whose elements lie
+  apart in memory, by gathers and scatters, where there is no loop along memory; `lanes: dense`, the default, does not.
 * `jam: 4` does that many iterations of another independent loop side by side, with what reduces innermost: results
   stay in registers.
 
@@ -73,6 +76,8 @@ struct Wanted {
     tile: i64,
     lanes: i64,
     jam: i64,
+    /// Elements of neighbouring lanes may lie apart.
+    apart: bool,
 }
 
 /// The widest tiles, the most lanes and copies.
@@ -180,6 +185,7 @@ impl Wanted {
             tile: number("tile", 2, MOST[0])?,
             lanes: number("vector", 3, MOST[1])?,
             jam: number("jam", 4, MOST[2])?,
+            apart: args.opt_word(rule, "lanes", 5, &["dense", "any"])? == Some("any"),
         };
         match (wanted.lanes as u64).is_power_of_two() {
             true => Ok(wanted),
@@ -380,19 +386,17 @@ fn plan(
         BandPlan { order: all.clone().collect(), tiles: vec![0; members.len()], blocks: Vec::new() };
     let tiled = permutable && members.len() > 1 && wanted.tile > 1;
     let along: Vec<Along> = all.clone().map(|m| Along::of(s, (band, m), units, moves)).collect();
-    let lanes = all.clone().filter(|m| {
+    let may = all.clone().filter(|m| {
         let last = m + 1 == members.len();
         // What is not coincident may still be lanes inside of the members that carry the dependences.
         let may = !members[*m].alone && (permutable || last);
-        innermost
-            && wanted.lanes > 1
-            && may
-            && along[*m].moves_results
-            && along[*m].far == 0
-            && along[*m].near > 0
+        innermost && wanted.lanes > 1 && may && along[*m].moves_results
     });
-    let lanes = lanes.max_by_key(|m| (members[*m].coincident, along[*m].near, *m));
-    let Some(v) = lanes else {
+    let dense = may.clone().filter(|m| along[*m].far == 0 && along[*m].near > 0);
+    let dense = dense.max_by_key(|m| (members[*m].coincident, along[*m].near, *m));
+    let any = may.filter(|m| wanted.apart && members[*m].coincident && along[*m].near + along[*m].far > 0);
+    let any = any.max_by_key(|m| (Reverse(along[*m].far), *m));
+    let Some(v) = dense.or(any) else {
         if tiled {
             plan.tiles = vec![wanted.tile; members.len()];
         }

@@ -1,5 +1,5 @@
-//! PolyBench's 30 kernels at small sizes: the interpreter beside plain C, and machine code, as written and as `auto`
-//! makes it, beside the interpreter.
+//! PolyBench's 30 kernels and the programs of `examples/programs` at small sizes: the interpreter beside plain C, and
+//! machine code, as written and as `auto` makes it, beside the interpreter.
 
 use lathe::data::Data;
 use lathe::{Array, Build, How, Machine, Pool, Program, Schedule};
@@ -10,11 +10,18 @@ use std::process::Command;
 
 type Failure = Box<dyn std::error::Error>;
 
-/// How far the interpreter and C may be apart, of the largest element: C contracts products and sums.
-const TOLERANCE: f64 = 1e-9;
+/// How far the interpreter and C may be apart, of the largest element: C contracts products and sums, and has functions
+/// of its own.
+fn tolerance(a: &Array) -> f64 {
+    match a.ty().to_string().as_str() {
+        "f64" => 1e-9,
+        "f32" => 1e-4,
+        _ => 0.0,
+    }
+}
 
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/polybench")
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name)
 }
 
 /// An entry of `kernels.toml`.
@@ -23,11 +30,14 @@ struct Entry {
     file: String,
     sizes: BTreeMap<String, i64>,
     scalars: BTreeMap<String, f64>,
-    fill: BTreeMap<String, char>,
+    /// A letter, and the size that is the most where it needs one.
+    fill: BTreeMap<String, (char, String)>,
+    folder: PathBuf,
 }
 
-fn entries() -> Vec<Entry> {
-    let text = std::fs::read_to_string(folder().join("kernels.toml")).expect("kernels.toml");
+fn entries(of: &str) -> Vec<Entry> {
+    let folder = folder(of);
+    let text = std::fs::read_to_string(folder.join("kernels.toml")).expect("kernels.toml");
     let table: toml::Table = text.parse().expect("kernels.toml is TOML");
     let entry = |(name, e): (&String, &toml::Value)| {
         let of = |key: &str| e.get(key).and_then(toml::Value::as_table).cloned().unwrap_or_default();
@@ -43,8 +53,13 @@ fn entries() -> Vec<Entry> {
             scalars: of("scalars").iter().map(|(n, v)| (n.clone(), number(v))).collect(),
             fill: of("fill")
                 .iter()
-                .map(|(n, v)| (n.clone(), v.as_str().and_then(|s| s.chars().next()).expect("a letter")))
+                .map(|(n, v)| {
+                    let text = v.as_str().expect("a letter");
+                    let (letter, most) = text.split_once(':').unwrap_or((text, ""));
+                    (n.clone(), (letter.chars().next().expect("a letter"), most.to_string()))
+                })
                 .collect(),
+            folder: folder.clone(),
         }
     };
     table.iter().map(entry).collect()
@@ -53,6 +68,7 @@ fn entries() -> Vec<Entry> {
 fn c_type(a: &Array) -> &'static str {
     match a.ty().to_string().as_str() {
         "f64" => "double",
+        "f32" => "float",
         "i32" => "int32_t",
         "index" | "i64" => "int64_t",
         other => panic!("no kernel has {other}"),
@@ -71,23 +87,29 @@ fn in_c(e: &Entry, kernel: &lathe::Function, shaped: &Data) -> Result<(Data, Dat
         match e.scalars.get(&name) {
             Some(v) => writeln!(make, "    *a{i} = {v};")?,
             None => {
-                let kind = e.fill.get(&name).copied().unwrap_or('r');
-                let fill = if ty == "double" { "fill_f64" } else { "fill_i32" };
-                writeln!(make, "    {fill}(a{i}, {rows}, {columns}, '{kind}', {});", i + 1)?;
+                let (kind, most) = e.fill.get(&name).cloned().unwrap_or(('r', String::new()));
+                let most = e.sizes.get(&most).copied().unwrap_or(0);
+                let fill = match ty {
+                    "double" => "fill_f64",
+                    "float" => "fill_f32",
+                    "int32_t" => "fill_i32",
+                    _ => "fill_i64",
+                };
+                writeln!(make, "    {fill}(a{i}, {rows}, {columns}, '{kind}', {}, {most});", i + 1)?;
             }
         }
         write!(call, "{}(void *)a{i}", if i == 0 { "" } else { ", " })?;
         writeln!(write, "    fwrite(a{i}, sizeof *a{i}, {all}, stdout);")?;
     }
     let text = format!(
-        "#include <stdio.h>\n#include <stdlib.h>\n#include \"data.c\"\n#include \"{}.c\"\nint main(void) {{\n{make}{write}    \
+        "#include <stdio.h>\n#include <stdlib.h>\n#include \"../polybench/data.c\"\n#include \"{}.c\"\nint main(void) {{\n{make}{write}    \
          {}({call});\n{write}    return 0;\n}}\n",
         e.file, e.name
     );
     let at = tempfile::tempdir()?;
     std::fs::write(at.path().join("main.c"), text)?;
     let mut cc = Command::new("cc");
-    cc.args(["-std=gnu11", "-O1", "-w"]).arg(format!("-I{}", folder().display()));
+    cc.args(["-std=gnu11", "-O1", "-w"]).arg(format!("-I{}", e.folder.display()));
     cc.arg(format!("-DKERNEL_{}", e.name)).args(e.sizes.iter().map(|(n, v)| format!("-D{n}={v}")));
     let done = cc.arg("main.c").args(["-o", "main", "-lm"]).current_dir(at.path()).output()?;
     if !done.status.success() {
@@ -109,8 +131,9 @@ fn in_c(e: &Entry, kernel: &lathe::Function, shaped: &Data) -> Result<(Data, Dat
 }
 
 fn values(a: &Array) -> Vec<f64> {
-    a.to_vec::<f64>()
-        .unwrap_or_else(|| a.to_vec::<i32>().unwrap_or_default().iter().map(|x| f64::from(*x)).collect())
+    let wide = |all: Vec<f32>| all.iter().map(|x| f64::from(*x)).collect();
+    let whole = || a.to_vec::<i32>().unwrap_or_default().iter().map(|x| f64::from(*x)).collect();
+    a.to_vec::<f64>().or_else(|| a.to_vec::<f32>().map(wide)).unwrap_or_else(whole)
 }
 
 fn close(kernel: &lathe::Function, got: &Data, want: &Data) -> Result<(), Failure> {
@@ -118,10 +141,11 @@ fn close(kernel: &lathe::Function, got: &Data, want: &Data) -> Result<(), Failur
         if p.mode == lathe::Mode::In {
             continue;
         }
+        let tolerance = tolerance(g);
         let (g, w) = (values(g), values(w));
         let most = w.iter().fold(0.0, |m: f64, x| m.max(x.abs()));
         for (n, (x, y)) in g.iter().zip(&w).enumerate() {
-            if (x - y).abs() > TOLERANCE * most || x.is_nan() != y.is_nan() {
+            if (x - y).abs() > tolerance * most || x.is_nan() != y.is_nan() {
                 return Err(format!("{}: element {n} is {x}, but {y} in C", p.name()).into());
             }
         }
@@ -130,7 +154,7 @@ fn close(kernel: &lathe::Function, got: &Data, want: &Data) -> Result<(), Failur
 }
 
 fn one(e: &Entry, pool: &Pool, auto: &mut usize) -> Result<(), Failure> {
-    let program = Program::open(folder().join(format!("{}.lathe", e.file)))?;
+    let program = Program::open(e.folder.join(format!("{}.lathe", e.file)))?;
     let kernel = program.kernel(Some(&e.name))?;
     let machine = Machine::host();
     let given = lathe::Given { sizes: e.sizes.clone(), ..lathe::Given::default() };
@@ -165,24 +189,39 @@ fn one(e: &Entry, pool: &Pool, auto: &mut usize) -> Result<(), Failure> {
     Ok(())
 }
 
-#[test]
-fn all_thirty_agree_with_c_and_the_interpreter() {
-    let (all, pool) = (entries(), Pool::new(2).expect("a pool"));
-    assert_eq!(all.len(), 30);
+/// How many kernels of a folder there are, and how many `auto` changed.
+fn all_agree(folder: &str) -> (usize, usize) {
+    let (all, pool) = (entries(folder), Pool::new(2).expect("a pool"));
     let mut changed = 0;
     let wrong =
         |e: &Entry, changed: &mut usize| one(e, &pool, changed).err().map(|f| format!("{}: {f}", e.name));
     let failures: Vec<String> = all.iter().filter_map(|e| wrong(e, &mut changed)).collect();
     assert!(failures.is_empty(), "{}", failures.join("\n"));
+    (all.len(), changed)
+}
+
+#[test]
+fn all_thirty_agree_with_c_and_the_interpreter() {
+    let (all, changed) = all_agree("polybench");
+    assert_eq!(all, 30);
     assert!(changed >= 10, "`auto` changed {changed} kernels");
+}
+
+#[test]
+fn programs_agree_with_c_and_the_interpreter() {
+    let (all, changed) = all_agree("programs");
+    assert_eq!(all, 10);
+    assert!(changed >= 6, "`auto` changed {changed} programs");
 }
 
 /// `+=` and `*=` on old values are no obstacle to `auto`.
 #[test]
 fn updates_take_decisions() {
-    for e in entries().iter().filter(|e| ["gemm", "gemver", "mvt", "two_mm"].contains(&e.name.as_str())) {
+    for e in
+        entries("polybench").iter().filter(|e| ["gemm", "gemver", "mvt", "two_mm"].contains(&e.name.as_str()))
+    {
         let program =
-            Program::open(folder().join(format!("{}.lathe", e.file))).unwrap_or_else(|f| panic!("{f}"));
+            Program::open(e.folder.join(format!("{}.lathe", e.file))).unwrap_or_else(|f| panic!("{f}"));
         let kernel = program.kernel(Some(&e.name)).unwrap_or_else(|f| panic!("{f}"));
         let how = How { strategy: Some("auto".to_string()), sizes: e.sizes.clone(), ..How::default() };
         let made =

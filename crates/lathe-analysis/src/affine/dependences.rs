@@ -134,7 +134,7 @@ fn pair(
     if when.is_empty() {
         return Ok(None);
     }
-    let licensed = from == to && a.label == b.label && may_reorder(env, x, y);
+    let licensed = may_reorder(env, (a, x), (b, y));
     let flow = x.role.writes() && y.role != Role::Write;
     Ok(Some(Dependence { from, to, columns: (first, second), when, licensed, flow }))
 }

@@ -155,7 +155,11 @@ impl Generator<'_> {
                     outer.push(c);
                     (Lin::atom(c), Lin::atom(c), 1)
                 }
-                Some((_, n, _)) => {
+                Some((_, n, lanes)) => {
+                    let width = plan.tiles.get(*m).copied().unwrap_or(0);
+                    let skew = (*lanes && width < 2)
+                        .then(|| self.origin(members, (&plan.order, *m), units, (&*paths, &values)))
+                        .flatten();
                     let q = self.dim(Role::Outer.of(&names[*m]));
                     let r = self.dim(Role::Inner.of(&names[*m]));
                     outer.push(q);
@@ -164,6 +168,8 @@ impl Generator<'_> {
                     tie(Lin::constant(n - 1).minus(&Lin::atom(r)), &mut ties)?;
                     let value =
                         Lin::atom(r).combine(1, &Lin::atom(q), *n).ok_or("the factors grow too large")?;
+                    let value =
+                        value.plus(&skew.unwrap_or_default(), 1).ok_or("the factors grow too large")?;
                     (value, Lin::atom(q), *n)
                 }
             };
@@ -219,14 +225,14 @@ impl Generator<'_> {
         units.iter().find_map(of).unwrap_or_else(|| "c".to_string())
     }
 
-    /// What a unit does in its new dimensions.
-    fn unit(&self, n: usize, p: UnitPath) -> Result<Option<UnitCode>, String> {
+    /// The iterators of a unit and its domain in new dimensions, which some rows over the iterators are given in.
+    fn renamed(&self, n: usize, all: &[(Lin, Lin)]) -> Result<(HashMap<Col, Lin>, Conj), String> {
         let u = &self.s.units[n];
         let overflow = || "the factors grow too large".to_string();
         let matrix = |rows: &[usize]| -> Vec<Vec<i64>> {
-            rows.iter().map(|r| u.columns.iter().map(|c| p.rows[*r].0.coefficient(c)).collect()).collect()
+            rows.iter().map(|r| u.columns.iter().map(|c| all[*r].0.coefficient(c)).collect()).collect()
         };
-        let chosen = independent(p.rows.len(), &matrix);
+        let chosen = independent(all.len(), &matrix);
         if chosen.len() != u.iters.len() {
             return Err("the schedule does not tell all iterations apart".into());
         }
@@ -238,7 +244,7 @@ impl Generator<'_> {
         for (i, col) in u.columns.iter().enumerate() {
             let mut value = Lin::default();
             for (k, r) in chosen.iter().enumerate() {
-                let (row, image) = &p.rows[*r];
+                let (row, image) = &all[*r];
                 let mut rest = row.clone();
                 rest.terms.retain(|t| !u.columns.contains(&t.0));
                 let shifted = image.minus(&rest).ok_or_else(overflow)?;
@@ -254,15 +260,71 @@ impl Generator<'_> {
             }
             Ok(out)
         };
-        let mut cons = p.ties.clone();
+        let mut cons = Conj::new();
         for c in &u.domain {
             cons.push(Con { lin: put(&c.lin)?, eq: c.eq });
         }
-        for (n, (row, image)) in p.rows.iter().enumerate() {
+        for (n, (row, image)) in all.iter().enumerate() {
             if !chosen.contains(&n) {
                 cons.push(Con { lin: image.minus(&put(row)?).ok_or_else(overflow)?, eq: true });
             }
         }
+        Ok((values, cons))
+    }
+
+    /// Where lanes along a skewed member begin: at the first iteration of each row, in dimensions around. Elsewhere blocks
+    /// begin at multiples of the width, as vectors of an array that is aligned do.
+    fn origin(
+        &self,
+        members: &[super::Member],
+        (order, v): (&[usize], usize),
+        units: &[usize],
+        (paths, values): (&[UnitPath], &HashMap<usize, Lin>),
+    ) -> Option<Lin> {
+        let own = |u: usize| -> HashMap<VarId, Col> {
+            let unit = &self.s.units[u];
+            unit.iters.iter().zip(&unit.columns).map(|(b, c)| (b.id, *c)).collect()
+        };
+        let skewed = |u: &usize| {
+            let row = members[v].rows.get(u);
+            let moves = |b: &&Binder| row.is_some_and(|r| r.coefficient(&b.id) != 0);
+            self.s.units[*u].iters.iter().filter(moves).count() > 1
+        };
+        let before = order.iter().position(|m| *m == v)?;
+        // Later members would have no value yet.
+        if before + 1 != order.len() || !units.iter().any(skewed) {
+            return None;
+        }
+        let x = self.columns;
+        let mut found: Option<Lin> = None;
+        for u in units {
+            let mut rows = paths[*u].rows.clone();
+            for m in order {
+                let row = self.s.context.lin(members[*m].rows.get(u)?, &own(*u))?;
+                rows.push((row, if *m == v { Lin::atom(x) } else { values.get(m)?.clone() }));
+            }
+            let (_, cons) = self.renamed(*u, &rows).ok()?;
+            let facts = Facts::new(&self.s.context, x + 1);
+            let cons = facts.pruned(&[], halves(&cons));
+            let mut lower = cons.iter().filter(|c| c.lin.coefficient(&x) > 0);
+            let (Some(one), None) = (lower.next(), lower.next()) else { return None };
+            let least = one.lin.clone().without(&x).scaled(-1).filter(|_| one.lin.coefficient(&x) == 1)?;
+            found = Some(match found {
+                None => least,
+                Some(f) if !f.same_terms(&least) => return None,
+                Some(f) if f.constant < least.constant => least,
+                Some(f) => f,
+            });
+        }
+        found
+    }
+
+    /// What a unit does in its new dimensions.
+    fn unit(&self, n: usize, p: UnitPath) -> Result<Option<UnitCode>, String> {
+        let u = &self.s.units[n];
+        let overflow = || "the factors grow too large".to_string();
+        let (values, domain) = self.renamed(n, &p.rows)?;
+        let cons: Conj = p.ties.iter().cloned().chain(domain).collect();
         let Some(whole) = self.facts.levels(&cons, &p.dims)? else { return Ok(None) };
         // A block is full if every constraint holds at its worst corner.
         let mut corner = Some(Conj::new());

@@ -1,6 +1,6 @@
 //! What is computed again, in part, where it is used.
 
-use super::{Check, Mirror, Staged};
+use super::{Check, Loads, Mirror, Staged};
 use crate::copy::{Copy, Place};
 use crate::env::{Env, Item};
 use crate::leaves::{Leaf, Role, Touch, leaves, written_buffers};
@@ -35,7 +35,7 @@ pub fn recomputes(env: &Env, a: &Again, m: &Mirror) -> Result<usize, String> {
     let check = |s: &Staged| -> Result<usize, String> {
         let check = Check { env, s, m, written: written.clone() };
         check.ranks()?;
-        let examined = check.redirected()?;
+        let examined = check.redirected(Loads::Redirected)?;
         let leaves = leaves(s.used, &[m.buffer.id].into())?;
         let touches = leaves.iter().flat_map(|l| l.touches.iter().map(move |t| (l, t, None)));
         check.inside(&check.positions(touches, false)?)?;

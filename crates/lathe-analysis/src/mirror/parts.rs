@@ -1,9 +1,13 @@
 //! Partial results: every part of a reduction combines into elements of its own, which are combined in the end.
 
-use super::{Check, Mirror, Staged, covered};
+use super::{Check, Loads, Mirror, Staged, covered};
+use crate::copy::{Copy, Place};
 use crate::env::{Env, Item};
-use crate::leaves::{Role, Touch, leaves, written_buffers};
-use lathe_ir::{Expr, ExprKind, ReduceOp, Stmt, View};
+use crate::leaves::{Leaf, Role, Touch, leaves, written_buffers};
+use crate::solve::{Answer, solve};
+use crate::system::{Lin, gt};
+use crate::translate::Builder;
+use lathe_ir::{BufId, Buffer, Expr, ExprKind, ReduceOp, Stmt, View};
 use std::collections::HashSet;
 
 /// A reduction, and what becomes of it.
@@ -31,11 +35,7 @@ pub fn partial_results(env: &Env, p: &Parts, m: &Mirror) -> Result<usize, String
     let check = Check { env, s: &s, m, written: written_buffers(p.before) };
     check.ranks()?;
     let (array, buffer) = (m.array, m.buffer);
-    let combines = |t: &Touch| matches!(&t.role, Role::Combine { op, licence: true, .. } if op == p.op);
-    if !leaves(p.before, &[array.id].into())?.iter().flat_map(|l| &l.touches).all(combines) {
-        return Err(format!("something else than a reduction with `{}` touches `{}`", p.op, array.name));
-    }
-    let mut examined = check.redirected()?;
+    let mut examined = reads_apart(env, p.before, p.op, array)? + check.redirected(Loads::Kept)?;
     let of_buffer = |t: &&Touch| t.buffer == buffer.id;
     let filling = leaves(p.init, &[array.id, buffer.id].into())?;
     for l in &filling {
@@ -85,6 +85,55 @@ pub fn partial_results(env: &Env, p: &Parts, m: &Mirror) -> Result<usize, String
         return Err(format!("an element of `{}` may be combined that has no value", buffer.name));
     }
     Ok(examined)
+}
+
+/// Whether a statement writes an array by licensed reductions with one operator only, and reads, in whatever iteration, no
+/// element of it that any iteration combines into. Gives how many pairs of accesses were examined.
+///
+/// # Errors
+/// What could not be shown, in words.
+pub fn reads_apart(env: &Env, s: &Stmt, op: &ReduceOp, array: &Buffer) -> Result<usize, String> {
+    let all = leaves(s, &[array.id].into())?;
+    let of = |wanted: fn(&Role) -> bool| -> Vec<(&Leaf, &Touch)> {
+        let touches = all.iter().flat_map(|l| l.touches.iter().map(move |t| (l, t)));
+        touches.filter(|(_, t)| wanted(&t.role)).collect()
+    };
+    let (reads, writes) = (of(|r| *r == Role::Read), of(|r| *r != Role::Read));
+    let combines = |t: &Touch| matches!(&t.role, Role::Combine { op: o, licence: true, .. } if o == op);
+    if !writes.iter().all(|w| combines(w.1)) {
+        return Err(format!("something else than a reduction with `{op}` writes `{}`", array.name));
+    }
+    let written = written_buffers(s);
+    for read in &reads {
+        if writes.iter().any(|write| meet(env, &written, array, *read, *write)) {
+            return Err(format!("an element of `{}` may be read that is combined into", array.name));
+        }
+    }
+    Ok(reads.len() * writes.len())
+}
+
+/// Whether two accesses may touch one element, each in any iteration.
+fn meet(env: &Env, written: &HashSet<BufId>, array: &Buffer, a: (&Leaf, &Touch), b: (&Leaf, &Touch)) -> bool {
+    let mut builder = Builder::new(written);
+    let outer = builder.surroundings(env);
+    let mut subscripts = |(leaf, touch): (&Leaf, &Touch)| -> Option<Vec<Lin>> {
+        let mut x = Copy::new(&mut builder, &outer, leaf, &Place::of(touch));
+        for (c, holds) in &touch.when {
+            builder.assert(&mut x.scope, c, *holds);
+        }
+        let all = touch.indices.as_ref()?.iter().zip(&array.extents);
+        let forms = all.map(|(e, extent)| {
+            // Elements that the program touches exist.
+            let (at, n) = (builder.value(&mut x.scope, e), builder.value(&mut x.scope, extent));
+            builder.system.ge(&at, &Lin::default());
+            builder.system.push(gt(&n, &at));
+            at
+        });
+        Some(forms.collect())
+    };
+    let (Some(x), Some(y)) = (subscripts(a), subscripts(b)) else { return true };
+    x.iter().zip(&y).for_each(|(x, y)| builder.system.eq(x, y));
+    solve(&builder.system) != Answer::Empty
 }
 
 /// Whether different iterations have different subscripts: each is the variable of a loop, and no loop is without one.

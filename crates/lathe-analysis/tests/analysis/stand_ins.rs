@@ -189,3 +189,53 @@ fn wrong_partial_results_are_refused() {
         assert!(found.is_err(), "`{from}` as `{to}` was accepted\n{after}");
     }
 }
+
+/// The second half of the array is read, the first one is combined into.
+const APART: [&str; 2] = [
+    "func halves(N, M)(y: inout i32[M * 2]) stage plain {
+  for o%5 in 0..N {
+    for j%7 in 0..M {
+      'y'[o, j]: y[j] sum= y[M + j] licensed
+    }
+  }
+}
+",
+    "func halves(N, M)(y: inout i32[M * 2]) stage plain {
+  alloc y.p@10: i32[N, M]
+  for a%20 in 0..N {
+    for b%21 in 0..M {
+      'private(y)'[a, b]: y.p[a, b] = 0:i32
+    }
+  }
+  for o%5 in 0..N {
+    for j%7 in 0..M {
+      'y'[o, j]: y.p[o, j] sum= y[M + j] licensed
+    }
+  }
+  for b%22 in 0..M {
+    for a%23 in 0..N {
+      'y.combine'[b, a]: y[b] sum= y.p[a, b] licensed
+    }
+  }
+}
+",
+];
+
+#[test]
+fn what_is_read_is_apart_from_what_is_combined_into() {
+    assert_eq!(parts(APART), Ok(5));
+    // The statement is another one.
+    for (from, to) in
+        [("= y[M + j]", "= y[M]"), ("= y[M + j]", "= y.p[o, j]"), ("y.p[o, j] sum= y", "y[j] sum= y")]
+    {
+        assert!(APART[1].contains(from), "{from}");
+        let found = parts([APART[0], &APART[1].replace(from, to)]);
+        assert!(found.is_err(), "`{from}` as `{to}` was accepted");
+    }
+    // Somebody reads what somebody combines into.
+    for to in ["y[j]", "y[M + j - 1]", "y[M - 1 - j]", "y[o]", "y[index(y[M + j])]?"] {
+        let [before, after] = APART.map(|t| t.replace("y[M + j]", to));
+        let found = parts([&before, &after]);
+        assert!(found.is_err(), "`{to}` was accepted");
+    }
+}

@@ -220,6 +220,18 @@ fn bytes(members: &[(&Homomorphism, Shaped)], depth: usize) -> (u64, u64) {
     (own.values().sum(), common.values().sum())
 }
 
+/// Bytes that are read again in every iteration of the loops around the rows, where `depth` dimensions are shared.
+fn again(members: &[(&Homomorphism, Shaped)], depth: usize) -> u64 {
+    let of = |h: &Shaped| -> u64 {
+        let f = Facts::of(h);
+        let mut one = f.extents.clone();
+        one[..depth - 1].fill(1);
+        let stays = |r: &&Reach| (0..depth - 1).any(|d| !r.depends(d));
+        f.inputs.iter().filter(stays).map(|r| r.footprint(&one)).sum()
+    };
+    members.iter().map(|m| of(&m.1)).max().unwrap_or(0)
+}
+
 fn chain(members: &[(&Homomorphism, Shaped)], locals: &[String], s: &Setting) -> Option<Chain> {
     let heavy = members.iter().any(|m| !light(&m.1));
     let most = members.windows(2).map(|w| shared(w[0].0, w[1].0)).min()?;
@@ -230,8 +242,10 @@ fn chain(members: &[(&Homomorphism, Shaped)], locals: &[String], s: &Setting) ->
         let room = if heavy { (l2 * 3 / 4).checked_sub(common)? } else { l2 / 2 };
         Some(room / row.max(1))
     };
-    // As few loops around as leave some rows for a block.
-    let depth = (1..=most).find(|d| fits(*d) >= Some(FEWEST)).or((!heavy && most > 0).then_some(1))?;
+    // As few loops around as leave some rows for a block; a matrix that all of them share is no batch.
+    let batch = |depth: usize| !heavy || again(members, depth) <= l2 * 3 / 4;
+    let depth =
+        (1..=most).find(|d| fits(*d) >= Some(FEWEST) && batch(*d)).or((!heavy && most > 0).then_some(1))?;
     let extents = &members.first()?.1.extents;
     let n = extents[depth - 1];
     // Threads take the outermost loop that has enough iterations.

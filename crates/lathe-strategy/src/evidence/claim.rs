@@ -148,6 +148,8 @@ pub enum Claim {
     ComputedOnce { of: String },
     /// Nothing but the label touches, or changes, the array.
     OnlyBy { label: String, array: String, within: Within },
+    /// No element of the array that the statement combines into is read by it.
+    ReadsApart { array: String },
     /// Every part of a reduction without identity has a first element.
     PartsBegin { label: String },
     /// Elements that padding writes are never read.
@@ -215,6 +217,7 @@ impl Claim {
             | ReadInside { .. }
             | ComputedOnce { .. }
             | OnlyBy { .. }
+            | ReadsApart { .. }
             | PartsBegin { .. }
             | PaddingUnread { .. }
             | Simplified { .. }
@@ -365,6 +368,9 @@ impl fmt::Display for Claim {
                 write!(f, "nothing but `{label}` touches `{array}` in the statement")
             }
             OnlyBy { label, array, .. } => write!(f, "only `{label}` changes `{array}` in the loop"),
+            ReadsApart { array } => {
+                write!(f, "elements of `{array}` that the statement reads are none that it combines into")
+            }
             PartsBegin { label } => write!(f, "every part of `{label}` has a first element"),
             PaddingUnread { array, over } => {
                 write!(f, "elements of `{array}` that additional iterations of `{over}` write are never read")

@@ -21,7 +21,7 @@ pub static FMA: Rule = Rule {
         formals: &[Formal::one("label", Sort::Label)],
         summary: "computes a product that is added with one rounding (FMA)",
         page: "\
-`fma(C)` turns a sum of products into fused multiply-adds in every statement labelled `C`: `C += a*b` adds \
+`fma(C)` turns a sum of products into fused multiply-adds in every statement labelled `C`: `C += a*b` and `C += -(a*b)` add \
 the product without rounding it first, and `a*b + c` inside an expression becomes `fma(a, b, c)`. Nothing else in \
 Lathe fuses floating-point operations (LLVM: `fp-contract`). The step was called `contract`; that name is still accepted.
 
@@ -55,8 +55,10 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
                 StmtKind::Store(Store { value, ..st.clone() })
             }
             (_, Some(r)) => {
-                let values: Vec<Expr> = r.values.iter().map(fuse).collect();
-                let product = r.op == ReduceOp::Sum
+                let sum = r.op == ReduceOp::Sum;
+                let value = |v: &Expr| if sum { fuse(&signed(v)) } else { fuse(v) };
+                let values: Vec<Expr> = r.values.iter().map(value).collect();
+                let product = sum
                     && values
                         .iter()
                         .any(|v| v.ty().is_float() && matches!(v.kind(), ExprKind::Binary(BinOp::Mul, ..)));
@@ -87,6 +89,17 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     work.changes_rounding(&label);
     work.oblige(Obligation::stated(Claim::RoundedOnce { label }));
     Ok(())
+}
+
+/// A negative product as one of a negative factor, which is the same number.
+fn signed(e: &Expr) -> Expr {
+    let ExprKind::Unary(UnOp::Neg, product) = e.kind() else { return e.clone() };
+    match product.kind() {
+        ExprKind::Binary(BinOp::Mul, a, b) if e.ty().is_float() => {
+            build::mul(build::unary(UnOp::Neg, a.clone()), b.clone())
+        }
+        _ => e.clone(),
+    }
 }
 
 /// `a*b + c` and `c + a*b` become `fma(a, b, c)`, `c - a*b` becomes `fma(-a, b, c)`, `a*b - c` becomes

@@ -55,7 +55,8 @@ order (`H.combine`); where the operator has no identity, each copy starts from i
 the loop into as many chunks as there are threads first; the copies are one more dimension of one buffer, in scratch \
 memory unless `space:` says otherwise. Subscripts may depend on data: then the whole array is copied.
 
-Legal for reductions with a licence (`sum[k]`, `op=`), when nothing else in the loop touches the array. The copies are made around the outermost loop that the subscripts do not depend on, or around \
+Legal for reductions with a licence (`sum[k]`, `op=`), when nothing else in the loop writes the array, and what it reads \
+of it are other elements than those that it reduces into. The copies are made around the outermost loop that the subscripts do not depend on, or around \
 `at:`; if that is not the loop itself, the operator must be commutative. The result is associated differently, which \
 is recorded.
 
@@ -153,6 +154,8 @@ struct Reduction {
     targets: Vec<BufId>,
     /// Accesses of the targets, all reductions of the statement.
     found: Vec<Found>,
+    /// Pairs of them and of reads that were shown to touch different elements.
+    apart: usize,
     places: Places,
 }
 
@@ -212,14 +215,42 @@ impl Job<'_> {
                 && !f.opaque
                 && f.label.as_ref().is_some_and(|l| all.iter().any(|r| r.label == *l))
         };
-        if let Some(f) = found.iter().find(|f| !own(f)) {
-            return Err(self.refuse(
-                format!("something else in the loop touches `{name}`"),
+        let (found, others): (Vec<_>, Vec<_>) = found.into_iter().partition(own);
+        let reads = |f: &Found| f.usage == scope::Use::Read && !f.opaque && self.first.is_none();
+        let apart = match others.iter().find(|f| !reads(f)) {
+            Some(_) => Err(String::new()),
+            None if others.is_empty() => Ok(0),
+            None => self.reads_apart(path, stmt, &first.op, &targets),
+        };
+        let apart = apart.map_err(|why| {
+            let (f, colon) = (
+                others.iter().find(|f| !reads(f)).or(others.first()),
+                if why.is_empty() { "" } else { ": " },
+            );
+            self.refuse(
+                format!("something else in the loop touches `{name}`{colon}{why}"),
                 "choose a loop that holds nothing but the reduction (`fission` separates the initialization)",
-                &f.access.places,
-            ));
-        }
-        Ok(Reduction { op: first.op.clone(), label: first.label.clone(), targets, found, places })
+                f.map_or(&places, |f| &f.access.places),
+            )
+        })?;
+        Ok(Reduction { op: first.op.clone(), label: first.label.clone(), targets, found, apart, places })
+    }
+
+    /// Whether what a statement reads of the targets are other elements than those that it combines into; how many
+    /// pairs of accesses say so.
+    fn reads_apart(
+        &self,
+        path: &[usize],
+        stmt: &Stmt,
+        op: &ReduceOp,
+        targets: &[BufId],
+    ) -> Result<usize, String> {
+        let env = Env::at(self.cursor.module, self.cursor.func, path);
+        let one = |id: &BufId| match env.buffer(*id) {
+            Some(b) => lathe_analysis::reads_apart(&env, stmt, op, b),
+            None => Err("it is allocated inside of the loop".to_string()),
+        };
+        targets.iter().map(one).sum()
     }
 
     /// How many statements in a subtree reduce into the array.
@@ -465,7 +496,11 @@ impl Job<'_> {
         }
 
         let (label, array) = (r.label.to_string(), self.buffer.name.to_string());
-        let only = Claim::OnlyBy { label: label.clone(), array, within: Within::Statement };
+        if r.apart > 0 {
+            work.oblige(Obligation::by_accesses(Claim::ReadsApart { array: array.clone() }, r.apart));
+        }
+        let within = if r.apart > 0 { Within::Loop } else { Within::Statement };
+        let only = Claim::OnlyBy { label: label.clone(), array, within };
         work.oblige(Obligation::by_accesses(only, r.found.len()));
         relied.iter().for_each(|l| work.relies_on(l));
         work.changes_rounding(&label);

@@ -14,6 +14,7 @@ mod call;
 mod complete;
 mod expand;
 mod file;
+mod layouts;
 mod nests;
 mod patterns;
 mod pictures;

@@ -2,24 +2,24 @@
 //! fastest, or stays as it is.
 
 use super::expand::Setting;
-use super::sums;
+use super::{layouts, sums};
 use crate::schedule::{Form, Version};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::interp::evaluate;
 use lathe_ir::names::Role;
 use lathe_ir::visit::{self, Path};
-use lathe_ir::{Buffer, Function, Stmt};
+use lathe_ir::{Buffer, Function, Param, Stmt};
 use lathe_runtime::Engine;
 use lathe_strategy::Evidence;
 use lathe_transform::names::labels_in;
 use lathe_transform::{Arg, Args, Cursor};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// A schedule must be so much better than the loops as they are: where something is reduced, and elsewhere, where the
 /// model makes too little of the ends of shifted and skewed rows.
 const CLEARLY: [f64; 2] = [0.9, 0.6];
 /// Nests that are looked at: so many from the first one on.
-const NESTS: usize = 12;
+const NESTS: usize = 16;
 /// Schedules of a nest that are checked, from the one that is expected to be the fastest.
 const CHECKED: usize = 2;
 /// What checking all nests may take ([`lathe_analysis::within_work`]).
@@ -30,6 +30,9 @@ const EXPANDED: i64 = 64 << 20;
 /// of skewed tiles to choose others.
 const JAM: i64 = 4;
 const TILE: i64 = 128;
+/// The width of tiles of time steps, for arrays that are so many times as large as the second cache.
+const STEPS: i64 = 32;
+const LARGE: i64 = 2;
 
 /// The version with a schedule for every nest that gains by one; `sizes` are examples of those that it still has. Its
 /// tree is as the steps left it, before and after.
@@ -45,10 +48,11 @@ fn each(set: &Setting, mut v: Version, sizes: &BTreeMap<String, i64>) -> Version
     let mut all = nests(&v.func.body);
     all.retain(|p| visit::at(&v.func.body, p).is_some_and(|s| labels_in(s).iter().any(own)));
     all.truncate(NESTS);
+    let (mut left, mut made) = (NESTS, Made::of(&v.func));
     // From the last one to the first: paths of earlier ones stay what they are.
     for path in all.into_iter().rev() {
-        match best(set, &v.func, &path, sizes, &cost) {
-            Ok(Some(made)) => v = made.after(v),
+        match nest(set, &made, &path, sizes, &cost, &mut left) {
+            Ok(Some(next)) => made = next,
             Ok(None) => {}
             Err(d) => {
                 let label = label(&v.func.body, &path);
@@ -57,7 +61,46 @@ fn each(set: &Setting, mut v: Version, sizes: &BTreeMap<String, i64>) -> Version
             }
         }
     }
-    v
+    layouts::laid_out(set, made, &cost).after(v)
+}
+
+/// The best schedule of a nest; where it cannot be scheduled, or nothing is gained, that of each nest inside of it. Why there
+/// is none at all.
+fn nest(
+    set: &Setting,
+    start: &Made,
+    path: &Path,
+    sizes: &BTreeMap<String, i64>,
+    cost: &dyn Fn(&Function) -> f64,
+    left: &mut usize,
+) -> Result<Option<Made>, Diagnostic> {
+    if *left == 0 {
+        return Ok(None);
+    }
+    *left -= 1;
+    let (whole, refused) = best(set, start, path, sizes, cost);
+    if whole.is_some() && refused.is_none() {
+        return Ok(whole);
+    }
+    let inner: Vec<Path> = visit::at(&start.func.body, path)
+        .and_then(Stmt::as_loop)
+        .map(|l| {
+            nests(&l.body).into_iter().map(|p| path.iter().copied().chain([0]).chain(p).collect()).collect()
+        })
+        .unwrap_or_default();
+    let mut parts = start.clone();
+    for path in inner.into_iter().rev() {
+        if let Ok(Some(next)) = nest(set, &parts, &path, sizes, cost, left) {
+            parts = next;
+        }
+    }
+    let parts = Some(parts).filter(|p| p.steps.len() > start.steps.len());
+    let better = |a: &Made, b: &Made| cost(&a.func) < cost(&b.func);
+    match (whole, parts, refused) {
+        (Some(whole), Some(parts), _) => Ok(Some(if better(&parts, &whole) { parts } else { whole })),
+        (None, None, Some(d)) => Err(d),
+        (whole, parts, _) => Ok(whole.or(parts)),
+    }
 }
 
 /// Whether there is index notation inside of loops.
@@ -85,9 +128,25 @@ impl Made {
 
     /// One more step on a nest.
     pub fn then(&self, set: &Setting, path: &Path, rule: &str, args: &Args) -> Result<Made, Diagnostic> {
+        self.with(set, path, rule, args, &format!(" @ stmt({})", label(&self.func.body, path)))
+    }
+
+    /// One more step on the whole function.
+    pub fn everywhere(&self, set: &Setting, rule: &str, args: &Args) -> Result<Made, Diagnostic> {
+        self.with(set, &Path::new(), rule, args, "")
+    }
+
+    fn with(
+        &self,
+        set: &Setting,
+        path: &Path,
+        rule: &str,
+        args: &Args,
+        place: &str,
+    ) -> Result<Made, Diagnostic> {
         let cursor = Cursor { focus: path.clone(), ..Cursor::new(set.module, &self.func) };
         let edit = lathe_transform::apply(&cursor, rule, args).map_err(|r| *r.diagnostic)?;
-        let text = format!("{rule}({}) @ stmt({})", args.texts().join(", "), label(&self.func.body, path));
+        let text = format!("{rule}({}){place}", args.texts().join(", "));
         let mut out = self.clone();
         out.steps.push((text, edit.evidence, std::mem::replace(&mut out.func, edit.func)));
         Ok(out)
@@ -127,15 +186,15 @@ fn joined(steps: impl Iterator<Item = String>) -> String {
     steps.filter(|s| !s.is_empty()).collect::<Vec<_>>().join(" ; ")
 }
 
-/// The best schedule of a nest, if one is clearly better than none; why there is none at all.
+/// The best schedule of a nest, if one is clearly better than none; why the loops of all of it cannot be scheduled together.
 fn best(
     set: &Setting,
-    func: &Function,
+    whole: &Made,
     path: &Path,
     sizes: &BTreeMap<String, i64>,
     cost: &dyn Fn(&Function) -> f64,
-) -> Result<Option<Made>, Diagnostic> {
-    let whole = Made::of(func);
+) -> (Option<Made>, Option<Diagnostic>) {
+    let func = &whole.func;
     let nothing = Stmt::seq(Vec::new());
     let rest = visit::replace_at(&func.body, path, nothing)
         .map_or(0.0, |body| cost(&Function { body, ..func.clone() }));
@@ -153,27 +212,24 @@ fn best(
             }
         }
     };
-    offer(sums::in_lanes(set, &whole, path));
-    let refused = match apart(set, &whole, path, sizes) {
-        Ok(start) => affine(set, &start, path, (least, cost), &mut offer).err(),
+    offer(sums::in_lanes(set, whole, path));
+    let refused = match apart(set, whole, path, sizes) {
+        Ok(start) => affine(set, &start, (path, sizes), (least, cost), &mut offer).err(),
         Err(d) => Some(d),
     };
-    match (best, refused) {
-        (Some((_, made)), _) => Ok(Some(made)),
-        (None, Some(d)) => Err(d),
-        (None, None) => Ok(None),
-    }
+    (best.map(|b| b.1), refused)
 }
 
 /// Offers affine schedules of a nest: the model ranks what the step would make; only the best ones are checked.
 fn affine(
     set: &Setting,
     start: &Made,
-    path: &Path,
+    (path, sizes): (&Path, &BTreeMap<String, i64>),
     (least, cost): (f64, &dyn Fn(&Function) -> f64),
     offer: &mut dyn FnMut(Option<Made>),
 ) -> Result<(), Diagnostic> {
-    let all = candidates(set, &start.func, path);
+    let large = touched(&start.func, path, sizes) > LARGE.saturating_mul(set.machine.l2_bytes as i64);
+    let all = candidates(set, &start.func, path, large);
     let cursor = Cursor { focus: path.clone(), ..Cursor::new(set.module, &start.func) };
     let (mut ranked, mut refused) = (Vec::new(), None);
     for (args, proposal) in all.iter().zip(lathe_transform::affine_schedule::proposals(&cursor, &all)) {
@@ -191,7 +247,7 @@ fn affine(
     for (_, args) in ranked.into_iter().take(CHECKED) {
         match start.then(set, path, "affine_schedule", args) {
             Ok(made) => {
-                offer(Some(made));
+                offer(Some(fused(set, made, path)));
                 refused = None;
                 break;
             }
@@ -205,6 +261,22 @@ fn affine(
         offer(sums::in_lanes(set, &made, path));
     }
     refused.map_or(Ok(()), Err)
+}
+
+/// With products rounded once where they are added up, as far as that is so.
+fn fused(set: &Setting, mut made: Made, path: &Path) -> Made {
+    let nest = visit::at(&made.func.body, path).cloned();
+    for label in nest.iter().flat_map(labels_in) {
+        let mut args = Args::default();
+        args.push(None, Arg::Path(label.clone()));
+        let sums = nest.iter().any(|s| {
+            has(s, &|s| s.as_reduce().is_some_and(|r| r.licence && !r.contract && r.label.as_str() == label))
+        });
+        if sums {
+            made = made.then(set, path, "fma", &args).unwrap_or(made);
+        }
+    }
+    made
 }
 
 fn reduces(func: &Function, path: &Path) -> bool {
@@ -237,12 +309,7 @@ pub(super) fn apart(
         args.push(Some("at"), Arg::Path(outer.binder.name.to_string()));
         made = made.then(set, path, "expand", &args)?;
     }
-    let values: HashMap<_, _> =
-        made.func.sizes.iter().filter_map(|b| Some((b.id, *sizes.get(&*b.name)?))).collect();
-    let bytes = |b: &Buffer| {
-        let cells = b.extents.iter().map(|e| evaluate(e, &values).unwrap_or(i64::MAX));
-        cells.fold(b.elem.bytes() as i64, i64::saturating_mul)
-    };
+    let bytes = bytes(&made.func, sizes);
     let mut here = visit::at(&made.func.body, path);
     let mut total = 0i64;
     while let Some((b, inside)) = here.and_then(Stmt::as_alloc) {
@@ -254,6 +321,42 @@ pub(super) fn apart(
         return Err(Diagnostic::error(lathe_transform::codes::UNSUPPORTED, text.to_string()));
     }
     Ok(made)
+}
+
+/// How many bytes a buffer takes.
+fn bytes(func: &Function, sizes: &BTreeMap<String, i64>) -> impl Fn(&Buffer) -> i64 + use<> {
+    let values: HashMap<_, _> =
+        func.sizes.iter().filter_map(|b| Some((b.id, *sizes.get(&*b.name)?))).collect();
+    move |b| {
+        let cells = b.extents.iter().map(|e| evaluate(e, &values).unwrap_or(i64::MAX));
+        cells.fold(b.elem.bytes() as i64, i64::saturating_mul)
+    }
+}
+
+/// Bytes of all arrays that a nest touches.
+fn touched(func: &Function, path: &Path, sizes: &BTreeMap<String, i64>) -> i64 {
+    let mut here = HashSet::new();
+    if let Some(nest) = visit::at(&func.body, path) {
+        visit::walk(nest, &mut |s, _| {
+            here.extend(s.accesses().filter_map(|(a, _)| a.view.buffer()));
+            let loads = s.exprs().into_iter().flat_map(visit::loads_of);
+            here.extend(loads.filter_map(|a| a.view.buffer()));
+            true
+        });
+    }
+    let bytes = bytes(func, sizes);
+    let mut total = 0i64;
+    let mut add = |b: &Buffer| {
+        if here.contains(&b.id) {
+            total = total.saturating_add(bytes(b));
+        }
+    };
+    func.params.iter().filter_map(Param::array).for_each(|b| add(b));
+    visit::walk(&func.body, &mut |s, _| {
+        s.allocated().into_iter().for_each(|b| add(b));
+        true
+    });
+    total
 }
 
 fn has(s: &Stmt, what: &dyn Fn(&Stmt) -> bool) -> bool {
@@ -289,7 +392,7 @@ fn label(body: &Stmt, path: &Path) -> String {
 }
 
 /// Arguments worth trying: lanes of the elements that are written, alone, with results in registers, with tiles.
-fn candidates(set: &Setting, func: &Function, path: &Path) -> Vec<Args> {
+fn candidates(set: &Setting, func: &Function, path: &Path, large: bool) -> Vec<Args> {
     let Some(nest) = visit::at(&func.body, path) else { return Vec::new() };
     let (mut bytes, mut depth) = (8, 0);
     visit::walk(nest, &mut |s, p| {
@@ -308,9 +411,17 @@ fn candidates(set: &Setting, func: &Function, path: &Path) -> Vec<Args> {
         fuse.iter().for_each(|f| args.push(Some("fuse"), Arg::Path((*f).to_string())));
         args
     };
+    let gathering = |mut args: Args| {
+        args.push(Some("lanes"), Arg::Path("any".to_string()));
+        args
+    };
     let mut out = vec![of(&[("vector", lanes)], None)];
     if depth > 1 {
         out.push(of(&[("vector", lanes)], Some("none")));
+        out.push(gathering(of(&[("vector", lanes)], None)));
+    }
+    if depth > 2 && large && !reduces(func, path) {
+        out.push(of(&[("vector", lanes), ("tile", STEPS)], None));
     }
     if depth > 2 && reduces(func, path) {
         out.push(of(&[("vector", 2 * lanes), ("jam", JAM)], None));

@@ -6,6 +6,7 @@ use lathe_ir::names::{self, Role};
 use lathe_ir::visit::{self, Path};
 use lathe_ir::{Access, BufId, Executor, Function, Param, Stmt, VarId};
 use lathe_poly::Affine;
+use lathe_transform::names::labels_in;
 use lathe_transform::{Arg, Args};
 
 /// Vectors of partial results side by side.
@@ -102,11 +103,12 @@ fn one(set: &Setting, start: &Made, path: &Path, names: &Names) -> Option<Made> 
         m.then(set, path, rule, &all).ok()
     };
     let at = |path: &String| Arg::Path(path.clone());
-    let made = step(start, "split", vec![Arg::Path(own), Arg::Int(parts)], &[])?;
+    let split = step(start, "split", vec![Arg::Path(own), Arg::Int(parts)], &[])?;
     let mut made =
-        step(&made, "factor", vec![at(array), at(&inner)], &[("at", &outer), ("combine", "tree")])?;
+        step(&split, "factor", vec![at(array), at(&inner)], &[("at", &outer), ("combine", "tree")])?;
     made = step(&made, "separate", vec![at(&outer)], &[]).unwrap_or(made);
     made = step(&made, "vectorize", vec![at(&inner), Arg::Int(lanes)], &[])?;
+    let first = names::dimension(first_values(&split.func, &made.func)?, 0);
     // What follows makes it faster where it can be done.
     let mut more = |rule: &str, path: String, number: Option<i64>| {
         let args = std::iter::once(Arg::Path(path)).chain(number.map(Arg::Int)).collect();
@@ -115,7 +117,6 @@ fn one(set: &Setting, start: &Made, path: &Path, names: &Names) -> Option<Made> 
         }
     };
     let rest = Role::Rest.of(&inner);
-    let first = names::dimension(names::private(array), 0);
     more("unroll", Role::Outer.of(&inner), None);
     more("vectorize", rest.clone(), Some(lanes));
     more("unroll", Role::Outer.of(rest), None);
@@ -127,4 +128,16 @@ fn one(set: &Setting, start: &Made, path: &Path, names: &Names) -> Option<Made> 
     }
     more("fma", label.clone(), None);
     Some(made)
+}
+
+/// The label of the statement that gives partial results their first values.
+fn first_values(before: &Function, after: &Function) -> Option<String> {
+    let known = labels_in(&before.body);
+    let mut out = None;
+    visit::walk(&after.body, &mut |s, _| {
+        let new = s.as_store().map(|st| st.label.to_string()).filter(|l| !known.contains(l));
+        out = out.take().or(new);
+        out.is_none()
+    });
+    out
 }

@@ -17,7 +17,15 @@ pub fn case(seed: u64) -> Case {
         format!("B: inout {elem}[N + 4, N + 4]"),
         format!("C: inout {elem}[N + 4]"),
     ];
-    let mut g = Nests { r: &mut r, elem, left: 5, names: 0, scope: Vec::new(), declared: Vec::new() };
+    let mut g = Nests {
+        r: &mut r,
+        elem,
+        left: 5,
+        names: 0,
+        scope: Vec::new(),
+        declared: Vec::new(),
+        sums: Vec::new(),
+    };
     let mut statements = Vec::new();
     for _ in 0..1 + g.r.below(2) {
         let timed = g.r.one_in(3);
@@ -25,7 +33,16 @@ pub fn case(seed: u64) -> Case {
         statements.push(if timed { format!("for t in 0..M {{\n{body}\n}}") } else { body });
     }
     let mut steps: Vec<String> = g.declared.iter().map(|(t, i)| format!("expand({t}, at: {i})")).collect();
-    steps.push(format!("affine_schedule({})", arguments(&mut r)));
+    let sums = std::mem::take(&mut g.sums);
+    match sums.is_empty() || !r.one_in(4) {
+        true => steps.push(format!("affine_schedule({})", arguments(&mut r))),
+        // Reductions into an array of which other elements may be read.
+        false => {
+            for (array, i) in sums {
+                steps.extend([format!("split({i}, 3)"), format!("factor({array}, {i}.i, at: {i}.o)")]);
+            }
+        }
+    }
     let sizes = [("N", *r.pick(&[0, 1, 2, 3, 5, 7, 9, 12])), ("M", *r.pick(&[0, 1, 2, 3, 5]))];
     Case {
         seed,
@@ -47,6 +64,9 @@ fn arguments(r: &mut Rng) -> String {
     }
     if !r.one_in(3) {
         out.push(format!("vector: {}", r.pick(&[2, 4, 4, 8])));
+        if r.one_in(3) {
+            out.push("lanes: any".to_string());
+        }
     }
     if r.one_in(2) {
         out.push(format!("jam: {}", r.pick(&[2, 3, 4])));
@@ -66,6 +86,8 @@ struct Nests<'r> {
     /// Variables that may be read here, and all of them with the loops that they are declared in.
     scope: Vec<String>,
     declared: Vec<(String, String)>,
+    /// Arrays that are added to, each with the loop around.
+    sums: Vec<(String, String)>,
 }
 
 impl Nests<'_> {
@@ -118,6 +140,8 @@ impl Nests<'_> {
         let variable = self.scope.last().cloned().filter(|_| self.r.one_in(3));
         let target = variable.unwrap_or_else(|| self.access(around));
         let op = *self.r.pick(&["=", "=", "+=", "+=", "max="]);
+        let array = target.split_once('[').map(|t| t.0.to_string()).filter(|_| op == "+=");
+        self.sums.extend(array.zip(around.last().cloned()));
         let value = match self.r.below(3) {
             0 => self.access(around),
             1 => format!("{} + {}", self.access(around), self.access(around)),

@@ -51,7 +51,7 @@ impl Maker<'_> {
     /// The statement with the parts in the place of one of the arrays.
     pub fn redirect(&self, stmt: &Stmt, first: &Linear, n: usize) -> Stmt {
         let own = self.own(first);
-        visit::map_accesses(stmt, &mut |a| {
+        visit::map_named(stmt, &mut |a| {
             let mut indices = vec![own.clone().filter(|_| a.view == View::Buffer(self.parts[n].id))?];
             indices.extend(a.indices.iter().enumerate().map(|(d, e)| self.region[n].position(d, e)));
             let new = proved(self.locals[n].id, &self.locals[n].elem, indices);
