@@ -145,6 +145,54 @@ def row_acoustic(k):
     return w, step(u, v), {"torch.compile": lambda: compiled(u, v)}, 12 * w.numel(), 0
 
 
+def row_srad(k):
+    j, c, out, rate = k.arrays["J"], k.arrays["c"], k.arrays["K"], k.scalars["lambda"]
+
+    def step(j, c):
+        m = j[1:-1, 1:-1]
+        flow = c[:-1, :-1] * (j[:-2, 1:-1] - m) + c[1:, :-1] * (j[2:, 1:-1] - m)
+        flow = flow + c[:-1, :-1] * (j[1:-1, :-2] - m) + c[:-1, 1:] * (j[1:-1, 2:] - m)
+        return m + 0.25 * rate * flow
+
+    compiled = torch.compile(step)
+    return out, step(j, c), {"torch.compile": lambda: compiled(j, c)}, 12 * out.numel(), 0
+
+
+def row_coefficients(k):
+    # A picture of positive values.
+    j, c, q = k.arrays["J"].abs_().add_(1), k.arrays["c"], k.scalars["q"]
+
+    def step(j):
+        m = j[1:-1, 1:-1]
+        n, s, w, e = j[:-2, 1:-1] - m, j[2:, 1:-1] - m, j[1:-1, :-2] - m, j[1:-1, 2:] - m
+        g = (n * n + s * s + w * w + e * e) / (m * m)
+        l = (n + s + w + e) / m
+        v = (0.5 * g - 0.0625 * (l * l)) / ((1 + 0.25 * l) * (1 + 0.25 * l))
+        return torch.clamp(1 / (1 + (v - q) / (q * (1 + q))), 0, 1)
+
+    compiled = torch.compile(step)
+    return c, step(j), {"torch.compile": lambda: compiled(j)}, 8 * c.numel(), 0
+
+
+def row_nbody(k):
+    p, f, eps = k.arrays["P"].abs_(), k.arrays["F"], k.scalars["eps"]
+
+    def forces(p):
+        d = p[None, :, :3] - p[:, None, :3]
+        s = (d * d).sum(2) + eps
+        return ((p[None, :, 3] / (s * torch.sqrt(s)))[:, :, None] * d).sum(1)
+
+    compiled = torch.compile(forces)
+    return f, forces(p.double()).float(), {"torch.compile": lambda: compiled(p)}, 0, 20 * p.shape[0] ** 2
+
+
+def row_batched(k):
+    a, b, c = (k.arrays[n] for n in "ABC")
+    out = torch.empty_like(c)
+    moved = 4 * (a.numel() + b.numel() + c.numel())
+    return c, (a.double() @ b.double()).float(), {"cuBLAS": lambda: torch.bmm(a, b, out=out)}, moved, 0
+
+
 def row_layernorm(k):
     x, g, b, y = (k.arrays[n] for n in "xgby")
     norm = torch.nn.functional.layer_norm

@@ -34,13 +34,14 @@ pub fn emit(a: &EmitArgs, common: &Common) -> Outcome {
     let (program, kernel) = target::open(t)?;
     let how = lathe::How { others: true, ..target::how_unrun(&wanted, &program, &kernel, false)? };
     let mut machine = target::machine(&wanted.how)?;
+    let plain = Build { engine: target::engine(&wanted.how)?, ..Build::default() }.on(&machine);
+    let asked = a.arch.as_deref().filter(|_| form.device().is_some());
+    let usual = (form.device() == Some("cuda") && t.how.cpu.is_none()).then_some(lathe::device::USUAL);
+    let arch = asked.or(usual);
+    arch.into_iter().for_each(|arch| target::made_for(&mut machine, arch));
     let schedule = lathe::schedule(&program, &kernel, &how, &machine)?;
     target::print_notes(&schedule);
-    let mut build = Build { engine: target::engine(&wanted.how)?, ..Build::default() }.on(&machine);
-    if let Some(arch) = a.arch.as_ref().filter(|_| form.device().is_some()) {
-        (machine.code.arch, machine.code.cpu) = ("nvptx64".to_string(), arch.clone());
-        build.machine = Some(machine);
-    }
+    let build = Build { machine: arch.map(|_| machine.clone()).or(plain.machine), ..plain };
     if matches!(form, lathe::Emit::Object | lathe::Emit::Cubin) && a.output.is_none() {
         let d = Diagnostic::error(codes::OUTPUT, "machine code needs a file")
             .help("lathe emit TARGET --to object -o kernel.o; a header kernel.h is written beside it");

@@ -21,15 +21,32 @@ pub struct Common {
 pub fn machine(t: &KernelArgs) -> Result<Machine, Stop> {
     Ok(match &t.cpu {
         Some(name) => lathe::machine::open(name)?,
-        None => Machine::host(),
+        None => on_device(Machine::host(), t),
     })
+}
+
+/// The machine with a device that it has: what runs there is scheduled for the device's architecture.
+fn on_device(mut m: Machine, t: &KernelArgs) -> Machine {
+    let asked = t.device.as_deref().filter(|_| kind(t) == Some("cuda"));
+    if let Some(arch) = asked.and_then(lathe::device::architecture) {
+        made_for(&mut m, &arch);
+    }
+    m
+}
+
+/// Code is for an NVIDIA architecture.
+pub fn made_for(m: &mut Machine, arch: &str) {
+    (m.code.arch, m.code.cpu) = ("nvptx64".to_string(), arch.to_string());
 }
 
 /// The machine that code is made for, which must be one that runs it here.
 pub fn machine_here(t: &KernelArgs) -> Result<Machine, Stop> {
-    let m = machine(t)?;
+    let m = match &t.cpu {
+        Some(name) => lathe::machine::open(name)?,
+        None => Machine::host(),
+    };
     lathe::machine::runs_here(&m)?;
-    Ok(lathe::machine::here(m))
+    Ok(on_device(lathe::machine::here(m), t))
 }
 
 pub fn engine(t: &KernelArgs) -> Result<Engine, Stop> {

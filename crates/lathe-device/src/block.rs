@@ -9,7 +9,7 @@ use crate::owner::owned;
 use crate::pending::{Touched, View};
 use crate::phase::{Chain, Dealt, dealt, has_barrier, has_threads, is_grid, is_threads, iteration, only_if};
 use lathe_diagnostics::{Diagnostic, Places};
-use lathe_ir::build::{eq, index, mul, sub, var};
+use lathe_ir::build::{add, eq, index, mul, sub, var};
 use lathe_ir::lower::resolve;
 use lathe_ir::visit::{map_accesses, vars_of};
 use lathe_ir::{Access, Binder, BufId, Buffer, Executor, Expr, Loop, Scalar, Space, Stmt, StmtKind, VarId};
@@ -25,26 +25,38 @@ pub struct Block<'a> {
     pub classes: &'a HashMap<BufId, BufId>,
     /// The loops of the grid, without bodies of their own.
     pub grid: &'a [Loop],
+    /// The number of the thread in its block.
     pub tid: Binder,
+    /// The number of the block in its cluster, and how many blocks that has.
+    pub cluster: Option<(Binder, i64)>,
+    /// Threads of the block, or of all blocks of the cluster.
     pub threads: i64,
     pub ranges: Ranges,
     pub next_id: u32,
-    /// Buffers of the block, allocated around its threads.
+    /// Buffers of the block, or of the cluster, allocated around its threads.
     pub shared: Vec<Arc<Buffer>>,
+    /// Buffers of every block of a cluster.
+    pub own: Vec<Arc<Buffer>>,
     /// Buffers of the block in global memory, one part per block.
     pub global: Vec<Arc<Buffer>>,
     pub private: HashSet<BufId>,
     /// The constant size of the first dimension of buffers that the block shares.
     pub slots: HashMap<BufId, i64>,
+    /// Buffers of which every block of a cluster has a whole copy.
+    pub copied: HashSet<BufId>,
 }
 
 impl Block<'_> {
     fn view(&self) -> View<'_> {
-        View { classes: self.classes, private: &self.private, slots: &self.slots }
+        View { classes: self.classes, private: &self.private, slots: &self.slots, nest: None }
     }
 
+    /// The number of the thread, among all of the cluster.
     fn me(&self) -> Expr {
-        var(&self.tid)
+        match &self.cluster {
+            Some((rank, blocks)) => add(mul(var(rank), index(self.threads / blocks)), var(&self.tid)),
+            None => var(&self.tid),
+        }
     }
 
     fn fresh(&mut self, name: &str) -> Binder {
@@ -55,16 +67,26 @@ impl Block<'_> {
     /// A barrier, if what comes next meets what is pending.
     fn fence(&self, next: &Touched, pending: &mut Touched, out: &mut Vec<Stmt>) {
         if pending.conflicts(next) {
-            self.barrier(pending, out);
+            self.barrier(next, pending, out);
         }
         pending.add(next);
     }
 
-    fn barrier(&self, pending: &mut Touched, out: &mut Vec<Stmt>) {
-        if self.threads > 1 {
-            out.push(Stmt::of(StmtKind::Barrier { of: self.tid.id, spaces: Vec::new() }));
+    /// A barrier of the block, if all that is met lies in its own memory, else of the cluster.
+    fn barrier(&self, next: &Touched, pending: &mut Touched, out: &mut Vec<Stmt>) {
+        let mut of = self.tid.id;
+        let mut left = Touched::default();
+        if let Some((rank, _)) = &self.cluster {
+            let own = self.own.iter().map(|b| b.id).collect();
+            left = pending.without(&own);
+            if left.conflicts(next) {
+                (of, left) = (rank.id, Touched::default());
+            }
         }
-        pending.clear();
+        if self.threads > 1 {
+            out.push(Stmt::of(StmtKind::Barrier { of, spaces: Vec::new() }));
+        }
+        *pending = left;
     }
 
     /// Writes a statement of the block, for all of its threads.
@@ -98,9 +120,10 @@ impl Block<'_> {
         if let Some((cond, then, other)) = s.as_if() {
             self.fence(&self.view().of_exprs([cond]), pending, out);
             // One barrier for both ways, where one of them needs it.
-            let ways = s.children().map(|c| self.view().of(c)).collect::<Vec<_>>();
-            if ways.iter().any(|w| pending.conflicts(w)) {
-                self.barrier(pending, out);
+            let mut ways = Touched::default();
+            s.children().for_each(|c| ways.add(&self.view().of(c)));
+            if pending.conflicts(&ways) {
+                self.barrier(&ways, pending, out);
             }
             let mut second = pending.clone();
             let then = self.within(s, 0, |b, out| b.stmt(then, pending, out))?;
@@ -188,18 +211,25 @@ impl Block<'_> {
         self.alone(&serial, pending, out)
     }
 
-    /// Serial statements: thread 0 runs them.
+    /// Serial statements: thread 0 runs them, of every block where that writes copies that all blocks have.
     fn alone(&mut self, all: &[Stmt], pending: &mut Touched, out: &mut Vec<Stmt>) -> Result<()> {
-        let meant = |s: &&Stmt| !does_nothing(s);
-        let all: Vec<Stmt> =
-            all.iter().filter(meant).map(|s| self.thread_code(s, &[])).collect::<Result<_>>()?;
-        if all.is_empty() {
-            return Ok(());
+        let meant = all.iter().filter(|s| !does_nothing(s));
+        let meant: Vec<(bool, &Stmt)> = meant.map(|s| (self.repeats(s), s)).collect();
+        for run in meant.chunk_by(|a, b| a.0 == b.0) {
+            let every = run[0].0;
+            let code = run.iter().map(|(_, s)| self.thread_code(s, &[])).collect::<Result<Vec<_>>>()?;
+            let body = Stmt::seq(code);
+            self.fence(&self.view().of(&body), pending, out);
+            let me = if every { var(&self.tid) } else { self.me() };
+            out.push(if self.threads == 1 { body } else { only_if(eq(me, index(0)), body) });
         }
-        let body = Stmt::seq(all);
-        self.fence(&self.view().of(&body), pending, out);
-        out.push(if self.threads == 1 { body } else { only_if(eq(self.me(), index(0)), body) });
         Ok(())
+    }
+
+    /// Whether every block of the cluster runs a serial statement.
+    fn repeats(&self, s: &Stmt) -> bool {
+        let written = crate::cluster::written(s);
+        !written.is_empty() && written.is_subset(&self.copied)
     }
 
     /// A buffer of the block: of each thread where no two share an element of it, else shared by all.
@@ -228,12 +258,24 @@ impl Block<'_> {
             return self.stmt(&body, pending, out);
         }
         let buffer = Arc::new(Buffer { space: Space::Shared, ..bounded? });
+        let own = self.cluster.as_ref().and_then(|(_, blocks)| {
+            if self.copied.contains(&buffer.id) {
+                return Some((buffer.clone(), body.clone()));
+            }
+            crate::cluster::own(&buffer, body, &self.ranges, (*blocks, self.threads))
+        });
+        let mine = own.is_some();
+        let (buffer, body) = own.unwrap_or_else(|| (buffer, body.clone()));
         let slots = buffer.extents.first().and_then(Expr::as_int).filter(|n| *n > 1);
         self.slots.extend(slots.map(|n| (buffer.id, n)));
-        self.shared.push(buffer);
+        if mine {
+            self.own.push(buffer)
+        } else {
+            self.shared.push(buffer)
+        }
         // The buffer is bound around the threads now.
         let mark = self.ranges.enter_child(s, 0);
-        let written = self.stmt(body, pending, out);
+        let written = self.stmt(&body, pending, out);
         self.ranges.leave(mark);
         written
     }
@@ -286,9 +328,9 @@ impl Block<'_> {
 
     /// A nest of thread loops: which thread runs what of it.
     fn phase(&mut self, s: &Stmt, pending: &mut Touched, out: &mut Vec<Stmt>) -> Result<()> {
-        let touched = self.view().of(s);
-        self.fence(&touched, pending, out);
         let mut chain = Chain::of(s, &mut self.ranges);
+        let touched = View { nest: Some(&chain), ..self.view() }.of(s);
+        self.fence(&touched, pending, out);
         let ids: Vec<VarId> = chain.dims.iter().map(|d| d.binder.id).collect();
         let marks = self.enter_chain(s, chain.dims.len());
         let meets = has_barrier(&chain.body);
@@ -296,7 +338,7 @@ impl Block<'_> {
             if meets { uniform_barriers(&chain.body, &ids.iter().copied().collect()) } else { Ok(()) };
         let body = checked.and_then(|()| self.thread_code(&chain.body, &ids));
         self.ranges.leave(marks);
-        let mut body = body?;
+        let mut body = self.hoisted(body?, &ids);
         let whole = chain.most() == Some(self.threads) && chain.exact();
         if meets && !whole {
             let text = format!(
@@ -306,6 +348,17 @@ impl Block<'_> {
             return Err(Diagnostic::error(codes::DIVERGENT, text)
                 .at_places(s.places(), "in these loops")
                 .help("give all loops of threads of the kernel one constant number of iterations"));
+        }
+        let cluster = self.cluster.as_ref().filter(|c| crate::cluster::is_blocks(&chain, Some(c)));
+        if let Some((rank, blocks)) = cluster {
+            // One thread of every block.
+            let code = iteration(&chain.dims, &[*blocks], &var(rank), true, body);
+            out.push(if self.threads == *blocks {
+                code
+            } else {
+                only_if(eq(var(&self.tid), index(0)), code)
+            });
+            return Ok(());
         }
         let me = self.me();
         if let Some(most) = chain.most() {
@@ -353,6 +406,19 @@ impl Block<'_> {
         Ok(())
     }
 
+    /// Loads from what the block shares that are the same in all of a thread's loops, in front of them.
+    fn hoisted(&mut self, body: Stmt, varying: &[VarId]) -> Stmt {
+        let all: HashSet<BufId> = self.shared.iter().chain(&self.own).map(|b| b.id).collect();
+        let mut next = self.next_id;
+        let mut fresh = |name: &str, ty: Scalar| {
+            next += 1;
+            Binder { id: VarId(next - 1), name: name.into(), ty }
+        };
+        let body = crate::invariant::hoisted(body, varying, &|b| all.contains(&b), &mut fresh);
+        self.next_id = next;
+        body
+    }
+
     fn rounds(&mut self, b: &Binder) -> Dealt {
         Dealt { round: self.fresh(&format!("{}.round", b.name)), at: self.fresh(&format!("{}.at", b.name)) }
     }
@@ -374,7 +440,8 @@ impl Block<'_> {
     fn thread_code(&mut self, s: &Stmt, around: &[VarId]) -> Result<Stmt> {
         if let StmtKind::Barrier { of, spaces } = s.kind() {
             if around.contains(of) {
-                return Ok(s.with_kind(StmtKind::Barrier { of: self.tid.id, spaces: spaces.clone() }));
+                let of = self.cluster.as_ref().map_or(self.tid.id, |(rank, _)| rank.id);
+                return Ok(s.with_kind(StmtKind::Barrier { of, spaces: spaces.clone() }));
             }
             let text = "a barrier whose loop is no loop of threads of this kernel";
             return Err(Diagnostic::error(codes::DIVERGENT, text).at_places(s.places(), "here"));

@@ -8,12 +8,31 @@ use crate::pending::{Touched, View, classes};
 use crate::phase::has_barrier;
 use crate::plan::{Argument, KernelPlan};
 use lathe_ir::lower::{physical, resolve, storage};
-use lathe_ir::visit::substitute;
-use lathe_ir::{BufId, Buffer, Expr, ExprKind, Function, Label, Stmt, StmtKind, Store, VarId};
+use lathe_ir::visit::{loads_of, substitute};
+use lathe_ir::{Access, BufId, Buffer, Expr, ExprKind, Function, Label, Stmt, StmtKind, Store, VarId};
 use lathe_poly::simplify::simplify_expr;
 use lathe_poly::{Linear, Ranges};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+
+/// What a store of this value copies, if it does no more: an element, and the condition without which it is zero.
+pub fn source(value: &Expr) -> Option<(Option<&Expr>, &Access)> {
+    match value.kind() {
+        ExprKind::Load(a) => Some((None, a)),
+        ExprKind::Select(cond, a, zero) if loads_of(cond).is_empty() => {
+            let zero = match zero.kind() {
+                ExprKind::Int(v) => *v == 0,
+                ExprKind::Float(v) => v.0 == 0,
+                _ => false,
+            };
+            match a.kind() {
+                ExprKind::Load(a) if zero => Some((Some(cond), a)),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
 
 /// The labels of stores in the kernel that may be done by copy units, and have arithmetic to hide behind.
 pub fn overlapping(func: &Function, k: &KernelPlan) -> HashSet<Label> {
@@ -29,9 +48,13 @@ pub fn overlapping(func: &Function, k: &KernelPlan) -> HashSet<Label> {
     for l in &k.grid {
         ranges.enter_loop(l.binder.id, &l.lo, &l.hi);
     }
+    if let Some(c) = &k.cluster {
+        let (zero, end) = (lathe_ir::build::index(0), lathe_ir::build::index(c.blocks));
+        ranges.enter_loop(c.rank.id, &zero, &end);
+    }
     ranges.enter_loop(k.thread.id, &lathe_ir::build::index(0), &lathe_ir::build::index(k.threads));
     let mut w = Walk {
-        view: View { classes: &classes, private: &private, slots: &slots },
+        view: View { classes: &classes, private: &private, slots: &slots, nest: None },
         shared: k.shared.iter().map(|b| (b.id, b.clone())).collect(),
         global: global.collect(),
         ranges,
@@ -170,7 +193,7 @@ impl Walk<'_> {
 
     /// Whether a store copies elements of 4 or 8 bytes as they are, each thread every one once between two barriers.
     fn copies(&self, st: &Store) -> bool {
-        let ExprKind::Load(from) = st.value.kind() else { return false };
+        let Some((_, from)) = source(&st.value) else { return false };
         let (to, source) = (st.target.view.buffer(), from.view.buffer());
         let plain = st.target.elem.scalar().is_some() && st.target.elem == from.elem;
         let bytes = matches!(st.target.elem.bytes(), 4 | 8);

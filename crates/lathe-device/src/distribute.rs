@@ -6,7 +6,7 @@
 //! order. What an iteration has for itself becomes a part of a buffer with one dimension more. Nests with fewer threads
 //! than others leave the rest of a row of threads idle, so that a row's number is the same in all phases.
 
-use crate::phase::{has_barrier, has_threads, is_threads, only_if};
+use crate::phase::{has_barrier, has_threads, is_cluster, is_threads, only_if};
 use lathe_ir::build::{and, can_fail, index, lt, not, var};
 use lathe_ir::lower::resolve;
 use lathe_ir::visit::{loads_of, map_accesses, refresh, substitute_stmt, vars_of};
@@ -135,6 +135,9 @@ impl<'a> Rows<'a> {
 
     /// Code without threads: the first thread of every row runs it.
     fn parts_alone(&self, s: Stmt, next_id: &mut u32) -> Option<Vec<Stmt>> {
+        if is_cluster(&self.outer.exec) {
+            return Some(vec![self.row(s, next_id)]);
+        }
         let id = VarId(*next_id);
         *next_id += 1;
         let one = Stmt::of(StmtKind::Loop(Loop {
@@ -142,7 +145,7 @@ impl<'a> Rows<'a> {
             lo: index(0),
             hi: index(1),
             step: 1,
-            exec: self.outer.exec.clone(),
+            exec: Executor::Level("block".into()),
             body: s,
         }));
         let one = self.widened(&one)?;

@@ -3,11 +3,18 @@
 //! A buffer whose first dimension are slots (`pipeline` makes such) counts slot by slot: subscripts `(k + 1) % n` and
 //! `k % n` never name the same one. A slot is kept as the form `k + 1`, modulo `n`; where an iteration ends, what it
 //! left is named by the next one's `k`.
+//!
+//! What a phase touches by the numbers of its threads, each thread an element of its own, the threads of a phase of the
+//! same shape meet again at the same elements: each only its own.
 
+use crate::phase::{Chain, Dim, is_cluster};
+use lathe_ir::build::var_id;
 use lathe_ir::lower::resolve;
 use lathe_ir::stmt::{AtomicOp, MemoryOrder};
 use lathe_ir::visit::{loads_of, walk};
-use lathe_ir::{Access, BinOp, BufId, Expr, ExprKind, Function, Name, ReduceOp, Stmt, StmtKind, VarId};
+use lathe_ir::{
+    Access, BinOp, BufId, Expr, ExprKind, Function, Name, ReduceOp, Scalar, Stmt, StmtKind, VarId,
+};
 use lathe_poly::{Affine, Form};
 use std::collections::{HashMap, HashSet};
 
@@ -45,18 +52,50 @@ impl Slot {
     }
 }
 
-/// A buffer, or one slot of it.
+/// Which element each thread of a phase touches, alone: the loops of the nest (whether of a cluster, and their extents), and
+/// the subscripts, in which these loops go by their numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Owned {
+    shape: Vec<(bool, i64)>,
+    indices: Vec<Expr>,
+}
+
+/// A buffer, or one slot of it, or one element per thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Part {
     buffer: BufId,
     slot: Option<Slot>,
+    owned: Option<Owned>,
+}
+
+impl Owned {
+    /// Every loop of the nest is a subscript by itself, and the others are constants.
+    fn named(a: &Access, nest: &Chain) -> Option<Owned> {
+        let extent = |d: &Dim| Some((is_cluster(&d.exec), d.most.filter(|_| d.exact)?));
+        let shape = nest.dims.iter().map(extent).collect::<Option<Vec<_>>>()?;
+        let plain = |d: &Dim| d.lo.as_int() == Some(0) && d.step == 1;
+        let (_, indices) = resolve(a).ok()?;
+        let mut seen = vec![false; shape.len()];
+        let named = |i: &Expr| match i.as_var() {
+            Some(v) => {
+                let at = nest.dims.iter().position(|d| d.binder.id == v)?;
+                seen[at] = true;
+                Some(var_id(VarId(NUMBERED + u32::try_from(at).ok().filter(|n| *n < 64)?), Scalar::Index))
+            }
+            None => i.as_int().map(|_| i.clone()),
+        };
+        let indices = indices.iter().map(named).collect::<Option<Vec<_>>>()?;
+        let all = seen.iter().zip(&shape).all(|(seen, (_, n))| *seen || *n == 1);
+        (all && nest.dims.iter().all(plain)).then_some(Owned { shape, indices })
+    }
 }
 
 impl Part {
     fn meets(&self, other: &Part) -> bool {
         let apart = |a: &Slot, b: &Slot| a.differs(b);
         let slots = self.slot.as_ref().zip(other.slot.as_ref());
-        self.buffer == other.buffer && !slots.is_some_and(|(a, b)| apart(a, b))
+        let mine = self.owned.is_some() && self.owned == other.owned;
+        self.buffer == other.buffer && !mine && !slots.is_some_and(|(a, b)| apart(a, b))
     }
 }
 
@@ -108,8 +147,14 @@ impl Touched {
         other.updates.iter().for_each(|p| add(&mut self.updates, p.clone()));
     }
 
-    pub fn clear(&mut self) {
-        *self = Touched::default();
+    /// What is left without some buffers.
+    pub fn without(&self, buffers: &HashSet<BufId>) -> Touched {
+        let other = |p: &Part| !buffers.contains(&p.buffer);
+        let mut out = self.clone();
+        out.reads.retain(other);
+        out.writes.retain(other);
+        out.updates.retain(|(p, _)| other(p));
+        out
     }
 
     pub fn contains(&self, other: &Touched) -> bool {
@@ -121,11 +166,11 @@ impl Touched {
     fn renamed(&mut self, f: impl Fn(Slot) -> Option<Slot>) {
         for all in [&mut self.reads, &mut self.writes] {
             for p in std::mem::take(all) {
-                add(all, Part { buffer: p.buffer, slot: p.slot.and_then(&f) });
+                add(all, Part { slot: p.slot.and_then(&f), ..p });
             }
         }
         for (p, op) in std::mem::take(&mut self.updates) {
-            add(&mut self.updates, (Part { buffer: p.buffer, slot: p.slot.and_then(&f) }, op));
+            add(&mut self.updates, (Part { slot: p.slot.and_then(&f), ..p }, op));
         }
     }
 
@@ -163,7 +208,12 @@ pub struct View<'a> {
     pub private: &'a HashSet<BufId>,
     /// How many slots a buffer of the block has, if its first dimension has a constant size.
     pub slots: &'a HashMap<BufId, i64>,
+    /// The nest of threads that runs it.
+    pub nest: Option<&'a Chain>,
 }
+
+/// Where numbers of variables begin that stand for the loops of any nest.
+const NUMBERED: u32 = u32::MAX - 64;
 
 impl View<'_> {
     fn class(&self, b: BufId) -> Option<BufId> {
@@ -173,7 +223,9 @@ impl View<'_> {
     fn part(&self, a: &Access) -> Option<Part> {
         let buffer = self.class(a.view.buffer()?)?;
         let slot = self.slots.get(&buffer).and_then(|n| Slot::named(a, *n));
-        Some(Part { buffer, slot })
+        let alone = !self.classes.contains_key(&buffer);
+        let owned = self.nest.filter(|_| alone).and_then(|nest| Owned::named(a, nest));
+        Some(Part { buffer, slot, owned })
     }
 
     /// What the loads of an expression read.
@@ -201,10 +253,10 @@ impl View<'_> {
             out.add(&self.of_exprs(s.evaluated()));
             for (t, mode) in s.touches() {
                 let element = t.element().and_then(|a| self.part(a));
-                let whole = || Some(Part { buffer: self.class(t.buffer()?)?, slot: None });
+                let whole = || Some(Part { buffer: self.class(t.buffer()?)?, slot: None, owned: None });
                 let Some(p) = element.or_else(whole) else { continue };
                 if let Some(op) = free_update(s) {
-                    add(&mut out.updates, (p, op.clone()));
+                    add(&mut out.updates, (Part { owned: None, ..p }, op.clone()));
                     continue;
                 }
                 if mode.reads() {

@@ -4,9 +4,14 @@ use lathe_ir::build::{ceil_div, floor_div, floor_mod, index, lt, mul, sub, var};
 use lathe_ir::{Binder, Executor, Expr, Loop, Stmt, StmtKind};
 use lathe_poly::Ranges;
 
-/// Whether the iterations of a loop are threads of a block.
+/// Whether the iterations of a loop are threads of a block, or of a cluster of blocks.
 pub fn is_threads(e: &Executor) -> bool {
-    matches!(e, Executor::Level(l) if matches!(&**l, "block" | "warp" | "lane"))
+    matches!(e, Executor::Level(l) if matches!(&**l, "cluster" | "block" | "warp" | "lane"))
+}
+
+/// Whether the iterations of a loop are blocks that see each other's shared memory.
+pub fn is_cluster(e: &Executor) -> bool {
+    matches!(e, Executor::Level(l) if &**l == "cluster")
 }
 
 pub fn is_grid(e: &Executor) -> bool {
@@ -29,6 +34,7 @@ pub fn has_barrier(s: &Stmt) -> bool {
 /// One loop of a nest, without its body.
 #[derive(Clone, Debug)]
 pub struct Dim {
+    pub exec: Executor,
     pub binder: Binder,
     pub lo: Expr,
     pub hi: Expr,
@@ -86,6 +92,7 @@ fn dim(l: &Loop, ranges: &Ranges) -> Dim {
     let trips = |n: i64| (n.max(0) + l.step - 1) / l.step.max(1);
     let most = most.map(trips);
     Dim {
+        exec: l.exec.clone(),
         binder: l.binder.clone(),
         lo: l.lo.clone(),
         hi: l.hi.clone(),

@@ -1,7 +1,7 @@
 //! What the host does to run an SPMD function.
 
 use crate::block::{Result, no_kernel};
-use crate::phase::{is_grid, is_threads};
+use crate::phase::{is_cluster, is_grid, is_threads};
 use lathe_ir::build::{ceil_div, sub};
 use lathe_ir::visit::{vars_of, walk};
 use lathe_ir::{Binder, BufId, Buffer, Expr, Function, Loop, Name, ParamKind, Space, Stmt, StmtKind, VarId};
@@ -51,6 +51,16 @@ pub enum Argument {
     Scalar(Binder),
 }
 
+/// Blocks that run at the same time and see each other's shared memory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cluster {
+    /// The number of the block in it, and how many there are.
+    pub rank: Binder,
+    pub blocks: i64,
+    /// Buffers in the memory of its first block, which all of its blocks reach.
+    pub shared: Vec<Arc<Buffer>>,
+}
+
 /// One kernel: a grid of blocks of threads.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KernelPlan {
@@ -58,9 +68,12 @@ pub struct KernelPlan {
     pub grid: Vec<Loop>,
     /// The iterations of each.
     pub counts: Vec<Expr>,
+    /// An iteration of the grid is a cluster of blocks, rather than one.
+    pub cluster: Option<Cluster>,
     /// The number of the thread in its block, and how many there are.
     pub thread: Binder,
     pub threads: i64,
+    /// Buffers of each block.
     pub shared: Vec<Arc<Buffer>>,
     /// What every thread runs.
     pub body: Stmt,
@@ -95,6 +108,15 @@ pub fn plan(func: &Function) -> Result<Plan> {
     }
     let items = p.items(&func.body)?;
     Ok(Plan { kernels: p.kernels, items })
+}
+
+/// Buffers of blocks that stand here, and what is below them.
+fn buffers(here: &mut Stmt, out: &mut Vec<Arc<Buffer>>) {
+    while let Some((b, body)) = here.as_alloc() {
+        debug_assert_eq!(b.space, Space::Shared);
+        out.push(b.clone());
+        *here = body.clone();
+    }
 }
 
 struct Planner {
@@ -147,18 +169,22 @@ impl Planner {
             grid.push(Loop { body: Stmt::empty(), ..l.clone() });
             here = l.body.clone();
         }
-        while let Some((b, body)) = here.as_alloc() {
-            debug_assert_eq!(b.space, Space::Shared);
-            shared.push(b.clone());
-            here = body.clone();
+        buffers(&mut here, &mut shared);
+        let mut cluster = None;
+        if let Some(l) = here.as_loop().filter(|l| is_cluster(&l.exec)).cloned()
+            && let Some(blocks) = l.hi.as_int()
+        {
+            cluster = Some(Cluster { rank: l.binder, blocks, shared: std::mem::take(&mut shared) });
+            here = l.body;
+            buffers(&mut here, &mut shared);
         }
-        let threads = here.as_loop().filter(|l| is_threads(&l.exec));
+        let threads = here.as_loop().filter(|l| is_threads(&l.exec) && !is_cluster(&l.exec));
         let Some((l, Some(n))) = threads.map(|l| (l, l.hi.as_int())) else {
             return Err(no_kernel("a grid without one loop of threads inside", s.places()));
         };
         let (thread, body) = (l.binder.clone(), l.body.clone());
         let arguments = self.arguments(s);
-        self.kernels.push(KernelPlan { grid, counts, thread, threads: n, shared, body, arguments });
+        self.kernels.push(KernelPlan { grid, counts, cluster, thread, threads: n, shared, body, arguments });
         Ok(Item::Launch(self.kernels.len() - 1))
     }
 

@@ -5,7 +5,7 @@ use crate::distribute::distributed;
 use crate::pending::{Touched, View, classes};
 use crate::phase::{Chain, any_loop, has_barrier, is_grid, is_threads};
 use lathe_ir::build::{index, sub};
-use lathe_ir::visit::{loads_of, vars_of};
+use lathe_ir::visit::{self, loads_of, vars_of};
 use lathe_ir::{
     Binder, BufId, Buffer, Executor, Expr, Function, Loop, Scalar, Space, Stage, Stmt, StmtKind, VarId,
 };
@@ -18,11 +18,13 @@ use std::sync::Arc;
 pub struct Limits {
     /// Threads of a block.
     pub threads: i64,
+    /// Blocks of a cluster; 1 where there are no clusters. Then their loops are threads of one block.
+    pub cluster: i64,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { threads: 1024 }
+        Limits { threads: 1024, cluster: 1 }
     }
 }
 
@@ -52,6 +54,22 @@ struct Host<'a> {
 
 fn has_grid(s: &Stmt) -> bool {
     any_loop(s, &is_grid)
+}
+
+/// The statement without serial loops of one iteration, which would meet what they touched themselves.
+fn without_single(s: &Stmt) -> Stmt {
+    visit::map_stmts(s, &mut |s| match s.as_loop() {
+        Some(l) if matches!(l.exec, Executor::Serial | Executor::Unrolled) => {
+            let ends = l.lo.as_int().zip(l.hi.as_int());
+            match ends.and_then(|(lo, hi)| hi.checked_sub(lo).map(|n| (lo, n))) {
+                Some((lo, n)) if (1..=l.step).contains(&n) => {
+                    visit::substitute_stmt(&l.body, &HashMap::from([(l.binder.id, index(lo))]))
+                }
+                _ => s,
+            }
+        }
+        _ => s,
+    })
 }
 
 /// Whether a local buffer is the host's: memory of the device between kernels.
@@ -144,7 +162,7 @@ impl Host<'_> {
     /// Whether two statements may change places.
     fn apart(&self, a: &Stmt, b: &Stmt) -> bool {
         let (private, slots) = (HashSet::new(), HashMap::new());
-        let view = View { classes: self.classes, private: &private, slots: &slots };
+        let view = View { classes: self.classes, private: &private, slots: &slots, nest: None };
         let mut effects = lathe_ir::stmt::Effects::NONE;
         for s in [a, b] {
             lathe_ir::visit::walk(s, &mut |s, _| {
@@ -179,7 +197,7 @@ impl Host<'_> {
     /// A nest of grid loops with a block inside.
     fn kernel(&mut self, s: &Stmt) -> Result<Stmt> {
         let (grid, block) = self.grid(s);
-        let block = distributed(&block, &mut self.next_id);
+        let block = distributed(&without_single(&block), &mut self.next_id);
         let mut mark = None;
         let mut here = s.clone();
         for _ in &grid {
@@ -187,38 +205,50 @@ impl Host<'_> {
             mark.get_or_insert(m);
             here = here.child(0).cloned().unwrap_or_else(Stmt::empty);
         }
-        let threads = self.threads(&block);
+        let (threads, blocks) = self.shape(&block);
+        let cluster = (blocks > 1).then(|| (self.fresh("rank"), blocks));
         let tid = self.fresh("thread");
-        self.ranges.enter_loop(tid.id, &index(0), &index(threads));
+        if let Some((rank, blocks)) = &cluster {
+            self.ranges.enter_loop(rank.id, &index(0), &index(*blocks));
+        }
+        self.ranges.enter_loop(tid.id, &index(0), &index(threads / blocks));
         let mut b = Block {
             classes: self.classes,
             grid: &grid,
             tid: tid.clone(),
+            cluster: cluster.clone(),
             threads,
             ranges: self.ranges.clone(),
             next_id: self.next_id,
             shared: Vec::new(),
+            own: Vec::new(),
             global: Vec::new(),
             private: HashSet::new(),
             slots: HashMap::new(),
+            copied: if blocks > 1 { crate::cluster::copied(&block) } else { HashSet::new() },
         };
         let mut out = Vec::new();
         let written = b.stmt(&block, &mut Touched::default(), &mut out);
-        let (shared, global, next_id) = (b.shared, b.global, b.next_id);
+        let (shared, own, global, next_id) = (b.shared, b.own, b.global, b.next_id);
         self.next_id = next_id;
         if let Some(mark) = mark {
             self.ranges.leave(mark);
         }
         written?;
-        let mut body = Stmt::of(StmtKind::Loop(Loop {
-            binder: tid,
-            lo: index(0),
-            hi: index(threads),
-            step: 1,
-            exec: Executor::Level("block".into()),
-            body: Stmt::seq(out),
-        }));
+        let level = |binder: Binder, n: i64, exec: &str, body: Stmt| {
+            let (lo, hi, exec) = (index(0), index(n), Executor::Level(exec.into()));
+            Stmt::of(StmtKind::Loop(Loop { binder, lo, hi, step: 1, exec, body }))
+        };
         let alloc = |body: Stmt, b: Arc<Buffer>| Stmt::of(StmtKind::Alloc { buffer: b, body });
+        let mut body = Stmt::seq(out);
+        if let Some((rank, _)) = &cluster {
+            body = crate::cluster::bracketed(body, &shared, rank);
+        }
+        let mut body = level(tid, threads / blocks, "block", body);
+        body = own.into_iter().rev().fold(body, alloc);
+        if let Some((rank, blocks)) = cluster {
+            body = level(rank, blocks, "cluster", body);
+        }
         body = shared.into_iter().rev().fold(body, alloc);
         for l in grid.into_iter().rev() {
             body = s.with_kind(StmtKind::Loop(Loop { body, ..l }));
@@ -245,12 +275,22 @@ impl Host<'_> {
         (out, here)
     }
 
-    /// How many threads a block has: as many as the nest of thread loops that does most, as far as the device allows.
-    /// What is smaller leaves threads idle, what is larger is dealt out.
-    fn threads(&mut self, block: &Stmt) -> i64 {
+    /// How many threads a block or a cluster of blocks has, and how many blocks.
+    fn shape(&mut self, block: &Stmt) -> (i64, i64) {
+        if let Some(n) = crate::cluster::blocks(block, self.limits.cluster) {
+            let threads = self.threads(block, self.limits.threads * n);
+            if threads % n == 0 {
+                return (threads, n);
+            }
+        }
+        (self.threads(block, self.limits.threads), 1)
+    }
+
+    /// As many threads as the nest of thread loops has that does most, as far as the device allows. What is smaller
+    /// leaves threads idle, what is larger is dealt out.
+    fn threads(&mut self, block: &Stmt, limit: i64) -> i64 {
         let mut all = Vec::new();
         nests(block, &mut self.ranges, &mut all);
-        let limit = self.limits.threads;
         let usual = THREADS.min(limit);
         let size = |n: &Nest| n.threads.map_or(usual, |t| if t > limit { usual } else { t.max(1) });
         // Where threads wait for one another, all of them must be there.

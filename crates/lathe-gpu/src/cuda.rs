@@ -38,11 +38,16 @@ impl Cuda {
 }
 
 /// What code is written for where no device is at hand and none was asked for.
-const USUAL: &str = "sm_90a";
+pub const USUAL: &str = "sm_90a";
 
 /// The architecture that is asked for.
 fn architecture(options: &Options) -> Option<&str> {
     options.target.as_ref().filter(|t| t.arch == "nvptx64").map(|t| t.cpu.as_str())
+}
+
+/// What devices of an architecture allow.
+fn limits(arch: &str) -> Limits {
+    Limits { cluster: lathe_target::cluster_blocks(arch), ..Limits::default() }
 }
 
 impl Engine for Cuda {
@@ -68,13 +73,13 @@ impl Engine for Cuda {
 
     fn compile(&self, module: &Module, func: &Function, options: &Options) -> Result<Object, Diagnostic> {
         let start = Instant::now();
-        let source = emit(module, func, Language::Cuda, Limits::default())?;
-        let emitted = start.elapsed();
-        let start = Instant::now();
         let arch = match architecture(options) {
             Some(a) => a.to_string(),
             None => device(self.number)?.arch.clone(),
         };
+        let source = emit(module, func, Language::Cuda, limits(&arch))?;
+        let emitted = start.elapsed();
+        let start = Instant::now();
         let cubin = nvrtc()?.compile(&source.source, &arch, Output::Cubin)?;
         Ok(Object {
             engine: self.name().to_string(),
@@ -87,8 +92,8 @@ impl Engine for Cuda {
     }
 
     fn load(&self, object: &Object, _: &Function) -> Result<Box<dyn Code>, Diagnostic> {
-        let unpacked = unpack(object, Language::Cuda, Limits::default())?;
         let device = device(self.number)?;
+        let unpacked = unpack(object, Language::Cuda, limits(&device.arch))?;
         let loaded = device.load(&unpacked.code, &unpacked.source.kernels)?;
         Ok(Box::new(Loaded { unpacked, device, module: loaded.0, functions: loaded.1, one: Mutex::new(()) }))
     }
@@ -104,8 +109,8 @@ impl Engine for Cuda {
         form: &str,
         options: &Options,
     ) -> Result<Vec<u8>, Diagnostic> {
-        let source = emit(module, func, Language::Cuda, Limits::default())?;
         let arch = architecture(options).unwrap_or(USUAL);
+        let source = emit(module, func, Language::Cuda, limits(arch))?;
         match form {
             "cuda" => Ok(source.source.into_bytes()),
             "ptx" => nvrtc()?.compile(&source.source, arch, Output::Ptx),

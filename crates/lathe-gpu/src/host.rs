@@ -150,7 +150,7 @@ fn one(s: &DeviceSource, d: &mut dyn Driver, known: &mut Known, item: &Item) -> 
         }
         Item::Launch(number) => {
             let (plan, kernel) = (&s.plan.kernels[*number], &s.kernels[*number]);
-            let mut blocks = 1u64;
+            let mut blocks = plan.cluster.as_ref().map_or(1, |c| c.blocks.max(1) as u64);
             for n in &plan.counts {
                 let n = known.value(n)?.max(0) as u64;
                 blocks = blocks.checked_mul(n).filter(|b| *b <= i32::MAX as u64).ok_or_else(|| {

@@ -37,6 +37,12 @@ pub fn devices() -> (Vec<DeviceInfo>, Vec<Diagnostic>) {
     (all, why)
 }
 
+/// The architecture of a device of CUDA that this machine has: `cuda:1`, or `cuda` for the first one.
+pub fn architecture(name: &str) -> Option<String> {
+    let id = if name.contains(':') { name.to_string() } else { format!("{name}:0") };
+    cuda().ok()?.into_iter().find(|d| d.id == id).map(|d| d.arch)
+}
+
 /// What a fact of a CUDA device is called, and its number (`CUdevice_attribute`).
 const CUDA_FEATURES: [(&str, c_int); 5] = [
     ("managed_memory", 83),

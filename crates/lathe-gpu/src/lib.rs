@@ -17,7 +17,7 @@ pub mod nvrtc;
 mod opencl;
 
 pub use codes::CODES;
-pub use cuda::Cuda;
+pub use cuda::{Cuda, USUAL};
 pub use lathe_device::CODES as TREE_CODES;
 pub use opencl::OpenCl;
 

@@ -229,7 +229,7 @@ fn opened(number: usize) -> Result<Opened, Diagnostic> {
 
 impl Opened {
     fn limits(&self) -> Limits {
-        Limits { threads: (self.most_threads as i64).clamp(1, 1024) }
+        Limits { threads: (self.most_threads as i64).clamp(1, 1024), ..Limits::default() }
     }
 
     fn check(&self, what: &str, result: c_int) -> Result<(), Diagnostic> {

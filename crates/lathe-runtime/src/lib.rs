@@ -26,7 +26,8 @@ pub use storage::available_memory;
 
 /// What devices there are.
 pub mod device {
-    pub use lathe_gpu::info::{DeviceInfo, devices};
+    pub use lathe_gpu::USUAL;
+    pub use lathe_gpu::info::{DeviceInfo, architecture, devices};
 }
 
 /// The codes of devices.

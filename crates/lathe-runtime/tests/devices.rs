@@ -5,6 +5,8 @@
 
 #[path = "devices/atomics.rs"]
 mod atomics;
+#[path = "devices/clusters.rs"]
+mod clusters;
 #[path = "devices/random.rs"]
 mod random;
 mod support;
@@ -31,8 +33,17 @@ fn agree(text: &str, sizes: &[&[i64]]) {
 
 /// The tree as it stands, and its kernels in several orders with the detection of races.
 fn orders_agree(text: &str, sizes: &[&[i64]]) {
+    [1, 8]
+        .into_iter()
+        .for_each(|cluster| orders_agree_with(text, sizes, Limits { cluster, ..Limits::default() }));
+}
+
+fn orders_agree_with(text: &str, sizes: &[&[i64]], limits: Limits) {
     let (m, f) = parse(text);
-    let kernels = to_spmd(&f, Limits::default()).unwrap_or_else(|d| panic!("{}: {d}", f.name));
+    if limits.cluster > 1 && !text.contains("level(cluster)") {
+        return;
+    }
+    let kernels = to_spmd(&f, limits).unwrap_or_else(|d| panic!("{}: {d}", f.name));
     let shown = print_function(&kernels);
     let wrong = lathe_ir::verify::verify_function(&m, &kernels);
     assert!(wrong.is_empty(), "{wrong:?}\n{shown}");
@@ -195,6 +206,17 @@ fn one_barrier_where_buffers_have_slots() {
     assert_eq!(kernels.matches("barrier").count(), 1, "{kernels}");
     let source = emit(&m, &f, Language::Cuda, Limits::default()).unwrap().source;
     assert!(source.contains("lathe_copy<4>(&S"), "{source}");
+    // What is not there is filled with zeros by the copy units, one by one where rows may begin anywhere.
+    let four = "for t in 0..16 level(block) { for v in 0..4 unrolled { 'S'[i, k + 1, t, v]: S[(k + 1) % 2, 4 * t + v] = select(4 * t + v < 60, A[i, 64 * (k + 1) + (4 * t + v)], 0:i32) } }";
+    let one = "for t in 0..64 level(block) { 'S'[i, k + 1, t]: S[(k + 1) % 2, t] = A[i, 64 * (k + 1) + t] }";
+    assert!(text.contains(one), "{text}");
+    for end in ["< 60", "< 58", "< N"] {
+        let masked = text.replace(one, &four.replace("< 60", end));
+        agree(&masked, &[&[1, 1], &[3, 2], &[2, 5], &[1, 0]]);
+        let (m, f) = parse(&masked);
+        let source = emit(&m, &f, Language::Cuda, Limits::default()).unwrap().source;
+        assert!(source.contains("lathe_copy_if<4>(&S"), "{end}\n{source}");
+    }
     // Where every iteration fills the slot that it reads, there are two.
     let alike = text.replace("S[(k + 1) % 2, t] = A[i, 64 * (k + 1) + t]", "S[k % 2, t] = A[i, 64 * k + t]");
     let (_, f) = parse(&alike);

@@ -129,6 +129,8 @@ pub struct Device {
     /// The number of the thread in its block, and how many there are.
     pub thread: VarId,
     pub threads: i64,
+    /// The number of the block in its cluster.
+    pub rank: Option<VarId>,
 }
 
 /// A construct that the engine does not declare, met all the same.

@@ -1,5 +1,6 @@
 //! Statements: loops, stores, local arrays, and the functions that `cpu` loops become.
 
+use crate::device::cluster;
 use crate::emit::{Buf, Emitter, Place, Result, Var, ill_formed, lift, unsupported};
 use crate::expr::{bare, is_atom};
 use crate::helpers::value_type;
@@ -84,12 +85,13 @@ impl Emitter<'_> {
                 .help("open it into loops first (`open`)")),
             StmtKind::Atomic(a) => self.atomic(a, places),
             StmtKind::Prefetch(a) => self.prefetch(a),
-            StmtKind::Barrier { .. } => match self.device {
+            StmtKind::Barrier { of, .. } => match self.device {
                 Some(d) => {
                     if !self.copies.is_empty() {
                         self.line("lathe_copied();");
                     }
-                    self.line(d.language.barrier());
+                    let all = d.rank == Some(*of);
+                    self.line(if all { cluster::BARRIER } else { d.language.barrier() });
                     Ok(())
                 }
                 None => Err(unsupported("a barrier", places)),

@@ -18,6 +18,16 @@ use lathe_diagnostics::Diagnostic;
 use lathe_space::Value;
 use std::collections::BTreeMap;
 
+/// Blocks that a cluster may have on every NVIDIA device of an architecture (`sm_90a`): 8 from compute capability 9.0 on,
+/// 1 where there are no clusters.
+pub fn cluster_blocks(arch: &str) -> i64 {
+    let number = arch.strip_prefix("sm_").map(|n| n.trim_end_matches(char::is_alphabetic));
+    match number.and_then(|n| n.parse::<u32>().ok()) {
+        Some(n) if n >= 90 => 8,
+        _ => 1,
+    }
+}
+
 /// What lanes that are masked off cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Masks {

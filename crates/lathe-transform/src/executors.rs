@@ -57,7 +57,7 @@ pub static BIND: Rule = Rule {
         summary: "runs the iterations of a loop on the cores of a device, on several devices, or on several machines",
         page: "\
 `bind(i, grid)` gives every iteration of `i` to a block of a device's grid, `bind(j, block)` every iteration of `j` to
-a thread of the block; `warp` and `lane` are the groups of threads and the threads in them, `cluster` groups of blocks,
+a thread of the block; `warp` and `lane` are the groups of threads and the threads in them, `cluster` the blocks of a group,
 `device` and `node` several devices and machines, `team` several groups of threads. Nested loops of one kind
 are its dimensions. One loop of threads follows another one as if a barrier stood between: nothing of the first
 is left to do when the second begins.

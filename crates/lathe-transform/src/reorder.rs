@@ -8,8 +8,9 @@ use crate::rule::{Cursor, Rule};
 use crate::work::Work;
 use lathe_diagnostics::{Diagnostic, Places};
 use lathe_ir::stmt::{Effects, Enters};
-use lathe_ir::visit::Path;
-use lathe_ir::{Loop, Stmt};
+use lathe_ir::visit::{self, Path};
+use lathe_ir::{Expr, Loop, Stmt, StmtKind};
+use lathe_poly::Ranges;
 use lathe_strategy::syntax::{Formal, Sort};
 use lathe_strategy::{Construction, Obligation, Refusal, RuleSignature};
 
@@ -23,6 +24,7 @@ pub static RULE: Rule = Rule {
 `reorder(k, i, j)` puts three nested loops into that order, outermost first (*loop interchange*). Loops of the nest that
 are not named stay where they are. Where statements stand between the loops, such as `C.init` before the loop `k` of
 a reduction, they get loops of their own (see `fission`), and loops that stay outside of everything stay shared.
+Conditions between the loops are asked inside of them, if they read no array.
 
 **Legal** if every dependence keeps its order, and if no loop leaves a loop that its bounds depend on.
 
@@ -216,25 +218,55 @@ fn has_check(s: &Stmt) -> bool {
     s.effects().contains(Effects::FAILS)
 }
 
+/// Whether a condition may be asked inside of the loops that it guards: it reads no memory, and neither it nor their bounds
+/// fail where it is false. `known` is what is known where it stands.
+fn moves_inward(cond: &Expr, then: &Stmt, mut known: Ranges) -> bool {
+    fn bounds(s: &Stmt, known: &mut Ranges) -> bool {
+        let ends = s.as_loop().into_iter().flat_map(|l| [&l.lo, &l.hi]);
+        let safe = ends.into_iter().all(|e| visit::loads_of(e).is_empty() && known.fits(e));
+        safe && s.children().enumerate().all(|(k, c)| {
+            let mark = s.as_if().is_none().then(|| known.enter_child(s, k));
+            let safe = bounds(c, known);
+            mark.into_iter().for_each(|m| known.leave(m));
+            safe
+        })
+    }
+    visit::loads_of(cond).is_empty() && known.fits(cond) && bounds(then, &mut known)
+}
+
 /// The loops from `outer` to `inner`, and the body of the innermost.
 fn levels(work: &Work, outer: &Path, inner: &Path) -> Result<(Vec<Level>, Stmt), Refusal> {
     let mut here = work.at(outer)?.clone();
     let mut steps = inner[outer.len()..].iter().copied();
     let mut out: Vec<Level> = Vec::new();
+    // Conditions between the loops, outermost first: what they guard keeps them.
+    let mut conds: Vec<Expr> = Vec::new();
+    let guarded = |s: &Stmt, conds: &[Expr]| {
+        conds.iter().rev().fold(s.clone(), |then, cond| {
+            Stmt::new(StmtKind::If { cond: cond.clone(), then, other: None }, s.places().clone())
+        })
+    };
     loop {
         if let Some(l) = here.as_loop() {
             let places = here.places().clone();
             out.push(Level { l: l.clone(), places, before: Vec::new(), after: Vec::new() });
             match steps.next() {
                 Some(_) => here = l.body.clone(),
-                None => return Ok((out, l.body.clone())),
+                None => return Ok((out, guarded(&l.body, &conds))),
             }
+        } else if let Some((cond, then, None)) = here.as_if()
+            && steps.len() > 0
+            && moves_inward(cond, then, work.ranges(&inner[..inner.len() - steps.len()]))
+        {
+            steps.next();
+            conds.push(cond.clone());
+            here = then.clone();
         } else if let Some(v) = here.as_seq() {
             let (Some(p), Some(level)) = (steps.next(), out.last_mut()) else { break };
             let Some(next) = v.get(p) else { break };
-            level.before.extend(v[..p].iter().cloned());
+            level.before.extend(v[..p].iter().map(|s| guarded(s, &conds)));
             // What follows an outer sequence comes after what follows an inner one.
-            level.after.splice(0..0, v[p + 1..].iter().cloned());
+            level.after.splice(0..0, v[p + 1..].iter().map(|s| guarded(s, &conds)));
             here = next.clone();
         } else {
             let what = match here.enters(0) {

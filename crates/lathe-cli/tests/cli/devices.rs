@@ -4,7 +4,7 @@ use crate::common::{Folder, examples};
 use serde_json::Value;
 
 /// Kernels of the examples with sizes that fit their strategies, and with others.
-const ROWS: [&str; 16] = [
+const ROWS: [&str; 20] = [
     "elementwise.lathe:copy -D N=2048",
     "elementwise.lathe:axpy -D N=1000",
     "histogram.lathe -D N=262144 -D B=300",
@@ -18,6 +18,10 @@ const ROWS: [&str; 16] = [
     "jacobi.lathe:jacobi3d -D L=8 -D M=4 -D N=256",
     "stencils.lathe:hotspot -D M=8 -D N=512",
     "stencils.lathe:acoustic -D L=8 -D M=4 -D N=256",
+    "srad.lathe:srad -D M=8 -D N=512",
+    "srad.lathe:coefficients -D M=8 -D N=512",
+    "nbody.lathe -D N=256",
+    "batched.lathe -D BATCH=3 -D M=32 -D N=64 -D K=32",
     "softmax.lathe -D M=8 -D N=256",
     "layernorm.lathe -D M=8 -D N=256",
     "layernorm.lathe -D M=3 -D N=1024",
@@ -48,7 +52,7 @@ fn examples_are_emitted_for_devices() {
 }
 
 /// Sizes that the forms of `auto` are for, and what their code holds.
-const FORMS: [(&str, &str); 9] = [
+const FORMS: [(&str, &str); 12] = [
     ("histogram.lathe -D N=8192 -D B=20", "atomicAdd"),
     ("elementwise.lathe:axpy -D N=4096", "__launch_bounds__(256)"),
     ("transpose.lathe -D M=128 -D N=64", "__shared__"),
@@ -56,8 +60,11 @@ const FORMS: [(&str, &str); 9] = [
     ("reductions.lathe:sum -D N=65536", "__shfl_down_sync"),
     ("reductions.lathe:matvec -D M=8 -D N=2048", "__shfl_down_sync"),
     ("gemm.lathe -D M=128 -D N=64 -D K=64", "lathe_copy<16>"),
+    ("gemm.lathe -D M=70 -D N=68 -D K=64", "lathe_copy_if<16>"),
+    ("gemm.lathe -D M=65 -D N=67 -D K=131", "lathe_copy_if<4>"),
     ("softmax.lathe -D M=8 -D N=256", "__shfl_down_sync"),
     ("layernorm.lathe -D M=3 -D N=4096", "__shfl_down_sync"),
+    ("softmax.lathe -D M=1 -D N=32768", "__cluster_dims__(2, 1, 1)"),
 ];
 
 #[test]
@@ -70,6 +77,10 @@ fn forms_are_chosen_by_shape() {
         let d = f.ok(&format!("run {target} --device opencl --model cuda --check"));
         assert!(d.stderr.contains("verified against"), "{row}\n{}", d.stderr);
     }
+    // Without clusters nobody asks for one.
+    let old = "emit softmax.lathe --to cuda --arch sm_80 --strategy auto --specialize -D M=1 -D N=32768";
+    let source = f.ok(&old.replace("softmax", &format!("{}/devices/softmax", examples()))).stdout;
+    assert!(!source.contains("cluster"), "{source}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Random device trees: phases over shared memory and registers, atomics in both memories, reductions by halves, serial code
+//! Random device trees: phases of blocks and of clusters over shared memory and registers, atomics in both memories, reductions by halves, serial code
 //! and loops between phases. As they stand, as kernels in random orders with the detection of races, on an OpenCL device,
 //! and on CPUs, where blocks are iterations and phases are loops.
 
@@ -10,6 +10,10 @@ const CASES: u64 = 12;
 struct Maker {
     state: u64,
     threads: i64,
+    /// Blocks of a cluster, which share the threads.
+    blocks: i64,
+    /// What is made now stands under a condition: in a loop, PoCL 3.1 takes no barriers there.
+    conditional: bool,
     /// Numbers that labels and loops have so far.
     names: u32,
     out: String,
@@ -44,38 +48,51 @@ impl Maker {
         }
     }
 
+    /// What thread `t` does, for all of them: as one loop, or as one of a cluster around one of each of its blocks.
+    fn nest(&mut self, body: &str) -> String {
+        let (n, blocks) = (self.threads, self.blocks);
+        if blocks == 1 || self.below(4) == 0 {
+            return format!("for t in 0..{n} level(block) {{ {body} }}\n");
+        }
+        let each = n / blocks;
+        let body = format!("let t: index = {each} * c + u {{ {body} }}");
+        format!("for c in 0..{blocks} level(cluster) {{ for u in 0..{each} level(block) {{ {body} }} }}\n")
+    }
+
     /// One phase: a loop over the threads, or serial code.
     fn phase(&mut self, around: &str, deep: u64) {
         let n = self.threads;
         let l = self.name();
-        let threads = format!("for t in 0..{n} level(block)");
-        let text = match self.below(if deep > 0 { 9 } else { 7 }) {
+        let most = match deep {
+            _ if self.conditional && !around.is_empty() => 5,
+            0 => 7,
+            _ => 9,
+        };
+        let text = match self.below(most) {
             0 | 1 => {
                 let a = self.pick(&["S", "P"]);
                 let v = self.value(a);
-                format!("{threads} {{ '{a}.{l}'[g, {around}t]: {a}[t] = {v} }}\n")
+                self.nest(&format!("'{a}.{l}'[g, {around}t]: {a}[t] = {v}"))
             }
             2 => {
                 let v = self.value("S");
-                format!(
-                    "{threads} {{ 'R.{l}'[g, {around}t]: R[t] = R[t] + {} }}\n",
-                    v.replace("S[t]", "R[t]")
-                )
+                let v = v.replace("S[t]", "R[t]");
+                self.nest(&format!("'R.{l}'[g, {around}t]: R[t] = R[t] + {v}"))
             }
             3 => {
                 let (a, op) = (self.pick(&["S", "P"]), self.pick(&["sum", "max", "min"]));
                 let (by, of) = (1 + self.below(5), 1 + self.below(n as u64));
                 let rest = self.below(9);
-                format!(
-                    "{threads} {{ atomic '{a}.{l}'[g, {around}t]: {a}[(t * {by}) % {of}] {op}= R[t] + {rest}:i32 relaxed scope system }}\n"
-                )
+                self.nest(&format!(
+                    "atomic '{a}.{l}'[g, {around}t]: {a}[(t * {by}) % {of}] {op}= R[t] + {rest}:i32 relaxed scope system"
+                ))
             }
             4 => {
                 let (op, by) = ("sum", 1 + self.below(5));
                 let a = self.pick(&["S", "P"]);
-                format!(
-                    "{threads} {{ atomic 'H.{l}'[g, {around}t]: H[(t * {by}) % 8] {op}= {a}[t] relaxed scope system }}\n"
-                )
+                self.nest(&format!(
+                    "atomic 'H.{l}'[g, {around}t]: H[(t * {by}) % 8] {op}= {a}[t] relaxed scope system"
+                ))
             }
             5 => {
                 let a = self.pick(&["S", "P"]);
@@ -106,7 +123,9 @@ impl Maker {
             }
             _ => {
                 self.out += &format!("if (g + {l}) % 2 == 0 {{\n");
+                let outer = std::mem::replace(&mut self.conditional, true);
                 self.phase(around, deep - 1);
+                self.conditional = outer;
                 "}\n".to_string()
             }
         };
@@ -115,9 +134,12 @@ impl Maker {
 }
 
 fn tree(seed: u64) -> String {
-    let mut m = Maker { state: seed, threads: 0, names: 0, out: String::new() };
+    let mut m =
+        Maker { state: seed, threads: 0, blocks: 1, conditional: false, names: 0, out: String::new() };
     m.below(1);
     m.threads = [64, 32, 48, 7][m.below(4) as usize];
+    m.blocks = [1, 2, 4][m.below(3) as usize];
+    m.blocks = if m.threads % m.blocks == 0 { m.blocks } else { 1 };
     let phases = 2 + m.below(6);
     for _ in 0..phases {
         m.phase("", 2);
@@ -140,7 +162,7 @@ for t in 0..{n} level(block) {{ 'R'[g, t]: R[t] = A[g, t] - 5:i32 }}
 
 /// The same with blocks as iterations that threads of the host share, and threads as loops.
 fn on_threads(text: &str) -> String {
-    let text = text.replace("level(grid)", "cpu").replace(" level(block)", "");
+    let text = text.replace("level(grid)", "cpu").replace(" level(block)", "").replace(" level(cluster)", "");
     text.replace("] shared", "] stack").replace("] register", "] stack")
 }
 
@@ -153,8 +175,13 @@ fn random_trees_agree() {
         orders_agree(&text, sizes);
         let (m, f) = parse(&text);
         for language in [Language::Cuda, Language::OpenCl] {
-            emit(&m, &f, language, Limits::default()).unwrap_or_else(|d| panic!("{seed}: {d}\n{text}"));
+            for cluster in [1, 8] {
+                let limits = Limits { cluster, ..Limits::default() };
+                emit(&m, &f, language, limits).unwrap_or_else(|d| panic!("{seed}: {d}\n{text}"));
+            }
         }
+        // What a failure shows.
+        println!("{seed}: {text}");
         agree_with(&[opencl()], &[false], 2, &text, sizes);
         agree_with(&[Engine::LLVM], &[false], 1, &on_threads(&text), sizes);
     }

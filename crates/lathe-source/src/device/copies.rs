@@ -3,14 +3,15 @@
 use super::Language;
 use crate::emit::{Buf, Emitter, Place, Result, lift};
 use crate::expr::bare;
+use lathe_device::copies::source;
 use lathe_ir::build::{add, index, mul};
 use lathe_ir::lower::{physical, resolve};
 use lathe_ir::visit::substitute;
-use lathe_ir::{ExprKind, Loop, Store, VarId};
+use lathe_ir::{BinOp, Expr, ExprKind, Loop, Store, VarId};
 use lathe_poly::Linear;
 use std::collections::HashMap;
 
-/// Functions that start a copy, and wait for all that the thread has started.
+/// Functions that start a copy, or fill with zeros what is not there, and wait for all that the thread has started.
 pub const FUNCTIONS: &str = "\
 template <int bytes> static __device__ __forceinline__ void lathe_copy(void *to, const void *from) {
 #if __CUDA_ARCH__ >= 800
@@ -19,6 +20,16 @@ template <int bytes> static __device__ __forceinline__ void lathe_copy(void *to,
     else asm volatile(\"cp.async.ca.shared.global [%0], [%1], %2;\" :: \"r\"(at), \"l\"(from), \"n\"(bytes) : \"memory\");
 #else
     memcpy(to, from, bytes);
+#endif
+}
+template <int bytes> static __device__ __forceinline__ void lathe_copy_if(void *to, const void *from, bool there) {
+#if __CUDA_ARCH__ >= 800
+    const unsigned at = (unsigned)__cvta_generic_to_shared(to), n = there ? bytes : 0;
+    if (bytes == 16) asm volatile(\"cp.async.cg.shared.global [%0], [%1], 16, %2;\" :: \"r\"(at), \"l\"(from), \"r\"(n) : \"memory\");
+    else asm volatile(\"cp.async.ca.shared.global [%0], [%1], %2, %3;\" :: \"r\"(at), \"l\"(from), \"n\"(bytes), \"r\"(n) : \"memory\");
+#else
+    if (there) memcpy(to, from, bytes);
+    else memset(to, 0, bytes);
 #endif
 }
 static __device__ __forceinline__ void lathe_copied() {
@@ -48,7 +59,7 @@ impl Emitter<'_> {
     /// that begin at a multiple of their number.
     pub(crate) fn copied(&mut self, st: &Store, all: Option<(VarId, i64)>) -> Result<bool> {
         let cuda = self.device.is_some_and(|d| d.language == Language::Cuda);
-        let ExprKind::Load(from) = st.value.kind() else { return Ok(false) };
+        let Some((cond, from)) = source(&st.value) else { return Ok(false) };
         if !cuda || !self.copies.contains(&st.label) {
             return Ok(false);
         }
@@ -58,6 +69,14 @@ impl Emitter<'_> {
             return Ok(false);
         }
         let mut texts = Vec::new();
+        let mut there = None;
+        if let Some(cond) = cond {
+            if all.is_some_and(|(v, n)| !alike(cond, v, n)) {
+                return Ok(false);
+            }
+            there =
+                Some(all.map_or(cond.clone(), |(v, _)| substitute(cond, &HashMap::from([(v, index(0))]))));
+        }
         for a in [&st.target, from] {
             let (id, mut indices) = resolve(a).map_err(lift)?;
             let b = self.buf(id)?;
@@ -72,8 +91,31 @@ impl Emitter<'_> {
             texts.push(self.element(&b, &indices)?);
         }
         let (to, from) = (bare(&texts[0]), bare(&texts[1]));
-        self.line(format!("lathe_copy<{bytes}>(&{to}, &{from});"));
+        match &there {
+            Some(cond) => {
+                self.begin(&[cond]);
+                let cond = self.uniform(cond)?;
+                self.line(format!("lathe_copy_if<{bytes}>(&{to}, &{from}, {});", bare(&cond)));
+            }
+            None => self.line(format!("lathe_copy<{bytes}>(&{to}, &{from});")),
+        }
         Ok(true)
+    }
+}
+
+/// Whether a condition is the same for iterations `0..n` of `v`: what it compares is a multiple of `n` but for `v`.
+fn alike(cond: &Expr, v: VarId, n: i64) -> bool {
+    match cond.kind() {
+        _ if !lathe_ir::visit::vars_of(cond).contains(&v) => true,
+        ExprKind::Binary(BinOp::And | BinOp::Or, a, b) => alike(a, v, n) && alike(b, v, n),
+        ExprKind::Binary(BinOp::Lt, a, b) => {
+            let Some(gap) = Linear::of(b).minus(&Linear::of(a)) else { return false };
+            let others = |(atom, k): &(Expr, i64)| {
+                atom.as_var() == Some(v) || k % n == 0 && !lathe_ir::visit::vars_of(atom).contains(&v)
+            };
+            gap.factor(v) == -1 && gap.constant % n == 0 && gap.terms.iter().all(others)
+        }
+        _ => false,
     }
 }
 

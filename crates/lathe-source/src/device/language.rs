@@ -93,10 +93,14 @@ impl Language {
         }
     }
 
-    /// The beginning of a kernel with that many threads in a block.
-    pub fn kernel(self, threads: i64) -> String {
+    /// The beginning of a kernel with that many threads in a block, and that many blocks in a cluster.
+    pub fn kernel(self, threads: i64, cluster: i64) -> String {
         match self {
-            Language::Cuda => format!("extern \"C\" __global__ void __launch_bounds__({threads})"),
+            Language::Cuda => {
+                let cluster =
+                    if cluster > 1 { format!("__cluster_dims__({cluster}, 1, 1) ") } else { String::new() };
+                format!("extern \"C\" __global__ void {cluster}__launch_bounds__({threads})")
+            }
             Language::OpenCl => {
                 format!("__kernel __attribute__((reqd_work_group_size({threads}, 1, 1))) void")
             }

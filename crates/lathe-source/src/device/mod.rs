@@ -4,6 +4,7 @@
 //! of 16; a kernel's parameters are the arrays that it touches, then sizes and scalars, then, if it can fail, the place
 //! of a status. The blocks of a grid are numbered in one dimension.
 
+pub(crate) mod cluster;
 mod copies;
 mod language;
 mod shuffles;
@@ -59,7 +60,7 @@ static CAPABILITIES: LazyLock<Capabilities> = LazyLock::new(|| {
     use Statement::*;
     Capabilities::none()
         .statements(&[Let, Store, Reduce, Atomic, Loop, If, While, Alloc, Check, Assume, Prefetch, Barrier])
-        .executors(&["serial", "unrolled", "vector", "inscan", "grid", "block", "warp", "lane"])
+        .executors(&["serial", "unrolled", "vector", "inscan", "grid", "cluster", "block", "warp", "lane"])
         .spaces(&[Space::Host, Space::Global, Space::Shared, Space::Stack, Space::Register])
         .types(&Scalar::ALL)
         .views(&[lathe_engine::Through::Slice, lathe_engine::Through::Reshape])
@@ -136,7 +137,8 @@ fn kernel(
             "check on the host, before the grid, or write the loops without phases (`--strategy naive`)",
         ));
     }
-    e.device = Some(Device { language, barriers, thread: k.thread.id, threads: k.threads });
+    let rank = k.cluster.as_ref().map(|c| c.rank.id);
+    e.device = Some(Device { language, barriers, thread: k.thread.id, threads: k.threads, rank });
     e.push_frame(1);
     let mut params = Vec::new();
     let mut first_lines = Vec::new();
@@ -173,6 +175,9 @@ fn kernel(
     first_lines.iter().for_each(|l| e.line(l));
     grid(e, k, language)?;
     let (shared_bytes, dynamic) = shared(e, k, language)?;
+    if let Some(c) = &k.cluster {
+        e.cluster_shared(c)?;
+    }
     e.stmt(&k.body)?;
     let body = e.frames.pop().map(|f| f.out.finish()).unwrap_or_default();
     // The builtin keeps its name: both compilers of CUDA C know it.
@@ -184,7 +189,7 @@ fn kernel(
             Language::OpenCl => "__global int32_t *lathe_status".to_string(),
         });
     }
-    let head = format!("{} {name}({})", language.kernel(k.threads), params.join(", "));
+    let head = format!("{} {name}({})", language.kernel(k.threads, cluster::size(k)), params.join(", "));
     let text = format!("{head} {{\n{body}}}\n");
     Ok((DeviceKernel { name, shared_bytes, dynamic, status }, text))
 }
@@ -192,7 +197,9 @@ fn kernel(
 /// The block's place in the grid, and the thread's in the block.
 fn grid(e: &mut Emitter, k: &KernelPlan, language: Language) -> Result<()> {
     let (block, thread) = language.numbers();
-    let mut at = format!("(int64_t){block}");
+    let blocks = cluster::size(k);
+    let mut at =
+        if blocks > 1 { format!("(int64_t)({block} / {blocks})") } else { format!("(int64_t){block}") };
     if k.grid.len() > 1 {
         let name = e.names.fresh("block");
         e.line(format!("const int64_t {name} = {at};"));
@@ -218,6 +225,9 @@ fn grid(e: &mut Emitter, k: &KernelPlan, language: Language) -> Result<()> {
         e.vars.insert(l.binder.id, Var { name, ty: l.binder.ty, frame: 0, lanes: false });
         e.ranges.enter_loop(l.binder.id, &l.lo, &l.hi);
     }
+    if let Some(c) = &k.cluster {
+        e.cluster_rank(c, language);
+    }
     let name = e.names.fresh("thread");
     e.line(format!("const int64_t {name} = (int64_t){thread};"));
     e.vars.insert(k.thread.id, Var { name, ty: k.thread.ty, frame: 0, lanes: false });
@@ -230,7 +240,8 @@ fn grid(e: &mut Emitter, k: &KernelPlan, language: Language) -> Result<()> {
 fn shared(e: &mut Emitter, k: &KernelPlan, language: Language) -> Result<(u64, bool)> {
     let mut all = Vec::new();
     let mut total = 0u64;
-    for b in &k.shared {
+    let clusters = k.cluster.iter().flat_map(|c| &c.shared);
+    for b in clusters.chain(&k.shared) {
         let n = elements(b)?;
         all.push((b, n, total));
         total += (n as u64 * b.elem.bytes()).next_multiple_of(16);
@@ -320,6 +331,10 @@ fn assemble(e: &Emitter, language: Language, kernels: &[String], fails: bool) ->
     if kernels.iter().any(|k| k.contains("lathe_cop")) {
         out.push('\n');
         out.push_str(copies::FUNCTIONS);
+    }
+    if kernels.iter().any(|k| k.contains("lathe_cluster")) {
+        out.push('\n');
+        out.push_str(cluster::FUNCTIONS);
     }
     for k in kernels {
         out.push('\n');

@@ -5,7 +5,7 @@
 //! Where threads are rows of `n`, `t % n` stands for `t`, and every row does it for itself.
 
 use super::Language;
-use crate::emit::{Emitter, Result, Var, ill_formed, lift};
+use crate::emit::{Device, Emitter, Result, Var, ill_formed, lift};
 use crate::expr::bare;
 use crate::helpers::value_type;
 use lathe_ir::build::var;
@@ -108,6 +108,16 @@ impl<'a> Halving<'a> {
     }
 }
 
+/// Whether the threads of the block wait for one another here.
+fn is_barrier(s: &Stmt, thread: VarId) -> bool {
+    matches!(s.kind(), StmtKind::Barrier { of, .. } if *of == thread)
+}
+
+/// Whether nobody of the block goes on before all have come here.
+fn waits(s: &Stmt, d: &Device) -> bool {
+    matches!(s.kind(), StmtKind::Barrier { of, .. } if *of == d.thread || Some(*of) == d.rank)
+}
+
 /// How many statements of a sequence, from its first, are halvings within a warp; and these.
 fn halvings(all: &[Stmt], thread: VarId) -> Option<(usize, Vec<Halving<'_>>)> {
     // Within rows that are parts of a warp, every thread has an element.
@@ -116,7 +126,7 @@ fn halvings(all: &[Stmt], thread: VarId) -> Option<(usize, Vec<Halving<'_>>)> {
     let (mut count, mut out) = (1, vec![first]);
     while let [barrier, next, ..] = &all[count..] {
         let next = Halving::of(next, thread).filter(|h| out.last().is_some_and(|l| l.goes_on(h)));
-        let Some(next) = next.filter(|_| matches!(barrier.kind(), StmtKind::Barrier { .. })) else { break };
+        let Some(next) = next.filter(|_| is_barrier(barrier, thread)) else { break };
         out.push(next);
         count += 2;
     }
@@ -137,7 +147,9 @@ impl Emitter<'_> {
         let mut at = 0;
         while at < all.len() {
             let thread = self.device.filter(|d| d.language == Language::Cuda && d.threads >= WARP);
-            let found = thread.and_then(|d| halvings(&all[at..], d.thread));
+            // Right behind a barrier nothing else waits for those that shuffles leave out.
+            let behind = |d: &Device| at > 0 && waits(&all[at - 1], d);
+            let found = thread.filter(behind).and_then(|d| halvings(&all[at..], d.thread));
             let found = found.filter(|(_, h)| {
                 let shared = |t: &Access| {
                     let b = t.view.buffer().and_then(|b| self.bufs.get(&b));

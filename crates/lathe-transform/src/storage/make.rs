@@ -61,8 +61,8 @@ pub fn zero(ty: &Type) -> Expr {
 /// Limits on the cells of a buffer that lives in registers or on the stack.
 const REGISTER_BYTES: i64 = 16 << 10;
 const STACK_BYTES: i64 = 512 << 10;
-/// What all threads of a block have in registers together, other values beside.
-const BLOCK_BYTES: i64 = 128 << 10;
+/// What all threads of eight blocks, which a cluster may have, have in registers together, other values beside.
+const CLUSTER_BYTES: i64 = 1 << 20;
 
 /// Checks that extents suit a space: constant, and not too many.
 pub fn check_space(rule: &str, name: &str, ty: &Type, extents: &[Expr], space: Space) -> Result<(), Refusal> {
@@ -73,7 +73,7 @@ pub fn check_space(rule: &str, name: &str, ty: &Type, extents: &[Expr], space: S
     }
 }
 
-/// The same for a function that may run on a device, where threads of a block share what is in registers.
+/// The same for a function that may run on a device, where threads of a block or a cluster of blocks share what is in registers.
 pub fn check_space_in(
     func: &Function,
     rule: &str,
@@ -84,7 +84,7 @@ pub fn check_space_in(
 ) -> Result<(), Refusal> {
     let grid = |e: &Executor| matches!(e, Executor::Level(l) if &**l == "grid");
     if space == Space::Register && crate::executors::any_executor(&func.body, &grid) {
-        return check_bytes(rule, name, ty, extents, space, BLOCK_BYTES);
+        return check_bytes(rule, name, ty, extents, space, CLUSTER_BYTES);
     }
     check_space(rule, name, ty, extents, space)
 }

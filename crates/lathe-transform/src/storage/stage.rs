@@ -64,7 +64,8 @@ bound, so split the loops first. `name:` names the buffer (`A.s` otherwise). `la
 called `copy(A).0`, `copy(A).1`, … after the dimensions.
 
 `pad: true` fills the copy with zeros up to multiples of the layout's tiles (without tiles: up to the constant \
-size of the buffer); `pad: pad(1, 32)` does so for one dimension. The rule `pad` can then run full tiles.
+size of the buffer); `pad: pad(1, 32)` does so for one dimension. The rule `pad` can then run full tiles. In `space: \
+shared` the copying loops are full, too, and select between an element and zero, so that threads share them evenly.
 
 `window:` says which part it is instead of leaving that to `stage`: one `range(lo, size)`, or `range(lo, size, step)`, \
 per dimension, over loops around and sizes, for example `window: range(64 * k.o, min(64, K - 64 * k.o))`. It may be \

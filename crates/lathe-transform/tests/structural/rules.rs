@@ -122,6 +122,25 @@ fn tile_and_reorder_distribute_statements_between_loops() {
 }
 
 #[test]
+fn reorder_moves_conditions_inward() {
+    let tile = "
+func tile(N)(A: in i32[N, N], B: out i32[N, N]) stage scheduled {
+  for i in 0..5 {
+    if i < N { for j in 0..5 { if j < N and i < 4 { for k in 0..2 { if 2 * j + k < N { 'B'[i, j, k]: B[i, 2 * j + k] = A[2 * j + k, i] } } } } }
+  }
+}";
+    for order in ["k, i", "k, j, i", "j, k", "i, k, j"] {
+        let f = check(tile, &format!("reorder({order})"), &[&[0], &[1], &[4], &[7]]);
+        assert_eq!(show(&f).matches("if ").count(), 3);
+    }
+    // What reads arrays, and bounds that fail where the condition is false, stay.
+    let reads = tile.replace("i < N {", "A[i, i] == 0:i32 {");
+    assert_eq!(refused(&parse(&reads), "reorder(j, i)"), "E0624");
+    let bound = tile.replace("for j in 0..5", "for j in 0..7 // N");
+    assert_eq!(refused(&parse(&bound), "reorder(j, i)"), "E0624");
+}
+
+#[test]
 fn reorder_refuses_what_changes_the_result() {
     assert_eq!(refused(&parse(SEIDEL), "reorder(x, t)"), "E0623");
     assert_eq!(refused(&parse(SEIDEL), "tile(t: 4, x: 4)"), "E0623");

@@ -323,7 +323,9 @@ fn one_by_one(set: &Setting, context: &Context) -> Result<Version, Diagnostic> {
     let mut done = on_loops(set.module, set.func, context, &Strategy::Id).map_err(|r| *r.diagnostic)?;
     let mut left = labels(set.func);
     let forms = match set.model {
-        Some(FORMS) if set.params.is_empty() => lathe_mdh::auto::device::forms(set.module, set.func),
+        Some(FORMS) if set.params.is_empty() => {
+            lathe_mdh::auto::device::forms(set.module, set.func, &set.machine.code)
+        }
         _ => Vec::new(),
     };
     for form in forms {

@@ -18,6 +18,7 @@ use crate::homomorphism::{Homomorphism, Shaped};
 use crate::view::Operand;
 use lathe_ir::{BinOp, ExprKind, Function, Module, ReduceOp, Scalar};
 use lathe_strategy::Strategy;
+use lathe_target::Code;
 use std::collections::BTreeMap;
 
 /// A strategy for some computes of a function.
@@ -28,13 +29,15 @@ pub struct Form {
     pub strategy: Strategy,
 }
 
-/// What may be tried on a function of constant sizes, the best first; each compute takes one.
-pub fn forms(module: &Module, func: &Function) -> Vec<Form> {
+/// What may be tried on a function of constant sizes, the best first; each compute takes one. `code`: what the code is
+/// made for.
+pub fn forms(module: &Module, func: &Function, code: &Code) -> Vec<Form> {
+    let clusters = if code.arch == "nvptx64" { lathe_target::cluster_blocks(&code.cpu) } else { 1 };
     let labels = super::labels(func);
     let shapes: Vec<Option<Shape>> = labels.iter().map(|l| shape(module, func, l)).collect();
     let mut out = tables::forms(func);
     let all: Option<Vec<Shape>> = shapes.iter().cloned().collect();
-    out.extend(all.and_then(|all| rows::form(&all)));
+    out.extend(all.and_then(|all| rows::form(&all, clusters as u64)));
     for s in shapes.iter().flatten() {
         let each = products::forms(s).into_iter().chain(sums::forms(s)).chain(maps::forms(s));
         out.extend(each.map(|strategy| Form { labels: vec![s.label.clone()], strategy }));

@@ -1,8 +1,9 @@
 //! Products of matrices, whichever of their dimensions lie together: tiles of both inputs go through shared memory, and
-//! while one pair is used, the next is on its way there. A thread has its results in registers, in pieces of 4 × 4.
+//! while one pair is used, the next is on its way there. A thread has its results in registers, in pieces of 4 × 4. Partial
+//! tiles are filled with zeros, so that all blocks run full ones, and only results that exist are stored.
 
-use super::shape::{Array, Shape, Steps};
-use crate::lower::steps::{data, int, named, word};
+use super::shape::{Array, Shape, Steps, divisor};
+use crate::lower::steps::{data, int, named, truth, word};
 use lathe_ir::names::{self, Role};
 use lathe_strategy::Strategy;
 
@@ -27,10 +28,13 @@ pub fn forms(s: &Shape) -> Vec<Strategy> {
     } else {
         Tile { side: 128, depth: 16, rows: 2, columns: 2, threads: 256 }
     };
-    let whole = of(i).is_multiple_of(tile.side)
-        && of(j).is_multiple_of(tile.side)
-        && of(k).is_multiple_of(tile.depth);
-    if whole { vec![product(s, (i, j, k), &tile)] } else { Vec::new() }
+    // What is left of long sums is a step of its own.
+    let long = of(k) >= 4 * tile.depth;
+    let depth = if long { tile.depth } else { divisor(of(k), &[tile.depth, 16, 8]) };
+    if depth == 1 || of(i).min(of(j)) < tile.side {
+        return Vec::new();
+    }
+    vec![product(s, (i, j, k), &Tile { depth, ..tile })]
 }
 
 /// Rows, columns and the dimension that is summed.
@@ -57,6 +61,26 @@ fn product(s: &Shape, (i, j, k): (usize, usize, usize), tile: &Tile) -> Strategy
     t.bind(&s.path("bi"), "grid");
     t.bind(&s.path("bj"), "grid");
     t.stage(out, &s.path("bj"), "register");
+    t.split(&s.dim(k), tile.depth, "bk", "tk");
+    t.reorder(&["bk", "ti", "tj"].map(|x| s.path(x)));
+    let partial = [i, j].iter().any(|d| !s.extent(*d).is_multiple_of(tile.side));
+    let rest = !s.extent(k).is_multiple_of(tile.depth);
+    let bk = s.path("bk");
+    for a in &s.inputs {
+        // Rows of the tile in shared memory run along the results.
+        let mut how = vec![word("at", &bk), word("space", "shared")];
+        if a.along() == Some(k) {
+            let layouts = [data("permute", [1, 0]), data("pad", [1, tile.side as usize + 4])];
+            how.extend(layouts.map(|l| named("layout", l)));
+        }
+        how.extend((partial || rest).then(|| truth("pad")));
+        t.add("stage", &[&a.name], how);
+    }
+    if partial {
+        [&first, l]
+            .iter()
+            .for_each(|at| ["ti", "tj"].iter().for_each(|x| t.add("pad", &[&format!("{at}.{x}")], [])));
+    }
     // Warps wi × wj, in each threads li × lj; a thread has pieces ri × rj of ei × ej.
     let (ri, rj) = (tile.side / tile.rows, tile.side / tile.columns);
     let lanes = if tile.columns == 1 { 32 } else { 32.min(rj) };
@@ -74,31 +98,26 @@ fn product(s: &Shape, (i, j, k): (usize, usize, usize), tile: &Tile) -> Strategy
         }
         t.split(&format!("{at}.lj"), 4, "lj", "ej");
     }
-    t.split(&s.dim(k), tile.depth, "bk", "tk");
     let pieces: &[&str] = if tile.columns > 1 { &["ri", "ei", "rj", "ej"] } else { &["ri", "ei", "ej"] };
     for (n, at) in statements.iter().enumerate() {
-        let sums: (&[&str], &[&str]) = if n == 1 { (&["bk"], &["tk"]) } else { (&[], &[]) };
-        let order = sums.0.iter().chain(&["wi", "wj", "li", "lj"]).chain(sums.1).chain(pieces);
+        let summed: &[&str] = if n == 1 { &["tk"] } else { &[] };
+        let order = ["wi", "wj", "li", "lj"].iter().chain(summed).chain(pieces);
         t.reorder(&order.map(|x| format!("{at}.{x}")).collect::<Vec<_>>());
-    }
-    let bk = s.path("bk");
-    for a in &s.inputs {
-        // Rows of the tile in shared memory run along the results.
-        let turn = a.along() == Some(k);
-        let layout = [data("permute", [1, 0]), data("pad", [1, tile.side as usize + 4])];
-        let layout = layout.into_iter().filter(|_| turn).map(|l| named("layout", l));
-        t.add("stage", &[&a.name], [word("at", &bk), word("space", "shared")].into_iter().chain(layout));
     }
     for at in &statements {
         pieces.iter().for_each(|p| t.unroll(&format!("{at}.{p}")));
     }
-    t.unroll(&s.path("tk"));
     for at in &statements {
         ["wi", "wj", "li", "lj"].iter().for_each(|p| t.bind(&format!("{at}.{p}"), "block"));
     }
     for a in &s.inputs {
         copy(a, a.along() == Some(k), tile, &mut t);
     }
+    if rest {
+        t.add("separate", &[&bk], []);
+        t.unroll(&s.path(&Role::Rest.of("tk")));
+    }
+    t.unroll(&s.path("tk"));
     t.add("pipeline", &[&bk], [named("stages", int(2))]);
     t.strategy()
 }

@@ -1,5 +1,5 @@
 //! Chains of computes over the same rows (softmax, normalizations): a row is read once and stays in registers, results of a
-//! whole row are in shared memory. Short rows have a warp each, longer ones a block.
+//! whole row are in shared memory. Short rows have a warp each, longer ones a block, and the longest a cluster of blocks.
 
 use super::Form;
 use super::shape::{Array, Shape, Steps, threads};
@@ -9,13 +9,36 @@ use std::collections::BTreeSet;
 
 /// Bytes of a row that a thread keeps of every array.
 const KEPT: u64 = 128;
+/// The same where blocks of a cluster have a row: they wait longer for one another, so that more of them are better that
+/// are small.
+const KEPT_APART: u64 = 256;
 const THREADS: u64 = 256;
 const WARP: u64 = 32;
 const ROWS: u64 = 4;
 const VECTOR: u64 = 4;
+/// Blocks of a cluster that has a row.
+const CLUSTERS: [u64; 3] = [2, 4, 8];
 
-/// The chain that begins with the first compute.
-pub fn form(all: &[Shape]) -> Option<Form> {
+/// Who has a row of that many elements: how many blocks, and how many threads of each. They share it evenly, and what a
+/// thread has of it fits its registers.
+fn team(column: u64, clusters: u64) -> Option<(u64, u64)> {
+    let fits = |blocks: u64, usual: &[u64]| {
+        let even = blocks <= clusters && column.is_multiple_of(blocks * VECTOR);
+        let t = threads(column / VECTOR / blocks, usual).filter(|_| even)?;
+        (column / (blocks * t) * 4 <= kept_by(blocks)).then_some((blocks, t))
+    };
+    // Blocks that are small first: more of them run on a processor, one loading while another waits.
+    let usual = [&[THREADS][..], &[2 * THREADS, THREADS]];
+    let alone = usual.into_iter().find_map(|u| fits(1, u));
+    alone.or_else(|| usual.into_iter().find_map(|u| CLUSTERS.into_iter().find_map(|b| fits(b, u))))
+}
+
+fn kept_by(blocks: u64) -> u64 {
+    if blocks == 1 { KEPT } else { KEPT_APART }
+}
+
+/// The chain that begins with the first compute; `clusters`: blocks of a cluster at most.
+pub fn form(all: &[Shape], clusters: u64) -> Option<Form> {
     let first = all.first().filter(|_| all.len() > 1)?;
     let [row, column] = [first.dims.first()?.extent, first.dims.get(1)?.extent];
     let fits = |s: &&Shape| {
@@ -37,15 +60,11 @@ pub fn form(all: &[Shape]) -> Option<Form> {
     if chain.len() < 2 || chain.len() < all.len() || sums.is_empty() || sums.iter().any(|s| !s.output.local) {
         return None;
     }
-    let per_thread = |t: u64| column / t * 4;
     let short = column <= 1024 && column.is_multiple_of(WARP * VECTOR) && row.is_multiple_of(ROWS);
     if !column.is_multiple_of(VECTOR) {
         return None;
     }
-    let kept = |t: &u64| per_thread(*t) <= KEPT;
-    let usual = [&[THREADS][..], &[2 * THREADS, THREADS]];
-    let width = || usual.into_iter().find_map(|u| threads(column / VECTOR, u).filter(kept));
-    let threads = if short { WARP } else { width()? };
+    let (blocks, threads) = if short { (1, WARP) } else { team(column, clusters)? };
     let mut t = Steps::default();
     for s in &chain[1..] {
         t.add("fuse", &[&first.dim(0), &s.dim(0)], []);
@@ -76,19 +95,28 @@ pub fn form(all: &[Shape]) -> Option<Form> {
         let copy = if written(n) { Role::Out.of(copy) } else { copy };
         loops.push((copy, "1".to_string()));
     }
-    if kept * per_thread(threads) > 2 * KEPT {
+    if kept * (column / (blocks * threads) * 4) > 2 * kept_by(blocks) {
         return None;
     }
     for (at, column) in &loops {
-        t.split(&format!("{at}.{column}"), threads * VECTOR, "rx", "tx");
+        t.split(&format!("{at}.{column}"), blocks * threads * VECTOR, "rx", "tx");
+        if blocks > 1 {
+            t.split(&format!("{at}.tx"), threads * VECTOR, "cx", "tx");
+        }
         t.split(&format!("{at}.tx"), VECTOR, "tx", "vx");
-        t.reorder(&["tx", "rx", "vx"].map(|l| format!("{at}.{l}")));
+        let order = ["cx", "tx", "rx", "vx"].into_iter().skip(usize::from(blocks == 1));
+        t.reorder(&order.map(|l| format!("{at}.{l}")).collect::<Vec<_>>());
     }
     for s in &sums {
         let (out, tx) = (&s.output.name, s.path("tx"));
         let how = [word("at", &tx), word("space", "shared"), word("combine", "tree")];
         t.add("privatize", &[out, &tx], how);
         t.stage(&Role::Parts.of(out), &tx, "register");
+        if blocks > 1 {
+            let cx = s.path("cx");
+            let how = [word("at", &cx), word("space", "shared"), word("name", &format!("{out}.blocks"))];
+            t.add("privatize", &[out, &cx], how);
+        }
     }
     for (at, _) in &loops {
         t.unroll(&format!("{at}.rx"));
@@ -97,9 +125,16 @@ pub fn form(all: &[Shape]) -> Option<Form> {
     if short {
         t.bind(&at, "block");
     }
+    if blocks > 1 {
+        loops.iter().for_each(|(at, _)| t.bind(&format!("{at}.cx"), "cluster"));
+    }
     loops.iter().for_each(|(at, _)| t.bind(&format!("{at}.tx"), "block"));
     for s in &sums {
-        t.bind(&names::dimension(names::private(&s.output.name), 0), "block");
+        let private = names::private(&s.output.name);
+        t.bind(&names::dimension(&private, 0), "block");
+        if blocks > 1 {
+            t.bind(&names::dimension(names::dimension(private, 2), 0), "cluster");
+        }
         t.tree(&s.label, threads);
     }
     Some(Form { labels: chain.iter().map(|s| s.label.clone()).collect(), strategy: t.strategy() })

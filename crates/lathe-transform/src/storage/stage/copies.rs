@@ -39,8 +39,11 @@ impl Copies<'_> {
 
     /// Copies in, and fills up to the padded extents.
     pub(super) fn enter(&self, work: &mut Work, o: &Options) -> Vec<Stmt> {
-        if o.space == Space::Register {
-            return vec![self.enter_register(work, o)];
+        // Threads share loops of constant bounds evenly.
+        let padded = o.pad.iter().any(|p| *p != Pad::Exact);
+        let constant = self.local.extents.iter().all(|e| e.as_int().is_some());
+        if o.space == Space::Register || o.space == Space::Shared && padded && constant {
+            return vec![self.enter_constant(work, padded)];
         }
         let rank = self.live.len();
         let vars = self.binders(work, self.label);
@@ -66,9 +69,8 @@ impl Copies<'_> {
     }
 
     /// Constant loops, which can be unrolled, with guards for elements that do not exist.
-    pub(super) fn enter_register(&self, work: &mut Work, o: &Options) -> Stmt {
+    pub(super) fn enter_constant(&self, work: &mut Work, padded: bool) -> Stmt {
         let vars = self.binders(work, self.label);
-        let padded = o.pad.iter().any(|p| *p != Pad::Exact);
         let load = build::load(self.there(&vars));
         let mut conds: Vec<Option<Expr>> = Vec::new();
         for (d, v) in vars.iter().enumerate() {

@@ -1,0 +1,125 @@
+//! Clusters of blocks: loops of theirs are loops of threads, of which each block runs its part.
+
+use super::*;
+use lathe_ir::text::parse_module;
+
+/// Devices with clusters, and without.
+const WITH: Limits = Limits { threads: 1024, cluster: 8 };
+
+/// The sum of squares of every row, by clusters of blocks: threads have partial results, the blocks combine them in their
+/// own memory and leave theirs in the first block's.
+fn rows(blocks: i64, threads: i64) -> String {
+    let n = 2 * blocks * threads;
+    let mut halves = String::new();
+    let mut h = threads / 2;
+    while h > 0 {
+        halves += &format!(
+            "        for p in 0..{h} level(block) {{ 'P.{h}'[g, c, p]: P[p] sum= P[p + {h}] licensed }}\n"
+        );
+        h /= 2;
+    }
+    format!(
+        "func rows(M)(A: in f32[M, {n}], B: out f32[M, {n}]) stage scheduled {{
+  for g in 0..M level(grid) {{
+    alloc R: f32[{n}] register
+    for c in 0..{blocks} level(cluster) {{ for t in 0..{threads} level(block) {{ for r in 0..2 unrolled {{
+      'R'[g, c, t, r]: R[r * {each} + c * {threads} + t] = A[g, r * {each} + c * {threads} + t]
+    }} }} }}
+    alloc s: f32[1] shared
+    alloc Q: f32[{blocks}] shared
+      for c in 0..{blocks} level(cluster) {{
+        alloc P: f32[{threads}] shared
+          for t in 0..{threads} level(block) {{ 'P.init'[g, c, t]: P[t] = 0.0:f32 }}
+          for t in 0..{threads} level(block) {{ for r in 0..2 unrolled {{
+            'P'[g, c, t, r]: P[t] sum= R[r * {each} + c * {threads} + t] * R[r * {each} + c * {threads} + t] licensed
+          }} }}
+{halves}          'Q'[g, c]: Q[c] = P[0]
+      }}
+      's.init'[g]: s[0] = 1.0:f32
+      for c in 0..{blocks} {{ 's'[g, c]: s[0] sum= Q[c] licensed }}
+    for c in 0..{blocks} level(cluster) {{ for t in 0..{threads} level(block) {{ for r in 0..2 unrolled {{
+      'B'[g, c, t, r]: B[g, r * {each} + c * {threads} + t] = R[r * {each} + c * {threads} + t] / s[0]
+    }} }} }}
+  }}
+}}",
+        each = blocks * threads
+    )
+}
+
+#[test]
+fn blocks_of_a_cluster_share_rows() {
+    for (blocks, threads) in [(2, 64), (8, 32), (4, 33)] {
+        let text = rows(blocks, threads);
+        agree(&text, &[&[1], &[3], &[0]]);
+        let (m, f) = parse(&text);
+        let kernels = print_function(&to_spmd(&f, WITH).unwrap());
+        assert!(kernels.contains(&format!("in 0..{blocks} level(cluster)")), "{kernels}");
+        assert!(kernels.contains(&format!("in 0..{threads} level(block)")), "{kernels}");
+        // Partial results are each block's own, and so are the barriers between them.
+        let (shared, own) = kernels.split_once("level(cluster)").unwrap();
+        assert!(shared.contains("Q") && !shared.contains("P@") && own.contains("P@"), "{kernels}");
+        assert!(own.contains(&format!("f32[{threads}] shared")), "{kernels}");
+        // Where the cluster's array is first touched, between what writes and what reads it, and at the end.
+        assert_eq!(kernels.matches("barrier rank").count(), 3, "{kernels}");
+        assert!(kernels.find("'R'").unwrap() < kernels.find("barrier rank").unwrap(), "{kernels}");
+        let source = emit(&m, &f, Language::Cuda, WITH).unwrap().source;
+        assert!(source.contains(&format!("__cluster_dims__({blocks}, 1, 1)")), "{source}");
+        assert_eq!(source.matches("    lathe_cluster_barrier();").count(), 3, "{source}");
+        // More blocks than a cluster has, and devices without any: one block has all threads.
+        for limits in [Limits::default(), Limits { cluster: blocks - 1, ..WITH }] {
+            let source = emit(&m, &f, Language::Cuda, limits).unwrap().source;
+            assert!(!source.contains("cluster") && source.contains("__launch_bounds__"), "{source}");
+        }
+    }
+}
+
+/// A barrier of the whole cluster is needed where its blocks meet: with that of a block in its place, runs race.
+#[test]
+fn barriers_of_a_block_are_not_enough_for_a_cluster() {
+    let (_, f) = parse(&rows(2, 32));
+    let kernels = print_function(&to_spmd(&f, WITH).unwrap());
+    let run = |text: &str| {
+        let m = parse_module(lathe_diagnostics::FileId(0), text).unwrap_or_else(|d| panic!("{d:?}\n{text}"));
+        let f = m.functions["rows"].clone();
+        let program = Program::new(&m, &f, Order::Seed(0), true).unwrap();
+        let mut given = inputs(&f, &[2], 3);
+        program.run(&mut given, &Run { order: Order::Seed(1), races: true, ..Run::default() }).map(|_| ())
+    };
+    run(&kernels).unwrap();
+    let (at, _) = kernels.match_indices("barrier rank").nth(1).unwrap();
+    let mut text = kernels.clone();
+    text.replace_range(at..at + "barrier rank".len(), "barrier thread");
+    assert!(run(&text).is_err(), "{text}");
+}
+
+/// Shuffles leave barriers out, which others may wait for: they stand right behind one.
+#[test]
+fn shuffles_keep_the_barriers_that_others_wait_for() {
+    let halves: String = [16, 8, 4, 2, 1]
+        .map(|h| format!("for p in 0..{h} level(block) {{ 'P.{h}'[i, p]: P[p] sum= P[p + {h}] licensed }}\n"))
+        .concat();
+    let text = |own: &str| {
+        format!(
+            "func sums(M)(A: in f32[M, 32], B: out f32[M, 32], C: out f32[M, 32]) stage scheduled {{
+  for i in 0..M level(grid) {{
+    alloc P: f32[32] shared
+    alloc Q: f32[32] shared
+    alloc U: f32[32] shared
+    for t in 0..32 level(block) {{ 'P'[i, t]: P[t] = A[i, t] }}
+    for t in 0..32 level(block) {{ 'U'[i, t]: U[t] = A[i, t] }}
+    for t in 0..32 level(block) {{ 'C'[i, t]: C[i, t] = {own}[31 - t] }}
+    for t in 0..32 level(block) {{ 'Q'[i, t]: Q[t] = A[i, t] }}
+    {halves}for t in 0..32 level(block) {{ 'B'[i, t]: B[i, t] = P[0] + Q[31 - t] }}
+  }}
+}}"
+        )
+    };
+    // `Q` waits for the barrier between the first two rounds, unless one stands right before them.
+    for (own, shuffles) in [("U", 4), ("P", 5)] {
+        let wanted = text(own);
+        agree(&wanted, &[&[1], &[3]]);
+        let (m, f) = parse(&wanted);
+        let source = emit(&m, &f, Language::Cuda, Limits::default()).unwrap().source;
+        assert_eq!(source.matches("__shfl_down_sync").count(), shuffles, "{source}");
+    }
+}
