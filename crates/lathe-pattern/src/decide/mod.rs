@@ -2,10 +2,10 @@
 //!
 //! Both sides are evaluated over variables (`value`, `eval`, `fold`): arrays are functions of their position, sizes are
 //! symbols (`indices`), and what is left are pairs of scalar formulas, which `lathe-prove` decides in machine
-//! arithmetic, for every scalar type (`instance`). The right side has a value wherever the left one
-//! has one; and where the left one divides by zero the right one does, unless the left one drops what it computes there
-//! (`take`, a function that ignores its argument): what nobody uses need not be computed ([`crate::drops`]). What is proved is tested all the same, and what cannot be proved is only
-//! tested ([`crate::rules::try_rule`]).
+//! arithmetic, for every scalar type (`instance`). The right side has a value wherever the left side has one; where the
+//! left side divides by zero, the right side fails as well, unless the left side drops what it computes there (`take`, a
+//! function that ignores its argument): what nobody uses need not be computed (`drops.rs`). What is proved is tested all
+//! the same, and what cannot be proved is only tested ([`crate::rules::try_rule`]).
 
 mod compare;
 mod eval;
