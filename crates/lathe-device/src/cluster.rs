@@ -5,7 +5,7 @@
 //! first subscript is always the block's own number: of these, every block has its part, and only its threads wait for
 //! one another before they meet there.
 
-use crate::phase::{Chain, has_threads, is_cluster, is_threads};
+use crate::phase::{Chain, each_access, has_threads, is_cluster, is_threads};
 use lathe_ir::lower::resolve;
 use lathe_ir::visit::{loads_of, map_accesses, walk};
 use lathe_ir::{Access, Binder, BufId, Buffer, Space, Stmt, StmtKind, View};
@@ -140,8 +140,9 @@ pub fn own(
     if first.as_int() != Some(blocks) || !buffer.layout.is_row_major() {
         return None;
     }
-    let mut w = Walk { buffer: buffer.id, blocks, threads, ranges: ranges.clone() };
-    w.stmt(body, None)?;
+    each_access(buffer.id, body, &mut ranges.clone(), &mut |a, chain, _| {
+        in_own_part(a, chain, (blocks, threads))
+    })?;
     let body = map_accesses(body, &mut |a| {
         let (id, indices) = resolve(a).ok().filter(|r| r.0 == buffer.id)?;
         Some(Access { view: View::Buffer(id), indices: indices[1..].to_vec(), ..a.clone() })
@@ -149,44 +150,13 @@ pub fn own(
     Some((Arc::new(Buffer { extents: rest.to_vec(), ..(**buffer).clone() }), body))
 }
 
-struct Walk {
-    buffer: BufId,
-    blocks: i64,
-    threads: i64,
-    ranges: Ranges,
-}
-
-impl Walk {
-    /// `None` where an access is not surely to the block's own part.
-    fn stmt(&mut self, s: &Stmt, chain: Option<&Chain>) -> Option<()> {
-        let touched = s.touches();
-        if touched.iter().any(|(t, _)| t.buffer() == Some(self.buffer) && t.element().is_none()) {
-            return None;
-        }
-        let loads = s.evaluated().into_iter().flat_map(loads_of);
-        let all: Vec<Access> = s.accesses().map(|(a, _)| a.clone()).chain(loads).collect();
-        for a in all.iter().filter(|a| a.view.buffer() == Some(self.buffer)) {
-            self.access(a, chain?)?;
-        }
-        let begins = chain.is_none() && s.as_loop().is_some_and(|l| is_threads(&l.exec));
-        let own = begins.then(|| Chain::of(s, &mut self.ranges));
-        let chain = own.as_ref().or(chain);
-        for (k, child) in s.children().enumerate() {
-            let mark = self.ranges.enter_child(s, k);
-            let done = self.stmt(child, chain);
-            self.ranges.leave(mark);
-            done?;
-        }
-        Some(())
-    }
-
-    /// The nest has every thread of the cluster once, or one of every block, and its outermost loop counts the blocks.
-    fn access(&self, a: &Access, chain: &Chain) -> Option<()> {
-        let outer = chain.dims.first().filter(|d| is_cluster(&d.exec))?;
-        let plain = outer.lo.as_int() == Some(0) && outer.step == 1 && outer.most == Some(self.blocks);
-        let whole = chain.exact() && (chain.dims.len() == 1 || chain.most() == Some(self.threads));
-        let (_, indices) = resolve(a).ok()?;
-        let here = indices.first()?.as_var() == Some(outer.binder.id);
-        (plain && whole && here).then_some(())
-    }
+/// The nest has every thread of the cluster once, or one of every block, its outermost loop counts the blocks, and
+/// the first subscript is the block's number.
+fn in_own_part(a: &Access, chain: &Chain, (blocks, threads): (i64, i64)) -> Option<()> {
+    let outer = chain.dims.first().filter(|d| is_cluster(&d.exec))?;
+    let plain = outer.lo.as_int() == Some(0) && outer.step == 1 && outer.most == Some(blocks);
+    let whole = chain.exact() && (chain.dims.len() == 1 || chain.most() == Some(threads));
+    let (_, indices) = resolve(a).ok()?;
+    let here = indices.first()?.as_var() == Some(outer.binder.id);
+    (plain && whole && here).then_some(())
 }

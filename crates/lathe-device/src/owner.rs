@@ -6,11 +6,11 @@
 //! every thread variable occurs, no two threads share an element; then each keeps its part in registers of its own, and
 //! the thread's variables drop out of the subscripts.
 
-use crate::phase::{Chain, is_threads};
+use crate::phase::{Chain, each_access};
 use lathe_ir::build::index;
 use lathe_ir::lower::resolve;
-use lathe_ir::visit::{loads_of, map_accesses, vars_of};
-use lathe_ir::{Access, BufId, Buffer, Expr, Layout, Space, Stmt, VarId};
+use lathe_ir::visit::{map_accesses, vars_of};
+use lathe_ir::{Access, Buffer, Expr, Layout, Space, Stmt, VarId};
 use lathe_poly::{Linear, Ranges};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -42,13 +42,13 @@ pub fn owned(
     ranges: &Ranges,
     threads: i64,
 ) -> Option<Owned> {
-    let mut w =
-        Walk { buffer: buffer.id, shape: None, spread: None, number: HashMap::new(), ranges: ranges.clone() };
-    w.stmt(body, None)?;
-    let (shape, spread) = (w.shape?, w.spread?);
+    let mut all = Accesses::default();
+    each_access(buffer.id, body, &mut ranges.clone(), &mut |a, chain, ranges| all.access(a, chain, ranges))?;
+    let (shape, spread) = (all.shape?, all.spread?);
     let product = shape.iter().try_fold(1i64, |n, e| n.checked_mul(*e))?;
-    let all = (0..shape.len()).all(|k| shape[k] <= 1 || spread.iter().flatten().any(|s| s.over.contains(&k)));
-    if product > threads || !all {
+    let every =
+        (0..shape.len()).all(|k| shape[k] <= 1 || spread.iter().flatten().any(|s| s.over.contains(&k)));
+    if product > threads || !every {
         return None;
     }
     let parts = extents.iter().zip(&spread).map(|(e, s)| match s {
@@ -64,7 +64,7 @@ pub fn owned(
         layout: Layout::row_major(),
         ..(**buffer).clone()
     };
-    Some(Owned { spread, number: w.number, part: Arc::new(part) })
+    Some(Owned { spread, number: all.number, part: Arc::new(part) })
 }
 
 impl Owned {
@@ -103,41 +103,18 @@ fn split(form: &Linear, turn: i64, is_thread: &dyn Fn(VarId) -> bool) -> Option<
     Some((turns, rest))
 }
 
-struct Walk {
-    buffer: BufId,
+/// What the accesses seen so far have in common.
+#[derive(Default)]
+struct Accesses {
     /// Extents of the nests of threads.
     shape: Option<Vec<i64>>,
     spread: Option<Vec<Option<Spread>>>,
     number: HashMap<VarId, usize>,
-    ranges: Ranges,
 }
 
-impl Walk {
+impl Accesses {
     /// `None` where an access rules the buffer out.
-    fn stmt(&mut self, s: &Stmt, chain: Option<&Chain>) -> Option<()> {
-        let touched = s.touches();
-        if touched.iter().any(|(t, _)| t.buffer() == Some(self.buffer) && t.element().is_none()) {
-            return None;
-        }
-        let mut all: Vec<Access> = s.accesses().map(|(a, _)| a.clone()).collect();
-        s.evaluated().into_iter().for_each(|e| all.extend(loads_of(e)));
-        let buffer = self.buffer;
-        for a in all.iter().filter(|a| a.view.buffer() == Some(buffer)) {
-            self.access(a, chain?)?;
-        }
-        let begins = chain.is_none() && s.as_loop().is_some_and(|l| is_threads(&l.exec));
-        let own = begins.then(|| Chain::of(s, &mut self.ranges));
-        let chain = own.as_ref().or(chain);
-        for (k, child) in s.children().enumerate() {
-            let mark = self.ranges.enter_child(s, k);
-            let done = self.stmt(child, chain);
-            self.ranges.leave(mark);
-            done?;
-        }
-        Some(())
-    }
-
-    fn access(&mut self, a: &Access, chain: &Chain) -> Option<()> {
+    fn access(&mut self, a: &Access, chain: &Chain, ranges: &Ranges) -> Option<()> {
         let shape = chain.dims.iter().map(|d| d.most).collect::<Option<Vec<_>>>()?;
         let plain = |d: &crate::phase::Dim| d.lo.as_int() == Some(0) && d.step == 1;
         if !chain.dims.iter().all(plain) || self.shape.as_ref().is_some_and(|s| *s != shape) {
@@ -145,41 +122,42 @@ impl Walk {
         }
         self.number.extend(chain.dims.iter().enumerate().map(|(k, d)| (d.binder.id, k)));
         let (_, indices) = resolve(a).ok()?;
-        let spread = indices.iter().map(|i| self.spread_of(i, chain, &shape)).collect::<Option<Vec<_>>>()?;
+        let spread =
+            indices.iter().map(|i| spread_of(i, chain, &shape, ranges)).collect::<Option<Vec<_>>>()?;
         if self.spread.as_ref().is_some_and(|s| *s != spread) {
             return None;
         }
         (self.shape, self.spread) = (Some(shape), Some(spread));
         Some(())
     }
+}
 
-    fn spread_of(&self, i: &Expr, chain: &Chain, shape: &[i64]) -> Option<Option<Spread>> {
-        let position = |v: VarId| chain.dims.iter().position(|d| d.binder.id == v);
-        let form = Linear::of(i);
-        let mut digits: Vec<(i64, usize)> = Vec::new();
-        for (atom, k) in &form.terms {
-            match atom.as_var().and_then(position) {
-                Some(over) if *k > 0 => digits.push((*k, over)),
-                Some(_) => return None,
-                None if vars_of(atom).into_iter().any(|v| position(v).is_some()) => return None,
-                None => {}
-            }
+fn spread_of(i: &Expr, chain: &Chain, shape: &[i64], ranges: &Ranges) -> Option<Option<Spread>> {
+    let position = |v: VarId| chain.dims.iter().position(|d| d.binder.id == v);
+    let form = Linear::of(i);
+    let mut digits: Vec<(i64, usize)> = Vec::new();
+    for (atom, k) in &form.terms {
+        match atom.as_var().and_then(position) {
+            Some(over) if *k > 0 => digits.push((*k, over)),
+            Some(_) => return None,
+            None if vars_of(atom).into_iter().any(|v| position(v).is_some()) => return None,
+            None => {}
         }
-        digits.sort_unstable();
-        let Some(&(block, _)) = digits.first() else { return Some(None) };
-        let mut turn = block;
-        for (factor, over) in &digits {
-            if *factor != turn {
-                return None;
-            }
-            turn = turn.checked_mul(shape[*over])?;
-        }
-        if turn == 0 {
+    }
+    digits.sort_unstable();
+    let Some(&(block, _)) = digits.first() else { return Some(None) };
+    let mut turn = block;
+    for (factor, over) in &digits {
+        if *factor != turn {
             return None;
         }
-        let (threads, over) = (turn / block, digits.iter().map(|d| d.1).collect());
-        let (_, rest) = split(&form, turn, &|v| position(v).is_some())?;
-        let (lo, hi) = crate::phase::bounds(&self.ranges, &rest.to_expr());
-        (lo? >= 0 && hi? < block).then_some(Some(Spread { over, block, threads }))
+        turn = turn.checked_mul(shape[*over])?;
     }
+    if turn == 0 {
+        return None;
+    }
+    let (threads, over) = (turn / block, digits.iter().map(|d| d.1).collect());
+    let (_, rest) = split(&form, turn, &|v| position(v).is_some())?;
+    let (lo, hi) = crate::phase::bounds(ranges, &rest.to_expr());
+    (lo? >= 0 && hi? < block).then_some(Some(Spread { over, block, threads }))
 }

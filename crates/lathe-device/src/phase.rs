@@ -1,7 +1,8 @@
 //! Phases: nests of thread loops, and which thread runs which iteration of them.
 
 use lathe_ir::build::{ceil_div, floor_div, floor_mod, index, lt, mul, sub, var};
-use lathe_ir::{Binder, Executor, Expr, Loop, Stmt, StmtKind};
+use lathe_ir::visit::loads_of;
+use lathe_ir::{Access, Binder, BufId, Executor, Expr, Loop, Stmt, StmtKind};
 use lathe_poly::Ranges;
 
 /// Whether the iterations of a loop are threads of a block, or of a cluster of blocks.
@@ -78,6 +79,43 @@ impl Chain {
     pub fn exact(&self) -> bool {
         self.dims.iter().all(|d| d.exact)
     }
+}
+
+/// What `look` is shown of an access: the nest of thread loops around it, and what is known there.
+pub type Look<'a> = dyn FnMut(&Access, &Chain, &Ranges) -> Option<()> + 'a;
+
+/// Shows every access to a buffer in a statement. `None` where a statement takes the buffer as a whole, an access is in
+/// no thread loop, or `look` says so.
+pub fn each_access(buffer: BufId, s: &Stmt, ranges: &mut Ranges, look: &mut Look) -> Option<()> {
+    accesses_in(buffer, s, None, ranges, look)
+}
+
+fn accesses_in(
+    buffer: BufId,
+    s: &Stmt,
+    around: Option<&Chain>,
+    ranges: &mut Ranges,
+    look: &mut Look,
+) -> Option<()> {
+    let is_it = |t: &Option<BufId>| *t == Some(buffer);
+    if s.touches().iter().any(|(t, _)| is_it(&t.buffer()) && t.element().is_none()) {
+        return None;
+    }
+    let loads = s.evaluated().into_iter().flat_map(loads_of);
+    let all: Vec<Access> = s.accesses().map(|(a, _)| a.clone()).chain(loads).collect();
+    for a in all.iter().filter(|a| is_it(&a.view.buffer())) {
+        look(a, around?, ranges)?;
+    }
+    let begins = around.is_none() && s.as_loop().is_some_and(|l| is_threads(&l.exec));
+    let own = begins.then(|| Chain::of(s, ranges));
+    let around = own.as_ref().or(around);
+    for (k, child) in s.children().enumerate() {
+        let mark = ranges.enter_child(s, k);
+        let done = accesses_in(buffer, child, around, ranges, look);
+        ranges.leave(mark);
+        done?;
+    }
+    Some(())
 }
 
 /// Constant bounds of an expression, as far as it has such: larger numbers are those that any size may have.

@@ -1,5 +1,7 @@
 //! Every step of a strategy in files: what it makes of a tree, and what it refuses (`tests/steps`; see `lathe_filetest`).
 
+mod facts;
+
 use lathe_diagnostics::Diagnostic;
 use lathe_filetest::Front;
 use lathe_ir::{Function, Module};
@@ -13,8 +15,7 @@ struct Steps;
 impl Front for Steps {
     fn apply(&self, module: &Module, func: &Function, steps: &str) -> Result<Function, Diagnostic> {
         let definitions = Definitions::default();
-        let facts = |_: &str| None;
-        let context = Context::new(&definitions, None, &facts);
+        let context = Context::new(&definitions, None, &facts::facts);
         let (made, trace) = lathe_transform::run(module, func, &context, &parse_strategy(steps)?)
             .map_err(|r| *r.diagnostic)?;
         account(module, func, &made, &trace.steps);
@@ -96,8 +97,8 @@ fn evidence_as_json() {
         let (steps, text) = tree.split_once('\n').expect("the steps stand in the first line");
         let module = lathe_ir::text::parse_module(lathe_diagnostics::FileId(0), text).expect("a module");
         let func = module.functions.values().next().expect("a function");
-        let (definitions, facts) = (Definitions::default(), |_: &str| None);
-        let context = Context::new(&definitions, None, &facts);
+        let definitions = Definitions::default();
+        let context = Context::new(&definitions, None, &facts::facts);
         let strategy = parse_strategy(steps.trim_start_matches("# ")).expect("steps");
         let (_, trace) = lathe_transform::run(&module, func, &context, &strategy).expect("legal");
         let json = serde_json::to_string_pretty(&trace.steps[1..]).expect("evidence is data") + "\n";

@@ -2,6 +2,8 @@
 //! as it should be. Each must be found by what guards every rule: the verifier, the checker of order, or runs beside the
 //! program before the step. The programs are those of `tests/steps`. `LATHE_CASES` sets how many bugs are tried.
 
+mod facts;
+
 use lathe_analysis::{Env, instances_preserved, order_preserved};
 use lathe_diagnostics::Diagnostic;
 use lathe_filetest::{Case, Front, Inputs, agree};
@@ -28,8 +30,7 @@ type Trees = (Vec<(String, Function)>, Function);
 
 fn trace(module: &Module, func: &Function, steps: &str) -> Result<Trees, Diagnostic> {
     let definitions = Definitions::default();
-    let facts = |_: &str| None;
-    let context = Context::new(&definitions, None, &facts);
+    let context = Context::new(&definitions, None, &facts::facts);
     let strategy = parse_strategy(steps)?;
     let (last, trace) = lathe_transform::run(module, func, &context, &strategy).map_err(|r| *r.diagnostic)?;
     let rules = trace.steps.iter().map(|e| e.rule.clone());

@@ -95,7 +95,7 @@ fn first_accepted(test: &str) -> Option<(String, &str, String)> {
 #[test]
 fn the_reference_of_steps_is_up_to_date() {
     let mut out = String::from(
-        "# Steps of strategies\n\nMade from the table of rules; each example is checked by the tests. Combinators are described in\n[language.md](language.md#strategies).\n",
+        "# Steps of strategies\n\nMade from the table of rules; each example is checked by the tests. Combinators are described in\n[language.md](language.md#strategies). `vector(T)` is the number of elements in a vector of the machine; that of the trees\nbelow has 16 bytes.\n",
     );
     for rule in lathe::transform::rules() {
         let s = &rule.signature;

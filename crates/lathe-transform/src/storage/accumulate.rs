@@ -7,7 +7,6 @@ use crate::names;
 use crate::rule::Rule;
 use crate::work::Work;
 use lathe_ir::{Layout, Space};
-use lathe_strategy::syntax::{Formal, Sort};
 use lathe_strategy::{Refusal, RuleSignature};
 
 const RULE: &str = "accumulate";
@@ -16,15 +15,7 @@ pub static ACCUMULATE: Rule = Rule {
     signature: RuleSignature {
         name: RULE,
         version: 1,
-        formals: &[
-            Formal::one("array", Sort::Buffer),
-            Formal::one("at", Sort::Loop),
-            Formal::optional("space", Sort::Word),
-            Formal::optional("name", Sort::Word),
-            Formal::optional("layout", Sort::Data),
-            Formal::optional("pad", Sort::Data),
-            Formal::optional("window", Sort::Data),
-        ],
+        formals: stage::FORMALS,
         summary: "scalar replacement: keeps the elements that a loop updates in registers while it runs",
         page: "\
 `accumulate(C, at: k.i)` is `stage` *around* the loop `k.i` instead of inside of it, with `space: register`: the \

@@ -44,7 +44,7 @@ element. The result is associated differently, which is recorded.
 kernel prefix(x: f32[N]) -> (s: f32[N]) {
     s[i] = scan(sum)[i](x[i])
 }
-strategy lanes for prefix = inscan(s.acc, i, 16)
+strategy lanes for prefix = inscan(s.acc, i, vector(f32))
 ```
 ",
     },

@@ -31,19 +31,22 @@ use touched::Touched;
 
 const RULE: &str = "stage";
 
+/// Which array, around which loop, and how the copy is stored: those of `accumulate`, too.
+pub(super) const FORMALS: &[Formal] = &[
+    Formal::one("array", Sort::Buffer),
+    Formal::one("at", Sort::Loop),
+    Formal::optional("space", Sort::Word),
+    Formal::optional("name", Sort::Word),
+    Formal::optional("layout", Sort::Data),
+    Formal::optional("pad", Sort::Data),
+    Formal::optional("window", Sort::Data),
+];
+
 pub static STAGE: Rule = Rule {
     signature: RuleSignature {
         name: RULE,
         version: 1,
-        formals: &[
-            Formal::one("array", Sort::Buffer),
-            Formal::one("at", Sort::Loop),
-            Formal::optional("space", Sort::Word),
-            Formal::optional("name", Sort::Word),
-            Formal::optional("layout", Sort::Data),
-            Formal::optional("pad", Sort::Data),
-            Formal::optional("window", Sort::Data),
-        ],
+        formals: FORMALS,
         summary: "copies the part of an array that a loop's body uses to a local buffer",
         page: PAGE,
     },
