@@ -12,17 +12,23 @@ use lathe_ir::lower::Unsupported;
 use lathe_ir::{
     ExprKind, Function, Mode, Module, Name, ParamKind, Scalar, Stmt, StmtKind, Type, VarId, visit,
 };
+use lathe_poly::sizes::{self, SizeSource, size_sources};
 use std::collections::{HashMap, HashSet};
 
 /// The checks of one function, in the order of their numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CheckTable {
     pub entries: Vec<CheckKind>,
-    /// For each size in the function's order: the parameter and dimension whose extent is its value.
-    pub sizes: Vec<(VarId, usize, usize)>,
+    /// Where the sizes are read, each after those that it needs.
+    pub sizes: Vec<SizeSource>,
 }
 
 impl CheckTable {
+    /// The sizes of a call whose arguments have these shapes.
+    pub fn sizes_of(&self, args: &[Shape]) -> HashMap<VarId, i64> {
+        sizes::solve(&self.sizes, &|p, d| args[p].extents[d])
+    }
+
     /// The number that a failed `check` statement returns.
     pub fn user(&self, code: &str, message: &str) -> Option<i32> {
         let at = self.entries.iter().position(
@@ -64,9 +70,9 @@ pub fn element_type(kind: &ParamKind) -> Type {
 /// The table of a function. `check` statements of the functions that it calls have numbers, too.
 ///
 /// # Errors
-/// When a size is no parameter's extent: then no argument tells its value.
+/// When no extent of a parameter tells a size.
 pub fn check_table(module: &Module, f: &Function) -> Result<CheckTable, Unsupported> {
-    let sizes = size_sources(f)?;
+    let sizes = all_sizes(f)?;
     let mut entries = Vec::new();
     let rank = |param: usize| f.params[param].array().map_or(0, |b| b.extents.len());
     for param in 0..f.params.len() {
@@ -75,7 +81,8 @@ pub fn check_table(module: &Module, f: &Function) -> Result<CheckTable, Unsuppor
         entries.extend((0..rank(param)).map(|dim| CheckKind::Size { param, dim }));
     }
     for param in 0..f.params.len() {
-        let binds = |dim: &usize| sizes.iter().any(|(_, p, d)| (*p, *d) == (param, *dim));
+        let binds =
+            |dim: &usize| sizes.iter().any(|s| (s.param, s.dim) == (param, *dim) && s.equation.is_plain());
         entries.extend((0..rank(param)).filter(|d| !binds(d)).map(|dim| CheckKind::Shape { param, dim }));
     }
     for (b, pb) in f.params.iter().enumerate() {
@@ -93,24 +100,18 @@ pub fn check_table(module: &Module, f: &Function) -> Result<CheckTable, Unsuppor
     Ok(CheckTable { entries, sizes })
 }
 
-/// Where the sizes of a function come from: each with the parameter and dimension whose extent is its value.
+/// Where all sizes of a function are read.
 ///
 /// # Errors
 /// As [`check_table`].
-pub fn size_sources(f: &Function) -> Result<Vec<(VarId, usize, usize)>, Unsupported> {
-    let source = |id: VarId| {
-        f.params.iter().enumerate().find_map(|(p, param)| {
-            let dim = param.array()?.extents.iter().position(|e| e.as_var() == Some(id))?;
-            Some((id, p, dim))
-        })
-    };
-    let each = f.sizes.iter().map(|size| {
-        source(size.id).ok_or_else(|| {
-            Unsupported::new(format!("size `{}`, which is no parameter's extent by itself", size.name))
-                .help("give the kernel a parameter one of whose extents is exactly this size")
-        })
-    });
-    each.collect()
+fn all_sizes(f: &Function) -> Result<Vec<SizeSource>, Unsupported> {
+    let sources = size_sources(f, &|_| true);
+    let told = |v: VarId| sources.iter().any(|s| s.equation.size == v);
+    match f.sizes.iter().find(|b| !told(b.id)) {
+        None => Ok(sources),
+        Some(free) => Err(Unsupported::new(format!("size `{}`, which no extent of an argument tells", free.name))
+            .help("give the kernel a parameter one of whose extents is this size, or a multiple of it with others that are known; or bake the size in (`--specialize`)")),
+    }
 }
 
 fn user_checks(module: &Module, body: &Stmt, called: &mut HashSet<Name>, out: &mut Vec<CheckKind>) {
@@ -169,7 +170,7 @@ pub fn first_failure(
         }
         CheckKind::Shape { param, dim } => {
             if known.is_empty() {
-                known.extend(table.sizes.iter().map(|(id, p, d)| (*id, args[*p].extents[*d])));
+                known.extend(table.sizes_of(args));
                 known.extend(func.params.iter().enumerate().filter_map(|(at, p)| match &p.kind {
                     ParamKind::Scalar(b) if b.ty.is_int() => Some((b.id, scalar(at)?)),
                     _ => None,
@@ -217,7 +218,7 @@ mod tests {
     fn sizes_are_bound_once_and_checked_elsewhere() {
         let mut f = function();
         let t = check_table(&Module::default(), &f).unwrap();
-        assert_eq!(t.sizes, vec![(f.sizes[0].id, 1, 0)]);
+        assert!(t.sizes.len() == 1 && t.sizes[0].param == 1 && t.sizes[0].equation.is_plain());
         assert_eq!(
             t.entries[9..],
             [
@@ -227,7 +228,11 @@ mod tests {
                 CheckKind::Overlap { a: 1, b: 2 },
             ]
         );
+        // `N + 1` tells it, too, and is compared then.
         f.params.truncate(1);
+        let t = check_table(&Module::default(), &f).unwrap();
+        assert_eq!(t.entries.last(), Some(&CheckKind::Shape { param: 0, dim: 0 }));
+        f.params.clear();
         assert!(check_table(&Module::default(), &f).unwrap_err().construct.contains('N'));
     }
 

@@ -79,8 +79,8 @@ pub unsafe fn call(
         }
     }
     let mut known = Known::default();
-    for (id, p, d) in &u.table.sizes {
-        known.size(*id, shapes[*p].extents[*d]);
+    for (id, n) in u.table.sizes_of(&shapes) {
+        known.size(id, n);
     }
     let mut held = Held { device, buffers: Vec::new() };
     for (p, s) in params.iter().zip(&shapes) {

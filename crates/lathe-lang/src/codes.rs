@@ -179,8 +179,8 @@ pub static CODES: &[CodeInfo] = &[
     CodeInfo {
         code: SIZE,
         title: "a size that nothing determines",
-        explanation: "Sizes are read from the shapes of the arguments, so each must be the whole extent of some array.",
-        wrong: "kernel k(a: f32[2 * N]) -> (b: f32[4]) {\n    b[i] = a[i]\n}\n",
+        explanation: "Sizes are read from the shapes of the arguments: each is the whole extent of some array, or the only unknown of an extent that is linear in it, like `2 * N + 1`.",
+        wrong: "kernel k(a: f32[N // 2]) -> (b: f32[4]) {\n    b[i] = a[i]\n}\n",
         right: "kernel k(a: f32[N]) -> (b: f32[N + 1]) {\n    b[i] = select(i < N, a[i], 0)\n}\n",
     },
     CodeInfo {

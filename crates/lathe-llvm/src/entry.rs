@@ -12,6 +12,7 @@ use lathe_engine::checks::element_type;
 use lathe_engine::{CheckTable, dtype_of};
 use lathe_ir::{Function, Module, ParamKind, Scalar};
 use lathe_poly::Ranges;
+use lathe_poly::sizes::{LARGEST, SizeSource};
 use llvm_sys::LLVMIntPredicate as I;
 use std::collections::HashMap;
 
@@ -124,13 +125,11 @@ fn prologue(e: &mut Emitter) -> Result<Vec<Descriptor>> {
                 bad = ir.or(bad, ir.extract_value(span, 1));
                 bad = ir.or(bad, ir.icmp(I::LLVMIntUGT, ir.extract_value(span, 0), most));
                 e.fail_if(bad, number);
-                if let Some((id, ..)) = table.sizes.iter().find(|(_, p, d)| (p, d) == (param, dim)) {
-                    e.frame.vars.insert(*id, Leaf::Uniform(x));
-                }
             }
             CheckKind::Shape { param, dim } => {
                 let declared = func.params[*param].array().and_then(|b| b.extents.get(*dim));
                 let declared = declared.ok_or_else(|| defect("a check of an extent that is not there"))?;
+                load_sizes(e, &descriptors);
                 load_scalars(e, &descriptors);
                 let declared = e.uniform(declared, "an extent", &Places::none())?;
                 let given = descriptors[*param].shape[*dim];
@@ -141,8 +140,32 @@ fn prologue(e: &mut Emitter) -> Result<Vec<Descriptor>> {
         }
     }
     overlaps(e, &descriptors)?;
+    load_sizes(e, &descriptors);
     load_scalars(e, &descriptors);
     Ok(descriptors)
+}
+
+/// Binds the sizes, once all extents are known to be in range (see [`lathe_poly::sizes::Equation::solve`]).
+fn load_sizes(e: &mut Emitter, descriptors: &[Descriptor]) {
+    let ir = e.ir;
+    for SizeSource { param, dim, equation } in &e.table.sizes {
+        if e.frame.vars.contains_key(&equation.size) {
+            continue;
+        }
+        let mut n = descriptors[*param].shape[*dim];
+        if !equation.is_plain() {
+            n = ir.sub(n, ir.i64(equation.plus));
+            for (v, k) in &equation.others {
+                if let Some(Leaf::Uniform(other)) = e.frame.vars.get(v) {
+                    n = ir.sub(n, ir.mul(*other, ir.i64(*k)));
+                }
+            }
+            n = ir.sdiv(n, ir.i64(equation.times));
+            n = ir.intrinsic("llvm.smax", &[ir.int_ty(64)], &[n, ir.i64(0)]);
+            n = ir.intrinsic("llvm.smin", &[ir.int_ty(64)], &[n, ir.i64(LARGEST)]);
+        }
+        e.frame.vars.insert(equation.size, Leaf::Uniform(n));
+    }
 }
 
 /// Binds the scalar parameters, once all descriptors are known to be right.

@@ -4,7 +4,7 @@
 //! * [`ranges`]: what is known at a place of a function. [`prove`]: inequalities that follow. [`value`]: where values
 //!   lie, and whether `index` arithmetic stays within 64 bits.
 //! * [`fits`]: the conditions under which it does, as expressions.
-//! * [`simplify`]: simpler expressions with the same values.
+//! * [`simplify`]: simpler expressions with the same values. [`sizes`]: the sizes of a function from its arguments.
 
 pub mod fits;
 pub mod form;
@@ -13,6 +13,7 @@ mod products;
 pub mod prove;
 pub mod ranges;
 pub mod simplify;
+pub mod sizes;
 pub mod value;
 
 pub use form::{Affine, Atom, Form, Linear, gcd};

@@ -1,7 +1,7 @@
 //! What a call must know of a kernel's parameters, prepared so that it costs little.
 
 use lathe::ir::{BinOp, Expr, ExprKind, Function, Mode, ParamKind, Scalar, Type, VarId};
-use lathe::poly::Linear;
+use lathe::poly::sizes::{SizeSource, likely_sources};
 use lathe_abi::dtype;
 
 /// One parameter.
@@ -172,51 +172,16 @@ impl Param {
 /// Scalar parameters: the variable, and the position.
 type Values = Vec<(VarId, usize)>;
 
-/// Where the sizes are read: where one is a whole extent of an input, else where an extent is a multiple of it with
-/// something added, of which other sizes may be part that are read before.
+/// Where the sizes are read: the sizes of an equation stand before it.
 fn sources(f: &Function) -> Vec<(VarId, Source)> {
     let mut out: Vec<(VarId, Source)> = Vec::new();
-    let inputs = || f.params.iter().enumerate().filter(|p| p.1.mode != Mode::Out);
-    let extents = || {
-        inputs().flat_map(|(at, p)| {
-            p.array().into_iter().flat_map(move |b| b.extents.iter().enumerate().map(move |e| (at, e)))
-        })
-    };
-    for (param, (dim, e)) in extents() {
-        if let ExprKind::Var(v) = e.kind()
-            && f.sizes.iter().any(|s| s.id == *v)
-            && out.iter().all(|o| o.0 != *v)
-        {
-            out.push((*v, Source { param, dim, times: 1, plus: 0, others: Vec::new() }));
-        }
+    for SizeSource { param, dim, equation } in likely_sources(f, &|p| p.mode != Mode::Out) {
+        let at = |v: &VarId| out.iter().position(|o| o.0 == *v);
+        let others = equation.others.iter().filter_map(|(v, k)| Some((at(v)?, *k))).collect();
+        let source = Source { param, dim, times: equation.times, plus: equation.plus, others };
+        out.push((equation.size, source));
     }
-    loop {
-        let known = out.len();
-        for (param, (dim, e)) in extents() {
-            let l = Linear::of(unclamped(e));
-            let at = |v: &VarId| out.iter().position(|o| o.0 == *v);
-            let sizes: Vec<(VarId, i64)> =
-                l.terms.iter().map(|(a, c)| (a.as_var(), *c)).filter_map(|(v, c)| Some((v?, c))).collect();
-            let new: Vec<&(VarId, i64)> = sizes.iter().filter(|s| at(&s.0).is_none()).collect();
-            let [(v, times)] = new.as_slice() else { continue };
-            if sizes.len() != l.terms.len() || f.sizes.iter().all(|s| s.id != *v) {
-                continue;
-            }
-            let others = sizes.iter().filter_map(|(o, c)| Some((at(o)?, *c))).collect();
-            out.push((*v, Source { param, dim, times: *times, plus: l.constant, others }));
-        }
-        if out.len() == known {
-            return out;
-        }
-    }
-}
-
-/// What an extent is where it is not negative: `e` of `max(e, 0)`.
-fn unclamped(e: &Expr) -> &Expr {
-    match e.kind() {
-        ExprKind::Binary(BinOp::Max, a, b) if b.as_int() == Some(0) => a,
-        _ => e,
-    }
+    out
 }
 
 fn extent(e: &Expr, sizes: &[(VarId, Source)], values: &Values) -> Extent {

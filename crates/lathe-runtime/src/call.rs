@@ -7,10 +7,10 @@ use crate::engine::Kernel;
 use crate::pool::Pool;
 use lathe_abi::{CheckKind, dtype, status};
 use lathe_diagnostics::Diagnostic;
-use lathe_engine::checks::size_sources;
 use lathe_engine::dtype_of;
 use lathe_ir::visit::substitute;
 use lathe_ir::{Expr, Function, Mode, ParamKind, Scalar, Type, VarId};
+use lathe_poly::sizes::{self, size_sources};
 use std::collections::HashMap;
 use std::mem::MaybeUninit;
 
@@ -227,12 +227,13 @@ impl Kernel {
             codes::ARGUMENT_SHAPE,
             format!("dimension {dim} of `{name}` must have {want}, but the argument has {given}"),
         );
-        for (size, from, from_dim) in self.size_sources() {
-            if let Some(v) = args.get(from).and_then(|a| a.shape().get(from_dim)) {
-                d = d.note(format!(
-                    "{size} = {v}, by dimension {from_dim} of `{}`",
-                    self.signature.param(from)
-                ));
+        let f = &self.signature.function;
+        for s in size_sources(f, &|_| true) {
+            let size = f.sizes.iter().find(|b| b.id == s.equation.size);
+            let v = known.get(&s.equation.size).and_then(Expr::as_int);
+            if let (Some(size), Some(v)) = (size, v) {
+                let from = self.signature.param(s.param);
+                d = d.note(format!("{} = {v}, by dimension {} of `{from}`", size.name, s.dim));
             }
         }
         d
@@ -252,24 +253,13 @@ impl Kernel {
         p.and_then(|p| p.array()).map_or(&[], |b| &b.extents)
     }
 
-    /// Name of each size, and the parameter and dimension that give its value.
-    fn size_sources(&self) -> Vec<(String, usize, usize)> {
-        let f = &self.signature.function;
-        let sizes = size_sources(f).unwrap_or_default();
-        let name = |id: VarId| f.sizes.iter().find(|b| b.id == id).map(|b| b.name.to_string());
-        sizes.into_iter().filter_map(|(id, p, d)| Some((name(id)?, p, d))).collect()
-    }
-
     /// Values of sizes and integer scalars under these arguments.
     fn known_values(&self, args: &[ArgView]) -> HashMap<VarId, Expr> {
         let f = &self.signature.function;
-        let sizes = size_sources(f).unwrap_or_default();
-        let mut out = HashMap::new();
-        for (id, p, d) in sizes {
-            if let Some(v) = args.get(p).and_then(|a| a.shape().get(d)) {
-                out.insert(id, lathe_ir::build::index(*v));
-            }
-        }
+        let extent = |p: usize, d: usize| args.get(p).and_then(|a| a.shape().get(d)).copied().unwrap_or(0);
+        let sizes = sizes::solve(&size_sources(f, &|_| true), &extent);
+        let mut out: HashMap<VarId, Expr> =
+            sizes.into_iter().map(|(id, v)| (id, lathe_ir::build::index(v))).collect();
         for (p, a) in f.params.iter().zip(args) {
             if let ParamKind::Scalar(b) = &p.kind
                 && matches!(b.ty, Scalar::Index | Scalar::I64)

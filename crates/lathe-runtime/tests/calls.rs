@@ -79,6 +79,32 @@ fn arguments_are_checked() {
     }
 }
 
+/// Sizes that are no extent by themselves follow from one another; what they leave over is a wrong shape.
+#[test]
+fn sizes_follow_from_extents() {
+    let text =
+        "func s(N, M, P)(A: inout f32[4 * N - M + 3], B: in f32[9 - 2 * M], C: in f32[N + P - 1 + N]) {
+  for i in 0..4 * N - M + 3 { 'A'[i]: A[i]! = f32(N * 100 + M * 10 + P) }
+}";
+    for k in kernels(text) {
+        for (n, m, p) in [(1, 0, 1), (0, 3, 1), (0, 1, 4), (5, 4, 9), (1, 2, 0)] {
+            let extents = [4 * n - m + 3, 9 - 2 * m, 2 * n + p - 1];
+            let mut arrays = extents.map(|e| ones(&[e]));
+            call(&k, &mut arrays).unwrap();
+            let want = (n * 100 + m * 10 + p) as f32;
+            assert!(arrays[0].to_vec::<f32>().unwrap().iter().all(|v| *v == want), "{n} {m} {p}");
+            for (at, by) in [(0, -1), (0, 1), (1, -1), (1, 1), (1, 1000)] {
+                let mut wrong = extents;
+                wrong[at] = (wrong[at] + by).max(0);
+                if wrong == extents {
+                    continue;
+                }
+                refused(&k, wrong.map(|e| ones(&[e])).into(), "E0811", &["dimension 0"]);
+            }
+        }
+    }
+}
+
 #[test]
 fn memory_is_not_shared() {
     for k in kernels(GEMM) {

@@ -2,6 +2,7 @@
 
 use crate::by_reference::by_reference;
 use lathe_ir::Scalar;
+use lathe_poly::sizes::LARGEST;
 use std::collections::BTreeSet;
 
 /// Names of helpers in use; each name encodes what it is for (`min_f32`, `floordiv_i64`).
@@ -274,6 +275,19 @@ impl Helpers {
             ),
         );
         "lathe_bad_extent"
+    }
+
+    /// The size that an equation gives: its remaining constant by its factor (see `lathe_poly::sizes`).
+    pub fn solved_size(&mut self) -> &'static str {
+        self.need(
+            1,
+            format!(
+                "static inline int64_t lathe_solved_size(int64_t rest, int64_t times) {{\n    \
+                 const int64_t most = {LARGEST}, n = rest / times;\n    \
+                 return n < 0 ? 0 : n > most ? most : n;\n}}",
+            ),
+        );
+        "lathe_solved_size"
     }
 
     /// Whether the byte ranges of two arrays meet.

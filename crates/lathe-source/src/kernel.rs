@@ -8,8 +8,10 @@ use crate::helpers::value_type;
 use crate::{CSource, Style};
 use lathe_abi::CheckKind;
 use lathe_engine::{accept, check_table};
-use lathe_ir::{Function, Mode, Module, ParamKind};
+use lathe_ir::{Function, Mode, Module, ParamKind, VarId};
 use lathe_poly::simplify::simplify_function;
+use lathe_poly::sizes::SizeSource;
+use std::collections::HashMap;
 
 /// How a root name is read from the arguments.
 struct Root {
@@ -51,10 +53,20 @@ pub fn emit_c(module: &Module, func: &Function, style: &Style) -> Result<CSource
 fn bind_roots(e: &mut Emitter) -> Result<Vec<Root>> {
     let mut roots = Vec::new();
     let f = e.function;
-    for (id, param, dim) in e.table.sizes.clone() {
+    let mut values: HashMap<VarId, String> = HashMap::new();
+    for SizeSource { param, dim, equation } in e.table.sizes.clone() {
+        let id = equation.size;
         let hint = f.sizes.iter().find(|b| b.id == id).map_or("size".into(), |b| b.name.to_string());
         let name = e.names.fresh(&hint);
-        roots.push(Root { name: name.clone(), value: format!("args[{param}].shape[{dim}]") });
+        let mut value = format!("args[{param}].shape[{dim}]");
+        if !equation.is_plain() {
+            let others: String =
+                equation.others.iter().map(|(v, k)| format!(" - {} * ({k})", values[v])).collect();
+            let solved = e.helpers.solved_size();
+            value = format!("{solved}({value} - ({}){others}, {})", equation.plus, equation.times);
+        }
+        values.insert(id, value.clone());
+        roots.push(Root { name: name.clone(), value });
         e.vars.insert(id, Var { name, ty: lathe_ir::Scalar::Index, frame: 0, lanes: false });
     }
     for (at, p) in f.params.iter().enumerate() {

@@ -2,11 +2,11 @@
 
 use crate::cache::Cache;
 use crate::codes;
-use crate::dispatch::Condition;
+use crate::dispatch::{Condition, Sizes};
 use crate::parallel::each;
 use crate::schedule::Schedule;
 use lathe_diagnostics::{Diagnostic, Places};
-use lathe_ir::{Function, ParamKind, StmtKind};
+use lathe_ir::{Function, StmtKind};
 use lathe_runtime::{ArgView, Array, Engine, Kernel, Options, Pool};
 use lathe_space::{Expr, Value};
 use lathe_target::Machine;
@@ -48,7 +48,7 @@ impl Build {
 pub struct Built {
     versions: Vec<(Option<Condition>, Kernel)>,
     /// For each size: its name, and the parameter and dimension that give it.
-    sizes: Vec<(String, usize, usize)>,
+    sizes: Sizes,
     /// Constraints of the strategy over sizes.
     requires: Vec<Condition>,
     /// The checks of the kernel by the message of their failure: where they stem from.
@@ -127,25 +127,10 @@ pub(crate) fn places_of_checks(func: &Function) -> Vec<(String, Places)> {
     out
 }
 
-/// Where each size can be read off the arguments.
-fn size_sources(func: &Function) -> Vec<(String, usize, usize)> {
-    let mut out = Vec::new();
-    for b in &func.sizes {
-        let found = func.params.iter().enumerate().find_map(|(i, p)| match &p.kind {
-            ParamKind::Array(a) => a.extents.iter().position(|e| e.as_var() == Some(b.id)).map(|d| (i, d)),
-            ParamKind::Scalar(_) => None,
-        });
-        if let Some((param, dim)) = found {
-            out.push((b.name.to_string(), param, dim));
-        }
-    }
-    out
-}
-
 impl Built {
     /// Compiled versions of a function, each with its condition; `func` has its parameters and checks.
     pub(crate) fn of(func: &Function, versions: Vec<(Option<Expr>, Kernel)>, requires: &[Expr]) -> Built {
-        let sizes = size_sources(func);
+        let sizes = Sizes::of(func);
         let named = |(n, d): &(String, std::time::Duration)| (n.clone(), d.as_secs_f64());
         let times = versions.iter().flat_map(|v| v.1.times().iter().map(named)).collect();
         let condition = |c: &Expr| Condition::new(c, &sizes);

@@ -9,7 +9,7 @@ use lathe_ir::{
     Access, BinOp, Binder, BufId, Expr, ExprKind, Function, Mode, ParamKind, Scalar, Type, VarId,
 };
 use lathe_model::count::Values;
-use lathe_poly::Affine;
+use lathe_poly::sizes::Equation;
 use lathe_runtime::array::alike;
 use lathe_runtime::{Array, npy};
 use std::collections::{BTreeMap, HashMap};
@@ -264,19 +264,11 @@ fn unknown(e: &Expr, n: i64, sizes: &Values) -> Option<(VarId, i64)> {
         ExprKind::Binary(BinOp::Max, a, b) if b.as_int() == Some(0) && n > 0 => a,
         _ => e,
     };
-    let form = Affine::of(e)?;
-    let mut left = n.checked_sub(form.constant)?;
-    let mut open = None;
-    for (v, k) in &form.terms {
-        match sizes.get(v) {
-            Some(value) => left = left.checked_sub(value.checked_mul(*k)?)?,
-            None if open.is_none() => open = Some((*v, *k)),
-            None => return None,
-        }
-    }
-    let (v, k) = open?;
-    let exact = left.checked_rem(k)? == 0 && left.checked_div(k)? >= 0;
-    exact.then_some((v, left / k))
+    let equation = Equation::of(e, &|v| sizes.contains_key(&v))?;
+    let value = equation.solve(n, &|v| sizes.get(&v).copied().unwrap_or(0));
+    let mut with = sizes.clone();
+    with.insert(equation.size, value);
+    (evaluate(e, &with) == Some(n)).then_some((equation.size, value))
 }
 
 /// Refuses arrays that each fit into memory but do not together: memory is only taken when it is written to, so

@@ -4,11 +4,41 @@
 //! A call of a small kernel takes a few microseconds, so names are looked up once. What the quick form does not cover
 //! is evaluated as it stands.
 
+use lathe_ir::{Function, Name};
+use lathe_poly::sizes::{SizeSource, size_sources};
 use lathe_runtime::ArgView;
 use lathe_space::{BinOp, Expr, UnOp, Value};
+use std::collections::HashMap;
 
-/// Where each size can be read off the arguments: its name, the parameter, the dimension.
-pub type Sizes = [(String, usize, usize)];
+/// Where each size can be read off the arguments.
+#[derive(Default)]
+pub struct Sizes(Vec<(Name, SizeSource)>);
+
+impl Sizes {
+    pub fn of(func: &Function) -> Sizes {
+        let named = |s: SizeSource| {
+            let size = func.sizes.iter().find(|b| b.id == s.equation.size)?;
+            Some((size.name.clone(), s))
+        };
+        Sizes(size_sources(func, &|_| true).into_iter().filter_map(named).collect())
+    }
+
+    fn find(&self, name: &str) -> Option<&SizeSource> {
+        Some(&self.0.iter().find(|s| *s.0 == *name)?.1)
+    }
+
+    fn value(&self, name: &str, args: &[ArgView]) -> Option<i64> {
+        let SizeSource { param, dim, equation } = self.find(name)?;
+        let extent = *args.get(*param)?.shape().get(*dim)?;
+        let other = |v| {
+            let (name, _) = self.0.iter().find(|s| s.1.equation.size == v)?;
+            self.value(name, args)
+        };
+        let known =
+            equation.others.iter().map(|(v, _)| Some((*v, other(*v)?))).collect::<Option<HashMap<_, _>>>()?;
+        Some(equation.solve(extent, &|v| known.get(&v).copied().unwrap_or(0)))
+    }
+}
 
 /// A condition over sizes.
 pub struct Condition {
@@ -45,10 +75,7 @@ impl Condition {
         if let Some(v) = self.quick.as_ref().and_then(|q| value(q, args)) {
             return Some(v != 0);
         }
-        let size = |name: &str| {
-            let (_, param, dim) = sizes.iter().find(|s| s.0 == name)?;
-            Some(Value::Int(*args.get(*param)?.shape().get(*dim)?))
-        };
+        let size = |name: &str| Some(Value::Int(sizes.value(name, args)?));
         match lathe_space::eval(&self.text, &size) {
             Ok(Value::Bool(b)) => Some(b),
             _ => None,
@@ -61,8 +88,8 @@ fn quick(e: &Expr, sizes: &Sizes) -> Option<(Quick, Kind)> {
         Expr::Value(Value::Int(v)) => Some((Quick::Int(*v), Kind::Int)),
         Expr::Value(Value::Bool(v)) => Some((Quick::Int(i64::from(*v)), Kind::Bool)),
         Expr::Name(n) => {
-            let (_, param, dim) = sizes.iter().find(|s| s.0 == *n)?;
-            Some((Quick::Size { param: *param, dim: *dim }, Kind::Int))
+            let s = sizes.find(n).filter(|s| s.equation.is_plain())?;
+            Some((Quick::Size { param: s.param, dim: s.dim }, Kind::Int))
         }
         Expr::Unary(UnOp::Not, a) => {
             let (a, kind) = quick(a, sizes)?;
@@ -127,9 +154,12 @@ mod tests {
     /// The quick form, the evaluation of the text, and what is right agree.
     #[test]
     fn the_quick_form_says_what_the_text_says() {
-        let sizes = [("M".to_string(), 0, 0), ("K".to_string(), 0, 1)];
+        let text = "func f(M, K, P)(A: in f32[M, K], B: in f32[2 * P - K]) stage plain { seq { } }";
+        let module = lathe_ir::text::parse_module(lathe_diagnostics::FileId(0), text).unwrap();
+        let sizes = Sizes::of(module.functions.values().next().unwrap());
         let mut a = Array::zeros(lathe_ir::Scalar::F32, &[24, 7]).unwrap();
-        let args = [a.view_mut()];
+        let mut b = Array::zeros(lathe_ir::Scalar::F32, &[15]).unwrap();
+        let args = [a.view_mut(), b.view_mut()];
         for (text, want, is_quick) in [
             ("M <= 64 and M % 8 == 0", Some(true), true),
             ("M * K <= 100 or not K > 7", Some(true), true),
@@ -142,6 +172,7 @@ mod tests {
             ("M / 5 == 4", None, false),
             ("max(M, K) == 24", Some(true), false),
             ("M == 24.0", Some(true), false),
+            ("P == 11 and K == 7", Some(true), false),
             ("Q == 1", None, false),
             ("M + 1", None, false),
         ] {

@@ -33,6 +33,13 @@ pub enum Runner<'a> {
     },
 }
 
+/// Iterations of loops after which a test is said not to end: some seconds.
+const STEPS: u64 = 50_000_000;
+
+fn limits() -> interp::Options {
+    interp::Options { max_steps: Some(STEPS), ..interp::Options::default() }
+}
+
 /// Runs one `test` item.
 ///
 /// # Errors
@@ -67,7 +74,7 @@ pub fn run_test(
                     *v = ArrayValue::undefined(v.ty.clone(), &v.shape);
                 }
             }
-            interp::run(&program.lang.module, kernel, &mut values, &interp::Options::default())
+            interp::run(&program.lang.module, kernel, &mut values, &limits())
                 .map_err(|f| fail(*f.diagnostic))?;
             values
         }
@@ -102,8 +109,7 @@ pub fn run_test(
             inputs[at].clone()
         });
     }
-    interp::run(&program.lang.module, expected, &mut values, &interp::Options::default())
-        .map_err(|f| fail(*f.diagnostic))?;
+    interp::run(&program.lang.module, expected, &mut values, &limits()).map_err(|f| fail(*f.diagnostic))?;
     let outputs = expected.params.iter().zip(&values).filter(|(p, _)| p.mode != Mode::In);
     for (p, want) in outputs {
         let Some(at) = kernel.params.iter().position(|k| k.name() == p.name()) else { continue };

@@ -231,7 +231,7 @@ pub fn explain(trap: Trap, at: Where) -> Failure {
             codes::LIMIT,
             format!("the run took more steps than allowed, and was in {here}"),
         )
-        .help("the program may not end; else raise `Options::max_steps`"),
+        .help("the program may not end; if it does, take smaller sizes"),
         Trap::Depth => Diagnostic::error(codes::LIMIT, format!("calls nest too deep in {here}"))
             .help("the recursion may not end"),
         Trap::EmptyReduction => Diagnostic::error(

@@ -12,7 +12,7 @@ use lathe_diagnostics::Diagnostic;
 use std::collections::HashMap;
 
 /// The values of a function's sizes, taken from the shapes of its arguments (one per parameter). An
-/// extent that is a size, or a size scaled and shifted by constants, tells it. Fails with E0412 where
+/// extent that is linear in one unknown size tells it. Fails with E0412 where
 /// types, ranks or shapes do not fit, or where a size is told by no argument.
 pub fn sizes_from_shapes(func: &Function, args: &[ArrayValue]) -> Result<HashMap<VarId, i64>, Diagnostic> {
     if args.len() != func.params.len() {
@@ -59,9 +59,15 @@ pub fn sizes(
             return Err(bad(format!("`{}` has {rank} dimensions, but {} are given", p.name(), shape.len())));
         }
     }
-    for (b, shape) in arrays() {
-        for (e, have) in b.extents.iter().zip(shape) {
-            solve(e, *have, func, &mut known);
+    // Extents that are a size first; each further round finds a size, or is the last one.
+    for plain in std::iter::once(true).chain(std::iter::repeat(false)) {
+        let extents = arrays().flat_map(|(b, shape)| b.extents.iter().zip(shape));
+        let mut found = false;
+        for (e, have) in extents.filter(|(e, _)| !plain || e.as_var().is_some()) {
+            found |= solve(e, *have, func, &mut known);
+        }
+        if !plain && !found {
+            break;
         }
     }
     for size in &func.sizes {
@@ -110,26 +116,37 @@ fn bad(message: String) -> Diagnostic {
     Diagnostic::error(codes::ARGUMENTS, message)
 }
 
-/// Finds the unknown size in `e == value`, where it can be told.
-fn solve(e: &Expr, value: i64, func: &Function, known: &mut HashMap<VarId, i64>) {
+/// Finds the unknown size in `e == value`, where it can be told: whether it did.
+fn solve(e: &Expr, value: i64, func: &Function, known: &mut HashMap<VarId, i64>) -> bool {
+    let Some((Some(v), times, plus)) = line(e, known) else { return false };
+    let rest = value.checked_sub(plus);
+    let exact = rest.filter(|r| r.checked_rem(times) == Some(0)).and_then(|r| r.checked_div(times));
+    let Some(n) = exact.filter(|_| func.sizes.iter().any(|s| s.id == v)) else { return false };
+    known.insert(v, n);
+    true
+}
+
+/// `times · v + plus` with the one variable that is not known; `None` if there are others, or it is not linear.
+fn line(e: &Expr, known: &HashMap<VarId, i64>) -> Option<(Option<VarId>, i64, i64)> {
+    if let Some(c) = evaluate(e, known) {
+        return Some((None, 0, c));
+    }
     match e.kind() {
-        ExprKind::Var(v) if !known.contains_key(v) && func.sizes.iter().any(|s| s.id == *v) => {
-            known.insert(*v, value);
-        }
+        ExprKind::Var(v) => Some((Some(*v), 1, 0)),
         ExprKind::Binary(op, a, b) => {
-            let (a, c) = match (evaluate(a, known), evaluate(b, known)) {
-                (None, Some(c)) => (a, c),
-                (Some(c), None) if matches!(op, BinOp::Add | BinOp::Mul) => (b, c),
-                _ => return,
-            };
+            let ((v, m, c), (w, n, d)) = (line(a, known)?, line(b, known)?);
             match op {
-                BinOp::Add => value.checked_sub(c).into_iter().for_each(|v| solve(a, v, func, known)),
-                BinOp::Sub => value.checked_add(c).into_iter().for_each(|v| solve(a, v, func, known)),
-                BinOp::Mul if c != 0 && value % c == 0 => solve(a, value / c, func, known),
-                _ => {}
+                BinOp::Add | BinOp::Sub if v.is_none() || w.is_none() || v == w => {
+                    let sign = if *op == BinOp::Add { 1 } else { -1 };
+                    let sum = |x: i64, y: i64| x.checked_add(y.checked_mul(sign)?);
+                    Some((v.or(w), sum(m, n)?, sum(c, d)?))
+                }
+                BinOp::Mul if v.is_none() => Some((w, n.checked_mul(c)?, d.checked_mul(c)?)),
+                BinOp::Mul if w.is_none() => Some((v, m.checked_mul(d)?, c.checked_mul(d)?)),
+                _ => None,
             }
         }
-        _ => {}
+        _ => None,
     }
 }
 

@@ -89,12 +89,18 @@ impl Cx<'_> {
         let all: Vec<(&ast::Param, bool)> =
             k.params.iter().map(|p| (p, false)).chain(k.results.iter().map(|p| (p, true))).collect();
         let sizes = self.bind_sizes(&all);
-        let mut extents = Vec::new();
+        let (mut extents, mut wrong) = (Vec::new(), false);
         for (p, _) in &all {
             // Of the right rank even if an extent is wrong, so that uses give no further errors.
             let rank = p.ty.extents.as_ref().map_or(0, Vec::len);
-            extents.push(self.param_extents(p, &all).unwrap_or_else(|| vec![build::index(0); rank]));
+            let known = self.param_extents(p, &all);
+            wrong |= known.is_none();
+            extents.push(known.unwrap_or_else(|| vec![build::index(0); rank]));
         }
+        if !wrong {
+            self.check_sizes(&sizes, &extents);
+        }
+        let sizes = sizes.into_iter().map(|s| s.0).collect();
         let mut params = Vec::new();
         for ((p, out), extents) in all.iter().zip(extents) {
             let Some(elem) = self.globals.element(&p.ty, self.errors) else {
@@ -131,22 +137,45 @@ impl Cx<'_> {
         (sizes, params)
     }
 
-    /// A name that is a whole extent is a size.
-    fn bind_sizes(&mut self, all: &[(&ast::Param, bool)]) -> Vec<Binder> {
-        let mut sizes: Vec<Binder> = Vec::new();
-        for (p, _) in all {
-            for e in p.ty.extents.iter().flatten() {
-                let Some(n) = e.as_name() else { continue };
-                if sizes.iter().any(|s| *s.name == *n) || all.iter().any(|(q, _)| q.name.text == n) {
-                    continue;
-                }
-                let b = self.fresh_var(n, lathe_ir::Scalar::Index);
-                self.sizes.insert(b.id);
-                self.declare(&Ident { text: n.to_string(), span: e.span }, Entity::Size(b.clone()));
-                sizes.push(b);
+    /// Names in extents are sizes: those that are a whole extent first.
+    fn bind_sizes(&mut self, all: &[(&ast::Param, bool)]) -> Vec<(Binder, Span)> {
+        let extents = || all.iter().flat_map(|(p, _)| p.ty.extents.iter().flatten());
+        let whole = extents().filter_map(|e| Some(Ident { text: e.as_name()?.to_string(), span: e.span }));
+        let mut names: Vec<Ident> = whole.collect();
+        extents().for_each(|e| names_of(e, &mut names));
+        let mut sizes: Vec<(Binder, Span)> = Vec::new();
+        for n in names {
+            let known = sizes.iter().any(|(s, _)| *s.name == *n.text);
+            if known || all.iter().any(|(q, _)| q.name.text == n.text) {
+                continue;
             }
+            let b = self.fresh_var(&n.text, lathe_ir::Scalar::Index);
+            self.sizes.insert(b.id);
+            self.declare(&n, Entity::Size(b.clone()));
+            sizes.push((b, n.span));
         }
         sizes
+    }
+
+    /// Every size must follow from the extents.
+    fn check_sizes(&mut self, sizes: &[(Binder, Span)], extents: &[Vec<Expr>]) {
+        let each = |(p, dims): (usize, &'_ Vec<Expr>)| (0..dims.len()).map(move |d| (p, d));
+        let at: Vec<(usize, usize)> = extents.iter().enumerate().flat_map(each).collect();
+        let all: Vec<_> = at.into_iter().map(|(p, d)| ((p, d), &extents[p][d])).collect();
+        let binders: Vec<Binder> = sizes.iter().map(|s| s.0.clone()).collect();
+        let told = lathe_poly::sizes::sources_in(&binders, &all);
+        for (b, span) in sizes.iter().filter(|(b, _)| told.iter().all(|s| s.equation.size != b.id)) {
+            self.error(
+                codes::SIZE,
+                format!("nothing determines the size `{}`", b.name),
+                *span,
+                "no extent tells it",
+            );
+            self.help(format!(
+                "make it the whole extent of some array, `A: f32[{0}]`, or one that is linear in it",
+                b.name
+            ));
+        }
     }
 
     fn param_extents(&mut self, p: &ast::Param, all: &[(&ast::Param, bool)]) -> Option<Vec<Expr>> {
@@ -159,12 +188,6 @@ impl Cx<'_> {
                     let message = format!("the parameter `{}` cannot be part of an extent", n.text);
                     self.error(codes::EXTENT, message, n.span, "a parameter, not a size");
                     self.help("extents are made of sizes; a size is a name of its own: `A: f32[N]`");
-                    return None;
-                }
-                if self.lookup(&n.text).is_none() {
-                    let message = format!("nothing determines the size `{}`", n.text);
-                    self.error(codes::SIZE, message, n.span, "never an extent by itself");
-                    self.help(format!("a size must be the whole extent of some array: `A: f32[{}]`", n.text));
                     return None;
                 }
             }

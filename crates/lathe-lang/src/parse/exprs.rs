@@ -134,6 +134,19 @@ impl<'a> Expressions<'a> for Parser<'a> {
         self.postfix()
     }
 
+    /// The least integer of 64 bits, whose magnitude is no such integer.
+    fn negative(&mut self) -> Read<Option<Expr>> {
+        let least =
+            matches!(self.token(1).tok, Tok::Int(digits) if digits.parse() == Ok(i64::MIN.unsigned_abs()));
+        if !least {
+            return Ok(None);
+        }
+        let start = self.span();
+        self.advance();
+        self.advance();
+        self.node(ExprKind::Int(i64::MIN), self.since(start)).map(Some)
+    }
+
     fn unary(&mut self, sign: UnOp, a: Expr, span: Span) -> Read<Expr> {
         self.node(ExprKind::Unary(sign, Box::new(a)), span)
     }

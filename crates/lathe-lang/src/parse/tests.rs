@@ -82,9 +82,9 @@ impl Parser<'_> {
                 Some(Number::Int(v)) => v as f64,
                 None => return self.expected("a tolerance"),
             };
-            if !value.is_finite() {
-                let text = "everything would be within this tolerance";
-                let d = self.error(codes::TEST, text, self.last_span(), "not finite");
+            if value.is_nan() || value >= 1.0 {
+                let text = "0 would be within this tolerance of everything";
+                let d = self.error(codes::TEST, text, self.last_span(), "not less than 1");
                 return Err(d.help("write how far each element may be off: `within 1e-5`"));
             }
             test.tolerances.extend(names.into_iter().map(|n| (n, value)));

@@ -192,8 +192,8 @@ fn other_versions_of_the_interface_are_refused() {
 }
 
 #[test]
-fn sizes_need_an_extent_of_their_own() {
-    let text = "func f(N)(A: inout f32[2 * N]) { for i in 0..N { 'A'[i]: A[i]! = 0.0:f32 } }";
+fn sizes_follow_from_extents() {
+    let text = "func f(N)(A: inout f32[N // 2]) { for i in 0..N // 2 { 'A'[i]: A[i]! = 0.0:f32 } }";
     let refused = refused(text, &Options::default());
     assert_eq!(refused.code.0, "E0701");
     assert!(refused.message.contains("`N`"), "{refused}");
