@@ -509,6 +509,3 @@ impl Prover {
         (compute, out)
     }
 }
-
-/// Buffers that are written, for a whole function.
-pub(crate) type Written = HashSet<BufId>;

@@ -1,6 +1,5 @@
 //! Definedness: outputs are written everywhere, and nothing is read before it is written.
 
-use crate::bounds::Written;
 use crate::codes::{UNINITIALIZED, UNWRITTEN};
 use crate::copy::{Copy, Place, earlier, equal};
 use crate::cover::{expand, uncovered};
@@ -10,6 +9,7 @@ use crate::leaves::{Leaf, Level, Relative, Role, Touch, buffer_indices, leaves, 
 use crate::refusal::{instance_text, sizes_text};
 use crate::system::{Conj, Lin, eq, gt};
 use crate::translate::{Builder, Scope};
+use crate::view::Written;
 use lathe_diagnostics::{Diagnostic, Places};
 use lathe_ir::summary::Base;
 use lathe_ir::visit::{vars_of, walk};

@@ -154,7 +154,7 @@ impl Padded<'_> {
     }
 
     /// Whether what is read is the same in every iteration, and read in any case.
-    fn as_ever(&self, env: &Env, written: &crate::bounds::Written, leaf: &Leaf, t: &Touch) -> bool {
+    fn as_ever(&self, env: &Env, written: &crate::view::Written, leaf: &Leaf, t: &Touch) -> bool {
         let v = self.l.binder.id;
         let Some(indices) = &t.indices else { return false };
         let own = leaf.items.iter().take(t.items).position(|i| i.binds() == Some(v));
@@ -202,7 +202,7 @@ impl Padded<'_> {
     fn exists(
         &self,
         env: &Env,
-        written: &crate::bounds::Written,
+        written: &crate::view::Written,
         leaf: &Leaf,
         t: &Touch,
         of: &Buffer,
@@ -233,7 +233,7 @@ impl Padded<'_> {
     fn meets(
         &self,
         env: &Env,
-        written: &crate::bounds::Written,
+        written: &crate::view::Written,
         (w, store): (&Leaf, &Touch),
         (r, read): (&Leaf, &Touch),
     ) -> bool {

@@ -1,12 +1,12 @@
 //! What is known at one place of a function, by how it is known: from ranges alone, from guards in the
 //! code, from facts that the user stated.
 
-use crate::bounds::Written;
 use crate::env::{Env, Item};
 use crate::solve::{Answer, Reduced, solve_from};
 use crate::system::{Lin, ge, gt};
 use crate::translate::{Builder, Scope};
-use lathe_ir::{Expr, VarId};
+use lathe_ir::{BufId, Expr, VarId};
+use std::collections::HashSet;
 
 /// One system with the unknowns of the variables in scope.
 #[derive(Clone)]
@@ -38,6 +38,9 @@ pub(crate) struct Facts<'w> {
     /// From ranges; with guards; with stated facts. The later ones exist where they say more.
     tiers: [Option<Known<'w>>; 3],
 }
+
+/// Buffers that are written, for a whole function.
+pub(crate) type Written = HashSet<BufId>;
 
 /// The outcome of [`Facts::outside`].
 pub(crate) struct Found {

@@ -19,6 +19,7 @@ mod run;
 mod say;
 mod target;
 mod tune;
+mod tune_options;
 mod tune_program;
 mod tune_show;
 mod tune_space;

@@ -208,7 +208,7 @@ pub fn scheduled(
     let mut decided = lathe::which::decide(store.as_deref(), program, kernel, how, of);
     decided.how.assumptions = assumptions;
     if let Some(d) = &decided.trouble {
-        crate::tune::trouble(Some(d));
+        crate::tune_options::trouble(Some(d));
     }
     let mut schedule = lathe::schedule(program, kernel, &decided.how, &machine_here(t)?)?;
     if decided.stored {

@@ -4,12 +4,12 @@ use crate::args::{TargetArgs, TuneArgs};
 use crate::files::{Used, apart};
 use crate::say;
 use crate::target::{self, Common};
+use crate::tune_options::{budget, dots, misplaced, store, trouble, until};
 use crate::tune_show::{Bar, KernelReport};
 use crate::{Outcome, Stop, tune_program, tune_space, tune_store};
-use lathe::tune::{self, Dot, KernelTuning, WorkerCommand};
+use lathe::tune::{self, KernelTuning, WorkerCommand};
 use lathe::{Build, Diagnostic, Failure};
 use std::path::PathBuf;
-use std::time::Duration;
 
 pub fn tune(a: &TuneArgs, common: &Common) -> Outcome {
     let manage = &a.manage;
@@ -80,44 +80,10 @@ fn files(a: &TuneArgs) -> Outcome {
     apart(&written, &read)
 }
 
-/// Options that have no meaning for what is tuned.
-pub fn misplaced(what: impl Into<String>, help: &str) -> Diagnostic {
-    Diagnostic::error(tune::codes::OPTIONS, what).help(help)
-}
-
 /// The hidden command that measures.
 pub fn work() -> Outcome {
     // A broken pipe means that the tuner is gone.
     tune::work().map_err(|_| Stop::Status(1))
-}
-
-/// `--budget` as a length of time.
-pub fn budget(a: &TuneArgs) -> Result<Option<Duration>, Stop> {
-    a.budget.as_deref().map(time).transpose()
-}
-
-/// A length of time, in seconds where no unit is given.
-pub fn time(text: &str) -> Result<Duration, Stop> {
-    let with_unit = if text.trim().parse::<f64>().is_ok() { format!("{text}s") } else { text.to_string() };
-    match tune::stop_text::parse(&with_unit) {
-        Ok(tune::Stop::Duration(d)) if d > Duration::ZERO => Ok(d),
-        _ => {
-            let text = format!("`{text}` is no length of time");
-            Err(Diagnostic::error(tune::codes::OPTIONS, text)
-                .help("more than nothing, for example 60s or 5min")
-                .into())
-        }
-    }
-}
-
-/// `--until` as a rule.
-pub fn until(a: &TuneArgs) -> Result<Option<tune::Stop>, Stop> {
-    Ok(a.until.as_deref().map(tune::stop_text::parse).transpose()?)
-}
-
-/// Where results are kept.
-pub fn store(a: &TuneArgs) -> Result<PathBuf, Stop> {
-    Ok(tune::store::path(a.store.as_deref())?)
 }
 
 fn kernel(a: &TuneArgs, common: &Common) -> Outcome {
@@ -180,17 +146,4 @@ fn kernel(a: &TuneArgs, common: &Common) -> Outcome {
         report.show();
     }
     Ok(())
-}
-
-/// What was found stands, but the store does not have all of it: a warning.
-pub fn trouble(d: Option<&Diagnostic>) {
-    if let Some(d) = d {
-        let warning = Diagnostic { severity: lathe::Severity::Warning, ..d.clone() };
-        crate::render::print(&lathe::SourceMap::new(), &[warning]);
-    }
-}
-
-/// The search as points of a picture.
-pub fn dots(found: &tune::Found) -> Vec<Dot> {
-    found.tuned.history.iter().map(Dot::of).collect()
 }

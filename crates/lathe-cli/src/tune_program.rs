@@ -5,7 +5,7 @@ use crate::run::seconds;
 use crate::say::{self, note};
 use crate::target::{self, Common};
 use crate::tune_show::{Bar, SearchReport, assignments};
-use crate::{Outcome, tune};
+use crate::{Outcome, tune_options};
 use lathe::space::Values;
 use lathe::tune::{Comparator, Gold, Limits, ProgramTuned, ProgramTuning};
 use serde::Serialize;
@@ -39,7 +39,7 @@ pub fn program(a: &TuneArgs, file: &Path, common: &Common) -> Outcome {
     ] {
         if given {
             let help = "arguments of directives follow the file: lathe tune saxpy.c 1024";
-            return Err(tune::misplaced(
+            return Err(tune_options::misplaced(
                 format!("{option} is for kernels in files that end in .lathe"),
                 help,
             )
@@ -56,12 +56,12 @@ pub fn program(a: &TuneArgs, file: &Path, common: &Common) -> Outcome {
         ] {
             if given {
                 let text = format!("{option} changes nothing with --recorded, which runs nothing");
-                return Err(tune::misplaced(text, "leave one of the two out").into());
+                return Err(tune_options::misplaced(text, "leave one of the two out").into());
             }
         }
     }
     let described = lathe::tune::describe_program(file, &a.arguments)?;
-    let stop = match (tune::budget(a)?.map(lathe::tune::Stop::Duration), tune::until(a)?) {
+    let stop = match (tune_options::budget(a)?.map(lathe::tune::Stop::Duration), tune_options::until(a)?) {
         (Some(x), Some(y)) => Some(x.or(y)),
         (x, y) => x.or(y),
     };
@@ -69,15 +69,17 @@ pub fn program(a: &TuneArgs, file: &Path, common: &Common) -> Outcome {
         Some(f) => {
             let tolerance = a.scripts.tolerance;
             if !(tolerance >= 0.0 && tolerance.is_finite()) {
-                return Err(
-                    tune::misplaced(format!("`{tolerance}` is no tolerance"), "a number from 0 on").into()
-                );
+                return Err(tune_options::misplaced(
+                    format!("`{tolerance}` is no tolerance"),
+                    "a number from 0 on",
+                )
+                .into());
             }
             Some((Gold::read(f, Comparator::Relative(tolerance))?, a.scripts.result.clone()))
         }
         None => None,
     };
-    let path = tune::store(a)?;
+    let path = tune_options::store(a)?;
     lathe::tune::on_interrupt();
     let bar = Bar::new(described.program.cost_file.is_none() && a.scripts.recorded.is_none());
     let tuned = lathe::tune::tune_program(
@@ -99,18 +101,18 @@ pub fn program(a: &TuneArgs, file: &Path, common: &Common) -> Outcome {
             recorded: a.scripts.recorded.clone(),
             order: a.scripts.order.clone(),
             limits: Limits { memory: a.scripts.memory.map(|m| m << 20) },
-            first: tune::time(&a.scripts.timeout)?,
+            first: tune_options::time(&a.scripts.timeout)?,
             gold,
         },
         |p| bar.show(p),
     );
     bar.clear();
     let tuned = tuned?;
-    tune::trouble(tuned.found.store_trouble());
-    tune::trouble(tuned.found.fault.as_ref());
+    tune_options::trouble(tuned.found.store_trouble());
+    tune_options::trouble(tuned.found.fault.as_ref());
     if let Some(picture) = &a.plot {
         let cost = if tuned.timed { "seconds" } else { "cost" };
-        lathe::tune::plot(picture, &file.display().to_string(), cost, &tune::dots(&tuned.found))?;
+        lathe::tune::plot(picture, &file.display().to_string(), cost, &tune_options::dots(&tuned.found))?;
     }
     if let Some(file) = &a.t4 {
         lathe::write_whole(file, lathe::tune::t4(&tuned.found, tuned.timed).as_bytes())?;

@@ -50,7 +50,9 @@ fn only_a_look(a: &TuneArgs) -> Result<(), Stop> {
     ] {
         if given {
             let text = format!("{option} has no meaning with --space, which searches nothing");
-            return Err(crate::tune::misplaced(text, "to search, give the file without --space").into());
+            return Err(
+                crate::tune_options::misplaced(text, "to search, give the file without --space").into()
+            );
         }
     }
     Ok(())

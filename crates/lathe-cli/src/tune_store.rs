@@ -12,7 +12,7 @@ use serde_json::json;
 use std::path::Path;
 
 pub fn manage(a: &TuneArgs, common: &Common) -> Outcome {
-    let path = crate::tune::store(a)?;
+    let path = crate::tune_options::store(a)?;
     let m = &a.manage;
     // Only what writes makes a store where there is none.
     let reading = || -> Result<Store, crate::Stop> {

@@ -1,7 +1,7 @@
 //! Room on a device: the buffers that were used the longest ago leave it.
 
 use crate::codes;
-use crate::host::Host;
+use crate::host::{Host, joined};
 use crate::plan::{Action, BufferId, Place, Plan};
 use lathe_diagnostics::Diagnostic;
 
@@ -69,16 +69,4 @@ impl Host {
         self.only_pending(&mut after);
         plan.actions.push(Action::Free { at, buffer: id, after });
     }
-}
-
-/// Neighbours as one range.
-pub(crate) fn joined(ranges: Vec<std::ops::Range<u64>>) -> Vec<std::ops::Range<u64>> {
-    let mut out: Vec<std::ops::Range<u64>> = Vec::new();
-    for r in ranges {
-        match out.last_mut() {
-            Some(last) if last.end == r.start => last.end = r.end,
-            _ => out.push(r),
-        }
-    }
-    out
 }

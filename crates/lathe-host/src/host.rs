@@ -3,7 +3,6 @@
 use crate::buffer::Buffer;
 use crate::codes;
 use crate::events::{Event, Events, Failure};
-use crate::evict::joined;
 use crate::plan::{Access, Action, BufferId, Mode, Place, Plan, Stream};
 use crate::streams::Streams;
 use lathe_diagnostics::Diagnostic;
@@ -379,6 +378,18 @@ fn disjoint(accesses: &[Access]) -> Vec<Access> {
                 Some(o) if o.buffer == buffer && o.mode == mode && o.range.end == w[0] => o.range.end = w[1],
                 _ => out.push(Access { buffer, range: w[0]..w[1], mode }),
             }
+        }
+    }
+    out
+}
+
+/// Neighbours as one range.
+pub(crate) fn joined(ranges: Vec<std::ops::Range<u64>>) -> Vec<std::ops::Range<u64>> {
+    let mut out: Vec<std::ops::Range<u64>> = Vec::new();
+    for r in ranges {
+        match out.last_mut() {
+            Some(last) if last.end == r.start => last.end = r.end,
+            _ => out.push(r),
         }
     }
     out

@@ -23,7 +23,6 @@ use lathe_ir::{
 use lathe_space::{Expr as Text, parse::expression};
 use lathe_syntax::{Cursor, Dialect, EXPRESSIONS, Grammar, Read, Rules, Tok, read_all};
 use std::collections::BTreeMap;
-use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 /// The longest text, and the most dimensions, buffers and accesses of a definition.
@@ -98,19 +97,7 @@ struct Reader<'c, 'a> {
     declared: &'c Module,
 }
 
-impl<'a> Deref for Reader<'_, 'a> {
-    type Target = Cursor<'a>;
-
-    fn deref(&self) -> &Cursor<'a> {
-        self.cursor
-    }
-}
-
-impl<'a> DerefMut for Reader<'_, 'a> {
-    fn deref_mut(&mut self) -> &mut Cursor<'a> {
-        self.cursor
-    }
-}
+lathe_syntax::parser!(<'a> Reader<'_, 'a>);
 
 /// `(i,k)->(i,k+1)`: the indices, and each subscript with where it stands.
 struct Raw {

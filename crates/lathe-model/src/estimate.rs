@@ -4,12 +4,11 @@ use crate::accesses::buffers;
 use crate::count::Values;
 use crate::instructions::Walk;
 use crate::traffic::Traffic;
+use crate::trips::UNKNOWN_TRIPS;
 use lathe_ir::{Executor, Function, Scalar, Stage, build, visit};
 use lathe_target::Machine;
 use std::collections::{BTreeMap, HashMap};
 
-/// How often a loop runs where data decide.
-pub(crate) const UNKNOWN_TRIPS: f64 = 16.0;
 /// Bytes per cycle and thread from the second cache, the third, and memory.
 const BANDWIDTH: [f64; 3] = [64.0, 32.0, 14.0];
 /// Of what instructions and traffic take, so much does not overlap.
@@ -72,11 +71,4 @@ fn shares(f: &Function, machine: &Machine) -> f64 {
         true
     });
     if parallel { machine.threads.max(1) as f64 } else { 1.0 }
-}
-
-/// The value of a loop's variable that stands for most of them: the middle one.
-pub(crate) fn typical(lo: i64, hi: i64, step: i64) -> i64 {
-    let [lo, hi, step] = [lo, hi, step.max(1)].map(i128::from);
-    let trips = (hi - lo + step - 1).div_euclid(step);
-    i64::try_from(lo + (trips - 1).max(0) / 2 * step).unwrap_or(i64::MAX)
 }

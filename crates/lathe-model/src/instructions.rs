@@ -5,7 +5,7 @@
 
 use crate::accesses::{Along, Place, loads};
 use crate::count::Values;
-use crate::estimate::{UNKNOWN_TRIPS, typical};
+use crate::trips::{UNKNOWN_TRIPS, typical};
 use lathe_ir::interp::evaluate;
 use lathe_ir::stmt::Establishes;
 use lathe_ir::visit::{leaves_lanes, vars_of, walk_expr};

@@ -8,5 +8,6 @@ pub mod count;
 mod estimate;
 mod instructions;
 mod traffic;
+mod trips;
 
 pub use estimate::{Estimate, estimate};

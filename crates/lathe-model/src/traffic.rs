@@ -6,7 +6,7 @@
 
 use crate::accesses::{Place, loads};
 use crate::count::Values;
-use crate::estimate::{UNKNOWN_TRIPS, typical};
+use crate::trips::{UNKNOWN_TRIPS, typical};
 use lathe_ir::interp::evaluate;
 use lathe_ir::{BufId, Buffer, Loop, Space, Stmt, VarId};
 use lathe_target::Machine;

@@ -9,7 +9,7 @@ use crate::program::Program;
 use crate::rules::{self, Equation};
 use crate::term::{Term, TermKind};
 use lathe_diagnostics::Diagnostic;
-use lathe_strategy::run::Context;
+use lathe_strategy::Context;
 use lathe_strategy::{
     Argument, Definition, Definitions, Outcome, Refusal, StepArg, Strategy, Vocabulary, Why,
     parse_definitions, parse_strategy, rewrite,
@@ -34,14 +34,6 @@ pub fn vocabulary() -> Vocabulary<Term> {
     v.expands("reorder", reorder);
     v.add("reorderNamed", lathe_strategy::Entry::Here(std::rc::Rc::new(reorder_named)));
     v
-}
-
-/// The equations of the library, which tests prove.
-pub(crate) fn add_rules(v: &mut Vocabulary<Term>, rules: impl IntoIterator<Item = Equation>) {
-    for e in rules {
-        let name = e.name.clone();
-        v.rule(&name, move |t, state, args| e.apply_with(t, state, args));
-    }
 }
 
 /// Rules of a user, which are decided. What relies on the laws of an operator asks for them where it is applied.

@@ -10,7 +10,7 @@ use crate::types::Type;
 use lathe_diagnostics::{Diagnostic, FileId};
 use lathe_ir::{BinOp, Name, UnOp};
 use lathe_syntax::{Cursor, Grammar, Read, SOURCE, lex, read_all};
-use std::ops::{Deref, DerefMut, Range};
+use std::ops::Range;
 
 /// The form of terms; their words and symbols are those of `.lathe` files.
 static TERMS: Grammar = Grammar {
@@ -113,19 +113,7 @@ pub(crate) struct Parser<'c, 'a> {
     data_vars: Vec<Name>,
 }
 
-impl<'a> Deref for Parser<'_, 'a> {
-    type Target = Cursor<'a>;
-
-    fn deref(&self) -> &Cursor<'a> {
-        self.cursor
-    }
-}
-
-impl<'a> DerefMut for Parser<'_, 'a> {
-    fn deref_mut(&mut self) -> &mut Cursor<'a> {
-        self.cursor
-    }
-}
+lathe_syntax::parser!(<'a> Parser<'_, 'a>);
 
 impl Parser<'_, '_> {
     /// A name that is no word of kinds either.

@@ -3,7 +3,8 @@
 //! the reals differ by no more than their bounds, however they round.
 
 use crate::formula::{Formulas, Id, Node, Op};
-use crate::machine::{Machine, mix, renumbered};
+use crate::machine::{Machine, renumbered};
+use crate::sample::mix;
 use lathe_ir::scalar::{self, ScalarValue};
 use lathe_ir::{BinOp, MathFn, Scalar, UnOp};
 use std::collections::HashMap;

@@ -2,6 +2,7 @@
 
 use crate::formula::{Formulas, Id, Node, Op};
 use crate::read::{Vars, read};
+use crate::sample::mix;
 use lathe_ir::scalar::{self, ScalarValue, Undefined};
 use lathe_ir::{MathFn, Scalar, VarId, build, math};
 use std::collections::HashMap;
@@ -100,14 +101,6 @@ fn without_payload(ty: Scalar, bits: u64) -> u64 {
     } else {
         bits
     }
-}
-
-/// A step of SplitMix64 (Steele, Lea and Flood, 2014).
-pub(crate) fn mix(v: u64) -> u64 {
-    let z = v.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 /// The variables under some formulas, by number.

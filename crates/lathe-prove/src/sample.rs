@@ -2,7 +2,6 @@
 //! formulas themselves mention, with its neighbours.
 
 use crate::formula::{Formulas, Id};
-use crate::machine::mix;
 use lathe_ir::Scalar;
 use lathe_ir::scalar::{self, ScalarValue};
 
@@ -281,4 +280,12 @@ pub(crate) fn assignments(
         }
     }
     columns
+}
+
+/// A step of SplitMix64 (Steele, Lea and Flood, 2014).
+pub(crate) fn mix(v: u64) -> u64 {
+    let z = v.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
 }

@@ -9,31 +9,13 @@ use lathe_abi::{CheckKind, dtype, status};
 use lathe_diagnostics::Diagnostic;
 use lathe_engine::dtype_of;
 use lathe_ir::visit::substitute;
-use lathe_ir::{Expr, Function, Mode, ParamKind, Scalar, Type, VarId};
+use lathe_ir::{Expr, Function, ParamKind, Scalar, Type, VarId};
 use lathe_poly::sizes::{self, size_sources};
 use std::collections::HashMap;
 use std::mem::MaybeUninit;
 
 /// Descriptors that fit the stack; more arguments than that go to the heap.
 const INLINE: usize = 24;
-
-/// What a call needs to know of a kernel besides its code.
-pub(crate) struct Signature {
-    pub function: Function,
-    /// Which parameters the kernel writes.
-    written: Vec<bool>,
-}
-
-impl Signature {
-    pub fn of(function: &Function) -> Signature {
-        let written = function.params.iter().map(|p| p.mode != Mode::In).collect();
-        Signature { function: function.clone(), written }
-    }
-
-    fn param(&self, at: usize) -> String {
-        self.function.params.get(at).map_or_else(|| format!("#{at}"), |p| p.name().to_string())
-    }
-}
 
 impl Kernel {
     pub fn name(&self) -> &str {

@@ -1,7 +1,7 @@
 //! The engines of this build, and kernels: code of one of them with what a call needs to know.
 
-use crate::call::Signature;
 use crate::codes;
+use crate::signature::Signature;
 use lathe_abi::{CheckKind, KernelFn};
 use lathe_diagnostics::Diagnostic;
 use lathe_engine::{Code, Object, Options};

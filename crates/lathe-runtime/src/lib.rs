@@ -13,6 +13,7 @@ pub mod npy;
 pub mod pool;
 mod region;
 mod scratch;
+mod signature;
 mod storage;
 mod watch;
 

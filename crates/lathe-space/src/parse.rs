@@ -5,7 +5,6 @@ use lathe_diagnostics::{FileId, Span};
 use lathe_syntax::{
     Cursor, EXPRESSIONS, Expressions, Grammar, KERNELS, Number, Read, Rules, Tok, read_all, unquote,
 };
-use std::ops::{Deref, DerefMut};
 
 /// Where reading failed (a byte offset), and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,19 +107,7 @@ struct Parser<'c, 'a> {
     cursor: &'c mut Cursor<'a>,
 }
 
-impl<'a> Deref for Parser<'_, 'a> {
-    type Target = Cursor<'a>;
-
-    fn deref(&self) -> &Cursor<'a> {
-        self.cursor
-    }
-}
-
-impl<'a> DerefMut for Parser<'_, 'a> {
-    fn deref_mut(&mut self) -> &mut Cursor<'a> {
-        self.cursor
-    }
-}
+lathe_syntax::parser!(<'a> Parser<'_, 'a>);
 
 impl<'a> Expressions<'a> for Parser<'_, 'a> {
     type Expr = Expr;

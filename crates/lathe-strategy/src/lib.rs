@@ -6,6 +6,7 @@
 
 pub mod bind;
 pub mod codes;
+pub mod context;
 pub mod evidence;
 pub mod meta;
 pub mod node;
@@ -21,6 +22,7 @@ pub mod words;
 
 pub use bind::{Definitions, Facts, instantiate};
 pub use codes::CODES;
+pub use context::Context;
 pub use evidence::{
     Claim, Construction, Discharge, Evidence, Formula, Obligation, Refusal, Relation, Witness,
 };
@@ -30,6 +32,6 @@ pub use parse::{parse_definitions, parse_strategy};
 pub use plan::{Plan, Version, plan};
 pub use rewrite::{Applied, Outcome, replay_nodes, rewrite};
 pub use rooted::Rooted;
-pub use run::{Context, Trace, replay, run};
+pub use run::{Trace, replay, run};
 pub use syntax::{ArgValue, Argument, Definition, RuleSignature, Strategy};
 pub use tree::{Location, StepArg, Tree, digest, hexadecimal};

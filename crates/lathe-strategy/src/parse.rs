@@ -9,7 +9,6 @@ use lathe_diagnostics::{Diagnostic, FileId, Span};
 use lathe_space::parse::{FORM, literal, negative, operation, path};
 use lathe_space::{BinOp, Expr, ParamType, Parameter, Range, UnOp, Value};
 use lathe_syntax::{Cursor, Dialect, EXPRESSIONS, Expressions, KERNELS, Read, Rules, SOURCE, Tok, read_all};
-use std::ops::{Deref, DerefMut};
 
 /// What `;;` goes through.
 pub const NORMALIZE: &str = "normalForm";
@@ -93,19 +92,7 @@ struct Parser<'c, 'a> {
     placed: bool,
 }
 
-impl<'a> Deref for Parser<'_, 'a> {
-    type Target = Cursor<'a>;
-
-    fn deref(&self) -> &Cursor<'a> {
-        self.cursor
-    }
-}
-
-impl<'a> DerefMut for Parser<'_, 'a> {
-    fn deref_mut(&mut self) -> &mut Cursor<'a> {
-        self.cursor
-    }
-}
+lathe_syntax::parser!(<'a> Parser<'_, 'a>);
 
 impl Parser<'_, '_> {
     fn place(&self, span: Span) -> Option<Span> {

@@ -2,8 +2,9 @@
 
 use crate::bind::call;
 use crate::codes;
+use crate::context::Context;
 use crate::evidence::Refusal;
-use crate::run::{Context, at_step};
+use crate::run::at_step;
 use crate::syntax::{ArgValue, Argument, Strategy};
 use lathe_diagnostics::Diagnostic;
 use lathe_space::{BinOp, Expr, UnOp, Value, names, reduce};

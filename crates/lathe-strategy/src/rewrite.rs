@@ -18,9 +18,9 @@ pub use record::{evidence, replace_at, replay_nodes};
 
 use crate::bind::{call, mark};
 use crate::codes;
+use crate::context::{Context, LEAST, WORK};
 use crate::evidence::{Evidence, Obligation, Refusal};
 use crate::node::{Entry, Node, Vocabulary, Why};
-use crate::run::{Context, LEAST, WORK};
 use crate::syntax::{ArgValue, Argument, Strategy};
 use crate::tree::StepArg;
 use lathe_diagnostics::{Code as DiagnosticCode, Diagnostic, Span};

@@ -2,36 +2,18 @@
 //! its own, since there a step may move the place; traversals and predicates run in [`mod@crate::rewrite`],
 //! as they do on every other kind of tree.
 
-use crate::bind::{Definitions, Facts, call, mark};
+use crate::bind::{call, mark};
 use crate::codes;
+use crate::context::{Context, LEAST, WORK, distance};
 use crate::evidence::{Discharge, Evidence, Refusal};
 use crate::rewrite::{TRAVERSALS, rewrite};
 use crate::rooted::{Log, Rooted, vocabulary};
-use crate::syntax::{ArgValue, Argument, Strategy};
+use crate::syntax::{Argument, Strategy};
 use crate::tree::{Location, StepArg, Tree};
 use lathe_diagnostics::{Diagnostic, Span};
 use lathe_space::{Expr, Value, eval};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-
-/// Everything besides the tree that a run depends on.
-pub struct Context<'a> {
-    pub definitions: &'a Definitions,
-    /// The kernel that is transformed; selects definitions `for` it.
-    pub target: Option<&'a str>,
-    pub facts: &'a Facts<'a>,
-    /// The most rules that are tried.
-    pub steps: u64,
-}
-
-/// Enough for every strategy that ends.
-pub const STEPS: u64 = 100_000;
-
-/// A step costs what the tree is large: so many nodes of trees may be looked at for each node of the first one.
-pub(crate) const WORK: u64 = 2_000;
-
-/// What smaller trees are taken for.
-pub(crate) const LEAST: u64 = 1_000;
 
 /// The most definitions that are entered: each of two calls per definition doubles them.
 const CALLS: u32 = 50_000;
@@ -41,12 +23,6 @@ const NOTES: usize = 8;
 
 /// How deep calls of definitions may nest.
 const DEPTH: usize = 200;
-
-impl<'a> Context<'a> {
-    pub fn new(definitions: &'a Definitions, target: Option<&'a str>, facts: &'a Facts<'a>) -> Context<'a> {
-        Context { definitions, target, facts, steps: STEPS }
-    }
-}
 
 /// What was done, in order.
 #[derive(Clone, Debug, PartialEq)]
@@ -117,7 +93,7 @@ pub fn replay<T: Tree>(mut tree: T, steps: &[Evidence]) -> Result<T, Refusal> {
         if before != e.before {
             return Err(wrong("the tree before it is another one"));
         }
-        let args = e.args.iter().map(|a| parse_arg(a)).collect::<Option<Vec<_>>>();
+        let args = e.args.iter().map(|a| StepArg::read(a)).collect::<Option<Vec<_>>>();
         let args = args.ok_or_else(|| wrong("an argument cannot be read"))?;
         let (next, mut again) = tree.apply(&e.rule, &e.path, &args)?;
         again.args.clone_from(&e.args);
@@ -131,14 +107,6 @@ pub fn replay<T: Tree>(mut tree: T, steps: &[Evidence]) -> Result<T, Refusal> {
         tree = next;
     }
     Ok(tree)
-}
-
-/// Reads `16`, `i.o` or `at: k.o`.
-pub(crate) fn parse_arg(text: &str) -> Option<StepArg> {
-    match crate::parse::parse_argument(text).ok()? {
-        Argument { name, value: ArgValue::Expr(value), span } => Some(StepArg { name, value, span }),
-        _ => None,
-    }
 }
 
 /// Why a strategy did not succeed. A refused step can be caught (`<+`, `try`); a mistake in the
@@ -541,20 +509,4 @@ const CALLED: &str = "called through ";
 /// Adds the place of a step to a message made outside of a run.
 pub fn at_step(d: Diagnostic, span: Option<Span>) -> Diagnostic {
     mark(d, span, STEP)
-}
-
-/// Levenshtein distance, for suggestions.
-pub(crate) fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, cb) in b.iter().enumerate() {
-            let substitute = diagonal + usize::from(ca != *cb);
-            diagonal = row[j + 1];
-            row[j + 1] = substitute.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }

@@ -1,7 +1,7 @@
 //! What the interpreter of strategies needs to know of a kind of tree.
 
 use crate::evidence::{Evidence, Refusal};
-use crate::syntax::Strategy;
+use crate::syntax::{ArgValue, Argument, Strategy};
 use lathe_diagnostics::Span;
 use lathe_space::Expr;
 use std::fmt;
@@ -12,6 +12,16 @@ pub struct StepArg {
     pub name: Option<String>,
     pub value: Expr,
     pub span: Option<Span>,
+}
+
+impl StepArg {
+    /// Reads `16`, `i.o` or `at: k.o`.
+    pub(crate) fn read(text: &str) -> Option<StepArg> {
+        match crate::parse::parse_argument(text).ok()? {
+            Argument { name, value: ArgValue::Expr(value), span } => Some(StepArg { name, value, span }),
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for StepArg {

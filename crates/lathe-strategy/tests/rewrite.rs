@@ -1,7 +1,7 @@
 //! The engine of strategies on a small kind of tree: laws, traversals, counts, budgets, explanations.
 
+use lathe_strategy::Context;
 use lathe_strategy::node::Node;
-use lathe_strategy::run::Context;
 use lathe_strategy::{
     Definitions, Outcome, Refusal, Vocabulary, Why, meta, parse_definitions, parse_strategy, replay_nodes,
     rewrite,

@@ -97,9 +97,16 @@ pub trait Expressions<'a>: Rules<'a> {
         Ok(None)
     }
 
+    /// What a sign makes of an operand.
+    ///
+    /// # Errors
+    /// Where it makes nothing.
     fn unary(&mut self, sign: Sign, a: Self::Expr, span: Span) -> Read<Self::Expr>;
 
-    /// `right` is the position of the token that the right operand begins with.
+    /// What an operator makes of two operands. `right` is the position of the token that the right one begins with.
+    ///
+    /// # Errors
+    /// Where it makes nothing.
     fn binary(
         &mut self,
         op: Operator,

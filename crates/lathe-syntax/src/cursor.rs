@@ -30,6 +30,7 @@ pub fn read_all<T>(
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Number {
     Int(i64),
+    /// Finite, or a word such as `inf`.
     Float(f64),
 }
 
@@ -64,15 +65,17 @@ impl<'a> Cursor<'a> {
         self.tokens[(self.at + ahead).min(self.tokens.len() - 1)]
     }
 
+    /// The token that comes next.
     pub fn peek(&self) -> Tok<'a> {
         self.token(0).tok
     }
 
+    /// Where the next token stands.
     pub fn span(&self) -> Span {
         self.token(0).span
     }
 
-    /// Of the token before.
+    /// Where the token before stands.
     pub fn last_span(&self) -> Span {
         self.tokens[self.at.saturating_sub(1)].span
     }
@@ -83,6 +86,7 @@ impl<'a> Cursor<'a> {
         if last.end >= start.start { start.to(last) } else { start }
     }
 
+    /// Is the next token the first of its line?
     pub fn newline(&self) -> bool {
         self.token(0).newline
     }
@@ -92,12 +96,14 @@ impl<'a> Cursor<'a> {
         !(self.lines && self.newline())
     }
 
+    /// Takes the next token; at the end, nothing.
     pub fn advance(&mut self) {
         if self.at + 1 < self.tokens.len() {
             self.at += 1;
         }
     }
 
+    /// Is there no token left?
     pub fn ended(&self) -> bool {
         self.peek() == Tok::End
     }
@@ -107,6 +113,7 @@ impl<'a> Cursor<'a> {
         self.is_at(0, text)
     }
 
+    /// The same of the token that comes `ahead` after the next.
     pub fn is_at(&self, ahead: usize, text: &str) -> bool {
         matches!(self.token(ahead).tok, Tok::Sym(t) | Tok::Word(t) | Tok::Name(t) if t == text)
     }
@@ -116,6 +123,7 @@ impl<'a> Cursor<'a> {
         matches!(self.tokens.get(at), Some(Token { tok: Tok::Int(_) | Tok::Float(_), .. }))
     }
 
+    /// Is the next token a name that is no reserved word?
     pub fn is_name(&self) -> bool {
         matches!(self.peek(), Tok::Name(_))
     }
@@ -178,6 +186,7 @@ impl<'a> Cursor<'a> {
         out
     }
 
+    /// A message with one place.
     pub fn error(
         &self,
         code: Code,
@@ -302,3 +311,38 @@ pub trait Rules<'a>: DerefMut<Target = Cursor<'a>> + Sized {
 }
 
 impl<'a, P: DerefMut<Target = Cursor<'a>>> Rules<'a> for P {}
+
+/// Makes a type a parser: it derefs to its field `cursor`, which is a [`Cursor`] or borrows one mutably.
+///
+/// ```
+/// use lathe_syntax::{Cursor, Read, Rules};
+///
+/// struct Names<'c, 'a> {
+///     cursor: &'c mut Cursor<'a>,
+/// }
+/// lathe_syntax::parser!(<'a> Names<'_, 'a>);
+///
+/// impl Names<'_, '_> {
+///     fn all(&mut self) -> Read<Vec<String>> {
+///         self.listed("(", ")", |p| p.name("a name").map(String::from))
+///     }
+/// }
+/// ```
+#[macro_export]
+macro_rules! parser {
+    (<$text:lifetime> $parser:ty) => {
+        impl<$text> ::std::ops::Deref for $parser {
+            type Target = $crate::Cursor<$text>;
+
+            fn deref(&self) -> &$crate::Cursor<$text> {
+                &self.cursor
+            }
+        }
+
+        impl<$text> ::std::ops::DerefMut for $parser {
+            fn deref_mut(&mut self) -> &mut $crate::Cursor<$text> {
+                &mut self.cursor
+            }
+        }
+    };
+}

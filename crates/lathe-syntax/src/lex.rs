@@ -44,6 +44,7 @@ pub struct Grammar {
     pub shallower: &'static str,
 }
 
+/// A token: a slice of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tok<'a> {
     Name(&'a str),
@@ -60,6 +61,7 @@ pub enum Tok<'a> {
     End,
 }
 
+/// A token, and where it stands.
 #[derive(Clone, Copy, Debug)]
 pub struct Token<'a> {
     pub tok: Tok<'a>,
@@ -70,6 +72,7 @@ pub struct Token<'a> {
     pub glued: bool,
 }
 
+/// A comment: what begins with `#`, to the end of its line.
 #[derive(Clone, Copy, Debug)]
 pub struct Comment {
     pub span: Span,
@@ -79,6 +82,7 @@ pub struct Comment {
     pub own_line: bool,
 }
 
+/// A text that was cut into tokens.
 pub struct Lexed<'a> {
     /// Ends with [`Tok::End`].
     pub tokens: Vec<Token<'a>>,

@@ -1,8 +1,8 @@
 //! What all texts of Lathe have in common: one lexer, one cursor over tokens, one grammar of expressions.
 //!
 //! A language is a [`Dialect`] (which words are reserved, which symbols there are) and a [`Grammar`] (codes of its
-//! messages, how deep it nests). Its parser is a type that derefs to a [`Cursor`]: [`Rules`] gives it lists and
-//! brackets, [`Expressions`] precedence climbing, and it says itself what operands are and what is made of them.
+//! messages, how deep it nests). Its parser is a type that derefs to a [`Cursor`] ([`parser!`]): [`Rules`] gives it
+//! lists and brackets, [`Expressions`] precedence climbing, and it says itself what operands are and what is made of them.
 //! Parsers of several languages can share a cursor: kernels, terms and strategies of one file do.
 
 mod climb;

@@ -3,7 +3,7 @@
 //! The first line says the version: `format = 1`. JSON without it is format 0, which had levels alone and is converted.
 
 use crate::codes;
-use crate::model::{Constraint, Core, Memory};
+use crate::levels::{Constraint, Core, Memory};
 use lathe_diagnostics::Diagnostic;
 use lathe_space::Value;
 use serde::Deserialize;

@@ -6,6 +6,7 @@
 pub mod codes;
 mod file;
 mod host;
+mod levels;
 pub mod model;
 
 pub use codes::CODES;

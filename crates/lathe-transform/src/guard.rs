@@ -2,10 +2,10 @@
 
 use crate::args::{Args, IntoRefusal};
 use crate::codes;
+use crate::failing::may_fail;
 use crate::laws;
 use crate::names::find_some_label;
 use crate::rule::Rule;
-use crate::storage::may_fail;
 use crate::work::Work;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::expr::{Expr, ExprKind};

@@ -13,6 +13,7 @@ pub mod codes;
 pub mod convert;
 pub mod cut;
 pub mod executors;
+mod failing;
 pub mod fission;
 pub mod fuse;
 pub mod guard;

@@ -236,3 +236,37 @@ fn distance(a: &str, b: &str) -> usize {
     }
     row[b.len()]
 }
+
+/// The largest subtree that holds all statements of a label's family (`C`, `C.init`, …) and no others.
+pub(crate) fn find_family(cursor: &Cursor, label: &str) -> Result<Path, Refusal> {
+    let mut all: Vec<Path> = Vec::new();
+    visit::walk(cursor.focused(), &mut |s, p| {
+        if s.label().is_some_and(|l| of_family(l.as_str(), label)) {
+            all.push(cursor.focus.iter().chain(p).copied().collect());
+        }
+        s.may_name(label)
+    });
+    let Some(first) = all.first() else {
+        return Err(find_some_label(cursor, "stmt", label).err().unwrap_or_else(|| {
+            Diagnostic::error(codes::UNKNOWN_NAME, format!("there is no statement `{label}`"))
+                .into_refusal("stmt")
+        }));
+    };
+    let shared =
+        all.iter().fold(first.len(), |n, p| p.iter().zip(first).take(n).take_while(|(a, b)| a == b).count());
+    let mut path = first[..shared].to_vec();
+    // Outward while there is nothing but this family.
+    while path.len() > cursor.focus.len() {
+        let up = &path[..path.len() - 1];
+        if cursor.at(up).is_none_or(|s| has_other(s, label)) {
+            break;
+        }
+        path.pop();
+    }
+    Ok(path)
+}
+
+/// Whether there is a label of another family in the subtree.
+fn has_other(s: &Stmt, family: &str) -> bool {
+    s.label().is_some_and(|l| !of_family(l.as_str(), family)) || s.children().any(|c| has_other(c, family))
+}

@@ -32,7 +32,7 @@ pub fn holds(cursor: &Cursor, predicate: &str, path: &[usize], args: &[StepArg])
             s.as_loop().is_some() && names::find_loops(cursor, &n).iter().any(|p| p.as_slice() == path)
         }
         ("isStmt", None) => s.label().is_some(),
-        ("isStmt", Some(l)) => crate::subject::stmt(cursor, &l).is_ok_and(|p| p.as_slice() == path),
+        ("isStmt", Some(l)) => names::find_family(cursor, &l).is_ok_and(|p| p.as_slice() == path),
         ("isSerial", _) => runs(|e| *e == Executor::Serial),
         ("isParallel", _) => runs(|e| !e.is_ordered() && !matches!(e, Executor::Vector(_))),
         ("isVector", _) => runs(|e| matches!(e, Executor::Vector(_) | Executor::InScan(_))),

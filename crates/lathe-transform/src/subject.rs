@@ -9,7 +9,7 @@ use crate::rule::{Cursor, Edit};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::structural_hash;
 use lathe_ir::visit::{self, Path};
-use lathe_ir::{Expr, Function, Module, Stmt};
+use lathe_ir::{Expr, Function, Module};
 use lathe_strategy::syntax::Sort;
 use lathe_strategy::{
     Context, Evidence, Location, Obligation, Refusal, RuleSignature, StepArg, Strategy, Trace, Tree,
@@ -131,7 +131,7 @@ impl Tree for Subject {
         };
         match location {
             Location::Loop(name) => names::find_all_loops(&cursor, "loop", name),
-            Location::Stmt(label) => stmt(&cursor, label).map(|p| vec![p]),
+            Location::Stmt(label) => names::find_family(&cursor, label).map(|p| vec![p]),
             // The interpreter picks; every place of the inner location is a candidate.
             Location::Outermost(l) | Location::Innermost(l) => self.locate(l, within),
         }
@@ -174,41 +174,6 @@ fn left_out(cursor: &Cursor, signature: &RuleSignature, args: &Args) -> Option<S
     };
     let name = l.binder.name.to_string();
     (!given && names::find_loops(cursor, &name) == [cursor.focus.clone()]).then_some(name)
-}
-
-/// The largest subtree that holds all statements of a label's family (`C`, `C.init`, …) and no others.
-pub(crate) fn stmt(cursor: &Cursor, label: &str) -> Result<Path, Refusal> {
-    let mut all: Vec<Path> = Vec::new();
-    visit::walk(cursor.focused(), &mut |s, p| {
-        if s.label().is_some_and(|l| names::of_family(l.as_str(), label)) {
-            all.push(cursor.focus.iter().chain(p).copied().collect());
-        }
-        s.may_name(label)
-    });
-    let Some(first) = all.first() else {
-        return Err(names::find_some_label(cursor, "stmt", label).err().unwrap_or_else(|| {
-            Diagnostic::error(codes::UNKNOWN_NAME, format!("there is no statement `{label}`"))
-                .into_refusal("stmt")
-        }));
-    };
-    let shared =
-        all.iter().fold(first.len(), |n, p| p.iter().zip(first).take(n).take_while(|(a, b)| a == b).count());
-    let mut path = first[..shared].to_vec();
-    // Outward while there is nothing but this family.
-    while path.len() > cursor.focus.len() {
-        let up = &path[..path.len() - 1];
-        if cursor.at(up).is_none_or(|s| has_other(s, label)) {
-            break;
-        }
-        path.pop();
-    }
-    Ok(path)
-}
-
-/// Whether there is a label of another family in the subtree.
-fn has_other(s: &Stmt, family: &str) -> bool {
-    s.label().is_some_and(|l| !names::of_family(l.as_str(), family))
-        || s.children().any(|c| has_other(c, family))
 }
 
 /// The nodes of an expression as it is written, shared ones each time.

@@ -1,7 +1,6 @@
 //! A Gaussian process over configurations: what is measured tells what to expect of a fixed pool of candidates.
 
-use crate::cholesky::{Cholesky, dot};
-use crate::evidence::subtract;
+use crate::cholesky::{Cholesky, dot, subtract};
 
 /// How alike two configurations are: Matérn 5/2 over the distances in each axis, each with its own length.
 #[derive(Clone, Debug, PartialEq)]

@@ -8,7 +8,6 @@ use crate::history::{Ended, Entry, Measured, Tuned};
 use crate::ranking::Ranking;
 use crate::stop::{Improvement, Status, Stop};
 use crate::technique::{Point, Technique, Trial};
-use crate::tuner::Refusal;
 use lathe_diagnostics::Diagnostic;
 use lathe_space::{Blocks, Configuration, Space};
 use num_bigint::{BigUint, RandBigInt};
@@ -52,6 +51,9 @@ enum Slot {
 
 /// What measuring a configuration came to, as techniques see it.
 type Memo = HashMap<BigUint, Option<f64>>;
+
+/// Whether a configuration is refused before anything is spent on it.
+pub type Refusal = Arc<dyn Fn(&Configuration) -> bool + Send + Sync>;
 
 /// A running search. Made by [`crate::Tuner::session`].
 pub struct TuningSession {

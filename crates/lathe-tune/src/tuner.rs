@@ -4,7 +4,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::codes;
 use crate::cost::Order;
 use crate::history::{Measured, Tuned};
-use crate::session::{State, TuningSession};
+use crate::session::{Refusal, State, TuningSession};
 use crate::stop::Stop;
 use crate::technique::{Technique, portfolio};
 use lathe_diagnostics::Diagnostic;
@@ -14,9 +14,6 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-
-/// Whether a configuration is refused before anything is spent on it.
-pub type Refusal = Arc<dyn Fn(&Configuration) -> bool + Send + Sync>;
 
 /// A search to be: the space, and how to search it.
 ///

@@ -10,7 +10,6 @@ use crate::types::{Name, Scalar, Type};
 use lathe_diagnostics::{Code, Diagnostic, FileId, Span};
 use lathe_syntax::{Cursor, Dialect, Grammar, Read, Rules, Tok, lex, unquote};
 use std::collections::{HashMap, HashSet};
-use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 /// Parses tree text.
@@ -94,19 +93,7 @@ pub(crate) struct Parser<'a> {
     pub heights: HashMap<usize, u32>,
 }
 
-impl<'a> Deref for Parser<'a> {
-    type Target = Cursor<'a>;
-
-    fn deref(&self) -> &Cursor<'a> {
-        &self.cursor
-    }
-}
-
-impl<'a> DerefMut for Parser<'a> {
-    fn deref_mut(&mut self) -> &mut Cursor<'a> {
-        &mut self.cursor
-    }
-}
+lathe_syntax::parser!(<'a> Parser<'a>);
 
 impl<'a> Parser<'a> {
     // Errors.

@@ -12,7 +12,6 @@ use crate::ast;
 use crate::codes;
 use lathe_diagnostics::{Diagnostic, FileId};
 use lathe_syntax::{Comment, Cursor, Expressions, KERNELS, Lexed, Read, SOURCE, Tok, lex};
-use std::ops::{Deref, DerefMut};
 
 /// Height of expression trees: `a + b + c + …` included.
 pub(crate) const MAX_HEIGHT: u32 = 400;
@@ -70,19 +69,7 @@ pub(crate) struct Parser<'a> {
     errors: Vec<Diagnostic>,
 }
 
-impl<'a> Deref for Parser<'a> {
-    type Target = Cursor<'a>;
-
-    fn deref(&self) -> &Cursor<'a> {
-        &self.cursor
-    }
-}
-
-impl<'a> DerefMut for Parser<'a> {
-    fn deref_mut(&mut self) -> &mut Cursor<'a> {
-        &mut self.cursor
-    }
-}
+lathe_syntax::parser!(<'a> Parser<'a>);
 
 impl<'a> Parser<'a> {
     fn new(text: &'a str, lexed: &'a Lexed<'a>) -> Parser<'a> {

@@ -2,11 +2,8 @@
 
 use super::facts::Reach;
 use super::nest::{Nest, Packing, Part, Plan, SMALL};
+use super::tile::{APART, REUSE};
 
-/// Copies that are used fewer times cost more than they give.
-pub(super) const REUSE: u64 = 6;
-/// Bytes between neighbours of a sum above which they are rows of their own for the processor that reads ahead.
-pub(super) const APART: u64 = 1024;
 /// Rows of an input that is read once are read side by side, as many as the processor fetches ahead; results are
 /// loaded and stored once for all of them.
 const STREAMS: u64 = 8;

@@ -2,8 +2,12 @@
 //! side. All candidates are compared by an estimate of cycles: arithmetic, loads, and the latency of chains.
 
 use super::facts::{Facts, Reach};
-use super::reduction::{APART, REUSE};
 use lathe_target::Machine;
+
+/// Copies that are used fewer times cost more than they give.
+pub(super) const REUSE: u64 = 6;
+/// Bytes between neighbours of a sum above which they are rows of their own for the processor that reads ahead.
+pub(super) const APART: u64 = 1024;
 
 /// A tile in registers.
 #[derive(Clone, Debug, PartialEq)]

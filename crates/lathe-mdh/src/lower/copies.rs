@@ -3,9 +3,8 @@
 use super::Options;
 use super::cores::{Results, Split};
 use super::hierarchy::owner;
-use super::loops::{Digit, Kind, Loops};
+use super::loops::{Digit, Kind, Loops, Rest};
 use super::steps::{attempt, call, data, name, named, split, truth, unroll, vectorize, with, word};
-use super::tiles::Rest;
 use super::unsupported;
 use crate::codes;
 use crate::decisions::{Decisions, Level};

@@ -2,9 +2,8 @@
 
 use super::Options;
 use super::copies::Copies;
-use super::loops::{Digit, Kind, Loops};
+use super::loops::{Digit, Kind, Loops, Rest};
 use super::steps::{Blocks, attempt, call, data, int, name, named, split, unroll, vectorize, with, word};
-use super::tiles::Rest;
 use super::unsupported;
 use crate::choose::facts;
 use crate::decisions::{Decisions, at};

@@ -384,3 +384,13 @@ pub fn kind(m: &Model, d: &Decisions, phase: Phase, level: Level) -> Result<Kind
         ),
     }
 }
+
+/// The copy of a loop for partial tiles in so many dimensions.
+pub struct Rest(pub usize);
+
+impl Rest {
+    /// The name of the copy.
+    pub fn of(&self, l: &str) -> String {
+        (0..self.0).fold(l.to_string(), |l, _| Role::Rest.of(l))
+    }
+}

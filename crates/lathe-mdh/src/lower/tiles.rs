@@ -1,20 +1,9 @@
 //! Partial tiles, and tiles that are written out.
 
 use super::copies::Copies;
-use super::loops::{Digit, Kind, Loops};
+use super::loops::{Digit, Kind, Loops, Rest};
 use super::steps::{self, attempt, call, name};
-use lathe_ir::names::Role;
 use lathe_strategy::Strategy;
-
-/// The copy of a loop for partial tiles in so many dimensions.
-pub struct Rest(usize);
-
-impl Rest {
-    /// The name of the copy.
-    pub fn of(&self, l: &str) -> String {
-        (0..self.0).fold(l.to_string(), |l, _| Role::Rest.of(l))
-    }
-}
 
 /// Tiles in registers need constant bounds. Where sizes leave partial ones, buffers that have room for a full tile
 /// let it run in full (`pad`); else full tiles get code of their own (`separate`). Returns which copies of

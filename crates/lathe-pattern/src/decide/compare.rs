@@ -1,7 +1,8 @@
 //! Whether two terms have equal values for all values of their metavariables.
 
+use super::eval::value;
 use super::indices::{Fuel, Indices};
-use super::value::{Key, Out, Stop, Sym, World, unknown, value};
+use super::value::{Key, Out, Stop, Sym, World, unknown};
 use crate::drops::keeps_failures;
 use crate::facts::{Fact, Facts};
 use crate::nat::Nat;

@@ -384,3 +384,8 @@ fn inside(w: &mut World, mode: PadMode, i: &Nat, n: &Nat) -> Out<Nat> {
         }
     })
 }
+
+/// The value of a term in which metavariables are free.
+pub(super) fn value(w: &mut World, t: &Term) -> Out {
+    term(w, t, &Scope::default())
+}

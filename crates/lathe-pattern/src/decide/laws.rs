@@ -1,7 +1,8 @@
 //! The laws of an operator that a term is: what rules of reductions rely on.
 
 use super::compare::{Answer, Defined, Sense, compare_values};
-use super::value::{Out, Sym, World, value};
+use super::eval::value;
+use super::value::{Out, Sym, World};
 use crate::facts::Facts;
 use crate::term::Term;
 use lathe_ir::Name;

@@ -4,7 +4,6 @@
 use super::indices::Indices;
 use crate::facts::Fact;
 use crate::nat::Nat;
-use crate::term::Term;
 use crate::types::{Type, TypeKind};
 use lathe_ir::{Name, Scalar};
 use lathe_prove::{Formulas, Id, Normal, Op};
@@ -334,9 +333,4 @@ impl Scope {
         }
         here.0.as_ref().map(|p| &p.0)
     }
-}
-
-/// The value of a term in which metavariables are free.
-pub(super) fn value(w: &mut World, t: &Term) -> Out {
-    super::eval::term(w, t, &Scope::default())
 }

@@ -38,7 +38,10 @@ pub fn vocabulary() -> Vocabulary<Term> {
     exchange::add(&mut v);
     storage::add(&mut v);
     lowering::add(&mut v);
-    crate::library::add_rules(&mut v, equations::all());
+    for e in equations::all() {
+        let name = e.name.clone();
+        v.rule(&name, move |t, state, args| e.apply_with(t, state, args));
+    }
     v.rule("DFNF", |t, _, _| {
         let text = "once all functions are applied, the term is larger than terms may be";
         normal::bounded(t).ok_or(Why::Mistake(text.to_string()))

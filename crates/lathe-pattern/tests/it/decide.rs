@@ -202,7 +202,7 @@ fn laws_of_operators_are_asked_for_where_a_rule_is_applied() {
     lathe_pattern::library::add_decided(&mut words, [(e, d)]);
     let definitions = lathe_strategy::Definitions::new(lathe_pattern::library::definitions());
     let none = |_: &str| None;
-    let context = lathe_strategy::run::Context::new(&definitions, None, &none);
+    let context = lathe_strategy::Context::new(&definitions, None, &none);
     let strategy = lathe_strategy::parse_strategy("topDown(halves(4))").expect("a strategy");
     for (op, right) in [
         ("add, 0", true),

@@ -4,7 +4,7 @@ use lathe_pattern::language::TermState;
 use lathe_pattern::library::{definitions, vocabulary};
 use lathe_pattern::rules::parse_equations;
 use lathe_pattern::{Prim, Term, program};
-use lathe_strategy::run::Context;
+use lathe_strategy::Context;
 use lathe_strategy::{Definitions, Why, parse_definitions, parse_strategy, rewrite};
 
 #[test]

@@ -5,7 +5,7 @@ use lathe_pattern::check::{check, same_type};
 use lathe_pattern::library::{definitions, transform, vocabulary};
 use lathe_pattern::{Program, eval::evaluate, eval::sizes, language::TermState, program};
 use lathe_strategy::rewrite::{evidence, replay_nodes};
-use lathe_strategy::{Definitions, run::Context};
+use lathe_strategy::{Context, Definitions};
 
 const MM: &str = "
 fun dot(xs: f32[K], ys: f32[K]) -> f32 = zip(xs, ys) |> map(|(x, y)| x * y) |> reduce(add, 0)

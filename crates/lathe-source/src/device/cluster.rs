@@ -1,7 +1,7 @@
 //! Clusters of blocks in CUDA C, for compute capability 9.0 and later: what all blocks share lies in the first one's
 //! shared memory.
 
-use super::Language;
+use super::language::Language;
 use crate::emit::{Buf, Emitter, Place, Result, Var, lift};
 use lathe_device::{Cluster, KernelPlan};
 use lathe_ir::build::index;

@@ -1,6 +1,6 @@
 //! What copy units do, and loops that are written out: statements that a device's kernel spells in its own way.
 
-use super::Language;
+use super::language::Language;
 use crate::emit::{Buf, Emitter, Place, Result, lift};
 use crate::expr::bare;
 use lathe_device::copies::source;

@@ -48,7 +48,7 @@ pub fn replay_nodes<N: Node>(
         let focus = e.path.iter().try_fold(tree.clone(), |t, n| t.child(*n));
         let focus = focus.ok_or_else(|| wrong("there is no such place"))?;
         let values = |args: &[String]| {
-            let args = args.iter().map(|a| crate::run::parse_arg(a)).collect::<Option<Vec<_>>>();
+            let args = args.iter().map(|a| StepArg::read(a)).collect::<Option<Vec<_>>>();
             args.ok_or_else(|| wrong("an argument cannot be read"))
         };
         let after = match (entry, e.args.split_first()) {

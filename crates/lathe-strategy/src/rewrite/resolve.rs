@@ -143,13 +143,13 @@ impl<N: Node> Engine<'_, N> {
             None => {
                 let known = self.words.names().chain(BUILT_IN).chain(TRAVERSALS);
                 let mut near: Vec<(usize, &str)> =
-                    known.map(|k| (crate::run::distance(k, name), k)).collect();
+                    known.map(|k| (crate::context::distance(k, name), k)).collect();
                 near.extend(
                     self.context
                         .definitions
                         .names(self.context.target)
                         .into_iter()
-                        .map(|k| (crate::run::distance(k, name), k)),
+                        .map(|k| (crate::context::distance(k, name), k)),
                 );
                 let best = near.into_iter().min().filter(|n| n.0 <= 1 + name.len() / 3);
                 let help = best.map(|n| format!("did you mean `{}`?", n.1));

@@ -110,7 +110,7 @@ fn again(memory: &Memory, items: &[Item], inside: &[HashSet<Expr>], n: usize) ->
     let mut found: Option<(Expr, usize)> = None;
     for root in &all {
         let mut fits = |e: &Expr| {
-            if found.is_some() || !is_computed(e) || crate::storage::may_fail(e) {
+            if found.is_some() || !is_computed(e) || crate::failing::may_fail(e) {
                 return false;
             }
             let last = until(memory, items, n, e);

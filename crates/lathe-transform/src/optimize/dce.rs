@@ -1,8 +1,8 @@
 //! `dce`: what nobody asks for is not computed.
 
 use crate::args::Args;
+use crate::failing::may_fail;
 use crate::rule::Rule;
-use crate::storage::may_fail;
 use crate::work::Work;
 use lathe_analysis::{Memory, Place};
 use lathe_ir::stmt::{AccessMode, Effects};

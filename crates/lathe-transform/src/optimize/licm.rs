@@ -113,7 +113,7 @@ impl Motion<'_> {
         let stays = |m: &Memory, e: &Expr| {
             let reads = m.read_by(e);
             vars_of(e).is_disjoint(&bound)
-                && !crate::storage::may_fail(e)
+                && !crate::failing::may_fail(e)
                 && !touched.changes(&reads)
                 && reads.is_disjoint(&local)
         };
@@ -123,7 +123,7 @@ impl Motion<'_> {
         // With one, it has if each iteration evaluates it.
         for item in flat(&l.body) {
             let (exprs, ends) = match &item {
-                Item::Let(_, e, _) => (vec![e.clone()], crate::storage::may_fail(e)),
+                Item::Let(_, e, _) => (vec![e.clone()], crate::failing::may_fail(e)),
                 Item::Alloc(..) => (Vec::new(), false),
                 Item::Do(s) => (roots(s), ends(s)),
             };
@@ -248,7 +248,7 @@ impl Motion<'_> {
             match i {
                 Item::Alloc(..) => {}
                 Item::Let(_, value, _) => {
-                    if crate::storage::may_fail(value) || self.memory.read_by(value).iter().any(filled) {
+                    if crate::failing::may_fail(value) || self.memory.read_by(value).iter().any(filled) {
                         return None;
                     }
                 }

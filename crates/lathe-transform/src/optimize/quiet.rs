@@ -11,5 +11,5 @@ pub fn is_quiet(s: &Stmt) -> bool {
 
 /// Whether an expression in a statement or what it holds may fail.
 pub fn may_fail(s: &Stmt) -> bool {
-    s.evaluated().into_iter().any(crate::storage::may_fail) || s.children().any(may_fail)
+    s.evaluated().into_iter().any(crate::failing::may_fail) || s.children().any(may_fail)
 }

@@ -29,7 +29,7 @@ fn is_cheap(e: &Expr) -> bool {
 
 /// Whether an expression has a value wherever its variables do: it reads nothing and cannot fail.
 pub fn is_total(e: &Expr) -> bool {
-    let mut total = !crate::storage::may_fail(e);
+    let mut total = !crate::failing::may_fail(e);
     visit::walk_expr(e, &mut |x| total &= !matches!(x.kind(), ExprKind::Load(_) | ExprKind::Address(_)));
     total
 }

@@ -7,8 +7,7 @@ use lathe_ir::expr::{Access, Expr};
 use lathe_ir::names;
 use lathe_ir::visit;
 use lathe_ir::{
-    Binder, BufId, Buffer, Executor, ExprKind, Function, Loop, Scalar, Space, Status, Stmt, StmtKind, Type,
-    build,
+    Binder, BufId, Buffer, Executor, Function, Loop, Scalar, Space, Status, Stmt, StmtKind, Type, build,
 };
 use lathe_strategy::Refusal;
 use std::sync::Arc;
@@ -151,20 +150,6 @@ pub fn refuse(
     places: &Places,
 ) -> Refusal {
     Diagnostic::error(code, message).at_places(places, "here").help(help).into_refusal(rule)
-}
-
-/// Whether evaluating the expression can fail the run: integer division by what is not a constant, or a
-/// call whose body is not known here.
-pub fn may_fail(e: &Expr) -> bool {
-    let mut hit = false;
-    visit::walk_expr(e, &mut |x| match x.kind() {
-        ExprKind::Binary(op, _, d) if op.is_division() => {
-            hit |= d.as_int().is_none_or(|d| d == 0);
-        }
-        ExprKind::Call(..) => hit = true,
-        _ => {}
-    });
-    hit
 }
 
 /// Whether an array is a parameter that may share memory with another one.

@@ -3,8 +3,8 @@
 use super::make::{self, fresh_name, nest, proved};
 use crate::args::Args;
 use crate::codes;
+use crate::names;
 use crate::rule::{Cursor, Rule};
-use crate::subject;
 use crate::work::Work;
 use lathe_diagnostics::Places;
 use lathe_ir::expr::{Access, Expr};
@@ -57,7 +57,7 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let cursor = &work.cursor();
     args.check(&MATERIALIZE.signature)?;
     let label = args.path(RULE, "label", 0)?;
-    let root = subject::stmt(cursor, &label)?;
+    let root = names::find_family(cursor, &label)?;
     let Some(stmt) = cursor.at(&root) else {
         return Err(refuse(RULE, "the place is gone", "", &Places::none()));
     };

@@ -30,7 +30,7 @@ mod relayout;
 mod scope;
 mod stage;
 
-pub(crate) use make::{may_alias, may_fail};
+pub(crate) use make::may_alias;
 
 use crate::rule::Rule;
 

@@ -1,7 +1,6 @@
 //! `pad`: a partial tile runs as a full one, on storage that has room for it.
 
 use super::linear::{self, Linear};
-use super::make;
 use super::scope::Around;
 use crate::args::{Args, IntoRefusal};
 use crate::codes;
@@ -85,7 +84,7 @@ fn refuse(message: String, help: &str, places: &Places) -> Refusal {
 
 /// Additional iterations may compute, but not fail, call or allocate.
 fn only_stores(l: &Loop, s: &Stmt) -> Result<(), Refusal> {
-    if s.exprs().into_iter().any(make::may_fail) {
+    if s.exprs().into_iter().any(crate::failing::may_fail) {
         return Err(refuse(
             format!("`pad`: an additional iteration of `{}` might divide by zero", l.binder.name),
             "only divisors that are constants are safe on padding",

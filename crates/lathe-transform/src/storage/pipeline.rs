@@ -155,7 +155,7 @@ fn fills(s: &Stmt, ids: &HashSet<BufId>) -> bool {
     let mut pure = true;
     visit::walk(s, &mut |s, _| {
         let plain = s.own_effects().without(Effects::ALLOCATES).is_none();
-        pure &= plain && !s.evaluated().into_iter().any(make::may_fail);
+        pure &= plain && !s.evaluated().into_iter().any(crate::failing::may_fail);
         pure
     });
     pure && !written.is_empty() && written.is_subset(ids)

@@ -4,8 +4,8 @@ use super::make::{fresh_name, nest};
 use super::materialize::{Found, around, arrays, element, refuse, within};
 use crate::args::Args;
 use crate::laws;
+use crate::names;
 use crate::rule::Rule;
-use crate::subject;
 use crate::work::Work;
 use lathe_diagnostics::Places;
 use lathe_ir::expr::{Access, Expr};
@@ -55,7 +55,7 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let cursor = &work.cursor();
     args.check(&PREREDUCE.signature)?;
     let label = args.path(RULE, "label", 0)?;
-    let root = within(cursor, subject::stmt(cursor, &label)?, &label);
+    let root = within(cursor, names::find_family(cursor, &label)?, &label);
     let Some(stmt) = cursor.at(&root) else {
         return Err(no("the place is gone", "", &Places::none()));
     };
