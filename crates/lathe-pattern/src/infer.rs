@@ -57,7 +57,7 @@ pub trait Choose {
 
 /// Types a term; `expected` is what its context wants.
 pub fn infer(env: &Env, ast: &Ast, expected: Option<(&Type, Span)>) -> Result<Inferred, Diagnostic> {
-    infer_with(env, ast, expected, None)
+    infer_with(env, ast, expected, None).map_err(with_blanks)
 }
 
 /// Types an instance of a term: the names in `open` become free variables of types that fit.
@@ -70,7 +70,24 @@ pub fn infer_instance(
     open: &[Name],
     choose: &mut dyn Choose,
 ) -> Result<Inferred, Diagnostic> {
-    infer_with(env, ast, None, Some((open, choose)))
+    infer_with(env, ast, None, Some((open, choose))).map_err(with_blanks)
+}
+
+/// Unknown sizes and types as `_`: their numbers mean nothing to a reader.
+fn with_blanks(mut d: Diagnostic) -> Diagnostic {
+    let marks = d.marks.iter_mut().map(|m| &mut m.text);
+    for text in marks.chain([&mut d.message]).chain(&mut d.notes).chain(&mut d.help) {
+        let mut parts = text.split('?');
+        let first = parts.next().unwrap_or_default().to_string();
+        *text = parts.fold(first, |out, part| {
+            let rest =
+                part.strip_prefix('t').unwrap_or(part).trim_start_matches(|c: char| c.is_ascii_digit());
+            let is_unknown = part.len() > rest.len()
+                && part[..part.len() - rest.len()].ends_with(|c: char| c.is_ascii_digit());
+            if is_unknown { out + "_" + rest } else { out + "?" + part }
+        });
+    }
+    d
 }
 
 fn infer_with(
@@ -228,17 +245,14 @@ impl Infer<'_> {
             Mismatch::Types(a, b) => (codes::TYPES, format!("the types `{a}` and `{b}` differ")),
             Mismatch::NotData(t) => (codes::NOT_DATA, format!("`{t}` is a function, which cannot be stored")),
             Mismatch::Class(c, t) => {
-                let wanted = match c {
-                    Class::Any | Class::Data => "data",
-                    Class::Single => "a scalar or an index",
-                    Class::Scalar => "a scalar",
-                    Class::Number => "a number",
-                    Class::Float => "a float",
-                };
+                let wanted = named(*c);
                 let help = matches!(t.kind(), TypeKind::Index(_)) && *c >= Class::Scalar;
                 let text = format!("`{t}` is not {wanted}");
                 let d = Diagnostic::error(codes::TYPES, text).at(span, format!("{wanted} is wanted here"));
                 return if help { d.help("`index(i)` makes a number of an index") } else { d };
+            }
+            Mismatch::Classes(a, b) => {
+                (codes::TYPES, format!("{} and {} are wanted at once", named(*a), named(*b)))
             }
             Mismatch::Endless => (codes::TYPES, "the type would be part of itself".to_string()),
             Mismatch::Never(Fact::Divides(b, a)) => {
@@ -421,4 +435,17 @@ const INLINED: u32 = 100_000;
 
 fn is_name(e: &Ast, name: &str) -> bool {
     matches!(&*e.kind, AstKind::Name(n) if &**n == name)
+}
+
+/// The members of a class, as messages name them.
+fn named(c: Class) -> &'static str {
+    match c {
+        Class::Any | Class::Data => "data",
+        Class::Single => "a scalar or an index",
+        Class::Scalar => "a scalar",
+        Class::Number => "a number",
+        Class::Logical => "an integer or `bool`",
+        Class::Float => "a float",
+        Class::Integer => "an integer",
+    }
 }

@@ -18,14 +18,20 @@ pub fn scheme(p: &Prim, s: &mut Solver) -> Type {
             fun(&d, &d)
         }
         Prim::Unary(op) => {
-            let d = s.ty(if *op == UnOp::Neg { Class::Number } else { Class::Scalar });
+            let d = s.ty(match op {
+                UnOp::Neg => Class::Number,
+                UnOp::Not => Class::Logical,
+            });
             fun(&d, &d)
         }
         Prim::Binary(op) => {
+            use BinOp::*;
             let d = s.ty(match op {
-                BinOp::Div => Class::Float,
-                BinOp::And | BinOp::Or | BinOp::Xor | BinOp::Eq | BinOp::Ne => Class::Scalar,
-                _ => Class::Number,
+                Div => Class::Float,
+                FloorDiv | FloorMod | TruncDiv | TruncRem | Shl | Shr => Class::Integer,
+                And | Or | Xor => Class::Logical,
+                Eq | Ne => Class::Scalar,
+                Add | Sub | Mul | Min | Max | Lt | Le | Gt | Ge => Class::Number,
             });
             let to = if op.is_comparison() { Scalar::Bool.into() } else { d.clone() };
             Type::funs([d.clone(), d], to)

@@ -23,7 +23,33 @@ pub enum Class {
     Scalar,
     /// A scalar but `bool`.
     Number,
+    /// `bool` or an integer.
+    Logical,
     Float,
+    Integer,
+}
+
+impl Class {
+    /// Whether a scalar of this type is in the class.
+    pub fn admits(self, s: Scalar) -> bool {
+        match self {
+            Class::Any | Class::Data | Class::Single | Class::Scalar => true,
+            Class::Number => s != Scalar::Bool,
+            Class::Logical => !s.is_float(),
+            Class::Float => s.is_float(),
+            Class::Integer => s.is_int(),
+        }
+    }
+
+    /// What is in both classes; `None` where nothing is.
+    fn and(self, other: Class) -> Option<Class> {
+        let (wide, narrow) = (self.min(other), self.max(other));
+        match (wide, narrow) {
+            (Class::Number, Class::Logical) => Some(Class::Integer),
+            (Class::Logical, Class::Float) | (Class::Float, Class::Integer) => None,
+            _ => Some(narrow),
+        }
+    }
 }
 
 /// Why two types cannot be one.
@@ -35,6 +61,8 @@ pub enum Mismatch {
     Types(Type, Type),
     NotData(Type),
     Class(Class, Type),
+    /// Nothing is in both.
+    Classes(Class, Class),
     /// An unknown would be part of itself.
     Endless,
     /// The obligation cannot hold.
@@ -164,9 +192,8 @@ impl Solver {
     fn bind(&mut self, i: u32, t: &Type) -> Result<(), Mismatch> {
         let class = self.types[i as usize].class;
         if let TypeKind::Meta(j) = t.kind() {
-            // The stricter class stays.
             let other = &mut self.types[*j as usize];
-            other.class = other.class.max(class);
+            other.class = other.class.and(class).ok_or(Mismatch::Classes(other.class, class))?;
         } else {
             self.fits(class, t)?;
             let mut inside = false;
@@ -189,9 +216,7 @@ impl Solver {
             Class::Any => {}
             Class::Data => return self.only_data(t),
             Class::Single if matches!(t.kind(), TypeKind::Index(_)) || scalar.is_some() => {}
-            Class::Scalar if scalar.is_some() => {}
-            Class::Number if scalar.is_some_and(|s| s != Scalar::Bool) => {}
-            Class::Float if scalar.is_some_and(Scalar::is_float) => {}
+            _ if class >= Class::Scalar && scalar.is_some_and(|s| class.admits(s)) => {}
             _ => return Err(wrong()),
         }
         Ok(())

@@ -10,7 +10,7 @@ mod known;
 pub use elements::{broken, elements};
 
 use crate::codes;
-use crate::decide::{Counterexample, Equality, Proof, Question, Verdict, decide};
+use crate::decide::{Counterexample, Equality, Proof, Question, Verdict, decide, decide_by_values};
 use crate::formula::{Formulas, Id, Op};
 use crate::read::{Leaves, leaves_of, read};
 use crate::rounding::decide_rounding;
@@ -187,19 +187,17 @@ fn decided(
     let mut o = Operator::new(module, op, types).ok_or_else(undefined)?;
     let none = || Broken::Undecided(format!("`{op}` calls a function: nothing can be said of it"));
     let mut sides = Vec::new();
-    let words = match which {
+    match which {
         Which::Associative => {
             for [a, b, c] in o.triples(elements).ok_or_else(none)? {
                 let (ab, bc) = (o.apply(&a, &b).ok_or_else(none)?, o.apply(&b, &c).ok_or_else(none)?);
                 sides.push((o.apply(&ab, &c).ok_or_else(none)?, o.apply(&a, &bc).ok_or_else(none)?));
             }
-            ("(a · b) · c", "a · (b · c)")
         }
         Which::Commutative => {
             for [a, b, _] in o.triples(elements).ok_or_else(none)? {
                 sides.push((o.apply(&a, &b).ok_or_else(none)?, o.apply(&b, &a).ok_or_else(none)?));
             }
-            ("a · b", "b · a")
         }
         Which::Identity => {
             let e = reduce::identity(module, op, types).ok_or_else(undefined)?;
@@ -216,14 +214,28 @@ fn decided(
                 let (ae, ea) = (o.apply(&a, &e).ok_or_else(none)?, o.apply(&e, &a).ok_or_else(none)?);
                 sides.extend([(a.clone(), ae), (a, ea)]);
             }
-            ("a", "a · e, or e · a,")
         }
-    };
-    let law = o.holds(which, &sides, words)?;
+    }
+    let law = o.holds(which, &sides)?;
+    if !elements.is_empty() {
+        o.refute_by_many(which, elements, law)?;
+    }
     // What elements combine to is without end: a few of it were looked at.
     let proof = law.proof.filter(|_| elements.is_empty() || which == Which::Identity);
     Ok(Law { proof, elements: !elements.is_empty(), ..law })
 }
+
+/// The sides of a law.
+fn words(which: Which) -> (&'static str, &'static str) {
+    match which {
+        Which::Associative => ("(a · b) · c", "a · (b · c)"),
+        Which::Commutative => ("a · b", "b · a"),
+        Which::Identity => ("a", "a · e, or e · a,"),
+    }
+}
+
+/// Elements of values that many combined to: beyond the bits of an `i32`, together.
+const MANY: [usize; 3] = [21, 13, 34];
 
 struct Operator<'a> {
     f: Formulas,
@@ -330,20 +342,46 @@ impl<'a> Operator<'a> {
         if elements.is_empty() {
             return Some(vec![[0, 1, 2].map(|n| self.operand(n))]);
         }
-        let mut out = Vec::new();
-        // Which of the three are combined; each kind of element comes first once.
-        for (n, combined) in [0b000, 0b001, 0b010, 0b100, 0b111].into_iter().enumerate() {
-            let mut one = |k: usize| {
-                let first = self.element(&elements[(n + k) % elements.len()])?;
-                if combined >> k & 1 == 0 {
-                    return Some(first);
-                }
-                let second = self.element(&elements[(n + k + 1) % elements.len()])?;
-                self.apply(&first, &second)
-            };
-            out.push([one(0)?, one(1)?, one(2)?]);
+        // How many elements make each of the three; each kind of element comes first once.
+        let counts = [[1, 1, 1], [2, 1, 1], [1, 2, 1], [1, 1, 2], [2, 2, 2]];
+        counts.into_iter().enumerate().map(|(n, c)| self.combined(elements, c, n)).collect()
+    }
+
+    /// What so many elements combine to, three times, beginning with the `n`-th kind.
+    fn combined(&mut self, elements: &[Vec<Expr>], counts: [usize; 3], n: usize) -> Option<[Vec<Id>; 3]> {
+        let mut one = |k: usize| {
+            let mut out = self.element(&elements[(n + k) % elements.len()])?;
+            for more in 1..counts[k] {
+                let next = self.element(&elements[(n + k + more) % elements.len()])?;
+                out = self.apply(&out, &next)?;
+            }
+            Some(out)
+        };
+        Some([one(0)?, one(1)?, one(2)?])
+    }
+
+    /// Refutes a law of elements by what many of them combine to.
+    fn refute_by_many(&mut self, which: Which, elements: &[Vec<Expr>], law: Law) -> Result<(), Broken> {
+        let Some([a, b, c]) = self.combined(elements, MANY, 0) else { return Ok(()) };
+        let sides = match which {
+            Which::Identity => return Ok(()),
+            Which::Commutative => self.apply(&a, &b).zip(self.apply(&b, &a)),
+            Which::Associative => {
+                let left = self.apply(&a, &b).and_then(|ab| self.apply(&ab, &c));
+                left.zip(self.apply(&b, &c).and_then(|bc| self.apply(&a, &bc)))
+            }
+        };
+        let Some((x, y)) = sides else { return Ok(()) };
+        let q = self.question(&[(x.clone(), y.clone())], law);
+        let verdict = if law.rounds {
+            decide_rounding(&self.f, &q, self.leaves.len())
+        } else {
+            decide_by_values(&self.f, &q)
+        };
+        match verdict {
+            Verdict::Refuted(c) => Err(self.refuted(which, &c, &[(x, y)], words(which))),
+            _ => Ok(()),
         }
-        Some(out)
     }
 
     /// An element that a reduction combines: whatever it loads is a variable.
@@ -361,14 +399,7 @@ impl<'a> Operator<'a> {
     }
 
     /// Decides a law in the strictest sense in which it holds.
-    fn holds(
-        &mut self,
-        law: Which,
-        sides: &[(Vec<Id>, Vec<Id>)],
-        words: (&str, &str),
-    ) -> Result<Law, Broken> {
-        let pairs: Vec<(Id, Id)> =
-            sides.iter().flat_map(|(x, y)| x.iter().copied().zip(y.iter().copied())).collect();
+    fn holds(&mut self, law: Which, sides: &[(Vec<Id>, Vec<Id>)]) -> Result<Law, Broken> {
         let floats = self.leaves.iter().any(|t| t.is_float());
         let mut senses = vec![Law::EXACT];
         if floats {
@@ -378,9 +409,7 @@ impl<'a> Operator<'a> {
         }
         let mut refuted = None;
         for sense in senses {
-            let equality = if sense.zeros { Equality::Values } else { Equality::Bits };
-            let given = if sense.numbers && !sense.rounds { self.numbers(&pairs) } else { Vec::new() };
-            let q = Question { given, pairs: pairs.clone(), equality };
+            let q = self.question(sides, sense);
             let verdict = if sense.rounds {
                 decide_rounding(&self.f, &q, self.leaves.len())
             } else {
@@ -394,12 +423,21 @@ impl<'a> Operator<'a> {
             }
         }
         match refuted {
-            Some(c) => Err(self.refuted(law, &c, sides, words)),
+            Some(c) => Err(self.refuted(law, &c, sides, words(law))),
             None => {
                 let text = format!("the law `{law}` of `{}` cannot be tested", self.name);
                 Err(Broken::Undecided(text))
             }
         }
+    }
+
+    /// Whether the sides are equal, in a sense.
+    fn question(&mut self, sides: &[(Vec<Id>, Vec<Id>)], sense: Law) -> Question {
+        let parts = sides.iter().flat_map(|(x, y)| x.iter().copied().zip(y.iter().copied()));
+        let pairs: Vec<(Id, Id)> = parts.collect();
+        let equality = if sense.zeros { Equality::Values } else { Equality::Bits };
+        let given = if sense.numbers && !sense.rounds { self.numbers(&pairs) } else { Vec::new() };
+        Question { given, pairs, equality }
     }
 
     /// What is compared is a number, everywhere.

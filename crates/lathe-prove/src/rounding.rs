@@ -32,12 +32,23 @@ pub fn decide_rounding(f: &Formulas, q: &Question, parts: usize) -> Verdict {
     }
 }
 
+/// Whether something is converted on the way to a float type that lacks values of the type of the result: that loses
+/// more than rounding of the result does, up to all of a large value.
+fn narrows(f: &Formulas, result: Scalar, sides: &[Id]) -> bool {
+    let holds = |ty: Scalar| ty == result || ty.bits() > result.bits();
+    let narrow = |id: Id| matches!(f.get(id).op, Op::Cast(_)) && f.ty(id).is_float() && !holds(f.ty(id));
+    result.is_float() && f.under(sides).into_iter().any(narrow)
+}
+
 fn roots(q: &Question) -> Vec<Id> {
     q.pairs.iter().flat_map(|p| [p.0, p.1]).chain(q.given.iter().copied()).collect()
 }
 
 /// The sides over the reals; how many values told.
 fn numbers(f: &Formulas, q: &Question) -> Result<usize, Counterexample> {
+    if q.pairs.iter().any(|(a, b)| narrows(f, f.ty(*a), &[*a, *b])) {
+        return Ok(0);
+    }
     let Some((wide, all)) = widened(f, &roots(q)) else { return Ok(0) };
     let vars = vars_of(&wide, &all);
     let types: Vec<Scalar> = vars.iter().map(|v| v.1).collect();

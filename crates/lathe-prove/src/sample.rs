@@ -71,7 +71,12 @@ pub fn special(ty: Scalar) -> Vec<u64> {
             1.844_674_407_370_955_2e19,
             f64::INFINITY,
         ];
-        for v in positive {
+        // Of two roundings, the first may make a tie of them that is none: to `f16` or `bf16` by way of another type.
+        let ties = [11, 8].into_iter().flat_map(|p| {
+            let (tie, little) = (2f64.powi(-p), 2f64.powi(-p - 5) + 2f64.powi(-40));
+            [1.0 + tie + 2f64.powi(-40), 1.0 + tie + little, 1.0 + 3.0 * tie - 2f64.powi(-40)]
+        });
+        for v in positive.into_iter().chain(ties) {
             out.extend([ScalarValue::float(ty, v).bits, ScalarValue::float(ty, -v).bits]);
         }
         out.push(ScalarValue::float(ty, f64::NAN).bits);
@@ -84,6 +89,10 @@ pub fn special(ty: Scalar) -> Vec<u64> {
             }
         }
         out.extend([3, 5, 7, 10, 37, 100].map(|v| int(ty, v)));
+        // Nearly in the middle of two floats: rounded twice, they are there.
+        for (top, half) in [(60, 36), (60, 52), (40, 32), (30, 22), (30, 6)] {
+            out.push(int(ty, (1 << top) + (1 << half) + 1));
+        }
         out.push(int(ty, 0));
     }
     out.sort_unstable();

@@ -282,3 +282,25 @@ fn built_in_operators_are_as_known() {
         }
     }
 }
+
+/// What few elements combine to is right, and what many combine to is wrong.
+#[test]
+fn laws_of_elements_are_tested_on_many_of_them() {
+    for second in [
+        "select(a[].n > 6:i32, a[].s - b[].s, a[].s + b[].s)",
+        "select(a[].n >= 8:i32, a[].s, a[].s + b[].s)",
+        "a[].s + shl(b[].s, a[].n)",
+        "select(a[].n == 33:i32, 0:i32, a[].s + b[].s)",
+    ] {
+        let m = module(&format!(
+            "struct W {{ n: i32, s: i32 }}
+             op o(a, b): W associative = W(a[].n + b[].n, {second})"
+        ));
+        let types = [m.ops["o"].ty.clone()];
+        let one = lathe_ir::build::int(Scalar::I32, 1);
+        let x = lathe_ir::build::var_id(lathe_ir::VarId(1), Scalar::I32);
+        let element = vec![lathe_ir::build::aggregate(types[0].clone(), vec![one, x])];
+        let asked = law(&m, &ReduceOp::User("o".into()), &types, Which::Associative, &[element]);
+        assert!(matches!(asked, Err(Broken::Refuted { .. })), "{second}: {asked:?}");
+    }
+}

@@ -46,9 +46,7 @@ struct Counter {
 fn scalars(class: Class, concrete: bool, rounds: bool) -> Vec<Type> {
     let all = Scalar::ALL.into_iter().filter(|s| !(rounds && *s == Scalar::Index)).filter(|s| match class {
         Class::Any | Class::Data => concrete,
-        Class::Single | Class::Scalar => true,
-        Class::Number => *s != Scalar::Bool,
-        Class::Float => s.is_float(),
+        _ => class.admits(*s),
     });
     let mut out: Vec<Type> = all.map(Type::scalar).collect();
     if class == Class::Single {

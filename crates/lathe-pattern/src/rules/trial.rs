@@ -40,16 +40,19 @@ impl Choose for Random {
         let ty = Type::scalar(scalar);
         match (class, self.below(8)) {
             (Class::Float, _) => Type::scalar(float),
+            _ if !class.admits(scalar) => Type::scalar([Scalar::I64, Scalar::I32][self.below(2)]),
             (Class::Any | Class::Data, 0) => Type::pair(ty, Type::scalar(Scalar::F64)),
             (Class::Any | Class::Data, 1 | 2) => Type::array(self.size(), ty),
             (Class::Single, 0) => Type::index(Nat::constant(1 + self.below(6) as i64)),
-            (Class::Number, _) if scalar == Scalar::Bool => Type::scalar(Scalar::I64),
             _ => ty,
         }
     }
 
     fn size(&mut self) -> Nat {
-        // Some with several divisors.
+        // Few elements, of which there may be less than something else; some with several divisors.
+        if self.below(2) == 0 {
+            return Nat::constant(1 + self.below(3) as i64);
+        }
         Nat::constant([0, 1, 2, 3, 4, 5, 6, 4, 6, 8][self.below(10)])
     }
 
@@ -67,13 +70,21 @@ pub fn try_rule(rule: &Equation, span: Span, instances: usize) -> Result<usize, 
     // Every rule is tested alike, in every run, whatever its name.
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let constants = rule.constants();
-    let (mut held, mut wrong_type, mut refused) = (Held::default(), None, None);
+    let (mut held, mut wrong_type, mut refused, mut untyped) = (Held::default(), None, None, None);
     let mut fitting = Vec::new();
     for _ in 0..ATTEMPTS * instances {
         if held.telling >= instances {
             break;
         }
-        let Some(instance) = Instance::random(rule, &mut random) else { continue };
+        let instance = match Instance::random(rule, &mut random) {
+            Ok(Some(i)) => i,
+            Ok(None) => continue,
+            Err(d) if d.code == codes::UNKNOWN => return Err(d),
+            Err(d) => {
+                untyped.get_or_insert(d);
+                continue;
+            }
+        };
         let mut state = TermState::new(&crate::facts::Facts::default());
         let after = match rule.rewrite(&instance.left, &mut state, &instance.args) {
             Ok(t) => t,
@@ -123,7 +134,10 @@ pub fn try_rule(rule: &Equation, span: Span, instances: usize) -> Result<usize, 
             let d = match why {
                 Some(Why::Shape(_)) => d.note("its left side does not match even its own instances"),
                 Some(why) => d.note(format!("the last reason: {why}")),
-                None => d.note("no types fit its left side"),
+                None => match untyped {
+                    Some(why) => d.note(format!("no types fit its left side: {}", why.message)),
+                    None => d.note("no types fit its left side"),
+                },
             };
             Err(d.at(span, "this rule"))
         }
@@ -178,7 +192,11 @@ impl Fitting {
         constants: &[f64],
         random: &mut Random,
     ) -> Result<Outcome, Diagnostic> {
-        let Some(data) = self.instance.data(rule.rounds, constants, random) else {
+        // Of nothing but zeros, no number on the way is larger than those of the rule.
+        let zeros = rule.rounds && random.below(8) == 0;
+        let least = if zeros { constants.iter().fold(0.0, |m, c| f64::max(m, c.abs())) } else { ON_THE_WAY };
+        let draw = if zeros { Some(Draw::Zeros) } else { None };
+        let Some(data) = self.instance.data(draw, rule.rounds, constants, random) else {
             return Ok(Outcome::Nothing);
         };
         let before = self.instance.evaluate(&self.instance.left, &data);
@@ -187,7 +205,7 @@ impl Fitting {
         }
         let now = self.instance.evaluate(&self.after, &data);
         let agree = match (&before, &now) {
-            (Ok(a), Ok(b)) => a == b || rule.rounds && close(b, a),
+            (Ok(a), Ok(b)) => a == b || rule.rounds && close(b, a, least),
             (Err(_), Err(_)) => return Ok(Outcome::Nothing),
             _ => false,
         };
@@ -224,16 +242,25 @@ struct Instance {
 }
 
 impl Instance {
-    fn random(rule: &Equation, r: &mut Random) -> Option<Instance> {
+    /// `None` where no terms could be chosen; what does not type is an error.
+    fn random(rule: &Equation, r: &mut Random) -> Result<Option<Instance>, Diagnostic> {
         let (left, metas) = rule.left();
-        let nats = rule.sizes().into_iter().map(|n| (n, Nat::constant(r.below(5) as i64)));
+        let mut size = || [5, 5, 9][r.below(3)];
+        let most: Vec<usize> = rule.sizes().iter().map(|_| size()).collect();
+        let nats = rule.sizes().into_iter().zip(most).map(|(n, m)| (n, Nat::constant(r.below(m) as i64)));
         let env = Env { nats: nats.collect(), ..Env::default() };
-        let typed = infer_instance(&env, left, &metas, r).ok()?;
+        let typed = infer_instance(&env, left, &metas, r)?;
         // What only a check could establish is not so.
         if !typed.obligations.is_empty() || typed.term.any(&mut |t| t.ty().sizes().iter().any(is_negative)) {
-            return None;
+            return Ok(None);
         }
-        let operators = operators(left);
+        Ok(Instance::chosen(rule, typed.term, r))
+    }
+
+    /// With terms for the metavariables of a typed left side.
+    fn chosen(rule: &Equation, left: Term, r: &mut Random) -> Option<Instance> {
+        let (pattern, metas) = rule.left();
+        let operators = operators(pattern);
         let (mut chosen, mut data) = (Vec::new(), Vec::new());
         let mut taken: BTreeMap<Name, &str> = BTreeMap::new();
         for (op, start) in &operators {
@@ -254,7 +281,7 @@ impl Instance {
         }
         for m in &metas {
             let mut ty = None;
-            typed.term.any(&mut |t| {
+            left.any(&mut |t| {
                 if matches!(t.kind(), TermKind::Free(n) if n == m) {
                     ty = Some(t.ty().clone());
                 }
@@ -272,7 +299,7 @@ impl Instance {
             };
             chosen.push((m.clone(), value));
         }
-        let left = typed.term.replace_free(&|n| Some(chosen.iter().find(|c| *c.0 == *n)?.1.clone()));
+        let left = left.replace_free(&|n| Some(chosen.iter().find(|c| *c.0 == *n)?.1.clone()));
         let args = rule.arguments.iter().map(|_| StepArg {
             name: None,
             value: lathe_space::Expr::Value(lathe_space::Value::Int(1 + r.below(3) as i64)),
@@ -285,16 +312,23 @@ impl Instance {
     }
 
     /// Values for the metavariables that stand for data.
-    fn data(&self, rounds: bool, constants: &[f64], r: &mut Random) -> Option<Vec<Value>> {
-        let kind = match r.below(8) {
+    fn data(
+        &self,
+        draw: Option<Draw>,
+        rounds: bool,
+        constants: &[f64],
+        r: &mut Random,
+    ) -> Option<Vec<Value>> {
+        let kind = draw.unwrap_or_else(|| match r.below(8) {
             0 | 1 => Draw::Small,
             2 if self.special => Draw::NoNumbers,
+            3 | 4 if rounds => Draw::Fine,
             _ if rounds => Draw::Small,
             3 if self.special => Draw::Special,
             // What is no number is no matter of operators and what is neutral to them.
             _ if self.special => Draw::Any,
             _ => Draw::Numbers,
-        };
+        });
         self.data.iter().map(|(_, t)| value(t, kind, constants, r)).collect()
     }
 
@@ -479,8 +513,11 @@ fn built(ty: &Type, seed: &str, r: &mut Random, depth: usize) -> Option<String> 
 /// What numbers are drawn.
 #[derive(Clone, Copy, PartialEq)]
 enum Draw {
+    Zeros,
     /// Small and whole.
     Small,
+    /// Small, with all digits of their type.
+    Fine,
     /// Small and whole, or none.
     NoNumbers,
     /// Zeros of both signs, infinities, the ends of each type.
@@ -514,9 +551,14 @@ fn scalar(s: Scalar, kind: Draw, constants: &[f64], r: &mut Random) -> ScalarVal
     let typed = |bits: u64| ScalarValue { ty: s, bits };
     match kind {
         _ if s == Scalar::Bool => ScalarValue::boolean(r.below(2) == 1),
+        Draw::Zeros => ScalarValue { ty: s, bits: 0 },
         Draw::NoNumbers if s.is_float() && r.below(3) == 0 => ScalarValue::float(s, f64::NAN),
+        Draw::Fine if s.is_float() => {
+            let digits = r.below(1 << 53) as f64 / (1u64 << 53) as f64;
+            ScalarValue::float(s, small as f64 + digits)
+        }
         Draw::Small | Draw::NoNumbers if s.is_float() => ScalarValue::float(s, small as f64),
-        Draw::Small | Draw::NoNumbers => ScalarValue::int(s, small),
+        Draw::Small | Draw::Fine | Draw::NoNumbers => ScalarValue::int(s, small),
         Draw::Special => {
             let all = sample::special(s);
             typed(all[r.below(all.len())])
@@ -537,20 +579,24 @@ fn scalar(s: Scalar, kind: Draw, constants: &[f64], r: &mut Random) -> ScalarVal
     }
 }
 
-/// Equal but for rounding, of small whole numbers.
-fn close(a: &Value, b: &Value) -> bool {
+/// Numbers that sums and products of a few small ones may reach before others are taken away.
+const ON_THE_WAY: f64 = 1024.0;
+
+/// Equal but for rounding, where numbers on the way are at most `least`, or as large as the results.
+fn close(a: &Value, b: &Value, least: f64) -> bool {
     match (a, b) {
         (Value::Scalar(x), Value::Scalar(y)) if x.ty == y.ty && x.ty.is_float() => {
-            // Sums of a few small numbers: of half precision each may be wrong by one.
+            // Some roundings, each of half of the distance to the next number; of half precision they show earlier.
             let (far, least) = match x.ty {
-                Scalar::F16 | Scalar::Bf16 => (0.1, 64.0),
-                _ => (1e-4, 1.0),
+                Scalar::F16 | Scalar::Bf16 => (0.1, least.min(64.0)),
+                Scalar::F32 => (16.0 * f64::from(f32::EPSILON), least),
+                _ => (16.0 * f64::EPSILON, least),
             };
             let (x, y) = (x.to_f64(), y.to_f64());
             x == y || (x.is_nan() && y.is_nan()) || (x - y).abs() <= far * x.abs().max(y.abs()).max(least)
         }
         (Value::Tuple(x), Value::Tuple(y)) | (Value::Array(x), Value::Array(y)) => {
-            x.len() == y.len() && x.iter().zip(y.iter()).all(|(x, y)| close(x, y))
+            x.len() == y.len() && x.iter().zip(y.iter()).all(|(x, y)| close(x, y, least))
         }
         (a, b) => a == b,
     }
@@ -601,6 +647,11 @@ mod tests {
             ("rule wrong(x): zip(x, x) => x", "E1115"),
             ("rule never(x): x |> split(2) |> join => x where 2 <= 1", "E1118"),
             ("rule start(o, z): reduce(o, z) => reduce(o, 3)", "E1117"),
+            ("rule near(xs) rounds: reduceSeq(add, 0, xs) => reduceSeq(add, 0.000001, xs)", "E1117"),
+            ("rule tiny(xs) rounds: reduceSeq(add, 0, xs) => reduceSeq(add, 0, xs) + 1e-8", "E1117"),
+            ("rule grown(xs) rounds: map(|x| x * 2, xs) => map(|x| x * 2.00000001, xs)", "E1117"),
+            ("rule unknown(x): foo(x) => x", "E1102"),
+            ("rule logical(x): (x and 1.5) => x", "E1118"),
         ] {
             match tried(text) {
                 Err(d) => assert_eq!(d.code.0, code, "{text}: {d}"),
