@@ -13,7 +13,7 @@ use crate::codes;
 use crate::decide::{Counterexample, Equality, Proof, Question, Verdict, decide, decide_by_values};
 use crate::formula::{Formulas, Id, Op};
 use crate::read::{Leaves, leaves_of, read};
-use crate::rounding::decide_rounding;
+use crate::rounding::{decide_rounding, round_few};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::scalar::ScalarValue;
 use lathe_ir::{Access, BinOp, BufId, Expr, Module, ReduceOp, Scalar, Type, VarId, build, reduce};
@@ -216,10 +216,8 @@ fn decided(
             }
         }
     }
-    let law = o.holds(which, &sides)?;
-    if !elements.is_empty() {
-        o.refute_by_many(which, elements, law)?;
-    }
+    let many = o.of_many(which, elements).ok_or_else(none)?;
+    let law = o.holds(which, &sides, &many)?;
     // What elements combine to is without end: a few of it were looked at.
     let proof = law.proof.filter(|_| elements.is_empty() || which == Which::Identity);
     Ok(Law { proof, elements: !elements.is_empty(), ..law })
@@ -234,8 +232,12 @@ fn words(which: Which) -> (&'static str, &'static str) {
     }
 }
 
-/// Elements of values that many combined to: beyond the bits of an `i32`, together.
-const MANY: [usize; 3] = [21, 13, 34];
+/// The leaves of both sides of a law.
+type Sides = (Vec<Id>, Vec<Id>);
+
+/// How many elements the three operands are made of: whatever number up to 65 an operator tells from less, the first two
+/// have less, and together not.
+const MANY: [[usize; 3]; 5] = [[3, 2, 4], [5, 4, 8], [9, 8, 4], [17, 16, 9], [33, 32, 8]];
 
 struct Operator<'a> {
     f: Formulas,
@@ -360,28 +362,21 @@ impl<'a> Operator<'a> {
         Some([one(0)?, one(1)?, one(2)?])
     }
 
-    /// Refutes a law of elements by what many of them combine to.
-    fn refute_by_many(&mut self, which: Which, elements: &[Vec<Expr>], law: Law) -> Result<(), Broken> {
-        let Some([a, b, c]) = self.combined(elements, MANY, 0) else { return Ok(()) };
-        let sides = match which {
-            Which::Identity => return Ok(()),
-            Which::Commutative => self.apply(&a, &b).zip(self.apply(&b, &a)),
-            Which::Associative => {
-                let left = self.apply(&a, &b).and_then(|ab| self.apply(&ab, &c));
-                left.zip(self.apply(&b, &c).and_then(|bc| self.apply(&a, &bc)))
-            }
-        };
-        let Some((x, y)) = sides else { return Ok(()) };
-        let q = self.question(&[(x.clone(), y.clone())], law);
-        let verdict = if law.rounds {
-            decide_rounding(&self.f, &q, self.leaves.len())
-        } else {
-            decide_by_values(&self.f, &q)
-        };
-        match verdict {
-            Verdict::Refuted(c) => Err(self.refuted(which, &c, &[(x, y)], words(which))),
-            _ => Ok(()),
+    /// The sides of a law for what many elements combine to.
+    fn of_many(&mut self, which: Which, elements: &[Vec<Expr>]) -> Option<Vec<Sides>> {
+        let mut out = Vec::new();
+        for counts in MANY.into_iter().filter(|_| !elements.is_empty()) {
+            let [a, b, c] = self.combined(elements, counts, 0)?;
+            out.push(match which {
+                Which::Identity => continue,
+                Which::Commutative => (self.apply(&a, &b)?, self.apply(&b, &a)?),
+                Which::Associative => {
+                    let (ab, bc) = (self.apply(&a, &b)?, self.apply(&b, &c)?);
+                    (self.apply(&ab, &c)?, self.apply(&a, &bc)?)
+                }
+            });
         }
+        Some(out)
     }
 
     /// An element that a reduction combines: whatever it loads is a variable.
@@ -399,7 +394,7 @@ impl<'a> Operator<'a> {
     }
 
     /// Decides a law in the strictest sense in which it holds.
-    fn holds(&mut self, law: Which, sides: &[(Vec<Id>, Vec<Id>)]) -> Result<Law, Broken> {
+    fn holds(&mut self, law: Which, sides: &[Sides], many: &[Sides]) -> Result<Law, Broken> {
         let floats = self.leaves.iter().any(|t| t.is_float());
         let mut senses = vec![Law::EXACT];
         if floats {
@@ -415,11 +410,21 @@ impl<'a> Operator<'a> {
             } else {
                 decide(&mut self.f, &q)
             };
-            match verdict {
-                Verdict::Proved(p) => return Ok(Law { proof: Some(p), ..sense }),
-                Verdict::Tested(_) => return Ok(Law { proof: None, ..sense }),
+            let proof = match verdict {
+                Verdict::Proved(p) => Some(p),
+                Verdict::Tested(_) => None,
+                Verdict::Refuted(c) => {
+                    refuted = Some(c);
+                    continue;
+                }
+                Verdict::Untested => continue,
+            };
+            // Too long for proofs.
+            let q = self.question(many, sense);
+            let again = if sense.rounds { round_few(&self.f, &q) } else { decide_by_values(&self.f, &q) };
+            match again {
                 Verdict::Refuted(c) => refuted = Some(c),
-                Verdict::Untested => {}
+                _ => return Ok(Law { proof, ..sense }),
             }
         }
         match refuted {
@@ -432,7 +437,7 @@ impl<'a> Operator<'a> {
     }
 
     /// Whether the sides are equal, in a sense.
-    fn question(&mut self, sides: &[(Vec<Id>, Vec<Id>)], sense: Law) -> Question {
+    fn question(&mut self, sides: &[Sides], sense: Law) -> Question {
         let parts = sides.iter().flat_map(|(x, y)| x.iter().copied().zip(y.iter().copied()));
         let pairs: Vec<(Id, Id)> = parts.collect();
         let equality = if sense.zeros { Equality::Values } else { Equality::Bits };
@@ -460,7 +465,7 @@ impl<'a> Operator<'a> {
         &self,
         law: Which,
         c: &Counterexample,
-        sides: &[(Vec<Id>, Vec<Id>)],
+        sides: &[Sides],
         (left, right): (&str, &str),
     ) -> Broken {
         let count = self.leaves.len();

@@ -17,6 +17,7 @@ use lathe_ir::{BinOp, MathFn, Scalar};
 const COMBINATIONS: usize = 3_000;
 const RANDOM: usize = 4_000;
 const LEAST: usize = 100;
+const FEW: usize = 200;
 
 /// Decides a question up to rounding; what is given is heeded. So many pairs in a row are the parts of one value: it is
 /// no number if a part is none.
@@ -25,7 +26,7 @@ pub fn decide_rounding(f: &Formulas, q: &Question, parts: usize) -> Verdict {
     if let Err(c) = special {
         return Verdict::Refuted(c);
     }
-    match numbers(f, q) {
+    match numbers(f, q, (COMBINATIONS, RANDOM)) {
         Ok(n) if n < LEAST => Verdict::Untested,
         Ok(n) => Verdict::Tested(n),
         Err(c) => Verdict::Refuted(c),
@@ -40,12 +41,24 @@ fn narrows(f: &Formulas, result: Scalar, sides: &[Id]) -> bool {
     result.is_float() && f.under(sides).into_iter().any(narrow)
 }
 
+/// Decides a question up to rounding by a few numbers: for formulas that are long.
+pub(crate) fn round_few(f: &Formulas, q: &Question) -> Verdict {
+    match numbers(f, q, (0, FEW)) {
+        Ok(n) => Verdict::Tested(n),
+        Err(c) => Verdict::Refuted(c),
+    }
+}
+
 fn roots(q: &Question) -> Vec<Id> {
     q.pairs.iter().flat_map(|p| [p.0, p.1]).chain(q.given.iter().copied()).collect()
 }
 
 /// The sides over the reals; how many values told.
-fn numbers(f: &Formulas, q: &Question) -> Result<usize, Counterexample> {
+fn numbers(
+    f: &Formulas,
+    q: &Question,
+    (combinations, random): (usize, usize),
+) -> Result<usize, Counterexample> {
     if q.pairs.iter().any(|(a, b)| narrows(f, f.ty(*a), &[*a, *b])) {
         return Ok(0);
     }
@@ -54,7 +67,7 @@ fn numbers(f: &Formulas, q: &Question) -> Result<usize, Counterexample> {
     let types: Vec<Scalar> = vars.iter().map(|v| v.1).collect();
     let pools: Vec<Vec<u64>> = types.iter().map(|t| mentioned(&wide, &all, *t)).collect();
     let mut draw = Draw(0x0dd_ba11);
-    let mut columns = assignments(&types, &pools, COMBINATIONS, RANDOM, &mut draw);
+    let mut columns = assignments(&types, &pools, combinations, random, &mut draw);
     for row in near_ties(&wide, &all, &mut draw) {
         for (c, v) in columns.iter_mut().zip(row) {
             c.push(v);
