@@ -27,6 +27,7 @@ mod solve;
 mod system;
 mod text;
 mod translate;
+mod values;
 mod view;
 
 pub use bounds::{Assumptions, prove_accesses, prove_arithmetic};
@@ -41,3 +42,7 @@ pub use padding::padded;
 pub use refusal::{DepKind, OrderProof, OrderRefusal, Violation};
 pub use scan::{Scan, scan_affine};
 pub use solve::within_work;
+pub use values::{
+    Change, Silent, Tables, elements_of_their_own, filled_ahead, holds_values, means_nothing, relaid,
+    starts_from_totals, unmentioned,
+};

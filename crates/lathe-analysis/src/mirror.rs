@@ -259,28 +259,7 @@ impl Check<'_> {
 
     /// Whether two index expressions are equal wherever they are evaluated.
     fn equal(&self, items: &[Item], a: &Expr, b: &Expr) -> bool {
-        let mut builder = Builder::new(&self.written);
-        let mut scope = Scope::default();
-        let difference = |builder: &mut Builder, scope: &mut Scope| {
-            let (x, y) = (builder.value(scope, a), builder.value(scope, b));
-            x.minus(&y)
-        };
-        // Most are equal whatever surrounds them.
-        if difference(&mut builder, &mut scope).is_some_and(|d| d == Lin::default()) {
-            return true;
-        }
-        let mut builder = Builder::new(&self.written);
-        let mut scope = builder.surroundings(self.env);
-        for item in items {
-            builder.item(&mut scope, item);
-        }
-        let Some(d) = difference(&mut builder, &mut scope) else { return false };
-        [gt(&d, &Lin::default()), gt(&Lin::default(), &d)].into_iter().all(|apart| {
-            let Some(apart) = apart else { return false };
-            let mut system = builder.system.clone();
-            system.cons.push(apart);
-            solve(&system) == Answer::Empty
-        })
+        crate::values::equal(self.env, &self.written, items, a, b)
     }
 
     /// What a copying statement copies: the access to the buffer, and under which condition; none for one that fills the

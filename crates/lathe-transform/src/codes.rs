@@ -20,6 +20,8 @@ pub const ILL_FORMED: Code = Code("E0627");
 pub const OVERFLOW: Code = Code("E0628");
 /// A copy does not stand for what is copied.
 pub const WINDOW: Code = Code("E0629");
+/// A read might get another value than it got.
+pub const VALUE: Code = Code("E0630");
 /// Not supported for this program.
 pub const UNSUPPORTED: Code = Code("E0625");
 
@@ -97,6 +99,16 @@ pub static CODES: &[CodeInfo] = &[
                 strategy s for copy = split(i, 8) ; stage(A, at: i.o, window: range(8 * i.o, 4))",
         right: "kernel copy(A: f32[N]) -> (B: f32[N]) {\n    B[i] = A[i]\n}\n\
                 strategy s for copy = split(i, 8) ; stage(A, at: i.o, window: range(8 * i.o, min(8, N - 8 * i.o)))",
+    },
+    CodeInfo {
+        code: VALUE,
+        title: "a read might get another value",
+        explanation: "After a step that makes, removes or re-lays an array, the checker compares the trees before and after: \
+                      whatever an array holds where it is read must be the value of the expression that the other tree \
+                      has in this place, and every iteration that has elements of its own must have all of them. What it \
+                      cannot show is refused, for example where elements may be read that no loop stores to.",
+        wrong: "",
+        right: "",
     },
     CodeInfo {
         code: ILL_FORMED,

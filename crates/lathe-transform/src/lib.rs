@@ -12,6 +12,7 @@ pub mod close;
 pub mod codes;
 pub mod convert;
 pub mod cut;
+pub mod decide;
 pub mod executors;
 mod failing;
 pub mod fission;
@@ -40,6 +41,7 @@ pub mod work;
 
 pub use args::{Arg, Args, IntoRefusal};
 pub use codes::CODES;
+pub use decide::decide;
 pub use handle::{Handle, History, Made};
 pub use optimize::optimize;
 pub use rule::{Cursor, Edit, Rule};

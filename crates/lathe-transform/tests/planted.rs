@@ -1,10 +1,11 @@
 //! Would a rule that is wrong be found? Bugs are planted in what rules make: a bound, a copy, an order, a guard that is not
-//! as it should be. Each must be found by what guards every rule: the verifier, the checker of order, or runs beside the
-//! program before the step. The programs are those of `tests/steps`. `LATHE_CASES` sets how many bugs are tried.
+//! as it should be. Each must be found by what guards every rule: the verifier, the checker of what the rule claims, runs
+//! beside the program before the step, or the checker of order. The programs are those of `tests/steps`. `LATHE_CASES`
+//! sets how many bugs are tried.
 
 mod facts;
 
-use lathe_analysis::{Env, instances_preserved, order_preserved};
+use lathe_analysis::{Change as Step, Env, instances_preserved, order_preserved};
 use lathe_diagnostics::Diagnostic;
 use lathe_filetest::{Case, Front, Inputs, agree};
 use lathe_ir::build::{add, boolean, index, le, not, sub, var};
@@ -13,7 +14,7 @@ use lathe_ir::stmt::{Executor, Loop, StmtKind};
 use lathe_ir::verify::verify_function;
 use lathe_ir::visit::{Path, map_accesses, replace_at, substitute_stmt, vars_of, walk};
 use lathe_ir::{Access, Expr, ExprKind, Function, Module, Stmt};
-use lathe_strategy::{Context, Definitions, parse_strategy};
+use lathe_strategy::{Claim, Context, Definitions, Evidence, parse_strategy};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{Hash, Hasher};
 
@@ -25,22 +26,23 @@ impl Front for Steps {
     }
 }
 
-/// The trees before each step with the rule that it is, and the last tree.
-type Trees = (Vec<(String, Function)>, Function);
+/// The trees before each step with what it left, and the last tree.
+type Trees = (Vec<(Evidence, Function)>, Function);
 
 fn trace(module: &Module, func: &Function, steps: &str) -> Result<Trees, Diagnostic> {
     let definitions = Definitions::default();
     let context = Context::new(&definitions, None, &facts::facts);
     let strategy = parse_strategy(steps)?;
     let (last, trace) = lathe_transform::run(module, func, &context, &strategy).map_err(|r| *r.diagnostic)?;
-    let rules = trace.steps.iter().map(|e| e.rule.clone());
-    Ok((rules.zip(trace.trees.into_iter().map(|t| t.func)).collect(), last))
+    let steps = trace.steps.iter().cloned();
+    Ok((steps.zip(trace.trees.into_iter().map(|t| t.func)).collect(), last))
 }
 
 /// What one rule made of one tree.
 struct Example {
     module: Module,
     rule: String,
+    claims: Vec<Claim>,
     before: Function,
     after: Function,
     inputs: Vec<Inputs>,
@@ -53,11 +55,12 @@ fn examples() -> Vec<Example> {
     for Case { module, before, steps, inputs, .. } in checked.into_iter().flat_map(|c| c.steps) {
         let (trees, last) = trace(&module, &before, &steps).unwrap_or_else(|d| panic!("{steps}: {d}"));
         let after = trees.iter().skip(1).map(|t| t.1.clone()).chain([last]);
-        for ((rule, before), after) in trees.iter().cloned().zip(after) {
-            let hash = lathe_ir::structural_hash;
+        for ((evidence, before), after) in trees.iter().cloned().zip(after) {
+            let (rule, hash) = (evidence.rule, lathe_ir::structural_hash);
             if hash(&before) != hash(&after) && seen.insert((rule.clone(), hash(&before), hash(&after))) {
                 let (module, inputs) = (module.clone(), inputs.clone());
-                out.push(Example { module, rule, before, after, inputs });
+                let claims = evidence.obligations.into_iter().map(|o| o.claim).collect();
+                out.push(Example { module, rule, claims, before, after, inputs });
             }
         }
     }
@@ -250,10 +253,14 @@ enum Fate {
     Missed,
 }
 
-/// Runs are quick, so they come before the checker.
+/// What steps claim is looked at first; runs are quick, so they come before the checker of order.
 fn fate(e: &Example, change: Change, wrong: &Function) -> Fate {
     if !verify_function(&e.module, wrong).is_empty() {
         return Fate::Found("verifier");
+    }
+    let step = Step { module: &e.module, before: &e.before, after: wrong };
+    if e.claims.iter().any(|c| matches!(lathe_transform::decide(&step, c), Some(Err(_)))) {
+        return Fate::Found("claims");
     }
     if e.inputs.iter().any(|i| agree(&e.module, &e.before, wrong, i, 0.0).is_err()) {
         return Fate::Found("run");
@@ -271,6 +278,21 @@ fn fate(e: &Example, change: Change, wrong: &Function) -> Fate {
     if checked(&e.after) && !checked(wrong) { Fate::Found("checker") } else { Fate::Missed }
 }
 
+/// Whatever is wrong in what these rules make, their claims say: no program has to run.
+const DECIDED: [&str; 11] = [
+    "set_layout",
+    "promote",
+    "inline",
+    "expand",
+    "materialize",
+    "prereduce",
+    "prescan",
+    "pipeline",
+    "prefetch",
+    "nontemporal",
+    "atomic",
+];
+
 #[test]
 fn planted_bugs_are_found() {
     let all = examples();
@@ -286,6 +308,7 @@ fn planted_bugs_are_found() {
         h.finish()
     });
     let mut by: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut each: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
     let (mut tried, mut missed) = (0, Vec::new());
     for (rule, change, nth) in bugs {
         if tried == most {
@@ -307,14 +330,23 @@ fn planted_bugs_are_found() {
         });
         tried += usize::from(who.is_some() || not_found.is_some());
         match (who, not_found) {
-            (Some(who), _) => *by.entry(who).or_default() += 1,
+            (Some(who), _) => {
+                *by.entry(who).or_default() += 1;
+                *each.entry(rule).or_default().entry(who).or_default() += 1;
+            }
             (None, Some(wrong)) => missed
                 .push(format!("{rule}: {change:?}, place {nth}\n{}", lathe_ir::text::print_function(&wrong))),
             (None, None) => {}
         }
     }
     println!("{tried} bugs: found by {by:?}, {} not found", missed.len());
+    each.iter().for_each(|(rule, who)| println!("{rule}: {who:?}"));
     missed.iter().for_each(|m| println!("{m}"));
+    for rule in DECIDED {
+        let others = each.get(rule).into_iter().flatten().filter(|w| !["claims", "verifier"].contains(w.0));
+        assert_eq!(others.count(), 0, "`{rule}`: only programs found some bugs");
+        assert!(!missed.iter().any(|m| m.starts_with(&format!("{rule}:"))), "`{rule}`: bugs are not found");
+    }
     assert!(tried >= most.min(400), "only {tried} bugs were planted");
     assert!(
         missed.len() * 20 <= tried,

@@ -7,7 +7,7 @@ use crate::leaves::{Leaf, Role, Touch, leaves, written_buffers};
 use crate::solve::{Answer, solve};
 use crate::system::{Lin, gt};
 use crate::translate::Builder;
-use lathe_ir::{BufId, Buffer, Expr, ExprKind, ReduceOp, Stmt, View};
+use lathe_ir::{Access, BufId, Buffer, Expr, ExprKind, Loop, Reduce, ReduceOp, Stmt, StmtKind, View, build};
 use std::collections::HashSet;
 
 /// A reduction, and what becomes of it.
@@ -57,7 +57,8 @@ pub fn partial_results(env: &Env, p: &Parts, m: &Mirror) -> Result<usize, String
     if !covered(touched.dims, &touched.parts, &filled.parts) {
         return Err(format!("an element of `{}` may not start from the identity", buffer.name));
     }
-    let combining = leaves(p.combine, &[array.id, buffer.id].into())?;
+    let unrolled = in_order(p.combine, p.op);
+    let combining = leaves(unrolled.as_ref().unwrap_or(p.combine), &[array.id, buffer.id].into())?;
     for l in &combining {
         let Some(r) = l.stmt.as_reduce().filter(|r| r.op == *p.op) else {
             return Err(format!("`{}` does not combine with `{}`", l.label, p.op));
@@ -85,6 +86,54 @@ pub fn partial_results(env: &Env, p: &Parts, m: &Mirror) -> Result<usize, String
         return Err(format!("an element of `{}` may be combined that has no value", buffer.name));
     }
     Ok(examined)
+}
+
+/// A tree reduction as loops that combine the same parts one after the other, which is the same if the operator is
+/// associative and commutative: halving after halving combines all parts beyond a number of them into as many of those
+/// before, until one is left.
+fn in_order(s: &Stmt, op: &ReduceOp) -> Option<Stmt> {
+    if let Some(l) = s.as_loop() {
+        let body = in_order(&l.body, op)?;
+        return Some(s.with_kind(StmtKind::Loop(Loop { body, ..l.clone() })));
+    }
+    let (last, halvings) = s.as_seq()?.split_last()?;
+    let r = last.as_reduce()?;
+    let (mut count, mut part) = (1, None);
+    for halving in halvings.iter().rev() {
+        let l = halving.as_loop().filter(|l| l.step == 1 && l.lo.as_int() == Some(0))?;
+        let (pairs, q) = (l.hi.as_int()?, l.body.as_reduce().filter(|q| q.op == *op)?);
+        let v = build::var(&l.binder);
+        let beyond = build::add(v.clone(), build::index(count));
+        let same = q.targets.len() == r.values.len()
+            && q.values.len() == r.values.len()
+            && q.targets.iter().zip(&q.values).zip(&r.values).all(|((t, from), all)| {
+                let at = |e: &Expr, part: &Expr| match e.kind() {
+                    ExprKind::Load(a) => {
+                        a.view == t.view
+                            && a.indices.first() == Some(part)
+                            && a.indices[1..] == *t.indices.get(1..).unwrap_or(&[])
+                    }
+                    _ => false,
+                };
+                t.indices.first() == Some(&v) && at(from, &beyond) && at(all, &build::index(0))
+            });
+        if !same || pairs < 0 || pairs > count {
+            return None;
+        }
+        count = count.checked_add(pairs)?;
+        part = Some(l);
+    }
+    let l = part?;
+    let values = r.values.iter().map(|e| match e.kind() {
+        ExprKind::Load(a) => {
+            let indices =
+                std::iter::once(build::var(&l.binder)).chain(a.indices[1..].iter().cloned()).collect();
+            build::load(Access { indices, ..a.clone() })
+        }
+        _ => e.clone(),
+    });
+    let body = last.with_kind(StmtKind::Reduce(Reduce { values: values.collect(), ..r.clone() }));
+    Some(s.with_kind(StmtKind::Loop(Loop { hi: build::index(count), body, ..l.clone() })))
 }
 
 /// Whether a statement writes an array by licensed reductions with one operator only, and reads, in whatever iteration, no
@@ -136,9 +185,10 @@ fn meet(env: &Env, written: &HashSet<BufId>, array: &Buffer, a: (&Leaf, &Touch),
     solve(&builder.system) != Answer::Empty
 }
 
-/// Whether different iterations have different subscripts: each is the variable of a loop, and no loop is without one.
+/// Whether different iterations have different subscripts: each is the variable of a loop, or constant, and no loop is
+/// without one.
 fn once(items: &[Item], at: &[Expr]) -> Option<()> {
     let mut left: HashSet<_> = items.iter().filter_map(Item::binds).collect();
-    at.iter().all(|e| e.as_var().is_some_and(|v| left.remove(&v))).then_some(())?;
+    at.iter().all(|e| e.as_int().is_some() || e.as_var().is_some_and(|v| left.remove(&v))).then_some(())?;
     left.is_empty().then_some(())
 }

@@ -138,14 +138,21 @@ pub enum Claim {
     PartsCombined { array: String, buffer: String },
     /// Nothing outside touches the array.
     OnlyInside { array: String, within: Within },
-    /// Every element is stored once, by one expression.
-    StoredOnce { array: String },
+    /// What every read of the array saw is computed in its place.
+    ComputedInPlace { array: String },
+    /// Every iteration has elements of the array that no other one touches.
+    OwnElements { array: String },
     /// Nothing that is read to compute this (an array or a label) is written meanwhile.
     InputsKept { of: String, until: Until },
     /// All that reads the array is inside of the loop, and its elements in the window.
     ReadInside { array: String, window: Vec<Range> },
-    /// Every value is computed once, by the expression that it had.
-    ComputedOnce { of: String },
+    /// Every value is computed once, by the expression that it had, and read from arrays.
+    ComputedOnce { of: String, arrays: Vec<String> },
+    /// What inner loops combine is combined first, from the identity on and in their order, and read from arrays.
+    CombinedFirst { of: String, arrays: Vec<String> },
+    /// Every iteration of a loop starts from the total of all iterations before it, combined in their order, and the array
+    /// has the total of all in the end.
+    StartsFromTotals { array: String, totals: String },
     /// Nothing but the label touches, or changes, the array.
     OnlyBy { label: String, array: String, within: Within },
     /// No element of the array that the statement combines into is read by it.
@@ -156,8 +163,8 @@ pub enum Claim {
     PaddingUnread { array: String, over: String },
     /// What a pass of the optimizer removed, or put in the place of what it removed: the values that got names.
     Simplified { by: Simplified, named: Vec<(Formula, Formula)> },
-    /// The loop writes nothing that filling these buffers reads, and one of as many slots is filled again only after its
-    /// last use.
+    /// Every iteration of the loop fills one of as many slots of these buffers and reads it, in an order that keeps every
+    /// dependence.
     FilledAhead { buffers: Vec<String>, over: String, slots: i64 },
     /// Whatever padding reads exists and has a value.
     PaddingDefined { over: String },
@@ -212,10 +219,13 @@ impl Claim {
             | Recomputed { .. }
             | PartsCombined { .. }
             | OnlyInside { .. }
-            | StoredOnce { .. }
+            | ComputedInPlace { .. }
+            | OwnElements { .. }
             | InputsKept { .. }
             | ReadInside { .. }
             | ComputedOnce { .. }
+            | CombinedFirst { .. }
+            | StartsFromTotals { .. }
             | OnlyBy { .. }
             | ReadsApart { .. }
             | PartsBegin { .. }
@@ -297,6 +307,10 @@ fn window(all: &[Range]) -> String {
     all.iter().map(Range::to_string).collect::<Vec<_>>().join(", ")
 }
 
+fn quoted(names: &[String]) -> String {
+    names.iter().map(|b| format!("`{b}`")).collect::<Vec<_>>().join(", ")
+}
+
 impl fmt::Display for Claim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use Claim::*;
@@ -346,7 +360,12 @@ impl fmt::Display for Claim {
             OnlyInside { array, .. } => {
                 write!(f, "`{array}` is used in the body of the loop and nowhere else")
             }
-            StoredOnce { array } => write!(f, "every element of `{array}` is stored once, by one expression"),
+            ComputedInPlace { array } => {
+                write!(f, "what every read of `{array}` saw is computed in its place, from the same values")
+            }
+            OwnElements { array } => {
+                write!(f, "every iteration has elements of `{array}` that no other one touches")
+            }
             InputsKept { of, until: Until::Read } => {
                 write!(f, "nothing that `{of}` is computed from is written before it is read")
             }
@@ -361,9 +380,22 @@ impl fmt::Display for Claim {
                 "everything that reads `{array}` is inside of the loop, and finds it in the box `{array}[{}]`",
                 window(w)
             ),
-            ComputedOnce { of } => {
-                write!(f, "every value of `{of}` is computed once, by the expression that it had")
-            }
+            ComputedOnce { of, arrays } => write!(
+                f,
+                "every value of `{of}` is computed once, by the expression that it had, and read from {}",
+                quoted(arrays)
+            ),
+            CombinedFirst { of, arrays } => write!(
+                f,
+                "what inner loops combine into `{of}` is combined first, from the identity on and in their order, and read \
+                 from {}",
+                quoted(arrays)
+            ),
+            StartsFromTotals { array, totals } => write!(
+                f,
+                "every iteration starts from the element of `{totals}` that holds all that was combined into `{array}` before \
+                 it, in order"
+            ),
             OnlyBy { label, array, within: Within::Statement } => {
                 write!(f, "nothing but `{label}` touches `{array}` in the statement")
             }
@@ -382,9 +414,9 @@ impl fmt::Display for Claim {
             }
             FilledAhead { buffers, over, slots } => write!(
                 f,
-                "`{over}` writes nothing that filling {} reads, and one of {slots} slots is filled again only after its \
-                 last use",
-                buffers.iter().map(|b| format!("`{b}`")).collect::<Vec<_>>().join(", ")
+                "iterations of `{over}` fill {}, of {slots} slots, once each, before they read them and after the last use \
+                 of what was there",
+                quoted(buffers)
             ),
             PaddingDefined { over } => {
                 write!(f, "whatever an additional iteration of `{over}` reads exists and is defined")
@@ -544,6 +576,21 @@ impl Obligation {
             (C::Associated { .. }, _) => matches!(self.by, D::ByRule | D::ByDeclaration),
             (C::InBounds { .. } | C::NoFailure { .. }, _) => self.by == D::ByCheck,
             (C::Fact { .. }, _) => matches!(self.by, D::ByCheck | D::ByDeclaration),
+            (
+                C::LayoutOnly { .. }
+                | C::SpaceOnly { .. }
+                | C::CachesOnly { .. }
+                | C::RouteOnly { .. }
+                | C::IndivisibleOnly { .. }
+                | C::ComputedInPlace { .. }
+                | C::ComputedOnce { .. }
+                | C::CombinedFirst { .. }
+                | C::StartsFromTotals { .. }
+                | C::OwnElements { .. }
+                | C::OnlyInside { .. }
+                | C::FilledAhead { .. },
+                _,
+            ) => self.by == D::ByDependence && matches!(self.witness, W::Accesses(_)),
             (_, Theorem::Order | Theorem::NoMeaning | Theorem::Size) => self.by == D::ByRule,
             (_, Theorem::Value | Theorem::Algebra) => matches!(self.by, D::ByRule | D::ByDependence),
         };

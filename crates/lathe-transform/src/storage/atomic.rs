@@ -10,7 +10,7 @@ use lathe_ir::stmt::{Atomic, AtomicOp, MemoryOrder};
 use lathe_ir::{Reduce, Space, Stmt, StmtKind};
 use lathe_strategy::evidence::Kind;
 use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Claim, Obligation, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Refusal, RuleSignature};
 
 const RULE: &str = "atomic";
 
@@ -79,8 +79,7 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
         work.replace_as_is(&path, s.with_kind(updated(r, value, target)), Kind::Bijection)?;
     }
     work.scheduled();
-    work.oblige(Obligation::by_rule(Claim::IndivisibleOnly { label }));
-    Ok(())
+    work.decide(Claim::IndivisibleOnly { label }, "leave it as it is")
 }
 
 fn updated(r: &Reduce, value: &lathe_ir::Expr, target: &lathe_ir::Access) -> StmtKind {

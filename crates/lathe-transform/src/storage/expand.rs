@@ -14,9 +14,9 @@ use lathe_ir::{
     Access, BufId, Buffer, Expr, Function, Layout, Loop, Space, Stmt, StmtKind, VarId, View, build,
 };
 use lathe_poly::Affine;
-use lathe_strategy::evidence::{Kind, Within};
+use lathe_strategy::evidence::Kind;
 use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Claim, Obligation, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Refusal, RuleSignature};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -81,9 +81,7 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
         top.push(0);
         found = declared(work.func(), &top, &name);
     }
-    // What one iteration of the loops declares, no other one sees.
-    work.oblige(Obligation::by_rule(Claim::OnlyInside { array: name, within: Within::Iteration }));
-    Ok(())
+    work.decide(Claim::OwnElements { array: name }, "name a loop further inside")
 }
 
 /// The first array of that name that is declared inside of the loop.

@@ -70,7 +70,10 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     work.replace_as_is(&producer.alloc, new, Kind::Bijection)?;
     producer.remove(work, Kind::Bijection)?;
     let name = buffer.name.to_string();
-    work.oblige(Obligation::by_rule(Claim::StoredOnce { array: name.clone() }));
+    work.decide(
+        Claim::ComputedInPlace { array: name.clone() },
+        "`compute_at` moves whole nests, and keeps the array",
+    )?;
     work.oblige(Obligation::by_effects(Claim::InputsKept { of: name, until: Until::Read }));
     Ok(())
 }

@@ -124,7 +124,8 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     work.made(&target, &local);
     work.becomes(&*buffer, &*local);
     let array = name.to_string();
-    work.oblige(Obligation::by_rule(Claim::OnlyInside { array: array.clone(), within: Within::Iteration }));
+    let only = Claim::OnlyInside { array: array.clone(), within: Within::Iteration };
+    work.decide(only, "fuse the loops that use it first")?;
     work.oblige(Obligation::by_accesses(
         Claim::WrittenFirst { array, within: Within::Iteration },
         plan.found.len(),

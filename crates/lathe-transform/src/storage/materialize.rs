@@ -76,8 +76,11 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
         work.plays(Role::Values, &Label::new(&label), &**b);
     }
     work.oblige(Obligation::by_effects(Claim::InputsKept { of: label.clone(), until: Until::Done }));
-    work.oblige(Obligation::by_rule(Claim::ComputedOnce { of: label }));
-    Ok(())
+    let arrays = buffers.iter().map(|b| b.name.to_string()).collect();
+    work.decide(
+        Claim::ComputedOnce { of: label, arrays },
+        "do this first, before loops are split or run by others",
+    )
 }
 
 pub(super) fn refuse(rule: &str, message: &str, help: &str, places: &Places) -> Refusal {

@@ -9,7 +9,7 @@ use crate::work::Work;
 use lathe_ir::{Space, StmtKind, Store};
 use lathe_strategy::evidence::Kind;
 use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Claim, Obligation, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Refusal, RuleSignature};
 
 const RULE: &str = "nontemporal";
 
@@ -67,6 +67,5 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
         let new = s.with_kind(StmtKind::Store(Store { nontemporal: true, ..store.clone() }));
         work.replace_as_is(&path, new, Kind::Bijection)?;
     }
-    work.oblige(Obligation::by_rule(Claim::RouteOnly { label }));
-    Ok(())
+    work.decide(Claim::RouteOnly { label }, "leave it as it is")
 }

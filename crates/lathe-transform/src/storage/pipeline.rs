@@ -7,15 +7,14 @@ use crate::names;
 use crate::rule::Rule;
 use crate::split::{loop_at_work, require_serial};
 use crate::work::Work;
-use lathe_analysis::{Memory, Place};
 use lathe_ir::build::{add, floor_mod, index, lt, sub, var};
 use lathe_ir::lower::resolve;
 use lathe_ir::stmt::Effects;
 use lathe_ir::visit::{self, vars_of};
-use lathe_ir::{Access, BufId, Buffer, Expr, Function, Layout, LayoutStep, Loop, Stmt, StmtKind, View};
+use lathe_ir::{Access, BufId, Buffer, Expr, Layout, LayoutStep, Loop, Stmt, StmtKind, View};
 use lathe_strategy::evidence::Kind;
 use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Claim, Obligation, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Refusal, RuleSignature};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -71,7 +70,7 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
         let text = format!("the body of `{}` does not begin by filling buffers of its own", l.binder.name);
         return Err(refuse(codes::SHAPE, text, "`stage` what it reads at this loop first"));
     };
-    safe(cursor.func, &l, &body, &filled).map_err(|(code, text)| refuse(code, text, ""))?;
+    safe(&l, &filled).map_err(|(code, text)| refuse(code, text, ""))?;
     let room = |b: &Arc<Buffer>| {
         let mut extents = vec![index(stages)];
         extents.extend(b.extents.iter().cloned());
@@ -103,12 +102,12 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     work.replace(&path, new, Kind::Split)?;
     rooms.iter().for_each(|b| work.made(&path, b));
     work.scheduled();
-    work.oblige(Obligation::by_effects(Claim::FilledAhead {
+    let claim = Claim::FilledAhead {
         buffers: rooms.iter().map(|b| b.name.to_string()).collect(),
         over: l.binder.name.to_string(),
         slots: stages,
-    }));
-    Ok(())
+    };
+    work.decide(claim, "`stage` copies of what the loop writes outside of it")
 }
 
 /// The body of a loop: buffers, statements that only fill them, and the rest.
@@ -172,23 +171,9 @@ fn written_outside(s: &Stmt) -> Option<HashSet<BufId>> {
     written.difference(&own).copied().collect()
 }
 
-/// Whether filling earlier changes nothing.
-fn safe(
-    func: &Function,
-    l: &Loop,
-    body: &Body,
-    filled: &[Arc<Buffer>],
-) -> Result<(), (lathe_diagnostics::Code, String)> {
-    let memory = Memory::of(func);
-    let mut reads = memory.touched(&Stmt::seq(body.fill.clone())).reads.clone();
-    filled.iter().for_each(|b| {
-        reads.remove(&Place::Buffer(b.id));
-    });
+/// Whether the loop is one whose iterations could be filled earlier.
+fn safe(l: &Loop, filled: &[Arc<Buffer>]) -> Result<(), (lathe_diagnostics::Code, String)> {
     let name = &l.binder.name;
-    if memory.changing(&reads, body.rest.iter()).is_some() {
-        let text = format!("an iteration of `{name}` may write what the buffers of the next are filled from");
-        return Err((codes::ORDER, text));
-    }
     let mut orders = false;
     visit::walk(&l.body, &mut |s, _| {
         orders |=

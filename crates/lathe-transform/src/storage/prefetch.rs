@@ -10,7 +10,7 @@ use lathe_ir::expr::{Access, View};
 use lathe_ir::{BufId, Executor, Stmt, StmtKind, VarId, build, visit};
 use lathe_strategy::evidence::Kind;
 use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Claim, Obligation, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Refusal, RuleSignature};
 use std::collections::HashMap;
 
 const RULE: &str = "prefetch";
@@ -90,8 +90,7 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
         });
     }
     work.replace_storage(&target, new, Kind::Bijection)?;
-    work.oblige(Obligation::by_rule(Claim::CachesOnly { array: buffer.name.to_string() }));
-    Ok(())
+    work.decide(Claim::CachesOnly { array: buffer.name.to_string() }, "leave it out")
 }
 
 struct Asking {

@@ -87,7 +87,8 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
         work.made(&root, b);
         work.plays(Role::Part, &Label::new(&of), &**b);
     }
-    Ok(())
+    let arrays = buffers.iter().map(|b| b.name.to_string()).collect();
+    work.decide(Claim::CombinedFirst { of, arrays }, "do this first, before loops are split or run by others")
 }
 
 fn no(message: &str, help: &str, places: &Places) -> Refusal {

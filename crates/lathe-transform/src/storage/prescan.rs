@@ -79,7 +79,9 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     relied.iter().for_each(|l| work.relies_on(l));
     work.oblige(Obligation::by_effects(Claim::InputsKept { of: array.clone(), until: Until::Done }));
     work.changes_rounding(&label);
-    work.oblige(Obligation::by_effects(Claim::OnlyBy { label, array, within: Within::Loop }));
+    work.oblige(Obligation::by_effects(Claim::OnlyBy { label, array: array.clone(), within: Within::Loop }));
+    let claim = Claim::StartsFromTotals { array, totals: carry.name.to_string() };
+    work.decide(claim, "choose a loop of stores and reductions")?;
     work.made(&path, &carry);
     work.plays(Role::Carry, &*buffer, &*carry);
     Ok(())

@@ -457,7 +457,7 @@ impl Job<'_> {
             main = f.restart(&main, &locals, &outside);
         }
         let combine = m.combine(work, &mut labels);
-        if let (Some(start), None, None) = (&identity, &labels.halves, self.first) {
+        if let (Some(start), None) = (&identity, self.first) {
             let own = m.own(&first).ok_or_else(empty)?;
             for (n, (b, local)) in parts.iter().zip(&locals).enumerate() {
                 let before = if n == 0 { old } else { &redirected[n - 1] };

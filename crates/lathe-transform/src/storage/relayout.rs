@@ -13,7 +13,7 @@ use lathe_ir::visit::Path;
 use lathe_ir::{Buffer, Space, StmtKind};
 use lathe_strategy::evidence::{Kind, Simplified};
 use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Claim, Obligation, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Refusal, RuleSignature};
 use std::sync::Arc;
 
 pub static SET_LAYOUT: Rule = Rule {
@@ -118,6 +118,5 @@ fn rebind(work: &mut Work, path: &[usize], new: Buffer, claim: Claim) -> Result<
     let alloc = s.with_kind(StmtKind::Alloc { buffer: new, body: body.clone() });
     work.replace_as_is(path, alloc, Kind::Bijection)?;
     work.scheduled();
-    work.oblige(Obligation::by_rule(claim));
-    Ok(())
+    work.decide(claim, "give it another layout")
 }

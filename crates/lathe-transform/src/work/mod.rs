@@ -8,13 +8,14 @@ mod relations;
 use crate::args::{Args, IntoRefusal};
 use crate::arithmetic::added_overflow;
 use crate::codes;
+use crate::decide::decide;
 use crate::handle::{self, Handle, Made as Part};
 use crate::laws::{self, Relied};
 use crate::nest::rename_loops;
 use crate::rule::{Cursor, Edit, Rule};
 use lathe_analysis::{
-    Again, Env, Mirror, OrderRefusal, Parts, Staged, instances_preserved, mirrors, order_preserved, padded,
-    partial_results, recomputes,
+    Again, Change, Env, Mirror, OrderRefusal, Parts, Staged, instances_preserved, mirrors, order_preserved,
+    padded, partial_results, recomputes,
 };
 use lathe_diagnostics::{Code, Diagnostic, Places, Severity};
 use lathe_ir::names::Role;
@@ -350,6 +351,23 @@ impl<'a> Work<'a> {
             self.oblige(Obligation::by_accesses(claim, accesses));
         }
         self.oblige(Obligation::by_accesses(Claim::PaddingDefined { over }, read));
+        Ok(())
+    }
+
+    /// Asks the checker whether a claim holds of the function as it was and as it is now, and names it.
+    pub fn decide(&mut self, claim: Claim, help: &str) -> Result<(), Refusal> {
+        let change = Change { module: self.module(), before: self.cursor.func, after: &self.func };
+        match decide(&change, &claim) {
+            Some(Ok(examined)) => self.oblige(Obligation::by_accesses(claim, examined)),
+            Some(Err(why)) => {
+                let place = visit::at(&self.cursor.func.body, &self.cursor.focus);
+                return Err(Diagnostic::error(codes::VALUE, format!("`{}`: {why}", self.rule))
+                    .at_places(&place.map_or(Places::none(), |s| s.places().clone()), "here")
+                    .help(help)
+                    .into_refusal(self.rule));
+            }
+            None => return Err(defect(self.rule, "claims what nobody checks")),
+        }
         Ok(())
     }
 
