@@ -242,7 +242,7 @@ impl Block<'_> {
         out: &mut Vec<Stmt>,
     ) -> Result<()> {
         let global = matches!(buffer.space, Space::Global | Space::Host);
-        let bounded = self.bounded(buffer);
+        let bounded = self.bounded(buffer).map_err(|d| d.at_places(s.places(), "this buffer"));
         let extents: Option<Vec<i64>> =
             bounded.as_ref().ok().map(|b| b.extents.iter().filter_map(Expr::as_int).collect());
         if let (Space::Register | Space::Stack, Some(extents)) = (buffer.space, &extents)
@@ -461,7 +461,8 @@ impl Block<'_> {
             if s.children().zip(&new).all(|(a, b)| a.ptr_eq(b)) { s.clone() } else { s.with_children(new) };
         if let Some((buffer, body)) = s.as_alloc() {
             let space = if buffer.space == Space::Register { Space::Register } else { Space::Stack };
-            let buffer = Arc::new(Buffer { space, ..self.bounded(buffer)? });
+            let bounded = self.bounded(buffer).map_err(|d| d.at_places(s.places(), "this buffer"))?;
+            let buffer = Arc::new(Buffer { space, ..bounded });
             return Ok(s.with_kind(StmtKind::Alloc { buffer, body: body.clone() }));
         }
         match s.as_loop() {

@@ -1,10 +1,10 @@
 //! The form of a test: what its lines are, and the same file with what is found in place of what was expected.
 
-use crate::agree::{Inputs, agree, outcome};
-use crate::{Case, Front, Loaded};
+use crate::agree::{agree, outcome};
+use crate::{Case, Front, Given, Inputs, Loaded, Values};
 use lathe_diagnostics::{Diagnostic, Severity, SourceMap};
-use lathe_ir::text::{print_function, print_module};
-use lathe_ir::{Function, Module};
+use lathe_ir::Module;
+use lathe_ir::text::{print_function, print_function_with, print_module};
 use std::fmt::Write as _;
 
 /// A test that was performed.
@@ -71,14 +71,16 @@ pub fn perform(name: &str, text: &str, front: &dyn Front) -> Result<Done, String
             Line::Directive { text, lines } => {
                 number += lines.len();
                 lines.iter().for_each(|l| done.text += &format!("{l}\n"));
-                let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
+                let (word, rest) = text.split_once([' ', '\n']).unwrap_or((text, ""));
                 if settings.take(word, rest.trim())? {
                     continue;
                 }
-                let Some(module) = &module else {
-                    return Err(format!("`{text}`, but the program has errors"));
-                };
-                let case = Running { front, module, settings: &settings, text };
+                if let Some(d) = messages.iter().find(|d| d.severity == Severity::Error) {
+                    let at = d.marks.first().map(|m| map.line_column(m.span.file, m.span.start));
+                    return Err(format!("`{text}`, but the program has errors: {d} {at:?}"));
+                }
+                let given = settings.given(&program, module.as_ref(), front)?;
+                let case = Running { front, given: &given, settings: &settings, text, map: &map, name };
                 let found = case.perform(word, rest.trim(), &mut done)?;
                 match &found {
                     Ok(tree) => {
@@ -107,7 +109,7 @@ fn lines(text: &str) -> Result<Vec<Line<'_>>, String> {
             let Some(Line::Directive { text, lines }) = out.last_mut() else {
                 return Err(format!("line {} continues nothing", n + 1));
             };
-            let _ = write!(text, " {}", more.trim());
+            let _ = write!(text, "\n{}", more.trim_end());
             lines.push(line);
         } else if let Some(directive) = line.strip_prefix("#: ").or_else(|| line.strip_prefix("#:")) {
             out.push(Line::Directive { text: directive.trim().to_string(), lines: vec![line] });
@@ -165,7 +167,7 @@ impl Notes {
 struct Settings {
     function: Option<String>,
     sizes: Option<Vec<Inputs>>,
-    values: Option<(i64, i64)>,
+    values: Option<Values>,
     within: f64,
 }
 
@@ -175,33 +177,44 @@ impl Settings {
         match word {
             "for" => self.function = Some(rest.to_string()),
             "sizes" => self.sizes = Some(rest.split(';').map(Inputs::parse).collect::<Result<_, _>>()?),
-            "values" => {
-                let range = rest.split_once("..").and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
-                self.values =
-                    Some(range.filter(|(a, b)| a <= b).ok_or_else(|| format!("`{rest}` is no range"))?);
-            }
+            "values" => self.values = Some(Values::parse(rest)?),
             "within" => self.within = rest.parse().map_err(|_| format!("`{rest}` is no number"))?,
             _ => return Ok(false),
         }
         Ok(true)
     }
+
+    fn given<'a>(
+        &'a self,
+        text: &'a str,
+        module: Option<&'a Module>,
+        front: &dyn Front,
+    ) -> Result<Given<'a>, String> {
+        let values = self.values.clone().map_or_else(|| Values::parse(front.values()), Ok)?;
+        let inputs = self.sizes.iter().flatten().map(|i| i.clone().drawn_from(&values)).collect();
+        let (function, within) = (self.function.as_deref(), self.within);
+        Ok(Given { text, module, function, inputs, values, within })
+    }
 }
 
 struct Running<'a> {
     front: &'a dyn Front,
-    module: &'a Module,
+    given: &'a Given<'a>,
     settings: &'a Settings,
     text: &'a str,
+    map: &'a SourceMap,
+    name: &'a str,
 }
 
 impl Running<'_> {
     /// What it gives: text, or the code of a refusal.
     fn perform(&self, word: &str, rest: &str, done: &mut Done) -> Result<Result<String, String>, String> {
         match word {
-            "tree" => Ok(Ok(print_module(self.module))),
+            "tree" => Ok(Ok(print_module(self.given.module.ok_or("the program has no tree")?))),
             "run" => {
-                let inputs = Inputs::parse(rest)?.drawn_from(self.settings.values);
-                match outcome(self.module, self.function()?, &inputs) {
+                let inputs = Inputs::parse(rest)?.drawn_from(&self.given.values);
+                let (module, func) = self.given.function()?;
+                match outcome(module, func, &inputs) {
                     Ok(found) => Ok(found),
                     Err(why) => {
                         done.failures.push(format!("`{}`: {why}", self.text));
@@ -210,23 +223,21 @@ impl Running<'_> {
                 }
             }
             "steps" => {
-                let old = self.function()?;
-                let Some(sizes) = &self.settings.sizes else {
+                let (module, old) = self.given.function()?;
+                if self.settings.sizes.is_none() {
                     return Err(format!("`{}`: no `#: sizes` before it", self.text));
-                };
-                match self.front.apply(self.module, old, rest) {
+                }
+                let steps = rest.lines().map(str::trim).collect::<Vec<_>>().join(" ");
+                match self.front.apply(module, old, &steps) {
                     Err(refusal) => Ok(Err(refusal.code.to_string())),
                     Ok(new) => {
-                        let text = print_function(&new);
+                        let text = print_function_with(&new, self.front.ids());
                         let case = Case {
-                            module: self.module.clone(),
+                            module: module.clone(),
                             before: old.clone(),
                             after: new,
-                            steps: rest.to_string(),
-                            inputs: sizes
-                                .iter()
-                                .map(|i| i.clone().drawn_from(self.settings.values))
-                                .collect(),
+                            steps,
+                            inputs: self.given.inputs.clone(),
                             within: self.settings.within,
                         };
                         done.failures.extend(differs(&case).map(|w| format!("`{}`: {w}", self.text)));
@@ -235,25 +246,33 @@ impl Running<'_> {
                     }
                 }
             }
-            _ => Err(format!(
-                "`#: {word}` is neither a case (steps, tree, run) nor a setting (sizes, values, within, for)"
-            )),
+            _ if self.front.words().contains(&word) => {
+                let found = self.front.case(word, rest, self.given);
+                Ok(match found.map_err(|e| format!("`{}`: {e}", self.text))? {
+                    Ok(found) => {
+                        done.failures.extend(found.wrong.map(|w| format!("`{}`: {w}", self.text)));
+                        Ok(found.text)
+                    }
+                    Err(refusal) => Err(self.placed(&refusal)),
+                })
+            }
+            _ => {
+                let own: String = self.front.words().iter().map(|w| format!(", {w}")).collect();
+                Err(format!(
+                    "`#: {word}` is neither a case (steps, tree, run{own}) nor a setting (sizes, values, within, for)"
+                ))
+            }
         }
     }
 
-    fn function(&self) -> Result<&Function, String> {
-        if let Some(name) = &self.settings.function {
-            return self
-                .module
-                .functions
-                .get(&**name)
-                .ok_or_else(|| format!("there is no function `{name}`"));
-        }
-        let called = self.module.called();
-        let mut free = self.module.functions.values().filter(|f| !called.contains(&f.name));
-        match (free.next(), free.next()) {
-            (Some(f), None) => Ok(f),
-            _ => Err("`#: for NAME` must say which function is meant".to_string()),
+    /// A code, with its place in the program.
+    fn placed(&self, d: &Diagnostic) -> String {
+        match d.marks.first().filter(|m| self.map.name(m.span.file) == self.name) {
+            Some(m) => {
+                let (line, column) = self.map.line_column(m.span.file, m.span.start);
+                format!("{} at {line}:{column}", d.code)
+            }
+            None => d.code.to_string(),
         }
     }
 }

@@ -21,12 +21,15 @@
 //! | `#: tree` | the module as it was loaded |
 //! | `#: run N=4` | what the outputs hold after a run, or the code that it fails with: in twenty orders, with races looked for |
 //!
+//! Crates add cases of their own ([`Front::words`]); lines that continue such a case stay lines. A refusal of such a case
+//! with a place in the program is noted with it, `#! E1112 at 3:14`.
+//!
 //! Settings hold for the cases below them:
 //!
 //! | setting | means |
 //! |---|---|
 //! | `#: sizes N=0; N=7 M=3` | where runs before and after the steps are compared: sizes and scalar parameters; none after `#: sizes` is one run of a function without sizes |
-//! | `#: values -9..9` | the range of inputs, which are whole numbers in floats, too |
+//! | `#: values -9..9` | the range of inputs, which are whole numbers in floats, too, if its ends are; for integers alone `ints 0..3`, for one parameter `I 0..3`, after `;` |
 //! | `#: within 1e-6` | how far floats may be apart, relative to the larger of them and 1; otherwise they are equal bit for bit |
 //! | `#: for NAME` | the function; otherwise the only one that no other one calls |
 //!
@@ -35,11 +38,13 @@
 
 mod agree;
 mod file;
+mod inputs;
 
-pub use agree::{Inputs, agree};
+pub use agree::agree;
+pub use inputs::{Inputs, Values};
 
 use lathe_diagnostics::{Diagnostic, SourceMap};
-use lathe_ir::text::{parse_module, print_module};
+use lathe_ir::text::{Ids, parse_module, print_module};
 use lathe_ir::verify::verify;
 use lathe_ir::{Function, Module};
 use std::path::{Path, PathBuf};
@@ -63,17 +68,89 @@ pub trait Front {
     ///
     /// # Errors
     /// The refusal.
-    fn apply(&self, module: &Module, func: &Function, steps: &str) -> Result<Function, Diagnostic>;
+    fn apply(&self, module: &Module, func: &Function, steps: &str) -> Result<Function, Diagnostic> {
+        let _ = (module, func);
+        panic!("there are no steps here: `{steps}`")
+    }
+
+    /// The range of inputs where no `#: values` is given.
+    fn values(&self) -> &'static str {
+        "-9..9"
+    }
+
+    /// Whether made trees are printed with the numbers of their variables. Where all are new, only names say something.
+    fn ids(&self) -> Ids {
+        Ids::Exact
+    }
+
+    /// The words of its own cases.
+    fn words(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Performs a case of its own. Errors within are refusals.
+    ///
+    /// # Errors
+    /// What is wrong with the form of the case.
+    fn case(&self, word: &str, rest: &str, given: &Given) -> Result<Result<Found, Diagnostic>, String> {
+        let _ = (rest, given);
+        Err(format!("there is no case `{word}` here"))
+    }
+}
+
+/// What a case of a front's own has to work on.
+pub struct Given<'a> {
+    /// The program, each line at its place in the file.
+    pub text: &'a str,
+    /// What the program was loaded as, if that is a tree.
+    pub module: Option<&'a Module>,
+    function: Option<&'a str>,
+    /// Where to compare; empty without `#: sizes`.
+    pub inputs: Vec<Inputs>,
+    /// Where inputs are drawn from.
+    pub values: Values,
+    /// How far floats may be apart.
+    pub within: f64,
+}
+
+impl<'a> Given<'a> {
+    /// What `#: for` says.
+    pub fn name(&self) -> Option<&'a str> {
+        self.function
+    }
+
+    /// The module and the function that is meant.
+    ///
+    /// # Errors
+    /// If there is no module, or it is not clear which function is meant.
+    pub fn function(&self) -> Result<(&'a Module, &'a Function), String> {
+        let module = self.module.ok_or("the program has no tree")?;
+        if let Some(name) = self.function {
+            let f = module.functions.get(name);
+            return Ok((module, f.ok_or_else(|| format!("there is no function `{name}`"))?));
+        }
+        let called = module.called();
+        let mut free = module.functions.values().filter(|f| !called.contains(&f.name));
+        match (free.next(), free.next()) {
+            (Some(f), None) => Ok((module, f)),
+            _ => Err("`#: for NAME` must say which function is meant".to_string()),
+        }
+    }
+}
+
+/// What a case of a front's own gives.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// What stands below the case.
+    pub text: String,
+    /// What no expectation can make right.
+    pub wrong: Option<String>,
 }
 
 /// Tree text: parsed, printed and parsed again, verified. There are no steps.
 pub struct Trees;
 
-impl Front for Trees {
-    fn apply(&self, _: &Module, _: &Function, steps: &str) -> Result<Function, Diagnostic> {
-        panic!("there are no steps here: `{steps}`")
-    }
-}
+impl Front for Trees {}
 
 /// Reads tree text.
 ///
@@ -118,7 +195,7 @@ pub struct Case {
     pub within: f64,
 }
 
-/// Checks every `.tree` and `.lathe` file below a folder; with `LATHE_BLESS` set, writes the expected parts.
+/// Checks every `.tree`, `.lathe` and `.mdh` file below a folder; with `LATHE_BLESS` set, writes the expected parts.
 ///
 /// # Panics
 /// If one of them does not do what it says: with all of them and the differences. If there is none.
@@ -160,7 +237,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
         for path in entries.map(|e| e.expect("an entry").path()) {
             if path.is_dir() {
                 open.push(path);
-            } else if path.extension().is_some_and(|e| e == "tree" || e == "lathe") {
+            } else if path.extension().is_some_and(|e| e == "tree" || e == "lathe" || e == "mdh") {
                 out.push(path);
             }
         }

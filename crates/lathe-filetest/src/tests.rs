@@ -1,8 +1,8 @@
 //! The driver finds what is wrong, and leaves alone what is right.
 
 use crate::file::perform;
-use crate::{Front, Trees};
-use lathe_diagnostics::{Code, Diagnostic};
+use crate::{Found, Front, Given, Inputs, Values};
+use lathe_diagnostics::{Code, Diagnostic, FileId, Span};
 use lathe_ir::{Function, Module};
 
 const COPY: &str = "func k(N)(A: in i32[N], B: out i32[N]) {
@@ -28,6 +28,24 @@ impl Front for Toy {
             }
             _ => Err(Diagnostic::error(Code("E0999"), format!("{} functions", module.functions.len()))),
         }
+    }
+
+    fn words(&self) -> &'static [&'static str] {
+        &["loops"]
+    }
+
+    /// How many loops the text has; wrong if that is not what the case says, refused at the first of none.
+    fn case(&self, _: &str, rest: &str, given: &Given) -> Result<Result<Found, Diagnostic>, String> {
+        let want: usize = rest.lines().next().unwrap_or("").parse().map_err(|_| "how many?".to_string())?;
+        if want == 0 {
+            let at = given.text.find("for").unwrap_or(0);
+            let refusal = Diagnostic::error(Code("E0998"), "none");
+            return Ok(Err(refusal.at(Span::new(FileId(0), at, at + 3), "here")));
+        }
+        let loops = given.text.matches("for ").count();
+        let text =
+            format!("{loops} loops, {} more lines, {} sizes\n", rest.lines().count() - 1, given.inputs.len());
+        Ok(Ok(Found { text, wrong: (loops != want).then(|| format!("{loops} loops")) }))
     }
 }
 
@@ -67,6 +85,35 @@ fn other_results_cannot_be_blessed() {
 }
 
 #[test]
+fn a_front_has_cases_of_its_own() {
+    let (once, failures) =
+        found(&format!("{COPY}#: sizes N=0; N=1\n#: loops 1\n#:  a line\n#:  another\n#: loops 0\n"));
+    assert!(failures.is_empty(), "{failures:?}");
+    assert!(once.contains("another\n#| 1 loops, 2 more lines, 2 sizes\n"), "{once}");
+    // A refusal with a place shows it.
+    assert!(once.contains("#: loops 0\n#! E0998 at 2:3\n"), "{once}");
+    assert_eq!(found(&once).0, once);
+    let (_, failures) = found(&format!("{COPY}#: loops 2\n"));
+    assert!(failures.len() == 1 && failures[0].contains("1 loops"), "{failures:?}");
+}
+
+#[test]
+fn inputs_are_drawn_from_their_ranges() {
+    let text = "func k(N)(A: in f64[N], B: in i32[N], I: in i64[N], c: in f32, C: out i32[N]) {}";
+    let m = lathe_ir::text::parse_module(FileId(0), text).expect("a tree");
+    let values = Values::parse("0.5..1.5; ints -2..2; I 7..7").expect("ranges");
+    let at = Inputs::parse("N=50 c=3").expect("sizes").drawn_from(&values);
+    let all = at.arguments(&m.functions["k"]).expect("values");
+    let within = |n: usize, lo: f64, hi: f64| all[n].to_f64_vec().iter().all(|v| (lo..=hi).contains(v));
+    assert!(within(0, 0.5, 1.5) && within(1, -2.0, 2.0) && within(2, 7.0, 7.0) && within(3, 3.0, 3.0));
+    assert!(all[0].to_f64_vec().iter().any(|v| v.fract() != 0.0), "{:?}", all[0]);
+    assert_ne!(at.seeded(8).arguments(&m.functions["k"]).expect("values")[0], all[0]);
+    for wrong in ["3..1", "a..b", "1", "x 1", ""] {
+        assert!(Values::parse(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
 fn messages_stand_at_their_lines() {
     let wrong = COPY.replace("A[i] * 2:i32", "C[i] * c");
     let (text, _) = found(&wrong);
@@ -91,8 +138,9 @@ fn forms_that_mean_nothing_are_errors() {
         (format!("#: sizes N=1\n{COPY}"), "before the cases"),
         (format!("{COPY}#: for q\n#: run N=1\n"), "no function `q`"),
         ("func k(\n#: tree\n".to_string(), "has errors"),
+        (format!("{COPY}#: loops many\n"), "how many?"),
     ] {
-        match perform("test.tree", &text, &Trees) {
+        match perform("test.tree", &text, &Toy) {
             Err(e) => assert!(e.contains(why), "{e}\n{text}"),
             Ok(done) => assert!(done.failures.iter().any(|f| f.contains(why)), "{:?}\n{text}", done.failures),
         }

@@ -70,6 +70,12 @@ fn orders_agree_with(text: &str, sizes: &[&[i64]], limits: Limits) {
     }
 }
 
+/// A tree of the file tests of `lathe-device`, where its kernels can be read.
+fn tree(name: &str) -> String {
+    let path = format!("{}/../lathe-device/tests/files/{name}.tree", env!("CARGO_MANIFEST_DIR"));
+    std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"))
+}
+
 fn compiles(m: &lathe_ir::Module, f: &lathe_ir::Function) {
     let [cuda, _] = Engine::devices();
     for arch in ARCHITECTURES {
@@ -98,88 +104,22 @@ fn opencl() -> Engine {
 }
 
 #[test]
-fn partial_blocks_and_scalars() {
-    agree(
-        "func axpy(N)(a: in f32, X: in f32[N], Y: inout f32[N]) stage scheduled {
-  for b in 0..(N + 127) // 128 level(grid) {
-    for t in 0..min(128, N - 128 * b) level(block) {
-      'Y'[128 * b + t]: Y[128 * b + t] = a * X[128 * b + t] + Y[128 * b + t]
+fn kernels_of_the_file_tests() {
+    let all: [(&str, &[&[i64]]); 10] = [
+        ("partial_blocks", &[&[1], &[0], &[127], &[128], &[1000]]),
+        ("backwards", &[&[0], &[1], &[33], &[100]]),
+        ("shared", &[&[8, 8], &[1, 1], &[35, 50], &[0, 3]]),
+        ("registers_and_tiles", &[&[8, 8, 4], &[33, 40, 19], &[1, 1, 1], &[5, 70, 0]]),
+        ("digits", &[&[1], &[3]]),
+        ("one_thread", &[&[3, 8], &[2, 1], &[1, 300], &[0, 4]]),
+        ("host", &[&[100, 5], &[1, 1], &[64, 0]]),
+        ("dealt_out", &[&[3, 4], &[7, 300], &[400, 1]]),
+        ("barriers_of_the_user", &[&[1], &[3]]),
+        ("spilled", &[&[3, 4], &[1, 1], &[5, 300]]),
+    ];
+    for (name, sizes) in all {
+        agree(&tree(name), sizes);
     }
-  }
-}",
-        &[&[1], &[0], &[127], &[128], &[1000]],
-    );
-}
-
-/// Both phases meet in shared memory; grids and blocks of two dimensions, blocks that are cut at both ends.
-#[test]
-fn transposed_tiles() {
-    agree(
-        "func transpose(M, N)(A: in f64[M, N], B: out f64[N, M]) stage scheduled {
-  for i in 0..(M + 15) // 16 level(grid) {
-    for j in 0..(N + 15) // 16 level(grid) {
-      alloc T: f64[16, 16] shared
-      for p in 0..min(16, M - 16 * i) level(block) {
-        for q in 0..min(16, N - 16 * j) level(block) {
-          'T'[i, j, p, q]: T[p, q] = A[16 * i + p, 16 * j + q]
-        }
-      }
-      for q in 0..min(16, N - 16 * j) level(block) {
-        for p in 0..min(16, M - 16 * i) level(block) {
-          'B'[i, j, p, q]: B[16 * j + q, 16 * i + p] = T[p, q]
-        }
-      }
-    }
-  }
-}",
-        &[&[16, 16], &[1, 1], &[35, 50], &[0, 3], &[64, 17]],
-    );
-}
-
-const GEMM: &str = "func gemm(M, N, K)(A: in f32[M, K], B: in f32[K, N], C: out f32[M, N]) stage scheduled {
-  for i in 0..(M + 31) // 32 level(grid) {
-    for j in 0..(N + 31) // 32 level(grid) {
-      alloc F: f32[32, 32] register
-      for p in 0..8 level(block) { for q in 0..8 level(block) { for r in 0..4 unrolled { for s in 0..4 unrolled {
-        'F.init'[i, j, p, q, r, s]: F[4 * p + r, q + 8 * s] = 0.0:f32
-      } } } }
-      for k in 0..(K + 7) // 8 {
-        alloc S: f32[32, 8] shared
-        alloc T: f32[8, 32] shared
-        for x in 0..32 level(block) { for y in 0..8 level(block) {
-          if 32 * i + x < M and 8 * k + y < K {
-            'S'[i, j, k, x, y]: S[x, y] = A[32 * i + x, 8 * k + y]
-          } else { 'S'[i, j, k, x, y]: S[x, y] = 0.0:f32 }
-        } }
-        for y in 0..8 level(block) { for x in 0..32 level(block) {
-          if 32 * j + x < N and 8 * k + y < K {
-            'T'[i, j, k, x, y]: T[y, x] = B[8 * k + y, 32 * j + x]
-          } else { 'T'[i, j, k, x, y]: T[y, x] = 0.0:f32 }
-        } }
-        for p in 0..8 level(block) { for q in 0..8 level(block) {
-          for c in 0..8 { for r in 0..4 unrolled { for s in 0..4 unrolled {
-            'F'[i, j, k, p, q, c, r, s]: F[4 * p + r, q + 8 * s] sum= S[4 * p + r, c] * T[c, q + 8 * s] licensed contract
-          } } }
-        } }
-      }
-      for p in 0..8 level(block) { for q in 0..8 level(block) { for r in 0..4 unrolled { for s in 0..4 unrolled {
-        if 32 * i + (4 * p + r) < M and 32 * j + (q + 8 * s) < N {
-          'C'[i, j, p, q, r, s]: C[32 * i + (4 * p + r), 32 * j + (q + 8 * s)] = F[4 * p + r, q + 8 * s]
-        }
-      } } } }
-    }
-  }
-}";
-
-/// Results stay in the registers of the thread that owns them, while all threads copy tiles.
-#[test]
-fn products_with_tiles_in_shared_memory_and_registers() {
-    agree(GEMM, &[&[32, 32, 8], &[33, 40, 19], &[1, 1, 1], &[5, 70, 0]]);
-    let (_, f) = parse(GEMM);
-    let text = print_function(&to_spmd(&f, Limits::default()).unwrap());
-    // Of 1,024 results a thread has 16, in blocks of four rows and dealt out columns.
-    assert!(text.contains("f32[4, 4] register"), "{text}");
-    assert_eq!(text.matches("barrier").count(), 2, "{text}");
 }
 
 /// Slots are filled for the next iteration while this one reads its own: one barrier is enough, and copy units may fill.
@@ -202,8 +142,6 @@ fn one_barrier_where_buffers_have_slots() {
     let text = text.replace("(M, N)(A:", "(M, N)(Z: in i32[N], A:");
     agree(&text, &[&[1, 1], &[3, 2], &[2, 5], &[1, 0]]);
     let (m, f) = parse(&text);
-    let kernels = print_function(&to_spmd(&f, Limits::default()).unwrap());
-    assert_eq!(kernels.matches("barrier").count(), 1, "{kernels}");
     let source = emit(&m, &f, Language::Cuda, Limits::default()).unwrap().source;
     assert!(source.contains("lathe_copy<4>(&S"), "{source}");
     // What is not there is filled with zeros by the copy units, one by one where rows may begin anywhere.
@@ -217,41 +155,6 @@ fn one_barrier_where_buffers_have_slots() {
         let source = emit(&m, &f, Language::Cuda, Limits::default()).unwrap().source;
         assert!(source.contains("lathe_copy_if<4>(&S"), "{end}\n{source}");
     }
-    // Where every iteration fills the slot that it reads, there are two.
-    let alike = text.replace("S[(k + 1) % 2, t] = A[i, 64 * (k + 1) + t]", "S[k % 2, t] = A[i, 64 * k + t]");
-    let (_, f) = parse(&alike);
-    let kernels = print_function(&to_spmd(&f, Limits::default()).unwrap());
-    assert_eq!(kernels.matches("barrier").count(), 2, "{kernels}");
-}
-
-/// A warp is a rectangle of threads: two of their variables are the digits of an owner.
-#[test]
-fn owners_have_several_digits() {
-    let text = "func tiles(M)(A: in i32[M, 16, 64], B: out i32[M, 16, 64]) stage scheduled {
-  for i in 0..M level(grid) {
-    alloc F: i32[16, 64] register
-    for p in 0..2 level(block) { for q in 0..4 level(block) { for r in 0..2 level(block) { for s in 0..2 level(block) {
-      for u in 0..4 unrolled { for v in 0..8 unrolled {
-        'F'[i, p, q, r, s, u, v]: F[8 * p + 4 * r + u, 16 * q + 8 * s + v] = A[i, 8 * p + 4 * r + u, 16 * q + 8 * s + v]
-      } }
-    } } } }
-    for p in 0..2 level(block) { for q in 0..4 level(block) { for r in 0..2 level(block) { for s in 0..2 level(block) {
-      for u in 0..4 unrolled { for v in 0..8 unrolled {
-        'B'[i, p, q, r, s, u, v]: B[i, 8 * p + 4 * r + u, 16 * q + 8 * s + v] = F[8 * p + 4 * r + u, 16 * q + 8 * s + v] * 2:i32
-      } }
-    } } } }
-  }
-}";
-    agree(text, &[&[1], &[3]]);
-    let (_, f) = parse(text);
-    let kernels = print_function(&to_spmd(&f, Limits::default()).unwrap());
-    assert!(kernels.contains("i32[4, 8] register"), "{kernels}");
-    // Digits that overlap are none.
-    let (_, f) = parse(
-        &text.replace("16 * q + 8 * s", "8 * q + 8 * s").replace("[16, 64] register", "[16, 48] register"),
-    );
-    let kernels = print_function(&to_spmd(&f, Limits::default()).unwrap());
-    assert!(kernels.contains("shared"), "{kernels}");
 }
 
 /// Partial results are combined by a tree reduction, the last of them within a warp.
@@ -332,100 +235,6 @@ fn rows_of_threads_go_through_phases_together() {
     assert_eq!(source.matches("__shfl_down_sync").count(), 5, "{source}");
     // A bound that differs from row to row: the threads of a row take turns.
     agree(&narrow.replace("for r in 0..2", "for r in 0..w // 2 + 1"), &[&[1], &[2]]);
-}
-
-/// What all threads share is made by one of them, and barriers stand on both sides.
-#[test]
-fn serial_code_of_a_block_is_run_by_one_thread() {
-    agree(
-        "func norm(M, N)(A: in f32[M, N], B: out f32[M, N]) stage scheduled {
-  for i in 0..M level(grid) {
-    alloc P: f32[64] shared
-    alloc s: f32[] register
-    for t in 0..64 level(block) {
-      'P.init'[i, t]: P[t] = 0.0:f32
-      for k in 0..(N - t + 63) // 64 {
-        'P'[i, t, k]: P[t] sum= A[i, 64 * k + t] * A[i, 64 * k + t] licensed
-      }
-    }
-    's.init'[i]: s[] = 0.0:f32
-    for t in 0..64 {
-      's'[i, t]: s[] sum= P[t] licensed
-    }
-    let scale: f32 = 1.0:f32 / (sqrt(s[]) + 1.0:f32)
-    for j in 0..N level(block) {
-      'B'[i, j]: B[i, j] = A[i, j] * scale
-    }
-  }
-}",
-        &[&[3, 64], &[2, 1], &[1, 300], &[0, 4]],
-    );
-}
-
-/// A loop of the host, two kernels in it, and a buffer of the device between them.
-#[test]
-fn steps_of_the_host() {
-    agree(
-        "func jacobi(N, T)(n: in i32[T], A: inout f32[N]) stage scheduled {
-  alloc B: f32[N]
-  for t in 0..T {
-    for b in 0..(N + 63) // 64 level(grid) {
-      for j in 0..min(64, N - 64 * b) level(block) {
-        'B'[t, b, j]: B[64 * b + j] = 0.5:f32 * (A[max(64 * b + j - 1, 0)] + A[min(64 * b + j + 1, N - 1)])
-      }
-    }
-    if t % 2 == 0 {
-      for b in 0..(N + 63) // 64 level(grid) {
-        for j in 0..min(64, N - 64 * b) level(block) {
-          'A'[t, b, j]: A[64 * b + j] = B[64 * b + j]
-        }
-      }
-    }
-  }
-  if N > 0 { 'A.2'[]: A[0] = A[0] + A[N - 1] }
-}",
-        &[&[100, 5], &[1, 1], &[64, 0]],
-    );
-}
-
-/// Loops of threads whose sizes are no constants are dealt out; nests of them as a whole where the inner ones are.
-#[test]
-fn loops_of_any_size_are_dealt_to_the_threads() {
-    agree(
-        "func sizes(M, N)(A: in i32[M, N], B: out i32[M, N], C: out i32[M, 5], D: out i32[3000]) stage scheduled {
-  for i in 0..M level(block) {
-    for j in 0..N level(block) { 'B'[i, j]: B[i, j] = A[i, j] * 2:i32 }
-  }
-  for i in 0..M level(block) {
-    for j in 0..5 level(block) { 'C'[i, j]: C[i, j] = B[i, j % N] + 1:i32 }
-  }
-  for d in 0..3000 step 1 level(block) { 'D'[d]: D[d] = cast<i32>(d) }
-}",
-        &[&[3, 4], &[7, 300], &[400, 1]],
-    );
-}
-
-/// Trees that say themselves where barriers stand.
-#[test]
-fn barriers_of_the_user() {
-    let text = "func turn(N)(A: in i32[64 * N], B: out i32[64 * N]) stage scheduled {
-  for g in 0..N level(grid) {
-    alloc S: i32[64] shared
-    for t in 0..64 level(block) {
-      'S'[g, t]: S[t] = A[64 * g + t]
-      for r in 0..3 {
-        barrier t
-        let x: i32 = S[(t + 1) % 64]
-        barrier t
-        'S.2'[g, t, r]: S[t] = x
-      }
-      barrier t
-      'B'[g, t]: B[64 * g + t] = S[63 - t]
-    }
-  }
-}";
-    // The size is no extent by itself: give it an array of its own.
-    agree(&text.replace("(N)(A:", "(N)(Z: in i32[N], A:"), &[&[1], &[3]]);
 }
 
 /// Two values of every operator and type, as one thread computes them.

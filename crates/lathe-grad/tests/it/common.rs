@@ -1,11 +1,12 @@
 //! The oracle: the kernel with all floats in f64, run at two points on a line.
 
 use lathe_diagnostics::{Diagnostic, SourceMap};
-use lathe_grad::{Derivative, Mode, Request, codes, differentiate, shadow_name, widened};
+use lathe_filetest::{Inputs, Values as FromRanges};
+use lathe_grad::{Derivative, Mode, Request, codes, differentiate, shadow_name};
 use lathe_ir::interp::{self, ArrayValue, Options};
 use lathe_ir::text::print_function;
-use lathe_ir::{Function, Mode as ParamMode, Module, Scalar, VarId};
-use std::collections::{BTreeMap, HashMap};
+use lathe_ir::{Function, Mode as ParamMode, Module, Scalar};
+use std::collections::BTreeMap;
 
 /// SplitMix64.
 pub struct Rng(pub u64);
@@ -28,7 +29,7 @@ impl Rng {
     }
 }
 
-struct NoFiles;
+pub struct NoFiles;
 
 impl lathe_lang::Resolver for NoFiles {
     fn load(&mut self, _: &str, name: &str) -> Result<(String, String), String> {
@@ -47,61 +48,24 @@ pub fn kernel(text: &str) -> (Module, Function) {
 
 pub type Values = BTreeMap<String, ArrayValue>;
 
-/// How inputs are drawn.
-#[derive(Clone, Copy)]
-pub struct Draw {
-    pub lo: f64,
-    pub hi: f64,
-    /// Integers are below it.
-    pub below: i64,
-    pub seed: u64,
-}
+/// Where inputs are drawn from: away from 0, integers as subscripts of three elements.
+pub const VALUES: &str = "0.25..1.25; ints 0..2";
 
-impl Default for Draw {
-    fn default() -> Draw {
-        Draw { lo: 0.25, hi: 1.25, below: 3, seed: 1 }
-    }
-}
-
-pub fn sizes_of(f: &Function, sizes: &[(&str, i64)]) -> HashMap<VarId, i64> {
-    let value = |name: &str| sizes.iter().find(|s| s.0 == name).unwrap_or_else(|| panic!("no size {name}")).1;
-    f.sizes.iter().map(|b| (b.id, value(&b.name))).collect()
-}
-
-fn shape(p: &lathe_ir::Param, sizes: &HashMap<VarId, i64>) -> Vec<usize> {
-    let extent = |e| interp::evaluate(e, sizes).expect("an extent") as usize;
-    p.array().map_or_else(Vec::new, |b| b.extents.iter().map(extent).collect())
-}
-
-fn scalar(p: &lathe_ir::Param) -> Scalar {
-    match &p.kind {
-        lathe_ir::ParamKind::Array(b) => b.elem.scalar().expect("scalars"),
-        lathe_ir::ParamKind::Scalar(b) => b.ty,
-    }
+/// Sizes, and inputs from the usual ranges.
+pub fn given(sizes: &str) -> Inputs {
+    Inputs::parse(sizes).expect("sizes").drawn_from(&FromRanges::parse(VALUES).expect("ranges"))
 }
 
 /// Inputs for every `in` and `inout` parameter.
-pub fn inputs(f: &Function, sizes: &HashMap<VarId, i64>, draw: Draw) -> Values {
-    let mut rng = Rng(draw.seed);
-    let mut out = Values::new();
-    for p in f.params.iter().filter(|p| p.mode != ParamMode::Out) {
-        let (shape, ty) = (shape(p, sizes), scalar(p));
-        let n = shape.iter().product::<usize>();
-        let a = if ty.is_float() {
-            let v: Vec<f64> = (0..n).map(|_| draw.lo + (draw.hi - draw.lo) * rng.unit()).collect();
-            ArrayValue::from_f64(ty, &shape, &v)
-        } else {
-            let v: Vec<i64> = (0..n).map(|_| rng.below(draw.below as usize) as i64).collect();
-            ArrayValue::from_i64(ty, &shape, &v)
-        };
-        out.insert(p.name().to_string(), a);
-    }
-    out
+pub fn drawn(f: &Function, at: &Inputs) -> Values {
+    let all = f.params.iter().zip(at.arguments(f).expect("sizes with values"));
+    all.filter(|(p, _)| p.mode != ParamMode::Out).map(|(p, a)| (p.name().to_string(), a)).collect()
 }
 
 /// Runs a function; all `out` and `inout` arrays afterwards.
-pub fn run(m: &Module, f: &Function, inputs: &Values, sizes: &HashMap<VarId, i64>) -> Values {
-    let mut outs = interp::outputs(f, sizes).expect("shapes").into_iter();
+pub fn run(m: &Module, f: &Function, inputs: &Values, at: &Inputs) -> Values {
+    let sizes = at.sizes(f).expect("sizes with values");
+    let mut outs = interp::outputs(f, &sizes).expect("shapes").into_iter();
     let mut args: Vec<ArrayValue> = f
         .params
         .iter()
@@ -117,11 +81,15 @@ pub fn run(m: &Module, f: &Function, inputs: &Values, sizes: &HashMap<VarId, i64
 }
 
 pub fn derive(m: &Module, f: &Function, mode: Mode) -> Result<Derivative, Diagnostic> {
-    differentiate(
-        m,
-        f,
-        &Request::new(mode, format!("{}_{}", f.name, if mode == Mode::Forward { "jvp" } else { "vjp" })),
-    )
+    asked(m, f, mode, &Request::new(mode, ""))
+}
+
+/// What a request asks for, in a mode.
+fn asked(m: &Module, f: &Function, mode: Mode, ask: &Request) -> Result<Derivative, Diagnostic> {
+    let name = format!("{}_{}", f.name, if mode == Mode::Forward { "jvp" } else { "vjp" });
+    let usual = Request::new(mode, name);
+    let (wrt, of, allow_steps) = (ask.wrt.clone(), ask.of.clone(), ask.allow_steps);
+    differentiate(m, f, &Request { wrt, of, allow_steps, ..usual })
 }
 
 fn well_formed(m: &Module, f: &Function) {
@@ -151,20 +119,6 @@ fn dot(a: &ArrayValue, b: &ArrayValue) -> f64 {
 /// What may differ: rounding of the differences, relative to the largest value.
 const TOLERANCE: f64 = 2e-5;
 
-/// Forward mode beside central differences, reverse mode beside forward mode, the outputs beside the primal's.
-pub fn check(text: &str, sizes: &[(&str, i64)], draw: Draw) {
-    let (m, f) = kernel(text);
-    let (m, f) = widened(&m, &f);
-    check_function(&m, &f, sizes, draw, 1);
-}
-
-/// The same for the derivatives of the derivatives.
-pub fn check_twice(text: &str, sizes: &[(&str, i64)], draw: Draw) {
-    let (m, f) = kernel(text);
-    let (m, f) = widened(&m, &f);
-    check_function(&m, &f, sizes, draw, 2);
-}
-
 /// How a comparison ended, faults aside, which panic.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
@@ -177,48 +131,45 @@ pub enum Outcome {
     Refused,
 }
 
-fn check_function(m: &Module, f: &Function, sizes: &[(&str, i64)], draw: Draw, order: u32) {
-    match compare(m, f, sizes, draw, order, false) {
-        Outcome::Agrees => {}
-        Outcome::Differs(how) => panic!("{how}"),
-        Outcome::Large => panic!("values are too large to be compared"),
-        Outcome::Refused => panic!("a derivative has no derivative"),
-    }
+/// Forward mode beside central differences, reverse mode beside forward mode, the outputs beside the primal's: what is
+/// asked for of a function in f64; for `order` 2, of its derivatives, too. Where forward mode is asked for, there may be
+/// no other.
+pub fn compare(m: &Module, f: &Function, ask: &Request, at: &Inputs, order: u32) -> Outcome {
+    compare_all(m, f, ask, at, (order, false))
 }
 
 /// `derived`: the function is a derivative already, which may have local arrays of extents that are data.
-pub fn compare(
+fn compare_all(
     m: &Module,
     f: &Function,
-    sizes: &[(&str, i64)],
-    draw: Draw,
-    order: u32,
-    derived: bool,
+    ask: &Request,
+    at: &Inputs,
+    (order, derived): (u32, bool),
 ) -> Outcome {
     let refused = |d: &Diagnostic| d.code == codes::TAPE || derived && d.code == codes::UNSUPPORTED;
-    let (jvp, vjp) = match (derive(m, f, Mode::Forward), derive(m, f, Mode::Reverse)) {
-        (Ok(jvp), Ok(vjp)) => (jvp, vjp),
+    let (jvp, vjp) = match (asked(m, f, Mode::Forward, ask), asked(m, f, Mode::Reverse, ask)) {
+        (Ok(jvp), Ok(vjp)) => (jvp, Some(vjp)),
+        (Ok(jvp), Err(_)) if ask.mode == Mode::Forward => (jvp, None),
         (Err(d), _) | (_, Err(d)) if refused(&d) => return Outcome::Refused,
         (Err(d), _) | (_, Err(d)) => panic!("{d}\n{}", print_function(f)),
     };
     well_formed(m, &jvp.func);
-    well_formed(m, &vjp.func);
-    let at = sizes_of(f, sizes);
-    let mut rng = Rng(draw.seed ^ 0x5eed);
-    let x = inputs(f, &at, draw);
-    let y = run(m, f, &x, &at);
+    vjp.iter().for_each(|d| well_formed(m, &d.func));
+    let mut rng = Rng(0x5eed);
+    let x = drawn(f, at);
+    let y = run(m, f, &x, at);
     let v: Values = jvp.wrt.iter().map(|n| (n.clone(), random_like(&x[n], &mut rng))).collect();
     let w: Values = jvp.of.iter().map(|n| (n.clone(), random_like(&y[n], &mut rng))).collect();
+    let shown = |d: &Derivative| print_function(&d.func);
     let trees =
-        || format!("{}\n{}\n{}", print_function(f), print_function(&jvp.func), print_function(&vjp.func));
+        || format!("{}\n{}\n{}", print_function(f), shown(&jvp), vjp.as_ref().map(shown).unwrap_or_default());
 
     // Tangents.
     let h = 1e-6;
-    let (more, less) = (run(m, f, &moved(&x, &v, h), &at), run(m, f, &moved(&x, &v, -h), &at));
+    let (more, less) = (run(m, f, &moved(&x, &v, h), at), run(m, f, &moved(&x, &v, -h), at));
     let mut given = x.clone();
     given.extend(v.iter().map(|(n, a)| (shadow_name(f, n, Mode::Forward), a.clone())));
-    let at_jvp = sizes_of(&jvp.func, sizes);
-    let forward = run(m, &jvp.func, &given, &at_jvp);
+    let forward = run(m, &jvp.func, &given, at);
     let all = y.values().chain(forward.values()).filter(|a| a.ty.is_float());
     if all.flat_map(|a| a.to_f64_vec()).any(|v| v.is_nan() || v.abs() >= 1e5) {
         return Outcome::Large;
@@ -240,10 +191,10 @@ pub fn compare(
     }
 
     // Cotangents.
+    let Some(vjp) = &vjp else { return outcome };
     let mut given = x.clone();
     given.extend(w.iter().map(|(n, a)| (shadow_name(f, n, Mode::Reverse), a.clone())));
-    let at_vjp = sizes_of(&vjp.func, sizes);
-    let back = run(m, &vjp.func, &given, &at_vjp);
+    let back = run(m, &vjp.func, &given, at);
     if back
         .values()
         .filter(|a| a.ty.is_float())
@@ -260,10 +211,10 @@ pub fn compare(
     assert!((product - other).abs() <= 1e-8 * scale, "<Jv, w> = {product}, <v, Jᵀw> = {other}\n{}", trees());
 
     // The value beside the cotangents.
-    let request = Request { value: true, ..Request::new(Mode::Reverse, "both") };
+    let request = Request { value: true, mode: Mode::Reverse, name: "both".into(), ..ask.clone() };
     let both = differentiate(m, f, &request).expect("a derivative").func;
     well_formed(m, &both);
-    let got = run(m, &both, &given, &sizes_of(&both, sizes));
+    let got = run(m, &both, &given, at);
     for (n, a) in &y {
         assert_eq!(
             got[n].to_f64_vec(),
@@ -277,9 +228,11 @@ pub fn compare(
         assert_eq!(got[&n].to_f64_vec(), back[&n].to_f64_vec(), "{n}\n{}", print_function(&both));
     }
     if order > 1 && outcome == Outcome::Agrees {
-        outcome = compare(m, &jvp.func, sizes, draw, order - 1, true);
+        // Everything by everything: a derivative is a function like any other.
+        let all = Request { allow_steps: ask.allow_steps, ..Request::new(Mode::Reverse, "") };
+        outcome = compare_all(m, &jvp.func, &all, at, (order - 1, true));
         if outcome == Outcome::Agrees {
-            outcome = compare(m, &vjp.func, sizes, draw, order - 1, true);
+            outcome = compare_all(m, &vjp.func, &all, at, (order - 1, true));
         }
     }
     outcome

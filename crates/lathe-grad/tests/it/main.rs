@@ -1,7 +1,6 @@
 //! Derivatives of kernels, run by the interpreter: beside central differences, and beside one another.
 
 mod common;
-mod kernels;
+mod files;
+mod points;
 mod random;
-mod refusals;
-mod shapes;

@@ -1,7 +1,7 @@
 //! Random kernels, by the same three comparisons. `LATHE_CASES` says how many.
 
-use crate::common::{Draw, Outcome, Rng, compare, kernel};
-use lathe_grad::widened;
+use crate::common::{Outcome, Rng, compare, given, kernel};
+use lathe_grad::{Mode, Request, widened};
 use std::fmt::Write;
 
 struct Gen {
@@ -183,8 +183,7 @@ fn survives(text: &str, order: u32, seed: u64) -> bool {
     let (m, f) = widened(&m, &f);
     let mut differs = None;
     for n in 0..4 {
-        let draw = Draw { seed: seed * 4 + n, ..Draw::default() };
-        match compare(&m, &f, &[("N", 5)], draw, order, false) {
+        match compare(&m, &f, &Request::new(Mode::Reverse, ""), &given("N=5").seeded(seed * 4 + n), order) {
             Outcome::Agrees => return true,
             Outcome::Differs(how) => differs = Some(how),
             Outcome::Large | Outcome::Refused => {}

@@ -4,6 +4,7 @@ mod arbitrary;
 mod checks;
 mod choosing;
 mod figures;
+mod files;
 mod forms;
 mod lowering;
 mod meaning;

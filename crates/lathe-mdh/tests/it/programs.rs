@@ -77,35 +77,6 @@ fn threads(f: &Function) -> usize {
     out
 }
 
-/// All blocks together are larger than the cache: the results of a chain bypass it, its intermediate arrays do not.
-#[test]
-fn the_results_of_a_chain_bypass_the_caches() {
-    let source = "
-kernel centred(x: f32[M, N]) -> (y: f32[M, N]) {
-    var e: f32[M, N]
-    var total: f32[M]
-    e[i, j] = 2 * x[i, j]
-    total[i] = sum[j](e[i, j])
-    y[i, j] = e[i, j] - total[i]
-}
-";
-    let module = crate::support::module(source);
-    let func = &module.functions["centred"];
-    let h = Homomorphism::of(&module, func, Some("e")).unwrap();
-    let m = Machine { l2_bytes: 4096, l3_bytes: 0, ..machine("x86-64-v3") };
-    for (rows, past) in [(192, true), (16, false)] {
-        let at = sizes(&[("M", rows), ("N", 48)]);
-        let constant = fixed(func, &h.at(&at).unwrap());
-        for (func, exact) in [(&constant, true), (func, false)] {
-            let chosen = auto(&module, func, &at, &Setting { machine: &m, threads: 2, exact }).unwrap();
-            let text = chosen.strategy.to_string();
-            assert_eq!(text.contains("nontemporal(y)"), past, "{text}");
-            assert!(!text.contains("nontemporal(e)"), "{text}");
-            same(&module, func, &transform(&module, func, &chosen.strategy, "chain"), &at);
-        }
-    }
-}
-
 /// A table per block, whether the statement is index notation or a loop.
 #[test]
 fn histograms_get_a_table_per_block() {
@@ -137,26 +108,6 @@ fn histograms_get_a_table_per_block() {
         }
     }
 }
-/// Neighbours over the same rows become one loop, that threads take.
-#[test]
-fn chains_are_fused_row_by_row() {
-    let module = crate::support::module(SOFTMAX);
-    let func = &module.functions["softmax"];
-    for name in ["x86-64", "x86-64-v3"] {
-        let m = machine(name);
-        let at = sizes(&[("M", 96), ("N", 40)]);
-        let auto = auto(&module, func, &at, &Setting { machine: &m, threads: 3, exact: false }).unwrap();
-        assert!(auto.computes.iter().all(|c| c.1.is_ok()), "{:?}", auto.computes);
-        assert_eq!(auto.chains.len(), 1);
-        let new = transform(&module, func, &auto.strategy, "softmax");
-        let tree = lathe_ir::text::print_function(&new);
-        assert_eq!(threads(&new), 1, "{}\n{tree}", auto.strategy);
-        for (rows, columns) in [(96, 40), (7, 3), (1, 1), (0, 4)] {
-            same(&module, func, &new, &sizes(&[("M", rows), ("N", columns)]));
-        }
-    }
-}
-
 /// Products and what lies between them, block by block of the rows of every matrix.
 #[test]
 fn attention_is_done_in_blocks_of_rows() {

@@ -6,7 +6,7 @@ use lathe_space::Value;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-struct Alone;
+pub struct Alone;
 
 impl lathe_lang::Resolver for Alone {
     fn load(&mut self, _: &str, name: &str) -> Result<(String, String), String> {

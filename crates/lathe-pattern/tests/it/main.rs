@@ -3,8 +3,7 @@
 mod decide;
 mod eval;
 mod extending;
-mod lower;
-mod lowering;
+mod files;
 mod matmul;
 mod random_lowering;
 mod rules;

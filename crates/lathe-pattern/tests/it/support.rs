@@ -97,18 +97,3 @@ pub fn agree(f: &str, s: &[(&str, i64)]) {
         agree_on(&p, &sizes(s.iter().copied()), seed);
     }
 }
-
-/// The text of the translated tree.
-pub fn tree(f: &str) -> String {
-    let p = program(f).unwrap_or_else(|d| panic!("{f}: {d}"));
-    text::print_module(&lowered(&p))
-}
-
-/// The code of the translation's refusal.
-pub fn refused(f: &str) -> &'static str {
-    let p = program(f).unwrap_or_else(|d| panic!("{f}: {d}"));
-    match lower::lower(&p) {
-        Ok(_) => panic!("{f} is translated"),
-        Err(d) => d.code.0,
-    }
-}

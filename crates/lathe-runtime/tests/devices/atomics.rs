@@ -79,17 +79,10 @@ fn tables_of_blocks_are_shared_by_their_threads() {
     for ty in ["i32", "u8", "u16", "i64"] {
         agree(&histogram(ty, 64), &[&[1], &[1000], &[64]]);
     }
-    // Updates that commute need no barrier between them.
     let (m, f) = parse(&histogram("i32", 64));
-    let kernels = print_function(&to_spmd(&f, Limits::default()).unwrap());
-    assert_eq!(kernels.matches("barrier").count(), 2, "{kernels}");
     let source = emit(&m, &f, Language::Cuda, Limits::default()).unwrap().source;
     assert_eq!(source.matches("atomicAdd").count(), 3, "{source}");
-    // Those of different operators do.
     let mixed = histogram("i32", 64).replace("% 64]! sum= 2:", "% 64]! max= 2:");
-    let (_, f) = parse(&mixed);
-    let kernels = print_function(&to_spmd(&f, Limits::default()).unwrap());
-    assert_eq!(kernels.matches("barrier").count(), 3, "{kernels}");
     agree(&mixed, &[&[1], &[1000]]);
 }
 
