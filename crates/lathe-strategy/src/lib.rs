@@ -1,8 +1,9 @@
 //! Strategies as data, traces and evidence, generic in the tree that they rewrite.
 //!
-//! `instantiate` binds the parameters of a definition, `plan` unfolds what it decides by size, `run`
-//! interprets it on a tree and keeps the evidence, `replay` checks stored evidence. Trees whose sub-trees
-//! are trees (terms, strategies themselves) go through `rewrite`, which has all combinators and traversals.
+//! `instantiate` binds the parameters of a definition, `plan` unfolds what it decides by size. One engine,
+//! `rewrite`, has all combinators and traversals, for every kind of tree: terms and strategies, whose sub-trees are
+//! trees ([`Node`]), and trees of loops, whose rules need the root ([`Tree`]; a place in one is [`Rooted`]). `run` is
+//! the engine on these, with evidence as its trace; `replay` checks stored evidence.
 
 pub mod bind;
 pub mod codes;

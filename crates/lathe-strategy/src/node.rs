@@ -1,12 +1,14 @@
 //! Trees whose sub-trees are trees: what the engine of [`mod@crate::rewrite`] needs to know of them, and the
-//! rules, predicates and locations of one kind of tree.
+//! rules, predicates and locations of one kind of tree. A place in a tree whose rules need the root is a tree, too
+//! ([`Rooted`](crate::Rooted)).
 //!
 //! Rules, predicates and strategies have one type: a strategy that changes nothing is a predicate, and a
 //! rule is a strategy of one step. A kind of tree says what its one-level steps are called (`body`,
 //! `function`, …); everything else comes with the engine.
 
+use crate::evidence::Refusal;
 use crate::syntax::{Argument, Strategy};
-use crate::tree::StepArg;
+use crate::tree::{Location, StepArg};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
@@ -46,6 +48,30 @@ pub trait Node: Clone {
         0
     }
 
+    /// Rules refuse with diagnostics of their own, and find their place by its name each time, since steps may move it:
+    /// so it is with a [`Rooted`](crate::Rooted) tree outside of traversals.
+    fn focused(&self) -> bool {
+        false
+    }
+
+    /// The places of a name from here on: one where this is [`focused`](Node::focused), else all, outer ones first.
+    ///
+    /// # Errors
+    /// Where there is none; where there are several and one is wanted.
+    fn places(&self, location: &Location) -> Result<Vec<Self>, Why> {
+        Err(Why::Condition(format!("there is no `{location}` here")))
+    }
+
+    /// The place that a traversal begins at: it stays where it is.
+    fn fixed(&self) -> Self {
+        self.clone()
+    }
+
+    /// What a strategy gave at a part of this or at a place from here on, seen from here.
+    fn back(&self, new: Self) -> Self {
+        new
+    }
+
     /// For people.
     fn show(&self) -> String;
 
@@ -56,12 +82,14 @@ pub trait Node: Clone {
 }
 
 /// Why a rule does not apply here.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Why {
     /// Another shape.
     Shape(&'static str),
     /// The shape fits, but a condition does not hold.
     Condition(String),
+    /// A condition does not hold, and the rule tells it in full.
+    Refused(Refusal),
     /// The call itself is wrong: no choice makes up for it.
     Mistake(String),
 }
@@ -71,6 +99,7 @@ impl fmt::Display for Why {
         match self {
             Why::Shape(s) => f.write_str(s),
             Why::Condition(s) | Why::Mistake(s) => f.write_str(s),
+            Why::Refused(r) => f.write_str(&r.diagnostic.message),
         }
     }
 }

@@ -1,12 +1,12 @@
-//! The engine for trees whose sub-trees are trees: every combinator and traversal, with a budget, a trace,
-//! and explanations.
+//! The engine of strategies, for all kinds of trees: every combinator and traversal, with a budget, a trace, and
+//! explanations.
 //!
 //! Steps are counted by the published convention: each successful application of a rule, predicate, `id` or
 //! one-level traversal counts 1, in branches that are given up too; `;` and `<+` are free. So `id` is 1,
 //! `body(id)` 2, `body(id) ; body(id)` 4, `body(id ; id)` 3.
 //!
-//! A strategy first runs without keeping reasons, since most failures are choices. If it fails as a whole it
-//! runs once more, and the last reasons are told.
+//! A failure carries the reason that tells most of those that led to it. Where making reasons costs more than the rules
+//! themselves, a strategy first runs without any, since most failures are choices, and once more if it fails as a whole.
 
 mod explain;
 mod record;
@@ -16,13 +16,13 @@ mod walk;
 
 pub use record::{evidence, replace_at, replay_nodes};
 
-use crate::bind::{call, mark};
+use crate::bind::call;
 use crate::codes;
 use crate::context::{Context, LEAST, WORK};
 use crate::evidence::{Evidence, Obligation, Refusal};
 use crate::node::{Entry, Node, Vocabulary, Why};
 use crate::syntax::{ArgValue, Argument, Strategy};
-use crate::tree::StepArg;
+use crate::tree::{Location, StepArg};
 use lathe_diagnostics::{Code as DiagnosticCode, Diagnostic, Span};
 use lathe_space::{Expr, Value, eval};
 use std::cell::RefCell;
@@ -79,22 +79,21 @@ fn rewrite_within<N: Node>(
     let searched = RefCell::new(HashMap::new());
     let start = |explain: bool| {
         let mut e = Engine::new(context, words, state.clone(), explain, &searched);
+        e.rooted = tree.focused();
         e.callers = callers.to_vec();
         e.left = tree.cost().max(LEAST).saturating_mul(WORK);
         let result = e.strategy(strategy).and_then(|code| e.run(&code, &tree));
         (e, result)
     };
-    match start(false) {
+    // Rules that refuse in full have made their reasons anyway.
+    let mut first = start(tree.focused());
+    if let (Engine { explain: false, .. }, Err(Stop::Failed(_))) = first {
+        first = start(true);
+    }
+    match first {
         (e, Ok(tree)) => Ok(Outcome { tree, state: e.state, steps: e.steps, tried: e.tried, trace: e.trace }),
         (_, Err(Stop::Fatal(r))) => Err(*r),
-        (_, Err(Stop::Failed)) => {
-            // The same once more, with reasons.
-            let (e, result) = start(true);
-            match result {
-                Err(Stop::Fatal(r)) => Err(*r),
-                _ => Err(e.explanation(&tree)),
-            }
-        }
+        (_, Err(Stop::Failed(why))) => Err(explain::explanation(why, &tree)),
     }
 }
 
@@ -102,58 +101,81 @@ fn rewrite_within<N: Node>(
 enum Code<N: Node> {
     Id,
     Fail(String),
-    Rule(String, crate::node::RuleFn<N>, Vec<StepArg>, Option<Span>),
-    Predicate(String, crate::node::PredicateFn<N>, Vec<StepArg>, Option<Span>),
+    Rule(Step, crate::node::RuleFn<N>),
+    Predicate(Step, crate::node::PredicateFn<N>),
     /// With the test as text, for the record.
-    Tested(String, crate::node::TestedFn<N>, Shared<N>, String, Vec<StepArg>, Option<Span>),
-    Into(String, crate::node::IntoFn<N>, Vec<StepArg>, Shared<N>, Option<Span>),
+    Tested(Step, crate::node::TestedFn<N>, Shared<N>, String),
+    /// At one child.
+    Into(Step, crate::node::IntoFn<N>, Shared<N>),
     /// A strategy that depends on the tree.
-    Here(String, crate::node::HereFn<N>, Vec<StepArg>, Option<Span>),
+    Here(Step, crate::node::HereFn<N>),
     Search(search::Search<N>),
     Seq(Vec<Shared<N>>),
     Choice(Vec<Shared<N>>),
-    Not(Shared<N>),
-    /// Succeeds where its strategy does, and changes nothing.
-    Where(Shared<N>),
+    /// At a place by name.
+    At(Location, Shared<N>, Option<Span>),
     Repeat(Shared<N>),
-    One(Shared<N>),
-    All(Shared<N>),
-    Some(Shared<N>),
-    TopDown(Shared<N>),
-    BottomUp(Shared<N>),
-    AllTopDown(Shared<N>),
-    AllBottomUp(Shared<N>),
-    TryAll(Shared<N>),
-    Normalize(Shared<N>),
+    /// Through the tree.
+    Walk(Walk, Shared<N>),
     /// A definition, unfolded when it is first run; what it is called, for messages.
     Call(Box<dyn Fn() -> Strategy>, String, RefCell<Option<Shared<N>>>),
 }
 
-type Shared<N> = Rc<Code<N>>;
+/// A call of what a kind of tree has a word for.
+#[derive(Clone)]
+struct Step {
+    name: String,
+    args: Vec<StepArg>,
+    span: Option<Span>,
+}
 
-/// What is repeated: a new tree, or none where it fails.
-type Once<'f, E, N> = dyn FnMut(&mut E, &N) -> Result<Option<N>, Stop> + 'f;
+impl Step {
+    fn applied<N: Node>(&self, test: Option<&String>, path: Vec<usize>, before: &N, after: &N) -> Applied<N> {
+        Applied {
+            rule: self.name.clone(),
+            args: test.cloned().into_iter().chain(self.args.iter().map(StepArg::to_string)).collect(),
+            path,
+            before: before.clone(),
+            after: after.clone(),
+        }
+    }
+}
+
+/// Traversals, and questions.
+#[derive(Clone, Copy)]
+enum Walk {
+    Not,
+    /// Succeeds where its strategy does, and changes nothing.
+    Where,
+    One,
+    All,
+    Some,
+    TopDown,
+    BottomUp,
+    AllTopDown,
+    AllBottomUp,
+    TryAll,
+    Normalize,
+}
+
+type Shared<N> = Rc<Code<N>>;
 
 /// Why there is no result.
 enum Stop {
     /// Can be caught by `<+`.
-    Failed,
+    Failed(Reasons),
     /// A mistake in the strategy, or no end.
     Fatal(Box<Refusal>),
 }
 
-struct Reason {
-    rule: String,
-    path: Vec<usize>,
-    why: String,
-    term: String,
-    /// The shape fitted: says more than what was not there.
-    condition: bool,
-    /// How many parts of the sequences around it had succeeded.
-    after: usize,
-    /// The step.
-    span: Option<Span>,
-}
+/// The reason that tells most, where reasons are kept.
+type Reasons = Option<Box<explain::Reason>>;
+
+/// A new tree, or why not, which a choice makes up for.
+type Tried<N> = Result<Result<N, Reasons>, Stop>;
+
+/// What is repeated.
+type Once<'f, E, N> = dyn FnMut(&mut E, &N) -> Tried<N> + 'f;
 
 struct Engine<'a, N: Node> {
     context: &'a Context<'a>,
@@ -174,9 +196,10 @@ struct Engine<'a, N: Node> {
     /// Where a strategy applies nowhere in a sub-tree, which lives as long as this does.
     nowhere: HashSet<(usize, usize)>,
     alive: Vec<N>,
-    reasons: Option<Vec<Reason>>,
-    /// Parts that succeeded of the sequences that are being run.
-    reached: usize,
+    /// Whether failures have reasons.
+    explain: bool,
+    /// Whether places have names.
+    rooted: bool,
     /// What searches found: the run that explains does not repeat them.
     searched: &'a RefCell<search::Found<N>>,
 }
@@ -203,8 +226,8 @@ impl<'a, N: Node> Engine<'a, N> {
             made: HashMap::new(),
             nowhere: HashSet::new(),
             alive: Vec::new(),
-            reasons: explain.then(Vec::new),
-            reached: 0,
+            explain,
+            rooted: false,
             searched,
         }
     }
@@ -219,7 +242,7 @@ impl<'a, N: Node> Engine<'a, N> {
     ) -> Result<Result<N, Why>, Stop> {
         let (mut state, mut fatal) = (self.state.clone(), None);
         let mut holds = |n: &N| match self.probe(test, n) {
-            Ok(yes) => yes && fatal.is_none(),
+            Ok(applies) => applies.is_ok() && fatal.is_none(),
             Err(stop) => {
                 fatal.get_or_insert(stop);
                 false
@@ -235,197 +258,44 @@ impl<'a, N: Node> Engine<'a, N> {
         Ok(result)
     }
 
+    /// Strategies nest as deep as trees do: what a step does is in functions of its own, for a small frame.
     fn run(&mut self, code: &Code<N>, t: &N) -> Result<N, Stop> {
         match code {
             Code::Id => self.success(t.clone()),
-            Code::Fail(why) => self.failure("fail", why.clone(), false, None, t),
-            Code::Rule(name, f, args, span) => {
-                self.count()?;
-                match f(t, &mut self.state, args) {
-                    Ok(new) => {
-                        self.trace.push(Applied {
-                            rule: name.clone(),
-                            args: args.iter().map(StepArg::to_string).collect(),
-                            path: self.path.clone(),
-                            before: t.clone(),
-                            after: new.clone(),
-                        });
-                        let cost = new.cost();
-                        let Some(left) = self.left.checked_sub(cost) else {
-                            return Err(self.endless(&format!("the program has grown to {cost} nodes")));
-                        };
-                        self.left = left;
-                        self.success(new)
-                    }
-                    Err(why) => self.refused(name, why, *span, t),
-                }
-            }
-            Code::Predicate(name, f, args, span) => {
-                self.count()?;
-                if f(t, args) {
-                    return self.success(t.clone());
-                }
-                if self.reasons.is_some() {
-                    return self.failure(name, "the predicate does not hold".to_string(), false, *span, t);
-                }
-                Err(Stop::Failed)
-            }
-            Code::Tested(name, f, test, shown, args, span) => {
-                self.count()?;
-                match self.tested(f, test, t, args)? {
-                    Ok(new) => {
-                        let args = std::iter::once(shown.clone()).chain(args.iter().map(StepArg::to_string));
-                        self.trace.push(Applied {
-                            rule: name.clone(),
-                            args: args.collect(),
-                            path: self.path.clone(),
-                            before: t.clone(),
-                            after: new.clone(),
-                        });
-                        self.success(new)
-                    }
-                    Err(why) => self.refused(name, why, *span, t),
-                }
-            }
-            Code::Into(name, f, args, s, span) => match f(t, args) {
-                Some(n) => {
-                    let new = self.at_child(s, t, n)?;
-                    self.success(new)
-                }
-                None => {
-                    if self.reasons.is_some() {
-                        return self.failure(name, "there is no such part here".to_string(), false, *span, t);
-                    }
-                    Err(Stop::Failed)
-                }
-            },
-            Code::Here(name, f, args, span) => {
-                self.count()?;
-                match f(t, args) {
-                    Ok(s) => {
-                        let text = s.to_string();
-                        let code = match self.made.get(&text) {
-                            Some(code) => code.clone(),
-                            None => self.strategy(&s)?,
-                        };
-                        self.made.insert(text, code.clone());
-                        self.run(&code, t)
-                    }
-                    Err(why) => self.refused(name, why, *span, t),
-                }
+            Code::Fail(why) => self.fail(why, t),
+            Code::Rule(step, f) => self.rule(step, f, t),
+            Code::Predicate(step, f) => self.predicate(step, f, t),
+            Code::Tested(step, f, test, shown) => self.tested_rule(step, f, test, shown, t),
+            Code::Into(step, f, s) => self.into(step, f, s, t),
+            Code::Here(step, f) => {
+                let code = self.here(step, f, t)?;
+                self.run(&code, t)
             }
             Code::Search(s) => self.search(s, t),
             Code::Seq(v) => {
                 let mut t = t.clone();
-                let before = self.reached;
-                for s in v {
-                    let done = self.run(s, &t);
-                    self.reached = if done.is_ok() { self.reached + 1 } else { before };
-                    t = done?;
+                for (n, s) in v.iter().enumerate() {
+                    t = self.run(s, &t).map_err(|stop| stop.after(n))?;
                 }
-                self.reached = before;
                 Ok(t)
             }
-            Code::Choice(v) => {
-                for s in v {
-                    if let Some(new) = self.attempt(s, t)? {
-                        return Ok(new);
-                    }
+            Code::Choice(v) => self.first(v.iter(), &mut |e, s| e.attempt(s, t)),
+            Code::At(location, s, span) => match t.places(location) {
+                Ok(places) => {
+                    let new = self.first(places.iter(), &mut |e, place| e.attempt(s, place))?;
+                    Ok(t.back(new))
                 }
-                Err(Stop::Failed)
-            }
-            Code::Not(s) => match self.probe(s, t)? {
-                true => self.failure("not", "the strategy applies".to_string(), false, None, t),
-                false => self.success(t.clone()),
-            },
-            Code::Where(s) => match self.probe(s, t)? {
-                true => self.success(t.clone()),
-                false => Err(Stop::Failed),
+                Err(why) => self.refused("@", why, *span, t),
             },
             Code::Repeat(s) => self.repeat(t, &mut |e, t| e.attempt(s, t)),
-            Code::Normalize(s) => self.repeat(t, &mut |e, t| {
-                let marks = e.marks();
-                match e.top_down(s, t) {
-                    Ok(new) => Ok(Some(new)),
-                    Err(Stop::Failed) => {
-                        e.undo(marks);
-                        Ok(None)
-                    }
-                    Err(fatal) => Err(fatal),
-                }
-            }),
-            Code::One(s) => {
-                for k in 0..t.arity() {
-                    let n = t.visited(k);
-                    if let Some(new) = self.attempt_child(s, t, n)? {
-                        return self.success(new);
-                    }
-                }
-                Err(Stop::Failed)
-            }
-            Code::All(s) => {
-                let mut out = t.clone();
-                for k in 0..t.arity() {
-                    out = self.at_child(s, &out, t.visited(k))?;
-                }
-                self.success(out)
-            }
-            Code::Some(s) => {
-                let (mut out, mut any) = (t.clone(), false);
-                for k in 0..t.arity() {
-                    if let Some(new) = self.attempt_child(s, &out, t.visited(k))? {
-                        out = new;
-                        any = true;
-                    }
-                }
-                if any { self.success(out) } else { Err(Stop::Failed) }
-            }
-            Code::TopDown(s) => self.top_down(s, t),
-            Code::BottomUp(s) => self.bottom_up(s, t),
-            Code::AllTopDown(s) => {
-                let mut out = self.run(s, t)?;
-                for k in 0..out.arity() {
-                    let n = out.visited(k);
-                    out = self.at_child_of(&out, n, &mut |e, c| e.run(code, c))?;
-                }
-                self.success(out)
-            }
-            Code::AllBottomUp(s) => {
-                let mut out = t.clone();
-                for k in 0..t.arity() {
-                    out = self.at_child_of(&out, t.visited(k), &mut |e, c| e.run(code, c))?;
-                }
-                self.steps += 1;
-                self.run(s, &out)
-            }
-            Code::TryAll(s) => {
-                let mut out = t.clone();
-                for k in 0..t.arity() {
-                    // Steps may have taken children away.
-                    if k >= out.arity() {
-                        break;
-                    }
-                    out = self.at_child_of(&out, t.visited(k), &mut |e, c| e.run(code, c))?;
-                }
-                self.steps += 1;
-                match self.attempt(s, &out)? {
-                    Some(new) => Ok(new),
-                    None => self.success(out),
-                }
+            Code::Walk(walk, s) => {
+                let new = self.walk(*walk, s, &t.fixed()).map_err(Stop::on_the_way)?;
+                Ok(t.back(new))
             }
             Code::Call(body, shown, unfolded) => {
-                self.enter(shown.clone())?;
-                let code = unfolded.borrow().clone();
-                let code = match code {
-                    Some(c) => c,
-                    None => {
-                        let c = self.strategy(&body())?;
-                        *unfolded.borrow_mut() = Some(c.clone());
-                        c
-                    }
-                };
+                let code = self.entered(body, shown, unfolded)?;
                 let out = self.run(&code, t);
-                if out.is_ok() || matches!(out, Err(Stop::Failed)) {
+                if !matches!(out, Err(Stop::Fatal(_))) {
                     self.callers.pop();
                 }
                 out
@@ -433,11 +303,114 @@ impl<'a, N: Node> Engine<'a, N> {
         }
     }
 
+    #[inline(never)]
+    fn fail(&mut self, why: &str, t: &N) -> Result<N, Stop> {
+        let d = Diagnostic::error(codes::FAILED, format!("the strategy gives up: {why}"));
+        self.refused("fail", Why::Refused(Refusal::new("fail", d)), None, t)
+    }
+
+    #[inline(never)]
+    fn rule(&mut self, step: &Step, f: &crate::node::RuleFn<N>, t: &N) -> Result<N, Stop> {
+        self.count()?;
+        match f(t, &mut self.state, &step.args) {
+            Ok(new) => {
+                self.trace.push(step.applied(None, self.path.clone(), t, &new));
+                self.spend(&new)?;
+                self.success(new)
+            }
+            Err(why) => self.refused(&step.name, why, step.span, t),
+        }
+    }
+
+    #[inline(never)]
+    fn predicate(&mut self, step: &Step, f: &crate::node::PredicateFn<N>, t: &N) -> Result<N, Stop> {
+        self.count()?;
+        match f(t, &step.args) {
+            true => self.success(t.clone()),
+            false => self.refused(&step.name, Why::Shape("the predicate does not hold"), step.span, t),
+        }
+    }
+
+    #[inline(never)]
+    fn tested_rule(
+        &mut self,
+        step: &Step,
+        f: &crate::node::TestedFn<N>,
+        test: &Shared<N>,
+        shown: &String,
+        t: &N,
+    ) -> Result<N, Stop> {
+        self.count()?;
+        match self.tested(f, test, t, &step.args)? {
+            Ok(new) => {
+                self.trace.push(step.applied(Some(shown), self.path.clone(), t, &new));
+                self.success(new)
+            }
+            Err(why) => self.refused(&step.name, why, step.span, t),
+        }
+    }
+
+    fn into(&mut self, step: &Step, f: &crate::node::IntoFn<N>, s: &Shared<N>, t: &N) -> Result<N, Stop> {
+        let at = t.fixed();
+        let Some(n) = f(&at, &step.args) else {
+            return self.refused(&step.name, Why::Shape("there is no such part here"), step.span, t);
+        };
+        let new = self.at_child(s, &at, n).map_err(Stop::on_the_way)?;
+        self.success(t.back(new))
+    }
+
+    /// What a strategy that depends on the tree is here.
+    #[inline(never)]
+    fn here(&mut self, step: &Step, f: &crate::node::HereFn<N>, t: &N) -> Result<Shared<N>, Stop> {
+        self.count()?;
+        let s = match f(t, &step.args) {
+            Ok(s) => s,
+            Err(why) => return Err(self.stop(&step.name, why, step.span, t)),
+        };
+        let text = s.to_string();
+        let code = match self.made.get(&text) {
+            Some(code) => code.clone(),
+            None => self.strategy(&s)?,
+        };
+        self.made.insert(text, code.clone());
+        Ok(code)
+    }
+
+    /// Into a definition.
+    #[inline(never)]
+    fn entered(
+        &mut self,
+        body: &dyn Fn() -> Strategy,
+        shown: &str,
+        unfolded: &RefCell<Option<Shared<N>>>,
+    ) -> Result<Shared<N>, Stop> {
+        self.enter(shown.to_string())?;
+        if let Some(code) = &*unfolded.borrow() {
+            return Ok(code.clone());
+        }
+        let code = self.strategy(&body())?;
+        *unfolded.borrow_mut() = Some(code.clone());
+        Ok(code)
+    }
+
+    /// Counts what a step costs: a strategy that makes the tree larger and larger is stopped long before its last step.
+    fn spend(&mut self, new: &N) -> Result<(), Stop> {
+        let cost = new.cost();
+        match self.left.checked_sub(cost) {
+            Some(left) => {
+                self.left = left;
+                Ok(())
+            }
+            None => Err(self.endless(&format!("the program has grown to {cost} nodes"))),
+        }
+    }
+
     /// Into a definition; how deep they nest is bounded.
     fn enter(&mut self, caller: String) -> Result<(), Stop> {
+        self.count()?;
         self.callers.push(caller);
         if self.callers.len() > DEPTH {
-            let text = format!("the strategy does not end: {}", self.cycle());
+            let text = format!("the strategy calls itself without end: {}", self.cycle());
             let help = "a definition that calls itself needs a step that fails in the end";
             return Err(self.mistake(codes::DIVERGES, text, None, Some(help)));
         }

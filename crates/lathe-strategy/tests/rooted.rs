@@ -47,8 +47,18 @@ impl Tree for Nest {
         Ok((new, Evidence::new(rule, 1)))
     }
 
-    fn locate(&self, _: &Location, _: &[usize]) -> Result<Vec<Vec<usize>>, Refusal> {
-        Ok(vec![])
+    fn locate(&self, location: &Location, within: &[usize]) -> Result<Vec<Vec<usize>>, Refusal> {
+        let Location::Loop(name) = location else { return Ok(vec![]) };
+        let mut out = Vec::new();
+        let mut open = vec![within.to_vec()];
+        while let Some(path) = open.pop() {
+            let Some(here) = self.clone().at(&path).cloned() else { continue };
+            open.extend((0..here.1.len()).rev().map(|n| [&path[..], &[n]].concat()));
+            if here.0 == *name {
+                out.push(path);
+            }
+        }
+        Ok(out)
     }
 
     fn arity(&self, path: &[usize]) -> usize {
@@ -98,6 +108,40 @@ fn traversals_go_through_trees_that_are_edited_at_the_root() {
     assert_eq!(run("one(one(hoist))").unwrap().0, "a(b d(c e))");
     assert_eq!(run("hoist <+ mark").unwrap(), ("A(b c(d e))".into(), vec!["mark[]".into()]));
     assert_eq!(run("(one(mark) ; hoist) <+ id").unwrap(), ("a(b c(d e))".into(), vec![]));
-    assert_eq!(run("hoist").unwrap_err(), "E0611");
-    assert_eq!(run("repeat(id)").unwrap_err(), "E0608");
+    assert_eq!(run("topDown(mark ; fail)").unwrap_err(), "E0611");
+    assert_eq!(run("topDown(repeat(id))").unwrap_err(), "E0608");
+    assert_eq!(run("topDown(repeat(hoist))").unwrap().0, "a(b c(d e))");
+}
+
+/// Outside of traversals rules refuse as they do by themselves, and what changes nothing is repeated once.
+#[test]
+fn refusals_of_rules_are_told_in_full() {
+    assert_eq!(run("hoist").unwrap_err(), "E0000");
+    assert_eq!(run("mark ; mark").unwrap_err(), "E0000");
+    assert_eq!(run("fail <+ hoist").unwrap_err(), "E0000");
+    assert_eq!(run("hoist <+ fail").unwrap_err(), "E0611");
+    assert_eq!(run("repeat(mark)").unwrap(), ("A(b c(d e))".into(), vec!["mark[]".into()]));
+    assert_eq!(run("repeat(id)").unwrap(), ("a(b c(d e))".into(), vec![]));
+}
+
+/// A place by name is looked up again before each rule: `hoist` moves it.
+#[test]
+fn places_by_name_move_with_what_they_name() {
+    assert_eq!(run("mark @ loop(d)").unwrap(), ("a(b c(D e))".into(), vec!["mark[1, 0]".into()]));
+    let moved = ("D(b a(c e))".to_string(), vec!["hoist[1, 0]".into(), "hoist[1]".into(), "mark[]".into()]);
+    assert_eq!(run("(hoist ; hoist ; mark) @ loop(d)").unwrap(), moved);
+    // What is not found any more is where it was last.
+    assert_eq!(run("(mark ; hoist) @ loop(d)").unwrap().0, "a(b D(c e))");
+    assert_eq!(run("(mark @ loop(e)) @ loop(c)").unwrap().0, "a(b c(d E))");
+    assert_eq!(run("mark @ loop(b) @ loop(c)").unwrap_err(), "E0609");
+    assert_eq!(run("mark @ loop(x)").unwrap_err(), "E0609");
+    assert_eq!(run("try(mark @ loop(x))").unwrap().1.len(), 0);
+    assert_eq!(run("mark @ mark").unwrap_err(), "E0609");
+    // In a traversal the place stays where it is, and names are those from there on.
+    assert_eq!(run("topDown((hoist ; mark) @ loop(d))").unwrap().0, "a(b d(C e))");
+    assert_eq!(run("one(mark @ loop(d))").unwrap().0, "a(b c(D e))");
+    assert_eq!(run("one(mark @ outermost(loop(d)))").unwrap().0, "a(b c(D e))");
+    assert_eq!(run("one(mark @ loop(a))").unwrap_err(), "E0611");
+    let twice = "mark @ loop(c) ; (hoist @ loop(d)) ; mark @ body";
+    assert_eq!(run(twice).unwrap_err(), "E0611", "`a` has two parts");
 }

@@ -9,18 +9,7 @@ impl<N: Node> Engine<'_, N> {
             Strategy::Fail(why) => Rc::new(Code::Fail(why.clone())),
             Strategy::Seq(v) => Rc::new(Code::Seq(self.all(v)?)),
             Strategy::Choice(v) => Rc::new(Code::Choice(self.all(v)?)),
-            // `s @ location(p)` is `location(p, s)`.
-            Strategy::At(s, place) => match &**place {
-                Strategy::Call { name, args, span } => {
-                    let mut args = args.clone();
-                    args.push(Argument { name: None, value: ArgValue::Strategy(s.clone()), span: *span });
-                    self.named(name, &args, *span)?
-                }
-                _ => {
-                    let help = "write `s @ outermost(p)`, `s @ body`, ...";
-                    return Err(self.mistake(codes::LOCATION, "this is no location", None, Some(help)));
-                }
-            },
+            Strategy::At(s, place) => self.at(s, place)?,
             Strategy::If { cond, then, other, span } => match eval(cond, self.context.facts) {
                 Ok(Value::Bool(true)) => self.strategy(then)?,
                 Ok(Value::Bool(false)) => self.strategy(other)?,
@@ -30,7 +19,7 @@ impl<N: Node> Engine<'_, N> {
                 }
                 Err(e) => {
                     let text = format!("the condition `{cond}`: {e}");
-                    let help = "conditions may use parameters and machine facts";
+                    let help = "conditions may use parameters, machine facts and sizes";
                     return Err(self.mistake(codes::CONDITION, text, *span, Some(help)));
                 }
             },
@@ -42,6 +31,24 @@ impl<N: Node> Engine<'_, N> {
         v.iter().map(|s| self.strategy(s)).collect()
     }
 
+    /// `s @ place`: a place by name, or `location(p, s)`.
+    fn at(&mut self, s: &Strategy, place: &Strategy) -> Result<Shared<N>, Stop> {
+        let help = "write `s @ stmt(C)`, `s @ loop(i)`, `s @ outermost(isLoop)`, `s @ body`, ...";
+        let none = |span| self.mistake(codes::LOCATION, "this is no location", span, Some(help));
+        let Strategy::Call { name, args, span } = place else { return Err(none(None)) };
+        if self.rooted
+            && let Some(location) = Location::from_strategy(place)
+        {
+            return Ok(Rc::new(Code::At(location, self.strategy(s)?, *span)));
+        }
+        let defined = self.context.definitions.find(name, self.context.target).is_some();
+        if !defined && matches!(self.words.get(name), Some(Entry::Rule(_) | Entry::Predicate(_))) {
+            return Err(none(*span));
+        }
+        let s = Argument { name: None, value: ArgValue::Strategy(Box::new(s.clone())), span: *span };
+        self.named(name, &[args.as_slice(), &[s]].concat(), *span)
+    }
+
     fn named(&mut self, name: &str, args: &[Argument], span: Option<Span>) -> Result<Shared<N>, Stop> {
         // Definitions come first, so that users can refine what is built in.
         if let Some(d) = self.context.definitions.find(name, self.context.target) {
@@ -49,33 +56,35 @@ impl<N: Node> Engine<'_, N> {
             if let Some(c) = self.calls.get(&key) {
                 return Ok(c.clone());
             }
-            let body = call(d, args, self.context.facts)
-                .map_err(|e| Stop::Fatal(Box::new(self.tell(Refusal::new(name, e), span))))?;
+            let body =
+                call(d, args, self.context.facts).map_err(|e| self.fatal(Refusal::new(name, e), span))?;
             let shown = show_call(name, args);
             let code = Rc::new(Code::Call(Box::new(move || body.clone()), shown, RefCell::new(None)));
             self.calls.insert(key, code.clone());
             return Ok(code);
         }
-        let nullary = |c: Code<N>| Ok(Rc::new(c));
-        match (name, args.len()) {
-            ("id", 0) => return nullary(Code::Id),
-            ("fail", 0) => return nullary(Code::Fail("`fail`".to_string())),
+        match (name, args) {
+            ("id", []) => return Ok(Rc::new(Code::Id)),
+            ("fail", []) => return Ok(Rc::new(Code::Fail("asked to fail".to_string()))),
+            ("fail", [Argument { value: ArgValue::Expr(why), .. }]) => {
+                return Ok(Rc::new(Code::Fail(why.to_string())));
+            }
             _ => {}
         }
         let unary: Option<fn(Shared<N>) -> Code<N>> = match name {
             "try" => Some(|s| Code::Choice(vec![s, Rc::new(Code::Id)])),
-            "not" => Some(Code::Not),
-            "where" => Some(Code::Where),
             "repeat" => Some(Code::Repeat),
-            "one" => Some(Code::One),
-            "all" => Some(Code::All),
-            "some" => Some(Code::Some),
-            "topDown" => Some(Code::TopDown),
-            "bottomUp" => Some(Code::BottomUp),
-            "allTopDown" => Some(Code::AllTopDown),
-            "allBottomUp" => Some(Code::AllBottomUp),
-            "tryAll" => Some(Code::TryAll),
-            "normalize" => Some(Code::Normalize),
+            "not" => Some(|s| Code::Walk(Walk::Not, s)),
+            "where" => Some(|s| Code::Walk(Walk::Where, s)),
+            "one" => Some(|s| Code::Walk(Walk::One, s)),
+            "all" => Some(|s| Code::Walk(Walk::All, s)),
+            "some" => Some(|s| Code::Walk(Walk::Some, s)),
+            "topDown" => Some(|s| Code::Walk(Walk::TopDown, s)),
+            "bottomUp" => Some(|s| Code::Walk(Walk::BottomUp, s)),
+            "allTopDown" => Some(|s| Code::Walk(Walk::AllTopDown, s)),
+            "allBottomUp" => Some(|s| Code::Walk(Walk::AllBottomUp, s)),
+            "tryAll" => Some(|s| Code::Walk(Walk::TryAll, s)),
+            "normalize" => Some(|s| Code::Walk(Walk::Normalize, s)),
             _ => None,
         };
         if let Some(make) = unary {
@@ -87,42 +96,43 @@ impl<N: Node> Engine<'_, N> {
         }
         if let ("outermost" | "innermost", [p, s]) = (name, args) {
             let both = Rc::new(Code::Seq(vec![self.step(p, name)?, self.step(s, name)?]));
-            return Ok(Rc::new(if name == "outermost" { Code::TopDown(both) } else { Code::BottomUp(both) }));
+            let walk = if name == "outermost" { Walk::TopDown } else { Walk::BottomUp };
+            return Ok(Rc::new(Code::Walk(walk, both)));
         }
         if let ("rewritten", [by, s]) = (name, args) {
             return self.rewritten(by, s, span);
         }
+        // Words that had other names.
+        let name = if self.words.get(name).is_some() { name } else { crate::words::current(name) };
+        let step = |args| Step { name: name.to_string(), args, span };
         match self.words.get(name).cloned() {
-            Some(Entry::Rule(f)) => {
-                let args = self.values(args)?;
-                Ok(Rc::new(Code::Rule(name.to_string(), f, args, span)))
-            }
+            Some(Entry::Rule(f)) => Ok(Rc::new(Code::Rule(step(self.values(args, name, span)?), f))),
             Some(Entry::Predicate(f)) => {
-                let args = self.values(args)?;
-                Ok(Rc::new(Code::Predicate(name.to_string(), f, args, span)))
+                Ok(Rc::new(Code::Predicate(step(self.values(args, name, span)?), f)))
             }
             Some(Entry::Into(f)) => {
                 let (s, args) = self.strategy_of(args.split_last(), name, span)?;
-                Ok(Rc::new(Code::Into(name.to_string(), f, args, s, span)))
+                Ok(Rc::new(Code::Into(step(args), f, s)))
             }
             Some(Entry::Tested(f)) => {
                 let shown = args.first().and_then(|a| a.value.as_strategy(a.span));
                 let shown = shown.map(|s| s.to_string()).unwrap_or_default();
                 let (test, args) = self.strategy_of(args.split_first(), name, span)?;
-                Ok(Rc::new(Code::Tested(name.to_string(), f, test, shown, args, span)))
+                Ok(Rc::new(Code::Tested(step(args), f, test, shown)))
             }
+            Some(Entry::Here(f)) => Ok(Rc::new(Code::Here(step(self.values(args, name, span)?), f))),
             Some(Entry::Search(f, own)) => {
                 let data = |(n, a): &(usize, &Argument)| *n == 0 || a.name.is_some();
                 let (values, steps): (Vec<_>, Vec<_>) = args.iter().enumerate().partition(data);
-                let values = self.values(&values.into_iter().map(|a| a.1.clone()).collect::<Vec<_>>())?;
+                let values: Vec<_> = values.into_iter().map(|a| a.1.clone()).collect();
+                let values = self.values(&values, name, span)?;
                 let mut moves =
                     steps.into_iter().map(|(_, a)| self.step(a, name)).collect::<Result<Vec<_>, _>>()?;
                 for rule in own {
                     moves.push(self.named(rule, &[], span)?);
                 }
                 let call = show_call(name, args);
-                let name = name.to_string();
-                Ok(Rc::new(Code::Search(search::Search { name, call, run: f, args: values, moves, span })))
+                Ok(Rc::new(Code::Search(search::Search { step: step(values), call, run: f, moves })))
             }
             Some(Entry::Macro(f)) => {
                 let mut reduced = Vec::new();
@@ -136,23 +146,16 @@ impl<N: Node> Engine<'_, N> {
                 let s = f(&reduced).map_err(|text| self.mistake(codes::CALL, text, span, None))?;
                 self.strategy(&s)
             }
-            Some(Entry::Here(f)) => {
-                let args = self.values(args)?;
-                Ok(Rc::new(Code::Here(name.to_string(), f, args, span)))
-            }
             None => {
-                let known = self.words.names().chain(BUILT_IN).chain(TRAVERSALS);
-                let mut near: Vec<(usize, &str)> =
-                    known.map(|k| (crate::context::distance(k, name), k)).collect();
-                near.extend(
-                    self.context
-                        .definitions
-                        .names(self.context.target)
-                        .into_iter()
-                        .map(|k| (crate::context::distance(k, name), k)),
-                );
-                let best = near.into_iter().min().filter(|n| n.0 <= 1 + name.len() / 3);
-                let help = best.map(|n| format!("did you mean `{}`?", n.1));
+                let defined = self.context.definitions.names(self.context.target);
+                let known = self.words.names().chain(BUILT_IN).chain(TRAVERSALS).chain(defined);
+                let near = known.map(|k| (crate::context::distance(k, name), k)).min();
+                let meant = crate::words::meant(name).filter(|m| self.words.get(m).is_some());
+                let help = match (meant, near) {
+                    (Some(m), _) => Some(format!("that step is called `{m}` here")),
+                    (_, Some((far, k))) if far <= 1 + name.len() / 3 => Some(format!("did you mean `{k}`?")),
+                    _ => None,
+                };
                 let text = format!("there is no step `{name}`");
                 Err(self.mistake(codes::UNKNOWN_STEP, text, span, help.as_deref()))
             }
@@ -173,8 +176,7 @@ impl<N: Node> Engine<'_, N> {
         if let Strategy::Call { name, args, .. } = &s
             && let Some(d) = defined(name)
         {
-            s = call(d, args, self.context.facts)
-                .map_err(|e| Stop::Fatal(Box::new(self.tell(Refusal::new(name, e), span))))?;
+            s = call(d, args, self.context.facts).map_err(|e| self.fatal(Refusal::new(name, e), span))?;
         }
         // What comes out may lead here again.
         self.enter(show_call("rewritten", &[by.clone(), s.clone()].map(step_of)))?;
@@ -182,7 +184,7 @@ impl<N: Node> Engine<'_, N> {
         let left = self.context.steps.saturating_sub(self.tried);
         let context = Context { steps: left, ..*self.context };
         let out = rewrite_within(&context, &words, &by, crate::meta::Meta::new(s), (), &self.callers)
-            .map_err(|r| Stop::Fatal(Box::new(self.tell(r, span))))?;
+            .map_err(|r| self.fatal(r, span))?;
         self.tried += out.tried;
         let code = self.strategy(&out.tree.0)?;
         self.callers.pop();
@@ -199,7 +201,7 @@ impl<N: Node> Engine<'_, N> {
         let Some((strategy, rest)) = parts else {
             return Err(self.mistake(codes::CALL, format!("`{name}` takes a strategy"), span, None));
         };
-        Ok((self.step(strategy, name)?, self.values(rest)?))
+        Ok((self.step(strategy, name)?, self.values(rest, name, span)?))
     }
 
     fn step(&mut self, a: &Argument, of: &str) -> Result<Shared<N>, Stop> {
@@ -217,17 +219,18 @@ impl<N: Node> Engine<'_, N> {
             .map_err(|err| self.mistake(codes::ARITHMETIC, format!("`{e}`: {err}"), span, None))
     }
 
-    fn values(&self, args: &[Argument]) -> Result<Vec<StepArg>, Stop> {
-        args.iter()
-            .map(|a| match &a.value {
-                ArgValue::Expr(e) => {
-                    Ok(StepArg { name: a.name.clone(), value: self.constant(e, a.span)?, span: a.span })
-                }
-                ArgValue::Strategy(_) => {
-                    Err(self.mistake(codes::CALL, "a value is wanted, not a strategy", a.span, None))
-                }
-            })
-            .collect()
+    fn values(&self, args: &[Argument], of: &str, span: Option<Span>) -> Result<Vec<StepArg>, Stop> {
+        let value = |a: &Argument| match &a.value {
+            ArgValue::Expr(e) => {
+                let value = self.constant(e, a.span.or(span))?;
+                Ok(StepArg { name: a.name.clone(), value, span: a.span })
+            }
+            ArgValue::Strategy(_) => {
+                let text = format!("`{of}` takes no steps as arguments");
+                Err(self.mistake(codes::CALL, text, a.span.or(span), None))
+            }
+        };
+        args.iter().map(value).collect()
     }
 }
 

@@ -12,25 +12,23 @@ type Done<N> = (N, <N as Node>::State, Vec<Applied<N>>, u64);
 
 /// A search that a strategy calls.
 pub(super) struct Search<N: Node> {
-    pub name: String,
-    /// What it is called with, for finding its result again.
+    pub step: Step,
+    /// The call as it is written, for finding its result again.
     pub call: String,
     pub run: SearchFn<N>,
-    pub args: Vec<StepArg>,
     pub moves: Vec<Shared<N>>,
-    pub span: Option<Span>,
 }
 
 impl<N: Node> Engine<'_, N> {
     pub(super) fn search(&mut self, s: &Search<N>, t: &N) -> Result<N, Stop> {
         self.count()?;
-        let Search { name, span, .. } = s;
+        let Step { name, span, .. } = &s.step;
         let key = (t.hash(), s.call.clone());
         let known = self.searched.borrow().get(&key).cloned();
         let result = match known {
             Some(r) => r,
             None => {
-                let r = self.look(name, &s.run, &s.args, &s.moves, t)?;
+                let r = self.look(s, t)?;
                 self.searched.borrow_mut().insert(key, r.clone());
                 r
             }
@@ -51,22 +49,15 @@ impl<N: Node> Engine<'_, N> {
     }
 
     /// The search itself, as if the tree were the root.
-    fn look(
-        &mut self,
-        name: &str,
-        f: &SearchFn<N>,
-        args: &[StepArg],
-        moves: &[Shared<N>],
-        t: &N,
-    ) -> Result<Result<Done<N>, Why>, Stop> {
+    fn look(&mut self, s: &Search<N>, t: &N) -> Result<Result<Done<N>, Why>, Stop> {
         let (marks, before) = (self.marks(), self.steps);
         let path = std::mem::take(&mut self.path);
-        let reasons = self.reasons.take();
-        let mut tries = Tries { engine: self, moves, stop: None };
-        let found = f(t, args, &mut tries);
+        let explain = std::mem::take(&mut self.explain);
+        let mut tries = Tries { engine: self, moves: &s.moves, stop: None };
+        let found = (s.run)(t, &s.step.args, &mut tries);
         let stop = tries.stop;
         self.path = path;
-        self.reasons = reasons;
+        self.explain = explain;
         let mut trace = self.trace.split_off(marks.0);
         let state = self.state.clone();
         self.undo(marks);
@@ -78,13 +69,7 @@ impl<N: Node> Engine<'_, N> {
             // A tree without steps to it: the search is the step.
             let last = trace.iter().fold(t.clone(), |t, a| replace_at(&t, &a.path, &a.after));
             if !last.same(&tree) {
-                trace = vec![Applied {
-                    rule: name.to_string(),
-                    args: args.iter().map(StepArg::to_string).collect(),
-                    path: Vec::new(),
-                    before: t.clone(),
-                    after: tree.clone(),
-                }];
+                trace = vec![s.step.applied(None, Vec::new(), t, &tree)];
             }
             (tree, state, trace, steps)
         }))
@@ -164,7 +149,7 @@ impl<N: Node> Engine<'_, N> {
     fn at_path(&mut self, code: &Shared<N>, t: &N, path: &[usize]) -> Result<N, Stop> {
         match path.split_first() {
             None => self.run(code, t),
-            Some((first, rest)) => self.at_child_of(t, *first, &mut |e, c| e.at_path(code, c, rest)),
+            Some((first, rest)) => self.at_child_of(t, *first, |e, c| e.at_path(code, c, rest)),
         }
     }
 }
