@@ -22,7 +22,7 @@ use lathe_pattern::print::print_fun;
 use lathe_pattern::rules::parse_equations;
 use lathe_pattern::value::element_type;
 use lathe_pattern::{Program, TypeKind, Value, decide_rule, lower, program, programs};
-use lathe_strategy::run::Context;
+use lathe_strategy::Context;
 use lathe_strategy::{Definition, Definitions, parse_definitions, parse_strategy, rewrite};
 use std::collections::HashSet;
 use std::fmt::Write;
