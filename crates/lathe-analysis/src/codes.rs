@@ -10,6 +10,8 @@ pub const UNWRITTEN: Code = Code("E0502");
 pub const UNINITIALIZED: Code = Code("E0503");
 /// An access that can be neither proved nor checked.
 pub const UNDECIDED: Code = Code("E0504");
+/// Iterations of a tree that run at the same time touch one element.
+pub const RACE: Code = Code("E0505");
 
 pub static CODES: &[CodeInfo] = &[
     CodeInfo {
@@ -46,5 +48,15 @@ pub static CODES: &[CodeInfo] = &[
                       the value in a statement before, or state what you know with `assume`.",
         wrong: "kernel k(A: f32[N], x: inout f32) {\n    for i in 0..N {\n        while A[i * i] > x { x += 1.0 }\n    }\n}\n",
         right: "kernel k(A: f32[N], x: inout f32) {\n    for i in 0..N {\n        while select(i * i < N, A[i * i], x) > x { x += 1.0 }\n    }\n}\n",
+    },
+    CodeInfo {
+        code: RACE,
+        title: "iterations of a tree that run at the same time touch one element",
+        explanation: "A tree says by itself what runs at the same time. What one iteration of such a loop writes, no other \
+                      one may touch; the message names two. Engines take only trees of which that is shown; the \
+                      interpreter runs others, and looks for races. Give each iteration elements of its own, combine \
+                      with atomic updates, or make the loop serial.",
+        wrong: "func total(N)(x: in i32[N], s: inout i32[]) stage scheduled {\n  for i in 0..N cpu { 's'[i]: s[] sum= x[i] }\n}\n",
+        right: "func total(N)(x: in i32[N], s: inout i32[]) stage scheduled {\n  for i in 0..N { 's'[i]: s[] sum= x[i] }\n}\n",
     },
 ];

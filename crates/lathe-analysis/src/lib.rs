@@ -8,6 +8,7 @@ pub mod affine;
 mod bounds;
 mod checks;
 pub mod codes;
+mod concurrent;
 mod copy;
 mod cover;
 mod defined;
@@ -32,6 +33,7 @@ mod view;
 
 pub use bounds::{Assumptions, prove_accesses, prove_arithmetic};
 pub use codes::CODES;
+pub use concurrent::prove_concurrent;
 pub use defined::{prove_defined, written_before_read};
 pub use env::Env;
 pub use instances::instances_preserved;

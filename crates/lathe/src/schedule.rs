@@ -202,11 +202,15 @@ fn examined(
     }
     let (func, mut diagnostics) = lathe_analysis::prove_accesses(&program.lang.module, kernel, assumptions);
     diagnostics.extend(lathe_analysis::prove_defined(&program.lang.module, &func));
+    let is_tree = crate::tree::is_tree(&program.path);
+    if is_tree {
+        diagnostics.extend(lathe_analysis::prove_concurrent(&program.lang.module, &func));
+    }
     let wrong = |d: &Diagnostic| d.severity == Severity::Error;
     if !diagnostics.iter().any(wrong) {
         return Ok((func, Vec::new()));
     }
-    if crate::tree::is_tree(&program.path) {
+    if is_tree {
         diagnostics.retain(wrong);
         return Ok((kernel.clone(), diagnostics));
     }
