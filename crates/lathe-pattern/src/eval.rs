@@ -20,7 +20,7 @@ use std::rc::Rc;
 
 pub type Sizes = BTreeMap<Name, i64>;
 
-/// Elements that one evaluation may make.
+/// Elements that one evaluation may make, and applications of what is iterated.
 const BUDGET: u64 = 100_000_000;
 
 /// The result of a fun.
@@ -42,9 +42,9 @@ pub fn evaluate_term(t: &Term, sizes: &Sizes, outer: &[Value]) -> Result<Value, 
     Evaluator::new(sizes).term(t, &scope)
 }
 
-/// `f(args)` for a term of function type.
-pub fn evaluate_applied(t: &Term, sizes: &Sizes, args: &[Value]) -> Result<Value, Diagnostic> {
-    let e = Evaluator::new(sizes);
+/// `f(args)` for a term of function type, with a budget of elements and applications.
+pub fn evaluate_applied(t: &Term, sizes: &Sizes, args: &[Value], budget: u64) -> Result<Value, Diagnostic> {
+    let e = Evaluator { sizes, left: Cell::new(budget) };
     let f = e.term(t, &Scope::default())?;
     args.iter().try_fold(f, |f, a| e.apply(&f, a.clone()))
 }
@@ -109,7 +109,7 @@ impl Evaluator<'_> {
                 self.left.set(left);
                 Ok(())
             }
-            None => none(format!("more than {BUDGET} elements")),
+            None => none("more elements or iterations than one evaluation may have"),
         }
     }
 
@@ -275,7 +275,9 @@ impl Evaluator<'_> {
                 Ok(Value::array(out))
             }
             Prim::Iterate(n, _) => {
-                (0..self.size(n)?).try_fold(args[1].clone(), |x, _| self.apply(&args[0], x))
+                let n = self.size(n)?;
+                self.spend(u64::try_from(n).unwrap_or(0))?;
+                (0..n).try_fold(args[1].clone(), |x, _| self.apply(&args[0], x))
             }
             Prim::Zip => {
                 let (a, b) = (items(&args[0])?, items(&args[1])?);

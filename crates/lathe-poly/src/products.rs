@@ -5,20 +5,31 @@ use lathe_ir::{BinOp, Expr, ExprKind, UnOp, build};
 
 /// Sums that would get more terms stay products.
 const MAX_TERMS: usize = 24;
+/// Products that would get more factors are left as they are written.
+const MAX_FACTORS: usize = 32;
 
 /// The form of an `index` expression with products of sums multiplied out.
 pub(crate) fn expand(e: &Expr) -> Linear {
     let form = match e.kind() {
         ExprKind::Unary(UnOp::Neg, a) => expand(a).scaled(-1),
-        ExprKind::Binary(BinOp::Add, a, b) if e.ty().is_index() => expand(a).plus(&expand(b), 1),
-        ExprKind::Binary(BinOp::Sub, a, b) if e.ty().is_index() => expand(a).minus(&expand(b)),
-        ExprKind::Binary(BinOp::Mul, a, b) if e.ty().is_index() => multiply(&expand(a), &expand(b)),
+        ExprKind::Binary(op, a, b)
+            if e.ty().is_index() && matches!(op, BinOp::Add | BinOp::Sub | BinOp::Mul) =>
+        {
+            // What is shared is looked at once.
+            let x = expand(a);
+            let y = if a.address() == b.address() { x.clone() } else { expand(b) };
+            match op {
+                BinOp::Add => x.plus(&y, 1),
+                BinOp::Sub => x.minus(&y),
+                _ => multiply(&x, &y),
+            }
+        }
         _ => Some(Linear::of(e)),
     };
     form.unwrap_or_else(|| Linear::atom(e.clone()))
 }
 
-/// The product of two forms; `None` where it has too many terms, or a number does not fit 64 bits.
+/// The product of two forms; `None` where it has too many terms or factors, or a number does not fit 64 bits.
 pub(crate) fn multiply(a: &Linear, b: &Linear) -> Option<Linear> {
     if a.terms.len() * b.terms.len() > MAX_TERMS {
         return None;
@@ -27,29 +38,33 @@ pub(crate) fn multiply(a: &Linear, b: &Linear) -> Option<Linear> {
     out.constant = a.constant.checked_mul(b.constant)?;
     for (x, j) in &a.terms {
         for (y, k) in &b.terms {
-            out.add_term(product(x, y), j.checked_mul(*k)?)?;
+            out.add_term(product(x, y)?, j.checked_mul(*k)?)?;
         }
     }
     Some(out)
 }
 
-/// The factors of a product that is an atom.
+/// The factors of a product that is an atom. One with too many is a factor by itself.
 pub(crate) fn factors(e: &Expr) -> Vec<Expr> {
+    let mut out = Vec::new();
+    if collect(e, &mut out) { out } else { vec![e.clone()] }
+}
+
+/// Whether there is room for all factors.
+fn collect(e: &Expr, out: &mut Vec<Expr>) -> bool {
     match e.kind() {
-        ExprKind::Binary(BinOp::Mul, a, b) if e.ty().is_index() => {
-            let mut out = factors(a);
-            out.extend(factors(b));
-            out
+        ExprKind::Binary(BinOp::Mul, a, b) if e.ty().is_index() => collect(a, out) && collect(b, out),
+        _ => {
+            out.push(e.clone());
+            out.len() <= MAX_FACTORS
         }
-        _ => vec![e.clone()],
     }
 }
 
-/// The product of two atoms, in the one spelling.
-pub(crate) fn product(a: &Expr, b: &Expr) -> Expr {
-    let mut all = factors(a);
-    all.extend(factors(b));
-    of(all)
+/// The product of two atoms, in the one spelling; `None` where it has too many factors.
+fn product(a: &Expr, b: &Expr) -> Option<Expr> {
+    let mut all = Vec::new();
+    (collect(a, &mut all) && collect(b, &mut all)).then(|| of(all))
 }
 
 /// The product of factors, in the one spelling.

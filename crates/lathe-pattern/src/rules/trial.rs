@@ -26,6 +26,8 @@ use lathe_prove::sample;
 use lathe_strategy::{StepArg, Why};
 use std::collections::BTreeMap;
 
+/// Elements and iterations of one side of an instance.
+const BUDGET: u64 = 20_000;
 /// How many instances are tried at most for each one that is evaluated.
 const ATTEMPTS: usize = 10;
 
@@ -340,7 +342,7 @@ impl Instance {
         };
         let open = t.replace_free(&bound);
         let closed = self.data.iter().rev().fold(open, |b, (n, t)| Term::lam(n, t.clone(), b));
-        evaluate_applied(&closed, &Sizes::new(), data)
+        evaluate_applied(&closed, &Sizes::new(), data, BUDGET)
     }
 
     fn counterexample(
