@@ -26,6 +26,7 @@ use lathe_ir::scalar::ScalarValue;
 use lathe_ir::{Function, Mode, Module};
 use lathe_model::count::Values;
 use lathe_runtime::{Array, Pool};
+use lathe_strategy::Discharge;
 use shadow::{Computed, Number};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -55,15 +56,25 @@ pub struct Checked {
     pub report: CheckReport,
     /// The first element that is wrong, or that differs: as `C[1, 2]: got, expected`.
     pub first: Option<String>,
+    /// What the strategy relies on and nobody proved: steps with claims that were only tested.
+    pub tested: Vec<String>,
 }
 
 impl Checked {
     /// The message for a result that is wrong.
     pub fn diagnostic(&self, kernel: &str) -> Diagnostic {
-        Diagnostic::error(codes::WRONG_RESULT, format!("`{kernel}` gives a wrong result"))
+        let d = Diagnostic::error(codes::WRONG_RESULT, format!("`{kernel}` gives a wrong result"))
             .note(self.first.clone().unwrap_or_default())
-            .note(format!("compared with the {}", self.report.against))
-            .help("this is a defect of Lathe: please report it with the file, the strategy and the seed")
+            .note(format!("compared with the {}", self.report.against));
+        let report = "a defect of Lathe: please report it with the file, the strategy and the seed";
+        match self.tested.is_empty() {
+            true => d.help(format!("this is {report}")),
+            false => self
+                .tested
+                .iter()
+                .fold(d, |d, t| d.note(format!("only tested, not proved: {t}")))
+                .help(format!("see whether what was only tested holds; if it does, this is {report}")),
+        }
     }
 }
 
@@ -79,6 +90,20 @@ pub fn check_result(
     pool: &Pool,
 ) -> Result<Checked, Diagnostic> {
     Reference::new(schedule, build, before, pool)?.compare(schedule, after)
+}
+
+/// The claims of a schedule's steps that were only tested, each once.
+fn tested(schedule: &Schedule) -> Vec<String> {
+    let mut out = Vec::new();
+    for step in schedule.steps() {
+        for o in step.obligations.iter().filter(|o| o.by == Discharge::Tested) {
+            let text = format!("`{}`: {}", step.rule, o.claim);
+            if !out.contains(&text) {
+                out.push(text);
+            }
+        }
+    }
+    out
 }
 
 /// What a call must give; computed once, compared with any number of runs of any schedule of the kernel.
@@ -286,6 +311,7 @@ impl Reference {
                 calls: 1,
             },
             first: tally.wrong.or(tally.first),
+            tested: tested(schedule),
         })
     }
 
