@@ -2,6 +2,7 @@
 
 mod atomics;
 mod bounds;
+mod concurrent;
 mod defined;
 mod kit;
 mod mirror;

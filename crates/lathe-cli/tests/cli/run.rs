@@ -334,3 +334,16 @@ fn versions_as_trees_are_targets() {
     f.ok("run p.tree -D N=9");
     f.fails("tune p.tree -D N=9", 1, "E1085");
 }
+
+/// What a tree runs at the same time is shown to have no races before an engine takes it; the interpreter needs no proof.
+#[test]
+fn trees_with_races_run_in_the_interpreter_alone() {
+    let f = Folder::new();
+    f.write(
+        "race.tree",
+        "func f(N)(x: in i32[N], s: inout i32[]) stage scheduled {\n  for i in 0..N cpu { 's'[i]: s[] sum= x[i] }\n}\n",
+    );
+    f.fails("check race.tree", 1, "E0505");
+    f.fails("run race.tree -D N=9", 1, "E0505");
+    f.ok("run race.tree -D N=9 --engine interpreter");
+}
