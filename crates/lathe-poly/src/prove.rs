@@ -7,7 +7,7 @@
 use crate::form::Linear;
 use crate::products;
 use crate::ranges::Ranges;
-use lathe_ir::{BinOp, Expr, ExprKind, build};
+use lathe_ir::{BinOp, Expr, ExprKind, build, visit};
 
 /// How much one question may cost: replacements along all branches of the proof.
 const BUDGET: u32 = 96;
@@ -67,9 +67,7 @@ impl Ranges {
             return false;
         }
         *budget -= 1;
-        let Some(at) = (0..form.terms.len()).max_by_key(|t| self.depth_of(&form.terms[*t].0)) else {
-            return false;
-        };
+        let Some(at) = self.next(&form) else { return false };
         let mut rest = form;
         let (atom, k) = rest.terms.remove(at);
         // `rest + k · e ≥ 0` for an expression `e` that bounds the atom from the side that counts.
@@ -138,6 +136,21 @@ impl Ranges {
         }
     }
 
+    /// The atom to replace: of the innermost loop, and of several one that stands in no other, whose bound may cancel what
+    /// it is made of.
+    fn next(&self, form: &Linear) -> Option<usize> {
+        let depths: Vec<usize> = form.terms.iter().map(|t| self.depth_of(&t.0)).collect();
+        let deepest = depths.iter().max()?;
+        let mut ties = (0..depths.len()).rev().filter(|t| depths[*t] == *deepest);
+        let mut at = ties.next()?;
+        for t in ties {
+            if within(&form.terms[at].0, &form.terms[t].0) {
+                at = t;
+            }
+        }
+        Some(at)
+    }
+
     /// What a product is at most: the innermost variable of a loop replaced by its last value, where the other factors
     /// are not negative.
     fn outer_product(&self, product: &Expr) -> Option<Linear> {
@@ -165,4 +178,11 @@ fn end<'a>(lo: &Expr, hi: &'a Expr) -> &'a Expr {
         ExprKind::Binary(BinOp::Max, a, b) if b == lo => a,
         _ => hi,
     }
+}
+
+/// Whether an expression is a part of another one.
+fn within(part: &Expr, whole: &Expr) -> bool {
+    let mut found = false;
+    visit::walk_expr(whole, &mut |e| found |= e == part);
+    found
 }

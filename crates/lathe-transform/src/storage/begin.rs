@@ -1,12 +1,12 @@
 //! How a reduction begins that has no identity: `if this is the first instance { C = value } else { C op= value }`,
 //! where the first instance is that of all reduced loops at their beginnings.
 
-use super::linear;
 use super::scope::Around;
 use crate::rule::Cursor;
 use lathe_ir::expr::{Expr, View};
 use lathe_ir::visit::{self, Path};
 use lathe_ir::{BinOp, BufId, ExprKind, Scalar, Stmt, Store, VarId, build};
+use lathe_poly::bounds;
 
 /// `if cond { C = value } else { C op= value }` with one value per target.
 pub fn choice(s: &Stmt) -> Option<(&Expr, &Stmt)> {
@@ -35,13 +35,13 @@ pub fn beginnings(cond: &Expr, here: &Around, out: &mut Vec<(VarId, i64)>) -> Op
     if *op != BinOp::Eq || !a.ty().is_index() {
         return None;
     }
-    let form = linear::of(a).minus(&linear::of(b))?;
+    let form = bounds::normal(a).minus(&bounds::normal(b))?;
     let sign = form.terms.first()?.1.signum();
     let mut least = form.constant;
     for (e, c) in &form.terms {
         let v = e.as_var()?;
         let l = here.loops.iter().find(|l| l.var == v)?;
-        let lo = linear::of(&l.lo).as_constant()?;
+        let lo = bounds::normal(&l.lo).as_constant()?;
         if c.signum() != sign {
             return None;
         }

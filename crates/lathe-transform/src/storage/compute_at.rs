@@ -1,6 +1,5 @@
 //! `compute_at`: an intermediate array is computed where it is used, part by part.
 
-use super::linear::{self, Linear};
 use super::make::{self, check_space};
 use super::options;
 use super::producer::Producer;
@@ -16,6 +15,8 @@ use lathe_diagnostics::Places;
 use lathe_ir::expr::Expr;
 use lathe_ir::visit;
 use lathe_ir::{Buffer, Layout, Loop, Space, Stmt, StmtKind, VarId, build};
+use lathe_poly::Linear;
+use lathe_poly::bounds;
 use lathe_strategy::evidence::{Kind, Until};
 use lathe_strategy::syntax::{Formal, Sort};
 use lathe_strategy::{Claim, Obligation, Refusal, RuleSignature};
@@ -179,7 +180,9 @@ fn restrict(
         ));
     }
     let shifted = |e: &Expr, shift: &Linear| {
-        linear::of(e).plus(shift, 1).map_or_else(|| build::add(e.clone(), shift.to_expr()), |l| l.to_expr())
+        bounds::normal(e)
+            .plus(shift, 1)
+            .map_or_else(|| build::add(e.clone(), shift.to_expr()), |l| l.to_expr())
     };
     let mut shifts: HashMap<VarId, Expr> = HashMap::new();
     let restricted = visit::map_stmts(nest, &mut |s| {
@@ -189,13 +192,14 @@ fn restrict(
         let start = lo.offset(-c).unwrap_or_else(|| lo.clone());
         shifts.insert(l.binder.id, build::add(build::var(&l.binder), start.to_expr()));
         let Some(back) = start.scaled(-1) else { return s };
-        let inside =
-            start.minus(&linear::of(&l.lo)).is_some_and(|g| linear::nonneg(&g, &around.loops, &around.sizes));
+        let inside = start
+            .minus(&bounds::normal(&l.lo))
+            .is_some_and(|g| bounds::nonneg(&g, &around.loops, &around.sizes));
         let low = if inside { build::index(0) } else { build::max(build::index(0), shifted(&l.lo, &back)) };
         let mut ends = region.size(*d);
-        ends.extend(linear::of(&l.hi).plus(&back, 1));
-        let ends = linear::prune(ends, &around.loops, &around.sizes);
-        let hi = linear::min_expr(&ends).unwrap_or_else(|| shifted(&l.hi, &back));
+        ends.extend(bounds::normal(&l.hi).plus(&back, 1));
+        let ends = bounds::prune(ends, &around.loops, &around.sizes);
+        let hi = bounds::min_expr(&ends).unwrap_or_else(|| shifted(&l.hi, &back));
         s.with_kind(StmtKind::Loop(Loop { lo: low, hi, ..l.clone() }))
     });
     Ok((visit::substitute_stmt(&restricted, &shifts), shifts))

@@ -110,7 +110,7 @@ impl Definition {
         };
         let mut dims = Vec::new();
         for e in &store.target.indices {
-            let x = super::linear::of(&visit::substitute(e, &lets));
+            let x = lathe_poly::bounds::normal(&visit::substitute(e, &lets));
             let lone = match x.terms.as_slice() {
                 [(e, 1)] => e.as_var().filter(|v| loops.contains(v)),
                 _ => None,

@@ -1,6 +1,6 @@
 //! Rules that create, re-lay or remove storage.
 //!
-//! * [`linear`], `scope`, `region`: bounds of subscripts, accesses with their surroundings, boxes of elements.
+//! * `scope`, `region`: accesses with their surroundings, boxes of elements (bounds of subscripts: `lathe_poly::bounds`).
 //! * one file per rule: its page says what it means and when it is legal.
 
 mod accumulate;
@@ -11,7 +11,6 @@ mod expand;
 mod fma;
 mod inline;
 mod inscan;
-pub mod linear;
 mod localize;
 mod make;
 mod materialize;

@@ -1,12 +1,12 @@
 //! Arguments that several storage rules share: space, layout, padding.
 
-use super::linear;
 use super::region::Region;
 use crate::args::{Arg, Args, IntoRefusal, wrong};
 use crate::convert::{to_index, variable_at};
 use crate::work::Work;
 use lathe_diagnostics::Span;
 use lathe_ir::{Layout, LayoutStep, Space};
+use lathe_poly::bounds;
 use lathe_space::{Expr, Value};
 use lathe_strategy::Refusal;
 
@@ -175,10 +175,10 @@ pub fn window(work: &Work, args: &Args, at: &[usize], rank: usize) -> Result<Opt
             _ => return Err(refuse(format!("`{arg}` is no range"))),
         };
         let index = |e: &Expr| to_index(e, &|n| variable_at(work.func(), at, n)).map_err(refuse);
-        let (lo, size) = (linear::of(&index(lo)?), linear::of(&index(size)?));
+        let (lo, size) = (bounds::normal(&index(lo)?), bounds::normal(&index(size)?));
         let Some(hi) = lo.plus(&size, 1) else { return Err(refuse("numbers are too large".to_string())) };
         // The least of several sizes is as many ends.
-        let ends = linear::mins(&size).iter().filter_map(|s| lo.plus(s, 1)).collect::<Vec<_>>();
+        let ends = bounds::mins(&size).iter().filter_map(|s| lo.plus(s, 1)).collect::<Vec<_>>();
         out.hi.push(if ends.is_empty() { vec![hi] } else { ends });
         out.lo.push(lo);
         out.step.push(step);

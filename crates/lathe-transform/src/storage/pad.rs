@@ -1,6 +1,5 @@
 //! `pad`: a partial tile runs as a full one, on storage that has room for it.
 
-use super::linear::{self, Linear};
 use super::scope::Around;
 use crate::args::{Args, IntoRefusal};
 use crate::codes;
@@ -9,6 +8,8 @@ use crate::rule::Rule;
 use crate::work::Work;
 use lathe_diagnostics::{Diagnostic, Places};
 use lathe_ir::{Loop, Stmt, StmtKind, visit};
+use lathe_poly::Linear;
+use lathe_poly::bounds;
 use lathe_strategy::evidence::Kind;
 use lathe_strategy::syntax::{Formal, Sort};
 use lathe_strategy::{Claim, Obligation, Refusal, RuleSignature};
@@ -51,10 +52,10 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let path = names::find_one_loop(cursor, RULE, &name)?;
     let l = names::loop_at(cursor, RULE, &path)?;
     let around = Around::of(cursor.func, &path);
-    let lo = linear::of(&visit::substitute(&l.lo, &around.lets));
-    let hi = linear::of(&visit::substitute(&l.hi, &around.lets));
+    let lo = bounds::normal(&visit::substitute(&l.lo, &around.lets));
+    let hi = bounds::normal(&visit::substitute(&l.hi, &around.lets));
     let length = hi.minus(&lo);
-    let full = length.as_ref().and_then(|n| linear::constant_upper(n, &around.loops));
+    let full = length.as_ref().and_then(|n| bounds::constant_upper(n, &around.loops));
     let (Some(length), Some(full)) = (length, full.filter(|n| *n > 0)) else {
         return Err(refuse(
             format!("`pad`: the number of iterations of `{name}` is not bounded by a constant"),

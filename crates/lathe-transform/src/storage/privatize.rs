@@ -6,7 +6,6 @@ mod maker;
 
 use self::first::First;
 use self::maker::Maker;
-use super::linear::{self, Linear};
 use super::make::{self, fresh_name, nest, proved, refuse};
 use super::options;
 use super::region::{self, Region};
@@ -26,6 +25,8 @@ use lathe_ir::{
     Binder, BufId, Buffer, Function, Label, Layout, Mode, Module, Reduce, ReduceOp, Scalar, Space, Stmt,
     StmtKind, Store, VarId, build,
 };
+use lathe_poly::Linear;
+use lathe_poly::bounds;
 use lathe_prove::Which;
 use lathe_strategy::evidence::{Kind, Within};
 use lathe_strategy::syntax::{Formal, Sort};
@@ -395,7 +396,7 @@ impl Job<'_> {
         if let Some(f) = self.first {
             count = f.count(cursor, target, &self.inner).ok_or_else(empty)?;
             let part = work.fresh(Role::Parts.of(&labels.combine));
-            let own = linear::of(&build::var(&part)).plus(&first, 1).ok_or_else(empty)?;
+            let own = bounds::normal(&build::var(&part)).plus(&first, 1).ok_or_else(empty)?;
             let cond = f.has_first(cursor, target, &self.inner, &own.to_expr()).ok_or_else(empty)?;
             exists = Some((part, cond));
         }

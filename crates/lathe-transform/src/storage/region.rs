@@ -3,13 +3,14 @@
 //! Where finer tiles are looped over outside of coarser ones, what lies inside touches every n-th element only. A box
 //! may have such a step per dimension: then it holds the elements `lo, lo + step, …`, and not those between.
 
-use super::linear::{self, Linear, Ranged};
 use super::make;
 use super::scope::{Around, Found};
 use crate::work::Work;
 use lathe_analysis::Mirror;
 use lathe_ir::expr::{Access, Expr, View};
 use lathe_ir::{BufId, Buffer, Function, Stmt, VarId, build, visit};
+use lathe_poly::Linear;
+use lathe_poly::bounds::{self, Ranged};
 use lathe_poly::gcd;
 use lathe_strategy::evidence::Range;
 use std::collections::HashSet;
@@ -37,8 +38,8 @@ fn bounds_of(f: &Found, loops: &[Ranged], inner: &HashSet<VarId>, rank: usize) -
     for d in 0..rank {
         let (mut lo, mut hi) = (Vec::new(), Vec::new());
         if let (false, Some(x)) = (f.opaque, f.indices.get(d)) {
-            lo = keep(linear::lowers(x, loops));
-            hi = keep(linear::uppers(x, loops)).iter().filter_map(|x| x.offset(1)).collect();
+            lo = keep(bounds::lowers(x, loops));
+            hi = keep(bounds::uppers(x, loops)).iter().filter_map(|x| x.offset(1)).collect();
         }
         b.lo.push(lo);
         b.hi.push(hi);
@@ -78,15 +79,15 @@ impl Region {
             .collect();
         let mut region = Region { lo: Vec::new(), hi: Vec::new(), step: vec![1; extents.len()] };
         for (d, extent) in extents.iter().enumerate() {
-            let extent = linear::of(extent);
+            let extent = bounds::normal(extent);
             let mut lows = common(all.iter().map(|b| &b.lo[d]).collect(), i64::min);
             let mut highs = common(all.iter().map(|b| &b.hi[d]).collect(), i64::max);
             // The end of the array is a bound too, unless a better one is known.
-            let within = |h: &Linear| extent.minus(h).is_some_and(|g| linear::nonneg(&g, around, sizes));
+            let within = |h: &Linear| extent.minus(h).is_some_and(|g| bounds::nonneg(&g, around, sizes));
             if !highs.iter().any(within) {
                 highs.push(extent);
             }
-            let highs = linear::prune(highs, around, sizes);
+            let highs = bounds::prune(highs, around, sizes);
             if lows.is_empty() {
                 lows.push(Linear::constant(0));
             }
@@ -121,8 +122,8 @@ impl Region {
             let each = |of: fn(&Linear, &[Ranged]) -> Vec<Linear>| -> Vec<Vec<Linear>> {
                 counts.iter().enumerate().map(|(n, c)| keep(of(c, loops(n)))).collect()
             };
-            let lows = common(each(linear::lowers).iter().collect(), i64::min);
-            let highs: Vec<Linear> = common(each(linear::uppers).iter().collect(), i64::max)
+            let lows = common(each(bounds::lowers).iter().collect(), i64::min);
+            let highs: Vec<Linear> = common(each(bounds::uppers).iter().collect(), i64::max)
                 .iter()
                 .filter_map(|h| h.offset(1))
                 .collect();
@@ -131,20 +132,20 @@ impl Region {
             }
             let at = |n: &Linear| base.plus(n, step);
             // No element beyond the end: unless a bound says so, the end is one.
-            let room = linear::of(extent).minus(&base).map(|r| build::ceil_div(r.to_expr(), step));
+            let room = bounds::normal(extent).minus(&base).map(|r| build::ceil_div(r.to_expr(), step));
             let within = |h: &Linear| {
                 let last = h.offset(-1).as_ref().and_then(at);
-                let beyond = last.and_then(|l| linear::of(extent).minus(&l)).and_then(|g| g.offset(-1));
-                beyond.is_some_and(|g| linear::nonneg(&g, around, sizes))
+                let beyond = last.and_then(|l| bounds::normal(extent).minus(&l)).and_then(|g| g.offset(-1));
+                beyond.is_some_and(|g| bounds::nonneg(&g, around, sizes))
             };
             let mut highs = highs;
             if !highs.iter().any(within) {
                 let Some(room) = room else { continue };
-                highs.push(linear::of(&room));
+                highs.push(bounds::normal(&room));
             }
-            let highs = linear::prune(highs, around, sizes);
+            let highs = bounds::prune(highs, around, sizes);
             let first = nearest(lows, &highs, around);
-            let Some(lo) = at(&first).filter(|l| linear::nonneg(l, around, sizes)) else { continue };
+            let Some(lo) = at(&first).filter(|l| bounds::nonneg(l, around, sizes)) else { continue };
             let end = |h: &Linear| h.minus(&first).and_then(|n| lo.plus(&n, 1));
             let Some(hi) = highs.iter().map(end).collect::<Option<Vec<Linear>>>() else { continue };
             (region.lo[d], region.hi[d], region.step[d]) = (lo, hi, step);
@@ -155,7 +156,7 @@ impl Region {
     /// Where an element lies in a buffer that holds the box.
     pub fn position(&self, d: usize, e: &Expr) -> Expr {
         let lo = &self.lo[d];
-        let from = linear::of(e).minus(lo);
+        let from = bounds::normal(e).minus(lo);
         if let Some(n) = from.as_ref().and_then(|x| x.divided(self.step[d])) {
             return n.to_expr();
         }
@@ -165,7 +166,7 @@ impl Region {
 
     /// The element at a position of such a buffer.
     pub fn element(&self, d: usize, v: &Expr) -> Expr {
-        let at = self.lo[d].plus(&linear::of(v), self.step[d]);
+        let at = self.lo[d].plus(&bounds::normal(v), self.step[d]);
         let spelt = || build::add(self.lo[d].to_expr(), build::mul(v.clone(), build::index(self.step[d])));
         at.map_or_else(spelt, |l| l.to_expr())
     }
@@ -181,14 +182,14 @@ impl Region {
 
     /// A constant that bounds the number of elements along a dimension.
     pub fn constant_size(&self, d: usize, around: &[Ranged]) -> Option<i64> {
-        self.size(d).iter().filter_map(|s| linear::constant_upper(s, around)).min().map(|c| c.max(0))
+        self.size(d).iter().filter_map(|s| bounds::constant_upper(s, around)).min().map(|c| c.max(0))
     }
 
     /// The number of elements along a dimension, never negative.
     pub fn size_expr(&self, d: usize, around: &[Ranged], sizes: &HashSet<VarId>) -> Expr {
         let forms = self.size(d);
-        let e = linear::min_expr(&forms).unwrap_or_else(|| build::index(0));
-        if forms.iter().all(|f| linear::nonneg(f, around, sizes)) {
+        let e = bounds::min_expr(&forms).unwrap_or_else(|| build::index(0));
+        if forms.iter().all(|f| bounds::nonneg(f, around, sizes)) {
             e
         } else {
             build::max(build::index(0), e)
@@ -197,12 +198,12 @@ impl Region {
 
     /// Whether the lower end is known not to be negative.
     pub fn starts_inside(&self, d: usize, around: &[Ranged], sizes: &HashSet<VarId>) -> bool {
-        linear::nonneg(&self.lo[d], around, sizes)
+        bounds::nonneg(&self.lo[d], around, sizes)
     }
 
     /// Whether every element of `o` is known to be in this box.
     pub fn contains(&self, o: &Region, around: &[Ranged], sizes: &HashSet<VarId>) -> bool {
-        let le = |a: &Linear, b: &Linear| b.minus(a).is_some_and(|g| linear::nonneg(&g, around, sizes));
+        let le = |a: &Linear, b: &Linear| b.minus(a).is_some_and(|g| bounds::nonneg(&g, around, sizes));
         (0..self.rank()).all(|d| {
             // Where the other one begins and ends, counted in steps of this one from its first element.
             let ends: Option<(Linear, Vec<Linear>)> = if self.step[d] == o.step[d] {
@@ -222,7 +223,7 @@ impl Region {
                 None
             };
             ends.is_some_and(|(from, ends)| {
-                linear::nonneg(&from, around, sizes)
+                bounds::nonneg(&from, around, sizes)
                     && self.size(d).iter().all(|h| ends.iter().any(|g| le(g, h)))
             })
         })
@@ -233,7 +234,7 @@ impl Region {
 fn nearest(lows: Vec<Linear>, highs: &[Linear], around: &[Ranged]) -> Linear {
     let gap = |l: &Linear| -> (bool, i64) {
         let sizes = highs.iter().filter_map(|h| h.minus(l));
-        let least = sizes.filter_map(|g| linear::constant_upper(&g, around)).min();
+        let least = sizes.filter_map(|g| bounds::constant_upper(&g, around)).min();
         (least.is_none(), least.unwrap_or(l.terms.len() as i64))
     };
     lows.into_iter().min_by_key(gap).unwrap_or(Linear::constant(0))
@@ -284,8 +285,8 @@ fn others_run(f: &Found, fixed: usize, used: &HashSet<VarId>) -> bool {
     let inner = f.loops.get(fixed..).unwrap_or(&[]);
     // A loop that no subscript mentions does not change the box, but without iterations nothing is touched.
     inner.iter().filter(|r| !used.contains(&r.var)).all(|r| {
-        let last = linear::of(&r.hi).minus(&linear::of(&r.lo)).and_then(|trips| trips.offset(-1));
-        last.is_some_and(|l| super::linear::nonneg(&l, &f.loops, &HashSet::new()))
+        let last = bounds::normal(&r.hi).minus(&bounds::normal(&r.lo)).and_then(|trips| trips.offset(-1));
+        last.is_some_and(|l| lathe_poly::bounds::nonneg(&l, &f.loops, &HashSet::new()))
     })
 }
 
@@ -334,7 +335,7 @@ fn dimensions(f: &Found, fixed: usize) -> Option<HashSet<VarId>> {
 /// coefficient, what those so far add up to takes the values from 0 to the least of some forms.
 fn contiguous(parts: &[(i64, &Ranged)], inner: &HashSet<VarId>) -> bool {
     let Some(((c, first), outer)) = parts.split_first() else { return true };
-    let trip = |r: &Ranged| linear::of(&r.hi).minus(&linear::of(&r.lo));
+    let trip = |r: &Ranged| bounds::normal(&r.hi).minus(&bounds::normal(&r.lo));
     let Some(length) = trip(first) else { return false };
     if outer.is_empty() {
         return c.abs() == 1 && !length.mentions(inner);
@@ -342,9 +343,9 @@ fn contiguous(parts: &[(i64, &Ranged)], inner: &HashSet<VarId>) -> bool {
     if *c != 1 {
         return false;
     }
-    let mut forms = linear::mins(&length);
+    let mut forms = bounds::mins(&length);
     for (n, (c, o)) in outer.iter().enumerate() {
-        if linear::of(&o.lo) != Linear::constant(0) {
+        if bounds::normal(&o.lo) != Linear::constant(0) {
             return false;
         }
         let Some(longer) = continued(&forms, &parts[..=n], *c, o) else { return false };
@@ -362,12 +363,12 @@ fn continued(forms: &[Linear], finer: &[(i64, &Ranged)], c: i64, o: &Ranged) -> 
     let rest = forms.iter().filter(|f| f.as_constant() != Some(c));
     let own: HashSet<VarId> = [o.var].into();
     let end = |f: &Linear| {
-        let x = f.plus(&linear::of(&build::var_id(o.var, lathe_ir::Scalar::Index)), c)?;
+        let x = f.plus(&bounds::normal(&build::var_id(o.var, lathe_ir::Scalar::Index)), c)?;
         (!x.mentions(&own)).then_some(x)
     };
     let mut out = rest.map(end).collect::<Option<Vec<Linear>>>()?;
     let vars: HashSet<VarId> = finer.iter().map(|p| p.1.var).collect();
-    for h in linear::mins(&linear::of(&o.hi)) {
+    for h in bounds::mins(&bounds::normal(&o.hi)) {
         let quotient = match h.terms.as_slice() {
             [(atom, 1)] => quotient(atom, c).and_then(|x| x.plus(&Linear::constant(h.constant), c)),
             _ => None,
@@ -402,7 +403,7 @@ fn continued(forms: &[Linear], finer: &[(i64, &Ranged)], c: i64, o: &Ranged) -> 
 /// `x`, if this is `ceil(x / c)`.
 fn quotient(e: &Expr, c: i64) -> Option<Linear> {
     let lathe_ir::ExprKind::Binary(lathe_ir::BinOp::FloorDiv, a, b) = e.kind() else { return None };
-    (b.as_int() == Some(c)).then(|| linear::of(a).offset(1 - c))?
+    (b.as_int() == Some(c)).then(|| bounds::normal(a).offset(1 - c))?
 }
 
 /// The extents of a local array that holds the box: constants where some are known.

@@ -1,10 +1,11 @@
 //! What a subtree touches: every access with the loops, bindings and conditions around it.
 
-use super::linear::{self, Linear, Ranged};
 use lathe_ir::expr::{Access, Expr, ExprKind, View};
 use lathe_ir::stmt::{AccessMode, Effects, Enters, Touched};
 use lathe_ir::visit::{self, Path};
 use lathe_ir::{BinOp, Binder, BufId, Executor, Function, Label, Scalar, Stmt, VarId, build};
+use lathe_poly::Linear;
+use lathe_poly::bounds::{self, Ranged};
 use std::collections::{HashMap, HashSet};
 
 /// How an access uses its element.
@@ -138,13 +139,13 @@ fn add_facts(cond: &Expr, loops: &mut [Ranged]) {
         return;
     }
     // v + rest < large  gives  v < large - rest
-    let small = linear::of(small);
+    let small = bounds::normal(small);
     for l in loops.iter_mut() {
         if small.factor(l.var) != 1 {
             continue;
         }
-        let v = linear::of(&build::var_id(l.var, Scalar::Index));
-        let end = small.minus(&v).and_then(|rest| linear::of(large).offset(slack)?.minus(&rest));
+        let v = bounds::normal(&build::var_id(l.var, Scalar::Index));
+        let end = small.minus(&v).and_then(|rest| bounds::normal(large).offset(slack)?.minus(&rest));
         if let Some(end) = end.filter(|e| !e.mentions(&[l.var].into())) {
             l.below.push(end.to_expr());
         }
@@ -178,7 +179,8 @@ pub fn accesses(root: &Stmt, lets: &HashMap<VarId, Expr>) -> Vec<Found> {
 impl Walker {
     fn found(&mut self, access: &Access, usage: Use, guarded: bool, label: Option<&Label>) {
         let plain = matches!(access.view, View::Buffer(_));
-        let indices = access.indices.iter().map(|e| linear::of(&visit::substitute(e, &self.lets))).collect();
+        let indices =
+            access.indices.iter().map(|e| bounds::normal(&visit::substitute(e, &self.lets))).collect();
         self.out.push(Found {
             access: access.clone(),
             usage,

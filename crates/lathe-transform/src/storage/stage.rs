@@ -4,7 +4,6 @@ mod copies;
 mod touched;
 
 use super::begin;
-use super::linear::{self, Linear};
 use super::make::{self, check_space_in, fresh_name, nest, proved, refuse};
 use super::options::{self, Pad};
 use super::region::{self, Region};
@@ -22,6 +21,8 @@ use lathe_ir::visit::{self, Path};
 use lathe_ir::{
     Binder, Buffer, Function, Label, Layout, Mode, Scalar, Space, Stmt, StmtKind, Store, VarId, build,
 };
+use lathe_poly::Linear;
+use lathe_poly::bounds;
 use lathe_strategy::evidence::{Kind, Within};
 use lathe_strategy::syntax::{Formal, Sort};
 use lathe_strategy::{Claim, Obligation, Refusal, RuleSignature};

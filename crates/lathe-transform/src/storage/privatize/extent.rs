@@ -15,15 +15,15 @@ impl Job<'_> {
         let here = Around::of(self.cursor.func, &self.inner);
         let mut scope = here.loops.get(around.loops.len()..).unwrap_or(&[]).to_vec();
         let subst = |e: &Expr| visit::substitute(e, &here.lets);
-        scope.push(linear::Ranged::new(l.binder.id, subst(&l.lo), subst(&l.hi)));
-        let v = linear::of(&build::var(&l.binder));
+        scope.push(bounds::Ranged::new(l.binder.id, subst(&l.lo), subst(&l.hi)));
+        let v = bounds::normal(&build::var(&l.binder));
         let keep = |forms: Vec<Linear>| -> Vec<Linear> {
             forms.into_iter().filter(|f| !f.mentions(bound) && !f.reads()).collect()
         };
-        let lows = keep(linear::lowers(&v, &scope));
+        let lows = keep(bounds::lowers(&v, &scope));
         let highs: Vec<Linear> =
-            keep(linear::uppers(&v, &scope)).iter().filter_map(|h| h.offset(1)).collect();
-        let highs = linear::prune(highs, &around.loops, &around.sizes);
+            keep(bounds::uppers(&v, &scope)).iter().filter_map(|h| h.offset(1)).collect();
+        let highs = bounds::prune(highs, &around.loops, &around.sizes);
         let Some(lo) = lows.into_iter().next().filter(|_| !highs.is_empty()) else {
             return Err(self.refuse(
                 format!(
@@ -35,8 +35,8 @@ impl Job<'_> {
             ));
         };
         let forms: Vec<Linear> = highs.iter().filter_map(|h| h.minus(&lo)).collect();
-        let constant = forms.iter().filter_map(|f| linear::constant_upper(f, &around.loops)).min();
-        let exact = build::max(build::index(0), linear::min_expr(&forms).unwrap_or_else(|| build::index(0)));
+        let constant = forms.iter().filter_map(|f| bounds::constant_upper(f, &around.loops)).min();
+        let exact = build::max(build::index(0), bounds::min_expr(&forms).unwrap_or_else(|| build::index(0)));
         // Where loops stand between, a short last tile must not leave partial results undefined: then a
         // constant count initializes and combines all of them.
         let (count, room) = match constant {

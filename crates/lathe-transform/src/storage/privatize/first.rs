@@ -69,8 +69,8 @@ impl First {
         let here = Around::of(cursor.func, inner);
         let depth = Around::of(cursor.func, target).binders.len();
         let between: Vec<VarId> = here.binders[depth..].iter().map(|b| b.id).collect();
-        let hi = linear::of(&visit::substitute(&l.hi, &here.lets));
-        let falls = linear::mins(&hi).iter().all(|f| {
+        let hi = bounds::normal(&visit::substitute(&l.hi, &here.lets));
+        let falls = bounds::mins(&hi).iter().all(|f| {
             between.iter().all(|v| f.factor(*v) <= 0)
                 && f.terms.iter().all(|(e, _)| {
                     e.as_var().is_some() || visit::vars_of(e).iter().all(|v| !between.contains(v))
@@ -144,8 +144,8 @@ impl First {
                 _ => (hi.clone(), build::index(1)),
             };
             let begin = build::mul(build::add(lo, build::index(1)), step);
-            let form = linear::of(&build::sub(end, begin));
-            let some = linear::mins(&form).iter().all(|f| linear::nonneg(f, &here.loops, &here.sizes));
+            let form = bounds::normal(&build::sub(end, begin));
+            let some = bounds::mins(&form).iter().all(|f| bounds::nonneg(f, &here.loops, &here.sizes));
             fine &= some;
             true
         });
@@ -221,11 +221,11 @@ fn named_as(stores: &Stmt, reduce: &Stmt) -> Stmt {
 }
 
 /// What lies below `min(a, b) // c` lies below `a // c` and below `b // c`.
-fn more_bounds(l: &mut linear::Ranged) {
+fn more_bounds(l: &mut bounds::Ranged) {
     if let ExprKind::Binary(BinOp::FloorDiv, a, c) = l.hi.kind()
         && let Some(c) = c.as_int().filter(|c| *c > 0)
     {
-        let each = linear::mins(&linear::of(a));
+        let each = bounds::mins(&bounds::normal(a));
         l.below.extend(each.iter().map(|f| build::floor_div(f.to_expr(), build::index(c))));
     }
 }

@@ -45,7 +45,7 @@ impl Maker<'_> {
     /// Which part an iteration combines into.
     pub fn own(&self, first: &Linear) -> Option<Expr> {
         let l = self.job.cursor.at(&self.job.inner).and_then(Stmt::as_loop)?;
-        Some(linear::of(&build::var(&l.binder)).minus(first)?.to_expr())
+        Some(bounds::normal(&build::var(&l.binder)).minus(first)?.to_expr())
     }
 
     /// The statement with the parts in the place of one of the arrays.

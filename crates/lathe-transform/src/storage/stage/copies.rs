@@ -93,10 +93,10 @@ impl Copies<'_> {
     pub(super) fn guard(&self, d: usize, v: &Binder, lo: &Expr, hi: &Expr) -> Option<Expr> {
         let low = (lo.as_int() != Some(0)).then(|| build::le(lo.clone(), build::var(v)));
         let room = self.local.extents[d].as_int();
-        let ends = linear::mins(&linear::of(hi));
+        let ends = bounds::mins(&bounds::normal(hi));
         let ends: Vec<Linear> =
             ends.into_iter().filter(|e| e.as_constant().is_none_or(|c| Some(c) < room)).collect();
-        let high = linear::min_expr(&ends).map(|hi| build::lt(build::var(v), hi));
+        let high = bounds::min_expr(&ends).map(|hi| build::lt(build::var(v), hi));
         low.into_iter().chain(high).reduce(build::and)
     }
 
@@ -127,7 +127,7 @@ impl Copies<'_> {
                 _ => build::max(gap.to_expr(), self.first(d)),
             };
             let forms: Vec<Linear> = w.size(d).iter().filter_map(|n| gap.plus(n, 1)).collect();
-            let hi = linear::min_expr(&forms).unwrap_or_else(|| self.live[d].clone());
+            let hi = bounds::min_expr(&forms).unwrap_or_else(|| self.live[d].clone());
             ranges.push((lo, hi));
         }
         let store = self.store(&label, &vars, self.there(&vars), build::load(self.here(&vars)));

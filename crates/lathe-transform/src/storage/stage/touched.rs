@@ -7,7 +7,7 @@ use lathe_ir::names;
 /// The elements that one access touches.
 pub(super) struct Touched {
     /// The loops that its subscripts depend on.
-    loops: Vec<linear::Ranged>,
+    loops: Vec<bounds::Ranged>,
     /// Bounds of other loops around it, which may not run.
     asked: Vec<(Expr, Expr)>,
     indices: Vec<Expr>,
@@ -44,8 +44,8 @@ impl Touched {
                 loops.insert(0, l.clone());
             } else {
                 let outside = plan.around.with(&f.loops[..n]);
-                let last = linear::of(&l.hi).minus(&linear::of(&l.lo)).and_then(|t| t.offset(-1));
-                if last.is_some_and(|t| linear::nonneg(&t, &outside, &plan.around.sizes)) {
+                let last = bounds::normal(&l.hi).minus(&bounds::normal(&l.lo)).and_then(|t| t.offset(-1));
+                if last.is_some_and(|t| bounds::nonneg(&t, &outside, &plan.around.sizes)) {
                     continue;
                 }
                 asked.push((l.lo.clone(), l.hi.clone()));

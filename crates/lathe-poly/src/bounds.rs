@@ -1,17 +1,12 @@
-//! Linear forms of `index` expressions and their bounds over loops.
+//! Bounds of linear forms over loops, as forms: the box that a loop nest touches, the constant that an extent is at most.
 //!
-//! Storage rules need few facts: the box that a loop nest touches, that an extent is bounded by a constant,
-//! that one bound is below another. All are questions of interval arithmetic on linear forms
-//! `Σ cᵢ·atomᵢ + c`, where an atom is a variable or an expression that is not linear (`min`, `//`). A bound is
-//! a *set* of forms: an upper bound means their minimum, a lower bound their maximum, so that the `min` of a
-//! split loop's end keeps all it knows. What cannot be decided here is answered with "no".
+//! A bound is a *set* of forms: an upper bound means their minimum, a lower bound their maximum, so that the `min` of a
+//! split loop's end keeps all it knows. Bounds are found here; that a form is not negative is proved in one place,
+//! [`crate::prove`].
 
-use lathe_ir::expr::{Expr, ExprKind};
-use lathe_ir::ids::VarId;
-use lathe_ir::ops::BinOp;
-use lathe_ir::visit;
-use lathe_ir::{UnOp, build};
-pub use lathe_poly::Linear;
+use crate::form::Linear;
+use crate::ranges::Ranges;
+use lathe_ir::{BinOp, Expr, ExprKind, UnOp, VarId, build, visit};
 use std::collections::HashSet;
 
 /// No more alternatives than this are kept for one bound; dropping some is always sound.
@@ -35,18 +30,18 @@ impl Ranged {
 
 /// The form of an `index` expression; parts that are not linear become atoms in a normal form, so that
 /// `min(a, b)` and `min(b, a)` are one atom.
-pub fn of(e: &Expr) -> Linear {
+pub fn normal(e: &Expr) -> Linear {
     match e.kind() {
         ExprKind::Int(v) => Linear::constant(*v),
-        ExprKind::Unary(UnOp::Neg, a) => of(a).scaled(-1).unwrap_or_else(|| Linear::atom(e.clone())),
+        ExprKind::Unary(UnOp::Neg, a) => normal(a).scaled(-1).unwrap_or_else(|| Linear::atom(e.clone())),
         ExprKind::Binary(BinOp::Add, a, b) => {
-            of(a).plus(&of(b), 1).unwrap_or_else(|| Linear::atom(e.clone()))
+            normal(a).plus(&normal(b), 1).unwrap_or_else(|| Linear::atom(e.clone()))
         }
         ExprKind::Binary(BinOp::Sub, a, b) => {
-            of(a).plus(&of(b), -1).unwrap_or_else(|| Linear::atom(e.clone()))
+            normal(a).plus(&normal(b), -1).unwrap_or_else(|| Linear::atom(e.clone()))
         }
         ExprKind::Binary(BinOp::Mul, a, b) => {
-            let (x, y) = (of(a), of(b));
+            let (x, y) = (normal(a), normal(b));
             let product = match (x.as_constant(), y.as_constant()) {
                 (Some(c), _) => y.scaled(c),
                 (_, Some(c)) => x.scaled(c),
@@ -60,7 +55,7 @@ pub fn of(e: &Expr) -> Linear {
             extreme(*op, parts)
         }
         ExprKind::Binary(op @ (BinOp::FloorDiv | BinOp::FloorMod), a, b) => {
-            let (x, y) = (of(a), of(b));
+            let (x, y) = (normal(a), normal(b));
             if let (BinOp::FloorDiv, Some(d)) = (op, y.as_constant())
                 && let Some(q) = x.divided(d)
             {
@@ -79,7 +74,7 @@ fn flatten(op: BinOp, e: &Expr, out: &mut Vec<Linear>) {
             flatten(op, a, out);
             flatten(op, b, out);
         }
-        _ => out.push(of(e)),
+        _ => out.push(normal(e)),
     }
 }
 
@@ -134,7 +129,7 @@ fn uppers_of(l: &Linear, depth: usize) -> Vec<Linear> {
 /// Upper bounds of `c · atom` that do not mention the atom.
 fn atom_uppers(atom: &Expr, c: i64, depth: usize) -> Vec<Linear> {
     let ExprKind::Binary(op, a, b) = atom.kind() else { return Vec::new() };
-    let (x, y) = (of(a), of(b));
+    let (x, y) = (normal(a), normal(b));
     match (op, c > 0) {
         // The bound is a minimum: each side alone is one.
         (BinOp::Min, true) | (BinOp::Max, false) => {
@@ -207,10 +202,10 @@ pub fn uppers(l: &Linear, scope: &[Ranged]) -> Vec<Linear> {
             let ends: Vec<Option<Linear>> = if c > 0 {
                 std::iter::once(&r.hi)
                     .chain(&r.below)
-                    .map(|h| of(h).offset(-1).and_then(|h| h.scaled(c)))
+                    .map(|h| normal(h).offset(-1).and_then(|h| h.scaled(c)))
                     .collect()
             } else {
-                vec![of(&r.lo).scaled(c)]
+                vec![normal(&r.lo).scaled(c)]
             };
             for bound in ends.into_iter().flatten() {
                 if let Some(f) = rest.plus(&bound, 1) {
@@ -238,8 +233,8 @@ fn quotient_uppers(l: &Linear, r: &Ranged) -> Vec<Linear> {
         return Vec::new();
     };
     let scope = std::slice::from_ref(r);
-    let ends = if *c > 0 { uppers(&of(a), scope) } else { lowers(&of(a), scope) };
-    let quotient = |x: &Linear| of(&build::floor_div(x.to_expr(), build::index(d)));
+    let ends = if *c > 0 { uppers(&normal(a), scope) } else { lowers(&normal(a), scope) };
+    let quotient = |x: &Linear| normal(&build::floor_div(x.to_expr(), build::index(d)));
     ends.iter().filter_map(|x| rest.plus(&quotient(x), *c)).collect()
 }
 
@@ -249,32 +244,22 @@ pub fn lowers(l: &Linear, scope: &[Ranged]) -> Vec<Linear> {
     uppers(&negated, scope).into_iter().filter_map(|f| f.scaled(-1)).collect()
 }
 
-/// Whether the form is never negative, given that the variables of `sizes` are not.
+/// Whether the form is never negative where the variables of `scope` range over their loops, given that the variables of
+/// `sizes` are not: asked of [`Ranges::nonneg`].
 pub fn nonneg(l: &Linear, scope: &[Ranged], sizes: &HashSet<VarId>) -> bool {
-    nonneg_within(l, scope, sizes, 3)
-}
-
-fn nonneg_within(l: &Linear, scope: &[Ranged], sizes: &HashSet<VarId>, depth: usize) -> bool {
-    let sure = |f: &Linear| {
-        f.constant >= 0
-            && f.terms.iter().all(|(e, c)| *c >= 0 && e.as_var().is_some_and(|v| sizes.contains(&v)))
-    };
-    if sure(l) || lowers(l, scope).iter().any(sure) {
-        return true;
+    if let Some(c) = l.as_constant() {
+        return c >= 0;
     }
-    // A minimum is not negative if both sides are not; likewise a maximum that is subtracted.
-    depth > 0
-        && l.terms.iter().any(|(atom, c)| {
-            let ExprKind::Binary(op, a, b) = atom.kind() else { return false };
-            if !matches!((op, *c > 0), (BinOp::Min, true) | (BinOp::Max, false)) {
-                return false;
-            }
-            let side = |x: &Expr| {
-                let rest = l.plus(&Linear::atom(atom.clone()), c.checked_neg()?)?;
-                rest.plus(&of(x), *c)
-            };
-            [a, b].into_iter().all(|x| side(x).is_some_and(|f| nonneg_within(&f, scope, sizes, depth - 1)))
-        })
+    let mut ranges = Ranges::default();
+    let mut sizes: Vec<&VarId> = sizes.iter().collect();
+    sizes.sort_unstable();
+    sizes.into_iter().for_each(|v| ranges.enter_size(*v));
+    let plain = |e: &Expr| normal(e).to_expr();
+    for r in scope {
+        let hi = r.below.iter().fold(plain(&r.hi), |hi, b| build::min(hi, plain(b)));
+        ranges.enter_loop(r.var, &plain(&r.lo), &hi);
+    }
+    ranges.nonneg(l)
 }
 
 /// The least constant upper bound that is known.
@@ -313,14 +298,14 @@ pub fn mins(l: &Linear) -> Vec<Linear> {
                 go(a, out);
                 go(b, out);
             }
-            _ => out.push(of(e)),
+            _ => out.push(normal(e)),
         }
     }
     for (atom, c) in &l.terms {
         if *c == 1 && matches!(atom.kind(), ExprKind::Binary(BinOp::Min, ..)) {
             let mut parts = Vec::new();
             go(atom, &mut parts);
-            let rest = l.minus(&of(atom));
+            let rest = l.minus(&normal(atom));
             return parts.iter().filter_map(|p| rest.as_ref()?.plus(p, 1)).collect();
         }
     }
@@ -352,9 +337,9 @@ mod tests {
     fn a_split_loop_covers_what_it_did_before() {
         let n = v(0);
         let scope = split(&n, 32, 1, 2);
-        let e = of(&build::add(build::mul(c(32), v(1)), v(2)));
+        let e = normal(&build::add(build::mul(c(32), v(1)), v(2)));
         let forms = prune(uppers(&e, &scope), &[], &[VarId(0)].into());
-        assert_eq!(forms, vec![of(&build::sub(n, c(1)))]);
+        assert_eq!(forms, vec![normal(&build::sub(n, c(1)))]);
         assert!(nonneg(&e, &scope, &HashSet::new()));
     }
 
@@ -364,10 +349,10 @@ mod tests {
         let (n, jo) = (v(0), v(9));
         let x = build::min(c(4096), build::sub(n, build::mul(c(4096), jo)));
         let scope = split(&x, 32, 1, 2);
-        let e = of(&build::add(build::mul(v(1), c(32)), v(2)));
+        let e = normal(&build::add(build::mul(v(1), c(32)), v(2)));
         assert_eq!(constant_upper(&e, &scope), Some(4095));
         let forms = prune(uppers(&e, &scope), &[], &[VarId(0)].into());
-        assert_eq!(forms, vec![of(&x).offset(-1).unwrap()]);
+        assert_eq!(forms, vec![normal(&x).offset(-1).unwrap()]);
     }
 
     #[test]
@@ -375,8 +360,8 @@ mod tests {
         let x = build::min(c(64), build::sub(v(0), build::mul(c(64), v(9))));
         let scope =
             [Ranged::new(VarId(1), c(0), build::ceil_div(x.clone(), 32)), Ranged::new(VarId(2), c(0), c(32))];
-        let e = of(&build::add(build::mul(v(1), c(32)), v(2)));
-        let rounded = of(&build::mul(build::ceil_div(x, 32), c(32)));
+        let e = normal(&build::add(build::mul(v(1), c(32)), v(2)));
+        let rounded = normal(&build::mul(build::ceil_div(x, 32), c(32)));
         let gap = rounded.minus(&e).and_then(|g| g.offset(-1)).unwrap();
         assert!(nonneg(&gap, &scope, &HashSet::new()));
         assert!(!nonneg(&gap.offset(-1).unwrap(), &scope, &HashSet::new()));
@@ -388,10 +373,10 @@ mod tests {
         let n = v(0);
         let end = build::floor_div(build::add(build::sub(n.clone(), v(1)), c(4)), c(5));
         let scope = [Ranged::new(VarId(1), c(0), c(5)), Ranged::new(VarId(2), c(0), end)];
-        let most = of(&build::sub(build::floor_div(build::add(n, c(4)), c(5)), c(1)));
-        assert_eq!(uppers(&of(&v(2)), &scope), vec![most]);
+        let most = normal(&build::sub(build::floor_div(build::add(n, c(4)), c(5)), c(1)));
+        assert_eq!(uppers(&normal(&v(2)), &scope), vec![most]);
         // It rises with what is added to it, and falls where it is subtracted.
-        let q = |x: Expr| of(&build::floor_div(x, c(2)));
+        let q = |x: Expr| normal(&build::floor_div(x, c(2)));
         assert_eq!(constant_upper(&q(build::add(v(1), c(3))), &scope), Some(3));
         assert!(nonneg(&q(v(1)), &scope, &HashSet::new()));
         assert!(!nonneg(&q(build::sub(v(1), c(1))), &scope, &HashSet::new()));
@@ -401,7 +386,7 @@ mod tests {
     fn a_tile_of_a_split_loop_is_not_empty() {
         let n = v(0);
         let scope = &split(&n, 8, 1, 2)[..1];
-        let len = of(&build::min(c(8), build::sub(n, build::mul(c(8), v(1)))));
+        let len = normal(&build::min(c(8), build::sub(n, build::mul(c(8), v(1)))));
         assert!(nonneg(&len.offset(-1).unwrap(), scope, &HashSet::new()));
     }
 }
