@@ -134,7 +134,7 @@ fn what_is_missing_is_named_with_its_place() {
         accept("some", &Capabilities::plain().executors(&["vector"]), &m, &f).unwrap_err().code.0,
         "E0702"
     );
-    let (m, f) = parse("func f(N)(A: inout f32[2 * N]) { }");
+    let (m, f) = parse("func f(N)(A: inout f32[N // 2]) { }");
     let d = accept("some", &Capabilities::plain(), &m, &f).unwrap_err();
     assert!(d.code.0 == "E0701" && d.message.contains("`N`") && d.help.is_some(), "{d}");
     assert!(accept("some", &Capabilities::plain().forms(&[Form::FreeSize]), &m, &f).is_ok());
