@@ -1,7 +1,9 @@
 //! A strategy that may run, and where it comes from.
 
-use crate::mdh;
 use lathe_strategy::{Definition, Definitions, Strategy};
+
+/// The strategy of the prelude that leaves everything to the cost model.
+pub const AUTO: &str = "auto";
 
 /// Why this strategy was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +49,7 @@ pub struct Choice<'a> {
 
 /// Whether a definition is the `auto` that needs no import; a kernel may have another one of its own.
 pub fn is_auto(d: &Definition) -> bool {
-    d.name == mdh::AUTO && d.target.is_none()
+    d.name == AUTO && d.target.is_none()
 }
 
 /// Whether a strategy is nothing but another name for `auto`. To funs `auto` is no definition, but known all the same.
@@ -61,7 +63,7 @@ pub fn leads_to_auto(definitions: &Definitions, target: &str, s: &Strategy) -> b
                     Some(d) if is_auto(d) => return true,
                     Some(d) if d.params.is_empty() => s = &d.body,
                     Some(_) => return false,
-                    None => return name == mdh::AUTO,
+                    None => return name == AUTO,
                 }
             }
             Strategy::Seq(all) if all.len() == 1 => s = &all[0],

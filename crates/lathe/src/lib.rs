@@ -24,6 +24,7 @@ mod dispatch;
 pub mod doctor;
 pub mod emit;
 mod explain;
+mod failure;
 mod fun;
 pub mod grad;
 pub mod inputs;

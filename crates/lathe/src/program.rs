@@ -1,6 +1,7 @@
 //! Opening `.lathe`, `.mdh` and `.tree` files and choosing what to run from them.
 
 use crate::codes;
+pub use crate::failure::Failure;
 use crate::source;
 use lathe_diagnostics::{Diagnostic, SourceMap, Span};
 use lathe_ir::{Function, Scalar};
@@ -20,39 +21,6 @@ pub struct Program {
     pub rules: BTreeMap<String, Decision>,
     pub warnings: Vec<Diagnostic>,
 }
-
-/// Diagnostics together with the sources they point into.
-#[derive(Debug)]
-pub struct Failure {
-    pub sources: SourceMap,
-    pub diagnostics: Vec<Diagnostic>,
-}
-
-impl Failure {
-    pub fn one(sources: &SourceMap, d: Diagnostic) -> Failure {
-        Failure { sources: sources.clone(), diagnostics: vec![d] }
-    }
-
-    pub fn many(sources: &SourceMap, diagnostics: Vec<Diagnostic>) -> Failure {
-        Failure { sources: sources.clone(), diagnostics }
-    }
-
-    /// A failure that no source is to blame for.
-    pub fn bare(d: Diagnostic) -> Failure {
-        Failure { sources: SourceMap::new(), diagnostics: vec![d] }
-    }
-}
-
-impl std::fmt::Display for Failure {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for d in &self.diagnostics {
-            writeln!(f, "{d}")?;
-        }
-        Ok(())
-    }
-}
-
-impl std::error::Error for Failure {}
 
 /// `use "file"` is relative to the file that says it.
 struct Files;

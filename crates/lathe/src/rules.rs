@@ -3,7 +3,7 @@
 //! Decisions are kept by the text of the rule, in this process and in the cache of the user.
 
 use crate::cache::Cache;
-use crate::program::Failure;
+use crate::failure::Failure;
 use lathe_diagnostics::SourceMap;
 use lathe_lang::Rule;
 use lathe_measure::store::hash_of;

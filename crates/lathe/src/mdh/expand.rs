@@ -1,32 +1,17 @@
 //! From steps `mdh(…)` to the steps on loops that they stand for.
 
 use super::call::{Call, as_call, mark};
-use super::{DEFAULT_MODEL, STEP, space};
+use super::calls::{DEEPEST, model_of, steps_of, uses};
+use super::setting::{Setting, labels};
+use super::{STEP, space};
 use crate::choice::is_auto;
 use lathe_diagnostics::{Diagnostic, Span};
-use lathe_ir::{Function, Module, visit};
 use lathe_mdh::around::Around;
 use lathe_mdh::{Decisions, Homomorphism, Model, codes};
 use lathe_space::Values;
-use lathe_strategy::{ArgValue, Argument, Context, Definitions, Strategy};
-use lathe_target::Machine;
+use lathe_strategy::{ArgValue, Argument, Context, Strategy};
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
-
-/// What decisions are made for.
-pub(crate) struct Setting<'a> {
-    pub module: &'a Module,
-    /// With its computes; its sizes are constants, or unknown.
-    pub func: &'a Function,
-    pub machine: &'a Machine,
-    /// Instead of the usual one, where a step names none.
-    pub model: Option<&'a str>,
-    /// Where files of models that steps name are.
-    pub folder: &'a Path,
-    /// Values for free entries, from a search.
-    pub params: &'a Values,
-}
+use std::collections::BTreeMap;
 
 /// The decisions for one compute, and what they became.
 #[derive(Clone, Debug, Serialize)]
@@ -72,39 +57,6 @@ impl Taken {
     /// Nothing was decided.
     pub fn is_nothing(&self) -> bool {
         self.computes.is_empty() && self.strategy.is_empty()
-    }
-}
-
-/// Whether a strategy, or a definition that it calls, has a step `mdh(…)`.
-pub(crate) fn uses(definitions: &Definitions, target: Option<&str>, s: &Strategy) -> bool {
-    fn inside(d: &Definitions, target: Option<&str>, s: &Strategy, seen: &mut BTreeSet<String>) -> bool {
-        match s {
-            Strategy::Id | Strategy::Fail(_) => false,
-            Strategy::Seq(all) | Strategy::Choice(all) => all.iter().any(|s| inside(d, target, s, seen)),
-            Strategy::At(s, _) => inside(d, target, s, seen),
-            Strategy::If { then, other, .. } => {
-                inside(d, target, then, seen) || inside(d, target, other, seen)
-            }
-            Strategy::Call { name, args, .. } => {
-                let own = d.find(name, target);
-                if name == STEP && own.is_none() {
-                    return true;
-                }
-                let argument = |a: &Argument, seen: &mut BTreeSet<String>| {
-                    steps_of(a).is_some_and(|s| inside(d, target, &s, seen))
-                };
-                args.iter().any(|a| argument(a, seen))
-                    || own.is_some_and(|o| seen.insert(name.clone()) && inside(d, target, &o.body, seen))
-            }
-        }
-    }
-    inside(definitions, target, s, &mut BTreeSet::new())
-}
-
-fn steps_of(a: &Argument) -> Option<Strategy> {
-    match &a.value {
-        ArgValue::Strategy(s) => Some((**s).clone()),
-        value => value.as_strategy(a.span),
     }
 }
 
@@ -202,7 +154,7 @@ impl<'a> Expander<'a> {
                 Ok(s) => steps.push(Strategy::Choice(vec![s, Strategy::Id])),
                 Err(d) => {
                     self.chosen.truncate(before);
-                    self.notes.push(super::versions::why(label, &d));
+                    self.notes.push(why(label, &d));
                 }
             }
         }
@@ -304,69 +256,7 @@ pub(crate) fn decide(
     Ok(Decided { h, model, fixed, full })
 }
 
-/// How deep definitions with decisions may nest.
-const DEEPEST: usize = 100;
-
-/// The model that a step, the command line, or nobody names.
-pub(crate) fn model_of(call: &Call, set: &Setting) -> Result<Model, Diagnostic> {
-    match (&call.model, set.model) {
-        (Some(name), _) => super::load_model(name, set.folder).map_err(|d| mark(d, call.span)),
-        (None, Some(name)) => super::load_model(name, Path::new("")),
-        (None, None) => Model::named(DEFAULT_MODEL),
-    }
-}
-
-/// The labels of the computes of a function.
-pub(crate) fn labels(func: &Function) -> Vec<String> {
-    let mut out = Vec::new();
-    visit::walk(&func.body, &mut |s, _| {
-        out.extend(s.as_compute().map(|c| c.label.to_string()));
-        true
-    });
-    out
-}
-
-/// A step `mdh(…)`: its arguments, and where it stands.
-pub(crate) struct Written {
-    pub args: Vec<Argument>,
-    pub span: Option<Span>,
-    /// It is the one of `auto`, which leaves what it cannot do.
-    pub lenient: bool,
-}
-
-/// The steps `mdh(…)` of a strategy, with definitions unfolded.
-pub(crate) fn calls(context: &Context, s: &Strategy) -> Result<Vec<Written>, Diagnostic> {
-    let mut out = Vec::new();
-    collect(context, s, 0, &mut out)?;
-    Ok(out)
-}
-
-fn collect(context: &Context, s: &Strategy, depth: usize, out: &mut Vec<Written>) -> Result<(), Diagnostic> {
-    if depth > DEEPEST || !uses(context.definitions, context.target, s) {
-        return Ok(());
-    }
-    match s {
-        Strategy::Id | Strategy::Fail(_) => Ok(()),
-        Strategy::Seq(all) | Strategy::Choice(all) => {
-            all.iter().try_for_each(|s| collect(context, s, depth + 1, out))
-        }
-        Strategy::At(s, _) => collect(context, s, depth + 1, out),
-        Strategy::If { then, other, .. } => {
-            collect(context, then, depth + 1, out)?;
-            collect(context, other, depth + 1, out)
-        }
-        Strategy::Call { name, args, span } => {
-            if let Some(d) = context.definitions.find(name, context.target) {
-                let body = lathe_strategy::bind::call(d, args, context.facts).map_err(|e| mark(e, *span))?;
-                let before = out.len();
-                collect(context, &body, depth + 1, out)?;
-                out[before..].iter_mut().for_each(|w| w.lenient |= is_auto(d));
-                return Ok(());
-            }
-            if name == STEP {
-                out.push(Written { args: args.clone(), span: *span, lenient: false });
-            }
-            args.iter().filter_map(steps_of).try_for_each(|s| collect(context, &s, depth + 1, out))
-        }
-    }
+/// Why a compute takes no decisions.
+pub(super) fn why(label: &str, d: &Diagnostic) -> String {
+    format!("`{label}` stays as written: {}: {}", d.code, d.message)
 }

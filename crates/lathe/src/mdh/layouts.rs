@@ -1,7 +1,7 @@
 //! How local arrays lie in memory: lanes that would gather from one take neighbours where its dimensions change places.
 
-use super::expand::Setting;
-use super::nests::Made;
+use super::made::Made;
+use super::setting::Setting;
 use lathe_ir::visit;
 use lathe_ir::{Function, Space};
 use lathe_space::{Expr, Value};

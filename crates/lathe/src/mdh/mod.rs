@@ -11,30 +11,32 @@ use crate::schedule::How;
 use lathe_ir::Function;
 
 mod call;
+mod calls;
 mod complete;
 mod expand;
 mod file;
 mod layouts;
+mod made;
 mod nests;
 mod patterns;
 mod pictures;
 mod raise;
+mod setting;
 mod space;
 mod sums;
 mod versions;
 
+pub use crate::choice::AUTO;
 pub use crate::machine::model as load_model;
+pub(crate) use calls::uses;
 pub use expand::{Chosen, Taken};
-pub(crate) use expand::{Setting, labels, uses};
 pub use file::is_notation_text;
 pub(crate) use file::{from_text, is_notation};
 pub(crate) use patterns::{closed, versions as versions_of_fun};
 pub use pictures::pictures;
+pub(crate) use setting::{Setting, labels};
 pub(crate) use space::{FreeSpace, free_space};
 pub(crate) use versions::{Wanted, auto_space, versions};
-
-/// The strategy of the prelude that leaves everything to the cost model.
-pub const AUTO: &str = "auto";
 
 /// The step of strategies.
 pub const STEP: &str = "mdh";

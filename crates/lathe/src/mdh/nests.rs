@@ -1,16 +1,16 @@
 //! Loops that are in no index notation: each nest gets the affine schedule that the cost model expects to be the
 //! fastest, or stays as it is.
 
-use super::expand::Setting;
+use super::made::{Made, label};
+use super::setting::Setting;
 use super::{layouts, sums};
-use crate::schedule::{Form, Version};
+use crate::schedule::Version;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::interp::evaluate;
 use lathe_ir::names::Role;
 use lathe_ir::visit::{self, Path};
 use lathe_ir::{Buffer, Function, Param, Stmt};
 use lathe_runtime::Engine;
-use lathe_strategy::Evidence;
 use lathe_transform::names::labels_in;
 use lathe_transform::{Arg, Args, Cursor};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -111,79 +111,6 @@ pub(super) fn around_computes(func: &Function) -> bool {
         !found
     });
     found
-}
-
-/// A function that steps changed.
-#[derive(Clone)]
-pub(super) struct Made {
-    pub func: Function,
-    /// The steps, each with its text and the function before it.
-    pub steps: Vec<(String, Evidence, Function)>,
-}
-
-impl Made {
-    pub fn of(func: &Function) -> Made {
-        Made { func: func.clone(), steps: Vec::new() }
-    }
-
-    /// One more step on a nest.
-    pub fn then(&self, set: &Setting, path: &Path, rule: &str, args: &Args) -> Result<Made, Diagnostic> {
-        self.with(set, path, rule, args, &format!(" @ stmt({})", label(&self.func.body, path)))
-    }
-
-    /// One more step on the whole function.
-    pub fn everywhere(&self, set: &Setting, rule: &str, args: &Args) -> Result<Made, Diagnostic> {
-        self.with(set, &Path::new(), rule, args, "")
-    }
-
-    fn with(
-        &self,
-        set: &Setting,
-        path: &Path,
-        rule: &str,
-        args: &Args,
-        place: &str,
-    ) -> Result<Made, Diagnostic> {
-        let cursor = Cursor { focus: path.clone(), ..Cursor::new(set.module, &self.func) };
-        let edit = lathe_transform::apply(&cursor, rule, args).map_err(|r| *r.diagnostic)?;
-        let text = format!("{rule}({}){place}", args.texts().join(", "));
-        let mut out = self.clone();
-        out.steps.push((text, edit.evidence, std::mem::replace(&mut out.func, edit.func)));
-        Ok(out)
-    }
-
-    /// The same steps in a version that begins with them.
-    pub fn before(self, mut v: Version) -> Version {
-        let (texts, steps, forms) = self.parts();
-        v.taken.strategy = joined(texts.into_iter().chain([v.taken.strategy]));
-        v.steps.splice(0..0, steps);
-        v.forms.splice(0..0, forms);
-        v
-    }
-
-    /// The same steps in a version that ends with them.
-    fn after(self, mut v: Version) -> Version {
-        let func = self.func.clone();
-        let (texts, steps, forms) = self.parts();
-        v.taken.strategy = joined([v.taken.strategy].into_iter().chain(texts));
-        v.steps.extend(steps);
-        v.forms.extend(forms);
-        Version { func, ..v }
-    }
-
-    fn parts(self) -> (Vec<String>, Vec<Evidence>, Vec<Form>) {
-        let mut out = (Vec::new(), Vec::new(), Vec::new());
-        for (text, evidence, before) in self.steps {
-            out.0.push(text);
-            out.1.push(evidence);
-            out.2.push(Form::Tree(before));
-        }
-        out
-    }
-}
-
-fn joined(steps: impl Iterator<Item = String>) -> String {
-    steps.filter(|s| !s.is_empty()).collect::<Vec<_>>().join(" ; ")
 }
 
 /// The best schedule of a nest, if one is clearly better than none; why the loops of all of it cannot be scheduled together.
@@ -378,17 +305,6 @@ fn nests(body: &Stmt) -> Vec<Path> {
         s.as_loop().is_none()
     });
     out
-}
-
-fn label(body: &Stmt, path: &Path) -> String {
-    let mut out = None;
-    if let Some(s) = visit::at(body, path) {
-        visit::walk(s, &mut |s, _| {
-            out = out.take().or_else(|| s.label().map(ToString::to_string));
-            out.is_none()
-        });
-    }
-    out.unwrap_or_default()
 }
 
 /// Arguments worth trying: lanes of the elements that are written, alone, with results in registers, with tiles.

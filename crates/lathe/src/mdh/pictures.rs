@@ -1,7 +1,9 @@
 //! Decisions as pictures, whether or not there is code for them.
 
 use super::call::{Call, mark};
-use super::expand::{Setting, calls, decide, labels};
+use super::calls::calls;
+use super::expand::decide;
+use super::setting::{Setting, labels};
 use crate::program::{Failure, Program};
 use crate::schedule::{How, plain, specialize};
 use crate::which::choose;

@@ -1,8 +1,9 @@
 //! Loops that are index notation written out become that again: variables get an element per iteration (`expand`), nests
 //! are cut apart (`fission`), and each part is closed (`close`). Decisions can be taken for what comes out.
 
-use super::expand::Setting;
-use super::nests::{Made, apart};
+use super::made::Made;
+use super::nests::apart;
+use super::setting::Setting;
 use lathe_ir::names::Role;
 use lathe_ir::visit::{self, Path};
 use lathe_ir::{Combine, Stmt};

@@ -1,8 +1,9 @@
 //! What decisions leave free: completed by the cost model, or parameters of a search.
 
 use super::call::Call;
+use super::calls::{Written, calls, model_of};
 use super::complete::complete;
-use super::expand::{Setting, Written, calls, labels, model_of};
+use super::setting::{Setting, labels};
 use lathe_diagnostics::Diagnostic;
 use lathe_mdh::around::Around;
 use lathe_mdh::decisions::{at, by_position, ranks_of};

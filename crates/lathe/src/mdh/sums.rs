@@ -1,7 +1,7 @@
 //! Reductions that run innermost in a nest: partial results in lanes, where the elements lie side by side in memory.
 
-use super::expand::Setting;
-use super::nests::Made;
+use super::made::Made;
+use super::setting::Setting;
 use lathe_ir::names::{self, Role};
 use lathe_ir::visit::{self, Path};
 use lathe_ir::{Access, BufId, Executor, Function, Param, Stmt, VarId};

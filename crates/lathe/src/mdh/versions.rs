@@ -1,7 +1,9 @@
 //! The versions that a strategy with decisions makes: one for the sizes that are known, and the loops as written for
 //! all others. Where sizes are not known, `auto` takes them as large: the version is good for these and right for all.
 
-use super::expand::{Chosen, Expander, Setting, Taken, calls, labels};
+use super::calls::calls;
+use super::expand::{Chosen, Expander, Taken, why};
+use super::setting::{Setting, labels};
 use super::space::FreeSpace;
 use super::{DEFAULT_MODEL, STEP};
 use super::{nests, raise};
@@ -371,9 +373,4 @@ fn one_by_one(set: &Setting, context: &Context) -> Result<Version, Diagnostic> {
     let (func, steps, forms) = done;
     let taken = taken(chosen, &Strategy::Seq(kept), start);
     Ok(Version { taken, notes, ..Version::new(None, func, steps, forms) })
-}
-
-/// Why a compute takes no decisions.
-pub(super) fn why(label: &str, d: &Diagnostic) -> String {
-    format!("`{label}` stays as written: {}: {}", d.code, d.message)
 }

@@ -1,0 +1,36 @@
+//! What went wrong, with the texts that it is about.
+
+use lathe_diagnostics::{Diagnostic, SourceMap};
+
+/// Diagnostics together with the sources they point into.
+#[derive(Debug)]
+pub struct Failure {
+    pub sources: SourceMap,
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+impl Failure {
+    pub fn one(sources: &SourceMap, d: Diagnostic) -> Failure {
+        Failure { sources: sources.clone(), diagnostics: vec![d] }
+    }
+
+    pub fn many(sources: &SourceMap, diagnostics: Vec<Diagnostic>) -> Failure {
+        Failure { sources: sources.clone(), diagnostics }
+    }
+
+    /// A failure that no source is to blame for.
+    pub fn bare(d: Diagnostic) -> Failure {
+        Failure { sources: SourceMap::new(), diagnostics: vec![d] }
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for d in &self.diagnostics {
+            writeln!(f, "{d}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Failure {}
