@@ -48,16 +48,33 @@ impl<'a> Change<'a> {
         if self.before.sizes != self.after.sizes || self.before.params != self.after.params {
             return Err("the parameters were changed".into());
         }
-        let d = Difference::between(&self.before.body, &self.after.body);
-        let mut written = written_buffers(d.old);
-        written.extend(written_buffers(d.new));
-        Ok(Place { path: d.path, old: d.old, new: d.new, written })
+        let Difference { mut path, mut old, mut new, .. } =
+            Difference::between(&self.before.body, &self.after.body);
+        // Trees that were read from files share nothing.
+        while let Some(n) = other_child(old, new) {
+            let (Some(x), Some(y)) = (old.child(n), new.child(n)) else { break };
+            path.push(n);
+            (old, new) = (x, y);
+        }
+        let mut written = written_buffers(old);
+        written.extend(written_buffers(new));
+        Ok(Place { path, old, new, written })
     }
 
     /// The surroundings of a place in the tree before.
     pub(crate) fn env(&self, path: &[usize]) -> Env<'a> {
         Env::at(self.module, self.before, path)
     }
+}
+
+/// The child in which two statements differ, if they differ in nothing else.
+fn other_child(old: &Stmt, new: &Stmt) -> Option<usize> {
+    if old.children().len() != new.children().len() {
+        return None;
+    }
+    let mut others = old.children().zip(new.children()).enumerate().filter(|(_, (x, y))| x != y);
+    let (Some((n, (_, child))), None) = (others.next(), others.next()) else { return None };
+    (old.with_child(n, child.clone()) == *new).then_some(n)
 }
 
 /// The arrays that a statement allocates, in the order of the text.
