@@ -42,7 +42,7 @@ pub enum Command {
     Emit(EmitArgs),
     /// Runs steps on a tree in text form
     Opt(OptArgs),
-    /// Formats `.lathe` files
+    /// Formats `.lathe` and `.tree` files
     Fmt(FmtArgs),
     /// Differentiates a kernel
     Grad(GradArgs),

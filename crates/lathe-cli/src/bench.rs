@@ -71,7 +71,7 @@ pub fn bench(a: &BenchArgs, common: &Common) -> Outcome {
     let at = |d: Diagnostic| Stop::from(Failure::one(&program.sources, d));
     let machine = target::machine_here(&t.how)?;
     let given = target::given(&t.how, &a.data.given)?;
-    let original = data::make(&kernel, &given).map_err(at)?;
+    let original = data::make_in(&program.lang.module, &kernel, &given).map_err(at)?;
     let sizes = original.named_sizes(&kernel);
     let threads = target::threads(&a.data.given);
     lathe::rounds::pin_to_first(threads);

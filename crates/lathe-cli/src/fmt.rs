@@ -17,7 +17,9 @@ pub fn fmt(a: &FmtArgs) -> Outcome {
             }
             Ok(text) => {
                 map.add(file.display().to_string(), text.as_str());
-                lathe::lang::format(&text).and_then(|new| {
+                let format =
+                    if lathe::tree::is_tree(file) { lathe::text::format } else { lathe::lang::format };
+                format(&text).and_then(|new| {
                     if new == text {
                         return Ok(());
                     }

@@ -34,7 +34,7 @@ pub fn run(a: &RunArgs, common: &Common) -> Outcome {
     apart(&written, &read)?;
     let machine = target::machine_here(&t.how)?;
     let given = target::given(&t.how, &a.data.given)?;
-    let mut data = data::make(&kernel, &given).map_err(at)?;
+    let mut data = data::make_in(&program.lang.module, &kernel, &given).map_err(at)?;
     let sizes = data.named_sizes(&kernel);
     let engine = target::engine(&t.how)?;
     let build = Build { engine, cache: lathe::Cache::user(), ..Build::default() }.on(&machine);

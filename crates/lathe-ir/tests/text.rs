@@ -1,7 +1,7 @@
 //! The text form: what is printed is read back, and what is wrong is said, all of it.
 
 use lathe_diagnostics::{Diagnostic, FileId};
-use lathe_ir::text::{Ids, parse_module, print_function, print_function_with, print_module};
+use lathe_ir::text::{Ids, format, parse_module, print_function, print_function_with, print_module};
 use lathe_ir::verify::verify;
 use lathe_ir::{
     BinOp, Expr, ExprKind, Module, Scalar, Stmt, StmtKind, Type, UnOp, VarId, build, structural_hash,
@@ -32,6 +32,9 @@ fn round_trip(text: &str) -> String {
     let again = parse(&printed);
     assert_eq!(m, again, "{printed}");
     assert_eq!(printed, print_module(&again));
+    // The formatter leaves what was printed, and makes the same module of what people write.
+    assert_eq!(format(&printed).as_deref(), Ok(&*printed));
+    assert_eq!(parse(&format(text).expect("it parses")), m);
     printed
 }
 

@@ -106,7 +106,7 @@ pub static CODES: &[CodeInfo] = &[
     CodeInfo {
         code: VERSIONS,
         title: "a condition over sizes cannot be decided in emitted code",
-        explanation: "Where a strategy chooses by sizes (`if M <= 64 then … else …`), emitted code holds all versions and decides by the sizes of each call. It computes with integers: the condition may use sizes, `+ - * // %` (the last two by constants), comparisons, `and`, `or`, `not`, `min`, `max`, `abs`, `ceil_div`, `divides` and `is_multiple`.",
+        explanation: "Where a strategy chooses by sizes (`if M <= 64 then … else …`), emitted code holds all versions and decides by the sizes of each call. It computes with integers: the condition may use sizes, `+ - * // %` (the last two by constants), comparisons, `and`, `or`, `not`, `min`, `max`, `abs`, `ceil_div`, `divides` and `is_multiple`. The text of trees (`--to tree`) then has the versions one by one, and nothing that chooses.",
         wrong: "strategy fast for dot = if N * 0.5 < 100 then id else vectorize(k, vector(f32))",
         right: "strategy fast for dot = if N < 200 then id else vectorize(k, vector(f32))",
     },

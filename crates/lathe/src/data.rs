@@ -6,7 +6,8 @@ use lathe_ir::interp::evaluate;
 use lathe_ir::stmt::AccessMode;
 use lathe_ir::visit::{loads_of, substitute, vars_of, walk};
 use lathe_ir::{
-    Access, BinOp, Binder, BufId, Expr, ExprKind, Function, Mode, ParamKind, Scalar, Type, VarId,
+    Access, Arg, BinOp, Binder, BufId, Expr, ExprKind, Function, Mode, Module, ParamKind, Scalar, StmtKind,
+    Type, VarId, View,
 };
 use lathe_model::count::Values;
 use lathe_poly::sizes::Equation;
@@ -99,6 +100,14 @@ fn scalar_index<'a>(func: &'a Function, name: &str) -> Option<&'a Binder> {
 /// # Errors
 /// `E0904` for sizes, `E0906` for inputs, and what reading a file says.
 pub fn make(func: &Function, given: &Given) -> Result<Data, Diagnostic> {
+    make_in(&Module::default(), func, given)
+}
+
+/// [`make`] for a function that calls others of a module: what these use as subscripts is drawn as such.
+///
+/// # Errors
+/// As [`make`].
+pub fn make_in(module: &Module, func: &Function, given: &Given) -> Result<Data, Diagnostic> {
     let mut sizes = given_sizes(func, &given.sizes)?;
     let mut read: HashMap<usize, Array> = HashMap::new();
     for (name, value) in &given.inputs {
@@ -159,7 +168,7 @@ pub fn make(func: &Function, given: &Given) -> Result<Data, Diagnostic> {
             .help(format!("give {}, or inputs that determine them", example.join(" "))));
     }
     fits(func, &sizes)?;
-    let bounds = subscript_bounds(func, &sizes);
+    let bounds = subscript_bounds(module, func, &sizes);
     let mut made = BTreeMap::new();
     let mut arrays = Vec::new();
     for (at, p) in func.params.iter().enumerate() {
@@ -364,9 +373,37 @@ pub struct SubscriptBounds {
     pub scalars: HashMap<VarId, i64>,
 }
 
-/// For integer inputs that are used as subscripts: the smallest extent that they index. Where a subscript adds
-/// loop variables to a scalar, the scalar gets what they leave of the extent.
-pub fn subscript_bounds(func: &Function, sizes: &Values) -> SubscriptBounds {
+impl SubscriptBounds {
+    /// What a called function says of what it is given, whole arrays and scalars by name.
+    fn of_call(&mut self, f: &Function, args: &[Arg], inner: &SubscriptBounds) {
+        for (p, a) in f.params.iter().zip(args) {
+            match (&p.kind, a) {
+                (ParamKind::Array(b), Arg::View(View::Buffer(own))) => {
+                    if let Some(n) = inner.arrays.get(&b.id) {
+                        self.arrays.entry(*own).and_modify(|m| *m = (*m).min(*n)).or_insert(*n);
+                    }
+                }
+                (ParamKind::Scalar(b), Arg::Value(e)) => {
+                    if let (Some(n), Some(own)) = (inner.scalars.get(&b.id), e.as_var()) {
+                        self.scalars.entry(own).and_modify(|m| *m = (*m).min(*n)).or_insert(*n);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Calls are followed this deep.
+const CALLS: usize = 8;
+
+/// For integer inputs that are used as subscripts, here or in what is called: the smallest extent that they index. Where a
+/// subscript adds loop variables to a scalar, the scalar gets what they leave of the extent.
+pub fn subscript_bounds(module: &Module, func: &Function, sizes: &Values) -> SubscriptBounds {
+    bounds_below(module, func, sizes, CALLS)
+}
+
+fn bounds_below(module: &Module, func: &Function, sizes: &Values, calls: usize) -> SubscriptBounds {
     let mut extents: HashMap<BufId, Vec<Expr>> =
         func.params.iter().filter_map(|p| p.array()).map(|b| (b.id, b.extents.clone())).collect();
     let mut last: HashMap<VarId, Expr> = HashMap::new();
@@ -414,6 +451,23 @@ pub fn subscript_bounds(func: &Function, sizes: &Values) -> SubscriptBounds {
             loads_of(e).iter().for_each(&mut visit);
         }
         s.accesses().filter(|a| a.1 != AccessMode::Prefetch).for_each(|a| visit(a.0));
+        true
+    });
+    walk(&func.body, &mut |s, _| {
+        if let StmtKind::Call { function, args } = s.kind()
+            && let Some(f) = module.functions.get(function).filter(|_| calls > 0)
+        {
+            // The called function reads its sizes off its arrays.
+            let mut known = Values::new();
+            for (p, a) in f.params.iter().zip(args) {
+                let Arg::View(View::Buffer(own)) = a else { continue };
+                let own = extents.get(own).map_or(&[][..], Vec::as_slice);
+                for (e, n) in p.array().map_or(&[][..], |b| &b.extents).iter().zip(own) {
+                    known.extend(e.as_var().zip(evaluate(n, sizes)));
+                }
+            }
+            bounds.of_call(f, args, &bounds_below(module, f, &known, calls - 1));
+        }
         true
     });
     bounds

@@ -4,11 +4,10 @@ mod versions;
 
 use crate::build::Build;
 use crate::codes;
-use crate::schedule::Schedule;
+use crate::schedule::{Schedule, Version};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::{Function, Module, Name};
 use lathe_runtime::Engine;
-use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
 
@@ -57,8 +56,8 @@ impl Emit {
     }
 }
 
-/// Emits a schedule. Several versions become one function that decides by its sizes; the tree form shows them one
-/// by one, and is a file that every command takes.
+/// Emits a schedule. Several versions become one function that decides by its sizes; in the tree form it calls them. That
+/// form is a file that every command takes, as one program.
 ///
 /// # Errors
 /// What an engine does not take, and forms that this build lacks.
@@ -89,31 +88,53 @@ pub fn emit(schedule: &Schedule, form: Emit, build: &Build) -> Result<Vec<u8>, D
     }
 }
 
-/// The versions of a schedule with what they call and refer to; those after the first are numbered.
+/// The versions of a schedule with what they call and refer to. Several are numbered, and a function of the kernel's name
+/// chooses among them.
 fn trees(schedule: &Schedule) -> String {
     let module = &schedule.module;
     let mut rest = Module { functions: Default::default(), ..module.clone() };
     for v in &schedule.versions {
         rest.functions.extend(module.reached(&v.func));
     }
-    rest.functions.remove(&schedule.plain.name);
-    let mut out = lathe_ir::text::print_module(&rest);
-    let mut taken: BTreeSet<Name> = rest.functions.into_keys().collect();
-    for v in &schedule.versions {
-        if !out.is_empty() {
-            out.push('\n');
-        }
-        if let Some(c) = &v.condition {
-            out += &format!("# when {c}\n");
-        }
-        let first = v.func.name.clone();
-        let later = (2..).map(|n| Name::from(format!("{first}_{n}")));
-        let name = std::iter::once(first.clone()).chain(later).find(|n| !taken.contains(n));
-        let name = name.unwrap_or(first);
-        taken.insert(name.clone());
-        out += &lathe_ir::text::print_function(&Function { name, ..v.func.clone() });
+    let own = &schedule.plain.name;
+    rest.functions.remove(own);
+    if let [only] = &schedule.versions[..] {
+        rest.functions.insert(own.clone(), Function { name: own.clone(), ..only.func.clone() });
+        return lathe_ir::text::print_module(&rest);
     }
-    out
+    let mut names: Vec<Name> = Vec::new();
+    for v in &schedule.versions {
+        let numbers = (1..).map(|n| Name::from(format!("{own}_{n}")));
+        let free = |n: &Name| !rest.functions.contains_key(n) && !names.contains(n);
+        names.extend(numbers.into_iter().find(free).or_else(|| Some(v.func.name.clone())));
+    }
+    let numbered = |v: &Version, name: &Name| Function { name: name.clone(), ..v.func.clone() };
+    let one = match versions::chooser(schedule, &names) {
+        Ok(Some(one)) => {
+            let all = schedule.versions.iter().zip(&names).map(|(v, n)| (n.clone(), numbered(v, n)));
+            rest.functions.extend(all);
+            Ok(one)
+        }
+        // Versions that nothing may call stand in the function.
+        Ok(None) => versions::one_function(schedule),
+        Err(d) => Err(d),
+    };
+    match one {
+        Ok(one) => {
+            rest.functions.insert(own.clone(), Function { name: own.clone(), ..one });
+            lathe_ir::text::print_module(&rest)
+        }
+        // What no tree decides is told; the versions are there one by one.
+        Err(refused) => {
+            let mut out = lathe_ir::text::print_module(&rest);
+            out += &format!("# Nothing chooses: {}.\n", refused.message);
+            for (v, name) in schedule.versions.iter().zip(&names) {
+                let when = v.condition.as_ref().map(|c| format!("# when {c}\n")).unwrap_or_default();
+                out += &format!("\n{when}{}", lathe_ir::text::print_function(&numbered(v, name)));
+            }
+            out
+        }
+    }
 }
 
 /// Writes a file as a whole: beside its place first, then moved, so that an old file stays whole on failure.

@@ -53,8 +53,9 @@ pub fn run_test(
     let fail = |d: Diagnostic| Failure::one(&program.sources, d.at(test.span, "in this test"));
     let kernel = program.kernel(Some(&test.kernel))?;
     let sizes = test.sizes.iter().cloned().collect();
-    let mut made = data::make(kernel, &Given { sizes, ..Given::default() }).map_err(fail)?;
-    let bounds = data::subscript_bounds(kernel, &made.sizes);
+    let module = &program.lang.module;
+    let mut made = data::make_in(module, kernel, &Given { sizes, ..Given::default() }).map_err(fail)?;
+    let bounds = data::subscript_bounds(module, kernel, &made.sizes);
     for (name, spec) in &test.inputs {
         let at = kernel.params.iter().position(|p| &**p.name() == name.as_str());
         if let Some((i, a)) = at.and_then(|i| Some((i, made.arrays.get_mut(i)?))) {

@@ -318,13 +318,28 @@ fn laws_hold_for_the_elements_that_are_combined() {
     f.ok("run w.lathe:va -s f -D N=37 --check");
 }
 
-/// The tree form of several versions is a file of several functions.
+/// The tree form of several versions is one program: a function of the kernel's name calls the one that is for the sizes,
+/// and every command takes the file.
 #[test]
 fn versions_as_trees_are_targets() {
     let f = Folder::new();
     f.ok(&format!("emit {}/gemm.lathe:gemm -s fast --to tree -o g.tree", examples()));
+    let tree = f.read("g.tree");
+    assert!(tree.contains("call gemm_1(&A, &B, &C)") && tree.contains("call gemm_2("), "{tree}");
     f.ok("check g.tree");
-    f.ok("run g.tree:gemm_2 -D M=10 -D N=7 -D K=3 --check");
+    f.ok("fmt --check g.tree");
+    // Sizes of every version, and what the source computes.
+    for (n, sizes) in
+        ["-D M=10 -D N=7 -D K=3", "-D M=64 -D N=64 -D K=64", "-D M=1 -D N=1 -D K=0"].iter().enumerate()
+    {
+        f.ok(&format!("run {}/gemm.lathe:gemm -s naive {sizes} --seed 5 -o C=want.npy", examples()));
+        f.ok(&format!("run g.tree {sizes} --seed 5 --check -o C=got.npy"));
+        f.ok(&format!("run g.tree {sizes} --seed 5 --engine interpreter -o C=seen.npy"));
+        let (want, got, seen) = (load(&f, "want.npy"), load(&f, "got.npy"), load(&f, "seen.npy"));
+        let near = want.iter().zip(&got).all(|(w, g)| (w - g).abs() <= 1e-5 * w.abs().max(1.0));
+        assert!(near && want.len() == got.len() && got == seen, "{n}: {want:?} {got:?}");
+    }
+    f.fails("run g.tree:gemm_2 -D M=10 -D N=7 -D K=3", 1, "E0902");
     f.write(
         "p.lathe",
         "struct P { a: f32, b: f32 }\nkernel f(x: P[N]) -> (y: f32[N]) { y[i] = x[i].a + x[i].b }\n\
@@ -347,4 +362,50 @@ fn trees_with_races_run_in_the_interpreter_alone() {
     assert!(checked.stderr.contains("E0505"), "{}", checked.stderr);
     f.fails("run race.tree -D N=9", 1, "E0505");
     f.ok("run race.tree -D N=9 --engine interpreter");
+}
+
+/// Sizes that a strategy is not for fail the call as they do in the source; scalars are passed on; what only a called
+/// function uses as a subscript is drawn as one; versions whose size no array tells stand in one function.
+#[test]
+fn trees_choose_as_their_sources_do() {
+    let f = Folder::new();
+    f.write(
+        "s.lathe",
+        "kernel s(x: f32[N], p: i32[N], a: f32) -> (y: f32[N]) { y[i] = a * x[p[i]] }\n\
+         strategy fast(t = 4 where divides(2, N)) for s =\n\
+         if N <= 10 then id else if ceil_div(N, 2) % 3 == 0 then vectorize(i, 8) else split(i, t)\n",
+    );
+    f.ok("emit s.lathe -s fast --to tree -o s.tree");
+    let tree = f.read("s.tree");
+    assert!(tree.contains("call s_3(&x, &p, a, &y)") && tree.contains("strategy is for sizes"), "{tree}");
+    for n in [0, 2, 10, 12, 20] {
+        f.ok(&format!("run s.lathe -s fast -D N={n} --seed 2 -i a=1.5 -o y=want.npy"));
+        f.ok(&format!("run s.tree -D N={n} --seed 2 -i a=1.5 --check -o y=got.npy"));
+        assert_eq!(load(&f, "want.npy"), load(&f, "got.npy"), "{n}");
+    }
+    f.fails("run s.lathe -s fast -D N=7", 1, "E");
+    f.fails("run s.tree -D N=7", 1, "E");
+    // A grid is in no function that is called.
+    f.write(
+        "v.lathe",
+        "kernel v(x: f32[N]) -> (y: f32[N]) { y[i] = 2 * x[i] }\n\
+         strategy fast for v = if N <= 4 then id else (split(i, 4) ; bind(i.o, grid) ; bind(i.i, block))\n",
+    );
+    f.ok("emit v.lathe:v -s fast --to tree -o v.tree");
+    let tree = f.read("v.tree");
+    assert!(!tree.contains("call") && tree.contains("if N <= 4"), "{tree}");
+    for n in [1, 4, 9] {
+        f.ok(&format!("run v.lathe:v -s fast -D N={n} --seed 2 --engine interpreter -o y=want.npy"));
+        f.ok(&format!("run v.tree -D N={n} --seed 2 --engine interpreter --check -o y=got.npy"));
+        assert_eq!(load(&f, "want.npy"), load(&f, "got.npy"), "{n}");
+    }
+    // What no tree can decide is told, and the versions are there one by one.
+    f.write(
+        "p.lathe",
+        "kernel p(x: f32[N]) -> (y: f32[N]) { y[i] = 2 * x[i] }\n\
+         strategy fast for p = if is_power_of_two(N) then id else split(i, 4)\n",
+    );
+    f.ok("emit p.lathe -s fast --to tree -o p.tree");
+    assert!(f.read("p.tree").contains("# Nothing chooses: "), "{}", f.read("p.tree"));
+    f.ok("run p.tree:p_2 -D N=7 --check");
 }

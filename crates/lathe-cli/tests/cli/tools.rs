@@ -206,6 +206,25 @@ fn comments_before_kernels_and_funs_are_kept_and_explained() {
     assert_eq!(v["doc"], "Every number twice.\nIn order.");
 }
 
+/// Trees are laid out as they are printed, with their comments; a file with errors is left alone.
+#[test]
+fn trees_are_formatted() {
+    let f = Folder::new();
+    let text = "# Twice.\nfunc k(N)( x:in f32[N],y : out f32[N] ) { # each\n for i in 0..N{'y'[i]:y[i]=x[i]+x[i] }\n# done\n}";
+    f.write("k.tree", text);
+    let d = f.lathe("fmt --check k.tree");
+    assert_eq!((d.status, &*d.stdout), (1, "k.tree\n"), "{}", d.stderr);
+    assert_eq!(f.read("k.tree"), text);
+    f.ok("fmt k.tree");
+    let want = "# Twice.\nfunc k(N)(x: in f32[N], y: out f32[N]) {  # each\n  for i in 0..N {\n    'y'[i]: y[i] = x[i] + x[i]\n  }\n  # done\n}\n";
+    assert_eq!(f.read("k.tree"), want);
+    f.ok("fmt --check k.tree");
+    f.ok("run k.tree -D N=4 --check");
+    f.write("bad.tree", "func k(N)(x: in f32[N]) { for }");
+    f.fails("fmt bad.tree", 1, "E03");
+    assert_eq!(f.read("bad.tree"), "func k(N)(x: in f32[N]) { for }");
+}
+
 /// What `lathe emit` wrote, and what nobody but the interpreter runs.
 #[test]
 fn trees_are_targets() {

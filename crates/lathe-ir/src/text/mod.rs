@@ -82,6 +82,7 @@
 //! **Sharing.** `with $1 = e, $2 = f($1) in` before a statement (inside the braces of a `compute`) binds
 //! subexpressions that the statement uses more than once; they are one shared node in the tree.
 
+mod layout;
 mod parse;
 mod parse_access;
 mod parse_expr;
@@ -96,6 +97,7 @@ mod print_stmt;
 mod scope;
 mod share;
 
+pub use layout::format;
 pub use parse::parse_module;
 pub use print::{Ids, print_function, print_function_with, print_module, print_stmt};
 pub use print_expr::{print_access, print_expr};

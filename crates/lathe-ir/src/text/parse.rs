@@ -8,7 +8,7 @@ use crate::ids::{Binder, VarId};
 use crate::module::Module;
 use crate::types::{Name, Scalar, Type};
 use lathe_diagnostics::{Code, Diagnostic, FileId, Span};
-use lathe_syntax::{Cursor, Dialect, Grammar, Read, Rules, Tok, lex, unquote};
+use lathe_syntax::{Cursor, Dialect, Grammar, Lexed, Read, Rules, Tok, lex, unquote};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -17,10 +17,30 @@ use std::sync::Arc;
 /// # Errors
 /// Everything that is wrong with the text, in its order; codes E0301 to E0307.
 pub fn parse_module(file: FileId, text: &str) -> Result<Module, Vec<Diagnostic>> {
-    let mut lexed = lex(&TREE, &GRAMMAR, file, text);
+    read(&mut lex(&TREE, &GRAMMAR, file, text)).map(|(module, _)| module)
+}
+
+/// Tree text as tokens.
+pub(super) fn tokens(file: FileId, text: &str) -> Lexed<'_> {
+    lex(&TREE, &GRAMMAR, file, text)
+}
+
+/// Where the parts of a text stand, by their positions in the list of its tokens: what a layout needs to know.
+#[derive(Default)]
+pub(super) struct Outline {
+    /// What begins a line, and how much further inside it stands than the block around it.
+    pub lines: Vec<(usize, usize)>,
+    /// The braces of blocks.
+    pub blocks: Vec<(usize, usize)>,
+    /// `:` before the type of a value, `<` and `>` around arguments of types, `=` of an operator `sum=`.
+    pub joined: Vec<usize>,
+}
+
+/// The module that tokens are, and its outline.
+pub(super) fn read(lexed: &mut Lexed) -> Result<(Module, Outline), Vec<Diagnostic>> {
     let errors = std::mem::take(&mut lexed.errors);
     let mut p = Parser {
-        cursor: Cursor::new(&lexed, &TREE, &GRAMMAR),
+        cursor: Cursor::new(lexed, &TREE, &GRAMMAR),
         errors,
         module: Module::default(),
         scope: Scope::new(),
@@ -30,10 +50,11 @@ pub fn parse_module(file: FileId, text: &str) -> Result<Module, Vec<Diagnostic>>
         leaves: HashMap::new(),
         shared: HashMap::new(),
         heights: HashMap::new(),
+        outline: Outline::default(),
     };
     p.items();
     if p.errors.is_empty() {
-        return Ok(p.module);
+        return Ok((p.module, p.outline));
     }
     p.errors.sort_by_key(|d| d.marks.first().map(|m| m.span.start));
     Err(p.errors)
@@ -91,6 +112,7 @@ pub(crate) struct Parser<'a> {
     pub shared: HashMap<u32, Expr>,
     /// Heights of the expressions of the current statement, by address.
     pub heights: HashMap<usize, u32>,
+    pub(super) outline: Outline,
 }
 
 lathe_syntax::parser!(<'a> Parser<'a>);
@@ -104,6 +126,18 @@ impl<'a> Parser<'a> {
         if self.errors.len() < MAX_ERRORS && !known {
             self.errors.push(d);
         }
+    }
+
+    /// The next token begins a line, so much further inside than the block.
+    pub(super) fn begins_line(&mut self, inside: usize) {
+        let at = self.at;
+        self.outline.lines.push((at, inside));
+    }
+
+    /// The next token stands without a blank.
+    pub(super) fn joined(&mut self) {
+        let at = self.at;
+        self.outline.joined.push(at);
     }
 
     pub(crate) fn wrong<T>(&self, code: Code, span: Span, what: impl Into<String>) -> Parsed<T> {
@@ -248,11 +282,13 @@ impl<'a> Parser<'a> {
                 return Ok(s.into());
             }
             if matches!(&*name, "array" | "vector") {
+                self.joined();
                 self.expect("<")?;
                 let inner_span = self.span();
                 let inner = self.ty()?;
                 self.expect(",")?;
                 let n = self.number32("the length")?;
+                self.joined();
                 self.expect(">")?;
                 return match (&*name, inner.scalar()) {
                     ("array", _) => Ok(Type::Array(Arc::new(inner), n)),

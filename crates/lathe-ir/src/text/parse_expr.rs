@@ -13,7 +13,7 @@ use lathe_syntax::{Expressions, Operator, Rules, Sign, Tok, unquote};
 
 impl<'a> Parser<'a> {
     /// `with $1 = e, $2 = e in`, if it is there; the names hold until the statement ends.
-    pub(crate) fn with_bindings(&mut self) -> Parsed<()> {
+    pub(crate) fn with_bindings(&mut self, inside: usize) -> Parsed<()> {
         if !self.take("with") {
             return Ok(());
         }
@@ -28,7 +28,9 @@ impl<'a> Parser<'a> {
                 self.report(Diagnostic::error(codes::BOUND_TWICE, what).at(at, "here"));
             }
             if !self.take(",") {
-                return self.expect("in").map(|_| ());
+                self.expect("in")?;
+                self.begins_line(inside);
+                return Ok(());
             }
         }
     }
@@ -109,7 +111,12 @@ impl<'a> Parser<'a> {
 
     /// `:T`, if it is there.
     pub(super) fn ascription(&mut self) -> Parsed<Option<Type>> {
-        if self.take(":") { Ok(Some(self.ty()?)) } else { Ok(None) }
+        if !self.is(":") {
+            return Ok(None);
+        }
+        self.joined();
+        self.advance();
+        self.ty().map(Some)
     }
 
     /// An expression of which the natural type may be overridden.
@@ -229,8 +236,10 @@ impl<'a> Parser<'a> {
             return self.make(self.since(start), ExprKind::Aggregate(args), ty);
         }
         self.advance();
+        self.joined();
         self.expect("<")?;
         let ty = self.ty()?;
+        self.joined();
         self.expect(">")?;
         let a = self.arguments::<1>(start, word)?;
         let [a] = a;

@@ -20,6 +20,7 @@ impl Parser<'_> {
         while !self.ended() {
             let start = self.at;
             self.item_begins();
+            self.begins_line(0);
             let done = if self.take("struct") {
                 self.structure()
             } else if self.take("op") {
@@ -120,6 +121,7 @@ impl Parser<'_> {
         if self.take("identity") {
             identity = Some(self.inside("(", ")", Parser::rooted)?);
         }
+        self.begins_line(1);
         self.expect("=")?;
         let body = self.rooted()?;
         let (a, b) = (BufId(a.1), BufId(b.1));
@@ -129,7 +131,7 @@ impl Parser<'_> {
 
     fn rooted(&mut self) -> Parsed<Expr> {
         self.statement_ends();
-        self.with_bindings()?;
+        self.with_bindings(1)?;
         self.expr()
     }
 

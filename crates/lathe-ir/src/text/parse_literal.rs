@@ -90,6 +90,7 @@ impl Parser<'_> {
             let d = Diagnostic::error(codes::BAD_NUMBER, "a float must say its type");
             return Err(d.at(self.since(start), "here").help("write `0.5:f32`, `0.5:f64`, …"));
         }
+        self.joined();
         self.advance();
         let at = self.span();
         match self.ty()? {

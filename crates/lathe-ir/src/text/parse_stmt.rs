@@ -60,7 +60,8 @@ impl Parser<'_> {
 
     /// `{ … }` as the list of its statements. Goes on after an error inside, so that several are found.
     fn braces_list(&mut self) -> Parsed<Vec<Stmt>> {
-        self.inside("{", "}", |p| {
+        let open = self.at;
+        let list = self.inside("{", "}", |p| {
             let mut bound = Vec::new();
             let list = p.block(&mut bound);
             for b in bound.into_iter().rev() {
@@ -70,7 +71,10 @@ impl Parser<'_> {
                 }
             }
             Ok(list)
-        })
+        })?;
+        let close = self.at - 1;
+        self.outline.blocks.push((open, close));
+        Ok(list)
     }
 
     /// Statements up to the closing brace (or to where an item begins). A loop rather than a recursion
@@ -80,6 +84,7 @@ impl Parser<'_> {
         let mut list = Vec::new();
         while !self.is("}") && !self.ended() && !self.at_item() {
             self.statement_ends();
+            self.begins_line(0);
             let start = self.span();
             match self.statement(start, bound) {
                 Ok(Piece::Whole(s)) => list.push(s),
@@ -132,7 +137,7 @@ impl Parser<'_> {
     }
 
     fn statement(&mut self, start: Span, bound: &mut Vec<Bound>) -> Parsed<Piece> {
-        self.with_bindings()?;
+        self.with_bindings(0)?;
         if let Tok::Quoted('\'', _) = self.peek() {
             return self.update(start).map(Piece::Whole);
         }
@@ -281,6 +286,7 @@ impl Parser<'_> {
     /// `OP=`, the `=` touching.
     fn op_assign(&mut self) -> Parsed<ReduceOp> {
         let op = self.op_name()?;
+        self.joined();
         self.expect("=")?;
         Ok(op)
     }

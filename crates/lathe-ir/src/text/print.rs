@@ -125,7 +125,8 @@ impl Printer {
         }
         let fields: Vec<String> =
             s.fields.iter().map(|(n, t)| format!("{}: {}", name_text(n), type_text(t))).collect();
-        let _ = writeln!(self.out, "struct {} {{ {} }}", name_text(&s.name), fields.join(", "));
+        let fields = if fields.is_empty() { String::new() } else { format!(" {} ", fields.join(", ")) };
+        let _ = writeln!(self.out, "struct {} {{{fields}}}", name_text(&s.name));
     }
 
     fn op(&mut self, op: &CombineOp) {

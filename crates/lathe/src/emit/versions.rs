@@ -1,4 +1,5 @@
-//! The versions of a schedule as one function that decides by its sizes, for code that leaves the house.
+//! The versions of a schedule as one function that decides by its sizes, for code that leaves the house: with their bodies
+//! in it, or with calls of them.
 
 use crate::codes;
 use crate::schedule::Schedule;
@@ -7,7 +8,7 @@ use lathe_ir::build::{
     add, and, boolean, ceil_div, eq, floor_div, floor_mod, index, le, lt, max, min, mul, neg, not, or, sub,
     var,
 };
-use lathe_ir::{Function, Stmt, StmtKind, visit};
+use lathe_ir::{Arg, Executor, Function, Name, ParamKind, Stmt, StmtKind, View, visit};
 use lathe_space::{BinOp, Expr, UnOp, Value};
 
 /// One function: the first version whose condition holds runs; sizes that the strategy is not for fail the call.
@@ -15,18 +16,69 @@ use lathe_space::{BinOp, Expr, UnOp, Value};
 /// # Errors
 /// `E0912` for a condition that machine code does not express.
 pub(super) fn one_function(schedule: &Schedule) -> Result<Function, Diagnostic> {
+    let next_id = schedule.versions.iter().map(|v| v.func.next_id).max().unwrap_or_default();
+    let mut next_id = next_id;
+    let mut out = chosen(schedule, |n, v| match n + 1 == schedule.versions.len() {
+        true => v.body.clone(),
+        // Every binder of a function has an identity of its own.
+        false => visit::refresh(&v.body, &mut next_id),
+    })?;
+    out.next_id = next_id;
+    Ok(out)
+}
+
+/// A function that calls the first version whose condition holds, each under a name of its own: where calls can be. A
+/// called function reads its sizes off its arrays, and has no grid.
+///
+/// # Errors
+/// `E0912` for a condition that a tree does not express.
+pub(super) fn chooser(schedule: &Schedule, names: &[Name]) -> Result<Option<Function>, Diagnostic> {
+    if !schedule.versions.iter().all(|v| can_be_called(&v.func)) {
+        return Ok(None);
+    }
+    let call = |n: usize, f: &Function| {
+        let args = f.params.iter().map(|p| match &p.kind {
+            ParamKind::Array(b) => Arg::View(View::Buffer(b.id)),
+            ParamKind::Scalar(b) => Arg::Value(var(b)),
+        });
+        Stmt::of(StmtKind::Call { function: names[n].clone(), args: args.collect() })
+    };
+    let mut out = chosen(schedule, call)?;
+    out.stage = schedule.versions.iter().map(|v| v.func.stage).max().unwrap_or(out.stage);
+    // Nothing is bound but sizes and parameters.
+    let bound = out.sizes.iter().map(|s| s.id.0).chain(out.params.iter().map(|p| match &p.kind {
+        ParamKind::Array(b) => b.id.0,
+        ParamKind::Scalar(b) => b.id.0,
+    }));
+    out.next_id = bound.max().map_or(0, |n| n.saturating_add(1));
+    Ok(Some(out))
+}
+
+fn can_be_called(f: &Function) -> bool {
+    let extents = || f.params.iter().filter_map(|p| p.array()).flat_map(|b| &b.extents);
+    let told = f.sizes.iter().all(|s| extents().any(|e| e.as_var() == Some(s.id)));
+    let mut levels = false;
+    visit::walk(&f.body, &mut |s, _| {
+        levels |= s.as_loop().is_some_and(|l| matches!(l.exec, Executor::Level(_)));
+        !levels
+    });
+    told && !levels
+}
+
+/// What `body` says of the first version, by its number, whose condition holds.
+fn chosen(
+    schedule: &Schedule,
+    mut body: impl FnMut(usize, &Function) -> Stmt,
+) -> Result<Function, Diagnostic> {
     let Some((last, others)) = schedule.versions.split_last() else {
         return Err(Diagnostic::error(codes::VERSIONS, "the strategy has no version"));
     };
     let mut out = last.func.clone();
-    out.next_id = schedule.versions.iter().map(|v| v.func.next_id).max().unwrap_or(out.next_id);
-    let mut body = last.func.body.clone();
-    for v in others.iter().rev() {
+    let mut here = body(others.len(), &last.func);
+    for (n, v) in others.iter().enumerate().rev() {
         let Some(condition) = &v.condition else { continue };
         let cond = truth(condition, &out)?;
-        // Every binder of a function has an identity of its own.
-        let then = visit::refresh(&v.func.body, &mut out.next_id);
-        body = Stmt::of(StmtKind::If { cond, then, other: Some(body) });
+        here = Stmt::of(StmtKind::If { cond, then: body(n, &v.func), other: Some(here) });
     }
     let mut all = Vec::new();
     for c in &schedule.requires {
@@ -36,7 +88,7 @@ pub(super) fn one_function(schedule: &Schedule) -> Result<Function, Diagnostic> 
             message: format!("the strategy is for sizes with {c}").into(),
         }));
     }
-    all.push(body);
+    all.push(here);
     out.body = Stmt::seq(all);
     Ok(out)
 }

@@ -45,14 +45,18 @@ impl Parser<'_> {
 
     /// The braces of a compute; label and dimensions are filled in by the caller.
     pub(super) fn compute_body(&mut self, label: Label, dims: Vec<Dim>) -> Parsed<Compute> {
+        let open = self.at;
         self.expect("{")?;
         self.statement_ends();
-        self.with_bindings()?;
+        self.begins_line(0);
+        self.with_bindings(0)?;
         let targets = self.some(Parser::access)?;
         let update = if self.take("=") { None } else { Some(self.op_assign()?) };
         let values = self.some(Parser::expr)?;
         let guard = if self.take("if") { Some(self.expr()?) } else { None };
+        let close = self.at;
         self.expect("}")?;
+        self.outline.blocks.push((open, close));
         Ok(Compute { label, dims, targets, values, guard, update })
     }
 }
