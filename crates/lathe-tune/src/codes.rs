@@ -51,10 +51,11 @@ pub static CODES: &[CodeInfo] = &[
     CodeInfo {
         code: OBJECTIVES,
         title: "a wrong number of objectives",
-        explanation: "Costs are compared objective by objective. So every configuration of a session needs the \
-                      same number of them, and at least one.",
-        wrong: "echo 0.25 > cost.txt   # after an earlier configuration wrote 0.31,17",
-        right: "echo 0.25,16 > cost.txt",
+        explanation: "Costs are compared objective by objective. A configuration with another number of them than most \
+                      others have is invalid, and the search goes on. It ends where the order of costs mentions \
+                      more objectives than any of the first configurations deliver.",
+        wrong: "lathe tune saxpy.json --order 'c1 + 0.1 * c2'   # and the program: echo 0.25 > cost.txt",
+        right: "lathe tune saxpy.json --order 'c1 + 0.1 * c2'   # and the program: echo 0.25,16 > cost.txt",
     },
     CodeInfo {
         code: NEGATIVE,

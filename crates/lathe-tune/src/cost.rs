@@ -77,7 +77,7 @@ pub enum Why {
     Memory,
     /// It ran, and computed something wrong.
     Wrong,
-    /// Its cost was not a finite number.
+    /// Its cost was not a finite number, or not as many numbers as the others' costs.
     NotANumber,
 }
 
@@ -126,8 +126,8 @@ pub enum Order {
     /// The first objective decides, ties go to the next. Values within `tolerance`, relative to the least, of the least
     /// value so far are tied.
     Lexicographic { tolerance: f64 },
-    /// The user's own order.
-    By(Compare),
+    /// The user's own order, of costs of at least so many numbers.
+    By { compare: Compare, objectives: usize },
     /// No objective outranks another: all configurations that nothing dominates are kept. Techniques are led by
     /// the geometric mean of the objectives, and the best is the one of the front with the least of it.
     Pareto,
@@ -143,13 +143,21 @@ impl fmt::Debug for Order {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Order::Lexicographic { tolerance } => write!(f, "Lexicographic({tolerance})"),
-            Order::By(_) => f.write_str("By(..)"),
+            Order::By { objectives, .. } => write!(f, "By({objectives} objectives)"),
             Order::Pareto => f.write_str("Pareto"),
         }
     }
 }
 
 impl Order {
+    /// How many numbers a cost needs at least to be compared.
+    pub fn objectives(&self) -> usize {
+        match self {
+            Order::By { objectives, .. } => *objectives,
+            Order::Lexicographic { .. } | Order::Pareto => 1,
+        }
+    }
+
     /// `Less` if `a` is better than `b`, as far as two costs alone can tell: a tolerance needs all of them, and is left
     /// out.
     pub fn compare(&self, a: &Cost, b: &Cost) -> Ordering {
@@ -159,7 +167,7 @@ impl Order {
                     a.0.iter().zip(&b.0).map(|(x, y)| x.partial_cmp(y).unwrap_or_else(|| x.total_cmp(y)));
                 each.into_iter().find(|o| o.is_ne()).unwrap_or_else(|| a.0.len().cmp(&b.0.len()))
             }
-            Order::By(f) => f(a, b),
+            Order::By { compare, .. } => compare(a, b),
             Order::Pareto => mean(a).total_cmp(&mean(b)),
         }
     }
@@ -180,20 +188,12 @@ pub fn dominates(a: &Cost, b: &Cost) -> bool {
     a.0.len() == b.0.len() && a.0.iter().zip(&b.0).all(|(x, y)| x <= y) && a.0 != b.0
 }
 
-/// Checks what a cost function delivered. A number that is not finite makes the configuration invalid; a
-/// negative one, where none is allowed, or a wrong number of objectives is an error of the cost function.
-pub(crate) fn accept(
-    outcome: Outcome,
-    negative: bool,
-    objectives: Option<usize>,
-) -> Result<Outcome, Diagnostic> {
+/// Checks what a cost function delivered. A number that is not finite, or no number at all, makes the configuration
+/// invalid; a negative one, where none is allowed, is an error of the cost function.
+pub(crate) fn accept(outcome: Outcome, negative: bool) -> Result<Outcome, Diagnostic> {
     let Outcome::Valid(cost) = outcome else { return Ok(outcome) };
-    if cost.0.is_empty() || objectives.is_some_and(|n| n != cost.0.len()) {
-        let wanted = objectives.map_or("at least one number".to_string(), |n| format!("{n} numbers"));
-        return Err(Diagnostic::error(
-            codes::OBJECTIVES,
-            format!("the cost function delivered {} numbers instead of {wanted}", cost.0.len()),
-        ));
+    if cost.0.is_empty() {
+        return Ok(Outcome::Invalid(Invalid::new(Why::NotANumber, "the cost has no number")));
     }
     if let Some(v) = cost.0.iter().find(|v| !v.is_finite()) {
         return Ok(Outcome::Invalid(Invalid::new(Why::NotANumber, format!("the cost is {v}"))));
@@ -232,14 +232,14 @@ mod tests {
 
     #[test]
     fn not_a_number_is_invalid_and_negative_is_an_error() {
-        let nan = accept(Outcome::Valid(f64::NAN.into()), false, None).unwrap();
+        let nan = accept(Outcome::Valid(f64::NAN.into()), false).unwrap();
         assert!(matches!(nan, Outcome::Invalid(Invalid { why: Why::NotANumber, .. })));
-        let inf = accept(Outcome::Valid((1.0, f64::INFINITY).into()), false, None).unwrap();
+        let inf = accept(Outcome::Valid((1.0, f64::INFINITY).into()), false).unwrap();
         assert!(inf.cost().is_none());
-        assert_eq!(accept(Outcome::Valid((-1.0).into()), false, None).unwrap_err().code, codes::NEGATIVE);
-        assert!(accept(Outcome::Valid((-1.0).into()), true, None).is_ok());
-        assert_eq!(accept(Outcome::Valid(1.0.into()), true, Some(2)).unwrap_err().code, codes::OBJECTIVES);
-        assert!(accept(Outcome::Valid(Cost::new([])), true, None).is_err());
+        assert_eq!(accept(Outcome::Valid((-1.0).into()), false).unwrap_err().code, codes::NEGATIVE);
+        assert!(accept(Outcome::Valid((-1.0).into()), true).is_ok());
+        let none = accept(Outcome::Valid(Cost::new([])), true).unwrap();
+        assert!(matches!(none, Outcome::Invalid(Invalid { why: Why::NotANumber, .. })));
     }
 
     #[test]

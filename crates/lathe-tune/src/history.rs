@@ -64,7 +64,7 @@ pub struct Entry {
 pub enum Ended {
     /// It has not.
     Running,
-    /// Its stop rule was met.
+    /// Its stop rule was met before every configuration was measured.
     Stopped,
     /// The interrupt flag was set.
     Interrupted,

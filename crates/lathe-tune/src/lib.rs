@@ -11,6 +11,7 @@ mod evidence;
 pub mod gaussian;
 pub mod history;
 pub mod lattice;
+mod objectives;
 pub mod pruning;
 mod ranking;
 pub mod recorded;

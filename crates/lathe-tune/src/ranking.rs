@@ -220,7 +220,8 @@ mod tests {
     #[test]
     fn checklist_34_numbers_follow_a_user_defined_order() {
         // The second objective decides, larger is better.
-        let order = Order::By(Arc::new(|a: &Cost, b: &Cost| b.numbers()[1].total_cmp(&a.numbers()[1])));
+        let compare = Arc::new(|a: &Cost, b: &Cost| b.numbers()[1].total_cmp(&a.numbers()[1]));
+        let order = Order::By { compare, objectives: 2 };
         let mut ranking = Ranking::new(order.clone());
         let costs: Vec<Cost> = [5.0, 1.0, 3.0, 9.0, 2.0, 3.0, 4.0].iter().map(|v| (0.0, *v).into()).collect();
         let given: Vec<f64> = costs.iter().enumerate().map(|(i, c)| ranking.push(i, c).number).collect();

@@ -5,6 +5,7 @@ use crate::clock::Clock;
 use crate::codes;
 use crate::cost::{Cost, Order, Outcome, accept, dominates};
 use crate::history::{Ended, Entry, Measured, Tuned};
+use crate::objectives::Objectives;
 use crate::ranking::Ranking;
 use crate::stop::{Improvement, Status, Stop};
 use crate::technique::{Point, Technique, Trial};
@@ -81,7 +82,7 @@ pub(crate) struct State {
     improvements: Vec<Improvement>,
     front: Vec<u64>,
     valid: u64,
-    objectives: Option<usize>,
+    objectives: Objectives,
     /// Points of the technique's batch that wait for an answer.
     slots: Vec<Slot>,
     pending: Vec<Proposal>,
@@ -93,7 +94,8 @@ pub(crate) struct State {
 
 impl State {
     pub fn new(order: Order) -> State {
-        State { ranking: Ranking::new(order), ..State::default() }
+        let objectives = Objectives::new(order.objectives());
+        State { ranking: Ranking::new(order), objectives, ..State::default() }
     }
 }
 
@@ -145,7 +147,7 @@ impl TuningSession {
         let mut failed = None;
         for (proposal, m) in pending.into_iter().zip(measured) {
             indices.push(proposal.index.clone());
-            match accept(m.outcome, self.negative, self.state.objectives) {
+            match self.judge(m.outcome) {
                 Ok(outcome) => self.record(proposal, Measured { outcome, ..m }),
                 Err(d) => failed = failed.or(Some(d)),
             }
@@ -166,7 +168,7 @@ impl TuningSession {
         let mut failed = None;
         for (proposal, m) in pending.into_iter().zip(measured) {
             let Some(m) = m else { continue };
-            match accept(m.outcome, self.negative, self.state.objectives) {
+            match self.judge(m.outcome) {
                 Ok(outcome) => self.record(proposal, Measured { outcome, ..m }),
                 Err(d) => failed = failed.or(Some(d)),
             }
@@ -274,10 +276,11 @@ impl TuningSession {
         if self.state.ended.is_none() {
             if self.interrupt.as_ref().is_some_and(|f| f.load(Ordering::SeqCst)) {
                 self.end(Ended::Interrupted);
+            } else if self.all_measured() {
+                // Said first: as many evaluations as there are configurations is also the usual stop rule.
+                self.end(Ended::Exhausted);
             } else if self.stop.is_met(&self.status()) {
                 self.end(Ended::Stopped);
-            } else if self.all_measured() {
-                self.end(Ended::Exhausted);
             }
         }
         self.state.ended.is_some()
@@ -287,7 +290,11 @@ impl TuningSession {
     fn fill(&mut self, n: usize) {
         while self.state.pending.len() < n {
             let Some(index) = self.starts.pop_front() else { break };
-            if !self.state.memo.contains_key(&index) && !self.refuse(&index) {
+            // Several searches may have ended with the same winner.
+            let known = self.state.memo.contains_key(&index)
+                || self.state.pending.iter().any(|p| p.index == index)
+                || self.refuse(&index);
+            if !known {
                 self.propose(index, None, true);
             }
         }
@@ -414,26 +421,22 @@ impl TuningSession {
         self.technique.report(&trials);
     }
 
+    fn judge(&mut self, outcome: Outcome) -> Result<Outcome, Diagnostic> {
+        match accept(outcome, self.negative)? {
+            Outcome::Valid(cost) => self.state.objectives.judge(cost),
+            invalid => Ok(invalid),
+        }
+    }
+
     fn record(&mut self, proposal: Proposal, m: Measured) {
         let now = self.clock.now();
-        let at = now.saturating_sub(self.began);
-        let number = self.state.history.len() as u64 + 1;
         let mut times = m.times;
         times.search = self.state.search.as_secs_f64();
         times.total = now.saturating_sub(self.state.handed_out).as_secs_f64();
-        let (mut known, mut improved) = (None, false);
-        if let Outcome::Valid(cost) = &m.outcome {
-            self.state.valid += 1;
-            self.state.objectives = Some(cost.numbers().len());
-            let ranked = self.state.ranking.push(self.state.history.len(), cost);
-            known = Some(ranked.number);
-            improved = ranked.changed;
-            self.put_on_front(number, cost);
-        }
-        self.state.memo.insert(proposal.index.clone(), known);
+        let at = self.state.history.len();
         self.state.history.push(Entry {
-            number,
-            at,
+            number: at as u64 + 1,
+            at: now.saturating_sub(self.began),
             index: proposal.index,
             configuration: proposal.configuration,
             coordinates: proposal.coordinates,
@@ -442,16 +445,49 @@ impl TuningSession {
             runtimes: m.runtimes,
             start: proposal.start,
         });
-        if improved && let Some((entry, cost)) = self.state.ranking.best() {
-            let (index, cost) = (self.state.history[entry].index.clone(), cost.clone());
-            self.state.improvements.push(Improvement { evaluation: number, at, index, cost });
+        match self.state.objectives.settle(&mut self.state.history) {
+            true => self.rank_again(),
+            false => self.rank(at),
         }
     }
 
+    /// Ranks all evaluations anew.
+    fn rank_again(&mut self) {
+        let state = &mut self.state;
+        state.ranking = Ranking::new(state.ranking.order().clone());
+        state.valid = 0;
+        state.improvements.clear();
+        state.front.clear();
+        (0..self.state.history.len()).for_each(|at| self.rank(at));
+    }
+
+    /// Ranks an evaluation among all before it.
+    fn rank(&mut self, at: usize) {
+        let state = &mut self.state;
+        let entry = &state.history[at];
+        let ranked = entry.outcome.cost().map(|cost| state.ranking.push(at, cost));
+        state.memo.insert(entry.index.clone(), ranked.map(|r| r.number));
+        let Some(ranked) = ranked else { return };
+        state.valid += 1;
+        if ranked.changed
+            && let Some((best, cost)) = state.ranking.best()
+        {
+            state.improvements.push(Improvement {
+                evaluation: entry.number,
+                at: entry.at,
+                index: state.history[best].index.clone(),
+                cost: cost.clone(),
+            });
+        }
+        self.put_on_front(at);
+    }
+
     /// Keeps the evaluations that nothing dominates; of equal ones the first.
-    fn put_on_front(&mut self, number: u64, cost: &Cost) {
+    fn put_on_front(&mut self, at: usize) {
         let history = &self.state.history;
         let of = |n: u64| history[n as usize - 1].outcome.cost();
+        let number = at as u64 + 1;
+        let Some(cost) = of(number) else { return };
         let kept_out = |n: &u64| of(*n).is_some_and(|c| c == cost || dominates(c, cost));
         if self.state.front.iter().any(kept_out) {
             return;

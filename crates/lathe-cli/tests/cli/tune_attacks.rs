@@ -147,3 +147,44 @@ fn pipes_and_devices_are_no_results() {
     assert_eq!((&v["params"]["T"], &v["valid"]), (&json!(5), &json!(1)), "{v}");
     assert!(start.elapsed() < Duration::from_secs(30));
 }
+
+#[test]
+fn what_a_run_leaves_behind_is_no_part_of_its_time() {
+    let f = Folder::new();
+    let run = "sh -c '(sleep 100 &) ; echo T'";
+    form(
+        &f,
+        "p.json",
+        &json!({ "tuning_parameters": [{ "name": "T", "range": [1, 2] }], "run_script": run }),
+    );
+    let v = parsed(&f.ok("tune p.json --fresh --timeout 60s --json"));
+    assert_eq!((&v["valid"], &v["stopped"]), (&json!(2), &json!("exhausted")), "{v}");
+    assert!(v["costs"][0].as_f64().is_some_and(|c| c < 30.0), "{v}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn nothing_outlives_a_search_that_is_killed() {
+    let f = Folder::new();
+    let pids = f.path("pids").display().to_string();
+    let daemon = "setsid sh -c 'echo $$ >> PIDS; exec sleep 300' >/dev/null 2>&1 &".replace("PIDS", &pids);
+    script(&f, "run.sh", &format!("{daemon}\nsleep 300 & echo $! >> {pids}\necho $$ >> {pids}\nsleep 300"));
+    let parameters = json!([{ "name": "T", "range": [1, 2] }]);
+    form(&f, "p.json", &json!({ "tuning_parameters": parameters, "run_script": "run.sh" }));
+    let mut search = f.command("tune p.json --fresh").spawn().expect("lathe");
+    let lives = |pid: &str| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
+    };
+    let start = Instant::now();
+    let until = |what: &str, holds: &dyn Fn(&[&str]) -> bool| {
+        while !holds(&std::fs::read_to_string(&pids).unwrap_or_default().lines().collect::<Vec<_>>()) {
+            assert!(start.elapsed() < Duration::from_secs(60), "{what}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    until("three processes run", &|all| all.len() == 3 && all.iter().all(|p| lives(p)));
+    search.kill().expect("it runs");
+    search.wait().expect("it was killed");
+    until("all of them end", &|all| !all.iter().any(|p| lives(p)));
+}

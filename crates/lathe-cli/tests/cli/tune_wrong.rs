@@ -122,3 +122,30 @@ fn a_store_that_cannot_be_used_keeps_nobody_from_running() {
         assert_eq!(std::fs::read(f.path("results.sqlite")).expect("the store"), content);
     }
 }
+
+#[test]
+fn one_odd_number_of_costs_makes_one_configuration_invalid() {
+    let f = Folder::new();
+    script(&f, "run.sh", "if [ $M = 7 ]; then echo 3,4; else echo $M; fi > cost");
+    let parameters = json!([{ "name": "M", "range": "interval<int>(1, 24)" }]);
+    form(
+        &f,
+        "p.json",
+        &json!({ "tuning_parameters": parameters, "run_script": "run.sh", "cost_file": "cost" }),
+    );
+    // The second time from the store.
+    for _ in 0..2 {
+        let v = parsed(&f.ok("tune p.json --technique exhaustive --json"));
+        assert_eq!(
+            (&v["evaluations"], &v["valid"], &v["params"]["M"]),
+            (&json!(24), &json!(23), &json!(1)),
+            "{v}"
+        );
+        assert_eq!(v["stopped"], json!("exhausted"), "{v}");
+        let invalid = &v["invalid"]["notanumber"];
+        assert_eq!(invalid["count"], json!(1), "{v}");
+        assert!(invalid["first"].as_str().is_some_and(|t| t.contains("M = 7")), "{v}");
+    }
+    // No configuration has what this order needs.
+    f.fails("tune p.json --fresh --order c1+c3", 1, "E1043");
+}

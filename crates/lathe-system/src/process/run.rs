@@ -1,7 +1,7 @@
 //! One run of a program under limits, and how it ended.
 
 use super::limits::Limits;
-use super::tree::{end, end_below, stand_between};
+use super::tree::{end_below, end_group, stand_between};
 use crate::interrupt::interrupted;
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 use std::io::Read;
@@ -28,6 +28,7 @@ pub enum Ended {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finished {
     pub ended: Ended,
+    /// Until the program itself ended, whatever it left behind.
     pub seconds: f64,
     /// The beginning of what it printed.
     pub output: String,
@@ -39,6 +40,9 @@ pub struct Finished {
 
 /// How often a wait looks whether the user wants to stop.
 pub const GLANCE: Duration = Duration::from_millis(50);
+
+/// So long after a program has ended its output is waited for: what it left in the background may hold it open for ever.
+const LINGER: Duration = Duration::from_millis(500);
 
 impl Ended {
     pub fn of(status: ExitStatus) -> Ended {
@@ -91,7 +95,7 @@ pub fn run(mut command: Command, limits: Limits, time: Duration, output: u64) ->
             let mut from = std::fs::File::from(told);
             // Without a status the process in between was killed.
             let status = from.read_exact(&mut status).map_or(libc::SIGKILL, |()| i32::from_ne_bytes(status));
-            let _ = tell.send(Event::Status(ExitStatus::from_raw(status)));
+            let _ = tell.send(Event::Status(ExitStatus::from_raw(status), Instant::now()));
         });
     })
 }
@@ -104,7 +108,7 @@ pub fn run(mut command: Command, limits: Limits, time: Duration, output: u64) ->
 pub fn run_trusted(mut command: Command, time: Duration) -> std::io::Result<Finished> {
     command.process_group(0);
     const OUTPUT: u64 = 1 << 20;
-    watch(command, time, OUTPUT, end, |child, tell| {
+    watch(command, time, OUTPUT, end_group, |child, tell| {
         let id = rustix::process::Pid::from_raw(child.id() as i32);
         std::thread::spawn(move || {
             // It stays there to be collected.
@@ -114,14 +118,15 @@ pub fn run_trusted(mut command: Command, time: Duration) -> std::io::Result<Fini
                 (Some(code), _) => (code & 0xff) << 8,
                 (None, signal) => signal.unwrap_or(libc::SIGKILL),
             });
-            let _ = tell.send(Event::Status(ExitStatus::from_raw(status)));
+            let _ = tell.send(Event::Status(ExitStatus::from_raw(status), Instant::now()));
         });
     })
 }
 
 /// What is heard of a process.
 enum Event {
-    Status(ExitStatus),
+    /// How the program ended, and when.
+    Status(ExitStatus, Instant),
     /// One of its two outputs is closed, by it and by all that it left running.
     Output(Vec<u8>, bool),
     Errors(Kept),
@@ -156,39 +161,32 @@ fn watch(
         });
     }
     let (mut status, mut printed, mut errors) = (None, None, None);
-    let ended = loop {
-        if let (Some(s), Some(_), Some(_)) = (status, &printed, &errors) {
-            break Ended::of(s);
-        }
-        let left = time.saturating_sub(start.elapsed());
+    let (ended, at) = loop {
+        let left = match status {
+            Some((s, at)) if printed.is_some() && errors.is_some() => break (Ended::of(s), at),
+            Some((_, at)) => LINGER.saturating_sub(Instant::now().saturating_duration_since(at)),
+            None => time.saturating_sub(start.elapsed()),
+        };
         match events.recv_timeout(left.min(GLANCE)) {
-            Ok(Event::Status(s)) => status = Some(s),
+            Ok(Event::Status(s, at)) => status = Some((s, at)),
             Ok(Event::Output(text, cut)) => printed = Some((text, cut)),
             Ok(Event::Errors(kept)) => errors = Some(kept),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) if interrupted() => {
-                break Ended::Interrupted;
+            Err(_) if interrupted() => break (Ended::Interrupted, Instant::now()),
+            Err(_) if left == Duration::ZERO => {
+                break status.map_or((Ended::Timeout, Instant::now()), |(s, at)| (Ended::of(s), at));
             }
-            // What ran in time but left something behind in the background was still in time.
-            Err(_) if left == Duration::ZERO => break status.map_or(Ended::Timeout, Ended::of),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => std::thread::sleep(Duration::from_millis(1)),
         }
     };
-    let seconds = start.elapsed().as_secs_f64();
-    // The process in between follows at once if nothing is left.
-    for _ in 0..20 {
-        if matches!(ended, Ended::Timeout | Ended::Interrupted) || child.try_wait()?.is_some() {
-            break;
-        }
-        std::thread::sleep(Duration::from_micros(100));
-    }
+    let seconds = at.saturating_duration_since(start).as_secs_f64();
     end(&mut child)?;
     // With all its processes gone, the pipes are closed.
     while printed.is_none() || errors.is_none() {
         match events.recv_timeout(Duration::from_secs(1)) {
             Ok(Event::Output(text, cut)) => printed = Some((text, cut)),
             Ok(Event::Errors(kept)) => errors = Some(kept),
-            Ok(Event::Status(_)) => {}
+            Ok(Event::Status(..)) => {}
             Err(_) => break,
         }
     }
@@ -327,12 +325,29 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_in_time_but_leaves_its_output_open_was_in_time() {
-        let f = sh("sleep 100 & echo done", Limits::default(), 300);
-        assert_eq!((f.ended, f.output.as_str()), (Ended::Well, "done\n"));
-        // Short work in the background is waited for.
+    fn what_is_left_in_the_background_takes_no_time() {
+        // Its limit would be a minute, and the time of the program is not that of what holds its output open.
+        for f in [
+            sh("(sleep 100 &) ; echo done", Limits::default(), 60_000),
+            trusted("sleep 100 & echo done", 60_000),
+        ] {
+            assert_eq!((&f.ended, f.output.as_str()), (&Ended::Well, "done\n"));
+            assert!(f.seconds < 30.0, "{}", f.seconds);
+        }
+        // What was printed counts at the limit as well, and so does how it ended.
+        let f = sh("sleep 100 & echo done; exit 3", Limits::default(), 300);
+        assert_eq!((f.ended, f.output.as_str()), (Ended::Status(3), "done\n"));
+        // Short work in the background is waited for, and is no part of the program's time.
         let f = sh("(sleep 0.1; echo late) &", Limits::default(), 20_000);
         assert_eq!((f.ended, f.output.as_str()), (Ended::Well, "late\n"));
+    }
+
+    #[test]
+    fn a_program_that_signals_its_group_or_its_parent_harms_only_itself() {
+        let f = sh("trap 'echo ended; exit 5' TERM; kill -TERM 0; sleep 100", Limits::default(), 20_000);
+        assert_eq!((f.ended, f.output.as_str()), (Ended::Status(5), "ended\n"));
+        let f = sh("kill -TERM $PPID; kill -HUP $PPID; echo on", Limits::default(), 20_000);
+        assert_eq!((f.ended, f.output.as_str()), (Ended::Well, "on\n"));
     }
 
     #[test]

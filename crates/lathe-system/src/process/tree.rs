@@ -2,9 +2,11 @@
 //!
 //! Between this process and the program stands another one of ours, which inherits all orphans below it (Linux calls
 //! it a sub-reaper) and stays until the last of them has ended. So everything that the program started, and nothing
-//! else, is found below it. What the program itself ends with, it says through a pipe.
+//! else, is found below it. What the program itself ends with, it says through a pipe. If this process is killed, the
+//! one in between ends everything below it and then itself.
 
 use super::limits::{Limits, apply, die_with};
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus};
@@ -27,33 +29,46 @@ pub(super) fn stand_between(command: &mut Command, limits: Limits) -> std::io::R
 
 /// Forks once more: the child returns and becomes the program; the parent waits, and never returns.
 ///
+/// The process in between takes no signals, so that neither a program that signals its whole group nor one that signals
+/// its parent ends it. The death of the parent is told by a signal as well, which wakes it.
+///
 /// # Safety
 /// Must be called between fork and exec.
 unsafe fn split(parent: libc::pid_t, tell: RawFd, limits: Limits) -> std::io::Result<()> {
     // SAFETY: system calls that are allowed between fork and exec; the memory that they are given lives during them.
     unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        let mut usual: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        libc::sigprocmask(libc::SIG_SETMASK, &all, &mut usual);
+        // Where they are ignored, nobody is told how children end.
+        libc::signal(libc::SIGCHLD, libc::SIG_DFL);
         #[cfg(target_os = "linux")]
-        if libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) != 0 {
+        if libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) != 0
+            || libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) != 0
+        {
             return Err(std::io::Error::last_os_error());
         }
-        die_with(parent)?;
         let between = libc::getpid();
         match libc::fork() {
             -1 => Err(std::io::Error::last_os_error()),
             0 => {
+                libc::sigprocmask(libc::SIG_SETMASK, &usual, std::ptr::null_mut());
                 apply(limits)?;
                 die_with(between)
             }
-            program => wait(program, tell),
+            program => wait(program, parent, tell),
         }
     }
 }
 
-/// The process in between: waits for everything, tells how the program ended, and ends.
+/// The process in between: waits for everything, tells how the program ended, and ends. When its parent is gone, nobody
+/// else can end what is below it, so it does.
 ///
 /// # Safety
 /// As [`split`].
-unsafe fn wait(program: libc::pid_t, tell: RawFd) -> ! {
+unsafe fn wait(program: libc::pid_t, parent: libc::pid_t, tell: RawFd) -> ! {
+    const LOOK: libc::c_int = if cfg!(target_os = "linux") { libc::WNOHANG } else { 0 };
     // SAFETY: as in `split`.
     unsafe {
         // Its copies of the program's pipes would keep these open.
@@ -63,15 +78,69 @@ unsafe fn wait(program: libc::pid_t, tell: RawFd) -> ! {
         close_from(1);
         loop {
             let mut status: libc::c_int = 0;
-            let ended = libc::waitpid(-1, &mut status, 0);
-            if ended == program {
-                let bytes = status.to_ne_bytes();
-                libc::write(0, bytes.as_ptr().cast(), bytes.len());
-            }
-            if ended == -1 && std::io::Error::last_os_error().raw_os_error() != Some(libc::EINTR) {
-                libc::_exit(0);
+            match libc::waitpid(-1, &mut status, LOOK) {
+                0 if libc::getppid() == parent => wait_for_signal(),
+                0 => {
+                    end_children();
+                    // What they started becomes a child when they end, which is not told.
+                    libc::usleep(1000);
+                }
+                -1 if std::io::Error::last_os_error().raw_os_error() != Some(libc::EINTR) => libc::_exit(0),
+                ended if ended == program => {
+                    let bytes = status.to_ne_bytes();
+                    libc::write(0, bytes.as_ptr().cast(), bytes.len());
+                }
+                _ => {}
             }
         }
+    }
+}
+
+/// Sleeps until a child ends, or the parent.
+///
+/// # Safety
+/// All signals are blocked.
+unsafe fn wait_for_signal() {
+    #[cfg(target_os = "linux")]
+    // SAFETY: the set lives during the calls; nothing is written.
+    unsafe {
+        let mut wakes: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut wakes);
+        libc::sigaddset(&mut wakes, libc::SIGCHLD);
+        libc::sigaddset(&mut wakes, libc::SIGTERM);
+        libc::sigwaitinfo(&wakes, std::ptr::null_mut());
+    }
+}
+
+/// Ends the children of this process, as the system lists them: numbers, each followed by a blank.
+///
+/// # Safety
+/// As [`split`]; this process has one thread.
+unsafe fn end_children() {
+    // SAFETY: system calls; the buffer lives during them. Children that were not waited for keep their numbers.
+    unsafe {
+        let list = libc::open(c"/proc/thread-self/children".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+        if list < 0 {
+            // Without such a list only the group is known, to which this process belongs.
+            libc::kill(0, libc::SIGKILL);
+        }
+        let mut block = [0u8; 4096];
+        let mut child: libc::pid_t = 0;
+        loop {
+            let n = libc::read(list, block.as_mut_ptr().cast(), block.len());
+            let Some(read) = usize::try_from(n).ok().filter(|n| *n > 0).and_then(|n| block.get(..n)) else {
+                break;
+            };
+            for byte in read {
+                if byte.is_ascii_digit() {
+                    child = child.wrapping_mul(10).wrapping_add(libc::pid_t::from(byte - b'0'));
+                } else if child > 1 {
+                    libc::kill(child, libc::SIGKILL);
+                    child = 0;
+                }
+            }
+        }
+        libc::close(list);
     }
 }
 
@@ -98,7 +167,16 @@ pub fn end(child: &mut Child) -> std::io::Result<ExitStatus> {
     if let Some(status) = child.try_wait()? {
         return Ok(status);
     }
-    kill_below(child);
+    end_group(child)
+}
+
+/// The same for a process that was not waited for yet, and may have ended: what it left in its group ends, too.
+pub(super) fn end_group(child: &mut Child) -> std::io::Result<ExitStatus> {
+    let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+    let id = Pid::from_raw(child.id() as i32);
+    if !id.is_some_and(|id| matches!(waitid(WaitId::Pid(id), look), Ok(Some(_)))) {
+        kill_below(child);
+    }
     // SAFETY: a plain system call. The child was not waited for yet, so the number is still its own.
     unsafe { libc::kill(-(child.id() as libc::pid_t), libc::SIGKILL) };
     child.wait()
@@ -107,12 +185,17 @@ pub fn end(child: &mut Child) -> std::io::Result<ExitStatus> {
 /// The same for a process that stands between: it ends by itself when nothing is left below it.
 pub(super) fn end_below(child: &mut Child) -> std::io::Result<ExitStatus> {
     // What is ended while it starts another leaves that one to be found in the next round.
-    for _ in 0..1000 {
+    for round in 0..1000 {
         if let Some(status) = child.try_wait()? {
             return Ok(status);
         }
-        kill_below(child);
-        std::thread::sleep(Duration::from_millis(1));
+        // It follows its program at once where nothing is left.
+        if round < 20 {
+            std::thread::sleep(Duration::from_micros(100));
+        } else {
+            kill_below(child);
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
     end(child)
 }

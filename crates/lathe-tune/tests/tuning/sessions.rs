@@ -82,7 +82,8 @@ fn checklist_34_several_objectives() {
     let run = |order| Tuner::new(space.clone()).order(order).tune(cost).unwrap();
     let best = |order| at(&run(order).best.unwrap().0);
     assert_eq!(best(Order::default()), 9.0);
-    let energy = Order::By(Arc::new(|a: &Cost, b: &Cost| a.numbers()[1].total_cmp(&b.numbers()[1])));
+    let compare = Arc::new(|a: &Cost, b: &Cost| a.numbers()[1].total_cmp(&b.numbers()[1]));
+    let energy = Order::By { compare, objectives: 2 };
     assert_eq!(best(energy), 20.0);
     let tuned = run(Order::Pareto);
     let mut front: Vec<f64> =
@@ -204,6 +205,20 @@ fn starting_points_come_first() {
 }
 
 #[test]
+fn equal_starting_points_are_measured_once_also_in_one_batch() {
+    let space = space(vec![TuningParameter::int("a", 1, 6)]);
+    let start = space.configuration(&BigUint::from(2u32)).unwrap();
+    let tuner = Tuner::new(space).starting_points([start.clone(), start.clone(), start]);
+    let tuned =
+        tuner.tune_in_batches(2, |all| all.iter().map(|c| crate::kit::number(c, "a").into()).collect());
+    let tuned = tuned.unwrap();
+    let mut all: Vec<&BigUint> = tuned.history.iter().map(|e| &e.index).collect();
+    all.sort();
+    all.dedup();
+    assert_eq!((all.len(), tuned.evaluations(), tuned.ended), (6, 6, Ended::Exhausted));
+}
+
+#[test]
 fn techniques_learn_of_starting_points_and_get_stored_costs_again() {
     /// Asks for configuration 3, over and over.
     struct Again(Arc<std::sync::Mutex<Vec<Trial>>>);
@@ -275,6 +290,60 @@ fn failures_of_the_cost_function_end_the_search_and_lose_nothing() {
     assert!(matches!(&tuned.history[0].outcome, Outcome::Invalid(i) if i.why == Why::NotANumber));
     let too_few = Tuner::new(constrained()).tune_in_batches(2, |_| vec![]);
     assert_eq!(too_few.err().map(|d| d.code), Some(codes::ORDER));
+}
+
+#[test]
+fn a_cost_with_another_number_of_objectives_is_invalid_wherever_it_comes() {
+    let space = space(vec![TuningParameter::int("a", 1, 24)]);
+    for odd in [1.0, 2.0, 7.0, 24.0] {
+        let tuner =
+            Tuner::new(space.clone()).technique(Box::new(lathe_tune::technique::Exhaustive::default()));
+        let cost = |c: &Configuration| match crate::kit::number(c, "a") {
+            // Better than all others, if it could be compared with them.
+            a if a == odd => Cost::from((-3.0, 4.0)),
+            a => Cost::from((a - 10.0).abs()),
+        };
+        let tuned = tuner.negative_costs(true).tune(cost).unwrap();
+        assert_eq!((tuned.evaluations(), tuned.valid(), &tuned.ended), (24, 23, &Ended::Exhausted), "{odd}");
+        assert_eq!(tuned.best.unwrap().1, Cost::from(0.0));
+        let wrong: Vec<_> = tuned.history.iter().filter(|e| e.outcome.cost().is_none()).collect();
+        assert_eq!((wrong.len(), crate::kit::number(&wrong[0].configuration, "a")), (1, odd));
+        assert!(matches!(&wrong[0].outcome, Outcome::Invalid(i) if i.why == Why::NotANumber));
+        // Improvements and the front are those of the costs that count.
+        let falls = tuned.improvements.windows(2).all(|w| w[1].cost.first() < w[0].cost.first());
+        assert!(falls && tuned.improvements.iter().all(|i| i.cost.numbers().len() == 1));
+        assert_eq!(tuned.front.len(), 1);
+    }
+}
+
+#[test]
+fn an_order_that_no_cost_suits_ends_the_search() {
+    let space = space(vec![TuningParameter::int("a", 1, 40)]);
+    let order = || Order::By {
+        compare: Arc::new(|a: &Cost, b: &Cost| a.first().total_cmp(&b.first())),
+        objectives: 2,
+    };
+    let tuned = Tuner::new(space.clone()).order(order()).tune(|_| 1.0).unwrap();
+    assert!(matches!(&tuned.ended, Ended::Failed(d) if d.code == codes::OBJECTIVES));
+    assert!(tuned.best.is_none() && tuned.evaluations() < 40);
+    // One that does suffices to go on.
+    let mut n = 0;
+    let tuned = Tuner::new(space).order(order()).tune(|_| {
+        n += 1;
+        if n == 5 { Cost::from((1.0, 2.0)) } else { Cost::from(1.0) }
+    });
+    let tuned = tuned.unwrap();
+    assert_eq!((tuned.evaluations(), tuned.valid(), &tuned.ended), (40, 1, &Ended::Exhausted));
+}
+
+#[test]
+fn a_space_that_was_measured_to_its_end_is_exhausted_whatever_the_stop_rule_says() {
+    for name in ["exhaustive", "random", "portfolio"] {
+        let technique = lathe_tune::technique::by_name(name).unwrap();
+        let space = space(vec![TuningParameter::int("a", 1, 9)]);
+        let tuned = Tuner::new(space).technique(technique).tune(|c| crate::kit::number(c, "a")).unwrap();
+        assert_eq!((tuned.evaluations(), tuned.ended), (9, Ended::Exhausted), "{name}");
+    }
 }
 
 #[test]

@@ -34,7 +34,9 @@ pub fn order(text: &str) -> Result<Order, Diagnostic> {
     if let Some(other) = used.iter().find(|n| position(n).is_none()) {
         return Err(wrong(format!("there is no `{other}`; costs are c1, c2, …")));
     }
-    Ok(Order::By(Arc::new(move |a, b| value(&expr, a).total_cmp(&value(&expr, b)))))
+    let objectives = used.iter().filter_map(|n| position(n)).max().map_or(1, |last| last + 1);
+    let compare = Arc::new(move |a: &Cost, b: &Cost| value(&expr, a).total_cmp(&value(&expr, b)));
+    Ok(Order::By { compare, objectives })
 }
 
 /// Whether an order that [`order`] has read means something for the costs of the best configuration.
@@ -43,7 +45,7 @@ pub fn order(text: &str) -> Result<Order, Diagnostic> {
 /// `E1088` if it is an expression that has no value for them.
 pub(super) fn means_something(text: &str, best: &Cost) -> Result<(), Diagnostic> {
     match (order(text)?, parse(text.trim())) {
-        (Order::By(_), Ok(expr)) if !value(&expr, best).is_finite() => {
+        (Order::By { .. }, Ok(expr)) if !value(&expr, best).is_finite() => {
             Err(wrong(text, format!("it has no value for the costs {best}")))
         }
         _ => Ok(()),
@@ -88,6 +90,8 @@ mod tests {
         // A missing cost is never better.
         assert!(less("c1", (5.0, 0.0), (6.0, 0.0)) && !less("c3", (1.0, 0.0), (2.0, 0.0)));
         assert!(matches!(order("pareto"), Ok(Order::Pareto)));
+        let needed = |text: &str| order(text).unwrap().objectives();
+        assert_eq!([needed("pareto"), needed("c2"), needed("c3 + c1 * c3")], [1, 2, 3]);
         for wrong in ["", "best", "c0", "c1 +", "lexicographic(2)", "lexicographic(x)", "3", "c01"] {
             assert_eq!(order(wrong).unwrap_err().code, codes::OPTIONS, "{wrong}");
         }
