@@ -204,7 +204,12 @@ fn examined(
     diagnostics.extend(lathe_analysis::prove_defined(&program.lang.module, &func));
     let is_tree = crate::tree::is_tree(&program.path);
     if is_tree {
-        diagnostics.extend(lathe_analysis::prove_concurrent(&program.lang.module, &func));
+        let module = &program.lang.module;
+        diagnostics.extend(lathe_analysis::prove_concurrent(module, &func));
+        for f in module.reached(&func).values() {
+            diagnostics.extend(lathe_analysis::prove_concurrent(module, f));
+            diagnostics.extend(crate::tree::examined(module, f).1);
+        }
     }
     let wrong = |d: &Diagnostic| d.severity == Severity::Error;
     if !diagnostics.iter().any(wrong) {

@@ -5,8 +5,9 @@
 //! access.
 
 use crate::program::{Failure, Program};
-use lathe_diagnostics::{FileId, SourceMap, Span};
-use lathe_ir::Module;
+use lathe_analysis::Assumptions;
+use lathe_diagnostics::{Diagnostic, FileId, Severity, SourceMap, Span};
+use lathe_ir::{Function, Module};
 use lathe_lang::{KernelInfo, Resolver};
 use std::path::Path;
 
@@ -35,15 +36,32 @@ pub fn from_text(path: &Path, text: &str) -> Result<Program, Failure> {
     let empty = lathe_lang::load(&mut sources, &format!("{name} (strategies)"), "", &mut Nothing);
     let (mut lang, warnings) = empty.map_err(|d| Failure::many(&sources, d))?;
     let file = sources.add(name, text);
-    let module = lathe_ir::text::parse_module(file, text).map_err(|d| Failure::many(&sources, d))?;
+    let mut module = lathe_ir::text::parse_module(file, text).map_err(|d| Failure::many(&sources, d))?;
     let wrong = lathe_ir::verify::verify(&module);
     if !wrong.is_empty() {
         return Err(Failure::many(&sources, wrong));
     }
     lang.file = Some(file);
     lang.kernels = kernels(&module, file, text);
+    // Checks are put into what is run when it is scheduled, and into what it calls here.
+    for name in module.called() {
+        if let Some(f) = module.functions.get(&name)
+            && let (checked, wrong) = examined(&module, f)
+            && wrong.is_empty()
+        {
+            module.functions.insert(name, checked);
+        }
+    }
     lang.module = module;
     Program::new(path.to_path_buf(), sources, lang, warnings)
+}
+
+/// A function with the checks that its accesses need, and what can be neither proved nor checked.
+pub(crate) fn examined(module: &Module, f: &Function) -> (Function, Vec<Diagnostic>) {
+    let (checked, mut wrong) = lathe_analysis::prove_accesses(module, f, Assumptions::Checked);
+    wrong.extend(lathe_analysis::prove_defined(module, &checked));
+    wrong.retain(|d| d.severity == Severity::Error);
+    (checked, wrong)
 }
 
 /// The functions that no other one calls: what the others are for. Functions with a result are for expressions.

@@ -42,7 +42,7 @@ fn a_kernel_without_a_strategy_gets_one_and_says_so() {
     let said = &v["versions"][0]["decisions"];
     assert_eq!((&said["strategy"], &said["computes"][0]["fixed"]), (&taken["strategy"], &chosen["entries"]));
     // Code for all sizes: the version for these and the loops as written.
-    assert!(f.ok(&format!("emit m.lathe -s auto {SIZES} --to tree")).stdout.contains("# when I == 24"));
+    assert!(f.ok(&format!("emit m.lathe -s auto {SIZES} --to tree")).stdout.contains("if I == 24"));
     let d = f.ok("run m.lathe -s naive -D I=3 -D J=4 -D K=5 --check");
     assert!(!d.stderr.contains("note:"), "{}", d.stderr);
 }

@@ -362,6 +362,25 @@ fn trees_with_races_run_in_the_interpreter_alone() {
     assert!(checked.stderr.contains("E0505"), "{}", checked.stderr);
     f.fails("run race.tree -D N=9", 1, "E0505");
     f.ok("run race.tree -D N=9 --engine interpreter");
+    // So it is with what they call.
+    let called = |body: &str| {
+        f.write(
+            "called.tree",
+            format!(
+                "func inner(N)(x: in i32[N], y: inout i32[N]) stage scheduled {{\n  for i in 0..N cpu {{ 'y'[i]: {body} }}\n}}\n\
+                 func outer(N)(x: in i32[N], y: inout i32[N]) stage scheduled {{\n  call inner(&x, &y)\n}}\n"
+            ),
+        );
+    };
+    called("y[0] = x[i]");
+    f.fails("run called.tree -D N=9", 1, "E0505");
+    called("y[i] = x[i + 1]");
+    f.fails("run called.tree -D N=9", 1, "E0501");
+    called("y[i] = x[index(x[i])]");
+    f.ok("run called.tree -D N=9");
+    called("y[i] = x[index(x[i]) * 9 + 9]");
+    let out = f.fails("run called.tree -D N=9", 1, "E0");
+    assert!(out.stderr.contains("outside of the array"), "{}", out.stderr);
 }
 
 /// Sizes that a strategy is not for fail the call as they do in the source; scalars are passed on; what only a called
