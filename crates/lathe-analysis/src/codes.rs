@@ -45,7 +45,8 @@ pub static CODES: &[CodeInfo] = &[
         explanation: "Subscripts that are not affine, or that depend on data, are checked before the statement that \
                       uses them. Where there is no place for such a check (the condition of `while`, the bounds of \
                       a compute, a view that is not followed), the access is refused. Guard it with `select`, load \
-                      the value in a statement before, or state what you know with `assume`.",
+                      the value in a statement before, or state what you know with `assume`. A call in a tree is refused, \
+                      too, where its arrays are not shown to have the declared extents and to be apart.",
         wrong: "kernel k(A: f32[N], x: inout f32) {\n    for i in 0..N {\n        while A[i * i] > x { x += 1.0 }\n    }\n}\n",
         right: "kernel k(A: f32[N], x: inout f32) {\n    for i in 0..N {\n        while select(i * i < N, A[i * i], x) > x { x += 1.0 }\n    }\n}\n",
     },

@@ -10,7 +10,7 @@ use crate::order::order_preserved;
 use crate::refusal::OrderRefusal;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::visit::{map_stmts, walk};
-use lathe_ir::{Executor, Function, Loop, Module, Stmt, StmtKind};
+use lathe_ir::{Effects, Executor, Function, Loop, Module, Stmt, StmtKind};
 
 /// Refuses a function of which iterations that run at the same time touch one element, and one of them writes it.
 /// Nothing for trees whose iterations run in order, or by the threads of a device.

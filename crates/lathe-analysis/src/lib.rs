@@ -6,6 +6,7 @@
 
 pub mod affine;
 mod bounds;
+mod calls;
 mod checks;
 pub mod codes;
 mod concurrent;
@@ -32,6 +33,7 @@ mod values;
 mod view;
 
 pub use bounds::{Assumptions, prove_accesses, prove_arithmetic};
+pub use calls::prove_calls;
 pub use codes::CODES;
 pub use concurrent::prove_concurrent;
 pub use defined::{prove_defined, written_before_read};

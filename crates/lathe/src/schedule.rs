@@ -205,11 +205,12 @@ fn examined(
     let is_tree = crate::tree::is_tree(&program.path);
     if is_tree {
         let module = &program.lang.module;
-        diagnostics.extend(lathe_analysis::prove_concurrent(module, &func));
-        for f in module.reached(&func).values() {
+        let called = module.reached(&func);
+        for f in std::iter::once(&func).chain(called.values()) {
             diagnostics.extend(lathe_analysis::prove_concurrent(module, f));
-            diagnostics.extend(crate::tree::examined(module, f).1);
+            diagnostics.extend(lathe_analysis::prove_calls(module, f));
         }
+        diagnostics.extend(called.values().flat_map(|f| crate::tree::examined(module, f).1));
     }
     let wrong = |d: &Diagnostic| d.severity == Severity::Error;
     if !diagnostics.iter().any(wrong) {

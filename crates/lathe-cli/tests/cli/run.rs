@@ -381,6 +381,18 @@ fn trees_with_races_run_in_the_interpreter_alone() {
     called("y[i] = x[index(x[i]) * 9 + 9]");
     let out = f.fails("run called.tree -D N=9", 1, "E0");
     assert!(out.stderr.contains("outside of the array"), "{}", out.stderr);
+    // What a function declares of its arrays, those who call it keep.
+    let inner = "func inner(N)(x: in i32[N], y: inout i32[N]) stage scheduled {\n  for i in 0..N { 'y'[i]: y[i] = x[N - 1 - i] }\n}\n";
+    for (outer, sizes) in [
+        ("func outer(N)(y: inout i32[N]) stage scheduled {\n  call inner(&y, &y)\n}\n", "-D N=9"),
+        (
+            "func outer(N, M)(x: in i32[M], y: inout i32[N]) stage scheduled {\n  call inner(&x, &y)\n}\n",
+            "-D N=9 -D M=9",
+        ),
+    ] {
+        f.write("called.tree", format!("{inner}{outer}"));
+        f.fails(&format!("run called.tree {sizes}"), 1, "E0504");
+    }
 }
 
 /// Sizes that a strategy is not for fail the call as they do in the source; scalars are passed on; what only a called
