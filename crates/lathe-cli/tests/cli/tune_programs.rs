@@ -209,8 +209,8 @@ fn checklist_34_the_order_of_costs_is_the_users() {
         assert_eq!(v["front"].as_array().map(Vec::len), Some(7), "{v}");
         assert_eq!(v["known"], json!(0), "another order is another question");
     }
-    for wrong in ["best", "c3", "c1/0"] {
-        f.fails(&format!("tune p.json --order {wrong}"), 1, "E1088");
+    for (wrong, code) in [("best", "E1088"), ("c3", "E1086"), ("c1/0", "E1088")] {
+        f.fails(&format!("tune p.json --order {wrong}"), 1, code);
     }
 }
 
