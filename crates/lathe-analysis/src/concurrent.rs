@@ -9,8 +9,9 @@ use crate::env::Env;
 use crate::order::order_preserved;
 use crate::refusal::OrderRefusal;
 use lathe_diagnostics::Diagnostic;
+use lathe_ir::stmt::Effects;
 use lathe_ir::visit::{map_stmts, walk};
-use lathe_ir::{Effects, Executor, Function, Loop, Module, Stmt, StmtKind};
+use lathe_ir::{Executor, Function, Loop, Module, Stmt, StmtKind};
 
 /// Refuses a function of which iterations that run at the same time touch one element, and one of them writes it.
 /// Nothing for trees whose iterations run in order, or by the threads of a device.
@@ -20,8 +21,7 @@ pub fn prove_concurrent(module: &Module, func: &Function) -> Vec<Diagnostic> {
         let exec = s.as_loop().map(|l| &l.exec);
         concurrent |= exec.is_some_and(|e| !e.is_ordered());
         waits |= exec.is_some_and(|e| !is_host(e));
-        waits |=
-            matches!(s.kind(), StmtKind::Barrier { .. } | StmtKind::Async { .. } | StmtKind::Wait { .. });
+        waits |= s.own_effects().contains(Effects::SYNCHRONIZES);
         true
     });
     if !concurrent || waits {
