@@ -3,8 +3,10 @@
 //! Every message that a user of Lathe sees is a [`Diagnostic`]. Crates below the command line only
 //! build and return them; printing is the business of the outermost crates.
 
+mod nearest;
 mod visible;
 
+pub use nearest::nearest;
 pub use visible::{Visible, is_obeyed, visible};
 
 use std::fmt;

@@ -48,7 +48,6 @@ mod generic;
 mod load;
 pub mod lower;
 mod parse;
-pub mod suggest;
 
 pub use ast::Derived;
 pub use codes::CODES;

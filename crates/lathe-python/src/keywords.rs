@@ -3,6 +3,7 @@
 use crate::code::Choice;
 use crate::kernel::Kernel;
 use crate::refusals::argument_error;
+use lathe::nearest;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict};
 use std::collections::BTreeMap;
@@ -60,11 +61,13 @@ pub fn asked<'py>(kernel: &Kernel, kwargs: &Bound<'py, PyDict>) -> PyResult<Aske
                     .iter()
                     .map(|i| kernel.signature.params[*i].name.as_str())
                     .collect();
-                let names = names.join(", ");
-                let near = nearest(other, &OPTIONS);
+                let near = nearest(other, OPTIONS.into_iter().chain(names.iter().copied()));
+                let near = near.map(|o| format!("did you mean `{o}`?"));
                 let text = format!("`{}` has no argument `{other}`", kernel.name);
-                let mut notes =
-                    vec![format!("its arguments: {names}"), format!("options: {}", OPTIONS.join(", "))];
+                let mut notes = vec![
+                    format!("its arguments: {}", names.join(", ")),
+                    format!("options: {}", OPTIONS.join(", ")),
+                ];
                 if kernel.signature.outputs.iter().any(|o| kernel.signature.params[*o].name == other) {
                     notes.push(format!("`{other}` is a result: it is returned, or written to out="));
                 }
@@ -134,12 +137,4 @@ pub fn option(value: &Bound<'_, PyAny>, what: &str) -> PyErr {
     let given = value.repr().map_or_else(|_| "an object".to_string(), |r| r.to_string());
     let short: String = given.chars().take(60).collect();
     argument_error(py, lathe::codes::OPTION, what, &[format!("given: {short}")], None)
-}
-
-fn nearest(name: &str, of: &[&str]) -> Option<String> {
-    let common = |o: &str| {
-        let same = o.bytes().zip(name.bytes()).take_while(|(a, b)| a == b).count();
-        (same >= 3 || (o.contains(name) || name.contains(o))).then_some(same)
-    };
-    of.iter().filter_map(|o| Some((common(o)?, o))).max().map(|(_, o)| format!("perhaps `{o}`"))
 }

@@ -7,7 +7,7 @@
 use crate::args::IntoRefusal;
 use crate::codes;
 use crate::rule::Cursor;
-use lathe_diagnostics::Diagnostic;
+use lathe_diagnostics::{Diagnostic, nearest};
 use lathe_ir::visit::{self, Path};
 use lathe_ir::{Buffer, Loop, Stmt};
 use lathe_strategy::Refusal;
@@ -202,8 +202,7 @@ fn unknown_loop(cursor: &Cursor, rule: &str, name: &str) -> Diagnostic {
 
 fn unknown(rule: &str, what: &str, name: &str, known: &[String]) -> Diagnostic {
     let d = Diagnostic::error(codes::UNKNOWN_NAME, format!("`{rule}`: there is no {what} `{name}` here"));
-    let near =
-        known.iter().min_by_key(|k| distance(k, name)).filter(|k| distance(k, name) <= 1 + name.len() / 4);
+    let near = nearest(name, known.iter().map(String::as_str));
     match (near, known.is_empty()) {
         (Some(n), _) => d.note(format!("there are: {}", list(known))).help(format!("did you mean `{n}`?")),
         (None, false) => d.help(format!("there are: {}", list(known))),
@@ -219,22 +218,6 @@ pub fn list(names: &[String]) -> String {
         text += &format!(" and {} more", names.len() - SHOWN);
     }
     text
-}
-
-/// Levenshtein distance, for suggestions.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, cb) in b.iter().enumerate() {
-            let substitute = diagonal + usize::from(ca != *cb);
-            diagonal = row[j + 1];
-            row[j + 1] = substitute.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 /// The largest subtree that holds all statements of a label's family (`C`, `C.init`, …) and no others.

@@ -274,17 +274,15 @@ pub(crate) fn with(
     lap("binding parameters", &mut times);
     // Versions do not know of each other: each is made by a thread of its own.
     let fun = program.lang.funs.get(&*kernel.name);
-    let wanted = mdh::Wanted {
+    let set = mdh::Setting {
         module: &program.lang.module,
         func: &func,
         machine,
         model: how.model.as_deref(),
         folder: program.path.parent().unwrap_or(Path::new("")),
-        sizes: &how.sizes,
-        others: how.others,
         params: &free,
-        lenient: choice.auto,
     };
+    let wanted = mdh::Wanted { set, sizes: &how.sizes, others: how.others, lenient: choice.auto };
     let apply = |v: &lathe_strategy::Version| {
         let context = Context::new(&definitions, Some(&*kernel.name), &facts);
         let condition = v.cond.clone();

@@ -6,8 +6,8 @@ use super::reduction::REDUCERS;
 use super::scope::{Cx, Entity};
 use crate::ast::{self, CallArg, ExprKind as K};
 use crate::codes;
-use crate::suggest::nearest;
 use lathe_diagnostics::Span;
+use lathe_diagnostics::nearest;
 use lathe_ir::{BinOp, Expr, MathFn, Scalar, Type, build};
 
 /// Functions of two integers (or booleans) without a symbol.

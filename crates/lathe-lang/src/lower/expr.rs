@@ -8,8 +8,8 @@ use super::reduction::REDUCERS;
 use super::scope::{Cx, Entity, place};
 use crate::ast::{self, BinOp as B, ExprKind as K, Ident, Subscript};
 use crate::codes;
-use crate::suggest::nearest;
 use lathe_diagnostics::Span;
+use lathe_diagnostics::nearest;
 use lathe_ir::{Access, BinOp, Expr, Scalar, Type, build};
 
 /// A lowered expression, or a literal that waits for its type.

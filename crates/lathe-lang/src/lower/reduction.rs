@@ -3,8 +3,8 @@
 use super::scope::{Cx, Entity, Index, Reduction};
 use crate::ast::{self, CallArg, ExprKind as K, Ident, Subscript};
 use crate::codes;
-use crate::suggest::nearest;
 use lathe_diagnostics::Span;
+use lathe_diagnostics::nearest;
 use lathe_ir::{Expr, ExprKind, ReduceOp, Scalar, Type};
 
 /// Names of the operators that reduce.

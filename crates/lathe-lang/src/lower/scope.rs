@@ -155,7 +155,7 @@ impl<'a> Cx<'a> {
     /// index has to be bound.
     pub fn unknown(&mut self, name: &str, span: Span, help: Option<String>) {
         let all = self.visible();
-        let near = crate::suggest::nearest(name, all.iter().map(String::as_str));
+        let near = lathe_diagnostics::nearest(name, all.iter().map(String::as_str));
         self.error(codes::UNKNOWN, format!("unknown name `{name}`"), span, "has no meaning here");
         match (near, help) {
             (Some(n), _) => self.help(format!("did you mean `{n}`?")),

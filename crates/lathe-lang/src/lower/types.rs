@@ -2,7 +2,7 @@
 
 use crate::ast::{self, TypeKind};
 use crate::codes;
-use crate::suggest::nearest;
+use lathe_diagnostics::nearest;
 use lathe_diagnostics::{Diagnostic, Span};
 use lathe_ir::types::StructType;
 use lathe_ir::{CombineOp, Scalar, Type};

@@ -200,7 +200,7 @@ impl Parser<'_> {
             }
             _ => {
                 let mut d = self.unexpected("`=` or `+=`, `*=`, `min=`, `max=`, `any=`, `all=`");
-                let near = crate::suggest::nearest(target.as_name().unwrap_or(""), WORDS.iter().copied());
+                let near = lathe_diagnostics::nearest(target.as_name().unwrap_or(""), WORDS.iter().copied());
                 d.help = near.map(|near| format!("did you mean `{near}`?")).or(d.help);
                 return Err(d);
             }

@@ -149,11 +149,11 @@ impl<N: Node> Engine<'_, N> {
             None => {
                 let defined = self.context.definitions.names(self.context.target);
                 let known = self.words.names().chain(BUILT_IN).chain(TRAVERSALS).chain(defined);
-                let near = known.map(|k| (crate::context::distance(k, name), k)).min();
+                let near = lathe_diagnostics::nearest(name, known);
                 let meant = crate::words::meant(name).filter(|m| self.words.get(m).is_some());
                 let help = match (meant, near) {
                     (Some(m), _) => Some(format!("that step is called `{m}` here")),
-                    (_, Some((far, k))) if far <= 1 + name.len() / 3 => Some(format!("did you mean `{k}`?")),
+                    (_, Some(k)) => Some(format!("did you mean `{k}`?")),
                     _ => None,
                 };
                 let text = format!("there is no step `{name}`");

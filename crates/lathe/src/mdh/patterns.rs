@@ -1,7 +1,8 @@
 //! `auto` for funs: the translated nests are closed into index notation where they are nothing else, and decisions are
 //! taken for that.
 
-use super::versions::{Wanted, exactly_these, setting, together};
+use super::setting::Setting;
+use super::versions::{Wanted, exactly_these, together};
 use crate::program::Program;
 use crate::schedule::{How, Version, on_loops};
 use lathe_diagnostics::Diagnostic;
@@ -33,7 +34,7 @@ pub(crate) fn versions(
         }
         Ok::<_, Diagnostic>(made)
     };
-    let open: Vec<&str> = w.func.sizes.iter().map(|b| &*b.name).collect();
+    let open: Vec<&str> = w.set.func.sizes.iter().map(|b| &*b.name).collect();
     let known: BTreeMap<String, i64> =
         open.iter().filter_map(|n| w.sizes.get(*n).map(|v| (n.to_string(), *v))).collect();
     let all = known.len() == open.len();
@@ -76,7 +77,7 @@ fn decided(
     let none = Definitions::default();
     let context = &Context::new(&none, context.target, context.facts);
     let steps = |all: Vec<Strategy>| {
-        on_loops(w.module, &begin.func, context, &Strategy::Seq(all)).map_err(|r| r.diagnostic.message)
+        on_loops(w.set.module, &begin.func, context, &Strategy::Seq(all)).map_err(|r| r.diagnostic.message)
     };
     let first = closing(&begin.func);
     let (closed, ..) = steps(first.clone())?;
@@ -85,8 +86,9 @@ fn decided(
             "no loop of its translation is a statement in index notation: it runs as it stands".to_string()
         );
     }
-    let sizes = if exact { BTreeMap::new() } else { lathe_mdh::sizes::examples(w.module, &closed, known) };
-    let set = setting(w, &closed);
+    let sizes =
+        if exact { BTreeMap::new() } else { lathe_mdh::sizes::examples(w.set.module, &closed, known) };
+    let set = Setting { func: &closed, ..w.set };
     let Ok((strategy, chosen, notes)) = together(&set, &sizes) else {
         return Err("decisions are taken for the CPU model only: it runs as it stands".to_string());
     };

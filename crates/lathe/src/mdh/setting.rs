@@ -6,6 +6,7 @@ use lathe_target::Machine;
 use std::path::Path;
 
 /// What decisions are made for.
+#[derive(Clone, Copy)]
 pub(crate) struct Setting<'a> {
     pub module: &'a Module,
     /// With its computes; its sizes are constants, or unknown.

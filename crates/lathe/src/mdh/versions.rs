@@ -9,7 +9,6 @@ use super::{DEFAULT_MODEL, STEP};
 use super::{nests, raise};
 use crate::schedule::{Form, Version, on_loops, specialize};
 use lathe_diagnostics::Diagnostic;
-use lathe_ir::{Function, Module};
 use lathe_mdh::auto::Auto;
 use lathe_mdh::{Decisions, Homomorphism, Model};
 use lathe_poly::simplify::simplify_function;
@@ -23,16 +22,11 @@ use std::time::Instant;
 /// What versions are made for.
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted<'a> {
-    pub module: &'a Module,
-    pub func: &'a Function,
-    pub machine: &'a Machine,
-    pub model: Option<&'a str>,
-    pub folder: &'a Path,
+    pub set: Setting<'a>,
     /// Sizes that are known, but not constants of the function.
     pub sizes: &'a BTreeMap<String, i64>,
     /// Whether calls with other sizes are worth decisions.
     pub others: bool,
-    pub params: &'a Values,
     /// What cannot be done is left as it is written, with a note that says why; but not with values of a search.
     pub lenient: bool,
 }
@@ -49,27 +43,26 @@ pub(crate) fn versions(
 ) -> Result<Vec<Version>, Diagnostic> {
     let as_written = |cond: Option<Expr>, notes: Vec<String>| {
         let (func, steps, forms) =
-            on_loops(w.module, w.func, context, &Strategy::Id).map_err(|r| *r.diagnostic)?;
+            on_loops(w.set.module, w.set.func, context, &Strategy::Id).map_err(|r| *r.diagnostic)?;
         Ok(Version { notes, ..Version::new(cond, func, steps, forms) })
     };
-    if let Some(name) = w.model {
+    if let Some(name) = w.set.model {
         super::load_model(name, Path::new(""))?;
     }
-    let open: Vec<&str> = w.func.sizes.iter().map(|b| &*b.name).collect();
+    let open: Vec<&str> = w.set.func.sizes.iter().map(|b| &*b.name).collect();
     let known: BTreeMap<String, i64> =
         open.iter().filter_map(|n| w.sizes.get(*n).map(|v| (n.to_string(), *v))).collect();
     let value = |n: &str| known.get(n).map(|v| Value::Int(*v));
     let holds = |c: &Expr| eval(c, &value) == Ok(Value::Bool(true));
     if known.len() < open.len() || !branch.cond.as_ref().is_none_or(holds) {
-        let set = setting(w, w.func);
-        let expander = Expander::new(&set, context);
+        let expander = Expander::new(&w.set, context);
         for step in calls(context, &branch.strategy)? {
             match expander.check_form(&step.args, step.span) {
                 Err(_) if w.lenient || step.lenient => {}
                 other => other?,
             }
         }
-        if w.lenient && w.params.is_empty() && branch.cond.is_none() && known.len() < open.len() {
+        if w.lenient && w.set.params.is_empty() && branch.cond.is_none() && known.len() < open.len() {
             return any(w, context, &known);
         }
         let missing: Vec<&str> = open.iter().filter(|n| !known.contains_key(**n)).copied().collect();
@@ -79,11 +72,11 @@ pub(crate) fn versions(
         };
         return Ok(vec![as_written(branch.cond.clone(), vec![note])?]);
     }
-    let func = if open.is_empty() { w.func.clone() } else { specialize(w.func, &known)? };
-    let set = setting(w, &func);
+    let func = if open.is_empty() { w.set.func.clone() } else { specialize(w.set.func, &known)? };
+    let set = Setting { func: &func, ..w.set };
     let none = BTreeMap::new();
-    let own = w.model.is_none_or(|m| m == DEFAULT_MODEL);
-    let made = match w.lenient && (own || w.params.is_empty()) {
+    let own = w.set.model.is_none_or(|m| m == DEFAULT_MODEL);
+    let made = match w.lenient && (own || w.set.params.is_empty()) {
         true => best(&set, context, &none),
         false => exactly(&set, context, &branch.strategy),
     };
@@ -115,10 +108,6 @@ pub(crate) fn versions(
     Ok(all)
 }
 
-pub(super) fn setting<'a>(w: &'a Wanted, func: &'a Function) -> Setting<'a> {
-    Setting { module: w.module, func, machine: w.machine, model: w.model, folder: w.folder, params: w.params }
-}
-
 /// The model of the devices that forms are written for.
 const FORMS: &str = "cuda";
 
@@ -127,15 +116,15 @@ const SMALL: i64 = 1 << 15;
 
 /// `auto` for sizes that are not known: on all threads where the sizes multiply to much, on one elsewhere.
 fn any(w: &Wanted, context: &Context, known: &BTreeMap<String, i64>) -> Result<Vec<Version>, Diagnostic> {
-    let examples = lathe_mdh::sizes::examples(w.module, w.func, known);
-    let one = Machine { threads: 1, ..w.machine.clone() };
+    let examples = lathe_mdh::sizes::examples(w.set.module, w.set.func, known);
+    let one = Machine { threads: 1, ..w.set.machine.clone() };
     // Values of a search are for the sizes that it was for.
     let params = Values::new();
     let version = |machine: &Machine| {
-        let set = Setting { machine, params: &params, ..setting(w, w.func) };
+        let set = Setting { machine, params: &params, ..w.set };
         best(&set, context, &examples)
     };
-    let mut large = version(w.machine)?;
+    let mut large = version(w.set.machine)?;
     if !large.taken.computes.is_empty() {
         let missing: Vec<String> = examples
             .iter()
@@ -148,12 +137,12 @@ fn any(w: &Wanted, context: &Context, known: &BTreeMap<String, i64>) -> Result<V
         );
         large.notes.push(text);
     }
-    if w.machine.threads < 2 || large.taken.computes.is_empty() {
+    if w.set.machine.threads < 2 || large.taken.computes.is_empty() {
         return Ok(vec![large]);
     }
     let mut small = version(&one)?;
     small.notes.clear();
-    let product = w.func.sizes.iter().map(|b| Expr::Name(b.name.to_string()));
+    let product = w.set.func.sizes.iter().map(|b| Expr::Name(b.name.to_string()));
     let times = |a, b| Expr::Binary(BinOp::Mul, Box::new(a), Box::new(b));
     large.condition = product
         .reduce(times)
