@@ -90,9 +90,10 @@ impl<'a> Sure<'a> {
 fn unwritten(env: &Env, written: &Written, buffer: &Arc<Buffer>, body: &Stmt) -> Option<Diagnostic> {
     let mut finder = Finder { env, written, buffer: buffer.id, unsure: false };
     let writes = finder.writes(body, &mut Vec::new());
-    let start = || {
+    let start = |shared: &[Expr]| {
         let mut builder = Builder::new(written);
         let mut outer = builder.surroundings(env);
+        builder.share(&mut outer, shared);
         let extents: Vec<Lin> = buffer.extents.iter().map(|e| builder.value(&mut outer, e)).collect();
         let cell: Vec<Lin> = extents.iter().map(|_| Lin::atom(builder.system.fresh())).collect();
         for (c, n) in cell.iter().zip(&extents) {
@@ -101,12 +102,8 @@ fn unwritten(env: &Env, written: &Written, buffer: &Arc<Buffer>, body: &Stmt) ->
         }
         (builder, outer, cell)
     };
-    let (builder, outer, cell) = start();
-    let dims = builder.system.columns;
-    let (mut all, mut sure) = (Vec::new(), Vec::new());
-    let mut unsure = expand(&builder.system, dims, &mut all).is_err() || finder.unsure;
-    for w in &writes {
-        let (mut builder, mut scope, cell) = start();
+    let written_cells = |w: &Sure, shared: &[Expr]| {
+        let (mut builder, mut scope, cell) = start(shared);
         for item in w.relevant() {
             builder.item(&mut scope, item);
         }
@@ -114,6 +111,22 @@ fn unwritten(env: &Env, written: &Written, buffer: &Arc<Buffer>, body: &Stmt) ->
             let at = builder.value(&mut scope, e);
             builder.system.eq(c, &at);
         }
+        builder
+    };
+    // Values that are not affine are the same for the cells and for all writes.
+    let mut shared: Vec<Expr> = Vec::new();
+    for w in &writes {
+        let met = written_cells(w, &shared).shared_values();
+        shared.extend(met.into_iter().filter(|e| !shared.contains(e)).collect::<Vec<_>>());
+    }
+    let (builder, outer, cell) = start(&shared);
+    let dims = builder.system.columns;
+    let (mut all, mut sure) = (Vec::new(), Vec::new());
+    // A value that is not affine may never be what the cell needs.
+    let mut unsure = !shared.is_empty() || finder.unsure;
+    unsure |= expand(&builder.system, dims, &mut all).is_err();
+    for w in &writes {
+        let builder = written_cells(w, &shared);
         if !builder.system.exact || expand(&builder.system, dims, &mut sure).is_err() {
             unsure = true;
         }

@@ -9,7 +9,7 @@ use crate::refusal::{OrderRefusal, instance_text, sizes_text};
 use crate::solve::{Answer, solve};
 use crate::system::{Conj, Lin};
 use crate::translate::{Builder, Scope};
-use lathe_ir::{BufId, Label, Name, Stmt};
+use lathe_ir::{BufId, Expr, Label, Name, Stmt};
 use std::collections::{BTreeMap, HashSet};
 
 /// Every instance that `before` executes is executed exactly once by `after`, and no other.
@@ -29,7 +29,11 @@ fn decide(env: &Env, before: &Stmt, after: &Stmt) -> Result<(), String> {
     let (old, new) = (leaves(before, &none)?, leaves(after, &none)?);
     let (old, new) = (by_label(&old), by_label(&new));
     let written = crate::leaves::written_buffers(before);
-    let frame = Frame { env, written: &written };
+    let mut frame = Frame { env, written: &written, shared: Vec::new() };
+    for leaf in old.values().chain(new.values()).flatten() {
+        let met = frame.shared_values(leaf)?;
+        frame.shared.extend(met.into_iter().filter(|e| !frame.shared.contains(e)).collect::<Vec<_>>());
+    }
     for (label, was) in &old {
         let now = new.get(label).map(Vec::as_slice).unwrap_or(&[]);
         let rank = was[0].instance.len();
@@ -76,13 +80,22 @@ fn by_label<'l, 'a>(leaves: &'l [Leaf<'a>]) -> BTreeMap<&'a Label, Vec<&'l Leaf<
 struct Frame<'e> {
     env: &'e Env<'e>,
     written: &'e HashSet<BufId>,
+    /// Values that are not affine, which mean the same in both trees.
+    shared: Vec<Expr>,
 }
 
 impl<'e> Frame<'e> {
+    fn shared_values(&self, leaf: &Leaf) -> Result<Vec<Expr>, String> {
+        let (mut builder, outer, vector) = self.start(leaf.instance.len());
+        self.execute(&mut builder, &outer, leaf, &vector)?;
+        Ok(builder.shared_values())
+    }
+
     /// A system whose first unknowns are the surroundings and an instance vector.
     fn start(&self, rank: usize) -> (Builder<'e>, Scope, Vec<Lin>) {
         let mut builder = Builder::new(self.written);
-        let outer = builder.surroundings(self.env);
+        let mut outer = builder.surroundings(self.env);
+        builder.share(&mut outer, &self.shared);
         let vector = (0..rank).map(|_| Lin::atom(builder.system.fresh())).collect();
         (builder, outer, vector)
     }

@@ -83,6 +83,21 @@ impl<'w> Builder<'w> {
         self.shared.len()
     }
 
+    /// The values that are not affine and that all copies share, in the order in which they were met.
+    pub fn shared_values(&self) -> Vec<Expr> {
+        let mut all: Vec<(&Expr, &Lin)> = self.shared.iter().collect();
+        all.sort_by_key(|(_, lin)| lin.terms.first().map(|t| t.0));
+        all.into_iter().map(|(e, _)| e.clone()).collect()
+    }
+
+    /// Gives shared values their unknowns now. Whoever compares the projections of several systems does so before he says
+    /// which unknowns are kept: one that is projected away stands for another value in each of them.
+    pub fn share(&mut self, outer: &mut Scope, values: &[Expr]) {
+        for e in values {
+            self.value(outer, e);
+        }
+    }
+
     /// A fresh unknown for a binder.
     pub fn bind(&mut self, scope: &mut Scope, v: VarId) -> Col {
         let col = self.system.fresh();

@@ -57,6 +57,10 @@ roles! {
     Out = "out",
     /// A reduction inside of a larger expression.
     Temporary = "t",
+    /// Whether a loop that can be ended goes on; where it is; where it ends at the latest.
+    Goes = "goes",
+    At = "at",
+    End = "end",
     /// The value at the position that `argmin` or `argmax` finds.
     Best = "best",
 

@@ -163,13 +163,42 @@ pub enum AssignOp {
 
 #[derive(Clone, Debug)]
 pub enum StmtKind {
-    Assign { label: Option<Ident>, target: Expr, op: AssignOp, value: Expr, ranges: Vec<Range> },
-    For { var: Ident, lo: Expr, hi: Expr, step: Option<Expr>, body: Vec<Stmt> },
-    While { cond: Expr, body: Vec<Stmt> },
-    If { cond: Expr, then: Vec<Stmt>, other: Option<Vec<Stmt>> },
-    Let { name: Ident, value: Expr },
-    Var { name: Ident, ty: Type },
-    Assume { cond: Expr },
+    Assign {
+        label: Option<Ident>,
+        target: Expr,
+        op: AssignOp,
+        value: Expr,
+        ranges: Vec<Range>,
+    },
+    For {
+        var: Ident,
+        lo: Expr,
+        hi: Expr,
+        step: Option<Expr>,
+        body: Vec<Stmt>,
+    },
+    While {
+        cond: Expr,
+        body: Vec<Stmt>,
+    },
+    If {
+        cond: Expr,
+        then: Vec<Stmt>,
+        other: Option<Vec<Stmt>>,
+    },
+    Let {
+        name: Ident,
+        value: Expr,
+    },
+    Var {
+        name: Ident,
+        ty: Type,
+    },
+    Assume {
+        cond: Expr,
+    },
+    /// Ends the innermost `for` or `while`.
+    Break,
 }
 
 /// `i in lo..hi`, or the bare index `i`.
@@ -213,6 +242,8 @@ pub enum ExprKind {
     Tuple(Vec<Expr>),
     /// `[a, b]`: data in tests.
     List(Vec<Expr>),
+    /// `{ let a = e; b }`: a value under names of its own.
+    Block(Vec<(Ident, Expr)>, Box<Expr>),
     /// Where the parser recovered.
     Error,
 }

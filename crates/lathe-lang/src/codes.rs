@@ -33,6 +33,7 @@ pub const TARGET: Code = Code("E0222");
 pub const TEST: Code = Code("E0223");
 pub const SMALLER: Code = Code("E0224");
 pub const UNWRITTEN: Code = Code("E0225");
+pub const BREAK: Code = Code("E0226");
 
 /// What `lathe --explain` shows. Every wrong program gives its code, every right one loads.
 pub static CODES: &[CodeInfo] = &[
@@ -249,9 +250,9 @@ pub static CODES: &[CodeInfo] = &[
     CodeInfo {
         code: NOT_YET,
         title: "not available yet",
-        explanation: "The notation is part of the language, but this version does not take it.",
-        wrong: "fun twice(x: f32) -> f32 = x + x\nkernel k(a: f32[N]) -> (b: f32[N]) {\n    b[i] = twice(a[i])\n}\n",
-        right: "kernel k(a: f32[N]) -> (b: f32[N]) {\n    b[i] = a[i] + a[i]\n}\n",
+        explanation: "The notation is part of the language, but this version does not take it. Expressions of kernels call funs that take scalars and give an expression of them.",
+        wrong: "fun total(xs: f32[N]) -> f32 = xs |> reduce(|a, b| a + b, 0)\nkernel k(a: f32[N]) -> (b: f32) {\n    b = total(a)\n}\n",
+        right: "fun twice(x: f32) -> f32 = x + x\nkernel k(a: f32[N]) -> (b: f32[N]) {\n    b[i] = twice(a[i])\n}\n",
     },
     CodeInfo {
         code: OP,
@@ -287,5 +288,12 @@ pub static CODES: &[CodeInfo] = &[
         explanation: "Every cell of an output must be written; use `inout` for what is only partly changed.",
         wrong: "kernel k(a: f32[N]) -> (b: f32[N], c: f32[N]) {\n    b[i] = a[i]\n}\n",
         right: "kernel k(a: f32[N]) -> (b: f32[N], c: f32[N]) {\n    b[i] = a[i]\n    c[i] = 0\n}\n",
+    },
+    CodeInfo {
+        code: BREAK,
+        title: "`break` outside of loops",
+        explanation: "`break` ends the innermost `for` or `while` around it.",
+        wrong: "kernel k(a: f32[N]) -> (b: f32) {\n    b = 0\n    break\n}\n",
+        right: "kernel k(a: f32[N]) -> (b: f32) {\n    b = 0\n    for i in 0..N {\n        if a[i] > 0 {\n            b = a[i]\n            break\n        }\n    }\n}\n",
     },
 ];

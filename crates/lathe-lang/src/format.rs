@@ -9,7 +9,8 @@ use lathe_syntax::{Comment, Tok, Token};
 const INDENT: &str = "    ";
 /// Symbols between two operands.
 const INFIX: &[&str] = &[
-    "+", "*", "/", "//", "%", "==", "!=", "<", "<=", ">", ">=", "<+", ">>", "<<", "|>", "=", "+=", "*=", "@",
+    "+", "*", "/", "//", "%", "==", "!=", "<", "<=", ">", ">=", "<+", ">>", "<<", "|>", "=", "+=", "-=",
+    "*=", "@",
 ];
 
 /// Lays a file out: four blanks per bracket or continued line, one blank around operators, at most one empty

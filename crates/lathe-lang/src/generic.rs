@@ -337,6 +337,7 @@ impl Choice {
                 StmtKind::Let { name: _, value } => self.in_expr(value),
                 StmtKind::Var { name: _, ty } => self.in_type(ty),
                 StmtKind::Assume { cond } => self.in_expr(cond),
+                StmtKind::Break => {}
             }
         }
     }
@@ -382,6 +383,10 @@ impl Choice {
                 }
             }
             ExprKind::Tuple(all) | ExprKind::List(all) => all.iter_mut().for_each(|e| self.in_expr(e)),
+            ExprKind::Block(lets, e) => {
+                lets.iter_mut().for_each(|l| self.in_expr(&mut l.1));
+                self.in_expr(e);
+            }
         }
     }
 

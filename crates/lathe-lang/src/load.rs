@@ -3,7 +3,7 @@
 use crate::ast::{self, Item};
 use crate::codes;
 use crate::generic;
-use crate::lower::{self, Globals, kernel::is_error};
+use crate::lower::{self, Globals, inline::ScalarFun, kernel::is_error};
 use crate::parse::parse;
 use crate::{Fun, KernelInfo, Program, Resolver, Rule};
 use lathe_diagnostics::nearest;
@@ -120,6 +120,18 @@ fn lower_all(
             _ => {}
         }
     }
+    // Kernels call funs that stand anywhere in the file.
+    let mut program = Program { prelude, ..Program::default() };
+    let mut headers = HashMap::new();
+    for (item, _) in items {
+        if let Item::Fun(f, _) = item
+            && !program.funs.contains_key(&*f.name)
+        {
+            headers.insert(f.name_span, fun(f, &mut program, errors));
+            let scalar = program.module.functions.get(&f.name).and_then(ScalarFun::of);
+            globals.funs.extend(scalar.map(|s| (f.name.to_string(), s)));
+        }
+    }
     for (item, _) in items {
         if let Item::Op(op) = item
             && let Some(o) = lower::ops::combine_op(op, &globals, map, errors)
@@ -127,7 +139,6 @@ fn lower_all(
             globals.ops.insert(op.name.text.clone(), (o, op.name.span));
         }
     }
-    let mut program = Program { prelude, ..Program::default() };
     let mut targets: Vec<Target> = Vec::new();
     for (item, main) in items {
         let (what, name, span) = match item {
@@ -152,7 +163,7 @@ fn lower_all(
                 }
                 (Some(k.clone()), k.doc.clone())
             }
-            Item::Fun(f, doc) => (fun(f, &mut program, errors), doc.clone()),
+            Item::Fun(f, doc) => (headers.remove(&f.name_span).flatten(), doc.clone()),
             // Its function is made once all kernels are there, by those who can differentiate.
             Item::Derived(d) => {
                 program.derived.push(d.clone());

@@ -41,7 +41,10 @@ pub fn add_decided(v: &mut Vocabulary<Term>, rules: impl IntoIterator<Item = (Eq
     for (e, decision) in rules {
         let name = e.name.clone();
         v.rule(&name, move |t, state, args| {
-            for (op, start) in e.operators(t).iter().filter(|_| decision.laws) {
+            for fold in e.operators(t).iter().filter(|_| decision.laws) {
+                let text =
+                    "an operator depends on variables that the rule binds, so its laws cannot be asked for";
+                let (op, start) = fold.as_ref().ok_or_else(|| Why::Condition(text.to_string()))?;
                 lawful(op, start).map_err(Why::Condition)?;
             }
             e.apply_with(t, state, args)

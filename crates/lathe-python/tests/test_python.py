@@ -119,6 +119,36 @@ def test_numbers_as_results():
     np.testing.assert_array_equal(rows(m), np.where(m > 0, m, 0).sum(1))
 
 
+@lathe.kernel
+def first_above(x: lathe.f64["M", "N"], limit: lathe.f64, at: lathe.out(lathe.i64["M"])):
+    for i in range(x.shape[0]):
+        at[i] = -1
+        for j in range(x.shape[1]):
+            if x[i, j] > limit:
+                at[i] = j
+                break
+
+
+@lathe.kernel
+def halvings(n: lathe.i64) -> lathe.i64:
+    left = n
+    count = 0
+    while left > 0:
+        left = left // 2
+        if left == 5:
+            break
+        count += 1
+    return count
+
+
+def test_loops_end_early():
+    x = np.random.default_rng(3).normal(size=(20, 7))
+    want = [next((j for j, v in enumerate(row) if v > 1), -1) for row in x]
+    assert first_above(x, 1.0).tolist() == want
+    assert first_above(x[:, :0], 1.0).tolist() == [-1] * 20
+    assert [halvings(n) for n in (0, 1, 5, 8, 11, 40)] == [0, 1, 3, 4, 0, 2]
+
+
 def test_functions_are_written_out():
     x, y = np.random.default_rng(1).random((2, 6))
     np.testing.assert_array_equal(helped(x, y), [norm(a, b) + norm(a, 1.0, p=0) for a, b in zip(x, y)])

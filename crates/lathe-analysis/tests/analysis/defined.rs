@@ -170,3 +170,40 @@ fn reads_are_reached_by_writes_that_surely_come_before() {
         assert_eq!(proved(for_exec(&t, k(0), k(2), exec, Stmt::seq([late, early])), None), fine);
     }
 }
+
+/// A value that is not affine is one and the same in all that is compared: it is not chosen for each cell, nor for each
+/// tree.
+#[test]
+fn bounds_that_are_not_affine_cover_what_they_say_only() {
+    let mut kit = Kit::new(&["M", "N", "K"]);
+    let (m, n, cells) = (kit.size(0), kit.size(1), kit.size(2));
+    let product = mul(m.clone(), n.clone());
+    let y = kit.array("y", vec![cells.clone()], Mode::Out);
+    let z = kit.array("z", vec![product.clone()], Mode::Out);
+    let i = kit.binder("i");
+    let write = |to| store("y", vec![var(&i)], to, vec![var(&i)], zero());
+    let guarded = for_(&i, k(0), product.clone(), if_(lt(var(&i), cells.clone()), write(y)));
+    let whole = for_(&i, k(0), product.clone(), write(z));
+    let found = messages(&kit, Stmt::seq([guarded.clone(), whole.clone()]));
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].starts_with("error[E0502]: `y` cannot be shown"), "{found:?}");
+    // What is known of the product counts.
+    let enough = Stmt::of(StmtKind::Assume {
+        fact: lathe_ir::build::le(cells.clone(), product.clone()),
+        provenance: "a fact".into(),
+    });
+    assert!(messages(&kit, Stmt::seq([enough, guarded, whole.clone()])).is_empty());
+
+    let (module, func) = kit.with_body(whole.clone());
+    let env = lathe_analysis::Env::root(&module, &func);
+    let preserved = |after: &Stmt| lathe_analysis::instances_preserved(&env, &whole, after).is_ok();
+    let other = |to: Expr| for_(&i, k(0), to, write(z));
+    assert!(preserved(&whole));
+    assert!(preserved(&Stmt::seq([
+        other(min(product.clone(), k(4))),
+        for_(&i, k(4), product.clone(), write(z))
+    ])));
+    for wrong in [mul(m.clone(), cells.clone()), add(product, k(5)), mul(mul(m, n), cells)] {
+        assert!(!preserved(&other(wrong)));
+    }
+}

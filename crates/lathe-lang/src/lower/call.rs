@@ -21,6 +21,16 @@ const BITS: [(&str, BinOp); 7] = [
     ("trem", BinOp::TruncRem),
 ];
 
+/// Whether kernels have a function of this name that nobody declares.
+fn built_in(name: &str) -> bool {
+    let own = numpy::own_name(name);
+    ["select", "min", "max", "xor"].contains(&own)
+        || Scalar::from_name(own).is_some()
+        || BITS.iter().any(|b| b.0 == own)
+        || MathFn::from_name(own).is_some()
+        || numpy::names().any(|n| n == own)
+}
+
 impl Cx<'_> {
     pub fn call(&mut self, f: &ast::Expr, args: &[CallArg], hint: Option<&Type>, span: Span) -> Option<Val> {
         if let K::Index(base, subs) = &f.kind {
@@ -40,6 +50,12 @@ impl Cx<'_> {
             return None;
         }
         let args: Vec<&ast::Expr> = args.iter().map(|a| &a.value).collect();
+        if self.globals.funs.contains_key(name) && built_in(name) {
+            let message = format!("`{name}` is built in, and a fun of the file");
+            self.error(codes::DUPLICATE, message, f.span, "which one?");
+            self.help("rename the fun");
+            return None;
+        }
         let name = numpy::own_name(name);
         if let Some(done) = self.composed(name, &args, hint, span) {
             return done.map(Val::Expr);
@@ -71,6 +87,9 @@ impl Cx<'_> {
         if let Some(m) = MathFn::from_name(name) {
             return self.math(m, &args, hint, span);
         }
+        if let Some(fun) = self.globals.funs.get(name) {
+            return self.inlined(name, fun, &args, span).map(Val::Expr);
+        }
         self.unknown_function(name, f.span);
         None
     }
@@ -78,7 +97,8 @@ impl Cx<'_> {
     fn unknown_function(&mut self, name: &str, span: Span) {
         if self.globals.callables.iter().any(|c| c == name) {
             let message = format!("calling `{name}` in an expression is not available yet");
-            self.error(codes::NOT_YET, message, span, "a kernel or fun");
+            self.error(codes::NOT_YET, message, span, "a kernel, or a fun on arrays");
+            self.help("expressions call funs that take scalars and give an expression of them");
             return;
         }
         if REDUCERS.contains(&name) || self.globals.ops.contains_key(name) {

@@ -186,6 +186,7 @@ impl Cx<'_> {
                 self.error(codes::NOT_YET, "lists stand only for data in tests", e.span, "a list");
                 None
             }
+            K::Block(lets, value) => self.named(lets, value, hint, e.span),
             K::Error => None,
         }
     }
@@ -196,6 +197,7 @@ impl Cx<'_> {
         }
         match self.lookup(n).cloned() {
             Some(Entity::Size(b) | Entity::Value(b, _)) => Some(build::var(&b)),
+            Some(Entity::Named(e, _)) => Some(e),
             Some(Entity::Array { buffer, .. }) => {
                 if !buffer.extents.is_empty() {
                     let message = format!("`{n}` is an array, not a value");

@@ -62,7 +62,7 @@ pub fn name_parts(stmts: &mut [ast::Stmt]) {
                 name_parts(then);
                 name_parts(other.as_deref_mut().unwrap_or_default());
             }
-            StmtKind::Let { .. } | StmtKind::Var { .. } | StmtKind::Assume { .. } => {}
+            StmtKind::Let { .. } | StmtKind::Var { .. } | StmtKind::Assume { .. } | StmtKind::Break => {}
         }
     }
 }

@@ -137,7 +137,7 @@ impl Cx<'_> {
             Some(Entity::Array { read_only: None, .. }) => return Some((name.to_string(), subs)),
             Some(Entity::Array { read_only: Some(why), .. }) => *why,
             Some(Entity::Size(_)) => "a size",
-            Some(Entity::Value(_, what)) => what,
+            Some(Entity::Value(_, what) | Entity::Named(_, what)) => what,
             None => {
                 let help = format!("declare it: `var {name}: f32[…]`, or as an output: `-> ({name}: …)`");
                 self.unknown(name, base.span, Some(help));
@@ -241,6 +241,15 @@ impl Cx<'_> {
                 bound.truncate(before);
             }
             K::Tuple(es) | K::List(es) => es.iter().for_each(|x| self.unbound(x, in_subscript, bound, out)),
+            K::Block(lets, value) => {
+                let before = bound.len();
+                for (name, e) in lets {
+                    self.unbound(e, in_subscript, bound, out);
+                    bound.push(name.text.clone());
+                }
+                self.unbound(value, in_subscript, bound, out);
+                bound.truncate(before);
+            }
             _ => {}
         }
     }
@@ -375,6 +384,7 @@ fn binds(e: &ast::Expr, name: &str) -> bool {
             own || args.iter().any(|x| binds(&x.value, name))
         }
         K::Tuple(es) | K::List(es) => any(es),
+        K::Block(lets, e) => lets.iter().any(|l| binds(&l.1, name)) || binds(e, name),
         _ => false,
     }
 }

@@ -1,5 +1,6 @@
 //! Signatures and statements of kernels.
 
+use super::escape::breaks;
 use super::index::Assignment;
 use super::scope::{Cx, Entity, Statement, place};
 use super::types::Globals;
@@ -210,8 +211,12 @@ impl Cx<'_> {
     pub fn block(&mut self, stmts: &[ast::Stmt]) -> Stmt {
         self.scopes.push(Default::default());
         let mut pieces = Vec::new();
-        for s in stmts {
+        for (n, s) in stmts.iter().enumerate() {
             pieces.extend(self.statement(s).unwrap_or_default());
+            if breaks(std::slice::from_ref(s)) {
+                pieces.extend(self.unless_ended(&stmts[n + 1..]));
+                break;
+            }
         }
         self.scopes.pop();
         close(pieces)
@@ -233,7 +238,12 @@ impl Cx<'_> {
                     self.error(codes::NOT_YET, message, span, "would be computed once");
                     self.help("compute it into a `var` before the loop and at its end");
                 }
-                let body = self.block(body);
+                if breaks(body) {
+                    let pieces =
+                        self.while_until(c.clone().unwrap_or_else(|| build::boolean(true)), body, s.span);
+                    return c.map(|_| pieces);
+                }
+                let body = self.unbroken(body);
                 Some(vec![Piece::Stmt(Stmt::new(StmtKind::While { cond: c?, body }, place(s.span)))])
             }
             S::If { cond, then, other } => {
@@ -246,6 +256,7 @@ impl Cx<'_> {
                 // What the condition needed lives around this statement only.
                 Some(vec![Piece::Stmt(close(pieces))])
             }
+            S::Break => self.escape(s.span),
             S::Let { name, value } => self.binding(name, value, s.span),
             S::Var { name, ty } => self.variable(name, ty, s.span),
             S::Assume { cond } => {
@@ -284,18 +295,25 @@ impl Cx<'_> {
         let high = self.index_expr(hi);
         let bounds = match (low, high) {
             (Some(lo), Some(hi)) => {
-                let pair = Type::Tuple(Arc::from(vec![Type::INDEX, Type::INDEX]));
-                let both = build::aggregate(pair, vec![lo, hi]);
+                let both = build::aggregate(pair(), vec![lo, hi]);
                 self.without_reductions(both, &var.text)
             }
             _ => None,
         };
         let step = self.step(step);
+        if breaks(body) {
+            let none = || build::index(0);
+            let (mut pieces, both) =
+                bounds.unwrap_or_else(|| (Vec::new(), build::aggregate(pair(), vec![none(), none()])));
+            let ends = (build::field(both.clone(), 0), build::field(both, 1));
+            pieces.extend(self.for_until(var, ends, step.unwrap_or(1), body, span));
+            return Some(vec![Piece::Stmt(close(pieces))]);
+        }
         let binder = self.fresh_var(&var.text, lathe_ir::Scalar::Index);
         self.scopes.push(Default::default());
         self.declare(var, Entity::Value(binder.clone(), "a loop's variable"));
         self.loops.push(binder.clone());
-        let body = self.block(body);
+        let body = self.unbroken(body);
         self.loops.pop();
         self.scopes.pop();
         let (mut pieces, both) = bounds?;
@@ -375,6 +393,11 @@ impl Cx<'_> {
     }
 }
 
+/// The type of a loop's bounds.
+fn pair() -> Type {
+    Type::Tuple(Arc::from(vec![Type::INDEX, Type::INDEX]))
+}
+
 /// The names in an extent.
 fn names_of(e: &ast::Expr, out: &mut Vec<Ident>) {
     match &e.kind {
@@ -385,6 +408,10 @@ fn names_of(e: &ast::Expr, out: &mut Vec<Ident>) {
             names_of(b, out);
         }
         K::Call(_, args) => args.iter().for_each(|a| names_of(&a.value, out)),
+        K::Block(lets, e) => {
+            lets.iter().for_each(|l| names_of(&l.1, out));
+            names_of(e, out);
+        }
         _ => {}
     }
 }

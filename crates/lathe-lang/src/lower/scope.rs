@@ -15,6 +15,8 @@ pub enum Entity {
     Size(Binder),
     /// A scalar input, a loop's variable or a `let`.
     Value(Binder, &'static str),
+    /// What a name inside of an expression stands for.
+    Named(Expr, &'static str),
     /// An array (or a 0-dimensional buffer); `read_only` says why it may not be assigned to.
     Array {
         buffer: Arc<Buffer>,
@@ -70,6 +72,8 @@ pub struct Cx<'a> {
     pub scopes: Vec<BTreeMap<String, (Entity, Span)>>,
     /// Binders of the loops around, outermost first.
     pub loops: Vec<Binder>,
+    /// Whether the innermost loop that `break` can end goes on.
+    pub escape: Option<Arc<Buffer>>,
     pub labels: HashMap<String, usize>,
     pub used_labels: HashSet<String>,
     pub sizes: HashSet<VarId>,
@@ -85,6 +89,7 @@ impl<'a> Cx<'a> {
             next_id: 0,
             scopes: vec![BTreeMap::new()],
             loops: Vec::new(),
+            escape: None,
             labels: HashMap::new(),
             used_labels: HashSet::new(),
             sizes: HashSet::new(),

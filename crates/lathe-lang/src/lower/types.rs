@@ -1,5 +1,6 @@
 //! What the names of types mean, and the declarations that kernels share.
 
+use super::inline::ScalarFun;
 use crate::ast::{self, TypeKind};
 use crate::codes;
 use lathe_diagnostics::nearest;
@@ -18,8 +19,10 @@ const DEEPEST: usize = 100;
 pub struct Globals {
     pub structs: BTreeMap<String, (Arc<StructType>, Span)>,
     pub ops: BTreeMap<String, (CombineOp, Span)>,
-    /// Names of kernels and funs: they cannot be called in expressions yet.
+    /// Names of kernels and funs.
     pub callables: Vec<String>,
+    /// Those that expressions of kernels can call.
+    pub funs: BTreeMap<String, ScalarFun>,
 }
 
 impl Globals {

@@ -24,6 +24,8 @@ impl Parser<'_> {
                 .unwrap_or(0)
                 .max(of(a)),
             ExprKind::Tuple(es) | ExprKind::List(es) => es.iter().map(of).max().unwrap_or(0),
+            // What has a name can stand in what comes after it.
+            ExprKind::Block(lets, e) => lets.iter().fold(of(e), |n, l| n.saturating_add(of(&l.1))),
             _ => 0,
         };
         if below >= MAX_HEIGHT {
@@ -105,6 +107,7 @@ impl Parser<'_> {
                 ExprKind::Tuple(parts)
             }
             Tok::Sym("[") => ExprKind::List(self.listed("[", "]", Self::expr)?),
+            Tok::Sym("{") => self.inside("{", "}", |p| p.in_lines(Self::named))?,
             _ => match self.numeral(false)? {
                 Some(Number::Int(v)) => ExprKind::Int(v),
                 Some(Number::Float(v)) => ExprKind::Float(v),
@@ -124,6 +127,22 @@ impl Parser<'_> {
             },
         };
         self.node(kind, self.since(start))
+    }
+
+    /// `let a = e; let b = f; g`: what a block of an expression holds.
+    fn named(&mut self) -> Read<ExprKind> {
+        let mut lets = Vec::new();
+        while self.take("let") {
+            let name = self.ident("a name")?;
+            self.expect("=")?;
+            lets.push((name, self.expr()?));
+            if !self.take(";") && self.goes_on() {
+                return self.expected("`;` or a new line");
+            }
+        }
+        let value = Box::new(self.expr()?);
+        self.take(";");
+        Ok(ExprKind::Block(lets, value))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Kernels and their statements.
 
 use super::Parser;
-use crate::ast::{AssignOp, Derived, Expr, ExprKind, Ident, Kernel, Range, Stmt, StmtKind, TypeParam};
+use crate::ast::{AssignOp, Derived, Expr, ExprKind, Ident, Kernel, Range, Stmt, StmtKind, TypeParam, UnOp};
 use crate::codes;
 use lathe_syntax::{Expressions, Read, Rules, Tok, WORDS};
 
@@ -122,6 +122,10 @@ impl Parser<'_> {
                 self.advance();
                 StmtKind::Assume { cond: self.inside("(", ")", Self::expr)? }
             }
+            Tok::Word("break") => {
+                self.advance();
+                StmtKind::Break
+            }
             _ => self.assignment()?,
         };
         Ok(Stmt { kind, span: self.since(start) })
@@ -185,18 +189,13 @@ impl Parser<'_> {
         let target = self.postfix()?;
         let op = match self.peek() {
             Tok::Sym("=") => AssignOp::Set,
-            Tok::Sym("+=") => AssignOp::Add,
+            Tok::Sym("+=" | "-=") => AssignOp::Add,
             Tok::Sym("*=") => AssignOp::Mul,
             Tok::Name(name)
                 if REDUCING.iter().any(|r| r.0 == name) && self.is_at(1, "=") && self.token(1).glued =>
             {
                 self.advance();
                 REDUCING.iter().find(|r| r.0 == name).map_or(AssignOp::Set, |r| r.1)
-            }
-            Tok::Sym("-") if self.is_at(1, "=") => {
-                let here = self.span().to(self.token(1).span);
-                let d = self.error(codes::EXPECTED, "there is no `-=`", here, "not an operator");
-                return Err(d.help("write `+= -(…)`"));
             }
             _ => {
                 let mut d = self.unexpected("`=` or `+=`, `*=`, `min=`, `max=`, `any=`, `all=`");
@@ -205,8 +204,13 @@ impl Parser<'_> {
                 return Err(d);
             }
         };
+        let less = self.is("-=");
         self.advance();
-        let value = self.expr()?;
+        let mut value = self.expr()?;
+        if less {
+            let span = value.span;
+            value = self.unary(UnOp::Neg, value, span)?;
+        }
         let mut ranges = Vec::new();
         if self.take("where") {
             loop {

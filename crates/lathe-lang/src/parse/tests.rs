@@ -112,7 +112,7 @@ fn assigned(stmts: &[Stmt], names: &mut Vec<String>) {
                 assigned(then, names);
                 assigned(other.as_deref().unwrap_or_default(), names);
             }
-            StmtKind::Let { .. } | StmtKind::Var { .. } | StmtKind::Assume { .. } => {}
+            StmtKind::Let { .. } | StmtKind::Var { .. } | StmtKind::Assume { .. } | StmtKind::Break => {}
         }
     }
 }

@@ -37,7 +37,8 @@ use block::Item;
 use index::Indices;
 use lathe_diagnostics::{Code, Diagnostic, Places};
 use lathe_ir::{
-    Executor, Expr, Function, Mode, Module, Name, Param, ParamKind, Space, Stage, Stmt, StmtKind, build,
+    Access, Binder, Executor, Expr, Function, Loop, Mode, Module, Name, Param, ParamKind, Scalar, Space,
+    Stage, Stmt, StmtKind, build, names,
 };
 use lathe_poly::simplify;
 use std::collections::BTreeMap;
@@ -200,7 +201,50 @@ impl Lower<'_> {
                 check(inside, format!("0 <= {} < {n}", p.name));
             }
         }
+        for n in 0..self.program.params.len() {
+            out.extend(self.given_indices(n));
+        }
         out
+    }
+
+    /// Checks the indices that an array brings along: what is read through them afterwards is not checked again.
+    fn given_indices(&mut self, parameter: usize) -> Option<Stmt> {
+        let ParamKind::Array(b) = &self.func.params[parameter].kind else { return None };
+        let (b, mut elem) = (b.clone(), self.program.params[parameter].ty.clone());
+        while let TypeKind::Array(_, e) = elem.kind() {
+            elem = e.clone();
+        }
+        let loops: Vec<Binder> = (0..b.extents.len())
+            .map(|d| self.func.fresh_var(&names::dimension(&b.name, d), Scalar::Index))
+            .collect();
+        let at = loops.iter().map(build::var).collect();
+        let mut checks = Vec::new();
+        let element = build::load(Access::buffer(b.id, b.elem.clone(), at));
+        self.inside(&b.name, &elem, &element, &mut checks);
+        let body = (!checks.is_empty()).then(|| Stmt::seq(checks))?;
+        let around = loops.into_iter().zip(&b.extents).rev();
+        Some(around.fold(body, |body, (binder, hi)| {
+            let (lo, hi, exec) = (build::index(0), hi.clone(), Executor::Serial);
+            Stmt::of(StmtKind::Loop(Loop { binder, lo, hi, step: 1, exec, body }))
+        }))
+    }
+
+    /// That every index which is part of a value is below its bound.
+    fn inside(&self, name: &str, ty: &Type, value: &Expr, out: &mut Vec<Stmt>) {
+        match ty.kind() {
+            TypeKind::Index(n) => {
+                let below = build::lt(value.clone(), self.indices.expr(n));
+                let cond = build::and(build::le(build::index(0), value.clone()), below);
+                let message = format!("an index in `{name}` is not below {n}").as_str().into();
+                out.push(Stmt::of(StmtKind::Check { cond, code: Name::from("bounds"), message }));
+            }
+            TypeKind::Tuple(parts) => {
+                for (k, part) in parts.iter().enumerate() {
+                    self.inside(name, part, &build::field(value.clone(), k as u32), out);
+                }
+            }
+            _ => {}
+        }
     }
 
     /// A name that no loop around has, so that steps on loops can tell them apart: `x`, `x2`, `x3`, ….

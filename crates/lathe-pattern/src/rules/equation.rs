@@ -15,7 +15,7 @@ use crate::language::TermState;
 use crate::names::primitive;
 use crate::nat::{Atom, Nat};
 use crate::parse::parse_rules;
-use crate::prim::Prim;
+use crate::prim::{FoldKind, Prim};
 use crate::term::{Term, TermKind};
 use crate::types::{Type, TypeKind};
 use lathe_diagnostics::{Diagnostic, FileId, Span};
@@ -58,6 +58,8 @@ impl From<Why> for Failed {
 struct Bindings {
     terms: BTreeMap<Name, Term>,
     nats: BTreeMap<Name, Nat>,
+    /// Operators and starts of reductions and scans.
+    folds: Vec<Option<(Term, Term)>>,
 }
 
 impl Bindings {
@@ -185,26 +187,11 @@ impl Equation {
         Ok(typed.term)
     }
 
-    /// The operators of the reductions of the left side with their starts, where it matches a term.
-    pub fn operators(&self, t: &Term) -> Vec<(Term, Term)> {
+    /// The operators of the reductions and scans of the left side with their starts, where it matches a term; none for
+    /// one that depends on variables which the pattern binds: it has no laws that could be asked for.
+    pub fn operators(&self, t: &Term) -> Vec<Option<(Term, Term)>> {
         let mut b = Bindings::default();
-        if !self.matches(&self.left, t, &mut Vec::new(), &mut b) {
-            return Vec::new();
-        }
-        let mut out = Vec::new();
-        self.left.walk(&mut |e| {
-            if let AstKind::Call(f, args) = &*e.kind
-                && matches!(&*f.kind, AstKind::Name(n) if matches!(&**n, "reduce" | "scan"))
-                && let [op, z, ..] = args.as_slice()
-            {
-                let term = |e: &Ast| match &*e.kind {
-                    AstKind::Name(n) => b.terms.get(n).cloned(),
-                    _ => None,
-                };
-                out.extend(term(op).zip(term(z)));
-            }
-        });
-        out
+        if self.matches(&self.left, t, &mut Vec::new(), &mut b) { b.folds } else { Vec::new() }
     }
 
     /// The left side with its metavariables as parameters, and these; for the test with random instances.
@@ -379,9 +366,16 @@ impl Equation {
         b: &mut Bindings,
     ) -> bool {
         let Some((actual, terms)) = t.spine() else { return false };
-        same_primitive(prim, actual, b)
+        let yes = same_primitive(prim, actual, b)
             && terms.len() == args.len()
-            && args.iter().zip(terms).all(|(p, t)| self.matches(p, t, scope, b))
+            && args.iter().zip(&terms).all(|(p, t)| self.matches(p, t, scope, b));
+        if let (true, Prim::Reduce(FoldKind::High, _) | Prim::Scan(FoldKind::High), [op, start, ..]) =
+            (yes, actual, terms.as_slice())
+        {
+            let outside = |t: &Term| scope.iter().try_fold(t.clone(), |t, _| t.lower());
+            b.folds.push(outside(op).zip(outside(start)));
+        }
+        yes
     }
 
     /// The metavariable that is applied.

@@ -428,3 +428,55 @@ fn the_table_of_rules_is_up_to_date() {
     }
     assert_eq!(std::fs::read_to_string(path).unwrap_or_default(), out, "LATHE_BLESS=1 cargo test");
 }
+
+/// Laws are asked of what stands at the place of a literal, of a tuple or of a lambda, too; an operator of a pattern that
+/// depends on what the rule binds has none.
+#[test]
+fn laws_are_asked_for_whatever_stands_in_the_pattern() {
+    for (rule, fun, right) in [
+        (
+            "rule r(o): reduce(o, 0) => reduce(|a, b| o(b, a), 0)",
+            "f(x: i32[N]) -> i32 = x |> reduce(|a, b| a * 2 - b, 0)",
+            false,
+        ),
+        (
+            "rule r(o): reduce(o, 0) => reduce(|a, b| o(b, a), 0)",
+            "f(x: i32[N]) -> i32 = x |> reduce(add, 0)",
+            true,
+        ),
+        (
+            "rule r(o): scan(o, 0) => scan(|a, b| o(b, a), 0)",
+            "f(x: i32[N]) -> i32[N] = x |> scan(|a, b| a * 2 - b, 0)",
+            false,
+        ),
+        (
+            "rule r(o): scan(o, 0) => scan(|a, b| o(b, a), 0)",
+            "f(x: i32[N]) -> i32[N] = x |> scan(add, 0)",
+            true,
+        ),
+        (
+            "rule r(o, y, z): reduce(o, (y, z)) => reduce(|a, b| o(b, a), (y, z))",
+            "f(x: (i32, i32)[N]) -> (i32, i32) = x |> reduce(|a, b| (a.0 * 2 - b.0, b.1 - a.1), (3, 4))",
+            false,
+        ),
+    ] {
+        let e = parse_equations(rule).expect("a rule").remove(0);
+        let d = decided(rule).unwrap_or_else(|d| panic!("{rule}: {d}"));
+        let proved = d.is_proved();
+        let mut words = lathe_pattern::library::vocabulary();
+        lathe_pattern::library::add_decided(&mut words, [(e, d)]);
+        let definitions = lathe_strategy::Definitions::new(lathe_pattern::library::definitions());
+        let none = |_: &str| None;
+        let context = lathe_strategy::Context::new(&definitions, None, &none);
+        let strategy = lathe_strategy::parse_strategy("topDown(r)").expect("a strategy");
+        let p = lathe_pattern::program(&format!("fun {fun}")).unwrap_or_else(|d| panic!("{fun}: {d}"));
+        let state = lathe_pattern::language::TermState::new(&p.facts);
+        let out = lathe_strategy::rewrite(&context, &words, &strategy, p.term.clone(), state);
+        assert_eq!(
+            out.is_ok(),
+            right && !proved,
+            "{rule} on {fun}: {:?}",
+            out.err().map(|r| r.diagnostic.to_string())
+        );
+    }
+}

@@ -402,6 +402,8 @@ class _Writer:
         match s:
             case ast.Expr(value=ast.Constant(value=str())) | ast.Pass():
                 return []
+            case ast.Break():
+                return ["break"]
             case ast.Assign(targets=[target], value=value) if not isinstance(target, ast.Tuple):
                 return [self.assign(target, "=", value)]
             case ast.AugAssign(target=target, op=op, value=value) if isinstance(op, (ast.Add, ast.Mult)):
@@ -451,7 +453,7 @@ class _Writer:
                     out += ["} else {", *self.block(other, "    ")]
                 return [*out, "}"]
         raise self.fail(s, "this statement has no meaning in a kernel",
-                        "assignments, `for` over `range`, `while`, `if`, local arrays (H: lathe.f32['N'])")
+                        "assignments, `for` over `range`, `while`, `break`, `if`, local arrays (H: lathe.f32['N'])")
 
     def assign(self, target: ast.expr, op: str, value: ast.expr) -> str:
         match target:
