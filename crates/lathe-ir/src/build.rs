@@ -199,6 +199,19 @@ pub fn can_fail(e: &Expr) -> bool {
     found
 }
 
+/// Whether evaluating it may divide an integer by zero, in code where everything else that may fail is known not to.
+pub fn divides(e: &Expr) -> bool {
+    let mut found = false;
+    crate::visit::walk_expr(e, &mut |x| {
+        found |= match x.kind() {
+            ExprKind::Binary(op, _, d) => op.is_division() && d.as_int().is_none_or(|d| d == 0),
+            ExprKind::Call(..) => true,
+            _ => false,
+        }
+    });
+    found
+}
+
 /// Whether the operation of a node may fail, for operands that have values.
 fn may_fail(e: &Expr) -> bool {
     use BinOp::*;
@@ -368,9 +381,11 @@ pub fn aggregate(ty: Type, parts: Vec<Expr>) -> Expr {
     Expr::new(ExprKind::Aggregate(parts), ty)
 }
 
-/// Component `i`; of an aggregate just built, the component itself.
+/// Component `i`; of an aggregate just built, the component itself, where no other one may divide by zero.
 pub fn field(a: Expr, i: u32) -> Expr {
-    if let ExprKind::Aggregate(parts) = a.kind() {
+    if let ExprKind::Aggregate(parts) = a.kind()
+        && parts.iter().enumerate().all(|(k, p)| k == i as usize || !divides(p))
+    {
         return parts[i as usize].clone();
     }
     let ty = a.ty().fields()[i as usize].clone();

@@ -118,6 +118,14 @@ impl View {
         }
     }
 
+    /// The buffer, if that is all.
+    pub fn as_buffer(&self) -> Option<BufId> {
+        match self {
+            View::Buffer(b) => Some(*b),
+            _ => None,
+        }
+    }
+
     /// The buffer at the bottom, if there is one.
     pub fn buffer(&self) -> Option<BufId> {
         match self {

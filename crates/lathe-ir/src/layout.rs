@@ -29,4 +29,9 @@ impl Layout {
     pub fn is_row_major(&self) -> bool {
         self.steps.is_empty()
     }
+
+    /// Physical subscripts are the logical ones: at most there is room between rows.
+    pub fn keeps_subscripts(&self) -> bool {
+        self.steps.iter().all(|s| matches!(s, LayoutStep::Pad { .. }))
+    }
 }

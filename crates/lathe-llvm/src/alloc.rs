@@ -3,16 +3,13 @@
 use crate::emit::{Buf, Emitter, Fields, Result, refused, unsupported};
 use crate::ir::Value;
 use crate::memory::{self, PADDING};
-use crate::pitch;
 use lathe_abi::{Runtime, status};
 use lathe_diagnostics::Places;
-use lathe_ir::{Buffer, ExprKind, Space, Stmt, StmtKind, lower, visit};
+use lathe_ir::{Buffer, Space, Stmt, lower};
+use lathe_lower::pitches::MAX_FRAME;
 use llvm_sys::LLVMIntPredicate as I;
 use std::mem::offset_of;
 use std::sync::Arc;
-
-/// Frames hold no more than this, in bytes; larger buffers come from the runtime.
-const MAX_STACK: u64 = 256 << 10;
 
 pub fn alloc(e: &mut Emitter, buffer: &Arc<Buffer>, body: &Stmt, places: &Places) -> Result<()> {
     let storage = lower::storage(buffer).map_err(refused)?;
@@ -20,7 +17,7 @@ pub fn alloc(e: &mut Emitter, buffer: &Arc<Buffer>, body: &Stmt, places: &Places
     for s in &storage.strides {
         strides.push(e.uniform(s, "an extent", places)?);
     }
-    let mut count = storage.extents.iter().try_fold(1u64, |n, x| n.checked_mul(x.as_int()?.max(0) as u64));
+    let count = storage.extents.iter().try_fold(1u64, |n, x| n.checked_mul(x.as_int()?.max(0) as u64));
     let lanes = e.width().map_or(1, u64::from);
     let in_frame = match buffer.space {
         Space::Stack | Space::Register => true,
@@ -30,25 +27,16 @@ pub fn alloc(e: &mut Emitter, buffer: &Arc<Buffer>, body: &Stmt, places: &Places
             return Err(unsupported(&what, places).help("CPUs have `host`, `stack` and `register`"));
         }
     };
-    let mut rows = None;
-    if let Some((apart, by)) = pitch::strides(buffer, body)
-        .filter(|p| in_frame && lanes == 1 && p.0.saturating_mul(buffer.elem.bytes()) <= MAX_STACK)
-    {
-        count = Some(apart);
-        let row = buffer.extents.last().and_then(|x| x.as_int());
-        rows = row.zip(by.get(by.len().wrapping_sub(2)).copied());
-        strides = by.into_iter().map(|s| e.ir.i64(s)).collect();
-    }
     let bytes = count.and_then(|n| n.checked_mul(buffer.elem.bytes())?.checked_mul(lanes));
     match (count, bytes) {
-        (Some(count), Some(bytes)) if in_frame && bytes <= MAX_STACK => {
-            let fields = (buffer.elem.scalar().is_none() && !calls(body)).then(|| Fields {
+        (Some(count), Some(bytes)) if in_frame && bytes <= MAX_FRAME => {
+            let fields = buffer.elem.scalar().is_none().then(|| Fields {
                 count: padded(buffer, count * lanes),
                 padding: padding(buffer, count * lanes),
             });
             let ptr = stack(e, buffer, count * lanes, fields);
             let per_lane = e.width();
-            let buf = Buf { decl: buffer.clone(), ptr, strides, private: true, rows, per_lane, fields };
+            let buf = Buf { decl: buffer.clone(), ptr, strides, private: true, per_lane, fields };
             e.frame.bufs.insert(buffer.id, buf);
             return e.stmt(body);
         }
@@ -66,26 +54,13 @@ pub fn alloc(e: &mut Emitter, buffer: &Arc<Buffer>, body: &Stmt, places: &Places
     }
     let ptr = scratch(e, &extents, buffer.elem.bytes());
     let decl = buffer.clone();
-    let buf = Buf { decl, ptr, strides, private: false, rows: None, per_lane: None, fields: None };
+    let buf = Buf { decl, ptr, strides, private: false, per_lane: None, fields: None };
     e.frame.bufs.insert(buffer.id, buf);
     e.frame.scratch.push(ptr);
     e.stmt(body)?;
     e.frame.scratch.pop();
     e.free(ptr);
     Ok(())
-}
-
-/// Whether some function is called, which would take an array as others lay it out.
-fn calls(body: &Stmt) -> bool {
-    let mut hit = false;
-    visit::walk(body, &mut |s, _| {
-        hit |= matches!(s.kind(), StmtKind::Call { .. });
-        for e in s.exprs() {
-            visit::walk_expr(e, &mut |e| hit |= matches!(e.kind(), ExprKind::Call(..)));
-        }
-        !hit
-    });
-    hit
 }
 
 /// Elements before and after those of a buffer: lanes can only be apart in a buffer with a dimension, be it of one

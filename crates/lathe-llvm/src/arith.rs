@@ -4,16 +4,10 @@
 
 use crate::emit::{Emitter, Result};
 use crate::ir::{Value, Width};
-use crate::round;
 use lathe_abi::status;
 use lathe_ir::{BinOp, MathFn, Scalar, UnOp};
 use llvm_sys::LLVMIntPredicate as I;
 use llvm_sys::LLVMRealPredicate as F;
-
-/// Half-width floats are computed in `f32` and rounded.
-pub fn is_small_float(s: Scalar) -> bool {
-    matches!(s, Scalar::F16 | Scalar::Bf16)
-}
 
 impl Emitter<'_> {
     /// A constant integer of a scalar type in all lanes.
@@ -21,10 +15,9 @@ impl Emitter<'_> {
         self.ir.splat_const(self.ir.int(s.bits(), v), width)
     }
 
-    pub fn unary(&mut self, op: UnOp, s: Scalar, a: Value, width: Width) -> Value {
+    pub fn unary(&mut self, op: UnOp, s: Scalar, a: Value) -> Value {
         match op {
             UnOp::Not => self.ir.not(a),
-            UnOp::Neg if s == Scalar::Bf16 => self.ir.xor(a, self.int_const(s, 0x8000, width)),
             UnOp::Neg if s.is_float() => self.ir.fneg(a),
             UnOp::Neg => self.ir.neg(a),
         }
@@ -32,11 +25,6 @@ impl Emitter<'_> {
 
     /// Both operands are of type `s`; comparisons give `i1`.
     pub fn binary(&mut self, op: BinOp, s: Scalar, a: Value, b: Value, width: Width) -> Result<Value> {
-        if is_small_float(s) {
-            let (a, b) = (round::to_f32(self, s, a, width), round::to_f32(self, s, b, width));
-            let v = self.float_binary(op, Scalar::F32, a, b, width);
-            return Ok(if op.is_comparison() { v } else { round::from_f32(self, s, v, width) });
-        }
         if s.is_float() {
             return Ok(self.float_binary(op, s, a, b, width));
         }
@@ -144,9 +132,6 @@ impl Emitter<'_> {
         let ir = self.ir;
         let ty = ir.widen(ir.scalar_ty(s), width);
         let name = match f {
-            MathFn::Abs if s == Scalar::Bf16 => {
-                return ir.and(args[0], self.int_const(s, 0x7fff, width));
-            }
             MathFn::Abs if s.is_int() => {
                 return ir.intrinsic("llvm.abs", &[ty], &[args[0], ir.int(1, 0)]);
             }
@@ -158,11 +143,29 @@ impl Emitter<'_> {
             MathFn::Round => "llvm.roundeven",
             _ => "llvm.trunc",
         };
-        if is_small_float(s) {
-            let args: Vec<Value> = args.iter().map(|a| round::to_f32(self, s, *a, width)).collect();
-            let ty = ir.widen(ir.scalar_ty(Scalar::F32), width);
-            return round::from_f32(self, s, ir.intrinsic(name, &[ty], &args), width);
-        }
         ir.intrinsic(name, &[ty], args)
+    }
+
+    /// Value conversion; of floats of 16 bits, those between `f16` and `f32`.
+    pub fn cast(&self, from: Scalar, to: Scalar, v: Value, width: Width) -> Value {
+        let ir = self.ir;
+        let to_ty = ir.widen(ir.scalar_ty(to), width);
+        match (from.is_float(), to.is_float()) {
+            _ if from == to => v,
+            (true, _) if to == Scalar::Bool => ir.fcmp(F::LLVMRealUNE, v, ir.zero(ir.type_of(v))),
+            (false, _) if to == Scalar::Bool => ir.icmp(I::LLVMIntNE, v, ir.zero(ir.type_of(v))),
+            (true, true) if from.bits() < to.bits() => ir.fpext(v, to_ty),
+            (true, true) => ir.fptrunc(v, to_ty),
+            (true, false) => {
+                let name = if to.is_signed() { "llvm.fptosi.sat" } else { "llvm.fptoui.sat" };
+                ir.intrinsic(name, &[to_ty, ir.type_of(v)], &[v])
+            }
+            (false, true) if from.is_signed() => ir.sitofp(v, to_ty),
+            (false, true) => ir.uitofp(v, to_ty),
+            _ if to.bits() < from.bits() => ir.trunc(v, to_ty),
+            _ if to.bits() == from.bits() => v,
+            _ if from.is_signed() => ir.sext(v, to_ty),
+            _ => ir.zext(v, to_ty),
+        }
     }
 }

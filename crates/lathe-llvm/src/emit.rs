@@ -25,8 +25,6 @@ pub struct Buf {
     /// Made in this frame's own stack, seen by no other thread, and padded: lanes that are masked off
     /// may be read and written back.
     pub private: bool,
-    /// Elements of a row, and from one row to the next, where rows are apart.
-    pub rows: Option<(i64, i64)>,
     /// Made inside the vector loop of this width: every lane has its own.
     pub per_lane: Width,
     /// The scalars of its elements lie apart: first those of one field, then those of the next.
@@ -62,7 +60,7 @@ pub struct Frame {
     pub runtime: Value,
     pub vars: HashMap<VarId, Leaf>,
     pub bufs: HashMap<BufId, Buf>,
-    /// 0-dimensional buffers that are values: operands of combine operators and called functions.
+    /// 0-dimensional buffers that are values: operands of combine operators.
     pub values: HashMap<BufId, Val>,
     pub lanes: Option<Lanes>,
     /// Masks of the first so many of so many lanes.
@@ -94,8 +92,6 @@ pub struct Emitter<'a> {
     pub ranges: Ranges,
     /// Subscripts under the layouts of buffers, simplified for the place being emitted.
     pub physical: HashMap<(BufId, Vec<Expr>), Vec<Expr>>,
-    /// Functions whose bodies are being written in place of calls.
-    pub calls: Vec<lathe_ir::Name>,
     /// Number of functions made, for their names.
     pub outlined: u32,
 }

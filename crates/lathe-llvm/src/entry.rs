@@ -55,7 +55,6 @@ pub fn emit(ir: &Ir, module: &Module, func: &Function, table: &CheckTable, targe
         frame,
         ranges: Ranges::of_function(func),
         physical: HashMap::new(),
-        calls: vec![func.name.clone()],
         outlined: 0,
     };
     e.function_attributes(function);
@@ -334,7 +333,7 @@ fn body(e: &mut Emitter, descriptors: &[Descriptor], unit: bool) -> Result<Value
             let n = d.strides.len();
             let strides = (0..n).map(|k| if unit && k + 1 == n { ir.i64(1) } else { take() }).collect();
             let (id, decl) = (decl.id, decl.clone());
-            let buf = Buf { decl, ptr, strides, private: false, rows: None, per_lane: None, fields: None };
+            let buf = Buf { decl, ptr, strides, private: false, per_lane: None, fields: None };
             frame.bufs.insert(id, buf);
         }
     }

@@ -1,12 +1,11 @@
 //! Expressions.
 
-use crate::calls;
 use crate::emit::{Emitter, Lanes, Result, defect, unsupported};
 use crate::ir::{Value, Width};
-use crate::round;
 use crate::value::{self, Leaf, Val};
 use lathe_diagnostics::Places;
 use lathe_ir::{Access, BinOp, BufId, Expr, ExprKind, ReduceOp, Scalar, Type, build};
+use lathe_lower::halves;
 use std::collections::HashMap;
 
 impl Emitter<'_> {
@@ -66,7 +65,7 @@ impl Emitter<'_> {
                     let zero = Leaf::Uniform(ir.i64(0));
                     return Ok(vec![value::sub(ir, zero, leaf, self.width())]);
                 }
-                self.lanewise(&[leaf], |e, v, w| Ok(e.unary(op, s, v[0], w)))
+                self.lanewise(&[leaf], |e, v, _| Ok(e.unary(op, s, v[0])))
             }
             ExprKind::Binary(op, a, b) => {
                 let s = scalar_type(a)?;
@@ -80,7 +79,7 @@ impl Emitter<'_> {
                 if from.is_int() && from.bits() == 64 && to.is_int() && to.bits() == 64 {
                     return Ok(vec![leaf]);
                 }
-                self.lanewise(&[leaf], |e, v, w| Ok(round::cast(e, from, to, v[0], w)))
+                self.lanewise(&[leaf], |e, v, w| Ok(e.cast(from, to, v[0], w)))
             }
             ExprKind::Bitcast(a) => {
                 let (from, to) = (scalar_type(a)?, scalar_type(e)?);
@@ -117,7 +116,7 @@ impl Emitter<'_> {
                 let (from, n) = field_leaves(a.ty(), *i);
                 all.get(from..from + n).map(<[Leaf]>::to_vec).ok_or_else(|| defect("a field out of range"))
             }
-            ExprKind::Call(name, args) => calls::value(self, name, args),
+            ExprKind::Call(..) => Err(defect("a call that is gone after lowering")),
         }
     }
 
@@ -270,7 +269,7 @@ impl Emitter<'_> {
         let y: Vec<Expr> = types.iter().zip(b).map(|(t, v)| operand(t, v)).collect();
         let combined = lathe_ir::reduce::combine(self.module, op, &x, &y)
             .ok_or_else(|| defect(format!("`{op}` is not defined on these types")))?;
-        self.in_branch(|e| combined.iter().map(|c| e.expr(c)).collect())
+        self.in_branch(|e| combined.iter().map(|c| e.expr(&halves::expr(c))).collect())
     }
 }
 

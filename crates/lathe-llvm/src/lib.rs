@@ -7,7 +7,6 @@
 mod alloc;
 mod arith;
 mod atomic;
-mod calls;
 mod emit;
 mod entry;
 mod expr;
@@ -19,9 +18,6 @@ mod loops;
 mod machine;
 mod memory;
 mod parallel;
-mod pitch;
-mod round;
-mod scan_checks;
 mod stmt;
 mod value;
 
@@ -31,7 +27,6 @@ use lathe_engine::{
     Capabilities, CheckTable, Code, Engine, Object, Options, accept, check_table, needs, no_form,
 };
 use lathe_ir::{Function, Module, Stage, Stmt, visit};
-use lathe_poly::simplify::simplify_function;
 use machine::Machine;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
@@ -126,7 +121,7 @@ fn build(module: &Module, func: &Function, options: &Options) -> Result<Build, D
     let machine = Machine::new(options)?;
     accept("llvm", &CAPABILITIES, module, func)?;
     let table = check_table(module, func).map_err(needs::free_size)?;
-    let func = &simplify_function(&scan_checks::in_blocks(func));
+    let func = &lathe_lower::lower(module, func);
     let ir = Ir::new(&func.name);
     machine.adopt(&ir);
     let target = entry::Target {

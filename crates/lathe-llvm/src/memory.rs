@@ -86,7 +86,7 @@ impl Emitter<'_> {
 
     /// Subscripts under the buffer's layout. Quotients and remainders of split subscripts disappear here.
     pub fn physical(&mut self, buf: &Buf, indices: Vec<Expr>) -> Result<Vec<Expr>> {
-        if buf.decl.layout.is_row_major() {
+        if buf.decl.layout.keeps_subscripts() {
             return Ok(indices);
         }
         let key = (buf.decl.id, indices);
@@ -161,10 +161,14 @@ impl Emitter<'_> {
 
     /// Whether the lanes that are masked off are between the rows of a buffer, where nothing is.
     fn is_between_rows(&self, p: &Place, l: &Lanes) -> bool {
-        let (Some((row, apart)), Some(n), Leaf::Linear { base, step: 1 }) = (p.buf.rows, l.first, p.offset)
+        let row = p.buf.decl.extents.last().filter(|_| p.buf.private && p.buf.decl.layout.keeps_subscripts());
+        let apart = p.buf.strides.len().checked_sub(2).and_then(|d| self.ir.as_const(p.buf.strides[d]));
+        let (Some(row), Some(apart), Some(n)) =
+            (row.and_then(|x| x.as_int()), apart.filter(|s| *s > 0), l.first)
         else {
             return false;
         };
+        let Leaf::Linear { base, step: 1 } = p.offset else { return false };
         let column = self.ir.as_const(base).filter(|b| *b >= 0).map(|b| b % apart);
         column.is_some_and(|c| c + n >= row && c + i64::from(l.width) <= apart)
     }

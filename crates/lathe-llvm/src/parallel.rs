@@ -159,12 +159,11 @@ fn outline(e: &mut Emitter, l: &Loop, captured: &Captured, record: &[Value]) -> 
         let Some(p) = inside.next() else { break };
         let strides = inside.by_ref().take(buf.strides.len()).collect();
         // What was private to the frame outside is shared by the threads inside.
-        let inner = Buf { ptr: p, strides, private: false, rows: None, per_lane: None, ..buf.clone() };
+        let inner = Buf { ptr: p, strides, private: false, per_lane: None, ..buf.clone() };
         frame.bufs.insert(*id, inner);
     }
     drop(inside);
     distinct_pointers(e, work, &frame);
-    frame.values = e.frame.values.clone();
 
     let code = ir.here();
     let outer = std::mem::replace(&mut e.frame, frame);

@@ -1,15 +1,14 @@
 //! Statements.
 
 use crate::alloc;
-use crate::calls;
 use crate::emit::{Emitter, Lanes, Result, defect, unsupported};
 use crate::inscan;
 use crate::loops;
 use crate::parallel;
-use crate::value::{Leaf, Val};
+use crate::value::Leaf;
 use lathe_diagnostics::{Diagnostic, Places};
 use lathe_engine::codes;
-use lathe_ir::{BinOp, Executor, Expr, ExprKind, MathFn, Reduce, ReduceOp, Stmt, StmtKind, Store};
+use lathe_ir::{Executor, Expr, Stmt, StmtKind, Store};
 use std::collections::HashMap;
 
 impl Emitter<'_> {
@@ -17,22 +16,10 @@ impl Emitter<'_> {
         let places = s.places();
         match s.kind() {
             StmtKind::Seq(all) => all.iter().try_for_each(|s| self.stmt(s)),
-            StmtKind::Let { binder, value, body } => {
-                self.forget();
-                let v = self.scalar(value)?;
-                self.frame.vars.insert(binder.id, v);
-                let mark = self.ranges.enter_child(s, 0);
-                let out = self.stmt(body);
-                self.ranges.leave(mark);
-                out
-            }
+            StmtKind::Let { .. } => self.lets(s),
             StmtKind::Store(st) => {
                 self.forget();
                 self.store(st, places)
-            }
-            StmtKind::Reduce(r) => {
-                self.forget();
-                self.reduce_into(r, places)
             }
             StmtKind::Loop(l) => {
                 self.forget();
@@ -69,13 +56,8 @@ impl Emitter<'_> {
                 Ok(())
             }
             StmtKind::Assume { .. } => Ok(()),
-            StmtKind::Call { function, args } => {
-                self.forget();
-                calls::statement(self, function, args, places)
-            }
-            StmtKind::Compute(c) => {
-                Err(unsupported(&format!("compute `{}`, which was not opened", c.label), places)
-                    .help("open it into loops first (`open`)"))
+            StmtKind::Reduce(_) | StmtKind::Call { .. } | StmtKind::Compute(_) => {
+                Err(defect("a statement that is gone after lowering"))
             }
             StmtKind::Atomic(a) => {
                 self.forget();
@@ -95,6 +77,22 @@ impl Emitter<'_> {
                 Err(unsupported("an asynchronous statement", places))
             }
         }
+    }
+
+    /// Names in a row; nothing is written between them, so their values share what they have in common.
+    fn lets(&mut self, s: &Stmt) -> Result<()> {
+        self.forget();
+        let mut marks = Vec::new();
+        let mut inside = s;
+        while let Some((binder, value, body)) = inside.as_let() {
+            let v = self.scalar(value)?;
+            self.frame.vars.insert(binder.id, v);
+            marks.push(self.ranges.enter_child(inside, 0));
+            inside = body;
+        }
+        let out = self.stmt(inside);
+        marks.into_iter().rev().for_each(|mark| self.ranges.leave(mark));
+        out
     }
 
     fn run_loop(&mut self, l: &lathe_ir::Loop, places: &Places) -> Result<()> {
@@ -147,40 +145,6 @@ impl Emitter<'_> {
         }
         self.store_place(&place, &v, st.nontemporal);
         Ok(())
-    }
-
-    fn reduce_into(&mut self, r: &Reduce, places: &Places) -> Result<()> {
-        let places_of = r.targets.iter().map(|t| self.place(t)).collect::<Result<Vec<_>>>()?;
-        if places_of.iter().any(|p| self.is_shared(p)) {
-            return Err(self.collision(&r.label, places));
-        }
-        let olds: Vec<Val> = places_of.iter().map(|p| self.load_place(p)).collect();
-        let product = match r.values.as_slice() {
-            [value] if r.contract && r.op == ReduceOp::Sum && value.ty().is_float() => match value.kind() {
-                ExprKind::Binary(BinOp::Mul, x, y) => Some((x, y)),
-                _ => None,
-            },
-            _ => None,
-        };
-        let new = match (product, olds.first()) {
-            (Some((x, y)), Some(old)) => vec![self.fused(x, y, old)?],
-            _ => {
-                let values = r.values.iter().map(|v| self.expr(v)).collect::<Result<Vec<_>>>()?;
-                let types: Vec<_> = r.targets.iter().map(|t| t.elem.clone()).collect();
-                self.reduce(&r.op, &types, &olds, &values)?
-            }
-        };
-        for (place, v) in places_of.iter().zip(&new) {
-            self.store_place(place, v, false);
-        }
-        Ok(())
-    }
-
-    fn fused(&mut self, x: &Expr, y: &Expr, old: &Val) -> Result<Val> {
-        let s = crate::expr::scalar_type(x)?;
-        let old = old.first().copied().ok_or_else(|| defect("a sum without a target"))?;
-        let args = [self.scalar(x)?, self.scalar(y)?, old];
-        self.lanewise(&args, |e, v, w| Ok(e.math(MathFn::Fma, s, v, w)))
     }
 
     /// Emits a body for the lanes where `cond` holds, jumping over it if there are none.

@@ -6,7 +6,7 @@
 use crate::device::Language;
 use crate::emit::{Emitter, Result, Var, ill_formed, lift, unsupported};
 use crate::expr::bare;
-use crate::helpers::{memory_type, unsigned_type, value_type};
+use crate::helpers::{memory_type, unsigned_type};
 use lathe_diagnostics::Places;
 use lathe_ir::build::var;
 use lathe_ir::lower::resolve;
@@ -107,7 +107,7 @@ impl Emitter<'_> {
         for e in operands {
             let text = self.uniform(e)?;
             let name = self.names.fresh("value");
-            self.line(format!("const {} {name} = {};", value_type(s), bare(&text)));
+            self.line(format!("const {} {name} = {};", memory_type(s), bare(&text)));
             values.push(name);
         }
         let text = self.element(&b, &indices)?;
@@ -134,7 +134,7 @@ impl Emitter<'_> {
         if let Some(binder) = &a.old {
             let old = old.ok_or_else(|| ill_formed("an atomic that does not tell what it found"))?;
             let name = self.names.fresh(&binder.name);
-            self.line(format!("const {} {name} = {};", value_type(s), bare(&old)));
+            self.line(format!("const {} {name} = {};", memory_type(s), bare(&old)));
             let frame = self.frames.len() - 1;
             self.vars.insert(binder.id, Var { name, ty: s, frame, lanes: false });
         }
@@ -143,9 +143,8 @@ impl Emitter<'_> {
 
     /// A value in memory form, as a variable whose address can be taken.
     fn in_memory(&mut self, e: &Element, value: &str) -> String {
-        let text = self.memory_form(&e.s.into(), value);
         let name = self.names.fresh("cell");
-        self.line(format!("{} {name} = {};", memory_type(e.s), bare(&text)));
+        self.line(format!("{} {name} = {};", memory_type(e.s), bare(value)));
         name
     }
 
@@ -201,7 +200,7 @@ impl Emitter<'_> {
             }
             _ => return Err(ill_formed("an atomic with a wrong number of values")),
         };
-        Ok(Some(self.value_form(&e.s.into(), found)))
+        Ok(Some(found))
     }
 
     /// A call whose value is what was found, as a variable where that is asked for.
@@ -212,14 +211,13 @@ impl Emitter<'_> {
         }
         let found = self.names.fresh("found");
         self.line(format!("const {t} {found} = ({t}){call};", t = memory_type(e.s)));
-        Some(self.value_form(&e.s.into(), found))
+        Some(found)
     }
 
     /// What `element op= v` makes of what was found there in memory form; as C text of a value.
     fn combined(&mut self, a: &Atomic, op: &ReduceOp, s: Scalar, (found, v): (&str, &str)) -> Result<String> {
-        let old = self.value_form(&s.into(), found.to_string());
         let name = self.names.fresh("old");
-        self.line(format!("const {} {name} = {};", value_type(s), bare(&old)));
+        self.line(format!("const {} {name} = {found};", memory_type(s)));
         let bound = |e: &mut Self, name: &str| {
             let binder = Binder { id: VarId(e.fresh_id()), name: name.into(), ty: s };
             let frame = e.frames.len() - 1;
@@ -230,6 +228,7 @@ impl Emitter<'_> {
         let new = combine(self.module, op, &[old], &[v])
             .and_then(|n| n.into_iter().next())
             .ok_or_else(|| ill_formed(format!("`{op}` is not defined on the target of `{}`", a.label)))?;
+        let new = lathe_lower::halves::expr(&new);
         self.begin(&[&new]);
         self.uniform(&new)
     }
@@ -256,11 +255,10 @@ impl Emitter<'_> {
             _ => return Err(ill_formed("an atomic with a wrong number of values")),
         };
         if let Some(new) = new {
-            let new = self.memory_form(&e.s.into(), &new);
             let only = only.map_or(String::new(), |c| format!("if ({c}) "));
             self.line(format!("{only}{text} = {};", bare(&new)));
         }
-        Ok(Some(self.value_form(&e.s.into(), found)))
+        Ok(Some(found))
     }
 
     /// The bits of an element in memory form.
@@ -286,8 +284,7 @@ impl Emitter<'_> {
         let u = e.unsigned();
         let mut bits = Vec::new();
         for v in values {
-            let memory = self.memory_form(&e.s.into(), v);
-            bits.push(self.bits_of(e, &memory));
+            bits.push(self.bits_of(e, v));
         }
         let small = e.bits() < 32;
         let found = match (&a.op, bits.as_slice()) {
@@ -316,8 +313,7 @@ impl Emitter<'_> {
                 self.until_swapped(e, |me, found| {
                     let memory = me.of_bits(e, found);
                     let new = me.combined(a, op, e.s, (&memory, &values[0]))?;
-                    let memory = me.memory_form(&e.s.into(), &new);
-                    Ok(me.bits_of(e, &memory))
+                    Ok(me.bits_of(e, &new))
                 })?
             }
             (AtomicOp::Store(_) | AtomicOp::Exchange(_), [v]) => {
@@ -327,7 +323,7 @@ impl Emitter<'_> {
             _ => return Err(ill_formed("an atomic with a wrong number of values")),
         };
         let memory = self.of_bits(e, &found);
-        Ok(Some(self.value_form(&e.s.into(), memory)))
+        Ok(Some(memory))
     }
 
     /// A variable with the element's bits.

@@ -3,7 +3,7 @@
 
 use crate::codes;
 use crate::device::Language;
-use crate::helpers::{Helpers, memory_type, value_type};
+use crate::helpers::{Helpers, memory_type};
 use crate::names::{Names, sanitize};
 use crate::writer::Writer;
 use lathe_diagnostics::{Code, Diagnostic, Places};
@@ -104,9 +104,7 @@ pub struct Emitter<'a> {
     pub lanes: Option<Lanes>,
     /// What is known of the variables in scope.
     pub ranges: Ranges,
-    /// Names of functions being inlined, to find recursion.
-    pub inlining: Vec<String>,
-    /// Above every number in the module: for what inlining makes.
+    /// Above every number in the function.
     pub next_id: u32,
     /// The kernel's C name.
     pub base: String,
@@ -154,7 +152,6 @@ pub fn lift(u: Unsupported) -> Diagnostic {
 
 impl<'a> Emitter<'a> {
     pub fn new(module: &'a Module, function: &'a Function, table: &'a CheckTable) -> Emitter<'a> {
-        let next_id = module.functions.values().map(|f| f.next_id).max().unwrap_or(0).max(function.next_id);
         let mut names = Names::default();
         let base = names.fresh_symbol(&function.name);
         Emitter {
@@ -170,8 +167,7 @@ impl<'a> Emitter<'a> {
             bufs: HashMap::new(),
             lanes: None,
             ranges: Ranges::of_function(function),
-            inlining: Vec::new(),
-            next_id,
+            next_id: function.next_id,
             base,
             lane_loops_only: false,
             lazy: 0,
@@ -220,7 +216,7 @@ impl<'a> Emitter<'a> {
 
     /// Tries to write something; if that fails with the code, all is as before, and the answer is `false`.
     pub fn attempt(&mut self, code: Code, write: impl FnOnce(&mut Self) -> Result<()>) -> Result<bool> {
-        let (frames, functions, inlining) = (self.frames.len(), self.functions.len(), self.inlining.len());
+        let (frames, functions) = (self.frames.len(), self.functions.len());
         let helpers = std::mem::take(&mut self.helpers);
         let lanes = self.lanes.clone();
         let f = self.frame();
@@ -239,7 +235,6 @@ impl<'a> Emitter<'a> {
             }
             Err(d) if d.code == code => {
                 self.functions.truncate(functions);
-                self.inlining.truncate(inlining);
                 self.lanes = lanes;
                 let f = self.frame();
                 f.scratch.truncate(scratch);
@@ -271,7 +266,7 @@ impl<'a> Emitter<'a> {
             .cloned()
             .ok_or_else(|| ill_formed(format!("variable %{} is not in scope", id.0)))?;
         if v.frame + 1 < self.frames.len() {
-            self.capture(v.frame, &v.name, format!("const {} {}", value_type(v.ty), v.name));
+            self.capture(v.frame, &v.name, format!("const {} {}", memory_type(v.ty), v.name));
         }
         if self.lanes.as_ref().is_some_and(|l| l.binder == id) {
             return self.lane_variable(&v.name, v.ty);
@@ -314,7 +309,7 @@ impl<'a> Emitter<'a> {
     /// Physical subscripts under the buffer's layout, simplified by what is known here.
     pub fn physical(&self, b: &Buf, indices: &[Expr]) -> Result<Vec<Expr>> {
         let at = physical(&b.decl, indices).map_err(lift)?;
-        if b.decl.layout.is_row_major() {
+        if b.decl.layout.keeps_subscripts() {
             return Ok(at);
         }
         Ok(at.iter().map(|i| simplify_expr(i, &self.ranges)).collect())
@@ -359,14 +354,6 @@ impl<'a> Emitter<'a> {
     pub fn element_type(&mut self, ty: &Type) -> Result<String> {
         match ty.scalar() {
             Some(s) => Ok(memory_type(s).to_string()),
-            None => self.aggregate_type(ty),
-        }
-    }
-
-    /// The C type of a value.
-    pub fn type_of_value(&mut self, ty: &Type) -> Result<String> {
-        match ty.scalar() {
-            Some(s) => Ok(value_type(s).to_string()),
             None => self.aggregate_type(ty),
         }
     }

@@ -3,11 +3,12 @@
 pub(crate) mod arith;
 
 use crate::emit::{Buf, Emitter, Place, Result, Val, ill_formed, lift, unsupported};
-use crate::helpers::{memory_type, unsigned_type, value_type};
+use crate::helpers::{memory_type, unsigned_type};
 use lathe_diagnostics::Places;
 use lathe_ir::build::{add, index, mul};
 use lathe_ir::lower::resolve;
 use lathe_ir::math::expand_expr;
+use lathe_ir::scalar::of_f64;
 use lathe_ir::visit::walk_expr;
 use lathe_ir::{Access, BinOp, Expr, ExprKind, MathFn, Scalar, Type, UnOp};
 use std::collections::HashMap;
@@ -72,7 +73,7 @@ impl Emitter<'_> {
         if is_atom(&v.text) {
             return Ok(v);
         }
-        let t = if v.lanes { self.lanes_type(ty)? } else { self.type_of_value(ty)? };
+        let t = if v.lanes { self.lanes_type(ty)? } else { self.element_type(ty)? };
         let name = self.names.fresh("t");
         self.line(format!("const {t} {name} = {};", bare(&v.text)));
         Ok(Val { text: name, lanes: v.lanes })
@@ -145,7 +146,7 @@ impl Emitter<'_> {
                 let mut texts = Vec::new();
                 for p in parts {
                     let v = self.uniform(p)?;
-                    texts.push(self.memory_form(p.ty(), &v));
+                    texts.push(v);
                 }
                 let array = matches!(e.ty(), Type::Array(..) | Type::Vector(..));
                 if self.device.is_some_and(|d| d.language == crate::device::Language::Cuda) {
@@ -160,10 +161,9 @@ impl Emitter<'_> {
             }
             ExprKind::Field(a, i) => {
                 let v = self.uniform(a)?;
-                let text = format!("{v}{}", Emitter::component(a.ty(), *i));
-                Ok(Val::scalar(self.value_form(e.ty(), text)))
+                Ok(Val::scalar(format!("{v}{}", Emitter::component(a.ty(), *i))))
             }
-            ExprKind::Call(name, args) => self.call_value(name, args),
+            ExprKind::Call(..) => Err(ill_formed("a call that is gone after lowering")),
         }
     }
 
@@ -210,7 +210,7 @@ impl Emitter<'_> {
         if self.lanes.is_some() {
             return Err(crate::vector::fallback());
         }
-        let t = self.type_of_value(e.ty())?;
+        let t = self.element_type(e.ty())?;
         let name = self.names.fresh("t");
         self.line(format!("{t} {name};"));
         self.open(format!("if ({}) {{", bare(&cond.text)));
@@ -223,22 +223,6 @@ impl Emitter<'_> {
         Ok(Val::scalar(name))
     }
 
-    /// The text in memory form of a value.
-    pub fn memory_form(&mut self, ty: &Type, v: &str) -> String {
-        match ty.scalar() {
-            Some(s @ (Scalar::F16 | Scalar::Bf16)) => format!("{}({})", self.helpers.narrow(s), bare(v)),
-            _ => v.to_string(),
-        }
-    }
-
-    /// The value of what stands in memory.
-    pub fn value_form(&mut self, ty: &Type, v: String) -> String {
-        match ty.scalar() {
-            Some(s @ (Scalar::F16 | Scalar::Bf16)) => format!("{}({v})", self.helpers.widen(s)),
-            _ => v,
-        }
-    }
-
     fn load(&mut self, a: &Access) -> Result<Val> {
         let (id, indices) = resolve(a).map_err(lift)?;
         let b = self.buf(id)?;
@@ -246,7 +230,7 @@ impl Emitter<'_> {
             return self.lanes_load(&b, &indices, a);
         }
         let at = self.element(&b, &indices)?;
-        Ok(Val::scalar(self.value_form(&a.elem, at)))
+        Ok(Val::scalar(at))
     }
 
     /// The C text of an element: `A[i * A_s0 + j]`.
@@ -352,8 +336,11 @@ pub fn integer(s: Scalar, v: i64) -> String {
     }
 }
 
-/// A float literal: the shortest decimal that reads back as the same value.
+/// A float literal: the shortest decimal that reads back as the same value, or the bits of one of 16 bits.
 pub fn float(s: Scalar, v: f64) -> String {
+    if s.bits() == 16 {
+        return of_f64(s, v).to_string();
+    }
     let suffix = if s == Scalar::F64 { "" } else { "f" };
     if v.is_nan() {
         return format!("__builtin_nan{suffix}(\"\")");

@@ -11,15 +11,7 @@ pub struct Helpers {
     used: BTreeSet<(u8, String)>,
 }
 
-/// The C type of a value in a register: `f16` and `bf16` are computed as `float`.
-pub fn value_type(s: Scalar) -> &'static str {
-    match s {
-        Scalar::F16 | Scalar::Bf16 => "float",
-        _ => memory_type(s),
-    }
-}
-
-/// The C type of an element in memory.
+/// The C type of an element in memory, and of its value. Of `f16` and `bf16` these are the bits.
 pub fn memory_type(s: Scalar) -> &'static str {
     match s {
         Scalar::Bool | Scalar::U8 => "uint8_t",
@@ -116,10 +108,8 @@ impl Helpers {
 
     /// Float (`f32` or `f64`) to integer, saturating; NaN gives 0.
     pub fn saturate(&mut self, from: Scalar, to: Scalar) -> String {
-        let ft = value_type(from);
-        let from = if from == Scalar::F64 { "f64" } else { "f32" };
-        let t = memory_type(to);
-        let name = format!("lathe_{}_to_{}", from, short(to));
+        let (ft, t) = (memory_type(from), memory_type(to));
+        let name = format!("lathe_{}_to_{}", from.name(), short(to));
         let bits = to.bits();
         let (lo, hi, min, max) = if to.is_signed() {
             let edge = 2f64.powi(bits as i32 - 1);
@@ -156,13 +146,9 @@ impl Helpers {
         self.bits(Scalar::U32, Scalar::F32);
     }
 
-    /// Memory bits of a half-width float to its value.
-    pub fn widen(&mut self, s: Scalar) -> &'static str {
+    /// `f16` to `f32`.
+    pub fn from_f16(&mut self) -> &'static str {
         self.float_bits();
-        if s == Scalar::Bf16 {
-            self.need(2, "static inline float lathe_from_bf16(uint16_t h) {\n    return lathe_bits_u32_f32((uint32_t)h << 16);\n}".into());
-            return "lathe_from_bf16";
-        }
         self.need(
             2,
             "static inline float lathe_from_f16(uint16_t h) {\n    \
@@ -176,20 +162,9 @@ impl Helpers {
         "lathe_from_f16"
     }
 
-    /// A float's value rounded to the memory bits of a half-width float.
-    pub fn narrow(&mut self, s: Scalar) -> &'static str {
+    /// `f32` to `f16`, to nearest even.
+    pub fn to_f16(&mut self) -> &'static str {
         self.float_bits();
-        if s == Scalar::Bf16 {
-            self.need(
-                2,
-                "static inline uint16_t lathe_to_bf16(float v) {\n    \
-                 uint32_t b = lathe_bits_f32_u32(v);\n    \
-                 if (v != v) return (uint16_t)(b >> 16 | 0x40);\n    \
-                 return (uint16_t)((b + 0x7fff + (b >> 16 & 1)) >> 16);\n}"
-                    .into(),
-            );
-            return "lathe_to_bf16";
-        }
         self.need(
             2,
             "static inline uint16_t lathe_to_f16(float v) {\n    \
@@ -206,45 +181,6 @@ impl Helpers {
                 .into(),
         );
         "lathe_to_f16"
-    }
-
-    /// A float rounded to the nearest value of a half-width float.
-    pub fn round(&mut self, s: Scalar) -> String {
-        let (widen, narrow) = (self.widen(s), self.narrow(s));
-        let name = format!("lathe_round_{}", s.name());
-        self.need(3, format!("static inline float {name}(float v) {{\n    return {widen}({narrow}(v));\n}}"));
-        name
-    }
-
-    /// `f64` to `f32` rounded to odd: a second rounding to fewer bits is then exact.
-    pub fn round_to_odd(&mut self) -> &'static str {
-        self.float_bits();
-        self.need(
-            2,
-            "static inline float lathe_f64_to_odd_f32(double v) {\n    \
-             float f = (float)v;\n    \
-             if ((double)f == v || v != v || v - v != 0) return f;\n    \
-             uint32_t b = lathe_bits_f32_u32(f);\n    \
-             if ((b & 0x7fffffff) == 0x7f800000) return lathe_bits_u32_f32(b - 1);\n    \
-             if (b & 1) return f;\n    \
-             return lathe_bits_u32_f32(__builtin_fabs(v) > __builtin_fabs((double)f) ? b + 1 : b - 1);\n}"
-                .into(),
-        );
-        "lathe_f64_to_odd_f32"
-    }
-
-    /// A 64-bit integer to `f64` rounded to odd.
-    pub fn int_to_odd(&mut self) -> &'static str {
-        self.need(
-            1,
-            "static inline double lathe_u64_to_odd_f64(uint64_t m, int negative) {\n    \
-             int cut = m >> 53 ? 11 - __builtin_clzll(m) : 0;\n    \
-             uint64_t kept = m >> cut | ((m & (((uint64_t)1 << cut) - 1)) != 0);\n    \
-             double v = (double)kept * (double)((uint64_t)1 << cut);\n    \
-             return negative ? -v : v;\n}"
-                .into(),
-        );
-        "lathe_u64_to_odd_f64"
     }
 
     /// Multiplies a number of bytes by an extent; true on overflow. Negative extents count as 0.

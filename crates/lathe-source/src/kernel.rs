@@ -4,12 +4,12 @@ use crate::cc::capabilities;
 use crate::emit::{Buf, Emitter, Place, Result, Var, lift};
 use crate::expr::bare;
 use crate::header::{dtype, header};
-use crate::helpers::value_type;
+use crate::helpers::memory_type;
 use crate::{CSource, Style};
 use lathe_abi::CheckKind;
 use lathe_engine::{accept, check_table};
+use lathe_ir::lower::inscan::expand_function;
 use lathe_ir::{Function, Mode, Module, ParamKind, VarId};
-use lathe_poly::simplify::simplify_function;
 use lathe_poly::sizes::SizeSource;
 use std::collections::HashMap;
 
@@ -29,7 +29,7 @@ pub fn emit_c(module: &Module, func: &Function, style: &Style) -> Result<CSource
         accept("c", capabilities(), module, func)?;
         check_table(module, func).map_err(lift)?
     };
-    let func = &simplify_function(func);
+    let func = &lathe_lower::lower(module, &expand_function(module, func));
     let mut e = Emitter::new(module, func, &table);
     e.lane_loops_only = style.lane_loops_only;
     let roots = bind_roots(&mut e)?;
@@ -73,7 +73,7 @@ fn bind_roots(e: &mut Emitter) -> Result<Vec<Root>> {
         if let ParamKind::Scalar(b) = &p.kind {
             let name = e.names.fresh(&b.name);
             let memory = crate::helpers::memory_type(b.ty);
-            let value = e.value_form(&b.ty.into(), format!("*(const {memory} *)args[{at}].data"));
+            let value = format!("*(const {memory} *)args[{at}].data");
             roots.push(Root { name: name.clone(), value });
             e.vars.insert(b.id, Var { name, ty: b.ty, frame: 0, lanes: false });
         }
@@ -218,7 +218,7 @@ fn read_roots(e: &mut Emitter, roots: &[Root]) -> Result<()> {
     let mut lines = Vec::new();
     for v in e.vars.values() {
         if let Some(r) = roots.iter().find(|r| r.name == v.name) {
-            lines.push(format!("const {} {} = {};", value_type(v.ty), r.name, r.value));
+            lines.push(format!("const {} {} = {};", memory_type(v.ty), r.name, r.value));
         }
     }
     lines.sort();

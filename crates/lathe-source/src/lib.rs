@@ -9,7 +9,6 @@
 
 mod atomics;
 mod by_reference;
-mod calls;
 mod cc;
 pub mod codes;
 pub mod device;

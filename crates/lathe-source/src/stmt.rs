@@ -3,17 +3,13 @@
 use crate::device::cluster;
 use crate::emit::{Buf, Emitter, Place, Result, Var, ill_formed, lift, unsupported};
 use crate::expr::{bare, is_atom};
-use crate::helpers::value_type;
+use crate::helpers::memory_type;
 use lathe_diagnostics::Places;
-use lathe_ir::build::{add, int, load, math, sub};
-use lathe_ir::lower::inscan::expand;
+use lathe_ir::build::{add, int, sub};
 use lathe_ir::lower::{resolve, storage};
-use lathe_ir::reduce::combine;
 use lathe_ir::visit::substitute_stmt;
-use lathe_ir::{
-    Access, BinOp, Buffer, Executor, Expr, ExprKind, Loop, MathFn, Reduce, ReduceOp, Space, Stmt, StmtKind,
-    Store,
-};
+use lathe_ir::{Access, Buffer, Executor, Expr, Loop, Space, Stmt, StmtKind, Store};
+use lathe_lower::{halves, reductions};
 use lathe_poly::{Interval, Linear};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,24 +25,14 @@ impl Emitter<'_> {
         match s.kind() {
             StmtKind::Seq(all) if self.device.is_some() => self.device_sequence(all),
             StmtKind::Seq(all) => all.iter().try_for_each(|s| self.stmt(s)),
-            StmtKind::Let { binder, value, body } => {
-                self.begin(&[value]);
-                let v = self.expr(value)?;
-                let t =
-                    if v.lanes { self.lanes_type(value.ty())? } else { value_type(binder.ty).to_string() };
-                let name = self.names.fresh(&binder.name);
-                self.line(format!("const {t} {name} = {};", bare(&v.text)));
-                let frame = self.frames.len() - 1;
-                let var = Var { name, ty: binder.ty, frame, lanes: v.lanes };
-                let old = self.vars.insert(binder.id, var);
-                self.within(s, 0, |e| e.stmt(body))?;
-                if let Some(old) = old {
-                    self.vars.insert(binder.id, old);
-                }
-                Ok(())
-            }
+            StmtKind::Let { .. } => self.lets(s),
             StmtKind::Store(st) => self.store(st),
-            StmtKind::Reduce(r) => self.reduce(r),
+            // In kernels of devices, where some of them are shuffles.
+            StmtKind::Reduce(r) => {
+                let stores = reductions::stores(self.module, r, places, &mut self.next_id);
+                let stores = stores.ok_or_else(|| ill_formed(format!("`{}` is not defined here", r.op)))?;
+                self.stmt(&halves::stmt(&stores))
+            }
             StmtKind::Loop(l) => self.within(s, 0, |e| e.run_loop(l, places)),
             StmtKind::If { cond, then, other } => {
                 self.begin(&[cond]);
@@ -80,9 +66,9 @@ impl Emitter<'_> {
                 self.leave_if(&format!("!{}", parenthesized(&c)), &number.to_string())
             }
             StmtKind::Assume { .. } => Ok(()),
-            StmtKind::Call { function, args } => self.call_statement(function, args, places),
-            StmtKind::Compute(c) => Err(unsupported(format!("compute `{}`", c.label), places)
-                .help("open it into loops first (`open`)")),
+            StmtKind::Call { .. } | StmtKind::Compute(_) => {
+                Err(ill_formed("a statement that is gone after lowering"))
+            }
             StmtKind::Atomic(a) => self.atomic(a, places),
             StmtKind::Prefetch(a) => self.prefetch(a),
             StmtKind::Barrier { of, .. } => match self.device {
@@ -100,6 +86,27 @@ impl Emitter<'_> {
                 Err(unsupported("an asynchronous statement", places))
             }
         }
+    }
+
+    /// Names in a row; nothing is written between them, so their values share what they have in common.
+    fn lets(&mut self, s: &Stmt) -> Result<()> {
+        let chain = std::iter::successors(Some(s), |s| s.as_let().map(|l| l.2));
+        self.begin(&chain.filter_map(|s| s.as_let().map(|l| l.1)).collect::<Vec<_>>());
+        let mut marks = Vec::new();
+        let mut inside = s;
+        while let Some((binder, value, body)) = inside.as_let() {
+            let v = self.expr(value)?;
+            let t = if v.lanes { self.lanes_type(value.ty())? } else { memory_type(binder.ty).to_string() };
+            let name = self.names.fresh(&binder.name);
+            self.line(format!("const {t} {name} = {};", bare(&v.text)));
+            let frame = self.frames.len() - 1;
+            self.vars.insert(binder.id, Var { name, ty: binder.ty, frame, lanes: v.lanes });
+            marks.push(self.ranges.enter_child(inside, 0));
+            inside = body;
+        }
+        let written = self.stmt(inside);
+        marks.into_iter().rev().for_each(|mark| self.ranges.leave(mark));
+        written
     }
 
     /// Writes what is inside a statement's child, knowing what the statement says about it.
@@ -123,9 +130,8 @@ impl Emitter<'_> {
         if v.lanes || self.lanes.is_some() && self.varies(&indices) {
             return self.lanes_store(&b, &indices, &st.target, &v, st.nontemporal);
         }
-        let text = self.memory_form(&st.target.elem, &v.text);
         let at = self.element(&b, &indices)?;
-        self.line(format!("{at} = {};", bare(&text)));
+        self.line(format!("{at} = {};", bare(&v.text)));
         Ok(())
     }
 
@@ -145,73 +151,11 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    /// `targets op= values`: all old values are read before any new one is written.
-    fn reduce(&mut self, r: &Reduce) -> Result<()> {
-        let olds: Vec<Expr> = r.targets.iter().map(|t| load(t.clone())).collect();
-        let contracted = match r.values.first().map(Expr::kind) {
-            Some(ExprKind::Binary(BinOp::Mul, x, y))
-                if r.contract && r.op == ReduceOp::Sum && r.values.len() == 1 && x.ty().is_float() =>
-            {
-                olds.first().map(|o| vec![math(MathFn::Fma, vec![x.clone(), y.clone(), o.clone()])])
-            }
-            _ => None,
-        };
-        let news = match contracted {
-            Some(v) => v,
-            None => combine(self.module, &r.op, &olds, &r.values).ok_or_else(|| {
-                ill_formed(format!("`{}` is not defined on the targets of `{}`", r.op, r.label))
-            })?,
-        };
-        if let ([target], [new]) = (&r.targets[..], &news[..]) {
-            return self.store(&Store {
-                label: r.label.clone(),
-                instance: Vec::new(),
-                target: target.clone(),
-                value: new.clone(),
-                nontemporal: false,
-            });
-        }
-        self.begin(&news.iter().collect::<Vec<_>>());
-        let mut values = Vec::new();
-        for n in &news {
-            let v = self.expr(n)?;
-            // A name of its own, so that the first store does not change what the second reads.
-            let t = if v.lanes { self.lanes_type(n.ty())? } else { self.type_of_value(n.ty())? };
-            let name = self.names.fresh("new");
-            self.line(format!("const {t} {name} = {};", bare(&v.text)));
-            values.push(crate::emit::Val { text: name, lanes: v.lanes });
-        }
-        for (t, v) in r.targets.iter().zip(values) {
-            let (id, indices) = resolve(t).map_err(lift)?;
-            let b = self.buf(id)?;
-            if v.lanes || self.lanes.is_some() && self.varies(&indices) {
-                self.lanes_store(&b, &indices, t, &v, false)?;
-            } else {
-                let text = self.memory_form(&t.elem, &v.text);
-                let at = self.element(&b, &indices)?;
-                self.line(format!("{at} = {text};"));
-            }
-        }
-        Ok(())
-    }
-
     fn run_loop(&mut self, l: &Loop, places: &Places) -> Result<()> {
         match &l.exec {
             Executor::Serial => self.serial(l, None),
             Executor::Unrolled => self.unrolled(l),
             Executor::Vector(w) => self.vector(l, *w),
-            Executor::InScan(_) => match expand(self.module, l, &mut self.next_id) {
-                Some(plain) => {
-                    self.open("{");
-                    self.stmt(&plain)?;
-                    self.close("}");
-                    Ok(())
-                }
-                None => Err(unsupported(
-                    format!("loop `{}`, whose lanes combine in order,", l.binder.name),
-                    places,
-                )),
-            },
             Executor::Cpu => self.cpu(l, places),
             other => {
                 let name = match other {
@@ -264,7 +208,7 @@ impl Emitter<'_> {
             ),
             step => format!("{name} += {step}"),
         };
-        let t = value_type(l.binder.ty);
+        let t = memory_type(l.binder.ty);
         if let Some(p) = pragma {
             self.line(p);
         }
@@ -409,7 +353,7 @@ impl Emitter<'_> {
             self.capture(outer, &first, format!("const int64_t {first}"));
         }
         self.open("for (int64_t lathe_at = begin; lathe_at < end; lathe_at++) {");
-        self.line(format!("const {} {var} = {at};", value_type(l.binder.ty)));
+        self.line(format!("const {} {var} = {at};", memory_type(l.binder.ty)));
         self.with_var(l, &var, |e| e.stmt(&l.body))?;
         self.close("}");
         let Some(frame) = self.frames.pop() else { return Err(ill_formed("a loop outside of a function")) };

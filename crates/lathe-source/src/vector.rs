@@ -1,7 +1,7 @@
 //! Vector loops: all lanes at once in GNU vector types where the body allows it, else a plain loop
 //! over the lanes, which every C compiler may vectorize.
 //!
-//! `bool` lanes are 32-bit masks, 0 or -1. What has no vector form (half-width floats, general
+//! `bool` lanes are 32-bit masks, 0 or -1. What has no vector form (conversions of `f16`, general
 //! integer division, conditions per lane around statements) makes the whole loop fall back.
 
 mod memory;
@@ -124,7 +124,7 @@ impl Emitter<'_> {
 
     pub fn vector_type(&mut self, s: Scalar) -> Result<String> {
         let s = match s {
-            Scalar::F16 | Scalar::Bf16 => return Err(fallback()),
+            Scalar::F16 | Scalar::Bf16 => Scalar::U16,
             Scalar::Bool => Scalar::I32,
             Scalar::Index => Scalar::I64,
             s => s,
@@ -331,11 +331,10 @@ impl Emitter<'_> {
     }
 
     pub fn lanes_cast(&mut self, from: Scalar, to: Scalar, v: &Val) -> Result<Val> {
-        let half = |s| matches!(s, Scalar::F16 | Scalar::Bf16);
         if from == to {
             return Ok(v.clone());
         }
-        if half(from) || half(to) || from.is_float() && to.is_int() {
+        if from == Scalar::F16 || to == Scalar::F16 || from.is_float() && to.is_int() {
             return Err(fallback());
         }
         if to == Scalar::Bool {

@@ -29,6 +29,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("lathe-transform", 5),
     ("lathe-grad", 6),
     ("lathe-c", 4),
+    ("lathe-lower", 4),
     ("lathe-llvm", 5),
     ("lathe-source", 5),
     ("lathe-mdh", 6),

@@ -191,8 +191,6 @@ impl Language {
             (Language::Cuda, "sqrt") => "__dsqrt_rn",
             (Language::Cuda, "fmaf") => "__fmaf_rn",
             (Language::Cuda, "fma") => "__fma_rn",
-            (Language::Cuda, "clzll") => "__clzll",
-            (Language::OpenCl, "clzll") => "(int)clz",
             (Language::OpenCl, _) => {
                 let plain = ["fabs", "sqrt", "fma", "floor", "ceil", "rint", "trunc"];
                 return plain.into_iter().find(|p| name.strip_suffix('f') == Some(p));

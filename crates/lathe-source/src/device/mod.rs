@@ -20,9 +20,11 @@ use lathe_device::{Argument, KernelPlan, Limits, Plan};
 use lathe_diagnostics::{Diagnostic, Places};
 use lathe_engine::feature::Statement;
 use lathe_engine::{Capabilities, Form, accept, check_table};
+use lathe_ir::lower::inscan::expand_function;
 use lathe_ir::lower::storage;
 use lathe_ir::visit::walk;
 use lathe_ir::{BufId, Buffer, Function, Mode, Module, Scalar, Space, Stmt, StmtKind};
+use lathe_lower::halves;
 use lathe_poly::simplify::simplify_function;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -81,7 +83,7 @@ pub fn emit(module: &Module, func: &Function, language: Language, limits: Limits
     accept(language.word(), capabilities(), module, func)?;
     let table = check_table(module, func).map_err(lift)?;
     let lowered = lathe_device::to_spmd(&simplify_function(func), limits)?;
-    let lowered = simplify_function(&lowered);
+    let lowered = halves::in_floats(&expand_function(module, &simplify_function(&lowered)));
     let plan = lathe_device::plan(&lowered)?;
     let mut e = Emitter::new(module, &lowered, &table);
     e.names = Names::of_devices();
@@ -159,15 +161,7 @@ fn kernel(
             }
             Argument::Scalar(b) => {
                 let name = e.names.fresh(&b.name);
-                let half = matches!(b.ty, Scalar::F16 | Scalar::Bf16);
-                if half {
-                    let bits = e.names.fresh(&format!("{}_bits", b.name));
-                    params.push(format!("const uint16_t {bits}"));
-                    let value = e.value_form(&b.ty.into(), bits);
-                    first_lines.push(format!("const float {name} = {value};"));
-                } else {
-                    params.push(format!("const {} {name}", memory_type(b.ty)));
-                }
+                params.push(format!("const {} {name}", memory_type(b.ty)));
                 e.vars.insert(b.id, Var { name, ty: b.ty, frame: 0, lanes: false });
             }
         }

@@ -7,7 +7,7 @@
 use super::Language;
 use crate::emit::{Device, Emitter, Result, Var, ill_formed, lift};
 use crate::expr::bare;
-use crate::helpers::value_type;
+use crate::helpers::memory_type;
 use lathe_ir::build::var;
 use lathe_ir::lower::resolve;
 use lathe_ir::reduce::combine;
@@ -192,7 +192,7 @@ impl Emitter<'_> {
             self.begin(&indices.iter().collect::<Vec<_>>());
             let element = self.element(&b, indices)?;
             let v = self.value_in_register(target, "mine");
-            self.line(format!("{} {} = {element};", value_type(v.ty), self.name_of(&v)));
+            self.line(format!("{} {} = {element};", memory_type(v.ty), self.name_of(&v)));
             elements.push(element);
             mine.push(v);
         }
@@ -206,7 +206,7 @@ impl Emitter<'_> {
             let mut theirs = Vec::new();
             for (target, v) in h.reduce.targets.iter().zip(&mine) {
                 let other = self.value_in_register(target, "theirs");
-                let (ty, name, v) = (value_type(other.ty), self.name_of(&other), self.name_of(v));
+                let (ty, name, v) = (memory_type(other.ty), self.name_of(&other), self.name_of(v));
                 self.line(format!("const {ty} {name} = __shfl_down_sync({mask}, {v}, {}{width});", h.half));
                 theirs.push(other);
             }
@@ -220,7 +220,7 @@ impl Emitter<'_> {
             for (n, v) in news.iter().zip(&mine) {
                 let text = self.uniform(n)?;
                 let name = self.names.fresh("new");
-                self.line(format!("const {} {name} = {};", value_type(v.ty), bare(&text)));
+                self.line(format!("const {} {name} = {};", memory_type(v.ty), bare(&text)));
                 texts.push(name);
             }
             for (v, text) in mine.iter().zip(texts) {

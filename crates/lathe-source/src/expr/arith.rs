@@ -75,7 +75,6 @@ impl Emitter<'_> {
             return Err(no_operator(op, s));
         }
         Ok(Val::scalar(match s {
-            Scalar::F16 | Scalar::Bf16 => format!("{}({a} {c_op} {b})", self.helpers.round(s)),
             Scalar::F32 | Scalar::F64 | Scalar::Index | Scalar::U32 | Scalar::U64 => plain,
             Scalar::U16 => format!("(uint16_t)((uint32_t){a} {c_op} (uint32_t){b})"),
             Scalar::I32 | Scalar::I64 => {
@@ -125,71 +124,29 @@ impl Emitter<'_> {
         Ok(Val::scalar(format!("{f}({}, {})", bare(&a), bare(&b))))
     }
 
-    /// Value conversion, as the tree defines it.
+    /// Value conversion, as the tree defines it; of floats of 16 bits, those between `f16` and `f32`.
     pub fn cast(&mut self, from: Scalar, to: Scalar, v: &str) -> String {
         use Scalar::*;
-        let half = |s| matches!(s, F16 | Bf16);
-        let t = value_type(to);
+        let t = memory_type(to);
         match (from, to) {
             _ if from == to => v.to_string(),
             (_, Bool) => format!("({v} != 0)"),
-            _ if from.is_float() && half(to) => {
-                let round = self.helpers.round(to);
-                let v = if from == F64 {
-                    format!("{}({})", self.helpers.round_to_odd(), bare(v))
-                } else {
-                    bare(v).to_string()
-                };
-                format!("{round}({v})")
-            }
-            (F16 | Bf16, F32) => v.to_string(),
-            _ if from.is_float() && to.is_float() => format!("({t}){v}"),
-            _ if from.is_float() => {
-                let wide = if from == F64 { F64 } else { F32 };
-                format!("{}({})", self.helpers.saturate(wide, to), bare(v))
-            }
-            _ if half(to) => {
-                let round = self.helpers.round(to);
-                match from.bits() {
-                    64 => {
-                        let (odd, int) = (self.helpers.round_to_odd(), self.helpers.int_to_odd());
-                        let parts = if from == U64 {
-                            format!("{v}, 0")
-                        } else {
-                            format!("{v} < 0 ? 0 - (uint64_t){v} : (uint64_t){v}, {v} < 0")
-                        };
-                        format!("{round}({odd}({int}({parts})))")
-                    }
-                    32 => format!("{round}({}((double){v}))", self.helpers.round_to_odd()),
-                    _ => format!("{round}((float){v})"),
-                }
+            (F32, F16) => format!("{}({})", self.helpers.to_f16(), bare(v)),
+            (F16, F32) => format!("{}({})", self.helpers.from_f16(), bare(v)),
+            _ if from.is_float() && !to.is_float() => {
+                format!("{}({})", self.helpers.saturate(from, to), bare(v))
             }
             _ => format!("({t}){v}"),
         }
     }
 
     pub(super) fn bitcast(&mut self, from: Scalar, to: Scalar, v: &str) -> String {
-        use Scalar::*;
-        let half = |s| matches!(s, F16 | Bf16);
-        if from == to {
-            return v.to_string();
+        let float = |s| matches!(s, Scalar::F32 | Scalar::F64);
+        match float(from) || float(to) {
+            _ if from == to => v.to_string(),
+            true => format!("{}({})", self.helpers.bits(from, to), bare(v)),
+            false => format!("({}){v}", memory_type(to)),
         }
-        if half(from) || half(to) {
-            let bits = if half(from) {
-                format!("{}({})", self.helpers.narrow(from), bare(v))
-            } else {
-                format!("(uint16_t){v}")
-            };
-            return if half(to) {
-                format!("{}({})", self.helpers.widen(to), bare(&bits))
-            } else {
-                format!("({}){bits}", memory_type(to))
-            };
-        }
-        if from.is_float() || to.is_float() {
-            return format!("{}({})", self.helpers.bits(from, to), bare(v));
-        }
-        format!("({}){v}", memory_type(to))
     }
 
     /// A function that is exact on every engine.
@@ -212,9 +169,6 @@ impl Emitter<'_> {
             MathFn::Fma => format!("__builtin_fma{suffix}({}, {}, {})", text(0), text(1), text(2)),
             _ => format!("__builtin_{name}{suffix}({})", text(0)),
         };
-        Ok(Val::scalar(match s {
-            Scalar::F16 | Scalar::Bf16 => format!("{}({call})", self.helpers.round(s)),
-            _ => call,
-        }))
+        Ok(Val::scalar(call))
     }
 }

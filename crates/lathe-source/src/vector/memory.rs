@@ -86,7 +86,7 @@ impl Emitter<'_> {
 
     pub(super) fn memory_scalar(&self, ty: &Type) -> Result<Scalar> {
         match ty.scalar() {
-            None | Some(Scalar::Bool | Scalar::F16 | Scalar::Bf16) => Err(fallback()),
+            None | Some(Scalar::Bool) => Err(fallback()),
             Some(s) => Ok(s),
         }
     }

@@ -99,31 +99,3 @@ fn spread(func: &mut Function, l: &Loop, s: &Stmt, threads: bool) -> Stmt {
     let exec = if threads { Executor::Cpu } else { Executor::Serial };
     made(block, index(0), blocks, exec, Stmt::seq([vectors, one]))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::in_blocks;
-    use lathe_diagnostics::Diagnostic;
-    use lathe_filetest::Front;
-    use lathe_ir::{Function, Module};
-
-    struct Blocks;
-
-    impl Front for Blocks {
-        fn apply(&self, module: &Module, func: &Function, _: &str) -> Result<Function, Diagnostic> {
-            let new = in_blocks(func);
-            let errors = lathe_ir::verify::verify_function(module, &new);
-            assert!(errors.is_empty(), "{}", errors[0]);
-            Ok(new)
-        }
-
-        fn ids(&self) -> lathe_ir::text::Ids {
-            lathe_ir::text::Ids::Hidden
-        }
-    }
-
-    #[test]
-    fn files_do_as_they_say() {
-        lathe_filetest::check(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scan_checks"), &Blocks);
-    }
-}

@@ -1,0 +1,92 @@
+//! Reductions: `x op= e` as the store of what the operator makes of the old value and the new one.
+//!
+//! Whose order may change was used before this; what is left is arithmetic. Loops whose lanes combine in order keep
+//! theirs, which say what the lanes do with one another.
+
+use lathe_diagnostics::Places;
+use lathe_ir::build::{load, math, var};
+use lathe_ir::reduce::combine;
+use lathe_ir::{
+    Access, BinOp, Binder, BufId, Buffer, Executor, Expr, ExprKind, Function, Layout, MathFn, Module, Reduce,
+    ReduceOp, Space, Stmt, StmtKind, Store, VarId,
+};
+use std::sync::Arc;
+
+/// The function without `reduce` statements but in loops whose lanes combine in order.
+pub fn as_stores(module: &Module, func: &Function) -> Function {
+    let mut next_id = func.next_id;
+    let body = within(module, &func.body, &mut next_id);
+    Function { body, next_id, ..func.clone() }
+}
+
+fn within(module: &Module, s: &Stmt, next_id: &mut u32) -> Stmt {
+    if let Some(r) = s.as_reduce() {
+        return stores(module, r, s.places(), next_id).unwrap_or_else(|| s.clone());
+    }
+    if s.as_loop().is_some_and(|l| matches!(l.exec, Executor::InScan(_))) {
+        return s.clone();
+    }
+    let new: Vec<Stmt> = s.children().map(|c| within(module, c, next_id)).collect();
+    let same = s.children().zip(&new).all(|(a, b)| a.ptr_eq(b));
+    if same { s.clone() } else { s.with_children(new) }
+}
+
+/// One of them; `None` if its operator is not defined on its targets.
+pub fn stores(module: &Module, r: &Reduce, places: &Places, next_id: &mut u32) -> Option<Stmt> {
+    let news = combined(module, r)?;
+    let store = |target: &Access, value: Expr| {
+        let (label, instance) = (r.label.clone(), r.instance.clone());
+        let store = Store { label, instance, target: target.clone(), value, nontemporal: false };
+        Stmt::new(StmtKind::Store(store), places.clone())
+    };
+    if let ([target], [new]) = (&r.targets[..], &news[..]) {
+        return Some(store(target, new.clone()));
+    }
+    // Every value has a name of its own, so that the first store does not change what the second one reads.
+    let mut named = Vec::new();
+    let mut values = Vec::new();
+    for (new, target) in news.into_iter().zip(&r.targets) {
+        let id = *next_id;
+        *next_id += 1;
+        let name = format!("{}.new", r.label);
+        let kind = match new.ty().scalar() {
+            Some(ty) => {
+                let binder = Binder { id: VarId(id), name: name.into(), ty };
+                values.push(var(&binder));
+                StmtKind::Let { binder, value: new, body: Stmt::empty() }
+            }
+            None => {
+                let (elem, layout) = (target.elem.clone(), Layout::row_major());
+                let (id, space) = (BufId(id), Space::Register);
+                let at = Access::buffer(id, elem.clone(), Vec::new());
+                values.push(load(at.clone()));
+                let buffer = Buffer { id, name: name.into(), elem, extents: Vec::new(), space, layout };
+                StmtKind::Alloc { buffer: Arc::new(buffer), body: store(&at, new) }
+            }
+        };
+        named.push(kind);
+    }
+    let all = Stmt::seq(r.targets.iter().zip(values).map(|(t, v)| store(t, v)));
+    Some(named.into_iter().rev().fold(all, |all, kind| {
+        let kind = match kind {
+            StmtKind::Let { binder, value, .. } => StmtKind::Let { binder, value, body: all },
+            StmtKind::Alloc { buffer, body } => StmtKind::Alloc { buffer, body: Stmt::seq([body, all]) },
+            other => other,
+        };
+        Stmt::new(kind, places.clone())
+    }))
+}
+
+/// The new values of the targets.
+fn combined(module: &Module, r: &Reduce) -> Option<Vec<Expr>> {
+    let olds: Vec<Expr> = r.targets.iter().cloned().map(load).collect();
+    if let ([old], [value]) = (&olds[..], &r.values[..])
+        && let ExprKind::Binary(BinOp::Mul, x, y) = value.kind()
+        && r.contract
+        && r.op == ReduceOp::Sum
+        && x.ty().is_float()
+    {
+        return Some(vec![math(MathFn::Fma, vec![x.clone(), y.clone(), old.clone()])]);
+    }
+    combine(module, &r.op, &olds, &r.values)
+}

@@ -1,0 +1,35 @@
+//! Passes in files (`tests/files`; see `lathe_filetest`): what each makes of a tree, and that it computes the same.
+
+use lathe_diagnostics::Diagnostic;
+use lathe_filetest::Front;
+use lathe_ir::text::Ids;
+use lathe_ir::{Function, Module};
+use lathe_lower::{calls, checks, halves, lower, pitches, reductions};
+
+struct Passes;
+
+impl Front for Passes {
+    fn apply(&self, module: &Module, func: &Function, steps: &str) -> Result<Function, Diagnostic> {
+        let new = match steps {
+            "all" => lower(module, func),
+            "calls" => calls::inline(module, func),
+            "checks" => checks::in_blocks(func),
+            "halves" => halves::in_floats(func),
+            "pitches" => pitches::apart(func),
+            "reductions" => reductions::as_stores(module, func),
+            other => panic!("there is no pass `{other}`"),
+        };
+        let errors = lathe_ir::verify::verify_function(module, &new);
+        assert!(errors.is_empty(), "{}", errors[0]);
+        Ok(new)
+    }
+
+    fn ids(&self) -> Ids {
+        Ids::Hidden
+    }
+}
+
+#[test]
+fn files_do_as_they_say() {
+    lathe_filetest::check(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/files"), &Passes);
+}
