@@ -226,11 +226,25 @@ pub fn unary(op: UnOp, ty: Scalar, a: u64) -> Result<u64, Undefined> {
     })
 }
 
-/// `a * b + c` with one rounding (for `f16` and `bf16`: in `f32`, then rounded).
+/// `a * b + c` with one rounding.
 #[inline]
 pub fn fma(ty: Scalar, a: u64, b: u64, c: u64) -> u64 {
     match ty {
         Scalar::F64 => f64::from_bits(a).mul_add(f64::from_bits(b), f64::from_bits(c)).to_bits(),
+        Scalar::F16 | Scalar::Bf16 => {
+            let [a, b, c] = [a, b, c].map(|v| f64::from(narrow(ty, v)));
+            // The product is exact; the sum is rounded to odd, so that rounding it again sees on which side of a tie it was.
+            let (product, sum) = (a * b, a * b + c);
+            let back = sum - product;
+            let error = (product - (sum - back)) + (c - back);
+            let inexact = error < 0.0 || error > 0.0;
+            let odd = match inexact && sum.to_bits() & 1 == 0 {
+                true if (error > 0.0) == (sum > 0.0) => f64::from_bits(sum.to_bits() + 1),
+                true => f64::from_bits(sum.to_bits() - 1),
+                false => sum,
+            };
+            of_f64(ty, odd)
+        }
         _ => of_f32(ty, narrow(ty, a).mul_add(narrow(ty, b), narrow(ty, c))),
     }
 }
@@ -324,6 +338,43 @@ mod tests {
 
     fn f32b(v: f32) -> u64 {
         u64::from(v.to_bits())
+    }
+
+    /// Against integers: every finite `f16` is a multiple of 2^-24, so a product and a sum are one of 2^-48.
+    #[test]
+    fn fused_products_of_halves_round_once() {
+        let half = |v: u64| half::f16::from_bits(v as u16);
+        let exact = |v: u64| (half(v).to_f64() * 2f64.powi(24)) as i128;
+        let mut state = 7u64;
+        let mut random = || {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 40) & 0xffff
+        };
+        let ties = [[0x4200, 0x3556, 0x0001], [0x4200, 0x3556, 0x8001], [0x3c01, 0x3c01, 0x1001]];
+        let drawn = std::iter::repeat_with(|| [random(), random(), random()]).take(200_000);
+        let mut inexact = 0;
+        for [a, b, c] in ties.into_iter().chain(drawn) {
+            let got = fma(Scalar::F16, a, b, c);
+            if [a, b, c, got].iter().any(|v| !half(*v).is_finite()) {
+                continue;
+            }
+            let want = exact(a) * exact(b) + (exact(c) << 24);
+            let off = |v: u64| ((exact(v) << 24) - want).abs();
+            inexact += u32::from(off(got) != 0);
+            for neighbour in [got.wrapping_sub(1), got + 1].map(|v| v & 0xffff) {
+                if half(neighbour).is_finite()
+                    && half(neighbour).is_sign_negative() == half(got).is_sign_negative()
+                {
+                    let nearer = off(got) < off(neighbour) || (off(got) == off(neighbour) && got & 1 == 0);
+                    assert!(nearer, "{a:#x} * {b:#x} + {c:#x} = {got:#x}");
+                }
+            }
+        }
+        assert!(inexact > 10_000);
+        // bf16: 259/256 less a little is nearer to 258/256 than to 260/256.
+        let b = |v: f32| u64::from(half::bf16::from_f32(v).to_bits());
+        let got = fma(Scalar::Bf16, b(7.0), b(37.0 / 256.0), b(-(2f32.powi(-100))));
+        assert_eq!(got, b(258.0 / 256.0));
     }
 
     #[test]

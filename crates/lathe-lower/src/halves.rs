@@ -1,11 +1,11 @@
-//! Floats of 16 bits: arithmetic on them is that of `f32`, rounded.
+//! Floats of 16 bits: arithmetic on them is that of `f32`, rounded; `fma`, which rounds once, is that of `f64`.
 //!
 //! What is left of them is to be moved, and for `f16` to be converted from and to `f32`; `bf16` are bits. A value is
 //! rounded twice without harm if the first rounding is *to odd*: an inexact result gets an odd last bit, so the second
 //! rounding still sees on which side of a tie it lay (Boldo and Melquiond, "Emulation of a FMA and correctly rounded
 //! sums", 2008).
 
-use lathe_ir::build::{add, and, binary, cast, eq, float, int, lt, math, neg, not, or, select, sub};
+use lathe_ir::build::{add, and, binary, cast, eq, float, int, lt, math, mul, neg, not, or, select, sub};
 use lathe_ir::visit::{map_expr, map_exprs, walk_expr};
 use lathe_ir::{BinOp, Expr, ExprKind, Function, MathFn, Scalar, Stmt, UnOp};
 
@@ -48,6 +48,7 @@ fn node(e: Expr) -> Expr {
             let value = binary(*op, up(a), up(b));
             if op.is_comparison() { value } else { down(s, value) }
         }
+        (ExprKind::Math(MathFn::Fma, args), Some(s), _) => down(s, to_odd(&fused(args))),
         (ExprKind::Math(f, args), Some(s), _) => down(s, math(*f, args.iter().map(up).collect())),
         (ExprKind::Cast(a), Some(_), Some(s)) => down(s, up(a)),
         (ExprKind::Cast(a), Some(_), None) => cast(e.ty().clone(), up(a)),
@@ -120,6 +121,24 @@ fn to_odd(a: &Expr) -> Expr {
     let away = or(is_zero, eq(up.clone(), lt(float(Scalar::F32, 0.0), near)));
     let moved = add(bits.clone(), select(away, c(1), c(-1)));
     as_bits(Scalar::F32, select(and(or(up, down), even), moved, bits))
+}
+
+/// A product and a sum of three such floats as an `f64`, rounded to odd: the product is exact, and the error of the sum is
+/// known (Knuth's two-sum).
+fn fused(args: &[Expr]) -> Expr {
+    let wide = |a: &Expr| cast(Scalar::F64.into(), up(a));
+    let product = mul(wide(&args[0]), wide(&args[1]));
+    let term = wide(&args[2]);
+    let near = add(product.clone(), term.clone());
+    let back = sub(near.clone(), product.clone());
+    let error = add(sub(product, sub(near.clone(), back.clone())), sub(term, back));
+    let bits = as_bits(Scalar::I64, near.clone());
+    let (zero, c) = (float(Scalar::F64, 0.0), |v| int(Scalar::I64, v));
+    let (more, less) = (lt(zero.clone(), error.clone()), lt(error, zero.clone()));
+    let even = eq(and(bits.clone(), c(1)), c(0));
+    let away = eq(more.clone(), lt(zero, near));
+    let moved = add(bits.clone(), select(away, c(1), c(-1)));
+    as_bits(Scalar::F64, select(and(or(more, less), even), moved, bits))
 }
 
 /// An integer of 64 bits as an `f64` that rounds to 16 bits as the integer itself does: the low bits of large numbers are
