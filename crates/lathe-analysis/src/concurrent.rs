@@ -6,12 +6,12 @@
 
 use crate::codes;
 use crate::env::Env;
-use crate::order::order_preserved;
+use crate::order::{order_of, order_preserved};
 use crate::refusal::OrderRefusal;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::stmt::Effects;
 use lathe_ir::visit::{map_stmts, walk};
-use lathe_ir::{Executor, Function, Loop, Module, Stmt, StmtKind};
+use lathe_ir::{BufId, Executor, Function, Loop, Module, Stmt, StmtKind};
 
 /// Refuses a function of which iterations that run at the same time touch one element, and one of them writes it.
 /// Nothing for trees whose iterations run in order, or by the threads of a device.
@@ -36,6 +36,16 @@ pub fn prove_concurrent(module: &Module, func: &Function) -> Vec<Diagnostic> {
             vec![Diagnostic::error(codes::RACE, text).at_places(func.body.places(), "this tree")]
         }
     }
+}
+
+/// Whether iterations of a statement that run at the same time touch no element of an array that one of them writes. Gives
+/// how many pairs of statements were examined.
+///
+/// # Errors
+/// What could not be shown, in words.
+pub(crate) fn runs_apart(env: &Env, s: &Stmt, array: BufId) -> Result<usize, String> {
+    let serial = map_stmts(s, &mut in_order);
+    order_of(env, &serial, s, array).map_err(|r| r.to_diagnostic(codes::RACE, "").message)
 }
 
 fn is_host(e: &Executor) -> bool {

@@ -1,6 +1,6 @@
 //! Whether two trees execute the same instances.
 
-use crate::copy::{Copy, Place, earlier, equal};
+use crate::copy::{Copy, Place, earlier, equal, same_iteration};
 use crate::cover::{expand, uncovered};
 use crate::env::{Env, Item};
 use crate::isl_set::Projection;
@@ -12,33 +12,68 @@ use crate::translate::{Builder, Scope};
 use lathe_ir::{BufId, Expr, Label, Name, Stmt};
 use std::collections::{BTreeMap, HashSet};
 
+/// Why two trees may not execute the same instances.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unkept {
+    pub why: String,
+    /// An instance is lost, new, or repeated; else it could not be decided (conditions on data, `while` loops).
+    pub known: bool,
+}
+
+impl From<String> for Unkept {
+    fn from(why: String) -> Unkept {
+        Unkept { why, known: false }
+    }
+}
+
 /// Every instance that `before` executes is executed exactly once by `after`, and no other.
 ///
 /// # Errors
-/// [`OrderRefusal::Undecided`] with the instance that is lost, new, or repeated; or with the reason why
-/// it could not be decided (conditions on data, `while` loops).
+/// [`OrderRefusal::Undecided`] with what [`same_instances`] says.
 pub fn instances_preserved(env: &Env, before: &Stmt, after: &Stmt) -> Result<(), OrderRefusal> {
-    if before == after {
-        return Ok(());
-    }
-    decide(env, before, after).map_err(OrderRefusal::Undecided)
+    same_instances(env, before, after).map(|_| ()).map_err(|u| OrderRefusal::Undecided(u.why))
 }
 
-fn decide(env: &Env, before: &Stmt, after: &Stmt) -> Result<(), String> {
+/// The same. Gives how many statements were compared.
+///
+/// # Errors
+/// The instance that is lost, new, or repeated; or the reason why it could not be decided.
+pub fn same_instances(env: &Env, before: &Stmt, after: &Stmt) -> Result<usize, Unkept> {
+    if before == after {
+        return Ok(0);
+    }
+    decide(env, before, after)
+}
+
+/// So many copies of one statement are compared pair by pair.
+const MAX_COPIES: usize = 64;
+
+fn decide(env: &Env, before: &Stmt, after: &Stmt) -> Result<usize, Unkept> {
     let none: HashSet<BufId> = HashSet::new();
     let (old, new) = (leaves(before, &none)?, leaves(after, &none)?);
     let (old, new) = (by_label(&old), by_label(&new));
+    let lost = |why: String| Unkept { why, known: true };
     let written = crate::leaves::written_buffers(before);
     let mut frame = Frame { env, written: &written, shared: Vec::new() };
-    for leaf in old.values().chain(new.values()).flatten() {
-        let met = frame.shared_values(leaf)?;
-        frame.shared.extend(met.into_iter().filter(|e| !frame.shared.contains(e)).collect::<Vec<_>>());
-    }
+    let mut compared = 0;
     for (label, was) in &old {
         let now = new.get(label).map(Vec::as_slice).unwrap_or(&[]);
+        compared += now.len();
+        // Most statements stand where they stood, under the same loops and conditions.
+        if was.len() == now.len() && was.iter().zip(now).all(|(x, y)| same_iteration(x, y)) {
+            continue;
+        }
+        if was.len().max(now.len()) > MAX_COPIES {
+            return Err(format!("`{label}` stands in too many places to compare all").into());
+        }
         let rank = was[0].instance.len();
         if was.iter().chain(now).any(|l| l.instance.len() != rank) {
-            return Err(format!("the instance vectors of `{label}` differ in length"));
+            return Err(format!("the instance vectors of `{label}` differ in length").into());
+        }
+        frame.shared.clear();
+        for leaf in was.iter().chain(now) {
+            let met = frame.shared_values(leaf)?;
+            frame.shared.extend(met.into_iter().filter(|e| !frame.shared.contains(e)).collect::<Vec<_>>());
         }
         let (a, b) = (frame.parts(was)?, frame.parts(now)?);
         let (outer, dims) = frame.dims(rank);
@@ -48,13 +83,13 @@ fn decide(env: &Env, before: &Stmt, after: &Stmt) -> Result<(), String> {
                 Some(None) => {}
                 Some(Some(point)) => {
                     let at = &point[dims as usize - rank..];
-                    return Err(format!(
+                    return Err(lost(format!(
                         "{} {what}{}",
                         instance_text(label.as_str(), at),
                         frame.with_sizes(&outer, &point)
-                    ));
+                    )));
                 }
-                None => return Err(format!("the instances of `{label}` could not be compared")),
+                None => return Err(format!("the instances of `{label}` could not be compared").into()),
             }
         }
         for (i, x) in now.iter().enumerate() {
@@ -64,8 +99,8 @@ fn decide(env: &Env, before: &Stmt, after: &Stmt) -> Result<(), String> {
         }
     }
     match new.keys().find(|l| !old.contains_key(*l)) {
-        Some(label) => Err(format!("`{label}` was not executed before")),
-        None => Ok(()),
+        Some(label) => Err(lost(format!("`{label}` was not executed before"))),
+        None => Ok(compared),
     }
 }
 
@@ -137,7 +172,7 @@ impl<'e> Frame<'e> {
     }
 
     /// Refuses two executions of one instance, by one leaf or by two.
-    fn repeated(&self, a: &Leaf, b: &Leaf) -> Result<(), String> {
+    fn repeated(&self, a: &Leaf, b: &Leaf) -> Result<(), Unkept> {
         let (mut builder, outer, vector) = self.start(a.instance.len());
         let x = self.execute(&mut builder, &outer, a, &vector)?;
         let y = self.execute(&mut builder, &outer, b, &vector)?;
@@ -162,13 +197,16 @@ impl<'e> Frame<'e> {
             Answer::Empty => Ok(()),
             Answer::Point(point) => {
                 let at: Vec<i64> = vector.iter().filter_map(|v| v.at(&point)).collect();
-                Err(format!(
+                let why = format!(
                     "{} is executed more than once{}",
                     instance_text(a.label.as_str(), &at),
                     self.with_sizes(&outer, &point)
-                ))
+                );
+                Err(Unkept { why, known: true })
             }
-            Answer::Unknown => Err(format!("whether `{}` repeats an instance could not be decided", a.label)),
+            Answer::Unknown => {
+                Err(format!("whether `{}` repeats an instance could not be decided", a.label).into())
+            }
         }
     }
 

@@ -38,15 +38,16 @@ pub use codes::CODES;
 pub use concurrent::prove_concurrent;
 pub use defined::{prove_defined, written_before_read};
 pub use env::Env;
-pub use instances::instances_preserved;
+pub use instances::{Unkept, instances_preserved, same_instances};
 pub use memory::{Memory, Place, Touched};
-pub use mirror::{Again, Mirror, Parts, Staged, mirrors, partial_results, reads_apart, recomputes};
+pub use mirror::{Dimension, reads_apart};
 pub use order::order_preserved;
 pub use padding::padded;
 pub use refusal::{DepKind, OrderProof, OrderRefusal, Violation};
 pub use scan::{Scan, scan_affine};
 pub use solve::within_work;
 pub use values::{
-    Change, Silent, Tables, elements_of_their_own, filled_ahead, holds_values, means_nothing, relaid,
-    starts_from_totals, unmentioned,
+    Change, Part, Silent, Tables, begins_empty, combined_from, computed_again, elements_of_their_own,
+    filled_ahead, holds_values, instances_kept, means_nothing, order_kept, relaid, same_runs, shares_nothing,
+    stands_for, starts_from_totals, unmentioned,
 };

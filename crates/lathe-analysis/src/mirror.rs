@@ -8,8 +8,9 @@
 mod again;
 mod parts;
 
-pub use again::{Again, recomputes};
-pub use parts::{Parts, partial_results, reads_apart};
+pub(crate) use again::{Again, recomputes};
+pub use parts::reads_apart;
+pub(crate) use parts::{Parts, partial_results};
 
 use crate::copy::{Copy, Place};
 use crate::cover::{expand, uncovered};
@@ -24,19 +25,27 @@ use lathe_ir::visit::{self, loads_of, vars_of};
 use lathe_ir::{Access, BufId, Buffer, Expr, ExprKind, Scalar, Status, Stmt, VarId, View, build};
 use std::collections::HashSet;
 
+/// One dimension of a window of an array: it holds the elements `lo + step * p` for positions `p` in `0..size`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dimension {
+    pub lo: Expr,
+    pub size: Expr,
+    pub step: i64,
+}
+
 /// Where elements of an array stand in a buffer.
-pub struct Mirror<'a> {
+pub(crate) struct Mirror<'a> {
     pub array: &'a Buffer,
     pub buffer: &'a Buffer,
-    /// Per dimension: position `p` is element `lo + step * p`. Over variables outside of the statement.
-    pub window: Vec<(Expr, i64)>,
+    /// Over variables outside of the statement.
+    pub window: &'a [Dimension],
     /// The first subscripts of the buffer, where it holds several copies of the window: over variables of the statement.
     pub own: Vec<Expr>,
 }
 
 /// A statement, and what it becomes: `enter` copies in, `used` is the statement with the buffer in the place of the
 /// array, `leave` copies out.
-pub struct Staged<'a> {
+pub(crate) struct Staged<'a> {
     pub before: &'a Stmt,
     pub enter: &'a [Stmt],
     pub used: &'a Stmt,
@@ -50,8 +59,8 @@ pub struct Staged<'a> {
 ///
 /// # Errors
 /// What could not be shown, in words.
-pub fn mirrors(env: &Env, s: &Staged, m: &Mirror) -> Result<usize, String> {
-    Check { env, s, m, written: written_buffers(s.before) }.run()
+pub(crate) fn mirrors(env: &Env, s: &Staged, m: &Mirror) -> Result<usize, String> {
+    Check { env, s, m, pairs: &[(m.array.id, m.buffer.id)], written: written_buffers(s.before) }.run()
 }
 
 /// What becomes of loads from the array in the statement itself.
@@ -66,6 +75,8 @@ struct Check<'e> {
     env: &'e Env<'e>,
     s: &'e Staged<'e>,
     m: &'e Mirror<'e>,
+    /// Arrays that go to buffers in the statement, this one among them.
+    pairs: &'e [(BufId, BufId)],
     written: HashSet<BufId>,
 }
 
@@ -139,22 +150,32 @@ impl Check<'_> {
     fn ranks(&self) -> Result<(), String> {
         let rank = self.m.array.extents.len();
         let fits = self.m.window.len() == rank && self.m.buffer.extents.len() == self.m.own.len() + rank;
-        if fits { Ok(()) } else { Err("the window has another rank".into()) }
+        if !fits {
+            return Err("the window has another rank".into());
+        }
+        let room = &self.m.buffer.extents[self.m.own.len()..];
+        let no_more = |(d, n): (&Dimension, &Expr)| d.size == *n || self.at_most(&d.size, n);
+        if self.m.window.iter().zip(room).all(no_more) {
+            Ok(())
+        } else {
+            Err(format!("`{}` is smaller than the window", self.m.buffer.name))
+        }
+    }
+
+    /// Whether a number is never larger than another one, both outside of the statement.
+    fn at_most(&self, a: &Expr, b: &Expr) -> bool {
+        let mut builder = Builder::new(&self.written);
+        let mut outer = builder.surroundings(self.env);
+        let (a, b) = (builder.value(&mut outer, a), builder.value(&mut outer, b));
+        let Some(larger) = gt(&a, &b) else { return false };
+        builder.system.cons.push(larger);
+        solve(&builder.system) == Answer::Empty
     }
 
     /// The statement is what it was but for the subscripts of redirected accesses, and these say the same.
     fn redirected(&self, loads: Loads) -> Result<usize, String> {
         let (array, buffer) = (self.m.array.id, self.m.buffer.id);
-        let erased = |s: &Stmt| {
-            visit::map_accesses(s, &mut |a| {
-                let mine = a.view == View::Buffer(array) || a.view == View::Buffer(buffer);
-                mine.then(|| Access {
-                    status: Status::Proved,
-                    ..Access::buffer(array, a.elem.clone(), Vec::new())
-                })
-            })
-        };
-        if erased(self.s.before) != erased(self.s.used) {
+        if erased(self.s.before, self.pairs) != erased(self.s.used, self.pairs) {
             return Err("the statement itself was changed".into());
         }
         let kept = |load: bool| load && loads == Loads::Kept;
@@ -221,13 +242,15 @@ impl Check<'_> {
     fn same_element(&self, items: &[Item], elements: &[Expr], positions: &[Expr]) -> bool {
         elements.len() == self.m.window.len()
             && positions.len() == elements.len()
-            && elements.iter().zip(positions).zip(&self.m.window).all(|((e, p), (lo, step))| {
-                let mut names = Vec::new();
-                let e = self.abstracted(items, e, &mut names, true);
-                let p = self.abstracted(items, p, &mut names, false);
-                let there = build::add(lo.clone(), build::mul(p, build::index(*step)));
-                self.equal(items, &e, &there)
-            })
+            && elements.iter().zip(positions).zip(self.m.window).all(
+                |((e, p), Dimension { lo, step, .. })| {
+                    let mut names = Vec::new();
+                    let e = self.abstracted(items, e, &mut names, true);
+                    let p = self.abstracted(items, p, &mut names, false);
+                    let there = build::add(lo.clone(), build::mul(p, build::index(*step)));
+                    self.equal(items, &e, &there)
+                },
+            )
     }
 
     /// The expression with a variable for each outermost load; a load from the buffer has the variable of the one from
@@ -290,12 +313,17 @@ impl Check<'_> {
             when: Vec::new(),
         };
         let at = touch(position, if out { Role::Read } else { Role::Write });
-        self.exists(leaf, &position.indices, buffer, None)?;
-        let Some(element) = element else { return Ok(None) };
+        let Some(element) = element else {
+            self.exists(leaf, &position.indices, buffer.extents.iter(), &buffer.name, None)?;
+            return Ok(None);
+        };
         if element.view != View::Buffer(array.id) {
             return Err(format!("a copy does not touch `{}`", array.name));
         }
-        self.exists(leaf, &element.indices, array, cond.as_ref())?;
+        let ends: Vec<&Expr> =
+            if cond.is_some() { buffer.extents.iter().collect() } else { self.ends().collect() };
+        self.exists(leaf, &position.indices, ends.into_iter(), &buffer.name, None)?;
+        self.exists(leaf, &element.indices, array.extents.iter(), &array.name, cond.as_ref())?;
         if !self.same_element(&leaf.items, &element.indices, &position.indices) {
             return Err(format!("`{}` puts an element where another one belongs", leaf.label));
         }
@@ -303,23 +331,27 @@ impl Check<'_> {
     }
 
     /// Subscripts of a copy are inside of an array.
-    fn exists(&self, leaf: &Leaf, at: &[Expr], of: &Buffer, cond: Option<&Expr>) -> Result<(), String> {
+    fn exists<'x>(
+        &self,
+        leaf: &Leaf,
+        at: &[Expr],
+        ends: impl Iterator<Item = &'x Expr>,
+        name: &str,
+        cond: Option<&Expr>,
+    ) -> Result<(), String> {
         let mut builder = Builder::new(&self.written);
         let outer = builder.surroundings(self.env);
         let mut x = Copy::new(&mut builder, &outer, leaf, &Place::own(leaf));
         if let Some(c) = cond {
             builder.assert(&mut x.scope, c, true);
         }
-        for (e, extent) in at.iter().zip(&of.extents) {
-            let (i, n) = (builder.value(&mut x.scope, e), builder.value(&mut x.scope, extent));
+        for (e, end) in at.iter().zip(ends) {
+            let (i, n) = (builder.value(&mut x.scope, e), builder.value(&mut x.scope, end));
             for outside in [gt(&Lin::default(), &i), ge(&i, &n)] {
                 let mut system = builder.system.clone();
                 system.push(outside);
                 if solve(&system) != Answer::Empty {
-                    return Err(format!(
-                        "`{}` may touch elements of `{}` that do not exist",
-                        leaf.label, of.name
-                    ));
+                    return Err(format!("`{}` may touch elements of `{name}` that do not exist", leaf.label));
                 }
             }
         }
@@ -339,7 +371,7 @@ impl Check<'_> {
             });
         };
         self.m.array.extents.iter().chain(&self.m.buffer.extents).for_each(&mut share);
-        self.m.window.iter().for_each(|w| share(&w.0));
+        self.m.window.iter().flat_map(|w| [&w.lo, &w.size]).for_each(&mut share);
         for s in self.s.enter.iter().chain(self.s.leave) {
             visit::walk(s, &mut |s, _| {
                 s.exprs().into_iter().for_each(&mut share);
@@ -381,9 +413,9 @@ impl Check<'_> {
             if !exactly {
                 let mut scope = outer.clone();
                 let at = &cell[self.m.own.len()..];
-                for ((c, (lo, step)), extent) in at.iter().zip(&self.m.window).zip(&self.m.array.extents) {
-                    let (lo, n) = (builder.value(&mut scope, lo), builder.value(&mut scope, extent));
-                    let Some(at) = lo.combine(1, c, *step) else { continue };
+                for ((c, d), extent) in at.iter().zip(self.m.window).zip(&self.m.array.extents) {
+                    let (lo, n) = (builder.value(&mut scope, &d.lo), builder.value(&mut scope, extent));
+                    let Some(at) = lo.combine(1, c, d.step) else { continue };
                     builder.system.ge(&at, &Lin::default());
                     builder.system.push(gt(&n, &at));
                 }
@@ -424,15 +456,21 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Positions that are touched are inside of the buffer.
+    /// The ends of the positions of the window in each dimension of the buffer.
+    fn ends(&self) -> impl Iterator<Item = &Expr> {
+        let own = self.m.buffer.extents.iter().take(self.m.own.len());
+        own.chain(self.m.window.iter().map(|d| &d.size))
+    }
+
+    /// Positions that are touched are in the window.
     fn inside(&self, writes: &Positions) -> Result<(), String> {
         let (mut builder, mut outer, cell) = self.start();
         let columns = |parts: &[Conj]| {
             let all = parts.iter().flatten().flat_map(|c| &c.lin.terms);
             1 + all.map(|t| t.0).max().unwrap_or(0).max(writes.dims)
         };
-        for (c, extent) in cell.iter().zip(&self.m.buffer.extents) {
-            let n = builder.value(&mut outer, extent);
+        for (c, end) in cell.iter().zip(self.ends()) {
+            let n = builder.value(&mut outer, end);
             for part in &writes.parts {
                 for outside in [gt(&Lin::default(), c), ge(c, &n)] {
                     let mut state = Reduced::default();
@@ -464,6 +502,15 @@ impl Check<'_> {
         let parts = self.s.enter.iter().chain([self.s.used]).chain(self.s.leave).cloned();
         written_before_read(self.env, &Stmt::seq(parts), self.m.buffer, None)
     }
+}
+
+/// The statement with nothing but the array for every access to an array or the buffer that it goes to.
+pub(crate) fn erased(s: &Stmt, pairs: &[(BufId, BufId)]) -> Stmt {
+    visit::map_accesses(s, &mut |a| {
+        let View::Buffer(id) = a.view else { return None };
+        let (array, _) = pairs.iter().find(|p| p.0 == id || p.1 == id)?;
+        Some(Access { status: Status::Proved, ..Access::buffer(*array, a.elem.clone(), Vec::new()) })
+    })
 }
 
 /// Every point of `a` is one of `b`, in the first unknowns.

@@ -52,15 +52,34 @@ fn compare(env: &Env, before: &Stmt, after: &Stmt, proof: &mut OrderProof) -> Re
             conflicting.insert(b);
         }
     }
-    let old = leaves(before, &conflicting).map_err(undecided)?;
-    let new = leaves(after, &conflicting).map_err(undecided)?;
+    compare_of(env, (before, after), &conflicting, &conflicting, proof)
+}
+
+/// As [`order_preserved`] for the accesses to one array, which shares its memory with no other. Gives how many pairs of
+/// statements were examined.
+pub(crate) fn order_of(env: &Env, before: &Stmt, after: &Stmt, array: BufId) -> Result<usize, OrderRefusal> {
+    let mut proof = OrderProof::default();
+    compare_of(env, (before, after), &HashSet::from([array]), &written_buffers(before), &mut proof)?;
+    Ok(proof.pairs)
+}
+
+/// The check of one changed subtree, for accesses to some buffers.
+fn compare_of(
+    env: &Env,
+    (before, after): (&Stmt, &Stmt),
+    conflicting: &HashSet<BufId>,
+    written: &HashSet<BufId>,
+    proof: &mut OrderProof,
+) -> Result<(), OrderRefusal> {
+    let old = leaves(before, conflicting).map_err(undecided)?;
+    let new = leaves(after, conflicting).map_err(undecided)?;
     let mut by_label: HashMap<&Label, Vec<&Leaf>> = HashMap::new();
     for leaf in &new {
         by_label.entry(leaf.label).or_default().push(leaf);
     }
     atomics_stay(env, (before, &old), (after, &new)).map_err(undecided)?;
     let aliases: HashSet<(BufId, BufId)> = aliases(env).into_iter().collect();
-    let check = Check { env, written: &conflicting, aliases, by_label };
+    let check = Check { env, written, aliases, by_label };
     // Statements that share a buffer, each pair once.
     let mut touching: HashMap<BufId, Vec<usize>> = HashMap::new();
     for (i, leaf) in old.iter().enumerate() {

@@ -7,23 +7,30 @@ mod align;
 mod blocks;
 mod layout;
 mod own;
+mod runs;
 mod silent;
 mod tables;
+mod windows;
 
 pub use ahead::filled_ahead;
 pub(crate) use align::equal;
 pub use blocks::starts_from_totals;
 pub use layout::relaid;
 pub use own::{elements_of_their_own, unmentioned};
+pub use runs::same_runs;
 pub use silent::{Silent, means_nothing};
 pub use tables::{Tables, holds_values};
+pub use windows::{Part, begins_empty, combined_from, computed_again, shares_nothing, stands_for};
 
 use crate::env::Env;
+use crate::instances::{Unkept, same_instances};
 use crate::leaves::written_buffers;
+use crate::order::order_preserved;
+use lathe_diagnostics::Code;
 use lathe_ir::difference::Difference;
 use lathe_ir::visit::Path;
-use lathe_ir::{BufId, Buffer, Function, Module, Stmt, visit};
-use std::collections::HashSet;
+use lathe_ir::{BufId, Buffer, Function, Label, Module, Stmt, visit};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// A function before and after a step.
@@ -64,6 +71,46 @@ impl<'a> Change<'a> {
     /// The surroundings of a place in the tree before.
     pub(crate) fn env(&self, path: &[usize]) -> Env<'a> {
         Env::at(self.module, self.before, path)
+    }
+}
+
+/// Whether every pair of conflicting accesses keeps its order from one tree to the other. Gives how many pairs of statements
+/// were examined; none where a step gave instances other names, so that the trees do not say which is which.
+pub fn order_kept(c: &Change) -> Option<Result<usize, String>> {
+    let place = match c.place() {
+        Ok(place) => place,
+        Err(why) => return Some(Err(why)),
+    };
+    let (old, new) = (ranks(place.old), ranks(place.new));
+    if old.iter().any(|(label, rank)| new.get(label).is_some_and(|n| n != rank)) {
+        return None;
+    }
+    let kept = order_preserved(&c.env(&place.path), place.old, place.new);
+    Some(kept.map(|proof| proof.pairs).map_err(|r| r.to_diagnostic(Code(""), "").message))
+}
+
+/// How long the instance vectors of every label are.
+fn ranks(s: &Stmt) -> HashMap<Label, HashSet<usize>> {
+    let mut out: HashMap<Label, HashSet<usize>> = HashMap::new();
+    visit::walk(s, &mut |s, _| {
+        if let Some((label, instance)) = s.labelled() {
+            out.entry(label.clone()).or_default().insert(instance.len());
+        }
+        true
+    });
+    out
+}
+
+/// Whether both trees execute the same instances, each once. Gives how many statements were compared; none where that
+/// depends on data.
+pub fn instances_kept(c: &Change) -> Option<Result<usize, String>> {
+    let place = match c.place() {
+        Ok(place) => place,
+        Err(why) => return Some(Err(why)),
+    };
+    match same_instances(&c.env(&place.path), place.old, place.new) {
+        Ok(compared) => Some(Ok(compared)),
+        Err(Unkept { why, known }) => known.then_some(Err(why)),
     }
 }
 

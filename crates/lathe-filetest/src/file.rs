@@ -229,7 +229,7 @@ impl Running<'_> {
                 }
                 let steps = rest.lines().map(str::trim).collect::<Vec<_>>().join(" ");
                 match self.front.apply(module, old, &steps) {
-                    Err(refusal) => Ok(Err(refusal.code.to_string())),
+                    Err(refusal) => Ok(Err(self.placed(&refusal))),
                     Ok(new) => {
                         let text = print_function_with(&new, self.front.ids());
                         let case = Case {

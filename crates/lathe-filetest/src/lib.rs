@@ -21,8 +21,8 @@
 //! | `#: tree` | the module as it was loaded |
 //! | `#: run N=4` | what the outputs hold after a run, or the code that it fails with: in twenty orders, with races looked for |
 //!
-//! Crates add cases of their own ([`Front::words`]); lines that continue such a case stay lines. A refusal of such a case
-//! with a place in the program is noted with it, `#! E1112 at 3:14`.
+//! Crates add cases of their own ([`Front::words`]); lines that continue such a case stay lines. A refusal with a place in
+//! the program is noted with it, `#! E1112 at 3:14`.
 //!
 //! Settings hold for the cases below them:
 //!

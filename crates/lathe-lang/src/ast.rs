@@ -227,6 +227,8 @@ pub struct CallArg {
 #[derive(Clone, Debug)]
 pub enum ExprKind {
     Int(i64),
+    /// An integer that only `u64` has, and floats.
+    Large(u64),
     Float(f64),
     Bool(bool),
     Name(String),

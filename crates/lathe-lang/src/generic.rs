@@ -353,6 +353,7 @@ impl Choice {
     fn in_expr(&self, e: &mut Expr) {
         match &mut e.kind {
             ExprKind::Int(_)
+            | ExprKind::Large(_)
             | ExprKind::Float(_)
             | ExprKind::Bool(_)
             | ExprKind::Name(_)

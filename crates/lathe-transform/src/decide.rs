@@ -2,14 +2,20 @@
 //! again, without the rule.
 
 use lathe_analysis::{
-    Change, Silent, Tables, elements_of_their_own, filled_ahead, holds_values, means_nothing, relaid,
-    starts_from_totals, unmentioned,
+    Change, Dimension, Part, Silent, Tables, begins_empty, combined_from, computed_again,
+    elements_of_their_own, filled_ahead, holds_values, instances_kept, means_nothing, order_kept, relaid,
+    same_runs, shares_nothing, stands_for, starts_from_totals, unmentioned,
 };
-use lathe_strategy::Claim;
+use lathe_ir::{BinOp, Expr, Scalar, VarId, build};
+use lathe_strategy::evidence::Range;
+use lathe_strategy::{Claim, Formula};
 
 /// Whether a claim holds of two trees, and how many accesses say so; none where the trees alone do not tell.
 pub fn decide(c: &Change, claim: &Claim) -> Option<Result<usize, String>> {
     Some(match claim {
+        Claim::DependencesKept => return order_kept(c),
+        Claim::InstancesKept | Claim::Tiled { .. } | Claim::Renumbered { .. } => return instances_kept(c),
+        Claim::OrderKept { by } if by.is_decided() => same_runs(c),
         Claim::LayoutOnly { array } | Claim::SpaceOnly { array } => relaid(c, array),
         Claim::ComputedInPlace { array } => holds_values(c, std::slice::from_ref(array), Tables::Removed),
         Claim::ComputedOnce { arrays, .. } | Claim::CombinedFirst { arrays, .. } => {
@@ -22,6 +28,65 @@ pub fn decide(c: &Change, claim: &Claim) -> Option<Result<usize, String>> {
         Claim::CachesOnly { array } => means_nothing(c, Silent::Prefetches(array)),
         Claim::RouteOnly { label } => means_nothing(c, Silent::Route(label)),
         Claim::IndivisibleOnly { label } => means_nothing(c, Silent::Indivisible(label)),
+        Claim::Redirected { array, buffer, window } => {
+            dimensions(window).and_then(|window| stands_for(c, array, buffer, &window))
+        }
+        Claim::Exclusive { array, buffer } => shares_nothing(c, array, buffer),
+        Claim::Recomputed { array, window } => {
+            dimensions(window).and_then(|window| computed_again(c, array, &window))
+        }
+        Claim::WrittenFirst { array, window } => {
+            dimensions(window).and_then(|window| begins_empty(c, array, &window))
+        }
+        Claim::PartsCombined { parts, own } => {
+            let all = parts
+                .iter()
+                .map(|p| Ok(Part { array: &p.array, buffer: &p.buffer, window: dimensions(&p.window)? }));
+            let operands = all.collect::<Result<Vec<_>, String>>().and_then(|all| Ok((all, index(own)?)));
+            match operands {
+                Ok((all, own)) => return combined_from(c, &all, &own),
+                Err(why) => Err(why),
+            }
+        }
         _ => return None,
+    })
+}
+
+/// A window as the checker takes it.
+fn dimensions(window: &[Range]) -> Result<Vec<Dimension>, String> {
+    let one = |r: &Range| Ok(Dimension { lo: index(&r.lo)?, size: index(&r.size)?, step: r.step });
+    window.iter().map(one).collect()
+}
+
+/// The expression that a formula over variables in scope says.
+fn index(f: &Formula) -> Result<Expr, String> {
+    expression(f).filter(|e| e.ty().is_index()).ok_or_else(|| format!("`{f}` is no formula of a window"))
+}
+
+fn expression(f: &Formula) -> Option<Expr> {
+    Some(match f {
+        Formula::Int(v) => build::index(*v),
+        Formula::Bool(v) => build::boolean(*v),
+        Formula::Var { id, .. } => build::var_id(VarId(*id), Scalar::Index),
+        Formula::Load { .. } => return None,
+        Formula::Apply { op, of } => {
+            let all: Vec<Expr> = of.iter().map(expression).collect::<Option<_>>()?;
+            match (&**op, all.as_slice()) {
+                ("-", [a]) if a.ty().is_index() => build::sub(build::index(0), a.clone()),
+                ("not", [a]) if !a.ty().is_index() => build::not(a.clone()),
+                ("select", [c, a, b]) if !c.ty().is_index() && a.ty() == b.ty() => {
+                    build::select(c.clone(), a.clone(), b.clone())
+                }
+                (op, [a, b]) if a.ty() == b.ty() => {
+                    let op = BinOp::ALL.into_iter().find(|o| o.symbol() == op)?;
+                    let truths = matches!(op, BinOp::And | BinOp::Or);
+                    if truths == a.ty().is_index() || op == BinOp::Div {
+                        return None;
+                    }
+                    build::binary(op, a.clone(), b.clone())
+                }
+                _ => return None,
+            }
+        }
     })
 }

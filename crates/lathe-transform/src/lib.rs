@@ -13,6 +13,7 @@ pub mod codes;
 pub mod convert;
 pub mod cut;
 pub mod decide;
+mod dims;
 pub mod executors;
 mod failing;
 pub mod fission;

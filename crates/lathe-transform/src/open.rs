@@ -2,6 +2,7 @@
 
 use crate::args::{Args, IntoRefusal};
 use crate::codes;
+use crate::dims::{is_reduced, is_scan, of_kind};
 use crate::names::find_some_label;
 use crate::nest::mentions;
 use crate::rule::{Cursor, Rule};
@@ -161,7 +162,12 @@ impl<'a> Parts<'a> {
                 op = Some(o.clone());
             }
         }
-        let of = |f: fn(&Combine) -> bool| c.dims.iter().filter(|d| f(&d.combine)).collect::<Vec<_>>();
+        let of = |is: fn(&Combine) -> bool| {
+            of_kind(c, is).ok_or_else(|| {
+                let text = format!("the ranges of the indices of `{}` depend on one another", c.label);
+                work.refuse(codes::SHAPE, text)
+            })
+        };
         let types: Vec<Type> = c.targets.iter().map(|t| t.elem.clone()).collect();
         let values = match &c.values[..] {
             v if v.len() == types.len() => v.to_vec(),
@@ -176,9 +182,9 @@ impl<'a> Parts<'a> {
         let parts = Parts {
             c,
             places,
-            free: ordered(work, c, of(|k| *k == Combine::Concat))?,
-            scans: ordered(work, c, of(|k| matches!(k, Combine::Scan(_))))?,
-            reduced: ordered(work, c, of(|k| matches!(k, Combine::Reduce(_))))?,
+            free: of(|k| *k == Combine::Concat)?,
+            scans: of(is_scan)?,
+            reduced: of(is_reduced)?,
             values,
             op,
         };
@@ -441,22 +447,4 @@ impl Fold {
         }
         Stmt::seq([p.check(build::or(build::not(all(cells)), all(reduced))), nest])
     }
-}
-
-/// The dimensions so that each range mentions only those before it.
-fn ordered<'a>(work: &Work, c: &Compute, mut dims: Vec<&'a Dim>) -> Result<Vec<&'a Dim>, Refusal> {
-    let mut out = Vec::new();
-    while !dims.is_empty() {
-        let ready = dims.iter().position(|d| {
-            dims.iter().all(|o| !mentions(&d.lo, o.binder.id) && !mentions(&d.hi, o.binder.id))
-        });
-        match ready {
-            Some(p) => out.push(dims.remove(p)),
-            None => {
-                let text = format!("the ranges of the indices of `{}` depend on one another", c.label);
-                return Err(work.refuse(codes::SHAPE, text));
-            }
-        }
-    }
-    Ok(out)
 }

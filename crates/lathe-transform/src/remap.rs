@@ -14,7 +14,7 @@ use lathe_ir::visit::{self, Path, map_expr};
 use lathe_ir::{BinOp, Binder, Executor, Expr, ExprKind, Loop, Stmt, StmtKind, build};
 use lathe_poly::Affine;
 use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Claim, Obligation, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Refusal, RuleSignature};
 use std::collections::HashMap;
 
 pub static RULE: Rule = Rule {
@@ -85,8 +85,8 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let innermost = chain.iter().max_by_key(|p| p.len()).unwrap_or(&path);
     let inside = crate::nest::child(innermost, 0);
     let map = new.iter().map(|(n, e)| (n.clone(), work.formula(&inside, e))).collect();
-    work.oblige(Obligation::by_rule(Claim::Renumbered { map }));
     work.replace_checked(&path, made)?;
+    work.renumbered(Claim::Renumbered { map });
     Ok(())
 }
 

@@ -14,7 +14,7 @@ use lathe_ir::names::Role;
 use lathe_ir::visit::Path;
 use lathe_strategy::evidence::Kind;
 use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Claim, Construction, Obligation, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Obligation, Refusal, RuleSignature};
 
 pub static RULE: Rule = Rule {
     signature: RuleSignature {
@@ -70,7 +70,7 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     for n in by_depth {
         let l = require_serial(work, loop_at_work(work, &chain[n])?, "tile")?;
         let new = split(work, &l.0, &l.1, factors[n], (None, None));
-        work.replace_by_rule(&chain[n], new, Kind::Bijection, Construction::Blocks)?;
+        work.replace(&chain[n], new, Kind::Bijection)?;
     }
     // Where the loops are now: every split loop above adds a position.
     let now = |n: usize, inside: usize| -> Path {
@@ -89,7 +89,17 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     if order.iter().any(|p| !is_loop(&work.func().body, p)) {
         return Err(work.refuse(codes::SHAPE, "a tile of a loop without iterations"));
     }
+    let compared = work.runs_compared()?;
     reorder(work, &order)?;
+    let named = |(p, f): (&Path, &i64)| {
+        let l = cursor.at(p).and_then(|s| s.as_loop()).map_or(String::new(), |l| l.binder.name.to_string());
+        (l, *f)
+    };
+    let claim = Claim::Tiled { factors: chain.iter().zip(&factors).map(named).collect() };
+    work.oblige(match compared {
+        Some(compared) => Obligation::by_accesses(claim, compared),
+        None => Obligation::by_rule(claim),
+    });
     Ok(())
 }
 
@@ -128,6 +138,7 @@ fn tile_skewed(work: &mut Work, chain: &[Path], factors: &[i64]) -> Result<(), R
     let outer_names: Vec<String> =
         chain.iter().map(|p| nest.loops[p.len() - first].binder.name.to_string()).collect();
     let factors = outer_names.into_iter().zip(factors.iter().copied()).collect();
-    work.oblige(Obligation::by_rule(Claim::Tiled { factors }));
-    work.replace_checked(&path, made)
+    work.replace_checked(&path, made)?;
+    work.renumbered(Claim::Tiled { factors });
+    Ok(())
 }

@@ -14,7 +14,8 @@ use lathe_ir::stmt::{Executor, Loop, StmtKind};
 use lathe_ir::verify::verify_function;
 use lathe_ir::visit::{Path, map_accesses, replace_at, substitute_stmt, vars_of, walk};
 use lathe_ir::{Access, Expr, ExprKind, Function, Module, Stmt};
-use lathe_strategy::{Claim, Context, Definitions, Evidence, parse_strategy};
+use lathe_strategy::evidence::Range;
+use lathe_strategy::{Claim, Context, Definitions, Evidence, Formula, parse_strategy};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{Hash, Hasher};
 
@@ -253,13 +254,21 @@ enum Fate {
     Missed,
 }
 
+/// So much work a claim may take.
+const WORK: u64 = 20_000_000;
+
+/// Why a claim does not hold of two trees, or could not be shown to.
+fn refuted(step: &Step, claim: &Claim) -> Option<String> {
+    lathe_analysis::within_work(WORK, || lathe_transform::decide(step, claim)).and_then(Result::err)
+}
+
 /// What steps claim is looked at first; runs are quick, so they come before the checker of order.
 fn fate(e: &Example, change: Change, wrong: &Function) -> Fate {
     if !verify_function(&e.module, wrong).is_empty() {
         return Fate::Found("verifier");
     }
     let step = Step { module: &e.module, before: &e.before, after: wrong };
-    if e.claims.iter().any(|c| matches!(lathe_transform::decide(&step, c), Some(Err(_)))) {
+    if e.claims.iter().any(|c| refuted(&step, c).is_some()) {
         return Fate::Found("claims");
     }
     if e.inputs.iter().any(|i| agree(&e.module, &e.before, wrong, i, 0.0).is_err()) {
@@ -293,9 +302,79 @@ const DECIDED: [&str; 11] = [
     "atomic",
 ];
 
+/// The claim with operands that are wrong, each by itself.
+fn with_wrong_operands(claim: &Claim) -> Vec<Claim> {
+    let later = |f: &Formula| Formula::apply("+", vec![f.clone(), Formula::Int(1)]);
+    let wrong = |window: &[Range]| -> Vec<Vec<Range>> {
+        let each = (0..window.len()).flat_map(|d| {
+            let with = |r: Range| [&window[..d], &[r], &window[d + 1..]].concat();
+            let r = &window[d];
+            [
+                with(Range { lo: later(&r.lo), ..r.clone() }),
+                with(Range { size: Formula::Int(0), ..r.clone() }),
+                with(Range { lo: Formula::apply("...", Vec::new()), ..r.clone() }),
+                [window, std::slice::from_ref(r)].concat(),
+            ]
+        });
+        each.collect()
+    };
+    match claim.clone() {
+        Claim::Redirected { array, buffer, window } => {
+            let of = |window| Claim::Redirected { array: array.clone(), buffer: buffer.clone(), window };
+            let swapped =
+                Claim::Redirected { array: buffer.clone(), buffer: array.clone(), window: window.clone() };
+            wrong(&window).into_iter().map(of).chain([swapped]).collect()
+        }
+        Claim::Recomputed { array, window } => wrong(&window)
+            .into_iter()
+            .map(|window| Claim::Recomputed { array: array.clone(), window })
+            .collect(),
+        Claim::WrittenFirst { array, window } => {
+            let of = |window| Claim::WrittenFirst { array: array.clone(), window };
+            wrong(&window).into_iter().map(of).collect()
+        }
+        Claim::PartsCombined { parts, own } => {
+            let first = wrong(&parts[0].window).into_iter().map(|window| {
+                let mut parts = parts.clone();
+                parts[0].window = window;
+                Claim::PartsCombined { parts, own: own.clone() }
+            });
+            first.chain([Claim::PartsCombined { parts: parts.clone(), own: later(&own) }]).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+#[test]
+fn claims_with_other_operands_do_not_hold() {
+    let (mut tried, mut held) = (0, Vec::new());
+    for e in examples() {
+        let step = Step { module: &e.module, before: &e.before, after: &e.after };
+        // Where trees do not decide a claim, no operand makes them do.
+        for claim in e.claims.iter().filter(|c| lathe_transform::decide(&step, c).is_some()) {
+            for wrong in with_wrong_operands(claim) {
+                tried += 1;
+                if refuted(&step, &wrong).is_none() {
+                    held.push(format!("`{}`: {wrong}", e.rule));
+                }
+            }
+        }
+    }
+    assert!(tried > 100, "only {tried} claims");
+    assert!(held.is_empty(), "{} of {tried} wrong claims hold:\n{}", held.len(), held.join("\n"));
+}
+
 #[test]
 fn planted_bugs_are_found() {
     let all = examples();
+    let mut wrong = Vec::new();
+    for e in &all {
+        let step = Step { module: &e.module, before: &e.before, after: &e.after };
+        let refuted =
+            e.claims.iter().filter_map(|c| Some(format!("`{}`: {c}: {}", e.rule, refuted(&step, c)?)));
+        wrong.extend(refuted);
+    }
+    assert!(wrong.is_empty(), "claims of right steps do not hold:\n{}", wrong.join("\n"));
     let most: usize = std::env::var("LATHE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(5).min(500);
     let rules: Vec<&str> = lathe_transform::rules().map(|r| r.name()).collect();
     // Each rule with each change at three places: as many as are asked for, in an order of their own.
@@ -331,6 +410,9 @@ fn planted_bugs_are_found() {
         tried += usize::from(who.is_some() || not_found.is_some());
         match (who, not_found) {
             (Some(who), _) => {
+                if who == "run" {
+                    println!("a program finds: {rule}: {change:?}, place {nth}");
+                }
                 *by.entry(who).or_default() += 1;
                 *each.entry(rule).or_default().entry(who).or_default() += 1;
             }

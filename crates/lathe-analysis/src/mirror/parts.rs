@@ -11,7 +11,7 @@ use lathe_ir::{Access, BufId, Buffer, Expr, ExprKind, Loop, Reduce, ReduceOp, St
 use std::collections::HashSet;
 
 /// A reduction, and what becomes of it.
-pub struct Parts<'a> {
+pub(crate) struct Parts<'a> {
     pub op: &'a ReduceOp,
     /// What combining starts from: the identity of the operator.
     pub start: &'a Expr,
@@ -22,6 +22,8 @@ pub struct Parts<'a> {
     pub used: &'a Stmt,
     /// Combines the elements of the buffer into those of the array.
     pub combine: &'a Stmt,
+    /// All arrays of the reduction with their buffers.
+    pub pairs: &'a [(BufId, BufId)],
 }
 
 /// Whether the array has the value in the end that it had, if the operator is associative and commutative and `start` is
@@ -30,9 +32,9 @@ pub struct Parts<'a> {
 ///
 /// # Errors
 /// What could not be shown, in words.
-pub fn partial_results(env: &Env, p: &Parts, m: &Mirror) -> Result<usize, String> {
+pub(crate) fn partial_results(env: &Env, p: &Parts, m: &Mirror) -> Result<usize, String> {
     let s = Staged { before: p.before, enter: &[], used: p.used, leave: &[], lives_on: true };
-    let check = Check { env, s: &s, m, written: written_buffers(p.before) };
+    let check = Check { env, s: &s, m, pairs: p.pairs, written: written_buffers(p.before) };
     check.ranks()?;
     let (array, buffer) = (m.array, m.buffer);
     let mut examined = reads_apart(env, p.before, p.op, array)? + check.redirected(Loads::Kept)?;

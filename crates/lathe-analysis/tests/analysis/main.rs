@@ -7,6 +7,7 @@ mod defined;
 mod kit;
 mod mirror;
 mod oracle;
+mod runs;
 mod scan;
 mod stand_ins;
 mod verdicts;

@@ -1,8 +1,8 @@
 //! A buffer that stands for a window: what steps make is accepted, and every single change of it is refused.
 
-use lathe_analysis::{Env, Mirror, Staged, mirrors};
+use lathe_analysis::{Change, Dimension, stands_for};
 use lathe_diagnostics::FileId;
-use lathe_ir::{Function, Module, Stmt, build, text::parse_module, visit};
+use lathe_ir::{Function, Module, build, text::parse_module};
 
 const READ: [&str; 2] = [
     "func mv(M, N)(A: in i32[M, N], x: in i32[N], y: out i32[M]) stage scheduled {
@@ -69,32 +69,11 @@ fn parse(text: &str) -> (Module, Function) {
 /// What the checker says of a program and what became of it; the window begins at 4 times the outer loop.
 fn verdict([before, after]: [&str; 2], array: &str) -> Result<usize, String> {
     let ((m, old), (_, new)) = (parse(before), parse(after));
-    let path = [0];
-    let stmt = visit::at(&old.body, &path).expect("the body of the outer loop");
-    let made = visit::at(&new.body, &path).expect("the body of the outer loop");
-    let (buffer, body) = made.as_alloc().expect("an allocation");
-    let parts: Vec<Stmt> = body.as_seq().map_or_else(|| vec![body.clone()], <[Stmt]>::to_vec);
-    let copies = |s: &Stmt| {
-        let mut found = false;
-        visit::walk(s, &mut |s, _| {
-            found |= s.label().is_some_and(|l| l.as_str().starts_with("copy("));
-            true
-        });
-        found
-    };
-    let at = parts.iter().position(|s| !copies(s)).expect("the statement");
-    let outer = old.body.as_loop().expect("a loop").binder.clone();
-    let array = old.array(array).expect("an array").clone();
-    let window = vec![(build::mul(build::var(&outer), build::index(4)), 1)];
-    let staged = Staged {
-        before: stmt,
-        enter: &parts[..at],
-        used: &parts[at],
-        leave: &parts[at + 1..],
-        lives_on: true,
-    };
-    let env = Env::at(&m, &old, &path);
-    mirrors(&env, &staged, &Mirror { array: &array, buffer, window, own: Vec::new() })
+    let lo = build::mul(build::var(&old.body.as_loop().expect("a loop").binder), build::index(4));
+    let extent = old.array(array).expect("an array").extents[0].clone();
+    let size = build::min(build::index(4), build::sub(extent, lo.clone()));
+    let change = Change { module: &m, before: &old, after: &new };
+    stands_for(&change, array, &format!("{array}.s"), &[Dimension { lo, size, step: 1 }])
 }
 
 #[test]

@@ -1,9 +1,8 @@
 //! What is computed again in part, and partial results: what steps make is accepted, and every single change is refused.
 
-use lathe_analysis::{Again, Env, Mirror, Parts, partial_results, recomputes};
+use lathe_analysis::{Change, Dimension, Part, combined_from, computed_again};
 use lathe_diagnostics::FileId;
-use lathe_ir::{Expr, Function, Module, Stmt, VarId, build, reduce, text::parse_module, visit};
-use std::collections::HashMap;
+use lathe_ir::{Expr, Function, Module, build, text::parse_module};
 
 const AGAIN: [&str; 2] = [
     "func rows(H, W)(A: in f32[H + 2, W], B: out f32[H, W]) stage plain {
@@ -80,27 +79,16 @@ fn parse(text: &str) -> (Module, Function) {
     (m, f)
 }
 
-fn at(f: &Function, path: &[usize]) -> Stmt {
-    visit::at(&f.body, path).expect("a statement").clone()
-}
-
-/// What the checker says of rows that strips of four compute again, if `y` was as many rows further down as `shift` says.
-fn again([before, after]: [&str; 2], shift: fn(Expr) -> Expr) -> Result<usize, String> {
+/// What the checker says of rows that strips of four compute again, if their window began where `start` says.
+fn again([before, after]: [&str; 2], start: fn(Expr) -> Expr) -> Result<usize, String> {
     let ((m, old), (_, new)) = (parse(before), parse(after));
-    let strip = at(&new, &[0]);
-    let (buffer, parts) = strip.as_alloc().expect("an allocation");
-    let parts = parts.as_seq().expect("two nests").to_vec();
-    let nests = [(at(&old, &[0, 0]), parts[0].clone())];
-    let path = [0, 1, 0];
-    let first = build::mul(build::var(&at(&old, &[0, 1]).as_loop().expect("a loop").binder), build::index(4));
-    let y = nests[0].0.as_loop().expect("a loop").binder.clone();
-    let was: HashMap<VarId, Expr> = [(y.id, build::add(build::var(&y), shift(first.clone())))].into();
-    let alloc = at(&old, &[]);
-    let (array, _) = alloc.as_alloc().expect("the array");
-    let window = vec![(first, 1), (build::index(0), 1)];
-    let before = at(&old, &path);
-    let a = Again { nests: &nests, was: &was, before: &before, used: &parts[1] };
-    recomputes(&Env::at(&m, &old, &path), &a, &Mirror { array, buffer, window, own: Vec::new() })
+    let size = |name: &str| build::var(old.size(name).expect("a size"));
+    let strip = new.body.as_loop().expect("a loop").binder.clone();
+    let first = build::mul(build::var(&strip), build::index(4));
+    let below = build::sub(build::add(size("H"), build::index(2)), first.clone());
+    let rows = Dimension { lo: start(first), size: build::min(build::index(6), below), step: 1 };
+    let columns = Dimension { lo: build::index(0), size: size("W"), step: 1 };
+    computed_again(&Change { module: &m, before: &old, after: &new }, "T", &[rows, columns])
 }
 
 #[test]
@@ -139,17 +127,12 @@ fn a_wrong_part_is_refused() {
 
 fn parts([before, after]: [&str; 2]) -> Result<usize, String> {
     let ((m, old), (_, new)) = (parse(before), parse(after));
-    let made = at(&new, &[]);
-    let (buffer, body) = made.as_alloc().expect("an allocation");
-    let [init, used, combine] = body.as_seq().expect("three nests") else { panic!("three nests") };
-    let array = old.array("y").expect("an array").clone();
-    let before = at(&old, &[]);
-    let op = lathe_ir::ReduceOp::Sum;
-    let start = reduce::identity(&m, &op, std::slice::from_ref(&array.elem)).expect("zero");
-    let own = vec![build::var(&before.as_loop().expect("a loop").binder)];
-    let p = Parts { op: &op, start: &start[0], before: &before, init, used, combine };
-    let mirror = Mirror { array: &array, buffer, window: vec![(build::index(0), 1)], own };
-    partial_results(&Env::root(&m, &old), &p, &mirror)
+    let size = build::var(old.size("M").expect("a size"));
+    let window = vec![Dimension { lo: build::index(0), size, step: 1 }];
+    let own = build::var(&old.body.as_loop().expect("a loop").binder);
+    let change = Change { module: &m, before: &old, after: &new };
+    let part = Part { array: "y", buffer: "y.p", window };
+    combined_from(&change, &[part], &own).expect("parts start from the identity")
 }
 
 #[test]

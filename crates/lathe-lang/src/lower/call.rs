@@ -140,9 +140,16 @@ impl Cx<'_> {
     fn cast(&mut self, to: Scalar, args: &[&ast::Expr], span: Span) -> Option<Expr> {
         self.arity(to.name(), args, 1, span)?;
         let ty = Type::from(to);
-        match self.val(args[0], Some(&ty))? {
+        let v = self.val(args[0], Some(&ty))?;
+        match v {
             Val::Int(v) if to.is_int() => Some(build::int(to, v)),
             Val::Int(v) if to.is_float() => Some(build::float(to, v as f64)),
+            Val::Large(_) if to.is_int() && to != Scalar::U64 && to.bits() == 64 => {
+                self.coerce(v, &ty, args[0].span)
+            }
+            Val::Large(v) if to.is_int() => Some(build::int(to, v as i64)),
+            Val::Large(v) if to.is_float() => Some(build::float(to, v as f64)),
+            Val::Large(_) => Some(build::boolean(true)),
             Val::Float(v) if to.is_float() => Some(build::float(to, v)),
             Val::Float(v) => Some(build::cast(ty, build::float(Scalar::F64, v))),
             Val::Int(v) => Some(build::boolean(v != 0)),

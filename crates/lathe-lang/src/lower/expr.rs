@@ -17,6 +17,8 @@ use lathe_ir::{Access, BinOp, Expr, Scalar, Type, build};
 pub enum Val {
     Expr(Expr),
     Int(i64),
+    /// An integer that only `u64` has, and floats.
+    Large(u64),
     Float(f64),
 }
 
@@ -28,7 +30,7 @@ impl Cx<'_> {
             v => {
                 let default = match (hint, &v) {
                     (Some(t), _) => t.clone(),
-                    (None, Val::Int(_)) => Type::INDEX,
+                    (None, Val::Int(_) | Val::Large(_)) => Type::INDEX,
                     (None, _) => Type::F32,
                 };
                 self.coerce(v, &default, e.span)
@@ -72,16 +74,18 @@ impl Cx<'_> {
                 None
             }
             (Val::Int(v), Some(s)) if s.is_float() => Some(build::float(s, v as f64)),
+            (Val::Large(v), Some(s)) if s.is_float() => Some(build::float(s, v as f64)),
             (Val::Float(v), Some(s)) if s.is_float() => Some(build::float(s, v)),
             (Val::Int(v), Some(s)) if s.is_int() => {
                 let fits = build::wrap(s, v) == v && (s.is_signed() || v >= 0);
                 if !fits {
-                    let message = format!("the literal {v} does not fit `{s}`");
-                    self.error(codes::LITERAL, message, span, "out of range");
-                    return None;
+                    return self.out_of_range(v, s, span);
                 }
                 Some(build::int(s, v))
             }
+            // The tree holds the bits.
+            (Val::Large(v), Some(Scalar::U64)) => Some(build::int(Scalar::U64, v as i64)),
+            (Val::Large(v), Some(s)) if s.is_int() => self.out_of_range(v, s, span),
             (Val::Float(v), Some(s)) if s.is_int() => {
                 let shown = if v.is_nan() { "nan".to_string() } else { format!("{v:?}") };
                 self.error(
@@ -105,6 +109,11 @@ impl Cx<'_> {
                 None
             }
         }
+    }
+
+    fn out_of_range(&mut self, v: impl std::fmt::Display, ty: Scalar, span: Span) -> Option<Expr> {
+        self.error(codes::LITERAL, format!("the literal {v} does not fit `{ty}`"), span, "out of range");
+        None
     }
 
     /// Brings two operands to one type.
@@ -141,6 +150,7 @@ impl Cx<'_> {
     pub fn val(&mut self, e: &ast::Expr, hint: Option<&Type>) -> Option<Val> {
         match &e.kind {
             K::Int(v) => Some(Val::Int(*v)),
+            K::Large(v) => Some(Val::Large(*v)),
             K::Float(v) => Some(Val::Float(*v)),
             K::Bool(v) => Some(Val::Expr(build::boolean(*v))),
             K::Name(n) => self.name(n, e.span).map(Val::Expr),
@@ -241,6 +251,13 @@ impl Cx<'_> {
                     Val::Expr(build::neg(build::int(ty, v)))
                 }
             }),
+            (ast::UnOp::Neg, Val::Large(v)) if hint.is_some_and(Type::is_float) => {
+                Some(Val::Float(-(v as f64)))
+            }
+            (ast::UnOp::Neg, v @ Val::Large(_)) => {
+                let e = self.coerce(v, hint.unwrap_or(&Type::INDEX), a.span)?;
+                Some(Val::Expr(build::neg(e)))
+            }
             (ast::UnOp::Neg, Val::Float(v)) => Some(Val::Float(-v)),
             (ast::UnOp::Neg, Val::Expr(e)) => {
                 if e.ty().is_int() || e.ty().is_float() {
@@ -446,7 +463,7 @@ pub fn type_of(v: &Option<Val>) -> Option<Type> {
 /// Made of literals only, so that its type comes from elsewhere?
 pub fn flexible(e: &ast::Expr) -> bool {
     match &e.kind {
-        K::Int(_) | K::Float(_) => true,
+        K::Int(_) | K::Large(_) | K::Float(_) => true,
         K::Unary(ast::UnOp::Neg, a) => flexible(a),
         K::Binary(op, a, b) => {
             matches!(op, B::Add | B::Sub | B::Mul | B::Div | B::FloorDiv | B::Mod)
@@ -478,12 +495,13 @@ fn fold(op: B, a: &Val, b: &Val) -> Option<Val> {
             };
             v.map(Val::Int)
         }
-        (Val::Expr(_), _) | (_, Val::Expr(_)) => None,
+        // Of these the type decides.
+        (Val::Expr(_) | Val::Large(_), _) | (_, Val::Expr(_) | Val::Large(_)) => None,
         _ => {
             let of = |v: &Val| match v {
                 Val::Int(v) => *v as f64,
                 Val::Float(v) => *v,
-                Val::Expr(_) => f64::NAN,
+                Val::Expr(_) | Val::Large(_) => f64::NAN,
             };
             let (x, y) = (of(a), of(b));
             Some(Val::Float(match op {

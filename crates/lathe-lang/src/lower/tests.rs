@@ -162,6 +162,7 @@ impl Cx<'_> {
                 .iter()
                 .map(|a| match self.val(&a.value, elem.scalar().map(Type::from).as_ref())? {
                     Val::Int(v) => Some(Number::Int(v)),
+                    Val::Large(v) => Some(Number::Int(v as i64)),
                     Val::Float(v) => Some(Number::Float(v)),
                     Val::Expr(e) => data::leaves(&e, env)?.first().copied(),
                 })

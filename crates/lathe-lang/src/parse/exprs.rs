@@ -89,6 +89,12 @@ impl Parser<'_> {
 
     fn atom(&mut self) -> Read<Expr> {
         let start = self.span();
+        if let Tok::Int(digits) = self.peek()
+            && let Some(v) = digits.parse::<u64>().ok().filter(|v| i64::try_from(*v).is_err())
+        {
+            self.advance();
+            return self.node(ExprKind::Large(v), self.since(start));
+        }
         let kind = match self.peek() {
             Tok::Name(n) => {
                 self.advance();

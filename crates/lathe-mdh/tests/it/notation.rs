@@ -170,6 +170,14 @@ fn wrong_definitions_are_refused_where_they_are_wrong() {
     assert_eq!(refused(&with(out, hom, "M:(i,k)->(i,k-1)")), codes::LEAVES);
     assert_eq!(refused(&with("w:(i,k)->(i+k)", hom, inp)), codes::NOT_INJECTIVE);
     assert_eq!(refused(&with(out, "id, (++,++)", inp)), codes::NOT_INJECTIVE);
+    for view in ["w:(i,k)->(i+k)", "w:(i,k)->(I-1-i+k)", "w:(i,k)->(2*i+2*k)", "w:(i,k)->(i+k,k+i)"] {
+        let text = with(view, "id, (++,++)", inp);
+        let read = notation::parse(FileId(0), &text, &BTreeMap::new());
+        assert_eq!(read.err().map(|d| d.code), Some(codes::NOT_INJECTIVE), "before sizes are known: {view}");
+    }
+    for view in ["w:(i,k)->(4*i+k)", "w:(i,k)->(i+k,i-k+K)", "w:(i,k)->(k,i+k)"] {
+        read(&with(view, "id, (++,++)", inp));
+    }
     assert_eq!(refused(&with("w:(i,k)->()", "id, (+,*)", inp)), codes::MIXED);
 }
 

@@ -1,5 +1,5 @@
-//! What steps have to show: a closed list of claims with their operands, and how each was discharged. Sentences are made
-//! from these when they are wanted, and stored nowhere.
+//! What steps have to show: a closed list of claims with their operands. Sentences are made from these when they are
+//! wanted, and stored nowhere.
 
 use super::formula::{Formula, list};
 use serde::{Deserialize, Serialize};
@@ -47,6 +47,14 @@ pub enum Construction {
     Unchanged,
 }
 
+impl Construction {
+    /// The two trees say it, whatever made the one of the other: the same instances run one after the other.
+    pub fn is_decided(self) -> bool {
+        use Construction::*;
+        matches!(self, Blocks | Cut | Separated | Unrolled | Shifted | Serial)
+    }
+}
+
 /// A law of a combine operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -62,8 +70,6 @@ pub enum Law {
 pub enum Until {
     /// The reads that it is put into.
     Read,
-    /// The place where it is computed now.
-    Moved,
     /// The end of the statement that it is computed for.
     Done,
 }
@@ -107,6 +113,15 @@ pub struct Range {
     pub step: i64,
 }
 
+/// The partial results of an array: `buffer` has as many copies of the window as there are parts.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Partial {
+    pub array: String,
+    pub buffer: String,
+    pub window: Vec<Range>,
+}
+
 /// What had to hold. Operands are names of the function and formulas.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -122,20 +137,19 @@ pub enum Claim {
     /// Tiles along absolute multiples hold every iteration once: factor of each loop.
     Tiled { factors: Vec<(String, i64)> },
 
-    /// All accesses to `array` in the statement lie in the window that `buffer` holds.
-    WindowHolds { array: String, buffer: String, window: Vec<Range> },
+    /// In the statement, `buffer` stands for a window of `array`: every access touches the position of its element, what is
+    /// read was copied in or written before, and what is written is copied out.
+    Redirected { array: String, buffer: String, window: Vec<Range> },
     /// Nothing but the statement touches the array while the buffer lives.
     Exclusive { array: String, buffer: String },
-    /// Every element of the array that is read, or copied out, was written before.
-    WrittenFirst { array: String, within: Within },
-    /// Every access to `buffer` touches the element that the access to `array` in its place touched.
-    Redirected { array: String, buffer: String },
-    /// What stands in front of a statement gives every position of `buffer` that it reads the value that the element of
-    /// `array` had, by the expression that it had.
-    Recomputed { array: String, buffer: String },
-    /// Every contribution to an element of `array` goes to one of its positions in `buffer`, which starts from the identity
-    /// and is combined into the element once.
-    PartsCombined { array: String, buffer: String },
+    /// Every element of the array that an iteration reads was written by it before; all that it touches is in the window.
+    WrittenFirst { array: String, window: Vec<Range> },
+    /// A window of `array` is computed in front of the statement that holds all that reads it: every read finds the value
+    /// that it found, by the expression that it had, and nothing that it is computed from is written until then.
+    Recomputed { array: String, window: Vec<Range> },
+    /// Every contribution to an element of an array goes to one of its partial results, number `own`, which starts from
+    /// the identity, or where there is none from its first contribution, and is combined into the element once.
+    PartsCombined { parts: Vec<Partial>, own: Formula },
     /// Nothing outside touches the array.
     OnlyInside { array: String, within: Within },
     /// What every read of the array saw is computed in its place.
@@ -144,8 +158,6 @@ pub enum Claim {
     OwnElements { array: String },
     /// Nothing that is read to compute this (an array or a label) is written meanwhile.
     InputsKept { of: String, until: Until },
-    /// All that reads the array is inside of the loop, and its elements in the window.
-    ReadInside { array: String, window: Vec<Range> },
     /// Every value is computed once, by the expression that it had, and read from arrays.
     ComputedOnce { of: String, arrays: Vec<String> },
     /// What inner loops combine is combined first, from the identity on and in their order, and read from arrays.
@@ -155,8 +167,6 @@ pub enum Claim {
     StartsFromTotals { array: String, totals: String },
     /// Nothing but the label touches, or changes, the array.
     OnlyBy { label: String, array: String, within: Within },
-    /// No element of the array that the statement combines into is read by it.
-    ReadsApart { array: String },
     /// Every part of a reduction without identity has a first element.
     PartsBegin { label: String },
     /// Elements that padding writes are never read.
@@ -212,8 +222,7 @@ impl Claim {
             DependencesKept | InstancesKept | OrderKept { .. } | Renumbered { .. } | Tiled { .. } => {
                 Theorem::Order
             }
-            WindowHolds { .. }
-            | Exclusive { .. }
+            Exclusive { .. }
             | WrittenFirst { .. }
             | Redirected { .. }
             | Recomputed { .. }
@@ -222,12 +231,10 @@ impl Claim {
             | ComputedInPlace { .. }
             | OwnElements { .. }
             | InputsKept { .. }
-            | ReadInside { .. }
             | ComputedOnce { .. }
             | CombinedFirst { .. }
             | StartsFromTotals { .. }
             | OnlyBy { .. }
-            | ReadsApart { .. }
             | PartsBegin { .. }
             | PaddingUnread { .. }
             | Simplified { .. }
@@ -249,10 +256,16 @@ impl Claim {
 
     /// The formulas among the operands.
     pub fn formulas(&self) -> Vec<&Formula> {
+        fn of(window: &[Range]) -> Vec<&Formula> {
+            window.iter().flat_map(|r| [&r.lo, &r.size]).collect()
+        }
         match self {
             Claim::Renumbered { map } => map.iter().map(|m| &m.1).collect(),
-            Claim::WindowHolds { window, .. } | Claim::ReadInside { window, .. } => {
-                window.iter().flat_map(|r| [&r.lo, &r.size]).collect()
+            Claim::Redirected { window, .. }
+            | Claim::Recomputed { window, .. }
+            | Claim::WrittenFirst { window, .. } => of(window),
+            Claim::PartsCombined { parts, own } => {
+                parts.iter().flat_map(|p| of(&p.window)).chain([own]).collect()
             }
             Claim::Simplified { named, .. } => named.iter().flat_map(|(name, value)| [name, value]).collect(),
             _ => Vec::new(),
@@ -329,34 +342,38 @@ impl fmt::Display for Claim {
                 let all: Vec<String> = factors.iter().map(|(n, c)| format!("{n} by {c}")).collect();
                 write!(f, "the tiles hold every iteration once: {}", all.join(", "))
             }
-            WindowHolds { array, buffer, window: w } => write!(
+            Redirected { array, buffer, window: w } => write!(
                 f,
-                "every access to `{array}` in the statement lies in the box `{array}[{}]` that `{buffer}` holds",
+                "`{buffer}` stands for the box `{array}[{}]` in the statement: every access touches the copy of the element \
+                 that it touched, what is read was copied in or written before, and what is written is copied out",
                 window(w)
             ),
             Exclusive { array, buffer } => write!(
                 f,
                 "nothing else touches `{array}` while `{buffer}` lives: no call, view or alias of it"
             ),
-            WrittenFirst { array, within: Within::Iteration } => {
-                write!(f, "every element of `{array}` that an iteration reads was written by it before")
+            WrittenFirst { array, window: w } => write!(
+                f,
+                "every element of `{array}` that an iteration reads was written by it before, in the box `{array}[{}]`",
+                window(w)
+            ),
+            Recomputed { array, window: w } => write!(
+                f,
+                "everything that reads `{array}` is inside of the loop and in the box `{array}[{}]`, which is computed \
+                 there alike, from the same values",
+                window(w)
+            ),
+            PartsCombined { parts, own } => {
+                let boxes: Vec<String> = parts
+                    .iter()
+                    .map(|p| format!("`{}[{}]` in `{}`", p.array, window(&p.window), p.buffer))
+                    .collect();
+                write!(
+                    f,
+                    "what was combined into {} goes to partial result {own}, each of which is combined into its element once",
+                    boxes.join(", ")
+                )
             }
-            WrittenFirst { array, .. } => {
-                write!(f, "every element of `{array}` is written before it is read or copied out")
-            }
-            Redirected { array, buffer } => write!(
-                f,
-                "every access to `{buffer}` touches the copy of the element of `{array}` that it touched before"
-            ),
-            Recomputed { array, buffer } => write!(
-                f,
-                "every element of `{buffer}` that is read has the value that the element of `{array}` had, computed alike"
-            ),
-            PartsCombined { array, buffer } => write!(
-                f,
-                "what was combined into `{array}` goes to elements of `{buffer}` that start from the identity, and each of \
-                 these is combined into its element once"
-            ),
             OnlyInside { array, .. } => {
                 write!(f, "`{array}` is used in the body of the loop and nowhere else")
             }
@@ -369,17 +386,9 @@ impl fmt::Display for Claim {
             InputsKept { of, until: Until::Read } => {
                 write!(f, "nothing that `{of}` is computed from is written before it is read")
             }
-            InputsKept { of, until: Until::Moved } => {
-                write!(f, "nothing that the nests of `{of}` read is written between their old and new place")
-            }
             InputsKept { of, until: Until::Done } => {
                 write!(f, "nothing that `{of}` is computed from is written before it is complete")
             }
-            ReadInside { array, window: w } => write!(
-                f,
-                "everything that reads `{array}` is inside of the loop, and finds it in the box `{array}[{}]`",
-                window(w)
-            ),
             ComputedOnce { of, arrays } => write!(
                 f,
                 "every value of `{of}` is computed once, by the expression that it had, and read from {}",
@@ -400,9 +409,6 @@ impl fmt::Display for Claim {
                 write!(f, "nothing but `{label}` touches `{array}` in the statement")
             }
             OnlyBy { label, array, .. } => write!(f, "only `{label}` changes `{array}` in the loop"),
-            ReadsApart { array } => {
-                write!(f, "elements of `{array}` that the statement reads are none that it combines into")
-            }
             PartsBegin { label } => write!(f, "every part of `{label}` has a first element"),
             PaddingUnread { array, over } => {
                 write!(f, "elements of `{array}` that additional iterations of `{over}` write are never read")
@@ -446,181 +452,6 @@ impl fmt::Display for Claim {
             InBounds { access } => write!(f, "{access} is inside of the array"),
             NoFailure { message } => write!(f, "not the case: {message}"),
             Fact { text } => write!(f, "{text} holds"),
-        }
-    }
-}
-
-/// How an obligation was discharged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Discharge {
-    /// By the dependences of the program.
-    ByDependence,
-    /// By an equation that holds for every program of the rule's shape.
-    ByRule,
-    /// By an equation or a law that was tried on many values and refuted by none; nobody proved it.
-    Tested,
-    /// By a guard in the code.
-    ByCheck,
-    /// The user said so.
-    ByDeclaration,
-    /// Extern code or a micro-kernel.
-    Trusted,
-}
-
-impl fmt::Display for Discharge {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Discharge::ByDependence => "by-dependence",
-            Discharge::ByRule => "by-rule",
-            Discharge::Tested => "tested",
-            Discharge::ByCheck => "by-check",
-            Discharge::ByDeclaration => "by-declaration",
-            Discharge::Trusted => "trusted",
-        })
-    }
-}
-
-/// What was found when a claim was discharged, as far as it can be said again.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Witness {
-    /// The form of the tree before, or of the rewrite, says it.
-    Form,
-    /// So many pairs of statements were examined: for none of them is there a pair of instances that says otherwise.
-    Pairs(usize),
-    /// So many accesses were examined, each for all of its instances.
-    Accesses(usize),
-    /// The arrays that statements read and write were compared, as wholes.
-    Effects,
-    /// It was tried on many values.
-    Trials,
-    /// A law, and up to what it holds.
-    Law { up_to_rounding: bool, up_to_zero_sign: bool, nan_aside: bool, on_elements: bool },
-    /// The condition stands in the code.
-    Guard,
-    /// Whoever wrote the strategy or the program wants it so.
-    Stated,
-}
-
-/// A claim, and how it was discharged.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Obligation {
-    pub claim: Claim,
-    pub by: Discharge,
-    pub witness: Witness,
-}
-
-impl Obligation {
-    /// Discharged by the form of the rewrite.
-    pub fn by_rule(claim: Claim) -> Obligation {
-        Obligation { claim, by: Discharge::ByRule, witness: Witness::Form }
-    }
-
-    /// An equation that was proved.
-    pub fn equation(rule: &str) -> Obligation {
-        Obligation::by_rule(Claim::Equation { rule: rule.to_string() })
-    }
-
-    /// An equation that was only tried.
-    pub fn tested_equation(rule: &str) -> Obligation {
-        let claim = Claim::Equation { rule: rule.to_string() };
-        Obligation { claim, by: Discharge::Tested, witness: Witness::Trials }
-    }
-
-    /// Discharged by comparing which arrays statements read and write.
-    pub fn by_effects(claim: Claim) -> Obligation {
-        Obligation { claim, by: Discharge::ByDependence, witness: Witness::Effects }
-    }
-
-    /// Discharged by the checker, which looked at so many accesses.
-    pub fn by_accesses(claim: Claim, accesses: usize) -> Obligation {
-        Obligation { claim, by: Discharge::ByDependence, witness: Witness::Accesses(accesses) }
-    }
-
-    /// Wanted by whoever wrote the strategy or the program.
-    pub fn stated(claim: Claim) -> Obligation {
-        Obligation { claim, by: Discharge::ByDeclaration, witness: Witness::Stated }
-    }
-
-    /// Looked after by a guard in the code.
-    pub fn guarded(claim: Claim) -> Obligation {
-        Obligation { claim, by: Discharge::ByCheck, witness: Witness::Guard }
-    }
-
-    pub fn order(by: Construction) -> Obligation {
-        Obligation::by_rule(Claim::OrderKept { by })
-    }
-
-    /// Why a claim cannot have been discharged like this; none if it can.
-    pub fn flaw(&self) -> Option<String> {
-        use {Claim as C, Discharge as D, Witness as W};
-        let witnessed = matches!(
-            (&self.by, &self.witness),
-            (D::ByDependence, W::Pairs(_) | W::Accesses(_) | W::Effects)
-                | (D::ByRule, W::Form | W::Law { .. })
-                | (D::Tested, W::Law { .. } | W::Trials)
-                | (D::ByCheck, W::Guard)
-                | (D::ByDeclaration | D::Trusted, W::Stated)
-        );
-        if !witnessed {
-            return Some(format!("`{}` has no such witness", self.by));
-        }
-        let fits = match (&self.claim, self.claim.theorem()) {
-            (C::DependencesKept, _) => self.by == D::ByDependence && matches!(self.witness, W::Pairs(_)),
-            (C::InstancesKept, _) => self.by == D::ByDependence,
-            (C::Law { .. }, _) => matches!(self.witness, W::Law { .. }),
-            (C::Equation { .. }, _) => matches!(self.witness, W::Form | W::Trials),
-            (C::RoundedOnce { .. } | C::Unordered { .. }, _) => self.by == D::ByDeclaration,
-            (C::Associated { .. }, _) => matches!(self.by, D::ByRule | D::ByDeclaration),
-            (C::InBounds { .. } | C::NoFailure { .. }, _) => self.by == D::ByCheck,
-            (C::Fact { .. }, _) => matches!(self.by, D::ByCheck | D::ByDeclaration),
-            (
-                C::LayoutOnly { .. }
-                | C::SpaceOnly { .. }
-                | C::CachesOnly { .. }
-                | C::RouteOnly { .. }
-                | C::IndivisibleOnly { .. }
-                | C::ComputedInPlace { .. }
-                | C::ComputedOnce { .. }
-                | C::CombinedFirst { .. }
-                | C::StartsFromTotals { .. }
-                | C::OwnElements { .. }
-                | C::OnlyInside { .. }
-                | C::FilledAhead { .. },
-                _,
-            ) => self.by == D::ByDependence && matches!(self.witness, W::Accesses(_)),
-            (_, Theorem::Order | Theorem::NoMeaning | Theorem::Size) => self.by == D::ByRule,
-            (_, Theorem::Value | Theorem::Algebra) => matches!(self.by, D::ByRule | D::ByDependence),
-        };
-        (!fits).then(|| format!("“{}” is never discharged `{}`", self.claim, self.by))
-    }
-}
-
-impl fmt::Display for Obligation {
-    /// One sentence.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.claim.fmt(f)?;
-        match &self.witness {
-            Witness::Pairs(n) => write!(f, " ({n} pairs of statements)"),
-            Witness::Accesses(n) => write!(f, " ({n} accesses)"),
-            Witness::Law { up_to_rounding, up_to_zero_sign, nan_aside, on_elements } => {
-                f.write_str(if self.by == Discharge::Tested { " (tested" } else { " (proved" })?;
-                if *up_to_rounding {
-                    f.write_str(", up to rounding")?;
-                } else if *up_to_zero_sign {
-                    f.write_str(", up to the sign of zero")?;
-                }
-                for (holds, text) in
-                    [(nan_aside, ", comparisons with NaN aside"), (on_elements, ", for what is combined")]
-                {
-                    f.write_str(if *holds { text } else { "" })?;
-                }
-                f.write_str(")")
-            }
-            Witness::Trials => f.write_str(" (tested)"),
-            Witness::Form | Witness::Effects | Witness::Guard | Witness::Stated => Ok(()),
         }
     }
 }

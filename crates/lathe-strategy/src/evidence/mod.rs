@@ -1,25 +1,25 @@
 //! What a step did and why it was legal, as data that can be stored, read again and checked.
 //!
-//! * [`claim`]: what had to hold, and how it was discharged: a closed list.
+//! * [`claim`]: what had to hold: a closed list.
+//! * [`obligation`]: how it was discharged.
 //! * [`relation`]: which old instance every copy of a statement runs.
 //! * [`formula`]: the expressions in both.
 
 pub mod claim;
 pub mod formula;
+pub mod obligation;
 pub mod relation;
 
-pub use claim::{
-    Claim, Construction, Discharge, Law, Made, Obligation, Range, Relied, Simplified, Theorem, Until, Within,
-    Witness,
-};
+pub use claim::{Claim, Construction, Law, Made, Partial, Range, Relied, Simplified, Theorem, Until, Within};
 pub use formula::Formula;
+pub use obligation::{Discharge, Obligation, Witness};
 pub use relation::{Bound, Copy, Kind, Relation};
 
 use lathe_diagnostics::Diagnostic;
 use serde::{Deserialize, Serialize};
 
 /// The version of this form. Evidence of another version is refused.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// The record of one step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

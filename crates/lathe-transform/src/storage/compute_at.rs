@@ -10,16 +10,15 @@ use crate::codes;
 use crate::names;
 use crate::rule::Rule;
 use crate::work::Work;
-use lathe_analysis::Again;
 use lathe_diagnostics::Places;
 use lathe_ir::expr::Expr;
 use lathe_ir::visit;
 use lathe_ir::{Buffer, Layout, Loop, Space, Stmt, StmtKind, VarId, build};
 use lathe_poly::Linear;
 use lathe_poly::bounds;
-use lathe_strategy::evidence::{Kind, Until};
+use lathe_strategy::evidence::Kind;
 use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Claim, Obligation, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Refusal, RuleSignature};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -100,16 +99,12 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let redirect = |s: &Stmt| region::redirect(s, buffer.id, &local, &region);
     let shared = Around::of(cursor.func, &producer.seq).binders.len();
     let repeats = around.instance().split_off(shared);
-    let (mut nests, mut was) = (Vec::new(), HashMap::new());
+    let mut parts = Vec::new();
     for nest in &producer.nests {
-        let (restricted, shifts) = restrict(nest, &buffer, &region, &around)?;
-        nests.push((nest.clone(), redirect(&again(&restricted, &repeats))));
-        was.extend(shifts);
+        let restricted = restrict(nest, &buffer, &region, &around)?;
+        parts.push(redirect(&again(&restricted, &repeats)));
     }
-    let used = redirect(body);
-    let mirror = region::mirror(&buffer, &local, &region);
-    work.check_again(&target, &Again { nests: &nests, was: &was, before: body, used: &used }, &mirror)?;
-    let parts: Vec<Stmt> = nests.into_iter().map(|n| n.1).chain([used]).collect();
+    parts.push(redirect(body));
     let new =
         Stmt::new(StmtKind::Alloc { buffer: local.clone(), body: Stmt::seq(parts) }, producer.places.clone());
     work.replace_storage(&target, new, Kind::Recomputation)?;
@@ -117,10 +112,8 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     work.made(&target, &local);
     work.becomes(&*buffer, &*local);
     let window = region::window(work, &target, &region, &around);
-    let name = buffer.name.to_string();
-    work.oblige(Obligation::by_accesses(Claim::ReadInside { array: name.clone(), window }, reads.len()));
-    work.oblige(Obligation::by_effects(Claim::InputsKept { of: name, until: Until::Moved }));
-    Ok(())
+    let claim = Claim::Recomputed { array: buffer.name.to_string(), window };
+    work.decide_at(&target, claim, "choose another loop")
 }
 
 fn refuse(message: String, help: &str, places: &Places) -> Refusal {
@@ -137,14 +130,8 @@ fn again(nest: &Stmt, repeats: &[Expr]) -> Stmt {
     })
 }
 
-/// The nest with its loops over the array's dimensions restricted to the box, and counted from its start; and what their
-/// variables were.
-fn restrict(
-    nest: &Stmt,
-    buffer: &Buffer,
-    region: &Region,
-    around: &Around,
-) -> Result<(Stmt, HashMap<VarId, Expr>), Refusal> {
+/// The nest with its loops over the array's dimensions restricted to the box, and counted from its start.
+fn restrict(nest: &Stmt, buffer: &Buffer, region: &Region, around: &Around) -> Result<Stmt, Refusal> {
     let writes = scope::accesses(nest, &HashMap::new());
     let mut plan: HashMap<VarId, (usize, i64)> = HashMap::new();
     for w in writes.iter().filter(|f| f.buffer() == Some(buffer.id)) {
@@ -202,7 +189,7 @@ fn restrict(
         let hi = bounds::min_expr(&ends).unwrap_or_else(|| shifted(&l.hi, &back));
         s.with_kind(StmtKind::Loop(Loop { lo: low, hi, ..l.clone() }))
     });
-    Ok((visit::substitute_stmt(&restricted, &shifts), shifts))
+    Ok(visit::substitute_stmt(&restricted, &shifts))
 }
 
 /// Whether a buffer of the nest itself lives through iterations of a loop that is to be cut down: the

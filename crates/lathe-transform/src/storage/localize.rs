@@ -9,12 +9,11 @@ use crate::codes;
 use crate::names;
 use crate::rule::Rule;
 use crate::work::Work;
-use lathe_analysis::Staged;
 use lathe_diagnostics::Places;
 use lathe_ir::{Buffer, Layout, Stmt, StmtKind, visit};
 use lathe_strategy::evidence::{Kind, Within};
 use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Claim, Obligation, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Refusal, RuleSignature};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -113,24 +112,19 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
         layout: Layout::row_major(),
     });
     let inside = region::redirect(body, buffer.id, &local, &plan.region);
-    let staged = Staged { before: body, enter: &[], used: &inside, leave: &[], lives_on: false };
-    work.check_mirror(&target, &staged, &region::mirror(&buffer, &local, &plan.region))?;
     let made = Stmt::new(StmtKind::Alloc { buffer: local.clone(), body: inside }, plan.places());
+    let window = region::window(work, &target, &plan.region, &plan.around);
     work.replace_storage(&target, made, Kind::Bijection)?;
     if let Some((_, rest)) = work.at(&alloc)?.as_alloc() {
         let rest = rest.clone();
-        work.replace_storage(&alloc, rest, Kind::Bijection)?;
+        work.replace_as_is(&alloc, rest, Kind::Bijection)?;
     }
     work.made(&target, &local);
     work.becomes(&*buffer, &*local);
     let array = name.to_string();
     let only = Claim::OnlyInside { array: array.clone(), within: Within::Iteration };
     work.decide(only, "fuse the loops that use it first")?;
-    work.oblige(Obligation::by_accesses(
-        Claim::WrittenFirst { array, within: Within::Iteration },
-        plan.found.len(),
-    ));
-    Ok(())
+    work.decide_at(&target, Claim::WrittenFirst { array, window }, "choose another loop")
 }
 
 fn refuse(message: String, help: &str, places: &Places) -> Refusal {

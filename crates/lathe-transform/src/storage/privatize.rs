@@ -16,7 +16,7 @@ use crate::laws::{self, Relied};
 use crate::names;
 use crate::rule::{Cursor, Rule};
 use crate::work::Work;
-use lathe_analysis::{Env, Mirror, Parts};
+use lathe_analysis::Env;
 use lathe_diagnostics::Places;
 use lathe_ir::expr::{Access, Expr, View};
 use lathe_ir::names::Role;
@@ -28,7 +28,7 @@ use lathe_ir::{
 use lathe_poly::Linear;
 use lathe_poly::bounds;
 use lathe_prove::Which;
-use lathe_strategy::evidence::{Kind, Within};
+use lathe_strategy::evidence::{Kind, Partial, Within};
 use lathe_strategy::syntax::{Formal, Sort};
 use lathe_strategy::{Claim, Obligation, Refusal, RuleSignature};
 use std::collections::{HashMap, HashSet};
@@ -155,8 +155,6 @@ struct Reduction {
     targets: Vec<BufId>,
     /// Accesses of the targets, all reductions of the statement.
     found: Vec<Found>,
-    /// Pairs of them and of reads that were shown to touch different elements.
-    apart: usize,
     places: Places,
 }
 
@@ -220,10 +218,10 @@ impl Job<'_> {
         let reads = |f: &Found| f.usage == scope::Use::Read && !f.opaque && self.first.is_none();
         let apart = match others.iter().find(|f| !reads(f)) {
             Some(_) => Err(String::new()),
-            None if others.is_empty() => Ok(0),
+            None if others.is_empty() => Ok(()),
             None => self.reads_apart(path, stmt, &first.op, &targets),
         };
-        let apart = apart.map_err(|why| {
+        apart.map_err(|why| {
             let (f, colon) = (
                 others.iter().find(|f| !reads(f)).or(others.first()),
                 if why.is_empty() { "" } else { ": " },
@@ -234,24 +232,28 @@ impl Job<'_> {
                 f.map_or(&places, |f| &f.access.places),
             )
         })?;
-        Ok(Reduction { op: first.op.clone(), label: first.label.clone(), targets, found, apart, places })
+        Ok(Reduction { op: first.op.clone(), label: first.label.clone(), targets, found, places })
     }
 
-    /// Whether what a statement reads of the targets are other elements than those that it combines into; how many
-    /// pairs of accesses say so.
+    /// Whether what a statement reads of the targets are other elements than those that it combines into.
     fn reads_apart(
         &self,
         path: &[usize],
         stmt: &Stmt,
         op: &ReduceOp,
         targets: &[BufId],
-    ) -> Result<usize, String> {
+    ) -> Result<(), String> {
         let env = Env::at(self.cursor.module, self.cursor.func, path);
         let one = |id: &BufId| match env.buffer(*id) {
-            Some(b) => lathe_analysis::reads_apart(&env, stmt, op, b),
+            Some(b) => lathe_analysis::reads_apart(&env, stmt, op, b).map(|_| ()),
             None => Err("it is allocated inside of the loop".to_string()),
         };
-        targets.iter().map(one).sum()
+        targets.iter().try_for_each(one)
+    }
+
+    /// The body of the loop.
+    fn inside(&self) -> Path {
+        self.inner.iter().copied().chain([0]).collect()
     }
 
     /// How many statements in a subtree reduce into the array.
@@ -446,39 +448,13 @@ impl Job<'_> {
         };
         let init = identity.as_ref().map(|start| m.init(work, start, &mut labels)).unwrap_or_default();
         // One array after the other goes to its parts.
-        let redirected: Vec<Stmt> = (0..parts.len())
-            .scan(old.clone(), |so_far, n| {
-                *so_far = m.redirect(so_far, &first, n);
-                Some(so_far.clone())
-            })
-            .collect();
-        let mut main = redirected.last().unwrap_or(old).clone();
+        let mut main = (0..parts.len()).fold(old.clone(), |so_far, n| m.redirect(&so_far, &first, n));
         if let Some(f) = self.first {
             let outside: Vec<VarId> = around.binders.iter().map(|b| b.id).collect();
             main = f.restart(&main, &locals, &outside);
         }
         let combine = m.combine(work, &mut labels);
-        if let (Some(start), None) = (&identity, self.first) {
-            let own = m.own(&first).ok_or_else(empty)?;
-            for (n, (b, local)) in parts.iter().zip(&locals).enumerate() {
-                let before = if n == 0 { old } else { &redirected[n - 1] };
-                let mirror = Mirror { own: vec![own.clone()], ..region::mirror(b, local, &region[n]) };
-                let these = Parts {
-                    op: &r.op,
-                    start: &start[n],
-                    before,
-                    init: &init[n],
-                    used: &redirected[n],
-                    combine: &combine,
-                };
-                work.check_parts(target, &these, &mirror)?;
-            }
-        } else {
-            for (b, local) in parts.iter().zip(&locals) {
-                let (array, buffer) = (b.name.to_string(), local.name.to_string());
-                work.oblige(Obligation::by_rule(Claim::PartsCombined { array, buffer }));
-            }
-        }
+        let own = m.own(&first).ok_or_else(empty)?;
         let body = Stmt::seq(init.into_iter().chain([main, combine]));
         let new = locals
             .iter()
@@ -496,13 +472,28 @@ impl Job<'_> {
             return Err(empty());
         }
 
-        let (label, array) = (r.label.to_string(), self.buffer.name.to_string());
-        if r.apart > 0 {
-            work.oblige(Obligation::by_accesses(Claim::ReadsApart { array: array.clone() }, r.apart));
+        let label = r.label.to_string();
+        let partial = |(n, (b, local)): (usize, (&Arc<Buffer>, &Arc<Buffer>))| Partial {
+            array: b.name.to_string(),
+            buffer: local.name.to_string(),
+            window: region::window(work, target, &region[n], &around),
+        };
+        let all: Vec<Partial> = parts.iter().zip(&locals).enumerate().map(partial).collect();
+        let alone = all.iter().map(|p| Claim::Exclusive { array: p.array.clone(), buffer: p.buffer.clone() });
+        let alone: Vec<Claim> = alone.collect();
+        let claim = Claim::PartsCombined { parts: all, own: work.formula(&self.inside(), &own) };
+        let help = "choose another loop, or `at:`";
+        if self.first.is_none() {
+            work.decide_at(target, claim, help)?;
+        } else {
+            work.oblige(Obligation::by_rule(claim));
+            let array = self.buffer.name.to_string();
+            let only = Claim::OnlyBy { label: label.clone(), array, within: Within::Statement };
+            work.oblige(Obligation::by_accesses(only, r.found.len()));
         }
-        let within = if r.apart > 0 { Within::Loop } else { Within::Statement };
-        let only = Claim::OnlyBy { label: label.clone(), array, within };
-        work.oblige(Obligation::by_accesses(only, r.found.len()));
+        for claim in alone {
+            work.decide_at(target, claim, "privatize before `parallel`")?;
+        }
         relied.iter().for_each(|l| work.relies_on(l));
         work.changes_rounding(&label);
         if self.first.is_some() {

@@ -6,7 +6,6 @@
 use super::make;
 use super::scope::{Around, Found};
 use crate::work::Work;
-use lathe_analysis::Mirror;
 use lathe_ir::expr::{Access, Expr, View};
 use lathe_ir::{BufId, Buffer, Function, Stmt, VarId, build, visit};
 use lathe_poly::Linear;
@@ -413,12 +412,6 @@ pub fn shape(r: &Region, around: &Around) -> Vec<Expr> {
         constant.map_or_else(|| r.size_expr(d, &around.loops, &around.sizes), build::index)
     };
     (0..r.rank()).map(extent).collect()
-}
-
-/// Which element stands where in a buffer that holds the box.
-pub fn mirror<'a>(array: &'a Buffer, buffer: &'a Buffer, r: &Region) -> Mirror<'a> {
-    let window = (0..r.rank()).map(|d| (r.lo[d].to_expr(), r.step[d])).collect();
-    Mirror { array, buffer, window, own: Vec::new() }
 }
 
 /// The box as evidence holds it; `path` is where it is used.

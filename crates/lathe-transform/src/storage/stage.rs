@@ -13,7 +13,7 @@ use crate::codes;
 use crate::names;
 use crate::rule::{Cursor, Rule};
 use crate::work::Work;
-use lathe_analysis::{Env, Staged};
+use lathe_analysis::Env;
 use lathe_diagnostics::Places;
 use lathe_ir::expr::{Access, Expr};
 use lathe_ir::names::Role;
@@ -23,9 +23,9 @@ use lathe_ir::{
 };
 use lathe_poly::Linear;
 use lathe_poly::bounds;
-use lathe_strategy::evidence::{Kind, Within};
+use lathe_strategy::evidence::Kind;
 use lathe_strategy::syntax::{Formal, Sort};
-use lathe_strategy::{Claim, Obligation, Refusal, RuleSignature};
+use lathe_strategy::{Claim, Refusal, RuleSignature};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use touched::Touched;
@@ -152,20 +152,27 @@ pub fn stage_around(
     };
     let plan = Plan::make(rule, cursor, target, stmt, buffer, options.window.as_ref())?;
     let env = Env::at(cursor.module, cursor.func, target);
+    let window = region::window(work, target, &plan.region, &plan.around);
     let mut attempt = |exactly: bool, resumes: Option<&Expr>| {
-        let made = plan.rewrite(work, stmt, options, exactly, resumes)?;
-        if resumes.is_some() || !(if exactly { plan.had_values } else { plan.known }) {
-            let trial = work.trial(target, made.stmt.clone())?;
-            plan.computed(cursor, &trial, &made.copied)?;
-        }
-        // Where nothing is copied in, the statement itself has to begin.
-        if resumes.is_some() && !lathe_analysis::written_before_read(&env, &made.stmt, &made.local, None) {
-            return Err(plan.unknown());
-        }
-        let (enter, leave) = (&made.enter, &made.leave);
-        let staged = Staged { before: stmt, enter, used: &made.used, leave, lives_on: true };
-        work.check_mirror(target, &staged, &region::mirror(buffer, &made.local, &plan.region))?;
-        Ok(made)
+        work.attempt(|work| {
+            let made = plan.rewrite(work, stmt, options, exactly, resumes)?;
+            work.replace_storage(target, made.stmt.clone(), Kind::Bijection)?;
+            if resumes.is_some() || !(if exactly { plan.had_values } else { plan.known }) {
+                plan.computed(cursor, work.func(), &made.copied)?;
+            }
+            // Where nothing is copied in, the statement itself has to begin.
+            if resumes.is_some() && !lathe_analysis::written_before_read(&env, &made.stmt, &made.local, None)
+            {
+                return Err(plan.unknown());
+            }
+            let (array, copy) = (buffer.name.to_string(), made.local.name.to_string());
+            let stands =
+                Claim::Redirected { array: array.clone(), buffer: copy.clone(), window: window.clone() };
+            let help = "give a `window:` that holds all that the statement touches, or stage at another loop";
+            work.decide_at(target, stands, help)?;
+            work.decide_at(target, Claim::Exclusive { array, buffer: copy }, "stage before `parallel`")?;
+            Ok(made)
+        })
     };
     let mut either = |resumes: Option<&Expr>| {
         plan.whole
@@ -176,28 +183,14 @@ pub fn stage_around(
     let resumes = begin::resumes(cursor, target, stmt, buffer.id).filter(|_| plan.copy_in);
     let made =
         either(None).or_else(|e: Refusal| resumes.as_ref().and_then(|r| either(Some(r)).ok()).ok_or(e))?;
-    work.replace_storage(target, made.stmt, Kind::Bijection)?;
     work.made(target, &made.local);
     work.plays(Role::Staged, &**buffer, &*made.local);
-    let (array, copy) = (buffer.name.to_string(), made.local.name.to_string());
-    let window = region::window(work, target, &plan.region, &plan.around);
-    let holds = Claim::WindowHolds { array: array.clone(), buffer: copy.clone(), window };
-    work.oblige(Obligation::by_accesses(holds, plan.found.len()));
-    work.oblige(Obligation::by_accesses(Claim::Exclusive { array, buffer: copy.clone() }, plan.found.len()));
-    if plan.written.is_some() && !plan.copy_in {
-        let claim = Claim::WrittenFirst { array: copy, within: Within::Statement };
-        work.oblige(Obligation::by_accesses(claim, plan.found.len()));
-    }
     Ok(())
 }
 
 /// The new statement.
 struct Made {
     stmt: Stmt,
-    /// What it is made of: copies in, the old statement with the buffer, copies out.
-    enter: Vec<Stmt>,
-    used: Stmt,
-    leave: Vec<Stmt>,
     local: Arc<Buffer>,
     /// Labels of statements that copy in.
     copied: Vec<String>,
@@ -456,11 +449,9 @@ impl<'a> Plan<'a> {
             Some(cond) => Stmt::new(StmtKind::If { cond: cond.clone(), then, other: None }, places.clone()),
             None => then,
         };
-        let enter: Vec<Stmt> = before.into_iter().map(goes_on).collect();
-        let parts = enter.iter().chain([&used]).chain(&after).cloned();
-        let body = Stmt::seq(parts);
+        let body = Stmt::seq(before.into_iter().map(goes_on).chain([used]).chain(after));
         let stmt = Stmt::new(StmtKind::Alloc { buffer: local.clone(), body }, self.places());
-        Ok(Made { stmt, enter, used, leave: after, local, copied })
+        Ok(Made { stmt, local, copied })
     }
 
     pub fn places(&self) -> Places {

@@ -14,8 +14,8 @@ use crate::laws::{self, Relied};
 use crate::nest::rename_loops;
 use crate::rule::{Cursor, Edit, Rule};
 use lathe_analysis::{
-    Again, Change, Env, Mirror, OrderRefusal, Parts, Staged, instances_preserved, mirrors, order_preserved,
-    padded, partial_results, recomputes,
+    Change, Env, OrderRefusal, Unkept, instances_kept, instances_preserved, order_kept, order_preserved,
+    padded, same_instances, same_runs,
 };
 use lathe_diagnostics::{Code, Diagnostic, Places, Severity};
 use lathe_ir::names::Role;
@@ -48,6 +48,7 @@ pub struct Work<'a> {
 pub(crate) fn perform(cursor: &Cursor, rule: &'static Rule, args: &Args) -> Result<Edit, Refusal> {
     let mut work = Work::new(cursor, rule);
     (rule.apply)(&mut work, args)?;
+    work.same_runs()?;
     let Work { func, kind, mut evidence, parts, .. } = work;
     well_formed(cursor, rule.name(), &func)?;
     if evidence.obligations.is_empty() && func.body != cursor.func.body {
@@ -210,6 +211,30 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
+    /// Asks the checker once, for all edits together, whether the tree runs what it ran and in that order, where rules say
+    /// so by their form.
+    fn same_runs(&mut self) -> Result<(), Refusal> {
+        let by_form = |o: &Obligation| {
+            o.by == Discharge::ByRule && matches!(o.claim, Claim::OrderKept { by } if by.is_decided())
+        };
+        let Some(at) = self.evidence.obligations.iter().position(by_form) else { return Ok(()) };
+        if let Some(compared) = self.runs_compared()? {
+            let claim = self.evidence.obligations[at].claim.clone();
+            self.evidence.obligations[at] = Obligation::by_accesses(claim, compared);
+        }
+        Ok(())
+    }
+
+    /// How many statements say that the function runs what it ran when the rule began, in that order. None where only the
+    /// form of the rewrite says what statements do, and their instances and order are what they were.
+    pub fn runs_compared(&self) -> Result<Option<usize>, Refusal> {
+        let change = Change { module: self.module(), before: self.cursor.func, after: &self.func };
+        same_runs(&change).map(Some).or_else(|why| match (instances_kept(&change), order_kept(&change)) {
+            (Some(Ok(_)), Some(Ok(_))) => Ok(None),
+            _ => Err(self.refuse(codes::VALUE, format!("`{}`: {why}", self.rule))),
+        })
+    }
+
     /// Replaces a subtree by what computes the same on other storage; the rule names what it owes for that.
     pub fn replace(&mut self, path: &[usize], new: Stmt, kind: Kind) -> Result<(), Refusal> {
         let old = self.at(path)?.clone();
@@ -240,8 +265,31 @@ impl<'a> Work<'a> {
         let fits = self.keeps_arithmetic(path, &old, &new, &ranges);
         let new = simplify_stmt(&new, &mut ranges);
         self.check_order(path, &old, &new)?;
+        self.check_instances(path, &old, &new)?;
         fits?;
         self.replace_as_is(path, new, Kind::Bijection)
+    }
+
+    /// Asks the checker whether `new` runs each instance of `old` once. Where that depends on data, the form of the rewrite
+    /// has to say so.
+    fn check_instances(&mut self, path: &[usize], old: &Stmt, new: &Stmt) -> Result<(), Refusal> {
+        let env = Env::at(self.cursor.module, &self.func, path);
+        match same_instances(&env, old, new) {
+            Ok(compared) => self.oblige(Obligation::by_accesses(Claim::InstancesKept, compared)),
+            Err(Unkept { why, known: true }) => return Err(self.order_refusal(&OrderRefusal::Undecided(why))),
+            Err(Unkept { known: false, .. }) => {}
+        }
+        Ok(())
+    }
+
+    /// Names how the iterations of what was replaced last got their new numbers: that each has one is known of the
+    /// instances, or, where these depend on data, by the form of the rewrite.
+    pub fn renumbered(&mut self, claim: Claim) {
+        let known = self.evidence.obligations.iter_mut().find(|o| o.claim == Claim::InstancesKept);
+        match known {
+            Some(o) => o.claim = claim,
+            None => self.oblige(Obligation::by_rule(claim)),
+        }
     }
 
     /// Replaces a subtree by other loops for its instances, after asking the checker whether each of them is run exactly
@@ -251,12 +299,7 @@ impl<'a> Work<'a> {
         path: &[usize],
         make: impl FnOnce(&mut u32) -> Result<Stmt, Refusal>,
     ) -> Result<(), Refusal> {
-        let before = (self.func.clone(), self.evidence.clone(), self.kind);
-        let made = self.other_instances(path, make);
-        if made.is_err() {
-            (self.func, self.evidence, self.kind) = before;
-        }
-        made
+        self.attempt(|work| work.other_instances(path, make))
     }
 
     fn other_instances(
@@ -269,9 +312,7 @@ impl<'a> Work<'a> {
         let new = self.copy(&new);
         let env = Env::at(self.cursor.module, &self.func, path);
         instances_preserved(&env, &old, &new).map_err(|r| self.order_refusal(&r))?;
-        self.replace_checked(path, new)?;
-        self.oblige(Obligation::by_effects(Claim::InstancesKept));
-        Ok(())
+        self.replace_checked(path, new)
     }
 
     /// Replaces a subtree by one with other storage; `kind` is what happens to the instances of labels that stay. The
@@ -288,49 +329,6 @@ impl<'a> Work<'a> {
             self.refuse(codes::SHAPE, format!("`{}`: the place does not exist any more", self.rule))
         })?;
         self.kind = kind;
-        Ok(())
-    }
-
-    /// Asks the checker whether a buffer stands for a window of an array in what is to replace the statement at a place.
-    pub fn check_mirror(&mut self, path: &[usize], staged: &Staged, mirror: &Mirror) -> Result<(), Refusal> {
-        let help = "give a `window:` that holds all that the statement touches, or stage at another loop";
-        let claim = |array, buffer| Claim::Redirected { array, buffer };
-        self.check_stand_in(path, mirror, (staged.before, help), |env| mirrors(env, staged, mirror), claim)
-    }
-
-    /// Asks the checker whether what is computed again at a place, in part, is what the array had there.
-    pub fn check_again(&mut self, path: &[usize], again: &Again, mirror: &Mirror) -> Result<(), Refusal> {
-        let help = "choose another loop";
-        let claim = |array, buffer| Claim::Recomputed { array, buffer };
-        self.check_stand_in(path, mirror, (again.before, help), |env| recomputes(env, again, mirror), claim)
-    }
-
-    /// Asks the checker whether partial results, combined, are what the array got.
-    pub fn check_parts(&mut self, path: &[usize], parts: &Parts, mirror: &Mirror) -> Result<(), Refusal> {
-        let help = "choose another loop, or `at:`";
-        let claim = |array, buffer| Claim::PartsCombined { array, buffer };
-        self.check_stand_in(
-            path,
-            mirror,
-            (parts.before, help),
-            |env| partial_results(env, parts, mirror),
-            claim,
-        )
-    }
-
-    /// Asks the checker whether a buffer stands for an array, which is then a claim about both.
-    fn check_stand_in(
-        &mut self,
-        path: &[usize],
-        mirror: &Mirror,
-        (before, help): (&Stmt, &str),
-        question: impl FnOnce(&Env) -> Result<usize, String>,
-        claim: impl FnOnce(String, String) -> Claim,
-    ) -> Result<(), Refusal> {
-        let env = Env::at(self.cursor.module, &self.func, path);
-        let examined = question(&env).map_err(|why| self.no_stand_in(&why, before.places(), help))?;
-        let (array, buffer) = (mirror.array.name.to_string(), mirror.buffer.name.to_string());
-        self.oblige(Obligation::by_accesses(claim(array, buffer), examined));
         Ok(())
     }
 
@@ -354,14 +352,43 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
+    /// Edits that are taken back where one of them is refused.
+    pub fn attempt<T>(
+        &mut self,
+        edits: impl FnOnce(&mut Work<'a>) -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
+        let before = (self.func.clone(), self.evidence.clone(), self.kind);
+        let parts = self.parts.len();
+        let made = edits(self);
+        if made.is_err() {
+            (self.func, self.evidence, self.kind) = before;
+            self.parts.truncate(parts);
+        }
+        made
+    }
+
     /// Asks the checker whether a claim holds of the function as it was and as it is now, and names it.
     pub fn decide(&mut self, claim: Claim, help: &str) -> Result<(), Refusal> {
+        let focus = self.cursor.focus.clone();
+        self.decide_at(&focus, claim, help)
+    }
+
+    /// As [`Work::decide`], of what stood at a place.
+    pub fn decide_at(&mut self, path: &[usize], claim: Claim, help: &str) -> Result<(), Refusal> {
         let change = Change { module: self.module(), before: self.cursor.func, after: &self.func };
         match decide(&change, &claim) {
             Some(Ok(examined)) => self.oblige(Obligation::by_accesses(claim, examined)),
             Some(Err(why)) => {
-                let place = visit::at(&self.cursor.func.body, &self.cursor.focus);
-                return Err(Diagnostic::error(codes::VALUE, format!("`{}`: {why}", self.rule))
+                let code = match claim {
+                    Claim::Redirected { .. }
+                    | Claim::Exclusive { .. }
+                    | Claim::Recomputed { .. }
+                    | Claim::WrittenFirst { .. }
+                    | Claim::PartsCombined { .. } => codes::WINDOW,
+                    _ => codes::VALUE,
+                };
+                let place = visit::at(&self.cursor.func.body, path);
+                return Err(Diagnostic::error(code, format!("`{}`: {why}", self.rule))
                     .at_places(&place.map_or(Places::none(), |s| s.places().clone()), "here")
                     .help(help)
                     .into_refusal(self.rule));
@@ -369,21 +396,6 @@ impl<'a> Work<'a> {
             None => return Err(defect(self.rule, "claims what nobody checks")),
         }
         Ok(())
-    }
-
-    fn no_stand_in(&self, why: &str, places: &Places, help: &str) -> Refusal {
-        Diagnostic::error(codes::WINDOW, format!("`{}`: {why}", self.rule))
-            .at_places(places, "here")
-            .help(help)
-            .into_refusal(self.rule)
-    }
-
-    /// What the function would be with another statement at a place, for questions about it.
-    pub fn trial(&self, path: &[usize], new: Stmt) -> Result<Function, Refusal> {
-        let new = simplify_stmt(&new, &mut self.ranges(path));
-        let body = visit::replace_at(&self.func.body, path, new)
-            .ok_or_else(|| self.refuse(codes::SHAPE, "the place is gone"))?;
-        Ok(Function { body, ..self.func.clone() })
     }
 
     /// Lets local arrays live to the end of the sequence that they are made in.
@@ -464,6 +476,7 @@ impl<'a> Work<'a> {
         let fits = self.keeps_arithmetic(up, &both, &new, &ranges);
         let new = simplify_stmt(&new, &mut ranges);
         self.check_order(up, &both, &new)?;
+        self.check_instances(up, &both, &new)?;
         fits?;
         let rest = all[..position].iter().copied().chain([&new]).chain(all[position + 2..].iter().copied());
         let rest: Vec<Stmt> = rest.cloned().collect();

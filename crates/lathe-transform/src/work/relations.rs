@@ -2,11 +2,13 @@
 //! whatever the step did.
 
 use super::formula::{formula, variable};
+use crate::dims::instance_dims;
 use lathe_analysis::Env;
+use lathe_analysis::env::Item;
 use lathe_ir::difference::Difference;
 use lathe_ir::stmt::Enters;
 use lathe_ir::visit::{self, Path};
-use lathe_ir::{Function, Module, Stmt, VarId};
+use lathe_ir::{Compute, Dim, Executor, Function, Module, Stmt, VarId};
 use lathe_strategy::evidence::{Bound, Copy, Formula, Kind, Relation};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -116,8 +118,13 @@ impl<'a> Copies<'a> {
     /// Goes down with the surroundings in hand, so that deep trees cost no more per statement than flat ones.
     fn stmt(&mut self, s: &'a Stmt) {
         if let Some((label, instance)) = s.labelled() {
-            let instance = instance.iter().map(|e| formula(&self.env, e)).collect();
-            let copy = Copy { path: self.path.clone(), domain: self.domain.clone(), instance };
+            let copy = match s.as_compute() {
+                Some(c) => self.compute(c),
+                None => {
+                    let instance = instance.iter().map(|e| formula(&self.env, e)).collect();
+                    Copy { path: self.path.clone(), domain: self.domain.clone(), instance }
+                }
+            };
             match self.of.get_mut(label.as_str()) {
                 Some(all) => all.push(copy),
                 None => {
@@ -141,6 +148,23 @@ impl<'a> Copies<'a> {
             self.env.pass(child);
         }
         self.env.items.truncate(outside);
+    }
+
+    /// A compute runs the instances of the statement that it opens to: a point of its box each.
+    fn compute(&mut self, c: &'a Compute) -> Copy {
+        let dims = instance_dims(c).unwrap_or_else(|| c.dims.iter().collect());
+        let (outside, mut domain) = (self.env.items.len(), self.domain.clone());
+        for d in &dims {
+            let (lo, hi) = (formula(&self.env, &d.lo), formula(&self.env, &d.hi));
+            domain.push(Arc::new(Bound::Loop { var: variable(&d.binder), lo, hi, step: 1 }));
+            let Dim { binder, lo, hi, .. } = d;
+            self.env.items.push(Item::Loop { binder, lo, hi, step: 1, exec: &Executor::Serial });
+        }
+        let guard = c.guard.as_ref().map(|g| Bound::Condition { cond: formula(&self.env, g), holds: true });
+        domain.extend(guard.map(Arc::new));
+        self.env.items.truncate(outside);
+        let instance = dims.iter().map(|d| variable(&d.binder)).collect();
+        Copy { path: self.path.clone(), domain, instance }
     }
 
     fn bound(&self, s: &Stmt, position: usize) -> Option<Bound> {
