@@ -7,6 +7,7 @@ use crate::env::{Env, Item};
 use crate::isl_set::Projection;
 use crate::leaves::{Leaf, Level, Relative, Role, Touch, buffer_indices, leaves, relate, written_buffers};
 use crate::refusal::{instance_text, sizes_text};
+use crate::solve::within_work;
 use crate::system::{Conj, Lin, eq, gt};
 use crate::translate::{Builder, Scope};
 use crate::view::Written;
@@ -19,9 +20,16 @@ use lathe_ir::{
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+/// What all questions about a function may take.
+const WORK: u64 = 40_000_000;
+
 /// Outputs whose cells are not all written on every run, with one unwritten cell and sizes; and reads
 /// of outputs and local arrays before they are written, where that can be decided.
 pub fn prove_defined(module: &Module, func: &Function) -> Vec<Diagnostic> {
+    within_work(WORK, || defined(module, func))
+}
+
+fn defined(module: &Module, func: &Function) -> Vec<Diagnostic> {
     let mut env = Env::root(module, func);
     // Facts about the sizes, wherever the body begins with them.
     func.body.as_seq().unwrap_or(&[]).iter().for_each(|s| env.pass(s));

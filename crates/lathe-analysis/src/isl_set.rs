@@ -1,6 +1,7 @@
 //! The questions that isl answers. One context per thread, under a budget of operations; no isl object
 //! leaves this file.
 
+use crate::solve::spend;
 use crate::system::{Con, Conj};
 use isl_rs::{BasicSet, Context, DimType, LibISLError, Mat, Set, Space, Val};
 use std::collections::HashMap;
@@ -20,9 +21,20 @@ thread_local! {
     };
 }
 
+/// What a question to isl counts as ([`crate::within_work`]), and what one counts as besides that isl gave up.
+const ASKED: u64 = 1_000;
+const GIVEN_UP: u64 = 8_000_000;
+
 /// Runs a question within the budget; `None` if isl gave up or failed.
 fn within_budget<T>(question: impl FnOnce(&Context) -> Result<T, LibISLError>) -> Option<T> {
-    within(BUDGET, question)
+    if !spend(ASKED) {
+        return None;
+    }
+    let answer = within(BUDGET, question);
+    if answer.is_none() {
+        spend(GIVEN_UP);
+    }
+    answer
 }
 
 /// As [`within_budget`], for another budget of operations.

@@ -39,6 +39,13 @@ pub fn within_work<T>(most: u64, analysis: impl FnOnce() -> T) -> T {
     out
 }
 
+/// Takes work off what may still be done; whether there was any left.
+pub(crate) fn spend(work: u64) -> bool {
+    let left = LEFT.get();
+    LEFT.set(left.saturating_sub(work));
+    left > 0
+}
+
 /// Finds a point of a system or shows that there is none.
 pub(crate) fn solve(system: &System) -> Answer {
     let mut state = Reduced::default();
@@ -60,11 +67,9 @@ pub(crate) fn solve_from(state: &Reduced, more: &[Con], clauses: &[Vec<Conj>], c
 
 fn search(state: &Reduced, clauses: &[Vec<Conj>], columns: u32, nodes: &mut usize) -> Answer {
     *nodes += 1;
-    let left = LEFT.get();
-    if *nodes > MAX_NODES || left == 0 {
+    if *nodes > MAX_NODES || !spend((state.cons.len() * state.cons.len()) as u64) {
         return Answer::Unknown;
     }
-    LEFT.set(left.saturating_sub((state.cons.len() * state.cons.len()) as u64));
     let outcome = eliminate(&state.cons);
     let point = match outcome {
         Outcome::Empty => return Answer::Empty,

@@ -247,6 +247,12 @@ fn assemble(e: &Emitter, header: &str, prologue: &str) -> String {
          #pragma GCC diagnostic ignored \"-Waggressive-loop-optimizations\"\n\
          #endif\n#endif\n",
     );
+    // GCC 12 takes a wrong mask for AVX-512 where a condition has elements of another width than what it chooses.
+    out.push_str(
+        "#if defined(__GNUC__) && !defined(__clang__) && defined(__AVX512BW__)\n\
+         #pragma GCC optimize(\"no-tree-loop-if-convert\")\n\
+         #endif\n",
+    );
     let parts = [e.typedefs.iter().map(|t| format!("{}\n", t.2)).collect::<String>(), e.helpers.text()];
     for p in parts.iter().filter(|p| !p.is_empty()) {
         out.push('\n');

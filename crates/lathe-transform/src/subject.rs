@@ -68,6 +68,10 @@ pub fn open_all(module: &Module, func: &Function) -> Result<Function, Refusal> {
     Ok(apply(&Cursor::new(module, func), "open", &Args::default())?.func)
 }
 
+/// What deciding one step may take ([`lathe_analysis::within_work`]): some seconds, where the steps of real programs take
+/// milliseconds.
+const WORK: u64 = 40_000_000;
+
 /// Applies one rule by name: checks its arguments, and runs it on [`Work`](crate::work::Work).
 pub fn apply(cursor: &Cursor, name: &str, args: &Args) -> Result<Edit, Refusal> {
     let Some(rule) = crate::rule(name) else {
@@ -76,7 +80,7 @@ pub fn apply(cursor: &Cursor, name: &str, args: &Args) -> Result<Edit, Refusal> 
         );
     };
     args.check(&rule.signature)?;
-    let mut edit = crate::work::perform(cursor, rule, args)?;
+    let mut edit = lathe_analysis::within_work(WORK, || crate::work::perform(cursor, rule, args))?;
     edit.evidence.before = digest(cursor.func);
     edit.evidence.after = digest(&edit.func);
     Ok(edit)

@@ -440,3 +440,51 @@ fn trees_choose_as_their_sources_do() {
     assert!(f.read("p.tree").contains("# Nothing chooses: "), "{}", f.read("p.tree"));
     f.ok("run p.tree:p_2 -D N=7 --check");
 }
+
+/// Conditions between elements of other widths than what they choose, which GCC 12 makes wrong masks for.
+#[test]
+fn code_of_c_compilers_keeps_the_meaning_of_conditions() {
+    let f = Folder::new();
+    f.write(
+        "k.lathe",
+        "kernel f(x: i16[N], y: u32[N], z: u32[N]) -> (a: u64[N], b: f16[N], c: i16[N]) {
+    a[i] = u64(7)
+    b[i] = f16(f32(1e-7))
+    c[i] = select(z[i] > y[i], i16(16), x[i])
+}
+strategy v for f = vectorize(a.i, 16) ; vectorize(b.i, 8, tail: separate) ; vectorize(c.i, 8, tail: separate)
+",
+    );
+    for n in [5, 40, 100] {
+        let d = f.ok(&format!("run k.lathe -s v --engine c -D N={n} --check"));
+        assert!(d.stderr.contains("the same bits"), "{}", d.stderr);
+    }
+}
+
+/// Indices that are part of arrays are data: a call with a bad one fails, on every engine.
+#[test]
+fn indices_in_arrays_are_checked() {
+    let f = Folder::new();
+    f.write(
+        "k.lathe",
+        "fun f(x: f32[N], p: idx<N>[M]) -> f32[M] = p |> map(|q| x[q])
+fun g(x: f32[N], p: (idx<N>, f32)[M]) -> f32[M] = p |> map(|(q, v)| x[q] + v)
+",
+    );
+    save(&f, "x.npy", &[4], &[1., 2., 3., 4.]);
+    let index = |name: &str, data: &[i64]| {
+        npy::write(&f.path(name), &Array::from_slice(&[3], data).expect("an array")).expect("a file");
+    };
+    index("good.npy", &[3, 0, 3]);
+    index("below.npy", &[3, -1, 0]);
+    index("above.npy", &[3, 4, 0]);
+    index("far.npy", &[0, 1 << 55, -(1 << 60)]);
+    for engine in ["llvm", "c", "interpreter"] {
+        let d = f.ok(&format!("run k.lathe:f -i x=x.npy -i p=good.npy -o out=out.npy --engine {engine}"));
+        assert_eq!(load(&f, "out.npy"), [4., 1., 4.], "{}", d.stderr);
+        for bad in ["below", "above", "far"] {
+            let d = f.lathe(&format!("run k.lathe:f -i x=x.npy -i p={bad}.npy --engine {engine}"));
+            assert!(d.status == 1 && d.stderr.contains("not below N"), "{engine}, {bad}: {}", d.stderr);
+        }
+    }
+}

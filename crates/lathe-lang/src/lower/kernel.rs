@@ -213,7 +213,7 @@ impl Cx<'_> {
         let mut pieces = Vec::new();
         for (n, s) in stmts.iter().enumerate() {
             pieces.extend(self.statement(s).unwrap_or_default());
-            if breaks(std::slice::from_ref(s)) {
+            if self.escape.is_some() && breaks(std::slice::from_ref(s)) {
                 pieces.extend(self.unless_ended(&stmts[n + 1..]));
                 break;
             }
