@@ -28,6 +28,9 @@ pub(crate) fn expand(system: &System, kept: u32, out: &mut Vec<Conj>) -> Result<
         all = next;
     }
     for state in all {
+        if state.larger {
+            return Err("numbers grow too large".into());
+        }
         out.push(state.projected(kept).ok_or("numbers grow too large")?);
     }
     Ok(())
@@ -36,7 +39,12 @@ pub(crate) fn expand(system: &System, kept: u32, out: &mut Vec<Conj>) -> Result<
 /// A point of `a` that is not in `b`, both seen as sets of their first `dims` unknowns.
 /// `Some(None)`: there is none, `None`: the budget was spent.
 pub(crate) fn uncovered(a: &Projection, b: &Projection) -> Option<Option<Vec<i64>>> {
-    let left: Vec<Conj> = a.parts.iter().filter(|x| !within_one(x, b, a.dims)).cloned().collect();
+    let mut left: Vec<Conj> = Vec::new();
+    for x in a.parts {
+        if !left.contains(x) && !within_one(x, b, a.dims) {
+            left.push(x.clone());
+        }
+    }
     if left.is_empty() {
         return Some(None);
     }
@@ -78,4 +86,22 @@ fn implies(state: &Reduced, x: &Conj, rest: &[&Con], dims: u32) -> bool {
         let below = c.lin.scaled(-1).and_then(|l| l.offset(-1));
         impossible(below) && (!c.eq || impossible(c.lin.offset(-1)))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::system::Lin;
+
+    fn at_least_zero(terms: &[(u32, i64)], constant: i64) -> Con {
+        Con { lin: Lin { terms: terms.to_vec(), constant }, eq: false }
+    }
+
+    #[test]
+    fn what_would_leave_64_bits_covers_nothing() {
+        let mut system = System::new();
+        system.columns = 1;
+        system.cons.push(at_least_zero(&[(0, i64::MIN)], 5));
+        assert!(expand(&system, 1, &mut Vec::new()).is_err());
+    }
 }

@@ -353,7 +353,7 @@ pub(crate) fn reached(
     (reader, read): (&Leaf, &Touch),
 ) -> Option<bool> {
     let place = Place::of(read);
-    let start = || {
+    let start = {
         let mut builder = Builder::new(written);
         let outer = builder.surroundings(env);
         let mut x = copy_of_read(&mut builder, &outer, reader, read);
@@ -362,8 +362,8 @@ pub(crate) fn reached(
             all.iter().map(cell).collect::<Vec<Lin>>()
         });
         at.map(|at| (builder, outer, x, at))
-    };
-    let (builder, ..) = start()?;
+    }?;
+    let builder = &start.0;
     if builder.system.symbolic {
         return None;
     }
@@ -379,7 +379,7 @@ pub(crate) fn reached(
             let Some(target) = &write.indices else { continue };
             let (common, relative) = relate(&writer.path, &reader.path[..place.depth]);
             let levels = writer.levels(common);
-            let (mut builder, outer, x, at) = start()?;
+            let (mut builder, outer, x, at) = start.clone();
             builder.system.exact = true;
             let Some(mut y) = copy_of_write(&mut builder, &outer, writer) else { continue };
             for (e, cell) in target.iter().zip(&at) {

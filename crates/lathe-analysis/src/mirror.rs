@@ -390,10 +390,11 @@ impl Check<'_> {
         all: impl Iterator<Item = (&'l Leaf<'a>, &'l Touch, Option<&'l Expr>)>,
         exactly: bool,
     ) -> Result<Positions, String> {
-        let dims = self.start().0.system.columns;
+        let start = self.start();
+        let dims = start.0.system.columns;
         let mut parts = Vec::new();
         for (leaf, touch, cond) in all {
-            let (mut builder, outer, cell) = self.start();
+            let (mut builder, outer, cell) = start.clone();
             let shared = builder.shared();
             let mut x = Copy::new(&mut builder, &outer, leaf, &Place::of(touch));
             for (c, holds) in &touch.when {

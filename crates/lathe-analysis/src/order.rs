@@ -79,7 +79,9 @@ fn compare_of(
     }
     atomics_stay(env, (before, &old), (after, &new)).map_err(undecided)?;
     let aliases: HashSet<(BufId, BufId)> = aliases(env).into_iter().collect();
-    let check = Check { env, written, aliases, by_label };
+    let mut builder = Builder::new(written);
+    let outer = builder.surroundings(env);
+    let check = Check { env, start: (builder, outer), aliases, by_label };
     // Statements that share a buffer, each pair once.
     let mut touching: HashMap<BufId, Vec<usize>> = HashMap::new();
     for (i, leaf) in old.iter().enumerate() {
@@ -130,7 +132,8 @@ pub(crate) fn aliases(env: &Env) -> Vec<(BufId, BufId)> {
 
 struct Check<'e, 'n> {
     env: &'e Env<'e>,
-    written: &'e HashSet<BufId>,
+    /// What surrounds both trees.
+    start: (Builder<'e>, Scope),
     aliases: HashSet<(BufId, BufId)>,
     by_label: HashMap<&'n Label, Vec<&'n Leaf<'n>>>,
 }
@@ -302,8 +305,7 @@ impl Check<'_, '_> {
         if levels.is_empty() && !last {
             return Ok(None);
         }
-        let mut builder = Builder::new(self.written);
-        let outer = builder.surroundings(self.env);
+        let (mut builder, outer) = self.start.clone();
         let mut x = Copy::new(&mut builder, &outer, a, &at.0);
         let mut y = Copy::new(&mut builder, &outer, b, &at.1);
         let conflicts: Vec<Conflict> =

@@ -6,6 +6,7 @@ use crate::eliminate::{Outcome, eliminate};
 use crate::isl_set;
 use crate::system::{Con, Conj, Lin, System};
 use lathe_poly::gcd;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::cell::Cell;
 use std::collections::HashMap;
 
@@ -52,8 +53,7 @@ pub(crate) fn solve(system: &System) -> Answer {
     if !state.absorb(&system.cons) {
         return Answer::Empty;
     }
-    let mut nodes = 0;
-    search(&state, &system.clauses, system.columns, &mut nodes)
+    settled(state, &system.clauses, system.columns)
 }
 
 /// As [`solve`], for a state already reduced, with more constraints and clauses.
@@ -62,10 +62,24 @@ pub(crate) fn solve_from(state: &Reduced, more: &[Con], clauses: &[Vec<Conj>], c
     if !state.absorb(more) {
         return Answer::Empty;
     }
-    search(&state, clauses, columns, &mut 0)
+    settled(state, clauses, columns)
 }
 
-fn search(state: &Reduced, clauses: &[Vec<Conj>], columns: u32, nodes: &mut usize) -> Answer {
+/// The search, once the clauses that leave no choice are part of the state.
+fn settled(mut state: Reduced, clauses: &[Vec<Conj>], columns: u32) -> Answer {
+    let mut open: Vec<&[Conj]> = Vec::with_capacity(clauses.len());
+    for clause in clauses {
+        match clause.as_slice() {
+            [] => return Answer::Empty,
+            [only] if !state.absorb(only) => return Answer::Empty,
+            [_] => {}
+            all => open.push(all),
+        }
+    }
+    search(&state, &open, columns, &mut 0)
+}
+
+fn search(state: &Reduced, clauses: &[&[Conj]], columns: u32, nodes: &mut usize) -> Answer {
     *nodes += 1;
     if *nodes > MAX_NODES || !spend((state.cons.len() * state.cons.len()) as u64) {
         return Answer::Unknown;
@@ -97,7 +111,7 @@ fn search(state: &Reduced, clauses: &[Vec<Conj>], columns: u32, nodes: &mut usiz
         };
     };
     let mut unknown = false;
-    for alternative in first {
+    for alternative in *first {
         let mut next = state.clone();
         if !next.absorb(alternative) {
             continue;
@@ -118,16 +132,15 @@ pub(crate) struct Reduced {
     defined: Vec<(u32, Lin)>,
     /// What is left: normalized, no two constraints of one direction.
     pub cons: Conj,
+    /// A constraint was left out, because its numbers do not fit.
+    pub larger: bool,
 }
 
 impl Reduced {
     /// Adds constraints; false if they contradict each other evidently.
     pub fn absorb(&mut self, more: &[Con]) -> bool {
         // Numbers too large: leaving a constraint out only enlarges the system.
-        let mut todo: Conj = more
-            .iter()
-            .filter_map(|con| Some(Con { lin: self.substituted(&con.lin, 0)?, eq: con.eq }))
-            .collect();
+        let mut todo = self.all_substituted(more, 0);
         todo.append(&mut self.cons);
         loop {
             let known = self.defined.len();
@@ -135,11 +148,9 @@ impl Reduced {
                 return false;
             }
             if self.defined.len() > known {
-                todo = todo
-                    .iter()
-                    .filter_map(|con| Some(Con { lin: self.substituted(&con.lin, known)?, eq: con.eq }))
-                    .collect();
+                todo = self.all_substituted(&todo, known);
             }
+            self.larger |= todo.iter().any(has_least);
             let Some(normal) = normalize(todo) else { return false };
             if !normal.iter().any(|c| c.eq && definition(&c.lin).is_some()) {
                 self.cons = normal;
@@ -149,13 +160,28 @@ impl Reduced {
         }
     }
 
+    /// Constraints with the definitions from the given one on put in, as far as their numbers fit.
+    fn all_substituted(&mut self, all: &[Con], from: usize) -> Conj {
+        let mut out = Vec::with_capacity(all.len() + self.cons.len());
+        for con in all {
+            match self.substituted(&con.lin, from) {
+                Some(lin) => out.push(Con { lin, eq: con.eq }),
+                None => self.larger = true,
+            }
+        }
+        out
+    }
+
     /// Takes the equalities with a unit coefficient out of the list, as definitions. False: one of
     /// them is a contradiction.
     fn define(&mut self, todo: &mut Conj) -> bool {
         let known = self.defined.len();
         let (eqs, mut rest): (Conj, Conj) = std::mem::take(todo).into_iter().partition(|c| c.eq);
         for con in eqs {
-            let Some(mut lin) = self.substituted(&con.lin, known) else { continue };
+            let Some(lin) = self.substituted(&con.lin, known) else {
+                self.larger = true;
+                continue;
+            };
             if lin.terms.is_empty() {
                 if lin.constant != 0 {
                     return false;
@@ -164,7 +190,7 @@ impl Reduced {
             }
             match definition(&lin) {
                 Some(definition) => self.defined.push(definition),
-                None => rest.push(Con { lin: std::mem::take(&mut lin), eq: true }),
+                None => rest.push(Con { lin, eq: true }),
             }
         }
         *todo = rest;
@@ -228,10 +254,16 @@ fn replace(lin: &Lin, col: u32, value: &Lin) -> Option<Lin> {
     rest.combine(1, value, k)
 }
 
+/// Whether a number has no negative of 64 bits; [`normalize`] leaves such constraints out.
+pub(crate) fn has_least(c: &Con) -> bool {
+    c.lin.constant == i64::MIN || c.lin.terms.iter().any(|t| t.1 == i64::MIN)
+}
+
 /// Divides by common factors (tightening constants), keeps the tightest of one direction, turns two
 /// opposite inequalities that meet into an equality. `None`: there is no integer point.
 pub(crate) fn normalize(cons: Conj) -> Option<Conj> {
-    let mut seen: HashMap<Vec<(u32, i64)>, usize> = HashMap::with_capacity(cons.len());
+    let mut seen: FxHashMap<Vec<(u32, i64)>, usize> =
+        FxHashMap::with_capacity_and_hasher(cons.len(), FxBuildHasher);
     let mut out: Conj = Vec::with_capacity(cons.len());
     for mut con in cons {
         if con.lin.terms.is_empty() {

@@ -100,6 +100,9 @@ fn command() -> ExitCode {
         return ExitCode::from(2);
     };
     let common = target::Common { json: cli.json, time_passes: cli.time_passes };
+    if cli.json {
+        render::print_all();
+    }
     let outcome = match command {
         Command::Run(a) => run::run(&a, &common),
         Command::Bench(a) => bench::bench(&a, &common),
@@ -119,6 +122,12 @@ fn command() -> ExitCode {
 
 /// Prints why a command failed, and turns that into the exit status.
 fn finish(outcome: Outcome) -> ExitCode {
+    let status = status(outcome);
+    render::left_out();
+    status
+}
+
+fn status(outcome: Outcome) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(Stop::Status(s)) => ExitCode::from(s),

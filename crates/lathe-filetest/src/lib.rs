@@ -48,6 +48,7 @@ use lathe_ir::text::{Ids, parse_module, print_module};
 use lathe_ir::verify::verify;
 use lathe_ir::{Function, Module};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What the loading of a program gives.
 #[derive(Debug, Default)]
@@ -199,14 +200,19 @@ pub struct Case {
 ///
 /// # Panics
 /// If one of them does not do what it says: with all of them and the differences. If there is none.
-pub fn check(folder: impl AsRef<Path>, front: &dyn Front) -> Vec<Checked> {
+pub fn check(folder: impl AsRef<Path> + Sync, front: &(dyn Front + Sync)) -> Vec<Checked> {
     let bless = std::env::var_os("LATHE_BLESS").is_some();
     let mut failures = Vec::new();
     let mut out = Vec::new();
-    for path in files(folder.as_ref()) {
-        let name = path.strip_prefix(folder.as_ref()).unwrap_or(&path).display().to_string();
-        let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        let done = match file::perform(&name, &text, front) {
+    let paths = files(folder.as_ref());
+    let perform = |path: &PathBuf| {
+        let name = path.strip_prefix(folder.as_ref()).unwrap_or(path).display().to_string();
+        let text = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let done = file::perform(&name, &text, front);
+        (name, text, done)
+    };
+    for (path, (name, text, done)) in paths.iter().zip(on_all_cores(&paths, perform)) {
+        let done = match done {
             Ok(done) => done,
             Err(why) => {
                 failures.push(format!("{name}: {why}"));
@@ -215,7 +221,7 @@ pub fn check(folder: impl AsRef<Path>, front: &dyn Front) -> Vec<Checked> {
         };
         failures.extend(done.failures.iter().map(|f| format!("{name}: {f}")));
         if done.text != text && bless {
-            std::fs::write(&path, &done.text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+            std::fs::write(path, &done.text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         } else if done.text != text {
             failures.push(format!(
                 "{name} (LATHE_BLESS=1 writes what is found):\n{}",
@@ -223,11 +229,36 @@ pub fn check(folder: impl AsRef<Path>, front: &dyn Front) -> Vec<Checked> {
             ));
         }
         let (messages, (accepted, refused), steps) = (done.messages, done.cases, done.steps);
+        let path = path.clone();
         out.push(Checked { path, messages, accepted, refused, steps });
     }
     assert!(failures.is_empty(), "{} failures\n{}", failures.len(), failures.join("\n\n"));
     assert!(!out.is_empty(), "no tests in {}", folder.as_ref().display());
     out
+}
+
+/// Stacks of threads that walk trees.
+const STACK: usize = 256 << 20;
+
+/// The results of `f` on all items, in their order, by a thread per core.
+fn on_all_cores<T: Sync, R: Send>(items: &[T], f: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(items.len());
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let one = || {
+            let n = next.fetch_add(1, Ordering::Relaxed);
+            items.get(n).map(|item| (n, f(item)))
+        };
+        std::iter::from_fn(one).collect::<Vec<_>>()
+    };
+    let mut out: Vec<(usize, R)> = std::thread::scope(|scope| {
+        let spawn = |_| std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work);
+        let all: Vec<_> = (0..threads).map(spawn).collect::<Result<_, _>>().expect("threads");
+        let joined = all.into_iter().map(|t| t.join().unwrap_or_else(|p| std::panic::resume_unwind(p)));
+        joined.flatten().collect()
+    });
+    out.sort_by_key(|r| r.0);
+    out.into_iter().map(|r| r.1).collect()
 }
 
 fn files(folder: &Path) -> Vec<PathBuf> {

@@ -10,6 +10,8 @@ pub const UNSUPPORTED: Code = Code("E1302");
 pub const NAME: Code = Code("E1303");
 /// The values that must be kept have no shape that can be known beforehand.
 pub const TAPE: Code = Code("E1304");
+/// Differentiating again and again has made a function too large.
+pub const SIZE: Code = Code("E1305");
 
 /// What `lathe --explain` says about them.
 pub static CODES: &[CodeInfo] = &[
@@ -49,6 +51,16 @@ pub static CODES: &[CodeInfo] = &[
                 y[i] = 1.0\n        for j in 0..index(m[i]) { y[i] = y[i] * x[i] * y[i] }\n    }\n}\nkernel g = vjp(k)\n",
         right: "kernel k(x: f32[N], n: i32[N]) -> (y: f32[N]) {\n    for i in 0..N {\n        y[i] = 1.0\n        for j in \
                 0..index(n[i]) + 1 { y[i] = y[i] * x[i] * y[i] }\n    }\n}\nkernel g = vjp(k)\n",
+    },
+    CodeInfo {
+        code: SIZE,
+        title: "the derivative is too large",
+        explanation: "The derivative of a derivative is several times as large as what it is made of: each further one multiplies \
+                      the number of operations. Differentiate less often, or by fewer inputs (`wrt`) and outputs (`of`).",
+        wrong: "kernel k(x: f32[N]) -> (y: f32[N]) {\n    y[i] = x[i] * x[i] * x[i]\n}\nkernel a = vjp(k)\nkernel b = vjp(a)\n\
+                kernel c = vjp(b)\nkernel d = vjp(c)\nkernel e = vjp(d)\nkernel f = vjp(e)\nkernel g = vjp(f)\nkernel h = \
+                vjp(g)\nkernel l = vjp(h)\n",
+        right: "kernel k(x: f32[N]) -> (y: f32[N]) {\n    y[i] = x[i] * x[i] * x[i]\n}\nkernel a = vjp(k)\nkernel b = vjp(a)\n",
     },
 ];
 

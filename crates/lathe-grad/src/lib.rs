@@ -103,18 +103,39 @@ pub struct Derivative {
 ///
 /// # Errors
 /// `E1301` where a value depends on an input through a step, with the path from input to output; `E1302` for what is
-/// not differentiated; `E1303` for names that do not fit; `E1304` for values to keep whose number is not known.
+/// not differentiated; `E1303` for names that do not fit; `E1304` for values to keep whose number is not known;
+/// `E1305` for a derivative that is too large.
 pub fn differentiate(module: &Module, func: &Function, request: &Request) -> Result<Derivative, Diagnostic> {
     let wrt = chosen(func, &request.wrt, "input", |m| m != ParamMode::Out)?;
     let of = chosen(func, &request.of, "output", |m| m != ParamMode::In)?;
     let prepared = prepare::prepare(module, func, &wrt, &of, request.allow_steps)?;
     match request.mode {
-        Mode::Forward => forward::tangents(prepared, request, wrt, of),
+        Mode::Forward => {
+            let d = forward::tangents(prepared, request, wrt, of)?;
+            within_limits(&d.func)?;
+            Ok(d)
+        }
         Mode::Reverse => {
             let d = reverse::cotangents(prepared, request, wrt, of)?;
+            within_limits(&d.func)?;
             Ok(Derivative { func: tidy::tidied(d.func), ..d })
         }
     }
+}
+
+/// Nodes of a derived function before it is tidied. The largest of any program that was written by somebody has a few
+/// thousand.
+const MAX_NODES: u64 = 50_000;
+
+/// Derivatives of derivatives grow by a factor each time.
+fn within_limits(func: &Function) -> Result<(), Diagnostic> {
+    let nodes = lathe_ir::visit::written_nodes(&func.body);
+    if nodes <= MAX_NODES {
+        return Ok(());
+    }
+    let text = format!("the derivative would have {nodes} operations, of at most {MAX_NODES}");
+    let help = "differentiate less often, or by fewer inputs (`wrt`) and outputs (`of`)";
+    Err(codes::refuse(codes::SIZE, text, &Places::none()).help(help))
 }
 
 /// What the tangent or cotangent of a parameter is called: `A_dot`, `A_bar`; `A_dot2`, … where the function, being a

@@ -16,6 +16,7 @@ pub mod difference;
 mod digest;
 pub mod expr;
 pub mod func;
+pub mod functions;
 pub mod hash;
 pub mod ids;
 pub mod interp;

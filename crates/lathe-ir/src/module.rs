@@ -2,6 +2,7 @@
 
 use crate::expr::{Expr, ExprKind};
 use crate::func::{Function, Param, Space};
+use crate::functions::Functions;
 use crate::ids::{Binder, BufId};
 use crate::stmt::StmtKind;
 use crate::summary::Summary;
@@ -85,7 +86,7 @@ pub struct Module {
     pub globals: BTreeMap<Name, Global>,
     pub ops: BTreeMap<Name, CombineOp>,
     pub externals: BTreeMap<Name, External>,
-    pub functions: BTreeMap<Name, Function>,
+    pub functions: Functions,
 }
 
 impl Module {

@@ -95,7 +95,31 @@ pub fn walk_expr(e: &Expr, f: &mut impl FnMut(&Expr)) {
             }
         }
     }
-    go(e, &mut FxHashSet::default(), f);
+    // Most are leaves, which need no table.
+    match e.kind() {
+        ExprKind::Bool(_) | ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Var(_) => f(e),
+        _ => go(e, &mut FxHashSet::default(), f),
+    }
+}
+
+/// The nodes of a statement as it is written: shared parts of expressions count each time.
+pub fn written_nodes(s: &Stmt) -> u64 {
+    let (mut n, mut known) = (0u64, FxHashMap::default());
+    walk(s, &mut |s, _| {
+        let own = s.exprs().into_iter().map(|e| written(e, &mut known));
+        n = own.fold(n.saturating_add(1), u64::saturating_add);
+        true
+    });
+    n
+}
+
+fn written(e: &Expr, known: &mut FxHashMap<usize, u64>) -> u64 {
+    if let Some(n) = known.get(&e.address()) {
+        return *n;
+    }
+    let n = e.children().into_iter().map(|c| written(c, known)).fold(1, u64::saturating_add);
+    known.insert(e.address(), n);
+    n
 }
 
 /// Variables that occur in an expression.

@@ -101,10 +101,11 @@ pub fn nat_of(e: &Ast) -> Result<Nat, Diagnostic> {
 
 /// A part of a file without comments, and with one blank between tokens: the same for texts that mean the same.
 pub fn normalized(file: FileId, text: &str, part: Range<usize>) -> String {
-    let lexed = lex(&SOURCE, &TERMS, file, text);
-    let words = lexed.tokens.iter().map(|t| t.span.start as usize..t.span.end as usize);
-    let words = words.filter(|w| part.contains(&w.start)).map(|w| &text[w]);
-    words.collect::<Vec<_>>().join(" ")
+    // Only the part is read: a file may have thousands.
+    let Some(part) = text.get(part) else { return String::new() };
+    let lexed = lex(&SOURCE, &TERMS, file, part);
+    let words = lexed.tokens.iter().map(|t| &part[t.span.start as usize..t.span.end as usize]);
+    words.filter(|w| !w.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 pub(crate) struct Parser<'c, 'a> {
@@ -140,5 +141,21 @@ impl Parser<'_, '_> {
         }
         let d = Diagnostic::error(codes::SYNTAX, format!("the term nests deeper than {HEIGHT}"));
         Err(d.at(e.span, "here").help("make funs of its parts, and store what lies between"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_is_read_alone() {
+        let rule = "rule r(x): x + 0 # nothing\n    =>  x";
+        let text = format!("# before\nrule a(x): x => x\n{rule}\nrule b(x): x => x\n");
+        let at = text.find(rule).unwrap_or_default();
+        let words = "rule r ( x ) : x + 0 => x";
+        assert_eq!(normalized(FileId(0), &text, at..at + rule.len()), words);
+        assert_eq!(normalized(FileId(0), rule, 0..rule.len()), words);
+        assert_eq!(normalized(FileId(0), rule, 5..1000), "");
     }
 }

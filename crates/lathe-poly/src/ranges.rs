@@ -13,6 +13,9 @@ use lathe_ir::stmt::{Enters, Establishes};
 use lathe_ir::{BinOp, BufId, Buffer, Expr, ExprKind, Function, Mode, Stmt, UnOp, VarId, build, visit};
 use std::collections::HashMap;
 
+/// Cases within each other of which something is learned.
+const MAX_CASES: usize = 10;
+
 /// A variable in scope.
 #[derive(Clone, Debug)]
 pub(crate) struct Bound {
@@ -47,6 +50,8 @@ pub struct Ranges {
     used: Vec<usize>,
     /// It is being found out which of them do.
     following: bool,
+    /// In how many cases of each other it is that something is learned.
+    cases: usize,
     /// The same as `known` for loads that may change: only in the statement at that depth.
     fresh: Vec<(usize, Expr, Interval)>,
     nesting: usize,
@@ -354,7 +359,16 @@ impl Ranges {
                 if holds && b.as_bool() == Some(true) && self.is_steady(c) && self.is_steady(a) {
                     self.implied.push((c.clone(), a.clone()));
                 }
-                self.learn_either(&[(c, true), (a, holds)], &[(c, false), (b, holds)], near)
+                // An arm that cannot be says which one is taken, however deep conditions are nested in each other.
+                match (a.as_bool(), b.as_bool()) {
+                    (_, Some(v)) if v != holds => {
+                        self.learn_at(c, true, near) && self.learn_at(a, holds, near)
+                    }
+                    (Some(v), _) if v != holds => {
+                        self.learn_at(c, false, near) && self.learn_at(b, holds, near)
+                    }
+                    _ => self.learn_either(&[(c, true), (a, holds)], &[(c, false), (b, holds)], near),
+                }
             }
             ExprKind::Binary(op, a, b) if a.ty().is_int() => {
                 let op = match (op, holds) {
@@ -470,6 +484,17 @@ impl Ranges {
 
     /// One of two cases holds; of atoms that both say something about, what both allow stays.
     fn learn_either(&mut self, one: &[(&Expr, bool)], two: &[(&Expr, bool)], near: bool) -> bool {
+        // Cases within cases are each gone through, some of them twice.
+        if self.cases >= MAX_CASES {
+            return true;
+        }
+        self.cases += 1;
+        let possible = self.learn_cases(one, two, near);
+        self.cases -= 1;
+        possible
+    }
+
+    fn learn_cases(&mut self, one: &[(&Expr, bool)], two: &[(&Expr, bool)], near: bool) -> bool {
         let before = self.mark();
         let mut changes = |all: &[(&Expr, bool)]| {
             let possible = all.iter().all(|(c, holds)| self.learn_at(c, *holds, near));

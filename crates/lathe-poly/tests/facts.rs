@@ -206,3 +206,23 @@ fn what_is_known_is_true() {
     }
     assert!(told.iter().all(|n| *n > cases() / 10), "{told:?}");
 }
+
+/// Conditions of checks that are nested in each other: were each gone through for every case of those around it, there
+/// would be 2²⁰⁰ of them.
+#[test]
+fn deeply_nested_conditions_are_learned() {
+    let (x, y) = (build::var_id(VarId(0), Scalar::Index), build::var_id(VarId(1), Scalar::Index));
+    let mut both = build::le(index(0), x.clone());
+    let mut either = build::le(index(0), y.clone());
+    for n in 1..200 {
+        both = select(both, build::le(x.clone(), index(1000 - n)), boolean(false));
+        let other = build::le(y.clone(), index(1000 - n));
+        either = build::binary(BinOp::Or, either, build::binary(BinOp::And, other.clone(), other));
+    }
+    let mut known = Ranges::default();
+    assert!(known.learn(&both, true));
+    let range = known.range(&x);
+    assert_eq!((range.lo, range.hi), (0, 801));
+    known.learn(&either, true);
+    known.learn(&either, false);
+}

@@ -3,7 +3,7 @@
 use crate::bind::mark;
 use crate::codes;
 use crate::context::Context;
-use crate::evidence::{Discharge, Evidence, Refusal};
+use crate::evidence::{Discharge, Evidence, Obligation, Refusal};
 use crate::rewrite::rewrite;
 use crate::rooted::{Log, Rooted, vocabulary};
 use crate::syntax::Strategy;
@@ -65,28 +65,39 @@ pub fn run<T: Tree + 'static>(
 pub fn replay<T: Tree>(mut tree: T, steps: &[Evidence]) -> Result<T, Refusal> {
     let mut owed = tree.owes();
     for (n, e) in steps.iter().enumerate() {
-        let wrong = |what: &str| {
-            let text = format!("replay of step {} (`{}`): {what}", n + 1, e.rule);
-            Refusal::new(&e.rule, Diagnostic::error(codes::REPLAY, text))
-        };
-        let before = tree.digest();
-        if before != e.before {
-            return Err(wrong("the tree before it is another one"));
-        }
-        let args = e.args.iter().map(|a| StepArg::read(a)).collect::<Option<Vec<_>>>();
-        let args = args.ok_or_else(|| wrong("an argument cannot be read"))?;
-        let (next, mut again) = tree.apply(&e.rule, &e.path, &args)?;
-        again.args.clone_from(&e.args);
-        again.path.clone_from(&e.path);
-        again.before = before;
-        again.after = next.digest();
-        owed.drain(..).for_each(|o| again.oblige(o));
-        if let Some(what) = e.differs(&again) {
-            return Err(wrong(what));
-        }
-        tree = next;
+        tree = replay_step(tree, e, n, &mut owed)?;
     }
     Ok(tree)
+}
+
+/// Applies one recorded step again, as [`replay`] does; `n` is how many came before it, and `owed` what the tree owes
+/// that no step before has told.
+pub fn replay_step<T: Tree>(
+    tree: T,
+    e: &Evidence,
+    n: usize,
+    owed: &mut Vec<Obligation>,
+) -> Result<T, Refusal> {
+    let wrong = |what: &str| {
+        let text = format!("replay of step {} (`{}`): {what}", n + 1, e.rule);
+        Refusal::new(&e.rule, Diagnostic::error(codes::REPLAY, text))
+    };
+    let before = tree.digest();
+    if before != e.before {
+        return Err(wrong("the tree before it is another one"));
+    }
+    let args = e.args.iter().map(|a| StepArg::read(a)).collect::<Option<Vec<_>>>();
+    let args = args.ok_or_else(|| wrong("an argument cannot be read"))?;
+    let (next, mut again) = tree.apply(&e.rule, &e.path, &args)?;
+    again.args.clone_from(&e.args);
+    again.path.clone_from(&e.path);
+    again.before = before;
+    again.after = next.digest();
+    owed.drain(..).for_each(|o| again.oblige(o));
+    match e.differs(&again) {
+        Some(what) => Err(wrong(what)),
+        None => Ok(next),
+    }
 }
 
 /// Adds the place of a step to a message made outside of a run.

@@ -9,12 +9,11 @@ use crate::rule::{Cursor, Edit};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::structural_hash;
 use lathe_ir::visit::{self, Path};
-use lathe_ir::{Expr, Function, Module};
+use lathe_ir::{Function, Module};
 use lathe_strategy::syntax::Sort;
 use lathe_strategy::{
     Context, Evidence, Location, Obligation, Refusal, RuleSignature, StepArg, Strategy, Trace, Tree,
 };
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// A function that is being transformed.
@@ -142,13 +141,7 @@ impl Tree for Subject {
     }
 
     fn size(&self) -> u64 {
-        let (mut n, mut known) = (0u64, HashMap::new());
-        visit::walk(&self.func.body, &mut |s, _| {
-            let own = s.exprs().into_iter().map(|e| nodes(e, &mut known));
-            n = own.fold(n.saturating_add(1), u64::saturating_add);
-            true
-        });
-        n
+        visit::written_nodes(&self.func.body)
     }
 
     fn owes(&self) -> Vec<Obligation> {
@@ -178,14 +171,4 @@ fn left_out(cursor: &Cursor, signature: &RuleSignature, args: &Args) -> Option<S
     };
     let name = l.binder.name.to_string();
     (!given && names::find_loops(cursor, &name) == [cursor.focus.clone()]).then_some(name)
-}
-
-/// The nodes of an expression as it is written, shared ones each time.
-fn nodes(e: &Expr, known: &mut HashMap<usize, u64>) -> u64 {
-    if let Some(n) = known.get(&e.address()) {
-        return *n;
-    }
-    let n = e.children().into_iter().map(|c| nodes(c, known)).fold(1, u64::saturating_add);
-    known.insert(e.address(), n);
-    n
 }

@@ -1,19 +1,50 @@
 //! What Lathe itself costs: compiling GEMM, calling a kernel, and how its stages grow with the program.
 //! Prints tables; `make bench` runs it. Build with `--release`.
 
+use lathe::transform::Subject;
 use lathe::{Build, Failure, Given, How, Machine, Pool, Program, compile, data, rounds, schedule, stats};
+use lathe_strategy::{Tree, replay_step};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Instant;
 
 fn main() {
-    for part in [gemm, pin, steps, call, chains, nests, unrolled] {
-        if let Err(f) = part() {
+    // Trees are walked by recursion, as by the command.
+    let work = std::thread::Builder::new().stack_size(lathe::parallel::STACK).spawn(measure);
+    let done = work.map_err(|e| e.to_string()).map(|w| w.join());
+    match done {
+        Ok(Ok(Ok(()))) => {}
+        Ok(Ok(Err(f))) => {
             eprintln!("{f}");
             std::process::exit(1);
         }
+        other => panic!("no measurement: {other:?}"),
     }
 }
+
+/// The parts that the command line names, or all.
+fn measure() -> Result<(), Failure> {
+    let parts: [(&str, Part); 6] = [
+        ("gemm", gemm),
+        ("steps", steps),
+        ("call", call),
+        ("chains", chains),
+        ("nests", nests),
+        ("unrolled", unrolled),
+    ];
+    let asked: Vec<String> = std::env::args().skip(1).collect();
+    parts.into_iter().filter(|p| asked.is_empty() || asked.iter().any(|a| a == p.0)).try_for_each(
+        |(name, part)| {
+            // Compiling gemm has a thread per version, as for every user; what follows runs on one.
+            if name != "gemm" {
+                rounds::pin_to_first(1);
+            }
+            part()
+        },
+    )
+}
+
+type Part = fn() -> Result<(), Failure>;
 
 /// Median of 15 runs after two that do not count.
 fn median(mut f: impl FnMut() -> Result<f64, Failure>) -> Result<f64, Failure> {
@@ -25,12 +56,6 @@ fn median(mut f: impl FnMut() -> Result<f64, Failure>) -> Result<f64, Failure> {
         }
     }
     Ok(stats::median(&times).unwrap_or(f64::NAN))
-}
-
-/// What follows runs on one thread; compiling gemm, before, has a thread per version, as for every user.
-fn pin() -> Result<(), Failure> {
-    rounds::pin_to_first(1);
-    Ok(())
 }
 
 fn gemm() -> Result<(), Failure> {
@@ -55,8 +80,9 @@ fn gemm() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Every step of every strategy of the examples, checked anew.
+/// Every step of every strategy of the examples, checked anew from the tree that it was applied to.
 fn steps() -> Result<(), Failure> {
+    const ROUNDS: usize = 7;
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
     let mut files: Vec<_> =
         std::fs::read_dir(folder).into_iter().flatten().filter_map(|e| Some(e.ok()?.path())).collect();
@@ -72,17 +98,21 @@ fn steps() -> Result<(), Failure> {
                 let how = How { strategy: Some(d.name.clone()), ..How::default() };
                 let Ok(s) = schedule(&program, kernel, &how, &machine) else { continue };
                 for v in s.versions.iter().filter(|v| v.baked.is_empty() && v.condition.is_none()) {
-                    let mut before = 0.0;
-                    for n in 1..=v.steps.len() {
-                        let so_far = median(|| {
+                    let mut rounds = vec![Vec::new(); v.steps.len()];
+                    for _ in 0..ROUNDS {
+                        let mut tree = Subject::new(&s.module, &s.plain);
+                        let mut owed = tree.owes();
+                        for (n, (step, times)) in v.steps.iter().zip(&mut rounds).enumerate() {
                             let start = Instant::now();
-                            lathe::transform::replay(&s.module, &s.plain, &v.steps[..n])
+                            tree = replay_step(tree, step, n, &mut owed)
                                 .map_err(|r| Failure::bare(*r.diagnostic))?;
-                            Ok(start.elapsed().as_secs_f64())
-                        })?;
-                        each.push(so_far - before);
-                        by_rule.entry(v.steps[n - 1].rule.clone()).or_default().push(so_far - before);
-                        before = so_far;
+                            times.push(start.elapsed().as_secs_f64());
+                        }
+                    }
+                    for (step, times) in v.steps.iter().zip(rounds) {
+                        let time = stats::median(&times).unwrap_or(f64::NAN);
+                        each.push(time);
+                        by_rule.entry(step.rule.clone()).or_default().push(time);
                     }
                 }
             }

@@ -167,7 +167,7 @@ fn code_key(made_by: &str, module: &Module, func: &Function, options: &Options) 
     let tree = print_function_with(func, Ids::Hidden);
     // What it may call; most kernels call nothing, and other kernels of the file play no part then.
     let called = module.reached(func);
-    let module = Module { functions: called, ..module.clone() };
+    let module = Module { functions: called.into(), ..module.clone() };
     hash_of(&["code", made_by, &format!("{options:?}"), &func.name, &tree, &print_module(&module)])
 }
 

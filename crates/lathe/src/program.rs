@@ -8,7 +8,7 @@ use lathe_ir::{Function, Scalar};
 use lathe_lang::{Generic, Resolver};
 use lathe_pattern::Decision;
 use lathe_strategy::{Definition, Definitions};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 /// A loaded file with the sources that its diagnostics point into.
@@ -129,13 +129,9 @@ impl Program {
         name: Option<&str>,
         types: &BTreeMap<String, Scalar>,
     ) -> Result<&Function, Failure> {
-        let mut names: Vec<&str> = Vec::new();
-        for k in &self.lang.kernels {
-            let name = self.generic_of(&k.name).map_or(&*k.name, |g| g.0);
-            if !names.contains(&name) {
-                names.push(name);
-            }
-        }
+        let mut seen = HashSet::new();
+        let names = self.lang.kernels.iter().map(|k| self.generic_of(&k.name).map_or(&*k.name, |g| g.0));
+        let names: Vec<&str> = names.filter(|n| seen.insert(*n)).collect();
         let file = self.path.display();
         let list = || format!("kernels of this file: {}", names.join(", "));
         let missing = |text: String| {

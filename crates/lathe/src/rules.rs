@@ -4,6 +4,7 @@
 
 use crate::cache::Cache;
 use crate::failure::Failure;
+use crate::parallel::each;
 use lathe_diagnostics::SourceMap;
 use lathe_lang::Rule;
 use lathe_measure::store::hash_of;
@@ -17,8 +18,10 @@ use std::sync::{Mutex, OnceLock};
 /// Every rule that does not hold, or of which that cannot be told.
 pub(crate) fn decide(rules: &[Rule], sources: &SourceMap) -> Result<BTreeMap<String, Decision>, Failure> {
     let (mut out, mut wrong) = (BTreeMap::new(), Vec::new());
-    for r in rules {
-        match decided(r) {
+    let cache = if rules.is_empty() { None } else { Cache::user() };
+    let all = each(rules, |r| decided(r, cache.as_deref()));
+    for (r, decided) in rules.iter().zip(all) {
+        match decided {
             Ok(d) => drop(out.insert(r.equation.name.clone(), d)),
             Err(d) => wrong.push(*d),
         }
@@ -26,7 +29,7 @@ pub(crate) fn decide(rules: &[Rule], sources: &SourceMap) -> Result<BTreeMap<Str
     if wrong.is_empty() { Ok(out) } else { Err(Failure::many(sources, wrong)) }
 }
 
-fn decided(r: &Rule) -> Result<Decision, Box<lathe_diagnostics::Diagnostic>> {
+fn decided(r: &Rule, cache: Option<&Cache>) -> Result<Decision, Box<lathe_diagnostics::Diagnostic>> {
     static KNOWN: OnceLock<Mutex<HashMap<String, Decision>>> = OnceLock::new();
     let lock = || KNOWN.get_or_init(Mutex::default).lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let (pattern, prove) = (VERSION.to_string(), lathe_prove::VERSION.to_string());
@@ -34,13 +37,12 @@ fn decided(r: &Rule) -> Result<Decision, Box<lathe_diagnostics::Diagnostic>> {
     if let Some(d) = lock().get(&key) {
         return Ok(d.clone());
     }
-    let cache = Cache::user();
-    let kept = cache.as_ref().and_then(|c| c.get(&key)).and_then(|bytes| read(&bytes));
+    let kept = cache.and_then(|c| c.get(&key)).and_then(|bytes| read(&bytes));
     let d = match kept {
         Some((how, laws)) => Decision { how, rounds: r.equation.rounds, laws },
         None => {
             let d = decide_rule(&r.equation, r.span).map_err(Box::new)?;
-            if let Some(c) = &cache {
+            if let Some(c) = cache {
                 c.put(&key, written(&d).as_bytes());
             }
             d

@@ -78,3 +78,50 @@ fn many_parameters() {
     f.ok("check k.lathe");
     f.ok("run k.lathe -s s -D N=9 --check");
 }
+
+#[test]
+fn many_errors() {
+    let f = Folder::new();
+    let wrong = many(400, |n| format!("kernel k{n}(x: f32[N]) -> (y: f32[N]) {{ y[i] = q{n}[i] }}\n"));
+    f.write("k.lathe", wrong);
+    let errors = |d: &crate::common::Done| d.stderr.matches('×').count();
+    let d = f.lathe("check k.lathe");
+    assert!(d.status == 1 && errors(&d) == 20, "{}", d.stderr);
+    assert!(d.stderr.trim_end().ends_with("380 more errors"), "{}", d.stderr);
+    // Programs that read them get all.
+    assert_eq!(errors(&f.lathe("check k.lathe --json")), 400);
+}
+
+#[test]
+fn derivatives_of_derivatives() {
+    let f = Folder::new();
+    let kernel = "kernel d0(x: f32[N]) -> (y: f32[N]) { y[i] = x[i] * x[i] * x[i] }\n";
+    let nested = many(39, |n| format!("kernel d{} = vjp(d{n})\n", n + 1));
+    f.write("k.lathe", format!("{kernel}{nested}"));
+    let d = f.lathe("check k.lathe");
+    assert!(d.status == 1 && d.stderr.starts_with("E1305"), "{}", d.stderr);
+}
+
+/// Each is cheap; together they were not.
+#[test]
+fn many_kernels_and_many_rules() {
+    let f = Folder::new();
+    let kernels = many(300, |n| format!("kernel k{n}(x: f32[N]) -> (y: f32[N]) {{ y[i] = x[i] * {n} }}\n"));
+    f.write("k.lathe", kernels);
+    f.ok("check k.lathe");
+    let rules = many(200, |n| format!("rule r{n}(a): a + {n} * 1 => a + 1 * {n}\n"));
+    f.write("r.lathe", format!("{COPY}{rules}"));
+    f.ok("check r.lathe");
+}
+
+#[test]
+fn squares_of_squares() {
+    let f = Folder::new();
+    let squares = many(12, |n| format!("        let v{} = v{n} * v{n}\n", n + 1));
+    let body = format!("        let v0 = n\n{squares}        y[i] = x[i] + f32(v12)\n");
+    f.write(
+        "k.lathe",
+        format!("kernel k(n: index, x: f32[N]) -> (y: f32[N]) {{\n    for i in 0..N {{\n{body}    }}\n}}\n"),
+    );
+    f.ok("check k.lathe");
+}

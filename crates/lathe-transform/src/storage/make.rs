@@ -10,6 +10,7 @@ use lathe_ir::{
     Binder, BufId, Buffer, Executor, Function, Loop, Scalar, Space, Status, Stmt, StmtKind, Type, build,
 };
 use lathe_strategy::Refusal;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Serial loops around a body, outermost first.
@@ -44,7 +45,13 @@ pub fn fresh_name(func: &Function, wanted: &str) -> String {
     if !taken(wanted) {
         return wanted.to_string();
     }
-    (1..).map(|n| names::again(wanted, n)).find(|n| !taken(n)).unwrap_or_default()
+    let mut known: HashSet<String> = func.params.iter().map(|p| p.name().to_string()).collect();
+    visit::walk(&func.body, &mut |s, _| {
+        known.extend(s.label().map(|l| l.as_str().to_string()));
+        known.extend(s.allocated().map(|b| b.name.to_string()));
+        true
+    });
+    (1..).map(|n| names::again(wanted, n)).find(|n| !known.contains(n)).unwrap_or_default()
 }
 
 /// The zero of a type, component by component.

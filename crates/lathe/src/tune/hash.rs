@@ -94,7 +94,7 @@ fn program_text(program: &Program, kernel: &Function) -> String {
         out.push('\n');
     }
     // Operators and structures are few: all of the file's belong to each of its kernels.
-    let rest = lathe_ir::Module { functions: BTreeMap::new(), ..module.clone() };
+    let rest = lathe_ir::Module { functions: Default::default(), ..module.clone() };
     out + &lathe_ir::text::print_module(&rest)
 }
 
