@@ -15,7 +15,7 @@ pub fn decide(c: &Change, claim: &Claim) -> Option<Result<usize, String>> {
     Some(match claim {
         Claim::DependencesKept => return order_kept(c),
         Claim::InstancesKept | Claim::Tiled { .. } | Claim::Renumbered { .. } => return instances_kept(c),
-        Claim::OrderKept { by } if by.is_decided() => same_runs(c),
+        Claim::OrderKept { by } if by.is_decided() => return runs_kept(c),
         Claim::LayoutOnly { array } | Claim::SpaceOnly { array } => relaid(c, array),
         Claim::ComputedInPlace { array } => holds_values(c, std::slice::from_ref(array), Tables::Removed),
         Claim::ComputedOnce { arrays, .. } | Claim::CombinedFirst { arrays, .. } => {
@@ -50,6 +50,17 @@ pub fn decide(c: &Change, claim: &Claim) -> Option<Result<usize, String>> {
         }
         _ => return None,
     })
+}
+
+/// Whether the tree after runs what the tree before ran, in that order. None where instances and their order are kept, and
+/// only the form of the rewrite says that each does what it did.
+pub(crate) fn runs_kept(c: &Change) -> Option<Result<usize, String>> {
+    let why = match same_runs(c) {
+        Ok(compared) => return Some(Ok(compared)),
+        Err(why) => why,
+    };
+    let kept = matches!((instances_kept(c), order_kept(c)), (Some(Ok(_)), Some(Ok(_))));
+    if kept { None } else { Some(Err(why)) }
 }
 
 /// A window as the checker takes it.

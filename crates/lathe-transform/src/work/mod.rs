@@ -8,14 +8,13 @@ mod relations;
 use crate::args::{Args, IntoRefusal};
 use crate::arithmetic::added_overflow;
 use crate::codes;
-use crate::decide::decide;
+use crate::decide::{decide, runs_kept};
 use crate::handle::{self, Handle, Made as Part};
 use crate::laws::{self, Relied};
 use crate::nest::rename_loops;
 use crate::rule::{Cursor, Edit, Rule};
 use lathe_analysis::{
-    Change, Env, OrderRefusal, Unkept, instances_kept, instances_preserved, order_kept, order_preserved,
-    padded, same_instances, same_runs,
+    Change, Env, OrderRefusal, Unkept, instances_preserved, order_preserved, padded, same_instances,
 };
 use lathe_diagnostics::{Code, Diagnostic, Places, Severity};
 use lathe_ir::names::Role;
@@ -229,10 +228,11 @@ impl<'a> Work<'a> {
     /// form of the rewrite says what statements do, and their instances and order are what they were.
     pub fn runs_compared(&self) -> Result<Option<usize>, Refusal> {
         let change = Change { module: self.module(), before: self.cursor.func, after: &self.func };
-        same_runs(&change).map(Some).or_else(|why| match (instances_kept(&change), order_kept(&change)) {
-            (Some(Ok(_)), Some(Ok(_))) => Ok(None),
-            _ => Err(self.refuse(codes::VALUE, format!("`{}`: {why}", self.rule))),
-        })
+        match runs_kept(&change) {
+            Some(Ok(compared)) => Ok(Some(compared)),
+            Some(Err(why)) => Err(self.refuse(codes::VALUE, format!("`{}`: {why}", self.rule))),
+            None => Ok(None),
+        }
     }
 
     /// Replaces a subtree by what computes the same on other storage; the rule names what it owes for that.
