@@ -36,7 +36,7 @@ def interval(values):
 
 def measure(candidates, rounds, at_least=0.005, slow=(), more=None):
     """Seconds per call and round, by name. A candidate takes the number of calls that it makes in a row. The order is
-    drawn anew in each round and a call before the clock starts warms up, so that nobody pays for what the one before left
+    drawn again in each round and a call before the clock starts warms up, so that nobody pays for what the one before left
     behind (spinning threads, caches). Those that are `slow` sit out two rounds of three, with `None` as their time, and are
     not warmed up. After all rounds come others while `more` says of all times that they are not enough."""
     order = random.Random(1)

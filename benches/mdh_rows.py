@@ -2,7 +2,7 @@
 """The homomorphisms' benchmark: every case of mdh_cases.py beside its rivals, with one and with two threads.
 
     benches/.env/python/bin/python benches/mdh_rows.py                     measures all rows that the results do not have yet
-    ... mdh_rows.py matmul conv2d --threads 1 --again                      these rows anew
+    ... mdh_rows.py matmul conv2d --threads 1 --again                      these rows again
     ... mdh_rows.py --tune 60                                              tunes rows that are not tuned, for at most 60 s each
     ... mdh_rows.py --tune-rivals 60 --threads 2                           the same for TVM's MetaSchedule
     ... mdh_rows.py --decisions 600                                        what 60 s find beside what 600 s find

@@ -83,8 +83,8 @@ def searches(results, order):
     rows = [(n, t) for n in order for t in (1, 2) if "space" in results["tuned"].get(f"{n} x{t}", {})]
     if not rows:
         return []
-    out = ["", "## Searches", "", "What `lathe tune -s auto` did. A search ends early where nothing better by a hundredth was found for a third "
-           "of the budget. The gain is over `auto` in the search's own last rounds, where both take turns.", "",
+    out = ["", "## Searches", "", "What `lathe tune -s auto` did. A search ends early if no improvement of at least 1 % was found for a third "
+           "of the budget. The gain is over `auto` in the final interleaved rounds of the search.", "",
            "| row | threads | configurations | tried, valid | seconds | gain |", "|---|---|---|---|---|---|"]
     for name, threads in rows:
         t = results["tuned"][f"{name} x{threads}"]
@@ -102,8 +102,8 @@ def decisions(results):
     done = {n: d for n, d in results["decisions"].items() if "beside" in d}
     if not done:
         return []
-    out = ["", "## What a minute finds", "", "One thread, two rows at a time; the short search and the long one know nothing of each other, and neither ends early. "
-           "Their winners side by side in rounds: the long one's time over the short one's. Goal: 0.95.", "",
+    out = ["", "## What a minute finds", "", "One thread, two rows at a time; the short search and the long one are independent, and neither ends early. "
+           "Their winners are compared in interleaved rounds: the long one's time over the short one's. Goal: 0.95.", "",
            "| row | short | configurations | long | configurations | ratio |", "|---|---|---|---|---|---|"]
     for name, d in done.items():
         s, l, c = d["short"], d["long"], d["beside"]["candidates"]["lathe short"]
@@ -113,7 +113,7 @@ def decisions(results):
 
 def platforms(results, order):
     rows = results["rows"]
-    out = ["", "## Portability", "", "Pennycook's metric over the platforms that are here, one and two threads of this CPU: the harmonic mean of "
+    out = ["", "## Portability", "", "Pennycook's metric over the available platforms, one and two threads of this CPU: the harmonic mean of "
            "(best time of all candidates / own time), 0 where one is not supported.", "", "| row | Lathe | best single rival |", "|---|---|---|"]
     for name in order:
         both = [rows[f"{name} x{t}"] for t in (1, 2) if f"{name} x{t}" in rows]
@@ -137,12 +137,12 @@ def table(results, order):
     rows = results["rows"]
     place = lambda k: (order.index(rows[k]["name"]) if rows[k]["name"] in order else len(order), rows[k]["threads"])
     keys = sorted(rows, key=place)
-    out = ["# Homomorphisms beside others", "", "Made by `benches/mdh_rows.py`; do not edit.", ""]
+    out = ["# Homomorphisms: comparison with other systems", "", "Made by `benches/mdh_rows.py`; do not edit.", ""]
     if rows:
         out += [f"Machine: {results.get('machine', '?')}. Each figure is the median of the ratios per round, best rival's time over Lathe's "
                 "(above 1: Lathe is faster), with the interval that holds the median with 95 % probability. *auto* is what the cost model "
-                "chooses without measuring, *tuned* what `lathe tune --budget 60s` found from there; where there is nothing to tune, auto is "
-                "what there is. The ceiling is that of fused multiply-adds, of a copy that bypasses the caches, or, where next to nothing is written, of reading; all measured beside the row. Every result was compared with numpy's.", "", *speed(results, keys)]
+                "chooses without measuring, *tuned* what `lathe tune --budget 60s` found from there; if there is nothing to tune, only auto "
+                "is shown. The ceiling is that of fused multiply-adds, of a copy that bypasses the caches, or, if almost nothing is written, of reading; all measured together with the row. Every result was compared with numpy's.", "", *speed(results, keys)]
         out += accuracy(results, keys)
     else:
         out += ["No row has been measured yet: run `benches/mdh_rows.py`."]

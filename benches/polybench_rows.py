@@ -5,7 +5,7 @@
                                       [--strategy NAME] [--machine x86-64-v3] [--programs] [--json FILE]
                                       [--table]
 
-Candidates take turns in one pinned process, on arrays that are filled anew before every call; the results of all are
+Candidates take turns in one pinned process, on arrays that are refilled before every call; the results of all are
 compared with those of gcc, and the least of their times counts. `--json FILE` keeps the rows: a second run with the
 same file measures what is missing; `--table` prints its rows for docs/polybench-results.md. Without `--strategy` Lathe
 decides by itself. C is compiled with -O3 -march=native; `--machine` holds all to another machine.

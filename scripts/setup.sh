@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what building Lathe needs and is not there yet: LLVM 22 (code generation), libtool, automake and a C
+# Installs what building Lathe needs and is missing: LLVM 22 (code generation), libtool, automake and a C
 # compiler (isl is built from source), Clang's and GCC's headers; PoCL and NVRTC, which
 # tests of device code run and compile it with. Does nothing, quickly, when all is there.
 set -euo pipefail

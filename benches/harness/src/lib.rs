@@ -1,4 +1,4 @@
-//! Lathe and the rivals that are Rust crates behind one C interface, for `bench.py`.
+//! Lathe and the competing Rust crates behind one C interface, for `bench.py`.
 
 use lathe::{compile, schedule, Build, Built, How, Machine, Pool, PoolOptions, Program};
 use std::cell::RefCell;

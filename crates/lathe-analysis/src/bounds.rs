@@ -1,5 +1,5 @@
-//! What the code needs in order to run: every subscript inside of its dimension, every `index` operation within 64
-//! bits, every stated fact true; for all sizes, data and iterations.
+//! Preconditions of the code: every subscript in bounds, every `index` operation within 64 bits,
+//! every stated fact true; for all sizes, data and iterations.
 
 mod access;
 mod fold;
@@ -29,10 +29,10 @@ use std::sync::Arc;
 /// What becomes of the facts that the user stated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Assumptions {
-    /// Each is checked where it stands, or once outside of the loops around.
+    /// Each is checked where it is, or once outside of the loops around.
     #[default]
     Checked,
-    /// Those that cost more than a comparison a call are believed.
+    /// Those that cost more than one comparison per call are trusted.
     Trusted,
 }
 
@@ -42,7 +42,7 @@ pub enum Assumptions {
 /// none of these is an error with a counterexample.
 ///
 /// `index` arithmetic that is not known to have a value gets a `check` before it, too: from here on no operation on
-/// `index` that is evaluated leaves 64 bits or divides by 0.
+/// `index` that is evaluated overflows 64 bits or divides by 0.
 pub fn prove_accesses(
     module: &Module,
     func: &Function,
@@ -200,7 +200,7 @@ impl Prover {
         (buffer, checks)
     }
 
-    /// The statement behind the checks that it needs, as far as these do not float further out.
+    /// The statement after the checks that it needs, except those that are hoisted further out.
     #[inline(never)]
     fn guarded(&mut self, facts: &mut Facts, s: &Stmt, new: Stmt, checks: Vec<Needed>, before: Mark) -> Stmt {
         let new = if new == *s { s.clone() } else { new };
@@ -389,8 +389,8 @@ impl Prover {
         self.settle(mark, new, |_, _| None)
     }
 
-    /// Takes the checks that floated out of a body further out where `outside` says how; the others stand
-    /// before the body.
+    /// Hoists the checks of a body further out where `outside` says how; the others are
+    /// placed before the body.
     fn settle(
         &mut self,
         mark: usize,

@@ -1,5 +1,5 @@
-//! Whether calls give a function what it declares: arrays of the extents that follow from its sizes, which share no memory
-//! where it writes. Functions are examined by themselves, and rely on that.
+//! Whether calls satisfy the declarations of the called function: arrays of the extents that follow from its sizes,
+//! which share no memory where it writes. Functions are examined by themselves, and rely on that.
 
 use crate::codes::UNDECIDED;
 use lathe_diagnostics::Diagnostic;
@@ -29,7 +29,7 @@ pub fn prove_calls(module: &Module, func: &Function) -> Vec<Diagnostic> {
 }
 
 fn refused(s: &Stmt, name: &str, why: &str) -> Diagnostic {
-    Diagnostic::error(UNDECIDED, format!("the call of `{name}` is not shown to be legal: {why}"))
+    Diagnostic::error(UNDECIDED, format!("the call of `{name}` cannot be shown to be legal: {why}"))
         .at_places(s.places(), "this call")
 }
 
@@ -38,16 +38,16 @@ fn problem(callee: &Function, args: &[Arg], arrays: &HashMap<BufId, Arc<Buffer>>
     for (p, a) in callee.params.iter().zip(args) {
         let Arg::View(v) = a else { continue };
         let View::Buffer(id) = v else {
-            return Some(format!("`{}` is given something else than a whole array", p.name()));
+            return Some(format!("the argument for `{}` is not a whole array", p.name()));
         };
         let Some(b) = arrays.get(id) else {
-            return Some(format!("`{}` is given an unknown array", p.name()));
+            return Some(format!("the argument for `{}` is an unknown array", p.name()));
         };
         for (q, other) in &given {
             let apart = p.alias.is_none() || p.alias != q.alias;
             let written = p.mode != Mode::In || q.mode != Mode::In;
             if other.id == b.id && apart && written {
-                return Some(format!("`{}` and `{}` are one array", q.name(), p.name()));
+                return Some(format!("`{}` and `{}` are the same array", q.name(), p.name()));
             }
         }
         given.push((p, b));
@@ -65,5 +65,5 @@ fn problem(callee: &Function, args: &[Arg], arrays: &HashMap<BufId, Arc<Buffer>>
         }
     }
     let wrong = extents().find(|(_, declared, e)| Linear::of(&substitute(declared, &sizes)) != Linear::of(e));
-    wrong.map(|(p, ..)| format!("`{}` may have other extents", p.name()))
+    wrong.map(|(p, ..)| format!("the extents of `{}` may not match", p.name()))
 }

@@ -1,9 +1,9 @@
 //! Checks that the code makes: what they say, and how far out of the loops around them they can stand.
 //!
-//! A check computes nothing that could leave 64 bits. It may be hoisted, never sunk, and never so that another call
-//! fails than before: what stands for all iterations of a loop is asked only where there is one. One that reads no
-//! memory and moves one way with a loop is made once for the loop, at both ends, so that a scalar offset costs nothing
-//! in the iterations.
+//! A check computes nothing that could overflow 64 bits. It may be hoisted, never sunk, and never so that another call
+//! fails than before: a check hoisted out of a loop is guarded by the loop having iterations. One that reads
+//! no memory and is monotonic in a loop is made once for the loop, at both ends, so that a scalar offset costs
+//! nothing per iteration.
 
 use lathe_diagnostics::Places;
 use lathe_ir::build::{add, and, boolean, floor_div, index, le, lt, mul, select, sub, var};
@@ -67,7 +67,7 @@ impl Needed {
         Needed::orders(under, orders, access)
     }
 
-    /// As [`Needed::inside`], in other words.
+    /// As [`Needed::inside`], in another form.
     pub fn orders(under: &Expr, orders: Vec<Order>, access: &str) -> Needed {
         Needed::new(under, Ask::Orders(orders), "bounds", format!("`{access}` is outside of the array"))
     }
@@ -75,8 +75,10 @@ impl Needed {
     /// Evaluating an expression does not fail.
     pub fn fit(under: &Expr, e: &Expr, text: &str) -> Needed {
         let (code, what) = match e.kind() {
-            ExprKind::Binary(op, ..) if op.is_division() => ("division", "divides by zero or leaves 64 bits"),
-            _ => ("overflow", "leaves 64 bits"),
+            ExprKind::Binary(op, ..) if op.is_division() => {
+                ("division", "divides by zero or overflows 64 bits")
+            }
+            _ => ("overflow", "overflows 64 bits"),
         };
         Needed::new(under, Ask::Fit(vec![e.clone()]), code, format!("`{text}` {what}"))
     }
@@ -95,13 +97,13 @@ impl Needed {
         &self.message
     }
 
-    /// Whether both ask the same, for whatever access.
+    /// Whether both have the same condition, for whatever access.
     pub fn same(&self, other: &Needed) -> bool {
         self.under == other.under && self.ask == other.ask
     }
 
     /// What the check computes. `ranges` hold wherever its variables are known: nothing that conditions on the way
-    /// said is used, so that the check may stand further out.
+    /// said is used, so that the check may be further out.
     pub fn cond(&self, ranges: &Ranges) -> Expr {
         let always = self.under.as_bool() == Some(true);
         let ask = if always {
@@ -167,7 +169,7 @@ impl Needed {
         self.exprs().iter().all(|e| is_pure(e))
     }
 
-    /// The same for all iterations of a loop; `None` if every iteration must be looked at.
+    /// The check for all iterations of a loop at once; `None` if every iteration must be checked.
     pub fn outside_loop(
         &self,
         v: VarId,
@@ -306,7 +308,7 @@ fn comparisons(cond: &Expr, out: &mut Vec<Order>) -> bool {
 /// Subscripts that are at most this far from one unknown are compared with it alone.
 const NEAR: i128 = 1 << 61;
 
-/// `0 ≤ e < extent` as bounds of the one atom of `e` that may be anything, which no operation can leave 64 bits to
+/// `0 ≤ e < extent` as bounds of the one atom of `e` that may be anything, which no operation can overflow 64 bits to
 /// find out; `None` where there is none such, or several.
 pub(crate) fn solved(e: &Expr, extent: &Expr, ranges: &Ranges) -> Option<Vec<Order>> {
     let form = Linear::of(e);

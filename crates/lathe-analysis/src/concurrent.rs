@@ -32,7 +32,7 @@ pub fn prove_concurrent(module: &Module, func: &Function) -> Vec<Diagnostic> {
         Ok(_) => Vec::new(),
         Err(r @ OrderRefusal::Violation(_)) => vec![r.to_diagnostic(codes::RACE, &func.name)],
         Err(OrderRefusal::Undecided(why)) => {
-            let text = format!("`{}` could not be shown to have no race: {why}", func.name);
+            let text = format!("`{}` could not be shown to be free of races: {why}", func.name);
             vec![Diagnostic::error(codes::RACE, text).at_places(func.body.places(), "this tree")]
         }
     }

@@ -14,7 +14,7 @@ pub(crate) struct Copy {
 }
 
 impl Copy {
-    /// A fresh copy of what surrounds a touch of a leaf: the domain of the iteration.
+    /// A fresh copy of the context of an access of a leaf: the domain of the iteration.
     pub fn new(b: &mut Builder, outer: &Scope, leaf: &Leaf, touch: &Place) -> Copy {
         let mut copy = Copy { scope: outer.clone(), whiles: Vec::new() };
         for item in leaf.items.iter().take(touch.items) {
@@ -39,7 +39,7 @@ impl Copy {
     }
 
     /// The instance vector, with the counters of `while` loops at its end. Components over variables
-    /// that are not bound at the touch (it stands further out) are unknown.
+    /// that are not bound at the touch (it is further out) are unknown.
     pub fn instance(&mut self, b: &mut Builder, leaf: &Leaf) -> Vec<Option<Lin>> {
         let mut out = Vec::with_capacity(leaf.instance.len() + self.whiles.len());
         for e in &leaf.instance {

@@ -94,7 +94,7 @@ impl<'a> Sure<'a> {
     }
 }
 
-/// Cells of an output that no run is sure to write.
+/// Elements of an output that are not certain to be written.
 fn unwritten(env: &Env, written: &Written, buffer: &Arc<Buffer>, body: &Stmt) -> Option<Diagnostic> {
     let mut finder = Finder { env, written, buffer: buffer.id, unsure: false };
     let writes = finder.writes(body, &mut Vec::new());
@@ -147,12 +147,12 @@ fn unwritten(env: &Env, written: &Written, buffer: &Arc<Buffer>, body: &Stmt) ->
             let at: Vec<i64> = cell.iter().filter_map(|c| c.at(point)).collect();
             format!("`{}` is never written{}", instance_text(name, &at), with_values(env, &outer, point))
         }
-        _ => format!("`{name}` cannot be shown to be written everywhere"),
+        _ => format!("`{name}` cannot be shown to be fully written"),
     };
     Some(
         Diagnostic::error(UNWRITTEN, message)
             .at_places(&places_of_writes(body, buffer.id), "written here")
-            .note("the cells of an output have no value until the kernel writes them")
+            .note("the elements of an output are undefined until the kernel writes them")
             .help(format!("make `{name}` `inout` to keep the caller's values, or write a default first")),
     )
 }

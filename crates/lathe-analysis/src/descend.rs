@@ -1,8 +1,8 @@
-//! Narrowing a comparison of two trees to what changed, so that checking stays near linear.
+//! Narrows a comparison of two trees to what changed, so that checking stays nearly linear.
 //!
 //! Where two trees have the same header, only their bodies need comparing: pairs in different
-//! iterations of one ordered or unordered loop, or at different positions of one sequence, lie to each
-//! other as before, provided every instance stays where it was.
+//! iterations of one ordered or unordered loop, or at different positions of one sequence, keep their
+//! relative order, provided every instance stays where it was.
 
 use crate::env::{Env, Item};
 use lathe_ir::stmt::Enters;
@@ -39,7 +39,7 @@ pub(crate) fn descend<E>(
     descend(&inside(env, before, 0), x, y, check)
 }
 
-/// Whether two statements with one child each differ in nothing that stands around it, and run it alike. (Extents and
+/// Whether two statements with one child each differ in nothing that is around it, and run it alike. (Extents and
 /// layouts of a buffer change no order.)
 fn same_header(before: &Stmt, after: &Stmt) -> bool {
     match (before.enters(0), after.enters(0)) {

@@ -21,12 +21,12 @@ pub enum Item<'a> {
     /// A condition that has the given value here.
     Cond(&'a Expr, bool),
     Let(&'a Binder, &'a Expr),
-    /// A binder about whose value nothing is known (`old` of an atomic).
+    /// A binder with an unknown value (`old` of an atomic).
     Opaque(&'a Binder),
     /// The condition held when the current iteration began.
     While(&'a Expr),
     Alloc(&'a Arc<Buffer>),
-    /// A fact in force, and who says so.
+    /// A fact in force, and its provenance.
     Fact(&'a Expr, &'a Name),
     /// A fact that a `check` before this place established.
     Checked(&'a Expr),
@@ -147,7 +147,7 @@ impl<'a> Env<'a> {
         local.or_else(|| self.func.params.iter().filter_map(|p| p.array()).find(|b| b.id == id))
     }
 
-    /// Facts in force, and who states them.
+    /// Facts in force, with their provenance.
     pub fn stated(&self) -> impl Iterator<Item = (&'a Expr, &'a Name)> {
         self.items.iter().filter_map(|i| match i {
             Item::Fact(e, who) => Some((*e, *who)),

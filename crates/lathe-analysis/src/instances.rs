@@ -162,7 +162,7 @@ impl<'e> Frame<'e> {
     ) -> Result<Copy, String> {
         let mut copy = Copy::new(builder, outer, leaf, &Place::own(leaf));
         for (v, e) in vector.iter().zip(copy.instance(builder, leaf)) {
-            let e = e.ok_or_else(|| format!("an instance of `{}` cannot be followed", leaf.label))?;
+            let e = e.ok_or_else(|| format!("an instance of `{}` cannot be tracked", leaf.label))?;
             builder.system.eq(v, &e);
         }
         if !builder.system.exact {

@@ -24,9 +24,9 @@ pub(crate) enum Role {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Indivisible {
     pub writes: bool,
-    /// An update that nobody asks for what was there: its operator, and whether it is exact on the element.
+    /// An update whose old value is unused: its operator, and whether it is exact on the element.
     pub update: Option<(ReduceOp, bool)>,
-    /// The executor among whose iterations it is indivisible.
+    /// Its scope: the executor among whose iterations it is atomic.
     pub scope: Name,
 }
 
@@ -61,7 +61,7 @@ impl Role {
         }
     }
 
-    /// The executor among whose iterations an atomic is indivisible.
+    /// The scope of an atomic: the executor among whose iterations it is atomic.
     pub fn scope(&self) -> Option<&Name> {
         match self {
             Role::Atomic(a) => Some(&a.scope),
@@ -84,12 +84,12 @@ pub(crate) struct Touch {
     /// Subscripts of the buffer itself; `None`: any element.
     pub indices: Option<Vec<Expr>>,
     pub role: Role,
-    /// How many steps of the leaf's path lead to the statement that touches: all of them, or fewer
+    /// How many steps of the leaf's path lead to the statement that makes the access: all of them, or fewer
     /// for conditions, bounds and `let` values around the leaf.
     pub depth: usize,
     /// How many of the leaf's surrounding items hold there.
     pub items: usize,
-    /// Conditions of the `select`s around a read, and what they are where it happens.
+    /// Conditions of the `select`s around a read, and their values where it is evaluated.
     pub when: Vec<(Expr, bool)>,
 }
 
@@ -148,13 +148,13 @@ impl<'a> Leaf<'a> {
         self.path.iter().filter(|s| matches!(s.stmt.enters(s.position), Enters::While(_))).count()
     }
 
-    /// The steps that lead to the allocation of a buffer, if it stands in the subtree.
+    /// The steps that lead to the allocation of a buffer, if it is in the subtree.
     pub fn allocated_at(&self, buffer: BufId) -> Option<usize> {
         self.path.iter().position(|s| s.stmt.allocated().is_some_and(|b| b.id == buffer))
     }
 }
 
-/// How two places of a tree lie to each other.
+/// The relative order of two places of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Relative {
     First,
@@ -170,7 +170,7 @@ pub(crate) fn relate(a: &[Step], b: &[Step]) -> (usize, Relative) {
     let common = a.iter().zip(b).take_while(|(x, y)| x.position == y.position).count();
     let order = match (a.get(common), b.get(common)) {
         (None, None) => Relative::Same,
-        // A condition, bound or atomic stands before what it surrounds.
+        // A condition, bound or atomic is before what it surrounds.
         (None, Some(_)) => Relative::First,
         (Some(_), None) => Relative::Second,
         (Some(x), Some(_)) if x.stmt.as_if().is_some() => Relative::Apart,
@@ -245,8 +245,8 @@ pub(crate) fn leaves<'a>(root: &'a Stmt, conflicting: &HashSet<BufId>) -> Result
 /// Why a view is not followed.
 fn obstacle(view: &View) -> Obstacle {
     match view.global() {
-        Some(name) => format!("an access to the global `{name}` stands inside"),
-        None => "an access through a pointer stands inside".into(),
+        Some(name) => format!("the statement accesses the global `{name}`"),
+        None => "the statement accesses memory through a pointer".into(),
     }
 }
 
@@ -293,12 +293,12 @@ impl<'a> Collector<'a, '_> {
             StmtKind::Check { cond, .. } => self.unlabelled(&[cond], "a check"),
             StmtKind::Assume { fact, .. } => self.unlabelled(&[fact], "an assumption"),
             StmtKind::Prefetch(_) => Ok(()),
-            StmtKind::Barrier { .. } => Err("a barrier stands inside".into()),
+            StmtKind::Barrier { .. } => Err("the statement contains a barrier".into()),
             StmtKind::Token { .. } | StmtKind::Async { .. } | StmtKind::Wait { .. } => {
-                Err("an asynchronous statement stands inside".into())
+                Err("the statement contains an asynchronous statement".into())
             }
             StmtKind::Call { function, .. } => {
-                Err(format!("a call of `{function}` stands inside, whose instances are not known"))
+                Err(format!("the statement contains a call of `{function}`, whose accesses are unknown"))
             }
         }
     }
@@ -345,7 +345,7 @@ impl<'a> Collector<'a, '_> {
     /// The loads of expressions, as far as their buffers are written somewhere.
     fn loads(&self, es: &[&Expr], depth: usize, out: &mut Vec<Touch>) -> Result<(), Obstacle> {
         if es.iter().any(|e| lathe_ir::visit::takes_address(e)) {
-            return Err("the address of an element is taken inside".into());
+            return Err("the statement takes the address of an element".into());
         }
         let mut all = Vec::new();
         es.iter().for_each(|e| loads_when(e, &mut Vec::new(), &mut all));
@@ -390,7 +390,7 @@ impl<'a> Collector<'a, '_> {
         if found.is_empty() {
             Ok(())
         } else {
-            Err(format!("{what} inside reads an array that is written there"))
+            Err(format!("{what} inside the statement reads an array that is also written there"))
         }
     }
 

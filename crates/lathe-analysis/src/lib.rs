@@ -1,8 +1,8 @@
 //! Facts about trees that need integer sets: domains, accesses, conflicts, order, bounds, definedness.
 //!
 //! Every question is put as "is there an integer point": sizes, iterations, matched iterations of the
-//! new tree and floor quotients are the unknowns. No point is a proof, a point is a concrete
-//! counterexample. isl decides; cheap exact reasoning comes before it.
+//! new tree and floor quotients are the unknowns. If there is no point, that is a proof; a point
+//! is a concrete counterexample. isl decides; cheaper exact methods are tried first.
 
 pub mod affine;
 mod bounds;

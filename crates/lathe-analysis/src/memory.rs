@@ -20,7 +20,7 @@ pub enum Place {
 pub struct Touched {
     pub reads: HashSet<Place>,
     pub writes: HashSet<Place>,
-    /// Something may be touched that is not known: a call, an atomic, work that others wait for.
+    /// Unknown accesses: a call, an atomic, synchronization.
     pub anything: bool,
 }
 
@@ -95,7 +95,7 @@ impl Memory {
         out
     }
 
-    /// The first statement that may give memory another value than was read.
+    /// The first statement that may change memory that was read.
     pub fn changing<'a>(
         &self,
         read: &HashSet<Place>,
@@ -104,7 +104,7 @@ impl Memory {
         after.find(|s| self.touched(s).changes(read))
     }
 
-    /// What a statement touches itself.
+    /// The accesses of a statement itself.
     pub fn own(&self, s: &Stmt) -> Touched {
         let mut out = Touched::default();
         let unknown = Effects::SYNCHRONIZES.and(Effects::ATOMIC).and(Effects::IO);

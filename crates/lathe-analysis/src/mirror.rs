@@ -110,7 +110,7 @@ impl Check<'_> {
                 examined += 1;
                 match self.copying(&leaf, true)? {
                     Some((when, _)) => left.push((leaf, when)),
-                    None => return Err("something else than a copy stands after the statement".into()),
+                    None => return Err("the statement is followed by something other than a copy".into()),
                 }
             }
         }
@@ -129,7 +129,7 @@ impl Check<'_> {
         asked.append(&mut back.parts);
         if !covered(enter.dims, &asked, &enter.parts) && !self.written_first() {
             return Err(format!(
-                "an element of `{}` may be read that was neither copied in nor written before",
+                "an element of `{}` may be read that was neither copied in nor written before it",
                 self.m.buffer.name
             ));
         }
@@ -204,7 +204,10 @@ impl Check<'_> {
             let same_copy = own.len() == self.m.own.len()
                 && own.iter().zip(&self.m.own).all(|(x, y)| self.equal(items, x, y));
             if !plain || !same_copy || !self.same_element(items, &a.indices, at) {
-                return Err(format!("an access to `{}` may touch another element", self.m.buffer.name));
+                return Err(format!(
+                    "an access to `{}` may refer to a different element",
+                    self.m.buffer.name
+                ));
             }
         }
         Ok(was.len())
@@ -289,7 +292,7 @@ impl Check<'_> {
     /// buffer with a constant. Elements and positions correspond, and both exist.
     fn copying(&self, leaf: &Leaf, out: bool) -> Result<Option<(Touch, Option<Expr>)>, String> {
         let (array, buffer) = (self.m.array, self.m.buffer);
-        let Some(store) = leaf.stmt.as_store() else { return Err("a copy is no store".into()) };
+        let Some(store) = leaf.stmt.as_store() else { return Err("a copy is not a store".into()) };
         let (value, cond) = match store.value.kind() {
             ExprKind::Select(c, yes, no) if !out && loads_of(no).is_empty() => (yes, Some(c.clone())),
             _ => (&store.value, None),
@@ -302,7 +305,7 @@ impl Check<'_> {
         let (element, position) =
             if out { (Some(&store.target), source) } else { (source, Some(&store.target)) };
         let Some(position) = position.filter(|p| p.view == View::Buffer(buffer.id)) else {
-            return Err(format!("a copy does not touch `{}`", buffer.name));
+            return Err(format!("a copy does not access `{}`", buffer.name));
         };
         let touch = |a: &Access, role: Role| Touch {
             buffer: buffer.id,
@@ -318,14 +321,14 @@ impl Check<'_> {
             return Ok(None);
         };
         if element.view != View::Buffer(array.id) {
-            return Err(format!("a copy does not touch `{}`", array.name));
+            return Err(format!("a copy does not access `{}`", array.name));
         }
         let ends: Vec<&Expr> =
             if cond.is_some() { buffer.extents.iter().collect() } else { self.ends().collect() };
         self.exists(leaf, &position.indices, ends.into_iter(), &buffer.name, None)?;
         self.exists(leaf, &element.indices, array.extents.iter(), &array.name, cond.as_ref())?;
         if !self.same_element(&leaf.items, &element.indices, &position.indices) {
-            return Err(format!("`{}` puts an element where another one belongs", leaf.label));
+            return Err(format!("`{}` stores an element at the position of another", leaf.label));
         }
         Ok(Some((at, cond)))
     }
@@ -403,7 +406,7 @@ impl Check<'_> {
             if let Some(c) = cond {
                 builder.assert(&mut x.scope, c, true);
             }
-            let Some(indices) = &touch.indices else { return Err("an access is not followed".into()) };
+            let Some(indices) = &touch.indices else { return Err("an access cannot be analyzed".into()) };
             for (e, c) in indices.iter().zip(&cell) {
                 let at = builder.value(&mut x.scope, e);
                 builder.system.push(eq(&at, c));
@@ -488,7 +491,7 @@ impl Check<'_> {
                         ) != Answer::Empty
                     {
                         return Err(format!(
-                            "an element may be touched that has no place in `{}`",
+                            "an element may be accessed that `{}` has no position for",
                             self.m.buffer.name
                         ));
                     }

@@ -19,7 +19,7 @@ use std::collections::{HashMap, HashSet};
 
 /// Are all conflicting pairs of instances of `before` still ordered the same way in `after`?
 ///
-/// Instances are matched by label and instance vector. Reductions with a licence (same label, same
+/// Instances are matched by label and instance vector. Reassociable reductions (same label, same
 /// operator) may be reordered among themselves, which is recorded in
 /// [`OrderProof::used_licence`] where it happens, but must remain ordered. The subtree is taken to
 /// execute the same instances before and after for each value of what is bound outside
@@ -148,7 +148,7 @@ struct Base<'w> {
     clauses: Vec<Vec<Conj>>,
 }
 
-/// A statement instance of the old tree, and where it may stand in the new one.
+/// A statement instance of the old tree, and where it may be in the new one.
 #[derive(Clone, Copy)]
 struct Followed<'f> {
     old: (&'f Leaf<'f>, Place, &'f Copy, &'f [Option<Lin>]),
@@ -186,7 +186,7 @@ impl Followed<'_> {
 /// What two instances are compared for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Demand<'d> {
-    /// They run in the old order, by the numbers of iterations where these had none.
+    /// They run in the old order, or in the order of iteration numbers if they were unordered.
     Ordered,
     /// They run in the old order, if they had one.
     KeptOrdered,
@@ -201,11 +201,11 @@ enum Demand<'d> {
 enum Freedom {
     /// As they did.
     None,
-    /// As they did, if anything ordered them: atomics that tell who was first.
+    /// As they did, if they were ordered: atomics that observe the order.
     Unordered,
-    /// In any order: reductions with a licence.
+    /// In any order: reassociable reductions.
     AnyOrder,
-    /// In any order, and at once: atomic updates.
+    /// In any order, and concurrently: atomic updates.
     Atomic,
 }
 
@@ -330,14 +330,14 @@ impl Check<'_, '_> {
         if solve_from(&state, &[], &clauses, builder.system.columns) == Answer::Empty {
             return Ok(None);
         }
-        // They conflict: where do they stand in the new tree?
+        // They conflict: where do they are in the new tree?
         let (instance_a, instance_b) = (x.instance(&mut builder, a), y.instance(&mut builder, b));
         let none = Vec::new();
         let new_a = self.by_label.get(a.label).unwrap_or(&none);
         let new_b = self.by_label.get(b.label).unwrap_or(&none);
         if new_a.len() * new_b.len() > MAX_COPIES {
             return Err(undecided(format!(
-                "the statement `{}` stands in too many places to examine all pairs",
+                "the statement `{}` occurs in too many places to examine all pairs",
                 a.label
             )));
         }
@@ -356,7 +356,7 @@ impl Check<'_, '_> {
                         };
                         if !matched {
                             return Err(undecided(format!(
-                                "the instances of `{}` and `{}` cannot be followed through the change",
+                                "the instances of `{}` and `{}` cannot be matched before and after the change",
                                 a.label, b.label
                             )));
                         }
@@ -480,8 +480,8 @@ fn scope_level(leaf: &Leaf, scope: &Name) -> Option<usize> {
     all.iter().position(|l| matches!(l, Level::Loop(_, exec) if exec.name() == *scope))
 }
 
-/// Refuses what pairs of accesses do not show: atomics that order other accesses, and those that become indivisible among
-/// fewer iterations.
+/// Refuses what pairs of accesses do not show: atomics that order other accesses, and atomics whose
+/// scope shrinks.
 fn atomics_stay(
     env: &Env,
     (before, old): (&Stmt, &[Leaf]),
@@ -510,7 +510,7 @@ fn atomics_stay(
             let had = |o: &&Leaf| o.label == leaf.label && scope_level(o, scope).is_some();
             if scope_level(leaf, scope).is_some() && !old.iter().any(|o| had(&o)) {
                 let label = leaf.label;
-                return Err(format!("the atomic `{label}` would be indivisible within one `{scope}` only"));
+                return Err(format!("the atomic `{label}` would only be atomic within one `{scope}`"));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Additional iterations of a loop, which compute what nobody reads.
+//! Padding of a loop by iterations whose results are never read.
 
 use crate::copy::{Copy, Place};
 use crate::defined::{in_both_branches, reached};
@@ -18,20 +18,20 @@ use std::sync::Arc;
 /// what is read.
 ///
 /// # Errors
-/// What could not be shown, in words.
+/// A message that says what could not be shown.
 pub fn padded(
     module: &Module,
     func: &Function,
     path: &[usize],
     hi: &Expr,
 ) -> Result<(Vec<(String, usize)>, usize), String> {
-    let stmt = visit::at(&func.body, path).ok_or("the place is gone")?;
-    let l = stmt.as_loop().filter(|l| l.step == 1).ok_or("this is no loop that steps by one")?;
+    let stmt = visit::at(&func.body, path).ok_or("the place no longer exists")?;
+    let l = stmt.as_loop().filter(|l| l.step == 1).ok_or("this is not a loop with step 1")?;
     let padded = Padded { module, func, path, stmt, l, hi };
     let (mut written, mut read) = (Vec::new(), 0);
     for id in padded.touched()? {
         let (name, writes, reads) = match func.params.iter().find(|p| p.array().is_some_and(|b| b.id == id)) {
-            Some(p) => padded.parameter(p.array().ok_or("this is no array")?, p.mode)?,
+            Some(p) => padded.parameter(p.array().ok_or("this is not an array")?, p.mode)?,
             None => padded.local(id)?,
         };
         read += reads;
@@ -65,7 +65,7 @@ impl Padded<'_> {
             }
             true
         });
-        if opaque { Err(format!("`{}` follows a pointer", self.l.binder.name)) } else { Ok(out) }
+        if opaque { Err(format!("`{}` is accessed through a pointer", self.l.binder.name)) } else { Ok(out) }
     }
 
     fn parameter(&self, b: &Arc<Buffer>, mode: Mode) -> Result<(String, usize, usize), String> {
@@ -73,10 +73,7 @@ impl Padded<'_> {
         let all = leaves(self.stmt, &[b.id].into())?;
         let touches = || all.iter().flat_map(|l| l.touches.iter().map(move |t| (l, t)));
         if touches().any(|(_, t)| t.role.writes()) {
-            return Err(format!(
-                "additional iterations of `{}` would write `{}`",
-                self.l.binder.name, b.name
-            ));
+            return Err(format!("the added iterations of `{}` would write `{}`", self.l.binder.name, b.name));
         }
         let written = written_buffers(self.stmt);
         let mut reads = 0;
@@ -87,7 +84,7 @@ impl Padded<'_> {
             }
             if mode == Mode::Out {
                 return Err(format!(
-                    "additional iterations of `{}` would read the output `{}`",
+                    "the added iterations of `{}` would read the output `{}`",
                     self.l.binder.name, b.name
                 ));
             }
@@ -97,9 +94,9 @@ impl Padded<'_> {
     }
 
     fn local(&self, id: BufId) -> Result<(String, usize, usize), String> {
-        let (at, buffer) = allocation(self.func, id).ok_or("an array is not allocated any more")?;
+        let (at, buffer) = allocation(self.func, id).ok_or("an array is no longer allocated")?;
         let inside = self.path.strip_prefix(at.as_slice()).ok_or("an array is allocated elsewhere")?;
-        let root = visit::at(&self.func.body, &at).ok_or("the place is gone")?;
+        let root = visit::at(&self.func.body, &at).ok_or("the place no longer exists")?;
         let env = Env::at(self.module, self.func, &at);
         let written = written_buffers(root);
         let all = leaves(root, &[id].into())?;
@@ -118,14 +115,14 @@ impl Padded<'_> {
             for (r, read) in of(false).filter(|x| x.1.role != Role::Write) {
                 if self.meets(&env, &written, (w, store), (r, read)) {
                     return Err(format!(
-                        "what additional iterations of `{}` write to `{}` may be read",
+                        "what the added iterations of `{}` write to `{}` may be read",
                         self.l.binder.name, buffer.name
                     ));
                 }
             }
         }
         let long = self.stmt.with_kind(StmtKind::Loop(Loop { hi: self.hi.clone(), ..self.l.clone() }));
-        let new = visit::replace_at(root, inside, long).ok_or("the place is gone")?;
+        let new = visit::replace_at(root, inside, long).ok_or("the place no longer exists")?;
         let longer = leaves(&new, &[id].into())?;
         let longer: Vec<&Leaf> = longer.iter().filter(|l| l.touches.iter().any(|t| t.buffer == id)).collect();
         let both = in_both_branches(&longer, id);
@@ -144,7 +141,7 @@ impl Padded<'_> {
                 self.exists(&env, &written, leaf, t, &buffer)?;
                 if reached(&env, &written, &buffer, &writers, (leaf, t)) != Some(true) {
                     return Err(format!(
-                        "additional iterations of `{}` may read elements of `{}` that were never filled",
+                        "the added iterations of `{}` may read undefined elements of `{}`",
                         self.l.binder.name, buffer.name
                     ));
                 }
@@ -178,7 +175,7 @@ impl Padded<'_> {
         solve(&builder.system) == Answer::Empty
     }
 
-    /// An additional iteration.
+    /// An added iteration.
     fn additional(&self, builder: &mut Builder, outer: &Scope, leaf: &Leaf, t: &Touch) -> Scope {
         let mut scope = outer.clone();
         for item in leaf.items.iter().take(t.items) {
@@ -212,7 +209,7 @@ impl Padded<'_> {
         let mut scope = self.additional(&mut builder, &outer, leaf, t);
         let fails = || {
             format!(
-                "additional iterations of `{}` may touch elements of `{}` that do not exist",
+                "the added iterations of `{}` may access `{}` out of bounds",
                 self.l.binder.name, of.name
             )
         };

@@ -1,4 +1,4 @@
-//! What an order check answers: a proof, or why there is none.
+//! The result of an order check: a proof, or the reason why there is none.
 
 use lathe_diagnostics::{Code, Diagnostic, Places};
 use lathe_ir::{Label, Name};
@@ -9,7 +9,7 @@ use std::fmt::Write;
 pub struct OrderProof {
     /// Pairs of statements that were examined.
     pub pairs: usize,
-    /// Labels of reductions whose instances were reordered among themselves, by their licence.
+    /// Labels of reassociable reductions whose instances were reordered among themselves.
     pub used_licence: Vec<Label>,
     /// Facts (`assume`, with provenance) that were in force.
     pub facts: Vec<String>,
@@ -19,7 +19,7 @@ pub struct OrderProof {
 pub enum OrderRefusal {
     /// A concrete pair that would be swapped, or run at the same time.
     Violation(Box<Violation>),
-    /// Not known to be wrong, but not shown to be right; says why.
+    /// Undecided: neither refuted nor proved, with the reason.
     Undecided(String),
 }
 
@@ -95,7 +95,7 @@ impl Violation {
             Some(e) => format!("`{}`", instance_text(&self.buffer, e)),
             None => format!("an element of `{}`", self.buffer),
         };
-        let mut why = format!("both touch {element}: `{second}` {} by `{first}`", self.kind.words());
+        let mut why = format!("both access {element}: `{second}` {} by `{first}`", self.kind.words());
         if !self.sizes.is_empty() {
             let _ = write!(why, ", with {}", sizes_text(&self.sizes));
         }

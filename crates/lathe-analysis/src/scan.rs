@@ -32,7 +32,7 @@ pub struct Scan {
 /// once each. `old` is the nest, outermost first; bounds may use `min`, `max` and floor division.
 ///
 /// # Errors
-/// In words, when the map is not injective, or a bound is not affine in the loop variables.
+/// A message, if the map is not injective, or a bound is not affine in the loop variables.
 pub fn scan_affine(env: &Env, old: &[&Loop], new: &[(Binder, Affine)]) -> Result<Scan, String> {
     let depth = old.len();
     if new.len() != depth {
@@ -42,7 +42,7 @@ pub fn scan_affine(env: &Env, old: &[&Loop], new: &[(Binder, Affine)]) -> Result
         new.iter().map(|(_, f)| old.iter().map(|l| f.coefficient(&l.binder.id)).collect()).collect();
     let (adjugate, det) = invert(&matrix).ok_or("the coefficients are too large")?;
     if det == 0 {
-        return Err("different iterations get the same new variables".into());
+        return Err("different iterations are mapped to the same values of the new variables".into());
     }
     let written = HashSet::new();
     let mut builder = Builder::new(&written);

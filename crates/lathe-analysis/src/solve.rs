@@ -91,7 +91,7 @@ fn search(state: &Reduced, clauses: &[&[Conj]], columns: u32, nodes: &mut usize)
         Outcome::Maybe => None,
     };
     if let Some(Some(p)) = &point {
-        // A point of the relaxation that happens to fulfil every clause is an answer.
+        // A point of the relaxation that happens to satisfy every clause is an answer.
         let fits = |alt: &Conj| alt.iter().all(|c| c.holds(p));
         if clauses.iter().all(|cl| cl.iter().any(fits)) {
             return Answer::Point(p.clone());
@@ -235,7 +235,7 @@ impl Reduced {
 }
 
 /// An unknown of `lin == 0` with its value. The latest one with a unit coefficient goes, so that the leading ones, which
-/// matter to callers, stay. None where the value would leave 64 bits.
+/// matter to callers, stay. None where the value would overflow 64 bits.
 fn definition(lin: &Lin) -> Option<(u32, Lin)> {
     // `k * col + rest == 0`, so `col == -k * rest`.
     let (col, k) = lin.terms.iter().rfind(|t| matches!(t.1, 1 | -1)).copied()?;

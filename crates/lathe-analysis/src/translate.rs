@@ -208,7 +208,7 @@ impl<'w> Builder<'w> {
             _ if e.ty().is_index() => self.index_value(scope, e),
             _ => None,
         };
-        // A load from a buffer that is written may differ where it stands again.
+        // A load from a buffer that is written may differ at another place.
         let steady = loads_of(e).iter().all(|l| l.view.buffer().is_some_and(|b| !self.written.contains(&b)));
         let found = match found {
             Some(f) => f,

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[command(
     name = "lathe",
     version,
-    about = "Array computations: what to compute, how, and proof that the how keeps the what"
+    about = "A compiler for array computations: what to compute, how, and a proof that the schedule preserves the result"
 )]
 pub struct Cli {
     #[command(subcommand)]
@@ -25,7 +25,7 @@ pub struct Cli {
 
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    /// Runs a kernel on arrays from files (or made-up ones)
+    /// Runs a kernel on arrays from files (or random ones)
     Run(RunArgs),
     /// Measures strategies in interleaved rounds
     Bench(BenchArgs),
@@ -59,18 +59,18 @@ pub struct TargetArgs {
     pub target: String,
     #[command(flatten)]
     pub how: KernelArgs,
-    /// Believes every `assume` in a loop or about data; where one does not hold, the call may do anything
+    /// Trusts every `assume` in a loop or about data; if one does not hold, behaviour is undefined
     #[arg(long)]
     pub trust_assumptions: bool,
 }
 
-/// Which code of a kernel is made.
+/// Which code of a kernel is generated.
 #[derive(Args, Debug, Clone)]
 pub struct KernelArgs {
     /// The value of a size, or an element type: `-D N=1024`, `-D T=f64`
     #[arg(short = 'D', value_name = "SIZE=N", value_parser = assignment)]
     pub sizes: Vec<(String, String)>,
-    /// Bakes the sizes into the code
+    /// Specializes the code to the sizes
     #[arg(long)]
     pub specialize: bool,
     /// The strategy; default: the winner of tuning exactly this, else `fast`, else `auto`, else `naive`
@@ -82,10 +82,10 @@ pub struct KernelArgs {
     /// The system model of decisions that name none: `openmp`, `openmp_l3_simd`, …, or a file
     #[arg(long, value_name = "M")]
     pub model: Option<String>,
-    /// Who makes and runs the code: `llvm`, `c`, or `interpreter`
+    /// The engine that generates and runs the code: `llvm`, `c`, or `interpreter`
     #[arg(long, value_name = "E", value_parser = ["llvm", "c", "interpreter"])]
     pub engine: Option<String>,
-    /// Who runs it: `cpu`, `cuda`, `cuda:1`, `opencl`, `opencl:1`, or `interpreter`
+    /// The device that runs it: `cpu`, `cuda`, `cuda:1`, `opencl`, `opencl:1`, or `interpreter`
     #[arg(long, value_name = "DEVICE")]
     pub device: Option<String>,
     /// Generates code for another machine: `x86-64-v3`, `znver4`, `aarch64`, …, or a file
@@ -167,7 +167,7 @@ pub struct TuneArgs {
     /// The store of results; default: LATHE_STORE, else in the user's data folder
     #[arg(long, value_name = "FILE")]
     pub store: Option<PathBuf>,
-    /// Measures anew what the store already has
+    /// Measures again what the store already has
     #[arg(long)]
     pub fresh: bool,
     #[command(flatten)]
@@ -181,13 +181,13 @@ pub struct TuneArgs {
 /// For programs that are tuned by scripts.
 #[derive(Args, Debug, Clone)]
 pub struct ScriptArgs {
-    /// So many configurations are compiled at once; default: all processors
+    /// How many configurations are compiled in parallel; default: all processors
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub jobs: Option<u16>,
-    /// Runs as many at once, too: for costs that do not depend on what else the machine does
+    /// Also runs that many in parallel: for costs that do not depend on the load of the machine
     #[arg(long)]
     pub side_by_side: bool,
-    /// Runs each configuration so often, and takes the median; default: once where the program writes its cost, else
+    /// How many times each configuration runs (the median counts); default: once where the program writes its cost, else
     /// until its time is known
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub runs: Option<u16>,
@@ -207,7 +207,7 @@ pub struct ScriptArgs {
     /// Where the program writes its result; default: standard output
     #[arg(long, value_name = "FILE", requires = "gold")]
     pub result: Option<PathBuf>,
-    /// How far a number may be from the right one, relative to it
+    /// The allowed relative difference from the right result
     #[arg(long, value_name = "T", requires = "gold", default_value_t = 0.0)]
     pub tolerance: f64,
     /// Memory for each process of the program, in MiB
@@ -218,7 +218,7 @@ pub struct ScriptArgs {
     pub timeout: String,
 }
 
-/// What else `tune` does with its store; one at a time.
+/// Other operations of `tune` on its store; one at a time.
 #[derive(Args, Debug, Clone)]
 #[group(multiple = false)]
 pub struct ManageArgs {
@@ -239,7 +239,7 @@ pub struct ManageArgs {
     pub forget: Option<String>,
 }
 
-/// Looking at a space without searching it.
+/// Inspecting a space without searching it.
 #[derive(Args, Debug, Clone)]
 pub struct SpaceArgs {
     /// A space to look at: a program with directives, a JSON form, or T1
@@ -248,7 +248,7 @@ pub struct SpaceArgs {
     /// Counts its points and its valid points
     #[arg(long, requires = "space")]
     pub count: bool,
-    /// Draws so many configurations
+    /// Samples this many configurations
     #[arg(long, value_name = "N", requires = "space", value_parser = clap::value_parser!(u64).range(..=1_000_000))]
     pub sample: Option<u64>,
 }
@@ -345,19 +345,19 @@ pub struct GradArgs {
     /// promote'`, none: `:`
     #[arg(long, value_name = "PASSES")]
     pub passes: Option<String>,
-    /// How cotangents are added up: `auto`; choices of one's own are not there yet
+    /// How cotangents are added up: `auto`; user-defined choices are not implemented yet
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = ["auto", "plain", "reduce", "private", "atomic"])]
     pub accumulate: String,
-    /// The same bits for every number of threads (not there yet)
+    /// The same bits for every number of threads (not implemented yet)
     #[arg(long)]
     pub deterministic: bool,
-    /// What is kept of loops in time: `none` (all of it); `revolve:N` and a bound in bytes are not there yet
+    /// What is stored for time loops: `none` (all of it); `revolve:N` and a bound in bytes are not implemented yet
     #[arg(long, value_name = "C", default_value = "none")]
     pub checkpoint: String,
     /// Compares with central differences and with the other mode, in f64; sizes that are not given are small
     #[arg(long)]
     pub check: bool,
-    /// Measures kernel and derivative in so many interleaved rounds
+    /// Measures kernel and derivative in this many interleaved rounds
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub runs: Option<u32>,
     /// Writes the derivative as a tree; default: standard output

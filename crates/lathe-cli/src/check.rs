@@ -1,4 +1,4 @@
-//! `lathe check`: everything that a file claims.
+//! `lathe check`: checks everything in a file.
 
 use crate::args::CheckArgs;
 use crate::say::{self, note};
@@ -59,8 +59,8 @@ fn told(
         };
         let helpers = match report.helpers {
             0 => String::new(),
-            1 => ", 1 fun for others".to_string(),
-            n => format!(", {n} funs for others"),
+            1 => ", 1 fun used by others".to_string(),
+            n => format!(", {n} funs used by others"),
         };
         note!(
             "{}: {} kernel{}{helpers}{rules}, {} strateg{} ({} step{}), {} test{}: {}",

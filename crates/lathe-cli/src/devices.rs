@@ -25,7 +25,7 @@ pub fn devices(common: &Common) -> Outcome {
         let _ = writeln!(out, "{:10} {}, {}", d.id, d.name, d.arch);
         let _ = writeln!(
             out,
-            "{:10} {:.1} GiB, {} multiprocessors, {} KiB of shared memory a block",
+            "{:10} {:.1} GiB, {} multiprocessors, {} KiB of shared memory per block",
             "",
             d.memory_bytes as f64 / f64::from(1 << 30),
             d.multiprocessors,

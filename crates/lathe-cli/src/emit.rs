@@ -44,13 +44,13 @@ pub fn emit(a: &EmitArgs, common: &Common) -> Outcome {
     let build = Build { machine: arch.map(|_| machine.clone()).or(plain.machine), ..plain };
     if matches!(form, lathe::Emit::Object | lathe::Emit::Cubin) && a.output.is_none() {
         let d = Diagnostic::error(codes::OUTPUT, "machine code needs a file")
-            .help("lathe emit TARGET --to object -o kernel.o; a header kernel.h is written beside it");
+            .help("lathe emit TARGET --to object -o kernel.o; a header kernel.h is written next to it");
         return Err(Failure::one(&program.sources, d).into());
     }
     if let Some(path) = a.output.as_ref().filter(|p| with_header && p.extension().is_some_and(|e| e == "h")) {
         let d = Diagnostic::error(
             codes::OUTPUT,
-            format!("`{}` is the name of the header that is written beside it", path.display()),
+            format!("`{}` is the name of the header that is written next to it", path.display()),
         )
         .help("choose a name that does not end in .h");
         return Err(Failure::one(&program.sources, d).into());

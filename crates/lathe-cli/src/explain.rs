@@ -45,13 +45,15 @@ fn nothing_to_draw(
 ) -> Result<lathe::Diagnostic, crate::Stop> {
     let d = |text: &str| lathe::Diagnostic::error(lathe::codes::NO_PICTURE, text);
     if !lathe::mdh::has_computes(kernel) {
-        return Ok(d("there is nothing in index notation: no decisions are taken that could be drawn"));
+        return Ok(d("nothing is in index notation, so there are no decisions to draw"));
     }
     let decides = lathe::mdh::decides(program, kernel, how)?;
     Ok(match kernel.sizes.iter().find(|b| !how.sizes.contains_key(&*b.name)) {
         _ if !decides => d("the strategy takes no decisions").help("draw `--strategy auto`"),
-        Some(b) => d("decisions are drawn for sizes").help(format!("give them: -D {}=1024", b.name)),
-        None => d("the strategy takes no decisions here that could be drawn"),
+        Some(b) => {
+            d("decisions can only be drawn for given sizes").help(format!("give them: -D {}=1024", b.name))
+        }
+        None => d("the strategy takes no decisions here, so there is nothing to draw"),
     })
 }
 

@@ -28,11 +28,11 @@ pub fn apart(written: &[Used], read: &[Used]) -> Outcome {
         let text = match (written[..n].iter().find(same), read.iter().find(same)) {
             (Some(o), _) => format!("`{}` cannot be both {} and {}", w.path.display(), o.what, w.what),
             (_, Some(r)) => {
-                format!("`{}` is {}: {} would replace it", w.path.display(), r.what, w.what)
+                format!("`{}` is {}: {} would overwrite it", w.path.display(), r.what, w.what)
             }
             _ => continue,
         };
-        return Err(Diagnostic::error(codes::OUTPUT, text).help("give it a file of its own").into());
+        return Err(Diagnostic::error(codes::OUTPUT, text).help("use a different file").into());
     }
     Ok(())
 }

@@ -45,7 +45,7 @@ struct GradReport {
     tape_bytes: TapeBytes,
     /// Arrays whose values are kept, with the statements that read them.
     stored: Vec<String>,
-    /// Statements that run once more in the sweep back.
+    /// Statements that are recomputed in the reverse sweep.
     recomputed: Vec<String>,
     accumulation: Accumulated,
     primal_s: Option<f64>,
@@ -141,7 +141,7 @@ fn not_yet(a: &GradArgs) -> Result<(), Diagnostic> {
     } else {
         return Ok(());
     };
-    Err(Diagnostic::error(lathe::grad::refusals::UNSUPPORTED, format!("`{option}` is not there yet"))
+    Err(Diagnostic::error(lathe::grad::refusals::UNSUPPORTED, format!("`{option}` is not implemented yet"))
         .help("leave it out"))
 }
 
@@ -163,12 +163,12 @@ fn compared(
     if c.ok {
         return Ok(c);
     }
-    let text = format!("the derivative of `{}` is not what differences say", kernel.name);
+    let text = format!("the derivative of `{}` disagrees with finite differences", kernel.name);
     let errors = format!(
         "relative error {:.3e}, of the adjoint identity {:.3e}",
         c.max_rel_error, c.adjoint_rel_error
     );
-    let help = "near a kink (abs, min, max, a condition) differences are no derivatives: try another --seed";
+    let help = "near a point without a derivative (abs, min, max, a condition) finite differences do not approximate the derivative: try another --seed";
     Err(Diagnostic::error(codes::WRONG_RESULT, text).note(errors).help(help))
 }
 
@@ -204,7 +204,7 @@ impl Runs<Diagnostic> for Pair<'_> {
         built.call(self.pool, &mut data.arrays)
     }
 
-    /// What changes its inputs gets them anew: both are treated alike.
+    /// A kernel that modifies its inputs gets fresh copies: both are treated alike.
     fn one_by_one(&self, _: usize) -> bool {
         self.kernels.iter().any(|k| k.0.params.iter().any(|p| p.mode == lathe::Mode::InOut))
     }

@@ -1,7 +1,7 @@
 //! The `lathe` command.
 //!
 //! Exit status: 0 done, 1 the user's program, strategy or data is at fault (with a diagnostic), 2 wrong usage,
-//! 3 the machine lacks something, 101 a defect of Lathe.
+//! 3 the machine lacks something, 101 a bug in Lathe.
 
 mod args;
 mod bench;
@@ -55,7 +55,7 @@ impl From<lathe::Diagnostic> for Stop {
     }
 }
 
-/// A panic is never the user's fault: it says so, and the process ends with status 101.
+/// A panic is never the user's fault: the message says so, and the process ends with status 101.
 fn report_defects() {
     std::panic::set_hook(Box::new(|info| {
         // Standard error may be closed, and a panic in here would hide the first one.
@@ -63,9 +63,9 @@ fn report_defects() {
     }));
 }
 
-/// What is said about a panic.
+/// The message about a panic.
 fn defect(info: impl std::fmt::Display) -> String {
-    format!("lathe: {info}\nThis is a defect of Lathe: please report it with the command and its files.")
+    format!("lathe: {info}\nThis is a bug in Lathe: please report it with the command and its files.")
 }
 
 fn main() -> ExitCode {
@@ -73,7 +73,7 @@ fn main() -> ExitCode {
     status_of(command)
 }
 
-/// Runs the work on a thread with room for deep trees; a panic is a defect, status 101.
+/// Runs the work on a thread with room for deep trees; a panic is a bug, status 101.
 fn status_of(work: impl FnOnce() -> ExitCode + Send + 'static) -> ExitCode {
     let work = std::thread::Builder::new().stack_size(lathe::parallel::STACK).spawn(work);
     match work.map(std::thread::JoinHandle::join) {
@@ -81,7 +81,7 @@ fn status_of(work: impl FnOnce() -> ExitCode + Send + 'static) -> ExitCode {
         // The hook has reported the panic.
         Ok(Err(_)) => ExitCode::from(101),
         Err(e) => {
-            note!("lathe: the system gave no thread: {e}");
+            note!("lathe: the system could not create a thread: {e}");
             ExitCode::from(3)
         }
     }
@@ -152,6 +152,6 @@ mod tests {
         assert_eq!(format!("{failed:?}"), format!("{:?}", ExitCode::from(101)));
         let _ = std::panic::take_hook();
         let info = defect("it broke");
-        assert!(info.contains("it broke") && info.contains("defect of Lathe"), "{info}");
+        assert!(info.contains("it broke") && info.contains("bug in Lathe"), "{info}");
     }
 }

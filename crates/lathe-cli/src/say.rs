@@ -1,7 +1,7 @@
 //! What the command prints: results on standard output, everything else on standard error.
 //!
 //! Names, source, and what stores hold come from files of others: control characters in them are shown, not sent. A
-//! reader who closes either output wants no more of it, which is no failure of this command.
+//! reader who closes either output wants no more of it, which is not a failure of this command.
 
 use crate::Outcome;
 use lathe::{Diagnostic, codes, is_obeyed, visible};

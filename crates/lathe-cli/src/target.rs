@@ -62,9 +62,9 @@ pub fn engine(t: &KernelArgs) -> Result<Engine, Stop> {
     if let Some(e) = t.engine.as_deref().filter(|e| *e != device.name()) {
         let d = Diagnostic::error(
             lathe::runtime_codes::NO_ENGINE,
-            format!("`--engine {e}` chooses who runs code on the CPU, and `--device {device}` is another"),
+            format!("`--engine {e}` chooses an engine of the CPU, but `--device {device}` is not the CPU"),
         );
-        return Err(d.help("leave one of the two out").into());
+        return Err(d.help("omit one of the two").into());
     }
     Ok(device)
 }
@@ -93,8 +93,8 @@ pub fn sizes(t: &KernelArgs) -> Result<BTreeMap<String, i64>, Stop> {
         }
         let v: i64 = text.parse().map_err(|_| {
             Stop::from(
-                Diagnostic::error(codes::SIZES, format!("`{text}` is no value for the size {name}"))
-                    .help("sizes are integers that fit 64 bits: -D N=1024"),
+                Diagnostic::error(codes::SIZES, format!("`{text}` is not a value for the size {name}"))
+                    .help("sizes are 64-bit integers: -D N=1024"),
             )
         })?;
         out.insert(name.clone(), v);
@@ -135,7 +135,7 @@ pub fn how_unrun(
         }
         let d = Diagnostic::error(codes::SIZES, "`--specialize` needs sizes");
         let first = kernel.sizes.first().map(|b| format!("--specialize -D {}=1024 bakes a size in", b.name));
-        let help = first.unwrap_or_else(|| format!("`{}` has no sizes: leave it out", kernel.name));
+        let help = first.unwrap_or_else(|| format!("`{}` has no sizes: omit it", kernel.name));
         return Err(d.help(help).into());
     }
     let how = How { sizes: given, ..how(target, strategy_for(t, program, kernel).as_deref())? };
@@ -144,7 +144,7 @@ pub fn how_unrun(
     }
     let text = "`-D` changes nothing without `--specialize` here";
     if optional {
-        note!("note: {text}: the strategy takes no decisions for sizes");
+        note!("note: {text}: the strategy does not depend on sizes");
         return Ok(how);
     }
     Err(Diagnostic::error(codes::SIZES, text).help("--specialize bakes the sizes in").into())
@@ -213,7 +213,7 @@ pub fn scheduled(
     let mut schedule = lathe::schedule(program, kernel, &decided.how, &machine_here(t)?)?;
     if decided.stored {
         schedule.source = StrategySource::Stored;
-        schedule.reason = "the fastest of a search for these sizes".to_string();
+        schedule.reason = "the fastest found by a search for these sizes".to_string();
     }
     print_notes(&schedule);
     Ok(schedule)

@@ -38,9 +38,11 @@ pub fn tune(a: &TuneArgs, common: &Common) -> Outcome {
     let (file, _) = lathe::program::split_target(t);
     if file.extension().is_some_and(|e| e == "lathe" || e == "mdh" || e == "tree") {
         if let Some(unused) = a.arguments.first() {
-            return Err(
-                misplaced(format!("`{unused}` is no argument of a kernel"), "sizes are given by -D").into()
-            );
+            return Err(misplaced(
+                format!("`{unused}` is not an argument of a kernel"),
+                "sizes are given by -D",
+            )
+            .into());
         }
         for (given, option) in [
             (a.scripts.gold.is_some(), "--gold"),
@@ -53,8 +55,10 @@ pub fn tune(a: &TuneArgs, common: &Common) -> Outcome {
             (a.scripts.negative_costs, "--negative-costs"),
         ] {
             if given {
-                let help = "kernels have one cost, their time, and are compared with their own reference run";
-                return Err(misplaced(format!("{option} is for programs that scripts run"), help).into());
+                let help = "a kernel has one cost, its run time, and is compared with its own reference run";
+                return Err(
+                    misplaced(format!("{option} applies only to programs that scripts run"), help).into()
+                );
             }
         }
         return kernel(a, common);
@@ -101,7 +105,10 @@ fn kernel(a: &TuneArgs, common: &Common) -> Outcome {
     let engine = target::engine(how)?;
     let path = store(a)?;
     let program_of = std::env::current_exe().map_err(|e| {
-        Diagnostic::error(lathe::codes::UNAVAILABLE, format!("this program does not know its own path: {e}"))
+        Diagnostic::error(
+            lathe::codes::UNAVAILABLE,
+            format!("cannot determine the path of this program: {e}"),
+        )
     })?;
     tune::on_interrupt();
     let bar = Bar::new(true);

@@ -23,9 +23,9 @@ pub fn time(text: &str) -> Result<Duration, Stop> {
     match tune::stop_text::parse(&with_unit) {
         Ok(tune::Stop::Duration(d)) if d > Duration::ZERO => Ok(d),
         _ => {
-            let text = format!("`{text}` is no length of time");
+            let text = format!("`{text}` is not a duration");
             Err(Diagnostic::error(tune::codes::OPTIONS, text)
-                .help("more than nothing, for example 60s or 5min")
+                .help("give a positive duration, for example 60s or 5min")
                 .into())
         }
     }
@@ -41,7 +41,7 @@ pub fn store(a: &TuneArgs) -> Result<PathBuf, Stop> {
     Ok(tune::store::path(a.store.as_deref())?)
 }
 
-/// What was found stands, but the store does not have all of it: a warning.
+/// The result is valid, but the store does not have all of it: a warning.
 pub fn trouble(d: Option<&Diagnostic>) {
     if let Some(d) = d {
         let warning = Diagnostic { severity: lathe::Severity::Warning, ..d.clone() };

@@ -55,8 +55,8 @@ pub fn program(a: &TuneArgs, file: &Path, common: &Common) -> Outcome {
             (a.scripts.side_by_side, "--side-by-side"),
         ] {
             if given {
-                let text = format!("{option} changes nothing with --recorded, which runs nothing");
-                return Err(tune_options::misplaced(text, "leave one of the two out").into());
+                let text = format!("{option} has no effect with --recorded, which runs nothing");
+                return Err(tune_options::misplaced(text, "omit one of the two").into());
             }
         }
     }
@@ -70,8 +70,8 @@ pub fn program(a: &TuneArgs, file: &Path, common: &Common) -> Outcome {
             let tolerance = a.scripts.tolerance;
             if !(tolerance >= 0.0 && tolerance.is_finite()) {
                 return Err(tune_options::misplaced(
-                    format!("`{tolerance}` is no tolerance"),
-                    "a number from 0 on",
+                    format!("`{tolerance}` is not a tolerance"),
+                    "give a number that is at least 0",
                 )
                 .into());
             }
@@ -151,7 +151,7 @@ fn show(r: &ProgramReport) {
     note!("{} {}: {}", r.program, assignments(&r.constants), assignments(&r.params));
     note!("  cost {}", costs.join(", "));
     if r.front.len() > 1 {
-        note!("  {} configurations that no other one is better than in every cost", r.front.len());
+        note!("  {} Pareto-optimal configurations", r.front.len());
     }
     r.search.show();
 }

@@ -61,7 +61,7 @@ pub struct Reason {
     pub first: String,
 }
 
-/// A moment at which the best cost was lowered.
+/// A time at which the best cost improved.
 #[derive(Serialize)]
 pub struct Step {
     pub evaluation: u64,
@@ -69,7 +69,7 @@ pub struct Step {
     pub cost: f64,
 }
 
-/// What a search went through; the same for kernels and programs.
+/// The course of a search; the same for kernels and programs.
 #[derive(Serialize)]
 pub struct SearchReport {
     pub technique: String,
@@ -127,7 +127,7 @@ impl SearchReport {
             self.stopped
         );
         for (kind, r) in &self.invalid {
-            // Further lines stand under the first.
+            // Further lines are indented under the first.
             note!("  {} invalid ({kind}), the first: {}", r.count, r.first.replace('\n', "\n      "));
         }
         if let Some(entry) = &self.entry {
@@ -158,7 +158,7 @@ pub struct KernelReport {
     pub check: Option<CheckReport>,
     /// Why it was not checked.
     pub unchecked: Option<String>,
-    /// In what the results differ that the search began with.
+    /// How the starting results differ from this problem.
     pub began_with: Vec<Vec<&'static str>>,
     pub processes: u64,
     #[serde(flatten)]
@@ -199,7 +199,7 @@ impl KernelReport {
             if self.threads == 1 { "" } else { "s" }
         );
         let faster = self.default_s.map_or(String::new(), |d| {
-            format!(", {:.2} × as fast as with the strategy's own values", d / self.median_s)
+            format!(", {:.2} × as fast as with the strategy's defaults", d / self.median_s)
         });
         note!("  {}{faster}", seconds(self.median_s));
         match (&self.check, &self.unchecked) {
@@ -208,7 +208,7 @@ impl KernelReport {
             (None, None) => {}
         }
         for differs in &self.began_with {
-            note!("  began with a result for other {}", differs.join(", "));
+            note!("  started from a result for other {}", differs.join(", "));
         }
         self.search.show();
     }

@@ -49,9 +49,9 @@ fn only_a_look(a: &TuneArgs) -> Result<(), Stop> {
         (!a.data.inputs.is_empty(), "--input"),
     ] {
         if given {
-            let text = format!("{option} has no meaning with --space, which searches nothing");
+            let text = format!("{option} has no effect with --space, which does not search");
             return Err(
-                crate::tune_options::misplaced(text, "to search, give the file without --space").into()
+                crate::tune_options::misplaced(text, "to search, pass the file without --space").into()
             );
         }
     }
@@ -96,7 +96,7 @@ pub fn look(a: &TuneArgs, file: &Path, common: &Common) -> Outcome {
         out += &format!("{c}\n");
     }
     if let (Some(n), Some(s)) = (a.look.sample, report.sample_s) {
-        note!("{n} drawn in {s:.6} s");
+        note!("{n} sampled in {s:.6} s");
     }
     say::text(&out)
 }

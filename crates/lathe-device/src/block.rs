@@ -1,8 +1,8 @@
-//! One block: what stands inside of a grid becomes the code of every thread.
+//! One block: the body of a grid becomes the code of every thread.
 //!
-//! Loops of threads become conditions on the thread's number, serial statements are run by thread 0, loops and
-//! conditions around loops of threads are run by all threads alike. A barrier stands before what meets an element that
-//! was touched since the last one.
+//! Thread loops become conditions on the thread's number, serial statements are run by thread 0, loops and
+//! conditions around thread loops are run by all threads uniformly. A barrier is inserted before an access that conflicts
+//! with one since the previous barrier.
 
 use crate::codes;
 use crate::owner::owned;
@@ -64,7 +64,7 @@ impl Block<'_> {
         Binder { id: VarId(self.next_id - 1), name: name.into(), ty: Scalar::Index }
     }
 
-    /// A barrier, if what comes next meets what is pending.
+    /// A barrier, if the next accesses conflict with pending ones.
     fn fence(&self, next: &Touched, pending: &mut Touched, out: &mut Vec<Stmt>) {
         if pending.conflicts(next) {
             self.barrier(next, pending, out);
@@ -72,7 +72,7 @@ impl Block<'_> {
         pending.add(next);
     }
 
-    /// A barrier of the block, if all that is met lies in its own memory, else of the cluster.
+    /// A barrier of the block if all conflicts are in its own memory, otherwise of the cluster.
     fn barrier(&self, next: &Touched, pending: &mut Touched, out: &mut Vec<Stmt>) {
         let mut of = self.tid.id;
         let mut left = Touched::default();
@@ -103,7 +103,7 @@ impl Block<'_> {
                 // A grid that could not be one of the kernel's is run by each block.
                 Executor::Serial | Executor::Unrolled => self.repeated(s, l, pending, out),
                 e if is_grid(e) => self.repeated(s, l, pending, out),
-                e => Err(no_kernel(format!("threads in a loop run by `{}`", e.name()), s.places())),
+                e => Err(no_kernel(format!("threads inside a loop run by `{}`", e.name()), s.places())),
             };
         }
         if let Some((buffer, body)) = s.as_alloc() {
@@ -146,7 +146,7 @@ impl Block<'_> {
             out.push(s.with_kind(StmtKind::While { cond: cond.clone(), body: inside }));
             return Ok(());
         }
-        Err(no_kernel("threads inside of such a statement", s.places()))
+        Err(no_kernel("threads inside such a statement", s.places()))
     }
 
     /// What `write` makes of the `child`-th child of a statement, as one statement.
@@ -163,7 +163,7 @@ impl Block<'_> {
         written.map(|()| Stmt::seq(inside))
     }
 
-    /// The body of a loop that all threads run: what is pending at its end is pending at its beginning.
+    /// The body of a loop that all threads run: accesses that are pending at its end are pending at its beginning.
     fn again(
         &mut self,
         s: &Stmt,
@@ -319,7 +319,7 @@ impl Block<'_> {
     fn bounded(&self, b: &Buffer) -> Result<Buffer> {
         let most = b.extents.iter().map(|e| crate::phase::bounds(&self.ranges, e).1.map(|n| index(n.max(0))));
         let extents = most.collect::<Option<Vec<_>>>().ok_or_else(|| {
-            let text = format!("the size of `{}`, which a device keeps in `{}`, is no constant", b.name, b.space.name());
+            let text = format!("the size of `{}`, which a device keeps in `{}`, is not a constant", b.name, b.space.name());
             Diagnostic::error(codes::UNBOUNDED, text)
                 .help("split the loops, so that a tile of constant size is kept; or bake the sizes in (`--specialize`)")
         })?;
@@ -347,7 +347,7 @@ impl Block<'_> {
             );
             return Err(Diagnostic::error(codes::DIVERGENT, text)
                 .at_places(s.places(), "in these loops")
-                .help("give all loops of threads of the kernel one constant number of iterations"));
+                .help("give all thread loops of the kernel the same constant number of iterations"));
         }
         let cluster = self.cluster.as_ref().filter(|c| crate::cluster::is_blocks(&chain, Some(c)));
         if let Some((rank, blocks)) = cluster {
@@ -375,7 +375,7 @@ impl Block<'_> {
             out.push(dealt(&names, &me, self.threads, &index(most), inside));
             return Ok(());
         }
-        // All but the outermost loop of constant size: the product is dealt out. Else only the innermost one is.
+        // All but the outermost loop of constant size: the product is distributed cyclically. Else only the innermost one is.
         let inner: Option<Vec<i64>> = chain.dims[1..].iter().map(|d| d.most).collect();
         let outer =
             if inner.is_some() { Vec::new() } else { chain.dims.drain(..chain.dims.len() - 1).collect() };
@@ -435,7 +435,7 @@ impl Block<'_> {
         mark
     }
 
-    /// Code of one thread: its buffers have constant sizes, loops of threads inside are serial, barriers are those of
+    /// Code of one thread: its buffers have constant sizes, thread loops inside are serial, barriers are those of
     /// the nest `around`.
     fn thread_code(&mut self, s: &Stmt, around: &[VarId]) -> Result<Stmt> {
         if let StmtKind::Barrier { of, spaces } = s.kind() {
@@ -443,7 +443,7 @@ impl Block<'_> {
                 let of = self.cluster.as_ref().map_or(self.tid.id, |(rank, _)| rank.id);
                 return Ok(s.with_kind(StmtKind::Barrier { of, spaces: spaces.clone() }));
             }
-            let text = "a barrier whose loop is no loop of threads of this kernel";
+            let text = "a barrier whose loop is not a thread loop of this kernel";
             return Err(Diagnostic::error(codes::DIVERGENT, text).at_places(s.places(), "here"));
         }
         // What is proved needs no status, for which threads would have to leave.
@@ -496,7 +496,7 @@ fn uniform_barriers(s: &Stmt, varying: &HashSet<VarId>) -> Result<()> {
             inside.insert(binder.id);
         }
     } else if s.exprs().into_iter().any(differs) {
-        let text = "a barrier stands where threads of its block may take different ways";
+        let text = "a barrier is in divergent control flow: threads of its block may not all reach it";
         return Err(Diagnostic::error(codes::DIVERGENT, text)
             .at_places(s.places(), "this may differ between the threads")
             .help("move the barrier out, or make the bound or the condition the same for all threads"));
@@ -505,6 +505,6 @@ fn uniform_barriers(s: &Stmt, varying: &HashSet<VarId>) -> Result<()> {
 }
 
 pub fn no_kernel(what: impl AsRef<str>, places: &Places) -> Diagnostic {
-    Diagnostic::error(codes::NO_KERNEL, format!("a device does not take {}", what.as_ref()))
+    Diagnostic::error(codes::NO_KERNEL, format!("a device does not support {}", what.as_ref()))
         .at_places(places, "here")
 }

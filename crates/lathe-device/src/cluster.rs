@@ -1,6 +1,6 @@
 //! Clusters: blocks that run at the same time, wait for one another, and see each other's shared memory.
 //!
-//! Loops of a cluster are loops of threads like any other: those of all its blocks are numbered as if they were one large
+//! Loops of a cluster are thread loops like any other: those of all its blocks are numbered as if they were one large
 //! block's. What the loops share lies in the memory of the first block, where all blocks reach it, but for buffers whose
 //! first subscript is always the block's own number: of these, every block has its part, and only its threads wait for
 //! one another before they meet there.
@@ -27,8 +27,8 @@ pub fn blocks(kernel: &Stmt, limit: i64) -> Option<i64> {
     most.filter(|n| (2..=limit).contains(n))
 }
 
-/// What every thread runs, with a barrier of the cluster before what its blocks share is first touched, and one at the end: the
-/// first block's memory is there while that block runs.
+/// What every thread runs, with a barrier of the cluster before what its blocks share is first touched, and one at
+/// the end: the first block's memory is there while that block runs.
 pub fn bracketed(body: Stmt, shared: &[Arc<Buffer>], rank: &Binder) -> Stmt {
     if shared.is_empty() {
         return body;

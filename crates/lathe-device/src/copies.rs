@@ -1,8 +1,8 @@
-//! Copies from global to shared memory that a kernel may leave to the device's copy units, so that its threads compute
-//! meanwhile (`cp.async` of NVIDIA's).
+//! Copies from global to shared memory that may be asynchronous, so that threads compute in the
+//! meantime (NVIDIA's `cp.async`).
 //!
 //! Such a copy is done at the next barrier, before which every thread waits for its own. Until then, nothing of the same
-//! thread may touch what is copied to, or write what is copied from; other threads are kept off by the barrier anyway.
+//! thread may touch what is copied to, or write what is copied from; other threads are held back by the barrier anyway.
 
 use crate::pending::{Touched, View, classes};
 use crate::phase::has_barrier;
@@ -34,7 +34,7 @@ pub fn source(value: &Expr) -> Option<(Option<&Expr>, &Access)> {
     }
 }
 
-/// The labels of stores in the kernel that may be done by copy units, and have arithmetic to hide behind.
+/// The labels of stores in the kernel that may be asynchronous, and have arithmetic to overlap with.
 pub fn overlapping(func: &Function, k: &KernelPlan) -> HashSet<Label> {
     let classes = classes(func);
     let private = HashSet::new();

@@ -1,9 +1,9 @@
-//! Loops of threads around loops of threads, with more than one statement between them: a block whose rows of threads
+//! Thread loops around thread loops, with more than one statement between them: a block whose rows of threads
 //! work on rows of data, say, each of which sums its row and then divides by the sum.
 //!
-//! The outer loop is distributed over what stands inside of it, until every phase is one perfect nest of thread loops.
+//! The outer loop is distributed over its body, until every phase is one perfect nest of thread loops.
 //! That is always legal, because its iterations are independent of one another, and every one still does its parts in
-//! order. What an iteration has for itself becomes a part of a buffer with one dimension more. Nests with fewer threads
+//! order. Local arrays of an iteration become parts of a buffer with one more dimension. Nests with fewer threads
 //! than others leave the rest of a row of threads idle, so that a row's number is the same in all phases.
 
 use crate::phase::{has_barrier, has_threads, is_cluster, is_threads, only_if};
@@ -14,7 +14,7 @@ use lathe_ir::{Access, Binder, BufId, Buffer, Executor, Expr, Loop, Scalar, Stmt
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The block with every loop of threads that can be distributed; others stay as they are.
+/// The block with every thread loop that can be distributed; others stay as they are.
 pub fn distributed(s: &Stmt, next_id: &mut u32) -> Stmt {
     let inner: Vec<Stmt> = s.children().map(|c| distributed(c, next_id)).collect();
     let s =

@@ -1,10 +1,10 @@
-//! Device trees. A **phased** tree has loops of threads (`block`, `warp`, `lane`) in sequence inside of a
-//! `grid`, as if a barrier stood between; that is what strategies make, and serial execution of it is always right. An
-//! **SPMD** tree has one loop of threads per kernel, around everything that the kernel does, with barriers; that is
-//! what devices run. Where blocks form clusters, a loop over the cluster's blocks stands around the loop of threads.
+//! Device trees. A **phased** tree has thread loops (`block`, `warp`, `lane`) in sequence inside of a
+//! `grid`, as if separated by barriers; strategies create this form, and its serial execution is always correct. An
+//! **SPMD** tree has one thread loop per kernel, around everything that the kernel does, with barriers; that is
+//! what devices run. Where blocks form clusters, a loop over the cluster's blocks encloses the thread loop.
 //!
-//! * [`to_spmd`]: phased to SPMD. Loops of threads around others are distributed over the phases inside of them;
-//!   barriers stand where a phase touches what an earlier one wrote, or writes what it read, and nowhere else; serial
+//! * [`to_spmd`]: phased to SPMD. Thread loops around others are distributed over the phases inside of them;
+//!   barriers are inserted only where a phase accesses what an earlier one wrote, or writes what it read; serial
 //!   code is run by one thread; what each thread alone uses is a register of that thread.
 //! * [`plan()`]: what the host does to run an SPMD function: memory, loops, launches with their arguments.
 //!

@@ -1,8 +1,8 @@
 //! Which thread owns an element of a buffer that a block has in registers.
 //!
 //! Every phase must reach the buffer through nests of threads of one shape. In each dimension, subscripts
-//! `c*t + r + c*n*q` with `0 ≤ r < c` give element `(q, t, r)` to thread `t` of `n`, which keeps it as `c*q + r` (blocks of
-//! `c`, dealt in turn); several thread variables may be the digits of one `t`, as where a warp is a rectangle of threads. If
+//! `c*t + r + c*n*q` with `0 ≤ r < c` give element `(q, t, r)` to thread `t` of `n`, which keeps it as `c*q + r` (block-cyclic
+//! distribution with blocks of `c`); several thread variables may be the digits of one `t`, as where a warp is a rectangle of threads. If
 //! every thread variable occurs, no two threads share an element; then each keeps its part in registers of its own, and
 //! the thread's variables drop out of the subscripts.
 

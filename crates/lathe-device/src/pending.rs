@@ -4,8 +4,8 @@
 //! `k % n` never name the same one. A slot is kept as the form `k + 1`, modulo `n`; where an iteration ends, what it
 //! left is named by the next one's `k`.
 //!
-//! What a phase touches by the numbers of its threads, each thread an element of its own, the threads of a phase of the
-//! same shape meet again at the same elements: each only its own.
+//! If the threads of a phase access distinct elements selected by their numbers, the threads of another phase
+//! of the same shape access the same elements, each only its own.
 
 use crate::phase::{Chain, Dim, is_cluster};
 use lathe_ir::build::var_id;
@@ -52,8 +52,8 @@ impl Slot {
     }
 }
 
-/// Which element each thread of a phase touches, alone: the loops of the nest (whether of a cluster, and their extents), and
-/// the subscripts, in which these loops go by their numbers.
+/// Which element each thread of a phase touches, alone: the loops of the nest (whether of a cluster, and their
+/// extents), and the subscripts, in which these loops go by their numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Owned {
     shape: Vec<(bool, i64)>,
@@ -114,7 +114,7 @@ fn add<T: PartialEq>(to: &mut Vec<T>, part: T) {
     }
 }
 
-/// The operator of an update that commutes with others of the same one: nobody asks what was there before.
+/// The operator of an update whose old value is unused, which commutes with other updates by the same operator.
 fn free_update(s: &Stmt) -> Option<&ReduceOp> {
     if let StmtKind::Atomic(a) = s.kind()
         && let (AtomicOp::Update(op, _), MemoryOrder::Relaxed, None) = (&a.op, a.order, &a.old)
@@ -125,7 +125,7 @@ fn free_update(s: &Stmt) -> Option<&ReduceOp> {
 }
 
 impl Touched {
-    /// Whether running both without a barrier between could let two threads meet at an element.
+    /// Whether running both without a barrier in between could be a race.
     pub fn conflicts(&self, next: &Touched) -> bool {
         let meets = |a: &[Part], b: &[Part]| a.iter().any(|a| b.iter().any(|b| a.meets(b)));
         let updated = |a: &Touched, b: &Touched| {

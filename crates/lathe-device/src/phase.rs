@@ -140,8 +140,8 @@ fn dim(l: &Loop, ranges: &Ranges) -> Dim {
     }
 }
 
-/// The body for iteration number `at` of a nest whose extents are at most `extents`: variables bound, iterations that
-/// there are not left out. `whole`: `at` is below the product of the extents anyway.
+/// The body for iteration number `at` of a nest whose extents are at most `extents`: variables bound, iterations
+/// beyond the extents skipped. `whole`: `at` is below the product of the extents anyway.
 pub fn iteration(dims: &[Dim], extents: &[i64], at: &Expr, whole: bool, body: Stmt) -> Stmt {
     let product: i64 = extents.iter().product();
     let mut out = body;
@@ -160,13 +160,13 @@ pub fn iteration(dims: &[Dim], extents: &[i64], at: &Expr, whole: bool, body: St
     if whole { out } else { only_if(lt(at.clone(), index(product)), out) }
 }
 
-/// The iterations of a loop, dealt out: thread `tid` runs numbers `tid`, `tid + threads`, …
+/// Cyclic distribution of the iterations of a loop: thread `tid` runs numbers `tid`, `tid + threads`, …
 pub struct Dealt {
     pub round: Binder,
     pub at: Binder,
 }
 
-/// A loop over the rounds of `count` iterations dealt to `threads`; `body` is for iteration `at`.
+/// A loop over the rounds of `count` iterations distributed over `threads`; `body` is for iteration `at`.
 pub fn dealt(names: &Dealt, tid: &Expr, threads: i64, count: &Expr, body: Stmt) -> Stmt {
     let full = count.as_int().is_some_and(|n| n % threads == 0);
     let inside = if full { body } else { only_if(lt(var(&names.at), count.clone()), body) };

@@ -110,7 +110,7 @@ pub fn plan(func: &Function) -> Result<Plan> {
     Ok(Plan { kernels: p.kernels, items })
 }
 
-/// Buffers of blocks that stand here, and what is below them.
+/// Buffers of blocks that are here, and what is below them.
 fn buffers(here: &mut Stmt, out: &mut Vec<Arc<Buffer>>) {
     while let Some((b, body)) = here.as_alloc() {
         debug_assert_eq!(b.space, Space::Shared);
@@ -180,7 +180,7 @@ impl Planner {
         }
         let threads = here.as_loop().filter(|l| is_threads(&l.exec) && !is_cluster(&l.exec));
         let Some((l, Some(n))) = threads.map(|l| (l, l.hi.as_int())) else {
-            return Err(no_kernel("a grid without one loop of threads inside", s.places()));
+            return Err(no_kernel("a grid that does not contain exactly one thread loop", s.places()));
         };
         let (thread, body) = (l.binder.clone(), l.body.clone());
         let arguments = self.arguments(s);

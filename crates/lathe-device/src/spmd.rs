@@ -28,14 +28,14 @@ impl Default for Limits {
     }
 }
 
-/// Threads of a block whose loops of threads have no constant size.
+/// Threads of a block whose thread loops have no constant size.
 const THREADS: i64 = 256;
 
 /// The function as kernels: below loops, conditions and buffers of the host stand nests of `grid` loops, each around the
-/// buffers that its blocks share and one loop of threads. What stands in no grid becomes a kernel of one block.
+/// buffers that its blocks share and one thread loop. Statements outside of grids become a kernel of one block.
 ///
 /// # Errors
-/// `E0831` for what is no kernel, `E0832` for local buffers without a constant size, `E0833` for barriers that not all
+/// `E0831` for what is not a kernel, `E0832` for local buffers without a constant size, `E0833` for barriers that not all
 /// threads reach.
 pub fn to_spmd(func: &Function, limits: Limits) -> Result<Function> {
     let classes = classes(func);
@@ -104,7 +104,7 @@ impl Host<'_> {
         }
         let loads = s.evaluated().into_iter().any(|e| !loads_of(e).is_empty());
         if loads {
-            let help = "compute the value on the host and give it to the function as a scalar";
+            let help = "compute the value on the host and pass it to the function as a scalar";
             return Err(no_kernel("a grid under a bound or condition that loads", s.places()).help(help));
         }
         if let Some(l) = s.as_loop() {
@@ -118,7 +118,7 @@ impl Host<'_> {
             let new = (0..s.children().len()).map(|k| self.child(s, k)).collect::<Result<_>>()?;
             return Ok(s.with_children(new));
         }
-        Err(no_kernel("a grid inside of such a statement", s.places()))
+        Err(no_kernel("a grid inside such a statement", s.places()))
     }
 
     fn child(&mut self, s: &Stmt, k: usize) -> Result<Stmt> {
@@ -128,7 +128,7 @@ impl Host<'_> {
         made
     }
 
-    /// Neighbours that stand in no grid share a kernel; what a grid does not touch waits for those behind it.
+    /// Adjacent statements outside of grids share a kernel; what a grid does not access waits for those behind it.
     fn sequence(&mut self, s: &Stmt, all: &[Stmt]) -> Result<Stmt> {
         let mut out = Vec::new();
         let mut run: Vec<Stmt> = Vec::new();
@@ -286,8 +286,8 @@ impl Host<'_> {
         (self.threads(block, self.limits.threads), 1)
     }
 
-    /// As many threads as the nest of thread loops has that does most, as far as the device allows. What is smaller
-    /// leaves threads idle, what is larger is dealt out.
+    /// As many threads as the largest nest of thread loops has, as far as the device allows. What is smaller
+    /// leaves threads idle, larger nests are distributed cyclically.
     fn threads(&mut self, block: &Stmt, limit: i64) -> i64 {
         let mut all = Vec::new();
         nests(block, &mut self.ranges, &mut all);

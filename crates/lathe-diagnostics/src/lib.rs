@@ -106,7 +106,7 @@ pub enum Severity {
     Note,
 }
 
-/// A text attached to a place in the source.
+/// A label attached to a place in the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
     pub span: Span,

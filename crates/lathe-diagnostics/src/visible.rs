@@ -1,5 +1,5 @@
-//! Texts that come from files, shown and not obeyed: control characters would move the cursor, change colours, or set
-//! titles, and marks of writing direction would show code in another order than it is read.
+//! Text from files, displayed but not interpreted by the terminal: control characters would move the cursor, change
+//! colours, or set titles, and marks of writing direction would show code in another order than it is read.
 
 use std::borrow::Cow;
 

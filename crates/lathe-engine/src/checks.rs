@@ -2,7 +2,7 @@
 //!
 //! A kernel runs the entries of the table in order and returns the 1-based number of the first that fails. First come,
 //! parameter by parameter, element type, rank and extents (so that later checks may read shapes); then extents
-//! against the declared types; then overlaps. `check` statements have the last numbers and run where they stand in
+//! against the declared types; then overlaps. `check` statements have the last numbers and run where they are in
 //! the body.
 
 use crate::memory::Shape;
@@ -109,8 +109,8 @@ fn all_sizes(f: &Function) -> Result<Vec<SizeSource>, Unsupported> {
     let told = |v: VarId| sources.iter().any(|s| s.equation.size == v);
     match f.sizes.iter().find(|b| !told(b.id)) {
         None => Ok(sources),
-        Some(free) => Err(Unsupported::new(format!("size `{}`, which no extent of an argument tells", free.name))
-            .help("give the kernel a parameter one of whose extents is this size, or a multiple of it with others that are known; or bake the size in (`--specialize`)")),
+        Some(free) => Err(Unsupported::new(format!("the size `{}`, which no argument's extent determines", free.name))
+            .help("add a parameter that has this size as an extent, or an extent linear in it with the other sizes known; or bake the size in (`--specialize`)")),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The codes of what every engine may refuse.
+//! The codes that every engine may use.
 
 use lathe_diagnostics::{Code, CodeInfo};
 pub use lathe_target::codes::MACHINE;
@@ -7,7 +7,7 @@ pub use lathe_target::codes::MACHINE;
 pub const UNSUPPORTED: Code = Code("E0701");
 /// A vector loop several lanes of which update one place.
 pub const LANES_COLLIDE: Code = Code("E0702");
-/// What an engine made was rejected by the compiler below it: a defect of Lathe.
+/// The compiler behind an engine rejected the generated code: a bug in Lathe.
 pub const DEFECT: Code = Code("E0704");
 /// Compiled code that cannot be loaded.
 pub const OBJECT: Code = Code("E0705");
@@ -17,10 +17,10 @@ pub const FORM: Code = Code("E0706");
 pub static CODES: &[CodeInfo] = &[
     CodeInfo {
         code: UNSUPPORTED,
-        title: "the engine does not take this construct",
-        explanation: "The program is a legal tree, but it holds something that the engine does not declare: an \
-                      executor of another machine, a barrier, an asynchronous copy, a layout, or a compute that \
-                      was not opened into loops. The message names the first such construct with \
+        title: "the engine does not support this construct",
+        explanation: "The program is a legal tree, but it contains a construct that the engine does \
+                      not support: an executor of another machine, a barrier, an asynchronous copy, a layout, or a compute \
+                      that was not lowered to loops. The message names the first such construct with \
                       its place, and notes name the others. The interpreter still runs most such programs \
                       (`--engine interpreter`).",
         wrong: "strategy s for gemm = parallel(i, team)",
@@ -28,7 +28,7 @@ pub static CODES: &[CodeInfo] = &[
     },
     CodeInfo {
         code: LANES_COLLIDE,
-        title: "the lanes of a vector loop update one place",
+        title: "the lanes of a vector loop update the same element",
         explanation: "A statement inside a vector loop writes an element that does not depend on the loop, so \
                       all lanes would write it at once. A reduction must first be split into one partial result \
                       per lane.",
@@ -38,8 +38,8 @@ pub static CODES: &[CodeInfo] = &[
     CodeInfo {
         code: DEFECT,
         title: "the generated code is malformed",
-        explanation: "The engine met a tree that the verifier refuses, or the compiler below it rejected the code \
-                      that Lathe generated. This is a defect of Lathe; please report it with the program and the \
+        explanation: "The engine was given a tree that the verifier rejects, or the compiler behind it \
+                      rejected the code that Lathe generated. This is a bug in Lathe; please report it with the program and the \
                       strategy.",
         wrong: "",
         right: "",
@@ -47,16 +47,16 @@ pub static CODES: &[CodeInfo] = &[
     CodeInfo {
         code: OBJECT,
         title: "compiled code cannot be loaded",
-        explanation: "The bytes are no code for this machine, were made by another engine or for another version \
-                      of the binary interface, or do not define the kernel's symbol. Objects in the cache are \
-                      made anew when they do not load.",
+        explanation: "The object is not code for this machine, was compiled by another engine or \
+                      for another version of the binary interface, or does not define the kernel's symbol. Objects in \
+                      the cache are recompiled when they do not load.",
         wrong: "",
         right: "",
     },
     CodeInfo {
         code: FORM,
-        title: "an engine does not write this form",
-        explanation: "`lathe emit --to FORM` asks the engine that writes the form: `llvm`, `asm` and `object` come \
+        title: "an engine does not produce this form of output",
+        explanation: "`lathe emit --to FORM` uses the engine that produces the form: `llvm`, `asm` and `object` come \
                       from LLVM, `c` and `header` from the C engine.",
         wrong: "lathe emit gemm.lathe --to asm --engine c",
         right: "lathe emit gemm.lathe --to asm",

@@ -1,4 +1,4 @@
-//! What a tree may use and an engine may lack, each with a tag: `stmt.atomic`, `exec.cpu`, `type.f16`.
+//! Features that a tree may use and an engine may lack, each with a tag: `stmt.atomic`, `exec.cpu`, `type.f16`.
 
 use lathe_ir::{Executor, LayoutStep, Name, Scalar, Space, StmtKind};
 use std::collections::BTreeSet;
@@ -45,7 +45,7 @@ words! {
 }
 
 words! {
-    /// Constructs that are legal where they stand only on some engines.
+    /// Constructs that only some engines support in their position.
     Form {
         /// Elements and values of several scalars: structs, tuples, arrays, packed vectors.
         Aggregate = "aggregate",
@@ -59,7 +59,7 @@ words! {
         SharedElement = "shared_element",
         /// A loop whose lanes combine in order, of another form than [`lathe_ir::lower::InScan`] allows.
         FreeScan = "free_scan",
-        /// A local buffer inside of a vector loop whose size is no constant, or large.
+        /// A local buffer inside of a vector loop whose size is not a constant, or large.
         LaneArray = "lane_array",
         /// The address of an element.
         Address = "address",
@@ -77,7 +77,7 @@ words! {
         ArgumentView = "argument_view",
         /// A parameter with a layout.
         ParameterLayout = "parameter_layout",
-        /// A size that is no parameter's extent by itself.
+        /// A size that is not a parameter's extent by itself.
         FreeSize = "free_size",
         /// A bitcast from or to `bool`.
         BoolBits = "bool_bits",
@@ -133,7 +133,7 @@ impl Feature {
                 (Statement::Alloc, format!("the local buffer `{}`", buffer.name))
             }
             StmtKind::Check { code, .. } => (Statement::Check, format!("the check `{code}`")),
-            StmtKind::Assume { .. } => (Statement::Assume, "a fact that is assumed".to_string()),
+            StmtKind::Assume { .. } => (Statement::Assume, "an assumption".to_string()),
             StmtKind::Barrier { .. } => (Statement::Barrier, "a barrier".to_string()),
             StmtKind::Prefetch(_) => (Statement::Prefetch, "a prefetch".to_string()),
             StmtKind::Token { .. } => (Statement::Token, "a token of asynchronous statements".to_string()),
@@ -141,7 +141,7 @@ impl Feature {
             StmtKind::Wait { .. } => (Statement::Wait, "a wait for an asynchronous statement".to_string()),
             StmtKind::Call { function, .. } => (Statement::Call, format!("a call of `{function}`")),
             StmtKind::Compute(c) => {
-                (Statement::Compute, format!("compute `{}`, which was not opened", c.label))
+                (Statement::Compute, format!("the compute `{}`, which was not lowered to loops", c.label))
             }
         };
         Some((Feature::Statement(kind), words))
@@ -162,7 +162,7 @@ impl Feature {
     }
 }
 
-/// What an engine takes.
+/// What an engine supports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
     features: BTreeSet<Feature>,
@@ -174,8 +174,8 @@ impl Capabilities {
         Capabilities::default()
     }
 
-    /// What every engine for CPUs takes: plain statements on all scalar types, local memory, layouts that only
-    /// reorder, and calls, which are written in place.
+    /// What every CPU engine supports: plain statements on all scalar types, local memory, layouts
+    /// that only reorder, and calls, which are inlined.
     pub fn plain() -> Capabilities {
         use Statement::*;
         Capabilities::none()

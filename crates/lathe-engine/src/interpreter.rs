@@ -76,8 +76,8 @@ impl Engine for Interpreter {
     fn load(&self, object: &Object, _: &Function) -> Result<Box<dyn Code>, Diagnostic> {
         let refuse =
             |why: &str| Diagnostic::error(codes::OBJECT, format!("loading `{}`: {why}", object.symbol));
-        let text = std::str::from_utf8(&object.bytes).map_err(|_| refuse("it is no text"))?;
-        let module = parse_module(FileId(0), text).map_err(|_| refuse("the text is no tree"))?;
+        let text = std::str::from_utf8(&object.bytes).map_err(|_| refuse("it is not text"))?;
+        let module = parse_module(FileId(0), text).map_err(|_| refuse("the text is not a tree"))?;
         let func =
             module.functions.get(object.symbol.as_str()).ok_or_else(|| refuse("it has no such function"))?;
         let program = Program::new(&module, func, Order::Reference, false)?;
@@ -115,8 +115,9 @@ impl Code for Loaded {
             let shape: Vec<usize> = s.extents.iter().map(|n| *n as usize).collect();
             // SAFETY: as above; every element has the size of the parameter's type.
             let value = ArrayValue::from_bytes(element_type(&p.kind), &shape, unsafe { s.gather() });
-            values
-                .push(value.ok_or_else(|| Diagnostic::error(codes::DEFECT, "an argument of another size"))?);
+            values.push(
+                value.ok_or_else(|| Diagnostic::error(codes::DEFECT, "an argument of the wrong size"))?,
+            );
         }
         let mut globals = self.globals.lock().unwrap_or_else(PoisonError::into_inner);
         let ran = self.program.run_with(&mut values, &mut globals, &interp::Options::default());
@@ -142,8 +143,10 @@ impl Loaded {
             for (a, pa) in params[..b].iter().enumerate() {
                 let written = pa.mode != Mode::In || pb.mode != Mode::In;
                 if written && pa.alias.is_some() && pa.alias == pb.alias && shapes[a].meets(&shapes[b]) {
-                    let text = format!("the interpreter keeps `{}` and `{}` apart", pa.name(), pb.name());
-                    let d = Diagnostic::error(codes::UNSUPPORTED, format!("{text}, which share memory here"));
+                    let text =
+                        format!("the interpreter copies `{}` and `{}` separately", pa.name(), pb.name());
+                    let d =
+                        Diagnostic::error(codes::UNSUPPORTED, format!("{text}, but they share memory here"));
                     return Err(d.help("use another engine for such arguments"));
                 }
             }

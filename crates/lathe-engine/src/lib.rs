@@ -1,8 +1,8 @@
-//! What every engine is: who turns a function of the tree into code that can be called.
+//! The interface of engines, which compile a function of the tree to callable code.
 //!
-//! * [`Engine`]: the trait. [`Capabilities`] declare what an engine takes; [`accept`] decides from them, before any
-//!   code is made, whether it takes a function; [`Object`] is compiled code that can be kept; [`Code`] is code that
-//!   can be called.
+//! * [`Engine`]: the trait. [`Capabilities`] declare what an engine supports; [`accept`] decides from them, before
+//!   any code is generated, whether it supports a function; [`Object`] is compiled code that can be kept; [`Code`] is
+//!   code that can be called.
 //! * [`checks`], [`memory`]: the checks of arguments and the memory behind them, for engines whose code does not read
 //!   descriptors itself.
 //! * [`interpreter`]: the interpreter as an engine.
@@ -46,21 +46,21 @@ impl Default for Options {
     }
 }
 
-/// Who turns functions of the tree into code. The same tree has the same result on every engine, bit for bit (payloads
+/// Compiles functions of the tree. The same tree has the same result on every engine, bit for bit (payloads
 /// of NaNs aside).
 ///
-/// An engine writes called functions in place, and keeps the checks of [`check_table`] with their numbers.
+/// An engine inlines called functions, and keeps the checks of [`check_table`] with their numbers.
 pub trait Engine: Send + Sync {
-    /// As users write it: `llvm`, `c`, `interpreter`.
+    /// The name that users write: `llvm`, `c`, `interpreter`.
     fn name(&self) -> &'static str;
 
     /// Its compiler with the version, in one line; measured results are kept under it.
     fn compiler(&self) -> String;
 
-    /// What it takes. Everything else is refused by [`accept`] before [`Engine::compile`] is called.
+    /// What it supports. Everything else is refused by [`accept`] before [`Engine::compile`] is called.
     fn capabilities(&self) -> &Capabilities;
 
-    /// What its code depends on beside tree and options: versions of compilers, the machine at hand. Kept code is
+    /// What its code depends on besides the tree and the options: versions of compilers, the host machine. Kept code is
     /// found by it.
     ///
     /// # Errors
@@ -77,7 +77,7 @@ pub trait Engine: Send + Sync {
     /// was compiled.
     ///
     /// # Errors
-    /// `E0705` for bytes that are no code of this engine.
+    /// `E0705` for bytes that are not code of this engine.
     fn load(&self, object: &Object, func: &Function) -> Result<Box<dyn Code>, Diagnostic>;
 
     /// The forms of text or code that [`Engine::emit`] writes.
@@ -85,7 +85,7 @@ pub trait Engine: Send + Sync {
         &[]
     }
 
-    /// Code to read, to link or to ship.
+    /// Code in a form for reading, linking or shipping.
     ///
     /// # Errors
     /// As [`Engine::compile`]; `E0706` for a form that is not among [`Engine::forms`].
@@ -102,7 +102,8 @@ pub trait Engine: Send + Sync {
 
 /// The refusal of a form that an engine does not write.
 pub fn no_form(engine: &str, form: &str, has: &[&str]) -> Diagnostic {
-    let d = Diagnostic::error(codes::FORM, format!("the engine `{engine}` does not write the form `{form}`"));
+    let d =
+        Diagnostic::error(codes::FORM, format!("the engine `{engine}` does not produce the form `{form}`"));
     if has.is_empty() { d.help("it has none") } else { d.help(format!("it writes {}", has.join(", "))) }
 }
 

@@ -88,7 +88,7 @@ impl Shape {
         let mut out = vec![0u8; self.count() * n];
         self.for_each(|number, at| {
             let from = (self.address as *const u8).wrapping_offset(at);
-            // SAFETY: an element of the array; the output has room for every element, and is no part of it.
+            // SAFETY: an element of the array; the output has room for every element, and is not part of it.
             unsafe { std::ptr::copy_nonoverlapping(from, out[number * n..].as_mut_ptr(), n) }
         });
         out
@@ -103,7 +103,7 @@ impl Shape {
         self.for_each(|number, at| {
             let Some(from) = bytes.get(number * n..(number + 1) * n) else { return };
             let to = (self.address as *mut u8).wrapping_offset(at);
-            // SAFETY: an element of the array, which is lent for writing and is no part of `bytes`.
+            // SAFETY: an element of the array, which is lent for writing and is not part of `bytes`.
             unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, n) }
         });
     }

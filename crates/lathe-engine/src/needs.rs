@@ -1,6 +1,6 @@
-//! What a function uses, feature by feature, and what of it an engine lacks: decided before any code is made.
+//! What a function uses, feature by feature, and which features an engine lacks: decided before any code is generated.
 //!
-//! The walk follows calls, since every engine writes called functions in place.
+//! The walk follows calls, since every engine inlines called functions.
 
 use crate::checks::check_table;
 use crate::codes;
@@ -50,7 +50,7 @@ pub fn needs(module: &Module, func: &Function) -> Vec<Need> {
     n.found
 }
 
-/// What a function uses and an engine has not.
+/// What a function uses and an engine lacks.
 pub fn missing(has: &Capabilities, module: &Module, func: &Function) -> Vec<Need> {
     needs(module, func).into_iter().filter(|n| !has.has(&n.feature)).collect()
 }
@@ -67,11 +67,11 @@ pub fn accept(engine: &str, has: &Capabilities, module: &Module, func: &Function
         Diagnostic::error(codes::LANES_COLLIDE, first.construct.clone())
             .at_places(&first.places, "the target does not depend on the vector loop")
     } else {
-        let text = format!("the engine `{engine}` does not take {}", first.construct);
+        let text = format!("the engine `{engine}` does not support {}", first.construct);
         Diagnostic::error(codes::UNSUPPORTED, text).at_places(&first.places, "here")
     };
     for o in others.iter().take(8) {
-        d = d.note(format!("nor does it take {} ({})", o.construct, o.feature));
+        d = d.note(format!("nor does it support {} ({})", o.construct, o.feature));
     }
     Err(match &first.help {
         Some(h) => d.help(h.clone()),
@@ -81,7 +81,7 @@ pub fn accept(engine: &str, has: &Capabilities, module: &Module, func: &Function
 
 /// The diagnostic of a size that no argument tells.
 pub fn free_size(u: Unsupported) -> Diagnostic {
-    let text = format!("no engine takes {}", u.construct);
+    let text = format!("no engine supports {}", u.construct);
     let d = Diagnostic::error(codes::UNSUPPORTED, text).at_places(&u.places, "here");
     match u.help {
         Some(h) => d.help(h),
@@ -158,7 +158,7 @@ impl Needs<'_> {
         let places = s.places();
         if let Some((f, what)) = Feature::of_statement(s.kind()).filter(|f| !self.seen.contains(&f.0)) {
             let help = match f {
-                Feature::Statement(Statement::Compute) => Some("open it into loops first (`open`)"),
+                Feature::Statement(Statement::Compute) => Some("lower it to loops first (`open`)"),
                 Feature::Statement(Statement::Call) => Some("inline the called function first"),
                 _ => None,
             };
@@ -199,7 +199,7 @@ impl Needs<'_> {
             && s.effects().contains(Effects::ATOMIC)
         {
             let what = "a `while` around an atomic in a parallel loop".to_string();
-            let help = "iterations that wait for one another need all of them to run at once";
+            let help = "iterations that wait for one another must all run concurrently";
             self.note(Form::SpinWait, what, Some(help), places);
         }
         let StmtKind::Atomic(a) = s.kind() else { return };
@@ -283,7 +283,7 @@ impl Needs<'_> {
         let in_order = matches!(l.exec, Executor::InScan(_));
         if in_order {
             if let Err(why) = InScan::of(l, width) {
-                let what = format!("loop `{name}`, whose lanes combine in order, because {why}");
+                let what = format!("loop `{name}`, whose lanes combine in order: {why}");
                 self.note(Form::FreeScan, what, None, places);
             }
         } else if let Some(n) = constant_trips(l).filter(|n| *n > i64::from(width)) {
@@ -418,7 +418,7 @@ impl Needs<'_> {
             }
         }
         if let Some(size) = f.sizes.iter().find(|s| !told.contains(&s.id)) {
-            let what = format!("the call of `{name}`, which does not tell its size `{}`", size.name);
+            let what = format!("the call of `{name}`, which does not determine its size `{}`", size.name);
             self.note(Form::FreeCallSize, what, Some("inline the called function first"), places);
         }
         // The called function's identities are its own.

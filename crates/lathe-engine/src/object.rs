@@ -1,8 +1,8 @@
 //! Compiled code that is not loaded yet: what can be kept in a file and loaded again.
 //!
 //! The file form begins with a magic number, the version of this format and that of the ABI, the engine, and what
-//! the code depends on beside the tree. Whatever differs from what the reader has makes the object unusable, never
-//! misread.
+//! the code depends on besides the tree. If any of these differs from the reader's, the object is rejected,
+//! never misread.
 
 use crate::codes;
 use lathe_abi::CheckKind;
@@ -18,11 +18,11 @@ const VERSION: u32 = 1;
 pub struct Object {
     /// The engine that made it, which alone loads it.
     pub engine: String,
-    /// What the code depends on beside tree and options: see [`crate::Engine::fingerprint`].
+    /// What the code depends on besides the tree and the options: see [`crate::Engine::fingerprint`].
     pub fingerprint: String,
     /// The name that the entry has in the code.
     pub symbol: String,
-    /// What the numbers that the kernel returns stand for; number 1 is the first.
+    /// The meaning of the numbers that the kernel returns; number 1 is the first.
     pub checks: Vec<CheckKind>,
     pub bytes: Vec<u8>,
     /// Wall-clock time of every stage of the compilation, in order; not kept in files.
@@ -52,12 +52,12 @@ impl Object {
     /// `E0705` for bytes of another kind, version or ABI, and for cut or overlong ones.
     pub fn from_bytes(bytes: &[u8]) -> Result<Object, Diagnostic> {
         let refuse =
-            |why: String| Diagnostic::error(codes::OBJECT, format!("this is no compiled kernel: {why}"));
+            |why: String| Diagnostic::error(codes::OBJECT, format!("this is not a compiled kernel: {why}"));
         let Some(rest) = bytes.strip_prefix(MAGIC) else {
-            return Err(refuse("it does not begin as one".to_string()));
+            return Err(refuse("it does not have the right header".to_string()));
         };
         let mut r = Reader { rest };
-        let cut = || refuse("it ends too early".to_string());
+        let cut = || refuse("it is truncated".to_string());
         let version = r.number().ok_or_else(cut)?;
         if version != u64::from(VERSION) {
             return Err(refuse(format!("its format is version {version}, not {VERSION}")));

@@ -51,7 +51,7 @@ fn run(
     Ok(Ok(left))
 }
 
-/// Whether two functions leave the same behind. `Ok(false)`: both fail alike.
+/// Whether two functions leave the same results. `Ok(false)`: both fail alike.
 ///
 /// # Errors
 /// How they differ.
@@ -70,13 +70,13 @@ pub fn agree(
                     if let Some(at) = differs(w, g, within) {
                         let (w, g) = (element(w, at), element(g, at));
                         return Err(format!(
-                            "`{name}` is {g} and not {w} at position {at}, in order {order:?}"
+                            "`{name}` is {g}, not {w}, at position {at}, in order {order:?}"
                         ));
                     }
                 }
             }
             (Err(w), Err(g)) if alike(w, g) => {}
-            (Err(w), Err(g)) => return Err(format!("it fails otherwise than before: {g}, and not {w}")),
+            (Err(w), Err(g)) => return Err(format!("it fails differently than before: {g}, not {w}")),
             (Ok(_), Err(g)) => return Err(format!("it fails, in order {order:?}: {g}")),
             (Err(w), Ok(_)) => return Err(format!("it runs, but failed before: {w}")),
         }

@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 pub struct Done {
     /// The file with what was found.
     pub text: String,
-    /// What no expectation can make right: other results after the steps than before.
+    /// A failure that cannot be blessed: different results after the steps.
     pub failures: Vec<String>,
     pub messages: Vec<String>,
     /// Accepted and refused.
@@ -107,7 +107,7 @@ fn lines(text: &str) -> Result<Vec<Line<'_>>, String> {
         }
         if let Some(more) = line.strip_prefix("#:  ") {
             let Some(Line::Directive { text, lines }) = out.last_mut() else {
-                return Err(format!("line {} continues nothing", n + 1));
+                return Err(format!("line {} continues no case", n + 1));
             };
             let _ = write!(text, "\n{}", more.trim_end());
             lines.push(line);
@@ -178,7 +178,7 @@ impl Settings {
             "for" => self.function = Some(rest.to_string()),
             "sizes" => self.sizes = Some(rest.split(';').map(Inputs::parse).collect::<Result<_, _>>()?),
             "values" => self.values = Some(Values::parse(rest)?),
-            "within" => self.within = rest.parse().map_err(|_| format!("`{rest}` is no number"))?,
+            "within" => self.within = rest.parse().map_err(|_| format!("`{rest}` is not a number"))?,
             _ => return Ok(false),
         }
         Ok(true)
@@ -277,7 +277,7 @@ impl Running<'_> {
     }
 }
 
-/// Why the function after the steps is another one.
+/// How the function after the steps differs.
 fn differs(case: &Case) -> Option<String> {
     let mut ran = false;
     for inputs in &case.inputs {
@@ -286,5 +286,5 @@ fn differs(case: &Case) -> Option<String> {
             Err(why) => return Some(format!("at `{inputs}`: {why}\n{}", print_function(&case.after))),
         }
     }
-    (!ran).then(|| "it fails at all of the sizes, before as after".to_string())
+    (!ran).then(|| "it fails at all of the sizes, both before and after".to_string())
 }

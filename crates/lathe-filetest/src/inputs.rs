@@ -1,4 +1,4 @@
-//! What runs are given: sizes and scalars by name, all else drawn, the same for the same text.
+//! Inputs of runs: sizes and scalars by name, everything else random, the same for the same text.
 
 use lathe_ir::interp::{self, ArrayValue, leaf_offsets};
 use lathe_ir::scalar::ScalarValue;
@@ -10,7 +10,7 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Values {
     all: (f64, f64),
-    /// By name of the parameter; `ints` for all that are no floats.
+    /// By name of the parameter; `ints` for all that are not floats.
     named: Vec<(String, (f64, f64))>,
 }
 
@@ -18,14 +18,15 @@ impl Values {
     /// `-9..9`, `0.5..1.5; ints 0..3; I 0..7`.
     ///
     /// # Errors
-    /// What is no range.
+    /// What is not a range.
     pub fn parse(text: &str) -> Result<Values, String> {
         let mut out = Values { all: (-9.0, 9.0), named: Vec::new() };
         for part in text.split(';').map(str::trim) {
             let (name, range) = part.rsplit_once(' ').map_or((None, part), |(n, r)| (Some(n.trim()), r));
             let ends = range.split_once("..").and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
-            let ends =
-                ends.filter(|(a, b): &(f64, f64)| a <= b).ok_or_else(|| format!("`{range}` is no range"))?;
+            let ends = ends
+                .filter(|(a, b): &(f64, f64)| a <= b)
+                .ok_or_else(|| format!("`{range}` is not a range"))?;
             match name {
                 Some(name) => out.named.push((name.to_string(), ends)),
                 None => out.all = ends,
@@ -60,14 +61,14 @@ impl Inputs {
     /// `N=4 M=3`, also with commas.
     ///
     /// # Errors
-    /// What is no size with a value.
+    /// What is not a size with a value.
     pub fn parse(text: &str) -> Result<Inputs, String> {
         let words = text.split([' ', ',', '\n']).filter(|w| !w.is_empty());
         let one = |w: &str| {
             let (name, value) = w.split_once('=')?;
             Some((name.to_string(), value.parse().ok()?))
         };
-        let named = words.map(|w| one(w).ok_or_else(|| format!("`{w}` is no size: write `N=4`")));
+        let named = words.map(|w| one(w).ok_or_else(|| format!("`{w}` is not a size: write `N=4`")));
         let values = Values { all: (-9.0, 9.0), named: Vec::new() };
         Ok(Inputs { named: named.collect::<Result<_, _>>()?, values, seed: 7 })
     }

@@ -1,11 +1,11 @@
 //! File tests: one driver for every crate that makes or rewrites trees. Used by tests only.
 //!
-//! A file is a program with comments that say what becomes of it, so that it stays a program: any command that takes
-//! a `.tree` or `.lathe` file takes a test as well. `LATHE_BLESS=1 cargo test` writes the expected parts anew; read the
+//! A file is a program with comments that state the expected results. It is still a program: any command that accepts
+//! a `.tree` or `.lathe` file accepts a test as well. `LATHE_BLESS=1 cargo test` rewrites the expected parts; read the
 //! difference before you commit it.
 //!
 //! ```text
-//! # The program comes first. A message of its loading stands at its line: code, and column.
+//! # The program comes first. A message of its loading is at its line: code, and column.
 //! func k(N)(A: in i32[N], B: out i32[N]) stage plain {
 //!   for i in 0..N { 'B'[i]: B[i] = A[i] + c }  #! E0303:41
 //! }
@@ -142,9 +142,9 @@ impl<'a> Given<'a> {
 /// What a case of a front's own gives.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// What stands below the case.
+    /// What is below the case.
     pub text: String,
-    /// What no expectation can make right.
+    /// A failure that cannot be blessed.
     pub wrong: Option<String>,
 }
 

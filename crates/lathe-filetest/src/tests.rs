@@ -131,10 +131,10 @@ fn forms_that_mean_nothing_are_errors() {
     for (text, why) in [
         (format!("{COPY}#: stesp keep\n"), "neither a case"),
         (format!("{COPY}#: steps keep\n"), "no `#: sizes`"),
-        (format!("{COPY}#: sizes N\n#: steps keep\n"), "is no size"),
+        (format!("{COPY}#: sizes N\n#: steps keep\n"), "is not a size"),
         (format!("{COPY}#: sizes M=1\n#: run M=1\n"), "`N` has no value"),
         (format!("{COPY}#: values 3..1\n"), "no range"),
-        (format!("#:  more\n{COPY}"), "continues nothing"),
+        (format!("#:  more\n{COPY}"), "continues no case"),
         (format!("#: sizes N=1\n{COPY}"), "before the cases"),
         (format!("{COPY}#: for q\n#: run N=1\n"), "no function `q`"),
         ("func k(\n#: tree\n".to_string(), "has errors"),

@@ -68,7 +68,7 @@ pub unsafe fn call(
             let written = pa.mode != Mode::In || pb.mode != Mode::In;
             if written && pa.alias.is_some() && pa.alias == pb.alias && shapes[a].meets(&shapes[b]) {
                 let text = format!(
-                    "a device keeps `{}` and `{}` apart, which share memory here",
+                    "a device copies `{}` and `{}` separately, but they share memory here",
                     pa.name(),
                     pb.name()
                 );

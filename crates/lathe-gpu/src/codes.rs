@@ -12,7 +12,7 @@ pub const DRIVER: Code = Code("E0843");
 pub const DEVICE_LIMIT: Code = Code("E0844");
 /// A kernel that did not end in time.
 pub const DEVICE_TIME: Code = Code("E0845");
-/// Launches that cannot be written down.
+/// Launches that cannot be written as a list.
 pub const LAUNCHES: Code = Code("E0846");
 
 /// Everything that this crate can report.
@@ -20,8 +20,8 @@ pub static CODES: &[CodeInfo] = &[
     CodeInfo {
         code: NO_DEVICE,
         title: "no such device",
-        explanation: "The driver's library (libcuda.so.1, libOpenCL.so.1) is not on this machine, or it knows no device \
-                      of the number that was asked for. Devices are numbered from 0.",
+        explanation: "The driver's library (libcuda.so.1, libOpenCL.so.1) is not on this machine, or the \
+                      driver reports no device with the requested number. Devices are numbered from 0.",
         wrong: "lathe run gemm.lathe --device cuda:7",
         right: "lathe run gemm.lathe --device cuda",
     },
@@ -29,38 +29,38 @@ pub static CODES: &[CodeInfo] = &[
         code: DEVICE_COMPILER,
         title: "device code could not be compiled",
         explanation: "CUDA C is compiled by NVRTC, which comes with CUDA or with the Python package nvidia-cuda-nvrtc; it \
-                      is looked for at LATHE_NVRTC, in CUDA_HOME, in /usr/local/cuda, among the packages of python3, and \
-                      where the system looks for libraries. OpenCL C is compiled by the device's driver.",
+                      is searched for at LATHE_NVRTC, in CUDA_HOME, in /usr/local/cuda, among the packages of python3, and \
+                      in the system's library path. OpenCL C is compiled by the device's driver.",
         wrong: "LATHE_NVRTC=/nonexistent lathe emit gemm.lathe --to cubin",
         right: "pip install 'nvidia-cuda-nvrtc==13.0.*'",
     },
     CodeInfo {
         code: DRIVER,
         title: "the device's driver reports an error",
-        explanation: "A call of the driver failed: the message has the driver's own words. After an access to memory that \
-                      is not there, the device cannot be used again by this process.",
+        explanation: "A driver call failed; the message quotes the driver. After an invalid \
+                      memory access, this process can no longer use the device.",
         wrong: "lathe run big.lathe -D N=1000000000000 --device cuda",
         right: "lathe run big.lathe -D N=1000000 --device cuda",
     },
     CodeInfo {
         code: DEVICE_LIMIT,
-        title: "more than the device has",
-        explanation: "A block of the kernel has more threads or more shared memory, or the grid has more blocks, than this \
-                      device allows. Both numbers are in the message.",
+        title: "a kernel exceeds a limit of the device",
+        explanation: "A block of the kernel has more threads or more shared memory, or the grid has more blocks, than \
+                      this device allows. The message has both numbers.",
         wrong: "stage(A, at: i.o, space: shared)  # a tile of 1 MB",
         right: "split(k, 32) ; stage(A, at: k.o, space: shared)",
     },
     CodeInfo {
         code: DEVICE_TIME,
-        title: "a kernel did not end in time",
-        explanation: "A call on a device may take 60 seconds, or as many as the environment variable LATHE_DEVICE_SECONDS \
-                      says. A kernel cannot be stopped from outside; it ends with the process.",
+        title: "a kernel timed out",
+        explanation: "A call on a device may take 60 seconds, or as many as the environment variable \
+                      LATHE_DEVICE_SECONDS sets. A running kernel cannot be stopped; it ends with the process.",
         wrong: "LATHE_DEVICE_SECONDS=1 lathe run slow.lathe --device cuda",
         right: "LATHE_DEVICE_SECONDS=600 lathe run slow.lathe --device cuda",
     },
     CodeInfo {
         code: LAUNCHES,
-        title: "launches that cannot be written down",
+        title: "launches that cannot be written as a list",
         explanation: "The form `launches` lists every launch with the number of its blocks. The sizes must be known, and \
                       no condition or bound around a grid may depend on a scalar.",
         wrong: "lathe emit gemm.lathe --to launches",

@@ -37,7 +37,7 @@ impl Cuda {
     }
 }
 
-/// What code is written for where no device is at hand and none was asked for.
+/// What code is written for if there is no device and none was requested.
 pub const USUAL: &str = "sm_90a";
 
 /// The architecture that is asked for.
@@ -175,7 +175,7 @@ const NOT_READY: Result_ = 600;
 
 fn missing(text: String) -> Diagnostic {
     Diagnostic::error(codes::NO_DEVICE, text)
-        .help("`--device cpu` runs everywhere; `lathe doctor` lists what there is")
+        .help("`--device cpu` runs everywhere; `lathe doctor` lists what is available")
 }
 
 /// The device of a number, opened once.
@@ -235,7 +235,7 @@ fn open_in(library: libloading::Library, number: usize) -> Result<Opened, Why> {
     };
     let mut n = 0;
     if init(0) != 0 || count(&mut n) != 0 {
-        return Err(Why::Missing("the driver for CUDA finds no device".to_string()));
+        return Err(Why::Missing("the CUDA driver finds no device".to_string()));
     }
     if number as c_int >= n {
         return Err(Why::Missing(format!(
@@ -274,7 +274,7 @@ impl Opened {
             // SAFETY: a text of the driver, which stays.
             unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
         } else {
-            "no words for it".to_string()
+            "no error text".to_string()
         };
         Err(Diagnostic::error(codes::DRIVER, format!("{what} on {} failed: {said} ({result})", self.name)))
     }
@@ -290,7 +290,7 @@ impl Opened {
         let loaded = (self.calls.load)(&mut module, cubin.as_ptr().cast());
         self.check("loading the code", loaded).map_err(|d| {
             d.help(format!(
-                "the device runs code for {}; code for another architecture does not load",
+                "the device runs code for {}; code for other architectures does not load",
                 self.arch
             ))
         })?;
@@ -312,7 +312,7 @@ impl Opened {
             if k.dynamic {
                 // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
                 self.check(
-                    "asking for shared memory",
+                    "requesting shared memory",
                     (self.calls.set_function)(f, 8, k.shared_bytes as c_int),
                 )?;
             }
@@ -406,7 +406,7 @@ impl Driver for Session<'_> {
         let d = self.code.device;
         let mut p = 0;
         let size = usize::try_from(bytes.max(16)).unwrap_or(usize::MAX);
-        d.check(&format!("taking {bytes} bytes for `{}`", buffer.name), (d.calls.alloc)(&mut p, size))?;
+        d.check(&format!("allocating {bytes} bytes for `{}`", buffer.name), (d.calls.alloc)(&mut p, size))?;
         if let Some(old) = self.memory.insert(buffer.id, p) {
             (d.calls.free)(old);
         }
@@ -499,7 +499,7 @@ impl Device for Session<'_> {
             match (d.calls.query)(end) {
                 NOT_READY if start.elapsed() > limit => {
                     let text = format!(
-                        "`{}` did not end on {} within {} s",
+                        "`{}` did not finish on {} within {} s",
                         self.code.unpacked.func.name,
                         d.name,
                         limit.as_secs()

@@ -29,7 +29,7 @@ pub struct Launch<'a> {
     pub arguments: Vec<Value>,
 }
 
-/// Who does what the plan says.
+/// Executes the plan.
 pub trait Driver {
     /// Memory of a buffer of the function, of that many bytes.
     ///
@@ -70,13 +70,13 @@ impl Known {
     /// The value of an expression of the host, or the status of what went wrong.
     fn value(&self, e: &Expr) -> Result<i64, Diagnostic> {
         evaluate(e, &self.integers).ok_or_else(|| {
-            Diagnostic::error(codes::LAUNCHES, format!("the host cannot tell the value of `{e:?}`"))
-                .help("give sizes and scalars that are known before the call")
+            Diagnostic::error(codes::LAUNCHES, format!("the host cannot compute the value of `{e:?}`"))
+                .help("use sizes and scalars that are known before the call")
         })
     }
 }
 
-/// Does what the plan says: 0, or the number of the check that failed.
+/// Executes the plan: 0, or the number of the check that failed.
 ///
 /// # Errors
 /// Those of the driver.
@@ -155,7 +155,7 @@ fn one(s: &DeviceSource, d: &mut dyn Driver, known: &mut Known, item: &Item) -> 
                 let n = known.value(n)?.max(0) as u64;
                 blocks = blocks.checked_mul(n).filter(|b| *b <= i32::MAX as u64).ok_or_else(|| {
                     let text = format!("the grid of `{}` has more than {} blocks", kernel.name, i32::MAX);
-                    Diagnostic::error(codes::DEVICE_LIMIT, text).help("give each block more to do")
+                    Diagnostic::error(codes::DEVICE_LIMIT, text).help("give each block more work")
                 })?;
             }
             if blocks == 0 {

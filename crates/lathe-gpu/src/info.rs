@@ -1,4 +1,4 @@
-//! What devices there are, asked of the drivers without opening any.
+//! The available devices, as the drivers report them, without opening any.
 
 use crate::MOST_DEVICES;
 use crate::codes;
@@ -14,7 +14,7 @@ pub struct DeviceInfo {
     /// `cuda` or `opencl`.
     pub kind: &'static str,
     pub name: String,
-    /// What code is made for: `sm_90a`; of OpenCL, the version that the device speaks.
+    /// The target of code: `sm_90a`; for OpenCL, the version that the device supports.
     pub arch: String,
     pub memory_bytes: u64,
     /// Multiprocessors, compute units.
@@ -64,7 +64,7 @@ fn cuda() -> Result<Vec<DeviceInfo>, String> {
     let attribute = function!(l, "cuDeviceGetAttribute", extern "C" fn(*mut c_int, c_int, c_int) -> c_int)?;
     let mut n = 0;
     if init(0) != 0 || count(&mut n) != 0 || n == 0 {
-        return Err("the driver for CUDA finds no device".to_string());
+        return Err("the CUDA driver finds no device".to_string());
     }
     let mut out = Vec::new();
     for number in 0..n.min(MOST_DEVICES as c_int) {

@@ -26,7 +26,7 @@ pub struct Unpacked {
     pub code: Vec<u8>,
 }
 
-/// Reads an object again; the source is written anew, which is the same for the same tree.
+/// Reads an object again; the source is printed again, which gives the same text for the same tree.
 ///
 /// # Errors
 /// `E0705` for bytes of another kind.
@@ -36,8 +36,8 @@ pub fn unpack(object: &Object, language: Language, limits: Limits) -> Result<Unp
     let length = length.try_into().map(u64::from_le_bytes).unwrap_or(u64::MAX);
     let length = usize::try_from(length).map_err(|_| refuse("it is cut"))?;
     let (text, code) = rest.split_at_checked(length).ok_or_else(|| refuse("it is cut"))?;
-    let text = std::str::from_utf8(text).map_err(|_| refuse("it holds no text"))?;
-    let module = parse_module(FileId(0), text).map_err(|_| refuse("the text is no tree"))?;
+    let text = std::str::from_utf8(text).map_err(|_| refuse("it contains no text"))?;
+    let module = parse_module(FileId(0), text).map_err(|_| refuse("the text is not a tree"))?;
     let func =
         module.functions.get(object.symbol.as_str()).ok_or_else(|| refuse("it has no such function"))?;
     let table = check_table(&module, func).map_err(needs::free_size)?;

@@ -20,11 +20,8 @@ const MOST: usize = 100_000;
 pub fn launches(source: &DeviceSource) -> Result<String, Diagnostic> {
     let f = &source.function;
     let refuse = |why: &str| {
-        Diagnostic::error(
-            codes::LAUNCHES,
-            format!("the launches of `{}` cannot be written down: {why}", f.name),
-        )
-        .help("bake the sizes in: --specialize -D N=1024")
+        Diagnostic::error(codes::LAUNCHES, format!("the launches of `{}` cannot be written: {why}", f.name))
+            .help("bake the sizes in: --specialize -D N=1024")
     };
     if let Some(size) = f.sizes.first() {
         return Err(refuse(&format!("the size `{}` is not known", size.name)));

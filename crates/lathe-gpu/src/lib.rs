@@ -1,8 +1,9 @@
-//! Devices as engines. Every library is opened at run time: one binary runs everywhere and says what it did not find.
+//! Devices as engines. Every library is opened at run time: one binary runs everywhere and reports the libraries that
+//! it did not find.
 //!
 //! * [`Cuda`]: CUDA C through NVRTC, run by the driver `libcuda`.
 //! * [`OpenCl`]: OpenCL C, compiled and run by `libOpenCL`.
-//! * [`host`]: what both do at a call: checks, memory, launches.
+//! * [`host`]: what both do in a call: checks, memory, launches.
 //! * [`launches`]: the same written down, for programs that load a cubin themselves.
 
 mod call;
@@ -21,7 +22,7 @@ pub use cuda::{Cuda, USUAL};
 pub use lathe_device::CODES as TREE_CODES;
 pub use opencl::OpenCl;
 
-/// So many devices of each kind can be named.
+/// The number of devices of each kind that can be named.
 pub const MOST_DEVICES: usize = 16;
 
 /// The devices of a kind, with the names that users write: `cuda`, `cuda:1`, and so on.

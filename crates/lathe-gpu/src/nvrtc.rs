@@ -33,7 +33,7 @@ pub fn nvrtc() -> Result<&'static Nvrtc, Diagnostic> {
     FOUND.get_or_init(find).as_ref().map_err(Clone::clone)
 }
 
-/// Folders in which it is looked for, in this order.
+/// Folders in which it is searched for, in this order.
 fn folders() -> Vec<PathBuf> {
     if let Some(named) = std::env::var_os("LATHE_NVRTC") {
         return vec![named.into()];
@@ -52,7 +52,7 @@ fn folders() -> Vec<PathBuf> {
 }
 
 fn find() -> Result<Nvrtc, Diagnostic> {
-    let mut last = String::from("no libnvrtc.so in the folders that are looked at");
+    let mut last = String::from("no libnvrtc.so in the folders that are searched");
     for folder in folders() {
         let mut files: Vec<PathBuf> =
             std::fs::read_dir(&folder).into_iter().flatten().flatten().map(|e| e.path()).collect();

@@ -137,7 +137,7 @@ struct Opened {
 
 fn missing(text: String) -> Diagnostic {
     Diagnostic::error(codes::NO_DEVICE, text)
-        .help("`--device cpu` runs everywhere; `lathe doctor` lists what there is")
+        .help("`--device cpu` runs everywhere; `lathe doctor` lists what is available")
 }
 
 fn device(number: usize) -> Result<&'static Opened, Diagnostic> {
@@ -352,7 +352,7 @@ impl Session<'_> {
         let mut failed = 0;
         let size = usize::try_from(bytes.max(16)).unwrap_or(usize::MAX);
         let made = (d.calls.buffer)(d.context as Handle, 1, size, std::ptr::null_mut(), &mut failed);
-        d.check(&format!("taking {bytes} bytes for {what}"), failed)?;
+        d.check(&format!("allocating {bytes} bytes for {what}"), failed)?;
         Ok(made as usize)
     }
 
@@ -477,7 +477,7 @@ impl Device for Session<'_> {
             }
             if start.elapsed() > limit {
                 let text = format!(
-                    "`{}` did not end on {} within {} s",
+                    "`{}` did not finish on {} within {} s",
                     self.code.unpacked.func.name,
                     d.name,
                     limit.as_secs()

@@ -1,4 +1,4 @@
-//! What a derivative does: how cotangents are accumulated, what is kept, what runs again.
+//! A summary of a derivative: how cotangents are accumulated, what is stored, what is recomputed.
 
 use crate::Derivative;
 use crate::reverse::determines;
@@ -7,7 +7,7 @@ use lathe_ir::{Access, Combine, Expr, Stmt, VarId};
 /// How many statements add cotangents to shadows, and how.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Accumulation {
-    /// Every instance adds to an element of its own.
+    /// Every instance adds to a distinct element.
     pub plain: usize,
     /// Several instances add to one element.
     pub reduction: usize,
@@ -21,7 +21,7 @@ impl Derivative {
         out
     }
 
-    /// The statements of the primal that run once more in the sweep back, by their labels.
+    /// The statements of the primal that are recomputed in the reverse sweep, by their labels.
     pub fn recomputed(&self) -> Vec<String> {
         let mut out = Vec::new();
         lathe_ir::visit::walk(&self.func.body, &mut |s, _| {

@@ -1,4 +1,4 @@
-//! What is differentiated: data flow between arrays.
+//! Activity analysis: data flow between arrays.
 //!
 //! An array *varies* if a value in it depends on an input that is differentiated by; it is *useful* if an output that
 //! is differentiated depends on it; it is *active* if both. Nothing is computed for what is not active. Dependence is
@@ -139,7 +139,7 @@ impl Flows<'_> {
         s.children().for_each(|c| self.stmt(c));
     }
 
-    /// What the statement itself makes depend on what.
+    /// The dependences that the statement itself creates.
     fn own(&mut self, s: &Stmt) {
         if let Some((binder, value, _)) = s.as_let() {
             let sources = self.sources(value);
@@ -181,7 +181,7 @@ impl Flows<'_> {
         }
     }
 
-    /// A statement of which nothing particular is known: what it may write depends on all that it evaluates.
+    /// A general statement: what it may write depends on everything that it evaluates.
     fn anything(&mut self, s: &Stmt) {
         let written: Vec<BufId> =
             s.touches().into_iter().filter(|t| t.1.writes()).filter_map(|t| t.0.buffer()).collect();
@@ -276,7 +276,7 @@ impl Flows<'_> {
         seen
     }
 
-    /// Refuses a step on the way from a place that varies to an output.
+    /// Refuses a step function on a path from a varying place to an output.
     fn steps(&self, varied: &HashSet<Place>, outputs: &[Place]) -> Result<(), Diagnostic> {
         let useful = self.reach(outputs, |e| Some((e.to, e.from)));
         for e in self.edges.iter().filter(|e| e.flow == Flow::Step) {
@@ -292,12 +292,12 @@ impl Flows<'_> {
                 format!("`{}` depends on an input through {step}, which has no derivative", name(&e.to));
             return Err(refuse(codes::STEP, text, &e.places)
                 .note(format!("from input to output: {}", path.join(" → ")))
-                .help("allow steps to count as locally constant, or leave the input or the output out"));
+                .help("treat steps as locally constant, or exclude the input or the output"));
         }
         Ok(())
     }
 
-    /// A shortest way from a place to an output.
+    /// A shortest path from a place to an output.
     fn path(&self, from: Place, to: &[Place]) -> Vec<Place> {
         let mut before: HashMap<Place, Place> = HashMap::new();
         let mut queue = VecDeque::from([from]);

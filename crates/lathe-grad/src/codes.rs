@@ -2,7 +2,7 @@
 
 use lathe_diagnostics::{Code, CodeInfo, Diagnostic, Places};
 
-/// A value depends on an input through an operation that has no derivative worth the name.
+/// A value depends on an input through an operation without a useful derivative.
 pub const STEP: Code = Code("E1301");
 /// Something that is not differentiated.
 pub const UNSUPPORTED: Code = Code("E1302");
@@ -17,19 +17,19 @@ pub const SIZE: Code = Code("E1305");
 pub static CODES: &[CodeInfo] = &[
     CodeInfo {
         code: STEP,
-        title: "an output depends on an input through a step",
-        explanation: "`floor`, `ceil`, `round`, `trunc`, conversions of floats to integers and casts of bits are constant between \
-                      jumps: their derivative is 0 almost everywhere, which is rarely what is meant. The message shows the way \
-                      from input to output. Leave the input or the output out (`wrt`, `of`), or say that steps count as \
-                      locally constant: `allow: steps` in a file, `--allow steps` on the command line.",
+        title: "an output depends on an input through a step function",
+        explanation: "`floor`, `ceil`, `round`, `trunc`, conversions of floats to integers and casts of bits are piecewise \
+                      constant: their derivative is 0 almost everywhere, which is rarely what is intended. The message shows the \
+                      data-flow path from input to output. Exclude the input or the output (`wrt`, `of`), or treat \
+                      steps as locally constant: `allow: steps` in a file, `--allow steps` on the command line.",
         wrong: "kernel k(x: f32[N]) -> (y: f32[N]) {\n    y[i] = floor(x[i]) + x[i]\n}\nkernel g = vjp(k)\n",
         right: "kernel k(x: f32[N]) -> (y: f32[N]) {\n    y[i] = floor(x[i]) + x[i]\n}\nkernel g = vjp(k, allow: steps)\n",
     },
     CodeInfo {
         code: UNSUPPORTED,
-        title: "this is not differentiated",
+        title: "this cannot be differentiated",
         explanation: "Kernels are differentiated as they are written, before any strategy: index notation, loops, branches, local \
-                      arrays. Reverse mode needs to know how often a loop runs before it runs; structs, calls and atomics are \
+                      arrays. Reverse mode needs to know the trip count of a loop before the loop runs; structs, calls and atomics are \
                       not differentiated yet.",
         wrong: "kernel k(x: inout f32) {\n    while x < 10 { x = x * x + 1 }\n}\nkernel g = vjp(k)\n",
         right: "kernel k(x: inout f32) {\n    while x < 10 { x = x * x + 1 }\n}\nkernel g = jvp(k)\n",
@@ -43,10 +43,10 @@ pub static CODES: &[CodeInfo] = &[
     },
     CodeInfo {
         code: TAPE,
-        title: "how many values must be kept is not known beforehand",
-        explanation: "Reverse mode keeps values that are overwritten before the sweep back needs them, in arrays that are made \
-                      before the loops run. How often these run must follow from sizes and inputs, not from what the kernel \
-                      itself computes.",
+        title: "the number of values to keep is not known in advance",
+        explanation: "Reverse mode keeps values that are overwritten before the reverse sweep needs them, in arrays \
+                      that are allocated before the loops run. The trip counts must follow from sizes and inputs, not from values \
+                      that the kernel itself computes.",
         wrong: "kernel k(x: f32[N], n: i32[N]) -> (y: f32[N]) {\n    var m: i32[N]\n    m[i] = n[i] + 1\n    for i in 0..N {\n        \
                 y[i] = 1.0\n        for j in 0..index(m[i]) { y[i] = y[i] * x[i] * y[i] }\n    }\n}\nkernel g = vjp(k)\n",
         right: "kernel k(x: f32[N], n: i32[N]) -> (y: f32[N]) {\n    for i in 0..N {\n        y[i] = 1.0\n        for j in \

@@ -1,4 +1,4 @@
-//! Derivatives of expressions, both ways.
+//! Derivatives of expressions, in both modes.
 //!
 //! Expressions are graphs with shared nodes, and so are their derivatives: each node is visited once, and what it
 //! shares with the primal stays shared.
@@ -71,7 +71,7 @@ pub struct Active<'a> {
 
 impl Active<'_> {
     fn no(&self, what: &str) -> Diagnostic {
-        refuse(codes::UNSUPPORTED, format!("{what} of a value that is differentiated"), self.places)
+        refuse(codes::UNSUPPORTED, format!("{what} of a differentiated value"), self.places)
     }
 
     /// The nodes that depend on something active by value, by address.
@@ -185,9 +185,7 @@ impl Active<'_> {
             }
             ExprKind::Aggregate(_) | ExprKind::Field(..) => return Err(self.no("a struct or array")),
             ExprKind::Call(f, _) => {
-                return Err(self
-                    .no(&format!("a call of `{f}`"))
-                    .help("write its value in the place of the call"));
+                return Err(self.no(&format!("a call of `{f}`")).help("inline the call"));
             }
             _ => return Err(self.no("an operation on integers")),
         };
@@ -286,7 +284,7 @@ impl Active<'_> {
                 }
                 ExprKind::Aggregate(_) | ExprKind::Field(..) => return Err(self.no("a struct or array")),
                 ExprKind::Call(f, _) => {
-                    let help = "write its value in the place of the call";
+                    let help = "inline the call";
                     return Err(self.no(&format!("a call of `{f}`")).help(help));
                 }
                 _ => return Err(self.no("an operation on integers")),

@@ -1,4 +1,4 @@
-//! Forward mode: beside every statement, the one that computes its tangent.
+//! Forward mode: before every statement, one that computes its tangent.
 //!
 //! The tangent of a statement reads what the statement reads, so it comes first; neither writes what the other reads.
 
@@ -47,7 +47,7 @@ pub fn tangents(
                         zeros.push(zero_array(&shadow, &mut f.func));
                     }
                 }
-                // What is no input of its own starts without a tangent.
+                // What is not an input of its own starts without a tangent.
                 let mode = match p.mode {
                     Mode::InOut if by && asked => Mode::InOut,
                     Mode::InOut if by => Mode::In,

@@ -1,5 +1,5 @@
-//! `let`s are done away with: a float becomes a register, so that it has a shadow like any other element; what reads
-//! nothing that is ever written stands where it is used. Other integers and conditions stay.
+//! `let`s are eliminated: a float becomes a register, so that it has a shadow like any other element;
+//! expressions over data that is never written are inlined. Other integers and conditions stay.
 
 use lathe_ir::stmt::PartMap;
 use lathe_ir::visit::{loads_of, map_expr};

@@ -206,7 +206,7 @@ impl Builder<'_> {
         if let Some((buffer, body)) = s.as_alloc() {
             let data = |e: &Expr| !loads_of(e).is_empty() || vars_of(e).iter().any(|v| self.lets.contains(v));
             if buffer.extents.iter().any(data) {
-                let text = format!("the extents of the local array `{}` depend on data", buffer.name);
+                let text = format!("the extents of the local array `{}` depend on data values", buffer.name);
                 return Err(refuse(codes::UNSUPPORTED, text, s.places()));
             }
             // Where its extents are known further out already, it lives there: in the scope around all the same.
@@ -257,7 +257,8 @@ impl Builder<'_> {
         let active = s.written().any(|v| v.buffer().is_none_or(|b| self.act.of_buffer(b)));
         if !known {
             let text = "this statement is not differentiated";
-            let help = "the kernel as it is written is differentiated: without atomics, calls and asynchronous bodies";
+            let help =
+                "only kernels as written are differentiated: without atomics, calls and asynchronous bodies";
             return Err(refuse(codes::UNSUPPORTED, text, s.places()).help(help));
         }
         let label = s.label().map_or_else(|| "s".to_string(), |l| l.to_string());

@@ -35,7 +35,7 @@ pub fn prepare(
         );
     }
     if func.result.is_some() {
-        return no(format!("`{}` gives a value in the place of a call", func.name), "make it a kernel");
+        return no(format!("`{}` is a function that returns a value", func.name), "make it a kernel");
     }
     let named = |p: &&Param| wrt.iter().chain(of).any(|n| n == &**p.name());
     if let Some(p) = func.params.iter().find(|p| p.alias.is_some() && (p.mode != Mode::In || named(p))) {

@@ -1,4 +1,4 @@
-//! Loops that are index notation in all but form become computes, whose adjoints are gathers that strategies take: a loop
+//! Loops that are equivalent to index notation become computes, whose adjoints are gathers that strategies take: a loop
 //! whose iterations touch elements of their own only is one compute per statement, and one that only adds is a sum.
 //! A loop in time stays around such computes.
 
@@ -47,7 +47,7 @@ struct Bound {
     reads: HashSet<BufId>,
     uses: HashSet<VarId>,
     is_costly: bool,
-    /// How many statements stand before it, in how many loops.
+    /// How many statements are before it, in how many loops.
     position: usize,
     depth: usize,
 }
@@ -63,7 +63,7 @@ struct Body {
 }
 
 impl Body {
-    /// `None` if the loop is no sequence of computes.
+    /// `None` if the loop is not a sequence of computes.
     fn read_loop(&mut self, l: &Loop) -> Option<()> {
         let from = self.items.len();
         let (lo, hi) = (self.inlined(&l.lo), self.inlined(&l.hi));

@@ -1,5 +1,5 @@
 //! Local arrays that every iteration of a loop fills before it reads them become arrays of an iteration (array
-//! privatization): nothing of them needs to be kept from one iteration to the sweep back, and their shadows begin at
+//! privatization): nothing of them needs to be kept from one iteration to the reverse sweep, and their shadows begin at
 //! zero in every iteration.
 
 use lathe_ir::visit::{loads_of, map_stmts};

@@ -1,4 +1,4 @@
-//! A function with all floats in f64: what central differences are taken of.
+//! A function with all floats in f64, for central differences.
 
 use lathe_ir::stmt::{AccessMode, PartMap};
 use lathe_ir::{
@@ -61,7 +61,7 @@ fn buffer(b: &Arc<Buffer>) -> Arc<Buffer> {
 }
 
 fn expr(e: &Expr) -> Expr {
-    // From the leaves up; a node whose parts became wider is made anew by its kind.
+    // From the leaves up; a node whose parts became wider is rebuilt by its kind.
     fn go(e: &Expr, memo: &mut HashMap<usize, Expr>) -> Expr {
         if let Some(done) = memo.get(&e.address()) {
             return done.clone();

@@ -1,4 +1,4 @@
-//! Events: points in the work of devices, what they wait for, and what became of them.
+//! Events: points in the work of devices, their dependences, and their outcomes.
 
 use crate::plan::Stream;
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Event(pub(crate) u64);
 
-/// Why what an event stands for has not happened, and never will.
+/// Why the action of an event failed, or will never run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// What failed first: the name of the launch, or the copy.
@@ -19,10 +19,11 @@ pub struct Failure {
 struct Pending {
     name: String,
     stream: Stream,
-    /// What makes the bytes that it reads. Other events it waits for only overwrite or read what it overwrites: that one of
-    /// these fails does not concern it.
+    /// What makes the bytes that it reads. Other events it waits for only overwrite or read what it overwrites: that
+    /// one of these fails does not concern it.
     needs: Vec<Event>,
-    /// Set where it cannot be done any more; it ends in its turn all the same, since others may wait for what it waits for.
+    /// Set where it cannot be done any more; it ends in its turn all the same, since others may wait for what it
+    /// waits for.
     failure: Option<Failure>,
 }
 
@@ -35,8 +36,8 @@ pub struct Events {
 }
 
 impl Events {
-    /// A new event on a stream: it `needs` some events and comes `after` others. Of these the ones come back that have not
-    /// ended and are not implied by the order of a stream, which is what a driver must wait for.
+    /// A new event on a stream: it `needs` some events and comes `after` others. Of these the ones come back that
+    /// have not ended and are not implied by the order of a stream, which is what a driver must wait for.
     pub(crate) fn add(
         &mut self,
         name: &str,

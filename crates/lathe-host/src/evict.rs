@@ -1,4 +1,4 @@
-//! Room on a device: the buffers that were used the longest ago leave it.
+//! Eviction: the least recently used buffers leave a device.
 
 use crate::codes;
 use crate::host::{Host, joined};
@@ -9,7 +9,7 @@ impl Host {
     /// Makes room for buffers that a launch is about to use at a place, beside those that it uses and are there.
     ///
     /// # Errors
-    /// `E0853`: what the launch uses is more than the device has.
+    /// `E0853`: what the launch uses exceeds the device's memory.
     pub(crate) fn make_room(
         &mut self,
         at: Place,
@@ -21,9 +21,9 @@ impl Host {
         let wanted: u64 = used.iter().map(|b| bytes(self, b)).sum();
         if wanted > bound {
             let device = &self.devices[at.number().unwrap_or(0)].name;
-            let text = format!("a launch uses {wanted} bytes, and `{device}` has {bound}");
+            let text = format!("a launch uses {wanted} bytes, but `{device}` has {bound}");
             return Err(Diagnostic::error(codes::MEMORY, text).help(
-                "the buffers of one launch must be there together: use smaller buffers, and several launches",
+                "the buffers of one launch must fit together: use smaller buffers, and several launches",
             ));
         }
         loop {

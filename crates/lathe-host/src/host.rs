@@ -92,7 +92,7 @@ impl Host {
         let at = Place::device(device);
         if self.lost.get(device).is_none_or(|l| *l) {
             let known = self.devices.get(device).map_or("none of that number", |d| d.name.as_str());
-            let text = format!("`{name}` cannot be launched: the device {device} ({known}) is not there");
+            let text = format!("`{name}` cannot be launched: the device {device} ({known}) does not exist");
             return Err(Diagnostic::error(codes::LOST, text));
         }
         for a in accesses {
@@ -143,11 +143,12 @@ impl Host {
         Ok(plan)
     }
 
-    /// Before an access of the host: copies of what it reads and is not there, and what it waits for. Once these have ended,
-    /// [`Host::accessed`] says whether the host may go on.
+    /// Before an access of the host: copies of what it reads and is not there, and what it waits for. Once these have
+    /// ended, [`Host::accessed`] says whether the host may go on.
     ///
     /// # Errors
-    /// `E0851`, `E0852`, and `E0854` where a launch failed that should have written what is read; nothing is planned then.
+    /// `E0851`, `E0852`, and `E0854` where a launch failed that should have written what is read; nothing is planned
+    /// then.
     pub fn access(&mut self, access: &Access) -> Result<Plan, Diagnostic> {
         self.possible("the host", access)?;
         let mut plan = Plan::default();
@@ -163,8 +164,8 @@ impl Host {
         Ok(plan)
     }
 
-    /// All that an access waited for has ended: from now to the next launch or access the host has the range to itself. What
-    /// it says to write counts as written.
+    /// All that an access waited for has ended: from now to the next launch or access the host has the range to
+    /// itself. What it says to write counts as written.
     ///
     /// # Errors
     /// `E0854`, with the launch that failed first, where it should have written what is read.
@@ -190,7 +191,7 @@ impl Host {
         plan
     }
 
-    /// An action has ended well, or in its turn after it could not be done.
+    /// An action has completed, or was skipped in its turn.
     pub fn done(&mut self, event: Event) {
         self.events.done(event);
     }
@@ -205,8 +206,8 @@ impl Host {
         self.events.keep_failures(&|e| buffers.values().any(|b| b.mentions(e)));
     }
 
-    /// An action has ended badly. What needs what it should have written will not happen either: [`Events::failure`] says so, and
-    /// an executor then calls [`Host::done`] in the action's turn without doing it.
+    /// An action has ended badly. What needs what it should have written will not happen either: [`Events::failure`]
+    /// says so, and an executor then calls [`Host::done`] in the action's turn without doing it.
     pub fn failed(&mut self, event: Event, why: &str) {
         self.fail(event, why);
         self.events.done(event);
@@ -217,7 +218,7 @@ impl Host {
         self.buffers.values_mut().for_each(|b| b.unwritten(&failed));
     }
 
-    /// A device does not answer any more: nothing happens there any more, and what only lay there is gone. Its actions fail,
+    /// A device is lost: it runs nothing any more, and data that only it held is lost. Its actions fail,
     /// and end in their turn as those after [`Host::failed`] do.
     pub fn lost(&mut self, device: usize, why: &str) {
         for e in self.events.of_device(device as u32) {
@@ -314,11 +315,10 @@ impl Host {
             if let Some(f) = copies.iter().find_map(|c| self.events.failure(c.written?)) {
                 return Err(failed(f, &piece));
             }
-            let text =
-                format!("{who} reads bytes {} to {}, which nobody has written", piece.start, piece.end);
+            let text = format!("{who} reads bytes {} to {}, which are uninitialized", piece.start, piece.end);
             if self.lost.iter().any(|l| *l) {
                 let d = Diagnostic::error(codes::LOST, text);
-                return Err(d.note("they may have lain on the device that was lost"));
+                return Err(d.note("they may have been on the device that was lost"));
             }
             return Err(Diagnostic::error(codes::UNDEFINED, text));
         }
@@ -352,8 +352,8 @@ fn device_of(devices: &[Device], from: Place, to: Place) -> String {
     format!("`{}`", devices[n].name)
 }
 
-/// The same accesses with every byte in one only: what is read by one and written by another is both. A buffer of which no
-/// byte is used is not there: its memory is not needed.
+/// The same accesses with every byte in one only: what is read by one and written by another is both. A buffer of
+/// which no byte is used is not there: its memory is not needed.
 fn disjoint(accesses: &[Access]) -> Vec<Access> {
     let mut buffers: BTreeMap<BufferId, Vec<&Access>> = BTreeMap::new();
     for a in accesses {

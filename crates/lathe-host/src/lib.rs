@@ -1,10 +1,10 @@
-//! The host's side of devices: what must be copied, and what must wait for what.
+//! The host's side of devices: which copies are needed, and which actions must be ordered.
 //!
 //! A user launches kernels and says, or a compiler knows, which parts of which buffers each one reads and writes. From
 //! that alone follow allocations, copies and order (Rasch's HCA, section 3.3 of the thesis, and the data-flow runtimes
 //! that it is compared with there): a [`Host`] keeps, interval by interval, in which places the newest bytes of a buffer
-//! lie, and turns launches and accesses of the host into [`Action`]s. It moves nothing itself: an executor hands the
-//! actions to drivers, in the order of the plan, and says what became of them ([`Host::done`], [`Host::failed`],
+//! lie, and turns launches and accesses of the host into [`Action`]s. It moves nothing itself: an executor passes
+//! the actions to drivers, in the order of the plan, and reports their outcomes ([`Host::done`], [`Host::failed`],
 //! [`Host::lost`]). So what is decided here is plain data, and a fake device tests all of it.
 //!
 //! What holds:
@@ -13,7 +13,8 @@
 //!   bytes does not fetch them first ([`pieces`]).
 //! * Two actions that touch common bytes of one place, at least one writing, are ordered: by a stream, or by an event
 //!   that the later one waits for ([`host`]).
-//! * Launches return at once; only accesses of the host wait, and a failure is told there, by the name of its launch.
+//! * Launches return at once; only accesses of the host wait, and a failure is reported there, under the name of its
+//!   launch.
 //! * A device never holds more than its bound; what must leave it is written back first if it is the only copy
 //!   (`evict.rs`).
 

@@ -1,4 +1,4 @@
-//! What a host asks drivers to do.
+//! The actions that a host plans for drivers.
 
 use crate::Event;
 use std::ops::Range;
@@ -12,7 +12,7 @@ impl Place {
 
     /// The memory of the `n`-th device.
     pub fn device(n: usize) -> Place {
-        Place(u32::try_from(n + 1).expect("fewer devices than that"))
+        Place(u32::try_from(n + 1).expect("fewer devices"))
     }
 
     /// The number of the device; `None` for the host.
@@ -93,6 +93,6 @@ pub struct Plan {
     pub wait: Vec<Event>,
     /// The event of the launch.
     pub event: Option<Event>,
-    /// What had to leave which device, to be told to the user.
+    /// What was evicted from which device, for a message to the user.
     pub evicted: Vec<(Place, BufferId)>,
 }

@@ -1,8 +1,8 @@
-//! Constructors of expressions. They check types (a mismatch is a defect of the caller, not of a
+//! Constructors of expressions. They check types (a mismatch is a bug of the caller, not of a
 //! user's program) and fold constants; `index` arithmetic is kept in a light normal form so that
 //! bounds made by transformations stay readable. Floats are never folded except exactly.
 //!
-//! Folding keeps what an expression means, and that is also whether it has a value: an `index` operation that leaves
+//! Folding keeps what an expression means, and that is also whether it has a value: an `index` operation that overflows
 //! 64 bits and a division by zero stay where they are, so that evaluating them fails. What needs ranges to be seen
 //! (`(n + 5) - 5` is `n` where `n + 5` has a value) is left to the simplifier.
 
@@ -190,8 +190,8 @@ pub fn binary(op: BinOp, a: Expr, b: Expr) -> Expr {
     Expr::new(ExprKind::Binary(op, a, b), ty)
 }
 
-/// Whether evaluating an expression may fail, as far as the expression alone shows: an `index` operation that may leave 64
-/// bits, a division by what may be 0, an access that is not known to be in bounds, a call. Such an expression may not
+/// Whether evaluating an expression may fail, as far as the expression alone shows: an `index` operation that may overflow
+/// 64 bits, a division by what may be 0, an access that is not known to be in bounds, a call. Such an expression may not
 /// disappear, nor be evaluated where it was not. Where ranges are known, `lathe_poly::Ranges::fits` says more.
 pub fn can_fail(e: &Expr) -> bool {
     let mut found = false;

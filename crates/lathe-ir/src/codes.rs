@@ -3,39 +3,39 @@
 
 use lathe_diagnostics::{Code, CodeInfo};
 
-/// A character or a text in quotes that means nothing.
+/// An invalid character or quoted string.
 pub const BAD_TOKEN: Code = Code("E0301");
 /// Something else was expected.
 pub const SYNTAX: Code = Code("E0302");
-/// A name that nothing in scope has.
+/// An unknown name.
 pub const UNKNOWN_NAME: Code = Code("E0303");
 /// Brackets, blocks or operations nest too deep.
 pub const TOO_DEEP: Code = Code("E0304");
-/// One name for two things.
+/// One name for two items.
 pub const BOUND_TWICE: Code = Code("E0305");
-/// A number that does not fit or does not say its type.
+/// A number that does not fit, or has no type.
 pub const BAD_NUMBER: Code = Code("E0306");
 /// A variable is used out of its scope.
 pub const VAR_NOT_IN_SCOPE: Code = Code("E0310");
 /// A buffer is used out of its scope.
 pub const BUF_NOT_IN_SCOPE: Code = Code("E0311");
-/// One number for two binders.
+/// Two binders with the same number.
 pub const ID_TWICE: Code = Code("E0312");
-/// A number that the counter would give out again.
+/// A number that the counter would assign again.
 pub const ID_NOT_COUNTED: Code = Code("E0313");
 /// Operands or result of an operation have wrong types.
 pub const OPERAND_TYPES: Code = Code("E0314");
-/// A condition is no bool.
+/// A condition is not a bool.
 pub const NOT_BOOL: Code = Code("E0315");
-/// A bound or an extent is no index.
+/// A bound or an extent is not an index.
 pub const NOT_INDEX: Code = Code("E0316");
-/// A subscript is no index.
+/// A subscript is not an index.
 pub const SUBSCRIPT_TYPE: Code = Code("E0317");
-/// Not as many subscripts as dimensions.
+/// The wrong number of subscripts.
 pub const SUBSCRIPT_COUNT: Code = Code("E0318");
-/// A value goes to a place of another type.
+/// A value is assigned to something of another type.
 pub const VALUE_TYPE: Code = Code("E0319");
-/// Targets and values do not pair up.
+/// The numbers of targets and values differ.
 pub const REDUCE_COUNTS: Code = Code("E0320");
 /// A combine operator that the module does not declare.
 pub const UNKNOWN_OP: Code = Code("E0321");
@@ -51,13 +51,13 @@ pub const EXTENT_NOT_CONSTANT: Code = Code("E0325");
 pub const INPUT_WRITTEN: Code = Code("E0326");
 /// A compute combines with two operators.
 pub const TWO_OPERATORS: Code = Code("E0327");
-/// A barrier without its parallel loop.
+/// A barrier outside of its parallel loop.
 pub const BARRIER: Code = Code("E0328");
-/// `async` or `wait` with what is no token of its own.
+/// `async` or `wait` on a token that is not this strand's own.
 pub const TOKEN: Code = Code("E0329");
 /// A call of a function that the module does not have.
 pub const UNKNOWN_FUNCTION: Code = Code("E0330");
-/// Arguments do not fit the function called.
+/// The arguments do not match the called function.
 pub const CALL_ARGUMENTS: Code = Code("E0331");
 /// An executor in a plain tree.
 pub const PLAIN_EXECUTOR: Code = Code("E0332");
@@ -67,44 +67,44 @@ pub const PLAIN_STORAGE: Code = Code("E0333");
 pub const MACHINE_ONLY: Code = Code("E0334");
 /// A function with a result that is not pure.
 pub const RESULT: Code = Code("E0335");
-/// Contraction of what is no sum of floats.
+/// Contraction of what is not a sum of floats.
 pub const CONTRACT: Code = Code("E0336");
-/// A layout that is none.
+/// An invalid layout.
 pub const BAD_LAYOUT: Code = Code("E0337");
-/// A view that is none.
+/// An invalid view.
 pub const BAD_VIEW: Code = Code("E0338");
-/// A combine operator that is none.
+/// An invalid combine operator.
 pub const OP_TYPE: Code = Code("E0339");
-/// A constant that its type does not have.
+/// A constant that its type cannot represent.
 pub const BAD_CONSTANT: Code = Code("E0340");
 /// A scalar parameter that is an output.
 pub const SCALAR_OUTPUT: Code = Code("E0341");
-/// A size that is no index.
+/// A size that is not an index.
 pub const SIZE_TYPE: Code = Code("E0342");
-/// An instance that is no index.
+/// An instance that is not an index.
 pub const INSTANCE_TYPE: Code = Code("E0343");
-/// A module that does not hold together.
+/// An inconsistent module.
 pub const BAD_MODULE: Code = Code("E0344");
 /// Lanes that cannot combine in order.
 pub const LANES_IN_ORDER: Code = Code("E0345");
-/// An order of memory that an atomic cannot have.
+/// An invalid memory order of an atomic.
 pub const ATOMIC_ORDER: Code = Code("E0346");
 /// A function that does more than it declares.
 pub const UNDECLARED: Code = Code("E0347");
-/// An effect that is none.
+/// An invalid effect.
 pub const BAD_EFFECT: Code = Code("E0348");
-/// A global that is none.
+/// An invalid global.
 pub const BAD_GLOBAL: Code = Code("E0349");
-/// The address of what nothing may point to.
+/// The address of something without an alias class.
 pub const NO_CLASS: Code = Code("E0350");
 
 /// What each code means, with programs in tree text.
 pub static CODES: &[CodeInfo] = &[
     CodeInfo {
         code: BAD_TOKEN,
-        title: "a character or a text in quotes that means nothing",
-        explanation: "Tree text knows names, numbers, `'labels'`, `\"texts\"`, backquoted names and a few \
-                      signs. A text in quotes ends on its line and knows the escapes `\\n \\t \\r \\\\ \
+        title: "an invalid character or quoted string",
+        explanation: "Tree text has names, numbers, `'labels'`, `\"texts\"`, backquoted names and \
+                      a few signs. A quoted string ends on its line and may use the escapes `\\n \\t \\r \\\\ \
                       \\u{…}` and its own quote.",
         wrong: include_str!("../tests/parse/e0301_wrong.tree"),
         right: include_str!("../tests/parse/e0301_right.tree"),
@@ -112,7 +112,7 @@ pub static CODES: &[CodeInfo] = &[
     CodeInfo {
         code: SYNTAX,
         title: "something else was expected",
-        explanation: "The message says what would have been understood at this place. A reserved word is a \
+        explanation: "The message lists what would be valid at this place. A reserved word is a \
                       name only in backquotes; comparisons do not chain; a label is followed by its instance \
                       and a colon.",
         wrong: include_str!("../tests/parse/e0302_wrong.tree"),
@@ -120,10 +120,10 @@ pub static CODES: &[CodeInfo] = &[
     },
     CodeInfo {
         code: UNKNOWN_NAME,
-        title: "a name that nothing in scope has",
-        explanation: "Names mean sizes, parameters, loops, `let`s and `alloc`s around the place of use, \
+        title: "an unknown name",
+        explanation: "Names refer to sizes, parameters, loops, `let`s and `alloc`s around the place of use, \
                       structs declared before it, and fields. `i%8` means the binder `i` with the number 8; \
-                      the remainder is written with spaces. What is out of scope on purpose says its type: \
+                      the remainder is written with spaces. A deliberate reference to something out of scope gives its type: \
                       `%8:index`, `@3:f32[i]`.",
         wrong: include_str!("../tests/parse/e0303_wrong.tree"),
         right: include_str!("../tests/parse/e0303_right.tree"),
@@ -131,15 +131,15 @@ pub static CODES: &[CodeInfo] = &[
     CodeInfo {
         code: TOO_DEEP,
         title: "brackets, blocks or operations nest too deep",
-        explanation: "Whatever walks a tree recurses, so the parser limits how deep a text nests, how high \
-                      an expression grows and how many scalars a type has. Bind parts of a large expression \
+        explanation: "Tree walks recurse, so the parser limits nesting depth, the \
+                      height of expressions and the number of scalars in a type. Bind parts of a large expression \
                       before the statement: `with $1 = … in`.",
         wrong: include_str!("../tests/parse/e0304_wrong.tree"),
         right: include_str!("../tests/parse/e0304_right.tree"),
     },
     CodeInfo {
         code: BOUND_TWICE,
-        title: "one name for two things",
+        title: "one name for two items",
         explanation: "Structs, operators and functions of a module have names of their own, and so has each \
                       shared expression `$n` of a statement.",
         wrong: include_str!("../tests/parse/e0305_wrong.tree"),
@@ -147,9 +147,9 @@ pub static CODES: &[CodeInfo] = &[
     },
     CodeInfo {
         code: BAD_NUMBER,
-        title: "a number that does not fit or does not say its type",
-        explanation: "Integers without a type are `index`; all others say theirs, as in `3:i32`. Floats \
-                      always do, and have a point or an exponent: `3.0:f32`. Infinity is `inf:f32`.",
+        title: "a number that does not fit, or has no type",
+        explanation: "Integers without a type are `index`; all others are written with their type, as \
+                      in `3:i32`. Floats always have a type, and a point or an exponent: `3.0:f32`. Infinity is `inf:f32`.",
         wrong: include_str!("../tests/parse/e0306_wrong.tree"),
         right: include_str!("../tests/parse/e0306_right.tree"),
     },
@@ -171,15 +171,15 @@ pub static CODES: &[CodeInfo] = &[
     },
     CodeInfo {
         code: ID_TWICE,
-        title: "one number for two binders",
-        explanation: "Numbers are the identity of variables and buffers and are unique in a function. Code \
-                      that is duplicated gets fresh ones (`visit::refresh`).",
+        title: "two binders with the same number",
+        explanation: "Numbers identify variables and buffers and are unique within a \
+                      function. Duplicated code gets fresh numbers (`visit::refresh`).",
         wrong: include_str!("../tests/verify/e0312_wrong.tree"),
         right: include_str!("../tests/verify/e0312_right.tree"),
     },
     CodeInfo {
         code: ID_NOT_COUNTED,
-        title: "a number that the counter would give out again",
+        title: "a number that the counter would assign again",
         explanation: "A function's counter (`next` in the text) lies above every number in it, so that fresh \
                       numbers are fresh.",
         wrong: include_str!("../tests/verify/e0313_wrong.tree"),
@@ -187,8 +187,8 @@ pub static CODES: &[CodeInfo] = &[
     },
     CodeInfo {
         code: OPERAND_TYPES,
-        title: "operands or result of an operation have wrong types",
-        explanation: "Operands of one operation are of one type; nothing is converted by itself. `/` is for \
+        title: "the operands or the result of an operation have wrong types",
+        explanation: "The operands of an operation have the same type; there are no implicit conversions. `/` is for \
                       floats, `//`, `%` and shifts for integers, `and` and `or` for `bool` and integers. A \
                       conversion is written `f32(x)`.",
         wrong: include_str!("../tests/verify/e0314_wrong.tree"),
@@ -196,15 +196,15 @@ pub static CODES: &[CodeInfo] = &[
     },
     CodeInfo {
         code: NOT_BOOL,
-        title: "a condition is no bool",
-        explanation: "Conditions of `if`, `while`, `check`, `assume`, `select` and guards are of type \
-                      `bool`: compare with something.",
+        title: "a condition is not a bool",
+        explanation: "Conditions of `if`, `while`, `check`, `assume`, `select` and guards must be \
+                      of type `bool`; write a comparison.",
         wrong: include_str!("../tests/verify/e0315_wrong.tree"),
         right: include_str!("../tests/verify/e0315_right.tree"),
     },
     CodeInfo {
         code: NOT_INDEX,
-        title: "a bound or an extent is no index",
+        title: "a bound or an extent is not an index",
         explanation: "Loops count in `index`, the mathematical integers; their bounds and the extents of \
                       buffers are of that type. Convert with `index(n)`.",
         wrong: include_str!("../tests/verify/e0316_wrong.tree"),
@@ -212,15 +212,15 @@ pub static CODES: &[CodeInfo] = &[
     },
     CodeInfo {
         code: SUBSCRIPT_TYPE,
-        title: "a subscript is no index",
-        explanation: "Subscripts are of type `index`; integers that were loaded are converted: \
+        title: "a subscript is not an index",
+        explanation: "Subscripts are of type `index`; loaded integers must be converted: \
                       `B[index(I[i])]`.",
         wrong: include_str!("../tests/verify/e0317_wrong.tree"),
         right: include_str!("../tests/verify/e0317_right.tree"),
     },
     CodeInfo {
         code: SUBSCRIPT_COUNT,
-        title: "not as many subscripts as dimensions",
+        title: "the wrong number of subscripts",
         explanation: "An access has one subscript for each dimension of its view, none for a buffer without \
                       dimensions: `m[]`.",
         wrong: include_str!("../tests/verify/e0318_wrong.tree"),
@@ -228,15 +228,15 @@ pub static CODES: &[CodeInfo] = &[
     },
     CodeInfo {
         code: VALUE_TYPE,
-        title: "a value goes to a place of another type",
-        explanation: "What is stored, combined or bound is of the type of the element or binder; conversions \
-                      are written.",
+        title: "a value is assigned to something of another type",
+        explanation: "A value that is stored, combined or bound has the type of the element or \
+                      binder; conversions are explicit.",
         wrong: include_str!("../tests/verify/e0319_wrong.tree"),
         right: include_str!("../tests/verify/e0319_right.tree"),
     },
     CodeInfo {
         code: REDUCE_COUNTS,
-        title: "targets and values do not pair up",
+        title: "the numbers of targets and values differ",
         explanation: "A reduction has as many values as targets, and at least one; `argmin` and `argmax` \
                       have two, the value and its index.",
         wrong: include_str!("../tests/verify/e0320_wrong.tree"),
@@ -254,8 +254,8 @@ pub static CODES: &[CodeInfo] = &[
         code: REDUCE_TYPES,
         title: "a combine operator is not defined on the types",
         explanation: "`sum`, `prod`, `min` and `max` combine numbers, `all` and `any` booleans, `argmin` and \
-                      `argmax` a number and an integer, a declared operator values of its type, whole or one \
-                      target for each component.",
+                      `argmax` a number and an integer, a declared operator values of its type, either \
+                      whole or with one target per component.",
         wrong: include_str!("../tests/verify/e0322_wrong.tree"),
         right: include_str!("../tests/verify/e0322_right.tree"),
     },
@@ -283,8 +283,8 @@ pub static CODES: &[CodeInfo] = &[
     },
     CodeInfo {
         code: INPUT_WRITTEN,
-        title: "an in parameter is written",
-        explanation: "Only `out` and `inout` parameters are written; this goes for arguments of calls too.",
+        title: "an `in` parameter is written",
+        explanation: "Only `out` and `inout` parameters are written; this also holds for arguments of calls.",
         wrong: include_str!("../tests/verify/e0326_wrong.tree"),
         right: include_str!("../tests/verify/e0326_right.tree"),
     },
@@ -298,7 +298,7 @@ pub static CODES: &[CodeInfo] = &[
     },
     CodeInfo {
         code: BARRIER,
-        title: "a barrier without its parallel loop",
+        title: "a barrier outside of its parallel loop",
         explanation: "A barrier synchronizes the iterations of a parallel loop around it and names that \
                       loop.",
         wrong: include_str!("../tests/verify/e0328_wrong.tree"),
@@ -306,9 +306,9 @@ pub static CODES: &[CodeInfo] = &[
     },
     CodeInfo {
         code: TOKEN,
-        title: "no token of its own",
-        explanation: "`async` and `wait` name a token that `token t` opened around them. It belongs to what \
-                      opened it: each iteration of a parallel loop, and each asynchronous body, opens its own.",
+        title: "a token that is not this strand's own",
+        explanation: "`async` and `wait` name a token that `token t` opened around them. A token belongs \
+                      to the strand that opened it: each iteration of a parallel loop, and each asynchronous body, opens its own.",
         wrong: include_str!("../tests/verify/e0329_wrong.tree"),
         right: include_str!("../tests/verify/e0329_right.tree"),
     },
@@ -321,7 +321,7 @@ pub static CODES: &[CodeInfo] = &[
     },
     CodeInfo {
         code: CALL_ARGUMENTS,
-        title: "arguments do not fit the function called",
+        title: "the arguments do not match the called function",
         explanation: "A call has one argument for each parameter: a value of its type for a scalar, a view \
                       (`&A`) of its rank and element type for an array. In an expression only functions with \
                       a result and scalar parameters can be called.",
@@ -356,22 +356,22 @@ pub static CODES: &[CodeInfo] = &[
         code: RESULT,
         title: "a function with a result that is not pure",
         explanation: "A function with a result is an expression over `in` parameters and constant globals; it has no \
-                      statements, no outputs, and no effects but to fail or never to end.",
+                      statements, no outputs, and no effects except that it may fail or not terminate.",
         wrong: include_str!("../tests/verify/e0335_wrong.tree"),
         right: include_str!("../tests/verify/e0335_right.tree"),
     },
     CodeInfo {
         code: CONTRACT,
-        title: "contraction of what is no sum of floats",
-        explanation: "`contract` says that a product is added with one rounding, so it belongs to `sum` on \
-                      floats.",
+        title: "contraction of something other than a floating-point sum",
+        explanation: "`contract` means that a product is added with one rounding (fused multiply-add), so \
+                      it requires a `sum` of floats.",
         wrong: include_str!("../tests/verify/e0336_wrong.tree"),
         right: include_str!("../tests/verify/e0336_right.tree"),
     },
     CodeInfo {
         code: BAD_LAYOUT,
-        title: "a layout that is none",
-        explanation: "Each step of a layout works on the dimensions that the steps before it left: `permute` \
+        title: "an invalid layout",
+        explanation: "Each step of a layout works on the dimensions that result from the steps before it: `permute` \
                       orders all of them, `tile` makes two out of one, sizes are positive, `swizzle` is by a \
                       power of two and by another dimension.",
         wrong: include_str!("../tests/verify/e0337_wrong.tree"),
@@ -379,15 +379,15 @@ pub static CODES: &[CodeInfo] = &[
     },
     CodeInfo {
         code: BAD_VIEW,
-        title: "a view that is none",
-        explanation: "A `slice` has an offset and a step for each dimension; a `reshape` sees one dimension \
-                      as several; alignments are powers of two; pointers are 64-bit integers.",
+        title: "an invalid view",
+        explanation: "A `slice` has an offset and a step for each dimension; a `reshape` splits one \
+                      dimension into several; alignments are powers of two; pointers are 64-bit integers.",
         wrong: include_str!("../tests/verify/e0338_wrong.tree"),
         right: include_str!("../tests/verify/e0338_right.tree"),
     },
     CodeInfo {
         code: OP_TYPE,
-        title: "a combine operator that is none",
+        title: "an invalid combine operator",
         explanation: "The value of an operator and its identity are of the operator's type; the identity \
                       reads no memory.",
         wrong: include_str!("../tests/verify/e0339_wrong.tree"),
@@ -395,8 +395,8 @@ pub static CODES: &[CodeInfo] = &[
     },
     CodeInfo {
         code: BAD_CONSTANT,
-        title: "a constant that its type does not have",
-        explanation: "Constants are in the range of their type, and floats exactly representable in it.",
+        title: "a constant that its type cannot represent",
+        explanation: "Constants must be in the range of their type, and floats exactly representable in it.",
         wrong: include_str!("../tests/verify/e0340_wrong.tree"),
         right: include_str!("../tests/verify/e0340_right.tree"),
     },
@@ -409,14 +409,14 @@ pub static CODES: &[CodeInfo] = &[
     },
     CodeInfo {
         code: SIZE_TYPE,
-        title: "a size that is no index",
+        title: "a size that is not an index",
         explanation: "Sizes are the extents of the arguments and of type `index`.",
         wrong: include_str!("../tests/verify/e0342_wrong.tree"),
         right: include_str!("../tests/verify/e0342_right.tree"),
     },
     CodeInfo {
         code: INSTANCE_TYPE,
-        title: "an instance that is no index",
+        title: "an instance that is not an index",
         explanation: "The instance of a statement says which iteration of its label runs here, in `index` \
                       expressions.",
         wrong: include_str!("../tests/verify/e0343_wrong.tree"),
@@ -424,9 +424,9 @@ pub static CODES: &[CodeInfo] = &[
     },
     CodeInfo {
         code: BAD_MODULE,
-        title: "a module that does not hold together",
-        explanation: "Items stand in the module under their own name, and every struct in a type is the \
-                      module's. Only a program that builds trees itself can break this, so there is no text \
+        title: "an inconsistent module",
+        explanation: "Items are stored in the module under their own names, and every struct in a \
+                      type is declared by the module. Only a program that builds trees itself can break this, so there is no text \
                       with this error.",
         wrong: "",
         right: include_str!("../tests/verify/e0343_right.tree"),
@@ -434,33 +434,33 @@ pub static CODES: &[CodeInfo] = &[
     CodeInfo {
         code: LANES_IN_ORDER,
         title: "lanes that cannot combine in order",
-        explanation: "A loop run by `inscan(n)` has exactly `n` iterations. Each first adds to one scalar by a \
-                      built-in operator, and then only stores: every iteration another element, every store \
-                      another array, and nothing of what the loop reads.",
+        explanation: "A loop run by `inscan(n)` has exactly `n` iterations. Each iteration first combines \
+                      into one scalar by a built-in operator, and then only stores: each iteration to its own element, each \
+                      store to its own array, and none to an array that the loop reads.",
         wrong: include_str!("../tests/verify/e0345_wrong.tree"),
         right: include_str!("../tests/verify/e0345_right.tree"),
     },
     CodeInfo {
         code: ATOMIC_ORDER,
-        title: "an order of memory that an atomic cannot have",
-        explanation: "An atomic load publishes nothing, so it cannot `release`; an atomic store finds nothing, so \
-                      it cannot `acquire`. `relaxed` and `seqcst` go with all.",
+        title: "an invalid memory order of an atomic",
+        explanation: "An atomic load cannot `release`, and an atomic store cannot \
+                      `acquire`. `relaxed` and `seqcst` are valid for all.",
         wrong: include_str!("../tests/verify/e0346_wrong.tree"),
         right: include_str!("../tests/verify/e0346_right.tree"),
     },
     CodeInfo {
         code: UNDECLARED,
         title: "a function that does more than it declares",
-        explanation: "`effects (…)` after the parameters lists all that a function reads, writes or reduces of its arrays, of \
-                      globals and of alias classes, and what else it does (`fail`, `diverge`, `alloc`, `sync`, `atomic`, \
-                      `io`). Without the list, effects are inferred. The meaning of an external function is held to the \
-                      same list.",
+        explanation: "`effects (…)` after the parameters lists everything that a function reads, writes or reduces (its \
+                      array parameters, globals and alias classes), and its other effects (`fail`, `diverge`, `alloc`, `sync`, `atomic`, \
+                      `io`). Without the list, effects are inferred. The function given as the meaning of an external \
+                      function must obey the same list.",
         wrong: include_str!("../tests/verify/e0347_wrong.tree"),
         right: include_str!("../tests/verify/e0347_right.tree"),
     },
     CodeInfo {
         code: BAD_EFFECT,
-        title: "an effect that is none",
+        title: "an invalid effect",
         explanation: "An effect names an array of the parameters, a global or an alias class; nothing `in` is written. A region has \
                       one range per dimension, over sizes and scalar parameters.",
         wrong: include_str!("../tests/verify/e0348_wrong.tree"),
@@ -468,7 +468,7 @@ pub static CODES: &[CodeInfo] = &[
     },
     CodeInfo {
         code: BAD_GLOBAL,
-        title: "a global that is none",
+        title: "an invalid global",
         explanation: "A global has constant extents and either one constant per element, `zero`, or no values; in `constant` it has \
                       values. It outlives calls, so it does not live in registers, on the stack or in shared memory.",
         wrong: include_str!("../tests/verify/e0349_wrong.tree"),
@@ -476,9 +476,9 @@ pub static CODES: &[CodeInfo] = &[
     },
     CodeInfo {
         code: NO_CLASS,
-        title: "the address of what nothing may point to",
-        explanation: "Pointers point to parameters and globals with an alias class (`alias C`): only these may be seen through \
-                      `deref(p, C)`.",
+        title: "the address of something without an alias class",
+        explanation: "Pointers point to parameters and globals with an alias class (`alias C`): only these may be \
+                      accessed through `deref(p, C)`.",
         wrong: include_str!("../tests/verify/e0350_wrong.tree"),
         right: include_str!("../tests/verify/e0350_right.tree"),
     },

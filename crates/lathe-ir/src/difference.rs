@@ -1,4 +1,4 @@
-//! Where two trees differ, as their sharing tells: what a step left alone needs no second look.
+//! Where two trees differ, according to their sharing: unchanged subtrees need no second check.
 
 use crate::stmt::{Enters, Stmt};
 use crate::visit::Path;
@@ -27,12 +27,12 @@ impl<'a> Difference<'a> {
         Difference { path, old, new, start, end }
     }
 
-    /// What stands in the old tree only.
+    /// What is in the old tree only.
     pub fn gone(&self) -> &'a [Stmt] {
         self.apart(self.old)
     }
 
-    /// What stands in the new tree only.
+    /// What is in the new tree only.
     pub fn made(&self) -> &'a [Stmt] {
         self.apart(self.new)
     }

@@ -1,5 +1,5 @@
-//! What every statement knows about its subtree: a structural hash and a filter of the names in it from the moment it is
-//! made, and a digest when somebody asks for it.
+//! Data that every statement stores about its subtree: a structural hash and a filter of the names in it from the
+//! moment it is made, and a digest on demand.
 
 use crate::expr::Expr;
 use crate::func::{Buffer, Function, ParamKind};

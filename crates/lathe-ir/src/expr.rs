@@ -73,7 +73,7 @@ impl fmt::Debug for F64Bits {
     }
 }
 
-/// What an access looks through. Engines of the first version take `Buffer`, `Slice` and `Reshape`.
+/// The view of an access. Engines of the first version support `Buffer`, `Slice` and `Reshape`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum View {
     Buffer(BufId),
@@ -107,7 +107,7 @@ pub enum View {
 }
 
 impl View {
-    /// The global at the bottom, if there is one.
+    /// The global that the view is based on, if any.
     pub fn global(&self) -> Option<&Name> {
         match self {
             View::Global(name) => Some(name),
@@ -141,14 +141,14 @@ impl View {
 /// Why an access is in bounds and defined.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Status {
-    /// Nothing is known yet; refused by the verifier after checking, unless trust was asked for.
+    /// Unproved; refused by the verifier after checking, unless trust was requested.
     #[default]
     Unproved,
     /// By analysis.
     Proved,
     /// By a guard in the code (`check`, `if` or `select`).
     Checked,
-    /// By declaration; the text says whose.
+    /// By declaration; the string says whose.
     Assumed(Name),
 }
 

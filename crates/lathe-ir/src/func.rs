@@ -112,7 +112,7 @@ impl Param {
     }
 }
 
-/// How far a tree has come (design, section 2): machine detail enters last.
+/// How far a tree is lowered (design, section 2): machine detail enters last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Stage {
     /// Serial loops and computes only, as front ends make it.

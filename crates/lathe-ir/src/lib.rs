@@ -2,13 +2,13 @@
 //!
 //! * [`types`], [`ops`], [`expr`], [`build`]: typed scalar expressions and their exact meaning.
 //! * [`stmt`], [`func`], [`layout`]: statements, functions, buffers.
-//! * [`module`], [`summary`]: what stands beside functions, and what functions do to what is not their own.
-//! * [`names`]: what made things are called.
+//! * [`module`], [`summary`]: items other than functions, and the effects of functions.
+//! * [`names`]: names of generated items.
 //! * [`visit`]: walks over trees, and rebuilding them.
 //! * [`text`]: the text form (`.tree`), both ways.
 //! * [`verify`]: what every tree must be.
 //! * [`scalar`], [`math`], [`interp`]: the exact meaning of scalars, and of programs.
-//! * [`lower`]: what engines decide alike: addresses of elements.
+//! * [`lower`]: lowering that engines share: addresses of elements.
 
 pub mod build;
 pub mod codes;

@@ -1,4 +1,4 @@
-//! Modules, and what stands in them beside functions: globals, combine operators, external functions.
+//! Modules, and their items besides functions: globals, combine operators, external functions.
 
 use crate::expr::{Expr, ExprKind};
 use crate::func::{Function, Param, Space};
@@ -49,7 +49,7 @@ pub struct Global {
 }
 
 impl Global {
-    /// How many elements it has; `None` if that is no number of 64 bits.
+    /// How many elements it has; `None` if that does not fit 64 bits.
     pub fn elements(&self) -> Option<u64> {
         self.extents.iter().try_fold(1u64, |n, e| n.checked_mul(*e))
     }
@@ -75,7 +75,7 @@ pub struct Callee<'m> {
     pub sizes: &'m [Binder],
     pub params: &'m [Param],
     pub result: Option<&'m Type>,
-    /// What it declares.
+    /// Its declared effects.
     pub summary: Option<&'m Summary>,
 }
 

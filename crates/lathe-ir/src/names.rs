@@ -1,6 +1,6 @@
-//! What is made is called after what it was made of, and after the part that it plays: the one place that spells these
-//! names. Steps make names here and strategies that were written for these steps find them here; nobody reads a part out
-//! of a name (what a step made says it: `lathe_transform::Handle`).
+//! Generated items are named after what they were made from and their role: this is the one place that spells
+//! these names. Steps create names here, and strategies for later steps look them up here; roles are never parsed
+//! from names (handles have them: `lathe_transform::Handle`).
 //!
 //! ```
 //! use lathe_ir::names::{self, Role};
@@ -15,15 +15,15 @@ use std::fmt::Display;
 
 macro_rules! roles {
     ($($(#[$doc:meta])* $role:ident = $word:literal,)*) => {
-        /// The part that a loop, a statement or an array plays for the one after which it is called.
+        /// The role of a loop, a statement or an array relative to the one that it is named after.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Role { $($(#[$doc])* $role,)* }
 
         impl Role {
-            /// All parts.
+            /// All roles.
             pub const ALL: &[Role] = &[$(Role::$role,)*];
 
-            /// How the part is spelled in names.
+            /// How the role is spelled in names.
             pub const fn word(self) -> &'static str {
                 match self { $(Role::$role => $word,)* }
             }
@@ -110,7 +110,7 @@ roles! {
 }
 
 impl Role {
-    /// The name of what plays this part for `base`: `i.o`.
+    /// The name of the item with this role for `base`: `i.o`.
     pub fn of(self, base: impl Display) -> String {
         format!("{base}.{}", self.word())
     }

@@ -49,11 +49,11 @@ impl Hash for Stmt {
     }
 }
 
-/// Who runs the iterations of a loop (design, section 2).
+/// The executor of a loop: what runs its iterations (design, section 2).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Executor {
     Serial,
-    /// The engine writes the iterations one after the other; constant trip count.
+    /// The engine emits the iterations one after the other; the trip count is constant.
     Unrolled,
     /// SIMD lanes. The trip count is at most the width; where it is not constantly equal to it,
     /// lanes beyond it are masked off.
@@ -103,12 +103,12 @@ pub enum MemoryOrder {
 }
 
 impl MemoryOrder {
-    /// What came before in the strand is published with it.
+    /// Release: earlier accesses of the strand become visible with it.
     pub fn releases(self) -> bool {
         matches!(self, MemoryOrder::Release | MemoryOrder::AcqRel | MemoryOrder::SeqCst)
     }
 
-    /// What follows in the strand sees what was published with the value that it found.
+    /// Acquire: later accesses of the strand see what was released with the value that it read.
     pub fn acquires(self) -> bool {
         matches!(self, MemoryOrder::Acquire | MemoryOrder::AcqRel | MemoryOrder::SeqCst)
     }
@@ -186,7 +186,7 @@ pub struct Reduce {
     pub contract: bool,
 }
 
-/// What an atomic does to its element, in one indivisible step.
+/// The atomic operation on the element.
 #[derive(Clone, Debug, PartialEq, Hash)]
 pub enum AtomicOp {
     Load,
@@ -234,7 +234,7 @@ impl AtomicOp {
 
 /// An indivisible access; the value that it found is bound to `old` in `body`.
 ///
-/// Atomics on one element never race with one another, as far as each is in the other's `scope`: the name of the
+/// Atomics on one element never race with one another, as far as each is within the other's `scope`: the name of the
 /// executor of a loop around, among whose iterations it is indivisible (`block`: among the threads of one block);
 /// a name that no loop around has means all iterations that there are. What a strand did before an atomic that
 /// releases is ordered before what another does after one that acquires and sees it, or what followed from it by
@@ -286,19 +286,20 @@ pub enum StmtKind {
         code: Name,
         message: Name,
     },
-    /// A fact that holds here, and who says so.
+    /// A fact that holds here, and its provenance.
     Assume {
         fact: Expr,
         provenance: Name,
     },
-    /// Synchronizes the iterations of the parallel loop `of` around it: each goes on once all have come, and what was
-    /// done in the given spaces before is ordered before what is done there afterwards (none given: in all spaces).
-    /// The loop's executor is the barrier's level. All iterations reach it equally often.
+    /// Synchronizes the iterations of the parallel loop `of` around it: each continues once all have reached it, and
+    /// what was done in the given spaces before is ordered before what is done there afterwards (none given: in all
+    /// spaces). The loop's executor is the barrier's level. All iterations reach it equally often.
     Barrier {
         of: VarId,
         spaces: Vec<Space>,
     },
-    /// Hints that the element will be read soon: means nothing, and the element need not exist.
+    /// Hints that the element will be read soon (software prefetch): no effect on results, and the element need not
+    /// exist.
     Prefetch(Access),
     /// A token, under which asynchronous bodies are started and awaited in `body` (Tapir's sync region); where `body`
     /// ends, all of them have completed. A token belongs to the strand that opens it: neither the iterations of a
@@ -307,12 +308,12 @@ pub enum StmtKind {
         token: Binder,
         body: Stmt,
     },
-    /// Starts `body` and goes on; nothing orders the two until `token` is awaited.
+    /// Starts `body` and continues; the two are unordered until `token` is awaited.
     Async {
         token: VarId,
         body: Stmt,
     },
-    /// Goes on once all bodies that were started under `token` have completed, but for the `pending` latest.
+    /// Continues once all bodies that were started under `token` have completed, except for the `pending` latest.
     Wait {
         token: VarId,
         pending: u32,
@@ -339,12 +340,12 @@ impl Stmt {
     }
 
     /// A structural hash, ids included and places aside: equal statements have equal hashes, in every
-    /// process. Known when the node is made, so that a step costs no walk over what it did not touch.
+    /// process. Known when the node is made, so that a step need not walk unchanged subtrees.
     pub fn structural_hash(&self) -> u64 {
         self.0.hash
     }
 
-    /// A hash that nobody can find two statements for (BLAKE3), of what [`Stmt::structural_hash`] is made of. Nodes keep
+    /// A collision-resistant hash (BLAKE3), of what [`Stmt::structural_hash`] is made of. Nodes keep
     /// theirs, so that after a step only what is new is looked at.
     pub fn digest(&self) -> &Digest {
         self.0.digest.get_or_init(|| crate::digest::of_stmt(self))

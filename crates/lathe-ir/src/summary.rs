@@ -1,5 +1,5 @@
-//! What functions do to what is not their own: arrays of parameters, globals, what pointers point to, and the rest of
-//! the world. Declared, or inferred over all calls.
+//! Effects of functions: on arrays of parameters, globals, memory behind pointers, and the
+//! outside world. Declared, or inferred over all calls.
 
 use crate::expr::{Expr, ExprKind, View};
 use crate::func::{Function, Param, ParamKind};
@@ -141,7 +141,7 @@ impl Use {
         }
     }
 
-    /// What is read, written or reduced in several ways is no reduction.
+    /// What is read, written or reduced in several ways is not a reduction.
     fn modes(&self) -> Vec<TouchMode> {
         match &self.op {
             Some(op) if !self.read && !self.written && self.reduced.len() == 1 => {

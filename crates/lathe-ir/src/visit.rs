@@ -56,7 +56,7 @@ pub fn map_stmts(root: &Stmt, f: &mut impl FnMut(Stmt) -> Stmt) -> Stmt {
     f(if same { root.clone() } else { root.with_children(new) })
 }
 
-/// Applies `f` to every expression that stands directly in any statement of the tree.
+/// Applies `f` to every expression that is directly in any statement of the tree.
 pub fn map_exprs(root: &Stmt, f: &mut impl FnMut(&Expr) -> Expr) -> Stmt {
     map_stmts(root, &mut |s| {
         let old: Vec<Expr> = s.exprs().into_iter().cloned().collect();
@@ -166,7 +166,7 @@ pub fn substitute_stmt(s: &Stmt, map: &HashMap<VarId, Expr>) -> Stmt {
 
 /// Rewrites every access of a statement and all that it holds, elements that statements name themselves and loads
 /// alike; `f` returns `None` to keep one. Of an access, those in its own subscripts come first. Views that are given
-/// to calls are no accesses.
+/// to calls are not accesses.
 pub fn map_accesses(s: &Stmt, f: &mut impl FnMut(&Access) -> Option<Access>) -> Stmt {
     struct Accesses<'f, F>(&'f mut F);
     impl<F: FnMut(&Access) -> Option<Access>> PartMap for Accesses<'_, F> {

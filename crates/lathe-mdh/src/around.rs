@@ -1,12 +1,12 @@
-//! The space around complete decisions: what a search changes of what the cost model chose.
+//! The neighbourhood of complete decisions: what a search may change in the choice of the cost model.
 //!
-//! [`crate::space`] is the thesis's space, of every factorization and order. Most of it is far from anything good;
-//! this one keeps the shape of what was chosen, and changes numbers, the order, and copies. Parameters are called as
+//! [`crate::space`] is the thesis's space, of every factorization and order. Most of that space is poor; this
+//! one keeps the shape of the choice, and varies numbers, the order, and copies. Parameters are named like
 //! the arguments of the step `mdh(…)`:
 //!
 //! * `parts.DIM.LAYER`: how many parts, for every free entry of a layer of registers, caches, vectors and threads
 //!   that the choice uses, but one per dimension, which takes what the others leave;
-//! * `order`: 0, or which two neighbours in the order of the loops change places;
+//! * `order`: 0, or which two adjacent loops are interchanged;
 //! * `pack.A`: whether input `A` is copied into another layout where the choice copies it.
 
 use crate::decisions::{Decisions, Level, Phase, Table, at, by_position, ranks_of};
@@ -123,12 +123,12 @@ impl Around<'_> {
         d
     }
 
-    /// Called after the layer of the model that does it.
+    /// Named after the layer of the model that executes it.
     fn name(&self, l: Level) -> String {
         format!("parts.{}.{}", self.h.h.dims[l.dim].name, self.model.layer_name(self.by(l)))
     }
 
-    /// The layer of the model that does a level.
+    /// The layer of the model that executes a level.
     fn by(&self, l: Level) -> usize {
         at(&self.chosen.down.assignment, l).map_or(l.layer, |a| a.layer)
     }

@@ -1,5 +1,5 @@
 //! A strategy for a whole function: every compute that is a homomorphism gets chosen decisions, and adjacent
-//! computes are done block by block, so that intermediate results stay in a cache.
+//! computes are fused over blocks, so that intermediate results stay in a cache.
 
 mod chains;
 pub mod device;
@@ -25,10 +25,10 @@ pub struct Auto {
     pub strategy: Strategy,
     /// The function that the decisions are about: scans of reductions are two computes.
     pub func: Function,
-    /// Per compute, in the order of the text: its label, and the decisions or why there are none; without those that
-    /// combine into elements that data names and get tables.
+    /// Per compute, in the order of the text: its label, and the decisions or why there are none; except those with
+    /// indirect subscripts (histograms), which get tables.
     pub computes: Vec<(String, Result<Decisions, Diagnostic>)>,
-    /// Computes that are done together, and how many rows at a time.
+    /// Fused computes, and how many rows they process at a time.
     pub chains: Vec<(Vec<String>, u64)>,
     /// What a search may change: the decisions of every compute (see [`Around`]; where there are several computes, each
     /// name begins with the compute's label), `rows.LABEL` of the chain that begins with a compute, and `block.LABEL` of
@@ -39,8 +39,8 @@ pub struct Auto {
 }
 
 /// Chooses for every compute of a function. `sizes` are those of the call, or examples where `exact` is not set
-/// (then the strategy is good for these, and right for all). What is no homomorphism stays as it is written,
-/// but for statements that combine into elements that data names: they get a table per block.
+/// (then the strategy is good for these, and right for all). What is not a homomorphism stays as it is written,
+/// except for updates with indirect subscripts (histograms): they get a table per block.
 ///
 /// # Errors
 /// E1202 where the model of a CPU that comes with Lathe is broken.
@@ -56,7 +56,7 @@ pub fn auto(
 /// [`auto`] with values of a search for some of its parameters.
 ///
 /// # Errors
-/// As [`auto`]; which rule the decisions of these values break; E1220 for names that are no parameters.
+/// As [`auto`]; which rule the decisions of these values break; E1220 for names that are not parameters.
 pub fn searched(
     module: &Module,
     func: &Function,
@@ -135,11 +135,8 @@ pub fn searched(
     }
     if let Some(n) = values.keys().find(|n| !out.space.params.iter().any(|p| p.name == **n)) {
         let names: Vec<&str> = out.space.params.iter().map(|p| p.name.as_str()).collect();
-        return Err(Diagnostic::error(
-            codes::FREE,
-            format!("there is no parameter `{n}` of these decisions"),
-        )
-        .help(format!("their parameters: {}", names.join(", "))));
+        return Err(Diagnostic::error(codes::FREE, format!("these decisions have no parameter `{n}`"))
+            .help(format!("their parameters: {}", names.join(", "))));
     }
     chains.iter().filter(|_| setting.threads > 1).for_each(|c| steps.extend(c.end()));
     if !steps.is_empty() {

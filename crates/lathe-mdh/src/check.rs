@@ -1,5 +1,5 @@
-//! Which decisions are valid: the algorithmic constraints, those of the model, the rule for operators that
-//! depend on order, and capacities. Every violation names the rule, the decision and the level.
+//! Validity of decisions: the algorithmic constraints, those of the model, the rule for order-dependent
+//! operators, and capacities. Every violation names the rule, the decision and the level.
 //!
 //! Free entries violate nothing; what is fixed is checked as far as it decides.
 
@@ -110,7 +110,7 @@ fn parts(h: &Shaped, d: &Decisions, out: &mut Vec<Diagnostic>) {
             .collect();
         if let Some((l, _)) = of.iter().find(|p| p.1 == Some(0)) {
             out.push(
-                Diagnostic::error(codes::PARTS, format!("0 (#PRT): level {l} of `{name}` has no part"))
+                Diagnostic::error(codes::PARTS, format!("0 (#PRT): level {l} of `{name}` has 0 parts"))
                     .help("a level has at least 1 part"),
             );
             continue;
@@ -206,7 +206,7 @@ fn placements(h: &Shaped, model: &Model, d: &Decisions, out: &mut Vec<Diagnostic
             if let Some(layout) = layout.filter(|l| !permutation(l, o.rank())) {
                 let shown: Vec<String> = layout.iter().map(|k| k.saturating_add(1).to_string()).collect();
                 let text = format!(
-                    "{layouts}: `<{}>` of `{}`{place} is no permutation of its {} dimensions",
+                    "{layouts}: `<{}>` of `{}`{place} is not a permutation of its {} dimensions",
                     shown.join(","),
                     o.name(),
                     o.rank()

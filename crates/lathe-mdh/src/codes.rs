@@ -9,23 +9,23 @@ pub const DECISIONS_FORM: Code = Code("E1203");
 pub const DECISIONS_SHAPE: Code = Code("E1204");
 /// A subscript that depends on data.
 pub const SPARSE: Code = Code("E1205");
-/// A computation that is not rectangular.
+/// A computation over a domain that is not a box.
 pub const RAGGED: Code = Code("E1206");
 /// Different reductions in one homomorphism.
 pub const MIXED: Code = Code("E1207");
 /// Two results for one cell of an output.
 pub const NOT_INJECTIVE: Code = Code("E1209");
-/// A subscript outside of its buffer.
+/// A subscript out of bounds of its buffer.
 pub const LEAVES: Code = Code("E1210");
 /// The numbers of parts do not multiply to the extent.
 pub const PARTS: Code = Code("E1211");
-/// An order that is no permutation of the levels.
+/// An order that is not a permutation of the levels.
 pub const ORDER: Code = Code("E1212");
-/// An assignment that is no bijection.
+/// An assignment that is not a bijection.
 pub const ASSIGNMENT: Code = Code("E1213");
 /// A region that the model does not have.
 pub const REGION: Code = Code("E1214");
-/// A layout that is no permutation of the buffer's dimensions.
+/// A layout that is not a permutation of the buffer's dimensions.
 pub const LAYOUT: Code = Code("E1215");
 /// Parts of a scan are combined in an order that changes the result.
 pub const SCAN_ORDER: Code = Code("E1216");
@@ -39,7 +39,7 @@ pub const CAPACITY: Code = Code("E1219");
 pub const FREE: Code = Code("E1220");
 /// The notation of homomorphisms cannot be read.
 pub const NOTATION: Code = Code("E1221");
-/// What the lowering does not do.
+/// Not supported by the lowering.
 pub const UNSUPPORTED: Code = Code("E1222");
 /// A size that is missing or unusable.
 pub const SIZE: Code = Code("E1223");
@@ -65,13 +65,13 @@ pub static CODES: &[CodeInfo] = &[
         code: SPARSE,
         title: "subscript that depends on data",
         explanation: "The views of a homomorphism are static: which element an index reads must not depend on values \
-                      (sparse formats, gathers). Such a computation needs a strategy of its own.",
+                      (sparse formats, gathers). Write a strategy for such a computation.",
         wrong: "kernel gather(A: f32[N], at: i32[M]) -> (B: f32[M]) {\n    B[i] = A[at[i]]\n}",
         right: "kernel copy(A: f32[N]) -> (B: f32[N]) {\n    B[i] = A[i]\n}",
     },
     CodeInfo {
         code: RAGGED,
-        title: "computation that is not rectangular",
+        title: "computation over a domain that is not a box",
         explanation: "A homomorphism combines the values of all indices of a box. Ranges that depend on other indices, \
                       guards, updates of old values, and subscripts that are not affine are not supported.",
         wrong: "kernel triangle(A: f32[N, N]) -> (s: f32[N]) {\n    s[i] = sum[j in 0..i](A[i, j])\n}",
@@ -80,45 +80,45 @@ pub static CODES: &[CodeInfo] = &[
     CodeInfo {
         code: MIXED,
         title: "different reductions in one homomorphism",
-        explanation: "Dimensions may be reduced by different operators only if these interchange: combining rows and \
-                      then columns must give what combining columns and then rows gives. Otherwise write one \
-                      homomorphism after the other.",
+        explanation: "Dimensions may be reduced by different operators only if the operators commute with each other: combining rows and \
+                      then columns must give what combining columns and then rows gives. Otherwise write \
+                      two homomorphisms, one after the other.",
         wrong: "md_hom<I, J>( f, (pw(sum), pw(prod)) )",
         right: "md_hom<I, J>( f, (pw(sum), pw(sum)) )",
     },
     CodeInfo {
         code: NOT_INJECTIVE,
-        title: "two results for one cell of an output",
-        explanation: "The output view must send different indices of concatenated dimensions to different cells.",
+        title: "two results for one element of an output",
+        explanation: "The output view must send different indices of concatenated dimensions to different elements.",
         wrong: "kernel fold(A: f32[N]) -> (B: f32[M]) {\n    B[i // 2] = A[i]\n}",
         right: "kernel copy(A: f32[N]) -> (B: f32[N]) {\n    B[i] = A[i]\n}",
     },
     CodeInfo {
         code: LEAVES,
-        title: "subscript outside of its buffer",
-        explanation: "For the given sizes, an index function yields a subscript that the buffer does not have.",
+        title: "subscript out of bounds of its buffer",
+        explanation: "For the given sizes, an index function yields a subscript that is out of bounds.",
         wrong: "out_view<f32>( O:(i)->(i) ) o md_hom<N>( f, (++) ) o inp_view<f32>( I:(i)->(i-1) )",
         right: "out_view<f32>( O:(i)->(i) ) o md_hom<N>( f, (++) ) o inp_view<f32>( I:(i)->(i+1) )",
     },
     CodeInfo {
         code: PARTS,
-        title: "numbers of parts that do not give the extent",
-        explanation: "The numbers of parts of all layers must multiply to the extent of the dimension, so that every \
-                      fully indexed part is one point. With `partial tiles`, what is left over (or too much) is \
-                      processed as partial tiles.",
+        title: "numbers of parts that do not multiply to the extent",
+        explanation: "The numbers of parts of all layers must multiply to the extent of the dimension, so that \
+                      every fully indexed part is one point. With `partial tiles`, the remainder (or the \
+                      excess) is processed as partial tiles.",
         wrong: "parts [16] [1] [1181]   # for an extent of 2048",
         right: "parts [16] [1] [128]",
     },
     CodeInfo {
         code: ORDER,
-        title: "order that is no permutation",
+        title: "order that is not a permutation",
         explanation: "D1, S1 and R1 give every level its rank; each rank from 1 to the number of levels occurs once.",
         wrong: "D1 [1 2] [2 4]",
         right: "D1 [1 2] [3 4]",
     },
     CodeInfo {
         code: ASSIGNMENT,
-        title: "assignment that is no bijection",
+        title: "assignment that is not a bijection",
         explanation: "D2, S2 and R2 assign every level of the computation to one level (layer and dimension) of the \
                       model; no two levels may share one.",
         wrong: "D2 [COR.x COR.x]",
@@ -133,7 +133,7 @@ pub static CODES: &[CodeInfo] = &[
     },
     CodeInfo {
         code: LAYOUT,
-        title: "layout that is no permutation",
+        title: "layout that is not a permutation",
         explanation: "D4, S4, S6 and R4 permute the dimensions of a buffer: `<1,2>` is row-major, `<2,1>` column-major.",
         wrong: "S4 A <1,1>",
         right: "S4 A <2,1>",
@@ -157,8 +157,8 @@ pub static CODES: &[CodeInfo] = &[
     },
     CodeInfo {
         code: COMBINE_REGION,
-        title: "partial results out of reach",
-        explanation: "When cores combine (reduce) their results, these must lie in a region that all of them reach: \
+        title: "partial results in a region that not all cores can access",
+        explanation: "When cores combine (reduce) their results, these must be in a region that all of them can access: \
                       blocks combine in device memory, threads of a block in device or shared memory.",
         wrong: "R3 C [SM]   # the level is reduced by blocks",
         right: "R3 C [DM]",
@@ -187,9 +187,9 @@ pub static CODES: &[CodeInfo] = &[
     },
     CodeInfo {
         code: UNSUPPORTED,
-        title: "decisions that cannot be lowered yet",
-        explanation: "The decisions are valid, but no sequence of steps is known for them in this version; the message \
-                      says which decision it is.",
+        title: "decisions for which lowering is not implemented yet",
+        explanation: "The decisions are valid, but this version has no sequence of steps for \
+                      them; the message names the decision.",
         wrong: "",
         right: "",
     },

@@ -32,7 +32,7 @@ pub struct AsmLevel {
 /// One entry per level, `[layer][dim]`; none: left to the tuner.
 pub type Table<T> = Vec<Vec<Option<T>>>;
 
-/// When the levels are done, and by whom: D1 and D2, S1 and S2, R1 and R2.
+/// When the levels are done, and their executors: D1 and D2, S1 and S2, R1 and R2.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Steps {
     pub order: Table<usize>,
@@ -80,7 +80,7 @@ impl Phase {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decisions {
     /// The parts of a dimension need not multiply to its extent: what is left over becomes partial tiles. If they
-    /// multiply to less, the whole nest is done again for the rest; if to more, the last tiles are cut off.
+    /// multiply to less, the whole nest is repeated for the rest; if to more, the last tiles are truncated.
     pub partial_tiles: bool,
     /// 0: how many parts each level has.
     pub parts: Table<u64>,
@@ -266,7 +266,7 @@ pub fn by_position(order: &Table<usize>) -> Option<Vec<Level>> {
     out.into_iter().collect()
 }
 
-/// The ranks of levels that are given in order, outermost first. None where they are no permutation of all.
+/// The ranks of levels that are given in order, outermost first. None where they are not a permutation of all.
 pub fn ranks_of(positions: &[Level], layers: usize, dims: usize) -> Option<Table<usize>> {
     let mut out: Table<usize> = vec![vec![None; dims]; layers];
     for (rank, l) in positions.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What the decisions place where: the allocations of every buffer, and how many bytes each takes.
+//! Placement of buffers by the decisions: all allocations, and how many bytes each takes.
 //!
 //! A buffer exists once per value of the part numbers of all outer levels, and holds what the inner levels
 //! need (thesis, App. .8). Consecutive levels with one region and layout share an allocation. Cores that

@@ -1,5 +1,5 @@
 //! A compute read as a multi-dimensional homomorphism (thesis, Def. 3): dimensions with combine operators, and
-//! the views of its inputs and outputs. What is no homomorphism is refused by name.
+//! the views of its inputs and outputs. What is not a homomorphism is refused by name.
 
 use crate::codes;
 use crate::view::{IndexFunction, Operand, index_function};
@@ -54,7 +54,7 @@ pub struct Shaped<'a> {
     /// The first index of each dimension, and how many there are.
     pub first: Vec<i64>,
     pub extents: Vec<u64>,
-    /// The box is one of the blocks that a larger one was cut into: along which dimension, and into how many.
+    /// The box is one of the blocks that a larger one was split into: along which dimension, and into how many.
     pub block_of: Option<(usize, u64)>,
     /// Of so many boxes results are adjacent in memory, before anybody reads them.
     pub written: u64,
@@ -84,16 +84,16 @@ impl Homomorphism {
         let [one] = found.as_slice() else {
             let d = Diagnostic::error(
                 codes::RAGGED,
-                format!("`{}` has {} computes to read as a homomorphism", func.name, found.len()),
+                format!("`{}` has {} computes that could be read as a homomorphism", func.name, found.len()),
             );
             return Err(if labels.is_empty() {
-                d.help("write it in index notation: loops are no homomorphism")
+                d.help("write it in index notation; a loop nest is not a homomorphism")
             } else {
                 d.help(format!("name one of: {}", labels.join(", ")))
             });
         };
         let Some(c) = one.as_compute() else {
-            return Err(Diagnostic::error(codes::RAGGED, "this is no compute"));
+            return Err(Diagnostic::error(codes::RAGGED, "this is not a compute"));
         };
         read(module, func, c)
             .map_err(|d| if d.marks.is_empty() { d.at_places(one.places(), "this compute") } else { d })
@@ -169,11 +169,11 @@ impl Shaped<'_> {
                     let sizes = |e: &Expr| visit::vars_of(e).iter().all(|v| self.sizes.contains_key(v));
                     if !o.accesses.iter().filter_map(|a| a.subscripts.get(d)).all(|s| sizes(&s.offset)) {
                         let text =
-                            format!("a subscript of `{}` follows a loop around the statement", o.name());
+                            format!("a subscript of `{}` depends on a loop around the statement", o.name());
                         return Err(Diagnostic::error(codes::RAGGED, text)
                             .help("the loop is scheduled as a whole: `affine_schedule`"));
                     }
-                    let text = format!("the subscripts of `{}` leave 64 bits", o.name());
+                    let text = format!("the subscripts of `{}` overflow 64 bits", o.name());
                     return Err(Diagnostic::error(codes::LEAVES, text));
                 };
                 if !o.accesses.iter().all(|a| a.subscripts[d].is_fixed(&self.sizes)) {
@@ -185,7 +185,7 @@ impl Shaped<'_> {
                     return Err(Diagnostic::error(
                         codes::LEAVES,
                         format!(
-                            "dimension {} of `{}` is subscripted from {lo} to {hi}, but its extent is {n}",
+                            "the subscripts of dimension {} of `{}` range from {lo} to {hi}, but its extent is {n}",
                             d + 1,
                             o.name()
                         ),
@@ -233,9 +233,9 @@ impl Shaped<'_> {
         let names: Vec<String> = open.iter().map(|d| format!("`{}`", self.h.dims[*d].name)).collect();
         Err(Diagnostic::error(
             codes::NOT_INJECTIVE,
-            format!("different {} may write the same cell of `{}`", names.join(", "), o.name()),
+            format!("different {} may write the same element of `{}`", names.join(", "), o.name()),
         )
-        .help("every index that is concatenated must be told by the subscripts of the output"))
+        .help("the output's subscripts must determine every concatenated index"))
     }
 }
 
@@ -248,7 +248,7 @@ fn folded(module: &Module, c: &Compute) -> Option<Compute> {
     Some(Compute { update: None, values, ..c.clone() })
 }
 
-/// Reads a compute that may stand in no function yet.
+/// Reads a compute that may be in no function yet.
 ///
 /// # Errors
 /// As [`Homomorphism::of`].
@@ -258,13 +258,13 @@ pub(crate) fn read(module: &Module, func: &Function, c: &Compute) -> Result<Homo
     let unsupported = |text: String, help: &str| Err(Diagnostic::error(codes::RAGGED, text).help(help));
     if c.guard.is_some() {
         return unsupported(
-            format!("`{}` has a guard: its indices are no box", c.label),
+            format!("`{}` has a guard: its domain is not a box", c.label),
             "select the operator's identity where the guard does not hold",
         );
     }
     if let Some(op) = &c.update {
         return unsupported(
-            format!("`{}` combines into old values (`{op}=`)", c.label),
+            format!("`{}` updates existing values (`{op}=`)", c.label),
             "reduce into a new array and add that",
         );
     }
@@ -276,7 +276,7 @@ pub(crate) fn read(module: &Module, func: &Function, c: &Compute) -> Result<Homo
                     "the range of `{}` depends on another index: ragged arrays are not supported",
                     d.binder.name
                 ),
-                "let every index run over a range of its own",
+                "give every index a range that does not depend on other indices",
             );
         }
         if [&d.lo, &d.hi].iter().any(|e| !visit::loads_of(e).is_empty()) {
@@ -301,7 +301,7 @@ pub(crate) fn read(module: &Module, func: &Function, c: &Compute) -> Result<Homo
         return Err(Diagnostic::error(
             codes::MIXED,
             format!(
-                "`{a}` is combined by `{}` and `{b}` by `{other}`, which do not interchange: combining first along \
+                "`{a}` is combined by `{}` and `{b}` by `{other}`, which do not commute with each other: combining first along \
                  `{a}` differs from combining first along `{b}`",
                 ops[0].1
             ),
@@ -325,7 +325,7 @@ pub(crate) fn read(module: &Module, func: &Function, c: &Compute) -> Result<Homo
             return Err(Diagnostic::error(
                 codes::MIXED,
                 format!(
-                    "`{op}` combines {} dimensions but is not commutative, so rows and columns do not interchange",
+                    "`{op}` combines {} dimensions but is not commutative, so the order of its dimensions matters",
                     ops.len()
                 ),
             )
@@ -368,7 +368,7 @@ pub(crate) fn read(module: &Module, func: &Function, c: &Compute) -> Result<Homo
             }
         });
         if let Some(f) = call {
-            return unsupported(format!("the scalar function calls `{f}`"), "write the function out");
+            return unsupported(format!("the scalar function calls `{f}`"), "inline the function");
         }
     }
     let mut outputs: Vec<Operand> = Vec::new();
@@ -427,7 +427,7 @@ fn add(
     dims: &[VarId],
 ) -> Result<(), Diagnostic> {
     let Some(buffer) = a.view.buffer().and_then(|id| buffers.iter().find(|b| b.id == id)) else {
-        return Err(Diagnostic::error(codes::SPARSE, "an access goes through a pointer")
+        return Err(Diagnostic::error(codes::SPARSE, "an access is made through a pointer")
             .at_places(&a.places, "this access"));
     };
     let f = index_function(a, dims, &buffer.name)?;

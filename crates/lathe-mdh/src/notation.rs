@@ -8,9 +8,9 @@
 //! ```
 //!
 //! The scalar function is `*`, `+`, `id`, or written out over the accesses in order: `(a,b,c) -> (a+b+c)/3`.
-//! Operators are `++` (or `cc`), `pw(op)` (or just `op`) and `ps(op)`, where `op` is `+`, `*`, `min`, `max`,
-//! `all`, `any`, or one that is declared (see [`parse_with`]). Shapes are derived and never written. Several accesses of one buffer are listed in order:
-//! `I:(i)->(i),(i)->(i+1)`. A file holds any number of definitions; `#` starts a comment.
+//! Operators are `++` (or `cc`), `pw(op)` (or just `op`) and `ps(op)`, where `op` is `+`, `*`, `min`, `max`, `all`,
+//! `any`, or one that is declared (see [`parse_with`]). Shapes are derived and never written. Several accesses of one
+//! buffer are listed in order: `I:(i)->(i),(i)->(i+1)`. A file holds any number of definitions; `#` starts a comment.
 
 use crate::codes;
 use crate::notation_rules as rules;
@@ -87,7 +87,7 @@ static GRAMMAR: Grammar = Grammar {
     nesting: codes::NOTATION,
     chain: codes::NOTATION,
     depth: 200,
-    shallower: "compute parts of it in definitions of their own",
+    shallower: "move parts of it to other definitions",
 };
 
 struct Reader<'c, 'a> {
@@ -99,7 +99,7 @@ struct Reader<'c, 'a> {
 
 lathe_syntax::parser!(<'a> Reader<'_, 'a>);
 
-/// `(i,k)->(i,k+1)`: the indices, and each subscript with where it stands.
+/// `(i,k)->(i,k+1)`: the indices, and each subscript with where it is.
 struct Raw {
     indices: Vec<String>,
     subscripts: Vec<(Text, Span)>,
@@ -109,7 +109,7 @@ struct Raw {
 /// A buffer of a view: its name and its accesses.
 type View = (String, Vec<Raw>);
 
-/// The extents, the scalar function, and the operators with where they stand.
+/// The extents, the scalar function, and the operators with where they are.
 type Homomorphic = (Vec<String>, ScalarFunction, Vec<(Combine, Span)>);
 
 enum ScalarFunction {
@@ -128,7 +128,7 @@ impl Reader<'_, '_> {
         self.name("a name").map(str::to_string)
     }
 
-    /// What stands between brackets.
+    /// What is between brackets.
     fn entries<T>(&mut self, open: &str, close: &str, one: impl FnMut(&mut Self) -> Read<T>) -> Read<Vec<T>> {
         let start = self.span();
         let out = self.listed(open, close, one)?;
@@ -142,7 +142,7 @@ impl Reader<'_, '_> {
         if self.take("->") || self.take("→") { Ok(()) } else { self.expected("`->`") }
     }
 
-    /// An expression, with where it stands.
+    /// An expression, with where it is.
     fn entry(&mut self) -> Read<(Text, Span)> {
         let start = self.span();
         let e = expression(self)?;
@@ -313,7 +313,7 @@ impl Reader<'_, '_> {
         }
         let size = |func: &Function, n: &str| func.size(n).cloned();
         let extents: Option<Vec<Binder>> = p.extents.iter().map(|e| size(&func, e)).collect();
-        let Some(extents) = extents else { return self.fail(self.last_span(), "an extent is no size") };
+        let Some(extents) = extents else { return self.fail(self.last_span(), "an extent is not a size") };
         // Indices are called as in the first index function.
         let first = p.outputs.iter().chain(&p.inputs).flat_map(|v| &v.1).next();
         let names: Vec<String> = match first {

@@ -6,14 +6,14 @@ use lathe_ir::interp::evaluate;
 use lathe_ir::{Access, Binder, Combine, ReduceOp, VarId, visit};
 use std::collections::HashMap;
 
-/// A second operator, where it stands: combining first along one dimension would differ from the other.
+/// A second operator, where it is: combining first along one dimension would differ from the other.
 pub fn one_operator(operators: &[(Combine, Span)]) -> Option<(Span, Diagnostic)> {
     let mut first: Option<&ReduceOp> = None;
     for (combine, at) in operators {
         let (Combine::Reduce(op) | Combine::Scan(op)) = combine else { continue };
         match first {
             Some(other) if other != op => {
-                let text = format!("`{other}` and `{op}` do not interchange in one md_hom");
+                let text = format!("`{other}` and `{op}` do not commute in one md_hom");
                 let help = "reduce along one of them into a temporary array first";
                 return Some((*at, Diagnostic::error(codes::MIXED, text).help(help)));
             }
@@ -43,13 +43,12 @@ pub fn told_apart(
                     format!("`{name}` is subscripted by `{}`, which is reduced", b.name)
                 }
                 Combine::Concat | Combine::Scan(_) if !used => {
-                    format!("different `{}` write the same cell of `{name}`", b.name)
+                    format!("different `{}` write the same element of `{name}`", b.name)
                 }
                 _ => continue,
             };
-            return Err(Diagnostic::error(codes::NOT_INJECTIVE, text).help(
-                "an output is subscripted by all indices that are concatenated, and by no reduced one",
-            ));
+            return Err(Diagnostic::error(codes::NOT_INJECTIVE, text)
+                .help("an output is subscripted by all concatenated indices, and by no reduced one"));
         }
         let stay = binders.iter().zip(operators).filter(|(_, (op, _))| !matches!(op, Combine::Reduce(_)));
         let stay: Vec<&Binder> = stay.map(|x| x.0).collect();

@@ -19,7 +19,7 @@ pub fn index_expr(
     fn go(e: &Text, name: &dyn Fn(&str) -> Option<Expr>) -> Result<Expr, String> {
         Ok(match e {
             Text::Value(Value::Int(v)) if v.abs() < 1 << 40 => build::index(*v),
-            Text::Name(n) => name(n).ok_or_else(|| format!("`{n}` is no index"))?,
+            Text::Name(n) => name(n).ok_or_else(|| format!("`{n}` is not an index"))?,
             Text::Unary(UnOp::Neg, a) => build::neg(go(a, name)?),
             Text::Binary(op, a, b) => {
                 let (a, b) = (go(a, name)?, go(b, name)?);
@@ -30,7 +30,7 @@ pub fn index_expr(
                     _ => return Err(format!("`{}` is not affine", op.symbol())),
                 }
             }
-            other => return Err(format!("`{other}` is no subscript")),
+            other => return Err(format!("`{other}` is not a subscript")),
         })
     }
     let name = |n: &str| {
@@ -138,7 +138,7 @@ impl Scalars<'_> {
                 return self.fail(
                     at,
                     format!(
-                        "`{}` is no scalar function; write it out, as in `(a,b) -> a * b`",
+                        "`{}` is not a scalar function; write one, as in `(a,b) -> a * b`",
                         f.escape_debug()
                     ),
                 );
@@ -146,7 +146,9 @@ impl Scalars<'_> {
         };
         match wanted {
             [t] if t == value.ty() => Ok(vec![value]),
-            _ => self.fail(at, format!("`{f}` gives one `{}`, which does not fit the outputs", value.ty())),
+            _ => {
+                self.fail(at, format!("`{f}` returns one `{}`, which does not match the outputs", value.ty()))
+            }
         }
     }
 
@@ -209,7 +211,7 @@ impl Names<'_> {
         let mut parts = name.split('.');
         let first = parts.next().unwrap_or_default();
         let start = (self.lookup)(first)
-            .ok_or_else(|| format!("`{first}` is no parameter of the scalar function"))?;
+            .ok_or_else(|| format!("`{first}` is not a parameter of the scalar function"))?;
         parts.try_fold(start, |e, part| {
             let Type::Struct(s) = e.ty().clone() else {
                 return Err(format!("`{}` has no field `{part}`", e.ty()));
@@ -228,7 +230,7 @@ fn value(e: &Text, lookup: &Names, wanted: Option<&Type>) -> Result<Expr, String
         match whole {
             _ if s.is_float() => Ok(build::float(s, v)),
             Some(i) if s.is_int() => Ok(build::int(s, i)),
-            _ => Err(format!("`{v}` is no `{s}`")),
+            _ => Err(format!("`{v}` is not a `{s}`")),
         }
     };
     let literal = |e: &Text| {
@@ -250,7 +252,7 @@ fn value(e: &Text, lookup: &Names, wanted: Option<&Type>) -> Result<Expr, String
         Text::Value(Value::Int(v)) => number(*v as f64, Some(*v))?,
         Text::Value(Value::Float(v)) => number(*v, None)?,
         Text::Value(Value::Bool(b)) => build::boolean(*b),
-        Text::Value(Value::Str(s)) => return Err(format!("`{s}` is no number")),
+        Text::Value(Value::Str(s)) => return Err(format!("`{s}` is not a number")),
         Text::Name(n) => lookup.get(n)?,
         Text::Unary(op, a) => {
             let a = value(a, lookup, wanted)?;
@@ -327,7 +329,7 @@ fn value(e: &Text, lookup: &Names, wanted: Option<&Type>) -> Result<Expr, String
                     }
                     build::math(m, args)
                 }
-                _ => return Err(format!("there is no function `{f}` of {} arguments", args.len())),
+                _ => return Err(format!("there is no function `{f}` with {} arguments", args.len())),
             },
         },
     })

@@ -2,9 +2,9 @@
 //! left from top to bottom, the scalar function at the foot, re-composition on the right back up.
 //!
 //! What is drawn: the number of parts and the level in the middle; who runs them on a cross of core dimensions; the
-//! iteration space with its operators on either side, the part that the next row is about shaded; the region of
-//! every buffer under it and its layout as a cross of axes; the index functions under the views; numbers in boxes
-//! for the order of execution. Levels with one part are no steps. Entries that a strategy fixed are framed, each of them;
+//! iteration space with its operators on either side, the part that the next row is about shaded; the region of every
+//! buffer under it and its layout as a cross of axes; the index functions under the views; numbers in boxes for the
+//! order of execution. Levels with one part are not steps. Entries that a strategy fixed are framed, each of them;
 //! those that were chosen have a shaded ground.
 //!
 //! The picture is an SVG without scripts. Every row is a group that says in attributes what it draws
@@ -347,7 +347,7 @@ fn places(svg: &mut Svg, all: &[Place], x: f64, y: f64, phase: &str) {
 }
 
 /// The scalar function, with where it reads and writes.
-#[expect(clippy::too_many_arguments, reason = "one row of the picture, with all that it shows")]
+#[expect(clippy::too_many_arguments, reason = "one row of the picture")]
 fn scalar(
     svg: &mut Svg,
     h: &Shaped,
@@ -417,7 +417,7 @@ fn legend(svg: &mut Svg, height: f64, width: f64) {
     svg.chip(MARGIN + 396.0, y + 8.0, "for, L1", false);
     svg.text(MARGIN + 440.0, y + 12.0, "small", "one after the other");
     svg.text(MARGIN + 580.0, y + 12.0, "moved", "L1");
-    svg.text(MARGIN + 608.0, y + 12.0, "small", "another region or layout than a step before");
+    svg.text(MARGIN + 608.0, y + 12.0, "small", "a region or layout that differs from the step before");
 }
 
 fn axis_name(axis: usize) -> String {

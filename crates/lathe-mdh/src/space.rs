@@ -200,8 +200,8 @@ fn divisors(n: u64) -> Vec<i64> {
 pub(crate) fn is_free<T>(what: &str, tables: &[&Table<T>]) -> Result<bool, Diagnostic> {
     let entries = || tables.iter().flat_map(|t| t.iter().flatten());
     match (entries().all(Option::is_none), entries().any(Option::is_none)) {
-        (false, true) => Err(Diagnostic::error(codes::UNSUPPORTED, format!("{what} is fixed in part"))
-            .help("fix all of it in all phases, or leave all of it to the tuner")),
+        (false, true) => Err(Diagnostic::error(codes::UNSUPPORTED, format!("{what} is only partly fixed"))
+            .help("fix it completely in all phases, or leave it completely to the tuner")),
         (all, _) => Ok(all),
     }
 }

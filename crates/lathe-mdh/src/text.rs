@@ -129,7 +129,7 @@ pub fn to_json(h: &Homomorphism, model: &Model, d: &Decisions) -> Json {
 /// E1203 for JSON of another form, E1204 for entries of another computation or model.
 pub fn from_json(h: &Homomorphism, model: &Model, text: &str) -> Result<Decisions, Diagnostic> {
     limit(text)?;
-    let json: Json = serde_json::from_str(text).map_err(|e| bad(format!("these are no decisions: {e}")))?;
+    let json: Json = serde_json::from_str(text).map_err(|e| bad(format!("these are not decisions: {e}")))?;
     let Json::Object(all) = json else { return Err(bad("decisions are a JSON object".to_string())) };
     let mut d = Decisions::free(h, model);
     for (key, value) in &all {
@@ -208,7 +208,10 @@ fn row(line: &str) -> Result<Row, Diagnostic> {
                     return Err(bad("a bracket is not closed".to_string()));
                 };
                 if !after.trim().is_empty() {
-                    return Err(bad(format!("`{}` stands between brackets", after.trim().escape_debug())));
+                    return Err(bad(format!(
+                        "unexpected `{}` between brackets",
+                        after.trim().escape_debug()
+                    )));
                 }
                 cells.push(inside.split_whitespace().map(str::to_string).collect());
             }
@@ -216,7 +219,7 @@ fn row(line: &str) -> Result<Row, Diagnostic> {
         }
         None => match line.rsplit_once(char::is_whitespace) {
             Some((head, last)) => (head, vec![vec![last.to_string()]]),
-            None => return Err(bad(format!("`{}` is no decision", line.escape_debug()))),
+            None => return Err(bad(format!("`{}` is not a decision", line.escape_debug()))),
         },
     };
     let words: Vec<&str> = head.split_whitespace().collect();
@@ -226,10 +229,10 @@ fn row(line: &str) -> Result<Row, Diagnostic> {
         [] => (None, false),
         ["by", "position"] => (None, true),
         [one] => (Some(one.to_string()), false),
-        _ => return Err(bad(format!("`{}` is no decision", head.trim().escape_debug()))),
+        _ => return Err(bad(format!("`{}` is not a decision", head.trim().escape_debug()))),
     };
     if keys.is_empty() {
-        return Err(bad(format!("`{}` is no decision", head.trim().escape_debug()))
+        return Err(bad(format!("`{}` is not a decision", head.trim().escape_debug()))
             .help("decisions are: parts, D1 to D4, S1 to S6, R1 to R4"));
     }
     Ok(Row { keys: keys.iter().map(|k| k.to_string()).collect(), buffer, by_position, cells })
@@ -298,8 +301,9 @@ fn set(h: &Homomorphism, model: &Model, d: &mut Decisions, row: &Row) -> Result<
             "D1" | "S1" | "R1" if row.by_position => {
                 let levels: Option<Vec<Level>> = row.cells.concat().iter().map(|t| level(t)).collect();
                 let order = levels.and_then(|l| ranks_of(&l, layers, dims));
-                d.steps_mut(phase).order =
-                    order.ok_or_else(|| bad(format!("{key}: by position, every level is named once")))?;
+                d.steps_mut(phase).order = order.ok_or_else(|| {
+                    bad(format!("{key}: given by position, every level must be named once"))
+                })?;
             }
             "D1" | "S1" | "R1" => d.steps_mut(phase).order = table(row, layers, dims, &ranks)?,
             "D2" | "S2" | "R2" => {
@@ -338,7 +342,7 @@ fn table<T>(
 ) -> Result<Table<T>, Diagnostic> {
     let key = &row.keys[0];
     if row.by_position {
-        return Err(bad(format!("{key} is no order: it cannot be given by position")));
+        return Err(bad(format!("{key} is not an order: it cannot be given by position")));
     }
     if row.cells.len() != layers || row.cells.iter().any(|r| r.len() != dims) {
         let have: Vec<String> = row.cells.iter().map(|r| r.len().to_string()).collect();
@@ -377,7 +381,7 @@ fn unknown_buffer(key: &str, name: &str, known: &[String]) -> Diagnostic {
 }
 
 fn number(t: &str) -> Result<u64, Diagnostic> {
-    t.parse().map_err(|_| bad(format!("`{}` is no number of parts", t.escape_debug())))
+    t.parse().map_err(|_| bad(format!("`{}` is not a number of parts", t.escape_debug())))
 }
 
 /// `(2,1)`
@@ -391,7 +395,7 @@ fn level(t: &str) -> Option<Level> {
 fn rank(t: &str, layers: usize, dims: usize) -> Result<usize, Diagnostic> {
     let of_level = || level(t).filter(|l| l.layer < layers && l.dim < dims).map(|l| l.layer * dims + l.dim);
     let plain = || t.parse::<usize>().ok()?.checked_sub(1);
-    plain().or_else(of_level).ok_or_else(|| bad(format!("`{}` is no rank", t.escape_debug())))
+    plain().or_else(of_level).ok_or_else(|| bad(format!("`{}` is not a rank", t.escape_debug())))
 }
 
 /// `COR.x`
@@ -407,7 +411,7 @@ fn assigned(model: &Model, t: &str) -> Result<AsmLevel, Diagnostic> {
     });
     let Some((name, dim)) = split else {
         return Err(
-            bad(format!("`{}` is no level of a model", t.escape_debug())).help("write LAYER.DIMENSION")
+            bad(format!("`{}` is not a level of a model", t.escape_debug())).help("write LAYER.DIMENSION")
         );
     };
     match model.layer(name) {
@@ -438,6 +442,6 @@ fn layout(t: &str) -> Result<Vec<usize>, Diagnostic> {
         t.split(',').map(|n| n.parse::<usize>().ok()?.checked_sub(1)).collect()
     };
     inside.and_then(read).ok_or_else(|| {
-        bad(format!("`{}` is no layout", t.escape_debug())).help("write a permutation such as <2,1>")
+        bad(format!("`{}` is not a layout", t.escape_debug())).help("write a permutation such as <2,1>")
     })
 }

@@ -22,7 +22,7 @@ impl Subscript {
         visit::vars_of(&self.offset).iter().all(|v| sizes.contains_key(v))
     }
 
-    /// The offset; 0 where it depends on the loops around. None where the numbers leave 64 bits.
+    /// The offset; 0 where it depends on the loops around. None where the numbers overflow 64 bits.
     fn start(&self, sizes: &HashMap<VarId, i64>) -> Option<i64> {
         if self.is_fixed(sizes) { evaluate(&self.offset, sizes) } else { Some(0) }
     }
@@ -51,8 +51,8 @@ impl Operand {
     }
 
     /// The smallest and largest subscript in a dimension of the buffer, over all accesses and the indices
-    /// `first[d] .. first[d] + count[d]`, relative to what depends on the loops around. None where the box is empty or the
-    /// numbers leave 64 bits.
+    /// `first[d] .. first[d] + count[d]`, relative to what depends on the loops around. None where the box is empty
+    /// or the numbers overflow 64 bits.
     pub fn range(
         &self,
         dim: usize,
@@ -86,10 +86,10 @@ impl Operand {
 /// E1205 for subscripts that depend on data, E1206 for views of views and subscripts that are not affine.
 pub fn index_function(a: &Access, dims: &[VarId], name: &str) -> Result<IndexFunction, Diagnostic> {
     if !matches!(a.view, View::Buffer(_)) {
-        let d = Diagnostic::error(codes::RAGGED, format!("`{name}` is accessed through another view"));
+        let d = Diagnostic::error(codes::RAGGED, format!("`{name}` is accessed through a view"));
         return Err(d
             .at_places(&a.places, "this access")
-            .help("a homomorphism subscripts its buffers directly"));
+            .help("a homomorphism must subscript its buffers directly"));
     }
     let subscripts =
         a.indices.iter().map(|e| subscript(e, dims, name).map_err(|d| d.at_places(&a.places, "this access")));

@@ -4,7 +4,7 @@ use lathe_diagnostics::{Code, CodeInfo};
 
 /// The store's file cannot be opened or made.
 pub const STORE_OPEN: Code = Code("E1070");
-/// The file is no store.
+/// The file is not a store.
 pub const STORE_FOREIGN: Code = Code("E1071");
 /// Another process keeps the store to itself.
 pub const STORE_LOCKED: Code = Code("E1072");
@@ -16,7 +16,7 @@ pub const STORE_FUTURE: Code = Code("E1074");
 pub const STORE_DAMAGED: Code = Code("E1075");
 /// Anything else that SQLite refuses (a full disk).
 pub const STORE_FAILED: Code = Code("E1076");
-/// What is to be imported is no export.
+/// What is to be imported is not an export.
 pub const IMPORT: Code = Code("E1077");
 /// No entry of that name.
 pub const NO_ENTRY: Code = Code("E1078");
@@ -31,23 +31,23 @@ pub static CODES: &[CodeInfo] = &[
     CodeInfo {
         code: STORE_OPEN,
         title: "the store of results cannot be opened",
-        explanation: "The file of the store, or its folder, cannot be read or made. The store lies in the user's \
-                      data folder; `--store PATH` or the variable LATHE_STORE gives another place.",
+        explanation: "The file of the store, or its folder, cannot be read or created. The store is in \
+                      the user's data folder; `--store PATH` or the variable LATHE_STORE sets another path.",
         wrong: "lathe tune --list --store /proc/results.sqlite",
         right: "lathe tune --list --store results.sqlite",
     },
     CodeInfo {
         code: STORE_FOREIGN,
-        title: "the file is no store of results",
-        explanation: "The file is not a SQLite database, or one of another program. It is left as it is.",
+        title: "the file is not a store of results",
+        explanation: "The file is not a SQLite database, or is one of another program. It is left unchanged.",
         wrong: "lathe tune --list --store picture.png",
         right: "lathe tune --list --store results.sqlite",
     },
     CodeInfo {
         code: STORE_LOCKED,
         title: "the store is locked",
-        explanation: "Another process has kept the store to itself for longer than is waited. What was measured is \
-                      kept in memory until the store is free, and reported if that never happens.",
+        explanation: "Another process has held the store locked for longer than the timeout. Measurements \
+                      are kept in memory until the store is free, and reported if that never happens.",
         wrong: "sqlite3 results.sqlite 'BEGIN EXCLUSIVE' …   # left open in another terminal",
         right: "close the other program, and run the command again",
     },
@@ -62,8 +62,8 @@ pub static CODES: &[CodeInfo] = &[
     CodeInfo {
         code: STORE_FUTURE,
         title: "the store is from a newer version",
-        explanation: "The store's layout is newer than this program knows. It is left as it is; a newer program reads \
-                      and writes it, and exports it as JSON.",
+        explanation: "The store's layout is newer than this program supports. It is left unchanged; a newer program \
+                      can read and write it, and export it as JSON.",
         wrong: "lathe tune --list   # of an older installation",
         right: "lathe tune --list   # of the newest installation",
     },
@@ -86,23 +86,23 @@ pub static CODES: &[CodeInfo] = &[
         code: IMPORT,
         title: "not an export of a store",
         explanation: "`lathe tune --import` reads what `lathe tune --export` writes: one JSON object with the layout's \
-                      version and a list of entries. If any part of it is wrong, nothing of it is imported.",
+                      version and a list of entries. If any part of it is invalid, nothing is imported.",
         wrong: "echo '{}' > results.json ; lathe tune --import results.json",
         right: "lathe tune --export results.json ; lathe tune --import results.json",
     },
     CodeInfo {
         code: NO_ENTRY,
         title: "no such entry in the store",
-        explanation: "Entries are named by the beginning of their key, as `lathe tune --list` prints it; it must fit \
-                      exactly one entry.",
+        explanation: "Entries are named by the beginning of their key, as `lathe tune --list` prints it; it must \
+                      match exactly one entry.",
         wrong: "lathe tune --show zzzz",
         right: "lathe tune --list",
     },
     CodeInfo {
         code: WORKER,
-        title: "a worker process does not work",
-        explanation: "Configurations are measured in a process of their own, so that one that crashes or hangs costs \
-                      only itself. That process cannot be started, or ends before it was given anything to measure.",
+        title: "a worker process cannot be used",
+        explanation: "Configurations are measured in a separate process, so that a crash or a hang affects \
+                      only one configuration. That process cannot be started, or ends before it was given anything to measure.",
         wrong: "ulimit -u 1 ; lathe tune gemm.lathe",
         right: "lathe tune gemm.lathe",
     },

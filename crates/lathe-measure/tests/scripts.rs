@@ -292,7 +292,7 @@ fn files_elsewhere_are_neither_removed_nor_written_nor_believed() {
         assert_eq!(i.why, Why::Runtime, "{i}");
     }
     assert_eq!(precious(), "0");
-    // A file that stands in the folder is not written through, and a result of an earlier run is none.
+    // A file that is in the folder is not written through, and a result of an earlier run is none.
     let s = Scripts {
         gold: Some((Gold::new(vec![1.0, 2.0], Comparator::Equal), Some("result".into()))),
         ..new("echo new > out.txt; echo 1 > c", Path::new("c"))

@@ -138,7 +138,7 @@ fn refused(content: &[u8]) -> lathe_diagnostics::Code {
 #[test]
 fn what_is_no_store_is_refused_and_left_alone() {
     assert_eq!(
-        refused(b"this is no database at all, but long enough to look like a file"),
+        refused(b"this is not a database at all, but long enough to look like a file"),
         codes::STORE_FOREIGN
     );
     assert_eq!(refused(&[0u8; 4096]), codes::STORE_FOREIGN);

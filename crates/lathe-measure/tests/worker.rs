@@ -14,7 +14,7 @@ fn child() {
     if std::env::var_os("LATHE_TEST_CHILD").is_none() {
         return;
     }
-    // What the test harness printed stands at the beginning of this line.
+    // What the test harness printed is at the beginning of this line.
     println!();
     let start = |setup: Json| {
         if setup == json!("refuse") {

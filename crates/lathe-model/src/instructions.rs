@@ -1,7 +1,8 @@
-//! Cycles that instructions take: throughput of arithmetic, loads and stores, and the latency of what waits for itself.
+//! Cycles that instructions take: throughput of arithmetic, loads and stores, and the latency of recurrences.
 //!
-//! The unit is a loop that is not written out, without those in it. What its unrolled loops and lanes do in one iteration is a
-//! bag of instructions, in which equal loads are made once; chains through the iterations bound it from below.
+//! The unit is a loop that is not unrolled, without the loops in it. The instructions of one iteration,
+//! with unrolled loops and lanes, are a multiset in which equal loads count once; loop-carried recurrences are
+//! a lower bound.
 
 use crate::accesses::{Along, Place, loads};
 use crate::count::Values;
@@ -35,7 +36,7 @@ const SCATTER: f64 = 1.5;
 /// Cycles until a stored value can be loaded again; until that is so for a vector that parts of two stored ones make up.
 const FORWARD: f64 = 5.0;
 const PIECED: f64 = 20.0;
-/// Cycles of starting a loop, of taking and giving back a buffer, of one loop of threads, and of waking each.
+/// Cycles of starting a loop, of allocating and freeing a buffer, of one parallel loop, and of waking each thread.
 const START: f64 = 4.0;
 const BUFFER: f64 = 40.0;
 const THREADS: f64 = 4_000.0;
@@ -51,7 +52,7 @@ struct Level {
 enum Kind {
     Serial,
     Unrolled,
-    /// `scan`: they hand a running value on from one to the next.
+    /// `scan`: a running value is carried from lane to lane.
     Lanes {
         width: f64,
         masked: bool,
@@ -119,7 +120,7 @@ impl<'a> Walk<'a> {
     /// A statement that runs `times` times, apart from what is unrolled and from lanes.
     fn visit(&mut self, s: &Stmt, times: f64) {
         if let Some(l) = s.as_loop() {
-            // A nest that nobody scheduled is the compiler's, whatever stands beside it.
+            // A nest that nobody scheduled is the compiler's, whatever is beside it.
             let nest = self.path.is_empty() && !self.plain;
             self.plain |= nest && leaves_lanes(s);
             self.visit_loop(l, times);
@@ -480,7 +481,8 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Latency of an expression from the last of some loads on, in that of a fused multiply-add; `None` if there is none in it.
+/// Latency of an expression from the last of some loads on, in that of a fused multiply-add; `None` if there is none
+/// in it.
 fn latency(e: &Expr, of: &impl Fn(&Access) -> bool, known: &mut HashMap<usize, Option<f64>>) -> Option<f64> {
     if let Some(found) = known.get(&e.address()) {
         return *found;

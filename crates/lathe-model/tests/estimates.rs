@@ -164,7 +164,7 @@ fn empty_and_huge_sizes_are_numbers() {
     }
 }
 
-/// The distance of bounds may leave 64 bits.
+/// The distance of bounds may overflow 64 bits.
 #[test]
 fn bounds_may_be_far_apart() {
     let tree = "func f(N)(A: inout f32[N]) stage plain {

@@ -67,12 +67,14 @@ impl Checker<'_> {
                 match s.unify(&ty, t.ty()) {
                     Ok(()) if s.assumed.is_empty() => Ok(()),
                     Ok(()) => self.wrong(t, format!("`{}` relies on {}", p.name(), s.assumed[0].0)),
-                    Err(m) => self.wrong(t, format!("`{}` has not the type `{}` ({m:?})", p.name(), t.ty())),
+                    Err(m) => {
+                        self.wrong(t, format!("`{}` does not have the type `{}` ({m:?})", p.name(), t.ty()))
+                    }
                 }
             }
             TermKind::Lam(_, b) => {
                 let Some((from, to)) = t.ty().as_fun() else {
-                    return self.wrong(t, "a lambda that is no function".to_string());
+                    return self.wrong(t, "a lambda that is not a function".to_string());
                 };
                 if !same_type(self.facts, to, b.ty()) {
                     return self.wrong(t, format!("a body of type `{}` for `{to}`", b.ty()));
@@ -87,13 +89,13 @@ impl Checker<'_> {
                 self.term(a)?;
                 match f.ty().as_fun() {
                     Some((from, _)) if !same_type(self.facts, from, a.ty()) => {
-                        self.wrong(t, format!("`{from}` is taken, `{}` given", a.ty()))
+                        self.wrong(t, format!("expected an argument of type `{from}`, found `{}`", a.ty()))
                     }
                     Some((_, to)) if !same_type(self.facts, to, t.ty()) => {
-                        self.wrong(t, format!("`{to}` is the result, not `{}`", t.ty()))
+                        self.wrong(t, format!("the result has type `{to}`, not `{}`", t.ty()))
                     }
                     Some(_) => Ok(()),
-                    None => self.wrong(t, "what is no function is applied".to_string()),
+                    None => self.wrong(t, "something that is not a function is applied".to_string()),
                 }
             }
             TermKind::DepLam(_, _, b) => self.term(b),

@@ -2,7 +2,7 @@
 
 use lathe_diagnostics::{Code, CodeInfo};
 
-/// Text that is no term.
+/// Text that is not a term.
 pub const SYNTAX: Code = Code("E1101");
 /// A name that nothing in scope has.
 pub const UNKNOWN: Code = Code("E1102");
@@ -50,41 +50,41 @@ pub static CODES: &[CodeInfo] = &[
     CodeInfo {
         code: UNKNOWN,
         title: "unknown name in a fun",
-        explanation: "A fun uses a name that is no parameter, size, fun or primitive.",
+        explanation: "A fun uses a name that is not a parameter, size, fun or primitive.",
         wrong: "fun f(xs: f32[N]) -> f32[N] = mop(|x| x + x, xs)",
         right: "fun f(xs: f32[N]) -> f32[N] = map(|x| x + x, xs)",
     },
     CodeInfo {
         code: SIZES,
         title: "sizes differ",
-        explanation: "Two arrays must have one size, but their types say different ones.",
+        explanation: "Two arrays must have the same size, but their types have different ones.",
         wrong: "fun f(xs: f32[N], ys: f32[M]) -> f32[N] = zip(xs, ys) |> map(|(x, y)| x + y)",
         right: "fun f(xs: f32[N], ys: f32[N]) -> f32[N] = zip(xs, ys) |> map(|(x, y)| x + y)",
     },
     CodeInfo {
         code: TYPES,
         title: "types differ",
-        explanation: "A function is applied to an argument of another type than it takes.",
+        explanation: "A function is applied to an argument of the wrong type.",
         wrong: "fun f(xs: f32[N]) -> f32[N] = transpose(xs)",
         right: "fun f(xs: f32[N, M]) -> f32[M, N] = transpose(xs)",
     },
     CodeInfo {
         code: NOT_DATA,
-        title: "a function is no data",
-        explanation: "Arrays and tuples hold data. A function can be passed on, but not stored.",
+        title: "a function where a value is expected",
+        explanation: "Arrays and tuples contain data. A function can be passed as an argument, but not stored.",
         wrong: "fun f(xs: f32[N]) -> f32[N] = map(|x| |y| x + y, xs)",
         right: "fun f(xs: f32[N]) -> f32[N] = map(|x| x + x, xs)",
     },
     CodeInfo {
         code: UNDETERMINED,
         title: "type cannot be inferred",
-        explanation: "Nothing says what type, or which size, a part of the fun has.",
+        explanation: "The type or the size of a part of the fun is not determined.",
         wrong: "",
         right: "",
     },
     CodeInfo {
         code: DOES_NOT_FIT,
-        title: "a size that cannot be",
+        title: "an impossible size",
         explanation: "`split`, `slide` and `asVector` need sizes that divide; `take` and `drop` need enough elements.",
         wrong: "fun f(xs: f32[8]) -> f32[2, 3] = split(3, xs)",
         right: "fun f(xs: f32[8]) -> f32[2, 4] = split(4, xs)",
@@ -92,7 +92,7 @@ pub static CODES: &[CodeInfo] = &[
     CodeInfo {
         code: ARGUMENTS,
         title: "wrong arguments of a primitive",
-        explanation: "A primitive is used with other arguments than it takes.",
+        explanation: "A primitive is used with wrong arguments.",
         wrong: "fun f(xs: f32[8]) -> f32[2, 4] = split(xs)",
         right: "fun f(xs: f32[8]) -> f32[2, 4] = split(4, xs)",
     },
@@ -106,21 +106,21 @@ pub static CODES: &[CodeInfo] = &[
     CodeInfo {
         code: NO_VALUE,
         title: "a term without a value",
-        explanation: "Evaluation divides by zero, uses an index out of range, or reads what is not there.",
+        explanation: "Evaluation divides by zero, uses an index out of range, or reads an element that does not exist.",
         wrong: "",
         right: "",
     },
     CodeInfo {
         code: HIGH_LEVEL,
         title: "how to compute it is not decided",
-        explanation: "A term can be translated when every `map`, `reduce`, `scan` and `iterate` that computes says how.",
+        explanation: "A term can be translated once every `map`, `reduce`, `scan` and `iterate` that computes is replaced by a low-level primitive.",
         wrong: "",
         right: "",
     },
     CodeInfo {
         code: NOT_STORED,
-        title: "a result that is kept nowhere",
-        explanation: "An array that is computed must go to memory before it is read: `toMem(space, e, |x| ...)`.",
+        title: "a result without memory",
+        explanation: "A computed array must be stored in memory before it is read: `toMem(space, e, |x| ...)`.",
         wrong: "",
         right: "",
     },
@@ -134,7 +134,7 @@ pub static CODES: &[CodeInfo] = &[
     CodeInfo {
         code: NO_MATCH,
         title: "the rule does not apply",
-        explanation: "A rule was applied to a term that does not have its shape, or that does not meet its conditions.",
+        explanation: "A rule was applied to a term that does not match its left side, or does not meet its conditions.",
         wrong: "",
         right: "",
     },
@@ -148,7 +148,7 @@ pub static CODES: &[CodeInfo] = &[
     CodeInfo {
         code: MISPLACED,
         title: "`lower` in the wrong place",
-        explanation: "A strategy of a fun is a sequence: steps on terms, `lower`, steps on loops. `lower` cannot be chosen, repeated or aimed.",
+        explanation: "A strategy of a fun is a sequence: steps on terms, `lower`, steps on loops. `lower` cannot be used in a choice, repeated, or applied at a location.",
         wrong: "fun f(xs: f32[N]) -> f32[N] = xs |> map(|x| x + x)\nstrategy s for f = try(lower) ; vectorize(x, vector(f32))\n",
         right: "fun f(xs: f32[N]) -> f32[N] = xs |> map(|x| x + x)\nstrategy s for f = lowerToC ; lower\n",
     },
@@ -162,7 +162,7 @@ pub static CODES: &[CodeInfo] = &[
     CodeInfo {
         code: UNTESTED,
         title: "the rule could not be tested",
-        explanation: "There is no instance of the rule's left side to which it applies: its conditions exclude each other, or its sides have different sizes.",
+        explanation: "There is no instance of the rule's left side to which it applies: its conditions contradict each other, or its sides have different sizes.",
         wrong: "rule half(x): x |> split(2) |> join => x where 2 <= 1\n",
         right: "rule half(x): x |> split(2) |> join => x\n",
     },

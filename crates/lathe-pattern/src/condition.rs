@@ -12,7 +12,7 @@ use lathe_ir::BinOp;
 pub fn fact_of(e: &Ast) -> Result<Vec<Fact>, Diagnostic> {
     let one = Nat::constant(1);
     let wrong = || {
-        Diagnostic::error(codes::ARGUMENTS, "this is no condition over sizes")
+        Diagnostic::error(codes::ARGUMENTS, "this is not a condition over sizes")
             .at(e.span, "conditions are `N % 4 == 0` and `N >= 2`")
     };
     let AstKind::Binary(op, a, b) = &*e.kind else { return Err(wrong()) };

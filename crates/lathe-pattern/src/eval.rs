@@ -27,7 +27,7 @@ const BUDGET: u64 = 100_000_000;
 pub fn evaluate(p: &Program, sizes: &Sizes, args: &[Value]) -> Result<Value, Diagnostic> {
     for f in p.facts.all() {
         if !holds(f, sizes) {
-            let text = format!("`{}` needs `{f}`, which does not hold for these sizes", p.name);
+            let text = format!("`{}` requires `{f}`, which does not hold for these sizes", p.name);
             return Err(Diagnostic::error(codes::NO_VALUE, text));
         }
     }
@@ -78,7 +78,7 @@ fn none<T>(text: impl Into<String>) -> Result<T, Diagnostic> {
 fn items(v: &Value) -> Result<&[Value], Diagnostic> {
     match v {
         Value::Array(v) => Ok(v),
-        Value::Undefined => none("an element that is not there is used"),
+        Value::Undefined => none("an element that does not exist is used"),
         _ => none("no array"),
     }
 }
@@ -109,7 +109,7 @@ impl Evaluator<'_> {
                 self.left.set(left);
                 Ok(())
             }
-            None => none("more elements or iterations than one evaluation may have"),
+            None => none("more elements or iterations than the limit of one evaluation"),
         }
     }
 
@@ -198,7 +198,7 @@ impl Evaluator<'_> {
         args.iter()
             .map(|a| match a {
                 Value::Scalar(v) => Ok(*v),
-                Value::Undefined => none("an element that is not there is used"),
+                Value::Undefined => none("an element that does not exist is used"),
                 _ => none("no scalar"),
             })
             .collect()
@@ -211,7 +211,7 @@ impl Evaluator<'_> {
     /// Windows of `size` elements, `step` apart.
     fn windows(&self, xs: &[Value], size: usize, step: usize) -> Out {
         if step == 0 {
-            return none("windows without a distance");
+            return none("windows with stride 0");
         }
         let Some(room) = (xs.len() + step).checked_sub(size) else { return none("too few elements") };
         let count = room / step;
@@ -257,7 +257,7 @@ impl Evaluator<'_> {
                 if (0..n).contains(&i) {
                     Ok(args[0].clone())
                 } else {
-                    none(format!("{i} is no index below {n}"))
+                    none(format!("{i} is not an index below {n}"))
                 }
             }
             Prim::Map(_) | Prim::MapVec(_) => self.map(&args[0], items(&args[1])?),
@@ -361,7 +361,7 @@ impl Evaluator<'_> {
                 for i in 0..xs.len() as i64 {
                     let back = self.apply(&args[1], self.apply(&args[0], Value::index(i))?)?;
                     if number(&back)? != i {
-                        return none(format!("`reorder` is given functions that are no inverses at {i}"));
+                        return none(format!("the functions given to `reorder` are not inverses at {i}"));
                     }
                 }
                 self.gather(&args[0], xs, xs.len())
@@ -373,7 +373,11 @@ impl Evaluator<'_> {
                     let to = number(&self.apply(&args[0], Value::index(i as i64))?)?;
                     match usize::try_from(to).ok().and_then(|t| out.get_mut(t)) {
                         Some(slot @ None) => *slot = Some(x.clone()),
-                        _ => return none(format!("`scatter` is given no bijection: {i} goes to {to}")),
+                        _ => {
+                            return none(format!(
+                                "the function given to `scatter` is not a bijection: {i} maps to {to}"
+                            ));
+                        }
                     }
                 }
                 Ok(Value::array(out.into_iter().flatten().collect()))
@@ -396,7 +400,7 @@ impl Evaluator<'_> {
     fn at(&self, xs: &[Value], i: i64) -> Out {
         match usize::try_from(i).ok().and_then(|i| xs.get(i)) {
             Some(v) => Ok(v.clone()),
-            None => none(format!("{i} is no index below {}", xs.len())),
+            None => none(format!("{i} is not an index below {}", xs.len())),
         }
     }
 

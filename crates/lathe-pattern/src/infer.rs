@@ -38,7 +38,7 @@ pub struct Env {
     pub nats: BTreeMap<Name, Nat>,
 }
 
-/// A typed term, and what its sizes must fulfil besides the known facts.
+/// A typed term, and what its sizes must satisfy besides the known facts.
 #[derive(Clone, Debug)]
 pub struct Inferred {
     pub term: Term,
@@ -133,8 +133,11 @@ fn infer_with(
         Err((m, span)) => return Err(i.mismatch(&m, span.unwrap_or(ast.span))),
     };
     if let Some((a, b, span)) = i.s.unsolved() {
-        return Err(Diagnostic::error(codes::UNDETERMINED, format!("it cannot be told when `{a}` is `{b}`"))
-            .at(span.unwrap_or(ast.span), "a size here is not determined"));
+        return Err(Diagnostic::error(
+            codes::UNDETERMINED,
+            format!("cannot decide whether `{a}` equals `{b}`"),
+        )
+        .at(span.unwrap_or(ast.span), "a size here is not determined"));
     }
     let reach = reach(&e);
     if reach > 2 * HEIGHT {
@@ -235,7 +238,7 @@ impl Infer<'_> {
                     d = d.at(s, format!("`{n}` comes from here"));
                 }
             }
-            d.note(format!("`{e}` is wanted, this is `{a}`"))
+            d.note(format!("expected `{e}`, found `{a}`"))
         })
     }
 
@@ -248,13 +251,13 @@ impl Infer<'_> {
                 let wanted = named(*c);
                 let help = matches!(t.kind(), TypeKind::Index(_)) && *c >= Class::Scalar;
                 let text = format!("`{t}` is not {wanted}");
-                let d = Diagnostic::error(codes::TYPES, text).at(span, format!("{wanted} is wanted here"));
-                return if help { d.help("`index(i)` makes a number of an index") } else { d };
+                let d = Diagnostic::error(codes::TYPES, text).at(span, format!("expected {wanted} here"));
+                return if help { d.help("`index(i)` converts an index to a number") } else { d };
             }
             Mismatch::Classes(a, b) => {
-                (codes::TYPES, format!("{} and {} are wanted at once", named(*a), named(*b)))
+                (codes::TYPES, format!("both {} and {} are required", named(*a), named(*b)))
             }
-            Mismatch::Endless => (codes::TYPES, "the type would be part of itself".to_string()),
+            Mismatch::Endless => (codes::TYPES, "the type would contain itself (infinite type)".to_string()),
             Mismatch::Never(Fact::Divides(b, a)) => {
                 (codes::DOES_NOT_FIT, format!("`{b}` does not divide `{a}`"))
             }
@@ -328,9 +331,9 @@ impl Infer<'_> {
                 self.depth += 1;
                 let f = self.check(f, &Type::fun(a.clone(), b.clone()));
                 let f = f?;
-                self.unify(&Type::fun(a.clone(), b.clone()), &f.ty.clone(), f.span, "a function is wanted")?;
+                self.unify(&Type::fun(a.clone(), b.clone()), &f.ty.clone(), f.span, "expected a function")?;
                 let g = self.check(g, &Type::fun(b.clone(), c.clone()))?;
-                self.unify(&Type::fun(b.clone(), c.clone()), &g.ty.clone(), g.span, "a function is wanted")?;
+                self.unify(&Type::fun(b.clone(), c.clone()), &g.ty.clone(), g.span, "expected a function")?;
                 self.depth -= 1;
                 let x = Elab { kind: ElabKind::Bound(level), ty: a.clone(), span };
                 let y = Elab { kind: ElabKind::App(Box::new(f), Box::new(x)), ty: b, span };
@@ -342,7 +345,7 @@ impl Infer<'_> {
                 for i in subscripts {
                     let (n, d) = (self.s.nat(), self.s.data());
                     let array = Type::array(n.clone(), d.clone());
-                    self.unify(&array, &e.ty.clone(), e.span, "an array is wanted")?;
+                    self.unify(&array, &e.ty.clone(), e.span, "expected an array")?;
                     let constant = matches!(&*i.kind, AstKind::Int(_));
                     let (f, f_ty) = if constant {
                         let at = nat_of(i)?;
@@ -360,7 +363,7 @@ impl Infer<'_> {
                             }
                             _ => self.check(i, &index)?,
                         };
-                        self.unify(&index, &i.ty.clone(), i.span, "an index of this array is wanted")?;
+                        self.unify(&index, &i.ty.clone(), i.span, "expected an index of this array")?;
                         let rest = Type::fun(array, d.clone());
                         let ty = Type::fun(index, rest.clone());
                         let at = Elab { kind: ElabKind::Prim(Prim::At), ty, span: i.span };

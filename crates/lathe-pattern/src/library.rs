@@ -91,7 +91,7 @@ fn tile_stencil_nd(sizes: &[Argument], whole: bool) -> Result<Strategy, String> 
         Strategy::Seq(vec![tile, call(words.1, vec![step(go(rest, words))])])
     }
     if sizes.is_empty() {
-        return Err("one size per dimension is wanted".to_string());
+        return Err("expected one size per dimension".to_string());
     }
     let d = sizes.len() as i64;
     let words = if whole { ("tileStencil", "inTile") } else { ("tileStencilRest", "inTileRest") };
@@ -124,7 +124,7 @@ fn reorder(args: &[Argument]) -> Result<Strategy, String> {
         Some(order) if is_order(&order) => in_order(&order),
         Some(order) => return Err(no_order(&order)),
         None if names => call("reorderNamed", args.to_vec()),
-        None => return Err("it takes the numbers of loops, or the parameters of their functions".to_string()),
+        None => return Err("it takes loop numbers, or the parameters of the loops' functions".to_string()),
     };
     // As the nest stands, or with every stage in a map of its own.
     let here = call("topDown", vec![step(here)]);
@@ -139,7 +139,7 @@ fn is_order(order: &[i64]) -> bool {
 }
 
 fn no_order(order: &[i64]) -> String {
-    format!("{order:?} is no order of the loops 1 to {}", order.len())
+    format!("{order:?} is not an order of the loops 1 to {}", order.len())
 }
 
 /// The loops of the nest that begins here, in this order.
@@ -164,7 +164,7 @@ fn reorder_named(t: &Term, args: &[StepArg]) -> Result<Strategy, Why> {
     let names: Vec<String> = args.iter().map(|a| a.value.to_string()).collect();
     let nest = loops(t);
     if nest.is_empty() {
-        return Err(Why::Shape("no loop begins here"));
+        return Err(Why::Shape("there is no loop here"));
     }
     let outer = &nest[..names.len().min(nest.len())];
     let number = |n: &String| outer.iter().position(|l| l == n).map(|k| k as i64 + 1);

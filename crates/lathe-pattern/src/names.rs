@@ -69,7 +69,7 @@ pub fn is_primitive(name: &str) -> bool {
     name == "mapVec" || plain(name).is_some() || sized(name).is_some()
 }
 
-/// The primitive of a name, and how many of the arguments belong to it; `None` if it is no primitive.
+/// The primitive of a name, and how many of the arguments belong to it; `None` if it is not a primitive.
 /// `known` says whether a name is a size.
 pub fn primitive(
     name: &str,
@@ -94,7 +94,7 @@ pub fn primitive(
         match size.vars().iter().find(|v| !known(v)) {
             None => Ok(size),
             Some(v) => {
-                let text = format!("`{name}` takes {}; `{v}` is no size", arguments(name));
+                let text = format!("`{name}` takes {}; `{v}` is not a size", arguments(name));
                 Err(Diagnostic::error(codes::ARGUMENTS, text)
                     .at(args[n].span, "sizes are bound by the types of parameters"))
             }
@@ -139,7 +139,7 @@ pub fn primitive(
         "part" => match (part(0)?, part(1)?) {
             (i, n) if i < n && n <= 64 => Prim::Proj(i, n),
             _ => {
-                return Err(Diagnostic::error(codes::ARGUMENTS, "there is no such part")
+                return Err(Diagnostic::error(codes::ARGUMENTS, "there is no such component")
                     .at(args[0].span, "counts from 0"));
             }
         },
@@ -171,14 +171,14 @@ fn is_size(e: &Ast, known: &dyn Fn(&str) -> bool) -> bool {
 /// The arguments of a primitive in words.
 fn arguments(name: &str) -> &'static str {
     match name {
-        "slide" => "the size of the windows, their distance, and an array",
+        "slide" => "the size of the windows, their stride, and an array",
         "pad" => "how much left, how much right, `clamp`, `mirror` or `wrap`, and an array",
         "padValue" => "how much left, how much right, a value, and an array",
         "padWith" => "how much left, how much right, a function of position and size, and an array",
         "circularBuffer" => "the size of the ring, the size of the windows, a function, and an array",
         "toMem" => "a space, what is stored, and a function of it",
         "reduceSeqIn" | "reduceUnrollIn" => "a space, an operator, a start, and an array",
-        "part" => "which part, of how many, and a tuple",
+        "part" => "which component, of how many, and a tuple",
         _ => "a size first",
     }
 }

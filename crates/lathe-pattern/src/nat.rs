@@ -1,7 +1,7 @@
 //! Sizes: polynomials over size variables, in a normal form that makes equal sizes equal data.
 //!
 //! A size is a sum of monomials with integer factors; what is not polynomial is a floor division, which is
-//! an atom like a variable (`a % b` is `a - b * (a // b)`). Numbers that leave 64 bits make a size *huge*:
+//! an atom like a variable (`a % b` is `a - b * (a // b)`). Numbers that overflow 64 bits make a size *huge*:
 //! it stays huge under every operation, has no value, and is the same as no other size.
 
 use lathe_ir::Name;

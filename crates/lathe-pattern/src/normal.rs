@@ -42,7 +42,7 @@ fn long(t: &Term, left: &mut u32, depth: u32) -> Option<Term> {
     })
 }
 
-/// Arguments of a head that is no lambda.
+/// Arguments of a head that is not a lambda.
 fn spine(t: &Term, left: &mut u32, depth: u32) -> Option<Term> {
     Some(match t.kind() {
         TermKind::App(f, a) => {

@@ -21,7 +21,7 @@ static TERMS: Grammar = Grammar {
     nesting: codes::SYNTAX,
     chain: codes::SYNTAX,
     depth: 200,
-    shallower: "make funs of its parts",
+    shallower: "move parts of it to other funs",
 };
 
 /// One term. Spans count from the start of the text.
@@ -77,7 +77,7 @@ fn whole<T>(file: FileId, text: &str, read: impl FnOnce(&mut Parser) -> Read<T>)
 /// The size that an expression over sizes says.
 pub fn nat_of(e: &Ast) -> Result<Nat, Diagnostic> {
     let wrong = || {
-        Diagnostic::error(codes::ARGUMENTS, "this is no size")
+        Diagnostic::error(codes::ARGUMENTS, "this is not a size")
             .at(e.span, "sizes are made of names, numbers, `+ - * //` and `%`")
     };
     Ok(match &*e.kind {
@@ -117,7 +117,7 @@ pub(crate) struct Parser<'c, 'a> {
 lathe_syntax::parser!(<'a> Parser<'_, 'a>);
 
 impl Parser<'_, '_> {
-    /// A name that is no word of kinds either.
+    /// A name that is not a word of kinds either.
     fn ident(&mut self) -> Read<Name> {
         if self.is("nat") || self.is("data") {
             self.expected("a name")
@@ -140,7 +140,7 @@ impl Parser<'_, '_> {
             return Ok(e);
         }
         let d = Diagnostic::error(codes::SYNTAX, format!("the term nests deeper than {HEIGHT}"));
-        Err(d.at(e.span, "here").help("make funs of its parts, and store what lies between"))
+        Err(d.at(e.span, "here").help("move parts of it to other funs, and store the intermediate results"))
     }
 }
 

@@ -92,13 +92,14 @@ impl Program {
     pub fn helps(&self) -> Option<Diagnostic> {
         let code = codes::NOT_DATA;
         if let Some(p) = self.params.iter().find(|p| !p.ty.is_data()) {
-            let text = format!("`{}` takes the function `{}`, and a kernel takes data", self.name, p.name);
+            let text =
+                format!("`{}` takes the function `{}`, but a kernel takes only data", self.name, p.name);
             return Some(Diagnostic::error(code, text));
         }
         let t = self.types.first()?;
         Some(Diagnostic::error(
             code,
-            format!("`{}` is for any type `{t}`, and a kernel is for one", self.name),
+            format!("`{}` is generic in the type `{t}`, but a kernel has fixed types", self.name),
         ))
     }
 
@@ -138,11 +139,11 @@ fn types(fun: &FunAst, sizes: &[Name]) -> Result<Vec<Name>, Diagnostic> {
     let mut out: Vec<Name> = Vec::new();
     for (t, span) in &fun.types {
         let taken = if lathe_ir::Scalar::from_name(t).is_some() || matches!(&**t, "idx" | "vector") {
-            Some("is a type already")
+            Some("is already a type")
         } else if out.contains(t) {
             Some("is there twice")
         } else if sizes.contains(t) {
-            Some("is a size, too")
+            Some("is also a size")
         } else {
             None
         };
@@ -152,7 +153,7 @@ fn types(fun: &FunAst, sizes: &[Name]) -> Result<Vec<Name>, Diagnostic> {
             );
         }
         if !fun.params.iter().any(|p| p.ty.mentions(t)) {
-            let text = format!("nothing tells the type `{t}`: no parameter has it");
+            let text = format!("the type `{t}` is not determined: no parameter has it");
             return Err(Diagnostic::error(codes::UNDETERMINED, text).at(*span, "here"));
         }
         out.push(t.clone());

@@ -11,7 +11,7 @@ fn value(ty: Scalar, r: Result<u64, Undefined>, what: &str) -> Out {
     r.map(|bits| ScalarValue { ty, bits }).map_err(|u| {
         let why = match u {
             Undefined::DivisionByZero => "divides by zero",
-            Undefined::IndexOverflow => "leaves 64 bits",
+            Undefined::IndexOverflow => "overflows 64 bits",
             Undefined::NoSuchOperation => "is not defined on the type",
         };
         Diagnostic::error(codes::NO_VALUE, format!("`{what}` {why}"))

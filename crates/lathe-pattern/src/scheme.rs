@@ -7,7 +7,7 @@ use crate::solve::{Class, Solver};
 use crate::types::Type;
 use lathe_ir::{BinOp, MathFn, Scalar, UnOp};
 
-/// One instance of a primitive's type. What its sizes must fulfil becomes an obligation of the solver.
+/// One instance of a primitive's type. What its sizes must satisfy becomes an obligation of the solver.
 pub fn scheme(p: &Prim, s: &mut Solver) -> Type {
     let array = |n: &Nat, t: &Type| Type::array(n.clone(), t.clone());
     let fun = |a: &Type, b: &Type| Type::fun(a.clone(), b.clone());

@@ -112,7 +112,7 @@ impl Term {
     }
 
     /// # Panics
-    /// When `f` is no function: callers build from terms whose types they looked at.
+    /// When `f` is not a function: callers build from terms whose types they looked at.
     pub fn app(f: Term, a: Term) -> Term {
         let (_, to) = f.ty().as_fun().expect("a function is applied");
         let ty = to.clone();

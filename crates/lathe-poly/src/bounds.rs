@@ -18,7 +18,7 @@ pub struct Ranged {
     pub var: VarId,
     pub lo: Expr,
     pub hi: Expr,
-    /// Further exclusive upper bounds, from the conditions that the code stands under.
+    /// Further exclusive upper bounds, from the conditions that the code is under.
     pub below: Vec<Expr>,
 }
 
@@ -220,7 +220,7 @@ pub fn uppers(l: &Linear, scope: &[Ranged]) -> Vec<Linear> {
     forms
 }
 
-/// Upper bounds of a form in which a loop's variable stands in one quotient: a quotient rises and falls with what is
+/// Upper bounds of a form in which a loop's variable is in one quotient: a quotient rises and falls with what is
 /// divided.
 fn quotient_uppers(l: &Linear, r: &Ranged) -> Vec<Linear> {
     let own = |e: &Expr| visit::vars_of(e).contains(&r.var);

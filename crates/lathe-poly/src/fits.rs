@@ -1,8 +1,8 @@
 //! Conditions under which integer arithmetic has a value: `index` stays within 64 bits, and no divisor is 0.
 //!
 //! `index` is machine arithmetic that never wraps: an operation whose result does not fit 64 bits fails the call, and so
-//! does a division by 0. Engines compute plainly, and simplification drops and moves what it likes, because every
-//! operation that is evaluated was shown to have a value ([`Ranges::fits`]), or stands behind a check of the condition that
+//! does a division by 0. Engines need no checks, and simplification may drop and move operations freely, because every
+//! operation that is evaluated was shown to have a value ([`Ranges::fits`]), or is behind a check of the condition that
 //! is made here. The condition itself computes nothing that could fail.
 
 use crate::interval::Interval;
@@ -57,7 +57,7 @@ pub fn may_fail(e: &Expr, ranges: &Ranges) -> bool {
     operation(e, ranges).is_some()
 }
 
-/// Gives the operations of an expression that may fail, with what is known where they stand.
+/// Gives the operations of an expression that may fail, with what is known where they are.
 pub fn failing(e: &Expr, ranges: &mut Ranges, f: &mut dyn FnMut(&Expr, &Ranges)) {
     if ranges.fits(e) {
         return;
@@ -115,7 +115,7 @@ fn zero_like(e: &Expr) -> Expr {
     int(e.ty().scalar().unwrap_or(Scalar::Index), 0)
 }
 
-/// The quotient of the least number and -1 is no number of 64 bits.
+/// The quotient of the least number and -1 does not fit 64 bits.
 fn quotient(e: &Expr, a: &Expr, b: &Expr, ranges: &Ranges) -> Option<Expr> {
     let divides = matches!(e.kind(), ExprKind::Binary(BinOp::FloorDiv | BinOp::TruncDiv, ..));
     if !divides || !e.ty().is_index() || !ranges.range(b).contains(Interval::point(-1)) {
@@ -328,7 +328,7 @@ mod tests {
     fn a_condition_is_known_where_it_was_checked() {
         for e in operations(&v(0), &index(5)).into_iter().take(3) {
             let mut ranges = Ranges::default();
-            let made = condition(&e, &ranges).expect("it may leave 64 bits");
+            let made = condition(&e, &ranges).expect("it may overflow 64 bits");
             ranges.assume(&made);
             assert_eq!(condition(&e, &ranges), None, "{made:?}");
         }

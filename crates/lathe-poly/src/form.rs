@@ -4,7 +4,7 @@
 //! constraints. Numbers are 64 bits and every operation on them is checked: what does not fit is `None`, never wrapped.
 //!
 //! A form is read off an expression as if integers were unbounded. That is what the expression means because `index`
-//! arithmetic never leaves 64 bits where it is evaluated (see [`crate::fits`]); arithmetic of the types that wrap is
+//! arithmetic never overflows 64 bits where it is evaluated (see [`crate::fits`]); arithmetic of the types that wrap is
 //! an atom, never a sum.
 
 use lathe_ir::visit;
@@ -50,7 +50,7 @@ pub struct Form<A> {
     pub constant: i64,
 }
 
-/// A form over expressions that are no sums.
+/// A form over expressions that are not sums.
 pub type Linear = Form<Expr>;
 /// A form over variables.
 pub type Affine = Form<VarId>;
@@ -303,7 +303,7 @@ impl Linear {
         self.divided(d).unwrap_or_else(whole)
     }
 
-    /// Whether it is at least 0 for the reason that nothing is subtracted, where `natural` says which atoms are.
+    /// Whether it is at least 0 because nothing is subtracted, where `natural` says which atoms are.
     pub fn is_natural(&self, natural: &dyn Fn(&Expr) -> bool) -> bool {
         self.constant >= 0 && self.terms.iter().all(|(e, k)| *k > 0 && natural(e))
     }

@@ -1,4 +1,4 @@
-//! Index arithmetic: what is known of `index` expressions, and what follows from it.
+//! Index arithmetic: facts about `index` expressions, and consequences of them.
 //!
 //! * [`form`]: linear forms; [`interval`]: ranges of numbers.
 //! * [`ranges`]: what is known at a place of a function. [`prove`]: inequalities that follow. [`value`]: where values

@@ -136,7 +136,7 @@ impl Ranges {
         }
     }
 
-    /// The atom to replace: of the innermost loop, and of several one that stands in no other, whose bound may cancel what
+    /// The atom to replace: of the innermost loop, and of several one that is in no other, whose bound may cancel what
     /// it is made of.
     fn next(&self, form: &Linear) -> Option<usize> {
         let depths: Vec<usize> = form.terms.iter().map(|t| self.depth_of(&t.0)).collect();

@@ -1,9 +1,9 @@
 //! What is known at a place of a function: the variables in scope with their ranges, and the conditions that hold.
 //!
 //! Everything said here is true of the program as machines run it. Bounds and conditions are read as mathematics, which
-//! is what they mean where none of their `index` operations leaves 64 bits; every tree that was checked
+//! is what they mean where none of their `index` operations overflows 64 bits; every tree that was checked
 //! ([`crate::fits`]) is like that. A load is one value only as long as nothing writes the array: conditions on other
-//! loads hold for the statement that they stand right before, and no further.
+//! loads hold for the statement that they are right before, and no further.
 
 use crate::form::Linear;
 use crate::interval::{FAR, Interval};
@@ -20,7 +20,7 @@ const MAX_CASES: usize = 10;
 #[derive(Clone, Debug)]
 pub(crate) struct Bound {
     pub id: VarId,
-    /// `lo..hi`, where they stay what they were when the variable was bound; a size has no `hi`.
+    /// `lo..hi`, if they still have the values that they had when the variable was bound; a size has no `hi`.
     pub lo: Option<Expr>,
     pub hi: Option<Expr>,
     /// A `let`: the value is `lo`.
@@ -142,8 +142,8 @@ impl Ranges {
         mark
     }
 
-    /// What checks before a statement of a sequence say. They themselves, and what repeats them, stay as they are: no
-    /// check makes another one needless here.
+    /// The facts that checks before a statement of a sequence establish. The checks themselves, and repetitions of
+    /// them, are kept: no check makes another one redundant here.
     fn enter_sequence(&mut self, all: &[Stmt], child: usize) {
         if all.get(child).is_none_or(|c| c.establishes().is_some()) {
             return;

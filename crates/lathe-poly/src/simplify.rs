@@ -2,7 +2,7 @@
 //! `min`, `max`, comparisons, `//` and `%` disappear where their result is known. Wrapping integers and
 //! floats are left alone. Linear in the size of the tree.
 //!
-//! No operation that is written here leaves 64 bits: an expression takes the place of another one only where the
+//! No operation that is written here overflows 64 bits: an expression takes the place of another one only where the
 //! ranges show that.
 
 use crate::form::Linear;
@@ -122,7 +122,7 @@ impl Simplifier<'_> {
         if same { e.clone() } else { e.with_children(new) }
     }
 
-    /// A node that is no sum: its children, then the node itself.
+    /// A node that is not a sum: its children, then the node itself.
     fn atom(&mut self, e: &Expr) -> Expr {
         let e = self.parts(e);
         let ExprKind::Binary(op, a, b) = e.kind() else { return e };

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 /// The largest size that is found: larger than any extent in memory (see `lathe_abi::MAX_EXTENT`).
 pub const LARGEST: i64 = 1 << 47;
 
-/// The factors of an equation add up to less than this, so that no step of [`Equation::solve`] leaves 64 bits.
+/// The factors of an equation add up to less than this, so that no step of [`Equation::solve`] overflows 64 bits.
 const FACTORS: u64 = 1 << 14;
 
 /// An extent as an equation for one size.
@@ -26,7 +26,7 @@ pub struct Equation {
 
 impl Equation {
     /// The equation of an extent for its only unknown. `None` where there are more or none, the extent is not
-    /// linear, or numbers are so large that the arithmetic might leave 64 bits.
+    /// linear, or numbers are so large that the arithmetic might overflow 64 bits.
     pub fn of(extent: &Expr, is_known: &dyn Fn(VarId) -> bool) -> Option<Equation> {
         let mut unknown = visit::vars_of(extent).into_iter().filter(|v| !is_known(*v));
         let size = unknown.next().filter(|_| unknown.next().is_none())?;

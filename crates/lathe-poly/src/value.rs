@@ -13,7 +13,7 @@ use std::collections::HashMap;
 pub struct Value {
     /// Where the result lies if there is one; of floats and aggregates nothing is said.
     pub range: Interval,
-    /// No operation inside fails: no `index` operation leaves 64 bits, no division is by 0.
+    /// No operation inside fails: no `index` operation overflows 64 bits, no division is by 0.
     pub fits: bool,
 }
 
@@ -49,8 +49,8 @@ impl Ranges {
         }
     }
 
-    /// Whether no operation of an expression fails, for all values of what is in scope: no `index` operation leaves 64
-    /// bits, no integer is divided by 0. Loads are taken to be in order.
+    /// Whether no operation of an expression fails, for all values of what is in scope: no `index` operation overflows
+    /// 64 bits, no integer is divided by 0. Loads are taken to be in order.
     pub fn fits(&self, e: &Expr) -> bool {
         matches!(e.kind(), ExprKind::Int(_) | ExprKind::Var(_)) || self.value(e).fits
     }
@@ -187,7 +187,7 @@ impl Ranges {
             return Value { range: self.narrowed(e, range), fits };
         }
         let Some(made) = made else {
-            // Of the operations that are not followed, shifts alone can leave 64 bits.
+            // Of the operations that are not followed, shifts alone can overflow 64 bits.
             let shift = matches!(e.kind(), ExprKind::Binary(BinOp::Shl, ..));
             return Value { range: self.narrowed(e, all), fits: fits && !shift };
         };

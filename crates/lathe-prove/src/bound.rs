@@ -12,7 +12,7 @@ use std::collections::HashMap;
 /// Half of the distance from 1 to the next number, and the least number.
 const UNIT: f64 = f64::EPSILON / 2.0;
 const TINY: f64 = f64::MIN_POSITIVE;
-/// Beyond this a value is no witness: it may overflow on the one side alone.
+/// Beyond this a value is not a witness: it may overflow on the one side alone.
 const LARGE: f64 = 1e290;
 
 /// A value with its largest error; integers and `bool` are exact.
@@ -65,7 +65,7 @@ pub(crate) fn run(
                 Some(k) => inputs[k].iter().map(|b| input(*ty, *b)).collect(),
                 None => vec![Unknown; count],
             },
-            // An infinity that is written down is exact, and so is what comes of it.
+            // An infinity that is written down is exact, and so are results computed from it.
             Op::Const(v) if ty.is_float() => vec![Float(scalar::to_f64(*ty, *v), 0.0); count],
             Op::Const(v) => vec![Exact(*v); count],
             Op::Math(g, v) if !g.is_exact() => {
@@ -205,7 +205,7 @@ fn operation(op: &Op, ty: Scalar, from: Scalar, args: &[Approximate]) -> Approxi
     }
 }
 
-/// An operation on an infinity: what IEEE arithmetic says, unless that is no number.
+/// An operation on an infinity: what IEEE arithmetic says, unless that is a NaN.
 fn of_infinity(op: &Op, ty: Scalar, from: Scalar, args: &[Approximate]) -> Approximate {
     match operation(op, ty, from, args) {
         Float(v, _) if v.is_nan() => Unknown,

@@ -2,16 +2,16 @@
 
 use lathe_diagnostics::{Code, CodeInfo};
 
-/// An operator without a law that it declares.
+/// An operator that violates a law it declares.
 pub const OPERATOR: Code = Code("E1208");
 
 pub static CODES: &[CodeInfo] = &[CodeInfo {
     code: OPERATOR,
-    title: "operator without a law that it declares",
+    title: "an operator that violates a law it declares",
     explanation: "Parts of a reduction can be combined in any grouping only if the operator is associative, in any \
                   order only if it is commutative, too, and started from the identity only if that is neutral for what \
-                  is combined. What an operator declares is decided before it is used: over integers and `bool` for \
-                  all values, over floats up to rounding. The message shows values that refute it.",
+                  is combined. The declared laws are decided before the operator is used: over integers and \
+                  `bool` for all values, over floats up to rounding. The message shows values that refute it.",
     wrong: "op plus(a: i32, b: i32) -> i32 associative commutative identity(1) = a + b\n\
             kernel total(x: i32[N]) -> (t: i32) {\n    t = plus[i](x[i])\n}",
     right: "op plus(a: i32, b: i32) -> i32 associative commutative identity(0) = a + b\n\

@@ -1,7 +1,7 @@
 //! Formulas: scalar expressions over variables, shared and compared by number.
 //!
 //! They say what [`lathe_ir::Expr`] says of scalars, and besides it apply functions of which nothing is known. A
-//! formula may have no value (a division by zero, an `index` that leaves 64 bits); [`Formulas::defined`] is the
+//! formula may have no value (a division by zero, an `index` that overflows 64 bits); [`Formulas::defined`] is the
 //! formula of when it has one.
 
 use lathe_ir::scalar::{self, ScalarValue};

@@ -94,7 +94,7 @@ impl Machine {
     }
 }
 
-/// All that is no number is alike.
+/// All NaNs are equal.
 fn without_payload(ty: Scalar, bits: u64) -> u64 {
     if ty.is_float() && scalar::to_f64(ty, bits).is_nan() {
         ScalarValue::float(ty, f64::NAN).bits

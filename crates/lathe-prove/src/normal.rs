@@ -1,6 +1,6 @@
 //! Normal forms: formulas that are equal for a simple reason become the same formula.
 //!
-//! Integers are polynomials modulo a power of two over what is no sum and no product; floats only what IEEE
+//! Integers are polynomials modulo a power of two over what is neither a sum nor a product; floats only what IEEE
 //! arithmetic gives bit for bit (NaN payloads aside): operands of `+` and `*` commute, signs move, `x + x` is
 //! `x * 2`. What a normal form says holds where the formula has a value; it may have one at more places.
 

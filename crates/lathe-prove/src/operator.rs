@@ -30,7 +30,7 @@ pub struct Law {
     pub rounds: bool,
     /// Up to the sign of a zero.
     pub zeros: bool,
-    /// Where the operator compares what is no number, nothing is said.
+    /// Where the operator compares a NaN, nothing is claimed.
     pub numbers: bool,
     /// For what is combined, not for all values of the type.
     pub elements: bool,
@@ -78,10 +78,10 @@ impl fmt::Display for Law {
             f.write_str(", up to the sign of zero")?;
         }
         if self.numbers {
-            f.write_str(", comparisons with NaN aside")?;
+            f.write_str(", except for comparisons with NaN")?;
         }
         if self.elements {
-            f.write_str(", for what is combined")?;
+            f.write_str(", for the combined values")?;
         }
         Ok(())
     }
@@ -114,7 +114,7 @@ impl Broken {
             Broken::Refuted { operator, law, notes } => {
                 let text = match law {
                     Which::Identity => format!("the declared identity of `{operator}` is not neutral"),
-                    law => format!("`{operator}` is declared {law}, but is not"),
+                    law => format!("`{operator}` is declared {law}, but it is not"),
                 };
                 notes.iter().fold(Diagnostic::error(code, text), |d, n| d.note(n.clone()))
             }
@@ -185,7 +185,7 @@ fn decided(
 ) -> Result<Law, Broken> {
     let undefined = || Broken::Undefined(format!("`{op}` is not defined on these types"));
     let mut o = Operator::new(module, op, types).ok_or_else(undefined)?;
-    let none = || Broken::Undecided(format!("`{op}` calls a function: nothing can be said of it"));
+    let none = || Broken::Undecided(format!("`{op}` calls a function, so its laws cannot be decided"));
     let mut sides = Vec::new();
     match which {
         Which::Associative => {
@@ -471,7 +471,7 @@ impl<'a> Operator<'a> {
         let count = self.leaves.len();
         if c.values.iter().any(|v| v.0 as usize >= 3 * count) {
             // Of an element, not of any value.
-            let text = format!("for an element that the reduction combines, {left} is {}", shown(c.left));
+            let text = format!("for an element of the reduction, {left} is {}", shown(c.left));
             let text = format!("{text}, but {right} is {}", shown(c.right));
             return Broken::Refuted { operator: self.name.to_string(), law, notes: vec![text] };
         }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 const TERMS: usize = 300;
 const DEGREE: usize = 12;
 
-/// Coefficients by monomials; a monomial is a sorted list of formulas that are no sums and no products.
+/// Coefficients by monomials; a monomial is a sorted list of formulas that are neither sums nor products.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Poly {
     ty: Scalar,

@@ -19,8 +19,8 @@ const RANDOM: usize = 4_000;
 const LEAST: usize = 100;
 const FEW: usize = 200;
 
-/// Decides a question up to rounding; what is given is heeded. So many pairs in a row are the parts of one value: it is
-/// no number if a part is none.
+/// Decides a question up to rounding; what is given is heeded. So many pairs in a row are the parts of one value: it
+/// is NaN if a part is.
 pub fn decide_rounding(f: &Formulas, q: &Question, parts: usize) -> Verdict {
     let special = special_values(f, q, parts.max(1));
     if let Err(c) = special {
@@ -105,7 +105,7 @@ fn numbers(
     Ok(told)
 }
 
-/// The sides on values with infinities and what is no number, in the formulas' own types. Where no operation makes an
+/// The sides on values with infinities and NaN, in the formulas' own types. Where no operation makes an
 /// infinity or a zero of ordinary numbers, and no order is asked of what has none, the sides are of one kind.
 fn special_values(f: &Formulas, q: &Question, parts: usize) -> Result<(), Counterexample> {
     let roots = roots(q);
@@ -200,7 +200,7 @@ fn is_clean<'a>(f: &Formulas, id: Id, n: usize, at: &dyn Fn(Id) -> Option<&'a Co
         Op::Apply(..) => true,
         Op::Binary(..) | Op::Math(..) | Op::Cast(_) => {
             let Some(v) = float(id) else { return true };
-            // No operation makes what is no number of numbers.
+            // No operation makes a NaN from numbers.
             if v.is_nan() && !parts.iter().any(|p| float(*p).is_some_and(f64::is_nan)) {
                 return false;
             }

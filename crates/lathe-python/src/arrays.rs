@@ -219,8 +219,9 @@ pub fn strided<'py>(
     }
 }
 
-/// How arrays lie, as a key: type, byte order, alignment, extents and strides of each. `None` if one of them is not exactly
-/// an array of numpy, or of a type that its number does not tell (structs, dates, texts). The first argument is no array.
+/// How arrays lie, as a key: type, byte order, alignment, extents and strides of each. `None` if one of them is not
+/// exactly an array of numpy, or of a type that its number does not tell (structs, dates, texts). The first argument
+/// is not an array.
 #[pyfunction]
 pub fn lying<'py>(py: Python<'py>, args: &Bound<'py, PyTuple>) -> Option<Bound<'py, PyBytes>> {
     let mut key: smallvec::SmallVec<[i64; 64]> = smallvec::SmallVec::new();
@@ -308,7 +309,7 @@ pub fn descr<'py>(py: Python<'py>, ty: &Type) -> PyResult<Bound<'py, PyAny>> {
 /// The bits of a scalar argument, in the low bytes.
 ///
 /// # Errors
-/// `TypeError` for what is no number of this kind, `OverflowError` for what does not fit.
+/// `TypeError` for what is not a number of this kind, `OverflowError` for what does not fit.
 pub fn scalar(py: Python<'_>, object: &Bound<'_, PyAny>, ty: Scalar) -> PyResult<u64> {
     let overflow = || pyo3::exceptions::PyOverflowError::new_err(format!("it does not fit {ty}"));
     if ty.is_float() {

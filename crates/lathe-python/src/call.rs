@@ -39,7 +39,7 @@ struct Call<'py, 'k> {
     /// What was made for this call and must live as long.
     keep: SmallVec<[Bound<'py, PyAny>; 4]>,
     copy: bool,
-    /// An input that is no array of numpy, which decides what kind of arrays come back.
+    /// An input that is not an array of numpy, which decides what kind of arrays come back.
     foreign: Option<Bound<'py, PyAny>>,
     /// Set where tensors of PyTorch decide that.
     torch: Option<&'static Torch>,
@@ -170,8 +170,8 @@ pub fn code_of<'py>(
         Ok(p) => Ok(p.3),
         Err(Stop::Raise(e)) => Err(e),
         Err(_) => {
-            let text = "what is traced, or is no memory of this machine, does not say what a call would run";
-            Err(argument_error(py, lathe::codes::DEVICE, text, &[], Some("give arrays with elements")))
+            let text = "what is traced, or is not memory of this machine, does not say what a call would run";
+            Err(argument_error(py, lathe::codes::DEVICE, text, &[], Some("pass non-empty arrays")))
         }
     }
 }
@@ -222,7 +222,7 @@ fn prepared<'py, 'k>(
     let code: Arc<Prepared> = match asked.choice {
         None => kernel.usual(pool.threads()).code(py, kernel, &|i| call.size(i))?,
         Some(mut c) => {
-            // Decisions are taken for the sizes at hand.
+            // Decisions are made for the sizes of this call.
             if c.strategy.as_deref() == Some("auto") {
                 let sizes = kernel.signature.sizes.iter().enumerate();
                 c.sizes = sizes.map(|(i, s)| (s.0.clone(), call.size(i))).collect();
@@ -314,7 +314,7 @@ impl<'py> Call<'py, '_> {
         }
     }
 
-    /// A number that is no number of Python: one that is traced, or that has a gradient, is not looked into here.
+    /// A number that is not a Python number: one that is traced, or that has a gradient, is not looked into here.
     fn traced(&mut self, param: &Param, object: &Bound<'py, PyAny>) -> Result<(), Stop> {
         if let Some(torch) = tensors::of(object) {
             if !self.quiet(torch)? {
@@ -512,13 +512,13 @@ impl<'py> Call<'py, '_> {
         };
         let known = kernel.signature.extents(at, &|p| self.shape(p), &value, &mut extents);
         if !known {
-            let text = format!("the extents of the result `{}` do not follow from the arguments", param.name);
+            let text = format!("the arguments do not determine the extents of the result `{}`", param.name);
             return Err(argument_error(
                 self.py,
                 lathe::runtime_codes::ARGUMENT_SHAPE,
                 text,
                 &[],
-                Some("give an array of the wanted shape: out=…"),
+                Some("pass an array of the required shape: out=…"),
             ));
         }
         if let Some(bad) = extents.iter().position(|e| *e < 0) {
@@ -643,7 +643,7 @@ impl<'py> Call<'py, '_> {
     }
 }
 
-/// Refuses what is no number of a scalar parameter's type.
+/// Refuses what is not a number for a scalar parameter's type.
 pub fn check_number(py: Python<'_>, param: &Param, object: &Bound<'_, PyAny>) -> PyResult<()> {
     let Some(ty) = param.scalar else { return Ok(()) };
     arrays::scalar(py, object, ty).map(|_| ()).map_err(|e| bad_number(param, object, &e))

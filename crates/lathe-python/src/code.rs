@@ -38,7 +38,7 @@ impl<'py> FromPyObject<'_, 'py> for Choice {
         let params = get("params")?.map_or(Ok(BTreeMap::new()), |p| keywords::params(&p))?;
         let specialize = get("specialize")?.map_or(Ok(BTreeMap::new()), |s| keywords::sizes(&s))?;
         if !params.is_empty() && strategy.is_none() {
-            let what = "`params` belong to a strategy, and none is named: strategy=…";
+            let what = "`params` requires a strategy: strategy=…";
             return Err(keywords::option(&object, what));
         }
         Ok(Choice { strategy, more, params, sizes: specialize.clone(), specialize, threads: None })
@@ -217,13 +217,11 @@ pub fn on_large_stack<T: Send>(f: impl FnOnce() -> Result<T, Failure> + Send) ->
         let thread = std::thread::Builder::new().stack_size(lathe::parallel::STACK).spawn_scoped(scope, f);
         let failed = |why: String| {
             let d = Diagnostic::error(lathe::codes::UNAVAILABLE, why);
-            Err(Failure::bare(d.help("please report this with the kernel's source")))
+            Err(Failure::bare(d.help("please report it with the kernel's source")))
         };
         match thread {
-            Ok(t) => {
-                t.join().unwrap_or_else(|_| failed("the compiler stopped: a defect of Lathe".to_string()))
-            }
-            Err(e) => failed(format!("no thread to compile on: {e}")),
+            Ok(t) => t.join().unwrap_or_else(|_| failed("the compiler crashed: a bug in Lathe".to_string())),
+            Err(e) => failed(format!("no thread for the compiler: {e}")),
         }
     })
 }

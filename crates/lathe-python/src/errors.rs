@@ -9,7 +9,7 @@ pub fn raised(py: Python<'_>, failure: &Failure) -> PyErr {
     let errors: Vec<&Diagnostic> =
         failure.diagnostics.iter().filter(|d| d.severity == Severity::Error).collect();
     let Some(first) = errors.first().copied().or(failure.diagnostics.first()) else {
-        return pyo3::exceptions::PyRuntimeError::new_err("lathe failed without saying why");
+        return pyo3::exceptions::PyRuntimeError::new_err("lathe failed without a message");
     };
     make(py, first, failure).unwrap_or_else(|e| e)
 }

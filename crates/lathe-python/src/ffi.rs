@@ -1,7 +1,7 @@
 //! Kernels as foreign functions of XLA: what `jax.jit` calls without Python.
 //!
 //! The types follow the C header `xla/ffi/api/c_api.h` (version 0 of the interface), as far as they are used. One
-//! function serves all kernels; which one is meant stands in the call's attributes: `kernel` is the whole content, from
+//! function serves all kernels; which one is meant is in the call's attributes: `kernel` is the whole content, from
 //! which another process makes the same kernel, and `key` is its hash. Arguments may have dimensions before the kernel's
 //! own, of a batch: then there is a call for each of its elements.
 
@@ -224,10 +224,10 @@ pub fn ffi_content(
 fn slots(signature: &Signature) -> Result<Vec<Slot>, String> {
     let one = |p: &Param| -> Result<Slot, String> {
         if p.mode == Mode::InOut {
-            return Err(format!("`{}` is changed in place, which operators of JAX do not do", p.name));
+            return Err(format!("`{}` is modified in place, which JAX operators cannot do", p.name));
         }
-        let xla =
-            xla_type(p.dtype).ok_or_else(|| format!("`{}` has elements that JAX does not have", p.name))?;
+        let xla = xla_type(p.dtype)
+            .ok_or_else(|| format!("`{}` has an element type that JAX does not support", p.name))?;
         let written = p.mode != Mode::In;
         Ok(Slot { name: p.name.clone(), dtype: p.dtype, xla, bytes: p.bytes as u64, rank: p.rank, written })
     };
@@ -395,7 +395,7 @@ unsafe fn execute(f: &Frame) -> Result<(), String> {
         return Err("lathe: a call with another number of arguments".to_string());
     }
     let mut places: SmallVec<[Place; 8]> = SmallVec::new();
-    // The extents of the batch: those that stand before the kernel's own, the same for all. What does not differ within
+    // The extents of the batch: those that are before the kernel's own, the same for all. What does not differ within
     // the batch has 1 there.
     let mut batch: Option<SmallVec<[i64; 2]>> = None;
     let (mut input, mut output) = (0, 0);
@@ -491,7 +491,8 @@ fn in_parallel(
     }
     let shared = Shared { one, failed: Mutex::new(None) };
     let runtime = pool.runtime();
-    // SAFETY: the body gets what it expects, which lives until all of its calls have ended; calls write parts of their own.
+    // SAFETY: the body gets what it expects, which lives until all of its calls have ended; calls write parts of
+    // their own.
     unsafe {
         (runtime.parallel_for)(runtime.ctx, count, body, std::ptr::from_ref(&shared).cast_mut().cast());
     }

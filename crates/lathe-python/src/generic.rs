@@ -88,8 +88,8 @@ pub fn choice(py: Python<'_>, kernel: &Kernel, types: &BTreeMap<String, String>)
     let mut given = BTreeMap::new();
     for (n, text) in types {
         let scalar = Scalar::from_name(text);
-        given.insert(n.clone(), scalar.ok_or_else(|| wrong(format!("`{text}` is no scalar type")))?);
+        given.insert(n.clone(), scalar.ok_or_else(|| wrong(format!("`{text}` is not a scalar type")))?);
     }
     let chosen = generic.choose(&given).map(str::to_string);
-    chosen.map_err(|why| wrong(format!("`{name}` is not made for these types: {why}")))
+    chosen.map_err(|why| wrong(format!("`{name}` cannot be instantiated for these types: {why}")))
 }

@@ -107,8 +107,8 @@ impl Kernel {
 
 #[pymethods]
 impl Kernel {
-    /// Reads a source, in the language or in the notation of homomorphisms. `name` says which of its kernels is meant, if it
-    /// has several.
+    /// Reads a source, in the language or in the notation of homomorphisms. `name` says which of its kernels is
+    /// meant, if it has several.
     #[new]
     #[pyo3(signature = (source, name=None, *, file=None))]
     fn new(
@@ -118,7 +118,7 @@ impl Kernel {
         file: Option<PathBuf>,
     ) -> PyResult<Kernel> {
         let Ok(source) = source.extract::<String>() else {
-            return Err(option(source, "a kernel is made of a text in Lathe's language"));
+            return Err(option(source, "a kernel is made from a string in Lathe's language"));
         };
         let unnamed = || if lathe::mdh::is_notation_text(&source) { "<kernel>.mdh" } else { "<kernel>" };
         let path = file.unwrap_or_else(|| PathBuf::from(unnamed()));
@@ -290,7 +290,7 @@ impl Kernel {
             "c" => Emit::C,
             "header" => Emit::Header,
             _ => {
-                let text = format!("`{form}` is no form of code: tree, llvm, asm, object, c, header");
+                let text = format!("`{form}` is not a form of code: tree, llvm, asm, object, c, header");
                 return Err(errors::bare(py, Diagnostic::error(lathe::codes::OPTION, text)));
             }
         };

@@ -77,7 +77,7 @@ pub fn asked<'py>(kernel: &Kernel, kwargs: &Bound<'py, PyDict>) -> PyResult<Aske
         }
     }
     if !choice.params.is_empty() && choice.strategy.is_none() {
-        return Err(option(kwargs, "`params` belong to a strategy, and none is named: strategy=…"));
+        return Err(option(kwargs, "`params` requires a strategy: strategy=…"));
     }
     if chosen {
         all.choice = Some(choice);

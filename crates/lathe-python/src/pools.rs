@@ -64,7 +64,7 @@ pub fn set_threads(threads: &Bound<'_, PyAny>) -> PyResult<()> {
     let py = threads.py();
     let whole = if threads.is_instance_of::<PyBool>() { None } else { threads.extract::<usize>().ok() };
     let Some(threads) = whole else {
-        return Err(crate::keywords::option(threads, "a number of threads; 0 means all"));
+        return Err(crate::keywords::option(threads, "the number of threads; 0 means all"));
     };
     let pool = made(py, threads)?;
     THREADS.store(threads, Ordering::Relaxed);

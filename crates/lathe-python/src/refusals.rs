@@ -24,7 +24,7 @@ pub fn refused(
     let allow = if param.mode == lathe::Mode::In {
         "pass copy=True to allow a copy of this input"
     } else {
-        "give an array that numpy made: numpy.empty(…)"
+        "pass an array created by numpy: numpy.empty(…)"
     };
     let (code, text, help) = match problem {
         Problem::NotAnArray => {
@@ -34,23 +34,23 @@ pub fn refused(
         }
         Problem::Subclass => {
             let kind = object.get_type().name().map_or_else(|_| "object".to_string(), |n| n.to_string());
-            let text = format!("`{name}` is a `{kind}`, whose meaning a kernel does not know");
-            (codes::ARGUMENT_DTYPE, text, "give its data as a plain array".to_string())
+            let text = format!("`{name}` is a `{kind}`, which kernels do not support");
+            (codes::ARGUMENT_DTYPE, text, "pass its data as a plain array".to_string())
         }
         Problem::Dtype => {
             let text = format!("`{name}` is {ty}, but the argument holds {}", dtype());
-            (codes::ARGUMENT_DTYPE, text, format!("convert it before: array.astype({numpy})"))
+            (codes::ARGUMENT_DTYPE, text, format!("convert it first: array.astype({numpy})"))
         }
         Problem::Swapped => {
-            let text = format!("`{name}` has elements in the byte order of other machines ({})", dtype());
+            let text = format!("`{name}` does not have the native byte order ({})", dtype());
             (codes::ARGUMENT_DTYPE, text, allow.to_string())
         }
         Problem::Misaligned => {
-            let text = format!("the elements of `{name}` do not lie at multiples of their size");
+            let text = format!("the elements of `{name}` are not aligned to their size");
             (codes::ARGUMENT_SIZE, text, allow.to_string())
         }
         Problem::OddStrides => {
-            let text = format!("the strides of `{name}` are no multiples of its elements' size");
+            let text = format!("the strides of `{name}` are not multiples of the element size");
             (codes::ARGUMENT_SIZE, text, allow.to_string())
         }
         Problem::Rank => {
@@ -61,11 +61,11 @@ pub fn refused(
         Problem::Negated => {
             let text =
                 format!("`{name}` is written, but is a view whose elements are negated when they are read");
-            (codes::ARGUMENT_SIZE, text, "give the tensor that it is a view of".to_string())
+            (codes::ARGUMENT_SIZE, text, "pass the tensor that it is a view of".to_string())
         }
         Problem::ReadOnly => {
             let text = format!("`{name}` is written by `{}`, but the array is read-only", kernel);
-            (codes::NOT_WRITABLE, text, "give an array that may be written".to_string())
+            (codes::NOT_WRITABLE, text, "pass a writable array".to_string())
         }
     };
     argument_error(py, code, text, &[], Some(&help))
@@ -73,10 +73,10 @@ pub fn refused(
 
 pub fn reason(p: Problem) -> &'static str {
     match p {
-        Problem::Swapped => "its byte order is that of other machines",
-        Problem::Misaligned => "its elements do not lie at multiples of their size",
-        Problem::OddStrides => "its strides are no multiples of its elements' size",
-        _ => "it is no array",
+        Problem::Swapped => "it does not have the native byte order",
+        Problem::Misaligned => "its elements are not aligned to their size",
+        Problem::OddStrides => "its strides are not multiples of the element size",
+        _ => "it is not an array",
     }
 }
 

@@ -56,7 +56,8 @@ impl Extent {
     }
 }
 
-/// Where a size is read: the extent of a dimension is `times * size + plus`, and multiples of sizes that are read elsewhere.
+/// Where a size is read: the extent of a dimension is `times * size + plus`, and multiples of sizes that are read
+/// elsewhere.
 #[derive(Clone)]
 pub struct Source {
     pub param: usize,
@@ -122,8 +123,8 @@ impl Signature {
         self.sizes.iter().map(one).collect()
     }
 
-    /// The value of the `i`-th size; `shape` gives the extents of an input. What does not divide is found by the kernel's own
-    /// checks.
+    /// The value of the `i`-th size; `shape` gives the extents of an input. What does not divide is found by the
+    /// kernel's own checks.
     pub fn size<'a>(&self, i: usize, shape: &dyn Fn(usize) -> &'a [i64]) -> i64 {
         let s = &self.sizes[i].1;
         let Some(extent) = shape(s.param).get(s.dim) else { return 0 };
@@ -172,7 +173,7 @@ impl Param {
 /// Scalar parameters: the variable, and the position.
 type Values = Vec<(VarId, usize)>;
 
-/// Where the sizes are read: the sizes of an equation stand before it.
+/// Where the sizes are read: the sizes of an equation are before it.
 fn sources(f: &Function) -> Vec<(VarId, Source)> {
     let mut out: Vec<(VarId, Source)> = Vec::new();
     for SizeSource { param, dim, equation } in likely_sources(f, &|p| p.mode != Mode::Out) {

@@ -1,11 +1,11 @@
 //! Tensors of PyTorch as arguments of kernels, without copies and without a detour through numpy.
 //!
 //! A tensor is read here if it is nothing but memory of this machine: not of another class, not seen by a transform
-//! (`torch.func`), a mode (fake tensors, tracing) or forward differentiation, and no gradient would be lost. Everything else
-//! is the operator's business, which knows what these mean.
+//! (`torch.func`), a mode (fake tensors, tracing) or forward differentiation, and no gradient would be lost.
+//! Everything else is the operator's business, which knows what these mean.
 //!
-//! The memory is read by DLPack's exchange table (`__dlpack_c_exchange_api__`, PyTorch from 2.10 on), else by the tensor's
-//! own methods.
+//! The memory is read by DLPack's exchange table (`__dlpack_c_exchange_api__`, PyTorch from 2.10 on), else by the
+//! tensor's own methods.
 
 use crate::arrays::{Dims, Problem, Read};
 use crate::refusals::argument_error;
@@ -165,7 +165,7 @@ impl Torch {
             let pair = self.forward.call_method1(py, intern!(py, "unpack_dual"), (object,))?;
             if !pair.getattr(py, intern!(py, "tangent"))?.is_none(py) {
                 let text = format!(
-                    "`{}` has a tangent, and a kernel has no rule for forward-mode differentiation",
+                    "`{}` has a tangent, but kernels have no rule for forward-mode differentiation",
                     param.name
                 );
                 let help = "differentiate in reverse mode: torch.func.vjp, backward()";
@@ -244,14 +244,14 @@ impl Torch {
 fn lost(py: Python<'_>, name: &str, mode: Mode) -> PyErr {
     let (text, help) = if mode == Mode::In {
         (
-            format!("`{name}` requires a gradient, which a direct call of a kernel does not give"),
-            "lathe.torch.op(kernel, vjp=…) is differentiable; where no gradient is wanted: tensor.detach() or \
+            format!("`{name}` requires a gradient, which a direct call of a kernel does not provide"),
+            "lathe.torch.op(kernel, vjp=…) is differentiable; if no gradient is needed: tensor.detach() or \
              torch.no_grad()",
         )
     } else {
         (
-            format!("`{name}` requires a gradient and would be changed in place"),
-            "give a tensor that requires none, or change it under torch.no_grad()",
+            format!("`{name}` requires a gradient but would be modified in place"),
+            "pass a tensor that requires none, or modify it under torch.no_grad()",
         )
     };
     argument_error(py, lathe::codes::GRADIENT, text, &[], Some(help))

@@ -148,7 +148,7 @@ fn raised(py: Python<'_>, failure: &Failure) -> PyErr {
 
 /// Searches the parameters of a kernel's strategy.
 #[pyfunction]
-#[expect(clippy::too_many_arguments, reason = "called from one place in Python, by position")]
+#[expect(clippy::too_many_arguments, reason = "called from one place in Python, with positional arguments")]
 pub fn tune_kernel<'py>(
     py: Python<'py>,
     kernel: &Kernel,
@@ -293,9 +293,9 @@ fn space_of(json: &str, conditions: Vec<Condition>) -> Result<SpaceDef, Failure>
     Ok(def)
 }
 
-/// Searches a space with a function of Python.
+/// Searches a space with a Python function.
 #[pyfunction]
-#[expect(clippy::too_many_arguments, reason = "called from one place in Python, by position")]
+#[expect(clippy::too_many_arguments, reason = "called from one place in Python, with positional arguments")]
 pub fn tune_function<'py>(
     py: Python<'py>,
     function: Py<PyAny>,
@@ -357,7 +357,7 @@ pub fn tune_function<'py>(
 
 /// Searches the parameters of a program that scripts or commands run; `file` describes it.
 #[pyfunction]
-#[expect(clippy::too_many_arguments, reason = "called from one place in Python, by position")]
+#[expect(clippy::too_many_arguments, reason = "called from one place in Python, with positional arguments")]
 pub fn tune_command<'py>(
     py: Python<'py>,
     file: PathBuf,

@@ -80,7 +80,7 @@ def expression(r):
             shape[at:at] = extra
         else:
             terms.append("".join(labels))
-        # An array without dimensions was no full member of the common type before numpy 2.
+        # An array without dimensions was not a full member of the common type before numpy 2.
         other = r.random() < 0.1 and (shape or np.__version__[0] != "1")
         operands.append(data(r, shape, np.float64 if other else dtype))
     text = ",".join(terms)

@@ -158,7 +158,7 @@ impl Array {
                 codes::TOO_LARGE,
                 format!("no array can have the shape {shape:?} with strides {strides:?} of {ty}"),
             )
-            .help("one stride per extent; the distance between elements must fit the address space")
+            .help("one stride per extent; the byte offsets of the elements must fit the address space")
         };
         if shape.len() != strides.len() {
             return Err(too_large());

@@ -73,8 +73,9 @@ impl Kernel {
         if result == status::OK { Ok(()) } else { Err(self.explain(result, args)) }
     }
 
-    /// Runs the kernel that often on a device's own memory, after one run as by [`Kernel::call`] (which must have accepted
-    /// such arguments before), and gives the seconds of each by the device's clock; none where code runs on the host.
+    /// Runs the kernel that often on a device's own memory, after one run as by [`Kernel::call`] (which must have
+    /// accepted such arguments before), and gives the seconds of each by the device's clock; none where code runs on
+    /// the host.
     ///
     /// # Errors
     /// Those of the device.
@@ -111,13 +112,13 @@ impl Kernel {
                     a.strides()
                 ),
             )
-            .help("give an array whose elements all have a place of their own");
+            .help("pass an array whose elements do not overlap");
         }
         Diagnostic::error(
             codes::NOT_WRITABLE,
-            format!("`{name}` is written by `{}`, but was lent for reading", self.name()),
+            format!("`{name}` is written by `{}`, but was passed as a read-only view", self.name()),
         )
-        .help("lend it with `view_mut`")
+        .help("pass it with `view_mut`")
     }
 
     /// What a status means for these arguments.
@@ -127,7 +128,7 @@ impl Kernel {
             status::OUT_OF_MEMORY => {
                 return Diagnostic::error(
                     codes::KERNEL_MEMORY,
-                    format!("`{name}` found no memory for a local array"),
+                    format!("`{name}` could not allocate a local array"),
                 )
                 .help("use smaller sizes or tiles");
             }
@@ -136,7 +137,7 @@ impl Kernel {
                     codes::DIVISION_BY_ZERO,
                     format!("`{name}` divided an integer by zero"),
                 )
-                .note("outputs may be partly written");
+                .note("outputs may be partially written");
             }
             status::ABI => {
                 let version = lathe_abi::VERSION;
@@ -167,8 +168,7 @@ impl Kernel {
                 let want = self.declared(*param);
                 let given = args.get(*param).map_or("nothing", |a| dtype_name(a.dtype()));
                 let d = format!("`{}` is {want}, but the argument holds {given}", p(param));
-                Diagnostic::error(codes::ARGUMENT_DTYPE, d)
-                    .help(format!("convert the array to {want} before"))
+                Diagnostic::error(codes::ARGUMENT_DTYPE, d).help(format!("convert the array to {want} first"))
             }
             CheckKind::Rank { param } => {
                 let want = self.extents(*param).len();
@@ -184,17 +184,17 @@ impl Kernel {
                     p(param)
                 );
                 Diagnostic::error(codes::ARGUMENT_SIZE, d)
-                    .note("extents are not negative, and elements lie at most 2^47 bytes apart")
+                    .note("extents must not be negative, and elements must be at most 2^47 bytes apart")
             }
             CheckKind::Shape { param, dim } => self.wrong_shape(*param, *dim, args),
             CheckKind::Overlap { a, b } => Diagnostic::error(
                 codes::ARGUMENT_OVERLAP,
                 format!("`{}` and `{}` share memory, and `{name}` writes one of them", p(a), p(b)),
             )
-            .help("give arrays of their own, e.g. a copy"),
+            .help("pass separate arrays, e.g. a copy"),
             CheckKind::User { code, message } => {
                 Diagnostic::error(codes::CHECK_FAILED, check_message(name, message, code))
-                    .note("this is a check of the kernel; outputs may be partly written")
+                    .note("this is a check of the kernel; outputs may be partially written")
             }
         }
     }
@@ -287,7 +287,7 @@ fn at(v: &[i64], d: usize) -> i64 {
 
 fn dtype_name(code: u32) -> &'static str {
     match code {
-        dtype::AGGREGATE => "aggregates of another size",
+        dtype::AGGREGATE => "aggregates of a different size",
         code => Scalar::ALL
             .into_iter()
             .find(|s| dtype_of(&(*s).into()) == code)

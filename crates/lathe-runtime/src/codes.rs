@@ -36,7 +36,7 @@ pub static CODES: &[CodeInfo] = &[
     CodeInfo {
         code: NO_MEMORY,
         title: "not enough memory for an array",
-        explanation: "The machine has not as much memory available as the array needs. Nothing was run.",
+        explanation: "The machine does not have enough free memory for the array. Nothing was run.",
         wrong: "lathe run gemm.lathe:gemm -D M=4000000 -D N=4000000 -D K=8",
         right: "lathe run gemm.lathe:gemm -D M=4000 -D N=4000 -D K=8",
     },
@@ -57,7 +57,7 @@ pub static CODES: &[CodeInfo] = &[
     },
     CodeInfo {
         code: NPY_DTYPE,
-        title: "an element type that no kernel takes",
+        title: "an element type that no kernel accepts",
         explanation: "The `.npy` file holds Python objects, text, dates or complex numbers. Arrays of bools, integers \
                       of 8 to 64 bits, f2, f4 and f8 can be read, and records of these: the fields of a struct by \
                       their names, those of a tuple as `f0`, `f1`, ….",
@@ -67,7 +67,7 @@ pub static CODES: &[CodeInfo] = &[
     CodeInfo {
         code: NPY_LENGTH,
         title: "a `.npy` file of the wrong length",
-        explanation: "The header promises another number of bytes than follow it: the file was cut off while it \
+        explanation: "The number of bytes after the header is not what the header says: the file was cut off while it \
                       was written or copied, or something was appended to it.",
         wrong: "lathe run gemm.lathe:gemm --input A=truncated.npy",
         right: "lathe run gemm.lathe:gemm --input A=a.npy",
@@ -75,8 +75,8 @@ pub static CODES: &[CodeInfo] = &[
     CodeInfo {
         code: NPY_WRITE,
         title: "a `.npy` file cannot be written",
-        explanation: "The system refused to create or write the file. A file that was there before is unchanged: \
-                      data goes to a temporary file beside it, which replaces it only when it is complete.",
+        explanation: "The system refused to create or write the file. An existing file is unchanged: data \
+                      is written to a temporary file next to it, which replaces it only when it is complete.",
         wrong: "lathe run gemm.lathe:gemm --output C=/no/such/folder/c.npy",
         right: "lathe run gemm.lathe:gemm --output C=c.npy",
     },
@@ -89,21 +89,21 @@ pub static CODES: &[CodeInfo] = &[
     },
     CodeInfo {
         code: ARGUMENT_DTYPE,
-        title: "an argument of another element type",
-        explanation: "The array's element type is not the parameter's. Nothing is converted silently.",
+        title: "an argument of the wrong element type",
+        explanation: "The array's element type is not the parameter's. There are no implicit conversions.",
         wrong: "lathe run gemm.lathe:gemm --input A=doubles.npy",
         right: "lathe run gemm.lathe:gemm_f64 --input A=doubles.npy",
     },
     CodeInfo {
         code: ARGUMENT_RANK,
-        title: "an argument of another number of dimensions",
+        title: "an argument with the wrong number of dimensions",
         explanation: "The array has more or fewer dimensions than the parameter.",
         wrong: "lathe run gemm.lathe:gemm --input A=vector.npy",
         right: "lathe run gemm.lathe:gemm --input A=matrix.npy",
     },
     CodeInfo {
         code: ARGUMENT_SHAPE,
-        title: "an argument of another extent",
+        title: "an argument with the wrong extent",
         explanation: "An extent of the array is not what the parameter's type says, given the sizes that other \
                       arguments fix.",
         wrong: "lathe run gemm.lathe:gemm --input A=a_10x20.npy --input B=b_30x40.npy",
@@ -112,8 +112,8 @@ pub static CODES: &[CodeInfo] = &[
     CodeInfo {
         code: ARGUMENT_OVERLAP,
         title: "arguments share memory",
-        explanation: "Two arguments, at least one of them written, overlap in memory; or two elements of a \
-                      written argument lie at one address. Parameters are distinct unless declared `may_alias`. \
+        explanation: "Two arguments, at least one of them written, overlap in memory; or two elements \
+                      of a written argument have the same address. Parameters are distinct unless declared `may_alias`. \
                       Interleaved views of one buffer count as overlapping.",
         wrong: "kernel.call(&pool, &mut [view of x, mutable view of x])",
         right: "kernel.call(&pool, &mut [x.view(), y.view_mut()])",
@@ -142,7 +142,7 @@ pub static CODES: &[CodeInfo] = &[
     CodeInfo {
         code: KERNEL_MEMORY,
         title: "no memory for a kernel's local array",
-        explanation: "The runtime could not give the kernel the scratch memory that it asked for.",
+        explanation: "The runtime could not allocate the scratch memory that the kernel requested.",
         wrong: "lathe run big.lathe:f -D N=10000000000",
         right: "lathe run big.lathe:f -D N=1000",
     },
@@ -162,7 +162,7 @@ pub static CODES: &[CodeInfo] = &[
     },
     CodeInfo {
         code: NOT_WRITABLE,
-        title: "an output was lent for reading only",
+        title: "an output was passed as a read-only view",
         explanation: "The kernel writes the parameter, so its argument must be a mutable view.",
         wrong: "kernel.call(&pool, &mut [a.view(), c.view()])",
         right: "kernel.call(&pool, &mut [a.view(), c.view_mut()])",
@@ -170,8 +170,8 @@ pub static CODES: &[CodeInfo] = &[
     CodeInfo {
         code: NO_ENGINE,
         title: "the engine is not part of this build",
-        explanation: "The engines are `llvm`, `c` and `interpreter`; `llvm` is there if Lathe was built with the cargo \
-                      feature of that name, else kernels go through the C compiler.",
+        explanation: "The engines are `llvm`, `c` and `interpreter`; `llvm` is available if Lathe was built with the \
+                      cargo feature of that name; otherwise kernels are compiled by the C compiler.",
         wrong: "lathe run gemm.lathe:gemm --engine gcc",
         right: "lathe run gemm.lathe:gemm --engine c",
     },

@@ -60,7 +60,7 @@ impl Engine {
             _ => None,
         };
         found.map(Engine).ok_or_else(|| {
-            Diagnostic::error(codes::NO_ENGINE, format!("`{name}` is no device")).help(format!(
+            Diagnostic::error(codes::NO_ENGINE, format!("`{name}` is not a device")).help(format!(
                 "cpu, interpreter, cuda, cuda:1, opencl, opencl:1, … up to number {}",
                 MOST_DEVICES - 1
             ))
@@ -86,7 +86,7 @@ impl Engine {
             let d =
                 Diagnostic::error(codes::NO_ENGINE, format!("this build of Lathe has no engine `{name}`"));
             let d = d.help(format!("it has {}", names.join(", ")));
-            if name == "llvm" { d.note("build with the cargo feature `llvm` for that one") } else { d }
+            if name == "llvm" { d.note("build with the cargo feature `llvm` to get it") } else { d }
         })
     }
 }

@@ -67,7 +67,7 @@ fn allocate(h: &Header, file_len: u64) -> Result<Array, Diagnostic> {
         return Err(Diagnostic::error(
             codes::NPY_LENGTH,
             format!(
-                "the file {what}: {} of shape {:?} is {need} bytes, {have} follow the header",
+                "the file {what}: {} of shape {:?} needs {need} bytes, but {have} follow the header",
                 h.elem.ty, h.shape
             ),
         )

@@ -83,7 +83,7 @@ impl Pool {
                 .build();
             Some(built.map_err(|e| {
                 Diagnostic::error(codes::POOL, format!("a pool of {threads} threads cannot be started: {e}"))
-                    .help("ask for fewer threads")
+                    .help("request fewer threads")
             })?)
         };
         let watch = (pool.is_some() && threads <= all.len()).then(Arc::default);
@@ -249,7 +249,8 @@ mod tests {
         }
     }
 
-    /// Loops one right after the other, with a short pause, and after the workers have gone to sleep; from several callers.
+    /// Loops one right after the other, with a short pause, and after the workers have gone to sleep; from several
+    /// callers.
     #[test]
     fn threads_that_look_out_run_every_iteration_once() {
         let pool = Pool::new(2).unwrap();

@@ -79,7 +79,7 @@ fn arguments_are_checked() {
     }
 }
 
-/// Sizes that are no extent by themselves follow from one another; what they leave over is a wrong shape.
+/// Sizes that are not an extent by themselves follow from one another; what they leave over is a wrong shape.
 #[test]
 fn sizes_follow_from_extents() {
     let text =
@@ -131,7 +131,7 @@ fn memory_is_not_shared() {
         let status = unsafe { k.code().call(&table, &raw) }.unwrap();
         let check = &k.checks()[usize::try_from(status - 1).unwrap()];
         assert_eq!(*check, lathe_abi::CheckKind::Overlap { a: 1, b: 3 });
-        // A view for reading is no output.
+        // A view for reading is not an output.
         let mut views = views;
         let d = k.call(&pool, &mut views).unwrap_err();
         assert!(d.code.0 == "E0822" && d.message.contains("`C`"), "{d}");

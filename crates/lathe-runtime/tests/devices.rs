@@ -138,7 +138,7 @@ fn one_barrier_where_buffers_have_slots() {
     for t in 0..64 level(block) { 'B'[i, t]: B[i, t] = F[t] }
   }
 }";
-    // The size is no extent by itself: give it an array of its own.
+    // The size is not an extent by itself: give it an array of its own.
     let text = text.replace("(M, N)(A:", "(M, N)(Z: in i32[N], A:");
     agree(&text, &[&[1, 1], &[3, 2], &[2, 5], &[1, 0]]);
     let (m, f) = parse(&text);
@@ -181,7 +181,7 @@ fn halves_within_a_warp_are_shuffled() {
     assert_eq!(source.matches("__syncthreads").count(), 3, "{source}");
 }
 
-/// Rows of threads work on rows of data: each sums its row by halves and divides by the sum, and no row waits for
+/// Rows of threads work on rows of data: each sums its row by a tree reduction and divides by the sum, and no row waits for
 /// the number of threads of another phase.
 #[test]
 fn rows_of_threads_go_through_phases_together() {

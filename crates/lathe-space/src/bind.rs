@@ -72,11 +72,11 @@ pub fn bind(
                     .collect();
                 return Err(Diagnostic::error(
                     codes::CONSTRAINT,
-                    format!("{of} demands `{c}`, which does not hold for {}", parts.join(", ")),
+                    format!("{of} requires `{c}`, which does not hold for {}", parts.join(", ")),
                 ));
             }
             Ok(v) => {
-                let text = format!("the constraint `{c}` of {of} is `{v}`, not true or false");
+                let text = format!("the constraint `{c}` of {of} is `{v}`, not a boolean");
                 return Err(Diagnostic::error(codes::CONSTRAINT, text));
             }
             // What is left mentions sizes: it is asked at the call, with the parameters filled in.
@@ -174,7 +174,7 @@ fn check_range(
     }
 }
 
-/// Reads a value as it stands on a command line: `64`, `0.5`, `true`, or a word.
+/// Reads a value as it is on a command line: `64`, `0.5`, `true`, or a word.
 pub fn parse_value(text: &str) -> Value {
     match crate::parse::parse(text) {
         Ok(Expr::Value(v)) if !matches!(v, Value::Str(_)) => v,

@@ -4,7 +4,7 @@ use lathe_diagnostics::{Code, CodeInfo};
 
 /// An unknown parameter, a missing value, or one of the wrong type.
 pub const PARAMETER: Code = Code("E0601");
-/// A value outside of the parameter's range.
+/// A value out of the parameter's range.
 pub const RANGE: Code = Code("E0602");
 /// A `where` condition that does not hold.
 pub const CONSTRAINT: Code = Code("E0603");
@@ -13,7 +13,7 @@ pub const CONSTRAINT: Code = Code("E0603");
 pub const SPACE_NAME: Code = Code("E1001");
 /// An unknown name or function in a range or constraint.
 pub const SPACE_UNKNOWN: Code = Code("E1002");
-/// Constraints that refer to each other in a circle.
+/// Constraints that refer to each other cyclically.
 pub const SPACE_CYCLE: Code = Code("E1003");
 /// An empty range, or one whose values cannot be found.
 pub const SPACE_RANGE: Code = Code("E1004");
@@ -33,7 +33,7 @@ pub const T1: Code = Code("E1012");
 pub static CODES: &[CodeInfo] = &[
     CodeInfo {
         code: PARAMETER,
-        title: "unknown or unusable parameter",
+        title: "unknown or invalid parameter",
         explanation: "A parameter of a strategy was set that it does not have, has no value, or got a value of \
                       another type.",
         wrong: "kernel copy(A: f32[N]) -> (B: f32[N]) {\n    B[i] = A[i]\n}\nstrategy s(t: int = 0.5) for copy = split(i, t)",
@@ -41,7 +41,7 @@ pub static CODES: &[CodeInfo] = &[
     },
     CodeInfo {
         code: RANGE,
-        title: "value outside of the parameter's range",
+        title: "value out of the parameter's range",
         explanation: "A parameter with a range was given a value that is not in it.",
         wrong: "kernel copy(A: f32[N]) -> (B: f32[N]) {\n    B[i] = A[i]\n}\nstrategy s(t = 9 in 8..=64 step 8) for copy = split(i, t)",
         right: "kernel copy(A: f32[N]) -> (B: f32[N]) {\n    B[i] = A[i]\n}\nstrategy s(t = 16 in 8..=64 step 8) for copy = split(i, t)",
@@ -70,8 +70,8 @@ pub static CODES: &[CodeInfo] = &[
     CodeInfo {
         code: SPACE_CYCLE,
         title: "circular constraints",
-        explanation: "Parameters may mention each other in any order, but not in a circle: a condition is written at \
-                      one of the parameters that it mentions.",
+        explanation: "Constraints may refer to other parameters in any order, but not cyclically: a condition \
+                      is written at one of the parameters that it mentions.",
         wrong: "#atf::tp name \"A\" range interval<int>(1, 8) constraint divides(B)\n#atf::tp name \"B\" range interval<int>(1, 8) constraint multiple_of(A)",
         right: "#atf::tp name \"A\" range interval<int>(1, 8)\n#atf::tp name \"B\" range interval<int>(1, 8) constraint multiple_of(A)",
     },
@@ -93,16 +93,16 @@ pub static CODES: &[CodeInfo] = &[
     CodeInfo {
         code: SPACE_CONSTRAINT,
         title: "constraint that cannot be evaluated",
-        explanation: "For values that no other constraint excludes, a constraint divides by zero, leaves 64 bits, or \
-                      is not true or false.",
+        explanation: "For values that no other constraint excludes, a constraint divides by zero, overflows \
+                      64 bits, or is not a boolean.",
         wrong: "#atf::tp name \"T\" range interval<int>(0, 8) constraint divides(64)",
         right: "#atf::tp name \"T\" range interval<int>(0, 8) constraint greater_than(0) && divides(64)",
     },
     CodeInfo {
         code: SPACE_LARGE,
-        title: "too many dependent combinations",
-        explanation: "A group of parameters depends on each other in so many ways that its tree does not fit the limit \
-                      on nodes. Independent parameters cost nothing, however many values they have.",
+        title: "too many combinations of dependent parameters",
+        explanation: "The tree of valid combinations of a group of interdependent parameters exceeds the \
+                      limit on nodes. Independent parameters are not affected, however many values they have.",
         wrong: "",
         right: "",
     },
@@ -117,7 +117,7 @@ pub static CODES: &[CodeInfo] = &[
     CodeInfo {
         code: JSON,
         title: "JSON file that is not a tuning program",
-        explanation: "The file is not JSON, or has other keys and types than the JSON form of tuned programs.",
+        explanation: "The file is not JSON, or its keys or types do not match the JSON form of tuned programs.",
         wrong: "{ \"tuning_parameters\": { \"name\": \"T\", \"range\": { 1, 2 } } }",
         right: "{ \"tuning_parameters\": [ { \"name\": \"T\", \"range\": [1, 2] } ] }",
     },

@@ -22,7 +22,7 @@ pub const FUNCTIONS: &[(&str, Option<usize>)] = &[
     ("int", Some(1)),
 ];
 
-/// The value of an expression. Integers that leave 64 bits, divisions by zero and inexact `/` are errors.
+/// The value of an expression. Integers that overflow 64 bits, divisions by zero and inexact `/` are errors.
 pub fn eval(e: &Expr, env: &Env) -> Result<Value, EvalError> {
     match e {
         Expr::Value(v) => Ok(v.clone()),
@@ -130,7 +130,7 @@ pub fn names(e: &Expr) -> Vec<String> {
 fn boolean(v: Value) -> Result<bool, EvalError> {
     match v {
         Value::Bool(b) => Ok(b),
-        other => Err(EvalError::Type(format!("`{other}` is not true or false"))),
+        other => Err(EvalError::Type(format!("`{other}` is not a boolean"))),
     }
 }
 
@@ -140,7 +140,7 @@ fn unary(op: UnOp, v: Value) -> Result<Value, EvalError> {
         (UnOp::Neg, Value::Float(v)) => Ok(Value::Float(-v)),
         (UnOp::Not, Value::Bool(v)) => Ok(Value::Bool(!v)),
         (UnOp::Neg, v) => Err(EvalError::Type(format!("`{v}` is not a number"))),
-        (UnOp::Not, v) => Err(EvalError::Type(format!("`{v}` is not true or false"))),
+        (UnOp::Not, v) => Err(EvalError::Type(format!("`{v}` is not a boolean"))),
     }
 }
 
@@ -191,7 +191,7 @@ fn integers(op: BinOp, x: i64, y: i64) -> Option<Result<Value, EvalError>> {
         BinOp::Div | BinOp::FloorDiv | BinOp::Mod if y == 0 => Err(EvalError::DivisionByZero),
         BinOp::Div => match x.checked_rem(y) {
             Some(0) => checked(x.checked_div(y)),
-            Some(_) => Err(EvalError::Type(format!("`{x} / {y}` leaves a remainder; `//` rounds down"))),
+            Some(_) => Err(EvalError::Type(format!("`{x} / {y}` has a remainder; `//` rounds down"))),
             None => Err(EvalError::Overflow),
         },
         BinOp::FloorDiv => checked(floor_div(x, y)),

@@ -189,7 +189,7 @@ fn substitute(s: &Strategy, env: &BTreeMap<String, Binding>, facts: &Facts) -> R
                         return as_step.ok_or_else(|| {
                             let d = Diagnostic::error(
                                 codes::CALL,
-                                format!("`{name}` is `{e}`, which is no step"),
+                                format!("`{name}` is `{e}`, which is not a step"),
                             );
                             mark(d, *span, "used as a step here")
                         });

@@ -131,7 +131,7 @@ pub trait Moves<N: Node> {
     /// What is known before the search.
     fn state(&self) -> N::State;
 
-    /// What is known after a search whose moves are no steps.
+    /// What is known after a search whose moves are not steps.
     fn learn(&mut self, state: &N::State);
 
     /// A mistake or the end of the budget: nothing applies any more.

@@ -1,7 +1,7 @@
 //! The one reader of strategies: of files, options, libraries, and stored evidence.
 //!
-//! Steps and arithmetic share one ladder of precedence (`if`, `<+`, `;`, `@`, then arithmetic); what a node is gets decided
-//! when both sides are known, so nothing is read twice.
+//! Steps and arithmetic share one ladder of precedence (`if`, `<+`, `;`, `@`, then arithmetic); what a node is gets
+//! decided when both sides are known, so nothing is read twice.
 
 use crate::codes;
 use crate::syntax::{ArgValue, Argument, Definition, Strategy};
@@ -298,7 +298,7 @@ impl Parser<'_, '_> {
 
     fn as_expr(&mut self, n: Node) -> Read<Expr> {
         expression(n).map_err(|_| {
-            self.error(codes::KIND, "a step where a number is needed", self.last_span(), "ends here")
+            self.error(codes::KIND, "expected a number, found a step", self.last_span(), "ends here")
         })
     }
 
@@ -320,7 +320,7 @@ impl Parser<'_, '_> {
                 step.map_or_else(|| self.expected("a step"), Ok)
             }
             Node::Expr(_) => {
-                let text = "arithmetic where a step is needed";
+                let text = "expected a step, found arithmetic";
                 let d = self.error(codes::KIND, text, self.last_span(), "ends here");
                 Err(d.help("steps are calls like `split(i, 8)`, joined with `;`"))
             }

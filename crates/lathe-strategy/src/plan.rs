@@ -92,14 +92,14 @@ impl Planner<'_> {
                     return match v {
                         Value::Bool(true) => self.strategy(then, known, depth),
                         Value::Bool(false) => self.strategy(other, known, depth),
-                        v => self.fail(format!("the condition is `{v}`, not true or false"), *span),
+                        v => self.fail(format!("the condition is `{v}`, not a boolean"), *span),
                     };
                 }
                 if let Some(n) = names(&cond).iter().find(|n| !self.sizes.contains(*n)) {
                     let known: Vec<&str> = self.sizes.iter().map(String::as_str).collect();
                     return self.fail(
                         format!(
-                            "the condition `{cond}` uses `{n}`, which is no parameter, fact or size ({})",
+                            "the condition `{cond}` uses `{n}`, which is not a parameter, fact or size ({})",
                             known.join(", ")
                         ),
                         *span,
@@ -126,12 +126,15 @@ impl Planner<'_> {
                         return Ok(vec![(known, s.clone())]);
                     }
                     if depth > DEPTH {
-                        return self
-                            .fail(format!("`{name}` decides by size and calls itself without end"), *span);
+                        return self.fail(
+                            format!("`{name}` branches on sizes and calls itself without terminating"),
+                            *span,
+                        );
                     }
                     let Some(left) = self.left.get().checked_sub(1) else {
-                        let text =
-                            format!("the strategy does not end: more than {CALLS} calls decide by size");
+                        let text = format!(
+                            "the strategy does not terminate: more than {CALLS} calls branch on sizes"
+                        );
                         let d = Diagnostic::error(codes::DIVERGES, text);
                         return Err(Refusal::new("strategy", at_step(d, *span)));
                     };

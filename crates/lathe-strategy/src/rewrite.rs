@@ -305,7 +305,7 @@ impl<'a, N: Node> Engine<'a, N> {
 
     #[inline(never)]
     fn fail(&mut self, why: &str, t: &N) -> Result<N, Stop> {
-        let d = Diagnostic::error(codes::FAILED, format!("the strategy gives up: {why}"));
+        let d = Diagnostic::error(codes::FAILED, format!("the strategy fails: {why}"));
         self.refused("fail", Why::Refused(Refusal::new("fail", d)), None, t)
     }
 
@@ -410,8 +410,8 @@ impl<'a, N: Node> Engine<'a, N> {
         self.count()?;
         self.callers.push(caller);
         if self.callers.len() > DEPTH {
-            let text = format!("the strategy calls itself without end: {}", self.cycle());
-            let help = "a definition that calls itself needs a step that fails in the end";
+            let text = format!("the strategy calls itself without terminating: {}", self.cycle());
+            let help = "a recursive definition needs a step that eventually fails";
             return Err(self.mistake(codes::DIVERGES, text, None, Some(help)));
         }
         Ok(())

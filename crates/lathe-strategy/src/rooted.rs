@@ -1,5 +1,5 @@
 //! Trees whose rules need the root, as trees that [`crate::rewrite()`] can walk: a node is the whole tree with a
-//! path to where it stands. So loop trees have every combinator and traversal that terms have.
+//! path to where it is. So loop trees have every combinator and traversal that terms have.
 
 use crate::codes;
 use crate::evidence::{Evidence, Refusal};
@@ -148,7 +148,8 @@ impl<T: Tree> Node for Rooted<T> {
             return Ok(found.into_iter().map(|p| Rooted { path: Some(p), ..self.clone() }).collect());
         }
         let [path] = &found[..] else {
-            let d = Diagnostic::error(codes::LOCATION, format!("`{location}` is in {} places", found.len()));
+            let d =
+                Diagnostic::error(codes::LOCATION, format!("`{location}` matches {} places", found.len()));
             return Err(refused(d.help(format!(
                 "write `outermost({location})` or `innermost({location})`, or narrow the name"
             ))));

@@ -14,7 +14,7 @@ pub struct Argument {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum ArgValue {
-    /// Arithmetic, a parameter, or (a name that is no parameter) a path of loops or labels. A single
+    /// Arithmetic, a parameter, or (a name that is not a parameter) a path of loops or labels. A single
     /// call is parsed as this too; [`ArgValue::as_strategy`] reads it as a step where one is wanted.
     Expr(Expr),
     Strategy(Box<Strategy>),

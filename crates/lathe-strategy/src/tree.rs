@@ -89,7 +89,7 @@ pub trait Tree: Clone {
     fn rules(&self) -> Vec<&'static str>;
 
     /// Applies a rule at a focus (a path; empty: everything). At a place found by a traversal, a rule of one
-    /// loop may leave out which: it is the one that stands there.
+    /// loop may leave out which: it is the one that is there.
     fn apply(&self, rule: &str, focus: &[usize], args: &[StepArg]) -> Result<(Self, Evidence), Refusal>;
 
     /// The places of a location within a focus; `Outermost` and `Innermost` are resolved by the caller.
@@ -113,7 +113,7 @@ pub trait Tree: Clone {
     /// The number of its nodes: what one step costs.
     fn size(&self) -> u64;
 
-    /// What the tree owes before any step: it stands in the evidence of the first.
+    /// What the tree owes before any step: it is in the evidence of the first.
     fn owes(&self) -> Vec<crate::evidence::Obligation> {
         Vec::new()
     }

@@ -189,7 +189,7 @@ fn item_17_repeat_gives_the_last_success_or_is_found_out() {
         let d = run(endless, "a").unwrap_err().diagnostic;
         assert!(d.code.0 == "E0608" && d.message.contains(quoted), "{endless}: {d}");
     }
-    // Divergence is no failure that a choice catches.
+    // Divergence is not a failure that a choice catches.
     assert_eq!(result("try(repeat(id))", "a"), "E0608");
     for s in ["loop", "try(loop)", "ping"] {
         let d = run(s, "a").unwrap_err().diagnostic;

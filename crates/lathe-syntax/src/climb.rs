@@ -79,7 +79,7 @@ pub enum Sign {
 /// What `not` reaches over.
 const NEGATION: u8 = 3;
 const COMPARISON: u8 = 4;
-/// Sums: bounds of ranges, and what stands in angle brackets, where a comparison would end.
+/// Sums: bounds of ranges, and what is in angle brackets, where a comparison would end.
 pub const SUM: u8 = 5;
 
 /// A grammar of expressions: what operands are, and what is made of them.
@@ -121,7 +121,7 @@ pub trait Expressions<'a>: Rules<'a> {
         self.climb(1)
     }
 
-    /// From `+` and `-` on: bounds of ranges, and what stands in angle brackets, which a comparison would end.
+    /// From `+` and `-` on: bounds of ranges, and what is in angle brackets, which a comparison would end.
     fn sum(&mut self) -> Read<Self::Expr> {
         self.climb(SUM)
     }
@@ -133,7 +133,7 @@ pub trait Expressions<'a>: Rules<'a> {
         let mut compared = false;
         while let Some(op) = self.operator() {
             let precedence = op.precedence();
-            // A `-` on a new line begins what is no statement: it is refused as unfinished.
+            // A `-` on a new line begins what is not a statement: it is refused as unfinished.
             if precedence < at_least || (op == Operator::Sub && !self.goes_on()) {
                 break;
             }

@@ -123,7 +123,7 @@ impl<'a> Cursor<'a> {
         matches!(self.tokens.get(at), Some(Token { tok: Tok::Int(_) | Tok::Float(_), .. }))
     }
 
-    /// Is the next token a name that is no reserved word?
+    /// Is the next token a name that is not a reserved word?
     pub fn is_name(&self) -> bool {
         matches!(self.peek(), Tok::Name(_))
     }
@@ -143,7 +143,7 @@ impl<'a> Cursor<'a> {
         if self.take(text) { Ok(span) } else { self.expected(&format!("`{text}`")) }
     }
 
-    /// A name that is no reserved word.
+    /// A name that is not a reserved word.
     pub fn name(&mut self, what: &str) -> Read<&'a str> {
         let Tok::Name(n) = self.peek() else { return self.expected(what) };
         self.advance();
@@ -245,7 +245,7 @@ pub trait Rules<'a>: DerefMut<Target = Cursor<'a>> + Sized {
         self.enclosed(open, close, &format!("`{close}`"), rule)
     }
 
-    /// `(a, b, c)`: what stands between commas between brackets; a trailing comma is allowed.
+    /// `(a, b, c)`: what is between commas between brackets; a trailing comma is allowed.
     ///
     /// # Errors
     /// Those of the rule; where a comma or bracket is missing.

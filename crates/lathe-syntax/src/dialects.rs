@@ -45,8 +45,8 @@ pub static SOURCE: Dialect = Dialect {
     hints: HINTS,
 };
 
-/// Expressions and strategies by themselves: in options, stored evidence, and libraries. Every name can stand in them that
-/// is no word of these two.
+/// Expressions and strategies by themselves: in options, stored evidence, and libraries. Every name can be in them that
+/// is not a word of these two.
 pub static EXPRESSIONS: Dialect = Dialect {
     words: &["if", "then", "else", "or", "and", "not", "true", "false"],
     letter: |c| c.is_alphanumeric() || c == '_',
@@ -63,5 +63,5 @@ pub static KERNELS: Grammar = Grammar {
     nesting: codes::NESTING,
     chain: codes::CHAIN,
     depth: 100,
-    shallower: "name parts of it with `let`",
+    shallower: "bind parts of it with `let`",
 };

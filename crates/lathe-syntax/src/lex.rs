@@ -9,7 +9,7 @@ pub struct Dialect {
     pub words: &'static [&'static str],
     /// Operators and brackets, longest first, so that a prefix never hides a longer one.
     pub symbols: &'static [&'static str],
-    /// What quoted texts stand in.
+    /// What quoted texts are in.
     pub quotes: &'static [char],
     /// What names are made of; they do not begin with a digit.
     pub letter: fn(char) -> bool,
@@ -54,21 +54,21 @@ pub enum Tok<'a> {
     Int(&'a str),
     /// Digits with a point and digits, an exponent, or both.
     Float(&'a str),
-    /// What stands between quotes of a kind, escapes included: see [`unquote`].
+    /// What is between quotes of a kind, escapes included: see [`unquote`].
     Quoted(char, &'a str),
     /// An operator or a bracket.
     Sym(&'static str),
     End,
 }
 
-/// A token, and where it stands.
+/// A token, and where it is.
 #[derive(Clone, Copy, Debug)]
 pub struct Token<'a> {
     pub tok: Tok<'a>,
     pub span: Span,
     /// First of its line.
     pub newline: bool,
-    /// Nothing stands between the token before and this one.
+    /// Nothing is between the token before and this one.
     pub glued: bool,
 }
 
@@ -78,7 +78,7 @@ pub struct Comment {
     pub span: Span,
     /// Position in the list of tokens of the token that follows.
     pub before: usize,
-    /// Nothing but blanks stands before it on its line.
+    /// Nothing but blanks is before it on its line.
     pub own_line: bool,
 }
 
@@ -98,7 +98,7 @@ pub fn lex<'a>(dialect: &Dialect, grammar: &Grammar, file: FileId, text: &'a str
     };
     let mut text = text;
     if u32::try_from(text.len()).is_err() {
-        out.errors.push(error(grammar.character, "a text has at most 4 GiB".into(), 0, 0, "here"));
+        out.errors.push(error(grammar.character, "a file has at most 4 GiB".into(), 0, 0, "here"));
         text = "";
     }
     let (mut at, mut newline, mut glued) = (0, true, false);
@@ -178,8 +178,8 @@ fn name(text: &str, dialect: &Dialect) -> usize {
     end
 }
 
-/// How many bytes a number has, and whether it is a float: with digits on both sides of the point, or an exponent. Right of
-/// a point only digits count, so that `p.0.1` projects twice.
+/// How many bytes a number has, and whether it is a float: with digits on both sides of the point, or an exponent.
+/// Right of a point only digits count, so that `p.0.1` projects twice.
 fn number(text: &str, after_point: bool, hexadecimal: bool) -> (usize, bool) {
     let digits = |from: usize| text[from..].bytes().take_while(u8::is_ascii_digit).count();
     let hex = text.get(2..).filter(|_| hexadecimal && !after_point && text.starts_with("0x"));
@@ -204,7 +204,7 @@ fn number(text: &str, after_point: bool, hexadecimal: bool) -> (usize, bool) {
     (end, float)
 }
 
-/// What stands in quotes up to their end or that of the line, whether they are closed, and what is wrong.
+/// What is in quotes up to their end or that of the line, whether they are closed, and what is wrong.
 fn quoted(text: &str, quote: char) -> (&str, bool, Option<(String, String)>) {
     let mut wrong = None;
     let mut chars = text.char_indices();
@@ -213,7 +213,7 @@ fn quoted(text: &str, quote: char) -> (&str, bool, Option<(String, String)>) {
             '\n' => return (&text[..i], false, Some(unclosed(quote))),
             c if c == quote => return (&text[..i], true, wrong),
             '\\' if escape(&mut chars) == Some(None) => {
-                let help = "there are \\n \\t \\r \\\\ \\\" \\' \\` and \\u{…}".to_string();
+                let help = "escapes are \\n \\t \\r \\\\ \\\" \\' \\` and \\u{…}".to_string();
                 wrong = Some(("an unknown escape in quotes".to_string(), help));
             }
             _ => {}

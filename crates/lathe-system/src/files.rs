@@ -14,7 +14,7 @@ pub const DATA: u64 = 1 << 30;
 /// Opens a regular file. A pipe without a writer does not make this wait, and a device is not touched beyond that.
 ///
 /// # Errors
-/// What the system says; `InvalidInput` for what is no regular file.
+/// What the system says; `InvalidInput` for what is not a regular file.
 pub fn open(path: &Path) -> Result<File> {
     opened(path, OFlags::empty())
 }
@@ -39,7 +39,7 @@ pub(crate) fn regular(file: &File) -> Result<()> {
     if kind.is_file() {
         return Ok(());
     }
-    let what = if kind.is_dir() { "it is a folder" } else { "it is no regular file" };
+    let what = if kind.is_dir() { "it is a folder" } else { "it is not a regular file" };
     Err(Error::new(ErrorKind::InvalidInput, what))
 }
 
@@ -54,12 +54,12 @@ pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>> {
 /// As [`read`], for UTF-8.
 ///
 /// # Errors
-/// As [`read`]; `InvalidData` for what is no UTF-8.
+/// As [`read`]; `InvalidData` for what is not UTF-8.
 pub fn read_text(path: &Path, limit: u64) -> Result<String> {
     let bytes = read(path, limit)?;
     String::from_utf8(bytes).map_err(|e| {
         let at = e.utf8_error().valid_up_to();
-        Error::new(ErrorKind::InvalidData, format!("it is no UTF-8 text (byte {at})"))
+        Error::new(ErrorKind::InvalidData, format!("it is not UTF-8 text (byte {at})"))
     })
 }
 

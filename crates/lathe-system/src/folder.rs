@@ -68,7 +68,7 @@ impl Folder {
             std::fs::rename(&hidden, &path)?;
             return Ok(Folder { path, _owner: owner });
         }
-        Err(Error::new(ErrorKind::AlreadyExists, "no name for a temporary folder is free"))
+        Err(Error::new(ErrorKind::AlreadyExists, "no unused name for a temporary folder was found"))
     }
 
     pub fn path(&self) -> &Path {

@@ -27,7 +27,7 @@ pub struct Room {
     folder: OwnedFd,
 }
 
-/// A file of a room.
+/// A file of a private folder.
 #[derive(Clone, Debug)]
 pub struct Kept {
     pub used: SystemTime,
@@ -36,11 +36,12 @@ pub struct Kept {
 }
 
 impl Room {
-    /// Opens a room for a purpose (one line), and makes it if it is not there: the folder, those above it, and its tag.
+    /// Opens a private folder for a purpose (one line), and creates it if it does not exist: the folder, those above
+    /// it, and its tag.
     ///
     /// # Errors
-    /// `PermissionDenied` for a folder that others own or can write; `AlreadyExists` for one that is no room for this
-    /// purpose; what the system says.
+    /// `PermissionDenied` for a folder that others own or can write; `AlreadyExists` for one that is not tagged for
+    /// this purpose; what the system says.
     pub fn make(path: &Path, purpose: &str) -> Result<Room> {
         if let Some(above) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
             DirBuilder::new().recursive(true).mode(0o700).create(above)?;
@@ -59,7 +60,7 @@ impl Room {
         room.tagged(&tag).map(|()| room)
     }
 
-    /// Opens a room that is there.
+    /// Opens an existing one.
     ///
     /// # Errors
     /// As [`Room::make`].
@@ -92,8 +93,8 @@ impl Room {
     /// The content of a file of at most `limit` bytes; marks it as used now.
     ///
     /// # Errors
-    /// `PermissionDenied` for a file that others own or can write, `InvalidInput` for what is no regular file; what the
-    /// system says.
+    /// `PermissionDenied` for a file that others own or can write, `InvalidInput` for what is not a regular file;
+    /// what the system says.
     pub fn read(&self, name: &str, limit: u64) -> Result<Vec<u8>> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = File::from(rustix::fs::openat(&self.folder, name, flags, Mode::empty())?);

@@ -13,9 +13,9 @@ pub static CODES: &[CodeInfo] = &[
     CodeInfo {
         code: MACHINE,
         title: "an unknown machine",
-        explanation: "The processor or the list of its features that was asked for is not one that code can be \
-                      generated for: it is no machine file that comes with Lathe, none of the processors that \
-                      these files name, and no file. Leave both out to compile for the machine at hand.",
+        explanation: "Code cannot be generated for the requested processor or feature \
+                      list: it is neither a machine file that comes with Lathe, nor a processor that \
+                      these files name, nor a file. Omit both to compile for the host machine.",
         wrong: "lathe emit gemm.lathe --to asm --cpu nonesuch",
         right: "lathe emit gemm.lathe --to asm --cpu x86-64-v3",
     },
@@ -25,7 +25,7 @@ pub static CODES: &[CodeInfo] = &[
         explanation: "A machine is a TOML file with `format = 1`, a `name`, and `memories` and `cores` (its levels) or \
                       the `base` that has them; `constraints`, `facts` and `code` may follow. JSON files of older \
                       versions, which hold levels alone, are read, too; formats that are newer than this Lathe are \
-                      refused. Unknown keys are refused, so that a misspelt constraint is not silently ignored.",
+                      refused. Unknown keys are refused, so that a misspelled constraint is not silently ignored.",
         wrong: "{ \"name\": \"toy\", \"memory\": [] }",
         right: "{ \"name\": \"toy\", \"memories\": [{ \"layer\": \"HM\" }], \"cores\": [{ \"layer\": \"COR\", \"executor\": \"cpu\" }] }",
     },
@@ -33,7 +33,7 @@ pub static CODES: &[CodeInfo] = &[
         code: MODEL,
         title: "machine that contradicts itself",
         explanation: "A level is named twice, a space or an executor does not exist, a constraint names a level that \
-                      is not there, a fact has another type than it must have, or there is no machine of that name.",
+                      is not there, a fact has the wrong type, or there is no machine of that name.",
         wrong: "lathe run gemm.lathe:gemm --strategy auto --model abacus",
         right: "lathe run gemm.lathe:gemm --strategy auto --model openmp",
     },

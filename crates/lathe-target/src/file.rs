@@ -98,7 +98,7 @@ impl File {
         }
         if text.trim_start().starts_with(['{', '[']) && !text.trim_start().starts_with("[[") {
             let file: File = serde_json::from_str(text)
-                .map_err(|e| form(format!("this is no machine: {e}")).help(HELP))?;
+                .map_err(|e| form(format!("this is not a machine file: {e}")).help(HELP))?;
             return match file.format {
                 0 => Ok(File { format: FORMAT, ..file }),
                 n => Err(form(format!("a machine file of format {n} is written in TOML"))),
@@ -109,7 +109,8 @@ impl File {
         struct Version {
             format: Option<u64>,
         }
-        let bad = |e: toml::de::Error| form(format!("this is no machine: {}", e.message())).help(HELP);
+        let bad =
+            |e: toml::de::Error| form(format!("this is not a machine file: {}", e.message())).help(HELP);
         let version: Version = toml::from_str(text).map_err(bad)?;
         match version.format {
             Some(FORMAT) => toml::from_str(text).map_err(bad),
@@ -117,7 +118,7 @@ impl File {
                 Err(form(format!("format {n} of machine files is unknown; this Lathe reads up to {FORMAT}"))
                     .help("a newer Lathe reads it"))
             }
-            None => Err(form("a machine file says its `format`".to_string()).help(HELP)),
+            None => Err(form("a machine file must have a `format`".to_string()).help(HELP)),
         }
     }
 
@@ -135,11 +136,13 @@ impl File {
         };
         let known = SHIPPED.iter().find(|s| s.0 == *base).filter(|_| depth < 8);
         let Some((_, text)) = known else {
-            return Err(fail(format!("there is no machine `{}` to begin with", base.escape_debug())));
+            return Err(fail(format!("the base machine `{}` does not exist", base.escape_debug())));
         };
         let under = File::read(text)?.on_base(depth + 1)?;
         if self.memories.is_empty() != self.cores.is_empty() {
-            return Err(fail("it has levels of its own or those of its base, not some of each".to_string()));
+            return Err(fail(
+                "it must either define all levels or inherit all levels of its base".to_string(),
+            ));
         }
         let own = !self.memories.is_empty();
         let merge = |mut a: BTreeMap<String, Fact>, b: BTreeMap<String, Fact>| {

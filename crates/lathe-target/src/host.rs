@@ -1,4 +1,4 @@
-//! The machine at hand, as far as the processor tells.
+//! The host machine, as far as the processor tells.
 
 use crate::Machine;
 
@@ -19,7 +19,7 @@ pub const KNOWN: &[&str] = &[
     "sve",
 ];
 
-/// Whether the processor at hand has a feature that machine files name; `false` for those of others.
+/// Whether the host processor has a feature that machine files name; `false` for those of others.
 #[cfg(target_arch = "x86_64")]
 pub fn has(feature: &str) -> bool {
     use std::arch::is_x86_feature_detected as detected;
@@ -61,7 +61,7 @@ pub fn has(_: &str) -> bool {
     false
 }
 
-/// The file that describes the processor at hand best.
+/// The file that describes the host processor best.
 pub fn kind() -> Option<&'static str> {
     let kinds: &[&str] = match std::env::consts::ARCH {
         "x86_64" => &["x86-64-v4", "x86-64-v3", "x86-64-v2", "x86-64"],

@@ -139,7 +139,7 @@ impl Machine {
     pub fn find(name: &str) -> Result<Machine, Diagnostic> {
         Machine::named(name).ok_or_else(|| {
             Diagnostic::error(codes::MACHINE, format!("unknown processor `{}`", name.escape_debug()))
-                .help(format!("there are {}; a file describes any other", Machine::names().join(", ")))
+                .help(format!("known: {}; use a file for any other", Machine::names().join(", ")))
         })
     }
 
@@ -157,7 +157,7 @@ impl Machine {
     /// Reads a machine file.
     ///
     /// # Errors
-    /// `E1201` where the text is no machine of this or an older version, `E1202` where it contradicts itself.
+    /// `E1201` where the text is not a machine of this or an older version, `E1202` where it contradicts itself.
     pub fn parse(text: &str) -> Result<Machine, Diagnostic> {
         Machine::of(&File::read(text)?.on_base(0)?)
     }
@@ -197,7 +197,7 @@ impl Machine {
             let Some((_, kind)) = FACTS.iter().find(|f| f.0 == name) else {
                 let known: Vec<&str> = FACTS.iter().map(|f| f.0).collect();
                 return Err(fail(format!("there is no fact `{}`", name.escape_debug()))
-                    .help(format!("facts are {}; others stand under `[extra]`", known.join(", "))));
+                    .help(format!("known facts: {}; put others under `[extra]`", known.join(", "))));
             };
             let wrong = |what: &str| Err(fail(format!("the fact `{name}` is {what}")));
             match (kind, fact) {
@@ -217,11 +217,13 @@ impl Machine {
             }
         }
         if m.vector_bytes == 0 || !m.vector_bytes.is_power_of_two() || m.vector_bytes > 4096 {
-            return Err(fail("vectors have a power of two of bytes, at most 4096".to_string()));
+            return Err(fail(
+                "the number of bytes in a vector must be a power of two, at most 4096".to_string(),
+            ));
         }
         for (name, fact) in &file.extra {
             if FACTS.iter().any(|f| f.0 == name) {
-                return Err(fail(format!("`{name}` stands under `[facts]`")));
+                return Err(fail(format!("`{name}` belongs under `[facts]`")));
             }
             m.more.insert(name.clone(), fact.value());
         }
@@ -277,7 +279,7 @@ impl Machine {
         (self.vector_bytes / scalar_bytes.max(1)).max(1)
     }
 
-    /// What code for this machine needs and the machine at hand lacks.
+    /// What code for this machine needs and the host machine lacks.
     pub fn lacking_here(&self) -> Vec<&str> {
         let foreign = !self.code.arch.is_empty() && self.code.arch != std::env::consts::ARCH;
         let arch = foreign.then_some(self.code.arch.as_str());

@@ -42,7 +42,7 @@ impl Model {
                 let known: Vec<&str> = SHIPPED.iter().map(|s| s.0).collect();
                 let text = format!("there is no system model `{}`", name.escape_debug());
                 Err(Diagnostic::error(codes::MODEL, text)
-                    .help(format!("there are: {}; a file describes any other", known.join(", "))))
+                    .help(format!("known: {}; use a file for any other", known.join(", "))))
             }
         }
     }
@@ -50,7 +50,7 @@ impl Model {
     /// Reads the levels of a machine file.
     ///
     /// # Errors
-    /// E1201 where the text is no machine, E1202 where it contradicts itself.
+    /// E1201 where the text is not a machine, E1202 where it contradicts itself.
     pub fn parse(text: &str) -> Result<Model, Diagnostic> {
         Model::of(&File::read(text)?.on_base(0)?)
     }
@@ -132,7 +132,7 @@ impl Model {
         if !word(&self.name) {
             return Err(Diagnostic::error(
                 codes::MODEL,
-                "a model has a name of letters, digits, `_` and `-`",
+                "the name of a model consists of letters, digits, `_` and `-`",
             ));
         }
         for (what, n) in [("memory", self.memories.len()), ("core", self.cores.len())] {
@@ -145,7 +145,7 @@ impl Model {
         names.extend(self.memories.iter().filter(|m| m.region() != m.layer).map(Memory::region));
         for (n, name) in names.iter().enumerate() {
             if !word(name) {
-                return fail(format!("`{}` is no name of a layer", name.escape_debug()));
+                return fail(format!("`{}` is not a name of a layer", name.escape_debug()));
             }
             if names[..n].contains(name) {
                 return fail(format!("the name `{name}` is given twice"));
@@ -155,7 +155,7 @@ impl Model {
             if let Some(space) = m.space.as_deref()
                 && Space::from_name(space).is_none()
             {
-                return fail(format!("`{}` is no space of the tree", space.escape_debug()));
+                return fail(format!("`{}` is not a memory space", space.escape_debug()));
             }
             if let Some(per) = m.per.as_deref() {
                 self.core_named(per)?;
@@ -165,7 +165,7 @@ impl Model {
             ["cpu", "vector", "team", "device", "node", "grid", "cluster", "block", "warp", "lane"];
         for c in &self.cores {
             if !EXECUTORS.contains(&c.executor.as_str()) {
-                let text = format!("`{}` runs no loops", c.executor.escape_debug());
+                let text = format!("`{}` is not an executor of loops", c.executor.escape_debug());
                 return Err(Diagnostic::error(codes::MODEL, format!("model `{}`: {text}", self.name))
                     .help(format!("executors are: {}", EXECUTORS.join(", "))));
             }
@@ -183,7 +183,7 @@ impl Model {
                 Constraint::Combine { core, regions } => {
                     self.core_named(core)?;
                     if let Some(r) = regions.iter().find(|r| self.region(r).is_none()) {
-                        return fail(format!("a constraint names the region `{}`", r.escape_debug()));
+                        return fail(format!("a constraint names the unknown region `{}`", r.escape_debug()));
                     }
                 }
             }

@@ -31,22 +31,22 @@ pub static RULE: Rule = Rule {
             Formal::optional("jam", Sort::Int),
             Formal::optional("lanes", Sort::Word),
         ],
-        summary: "gives all statements of a nest new loops: fused, interchanged, skewed, tiled, with lanes inside",
+        summary: "polyhedral scheduling: computes new loops for all statements of a nest: fused, interchanged, skewed, tiled, with vector lanes inside",
         page: "\
-`affine_schedule(i)` takes the loop `i` with all that stands in it apart and makes loops again, by isl's scheduler
+`affine_schedule(i)` replaces the loop `i` and everything in it by new loops that isl's scheduler computes
 (Verdoolaege and Janssens, 2017; the objective is that of Pluto): dependences become short, outer loops independent of
 one another where that is possible. Without a loop it takes everything from the first to the last loop of the
 function.
 
-* `fuse: max` makes common loops wherever dependences allow it, `fuse: none` only for statements that depend on one
-  another in a circle; `fuse: smart`, the default, for those that share values.
+* `fuse: max` makes common loops wherever dependences allow it, `fuse: none` only for statements with
+  cyclic dependences; `fuse: smart`, the default, for those that share values.
 * `tile: 32` cuts loops that may be interchanged into tiles. With lanes and without `jam`, the loop of the lanes stays
   whole.
-* `vector: 8` makes lanes of the loop along which arrays lie in memory. Ranges are split where a vector or a statement
-  begins or ends, so that only what is left over runs with masks or conditions. Where one statement in an inner loop waits
-  for another one, they get loops of their own. `lanes: any` also makes lanes of independent iterations whose elements lie
-  apart in memory, by gathers and scatters, where there is no loop along memory; `lanes: dense`, the default, does not.
-* `jam: 4` does that many iterations of another independent loop side by side, with what reduces innermost: results
+* `vector: 8` vectorizes the loop along which arrays are contiguous in memory. Ranges are split where a vector or a statement
+  begins or ends, so that only the remainder runs with masks or conditions. Where one statement in an inner loop
+  depends on another one, the loop is distributed. `lanes: any` also vectorizes independent iterations whose elements are
+  not contiguous, by gathers and scatters, where there is no contiguous loop; `lanes: dense`, the default, does not.
+* `jam: 4` jams that many iterations of another independent loop, with the reduction innermost, so that results
   stay in registers.
 
 **Legal** if every dependence keeps its order and every instance is run once, which is checked as for every step.
@@ -134,11 +134,12 @@ pub fn proposals(cursor: &Cursor, all: &[Args]) -> Vec<Result<Function, Refusal>
     all.iter().map(propose).collect()
 }
 
-/// Arguments of the function that bound loops may be so large that sums of them leave 64 bits; then the loops are left as
-/// they are.
+/// Arguments of the function that bound loops may be so large that sums of them overflow 64 bits; then the loops are
+/// left as they are.
 const LARGE: i64 = 1 << 40;
 
-/// The place of a nest whose bounds are sums of small numbers: that of one branch of a condition that says so, if need be.
+/// The place of a nest whose bounds are sums of small numbers: that of one branch of a condition that says so, if
+/// need be.
 fn small(work: &mut Work, path: &Path) -> Result<Path, Refusal> {
     let (nest, ranges) = (work.at(path)?.clone(), work.ranges(path));
     let (mut wide, mut inside): (BTreeSet<VarId>, HashSet<VarId>) = Default::default();
@@ -174,7 +175,7 @@ impl Wanted {
         let refuse = |text: String| Diagnostic::error(codes::ARGUMENT, text).into_refusal(rule);
         let number = |name: &str, position, most| -> Result<i64, Refusal> {
             let n = args.opt_positive(rule, name, position)?.unwrap_or(1);
-            if n > most { Err(refuse(format!("`{rule}`: `{name}: {n}` is too much"))) } else { Ok(n) }
+            if n > most { Err(refuse(format!("`{rule}`: `{name}: {n}` is too large"))) } else { Ok(n) }
         };
         let wanted = Wanted {
             fuse: match args.opt_word(rule, "fuse", 1, &["max", "smart", "none"])? {
@@ -189,11 +190,11 @@ impl Wanted {
         };
         match (wanted.lanes as u64).is_power_of_two() {
             true => Ok(wanted),
-            false => Err(refuse(format!("`{rule}`: {} is no number of lanes", wanted.lanes))),
+            false => Err(refuse(format!("`{rule}`: {} is not a number of lanes", wanted.lanes))),
         }
     }
 
-    /// What a tree is where somebody has said what its innermost loops are.
+    /// A tree whose innermost loops are given.
     fn stage(&self) -> Stage {
         if self.lanes > 1 || self.jam > 1 { Stage::Scheduled } else { Stage::Plain }
     }
@@ -246,8 +247,8 @@ fn one(work: &mut Work, path: &Path, wanted: &Wanted) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Gives statements whose instances do not tell the iterations of the nest apart, as those of index notation inside of
-/// loops, the iterators for an instance.
+/// Extends the instance vectors of statements that do not distinguish the iterations of the nest, such as index
+/// notation inside of loops, by the iterators.
 fn numbered(work: &mut Work, path: &Path) -> Result<(), Refusal> {
     fn of(s: &Stmt, around: &mut Vec<Binder>, once: &dyn Fn(&Stmt) -> bool) -> Stmt {
         let binder = s.as_loop().map(|l| l.binder.clone());
@@ -285,11 +286,11 @@ fn numbered(work: &mut Work, path: &Path) -> Result<(), Refusal> {
 fn refusal(nest: &Stmt, why: &str) -> Refusal {
     Diagnostic::error(codes::UNSUPPORTED, format!("`affine_schedule`: {why}"))
         .at_places(nest.places(), "this nest")
-        .help("name a loop inside of it, or take apart what cannot be scheduled from the rest with `fission`")
+        .help("name a loop inside of it, or separate what cannot be scheduled from the rest with `fission`")
         .into_refusal(RULE.signature.name)
 }
 
-/// The schedule with inner loops distributed where that alone makes lanes: isl keeps loops together that can be tiled.
+/// The schedule with inner loops distributed where that is necessary for vectorization: isl keeps tilable loops together.
 fn with_lanes(s: Schedule, wanted: &Wanted) -> Schedule {
     let mut best = (laned(&s, wanted), s);
     if wanted.lanes < 2 {
@@ -304,7 +305,7 @@ fn with_lanes(s: Schedule, wanted: &Wanted) -> Schedule {
     }
 }
 
-/// How many of the statements that run most are in lanes.
+/// How many of the most frequently executed statements are vectorized.
 fn laned(s: &Schedule, wanted: &Wanted) -> usize {
     let deepest = s.units.iter().map(|u| u.iters.len()).max();
     let often = |u: &usize| s.units.get(*u).map(|u| u.iters.len()) == deepest;
@@ -313,7 +314,7 @@ fn laned(s: &Schedule, wanted: &Wanted) -> usize {
     all.map(|((units, _), _)| units.iter().filter(|u| often(u)).count()).sum()
 }
 
-/// Each band with one of its members innermost, and apart.
+/// Each band with one of its members innermost, and distributed.
 fn distributions(s: &Schedule) -> impl Iterator<Item = Schedule> {
     let all = bands(s).into_iter().enumerate();
     all.flat_map(|(band, (_, members))| (0..members).map(move |m| (band, m)))
@@ -361,7 +362,7 @@ fn walk(s: &Schedule, t: &Tree, units: &[usize], wanted: &Wanted, moves: &[Moves
     }
 }
 
-/// No band stands below.
+/// No band is below.
 fn innermost(t: &Tree) -> bool {
     match t {
         Tree::Leaf => true,

@@ -1,4 +1,4 @@
-//! Integer arithmetic of what a step makes: as before the step, no operation that is evaluated leaves 64 bits or divides
+//! Integer arithmetic of what a step makes: as before the step, no operation that is evaluated overflows 64 bits or divides
 //! by 0.
 //!
 //! Engines compute with 64-bit integers, so bounds and subscripts that are right as mathematics are wrong where a part of
@@ -22,7 +22,8 @@ pub struct Overflow {
     shape: Shape,
 }
 
-/// An operation of `new` that may leave 64 bits or divide by 0, and that `old` did not have; both stand where `ranges` hold.
+/// An operation of `new` that may overflow 64 bits or divide by 0, and that `old` did not have; both stand where
+/// `ranges` hold.
 pub fn added_overflow(old: &Stmt, new: &Stmt, ranges: &Ranges) -> Option<Overflow> {
     let collect = |old, new| {
         let mut walk = Walk { ranges: ranges.clone(), path: Path::new(), found: Vec::new() };
@@ -56,7 +57,7 @@ fn shape(e: &Expr, ranges: &Ranges) -> Shape {
     out
 }
 
-/// Never that of an atom: a division is one by something else than before where the large parts of its divisor differ.
+/// Never that of an atom: a division is one by something other than before where the large parts of its divisor differ.
 fn divisor_shape(by: &Expr, ranges: &Ranges) -> u64 {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hasher = DefaultHasher::new();

@@ -1,4 +1,4 @@
-//! Full blocks and what is left: shared by `unroll`, `vectorize` and `unroll_and_jam`.
+//! Full blocks and remainders: shared by `unroll`, `vectorize` and `unroll_and_jam`.
 
 use crate::nest::{substitute, trip_count};
 use crate::split::iteration;

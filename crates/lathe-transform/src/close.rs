@@ -1,4 +1,4 @@
-//! `close`: loops become index notation again, the inverse of `open`.
+//! `close`: raises loops to index notation, the inverse of `open`.
 
 use crate::args::Args;
 use crate::codes;
@@ -28,14 +28,14 @@ pub static RULE: Rule = Rule {
         formals: &[Formal::optional("label", Sort::Label)],
         summary: "raising: turns loop nests into index notation",
         page: "\
-*Raising*, the inverse of `open` (lowering): a nest that does nothing but store one value per iteration, update elements \
-(`C[i, j] += …`), or combine values into what starts from the operator's identity, an accumulator that is then stored or the \
-element itself, becomes the statement in index notation that it is. `close(C)` closes the nest that stores `C`, `close` every nest \
+*Raising*, the inverse of `open` (lowering): a nest that only stores one value per iteration, updates \
+elements (`C[i, j] += …`), or reduces from the operator's identity into an accumulator or an element, \
+becomes the equivalent statement in index notation. `close(C)` closes the nest that stores `C`, `close` every nest \
 that can be closed; decisions (`mdh`) are taken \
 for statements in index notation.
 
-**Legal** if the loops make a box, run in order, and read nothing that they write. Results of a reduction may be \
-combined in another order then: asking for the step declares that acceptable, which is recorded.
+**Legal** if the domain is a box and the loops run in order and read nothing that they write. The result of a \
+reduction may then be combined in any order: using the step declares that acceptable, which is recorded.
 
 ```lathe
 kernel scale(A: f32[N]) -> (B: f32[N]) {
@@ -73,7 +73,7 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
         !matches!(s.enters(0), Enters::Loop(_) | Enters::While(_))
     });
     if let (Some(l), true) = (&label, found.is_empty()) {
-        let text = format!("`close`: the loops around `{l}` are no statement in index notation");
+        let text = format!("`close`: the loops around `{l}` are not a statement in index notation");
         return Err(work.refuse(codes::SHAPE, text));
     }
     for (path, c) in found.into_iter().rev() {

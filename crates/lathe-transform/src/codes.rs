@@ -14,7 +14,7 @@ pub const ORDER: Code = Code("E0623");
 pub const SHAPE: Code = Code("E0624");
 /// Additional iterations of a padded loop would have an effect.
 pub const PADDING: Code = Code("E0626");
-/// The step made a tree that is none: a defect of Lathe.
+/// The step produced an ill-formed tree: a bug in Lathe.
 pub const ILL_FORMED: Code = Code("E0627");
 /// The step would compute indices that may not fit 64 bits.
 pub const OVERFLOW: Code = Code("E0628");
@@ -37,7 +37,7 @@ pub static CODES: &[CodeInfo] = &[
     CodeInfo {
         code: UNKNOWN_NAME,
         title: "no loop, label or array of that name",
-        explanation: "A step names a loop, a label or an array that does not exist (any more) at this point of the \
+        explanation: "A step names a loop, a label or an array that does not exist (or no longer exists) at this point of the \
                       strategy. The message lists what there is.",
         wrong: "kernel copy(A: f32[N]) -> (B: f32[N]) {\n    B[i] = A[i]\n}\nstrategy s for copy = split(j, 8)",
         right: "kernel copy(A: f32[N]) -> (B: f32[N]) {\n    B[i] = A[i]\n}\nstrategy s for copy = split(i, 8)",
@@ -55,8 +55,8 @@ pub static CODES: &[CodeInfo] = &[
     CodeInfo {
         code: ORDER,
         title: "the step would change the result",
-        explanation: "Two statement instances touch the same element, at least one of them writes it, and the step \
-                      would run them in the other order (or at the same time). The message names both, with numbers.",
+        explanation: "Two statement instances access the same element, at least one of them writes it, \
+                      and the step would reverse their order (or run them concurrently). The message names both, with numbers.",
         wrong: "kernel prefix(A: inout f32[N]) {\n    for i in 1..N { A[i] = A[i] + A[i-1] }\n}\n\
                 strategy s for prefix = parallel(i)",
         right: "kernel twice(A: inout f32[N]) {\n    for i in 1..N { A[i] = A[i] + A[i] }\n}\n\
@@ -64,7 +64,7 @@ pub static CODES: &[CodeInfo] = &[
     },
     CodeInfo {
         code: SHAPE,
-        title: "the tree does not have the shape that the step needs",
+        title: "the tree does not have the shape that the step requires",
         explanation: "The step works on a certain shape of loops, for example a nest without statements between \
                       its loops. The message says which, and often which step makes it.",
         wrong: "kernel copy(A: f32[N]) -> (B: f32[N]) {\n    B[i] = A[i]\n}\nstrategy s for copy = unroll(i)",
@@ -73,28 +73,28 @@ pub static CODES: &[CodeInfo] = &[
     CodeInfo {
         code: UNSUPPORTED,
         title: "the step does not support this program",
-        explanation: "What the step is asked for, or what the program does at this place, is outside what the \
-                      step can handle; the message says why.",
+        explanation: "The step does not support these arguments or this part \
+                      of the program; the message says why.",
         wrong: "kernel copy(A: f32[N]) -> (B: f32[N]) {\n    B[i] = A[i]\n}\nstrategy s for copy = unroll(i, 1000000)",
         right: "kernel copy(A: f32[N]) -> (B: f32[N]) {\n    B[i] = A[i]\n}\nstrategy s for copy = unroll(i, 4)",
     },
     CodeInfo {
         code: OVERFLOW,
-        title: "the step would compute an index beyond 64 bits",
-        explanation: "Indices are 64-bit integers. The bounds or subscripts that the step would write contain an \
-                      operation whose result may not fit, for some sizes or inputs of the kernel: the factor is too \
-                      large, or an input that decides a bound may be anything. A smaller factor helps, or an \
-                      `assume` that says how large the input is; it is checked when the kernel is called.",
+        title: "the step would compute an index that may overflow 64 bits",
+        explanation: "Indices are 64-bit integers. The bounds or subscripts that the step would write contain \
+                      an operation that may overflow, for some sizes or inputs of the kernel: the factor is \
+                      too large, or a bound depends on an unrestricted input. A smaller factor helps, or \
+                      an `assume` that bounds the input; it is checked when the kernel is called.",
         wrong: "kernel copy(A: f32[N]) -> (B: f32[N]) {\n    B[i] = A[i]\n}\n\
                 strategy s for copy = shift(i, 9223372036854775807)",
         right: "kernel copy(A: f32[N]) -> (B: f32[N]) {\n    B[i] = A[i]\n}\nstrategy s for copy = shift(i, 8)",
     },
     CodeInfo {
         code: WINDOW,
-        title: "a copy does not stand for the array",
-        explanation: "A step that copies a part of an array to a buffer was given, or found, a window that does not hold \
-                      all that the statement touches, or that has elements that do not exist. The checker looks at every \
-                      access and every copy, wherever the window comes from.",
+        title: "a copy does not cover the array's accesses",
+        explanation: "A step that copies a part of an array to a buffer was given, or computed, a window that does \
+                      not contain every element that the statement accesses, or that reaches out of the array's bounds. The checker \
+                      examines every access and every copy, however the window was determined.",
         wrong: "kernel copy(A: f32[N]) -> (B: f32[N]) {\n    B[i] = A[i]\n}\n\
                 strategy s for copy = split(i, 8) ; stage(A, at: i.o, window: range(8 * i.o, 4))",
         right: "kernel copy(A: f32[N]) -> (B: f32[N]) {\n    B[i] = A[i]\n}\n\
@@ -102,19 +102,19 @@ pub static CODES: &[CodeInfo] = &[
     },
     CodeInfo {
         code: VALUE,
-        title: "a read might get another value",
-        explanation: "After a step that makes, removes or re-lays an array, the checker compares the trees before and after: \
-                      whatever an array holds where it is read must be the value of the expression that the other tree \
-                      has in this place, and every iteration that has elements of its own must have all of them. What it \
-                      cannot show is refused, for example where elements may be read that no loop stores to.",
+        title: "a read might see a different value",
+        explanation: "After a step that creates or removes an array or changes its layout, the checker \
+                      compares the trees before and after: the value of each read must equal the value that the other tree \
+                      computes in its place, and an iteration with its own elements must own all elements that it accesses. \
+                      What cannot be shown is refused, for example if elements may be read that no loop stores to.",
         wrong: "",
         right: "",
     },
     CodeInfo {
         code: ILL_FORMED,
-        title: "a step made an ill-formed tree",
-        explanation: "The verifier looks at the tree after every step. What it found is a defect of Lathe, not of the \
-                      program or the strategy: the step is refused, and the tree stays as it was. Please report it with the \
+        title: "a step produced an ill-formed tree",
+        explanation: "The verifier checks the tree after every step. The fault that it found is a bug in Lathe, \
+                      not in the program or the strategy: the step is refused, and the tree is unchanged. Please report it with the \
                       program and the strategy.",
         wrong: "",
         right: "",

@@ -22,7 +22,7 @@ pub fn to_index(e: &space::Expr, var: &dyn Fn(&str) -> Option<Expr>) -> Result<E
     let positive = |e: &Expr| e.as_int().is_some_and(|c| c > 0);
     match e {
         E::Value(Value::Int(v)) => Ok(build::index(*v)),
-        E::Name(n) => var(n).ok_or_else(|| format!("`{n}` is no loop or size here")),
+        E::Name(n) => var(n).ok_or_else(|| format!("`{n}` is not a loop or size here")),
         E::Unary(UnOp::Neg, a) => Ok(build::neg(to_index(a, var)?)),
         E::Binary(op, a, b) => {
             let (a, b) = (to_index(a, var)?, to_index(b, var)?);
@@ -33,10 +33,10 @@ pub fn to_index(e: &space::Expr, var: &dyn Fn(&str) -> Option<Expr>) -> Result<E
                 BinOp::FloorDiv if positive(&b) => Ok(build::floor_div(a, b)),
                 BinOp::Mod if positive(&b) => Ok(build::floor_mod(a, b)),
                 BinOp::FloorDiv | BinOp::Mod => {
-                    Err(format!("`{e}` divides by something that is no positive constant"))
+                    Err(format!("`{e}` divides by something that is not a positive constant"))
                 }
                 BinOp::Div => Err(format!("`{e}`: use `//`, which rounds down")),
-                _ => Err(format!("`{e}` is no number")),
+                _ => Err(format!("`{e}` is not a number")),
             }
         }
         E::Call(f, args) if (f == "min" || f == "max") && !args.is_empty() => {
@@ -45,7 +45,7 @@ pub fn to_index(e: &space::Expr, var: &dyn Fn(&str) -> Option<Expr>) -> Result<E
             let first = all.next().ok_or_else(|| format!("`{e}` has no arguments"))?;
             Ok(all.fold(first, op))
         }
-        _ => Err(format!("`{e}` is no integer expression")),
+        _ => Err(format!("`{e}` is not an integer expression")),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `parallel`, `bind` and `serial`: who runs a loop's iterations.
+//! `parallel`, `bind` and `serial`: the executors of loops.
 
 use crate::args::{Args, IntoRefusal};
 use crate::codes;
@@ -17,12 +17,12 @@ pub static PARALLEL: Rule = Rule {
         name: "parallel",
         version: 1,
         formals: &[Formal::one("loop", Sort::Loop)],
-        summary: "runs the iterations of a loop on the threads of the host",
+        summary: "runs the iterations of a loop on host threads (OpenMP: parallel for)",
         page: "\
-`parallel(i)` gives the iterations of `i` to the pool of threads, in any order and at the same time.
+`parallel(i)` distributes the iterations of `i` over the thread pool; they run concurrently, in any order.
 
-**Legal** if no iteration touches what another one writes. A reduction over the loop must be split up first, by
-`privatize` or `factor`.
+**Legal** if no iteration accesses what another one writes. A reduction over the loop must be split into partial results
+first, by `privatize` or `factor`.
 
 ```lathe
 kernel scale(A: f32[N]) -> (B: f32[N]) {
@@ -34,7 +34,7 @@ strategy s for scale = parallel(i)
     apply: apply_parallel,
 };
 
-/// Who `bind` can give iterations to, and how deep they are nested; lanes deepest.
+/// The executors that `bind` accepts, and their nesting depth; lanes are deepest.
 pub const CORES: [(&str, usize); 8] = [
     ("node", 0),
     ("device", 1),
@@ -54,17 +54,17 @@ pub static BIND: Rule = Rule {
             Formal::one("loop", Sort::Loop),
             Formal::one("cores", Sort::Word),
         ],
-        summary: "runs the iterations of a loop on the cores of a device, on several devices, or on several machines",
+        summary: "binds a loop to the cores of a device, to several devices, or to several machines",
         page: "\
-`bind(i, grid)` gives every iteration of `i` to a block of a device's grid, `bind(j, block)` every iteration of `j` to
+`bind(i, grid)` assigns every iteration of `i` to a block of a device's grid, `bind(j, block)` every iteration of `j` to
 a thread of the block; `warp` and `lane` are the groups of threads and the threads in them, `cluster` the blocks of a group,
 `device` and `node` several devices and machines, `team` several groups of threads. Nested loops of one kind
-are its dimensions. One loop of threads follows another one as if a barrier stood between: nothing of the first
+are its dimensions. One thread loop follows another one as if a barrier stood between: nothing of the first
 is left to do when the second begins.
 
 Engines for CPUs run none of these, the interpreter runs all.
 
-**Legal** if no iteration touches what another one writes, and if what is coarser lies outside: a grid in no block.
+**Legal** if no iteration accesses what another one writes, and if coarser executors are outside of finer ones: no grid inside of a block.
 
 ```lathe
 kernel scale(A: f32[N]) -> (B: f32[N]) {
@@ -83,9 +83,9 @@ pub static SERIAL: Rule = Rule {
         formals: &[Formal::one("loop", Sort::Loop)],
         summary: "makes a parallel, vectorized or unrolled loop serial again",
         page: "\
-`serial(i)` takes back `parallel`, `vectorize` or `unroll`: the iterations run in order, one after the other.
+`serial(i)` undoes `parallel`, `vectorize` or `unroll`: the iterations run in order, one after the other.
 
-**Legal** always: that is the order that every other one was checked against.
+**Legal** always: that is the reference order that every other order was checked against.
 
 ```lathe
 kernel scale(A: f32[N]) -> (B: f32[N]) {
@@ -126,7 +126,7 @@ fn apply_bind(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let name = args.path(work.rule(), "loop", 0)?;
     let words: Vec<&str> = CORES.iter().map(|c| c.0).collect();
     let Some(word) = args.opt_word(work.rule(), "cores", 1, &words)? else {
-        return Err(work.refuse(codes::ARGUMENT, "`bind` wants to know by whom: `bind(i, grid)`"));
+        return Err(work.refuse(codes::ARGUMENT, "`bind` needs an executor: `bind(i, grid)`"));
     };
     let exec = match word {
         "node" => Executor::Node,
@@ -146,13 +146,13 @@ fn apply_bind(work: &mut Work, args: &Args) -> Result<(), Refusal> {
                 let d = Diagnostic::error(
                     codes::SHAPE,
                     format!(
-                        "`bind`: the loop is inside `{}`, which is {}: no `{word}` lies in that",
+                        "`bind`: the loop is inside `{}`, which is {}: a `{word}` loop cannot be inside it",
                         around.binder.name,
                         executor_word(&around.exec)
                     ),
                 )
                 .at_places(s.places(), "this loop")
-                .help("`reorder` the loops, coarse cores outside");
+                .help("`reorder` the loops so that coarser executors are outside");
                 return Err(d.into_refusal(work.rule()));
             }
         }
@@ -162,7 +162,7 @@ fn apply_bind(work: &mut Work, args: &Args) -> Result<(), Refusal> {
         };
         if any_executor(&l.body, &finer) {
             let text =
-                format!("`bind`: inside of `{}` is a loop of coarser cores than `{word}`", l.binder.name);
+                format!("`bind`: `{}` contains a loop with a coarser executor than `{word}`", l.binder.name);
             return Err(work.refuse(codes::SHAPE, text));
         }
         let new = s.with_kind(StmtKind::Loop(Loop { exec: exec.clone(), ..l }));
@@ -172,7 +172,7 @@ fn apply_bind(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// How deep cores of devices are nested; none: these are not cores of a device.
+/// The nesting depth of an executor of a device; none: it does not belong to a device.
 fn depth(e: &Executor) -> Option<usize> {
     let word = match e {
         Executor::Node => "node",

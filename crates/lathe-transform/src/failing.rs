@@ -1,4 +1,4 @@
-//! What can fail a run.
+//! Operations that can fail a run.
 
 use lathe_ir::{Expr, ExprKind, visit};
 

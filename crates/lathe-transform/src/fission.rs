@@ -22,8 +22,8 @@ pub static RULE: Rule = Rule {
         ],
         summary: "loop distribution: splits a loop's body into two loops, after a statement",
         page: "\
-`fission(C.init)` cuts the loops around the statement `C.init` right after it: what stood beside it gets loops of its
-own, of the same names. All loops are cut outward to the next one that has other statements beside it, or to the one
+`fission(C.init)` cuts the loops around the statement `C.init` right after it: the statements on either side get separate
+loops with the same names. All enclosing loops are cut up to the next one that contains other statements, or up to the one
 that `at: i` names. `fission(i, after: C.init)` cuts the loop `i` (and loops inside it around the statement);
 `fission(i, 1)` cuts the body of `i` after its first statement.
 
@@ -100,7 +100,7 @@ fn after_label(
                 Some(t) => t,
                 None => {
                     let text = format!(
-                        "`fission`: no loop `{name}` around `{label}` holds another statement to cut off"
+                        "`fission`: no loop `{name}` around `{label}` contains another statement to separate"
                     );
                     return Err(work.refuse(codes::SHAPE, text));
                 }
@@ -119,14 +119,14 @@ fn after_label(
         }
     };
     if top == seq {
-        let text = format!("`fission`: there is no loop around `{label}` that holds another statement");
+        let text = format!("`fission`: there is no loop around `{label}` that contains another statement");
         return Err(work.refuse(codes::SHAPE, text));
     }
     Ok((top, seq, cut))
 }
 
 /// The innermost sequence around a statement in which something follows it, and how many of its
-/// children stand before the cut.
+/// children are before the cut.
 fn cut_after(work: &Work, p: &[usize], above: usize) -> Result<(Path, usize), Refusal> {
     for n in (above..p.len()).rev() {
         if let Some(v) = visit::at(&work.func().body, &p[..n]).and_then(Stmt::as_seq)
@@ -150,7 +150,7 @@ fn inward(work: &Work, top: &Path) -> Result<Path, Refusal> {
         }
         if s.as_loop().is_none() {
             let names = loop_names(s);
-            let text = format!("`fission`: the loop holds one statement only {}", list(&names));
+            let text = format!("`fission`: the loop contains only one statement {}", list(&names));
             return Err(work.refuse(codes::SHAPE, text.trim_end()));
         }
         path.push(0);
@@ -179,9 +179,9 @@ pub fn fission(work: &mut Work, top: &Path, seq: &Path, cut: usize) -> Result<()
         } else {
             let d = Diagnostic::error(
                 codes::SHAPE,
-                format!("`{}`: something other than loops is around the cut", work.rule()),
+                format!("`{}`: the cut is enclosed by something other than loops", work.rule()),
             )
-            .at_places(s.places(), "this cannot be doubled");
+            .at_places(s.places(), "this cannot be duplicated");
             return Err(d.into_refusal(work.rule()));
         }
     }

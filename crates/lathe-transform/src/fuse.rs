@@ -23,11 +23,11 @@ pub static RULE: Rule = Rule {
         ],
         summary: "loop fusion: makes one loop of two adjacent ones",
         page: "\
-`fuse(B.i, C.i)` makes one loop of two that are adjacent and run over the same range: each iteration does that
-of the first and then that of the second. The loop keeps the first one's name. `fuse(i)` fuses the two adjacent
+`fuse(B.i, C.i)` makes one loop of two that are adjacent and run over the same range: each iteration runs the body
+of the first loop and then that of the second. The loop keeps the first one's name. `fuse(i)` fuses the two adjacent
 loops `i`. To fuse nests, fuse the outer loops, then the inner ones.
 
-**Legal** if every dependence keeps its order: no iteration of the second loop may need a later one of the first.
+**Legal** if every dependence keeps its order: no iteration of the second loop may depend on a later one of the first.
 
 ```lathe
 kernel two(A: f32[N]) -> (B: f32[N], C: f32[N]) {
@@ -47,7 +47,7 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let (a, b) = match pair(cursor, work, &first, second.as_deref()) {
         Ok(found) => found,
         Err(refusal) => {
-            // The end of a local array's life may be all that stands between them.
+            // The end of a local array's life may be all that is between them.
             let func = Function { body: crate::work::widened(&cursor.func.body), ..cursor.func.clone() };
             let wider = Cursor { func: &func, ..cursor.clone() };
             let found = (cursor.focus.is_empty()).then(|| pair(&wider, work, &first, second.as_deref()));
@@ -113,7 +113,7 @@ fn pair(cursor: &Cursor, work: &Work, first: &str, second: Option<&str>) -> Resu
                 .into_refusal(work.rule()))
         }
         n => Err(Diagnostic::error(codes::AMBIGUOUS, format!("`fuse`: {n} pairs of loops have these names"))
-            .help("narrow them by labels: `fuse(B.i, C.i)`")
+            .help("qualify them by labels: `fuse(B.i, C.i)`")
             .into_refusal(work.rule())),
     }
 }
@@ -130,6 +130,6 @@ fn same_range(work: &Work, at: &[usize], a: (&Loop, &Stmt), b: (&Loop, &Stmt)) -
         .at_places(a.1.places(), "the first loop")
         .at_places(b.1.places(), "the second loop")
         .note(format!("{}, {}", text(a.0), text(b.0)))
-        .help("`cut` or `peel` what only one of them does, or `shift` one of them; `compute_at` fuses a producer with overlap")
+        .help("`cut` or `peel` the iterations that only one of them has, or `shift` one of them; `compute_at` fuses a producer with overlap")
         .into_refusal(work.rule()))
 }

@@ -1,4 +1,4 @@
-//! `guard`: nothing is computed where a reduction would add its identity.
+//! `guard`: predication of reductions that often add the identity.
 
 use crate::args::{Args, IntoRefusal};
 use crate::codes;
@@ -20,14 +20,14 @@ pub static RULE: Rule = Rule {
         name: "guard",
         version: 1,
         formals: &[Formal::one("label", Sort::Label)],
-        summary: "makes a reduction of `select(c, value, identity)` one that runs only where the condition holds",
+        summary: "predication: executes a reduction of `select(c, value, identity)` only where the condition holds",
         page: "\
 `guard(B)` turns `B op= select(c, v, e)`, where `e` is the identity of the operator, into `if c { B op= v }`: where the \
-condition does not hold, neither is the value computed nor the result touched. In a vector loop all of it is jumped \
-over if the condition holds for no lane. Good where the condition seldom holds and the value costs something; do it \
+condition does not hold, neither is the value computed nor the result updated. In a vector loop, a branch skips \
+the update if the condition holds for no lane. Useful if the condition rarely holds and the value is costly; apply it \
 after `vectorize` and `unroll`.
 
-**Legal** if what is selected otherwise is the identity of the operator, and the value cannot fail.
+**Legal** if the other operand of `select` is the identity of the operator, and the value cannot fail.
 
 ```lathe
 kernel far(x: f32[N], y: f32[N]) -> (s: f32) {
@@ -52,14 +52,15 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
             let text = format!("`guard`: `{label}` does not reduce `select(condition, value, identity)`");
             return Err(Diagnostic::error(codes::SHAPE, text)
                 .at_places(s.places(), "here")
-                .help("what is selected otherwise must be the identity of the operator, as it is declared")
+                .help("the other operand of `select` must be the declared identity of the operator")
                 .into_refusal(work.rule()));
         };
         if values.iter().any(may_fail) {
-            let text = format!("`guard`: the values of `{label}` may fail, and would do so less often");
+            let text =
+                format!("`guard`: the values of `{label}` may fail, and the step would suppress the failure");
             return Err(Diagnostic::error(codes::SHAPE, text)
                 .at_places(s.places(), "here")
-                .help("only values without integer division and calls can be left out")
+                .help("only values without integer divisions and calls can be skipped")
                 .into_refusal(work.rule()));
         }
         let types: Vec<_> = r.targets.iter().map(|t| t.elem.clone()).collect();

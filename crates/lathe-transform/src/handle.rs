@@ -1,7 +1,7 @@
-//! Handles: what a step made, and where what was there before is now (as Exo's cursors, which steps carry forward). A name
-//! is for people, and several loops may have one; a handle means one loop, statement or array, whatever steps call what
-//! they make of it. What has a part (`i.o` is the loop over blocks of `i`) is told by the step; what became of a loop that
-//! is gone is read off the two trees.
+//! Handles: what a step made, and where what was there before is now (as Exo's cursors, which steps carry forward). A
+//! name is for people, and several loops may have one; a handle means one loop, statement or array, whatever steps
+//! call what they make of it. What has a part (`i.o` is the loop over blocks of `i`) is told by the step; what became
+//! of a loop that is gone is read off the two trees.
 //!
 //! ```
 //! use lathe_ir::names::Role;
@@ -78,7 +78,7 @@ impl Handle {
     }
 }
 
-/// All that handles can mean in a function.
+/// Everything that handles can refer to in a function.
 struct Present {
     loops: HashMap<VarId, Handle>,
     arrays: HashSet<BufId>,
@@ -90,7 +90,7 @@ impl Present {
         Present::in_scope(func, &[], std::slice::from_ref(&func.body))
     }
 
-    /// In some statements, and around the place where they stand.
+    /// In some statements, and around the place where they are.
     fn in_scope(func: &Function, path: &[usize], all: &[Stmt]) -> Present {
         let arrays = func.params.iter().filter_map(|p| p.array()).map(|b| b.id).collect();
         let mut out = Present { loops: HashMap::new(), arrays, labels: HashSet::new() };

@@ -26,11 +26,11 @@ pub static RULE: Rule = Rule {
             Formal::one("loop", Sort::Loop),
             Formal::one("factor", Sort::Int),
         ],
-        summary: "unroll-and-jam: does several iterations of an outer loop side by side in the inner loops",
+        summary: "unroll-and-jam: executes several iterations of an outer loop together inside the inner loops",
         page: "\
-`unroll_and_jam(i, 4)` takes four iterations of `i` at a time and does them side by side inside the inner loops: what
-is loaded there serves all four. The loop over full blocks is `i.o`, the copies are written out as `i.i`, and the
-fewer than four iterations left are done by `i.rest`. Local arrays of an iteration get one more dimension, the copies.
+`unroll_and_jam(i, 4)` executes four iterations of `i` at a time inside the inner loops, so that values loaded
+there are reused by all four. The loop over full blocks is `i.o`, the copies are unrolled as `i.i`, and the
+remaining iterations, fewer than four, run in `i.rest`. Local arrays of an iteration get one more dimension, the copies.
 
 **Legal** if every dependence keeps its order, and the bounds of the inner loops do not depend on `i`.
 

@@ -1,7 +1,7 @@
 //! Checked transformations: one file per rule, each with its page, its legality, its rewrite and its tests.
 //!
-//! A rule gets a [`Cursor`] and [`Args`] and gives an [`Edit`] or a refusal; it never changes what it was
-//! given. [`apply`] runs one rule and completes its evidence.
+//! A rule gets a [`Cursor`] and [`Args`] and returns an [`Edit`] or a refusal; it never modifies
+//! its input. [`apply`] runs one rule and completes its evidence.
 
 pub mod affine_schedule;
 pub mod args;

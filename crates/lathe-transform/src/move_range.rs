@@ -1,4 +1,4 @@
-//! `reverse` and `shift`: the same iterations under other numbers.
+//! `reverse` and `shift`: renumbering of iterations.
 
 use crate::args::{Args, IntoRefusal, wrong};
 use crate::codes;
@@ -43,9 +43,9 @@ pub static SHIFT: Rule = Rule {
             Formal::one("loop", Sort::Loop),
             Formal::one("by", Sort::Data),
         ],
-        summary: "adds a constant to a loop's variable",
+        summary: "loop shifting: adds a constant to a loop's variable",
         page: "\
-`shift(i, 2)` lets `i` run over `lo + 2 .. hi + 2` and uses `i - 2` inside: nothing changes but the numbers. It aligns
+`shift(i, 2)` makes `i` run over `lo + 2 .. hi + 2` and uses `i - 2` inside: only the numbering changes. It aligns
 loops before `fuse`. The amount may use sizes.
 
 **Legal** always.

@@ -85,7 +85,7 @@ pub fn find_one_loop(cursor: &Cursor, rule: &str, name: &str) -> Result<Path, Re
             }
             let help = match qualifier {
                 Some(q) => {
-                    format!("narrow it by a label, for example `{q}.{name}`, or `{rule}(…) @ stmt({q})`")
+                    format!("qualify it by a label, for example `{q}.{name}`, or `{rule}(…) @ stmt({q})`")
                 }
                 None => format!("give the loops different names, or focus `{rule}(…) @ stmt(…)`"),
             };
@@ -99,7 +99,7 @@ pub fn loop_at<'a>(cursor: &Cursor<'a>, rule: &str, path: &[usize]) -> Result<&'
     cursor
         .at(path)
         .and_then(Stmt::as_loop)
-        .ok_or_else(|| Diagnostic::error(codes::SHAPE, "the focus is not a loop any more").into_refusal(rule))
+        .ok_or_else(|| Diagnostic::error(codes::SHAPE, "the focus is no longer a loop").into_refusal(rule))
 }
 
 /// Statements of a label in the focus.
@@ -144,7 +144,7 @@ pub fn find_buffer(cursor: &Cursor, rule: &str, name: &str) -> Result<Arc<Buffer
         1 => Ok(found.remove(0)),
         0 => Err(unknown(rule, "array", name, &names).into_refusal(rule)),
         n => Err(Diagnostic::error(codes::AMBIGUOUS, format!("`{name}` denotes {n} local arrays"))
-            .help("give them different names where they are made")
+            .help("give them different names where they are created")
             .into_refusal(rule)),
     }
 }
@@ -185,7 +185,7 @@ pub fn loops_around(root: &Stmt, path: &[usize]) -> Vec<Path> {
         .collect()
 }
 
-/// A loop that there is no more says what became of it.
+/// A message for a loop that no longer exists: what became of it.
 fn unknown_loop(cursor: &Cursor, rule: &str, name: &str) -> Diagnostic {
     let d = unknown(rule, "loop", name, &loop_names(cursor.focused()));
     let mut became: Vec<String> =
@@ -206,7 +206,7 @@ fn unknown(rule: &str, what: &str, name: &str, known: &[String]) -> Diagnostic {
     match (near, known.is_empty()) {
         (Some(n), _) => d.note(format!("there are: {}", list(known))).help(format!("did you mean `{n}`?")),
         (None, false) => d.help(format!("there are: {}", list(known))),
-        (None, true) => d.help(format!("there is no {what} at all at this point of the strategy")),
+        (None, true) => d.help(format!("there are no {what}s at this point of the strategy")),
     }
 }
 

@@ -27,14 +27,14 @@ pub static RULE: Rule = Rule {
         summary: "lowering: turns index notation into loops named after their indices",
         page: "\
 *Lowers* every statement in index notation (or the one of a label) to serial loops, one per index, free indices
-outside. A reduction first sets its target to the operator's identity: `C[i, j] = sum[k](…)` becomes
+outside. A reduction first initializes its target with the operator's identity: `C[i, j] = sum[k](…)` becomes
 
 ```tree
 for i { for j { C.init[i, j]: C = 0;  for k { C[i, j, k]: C += … } } }
 ```
 
-A scan keeps its running value in a register `C.acc` and stores it in every iteration (`C.store`). An operator
-without identity starts from the first element; a reduction over nothing then fails the call.
+A scan keeps its running value in a register `C.acc` and stores it in every iteration (`C.store`). A reduction
+by an operator without an identity starts from the first element; if it is empty, the call fails.
 
 Every strategy starts with `open`, whether it says so or not.
 
@@ -58,7 +58,7 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
         places = find_some_label(cursor, work.rule(), l)?;
         places.retain(|p| cursor.at(p).is_some_and(|s| s.as_compute().is_some()));
         if places.is_empty() {
-            return Err(work.refuse(codes::SHAPE, format!("`{l}` is open already")));
+            return Err(work.refuse(codes::SHAPE, format!("`{l}` is already lowered")));
         }
     } else {
         visit::walk(cursor.focused(), &mut |s, p| {
@@ -157,7 +157,7 @@ impl<'a> Parts<'a> {
             if let Combine::Reduce(o) | Combine::Scan(o) = &d.combine {
                 if op.as_ref().is_some_and(|old| old != o) {
                     let text = format!("`{}` mixes two operators", c.label);
-                    return refuse(text, "give each reduction a statement of its own");
+                    return refuse(text, "write each reduction as a separate statement");
                 }
                 op = Some(o.clone());
             }
@@ -260,7 +260,7 @@ impl<'a> Parts<'a> {
         self.stmt(StmtKind::Check {
             cond,
             code: "empty-reduction".into(),
-            message: format!("`{}` reduces over nothing, and its operator has no identity", self.c.label)
+            message: format!("`{}` is an empty reduction, and its operator has no identity", self.c.label)
                 .into(),
         })
     }

@@ -22,7 +22,7 @@ pub static RULE: Rule = Rule {
         name: "remap",
         version: 1,
         formals: &[Formal::many("loop", Sort::Data)],
-        summary: "affine schedule: renumbers the iterations of a nest by an affine bijection (skew, wavefront, diamond)",
+        summary: "affine schedule: transforms the iterations of a nest by an affine bijection (skew, wavefront, diamond)",
         page: "\
 `remap(t: t, x: x + t)` replaces the nest of the loops `t` and `x` by loops `t` and `x` over the image of their
 iterations: each argument names a new loop, outermost first, and says what its variable is in terms of the old ones.
@@ -118,8 +118,8 @@ pub fn perfect_nest(work: &Work, chain: &[Path]) -> Result<(Path, Nest), Refusal
                 ),
             );
             return Err(d
-                .at_places(here.places(), "this stands between the loops")
-                .help("`fission` gives statements between loops loops of their own; `fuse` joins adjacent loops")
+                .at_places(here.places(), "this is between the loops")
+                .help("`fission` moves statements between loops to separate loops; `fuse` merges adjacent loops")
                 .into_refusal(work.rule()));
         };
         if l.exec != Executor::Serial {
@@ -146,7 +146,7 @@ pub fn renumber(
     let refuse = |work: &Work, why: String| {
         Err(Diagnostic::error(codes::SHAPE, format!("`{}`: {why}", work.rule()))
             .at_places(&nest.places, "this nest")
-            .help("as many new loops as old ones, so that different iterations get different numbers")
+            .help("give as many new loops as there are old ones; otherwise the map is not injective")
             .into_refusal(work.rule()))
     };
     let mut floors = Floors { known: HashMap::new(), loops: Vec::new() };
@@ -172,7 +172,7 @@ pub fn renumber(
         }
         return refuse(
             work,
-            format!("the loop `{}` has step {}; `split` it, or count iterations", l.binder.name, l.step),
+            format!("the loop `{}` has step {}; `split` or normalize it", l.binder.name, l.step),
         );
     }
     old.extend(floors.loops);
@@ -180,7 +180,7 @@ pub fn renumber(
         return refuse(
             work,
             format!(
-                "{} new loops cannot tell the iterations of {} apart",
+                "{} new loops cannot distinguish the iterations of {}",
                 rows.len(),
                 describe(&nest.loops, old.len())
             ),

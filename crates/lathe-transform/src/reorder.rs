@@ -22,11 +22,11 @@ pub static RULE: Rule = Rule {
         summary: "loop interchange: puts loops of a nest into the given order, outermost first",
         page: "\
 `reorder(k, i, j)` puts three nested loops into that order, outermost first (*loop interchange*). Loops of the nest that
-are not named stay where they are. Where statements stand between the loops, such as `C.init` before the loop `k` of
-a reduction, they get loops of their own (see `fission`), and loops that stay outside of everything stay shared.
-Conditions between the loops are asked inside of them, if they read no array.
+are not named stay where they are. Statements between the loops, such as `C.init` before the loop `k` of a
+reduction, get separate loops (see `fission`); outermost loops that keep their place stay shared.
+Conditions between the loops are moved inside them, if they read no array.
 
-**Legal** if every dependence keeps its order, and if no loop leaves a loop that its bounds depend on.
+**Legal** if every dependence keeps its order, and if no loop is moved out of a loop that its bounds depend on.
 
 ```lathe
 kernel gemm(A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]) {
@@ -61,7 +61,7 @@ pub fn find_chain(cursor: &Cursor, rule: &str, names: &[String]) -> Result<Vec<P
         let (a, b) = (&names[first], &names[n]);
         let text = match a == b {
             true => format!("`{rule}` names the loop `{a}` twice"),
-            false => format!("`{rule}`: `{a}` and `{b}` are one loop"),
+            false => format!("`{rule}`: `{a}` and `{b}` are the same loop"),
         };
         let d = Diagnostic::error(codes::ARGUMENT, text);
         let d = cursor.at(path).into_iter().fold(d, |d, s| d.at_places(s.places(), "both name this loop"));
@@ -107,7 +107,7 @@ pub fn find_nest(cursor: &Cursor, rule: &str, names: &[String]) -> Result<Vec<Pa
     }
 }
 
-/// A loop on the way from the outermost to the innermost loop that moves, and what stands beside the next one.
+/// A loop on the way from the outermost to the innermost loop that moves, and what is beside the next one.
 struct Level {
     l: Loop,
     places: Places,
@@ -218,8 +218,8 @@ fn has_check(s: &Stmt) -> bool {
     s.effects().contains(Effects::FAILS)
 }
 
-/// Whether a condition may be asked inside of the loops that it guards: it reads no memory, and neither it nor their bounds
-/// fail where it is false. `known` is what is known where it stands.
+/// Whether a condition may be asked inside of the loops that it guards: it reads no memory, and neither it nor their
+/// bounds fail where it is false. `known` is what is known where it is.
 fn moves_inward(cond: &Expr, then: &Stmt, mut known: Ranges) -> bool {
     fn bounds(s: &Stmt, known: &mut Ranges) -> bool {
         let ends = s.as_loop().into_iter().flat_map(|l| [&l.lo, &l.hi]);
@@ -276,12 +276,10 @@ fn levels(work: &Work, outer: &Path, inner: &Path) -> Result<(Vec<Level>, Stmt),
                 Enters::While(_) => "a `while`".to_string(),
                 Enters::Nothing | Enters::Loop(_) | Enters::Value(_) => "another statement".to_string(),
             };
-            let d = Diagnostic::error(
-                codes::SHAPE,
-                format!("`{}`: {what} stands between the loops", work.rule()),
-            )
-            .at_places(here.places(), "this is between them")
-            .help("only loops and statements beside them may stand between loops that change places");
+            let d =
+                Diagnostic::error(codes::SHAPE, format!("`{}`: {what} is between the loops", work.rule()))
+                    .at_places(here.places(), "this is between them")
+                    .help("between interchanged loops there may only be loops and their sibling statements");
             return Err(d.into_refusal(work.rule()));
         }
     }

@@ -48,7 +48,7 @@ pub struct Edit {
 /// A rule as data: one static per file, listed in [`crate::rules`].
 pub struct Rule {
     pub signature: RuleSignature,
-    /// Edits through the door, or refuses.
+    /// Edits through [`Work`], or refuses.
     pub apply: fn(&mut Work, &Args) -> Result<(), Refusal>,
 }
 

@@ -1,4 +1,4 @@
-//! `separate`: full blocks get code of their own, without the tests that partial blocks need.
+//! `separate`: full blocks get separate code, without the conditions that partial blocks need.
 
 use crate::args::{Args, IntoRefusal};
 use crate::codes;
@@ -25,11 +25,11 @@ pub static RULE: Rule = Rule {
         name: "separate",
         version: 1,
         formals: &[Formal::one("loop", Sort::Loop)],
-        summary: "full-tile separation: gives full blocks code of their own, apart from the partial block at the end",
+        summary: "full-tile separation: generates separate code for full blocks and for the partial block at the end",
         page: "\
 After `split(i, 8)`, the loop `i.i` runs to `min(8, n - 8*i.o)`. `separate(i.o)` cuts the outer loop where that
-becomes less than 8: the full blocks run to constantly 8, which can be unrolled and vectorized without masks; the
-last, partial block is done by copies of the loops whose names end in `.rest`; with constant sizes its bounds are
+becomes less than 8: the full blocks have a constant trip count of 8, so they can be unrolled and vectorized without masks; the
+last, partial block is executed by copies of the loops whose names end in `.rest`; with constant sizes its bounds are
 constants, too. `separate(i)` means `separate(i.o)`.
 
 **Legal** for every loop over blocks: the order of the iterations stays. Where all blocks are full nothing changes.
@@ -60,7 +60,7 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
             continue;
         }
         if !has_blocks(&l) {
-            let text = format!("`separate`: the iterations of `{name}` are no blocks");
+            let text = format!("`separate`: `{name}` is not a loop over blocks");
             let d = Diagnostic::error(codes::SHAPE, text).at_places(s.places(), "this loop");
             return Err(d.help("split the loop first").into_refusal(work.rule()));
         }

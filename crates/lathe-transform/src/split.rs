@@ -24,7 +24,7 @@ pub static RULE: Rule = Rule {
             Formal::optional("outer", Sort::Word),
             Formal::optional("inner", Sort::Word),
         ],
-        summary: "strip-mining: cuts the iterations of a loop into blocks, `i` becomes `i.o` and `i.i`",
+        summary: "strip-mining: splits the iterations of a loop into blocks, `i` becomes `i.o` and `i.i`",
         page: "\
 `split(i, 8)` replaces the loop `i` over `n` iterations by `i.o` over blocks and `i.i` over the (at most 8)
 iterations of a block: `i = 8*i.o + i.i`. Where 8 does not divide `n`, the last block is shorter; the bound of `i.i`
@@ -63,7 +63,7 @@ pub fn loop_at_work(work: &Work, path: &[usize]) -> Result<(Loop, Stmt), Refusal
     let s = work.at(path)?.clone();
     match s.as_loop() {
         Some(l) => Ok((l.clone(), s.clone())),
-        None => Err(work.refuse(codes::SHAPE, "the focus is not a loop any more")),
+        None => Err(work.refuse(codes::SHAPE, "the focus is no longer a loop")),
     }
 }
 
@@ -78,7 +78,7 @@ pub fn require_serial(work: &Work, l: (Loop, Stmt), rule: &str) -> Result<(Loop,
         format!("`{rule}`: the loop `{name}` is {}", executor_word(&l.0.exec)),
     )
     .at_places(l.1.places(), "this loop");
-    let help = format!("do `{rule}` before the step that made it so, or `serial({name})` first");
+    let help = format!("apply `{rule}` before the step that made it so, or `serial({name})` first");
     Err(d.help(help).into_refusal(work.rule()))
 }
 

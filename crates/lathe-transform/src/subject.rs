@@ -157,7 +157,7 @@ impl Tree for Subject {
     }
 }
 
-/// The loop that stands at the focus, where a rule of one loop does not say which.
+/// The loop that is at the focus, where a rule of one loop does not say which.
 fn left_out(cursor: &Cursor, signature: &RuleSignature, args: &Args) -> Option<String> {
     let [first, rest @ ..] = signature.formals else { return None };
     if first.sort != Sort::Loop || first.many || cursor.focus.is_empty() || args.named(first.name).is_some() {

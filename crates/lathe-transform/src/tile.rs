@@ -21,11 +21,11 @@ pub static RULE: Rule = Rule {
         name: "tile",
         version: 1,
         formals: &[Formal::many("factor", Sort::Int)],
-        summary: "cuts a nest into tiles: `tile(i: 64, j: 64)`, any number of loops",
+        summary: "loop tiling (blocking): cuts a nest into tiles, `tile(i: 64, j: 64)`, any number of loops",
         page: "\
 `tile(i: 64, j: 64)` splits both loops and reorders them to `i.o, j.o, i.i, j.i`: first over tiles, then inside a
 tile. It is `split(i, 64) ; split(j, 64) ; reorder(i.o, j.o, i.i, j.i)`, for any number of nested
-loops. The loops over tiles stand in the order of the arguments, and so do those inside. Loops whose bounds depend
+loops. The loops over tiles are in the order of the arguments, and so are those inside. Loops whose bounds depend
 on one another (triangles, skewed nests) are cut along absolute multiples, `i.o = i // 64`, so that tiles line up.
 
 **Legal** if every dependence keeps its order. A stencil that is updated in place, or stepped in time, is tiled
@@ -87,7 +87,7 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let order: Vec<Path> =
         (0..chain.len()).map(|n| now(n, 0)).chain((0..chain.len()).map(|n| now(n, 1))).collect();
     if order.iter().any(|p| !is_loop(&work.func().body, p)) {
-        return Err(work.refuse(codes::SHAPE, "a tile of a loop without iterations"));
+        return Err(work.refuse(codes::SHAPE, "a tile of size 0"));
     }
     let compared = work.runs_compared()?;
     reorder(work, &order)?;
@@ -108,7 +108,7 @@ fn depend_on_one_another(cursor: &Cursor, chain: &[Path]) -> bool {
     loops.iter().any(|l| loops.iter().any(|o| mentions(&l.lo, o.binder.id) || mentions(&l.hi, o.binder.id)))
 }
 
-/// Tiles of a nest that is no box: all loops are renumbered at once.
+/// Tiles of a nest that is not a box: all loops are renumbered at once.
 fn tile_skewed(work: &mut Work, chain: &[Path], factors: &[i64]) -> Result<(), Refusal> {
     let (path, nest) = perfect_nest(work, chain)?;
     let mut outer = Vec::new();

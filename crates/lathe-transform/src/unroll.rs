@@ -26,9 +26,9 @@ pub static RULE: Rule = Rule {
         ],
         summary: "unrolls a loop, fully or by a factor",
         page: "\
-`unroll(i)` writes all iterations of a loop out; their number must be constant. `unroll(i, 4)` writes out four at a
-time: `i.o` runs over full blocks, `i.i` is written out, and a loop `i.rest` does the fewer than four that are left
-where 4 does not divide.
+`unroll(i)` unrolls a loop completely; its trip count must be constant. `unroll(i, 4)` unrolls it by a factor of
+four: `i.o` runs over full blocks, `i.i` is unrolled, and if 4 does not divide the trip count, a loop `i.rest` runs
+the remaining iterations.
 
 **Legal** always: the order of the iterations stays.
 
@@ -54,7 +54,7 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
         let extent = simplify_expr(&trip_count(&l), &work.ranges(&path)).as_int();
         if let Some(n) = factor.or(extent).filter(|n| *n > MOST) {
             let text =
-                format!("`unroll`: {n} iterations of `{name}` are too many to write out (at most {MOST})");
+                format!("`unroll`: {n} iterations of `{name}` are too many to unroll (at most {MOST})");
             return Err(work.refuse(codes::UNSUPPORTED, text));
         }
         let new = match (factor, extent) {
@@ -65,7 +65,7 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
                     format!("`unroll`: the number of iterations of `{name}` is not constant"),
                 );
                 let help = format!(
-                    "`unroll({name}, 4)` writes out four at a time; after a split, `separate` makes full blocks first"
+                    "`unroll({name}, 4)` unrolls by a factor of four; after a split, `separate` makes full blocks first"
                 );
                 return Err(d.at_places(s.places(), "this loop").help(help).into_refusal(work.rule()));
             }
@@ -89,7 +89,7 @@ pub(crate) fn finish(work: &mut Work) -> Result<(), Refusal> {
     work.scheduled();
     let n = written_out(work, &work.func().body, &mut Vec::new(), None);
     if n > MOST as u64 {
-        let text = format!("`{}`: {n} statements are too many to write out (at most {MOST})", work.rule());
+        let text = format!("`{}`: {n} statements are too many to unroll (at most {MOST})", work.rule());
         return Err(work.refuse(codes::UNSUPPORTED, text));
     }
     Ok(())

@@ -24,15 +24,15 @@ pub static RULE: Rule = Rule {
             Formal::one("width", Sort::Int),
             Formal::optional("tail", Sort::Word),
         ],
-        summary: "runs iterations as lanes of vector instructions",
+        summary: "vectorization: runs iterations as lanes of vector instructions",
         page: "\
 `vectorize(i, n)` runs `n` iterations of `i` at a time: `vector(f32)` is as many as a vector of the machine has lanes
 of `f32`. A loop of at most `n` iterations becomes lanes as it is, and keeps its name; a longer one is split into `i.o`
-and the lanes `i.i`. Where `n` does not divide, the lanes beyond the end are masked off; `tail: separate` gives the end
-a loop `i.rest` of its own instead, so that the full blocks need no masks.
+and the lanes `i.i`. Where `n` does not divide, the lanes beyond the end are masked off; with `tail: separate` the remainder
+runs in a separate loop `i.rest` instead, so that the full blocks need no masks.
 
-**Legal** if no iteration touches what another one of the same block writes. A reduction over the loop must be split
-up first, by `privatize` or `factor`.
+**Legal** if no iteration accesses what another one of the same block writes. A reduction over the loop must be split into
+partial results first, by `privatize` or `factor`.
 
 ```lathe
 kernel scale(A: f32[N]) -> (B: f32[N]) {
@@ -53,7 +53,7 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let width = args.positive(work.rule(), "width", 1)?;
     let tail = args.opt_word(work.rule(), "tail", 2, &["masked", "separate"])?.unwrap_or("masked");
     if width > WIDEST || !(width as u64).is_power_of_two() {
-        let d = Diagnostic::error(codes::ARGUMENT, format!("`vectorize`: {width} is no number of lanes"));
+        let d = Diagnostic::error(codes::ARGUMENT, format!("`vectorize`: {width} is not a number of lanes"));
         return Err(d.help(format!("give a power of two up to {WIDEST}")).into_refusal(work.rule()));
     }
     for path in find_all_loops(cursor, work.rule(), &name)?.into_iter().rev() {
@@ -95,7 +95,7 @@ fn not_nested(work: &Work, path: &[usize], l: &Loop, s: &Stmt) -> Result<(), Ref
     };
     if any_executor(&l.body, &|e| !e.is_ordered() || matches!(e, Executor::InScan(_))) {
         return clash(format!(
-            "`vectorize`: a loop inside `{}` is vectorized or parallel already",
+            "`vectorize`: a loop inside `{}` is already vectorized or parallel",
             l.binder.name
         ));
     }

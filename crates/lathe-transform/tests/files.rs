@@ -58,7 +58,7 @@ fn account(module: &Module, func: &Function, made: &Function, steps: &[Evidence]
     }
 }
 
-/// Records that say something else than the step does.
+/// Records that say something other than the step does.
 fn tampered(e: &Evidence) -> Vec<Evidence> {
     let mut out = Vec::new();
     let mut change = |f: &dyn Fn(&mut Evidence)| {

@@ -1,7 +1,7 @@
-//! Would a rule that is wrong be found? Bugs are planted in what rules make: a bound, a copy, an order, a guard that is not
-//! as it should be. Each must be found by what guards every rule: the verifier, the checker of what the rule claims, runs
-//! beside the program before the step, or the checker of order. The programs are those of `tests/steps`. `LATHE_CASES`
-//! sets how many bugs are tried.
+//! Would a rule that is wrong be found? Bugs are planted in what rules make: a bound, a copy, an order, a guard that
+//! is not as it should be. Each must be found by what guards every rule: the verifier, the checker of what the rule
+//! claims, runs beside the program before the step, or the checker of order. The programs are those of `tests/steps`.
+//! `LATHE_CASES` sets how many bugs are tried.
 
 mod facts;
 
@@ -249,7 +249,7 @@ fn planted(e: &Example, change: Change, nth: usize) -> Option<Function> {
 /// What becomes of a tree that was made wrong.
 enum Fate {
     Found(&'static str),
-    /// Another order that does what the right one did is no bug.
+    /// Another order that does what the right one did is not a bug.
     Harmless,
     Missed,
 }

@@ -6,7 +6,7 @@ use lathe_diagnostics::{Code, CodeInfo};
 pub const STOP: Code = Code("E1040");
 /// A search technique that nobody knows.
 pub const TECHNIQUE: Code = Code("E1041");
-/// A cost that is no number.
+/// A cost that is not a number.
 pub const COST_TEXT: Code = Code("E1042");
 /// A wrong number of objectives.
 pub const OBJECTIVES: Code = Code("E1043");
@@ -26,8 +26,8 @@ pub const EMPTY: Code = Code("E1049");
 pub static CODES: &[CodeInfo] = &[
     CodeInfo {
         code: STOP,
-        title: "a stop rule that cannot be read",
-        explanation: "A stop rule says when tuning ends: a length of time, a number of evaluations, a fraction of \
+        title: "an invalid stop rule",
+        explanation: "A stop rule says when tuning ends: a duration, a number of evaluations, a fraction of \
                       the space, a cost to reach, or a time without speedup; joined by `&&` and `||`. Units \
                       must be given.",
         wrong: "lathe tune gemm.lathe:gemm --strategy tiled --until '60'",
@@ -43,7 +43,7 @@ pub static CODES: &[CodeInfo] = &[
     },
     CodeInfo {
         code: COST_TEXT,
-        title: "a cost that is no number",
+        title: "a cost that is not a number",
         explanation: "A program that reports its own cost writes one number, or several separated by commas.",
         wrong: "echo 'took 0.25 seconds' > cost.txt",
         right: "echo 0.25 > cost.txt",
@@ -51,26 +51,26 @@ pub static CODES: &[CodeInfo] = &[
     CodeInfo {
         code: OBJECTIVES,
         title: "a wrong number of objectives",
-        explanation: "Costs are compared objective by objective. A configuration with another number of them than most \
-                      others have is invalid, and the search goes on. It ends where the order of costs mentions \
-                      more objectives than any of the first configurations deliver.",
+        explanation: "Costs are compared objective by objective. A configuration with a different number of \
+                      objectives than most others is invalid, and the search continues. The search ends if the order of \
+                      costs uses more objectives than any of the first configurations report.",
         wrong: "lathe tune saxpy.json --order 'c1 + 0.1 * c2'   # and the program: echo 0.25 > cost.txt",
         right: "lathe tune saxpy.json --order 'c1 + 0.1 * c2'   # and the program: echo 0.25,16 > cost.txt",
     },
     CodeInfo {
         code: NEGATIVE,
         title: "a negative time",
-        explanation: "A time below zero tells that the cost function is wrong, not the configuration, so tuning \
-                      ends; what was found so far is kept. Where the objective is not a time and may be negative, \
-                      the session must be told so.",
+        explanation: "A negative time means that the cost function is wrong, not the configuration, \
+                      so tuning ends; what was found so far is kept. If the objective is not a time and may be \
+                      negative, declare that (`--negative-costs`).",
         wrong: "echo -0.25 > cost.txt",
         right: "echo 0.25 > cost.txt",
     },
     CodeInfo {
         code: ORDER,
-        title: "asking and reporting out of turn",
-        explanation: "A session hands out configurations and waits for their costs before it hands out more. What \
-                      was not asked for cannot be reported, nor can a finished session be continued.",
+        title: "a proposal or report out of order",
+        explanation: "A session proposes configurations and waits for their costs before it proposes more. \
+                      Only proposed configurations can be reported, and a finished session cannot be continued.",
         wrong: "session.get_configuration()?;\nsession.get_configuration()?;",
         right: "session.get_configuration()?;\nsession.report_cost(0.25)?;\nsession.get_configuration()?;",
     },
@@ -86,8 +86,8 @@ pub static CODES: &[CodeInfo] = &[
         code: RESULTS,
         title: "a results file that cannot be read",
         explanation: "Recorded results are read in the T4 format: a JSON object with a list `results`, each with a \
-                      `configuration`, its `measurements` and its `invalidity`. The message tells where the text \
-                      stops being that.",
+                      `configuration`, its `measurements` and its `invalidity`. The message says where \
+                      the text deviates from that.",
         wrong: "{\"results\": [{\"configuration\": {\"a\": [1]}}]}",
         right: "{\"results\": [{\"configuration\": {\"a\": 1}, \"invalidity\": \"correct\", \"measurements\": [{\"name\": \
                 \"time\", \"value\": 0.5}]}]}",
@@ -95,8 +95,8 @@ pub static CODES: &[CodeInfo] = &[
     CodeInfo {
         code: RESULTS_SPACE,
         title: "results that do not fit the space",
-        explanation: "A recorded table serves as a cost function only if its configurations have the parameters of \
-                      the space and lie in it.",
+        explanation: "A recorded table serves as a cost function only if its configurations have the \
+                      parameters of the space and belong to it.",
         wrong: "RecordedTable::new(&space_of_a_and_b, &results_of_a_and_c)",
         right: "RecordedTable::new(&space_of_a_and_b, &results_of_a_and_b)",
     },

@@ -19,7 +19,7 @@ pub fn fit(kernel: &mut Kernel, points: &[&[f64]], values: &[f64], from: usize, 
     let numbers = 2 * axes + 1;
     let mut tried = Vec::new();
     let mut left = trials;
-    // Per number, whether no other has changed since it was last tried in vain, and with which factor.
+    // Per number, whether no other has changed since it was last tried without success, and with which factor.
     let mut settled = vec![0.0; numbers];
     for factor in [2.0, 2.0, std::f64::consts::SQRT_2] {
         for k in 0..numbers {

@@ -56,12 +56,12 @@ pub fn matern(r2: f64) -> f64 {
 
 /// `exp(-s)` for `s` from 0 on, to about eleven digits, in a form that compilers turn into vectors.
 fn exp_negative_double(s: f64) -> f64 {
-    // Adding this rounds to a whole number, which then stands in the low bits.
+    // Adding this rounds to a whole number, which then is in the low bits.
     const ROUND: f64 = 6_755_399_441_055_744.0;
     let y = -s.min(700.0) * std::f64::consts::LOG2_E;
     let rounded = y + ROUND;
     let f = (y - (rounded - ROUND)) * std::f64::consts::LN_2;
-    // Of the exponential function, by halves so that they do not wait for each other.
+    // Of the exponential function, in two halves, so that they do not depend on each other.
     let f2 = f * f;
     let even = 1.0 + f2 * (1.0 / 2.0 + f2 * (1.0 / 24.0 + f2 * (1.0 / 720.0 + f2 * (1.0 / 40320.0))));
     let odd = 1.0 + f2 * (1.0 / 6.0 + f2 * (1.0 / 120.0 + f2 * (1.0 / 5040.0 + f2 * (1.0 / 362_880.0))));
@@ -113,7 +113,7 @@ impl Pool {
 
 /// `exp(-s)` for `s` from 0 on, to about six digits, in a form that compilers turn into vectors.
 fn exp_negative(s: f32) -> f32 {
-    // Adding this rounds to a whole number, which then stands in the low bits.
+    // Adding this rounds to a whole number, which then is in the low bits.
     const ROUND: f32 = 12_582_912.0;
     let y = -s.min(80.0) * std::f32::consts::LOG2_E;
     let rounded = y + ROUND;

@@ -41,7 +41,7 @@ impl Objectives {
         let text = format!("the cost has {}, and the order of costs needs {}", numbers(n), self.needed);
         if self.usual.is_none() && self.too_short >= TOO_SHORT {
             let d = Diagnostic::error(codes::OBJECTIVES, text)
-                .note(format!("so it was with each of the first {TOO_SHORT} configurations that had a cost"))
+                .note(format!("the same held for each of the first {TOO_SHORT} configurations with a cost"))
                 .help("write as many costs, separated by commas, or compare them in another order");
             return Err(d);
         }

@@ -26,7 +26,7 @@ impl Pruning {
     /// Before running: the reason to skip a candidate that would run with so many threads.
     pub fn before(&self, threads: u64) -> Option<Invalid> {
         (threads < self.least_threads).then(|| {
-            let text = format!("{threads} threads are fewer than the {} that are wanted", self.least_threads);
+            let text = format!("{threads} threads are fewer than the required {}", self.least_threads);
             Invalid::new(Why::Refused, text)
         })
     }

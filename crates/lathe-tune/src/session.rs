@@ -86,7 +86,7 @@ pub(crate) struct State {
     /// Points of the technique's batch that wait for an answer.
     slots: Vec<Slot>,
     pending: Vec<Proposal>,
-    /// When the pending proposals were handed out, and how long choosing each took.
+    /// When the pending configurations were proposed, and how long choosing each took.
     handed_out: Duration,
     search: Duration,
     ended: Option<Ended>,
@@ -106,7 +106,7 @@ impl TuningSession {
         Ok(self.next_batch(1)?.pop())
     }
 
-    /// Reports the cost, or the fault, of the configuration that was handed out last.
+    /// Reports the cost, or the fault, of the configuration that was proposed last.
     pub fn report_cost(&mut self, measured: impl Into<Measured>) -> Result<(), Diagnostic> {
         self.report(vec![measured.into()])
     }
@@ -116,7 +116,7 @@ impl TuningSession {
         if !self.state.pending.is_empty() {
             return Err(Diagnostic::error(
                 codes::ORDER,
-                format!("{} configurations wait for their costs", self.state.pending.len()),
+                format!("{} configurations still have no cost", self.state.pending.len()),
             )
             .help("report them before asking for more"));
         }
@@ -140,7 +140,7 @@ impl TuningSession {
                 codes::ORDER,
                 format!("{} costs for {} configurations", measured.len(), self.state.pending.len()),
             )
-            .help("every configuration that was handed out gets one report"));
+            .help("every proposed configuration needs exactly one reported cost"));
         }
         let pending = std::mem::take(&mut self.state.pending);
         let mut indices = Vec::with_capacity(pending.len());
@@ -246,7 +246,7 @@ impl TuningSession {
         self.best().map(|(_, c)| c.first())
     }
 
-    /// Ends the session, wherever it is, with what it found. What is handed out and not reported is forgotten.
+    /// Ends the session, wherever it is, with what it found. Unreported proposals are dropped.
     pub fn finish(mut self) -> Tuned {
         self.technique.finalize();
         let best = self.best().map(|(c, v)| (c.clone(), v.clone()));
@@ -451,7 +451,7 @@ impl TuningSession {
         }
     }
 
-    /// Ranks all evaluations anew.
+    /// Ranks all evaluations again.
     fn rank_again(&mut self) {
         let state = &mut self.state;
         state.ranking = Ranking::new(state.ranking.order().clone());

@@ -142,7 +142,7 @@ impl Stop {
             Stop::Evaluations(n) => s.evaluations as f64 / *n as f64,
             Stop::Fraction(f) => s.evaluations as f64 / (f * s.size.to_f64().unwrap_or(f64::INFINITY)),
             Stop::Cost(_) | Stop::User(..) => 0.0,
-            // From the last improvement on, since each one may begin the wait anew.
+            // From the last improvement on, since each one may restart the wait.
             Stop::Speedup { over: Window::Time(t), .. } => {
                 let since = s.improvements.last().map_or(Duration::ZERO, |i| i.at);
                 s.elapsed.saturating_sub(since).as_secs_f64() / t.as_secs_f64()

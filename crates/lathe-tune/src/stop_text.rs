@@ -215,14 +215,14 @@ impl<'a> Parser<'a> {
         }
         match seconds(unit) {
             Some(length) => Ok(Stop::Duration(self.duration(v, length)?)),
-            None => Err(self.error(format!("`{v}` of what? A unit is missing"))),
+            None => Err(self.error(format!("`{v}` has no unit"))),
         }
     }
 
     fn duration(&self, t: f64, unit: f64) -> Result<Duration, Diagnostic> {
         // Whole nanoseconds, so that `2ms` is not a hair less than two milliseconds.
         let exact = (t * unit * 1e9).round() / 1e9;
-        Duration::try_from_secs_f64(exact).map_err(|_| self.error("this is not a length of time"))
+        Duration::try_from_secs_f64(exact).map_err(|_| self.error("this is not a duration"))
     }
 
     fn count(&self, n: f64) -> Result<u64, Diagnostic> {
@@ -237,7 +237,7 @@ impl<'a> Parser<'a> {
         if (0.0..=1.0).contains(&f) {
             Ok(Stop::Fraction(f))
         } else {
-            Err(self.error(format!("a fraction lies between 0 and 1, not at {f}")))
+            Err(self.error(format!("a fraction is between 0 and 1, not {f}")))
         }
     }
 

@@ -74,7 +74,7 @@ impl Results {
     /// Reads a T4 file. Fields that a file leaves out are empty; a configuration must have plain values.
     pub fn read(text: &[u8]) -> Result<Results, Diagnostic> {
         serde_json::from_slice(text).map_err(|e| {
-            Diagnostic::error(codes::RESULTS, format!("these are no T4 results: {e}"))
+            Diagnostic::error(codes::RESULTS, format!("these are not T4 results: {e}"))
                 .help("T4 is a JSON object with a list `results` of configurations and their measurements")
         })
     }

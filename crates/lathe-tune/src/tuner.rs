@@ -78,7 +78,7 @@ impl Tuner {
         self
     }
 
-    /// The objective is no time: it may be below zero.
+    /// The objective is not a time: it may be below zero.
     pub fn negative_costs(mut self, allowed: bool) -> Tuner {
         self.negative = allowed;
         self
@@ -89,7 +89,7 @@ impl Tuner {
         self
     }
 
-    /// When the flag is set, no further configuration is handed out.
+    /// When the flag is set, no further configuration is proposed.
     pub fn interrupt(mut self, flag: Arc<AtomicBool>) -> Tuner {
         self.interrupt = Some(flag);
         self

@@ -178,7 +178,7 @@ impl Built {
                 codes::PARAMETER,
                 format!("the strategy is for sizes with {}, {why}", c.text()),
             );
-            return Err(d.help("choose another strategy or other parameters for these sizes"));
+            return Err(d.help("use another strategy or other parameters for these sizes"));
         }
         self.pick(args).call(pool, args).map_err(|d| at_check(&self.checks, d))
     }

@@ -1,10 +1,10 @@
-//! A folder of files that can be made again, each under the hash of all that it was made of.
+//! A folder of files that can be regenerated, each named by the hash of its inputs.
 //!
 //! Processes share it without locks: a file is written beside its place and moved there whole. The files hold code that
 //! is run, so the folder must be the user's alone; it is opened once, and its files are found in what was opened, never
-//! through links. A file says under which key it was written, so that one that took another's name is not there. What is
-//! damaged, of another user, or cannot be written counts as not there. The folder is kept below a limit; what was not
-//! read for longest goes first.
+//! through links. A file says under which key it was written, so that a renamed file is ignored. Damaged files, files
+//! of other users, and an unwritable folder count as absent. The folder is kept below a limit; the least recently
+//! read files are removed first.
 
 use lathe_system::room::Room;
 use std::io::ErrorKind;
@@ -64,7 +64,8 @@ impl Cache {
         let cache = Cache::at(folder, limit.unwrap_or(LIMIT));
         if let (Some(v), None) = (bytes, limit) {
             let v = v.display();
-            cache.note(format!("LATHE_CACHE_BYTES is `{v}`, which is no number of bytes: {LIMIT} is taken"));
+            cache
+                .note(format!("LATHE_CACHE_BYTES is `{v}`, which is not a number of bytes: {LIMIT} is used"));
         }
         Some(Arc::new(cache))
     }
@@ -85,7 +86,7 @@ impl Cache {
         &self.folder
     }
 
-    /// What the user should know: why the folder is not used, or a setting has no effect. Each is told once.
+    /// Notes for the user: why the folder is not used, or a setting has no effect. Each is given once.
     pub fn notes(&self) -> Vec<String> {
         self.notes.lock().map(|mut n| std::mem::take(&mut *n)).unwrap_or_default()
     }
@@ -109,7 +110,7 @@ impl Cache {
             Err(e) => {
                 // Where it cannot be made (a read-only home), nothing is kept, which is no news.
                 if matches!(e.kind(), ErrorKind::PermissionDenied | ErrorKind::AlreadyExists) {
-                    self.note(format!("compiled code is not kept in `{}`: {e}", path.display()));
+                    self.note(format!("compiled code cannot be cached in `{}`: {e}", path.display()));
                 }
                 self.room.get_or_init(|| None).as_ref()
             }
@@ -123,7 +124,7 @@ impl Cache {
         let all = room.read(&name, self.limit).ok()?;
         let content = Cache::unsealed(key, &all);
         if content.is_none() {
-            // Made again, and written anew.
+            // Regenerated and rewritten.
             let _ = room.remove(&name);
         }
         content.map(<[u8]>::to_vec)

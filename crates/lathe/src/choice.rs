@@ -42,8 +42,8 @@ pub struct Choice<'a> {
     pub name: &'a str,
     pub definition: &'a Definition,
     pub source: StrategySource,
-    /// It is `auto`, or a name for it: all is left to the cost model, and nothing fails for want of decisions. For a
-    /// fun the definition is then what comes before the decisions.
+    /// It is `auto`, or an alias of it: everything is left to the cost model, and missing decisions are not an error.
+    /// For a fun the definition is then what comes before the decisions.
     pub auto: bool,
 }
 
@@ -52,10 +52,10 @@ pub fn is_auto(d: &Definition) -> bool {
     d.name == AUTO && d.target.is_none()
 }
 
-/// Whether a strategy is nothing but another name for `auto`. To funs `auto` is no definition, but known all the same.
+/// Whether a strategy is nothing but another name for `auto`. To funs `auto` is not a definition, but known all the same.
 pub fn leads_to_auto(definitions: &Definitions, target: &str, s: &Strategy) -> bool {
     let mut s = s;
-    // Names may lead in a circle.
+    // Names may be cyclic.
     for _ in 0..64 {
         match s {
             Strategy::Call { name, args, .. } if args.is_empty() => {

@@ -1,4 +1,4 @@
-//! Arguments of a run: sizes from `-D` and from given arrays, inputs from files, the rest made up.
+//! Arguments of a run: sizes from `-D` and from given arrays, inputs from files, the rest random.
 
 use crate::codes;
 use lathe_diagnostics::Diagnostic;
@@ -29,7 +29,7 @@ pub struct Given {
 pub struct Data {
     pub arrays: Vec<Array>,
     pub sizes: Values,
-    /// Inputs that were made up, and how.
+    /// Random inputs, and how they were drawn.
     pub made: BTreeMap<String, String>,
 }
 
@@ -138,7 +138,7 @@ pub fn make_in(module: &Module, func: &Function, given: &Given) -> Result<Data, 
                             buffer.extents.len()
                         ),
                     )
-                    .help("convert the array before, e.g. with numpy's astype and reshape"));
+                    .help("convert the array first, e.g. with numpy's astype and reshape"));
                 }
                 for (d, e) in buffer.extents.iter().enumerate() {
                     if let Some(v) = e.as_var() {
@@ -208,7 +208,7 @@ pub fn make_in(module: &Module, func: &Function, given: &Given) -> Result<Data, 
                             codes::SIZES,
                             format!("an extent of `{name}` is negative or does not fit 64 bits"),
                         )
-                        .help("choose other sizes: the type of the parameter says how its extents follow")
+                        .help("choose other sizes: the type of the parameter defines its extents")
                     })?;
                     shape.push(n);
                 }
@@ -218,7 +218,7 @@ pub fn make_in(module: &Module, func: &Function, given: &Given) -> Result<Data, 
                         return Err(Diagnostic::error(
                             codes::INPUT,
                             format!(
-                                "`{name}` has the shape {:?}, but the sizes ask for {shape:?}",
+                                "`{name}` has the shape {:?}, but the sizes require {shape:?}",
                                 a.shape()
                             ),
                         ));
@@ -308,7 +308,10 @@ fn size_name(func: &Function, v: VarId) -> String {
 }
 
 fn bad_number(name: &str, ty: Scalar, text: &str) -> Diagnostic {
-    Diagnostic::error(codes::INPUT, format!("`{text}` is no {ty}, which the scalar `{name}` is"))
+    Diagnostic::error(
+        codes::INPUT,
+        format!("`{text}` is not a value of type {ty}, the type of the scalar `{name}`"),
+    )
 }
 
 fn scalar_from(b: &Binder, text: &str) -> Result<Array, Diagnostic> {
@@ -326,7 +329,7 @@ fn scalar_from(b: &Binder, text: &str) -> Result<Array, Diagnostic> {
         b.name,
         b.ty
     );
-    Err(Diagnostic::error(codes::INPUT, text).help("give a number, or a file with an array of no dimensions"))
+    Err(Diagnostic::error(codes::INPUT, text).help("give a number, or a file with a zero-dimensional array"))
 }
 
 /// A type with what its fields are.
@@ -397,8 +400,8 @@ impl SubscriptBounds {
 /// Calls are followed this deep.
 const CALLS: usize = 8;
 
-/// For integer inputs that are used as subscripts, here or in what is called: the smallest extent that they index. Where a
-/// subscript adds loop variables to a scalar, the scalar gets what they leave of the extent.
+/// For integer inputs that are used as subscripts, here or in what is called: the smallest extent that they index.
+/// Where a subscript adds loop variables to a scalar, the scalar gets what they leave of the extent.
 pub fn subscript_bounds(module: &Module, func: &Function, sizes: &Values) -> SubscriptBounds {
     bounds_below(module, func, sizes, CALLS)
 }

@@ -16,7 +16,7 @@ pub fn findings() -> Vec<Finding> {
     let mut out = vec![Finding {
         what: "engine llvm".to_string(),
         found: false,
-        detail: "this build has none".into(),
+        detail: "not in this build".into(),
         help: Some("build with the cargo feature `llvm` (needs llvm-22-dev)"),
     }];
     out.retain(|_| Engine::named("llvm").is_err());
@@ -35,7 +35,7 @@ pub fn findings() -> Vec<Finding> {
             what: format!("device {d}"),
             found: made.is_ok(),
             detail: made.unwrap_or_else(|d| d.message),
-            help: Some("install the driver of the device; for CPUs as OpenCL devices: pocl-opencl-icd"),
+            help: Some("install the device's driver; to use the CPU as an OpenCL device: pocl-opencl-icd"),
         });
     }
     out.extend([Finding {

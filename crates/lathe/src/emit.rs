@@ -1,4 +1,4 @@
-//! Code to read, to link and to ship.
+//! Code in forms for reading, linking and shipping.
 
 mod versions;
 
@@ -115,7 +115,7 @@ fn trees(schedule: &Schedule) -> String {
             rest.functions.extend(all);
             Ok(one)
         }
-        // Versions that nothing may call stand in the function.
+        // Versions that nothing may call are in the function.
         Ok(None) => versions::one_function(schedule),
         Err(d) => Err(d),
     };
@@ -127,7 +127,7 @@ fn trees(schedule: &Schedule) -> String {
         // What no tree decides is told; the versions are there one by one.
         Err(refused) => {
             let mut out = lathe_ir::text::print_module(&rest);
-            out += &format!("# Nothing chooses: {}.\n", refused.message);
+            out += &format!("# No code selects a version: {}.\n", refused.message);
             for (v, name) in schedule.versions.iter().zip(&names) {
                 let when = v.condition.as_ref().map(|c| format!("# when {c}\n")).unwrap_or_default();
                 out += &format!("\n{when}{}", lathe_ir::text::print_function(&numbered(v, name)));

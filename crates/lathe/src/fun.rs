@@ -1,5 +1,5 @@
-//! Strategies of funs: steps on terms, the step `lower`, which translates the term as it then is, and steps on
-//! loops. A strategy that does not say `lower` leaves what is still open in the order of the program: it ends
+//! Strategies of funs: steps on terms, the step `lower`, which translates the resulting term, and steps
+//! on loops. A strategy that does not say `lower` leaves what is still open in the order of the program: it ends
 //! with the library's `lowerToC`, then `lower`.
 
 use crate::program::Program;
@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The step between terms and loops.
 const LOWER: &str = "lower";
 
-/// Everything that strategies over terms of this file can say.
+/// The vocabulary of strategies over terms in this file.
 pub fn vocabulary(program: &Program) -> Vocabulary<Term> {
     let mut words = library::vocabulary();
     let decided =
@@ -54,7 +54,7 @@ pub fn version(
         let text = format!("`{}` became `{}`", p.term.ty(), q.term.ty());
         return Err(Diagnostic::error(codes::TYPE_CHANGED, text));
     }
-    // What changed nothing is no step.
+    // What changed nothing is not a step.
     let trace: Vec<_> = out.trace.into_iter().filter(|a| a.before != a.after).collect();
     let mut evidence = records(program, &p.term, &trace);
     let mut forms = vec![Form::Term(p.term.clone())];
@@ -120,7 +120,7 @@ pub fn captures(program: &Program) -> Vec<Diagnostic> {
     }
     let words = vocabulary(program);
     let twice = |d: &Definition| {
-        let e = Diagnostic::error(DUPLICATE, format!("there is a step `{}` already", d.name));
+        let e = Diagnostic::error(DUPLICATE, format!("there already is a step `{}`", d.name));
         match d.span {
             Some(span) => e.at(span, "choose another name"),
             None => e,
@@ -227,7 +227,7 @@ fn split(context: &Context, s: &Strategy) -> Result<(Strategy, Option<Strategy>)
 
 type Sides = (Vec<Strategy>, Vec<Strategy>);
 
-/// What stands before and after `lower`, with definitions unfolded as far as needed; `None` if it is not there.
+/// What is before and after `lower`, with definitions unfolded as far as needed; `None` if it is not there.
 fn at_lower(context: &Context, s: &Strategy) -> Result<Option<Sides>, Diagnostic> {
     if !lowers(context.definitions, context.target, s, &mut BTreeSet::new()) {
         return Ok(None);
@@ -275,7 +275,7 @@ fn at_lower(context: &Context, s: &Strategy) -> Result<Option<Sides>, Diagnostic
 }
 
 fn misplaced(span: Option<Span>) -> Diagnostic {
-    let text = "`lower` stands once, between the steps on terms and those on loops";
+    let text = "`lower` occurs once, between the steps on terms and those on loops";
     at_step(Diagnostic::error(codes::MISPLACED, text), span)
         .help("write `steps on terms ; lower ; steps on loops`")
 }

@@ -145,7 +145,7 @@ impl Recipe {
     fn general(&self, version: usize) -> Result<Kernel, Diagnostic> {
         let first = |f: Failure| {
             f.diagnostics.into_iter().next().unwrap_or_else(|| {
-                Diagnostic::error(crate::codes::VERSIONS, "what was scheduled once does not schedule again")
+                Diagnostic::error(crate::codes::VERSIONS, "a schedule that succeeded before fails now")
             })
         };
         let s = self.schedule().map_err(first)?;

@@ -35,7 +35,7 @@ pub fn model(name: &str, folder: &Path) -> Result<Model, Diagnostic> {
     text(&path, codes::MODEL).and_then(|t| Model::parse(&t).map_err(|d| within(d, &path)))
 }
 
-/// Refuses to run code for another machine, which would end the process without a word.
+/// Refuses to run code for another machine, which would end the process without a message.
 ///
 /// # Errors
 /// `E0910`, with what is missing here.

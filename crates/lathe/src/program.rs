@@ -165,7 +165,7 @@ impl Program {
             Some(g) => g.choose(types).map_err(|why| {
                 let d = Diagnostic::error(
                     codes::NO_KERNEL,
-                    format!("`{chosen}` is not made for these types: {why}"),
+                    format!("`{chosen}` cannot be instantiated for these types: {why}"),
                 );
                 let help = format!("an element type is chosen like a size: -D {}=f32", g.params[0]);
                 Failure::one(&self.sources, d.help(help))
@@ -178,7 +178,7 @@ impl Program {
         match self.lang.module.functions.get(function) {
             Some(f) if own => Ok(f),
             _ if let Some(why) = self.lang.funs.get(chosen).and_then(|f| f.no_kernel.clone()) => {
-                Err(Failure::one(&self.sources, why.note(format!("so `{chosen}` cannot be run by itself"))))
+                Err(Failure::one(&self.sources, why.note(format!("so `{chosen}` cannot be run on its own"))))
             }
             _ => Err(missing(format!("`{file}` has no kernel `{chosen}`"))),
         }
@@ -218,7 +218,7 @@ impl Program {
                 }
             }
             let d = Diagnostic::error(codes::NO_STRATEGY, format!("no strategy `{name}` for `{kernel}`"))
-                .help(format!("strategies that fit: {}", names.join(", ")));
+                .help(format!("applicable strategies: {}", names.join(", ")));
             Failure::one(&self.sources, d)
         })
     }

@@ -128,7 +128,7 @@ pub fn to_text(map: &SourceMap, d: &Diagnostic, colours: bool) -> String {
     }
     for (kind, text) in remarks {
         let (on, off) = if plain { ("", "") } else { ("\x1b[36m", "\x1b[0m") };
-        // Further lines stand under the first.
+        // Further lines are indented under the first.
         let text = text.replace('\n', "\n        ");
         out += &format!("  {on}{kind}:{off} {text}\n");
     }

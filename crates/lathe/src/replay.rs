@@ -27,7 +27,7 @@ const LARGEST: usize = 64 << 20;
 /// Reads what `lathe explain --json` printed.
 ///
 /// # Errors
-/// `E0612` for evidence of another version of Lathe, for what is no evidence, and for records that contradict
+/// `E0612` for evidence of another version of Lathe, for what is not evidence, and for records that contradict
 /// themselves.
 pub fn load_evidence(text: &str) -> Result<Vec<Stored>, Diagnostic> {
     #[derive(Deserialize)]
@@ -48,10 +48,10 @@ pub fn load_evidence(text: &str) -> Result<Vec<Stored>, Diagnostic> {
     if text.len() > LARGEST {
         return Err(wrong(format!("this is more than {LARGEST} bytes of evidence")));
     }
-    let unread = |e: serde_json::Error| wrong(format!("this is no evidence: {e}"));
+    let unread = |e: serde_json::Error| wrong(format!("this is not evidence: {e}"));
     let forms: Account<Form> = serde_json::from_str(text).map_err(unread)?;
     if let Some(f) = forms.versions.iter().find(|f| f.evidence_version != VERSION) {
-        let text = format!("evidence of version {}, where {VERSION} is read", f.evidence_version);
+        let text = format!("evidence has version {}, but {VERSION} is required", f.evidence_version);
         return Err(wrong(text).help("run `lathe explain --json` again"));
     }
     let read: Account<One> = serde_json::from_str(text).map_err(unread)?;

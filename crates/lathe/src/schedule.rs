@@ -142,9 +142,9 @@ impl Schedule {
     pub fn proved(&self) -> Result<(), Diagnostic> {
         match self.unproved.first() {
             None => Ok(()),
-            Some(d) => {
-                Err(d.clone().help("only the interpreter runs what is not proved: --engine interpreter"))
-            }
+            Some(d) => Err(d
+                .clone()
+                .help("only the interpreter runs accesses that are not proved: --engine interpreter")),
         }
     }
 
@@ -259,7 +259,7 @@ pub(crate) fn with(
     let decides = mdh::uses(&definitions, Some(&kernel.name), &definition.body);
     let given: lathe_space::Values =
         how.params.iter().map(|(n, v)| (n.clone(), lathe_space::parse_value(v))).collect();
-    // What is no parameter of the strategy is one of its decisions.
+    // What is not a parameter of the strategy is one of its decisions.
     let (given, free): (lathe_space::Values, lathe_space::Values) =
         given.into_iter().partition(|(n, _)| !decides || definition.params.iter().any(|p| p.name == *n));
     let machine = &on(machine, how);
@@ -339,7 +339,7 @@ fn in_strategy(definition: &Definition, d: Diagnostic) -> Diagnostic {
         let own = |m: &lathe_diagnostics::Mark| {
             m.span.file == s.file && (s.start..s.end.max(s.start + 1)).contains(&m.span.start)
         };
-        // The strategy stands before the step of the library.
+        // The strategy is before the step of the library.
         if !d.marks.iter().any(own) {
             let other = d.marks.first().is_none_or(|m| m.span.file != s.file);
             d = d.at(s, "in this strategy");

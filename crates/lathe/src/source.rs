@@ -1,4 +1,4 @@
-//! Reading source text: of regular files, without what is no text.
+//! Reading source text: of regular files, without what is not text.
 
 use lathe_system::files;
 use std::io::ErrorKind;

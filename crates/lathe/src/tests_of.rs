@@ -101,7 +101,7 @@ pub fn run_test(
         let Some(at) = at else {
             return Err(fail(Diagnostic::error(
                 codes::TEST_FAILED,
-                format!("`{}` is no parameter", p.name()),
+                format!("`{}` is not a parameter", p.name()),
             )));
         };
         values.push(if p.mode == Mode::Out {

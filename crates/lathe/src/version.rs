@@ -8,12 +8,12 @@ use lathe_diagnostics::Places;
 use lathe_ir::{BinOp as TreeOp, Expr as TreeExpr, Function, Stmt, StmtKind, build};
 use lathe_space::{BinOp, Expr, Value};
 
-/// The function with a check of the condition at its front. What of the condition is no comparison of sizes,
+/// The function with a check of the condition at its front. What of the condition is not a comparison of sizes,
 /// remainders of sizes and numbers is left out: it is not needed, and could overflow.
 pub fn under(func: &Function, condition: &Expr) -> Function {
     let mut checks = Vec::new();
     conjuncts(func, condition, &mut checks);
-    let message = format!("the sizes do not fulfil `{condition}`, for which this version is made");
+    let message = format!("the sizes do not satisfy `{condition}`, which this version requires");
     let checks = checks.into_iter().map(|cond| {
         let kind = StmtKind::Check { cond, code: "version".into(), message: message.as_str().into() };
         Stmt::new(kind, Places::default())

@@ -91,7 +91,7 @@ pub fn schedule(
     };
     let made: Result<Vec<_>, Failure> = each(&all, make).into_iter().collect();
     let mut made = made?;
-    // Decisions for this machine stand before those of an author on another one; no decisions come after them.
+    // Decisions for this machine are before those of an author on another one; no decisions come after them.
     made.sort_by_key(|(s, _)| match s.source {
         StrategySource::Auto if s.versions.iter().any(|v| !v.taken.computes.is_empty()) => 0,
         StrategySource::Auto => 2,
@@ -131,7 +131,7 @@ fn expected(s: &Schedule, sizes: &BTreeMap<String, i64>, machine: &Machine) -> f
     }
 }
 
-/// So much better an estimate must be to speak against a candidate that stands before.
+/// So much better an estimate must be to speak against a candidate that is before.
 const CLEARLY: f64 = 0.95;
 
 /// The position of the one to run of candidates with their cycles, and the reason.
@@ -144,7 +144,7 @@ fn fastest(all: &[(&str, f64)]) -> (usize, String) {
     }
     let one = |(name, n): &(&str, f64)| match n.is_finite() {
         true => format!("{} for `{name}`", cycles(*n)),
-        false => format!("that `{name}` refuses these sizes"),
+        false => format!("that `{name}` is refused for these sizes"),
     };
     let each: Vec<String> = all.iter().map(one).collect();
     (best, format!("the model expects {}", each.join(", ")))

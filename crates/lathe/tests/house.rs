@@ -419,7 +419,7 @@ fn refusals_are_tested_by_their_codes() {
     let (mut seen, mut wrong) = (0, Vec::new());
     for file in all_sources(&crates) {
         let text = std::fs::read_to_string(&file).expect("a source");
-        // What is no test comes before the tests of a file.
+        // What is not a test comes before the tests of a file.
         let tests = if file.iter().any(|part| part == "tests") {
             0
         } else {

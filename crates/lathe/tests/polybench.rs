@@ -214,7 +214,7 @@ fn programs_agree_with_c_and_the_interpreter() {
     assert!(changed >= 6, "`auto` changed {changed} programs");
 }
 
-/// `+=` and `*=` on old values are no obstacle to `auto`.
+/// `+=` and `*=` on old values do not prevent `auto`.
 #[test]
 fn updates_take_decisions() {
     for e in

@@ -15,7 +15,7 @@ const KERNEL: &str = "kernel f(A: f32[N]) -> (B: f32[N]) { B[i] = 2 * A[i] }\n\
 #[test]
 fn child() {
     let Ok(what) = std::env::var("LATHE_TEST_CHILD") else { return };
-    // What the test harness printed stands at the beginning of this line.
+    // What the test harness printed is at the beginning of this line.
     println!();
     let measure = move |_: &mut (), question: Json, running: &mut dyn FnMut()| {
         running();

@@ -1,4 +1,4 @@
-//! Which instances of two units must stay in order: pairs that touch one element, of which one writes.
+//! Dependences between two units: pairs of instances that access the same element, at least one of which writes.
 
 use super::{Context, Member, Tree, Unit};
 use crate::copy::{Copy, Place, earlier, equal};
@@ -20,16 +20,17 @@ pub(super) struct Dependence {
     pub to: usize,
     /// Unknowns of the iterators of both.
     pub columns: (Vec<Col>, Vec<Col>),
-    /// One of these holds; unknowns of no iterator and no surroundings are arbitrary.
+    /// The disjunction; unknowns that belong to neither the iterators nor the context are existential.
     pub when: Vec<Conj>,
-    /// Both combine into an element by one operator: any order will do, but not at once.
+    /// Both update an element by the same reduction operator: any order is legal, but not concurrently.
     pub licensed: bool,
     /// What the later one reads, the earlier one wrote.
     pub flow: bool,
 }
 
 impl Dependence {
-    /// Without the unknowns that equalities determine by iterators and surroundings: isl's linear programs grow with them.
+    /// Without the unknowns that equalities determine by iterators and surroundings: isl's linear programs grow with
+    /// them.
     fn narrowed(mut self, context: &Context) -> Dependence {
         let mut kept: HashSet<Col> = context.variables.values().copied().collect();
         kept.extend(self.columns.0.iter().chain(&self.columns.1));
@@ -76,7 +77,7 @@ pub(super) fn dependences(
     for leaf in &all {
         let path: Path = leaf.path.iter().map(|s| s.position).collect();
         let unit = units.iter().position(|u| path.starts_with(&u.path));
-        owned.push((unit.ok_or("a statement is in no unit")?, leaf));
+        owned.push((unit.ok_or("a statement belongs to no unit")?, leaf));
     }
     let mut out = Vec::new();
     for (from, a) in &owned {
@@ -129,7 +130,7 @@ fn pair(
         units[u].iters.iter().map(|b| c.scope.col(b.id)).collect()
     };
     let (Some(first), Some(second)) = (of(from, &p), of(to, &q)) else {
-        return Err("a bound or condition around loops reads what is written inside".into());
+        return Err("a bound or condition around the loops reads data written inside them".into());
     };
     if when.is_empty() {
         return Ok(None);
@@ -175,7 +176,7 @@ pub(super) fn carriers(
     }
 }
 
-/// Whether a dependence crosses iterations of a member, and none of the others. `None`: nobody knows.
+/// Whether a dependence is carried by a member, and by none of the others. `None`: unknown.
 fn crosses(
     context: &Context,
     units: &[Unit],
@@ -194,7 +195,7 @@ pub(super) fn stays(context: &Context, units: &[Unit], d: &Dependence, members: 
     within(context, units, d, members, &[Conj::new()])
 }
 
-/// How far apart two dependent instances are along a member.
+/// The dependence distance along a member.
 fn distance(context: &Context, units: &[Unit], d: &Dependence, m: &Member) -> Option<Lin> {
     let own = |u: usize, columns: &[Col]| -> HashMap<VarId, Col> {
         units[u].iters.iter().zip(columns).map(|(b, c)| (b.id, *c)).collect()

@@ -1,5 +1,5 @@
-//! Loop distribution within a schedule: what isl keeps in one band, so that it can be tiled, gets loops of its own
-//! innermost, so that these can be lanes.
+//! Loop distribution within a schedule: statements that isl keeps in one tilable band get separate innermost
+//! loops, so that these can be vectorized.
 
 use super::dependences::stays;
 use super::{Member, Schedule, Tree};
@@ -109,7 +109,7 @@ fn restricted(t: &Tree, units: &[usize]) -> Tree {
     }
 }
 
-/// Units that wait for one another in a circle together, each group after all that it waits for; otherwise in the order of
+/// Strongly connected components together, each group after all that it waits for; otherwise in the order of
 /// the text.
 fn circles(units: &[usize], waits: &dyn Fn(usize, usize) -> bool) -> Vec<Vec<usize>> {
     let n = units.len();

@@ -22,16 +22,16 @@ pub struct BandPlan {
     pub order: Vec<usize>,
     /// Per member, the width of its tiles; 0: none.
     pub tiles: Vec<i64>,
-    /// Members whose iterations are done side by side in the innermost loops: how many, and as lanes or written out.
-    /// Lanes are the last one.
+    /// Members that are jammed into the innermost loops: by how many iterations, and as vector lanes or
+    /// unrolled. Lanes come last.
     pub blocks: Vec<(usize, i64, bool)>,
 }
 
 /// The loops of a schedule, with a plan for each band in the order of the tree, outer ones first. A range is split at
-/// most `splits` times before conditions are taken instead.
+/// most `splits` times; after that, conditions are used instead.
 ///
 /// # Errors
-/// In words: the schedule is not unimodular, numbers grow, or there are too many pieces.
+/// A message: the schedule is not unimodular, coefficients overflow, or there are too many pieces.
 pub fn generate(s: &Schedule, plans: &[BandPlan], splits: usize, next_id: &mut u32) -> Result<Stmt, String> {
     let mut g = Generator {
         s,
@@ -83,7 +83,7 @@ struct UnitCode {
 
 enum Node {
     Loop(Col, Box<Node>),
-    /// A block: its extent, and who does it.
+    /// A block: its extent, and its executor.
     Block(Col, i64, Executor, Box<Node>),
     Sequence(Vec<(Vec<usize>, Node)>),
     Leaf,
@@ -115,7 +115,7 @@ impl Generator<'_> {
         col
     }
 
-    /// Dimensions for a tree of bands; the units learn theirs.
+    /// Assigns the dimensions of a tree of bands to its units.
     fn node(
         &mut self,
         t: &Tree,
@@ -142,7 +142,7 @@ impl Generator<'_> {
         let mut ties = Conj::new();
         let mut values: HashMap<usize, Lin> = HashMap::new();
         let tie = |lin: Option<Lin>, ties: &mut Conj| -> Result<(), String> {
-            ties.push(Con { lin: lin.ok_or("the factors grow too large")?, eq: false });
+            ties.push(Con { lin: lin.ok_or("the coefficients grow too large")?, eq: false });
             Ok(())
         };
         for m in &plan.order {
@@ -166,10 +166,11 @@ impl Generator<'_> {
                     inner.push((*m, r));
                     tie(Some(Lin::atom(r)), &mut ties)?;
                     tie(Lin::constant(n - 1).minus(&Lin::atom(r)), &mut ties)?;
+                    let value = Lin::atom(r)
+                        .combine(1, &Lin::atom(q), *n)
+                        .ok_or("the coefficients grow too large")?;
                     let value =
-                        Lin::atom(r).combine(1, &Lin::atom(q), *n).ok_or("the factors grow too large")?;
-                    let value =
-                        value.plus(&skew.unwrap_or_default(), 1).ok_or("the factors grow too large")?;
+                        value.plus(&skew.unwrap_or_default(), 1).ok_or("the coefficients grow too large")?;
                     (value, Lin::atom(q), *n)
                 }
             };
@@ -203,7 +204,7 @@ impl Generator<'_> {
             p.ties.extend(ties.iter().cloned());
             for m in &plan.order {
                 let row = members[*m].rows.get(u).ok_or("a unit has no row")?;
-                let row = self.s.context.lin(row, &own).ok_or("the factors grow too large")?;
+                let row = self.s.context.lin(row, &own).ok_or("the coefficients grow too large")?;
                 p.rows.push((row, values[m].clone()));
             }
         }
@@ -215,7 +216,7 @@ impl Generator<'_> {
         }))
     }
 
-    /// The iterator that a member follows most.
+    /// The iterator that contributes most to a member.
     fn name(&self, m: &super::Member, units: &[usize]) -> String {
         let of = |u: &usize| {
             let iters = &self.s.units[*u].iters;
@@ -228,13 +229,13 @@ impl Generator<'_> {
     /// The iterators of a unit and its domain in new dimensions, which some rows over the iterators are given in.
     fn renamed(&self, n: usize, all: &[(Lin, Lin)]) -> Result<(HashMap<Col, Lin>, Conj), String> {
         let u = &self.s.units[n];
-        let overflow = || "the factors grow too large".to_string();
+        let overflow = || "the coefficients grow too large".to_string();
         let matrix = |rows: &[usize]| -> Vec<Vec<i64>> {
             rows.iter().map(|r| u.columns.iter().map(|c| all[*r].0.coefficient(c)).collect()).collect()
         };
         let chosen = independent(all.len(), &matrix);
         if chosen.len() != u.iters.len() {
-            return Err("the schedule does not tell all iterations apart".into());
+            return Err("the schedule maps different iterations to the same point".into());
         }
         let (adjugate, det) = invert(&matrix(&chosen)).ok_or_else(overflow)?;
         if !u.iters.is_empty() && det.abs() != 1 {
@@ -272,8 +273,8 @@ impl Generator<'_> {
         Ok((values, cons))
     }
 
-    /// Where lanes along a skewed member begin: at the first iteration of each row, in dimensions around. Elsewhere blocks
-    /// begin at multiples of the width, as vectors of an array that is aligned do.
+    /// Where lanes along a skewed member begin: at the first iteration of each row, in terms of the outer dimensions.
+    /// Elsewhere blocks begin at multiples of the width, as vectors of an array that is aligned do.
     fn origin(
         &self,
         members: &[super::Member],
@@ -319,10 +320,10 @@ impl Generator<'_> {
         found
     }
 
-    /// What a unit does in its new dimensions.
+    /// The statement of a unit in its new dimensions.
     fn unit(&self, n: usize, p: UnitPath) -> Result<Option<UnitCode>, String> {
         let u = &self.s.units[n];
-        let overflow = || "the factors grow too large".to_string();
+        let overflow = || "the coefficients grow too large".to_string();
         let (values, domain) = self.renamed(n, &p.rows)?;
         let cons: Conj = p.ties.iter().cloned().chain(domain).collect();
         let Some(whole) = self.facts.levels(&cons, &p.dims)? else { return Ok(None) };
@@ -435,7 +436,7 @@ impl Generator<'_> {
                 inner.extend(self.bounds(*u, col, true).cloned());
             }
         }
-        // Conditions on outer dimensions alone stand around the loop, where one unit is in it.
+        // Conditions on outer dimensions alone enclose the loop, where one unit is in it.
         let mut guard = Vec::new();
         if let [u] = active[..] {
             let at = self.position(u, col);
@@ -472,7 +473,7 @@ impl Generator<'_> {
     /// Where the range must be split: a bound of some unit's full blocks that does not hold for all points of all.
     fn splitter(&self, col: Col, active: &[usize], here: &Conj) -> Option<Con> {
         active.iter().flat_map(|u| self.violations(col, active, here, *u)).find(|f| {
-            // Some points fulfil it, or nothing is gained.
+            // Some points satisfy it, or nothing is gained.
             active.iter().any(|u| {
                 let own: Vec<Con> =
                     here.iter().chain(self.bounds(*u, col, false)).chain([f]).cloned().collect();
@@ -564,7 +565,7 @@ impl Generator<'_> {
 
     /// A constraint as a bound of a dimension: the least value, or one more than the largest.
     fn bound(&self, col: Col, c: &Con) -> Result<Expr, String> {
-        let overflow = || "the factors grow too large".to_string();
+        let overflow = || "the coefficients grow too large".to_string();
         let k = c.lin.coefficient(&col);
         let other = c.lin.clone().without(&col);
         if k > 0 {

@@ -73,8 +73,8 @@ pub(super) fn schedule(
     found.ok_or_else(|| "isl found no schedule within its budget".to_string())
 }
 
-/// isl's answer about the texts of the domain, the surroundings, and the relations that a schedule must keep, that
-/// parallel loops must not cross, and that are to be short.
+/// isl's schedule for a domain, a context, and validity, coincidence and
+/// proximity relations, all given as text.
 fn ask(units: &[Unit], names: &Names, texts: &[String; 5], fuse: Fuse) -> Option<Tree> {
     let found = within(BUDGET, |ctx| {
         let set = |f: fn(&Isl, i32) -> Result<isl_rs::Stat, LibISLError>, v: i32| f(ctx, v).map(|_| ());
@@ -111,8 +111,8 @@ struct Names {
     sizes: Vec<i64>,
 }
 
-/// Numbers above are written as a size and a difference of at most [`NEAR`]: what holds for every size holds for this one,
-/// and isl's linear programs, which are exact, take ten times as long with large numbers.
+/// Numbers above are written as a size and a difference of at most [`NEAR`]: what holds for every size holds for this
+/// one, and isl's linear programs, which are exact, take ten times as long with large numbers.
 const SIZE: i64 = 16;
 const NEAR: i64 = 8;
 
@@ -160,7 +160,7 @@ impl Names {
         d.when.iter().map(|c| format!("{x} -> {y} : {}", self.conj(c, &own))).collect()
     }
 
-    /// A conjunction, with what has no name as bound variables.
+    /// A conjunction, with unnamed variables existentially quantified.
     fn conj(&self, cons: &Conj, own: &HashMap<Col, String>) -> String {
         let mut free: Vec<Col> = cons.iter().flat_map(|c| c.lin.terms.iter().map(|t| t.0)).collect();
         free.retain(|c| !own.contains_key(c) && !self.outer.contains_key(c));
@@ -188,7 +188,8 @@ impl Names {
     }
 }
 
-/// A limit of the machine, which is no help. Without a constraint there are more iterations and dependences, never fewer.
+/// A machine limit, which gives no information. Without a constraint there are more iterations and dependences, never
+/// fewer.
 fn large(c: &Con) -> bool {
     c.lin.constant.unsigned_abs() > u64::from(u32::MAX)
 }
@@ -198,7 +199,7 @@ struct Reader<'a> {
     names: &'a Names,
 }
 
-/// `None`: something that no loops are made of.
+/// `None`: an expression that has no form as loops.
 fn tree(r: &Reader, node: ScheduleNode, units: &[usize]) -> Result<Option<Tree>, LibISLError> {
     let of_children = |node: &ScheduleNode| -> Result<Option<Tree>, LibISLError> {
         let mut parts = Vec::new();

@@ -3,7 +3,7 @@
 //!
 //! A **unit** is a largest part of the subtree without loops; all its instances are scheduled alike. [`schedule`] asks
 //! isl for **bands** of new dimensions: any order of the members of a permutable band is legal, and so are tiles of it.
-//! [`generate`] makes the loops. What comes out is still to be checked, as that of any other transformation.
+//! [`generate`] makes the loops. The result still has to be checked, like that of any other transformation.
 
 mod dependences;
 mod distribute;
@@ -22,14 +22,14 @@ use std::collections::{BTreeMap, HashMap};
 
 pub use generate::{BandPlan, generate};
 
-/// Which statements get common loops.
+/// Which statements are fused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fuse {
-    /// As many as dependences allow.
+    /// Maximal fusion that dependences allow.
     Max,
-    /// Those that share values, as long as that costs no parallel loop.
+    /// Those that share values, unless that would serialize a parallel loop.
     Smart,
-    /// Those that depend on one another in a circle.
+    /// Strongly connected components of the dependence graph.
     None,
 }
 
@@ -51,9 +51,9 @@ pub struct Unit {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Member {
     pub rows: BTreeMap<usize, Affine>,
-    /// No dependence within the band crosses its iterations.
+    /// No dependence within the band is carried by it (coincident).
     pub coincident: bool,
-    /// Some dependence crosses its iterations and none of those of the other members and of bands around.
+    /// Carries some dependence that neither the other members nor the outer bands carry.
     pub alone: bool,
 }
 
@@ -105,7 +105,7 @@ pub struct Schedule {
 /// short, as isl can make them.
 ///
 /// # Errors
-/// In words: what stands inside is not affine, or isl gave up.
+/// A message: the nest is not affine, or isl gave up.
 pub fn schedule(env: &Env, root: &Stmt, fuse: Fuse) -> Result<Schedule, String> {
     let (context, units) = units::collect(env, root)?;
     let dependences = dependences::dependences(&context, env, root, &units)?;
@@ -116,7 +116,7 @@ pub fn schedule(env: &Env, root: &Stmt, fuse: Fuse) -> Result<Schedule, String> 
 }
 
 impl Schedule {
-    /// Finds out which members carry dependences by themselves.
+    /// Determines which members carry dependences on their own.
     fn mark(&mut self) {
         let all: Vec<usize> = (0..self.units.len()).collect();
         let mut tree = std::mem::replace(&mut self.tree, Tree::Leaf);
@@ -132,7 +132,7 @@ impl Schedule {
     }
 
     /// The same with one member of a band, which bands are counted as in [`Schedule::directions`], as the innermost loop,
-    /// and a loop of its own for all units that do not wait for one another in a circle within it: loop distribution.
+    /// and a loop of its own for all units that are not in one dependence cycle within it: loop distribution.
     /// `None` where it would stay one loop, or where the band allows no other order.
     pub fn distributed(&self, band: usize, member: usize) -> Option<Schedule> {
         let all: Vec<usize> = (0..self.units.len()).collect();
@@ -142,7 +142,7 @@ impl Schedule {
         Some(out)
     }
 
-    /// How the iterators of a unit change from one iteration of a member to the next, the others at rest, by band (in
+    /// How the iterators of a unit change from one iteration of a member to the next, the others fixed, by band (in
     /// the order of the tree) and member. Members that the outer ones determine change nothing.
     pub fn directions(&self, unit: usize) -> HashMap<(usize, usize), Vec<i64>> {
         let mut rows = Vec::new();

@@ -26,7 +26,7 @@ impl Facts {
         Facts { state, clauses: context.clauses.clone(), columns }
     }
 
-    /// Nothing fulfils these constraints.
+    /// These constraints are unsatisfiable.
     pub fn impossible(&self, cons: &[Con]) -> bool {
         solve_from(&self.state, cons, &self.clauses, self.columns) == Answer::Empty
     }
@@ -72,7 +72,7 @@ impl Facts {
                 .iter()
                 .any(|c| c.lin.terms.iter().any(|t| t.1.abs() > LARGE) || c.lin.constant.abs() > LARGE)
             {
-                return Err("the factors grow too large".into());
+                return Err("the coefficients grow too large".into());
             }
             let Some(next) = normalize(next) else { return Ok(None) };
             rest = self.pruned(&[], next);
@@ -84,7 +84,7 @@ impl Facts {
 }
 
 fn overflow() -> String {
-    "the factors grow too large".to_string()
+    "the coefficients grow too large".to_string()
 }
 
 /// With the value that an equality gives a dimension.
@@ -99,7 +99,7 @@ fn replaced(cons: &Conj, d: &Col, e: &Con) -> Result<Conj, String> {
         .collect()
 }
 
-/// Every lower bound of a dimension below every upper one.
+/// Every lower bound of a dimension is below every upper one.
 fn combined(cons: &Conj, d: &Col) -> Result<Conj, String> {
     let (here, mut out): (Conj, Conj) = cons.iter().cloned().partition(|c| c.lin.coefficient(d) != 0);
     let here = halves(&here);

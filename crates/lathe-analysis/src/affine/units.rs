@@ -44,7 +44,7 @@ pub(super) fn collect(env: &Env, root: &Stmt) -> Result<(Context, Vec<Unit>), St
     let units = c.out;
     if units.is_empty() || units.len() > MAX_UNITS {
         return Err(format!(
-            "{} statements stand inside; 1 to {MAX_UNITS} can be scheduled together",
+            "the nest contains {} statements; 1 to {MAX_UNITS} can be scheduled together",
             units.len()
         ));
     }
@@ -77,7 +77,7 @@ impl<'a> Collector<'_, '_> {
         }
         if let Some(l) = s.as_loop() {
             if l.exec != Executor::Serial || l.step != 1 {
-                return Err(format!("the loop `{}` is scheduled already, or has a step", l.binder.name));
+                return Err(format!("the loop `{}` already has an executor, or has a step", l.binder.name));
             }
             iters.push(l.binder.clone());
             self.inner(s, 0, &l.body, path, items, iters)?;
@@ -95,16 +95,16 @@ impl<'a> Collector<'_, '_> {
         if loops {
             return Err(match (s.as_alloc(), s.as_let()) {
                 (Some((buffer, _)), _) => format!(
-                    "`{0}` is declared inside, around loops: give every iteration one first, with \
+                    "`{0}` is declared inside the nest, around loops: expand it first, with \
                      `expand({0}, at: …)`",
                     buffer.name
                 ),
-                (_, Some((binder, _, _))) => format!("`let {}` stands around loops", binder.name),
-                _ => "something other than loops stands around a loop".into(),
+                (_, Some((binder, _, _))) => format!("`let {}` encloses loops", binder.name),
+                _ => "a loop is enclosed by something other than a loop".into(),
             });
         }
         if !s.effects().without(Effects::ALLOCATES).is_none() {
-            return Err("a statement that may fail or wait stands inside".into());
+            return Err("the nest contains a statement that may fail or block".into());
         }
         let (columns, domain) = self.domain(items, iters)?;
         self.out.push(Unit { path: path.clone(), stmt: s.clone(), iters: iters.clone(), columns, domain });

@@ -4,8 +4,8 @@ use super::*;
 use lathe_poly::fits;
 
 impl Prover {
-    /// Proves the loads of an expression and that its `index` arithmetic has a value; `under` is the condition under which
-    /// it is evaluated.
+    /// Proves the loads of an expression and that its `index` arithmetic has a value; `under` is the condition under
+    /// which it is evaluated.
     pub(super) fn evaluated(
         &mut self,
         facts: &Facts,
@@ -135,7 +135,7 @@ impl Prover {
             self.diagnostics.push(
                 Diagnostic::error(UNDECIDED, format!("`{}` cannot be shown to be in bounds", self.text(&a)))
                     .at_places(&a.places, "accessed here")
-                    .help("only arrays and slices of arrays are followed"),
+                    .help("only arrays and slices of arrays are analyzed"),
             );
             return a;
         };
@@ -177,7 +177,7 @@ impl Prover {
     ) -> Status {
         let found = facts.outside(subscript, extent);
         let Some(counter) = &found.counterexample else {
-            // The value lies inside; what it is computed from may leave 64 bits on the way.
+            // The value lies inside; what it is computed from may overflow 64 bits on the way.
             self.arithmetic(subscript, under, out);
             return match found.tier {
                 0 => Status::Proved,

@@ -1,6 +1,6 @@
 //! Sums and products of `index` values.
 //!
-//! Whether one leaves 64 bits depends on the order, so where it may, it has one: the loops are written out, each
+//! Whether one overflows 64 bits depends on the order, so where it may, it has one: the loops are written out, each
 //! instance is checked, and nothing may be reordered. (`i64` wraps, and is free of this.)
 
 use super::*;
@@ -41,7 +41,7 @@ impl Prover {
         if Ranges::default().fits(&user.body) {
             return;
         }
-        let d = Diagnostic::error(UNDECIDED, format!("the operator `{name}` may leave 64 bits"))
+        let d = Diagnostic::error(UNDECIDED, format!("the operator `{name}` may overflow 64 bits"))
             .at_places(places.unwrap_or(&Places::none()), "combined here")
             .help("compute with `i64`, which wraps, or with floats");
         if !self.diagnostics.contains(&d) {
@@ -54,7 +54,7 @@ impl Prover {
         let AtomicOp::Update(op, _) = &a.op else { return };
         self.operator(op, Some(&a.target.places));
         if computes(op, [a.target.elem.clone()].into_iter()) {
-            let text = format!("the atomic update of `{}` may leave 64 bits", self.text(&a.target));
+            let text = format!("the atomic update of `{}` may overflow 64 bits", self.text(&a.target));
             self.diagnostics.push(
                 Diagnostic::error(UNDECIDED, text)
                     .at_places(&a.target.places, "updated here")

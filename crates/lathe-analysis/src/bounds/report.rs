@@ -1,4 +1,4 @@
-//! What is said about accesses that are not shown to be inside.
+//! Messages about accesses that are not proved in bounds.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What is computed again, in part, where it is used.
+//! Recomputation, of a part, at the place of use.
 
 use super::{Check, Loads, Mirror, Staged, erased};
 use crate::copy::{Copy, Place};
@@ -50,7 +50,7 @@ pub(crate) fn recomputes(env: &Env, a: &Again, m: &Mirror) -> Result<usize, Stri
     let mut examined = check(&staged(a.before, a.used))?;
     let reads = leaves(a.used, &[m.buffer.id].into())?;
     if reads.iter().flat_map(|l| &l.touches).any(|t| t.role != Role::Read) {
-        return Err(format!("what reads `{}` writes it, too", m.array.name));
+        return Err(format!("the reader of `{}` also writes it", m.array.name));
     }
     for (old, new) in a.nests {
         let renamed = unnamed(&substitute_stmt(old, a.was));
@@ -80,8 +80,8 @@ fn unnamed(s: &Stmt) -> Stmt {
     })
 }
 
-/// The old nest with the ranges of the new one; the old ranges of loops that have others now, or that count otherwise, are
-/// noted.
+/// The old nest with the ranges of the new one; the old ranges of loops that have others now, or that count
+/// otherwise, are noted.
 fn limited(
     old: &Stmt,
     new: &Stmt,
@@ -153,7 +153,7 @@ impl Nest<'_> {
                     let mut system = builder.system.clone();
                     system.push(outside);
                     if solve(&system) != Answer::Empty {
-                        return Err(format!("`{}` may run over more than it did", l.binder.name));
+                        return Err(format!("`{}` may run over more iterations than before", l.binder.name));
                     }
                 }
             }
@@ -167,10 +167,10 @@ impl Nest<'_> {
         if self.limits.is_empty() {
             return Ok(());
         }
-        let Some(target) = &store.indices else { return Err("an access is not followed".into()) };
+        let Some(target) = &store.indices else { return Err("an access cannot be analyzed".into()) };
         for r in readers {
             for read in &r.touches {
-                let Some(at) = &read.indices else { return Err("an access is not followed".into()) };
+                let Some(at) = &read.indices else { return Err("an access cannot be analyzed".into()) };
                 let mut builder = Builder::new(self.written);
                 let outer = builder.surroundings(self.env);
                 let mut x = Copy::new(&mut builder, &outer, r, &Place::of(read));

@@ -67,32 +67,35 @@ pub(crate) fn partial_results(env: &Env, p: &Parts, m: &Mirror) -> Result<usize,
         };
         let pair = r.targets.iter().zip(&r.values).find(|(t, _)| t.view == View::Buffer(array.id));
         let Some((target, ExprKind::Load(part))) = pair.map(|(t, v)| (t, v.kind())) else {
-            return Err(format!("`{}` combines something else than a part", l.label));
+            return Err(format!("`{}` combines something other than a partial result", l.label));
         };
         let at = part.indices.get(m.own.len()..).unwrap_or(&[]);
         if part.view != View::Buffer(buffer.id) || !check.same_element(&l.items, &target.indices, at) {
-            return Err(format!("`{}` combines a part into another element", l.label));
+            return Err(format!("`{}` combines a partial result into a different element", l.label));
         }
-        once(&l.items, &part.indices).ok_or_else(|| format!("`{}` may combine a part twice", l.label))?;
+        once(&l.items, &part.indices)
+            .ok_or_else(|| format!("`{}` may combine a partial result twice", l.label))?;
         examined += 1;
     }
-    let [_] = combining.as_slice() else { return Err("parts are combined in several places".into()) };
+    let [_] = combining.as_slice() else {
+        return Err("partial results are combined in several places".into());
+    };
     let read = |t: &&Touch| t.buffer == buffer.id && t.role == Role::Read;
     let combined = combining.iter().flat_map(|l| l.touches.iter().filter(read).map(move |t| (l, t, None)));
     let combined = check.positions(combined, true)?;
     if !covered(touched.dims, &touched.parts, &combined.parts) {
-        return Err(format!("a part of `{}` may not be combined", array.name));
+        return Err(format!("a partial result of `{}` may be left uncombined", array.name));
     }
     // Positions that nothing is combined into hold the identity, if anything.
     if !covered(combined.dims, &combined.parts, &filled.parts) {
-        return Err(format!("an element of `{}` may be combined that has no value", buffer.name));
+        return Err(format!("an undefined element of `{}` may be combined", buffer.name));
     }
     Ok(examined)
 }
 
 /// A tree reduction as loops that combine the same parts one after the other, which is the same if the operator is
-/// associative and commutative: halving after halving combines all parts beyond a number of them into as many of those
-/// before, until one is left.
+/// associative and commutative: each level adds the upper half of the partial results to the lower
+/// half, until one is left.
 fn in_order(s: &Stmt, op: &ReduceOp) -> Option<Stmt> {
     if let Some(l) = s.as_loop() {
         let body = in_order(&l.body, op)?;
@@ -138,11 +141,11 @@ fn in_order(s: &Stmt, op: &ReduceOp) -> Option<Stmt> {
     Some(s.with_kind(StmtKind::Loop(Loop { hi: build::index(count), body, ..l.clone() })))
 }
 
-/// Whether a statement writes an array by licensed reductions with one operator only, and reads, in whatever iteration, no
-/// element of it that any iteration combines into. Gives how many pairs of accesses were examined.
+/// Whether a statement writes an array by licensed reductions with one operator only, and reads, in whatever
+/// iteration, no element of it that any iteration combines into. Gives how many pairs of accesses were examined.
 ///
 /// # Errors
-/// What could not be shown, in words.
+/// A message that says what could not be shown.
 pub fn reads_apart(env: &Env, s: &Stmt, op: &ReduceOp, array: &Buffer) -> Result<usize, String> {
     let all = leaves(s, &[array.id].into())?;
     let of = |wanted: fn(&Role) -> bool| -> Vec<(&Leaf, &Touch)> {
@@ -152,12 +155,12 @@ pub fn reads_apart(env: &Env, s: &Stmt, op: &ReduceOp, array: &Buffer) -> Result
     let (reads, writes) = (of(|r| *r == Role::Read), of(|r| *r != Role::Read));
     let combines = |t: &Touch| matches!(&t.role, Role::Combine { op: o, licence: true, .. } if o == op);
     if !writes.iter().all(|w| combines(w.1)) {
-        return Err(format!("something else than a reduction with `{op}` writes `{}`", array.name));
+        return Err(format!("`{}` is written by something other than a reduction with `{op}`", array.name));
     }
     let written = written_buffers(s);
     for read in &reads {
         if writes.iter().any(|write| meet(env, &written, array, *read, *write)) {
-            return Err(format!("an element of `{}` may be read that is combined into", array.name));
+            return Err(format!("an element of `{}` that the reduction updates may be read", array.name));
         }
     }
     Ok(reads.len() * writes.len())

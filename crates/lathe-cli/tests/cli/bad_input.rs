@@ -119,7 +119,7 @@ fn wrong_arrays() {
     let f = Folder::new();
     for (name, bytes, code) in [
         ("empty", Vec::new(), "E0804"),
-        ("noise", b"noise that is no array".to_vec(), "E0804"),
+        ("noise", b"noise that is not an array".to_vec(), "E0804"),
         ("cut header", header("'<f4'", "(4, 4)", 0)[..30].to_vec(), "E0804"),
         ("cut data", header("'<f4'", "(4, 4)", 63), "E0806"),
         ("too long", header("'<f4'", "(4, 4)", 65), "E0806"),

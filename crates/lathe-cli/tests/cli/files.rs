@@ -1,4 +1,4 @@
-//! Files that commands read and write: byte order marks, records, and nothing lost without a word.
+//! Files that commands read and write: byte order marks, records, and nothing silently lost.
 
 use crate::common::{Folder, parsed};
 use lathe::{Array, npy};

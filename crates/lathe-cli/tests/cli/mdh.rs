@@ -167,7 +167,7 @@ fn decisions_are_drawn() {
     f.ok(&format!("explain m.lathe -s auto {SIZES} --picture m.svg"));
     let svg = f.read("m.svg");
     assert!(svg.starts_with("<svg") && svg.contains("C on cpu") && svg.contains("data-runs=\"cores\""));
-    // For devices, too, whose code is not there yet.
+    // For devices, too, whose code generation is not implemented yet.
     f.write(
         "d.lathe",
         format!(
@@ -250,7 +250,7 @@ fn wrong_homomorphisms_and_decisions_are_refused() {
         (sum.to_string(), "tiles: full, parts.i.COR: 7", "E1211", "its extent 64"),
         (sum.to_string(), "parts.i.ELSEWHERE: 2", "E12", "ELSEWHERE"),
         (sum.to_string(), "D3.x: \"[MM] [MM] [MM] [MM] [MM] [MM] [CLOUD]\"", "E12", "CLOUD"),
-        (sum.to_string(), "D4.x: \"[<2>] [<2>] [<2>] [<2>] [<2>] [<2>] [<2>]\"", "E12", "no permutation"),
+        (sum.to_string(), "D4.x: \"[<2>] [<2>] [<2>] [<2>] [<2>] [<2>] [<2>]\"", "E12", "not a permutation"),
         (sum.to_string(), "D4.z: \"[<1>] [<1>] [<1>] [<1>] [<1>] [<1>] [<1>]\"", "E12", "z"),
         (sum.to_string(), "D1: \"[1] [1] [2] [3] [4] [5] [6]\"", "E1212", "rank"),
         (
@@ -268,7 +268,7 @@ fn wrong_homomorphisms_and_decisions_are_refused() {
         }
     }
     for (views, operators, word) in [
-        ("O:(i,j)->(i) ) o md_hom<N,M>( id, (++,++) ) o inp_view<f32>( I:(i,j)->(i,j)", "", "same cell"),
+        ("O:(i,j)->(i) ) o md_hom<N,M>( id, (++,++) ) o inp_view<f32>( I:(i,j)->(i,j)", "", "same element"),
         ("O:(i,j)->() ) o md_hom<N,M>( id, (+,max) ) o inp_view<f32>( I:(i,j)->(i,j)", "", "interchange"),
         ("O:(i,j)->(i,j) ) o md_hom<N,M>( id, (++,+) ) o inp_view<f32>( I:(i,j)->(i,j)", "", "reduced"),
         ("O:(i,j)->(i,j) ) o md_hom<N,M>( id, (++,++) ) o inp_view<f32>( I:(i,j)->(i-1,j)", "", "below 0"),

@@ -170,7 +170,9 @@ fn fault(d: &Done) -> Option<String> {
     let says = |t: &str| d.stderr.contains(t);
     match d.status {
         0 | 1 | 3 if d.stderr.trim().is_empty() => Some("says nothing".to_string()),
-        0 | 1 | 3 if says("panicked") || says("defect of Lathe") => Some("a defect".to_string()),
+        0 | 1 | 3 if ["panicked", "bug in Lathe", "defect of Lathe"].into_iter().any(says) => {
+            Some("a defect".to_string())
+        }
         0 | 1 | 3 => None,
         s => Some(format!("status {s}")),
     }

@@ -396,7 +396,7 @@ fn trees_with_races_run_in_the_interpreter_alone() {
 }
 
 /// Sizes that a strategy is not for fail the call as they do in the source; scalars are passed on; what only a called
-/// function uses as a subscript is drawn as one; versions whose size no array tells stand in one function.
+/// function uses as a subscript is drawn as one; versions whose size no array tells are in one function.
 #[test]
 fn trees_choose_as_their_sources_do() {
     let f = Folder::new();
@@ -437,7 +437,7 @@ fn trees_choose_as_their_sources_do() {
          strategy fast for p = if is_power_of_two(N) then id else split(i, 4)\n",
     );
     f.ok("emit p.lathe -s fast --to tree -o p.tree");
-    assert!(f.read("p.tree").contains("# Nothing chooses: "), "{}", f.read("p.tree"));
+    assert!(f.read("p.tree").contains("# No code selects a version: "), "{}", f.read("p.tree"));
     f.ok("run p.tree:p_2 -D N=7 --check");
 }
 

@@ -63,7 +63,7 @@ fn messages_say_what_to_write() {
         f.write("dot.lathe", format!("{dot}strategy fast for dot = {steps}\n"));
         let d = f.fails("check dot.lathe", 1, code);
         assert!(d.stderr.contains(says), "{steps}: {}", d.stderr);
-        // Notes stand beside the help, not in it.
+        // Notes are separate from the help.
         assert!(!d.stderr.contains("help: note"), "{}", d.stderr);
     }
     // One mistake, one message.
@@ -241,7 +241,7 @@ fn trees_are_targets() {
     f.ok("bench f.tree -D N=5 --engine interpreter --runs 3 -s naive");
     assert!(f.ok("opt f.lathe --step split(i,8)").stdout.contains("i.o"));
     assert!(f.ok("opt f.tree:f").stdout.contains("func f"));
-    // Threads that wait for one another, a helper that is no target, and a global.
+    // Threads that wait for one another, a helper that is not a target, and a global.
     f.write(
         "d.tree",
         "global count: i32[] = zero

@@ -1,5 +1,5 @@
-//! Statements of the primal in the derived function: the forward sweep, and what runs again in iterations of the sweep
-//! back. Only what writes something that is needed is there, with what it needs itself.
+//! Statements of the primal in the derived function: the forward sweep, and recomputation in iterations of the
+//! reverse sweep. They include only statements whose results are needed, transitively.
 
 use super::Reverse;
 use super::finish::touched;
@@ -127,9 +127,12 @@ impl Reverse<'_> {
             return Ok(joined(before, None));
         }
         if !outside.is_empty() {
-            let text = format!("`{}` writes an array of one iteration and one of all at once", l.site.label);
+            let text = format!(
+                "`{}` writes both an array local to an iteration and one that outlives it",
+                l.site.label
+            );
             return Err(
-                refuse(codes::UNSUPPORTED, text, &l.site.places).help("declare both where one of them is")
+                refuse(codes::UNSUPPORTED, text, &l.site.places).help("declare both in the same scope")
             );
         }
         let dims = l.stmt.as_compute().map(|c| c.dims.clone()).unwrap_or_default();
@@ -195,14 +198,14 @@ impl Reverse<'_> {
         })
     }
 
-    /// A statement of the sweep back after what takes the counters of its site one back.
+    /// A statement of the reverse sweep after what takes the counters of its site one back.
     pub fn popped(&self, site: &Rc<Site>, s: Stmt) -> Stmt {
         let mine = self.counters.iter().filter(|c| c.site.id == site.id);
         let back: Vec<Stmt> = mine.map(|c| step(&c.position, site, -1)).collect();
         Stmt::seq(back.into_iter().chain([s]))
     }
 
-    /// A scope in the sweep back: its shadows, what must run again, and the adjoints.
+    /// A scope in the reverse sweep: its shadows, what must run again, and the adjoints.
     pub fn back_scope(&mut self, s: &Scope) -> Result<Option<Stmt>, Diagnostic> {
         for b in &s.buffers {
             if self.act.of_buffer(b.id) {

@@ -161,7 +161,7 @@ impl Reverse<'_> {
         }
     }
 
-    /// A sweep back over a scope, with its shadows zero at first.
+    /// A reverse sweep over a scope, with its shadows zero at first.
     pub fn zeroed(&mut self, s: &Scope, back: Stmt) -> Stmt {
         let bars: Vec<Arc<Buffer>> = s.buffers.iter().filter_map(|b| self.bars.get(&b.id)).cloned().collect();
         self.starting(&bars, &HashSet::new(), back)

@@ -1,14 +1,14 @@
-//! Reverse mode: a forward sweep that keeps what is needed, and a sweep back that hands cotangents from outputs to
-//! inputs.
+//! Reverse mode: a forward sweep that keeps what is needed, and a reverse sweep that propagates cotangents from outputs
+//! to inputs.
 //!
-//! Every active array has a shadow with its cotangents, of the same extents, in the same scope. The sweep back visits
+//! Every active array has a shadow with its cotangents, of the same extents, in the same scope. The reverse sweep visits
 //! statements in reverse; each reads (and clears) the shadow of what it wrote and adds to the shadows of what it read.
 //!
-//! What the sweep back needs of the primal is read again where it still stands. Where it was overwritten, the forward
-//! sweep keeps it on a tape: a local array of the scope that the overwritten array lives in, with one dimension per
-//! loop between the scope and the place that reads. Local arrays of an iteration are gone when the sweep back comes to
-//! it: the statements that made them run again, in the iteration of the sweep back. The forward sweep holds what is
-//! needed for this, and nothing else.
+//! What the reverse sweep needs of the primal is read again where it is still available. Where it was overwritten,
+//! the forward sweep stores it on a tape: a local array of the scope that the overwritten array lives in, with one
+//! dimension per loop between the scope and the place that reads. Local arrays of an iteration are out of scope when
+//! the reverse sweep reaches it: the statements that computed them are repeated in the iteration of the reverse
+//! sweep. The forward sweep holds what is needed for this, and nothing else.
 
 mod again;
 mod compute;
@@ -173,11 +173,11 @@ impl Reverse<'_> {
         Some(crate::expr::on(a, bar.id, bar.elem.clone()))
     }
 
-    /// The sweep back over a node; `None` if there is nothing to do.
+    /// The reverse sweep over a node; `None` if there is nothing to do.
     fn back(&mut self, n: &Node) -> Result<Option<Stmt>, Diagnostic> {
         match n {
             Node::Seq(list) => {
-                // Facts hold wherever they stand in the sequence, and are wanted first.
+                // Facts hold wherever they are in the sequence, and are wanted first.
                 let facts = list.iter().filter_map(|c| match c {
                     Node::Keep(_, s) if s.exprs().iter().all(|e| loads_of(e).is_empty()) => Some(s.clone()),
                     _ => None,
@@ -216,7 +216,7 @@ impl Reverse<'_> {
                 if !self.is_active(&body.body) {
                     return Ok(None);
                 }
-                let text = "reverse mode of `while`: how often it runs is not known beforehand";
+                let text = "reverse mode of `while`: its trip count is not known in advance";
                 Err(refuse(codes::UNSUPPORTED, text, &site.places)
                     .help("bound it: `for t in 0..T { if going { … } }`, or use forward mode"))
             }
@@ -289,7 +289,7 @@ impl Reverse<'_> {
         Ok(Some(self.popped(site, s)))
     }
 
-    /// Whether no iteration of a loop hands an active value on to another, or overwrites one of another.
+    /// Whether a loop carries no active value between iterations, and no iteration overwrites one of another.
     fn is_unordered(&self, l: &Loop, scope: &Scope) -> bool {
         let mut touched: HashMap<BufId, Uses> = HashMap::new();
         self.touched(&scope.body, &mut touched);

@@ -1,4 +1,4 @@
-//! Values of the primal in the sweep back: read again where they still stand, else kept on a tape.
+//! Values of the primal in the reverse sweep: read again where they are still available, otherwise stored on a tape.
 
 use super::Reverse;
 use crate::Kept;
@@ -16,9 +16,9 @@ use std::sync::Arc;
 /// When an expression of the primal is evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
-    /// In the sweep back.
+    /// In the reverse sweep.
     Back,
-    /// Where the statements of a scope run forward: in the forward sweep (scope 0), or once more.
+    /// Where the statements of a scope run forward: in the forward sweep (scope 0), or in a recomputation.
     Forward(ScopeId),
 }
 
@@ -115,7 +115,7 @@ impl Reverse<'_> {
     }
 
     /// The scope of the array whose element, read at a site, has another value by then; notes the need for those that
-    /// still stand.
+    /// are still available.
     fn overwritten(&mut self, site: &Site, a: &Access, when: When) -> Option<ScopeId> {
         let b = a.view.buffer()?;
         // Shadows and tapes are none of the primal's.
@@ -188,7 +188,10 @@ impl Reverse<'_> {
         let t = &self.tapes[n];
         if t.counter.is_some() {
             if when != When::Back {
-                let text = format!("values of `{}` would be kept for a loop that runs again", self.name(a));
+                let text = format!(
+                    "values of `{}` would have to be kept for a loop that is recomputed",
+                    self.name(a)
+                );
                 return Err(refuse(codes::TAPE, text, &site.places).help(
                     "give the loop bounds that do not depend on data, or move the array out of the loop",
                 ));
@@ -203,8 +206,8 @@ impl Reverse<'_> {
         Ok(load(Access::buffer(t.buffer.id, t.buffer.elem.clone(), indices).at(site.places.clone())))
     }
 
-    /// All elements of an array, where a compute reads all but a fixed number of them: with them, every access that is the
-    /// same but for a constant shares one tape.
+    /// All elements of an array, where a compute reads all but a fixed number of them: with them, every access that
+    /// is the same but for a constant shares one tape.
     fn all_of(
         &mut self,
         site: &Site,
@@ -326,7 +329,7 @@ impl Reverse<'_> {
             let known = self.is_constant(&d.lo) && self.is_constant(&d.hi);
             let size = extent(&d.lo, &d.hi, 1, &ranges).filter(|s| known && self.is_known(s, &outside));
             let Some(size) = size else {
-                let text = format!("how many values of `{}` must be kept depends on data", self.name(a));
+                let text = format!("the number of values of `{}` to keep depends on data", self.name(a));
                 return Err(refuse(codes::TAPE, text, &site.places));
             };
             extents.push(size);
@@ -370,9 +373,11 @@ impl Reverse<'_> {
             data
         });
         if let Some(l) = data {
-            let text =
-                format!("how often the loop `{}` runs depends on what the kernel computes", l.binder.name);
-            return Err(refuse(codes::TAPE, text, &site.places).help("take the bounds from an input"));
+            let text = format!(
+                "the trip count of the loop `{}` depends on values that the kernel computes",
+                l.binder.name
+            );
+            return Err(refuse(codes::TAPE, text, &site.places).help("compute the bounds from inputs"));
         }
         let position = Arc::new(Buffer {
             id: self.func.fresh_buf(),

@@ -1,4 +1,4 @@
-//! `Σ c · v` is `c · Σ v` where `c` is the same for all points, if the sum of `v` is there: the cotangent of a
+//! `Σ c · v` is `c · Σ v` where `c` is the same for all points, if the sum of `v` is already computed: the cotangent of a
 //! log-sum-exp's shift is one.
 
 use super::{Line, free, names_its_points, same_range};

@@ -1,9 +1,9 @@
-//! What a derived function would compute twice or in vain, found in its sequences of statements: these rewrites know that
+//! Redundant and dead computations of derived functions, found in its sequences of statements: these rewrites know that
 //! cotangents are sums, so that their order and the form of their products are free.
 //!
-//! `merge`: several maps that add to the same elements are one. `inline`: copies are read where they came from. `factor`:
-//! a sum of multiples is a multiple of a sum that is there. `share`: what several maps evaluate is evaluated once. `hoist`: functions of inputs that a sum evaluates for every
-//! element are evaluated once.
+//! `merge`: several maps that add to the same elements are one. `inline`: copies are read where they came from.
+//! `factor`: a sum of multiples is a multiple of an existing sum. `share`: what several maps evaluate is evaluated
+//! once. `hoist`: functions of inputs that a sum evaluates for every element are evaluated once.
 
 mod factor;
 mod hoist;
@@ -20,7 +20,7 @@ use lathe_poly::Linear;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// A function without what its statements compute twice or in vain.
+/// A function without redundant and dead computations.
 pub fn tidied(func: Function) -> Function {
     let mut func = hoist::hoisted(func);
     let body = func.body.clone();

@@ -1,5 +1,5 @@
-//! Math functions that several maps over the same points evaluate are evaluated by the first of them: into an array, or the
-//! one that holds the value anyway.
+//! Math functions that several maps over the same points evaluate are evaluated by the first of them: into an array,
+//! or the one that holds the value anyway.
 
 use super::{Line, is_map, same_range};
 use crate::forward::fill;
@@ -21,7 +21,7 @@ pub fn shared(all: &mut Vec<Line>, func: &mut Function) {
                 let users = users(all, (n, n), &c, &value);
                 replace(all, &users, &c, &value, &load(target));
             }
-            // What is found later is part of what was found before, and stands before it.
+            // What is found later is part of what was found before, and is before it.
             let (first, mut count) = (n, 0);
             while let Some((value, mut users)) = common(all, (first, n), &c) {
                 count += 1;
@@ -127,7 +127,7 @@ fn users(all: &[Line], (first, n): (usize, usize), c: &Compute, value: &Expr) ->
 fn common(all: &[Line], at: (usize, usize), c: &Compute) -> Option<(Expr, Vec<usize>)> {
     let now = all[at.1].compute()?;
     let mut open = vec![now.values[0].clone()];
-    // What was taken out of this one before stands before it.
+    // What was taken out of this one before precedes it.
     let before = all[at.0..at.1].iter().filter_map(Line::compute);
     open.extend(before.filter_map(|o| Some(substitute(&o.values[0], &onto(o, c)?))));
     while let Some(e) = open.pop() {

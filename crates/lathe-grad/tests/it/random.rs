@@ -116,7 +116,7 @@ impl Gen {
                     5 => "u[index(k[q])] += x[q] * w[q]".to_string(),
                     _ => "w[j] = sum[q in 0..3](x[j] * u[q] * select(j + q < N, x[j + q], 0.5))".to_string(),
                 };
-                // Elements that others read at the same time are no whole arrays.
+                // Elements that others read at the same time are not whole arrays.
                 let reads = |value: &str, array: char| whole.contains(value) && value.contains(array);
                 if !reads(&a, 'u') && !reads(&b, 'w') {
                     let _ = writeln!(self.text, "{pad}{whole}");
@@ -176,7 +176,7 @@ fn cases(few: u64) -> u64 {
     std::env::var("LATHE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(few)
 }
 
-/// Differences near a tie or a condition that changes are no derivatives: of several inputs, one must agree. All else
+/// Differences near a tie or a condition that changes are not derivatives: of several inputs, one must agree. All else
 /// must hold for every input. Whether a comparison with differences was made at all.
 fn survives(text: &str, order: u32, seed: u64) -> bool {
     let (m, f) = kernel(text);

@@ -1,4 +1,4 @@
-//! What calls and pointers promise: distinct arrays, declared effects, alias classes.
+//! Requirements on calls and pointers: distinct arrays, declared effects, alias classes.
 
 use super::code::Declared;
 use super::failure::Trap;
@@ -81,7 +81,7 @@ impl Machine<'_> {
             return Err(Trap::BadView("a pointer to an array that is not of its alias class"));
         }
         if !address.is_multiple_of(align.max(1)) {
-            return Err(Trap::BadView("a pointer that is not aligned to the type it points to"));
+            return Err(Trap::BadView("a pointer that is misaligned for its type"));
         }
         let left = (cells.data.len() - offset) as u64 / elem_bytes.max(1);
         Ok(Descriptor {

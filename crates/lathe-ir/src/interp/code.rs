@@ -226,7 +226,7 @@ pub enum Instr {
         token: Reg,
         pending: u32,
     },
-    /// A spin-wait goes round: others go on first.
+    /// A spin-wait retries: other strands run first.
     Spin,
     /// A place where another task may go on, under a random order.
     Yield,
@@ -262,7 +262,7 @@ pub struct AtomicCode {
 #[derive(Clone, Debug)]
 pub struct Site {
     pub label: Option<Label>,
-    /// What stands here, where there is no label (`the condition of `if``).
+    /// What the site is, where there is no label (`the condition of `if``).
     pub what: &'static str,
     /// Code that computes the instance vector into `instance`.
     pub start: Pc,

@@ -43,16 +43,16 @@ pub static CODES: &[CodeInfo] = &[
     ),
     info(
         UNINITIALIZED,
-        "a read of a cell that was never written",
-        "Outputs and local buffers start undefined. A cell must be written before it is read.",
+        "a read of an undefined element",
+        "Outputs and local buffers start undefined. An element must be written before it is read.",
         include_str!("../../tests/run/e0402_wrong.tree"),
         include_str!("../../tests/run/e0402_right.tree"),
     ),
     info(
         DIVISION_BY_ZERO,
         "an integer division by zero",
-        "`//` and `%` (and their truncating relatives) have no value for a zero divisor. Floats divide as \
-         IEEE 754 says, and never fail.",
+        "`//` and `%` (and their truncating variants) are undefined for a zero divisor. Float division \
+         follows IEEE 754 and never fails.",
         include_str!("../../tests/run/e0403_wrong.tree"),
         include_str!("../../tests/run/e0403_right.tree"),
     ),
@@ -67,7 +67,7 @@ pub static CODES: &[CodeInfo] = &[
     info(
         CHECK_FAILED,
         "a check of the program failed",
-        "A `check` statement states what must hold, and fails the call where it does not.",
+        "A `check` statement states a condition, and fails the call if it does not hold.",
         include_str!("../../tests/run/e0405_wrong.tree"),
         include_str!("../../tests/run/e0405_right.tree"),
     ),
@@ -87,7 +87,7 @@ pub static CODES: &[CodeInfo] = &[
     ),
     info(
         MEMORY,
-        "a buffer that cannot be made",
+        "a buffer that cannot be allocated",
         "A local buffer has a negative extent, or all buffers together exceed the limit of the run.",
         include_str!("../../tests/run/e0408_wrong.tree"),
         include_str!("../../tests/run/e0408_right.tree"),
@@ -103,51 +103,51 @@ pub static CODES: &[CodeInfo] = &[
     info(
         RACE,
         "a race",
-        "Two accesses of one element, at least one of which writes, are ordered by nothing: they are made by \
-         different iterations of a parallel loop, or by an asynchronous body and what runs beside it. \
-         Reductions are accesses like others. The message names both statement instances.",
+        "Two accesses to the same element, at least one of them a write, are unordered: they come from different \
+         iterations of a parallel loop, or from an asynchronous body and code that runs concurrently with it. \
+         Reductions count as accesses. The message names both statement instances.",
         include_str!("../../tests/run/e0410_wrong.tree"),
         include_str!("../../tests/run/e0410_right.tree"),
     ),
     info(
         BARRIER,
-        "iterations that wait for each other forever",
-        "All iterations of a parallel loop must reach its barriers equally often, and a barrier must stand \
-         inside the loop that it names.",
+        "a deadlock at a barrier",
+        "All iterations of a parallel loop must reach its barriers equally often, and a barrier must \
+         be inside the loop that it names.",
         include_str!("../../tests/run/e0411_wrong.tree"),
         include_str!("../../tests/run/e0411_right.tree"),
     ),
     info(
         ARGUMENTS,
         "arguments that do not fit the parameters",
-        "The number, types, ranks or shapes of the arrays are not those of the function's parameters.",
+        "The number, types, ranks or shapes of the arrays do not match the function's parameters.",
         include_str!("../../tests/run/e0412_wrong.tree"),
         include_str!("../../tests/run/e0412_right.tree"),
     ),
     info(
         UNSUPPORTED,
-        "something that the interpreter does not run",
-        "The tree is malformed, or says something that has a place in the tree but no interpretation yet.",
+        "something that the interpreter cannot run",
+        "The tree is malformed, or contains a construct that the interpreter does not support yet.",
         include_str!("../../tests/run/e0413_wrong.tree"),
         include_str!("../../tests/run/e0413_right.tree"),
     ),
     info(
         EMPTY_REDUCTION,
-        "a reduction over nothing without identity",
-        "An operator without identity starts from the first value, so that there must be one.",
+        "an empty reduction without an identity",
+        "A reduction by an operator without an identity starts from the first value, so there must be at least one.",
         include_str!("../../tests/run/e0414_wrong.tree"),
         include_str!("../../tests/run/e0414_right.tree"),
     ),
     info(
         STALE,
-        "a buffer used after its block",
+        "a buffer used after its block has ended",
         "An asynchronous body uses a local buffer whose block has ended.",
         include_str!("../../tests/run/e0415_wrong.tree"),
         include_str!("../../tests/run/e0415_right.tree"),
     ),
     info(
         UNWRITTEN,
-        "an output that is not wholly written",
+        "an output that is not fully written",
         "Every element of an output must be written. Make it `inout`, or write a default first.",
         include_str!("../../tests/run/e0416_wrong.tree"),
         include_str!("../../tests/run/e0416_right.tree"),
@@ -155,7 +155,7 @@ pub static CODES: &[CodeInfo] = &[
     info(
         UNDECLARED,
         "an access that the function does not declare",
-        "A function with `effects (…)` touches nothing outside of the regions that it lists.",
+        "A function with `effects (…)` accesses nothing outside of the regions that it lists.",
         include_str!("../../tests/run/e0417_wrong.tree"),
         include_str!("../../tests/run/e0417_right.tree"),
     ),

@@ -62,7 +62,7 @@ pub fn compile(module: &Module, func: &Function, flavour: Flavour) -> Result<Com
     Ok(out)
 }
 
-/// A loop that waits for what others write: each time it goes round, they go on first.
+/// A spin-wait: other strands run before each retry.
 fn is_spin(s: &Stmt) -> bool {
     matches!(s.enters(0), Enters::While(_)) && s.effects().contains(Effects::ATOMIC)
 }
@@ -322,7 +322,7 @@ impl<'m> Compiler<'m> {
             Some(_) => {
                 let what = format!("the external function `{name}`");
                 let help =
-                    "`meaning f` after its effects names a function of the module that computes the same";
+                    "`meaning f` after its effects names a function of the module with the same meaning";
                 return Err(self.unsupported(&what, help));
             }
         };
@@ -351,7 +351,7 @@ impl<'m> Compiler<'m> {
             codes::UNSUPPORTED,
             format!("function `{}` has {what}", self.func.name),
         ))
-        .help("the verifier says more about trees that break a rule")
+        .help("the verifier gives more detail about invalid trees")
     }
 
     pub(super) fn unsupported(&self, what: &str, help: &str) -> Diagnostic {
@@ -451,7 +451,7 @@ impl<'m> Compiler<'m> {
             StmtKind::Barrier { of, spaces } => {
                 self.begin_plain("a barrier", &[], s.places());
                 if !self.forked.contains(of) {
-                    return Err(self.bad_barrier("it stands in no parallel loop that it could synchronize"));
+                    return Err(self.bad_barrier("it is not inside a parallel loop"));
                 }
                 let all = (1 << Space::ALL.len()) - 1;
                 let bit = |s: &Space| 1u8 << Space::ALL.iter().position(|x| x == s).unwrap_or(0);
@@ -481,7 +481,7 @@ impl<'m> Compiler<'m> {
                 let over = self.emit(Instr::Jump { to: 0 });
                 let body_at = self.here();
                 self.routine.code[spawn as usize] = Instr::Spawn { token: r, body: body_at };
-                // An asynchronous body is no iteration of the loops around: it cannot wait for them.
+                // An asynchronous body is not an iteration of the loops around: it cannot wait for them.
                 let forked = std::mem::take(&mut self.forked);
                 self.in_strand(|c| c.stmt(body))?;
                 self.forked = forked;
@@ -520,7 +520,9 @@ impl<'m> Compiler<'m> {
 
     fn token(&self, token: VarId) -> Result<Reg, Diagnostic> {
         let found = self.tokens.get(&token).copied();
-        found.ok_or_else(|| self.malformed("an `async` or a `wait` with no token of its own"))
+        found.ok_or_else(|| {
+            self.malformed("an `async` or a `wait` with a token that is not this strand's own")
+        })
     }
 
     /// Compiles what runs beside what is around it, and has tokens of its own.

@@ -82,7 +82,7 @@ impl Compiler<'_> {
             ExprKind::Field(a, i) => {
                 let fields = a.ty().fields();
                 if *i as usize >= fields.len() {
-                    return Err(self.malformed("a component that its type does not have"));
+                    return Err(self.malformed("a component that does not exist in its type"));
                 }
                 let before: u32 = fields[..*i as usize].iter().map(leaf_count).sum();
                 Ok(self.expr(a)? + before)
@@ -92,7 +92,7 @@ impl Compiler<'_> {
     }
 
     pub(super) fn scalar(&self, e: &Expr) -> Result<Scalar, Diagnostic> {
-        e.ty().scalar().ok_or_else(|| self.malformed("an aggregate where a scalar belongs"))
+        e.ty().scalar().ok_or_else(|| self.malformed("an aggregate where a scalar is expected"))
     }
 
     /// Emits a pure one-register instruction unless an equal one was emitted already.
@@ -237,7 +237,7 @@ impl Compiler<'_> {
         };
     }
 
-    /// Loads anew through an access that is already compiled (the old value of a reduction).
+    /// Loads again through an access that is already compiled (the old value of a reduction).
     pub(super) fn load_through(&mut self, access: u32, elem: &Type) -> Reg {
         let d = self.alloc(leaf_count(elem));
         match elem.scalar() {

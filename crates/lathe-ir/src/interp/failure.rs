@@ -1,4 +1,4 @@
-//! What can go wrong in a run, and the message it becomes.
+//! The failures of a run, and their messages.
 
 use super::code::{Instr, Routine};
 use super::codes;
@@ -85,7 +85,7 @@ impl From<crate::scalar::Undefined> for Trap {
     }
 }
 
-/// Two accesses of one element that nothing orders.
+/// Two unordered accesses of one element: a race.
 #[derive(Clone, Debug)]
 pub struct RaceReport {
     pub element: String,
@@ -158,7 +158,7 @@ pub fn explain(trap: Trap, at: Where) -> Failure {
                 }
                 (Some((name, index, extents)), _) if index.len() != extents.len() => {
                     format!(
-                        "{here} gives {} subscripts to `{name}`, which has {}",
+                        "{here} uses {} subscripts on `{name}`, which has {} dimensions",
                         index.len(),
                         extents.len()
                     )
@@ -196,7 +196,7 @@ pub fn explain(trap: Trap, at: Where) -> Failure {
             codes::UNSUPPORTED,
             format!("{here} applies an operator to a type that it is not defined on"),
         )
-        .help("the verifier says more about trees that break a rule"),
+        .help("the verifier gives more detail about invalid trees"),
         Trap::Check(k) => {
             let c = &at.routine.checks[k as usize];
             check = c.code.clone();
@@ -207,10 +207,10 @@ pub fn explain(trap: Trap, at: Where) -> Failure {
                 }
                 None => Diagnostic::error(
                     codes::ASSUMPTION,
-                    format!("an assumption does not hold (it stems from {})", c.text),
+                    format!("an assumption does not hold (made by {})", c.text),
                 )
                 .note(format!("in {here}"))
-                .help("the arguments break a promise of the program"),
+                .help("the arguments violate an assumption of the program"),
             }
         }
         Trap::Width { iterations, width } => Diagnostic::error(
@@ -220,27 +220,26 @@ pub fn explain(trap: Trap, at: Where) -> Failure {
         .help("split the loop by the width first"),
         Trap::NegativeExtent { name, extent } => Diagnostic::error(
             codes::MEMORY,
-            format!("{here} makes `{name}` with the negative extent {extent}"),
+            format!("{here} allocates `{name}` with the negative extent {extent}"),
         ),
         Trap::Memory { name } => Diagnostic::error(
             codes::MEMORY,
-            format!("{here} makes `{name}`, which exceeds the memory limit of the run"),
+            format!("{here} allocates `{name}`, which exceeds the memory limit of the run"),
         )
         .help("use smaller sizes, or raise `Options::max_bytes`"),
-        Trap::Steps => Diagnostic::error(
-            codes::LIMIT,
-            format!("the run took more steps than allowed, and was in {here}"),
-        )
-        .help("the program may not end; if it does, take smaller sizes"),
-        Trap::Depth => Diagnostic::error(codes::LIMIT, format!("calls nest too deep in {here}"))
-            .help("the recursion may not end"),
+        Trap::Steps => {
+            Diagnostic::error(codes::LIMIT, format!("the run exceeded its limit on steps in {here}"))
+                .help("the program may not terminate; if it does, use smaller sizes")
+        }
+        Trap::Depth => Diagnostic::error(codes::LIMIT, format!("calls are nested too deeply in {here}"))
+            .help("the recursion may not terminate"),
         Trap::EmptyReduction => Diagnostic::error(
             codes::EMPTY_REDUCTION,
-            format!("{here} reduces nothing with an operator that has no identity"),
+            format!("{here} is an empty reduction by an operator without an identity"),
         )
         .help("give the operator an identity, or guard against empty ranges"),
         Trap::BadView(why) => {
-            Diagnostic::error(codes::OUT_OF_BOUNDS, format!("{here} makes a view that its base cannot have"))
+            Diagnostic::error(codes::OUT_OF_BOUNDS, format!("{here} uses a view that does not fit its base"))
                 .note(why)
         }
         Trap::Argument(d) => (*d).note(format!("in {here}")),
@@ -252,19 +251,19 @@ pub fn explain(trap: Trap, at: Where) -> Failure {
                 codes::UNDECLARED,
                 format!("{here} {verb} {}, which `{function}` does not declare", access(true)),
             )
-            .help("`effects (…)` after the parameters lists all that a function touches, with its region")
+            .help("`effects (…)` after the parameters must list everything that a function accesses, with its region")
         }
         Trap::Race(report) => {
             let (earlier, touch, places) = &report.earlier;
             let (later, now) = &report.later;
             Diagnostic::error(
                 codes::RACE,
-                format!("race: nothing orders {earlier} and {later} on `{}`", report.element),
+                format!("data race: {earlier} and {later} on `{}` are unordered", report.element),
             )
             .note(format!("{earlier} {} it", touched(*touch)))
             .note(format!("{later} {} it", touched(*now)))
             .at_places(places, "first access")
-            .help("run the loop serially, or privatize what its iterations share")
+            .help("run the loop serially, or privatize the data that its iterations share")
         }
     };
     let places = at.access_places().unwrap_or(&site.places);

@@ -25,7 +25,7 @@ impl Globals {
     /// What they hold before the first call.
     ///
     /// # Errors
-    /// E0413 for a global of more elements than fit, or with another number of values, or a value that is no constant.
+    /// E0413 for a global of more elements than fit, or with another number of values, or a value that is not a constant.
     pub fn of(module: &Module) -> Result<Globals, Diagnostic> {
         let one = |(name, g): (&Name, &Global)| {
             let value = initial(g).ok_or_else(|| {

@@ -63,7 +63,7 @@ pub enum Pause {
     /// The task waits for a token; the instruction runs again later.
     Wait,
     Yield,
-    /// All others go on first.
+    /// All other strands run first.
     Spin,
 }
 
@@ -81,7 +81,7 @@ pub struct Machine<'c> {
     pub ready: Vec<TaskId>,
     pub groups: Vec<Group>,
     pub tokens: Vec<Token>,
-    /// Numbers of tokens that were closed, to be given out again.
+    /// Numbers of closed tokens, for reuse.
     pub free_tokens: Vec<usize>,
     pub bodies: Vec<AsyncBody>,
     pub globals: HashMap<Name, Rc<Descriptor>>,
@@ -385,7 +385,7 @@ impl Machine<'_> {
         }
         if let Some((a, b)) = overlapping(&passed) {
             return Err(bad(&format!(
-                "one array for `{}` and `{}`, of which one is written",
+                "the same array for `{}` and `{}`, one of which is written",
                 a.name(),
                 b.name()
             )));

@@ -154,7 +154,7 @@ impl Descriptor {
             // As many elements as the base has from the offset on, in the direction of the step.
             let left = if *step > 0 { extent - offset } else { offset + 1 };
             if *step == 0 || *offset < 0 || *offset > extent || (*step < 0 && *offset >= extent) {
-                return Err(Trap::BadView("a slice that begins outside of its base"));
+                return Err(Trap::BadView("a slice that starts outside of its base"));
             }
             d.base += offset * stride;
             *dim = ((left + step.abs() - 1) / step.abs(), stride * step);
@@ -317,7 +317,7 @@ impl Heap {
 
     /// What lies from an address on, of the buffer that it is in. The entry of that buffer, the offset of the byte.
     pub fn at_address(&self, address: u64) -> Result<(u32, u32, usize), Trap> {
-        let nowhere = Trap::BadView("a pointer to nothing that an address was taken of");
+        let nowhere = Trap::BadView("a pointer that does not come from an address");
         let Some((first, (heap, life))) = self.places.range(..=address).next_back() else {
             return Err(nowhere);
         };

@@ -37,7 +37,7 @@ use std::collections::HashMap;
 /// The order in which unordered iterations, and asynchronous bodies, run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Order {
-    /// Iterations in order, asynchronous bodies where they stand; switches only at barriers and waits.
+    /// Iterations in order, asynchronous bodies where they are; switches only at barriers and waits.
     #[default]
     Reference,
     /// Some other legal order, the same for the same seed.
@@ -199,7 +199,7 @@ pub fn unwritten(func: &Function, args: &[ArrayValue]) -> Result<(), Diagnostic>
             let more = missing.count();
             let d = Diagnostic::error(codes::UNWRITTEN, message)
                 .help("make it `inout`, or write a default first");
-            return Err(if more > 0 { d.note(format!("and {more} more elements of it")) } else { d });
+            return Err(if more > 0 { d.note(format!("and {more} more of its elements")) } else { d });
         }
     }
     Ok(())

@@ -92,7 +92,7 @@ pub enum Touch {
     AtomicRead,
 }
 
-/// Two accesses of one element that nothing orders.
+/// Two unordered accesses of one element: a race.
 #[derive(Clone, Debug)]
 pub struct Conflict {
     pub earlier: u32,

@@ -1,6 +1,6 @@
-//! Which task goes on: groups of iterations, barriers, tokens.
+//! Scheduling of tasks: groups of iterations, barriers, tokens.
 //!
-//! The reference run takes iterations in order, runs an asynchronous body where it stands, and
+//! The reference run takes iterations in order, runs an asynchronous body where it is, and
 //! switches only at barriers and waits: ready tasks form a stack. A random order takes any of them.
 
 use super::Order;
@@ -62,7 +62,7 @@ impl Machine<'_> {
         if let Some(id) = at_barrier.or(at_token) {
             let mut t = std::mem::take(&mut self.tasks[id]);
             t.pc = t.pc.saturating_sub(u32::from(at_barrier.is_some()));
-            let why = Trap::Barrier("what it waits for can never happen");
+            let why = Trap::Barrier("it waits for something that can never happen");
             return Err(self.fail(&mut t, why));
         }
         Ok(())
@@ -138,7 +138,7 @@ impl Machine<'_> {
                     group = self.groups[g].parent;
                 }
                 let Some(g) = group else {
-                    return Err(Trap::Barrier("its loop is not being run around it"));
+                    return Err(Trap::Barrier("it is not inside a running iteration of its loop"));
                 };
                 self.groups[g].waiting.push((id, spaces));
                 self.groups[g].open -= 1;
@@ -237,14 +237,14 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Lets the tasks at a barrier of a group go on once all have come.
+    /// Releases the tasks at a barrier of a group once all have reached it.
     fn release_if_complete(&mut self, g: usize, current: Option<(TaskId, &mut Task)>) -> Result<(), Trap> {
         if self.groups[g].open > 0 || self.groups[g].waiting.is_empty() {
             return Ok(());
         }
         let waiting = std::mem::take(&mut self.groups[g].waiting);
         let instance = self.groups[g].instance;
-        let uneven = Trap::Barrier("other iterations ended without reaching this barrier");
+        let uneven = Trap::Barrier("other iterations finished without reaching this barrier");
         let mut current = current;
         for (id, spaces) in &waiting {
             let t = match &mut current {

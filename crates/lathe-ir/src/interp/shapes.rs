@@ -30,12 +30,13 @@ pub fn sizes_from_shapes(func: &Function, args: &[ArrayValue]) -> Result<HashMap
             ParamKind::Scalar(b) => b.ty.into(),
         };
         if a.ty != want {
-            let message = format!("`{}` has elements of type {want}, but those given are {}", p.name(), a.ty);
+            let message =
+                format!("`{}` has elements of type {want}, but the argument has {}", p.name(), a.ty);
             return Err(bad(message));
         }
         if element_count(&a.shape).and_then(|n| n.checked_mul(want.bytes() as usize)) != Some(a.bytes().len())
         {
-            return Err(bad(format!("the array given for `{}` does not have its shape's size", p.name())));
+            return Err(bad(format!("the data of the array for `{}` does not match its shape", p.name())));
         }
         shapes.push(a.shape.iter().map(|e| *e as i64).collect::<Vec<_>>());
     }
@@ -56,7 +57,11 @@ pub fn sizes(
     for (p, shape) in func.params.iter().zip(shapes) {
         let rank = p.array().map_or(0, |b| b.extents.len());
         if shape.len() != rank {
-            return Err(bad(format!("`{}` has {rank} dimensions, but {} are given", p.name(), shape.len())));
+            return Err(bad(format!(
+                "`{}` has {rank} dimensions, but the argument has {}",
+                p.name(),
+                shape.len()
+            )));
         }
     }
     // Extents that are a size first; each further round finds a size, or is the last one.
@@ -72,7 +77,7 @@ pub fn sizes(
     }
     for size in &func.sizes {
         match known.get(&size.id) {
-            None => return Err(bad(format!("no argument tells the size `{}`", size.name))),
+            None => return Err(bad(format!("no argument determines the size `{}`", size.name))),
             Some(v) if *v < 0 => return Err(bad(format!("size `{}` would be {v}", size.name))),
             Some(_) => {}
         }

@@ -1,4 +1,4 @@
-//! Where an element lies: views are resolved to subscripts of a buffer, and a buffer's layout turns
+//! Addresses of elements: views are resolved to subscripts of a buffer, and a buffer's layout turns
 //! logical subscripts into physical ones. Everything is said in `index` expressions of the tree, so
 //! that engines only emit expressions.
 
@@ -80,8 +80,9 @@ fn apply(
     mut indices: Vec<Expr>,
     mut extents: Vec<Expr>,
 ) -> Result<(Vec<Expr>, Vec<Expr>), Unsupported> {
-    let defect =
-        || Unsupported::new(format!("the layout of `{}`, which names a dimension it has not", b.name));
+    let defect = || {
+        Unsupported::new(format!("the layout of `{}`, which names a dimension that does not exist", b.name))
+    };
     if indices.len() != extents.len() {
         let (i, e) = (indices.len(), extents.len());
         return Err(Unsupported::new(format!("{i} subscripts on `{}` of {e} dimensions", b.name)));

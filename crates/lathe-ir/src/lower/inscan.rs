@@ -37,12 +37,12 @@ impl InScan<'_> {
     /// Why the lanes of such a loop could not be run at once.
     pub fn of(l: &Loop, width: u32) -> Result<InScan<'_>, &'static str> {
         if l.step != 1 || l.hi != add(l.lo.clone(), index(i64::from(width))) {
-            return Err("the number of its iterations is not constantly that of the lanes");
+            return Err("its trip count is not the constant number of lanes");
         }
         let all = l.body.as_seq().unwrap_or(std::slice::from_ref(&l.body));
         let Some((first, uses)) = all.split_first() else { return Err("it does nothing") };
         let Some(r) = first.as_reduce() else {
-            return Err("it does not begin with what is added to the running value");
+            return Err("it does not begin with the update of the running value");
         };
         let ([target], [value]) = (&r.targets[..], &r.values[..]) else {
             return Err("its reduction has several targets");
@@ -50,7 +50,7 @@ impl InScan<'_> {
         let (View::Buffer(acc), true, Some(ty)) =
             (&target.view, target.indices.is_empty(), target.elem.scalar())
         else {
-            return Err("what it reduces into is no scalar without subscripts");
+            return Err("its reduction target is not a scalar");
         };
         if matches!(r.op, ReduceOp::ArgMin | ReduceOp::ArgMax | ReduceOp::User(_)) {
             return Err("its operator is not built in, or has several results");
@@ -66,25 +66,25 @@ fn independent(l: &Loop, acc: BufId, value: &Expr, uses: &[Stmt]) -> Result<(), 
     let mut written = vec![View::Buffer(acc)];
     for s in uses {
         let Some(s) = s.as_store() else {
-            return Err("it holds more than stores of the running value");
+            return Err("it contains statements other than stores");
         };
         if written.contains(&s.target.view) || !matches!(s.target.view, View::Buffer(_)) {
-            return Err("two of its statements write one array");
+            return Err("two of its statements write the same array");
         }
         if !s.target.indices.iter().any(|e| tells_apart(e, l.binder.id)) {
-            return Err("its iterations may store into one element");
+            return Err("different iterations may store to the same element");
         }
         written.push(s.target.view.clone());
     }
     let reads = |e: &Expr| visit::loads_of(e).into_iter().map(|a| a.view).collect::<Vec<_>>();
     let others = |v: &View| matches!(v, View::Buffer(_)) && !written[1..].contains(v);
     if !reads(value).iter().all(|v| others(v) && *v != written[0]) {
-        return Err("what it adds may depend on what it writes");
+        return Err("the added value may depend on what the loop writes");
     }
     for s in uses {
         let all: Vec<Expr> = s.exprs().into_iter().cloned().collect();
         if !all.iter().flat_map(reads).all(|v| others(&v)) {
-            return Err("what it stores may depend on what it writes");
+            return Err("a stored value may depend on what the loop writes");
         }
     }
     Ok(())

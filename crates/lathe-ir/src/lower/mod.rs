@@ -1,5 +1,5 @@
-//! What every engine decides alike when it turns a function into code: where an element lies in memory, and what loops
-//! whose lanes combine in order mean.
+//! Lowering that all engines share: addresses of elements, and the meaning of loops
+//! whose lanes combine in order.
 
 pub mod address;
 pub mod inscan;
@@ -9,7 +9,7 @@ pub use inscan::InScan;
 
 use lathe_diagnostics::Places;
 
-/// A construct that no engine for CPUs takes; engines turn it into their own diagnostic.
+/// A construct that no CPU engine supports; engines turn it into their own diagnostics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsupported {
     /// E.g. "a swizzled layout of `A`".

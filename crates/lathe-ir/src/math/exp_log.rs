@@ -7,7 +7,7 @@ use std::f64::consts::LOG2_E;
 
 /// What differs between the two widths.
 pub struct Width {
-    /// Adding it rounds to an integer, which then stands in the low bits.
+    /// Adding it rounds to an integer, which then is in the low bits.
     pub magic: f64,
     pub mantissa: i64,
     pub bias: i64,

@@ -1,4 +1,4 @@
-//! What loses digits if it is put together from exponentials, logarithms and roots: near 0, and near overflow.
+//! Functions that lose digits if they are composed of exponentials, logarithms and roots: near 0, and near overflow.
 
 use super::exp_log::{exp, exp_parts, log, power_of_two, scale, width};
 use super::term::{Term, two_sum};

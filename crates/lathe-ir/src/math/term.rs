@@ -1,4 +1,4 @@
-//! A thin coat over expressions that lets the expansions be written as formulas.
+//! A thin wrapper around expressions, so that expansions can be written as formulas.
 
 use crate::build;
 use crate::expr::Expr;

@@ -12,11 +12,11 @@ pub struct Effects(u8);
 impl Effects {
     /// Reads, writes and computes at most.
     pub const NONE: Effects = Effects(0);
-    /// May fail the call (`check`, or a reduction over nothing without identity).
+    /// May fail the call (`check`, or an empty reduction without an identity).
     pub const FAILS: Effects = Effects(1);
     /// May run forever.
     pub const DIVERGES: Effects = Effects(1 << 1);
-    /// Takes memory that is no register and no stack frame.
+    /// Takes memory that is neither a register nor a stack frame.
     pub const ALLOCATES: Effects = Effects(1 << 2);
     /// Orders or starts other work: barriers, asynchronous bodies, waits.
     pub const SYNCHRONIZES: Effects = Effects(1 << 3);

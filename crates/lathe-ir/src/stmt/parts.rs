@@ -277,7 +277,7 @@ impl Stmt {
         self.touches().into_iter().filter(|t| t.1.writes()).map(|t| t.0.view())
     }
 
-    /// The expressions that stand directly in this statement, children excluded, in the order of evaluation:
+    /// The expressions that are directly in this statement, children excluded, in the order of evaluation:
     /// instance, what targets are made of, values, bounds, conditions.
     pub fn exprs(&self) -> Vec<&Expr> {
         let mut out = Vec::new();

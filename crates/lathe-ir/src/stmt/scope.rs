@@ -33,7 +33,7 @@ pub enum Establishes<'a> {
 }
 
 impl Stmt {
-    /// What the child at a position may rely on beyond what its parent may. (Of earlier children of a sequence,
+    /// What holds in the child at a position beyond what holds in its parent. (Of earlier children of a sequence,
     /// [`Stmt::establishes`] says what is added.)
     pub fn enters(&self, position: usize) -> Enters<'_> {
         match self.kind() {
@@ -59,8 +59,8 @@ impl Stmt {
     }
 
     /// The body of a scope that, where nothing follows the statement, is the rest of its block: of a `let`, a local
-    /// buffer, a token, an atomic that gives its old value. A block may hold thousands of them: what walks through it takes
-    /// them in a loop.
+    /// buffer, a token, an atomic that gives its old value. A block may hold thousands of them: what walks through it
+    /// takes them in a loop.
     pub fn rest_of_block(&self) -> Option<&Stmt> {
         match self.enters(0) {
             Enters::Let(..) | Enters::Alloc(_) | Enters::Value(_) => self.child(0),

@@ -130,7 +130,7 @@ impl<'a> Layout<'a> {
         self.open.is_empty() && self.lines.get(&n) == Some(&0)
     }
 
-    /// A comment keeps its line: behind what stands there, or alone before what follows.
+    /// A comment keeps its line: behind what is there, or alone before what follows.
     fn comment(&mut self, c: &Comment, end: usize, next: usize, first: bool) {
         let (start, stop) = (c.span.start as usize, c.span.end as usize);
         if !self.out.is_empty() && !c.own_line {
@@ -202,7 +202,7 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Whether the `%` or `@` at `n` stands before the number of a binder: `i%12`, `A@3`, `%12:index`. A remainder has
+    /// Whether the `%` or `@` at `n` is before the number of a binder: `i%12`, `A@3`, `%12:index`. A remainder has
     /// blanks.
     fn numbers(&self, n: usize) -> bool {
         let glued = |n: usize| self.lexed.tokens.get(n).is_some_and(|t| t.glued);
@@ -214,7 +214,7 @@ impl<'a> Layout<'a> {
     fn operand(&self, n: usize) -> bool {
         let a = self.lexed.tokens.get(n).map_or(Tok::End, |t| t.tok);
         match a {
-            // These words stand before a value.
+            // These words are before a value.
             Tok::Name(w) => !["store", "exchange", "compare", "step"].contains(&w),
             Tok::Int(_) | Tok::Float(_) | Tok::Quoted(..) => true,
             Tok::Word(w) => ["true", "false", "inf", "nan"].contains(&w),

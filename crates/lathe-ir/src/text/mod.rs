@@ -28,7 +28,7 @@
 //! ```
 //!
 //! **Names.** Letters, digits, `_` and inner dots (`i.o`, `C.t1`); anything else, and every reserved word,
-//! stands in backquotes: `` `copy(A).i` ``. Variables and buffers are different kinds of names. A name
+//! is in backquotes: `` `copy(A).i` ``. Variables and buffers are different kinds of names. A name
 //! means its innermost binder; `i%12` (variable) and `A@3` (buffer) mean the binder of that name with that
 //! number. At a binder, `i%12` gives the number; without one, the number follows that of the binder before
 //! (in the order of the text, sizes and parameters first, from 0; in an `op` from 0 too). `next 20` after

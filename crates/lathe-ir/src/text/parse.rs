@@ -1,4 +1,4 @@
-//! The parser's ground: errors, names, numbers, binders and types.
+//! The basis of the parser: errors, names, numbers, binders and types.
 
 use super::scope::Scope;
 use super::{MAX_DEPTH, RESERVED};

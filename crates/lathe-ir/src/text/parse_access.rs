@@ -56,7 +56,7 @@ impl Parser<'_> {
                 let span = self.since(start);
                 let d = Diagnostic::error(codes::UNKNOWN_NAME, "the element type of this view is not known");
                 let help =
-                    "a buffer out of scope, a `deref` and a global of another module say it: `@3:f32[i]`";
+                    "a buffer out of scope, a `deref` and a global of another module need one: `@3:f32[i]`";
                 return Err(d.at(span, "here").help(help));
             }
         };
@@ -66,7 +66,7 @@ impl Parser<'_> {
         } else if self.take("?") {
             Status::Checked
         } else if self.take("~") {
-            Status::Assumed(self.text("whose assumption it is, in quotes")?)
+            Status::Assumed(self.text("who makes the assumption, in quotes")?)
         } else {
             Status::Unproved
         };

@@ -56,9 +56,11 @@ impl<'a> Parser<'a> {
     fn natural(&mut self, span: Span, kind: ExprKind) -> Parsed<Expr> {
         match natural_type(&kind, &Type::Tuple(Vec::new().into())) {
             Some(ty) => self.make(span, kind, ty),
-            None => {
-                self.wrong(codes::SYNTAX, span, "the type of this expression must be given, as in `(e):f32`")
-            }
+            None => self.wrong(
+                codes::SYNTAX,
+                span,
+                "the type of this expression must be written, as in `(e):f32`",
+            ),
         }
     }
 
@@ -125,9 +127,7 @@ impl<'a> Parser<'a> {
         let span = self.since(start);
         match ty {
             Some(ty) => self.make(span, kind, ty),
-            None => {
-                self.wrong(codes::SYNTAX, span, "this expression must say its type, as in `call f(x):f32`")
-            }
+            None => self.wrong(codes::SYNTAX, span, "this expression needs a type, as in `call f(x):f32`"),
         }
     }
 
@@ -156,7 +156,7 @@ impl<'a> Parser<'a> {
                 match self.ascription()?.or(known) {
                     Some(ty) => self.make(self.since(start), ExprKind::Var(id), ty),
                     None => {
-                        let help = format!("a variable that is not in scope says its type: `%{n}:index`");
+                        let help = format!("a variable that is not in scope needs a type: `%{n}:index`");
                         self.unknown(self.since(start), "variable", &format!("%{n}"), help)
                     }
                 }
@@ -292,7 +292,7 @@ impl<'a> Parser<'a> {
             let args = self.args()?;
             return self.make(self.since(start), ExprKind::Aggregate(args), ty);
         }
-        let help = format!("a function of the module is called by `call {name}(…):T`");
+        let help = format!("call a function of the module with `call {name}(…):T`");
         self.unknown(start, "operation or struct", name, help)
     }
 }

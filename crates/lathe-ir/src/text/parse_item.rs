@@ -158,7 +158,7 @@ impl Parser<'_> {
                 "scheduled" => Stage::Scheduled,
                 "machine" => Stage::Machine,
                 other => {
-                    let what = format!("`{other}` is no stage (there are plain, scheduled and machine)");
+                    let what = format!("`{other}` is not a stage (stages: plain, scheduled, machine)");
                     return self.wrong(codes::SYNTAX, at, what);
                 }
             };

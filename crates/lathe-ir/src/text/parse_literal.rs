@@ -87,7 +87,7 @@ impl Parser<'_> {
 
     fn float_type(&mut self, start: Span) -> Parsed<Type> {
         if !self.is(":") {
-            let d = Diagnostic::error(codes::BAD_NUMBER, "a float must say its type");
+            let d = Diagnostic::error(codes::BAD_NUMBER, "a float needs a type");
             return Err(d.at(self.since(start), "here").help("write `0.5:f32`, `0.5:f64`, …"));
         }
         self.joined();
@@ -95,7 +95,7 @@ impl Parser<'_> {
         let at = self.span();
         match self.ty()? {
             t if t.is_float() => Ok(t),
-            t => self.wrong(codes::BAD_NUMBER, at, format!("{t} is no float type")),
+            t => self.wrong(codes::BAD_NUMBER, at, format!("{t} is not a float type")),
         }
     }
 }

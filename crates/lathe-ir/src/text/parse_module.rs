@@ -1,4 +1,4 @@
-//! Parsing what stands beside functions: globals, external functions, declared effects.
+//! Parsing items other than functions: globals, external functions, declared effects.
 
 use super::parse::{Parsed, Parser};
 use crate::codes;
@@ -75,7 +75,7 @@ impl Parser<'_> {
                         None => {
                             let names: Vec<&str> = Effects::NAMES.iter().map(|n| n.1).collect();
                             let what = format!(
-                                "`{word}` is no effect (there are read, write, reduce, {})",
+                                "`{word}` is not an effect (effects: read, write, reduce, {})",
                                 names.join(", ")
                             );
                             p.wrong(codes::SYNTAX, span, what)

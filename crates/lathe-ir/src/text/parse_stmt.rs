@@ -58,7 +58,7 @@ impl Parser<'_> {
         Ok(block_of(self.braces_list()?))
     }
 
-    /// `{ … }` as the list of its statements. Goes on after an error inside, so that several are found.
+    /// `{ … }` as the list of its statements. Continues after an error inside, so that several are reported.
     fn braces_list(&mut self) -> Parsed<Vec<Stmt>> {
         let open = self.at;
         let list = self.inside("{", "}", |p| {
@@ -211,7 +211,7 @@ impl Parser<'_> {
             "assume" => {
                 let fact = self.expr()?;
                 self.expect(",")?;
-                StmtKind::Assume { fact, provenance: self.text("who says so, in quotes")? }
+                StmtKind::Assume { fact, provenance: self.text("who claims it, in quotes")? }
             }
             "barrier" => self.barrier()?,
             "prefetch" => StmtKind::Prefetch(self.access()?),
@@ -328,13 +328,13 @@ impl Parser<'_> {
         let target = self.access()?;
         let op = self.atomic_op()?;
         let at = self.span();
-        let order = self.ident("an order of memory")?;
+        let order = self.ident("a memory order")?;
         let Some(order) = ORDERS.into_iter().find(|o| order_name(*o) == &*order) else {
             let names = ORDERS.map(order_name).join(", ");
             return self.wrong(
                 codes::SYNTAX,
                 at,
-                format!("`{order}` is no order of memory (there are {names})"),
+                format!("`{order}` is not a memory order (memory orders: {names})"),
             );
         };
         self.expect("scope")?;
@@ -426,7 +426,7 @@ impl Parser<'_> {
             "level" => Executor::Level(self.inside("(", ")", |p| p.ident("the level of a target"))?),
             other => {
                 let what = format!(
-                    "`{other}` is no executor (there are serial, unrolled, vector(n), inscan(n), cpu, team, device, node \
+                    "`{other}` is not an executor (executors: serial, unrolled, vector(n), inscan(n), cpu, team, device, node \
                      and level(name))"
                 );
                 return self.wrong(codes::SYNTAX, at, what);

@@ -247,7 +247,7 @@ impl Printer {
         }
     }
 
-    /// A variable where it is bound, with its type where it is no `index`.
+    /// A variable where it is bound, with its type where it is not an `index`.
     pub(crate) fn binder(&mut self, b: &Binder) {
         self.var_binder(b.id, &b.name);
         if b.ty != Scalar::Index {

@@ -1,4 +1,4 @@
-//! Printing what stands beside functions: globals, external functions, declared effects.
+//! Printing items other than functions: globals, external functions, declared effects.
 
 use super::print::Printer;
 use super::print_expr::type_text;

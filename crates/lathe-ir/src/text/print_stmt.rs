@@ -51,8 +51,8 @@ impl Printer {
     }
 
     /// A statement as the content of braces: each of its parts on a line of its own. Scopes that reach
-    /// to the end of the block are unrolled into it (a loop, so that long chains of them are no deep
-    /// recursion).
+    /// to the end of the block are unrolled into it (a loop, so that long chains of them do not
+    /// recurse deeply).
     pub(crate) fn block(&mut self, s: &Stmt) {
         self.statements(as_block(s));
     }
@@ -378,7 +378,7 @@ impl Printer {
     }
 }
 
-/// What stands between the braces: a sequence of one keeps its word.
+/// What is between the braces: a sequence of one keeps its word.
 fn as_block(s: &Stmt) -> &[Stmt] {
     s.as_seq().filter(|v| v.len() != 1).unwrap_or(std::slice::from_ref(s))
 }

@@ -16,7 +16,7 @@ pub fn verify_edit(module: &Module, old: &Function, new: &Function) -> Vec<Diagn
     if edit_is_well_formed(module, old, new) {
         debug_assert!(
             found().is_empty() || !verify_function(module, old).is_empty(),
-            "an edit was looked at too briefly: {:?}",
+            "the partial verification of an edit missed: {:?}",
             found()
         );
         return Vec::new();
@@ -24,7 +24,7 @@ pub fn verify_edit(module: &Module, old: &Function, new: &Function) -> Vec<Diagn
     found()
 }
 
-/// Whether everything that only the new function has is well formed where it stands. `false` where that does not show.
+/// Whether everything that only the new function has is well formed where it is. `false` where that does not show.
 fn edit_is_well_formed(module: &Module, old: &Function, new: &Function) -> bool {
     let heads = old.stage == new.stage
         && old.next_id <= new.next_id
@@ -66,7 +66,7 @@ fn numbers(all: &[Stmt]) -> HashSet<u32> {
 }
 
 impl Verifier<'_> {
-    /// Goes down to a place, through statements that are as they were, and checks what stands there.
+    /// Goes down to a place, through statements that are as they were, and checks what is there.
     fn down(&mut self, s: &Stmt, path: &[usize], made: &[Stmt]) {
         let Some((n, rest)) = path.split_first() else {
             return made.iter().for_each(|s| self.body(s));

@@ -52,7 +52,7 @@ impl Verifier<'_> {
             },
             ExprKind::Bool(_) | ExprKind::Int(_) | ExprKind::Float(_) => {
                 if !constant_fits(e) {
-                    let text = format!(" is no constant of type {}", e.ty());
+                    let text = format!(" is not a constant of type {}", e.ty());
                     self.wrong(codes::BAD_CONSTANT, [e.into(), text.into()]);
                 }
             }
@@ -77,8 +77,8 @@ impl Verifier<'_> {
             (None, None) => true,
         };
         if !class {
-            let text = "the address of an element is taken to which no pointer may point";
-            let help = "a parameter or a global with `alias CLASS` may be pointed to";
+            let text = "the address of an element without an alias class is taken";
+            let help = "pointers may refer to parameters and globals with `alias CLASS`";
             self.wrong_help(codes::NO_CLASS, [text.into()], Some(help));
         }
     }
@@ -205,7 +205,7 @@ impl Verifier<'_> {
                 let (rank, _) = self.view(base)?;
                 self.known_type(elem);
                 if !align.is_power_of_two() {
-                    let text = format!("the alignment {align} is no power of two");
+                    let text = format!("the alignment {align} is not a power of two");
                     self.wrong(codes::BAD_VIEW, [text.into()]);
                 }
                 Some((rank, Some(elem.clone())))
@@ -243,7 +243,7 @@ fn constant_fits(e: &Expr) -> bool {
 
 /// The typing rules of operations.
 fn typed(kind: &ExprKind, ty: &Type) -> Result<(), String> {
-    let scalar = |e: &Expr| e.ty().scalar().ok_or_else(|| format!("{} is no scalar", e.ty()));
+    let scalar = |e: &Expr| e.ty().scalar().ok_or_else(|| format!("{} is not a scalar", e.ty()));
     let gives = |t: &Type| if t == ty { Ok(()) } else { Err(format!("it gives {t}, not {ty}")) };
     let same = |a: &Expr, b: &Expr| {
         if a.ty() == b.ty() { Ok(()) } else { Err(format!("operands of types {} and {}", a.ty(), b.ty())) }
@@ -278,11 +278,11 @@ fn typed(kind: &ExprKind, ty: &Type) -> Result<(), String> {
         }
         ExprKind::Cast(a) => {
             scalar(a)?;
-            ty.scalar().map(|_| ()).ok_or_else(|| format!("{ty} is no scalar"))
+            ty.scalar().map(|_| ()).ok_or_else(|| format!("{ty} is not a scalar"))
         }
         ExprKind::Bitcast(a) => {
             let from = scalar(a)?;
-            let to = ty.scalar().ok_or_else(|| format!("{ty} is no scalar"))?;
+            let to = ty.scalar().ok_or_else(|| format!("{ty} is not a scalar"))?;
             if from.bits() == to.bits() { Ok(()) } else { Err(format!("{from} and {to} differ in width")) }
         }
         ExprKind::Math(f, args) => {
@@ -300,7 +300,7 @@ fn typed(kind: &ExprKind, ty: &Type) -> Result<(), String> {
             if ty.scalar().is_none() && parts.iter().map(Expr::ty).eq(fields.iter()) {
                 Ok(())
             } else {
-                Err(format!("these are not the parts of {ty}"))
+                Err(format!("these are not the components of {ty}"))
             }
         }
         ExprKind::Field(a, i) => match a.ty().fields().get(*i as usize) {

@@ -14,7 +14,10 @@ use lathe_diagnostics::{Diagnostic, Places};
 use rustc_hash::FxHashSet;
 
 pub(super) fn misnamed(kind: &str, key: &str, name: &str) -> Diagnostic {
-    Diagnostic::error(codes::BAD_MODULE, format!("the {kind} `{name}` stands in the module as `{key}`"))
+    Diagnostic::error(
+        codes::BAD_MODULE,
+        format!("the {kind} `{name}` is stored in the module under the name `{key}`"),
+    )
 }
 
 pub(super) fn structs(module: &Module) -> Vec<Diagnostic> {
@@ -79,7 +82,10 @@ impl Verifier<'_> {
             Type::Array(t, _) => self.known_type(t),
             Type::Struct(s) => {
                 if self.module.structs.get(&s.name) != Some(s) {
-                    let text = format!("the struct `{}` is not declared in the module, or otherwise", s.name);
+                    let text = format!(
+                        "the struct `{}` is not declared in the module, or is declared differently",
+                        s.name
+                    );
                     self.wrong(codes::BAD_MODULE, [text.into()]);
                 }
             }
@@ -110,7 +116,7 @@ impl Verifier<'_> {
                 let help = "a function with a result is pure: `in` parameters only, and no statements";
                 self.wrong_help(codes::RESULT, [text.into()], Some(help));
             }
-            // What calls in expressions read is no access of the statement around them.
+            // What calls in expressions read is not an access of the statement around them.
             let shared = |view: &View| match (view.buffer(), view.global()) {
                 (Some(_), _) => false,
                 (None, Some(name)) => {
@@ -119,7 +125,7 @@ impl Verifier<'_> {
                 (None, None) => true,
             };
             if loads_of(e).iter().any(|a| shared(&a.view)) {
-                let text = format!("`{}` has a result, and reads what others may write", f.name);
+                let text = format!("`{}` has a result, and reads data that others may write", f.name);
                 let help = "a function with a result is pure: of globals it reads constant ones only";
                 self.wrong_help(codes::RESULT, [text.into()], Some(help));
             }
@@ -188,12 +194,12 @@ impl Verifier<'_> {
                     let mut sorted = order.clone();
                     sorted.sort_unstable();
                     (!sorted.into_iter().eq(0..rank))
-                        .then(|| format!("permute is no order of {rank} dimensions"))
+                        .then(|| format!("`permute` is not a permutation of {rank} dimensions"))
                 }
                 LayoutStep::Tile { size: 0, .. } => Some("tiles of size 0".to_string()),
                 LayoutStep::Pad { multiple: 0, .. } => Some("padding to a multiple of 0".to_string()),
                 LayoutStep::Swizzle { modulus, .. } if !modulus.is_power_of_two() => {
-                    Some(format!("swizzle by {modulus}, which is no power of two"))
+                    Some(format!("swizzle by {modulus}, which is not a power of two"))
                 }
                 LayoutStep::Swizzle { dim, by, .. } if dim == by => {
                     Some("swizzle of a dimension by itself".to_string())
@@ -211,7 +217,10 @@ impl Verifier<'_> {
                 _ => None,
             };
             if let Some(why) = bad {
-                self.wrong(codes::BAD_LAYOUT, [format!("the layout of `{}` is none: {why}", b.name).into()]);
+                self.wrong(
+                    codes::BAD_LAYOUT,
+                    [format!("the layout of `{}` is invalid: {why}", b.name).into()],
+                );
                 return;
             }
             rank += usize::from(matches!(step, LayoutStep::Tile { .. }));

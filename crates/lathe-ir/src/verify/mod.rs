@@ -212,7 +212,7 @@ impl<'m> Verifier<'m> {
             self.wrong_help(codes::ID_TWICE, [text.into()], Some(help));
         }
         if self.next_id.is_some_and(|n| id >= n) {
-            let text = format!("`{name}` has the number {id}, which the counter would give out again");
+            let text = format!("`{name}` has the number {id}, which the counter would assign again");
             self.wrong(codes::ID_NOT_COUNTED, [text.into()]);
         }
     }

@@ -22,21 +22,22 @@ pub(super) fn global(module: &Module, key: &Name, g: &Global) -> Vec<Diagnostic>
     v.place = format!("global `{}`", g.name);
     v.known_type(&g.elem);
     let why = match (g.elements().and_then(|n| n.checked_mul(g.elem.bytes().max(1))), &g.init) {
-        (None, _) => Some("has more bytes than there are numbers for".to_string()),
+        (None, _) => Some("has more bytes than can be addressed".to_string()),
         (_, Init::Values(values)) if Some(values.len() as u64) != g.elements() => {
             Some(format!("has {} values for {} elements", values.len(), g.elements().unwrap_or(0)))
         }
         (_, Init::Values(values)) => values
             .iter()
             .find(|e| *e.ty() != g.elem || !is_constant(e))
-            .map(|e| format!("has a value of type {} that is no constant of type {}", e.ty(), g.elem)),
+            .map(|e| format!("has a value of type {} that is not a constant of type {}", e.ty(), g.elem)),
         (_, Init::Undefined) if g.space == Space::Constant => {
             Some("is constant, and has no value".to_string())
         }
         (_, Init::Undefined | Init::Zero) => None,
     };
     let local = matches!(g.space, Space::Register | Space::Stack | Space::Fragment | Space::Shared);
-    let why = why.or_else(|| local.then(|| format!("outlives calls, and cannot live in {}", g.space.name())));
+    let why = why
+        .or_else(|| local.then(|| format!("persists across calls, and cannot live in {}", g.space.name())));
     if let Some(why) = why {
         v.wrong(codes::BAD_GLOBAL, [format!("the global `{}` {why}", g.name).into()]);
     }
@@ -58,7 +59,7 @@ pub(super) fn external(module: &Module, key: &Name, x: &External) -> Vec<Diagnos
         out.push(misnamed("external function", key, &x.name));
     }
     if module.functions.contains_key(&x.name) {
-        let text = format!("`{}` is a function of the module, and external as well", x.name);
+        let text = format!("`{}` is both a function of the module and external", x.name);
         out.push(Diagnostic::error(codes::BAD_MODULE, text));
     }
     let mut v = Verifier::new(module, Stage::Machine, None);
@@ -102,9 +103,9 @@ pub(super) fn undeclared(module: &Module) -> Vec<Diagnostic> {
     let mut compare = |name: &Name, declared: &Summary, by: &Function| {
         let done = known.inferred(&by.name);
         if let Some(more) = done.and_then(|s| declared.missing(s)) {
-            let text = format!("`{name}` does not declare all that it does: `{more}`");
+            let text = format!("`{name}` does not declare all of its effects: `{more}`");
             let d = Diagnostic::error(codes::UNDECLARED, text).note(format!("in function `{}`", by.name));
-            out.push(d.help("list it in `effects (…)`, or leave the list out to have it inferred"));
+            out.push(d.help("list it in `effects (…)`, or omit the list to have it inferred"));
         }
     };
     for f in module.functions.values() {
@@ -137,7 +138,7 @@ impl Verifier<'_> {
                 Base::Class(_) => Some(0),
             };
             let Some(rank) = rank else {
-                let text = format!("`{t}` names no array of the parameters and no global");
+                let text = format!("`{t}` is neither an array parameter nor a global");
                 self.wrong(codes::BAD_EFFECT, [text.into()]);
                 continue;
             };

@@ -120,7 +120,7 @@ impl Verifier<'_> {
                 let role = self.vars.get(of).map(|v| v.role);
                 let reached = |strand| self.iterations.contains(&strand);
                 if !matches!(role, Some(Role::Loop { parallel: Some(strand) }) if reached(strand)) {
-                    let text = "a barrier names no parallel loop around it";
+                    let text = "a barrier does not name an enclosing parallel loop";
                     let help = "it synchronizes the iterations of the loop that it names: `for i in … cpu { … \
                                 barrier i … }`";
                     self.wrong_help(codes::BARRIER, [text.into()], Some(help));
@@ -129,7 +129,7 @@ impl Verifier<'_> {
             StmtKind::Token { token, .. } => {
                 if self.stage == Stage::Plain {
                     let text = format!("the token `{}` is opened in a plain tree", token.name);
-                    let help = "plain trees start nothing on the side; with tokens, the stage is `scheduled`";
+                    let help = "plain trees have no asynchronous work; with tokens, the stage is `scheduled`";
                     self.wrong_help(codes::PLAIN_EXECUTOR, [text.into()], Some(help));
                 }
                 self.bind_var(token, Role::Token { strand: self.strand });
@@ -160,8 +160,8 @@ impl Verifier<'_> {
         self.wrong_help(codes::TOKEN, [text.into()], Some(help));
     }
 
-    /// What runs beside what is around it: tokens of the outside are not its own. An asynchronous body is no
-    /// iteration of the loops around it, and reaches none of their barriers.
+    /// What runs beside what is around it: tokens of the outside are not its own. An asynchronous body is not
+    /// an iteration of the loops around it, and reaches none of their barriers.
     pub(super) fn in_strand(&mut self, iteration: bool, body: impl FnOnce(&mut Self)) {
         self.strands += 1;
         let strand = std::mem::replace(&mut self.strand, self.strands);
@@ -192,7 +192,7 @@ impl Verifier<'_> {
             AtomicOp::Exchange(_) | AtomicOp::CompareExchange { .. } | AtomicOp::Update(..) => true,
         };
         if !fits {
-            let text = format!("the order of `{}` is none of its kind", a.label);
+            let text = format!("the memory order of `{}` is not valid for its kind", a.label);
             let help = "a load does not release, and a store does not acquire";
             self.wrong_help(codes::ATOMIC_ORDER, [text.into()], Some(help));
         }
@@ -207,7 +207,7 @@ impl Verifier<'_> {
 
     fn value_fits(&mut self, to: &Type, value: &Expr) {
         if value.ty() != to {
-            let text = format!(" of type {} goes where {to} is wanted", value.ty());
+            let text = format!(" of type {} where {to} is expected", value.ty());
             self.wrong(codes::VALUE_TYPE, ["the value ".into(), value.into(), text.into()]);
         }
     }
@@ -218,7 +218,7 @@ impl Verifier<'_> {
         r.values.iter().for_each(|e| self.expr(e));
         self.update(&r.op, &r.targets, &r.values);
         if r.contract && (r.op != ReduceOp::Sum || r.values.iter().any(|v| !v.ty().is_float())) {
-            let text = format!("`{}` contracts, but is no sum of floats", r.label);
+            let text = format!("`{}` has `contract`, but is not a sum of floats", r.label);
             self.wrong(codes::CONTRACT, [text.into()]);
         }
     }
@@ -229,7 +229,7 @@ impl Verifier<'_> {
         let wanted = op.targets();
         let counts = if wanted > 1 { targets.len() == wanted } else { !targets.is_empty() };
         if !counts || targets.len() != values.len() {
-            let text = format!("`{op}` updates {} targets by {} values", targets.len(), values.len());
+            let text = format!("`{op}` updates {} targets with {} values", targets.len(), values.len());
             return self.wrong(codes::REDUCE_COUNTS, [text.into()]);
         }
         for (t, v) in targets.iter().zip(values) {
@@ -329,8 +329,8 @@ impl Verifier<'_> {
                         _ => None,
                     }
                 }
-                (ParamKind::Scalar(_), Arg::View(_)) => Some("is a scalar, no array".to_string()),
-                (ParamKind::Array(_), Arg::Value(_)) => Some("is an array, no scalar".to_string()),
+                (ParamKind::Scalar(_), Arg::View(_)) => Some("is a scalar, not an array".to_string()),
+                (ParamKind::Array(_), Arg::Value(_)) => Some("is an array, not a scalar".to_string()),
             };
             if let Some(why) = why {
                 let text = format!("the parameter `{}` of `{function}` {why}", p.name());

@@ -1,4 +1,4 @@
-//! Chains: adjacent computes over the same rows, producer and consumer. The rows are cut into blocks and all computes
+//! Chains: adjacent computes over the same rows, producer and consumer. The rows are split into blocks and all computes
 //! are run block by block, so that intermediate results stay in a cache and memory is traversed once. Rows may be
 //! those of every matrix of a batch (attention: heads and positions).
 
@@ -13,12 +13,12 @@ use lathe_ir::{Combine, Function, Stmt, visit};
 use lathe_strategy::{Argument, Strategy};
 use std::collections::BTreeMap;
 
-/// Computes that are done together.
+/// Fused computes.
 pub struct Chain {
     pub labels: Vec<String>,
     /// Per compute, the names of the dimensions that all share: those of the batch, and the rows last.
     dims: Vec<Vec<String>>,
-    /// Rows that are done at a time.
+    /// Rows that are processed at a time.
     pub rows: u64,
     /// Rows in all, and how many blocks that makes.
     all: u64,
@@ -51,7 +51,7 @@ impl Chain {
         powers.chain([self.rows / 2, 2 * self.rows]).filter(|r| (1..=self.all / 2).contains(r)).collect()
     }
 
-    /// So many rows at a time.
+    /// With this many rows at a time.
     pub fn set_rows(&mut self, rows: u64) {
         self.rows = rows.clamp(1, self.all.max(1));
         self.blocks = self.all.div_ceil(self.rows);
@@ -85,7 +85,7 @@ impl Chain {
         out
     }
 
-    /// Blocks are taken by threads.
+    /// Blocks are distributed over threads.
     pub fn end(&self) -> Vec<Strategy> {
         let loops = (0..self.labels.len()).map(|n| self.shared(n, self.threads));
         loops.map(|l| attempt(call("parallel", vec![name(&l)]))).collect()
@@ -187,7 +187,7 @@ fn shared(a: &Homomorphism, b: &Homomorphism) -> usize {
     (0..a.dims.len().min(b.dims.len())).take_while(|x| same(*x)).count()
 }
 
-/// Little work per element: memory decides.
+/// Little work per element: memory-bound.
 fn light(h: &Shaped) -> bool {
     let f = Facts::of(h);
     let elements = |r: &Reach| r.elements(&f.extents) as f64;
@@ -242,7 +242,7 @@ fn chain(members: &[(&Homomorphism, Shaped)], locals: &[String], s: &Setting) ->
         let room = if heavy { (l2 * 3 / 4).checked_sub(common)? } else { l2 / 2 };
         Some(room / row.max(1))
     };
-    // As few loops around as leave some rows for a block; a matrix that all of them share is no batch.
+    // As few loops around as leave some rows for a block; a matrix that all of them share is not a batch.
     let batch = |depth: usize| !heavy || again(members, depth) <= l2 * 3 / 4;
     let depth =
         (1..=most).find(|d| fits(*d) >= Some(FEWEST) && batch(*d)).or((!heavy && most > 0).then_some(1))?;

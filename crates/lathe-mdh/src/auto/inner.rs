@@ -1,5 +1,5 @@
-//! Reductions whose results something else combines: inside of a scan every row waits for the one before, and what is
-//! combined into old values starts from them. Reduced first, rows are independent of one another, the reduction is one
+//! Reductions inside of scans or updates: inside of a scan every row depends on the previous one, and
+//! an update starts from the old values. Reduced first, rows are independent of one another, the reduction is one
 //! like any other, and one value per row is left to be scanned or added.
 
 use crate::homomorphism::{Homomorphism, read};
@@ -29,7 +29,7 @@ pub fn first(module: &Module, func: &Function, sizes: &BTreeMap<String, i64>) ->
     (new, steps)
 }
 
-/// Loops of one iteration or none are not there any more once the compute is open.
+/// Loops with at most one iteration disappear when the compute is lowered.
 fn wanted(module: &Module, func: &Function, c: &Compute, sizes: &BTreeMap<String, i64>) -> bool {
     let updates = c.update.is_some();
     // What may be another array, too, keeps its order.

@@ -1,5 +1,5 @@
-//! Statements that combine into elements that data names (`h[x[e]] += 1`): no homomorphism of this library, whose index
-//! functions are static, but one by blocks: every thread has a table of its own, and the tables are added up.
+//! Updates with indirect subscripts (`h[x[e]] += 1`, histograms): not a homomorphism of this library, whose index
+//! functions are static, but one over blocks: every thread has a table of its own, and the tables are added up.
 
 use crate::choose::Setting;
 use crate::lower::steps::{attempt, call, name, split};

@@ -1,7 +1,7 @@
 //! Decisions for devices: a block per tile of the results and a thread per result, neighbours along what lies together
 //! in memory; every thread keeps a few results of a sum in registers. Sums of few results are cut, and combined by
-//! blocks and threads. How many nodes and devices there are is not said by a model: one, unless a strategy says more.
-//! What shared memory is good for is left to a search.
+//! blocks and threads. A model does not specify the number of nodes and devices: one, unless a strategy says
+//! otherwise. The use of shared memory is left to a search.
 
 use super::facts::Facts;
 use crate::decisions::{Decisions, Level};

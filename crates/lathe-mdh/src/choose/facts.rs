@@ -1,5 +1,5 @@
-//! What a cost model needs to know of a computation: how far apart in memory neighbours of each index lie, and how
-//! much work an index is.
+//! What a cost model needs to know about a computation: the stride of each index in memory, and
+//! the work per index.
 
 use crate::homomorphism::Shaped;
 use crate::view::{IndexFunction, Operand};
@@ -78,7 +78,7 @@ pub struct Facts {
     pub reduces: bool,
     /// The box is a block of a larger one: its dimension, and how many blocks there are.
     pub block_of: Option<(usize, u64)>,
-    /// Of so many boxes results are written before anybody reads them.
+    /// The number of boxes whose results are written before any is read.
     pub written: u64,
 }
 

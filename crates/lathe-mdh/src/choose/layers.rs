@@ -1,4 +1,4 @@
-//! Which layers of a model a nest uses for what: threads outside of everything, lanes inside.
+//! How a nest uses the layers of a model: threads outermost, lanes innermost.
 
 use crate::model::Model;
 
@@ -10,7 +10,7 @@ pub struct Layers {
     pub outer: usize,
     /// Blocks for a cache.
     pub block: usize,
-    /// What one thread takes at a time.
+    /// What one thread processes at a time.
     pub rest: usize,
     /// All other loops.
     pub inner: usize,
@@ -21,7 +21,7 @@ pub struct Layers {
 }
 
 impl Layers {
-    /// None for models with cores that are no part of a CPU.
+    /// None for models with cores that are not part of a CPU.
     pub fn of(model: &Model) -> Option<Layers> {
         let memories = model.memories.len();
         let cores = |word: &str| {

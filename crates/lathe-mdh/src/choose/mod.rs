@@ -1,5 +1,5 @@
-//! Good decisions without measuring: a tile that registers hold, chosen by an estimate of cycles; loops around it in
-//! the order that keeps what is used again in a cache; copies where lanes or caches want another layout. In the
+//! Good decisions without measuring: a tile that registers hold, chosen by an estimate of cycles; loops around it
+//! in the order that keeps reused data in a cache; copies where lanes or caches need another layout. In the
 //! spirit of the analytical models for matrix multiplication (T. Low et al., *Analytical modeling is enough for
 //! high-performance BLIS*, 2016, §4), for any homomorphism.
 
@@ -51,7 +51,7 @@ pub fn choose(h: &Shaped, model: &Model, s: &Setting) -> Decisions {
     decide(h, model, &layers, &p, plain)
 }
 
-/// The decisions that a plan is.
+/// The decisions of a plan.
 fn decide(h: &Shaped, model: &Model, at: &Layers, p: &Plan, mut d: Decisions) -> Decisions {
     let (layers, dims) = (d.layers(), d.dims());
     d.partial_tiles = true;
@@ -89,7 +89,7 @@ fn decide(h: &Shaped, model: &Model, at: &Layers, p: &Plan, mut d: Decisions) ->
     d
 }
 
-/// All levels, from the outside. Those that are no loops stand where loops of their layer would be of use to a search:
+/// All levels, from the outside. Those that are not loops stand where loops of their layer would be of use to a search:
 /// before finer layers, and those of results before results are in registers.
 fn order(h: &Shaped, at: &Layers, p: &Plan, all: impl Iterator<Item = Level>) -> Vec<Level> {
     let used: Vec<Level> = p.loops.iter().map(|l| Level { layer: l.layer, dim: l.dim }).collect();

@@ -1,4 +1,4 @@
-//! The loops around a tile in registers: their order, blocks for the caches, copies, and what threads take.
+//! The loops around a register tile: their order, cache blocks, copies, and the work of threads.
 
 use super::Setting;
 use super::facts::{Facts, Reach};

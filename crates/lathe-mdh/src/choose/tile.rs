@@ -1,5 +1,5 @@
-//! The tile that registers hold: which dimension the lanes run along, and how many of each dimension stand side by
-//! side. All candidates are compared by an estimate of cycles: arithmetic, loads, and the latency of chains.
+//! The register tile: the dimension of the lanes, and the size in each
+//! dimension. All candidates are compared by an estimate of cycles: arithmetic, loads, and the latency of chains.
 
 use super::facts::{Facts, Reach};
 use lathe_target::Machine;
@@ -9,7 +9,7 @@ pub(super) const REUSE: u64 = 6;
 /// Bytes between neighbours of a sum above which they are rows of their own for the processor that reads ahead.
 pub(super) const APART: u64 = 1024;
 
-/// A tile in registers.
+/// A register tile.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tile {
     /// The dimension of the lanes, and how many there are.
@@ -35,7 +35,7 @@ impl Tile {
     }
 }
 
-/// Cycles per element of a copy that turns around what it copies.
+/// Cycles per element of a transposing copy.
 const TURN: f64 = 2.0;
 /// Cycles that a line from beyond the first cache takes where the next ones are known.
 const LINE_CYCLES: f64 = 4.0;
@@ -109,7 +109,7 @@ pub fn best(f: &Facts, m: &Machine, exact: bool) -> Tile {
     best.unwrap_or(none)
 }
 
-/// Small windows (filters) whose neighbours share what they read are written out in full.
+/// Small windows (filters) whose neighbours share what they read are fully unrolled.
 fn whole_windows(f: &Facts, v: usize, exact: bool) -> Vec<u64> {
     let mut side = vec![1; f.extents.len()];
     let window = |d: usize| {
@@ -228,7 +228,7 @@ fn comes_again(f: &Facts, d: usize, m: &Machine) -> bool {
 }
 
 /// Cycles for the lines that a tile of a stencil takes from beyond the first cache. Rows side by side share those of
-/// their neighbours, as long as registers hold what they load, and the processor follows all of them.
+/// their neighbours, as long as registers hold what they load, and the hardware prefetcher tracks all of them.
 fn neighbours(f: &Facts, m: &Machine, (v, width): (usize, u64), side: &[u64]) -> Option<f64> {
     let again: Vec<bool> = (0..side.len()).map(|d| d != v && comes_again(f, d, m)).collect();
     let rows: u64 = (0..side.len()).filter(|d| *d != v).map(|d| side[d]).product();
@@ -270,7 +270,7 @@ fn crowded(r: &Reach, side: &[u64], m: &Machine) -> bool {
 }
 
 /// Whether rows that lie far apart are read where they are, from beyond the second cache, by too few rows of results
-/// for a copy to pay: the processor reads ahead best where each of them is one line at a time.
+/// for a copy to pay: the hardware prefetcher works best if each of them is one line at a time.
 fn from_afar(r: &Reach, v: usize, side: &[u64], f: &Facts, m: &Machine) -> bool {
     // Of what a batch has many of, one at a time.
     let alone = |d: usize| if f.reduced[d] || d == v { f.extents[d] } else { 1 };

@@ -1,5 +1,5 @@
-//! Software prefetch: what is streamed from memory is loaded into a cache before it is needed. Processors do so by
-//! themselves, but not beyond a page, and not of many rows at a time.
+//! Software prefetch: data that is streamed from memory is loaded into a cache before it is needed. Hardware prefetchers
+//! do so too, but not across pages, and not for many rows at a time.
 
 use super::Options;
 use super::copies::Copies;

@@ -1,4 +1,4 @@
-//! Copies: which buffers are copied where, in which layout, and who runs the copying loops.
+//! Copies: which buffers are copied where, in which layout, and the executors of the copying loops.
 
 use super::Options;
 use super::cores::{Results, Split};
@@ -312,8 +312,8 @@ impl Copy {
         out
     }
 
-    /// Vectors along what is contiguous in the source; where the copy has something else innermost, square blocks
-    /// are turned around.
+    /// Vectors along what is contiguous in the source; where the copy has something else innermost, square
+    /// blocks are transposed.
     fn packing(&self, label: &str, last: usize, width: u64) -> Strategy {
         let (lanes, along) = vectorize(&names::dimension(label, last), width);
         let lanes = lanes.separated();
@@ -389,10 +389,10 @@ fn owned(
         }
         return unsupported(
             &format!(
-                "`{}` is shared by cores that begin before it is copied",
+                "`{}` is shared by cores whose loops start before it is copied",
                 model.memories[region].region()
             ),
-            "rank the copy outside of these cores",
+            "give the copy a rank outside of these cores",
         );
     }
     Ok((here.map(|n| loops.order[n].clone()), false))
@@ -420,7 +420,7 @@ fn fits(
     let (name, region) = (o.name(), memory.region());
     Err(Diagnostic::error(
         codes::CAPACITY,
-        format!("`{name}` is copied to {region} before the cores that share it begin, and takes {bytes} bytes there, but it has {most}"),
+        format!("`{name}` is copied to {region} outside of the loops of the cores that share it, and takes {bytes} bytes there, but it has {most}"),
     )
     .help("rank these cores outside of the loops between, or place the copy elsewhere"))
 }

@@ -1,4 +1,4 @@
-//! Who runs the loops, and what cores combine.
+//! Executors of loops, and reductions across cores.
 
 use super::Options;
 use super::copies::Copies;
@@ -52,7 +52,7 @@ pub fn partial_results(
         };
         if let Some(outer) = lanes.and_then(|l| l.level) {
             return unsupported(
-                &format!("level {level} is run by cores inside of the lanes of level {outer}"),
+                &format!("level {level} is executed by cores inside of the lanes of level {outer}"),
                 "rank lanes inside of everything else that cores run, and use one level of them",
             );
         }
@@ -174,7 +174,7 @@ fn totals(h: &Shaped, (label, n): (&str, usize), inner: &str, options: &Options)
     ])))
 }
 
-/// Every sum of a scan waits for the one before: lanes combine in order, where the innermost loop is that of the scan.
+/// Every sum of a scan depends on the previous one: lanes combine in order, where the innermost loop is that of the scan.
 pub fn in_order(h: &Shaped, loops: &Loops, options: &Options, out: &mut Vec<Strategy>) {
     let innermost = loops.order.last().and_then(|n| loops.digits().find(|d| d.name == *n));
     let Some(inner) = innermost.filter(|d| d.kind == Kind::Memory) else { return };
@@ -299,7 +299,7 @@ pub fn threads(h: &Shaped, loops: &Loops, out: &mut Vec<Strategy>) {
     }
 }
 
-/// The step that gives a loop to cores.
+/// The step that binds a loop to cores.
 pub fn run_by(kind: Kind, l: &str) -> Option<Strategy> {
     match kind {
         Kind::Threads => Some(call("parallel", vec![name(l)])),
@@ -311,7 +311,7 @@ pub fn run_by(kind: Kind, l: &str) -> Option<Strategy> {
 /// A value of at least so many operations is guarded by a branch instead of computed and selected.
 const COSTLY: f64 = 8.0;
 
-/// Last: a reduction of values of which one alternative adds nothing and the other costs something.
+/// Last: predicate a reduction (`guard`) one of whose alternatives adds nothing and whose other one is costly.
 pub fn guards(h: &Shaped, out: &mut Vec<Strategy>) {
     let costly = |e: &lathe_ir::Expr| match e.kind() {
         ExprKind::Select(_, a, b) => facts::work(a).max(facts::work(b)) >= COSTLY,

@@ -1,4 +1,4 @@
-//! Which core lies in which: a thread runs whole vectors, a block is threads of one grid. Decisions rank levels of
+//! The hierarchy of cores: a thread runs whole vectors, a block consists of threads of one grid. Decisions rank levels of
 //! cores among the others, which says what a core does at a time; among cores only their number matters. So a
 //! level of coarser cores that is ranked inside of one of finer cores is moved outside of it, and threads that share a
 //! copy are moved inside of the place where it is made.

@@ -40,7 +40,7 @@ impl Kind {
         })
     }
 
-    /// How many kinds of cores these may lie in; none: they are no cores.
+    /// How many kinds of cores these may lie in; none: they are not cores.
     pub fn depth(self) -> Option<usize> {
         match self {
             Kind::Memory | Kind::Register => None,
@@ -257,7 +257,7 @@ impl Loops {
         single.chain(levels).min()
     }
 
-    /// How many loops stand around all that is reduced.
+    /// How many loops are around all that is reduced.
     pub fn sums(&self) -> usize {
         self.first_reduced().unwrap_or(self.order.len())
     }
@@ -379,7 +379,7 @@ pub fn kind(m: &Model, d: &Decisions, phase: Phase, level: Level) -> Result<Kind
     match Kind::of(&core.executor, d.parts_at(level)) {
         Some(k) => Ok(k),
         None => unsupported(
-            &format!("level {level} is run by `{}` (`{}`)", core.layer, core.executor),
+            &format!("level {level} is executed by `{}` (`{}`)", core.layer, core.executor),
             "choose a model whose cores have executors of the tree",
         ),
     }

@@ -44,7 +44,7 @@ pub struct Options {
 pub struct Inside {
     /// Dimensions (by name) whose loops have been split: the part runs through the loops of these names.
     pub loops: BTreeMap<String, String>,
-    /// Dimensions whose loops stand around the part.
+    /// Dimensions whose loops are around the part.
     pub around: BTreeSet<String>,
     /// Copies of inputs that do not depend on this dimension are made around this loop, for all parts.
     pub shared: Option<(usize, String)>,
@@ -116,5 +116,6 @@ fn nest(
 }
 
 fn unsupported<T>(what: &str, help: &str) -> Result<T, Diagnostic> {
-    Err(Diagnostic::error(codes::UNSUPPORTED, format!("this version does not lower it: {what}")).help(help))
+    Err(Diagnostic::error(codes::UNSUPPORTED, format!("lowering of it is not implemented: {what}"))
+        .help(help))
 }

@@ -1,6 +1,6 @@
 //! Phases that differ in order or assignment: three nests (thesis, App. .8). The inputs are copied in the order of D1,
 //! where they are copied at all; the scalar function fills an array of its own in the order of S1 (`materialize`); and
-//! what stands there is combined in the order of R1. Between nests everything lies in memory, whichever region the
+//! what is there is combined in the order of R1. Between nests everything lies in memory, whichever region the
 //! phases use: registers and caches do not outlive a nest.
 
 use super::cores::run_by;
@@ -23,7 +23,7 @@ pub fn alike(h: &Shaped, d: &Decisions) -> bool {
     same(h, d, Phase::Down, Phase::Scalar) && same(h, d, Phase::Scalar, Phase::Up)
 }
 
-/// Levels with one part are no loops: their places say nothing.
+/// Levels with one part are not loops: their places say nothing.
 fn same(h: &Shaped, d: &Decisions, p: Phase, q: Phase) -> bool {
     let nest = |p: Phase| {
         let order = by_position(&d.steps(p).order)?;

@@ -129,7 +129,7 @@ fn chosen_strategies_for_constant_sizes_compute_the_same() {
     }
 }
 
-/// Products of few rows, and with columns that are no multiple of the lanes: tiles in registers have partial ones with
+/// Products of few rows, and with columns that are not a multiple of the lanes: tiles in registers have partial ones with
 /// code of their own, and sums are blocked.
 #[test]
 fn chosen_strategies_for_odd_matrices_compute_the_same() {

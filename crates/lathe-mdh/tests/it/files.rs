@@ -9,7 +9,8 @@
 //! | `#: auto N=8` | the strategy for the whole function, and its tree |
 //! | `#: forms sm_90a N=8` | the strategies for a device that may be tried, each with its tree or the code of its refusal |
 //!
-//! Sizes are constants of the function; with the word `any` they only guide, and the trees are compared at all `#: sizes`. `threads=2` and `l2_bytes=4096` say more of the machine.
+//! Sizes are constants of the function; with the word `any` they only guide, and the trees are compared at all
+//! `#: sizes`. `threads=2` and `l2_bytes=4096` say more of the machine.
 
 use crate::support::{fixed, no_facts};
 use lathe_diagnostics::{Diagnostic, SourceMap};
@@ -68,7 +69,7 @@ impl Front for Computes {
     }
 }
 
-/// What stands behind the word of a case.
+/// What is behind the word of a case.
 struct At {
     sizes: BTreeMap<String, i64>,
     inputs: Inputs,

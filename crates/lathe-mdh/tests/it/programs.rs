@@ -1,4 +1,4 @@
-//! Whole functions: computes that are done together, and what is no homomorphism but has a way of its own.
+//! Whole functions: computes that are done together, and what is not a homomorphism but has a way of its own.
 
 use crate::choosing::{machine, transform};
 use crate::support::{fixed, sizes};

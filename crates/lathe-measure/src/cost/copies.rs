@@ -33,7 +33,7 @@ pub(super) struct Copies {
 }
 
 impl Copies {
-    /// Copies a folder, but for what will be written there anew: `own`, relative paths.
+    /// Copies a folder, except for what will be rewritten there: `own`, relative paths.
     pub fn new(from: &Path, to: &Path, own: &[&Path]) -> Result<Copies> {
         let mut copies = Copies {
             from: from.to_path_buf(),
@@ -59,7 +59,7 @@ impl Copies {
                 }
                 let linked = name.file_name().is_some_and(|n| LINKED.iter().any(|l| n == *l));
                 let copied = entries > 0 && !linked;
-                // Where something is written anew, folders are real ones.
+                // Where something is rewritten, folders are real ones.
                 let needed = own.iter().any(|o| o.starts_with(&name));
                 let link = source.symlink_metadata().is_ok_and(|m| m.is_symlink());
                 entries = entries.saturating_sub(1);
@@ -86,7 +86,7 @@ impl Copies {
         Ok(())
     }
 
-    /// Removes what programs added, and copies anew what they changed or removed.
+    /// Removes what programs added, and copies again what they changed or removed.
     pub fn restore(&mut self) -> Result<()> {
         let mut same = BTreeSet::new();
         self.clean(Path::new(""), &mut same)?;

@@ -84,14 +84,14 @@ impl Gold {
         let wrong = |text: String| Err(Invalid::new(Why::Wrong, text));
         if got.len() != self.expected.len() {
             return wrong(format!(
-                "the result has {} numbers, the gold one {}",
+                "the result has {} numbers, the gold data {}",
                 got.len(),
                 self.expected.len()
             ));
         }
         let differ = got.iter().zip(&self.expected).position(|(g, e)| !self.comparator.accepts(*g, *e));
         match differ {
-            Some(i) => wrong(format!("result {i} is {}, the gold one {}", got[i], self.expected[i])),
+            Some(i) => wrong(format!("result {i} is {}, the gold data has {}", got[i], self.expected[i])),
             None => Ok(()),
         }
     }
@@ -103,14 +103,14 @@ impl Gold {
 
     /// What is said of a longer one.
     pub fn too_long(&self) -> Invalid {
-        let text = format!("the result is too long: {} numbers are the gold ones", self.expected.len());
+        let text = format!("the result is too long: the gold data has {} numbers", self.expected.len());
         Invalid::new(Why::Wrong, text)
     }
 
     /// Compares a printed result.
     ///
     /// # Errors
-    /// As [`Gold::check`], and for texts that are no numbers.
+    /// As [`Gold::check`], and for texts that are not numbers.
     pub fn check_text(&self, text: &str) -> Result<(), Invalid> {
         let got = numbers(text).map_err(|e| Invalid::new(Why::Wrong, format!("the result: {e}")))?;
         self.check(&got)

@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 /// So much of a file is looked through for names of others.
 const SEARCHED: usize = 1 << 20;
 
-/// Hashes of the files of a folder whose names stand in the texts, or in files that are named there, each after its
+/// Hashes of the files of a folder whose names are in the texts, or in files that are named there, each after its
 /// name. `written` are the program's own outputs.
 pub(super) fn contents(folder: &Path, texts: &[String], written: &[PathBuf]) -> Vec<String> {
     let mut open: Vec<String> = texts.to_vec();

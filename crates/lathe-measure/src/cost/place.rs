@@ -30,7 +30,7 @@ pub(super) struct Job {
 }
 
 impl Job {
-    /// The files that are written anew for each configuration.
+    /// The files that are rewritten for each configuration.
     fn written(&self) -> impl Iterator<Item = &Text> {
         let steps = [Some(&self.run), self.compile.as_ref()];
         let texts = steps.into_iter().flatten().filter_map(|s| match s {
@@ -71,7 +71,7 @@ impl Place {
     /// With everything of the program's folder at the same relative paths.
     pub fn new(job: &Job) -> Result<Place, Diagnostic> {
         let failed = |e: std::io::Error| {
-            Diagnostic::error(codes::SCRIPT, format!("no folder to work in can be made: {e}"))
+            Diagnostic::error(codes::SCRIPT, format!("no working folder can be created: {e}"))
                 .help("set TMPDIR to a folder that only you can write")
         };
         let scratch = Folder::new("tune").map_err(failed)?;
@@ -166,7 +166,7 @@ impl Place {
         let path = self.work.join(name);
         let folder = path.parent().unwrap_or(&self.work);
         if !folder.canonicalize()?.starts_with(self.work.canonicalize()?) {
-            return Err(std::io::Error::other("its folder leads elsewhere"));
+            return Err(std::io::Error::other("its folder is a link to another place"));
         }
         Ok(path)
     }
@@ -188,7 +188,7 @@ impl Place {
     /// What a run wrote there.
     fn read(&self, name: &Path, limit: u64) -> std::io::Result<String> {
         let bytes = files::contents(files::open_no_link(&self.result(name)?)?, limit)?;
-        String::from_utf8(bytes).map_err(|_| std::io::Error::other("it is no text"))
+        String::from_utf8(bytes).map_err(|_| std::io::Error::other("it is not text"))
     }
 
     /// One run: its cost.

@@ -25,7 +25,7 @@ pub struct Scripts {
     pub folder: PathBuf,
     /// The program's text, with the parameters' names in it.
     pub source: Option<PathBuf>,
-    /// What stands in that file, as far as it is the program's; `None`: all of it.
+    /// What is in that file, as far as it is the program's; `None`: all of it.
     pub text: Option<String>,
     pub compile: Option<Script>,
     pub run: Script,
@@ -122,7 +122,7 @@ fn inside(what: &str, path: &Path) -> Result<(), Diagnostic> {
     if parts.peek().is_some() && parts.all(|c| matches!(c, Component::Normal(_))) {
         return Ok(());
     }
-    let text = format!("the {what} `{}` does not lie in the folder that the program runs in", path.display());
+    let text = format!("the {what} `{}` is not in the folder that the program runs in", path.display());
     Err(Diagnostic::error(codes::SCRIPT, text)
         .help("give a path without `/` at its beginning and without `..`, and let the program write there"))
 }

@@ -26,7 +26,7 @@ struct Here {
 /// What was read so far.
 #[derive(Clone, Debug)]
 pub(super) struct State {
-    /// The innermost last: a command within double quotes begins anew.
+    /// The innermost last: a command within double quotes starts a new context.
     modes: Vec<Mode>,
     /// Announced on this line, and begun.
     announced: Vec<Here>,
@@ -170,7 +170,7 @@ impl State {
             self.line += &out;
             return out;
         }
-        // Something stands here that is neither a comment's beginning nor empty.
+        // Something is here that is neither a comment's beginning nor empty.
         self.word.push('x');
         match self.mode() {
             Mode::Comment => value.replace('\n', " "),

@@ -104,9 +104,9 @@ impl Step {
             if let (Some(inside), true) = (inside, made) {
                 return Ok(Step::Inside(inside, arguments));
             }
-            let text = format!("the script `{}` may not be run", full.display());
+            let text = format!("the script `{}` is not executable", full.display());
             return Err(Diagnostic::error(codes::SCRIPT, text)
-                .help(format!("give it the permission: chmod +x {}", path.display())));
+                .help(format!("make it executable: chmod +x {}", path.display())));
         }
         // A program of machine code has no text in which names could be replaced.
         Ok(match (Text::read(scripts, path), inside) {

@@ -11,7 +11,8 @@ pub(super) fn of(path: &Path, problem: Problem) -> Diagnostic {
     let e = match problem {
         Problem::Foreign => return foreign(path, "it is a database of another program"),
         Problem::Future(v) => {
-            let text = format!("the store `{file}` has layout {v}; this program knows up to {LAYOUT}");
+            let text =
+                format!("the store `{file}` has layout {v}; this program supports layouts up to {LAYOUT}");
             return Diagnostic::error(codes::STORE_FUTURE, text)
                 .help("use the newer program, or another store: --store PATH");
         }
@@ -31,7 +32,7 @@ pub(super) fn of(path: &Path, problem: Problem) -> Diagnostic {
                 .help("give the folder and the file write permission, or use another store: --store PATH")
         }
         Some(ErrorCode::OperationInterrupted) => {
-            damaged(path, "an operation on it takes longer than on any store of this size")
+            damaged(path, "an operation on it takes too long for a store of this size")
         }
         Some(ErrorCode::CannotOpen) => cannot_open(path, &e.to_string()),
         _ => Diagnostic::error(codes::STORE_FAILED, format!("the store `{file}`: {e}")),
@@ -39,8 +40,8 @@ pub(super) fn of(path: &Path, problem: Problem) -> Diagnostic {
 }
 
 fn foreign(path: &Path, why: &str) -> Diagnostic {
-    let text = format!("`{}` is no store of results: {why}", path.display());
-    Diagnostic::error(codes::STORE_FOREIGN, text).help("it was not touched; give another file: --store PATH")
+    let text = format!("`{}` is not a store of results: {why}", path.display());
+    Diagnostic::error(codes::STORE_FOREIGN, text).help("it was not changed; use another file: --store PATH")
 }
 
 pub(super) fn damaged(path: &Path, why: &str) -> Diagnostic {
@@ -51,5 +52,5 @@ pub(super) fn damaged(path: &Path, why: &str) -> Diagnostic {
 
 pub(super) fn cannot_open(path: &Path, why: &str) -> Diagnostic {
     Diagnostic::error(codes::STORE_OPEN, format!("the store `{}` cannot be opened: {why}", path.display()))
-        .help("another place for the store: --store PATH, or the variable LATHE_STORE")
+        .help("use another path: --store PATH, or the variable LATHE_STORE")
 }

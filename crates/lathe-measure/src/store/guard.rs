@@ -45,7 +45,7 @@ impl Watch {
 /// Prepares a connection that was just opened.
 pub(super) fn guard(c: &Connection) -> rusqlite::Result<Watch> {
     for (what, on) in [
-        // The schema cannot be written around SQLite's own statements, and what stands in it is not trusted.
+        // The schema cannot be written around SQLite's own statements, and what is in it is not trusted.
         (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
         (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
         // We have neither.
@@ -84,7 +84,7 @@ pub(super) fn regular(path: &Path) -> std::io::Result<()> {
     match path.metadata() {
         Ok(m) if m.is_file() => Ok(()),
         Ok(m) if m.is_dir() => Err(std::io::Error::other("it is a folder")),
-        Ok(_) => Err(std::io::Error::other("it is no regular file")),
+        Ok(_) => Err(std::io::Error::other("it is not a regular file")),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
         Err(e) => Err(e),
     }

@@ -119,7 +119,7 @@ fn only_ours(c: &Connection, layout: i64) -> Result<(), Problem> {
     let found = schema(c)?;
     let other = found.iter().find(|(name, words)| ours.get(name) != Some(words));
     if let Some(((kind, name), _)) = other {
-        return Err(Problem::Strange(format!("it holds a {kind} `{name}` that is none of a store")));
+        return Err(Problem::Strange(format!("it has an unexpected {kind} `{name}`")));
     }
     match ours.keys().find(|name| !found.contains_key(name)) {
         Some((kind, name)) => Err(Problem::Strange(format!("the {kind} `{name}` is missing"))),

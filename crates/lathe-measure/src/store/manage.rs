@@ -81,17 +81,17 @@ impl Store {
     /// evaluations that are new.
     ///
     /// # Errors
-    /// `E1077` for a text that is no export; `E1074` for one of a newer layout; what the store refuses.
+    /// `E1077` for a text that is not an export; `E1074` for one of a newer layout; what the store refuses.
     pub fn import(&self, text: &str) -> Result<usize, Diagnostic> {
         let bad = |why: String| {
-            Diagnostic::error(codes::IMPORT, format!("this is no export of a store: {why}"))
+            Diagnostic::error(codes::IMPORT, format!("this is not an export of a store: {why}"))
                 .help("import what `lathe tune --export` wrote")
         };
         let value: serde_json::Value = serde_json::from_str(text).map_err(|e| bad(e.to_string()))?;
         match value.get("lathe_store").and_then(serde_json::Value::as_i64) {
             Some(v) if v > LAYOUT => return Err(self.failed(super::layout::Problem::Future(v))),
             Some(v) if v > 0 => {}
-            _ => return Err(bad("it has no `lathe_store` with the number of a layout".to_string())),
+            _ => return Err(bad("it has no `lathe_store` with a layout version".to_string())),
         }
         let export: Export = serde_json::from_value(value).map_err(|e| bad(e.to_string()))?;
         let t = rusqlite::Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)

@@ -331,7 +331,7 @@ impl Store {
     }
 }
 
-/// Lexicographic; what is no number comes last.
+/// Lexicographic; NaN comes last.
 fn order(a: &[f64], b: &[f64]) -> std::cmp::Ordering {
     let differ = a.iter().zip(b).map(|(x, y)| x.total_cmp(y)).find(|o| o.is_ne());
     differ.unwrap_or_else(|| a.len().cmp(&b.len()))

@@ -1,4 +1,4 @@
-//! The parent's side: a child that is kept, asked, and started anew when it is lost.
+//! The parent's side: a child that is kept, asked, and restarted when it is lost.
 
 use super::serve::{Message, Reply};
 use super::{Fault, out_of_memory, serve};
@@ -125,7 +125,7 @@ impl Worker {
             Ok(_) => Ok(()),
             Err(Fault::Invalid(i)) => {
                 self.stop();
-                Err(broken(format!("the worker does not get ready: {}", i.message)))
+                Err(broken(format!("the worker did not become ready: {}", i.message)))
             }
             Err(other) => {
                 self.stop();
@@ -164,7 +164,7 @@ impl Worker {
             Some(r) => serve::write(&mut r.input, message).map_err(|e| e.to_string()),
             None => Err("it was not started".to_string()),
         };
-        sent.map_err(|e| Diagnostic::error(codes::WORKER, format!("the worker is gone: {e}")).into())
+        sent.map_err(|e| Diagnostic::error(codes::WORKER, format!("the worker has ended: {e}")).into())
     }
 
     fn answer(&mut self, wanted: u64, patience: Patience) -> Result<Json, Fault> {

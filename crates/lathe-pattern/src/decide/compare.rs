@@ -68,7 +68,7 @@ pub(super) fn compare(left: &Term, right: &Term, facts: &Facts, sense: Sense) ->
     compare_values(&sides, left.ty(), facts, (sense, defined))
 }
 
-/// Compares values that are made anew in each case.
+/// Compares values that are rebuilt in each case.
 pub(super) fn compare_values(
     sides: &dyn Fn(&mut World) -> Out<(Sym, Sym)>,
     ty: &Type,
@@ -92,7 +92,7 @@ fn in_cases(
     match same {
         Ok(()) => scalars(&mut w, &pairs, how),
         Err(Stop::Unknown(why)) => Answer::Unknown(why),
-        Err(Stop::Hidden) => Answer::Unknown("an accumulator is looked at as a whole"),
+        Err(Stop::Hidden) => Answer::Unknown("an accumulator is used as a whole"),
         Err(Stop::Split(_)) if left == 0 => Answer::Unknown("too many cases"),
         Err(Stop::Split(fact)) => {
             let Fact::AtMost(a, b) = &fact else { return Answer::Unknown("a case of divisibility") };
@@ -136,7 +136,7 @@ fn equal(w: &mut World, a: &Sym, b: &Sym, ty: &Type, pairs: &mut Vec<(Id, Id)>) 
             let (y, z) = (w.call(a, x.clone())?, w.call(b, x)?);
             equal(w, &y, &z, to, pairs)
         }
-        _ => unknown("values of which nothing is known are not seen to be equal"),
+        _ => unknown("unknown values cannot be shown to be equal"),
     }
 }
 

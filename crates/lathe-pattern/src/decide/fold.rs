@@ -96,7 +96,7 @@ fn whole(w: &mut World, count: Nat, init: Sym, step: Step, ty: &Type) -> Out {
                 w.depth -= 1;
                 match goes_on(w, &next?).cloned() {
                     Some(inner) => (inner.step)(w, acc, &w.indices.normal(&j)),
-                    None => Err(Stop::Unknown("a step that is no fold")),
+                    None => Err(Stop::Unknown("a step that is not a fold")),
                 }
             });
             whole(w, count.times(&m), init, long, ty)

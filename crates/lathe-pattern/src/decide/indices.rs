@@ -52,7 +52,7 @@ impl Indices {
         self.fuel.spend()
     }
 
-    /// An index variable; its being there says that the size is no 0.
+    /// An index variable; its being there says that the size is not 0.
     pub fn range(&mut self, name: &str, size: &Nat) -> Nat {
         if self.ranges.get(name) != Some(size) {
             self.facts.learn(Fact::AtMost(Nat::constant(1), size.clone()));

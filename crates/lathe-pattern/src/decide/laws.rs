@@ -60,14 +60,14 @@ fn decided(op: &Term, start: &Term) -> Result<(), String> {
     let laws: [(&str, Sides); 4] = [
         ("is associative", &associative),
         ("is commutative", &commutative),
-        ("starts from what is neutral", &left),
-        ("starts from what is neutral", &right),
+        ("starts from the neutral element", &left),
+        ("starts from the neutral element", &right),
     ];
     for (what, sides) in laws {
         match compare_values(sides, &ty, &Facts::default(), (Sense::Rounding, Defined::Right)) {
             Answer::Proved(_) | Answer::Tested(_) => {}
-            Answer::Unknown(why) => return Err(format!("that `{op}` {what} is not known: {why}")),
-            Answer::Refuted { .. } => return Err(format!("it is not so that `{op}` {what}")),
+            Answer::Unknown(why) => return Err(format!("it is not known whether `{op}` {what}: {why}")),
+            Answer::Refuted { .. } => return Err(format!("it is false that `{op}` {what}")),
         }
     }
     Ok(())

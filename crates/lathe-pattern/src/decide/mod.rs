@@ -58,7 +58,9 @@ impl Decision {
 impl fmt::Display for Decision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.how {
-            How::Proved(on) if on.is_empty() => f.write_str("proved: both sides have one normal form")?,
+            How::Proved(on) if on.is_empty() => {
+                f.write_str("proved: both sides have the same normal form")?
+            }
             How::Proved(on) => {
                 let on: Vec<String> = on.iter().map(Proof::to_string).collect();
                 write!(f, "proved: {}", on.join(", "))?;
@@ -89,7 +91,7 @@ const MANY: usize = 600;
 pub fn decide_rule(rule: &Equation, span: Span) -> Result<Decision, Diagnostic> {
     let sense = if rule.rounds { Sense::Rounding } else { Sense::Exact };
     let instances = instance::instances(rule);
-    let mut why = (!instances.complete).then(|| "not every type and size was looked at".to_string());
+    let mut why = (!instances.complete).then(|| "not every type and size was tried".to_string());
     // Of arrays an instance refutes sooner than a proof fails; of scalars a refutation of formulas says more.
     let arrays = |i: &instance::Instance| i.left.any(&mut |t| crate::make::elements(t.ty()).is_some());
     if instances.all.iter().any(arrays) {
@@ -100,7 +102,7 @@ pub fn decide_rule(rule: &Equation, span: Span) -> Result<Decision, Diagnostic> 
     for i in &instances.all {
         if drops(&i.left, &i.right, &i.facts) {
             why.get_or_insert_with(|| {
-                "the right side may need a value that the left does not need".to_string()
+                "the right side may evaluate something that the left side does not".to_string()
             });
         }
         match compare(&i.left, &i.right, &i.facts, sense) {

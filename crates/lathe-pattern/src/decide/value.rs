@@ -248,7 +248,7 @@ impl World {
                 self.depth -= 1;
                 Quoted::Fun(Box::new(body?))
             }
-            _ => return unknown("a value without a form"),
+            _ => return unknown("a value without a known form"),
         })
     }
 

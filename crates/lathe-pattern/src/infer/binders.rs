@@ -20,7 +20,7 @@ impl Infer<'_> {
         match first {
             LamParam::Dep(kind, x) => {
                 if self.env.sizes.contains_key(x) || self.dep.contains(x) {
-                    return Err(Diagnostic::error(codes::ARGUMENTS, format!("`{x}` is a size already"))
+                    return Err(Diagnostic::error(codes::ARGUMENTS, format!("`{x}` is already a size"))
                         .at(span, "take another name"));
                 }
                 self.dep.push(x.clone());
@@ -35,7 +35,7 @@ impl Infer<'_> {
                     None => (self.s.ty(Class::Data), None),
                 };
                 if let Some(t) = declared {
-                    self.unify(t, &from, span, "the parameter is declared otherwise")?;
+                    self.unify(t, &from, span, "the parameter is declared with another type")?;
                 }
                 let (level, known) = (self.depth, self.scope.len());
                 self.depth += 1;

@@ -73,8 +73,8 @@ impl Infer<'_> {
     pub(super) fn instance(&mut self, p: &Program, span: Span) -> Result<Elab, Diagnostic> {
         self.inlined = self.inlined.saturating_add(p.term.size());
         if self.inlined > INLINED {
-            let text = format!("the funs that are used come to more than {INLINED} parts");
-            return Err(Diagnostic::error(codes::SYNTAX, text).at(span, "written in place here"));
+            let text = format!("inlining the funs that are used gives more than {INLINED} nodes");
+            return Err(Diagnostic::error(codes::SYNTAX, text).at(span, "inlined here"));
         }
         let fresh: Vec<(Name, Nat)> = p.sizes.iter().map(|n| (n.clone(), self.s.nat())).collect();
         let value = |v: &Name| fresh.iter().find(|f| f.0 == *v).map(|f| f.1.clone());
@@ -104,7 +104,7 @@ impl Infer<'_> {
                 Kind::Nat => DepArg::Nat(nat_of(args[0])?),
                 Kind::Data => {
                     let AstKind::Name(n) = &*args[0].kind else {
-                        return Err(Diagnostic::error(codes::ARGUMENTS, "a type is wanted here")
+                        return Err(Diagnostic::error(codes::ARGUMENTS, "expected a type here")
                             .at(args[0].span, "no type"));
                     };
                     let s = Scalar::from_name(n).ok_or_else(|| {
@@ -126,7 +126,7 @@ impl Infer<'_> {
                 TypeKind::Dep(..) => break,
                 TypeKind::Meta(_) => {
                     let (from, to) = (self.s.data(), self.s.ty(Class::Any));
-                    self.unify(&Type::fun(from.clone(), to.clone()), &ty, f.span, "a function is wanted")?;
+                    self.unify(&Type::fun(from.clone(), to.clone()), &ty, f.span, "expected a function")?;
                     (from, to)
                 }
                 _ => {

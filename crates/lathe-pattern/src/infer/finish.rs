@@ -12,14 +12,14 @@ impl Infer<'_> {
                     Some(t) => self.unify(&ty, t, span, "this part")?,
                     None => {
                         let t = self.s.known(&tuple);
-                        return Err(Diagnostic::error(codes::TYPES, format!("`{t}` has no part {n}"))
-                            .at(span, "parts count from 0"));
+                        return Err(Diagnostic::error(codes::TYPES, format!("`{t}` has no component {n}"))
+                            .at(span, "components are counted from 0"));
                     }
                 },
                 TypeKind::Meta(_) => wait.push((tuple, n, ty, span)),
                 _ => {
                     let t = self.s.known(&tuple);
-                    return Err(Diagnostic::error(codes::TYPES, format!("`{t}` is no tuple"))
+                    return Err(Diagnostic::error(codes::TYPES, format!("`{t}` is not a tuple"))
                         .at(span, "has no parts"));
                 }
             }
@@ -42,8 +42,10 @@ impl Infer<'_> {
         }
         match self.parts.first() {
             None => Ok(()),
-            Some(p) => Err(Diagnostic::error(codes::UNDETERMINED, "nothing says what tuple this is")
-                .at(p.3, "write `|(x, y)|`, or the type of the parameter")),
+            Some(p) => {
+                Err(Diagnostic::error(codes::UNDETERMINED, "the type of this tuple is not determined")
+                    .at(p.3, "write `|(x, y)|`, or the type of the parameter"))
+            }
         }
     }
 
@@ -72,10 +74,9 @@ impl Infer<'_> {
                     {
                         let size = b.uses().saturating_mul(a.size()).saturating_add(b.size());
                         if size > INLINED {
-                            let text = format!("the funs that are used come to more than {INLINED} parts");
-                            return Err(
-                                Diagnostic::error(codes::SYNTAX, text).at(e.span, "written in place here")
-                            );
+                            let text =
+                                format!("inlining the funs that are used gives more than {INLINED} nodes");
+                            return Err(Diagnostic::error(codes::SYNTAX, text).at(e.span, "inlined here"));
                         }
                         b.open(&a)
                     }
@@ -97,7 +98,7 @@ impl Infer<'_> {
                 let s = ty()?.as_scalar().unwrap_or(Scalar::I32);
                 let fits = s.is_float() || lathe_ir::build::wrap(s, *v) == *v;
                 if !fits || (s == Scalar::U64 && *v < 0) {
-                    return Err(Diagnostic::error(codes::TYPES, format!("`{v}` does not fit `{s}`"))
+                    return Err(Diagnostic::error(codes::TYPES, format!("`{v}` does not match `{s}`"))
                         .at(e.span, "too large"));
                 }
                 Term::lit(if s.is_float() {

@@ -1,5 +1,5 @@
 //! Subscripts as polynomials over sizes and loop variables, so that division by a chunk's length is
-//! undone exactly, with symbolic lengths too; what is no polynomial is an opaque number.
+//! undone exactly, with symbolic lengths too; what is not a polynomial is an opaque number.
 
 use crate::facts::{Fact, Facts, Known};
 use crate::nat::{Atom, Nat};

@@ -45,7 +45,7 @@ impl Lower<'_> {
             return self.serial_loop(name, &xs.size, exec, f);
         }
         if !exec.is_ordered() {
-            let text = "rotating windows must be read in order";
+            let text = "a rotating window must be read in order";
             return Err(self.refuse(codes::UNSUPPORTED, text).help("`mapSeq` reads in order"));
         }
         for s in &xs.streams {
@@ -90,7 +90,7 @@ impl Lower<'_> {
         let xs = self.array(&args[1])?;
         self.places = places;
         if !xs.streams.is_empty() {
-            return Err(self.refuse(codes::UNSUPPORTED, "rotating windows must be read in order"));
+            return Err(self.refuse(codes::UNSUPPORTED, "a rotating window must be read in order"));
         }
         self.needs_elements(&xs);
         let lanes = self.lanes(w)?;

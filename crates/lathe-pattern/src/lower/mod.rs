@@ -136,7 +136,7 @@ impl Lower<'_> {
             elem = e;
         }
         let Some(elem) = element_type(elem).filter(|_| is_plain(ty)) else {
-            let text = format!("`{name}` has the type `{ty}`, which is no array of elements");
+            let text = format!("`{name}` has the type `{ty}`, which is not an array of elements");
             return Err(self.refuse(codes::UNSUPPORTED, text));
         };
         let b = self.buffer(name, elem, &sizes, Space::Host);
@@ -276,10 +276,10 @@ impl Lower<'_> {
         f: impl FnOnce(&mut Self, &Nat) -> Result<(), Diagnostic>,
     ) -> Result<(), Diagnostic> {
         if exec == Executor::Unrolled && hi.as_int().is_none() {
-            let text = "only a loop of constant length can be written out".to_string();
+            let text = "only a loop with a constant trip count can be unrolled".to_string();
             return Err(self.refuse(codes::UNSUPPORTED, text));
         }
-        // One iteration, in order, is no loop.
+        // One iteration, in order, is not a loop.
         if hi.as_int() == Some(1) && exec.is_ordered() {
             return f(self, &Nat::zero());
         }

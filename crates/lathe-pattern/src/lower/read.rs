@@ -43,7 +43,7 @@ impl Lower<'_> {
                 }
                 None => Err(self.refuse(codes::UNSUPPORTED, "an unbound variable")),
             },
-            TermKind::Free(n) => Err(self.refuse(codes::UNKNOWN, format!("`{n}` is bound nowhere"))),
+            TermKind::Free(n) => Err(self.refuse(codes::UNKNOWN, format!("`{n}` is not bound"))),
             TermKind::Lit(v) => Ok(View::Number(scalars::constant(v))),
             TermKind::DepLam(..) => {
                 Err(self.refuse(codes::UNSUPPORTED, "a dependent function is used as data"))
@@ -83,8 +83,7 @@ impl Lower<'_> {
             },
             _ => None,
         };
-        reduced
-            .ok_or_else(|| self.refuse(codes::UNSUPPORTED, "a dependent function that is not written here"))
+        reduced.ok_or_else(|| self.refuse(codes::UNSUPPORTED, "a dependent function that is not a lambda"))
     }
 
     /// An argument for a lambda: numbers are computed once.
@@ -230,9 +229,9 @@ impl Lower<'_> {
             Prim::Reduce(kind, space) => self.reduce(*kind, *space, args, &params, &result),
             Prim::Iterate(n, kind) if result.is_element() => self.iterate_number(n, *kind, args, &result),
             Prim::Map(_) | Prim::MapVec(Some(_)) | Prim::Scan(_) | Prim::Iterate(..) => {
-                let text = format!("the result of `{}` is read, but kept nowhere", p.name());
+                let text = format!("the result of `{}` is read, but not stored", p.name());
                 let d = self.refuse(codes::NOT_STORED, text);
-                Err(d.help("`toMem(space, e, |x| ...)` keeps it"))
+                Err(d.help("`toMem(space, e, |x| ...)` stores it"))
             }
 
             Prim::Zip => {
@@ -392,7 +391,7 @@ impl Lower<'_> {
                 Ok(View::Array(out))
             }
             Prim::Scatter => {
-                let d = self.refuse(codes::UNSUPPORTED, "`scatter` says where results are written");
+                let d = self.refuse(codes::UNSUPPORTED, "`scatter` determines where results are written");
                 Err(d.help("read with `gather` by the inverse, or use `reorder`"))
             }
             Prim::Generate(n) => {
@@ -433,7 +432,7 @@ impl Lower<'_> {
     }
 
     fn high_level(&self, what: &str, t: &Term) -> Diagnostic {
-        let text = format!("`{what}` computes, but does not say how: `{t}`");
+        let text = format!("no implementation is chosen for `{what}`: `{t}`");
         let mut d = self.refuse(codes::HIGH_LEVEL, text);
         if d.marks.is_empty() {
             d = d.at_places(t.places(), "here");

@@ -203,8 +203,11 @@ impl Lower<'_> {
                 Ok(())
             }
             _ => {
-                let d = self.refuse(codes::NOT_STORED, "an array is copied, but nothing says by whom");
-                Err(d.help("`mapSeq(|x| x)`, or another low-level `map`, says it"))
+                let d = self.refuse(
+                    codes::NOT_STORED,
+                    "an array is copied, but no primitive says how (`mapSeq`, `mapCpu`, …)",
+                );
+                Err(d.help("use `mapSeq(|x| x)`, or another low-level `map`"))
             }
         }
     }

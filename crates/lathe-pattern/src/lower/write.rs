@@ -107,7 +107,7 @@ impl Lower<'_> {
         match acc {
             Acc::Tuple(parts) if n < parts.len() => Ok(parts[n].clone()),
             _ => {
-                let text = "the parts of tuples in one array are written one by one";
+                let text = "the components of tuples in one array are written separately";
                 Err(self
                     .refuse(codes::UNSUPPORTED, text)
                     .help("write whole tuples: `mapSeq(|(a, b)| (a, b))`"))

@@ -140,7 +140,7 @@ impl<'a> Expressions<'a> for Parser<'_, 'a> {
             } else if self.is("[") {
                 AstKind::Index(e, self.listed("[", "]", Parser::term)?)
             } else if self.take(".") {
-                let Tok::Int(n) = self.peek() else { return self.expected("the number of a part") };
+                let Tok::Int(n) = self.peek() else { return self.expected("the number of a component") };
                 self.advance();
                 AstKind::Part(e, n.parse().unwrap_or(usize::MAX))
             } else {

@@ -24,7 +24,7 @@ pub(super) fn add(v: &mut Vocabulary<Term>) {
     v.rule("idToTranspose", |t, _, _| {
         let e = t.as_unary(|p| *p == Prim::Id).ok_or(SHAPE)?;
         let once = make::transpose(e.clone());
-        once.and_then(make::transpose).ok_or(Why::Shape("not of two dimensions"))
+        once.and_then(make::transpose).ok_or(Why::Shape("not two-dimensional"))
     });
     // map(map(f)) >> transpose = transpose >> map(map(f))
     v.rule("transposeMove", |t, _, _| {

@@ -1,10 +1,10 @@
 //! Rules as data: `rule name(metavariables): left => right where conditions`.
 //!
 //! Sides may be functions: `map(f) >> transpose => …` rewrites `transpose(map(f, x))` for any `x`. Lower-case
-//! metavariables stand for terms, upper-case ones for sizes; sizes that only the right side mentions are
-//! arguments of the rule: `splitJoin(32)`. A metavariable for a function matches any function; what it matches
-//! must not mention variables that are bound in the pattern, but for those that it is applied to: `map(|x| f(g(x)))`. Conditions are over sizes: what is not known to
-//! hold becomes a condition of the call.
+//! metavariables stand for terms, upper-case ones for sizes; sizes that only the right side mentions are arguments of
+//! the rule: `splitJoin(32)`. A metavariable for a function matches any function; what it matches must not mention
+//! variables that are bound in the pattern, but for those that it is applied to: `map(|x| f(g(x)))`. Conditions are
+//! over sizes: what is not known to hold becomes a condition of the call.
 
 use crate::ast::{Ast, AstKind, LamParam, Pattern, RuleAst};
 use crate::codes;
@@ -111,7 +111,7 @@ impl Equation {
     /// Sides that are functions are applied to one more metavariable.
     ///
     /// # Errors
-    /// `E1108` where the left side is no pattern, or a condition none over sizes.
+    /// `E1108` where the left side is not a pattern, or a condition none over sizes.
     pub fn new(rule: &RuleAst) -> Result<Equation, Diagnostic> {
         let metas = rule.metas.clone();
         let known = |n: &str| is_size(n) && metas.iter().any(|m| &**m == n);
@@ -133,7 +133,7 @@ impl Equation {
                 codes::ARGUMENTS,
                 format!("the left side of `{}` does not mention `{m}`", rule.name),
             )
-            .at(rule.left.span, "nothing here says what it stands for"));
+            .at(rule.left.span, "it is not determined by this side"));
         }
         let arguments = metas.iter().filter(missing).cloned().collect();
         let name = rule.name.to_string();
@@ -158,7 +158,7 @@ impl Equation {
     /// As [`Equation::apply_with`], with all that is wrong with the type of the right side.
     pub fn rewrite(&self, t: &Term, state: &mut TermState, args: &[StepArg]) -> Result<Term, Failed> {
         if args.len() != self.arguments.len() {
-            let text = format!("{} arguments are given, {} taken", args.len(), self.arguments.len());
+            let text = format!("{} arguments are given, {} expected", args.len(), self.arguments.len());
             return Err(Why::Mistake(text).into());
         }
         let mut b = Bindings::default();
@@ -169,7 +169,7 @@ impl Equation {
             return Err(super::SHAPE.into());
         }
         if self.rounds && b.terms.values().chain([t]).any(|t| counts(t.ty())) {
-            let text = "a rule that holds up to rounding says nothing of numbers of type `index`";
+            let text = "a rule that holds up to rounding does not apply to numbers of type `index`";
             return Err(Why::Condition(text.to_string()).into());
         }
         for f in &self.conditions {
@@ -237,7 +237,7 @@ impl Equation {
         let wrong = |span: Span, what: &str| {
             Err(Diagnostic::error(
                 codes::ARGUMENTS,
-                format!("the left side of `{}` is no pattern: {what}", self.name),
+                format!("the left side of `{}` is not a pattern: {what}", self.name),
             )
             .at(span, "here")
             .help("patterns are made of primitives, operators, literals, lambdas and metavariables"))
@@ -262,7 +262,7 @@ impl Equation {
                 if params.iter().all(plain) {
                     self.is_pattern(body)
                 } else {
-                    wrong(p.span, "its lambdas take names apart with `.0` and `.1`")
+                    wrong(p.span, "its lambdas use `.0` and `.1` to access components")
                 }
             }
             AstKind::Let(..) => wrong(p.span, "`let` cannot be matched"),

@@ -22,7 +22,7 @@ pub(super) fn add(v: &mut Vocabulary<Term>) {
         let inner = inner.lower().and_then(|i| i.lower());
         let (Some(inner), true) = (inner, direct) else { return Err(SHAPE) };
         if !is_licensed_fused(&inner) {
-            let text = "the operator is not known to be associative and commutative";
+            let text = "the operator is not known to be both associative and commutative";
             return Err(Why::Condition(text.to_string()));
         }
         let turned = make::transpose(xs.clone()).ok_or(SHAPE)?;
@@ -102,7 +102,7 @@ fn exchange_maps(t: &Term) -> Option<Result<Term, Why>> {
     // Loops keep their names.
     let outside = make::hint(g, "ys");
     let inner = if g.mentions(0) {
-        // g stands under x; the pair (x, y) takes its place, under ys and p.
+        // g is under x; the pair (x, y) takes its place, under ys and p.
         let pair = Type::pair(x_ty, y_ty);
         let g2 = g.shift_from(1, 2);
         let xs1 = xs.shift(1);

@@ -53,7 +53,7 @@ pub(super) fn add(v: &mut Vocabulary<Term>) {
         };
         match length {
             Some((n, _)) if n.as_constant().is_some() => Ok(retyped(p, t)),
-            Some((n, _)) => Err(Why::Condition(format!("`{n}` is no constant length"))),
+            Some((n, _)) => Err(Why::Condition(format!("`{n}` is not a constant length"))),
             None => Err(SHAPE),
         }
     });
@@ -128,7 +128,7 @@ pub(super) fn add(v: &mut Vocabulary<Term>) {
 
 fn space(args: &[StepArg]) -> Result<Space, Why> {
     let name = args.first().map(|a| a.value.to_string()).unwrap_or_default();
-    Space::from_name(&name).ok_or_else(|| Why::Mistake(format!("`{name}` is no space")))
+    Space::from_name(&name).ok_or_else(|| Why::Mistake(format!("`{name}` is not a space")))
 }
 
 fn retyped(p: Prim, t: &Term) -> Term {
@@ -170,7 +170,7 @@ fn vectorize(t: &Term, n: &Nat, state: &mut language::TermState) -> Result<Term,
         _ => return Err(SHAPE),
     };
     if !language::is_scalar_function(f) {
-        return Err(Why::Condition("the function is not one from elements to elements".to_string()));
+        return Err(Why::Condition("the function does not map elements to elements".to_string()));
     }
     let (length, elem) = make::elements(&from).ok_or(SHAPE)?;
     state.need(Fact::Divides(n.clone(), length.clone()))?;
@@ -341,7 +341,7 @@ fn variable_of(t: &Term) -> Option<u32> {
     }
 }
 
-/// Numbers are no arrays to copy, but reductions inside of them have operators that are written.
+/// Numbers are not arrays to copy, but reductions inside of them have operators that are written.
 fn number_inside(t: &Term) -> Term {
     let TermKind::App(f, a) = t.kind() else { return t.clone() };
     let mut out = t.clone();
@@ -381,7 +381,7 @@ fn makes(t: &Term) -> bool {
     })
 }
 
-/// The sub-term in a chain of layout stages that a loop makes, and which is no accumulator.
+/// The sub-term in a chain of layout stages that a loop makes, and which is not an accumulator.
 fn made(t: &Term) -> Option<&Term> {
     let (p, args) = t.spine()?;
     if args.len() != p.arity() {
@@ -403,7 +403,7 @@ fn store_intermediate(t: &Term, space: Space) -> Result<Term, Why> {
     // A loop that has a name is stored under it.
     if let (Prim::Let, [e, f]) = (p, args.as_slice()) {
         if made(e).is_none() {
-            return Err(Why::Shape("not an array that a loop makes"));
+            return Err(Why::Shape("not an array that a loop computes"));
         }
         let ty = t.ty().clone();
         return Ok(make::applied(Prim::ToMem(space), &[(*e).clone(), (*f).clone()], ty));
@@ -418,7 +418,7 @@ fn store_intermediate(t: &Term, space: Space) -> Result<Term, Why> {
         return Err(SHAPE);
     }
     let last = args[args.len() - 1];
-    let made = made(last).ok_or(Why::Shape("not an array that another loop made"))?.clone();
+    let made = made(last).ok_or(Why::Shape("not an array that another loop computed"))?.clone();
     // The argument with a variable in place of what is stored.
     fn replaced(t: &Term, what: &Term, by: &Term) -> Term {
         if t == what {

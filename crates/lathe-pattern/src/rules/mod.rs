@@ -43,7 +43,7 @@ pub fn vocabulary() -> Vocabulary<Term> {
         v.rule(&name, move |t, state, args| e.apply_with(t, state, args));
     }
     v.rule("DFNF", |t, _, _| {
-        let text = "once all functions are applied, the term is larger than terms may be";
+        let text = "after beta reduction the term exceeds the size limit";
         normal::bounded(t).ok_or(Why::Mistake(text.to_string()))
     });
     v
@@ -57,9 +57,9 @@ fn size(args: &[StepArg], n: usize) -> Result<Nat, Why> {
         Expr::Value(Value::Int(v)) => Err(Why::Mistake(format!("the size {v} is not positive"))),
         e => match crate::parse::parse_nat(&e.to_string()) {
             Ok(n) => Ok(n),
-            Err(_) => Err(Why::Mistake(format!("`{e}` is no size"))),
+            Err(_) => Err(Why::Mistake(format!("`{e}` is not a size"))),
         },
     }
 }
 
-const SHAPE: Why = Why::Shape("not of the rule's shape");
+const SHAPE: Why = Why::Shape("it does not match the rule's left side");

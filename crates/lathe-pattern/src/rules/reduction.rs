@@ -17,7 +17,7 @@ pub(super) fn add(v: &mut Vocabulary<Term>) {
         let (p, op, z, xs) = reduction(t).ok_or(SHAPE)?;
         let (k, f, ys) = xs.as_map().ok_or(SHAPE)?;
         if *k != MapKind::High {
-            return Err(Why::Shape("not a map without a loop"));
+            return Err(Why::Shape("not a map whose function has no loop"));
         }
         let (_, from) = make::elements(ys.ty()).ok_or(SHAPE)?;
         let same = from == *z.ty();
@@ -45,7 +45,7 @@ pub(super) fn add(v: &mut Vocabulary<Term>) {
             return Err(Why::Shape("not `op(acc, f(y))`"));
         }
         let op = op.lower().and_then(|o| o.lower()).ok_or(Why::Shape("not one operator for all elements"))?;
-        // g stands under acc and y: acc goes.
+        // g is under acc and y: acc goes.
         let f_body = g.exchanged().lower().ok_or(SHAPE)?;
         let (_, from) = make::elements(xs.ty()).ok_or(SHAPE)?;
         let f = Term::lam("y", from, f_body);
@@ -148,7 +148,7 @@ fn split_reduce(
     state.need(Fact::AtMost(Nat::constant(1), n.clone()))?;
     state.need(Fact::Divides(n.clone(), length))?;
     let chunk = Type::array(n.clone(), elem);
-    // The outer operator takes chunks, so it is no homogeneous one.
+    // The outer operator takes chunks, so it is not a homogeneous one.
     let outer = match p {
         Prim::Reduce(FoldKind::High, s) => Prim::Reduce(FoldKind::Seq, *s),
         p => p.clone(),
@@ -206,7 +206,7 @@ fn lift(t: &Term) -> Result<Term, Why> {
     let element = op.as_lam().map_or("y", |f| make::hint(f, "y"));
     // Under acc and y (and p).
     let step = if op.mentions(0) {
-        // op stands under x; x becomes the last part of the triple ((acc, y), x).
+        // op is under x; x becomes the last part of the triple ((acc, y), x).
         let triple = Type::pair(Type::pair(acc_ty, e_ty), x_ty);
         let op3 = op.shift_from(1, 3);
         let xs2 = xs.shift(2);

@@ -4,11 +4,12 @@
 /// Name; why it holds, where that is no matter of the equation alone; the equation, where there is one.
 pub type Stated = (&'static str, &'static str, &'static str);
 
-const LAMBDA: &str = "the λ-calculus: both sides have one normal form";
-const KIND: &str = "it says who computes or where a result is kept: terms of all kinds have one meaning";
+const LAMBDA: &str = "the λ-calculus: both sides have the same normal form";
+const KIND: &str =
+    "it only chooses an executor or where a result is stored: such terms have the same meaning";
 const LAWS: &str =
-    "the laws of the operator, which are known of the plain ones and decided of others; up to rounding";
-const STORE: &str = "what is stored and read again is what it was";
+    "the laws of the operator, which are known for built-in ones and decided for others; up to rounding";
+const STORE: &str = "a value that is stored and read again is unchanged";
 
 /// In the order in which they are documented.
 pub const STATED: &[Stated] = &[

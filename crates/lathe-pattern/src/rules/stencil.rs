@@ -19,7 +19,7 @@ pub(super) fn add(v: &mut Vocabulary<Term>) {
         if let Ok(given) = size(args, 1)
             && !state.facts.same(&given, &step)
         {
-            let text = format!("tiles of {u} elements are {step} apart, not {given}");
+            let text = format!("tiles of {u} elements have stride {step}, not {given}");
             return Err(Why::Condition(text));
         }
         let (n, _) = make::elements(xs.ty()).ok_or(SHAPE)?;
@@ -39,7 +39,7 @@ pub(super) fn add(v: &mut Vocabulary<Term>) {
         let Some(Prim::Slide(sz, st)) = p.as_prim() else { return Err(SHAPE) };
         let (u, one) = (size(args, 0)?, Nat::constant(1));
         if !state.facts.same(st, &one) {
-            return Err(Why::Condition(format!("windows are {st} apart, not 1")));
+            return Err(Why::Condition(format!("windows have stride {st}, not 1")));
         }
         let step = u.minus(sz).plus(&one);
         let (n, e) = make::elements(xs.ty()).ok_or(SHAPE)?;

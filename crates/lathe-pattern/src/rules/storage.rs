@@ -16,8 +16,9 @@ pub(super) fn add(v: &mut Vocabulary<Term>) {
         Entry::Tested(Rc::new(|t: &Term, _, test, args| {
             let name = args.first().map(|a| a.value.to_string()).unwrap_or_else(|| "host".to_string());
             let space =
-                Space::from_name(&name).ok_or_else(|| Why::Mistake(format!("`{name}` is no space")))?;
-            let e = find(t, 0, test).ok_or(Why::Condition("the predicate holds nowhere".to_string()))?;
+                Space::from_name(&name).ok_or_else(|| Why::Mistake(format!("`{name}` is not a space")))?;
+            let e =
+                find(t, 0, test).ok_or(Why::Condition("the predicate does not hold anywhere".to_string()))?;
             let x = Term::bound(0, e.ty().clone());
             let body = replace_all(&t.shift(1), &e.shift(1), &x, 0);
             let f = Term::lam("stored", e.ty().clone(), body);
@@ -39,7 +40,7 @@ pub(super) fn add(v: &mut Vocabulary<Term>) {
         };
         let body = f.as_lam().ok_or(SHAPE)?;
         if !layout {
-            return Err(Why::Shape("not a view that is stored"));
+            return Err(Why::Shape("not a stored view"));
         }
         let x = Term::app(view.shift(1), Term::bound(0, e.ty().clone()));
         // The variable's type changes with what is stored.
@@ -64,7 +65,7 @@ pub(super) fn add(v: &mut Vocabulary<Term>) {
             let body = make::transpose(Term::bound(0, row.clone()))?;
             make::map(&MapKind::High, Term::lam("chunk", row, body), xs)
         };
-        once(t.clone()).and_then(once).ok_or(Why::Shape("not of three dimensions"))
+        once(t.clone()).and_then(once).ok_or(Why::Shape("not three-dimensional"))
     });
     // A copy, to be stored: parallelized and vectorized like any map.
     v.rule("copyElements", |t, _, _| super::lowering::copy(&MapKind::Seq, t).ok_or(SHAPE));

@@ -134,11 +134,11 @@ pub fn try_rule(rule: &Equation, span: Span, instances: usize) -> Result<usize, 
                 format!("no instance of the rule `{}` was found among {}", rule.name, ATTEMPTS * instances),
             );
             let d = match why {
-                Some(Why::Shape(_)) => d.note("its left side does not match even its own instances"),
+                Some(Why::Shape(_)) => d.note("its left side does not match its own instances"),
                 Some(why) => d.note(format!("the last reason: {why}")),
                 None => match untyped {
-                    Some(why) => d.note(format!("no types fit its left side: {}", why.message)),
-                    None => d.note("no types fit its left side"),
+                    Some(why) => d.note(format!("no types match its left side: {}", why.message)),
+                    None => d.note("no types match its left side"),
                 },
             };
             Err(d.at(span, "this rule"))
@@ -239,7 +239,7 @@ struct Instance {
     /// Metavariables for data, free in the term.
     data: Vec<(Name, Type)>,
     args: Vec<StepArg>,
-    /// What is no number may stand in the data.
+    /// NaN may occur in the data.
     special: bool,
 }
 
@@ -308,7 +308,7 @@ impl Instance {
             span: None,
         });
         let args = args.collect();
-        // A function that is written out is no operator whose laws are relied on.
+        // A function that is written out is not an operator whose laws are relied on.
         let special = operators.iter().all(|(op, _)| op.is_empty());
         Some(Instance { left, chosen, data, args, special })
     }
@@ -327,7 +327,7 @@ impl Instance {
             3 | 4 if rounds => Draw::Fine,
             _ if rounds => Draw::Small,
             3 if self.special => Draw::Special,
-            // What is no number is no matter of operators and what is neutral to them.
+            // NaN does not matter of operators and what is neutral to them.
             _ if self.special => Draw::Any,
             _ => Draw::Numbers,
         });
@@ -525,7 +525,7 @@ enum Draw {
     /// Zeros of both signs, infinities, the ends of each type.
     Special,
     Any,
-    /// Any but what is no number.
+    /// Any but NaN.
     Numbers,
 }
 

@@ -38,14 +38,14 @@ impl Language for Op {
     }
 }
 
-/// What stands at a node.
+/// What is at a node.
 #[derive(Clone)]
 pub enum Head {
     /// A primitive with as many arguments as the node has children, or a term that is not looked into.
     Leaf(Term),
     /// The hint for the variable's name, and its type.
     Lam(Name, Type),
-    /// Of a function that is no primitive.
+    /// Of a function that is not a primitive.
     Apply,
 }
 
@@ -171,7 +171,7 @@ enum Part<'a> {
     Apply,
 }
 
-/// What stands at the root of a term, and below it.
+/// What is at the root of a term, and below it.
 fn parts(t: &Term) -> (Part<'_>, Vec<&Term>) {
     match t.kind() {
         TermKind::Lam(hint, body) => {

@@ -9,7 +9,7 @@
 //!
 //! The e-graph only proposes: `derive` finds which moves lead to the term, and these are run once more, as
 //! steps of the strategy like any others. Facts that the moves relied on are those of the steps. Where no
-//! short way is found, the search stands in the trace as one step.
+//! short way is found, the search is in the trace as one step.
 
 mod derive;
 mod graph;

@@ -58,7 +58,7 @@ impl Offers {
                 }
             }
         }
-        // Small ones first: moves on large ones are seldom wanted.
+        // Small ones first: moves on large ones are rarely useful.
         out.sort_by_key(|t| (t.size(), t.structural_hash()));
         out.truncate(OFFERS);
         let out = Rc::new(out);

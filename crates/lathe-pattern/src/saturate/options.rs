@@ -52,7 +52,7 @@ impl Options {
                 "cost" => o.weights = weights(&a.value)?,
                 _ => {
                     let known = "`cost`, `seconds`, `megabytes`, `nodes`, `rounds`, `after` and `depth`";
-                    return Err(format!("there is no `{name}`; there are {known}"));
+                    return Err(format!("there is no `{name}`; known: {known}"));
                 }
             }
         }

@@ -32,7 +32,7 @@ pub(super) fn search(t: &Term, args: &[StepArg], moves: &mut dyn Moves<Term>) ->
         tried: HashSet::new(),
         applied: Vec::new(),
         since: Instant::now(),
-        // Terms that only grow are no way to anywhere.
+        // Terms that only grow lead nowhere.
         largest: 4 * start.size() + 200,
     };
     let first = graph::add(&mut run.graph, &start);
@@ -48,7 +48,7 @@ pub(super) fn search(t: &Term, args: &[StepArg], moves: &mut dyn Moves<Term>) ->
                 rounds += 1;
                 match run.round(count, &mut state, moves) {
                     Ok(true) => continue,
-                    Ok(false) => end = Some("no move leads to anything new".to_string()),
+                    Ok(false) => end = Some("no rule gives anything new".to_string()),
                     Err(limit) => end = Some(limit),
                 }
             }
@@ -95,9 +95,9 @@ impl Run<'_> {
     fn limit(&self) -> Option<String> {
         let (nodes, o) = (self.graph.total_size(), self.options);
         if nodes > o.nodes {
-            return Some(format!("the {} nodes that it may have are used up", o.nodes));
+            return Some(format!("the limit of {} nodes is reached", o.nodes));
         }
-        self.used(LOOKING).then(|| format!("the {} s that it may take are used up", o.time.as_secs()))
+        self.used(LOOKING).then(|| format!("the limit of {} s is reached", o.time.as_secs()))
     }
 
     /// Whether this part of the time is over.
@@ -170,7 +170,7 @@ impl Run<'_> {
             Some((s, t)) if s != Sketch::Any => {
                 format!("{text}; the best reached is `{s}`, by `{}`", short(&t.to_string()))
             }
-            _ => format!("{text}; nothing of it was"),
+            _ => format!("{text}; no part of it was reached"),
         }
     }
 }

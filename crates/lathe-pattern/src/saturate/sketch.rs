@@ -20,7 +20,7 @@ pub enum Sketch {
     Any,
     Contains(Box<Sketch>),
     Or(Box<Sketch>, Box<Sketch>),
-    /// A number that stands in the program.
+    /// A number that is in the program.
     Number(f64),
     /// Name, sizes, arguments.
     Op(String, Vec<Nat>, Vec<Sketch>),
@@ -51,24 +51,24 @@ impl Sketch {
                 Some(name) => {
                     Ok(Sketch::Op(name.to_string(), Vec::new(), vec![Sketch::read(a)?, Sketch::read(b)?]))
                 }
-                None => Err(format!("`{e}` is no sketch")),
+                None => Err(format!("`{e}` is not a sketch")),
             },
             Expr::Value(Value::Int(v)) => Ok(Sketch::Number(*v as f64)),
             Expr::Value(Value::Float(v)) => Ok(Sketch::Number(*v)),
             Expr::Value(_) | Expr::Unary(..) => {
-                Err(format!("`{e}` is no sketch: `?`, `contains(s)`, `s or t`, `map(32, s)`, …"))
+                Err(format!("`{e}` is not a sketch: `?`, `contains(s)`, `s or t`, `map(32, s)`, …"))
             }
         }
     }
 
     fn operator(name: &str, args: &[Expr]) -> Result<Sketch, String> {
         if name != "anyMap" && name != "anyReduce" && !is_primitive(name) {
-            return Err(format!("`{name}` is no operator"));
+            return Err(format!("`{name}` is not an operator"));
         }
         let sizes = args.iter().take_while(|a| is_size(a)).count();
         let nats = args[..sizes]
             .iter()
-            .map(|a| parse_nat(&a.to_string()).map_err(|_| format!("`{a}` is no size")))
+            .map(|a| parse_nat(&a.to_string()).map_err(|_| format!("`{a}` is not a size")))
             .collect::<Result<Vec<_>, _>>()?;
         let inner = args[sizes..].iter().map(Sketch::read).collect::<Result<Vec<_>, _>>()?;
         Ok(Sketch::Op(name.to_string(), nats, inner))

@@ -241,7 +241,7 @@ fn wrong_rules() -> Vec<String> {
             // Two at once.
             add(format!("select({first} > {c} and {first} < {c} + 2, {right} + 1, {right})"));
         }
-        // One special value: the least, the greatest, what is no number, a zero with a sign.
+        // One special value: the least, the greatest, NaN, a zero with a sign.
         if !float {
             add(format!("select({first} + 1 < {first}, {right} - 1, {right})"));
         }

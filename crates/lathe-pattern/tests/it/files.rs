@@ -67,7 +67,7 @@ impl Front for Terms {
             return Err("no `#: sizes` before it".into());
         }
         let steps = if rest.is_empty() { "id" } else { rest };
-        // Its places are in the strategy, which is no part of the program.
+        // Its places are in the strategy, which is not part of the program.
         let Made { fun: q, rules, .. } = match transformed(given.text, &p, steps)? {
             Ok(made) => made,
             Err(d) => return Ok(Err(Diagnostic { marks: Vec::new(), ..d })),

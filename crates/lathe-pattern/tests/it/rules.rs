@@ -240,7 +240,7 @@ fn equations_print_and_bad_ones_are_refused() {
     let body = p.term.child(0).unwrap();
     let failed = wrong.apply(body, &mut TermState::new(&p.facts));
     assert!(matches!(failed, Err(Why::Condition(_))), "{failed:?}");
-    // Unknown names of sizes and free metavariables on the right are no crash.
+    // Unknown names of sizes and free metavariables on the right do not crash.
     let open = parse_equations("rule open(x): transpose(x) => y").unwrap().remove(0);
     assert!(open.apply(body, &mut TermState::new(&p.facts)).is_err());
 }

@@ -52,7 +52,7 @@ fn nested(depth: usize, s: &str) -> String {
     }
 }
 
-/// A nest of `d` maps over a function that is no pipeline.
+/// A nest of `d` maps over a function that is not a pipeline.
 fn nest(d: usize) -> Program {
     let dims: Vec<String> = (0..d).map(|n| format!("{}", [8, 12, 4, 6][n])).collect();
     let mut f = "|x| x * x + 1".to_string();

@@ -79,7 +79,7 @@ fn misuse_of_patterns_of_users_is_refused() {
     ] {
         assert_eq!(refusal(&format!("{STENCIL}{fun}")), code, "{fun}");
     }
-    // They are no kernels by themselves.
+    // They are not kernels by themselves.
     for f in ["fun f<T>(x: T[N]) -> T[N] = x", "fun f(g: f32 -> f32, x: f32) -> f32 = g(x)"] {
         let p = program(f).unwrap_or_else(|d| panic!("{d}"));
         assert_eq!(p.helps().expect(f).code.0, "E1105");

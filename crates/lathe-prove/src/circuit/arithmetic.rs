@@ -173,7 +173,7 @@ pub(super) fn float_equal(g: &mut Gates, a: &[Wire], b: &[Wire], ty: Scalar) -> 
     g.and(equal, nan.not())
 }
 
-/// In the order of numbers, `-0` before `+0`; of no meaning where one is no number.
+/// In the order of numbers, `-0` before `+0`; of no meaning where one is a NaN.
 pub(super) fn float_before(g: &mut Gates, a: &[Wire], b: &[Wire]) -> Wire {
     // Bits of negative numbers count downwards.
     let key = |g: &mut Gates, w: &[Wire]| {

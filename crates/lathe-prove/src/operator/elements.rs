@@ -47,7 +47,7 @@ pub fn elements(module: &Module, func: &Function, op: &ReduceOp, types: &[Type])
         if let Some(st) = s.as_store().filter(|st| types.contains(&st.target.elem)) {
             let here = st.target.view.buffer().is_some_and(|b| local.contains(&b));
             if here && !held(&st.value) {
-                // A part of a value that stands in several arrays is no element.
+                // A part of a value that is in several arrays is not an element.
                 known &= types.len() == 1;
                 values = vec![st.value.clone()];
             }

@@ -1,4 +1,4 @@
-//! The laws of built-in operators. A test decides them all anew.
+//! The laws of built-in operators. A test decides them all again.
 
 use super::{Broken, Law, Which};
 use lathe_ir::{Module, ReduceOp, Type, reduce};

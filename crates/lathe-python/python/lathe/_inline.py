@@ -32,7 +32,7 @@ def inlined(f: Callable[..., Any], call: ast.Call, scope: Scope, fail: Callable[
     source = Source(f)
     tree = source.tree
     if not isinstance(tree, ast.FunctionDef):
-        raise fail(call, f"`{f.__name__}` is no function that a kernel can call", "def f(x): return ...")
+        raise fail(call, f"`{f.__name__}` is not a function that a kernel can call", "def f(x): return ...")
     a = tree.args
     if a.vararg or a.kwarg or a.kwonlyargs:
         raise fail(call, f"`{f.__name__}` has parameters that a kernel does not know", "plain names")
@@ -66,6 +66,6 @@ def inlined(f: Callable[..., Any], call: ast.Call, scope: Scope, fail: Callable[
                     ast.copy_location(node, call)
                 return ast.fix_missing_locations(made)
             case _:
-                raise fail(call, f"`{f.__name__}` has a statement that is no assignment and no `return`: line "
+                raise fail(call, f"`{f.__name__}` has a statement that is neither an assignment nor a `return`: line "
                                  f"{source.first + s.lineno - 1} of {source.file}", "a kernel takes functions that are formulas")
     raise fail(call, f"`{f.__name__}` returns nothing")

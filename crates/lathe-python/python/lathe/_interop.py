@@ -1,5 +1,5 @@
 """Arrays of other packages as arrays of numpy that share their memory, and back. Called by the compiled part for what
-is no plain array of numpy."""
+is not a plain array of numpy."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def copy(x: Any, dtype: Any, name: str, why: str) -> np.ndarray:
     try:
         array = np.asarray(x)
     except Exception as e:
-        raise _lathe.fail("E0809", f"`{name}` is no array: {e}", [], None) from e
+        raise _lathe.fail("E0809", f"`{name}` is not an array: {e}", [], None) from e
     typed = isinstance(x, (np.ndarray, np.generic)) or hasattr(x, "dtype") or hasattr(x, "__array__")
     if typed or array.dtype.kind in "OSUmMVc" or not array.size:
         if array.dtype.newbyteorder("=") != dtype and (typed or array.size):

@@ -59,7 +59,7 @@ def _term(text: str) -> list[int | None]:
             out.append(ord(text[at]))
             at += 1
         else:
-            raise OptionError(f"einsum: `{text[at]}` is no label of a subscript")
+            raise OptionError(f"einsum: `{text[at]}` is not a label of a subscript")
     return out
 
 

@@ -43,7 +43,7 @@ def _given(path: Sequence[Any], n: int) -> list[Step]:
     for step in path[1:] if path and path[0] == "einsum_path" else path:
         at = tuple(step) if isinstance(step, (tuple, list)) else ()
         if not at or len(set(at)) != len(at) or any(not isinstance(i, int) or not 0 <= i < alive for i in at):
-            raise OptionError(f"einsum: the step {step!r} of the path is no choice among {alive} operands")
+            raise OptionError(f"einsum: the step {step!r} of the path is not a choice among {alive} operands")
         steps.append(at)
         alive += 1 - len(at)
     if alive != 1:

@@ -21,7 +21,7 @@ class Source:
     def __init__(self, f: Callable[..., Any]) -> None:
         self.f = f
         if not isinstance(f, FunctionType):
-            raise OptionError(f"a function of Python is needed, not {type(f).__name__}")
+            raise OptionError(f"a Python function is needed, not {type(f).__name__}")
         try:
             lines, self.first = inspect.getsourcelines(f)
         except (OSError, TypeError, SyntaxError, tokenize.TokenError) as e:
@@ -36,7 +36,7 @@ class Source:
         try:
             self.tree = ast.parse(self.text).body[0]
         except (SyntaxError, IndexError) as e:
-            raise SourceError(f"the source of `{f.__name__}` is no function: {e}") from e
+            raise SourceError(f"the source of `{f.__name__}` is not a function: {e}") from e
         if isinstance(self.tree, ast.FunctionDef) and self.tree.name != f.__code__.co_name:
             raise SourceError(changed)
 

@@ -140,7 +140,7 @@ def _inputs(kernel: Kernel, wrt: Names) -> list[str]:
         raise _lathe.fail("E0917", f"a derivative is one of a kernel, not of {type(kernel).__name__}", [], "lathe.kernel(…)")
     changed = next((p[0] for p in kernel.parameters if p[1] == "inout"), None)
     if changed is not None:
-        raise _lathe.fail("E0915", f"`{kernel.name}` changes its input `{changed}`, and is no function with a gradient", [],
+        raise _lathe.fail("E0915", f"`{kernel.name}` changes its input `{changed}`, and is not a function with a gradient", [],
                           "lathe.vjp(kernel) takes the cotangent of the changed array, and gives that of the first")
     names = _names(wrt)
     known = differentiable(kernel)

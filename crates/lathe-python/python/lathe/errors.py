@@ -184,7 +184,7 @@ _RANGES: dict[str, type[LatheError]] = {
 
 def _make(text: str, fields: dict[str, Any]) -> LatheError:
     """The exception for a diagnostic (called by the compiled part). What is said about a source that was written from a
-    function of Python is shown in that function."""
+    Python function is shown in that function."""
     from ._written import place_of, report
 
     parts: list[str] = []

@@ -319,7 +319,7 @@ class _Writer:
                 return BY_NAME[attr].name if attr in BY_NAME else self.known(f, attr)
             case ast.Call(func=ast.Name(id="scan"), args=[inner]):
                 return f"scan({REDUCTIONS.get(self.function(inner), self.function(inner))})"
-        raise self.fail(f, "this is no function that a kernel can call")
+        raise self.fail(f, "this is not a function that a kernel can call")
 
     def known(self, f: ast.expr, name: str) -> str:
         """The language's name of a function; what it does not have is refused by name."""
@@ -530,7 +530,7 @@ def source_of(f: Callable[..., Any]) -> Written:
             scalars.add(a.arg)
             writer.kinds[a.arg] = ty.name
         else:
-            raise source.fail(a, f"`{ty!r}` is no type of a parameter", f"{a.arg}: lathe.f32['N'], or lathe.f32")
+            raise source.fail(a, f"`{ty!r}` is not a type of a parameter", f"{a.arg}: lathe.f32['N'], or lathe.f32")
         text = writer.mark(a, f"{a.arg}: {'inout ' if mode == 'inout' else ''}{ty}")
         (outputs if mode == "out" else inputs).append(text)
     body = list(tree.body)
@@ -546,7 +546,7 @@ def source_of(f: Callable[..., Any]) -> Written:
             results = list(zip(names, types))
         for n, t in results:
             if not isinstance(t, (ArrayType, ScalarType)):
-                raise source.fail(tree.returns or tree, f"`{t!r}` is no type of a result", "lathe.f32['N']")
+                raise source.fail(tree.returns or tree, f"`{t!r}` is not a type of a result", "lathe.f32['N']")
             if n in arrays or n in scalars:
                 raise source.fail(tree, f"`{n}` is a parameter and a result")
     lines: list[str] = []

@@ -102,7 +102,7 @@ class _Reader:
         self.types = {n: str(t) for n, t in types.items()}
         for n in self.types:
             if n not in self.generic:
-                raise self.fail(tree, f"`{n}` is no type parameter of `{f.__name__}`")
+                raise self.fail(tree, f"`{n}` is not a type parameter of `{f.__name__}`")
 
     def fail(self, node: ast.AST, message: str, help: str | None = None) -> SourceError:
         return self.source.fail(node, message, help)
@@ -122,7 +122,7 @@ class _Reader:
                 return all_
             case ast.Call(func=ast.Subscript(slice=one)):
                 return [one]
-        raise self.fail(e, "this is no part of a homomorphism", "out_view[T](...), md_hom[I, K](...), inp_view[T, T](...)")
+        raise self.fail(e, "this is not part of a homomorphism", "out_view[T](...), md_hom[I, K](...), inp_view[T, T](...)")
 
     def writer(self, names: list[str]) -> _Writer:
         w = _Writer(self.source, self.scope, {}, set(self.sizes), marked=False)
@@ -138,7 +138,7 @@ class _Reader:
             case ast.Name(id=name) | ast.Attribute(attr=name) | ast.Constant(value=str(name)):
                 known = self.scope.all.get(name) if isinstance(e, ast.Name) else BY_NAME.get(name.rstrip("_"))
                 return str(known) if isinstance(known, ScalarType) else name
-        raise self.fail(e, "this is no type of an element")
+        raise self.fail(e, "this is not a type of an element")
 
     def view(self, e: ast.expr, word: str) -> tuple[list[tuple[str, list[ast.Lambda]]], str]:
         """Buffers with their accesses, and the view as text."""
@@ -228,7 +228,7 @@ class _Reader:
                     | ast.Subscript(value=ast.Name(), slice=ast.Tuple(elts=[ast.Constant(value=str(n)), ast.Constant(value=int(at))])) \
                     if n in counts and 0 <= at < counts[n]:
                 return n, at
-        raise self.fail(e, "this is no access of the views", "x['w'], or x['w'][1] where `w` has several accesses")
+        raise self.fail(e, "this is not an access of the views", "x['w'], or x['w'][1] where `w` has several accesses")
 
     # Operators.
 
@@ -238,7 +238,7 @@ class _Reader:
                 return "++"
             case ast.Call(func=ast.Name(id=word) | ast.Attribute(attr=word), args=[op]) if word.lower() in ("pw", "ps"):
                 return f"{word.lower()}({self.combined(op, ty, word.lower())})"
-        raise self.fail(e, "this is no combine operator", "cc, pw('+'), ps(max)")
+        raise self.fail(e, "this is not a combine operator", "cc, pw('+'), ps(max)")
 
     def combined(self, e: ast.expr, ty: str, word: str) -> str:
         match e:
@@ -314,7 +314,7 @@ class _Reader:
                     case ast.Subscript(value=ast.Name(id="Buffer")):
                         pass
                     case _:
-                        raise self.fail(value, "this is no buffer", "Buffer[T, [I, K]]")
+                        raise self.fail(value, "this is not a buffer", "Buffer[T, [I, K]]")
 
     def compare(self, made: Kernel) -> None:
         """Shapes that are stated must be those that follow from the views."""

@@ -73,7 +73,7 @@ def op(kernel: Kernel, *, strategy: Any = None, params: Mapping[str, Any] | None
     if not isinstance(kernel, Kernel):
         raise _lathe.fail("E0917", f"an operator is made of a kernel, not of {type(kernel).__name__}", [], "lathe.kernel(…)")
     if vmap_method not in _METHODS:
-        raise _lathe.fail("E0917", f"`{vmap_method}` is no method of vmap", [], f"one of {', '.join(_METHODS)}")
+        raise _lathe.fail("E0917", f"`{vmap_method}` is not a method of vmap", [], f"one of {', '.join(_METHODS)}")
     if vjp is not None and not callable(vjp):
         raise _lathe.fail("E0917", f"vjp is a function, not {type(vjp).__name__}", [], None)
     key, content = _lathe.ffi_content(kernel, _how(strategy, params, specialize), threads)
@@ -112,7 +112,7 @@ class Operator:
         if named or len(args) != len(self._inputs):
             args = bound(self.kernel, args, named)
         for a, (name, kind, scalar, dtype) in zip(args, self._inputs):
-            # What JAX would convert without a word is looked at before it does.
+            # What JAX would convert silently is looked at before it does.
             if type(a) not in _arrays:
                 if isinstance(a, jax.Array):
                     _arrays.add(type(a))

@@ -211,7 +211,7 @@ def kernel(source: Callable[..., Any], name: str | None = None) -> Kernel: ...
 
 def kernel(source: str | Callable[..., Any], name: str | None = None) -> Kernel:
     """A kernel from a text in the language of ``.lathe`` files or in the notation of homomorphisms (``.mdh``), or, as a
-    decorator, from a function of Python.
+    decorator, from a Python function.
 
     >>> import lathe, numpy as np
     >>> scale = lathe.kernel("kernel scale(a: f32, x: f32[N]) -> (y: f32[N]) { y[i] = a * x[i] }")
@@ -232,9 +232,9 @@ def _made(text: Any, name: Any, path: Path | None) -> Kernel:
 
 
 def _decorated(f: Any, read: Callable[..., Written], name: str | None) -> Kernel:
-    """A kernel of a function of Python, that looks like it."""
+    """A kernel of a Python function, that looks like it."""
     if not callable(f) or not hasattr(f, "__code__"):
-        what = "a text in Lathe's language, or a function of Python"
+        what = "a text in Lathe's language, or a Python function"
         raise _lathe.fail("E0917", f"a kernel is made of {what}, not of {type(f).__name__}", [], None)
     written = read(f)
     made = Kernel(written.text, name or f.__name__, file=known(written))
@@ -246,7 +246,7 @@ def _decorated(f: Any, read: Callable[..., Written], name: str | None) -> Kernel
 
 
 def fun(source: str | Callable[..., Any], name: str | None = None) -> Kernel:
-    """A functional pattern as a kernel: from a text, or, as a decorator, from a function of Python.
+    """A functional pattern as a kernel: from a text, or, as a decorator, from a Python function.
 
     In a function ``xs | f`` hands data on, ``f >> g`` composes, and ``pair(lambda x, y: ...)`` takes a pair apart.
 

@@ -200,7 +200,7 @@ class Steps:
 def _step(s: Any) -> Step:
     if isinstance(s, Step):
         return s
-    raise StrategyError(f"a `{type(s).__name__}` is no step")
+    raise StrategyError(f"a `{type(s).__name__}` is not a step")
 
 
 class _Writer:
@@ -239,7 +239,7 @@ class _Writer:
             return _value(v)
         if isinstance(v, (tuple, list)):
             return ", ".join(self.argument(x) for x in v)
-        raise StrategyError(f"a `{type(v).__name__}` is no argument of a step")
+        raise StrategyError(f"a `{type(v).__name__}` is not an argument of a step")
 
     def step(self, s: Step, inside: bool = False) -> str:
         if isinstance(s, Strategy):
@@ -258,7 +258,7 @@ class _Writer:
             left = self.step(first, not (isinstance(first, _Joined) and first.op == s.op))
             text = f"{left} {s.op} {self.step(second, True)}"
             return f"({text})" if inside else text
-        raise StrategyError(f"a `{type(s).__name__}` is no step")
+        raise StrategyError(f"a `{type(s).__name__}` is not a step")
 
 
 _NAMES = itertools.count(1)

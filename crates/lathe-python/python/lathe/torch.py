@@ -375,5 +375,5 @@ def direct(kernel: Kernel, args: tuple[Any, ...], given_: dict[str, Any] | None)
     transformed = torch._C._functorch.maybe_current_level() is not None
     if not transformed and torch.is_grad_enabled() and any(a.requires_grad for a in tensors):
         raise _lathe.fail("E0915", f"a direct call of `{kernel.name}` gives no gradient, and one of its arguments requires one",
-                          [], "lathe.torch.op(kernel) is differentiable; where no gradient is wanted: tensor.detach()")
+                          [], "lathe.torch.op(kernel) is differentiable; if no gradient is needed: tensor.detach()")
     return operator(*args, **named)

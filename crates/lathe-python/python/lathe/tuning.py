@@ -179,9 +179,9 @@ def seconds(budget: str | float | None) -> float | None:
         try:
             out = float(number) * units[unit]
         except (ValueError, KeyError):
-            raise TuneError(f"`{budget}` is no length of time: for example 30s or 5min") from None
+            raise TuneError(f"`{budget}` is not a length of time: for example 30s or 5min") from None
     if not out > 0:
-        raise TuneError(f"`{budget}` is no length of time: more than nothing")
+        raise TuneError(f"`{budget}` is not a length of time: more than nothing")
     return out
 
 
@@ -220,7 +220,7 @@ def _listener(progress: bool | Callable[[Progress], None]) -> Callable[[dict[str
             end = "\n" if p.done >= 1 else ""
             sys.stderr.write(f"\r\x1b[K{line}{end}")
         elif p.done >= 1 or p.elapsed >= shown[0] + 5:
-            # What is no terminal gets a line now and then.
+            # What is not a terminal gets a line now and then.
             shown[0] = p.elapsed
             sys.stderr.write(line + "\n")
         sys.stderr.flush()
@@ -277,7 +277,7 @@ def _array(value: Any) -> np.ndarray:
 
     out = view(value, False)
     if out is None:
-        raise _lathe.fail("E0809", f"a `{type(value).__name__}` is no array", [], "numpy.asarray(...)")
+        raise _lathe.fail("E0809", f"a `{type(value).__name__}` is not an array", [], "numpy.asarray(...)")
     return out
 
 
@@ -316,7 +316,7 @@ def _space(parameters: Mapping[str, Any], constants: Mapping[str, Any] | None,
         reads = list(inspect.signature(f).parameters)
         for r in reads:
             if r not in all_params and r not in (constants or {}):
-                raise TuneError(f"a condition reads `{r}`, which is no parameter")
+                raise TuneError(f"a condition reads `{r}`, which is not a parameter")
         mine = [r for r in reads if r in all_params]
         if own is None:
             # It is asked as soon as the last of its parameters has a value.

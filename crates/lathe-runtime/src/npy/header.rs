@@ -1,4 +1,4 @@
-//! What stands before the data of a `.npy` file: a dictionary with dtype, order and shape.
+//! What is before the data of a `.npy` file: a dictionary with dtype, order and shape.
 
 use crate::codes;
 use lathe_diagnostics::Diagnostic;
@@ -24,7 +24,7 @@ pub struct Header {
 /// One element of a file: a scalar or a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Elem {
-    /// As arrays have it; records are laid out anew.
+    /// As arrays have it; records are laid out again.
     pub ty: Type,
     /// In the file, padding included.
     pub bytes: usize,
@@ -56,7 +56,7 @@ fn header_range(file: &[u8], file_len: u64) -> Result<(usize, usize), Diagnostic
         2 | 3 if file.len() >= 12 => {
             (12, u64::from(u32::from_le_bytes([file[8], file[9], file[10], file[11]])))
         }
-        2 | 3 => return Err(malformed("it ends within the header's length")),
+        2 | 3 => return Err(malformed("it ends inside the header's length field")),
         v => return Err(malformed(format!("version {v}.{} is unknown", file[7]))),
     };
     let end = start as u64 + len;
@@ -80,7 +80,7 @@ pub(super) fn header_end(start: &[u8], file_len: u64) -> Result<usize, Diagnosti
 /// `E0804` when it is damaged, `E0805` for element types that no kernel takes.
 pub fn parse_header(file: &[u8], file_len: u64) -> Result<Header, Diagnostic> {
     let (start, end) = header_range(file, file_len)?;
-    let text = file.get(start..end).ok_or_else(|| malformed("it ends within the header"))?;
+    let text = file.get(start..end).ok_or_else(|| malformed("it ends inside the header"))?;
     let text = std::str::from_utf8(text).map_err(|_| malformed("the header is not text"))?;
     let mut p = Parser { rest: text };
     let (mut descr, mut fortran, mut shape) = (None, None, None);
@@ -103,7 +103,7 @@ pub fn parse_header(file: &[u8], file_len: u64) -> Result<Header, Diagnostic> {
         }
     }
     if !p.rest.trim().is_empty() {
-        return Err(malformed("something follows the header's dictionary"));
+        return Err(malformed("there is trailing text after the header's dictionary"));
     }
     let missing = |k: &str| malformed(format!("the header has no `{k}`"));
     Ok(Header {
@@ -115,7 +115,7 @@ pub fn parse_header(file: &[u8], file_len: u64) -> Result<Header, Diagnostic> {
 }
 
 fn unsupported(what: &str) -> Diagnostic {
-    Diagnostic::error(codes::NPY_DTYPE, format!("the file holds {what}, which no kernel takes")).help(
+    Diagnostic::error(codes::NPY_DTYPE, format!("the file contains {what}, which no kernel accepts")).help(
         "save an array of bool, i1…i8, u1…u8, f2, f4, f8, or records of these, e.g. with `a.astype('f4')`",
     )
 }
@@ -196,7 +196,7 @@ impl<'a> Parser<'a> {
             return Err(malformed(format!("a string expected at `{}`", shorten(self.rest))));
         };
         let body = &self.rest[1..];
-        let end = body.find(quote).ok_or_else(|| malformed("a string without end"))?;
+        let end = body.find(quote).ok_or_else(|| malformed("an unterminated string"))?;
         self.rest = &body[end + 1..];
         Ok(&body[..end])
     }
@@ -210,7 +210,7 @@ impl<'a> Parser<'a> {
             return Ok(Elem { ty: s.into(), bytes: s.bytes() as usize, leaves });
         }
         if depth > MAX_DEPTH {
-            return Err(unsupported(&format!("records in records more than {MAX_DEPTH} deep")));
+            return Err(unsupported(&format!("records nested more than {MAX_DEPTH} deep")));
         }
         let (mut fields, mut bytes, mut leaves) = (Vec::<(Name, Type)>::new(), 0usize, Vec::new());
         while !self.eat(']') {

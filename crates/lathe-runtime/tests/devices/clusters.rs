@@ -1,4 +1,4 @@
-//! Clusters of blocks: loops of theirs are loops of threads, of which each block runs its part.
+//! Clusters of blocks: loops of theirs are thread loops, of which each block runs its part.
 
 use super::*;
 
@@ -84,7 +84,7 @@ fn shuffles_keep_the_barriers_that_others_wait_for() {
 }}"
         )
     };
-    // `Q` waits for the barrier between the first two rounds, unless one stands right before them.
+    // `Q` waits for the barrier between the first two rounds, unless one is right before them.
     for (own, shuffles) in [("U", 4), ("P", 5)] {
         let wanted = text(own);
         agree(&wanted, &[&[1], &[3]]);

@@ -1,6 +1,6 @@
-//! Random device trees: phases of blocks and of clusters over shared memory and registers, atomics in both memories, reductions by halves, serial code
-//! and loops between phases. As they stand, as kernels in random orders with the detection of races, on an OpenCL device,
-//! and on CPUs, where blocks are iterations and phases are loops.
+//! Random device trees: phases of blocks and of clusters over shared memory and registers, atomics in both memories,
+//! tree reductions, serial code and loops between phases. As they stand, as kernels in random orders with the
+//! detection of races, on an OpenCL device, and on CPUs, where blocks are iterations and phases are loops.
 
 use super::*;
 
@@ -12,7 +12,7 @@ struct Maker {
     threads: i64,
     /// Blocks of a cluster, which share the threads.
     blocks: i64,
-    /// What is made now stands under a condition: in a loop, PoCL 3.1 takes no barriers there.
+    /// What is made now is under a condition: in a loop, PoCL 3.1 takes no barriers there.
     conditional: bool,
     /// Numbers that labels and loops have so far.
     names: u32,

@@ -1,6 +1,6 @@
 //! `#atf::` directives in any source text: tuning parameters, constants, scripts, technique, stop rule, kernels.
 //!
-//! A directive stands on a line of its own, alone or behind what begins a comment in the source's language. The
+//! A directive is on a line of its own, alone or behind what begins a comment in the source's language. The
 //! parts of a `tp` directive may go on over the next lines. What follows ` //` is a comment.
 
 use super::expression::{Dialect, Scope, constraint, expression};
@@ -107,7 +107,7 @@ struct Parser {
     out: TuningProgram,
 }
 
-/// Characters that may stand before a directive: beginnings of comments.
+/// Characters that may be before a directive: beginnings of comments.
 fn comment(c: char) -> bool {
     c.is_whitespace() || "/*#;-%!<\"'(".contains(c)
 }
@@ -223,7 +223,7 @@ impl Parser {
             return Err(self.source.at(d, 0, "the variable has no name"));
         }
         if self.out.space.constants.contains_key(name) {
-            return Err(self.source.at(d, 0, format!("`{name}` has a value already")));
+            return Err(self.source.at(d, 0, format!("`{name}` already has a value")));
         }
         let read = expression(&d.text, Dialect::Cpp, &self.scope(""));
         let value = match read {
@@ -348,7 +348,7 @@ impl Parser {
             local_size: Vec::new(),
         });
         if kernel.api != api {
-            return Err(self.source.at(d, 0, "directives of OpenCL and of CUDA do not mix"));
+            return Err(self.source.at(d, 0, "directives of OpenCL and of CUDA cannot be mixed"));
         }
         let text = Some(unquote(&d.text));
         let free = match what {

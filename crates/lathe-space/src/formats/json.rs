@@ -141,7 +141,7 @@ fn parameter(p: &Json, i: usize, types: &HashMap<String, ParamType>) -> Result<T
         Some(Json::Array(all)) => {
             let values: Option<Vec<Value>> = all.iter().map(scalar).collect();
             let Some(values) = values else {
-                let text = format!("the range of parameter `{name}` lists something that is no value");
+                let text = format!("the range of parameter `{name}` lists something that is not a value");
                 return Err(error(text));
             };
             (common_type(&values), ValueRange::Set(values))
@@ -156,7 +156,7 @@ fn parameter(p: &Json, i: usize, types: &HashMap<String, ParamType>) -> Result<T
         None | Some(Json::Null) => None,
         Some(v) => {
             let v = scalar(v);
-            Some(v.ok_or_else(|| error(format!("the default of parameter `{name}` is no value")))?)
+            Some(v.ok_or_else(|| error(format!("the default of parameter `{name}` is not a value")))?)
         }
     };
     let scale = match p.get("scale").map(|s| s.as_str()) {

@@ -76,7 +76,7 @@ fn interval(r: &mut Reader) -> Result<(ParamType, ValueRange), ParseError> {
     let ty = element_type(r)?.unwrap_or(ParamType::Int);
     if ty == ParamType::Str {
         r.at = start;
-        return r.error("an interval has numbers; words are listed in a `set`");
+        return r.error("an interval has numbers; strings are listed in a `set`");
     }
     r.expect("(")?;
     let lo = r.value()?.e;

@@ -74,7 +74,7 @@ fn parameter(p: &Json, i: usize) -> Result<TuningParameter, Diagnostic> {
         }
         Some(Json::Array(all)) => {
             let all: Option<Vec<Value>> = all.iter().map(scalar).collect();
-            all.ok_or_else(|| error(format!("parameter `{name}` lists something that is no value")))?
+            all.ok_or_else(|| error(format!("parameter `{name}` lists something that is not a value")))?
         }
         _ => return Err(error(format!("parameter `{name}` has no `Values`"))),
     };

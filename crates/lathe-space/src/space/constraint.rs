@@ -210,7 +210,7 @@ impl Constraint {
 fn truth(v: Value) -> Result<bool, EvalError> {
     match v {
         Value::Bool(b) => Ok(b),
-        other => Err(EvalError::Type(format!("`{other}` is not true or false"))),
+        other => Err(EvalError::Type(format!("`{other}` is not a boolean"))),
     }
 }
 

@@ -153,7 +153,7 @@ pub(crate) fn unknown(param: &str, name: &str, place: &str) -> Diagnostic {
         codes::SPACE_UNKNOWN,
         format!("unknown name `{name}` in the {place} of parameter `{param}`"),
     )
-    .help("names are other parameters and constants; constants need a value before the space is made")
+    .help("names refer to other parameters and constants; constants need a value before the space is built")
 }
 
 /// The error about a range that gives no values.

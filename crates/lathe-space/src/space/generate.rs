@@ -108,7 +108,7 @@ fn domains(def: &SpaceDef, conditions: &[Condition]) -> Result<Vec<Domain>, Diag
     }
     out.into_iter()
         .enumerate()
-        .map(|(i, d)| d.ok_or_else(|| unusable(&def.params[i], "its bounds cannot be found".into())))
+        .map(|(i, d)| d.ok_or_else(|| unusable(&def.params[i], "its bounds cannot be determined".into())))
         .collect()
 }
 
@@ -394,11 +394,11 @@ impl Context<'_> {
 
     fn too_large(&self, group: &Members) -> Diagnostic {
         let text = format!(
-            "the parameters {} depend on each other in more ways than {} nodes can hold",
+            "the combinations of the interdependent parameters {} exceed {} nodes",
             self.names(group),
             self.options.max_nodes
         );
         Diagnostic::error(codes::SPACE_LARGE, text)
-            .help("narrow their ranges, or split constraints into parts that mention fewer parameters each")
+            .help("narrow their ranges, or split constraints into ones that mention fewer parameters")
     }
 }

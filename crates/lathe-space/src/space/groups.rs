@@ -240,7 +240,8 @@ fn sort(def: &SpaceDef, mentions: &[BTreeSet<usize>]) -> Result<Vec<usize>, Diag
     circle.push(circle[0]);
     let names: Vec<String> = circle.iter().map(|p| format!("`{}`", def.params[*p].name)).collect();
     let text =
-        format!("the constraints of parameters refer to each other in a circle: {}", names.join(" needs "));
-    Err(Diagnostic::error(codes::SPACE_CYCLE, text)
-        .help("move the condition to one of the parameters: a condition holds for all that it mentions"))
+        format!("the constraints of parameters refer to each other cyclically: {}", names.join(" needs "));
+    Err(Diagnostic::error(codes::SPACE_CYCLE, text).help(
+        "move the condition to one of the parameters: a condition constrains all parameters that it mentions",
+    ))
 }

@@ -56,7 +56,7 @@ pub fn strategy_space(
         if let Some(p) = def.params.get_mut(last) {
             *p = p.clone().such_that(Constraint::Expr(c.clone()));
         } else if eval(c, facts) == Ok(Value::Bool(false)) {
-            let text = format!("{of} demands `{c}`, which does not hold");
+            let text = format!("{of} requires `{c}`, which does not hold");
             return Err(Diagnostic::error(codes::CONSTRAINT, text));
         }
     }

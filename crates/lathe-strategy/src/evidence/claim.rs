@@ -162,8 +162,8 @@ pub enum Claim {
     ComputedOnce { of: String, arrays: Vec<String> },
     /// What inner loops combine is combined first, from the identity on and in their order, and read from arrays.
     CombinedFirst { of: String, arrays: Vec<String> },
-    /// Every iteration of a loop starts from the total of all iterations before it, combined in their order, and the array
-    /// has the total of all in the end.
+    /// Every iteration of a loop starts from the total of all iterations before it, combined in their order, and the
+    /// array has the total of all in the end.
     StartsFromTotals { array: String, totals: String },
     /// Nothing but the label touches, or changes, the array.
     OnlyBy { label: String, array: String, within: Within },
@@ -277,16 +277,20 @@ impl fmt::Display for Simplified {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Simplified::Common => {
-                "nothing that the expression reads is written between the places that compute it"
+                "nothing that the expression reads is written between the places where it is computed"
             }
-            Simplified::Stored => "between the store and the load nothing that may be the element is written",
+            Simplified::Stored => {
+                "nothing that may alias the element is written between the store and the load"
+            }
             Simplified::Invariant => {
                 "nothing in the loop writes what is read, and every iteration would compute the same"
             }
-            Simplified::Overwritten => "what is removed is overwritten, or gone, before it is read",
-            Simplified::Unread => "what is removed is read by nothing that is left",
-            Simplified::Cell => "the cell is stored to once, before it is read",
-            Simplified::Call => "a pure function is its value",
+            Simplified::Overwritten => {
+                "a removed store is overwritten, or goes out of scope, before it is read"
+            }
+            Simplified::Unread => "nothing that remains reads what is removed",
+            Simplified::Cell => "the variable is stored to once, before it is read",
+            Simplified::Call => "a call of a pure function equals its value",
         })
     }
 }
@@ -295,7 +299,7 @@ impl fmt::Display for Construction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Construction::Opened => "loops over all indices compute what the index notation says",
-            Construction::Closed => "opened again, it is the nest that it was",
+            Construction::Closed => "lowered again (`open`), it gives the original nest",
             Construction::Blocks => "blocks of consecutive iterations keep their order",
             Construction::Cut => "both parts keep their order",
             Construction::Separated => "the blocks keep their order",
@@ -303,8 +307,8 @@ impl fmt::Display for Construction {
             Construction::Shifted => "the same iterations in the same order, numbered differently",
             Construction::Serial => "a serial loop runs its iterations in the reference order",
             Construction::InOrder => "iterations are added up in their order",
-            Construction::Guarded => "the instances that are left keep their order",
-            Construction::Unchanged => "the loops are in this order already",
+            Construction::Guarded => "the remaining instances keep their order",
+            Construction::Unchanged => "the loops are already in this order",
         })
     }
 }
@@ -340,7 +344,7 @@ impl fmt::Display for Claim {
             }
             Tiled { factors } => {
                 let all: Vec<String> = factors.iter().map(|(n, c)| format!("{n} by {c}")).collect();
-                write!(f, "the tiles hold every iteration once: {}", all.join(", "))
+                write!(f, "the tiles contain every iteration once: {}", all.join(", "))
             }
             Redirected { array, buffer, window: w } => write!(
                 f,
@@ -350,7 +354,7 @@ impl fmt::Display for Claim {
             ),
             Exclusive { array, buffer } => write!(
                 f,
-                "nothing else touches `{array}` while `{buffer}` lives: no call, view or alias of it"
+                "nothing else accesses `{array}` during the lifetime of `{buffer}`: no call, view or alias"
             ),
             WrittenFirst { array, window: w } => write!(
                 f,
@@ -375,13 +379,19 @@ impl fmt::Display for Claim {
                 )
             }
             OnlyInside { array, .. } => {
-                write!(f, "`{array}` is used in the body of the loop and nowhere else")
+                write!(f, "`{array}` is only used in the body of the loop")
             }
             ComputedInPlace { array } => {
-                write!(f, "what every read of `{array}` saw is computed in its place, from the same values")
+                write!(
+                    f,
+                    "the value of every read of `{array}` is recomputed in its place, from the same values"
+                )
             }
             OwnElements { array } => {
-                write!(f, "every iteration has elements of `{array}` that no other one touches")
+                write!(
+                    f,
+                    "every iteration has its own elements of `{array}`, which no other iteration accesses"
+                )
             }
             InputsKept { of, until: Until::Read } => {
                 write!(f, "nothing that `{of}` is computed from is written before it is read")
@@ -391,27 +401,27 @@ impl fmt::Display for Claim {
             }
             ComputedOnce { of, arrays } => write!(
                 f,
-                "every value of `{of}` is computed once, by the expression that it had, and read from {}",
+                "every value of `{of}` is computed once, by the original expression, and read from {}",
                 quoted(arrays)
             ),
             CombinedFirst { of, arrays } => write!(
                 f,
-                "what inner loops combine into `{of}` is combined first, from the identity on and in their order, and read \
-                 from {}",
+                "contributions of inner loops to `{of}` are combined first, from the identity and in \
+                 order, and read from {}",
                 quoted(arrays)
             ),
             StartsFromTotals { array, totals } => write!(
                 f,
-                "every iteration starts from the element of `{totals}` that holds all that was combined into `{array}` before \
-                 it, in order"
+                "every iteration starts from the element of `{totals}` that holds, in order, everything that was combined \
+                 into `{array}` before it"
             ),
             OnlyBy { label, array, within: Within::Statement } => {
-                write!(f, "nothing but `{label}` touches `{array}` in the statement")
+                write!(f, "only `{label}` accesses `{array}` in the statement")
             }
             OnlyBy { label, array, .. } => write!(f, "only `{label}` changes `{array}` in the loop"),
             PartsBegin { label } => write!(f, "every part of `{label}` has a first element"),
             PaddingUnread { array, over } => {
-                write!(f, "elements of `{array}` that additional iterations of `{over}` write are never read")
+                write!(f, "elements of `{array}` that the added iterations of `{over}` write are never read")
             }
             Simplified { by, named } => {
                 by.fmt(f)?;
@@ -420,37 +430,42 @@ impl fmt::Display for Claim {
             }
             FilledAhead { buffers, over, slots } => write!(
                 f,
-                "iterations of `{over}` fill {}, of {slots} slots, once each, before they read them and after the last use \
-                 of what was there",
+                "iterations of `{over}` fill {}, of {slots} slots, once each, before they read them and after the \
+                 last use of their old content",
                 quoted(buffers)
             ),
             PaddingDefined { over } => {
-                write!(f, "whatever an additional iteration of `{over}` reads exists and is defined")
+                write!(f, "every element that an added iteration of `{over}` reads exists and is defined")
             }
             Law { operator, law: self::Law::Identity } => write!(f, "`{operator}` has a neutral identity"),
             Law { operator, law: self::Law::Associative } => write!(f, "`{operator}` is associative"),
             Law { operator, law: self::Law::Commutative } => write!(f, "`{operator}` is commutative"),
             Equation { rule } => write!(f, "the equation `{rule}`"),
-            Associated { label } => write!(f, "operands of `{label}` in another association"),
-            RoundedOnce { label } => write!(f, "products that `{label}` adds are not rounded before"),
-            Unordered { label } => write!(f, "parts of `{label}` may be combined in another order"),
-            CachesOnly { array } => write!(f, "asking for `{array}` changes nothing but the caches"),
+            Associated { label } => write!(f, "the operands of `{label}` are reassociated"),
+            RoundedOnce { label } => {
+                write!(f, "products are added to `{label}` without rounding them first (fused multiply-add)")
+            }
+            Unordered { label } => write!(f, "partial results of `{label}` may be combined in any order"),
+            CachesOnly { array } => write!(f, "a prefetch of `{array}` affects only the caches"),
             LayoutOnly { array } => {
                 write!(f, "the layout of `{array}` is injective, and no subscript changes")
             }
-            SpaceOnly { array } => write!(f, "where `{array}` lives does not change what it holds"),
+            SpaceOnly { array } => write!(f, "the memory space of `{array}` does not affect its values"),
             RouteOnly { label } => {
-                write!(f, "how `{label}` reaches memory does not change what is stored, nor the order")
+                write!(
+                    f,
+                    "the store instruction of `{label}` affects neither the stored values nor their order"
+                )
             }
             IndivisibleOnly { label } => {
-                write!(f, "every update of `{label}` is one step, and combines what it combined")
+                write!(f, "every update of `{label}` is atomic, and combines the same value")
             }
             InstancesKept => f.write_str("every instance is run exactly once"),
-            LifetimeOnly => f.write_str("local arrays may live longer"),
-            Translated => f.write_str("every choice is in the term: the translation takes none"),
+            LifetimeOnly => f.write_str("local arrays may have a longer lifetime"),
+            Translated => f.write_str("the term determines every choice: the translation makes none"),
             Full { over } => write!(f, "`{over}` has full blocks only"),
-            InBounds { access } => write!(f, "{access} is inside of the array"),
-            NoFailure { message } => write!(f, "not the case: {message}"),
+            InBounds { access } => write!(f, "{access} is within the array's bounds"),
+            NoFailure { message } => write!(f, "ruled out: {message}"),
             Fact { text } => write!(f, "{text} holds"),
         }
     }

@@ -50,7 +50,7 @@ impl Formula {
     }
 }
 
-/// Whether an operator stands between its operands.
+/// Whether an operator is between its operands.
 fn infix(op: &str) -> bool {
     op == "and"
         || op == "or"

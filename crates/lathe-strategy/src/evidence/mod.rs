@@ -95,16 +95,16 @@ impl Evidence {
             reassociates,
         } = again;
         let same = [
-            (self.rule == *rule, "the rule is another one"),
-            (self.version == *version, "the rule has another version now"),
-            (self.args == *args && self.path == *path, "its arguments or its place are others"),
-            (self.before == *before, "the tree before it is another one"),
-            (self.after == *after, "the tree after it is another one"),
-            (self.relations == *relations, "instances correspond in another way"),
-            (self.obligations == *obligations, "other obligations are met, or in another way"),
-            (self.facts == *facts, "it relies on other facts"),
-            (self.buffers == *buffers, "it makes other buffers"),
-            (self.reassociates == *reassociates, "it changes the rounding of other labels"),
+            (self.rule == *rule, "the rule differs"),
+            (self.version == *version, "the version of the rule differs"),
+            (self.args == *args && self.path == *path, "its arguments or its place differ"),
+            (self.before == *before, "the tree before it differs"),
+            (self.after == *after, "the tree after it differs"),
+            (self.relations == *relations, "the relation of instances differs"),
+            (self.obligations == *obligations, "the obligations or their discharges differ"),
+            (self.facts == *facts, "it relies on different facts"),
+            (self.buffers == *buffers, "it creates different buffers"),
+            (self.reassociates == *reassociates, "it changes the rounding of different labels"),
         ];
         same.iter().find(|(same, _)| !same).map(|(_, what)| *what)
     }

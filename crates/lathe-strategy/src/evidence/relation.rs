@@ -30,7 +30,7 @@ pub enum Kind {
     Removed,
 }
 
-/// What stands around a copy.
+/// What is around a copy.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Bound {
@@ -50,7 +50,7 @@ pub enum Bound {
 pub struct Copy {
     /// From the body of the function.
     pub path: Vec<usize>,
-    /// What stands around it inside of the changed place, outermost first.
+    /// What is around it inside of the changed place, outermost first.
     pub domain: Vec<Arc<Bound>>,
     pub instance: Vec<Formula>,
 }

@@ -25,8 +25,8 @@ pub(super) struct Reason {
 const OTHERS: usize = 4;
 
 impl Reason {
-    /// A condition that was not met says more than a shape that was not there, what failed after other steps of a sequence
-    /// had been taken more than what failed at once; of places that say as much, the outermost.
+    /// A condition that was not met says more than a shape that was not there, what failed after other steps of a
+    /// sequence had been taken more than what failed at once; of places that say as much, the outermost.
     fn tells(&self) -> impl Ord {
         let condition = matches!(self.why, Why::Condition(_) | Why::Refused(_));
         (condition, self.after, std::cmp::Reverse(self.path.len()))
@@ -157,9 +157,9 @@ impl<N: Node> Engine<'_, N> {
     pub(super) fn endless(&self, how: &str) -> Stop {
         let last: Vec<String> =
             self.trace.iter().rev().take(4).rev().map(|a| format!("`{}`", a.rule)).collect();
-        let text = format!("the strategy does not end: {how}");
+        let text = format!("the strategy does not terminate: {how}");
         let help = if last.is_empty() {
-            "`repeat(s)` ends when `s` fails".to_string()
+            "`repeat(s)` stops when `s` fails".to_string()
         } else {
             format!("the last rules were {}", last.join(", "))
         };

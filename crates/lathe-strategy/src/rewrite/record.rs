@@ -42,7 +42,7 @@ pub fn replay_nodes<N: Node>(
             Refusal::new(&e.rule, Diagnostic::error(codes::REPLAY, text))
         };
         if tree.digest() != e.before {
-            return Err(wrong("the tree before it is another one"));
+            return Err(wrong("the tree before it differs"));
         }
         let Some(entry) = words.get(&e.rule) else { return Err(wrong("there is no such rule")) };
         let focus = e.path.iter().try_fold(tree.clone(), |t, n| t.child(*n));
@@ -59,7 +59,7 @@ pub fn replay_nodes<N: Node>(
                 let test = crate::parse_strategy(test).map_err(|d| Refusal::new(&e.rule, d))?;
                 let test = engine.strategy(&test).map_err(|_| wrong("its test cannot be read"))?;
                 let out = engine.tested(f, &test, &focus, &values(args)?);
-                let out = out.map_err(|_| wrong("its test does not end"))?;
+                let out = out.map_err(|_| wrong("its test does not terminate"))?;
                 state = engine.state;
                 out
             }
@@ -75,7 +75,7 @@ pub fn replay_nodes<N: Node>(
             after,
         });
         if tree.digest() != e.after {
-            return Err(wrong("the tree after it is another one"));
+            return Err(wrong("the tree after it differs"));
         }
     }
     Ok(Outcome { tree, state, steps: steps.len() as u64, tried: steps.len() as u64, trace })

@@ -14,7 +14,7 @@ impl<N: Node> Engine<'_, N> {
                 Ok(Value::Bool(true)) => self.strategy(then)?,
                 Ok(Value::Bool(false)) => self.strategy(other)?,
                 Ok(v) => {
-                    let text = format!("`{cond}` is `{v}`, not true or false");
+                    let text = format!("`{cond}` is `{v}`, not a boolean");
                     return Err(self.mistake(codes::CONDITION, text, *span, None));
                 }
                 Err(e) => {
@@ -34,7 +34,7 @@ impl<N: Node> Engine<'_, N> {
     /// `s @ place`: a place by name, or `location(p, s)`.
     fn at(&mut self, s: &Strategy, place: &Strategy) -> Result<Shared<N>, Stop> {
         let help = "write `s @ stmt(C)`, `s @ loop(i)`, `s @ outermost(isLoop)`, `s @ body`, ...";
-        let none = |span| self.mistake(codes::LOCATION, "this is no location", span, Some(help));
+        let none = |span| self.mistake(codes::LOCATION, "this is not a location", span, Some(help));
         let Strategy::Call { name, args, span } = place else { return Err(none(None)) };
         if self.rooted
             && let Some(location) = Location::from_strategy(place)
@@ -170,7 +170,8 @@ impl<N: Node> Engine<'_, N> {
         let defined = |n: &str| self.context.definitions.find(n, self.context.target);
         // The rules of strategies rely on what these words mean.
         if let Some(own) = crate::meta::RELIED_ON.into_iter().find(|n| defined(n).is_some()) {
-            let text = format!("`rewritten` relies on what `{own}` means, and here it is defined otherwise");
+            let text =
+                format!("`rewritten` relies on the standard meaning of `{own}`, which is redefined here");
             return Err(self.mistake(codes::CALL, text, span, None));
         }
         if let Strategy::Call { name, args, .. } = &s

@@ -142,12 +142,12 @@ impl<N: Node> Engine<'_, N> {
                     .map(|a| format!("`{}`", a.rule))
                     .collect();
                 let what = if rules.is_empty() {
-                    "what is repeated changes nothing".to_string()
+                    "the repeated strategy changes nothing".to_string()
                 } else {
-                    format!("{} lead back to the same place", rules.join(" → "))
+                    format!("{} return to the same tree", rules.join(" → "))
                 };
-                let text = format!("the strategy does not end: {what}");
-                let help = "`repeat(s)` ends when `s` fails";
+                let text = format!("the strategy does not terminate: {what}");
+                let help = "`repeat(s)` stops when `s` fails";
                 return Err(self.mistake(codes::DIVERGES, text, None, Some(help)));
             }
         }
@@ -165,7 +165,9 @@ impl<N: Node> Engine<'_, N> {
     ) -> Result<N, Stop> {
         let Some(c) = t.child(n) else { return Err(Stop::Failed(None)) };
         if self.path.len() >= FARTHEST {
-            return Err(self.endless(&format!("it goes {FARTHEST} levels down a tree that it makes deeper")));
+            return Err(
+                self.endless(&format!("it descends {FARTHEST} levels into a tree that it keeps deepening"))
+            );
         }
         self.path.push(n);
         let out = f(self, &c);

@@ -337,7 +337,7 @@ mod tests {
         // What was printed counts at the limit as well, and so does how it ended.
         let f = sh("sleep 100 & echo done; exit 3", Limits::default(), 300);
         assert_eq!((f.ended, f.output.as_str()), (Ended::Status(3), "done\n"));
-        // Short work in the background is waited for, and is no part of the program's time.
+        // Short work in the background is waited for, and is not part of the program's time.
         let f = sh("(sleep 0.1; echo late) &", Limits::default(), 20_000);
         assert_eq!((f.ended, f.output.as_str()), (Ended::Well, "late\n"));
     }

@@ -182,7 +182,7 @@ pub(super) fn end_group(child: &mut Child) -> std::io::Result<ExitStatus> {
     child.wait()
 }
 
-/// The same for a process that stands between: it ends by itself when nothing is left below it.
+/// The same for a process that is between: it ends by itself when nothing is left below it.
 pub(super) fn end_below(child: &mut Child) -> std::io::Result<ExitStatus> {
     // What is ended while it starts another leaves that one to be found in the next round.
     for round in 0..1000 {
@@ -213,7 +213,7 @@ fn below(root: i32) -> Vec<i32> {
     for e in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(pid) = e.file_name().to_str().and_then(|n| n.parse::<i32>().ok()) else { continue };
         let Ok(stat) = std::fs::read(e.path().join("stat")) else { continue };
-        // The name stands in parentheses, and may hold any character.
+        // The name is in parentheses, and may hold any character.
         let Some(name) = stat.iter().rposition(|b| *b == b')') else { continue };
         let rest = String::from_utf8_lossy(&stat[name + 1..]).into_owned();
         let mut words = rest.split_whitespace();

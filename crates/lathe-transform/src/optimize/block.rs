@@ -1,7 +1,7 @@
 //! A block as a flat list: a `let` or a local array is an entry like any statement, in scope in what follows it.
 //!
 //! Numbers are unique, so a scope that ends later than it did captures nothing. A block may hold thousands of entries:
-//! they are no nesting here.
+//! they are not nesting here.
 
 use lathe_diagnostics::Places;
 use lathe_ir::{Binder, Buffer, Expr, Stmt, StmtKind};
@@ -65,7 +65,7 @@ pub fn rebuilt(items: Vec<Item>) -> Stmt {
 }
 
 /// The statement with every block in it mapped, inner ones first; a block is what a loop, a branch, or anything else
-/// that is no `let`, local array or sequence holds. The outermost one is the statement itself.
+/// that is not a `let`, local array or sequence holds. The outermost one is the statement itself.
 pub fn map_blocks(s: &Stmt, f: &mut impl FnMut(Vec<Item>) -> Vec<Item>) -> Stmt {
     let items = flat(s).into_iter().map(|i| match i {
         Item::Do(s) => Item::Do(map_inside(&s, f)),

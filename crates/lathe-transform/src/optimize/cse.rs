@@ -1,4 +1,4 @@
-//! `cse`: what was computed is not computed again.
+//! `cse`: common subexpression elimination.
 
 use super::block::{Item, map_blocks};
 use super::worth::{certain, is_computed, parts, replaced, replaced_in, roots};
@@ -16,10 +16,10 @@ pub static RULE: Rule = Rule {
         name: "cse",
         version: 1,
         formals: &[],
-        summary: "computes a number once that several statements of a block compute (common subexpressions)",
+        summary: "common subexpression elimination: computes a value once that several statements of a block compute",
         page: "\
-`cse` gives a name to a number that a statement computes and a later one of the same block, or in its loops and branches, \
-computes again. Subscripts and bounds stay written out: analyses read them.
+`cse` binds a value that a statement computes and a later statement of the same block, or inside its loops and branches, computes \
+again. Subscripts and bounds are left as they are, for the sake of the analyses.
 
 **Legal** because the first statement evaluates it in any case, and nothing that it reads is written up to the last use.
 

@@ -1,4 +1,4 @@
-//! `dce`: what nobody asks for is not computed.
+//! `dce`: dead code elimination.
 
 use crate::args::Args;
 use crate::failing::may_fail;
@@ -17,14 +17,14 @@ pub static RULE: Rule = Rule {
         name: "dce",
         version: 1,
         formals: &[],
-        summary: "removes what has no influence on any result (dead code elimination)",
+        summary: "dead code elimination: removes code that does not affect any result",
         page: "\
-`dce` removes statements that write only local arrays from which no result comes, also in circles (`t = t + 1`), then \
-`let`s without uses, loops and conditions around nothing, branches of constant conditions, and arrays that nothing \
-touches any more.
+`dce` removes statements that write only local arrays on which no result depends, cyclic ones included \
+(`t = t + 1`), then unused `let`s, empty loops and conditions, untaken branches of constant conditions, \
+and unused arrays.
 
-**Legal** because what is removed can neither fail nor run forever, and is read by nothing that is left: checks, `while` \
-loops, calls, atomics and everything that waits stay.
+**Legal** because what is removed can neither fail nor run forever, and nothing that remains reads it: checks, `while` \
+loops, calls, atomics and synchronization are kept.
 
 ```lathe
 kernel k(x: f32[N]) -> (y: f32[N]) {
@@ -84,7 +84,7 @@ impl Live {
         }
     }
 
-    /// Whether a statement does something itself that is asked for, or that only it may do.
+    /// Whether a statement itself has a live result or a side effect.
     fn acts(&self, s: &Stmt) -> bool {
         let only = s.own_effects().without(Effects::ALLOCATES) != Effects::NONE;
         let written =

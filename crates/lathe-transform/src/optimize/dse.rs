@@ -1,4 +1,4 @@
-//! `dse`: values that are overwritten before anybody reads them are not stored.
+//! `dse`: dead store elimination.
 
 use super::block::{Item, flat, rebuilt};
 use super::quiet::is_quiet;
@@ -19,11 +19,11 @@ pub static RULE: Rule = Rule {
         name: "dse",
         version: 1,
         formals: &[],
-        summary: "removes stores that are overwritten before they are read (dead store elimination)",
+        summary: "dead store elimination: removes stores that are overwritten before they are read",
         page: "\
 `dse` removes a store to an element that a later store of the same block overwrites; a statement that writes one array, \
-if a later statement in index notation (or a nest of loops around one store) writes every element of it; and what is \
-written last to a local array and read no more.
+if a later statement in index notation (or a nest of loops around one store) writes every element of it; and final \
+stores to a local array that is not read afterwards.
 
 **Legal** because nothing between the two reads the array, and the first can neither fail nor run forever.
 

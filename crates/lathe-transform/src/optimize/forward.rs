@@ -1,4 +1,4 @@
-//! `forward`: what was just stored is not read again.
+//! `forward`: store-to-load forwarding.
 
 use super::block::{Item, flat, rebuilt};
 use crate::args::Args;
@@ -17,13 +17,13 @@ pub static RULE: Rule = Rule {
         name: "forward",
         version: 1,
         formals: &[],
-        summary: "reads a value in the place of an element that it was just stored to (store-to-load forwarding)",
+        summary: "store-to-load forwarding: replaces a load by the value just stored to the element",
         page: "\
-After `A[i] = e`, `forward` makes loads of `A[i]` read the value of `e` instead, which gets a name before the store: in the \
-rest of the block, in loops and branches too. An update (`A[i] += e`) of an element whose value is known becomes a store.
+After `A[i] = e`, `forward` replaces loads of `A[i]` by the value of `e`, which is bound before the store: in the rest \
+of the block, loops and branches included. An update (`A[i] += e`) of an element whose value is known becomes a store.
 
-**Legal** as long as nothing that may be the same element is written in between, and the subscripts stay what they are. \
-Other elements of the same array are told apart where their subscripts differ by a constant.
+**Legal** as long as nothing that may alias the element is written in between, and the subscripts do not change. \
+Elements of the same array are known to be distinct if their subscripts differ by a constant.
 
 ```lathe
 kernel k(x: f32[N]) -> (y: f32[N], z: f32[N]) {

@@ -1,4 +1,4 @@
-//! `licm`: what is the same in every iteration is computed before the loop.
+//! `licm`: loop-invariant code motion.
 
 use super::block::{Item, flat, rebuilt};
 use super::quiet::{is_quiet, may_fail};
@@ -20,11 +20,11 @@ pub static RULE: Rule = Rule {
         name: "licm",
         version: 1,
         formals: &[],
-        summary: "computes before a loop what is the same in all of its iterations (loop-invariant code motion)",
+        summary: "loop-invariant code motion: computes before a loop what is the same in all of its iterations",
         page: "\
-`licm` moves out of serial and parallel loops what does not depend on the iteration: numbers, loads, and whole statements \
-that fill local arrays of the iteration, loops among them. What may not have a value where the loop does not run at all \
-(loads) is computed only if it does: `if lo < hi { … }` around both.
+`licm` moves out of serial and parallel loops what does not depend on the iteration: values, loads, and whole statements \
+that fill local arrays of the iteration, loops among them. What may be undefined if the loop has no iterations (loads) \
+is computed only if it has some: `if lo < hi { … }` around both.
 
 **Legal** because nothing in the loop writes what is read, every iteration evaluates it before anything may fail, and what \
 is moved gives the same each time.
@@ -68,7 +68,7 @@ struct Before {
 }
 
 impl Motion<'_> {
-    /// A statement whose loops, inner ones first, have handed out what is the same in all iterations.
+    /// A statement whose loops, inner ones first, have moved out what is invariant.
     fn stmt(&mut self, s: &Stmt) -> Stmt {
         let items = flat(s).into_iter().map(|i| match i {
             Item::Do(s) => {

@@ -5,7 +5,7 @@
 //!
 //! * `memory`: what statements read and write; `block`: a block as a flat list; `worth`: which expressions count.
 //! * one file per pass: its page says what it means and why it is legal. The passes `inline` and `promote` share their
-//!   names with steps on one array, and stand here as `calls` and `promote`.
+//!   names with steps on one array, and are here as `calls` and `promote`.
 
 mod block;
 mod calls;

@@ -9,7 +9,7 @@ pub(super) fn order_help(refusal: &OrderRefusal, rule: &str, made: &History) -> 
     let v = match refusal {
         OrderRefusal::Violation(v) => v,
         OrderRefusal::Undecided(_) => {
-            return Some("simplify the subscripts, or state what holds with `assume(…)`".to_string());
+            return Some("simplify the subscripts, or state a fact with `assume(…)`".to_string());
         }
     };
     let carried = v.carried_by.as_deref();
@@ -25,8 +25,8 @@ pub(super) fn order_help(refusal: &OrderRefusal, rule: &str, made: &History) -> 
                 _ => format!("`split({l}, 16) ; factor({array}, {})`", Role::Inner.of(l)),
             };
             format!(
-                "iterations of `{l}` depend on one another; a reduction can be split up by {first} first, a \
-                 recurrence must stay serial, or be skewed so that another loop carries it"
+                "iterations of `{l}` depend on one another; a reduction can be split into partial results \
+                 by {first}, a recurrence must stay serial, or be skewed so that another loop carries it"
             )
         }
         ("parallel" | "vectorize", _) => {
@@ -45,7 +45,7 @@ pub(super) fn order_help(refusal: &OrderRefusal, rule: &str, made: &History) -> 
             )
         }
         ("fuse", _) => format!(
-            "`{}` must stay behind `{}`: delay its loop with `shift` and fuse then, or leave the loops apart",
+            "`{}` must stay behind `{}`: delay its loop with `shift` before fusing, or do not fuse the loops",
             v.second.0, v.first.0
         ),
         ("fission", Some(l)) => format!("keep both statements in one loop `{l}`"),

@@ -1,5 +1,6 @@
-//! The one door: a function while a rule changes it. A rule gets a [`Work`] and cannot reach the tree in it but through
-//! edits that ask the checker, or name what they owe; relations between instances are read off the trees at the end.
+//! The one interface for edits: a function while a rule changes it. A rule gets a [`Work`] and can reach the tree in
+//! it only through edits that ask the checker, or name what they owe; relations between instances are read off the
+//! trees at the end.
 
 mod formula;
 mod help;
@@ -51,7 +52,7 @@ pub(crate) fn perform(cursor: &Cursor, rule: &'static Rule, args: &Args) -> Resu
     let Work { func, kind, mut evidence, parts, .. } = work;
     well_formed(cursor, rule.name(), &func)?;
     if evidence.obligations.is_empty() && func.body != cursor.func.body {
-        return Err(defect(rule.name(), "changed the tree and owes nothing for it"));
+        return Err(defect(rule.name(), "changed the tree without a proof obligation"));
     }
     evidence.relations = relations::relations(cursor.module, cursor.func, &func, kind);
     evidence.args = args.texts();
@@ -84,12 +85,12 @@ fn well_formed(cursor: &Cursor, rule: &str, new: &Function) -> Result<(), Refusa
         return Ok(());
     }
     debug_assert!(false, "`{rule}` broke the tree: {found}");
-    Err(defect(rule, &format!("made an ill-formed tree: {}", found.message)))
+    Err(defect(rule, &format!("produced an ill-formed tree: {}", found.message)))
 }
 
 fn defect(rule: &str, what: &str) -> Refusal {
     Diagnostic::error(codes::ILL_FORMED, format!("`{rule}` {what}"))
-        .help("this is a defect of Lathe: please report it with the program and the strategy")
+        .help("this is a bug in Lathe: please report it with the program and the strategy")
         .into_refusal(rule)
 }
 
@@ -393,7 +394,7 @@ impl<'a> Work<'a> {
                     .help(help)
                     .into_refusal(self.rule));
             }
-            None => return Err(defect(self.rule, "claims what nobody checks")),
+            None => return Err(defect(self.rule, "makes a claim that nothing checks")),
         }
         Ok(())
     }
@@ -496,10 +497,10 @@ impl<'a> Work<'a> {
             here = here.child(*n).unwrap_or(here);
         }
         let text = env.text(&found.operation);
-        let d = Diagnostic::error(codes::OVERFLOW, format!("`{}`: `{text}` may leave 64 bits", self.rule));
+        let d = Diagnostic::error(codes::OVERFLOW, format!("`{}`: `{text}` may overflow 64 bits", self.rule));
         Err(d
             .at_places(old.places(), "computed for this")
-            .help("take a smaller number, or state how large the inputs are with `assume(…)`")
+            .help("use a smaller number, or bound the inputs with `assume(…)`")
             .into_refusal(self.rule))
     }
 

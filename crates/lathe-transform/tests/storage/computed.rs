@@ -97,7 +97,7 @@ fn partial_results_are_added_to_what_has_a_value() {
     assert_eq!(refusal(&m, "most", "split(k, 3); privatize(y, k.o)"), "E0624");
 }
 
-/// Values that a nest of their own computes: the sums stand after it.
+/// Values that a nest of their own computes: the sums are after it.
 #[test]
 fn sums_of_a_scan_may_read_local_arrays() {
     let m = parse(NESTS);

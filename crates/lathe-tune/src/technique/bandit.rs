@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// How many uses are remembered.
 pub const AUC_WINDOW: usize = 500;
-/// The weight of arms that were used seldom.
+/// The weight of arms that were rarely used.
 pub const AUC_C: f64 = 0.05;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -94,7 +94,7 @@ impl AucBandit {
         AucBandit::with(arms, AUC_WINDOW, AUC_C)
     }
 
-    /// With another window or another weight of seldom used arms.
+    /// With another window or another weight of rarely used arms.
     pub fn with(arms: Vec<Box<dyn Technique>>, window: usize, c: f64) -> AucBandit {
         let auc = Auc::new(arms.len(), window, c);
         let rng = ChaCha8Rng::seed_from_u64(0);

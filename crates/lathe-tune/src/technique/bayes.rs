@@ -94,7 +94,7 @@ struct Core {
     /// The process does not contain these last observations of `seen` yet.
     fresh: usize,
     refit_at: usize,
-    /// The process must begin anew, with or without another kernel.
+    /// The process must be refitted from scratch, with or without another kernel.
     forgot: bool,
     /// Before so many measurements the pool is not exchanged again.
     near_at: usize,
@@ -190,7 +190,7 @@ impl Core {
         }
     }
 
-    /// The costs are no logarithms any more.
+    /// The costs are not logarithms any more.
     fn unscale(&mut self) {
         for s in &mut self.seen {
             s.value = s.value.exp();
@@ -229,7 +229,7 @@ impl Core {
         ((valid + 0.3 * share) / (valid + invalid + 0.3)).powi(1 + self.streak / 3)
     }
 
-    /// Brings the process up to date; fits its kernel anew now and then.
+    /// Brings the process up to date; refits its kernel now and then.
     fn update(&mut self) {
         if self.seen.len() > self.memory() {
             self.forget();

@@ -29,7 +29,7 @@ pub trait Stages: Send {
 pub struct Coordinates<S> {
     stages: S,
     rng: ChaCha8Rng,
-    /// The points of this stage; the first `measured.len()` are known, the first `asked` were handed out.
+    /// The points of this stage; the first `measured.len()` are known, the first `asked` were proposed.
     stage: Vec<Vec<f64>>,
     asked: usize,
     measured: Vec<Probe>,
@@ -137,7 +137,7 @@ pub(crate) fn move_others(corners: &mut Vec<Probe>, others: impl IntoIterator<It
     corners.swap(0, best);
 }
 
-/// A simplex smaller than this begins anew.
+/// A simplex smaller than this restarts.
 pub(crate) const SMALL: f64 = 1e-3;
 
 #[cfg(test)]

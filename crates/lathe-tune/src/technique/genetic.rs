@@ -11,7 +11,7 @@ use std::sync::Arc;
 const POPULATION: usize = 20;
 /// How many of the best live on.
 const ELITE: usize = 10;
-/// The probability that a gene is drawn anew.
+/// The probability that a gene is drawn again.
 const MUTATION: f64 = 0.1;
 
 /// A genetic algorithm with three parents per child, drawn in proportion to their fitness, which is inversely

@@ -10,7 +10,7 @@ use rand_chacha::ChaCha8Rng;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// After so many optima in a row that are not the best, the search begins anew somewhere.
+/// After so many optima in a row that are not the best, the search restarts somewhere.
 const PATIENCE: u32 = 5;
 /// How often something unknown is looked for before something known will do.
 const TRIES: u32 = 200;
@@ -73,7 +73,7 @@ impl Core {
         None
     }
 
-    /// Away from an optimum: a few parameters of the best are changed, or it begins anew.
+    /// Away from an optimum: a few parameters of the best are changed, or it restarts.
     fn jump(&mut self) -> (Genes, BigUint) {
         self.failures += 1;
         for attempt in 0..TRIES {

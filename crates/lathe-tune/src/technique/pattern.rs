@@ -4,7 +4,7 @@ use super::coordinates::{Probe, Stages, along, point};
 use rand_chacha::ChaCha8Rng;
 
 const FIRST_STEP: f64 = 0.1;
-/// Below this step the search begins anew somewhere else.
+/// Below this step the search restarts somewhere else.
 const LAST_STEP: f64 = 1e-3;
 
 #[derive(Clone, Copy, Debug, PartialEq)]

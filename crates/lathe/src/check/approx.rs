@@ -1,4 +1,4 @@
-//! Floats with a bound of how far two evaluations of them may lie apart: running error analysis (Higham, Accuracy
+//! Floats with a bound on the difference between two evaluations: running error analysis (Higham, Accuracy
 //! and Stability of Numerical Algorithms, sections 3.3 and 4.2).
 //!
 //! An evaluation is what the program says, or the same with sums in another order, products added with one rounding,
@@ -32,7 +32,7 @@ pub struct Format {
 const EXPANSION: f64 = 8.0;
 
 impl Format {
-    /// `None` for what is no float.
+    /// `None` for what is not a float.
     pub fn of(ty: Scalar) -> Option<Format> {
         let (digits, least, most) = match ty {
             Scalar::F16 => (11, -24, 16),
@@ -71,12 +71,12 @@ fn times(factor: f64, error: f64) -> f64 {
 }
 
 impl Approx {
-    /// A number that is what it is.
+    /// An exact number.
     pub fn exact(value: f64) -> Approx {
         Approx { value, error: 0.0, same: true }
     }
 
-    /// A number of which nothing is known but that it is one.
+    /// An unknown number.
     pub fn unknown() -> Approx {
         Approx { value: 0.0, error: f64::INFINITY, same: false }
     }

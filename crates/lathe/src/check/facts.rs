@@ -7,7 +7,7 @@ use lathe_diagnostics::Diagnostic;
 use lathe_runtime::{Array, Pool};
 
 /// Runs the kernel as written, with a check in the place of every fact that it trusts, on a copy of the data. Code
-/// made from a fact that does not hold may do anything, so this comes before any run of it.
+/// generated from a fact that does not hold has undefined behaviour, so this precedes any run of it.
 ///
 /// # Errors
 /// The fact that does not hold, and whatever else that run says.

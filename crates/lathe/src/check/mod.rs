@@ -56,7 +56,7 @@ pub struct Checked {
     pub report: CheckReport,
     /// The first element that is wrong, or that differs: as `C[1, 2]: got, expected`.
     pub first: Option<String>,
-    /// What the strategy relies on and nobody proved: steps with claims that were only tested.
+    /// Claims of the strategy's steps that were only tested, not proved.
     pub tested: Vec<String>,
 }
 
@@ -66,14 +66,14 @@ impl Checked {
         let d = Diagnostic::error(codes::WRONG_RESULT, format!("`{kernel}` gives a wrong result"))
             .note(self.first.clone().unwrap_or_default())
             .note(format!("compared with the {}", self.report.against));
-        let report = "a defect of Lathe: please report it with the file, the strategy and the seed";
+        let report = "a bug in Lathe: please report it with the file, the strategy and the seed";
         match self.tested.is_empty() {
             true => d.help(format!("this is {report}")),
             false => self
                 .tested
                 .iter()
                 .fold(d, |d, t| d.note(format!("only tested, not proved: {t}")))
-                .help(format!("see whether what was only tested holds; if it does, this is {report}")),
+                .help(format!("check whether what was only tested holds; if it does, this is {report}")),
         }
     }
 }
@@ -405,7 +405,7 @@ fn too_large(func: &Function, work: f64) -> Diagnostic {
     let text =
         format!("this call of `{}` is too large to be checked: about {work:.0e} operations", func.name);
     Diagnostic::error(codes::TOO_LARGE, text)
-        .note("its loops cannot be run for some of the results only, so no reference ends in reasonable time")
+        .note("its loops cannot be run for a sample of the results, so no reference run finishes in reasonable time")
         .help("check it with smaller sizes")
 }
 

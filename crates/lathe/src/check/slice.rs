@@ -56,7 +56,7 @@ pub fn samples(func: &Function, sizes: &Values, seed: u64, most: f64, runs: usiz
         }
         let Some(body) = part(func, sizes, &blocks) else { return Vec::new() };
         let cost = work(&body, sizes);
-        // Half of the whole is no sample of it.
+        // Half of the whole is not a sample of it.
         if cost > whole / 2.0 {
             continue;
         }

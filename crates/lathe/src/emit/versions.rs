@@ -1,4 +1,4 @@
-//! The versions of a schedule as one function that decides by its sizes, for code that leaves the house: with their bodies
+//! The versions of a schedule as one function that decides by its sizes, for emitted code: with their bodies
 //! in it, or with calls of them.
 
 use crate::codes;

@@ -28,8 +28,9 @@ const ADJOINT: f64 = 1e-9;
 
 type Named = BTreeMap<String, ArrayValue>;
 
-/// Compares the derivatives of a kernel, with all floats in f64, with central differences along a random direction, and
-/// forward mode with reverse mode; the derivatives are made with the passes, the kernel is as it is. `values` are the arrays of one call, in the order of parameters.
+/// Compares the derivatives of a kernel, with all floats in f64, with central differences along a random direction,
+/// and forward mode with reverse mode; the derivatives are made with the passes, the kernel is as it is. `values` are
+/// the arrays of one call, in the order of parameters.
 ///
 /// # Errors
 /// What cannot be differentiated in one of the modes, and what a run says.
@@ -156,7 +157,8 @@ fn run(
     let mut outs = interp::outputs(f, &own)?.into_iter();
     let missing = |name: &str| {
         let text = format!("the check has no value for `{name}`");
-        Diagnostic::error(codes::INPUT, text).help("structs cannot be made up: differentiate without --check")
+        Diagnostic::error(codes::INPUT, text)
+            .help("random structs are not supported: differentiate without --check")
     };
     let mut args = Vec::new();
     for p in &f.params {

@@ -21,13 +21,13 @@ pub struct Passes {
 }
 
 impl Passes {
-    /// What is done where nobody says otherwise: values that are the same in all iterations are computed before the
-    /// loops, so their adjoints are, too; afterwards what both sweeps compute is computed once.
+    /// The default: loop-invariant values are hoisted, and so are their adjoints;
+    /// afterwards, values that both sweeps compute are computed once.
     pub fn usual() -> Passes {
         Passes::parse("inline, licm : cse, forward, cse, dse, dce, promote")
     }
 
-    /// `inline, licm : cse, dce`; what stands before the colon comes before differentiation.
+    /// `inline, licm : cse, dce`; what is before the colon comes before differentiation.
     pub fn parse(text: &str) -> Passes {
         let names = |part: &str| names_of(part).map(str::to_string).collect();
         let (before, after) = text.split_once(':').unwrap_or((text, ""));
@@ -107,7 +107,7 @@ fn fill(lang: &mut Lang) -> Result<(), Vec<Diagnostic>> {
         let ready = open.iter().position(|d| primal(lang, &d.of_kernel.text).is_some());
         let Some(n) = ready else {
             errors.extend(open.iter().map(|d| {
-                let text = format!("`{}` is no kernel that can be differentiated", d.of_kernel.text);
+                let text = format!("`{}` is not a kernel that can be differentiated", d.of_kernel.text);
                 Diagnostic::error(codes::NO_KERNEL, text).at(d.of_kernel.span, "of this")
             }));
             break;

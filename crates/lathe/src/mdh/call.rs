@@ -64,7 +64,7 @@ impl<'a> Call<'a> {
         for a in args {
             let place = a.span.or(span);
             let ArgValue::Expr(value) = &a.value else {
-                return Err(wrong("a decision is no step", place));
+                return Err(wrong("a decision is not a step", place));
             };
             let what = match (a.name.as_deref(), value) {
                 (None, Expr::Value(Value::Str(lines))) => What::Lines(lines.clone()),
@@ -90,14 +90,14 @@ impl<'a> Call<'a> {
                             What::Parts((*dim).to_string(), (*layer).to_string(), n)
                         }
                         (["parts", ..], Err(_)) => {
-                            return Err(wrong(format!("`{n}` is no number of parts"), place));
+                            return Err(wrong(format!("`{n}` is not a number of parts"), place));
                         }
                         _ => return Err(unknown(key, place)),
                     }
                 }
                 (Some(key), other) => {
                     let d = wrong(format!("`{key}: {other}` fixes no decision"), place);
-                    return Err(d.help("texts of decisions stand in quotes: `D1: \"[1 2] [3 4]\"`; a name that is no parameter has no value"));
+                    return Err(d.help("write decisions in quotes: `D1: \"[1 2] [3 4]\"`; a name that is not a parameter has no value"));
                 }
                 (None, other) => {
                     let d = wrong(format!("`{other}` fixes no decision"), place);

@@ -56,7 +56,7 @@ pub(crate) fn model_of(call: &Call, set: &Setting) -> Result<Model, Diagnostic> 
 /// How deep definitions with decisions may nest.
 pub(super) const DEEPEST: usize = 100;
 
-/// A step `mdh(…)`: its arguments, and where it stands.
+/// A step `mdh(…)`: its arguments, and where it is.
 pub(crate) struct Written {
     pub args: Vec<Argument>,
     pub span: Option<Span>,

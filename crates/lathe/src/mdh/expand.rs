@@ -1,4 +1,4 @@
-//! From steps `mdh(…)` to the steps on loops that they stand for.
+//! Translates steps `mdh(…)` to steps on loops.
 
 use super::call::{Call, as_call, mark};
 use super::calls::{DEEPEST, model_of, steps_of, uses};
@@ -115,7 +115,7 @@ impl<'a> Expander<'a> {
                         return Ok(self.as_far_as_it_goes());
                     }
                     if self.depth > DEEPEST {
-                        let text = format!("`{name}` takes decisions and calls itself without end");
+                        let text = format!("`{name}` takes decisions and calls itself without terminating");
                         return Err(mark(Diagnostic::error(codes::UNSUPPORTED, text), *span));
                     }
                     let body = lathe_strategy::bind::call(d, args, self.context.facts)
@@ -258,5 +258,5 @@ pub(crate) fn decide(
 
 /// Why a compute takes no decisions.
 pub(super) fn why(label: &str, d: &Diagnostic) -> String {
-    format!("`{label}` stays as written: {}: {}", d.code, d.message)
+    format!("`{label}` is left as written: {}: {}", d.code, d.message)
 }

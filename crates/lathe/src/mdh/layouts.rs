@@ -1,4 +1,4 @@
-//! How local arrays lie in memory: lanes that would gather from one take neighbours where its dimensions change places.
+//! Layouts of local arrays: transposed where that makes the accesses of lanes contiguous.
 
 use super::made::Made;
 use super::setting::Setting;

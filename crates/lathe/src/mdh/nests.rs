@@ -1,4 +1,4 @@
-//! Loops that are in no index notation: each nest gets the affine schedule that the cost model expects to be the
+//! Loops that are not in index notation: each nest gets the affine schedule that the cost model expects to be the
 //! fastest, or stays as it is.
 
 use super::made::{Made, label};
@@ -56,16 +56,18 @@ fn each(set: &Setting, mut v: Version, sizes: &BTreeMap<String, i64>) -> Version
             Ok(None) => {}
             Err(d) => {
                 let label = label(&v.func.body, &path);
-                v.notes
-                    .push(format!("the loops around `{label}` stay as written: {}: {}", d.code, d.message));
+                v.notes.push(format!(
+                    "the loops around `{label}` are left as written: {}: {}",
+                    d.code, d.message
+                ));
             }
         }
     }
     layouts::laid_out(set, made, &cost).after(v)
 }
 
-/// The best schedule of a nest; where it cannot be scheduled, or nothing is gained, that of each nest inside of it. Why there
-/// is none at all.
+/// The best schedule of a nest; where it cannot be scheduled, or nothing is gained, that of each nest inside of it.
+/// Why there is none at all.
 fn nest(
     set: &Setting,
     start: &Made,
@@ -113,7 +115,8 @@ pub(super) fn around_computes(func: &Function) -> bool {
     found
 }
 
-/// The best schedule of a nest, if one is clearly better than none; why the loops of all of it cannot be scheduled together.
+/// The best schedule of a nest, if one is clearly better than none; why the loops of all of it cannot be scheduled
+/// together.
 fn best(
     set: &Setting,
     whole: &Made,
@@ -244,7 +247,7 @@ pub(super) fn apart(
         here = Some(inside);
     }
     if total > EXPANDED {
-        let text = "its variables would take too much memory with an element per iteration";
+        let text = "expanding its variables to an element per iteration would take too much memory";
         return Err(Diagnostic::error(lathe_transform::codes::UNSUPPORTED, text.to_string()));
     }
     Ok(made)
@@ -295,7 +298,7 @@ fn has(s: &Stmt, what: &dyn Fn(&Stmt) -> bool) -> bool {
     found
 }
 
-/// The outermost loops in which nobody has made lanes yet.
+/// The outermost loops that are not vectorized yet.
 fn nests(body: &Stmt) -> Vec<Path> {
     let mut out = Vec::new();
     visit::walk(body, &mut |s, p| {

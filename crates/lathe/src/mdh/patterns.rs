@@ -1,5 +1,5 @@
-//! `auto` for funs: the translated nests are closed into index notation where they are nothing else, and decisions are
-//! taken for that.
+//! `auto` for funs: the translated nests are raised to index notation where possible, and decisions
+//! are made for that.
 
 use super::setting::Setting;
 use super::versions::{Wanted, exactly_these, together};
@@ -71,7 +71,7 @@ fn decided(
 ) -> Result<Version, String> {
     let start = Instant::now();
     if folds_in_order(fun) {
-        return Err("the program says in which order it combines: it runs as it stands".to_string());
+        return Err("the program fixes the order of its reductions: it runs as written".to_string());
     }
     // Only steps on loops are said here: what the file and the library call by the same names is about terms.
     let none = Definitions::default();
@@ -83,14 +83,14 @@ fn decided(
     let (closed, ..) = steps(first.clone())?;
     if super::labels(&closed).is_empty() {
         return Err(
-            "no loop of its translation is a statement in index notation: it runs as it stands".to_string()
+            "no loop of its translation is a statement in index notation: it runs as written".to_string()
         );
     }
     let sizes =
         if exact { BTreeMap::new() } else { lathe_mdh::sizes::examples(w.set.module, &closed, known) };
     let set = Setting { func: &closed, ..w.set };
     let Ok((strategy, chosen, notes)) = together(&set, &sizes) else {
-        return Err("decisions are taken for the CPU model only: it runs as it stands".to_string());
+        return Err("decisions are taken for the CPU model only: it runs as written".to_string());
     };
     let (func, more, forms) =
         steps(first.into_iter().chain([call("open", None), strategy.clone()]).collect())?;

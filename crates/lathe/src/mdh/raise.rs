@@ -1,5 +1,5 @@
-//! Loops that are index notation written out become that again: variables get an element per iteration (`expand`), nests
-//! are cut apart (`fission`), and each part is closed (`close`). Decisions can be taken for what comes out.
+//! Loops that are equivalent to index notation are raised to it: variables are expanded (`expand`), nests are
+//! distributed (`fission`), and each part is raised (`close`). Decisions can then be made for the result.
 
 use super::made::Made;
 use super::nests::apart;

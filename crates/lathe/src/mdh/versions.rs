@@ -111,7 +111,7 @@ pub(crate) fn versions(
 /// The model of the devices that forms are written for.
 const FORMS: &str = "cuda";
 
-/// Fewer points than this are no work for several threads.
+/// Fewer points than this are not worth several threads.
 const SMALL: i64 = 1 << 15;
 
 /// `auto` for sizes that are not known: on all threads where the sizes multiply to much, on one elsewhere.
@@ -174,8 +174,8 @@ fn taken(computes: Vec<Chosen>, strategy: &Strategy, start: Instant) -> Taken {
     Taken { computes, strategy: strategy.to_string(), seconds: start.elapsed().as_secs_f64() }
 }
 
-/// Decisions for every compute that takes some, and a schedule for every other nest that gains by one; what is left
-/// stays as written, with a note that says why. `sizes` are examples of those that the function still has.
+/// Decisions for every compute that takes some, and a schedule for every other nest that gains by one; the rest is
+/// left as written, with a note that says why. `sizes` are examples of those that the function still has.
 fn best(set: &Setting, context: &Context, sizes: &BTreeMap<String, i64>) -> Result<Version, Diagnostic> {
     let start = Instant::now();
     let make = |set: &Setting| -> Result<Option<Version>, Diagnostic> {
@@ -186,7 +186,7 @@ fn best(set: &Setting, context: &Context, sizes: &BTreeMap<String, i64>) -> Resu
     if set.params.is_empty() {
         let cost =
             |v: &Version| lathe_model::estimate(&simplify_function(&v.func), sizes, set.machine).cycles();
-        // Decisions about what stands inside of a nest are none about the nest.
+        // Decisions about what is inside of a nest are none about the nest.
         if nests::around_computes(set.func) {
             let plain = run(set, context, &Strategy::Id).map_err(|r| *r.diagnostic)?;
             let other = nests::scheduled(set, plain, sizes);
@@ -296,7 +296,7 @@ fn whole(set: &Setting, sizes: &BTreeMap<String, i64>) -> Result<Auto, Diagnosti
         let text =
             format!("the decisions of a whole function are for the model `{DEFAULT_MODEL}`, not `{other}`");
         return Err(
-            Diagnostic::error(lathe_mdh::codes::UNSUPPORTED, text).help("a step `mdh(…)` per compute")
+            Diagnostic::error(lathe_mdh::codes::UNSUPPORTED, text).help("use a step `mdh(…)` per compute")
         );
     }
     let setting = lathe_mdh::choose::Setting {

@@ -1,4 +1,4 @@
-//! Long lines cut to what stands around the places that a message marks.
+//! Long lines cut to what is around the places that a message marks.
 
 use std::ops::Range;
 
@@ -49,7 +49,7 @@ impl Cut {
         at - shift
     }
 
-    /// How many more bytes of its line stood before a byte of the cut text.
+    /// How many more bytes of its line was before a byte of the cut text.
     pub fn left_out_before(&self, at: usize) -> usize {
         let line = self.text[..at.min(self.text.len())].rfind('\n').map_or(0, |n| n + 1);
         let (mut shift, mut out) = (0usize, 0usize);

@@ -98,7 +98,7 @@ pub fn check_program(program: &Program, machine: &Machine) -> ProgramReport {
     let start = Instant::now();
     let right = program.lang.tests.iter().zip(&wrong).filter(|(_, wrong)| wrong.is_none()).map(|(t, _)| t);
     let right: Vec<&TestDef> = right.collect();
-    // What takes decisions for sizes is made anew for each test.
+    // What takes decisions for sizes is made again for each test.
     let decides =
         |s: &Schedule| s.versions.iter().any(|v| !v.notes.is_empty() || !v.taken.computes.is_empty());
     let (decided, others): (Vec<Schedule>, Vec<Schedule>) = schedules.into_iter().partition(decides);
@@ -178,7 +178,7 @@ fn no_engine(s: &Schedule) -> Option<Diagnostic> {
         true
     });
     let severity = if device { Severity::Warning } else { Severity::Error };
-    let why = why.note(format!("in the strategy `{}`: no engine takes what it makes", s.strategy));
+    let why = why.note(format!("in the strategy `{}`: no engine supports the result", s.strategy));
     Some(Diagnostic { severity, ..why })
 }
 
@@ -198,12 +198,12 @@ fn without_kernel(program: &Program, report: &mut ProgramReport) {
         let fail = |d: Diagnostic| Failure::one(&program.sources, d);
         let all = &program.lang.strategies;
         if let Some(d) = all.iter().find(|d| d.target.as_deref() == Some(name.as_str())) {
-            let text = format!("so nothing can be checked of the strategy `{}` for it", d.name);
+            let text = format!("so the strategy `{}` cannot be checked for it", d.name);
             report.failures.push(fail(why.clone().note(text)));
         } else if free.is_some() || fun.is_helper() {
             report.helpers += 1;
         } else {
-            report.failures.push(fail(why.clone().note(format!("so `{name}` cannot be run by itself"))));
+            report.failures.push(fail(why.clone().note(format!("so `{name}` cannot be run on its own"))));
         }
     }
 }
@@ -247,12 +247,12 @@ fn fits_somewhere<'a>(
             Some((_, Some(f))) => {
                 let mut e = mark(Diagnostic::error(
                     codes::FITS_NOWHERE,
-                    format!("the strategy `{}` fits no kernel of this file", d.name),
+                    format!("the strategy `{}` applies to no kernel of this file", d.name),
                 ));
                 for why in &f.diagnostics {
                     e = e.note(format!("{}: {}", why.code, why.message));
                 }
-                let e = e.help("say which kernel it is for: `strategy … for KERNEL = …`, or remove it");
+                let e = e.help("specify its kernel: `strategy … for KERNEL = …`, or remove it");
                 report.failures.push(Failure::one(&program.sources, e));
             }
             Some(_) => {}

@@ -17,8 +17,8 @@ pub static CODES: &[CodeInfo] = &[
     CodeInfo {
         code: NOTHING_TO_TUNE,
         title: "a strategy without parameters to search",
-        explanation: "The tuner searches the parameters of a strategy that have ranges. A strategy that only chooses \
-                      another one by sizes is followed to the one that it takes.",
+        explanation: "The tuner searches the parameters of a strategy that have ranges. If a strategy only \
+                      selects another one by sizes, the selected one is searched.",
         wrong: "kernel copy(A: f32[N]) -> (B: f32[N]) {\n    B[i] = A[i]\n}\nstrategy s(t = 8) for copy = split(i, t)",
         right: "kernel copy(A: f32[N]) -> (B: f32[N]) {\n    B[i] = A[i]\n}\nstrategy s(t = 8 in 8..=64 step 8) for copy = split(i, t)",
     },
@@ -32,7 +32,7 @@ pub static CODES: &[CodeInfo] = &[
     },
     CodeInfo {
         code: FORM,
-        title: "the file describes no tuning",
+        title: "the file does not describe a tuning problem",
         explanation: "`lathe tune FILE` takes a program with `#atf::` directives or a JSON form with tuning \
                       parameters and scripts; `--space FILE` takes these and the T1 format.",
         wrong: "lathe tune notes.txt",
@@ -40,8 +40,8 @@ pub static CODES: &[CodeInfo] = &[
     },
     CodeInfo {
         code: OPTIONS,
-        title: "options that do not go together",
-        explanation: "An option was given that has no meaning for what is tuned, for example a strategy for a program \
+        title: "incompatible options",
+        explanation: "An option does not apply to this kind of tuning, for example a strategy for a program \
                       that is tuned by scripts.",
         wrong: "lathe tune saxpy.json --strategy fast",
         right: "lathe tune saxpy.json --budget 60s",

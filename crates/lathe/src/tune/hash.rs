@@ -51,7 +51,7 @@ fn data_hash(inputs: &BTreeMap<String, String>) -> String {
     let mut parts = Vec::new();
     for (name, value) in inputs {
         parts.push(name.clone());
-        // What is no file is a number.
+        // What is not a file is a number.
         let content = lathe_system::files::open(Path::new(value)).and_then(hash_of_file);
         parts.push(content.unwrap_or_else(|_| value.clone()));
     }

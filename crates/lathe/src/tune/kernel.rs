@@ -208,8 +208,7 @@ fn read<T: serde::de::DeserializeOwned>(answer: Json) -> Result<T, Fault> {
 }
 
 fn broken(why: String) -> Fault {
-    Diagnostic::error(lathe_measure::codes::WORKER, format!("the worker's answer makes no sense: {why}"))
-        .into()
+    Diagnostic::error(lathe_measure::codes::WORKER, format!("the worker's answer is invalid: {why}")).into()
 }
 
 /// All of the machine's memory: a configuration that needs more would only wake the system's own killer.

@@ -20,19 +20,20 @@ pub fn order(text: &str) -> Result<Order, Diagnostic> {
         _ => {}
     }
     if let Some(inside) = text.strip_prefix("lexicographic(").and_then(|t| t.strip_suffix(')')) {
-        let tolerance: f64 = inside.trim().parse().map_err(|_| wrong(format!("`{inside}` is no number")))?;
+        let tolerance: f64 =
+            inside.trim().parse().map_err(|_| wrong(format!("`{inside}` is not a number")))?;
         if !(0.0..1.0).contains(&tolerance) {
-            return Err(wrong("a tolerance is at least 0 and below 1".to_string()));
+            return Err(wrong("a tolerance must be at least 0 and below 1".to_string()));
         }
         return Ok(Order::Lexicographic { tolerance });
     }
     let expr = parse(text).map_err(|e| wrong(e.message))?;
     let used = names(&expr);
     if used.is_empty() {
-        return Err(wrong("it mentions no cost".to_string()));
+        return Err(wrong("it uses no cost".to_string()));
     }
     if let Some(other) = used.iter().find(|n| position(n).is_none()) {
-        return Err(wrong(format!("there is no `{other}`; costs are c1, c2, …")));
+        return Err(wrong(format!("unknown `{other}`; costs are c1, c2, …")));
     }
     let objectives = used.iter().filter_map(|n| position(n)).max().map_or(1, |last| last + 1);
     let compare = Arc::new(move |a: &Cost, b: &Cost| value(&expr, a).total_cmp(&value(&expr, b)));
@@ -53,7 +54,7 @@ pub(super) fn means_something(text: &str, best: &Cost) -> Result<(), Diagnostic>
 }
 
 fn wrong(text: &str, why: String) -> Diagnostic {
-    Diagnostic::error(codes::OPTIONS, format!("`{text}` is no order of costs: {why}"))
+    Diagnostic::error(codes::OPTIONS, format!("`{text}` is not a valid order of costs: {why}"))
         .help("lexicographic, lexicographic(0.05), pareto, or an expression: c1 + 0.1 * c2")
 }
 

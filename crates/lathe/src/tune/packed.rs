@@ -33,11 +33,11 @@ pub fn unpacked(bytes: Vec<u8>, limit: u64) -> std::io::Result<Vec<u8>> {
 /// As `read`, for text.
 ///
 /// # Errors
-/// `E0901` also for what is no UTF-8.
+/// `E0901` also for what is not UTF-8.
 pub fn read_text(file: &Path) -> Result<String, Diagnostic> {
     String::from_utf8(read(file)?).map_err(|e| {
         let text = format!(
-            "cannot read `{}`: it is no UTF-8 text (byte {})",
+            "cannot read `{}`: it is not UTF-8 text (byte {})",
             file.display(),
             e.utf8_error().valid_up_to()
         );

@@ -25,7 +25,7 @@ use std::time::Duration;
 pub struct Described {
     pub file: PathBuf,
     pub program: TuningProgram,
-    /// The program's text without its directives, where they stand in it.
+    /// The program's text without its directives, where they are in it.
     pub text: Option<String>,
 }
 
@@ -44,7 +44,7 @@ fn form(text: &str) -> Option<Form> {
     if !text.trim_start().starts_with('{') {
         return None;
     }
-    // T1 calls its parts otherwise. What is no JSON is explained by the reader of forms.
+    // T1 calls its parts otherwise. What is not JSON is explained by the reader of forms.
     let json: Option<serde_json::Value> = serde_json::from_str(text).ok();
     let t1 = json.is_some_and(|j| j.get("ConfigurationSpace").is_some());
     Some(if t1 { Form::T1 } else { Form::Json })
@@ -73,7 +73,10 @@ pub fn describe_program(file: &Path, arguments: &[String]) -> Result<Described, 
             (TuningProgram { space, ..TuningProgram::default() }, None)
         }
         None => {
-            let d = Diagnostic::error(codes::FORM, format!("`{}` describes no tuning", file.display()));
+            let d = Diagnostic::error(
+                codes::FORM,
+                format!("`{}` does not describe a tuning problem", file.display()),
+            );
             return Err(fail(d.help(
                 "it has neither `#atf::` directives nor is it a JSON object; kernels are in files that end in .lathe",
             )));
@@ -204,15 +207,16 @@ fn scripts(described: &Described, t: &ProgramTuning) -> Result<ScriptsCost, Diag
     let p = &described.program;
     let file = &described.file;
     let Some(run) = &p.run_script else {
-        let d = Diagnostic::error(codes::FORM, format!("`{}` does not say how it is run", file.display()))
-            .note("costs may also come from a recorded search: --recorded FILE");
+        let d =
+            Diagnostic::error(codes::FORM, format!("`{}` does not specify how to run it", file.display()))
+                .note("costs can also be read from a recorded search: --recorded FILE");
         return Err(match &p.kernel {
-            Some(_) => d.help("OpenCL and CUDA kernels are run by a program of yours: #atf::run_script"),
+            Some(_) => d.help("OpenCL and CUDA kernels need a host program: #atf::run_script"),
             None => d.help("add #atf::run_script, or \"run_script\" in a JSON form"),
         });
     };
     let folder = file.parent().filter(|f| !f.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_path_buf();
-    // Directives stand in the program itself.
+    // Directives are in the program itself.
     let source = match &described.text {
         Some(_) => file.file_name().map(PathBuf::from),
         None => p.program_source.as_ref().map(PathBuf::from),

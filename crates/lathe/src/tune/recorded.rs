@@ -16,7 +16,7 @@ pub(super) struct RecordedCost(RecordedTable);
 
 impl RecordedCost {
     /// # Errors
-    /// `E0901` if the file cannot be read; what it holds that is no T4, or does not fit the space.
+    /// `E0901` if the file cannot be read; what it holds that is not T4, or does not fit the space.
     pub fn read(file: &Path, space: &Arc<Space>) -> Result<RecordedCost, Diagnostic> {
         let text = super::packed::read(file)?;
         Ok(RecordedCost(RecordedTable::new(Arc::clone(space), &Results::read(&text)?)?))

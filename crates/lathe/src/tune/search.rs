@@ -123,7 +123,7 @@ impl<'a> Tuner<'a> {
     /// When to stop, as text: `60s`, `200 evaluations || cost <= 0.5`, `duration<minutes>(10)`.
     ///
     /// # Errors
-    /// For what is no stop rule.
+    /// For what is not a stop rule.
     pub fn until(self, rule: &str) -> Result<Tuner<'a>, Diagnostic> {
         Ok(self.stop(lathe_tune::stop_text::parse(rule)?))
     }
@@ -163,7 +163,7 @@ impl<'a> Tuner<'a> {
         self
     }
 
-    /// Measures anew what the store already has.
+    /// Measures again what the store already has.
     pub fn fresh(mut self, fresh: bool) -> Tuner<'a> {
         self.fresh = fresh;
         self
@@ -429,7 +429,7 @@ impl Found {
         for (kind, (count, first)) in self.reasons() {
             d = d.note(format!("{count} {kind}, the first: {first}"));
         }
-        d.help("make one configuration work by hand first")
+        d.help("run one configuration by hand first")
     }
 }
 

@@ -83,7 +83,7 @@ pub fn strategy_space(
     let fixed: Values = fixed.iter().filter(|(n, _)| own(n)).map(|(n, v)| (n.clone(), v.clone())).collect();
     let mut start: Values = given;
     start.extend(fixed.clone());
-    // The author's own values, if they keep to the ranges and constraints for these sizes.
+    // The strategy's defaults, if they keep to the ranges and constraints for these sizes.
     let bound = lathe_space::bind(&of, &definition.params, &definition.constraints, &start, &facts)
         .or_else(|_| lathe_space::bind(&of, &definition.params, &[], &fixed, &facts))
         .ok();

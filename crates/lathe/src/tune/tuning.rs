@@ -44,7 +44,7 @@ pub struct KernelTuning {
     pub seed: u64,
     /// Where results are kept; `None`: nowhere.
     pub store: Option<PathBuf>,
-    /// Measures anew what the store already has.
+    /// Measures again what the store already has.
     pub fresh: bool,
     pub worker: WorkerCommand,
 }
@@ -76,7 +76,7 @@ pub struct KernelTuned {
 /// rounds of the last stage decide.
 const STAGES: [(usize, f64, usize); 3] = [(12, 0.25, 7), (6, 0.25, 15), (3, 0.5, 41)];
 
-/// The author's own values run along there, unless the search found something so many times as fast; and they win where
+/// The strategy's defaults run along there, unless the search found something so many times as fast; and they win where
 /// the best is not faster by more than this.
 const WORTH: f64 = 10.0;
 const NOISE: f64 = 1.01;
@@ -165,9 +165,9 @@ pub fn tune_kernel(
             Some(_) => None,
         };
         return Err(fail(d.unwrap_or_else(|| {
-            let text = "every configuration that was compared with the reference run gives a wrong result";
+            let text = "every configuration that was checked against the reference run gives a wrong result";
             Diagnostic::error(super::codes::NOTHING_VALID, text)
-                .help("this is a defect of Lathe: please report it with the file, the strategy and the seed")
+                .help("this is a bug in Lathe: please report it with the file, the strategy and the seed")
         })));
     };
     let checked = check.as_ref().map(|c| c.against.clone());
@@ -192,7 +192,7 @@ pub fn tune_kernel(
 type Checked = (Values, Sample, Option<CheckReport>, Option<String>);
 
 /// Measures the best few side by side, and takes the fastest whose result is right, if there is one; also the time
-/// with the author's own values. What was measured stands, whatever happens here.
+/// with the strategy's defaults. What was measured stands, whatever happens here.
 fn finish(
     cost: &mut KernelCost,
     found: &Found,
@@ -211,7 +211,7 @@ fn finish(
         }
         if near && best.len() < STAGES[0].0 { best.push(s) } else { rest.push(s) }
     }
-    // The author's own values run along: what they take at the same time is what the winner is compared with.
+    // The strategy's defaults run along: what they take at the same time is what the winner is compared with.
     let of = |best: &[(Values, Sample)]| {
         let own = best.iter().find(|b| Some(&b.0) == author);
         own.map(|b| b.1.cost.first())

@@ -263,7 +263,7 @@ fn writes_at_computed_places_stay_inside() {
     fails(text, &[("N", 6)], &[("y", &y), ("a", &[MIN]), ("b", &[MAX])]);
 }
 
-/// A sum of `index` values fails where a part of it, in order, leaves 64 bits.
+/// A sum of `index` values fails where a part of it, in order, overflows 64 bits.
 #[test]
 fn sums_of_index_values_fail_where_they_leave_64_bits() {
     let sum = "kernel k(p: index[R]) -> (y: index) {\n    y = sum[r](p[r])\n}\n";
@@ -352,7 +352,7 @@ fn abs_of_a_literal_is_a_literal() {
     );
 }
 
-/// Equations with a constant that has no negative are no definitions.
+/// Equations with a constant that has no negative are not definitions.
 #[test]
 fn the_least_number_ends_no_search() {
     let text = "kernel k(y: inout i64[1], a: index, b: index) {
@@ -363,7 +363,7 @@ fn the_least_number_ends_no_search() {
     fails(text, &[], &[("y", &[0]), ("a", &[3]), ("b", &[2])]);
 }
 
-/// Bounds whose difference leaves 64 bits, of a loop that is left with nothing but a check.
+/// Bounds whose difference overflows 64 bits, of a loop that is left with nothing but a check.
 #[test]
 fn bounds_of_empty_loops_may_be_far_apart() {
     let text = "kernel k(p: index[1], y: inout i64[1], a: index, b: index) {

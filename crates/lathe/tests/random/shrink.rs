@@ -37,7 +37,7 @@ fn variants(case: &Case) -> Vec<Case> {
     for n in 0..case.source.statements.len() {
         let mut c = case.clone();
         let gone = c.source.statements.remove(n);
-        // An output that nothing writes any more is no output.
+        // An output that nothing writes any more is not an output.
         c.source.results.retain(|r| {
             let name = r.split(':').next().unwrap_or("");
             !gone.starts_with(name) || c.source.statements.iter().any(|s| s.starts_with(name))

@@ -253,7 +253,7 @@ fn written(f: &Function) -> Vec<String> {
     out
 }
 
-/// Reads a step as the language does; `None` if it is no single call.
+/// Reads a step as the language does; `None` if it is not a single call.
 pub fn parse(text: &str) -> Option<(String, Args)> {
     let Ok(Strategy::Call { name, args, .. }) = lathe_strategy::parse_strategy(text) else { return None };
     let mut out = Args::default();

@@ -66,7 +66,7 @@ fn mutated(random: &mut Random, seed: &[u8], others: &[Vec<u8>]) -> Vec<u8> {
         }
     }
     let mut out = parts.concat();
-    // Files that are no text change bit by bit, too.
+    // Files that are not text change bit by bit, too.
     if !out.is_empty() && random.below(3) == 0 {
         let at = random.below(out.len());
         out[at] ^= 1 << random.below(8);

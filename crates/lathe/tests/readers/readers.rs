@@ -231,7 +231,7 @@ const RULES: &[&str] = &[
     "echo $((1 << 2)) \"$(cat <<E\nX\nE\n)\" # it's",
 ];
 
-/// What stands in command lines, forms and cost files: stop rules, costs, orders, conditions, and texts for shells.
+/// What is in command lines, forms and cost files: stop rules, costs, orders, conditions, and texts for shells.
 pub fn rule(data: &[u8]) -> bool {
     let Some(text) = text(data) else { return false };
     let stop = tune::stop_text::parse(text).is_ok();
@@ -345,7 +345,7 @@ fn entries() -> Vec<Vec<u8>> {
 
 const KEY: &str = "key";
 
-/// Entries of the cache, and what stands in them: the seal keeps others out, and what is under it is read with the same
+/// Entries of the cache, and what is in them: the seal keeps others out, and what is under it is read with the same
 /// care.
 pub fn cache(data: &[u8]) -> bool {
     let content = Cache::unsealed(KEY, data);

@@ -4,7 +4,7 @@ use super::*;
 
 impl<'m> Compiler<'m> {
     pub(in crate::interp) fn bad_barrier(&self, why: &str) -> Diagnostic {
-        self.at_site(Diagnostic::error(codes::BARRIER, "a barrier cannot stand here").note(why))
+        self.at_site(Diagnostic::error(codes::BARRIER, "a barrier is not allowed here").note(why))
             .help("a barrier names a parallel loop around it, and every iteration must reach it")
     }
 

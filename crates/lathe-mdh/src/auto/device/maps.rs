@@ -1,5 +1,5 @@
-//! Results that depend on no other: threads take neighbours that lie together. Stencils have rows per thread, of which what
-//! lies between is read once; what is turned goes through shared memory.
+//! Maps: threads process adjacent, contiguous elements. Stencils have several rows per thread, whose shared
+//! neighbours are read once; transposes go through shared memory.
 
 use super::shape::{Shape, Steps, divisor, together};
 use crate::lower::steps::{data, int, named, word};

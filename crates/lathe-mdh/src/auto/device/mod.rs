@@ -1,9 +1,9 @@
-//! Forms for devices: how an expert would write a compute of a shape, as strategies. Maps by vectors, stencils by rows,
-//! reductions by shuffles, products by tiles in shared memory and registers, chains over rows by rows in registers, histograms
-//! by tables in shared memory.
+//! Templates for devices: how an expert would write a compute of a given shape, as strategies. Maps by vectors,
+//! stencils by rows, reductions by shuffles, products by tiles in shared memory and registers, chains over rows by
+//! rows in registers, histograms by tables in shared memory.
 //!
-//! Nothing here is believed: a form is a strategy like any other, and one that a rule refuses is left out. Sizes are
-//! constants, and those that a form's tiles do not divide have the decisions of a model.
+//! Nothing here is trusted: a template is a strategy like any other, and one that a rule refuses is skipped. Sizes are
+//! constants, and those that a template's tiles do not divide use the decisions of a model.
 
 mod maps;
 mod products;
@@ -45,7 +45,7 @@ pub fn forms(module: &Module, func: &Function, code: &Code) -> Vec<Form> {
     out
 }
 
-/// The compute of a label, if it is one that forms are for.
+/// The compute of a label, if there are templates for it.
 fn shape(module: &Module, func: &Function, label: &str) -> Option<Shape> {
     let h = Homomorphism::of(module, func, Some(label)).ok()?;
     let at = h.at(&BTreeMap::new()).ok()?;

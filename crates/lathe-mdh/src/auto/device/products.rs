@@ -1,5 +1,5 @@
-//! Products of matrices, whichever of their dimensions lie together: tiles of both inputs go through shared memory, and
-//! while one pair is used, the next is on its way there. A thread has its results in registers, in pieces of 4 × 4. Partial
+//! Matrix products in any layout: tiles of both inputs go through shared memory, and while one pair is
+//! used, the next is prefetched (double buffering). A thread has its results in registers, in pieces of 4 × 4. Partial
 //! tiles are filled with zeros, so that all blocks run full ones, and only results that exist are stored.
 
 use super::shape::{Array, Shape, Steps, divisor};

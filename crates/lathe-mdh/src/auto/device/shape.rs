@@ -1,4 +1,4 @@
-//! What the forms know of a compute: its loops, and how arrays lie along them.
+//! What the templates use of a compute: its loops, and the strides of arrays along them.
 
 use crate::lower::steps::{call, int, name, unroll, with, word};
 use lathe_ir::names::Role;
@@ -22,12 +22,12 @@ pub struct Array {
     pub over: Vec<Option<usize>>,
     /// Per loop, whether several of its neighbours are read.
     pub spread: Vec<bool>,
-    /// It belongs to the function, and nobody else sees it.
+    /// It is local to the function.
     pub local: bool,
 }
 
 impl Array {
-    /// The loop along which neighbours lie together.
+    /// The loop along which elements are contiguous.
     pub fn along(&self) -> Option<usize> {
         self.over.last().copied().flatten()
     }
@@ -50,7 +50,7 @@ pub struct Shape {
     pub dims: Vec<Dim>,
     pub output: Array,
     pub inputs: Vec<Array>,
-    /// Partial results may start anywhere, and be combined in any order.
+    /// Partial results may start from the identity, and be combined in any order.
     pub splits: bool,
     /// A sum of products of floats.
     pub products: bool,

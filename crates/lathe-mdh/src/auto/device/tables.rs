@@ -1,4 +1,4 @@
-//! Statements that combine into elements that data names (histograms): every block has a table in shared memory, whose
+//! Updates with indirect subscripts (histograms): every block has a table in shared memory, whose
 //! elements its threads share by atomic updates, and adds it to the result at its end.
 
 use super::Form;
@@ -45,7 +45,7 @@ pub fn forms(func: &Function) -> Vec<Form> {
 /// a compute.
 fn only(body: &Stmt) -> Option<(&Label, &Access, bool)> {
     if let Some(all) = body.as_seq() {
-        // Checks of subscripts stand beside it.
+        // Checks of subscripts are beside it.
         let mut rest = all.iter().filter(|s| !matches!(s.kind(), StmtKind::Check { .. }));
         let (one, None) = (rest.next()?, rest.next()) else { return None };
         return only(one);

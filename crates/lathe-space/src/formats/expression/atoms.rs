@@ -1,4 +1,4 @@
-//! What stands between operators: numbers, words, names, calls, lists, parentheses, lambdas.
+//! What is between operators: numbers, words, names, calls, lists, parentheses, lambdas.
 
 use super::*;
 
@@ -79,7 +79,7 @@ impl<'a> Reader<'a> {
                 c => out.push(c),
             }
         }
-        self.error("the string does not end")
+        self.error("the string is not terminated")
     }
 
     fn argument(&mut self) -> Result<Typed, ParseError> {
