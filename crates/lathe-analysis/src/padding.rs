@@ -208,10 +208,7 @@ impl Padded<'_> {
         let outer = builder.surroundings(env);
         let mut scope = self.additional(&mut builder, &outer, leaf, t);
         let fails = || {
-            format!(
-                "the added iterations of `{}` may access `{}` out of bounds",
-                self.l.binder.name, of.name
-            )
+            format!("the added iterations of `{}` may access `{}` out of bounds", self.l.binder.name, of.name)
         };
         for (e, n) in t.indices.as_ref().ok_or_else(fails)?.iter().zip(&of.extents) {
             let (e, n) = (builder.value(&mut scope, e), builder.value(&mut scope, n));

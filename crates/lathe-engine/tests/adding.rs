@@ -91,7 +91,10 @@ type Value = Box<dyn Fn(&Frame) -> Result<u64, i32> + Send + Sync>;
 type Action = Box<dyn Fn(&mut Frame) -> Result<(), i32> + Send + Sync>;
 
 /// The buffer of an access, and the position of its element.
-fn place(a: &Access) -> Box<dyn Fn(&Frame) -> Result<(u32, usize), i32> + Send + Sync> {
+/// Where an element is: the array's number, and the element's in it; or the status of a failed call.
+type Place = Box<dyn Fn(&Frame) -> Result<(u32, usize), i32> + Send + Sync>;
+
+fn place(a: &Access) -> Place {
     let (id, indices) = resolve(a).expect("a view that this engine takes");
     let indices: Vec<Value> = indices.iter().map(value).collect();
     Box::new(move |f| {

@@ -237,7 +237,7 @@ pub fn fma(ty: Scalar, a: u64, b: u64, c: u64) -> u64 {
             let (product, sum) = (a * b, a * b + c);
             let back = sum - product;
             let error = (product - (sum - back)) + (c - back);
-            let inexact = error < 0.0 || error > 0.0;
+            let inexact = error != 0.0 && !error.is_nan();
             let odd = match inexact && sum.to_bits() & 1 == 0 {
                 true if (error > 0.0) == (sum > 0.0) => f64::from_bits(sum.to_bits() + 1),
                 true => f64::from_bits(sum.to_bits() - 1),

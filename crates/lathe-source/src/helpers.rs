@@ -147,7 +147,7 @@ impl Helpers {
     }
 
     /// `f16` to `f32`.
-    pub fn from_f16(&mut self) -> &'static str {
+    pub fn widened_f16(&mut self) -> &'static str {
         self.float_bits();
         self.need(
             2,
@@ -163,7 +163,7 @@ impl Helpers {
     }
 
     /// `f32` to `f16`, to nearest even.
-    pub fn to_f16(&mut self) -> &'static str {
+    pub fn narrowed_f16(&mut self) -> &'static str {
         self.float_bits();
         self.need(
             2,

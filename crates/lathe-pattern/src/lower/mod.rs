@@ -215,7 +215,7 @@ impl Lower<'_> {
             elem = e.clone();
         }
         let loops: Vec<Binder> = (0..b.extents.len())
-            .map(|d| self.func.fresh_var(&names::dimension(&b.name, d), Scalar::Index))
+            .map(|d| self.func.fresh_var(names::dimension(&b.name, d), Scalar::Index))
             .collect();
         let at = loops.iter().map(build::var).collect();
         let mut checks = Vec::new();

@@ -131,8 +131,8 @@ impl Emitter<'_> {
         match (from, to) {
             _ if from == to => v.to_string(),
             (_, Bool) => format!("({v} != 0)"),
-            (F32, F16) => format!("{}({})", self.helpers.to_f16(), bare(v)),
-            (F16, F32) => format!("{}({})", self.helpers.from_f16(), bare(v)),
+            (F32, F16) => format!("{}({})", self.helpers.narrowed_f16(), bare(v)),
+            (F16, F32) => format!("{}({})", self.helpers.widened_f16(), bare(v)),
             _ if from.is_float() && !to.is_float() => {
                 format!("{}({})", self.helpers.saturate(from, to), bare(v))
             }
