@@ -1,5 +1,6 @@
 //! Definedness: outputs are written everywhere, and nothing is read before it is written.
 
+use crate::budget::within_work;
 use crate::codes::{UNINITIALIZED, UNWRITTEN};
 use crate::copy::{Copy, Place, earlier, equal};
 use crate::cover::{expand, uncovered};
@@ -7,7 +8,6 @@ use crate::env::{Env, Item};
 use crate::isl_set::Projection;
 use crate::leaves::{Leaf, Level, Relative, Role, Touch, buffer_indices, leaves, relate, written_buffers};
 use crate::refusal::{instance_text, sizes_text};
-use crate::solve::within_work;
 use crate::system::{Conj, Lin, eq, gt};
 use crate::translate::{Builder, Scope};
 use crate::view::Written;

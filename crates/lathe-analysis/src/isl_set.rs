@@ -1,7 +1,7 @@
 //! The questions that isl answers. One context per thread, under a budget of operations; no isl object
 //! leaves this file.
 
-use crate::solve::spend;
+use crate::budget::spend;
 use crate::system::{Con, Conj};
 use isl_rs::{BasicSet, Context, DimType, LibISLError, Mat, Set, Space, Val};
 use std::collections::HashMap;

@@ -6,6 +6,7 @@
 
 pub mod affine;
 mod bounds;
+mod budget;
 mod calls;
 mod checks;
 pub mod codes;
@@ -33,6 +34,7 @@ mod values;
 mod view;
 
 pub use bounds::{Assumptions, prove_accesses, prove_arithmetic};
+pub use budget::within_work;
 pub use calls::prove_calls;
 pub use codes::CODES;
 pub use concurrent::prove_concurrent;
@@ -45,7 +47,6 @@ pub use order::order_preserved;
 pub use padding::padded;
 pub use refusal::{DepKind, OrderProof, OrderRefusal, Violation};
 pub use scan::{Scan, scan_affine};
-pub use solve::within_work;
 pub use values::{
     Change, Part, Silent, Tables, begins_empty, combined_from, computed_again, elements_of_their_own,
     filled_ahead, holds_values, instances_kept, means_nothing, order_kept, relaid, same_runs, shares_nothing,

@@ -2,12 +2,12 @@
 //! eliminated by Fourier and Motzkin's method. Where that is exact over the integers the answer
 //! stands; where it is not, isl decides.
 
+use crate::budget::spend;
 use crate::eliminate::{Outcome, eliminate};
 use crate::isl_set;
 use crate::system::{Con, Conj, Lin, System};
 use lathe_poly::gcd;
 use rustc_hash::{FxBuildHasher, FxHashMap};
-use std::cell::Cell;
 use std::collections::HashMap;
 
 /// Whether a system has an integer point.
@@ -22,30 +22,6 @@ pub(crate) enum Answer {
 
 /// Nodes of the search over alternatives before it gives up.
 const MAX_NODES: usize = 20_000;
-
-thread_local! {
-    /// What all searches of this thread may still take together: per node the square of its constraints.
-    static LEFT: Cell<u64> = const { Cell::new(u64::MAX) };
-}
-
-/// Runs an analysis whose searches do so much work at most, all together: pairs of constraints, summed over their nodes.
-/// Beyond that nothing is known any more, and a question is answered as one that could not be decided.
-pub fn within_work<T>(most: u64, analysis: impl FnOnce() -> T) -> T {
-    let before = LEFT.get();
-    let most = most.min(before);
-    LEFT.set(most);
-    let out = analysis();
-    // What was spent here is spent outside, too.
-    LEFT.set(before - (most - LEFT.get()));
-    out
-}
-
-/// Takes work off what may still be done; whether there was any left.
-pub(crate) fn spend(work: u64) -> bool {
-    let left = LEFT.get();
-    LEFT.set(left.saturating_sub(work));
-    left > 0
-}
 
 /// Finds a point of a system or shows that there is none.
 pub(crate) fn solve(system: &System) -> Answer {

@@ -59,7 +59,7 @@ roles! {
     Temporary = "t",
     /// Whether a loop that can be ended goes on; where it is; where it ends at the latest.
     Goes = "goes",
-    At = "at",
+    Next = "next",
     End = "end",
     /// The value at the position that `argmin` or `argmax` finds.
     Best = "best",

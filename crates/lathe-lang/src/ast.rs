@@ -265,3 +265,12 @@ impl Expr {
         }
     }
 }
+
+/// Whether the statements may end the loop around them.
+pub fn breaks(stmts: &[Stmt]) -> bool {
+    stmts.iter().any(|s| match &s.kind {
+        StmtKind::Break => true,
+        StmtKind::If { then, other, .. } => breaks(then) || other.as_deref().is_some_and(breaks),
+        _ => false,
+    })
+}

@@ -3,7 +3,7 @@
 use crate::ast::{self, Item};
 use crate::codes;
 use crate::generic;
-use crate::lower::{self, Globals, inline::ScalarFun, kernel::is_error};
+use crate::lower::{self, Globals, kernel::is_error, scalar_fun::ScalarFun};
 use crate::parse::parse;
 use crate::{Fun, KernelInfo, Program, Resolver, Rule};
 use lathe_diagnostics::nearest;

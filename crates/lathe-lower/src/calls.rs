@@ -50,10 +50,8 @@ impl Inliner<'_> {
             let old: Vec<Expr> = s.exprs().into_iter().cloned().collect();
             let new: Vec<Expr> = old.iter().map(|e| self.expr(e)).collect();
             let s = if old == new { s } else { s.with_exprs(new) };
-            match s.kind() {
-                StmtKind::Call { function, args } => self.call(function, args, s.places()).unwrap_or(s),
-                _ => s,
-            }
+            let StmtKind::Call { function, args } = s.kind() else { return s };
+            self.call(function, args, s.places()).unwrap_or(s)
         })
     }
 

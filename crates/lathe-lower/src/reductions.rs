@@ -43,38 +43,28 @@ pub fn stores(module: &Module, r: &Reduce, places: &Places, next_id: &mut u32) -
         return Some(store(target, new.clone()));
     }
     // Every value has a name of its own, so that the first store does not change what the second one reads.
-    let mut named = Vec::new();
+    let mut named: Vec<Box<dyn FnOnce(Stmt) -> StmtKind>> = Vec::new();
     let mut values = Vec::new();
     for (new, target) in news.into_iter().zip(&r.targets) {
         let id = *next_id;
         *next_id += 1;
         let name = format!("{}.new", r.label);
-        let kind = match new.ty().scalar() {
-            Some(ty) => {
-                let binder = Binder { id: VarId(id), name: name.into(), ty };
-                values.push(var(&binder));
-                StmtKind::Let { binder, value: new, body: Stmt::empty() }
-            }
-            None => {
-                let (elem, layout) = (target.elem.clone(), Layout::row_major());
-                let (id, space) = (BufId(id), Space::Register);
-                let at = Access::buffer(id, elem.clone(), Vec::new());
-                values.push(load(at.clone()));
-                let buffer = Buffer { id, name: name.into(), elem, extents: Vec::new(), space, layout };
-                StmtKind::Alloc { buffer: Arc::new(buffer), body: store(&at, new) }
-            }
-        };
-        named.push(kind);
+        if let Some(ty) = new.ty().scalar() {
+            let binder = Binder { id: VarId(id), name: name.into(), ty };
+            values.push(var(&binder));
+            named.push(Box::new(|body| StmtKind::Let { binder, value: new, body }));
+        } else {
+            let (elem, layout) = (target.elem.clone(), Layout::row_major());
+            let (id, space) = (BufId(id), Space::Register);
+            let at = Access::buffer(id, elem.clone(), Vec::new());
+            let first = store(&at, new);
+            values.push(load(at));
+            let buffer = Arc::new(Buffer { id, name: name.into(), elem, extents: Vec::new(), space, layout });
+            named.push(Box::new(|rest| StmtKind::Alloc { buffer, body: Stmt::seq([first, rest]) }));
+        }
     }
     let all = Stmt::seq(r.targets.iter().zip(values).map(|(t, v)| store(t, v)));
-    Some(named.into_iter().rev().fold(all, |all, kind| {
-        let kind = match kind {
-            StmtKind::Let { binder, value, .. } => StmtKind::Let { binder, value, body: all },
-            StmtKind::Alloc { buffer, body } => StmtKind::Alloc { buffer, body: Stmt::seq([body, all]) },
-            other => other,
-        };
-        Stmt::new(kind, places.clone())
-    }))
+    Some(named.into_iter().rev().fold(all, |all, around| Stmt::new(around(all), places.clone())))
 }
 
 /// The new values of the targets.

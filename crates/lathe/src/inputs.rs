@@ -3,6 +3,7 @@
 use crate::codes;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::interp::ArrayValue;
+use lathe_ir::{Scalar, build};
 use lathe_lang::{InputSpec, Number};
 use lathe_runtime::Array;
 
@@ -20,10 +21,10 @@ pub fn fill(a: &mut Array, spec: &InputSpec, subscripts_below: Option<i64>) -> R
         InputSpec::Random { seed, range: Some((lo, hi)) } => {
             a.fill_random(*seed);
             let mut unit = lathe_runtime::fill::Random::new(*seed);
-            write(a, |_| lo + (hi - lo) * (unit.unit() + 1.0) / 2.0)?;
+            write(a, |_| Number::Float(lo + (hi - lo) * (unit.unit() + 1.0) / 2.0))?;
         }
-        InputSpec::Iota => write(a, |i| i as f64)?,
-        InputSpec::Constant(n) => write(a, |_| n.as_f64())?,
+        InputSpec::Iota => write(a, |i| Number::Int(i as i64))?,
+        InputSpec::Constant(n) => write(a, |_| *n)?,
         InputSpec::Data(numbers) => {
             let leaves = a.ty().leaves().len();
             if numbers.len() != a.len() * leaves {
@@ -33,23 +34,32 @@ pub fn fill(a: &mut Array, spec: &InputSpec, subscripts_below: Option<i64>) -> R
                 )
                 .help("data are row-major; components of structs follow each other"));
             }
-            if numbers.iter().any(|n| matches!(n, Number::Int(v) if v.unsigned_abs() > 1 << 53)) {
-                return Err(Diagnostic::error(codes::INPUT, "integers in test data must be below 2^53"));
+            let floats = a.ty().leaves().iter().any(|s| s.is_float());
+            if floats && numbers.iter().any(|n| matches!(n, Number::Int(v) if v.unsigned_abs() > 1 << 53)) {
+                return Err(Diagnostic::error(codes::INPUT, "integers in data of floats must be below 2^53"));
             }
-            write(a, |i| numbers[i].as_f64())?;
+            write(a, |i| numbers[i])?;
         }
     }
     Ok(())
 }
 
+/// The bits of a number as a scalar; integers of 64 bits keep all of theirs.
+fn bits(s: Scalar, n: Number) -> u64 {
+    match n {
+        Number::Int(v) if s.is_int() => build::wrap(s, v) as u64,
+        n => lathe_ir::scalar::of_f64(s, n.as_f64()),
+    }
+}
+
 /// Sets scalar `i` (row-major, components one after the other) to a value, converted as a cast would.
-fn write(a: &mut Array, mut value: impl FnMut(usize) -> f64) -> Result<(), Diagnostic> {
+fn write(a: &mut Array, mut value: impl FnMut(usize) -> Number) -> Result<(), Diagnostic> {
     let old = crate::convert::to_value(a)?;
     let leaves = a.ty().leaves();
     let mut new = ArrayValue::zeros(old.ty.clone(), &old.shape);
     for i in 0..a.len() {
         for (l, s) in leaves.iter().enumerate() {
-            new.set_leaf(i, l, lathe_ir::scalar::of_f64(*s, value(i * leaves.len() + l)));
+            new.set_leaf(i, l, bits(*s, value(i * leaves.len() + l)));
         }
     }
     let dense = crate::convert::from_value(&new)?;

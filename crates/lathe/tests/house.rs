@@ -78,7 +78,7 @@ const CIRCLES: &[(&str, usize, &str)] = &[
     ("lathe-grad", 8, "the sweep back runs parts of the sweep forward again"),
     (
         "lathe-ir",
-        16,
+        17,
         "expressions, statements and functions consist of one another, and so do their printer and interpreter",
     ),
     ("lathe-lang", 2, "an assignment in index notation is a kernel's statement"),

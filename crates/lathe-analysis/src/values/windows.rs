@@ -344,7 +344,7 @@ fn named(env: &Env, name: &str) -> Result<Arc<Buffer>, String> {
         _ => None,
     });
     let param = || env.func.params.iter().filter_map(|p| p.array()).find(|b| *b.name == *name).cloned();
-    local.or_else(param).ok_or_else(|| format!("there is no array `{name}` around the statement"))
+    local.or_else(param).ok_or_else(|| format!("no array `{name}` is visible at the statement"))
 }
 
 /// The statement that a step put local arrays around.

@@ -3,21 +3,12 @@
 
 use super::kernel::{Piece, close};
 use super::scope::{Cx, Entity, place};
-use crate::ast::{self, Ident, StmtKind as S};
+use crate::ast::{self, Ident};
 use crate::codes;
 use lathe_diagnostics::Span;
 use lathe_ir::names::Role;
 use lathe_ir::{Access, Buffer, Expr, Scalar, Space, Stmt, StmtKind, Store, build};
 use std::sync::Arc;
-
-/// Whether the statements may end the loop around them.
-pub fn breaks(stmts: &[ast::Stmt]) -> bool {
-    stmts.iter().any(|s| match &s.kind {
-        S::Break => true,
-        S::If { then, other, .. } => breaks(then) || other.as_deref().is_some_and(breaks),
-        _ => false,
-    })
-}
 
 impl Cx<'_> {
     /// A scalar of the loop's own.
@@ -69,7 +60,7 @@ impl Cx<'_> {
         body: &[ast::Stmt],
         span: Span,
     ) -> Vec<Piece> {
-        let at = self.cell(&Role::At.of(&var.text), Scalar::Index);
+        let at = self.cell(&Role::Next.of(&var.text), Scalar::Index);
         let end = self.fresh_var(&Role::End.of(&var.text), Scalar::Index);
         let binder = self.fresh_var(&var.text, Scalar::Index);
         let (flag, body) = self.escaping(&var.text, |cx| {

@@ -1,10 +1,9 @@
 //! Signatures and statements of kernels.
 
-use super::escape::breaks;
 use super::index::Assignment;
 use super::scope::{Cx, Entity, Statement, place};
 use super::types::Globals;
-use crate::ast::{self, ExprKind as K, Ident, StmtKind as S};
+use crate::ast::{self, ExprKind as K, Ident, StmtKind as S, breaks};
 use crate::codes;
 use lathe_diagnostics::{Diagnostic, Places, SourceMap, Span};
 use lathe_ir::{

@@ -1,6 +1,6 @@
 //! What the names of types mean, and the declarations that kernels share.
 
-use super::inline::ScalarFun;
+use super::scalar_fun::ScalarFun;
 use crate::ast::{self, TypeKind};
 use crate::codes;
 use lathe_diagnostics::nearest;

@@ -1,0 +1,27 @@
+//! What all questions of an analysis may take together.
+
+use std::cell::Cell;
+
+thread_local! {
+    /// What all searches of this thread may still take together: per node the square of its constraints.
+    static LEFT: Cell<u64> = const { Cell::new(u64::MAX) };
+}
+
+/// Runs an analysis whose searches do so much work at most, all together: pairs of constraints, summed over their nodes.
+/// Beyond that nothing is known any more, and a question is answered as one that could not be decided.
+pub fn within_work<T>(most: u64, analysis: impl FnOnce() -> T) -> T {
+    let before = LEFT.get();
+    let most = most.min(before);
+    LEFT.set(most);
+    let out = analysis();
+    // What was spent here is spent outside, too.
+    LEFT.set(before - (most - LEFT.get()));
+    out
+}
+
+/// Takes work off what may still be done; whether there was any left.
+pub(crate) fn spend(work: u64) -> bool {
+    let left = LEFT.get();
+    LEFT.set(left.saturating_sub(work));
+    left > 0
+}
