@@ -133,7 +133,7 @@ fn forms_that_mean_nothing_are_errors() {
         (format!("{COPY}#: steps keep\n"), "no `#: sizes`"),
         (format!("{COPY}#: sizes N\n#: steps keep\n"), "is not a size"),
         (format!("{COPY}#: sizes M=1\n#: run M=1\n"), "`N` has no value"),
-        (format!("{COPY}#: values 3..1\n"), "no range"),
+        (format!("{COPY}#: values 3..1\n"), "is not a range"),
         (format!("#:  more\n{COPY}"), "continues no case"),
         (format!("#: sizes N=1\n{COPY}"), "before the cases"),
         (format!("{COPY}#: for q\n#: run N=1\n"), "no function `q`"),

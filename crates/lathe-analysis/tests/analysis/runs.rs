@@ -52,7 +52,7 @@ fn verdict(after: &str) -> Result<usize, String> {
         (m, f)
     };
     let ((m, old), (_, new)) = (read(LOOP), read(after));
-    same_runs(&Change { module: &m, before: &old, after: &new })
+    same_runs(&Change { module: &m, before: &old, after: &new }).expect("short bounds")
 }
 
 #[test]

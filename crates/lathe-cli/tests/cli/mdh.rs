@@ -269,7 +269,7 @@ fn wrong_homomorphisms_and_decisions_are_refused() {
     }
     for (views, operators, word) in [
         ("O:(i,j)->(i) ) o md_hom<N,M>( id, (++,++) ) o inp_view<f32>( I:(i,j)->(i,j)", "", "same element"),
-        ("O:(i,j)->() ) o md_hom<N,M>( id, (+,max) ) o inp_view<f32>( I:(i,j)->(i,j)", "", "interchange"),
+        ("O:(i,j)->() ) o md_hom<N,M>( id, (+,max) ) o inp_view<f32>( I:(i,j)->(i,j)", "", "do not commute"),
         ("O:(i,j)->(i,j) ) o md_hom<N,M>( id, (++,+) ) o inp_view<f32>( I:(i,j)->(i,j)", "", "reduced"),
         ("O:(i,j)->(i,j) ) o md_hom<N,M>( id, (++,++) ) o inp_view<f32>( I:(i,j)->(i-1,j)", "", "below 0"),
     ] {

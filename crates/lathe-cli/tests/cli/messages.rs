@@ -10,7 +10,7 @@ fn funs_that_cannot_run_are_not_passed_over() {
         "fun dot(p: (f32[N], f32[N])) -> f32 = zip(p.0, p.1) |> map(|(a, b)| a * b) |> reduce(add, 0)\n";
     f.write("f.lathe", format!("{helper}fun norm(xs: f32[N]) -> f32 = dot((xs, xs))\n"));
     let d = f.ok("check f.lathe");
-    assert!(d.stderr.contains("1 kernel, 1 fun for others"), "{}", d.stderr);
+    assert!(d.stderr.contains("1 kernel, 1 fun used by others"), "{}", d.stderr);
     f.fails("run f.lathe:dot -D N=4", 1, "E1113");
     // A strategy for it would never be looked at.
     f.write("f.lathe", format!("{helper}strategy s for dot = topDown(nonsense)\n"));
@@ -152,7 +152,7 @@ fn what_no_engine_takes_is_refused() {
     // A size that no array tells: for other funs only.
     f.write("h.lathe", "fun edge(i: idx<N>) -> f32 = select(index(i) < N - 1, 1.0, 0.0)\nfun all(x: f32[N]) -> f32[N] = generate(N, edge)\n");
     let d = f.ok("check h.lathe");
-    assert!(d.stderr.contains("1 kernel, 1 fun for others"), "{}", d.stderr);
+    assert!(d.stderr.contains("1 kernel, 1 fun used by others"), "{}", d.stderr);
     // For a device that this build has no engine for: said, and no mistake of the author.
     f.write("d.lathe", "kernel k(A: f32[N]) -> (B: f32[N]) { B[i] = A[i] }\nstrategy gpu for k = split(i, 64) ; bind(i.o, grid) ; bind(i.i, block)\n");
     let d = f.ok("check d.lathe");

@@ -109,7 +109,7 @@ fn mistakes_are_not_caught_by_try() {
     let context = Context::new(&all, None, &facts);
     let error = lathe_transform::run(&m, only(&m), &context, &call("more")).unwrap_err();
     let text = error.diagnostic.to_string();
-    assert!(text.contains("without end") && text.contains("`more`") && text.contains("`again`"), "{text}");
+    assert!(text.contains("E0608") && text.contains("`more`") && text.contains("`again`"), "{text}");
 }
 
 #[test]
