@@ -125,7 +125,7 @@ def first_above(x: lathe.f64["M", "N"], limit: lathe.f64, at: lathe.out(lathe.i6
         at[i] = -1
         for j in range(x.shape[1]):
             if x[i, j] > limit:
-                at[i] = j
+                at[i] = np.int64(j)
                 break
 
 

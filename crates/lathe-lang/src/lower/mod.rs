@@ -1,7 +1,7 @@
 //! From syntax to the tree: names, types, ranges, statements.
 //!
 //! [`types`] declares structs; [`fun`] hands funs to `lathe-pattern`; [`kernel`] lowers signatures and statements,
-//! [`escape`] those that end loops, [`expr`], [`call`], [`inline`] and [`reduction`] expressions; [`index`] turns index notation into computes with the ranges that [`range`] infers, and
+//! `escape` those that end loops, [`expr`], [`call`], `inline` and [`reduction`] expressions; [`index`] turns index notation into computes with the ranges that [`range`] infers, and
 //! [`temporary`] makes room for what is reduced on the way; [`tests`] lowers `test` items.
 
 pub mod call;
