@@ -105,3 +105,31 @@ pub enum CheckKind {
     /// A `check` statement of the kernel: its code and message.
     User { code: String, message: String },
 }
+
+/// Kernels of devices access several elements at once: their arrays begin at multiples of this many bytes.
+pub const DEVICE_ALIGNMENT: usize = 16;
+
+/// Whether the elements of an array follow one another in row-major order without gaps; strides count elements. Along one
+/// element a stride plays no part, and an array without elements has no gaps.
+pub fn is_dense(extents: &[i64], strides: &[i64]) -> bool {
+    let mut step = 1i64;
+    extents.contains(&0)
+        || extents.iter().zip(strides).rev().all(|(n, s)| {
+            let fits = *n == 1 || *s == step;
+            step = step.saturating_mul(*n);
+            fits
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_dense;
+
+    #[test]
+    fn dense_arrays_have_no_gaps() {
+        assert!(is_dense(&[], &[]) && is_dense(&[5], &[1]) && is_dense(&[2, 3], &[3, 1]));
+        assert!(is_dense(&[0, 3], &[7, 9]) && is_dense(&[1, 3], &[100, 1]) && is_dense(&[4, 1], &[1, 9]));
+        assert!(!is_dense(&[5], &[2]) && !is_dense(&[5], &[-1]) && !is_dense(&[5], &[0]));
+        assert!(!is_dense(&[2, 3], &[1, 2]) && !is_dense(&[2, 3], &[4, 1]));
+    }
+}

@@ -38,7 +38,9 @@ pub fn emit(a: &EmitArgs, common: &Common) -> Outcome {
     let asked = a.arch.as_deref().filter(|_| form.device().is_some());
     let usual = (form.device() == Some("cuda") && t.how.cpu.is_none()).then_some(lathe::device::USUAL);
     let arch = asked.or(usual);
-    arch.into_iter().for_each(|arch| target::made_for(&mut machine, arch));
+    if let Some(arch) = arch {
+        machine = lathe::machine::made_for(machine, arch);
+    }
     let schedule = lathe::schedule(&program, &kernel, &how, &machine)?;
     target::print_notes(&schedule);
     let build = Build { machine: arch.map(|_| machine.clone()).or(plain.machine), ..plain };

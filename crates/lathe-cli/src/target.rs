@@ -25,18 +25,11 @@ pub fn machine(t: &KernelArgs) -> Result<Machine, Stop> {
     })
 }
 
-/// The machine with a device that it has: what runs there is scheduled for the device's architecture.
-fn on_device(mut m: Machine, t: &KernelArgs) -> Machine {
-    let asked = t.device.as_deref().filter(|_| kind(t) == Some("cuda"));
-    if let Some(arch) = asked.and_then(lathe::device::architecture) {
-        made_for(&mut m, &arch);
+fn on_device(m: Machine, t: &KernelArgs) -> Machine {
+    match t.device.as_deref().filter(|_| kind(t) == Some("cuda")) {
+        Some(device) => lathe::machine::with_device(m, device),
+        None => m,
     }
-    m
-}
-
-/// Code is for an NVIDIA architecture.
-pub fn made_for(m: &mut Machine, arch: &str) {
-    (m.code.arch, m.code.cpu) = ("nvptx64".to_string(), arch.to_string());
 }
 
 /// The machine that code is made for, which must be one that runs it here.
@@ -75,13 +68,12 @@ fn kind(t: &KernelArgs) -> Option<&str> {
     matches!(name, "cuda" | "opencl").then_some(name)
 }
 
-/// The strategy where none is asked for: for a device the one that is called `device`, or `auto`.
+/// The strategy where none is asked for.
 pub fn strategy_for(t: &KernelArgs, program: &Program, kernel: &Function) -> Option<String> {
     if t.strategy.is_some() || kind(t).is_none() {
         return t.strategy.clone();
     }
-    let own = program.strategies(&kernel.name).iter().any(|d| d.name == "device");
-    Some(if own { "device" } else { "auto" }.to_string())
+    Some(lathe::which::of_device(program, kernel).to_string())
 }
 
 /// `-D` values as integers, element types apart; wrong ones are usage errors.

@@ -13,6 +13,8 @@ pub const DEFECT: Code = Code("E0704");
 pub const OBJECT: Code = Code("E0705");
 /// A form of output that an engine does not have.
 pub const FORM: Code = Code("E0706");
+/// An array in the memory of a device that the code does not take.
+pub const DEVICE_ARRAY: Code = Code("E0707");
 
 pub static CODES: &[CodeInfo] = &[
     CodeInfo {
@@ -60,5 +62,13 @@ pub static CODES: &[CodeInfo] = &[
                       from LLVM, `c` and `header` from the C engine.",
         wrong: "lathe emit gemm.lathe --to asm --engine c",
         right: "lathe emit gemm.lathe --to asm",
+    },
+    CodeInfo {
+        code: DEVICE_ARRAY,
+        title: "an array on a device cannot be used as it is",
+        explanation: "Kernels of devices read arrays in the memory of their own device, in row-major order without gaps, \
+                      beginning at a multiple of 16 bytes. Transposed arrays and slices of arrays are copied first.",
+        wrong: "kernel(tensor.t())",
+        right: "kernel(tensor.t().contiguous())",
     },
 ];

@@ -131,6 +131,20 @@ pub trait Code: Send + Sync {
         Ok(None)
     }
 
+    /// Starts the kernel on arrays that are in the memory of the code's device, after everything that was submitted to
+    /// the stream before (a handle of the driver; 0: the default one), and returns without waiting for it. Kernels that
+    /// contain checks of data or may divide by zero are waited for, since only then the status is known.
+    ///
+    /// # Errors
+    /// `E0707` for code that does not run on a device, and for arrays that its kernels do not take; as [`Code::call`].
+    ///
+    /// # Safety
+    /// As [`Code::call`], with the memory of the device; it stays until the stream has reached the end of the kernel.
+    unsafe fn start(&self, _args: &[Array], _stream: u64) -> Result<i32, Diagnostic> {
+        let text = "this code reads the memory of the host, not that of a device";
+        Err(Diagnostic::error(codes::DEVICE_ARRAY, text).help("copy the arrays to the host first"))
+    }
+
     /// The entry, if it is machine code of this process; it must not be called after this value is dropped.
     fn entry(&self) -> Option<KernelFn> {
         None

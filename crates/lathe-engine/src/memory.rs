@@ -55,6 +55,11 @@ impl Shape {
         }
     }
 
+    /// Whether the elements follow one another in row-major order without gaps.
+    pub fn is_dense(&self) -> bool {
+        lathe_abi::is_dense(&self.extents, &self.strides)
+    }
+
     /// The number of elements.
     pub fn count(&self) -> usize {
         self.extents.iter().map(|n| (*n).max(0) as usize).product()

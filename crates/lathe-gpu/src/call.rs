@@ -2,7 +2,7 @@
 
 use crate::host::{self, Driver, Known, Value};
 use crate::kept::Unpacked;
-use lathe_abi::{Array, status};
+use lathe_abi::{Array, DEVICE_ALIGNMENT as ALIGNED, status};
 use lathe_diagnostics::Diagnostic;
 use lathe_engine::checks::first_failure;
 use lathe_engine::codes;
@@ -54,50 +54,19 @@ pub unsafe fn call(
     let params = &u.func.params;
     // SAFETY: the caller's promise: valid descriptors.
     let shapes: Vec<Shape> = args.iter().map(|a| unsafe { Shape::of(a) }).collect();
-    let scalar = |at: usize| match &params[at].kind {
-        // SAFETY: as above; this is called once types and ranks are known to be right.
-        ParamKind::Scalar(b) => integer(b.ty, &unsafe { shapes[at].gather() }),
-        ParamKind::Array(_) => None,
+    // SAFETY: as above.
+    let known = match unsafe { known(u, &shapes) }? {
+        Ok(k) => k,
+        Err(failed) => return Ok((failed, Vec::new())),
     };
-    let failed = first_failure(&u.table, &u.func, &shapes, &scalar);
-    if failed != 0 {
-        return Ok((failed, Vec::new()));
-    }
-    for (b, pb) in params.iter().enumerate() {
-        for (a, pa) in params[..b].iter().enumerate() {
-            let written = pa.mode != Mode::In || pb.mode != Mode::In;
-            if written && pa.alias.is_some() && pa.alias == pb.alias && shapes[a].meets(&shapes[b]) {
-                let text = format!(
-                    "a device copies `{}` and `{}` separately, but they share memory here",
-                    pa.name(),
-                    pb.name()
-                );
-                return Err(
-                    Diagnostic::error(codes::UNSUPPORTED, text).help("use another engine for such arguments")
-                );
-            }
-        }
-    }
-    let mut known = Known::default();
-    for (id, n) in u.table.sizes_of(&shapes) {
-        known.size(id, n);
-    }
     let mut held = Held { device, buffers: Vec::new() };
     for (p, s) in params.iter().zip(&shapes) {
-        match &p.kind {
-            ParamKind::Scalar(b) => {
+        if let ParamKind::Array(b) = &p.kind {
+            held.device.alloc(b, s.count() as u64 * s.elem_bytes)?;
+            held.buffers.push(b.id);
+            if p.mode != Mode::Out {
                 // SAFETY: as above.
-                let bytes = unsafe { s.gather() };
-                known.integers.extend(integer(b.ty, &bytes).map(|v| (b.id, v)));
-                known.scalars.insert(b.id, Value::Bytes(bytes, b.ty));
-            }
-            ParamKind::Array(b) => {
-                held.device.alloc(b, s.count() as u64 * s.elem_bytes)?;
-                held.buffers.push(b.id);
-                if p.mode != Mode::Out {
-                    // SAFETY: as above.
-                    held.device.upload(b.id, &unsafe { s.gather() })?;
-                }
+                held.device.upload(b.id, &unsafe { s.gather() })?;
             }
         }
     }
@@ -127,6 +96,100 @@ pub unsafe fn call(
         }
     }
     Ok((result, seconds))
+}
+
+/// A device that also runs kernels on memory of others.
+pub trait Borrowing: Device {
+    /// The buffer is at this address of the device, and stays there.
+    fn borrow(&mut self, buffer: BufId, address: u64);
+}
+
+/// Starts the function on arrays in the device's memory; waits only for kernels that report a status.
+///
+/// # Errors
+/// As [`lathe_engine::Code::start`].
+///
+/// # Safety
+/// As [`lathe_engine::Code::start`].
+pub unsafe fn start(u: &Unpacked, device: &mut dyn Borrowing, args: &[Array]) -> Result<i32, Diagnostic> {
+    // SAFETY: the caller's promise: valid descriptors.
+    let shapes: Vec<Shape> = args.iter().map(|a| unsafe { Shape::of(a) }).collect();
+    // SAFETY: as above.
+    let known = match unsafe { known(u, &shapes) }? {
+        Ok(k) => k,
+        Err(failed) => return Ok(failed),
+    };
+    for (p, s) in u.func.params.iter().zip(&shapes) {
+        if let ParamKind::Array(b) = &p.kind {
+            if !s.is_dense() || (s.count() > 0 && !s.address.is_multiple_of(ALIGNED)) {
+                return Err(not_dense(p.name(), s));
+            }
+            device.borrow(b.id, s.address as u64);
+        }
+    }
+    let reports = u.source.kernels.iter().any(|k| k.status);
+    if reports {
+        device.clear()?;
+    }
+    let failed = host::run(&u.source, device, &known)?;
+    if failed != status::OK || !reports { Ok(failed) } else { device.finish() }
+}
+
+fn not_dense(name: &str, s: &Shape) -> Diagnostic {
+    let text = if s.is_dense() {
+        format!("`{name}` begins at an address that is not a multiple of {ALIGNED} bytes")
+    } else {
+        format!(
+            "`{name}` has gaps or another order than row-major: shape {:?}, strides {:?}",
+            s.extents, s.strides
+        )
+    };
+    Diagnostic::error(codes::DEVICE_ARRAY, text).help("copy it on the device first")
+}
+
+/// Sizes and scalars of a call, or the number of the check that its arguments fail. Elements of arrays are not read.
+///
+/// # Safety
+/// The shapes are those of valid descriptors, one per parameter; scalars are in the memory of the host.
+unsafe fn known(u: &Unpacked, shapes: &[Shape]) -> Result<Result<Known, i32>, Diagnostic> {
+    let params = &u.func.params;
+    let scalar = |at: usize| match &params[at].kind {
+        // SAFETY: as above; this is called once types and ranks are known to be right.
+        ParamKind::Scalar(b) => integer(b.ty, &unsafe { shapes[at].gather() }),
+        ParamKind::Array(_) => None,
+    };
+    let failed = first_failure(&u.table, &u.func, shapes, &scalar);
+    if failed != 0 {
+        return Ok(Err(failed));
+    }
+    for (b, pb) in params.iter().enumerate() {
+        for (a, pa) in params[..b].iter().enumerate() {
+            let written = pa.mode != Mode::In || pb.mode != Mode::In;
+            if written && pa.alias.is_some() && pa.alias == pb.alias && shapes[a].meets(&shapes[b]) {
+                let text = format!(
+                    "on a device, `{}` and `{}` have memory of their own, but they share it here",
+                    pa.name(),
+                    pb.name()
+                );
+                return Err(
+                    Diagnostic::error(codes::UNSUPPORTED, text).help("use another engine for such arguments")
+                );
+            }
+        }
+    }
+    let mut known = Known::default();
+    for (id, n) in u.table.sizes_of(shapes) {
+        known.size(id, n);
+    }
+    for (p, s) in params.iter().zip(shapes) {
+        if let ParamKind::Scalar(b) = &p.kind {
+            // SAFETY: as above.
+            let bytes = unsafe { s.gather() };
+            known.integers.extend(integer(b.ty, &bytes).map(|v| (b.id, v)));
+            known.scalars.insert(b.id, Value::Bytes(bytes, b.ty));
+        }
+    }
+    Ok(Ok(known))
 }
 
 /// Gives the memory of the arguments back, however the call ends.

@@ -1,6 +1,6 @@
 //! The engine `cuda`: NVRTC and the driver `libcuda`.
 
-use crate::call::{self, Device};
+use crate::call::{self, Borrowing, Device};
 use crate::codes;
 use crate::host::{Driver, Launch, Value};
 use crate::kept::{Unpacked, pack, unpack};
@@ -129,15 +129,19 @@ type Handle = *mut c_void;
 struct Calls {
     error: extern "C" fn(Result_, *mut *const c_char) -> Result_,
     set_context: extern "C" fn(Handle) -> Result_,
+    get_context: extern "C" fn(*mut Handle) -> Result_,
     load: extern "C" fn(*mut Handle, *const c_void) -> Result_,
     function: extern "C" fn(*mut Handle, Handle, *const c_char) -> Result_,
     set_function: extern "C" fn(Handle, c_int, c_int) -> Result_,
     unload: extern "C" fn(Handle) -> Result_,
     alloc: extern "C" fn(*mut u64, usize) -> Result_,
     free: extern "C" fn(u64) -> Result_,
+    /// In the order of a stream, from a pool of the device.
+    alloc_on: extern "C" fn(*mut u64, usize, Handle) -> Result_,
+    free_on: extern "C" fn(u64, Handle) -> Result_,
     to_device: extern "C" fn(u64, *const c_void, usize) -> Result_,
     to_host: extern "C" fn(*mut c_void, u64, usize) -> Result_,
-    fill: extern "C" fn(u64, u8, usize) -> Result_,
+    fill: extern "C" fn(u64, u8, usize, Handle) -> Result_,
     #[allow(clippy::type_complexity, reason = "the driver's own list of arguments")]
     launch: extern "C" fn(
         Handle,
@@ -168,6 +172,8 @@ struct Opened {
     /// Bytes of shared memory that a block can ask for.
     most_shared: u64,
     most_threads: u64,
+    /// Whether memory can be allocated in the order of a stream.
+    pools: bool,
     _library: libloading::Library,
 }
 
@@ -217,15 +223,18 @@ fn open_in(library: libloading::Library, number: usize) -> Result<Opened, Why> {
     let calls = Calls {
         error: function!(l, "cuGetErrorString", _)?,
         set_context: function!(l, "cuCtxSetCurrent", _)?,
+        get_context: function!(l, "cuCtxGetCurrent", _)?,
         load: function!(l, "cuModuleLoadData", _)?,
         function: function!(l, "cuModuleGetFunction", _)?,
         set_function: function!(l, "cuFuncSetAttribute", _)?,
         unload: function!(l, "cuModuleUnload", _)?,
         alloc: function!(l, "cuMemAlloc_v2", _)?,
         free: function!(l, "cuMemFree_v2", _)?,
+        alloc_on: function!(l, "cuMemAllocAsync", _)?,
+        free_on: function!(l, "cuMemFreeAsync", _)?,
         to_device: function!(l, "cuMemcpyHtoD_v2", _)?,
         to_host: function!(l, "cuMemcpyDtoH_v2", _)?,
-        fill: function!(l, "cuMemsetD8_v2", _)?,
+        fill: function!(l, "cuMemsetD8Async", _)?,
         launch: function!(l, "cuLaunchKernel", _)?,
         event: function!(l, "cuEventCreate", _)?,
         destroy_event: function!(l, "cuEventDestroy_v2", _)?,
@@ -261,7 +270,10 @@ fn open_in(library: libloading::Library, number: usize) -> Result<Opened, Why> {
     // SAFETY: the driver ends the name with a zero, and the array does.
     let name = unsafe { CStr::from_ptr(text.as_ptr()) }.to_string_lossy().into_owned();
     let (most_shared, most_threads) = (fact(97).max(0) as u64, fact(1).max(0) as u64);
-    Ok(Opened { calls, context: context as usize, name, arch, most_shared, most_threads, _library: library })
+    // Memory pools (115).
+    let pools = fact(115) != 0;
+    let context = context as usize;
+    Ok(Opened { calls, context, name, arch, most_shared, most_threads, pools, _library: library })
 }
 
 impl Opened {
@@ -279,13 +291,17 @@ impl Opened {
         Err(Diagnostic::error(codes::DRIVER, format!("{what} on {} failed: {said} ({result})", self.name)))
     }
 
-    fn enter(&self) -> Result<(), Diagnostic> {
-        self.check("entering the context", (self.calls.set_context)(self.context as Handle))
+    /// Makes the device's context this thread's current one until the guard is dropped: the caller may use another device.
+    fn enter(&self) -> Result<Entered<'_>, Diagnostic> {
+        let mut before: Handle = std::ptr::null_mut();
+        self.check("asking for the context", (self.calls.get_context)(&mut before))?;
+        self.check("entering the context", (self.calls.set_context)(self.context as Handle))?;
+        Ok(Entered { calls: &self.calls, before })
     }
 
     /// The module of a cubin, and its kernels.
     fn load(&self, cubin: &[u8], kernels: &[DeviceKernel]) -> Result<(usize, Vec<usize>), Diagnostic> {
-        self.enter()?;
+        let _entered = self.enter()?;
         let mut module: Handle = std::ptr::null_mut();
         let loaded = (self.calls.load)(&mut module, cubin.as_ptr().cast());
         self.check("loading the code", loaded).map_err(|d| {
@@ -322,6 +338,18 @@ impl Opened {
     }
 }
 
+/// See [`Opened::enter`].
+struct Entered<'a> {
+    calls: &'a Calls,
+    before: Handle,
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        (self.calls.set_context)(self.before);
+    }
+}
+
 struct Loaded {
     unpacked: Unpacked,
     device: &'static Opened,
@@ -333,7 +361,7 @@ struct Loaded {
 
 impl Drop for Loaded {
     fn drop(&mut self) {
-        if self.device.enter().is_ok() {
+        if let Ok(_entered) = self.device.enter() {
             (self.device.calls.unload)(self.module as Handle);
         }
     }
@@ -349,46 +377,98 @@ impl Code for Loaded {
         // SAFETY: the caller's promise.
         unsafe { self.run(args, runs) }.map(|r| Some(r.1))
     }
+
+    unsafe fn start(&self, args: &[Array], stream: u64) -> Result<i32, Diagnostic> {
+        let _entered = self.device.enter()?;
+        let mut s = self.session(stream as usize as Handle)?;
+        // SAFETY: the caller's promise.
+        unsafe { call::start(&self.unpacked, &mut s, args) }
+    }
 }
 
 impl Loaded {
     unsafe fn run(&self, args: &[Array], times: usize) -> Result<(i32, Vec<f64>), Diagnostic> {
         let _alone = self.one.lock().unwrap_or_else(PoisonError::into_inner);
-        self.device.enter()?;
-        let mut s = Session { code: self, memory: HashMap::new(), status: 0, events: Vec::new() };
-        let d = self.device;
-        d.check("taking memory", (d.calls.alloc)(&mut s.status, 16))?;
+        let _entered = self.device.enter()?;
+        let mut s = self.session(std::ptr::null_mut())?;
         // SAFETY: the caller's promise.
         unsafe { call::call(&self.unpacked, &mut s, args, times) }
+    }
+
+    fn session(&self, stream: Handle) -> Result<Session<'_>, Diagnostic> {
+        let mut s = Session {
+            code: self,
+            stream,
+            memory: HashMap::new(),
+            borrowed: HashMap::new(),
+            status: 0,
+            events: Vec::new(),
+        };
+        if self.unpacked.source.kernels.iter().any(|k| k.status) {
+            s.status = s.take("the status", 16)?;
+        }
+        Ok(s)
+    }
+}
+
+impl Borrowing for Session<'_> {
+    fn borrow(&mut self, buffer: BufId, address: u64) {
+        self.borrowed.insert(buffer, address);
     }
 }
 
 /// What one call has on the device.
 struct Session<'a> {
     code: &'a Loaded,
+    /// Everything is done in its order.
+    stream: Handle,
     memory: HashMap<BufId, u64>,
+    /// Memory of the caller.
+    borrowed: HashMap<BufId, u64>,
+    /// 0 where no kernel reports one.
     status: u64,
     events: Vec<usize>,
 }
 
 impl Drop for Session<'_> {
     fn drop(&mut self) {
-        let c = &self.code.device.calls;
         for p in self.memory.values().chain([&self.status]).filter(|p| **p != 0) {
-            (c.free)(*p);
+            self.give_back(*p);
         }
         for e in &self.events {
-            (c.destroy_event)(*e as Handle);
+            (self.code.device.calls.destroy_event)(*e as Handle);
         }
     }
 }
 
 impl Session<'_> {
     fn at(&self, b: BufId) -> Result<u64, Diagnostic> {
-        let found = self.memory.get(&b).copied();
+        let found = self.memory.get(&b).or_else(|| self.borrowed.get(&b)).copied();
         found.ok_or_else(|| {
             Diagnostic::error(lathe_engine::codes::DEFECT, format!("buffer #{} has no memory", b.0))
         })
+    }
+
+    fn take(&self, what: &str, bytes: u64) -> Result<u64, Diagnostic> {
+        let d = self.code.device;
+        let size = usize::try_from(bytes.max(16)).unwrap_or(usize::MAX);
+        let mut p = 0;
+        let done = if d.pools {
+            (d.calls.alloc_on)(&mut p, size, self.stream)
+        } else {
+            (d.calls.alloc)(&mut p, size)
+        };
+        d.check(&format!("allocating {bytes} bytes for {what}"), done)?;
+        Ok(p)
+    }
+
+    fn give_back(&self, p: u64) {
+        let d = self.code.device;
+        if d.pools {
+            (d.calls.free_on)(p, self.stream);
+        } else {
+            (d.calls.free)(p);
+        }
     }
 
     fn event(&mut self) -> Result<Handle, Diagnostic> {
@@ -396,26 +476,23 @@ impl Session<'_> {
         let mut e: Handle = std::ptr::null_mut();
         d.check("making an event", (d.calls.event)(&mut e, 0))?;
         self.events.push(e as usize);
-        d.check("recording an event", (d.calls.record)(e, std::ptr::null_mut()))?;
+        d.check("recording an event", (d.calls.record)(e, self.stream))?;
         Ok(e)
     }
 }
 
 impl Driver for Session<'_> {
     fn alloc(&mut self, buffer: &Buffer, bytes: u64) -> Result<(), Diagnostic> {
-        let d = self.code.device;
-        let mut p = 0;
-        let size = usize::try_from(bytes.max(16)).unwrap_or(usize::MAX);
-        d.check(&format!("allocating {bytes} bytes for `{}`", buffer.name), (d.calls.alloc)(&mut p, size))?;
+        let p = self.take(&format!("`{}`", buffer.name), bytes)?;
         if let Some(old) = self.memory.insert(buffer.id, p) {
-            (d.calls.free)(old);
+            self.give_back(old);
         }
         Ok(())
     }
 
     fn free(&mut self, buffer: BufId) {
         if let Some(p) = self.memory.remove(&buffer) {
-            (self.code.device.calls.free)(p);
+            self.give_back(p);
         }
     }
 
@@ -453,7 +530,6 @@ impl Driver for Session<'_> {
         let shared = if l.kernel.dynamic { l.kernel.shared_bytes } else { 0 };
         let f = self.code.functions[l.number] as Handle;
         let (blocks, threads, shared) = (l.blocks as c_uint, l.threads as c_uint, shared as c_uint);
-        let none = std::ptr::null_mut();
         let started = (d.calls.launch)(
             f,
             blocks,
@@ -463,7 +539,7 @@ impl Driver for Session<'_> {
             1,
             1,
             shared,
-            none,
+            self.stream,
             places.as_mut_ptr(),
             std::ptr::null_mut(),
         );
@@ -488,7 +564,10 @@ impl Device for Session<'_> {
 
     fn clear(&mut self) -> Result<(), Diagnostic> {
         let d = self.code.device;
-        d.check("clearing the status", (d.calls.fill)(self.status, 0, 16))
+        match self.status {
+            0 => Ok(()),
+            status => d.check("clearing the status", (d.calls.fill)(status, 0, 16, self.stream)),
+        }
     }
 
     fn finish(&mut self) -> Result<i32, Diagnostic> {
@@ -517,6 +596,9 @@ impl Device for Session<'_> {
                 NOT_READY => std::hint::spin_loop(),
                 result => break d.check("running the kernels", result)?,
             }
+        }
+        if self.status == 0 {
+            return Ok(lathe_abi::status::OK);
         }
         let mut status = [0u8; 4];
         d.check("reading the status", (d.calls.to_host)(status.as_mut_ptr().cast(), self.status, 4))?;

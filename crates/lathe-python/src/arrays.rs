@@ -25,6 +25,36 @@ mod number {
 pub struct Read {
     pub data: *mut std::ffi::c_void,
     pub dtype: u32,
+    pub place: Place,
+}
+
+/// In whose memory an array is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    Host,
+    /// That of the CUDA device of this number.
+    Cuda(i32),
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Place::Host => f.write_str("the host's memory"),
+            Place::Cuda(n) => write!(f, "the memory of cuda:{n}"),
+        }
+    }
+}
+
+/// Whether kernels of devices take an array of these extents and strides as it is.
+pub fn fits_device(data: *mut std::ffi::c_void, shape: &[i64], strides: &[i64]) -> Result<(), Problem> {
+    if shape.contains(&0) {
+        return Ok(());
+    }
+    if !lathe_abi::is_dense(shape, strides) {
+        return Err(Problem::Gaps);
+    }
+    let aligned = (data as usize).is_multiple_of(lathe_abi::DEVICE_ALIGNMENT);
+    if aligned { Ok(()) } else { Err(Problem::Unaligned) }
 }
 
 /// Extents, then strides, of each array of a call.
@@ -44,6 +74,10 @@ pub enum Problem {
     ReadOnly,
     /// A tensor of PyTorch that is to be negated when it is read.
     Negated,
+    /// On a device, not in row-major order without gaps.
+    Gaps,
+    /// On a device, not at a multiple of what kernels access at once.
+    Unaligned,
 }
 
 /// The object as an array, if its type is exactly numpy's.
@@ -148,7 +182,7 @@ pub unsafe fn read(
             dims.truncate(dims.len() - 2 * rank);
             return Err(Problem::OddStrides);
         }
-        Ok(Read { data: a.data.cast(), dtype: param.dtype })
+        Ok(Read { data: a.data.cast(), dtype: param.dtype, place: Place::Host })
     }
 }
 

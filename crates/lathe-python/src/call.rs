@@ -1,8 +1,9 @@
 //! Calls of kernels from Python.
 
-use crate::arrays::{self, Dims, Problem};
-use crate::code::compile;
+use crate::arrays::{self, Dims, Place, Problem, Read};
+use crate::code::{Choice, compile, sizes_of};
 use crate::errors;
+use crate::interface;
 use crate::kernel::Kernel;
 use crate::keywords::{Asked, asked};
 use crate::pools::pool;
@@ -39,6 +40,8 @@ struct Call<'py, 'k> {
     /// What was made for this call and must live as long.
     keep: SmallVec<[Bound<'py, PyAny>; 4]>,
     copy: bool,
+    /// Where all arrays are, once one was seen.
+    place: Option<Place>,
     /// An input that is not an array of numpy, which decides what kind of arrays come back.
     foreign: Option<Bound<'py, PyAny>>,
     /// Set where tensors of PyTorch decide that.
@@ -76,10 +79,18 @@ impl From<PyErr> for Stop {
     }
 }
 
+/// What a call runs on.
+#[derive(Clone, Copy)]
+enum On {
+    Host(&'static Pool),
+    Stream(u64),
+}
+
 /// What runs without the interpreter's lock.
 struct Work<'a, 'b> {
     code: &'a Prepared,
-    pool: &'a Pool,
+    /// On the host, what runs parallel loops; on a device, the stream.
+    on: On,
     views: &'a mut SmallVec<[ArgView<'b>; 12]>,
 }
 
@@ -88,7 +99,12 @@ unsafe impl Send for Work<'_, '_> {}
 
 impl Work<'_, '_> {
     fn run(self) -> Result<(), Diagnostic> {
-        self.code.built.call_views(self.pool, self.views)
+        match self.on {
+            On::Host(pool) => self.code.built.call_views(pool, self.views),
+            // SAFETY: arrays of a device that the caller holds. Their packages give memory back in the order of the stream
+            // on which the kernel was started, so that it stays until the kernel is done.
+            On::Stream(stream) => unsafe { self.code.built.start(self.views, stream) },
+        }
     }
 }
 
@@ -141,10 +157,10 @@ fn here<'py>(
     hands_on: HandsOn,
 ) -> Result<Py<PyAny>, Stop> {
     let py = object.py();
-    let (call, results, pool, code) = prepared(py, object.get(), args, kwargs, hands_on)?;
+    let (call, results, on, code) = prepared(py, object.get(), args, kwargs, hands_on)?;
     let mut views = call.views();
     let done = py.detach({
-        let work = Work { code: &code, pool, views: &mut views };
+        let work = Work { code: &code, on, views: &mut views };
         move || work.run()
     });
     drop(views);
@@ -184,7 +200,7 @@ fn prepared<'py, 'k>(
     args: &Bound<'py, PyTuple>,
     kwargs: Option<&Bound<'py, PyDict>>,
     hands_on: HandsOn,
-) -> Result<(Call<'py, 'k>, Results<'py>, &'static Pool, Arc<Prepared>), Stop> {
+) -> Result<(Call<'py, 'k>, Results<'py>, On, Arc<Prepared>), Stop> {
     let asked = match kwargs {
         Some(k) if !k.is_empty() => asked(kernel, k)?,
         _ => Asked::default(),
@@ -199,6 +215,7 @@ fn prepared<'py, 'k>(
         values: SmallVec::from_elem(0, n),
         keep: SmallVec::new(),
         copy: asked.copy,
+        place: None,
         foreign: None,
         torch: None,
         quiet: None,
@@ -217,6 +234,11 @@ fn prepared<'py, 'k>(
         call.named(args, &asked.named)?;
     }
     let results = call.outputs(asked.out)?;
+    if let Some(Place::Cuda(device)) = call.place {
+        let code = call.code_on(device, asked.choice)?;
+        let stream = call.stream(device)?;
+        return Ok((call, results, On::Stream(stream), code));
+    }
     let pool = pool(py, asked.threads)?;
     // The sizes are read off the inputs as the call saw them.
     let code: Arc<Prepared> = match asked.choice {
@@ -224,8 +246,7 @@ fn prepared<'py, 'k>(
         Some(mut c) => {
             // Decisions are made for the sizes of this call.
             if c.strategy.as_deref() == Some("auto") {
-                let sizes = kernel.signature.sizes.iter().enumerate();
-                c.sizes = sizes.map(|(i, s)| (s.0.clone(), call.size(i))).collect();
+                c.sizes = sizes_of(kernel, &|i| call.size(i));
                 c.threads = Some(pool.threads());
             }
             match kernel.chosen(&c) {
@@ -238,7 +259,7 @@ fn prepared<'py, 'k>(
             }
         }
     };
-    Ok((call, results, pool, code))
+    Ok((call, results, On::Host(pool), code))
 }
 
 impl<'py> Call<'py, '_> {
@@ -250,6 +271,51 @@ impl<'py> Call<'py, '_> {
     /// The value of the kernel's `i`-th size.
     fn size(&self, i: usize) -> i64 {
         self.kernel.signature.size(i, &|p| self.shape(p))
+    }
+
+    /// The code of a call on a device.
+    fn code_on(&self, device: i32, choice: Option<Choice>) -> PyResult<Arc<Prepared>> {
+        let (py, kernel) = (self.py, self.kernel);
+        let Some(mut c) = choice else {
+            return kernel.on_device(device).code(py, kernel, &|i| self.size(i));
+        };
+        c.device = Some(device);
+        // Decisions are made for the sizes of this call.
+        c.sizes = sizes_of(kernel, &|i| self.size(i));
+        if let Some(code) = kernel.chosen(&c) {
+            return Ok(code);
+        }
+        let made = compile(py, kernel, &c, false)?;
+        kernel.keep(c, Arc::clone(&made));
+        Ok(made)
+    }
+
+    /// The stream on which the arrays' package works.
+    fn stream(&self, device: i32) -> PyResult<u64> {
+        match (self.torch, &self.foreign) {
+            (Some(torch), _) => torch.stream(self.py, device),
+            (None, Some(like)) => {
+                let interop = self.py.import(intern!(self.py, "lathe._interop"))?;
+                interop.call_method1(intern!(self.py, "stream"), (like,))?.extract()
+            }
+            (None, None) => Ok(0),
+        }
+    }
+
+    /// Takes what was read of an array, whose extents begin at `start`.
+    fn take(&mut self, at: usize, r: Read, start: usize) -> PyResult<()> {
+        self.slots[at] = Slot { data: r.data, dtype: r.dtype, at: start };
+        match self.place {
+            None => self.place = Some(r.place),
+            Some(p) if p == r.place => {}
+            Some(p) => {
+                let name = &self.kernel.signature.params[at].name;
+                let text = format!("`{name}` is in {}, but an argument before it in {p}", r.place);
+                let help = "a call's arrays are all in one place: tensor.to(device), tensor.cpu()";
+                return Err(argument_error(self.py, lathe::codes::DEVICE, text, &[], Some(help)));
+            }
+        }
+        Ok(())
     }
 
     /// Takes an argument for a parameter.
@@ -269,15 +335,11 @@ impl<'py> Call<'py, '_> {
         // SAFETY: a living object.
         let read = unsafe { arrays::read(self.py, object.as_ptr(), param, &mut self.dims) };
         let problem = match read {
-            Ok(r) if param.dtype != lathe_abi::dtype::AGGREGATE => {
-                self.slots[at] = Slot { data: r.data, dtype: r.dtype, at: start };
-                return Ok(());
-            }
+            Ok(r) if param.dtype != lathe_abi::dtype::AGGREGATE => return Ok(self.take(at, r, start)?),
             Ok(r) => {
                 let same = object.getattr("dtype")?.eq(arrays::descr(self.py, &param.ty)?)?;
                 if same {
-                    self.slots[at] = Slot { data: r.data, dtype: r.dtype, at: start };
-                    return Ok(());
+                    return Ok(self.take(at, r, start)?);
                 }
                 self.dims.truncate(start);
                 Problem::Dtype
@@ -294,6 +356,9 @@ impl<'py> Call<'py, '_> {
                     if self.hands_on == HandsOn::Anybody && tensors::of_jax(object) {
                         return Err(Stop::Jax);
                     }
+                    if let Some(found) = interface::read(object, param, &mut self.dims)? {
+                        return self.on_a_device(at, object, found, start);
+                    }
                 }
                 p
             }
@@ -303,14 +368,38 @@ impl<'py> Call<'py, '_> {
         // SAFETY: as above.
         match unsafe { arrays::read(self.py, array.as_ptr(), param, &mut self.dims) } {
             Ok(r) => {
-                self.slots[at] = Slot { data: r.data, dtype: r.dtype, at: start };
                 self.keep.push(array);
-                Ok(())
+                Ok(self.take(at, r, start)?)
             }
             Err(p) => {
                 self.dims.truncate(start);
                 Err(refused(self.py, &self.kernel.name, param, &array, p).into())
             }
+        }
+    }
+
+    /// Takes an array of another package on a device.
+    fn on_a_device(
+        &mut self,
+        at: usize,
+        object: &Bound<'py, PyAny>,
+        found: Result<Read, Problem>,
+        start: usize,
+    ) -> Result<(), Stop> {
+        let param = &self.kernel.signature.params[at];
+        if self.torch.is_none() {
+            self.foreign.get_or_insert_with(|| object.clone());
+        }
+        match found {
+            Ok(r) => Ok(self.take(at, r, start)?),
+            Err(p @ (Problem::Gaps | Problem::Unaligned)) if self.copy && param.mode == Mode::In => {
+                let interop = self.py.import(intern!(self.py, "lathe._interop"))?;
+                let copy = interop
+                    .call_method1(intern!(self.py, "tensor_copy"), (object, &param.name, reason(p)))?;
+                self.keep.push(copy.clone());
+                self.input(at, &copy)
+            }
+            Err(p) => Err(refused(self.py, &self.kernel.name, param, object, p).into()),
         }
     }
 
@@ -349,11 +438,10 @@ impl<'py> Call<'py, '_> {
         let start = self.dims.len();
         match torch.read(object, param, &mut self.dims) {
             Ok(r) => {
-                self.slots[at] = Slot { data: r.data, dtype: r.dtype, at: start };
                 if param.mode != Mode::In {
                     self.changed.push(object.clone());
                 }
-                Ok(())
+                Ok(self.take(at, r, start)?)
             }
             Err(Trouble::Operator) => Err(Stop::Torch),
             Err(Trouble::Raise(e)) => Err(Stop::Raise(e)),
@@ -363,9 +451,11 @@ impl<'py> Call<'py, '_> {
                 self.keep.push(negated);
                 done
             }
-            Err(Trouble::Problem(Problem::Misaligned)) if self.copy && param.mode == Mode::In => {
+            Err(Trouble::Problem(p @ (Problem::Misaligned | Problem::Gaps | Problem::Unaligned)))
+                if self.copy && param.mode == Mode::In =>
+            {
                 let interop = self.py.import(intern!(self.py, "lathe._interop"))?;
-                let why = reason(Problem::Misaligned);
+                let why = reason(p);
                 let copy =
                     interop.call_method1(intern!(self.py, "tensor_copy"), (object, &param.name, why))?;
                 let done = self.tensor(torch, at, &copy);
@@ -381,10 +471,7 @@ impl<'py> Call<'py, '_> {
         let param = &self.kernel.signature.params[at];
         let start = self.dims.len();
         match torch.read(object, param, &mut self.dims) {
-            Ok(r) => {
-                self.slots[at] = Slot { data: r.data, dtype: r.dtype, at: start };
-                Ok(())
-            }
+            Ok(r) => Ok(self.take(at, r, start)?),
             // Of an element type that PyTorch does not have.
             Err(_) => self.input(at, object),
         }
@@ -535,9 +622,15 @@ impl<'py> Call<'py, '_> {
             ));
         }
         if let Some(torch) = self.torch
-            && let Some(t) = torch.made(self.py, param.dtype, &extents)?
+            && let Some(t) = torch.made(self.py, param.dtype, &extents, self.place.unwrap_or(Place::Host))?
         {
             return Ok(t);
+        }
+        if let (Some(Place::Cuda(_)), Some(like)) = (self.place, &self.foreign) {
+            let interop = self.py.import(intern!(self.py, "lathe._interop"))?;
+            let shape = PyTuple::new(self.py, &extents)?;
+            let descr = kernel.descr(self.py, i, &param.ty)?;
+            return interop.call_method1(intern!(self.py, "empty_like"), (like, shape, descr, &param.name));
         }
         let descr = kernel.descr(self.py, i, &param.ty)?;
         arrays::new(self.py, descr.bind(self.py), &mut extents)
@@ -570,7 +663,7 @@ impl<'py> Call<'py, '_> {
     /// What the call returns.
     fn back(&self, mut results: Results<'py>) -> PyResult<Py<PyAny>> {
         let py = self.py;
-        if let Some(like) = &self.foreign {
+        if let Some(like) = self.foreign.as_ref().filter(|_| self.place == Some(Place::Host)) {
             let interop = py.import(intern!(py, "lathe._interop"))?;
             for r in results.iter_mut().zip(&self.made_here).filter(|r| *r.1).map(|r| r.0) {
                 *r = interop.call_method1(intern!(py, "like"), (&*r, like))?;

@@ -25,6 +25,8 @@ pub struct Choice {
     /// Sizes and threads that decisions are taken for.
     pub sizes: BTreeMap<String, i64>,
     pub threads: Option<usize>,
+    /// The CUDA device in whose memory the arrays are.
+    pub device: Option<i32>,
 }
 
 /// A look at a kernel is asked for by a dictionary: `strategy`, `params`, `specialize`, each optional.
@@ -41,7 +43,7 @@ impl<'py> FromPyObject<'_, 'py> for Choice {
             let what = "`params` requires a strategy: strategy=…";
             return Err(keywords::option(&object, what));
         }
-        Ok(Choice { strategy, more, params, sizes: specialize.clone(), specialize, threads: None })
+        Ok(Choice { strategy, more, params, sizes: specialize.clone(), specialize, ..Choice::default() })
     }
 }
 
@@ -53,6 +55,7 @@ impl Choice {
             specialize: self.specialize.clone(),
             sizes: self.sizes.clone(),
             threads: self.threads,
+            model: self.device.map(|_| "cuda".to_string()),
             ..How::default()
         }
     }
@@ -156,10 +159,8 @@ impl Usual {
                 return Ok(None);
             }
         }
-        let names = &kernel.signature.sizes;
-        let values: Vec<i64> = (0..names.len()).map(size).collect();
-        let named: BTreeMap<String, i64> =
-            names.iter().zip(&values).map(|(n, v)| (n.0.clone(), *v)).collect();
+        let values: Vec<i64> = (0..kernel.signature.sizes.len()).map(size).collect();
+        let named = sizes_of(kernel, size);
         let work =
             kernel.program.kernel(Some(&kernel.name)).ok().and_then(|f| {
                 lathe::data::given_sizes(f, &named).ok().and_then(|v| lathe::count::flops(f, &v))
@@ -175,17 +176,78 @@ impl Usual {
     }
 }
 
+/// What calls get that ask for nothing, on one device: code with the sizes baked in, which shapes of tiles need.
+pub struct OnDevice {
+    pub number: i32,
+    sized: Mutex<Vec<(Vec<i64>, Arc<Prepared>)>>,
+    /// For all other sizes, once there are many; its decisions are for the first of them.
+    any: OnceLock<Arc<Prepared>>,
+}
+
+impl OnDevice {
+    pub fn new(number: i32) -> OnDevice {
+        OnDevice { number, sized: Mutex::new(Vec::new()), any: OnceLock::new() }
+    }
+
+    /// The code for a call: `size` gives the value of each size.
+    pub fn code(
+        &self,
+        py: Python<'_>,
+        kernel: &Kernel,
+        size: &dyn Fn(usize) -> i64,
+    ) -> PyResult<Arc<Prepared>> {
+        let full = {
+            // Locked only while the interpreter's lock is held.
+            let all = self.sized.lock().unwrap_or_else(|p| p.into_inner());
+            if let Some(s) = all.iter().find(|s| s.0.iter().enumerate().all(|(i, v)| size(i) == *v)) {
+                return Ok(Arc::clone(&s.1));
+            }
+            all.len() >= MOST
+        };
+        if let Some(code) = self.any.get() {
+            return Ok(Arc::clone(code));
+        }
+        let choice = Choice { device: Some(self.number), ..Choice::default() };
+        let sizes = sizes_of(kernel, size);
+        if full {
+            let made = compile(py, kernel, &Choice { sizes, ..choice }, false)?;
+            return Ok(Arc::clone(self.any.get_or_init(|| made)));
+        }
+        let values = (0..kernel.signature.sizes.len()).map(size).collect();
+        let made = compile(py, kernel, &Choice { sizes: sizes.clone(), specialize: sizes, ..choice }, false)?;
+        self.sized.lock().unwrap_or_else(|p| p.into_inner()).push((values, Arc::clone(&made)));
+        Ok(made)
+    }
+}
+
+/// The sizes of a call by name.
+pub fn sizes_of(kernel: &Kernel, size: &dyn Fn(usize) -> i64) -> BTreeMap<String, i64> {
+    kernel.signature.sizes.iter().enumerate().map(|(i, s)| (s.0.clone(), size(i))).collect()
+}
+
 /// Compiles, or takes from the cache, what a choice asks for.
 pub fn compile(py: Python<'_>, kernel: &Kernel, choice: &Choice, stored: bool) -> PyResult<Arc<Prepared>> {
     let program = program_of(py, kernel, choice)?;
     let name = kernel.name.clone();
-    let how = choice.how();
+    let mut how = choice.how();
     let cache = Cache::user();
-    let build = Build { cache: cache.clone(), ..Build::default() };
+    let mut build = Build { cache: cache.clone(), ..Build::default() };
+    let device = choice.device.map(|n| format!("cuda:{n}"));
+    if let Some(name) = &device {
+        build.engine = lathe::Engine::device(name).map_err(|d| errors::bare(py, d))?;
+        let function = program.kernel(Some(&kernel.name)).map_err(|f| errors::raised(py, &f))?;
+        how.strategy.get_or_insert_with(|| lathe::which::of_device(&program, function).to_string());
+    }
     let made = py.detach(move || {
         // At most one compiles at a time: it uses all cores itself, and a fork waits for it.
         let _right = Compiling::begin();
-        on_large_stack(|| lathe::prepare(&program, &name, &how, &Machine::host(), &build))
+        on_large_stack(|| {
+            let machine = match &device {
+                Some(name) => lathe::machine::with_device(Machine::host(), name),
+                None => Machine::host(),
+            };
+            lathe::prepare(&program, &name, &how, &machine, &build)
+        })
     });
     for note in cache.iter().flat_map(|c| c.notes()) {
         let text = std::ffi::CString::new(note.replace('\0', "␀"))?;

@@ -2,7 +2,7 @@
 
 use crate::arrays;
 use crate::call;
-use crate::code::{self, Choice, Usual, on_large_stack, program_of};
+use crate::code::{self, Choice, OnDevice, Usual, on_large_stack, program_of};
 use crate::errors;
 use crate::generic::{self, Others};
 use crate::keywords::option;
@@ -29,6 +29,7 @@ pub struct Kernel {
     descrs: Vec<OnceLock<Py<PyAny>>>,
     // These are locked only for moments, and only with the interpreter's lock held: never at a fork.
     usual: Mutex<Vec<Arc<Usual>>>,
+    devices: Mutex<Vec<Arc<OnDevice>>>,
     others: Mutex<BTreeMap<Choice, Arc<Prepared>>>,
     /// Those of other element types, where the arrays choose.
     pub others_of: Option<Others>,
@@ -48,6 +49,7 @@ impl Kernel {
             program: Arc::clone(program),
             text: text.to_string(),
             usual: Mutex::new(Vec::new()),
+            devices: Mutex::new(Vec::new()),
             others: Mutex::new(BTreeMap::new()),
             others_of: None,
         }
@@ -60,6 +62,17 @@ impl Kernel {
             return Arc::clone(u);
         }
         let found = Arc::new(Usual::find(self, threads));
+        all.push(Arc::clone(&found));
+        found
+    }
+
+    /// The code of calls without options, on a device.
+    pub fn on_device(&self, number: i32) -> Arc<OnDevice> {
+        let mut all = locked(&self.devices);
+        if let Some(d) = all.iter().find(|d| d.number == number) {
+            return Arc::clone(d);
+        }
+        let found = Arc::new(OnDevice::new(number));
         all.push(Arc::clone(&found));
         found
     }

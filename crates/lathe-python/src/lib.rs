@@ -4,15 +4,17 @@
 //!   `keywords`, and `refusals` of what cannot be used.
 //! * `code`: compiled versions; `pools`: threads, and forks.
 //! * `arrays`, `signature`: numpy's arrays and a kernel's parameters.
-//! * `tensors`: tensors of PyTorch, read without numpy.
+//! * `tensors`: tensors of PyTorch, read without numpy; `interface`: other arrays on CUDA devices.
 //! * `errors`: diagnostics as exceptions. `tune`: searches. `ffi`: kernels that XLA calls.
 
 mod arrays;
 mod call;
 mod code;
+mod devices;
 mod errors;
 mod ffi;
 mod generic;
+mod interface;
 mod kernel;
 mod keywords;
 mod pools;
@@ -43,6 +45,8 @@ mod module {
 
     #[pymodule_export]
     use super::arrays::{lying, strided};
+    #[pymodule_export]
+    use super::devices::devices;
     #[pymodule_export]
     use super::ffi::{ffi_capsule, ffi_content};
     #[pymodule_export]

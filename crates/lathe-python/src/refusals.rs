@@ -63,6 +63,14 @@ pub fn refused(
                 format!("`{name}` is written, but is a view whose elements are negated when they are read");
             (codes::ARGUMENT_SIZE, text, "pass the tensor that it is a view of".to_string())
         }
+        Problem::Gaps => {
+            let text = format!("`{name}` is on a device and not in row-major order without gaps");
+            (lathe::DEVICE_ARRAY, text, dense(param))
+        }
+        Problem::Unaligned => {
+            let text = format!("`{name}` is on a device and does not begin at a multiple of 16 bytes");
+            (lathe::DEVICE_ARRAY, text, dense(param))
+        }
         Problem::ReadOnly => {
             let text = format!("`{name}` is written by `{}`, but the array is read-only", kernel);
             (codes::NOT_WRITABLE, text, "pass a writable array".to_string())
@@ -71,10 +79,21 @@ pub fn refused(
     argument_error(py, code, text, &[], Some(&help))
 }
 
+/// What to do about an array of a device that kernels do not take as it is.
+fn dense(param: &Param) -> String {
+    if param.mode == lathe::Mode::In {
+        "pass copy=True to allow a copy of this input, or tensor.contiguous(), tensor.clone()".to_string()
+    } else {
+        "pass an array of its own: torch.empty(…)".to_string()
+    }
+}
+
 pub fn reason(p: Problem) -> &'static str {
     match p {
         Problem::Swapped => "it does not have the native byte order",
         Problem::Misaligned => "its elements are not aligned to their size",
+        Problem::Gaps => "it is not in row-major order without gaps",
+        Problem::Unaligned => "it does not begin at a multiple of 16 bytes",
         Problem::OddStrides => "its strides are not multiples of the element size",
         _ => "it is not an array",
     }

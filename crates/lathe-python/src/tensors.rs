@@ -7,7 +7,7 @@
 //! The memory is read by DLPack's exchange table (`__dlpack_c_exchange_api__`, PyTorch from 2.10 on), else by the
 //! tensor's own methods.
 
-use crate::arrays::{Dims, Problem, Read};
+use crate::arrays::{Dims, Place, Problem, Read, fits_device};
 use crate::refusals::argument_error;
 use crate::signature::Param;
 use lathe::Mode;
@@ -47,7 +47,11 @@ struct Exchange {
     stream: *const c_void,
 }
 
+/// `DLDeviceType`: memory of the host, of a CUDA device, of the host and pinned for CUDA, managed by CUDA.
 const CPU: i32 = 1;
+const CUDA: i32 = 2;
+const CUDA_HOST: i32 = 3;
+const CUDA_MANAGED: i32 = 13;
 
 /// What is used of PyTorch, looked up once.
 pub struct Torch {
@@ -61,6 +65,8 @@ pub struct Torch {
     grad_enabled: Py<PyAny>,
     increment: Py<PyAny>,
     empty: Py<PyAny>,
+    /// The current stream of a device, as the driver's handle; none in builds for the CPU alone.
+    stream: Option<Py<PyAny>>,
     /// By our code of an element type.
     dtypes: [Option<Py<PyAny>>; 16],
 }
@@ -135,6 +141,7 @@ impl Torch {
             grad_enabled: torch.getattr("is_grad_enabled")?.unbind(),
             increment: autograd.getattr("graph")?.getattr("increment_version")?.unbind(),
             empty: torch.getattr("empty")?.unbind(),
+            stream: inner.getattr_opt("_cuda_getCurrentRawStream")?.map(Bound::unbind),
             dtypes,
         }))
     }
@@ -186,7 +193,7 @@ impl Torch {
             Some(e) => shared(py, e, object, dims),
             None => told(object, dims),
         };
-        let Some((data, code, bytes, rank)) = found else { return Err(Trouble::Operator) };
+        let Some(Told { data, code, bytes, rank, place }) = found else { return Err(Trouble::Operator) };
         let start = dims.len() - 2 * rank;
         let refused = |p: Problem, dims: &mut Dims| {
             dims.truncate(start);
@@ -205,11 +212,16 @@ impl Torch {
         if rank != param.rank {
             return refused(Problem::Rank, dims);
         }
+        if let Place::Cuda(_) = place
+            && let Err(p) = fits_device(data, &dims[start..start + rank], &dims[start + rank..])
+        {
+            return refused(p, dims);
+        }
         let empty = dims[start..start + rank].contains(&0);
         if !empty && (data as usize).rem_euclid(bytes as usize) != 0 {
             return refused(Problem::Misaligned, dims);
         }
-        Ok(Read { data, dtype: param.dtype })
+        Ok(Read { data, dtype: param.dtype, place })
     }
 
     /// Refuses a tensor as a number if a gradient would be lost.
@@ -223,15 +235,25 @@ impl Torch {
         py: Python<'py>,
         code: u32,
         shape: &[i64],
+        place: Place,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let code = if code == dtype::INDEX { dtype::I64 } else { code };
         let Some(Some(dtype)) = self.dtypes.get(code as usize) else { return Ok(None) };
         let options = PyDict::new(py);
         options.set_item(intern!(py, "dtype"), dtype)?;
         // The default may be another device.
-        options.set_item(intern!(py, "device"), intern!(py, "cpu"))?;
+        match place {
+            Place::Host => options.set_item(intern!(py, "device"), intern!(py, "cpu"))?,
+            // A number is the one of the accelerator.
+            Place::Cuda(n) => options.set_item(intern!(py, "device"), n)?,
+        }
         let args = (PyTuple::new(py, shape)?,);
         Ok(Some(self.empty.bind(py).call(args, Some(&options))?))
+    }
+
+    /// The stream on which PyTorch works on a device now.
+    pub fn stream(&self, py: Python<'_>, device: i32) -> PyResult<u64> {
+        self.stream.as_ref().map_or(Ok(0), |f| f.call1(py, (device,))?.extract(py))
     }
 
     /// Says that the elements of a tensor have changed: gradients that need the old ones are refused.
@@ -283,13 +305,17 @@ fn exchange(tensor: &Bound<'_, PyType>) -> Option<&'static Exchange> {
     (table.major == 1 && table.from_object.is_some()).then_some(table)
 }
 
-/// Address, element type, size of an element and number of dimensions, by the exchange table.
-fn shared(
-    py: Python<'_>,
-    table: &Exchange,
-    object: &Bound<'_, PyAny>,
-    dims: &mut Dims,
-) -> Option<(*mut c_void, u32, i64, usize)> {
+/// What a tensor says of its memory.
+struct Told {
+    data: *mut c_void,
+    code: u32,
+    bytes: i64,
+    rank: usize,
+    place: Place,
+}
+
+/// What the exchange table says of a tensor.
+fn shared(py: Python<'_>, table: &Exchange, object: &Bound<'_, PyAny>, dims: &mut Dims) -> Option<Told> {
     let from = table.from_object?;
     let mut out = std::mem::MaybeUninit::<DlTensor>::zeroed();
     // SAFETY: a living tensor, of the class that the table is from; the interpreter is attached.
@@ -299,7 +325,12 @@ fn shared(
     }
     // SAFETY: filled in by the call; zeros are a value of each field.
     let t = unsafe { out.assume_init() };
-    if t.device_type != CPU || t.lanes != 1 {
+    let place = match t.device_type {
+        CPU | CUDA_HOST => Place::Host,
+        CUDA | CUDA_MANAGED => Place::Cuda(t.device_id),
+        _ => return None,
+    };
+    if t.lanes != 1 {
         return None;
     }
     let code = dlpack_type(t.code, t.bits);
@@ -323,7 +354,7 @@ fn shared(
         }
     }
     let data = t.data.cast::<u8>().wrapping_add(t.byte_offset as usize).cast();
-    Some((data, code, i64::from(t.bits).div_euclid(8), rank))
+    Some(Told { data, code, bytes: i64::from(t.bits).div_euclid(8), rank, place })
 }
 
 /// Our code for an element type of DLPack; one that no kernel has for all others.
@@ -347,12 +378,18 @@ fn dlpack_type(code: u8, bits: u8) -> u32 {
 }
 
 /// The same, by the tensor's own methods.
-fn told(object: &Bound<'_, PyAny>, dims: &mut Dims) -> Option<(*mut c_void, u32, i64, usize)> {
+fn told(object: &Bound<'_, PyAny>, dims: &mut Dims) -> Option<Told> {
     let py = object.py();
-    let mut found = || -> PyResult<Option<(*mut c_void, u32, i64, usize)>> {
-        let on_cpu = object.getattr(intern!(py, "is_cpu"))?.is_truthy()?;
+    let mut found = || -> PyResult<Option<Told>> {
+        let place = if object.getattr(intern!(py, "is_cpu"))?.is_truthy()? {
+            Place::Host
+        } else if object.getattr(intern!(py, "is_cuda"))?.is_truthy()? {
+            Place::Cuda(object.call_method0(intern!(py, "get_device"))?.extract()?)
+        } else {
+            return Ok(None);
+        };
         let strided = object.getattr(intern!(py, "layout"))?.str()? == "torch.strided";
-        if !on_cpu || !strided {
+        if !strided {
             return Ok(None);
         }
         let name = object.getattr(intern!(py, "dtype"))?.str()?.to_string();
@@ -365,7 +402,7 @@ fn told(object: &Bound<'_, PyAny>, dims: &mut Dims) -> Option<(*mut c_void, u32,
         let rank = shape.len();
         dims.extend(shape);
         dims.extend(strides);
-        Ok(Some((std::ptr::with_exposed_provenance_mut(data), code, bytes, rank)))
+        Ok(Some(Told { data: std::ptr::with_exposed_provenance_mut(data), code, bytes, rank, place }))
     };
     found().ok().flatten()
 }

@@ -17,6 +17,8 @@ ROOT = Path(os.environ.get("LATHE_ROOT", Path(__file__).parents[3]))
 
 def available(text):
     needs = re.search(r"# needs: (\w+)", text)
+    if needs is not None and needs.group(1) == "cuda":
+        return bool(lathe.devices("cuda")) and importlib.util.find_spec("torch") is not None
     return needs is None or importlib.util.find_spec(needs.group(1)) is not None
 
 
@@ -38,7 +40,7 @@ def test_the_page(capsys, monkeypatch, tmp_path):
     assert "strategy mine(p1 = 16 in 16..=256 step 16) for gemm" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", ["lathe", "lathe.kernels", "lathe.strategies", "lathe.contraction", "lathe.shipping", "lathe.linalg", "lathe.fft", "lathe.random", "lathe.jax"])
+@pytest.mark.parametrize("name", ["lathe", "lathe.kernels", "lathe.strategies", "lathe.contraction", "lathe.shipping", "lathe.linalg", "lathe.fft", "lathe.random", "lathe._devices", "lathe.jax"])
 def test_docstrings(name):
     if name == "lathe.jax":
         pytest.importorskip("jax")

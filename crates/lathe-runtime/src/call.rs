@@ -80,6 +80,28 @@ impl Kernel {
     /// # Errors
     /// Those of the device.
     pub fn seconds(&self, args: &mut [ArgView], runs: usize) -> Result<Option<Vec<f64>>, Diagnostic> {
+        let descriptors = self.descriptors(args)?;
+        // SAFETY: as in `call`.
+        unsafe { self.code.seconds(&descriptors, runs) }
+    }
+
+    /// Starts the kernel on arrays in the memory of its device, in the order of a stream (see
+    /// [`lathe_engine::Code::start`]); scalars are in the memory of the host.
+    ///
+    /// # Errors
+    /// As [`Kernel::call`], and `E0707` for arrays that kernels of devices do not take.
+    ///
+    /// # Safety
+    /// The memory of arrays is memory of the device, holds the elements that extents and strides describe, and stays
+    /// until the stream has reached the end of the kernel.
+    pub unsafe fn start(&self, args: &mut [ArgView], stream: u64) -> Result<(), Diagnostic> {
+        let descriptors = self.descriptors(args)?;
+        // SAFETY: the caller's promise, and as in `call`.
+        let result = unsafe { self.code.start(&descriptors, stream) }?;
+        if result == status::OK { Ok(()) } else { Err(self.explain(result, args)) }
+    }
+
+    fn descriptors(&self, args: &[ArgView]) -> Result<Vec<lathe_abi::Array>, Diagnostic> {
         if args.len() != self.signature.written.len() {
             return Err(self.wrong_count(args.len()));
         }
@@ -87,9 +109,7 @@ impl Kernel {
         if let Some(at) = args.iter().zip(&self.signature.written).position(|p| !fits(p)) {
             return Err(self.not_writable(at, &args[at]));
         }
-        let descriptors: Vec<lathe_abi::Array> = args.iter().map(|a| a.raw).collect();
-        // SAFETY: as in `call`.
-        unsafe { self.code.seconds(&descriptors, runs) }
+        Ok(args.iter().map(|a| a.raw).collect())
     }
 
     fn wrong_count(&self, given: usize) -> Diagnostic {

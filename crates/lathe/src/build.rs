@@ -168,6 +168,25 @@ impl Built {
     /// # Errors
     /// As [`Built::call`].
     pub fn call_views(&self, pool: &Pool, args: &mut [ArgView]) -> Result<(), Diagnostic> {
+        self.required(args)?;
+        self.pick(args).call(pool, args).map_err(|d| at_check(&self.checks, d))
+    }
+
+    /// Starts the kernel on arrays in the memory of its device: [`lathe_runtime::Kernel::start`].
+    ///
+    /// # Errors
+    /// As [`Built::call`], and `E0707` for arrays that kernels of devices do not take.
+    ///
+    /// # Safety
+    /// As [`lathe_runtime::Kernel::start`].
+    pub unsafe fn start(&self, args: &mut [ArgView], stream: u64) -> Result<(), Diagnostic> {
+        self.required(args)?;
+        // SAFETY: the caller's promise.
+        unsafe { self.pick(args).start(args, stream) }.map_err(|d| at_check(&self.checks, d))
+    }
+
+    /// Refuses sizes for which the strategy was not written.
+    fn required(&self, args: &[ArgView]) -> Result<(), Diagnostic> {
         for c in &self.requires {
             let why = match c.holds(&self.sizes, args) {
                 Some(true) => continue,
@@ -180,7 +199,7 @@ impl Built {
             );
             return Err(d.help("use another strategy or other parameters for these sizes"));
         }
-        self.pick(args).call(pool, args).map_err(|d| at_check(&self.checks, d))
+        Ok(())
     }
 
     /// The version for these arguments. Wrong arguments get some version, whose checks then refuse them.

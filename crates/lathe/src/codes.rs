@@ -140,8 +140,8 @@ pub static CODES: &[CodeInfo] = &[
     },
     CodeInfo {
         code: DEVICE,
-        title: "an array is not in this machine's memory",
-        explanation: "Kernels run on the CPU and read arrays in place. An array on another device, or one without data, cannot be read.",
+        title: "an array is not where a kernel can read it",
+        explanation: "Kernels read arrays in place: all of a call are in the memory of the host, or all in that of one CUDA device. Arrays of other devices, and ones without data, cannot be read.",
         wrong: "",
         right: "",
     },

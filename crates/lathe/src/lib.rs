@@ -56,6 +56,7 @@ pub use explain::{explain, explain_json};
 pub use kept::{Prepared, prepare};
 pub use lathe_analysis::Assumptions;
 pub use lathe_diagnostics::{Code, CodeInfo, Diagnostic, Severity, SourceMap, is_obeyed, nearest, visible};
+pub use lathe_engine::codes::DEVICE_ARRAY;
 pub use lathe_engine::dtype_of;
 pub use lathe_ir::{self as ir, Function, Mode, Scalar, text};
 pub use lathe_lang as lang;

@@ -50,6 +50,20 @@ pub fn runs_here(machine: &Machine) -> Result<(), Diagnostic> {
         .help("leave --cpu out to run; `lathe emit --cpu` writes code for any CPU"))
 }
 
+/// The machine with one of its devices (`cuda`, `cuda:1`, …): what runs there is scheduled for the device's architecture.
+pub fn with_device(m: Machine, device: &str) -> Machine {
+    match lathe_runtime::device::architecture(device) {
+        Some(arch) => made_for(m, &arch),
+        None => m,
+    }
+}
+
+/// The machine with a device of an NVIDIA architecture.
+pub fn made_for(mut m: Machine, arch: &str) -> Machine {
+    (m.code.arch, m.code.cpu) = ("nvptx64".to_string(), arch.to_string());
+    m
+}
+
 /// The machine where its code runs on the one at hand: a level of an architecture (`x86-64-v3`) says nothing about
 /// caches and threads, so that they are those at hand. What a user's file says stands.
 pub fn here(m: Machine) -> Machine {

@@ -31,6 +31,7 @@ from ._lathe import __version__ as __version__
 from ._lathe import cache_folder, get_threads, set_threads
 from .contraction import einsum, einsum_path
 from . import errors, types
+from ._devices import devices
 from .derivatives import grad, hessian, hvp, jvp, value_and_grad, vjp
 from .errors import (
     ArgumentError,
@@ -66,7 +67,7 @@ __all__ = [
     "ArgumentError", "CheckError", "CompileError", "Compiled", "CopyWarning", "DeviceError", "DivisionError", "DtypeError",
     "Explanation", "FileError", "GradientError", "Kernel", "LatheError", "LayoutError", "MachineError", "OptionError",
     "OutOfMemoryError", "OverlapError", "Progress", "ReadOnlyError", "ShapeError", "SourceError", "Strategy", "StrategyError",
-    "TuneError", "Tuned", "bf16", "bool_", "cache_folder", "count", "einsum", "einsum_path", "errors", "f16", "f32", "f64",
+    "TuneError", "Tuned", "bf16", "bool_", "cache_folder", "count", "devices", "einsum", "einsum_path", "errors", "f16", "f32", "f64",
     "fun", "get_threads", "grad", "hessian", "hvp", "i16", "i32", "i64", "i8", "index", "inout", "jvp", "kernel", "load", "mdh", "out",
     "param", "pick", "set_threads", "ship", "strategy", "tune", "types", "u16", "u32", "u64", "u8", "value_and_grad", "vjp",
 ]

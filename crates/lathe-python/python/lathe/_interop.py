@@ -19,9 +19,30 @@ def _loaded(name: str) -> Any:
 
 
 def tensor_copy(x: Any, name: str, why: str) -> Any:
-    """A copy of a tensor that a kernel can read, with a warning."""
+    """A copy of a tensor, or of another package's array on a device, that a kernel can read, with a warning."""
     warnings.warn(f"`{name}` was copied: {why}", CopyWarning, stacklevel=2)
-    return x.clone()
+    torch = _loaded("torch")
+    if torch is not None and isinstance(x, torch.Tensor):
+        return x.clone(memory_format=torch.contiguous_format)
+    return x.copy(order="C")
+
+
+def empty_like(x: Any, shape: tuple[int, ...], dtype: Any, name: str) -> Any:
+    """A new array for a result on the device where an argument lies."""
+    cupy = _loaded("cupy")
+    if cupy is None or not isinstance(x, cupy.ndarray):
+        raise _lathe.fail("E0916", f"no package makes the result `{name}` beside a `{type(x).__name__}` on a device", [],
+                          "give an array for it: out=...")
+    with x.device:
+        return cupy.empty(shape, dtype)
+
+
+def stream(x: Any) -> int:
+    """The stream on which the package of an array works, as the driver's handle."""
+    cupy = _loaded("cupy")
+    if cupy is not None and isinstance(x, cupy.ndarray):
+        return int(cupy.cuda.get_current_stream().ptr)
+    return int(x.__cuda_array_interface__.get("stream") or 0)
 
 
 def view(x: Any, written: bool) -> np.ndarray | None:

@@ -101,7 +101,7 @@ class GradientError(ArgumentError):
 
 
 class DeviceError(ArgumentError, TypeError):
-    """An array that is not in this machine's memory."""
+    """An array that is not where kernels read: in the memory of the host or of a CUDA device, all of a call in one."""
 
 
 class OptionError(LatheError, TypeError, ValueError):
@@ -136,6 +136,7 @@ class CopyWarning(UserWarning):
 
 
 _EXACT: dict[str, type[LatheError]] = {
+    "E0707": LayoutError,
     "E0801": ArgumentError,
     "E0802": OutOfMemoryError,
     "E0808": DtypeError,

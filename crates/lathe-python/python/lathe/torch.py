@@ -178,9 +178,8 @@ class Operator(torch.library.CustomOpDef):  # type: ignore[misc]
         if any(isinstance(a, torch.Tensor) and a.device.type == "meta" for a in args):
             return self._fake(*args)
         for a, (name, _, _, _) in zip(args, self._inputs):
-            if isinstance(a, torch.Tensor):
-                if a.device.type != "cpu":
-                    raise _elsewhere(name, a)
+            if isinstance(a, torch.Tensor) and a.device.type not in _PLACES:
+                raise _elsewhere(name, a)
         self._checked(args)
         with torch.no_grad(), torch._C._DisableTorchDispatch():
             done = self.kernel.call_plain(*args, **self._options)
@@ -208,7 +207,8 @@ class Operator(torch.library.CustomOpDef):  # type: ignore[misc]
             one = self._fake(*(torch.empty(p.shape[1:], dtype=p.dtype, device="meta") if d is not None else p
                                for p, d in zip(parts, dims)))
             each = one if isinstance(one, tuple) else (one,)
-            empty = tuple(torch.empty((0, *r.shape), dtype=r.dtype) for r in each)
+            place = next(p.device for p, d in zip(parts, dims) if d is not None)
+            empty = tuple(torch.empty((0, *r.shape), dtype=r.dtype, device=place) for r in each)
             return (empty, (0,) * len(empty)) if isinstance(one, tuple) else (empty[0], 0)
         if isinstance(calls[0], tuple):
             return tuple(map(torch.stack, zip(*calls))), (0,) * len(calls[0])
@@ -338,12 +338,15 @@ def _rule(vjp: Callable[..., Any], name: str, count: int) -> Callable[..., Any]:
 
 _MEMORY = (torch.Tensor, torch.nn.Parameter)
 
+#: The kinds of devices whose memory kernels read.
+_PLACES = ("cpu", "cuda")
+
 
 def _unwatched(args: tuple[Any, ...]) -> bool:
-    """Whether no mode and no tracer looks at what is done with tensors, all of which are memory of this machine."""
+    """Whether no mode and no tracer looks at what is done with tensors, all of which are memory that kernels read."""
     if torch._C._len_torch_dispatch_stack() or torch._C._len_torch_function_stack() or torch._C._get_tracing_state() is not None:
         return False
-    return all(type(a) in _MEMORY and a.is_cpu for a in args if isinstance(a, torch.Tensor))
+    return all(type(a) in _MEMORY and a.device.type in _PLACES for a in args if isinstance(a, torch.Tensor))
 
 
 def _has_tangent(a: torch.Tensor) -> bool:
@@ -353,7 +356,8 @@ def _has_tangent(a: torch.Tensor) -> bool:
 
 
 def _elsewhere(name: str, a: torch.Tensor) -> Exception:
-    return _lathe.fail("E0916", f"`{name}` is a tensor on {a.device}; kernels run on the CPU", [], "tensor.cpu()")
+    return _lathe.fail("E0916", f"`{name}` is a tensor on {a.device}; kernels run on the CPU and on CUDA devices", [],
+                       "tensor.cpu()")
 
 
 def direct(kernel: Kernel, args: tuple[Any, ...], given_: dict[str, Any] | None) -> Any:
@@ -364,7 +368,7 @@ def direct(kernel: Kernel, args: tuple[Any, ...], given_: dict[str, Any] | None)
     rest = [n for n, v in given.items() if v is not None and v is not False]
     tensors = [a for a in (*args, *named.values()) if isinstance(a, torch.Tensor)]
     for a in tensors:
-        if a.device.type not in ("cpu", "meta"):
+        if a.device.type not in (*_PLACES, "meta"):
             raise _elsewhere("an argument", a)
         if a.layout != torch.strided:
             raise _lathe.fail("E0813", f"an argument is {a.layout}, which a kernel does not read", [], "tensor.to_dense()")
