@@ -92,7 +92,10 @@ impl Interval {
             BinOp::FloorDiv => Interval::quotients(a, b, floor_div)?,
             BinOp::TruncDiv => Interval::quotients(a, b, |x, y| x / y)?,
             BinOp::FloorMod => {
-                if b.lo > 0 {
+                let period = floor_div(a.lo, b.lo.max(1));
+                if b.lo > 0 && b.lo == b.hi && a.lo > -FAR && period == floor_div(a.hi, b.lo) {
+                    a.plus(Interval::point(-period * b.lo))
+                } else if b.lo > 0 {
                     let most = b.hi - 1;
                     if a.lo >= 0 { Interval::new(0, a.hi.min(most)) } else { Interval::new(0, most) }
                 } else if b.hi < 0 {

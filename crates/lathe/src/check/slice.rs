@@ -2,14 +2,14 @@
 //! the blocks need, backwards from the outputs.
 
 use lathe_ir::interp::evaluate;
-use lathe_ir::visit::{loads_of, walk, walk_expr};
+use lathe_ir::visit::{loads_of, vars_of, walk, walk_expr};
 use lathe_ir::{
-    BinOp, BufId, Combine, Compute, Dim, Expr, ExprKind, Function, Loop, Mode, Stmt, StmtKind, UnOp, VarId,
-    build,
+    Access, BufId, Combine, Compute, Dim, Expr, Function, Loop, Mode, Stmt, StmtKind, VarId, View, build,
 };
 use lathe_model::count::Values;
+use lathe_poly::{Interval, Ranges};
 use lathe_runtime::fill::Random;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// A block of one output: half-open per dimension.
 #[derive(Clone, Debug, PartialEq)]
@@ -84,26 +84,35 @@ fn outputs(func: &Function, sizes: &Values) -> Option<Vec<(usize, Vec<i64>)>> {
 
 /// About how many expressions a statement evaluates: never fewer, if its loops end.
 pub fn work(s: &Stmt, sizes: &Values) -> f64 {
-    let ranges = sizes.iter().map(|(v, n)| (*v, (*n, *n))).collect();
-    Cost { ranges }.of(s)
+    Cost { ranges: of_sizes(sizes), data: HashSet::new() }.of(s)
 }
 
-/// The smallest and the largest value of an index, both included.
-type Ends = (i64, i64);
+/// What is known where sizes have these values.
+fn of_sizes(sizes: &Values) -> Ranges {
+    let mut ranges = Ranges::default();
+    sizes.iter().for_each(|(v, n)| ranges.enter_let(*v, &build::index(*n)));
+    ranges
+}
 
 struct Cost {
-    ranges: HashMap<VarId, Ends>,
+    ranges: Ranges,
+    /// Variables that depend on data.
+    data: HashSet<VarId>,
 }
 
 impl Cost {
+    fn by_data(&self, e: &Expr) -> bool {
+        !loads_of(e).is_empty() || vars_of(e).iter().any(|v| self.data.contains(v))
+    }
+
     fn trips(&mut self, v: VarId, lo: &Expr, hi: &Expr, step: i64) -> f64 {
-        match (ends(lo, &self.ranges), ends(hi, &self.ranges)) {
-            (Some(lo), Some(hi)) => {
-                self.ranges.insert(v, (lo.0, hi.1.saturating_sub(1).max(lo.0)));
-                ((hi.1 as f64 - lo.0 as f64) / step.max(1) as f64).max(0.0).ceil()
-            }
-            _ => f64::INFINITY,
+        let (first, end) = (self.ranges.range(lo).lo, self.ranges.range(hi).hi);
+        self.ranges.enter_loop(v, lo, hi);
+        if self.by_data(lo) || self.by_data(hi) {
+            self.data.insert(v);
+            return f64::INFINITY;
         }
+        ((end - first) as f64 / step.max(1) as f64).max(0.0).ceil()
     }
 
     fn of(&mut self, s: &Stmt) -> f64 {
@@ -123,10 +132,11 @@ impl Cost {
         if matches!(s.kind(), StmtKind::While { .. }) {
             return f64::INFINITY;
         }
-        if let Some((binder, value, _)) = s.as_let()
-            && let Some(e) = ends(value, &self.ranges)
-        {
-            self.ranges.insert(binder.id, e);
+        if let Some((binder, value, _)) = s.as_let() {
+            self.ranges.enter_let(binder.id, value);
+            if self.by_data(value) {
+                self.data.insert(binder.id);
+            }
         }
         own + s.children().map(|c| self.of(c)).sum::<f64>()
     }
@@ -139,66 +149,21 @@ fn nodes(e: &Expr) -> f64 {
     n
 }
 
-/// The ends of an integer expression; `None` where they are not known.
-fn ends(e: &Expr, ranges: &HashMap<VarId, Ends>) -> Option<Ends> {
-    let both = |a: &Expr, b: &Expr| Some((ends(a, ranges)?, ends(b, ranges)?));
-    match e.kind() {
-        ExprKind::Int(v) => Some((*v, *v)),
-        ExprKind::Var(v) => ranges.get(v).copied(),
-        ExprKind::Unary(UnOp::Neg, a) => {
-            let (lo, hi) = ends(a, ranges)?;
-            Some((hi.checked_neg()?, lo.checked_neg()?))
-        }
-        ExprKind::Cast(a) if e.ty().is_int() && a.ty().is_int() => ends(a, ranges),
-        ExprKind::Select(_, a, b) => {
-            let (a, b) = both(a, b)?;
-            Some((a.0.min(b.0), a.1.max(b.1)))
-        }
-        ExprKind::Binary(op, a, b) => {
-            let (a, b) = both(a, b)?;
-            match op {
-                BinOp::Add => Some((a.0.checked_add(b.0)?, a.1.checked_add(b.1)?)),
-                BinOp::Sub => Some((a.0.checked_sub(b.1)?, a.1.checked_sub(b.0)?)),
-                BinOp::Mul => {
-                    let all = [(a.0, b.0), (a.0, b.1), (a.1, b.0), (a.1, b.1)].map(|(x, y)| x.checked_mul(y));
-                    let all: Option<Vec<i64>> = all.into_iter().collect();
-                    let all = all?;
-                    Some((*all.iter().min()?, *all.iter().max()?))
-                }
-                BinOp::Min => Some((a.0.min(b.0), a.1.min(b.1))),
-                BinOp::Max => Some((a.0.max(b.0), a.1.max(b.1))),
-                BinOp::FloorDiv if b.0 == b.1 && b.0 > 0 => Some((a.0.div_euclid(b.0), a.1.div_euclid(b.0))),
-                BinOp::FloorMod if b.0 == b.1 && b.0 > 0 => {
-                    let same = a.0.div_euclid(b.0) == a.1.div_euclid(b.0);
-                    Some(if same { (a.0.rem_euclid(b.0), a.1.rem_euclid(b.0)) } else { (0, b.0 - 1) })
-                }
-                _ => None,
-            }
-        }
-        _ => None,
-    }
-}
-
-/// What of a buffer is needed by what follows.
-#[derive(Clone, Debug)]
-enum Need {
-    All,
-    /// Half-open.
-    Box(Vec<(i64, i64)>),
-}
+/// What of a buffer is needed by what follows: where it lies in each dimension, or all of it.
+type Need = Option<Vec<Interval>>;
 
 struct Slicer {
-    ranges: HashMap<VarId, Ends>,
+    ranges: Ranges,
     need: HashMap<BufId, Need>,
 }
 
 /// The body restricted to what blocks need.
 fn part(func: &Function, sizes: &Values, blocks: &[Block]) -> Option<Stmt> {
-    let ranges = sizes.iter().map(|(v, n)| (*v, (*n, *n))).collect();
-    let mut s = Slicer { ranges, need: HashMap::new() };
+    let mut s = Slicer { ranges: of_sizes(sizes), need: HashMap::new() };
     for b in blocks {
         let buffer = func.params.get(b.param)?.array()?;
-        s.need.insert(buffer.id, Need::Box(b.ranges.clone()));
+        let ranges = b.ranges.iter().map(|(lo, hi)| Interval::new(*lo, *hi - 1));
+        s.need.insert(buffer.id, Some(ranges.collect()));
     }
     Some(s.stmt(&func.body).unwrap_or_else(Stmt::empty))
 }
@@ -213,9 +178,7 @@ impl Slicer {
             return Some(Stmt::seq(kept));
         }
         if let Some((binder, value, body)) = s.as_let() {
-            if let Some(e) = ends(value, &self.ranges) {
-                self.ranges.insert(binder.id, e);
-            }
+            self.ranges.enter_let(binder.id, value);
             let body = self.stmt(body)?;
             self.read(value);
             return Some(s.with_children(vec![body]));
@@ -251,18 +214,12 @@ impl Slicer {
 
     /// The iterations of a loop that are needed, each of which has elements of its own.
     fn iterations(&mut self, s: &Stmt, l: &Loop, positions: &HashMap<BufId, usize>) -> Option<Stmt> {
-        let (mut lo, mut hi) = (l.lo.clone(), l.hi.clone());
-        let of = |(b, at): (&BufId, &usize)| match self.need.get(b) {
-            Some(Need::Box(ranges)) => Some(ranges.get(*at).copied()),
-            Some(Need::All) => Some(None),
-            None => None,
+        let needed = positions.iter().filter_map(|(b, at)| Some((self.need.get(b)?, *at)));
+        let (lo, hi) = match hull(needed.map(|(need, at)| need.as_ref()?.get(at).copied())) {
+            Some(all) => (above(&l.lo, all), below(&l.hi, all)),
+            None => (l.lo.clone(), l.hi.clone()),
         };
-        let wanted: Option<Vec<(i64, i64)>> = positions.iter().filter_map(of).collect();
-        if let Some(all) = wanted.filter(|w| !w.is_empty()) {
-            lo = build::max(lo, build::index(all.iter().map(|r| r.0).min()?));
-            hi = build::min(hi, build::index(all.iter().map(|r| r.1).max()?));
-        }
-        self.enter(l.binder.id, &lo, &hi);
+        self.ranges.enter_loop(l.binder.id, &lo, &hi);
         let body = self.stmt(&l.body)?;
         self.read(&l.lo);
         self.read(&l.hi);
@@ -279,49 +236,26 @@ impl Slicer {
         written
     }
 
-    /// From here on a variable is in a range.
-    fn enter(&mut self, v: VarId, lo: &Expr, hi: &Expr) {
-        match (ends(lo, &self.ranges), ends(hi, &self.ranges)) {
-            (Some(lo), Some(hi)) => {
-                self.ranges.insert(v, (lo.0, hi.1.saturating_sub(1).max(lo.0)));
-            }
-            _ => {
-                self.ranges.remove(&v);
-            }
-        }
-    }
-
     /// All of what an expression loads is needed, as far as its subscripts do not tell.
     fn read(&mut self, e: &Expr) {
         for a in loads_of(e) {
             let Some(b) = a.view.buffer() else { continue };
-            let plain = matches!(a.view, lathe_ir::View::Buffer(_));
-            let ranges: Option<Vec<(i64, i64)>> = a
-                .indices
-                .iter()
-                .map(|i| ends(i, &self.ranges).map(|(lo, hi)| (lo, hi.saturating_add(1))))
-                .collect();
-            let new = match ranges.filter(|_| plain) {
-                Some(r) => Need::Box(r),
-                None => Need::All,
-            };
+            let plain = matches!(a.view, View::Buffer(_));
+            let new: Need = plain.then(|| a.indices.iter().map(|i| self.ranges.range(i)).collect());
             let all = match (self.need.remove(&b), new) {
                 (None, new) => new,
-                (Some(Need::Box(a)), Need::Box(b)) if a.len() == b.len() => {
-                    Need::Box(a.iter().zip(&b).map(|(x, y)| (x.0.min(y.0), x.1.max(y.1))).collect())
+                (Some(Some(old)), Some(new)) if old.len() == new.len() => {
+                    Some(old.iter().zip(&new).map(|(x, y)| x.join(*y)).collect())
                 }
-                _ => Need::All,
+                _ => None,
             };
             self.need.insert(b, all);
         }
     }
 
     fn compute(&mut self, c: &Compute) -> Option<Compute> {
-        let wanted: Vec<(&lathe_ir::Access, Need)> = c
-            .targets
-            .iter()
-            .filter_map(|t| Some((t, t.view.buffer().and_then(|b| self.need.get(&b))?.clone())))
-            .collect();
+        let need = |t: &Access| t.view.buffer().and_then(|b| self.need.get(&b)).cloned();
+        let wanted: Vec<(&Access, Need)> = c.targets.iter().filter_map(|t| Some((t, need(t)?))).collect();
         if wanted.is_empty() {
             return None;
         }
@@ -329,24 +263,20 @@ impl Slicer {
         for d in &c.dims {
             let mut d = d.clone();
             // The hull of what each target needs.
-            let of = |(t, need): &(&lathe_ir::Access, Need)| -> Option<(i64, i64)> {
-                let Need::Box(ranges) = need else { return None };
-                let plain = matches!(t.view, lathe_ir::View::Buffer(_));
+            let of = |(t, need): &(&Access, Need)| {
+                let plain = matches!(t.view, View::Buffer(_));
                 let at = t.indices.iter().position(|i| plain && i.as_var() == Some(d.binder.id))?;
-                ranges.get(at).copied()
+                need.as_ref()?.get(at).copied()
             };
-            let hull: Option<Vec<(i64, i64)>> = wanted.iter().map(of).collect();
-            if let Some(all) = hull {
-                let lo = all.iter().map(|r| r.0).min().unwrap_or(0);
-                let hi = all.iter().map(|r| r.1).max().unwrap_or(0);
+            if let Some(all) = hull(wanted.iter().map(of)) {
                 if d.combine == Combine::Concat {
-                    d.lo = build::max(d.lo, build::index(lo));
+                    d.lo = above(&d.lo, all);
                 }
                 if matches!(d.combine, Combine::Concat | Combine::Scan(_)) {
-                    d.hi = build::min(d.hi, build::index(hi));
+                    d.hi = below(&d.hi, all);
                 }
             }
-            self.enter(d.binder.id, &d.lo, &d.hi);
+            self.ranges.enter_loop(d.binder.id, &d.lo, &d.hi);
             dims.push(d);
         }
         let new = Compute { dims, ..c.clone() };
@@ -357,6 +287,21 @@ impl Slicer {
         }
         Some(new)
     }
+}
+
+/// The smallest range that holds all; none where one is not known, or there is none.
+fn hull(all: impl Iterator<Item = Option<Interval>>) -> Option<Interval> {
+    all.collect::<Option<Vec<_>>>()?.into_iter().reduce(Interval::join)
+}
+
+/// A first index, from the start of what is needed.
+fn above(lo: &Expr, needed: Interval) -> Expr {
+    i64::try_from(needed.lo).map_or(lo.clone(), |n| build::max(lo.clone(), build::index(n)))
+}
+
+/// An end of indices, up to the end of what is needed.
+fn below(hi: &Expr, needed: Interval) -> Expr {
+    i64::try_from(needed.hi + 1).map_or(hi.clone(), |n| build::min(hi.clone(), build::index(n)))
 }
 
 /// For a loop each of whose iterations touches elements of its own of all that it writes: of each of these buffers the
@@ -375,7 +320,7 @@ fn independent(l: &Loop) -> Option<HashMap<BufId, usize>> {
     });
     for a in &accesses {
         let Some(at) = a.view.buffer().and_then(|b| written.get_mut(&b)) else { continue };
-        let plain = matches!(a.view, lathe_ir::View::Buffer(_));
+        let plain = matches!(a.view, View::Buffer(_));
         let here = a.indices.iter().position(|i| plain && i.as_var() == Some(l.binder.id))?;
         if *at.get_or_insert(here) != here {
             return None;
@@ -387,7 +332,7 @@ fn independent(l: &Loop) -> Option<HashMap<BufId, usize>> {
 
 /// The buffers that a statement itself writes.
 fn targets(s: &Stmt) -> Vec<BufId> {
-    s.written().filter_map(lathe_ir::View::buffer).collect()
+    s.written().filter_map(View::buffer).collect()
 }
 
 /// The row-major positions of a block's elements.
@@ -439,6 +384,12 @@ mod tests {
             (
                 "kernel k(A: f32[M, K], B: f32[N]) -> (C: f32[M]) { for i in 0..M { C[i] = A[i, 0] }\n C[i] += A[i, k] }",
                 [50, 4, 7],
+            ),
+            // A conversion to a narrow type wraps within a block.
+            (
+                "kernel k(A: f32[M, K], B: f32[N]) -> (C: f32[M, K]) { var t: f32[K]\n t[j] = 2 * A[0, j]\n\
+              C[i, j] = t[index(u8(j))] }",
+                [3, 300, 7],
             ),
         ] {
             let p = Program::from_text("k.lathe", text).unwrap_or_else(|f| panic!("{f}"));
