@@ -47,7 +47,7 @@ fn nothing_to_draw(
     if !lathe::mdh::has_computes(kernel) {
         return Ok(d("nothing is in index notation, so there are no decisions to draw"));
     }
-    let decides = lathe::mdh::decides(program, kernel, how)?;
+    let decides = lathe::which::decides(program, kernel, how)?;
     Ok(match kernel.sizes.iter().find(|b| !how.sizes.contains_key(&*b.name)) {
         _ if !decides => d("the strategy takes no decisions").help("draw `--strategy auto`"),
         Some(b) => {

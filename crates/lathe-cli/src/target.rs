@@ -131,7 +131,7 @@ pub fn how_unrun(
         return Err(d.help(help).into());
     }
     let how = How { sizes: given, ..how(target, strategy_for(t, program, kernel).as_deref())? };
-    if lathe::mdh::decides(program, kernel, &how)? {
+    if lathe::which::decides(program, kernel, &how)? {
         return Ok(how);
     }
     let text = "`-D` changes nothing without `--specialize` here";

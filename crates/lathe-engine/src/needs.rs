@@ -12,7 +12,7 @@ use lathe_ir::{
     Access, Arg, BufId, Buffer, Executor, Expr, ExprKind, Function, Loop, Module, Name, ParamKind, Stmt,
     StmtKind, Type, VarId, View,
 };
-use lathe_poly::Linear;
+use lathe_poly::constant_trips;
 use std::collections::HashSet;
 
 /// The largest local buffer that every lane of a vector loop may have, all lanes together, in bytes.
@@ -455,10 +455,4 @@ impl Needs<'_> {
             _ => self.note(Form::ArgumentView, "this view as an argument".to_string(), HELP, places),
         }
     }
-}
-
-/// The number of iterations, where it is a constant.
-fn constant_trips(l: &Loop) -> Option<i64> {
-    let span = Linear::of(&l.hi).minus(&Linear::of(&l.lo))?.as_constant()?;
-    Some(if span <= 0 { 0 } else { (span - 1) / l.step + 1 })
 }

@@ -1,7 +1,7 @@
 //! A summary of a derivative: how cotangents are accumulated, what is stored, what is recomputed.
 
 use crate::Derivative;
-use crate::reverse::determines;
+use crate::arrays::determines;
 use lathe_ir::{Access, Combine, Expr, Stmt, VarId};
 
 /// How many statements add cotangents to shadows, and how.

@@ -2,6 +2,7 @@
 //!
 //! The tangent of a statement reads what the statement reads, so it comes first; neither writes what the other reads.
 
+use crate::arrays::fill;
 use crate::expr::{Active, load_of, on, zero};
 use crate::node::{Leaf, Node, Scope, Work, reduced};
 use crate::prepare::Prepared;
@@ -108,17 +109,6 @@ fn elements(b: &Buffer, func: &mut Function) -> (Vec<Dim>, Access) {
         .collect();
     let indices = dims.iter().map(|d| lathe_ir::build::var(&d.binder)).collect();
     (dims, Access::buffer(b.id, b.elem.clone(), indices))
-}
-
-/// `target = value`, for all points.
-pub fn fill(label: String, dims: Vec<Dim>, target: Access, value: Expr) -> Stmt {
-    let label = Label::new(label);
-    if dims.is_empty() {
-        let store = Store { label, instance: Vec::new(), target, value, nontemporal: false };
-        return Stmt::of(StmtKind::Store(store));
-    }
-    let (targets, values) = (vec![target], vec![value]);
-    Stmt::of(StmtKind::Compute(Compute { label, dims, targets, values, guard: None, update: None }))
 }
 
 /// Every element becomes 0.

@@ -18,6 +18,7 @@
 
 mod account;
 pub mod activity;
+mod arrays;
 pub mod codes;
 pub mod expr;
 mod forward;

@@ -350,7 +350,7 @@ impl Builder<'_> {
             Node::Leaf(Rc::new(Leaf { site, stmt, work: Work::Inactive }))
         });
         let free = c.dims.iter().filter(|d| d.combine == Combine::Concat).cloned().collect();
-        let taken = crate::forward::fill(c.label.to_string(), free, target.clone(), best);
+        let taken = crate::arrays::fill(c.label.to_string(), free, target.clone(), best);
         (before.into(), taken.with_places(places.clone()), at)
     }
 

@@ -84,5 +84,5 @@ fn is_box(c: &Compute, d: &lathe_ir::Dim) -> bool {
 /// Every point of the free dimensions writes an element of its own: subscripts determine the indices one by one.
 pub fn tells_apart(c: &Compute) -> bool {
     let free = c.dims.iter().filter(|d| d.combine == Combine::Concat).map(|d| d.binder.id);
-    crate::reverse::determines(&c.targets[0].indices, &free.collect::<Vec<_>>())
+    crate::arrays::determines(&c.targets[0].indices, &free.collect::<Vec<_>>())
 }

@@ -47,7 +47,7 @@ fn into_loop(buffer: &Arc<Buffer>, s: &Stmt) -> Option<Stmt> {
 }
 
 fn touches(s: &Stmt, b: BufId) -> bool {
-    super::reverse::touched(s).contains(&b)
+    crate::arrays::touched(s).contains(&b)
 }
 
 /// Whether the first statement of a body that touches an array writes all that any statement of it reads.

@@ -6,7 +6,7 @@
 //! 64 bits and a division by zero stay where they are, so that evaluating them fails. What needs ranges to be seen
 //! (`(n + 5) - 5` is `n` where `n + 5` has a value) is left to the simplifier.
 
-use crate::expr::{Access, Expr, ExprKind, Status, scalar_of};
+use crate::expr::{Access, Expr, ExprKind, Status, scalar_of, walk_expr};
 use crate::ids::{Binder, VarId};
 use crate::ops::{BinOp, MathFn, UnOp};
 use crate::types::{Scalar, Type};
@@ -195,14 +195,14 @@ pub fn binary(op: BinOp, a: Expr, b: Expr) -> Expr {
 /// disappear, nor be evaluated where it was not. Where ranges are known, `lathe_poly::Ranges::fits` says more.
 pub fn can_fail(e: &Expr) -> bool {
     let mut found = false;
-    crate::visit::walk_expr(e, &mut |x| found |= !found && may_fail(x));
+    walk_expr(e, &mut |x| found |= !found && may_fail(x));
     found
 }
 
 /// Whether evaluating it may divide an integer by zero, in code where everything else that may fail is known not to.
 pub fn divides(e: &Expr) -> bool {
     let mut found = false;
-    crate::visit::walk_expr(e, &mut |x| {
+    walk_expr(e, &mut |x| {
         found |= match x.kind() {
             ExprKind::Binary(op, _, d) => op.is_division() && d.as_int().is_none_or(|d| d == 0),
             ExprKind::Call(..) => true,
@@ -390,6 +390,44 @@ pub fn field(a: Expr, i: u32) -> Expr {
     }
     let ty = a.ty().fields()[i as usize].clone();
     Expr::new(ExprKind::Field(a, i), ty)
+}
+
+impl Expr {
+    /// Rebuilds the node with other children (same number and order as [`Expr::children`]), folding
+    /// again where the constructors fold.
+    pub fn with_children(&self, new: Vec<Expr>) -> Expr {
+        let mut it = new.into_iter();
+        let mut next = || it.next().expect("as many children as before");
+        match self.kind() {
+            ExprKind::Bool(_) | ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Var(_) => self.clone(),
+            ExprKind::Unary(op, _) => unary(*op, next()),
+            ExprKind::Cast(_) => cast(self.ty().clone(), next()),
+            ExprKind::Bitcast(_) => Expr::new(ExprKind::Bitcast(next()), self.ty().clone()),
+            ExprKind::Field(_, i) => field(next(), *i),
+            ExprKind::Binary(op, ..) => {
+                let (a, b) = (next(), next());
+                binary(*op, a, b)
+            }
+            ExprKind::Select(..) => {
+                let (c, a, b) = (next(), next(), next());
+                select(c, a, b)
+            }
+            ExprKind::Math(f, es) => {
+                let n = es.len();
+                Expr::new(ExprKind::Math(*f, (0..n).map(|_| next()).collect()), self.ty().clone())
+            }
+            ExprKind::Aggregate(es) => {
+                let n = es.len();
+                Expr::new(ExprKind::Aggregate((0..n).map(|_| next()).collect()), self.ty().clone())
+            }
+            ExprKind::Call(f, es) => {
+                let n = es.len();
+                Expr::new(ExprKind::Call(f.clone(), (0..n).map(|_| next()).collect()), self.ty().clone())
+            }
+            ExprKind::Load(a) => load(a.map_exprs(&mut |_| next())),
+            ExprKind::Address(a) => address(a.map_exprs(&mut |_| next())),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! Expressions: typed, immutable, hash-tagged, shared.
 
-use crate::digest::Digest;
+use crate::digest::{Digest, Feed};
 use crate::ids::{BufId, VarId};
 use crate::ops::{BinOp, MathFn, UnOp};
 use crate::types::{Name, Scalar, Type};
 use lathe_diagnostics::Places;
+use rustc_hash::FxHashSet;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};
@@ -211,7 +212,12 @@ impl Expr {
 
     /// As [`crate::Stmt::digest`].
     pub fn digest(&self) -> &Digest {
-        self.0.digest.get_or_init(|| crate::digest::of_expr(self))
+        self.0.digest.get_or_init(|| {
+            let mut h = Feed::new();
+            (self.kind(), self.ty()).hash(&mut h);
+            self.children().into_iter().for_each(|c| h.write(c.digest()));
+            h.done()
+        })
     }
 
     /// Identity of the shared node, for memo tables that live no longer than the expression.
@@ -251,42 +257,6 @@ impl Expr {
             ExprKind::Select(c, a, b) => vec![c, a, b],
             ExprKind::Math(_, es) | ExprKind::Aggregate(es) | ExprKind::Call(_, es) => es.iter().collect(),
             ExprKind::Load(a) | ExprKind::Address(a) => a.exprs(),
-        }
-    }
-
-    /// Rebuilds the node with other children (same number and order as [`Expr::children`]), folding
-    /// again where the constructors fold.
-    pub fn with_children(&self, new: Vec<Expr>) -> Expr {
-        let mut it = new.into_iter();
-        let mut next = || it.next().expect("as many children as before");
-        match self.kind() {
-            ExprKind::Bool(_) | ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Var(_) => self.clone(),
-            ExprKind::Unary(op, _) => crate::build::unary(*op, next()),
-            ExprKind::Cast(_) => crate::build::cast(self.ty().clone(), next()),
-            ExprKind::Bitcast(_) => Expr::new(ExprKind::Bitcast(next()), self.ty().clone()),
-            ExprKind::Field(_, i) => crate::build::field(next(), *i),
-            ExprKind::Binary(op, ..) => {
-                let (a, b) = (next(), next());
-                crate::build::binary(*op, a, b)
-            }
-            ExprKind::Select(..) => {
-                let (c, a, b) = (next(), next(), next());
-                crate::build::select(c, a, b)
-            }
-            ExprKind::Math(f, es) => {
-                let n = es.len();
-                Expr::new(ExprKind::Math(*f, (0..n).map(|_| next()).collect()), self.ty().clone())
-            }
-            ExprKind::Aggregate(es) => {
-                let n = es.len();
-                Expr::new(ExprKind::Aggregate((0..n).map(|_| next()).collect()), self.ty().clone())
-            }
-            ExprKind::Call(f, es) => {
-                let n = es.len();
-                Expr::new(ExprKind::Call(f.clone(), (0..n).map(|_| next()).collect()), self.ty().clone())
-            }
-            ExprKind::Load(a) => crate::build::load(a.map_exprs(&mut |_| next())),
-            ExprKind::Address(a) => crate::build::address(a.map_exprs(&mut |_| next())),
         }
     }
 }
@@ -410,4 +380,28 @@ impl fmt::Debug for Expr {
 /// Whether values of the type can be compared, added, …: used by the constructors.
 pub(crate) fn scalar_of(e: &Expr) -> Scalar {
     e.ty().scalar().expect("a scalar expression")
+}
+
+/// Visits every node of an expression, subscripts included, each shared node once.
+pub fn walk_expr(e: &Expr, f: &mut impl FnMut(&Expr)) {
+    fn go(e: &Expr, seen: &mut FxHashSet<usize>, f: &mut impl FnMut(&Expr)) {
+        if seen.insert(e.address()) {
+            f(e);
+            for c in e.children() {
+                go(c, seen, f);
+            }
+        }
+    }
+    // Most are leaves, which need no table.
+    match e.kind() {
+        ExprKind::Bool(_) | ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Var(_) => f(e),
+        _ => go(e, &mut FxHashSet::default(), f),
+    }
+}
+
+/// Whether an expression reads memory or calls.
+pub fn touches_memory(e: &Expr) -> bool {
+    let mut found = false;
+    walk_expr(e, &mut |x| found |= matches!(x.kind(), ExprKind::Load(_) | ExprKind::Call(..)));
+    found
 }

@@ -1,67 +1,14 @@
-//! Functions, parameters and buffers.
+//! Functions and parameters.
 
+use crate::buffer::Buffer;
+use crate::digest::{Digest, Feed};
 use crate::expr::Expr;
 use crate::ids::{Binder, BufId, VarId};
-use crate::layout::Layout;
 use crate::stmt::Stmt;
 use crate::summary::Summary;
-use crate::types::{Name, Scalar, Type};
+use crate::types::{Name, Scalar};
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
-
-/// Where a buffer lives; named by the target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Space {
-    /// Ordinary memory; local buffers come from the runtime's scratch.
-    Host,
-    Global,
-    Shared,
-    /// Of constant size, in the frame of the code that runs the allocation.
-    Stack,
-    /// Of constant size and constantly subscripted after unrolling; engines keep it in registers.
-    Register,
-    Constant,
-    Fragment,
-}
-
-impl Space {
-    pub const ALL: [Space; 7] = [
-        Space::Host,
-        Space::Global,
-        Space::Shared,
-        Space::Stack,
-        Space::Register,
-        Space::Constant,
-        Space::Fragment,
-    ];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Space::Host => "host",
-            Space::Global => "global",
-            Space::Shared => "shared",
-            Space::Stack => "stack",
-            Space::Register => "register",
-            Space::Constant => "constant",
-            Space::Fragment => "fragment",
-        }
-    }
-
-    pub fn from_name(name: &str) -> Option<Space> {
-        Space::ALL.into_iter().find(|s| s.name() == name)
-    }
-}
-
-/// An n-dimensional array with logical subscripts `0..extent` in each dimension.
-#[derive(Clone, Debug, PartialEq, Hash)]
-pub struct Buffer {
-    pub id: BufId,
-    pub name: Name,
-    pub elem: Type,
-    /// `index` expressions over variables in scope where the buffer is bound.
-    pub extents: Vec<Expr>,
-    pub space: Space,
-    pub layout: Layout,
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
@@ -135,7 +82,7 @@ pub struct Function {
     pub body: Stmt,
     pub stage: Stage,
     /// What the function does to what is not its own, where it declares that; otherwise it is inferred
-    /// ([`crate::summary::Summaries`]).
+    /// ([`crate::summaries::Summaries`]).
     pub summary: Option<Summary>,
     /// The next fresh number for [`VarId`] and [`BufId`].
     pub next_id: u32,
@@ -176,4 +123,29 @@ impl Function {
     pub fn size(&self, name: &str) -> Option<&Binder> {
         self.sizes.iter().find(|b| &*b.name == name)
     }
+}
+
+/// The digest of a function: equal functions have equal ones, in every process; places and the status of accesses play no
+/// part, numbers of binders do.
+pub fn digest(f: &Function) -> Digest {
+    let mut h = Feed::new();
+    (&f.name, f.stage, f.next_id, f.result.is_some()).hash(&mut h);
+    f.result.iter().for_each(|e| h.write(e.digest()));
+    f.sizes.len().hash(&mut h);
+    for b in &f.sizes {
+        (b.id, &b.name, b.ty).hash(&mut h);
+    }
+    f.params.len().hash(&mut h);
+    for p in &f.params {
+        (p.mode, &p.alias).hash(&mut h);
+        match &p.kind {
+            ParamKind::Scalar(b) => (0u8, b.id, &b.name, b.ty).hash(&mut h),
+            ParamKind::Array(b) => {
+                1u8.hash(&mut h);
+                b.feed(&mut h);
+            }
+        }
+    }
+    h.write(f.body.digest());
+    h.done()
 }

@@ -1,8 +1,8 @@
 //! The tree: the one representation of Lathe (design, section 2).
 //!
 //! * [`types`], [`ops`], [`expr`], [`build`]: typed scalar expressions and their exact meaning.
-//! * [`stmt`], [`func`], [`layout`]: statements, functions, buffers.
-//! * [`module`], [`summary`]: items other than functions, and the effects of functions.
+//! * [`stmt`], [`func`], [`buffer`], [`layout`]: statements, functions, buffers.
+//! * [`module`], [`summary`], [`summaries`]: items other than functions, and the effects of functions.
 //! * [`names`]: names of generated items.
 //! * [`visit`]: walks over trees, and rebuilding them.
 //! * [`text`]: the text form (`.tree`), both ways.
@@ -10,6 +10,7 @@
 //! * [`scalar`], [`math`], [`interp`]: the exact meaning of scalars, and of programs.
 //! * [`lower`]: lowering that engines share: addresses of elements.
 
+pub mod buffer;
 pub mod build;
 pub mod codes;
 pub mod difference;
@@ -29,15 +30,17 @@ pub mod ops;
 pub mod reduce;
 pub mod scalar;
 pub mod stmt;
+pub mod summaries;
 pub mod summary;
 pub mod text;
 pub mod types;
 pub mod verify;
 pub mod visit;
 
-pub use digest::{Digest, digest};
+pub use buffer::{Buffer, Space};
+pub use digest::Digest;
 pub use expr::{Access, Expr, ExprKind, Status, View};
-pub use func::{Buffer, Function, Mode, Param, ParamKind, Space, Stage};
+pub use func::{Function, Mode, Param, ParamKind, Stage, digest};
 pub use hash::structural_hash;
 pub use ids::{Binder, BufId, Label, VarId};
 pub use layout::{Layout, LayoutStep};

@@ -1,7 +1,8 @@
 //! Modules, and their items besides functions: globals, combine operators, external functions.
 
+use crate::buffer::Space;
 use crate::expr::{Expr, ExprKind};
-use crate::func::{Function, Param, Space};
+use crate::func::{Function, Param};
 use crate::functions::Functions;
 use crate::ids::{Binder, BufId};
 use crate::stmt::StmtKind;

@@ -3,6 +3,7 @@
 //! What every statement can be asked, whatever its kind, is in [`parts`] (what it evaluates, touches, binds), [`map`]
 //! (the same with other parts), [`scope`] (what holds in it and after it) and [`effects`].
 
+mod digest;
 pub mod effects;
 pub mod map;
 pub mod parts;
@@ -13,9 +14,9 @@ pub use map::PartMap;
 pub use parts::{AccessMode, BinderRole, Children, Part, Touched};
 pub use scope::{Enters, Establishes};
 
+use crate::buffer::{Buffer, Space};
 use crate::digest::Digest;
 use crate::expr::{Access, Expr};
-use crate::func::{Buffer, Space};
 use crate::ids::{Binder, Label, VarId};
 use crate::ops::ReduceOp;
 use crate::types::Name;
@@ -335,7 +336,7 @@ pub enum Arg {
 
 impl Stmt {
     pub fn new(kind: StmtKind, places: Places) -> Stmt {
-        let (hash, names) = crate::digest::summarize(&kind);
+        let (hash, names) = digest::summarize(&kind);
         Stmt(Arc::new(StmtNode { kind, places, hash, names, digest: OnceLock::new() }))
     }
 
@@ -348,13 +349,13 @@ impl Stmt {
     /// A collision-resistant hash (BLAKE3), of what [`Stmt::structural_hash`] is made of. Nodes keep
     /// theirs, so that after a step only what is new is looked at.
     pub fn digest(&self) -> &Digest {
-        self.0.digest.get_or_init(|| crate::digest::of_stmt(self))
+        self.0.digest.get_or_init(|| digest::of_stmt(self))
     }
 
     /// False only if the subtree has no loop, local buffer, label or family of labels (`C` for `C.init`)
     /// of that name: a one-word Bloom filter, which makes looking up a name cheap in large trees.
     pub fn may_name(&self, name: &str) -> bool {
-        let bits = crate::digest::bits_of(name);
+        let bits = digest::bits_of(name);
         self.0.names & bits == bits
     }
 

@@ -1,10 +1,11 @@
 //! Walking and rebuilding: one helper for every kind of traversal, so that passes stay short.
 
+use crate::buffer::{Buffer, Space};
+pub use crate::expr::walk_expr;
 use crate::expr::{Access, Expr, ExprKind, View};
-use crate::func::{Buffer, Space};
 use crate::ids::{Binder, BufId, VarId};
 use crate::stmt::{AccessMode, BinderRole, Executor, PartMap, Stmt};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -83,23 +84,6 @@ pub fn map_expr(e: &Expr, f: &mut impl FnMut(Expr) -> Expr) -> Expr {
         out
     }
     go(e, &mut FxHashMap::default(), f)
-}
-
-/// Visits every node of an expression, subscripts included, each shared node once.
-pub fn walk_expr(e: &Expr, f: &mut impl FnMut(&Expr)) {
-    fn go(e: &Expr, seen: &mut FxHashSet<usize>, f: &mut impl FnMut(&Expr)) {
-        if seen.insert(e.address()) {
-            f(e);
-            for c in e.children() {
-                go(c, seen, f);
-            }
-        }
-    }
-    // Most are leaves, which need no table.
-    match e.kind() {
-        ExprKind::Bool(_) | ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Var(_) => f(e),
-        _ => go(e, &mut FxHashSet::default(), f),
-    }
 }
 
 /// The nodes of a statement as it is written: shared parts of expressions count each time.

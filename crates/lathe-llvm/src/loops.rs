@@ -132,9 +132,9 @@ pub fn free(e: &Emitter, l: &Loop) -> bool {
 fn constant_trips(e: &Emitter, l: &Loop, lo: Value, hi: Value) -> Option<i64> {
     let extent = match (e.ir.as_const(lo), e.ir.as_const(hi)) {
         (Some(a), Some(b)) => b.checked_sub(a)?,
-        _ => Linear::of(&l.hi).minus(&Linear::of(&l.lo))?.as_constant()?,
+        _ => Linear::difference(&l.hi, &l.lo)?,
     };
-    Some(if extent <= 0 { 0 } else { (extent - 1) / l.step + 1 })
+    Some(lathe_poly::trips_over(l, extent))
 }
 
 /// Writes the iterations one after the other. Where the trip count is not constant but small, each is

@@ -6,7 +6,7 @@
 
 use crate::form::Linear;
 use crate::ranges::Ranges;
-use lathe_ir::{BinOp, Expr, ExprKind, UnOp, VarId, build, visit};
+use lathe_ir::{BinOp, Expr, ExprKind, Loop, UnOp, VarId, build, visit};
 use std::collections::HashSet;
 
 /// No more alternatives than this are kept for one bound; dropping some is always sound.
@@ -310,6 +310,16 @@ pub fn mins(l: &Linear) -> Vec<Linear> {
         }
     }
     vec![l.clone()]
+}
+
+/// The number of iterations of a loop, where it is constant.
+pub fn constant_trips(l: &Loop) -> Option<i64> {
+    Linear::difference(&l.hi, &l.lo).map(|span| trips_over(l, span))
+}
+
+/// The number of iterations of a loop whose bounds are so far apart.
+pub fn trips_over(l: &Loop, span: i64) -> i64 {
+    if span <= 0 { 0 } else { (span - 1) / l.step + 1 }
 }
 
 #[cfg(test)]

@@ -293,6 +293,11 @@ impl Linear {
         }
     }
 
+    /// `a - b` where it is constant.
+    pub fn difference(a: &Expr, b: &Expr) -> Option<i64> {
+        Linear::of(a).minus(&Linear::of(b))?.as_constant()
+    }
+
     pub fn to_expr(&self) -> Expr {
         self.to_expr_with(Expr::clone)
     }

@@ -3,10 +3,10 @@
 //! The host's compilers have builtins for every scalar type. Devices compare and swap integers of 32 and 64 bits; floats
 //! are their bits, and what is smaller is swapped within the word around it. Memory of one thread needs none of that.
 
-use crate::device::Language;
+use crate::device::language::Language;
 use crate::emit::{Emitter, Result, Var, ill_formed, lift, unsupported};
-use crate::expr::bare;
 use crate::helpers::{memory_type, unsigned_type};
+use crate::writer::bare;
 use lathe_diagnostics::Places;
 use lathe_ir::build::var;
 use lathe_ir::lower::resolve;

@@ -2,7 +2,7 @@
 //! that `cpu` loops become get at it.
 
 use crate::codes;
-use crate::device::Language;
+use crate::device::language::Language;
 use crate::helpers::{Helpers, memory_type};
 use crate::names::{Names, sanitize};
 use crate::writer::Writer;
@@ -140,6 +140,20 @@ pub fn unsupported(what: impl AsRef<str>, places: &Places) -> Diagnostic {
 pub fn ill_formed(what: impl AsRef<str>) -> Diagnostic {
     Diagnostic::error(codes::ILL_FORMED, format!("the tree is ill-formed: {}", what.as_ref()))
         .note("the verifier says more")
+}
+
+/// Never leaves this crate: asks the buffer to be written as an array.
+pub const NOT_IN_REGISTERS: Code = Code("not in registers");
+
+/// Never leaves this crate: asks the vector loop around to be written lane by lane.
+pub const FALLBACK: Code = Code("lane by lane");
+
+pub fn fallback() -> Diagnostic {
+    Diagnostic::error(FALLBACK, "this has no vector form")
+}
+
+pub fn not_in_registers() -> Diagnostic {
+    Diagnostic::error(NOT_IN_REGISTERS, "this buffer is not touched by whole vectors at constant places only")
 }
 
 pub fn lift(u: Unsupported) -> Diagnostic {
@@ -291,7 +305,7 @@ impl<'a> Emitter<'a> {
                     b.name
                 ),
                 Place::Local { .. } => format!("{elem} *{}", b.name),
-                Place::Registers { .. } => return Err(crate::registers::not_in_registers()),
+                Place::Registers { .. } => return Err(not_in_registers()),
             };
             self.capture(b.frame, &b.name, declaration);
         }

@@ -2,8 +2,11 @@
 
 pub(crate) mod arith;
 
-use crate::emit::{Buf, Emitter, Place, Result, Val, ill_formed, lift, unsupported};
+use crate::emit::{
+    Buf, Emitter, Place, Result, Val, fallback, ill_formed, lift, not_in_registers, unsupported,
+};
 use crate::helpers::{memory_type, unsigned_type};
+use crate::writer::{bare, is_atom};
 use lathe_diagnostics::Places;
 use lathe_ir::build::{add, index, mul};
 use lathe_ir::lower::resolve;
@@ -65,7 +68,7 @@ impl Emitter<'_> {
     /// A value that is the same in all lanes.
     pub fn uniform(&mut self, e: &Expr) -> Result<String> {
         let v = self.expr(e)?;
-        if v.lanes { Err(crate::vector::fallback()) } else { Ok(v.text) }
+        if v.lanes { Err(fallback()) } else { Ok(v.text) }
     }
 
     /// The value in a constant of its own, unless it is a name or a number already.
@@ -149,7 +152,7 @@ impl Emitter<'_> {
                     texts.push(v);
                 }
                 let array = matches!(e.ty(), Type::Array(..) | Type::Vector(..));
-                if self.device.is_some_and(|d| d.language == crate::device::Language::Cuda) {
+                if self.device.is_some_and(|d| d.language == crate::device::language::Language::Cuda) {
                     return self.aggregate_in_cpp(&ty, &e.ty().fields(), &texts, array);
                 }
                 let inner = texts.join(", ");
@@ -189,7 +192,7 @@ impl Emitter<'_> {
         let cond = self.expr(c)?;
         if cond.lanes {
             if !(is_safe(a) && is_safe(b)) {
-                return Err(crate::vector::fallback());
+                return Err(fallback());
             }
             let (x, y) = (self.expr(a)?, self.expr(b)?);
             return self.lanes_select(&cond, scalar_of(e)?, &x, &y);
@@ -208,7 +211,7 @@ impl Emitter<'_> {
             return Ok(Val::scalar(format!("({} ? {} : {})", cond.text, x.text, y.text)));
         }
         if self.lanes.is_some() {
-            return Err(crate::vector::fallback());
+            return Err(fallback());
         }
         let t = self.element_type(e.ty())?;
         let name = self.names.fresh("t");
@@ -272,7 +275,7 @@ impl Emitter<'_> {
                 let sum = terms.fold(index(0), |sum, (i, s)| add(sum, mul(i.clone(), s.clone())));
                 self.uniform(&sum)
             }
-            Place::Registers { .. } => Err(crate::registers::not_in_registers()),
+            Place::Registers { .. } => Err(not_in_registers()),
         }
     }
 }
@@ -371,27 +374,4 @@ fn operand<'a>(text: &'a str, operators: &[&str]) -> &'a str {
     }
     // A cast or a sign may begin the text.
     if fits && !inner.starts_with('(') && !inner.starts_with('-') { inner } else { text }
-}
-
-/// A name or a literal: cheap to write twice.
-pub fn is_atom(text: &str) -> bool {
-    let inner = text.trim_start_matches("(-").trim_end_matches(')');
-    !inner.is_empty() && inner.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '.')
-}
-
-/// Without the parentheses around the whole.
-pub fn bare(text: &str) -> &str {
-    let Some(inner) = text.strip_prefix('(').and_then(|t| t.strip_suffix(')')) else { return text };
-    let mut depth = 0i32;
-    for c in inner.chars() {
-        match c {
-            '(' => depth += 1,
-            ')' => depth -= 1,
-            _ => {}
-        }
-        if depth < 0 {
-            return text;
-        }
-    }
-    inner
 }

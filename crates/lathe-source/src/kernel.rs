@@ -2,9 +2,9 @@
 
 use crate::cc::capabilities;
 use crate::emit::{Buf, Emitter, Place, Result, Var, lift};
-use crate::expr::bare;
 use crate::header::{dtype, header};
 use crate::helpers::memory_type;
+use crate::writer::bare;
 use crate::{CSource, Style};
 use lathe_abi::CheckKind;
 use lathe_engine::{accept, check_table};

@@ -2,10 +2,9 @@
 //! places (an accumulator tile) is written as one variable per vector, which C compilers keep in
 //! registers, as they do not keep arrays.
 
-use crate::emit::{Buf, Emitter, Place, Result, Val, lift};
-use crate::expr::bare;
+use crate::emit::{Buf, Emitter, Place, Result, Val, lift, not_in_registers};
 use crate::helpers::memory_type;
-use lathe_diagnostics::{Code, Diagnostic};
+use crate::writer::bare;
 use lathe_ir::build::{add, index, mul};
 use lathe_ir::lower::storage;
 use lathe_ir::visit::{substitute, walk};
@@ -13,15 +12,8 @@ use lathe_ir::{Buffer, Executor, Expr, Scalar, Space, Stmt};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Never leaves this crate: asks the buffer to be written as an array.
-pub const NOT_IN_REGISTERS: Code = Code("not in registers");
-
 /// More variables than this are an array after all.
 const MOST_VECTORS: i64 = 64;
-
-pub fn not_in_registers() -> Diagnostic {
-    Diagnostic::error(NOT_IN_REGISTERS, "this buffer is not touched by whole vectors at constant places only")
-}
 
 /// The width of vectors that a buffer may consist of, by the first vector loop in its scope.
 pub fn candidate(b: &Buffer, body: &Stmt) -> Option<u32> {

@@ -1,16 +1,18 @@
 //! Statements: loops, stores, local arrays, and the functions that `cpu` loops become.
 
 use crate::device::cluster;
-use crate::emit::{Buf, Emitter, Place, Result, Var, ill_formed, lift, unsupported};
-use crate::expr::{bare, is_atom};
+use crate::emit::{
+    Buf, Emitter, NOT_IN_REGISTERS, Place, Result, Var, fallback, ill_formed, lift, unsupported,
+};
 use crate::helpers::memory_type;
+use crate::writer::{bare, is_atom};
 use lathe_diagnostics::Places;
 use lathe_ir::build::{add, int, sub};
 use lathe_ir::lower::{resolve, storage};
 use lathe_ir::visit::substitute_stmt;
 use lathe_ir::{Access, Buffer, Executor, Expr, Loop, Space, Stmt, StmtKind, Store};
 use lathe_lower::{halves, reductions};
-use lathe_poly::{Interval, Linear};
+use lathe_poly::Interval;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -220,7 +222,7 @@ impl Emitter<'_> {
 
     /// The iterations one after the other, so that subscripts become constants.
     fn unrolled(&mut self, l: &Loop) -> Result<()> {
-        let Some(trip) = trip_count(l) else { return self.serial(l, None) };
+        let Some(trip) = lathe_poly::constant_trips(l) else { return self.serial(l, None) };
         if self.device.is_some() {
             return self.device_unrolled(l, trip);
         }
@@ -248,7 +250,7 @@ impl Emitter<'_> {
 
     fn alloc(&mut self, buffer: &Arc<Buffer>, body: &Stmt, places: &Places) -> Result<()> {
         if self.lanes.is_some() {
-            return Err(crate::vector::fallback());
+            return Err(fallback());
         }
         if let Some(d) = self.device {
             return self.thread_array(d.language, buffer, body);
@@ -261,7 +263,7 @@ impl Emitter<'_> {
         }
         if let Some(width) = crate::registers::candidate(buffer, body)
             && !self.lane_loops_only
-            && self.attempt(crate::registers::NOT_IN_REGISTERS, |e| e.in_registers(buffer, body, width))?
+            && self.attempt(NOT_IN_REGISTERS, |e| e.in_registers(buffer, body, width))?
         {
             return Ok(());
         }
@@ -324,7 +326,7 @@ impl Emitter<'_> {
     /// the code around goes through a struct.
     fn cpu(&mut self, l: &Loop, places: &Places) -> Result<()> {
         if self.lanes.is_some() {
-            return Err(crate::vector::fallback());
+            return Err(fallback());
         }
         if l.step < 1 {
             return Err(unsupported(format!("the step {} of loop `{}`", l.step, l.binder.name), places));
@@ -410,15 +412,4 @@ impl Emitter<'_> {
 
 fn parenthesized(text: &str) -> String {
     if is_atom(text) || bare(text).len() < text.len() { text.to_string() } else { format!("({text})") }
-}
-
-/// The constant number of iterations, if it is one.
-pub fn trip_count(l: &Loop) -> Option<i64> {
-    let span = difference(&l.lo, &l.hi)?;
-    Some(if span <= 0 { 0 } else { (span - 1) / l.step + 1 })
-}
-
-/// `hi - lo` where it is constant.
-pub fn difference(lo: &Expr, hi: &Expr) -> Option<i64> {
-    Linear::of(hi).minus(&Linear::of(lo))?.as_constant()
 }

@@ -6,24 +6,16 @@
 
 mod memory;
 
-use crate::emit::{Buf, Emitter, Lanes, Place, Result, Val, Var, ill_formed};
+use crate::emit::{Buf, Emitter, FALLBACK, Lanes, Place, Result, Val, Var, fallback, ill_formed};
 use crate::expr::arith::symbol;
-use crate::expr::{bare, exact_name, is_atom, no_operator};
+use crate::expr::{exact_name, no_operator};
 use crate::helpers::memory_type;
-use crate::stmt::difference;
-use lathe_diagnostics::{Code, Diagnostic};
+use crate::writer::{bare, is_atom};
 use lathe_ir::build::{add, index, mul, var_id};
 use lathe_ir::visit::{substitute, vars_of};
 use lathe_ir::{Access, BinOp, Expr, Loop, MathFn, Scalar, Type, UnOp, VarId};
 use lathe_poly::Linear;
 use std::collections::HashMap;
-
-/// Never leaves this crate: asks the vector loop around to be written lane by lane.
-const FALLBACK: Code = Code("lane by lane");
-
-pub fn fallback() -> Diagnostic {
-    Diagnostic::error(FALLBACK, "this has no vector form")
-}
 
 impl Emitter<'_> {
     pub fn vector(&mut self, l: &Loop, width: u32) -> Result<()> {
@@ -42,7 +34,7 @@ impl Emitter<'_> {
 
     fn all_lanes(&mut self, l: &Loop, width: u32) -> Result<()> {
         self.begin(&[&l.lo, &l.hi]);
-        let span = difference(&l.lo, &l.hi);
+        let span = Linear::difference(&l.hi, &l.lo);
         let lo = self.uniform(&l.lo)?;
         // A first lane that has a name, or is a number, needs no other.
         let block = !is_atom(&lo);

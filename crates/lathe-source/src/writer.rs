@@ -1,4 +1,4 @@
-//! Indented text.
+//! Indented text, and the texts of expressions.
 
 /// Lines of C with the indentation that blocks give them.
 #[derive(Clone, Debug)]
@@ -54,4 +54,27 @@ impl Writer {
     pub fn finish(self) -> String {
         self.text
     }
+}
+
+/// A name or a literal: cheap to write twice.
+pub fn is_atom(text: &str) -> bool {
+    let inner = text.trim_start_matches("(-").trim_end_matches(')');
+    !inner.is_empty() && inner.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '.')
+}
+
+/// Without the parentheses around the whole.
+pub fn bare(text: &str) -> &str {
+    let Some(inner) = text.strip_prefix('(').and_then(|t| t.strip_suffix(')')) else { return text };
+    let mut depth = 0i32;
+    for c in inner.chars() {
+        match c {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            _ => {}
+        }
+        if depth < 0 {
+            return text;
+        }
+    }
+    inner
 }

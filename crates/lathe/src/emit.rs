@@ -2,9 +2,10 @@
 
 mod versions;
 
+use crate::applied::Version;
 use crate::build::Build;
 use crate::codes;
-use crate::schedule::{Schedule, Version};
+use crate::schedule::Schedule;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::{Function, Module, Name};
 use lathe_runtime::Engine;

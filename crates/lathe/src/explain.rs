@@ -1,6 +1,7 @@
 //! Schedules as text for people: every step with its evidence.
 
-use crate::schedule::{Schedule, Version};
+use crate::applied::Version;
+use crate::schedule::Schedule;
 use lathe_strategy::Evidence;
 use std::fmt::Write;
 

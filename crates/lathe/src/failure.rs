@@ -34,3 +34,6 @@ impl std::fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
+
+/// What a reader of a kind of files made of one: its sources, what is in it, and warnings.
+pub(crate) type Read = (SourceMap, lathe_lang::Program, Vec<Diagnostic>);

@@ -2,8 +2,8 @@
 //! on loops. A strategy that does not say `lower` leaves what is still open in the order of the program: it ends
 //! with the library's `lowerToC`, then `lower`.
 
+use crate::applied::{Form, How, Version, on_loops};
 use crate::program::Program;
-use crate::schedule::{Form, How, Version, on_loops};
 use lathe_diagnostics::{Diagnostic, Span};
 use lathe_ir::{Function, Name};
 use lathe_lang::{Fun, codes::DUPLICATE};

@@ -3,17 +3,16 @@
 //! [`prepare`] is what a caller wants who runs the same kernels in many processes: with everything in the cache, it
 //! neither analyses nor schedules nor compiles.
 
-use crate::build::{Build, Built};
+use crate::applied::How;
+use crate::build::{Build, Built, code_key, made_by, with_cache};
 use crate::cache::Cache;
 use crate::choice::StrategySource;
 use crate::program::{Failure, Program};
-use crate::schedule::{How, Schedule, specialize};
+use crate::schedule::{Schedule, specialize};
 use crate::which::schedule;
 use lathe_diagnostics::Diagnostic;
-use lathe_ir::text::{Ids, print_function_with, print_module};
-use lathe_ir::{Function, Module};
 use lathe_measure::store::hash_of;
-use lathe_runtime::{Engine, General, Kernel, Object, Options};
+use lathe_runtime::{General, Kernel, Object};
 use lathe_space::{Expr, Value};
 use lathe_target::Machine;
 use serde::{Deserialize, Serialize};
@@ -154,46 +153,4 @@ impl Recipe {
         };
         with_cache(&s.module, &v.func, &self.build, false)
     }
-}
-
-/// This build of Lathe, the interface of kernels, the engine, and what its code depends on here.
-fn made_by(engine: Engine) -> Result<String, Diagnostic> {
-    let (build, abi) = (env!("LATHE_BUILD"), lathe_abi::VERSION);
-    Ok(format!("{build} abi {abi} {engine} {}", engine.fingerprint()?))
-}
-
-/// The hash of all that code depends on.
-fn code_key(made_by: &str, module: &Module, func: &Function, options: &Options) -> String {
-    let tree = print_function_with(func, Ids::Hidden);
-    // What it may call; most kernels call nothing, and other kernels of the file play no part then.
-    let called = module.reached(func);
-    let module = Module { functions: called.into(), ..module.clone() };
-    hash_of(&["code", made_by, &format!("{options:?}"), &func.name, &tree, &print_module(&module)])
-}
-
-/// Compiles a tree, or takes the code that is kept for it.
-///
-/// # Errors
-/// As [`lathe_runtime::compile`].
-pub(crate) fn with_cache(
-    module: &Module,
-    func: &Function,
-    build: &Build,
-    unit_strides_only: bool,
-) -> Result<Kernel, Diagnostic> {
-    let (engine, options) = (build.engine, build.options(unit_strides_only));
-    let Some(cache) = &build.cache else {
-        return lathe_runtime::compile(engine, module, func, &options);
-    };
-    let general = unit_strides_only.then(|| {
-        let (module, func, build) = (module.clone(), func.clone(), build.clone());
-        Box::new(move || with_cache(&module, &func, &build, false)) as General
-    });
-    let key = code_key(&made_by(engine)?, module, func, &options);
-    if let Some(kept) = cache.get(&key).and_then(|bytes| Object::from_bytes(&bytes).ok()) {
-        return Kernel::load(engine, func, kept, general);
-    }
-    let object = engine.compile(module, func, &options)?;
-    cache.put(&key, &object.to_bytes());
-    Kernel::load(engine, func, object, general)
 }

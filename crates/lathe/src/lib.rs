@@ -13,6 +13,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod applied;
 pub mod build;
 pub mod cache;
 pub mod check;
@@ -31,6 +32,7 @@ pub mod inputs;
 mod kept;
 pub mod machine;
 pub mod mdh;
+mod open;
 pub mod parallel;
 pub mod program;
 pub mod render;
@@ -46,6 +48,7 @@ pub mod tune;
 mod version;
 pub mod which;
 
+pub use applied::{Form, How, Version};
 pub use build::{Build, Built, compile};
 pub use cache::Cache;
 pub use check::{Reference, check_facts, check_result};
@@ -69,7 +72,7 @@ pub use lathe_target::Machine;
 pub use lathe_transform as transform;
 pub use program::{Failure, Program};
 pub use replay::{Stored, load_evidence, replay};
-pub use schedule::{Form, How, Schedule, Version};
+pub use schedule::Schedule;
 pub use steps::apply_steps;
 pub use tests_of::{ProgramReport, check_program};
 pub use which::schedule;

@@ -1,11 +1,10 @@
-//! Opening `.lathe`, `.mdh` and `.tree` files and choosing what to run from them.
+//! Programs as `open.rs` reads them, and choosing what to run from them.
 
 use crate::codes;
 pub use crate::failure::Failure;
-use crate::source;
 use lathe_diagnostics::{Diagnostic, SourceMap, Span};
 use lathe_ir::{Function, Scalar};
-use lathe_lang::{Generic, Resolver};
+use lathe_lang::Generic;
 use lathe_pattern::Decision;
 use lathe_strategy::{Definition, Definitions};
 use std::collections::{BTreeMap, HashSet};
@@ -22,18 +21,6 @@ pub struct Program {
     pub warnings: Vec<Diagnostic>,
 }
 
-/// `use "file"` is relative to the file that says it.
-struct Files;
-
-impl Resolver for Files {
-    fn load(&mut self, from: &str, name: &str) -> Result<(String, String), String> {
-        let path = Path::new(from).parent().unwrap_or(Path::new(".")).join(name);
-        let text = source::read(&path).map_err(|e| format!("{}: {e}", path.display()))?;
-        let canonical = path.canonicalize().unwrap_or(path);
-        Ok((canonical.display().to_string(), text))
-    }
-}
-
 /// Splits `FILE:NAME`; a file whose own name has a colon is taken as a whole if it exists.
 pub fn split_target(target: &str) -> (PathBuf, Option<String>) {
     if Path::new(target).exists() {
@@ -48,65 +35,6 @@ pub fn split_target(target: &str) -> (PathBuf, Option<String>) {
 }
 
 impl Program {
-    /// What the front end made of a file, with its rules decided: nobody uses a rule before.
-    ///
-    /// # Errors
-    /// `E1117` for rules that do not hold, `E1115` and `E1118` for those of which that cannot be told.
-    pub(crate) fn new(
-        path: PathBuf,
-        sources: SourceMap,
-        lang: lathe_lang::Program,
-        warnings: Vec<Diagnostic>,
-    ) -> Result<Program, Failure> {
-        let rules = crate::rules::decide(&lang.rules, &sources)?;
-        Program { path, sources, lang, rules, warnings }.checked()
-    }
-
-    /// Reads and checks a file with everything that it uses.
-    ///
-    /// # Errors
-    /// `E0901` if the file cannot be read; else what the front end says.
-    pub fn open(path: impl AsRef<Path>) -> Result<Program, Failure> {
-        let path = path.as_ref();
-        let text = source::read(path).map_err(|e| {
-            Failure::bare(
-                Diagnostic::error(codes::NO_FILE, format!("cannot read `{}`: {e}", path.display()))
-                    .help("a target is FILE or FILE:NAME, e.g. examples/gemm.lathe:gemm"),
-            )
-        })?;
-        Program::from_text(path, &text)
-    }
-
-    /// Like [`Program::open`] for a text in memory; `path` is where it would lie.
-    ///
-    /// # Errors
-    /// What the front end says.
-    pub fn from_text(path: impl AsRef<Path>, text: &str) -> Result<Program, Failure> {
-        let path = path.as_ref().to_path_buf();
-        let text = text.strip_prefix(source::MARK).unwrap_or(text);
-        if crate::mdh::is_notation(&path) {
-            return crate::mdh::from_text(&path, text);
-        }
-        if crate::tree::is_tree(&path) {
-            return crate::tree::from_text(&path, text);
-        }
-        let mut sources = SourceMap::new();
-        match lathe_lang::load(&mut sources, &path.display().to_string(), text, &mut Files) {
-            Ok((lang, warnings)) => Program::new(path, sources, lang, warnings),
-            Err(diagnostics) => Err(Failure { sources, diagnostics }),
-        }
-    }
-
-    /// What only this crate knows to be wrong with a file.
-    fn checked(self) -> Result<Program, Failure> {
-        let diagnostics = crate::fun::captures(&self);
-        if diagnostics.is_empty() {
-            crate::grad::filled(self)
-        } else {
-            Err(Failure { sources: self.sources, diagnostics })
-        }
-    }
-
     /// Whether a place is in the file itself, and not in one that it uses.
     pub fn is_own(&self, span: Span) -> bool {
         self.lang.file == Some(span.file)

@@ -1,8 +1,9 @@
 //! Stored evidence read, and applied again: every term and tree on the way must be the recorded one, and every record
 //! what the step leaves. Whoever wrote a record may have meant harm: nothing in it is believed.
 
+use crate::applied::How;
 use crate::program::{Failure, Program};
-use crate::schedule::{How, plain, specialize};
+use crate::schedule::{plain, specialize};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::Function;
 use lathe_space::Expr;

@@ -1,104 +1,19 @@
 //! From a kernel and the name of a strategy to scheduled trees with their evidence.
 
+use crate::applied::{How, Version, on_loops};
 use crate::choice::{Choice, StrategySource, leads_to_auto};
-use crate::mdh::{self, Taken};
+use crate::mdh;
 use crate::parallel::each;
 use crate::program::{Failure, Program};
 use lathe_analysis::Assumptions;
 use lathe_diagnostics::{Diagnostic, Severity};
 use lathe_ir::{Function, Module};
-use lathe_pattern::Term;
 use lathe_space::{Expr, Value};
-use lathe_strategy::{Context, Definition, Evidence, Refusal, Strategy};
+use lathe_strategy::{Context, Definition, Evidence};
 use lathe_target::Machine;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::time::Instant;
-
-/// How to schedule.
-#[derive(Clone, Debug, Default)]
-pub struct How {
-    /// `None`: what [`crate::which`] finds.
-    pub strategy: Option<String>,
-    pub params: BTreeMap<String, String>,
-    /// Sizes to bake in (`--specialize`); empty: all stay symbols.
-    pub specialize: BTreeMap<String, i64>,
-    /// Sizes that calls will have, as far as they are known: decisions (`mdh`, `auto`) are taken for them.
-    pub sizes: BTreeMap<String, i64>,
-    /// The code is kept, and will be called with other sizes, too.
-    pub others: bool,
-    /// Threads that calls will have; `None`: all of the machine's.
-    pub threads: Option<usize>,
-    /// The system model of decisions that name none: a name, or a file.
-    pub model: Option<String>,
-    /// What becomes of `assume` in loops and about data.
-    pub assumptions: Assumptions,
-}
-
-impl How {
-    /// Whether every size of a function is known.
-    pub fn knows(&self, func: &Function) -> bool {
-        let known = |n: &str| self.specialize.contains_key(n) || self.sizes.contains_key(n);
-        func.sizes.iter().all(|b| known(&b.name))
-    }
-}
-
-/// One scheduled tree, and for which sizes it is meant.
-#[derive(Clone, Debug)]
-pub struct Version {
-    /// Over sizes; `None`: whatever the earlier versions left.
-    pub condition: Option<Expr>,
-    pub func: Function,
-    pub steps: Vec<Evidence>,
-    /// What there was before each step and after the last, for `explain --diff`.
-    pub forms: Vec<Form>,
-    /// Sizes that became constants before the first step.
-    pub baked: BTreeMap<String, i64>,
-    /// Decisions that became steps.
-    pub taken: Taken,
-    /// What was not done, and why.
-    pub notes: Vec<String>,
-    /// Of a fun: steps on terms by ELEVATE's convention (every successful application of a rule, predicate, `id` or
-    /// one-level traversal counts, in branches that are given up, too).
-    pub rewriting: Option<u64>,
-}
-
-impl Version {
-    pub(crate) fn new(
-        condition: Option<Expr>,
-        func: Function,
-        steps: Vec<Evidence>,
-        forms: Vec<Form>,
-    ) -> Version {
-        Version {
-            condition,
-            func,
-            steps,
-            forms,
-            baked: BTreeMap::new(),
-            taken: Taken::default(),
-            notes: Vec::new(),
-            rewriting: None,
-        }
-    }
-}
-
-/// What a step works on.
-#[derive(Clone, Debug)]
-pub enum Form {
-    Tree(Function),
-    /// Of a fun, before the step `lower`.
-    Term(Term),
-}
-
-impl Form {
-    pub fn text(&self) -> String {
-        match self {
-            Form::Tree(f) => lathe_ir::text::print_function(f),
-            Form::Term(t) => t.to_string(),
-        }
-    }
-}
 
 /// A kernel with a strategy applied: one version or several that are chosen at the call.
 #[derive(Clone, Debug)]
@@ -349,19 +264,6 @@ fn in_strategy(definition: &Definition, d: Diagnostic) -> Diagnostic {
         }
     }
     d
-}
-
-/// Applies steps on loops: the tree, what was done, and what there was before each step and after the last.
-pub(crate) fn on_loops(
-    module: &Module,
-    func: &Function,
-    context: &Context,
-    strategy: &Strategy,
-) -> Result<(Function, Vec<Evidence>, Vec<Form>), Refusal> {
-    let (tree, trace) = lathe_transform::run(module, func, context, strategy)?;
-    let func = lathe_poly::simplify::simplify_function(&tree);
-    let before = trace.trees.into_iter().map(|t| Form::Tree(t.func));
-    Ok((func.clone(), trace.steps, before.chain([Form::Tree(func)]).collect()))
 }
 
 /// Replaces sizes by constants: a visible step, never done silently.

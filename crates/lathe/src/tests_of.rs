@@ -4,12 +4,12 @@ mod file;
 
 pub use file::{ProgramReport, check_program};
 
+use crate::applied::How;
 use crate::build::{Build, Built, compile};
 use crate::codes;
 use crate::convert::to_values;
 use crate::data::{self, Given};
 use crate::program::{Failure, Program};
-use crate::schedule::How;
 use crate::which::schedule;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::interp::{self, ArrayValue};

@@ -4,7 +4,7 @@
 //! those that need no import can be applied. What nobody proved of it only the interpreter runs, which looks at every
 //! access.
 
-use crate::program::{Failure, Program};
+use crate::failure::{Failure, Read};
 use lathe_analysis::Assumptions;
 use lathe_diagnostics::{Diagnostic, FileId, Severity, SourceMap, Span};
 use lathe_ir::{Function, Module};
@@ -29,7 +29,7 @@ impl Resolver for Nothing {
 ///
 /// # Errors
 /// What the parser or the verifier says.
-pub fn from_text(path: &Path, text: &str) -> Result<Program, Failure> {
+pub(crate) fn from_text(path: &Path, text: &str) -> Result<Read, Failure> {
     let mut sources = SourceMap::new();
     let name = path.display().to_string();
     // An empty program: it has what needs no import.
@@ -53,7 +53,7 @@ pub fn from_text(path: &Path, text: &str) -> Result<Program, Failure> {
         }
     }
     lang.module = module;
-    Program::new(path.to_path_buf(), sources, lang, warnings)
+    Ok((sources, lang, warnings))
 }
 
 /// A function with the checks that its accesses need, and what can be neither proved nor checked.

@@ -4,11 +4,12 @@
 //!
 //! [`candidates`] says which there are, [`schedule`] takes one of them and says why; [`decide`] asks the store before.
 
+use crate::applied::How;
 use crate::choice::{Choice, StrategySource, is_auto, leads_to_auto};
 use crate::mdh;
 use crate::parallel::each;
 use crate::program::{Failure, Program};
-use crate::schedule::{How, Schedule, on, with};
+use crate::schedule::{Schedule, on, with};
 use crate::tune::{Situation, stored_winner};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::Function;
@@ -193,6 +194,17 @@ pub fn decide(
         Ok(Some(how)) => Decided { how, stored: true, trouble: None },
         other => Decided { how: asked, stored: false, trouble: other.err() },
     }
+}
+
+/// Whether a strategy that may run takes decisions for sizes.
+///
+/// # Errors
+/// Where there is no such strategy.
+pub fn decides(program: &Program, kernel: &Function, how: &How) -> Result<bool, Failure> {
+    let all = candidates(program, kernel, how)?;
+    let definitions = program.definitions(&kernel.name);
+    let decides = |c: &Choice| c.auto || mdh::uses(&definitions, Some(&kernel.name), &c.definition.body);
+    Ok(all.iter().any(decides))
 }
 
 #[cfg(test)]

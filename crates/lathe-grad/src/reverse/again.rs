@@ -2,10 +2,9 @@
 //! reverse sweep. They include only statements whose results are needed, transitively.
 
 use super::Reverse;
-use super::finish::touched;
 use super::restore::{Tape, When};
+use crate::arrays::{allocated, fill, touched};
 use crate::codes::{self, refuse};
-use crate::forward::fill;
 use crate::node::{Leaf, Node, Scope, ScopeId, Site};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::build::{add, index, load, max, sub};
@@ -322,14 +321,6 @@ fn add_to(b: &Arc<Buffer>, site: &Rc<Site>, by: Expr, suffix: &str) -> Stmt {
 fn assign(b: &Arc<Buffer>, site: &Rc<Site>, value: Expr, suffix: &str) -> Stmt {
     let label = format!("{}.{suffix}", site.label);
     fill(label, Vec::new(), target(b), value).with_places(site.places.clone())
-}
-
-/// A body among local arrays.
-pub fn allocated(
-    buffers: impl IntoIterator<Item = Arc<Buffer>, IntoIter: DoubleEndedIterator>,
-    body: Stmt,
-) -> Stmt {
-    buffers.into_iter().rev().fold(body, |body, buffer| Stmt::of(StmtKind::Alloc { buffer, body }))
 }
 
 fn joined(before: Vec<Stmt>, s: Option<Stmt>) -> Option<Stmt> {

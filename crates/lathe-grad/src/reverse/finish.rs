@@ -1,7 +1,7 @@
 //! The derived function: its parameters, what is zero at first, and both sweeps.
 
 use super::Reverse;
-use super::again::allocated;
+use crate::arrays::{allocated, fill, touched, written};
 use crate::forward::{copy_array, zero_array};
 use crate::node::Scope;
 use crate::sink::{keeps_to, region};
@@ -9,7 +9,7 @@ use crate::{Derivative, Request};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::build::{add, load};
 use lathe_ir::names::Role;
-use lathe_ir::visit::{self, loads_of, refresh, walk};
+use lathe_ir::visit::{self, loads_of, refresh};
 use lathe_ir::{
     Access, BufId, Buffer, Combine, Compute, Mode, Param, ParamKind, ReduceOp, Space, Stmt, StmtKind, View,
 };
@@ -210,7 +210,7 @@ impl Reverse<'_> {
         let dims = c.dims.iter().filter(|d| d.combine == Combine::Concat).cloned().collect::<Vec<_>>();
         let value = add(load(target.clone()), load(to));
         let label = format!("{}.sum", c.label);
-        let added = crate::forward::fill(label, dims, target.clone(), value).with_places(s.places().clone());
+        let added = fill(label, dims, target.clone(), value).with_places(s.places().clone());
         let added = refresh(&added, &mut self.func.next_id);
         allocated([part], Stmt::seq([s.with_kind(StmtKind::Compute(sum)), added]))
     }
@@ -270,25 +270,4 @@ fn stored(s: &Stmt, b: &Buffer, after: Option<&[Stmt]>) -> Option<Stmt> {
         && (is_all() || is_part().is_some())
         && !c.values.iter().flat_map(loads_of).any(|a| a.view.buffer() == Some(b.id));
     covers.then(|| s.with_kind(StmtKind::Compute(Compute { update: None, ..c.clone() })))
-}
-
-/// The arrays that a statement or what it holds writes.
-pub fn written(s: &Stmt) -> HashSet<BufId> {
-    let mut out = HashSet::new();
-    walk(s, &mut |x, _| {
-        out.extend(x.written().filter_map(View::buffer));
-        true
-    });
-    out
-}
-
-/// The arrays that a statement or what it holds reads or writes.
-pub fn touched(s: &Stmt) -> HashSet<BufId> {
-    let mut out = HashSet::new();
-    walk(s, &mut |x, _| {
-        out.extend(x.touches().iter().filter_map(|t| t.0.buffer()));
-        out.extend(x.exprs().into_iter().flat_map(super::restore::buffers_of));
-        true
-    });
-    out
 }

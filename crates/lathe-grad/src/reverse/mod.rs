@@ -21,11 +21,9 @@ use crate::codes::{self, refuse};
 use crate::node::{Leaf, Node, Scope, ScopeId, Site, Work};
 use crate::prepare::Prepared;
 use crate::{Activity, Derivative, Request};
-pub use again::allocated;
-pub use finish::{touched, written};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::build::{add, floor_div, index, mul, sub, var};
-use lathe_ir::visit::{loads_of, substitute_stmt, vars_of};
+use lathe_ir::visit::{loads_of, substitute_stmt};
 use lathe_ir::{
     Access, BufId, Buffer, Expr, Function, Label, Loop, ParamKind, Scalar, Stmt, StmtKind, VarId,
 };
@@ -390,22 +388,4 @@ fn inner_vars(n: &Node) -> HashSet<VarId> {
     let mut out = HashSet::new();
     go(n, &mut out);
     out
-}
-
-/// Whether subscripts tell apart the values of some variables: each is determined, one after the other.
-pub fn determines(indices: &[Expr], vars: &[VarId]) -> bool {
-    let mut open: HashSet<VarId> = vars.iter().copied().collect();
-    let forms: Vec<Linear> = indices.iter().map(Linear::of).collect();
-    while !open.is_empty() {
-        let found = forms.iter().find_map(|f| {
-            let mut own = f.terms.iter().filter(|t| vars_of(&t.0).iter().any(|v| open.contains(v)));
-            let found = own.next()?.0.as_var()?;
-            own.next().is_none().then_some(found)
-        });
-        match found {
-            Some(v) => open.remove(&v),
-            None => return false,
-        };
-    }
-    true
 }

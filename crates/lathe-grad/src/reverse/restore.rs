@@ -2,6 +2,7 @@
 
 use super::Reverse;
 use crate::Kept;
+use crate::arrays::buffers_of;
 use crate::codes::{self, refuse};
 use crate::node::{Around, ScopeId, Site};
 use lathe_diagnostics::Diagnostic;
@@ -486,9 +487,4 @@ fn may_overwrite(
         };
     }
     later_text && !differ(&alike)
-}
-
-/// Arrays that an expression reads.
-pub fn buffers_of(e: &Expr) -> impl Iterator<Item = BufId> {
-    loads_of(e).into_iter().filter_map(|a| a.view.buffer())
 }

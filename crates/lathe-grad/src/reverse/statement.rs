@@ -1,6 +1,7 @@
 //! Adjoints of statements in loops.
 
-use super::{Reverse, determines};
+use super::Reverse;
+use crate::arrays::determines;
 use crate::expr::{Active, Cotangent, Source, zero};
 use crate::node::Leaf;
 use crate::reverse::restore::When;

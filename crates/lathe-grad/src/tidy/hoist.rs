@@ -1,7 +1,6 @@
 //! Functions of inputs that do not change along some dimensions of a compute are evaluated once, into an array.
 
-use crate::forward::fill;
-use crate::reverse::{allocated, written};
+use crate::arrays::{allocated, fill, written};
 use lathe_ir::build::{index, load, max, sub, var};
 use lathe_ir::visit::{loads_of, map_expr, map_stmts, refresh, substitute, vars_of};
 use lathe_ir::{

@@ -144,14 +144,13 @@ fn centred(c: &Compute) -> Option<Compute> {
 /// have nothing to share: the edges and what both go over, which are made of each other, are such.
 fn intersection(a: &[Dim], b: &[Dim]) -> Option<Vec<Dim>> {
     let both = a.iter().zip(b).map(|(x, y)| {
-        let apart = |p: &Expr, q: &Expr| Linear::of(p).minus(&Linear::of(q))?.as_constant();
-        let (lo, hi) = (apart(&x.lo, &y.lo)?, apart(&x.hi, &y.hi)?);
+        let (lo, hi) = (Linear::difference(&x.lo, &y.lo)?, Linear::difference(&x.hi, &y.hi)?);
         if lo.unsigned_abs() > EDGE || hi.unsigned_abs() > EDGE {
             return None;
         }
         let lo = if lo > 0 { x.lo.clone() } else { y.lo.clone() };
         let hi = if hi < 0 { x.hi.clone() } else { y.hi.clone() };
-        let empty = apart(&hi, &lo).is_some_and(|extent| extent <= 0);
+        let empty = Linear::difference(&hi, &lo).is_some_and(|extent| extent <= 0);
         if empty {
             return None;
         }

@@ -11,7 +11,7 @@ mod inline;
 mod merge;
 mod share;
 
-use crate::reverse::{touched, written};
+use crate::arrays::{touched, written};
 use lathe_ir::visit::loads_of;
 use lathe_ir::{
     Access, BufId, Buffer, Combine, Compute, Dim, Expr, Function, Name, Stmt, StmtKind, VarId, View, visit,

@@ -2,7 +2,7 @@
 //! or the one that holds the value anyway.
 
 use super::{Line, is_map, same_range};
-use crate::forward::fill;
+use crate::arrays::fill;
 use lathe_ir::build::{load, sub, var};
 use lathe_ir::visit::{loads_of, map_expr, refresh, substitute, vars_of, walk_expr};
 use lathe_ir::{

@@ -6,26 +6,12 @@ use super::machine::{Machine, Task};
 use super::memory::{Descriptor, Permit};
 use super::shapes::evaluate;
 use crate::expr::Expr;
-use crate::func::{Function, Mode, Param};
+use crate::func::{Function, Param};
 use crate::ids::VarId;
 use crate::summary::{Base, TouchMode};
 use crate::types::Name;
 use std::collections::HashMap;
 use std::rc::Rc;
-
-/// Two arguments that share an element, one of them for a parameter that is written, with no alias class in common.
-pub fn overlapping<'p>(passed: &[(&'p Param, Rc<Descriptor>)]) -> Option<(&'p Param, &'p Param)> {
-    let apart = |a: &Param, b: &Param| a.alias.is_none() || a.alias != b.alias;
-    for (n, (p, x)) in passed.iter().enumerate() {
-        for (q, y) in &passed[..n] {
-            let written = p.mode != Mode::In || q.mode != Mode::In;
-            if written && apart(p, q) && x.overlaps(y) {
-                return Some((q, p));
-            }
-        }
-    }
-    None
-}
 
 impl Machine<'_> {
     /// The arrays of a call as the callee may touch them by what is declared of it. `values` are its sizes and integer

@@ -4,13 +4,14 @@
 //! program counter and registers can. Registers hold the bits described in [`crate::scalar`]; an
 //! aggregate takes as many consecutive ones as it has leaves.
 
-use crate::func::Space;
+use crate::buffer::Space;
 use crate::ids::{Label, VarId};
 use crate::ops::{BinOp, MathFn, UnOp};
 use crate::stmt::MemoryOrder;
 use crate::summary::Summary;
 use crate::types::{Name, Scalar, Type};
 use lathe_diagnostics::Places;
+use std::collections::HashMap;
 
 pub type Reg = u32;
 /// Position in [`Routine::code`].
@@ -386,4 +387,22 @@ pub struct Routine {
 pub enum ParamCode {
     Scalar(Reg),
     Array(u32),
+}
+
+/// What has been computed in a stretch of straight code. A branch of a lazy select is a scope of its
+/// own: what it computed may not have been computed after it.
+#[derive(Default)]
+pub struct Scope {
+    /// By identity of the shared node.
+    pub nodes: HashMap<usize, Reg>,
+    /// By the instruction with destination 0: finds equal computations in different nodes.
+    pub values: HashMap<Instr, Reg>,
+}
+
+/// How many registers a value of a type takes.
+pub fn leaf_count(ty: &Type) -> u32 {
+    match ty {
+        Type::Scalar(_) => 1,
+        _ => ty.leaves().len() as u32,
+    }
 }

@@ -6,12 +6,12 @@ mod loops;
 
 use super::code::{
     AllocCode, ArgCode, BarrierCode, CallCode, CheckCode, Declared, ForkCode, Instr, ParamCode, Pc, Reg,
-    Routine, Site,
+    Routine, Scope, Site, leaf_count,
 };
-use super::compile_expr::{Scope, leaf_count, touches_memory};
 use super::{Globals, Order, codes};
-use crate::expr::Expr;
-use crate::func::{Function, Param, ParamKind, Space};
+use crate::buffer::Space;
+use crate::expr::{Expr, touches_memory};
+use crate::func::{Function, Param, ParamKind};
 use crate::ids::{BufId, Label, VarId};
 use crate::module::{External, Module};
 use crate::ops::{BinOp, ReduceOp};

@@ -149,7 +149,7 @@ impl Compiler<'_> {
     }
 
     fn start(&mut self, op: &ReduceOp, types: &[Type]) -> Result<Running, Diagnostic> {
-        let regs = types.iter().map(|t| self.alloc(super::compile_expr::leaf_count(t))).collect::<Vec<_>>();
+        let regs = types.iter().map(|t| self.alloc(super::code::leaf_count(t))).collect::<Vec<_>>();
         self.fresh_scope();
         match reduce::identity(self.module(), op, types) {
             Some(start) => {
@@ -209,7 +209,7 @@ impl Compiler<'_> {
         if types.len() > 1 {
             // All results before the first assignment: one may be the other's operand.
             for (v, t) in sum.iter_mut().zip(types) {
-                let copy = self.alloc(super::compile_expr::leaf_count(t));
+                let copy = self.alloc(super::code::leaf_count(t));
                 self.assign(copy, *v, t);
                 *v = copy;
             }
@@ -232,7 +232,7 @@ impl Compiler<'_> {
     }
 
     fn assign(&mut self, d: Reg, a: Reg, ty: &Type) {
-        for i in 0..super::compile_expr::leaf_count(ty) {
+        for i in 0..super::code::leaf_count(ty) {
             self.emit(Instr::Move { d: d + i, a: a + i });
         }
     }

@@ -1,24 +1,13 @@
 //! Expressions to instructions: each shared node once, equal computations once, selects lazily.
 
-use super::code::{AccessCode, ArgCode, CallCode, Instr, Reg, ViewCode};
+use super::code::{AccessCode, ArgCode, CallCode, Instr, Reg, Scope, ViewCode, leaf_count};
 use super::compile::Compiler;
+use crate::buffer::Space;
 use crate::expr::{Access, Expr, ExprKind, View};
-use crate::func::Space;
 use crate::ops::{BinOp, MathFn, UnOp};
 use crate::types::{Name, Scalar, Type};
-use crate::visit::walk_expr;
 use lathe_diagnostics::Diagnostic;
-use std::collections::{HashMap, HashSet};
-
-/// What has been computed in a stretch of straight code. A branch of a lazy select is a scope of its
-/// own: what it computed may not have been computed after it.
-#[derive(Default)]
-pub struct Scope {
-    /// By identity of the shared node.
-    nodes: HashMap<usize, Reg>,
-    /// By the instruction with destination 0: finds equal computations in different nodes.
-    values: HashMap<Instr, Reg>,
-}
+use std::collections::HashSet;
 
 impl Compiler<'_> {
     /// Code that computes an expression; its leaves are in consecutive registers from the result on.
@@ -373,20 +362,6 @@ impl Compiler<'_> {
         self.emit(Instr::Call { call });
         Ok(result)
     }
-}
-
-pub fn leaf_count(ty: &Type) -> u32 {
-    match ty {
-        Type::Scalar(_) => 1,
-        _ => ty.leaves().len() as u32,
-    }
-}
-
-/// Whether an expression reads memory or calls.
-pub fn touches_memory(e: &Expr) -> bool {
-    let mut found = false;
-    walk_expr(e, &mut |x| found |= matches!(x.kind(), ExprKind::Load(_) | ExprKind::Call(..)));
-    found
 }
 
 /// Children that are computed whenever the node is: all but the branches of a select.

@@ -2,6 +2,7 @@
 
 use super::code::{AccessCode, Instr, Pc, Routine};
 use super::failure::{RaceReport, Trap, statement};
+use super::groups::trips;
 use super::memory::{Descriptor, Heap};
 use super::race::{self, Touch};
 use super::{Counts, machine::Machine};
@@ -281,16 +282,6 @@ impl Context<'_> {
 fn permitted(access: &AccessCode, view: &Descriptor, at: usize, write: bool) -> Result<(), Trap> {
     let forbidden = view.permit.as_ref().and_then(|p| p.forbids(at, access.bytes as usize, write));
     forbidden.map_or(Ok(()), |function| Err(Trap::Undeclared { function: function.clone() }))
-}
-
-/// Number of iterations of a loop.
-pub fn trips(lo: i64, hi: i64, step: i64) -> i64 {
-    if hi <= lo {
-        return 0;
-    }
-    let span = i128::from(hi) - i128::from(lo);
-    let n = (span + i128::from(step) - 1) / i128::from(step.max(1));
-    i64::try_from(n).unwrap_or(i64::MAX)
 }
 
 impl Machine<'_> {

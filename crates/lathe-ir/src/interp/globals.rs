@@ -2,8 +2,8 @@
 
 use super::array::{ArrayValue, element_count, leaf_offsets};
 use super::codes;
+use crate::buffer::Space;
 use crate::expr::{Expr, ExprKind};
-use crate::func::Space;
 use crate::module::{Global, Init, Module};
 use crate::scalar::{ScalarValue, of_f64};
 use crate::types::Name;

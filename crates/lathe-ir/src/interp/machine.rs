@@ -1,20 +1,16 @@
 //! One run: tasks, the instructions that concern more than registers, and failures.
 
-use super::calls::overlapping;
 use super::code::{ArgCode, CallCode, Instr, ParamCode, Pc, ViewCode};
 use super::compile::Compiled;
-use super::exec::trips;
 use super::failure::{Failure, Trap, Where, access_of, explain};
-use super::memory::{Descriptor, Heap};
+use super::groups::{AsyncBody, Group, TaskId, Token, trips};
+use super::memory::{Descriptor, Heap, overlapping};
 use super::race::{self, Event, Kind, Level, Position};
-use super::schedule::{AsyncBody, Group, Token};
 use super::{Counts, Order, shapes};
 use crate::ids::VarId;
 use crate::types::Name;
 use std::collections::HashMap;
 use std::rc::Rc;
-
-pub type TaskId = usize;
 
 /// Where to go on after a call.
 struct Frame {

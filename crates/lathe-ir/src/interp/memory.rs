@@ -4,7 +4,8 @@ use super::array::load_bits;
 use super::code::AccessCode;
 use super::failure::Trap;
 use super::race::History;
-use crate::func::Space;
+use crate::buffer::Space;
+use crate::func::{Mode, Param};
 use crate::types::{Name, Scalar, Type};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -374,4 +375,18 @@ impl Heap {
         }
         Ok(())
     }
+}
+
+/// Two arguments that share an element, one of them for a parameter that is written, with no alias class in common.
+pub fn overlapping<'p>(passed: &[(&'p Param, Rc<Descriptor>)]) -> Option<(&'p Param, &'p Param)> {
+    let apart = |a: &Param, b: &Param| a.alias.is_none() || a.alias != b.alias;
+    for (n, (p, x)) in passed.iter().enumerate() {
+        for (q, y) in &passed[..n] {
+            let written = p.mode != Mode::In || q.mode != Mode::In;
+            if written && apart(p, q) && x.overlaps(y) {
+                return Some((q, p));
+            }
+        }
+    }
+    None
 }

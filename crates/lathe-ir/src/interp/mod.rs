@@ -15,6 +15,7 @@ mod compile_expr;
 mod exec;
 mod failure;
 mod globals;
+mod groups;
 mod machine;
 mod memory;
 mod race;

@@ -4,40 +4,10 @@
 //! switches only at barriers and waits: ready tasks form a stack. A random order takes any of them.
 
 use super::Order;
-use super::exec::trips;
 use super::failure::{Failure, Trap};
-use super::machine::{Machine, Pause, Task, TaskId};
+use super::groups::{AsyncBody, Group, TaskId, Token, trips};
+use super::machine::{Machine, Pause, Task};
 use super::race::{Kind, Level};
-use crate::ids::VarId;
-
-/// The iterations of one execution of a loop with barriers.
-pub struct Group {
-    of: VarId,
-    /// The group of the task that forked it.
-    parent: Option<usize>,
-    owner: TaskId,
-    /// Number of the loop's execution, for races.
-    instance: u32,
-    /// Tasks in it and in the groups inside it that can still reach a barrier of its loop: not ended,
-    /// not waiting there, not waiting for a group of their own.
-    open: usize,
-    /// Iterations that have not ended.
-    left: usize,
-    size: usize,
-    /// Who waits at a barrier of this loop, with the spaces that the barrier orders.
-    waiting: Vec<(TaskId, u8)>,
-}
-
-/// An asynchronous body that was started.
-#[derive(Default)]
-pub struct AsyncBody {
-    done: bool,
-    /// The strand that waits for it: the one that started it.
-    waiter: Option<TaskId>,
-}
-
-/// An open token: the bodies that were started under it and not awaited yet, in that order.
-pub type Token = Vec<usize>;
 
 impl Machine<'_> {
     /// Runs the root task, and all that it starts, to the end.

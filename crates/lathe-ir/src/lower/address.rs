@@ -3,9 +3,9 @@
 //! that engines only emit expressions.
 
 use super::Unsupported;
+use crate::buffer::Buffer;
 use crate::build::{add, ceil_div, floor_div, floor_mod, index, mul};
 use crate::expr::{Access, Expr, View};
-use crate::func::Buffer;
 use crate::ids::BufId;
 use crate::layout::LayoutStep;
 
@@ -125,7 +125,7 @@ fn apply(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::func::Space;
+    use crate::buffer::Space;
     use crate::ids::VarId;
     use crate::layout::Layout;
     use crate::types::{Scalar, Type};

@@ -1,7 +1,7 @@
 //! The interface of statements, effects: what a statement does besides reading and writing memory.
 
 use super::{Combine, Stmt, StmtKind};
-use crate::func::Space;
+use crate::buffer::Space;
 use crate::ops::ReduceOp;
 use std::fmt;
 

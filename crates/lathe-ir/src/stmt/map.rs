@@ -2,8 +2,8 @@
 
 use super::parts::{AccessMode, BinderRole};
 use super::{Arg, Atomic, Compute, Dim, Loop, Reduce, Stmt, StmtKind, Store};
+use crate::buffer::Buffer;
 use crate::expr::{Access, Expr, View};
-use crate::func::Buffer;
 use crate::ids::{Binder, Label, VarId};
 use std::sync::Arc;
 

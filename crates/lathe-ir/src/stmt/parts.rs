@@ -5,8 +5,8 @@
 //! like.
 
 use super::{Arg, Atomic, Compute, Loop, Reduce, Stmt, StmtKind, Store};
+use crate::buffer::Buffer;
 use crate::expr::{Access, Expr, View};
-use crate::func::Buffer;
 use crate::ids::{Binder, BufId, Label, VarId};
 use crate::ops::ReduceOp;
 use std::sync::Arc;

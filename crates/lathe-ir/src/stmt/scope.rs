@@ -1,8 +1,8 @@
 //! The interface of statements, what holds where: what a child may rely on, and what follows a statement.
 
 use super::{Loop, Stmt, StmtKind};
+use crate::buffer::Buffer;
 use crate::expr::Expr;
-use crate::func::Buffer;
 use crate::ids::Binder;
 use crate::types::Name;
 use std::sync::Arc;

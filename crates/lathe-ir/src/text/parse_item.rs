@@ -2,9 +2,10 @@
 
 use super::parse::{MAX_LEAVES, Parsed, Parser};
 use super::print::largest_id;
+use crate::buffer::{Buffer, Space};
 use crate::codes;
 use crate::expr::Expr;
-use crate::func::{Buffer, Function, Mode, Param, ParamKind, Space, Stage};
+use crate::func::{Function, Mode, Param, ParamKind, Stage};
 use crate::ids::{Binder, BufId, VarId};
 use crate::layout::{Layout, LayoutStep};
 use crate::module::{CombineOp, Module};

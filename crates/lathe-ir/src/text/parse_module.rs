@@ -1,9 +1,9 @@
 //! Parsing items other than functions: globals, external functions, declared effects.
 
 use super::parse::{Parsed, Parser};
+use crate::buffer::Space;
 use crate::codes;
 use crate::expr::Expr;
-use crate::func::Space;
 use crate::module::{External, Global, Init};
 use crate::stmt::Effects;
 use crate::summary::{Base, Summary, Touch, TouchMode};

@@ -5,9 +5,9 @@ mod compute;
 use super::MAX_SCOPES;
 use super::parse::{Parsed, Parser};
 use super::print_stmt::{ORDERS, order_name};
+use crate::buffer::Buffer;
 use crate::codes;
 use crate::expr::{Access, Expr};
-use crate::func::Buffer;
 use crate::ids::{Binder, BufId, Label, VarId};
 use crate::ops::ReduceOp;
 use crate::stmt::{

@@ -1,9 +1,9 @@
 //! Printing modules and functions.
 
-use super::print_expr::type_text;
-use super::scope::{Scope, name_text};
+use super::scope::{Scope, name_text, type_text};
+use crate::buffer::{Buffer, Space};
 use crate::expr::Expr;
-use crate::func::{Buffer, Function, Mode, Param, ParamKind, Space, Stage};
+use crate::func::{Function, Mode, Param, ParamKind, Stage};
 use crate::ids::{Binder, BufId, VarId};
 use crate::layout::{Layout, LayoutStep};
 use crate::module::{CombineOp, Module};

@@ -1,10 +1,10 @@
 //! Printing expressions, accesses and views.
 
 use super::print::Printer;
-use super::scope::{Scope, name_text};
+use super::scope::{Scope, name_text, type_text};
 use super::share;
 use crate::expr::{Access, Expr, ExprKind, F64Bits, Status, View};
-use crate::ops::{BinOp, MathFn, UnOp};
+use crate::ops::{BinOp, UnOp};
 use crate::types::{Scalar, Type};
 use std::fmt::Write;
 
@@ -315,30 +315,6 @@ pub(crate) fn natural_type(kind: &ExprKind, said: &Type) -> Option<Type> {
 /// Field names keep no dots: a dot projects again.
 fn field_text(name: &str) -> String {
     if name.contains('.') { lathe_syntax::quote(name, '`') } else { name_text(name) }
-}
-
-/// Whether a name before parentheses (or, in types, at all) means something of the language's own.
-fn is_call_word(name: &str) -> bool {
-    Scalar::from_name(name).is_some()
-        || MathFn::from_name(name).is_some()
-        || BinOp::ALL.into_iter().any(|op| op.symbol() == name)
-        || matches!(name, "array" | "vector" | "not" | "select" | "cast" | "bitcast")
-        || matches!(name, "slice" | "reshape" | "reinterpret" | "deref" | "global" | "address")
-}
-
-/// A type as it is written in tree text.
-pub(crate) fn type_text(t: &Type) -> String {
-    match t {
-        Type::Scalar(s) => s.name().to_string(),
-        Type::Struct(s) if is_call_word(&s.name) => lathe_syntax::quote(&s.name, '`'),
-        Type::Struct(s) => name_text(&s.name),
-        Type::Array(t, n) => format!("array<{}, {n}>", type_text(t)),
-        Type::Vector(s, n) => format!("vector<{s}, {n}>"),
-        Type::Tuple(ts) => {
-            let parts: Vec<String> = ts.iter().map(type_text).collect();
-            format!("({}{})", parts.join(", "), if ts.len() == 1 { "," } else { "" })
-        }
-    }
 }
 
 /// The shortest text that reads back as the same bits.

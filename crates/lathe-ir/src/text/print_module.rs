@@ -1,10 +1,10 @@
 //! Printing items other than functions: globals, external functions, declared effects.
 
 use super::print::Printer;
-use super::print_expr::type_text;
 use super::print_stmt::op_name;
-use super::scope::name_text;
-use crate::func::{ParamKind, Space};
+use super::scope::{name_text, type_text};
+use crate::buffer::Space;
+use crate::func::ParamKind;
 use crate::module::{External, Global, Init};
 use crate::summary::{Base, Summary, TouchMode};
 use std::fmt::Write;

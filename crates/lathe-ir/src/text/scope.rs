@@ -2,6 +2,7 @@
 
 use crate::func::{Function, ParamKind};
 use crate::ids::{Binder, BufId, VarId};
+use crate::ops::{BinOp, MathFn};
 use crate::types::{Name, Scalar, Type};
 use crate::visit::walk;
 use std::collections::HashMap;
@@ -120,4 +121,28 @@ impl Scope {
 /// A name, in backquotes where it needs them.
 pub(crate) fn name_text(name: &str) -> String {
     if super::is_plain_name(name) { name.to_string() } else { lathe_syntax::quote(name, '`') }
+}
+
+/// Whether a name before parentheses (or, in types, at all) means something of the language's own.
+fn is_call_word(name: &str) -> bool {
+    Scalar::from_name(name).is_some()
+        || MathFn::from_name(name).is_some()
+        || BinOp::ALL.into_iter().any(|op| op.symbol() == name)
+        || matches!(name, "array" | "vector" | "not" | "select" | "cast" | "bitcast")
+        || matches!(name, "slice" | "reshape" | "reinterpret" | "deref" | "global" | "address")
+}
+
+/// A type as it is written in tree text.
+pub(crate) fn type_text(t: &Type) -> String {
+    match t {
+        Type::Scalar(s) => s.name().to_string(),
+        Type::Struct(s) if is_call_word(&s.name) => lathe_syntax::quote(&s.name, '`'),
+        Type::Struct(s) => name_text(&s.name),
+        Type::Array(t, n) => format!("array<{}, {n}>", type_text(t)),
+        Type::Vector(s, n) => format!("vector<{s}, {n}>"),
+        Type::Tuple(ts) => {
+            let parts: Vec<String> = ts.iter().map(type_text).collect();
+            format!("({}{})", parts.join(", "), if ts.len() == 1 { "," } else { "" })
+        }
+    }
 }

@@ -1,10 +1,11 @@
 //! What holds for expressions, accesses and views.
 
 use super::Verifier;
+use crate::buffer::Space;
 use crate::build;
 use crate::codes;
 use crate::expr::{Access, Expr, ExprKind, View};
-use crate::func::{ParamKind, Space};
+use crate::func::ParamKind;
 use crate::ops::{BinOp, MathFn, UnOp};
 use crate::types::{Scalar, Type};
 use lathe_diagnostics::Code;

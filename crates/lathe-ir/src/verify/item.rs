@@ -1,9 +1,10 @@
 //! What holds for items: structs, operators, functions and their parameters.
 
 use super::{Part, Role, Verifier};
+use crate::buffer::{Buffer, Space};
 use crate::codes;
 use crate::expr::View;
-use crate::func::{Buffer, Function, Mode, Param, ParamKind, Space, Stage};
+use crate::func::{Function, Mode, Param, ParamKind, Stage};
 use crate::ids::Binder;
 use crate::layout::LayoutStep;
 use crate::module::{CombineOp, Module};

@@ -2,12 +2,14 @@
 
 use super::Verifier;
 use super::item::misnamed;
+use crate::buffer::Space;
 use crate::codes;
 use crate::expr::{Expr, ExprKind};
-use crate::func::{Function, Mode, Param, ParamKind, Space, Stage};
+use crate::func::{Function, Mode, Param, ParamKind, Stage};
 use crate::module::{External, Global, Init, Module};
 use crate::stmt::Effects;
-use crate::summary::{Base, Summaries, Summary, TouchMode};
+use crate::summaries::Summaries;
+use crate::summary::{Base, Summary, TouchMode};
 use crate::text::Scope;
 use crate::types::Name;
 use crate::visit::loads_of;

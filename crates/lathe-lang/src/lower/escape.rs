@@ -1,7 +1,7 @@
 //! `break`: a loop that it can end is a `while` that asks a flag, and what comes after a statement that may break runs if
 //! the flag still stands.
 
-use super::kernel::{Piece, close};
+use super::pieces::{Piece, close};
 use super::scope::{Cx, Entity, place};
 use crate::ast::{self, Ident};
 use crate::codes;

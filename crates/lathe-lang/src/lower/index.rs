@@ -5,7 +5,7 @@
 
 mod ranges;
 
-use super::kernel::{Piece, close};
+use super::pieces::{Piece, close};
 use super::range::{self, Bound, Interval};
 use super::reduction::{as_placeholder, placeholder};
 use super::scope::{Cx, Entity, Index, Reduction, Statement, place};

@@ -1,43 +1,17 @@
 //! Signatures and statements of kernels.
 
 use super::index::Assignment;
+use super::pieces::{Piece, close};
 use super::scope::{Cx, Entity, Statement, place};
 use super::types::Globals;
 use crate::ast::{self, ExprKind as K, Ident, StmtKind as S, breaks};
 use crate::codes;
-use lathe_diagnostics::{Diagnostic, Places, SourceMap, Span};
+use lathe_diagnostics::{Diagnostic, SourceMap, Span};
 use lathe_ir::{
     Access, Binder, Buffer, Executor, Expr, Function, Label, Layout, Loop, Mode, Param, ParamKind, Space,
     Stage, Stmt, StmtKind, Store, Type, build,
 };
 use std::sync::Arc;
-
-/// What a statement becomes: bindings reach to the end of the block.
-pub enum Piece {
-    Stmt(Stmt),
-    Let(Binder, Expr, Places),
-    Alloc(Arc<Buffer>, Places),
-}
-
-/// A block out of its pieces.
-pub fn close(pieces: Vec<Piece>) -> Stmt {
-    let mut after: Vec<Stmt> = Vec::new();
-    let body = |after: &mut Vec<Stmt>| {
-        after.reverse();
-        Stmt::seq(std::mem::take(after))
-    };
-    for p in pieces.into_iter().rev() {
-        let s = match p {
-            Piece::Stmt(s) => s,
-            Piece::Let(binder, value, at) => {
-                Stmt::new(StmtKind::Let { binder, value, body: body(&mut after) }, at)
-            }
-            Piece::Alloc(buffer, at) => Stmt::new(StmtKind::Alloc { buffer, body: body(&mut after) }, at),
-        };
-        after.push(s);
-    }
-    body(&mut after)
-}
 
 /// Lowers a kernel; `None` when an error was reported.
 pub fn kernel(

@@ -1,7 +1,7 @@
 //! Temporaries: reductions inside of larger expressions become computes of their own.
 
 use super::index::Ranges;
-use super::kernel::Piece;
+use super::pieces::Piece;
 use super::reduction::as_placeholder;
 use super::scope::{Cx, Reduction, place};
 use crate::codes;

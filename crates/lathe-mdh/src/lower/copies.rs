@@ -1,9 +1,9 @@
 //! Copies: which buffers are copied where, in which layout, and the executors of the copying loops.
 
 use super::Options;
-use super::cores::{Results, Split};
 use super::hierarchy::owner;
 use super::loops::{Digit, Kind, Loops, Rest};
+use super::results::{Results, Split};
 use super::steps::{attempt, call, data, name, named, split, truth, unroll, vectorize, with, word};
 use super::unsupported;
 use crate::codes;

@@ -3,6 +3,7 @@
 use super::Options;
 use super::copies::Copies;
 use super::loops::{Digit, Kind, Loops, Rest};
+use super::results::{Results, Split};
 use super::steps::{Blocks, attempt, call, data, int, name, named, split, unroll, vectorize, with, word};
 use super::unsupported;
 use crate::choose::facts;
@@ -14,23 +15,6 @@ use lathe_diagnostics::Diagnostic;
 use lathe_ir::names::{self, Role};
 use lathe_ir::{BinOp, Combine, ExprKind, ReduceOp};
 use lathe_strategy::{Argument, Strategy};
-
-/// Partial results of a core level of a reduced dimension: a step that makes an array of them.
-pub struct Split {
-    /// The loop whose parts get results of their own, and the position of the loop around which they live.
-    at: String,
-    pub position: usize,
-    by_lanes: bool,
-    pub made: String,
-    /// Given as `at:`, where they live further outside than the step would have it.
-    around: Option<String>,
-}
-
-/// What cores combine: one split per core level, outermost first.
-pub struct Results {
-    pub splits: Vec<Split>,
-    pub by_lanes: bool,
-}
 
 /// `privatize` and `factor` for core levels that reduce; scans over cores are cut at once.
 ///

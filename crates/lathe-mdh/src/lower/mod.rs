@@ -12,6 +12,7 @@ mod cores;
 mod hierarchy;
 mod loops;
 mod nests;
+mod results;
 pub(crate) mod steps;
 mod tiles;
 

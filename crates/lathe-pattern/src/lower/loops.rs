@@ -2,8 +2,7 @@
 
 use super::Lower;
 use super::hazard::reads_elsewhere;
-use super::store::Storage;
-use super::view::{Acc, Arg, ArrayView, View};
+use super::view::{Acc, Arg, ArrayView, Storage, View};
 use super::write::hint_of;
 use crate::codes;
 use crate::nat::Nat;

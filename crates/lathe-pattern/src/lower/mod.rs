@@ -42,8 +42,7 @@ use lathe_ir::{
 };
 use lathe_poly::simplify;
 use std::collections::BTreeMap;
-use store::Storage;
-use view::{Arg, Env, View};
+use view::{Arg, Env, Storage, View};
 
 struct Lower<'a> {
     program: &'a Program,

@@ -2,7 +2,7 @@
 //! on its own.
 
 use super::block::Item;
-use super::view::{Acc, ArrayView, View};
+use super::view::{Acc, ArrayView, Storage, View};
 use super::{Lower, error};
 use crate::codes;
 use crate::nat::Nat;
@@ -16,22 +16,6 @@ use lathe_ir::{
 };
 use std::rc::Rc;
 use std::sync::Arc;
-
-/// The buffers of one value.
-#[derive(Clone)]
-pub(super) enum Storage {
-    Buffer(Arc<Buffer>),
-    Tuple(Vec<Storage>),
-}
-
-impl Storage {
-    pub fn buffers(&self) -> Vec<Arc<Buffer>> {
-        match self {
-            Storage::Buffer(b) => vec![b.clone()],
-            Storage::Tuple(parts) => parts.iter().flat_map(Storage::buffers).collect(),
-        }
-    }
-}
 
 impl Lower<'_> {
     /// A new buffer, unique by name.

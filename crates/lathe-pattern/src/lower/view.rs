@@ -1,7 +1,6 @@
 //! Where values are read from and written to: functions from subscripts, composed, never data.
 
 use super::Lower;
-use super::store::Storage;
 use crate::nat::Nat;
 use crate::term::Term;
 use lathe_diagnostics::Diagnostic;
@@ -15,6 +14,22 @@ pub(super) type Read = dyn Fn(&mut Lower, &Nat) -> Result<View, Diagnostic>;
 pub(super) type Start = dyn Fn(&mut Lower) -> Result<(), Diagnostic>;
 pub(super) type Turn = dyn Fn(&mut Lower, &Nat) -> Result<(), Diagnostic>;
 pub(super) type Write = dyn Fn(&mut Lower, &Nat) -> Result<Acc, Diagnostic>;
+
+/// The buffers of one value.
+#[derive(Clone)]
+pub(super) enum Storage {
+    Buffer(Arc<Buffer>),
+    Tuple(Vec<Storage>),
+}
+
+impl Storage {
+    pub fn buffers(&self) -> Vec<Arc<Buffer>> {
+        match self {
+            Storage::Buffer(b) => vec![b.clone()],
+            Storage::Tuple(parts) => parts.iter().flat_map(Storage::buffers).collect(),
+        }
+    }
+}
 
 /// A value that can be read.
 #[derive(Clone)]

@@ -2,7 +2,7 @@
 
 use super::language::Language;
 use crate::emit::{Buf, Emitter, Place, Result, lift};
-use crate::expr::bare;
+use crate::writer::bare;
 use lathe_device::copies::source;
 use lathe_ir::build::{add, index, mul};
 use lathe_ir::lower::{physical, resolve};

@@ -6,15 +6,15 @@
 
 pub(crate) mod cluster;
 mod copies;
-mod language;
+pub(crate) mod language;
 mod shuffles;
 
 pub use language::Language;
 
 use crate::emit::{Buf, Device, Emitter, Place, Result, Var, lift, unsupported};
-use crate::expr::bare;
 use crate::helpers::memory_type;
 use crate::names::Names;
+use crate::writer::bare;
 use lathe_abi::CheckKind;
 use lathe_device::{Argument, KernelPlan, Limits, Plan};
 use lathe_diagnostics::{Diagnostic, Places};

@@ -6,8 +6,8 @@
 
 use super::Language;
 use crate::emit::{Device, Emitter, Result, Var, ill_formed, lift};
-use crate::expr::bare;
 use crate::helpers::memory_type;
+use crate::writer::bare;
 use lathe_ir::build::var;
 use lathe_ir::lower::resolve;
 use lathe_ir::reduce::combine;
@@ -87,7 +87,7 @@ impl<'a> Halving<'a> {
             }
             // One subscript is the lane; the others are the same for the row.
             let at = to.iter().position(|e| *e == lane)?;
-            let apart = Linear::of(&from[at]).minus(&Linear::of(&lane))?.as_constant() == Some(half);
+            let apart = Linear::difference(&from[at], &lane) == Some(half);
             let others = |k: usize| k == at || (to[k] == from[k] && uniform(&to[k], thread, row));
             if !apart || !(0..to.len()).all(others) {
                 return None;

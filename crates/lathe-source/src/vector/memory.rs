@@ -79,7 +79,7 @@ impl Emitter<'_> {
                     at.into_iter().zip(strides).fold(index(0), |sum, (i, s)| add(sum, mul(i, s.clone())));
                 self.expr(&sum)?
             }
-            Place::Registers { .. } => return Err(crate::registers::not_in_registers()),
+            Place::Registers { .. } => return Err(crate::emit::not_in_registers()),
         };
         Ok(self.widened(&v, Scalar::Index)?.text)
     }

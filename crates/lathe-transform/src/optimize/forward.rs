@@ -154,10 +154,7 @@ impl Forward<'_> {
         if k.place != written {
             return true;
         }
-        let differ = |a: &Expr, b: &Expr| {
-            let d = Linear::of(a).minus(&Linear::of(b)).and_then(|d| d.as_constant());
-            d.is_some_and(|d| d != 0)
-        };
+        let differ = |a: &Expr, b: &Expr| Linear::difference(a, b).is_some_and(|d| d != 0);
         k.target.view == target.view
             && matches!(target.view, View::Buffer(_))
             && k.target.indices.len() == target.indices.len()

@@ -1,7 +1,7 @@
 //! `.mdh` files: homomorphisms in the notation of the thesis, one kernel per definition. Structs, operators and strategies
 //! are declared as in `.lathe` files; such an item begins a line and ends at an empty one.
 
-use crate::program::{Failure, Program};
+use crate::failure::{Failure, Read};
 use lathe_diagnostics::{SourceMap, Span};
 use lathe_lang::{KernelInfo, Resolver};
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ pub fn is_notation_text(text: &str) -> bool {
 ///
 /// # Errors
 /// `E1221`, at the place where the text is another one.
-pub fn from_text(path: &Path, text: &str) -> Result<Program, Failure> {
+pub fn from_text(path: &Path, text: &str) -> Result<Read, Failure> {
     let mut sources = SourceMap::new();
     let name = path.display().to_string();
     let (items, definitions) = split(text);
@@ -53,7 +53,7 @@ pub fn from_text(path: &Path, text: &str) -> Result<Program, Failure> {
     kernels.sort_by_key(|k| k.span.start);
     lang.module = module;
     lang.kernels = kernels;
-    Program::new(path.to_path_buf(), sources, lang, Vec::new())
+    Ok((sources, lang, Vec::new()))
 }
 
 /// The items of the language, and everything else: both as long as the text, with blanks for what is not theirs, so

@@ -1,7 +1,7 @@
 //! Functions that steps changed, with the steps.
 
 use super::setting::Setting;
-use crate::schedule::{Form, Version};
+use crate::applied::{Form, Version};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::visit::{self, Path};
 use lathe_ir::{Function, Stmt};

@@ -5,9 +5,6 @@
 //! makes a version for the sizes that are known, with these baked in, and another one, the loops as written, for
 //! all others.
 
-use crate::choice::Choice;
-use crate::program::{Failure, Program};
-use crate::schedule::How;
 use lathe_ir::Function;
 
 mod call;
@@ -57,15 +54,4 @@ pub fn has_loops(kernel: &Function) -> bool {
         !found
     });
     found
-}
-
-/// Whether a strategy that may run takes decisions for sizes.
-///
-/// # Errors
-/// Where there is no such strategy.
-pub fn decides(program: &Program, kernel: &Function, how: &How) -> Result<bool, Failure> {
-    let all = crate::which::candidates(program, kernel, how)?;
-    let definitions = program.definitions(&kernel.name);
-    let decides = |c: &Choice| c.auto || uses(&definitions, Some(&kernel.name), &c.definition.body);
-    Ok(all.iter().any(decides))
 }

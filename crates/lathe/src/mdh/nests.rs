@@ -4,7 +4,7 @@
 use super::made::{Made, label};
 use super::setting::Setting;
 use super::{layouts, sums};
-use crate::schedule::Version;
+use crate::applied::Version;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::interp::evaluate;
 use lathe_ir::names::Role;

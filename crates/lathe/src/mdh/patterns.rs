@@ -3,8 +3,8 @@
 
 use super::setting::Setting;
 use super::versions::{Wanted, exactly_these, together};
+use crate::applied::{How, Version, on_loops};
 use crate::program::Program;
-use crate::schedule::{How, Version, on_loops};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::{Function, visit};
 use lathe_lang::Fun;

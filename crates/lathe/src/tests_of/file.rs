@@ -2,11 +2,12 @@
 //! machine code.
 
 use super::{Runner, run_test};
+use crate::applied::{How, Version};
 use crate::build::{Build, compile_version, version_for};
 use crate::codes;
 use crate::parallel::each;
 use crate::program::{Failure, Program};
-use crate::schedule::{How, Schedule, Version};
+use crate::schedule::Schedule;
 use crate::which::schedule;
 use lathe_diagnostics::{Diagnostic, Severity};
 use lathe_ir::Executor;

@@ -1,9 +1,9 @@
 //! Online tuning: the program that calls a kernel tunes it by calling it.
 
 use super::space::strategy_space;
+use crate::applied::How;
 use crate::build::{Build, Built, compile};
 use crate::program::{Failure, Program};
-use crate::schedule::How;
 use crate::which::schedule;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::Function;

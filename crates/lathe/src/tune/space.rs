@@ -1,9 +1,9 @@
 //! The parameters of a strategy as a search space.
 
 use super::codes;
+use crate::applied::How;
 use crate::mdh;
 use crate::program::{Failure, Program};
-use crate::schedule::How;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::Function;
 use lathe_space::{

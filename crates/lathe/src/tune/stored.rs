@@ -1,9 +1,9 @@
 //! Winners of the store, for commands that were not told what to run.
 
 use super::hash::{Situation, kernel_key, strategy_hash};
+use crate::applied::How;
 use crate::build::Build;
 use crate::program::Program;
-use crate::schedule::How;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::Function;
 use lathe_measure::Store;

@@ -1,13 +1,14 @@
 //! The measuring process of a kernel: it keeps the program, the data and the pool, and answers questions.
 
 use super::illegal::illegal;
+use crate::applied::How;
 use crate::build::{Build, Built, compile};
 use crate::check::Reference;
 use crate::data::{Data, Given, make};
 use crate::parallel::STACK;
 use crate::program::Program;
 use crate::report::CheckReport;
-use crate::schedule::{How, Schedule};
+use crate::schedule::Schedule;
 use crate::which::schedule;
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::Function;

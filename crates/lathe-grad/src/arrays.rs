@@ -1,0 +1,70 @@
+//! Statements and the whole arrays that they fill, allocate, read and write.
+
+use lathe_ir::visit::{loads_of, vars_of, walk};
+use lathe_ir::{Access, BufId, Buffer, Compute, Dim, Expr, Label, Stmt, StmtKind, Store, VarId, View};
+use lathe_poly::Linear;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// `target = value`, for all points.
+pub fn fill(label: String, dims: Vec<Dim>, target: Access, value: Expr) -> Stmt {
+    let label = Label::new(label);
+    if dims.is_empty() {
+        let store = Store { label, instance: Vec::new(), target, value, nontemporal: false };
+        return Stmt::of(StmtKind::Store(store));
+    }
+    let (targets, values) = (vec![target], vec![value]);
+    Stmt::of(StmtKind::Compute(Compute { label, dims, targets, values, guard: None, update: None }))
+}
+
+/// Whether subscripts tell apart the values of some variables: each is determined, one after the other.
+pub fn determines(indices: &[Expr], vars: &[VarId]) -> bool {
+    let mut open: HashSet<VarId> = vars.iter().copied().collect();
+    let forms: Vec<Linear> = indices.iter().map(Linear::of).collect();
+    while !open.is_empty() {
+        let found = forms.iter().find_map(|f| {
+            let mut own = f.terms.iter().filter(|t| vars_of(&t.0).iter().any(|v| open.contains(v)));
+            let found = own.next()?.0.as_var()?;
+            own.next().is_none().then_some(found)
+        });
+        match found {
+            Some(v) => open.remove(&v),
+            None => return false,
+        };
+    }
+    true
+}
+
+/// The arrays that a statement or what it holds reads or writes.
+pub fn touched(s: &Stmt) -> HashSet<BufId> {
+    let mut out = HashSet::new();
+    walk(s, &mut |x, _| {
+        out.extend(x.touches().iter().filter_map(|t| t.0.buffer()));
+        out.extend(x.exprs().into_iter().flat_map(buffers_of));
+        true
+    });
+    out
+}
+
+/// The arrays that a statement or what it holds writes.
+pub fn written(s: &Stmt) -> HashSet<BufId> {
+    let mut out = HashSet::new();
+    walk(s, &mut |x, _| {
+        out.extend(x.written().filter_map(View::buffer));
+        true
+    });
+    out
+}
+
+/// A body among local arrays.
+pub fn allocated(
+    buffers: impl IntoIterator<Item = Arc<Buffer>, IntoIter: DoubleEndedIterator>,
+    body: Stmt,
+) -> Stmt {
+    buffers.into_iter().rev().fold(body, |body, buffer| Stmt::of(StmtKind::Alloc { buffer, body }))
+}
+
+/// Arrays that an expression reads.
+pub fn buffers_of(e: &Expr) -> impl Iterator<Item = BufId> {
+    loads_of(e).into_iter().filter_map(|a| a.view.buffer())
+}
