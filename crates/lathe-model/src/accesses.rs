@@ -2,6 +2,7 @@
 
 use lathe_ir::layout::LayoutStep;
 use lathe_ir::lower::address;
+use lathe_ir::visit::{substitute, vars_of, walk, walk_expr};
 use lathe_ir::{Access, BufId, Buffer, Expr, ExprKind, Function, Param, Stmt, VarId};
 use lathe_poly::Affine;
 use std::collections::HashMap;
@@ -10,22 +11,23 @@ use std::sync::Arc;
 /// One access to a known buffer.
 pub struct Place {
     pub buffer: Arc<Buffer>,
-    /// A linear form per logical dimension; `None` where data or divisions decide.
+    /// A linear form of loop variables per logical dimension; `None` where data or divisions decide.
     pub subscripts: Vec<Option<Affine>>,
-    /// The subscripts themselves.
+    /// The subscripts themselves, with what `let` names in place of names.
     pub exprs: Vec<Expr>,
 }
 
 impl Place {
     /// `None` behind a pointer.
-    pub fn of(a: &Access, buffers: &HashMap<BufId, Arc<Buffer>>) -> Option<Place> {
-        let (id, exprs) = address::resolve(a).ok()?;
-        let buffer = buffers.get(&id)?.clone();
+    pub fn of(a: &Access, known: &Known) -> Option<Place> {
+        let (id, mut exprs) = address::resolve(a).ok()?;
+        let buffer = known.buffers.get(&id)?.clone();
+        exprs.iter_mut().for_each(|e| *e = substitute(e, &known.lets));
         Some(Place { buffer, subscripts: exprs.iter().map(Affine::of).collect(), exprs })
     }
 
     pub fn mentions(&self, v: VarId) -> bool {
-        self.exprs.iter().any(|e| lathe_ir::visit::vars_of(e).contains(&v))
+        self.exprs.iter().any(|e| vars_of(e).contains(&v))
     }
 
     /// Whether a vector that begins here has elements of one that begins at `stored`, or of the one before that, and
@@ -57,7 +59,7 @@ impl Place {
                     1 if Some(d) == last => contiguous = true,
                     _ => return Along::Apart,
                 },
-                None if lathe_ir::visit::vars_of(&self.exprs[d]).contains(&v) => return Along::Apart,
+                None if vars_of(&self.exprs[d]).contains(&v) => return Along::Apart,
                 None => {}
             }
         }
@@ -89,22 +91,34 @@ pub fn innermost(b: &Buffer) -> Option<usize> {
     dims.last().copied()
 }
 
-/// Every buffer of a function, by its number.
-pub fn buffers(f: &Function) -> HashMap<BufId, Arc<Buffer>> {
-    let mut all: HashMap<BufId, Arc<Buffer>> =
-        f.params.iter().filter_map(Param::array).map(|b| (b.id, b.clone())).collect();
-    lathe_ir::visit::walk(&f.body, &mut |s, _| {
-        all.extend(s.allocated().map(|b| (b.id, b.clone())));
-        true
-    });
-    all
+/// What a function says of names, wherever they are in scope.
+#[derive(Default)]
+pub struct Known {
+    pub buffers: HashMap<BufId, Arc<Buffer>>,
+    /// What integers that `let` names are, in loop variables.
+    pub lets: HashMap<VarId, Expr>,
+}
+
+impl Known {
+    pub fn of(f: &Function) -> Known {
+        let mut all = Known::default();
+        all.buffers.extend(f.params.iter().filter_map(Param::array).map(|b| (b.id, b.clone())));
+        walk(&f.body, &mut |s, _| {
+            all.buffers.extend(s.allocated().map(|b| (b.id, b.clone())));
+            if let Some((binder, value, _)) = s.as_let().filter(|l| l.1.ty().is_int()) {
+                all.lets.insert(binder.id, substitute(value, &all.lets));
+            }
+            true
+        });
+        all
+    }
 }
 
 /// The loads in the values of a statement, subscripts of loads included, each once.
 pub fn loads(s: &Stmt) -> Vec<Access> {
     let mut out: Vec<Access> = Vec::new();
     for e in s.evaluated() {
-        lathe_ir::visit::walk_expr(e, &mut |x| {
+        walk_expr(e, &mut |x| {
             if let ExprKind::Load(a) = x.kind()
                 && !out.contains(a)
             {

@@ -4,6 +4,7 @@
 //! faster. Floating-point additions, multiplications, divisions, minima, maxima and math functions count
 //! one each (a fused multiply-add two). Where data decide how much runs, there is no count.
 
+use crate::trips::decides;
 use lathe_ir::interp::evaluate;
 use lathe_ir::stmt::AtomicOp;
 use lathe_ir::visit::{vars_of, walk_expr};
@@ -39,9 +40,10 @@ fn count(s: &Stmt, values: &mut Values, budget: &mut u64) -> Option<f64> {
     match s.kind() {
         StmtKind::Seq(v) => v.iter().try_fold(0.0, |sum, s| Some(sum + count(s, values, budget)?)),
         StmtKind::Let { binder, value, body } => {
-            if let Some(v) = evaluate(value, values) {
-                values.insert(binder.id, v);
-            }
+            match evaluate(value, values) {
+                Some(v) => values.insert(binder.id, v),
+                None => values.remove(&binder.id),
+            };
             Some(ops(value) + count(body, values, budget)?)
         }
         StmtKind::Loop(l) => {
@@ -106,16 +108,6 @@ fn count(s: &Stmt, values: &mut Values, budget: &mut u64) -> Option<f64> {
         | StmtKind::Wait { .. } => Some(0.0),
         StmtKind::While { .. } | StmtKind::Call { .. } => None,
     }
-}
-
-/// Whether bounds or conditions inside `s` mention the variable.
-fn decides(s: &Stmt, var: VarId) -> bool {
-    let deciding: Vec<&Expr> = match s.as_compute() {
-        Some(c) => c.dims.iter().flat_map(|d| [&d.lo, &d.hi]).collect(),
-        None if s.label().is_some() || s.establishes().is_some() => Vec::new(),
-        None => s.exprs(),
-    };
-    deciding.into_iter().any(|e| vars_of(e).contains(&var)) || s.children().any(|c| decides(c, var))
 }
 
 /// Operations of one combination: none on what are not floats.

@@ -1,6 +1,6 @@
 //! The estimate: cycles of instructions, of traffic between caches, and of what loops and threads cost besides.
 
-use crate::accesses::buffers;
+use crate::accesses::Known;
 use crate::count::Values;
 use crate::instructions::Walk;
 use crate::traffic::Traffic;
@@ -55,10 +55,9 @@ pub fn estimate(func: &Function, sizes: &BTreeMap<String, i64>, machine: &Machin
             *b = std::sync::Arc::new(lathe_ir::Buffer { extents, ..(**b).clone() });
         }
     }
-    let buffers = buffers(&known);
-    let (instructions, overhead) =
-        Walk::new(machine, &buffers, func.stage == Stage::Plain).total(&known.body);
-    let moved = Traffic { machine, buffers: &buffers, values: Values::new() }.of(&known.body);
+    let names = Known::of(&known);
+    let (instructions, overhead) = Walk::new(machine, &names, func.stage == Stage::Plain).total(&known.body);
+    let moved = Traffic { machine, known: &names, values: Values::new() }.of(&known.body);
     let bytes = moved.iter().zip(BANDWIDTH).map(|(m, b)| m / b).sum::<f64>();
     Estimate { instructions, traffic: bytes / shares(&known, machine), overhead }
 }

@@ -4,19 +4,18 @@
 //! with unrolled loops and lanes, are a multiset in which equal loads count once; loop-carried recurrences are
 //! a lower bound.
 
-use crate::accesses::{Along, Place, loads};
+use crate::accesses::{Along, Known, Place, loads};
 use crate::count::Values;
-use crate::trips::{UNKNOWN_TRIPS, typical};
+use crate::trips::{UNKNOWN_TRIPS, decides, typical};
 use lathe_ir::interp::evaluate;
 use lathe_ir::stmt::Establishes;
-use lathe_ir::visit::{leaves_lanes, vars_of, walk_expr};
+use lathe_ir::visit::{leaves_lanes, walk_expr};
 use lathe_ir::{
-    Access, BinOp, BufId, Buffer, Executor, Expr, ExprKind, Loop, MathFn, Reduce, ReduceOp, Space, Stmt,
-    StmtKind, Type, VarId,
+    Access, BinOp, BufId, Executor, Expr, ExprKind, Loop, MathFn, Reduce, ReduceOp, Space, Stmt, StmtKind,
+    Type, VarId,
 };
 use lathe_target::{Machine, Masks};
 use std::collections::HashMap;
-use std::sync::Arc;
 
 /// Per cycle: arithmetic, loads, stores, instructions of any kind.
 const ARITHMETIC: f64 = 2.0;
@@ -93,7 +92,7 @@ impl Bag {
 
 pub struct Walk<'a> {
     machine: &'a Machine,
-    buffers: &'a HashMap<BufId, Arc<Buffer>>,
+    known: &'a Known,
     values: Values,
     path: Vec<Level>,
     bag: Bag,
@@ -104,10 +103,10 @@ pub struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    pub fn new(machine: &'a Machine, buffers: &'a HashMap<BufId, Arc<Buffer>>, plain: bool) -> Walk<'a> {
+    pub fn new(machine: &'a Machine, known: &'a Known, plain: bool) -> Walk<'a> {
         Walk {
             machine,
-            buffers,
+            known,
             values: Values::new(),
             path: Vec::new(),
             bag: Bag::default(),
@@ -142,7 +141,10 @@ impl<'a> Walk<'a> {
         if let Some((binder, value, body)) = s.as_let() {
             match evaluate(value, &self.values) {
                 Some(v) => drop(self.values.insert(binder.id, v)),
-                None => self.leaf(s, times),
+                None => {
+                    self.values.remove(&binder.id);
+                    self.leaf(s, times);
+                }
             }
             return self.visit(body, times);
         }
@@ -167,8 +169,7 @@ impl<'a> Walk<'a> {
             Executor::Unrolled => Kind::Unrolled,
             Executor::Vector(w) | Executor::InScan(w) => {
                 let width = f64::from(w).max(1.0);
-                let exact = lathe_poly::Affine::of(&lathe_ir::build::sub(l.hi.clone(), l.lo.clone()))
-                    .and_then(|f| f.as_constant());
+                let exact = lathe_poly::Linear::difference(&l.hi, &l.lo);
                 let scan = matches!(l.exec, Executor::InScan(_));
                 Kind::Lanes { width, masked: exact != Some(i64::from(w)), scan }
             }
@@ -287,7 +288,7 @@ impl<'a> Walk<'a> {
         }
         self.bag.arithmetic += arithmetic * all * masks.0 * times;
         for a in loads(s) {
-            if let Some(p) = Place::of(&a, self.buffers) {
+            if let Some(p) = Place::of(&a, self.known) {
                 let cost = self.transfer(&p, false);
                 let times = self.executions(&p, times);
                 self.bag.loads += cost * times * masks.1;
@@ -298,7 +299,7 @@ impl<'a> Walk<'a> {
         }
         let reads = s.as_reduce().is_some();
         for (a, mode) in s.accesses() {
-            let Some(p) = Place::of(a, self.buffers) else { continue };
+            let Some(p) = Place::of(a, self.known) else { continue };
             if !mode.writes() {
                 continue;
             }
@@ -427,7 +428,7 @@ impl<'a> Walk<'a> {
 
     /// An update waits for the one before on the same element.
     fn chain(&mut self, r: &Reduce, times: f64) {
-        let Some(p) = r.targets.first().and_then(|t| Place::of(t, self.buffers)) else { return };
+        let Some(p) = r.targets.first().and_then(|t| Place::of(t, self.known)) else { return };
         let inner = self.path.iter().rev().find(|l| l.kind == Kind::Serial);
         if inner.is_some_and(|l| p.mentions(l.var)) || inner.is_none() {
             return;
@@ -454,7 +455,7 @@ impl<'a> Walk<'a> {
         let Some(inner) = self.path.iter().rev().find(|l| l.kind == Kind::Serial).map(|l| l.var) else {
             return;
         };
-        let Some(target) = Place::of(&st.target, self.buffers) else { return };
+        let Some(target) = Place::of(&st.target, self.known) else { return };
         let behind = |p: &Place| {
             p.buffer.id == target.buffer.id
                 && p.subscripts.iter().zip(&target.subscripts).all(|(a, b)| match (a, b) {
@@ -465,7 +466,7 @@ impl<'a> Walk<'a> {
                 })
                 && p.exprs != target.exprs
         };
-        let waits = |a: &Access| Place::of(a, self.buffers).is_some_and(|p| behind(&p));
+        let waits = |a: &Access| Place::of(a, self.known).is_some_and(|p| behind(&p));
         let same = |a: &Access| !target.mentions(inner) && *a == st.target;
         let cycles_of = |steps: f64| steps * self.machine.fma_latency as f64;
         let cycles = if let Some(steps) = latency(&st.value, &waits, &mut HashMap::new()) {
@@ -514,10 +515,4 @@ fn values_of(s: &Stmt) -> Vec<&Expr> {
         (_, Some(r)) => r.values.iter().collect(),
         _ => s.evaluated(),
     }
-}
-
-/// Whether bounds or conditions inside mention the variable.
-fn decides(s: &Stmt, var: VarId) -> bool {
-    let deciding = s.label().is_none() && s.evaluated().into_iter().any(|e| vars_of(e).contains(&var));
-    deciding || s.children().any(|c| decides(c, var))
 }

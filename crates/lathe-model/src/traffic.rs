@@ -4,13 +4,13 @@
 //! cache, iterations find there what they share with the one before, and the loop moves its footprint once; where it
 //! does not fit, every iteration moves its own. (The reasoning of blocking for caches: Lam, Rothberg and Wolf 1991.)
 
-use crate::accesses::{Place, loads};
+use crate::accesses::{Known, Place, loads};
 use crate::count::Values;
 use crate::trips::{UNKNOWN_TRIPS, typical};
 use lathe_ir::interp::evaluate;
-use lathe_ir::{BufId, Buffer, Loop, Space, Stmt, VarId};
+use lathe_ir::{Buffer, Loop, Space, Stmt, VarId};
 use lathe_target::Machine;
-use std::collections::HashMap;
+
 use std::sync::Arc;
 
 /// Bytes that come from beyond the first, the second and the last cache.
@@ -40,7 +40,7 @@ struct Span {
 
 pub struct Traffic<'a> {
     pub machine: &'a Machine,
-    pub buffers: &'a HashMap<BufId, Arc<Buffer>>,
+    pub known: &'a Known,
     pub values: Values,
 }
 
@@ -81,24 +81,7 @@ impl Traffic<'_> {
             if let Some(v) = evaluate(value, &self.values) {
                 self.values.insert(binder.id, v);
             }
-            let (mut regions, moved) = self.go(body);
-            let form = lathe_poly::Affine::of(value);
-            for r in &mut regions {
-                for d in &mut r.dims {
-                    let Some(span) = d else { continue };
-                    let Some(at) = span.terms.iter().position(|t| t.0 == binder.id) else { continue };
-                    let (_, k) = span.terms.remove(at);
-                    match &form {
-                        Some(f) => {
-                            span.terms.extend(f.terms.iter().map(|(v, c)| (*v, c.saturating_mul(k))));
-                            span.lo = span.lo.saturating_add(f.constant.saturating_mul(k));
-                            span.hi = span.hi.saturating_add(f.constant.saturating_mul(k));
-                        }
-                        None => *d = None,
-                    }
-                }
-            }
-            return (regions, moved);
+            return self.go(body);
         }
         if s.children().next().is_some() {
             return self.all(s);
@@ -164,7 +147,7 @@ impl Traffic<'_> {
         let targets = s.accesses().map(|(a, mode)| (a.clone(), mode.writes()));
         let all: Vec<_> = targets.chain(loads(s).into_iter().map(|a| (a, false))).collect();
         for (a, written) in all {
-            let Some(place) = Place::of(&a, self.buffers) else { continue };
+            let Some(place) = Place::of(&a, self.known) else { continue };
             if matches!(place.buffer.space, Space::Register) {
                 continue;
             }

@@ -1,5 +1,21 @@
 //! How often loops run, and with what: what instructions and traffic both ask.
 
+use lathe_ir::visit::vars_of;
+use lathe_ir::{Expr, Stmt, VarId};
+
+/// Whether bounds or conditions inside mention a variable, or what `let` names after it.
+pub(crate) fn decides(s: &Stmt, var: VarId) -> bool {
+    if let Some((binder, value, body)) = s.as_let() {
+        return decides(body, var) || vars_of(value).contains(&var) && decides(body, binder.id);
+    }
+    let deciding: Vec<&Expr> = match s.as_compute() {
+        Some(c) => c.dims.iter().flat_map(|d| [&d.lo, &d.hi]).collect(),
+        None if s.label().is_some() || s.establishes().is_some() => Vec::new(),
+        None => s.exprs(),
+    };
+    deciding.into_iter().any(|e| vars_of(e).contains(&var)) || s.children().any(|c| decides(c, var))
+}
+
 /// How often a loop runs where data decide.
 pub(crate) const UNKNOWN_TRIPS: f64 = 16.0;
 

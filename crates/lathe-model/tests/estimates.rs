@@ -150,6 +150,39 @@ fn loops_that_nobody_scheduled_become_vectors_where_they_can() {
     );
 }
 
+/// What `let` names is what it names: the same neighbours, invariants and footprints, and as many operations.
+#[test]
+fn lets_are_what_they_name() {
+    let tree = |j: &str, before: &str| {
+        let end = "}".repeat(before.matches('{').count());
+        format!(
+            "func f(N)(A: in f32[N, N], B: out f32[N, N]) stage scheduled {{
+               for i in 0..N {{ for o in 0..N // 16 {{ for l in 0..16 vector(16) {{
+                 {before} 'B'[i, o, l]: B[i, {j}]! = A[i, {j}]! * 3.0:f32 {end}
+               }} }} }}
+             }}"
+        )
+    };
+    let named = tree("j", "let b: index = 16 * o { let j: index = b + l {");
+    let n = [("N", 3200)];
+    assert_eq!(on(&machine(), &tree("16 * o + l", ""), &n), on(&machine(), &named, &n));
+    let module = parse_module(FileId(0), &named).unwrap();
+    let func = &module.functions["f"];
+    let sizes = func.sizes.iter().map(|b| (b.id, 1 << 16)).collect();
+    assert_eq!(lathe_model::count::flops(func, &sizes), Some(f64::from(1u32 << 31) * 2.0));
+    // Loops whose bounds are named run as often as they say.
+    let bound = |hi: &str, before: &str| {
+        format!(
+            "func f(N)(A: inout f32[N, N]) stage scheduled {{
+               for i in 0..N {{ {before} for j in 0..{hi} {{ 'A'[i, j]: A[i, j]! = A[i, j]! * 3.0:f32 }} {} }}
+             }}",
+            "}".repeat(before.matches('{').count())
+        )
+    };
+    let named = bound("n", "let n: index = i + 1 {");
+    assert_eq!(on(&machine(), &bound("i + 1", ""), &n), on(&machine(), &named, &n));
+}
+
 #[test]
 fn empty_and_huge_sizes_are_numbers() {
     for n in [0, 1, 1 << 40] {
