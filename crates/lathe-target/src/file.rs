@@ -45,6 +45,27 @@ pub(crate) struct File {
     pub constraints: Vec<Constraint>,
 }
 
+/// A file of format 0, in JSON: levels, and nothing else.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Old {
+    #[serde(default)]
+    format: u64,
+    name: String,
+    #[serde(default)]
+    about: String,
+    memories: Vec<Memory>,
+    cores: Vec<Core>,
+    #[serde(default)]
+    constraints: Vec<Constraint>,
+}
+
+impl From<Old> for File {
+    fn from(Old { name, about, memories, cores, constraints, .. }: Old) -> File {
+        File { format: FORMAT, name, about, memories, cores, constraints, ..File::default() }
+    }
+}
+
 /// What compilers call the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -85,6 +106,20 @@ impl Fact {
     }
 }
 
+/// The line and the column of an offset, for a message.
+fn place(text: &str, offset: usize) -> String {
+    let before = text.get(..offset).unwrap_or(text);
+    let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
+    format!("line {}, column {column}: ", before.matches('\n').count() + 1)
+}
+
+/// The place of an entry of a table, for a message: empty where the text does not have it, because its base does.
+pub(crate) fn place_of(text: &str, table: &str, key: &str) -> String {
+    let whole = toml::de::DeTable::parse(text).ok();
+    let entry = whole.as_ref().and_then(|w| w.get_ref().get(table)?.get_ref().as_table()?.get_key_value(key));
+    entry.map(|(key, _)| place(text, key.span().start)).unwrap_or_default()
+}
+
 fn form(text: String) -> Diagnostic {
     Diagnostic::error(codes::FORM, text)
 }
@@ -97,10 +132,10 @@ impl File {
             return Err(form(format!("a machine file has at most {MOST_BYTES} bytes, not {}", text.len())));
         }
         if text.trim_start().starts_with(['{', '[']) && !text.trim_start().starts_with("[[") {
-            let file: File = serde_json::from_str(text)
-                .map_err(|e| form(format!("this is not a machine file: {e}")).help(HELP))?;
-            return match file.format {
-                0 => Ok(File { format: FORMAT, ..file }),
+            let old: Old = serde_json::from_str(text)
+                .map_err(|e| form(format!("this is not a machine file of format 0: {e}")).help(HELP))?;
+            return match old.format {
+                0 => Ok(old.into()),
                 n => Err(form(format!("a machine file of format {n} is written in TOML"))),
             };
         }
@@ -109,11 +144,14 @@ impl File {
         struct Version {
             format: Option<u64>,
         }
-        let bad =
-            |e: toml::de::Error| form(format!("this is not a machine file: {}", e.message())).help(HELP);
+        let bad = |e: toml::de::Error| {
+            let place = e.span().map(|s| place(text, s.start)).unwrap_or_default();
+            form(format!("this is not a machine file: {place}{}", e.message())).help(HELP)
+        };
         let version: Version = toml::from_str(text).map_err(bad)?;
         match version.format {
             Some(FORMAT) => toml::from_str(text).map_err(bad),
+            Some(0) => Err(form("a machine file of format 0 is written in JSON".to_string()).help(HELP)),
             Some(n) => {
                 Err(form(format!("format {n} of machine files is unknown; this Lathe reads up to {FORMAT}"))
                     .help("a newer Lathe reads it"))

@@ -14,7 +14,7 @@ pub use file::{Code, FORMAT};
 pub use host::has;
 pub use model::Model;
 
-use file::{Fact, File, SHIPPED};
+use file::{Fact, File, SHIPPED, place_of};
 use lathe_diagnostics::Diagnostic;
 use lathe_space::Value;
 use std::collections::BTreeMap;
@@ -71,40 +71,75 @@ pub struct Machine {
 
 /// The type of a fact.
 enum Kind {
-    Bytes,
+    /// Of bytes and rates: at least so many.
+    Amount(i64),
+    /// Of things that there are.
+    Count,
     Bool,
     Masks,
 }
 
-/// The facts that files may state, and their types.
+/// The most bytes that anything has.
+pub(crate) const MOST: i64 = 1 << 50;
+
+impl Kind {
+    /// Whether a fact has the type; otherwise what it must be.
+    fn check(&self, fact: &Fact) -> Result<(), String> {
+        let (right, what) = match (self, fact) {
+            (Kind::Amount(least), Fact::Int(n)) => ((*least..=MOST).contains(n), format!("{least} to 2^50")),
+            (Kind::Count, Fact::Int(n)) => ((1..=1 << 24).contains(n), "1 to 2^24".to_string()),
+            (Kind::Amount(_) | Kind::Count, _) => (false, "a whole number".to_string()),
+            (Kind::Bool, fact) => (matches!(fact, Fact::Bool(_)), "`true` or `false`".to_string()),
+            (Kind::Masks, fact) => (masks(fact).is_some(), "\"cheap\", \"dear\" or \"none\"".to_string()),
+        };
+        if right { Ok(()) } else { Err(what) }
+    }
+}
+
+fn masks(fact: &Fact) -> Option<Masks> {
+    let Fact::Word(word) = fact else { return None };
+    let all = [("cheap", Masks::Cheap), ("dear", Masks::Dear), ("none", Masks::None)];
+    all.into_iter().find(|m| m.0 == word).map(|m| m.1)
+}
+
+/// The facts that files may state, and their types. A machine need not have a second or third cache.
 const FACTS: &[(&str, Kind)] = &[
-    ("vector_bytes", Kind::Bytes),
-    ("vector_registers", Kind::Bytes),
+    ("vector_bytes", Kind::Amount(1)),
+    ("vector_registers", Kind::Count),
     ("fma", Kind::Bool),
     ("masks", Kind::Masks),
-    ("l1_bytes", Kind::Bytes),
-    ("l1_ways", Kind::Bytes),
-    ("l2_bytes", Kind::Bytes),
-    ("l3_bytes", Kind::Bytes),
-    ("line_bytes", Kind::Bytes),
-    ("fma_latency", Kind::Bytes),
-    ("threads", Kind::Bytes),
+    ("l1_bytes", Kind::Amount(1)),
+    ("l1_ways", Kind::Count),
+    ("l2_bytes", Kind::Amount(0)),
+    ("l3_bytes", Kind::Amount(0)),
+    ("line_bytes", Kind::Amount(1)),
+    ("fma_latency", Kind::Count),
+    ("threads", Kind::Count),
     // Of devices: memory that the threads of a block share, registers of a thread, threads of a block, and so on.
-    ("shared_bytes", Kind::Bytes),
-    ("register_bytes", Kind::Bytes),
-    ("block_threads", Kind::Bytes),
-    ("warp_lanes", Kind::Bytes),
-    ("local_bytes", Kind::Bytes),
-    ("work_items", Kind::Bytes),
-    ("multiprocessors", Kind::Bytes),
-    ("multiprocessor_shared_bytes", Kind::Bytes),
-    ("multiprocessor_threads", Kind::Bytes),
-    ("multiprocessor_registers", Kind::Bytes),
-    ("memory_bytes", Kind::Bytes),
+    ("shared_bytes", Kind::Amount(1)),
+    ("register_bytes", Kind::Amount(1)),
+    ("block_threads", Kind::Count),
+    ("warp_lanes", Kind::Count),
+    ("local_bytes", Kind::Amount(1)),
+    ("work_items", Kind::Count),
+    ("multiprocessors", Kind::Count),
+    ("multiprocessor_shared_bytes", Kind::Amount(1)),
+    ("multiprocessor_threads", Kind::Count),
+    ("multiprocessor_registers", Kind::Count),
+    ("memory_bytes", Kind::Amount(1)),
     // Ceilings.
-    ("copy_gbytes_per_s", Kind::Bytes),
-    ("f32_gflops", Kind::Bytes),
+    ("copy_gbytes_per_s", Kind::Amount(1)),
+    ("f32_gflops", Kind::Amount(1)),
 ];
+
+/// Whether a name may stand for a number in limits: a fact that is one, whether or not it is known, or a file's own.
+pub(crate) fn is_number(name: &str, own: &BTreeMap<String, Fact>) -> bool {
+    let lanes = name.strip_prefix("vector(").and_then(|n| n.strip_suffix(')'));
+    let known = |f: &&(&str, Kind)| f.0 == name && matches!(f.1, Kind::Amount(_) | Kind::Count);
+    lanes.is_some_and(|ty| lathe_ir::Scalar::from_name(ty.trim()).is_some())
+        || FACTS.iter().any(|f| known(&f))
+        || matches!(own.get(name), Some(Fact::Int(1..)))
+}
 
 impl Machine {
     /// The machine this runs on: the file of its kind, with what the processor tells.
@@ -118,12 +153,12 @@ impl Machine {
     /// A machine that comes with Lathe, or a processor that one of their files names (`x86-64-v3`, `znver4`).
     pub fn named(name: &str) -> Option<Machine> {
         if let Some(file) = File::shipped(name) {
-            return Machine::of(&file.ok()?).ok();
+            return Machine::of(&file.ok()?, "").ok();
         }
         let by_processor = |(of, _): &(&str, &str)| {
             let file = File::shipped(of)?.ok()?;
             let needs = file.processors.get(name)?;
-            let mut m = Machine::of(&file).ok()?;
+            let mut m = Machine::of(&file, "").ok()?;
             (m.name, m.origin) = (name.to_string(), name.to_string());
             m.code.cpu = name.to_string();
             m.code.needs.extend(needs.iter().cloned());
@@ -159,7 +194,7 @@ impl Machine {
     /// # Errors
     /// `E1201` where the text is not a machine of this or an older version, `E1202` where it contradicts itself.
     pub fn parse(text: &str) -> Result<Machine, Diagnostic> {
-        Machine::of(&File::read(text)?.on_base(0)?)
+        Machine::of(&File::read(text)?.on_base(0)?, text)
     }
 
     fn unknown() -> Machine {
@@ -182,7 +217,8 @@ impl Machine {
         }
     }
 
-    fn of(file: &File) -> Result<Machine, Diagnostic> {
+    /// A file with what it takes from its base, and the text that it was read from, for places in messages.
+    fn of(file: &File, text: &str) -> Result<Machine, Diagnostic> {
         Model::of(file)?;
         let mut m = Machine {
             name: file.name.clone(),
@@ -196,34 +232,44 @@ impl Machine {
         for (name, fact) in &file.facts {
             let Some((_, kind)) = FACTS.iter().find(|f| f.0 == name) else {
                 let known: Vec<&str> = FACTS.iter().map(|f| f.0).collect();
-                return Err(fail(format!("there is no fact `{}`", name.escape_debug()))
+                let place = place_of(text, "facts", name);
+                return Err(fail(format!("{place}there is no fact `{}`", name.escape_debug()))
                     .help(format!("known facts: {}; put others under `[extra]`", known.join(", "))));
             };
-            let wrong = |what: &str| Err(fail(format!("the fact `{name}` is {what}")));
-            match (kind, fact) {
-                (Kind::Bytes, Fact::Int(n)) if (0..=1 << 50).contains(n) => m.set(name, *n as u64),
-                (Kind::Bytes, _) => return wrong("a number that is not negative"),
-                (Kind::Bool, Fact::Bool(b)) => m.fma = *b,
-                (Kind::Bool, _) => return wrong("`true` or `false`"),
-                (Kind::Masks, Fact::Word(w)) => {
-                    m.masks = match w.as_str() {
-                        "cheap" => Masks::Cheap,
-                        "dear" => Masks::Dear,
-                        "none" => Masks::None,
-                        _ => return wrong("\"cheap\", \"dear\" or \"none\""),
-                    };
-                }
-                (Kind::Masks, _) => return wrong("\"cheap\", \"dear\" or \"none\""),
+            if let Err(what) = kind.check(fact) {
+                return Err(fail(format!("{}the fact `{name}` is {what}", place_of(text, "facts", name))));
+            }
+            match fact {
+                Fact::Int(n) => m.set(name, n.unsigned_abs()),
+                Fact::Bool(b) => m.fma = *b,
+                Fact::Word(_) => m.masks = masks(fact).unwrap_or(m.masks),
             }
         }
-        if m.vector_bytes == 0 || !m.vector_bytes.is_power_of_two() || m.vector_bytes > 4096 {
-            return Err(fail(
-                "the number of bytes in a vector must be a power of two, at most 4096".to_string(),
-            ));
+        let of = |name: &str, what: &str| Err(fail(format!("{}{what}", place_of(text, "facts", name))));
+        if !m.vector_bytes.is_power_of_two() || m.vector_bytes > 4096 {
+            return of(
+                "vector_bytes",
+                "the number of bytes in a vector must be a power of two, at most 4096",
+            );
+        }
+        if !m.line_bytes.is_power_of_two() || m.l1_bytes < m.line_bytes.saturating_mul(m.l1_ways) {
+            return of(
+                "l1_bytes",
+                "the first cache has fewer bytes than its `l1_ways` lines of a power of two of `line_bytes`",
+            );
+        }
+        if m.code.vscale != 0 && u64::from(m.code.vscale) * 16 != m.vector_bytes {
+            return of("vector_bytes", "`vscale` times 16 bytes is not `vector_bytes`");
         }
         for (name, fact) in &file.extra {
-            if FACTS.iter().any(|f| f.0 == name) {
-                return Err(fail(format!("`{name}` belongs under `[facts]`")));
+            let word = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+            if FACTS.iter().any(|f| f.0 == name) || name == "cheap_masks" || !word {
+                let place = place_of(text, "extra", name);
+                return Err(fail(format!(
+                    "{place}`{}` is no name of a fact under `[extra]`",
+                    name.escape_debug()
+                ))
+                .help("what Lathe knows belongs under `[facts]`"));
             }
             m.more.insert(name.clone(), fact.value());
         }
@@ -376,8 +422,29 @@ mod tests {
             (with("[facts]\nl1_bytes = \"many\""), codes::MODEL, "l1_bytes"),
             (with("[facts]\nfma = 1"), codes::MODEL, "fma"),
             (with("[facts]\nmasks = \"free\""), codes::MODEL, "masks"),
-            (with("[facts]\nvector_bytes = 24"), codes::MODEL, "power of two"),
-            (with("[extra]\nl1_bytes = 3"), codes::MODEL, "[facts]"),
+            (with("[facts]\nfma_latency = 0"), codes::MODEL, "fma_latency"),
+            (with("[facts]\nthreads = 0"), codes::MODEL, "threads"),
+            (with("[facts]\nl1_ways = 0"), codes::MODEL, "l1_ways"),
+            (with("[facts]\nvector_registers = 0"), codes::MODEL, "vector_registers"),
+            (with("[facts]\nthreads = 1099511627776"), codes::MODEL, "threads"),
+            (with("[facts]\nl2_bytes = 9223372036854775807"), codes::MODEL, "l2_bytes"),
+            (with("[facts]\nl2_bytes = 9223372036854775808"), codes::FORM, "line 5"),
+            (with("[facts]\nl2_bytes = 262144.0"), codes::FORM, "line 5"),
+            (with("[facts]\nl2_bytes = \"256K\""), codes::MODEL, "line 5, column 1: "),
+            // KiB are not bytes: a first cache holds its own lines.
+            (with("[facts]\nl1_bytes = 32"), codes::MODEL, "line 5, column 1: "),
+            (with("[facts]\nline_bytes = 48"), codes::MODEL, "line_bytes"),
+            (with("[facts]\nvector_bytes = 24"), codes::MODEL, "line 5, column 1: "),
+            (with("[facts]\nl2_bytes = 4096\nl2_bytes = 8192"), codes::FORM, "line 6"),
+            (with("[code]\narch = \"aarch64\"\ncpu = \"a\"\nvscale = 2"), codes::MODEL, "vscale"),
+            (with("[extra]\nl1_bytes = 3"), codes::MODEL, "line 5, column 1: "),
+            (with("[extra]\ncheap_masks = true"), codes::MODEL, "cheap_masks"),
+            (with("[extra]\n\"vector(f32)\" = 3"), codes::MODEL, "vector(f32)"),
+            (with("format = 1"), codes::FORM, "line 4"),
+            (with("cores = [{ layer = \"C\", executor = \"cpu\" }]"), codes::MODEL, "levels"),
+            ("format = 0\nname = \"m\"\nbase = \"cpu\"".to_string(), codes::FORM, "0"),
+            ("format = -1\nname = \"m\"\nbase = \"cpu\"".to_string(), codes::FORM, "line 1"),
+            ("format = \"1\"\nname = \"m\"\nbase = \"cpu\"".to_string(), codes::FORM, "line 1"),
             ("name = \"m\"\nbase = \"cpu\"".to_string(), codes::FORM, "`format`"),
             ("format = 2\nname = \"m\"\nbase = \"cpu\"".to_string(), codes::FORM, "2"),
             ("format = 1\nname = \"m\"\nbase = \"abacus\"".to_string(), codes::MODEL, "abacus"),

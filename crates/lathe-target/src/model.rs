@@ -57,11 +57,23 @@ impl Model {
 
     /// The levels of a file, with the limits that its facts state as numbers.
     pub(crate) fn of(file: &File) -> Result<Model, Diagnostic> {
-        let known = |name: &str| file.facts.get(name).map(Fact::value);
+        let known = |name: &str| file.facts.get(name).or_else(|| file.extra.get(name)).map(Fact::value);
         let limit = |l: &mut Limit| {
-            if let Some(n) = l.value(&known) {
-                *l = Limit::Number(n);
-            }
+            let what = match l {
+                Limit::Number(n) if (1..=crate::MOST.unsigned_abs()).contains(n) => return Ok(()),
+                Limit::Number(n) => n.to_string(),
+                Limit::Fact(name) if crate::is_number(name, &file.extra) => {
+                    if let Some(n) = l.value(&known) {
+                        *l = Limit::Number(n);
+                    }
+                    return Ok(());
+                }
+                Limit::Fact(name) => format!("`{}`", name.escape_debug()),
+            };
+            let text =
+                format!("model `{}`: the limit {what} is no number of 1 to 2^50", file.name.escape_debug());
+            Err(Diagnostic::error(codes::MODEL, text)
+                .help("a limit is a number, or the name of a fact that is one"))
         };
         let mut model = Model {
             name: file.name.clone(),
@@ -70,10 +82,10 @@ impl Model {
             cores: file.cores.clone(),
             constraints: file.constraints.clone(),
         };
-        model.memories.iter_mut().filter_map(|m| m.capacity.as_mut()).for_each(limit);
+        model.memories.iter_mut().filter_map(|m| m.capacity.as_mut()).try_for_each(limit)?;
         for c in &mut model.constraints {
             if let Constraint::Parts { at_most, .. } = c {
-                limit(at_most);
+                limit(at_most)?;
             }
         }
         model.check()?;
@@ -172,12 +184,15 @@ impl Model {
         }
         for c in &self.constraints {
             match c {
-                Constraint::Parts { cores, at_most } => {
-                    for c in cores {
+                Constraint::Parts { cores, .. } => {
+                    for (n, c) in cores.iter().enumerate() {
                         self.core_named(c)?;
+                        if cores[..n].contains(c) {
+                            return fail(format!("a limit on parts names the core layer `{c}` twice"));
+                        }
                     }
-                    if *at_most == Limit::Number(0) || cores.is_empty() {
-                        return fail("a limit on parts needs core layers, and is at least 1".to_string());
+                    if cores.is_empty() {
+                        return fail("a limit on parts needs core layers".to_string());
                     }
                 }
                 Constraint::Combine { core, regions } => {
@@ -280,6 +295,20 @@ mod tests {
                 codes::MODEL,
             ),
             (with(m, c, r#", "constraints": [{ "rule": "colour" }]"#), codes::FORM),
+            (
+                with(m, c, r#", "constraints": [{ "rule": "parts", "cores": ["C", "C"], "at_most": 2 }]"#),
+                codes::MODEL,
+            ),
+            (with(r#"{ "layer": "M", "capacity": 0 }"#, c, ""), codes::MODEL),
+            (with(r#"{ "layer": "M", "capacity": -1 }"#, c, ""), codes::FORM),
+            (with(r#"{ "layer": "M", "capacity": 0.5 }"#, c, ""), codes::FORM),
+            (with(r#"{ "layer": "M", "capacity": 18446744073709551615 }"#, c, ""), codes::MODEL),
+            (with(r#"{ "layer": "M", "capacity": "l2_byts" }"#, c, ""), codes::MODEL),
+            (with(r#"{ "layer": "M", "capacity": "fma" }"#, c, ""), codes::MODEL),
+            (with(r#"{ "layer": "M", "capacity": 1, "capacity": 2 }"#, c, ""), codes::FORM),
+            // Format 0 had levels alone.
+            (with(m, c, r#", "facts": { "l2_bytes": 4096 }"#), codes::FORM),
+            (with(m, c, r#", "format": 1"#), codes::FORM),
         ] {
             assert_eq!(code(&text), want, "{text}");
         }
