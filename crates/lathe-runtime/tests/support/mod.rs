@@ -12,9 +12,18 @@ pub fn parse(text: &str) -> (Module, Function) {
     (m, f)
 }
 
-/// Values without NaN payloads: every NaN is the same.
+/// Values without NaN payloads: every NaN is the same. Of aggregates, their scalars: nobody says what is between them.
 pub fn normal(ty: &Type, bytes: &[u8]) -> Vec<u8> {
     let mut out = bytes.to_vec();
+    if ty.scalar().is_none() {
+        let n = bytes.len() / ty.bytes() as usize;
+        let all = ArrayValue::from_bytes(ty.clone(), &[n], out).expect("whole elements");
+        let places = (0..n).flat_map(|at| (0..ty.leaves().len()).map(move |leaf| (at, leaf)));
+        let leaves = places.filter_map(|(at, leaf)| all.leaf(at, leaf));
+        return leaves
+            .flat_map(|v| normal(&v.ty.into(), &v.bits.to_le_bytes()[..v.ty.bytes() as usize]))
+            .collect();
+    }
     let nan = |c: &mut [u8], is: bool, quiet: &[u8]| {
         if is {
             c.copy_from_slice(quiet);
