@@ -10,11 +10,6 @@ use lathe::{Build, Diagnostic, Failure, codes};
 pub fn emit(a: &EmitArgs, common: &Common) -> Outcome {
     let t = &a.target;
     let with_header = matches!(a.to, Form::Object | Form::C);
-    if let Some(path) = &a.output {
-        let header = with_header.then(|| Used::new(path.with_extension("h"), "the header"));
-        let written = std::iter::once(Used::new(path, "the output")).chain(header);
-        apart(&written.collect::<Vec<_>>(), &[target::source(t)])?;
-    }
     let form = match a.to {
         Form::Tree => lathe::Emit::Tree,
         Form::Llvm => lathe::Emit::Llvm,
@@ -32,6 +27,11 @@ pub fn emit(a: &EmitArgs, common: &Common) -> Outcome {
     let mut wanted = t.clone();
     wanted.how.device = wanted.how.device.or_else(|| form.device().map(str::to_string));
     let (program, kernel) = target::open(t)?;
+    if let Some(path) = &a.output {
+        let header = with_header.then(|| Used::new(path.with_extension("h"), "the header"));
+        let written: Vec<Used> = std::iter::once(Used::new(path, "the output")).chain(header).collect();
+        apart(&written, &target::read(&program, &t.how, &[]))?;
+    }
     let how = lathe::How { others: true, ..target::how_unrun(&wanted, &program, &kernel, false)? };
     let mut machine = target::machine(&wanted.how)?;
     let plain = Build { engine: target::engine(&wanted.how)?, ..Build::default() }.on(&machine);

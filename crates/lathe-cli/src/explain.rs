@@ -7,19 +7,24 @@ use crate::files::{Used, apart};
 use crate::say::{self, note};
 use crate::target::{self, Common};
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub fn explain(a: &ExplainArgs, common: &Common) -> Outcome {
     let t = &a.target;
     let (program, kernel) = target::open(t)?;
     let how = target::how_unrun(t, &program, &kernel, true)?;
     if let Some(path) = &a.picture {
-        apart(&[Used::new(path, "the picture")], &[target::source(t)])?;
         let all = lathe::mdh::pictures(&program, &kernel, &how, &target::machine(&t.how)?)?;
         if all.is_empty() {
             return Err(nothing_to_draw(&program, &kernel, &how)?.into());
         }
-        pictures(path, &all)?;
+        let all = named(path, all);
+        let written: Vec<Used> = all.iter().map(|(_, f, _)| Used::new(f, "the picture")).collect();
+        apart(&written, &target::read(&program, &t.how, &[]))?;
+        for (compute, file, picture) in all {
+            lathe::write_whole(&file, picture.as_bytes())?;
+            note!("the decisions for {compute} are drawn in {}", file.display());
+        }
     }
     let schedule = lathe::schedule(&program, &kernel, &how, &target::machine(&t.how)?)?;
     target::print_notes(&schedule);
@@ -57,15 +62,14 @@ fn nothing_to_draw(
     })
 }
 
-/// One picture per compute; where there are several, each file has its compute's name in its own.
-fn pictures(path: &Path, all: &[(String, String)]) -> Outcome {
-    for (compute, picture) in all {
-        let several = all.len() > 1;
-        let file = if several { path.with_extension(format!("{compute}.svg")) } else { path.to_path_buf() };
-        lathe::write_whole(&file, picture.as_bytes())?;
-        note!("the decisions for {compute} are drawn in {}", file.display());
-    }
-    Ok(())
+/// One picture per compute, with its file; where there are several, each file has its compute's name in its own.
+fn named(path: &Path, all: Vec<(String, String)>) -> Vec<(String, PathBuf, String)> {
+    let several = all.len() > 1;
+    let file = |compute: &str| match several {
+        true => path.with_extension(format!("{compute}.svg")),
+        false => path.to_path_buf(),
+    };
+    all.into_iter().map(|(compute, picture)| (compute.clone(), file(&compute), picture)).collect()
 }
 
 /// Prints what a code means, with a wrong and a right program.

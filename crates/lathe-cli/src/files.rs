@@ -37,14 +37,24 @@ pub fn apart(written: &[Used], read: &[Used]) -> Outcome {
     Ok(())
 }
 
-/// The same for every spelling of a path, whether there is such a file or not.
+/// So many links are followed, as by the system.
+const LINKS: usize = 40;
+
+/// The same for every spelling of a path, whether there is such a file or not: a link to nothing is the file that it
+/// names, which another output may make.
 fn place(path: &Path) -> PathBuf {
-    if let Ok(p) = path.canonicalize() {
-        return p;
+    let mut path = path.to_path_buf();
+    for _ in 0..LINKS {
+        if let Ok(p) = path.canonicalize() {
+            return p;
+        }
+        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let (Ok(folder), Some(name)) = (folder.canonicalize(), path.file_name()) else { break };
+        let whole = folder.join(name);
+        match whole.read_link() {
+            Ok(to) => path = folder.join(to),
+            Err(_) => return whole,
+        }
     }
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    match (folder.canonicalize(), path.file_name()) {
-        (Ok(folder), Some(name)) => folder.join(name),
-        _ => path.to_path_buf(),
-    }
+    path
 }

@@ -58,7 +58,7 @@ pub fn grad(a: &GradArgs, common: &Common) -> Outcome {
     let t = &a.target;
     let (mut program, kernel) = target::open(t)?;
     if let Some(file) = &a.output {
-        apart(&[Used::new(file, "the derivative")], &[target::source(t)])?;
+        apart(&[Used::new(file, "the derivative")], &target::read(&program, &t.how, &a.data.inputs))?;
     }
     let reverse = a.mode == "reverse";
     let request = Request {

@@ -25,10 +25,7 @@ pub fn run(a: &RunArgs, common: &Common) -> Outcome {
             .help(format!("its outputs: {}", names.join(", ")))));
         }
     }
-    let inputs = target::once("--input", &a.data.given.inputs)?;
-    let mut read: Vec<Used> =
-        inputs.iter().map(|(n, file)| Used::new(file, format!("the input {n}"))).collect();
-    read.push(target::source(t));
+    let read = target::read(&program, &t.how, &a.data.given.inputs);
     let written: Vec<Used> =
         outputs.iter().map(|(n, file)| Used::new(file, format!("the output {n}"))).collect();
     apart(&written, &read)?;

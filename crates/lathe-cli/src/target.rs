@@ -10,6 +10,7 @@ use lathe::{
     StrategySource, codes, data,
 };
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// Options of every command.
 pub struct Common {
@@ -153,9 +154,22 @@ pub fn open(t: &TargetArgs) -> Result<(Program, Function), Stop> {
     Ok((program, kernel))
 }
 
-/// The file of a target, which no command replaces.
-pub fn source(t: &TargetArgs) -> Used {
-    Used::new(lathe::program::split_target(&t.target).0, "the source")
+/// The files that a command on a target reads, which it does not replace.
+pub fn read(program: &Program, t: &KernelArgs, inputs: &[(String, String)]) -> Vec<Used> {
+    let here = Path::new("");
+    let described = |name: &Option<String>, what: &str| {
+        let file = name.as_ref().and_then(|n| lathe::machine::file(n, here));
+        file.map(|f| Used::new(f, what))
+    };
+    let mut all: Vec<Used> = inputs.iter().map(|(n, f)| Used::new(f, format!("the input {n}"))).collect();
+    all.extend(program.files().into_iter().enumerate().map(|(n, f)| {
+        let what = if n == 0 { "the source" } else { "a file that the source uses" };
+        Used::new(f, what)
+    }));
+    all.extend(described(&t.cpu, "the machine"));
+    all.extend(described(&t.model, "the model"));
+    all.extend(lathe::tune::store::path(None).map(|f| Used::new(f, "the store of results")));
+    all
 }
 
 pub fn given(t: &KernelArgs, d: &InputArgs) -> Result<data::Given, Stop> {

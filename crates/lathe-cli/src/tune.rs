@@ -4,12 +4,11 @@ use crate::args::{TargetArgs, TuneArgs};
 use crate::files::{Used, apart};
 use crate::say;
 use crate::target::{self, Common};
-use crate::tune_options::{budget, dots, misplaced, store, trouble, until};
+use crate::tune_options::{budget, dots, misplaced, named, store, trouble, until, written};
 use crate::tune_show::{Bar, KernelReport};
 use crate::{Outcome, Stop, tune_program, tune_space, tune_store};
 use lathe::tune::{self, KernelTuning, WorkerCommand};
 use lathe::{Build, Diagnostic, Failure};
-use std::path::PathBuf;
 
 pub fn tune(a: &TuneArgs, common: &Common) -> Outcome {
     let manage = &a.manage;
@@ -66,22 +65,17 @@ pub fn tune(a: &TuneArgs, common: &Common) -> Outcome {
     tune_program::program(a, &file, common)
 }
 
-/// What is written is none of what is read.
+/// What is written is none of what options name to be read; what the target reads is known once it is open.
 fn files(a: &TuneArgs) -> Outcome {
-    let used =
-        |file: &Option<PathBuf>, what: &str| file.iter().map(|f| Used::new(f, what)).collect::<Vec<_>>();
-    let export = a.manage.export.clone().filter(|f| f.as_os_str() != "-");
-    let written = [used(&a.plot, "--plot"), used(&a.t4, "--t4"), used(&export, "--export")].concat();
     let inputs = a.data.inputs.iter().map(|(n, f)| Used::new(f, format!("the input {n}")));
-    let source = a.target.as_ref().map(|t| Used::new(lathe::program::split_target(t).0, "the source"));
+    let kept = store(a).ok().map(|f| Used::new(f, "the store of results"));
     let read = [
-        used(&a.scripts.recorded, "--recorded"),
-        used(&a.scripts.gold, "--gold"),
-        used(&a.manage.import, "--import"),
-        used(&a.store, "--store"),
+        named(&a.scripts.recorded, "--recorded"),
+        named(&a.scripts.gold, "--gold"),
+        named(&a.manage.import, "--import"),
     ];
-    let read: Vec<Used> = read.concat().into_iter().chain(inputs).chain(source).collect();
-    apart(&written, &read)
+    let read: Vec<Used> = read.concat().into_iter().chain(inputs).chain(kept).collect();
+    apart(&written(a), &read)
 }
 
 /// The hidden command that measures.
@@ -98,6 +92,7 @@ fn kernel(a: &TuneArgs, common: &Common) -> Outcome {
         trust_assumptions: false,
     };
     let (program, kernel) = target::open(&t)?;
+    apart(&written(a), &target::read(&program, how, &[]))?;
     let machine = target::machine_here(how)?;
     let given = target::given(how, &a.data)?;
     let fixed = target::once("--param", &how.params)?;

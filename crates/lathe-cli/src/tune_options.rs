@@ -2,6 +2,7 @@
 
 use crate::Stop;
 use crate::args::TuneArgs;
+use crate::files::Used;
 use lathe::Diagnostic;
 use lathe::tune::{self, Dot};
 use std::path::PathBuf;
@@ -34,6 +35,17 @@ pub fn time(text: &str) -> Result<Duration, Stop> {
 /// `--until` as a rule.
 pub fn until(a: &TuneArgs) -> Result<Option<tune::Stop>, Stop> {
     Ok(a.until.as_deref().map(tune::stop_text::parse).transpose()?)
+}
+
+/// The files that options name and a search writes.
+pub fn written(a: &TuneArgs) -> Vec<Used> {
+    let export = a.manage.export.clone().filter(|f| f.as_os_str() != "-");
+    [named(&a.plot, "--plot"), named(&a.t4, "--t4"), named(&export, "--export")].concat()
+}
+
+/// The file of an option.
+pub fn named(file: &Option<PathBuf>, what: &str) -> Vec<Used> {
+    file.iter().map(|f| Used::new(f, what)).collect()
 }
 
 /// Where results are kept.

@@ -1,6 +1,7 @@
 //! `lathe tune FILE`: programs that are tuned by scripts.
 
 use crate::args::TuneArgs;
+use crate::files::{Used, apart};
 use crate::run::seconds;
 use crate::say::{self, note};
 use crate::target::{self, Common};
@@ -61,6 +62,9 @@ pub fn program(a: &TuneArgs, file: &Path, common: &Common) -> Outcome {
         }
     }
     let described = lathe::tune::describe_program(file, &a.arguments)?;
+    let read: Vec<Used> =
+        described.files().into_iter().map(|f| Used::new(f, "a file of the program")).collect();
+    apart(&tune_options::written(a), &read)?;
     let stop = match (tune_options::budget(a)?.map(lathe::tune::Stop::Duration), tune_options::until(a)?) {
         (Some(x), Some(y)) => Some(x.or(y)),
         (x, y) => x.or(y),

@@ -5,6 +5,9 @@ use lathe_strategy::{Definition, Definitions, Strategy};
 /// The strategy of the prelude that leaves everything to the cost model.
 pub const AUTO: &str = "auto";
 
+/// The step that takes decisions.
+pub const STEP: &str = "mdh";
+
 /// Why this strategy was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StrategySource {

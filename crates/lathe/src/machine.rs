@@ -2,7 +2,7 @@
 
 use lathe_diagnostics::Diagnostic;
 use lathe_target::{Machine, Model, codes};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The machine of a name (`x86-64-v3`, `znver4`), the one in a file, or the one at hand (`host`).
 ///
@@ -78,6 +78,12 @@ pub fn here(m: Machine) -> Machine {
         threads: host.threads,
         ..m
     }
+}
+
+/// The file that a machine or a model is read from, if its name is that of one; a relative path begins at `folder`.
+pub fn file(name: &str, folder: &Path) -> Option<PathBuf> {
+    let path = folder.join(name);
+    is_file(name, &path).then_some(path)
 }
 
 fn is_file(name: &str, path: &Path) -> bool {

@@ -8,13 +8,17 @@ use lathe_lang::Resolver;
 use std::path::{Path, PathBuf};
 
 /// `use "file"` is relative to the file that says it.
-struct Files;
+#[derive(Default)]
+struct Files {
+    read: Vec<PathBuf>,
+}
 
 impl Resolver for Files {
     fn load(&mut self, from: &str, name: &str) -> Result<(String, String), String> {
         let path = Path::new(from).parent().unwrap_or(Path::new(".")).join(name);
         let text = source::read(&path).map_err(|e| format!("{}: {e}", path.display()))?;
         let canonical = path.canonicalize().unwrap_or(path);
+        self.read.push(canonical.clone());
         Ok((canonical.display().to_string(), text))
     }
 }
@@ -26,7 +30,7 @@ impl Program {
     /// `E1117` for rules that do not hold, `E1115` and `E1118` for those of which that cannot be told.
     fn new(path: PathBuf, (sources, lang, warnings): Read) -> Result<Program, Failure> {
         let rules = crate::rules::decide(&lang.rules, &sources)?;
-        Program { path, sources, lang, rules, warnings }.checked()
+        Program { path, used: Vec::new(), sources, lang, rules, warnings }.checked()
     }
 
     /// Reads and checks a file with everything that it uses.
@@ -51,18 +55,27 @@ impl Program {
     pub fn from_text(path: impl AsRef<Path>, text: &str) -> Result<Program, Failure> {
         let path = path.as_ref().to_path_buf();
         let text = text.strip_prefix(source::MARK).unwrap_or(text);
+        let mut files = Files::default();
         let read = if mdh::is_notation(&path) {
             mdh::from_text(&path, text)
         } else if tree::is_tree(&path) {
             tree::from_text(&path, text)
         } else {
             let mut sources = SourceMap::new();
-            match lathe_lang::load(&mut sources, &path.display().to_string(), text, &mut Files) {
+            match lathe_lang::load(&mut sources, &path.display().to_string(), text, &mut files) {
                 Ok((lang, warnings)) => Ok((sources, lang, warnings)),
                 Err(diagnostics) => Err(Failure { sources, diagnostics }),
             }
         };
-        Program::new(path, read?)
+        Ok(Program { used: files.read, ..Program::new(path, read?)? })
+    }
+
+    /// The files that it is made of, and those of the models that its strategies name.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let folder = self.path.parent().unwrap_or(Path::new(""));
+        let named = self.lang.strategies.iter().flat_map(|d| mdh::named_models(&d.body));
+        let models = named.filter_map(|name| crate::machine::file(&name, folder));
+        std::iter::once(self.path.clone()).chain(self.used.iter().cloned()).chain(models).collect()
     }
 
     /// What only this crate knows to be wrong with a file.

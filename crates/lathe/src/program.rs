@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub struct Program {
     pub path: PathBuf,
+    /// The files that it uses.
+    pub used: Vec<PathBuf>,
     pub sources: SourceMap,
     pub lang: lathe_lang::Program,
     /// How each of its rules holds.

@@ -1,6 +1,6 @@
 //! Files that commands read and write: byte order marks, records, and nothing silently lost.
 
-use crate::common::{Folder, parsed};
+use crate::common::{Folder, form, parsed, script};
 use lathe::{Array, npy};
 
 const TWO: &str = "kernel f(A: f32[N], W: inout f32[N]) -> (B: f32[N], C: f32[N]) {\n\
@@ -40,6 +40,69 @@ fn no_file_is_written_twice_or_over_what_is_read() {
     f.fails("tune f.lathe --plot f.lathe", 1, "E0907");
     f.fails("tune f.lathe --plot x.svg --t4 x.svg", 1, "E0907");
     assert_eq!(f.read("f.lathe"), TWO);
+}
+
+/// Whatever a command reads, by whatever way it came to it.
+#[test]
+fn no_output_replaces_what_the_program_is_made_of() {
+    let f = Folder::new();
+    f.write("two.lathe", TWO);
+    f.write(
+        "sub.lathe",
+        "use \"two.lathe\"\nstrategy s for g = mdh(of: B, model: \"mod.toml\")\n\
+             kernel g(A: f32[N]) -> (B: f32[N]) { B[i] = A[i] }",
+    );
+    let levels = "format = 1\nname = \"mine\"\nbase = \"x86-64-v3\"\n";
+    f.write("cpu.toml", levels);
+    f.write("mod.toml", levels);
+    let whole = [f.read("two.lathe"), f.read("cpu.toml"), f.read("mod.toml")];
+    f.fails("run sub.lathe:g -D N=2 -o B=two.lathe", 1, "E0907");
+    for line in [
+        "--to c -o two.lathe",
+        "--to tree --cpu ./cpu.toml -o cpu.toml",
+        "--to tree --model ./mod.toml -s naive -o mod.toml",
+        "--to tree -s naive -o mod.toml",
+        "--to tree -s naive -o results.sqlite",
+    ] {
+        f.fails(&format!("emit sub.lathe:g {line}"), 1, "E0907");
+    }
+    f.fails("grad sub.lathe:g -o two.lathe", 1, "E0907");
+    f.fails("explain sub.lathe:g -s auto -D N=64 --picture two.lathe", 1, "E0907");
+    f.fails("tune sub.lathe:g -s auto -D N=64 --plot two.lathe", 1, "E0907");
+    // Of a program that scripts run.
+    script(&f, "run.sh", "echo 1 > cost");
+    f.write("prog.txt", "X");
+    let json = serde_json::json!({
+        "program_source": "prog.txt", "run_script": "./run.sh fast", "compile_script": ["cat", "prog.txt"],
+        "cost_file": "cost", "tuning_parameters": [{"name": "X", "range": "interval<int>(1, 2)"}],
+    });
+    form(&f, "a.json", &json);
+    let told = f.read("a.json");
+    for file in ["run.sh", "prog.txt", "a.json", "./run.sh"] {
+        f.fails(&format!("tune a.json --fresh --t4 {file}"), 1, "E0907");
+        f.fails(&format!("tune a.json --fresh --plot {file}"), 1, "E0907");
+    }
+    assert_eq!([f.read("two.lathe"), f.read("cpu.toml"), f.read("mod.toml")], whole);
+    assert_eq!((f.read("prog.txt"), f.read("a.json")), ("X".to_string(), told));
+    assert!(f.read("run.sh").ends_with("cost\n"));
+}
+
+#[test]
+fn links_to_nothing_are_the_files_that_they_name() {
+    let f = Folder::new();
+    f.write("f.lathe", TWO);
+    std::fs::create_dir(f.path("sub")).expect("a folder");
+    let link = |from: &str, to: &str| std::os::unix::fs::symlink(to, f.path(from)).expect("a link");
+    link("l.npy", "x.npy");
+    link("sub/m.npy", "../l.npy");
+    link("circle.npy", "circle.npy");
+    for outputs in ["-o B=x.npy -o C=l.npy", "-o B=sub/m.npy -o C=x.npy", "-o B=l.npy -o C=sub/m.npy"] {
+        f.fails(&format!("run f.lathe -D N=2 {outputs}"), 1, "E0907");
+    }
+    assert!(!f.path("x.npy").exists());
+    f.ok("run f.lathe -D N=2 -o B=circle.npy");
+    f.ok("run f.lathe -D N=2 -o B=l.npy -o C=c.npy");
+    npy::read(&f.path("l.npy")).expect("an array");
 }
 
 #[test]

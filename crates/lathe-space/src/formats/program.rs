@@ -32,6 +32,21 @@ pub enum Script {
     List(Vec<String>),
 }
 
+impl Script {
+    /// What may be names of files in it.
+    pub fn words(&self) -> Vec<String> {
+        match self {
+            // A path may have spaces.
+            Script::Shell(text) => {
+                let parts = text.split(|c: char| c.is_whitespace() || "\"'`;|&<>()".contains(c));
+                let parts = parts.filter(|w| !w.is_empty());
+                std::iter::once(text.as_str()).chain(parts).map(str::to_string).collect()
+            }
+            Script::List(words) => words.clone(),
+        }
+    }
+}
+
 impl From<&str> for Script {
     fn from(text: &str) -> Script {
         Script::Shell(text.to_string())

@@ -6,6 +6,7 @@ use super::{DEFAULT_MODEL, STEP};
 use crate::choice::is_auto;
 use lathe_diagnostics::{Diagnostic, Span};
 use lathe_mdh::Model;
+use lathe_space::{Expr, Value};
 use lathe_strategy::{ArgValue, Argument, Context, Definitions, Strategy};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -50,6 +51,29 @@ pub(crate) fn model_of(call: &Call, set: &Setting) -> Result<Model, Diagnostic> 
         (Some(name), _) => super::load_model(name, set.folder).map_err(|d| mark(d, call.span)),
         (None, Some(name)) => super::load_model(name, Path::new("")),
         (None, None) => Model::named(DEFAULT_MODEL),
+    }
+}
+
+/// The models that the steps `mdh(…)` of a strategy name, of those in definitions that it calls none.
+pub(crate) fn named_models(s: &Strategy) -> Vec<String> {
+    let all = |s: &[Strategy]| s.iter().flat_map(named_models).collect();
+    match s {
+        Strategy::Id | Strategy::Fail(_) => Vec::new(),
+        Strategy::Seq(s) | Strategy::Choice(s) => all(s),
+        Strategy::At(a, b) => [named_models(a), named_models(b)].concat(),
+        Strategy::If { then, other, .. } => [named_models(then), named_models(other)].concat(),
+        Strategy::Call { name, args, .. } if name == STEP => {
+            let model = |a: &Argument| match (a.name.as_deref(), &a.value) {
+                (Some("model"), ArgValue::Expr(Expr::Name(m) | Expr::Value(Value::Str(m)))) => {
+                    Some(m.clone())
+                }
+                (_, ArgValue::Expr(_) | ArgValue::Strategy(_)) => None,
+            };
+            args.iter().filter_map(model).collect()
+        }
+        Strategy::Call { args, .. } => {
+            args.iter().filter_map(steps_of).flat_map(|s| named_models(&s)).collect()
+        }
     }
 }
 

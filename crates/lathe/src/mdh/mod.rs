@@ -23,9 +23,9 @@ mod space;
 mod sums;
 mod versions;
 
-pub use crate::choice::AUTO;
+pub use crate::choice::{AUTO, STEP};
 pub use crate::machine::model as load_model;
-pub(crate) use calls::uses;
+pub(crate) use calls::{named_models, uses};
 pub use expand::{Chosen, Taken};
 pub use file::is_notation_text;
 pub(crate) use file::{from_text, is_notation};
@@ -34,9 +34,6 @@ pub use pictures::pictures;
 pub(crate) use setting::{Setting, labels};
 pub(crate) use space::{FreeSpace, free_space};
 pub(crate) use versions::{Wanted, auto_space, versions};
-
-/// The step of strategies.
-pub const STEP: &str = "mdh";
 
 /// The system model where none is named: threads, registers and vectors of a CPU.
 pub const DEFAULT_MODEL: &str = "cpu";

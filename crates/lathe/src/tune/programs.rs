@@ -9,7 +9,7 @@ use lathe_diagnostics::{Diagnostic, SourceMap};
 use lathe_measure::cost::{CostFunction, Scripts, ScriptsCost};
 use lathe_measure::store::{Device, Key, hash_of};
 use lathe_measure::worker::Rule;
-use lathe_space::formats::{self, AbortCondition, Api, Kernel, TuningProgram};
+use lathe_space::formats::{self, AbortCondition, Api, Kernel, Script, TuningProgram};
 use lathe_space::{Configuration, Expr, Generate, Space, SpaceDef, Value, Values, eval};
 use lathe_system::process::Limits;
 use lathe_tune::technique::Technique;
@@ -27,6 +27,18 @@ pub struct Described {
     pub program: TuningProgram,
     /// The program's text without its directives, where they are in it.
     pub text: Option<String>,
+}
+
+impl Described {
+    /// The files that are read to tune it: what describes it, its source, and what its scripts name.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let folder = self.file.parent().unwrap_or(Path::new(""));
+        let p = &self.program;
+        let scripts = [&p.compile_script, &p.run_script].into_iter().flatten();
+        let named = scripts.flat_map(Script::words).chain(p.program_source.clone());
+        let named = named.map(|n| folder.join(n)).filter(|f| f.is_file());
+        std::iter::once(self.file.clone()).chain(named).collect()
+    }
 }
 
 /// Which notation a file is in.
