@@ -124,7 +124,7 @@ pub static CODES: &[CodeInfo] = &[
     CodeInfo {
         code: DUPLICATE,
         title: "declared twice",
-        explanation: "A name has one meaning at a time; labels, kernels, strategies for one target and structs are unique.",
+        explanation: "A name has one meaning at a time; labels, kernels, strategies for one target and structs are unique. A strategy has no name of a combinator, a step on loops, or what the strategies of the library are made of.",
         wrong: "kernel k(a: f32[N]) -> (b: f32[N]) {\n    let x = 1.0\n    let x = 2.0\n    b[i] = a[i] * x\n}\n",
         right: "kernel k(a: f32[N]) -> (b: f32[N]) {\n    let x = 1.0\n    let y = 2.0\n    b[i] = a[i] * x * y\n}\n",
     },

@@ -14,6 +14,8 @@ use lathe_strategy::{
     Argument, Definition, Definitions, Outcome, Refusal, StepArg, Strategy, Vocabulary, Why,
     parse_definitions, parse_strategy, rewrite,
 };
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 /// The strategies of the library, in the notation of the language.
 pub const LIBRARY: &str = include_str!("library.lathe");
@@ -55,7 +57,42 @@ pub fn add_decided(v: &mut Vocabulary<Term>, rules: impl IntoIterator<Item = (Eq
 /// Rules that may add or round in another order than the program says: results may differ in their last bits.
 pub const ROUNDS: [&str; 3] = ["blockReduce", "exchangeReduces", "useFma"];
 
+/// What steps in this file, and the end of a strategy over terms, are made of.
+const MADE_OF: [&str; 21] = [
+    "DFNF",
+    "RNF",
+    "fmap",
+    "function",
+    "hoistLoop",
+    "inLoop",
+    "inNest",
+    "inTile",
+    "inTileRest",
+    "interchange",
+    "isLoop",
+    "lowerToC",
+    "neighbourhoods",
+    "normalForm",
+    "reorder",
+    "reorderNamed",
+    "split",
+    "tileND",
+    "tileStencil",
+    "tileStencilRest",
+    "topDown",
+];
+
+/// The names that strategies of the library are made of: they mean the same in every file.
+pub fn taken() -> &'static BTreeSet<String> {
+    static TAKEN: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
+        let called = definitions().into_iter().flat_map(|d| d.calls());
+        called.chain(MADE_OF.map(str::to_string)).collect()
+    });
+    &TAKEN
+}
+
 fn call(name: &str, args: Vec<Argument>) -> Strategy {
+    debug_assert!(taken().contains(name), "`{name}` could be captured");
     Strategy::Call { name: name.to_string(), args, span: None }
 }
 

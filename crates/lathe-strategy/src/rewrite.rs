@@ -433,7 +433,7 @@ impl<'a, N: Node> Engine<'a, N> {
 }
 
 /// What is built in for every kind of tree.
-const BUILT_IN: [&str; 4] = ["id", "fail", "try", "repeat"];
+pub const BUILT_IN: [&str; 4] = ["id", "fail", "try", "repeat"];
 
 /// What goes through trees, or asks about them.
 pub const TRAVERSALS: [&str; 14] = [

@@ -2,6 +2,7 @@
 
 use lathe_diagnostics::Span;
 use lathe_space::{Expr, Parameter, UnOp};
+use std::collections::BTreeSet;
 
 /// One argument of a step: `16`, `j.i`, `i: 64`, `at: k.o`, `pad(0, 8)`, or a step.
 #[derive(Clone, Debug, PartialEq)]
@@ -111,7 +112,33 @@ impl Argument {
     }
 }
 
+impl Definition {
+    /// The names of the steps that it is made of, less those of its parameters.
+    pub fn calls(&self) -> BTreeSet<String> {
+        let mut out = BTreeSet::new();
+        self.body.collect_calls(&mut out);
+        self.params.iter().for_each(|p| {
+            out.remove(&p.name);
+        });
+        out
+    }
+}
+
 impl Strategy {
+    /// The names of its steps, in arguments, too, where a name may be that of a step.
+    fn collect_calls(&self, out: &mut BTreeSet<String>) {
+        match self {
+            Strategy::Id | Strategy::Fail(_) => {}
+            Strategy::Call { name, args, .. } => {
+                out.insert(name.clone());
+                args.iter().filter_map(|a| a.value.as_strategy(None)).for_each(|s| s.collect_calls(out));
+            }
+            Strategy::Seq(all) | Strategy::Choice(all) => all.iter().for_each(|s| s.collect_calls(out)),
+            Strategy::At(a, b) => [a, b].into_iter().for_each(|s| s.collect_calls(out)),
+            Strategy::If { then, other, .. } => [then, other].into_iter().for_each(|s| s.collect_calls(out)),
+        }
+    }
+
     /// Whether a step of that name stands anywhere in it, in arguments, too.
     pub fn calls(&self, name: &str) -> bool {
         match self {

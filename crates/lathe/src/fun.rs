@@ -3,6 +3,7 @@
 //! with the library's `lowerToC`, then `lower`.
 
 use crate::applied::{Form, How, Version, on_loops};
+use crate::choice::STEP;
 use crate::program::Program;
 use lathe_diagnostics::{Diagnostic, Span};
 use lathe_ir::{Function, Name};
@@ -11,6 +12,7 @@ use lathe_pattern::check::same_type;
 use lathe_pattern::language::TermState;
 use lathe_pattern::{Fact, Term, codes, condition::fact_of, library, lower};
 use lathe_space::{BinOp, Expr, Value};
+use lathe_strategy::rewrite::{BUILT_IN, TRAVERSALS};
 use lathe_strategy::run::at_step;
 use lathe_strategy::{
     Applied, ArgValue, Argument, Claim, Context, Definition, Definitions, Evidence, Node, Obligation,
@@ -110,23 +112,34 @@ fn translation(q: &lathe_pattern::Program, func: &Function) -> Evidence {
     e
 }
 
-/// The strategies of a file that would be taken for steps on loops of the same name: strategies that the library makes
-/// are spelled with these names, too.
+/// The strategies of a file that would be taken for what others are made of: the combinators, the steps, and the
+/// strategies that the library's own call. Names mean the same in the library and in every file.
 pub fn captures(program: &Program) -> Vec<Diagnostic> {
-    let steps = |d: &&Definition| lathe_transform::rule(&d.name).is_some();
-    let mut named = program.lang.strategies.iter().filter(steps).peekable();
-    if named.peek().is_none() {
+    if program.lang.strategies.is_empty() {
         return Vec::new();
     }
     let words = vocabulary(program);
+    let combinator = |n: &str| BUILT_IN.contains(&n) || TRAVERSALS.contains(&n);
+    let of_loops = |d: &Definition| {
+        let step = lathe_transform::rule(&d.name).is_some() || d.name == STEP;
+        step && !hides_rule(program, &words, d)
+    };
+    let on_terms = |d: &Definition| match &d.target {
+        Some(t) => program.lang.funs.contains_key(t),
+        None => !program.lang.funs.is_empty(),
+    };
+    let captured = |d: &&Definition| {
+        combinator(&d.name) || of_loops(d) || (on_terms(d) && library::taken().contains(&d.name))
+    };
     let twice = |d: &Definition| {
-        let e = Diagnostic::error(DUPLICATE, format!("there already is a step `{}`", d.name));
+        let text = format!("`{}` is a step that the library's strategies are made of", d.name);
+        let e = Diagnostic::error(DUPLICATE, text);
         match d.span {
             Some(span) => e.at(span, "choose another name"),
             None => e,
         }
     };
-    named.filter(|d| !hides_rule(program, &words, d)).map(twice).collect()
+    program.lang.strategies.iter().filter(captured).map(twice).collect()
 }
 
 /// Whether a definition over terms has the name of a step on loops: there the step is meant.

@@ -23,10 +23,32 @@ fn wrong_sources() {
         // Strategies that the library makes would call these.
         ("kernel f(A: f32[N]) -> (B: f32[N]) { B[i] = 2 * A[i] }\nstrategy open = id", "E0202"),
         ("kernel f(A: f32[N]) -> (B: f32[N]) { B[i] = 2 * A[i] }\nstrategy split(a, b) for f = id", "E0202"),
+        ("kernel f(A: f32[N]) -> (B: f32[N]) { B[i] = 2 * A[i] }\nstrategy mdh = fail(\"mine\")", "E0202"),
+        ("kernel f(A: f32[N]) -> (B: f32[N]) { B[i] = 2 * A[i] }\nstrategy try(s) = s", "E0202"),
+        ("kernel f(A: f32[N]) -> (B: f32[N]) { B[i] = 2 * A[i] }\nstrategy id for f = parallel(i)", "E0202"),
     ] {
         f.write("f.lathe", text);
         f.fails("run f.lathe -D N=4", 1, code);
     }
+    // The library's strategies for funs are made of these; of others they are not, so that a file has its own.
+    let fun = "fun f(x: f32[N]) -> f32[N] = x |> map(|a| a + 1) |> map(|a| a * 2)";
+    for own in ["DFNF = id", "topDown(s) = s", "betaReduction = id", "mapFission for f = id", "lowerToC = id"]
+    {
+        f.write("f.lathe", format!("{fun}\nstrategy {own}"));
+        f.fails("run f.lathe -D N=4", 1, "E0202");
+    }
+    for own in [
+        "baseline for f = DFNF",
+        "parallelAll = id",
+        "parallel for f = DFNF",
+        "naive for f = CNF ; lowerToC",
+        "mine = DFNF",
+    ] {
+        f.write("f.lathe", format!("{fun}\nstrategy {own}"));
+        f.ok("run f.lathe -D N=4 --check");
+    }
+    f.write("f.lathe", "kernel f(A: f32[N]) -> (B: f32[N]) { B[i] = 2 * A[i] }\nstrategy swap = parallel(i)");
+    f.ok("run f.lathe -D N=4 -s swap");
     f.write("f.lathe", [0xff, 0xfe, 0]);
     f.fails("run f.lathe -D N=4", 1, "E0901");
     f.fails("run nowhere.lathe", 1, "E0901");
