@@ -19,7 +19,8 @@ pub const HEIGHT: u32 = 400;
 #[derive(Clone, Debug, PartialEq)]
 pub enum AstKind {
     Name(Name),
-    Int(i64),
+    /// As written, whatever type it gets.
+    Int(i128),
     Float(f64),
     Bool(bool),
     /// `|x, y| body`; at least one parameter.

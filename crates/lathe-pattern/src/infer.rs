@@ -163,7 +163,7 @@ enum ElabKind {
     App(Box<Elab>, Box<Elab>),
     DepLam(Kind, Name, Box<Elab>),
     DepApp(Box<Elab>, DepArg),
-    Int(i64),
+    Int(i128),
     Float(f64),
     Lit(ScalarValue),
     Prim(Prim),
@@ -272,22 +272,23 @@ impl Infer<'_> {
         if let AstKind::Lam(params, body) = &*ast.kind {
             return self.lambda(params, body, ast.span, Some(expected));
         }
-        if let AstKind::Int(v) = &*ast.kind
+        if let AstKind::Int(_) = &*ast.kind
             && matches!(self.s.head(expected).kind(), TypeKind::Index(_))
         {
             let TypeKind::Index(n) = self.s.head(expected).kind().clone() else {
                 return self.infer(ast);
             };
             self.s.span = Some(ast.span);
-            self.s.oblige(Fact::AtMost(Nat::constant(*v).plus(&1.into()), n.clone()));
-            self.s.oblige(Fact::AtMost(Nat::zero(), Nat::constant(*v)));
+            let at = nat_of(ast)?;
+            self.s.oblige(Fact::AtMost(at.plus(&1.into()), n.clone()));
+            self.s.oblige(Fact::AtMost(Nat::zero(), at.clone()));
             let index = Elab {
                 kind: ElabKind::Prim(Prim::AsIndex(n.clone())),
                 ty: Type::fun(Scalar::Index.into(), Type::index(n.clone())),
                 span: ast.span,
             };
             let lit = Elab {
-                kind: ElabKind::Lit(ScalarValue::int(Scalar::Index, *v)),
+                kind: ElabKind::Lit(ScalarValue::int(Scalar::Index, at.as_constant().unwrap_or_default())),
                 ty: Scalar::Index.into(),
                 span: ast.span,
             };

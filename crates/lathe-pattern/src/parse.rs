@@ -82,7 +82,11 @@ pub fn nat_of(e: &Ast) -> Result<Nat, Diagnostic> {
     };
     Ok(match &*e.kind {
         AstKind::Name(n) => Nat::var(n),
-        AstKind::Int(v) => Nat::constant(*v),
+        AstKind::Int(v) => {
+            let huge =
+                |_| Diagnostic::error(codes::HUGE, "a size does not fit 64 bits").at(e.span, "this size");
+            Nat::constant(i64::try_from(*v).map_err(huge)?)
+        }
         AstKind::Unary(UnOp::Neg, a) => nat_of(a)?.scaled(-1),
         AstKind::Binary(op, a, b) => {
             let (a, b) = (nat_of(a)?, nat_of(b)?);

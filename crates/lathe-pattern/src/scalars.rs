@@ -54,6 +54,15 @@ pub fn constant(v: &ScalarValue) -> Expr {
     }
 }
 
+/// An integer of a type, if the type has it.
+pub fn integer(s: Scalar, v: i128) -> Option<ScalarValue> {
+    if s == Scalar::U64 {
+        return u64::try_from(v).ok().map(|bits| ScalarValue { ty: s, bits });
+    }
+    let v = i64::try_from(v).ok()?;
+    (s.is_int() && build::wrap(s, v) == v).then(|| ScalarValue::int(s, v))
+}
+
 /// The value of an expression without variables and loads.
 fn constant_value(e: &Expr) -> Out {
     let ty = e.ty().scalar().unwrap_or(Scalar::Bool);

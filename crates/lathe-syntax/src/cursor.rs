@@ -161,7 +161,9 @@ impl<'a> Cursor<'a> {
     pub fn numeral(&mut self, negative: bool) -> Read<Option<Number>> {
         let sign = if negative { "-" } else { "" };
         let why = match self.peek() {
-            Tok::Int(digits) => format!("{sign}{digits}").parse().map(Number::Int).map_err(|_| "64 bits"),
+            Tok::Int(digits) => format!("{sign}{digits}").parse().map(Number::Int).map_err(|_| {
+                if digits.parse::<u64>().is_ok() { "signed integers of 64 bits" } else { "64 bits" }
+            }),
             Tok::Float(text) => match format!("{sign}{text}").parse() {
                 Ok(v) if f64::is_finite(v) => Ok(Number::Float(v)),
                 _ => Err("64-bit floats"),

@@ -488,3 +488,33 @@ fun g(x: f32[N], p: (idx<N>, f32)[M]) -> f32[M] = p |> map(|(q, v)| x[q] + v)
         }
     }
 }
+
+/// Literals of funs and rules have all values of 64 bits.
+#[test]
+fn literals_of_funs_and_rules_have_64_bits() {
+    let f = Folder::new();
+    f.write(
+        "k.lathe",
+        "fun f(x: u64[N]) -> u64[N] = x |> map(|a| a + 18446744073709551615)
+fun least(x: i64[N]) -> i64[N] = x |> map(|a| a + -9223372036854775808)
+fun m(x: u64[N]) -> u64 = x |> reduce(min, 18446744073709551615)
+rule whole(x): bitand(x, 18446744073709551615) => x
+fun g(x: u64[N]) -> u64[N] = x |> map(|a| bitand(a, 18446744073709551615))
+strategy s for g = topDown(whole) ; lowerToC
+",
+    );
+    npy::write(&f.path("x.npy"), &Array::from_slice(&[2], &[0u64, 7]).expect("an array")).expect("a file");
+    npy::write(&f.path("i.npy"), &Array::from_slice(&[2], &[0i64, 7]).expect("an array")).expect("a file");
+    let of = |line: &str| {
+        f.ok(&format!("run k.lathe:{line} --check -o out=out.npy"));
+        npy::read(&f.path("out.npy")).expect("an array")
+    };
+    for engine in ["llvm", "c", "interpreter"] {
+        let u = |line: &str| of(&format!("{line} -i x=x.npy --engine {engine}")).to_vec::<u64>();
+        assert_eq!(u("f"), Some(vec![u64::MAX, 6]));
+        assert_eq!(u("m"), Some(vec![0]));
+        assert_eq!(u("g -s s"), Some(vec![0, 7]));
+        let i = of(&format!("least -i x=i.npy --engine {engine}")).to_vec::<i64>();
+        assert_eq!(i, Some(vec![i64::MIN, i64::MIN + 7]));
+    }
+}

@@ -96,16 +96,16 @@ impl Infer<'_> {
             }
             ElabKind::Int(v) => {
                 let s = ty()?.as_scalar().unwrap_or(Scalar::I32);
-                let fits = s.is_float() || lathe_ir::build::wrap(s, *v) == *v;
-                if !fits || (s == Scalar::U64 && *v < 0) {
-                    return Err(Diagnostic::error(codes::TYPES, format!("`{v}` does not match `{s}`"))
-                        .at(e.span, "too large"));
-                }
-                Term::lit(if s.is_float() {
-                    ScalarValue::float(s, *v as f64)
+                let value = if s.is_float() {
+                    Some(ScalarValue::float(s, *v as f64))
                 } else {
-                    ScalarValue::int(s, *v)
-                })
+                    crate::scalars::integer(s, *v)
+                };
+                let wrong = || {
+                    Diagnostic::error(codes::TYPES, format!("`{v}` does not match `{s}`"))
+                        .at(e.span, "too large")
+                };
+                Term::lit(value.ok_or_else(wrong)?)
             }
             ElabKind::Float(v) => Term::lit(ScalarValue::float(ty()?.as_scalar().unwrap_or(Scalar::F32), *v)),
             ElabKind::Lit(v) => Term::lit(*v),

@@ -118,8 +118,12 @@ impl Parser<'_, '_> {
                 self.advance();
                 AstKind::Bool(word == "true")
             }
+            Tok::Int(digits) if let Ok(v) = digits.parse::<u64>() => {
+                self.advance();
+                AstKind::Int(v.into())
+            }
             _ => match self.numeral(false)? {
-                Some(Number::Int(v)) => AstKind::Int(v),
+                Some(Number::Int(v)) => AstKind::Int(v.into()),
                 Some(Number::Float(v)) => AstKind::Float(v),
                 None => return self.expected("a term"),
             },
@@ -152,7 +156,7 @@ impl<'a> Expressions<'a> for Parser<'_, 'a> {
 
     fn unary(&mut self, sign: Sign, a: Ast, span: Span) -> Read<Ast> {
         let kind = match (sign, *a.kind) {
-            (Sign::Neg, AstKind::Int(v)) => AstKind::Int(v.wrapping_neg()),
+            (Sign::Neg, AstKind::Int(v)) => AstKind::Int(-v),
             (Sign::Neg, AstKind::Float(v)) => AstKind::Float(-v),
             (Sign::Neg, kind) => AstKind::Unary(UnOp::Neg, Ast { kind: Box::new(kind), ..a }),
             (Sign::Not, kind) => AstKind::Unary(UnOp::Not, Ast { kind: Box::new(kind), ..a }),

@@ -282,9 +282,8 @@ impl Equation {
                 b.bind(n, t)
             }
             AstKind::Int(v) => literal(t, |s| match s {
-                Scalar::Bool => None,
                 s if s.is_float() => Some(ScalarValue::float(s, *v as f64)),
-                s => Some(ScalarValue::int(s, *v)).filter(|w| w.bits as i64 == *v),
+                s => crate::scalars::integer(s, *v),
             }),
             AstKind::Float(v) => literal(t, |s| s.is_float().then(|| ScalarValue::float(s, *v))),
             AstKind::Bool(v) => literal(t, |s| (s == Scalar::Bool).then(|| ScalarValue::boolean(*v))),
@@ -320,7 +319,7 @@ impl Equation {
                 let of = Ast::new(AstKind::Index(of.clone(), before.to_vec()), p.span);
                 match (t.spine(), &*last.kind) {
                     (Some((Prim::AtNat(i), args)), AstKind::Int(v)) if args.len() == 1 => {
-                        i.as_constant() == Some(*v) && self.matches(&of, args[0], scope, b)
+                        i.as_constant().map(i128::from) == Some(*v) && self.matches(&of, args[0], scope, b)
                     }
                     (Some((Prim::At, args)), _) if args.len() == 2 => {
                         self.matches(last, args[0], scope, b) && self.matches(&of, args[1], scope, b)

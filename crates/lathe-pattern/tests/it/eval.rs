@@ -2,6 +2,7 @@
 
 use lathe_ir::Scalar;
 use lathe_ir::interp::ArrayValue;
+use lathe_ir::scalar::ScalarValue;
 use lathe_pattern::eval::{evaluate, sizes};
 use lathe_pattern::{Value, program};
 
@@ -112,4 +113,19 @@ fn lift_item_29_each_dimension_has_its_own_boundary() {
     let both = "fun f(x: f64[M, N]) -> f64[M + 2, N + 2] = x |> pad(1, 1, wrap) |> map(padValue(1, 1, 0.0))";
     let square = floats(&[2, 2], &[1.0, 2.0, 3.0, 4.0]);
     assert_eq!(run(both, &s, &[square]), "[[0, 3, 4, 0], [0, 1, 2, 0], [0, 3, 4, 0], [0, 1, 2, 0]]");
+}
+
+/// Literals have all values of their types.
+#[test]
+fn extreme_literals_have_their_values() {
+    let of = |ty: Scalar, v: ScalarValue, body: &str| {
+        let text = format!("fun f(x: {ty}) -> {ty} = {body}");
+        run(&text, &[], &[Value::Scalar(v)])
+    };
+    let u = |v: u64, body: &str| of(Scalar::U64, ScalarValue { ty: Scalar::U64, bits: v }, body);
+    let i = |v: i64, body: &str| of(Scalar::I64, ScalarValue::int(Scalar::I64, v), body);
+    assert_eq!(u(3, "x + 18446744073709551615"), "2");
+    assert_eq!(u(3, "select(x > 9223372036854775808, 1, 9223372036854775809)"), "9223372036854775809");
+    assert_eq!(u(7, "reduce(min, 18446744073709551615, generate(2, |i| x))"), "7");
+    assert_eq!(i(1, "x + -9223372036854775808"), "-9223372036854775807");
 }

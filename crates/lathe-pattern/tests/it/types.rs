@@ -62,6 +62,9 @@ fn item_01_terms_print_and_parse() {
         "fun f(x: f32[N]) -> f32[N] = x |> mapSeq(|v| neg(inf) + neg(-inf) + neg(2.0) - -inf - -v)",
         "fun f(x: f32[8]) -> f32[8] = x |> asVector(4) |> mapSeq(mapVec(|v| v * 2)) |> asScalar",
         "fun f(x: f32[8]) -> f32 = x |> reduceSeqIn(stack, |a, y| fma(a, 0.5, y), 0)",
+        "fun f(x: u64[N]) -> u64[N] = x |> map(|a| a + 18446744073709551615)",
+        "fun f(x: i64[N]) -> i64[N] = x |> map(|a| a + -9223372036854775808)",
+        "fun f(x: f64) -> f64 = x + 18446744073709551615",
     ] {
         good(text);
     }
@@ -221,6 +224,11 @@ fn bad_terms_are_refused_with_a_place() {
         ("fun f(xs: f32[N]) -> f32[2, 4] = split(xs)", "E1108"),
         ("fun f(xs: f32[N]) -> f32[N] = xs |> map(|x| x.0)", "E1104"),
         ("fun f(x: i8) -> i8 = x + 300", "E1104"),
+        ("fun f(x: i64) -> i64 = x + 9223372036854775808", "E1104"),
+        ("fun f(x: i64) -> i64 = x - -9223372036854775809", "E1104"),
+        ("fun f(x: u64) -> u64 = x + -1", "E1104"),
+        ("fun f(x: u64) -> u64 = x + 18446744073709551616", "E1101"),
+        ("fun f(x: f32[N]) -> f32[18446744073709551615] = generate(18446744073709551615, |i| 1.0)", "E1109"),
         ("fun f(x: f32) -> f32 = 1e", "E1101"),
         (
             "fun f(x: f32) -> f32[9223372036854775807 * 9223372036854775807] = generate(9223372036854775807 * 9223372036854775807, |i| x)",
