@@ -4,11 +4,11 @@ use crate::checks::{CheckTable, check_table, element_type, first_failure};
 use crate::codes;
 use crate::feature::{Capabilities, Form, Statement, Step, Through};
 use crate::memory::Shape;
-use crate::{Code, Engine, Object, Options, needs};
+use crate::{Code, Engine, Object, Options, needs, printed};
 use lathe_abi::{Array, CheckKind, Runtime, status};
-use lathe_diagnostics::{Diagnostic, FileId};
+use lathe_diagnostics::Diagnostic;
 use lathe_ir::interp::{self, ArrayValue, Globals, Order, Program};
-use lathe_ir::text::{parse_module, print_module};
+use lathe_ir::text::print_module;
 use lathe_ir::{Function, Mode, Module, Space};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
@@ -73,17 +73,20 @@ impl Engine for Interpreter {
         })
     }
 
-    fn load(&self, object: &Object, _: &Function) -> Result<Box<dyn Code>, Diagnostic> {
+    fn load(&self, object: &Object, func: &Function) -> Result<Box<dyn Code>, Diagnostic> {
         let refuse =
             |why: &str| Diagnostic::error(codes::OBJECT, format!("loading `{}`: {why}", object.symbol));
         let text = std::str::from_utf8(&object.bytes).map_err(|_| refuse("it is not text"))?;
-        let module = parse_module(FileId(0), text).map_err(|_| refuse("the text is not a tree"))?;
-        let func =
-            module.functions.get(object.symbol.as_str()).ok_or_else(|| refuse("it has no such function"))?;
-        let program = Program::new(&module, func, Order::Reference, false)?;
+        let mut module = printed::parse(text).map_err(|_| refuse("the text is not a tree"))?;
+        let symbol = object.symbol.as_str();
+        let read = module.functions.get(symbol).ok_or_else(|| refuse("it has no such function"))?;
+        // The caller's has the places of its source.
+        let func = if printed::same(read, func) { func.clone() } else { read.clone() };
+        module.functions.insert(func.name.clone(), func.clone());
+        let program = Program::new(&module, &func, Order::Reference, false).map_err(printed::unplaced)?;
         let globals = Mutex::new(Globals::of(&module)?);
-        let table = check_table(&module, func).map_err(needs::free_size)?;
-        Ok(Box::new(Loaded { program, globals, func: func.clone(), table }))
+        let table = check_table(&module, &func).map_err(|d| printed::unplaced(needs::free_size(d)))?;
+        Ok(Box::new(Loaded { program, globals, func, table }))
     }
 }
 
@@ -167,7 +170,16 @@ impl Loaded {
         });
         match user {
             Some(at) => Ok(at as i32 + 1),
-            None => Err(*f.diagnostic),
+            None => Err(placed(f)),
         }
+    }
+}
+
+/// The message of a failure. Of a function that is called, only the text is kept: its name says where that is.
+fn placed(f: interp::Failure) -> Diagnostic {
+    let d = printed::unplaced(*f.diagnostic);
+    match f.function {
+        Some(name) if d.marks.is_empty() => d.note(format!("in the function `{name}`")),
+        _ => d,
     }
 }

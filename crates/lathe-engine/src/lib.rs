@@ -14,6 +14,7 @@ pub mod interpreter;
 pub mod memory;
 pub mod needs;
 mod object;
+pub mod printed;
 
 pub use checks::{CheckTable, check_table, dtype_of};
 pub use codes::CODES;

@@ -1,9 +1,9 @@
 //! Objects of devices: the tree as text, and what the device's compiler made of its kernels.
 
 use lathe_device::Limits;
-use lathe_diagnostics::{Diagnostic, FileId};
-use lathe_engine::{CheckTable, Object, check_table, codes, needs};
-use lathe_ir::text::{parse_module, print_module};
+use lathe_diagnostics::Diagnostic;
+use lathe_engine::{CheckTable, Object, check_table, codes, needs, printed};
+use lathe_ir::text::print_module;
 use lathe_ir::{Function, Module};
 use lathe_source::device::{DeviceSource, Language, emit};
 
@@ -37,10 +37,10 @@ pub fn unpack(object: &Object, language: Language, limits: Limits) -> Result<Unp
     let length = usize::try_from(length).map_err(|_| refuse("it is cut"))?;
     let (text, code) = rest.split_at_checked(length).ok_or_else(|| refuse("it is cut"))?;
     let text = std::str::from_utf8(text).map_err(|_| refuse("it contains no text"))?;
-    let module = parse_module(FileId(0), text).map_err(|_| refuse("the text is not a tree"))?;
+    let module = printed::parse(text).map_err(|_| refuse("the text is not a tree"))?;
     let func =
         module.functions.get(object.symbol.as_str()).ok_or_else(|| refuse("it has no such function"))?;
-    let table = check_table(&module, func).map_err(needs::free_size)?;
-    let source = emit(&module, func, language, limits)?;
+    let table = check_table(&module, func).map_err(|d| printed::unplaced(needs::free_size(d)))?;
+    let source = emit(&module, func, language, limits).map_err(printed::unplaced)?;
     Ok(Unpacked { func: func.clone(), table, source, code: code.to_vec() })
 }

@@ -518,3 +518,33 @@ strategy s for g = topDown(whole) ; lowerToC
         assert_eq!(i, Some(vec![i64::MIN, i64::MIN + 7]));
     }
 }
+
+/// Failures of the interpreter show the user's own text, or none.
+#[test]
+fn failures_of_the_interpreter_have_their_places() {
+    let f = Folder::new();
+    let runs = |file: &str, args: &str, code: &str| {
+        let d = f.fails(&format!("run {file} --engine interpreter {args}"), 1, code);
+        assert!(!d.stderr.contains("prelude"), "{}", d.stderr);
+        d.stderr
+    };
+    f.write(
+        "oob.tree",
+        "func f(N)(x: in f32[N], y: out f32[N]) stage plain {\n  for i in 0..N { 'y'[i]: y[i] = x[i + 1] }\n}\n",
+    );
+    assert!(runs("oob.tree", "-D N=4", "E0401").contains("oob.tree:2:"));
+    // Of what is called, the name.
+    f.write(
+        "deep.tree",
+        "func f()(n: in i64, y: out i64[]) stage scheduled {\n  call g(n, &y)\n}\n\
+         func g()(n: in i64, y: out i64[]) stage scheduled {\n  alloc t: i64[] stack\n  call g(n - 1:i64, &t)\n  'y'[]: y[] = t[]\n}\n",
+    );
+    assert!(runs("deep.tree", "-i n=4", "E0409").contains("`g`"));
+    f.write(
+        "in.lathe",
+        "kernel k(x: f64[N], p: index[R]) -> (y: f64[R]) { for r in 0..R { assume(p[r] >= 0 and p[r] < N)\n y[r] = x[p[r]] } }\n",
+    );
+    npy::write(&f.path("p.npy"), &Array::from_slice(&[2], &[0i64, 9]).expect("an array")).expect("a file");
+    let shown = runs("in.lathe:k", "--trust-assumptions -D N=4 -i p=p.npy", "E0406");
+    assert!(shown.contains("in.lathe:1:"), "{shown}");
+}

@@ -10,6 +10,8 @@ use lathe_diagnostics::{Diagnostic, Places};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure {
     pub diagnostic: Box<Diagnostic>,
+    /// The function that it is in.
+    pub function: Option<Name>,
     /// Label of the statement that failed.
     pub label: Option<String>,
     /// Its instance vector.
@@ -20,7 +22,13 @@ pub struct Failure {
 
 impl Failure {
     pub fn plain(diagnostic: Diagnostic) -> Failure {
-        Failure { diagnostic: Box::new(diagnostic), label: None, instance: Vec::new(), check: None }
+        Failure {
+            diagnostic: Box::new(diagnostic),
+            function: None,
+            label: None,
+            instance: Vec::new(),
+            check: None,
+        }
     }
 }
 
@@ -270,6 +278,7 @@ pub fn explain(trap: Trap, at: Where) -> Failure {
     let d = d.at_places(places, "here");
     Failure {
         diagnostic: Box::new(d),
+        function: at.routine.name.clone(),
         label: site.label.as_ref().map(|l| l.as_str().to_string()),
         instance: at.instance.unwrap_or_default(),
         check,
