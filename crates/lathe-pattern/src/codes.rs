@@ -147,8 +147,8 @@ pub static CODES: &[CodeInfo] = &[
     },
     CodeInfo {
         code: MISPLACED,
-        title: "`lower` in the wrong place",
-        explanation: "A strategy of a fun is a sequence: steps on terms, `lower`, steps on loops. `lower` cannot be used in a choice, repeated, or applied at a location.",
+        title: "a step on the wrong side of `lower`",
+        explanation: "A strategy of a fun is a sequence: steps on terms, `lower`, steps on loops. `lower` cannot be used in a choice, repeated, or applied at a location, and `auto` and `mdh`, which take decisions for a fun as a whole, cannot come after it.",
         wrong: "fun f(xs: f32[N]) -> f32[N] = xs |> map(|x| x + x)\nstrategy s for f = try(lower) ; vectorize(x, vector(f32))\n",
         right: "fun f(xs: f32[N]) -> f32[N] = xs |> map(|x| x + x)\nstrategy s for f = lowerToC ; lower\n",
     },

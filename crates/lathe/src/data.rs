@@ -329,7 +329,16 @@ fn scalar_from(b: &Binder, text: &str) -> Result<Array, Diagnostic> {
         b.name,
         b.ty
     );
-    Err(Diagnostic::error(codes::INPUT, text).help("give a number, or a file with a zero-dimensional array"))
+    let help = match a.shape() {
+        [] => format!("give a number, or convert the array in the file to `{}`", stored(b.ty)),
+        _ => format!("give a number, or a file with a zero-dimensional array of `{}`", stored(b.ty)),
+    };
+    Err(Diagnostic::error(codes::INPUT, text).help(help))
+}
+
+/// What a scalar is called in files of arrays.
+fn stored(ty: Scalar) -> String {
+    if ty == Scalar::Index { Scalar::I64.to_string() } else { ty.to_string() }
 }
 
 /// A type with what its fields are.

@@ -74,6 +74,7 @@ pub fn version(
         let kept = kept.chain(&program.lang.prelude).cloned();
         let definitions = Definitions::new(kept);
         let context = Context::new(&definitions, context.target, context.facts);
+        decided(&context, &after)?;
         let (new, more, trees) =
             on_loops(&program.lang.module, &func, &context, &after).map_err(|r| *r.diagnostic)?;
         func = new;
@@ -82,6 +83,23 @@ pub fn version(
         forms.extend(trees);
     }
     Ok(Version { rewriting: Some(steps), ..Version::new(None, func, evidence, forms) })
+}
+
+/// Decisions are taken for a fun as a whole, and not for the loops that it became.
+fn decided(context: &Context, after: &Strategy) -> Result<(), Diagnostic> {
+    let steps = match after {
+        Strategy::Seq(all) => all.as_slice(),
+        one => std::slice::from_ref(one),
+    };
+    let decides = |s: &&Strategy| reaches(context.definitions, context.target, s, STEP, &mut BTreeSet::new());
+    match steps.iter().find(decides) {
+        Some(s) => {
+            let text = format!("`{s}` takes decisions, which nothing does after `lower`");
+            let help = "write `auto` alone, without `lower`, or the steps on loops";
+            Err(at_step(Diagnostic::error(codes::MISPLACED, text), span_of(s)).help(help))
+        }
+        None => Ok(()),
+    }
 }
 
 /// The records of steps on terms.
@@ -242,7 +260,7 @@ type Sides = (Vec<Strategy>, Vec<Strategy>);
 
 /// What is before and after `lower`, with definitions unfolded as far as needed; `None` if it is not there.
 fn at_lower(context: &Context, s: &Strategy) -> Result<Option<Sides>, Diagnostic> {
-    if !lowers(context.definitions, context.target, s, &mut BTreeSet::new()) {
+    if !reaches(context.definitions, context.target, s, LOWER, &mut BTreeSet::new()) {
         return Ok(None);
     }
     match s {
@@ -302,17 +320,25 @@ fn span_of(s: &Strategy) -> Option<Span> {
     }
 }
 
-/// Whether a strategy, or a definition that it calls, has the step `lower`.
-fn lowers(d: &Definitions, target: Option<&str>, s: &Strategy, seen: &mut BTreeSet<String>) -> bool {
+/// Whether a strategy, or a definition that it calls, has a step of this name.
+fn reaches(
+    d: &Definitions,
+    target: Option<&str>,
+    s: &Strategy,
+    step: &str,
+    seen: &mut BTreeSet<String>,
+) -> bool {
     match s {
         Strategy::Id | Strategy::Fail(_) => false,
         Strategy::Call { name, args, .. } => {
-            if name == LOWER && args.is_empty() {
+            if name == step && (step != LOWER || args.is_empty()) {
                 return true;
             }
             let in_argument = |a: &Argument, seen: &mut BTreeSet<String>| match &a.value {
-                ArgValue::Strategy(s) => lowers(d, target, s, seen),
-                v @ ArgValue::Expr(_) => v.as_strategy(None).is_some_and(|s| lowers(d, target, &s, seen)),
+                ArgValue::Strategy(s) => reaches(d, target, s, step, seen),
+                v @ ArgValue::Expr(_) => {
+                    v.as_strategy(None).is_some_and(|s| reaches(d, target, &s, step, seen))
+                }
             };
             if args.iter().any(|a| in_argument(a, seen)) {
                 return true;
@@ -324,14 +350,16 @@ fn lowers(d: &Definitions, target: Option<&str>, s: &Strategy, seen: &mut BTreeS
             // What its parameters stand for are arguments, not definitions of the same name.
             let hidden: Vec<String> =
                 found.params.iter().map(|p| p.name.clone()).filter(|p| seen.insert(p.clone())).collect();
-            let yes = lowers(d, target, &found.body, seen);
+            let yes = reaches(d, target, &found.body, step, seen);
             hidden.iter().for_each(|p| {
                 seen.remove(p);
             });
             yes
         }
-        Strategy::Seq(all) | Strategy::Choice(all) => all.iter().any(|s| lowers(d, target, s, seen)),
-        Strategy::At(s, place) => lowers(d, target, s, seen) || lowers(d, target, place, seen),
-        Strategy::If { then, other, .. } => lowers(d, target, then, seen) || lowers(d, target, other, seen),
+        Strategy::Seq(all) | Strategy::Choice(all) => all.iter().any(|s| reaches(d, target, s, step, seen)),
+        Strategy::At(s, place) => reaches(d, target, s, step, seen) || reaches(d, target, place, step, seen),
+        Strategy::If { then, other, .. } => {
+            reaches(d, target, then, step, seen) || reaches(d, target, other, step, seen)
+        }
     }
 }

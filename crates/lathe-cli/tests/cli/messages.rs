@@ -2,6 +2,7 @@
 //! given, and no more of a line than can be read.
 
 use crate::common::Folder;
+use lathe::{Array, npy};
 
 #[test]
 fn funs_that_cannot_run_are_not_passed_over() {
@@ -157,4 +158,41 @@ fn what_no_engine_takes_is_refused() {
     f.write("d.lathe", "kernel k(A: f32[N]) -> (B: f32[N]) { B[i] = A[i] }\nstrategy gpu for k = split(i, 64) ; bind(i.o, grid) ; bind(i.i, block)\n");
     let d = f.ok("check d.lathe");
     assert!(d.stderr.contains("E0701") && d.stderr.contains("ok"), "{}", d.stderr);
+}
+
+/// A help leads to a program that is accepted, and says something else than what was given.
+#[test]
+fn helps_lead_on() {
+    let f = Folder::new();
+    let kernel = |body: &str| {
+        let head = "kernel f(x: f32[N], n: index) -> (y: f32[N], z: bool[N])";
+        format!("{head} {{ {body} }}")
+    };
+    let helped = |body: &str, code: &str, quoted: &str| {
+        f.write("f.lathe", kernel(body));
+        let d = f.fails("check f.lathe", 1, code);
+        assert!(d.stderr.contains(quoted), "{}", d.stderr);
+    };
+    helped("z[i] = x[i] and true", "E0204", "`a != 0`");
+    helped("z[i] = x[i] and x[i]", "E0206", "`a != 0`");
+    helped("y[i] = x[i] % x[i]", "E0206", "`floormod(a, b)`");
+    helped("for i in 0..N step n { y[i] = x[i] }", "E0219", "// s");
+    helped("for i in 0..N step -1 { y[i] = x[i] }", "E0219", "- 1 - y");
+    f.write("f.lathe", kernel("z[i] = x[i] != 0 and true\n y[i] = floormod(x[i], x[i])"));
+    f.ok("check f.lathe");
+    // Numbers of another type than the scalar's.
+    npy::write(&f.path("n32.npy"), &Array::scalar(2i32).expect("an array")).expect("a file");
+    npy::write(&f.path("n64.npy"), &Array::scalar(2i64).expect("an array")).expect("a file");
+    let d = f.fails("run f.lathe -D N=4 -i n=n32.npy", 1, "E0906");
+    assert!(d.stderr.contains("`i64`"), "{}", d.stderr);
+    f.ok("run f.lathe -D N=4 -i n=n64.npy");
+    // No step of the library is missing where the user's own is in the wrong place.
+    let fun =
+        "fun g(x: f32[N]) -> f32[N] = x |> map(|a| a + 1)\nstrategy mine = id\nstrategy all_of = auto\n";
+    for after in ["auto", "mine ; auto", "mdh()", "all_of"] {
+        f.write("g.lathe", format!("{fun}strategy q for g = lowerToC ; lower ; {after}\n"));
+        f.fails("run g.lathe -s q -D N=4", 1, "E1116");
+    }
+    f.write("g.lathe", format!("{fun}strategy q for g = auto\n"));
+    f.ok("run g.lathe -s q -D N=4 --check");
 }

@@ -313,7 +313,13 @@ impl Cx<'_> {
         if let Some(v) = fold(op, &x, &y) {
             return Some(v);
         }
-        let (x, y) = self.unify(x, y, hint, (a.span, b.span))?;
+        let Some((x, y)) = self.unify(x, y, hint, (a.span, b.span)) else {
+            if matches!(op, B::And | B::Or) {
+                // No conversion would make truth values of both.
+                self.help("compare what is a number: `a != 0`");
+            }
+            return None;
+        };
         let ty = x.ty().clone();
         let numeric = ty.is_int() || ty.is_float();
         let ok = match op {
@@ -335,6 +341,16 @@ impl Cx<'_> {
             B::FloorDiv if ty.is_float() => {
                 self.error(codes::OPERATOR, "`//` on floats", span, format!("the operands are `{ty}`"));
                 self.help("write `floor(a / b)`");
+                None
+            }
+            B::Mod if ty.is_float() => {
+                self.error(codes::OPERATOR, "`%` on floats", span, format!("the operands are `{ty}`"));
+                self.help("write `floormod(a, b)`");
+                None
+            }
+            B::And | B::Or if ty.is_float() => {
+                self.error(codes::OPERATOR, "`and` and `or` are for truth values", span, format!("`{ty}`"));
+                self.help("compare: `a != 0`");
                 None
             }
             B::And | B::Or if ty.is_int() => {

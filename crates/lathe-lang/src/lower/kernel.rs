@@ -301,9 +301,12 @@ impl Cx<'_> {
         let x = self.index_expr(e)?;
         match x.as_int() {
             Some(v) if v > 0 => Some(v),
-            _ => {
+            known => {
                 self.error(codes::STEP, "the step of a loop is a positive constant", e.span, "is not");
-                self.help("to go down, count up and subtract: `for y in 0..n { let x = n - 1 - y … }`");
+                self.help(match known {
+                    Some(_) => "to go down, count up and subtract: `for y in 0..n { let x = n - 1 - y … }`",
+                    None => "count the iterations and multiply: `for y in 0..(n + s - 1) // s { let x = s * y … }`",
+                });
                 None
             }
         }
