@@ -418,6 +418,24 @@ fn refusals_are_tested_by_their_codes() {
     assert!(prose(r#"assert_eq!(d.message, "there is no `i`");"#));
     assert!(!prose(r#"assert!(d.message.contains("`not reached` 3") && text.contains("two words"));"#));
     assert!(!prose(r#"assert_eq!(d.message, "i: 3");"#));
+    // What a command printed, and what a refusal was made to text as.
+    let prose = |lines: &str| {
+        let mut refused = Refused::default();
+        lines.lines().any(|l| !refused.sentences(l).is_empty())
+    };
+    assert!(prose(
+        "let d = f.fails(\"check k.lathe\", 1, \"E0\");\nassert!(d.stderr.contains(\"not reached\"));"
+    ));
+    assert!(prose(
+        "let t =\n  v[0].to_diagnostic(c)\n  .to_string();\nassert!(t.starts_with(\"would run `A`\"));"
+    ));
+    assert!(!prose(
+        "let d = f.fails(\"check\", 1, \"E0\");\nassert!(d.stderr.contains(\"`not reached` 3\"));"
+    ));
+    assert!(!prose(
+        "let d = f.fails(\"\", 1, \"\");\nlet d = f.ok(\"\");\nassert!(d.stderr.contains(\"not reached\"));"
+    ));
+    assert!(!prose("let d = v.unwrap_err();\nfn f() {\nassert!(d.contains(\"not reached\"));"));
     let prose_of_python = |line: &str| python_sentences(line).next().is_some();
     assert!(prose_of_python(r#"with pytest.raises(lathe.ShapeError, match="has 2 dimensions, but has"):"#));
     assert!(prose_of_python(r#"assert e.value.line == 1 and "no such name" in str(e.value)"#));
@@ -433,9 +451,13 @@ fn refusals_are_tested_by_their_codes() {
         } else {
             text.find("#[cfg(test)]").unwrap_or(text.len())
         };
+        let mut refused = Refused::default();
         for line in text[tests..].lines() {
             seen += usize::from(line.contains(".message.contains("));
             wrong.extend(sentences(line).map(|s| format!("{}: {s:?}", file.display())));
+            if !file.ends_with("tests/house.rs") {
+                wrong.extend(refused.sentences(line).iter().map(|s| format!("{}: {s:?}", file.display())));
+            }
         }
     }
     assert!(seen > 20, "only {seen} messages are looked at");
@@ -464,6 +486,47 @@ fn sentences(line: &str) -> impl Iterator<Item = &str> {
         let looked = places.iter().any(|p| of.contains(p)) && !line.trim_start().starts_with("assert!(prose");
         (looked && has_prose(text)).then_some(text)
     })
+}
+
+/// The variables of a test that hold a refusal, line by line.
+#[derive(Default)]
+struct Refused {
+    names: BTreeSet<String>,
+    /// The variable of a statement that goes on.
+    open: Option<String>,
+}
+
+impl Refused {
+    /// The sentences that a line looks for in them.
+    fn sentences<'l>(&mut self, line: &'l str) -> Vec<&'l str> {
+        let of_name = |c: &char| c.is_alphanumeric() || *c == '_';
+        let trimmed = line.trim_start();
+        if trimmed.starts_with("fn ") || trimmed.starts_with("pub fn ") {
+            *self = Refused::default();
+        }
+        if let Some((_, rest)) = line.split_once("let ") {
+            let name: String = rest.trim_start_matches("mut ").chars().take_while(of_name).collect();
+            self.names.remove(&name);
+            self.open = Some(name);
+        }
+        let refusals = ["fails(", ".lathe(", "unwrap_err", "expect_err", "to_diagnostic", "violation"];
+        if refusals.iter().any(|r| line.contains(r)) {
+            self.names.extend(self.open.clone());
+        }
+        if line.contains(';') {
+            self.open = None;
+        }
+        let looks = ["contains(\"", "starts_with(\"", "ends_with(\""];
+        let found = looks.into_iter().flat_map(|what| line.match_indices(what));
+        let texts = found.filter_map(|(n, what)| {
+            let of = |c: char| of_name(&c) || ".()".contains(c);
+            let receiver = &line[line[..n].trim_end_matches(of).len()..n];
+            let name: String = receiver.trim_start_matches('(').chars().take_while(of_name).collect();
+            let text = line[n + what.len()..].split('"').next().unwrap_or_default();
+            (self.names.contains(&name) && has_prose(text)).then_some(text)
+        });
+        texts.collect()
+    }
 }
 
 /// The sentences that a line of a test in Python looks for in exceptions.

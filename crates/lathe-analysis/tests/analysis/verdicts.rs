@@ -88,9 +88,9 @@ fn unskewed_tiling_of_gauss_seidel_is_not() {
     assert!(v.element.is_some());
     let (p, q) = (&v.first.1, &v.second.1);
     assert!(p[0] < q[0], "{v:?}");
-    let text = v.to_diagnostic(Code("E0601"), "tile").to_string();
-    assert!(text.contains("`tile` would run `A["), "{text}");
-    assert!(text.contains("carried by the loop `t`"), "{text}");
+    let d = v.to_diagnostic(Code("E0601"), "tile");
+    assert!(d.message.contains("`tile`") && d.message.contains("`A["), "{d}");
+    assert!(d.notes.iter().any(|n| n.contains("`t`")), "{d}");
 }
 
 /// `for i in 0..N { A[i + shift] = A[i] }`

@@ -36,7 +36,7 @@ fn refusals_name_the_strategy() {
         f.write("f.lathe", format!("{fun}strategy mine for f = {steps}\n"));
         for line in ["check f.lathe", "run f.lathe -s mine -D N=8", "explain f.lathe -s mine"] {
             let d = f.fails(line, 1, code);
-            assert!(d.stderr.contains("`mine`") && d.stderr.contains("strategy mine"), "{}", d.stderr);
+            assert!(d.stderr.contains("`mine`") && d.stderr.contains(steps), "{}", d.stderr);
         }
     }
     f.write(

@@ -93,7 +93,7 @@ fn all_that_a_compiler_says_is_kept() {
         &json!({ "tuning_parameters": one(json!([1, 2])), "compile_script": "compile.sh", "run_script": "true" }),
     );
     let d = f.fails("tune p.json", 1, "E1086");
-    assert!(d.stderr.contains("error: no tile") && d.stderr.contains("terminated"), "{}", d.stderr);
+    assert!(d.stderr.contains("prog.c:1:1") && d.stderr.contains("terminated"), "{}", d.stderr);
 }
 
 /// As a user who may not write what is read-only: for root nothing is.
