@@ -548,3 +548,19 @@ fn failures_of_the_interpreter_have_their_places() {
     let shown = runs("in.lathe:k", "--trust-assumptions -D N=4 -i p=p.npy", "E0406");
     assert!(shown.contains("in.lathe:1:"), "{shown}");
 }
+
+/// What only the interpreter runs is no mistake of its author.
+#[test]
+fn trees_for_the_interpreter_alone_are_checked() {
+    let f = Folder::new();
+    f.write(
+        "fact.tree",
+        "func f()(n: in i64, y: out i64[]) stage scheduled {\n  if n <= 1:i64 { 'y'[]: y[] = 1:i64 } else {\n    \
+         alloc t: i64[] stack\n    call f(n - 1:i64, &t)\n    'y.2'[]: y[] = t[] * n\n  }\n}\n",
+    );
+    assert!(f.ok("check fact.tree").stderr.contains("E0701"));
+    f.ok("run fact.tree -i n=5 --engine interpreter -o y=y.npy");
+    let y = npy::read(&f.path("y.npy")).expect("an array");
+    assert_eq!(y.to_vec::<i64>(), Some(vec![120]));
+    f.fails("run fact.tree -i n=5", 1, "E0701");
+}

@@ -79,7 +79,7 @@ pub fn check_program(program: &Program, machine: &Machine) -> ProgramReport {
                 report.steps += s.steps().count();
                 let warning = |d: &Diagnostic| Diagnostic { severity: Severity::Warning, ..d.clone() };
                 report.warnings.extend(s.unproved.iter().map(warning));
-                match no_engine(&s) {
+                match no_engine(&s, crate::tree::is_tree(&program.path)) {
                     None => schedules.push(s),
                     Some(d) if d.severity == Severity::Warning => report.warnings.push(d),
                     Some(d) => report.failures.push(Failure::one(&program.sources, d)),
@@ -168,8 +168,9 @@ fn in_machine_code(
     report.failures.extend(found.into_iter().flatten());
 }
 
-/// Why no engine makes code of a schedule: a warning for what is meant for devices.
-fn no_engine(s: &Schedule) -> Option<Diagnostic> {
+/// Why no engine makes code of a schedule: a warning for what is meant for devices, and for a tree that is written as
+/// only the interpreter runs it.
+fn no_engine(s: &Schedule, is_tree: bool) -> Option<Diagnostic> {
     let refused = |v: &Version| Engine::any_takes(&s.module, &v.func).err();
     let (refused, why) = s.versions.iter().find_map(|v| Some((v, refused(v)?)))?;
     let mut device = false;
@@ -178,7 +179,8 @@ fn no_engine(s: &Schedule) -> Option<Diagnostic> {
         device |= s.as_loop().is_some_and(|l| !host(&l.exec));
         true
     });
-    let severity = if device { Severity::Warning } else { Severity::Error };
+    let as_written = is_tree && Engine::any_takes(&s.module, &s.plain).is_err();
+    let severity = if device || as_written { Severity::Warning } else { Severity::Error };
     let why = why.note(format!("in the strategy `{}`: no engine supports the result", s.strategy));
     Some(Diagnostic { severity, ..why })
 }
