@@ -564,3 +564,16 @@ fn trees_for_the_interpreter_alone_are_checked() {
     assert_eq!(y.to_vec::<i64>(), Some(vec![120]));
     f.fails("run fact.tree -i n=5", 1, "E0701");
 }
+
+/// A tree with versions, as `emit` writes it, is code for devices, too.
+#[test]
+fn trees_with_versions_become_kernels_of_devices() {
+    let f = Folder::new();
+    let gemm = format!("{}/devices/gemm.lathe:gemm", examples());
+    f.ok(&format!("emit {gemm} --to tree --device cuda -s device -o d.tree"));
+    assert!(f.read("d.tree").contains("call "));
+    for to in ["cuda", "opencl"] {
+        let code = f.ok(&format!("emit d.tree --to {to}")).stdout;
+        assert!(!code.is_empty());
+    }
+}

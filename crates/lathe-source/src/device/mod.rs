@@ -61,7 +61,9 @@ pub struct DeviceSource {
 static CAPABILITIES: LazyLock<Capabilities> = LazyLock::new(|| {
     use Statement::*;
     Capabilities::none()
-        .statements(&[Let, Store, Reduce, Atomic, Loop, If, While, Alloc, Check, Assume, Prefetch, Barrier])
+        .statements(&[
+            Let, Store, Reduce, Atomic, Loop, If, While, Alloc, Check, Assume, Prefetch, Barrier, Call,
+        ])
         .executors(&["serial", "unrolled", "vector", "inscan", "grid", "cluster", "block", "warp", "lane"])
         .spaces(&[Space::Host, Space::Global, Space::Shared, Space::Stack, Space::Register])
         .types(&Scalar::ALL)
@@ -81,6 +83,7 @@ pub fn capabilities() -> &'static Capabilities {
 /// `E0701` naming a construct that devices do not take, `E0831` to `E0833` for trees that are no kernels.
 pub fn emit(module: &Module, func: &Function, language: Language, limits: Limits) -> Result<DeviceSource> {
     accept(language.word(), capabilities(), module, func)?;
+    let func = &lathe_lower::calls::inline(module, func);
     let table = check_table(module, func).map_err(lift)?;
     let lowered = lathe_device::to_spmd(&simplify_function(func), limits)?;
     let lowered = halves::in_floats(&expand_function(module, &simplify_function(&lowered)));
