@@ -15,6 +15,9 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 /// The engine `interpreter`. Its code is the tree as text.
 pub struct Interpreter;
 
+/// The first line of an object whose runs look for races: a comment of the tree.
+const RACES: &str = "# races\n";
+
 static CAPABILITIES: LazyLock<Capabilities> = LazyLock::new(|| {
     Capabilities::plain()
         .statements(Statement::ALL)
@@ -59,7 +62,7 @@ impl Engine for Interpreter {
         Ok("interpreter".to_string())
     }
 
-    fn compile(&self, module: &Module, func: &Function, _: &Options) -> Result<Object, Diagnostic> {
+    fn compile(&self, module: &Module, func: &Function, options: &Options) -> Result<Object, Diagnostic> {
         let table = check_table(module, func).map_err(needs::free_size)?;
         let mut module = module.clone();
         module.functions.insert(func.name.clone(), func.clone());
@@ -68,7 +71,8 @@ impl Engine for Interpreter {
             fingerprint: self.fingerprint()?,
             symbol: func.name.to_string(),
             checks: table.entries,
-            bytes: print_module(&module).into_bytes(),
+            bytes: format!("{}{}", if options.races { RACES } else { "" }, print_module(&module))
+                .into_bytes(),
             times: Vec::new(),
         })
     }
@@ -83,7 +87,8 @@ impl Engine for Interpreter {
         // The caller's has the places of its source.
         let func = if printed::same(read, func) { func.clone() } else { read.clone() };
         module.functions.insert(func.name.clone(), func.clone());
-        let program = Program::new(&module, &func, Order::Reference, false).map_err(printed::unplaced)?;
+        let program = Program::new(&module, &func, Order::Reference, text.starts_with(RACES))
+            .map_err(printed::unplaced)?;
         let globals = Mutex::new(Globals::of(&module)?);
         let table = check_table(&module, &func).map_err(|d| printed::unplaced(needs::free_size(d)))?;
         Ok(Box::new(Loaded { program, globals, func, table }))

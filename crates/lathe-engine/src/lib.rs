@@ -39,11 +39,14 @@ pub struct Options {
     /// The code may hold the body for unit innermost strides alone, and return [`lathe_abi::status::STRIDES`] for
     /// other arguments.
     pub unit_strides_only: bool,
+    /// Interpreter only: nobody showed that parallel iterations keep out of each other's way, so that a run looks
+    /// whether they do.
+    pub races: bool,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { target: None, features: None, opt_level: 2, unit_strides_only: false }
+        Options { target: None, features: None, opt_level: 2, unit_strides_only: false, races: false }
     }
 }
 

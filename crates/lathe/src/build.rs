@@ -25,11 +25,13 @@ pub struct Build {
     pub opt_level: u8,
     /// Where code is kept for later processes; `None`: nowhere.
     pub cache: Option<Arc<Cache>>,
+    /// Interpreter only: runs look for races.
+    pub races: bool,
 }
 
 impl Default for Build {
     fn default() -> Build {
-        Build { engine: Engine::default(), machine: None, opt_level: 2, cache: None }
+        Build { engine: Engine::default(), machine: None, opt_level: 2, cache: None, races: false }
     }
 }
 
@@ -42,7 +44,13 @@ impl Build {
 
     pub(crate) fn options(&self, unit_strides_only: bool) -> Options {
         let target = self.machine.as_ref().map(|m| m.code.clone());
-        Options { target, opt_level: self.opt_level, unit_strides_only, ..Options::default() }
+        Options {
+            target,
+            opt_level: self.opt_level,
+            unit_strides_only,
+            races: self.races,
+            ..Options::default()
+        }
     }
 }
 
@@ -105,7 +113,8 @@ pub fn compile_tree(schedule: &Schedule, func: &Function, build: &Build) -> Resu
     if build.engine != Engine::INTERPRETER {
         schedule.proved()?;
     }
-    with_cache(&schedule.module, func, build, true)
+    let build = Build { races: schedule.may_race(), ..build.clone() };
+    with_cache(&schedule.module, func, &build, true)
 }
 
 /// A failed check with the place of its statement.

@@ -63,6 +63,11 @@ impl Schedule {
         }
     }
 
+    /// Whether parallel iterations were not shown to keep apart.
+    pub(crate) fn may_race(&self) -> bool {
+        self.unproved.iter().any(|d| d.code == lathe_analysis::codes::RACE)
+    }
+
     /// Seconds from source to scheduled trees.
     pub fn seconds(&self) -> f64 {
         self.times.iter().map(|t| t.1).sum()

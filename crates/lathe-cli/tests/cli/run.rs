@@ -350,7 +350,8 @@ fn versions_as_trees_are_targets() {
     f.fails("tune p.tree -D N=9", 1, "E1085");
 }
 
-/// What a tree runs at the same time is shown to have no races before an engine takes it; the interpreter needs no proof.
+/// What a tree runs at the same time is shown to have no races before an engine takes it; the interpreter needs no proof and
+/// looks for races in the run.
 #[test]
 fn trees_with_races_run_in_the_interpreter_alone() {
     let f = Folder::new();
@@ -361,7 +362,9 @@ fn trees_with_races_run_in_the_interpreter_alone() {
     let checked = f.ok("check race.tree");
     assert!(checked.stderr.contains("E0505"), "{}", checked.stderr);
     f.fails("run race.tree -D N=9", 1, "E0505");
-    f.ok("run race.tree -D N=9 --engine interpreter");
+    // The interpreter runs it all the same, and sees what happens.
+    f.fails("run race.tree -D N=9 --engine interpreter", 1, "E0410");
+    f.ok("run race.tree -D N=1 --engine interpreter");
     // So it is with what they call.
     let called = |body: &str| {
         f.write(
@@ -489,36 +492,6 @@ fun g(x: f32[N], p: (idx<N>, f32)[M]) -> f32[M] = p |> map(|(q, v)| x[q] + v)
     }
 }
 
-/// Literals of funs and rules have all values of 64 bits.
-#[test]
-fn literals_of_funs_and_rules_have_64_bits() {
-    let f = Folder::new();
-    f.write(
-        "k.lathe",
-        "fun f(x: u64[N]) -> u64[N] = x |> map(|a| a + 18446744073709551615)
-fun least(x: i64[N]) -> i64[N] = x |> map(|a| a + -9223372036854775808)
-fun m(x: u64[N]) -> u64 = x |> reduce(min, 18446744073709551615)
-rule whole(x): bitand(x, 18446744073709551615) => x
-fun g(x: u64[N]) -> u64[N] = x |> map(|a| bitand(a, 18446744073709551615))
-strategy s for g = topDown(whole) ; lowerToC
-",
-    );
-    npy::write(&f.path("x.npy"), &Array::from_slice(&[2], &[0u64, 7]).expect("an array")).expect("a file");
-    npy::write(&f.path("i.npy"), &Array::from_slice(&[2], &[0i64, 7]).expect("an array")).expect("a file");
-    let of = |line: &str| {
-        f.ok(&format!("run k.lathe:{line} --check -o out=out.npy"));
-        npy::read(&f.path("out.npy")).expect("an array")
-    };
-    for engine in ["llvm", "c", "interpreter"] {
-        let u = |line: &str| of(&format!("{line} -i x=x.npy --engine {engine}")).to_vec::<u64>();
-        assert_eq!(u("f"), Some(vec![u64::MAX, 6]));
-        assert_eq!(u("m"), Some(vec![0]));
-        assert_eq!(u("g -s s"), Some(vec![0, 7]));
-        let i = of(&format!("least -i x=i.npy --engine {engine}")).to_vec::<i64>();
-        assert_eq!(i, Some(vec![i64::MIN, i64::MIN + 7]));
-    }
-}
-
 /// Failures of the interpreter show the user's own text, or none.
 #[test]
 fn failures_of_the_interpreter_have_their_places() {
@@ -575,5 +548,35 @@ fn trees_with_versions_become_kernels_of_devices() {
     for to in ["cuda", "opencl"] {
         let code = f.ok(&format!("emit d.tree --to {to}")).stdout;
         assert!(!code.is_empty());
+    }
+}
+
+/// Literals of funs and rules have all values of 64 bits.
+#[test]
+fn literals_of_funs_and_rules_have_64_bits() {
+    let f = Folder::new();
+    f.write(
+        "k.lathe",
+        "fun f(x: u64[N]) -> u64[N] = x |> map(|a| a + 18446744073709551615)
+fun least(x: i64[N]) -> i64[N] = x |> map(|a| a + -9223372036854775808)
+fun m(x: u64[N]) -> u64 = x |> reduce(min, 18446744073709551615)
+rule whole(x): bitand(x, 18446744073709551615) => x
+fun g(x: u64[N]) -> u64[N] = x |> map(|a| bitand(a, 18446744073709551615))
+strategy s for g = topDown(whole) ; lowerToC
+",
+    );
+    npy::write(&f.path("x.npy"), &Array::from_slice(&[2], &[0u64, 7]).expect("an array")).expect("a file");
+    npy::write(&f.path("i.npy"), &Array::from_slice(&[2], &[0i64, 7]).expect("an array")).expect("a file");
+    let of = |line: &str| {
+        f.ok(&format!("run k.lathe:{line} --check -o out=out.npy"));
+        npy::read(&f.path("out.npy")).expect("an array")
+    };
+    for engine in ["llvm", "c", "interpreter"] {
+        let u = |line: &str| of(&format!("{line} -i x=x.npy --engine {engine}")).to_vec::<u64>();
+        assert_eq!(u("f"), Some(vec![u64::MAX, 6]));
+        assert_eq!(u("m"), Some(vec![0]));
+        assert_eq!(u("g -s s"), Some(vec![0, 7]));
+        let i = of(&format!("least -i x=i.npy --engine {engine}")).to_vec::<i64>();
+        assert_eq!(i, Some(vec![i64::MIN, i64::MIN + 7]));
     }
 }
