@@ -62,8 +62,13 @@ fn told(
             1 => ", 1 fun used by others".to_string(),
             n => format!(", {n} funs used by others"),
         };
+        let unused = match report.unused {
+            0 => String::new(),
+            1 => ", 1 fun that cannot be run".to_string(),
+            n => format!(", {n} funs that cannot be run"),
+        };
         note!(
-            "{}: {} kernel{}{helpers}{rules}, {} strateg{} ({} step{}), {} test{}: {}",
+            "{}: {} kernel{}{helpers}{unused}{rules}, {} strateg{} ({} step{}), {} test{}: {}",
             file.display(),
             report.kernels,
             if report.kernels == 1 { "" } else { "s" },
@@ -84,10 +89,12 @@ fn told(
         "ok": report.failures.is_empty(),
         "kernels": report.kernels,
         "helpers": report.helpers,
+        "unused": report.unused,
         "rules": report.rules,
         "rules_proved": report.rules_proved,
         "strategies": report.strategies,
         "steps": report.steps,
+        "tested": report.tested,
         "tests": report.tests,
     });
     (report.failures.is_empty(), told)

@@ -23,6 +23,10 @@ pub fn tune(a: &TuneArgs, common: &Common) -> Outcome {
             let text = format!("`{t}` is not tuned by a command that manages the store");
             return Err(Diagnostic::error(tune::codes::OPTIONS, text).help("use two commands").into());
         }
+        if a.look.space.is_some() {
+            let text = "--space has no effect on a command that manages the store";
+            return Err(misplaced(text, "use two commands").into());
+        }
         return tune_store::manage(a, common);
     }
     if let Some(file) = &a.look.space {

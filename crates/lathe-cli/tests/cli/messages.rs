@@ -1,7 +1,7 @@
 //! What messages say: which strategy, which type was declared and which found, nothing that leads back to where it was
 //! given, and no more of a line than can be read.
 
-use crate::common::Folder;
+use crate::common::{Folder, parsed};
 use lathe::{Array, npy};
 
 #[test]
@@ -17,6 +17,12 @@ fn funs_that_cannot_run_are_not_passed_over() {
     f.write("f.lathe", format!("{helper}strategy s for dot = topDown(nonsense)\n"));
     let d = f.fails("check f.lathe", 1, "E1113");
     assert!(d.stderr.contains("`s`") && d.stderr.contains("FAILED"), "{}", d.stderr);
+    // What nothing uses, and nobody can run: that is said, with the reason.
+    f.write("f.lathe", format!("{helper}fun id(x: f32[N]) -> f32[N] = x |> map(|a| a + 1)\n"));
+    let d = f.ok("check f.lathe");
+    assert!(d.stderr.contains("E1113") && d.stderr.contains("`dot`"), "{}", d.stderr);
+    let file = &parsed(&f.ok("check f.lathe --json"))["files"][0];
+    assert_eq!((&file["helpers"], &file["unused"]), (&0.into(), &1.into()));
     // Whatever the translation does not do, `check` says, as `run` does.
     f.write("f.lathe", "fun f(xs: f32[N]) -> f32[2] = xs |> scan(add, 0) |> slide(2, N) |> join\n");
     let (run, check) = (f.lathe("run f.lathe -D N=4"), f.lathe("check f.lathe"));
@@ -158,6 +164,23 @@ fn what_no_engine_takes_is_refused() {
     f.write("d.lathe", "kernel k(A: f32[N]) -> (B: f32[N]) { B[i] = A[i] }\nstrategy gpu for k = split(i, 64) ; bind(i.o, grid) ; bind(i.i, block)\n");
     let d = f.ok("check d.lathe");
     assert!(d.stderr.contains("E0701") && d.stderr.contains("ok"), "{}", d.stderr);
+}
+
+/// Steps that rely on a law that was only tested are counted wherever there is JSON.
+#[test]
+fn what_is_only_tested_is_counted() {
+    let f = Folder::new();
+    f.write(
+        "s.lathe",
+        "op lse(a: f64, b: f64) -> f64 associative commutative identity(-inf) = select(max(a, b) == -inf, -inf, \
+         max(a, b) + log(exp(a - max(a, b)) + exp(b - max(a, b))))\n\
+         kernel s(x: f64[N]) -> (s: f64) { s = lse[k](x[k]) }\n\
+         strategy fast for s = split(k, 16) ; factor(s, k.i)\n",
+    );
+    let of_run = parsed(&f.ok("run s.lathe -s fast -D N=64 --json"))["evidence"]["tested"].clone();
+    let of_check = parsed(&f.ok("check s.lathe --json"))["files"][0]["tested"].clone();
+    assert!(of_run.as_u64() > Some(0), "{of_run}");
+    assert_eq!(of_check, of_run);
 }
 
 /// A help leads to a program that is accepted, and says something else than what was given.

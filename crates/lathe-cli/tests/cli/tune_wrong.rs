@@ -39,6 +39,7 @@ fn whatever_is_wrong_there_is_one_clear_error() {
         ("tune f.lathe 12 -D N=4", "E1088"),
         ("tune", "E1088"),
         ("tune f.lathe --list", "E1088"),
+        ("tune --list --space p.json", "E1088"),
         (&format!("{k} --strategy nothing"), "E0903"),
         (&format!("{k} --strategy fixed"), "E1085"),
         (&format!("{k} --strategy naive"), "E1085"),

@@ -7,13 +7,15 @@ use crate::build::{Build, compile_version, version_for};
 use crate::codes;
 use crate::parallel::each;
 use crate::program::{Failure, Program};
+use crate::report::EvidenceCounts;
 use crate::schedule::Schedule;
 use crate::which::schedule;
-use lathe_diagnostics::{Diagnostic, Severity};
+use lathe_diagnostics::{Diagnostic, FileId, Severity, Span};
 use lathe_ir::Executor;
-use lathe_lang::TestDef;
+use lathe_lang::{Fun, TestDef};
 use lathe_runtime::{Engine, Pool};
 use lathe_strategy::Definition;
+use lathe_syntax::{KERNELS, SOURCE, Tok, lex};
 use lathe_target::Machine;
 use std::time::Instant;
 
@@ -24,11 +26,15 @@ pub struct ProgramReport {
     pub kernels: usize,
     /// Funs that are only for other funs: a kernel cannot take their parameters or give their result.
     pub helpers: usize,
+    /// Such funs that no other one in these files uses.
+    pub unused: usize,
     pub rules: usize,
     /// Of these; the others are tested.
     pub rules_proved: usize,
     pub strategies: usize,
     pub steps: usize,
+    /// Claims of these that were only tested, not proved.
+    pub tested: usize,
     pub tests: usize,
     pub failures: Vec<Failure>,
     /// What could not be checked, and why.
@@ -77,6 +83,7 @@ pub fn check_program(program: &Program, machine: &Machine) -> ProgramReport {
         match result {
             Ok(s) => {
                 report.steps += s.steps().count();
+                report.tested += EvidenceCounts::of(s.steps()).tested;
                 let warning = |d: &Diagnostic| Diagnostic { severity: Severity::Warning, ..d.clone() };
                 report.warnings.extend(s.unproved.iter().map(warning));
                 match no_engine(&s, crate::tree::is_tree(&program.path)) {
@@ -204,11 +211,29 @@ fn without_kernel(program: &Program, report: &mut ProgramReport) {
             let text = format!("so the strategy `{}` cannot be checked for it", d.name);
             report.failures.push(fail(why.clone().note(text)));
         } else if free.is_some() || fun.is_helper() {
-            report.helpers += 1;
+            if is_used(program, name, fun) {
+                report.helpers += 1;
+                continue;
+            }
+            report.unused += 1;
+            let text = format!("nothing uses `{name}`, and it cannot be run on its own");
+            report.warnings.push(Diagnostic { severity: Severity::Warning, ..why.clone().note(text) });
         } else {
             report.failures.push(fail(why.clone().note(format!("so `{name}` cannot be run on its own"))));
         }
     }
+}
+
+/// Whether the name of a fun stands anywhere else in the files.
+fn is_used(program: &Program, name: &str, fun: &Fun) -> bool {
+    let own = fun.span;
+    let mut files = (0..).map(FileId).take(program.sources.texts().count());
+    files.any(|file| {
+        let text = program.sources.text(file);
+        let elsewhere = |s: Span| s.file != own.file || s.end <= own.start || own.end <= s.start;
+        let tokens = lex(&SOURCE, &KERNELS, file, text).tokens;
+        tokens.iter().any(|t| t.tok == Tok::Name(name) && elsewhere(t.span))
+    })
 }
 
 fn apply(program: &Program, kernel: &str, d: &Definition, machine: &Machine) -> Result<Schedule, Failure> {
