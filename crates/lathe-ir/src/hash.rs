@@ -1,4 +1,4 @@
-//! One number for a function: what evidence records of the tree before and after a step.
+//! One number for a function, to find equal trees quickly. What evidence records is a digest (`digest.rs`).
 
 use crate::func::{Function, ParamKind};
 use std::hash::{DefaultHasher, Hash, Hasher};
