@@ -11,10 +11,12 @@ if [ -z "$lathe" ]; then
 fi
 out=benches/device/bundle
 mkdir -p "$out"
+cp benches/device/rows.json "$out/rows.json"
 python3 - <<'P' | while read -r name target sizes; do
 import json
 for name, row in json.load(open("benches/device/rows.json")).items():
-    print(name, row["target"], " ".join(f"-D {k}={v}" for k, v in row["sizes"].items()))
+    strategy = f"--strategy {row['strategy']} " if "strategy" in row else ""
+    print(name, row["target"], strategy + " ".join(f"-D {k}={v}" for k, v in row["sizes"].items()))
 P
   for form in cubin launches; do
     suffix=cubin

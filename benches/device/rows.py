@@ -67,14 +67,20 @@ class Kernels:
             else:
                 data = struct.pack(FORMATS[a["type"]], self.scalars[a["scalar"]])
             cells.append(ctypes.create_string_buffer(data.ljust(8, b"\0"), 8))
+        # Words by which blocks wait for one another: 0 before every launch.
+        turns = torch.zeros(launch.get("turns", 0) // 8, dtype=torch.int64, device="cuda")
+        if turns.numel():
+            cells.append(ctypes.create_string_buffer(struct.pack("Q", turns.data_ptr()), 8))
         if launch["status"]:
             cells.append(ctypes.create_string_buffer(struct.pack("Q", self.status.data_ptr()), 8))
         pointers = (ctypes.c_void_p * len(cells))(*[ctypes.addressof(c) for c in cells])
-        return self.functions[launch["kernel"]], launch, pointers, cells
+        return self.functions[launch["kernel"]], launch, pointers, (cells, turns)
 
     def __call__(self):
         stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-        for function, l, pointers, _ in self.prepared:
+        for function, l, pointers, (_, turns) in self.prepared:
+            if turns.numel():
+                turns.zero_()
             started = cuda.cuLaunchKernel(
                 function, l["blocks"], 1, 1, l["threads"], 1, 1, l["dynamic_shared"], stream, pointers, None
             )
@@ -211,6 +217,25 @@ def row_histogram(k):
     return h, torch.bincount(x, minlength=bins), rivals, 4 * x.numel(), 0
 
 
+def row_scan(k):
+    x, s = k.arrays["x"], k.arrays["s"]
+    if s.dtype == torch.int32:
+        want = torch.cumsum(x, 0, dtype=torch.int32)
+    else:
+        # Of one sign, so that the error is relative to what was added.
+        want = torch.cumsum(x.abs_().double(), 0).float()
+    out = torch.empty_like(s)
+    rivals = {"torch cumsum": lambda: torch.cumsum(x, 0, dtype=s.dtype, out=out)}
+    try:
+        import cupy
+
+        a, b = cupy.from_dlpack(x), cupy.from_dlpack(out)
+        rivals["CUB (CuPy)"] = lambda: cupy.cumsum(a, out=b)
+    except ImportError:
+        pass
+    return s, want, rivals, 8 * x.numel(), 0
+
+
 def row_sum(k):
     x, s = k.arrays["X"], k.arrays["s"]
     return s, x.double().sum().float(), {"torch sum": lambda: torch.sum(x)}, 4 * x.numel(), 0
@@ -291,7 +316,7 @@ def main():
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.manual_seed(0)
     torch.zeros(1, device="cuda")
-    known = json.loads((HERE / "rows.json").read_text())
+    known = json.loads((Path(a.bundle) / "rows.json").read_text())
     done = []
     for name in [n for n in a.rows.split(",") if n] or known:
         try:

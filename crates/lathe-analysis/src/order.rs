@@ -300,7 +300,7 @@ impl Check<'_, '_> {
         touches: &[(&Touch, &Touch)],
         demand: Demand,
     ) -> Result<Option<Violation>, OrderRefusal> {
-        let kept = |l: &Level| demand != Demand::KeptOrdered || is_ordered(l);
+        let kept = |l: &Level| demand != Demand::KeptOrdered || is_ordered(l) || takes_turns(l, a, b);
         let (common, relative) = relate(&a.path[..at.0.depth], &b.path[..at.1.depth]);
         let levels = a.levels(common);
         let last = relative == Relative::First;
@@ -422,7 +422,8 @@ impl Check<'_, '_> {
         };
         for (l, level) in levels.iter().enumerate() {
             let reversed = earlier(&levels, l, &y, &x);
-            if !is_ordered(level) {
+            let turns = demand == Demand::KeptOrdered && takes_turns(level, na, nb);
+            if !is_ordered(level) && !turns {
                 if divisible(l) {
                     wrong.push((earlier(&levels, l, &x, &y), true));
                     wrong.push((reversed, true));
@@ -501,6 +502,17 @@ fn alternatives(state: &Reduced, clauses: &[Vec<Conj>]) -> Vec<Reduced> {
     })
 }
 
+/// Whether iterations of a loop make two updates in their order: instances of one atomic that says so.
+fn takes_turns(level: &Level, a: &Leaf, b: &Leaf) -> bool {
+    let in_order = |leaf: &Leaf| match leaf.stmt.kind() {
+        StmtKind::Atomic(x) => {
+            x.order == MemoryOrder::InOrder && matches!(level, Level::Loop(_, exec) if exec.name() == x.scope)
+        }
+        _ => false,
+    };
+    a.label == b.label && in_order(a) && in_order(b)
+}
+
 fn is_ordered(level: &Level) -> bool {
     match level {
         Level::Loop(_, exec) => exec.is_ordered(),
@@ -530,7 +542,7 @@ fn atomics_stay(
         let mut orders = None;
         lathe_ir::visit::walk(tree, &mut |s, _| {
             if let StmtKind::Atomic(a) = s.kind()
-                && a.order != MemoryOrder::Relaxed
+                && !matches!(a.order, MemoryOrder::Relaxed | MemoryOrder::InOrder)
             {
                 orders = Some(a.label.clone());
             }

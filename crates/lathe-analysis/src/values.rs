@@ -14,7 +14,7 @@ mod windows;
 
 pub use ahead::filled_ahead;
 pub(crate) use align::equal;
-pub use blocks::starts_from_totals;
+pub use blocks::{starts_from_totals, starts_in_order};
 pub use layout::relaid;
 pub use own::{elements_of_their_own, unmentioned};
 pub use runs::same_runs;

@@ -8,6 +8,7 @@ use crate::codes;
 use crate::owner::owned;
 use crate::pending::{Touched, View};
 use crate::phase::{Chain, Dealt, dealt, has_barrier, has_threads, is_grid, is_threads, iteration, only_if};
+use crate::turns::in_order;
 use lathe_diagnostics::{Diagnostic, Places};
 use lathe_ir::build::{add, eq, index, mul, sub, var};
 use lathe_ir::lower::resolve;
@@ -215,7 +216,11 @@ impl Block<'_> {
     fn alone(&mut self, all: &[Stmt], pending: &mut Touched, out: &mut Vec<Stmt>) -> Result<()> {
         let meant = all.iter().filter(|s| !does_nothing(s));
         let meant: Vec<(bool, &Stmt)> = meant.map(|s| (self.repeats(s), s)).collect();
-        for run in meant.chunk_by(|a, b| a.0 == b.0) {
+        // An update in the order of blocks is a condition of its own, so that a warp can make it.
+        let alike = |a: &(bool, &Stmt), b: &(bool, &Stmt)| {
+            a.0 == b.0 && in_order(a.1).is_none() && in_order(b.1).is_none()
+        };
+        for run in meant.chunk_by(alike) {
             let every = run[0].0;
             let code = run.iter().map(|(_, s)| self.thread_code(s, &[])).collect::<Result<Vec<_>>>()?;
             let body = Stmt::seq(code);

@@ -21,6 +21,7 @@ mod pending;
 mod phase;
 pub mod plan;
 mod spmd;
+pub mod turns;
 
 pub use codes::CODES;
 pub use plan::{Argument, Cluster, Item, KernelPlan, Plan, plan};

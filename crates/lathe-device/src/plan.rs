@@ -77,6 +77,9 @@ pub struct KernelPlan {
     pub shared: Vec<Arc<Buffer>>,
     /// What every thread runs.
     pub body: Stmt,
+    /// Blocks wait for updates of those before them: they are numbered in the order in which they start, so that those
+    /// that are waited for run.
+    pub turns: bool,
     pub arguments: Vec<Argument>,
 }
 
@@ -184,7 +187,13 @@ impl Planner {
         };
         let (thread, body) = (l.binder.clone(), l.body.clone());
         let arguments = self.arguments(s);
-        self.kernels.push(KernelPlan { grid, counts, cluster, thread, threads: n, shared, body, arguments });
+        let blocks = counts.iter().try_fold(1i64, |n, c| n.checked_mul(c.as_int()?));
+        let (body, turns) = crate::turns::turns(&body, &thread, n, blocks, &|b| self.bufs.contains_key(&b))?;
+        if turns && cluster.is_some() {
+            return Err(no_kernel("updates in the order of blocks in a grid of clusters", s.places()));
+        }
+        let kernel = KernelPlan { grid, counts, cluster, thread, threads: n, shared, body, turns, arguments };
+        self.kernels.push(kernel);
         Ok(Item::Launch(self.kernels.len() - 1))
     }
 

@@ -87,6 +87,8 @@ words! {
         AtomicAggregate = "atomic_aggregate",
         /// A `while` around an atomic in a parallel loop: it may wait for another iteration, which need not run yet.
         SpinWait = "spin_wait",
+        /// An update in the order of the iterations of a parallel loop, which wait for one another.
+        InOrder = "in_order",
     }
 }
 

@@ -42,6 +42,7 @@ static CAPABILITIES: LazyLock<Capabilities> = LazyLock::new(|| {
             Form::AtomicInLanes,
             Form::AtomicAggregate,
             Form::SpinWait,
+            Form::InOrder,
         ])
 });
 

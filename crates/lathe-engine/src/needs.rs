@@ -7,7 +7,7 @@ use crate::codes;
 use crate::feature::{Capabilities, Feature, Form, Statement, Through};
 use lathe_diagnostics::{Diagnostic, Places};
 use lathe_ir::lower::{InScan, Unsupported, storage};
-use lathe_ir::stmt::{AccessMode, Effects};
+use lathe_ir::stmt::{AccessMode, Effects, MemoryOrder};
 use lathe_ir::{
     Access, Arg, BufId, Buffer, Executor, Expr, ExprKind, Function, Loop, Module, Name, ParamKind, Stmt,
     StmtKind, Type, VarId, View,
@@ -207,6 +207,11 @@ impl Needs<'_> {
             l.vars.extend(a.old.as_ref().map(|b| b.id));
             let what = format!("the atomic `{}` in a vector loop", a.label);
             self.note(Form::AtomicInLanes, what, Some("vectorize another loop"), places);
+        }
+        if self.parallel && a.order == MemoryOrder::InOrder {
+            let what = format!("the update `{}` in the order of the iterations of a parallel loop", a.label);
+            let help = "iterations that started must go on while later ones wait for them";
+            self.note(Form::InOrder, what, Some(help), places);
         }
         if a.target.elem.scalar().is_none() {
             let what = format!("the atomic `{}` on elements of several scalars", a.label);

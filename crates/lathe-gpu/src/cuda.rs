@@ -402,6 +402,7 @@ impl Loaded {
             memory: HashMap::new(),
             borrowed: HashMap::new(),
             status: 0,
+            turns: HashMap::new(),
             events: Vec::new(),
         };
         if self.unpacked.source.kernels.iter().any(|k| k.status) {
@@ -427,12 +428,14 @@ struct Session<'a> {
     borrowed: HashMap<BufId, u64>,
     /// 0 where no kernel reports one.
     status: u64,
+    /// By which blocks of a launch wait for one another, by the kernel and their bytes.
+    turns: HashMap<(usize, usize), u64>,
     events: Vec<usize>,
 }
 
 impl Drop for Session<'_> {
     fn drop(&mut self) {
-        for p in self.memory.values().chain([&self.status]).filter(|p| **p != 0) {
+        for p in self.memory.values().chain([&self.status]).chain(self.turns.values()).filter(|p| **p != 0) {
             self.give_back(*p);
         }
         for e in &self.events {
@@ -523,6 +526,19 @@ impl Driver for Session<'_> {
                 }
             });
         }
+        if l.turns > 0 {
+            let size = usize::try_from(l.turns).unwrap_or(usize::MAX);
+            let p = match self.turns.get(&(l.number, size)) {
+                Some(p) => *p,
+                None => {
+                    let p = self.take("what blocks wait for", l.turns)?;
+                    self.turns.insert((l.number, size), p);
+                    p
+                }
+            };
+            d.check("clearing what blocks wait for", (d.calls.fill)(p, 0, size, self.stream))?;
+            words.push(p);
+        }
         if l.kernel.status {
             words.push(self.status);
         }
@@ -585,6 +601,7 @@ impl Device for Session<'_> {
                     );
                     // What the device still writes to must stay.
                     self.memory.clear();
+                    self.turns.clear();
                     self.status = 0;
                     return Err(
                         Diagnostic::error(codes::DEVICE_TIME, text).help("LATHE_DEVICE_SECONDS allows more")

@@ -25,8 +25,10 @@ pub struct Launch<'a> {
     pub kernel: &'a DeviceKernel,
     pub blocks: u64,
     pub threads: u64,
-    /// Those of the plan; the status comes after them.
+    /// Those of the plan; then come the words by which blocks wait for one another, and the status.
     pub arguments: Vec<Value>,
+    /// Bytes of these words, which are 0 before the launch; 0 if the kernel has none.
+    pub turns: u64,
 }
 
 /// Executes the plan.
@@ -168,7 +170,11 @@ fn one(s: &DeviceSource, d: &mut dyn Driver, known: &mut Known, item: &Item) -> 
                 }),
             };
             let arguments = plan.arguments.iter().map(argument).collect::<Result<_, _>>()?;
-            d.launch(&Launch { number: *number, kernel, blocks, threads: plan.threads as u64, arguments })?;
+            let words = kernel.turns.checked_mul(blocks).and_then(|w| w.checked_add(1)?.checked_mul(8));
+            let turns = if kernel.turns == 0 { Some(0) } else { words };
+            let Some(turns) = turns else { return Ok(status::SIZE_OVERFLOW) };
+            let threads = plan.threads as u64;
+            d.launch(&Launch { number: *number, kernel, blocks, threads, arguments, turns })?;
             Ok(status::OK)
         }
     }

@@ -104,10 +104,11 @@ impl Driver for List {
         }
         let dynamic = if l.kernel.dynamic { l.kernel.shared_bytes } else { 0 };
         self.launches.push(format!(
-            "{{\"kernel\": {:?}, \"blocks\": {}, \"threads\": {}, \"dynamic_shared\": {dynamic}, \"status\": {}, \"arguments\": [{}]}}",
+            "{{\"kernel\": {:?}, \"blocks\": {}, \"threads\": {}, \"dynamic_shared\": {dynamic}, \"turns\": {}, \"status\": {}, \"arguments\": [{}]}}",
             l.kernel.name,
             l.blocks,
             l.threads,
+            l.turns,
             l.kernel.status,
             arguments.join(", ")
         ));

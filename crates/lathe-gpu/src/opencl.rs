@@ -320,7 +320,13 @@ impl Code for Loaded {
 impl Loaded {
     unsafe fn run(&self, args: &[Array], times: usize) -> Result<(i32, Vec<f64>), Diagnostic> {
         let _alone = self.one.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut s = Session { code: self, memory: HashMap::new(), status: 0, marks: Vec::new() };
+        let mut s = Session {
+            code: self,
+            memory: HashMap::new(),
+            status: 0,
+            turns: HashMap::new(),
+            marks: Vec::new(),
+        };
         s.status = s.take("the status", 16)?;
         // SAFETY: the caller's promise.
         unsafe { call::call(&self.unpacked, &mut s, args, times) }
@@ -331,13 +337,15 @@ struct Session<'a> {
     code: &'a Loaded,
     memory: HashMap<BufId, usize>,
     status: usize,
+    /// By which blocks of a launch wait for one another, by the kernel and their bytes.
+    turns: HashMap<(usize, u64), usize>,
     marks: Vec<usize>,
 }
 
 impl Drop for Session<'_> {
     fn drop(&mut self) {
         let c = &self.code.device.calls;
-        for p in self.memory.values().chain([&self.status]).filter(|p| **p != 0) {
+        for p in self.memory.values().chain([&self.status]).chain(self.turns.values()).filter(|p| **p != 0) {
             (c.release_buffer)(*p as Handle);
         }
         for e in &self.marks {
@@ -412,6 +420,15 @@ impl Driver for Session<'_> {
     fn launch(&mut self, l: &Launch) -> Result<(), Diagnostic> {
         let d = self.code.device;
         let k = self.code.kernels[l.number] as Handle;
+        let mut turns = 0;
+        if l.turns > 0 {
+            turns = match self.turns.get(&(l.number, l.turns)) {
+                Some(p) => *p,
+                None => self.take("what blocks wait for", l.turns)?,
+            };
+            self.turns.insert((l.number, l.turns), turns);
+            self.write(turns, &vec![0; usize::try_from(l.turns).unwrap_or(usize::MAX)])?;
+        }
         let mut number = 0;
         let mut set = |bytes: &[u8]| {
             let done = (d.calls.argument)(k, number, bytes.len(), bytes.as_ptr().cast());
@@ -429,6 +446,9 @@ impl Driver for Session<'_> {
                     ));
                 }
             }
+        }
+        if l.turns > 0 {
+            set(&turns.to_ne_bytes())?;
         }
         if l.kernel.status {
             set(&self.status.to_ne_bytes())?;
@@ -483,6 +503,7 @@ impl Device for Session<'_> {
                     limit.as_secs()
                 );
                 self.memory.clear();
+                self.turns.clear();
                 self.status = 0;
                 return Err(
                     Diagnostic::error(codes::DEVICE_TIME, text).help("LATHE_DEVICE_SECONDS allows more")

@@ -444,7 +444,7 @@ pub static CODES: &[CodeInfo] = &[
         code: ATOMIC_ORDER,
         title: "an invalid memory order of an atomic",
         explanation: "An atomic load cannot `release`, and an atomic store cannot \
-                      `acquire`. `relaxed` and `seqcst` are valid for all.",
+                      `acquire`. `relaxed` and `seqcst` are valid for all, `inorder` for updates.",
         wrong: include_str!("../tests/verify/e0346_wrong.tree"),
         right: include_str!("../tests/verify/e0346_right.tree"),
     },

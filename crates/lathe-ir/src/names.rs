@@ -70,6 +70,8 @@ roles! {
     Combine = "combine",
     /// A round of a tree reduction of partial results.
     Halve = "halve",
+    /// A round of a tree scan of totals.
+    Double = "double",
     /// A reduction that is done before the one that it is part of.
     Part = "part",
 

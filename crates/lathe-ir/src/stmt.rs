@@ -101,6 +101,9 @@ pub enum MemoryOrder {
     Release,
     AcqRel,
     SeqCst,
+    /// Relaxed, and updates take place in the order of the iterations of the loops that the scope names: each such
+    /// iteration makes one, and waits for those before it. An engine may combine values of adjacent iterations first.
+    InOrder,
 }
 
 impl MemoryOrder {

@@ -13,7 +13,9 @@ use llvm_sys::LLVMIntPredicate as I;
 fn orders(order: MemoryOrder) -> (O, O) {
     use O::*;
     match order {
-        MemoryOrder::Relaxed => (LLVMAtomicOrderingMonotonic, LLVMAtomicOrderingMonotonic),
+        MemoryOrder::Relaxed | MemoryOrder::InOrder => {
+            (LLVMAtomicOrderingMonotonic, LLVMAtomicOrderingMonotonic)
+        }
         MemoryOrder::Acquire => (LLVMAtomicOrderingAcquire, LLVMAtomicOrderingAcquire),
         MemoryOrder::Release => (LLVMAtomicOrderingRelease, LLVMAtomicOrderingMonotonic),
         MemoryOrder::AcqRel => (LLVMAtomicOrderingAcquireRelease, LLVMAtomicOrderingAcquire),

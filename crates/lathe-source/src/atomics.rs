@@ -16,7 +16,7 @@ use lathe_ir::{Binder, Expr, ReduceOp, Scalar, Space, VarId};
 
 /// Where an element is, as far as that decides how it is reached.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Memory {
+pub(crate) enum Memory {
     Host,
     /// Of one thread of a device.
     Own,
@@ -28,21 +28,21 @@ enum Memory {
 }
 
 /// An element that is touched, and what is said about it.
-struct Element {
+pub(crate) struct Element {
     /// C text of its address.
-    at: String,
-    s: Scalar,
+    pub at: String,
+    pub s: Scalar,
     memory: Memory,
     order: MemoryOrder,
 }
 
 impl Element {
     /// The unsigned type that has its bits.
-    fn unsigned(&self) -> &'static str {
+    pub fn unsigned(&self) -> &'static str {
         unsigned_type(self.bits())
     }
 
-    fn bits(&self) -> u32 {
+    pub fn bits(&self) -> u32 {
         self.s.bytes() as u32 * 8
     }
 
@@ -75,7 +75,7 @@ impl Element {
 
 fn name_of(order: MemoryOrder) -> &'static str {
     match order {
-        MemoryOrder::Relaxed => "__ATOMIC_RELAXED",
+        MemoryOrder::Relaxed | MemoryOrder::InOrder => "__ATOMIC_RELAXED",
         MemoryOrder::Acquire => "__ATOMIC_ACQUIRE",
         MemoryOrder::Release => "__ATOMIC_RELEASE",
         MemoryOrder::AcqRel => "__ATOMIC_ACQ_REL",
@@ -86,7 +86,7 @@ fn name_of(order: MemoryOrder) -> &'static str {
 /// The order of an exchange that does not take place.
 fn failed(order: MemoryOrder) -> &'static str {
     match order {
-        MemoryOrder::Relaxed | MemoryOrder::Release => "__ATOMIC_RELAXED",
+        MemoryOrder::Relaxed | MemoryOrder::Release | MemoryOrder::InOrder => "__ATOMIC_RELAXED",
         MemoryOrder::Acquire | MemoryOrder::AcqRel => "__ATOMIC_ACQUIRE",
         MemoryOrder::SeqCst => "__ATOMIC_SEQ_CST",
     }
@@ -95,6 +95,35 @@ fn failed(order: MemoryOrder) -> &'static str {
 impl Emitter<'_> {
     /// The access, and what stands inside of it.
     pub fn atomic(&mut self, a: &Atomic, places: &Places) -> Result<()> {
+        let (e, values, text) = self.touched(a, places)?;
+        if a.order == MemoryOrder::InOrder && self.device.is_some() {
+            return self.turn_of_thread(a, &e, &values[0]);
+        }
+        let memory = e.memory;
+        let fence = match memory {
+            Memory::Cuda { .. } => Some(Language::Cuda.fence()),
+            Memory::OpenCl(_) => Some(Language::OpenCl.fence()),
+            Memory::Host | Memory::Own => None,
+        };
+        fence.filter(|_| a.order.releases()).into_iter().for_each(|f| self.line(f));
+        let old = match memory {
+            Memory::Host => self.by_builtin(a, &e, &values)?,
+            Memory::Own => self.by_nobody_else(a, &e, &text, &values)?,
+            Memory::Cuda { .. } | Memory::OpenCl(_) => self.by_device(a, &e, &values)?,
+        };
+        fence.filter(|_| a.order.acquires()).into_iter().for_each(|f| self.line(f));
+        if let Some(binder) = &a.old {
+            let old = old.ok_or_else(|| ill_formed("an atomic that does not tell what it found"))?;
+            let name = self.names.fresh(&binder.name);
+            self.line(format!("const {} {name} = {};", memory_type(e.s), bare(&old)));
+            let frame = self.frames.len() - 1;
+            self.vars.insert(binder.id, Var { name, ty: e.s, frame, lanes: false });
+        }
+        self.stmt(&a.body)
+    }
+
+    /// The element of an atomic, the values that it is given, and C text of the element.
+    pub(crate) fn touched(&mut self, a: &Atomic, places: &Places) -> Result<(Element, Vec<String>, String)> {
         let Some(s) = a.target.elem.scalar().filter(|_| self.lanes.is_none()) else {
             return Err(unsupported(format!("the atomic `{}`", a.label), places));
         };
@@ -119,26 +148,7 @@ impl Emitter<'_> {
             (Some(Language::OpenCl), _) => Memory::OpenCl("__global"),
         };
         let e = Element { at: format!("&{text}"), s, memory, order: a.order };
-        let fence = match memory {
-            Memory::Cuda { .. } => Some("__threadfence();"),
-            Memory::OpenCl(_) => Some("mem_fence(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);"),
-            Memory::Host | Memory::Own => None,
-        };
-        fence.filter(|_| a.order.releases()).into_iter().for_each(|f| self.line(f));
-        let old = match memory {
-            Memory::Host => self.by_builtin(a, &e, &values)?,
-            Memory::Own => self.by_nobody_else(a, &e, &text, &values)?,
-            Memory::Cuda { .. } | Memory::OpenCl(_) => self.by_device(a, &e, &values)?,
-        };
-        fence.filter(|_| a.order.acquires()).into_iter().for_each(|f| self.line(f));
-        if let Some(binder) = &a.old {
-            let old = old.ok_or_else(|| ill_formed("an atomic that does not tell what it found"))?;
-            let name = self.names.fresh(&binder.name);
-            self.line(format!("const {} {name} = {};", memory_type(s), bare(&old)));
-            let frame = self.frames.len() - 1;
-            self.vars.insert(binder.id, Var { name, ty: s, frame, lanes: false });
-        }
-        self.stmt(&a.body)
+        Ok((e, values, text))
     }
 
     /// A value in memory form, as a variable whose address can be taken.
@@ -215,7 +225,13 @@ impl Emitter<'_> {
     }
 
     /// What `element op= v` makes of what was found there in memory form; as C text of a value.
-    fn combined(&mut self, a: &Atomic, op: &ReduceOp, s: Scalar, (found, v): (&str, &str)) -> Result<String> {
+    pub(crate) fn combined(
+        &mut self,
+        a: &Atomic,
+        op: &ReduceOp,
+        s: Scalar,
+        (found, v): (&str, &str),
+    ) -> Result<String> {
         let name = self.names.fresh("old");
         self.line(format!("const {} {name} = {found};", memory_type(s)));
         let bound = |e: &mut Self, name: &str| {
@@ -262,7 +278,7 @@ impl Emitter<'_> {
     }
 
     /// The bits of an element in memory form.
-    fn bits_of(&mut self, e: &Element, text: &str) -> String {
+    pub(crate) fn bits_of(&mut self, e: &Element, text: &str) -> String {
         match e.s {
             Scalar::F32 => format!("{}({text})", self.helpers.bits(Scalar::F32, Scalar::U32)),
             Scalar::F64 => format!("{}({text})", self.helpers.bits(Scalar::F64, Scalar::U64)),
@@ -271,7 +287,7 @@ impl Emitter<'_> {
     }
 
     /// An element in memory form from its bits.
-    fn of_bits(&mut self, e: &Element, text: &str) -> String {
+    pub(crate) fn of_bits(&mut self, e: &Element, text: &str) -> String {
         match e.s {
             Scalar::F32 => format!("{}({text})", self.helpers.bits(Scalar::U32, Scalar::F32)),
             Scalar::F64 => format!("{}({text})", self.helpers.bits(Scalar::U64, Scalar::F64)),

@@ -114,8 +114,19 @@ pub struct Emitter<'a> {
     pub lazy: u32,
     /// The code is a kernel of a device.
     pub device: Option<Device>,
+    /// The blocks of the kernel take turns.
+    pub turns: Option<Turns>,
     /// Labels of stores that the copy units of the device do, until the next barrier.
     pub copies: HashSet<Label>,
+}
+
+/// Updates of a kernel in the order of its blocks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Turns {
+    /// C text of the block's number.
+    pub block: String,
+    /// Words of 64 bits per block that those before use.
+    pub words: u64,
 }
 
 /// What is different in a kernel of a device.
@@ -186,6 +197,7 @@ impl<'a> Emitter<'a> {
             lane_loops_only: false,
             lazy: 0,
             device: None,
+            turns: None,
             copies: HashSet::new(),
         }
     }

@@ -4,7 +4,7 @@
 use lathe_analysis::{
     Change, Dimension, Part, Silent, Tables, begins_empty, combined_from, computed_again,
     elements_of_their_own, filled_ahead, holds_values, instances_kept, means_nothing, order_kept, relaid,
-    same_runs, shares_nothing, stands_for, starts_from_totals, unmentioned,
+    same_runs, shares_nothing, stands_for, starts_from_totals, starts_in_order, unmentioned,
 };
 use lathe_ir::{BinOp, Expr, Scalar, VarId, build};
 use lathe_strategy::evidence::Range;
@@ -22,6 +22,7 @@ pub fn decide(c: &Change, claim: &Claim) -> Option<Result<usize, String>> {
             holds_values(c, arrays, Tables::Made)
         }
         Claim::StartsFromTotals { array, totals } => starts_from_totals(c, array, totals),
+        Claim::StartsInOrder { array, total } => starts_in_order(c, array, total),
         Claim::OwnElements { array } => elements_of_their_own(c, array),
         Claim::FilledAhead { buffers, slots, .. } => filled_ahead(c, buffers, *slots),
         Claim::OnlyInside { array, .. } => unmentioned(c, array),

@@ -288,7 +288,7 @@ fn fate(e: &Example, change: Change, wrong: &Function) -> Fate {
 }
 
 /// Whatever is wrong in what these rules make, their claims say: no program has to run.
-const DECIDED: [&str; 11] = [
+const DECIDED: [&str; 12] = [
     "set_layout",
     "promote",
     "inline",
@@ -296,6 +296,7 @@ const DECIDED: [&str; 11] = [
     "materialize",
     "prereduce",
     "prescan",
+    "lookback",
     "pipeline",
     "prefetch",
     "nontemporal",

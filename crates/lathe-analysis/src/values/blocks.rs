@@ -4,9 +4,12 @@ use super::align::{Aligner, flat};
 use super::{Change, Place, only_in};
 use crate::env::{Env, Item};
 use crate::memory::{Memory, Place as Cell};
+use lathe_ir::interp::evaluate;
+use lathe_ir::stmt::{AtomicOp, MemoryOrder};
 use lathe_ir::visit::{self, loads_of, substitute};
 use lathe_ir::{
-    Access, BufId, Buffer, Executor, Expr, ExprKind, Loop, ReduceOp, Stmt, Store, VarId, View, build,
+    Access, BufId, Buffer, Executor, Expr, ExprKind, Loop, ReduceOp, Stmt, StmtKind, Store, VarId, View,
+    build,
 };
 use lathe_poly::Ranges;
 use lathe_poly::simplify::simplify_stmt;
@@ -23,19 +26,50 @@ use std::sync::Arc;
 /// # Errors
 /// What could not be shown, in words.
 pub fn starts_from_totals(c: &Change, array: &str, totals: &str) -> Result<usize, String> {
-    let place = c.place()?;
-    decide(c, &place, array, totals).or_else(|why| {
+    decide(c, c.place()?, array, totals, from_totals)
+}
+
+/// Whether every iteration of a loop that changes the running value `array` by reductions now first combines the same
+/// into `total`, from the identity on; combines that into `array` by one atomic update in the order of the iterations; and
+/// does what it did on a value of its own that starts from what the update found. What iterations combine may not depend
+/// on what the loop writes. Gives how many statements and accesses were examined.
+///
+/// # Errors
+/// What could not be shown, in words.
+pub fn starts_in_order(c: &Change, array: &str, total: &str) -> Result<usize, String> {
+    // The loop stays; its body is another.
+    let mut place = c.place()?;
+    place.path.pop();
+    let here = visit::at(&c.before.body, &place.path).zip(visit::at(&c.after.body, &place.path));
+    (place.old, place.new) = here.ok_or("something else than the body of a loop was changed")?;
+    decide(c, place, array, total, in_order)
+}
+
+fn decide<'a>(
+    c: &Change<'a>,
+    place: Place<'a>,
+    array: &str,
+    totals: &str,
+    parts: fn(&mut Check, &Stmt) -> Result<(), String>,
+) -> Result<usize, String> {
+    examine(c, &place, array, totals, parts).or_else(|why| {
         // What rules make is simplified.
         let old = simplify_stmt(place.old, &mut Ranges::at(c.before, &place.path));
         if old == *place.old {
             return Err(why);
         }
         let (path, written) = (place.path.clone(), place.written.clone());
-        decide(c, &Place { path, old: &old, new: place.new, written }, array, totals)
+        examine(c, &Place { path, old: &old, new: place.new, written }, array, totals, parts)
     })
 }
 
-fn decide<'a>(c: &Change<'a>, place: &Place<'a>, array: &str, totals: &str) -> Result<usize, String> {
+fn examine<'a>(
+    c: &Change<'a>,
+    place: &Place<'a>,
+    array: &str,
+    totals: &str,
+    parts: fn(&mut Check, &Stmt) -> Result<(), String>,
+) -> Result<usize, String> {
     let l = place.old.as_loop().ok_or("something else than a loop was changed")?;
     let env = c.env(&place.path);
     let made = only_in(place.new, place.old);
@@ -48,14 +82,6 @@ fn decide<'a>(c: &Change<'a>, place: &Place<'a>, array: &str, totals: &str) -> R
         made.iter().filter(|b| b.id != carry.id && b.extents.is_empty()).collect(),
         "value of an iteration",
     )?;
-    let (mut parts, mut outside) = (Vec::new(), Vec::new());
-    flat(place.new, &mut parts, &mut outside);
-    if !matches!(outside.as_slice(), [s] if s.allocated().is_some_and(|b| b.id == carry.id)) {
-        return Err(format!("`{totals}` does not live around the loop"));
-    }
-    let [enter, total, chain, main, leave] = parts.as_slice() else {
-        return Err("the loop did not become five statements".into());
-    };
     let running = env.items.iter().rev().find_map(|i| match i {
         Item::Alloc(b) if &*b.name == array => Some((*b).clone()),
         _ => None,
@@ -65,14 +91,56 @@ fn decide<'a>(c: &Change<'a>, place: &Place<'a>, array: &str, totals: &str) -> R
     let mut check =
         Check { c, place, env: &env, l, acc: &acc, carry: &carry, own: &own, examined: 5, op: None };
     check.operator()?;
-    let first = check.entering(enter)?;
-    check.totals(total, &first)?;
-    check.chain(chain, &first)?;
-    check.main(main, &first)?;
-    check.leaving(leave, &first)?;
-    check.independent(total)?;
+    parts(&mut check, place.new)?;
     Ok(check.examined)
 }
+
+fn from_totals(check: &mut Check, new: &Stmt) -> Result<(), String> {
+    let (carry, totals) = (check.carry, &check.carry.name);
+    let (mut parts, mut outside) = (Vec::new(), Vec::new());
+    flat(new, &mut parts, &mut outside);
+    if !matches!(outside.as_slice(), [s] if s.allocated().is_some_and(|b| b.id == carry.id)) {
+        return Err(format!("`{totals}` does not live around the loop"));
+    }
+    let [enter, total, chain @ .., main, leave] = parts.as_slice() else {
+        return Err("the loop did not become five statements or more".into());
+    };
+    let first = check.entering(enter)?;
+    check.totals(total, &first)?;
+    match chain {
+        [one] if one.as_loop().is_some() => check.chain(one, &first)?,
+        rounds => check.rounds(rounds)?,
+    }
+    check.main(main, &first)?;
+    check.leaving(leave, &first)?;
+    check.independent(total)
+}
+
+fn in_order(check: &mut Check, new: &Stmt) -> Result<(), String> {
+    let unlike = || "the loop runs otherwise".to_string();
+    let l = check.same_range(new)?;
+    let (own, body) = l
+        .body
+        .as_alloc()
+        .filter(|_| l.binder == check.l.binder && l.exec == check.l.exec)
+        .ok_or_else(unlike)?;
+    let (total, rest) = match body.as_seq() {
+        Some([total, rest @ ..]) if own.id == check.own.id => (total, Stmt::seq(rest.to_vec())),
+        _ => return Err(unlike()),
+    };
+    let inside = total.as_alloc().filter(|(b, _)| b.id == check.carry.id).map(|(_, inside)| inside);
+    let Some([start, kept @ .., exchange]) = inside.and_then(|s| s.as_seq()) else {
+        return Err(format!("`{}` does not live before the rest of an iteration", check.carry.name));
+    };
+    let kept: Vec<&Stmt> = kept.iter().collect();
+    check.total(start, &kept, &HashMap::new(), &build::index(0))?;
+    check.exchange(exchange)?;
+    check.rest(&rest)?;
+    check.independent(&Stmt::seq(kept.into_iter().cloned()))
+}
+
+/// More totals than this are not followed one by one.
+const MOST_FOLLOWED: i64 = 1 << 14;
 
 struct Check<'e, 'a> {
     c: &'e Change<'a>,
@@ -109,9 +177,11 @@ impl<'a> Check<'_, 'a> {
     }
 
     /// The subscript of an access to the totals.
-    fn at<'x>(&self, a: &'x Access) -> Result<&'x Expr, String> {
+    fn at(&self, a: &Access) -> Result<Expr, String> {
         match a.indices.as_slice() {
-            [at] if a.view == View::Buffer(self.carry.id) => Ok(at),
+            [at] if a.view == View::Buffer(self.carry.id) => Ok(at.clone()),
+            // There is one, of this iteration.
+            [] if a.view == View::Buffer(self.carry.id) => Ok(build::index(0)),
             _ => Err(format!("something else than an element of `{}` is touched", self.carry.name)),
         }
     }
@@ -147,7 +217,7 @@ impl<'a> Check<'_, 'a> {
         }
         self.equal(&[], &self.carry.extents[0], &end)?;
         match st.value.kind() {
-            ExprKind::Load(a) if self.is(a, self.acc) => Ok(first.clone()),
+            ExprKind::Load(a) if self.is(a, self.acc) => Ok(first),
             _ => Err(format!("`{}` does not start from `{}`", self.carry.name, self.acc.name)),
         }
     }
@@ -156,7 +226,7 @@ impl<'a> Check<'_, 'a> {
         let st = self.store(s, "what comes last")?;
         match st.value.kind() {
             ExprKind::Load(a) if self.is(&st.target, self.acc) => {
-                self.equal(&[], self.at(a)?, &build::add(first.clone(), self.count()))
+                self.equal(&[], &self.at(a)?, &build::add(first.clone(), self.count()))
             }
             _ => Err(format!("`{}` does not get the last total", self.acc.name)),
         }
@@ -181,16 +251,47 @@ impl<'a> Check<'_, 'a> {
         let (start, rest) = parts.split_first().ok_or("totals are not computed")?;
         let st = self.store(start, "how a total starts")?;
         let mine = build::add(self.before(first, &build::var(&l.binder)), build::index(1));
-        self.equal(&[Self::item(l)], self.at(&st.target)?, &mine)?;
+        let target = self.at(&st.target)?;
+        self.equal(&[Self::item(l)], &target, &mine)?;
+        let names = HashMap::from([(l.binder.id, build::var(&self.l.binder))]);
+        self.total(start, rest, &names, &substitute(&target, &names))
+    }
+
+    /// A total starts from the identity, and gets what an iteration combines.
+    fn total(
+        &mut self,
+        start: &Stmt,
+        rest: &[&Stmt],
+        names: &HashMap<VarId, Expr>,
+        target: &Expr,
+    ) -> Result<(), String> {
+        let st = self.store(start, "how a total starts")?;
+        self.at(&st.target)?;
         let op = self.op.clone().ok_or("there is no operator")?;
         let types = std::slice::from_ref(&self.acc.elem);
         let identity = lathe_ir::reduce::identity(self.c.module, &op, types);
         if !identity.is_some_and(|i| i == std::slice::from_ref(&st.value)) {
             return Err("a total does not start from the identity".into());
         }
-        let target = self.at(&st.target)?.clone();
-        let names = HashMap::from([(l.binder.id, build::var(&self.l.binder))]);
-        self.kept(&[&self.l.body], rest, &names, &substitute(&target, &names), &mut vec![Self::item(self.l)])
+        self.kept(&[&self.l.body], rest, names, target, &mut vec![Self::item(self.l)])
+    }
+
+    /// The total goes into the running value at once and in order, and what was there into the iteration's own value.
+    fn exchange(&self, s: &Stmt) -> Result<(), String> {
+        let other = || format!("totals are not combined into `{}` in order", self.acc.name);
+        let StmtKind::Atomic(a) = s.kind() else { return Err(other()) };
+        let (AtomicOp::Update(op, value), MemoryOrder::InOrder, Some(old)) = (&a.op, a.order, &a.old) else {
+            return Err(other());
+        };
+        let total = matches!(value.kind(), ExprKind::Load(v) if self.is(v, self.carry));
+        if Some(op) != self.op.as_ref() || !total || !self.is(&a.target, self.acc) {
+            return Err(other());
+        }
+        let st = self.store(&a.body, "how an iteration starts")?;
+        if self.is(&st.target, self.own) && st.value.as_var() == Some(old.id) {
+            return Ok(());
+        }
+        Err("an iteration does not start from what was combined before".into())
     }
 
     /// The second statements are those of the first that change the running value, by the same loops and conditions.
@@ -237,7 +338,7 @@ impl<'a> Check<'_, 'a> {
             let ([v], [w], [t]) = (r.values.as_slice(), n.values.as_slice(), n.targets.as_slice()) else {
                 return Err(other());
             };
-            self.equal(items, &here(self.at(t)?), total)?;
+            self.equal(items, &here(&self.at(t)?), total)?;
             let fine = r.op == n.op && r.contract == n.contract && self.same(items, &here(w), v);
             return if fine { Ok(()) } else { Err(other()) };
         }
@@ -313,7 +414,7 @@ impl<'a> Check<'_, 'a> {
         let (items, c) = ([Self::item(l)], build::var(&l.binder));
         let before = build::add(first.clone(), build::sub(c, l.lo.clone()));
         let after = build::add(before.clone(), build::index(1));
-        self.equal(&items, self.at(&st.target)?, &after)?;
+        self.equal(&items, &self.at(&st.target)?, &after)?;
         let mut loads: Vec<Expr> = Vec::new();
         for a in loads_of(&st.value) {
             let e = build::load(a.clone());
@@ -324,7 +425,7 @@ impl<'a> Check<'_, 'a> {
         }
         let op = self.op.as_ref().ok_or("there is no operator")?;
         let place = |e: &Expr, at: &Expr| match e.kind() {
-            ExprKind::Load(a) => self.at(a).is_ok_and(|x| self.equal(&items, x, at).is_ok()),
+            ExprKind::Load(a) => self.at(a).is_ok_and(|x| self.equal(&items, &x, at).is_ok()),
             _ => false,
         };
         let sum = |a: &Expr, b: &Expr| {
@@ -334,6 +435,74 @@ impl<'a> Check<'_, 'a> {
         let pairs = || loads.iter().flat_map(|a| loads.iter().map(move |b| (a, b)));
         let found = pairs().any(|(a, b)| sum(a, b) && place(a, &before) && place(b, &after));
         if found { Ok(()) } else { Err("a total is not combined with the one before it".into()) }
+    }
+
+    /// Constant loops of stores that combine totals with those right before them, until each stands for all before it:
+    /// they are followed one by one.
+    fn rounds(&mut self, all: &[&Stmt]) -> Result<(), String> {
+        let n = self
+            .count()
+            .as_int()
+            .filter(|n| *n <= MOST_FOLLOWED)
+            .ok_or("there are too many totals to follow")?;
+        let mut first: Vec<i64> = (0..=n).collect();
+        for s in all {
+            let (l, body) = s.as_loop().map_or((None, *s), |l| (Some(l), &l.body));
+            let ends = l.map_or(Some((0, 1)), |l| l.lo.as_int().zip(l.hi.as_int()).filter(|_| l.step == 1));
+            let (lo, hi) =
+                ends.filter(|(lo, hi)| hi - lo <= n).ok_or("a round is no loop of constant bounds")?;
+            let st = self.store(body, "how totals are combined")?;
+            let (far, near) = self.operands(st)?;
+            let target = self.at(&st.target)?;
+            for i in lo..hi {
+                self.examined += 1;
+                let here = l.map_or_else(HashMap::new, |l| HashMap::from([(l.binder.id, i)]));
+                let at = |e: &Expr| evaluate(e, &here).filter(|v| (0..=n).contains(v));
+                let all = at(&target).zip(at(&near)).zip(at(&far));
+                let ((to, near), far) = all.ok_or("a total that does not exist is combined")?;
+                let begins = usize::try_from(to).ok().filter(|_| to == near && far < to);
+                let begins = begins.and_then(|t| Some((t, usize::try_from(far).ok()?)));
+                let (t, f) = begins.ok_or("a total is not combined with one before it")?;
+                if first[t] != far + 1 {
+                    return Err("a total is not combined with the one right before what it stands for".into());
+                }
+                first[t] = first[f];
+            }
+        }
+        if first.iter().all(|f| *f == 0) {
+            Ok(())
+        } else {
+            Err("a total does not stand for all before it".into())
+        }
+    }
+
+    /// The subscripts of the two totals that a store combines, in their order.
+    fn operands(&self, st: &Store) -> Result<(Expr, Expr), String> {
+        let op = self.op.as_ref().ok_or("there is no operator")?;
+        let mut loads: Vec<Expr> = Vec::new();
+        for a in loads_of(&st.value) {
+            self.at(&a)?;
+            let e = build::load(a);
+            if !loads.contains(&e) {
+                loads.push(e);
+            }
+        }
+        let sum = |a: &Expr, b: &Expr| {
+            lathe_ir::reduce::combine(self.c.module, op, std::slice::from_ref(a), std::slice::from_ref(b))
+                .is_some_and(|all| all == std::slice::from_ref(&st.value))
+        };
+        let target = self.at(&st.target)?;
+        for a in &loads {
+            for b in loads.iter().filter(|b| sum(a, b)) {
+                if let (ExprKind::Load(x), ExprKind::Load(y)) = (a.kind(), b.kind()) {
+                    let (far, near) = (self.at(x)?, self.at(y)?);
+                    if near == target {
+                        return Ok((far, near));
+                    }
+                }
+            }
+        }
+        Err("a total is not combined with another one".into())
     }
 
     /// The loop does what it did, on a value of its own.
@@ -348,11 +517,19 @@ impl<'a> Check<'_, 'a> {
         let st = self.store(start, "how an iteration starts")?;
         match st.value.kind() {
             ExprKind::Load(a) if self.is(&st.target, self.own) => {
-                self.equal(&[Self::item(l)], self.at(a)?, &self.before(first, &build::var(&l.binder)))?;
+                self.equal(&[Self::item(l)], &self.at(a)?, &self.before(first, &build::var(&l.binder)))?;
             }
             _ => return Err("an iteration does not start from the totals before".into()),
         }
-        let back = visit::map_accesses(&rest, &mut |a| {
+        self.rest(&rest)
+    }
+
+    /// What an iteration did on the running value, it does on its own.
+    fn rest(&mut self, rest: &Stmt) -> Result<(), String> {
+        if Memory::of(self.c.after).touched(rest).reads.contains(&Cell::Buffer(self.acc.id)) {
+            return Err(format!("an iteration still reads `{}`", self.acc.name));
+        }
+        let back = visit::map_accesses(rest, &mut |a| {
             self.is(a, self.own).then(|| Access { view: View::Buffer(self.acc.id), ..a.clone() })
         });
         let erased = |s: &Stmt| {

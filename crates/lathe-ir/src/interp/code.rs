@@ -227,6 +227,12 @@ pub enum Instr {
         token: Reg,
         pending: u32,
     },
+    /// Goes on once the iterations before this one have made the same update: of the loops run by the executor of that
+    /// number.
+    Turn {
+        scope: u32,
+        site: u32,
+    },
     /// A spin-wait retries: other strands run first.
     Spin,
     /// A place where another task may go on, under a random order.

@@ -16,7 +16,9 @@ use crate::ids::{BufId, Label, VarId};
 use crate::module::{External, Module};
 use crate::ops::{BinOp, ReduceOp};
 use crate::reduce;
-use crate::stmt::{Arg, Atomic, AtomicOp, Effects, Enters, Executor, Loop, Reduce, Stmt, StmtKind, Store};
+use crate::stmt::{
+    Arg, Atomic, AtomicOp, Effects, Enters, Executor, Loop, MemoryOrder, Reduce, Stmt, StmtKind, Store,
+};
 use crate::types::{Name, Scalar, Type};
 use crate::visit::walk;
 use lathe_diagnostics::{Diagnostic, Places};
@@ -65,6 +67,11 @@ pub fn compile(module: &Module, func: &Function, flavour: Flavour) -> Result<Com
 /// A spin-wait: other strands run before each retry.
 fn is_spin(s: &Stmt) -> bool {
     matches!(s.enters(0), Enters::While(_)) && s.effects().contains(Effects::ATOMIC)
+}
+
+/// An update that waits for those of earlier iterations.
+fn is_turn(s: &Stmt) -> bool {
+    matches!(s.kind(), StmtKind::Atomic(a) if a.order == MemoryOrder::InOrder)
 }
 
 /// The function without functions of mathematics that have a meaning in simpler terms, and without such loops.

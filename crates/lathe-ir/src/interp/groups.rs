@@ -1,5 +1,6 @@
 //! What tasks wait for: other iterations, asynchronous bodies, tokens; and how many iterations a loop has.
 
+use super::turns::Turns;
 use crate::ids::VarId;
 
 pub type TaskId = usize;
@@ -7,9 +8,12 @@ pub type TaskId = usize;
 /// The iterations of one execution of a loop with barriers.
 pub struct Group {
     pub of: VarId,
+    /// Number of the loop's executor.
+    pub executor: u32,
     /// The group of the task that forked it.
     pub parent: Option<usize>,
     pub owner: TaskId,
+    pub turns: Turns,
     /// Number of the loop's execution, for races.
     pub instance: u32,
     /// Tasks in it and in the groups inside it that can still reach a barrier of its loop: not ended,

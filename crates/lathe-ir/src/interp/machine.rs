@@ -37,6 +37,8 @@ pub struct Task {
     /// Orders of the random loops it is in.
     orders: Vec<Vec<i64>>,
     pub group: Option<usize>,
+    /// Its number among the iterations of its group.
+    pub iteration: usize,
     /// The asynchronous body that its end completes.
     pub completes: Option<usize>,
     pub path: Vec<Level>,
@@ -303,6 +305,11 @@ impl Machine<'_> {
             Instr::CloseToken { token } => self.close_token(t.reg(token) as usize),
             Instr::Wait { token, pending } => {
                 if !self.await_token(t, t.reg(token) as usize, pending as usize) {
+                    return Ok(Some(Pause::Wait));
+                }
+            }
+            Instr::Turn { scope, site } => {
+                if !self.take_turn(t, scope, (t.routine, site))? {
                     return Ok(Some(Pause::Wait));
                 }
             }

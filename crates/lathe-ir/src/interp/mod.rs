@@ -21,6 +21,7 @@ mod memory;
 mod race;
 mod schedule;
 mod shapes;
+mod turns;
 
 pub use array::{ArrayValue, element_count, leaf_offsets};
 pub use failure::Failure;

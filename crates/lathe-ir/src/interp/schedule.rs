@@ -8,6 +8,7 @@ use super::failure::{Failure, Trap};
 use super::groups::{AsyncBody, Group, TaskId, Token, trips};
 use super::machine::{Machine, Pause, Task};
 use super::race::{Kind, Level};
+use super::turns::{Turns, Which};
 
 impl Machine<'_> {
     /// Runs the root task, and all that it starts, to the end.
@@ -29,7 +30,8 @@ impl Machine<'_> {
         // Nothing can go on: if something has not ended, it waits forever.
         let at_barrier = self.groups.iter().find_map(|g| g.waiting.first()).map(|w| w.0);
         let at_token = self.bodies.iter().find_map(|b| b.waiter);
-        if let Some(id) = at_barrier.or(at_token) {
+        let at_turn = self.groups.iter().find_map(|g| g.turns.stuck());
+        if let Some(id) = at_barrier.or(at_token).or(at_turn) {
             let mut t = std::mem::take(&mut self.tasks[id]);
             t.pc = t.pc.saturating_sub(u32::from(at_barrier.is_some()));
             let why = Trap::Barrier("it waits for something that can never happen");
@@ -147,6 +149,8 @@ impl Machine<'_> {
         let (parent, waiting) = (t.group, Vec::new());
         self.groups.push(Group {
             of: f.of,
+            executor: f.executor,
+            turns: Turns::of(size),
             parent,
             owner: id,
             instance,
@@ -163,6 +167,7 @@ impl Machine<'_> {
         for k in 0..n {
             let mut child = t.branch(f.body);
             child.group = Some(g);
+            child.iteration = made.len();
             child.set_reg(f.i, (lo + k * f.step) as u64);
             if let Some(races) = &mut self.races {
                 let (strand, kind) = (races.new_strand(), Kind::Iteration(instance));
@@ -185,6 +190,8 @@ impl Machine<'_> {
                 self.groups[*a].open -= 1;
             }
             self.groups[g].left -= 1;
+            let woken = self.groups[g].turns.end(t.iteration);
+            self.ready.extend(woken);
             if self.groups[g].left == 0 {
                 let owner = self.groups[g].owner;
                 // Barriers of outer loops that were passed inside count for the owner too.
@@ -267,5 +274,29 @@ impl Machine<'_> {
             }
         }
         true
+    }
+
+    /// Whether it is this task's turn; if not, the task is woken when it is. `scope`: the executor of the loops.
+    pub fn take_turn(&mut self, t: &Task, scope: u32, which: Which) -> Result<bool, Trap> {
+        let Some(me) = self.current else { return Ok(true) };
+        let mut around = Vec::new();
+        let (mut group, mut iteration) = (t.group, t.iteration);
+        while let Some(g) = group {
+            let here = &self.groups[g];
+            if here.executor == scope {
+                around.push((g, iteration));
+            }
+            iteration = self.tasks[here.owner].iteration;
+            group = here.parent;
+        }
+        let Some(((inner, mine), outer)) = around.split_first() else { return Ok(true) };
+        for (g, k) in outer {
+            if self.groups[*g].turns.waits_outside(*k, me) {
+                return Ok(false);
+            }
+        }
+        let Some(woken) = self.groups[*inner].turns.take(which, *mine, me)? else { return Ok(false) };
+        self.ready.extend(woken);
+        Ok(true)
     }
 }

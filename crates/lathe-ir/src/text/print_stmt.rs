@@ -22,15 +22,17 @@ pub(crate) fn order_name(o: MemoryOrder) -> &'static str {
         MemoryOrder::Release => "release",
         MemoryOrder::AcqRel => "acqrel",
         MemoryOrder::SeqCst => "seqcst",
+        MemoryOrder::InOrder => "inorder",
     }
 }
 
-pub(crate) const ORDERS: [MemoryOrder; 5] = [
+pub(crate) const ORDERS: [MemoryOrder; 6] = [
     MemoryOrder::Relaxed,
     MemoryOrder::Acquire,
     MemoryOrder::Release,
     MemoryOrder::AcqRel,
     MemoryOrder::SeqCst,
+    MemoryOrder::InOrder,
 ];
 
 impl Printer {

@@ -187,13 +187,15 @@ impl Verifier<'_> {
         }
         let order = a.order;
         let fits = match a.op {
+            AtomicOp::Update(..) => true,
+            _ if order == MemoryOrder::InOrder => false,
             AtomicOp::Load => !order.releases() || order == MemoryOrder::SeqCst,
             AtomicOp::Store(_) => !order.acquires() || order == MemoryOrder::SeqCst,
-            AtomicOp::Exchange(_) | AtomicOp::CompareExchange { .. } | AtomicOp::Update(..) => true,
+            AtomicOp::Exchange(_) | AtomicOp::CompareExchange { .. } => true,
         };
         if !fits {
             let text = format!("the memory order of `{}` is not valid for its kind", a.label);
-            let help = "a load does not release, and a store does not acquire";
+            let help = "a load does not release, a store does not acquire, and only updates go in order";
             self.wrong_help(codes::ATOMIC_ORDER, [text.into()], Some(help));
         }
     }

@@ -563,7 +563,7 @@ impl Gen {
                     _ => AtomicOp::Update(self.op(), self.expr(&elem, 3)),
                 };
                 let (label, instance) = (self.label(), self.instance());
-                let order = self.rng.pick(&[Relaxed, Acquire, Release, AcqRel, SeqCst]);
+                let order = self.rng.pick(&[Relaxed, Acquire, Release, AcqRel, SeqCst, InOrder]);
                 let scope = self.name();
                 let old = if self.rng.chance(50) { Some(self.binder()) } else { None };
                 let body = match &old {

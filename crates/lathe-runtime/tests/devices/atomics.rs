@@ -53,6 +53,27 @@ fn every_type_on_every_engine() {
     }
 }
 
+/// Blocks that update one element in their order, and note what they found.
+#[test]
+fn turns_of_every_type() {
+    for ty in Scalar::ALL {
+        let op = if ty == Scalar::Bool { "any" } else { "max" };
+        let text = format!(
+            "func turns_{ty}(N)(A: in {ty}[N], O: out {ty}[N], R: out {ty}[N]) stage scheduled {{
+  if N > 0 {{
+    alloc s: {ty}[] global
+    'S'[]: s[] = A[0]
+    for b in 0..N level(grid) {{
+      atomic 'T'[b]: s[] {op}= A[b] inorder scope grid as before: {ty} {{ 'O'[b]: O[b] = before }}
+      for t in 0..32 level(block) {{ if t == 7 {{ 'R'[b]: R[b] = O[b] }} }}
+    }}
+  }}
+}}"
+        );
+        agree(&text, &[&[139], &[1], &[0], &[2]]);
+    }
+}
+
 /// A table per block: threads of one phase share its elements, and the next phase adds it to the result.
 fn histogram(ty: &str, threads: i64) -> String {
     format!(

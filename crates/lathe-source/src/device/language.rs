@@ -85,6 +85,22 @@ impl Language {
         }
     }
 
+    /// How many blocks there are.
+    pub fn blocks(self) -> &'static str {
+        match self {
+            Language::Cuda => "gridDim.x",
+            Language::OpenCl => "get_num_groups(0)",
+        }
+    }
+
+    /// What a thread did before is seen before what it does afterwards.
+    pub fn fence(self) -> &'static str {
+        match self {
+            Language::Cuda => "__threadfence();",
+            Language::OpenCl => "mem_fence(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);",
+        }
+    }
+
     /// The number of the block, and of the thread in it.
     pub fn numbers(self) -> (&'static str, &'static str) {
         match self {

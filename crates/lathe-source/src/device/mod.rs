@@ -8,6 +8,7 @@ pub(crate) mod cluster;
 mod copies;
 pub(crate) mod language;
 mod shuffles;
+mod turns;
 
 pub use language::Language;
 
@@ -42,6 +43,9 @@ pub struct DeviceKernel {
     pub dynamic: bool,
     /// Its last parameter is the address of a status, 0 before the first launch.
     pub status: bool,
+    /// Before that comes the address of that many words of 64 bits per block, and one more, all 0 before the launch;
+    /// none if it is 0.
+    pub turns: u64,
 }
 
 /// What [`emit`] makes.
@@ -69,7 +73,7 @@ static CAPABILITIES: LazyLock<Capabilities> = LazyLock::new(|| {
         .types(&Scalar::ALL)
         .views(&[lathe_engine::Through::Slice, lathe_engine::Through::Reshape])
         .layouts(&[lathe_engine::Step::Permute, lathe_engine::Step::Tile, lathe_engine::Step::Pad])
-        .forms(&[Form::Aggregate, Form::NestedVectors, Form::LaneArray, Form::WideVector])
+        .forms(&[Form::Aggregate, Form::NestedVectors, Form::LaneArray, Form::WideVector, Form::InOrder])
 });
 
 /// What both languages take.
@@ -136,13 +140,15 @@ fn kernel(
     arrays: &Arrays,
 ) -> Result<(DeviceKernel, String)> {
     let barriers = contains(&k.body, &|s| matches!(s.kind(), StmtKind::Barrier { .. }));
-    if barriers && contains(&k.body, &|s| matches!(s.kind(), StmtKind::Check { .. })) {
+    if (barriers || k.turns) && contains(&k.body, &|s| matches!(s.kind(), StmtKind::Check { .. })) {
         let text = "a device does not take a check in a kernel whose threads wait for one another";
         return Err(Diagnostic::error(lathe_device::codes::NO_KERNEL, text).help(
             "check on the host, before the grid, or write the loops without phases (`--strategy naive`)",
         ));
     }
     let rank = k.cluster.as_ref().map(|c| c.rank.id);
+    // Nor may a block leave that others wait for.
+    let barriers = barriers || k.turns;
     e.device = Some(Device { language, barriers, thread: k.thread.id, threads: k.threads, rank });
     e.push_frame(1);
     let mut params = Vec::new();
@@ -179,6 +185,10 @@ fn kernel(
     let body = e.frames.pop().map(|f| f.out.finish()).unwrap_or_default();
     // The builtin keeps its name: both compilers of CUDA C know it.
     let body = body.replace("__builtin_assume_aligned", "lathe_aligned");
+    let turns = e.turns.take().map_or(0, |t| t.words);
+    if k.turns {
+        params.push(language.pointer("uint64_t", false, true) + "lathe_turns");
+    }
     let status = body.contains("lathe_status");
     if status {
         params.push(match language {
@@ -188,7 +198,7 @@ fn kernel(
     }
     let head = format!("{} {name}({})", language.kernel(k.threads, cluster::size(k)), params.join(", "));
     let text = format!("{head} {{\n{body}}}\n");
-    Ok((DeviceKernel { name, shared_bytes, dynamic, status }, text))
+    Ok((DeviceKernel { name, shared_bytes, dynamic, status, turns }, text))
 }
 
 /// The block's place in the grid, and the thread's in the block.
@@ -197,7 +207,10 @@ fn grid(e: &mut Emitter, k: &KernelPlan, language: Language) -> Result<()> {
     let blocks = cluster::size(k);
     let mut at =
         if blocks > 1 { format!("(int64_t)({block} / {blocks})") } else { format!("(int64_t){block}") };
-    if k.grid.len() > 1 {
+    e.turns = None;
+    if k.turns {
+        at = e.ticket(language);
+    } else if k.grid.len() > 1 {
         let name = e.names.fresh("block");
         e.line(format!("const int64_t {name} = {at};"));
         at = name;

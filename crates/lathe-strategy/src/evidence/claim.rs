@@ -165,6 +165,9 @@ pub enum Claim {
     /// Every iteration of a loop starts from the total of all iterations before it, combined in their order, and the
     /// array has the total of all in the end.
     StartsFromTotals { array: String, totals: String },
+    /// Every iteration of a loop combines its total into the array at once, in the order of the iterations, and starts from
+    /// what it found.
+    StartsInOrder { array: String, total: String },
     /// Nothing but the label touches, or changes, the array.
     OnlyBy { label: String, array: String, within: Within },
     /// Every part of a reduction without identity has a first element.
@@ -234,6 +237,7 @@ impl Claim {
             | ComputedOnce { .. }
             | CombinedFirst { .. }
             | StartsFromTotals { .. }
+            | StartsInOrder { .. }
             | OnlyBy { .. }
             | PartsBegin { .. }
             | PaddingUnread { .. }
@@ -414,6 +418,11 @@ impl fmt::Display for Claim {
                 f,
                 "every iteration starts from the element of `{totals}` that holds, in order, everything that was combined \
                  into `{array}` before it"
+            ),
+            StartsInOrder { array, total } => write!(
+                f,
+                "every iteration combines `{total}`, which is what it combines into `{array}`, in order and at once, and starts \
+                 from what it found"
             ),
             OnlyBy { label, array, within: Within::Statement } => {
                 write!(f, "only `{label}` accesses `{array}` in the statement")

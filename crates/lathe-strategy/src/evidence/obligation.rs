@@ -144,6 +144,7 @@ impl Obligation {
                 | C::ComputedOnce { .. }
                 | C::CombinedFirst { .. }
                 | C::StartsFromTotals { .. }
+                | C::StartsInOrder { .. }
                 | C::OwnElements { .. }
                 | C::OnlyInside { .. }
                 | C::FilledAhead { .. }

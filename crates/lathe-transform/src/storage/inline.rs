@@ -38,7 +38,7 @@ kernel chain(A: f32[N]) -> (B: f32[N]) {
     T[i] = A[i] * 2.0
     B[i] = T[i] + 1.0
 }
-strategy one for chain = inline(T)
+strategy fused for chain = inline(T)
 ```
 ",
     },

@@ -12,6 +12,7 @@ mod fma;
 mod inline;
 mod inscan;
 mod localize;
+mod lookback;
 mod make;
 mod materialize;
 mod nontemporal;
@@ -42,6 +43,7 @@ pub static RULES: &[&Rule] = &[
     &privatize::PRIVATIZE,
     &privatize::FACTOR,
     &prescan::PRESCAN,
+    &lookback::LOOKBACK,
     &inscan::INSCAN,
     &prereduce::PREREDUCE,
     &compute_at::COMPUTE_AT,

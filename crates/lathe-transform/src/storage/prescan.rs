@@ -31,6 +31,7 @@ pub static PRESCAN: Rule = Rule {
         formals: &[
             Formal::one("array", Sort::Buffer),
             Formal::one("loop", Sort::Loop),
+            Formal::optional("combine", Sort::Word),
         ],
         summary: "reduce-then-scan: lets every block of a scan start from the total of the blocks before",
         page: "\
@@ -38,6 +39,9 @@ pub static PRESCAN: Rule = Rule {
 its own (`s.total`); the totals are combined one after the other (`s.carry`); then each block starts from the total of \
 all blocks before it. The values are computed twice, but both loops can be made `parallel`. Let the blocks of a few \
 threads fit the caches together (`split` twice, `prescan` inside), and memory is still traversed once.
+
+`combine: tree` combines the totals of a power of two of blocks in rounds, of which each doubles how many blocks a total \
+stands for (Sklansky): loops `p` of statements `s.double`, `s.double2`, …, whose iterations are independent.
 
 Legal for a running value (`s.acc`, an array without dimensions) that the loop changes only by reductions \
 of one target whose operator is associative and has an identity; what they add may not depend on what the \
@@ -70,8 +74,18 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     }
     let scan = Scan::read(RULE, cursor, l, &buffer, &places)?;
     let (identity, relied) = scan.identity(RULE, cursor, &buffer, &places)?;
+    let tree = args.opt_word(RULE, "combine", 2, &["in_order", "tree"])?.is_some_and(|w| w == "tree");
     let m = Maker::new(work, &scan, &buffer, l, &around, &places);
-    let Some(new) = m.make(work, &identity) else {
+    let blocks = m.count.as_int().filter(|n| *n > 1 && n.count_ones() == 1);
+    let blocks = match blocks {
+        _ if !tree => None,
+        None => {
+            let text = "`combine: tree` needs a number of blocks that is a constant power of two".to_string();
+            return Err(no(text, "leave `combine:` out: then totals are combined one after the other"));
+        }
+        some => some,
+    };
+    let Some(new) = m.make(work, &identity, blocks) else {
         return Err(no(format!("`{}` is not defined on `{}`", scan.op, buffer.elem), ""));
     };
     let (carry, label, array) = (m.carry.clone(), scan.label.to_string(), buffer.name.to_string());
@@ -332,7 +346,7 @@ impl<'a> Maker<'a> {
         Stmt::new(StmtKind::Store(store), self.places.clone())
     }
 
-    fn make(&self, work: &mut Work, identity: &Expr) -> Option<Stmt> {
+    fn make(&self, work: &mut Work, identity: &Expr, tree: Option<i64>) -> Option<Stmt> {
         let l = self.l;
         let one = build::index(1);
         // The total of every block.
@@ -346,12 +360,16 @@ impl<'a> Maker<'a> {
         let start = self.store(0, vec![build::var(&block)], self.carry_at(here), identity.clone());
         let totals = nest(vec![(block, l.lo.clone(), l.hi.clone())], Stmt::seq([start, body]), self.places);
         // What each block starts from.
-        let c = work.part(Role::Carry, &l.binder);
-        let (before, after) = (build::var(&c), build::add(build::var(&c), one));
-        let (a, b) = (build::load(self.carry_at(before)), build::load(self.carry_at(after.clone())));
-        let sum = lathe_ir::reduce::combine(work.module(), &self.scan.op, &[a], &[b])?.pop()?;
-        let step = self.store(1, vec![build::var(&c)], self.carry_at(after), sum);
-        let combine = nest(vec![(c, build::index(0), self.count.clone())], step, self.places);
+        let combine = match tree {
+            Some(n) => self.rounds(work, n)?,
+            None => {
+                let c = work.part(Role::Carry, &l.binder);
+                let (before, after) = (build::var(&c), build::add(build::var(&c), one));
+                let sum = self.sum(work, &before, &after)?;
+                let step = self.store(1, vec![build::var(&c)], self.carry_at(after), sum);
+                vec![nest(vec![(c, build::index(0), self.count.clone())], step, self.places)]
+            }
+        };
         // The scan of every block.
         let mine = proved(self.own.id, &self.own.elem, Vec::new());
         let v = build::var(&l.binder);
@@ -361,13 +379,48 @@ impl<'a> Maker<'a> {
         let main = Stmt::new(StmtKind::Loop(Loop { body, ..l.clone() }), self.places.clone());
         let enter = self.store(3, Vec::new(), self.carry_at(build::index(0)), build::load(self.acc()));
         let leave = self.store(4, Vec::new(), self.acc(), build::load(self.carry_at(self.count.clone())));
-        let body = Stmt::seq([enter, totals, combine, main, leave]);
+        let body = Stmt::seq([enter, totals].into_iter().chain(combine).chain([main, leave]));
         Some(Stmt::new(StmtKind::Alloc { buffer: self.carry.clone(), body }, self.places.clone()))
+    }
+
+    /// The sum of two totals, the first of which comes before the other.
+    fn sum(&self, work: &Work, first: &Expr, second: &Expr) -> Option<Expr> {
+        let at = |e: &Expr| build::load(self.carry_at(e.clone()));
+        lathe_ir::reduce::combine(work.module(), &self.scan.op, &[at(first)], &[at(second)])?.pop()
+    }
+
+    /// The value before goes into the first total; then, in each round, the last total of every even span of `half` blocks
+    /// goes into all totals of the span behind it.
+    fn rounds(&self, work: &mut Work, blocks: i64) -> Option<Vec<Stmt>> {
+        let (zero, one) = (build::index(0), build::index(1));
+        let first = self.sum(work, &zero, &one)?;
+        let mut out = vec![self.store(1, vec![zero.clone()], self.carry_at(one.clone()), first)];
+        let mut half = 1;
+        while half < blocks {
+            let p = work.fresh(Role::Parts.word());
+            let (span, off) = (
+                build::floor_div(build::var(&p), build::index(half)),
+                build::floor_mod(build::var(&p), build::index(half)),
+            );
+            let begin = build::mul(span, build::index(2 * half));
+            let last = build::add(begin.clone(), build::index(half));
+            let mine = build::add(last.clone(), build::add(off, one.clone()));
+            let value = self.sum(work, &last, &mine)?;
+            let label =
+                Label::new(fresh_name(work.func(), &Role::Double.nth(&self.scan.label, out.len() - 1)));
+            let mut instance = self.around.instance();
+            instance.push(build::var(&p));
+            let store = Store { label, instance, target: self.carry_at(mine), value, nontemporal: false };
+            let store = Stmt::new(StmtKind::Store(store), self.places.clone());
+            out.push(nest(vec![(p, zero.clone(), build::index(blocks / 2))], store, self.places));
+            half *= 2;
+        }
+        Some(out)
     }
 }
 
 /// Every access to the running value becomes one to a buffer of the rule's.
-fn redirect(s: &Stmt, acc: &Buffer, to: &Access) -> Stmt {
+pub(super) fn redirect(s: &Stmt, acc: &Buffer, to: &Access) -> Stmt {
     visit::map_accesses(s, &mut |a| {
         (a.view == View::Buffer(acc.id)).then(|| Access { places: a.places.clone(), ..to.clone() })
     })

@@ -20,7 +20,7 @@ impl<'m> Compiler<'m> {
         // Iterations that wait for one another are tasks.
         let mut tasks = false;
         walk(&l.body, &mut |s, _| {
-            tasks |= matches!(s.kind(), StmtKind::Barrier { .. }) || is_spin(s);
+            tasks |= matches!(s.kind(), StmtKind::Barrier { .. }) || is_spin(s) || is_turn(s);
             !matches!(s.kind(), StmtKind::Async { .. })
         });
         if tasks && !l.exec.is_ordered() {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::interp::code::AtomicCode;
+use crate::stmt::MemoryOrder;
 
 impl Compiler<'_> {
     pub(in crate::interp) fn store_stmt(&mut self, st: &Store, places: &Places) -> Result<(), Diagnostic> {
@@ -78,6 +79,10 @@ impl Compiler<'_> {
         let scope = self.executor(&a.scope);
         let fresh = matches!(a.op, AtomicOp::Store(_));
         self.routine.accesses[access as usize].atomic = Some(AtomicCode { order: a.order, scope, fresh });
+        if a.order == MemoryOrder::InOrder {
+            let site = self.site;
+            self.emit(Instr::Turn { scope, site });
+        }
         let elem = &a.target.elem;
         let old = match a.op {
             AtomicOp::Store(_) if a.old.is_none() => None,

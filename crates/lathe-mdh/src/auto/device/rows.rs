@@ -30,7 +30,9 @@ fn team(column: u64, clusters: u64) -> Option<(u64, u64)> {
     // Blocks that are small first: more of them run on a processor, one loading while another waits.
     let usual = [&[THREADS][..], &[2 * THREADS, THREADS]];
     let alone = usual.into_iter().find_map(|u| fits(1, u));
-    alone.or_else(|| usual.into_iter().find_map(|u| CLUSTERS.into_iter().find_map(|b| fits(b, u))))
+    let apart = |u: &[u64]| CLUSTERS.into_iter().find_map(|b| fits(b, u));
+    // Of a length with few divisors, any number of threads that a block can have.
+    alone.or_else(|| usual.into_iter().find_map(apart)).or_else(|| apart(&[4 * THREADS]))
 }
 
 fn kept_by(blocks: u64) -> u64 {
