@@ -4,7 +4,7 @@ use crate::common::{Folder, examples};
 use serde_json::Value;
 
 /// Kernels of the examples with sizes that fit their strategies, and with others.
-const ROWS: [&str; 20] = [
+const ROWS: [&str; 23] = [
     "elementwise.lathe:copy -D N=2048",
     "elementwise.lathe:axpy -D N=1000",
     "histogram.lathe -D N=262144 -D B=300",
@@ -15,9 +15,12 @@ const ROWS: [&str; 20] = [
     "reductions.lathe:sum -D N=5000",
     "reductions.lathe:matvec -D M=40 -D N=50",
     "gemm.lathe -D M=64 -D N=128 -D K=32",
-    "jacobi.lathe:jacobi3d -D L=8 -D M=4 -D N=256",
+    "jacobi.lathe:jacobi3d -D L=8 -D M=8 -D N=128",
     "stencils.lathe:hotspot -D M=8 -D N=512",
-    "stencils.lathe:acoustic -D L=8 -D M=4 -D N=256",
+    "stencils.lathe:acoustic -D L=8 -D M=8 -D N=64",
+    "scan.lathe -D N=12288 -D T=i32",
+    "scan.lathe -D N=4096 -D T=f64",
+    "scan.lathe -D N=768 -D T=f32",
     "srad.lathe:srad -D M=8 -D N=512",
     "srad.lathe:coefficients -D M=8 -D N=512",
     "nbody.lathe -D N=256",
