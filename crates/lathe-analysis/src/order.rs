@@ -502,15 +502,13 @@ fn alternatives(state: &Reduced, clauses: &[Vec<Conj>]) -> Vec<Reduced> {
     })
 }
 
-/// Whether iterations of a loop make two updates in their order: instances of one atomic that says so.
+/// Whether iterations of a loop make two updates in their order: instances of one atomic that says so, of which each
+/// iteration makes one. Copies of it wait for their own kind alone.
 fn takes_turns(level: &Level, a: &Leaf, b: &Leaf) -> bool {
-    let in_order = |leaf: &Leaf| match leaf.stmt.kind() {
-        StmtKind::Atomic(x) => {
-            x.order == MemoryOrder::InOrder && matches!(level, Level::Loop(_, exec) if exec.name() == x.scope)
-        }
-        _ => false,
-    };
-    a.label == b.label && in_order(a) && in_order(b)
+    let StmtKind::Atomic(x) = a.stmt.kind() else { return false };
+    let named = |l: &Level| matches!(l, Level::Loop(_, exec) if exec.name() == x.scope);
+    let once = a.levels(a.path.len()).iter().skip_while(|l| !named(l)).all(named);
+    x.order == MemoryOrder::InOrder && std::ptr::eq(a, b) && named(level) && once
 }
 
 fn is_ordered(level: &Level) -> bool {

@@ -17,7 +17,7 @@ pub fn in_order(s: &Stmt) -> Option<&Atomic> {
 /// `global`: memory that blocks share.
 ///
 /// # Errors
-/// `E0831` where not every block makes such an update once.
+/// `E0831` where not every block makes such an update once, or threads make one in their order.
 pub fn turns(
     body: &Stmt,
     thread: &Binder,
@@ -26,18 +26,16 @@ pub fn turns(
     global: &dyn Fn(BufId) -> bool,
 ) -> Result<(Stmt, bool)> {
     let shared = |a: &Atomic| a.target.view.buffer().is_some_and(global);
-    let mut any = false;
+    let turn = |a: &Atomic| blocks != Some(1) && of_blocks(a) && shared(a);
+    once(body, thread, Where { every: true, alone: threads == 1 }, &turn)?;
+    let mut takes = false;
     walk(body, &mut |s, _| {
-        any |= in_order(s).is_some_and(shared);
+        takes |= in_order(s).is_some_and(turn);
         true
     });
-    let takes = any && blocks != Some(1);
-    if takes {
-        once(body, thread, threads == 1, &shared)?;
-    }
-    // The threads of a block make the others one after the other, in their order.
+    // One thread makes the others one after the other, or they are of different blocks and elements.
     let body = map_stmts(body, &mut |s| match in_order(&s) {
-        Some(a) if !(takes && shared(a)) => {
+        Some(a) if !turn(a) => {
             s.with_kind(StmtKind::Atomic(Atomic { order: MemoryOrder::Relaxed, ..a.clone() }))
         }
         _ => s,
@@ -45,24 +43,44 @@ pub fn turns(
     Ok((body, takes))
 }
 
-/// Whether one thread runs each update, once. `alone`: one thread runs the statement.
-fn once(s: &Stmt, thread: &Binder, alone: bool, shared: &dyn Fn(&Atomic) -> bool) -> Result<()> {
-    if let Some(a) = in_order(s).filter(|a| shared(a)) {
-        let no = |what: &str| no_kernel(format!("`{}` in the order of blocks {what}", a.label), s.places());
-        if &*a.scope != "grid" {
-            return Err(no("among other executors than those of the grid"));
+fn of_blocks(a: &Atomic) -> bool {
+    &*a.scope == "grid"
+}
+
+/// What is known of a statement of the threads.
+#[derive(Clone, Copy)]
+struct Where {
+    /// Every block runs it, once.
+    every: bool,
+    /// One thread runs it.
+    alone: bool,
+}
+
+/// Whether one thread of every block runs each update that blocks take turns at, once, and one thread those in the order of
+/// threads.
+fn once(s: &Stmt, thread: &Binder, at: Where, turn: &dyn Fn(&Atomic) -> bool) -> Result<()> {
+    let perhaps = Where { every: false, ..at };
+    if let Some(a) = in_order(s) {
+        let no = |what: &str| no_kernel(format!("`{}` in the order of {what}", a.label), s.places());
+        if turn(a) && !(at.every && at.alone) {
+            return Err(no(
+                "blocks, by more than one thread of a block, or several times, or under a condition",
+            ));
         }
-        if !alone {
-            return Err(no("by more than one thread of a block, or several times, or under a condition"));
+        if !of_blocks(a) && !at.alone {
+            return Err(no(&format!("`{}`", a.scope)));
         }
-        return once(&a.body, thread, false, shared);
+        return once(&a.body, thread, perhaps, turn);
     }
     if let Some((cond, then, other)) = s.as_if() {
-        once(then, thread, one_thread(cond, thread), shared)?;
-        return other.map_or(Ok(()), |o| once(o, thread, false, shared));
+        let first = one_thread(cond, thread);
+        let inside = if first { Where { alone: true, ..at } } else { perhaps };
+        once(then, thread, inside, turn)?;
+        return other.map_or(Ok(()), |o| once(o, thread, perhaps, turn));
     }
     let again = s.as_loop().is_some() || matches!(s.kind(), StmtKind::While { .. });
-    s.children().try_for_each(|c| once(c, thread, alone && !again, shared))
+    let inside = if again { perhaps } else { at };
+    s.children().try_for_each(|c| once(c, thread, inside, turn))
 }
 
 /// Whether a condition holds for the first thread alone.

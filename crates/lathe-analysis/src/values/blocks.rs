@@ -448,6 +448,9 @@ impl<'a> Check<'_, 'a> {
         let mut first: Vec<i64> = (0..=n).collect();
         for s in all {
             let (l, body) = s.as_loop().map_or((None, *s), |l| (Some(l), &l.body));
+            if l.is_some_and(|l| !l.exec.is_ordered()) {
+                return Err("totals are not combined in order".into());
+            }
             let ends = l.map_or(Some((0, 1)), |l| l.lo.as_int().zip(l.hi.as_int()).filter(|_| l.step == 1));
             let (lo, hi) =
                 ends.filter(|(lo, hi)| hi - lo <= n).ok_or("a round is no loop of constant bounds")?;

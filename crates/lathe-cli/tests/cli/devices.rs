@@ -55,12 +55,13 @@ fn examples_are_emitted_for_devices() {
 }
 
 /// Sizes that the forms of `auto` are for, and what their code holds.
-const FORMS: [(&str, &str); 12] = [
+const FORMS: [(&str, &str); 14] = [
     ("histogram.lathe -D N=8192 -D B=20", "atomicAdd"),
     ("elementwise.lathe:axpy -D N=4096", "__launch_bounds__(256)"),
     ("transpose.lathe -D M=128 -D N=64", "__shared__"),
-    ("jacobi.lathe:jacobi3d -D L=8 -D M=6 -D N=256", "__launch_bounds__(128)"),
+    ("jacobi.lathe:jacobi3d -D L=8 -D M=6 -D N=256", "__launch_bounds__(256)"),
     ("reductions.lathe:sum -D N=65536", "__shfl_down_sync"),
+    ("scan.lathe -D N=6144 -D T=f32", "__ballot_sync"),
     ("reductions.lathe:matvec -D M=8 -D N=2048", "__shfl_down_sync"),
     ("gemm.lathe -D M=128 -D N=64 -D K=64", "lathe_copy<16>"),
     ("gemm.lathe -D M=70 -D N=68 -D K=64", "lathe_copy_if<16>"),
@@ -68,6 +69,7 @@ const FORMS: [(&str, &str); 12] = [
     ("softmax.lathe -D M=8 -D N=256", "__shfl_down_sync"),
     ("layernorm.lathe -D M=3 -D N=4096", "__shfl_down_sync"),
     ("softmax.lathe -D M=1 -D N=32768", "__cluster_dims__(2, 1, 1)"),
+    ("softmax.lathe -D M=1 -D N=100000", "__cluster_dims__(4, 1, 1)"),
 ];
 
 #[test]

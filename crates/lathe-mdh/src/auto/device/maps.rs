@@ -12,6 +12,8 @@ const THREADS: u64 = 256;
 const ROUND: u64 = 8 * THREADS;
 /// Elements that are worth a launch of their own for what vectors leave.
 const LONG: u64 = 1 << 20;
+/// Rows of a stencil that a thread or a block has.
+const SIDES: [u64; 3] = [8, 4, 2];
 /// The side of a tile that is turned.
 const TILE: u64 = 64;
 
@@ -69,7 +71,7 @@ fn plain(s: &Shape) -> Option<Strategy> {
     Some(t.strategy())
 }
 
-/// Rows per thread in the dimensions that neighbours are read along.
+/// Rows per thread and per block in the dimensions that neighbours are read along.
 fn stencil(s: &Shape) -> Option<Strategy> {
     let order = order(s)?;
     let (last, outer) = order.split_last()?;
@@ -79,32 +81,34 @@ fn stencil(s: &Shape) -> Option<Strategy> {
         return None;
     }
     let vector = divisor(s.extent(*last), &[2]);
+    // Threads of a block are neighbours in two dimensions: what they share lies closer together than in one long row.
+    let lines = rows.get(1).map_or(1, |d| divisor(s.extent(*d), &SIDES));
     let mut t = Steps::default();
-    t.split(&s.dim(*last), THREADS / rows.len().min(2) as u64 * vector, "bx", "tx");
+    t.split(&s.dim(*last), THREADS / lines * vector, "bx", "tx");
     t.split(&s.path("tx"), vector, "tx", "vx");
-    let (mut blocks, mut inner) = (Vec::new(), Vec::new());
+    let (mut blocks, mut threads, mut inner) = (Vec::new(), Vec::new(), Vec::new());
     for d in outer {
-        let most: &[u64] = match rows.iter().position(|r| r == d) {
-            Some(0) => &[8, 4, 2],
-            Some(1) => &[2],
-            _ => &[],
+        let (side, role, of) = match rows.iter().position(|r| r == d) {
+            Some(0) => (divisor(s.extent(*d), &SIDES), "u", &mut inner),
+            Some(1) => (lines, "t", &mut threads),
+            _ => (1, "", &mut inner),
         };
-        let side = divisor(s.extent(*d), most);
         if side > 1 {
-            t.split(&s.dim(*d), side, &format!("b{d}"), &format!("u{d}"));
+            t.split(&s.dim(*d), side, &format!("b{d}"), &format!("{role}{d}"));
             blocks.push(s.path(&format!("b{d}")));
-            inner.push(s.path(&format!("u{d}")));
+            of.push(s.path(&format!("{role}{d}")));
         } else {
             blocks.push(s.dim(*d));
         }
     }
     blocks.push(s.path("bx"));
+    threads.push(s.path("tx"));
     inner.push(s.path("vx"));
-    let all = blocks.iter().cloned().chain([s.path("tx")]).chain(inner.iter().cloned());
+    let all = blocks.iter().chain(&threads).chain(&inner).cloned();
     t.reorder(&all.collect::<Vec<_>>());
     inner.iter().for_each(|u| t.unroll(u));
     blocks.iter().for_each(|b| t.bind(b, "grid"));
-    t.bind(&s.path("tx"), "block");
+    threads.iter().for_each(|b| t.bind(b, "block"));
     Some(t.strategy())
 }
 

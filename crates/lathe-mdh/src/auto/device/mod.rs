@@ -1,6 +1,6 @@
 //! Templates for devices: how an expert would write a compute of a given shape, as strategies. Maps by vectors,
-//! stencils by rows, reductions by shuffles, products by tiles in shared memory and registers, chains over rows by
-//! rows in registers, histograms by tables in shared memory.
+//! stencils by rows, reductions by shuffles, scans in one pass, products by tiles in shared memory and registers, chains
+//! over rows by rows in registers, histograms by tables in shared memory.
 //!
 //! Nothing here is trusted: a template is a strategy like any other, and one that a rule refuses is skipped. Sizes are
 //! constants, and those that a template's tiles do not divide use the decisions of a model.
@@ -8,6 +8,7 @@
 mod maps;
 mod products;
 mod rows;
+mod scans;
 mod shape;
 mod sums;
 mod tables;
@@ -36,11 +37,14 @@ pub fn forms(module: &Module, func: &Function, code: &Code) -> Vec<Form> {
     let labels = super::labels(func);
     let shapes: Vec<Option<Shape>> = labels.iter().map(|l| shape(module, func, l)).collect();
     let mut out = tables::forms(func);
-    let all: Option<Vec<Shape>> = shapes.iter().cloned().collect();
+    let all: Option<Vec<Shape>> = shapes.iter().map(|s| s.clone().filter(|s| !s.scans)).collect();
     out.extend(all.and_then(|all| rows::form(&all, clusters as u64)));
     for s in shapes.iter().flatten() {
-        let each = products::forms(s).into_iter().chain(sums::forms(s)).chain(maps::forms(s));
-        out.extend(each.map(|strategy| Form { labels: vec![s.label.clone()], strategy }));
+        let each = match s.scans {
+            true => Vec::from_iter(scans::form(s)),
+            false => products::forms(s).into_iter().chain(sums::forms(s)).chain(maps::forms(s)).collect(),
+        };
+        out.extend(each.into_iter().map(|strategy| Form { labels: vec![s.label.clone()], strategy }));
     }
     out
 }
@@ -50,7 +54,7 @@ fn shape(module: &Module, func: &Function, label: &str) -> Option<Shape> {
     let h = Homomorphism::of(module, func, Some(label)).ok()?;
     let at = h.at(&BTreeMap::new()).ok()?;
     let f = Facts::of(&at);
-    let ([out], [output], true) = (&f.outputs[..], &h.outputs[..], !f.scanned.contains(&true)) else {
+    let ([out], [output]) = (&f.outputs[..], &h.outputs[..]) else {
         return None;
     };
     let array = |r: &Reach, o: &Operand| array(func, &at, r, o);
@@ -65,6 +69,7 @@ fn shape(module: &Module, func: &Function, label: &str) -> Option<Shape> {
         output: array(out, output),
         inputs: inputs.collect::<Option<_>>()?,
         splits: f.splits && f.identity,
+        scans: f.scanned.contains(&true),
         products: h.op == Some(ReduceOp::Sum) && h.values.iter().all(product),
     };
     (whole && at.extents.iter().all(|n| *n > 0)).then_some(shape)

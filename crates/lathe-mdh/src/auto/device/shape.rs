@@ -52,6 +52,8 @@ pub struct Shape {
     pub inputs: Vec<Array>,
     /// Partial results may start from the identity, and be combined in any order.
     pub splits: bool,
+    /// Results depend on those before along a loop.
+    pub scans: bool,
     /// A sum of products of floats.
     pub products: bool,
 }
