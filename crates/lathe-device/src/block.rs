@@ -7,8 +7,9 @@
 use crate::codes;
 use crate::owner::owned;
 use crate::pending::{Touched, View};
-use crate::phase::{Chain, Dealt, dealt, has_barrier, has_threads, is_grid, is_threads, iteration, only_if};
-use crate::turns::in_order;
+use crate::phase::{
+    Chain, Dealt, dealt, has_barrier, has_threads, in_order, is_grid, is_threads, iteration, only_if,
+};
 use lathe_diagnostics::{Diagnostic, Places};
 use lathe_ir::build::{add, eq, index, mul, sub, var};
 use lathe_ir::lower::resolve;

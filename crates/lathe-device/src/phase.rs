@@ -1,6 +1,7 @@
 //! Phases: nests of thread loops, and which thread runs which iteration of them.
 
 use lathe_ir::build::{ceil_div, floor_div, floor_mod, index, lt, mul, sub, var};
+use lathe_ir::stmt::{Atomic, MemoryOrder};
 use lathe_ir::visit::loads_of;
 use lathe_ir::{Access, Binder, BufId, Executor, Expr, Loop, Stmt, StmtKind};
 use lathe_poly::Ranges;
@@ -185,5 +186,14 @@ pub fn only_if(cond: Expr, then: Stmt) -> Stmt {
     match cond.as_bool() {
         Some(true) => then,
         _ => Stmt::of(StmtKind::If { cond, then, other: None }),
+    }
+}
+
+/// The update that a statement is, if it is one in the order of iterations.
+pub fn in_order(s: &Stmt) -> Option<&Atomic> {
+    if let StmtKind::Atomic(a) = s.kind() {
+        Some(a).filter(|a| a.order == MemoryOrder::InOrder)
+    } else {
+        None
     }
 }

@@ -1,17 +1,10 @@
 //! Updates in the order of blocks: which kernels have such, and whether each of their blocks makes them once.
 
 use crate::block::{Result, no_kernel};
+pub use crate::phase::in_order;
 use lathe_ir::stmt::{Atomic, MemoryOrder};
 use lathe_ir::visit::{map_stmts, walk};
 use lathe_ir::{BinOp, Binder, BufId, Expr, ExprKind, Stmt, StmtKind};
-
-/// The update that a statement is, if it is one in the order of iterations.
-pub fn in_order(s: &Stmt) -> Option<&Atomic> {
-    match s.kind() {
-        StmtKind::Atomic(a) if a.order == MemoryOrder::InOrder => Some(a),
-        _ => None,
-    }
-}
 
 /// The code of a kernel's threads, and whether its blocks take turns. `blocks`: how many there are, if that is a constant;
 /// `global`: memory that blocks share.
