@@ -60,6 +60,32 @@ fn what_was_changed_is_refused() {
             assert_eq!(code, "E0612", "{file}");
         };
         refused(&|v| v["evidence_version"] = 1.into());
+        let told = &json["versions"][0]["steps"];
+        let relations = |n: usize| told[n]["relations"].as_array().map_or(0, Vec::len);
+        let related: Vec<usize> = (0..steps).filter(|n| relations(*n) > 0).collect();
+        // Steps on terms have none; what comes after the translation has.
+        assert!(!related.is_empty() || kernel.is_some(), "{file}: no step has relations");
+        for n in related.iter().copied().step_by(1 + related.len() / 4) {
+            let last = relations(n) - 1;
+            refused(&|v| v["steps"][n]["relations"] = serde_json::json!([]));
+            refused(&|v| v["steps"][n]["relations"][last]["label"] = "no such label".into());
+            let kind = if told[n]["relations"][last]["kind"] == "subset" { "bijection" } else { "subset" };
+            refused(&|v| v["steps"][n]["relations"][last]["kind"] = kind.into());
+            for side in ["before", "after"] {
+                if told[n]["relations"][last][side].as_array().is_some_and(|copies| !copies.is_empty()) {
+                    refused(&|v| v["steps"][n]["relations"][last][side] = serde_json::json!([]));
+                    let first = |v: &mut Value| v["steps"][n]["relations"][last][side][0].clone();
+                    refused(&|v| {
+                        let copy = first(v);
+                        v["steps"][n]["relations"][last][side] = serde_json::json!([copy, copy]);
+                    });
+                    refused(&|v| v["steps"][n]["relations"][last][side][0]["path"] = serde_json::json!([7]));
+                    refused(&|v| {
+                        v["steps"][n]["relations"][last][side][0]["instance"] = serde_json::json!([1, 2, 3])
+                    });
+                }
+            }
+        }
         for n in (0..steps).step_by(1 + steps / 4) {
             refused(&|v| v["steps"][n]["obligations"] = serde_json::json!([]));
             refused(&|v| v["steps"][n]["obligations"][0]["by"] = "trusted".into());

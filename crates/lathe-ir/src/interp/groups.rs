@@ -1,9 +1,8 @@
 //! What tasks wait for: other iterations, asynchronous bodies, tokens; and how many iterations a loop has.
 
+pub use super::turns::TaskId;
 use super::turns::Turns;
 use crate::ids::VarId;
-
-pub type TaskId = usize;
 
 /// The iterations of one execution of a loop with barriers.
 pub struct Group {

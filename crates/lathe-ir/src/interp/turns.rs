@@ -5,8 +5,9 @@
 //! outside, once it ended.
 
 use super::failure::Trap;
-use super::groups::TaskId;
 use std::collections::HashMap;
+
+pub type TaskId = usize;
 
 /// An atomic: its routine, and its site there.
 pub type Which = (u32, u32);
