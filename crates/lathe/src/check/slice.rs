@@ -84,7 +84,7 @@ fn outputs(func: &Function, sizes: &Values) -> Option<Vec<(usize, Vec<i64>)>> {
 
 /// About how many expressions a statement evaluates: never fewer, if its loops end.
 pub fn work(s: &Stmt, sizes: &Values) -> f64 {
-    Cost { ranges: of_sizes(sizes), data: HashSet::new() }.of(s)
+    Cost { ranges: of_sizes(sizes), known: sizes.keys().copied().collect() }.of(s)
 }
 
 /// What is known where sizes have these values.
@@ -96,22 +96,22 @@ fn of_sizes(sizes: &Values) -> Ranges {
 
 struct Cost {
     ranges: Ranges,
-    /// Variables that depend on data.
-    data: HashSet<VarId>,
+    /// Sizes, and variables that depend on nothing else: not on data, nor on values of scalar parameters.
+    known: HashSet<VarId>,
 }
 
 impl Cost {
-    fn by_data(&self, e: &Expr) -> bool {
-        !loads_of(e).is_empty() || vars_of(e).iter().any(|v| self.data.contains(v))
+    fn knows(&self, e: &Expr) -> bool {
+        loads_of(e).is_empty() && vars_of(e).iter().all(|v| self.known.contains(v))
     }
 
     fn trips(&mut self, v: VarId, lo: &Expr, hi: &Expr, step: i64) -> f64 {
         let (first, end) = (self.ranges.range(lo).lo, self.ranges.range(hi).hi);
         self.ranges.enter_loop(v, lo, hi);
-        if self.by_data(lo) || self.by_data(hi) {
-            self.data.insert(v);
+        if !self.knows(lo) || !self.knows(hi) {
             return f64::INFINITY;
         }
+        self.known.insert(v);
         ((end - first) as f64 / step.max(1) as f64).max(0.0).ceil()
     }
 
@@ -134,8 +134,8 @@ impl Cost {
         }
         if let Some((binder, value, _)) = s.as_let() {
             self.ranges.enter_let(binder.id, value);
-            if self.by_data(value) {
-                self.data.insert(binder.id);
+            if self.knows(value) {
+                self.known.insert(binder.id);
             }
         }
         own + s.children().map(|c| self.of(c)).sum::<f64>()
