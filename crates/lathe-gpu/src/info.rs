@@ -28,13 +28,26 @@ pub struct DeviceInfo {
 /// The devices of both kinds; where a kind has none, why.
 pub fn devices() -> (Vec<DeviceInfo>, Vec<Diagnostic>) {
     let (mut all, mut why) = (Vec::new(), Vec::new());
-    for found in [cuda(), opencl()] {
-        match found {
+    for kind in ["cuda", "opencl"] {
+        match devices_of(kind) {
             Ok(devices) => all.extend(devices),
-            Err(text) => why.push(Diagnostic::error(codes::NO_DEVICE, text)),
+            Err(d) => why.push(d),
         }
     }
     (all, why)
+}
+
+/// The devices of a kind, `cuda` or `opencl`; the driver of the other kind is not loaded.
+///
+/// # Errors
+/// `E0841` where there is none, with the reason.
+pub fn devices_of(kind: &str) -> Result<Vec<DeviceInfo>, Diagnostic> {
+    let found = match kind {
+        "cuda" => cuda(),
+        "opencl" => opencl(),
+        _ => Err(format!("`{kind}` is not a kind of device: cuda, opencl")),
+    };
+    found.map_err(|text| Diagnostic::error(codes::NO_DEVICE, text))
 }
 
 /// The architecture of a device of CUDA that this machine has: `cuda:1`, or `cuda` for the first one.

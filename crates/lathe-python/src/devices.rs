@@ -3,10 +3,13 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-/// The devices that arrays may be on, each as a dictionary, and why there are no others.
+/// The devices of a kind, or of all, each as a dictionary. Drivers of other kinds are not loaded: some start threads.
 #[pyfunction]
-pub fn devices(py: Python<'_>) -> PyResult<(Bound<'_, PyList>, Vec<String>)> {
-    let (all, why) = py.detach(lathe::device::devices);
+pub fn devices(py: Python<'_>, kind: Option<String>) -> PyResult<Bound<'_, PyList>> {
+    let all = py.detach(|| match kind {
+        Some(kind) => lathe::device::devices_of(&kind).unwrap_or_default(),
+        None => lathe::device::devices().0,
+    });
     let out = PyList::empty(py);
     for d in all {
         let one = PyDict::new(py);
@@ -20,5 +23,5 @@ pub fn devices(py: Python<'_>) -> PyResult<(Bound<'_, PyList>, Vec<String>)> {
         one.set_item("features", d.features)?;
         out.append(one)?;
     }
-    Ok((out, why.into_iter().map(|d| d.message).collect()))
+    Ok(out)
 }

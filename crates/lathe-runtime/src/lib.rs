@@ -28,7 +28,7 @@ pub use storage::available_memory;
 /// What devices there are.
 pub mod device {
     pub use lathe_gpu::USUAL;
-    pub use lathe_gpu::info::{DeviceInfo, architecture, devices};
+    pub use lathe_gpu::info::{DeviceInfo, architecture, devices, devices_of};
 }
 
 /// The codes of devices.
