@@ -4,7 +4,7 @@ use crate::env::Item;
 use lathe_ir::stmt::{AccessMode, Atomic, AtomicOp, Enters, Part};
 use lathe_ir::{Access, BufId, Dim, Executor, Expr, ExprKind, Label, Name, ReduceOp, Stmt, StmtKind, View};
 use lathe_ir::{build, ids::Binder};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// How a statement touches an element.
 #[derive(Clone, Debug, PartialEq)]
@@ -90,7 +90,7 @@ pub(crate) struct Touch {
     /// How many of the leaf's surrounding items hold there.
     pub items: usize,
     /// Conditions of the `select`s around a read, and their values where it is evaluated.
-    pub when: Vec<(Expr, bool)>,
+    pub when: When,
 }
 
 /// One step from a statement into a child.
@@ -213,22 +213,43 @@ pub(crate) fn buffer_indices(view: &View, indices: &[Expr]) -> Option<Vec<Expr>>
     }
 }
 
+/// Conditions of `select`s, outermost first, and whether they hold.
+type When = Vec<(Expr, bool)>;
+
 /// The loads of an expression, with the conditions of the `select`s around each.
-fn loads_when(e: &Expr, when: &mut Vec<(Expr, bool)>, out: &mut Vec<(Access, Vec<(Expr, bool)>)>) {
-    match e.kind() {
-        ExprKind::Select(c, yes, no) => {
-            loads_when(c, when, out);
-            for (branch, holds) in [(yes, true), (no, false)] {
-                when.push((c.clone(), holds));
-                loads_when(branch, when, out);
-                when.pop();
-            }
+#[derive(Default)]
+struct Loads {
+    out: Vec<(Access, When)>,
+    /// Under which conditions shared parts were looked at.
+    seen: HashMap<usize, Vec<When>>,
+}
+
+impl Loads {
+    /// Under how many conditions a shared part is told apart: what stands under more is read under any.
+    const MOST: usize = 8;
+
+    fn of(&mut self, e: &Expr, when: &When) {
+        let seen = self.seen.entry(e.address()).or_default();
+        if seen.iter().any(|s| s.iter().all(|c| when.contains(c))) {
+            return;
         }
-        _ => {
-            if let ExprKind::Load(a) = e.kind() {
-                out.push((a.clone(), when.clone()));
+        let when = if seen.len() < Loads::MOST { when } else { &When::new() };
+        seen.push(when.clone());
+        match e.kind() {
+            ExprKind::Select(c, yes, no) => {
+                self.of(c, when);
+                for (branch, holds) in [(yes, true), (no, false)] {
+                    let mut inner = when.clone();
+                    inner.push((c.clone(), holds));
+                    self.of(branch, &inner);
+                }
             }
-            e.children().into_iter().for_each(|c| loads_when(c, when, out));
+            _ => {
+                if let ExprKind::Load(a) = e.kind() {
+                    self.out.push((a.clone(), when.clone()));
+                }
+                e.children().into_iter().for_each(|c| self.of(c, when));
+            }
         }
     }
 }
@@ -347,9 +368,9 @@ impl<'a> Collector<'a, '_> {
         if es.iter().any(|e| lathe_ir::visit::takes_address(e)) {
             return Err("the statement takes the address of an element".into());
         }
-        let mut all = Vec::new();
-        es.iter().for_each(|e| loads_when(e, &mut Vec::new(), &mut all));
-        for (load, when) in all {
+        let mut all = Loads::default();
+        es.iter().for_each(|e| all.of(e, &When::new()));
+        for (load, when) in all.out {
             let Some(buffer) = load.view.buffer() else {
                 return Err(obstacle(&load.view));
             };

@@ -2,18 +2,26 @@
 
 use lathe_ir::visit::vars_of;
 use lathe_ir::{Expr, Stmt, VarId};
+use std::collections::HashSet;
 
 /// Whether bounds or conditions inside mention a variable, or what `let` names after it.
 pub(crate) fn decides(s: &Stmt, var: VarId) -> bool {
-    if let Some((binder, value, body)) = s.as_let() {
-        return decides(body, var) || vars_of(value).contains(&var) && decides(body, binder.id);
+    fn go(s: &Stmt, names: &mut HashSet<VarId>) -> bool {
+        let mentioned = |e: &Expr, names: &HashSet<VarId>| !vars_of(e).is_disjoint(names);
+        if let Some((binder, value, body)) = s.as_let() {
+            if mentioned(value, names) {
+                names.insert(binder.id);
+            }
+            return go(body, names);
+        }
+        let deciding: Vec<&Expr> = match s.as_compute() {
+            Some(c) => c.dims.iter().flat_map(|d| [&d.lo, &d.hi]).collect(),
+            None if s.label().is_some() || s.establishes().is_some() => Vec::new(),
+            None => s.exprs(),
+        };
+        deciding.into_iter().any(|e| mentioned(e, names)) || s.children().any(|c| go(c, names))
     }
-    let deciding: Vec<&Expr> = match s.as_compute() {
-        Some(c) => c.dims.iter().flat_map(|d| [&d.lo, &d.hi]).collect(),
-        None if s.label().is_some() || s.establishes().is_some() => Vec::new(),
-        None => s.exprs(),
-    };
-    deciding.into_iter().any(|e| vars_of(e).contains(&var)) || s.children().any(|c| decides(c, var))
+    go(s, &mut HashSet::from([var]))
 }
 
 /// How often a loop runs where data decide.
