@@ -123,7 +123,7 @@ impl Usual {
         size: &dyn Fn(usize) -> i64,
     ) -> PyResult<Arc<Prepared>> {
         for w in &self.winners {
-            if w.sizes.iter().enumerate().all(|(i, v)| size(i) == *v) {
+            if are(&w.sizes, size) {
                 if let Some(code) = w.code.get() {
                     return Ok(Arc::clone(code));
                 }
@@ -152,7 +152,7 @@ impl Usual {
         {
             // Locked only while the interpreter's lock is held.
             let all = self.sized.lock().unwrap_or_else(|p| p.into_inner());
-            if let Some(s) = all.iter().find(|s| s.0.iter().enumerate().all(|(i, v)| size(i) == *v)) {
+            if let Some(s) = all.iter().find(|s| are(&s.0, size)) {
                 return Ok(s.1.clone());
             }
             if all.len() >= MOST {
@@ -199,7 +199,7 @@ impl OnDevice {
         let full = {
             // Locked only while the interpreter's lock is held.
             let all = self.sized.lock().unwrap_or_else(|p| p.into_inner());
-            if let Some(s) = all.iter().find(|s| s.0.iter().enumerate().all(|(i, v)| size(i) == *v)) {
+            if let Some(s) = all.iter().find(|s| are(&s.0, size)) {
                 return Ok(Arc::clone(&s.1));
             }
             all.len() >= MOST
@@ -218,6 +218,11 @@ impl OnDevice {
         self.sized.lock().unwrap_or_else(|p| p.into_inner()).push((values, Arc::clone(&made)));
         Ok(made)
     }
+}
+
+/// Whether the sizes of a call, which `size` gives, are these.
+fn are(values: &[i64], size: &dyn Fn(usize) -> i64) -> bool {
+    values.iter().enumerate().all(|(i, v)| size(i) == *v)
 }
 
 /// The sizes of a call by name.
