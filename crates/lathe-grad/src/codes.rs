@@ -12,6 +12,8 @@ pub const NAME: Code = Code("E1303");
 pub const TAPE: Code = Code("E1304");
 /// Differentiating again and again has made a function too large.
 pub const SIZE: Code = Code("E1305");
+/// Checkpoints are asked for, and no loop carries anything.
+pub const CHECKPOINT: Code = Code("E1306");
 
 /// What `lathe --explain` says about them.
 pub static CODES: &[CodeInfo] = &[
@@ -61,6 +63,15 @@ pub static CODES: &[CodeInfo] = &[
                 kernel c = vjp(b)\nkernel d = vjp(c)\nkernel e = vjp(d)\nkernel f = vjp(e)\nkernel g = vjp(f)\nkernel h = \
                 vjp(g)\nkernel l = vjp(h)\n",
         right: "kernel k(x: f32[N]) -> (y: f32[N]) {\n    y[i] = x[i] * x[i] * x[i]\n}\nkernel a = vjp(k)\nkernel b = vjp(a)\n",
+    },
+    CodeInfo {
+        code: CHECKPOINT,
+        title: "there is no loop to checkpoint",
+        explanation: "Checkpoints are states of arrays that a loop carries from one iteration to the next, and overwrites. They take the \
+                      place of values of every iteration: of outermost loops whose iterations read what earlier ones wrote.",
+        wrong: "kernel k(x: f32[N]) -> (y: f32[N]) {\n    y[i] = x[i] * x[i]\n}\nkernel g = vjp(k, checkpoint: 4)\n",
+        right: "kernel k(x: inout f32[N], T: i32) {\n    for t in 0..T {\n        for i in 1..N { x[i] = x[i] * x[i - 1] }\n    }\n}\n\
+                kernel g = vjp(k, checkpoint: 4)\n",
     },
 ];
 

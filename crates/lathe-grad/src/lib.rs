@@ -19,6 +19,7 @@
 mod account;
 pub mod activity;
 mod arrays;
+mod checkpoint;
 pub mod codes;
 pub mod expr;
 mod forward;
@@ -62,6 +63,9 @@ pub struct Request {
     pub value: bool,
     /// `floor`, `round` and conversions to integers count as locally constant, instead of being refused.
     pub allow_steps: bool,
+    /// Reverse mode: how many states of an outermost loop that carries arrays from one iteration to the next are kept at
+    /// once, instead of values of every iteration; iterations between them run again (binomial checkpointing).
+    pub checkpoints: Option<std::num::NonZeroU16>,
 }
 
 impl Request {
@@ -74,6 +78,7 @@ impl Request {
             of: Vec::new(),
             value: mode == Mode::Forward,
             allow_steps: false,
+            checkpoints: None,
         }
     }
 }
@@ -105,7 +110,7 @@ pub struct Derivative {
 /// # Errors
 /// `E1301` where a value depends on an input through a step, with the path from input to output; `E1302` for what is
 /// not differentiated; `E1303` for names that do not fit; `E1304` for values to keep whose number is not known;
-/// `E1305` for a derivative that is too large.
+/// `E1305` for a derivative that is too large; `E1306` where checkpoints are asked for and no loop carries anything.
 pub fn differentiate(module: &Module, func: &Function, request: &Request) -> Result<Derivative, Diagnostic> {
     let wrt = chosen(func, &request.wrt, "input", |m| m != ParamMode::Out)?;
     let of = chosen(func, &request.of, "output", |m| m != ParamMode::In)?;
@@ -117,7 +122,7 @@ pub fn differentiate(module: &Module, func: &Function, request: &Request) -> Res
             Ok(d)
         }
         Mode::Reverse => {
-            let d = reverse::cotangents(prepared, request, wrt, of)?;
+            let d = reverse::cotangents(module, prepared, request, wrt, of)?;
             within_limits(&d.func)?;
             Ok(Derivative { func: tidy::tidied(d.func), ..d })
         }

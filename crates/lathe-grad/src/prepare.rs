@@ -46,7 +46,11 @@ pub fn prepare(
     let opened =
         lathe_transform::open::open_some(module, &plain, &|c| !stays(c, &act)).map_err(|r| *r.diagnostic)?;
     let act = activity(module, &opened, wrt, of, allow_steps)?;
-    let mut func = opened;
+    built(module, opened, act)
+}
+
+/// A function in the form that is differentiated.
+pub fn built(module: &Module, mut func: Function, act: Activity) -> Result<Prepared, Diagnostic> {
     let root = node::build(module, &mut func, &act)?;
     Ok(Prepared { func, act, root })
 }

@@ -32,7 +32,7 @@ impl Reverse<'_> {
         }
     }
 
-    fn run(&mut self, n: &Node, of: ScopeId) -> Result<Option<Stmt>, Diagnostic> {
+    pub fn run(&mut self, n: &Node, of: ScopeId) -> Result<Option<Stmt>, Diagnostic> {
         let when = When::Forward(of);
         Ok(match n {
             Node::Seq(list) => {
@@ -71,6 +71,10 @@ impl Reverse<'_> {
                 joined(before, s)
             }
             Node::Loop { site, l, body } => {
+                if let Some(n) = self.revolving(l.binder.id).filter(|_| of == 0) {
+                    let before = self.tape_stores(site, of)?;
+                    return Ok(joined(before, self.first_sweep(n, site, l, body)?));
+                }
                 let before = self.tape_stores(site, of)?;
                 let s = match self.run_scope(body, of)? {
                     Some(body) => {
@@ -155,6 +159,9 @@ impl Reverse<'_> {
 
     /// What is kept for a site in a scope, stored before the site runs.
     fn tape_stores(&mut self, site: &Rc<Site>, of: ScopeId) -> Result<Vec<Stmt>, Diagnostic> {
+        if self.bare == Some(of) {
+            return Ok(Vec::new());
+        }
         let mine: Vec<usize> = (0..self.tapes.len())
             .filter(|n| self.tapes[*n].site.id == site.id && self.tapes[*n].scope == of)
             .collect();

@@ -145,6 +145,7 @@ impl Reverse<'_> {
         }
         let kept = self.kept();
         let body = Stmt::seq(before.into_iter().chain([forward, back]).chain(after));
+        let body = self.with_schedules(body);
         let body = self.in_scope(root, body);
         let body = allocated(locals, body);
         let mut func = self.func;

@@ -11,21 +11,25 @@
 //! sweep. The forward sweep holds what is needed for this, and nothing else.
 
 mod again;
+mod carried;
 mod compute;
 mod finish;
 mod gather;
 mod restore;
+mod revolve;
 mod statement;
 
+use crate::activity::activity;
+use crate::checkpoint;
 use crate::codes::{self, refuse};
 use crate::node::{Leaf, Node, Scope, ScopeId, Site, Work};
-use crate::prepare::Prepared;
+use crate::prepare::{Prepared, built};
 use crate::{Activity, Derivative, Request};
-use lathe_diagnostics::Diagnostic;
+use lathe_diagnostics::{Diagnostic, Places};
 use lathe_ir::build::{add, floor_div, index, mul, sub, var};
 use lathe_ir::visit::{loads_of, substitute_stmt};
 use lathe_ir::{
-    Access, BufId, Buffer, Expr, Function, Label, Loop, ParamKind, Scalar, Stmt, StmtKind, VarId,
+    Access, BufId, Buffer, Expr, Function, Label, Loop, Module, ParamKind, Scalar, Stmt, StmtKind, VarId,
 };
 use lathe_poly::Linear;
 use restore::{Counter, Tape, When};
@@ -34,12 +38,36 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 pub fn cotangents(
+    module: &Module,
     prepared: Prepared,
     request: &Request,
     wrt: Vec<String>,
     of: Vec<String>,
 ) -> Result<Derivative, Diagnostic> {
-    let Prepared { func, act, root } = prepared;
+    let Some(snapshots) = request.checkpoints else {
+        let Prepared { func, act, root } = prepared;
+        return started(func, &act, &root).finish(&root, request, wrt, of);
+    };
+    let carried = started(prepared.func.clone(), &prepared.act, &prepared.root).carried(&prepared.root);
+    if carried.is_empty() {
+        let text = "no loop carries values from one iteration to the next: there is nothing to checkpoint";
+        return Err(refuse(codes::CHECKPOINT, text, &Places::none()).help("leave the checkpoints out"));
+    }
+    let mut func = prepared.func;
+    let loops = carried.iter().map(|c| (c.time.id, c.states.clone())).collect();
+    let all = checkpoint::split(&mut func, loops);
+    let act = activity(module, &func, &wrt, &of, request.allow_steps)?;
+    let Prepared { func, act, root } = built(module, func, act)?;
+    let mut r = started(func, &act, &root);
+    for (of, c) in all.into_iter().zip(&carried) {
+        let one = r.revolve(of, &c.time.name, i64::from(snapshots.get()));
+        r.revolves.push(one);
+    }
+    r.finish(&root, request, wrt, of)
+}
+
+/// A function whose adjoints are about to be made.
+fn started<'a>(func: Function, act: &'a Activity, root: &Scope) -> Reverse<'a> {
     let scalars = func.params.iter().filter_map(|p| match &p.kind {
         ParamKind::Scalar(b) => Some(b.id),
         ParamKind::Array(_) => None,
@@ -47,7 +75,7 @@ pub fn cotangents(
     let constants = func.sizes.iter().map(|b| b.id).chain(scalars).collect();
     let mut r = Reverse {
         func,
-        act: &act,
+        act,
         constants,
         scope_of: HashMap::new(),
         buffers: HashMap::new(),
@@ -59,12 +87,14 @@ pub fn cotangents(
         counters: Vec::new(),
         labels: HashMap::new(),
         strict: false,
+        revolves: Vec::new(),
+        bare: None,
     };
     for b in r.func.params.iter().filter_map(|p| p.array()) {
         r.scope_of.insert(b.id, 0);
         r.buffers.insert(b.id, b.clone());
     }
-    r.collect(&root);
+    r.collect(root);
     for p in r.func.params.clone() {
         match &p.kind {
             ParamKind::Array(b) if act.of_buffer(b.id) => r.shadow(b),
@@ -72,7 +102,7 @@ pub fn cotangents(
             _ => {}
         }
     }
-    r.finish(&root, request, wrt, of)
+    r
 }
 
 /// A statement that writes an array.
@@ -104,6 +134,10 @@ struct Reverse<'a> {
     labels: HashMap<String, usize>,
     /// Whether something was made that must run in the very reverse of the forward order.
     strict: bool,
+    /// Loops that are checkpointed.
+    revolves: Vec<revolve::Revolve>,
+    /// The scope that runs again for what it ends with: nothing of it is kept.
+    bare: Option<ScopeId>,
 }
 
 impl Reverse<'_> {
@@ -247,6 +281,9 @@ impl Reverse<'_> {
 
     /// The iterations of a loop in reverse, or in order where it makes no difference.
     fn back_loop(&mut self, site: &Rc<Site>, l: &Loop, scope: &Scope) -> Result<Option<Stmt>, Diagnostic> {
+        if let Some(n) = self.revolving(l.binder.id) {
+            return self.last_sweep(n, site, l, scope);
+        }
         let around = std::mem::replace(&mut self.strict, false);
         let body = self.back_scope(scope)?;
         let strict = self.strict;
@@ -292,16 +329,7 @@ impl Reverse<'_> {
         let mut touched: HashMap<BufId, Uses> = HashMap::new();
         self.touched(&scope.body, &mut touched);
         let inside = inner_vars(&scope.body);
-        let apart = |a: &Access, b: &Access| {
-            if a.view != b.view || !matches!(a.view, lathe_ir::View::Buffer(_)) {
-                return false;
-            }
-            a.indices.iter().zip(&b.indices).any(|(p, q)| {
-                let (p, q) = (Linear::of(p), Linear::of(q));
-                let own = p.factor(l.binder.id);
-                own != 0 && p == q && !p.mentions(&inside) && !p.reads()
-            })
-        };
+        let apart = |a: &Access, b: &Access| apart(a, b, l.binder.id, &inside);
         touched.iter().filter(|(b, _)| self.lives_outside(**b, scope)).all(|(_, (writes, reads))| {
             writes.iter().enumerate().all(|(n, (w, adds))| {
                 writes[n..].iter().all(|(o, also)| (*adds && *also) || apart(w, o))
@@ -361,6 +389,18 @@ impl Reverse<'_> {
             }
         }
     }
+}
+
+/// Whether two accesses touch elements of one iteration of a loop each: a subscript of both tells iterations apart.
+/// `inside` are variables that are bound in the loop.
+fn apart(a: &Access, b: &Access, time: VarId, inside: &HashSet<VarId>) -> bool {
+    if a.view != b.view || !matches!(a.view, lathe_ir::View::Buffer(_)) {
+        return false;
+    }
+    a.indices.iter().zip(&b.indices).any(|(p, q)| {
+        let (p, q) = (Linear::of(p), Linear::of(q));
+        p.factor(time) != 0 && p == q && !p.mentions(inside) && !p.reads()
+    })
 }
 
 /// Variables of loops and dimensions that are bound in a node.

@@ -80,6 +80,11 @@ impl Reverse<'_> {
         if let Some(done) = memo.get(&e.address()) {
             return Ok(done.clone());
         }
+        let now = match e.kind() {
+            ExprKind::Load(a) => self.again(site, a, when).map(load),
+            _ => None,
+        };
+        let e = now.as_ref().unwrap_or(e);
         let taped = match e.kind() {
             ExprKind::Load(a) => self.overwritten(site, a, when),
             _ => None,
@@ -402,7 +407,7 @@ impl Reverse<'_> {
             extents: t.buffer.extents.clone(),
             elem: t.buffer.elem.clone(),
         };
-        outermost.map(kept).collect()
+        outermost.map(kept).chain(self.snapshots()).collect()
     }
 }
 
@@ -431,7 +436,7 @@ fn extent(lo: &Expr, hi: &Expr, step: i64, before: &[(VarId, Expr, Expr)]) -> Op
 ///
 /// `constants` are variables that never change. Writes are compared with reads subscript by subscript: a difference that
 /// is known in one of them decides.
-fn may_overwrite(
+pub fn may_overwrite(
     constants: &HashSet<VarId>,
     site: &Site,
     read: &Access,

@@ -88,8 +88,8 @@ pub fn derive(m: &Module, f: &Function, mode: Mode) -> Result<Derivative, Diagno
 fn asked(m: &Module, f: &Function, mode: Mode, ask: &Request) -> Result<Derivative, Diagnostic> {
     let name = format!("{}_{}", f.name, if mode == Mode::Forward { "jvp" } else { "vjp" });
     let usual = Request::new(mode, name);
-    let (wrt, of, allow_steps) = (ask.wrt.clone(), ask.of.clone(), ask.allow_steps);
-    differentiate(m, f, &Request { wrt, of, allow_steps, ..usual })
+    let (wrt, of, checkpoints) = (ask.wrt.clone(), ask.of.clone(), ask.checkpoints);
+    differentiate(m, f, &Request { wrt, of, allow_steps: ask.allow_steps, checkpoints, ..usual })
 }
 
 fn well_formed(m: &Module, f: &Function) {

@@ -6,7 +6,8 @@
 //! | `#: forward`, `#: reverse` | the derived function, and what it keeps between the sweeps |
 //! | `#: second` | the tangents of the cotangents; all derivatives of derivatives are compared |
 //!
-//! Behind the word may stand `wrt A, B`, `of C`, `value` and `steps` (which count as locally constant).
+//! Behind the word may stand `wrt A, B`, `of C`, `value`, `steps` (which count as locally constant), and how many
+//! checkpoints loops have.
 
 use crate::common::{NoFiles, Outcome, VALUES, compare};
 use lathe_diagnostics::{Diagnostic, SourceMap};
@@ -91,6 +92,7 @@ fn request(mode: Mode, text: &str) -> Result<Request, String> {
             ("of", _) => list = Some(false),
             ("value", _) => ask.value = true,
             ("steps", _) => ask.allow_steps = true,
+            (number, _) if number.parse::<u16>().is_ok() => ask.checkpoints = number.parse().ok(),
             (name, Some(true)) => ask.wrt.push(name.to_string()),
             (name, Some(false)) => ask.of.push(name.to_string()),
             (word, None) => return Err(format!("`{word}` says nothing of a derivative")),

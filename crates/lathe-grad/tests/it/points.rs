@@ -61,3 +61,28 @@ fn products_with_zeros() {
         assert_eq!(run(&m, &g, &x, &at)["x_bar"].to_f32_vec(), want);
     }
 }
+
+/// Forward over reverse: snapshots have tangents like all other arrays.
+#[test]
+fn second_derivatives_go_through_checkpoints() {
+    let (m, f) = kernel(
+        "kernel k(u: inout f64[N], T: i32) {
+            for t in 0..T { for i in 1..N { u[i] = u[i] * (1 - 0.3 * u[i] * u[i - 1]) } }
+        }",
+    );
+    let at = given("N=4 T=7");
+    let second = |checkpoints: Option<u16>| {
+        let checkpoints = checkpoints.and_then(std::num::NonZeroU16::new);
+        let ask = Request { checkpoints, ..Request::new(Mode::Reverse, "g") };
+        let g = differentiate(&m, &f, &ask).expect("a derivative").func;
+        let h = derive(&m, &g, Mode::Forward).expect("its derivative").func;
+        run(&m, &h, &drawn(&h, &at), &at)
+    };
+    let all = second(None);
+    for n in [1, 2, 5, 20] {
+        let few = second(Some(n));
+        for (name, a) in &all {
+            assert_eq!(a.to_f64_vec(), few[name].to_f64_vec(), "{name} with {n}");
+        }
+    }
+}

@@ -164,10 +164,17 @@ impl Gen {
 }
 
 fn program(seed: u64) -> String {
+    within(seed, "", "")
+}
+
+/// A kernel whose statements are in something.
+fn within(seed: u64, before: &str, after: &str) -> String {
     let mut g = Gen { rng: Rng(seed), text: String::new(), locals: 0 };
     g.text.push_str("kernel r(x: f32[N], u: inout f32[N], w: inout f32[N], k: i32[N], c: f32) {\n");
+    g.text.push_str(before);
     let depth = 1 + g.rng.below(3);
     g.block(depth, &mut Vec::new(), &mut Vec::new());
+    g.text.push_str(after);
     g.text.push_str("}\n");
     g.text
 }
@@ -178,12 +185,12 @@ fn cases(few: u64) -> u64 {
 
 /// Differences near a tie or a condition that changes are not derivatives: of several inputs, one must agree. All else
 /// must hold for every input. Whether a comparison with differences was made at all.
-fn survives(text: &str, order: u32, seed: u64) -> bool {
+fn survives(text: &str, ask: &Request, order: u32, seed: u64) -> bool {
     let (m, f) = kernel(text);
     let (m, f) = widened(&m, &f);
     let mut differs = None;
     for n in 0..4 {
-        match compare(&m, &f, &Request::new(Mode::Reverse, ""), &given("N=5").seeded(seed * 4 + n), order) {
+        match compare(&m, &f, ask, &given("N=5").seeded(seed * 4 + n), order) {
             Outcome::Agrees => return true,
             Outcome::Differs(how) => differs = Some(how),
             Outcome::Large | Outcome::Refused => {}
@@ -198,13 +205,31 @@ fn survives(text: &str, order: u32, seed: u64) -> bool {
 #[test]
 fn random_kernels() {
     let n = cases(120);
-    let compared = (0..n).filter(|seed| survives(&program(*seed), 1, *seed)).count() as u64;
+    let compared = (0..n)
+        .filter(|seed| survives(&program(*seed), &Request::new(Mode::Reverse, ""), 1, *seed))
+        .count() as u64;
     assert!(compared * 2 > n, "only {compared} of {n} were compared");
 }
 
 #[test]
 fn random_kernels_twice() {
     let n = cases(24);
-    let compared = (0..n).filter(|seed| survives(&program(seed ^ 0xdead_0000), 2, *seed)).count() as u64;
+    let compared = (0..n)
+        .filter(|seed| survives(&program(seed ^ 0xdead_0000), &Request::new(Mode::Reverse, ""), 2, *seed))
+        .count() as u64;
     assert!(compared * 3 > n, "only {compared} of {n} were compared");
+}
+
+/// Loops in time, some within bounds that are data, with few snapshots of what they carry.
+#[test]
+fn random_loops_with_checkpoints() {
+    let n = cases(80);
+    let one = |seed: u64| {
+        let time = ["for t in 0..5 {\n", "for t in 2..9 step 3 {\n", "for t in 0..index(k[0]) + 3 {\n"];
+        let text = within(seed ^ 0xbeef_0000, time[seed as usize % 3], "}\n");
+        let checkpoints = std::num::NonZeroU16::new(1 + seed as u16 % 4);
+        survives(&text, &Request { checkpoints, ..Request::new(Mode::Reverse, "") }, 1, seed)
+    };
+    let compared = (0..n).filter(|seed| one(*seed)).count() as u64;
+    assert!(compared * 2 > n, "only {compared} of {n} were compared");
 }
