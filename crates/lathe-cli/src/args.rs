@@ -351,7 +351,8 @@ pub struct GradArgs {
     /// The same bits for every number of threads (not implemented yet)
     #[arg(long)]
     pub deterministic: bool,
-    /// What is stored for time loops: `none` (all of it); `revolve:N` and a bound in bytes are not implemented yet
+    /// What is kept of outermost loops that carry arrays: `none` (values of every iteration), `revolve:N` (N states at a time), or
+    /// as many states as fit in a number of bytes (`64M`; sizes by `-D`); the iterations between states run again
     #[arg(long, value_name = "C", default_value = "none")]
     pub checkpoint: String,
     /// Compares with central differences and with the other mode, in f64; sizes that are not given are small

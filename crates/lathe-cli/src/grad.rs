@@ -6,14 +6,15 @@ use crate::run;
 use crate::say::{self, note};
 use crate::target::{self, Common};
 use crate::{Outcome, Stop};
-use lathe::grad::{GradCheck, Mode, Passes, Request, check, derive};
+use lathe::grad::{GradCheck, Mode, Passes, Request, check, derive, differentiated};
 use lathe::rounds::Runs;
 use lathe::{
     Assumptions, Build, Built, Data, Diagnostic, Failure, Function, Pool, Program, codes, data, measure,
     stats,
 };
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::num::NonZeroU16;
 
 /// Sizes of a check where none are given.
 const SMALL: i64 = 6;
@@ -72,12 +73,20 @@ pub fn grad(a: &GradArgs, common: &Common) -> Outcome {
         )
     };
     let passes = a.passes.as_deref().map_or_else(Passes::usual, Passes::parse);
+    let given = target::given(&t.how, &a.data)?;
+    let sizes = known(&program, &kernel, &given)?;
+    let at_once = checkpoints(&a.checkpoint, |n| {
+        let request = Request { checkpoints: NonZeroU16::new(n), ..request.clone() };
+        let d = differentiated(&program.lang.module, &kernel, &request, &passes)?;
+        Ok(lathe::ir::interp::evaluate(&d.tape_bytes(), &sizes))
+    });
+    let at_once = at_once.map_err(|d| Stop::from(Failure::one(&program.sources, d)))?;
+    let request = Request { checkpoints: at_once, ..request };
     let d = derive(&mut program, &kernel, &request, &passes)?;
     // The derivative passes the same analysis as what users write.
     let trust = if t.trust_assumptions { Assumptions::Trusted } else { Assumptions::Checked };
     lathe::schedule::plain(&program, &d.func, trust)?;
     let at = |d: Diagnostic| Stop::from(Failure::one(&program.sources, d));
-    let given = target::given(&t.how, &a.data)?;
     let checked = match a.check {
         true => Some(compared(&program, &kernel, &request, &passes, &given).map_err(at)?),
         false => None,
@@ -86,14 +95,6 @@ pub fn grad(a: &GradArgs, common: &Common) -> Outcome {
         Some(runs) => Some(timed(a, &given, &program, &kernel, &d.func, runs)?),
         None => None,
     };
-    let mut sizes = data::given_sizes(&kernel, &given.sizes).map_err(at)?;
-    for p in &kernel.params {
-        if let lathe::ir::ParamKind::Scalar(b) = &p.kind
-            && let Some(v) = given.inputs.get(&*b.name).and_then(|v| v.parse().ok())
-        {
-            sizes.insert(b.id, v);
-        }
-    }
     let bytes = d.tape_bytes();
     let scope = lathe::text::Scope::of_function(&d.func);
     let sums = d.accumulation();
@@ -130,14 +131,70 @@ pub fn grad(a: &GradArgs, common: &Common) -> Outcome {
     Ok(())
 }
 
+/// The sizes and integers that are given.
+fn known(
+    program: &Program,
+    kernel: &Function,
+    given: &data::Given,
+) -> Result<HashMap<lathe::ir::VarId, i64>, Stop> {
+    let mut sizes =
+        data::given_sizes(kernel, &given.sizes).map_err(|d| Stop::from(Failure::one(&program.sources, d)))?;
+    for p in &kernel.params {
+        if let lathe::ir::ParamKind::Scalar(b) = &p.kind
+            && let Some(v) = given.inputs.get(&*b.name).and_then(|v| v.parse().ok())
+        {
+            sizes.insert(b.id, v);
+        }
+    }
+    Ok(sizes)
+}
+
+/// How many states are kept at once: `none`, `revolve:N`, or as many as fit in a number of bytes (`1000`, `64K`, `64M`, `2G`).
+/// `bytes` is what is kept with so many.
+fn checkpoints(
+    text: &str,
+    mut bytes: impl FnMut(u16) -> Result<Option<i64>, Diagnostic>,
+) -> Result<Option<NonZeroU16>, Diagnostic> {
+    if text == "none" {
+        return Ok(None);
+    }
+    let wrong = || {
+        let text =
+            format!("`--checkpoint {text}` is neither `none`, nor a number of states, nor one of bytes");
+        Diagnostic::error(codes::OPTION, text).help("`revolve:8`, with 1 to 65535 states, or bytes: `64M`")
+    };
+    if let Some(n) = text.strip_prefix("revolve:") {
+        return n.parse().map(Some).map_err(|_| wrong());
+    }
+    let (digits, unit) = match text.char_indices().last() {
+        Some((n, 'K')) => (&text[..n], 1 << 10),
+        Some((n, 'M')) => (&text[..n], 1 << 20),
+        Some((n, 'G')) => (&text[..n], 1 << 30),
+        _ => (text, 1),
+    };
+    let limit =
+        digits.parse::<i64>().ok().and_then(|n| n.checked_mul(unit)).filter(|n| *n > 0).ok_or_else(wrong)?;
+    let (Some(one), Some(two)) = (bytes(1)?, bytes(2)?) else {
+        let text = "how many states fit in a number of bytes depends on sizes that are not given";
+        return Err(
+            Diagnostic::error(codes::OPTION, text).help("give all sizes by `-D`, and numbers by `-i`")
+        );
+    };
+    if limit < one {
+        let text = format!("{limit} bytes do not hold what must be kept: {one} with one state");
+        let help = format!("`--checkpoint {one}` or more");
+        return Err(Diagnostic::error(lathe::grad::refusals::CHECKPOINT, text).help(help));
+    }
+    let states = 1 + (limit - one).checked_div(two - one).unwrap_or(i64::from(u16::MAX));
+    Ok(NonZeroU16::new(u16::try_from(states).unwrap_or(u16::MAX)))
+}
+
 /// Refuses what the options promise and nothing keeps yet.
 fn not_yet(a: &GradArgs) -> Result<(), Diagnostic> {
     let option = if a.accumulate != "auto" {
         format!("--accumulate {}", a.accumulate)
     } else if a.deterministic {
         "--deterministic".to_string()
-    } else if a.checkpoint != "none" {
-        format!("--checkpoint {}", a.checkpoint)
     } else {
         return Ok(());
     };

@@ -97,7 +97,7 @@ pub struct TypeParam {
     pub choices: Vec<Ident>,
 }
 
-/// `kernel name = vjp(kernel, wrt: (A, B), of: (C), value: true, allow: steps)`: a derivative (`jvp`, `vjp`, `hvp`).
+/// `kernel name = vjp(kernel, wrt: (A, B), of: (C), value: true, allow: steps, checkpoint: 8)`: a derivative (`jvp`, `vjp`, `hvp`).
 #[derive(Clone, Debug)]
 pub struct Derived {
     pub name: Ident,
@@ -110,6 +110,8 @@ pub struct Derived {
     /// Cotangents come beside the kernel's own outputs.
     pub value: bool,
     pub allow_steps: bool,
+    /// How many states of a loop in time are kept at once.
+    pub checkpoints: Option<std::num::NonZeroU16>,
     pub doc: String,
     pub span: Span,
 }

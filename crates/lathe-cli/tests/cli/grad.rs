@@ -64,6 +64,32 @@ fn the_tape_is_counted_in_bytes() {
 }
 
 #[test]
+fn few_states_of_a_loop_are_kept() {
+    let f = Folder::new();
+    let text = "kernel k(u: inout f64[N], a: f64[T]) {
+        for t in 0..T { for x in 0..N { u[x] = u[x] * u[x] * a[t] } }
+    }";
+    f.write("k.lathe", format!("{text}\nkernel d = vjp(k, checkpoint: 3)"));
+    let bytes = |option: &str| {
+        let r =
+            parsed(&f.ok(&format!("grad k.lathe:k --json --check -D N=10 -D T=90 --checkpoint {option}")));
+        assert_eq!(r["check"]["ok"], true, "{r}");
+        r["tape_bytes"]["value"].as_i64().expect("a number")
+    };
+    assert_eq!(bytes("none"), 7200);
+    assert_eq!(bytes("revolve:3"), 240);
+    assert_eq!(bytes("revolve:1"), 80);
+    assert_eq!(bytes("1K"), 960);
+    for (option, code) in [("79", "E1306"), ("revolve:0", "E0917"), ("few", "E0917"), ("9G9", "E0917")] {
+        f.fails(&format!("grad k.lathe:k -D N=10 -D T=90 --checkpoint {option}"), 1, code);
+    }
+    f.fails("grad k.lathe:k --checkpoint 1000", 1, "E0917");
+    f.ok("run k.lathe:d -D N=7 -D T=20 --check");
+    f.write("h.lathe", format!("{text}\nkernel d = vjp(k, checkpoint: 0)"));
+    f.fails("check h.lathe", 1, "E0105");
+}
+
+#[test]
 fn passes_make_the_gradient_of_a_norm_linear() {
     let f = Folder::new();
     f.write(
@@ -86,10 +112,12 @@ fn passes_make_the_gradient_of_a_norm_linear() {
 fn what_is_not_there_is_refused_by_name() {
     let f = Folder::new();
     f.write("g.lathe", GEMM);
-    for option in ["--accumulate atomic", "--deterministic", "--checkpoint revolve:4", "--checkpoint 1000"] {
+    for option in ["--accumulate atomic", "--deterministic"] {
         let d = f.fails(&format!("grad g.lathe {option}"), 1, "E1302");
         assert!(d.stderr.contains(option), "{}", d.stderr);
     }
+    // There is no loop.
+    f.fails("grad g.lathe --checkpoint revolve:4", 1, "E1306");
     f.fails("grad g.lathe --wrt Z", 1, "E1303");
     f.fails("grad g.lathe -o g.lathe", 1, "E0907");
     f.write("s.lathe", "kernel s(x: f32[N]) -> (y: f32[N]) { y[i] = floor(x[i]) * x[i] }");

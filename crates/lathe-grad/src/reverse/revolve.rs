@@ -180,36 +180,49 @@ impl Reverse<'_> {
     ) -> Result<Option<Stmt>, Diagnostic> {
         let Some(back) = self.back_scope(scope)? else { return Ok(None) };
         self.strict = true;
-        self.revolves[n].is_used = true;
-        let states = self.revolves[n].of.states.clone();
-        self.needs.extend(states.iter().map(|s| (0, s.outer.id)));
-        let again = self.again_once(n, scope)?;
         let lo = self.restore(site, &[], &l.lo, None, When::Back)?;
         let hi = self.restore(site, &[], &l.hi, None, When::Back)?;
         let all = trips(l, lo.clone(), hi);
         let end = self.func.fresh_var(format!("{}.trips", l.binder.name), Scalar::Index);
         let done = self.func.fresh_var(&*l.binder.name, Scalar::Index);
         let e = self.func.fresh_var(format!("{}.last", l.binder.name), Scalar::Index);
-        let r = &self.revolves[n];
-        let (at, top, here) = (r.cells.at.clone(), r.cells.top.clone(), r.cells.here.clone());
-        let now: Vec<Arc<Buffer>> = r.arrays.iter().map(|a| a.0.clone()).collect();
-        let mut list =
-            vec![self.set(cell(&here), load(Access::buffer(at.id, Type::INDEX, vec![value(&top)])))];
-        list.extend(self.given(n, &now, value(&top)));
-        list.push(self.advance(n, l, lo.clone(), &again, &now, var(&e), var(&e)));
-        // The snapshot of this iteration is free now.
-        let last = load(Access::buffer(at.id, Type::INDEX, vec![value(&top)]));
-        let free = self.set(cell(&top), sub(value(&top), index(1)));
-        let cond = and(eq(last, var(&e)), lt(index(0), value(&top)));
-        list.push(Stmt::of(StmtKind::If { cond, then: free, other: None }));
-        list.push(at_step(l, &lo, var(&e), &back));
+        let used = touched(&back);
+        let is_needed = self.revolves[n].of.states.iter().any(|s| used.contains(&s.inner.id));
+        let restored = if is_needed { self.restored_state(n, l, &lo, scope, &var(&e))? } else { Vec::new() };
+        let body = Stmt::seq(restored.into_iter().chain([at_step(l, &lo, var(&e), &back)]));
         let value = sub(sub(var(&end), index(1)), var(&done));
-        let body = Stmt::of(StmtKind::Let { binder: e, value, body: Stmt::seq(list) });
+        let body = Stmt::of(StmtKind::Let { binder: e, value, body });
         let turned =
             Loop { binder: done, lo: index(0), hi: var(&end), step: 1, exec: Executor::Serial, body };
         let turned = Stmt::new(StmtKind::Loop(turned), site.places.clone());
         let s = Stmt::of(StmtKind::Let { binder: end, value: all, body: turned });
         Ok(Some(self.popped(site, s)))
+    }
+
+    /// Brings the state at the beginning of iteration `e` about, and gives its snapshot free.
+    fn restored_state(
+        &mut self,
+        n: usize,
+        l: &Loop,
+        lo: &Expr,
+        scope: &Scope,
+        e: &Expr,
+    ) -> Result<Vec<Stmt>, Diagnostic> {
+        self.revolves[n].is_used = true;
+        let outer: Vec<_> = self.revolves[n].of.states.iter().map(|s| (0, s.outer.id)).collect();
+        self.needs.extend(outer);
+        let again = self.again_once(n, scope)?;
+        let r = &self.revolves[n];
+        let (at, top, here) = (r.cells.at.clone(), r.cells.top.clone(), r.cells.here.clone());
+        let now: Vec<Arc<Buffer>> = r.arrays.iter().map(|a| a.0.clone()).collect();
+        let last = || load(Access::buffer(at.id, Type::INDEX, vec![value(&top)]));
+        let mut list = vec![self.set(cell(&here), last())];
+        list.extend(self.given(n, &now, value(&top)));
+        list.push(self.advance(n, l, lo.clone(), &again, &now, e.clone(), e.clone()));
+        let free = self.set(cell(&top), sub(value(&top), index(1)));
+        let cond = and(eq(last(), e.clone()), lt(index(0), value(&top)));
+        list.push(Stmt::of(StmtKind::If { cond, then: free, other: None }));
+        Ok(list)
     }
 
     /// What of an iteration must run again for the state that it ends with, on the states that iterations begin with.

@@ -45,11 +45,20 @@ impl Parser<'_> {
         }
         let mut d = self.inside("(", ")", |p| {
             let of_kernel = p.ident("the kernel to differentiate")?;
-            let (wrt, of, doc, span) = (Vec::new(), Vec::new(), String::new(), start);
-            let mut d =
-                Derived { name, rule, of_kernel, wrt, of, value: false, allow_steps: false, doc, span };
+            let mut d = Derived {
+                name,
+                rule,
+                of_kernel,
+                wrt: Vec::new(),
+                of: Vec::new(),
+                value: false,
+                allow_steps: false,
+                checkpoints: None,
+                doc: String::new(),
+                span: start,
+            };
             while p.take(",") && !p.is(")") {
-                let option = p.ident("`wrt`, `of`, `value` or `allow`")?;
+                let option = p.ident("`wrt`, `of`, `value`, `allow` or `checkpoint`")?;
                 p.expect(":")?;
                 match option.text.as_str() {
                     "wrt" => d.wrt = p.names()?,
@@ -61,10 +70,18 @@ impl Parser<'_> {
                         }
                     }
                     "allow" if p.take("steps") => d.allow_steps = true,
+                    "checkpoint" => {
+                        let Tok::Int(n) = p.peek() else { return p.expected("how many states are kept") };
+                        d.checkpoints = n.parse().ok();
+                        if d.checkpoints.is_none() {
+                            return p.expected("a number of states from 1 to 65535");
+                        }
+                        p.advance();
+                    }
                     _ => {
                         let text = "no option of a derivative";
                         let d = p.error(codes::EXPECTED, text, option.span, "not this");
-                        let help = "options: `wrt: (A, B)`, `of: (C)`, `value: true`, `allow: steps`";
+                        let help = "options: `wrt: (A, B)`, `of: (C)`, `value: true`, `allow: steps`, `checkpoint: 8`";
                         return Err(d.help(help));
                     }
                 }

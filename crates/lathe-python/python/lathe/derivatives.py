@@ -24,19 +24,21 @@ _FLOATS = ("f16", "bf16", "f32", "f64")
 Names = str | Iterable[str] | None
 
 
-def vjp(kernel: Kernel, wrt: Names = None, of: Names = None, *, value: bool = False, allow_steps: bool = False) -> Kernel:
+def vjp(kernel: Kernel, wrt: Names = None, of: Names = None, *, value: bool = False, allow_steps: bool = False,
+        checkpoints: int | None = None) -> Kernel:
     """Reverse mode: the kernel ``(A, …, C_bar, …) -> (A_bar, …)`` of cotangents.
 
     ``wrt`` names inputs and ``of`` results, all of float types where they are left out. With ``value`` the results come
     first. With ``allow_steps``, ``floor``, ``round`` and conversions to integers count as locally constant; else a result that
-    depends on an input through one is refused.
+    depends on an input through one is refused. With ``checkpoints``, so many states of a loop in time are kept at once, instead of
+    values of every iteration, and iterations between them run again.
 
     >>> import lathe, numpy as np
     >>> square = lathe.kernel("kernel square(x: f64[N]) -> (y: f64[N]) { y[i] = x[i] * x[i] }")
     >>> lathe.vjp(square)(np.array([1.0, 2.0]), np.array([1.0, 10.0]))
     array([ 2., 40.])
     """
-    return _derived(kernel, "vjp", wrt, of, value, allow_steps)
+    return _derived(kernel, "vjp", wrt, of, value, allow_steps, checkpoints)
 
 
 def jvp(kernel: Kernel, wrt: Names = None, of: Names = None, *, allow_steps: bool = False) -> Kernel:
@@ -49,10 +51,10 @@ def hvp(kernel: Kernel, wrt: Names = None, of: Names = None, *, allow_steps: boo
     return _derived(kernel, "hvp", wrt, of, False, allow_steps)
 
 
-def grad(kernel: Kernel, wrt: Names = None) -> Callable[..., Any]:
+def grad(kernel: Kernel, wrt: Names = None, *, checkpoints: int | None = None) -> Callable[..., Any]:
     """A function that takes what the kernel takes and returns the derivatives of its one number by the inputs ``wrt`` (all
-    of float types): an array for one input, a tuple for several."""
-    both = value_and_grad(kernel, wrt)
+    of float types): an array for one input, a tuple for several. `checkpoints` are those of :func:`vjp`."""
+    both = value_and_grad(kernel, wrt, checkpoints=checkpoints)
 
     def gradient(*args: Any, **named: Any) -> Any:
         return both(*args, **named)[1]
@@ -60,10 +62,10 @@ def grad(kernel: Kernel, wrt: Names = None) -> Callable[..., Any]:
     return _like(gradient, kernel, "The gradient of")
 
 
-def value_and_grad(kernel: Kernel, wrt: Names = None) -> Callable[..., Any]:
+def value_and_grad(kernel: Kernel, wrt: Names = None, *, checkpoints: int | None = None) -> Callable[..., Any]:
     """As :func:`grad`, with the kernel's own number first: ``(value, gradient)``."""
     names, result = _inputs(kernel, wrt), _number(kernel)
-    derived = vjp(kernel, names, result, value=True)
+    derived = vjp(kernel, names, result, value=True, checkpoints=checkpoints)
 
     def value_and_gradient(*args: Any, **named: Any) -> Any:
         value, *gradients = derived(*bound(kernel, args, named), _one(kernel, result))
@@ -113,11 +115,16 @@ def _like(f: Callable[..., Any], kernel: Kernel, what: str) -> Callable[..., Any
     return f
 
 
-def _derived(kernel: Kernel, rule: str, wrt: Names, of: Names, value: bool, allow_steps: bool) -> Kernel:
+def _derived(kernel: Kernel, rule: str, wrt: Names, of: Names, value: bool, allow_steps: bool,
+             checkpoints: int | None = None) -> Kernel:
     if not isinstance(kernel, Kernel):
         raise _lathe.fail("E0917", f"a derivative is one of a kernel, not of {type(kernel).__name__}", [], "lathe.kernel(…)")
     options = [f"{word}: ({', '.join(names)})" for word, names in (("wrt", _names(wrt)), ("of", _names(of))) if names is not None]
     options += ["value: true"] * bool(value) + ["allow: steps"] * bool(allow_steps)
+    if checkpoints is not None:
+        if isinstance(checkpoints, bool) or not isinstance(checkpoints, int) or not 0 < checkpoints < 1 << 16:
+            raise _lathe.fail("E0917", f"checkpoints are a number from 1 to 65535, not {checkpoints!r}", [], "checkpoints=8")
+        options.append(f"checkpoint: {checkpoints}")
     text, name = kernel.source().rstrip(), f"{kernel.name}_{rule}"
     while re.search(rf"\b{re.escape(name)}\b", text):
         name += "_"

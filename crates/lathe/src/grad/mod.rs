@@ -50,7 +50,10 @@ pub fn optimized(module: &Module, func: &Function, passes: &str) -> Result<Funct
 }
 
 /// The derivative of a kernel, with passes before and after.
-fn differentiated(
+///
+/// # Errors
+/// What cannot be differentiated, by `E13xx`; `E0620` for an unknown pass.
+pub fn differentiated(
     module: &Module,
     func: &Function,
     request: &Request,
@@ -137,6 +140,7 @@ fn one(module: &Module, f: &Function, d: &lathe_lang::Derived) -> Result<Functio
         of: names(&d.of),
         value: mode == Mode::Forward || d.value,
         allow_steps: d.allow_steps,
+        checkpoints: d.checkpoints,
         ..Request::new(mode, name)
     };
     let name = d.name.text.as_str();
