@@ -1,5 +1,7 @@
 //! Expressions: typed, immutable, hash-tagged, shared.
 
+mod same;
+
 use crate::digest::{Digest, Feed};
 use crate::ids::{BufId, VarId};
 use crate::ops::{BinOp, MathFn, UnOp};
@@ -345,7 +347,7 @@ impl Access {
 impl PartialEq for Expr {
     fn eq(&self, o: &Expr) -> bool {
         Arc::ptr_eq(&self.0, &o.0)
-            || (self.0.hash == o.0.hash && self.0.ty == o.0.ty && self.0.kind == o.0.kind)
+            || (self.0.hash == o.0.hash && self.0.ty == o.0.ty && same::nodes(&self.0, &o.0))
     }
 }
 impl Eq for Expr {}
