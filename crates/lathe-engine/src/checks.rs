@@ -1,19 +1,17 @@
-//! The checks that a kernel makes of its arguments, their numbers, and how to make them on descriptors.
+//! The checks that a kernel makes of its arguments, and their numbers. What they compute is in [`crate::entry`].
 //!
 //! A kernel runs the entries of the table in order and returns the 1-based number of the first that fails. First come,
 //! parameter by parameter, element type, rank and extents (so that later checks may read shapes); then extents
 //! against the declared types; then overlaps. `check` statements have the last numbers and run where they are in
 //! the body.
 
-use crate::memory::Shape;
-use lathe_abi::{CheckKind, MAX_EXTENT, dtype};
-use lathe_ir::interp::evaluate;
+use lathe_abi::{CheckKind, dtype};
 use lathe_ir::lower::Unsupported;
 use lathe_ir::{
     ExprKind, Function, Mode, Module, Name, ParamKind, Scalar, Stmt, StmtKind, Type, VarId, visit,
 };
-use lathe_poly::sizes::{self, SizeSource, size_sources};
-use std::collections::{HashMap, HashSet};
+use lathe_poly::sizes::{SizeSource, size_sources};
+use std::collections::HashSet;
 
 /// The checks of one function, in the order of their numbers.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,11 +22,6 @@ pub struct CheckTable {
 }
 
 impl CheckTable {
-    /// The sizes of a call whose arguments have these shapes.
-    pub fn sizes_of(&self, args: &[Shape]) -> HashMap<VarId, i64> {
-        sizes::solve(&self.sizes, &|p, d| args[p].extents[d])
-    }
-
     /// The number that a failed `check` statement returns.
     pub fn user(&self, code: &str, message: &str) -> Option<i32> {
         let at = self.entries.iter().position(
@@ -144,51 +137,11 @@ fn user_checks(module: &Module, body: &Stmt, called: &mut HashSet<Name>, out: &m
     }
 }
 
-/// The number of the first check that these arguments fail, 0 if they fail none: what the code of an engine for
-/// CPUs does first, for engines whose code runs elsewhere. `scalar` reads the value of an integer parameter by its
-/// position, once types and ranks are right.
-pub fn first_failure(
-    table: &CheckTable,
-    func: &Function,
-    args: &[Shape],
-    scalar: &dyn Fn(usize) -> Option<i64>,
-) -> i32 {
-    let mut known = HashMap::new();
-    let holds = |check: &CheckKind, known: &mut HashMap<VarId, i64>| match check {
-        CheckKind::Dtype { param } => {
-            let ty = element_type(&func.params[*param].kind);
-            args[*param].dtype == dtype_of(&ty) && args[*param].elem_bytes == ty.bytes()
-        }
-        CheckKind::Rank { param } => {
-            args[*param].extents.len() == func.params[*param].array().map_or(0, |b| b.extents.len())
-        }
-        CheckKind::Size { param, dim } => {
-            let a = &args[*param];
-            let (n, stride) = (a.extents[*dim], a.strides[*dim].unsigned_abs());
-            let span = (n.max(1) as u64 - 1).checked_mul(stride).and_then(|s| s.checked_mul(a.elem_bytes));
-            (0..=MAX_EXTENT).contains(&n) && span.is_some_and(|s| s <= MAX_EXTENT as u64)
-        }
-        CheckKind::Shape { param, dim } => {
-            if known.is_empty() {
-                known.extend(table.sizes_of(args));
-                known.extend(func.params.iter().enumerate().filter_map(|(at, p)| match &p.kind {
-                    ParamKind::Scalar(b) if b.ty.is_int() => Some((b.id, scalar(at)?)),
-                    _ => None,
-                }));
-            }
-            let declared = func.params[*param].array().and_then(|b| b.extents.get(*dim));
-            declared.and_then(|e| evaluate(e, known)) == Some(args[*param].extents[*dim])
-        }
-        CheckKind::Overlap { a, b } => !args[*a].meets(&args[*b]),
-        CheckKind::User { .. } => true,
-    };
-    let failed = table.entries.iter().position(|c| !holds(c, &mut known));
-    failed.map_or(0, |at| at as i32 + 1)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::entry::Entry;
+    use crate::memory::Shape;
     use lathe_ir::build::{add, index, var};
     use lathe_ir::{Buffer, Layout, Param, Space, Stage};
     use std::sync::Arc;
@@ -240,6 +193,7 @@ mod tests {
     fn descriptors_are_checked_in_the_order_of_the_table() {
         let f = function();
         let t = check_table(&Module::default(), &f).unwrap();
+        let entry = Entry::of(&t, &f);
         let shape = |at: usize, n: i64, stride: i64| Shape {
             address: at,
             extents: vec![n],
@@ -248,8 +202,8 @@ mod tests {
             elem_bytes: 4,
         };
         let first = |args: [Shape; 3]| {
-            let number = first_failure(&t, &f, &args, &|_| None);
-            number.checked_sub(1).and_then(|at| t.entries.get(at as usize)).cloned()
+            let number = entry.check(&args, &|_| None).err()?;
+            t.entries.get(number as usize - 1).cloned()
         };
         let (a, b, c) = (shape(0x1000, 5, 1), shape(0x2000, 4, 1), shape(0x3000, 4, -1));
         assert_eq!(first([a.clone(), b.clone(), c.clone()]), None);
@@ -257,8 +211,17 @@ mod tests {
         assert_eq!(first([other, b.clone(), c.clone()]), Some(CheckKind::Dtype { param: 0 }));
         let flat = Shape { extents: vec![], strides: vec![], ..b.clone() };
         assert_eq!(first([a.clone(), flat, c.clone()]), Some(CheckKind::Rank { param: 1 }));
-        for bad in [shape(0x2000, -1, 1), shape(0x2000, 4, i64::MIN), shape(0x2000, i64::MAX, 0)] {
+        let (most, far) = (lathe_abi::MAX_EXTENT, lathe_abi::MAX_EXTENT / 4 / 3);
+        for bad in [(-1, 1), (4, i64::MIN), (i64::MAX, 0), (i64::MIN, i64::MIN), (most + 1, 0), (4, far + 1)]
+        {
+            let bad = shape(0x2000, bad.0, bad.1);
             assert_eq!(first([a.clone(), bad, c.clone()]), Some(CheckKind::Size { param: 1, dim: 0 }));
+        }
+        // Along one element or none any stride will do.
+        for (n, stride) in [(most, 0), (1, i64::MIN), (0, i64::MAX), (4, -far)] {
+            let right = [shape(0x1000, n + 1, 0), shape(0x2000, n, stride), shape(1 << 60, n, stride)];
+            let first = first(right);
+            assert!(!matches!(first, Some(CheckKind::Size { param: 1 | 2, .. })), "{n}, {stride}: {first:?}");
         }
         assert_eq!(
             first([a.clone(), b.clone(), shape(0x3000, 5, 1)]),

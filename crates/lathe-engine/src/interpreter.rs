@@ -1,7 +1,8 @@
 //! The interpreter as an engine: the reference run, with its messages about faults.
 
-use crate::checks::{CheckTable, check_table, element_type, first_failure};
+use crate::checks::{check_table, element_type};
 use crate::codes;
+use crate::entry::Entry;
 use crate::feature::{Capabilities, Form, Statement, Step, Through};
 use crate::memory::Shape;
 use crate::{Code, Engine, Object, Options, needs, printed};
@@ -92,7 +93,8 @@ impl Engine for Interpreter {
             .map_err(printed::unplaced)?;
         let globals = Mutex::new(Globals::of(&module)?);
         let table = check_table(&module, &func).map_err(|d| printed::unplaced(needs::free_size(d)))?;
-        Ok(Box::new(Loaded { program, globals, func, table }))
+        let entry = Entry::of(&table, &func);
+        Ok(Box::new(Loaded { program, globals, func, entry, checks: table.entries }))
     }
 }
 
@@ -101,7 +103,8 @@ struct Loaded {
     /// As the last call left them.
     globals: Mutex<Globals>,
     func: Function,
-    table: CheckTable,
+    entry: Entry,
+    checks: Vec<CheckKind>,
 }
 
 impl Code for Loaded {
@@ -114,8 +117,7 @@ impl Code for Loaded {
             let bytes = unsafe { shapes[at].gather() };
             ArrayValue::from_bytes(element_type(&params[at].kind), &[], bytes)?.leaf(0, 0)
         };
-        let failed = first_failure(&self.table, &self.func, &shapes, &|at| Some(scalar(at)?.to_i64()));
-        if failed != 0 {
+        if let Err(failed) = self.entry.check(&shapes, &|at| Some(scalar(at)?.to_i64())) {
             return Ok(failed);
         }
         self.apart(&shapes)?;
@@ -168,7 +170,7 @@ impl Loaded {
         if f.diagnostic.code == interp::codes::DIVISION_BY_ZERO {
             return Ok(status::DIVISION_BY_ZERO);
         }
-        let user = self.table.entries.iter().position(|c| match c {
+        let user = self.checks.iter().position(|c| match c {
             CheckKind::User { code, message } => {
                 f.check.as_deref() == Some(code.as_str()) && f.diagnostic.message.contains(message.as_str())
             }

@@ -3,12 +3,13 @@
 //! * [`Engine`]: the trait. [`Capabilities`] declare what an engine supports; [`accept`] decides from them, before
 //!   any code is generated, whether it supports a function; [`Object`] is compiled code that can be kept; [`Code`] is
 //!   code that can be called.
-//! * [`checks`], [`memory`]: the checks of arguments and the memory behind them, for engines whose code does not read
-//!   descriptors itself.
+//! * [`checks`], [`entry`]: the checks of arguments, and what every engine computes for them, as expressions.
+//! * [`memory`]: the memory behind descriptors, for engines whose code does not read descriptors itself.
 //! * [`interpreter`]: the interpreter as an engine.
 
 pub mod checks;
 pub mod codes;
+pub mod entry;
 pub mod feature;
 pub mod interpreter;
 pub mod memory;
@@ -18,6 +19,7 @@ pub mod printed;
 
 pub use checks::{CheckTable, check_table, dtype_of};
 pub use codes::CODES;
+pub use entry::{Entry, Field};
 pub use feature::{Capabilities, Feature, Form, Statement, Step, Through};
 pub use interpreter::Interpreter;
 pub use needs::{Need, accept, missing, needs};

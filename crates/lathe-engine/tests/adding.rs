@@ -4,11 +4,12 @@
 
 use lathe_abi::{Array, LoopBody, Runtime, status};
 use lathe_diagnostics::{Diagnostic, FileId};
-use lathe_engine::checks::{element_type, first_failure};
+use lathe_engine::checks::element_type;
 use lathe_engine::feature::{Statement, Step, Through};
 use lathe_engine::memory::Shape;
 use lathe_engine::{
-    Capabilities, CheckTable, Code, Engine, Interpreter, Object, Options, accept, check_table, dtype_of,
+    Capabilities, CheckTable, Code, Engine, Entry, Interpreter, Object, Options, accept, check_table,
+    dtype_of,
 };
 use lathe_ir::interp::ArrayValue;
 use lathe_ir::lower::resolve;
@@ -76,7 +77,8 @@ impl Engine for Closures {
         let sizes = check_table(&module, &func).expect("its sizes are told").sizes;
         let table = CheckTable { entries: object.checks.clone(), sizes };
         let body = action(&func.body, &table);
-        Ok(Box::new(Loaded { func, table, body }))
+        let entry = Entry::of(&table, &func);
+        Ok(Box::new(Loaded { func, entry, body }))
     }
 }
 
@@ -240,7 +242,7 @@ fn action(s: &Stmt, table: &CheckTable) -> Action {
 
 struct Loaded {
     func: Function,
-    table: CheckTable,
+    entry: Entry,
     body: Action,
 }
 
@@ -255,12 +257,12 @@ impl Code for Loaded {
             ArrayValue::from_bytes(element_type(&self.func.params[at].kind), &shape, bytes).expect("elements")
         };
         let number = |at: usize| array(at).leaf(0, 0);
-        let failed = first_failure(&self.table, &self.func, &shapes, &|at| Some(number(at)?.to_i64()));
-        if failed != 0 {
-            return Ok(failed);
-        }
+        let known = match self.entry.check(&shapes, &|at| Some(number(at)?.to_i64())) {
+            Ok(known) => known,
+            Err(failed) => return Ok(failed),
+        };
         let mut f = Frame::default();
-        f.vars.extend(self.table.sizes_of(&shapes).into_iter().map(|(v, n)| (v.0, n as u64)));
+        f.vars.extend(known.into_iter().map(|(v, n)| (v.0, n as u64)));
         for (at, p) in self.func.params.iter().enumerate() {
             let cells = (0..array(at).len()).filter_map(|n| array(at).leaf(n, 0)).map(|v| v.bits).collect();
             match &p.kind {

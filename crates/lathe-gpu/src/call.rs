@@ -4,7 +4,6 @@ use crate::host::{self, Driver, Known, Value};
 use crate::kept::Unpacked;
 use lathe_abi::{Array, DEVICE_ALIGNMENT as ALIGNED, status};
 use lathe_diagnostics::Diagnostic;
-use lathe_engine::checks::first_failure;
 use lathe_engine::codes;
 use lathe_engine::memory::Shape;
 use lathe_ir::{BufId, Mode, ParamKind, Scalar};
@@ -158,10 +157,10 @@ unsafe fn known(u: &Unpacked, shapes: &[Shape]) -> Result<Result<Known, i32>, Di
         ParamKind::Scalar(b) => integer(b.ty, &unsafe { shapes[at].gather() }),
         ParamKind::Array(_) => None,
     };
-    let failed = first_failure(&u.table, &u.func, shapes, &scalar);
-    if failed != 0 {
-        return Ok(Err(failed));
-    }
+    let sizes = match u.entry.check(shapes, &scalar) {
+        Ok(known) => known,
+        Err(failed) => return Ok(Err(failed)),
+    };
     for (b, pb) in params.iter().enumerate() {
         for (a, pa) in params[..b].iter().enumerate() {
             let written = pa.mode != Mode::In || pb.mode != Mode::In;
@@ -178,8 +177,8 @@ unsafe fn known(u: &Unpacked, shapes: &[Shape]) -> Result<Result<Known, i32>, Di
         }
     }
     let mut known = Known::default();
-    for (id, n) in u.table.sizes_of(shapes) {
-        known.size(id, n);
+    for s in &u.func.sizes {
+        known.size(s.id, sizes.get(&s.id).copied().unwrap_or(0));
     }
     for (p, s) in params.iter().zip(shapes) {
         if let ParamKind::Scalar(b) = &p.kind {

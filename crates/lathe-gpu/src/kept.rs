@@ -2,7 +2,7 @@
 
 use lathe_device::Limits;
 use lathe_diagnostics::Diagnostic;
-use lathe_engine::{CheckTable, Object, check_table, codes, needs, printed};
+use lathe_engine::{Entry, Object, check_table, codes, needs, printed};
 use lathe_ir::text::print_module;
 use lathe_ir::{Function, Module};
 use lathe_source::device::{DeviceSource, Language, emit};
@@ -21,7 +21,7 @@ pub fn pack(module: &Module, func: &Function, code: &[u8]) -> Vec<u8> {
 /// What an object holds.
 pub struct Unpacked {
     pub func: Function,
-    pub table: CheckTable,
+    pub entry: Entry,
     pub source: DeviceSource,
     pub code: Vec<u8>,
 }
@@ -42,5 +42,6 @@ pub fn unpack(object: &Object, language: Language, limits: Limits) -> Result<Unp
         module.functions.get(object.symbol.as_str()).ok_or_else(|| refuse("it has no such function"))?;
     let table = check_table(&module, func).map_err(|d| printed::unplaced(needs::free_size(d)))?;
     let source = emit(&module, func, language, limits).map_err(printed::unplaced)?;
-    Ok(Unpacked { func: func.clone(), table, source, code: code.to_vec() })
+    let entry = Entry::of(&table, func);
+    Ok(Unpacked { func: func.clone(), entry, source, code: code.to_vec() })
 }

@@ -593,20 +593,6 @@ impl Ir {
         }
     }
 
-    /// The address of a constant array that this module keeps to itself.
-    pub fn constant_array(&self, name: &str, ty: Ty, parts: &[Value]) -> Value {
-        let (name, mut parts) = (c_string(name), parts.to_vec());
-        // SAFETY: the parts are constants of the element type; the global is new.
-        unsafe {
-            let all = LLVMConstArray2(ty, parts.as_mut_ptr(), parts.len() as u64);
-            let global = LLVMAddGlobal(self.module, LLVMTypeOf(all), name.as_ptr());
-            LLVMSetInitializer(global, all);
-            LLVMSetGlobalConstant(global, 1);
-            LLVMSetLinkage(global, llvm_sys::LLVMLinkage::LLVMPrivateLinkage);
-            global
-        }
-    }
-
     /// The module as text.
     pub fn print(&self) -> String {
         // SAFETY: the message is copied, then given back.

@@ -5,7 +5,9 @@
 //! the declared one under the sizes that were found.
 
 use crate::form::Affine;
-use lathe_ir::{BinOp, Binder, Expr, ExprKind, Function, Param, VarId, visit};
+use lathe_ir::build::{binary, index, lt, mul, select, sub, var_id};
+use lathe_ir::interp::evaluate;
+use lathe_ir::{BinOp, Binder, Expr, ExprKind, Function, Param, Scalar, VarId, visit};
 use std::collections::HashMap;
 
 /// The largest size that is found: larger than any extent in memory (see `lathe_abi::MAX_EXTENT`).
@@ -43,12 +45,23 @@ impl Equation {
         self.times == 1 && self.plus == 0 && self.others.is_empty()
     }
 
-    /// The size with this extent, rounded towards 0 and kept within `0..=LARGEST`. The extent is in that range, too.
-    pub fn solve(&self, extent: i64, value: &dyn Fn(VarId) -> i64) -> i64 {
-        let part = |(v, k): &(VarId, i64)| k.saturating_mul(value(*v));
-        let rest = self.others.iter().map(part).fold(extent.saturating_sub(self.plus), i64::saturating_sub);
-        rest.saturating_div(self.times).clamp(0, LARGEST)
+    /// The size with this extent, rounded towards 0; not yet kept [`within`] its range, in which the extent is.
+    pub fn quotient(&self, extent: Expr) -> Expr {
+        let less = |n: Expr, (v, k): &(VarId, i64)| sub(n, mul(var_id(*v, Scalar::Index), index(*k)));
+        let rest = self.others.iter().fold(sub(extent, index(self.plus)), less);
+        if self.times == 1 { rest } else { binary(BinOp::TruncDiv, rest, index(self.times)) }
     }
+
+    /// The size with this extent, where the others have these values.
+    pub fn solve(&self, extent: i64, others: &HashMap<VarId, i64>) -> i64 {
+        evaluate(&within(self.quotient(index(extent))), others).unwrap_or(0)
+    }
+}
+
+/// A number kept within `0..=LARGEST`.
+pub fn within(n: Expr) -> Expr {
+    let low = select(lt(index(LARGEST), n.clone()), index(LARGEST), n.clone());
+    select(lt(n, index(0)), index(0), low)
 }
 
 /// Where a size is read: in which dimension of which parameter, and how.
@@ -115,7 +128,7 @@ pub fn sources_in(sizes: &[Binder], extents: &[Extent]) -> Vec<SizeSource> {
 pub fn solve(sources: &[SizeSource], extent: &dyn Fn(usize, usize) -> i64) -> HashMap<VarId, i64> {
     let mut out = HashMap::new();
     for s in sources {
-        let n = s.equation.solve(extent(s.param, s.dim), &|v| out.get(&v).copied().unwrap_or(0));
+        let n = s.equation.solve(extent(s.param, s.dim), &out);
         out.insert(s.equation.size, n);
     }
     out
@@ -124,8 +137,8 @@ pub fn solve(sources: &[SizeSource], extent: &dyn Fn(usize, usize) -> i64) -> Ha
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lathe_ir::build::{add, index, max, mul, sub, var};
-    use lathe_ir::{Buffer, Layout, Mode, ParamKind, Scalar, Space, Stage, Type};
+    use lathe_ir::build::{add, max, var};
+    use lathe_ir::{Buffer, Layout, Mode, ParamKind, Space, Stage, Type};
     use std::sync::Arc;
 
     fn function(extents: impl Fn(&[Binder]) -> Vec<Expr>) -> Function {

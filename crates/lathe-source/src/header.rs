@@ -3,7 +3,7 @@
 use crate::codes;
 use crate::names::{Names, sanitize};
 use lathe_diagnostics::Diagnostic;
-use lathe_ir::{Function, ParamKind, Type};
+use lathe_ir::{Function, ParamKind};
 
 /// The types of the ABI; the guard lets several headers meet in one file.
 const ABI: &str = r#"#ifndef LATHE_ABI
@@ -99,14 +99,6 @@ static inline lathe_runtime lathe_default_runtime(void) {
 /// The C name of a function's kernel.
 pub fn symbol(func: &Function) -> String {
     Names::default().fresh_symbol(&func.name)
-}
-
-/// The name of an element type's code in a descriptor.
-pub fn dtype(ty: &Type) -> String {
-    match ty.scalar() {
-        Some(s) => format!("LATHE_{}", s.name().to_uppercase()),
-        None => "LATHE_AGGREGATE".to_string(),
-    }
 }
 
 /// A parameter as the language writes it, sizes by name.

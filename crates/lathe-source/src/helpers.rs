@@ -2,7 +2,6 @@
 
 use crate::by_reference::by_reference;
 use lathe_ir::Scalar;
-use lathe_poly::sizes::LARGEST;
 use std::collections::BTreeSet;
 
 /// Names of helpers in use; each name encodes what it is for (`min_f32`, `floordiv_i64`).
@@ -192,75 +191,6 @@ impl Helpers {
                 .into(),
         );
         "lathe_scale"
-    }
-
-    /// Whether an extent or the distance it spans is out of range (see `MAX_EXTENT`).
-    pub fn bad_extent(&mut self) -> &'static str {
-        self.need(
-            1,
-            format!(
-                "static inline int lathe_bad_extent(const lathe_array *a, int dim) {{\n    \
-                 const int64_t most = {}, n = a->shape[dim], s = a->strides[dim];\n    \
-                 int64_t far;\n    \
-                 if (n < 0 || n > most) return 1;\n    \
-                 if (n == 0) return 0;\n    \
-                 if (__builtin_mul_overflow(n - 1, s, &far)) return 1;\n    \
-                 if (__builtin_mul_overflow(far, (int64_t)a->elem_bytes, &far)) return 1;\n    \
-                 return far > most || far < -most;\n}}",
-                lathe_abi::MAX_EXTENT
-            ),
-        );
-        "lathe_bad_extent"
-    }
-
-    /// The size that an equation gives: its remaining constant by its factor (see `lathe_poly::sizes`).
-    pub fn solved_size(&mut self) -> &'static str {
-        self.need(
-            1,
-            format!(
-                "static inline int64_t lathe_solved_size(int64_t rest, int64_t times) {{\n    \
-                 const int64_t most = {LARGEST}, n = rest / times;\n    \
-                 return n < 0 ? 0 : n > most ? most : n;\n}}",
-            ),
-        );
-        "lathe_solved_size"
-    }
-
-    /// Whether the byte ranges of two arrays meet.
-    pub fn overlap(&mut self) -> &'static str {
-        self.need(
-            1,
-            "static inline int lathe_range(const lathe_array *a, uintptr_t *lo, uintptr_t *hi) {\n    \
-             int64_t below = 0, above = 0;\n    \
-             for (uint32_t d = 0; d < a->rank; d++) {\n        \
-             int64_t far = (a->shape[d] - 1) * a->strides[d];\n        \
-             if (a->shape[d] == 0) return 0;\n        \
-             if (far < 0) below += far; else above += far;\n    \
-             }\n    \
-             *lo = (uintptr_t)a->data + (uintptr_t)(below * (int64_t)a->elem_bytes);\n    \
-             *hi = (uintptr_t)a->data + (uintptr_t)((above + 1) * (int64_t)a->elem_bytes);\n    \
-             return 1;\n}"
-                .into(),
-        );
-        self.need(
-            2,
-            "static inline int lathe_overlap(const lathe_array *a, const lathe_array *b) {\n    \
-             uintptr_t alo, ahi, blo, bhi;\n    \
-             return lathe_range(a, &alo, &ahi) && lathe_range(b, &blo, &bhi) && alo < bhi && blo < ahi;\n}"
-                .into(),
-        );
-        "lathe_overlap"
-    }
-
-    /// Whether neighbours in the last dimension lie side by side.
-    pub fn unit(&mut self) -> &'static str {
-        self.need(
-            1,
-            "static inline int lathe_unit(const lathe_array *a) {\n    \
-             return a->strides[a->rank - 1] == 1 || a->shape[a->rank - 1] <= 1;\n}"
-                .into(),
-        );
-        "lathe_unit"
     }
 
     /// Intrinsics of x86 are used under the compiler's feature macros.

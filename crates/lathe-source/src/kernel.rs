@@ -2,16 +2,14 @@
 
 use crate::cc::capabilities;
 use crate::emit::{Buf, Emitter, Place, Result, Var, lift};
-use crate::header::{dtype, header};
+use crate::header::header;
 use crate::helpers::memory_type;
 use crate::writer::bare;
 use crate::{CSource, Style};
 use lathe_abi::CheckKind;
-use lathe_engine::{accept, check_table};
+use lathe_engine::{Entry, Field, accept, check_table};
 use lathe_ir::lower::inscan::expand_function;
-use lathe_ir::{Function, Mode, Module, ParamKind, VarId};
-use lathe_poly::sizes::SizeSource;
-use std::collections::HashMap;
+use lathe_ir::{Function, Mode, Module, ParamKind, Scalar, visit};
 
 /// How a root name is read from the arguments.
 struct Root {
@@ -32,7 +30,9 @@ pub fn emit_c(module: &Module, func: &Function, style: &Style) -> Result<CSource
     let func = &lathe_lower::lower(module, &expand_function(module, func));
     let mut e = Emitter::new(module, func, &table);
     e.lane_loops_only = style.lane_loops_only;
-    let roots = bind_roots(&mut e)?;
+    let entry = Entry::of(&table, func);
+    e.next_id = entry.next_id;
+    let roots = bind_roots(&mut e, &entry)?;
     let strided = func.params.iter().any(|p| p.array().is_some_and(|b| !b.extents.is_empty()));
     let mut bodies = Vec::new();
     let kinds: &[(&str, bool)] = if strided { &[("unit", true), ("any", false)] } else { &[("body", true)] };
@@ -43,31 +43,40 @@ pub fn emit_c(module: &Module, func: &Function, style: &Style) -> Result<CSource
         body(&mut e, &roots, &name)?;
         bodies.push(name);
     }
-    let prologue = prologue(&mut e, &roots, &bodies)?;
+    let prologue = prologue(&mut e, &entry, &roots, &bodies)?;
     let header = header(func)?;
     let source = assemble(&e, &header, &prologue);
     Ok(CSource { source, header, checks: table.entries })
 }
 
 /// Names sizes and scalars once; they mean the same in every C function.
-fn bind_roots(e: &mut Emitter) -> Result<Vec<Root>> {
+fn bind_roots(e: &mut Emitter, entry: &Entry) -> Result<Vec<Root>> {
     let mut roots = Vec::new();
     let f = e.function;
-    let mut values: HashMap<VarId, String> = HashMap::new();
-    for SizeSource { param, dim, equation } in e.table.sizes.clone() {
-        let id = equation.size;
-        let hint = f.sizes.iter().find(|b| b.id == id).map_or("size".into(), |b| b.name.to_string());
-        let name = e.names.fresh(&hint);
-        let mut value = format!("args[{param}].shape[{dim}]");
-        if !equation.is_plain() {
-            let others: String =
-                equation.others.iter().map(|(v, k)| format!(" - {} * ({k})", values[v])).collect();
-            let solved = e.helpers.solved_size();
-            value = format!("{solved}({value} - ({}){others}, {})", equation.plus, equation.times);
-        }
-        values.insert(id, value.clone());
-        roots.push(Root { name: name.clone(), value });
-        e.vars.insert(id, Var { name, ty: lathe_ir::Scalar::Index, frame: 0, lanes: false });
+    for (id, (at, field)) in &entry.fields {
+        let name = match field {
+            Field::Dtype => format!("args[{at}].dtype"),
+            Field::Rank => format!("args[{at}].rank"),
+            Field::ElemBytes => format!("(int64_t)args[{at}].elem_bytes"),
+            Field::Address => format!("(int64_t)args[{at}].data"),
+            Field::Extent(d) => format!("args[{at}].shape[{d}]"),
+            Field::Stride(d) => format!("args[{at}].strides[{d}]"),
+        };
+        e.vars.insert(*id, Var { name, ty: Scalar::Index, frame: 0, lanes: false });
+    }
+    e.push_frame(0);
+    let sizes = entry.values.iter().take(entry.sizes);
+    let sizes = sizes.map(|(b, value)| {
+        let value = e.uniform(value)?;
+        e.vars.insert(b.id, Var { name: value.clone(), ty: b.ty, frame: 0, lanes: false });
+        Ok((b, value))
+    });
+    let sizes: Vec<_> = sizes.collect::<Result<_>>()?;
+    e.frames.pop();
+    for (b, value) in sizes.into_iter().filter(|(b, _)| f.sizes.contains(b)) {
+        let name = e.names.fresh(&b.name);
+        roots.push(Root { name: name.clone(), value: bare(&value).to_string() });
+        e.vars.insert(b.id, Var { name, ty: b.ty, frame: 0, lanes: false });
     }
     for (at, p) in f.params.iter().enumerate() {
         if let ParamKind::Scalar(b) = &p.kind {
@@ -143,68 +152,37 @@ fn body(e: &mut Emitter, roots: &[Root], name: &str) -> Result<()> {
 }
 
 /// The kernel: checks in the order of their numbers, then the body that fits the strides.
-fn prologue(e: &mut Emitter, roots: &[Root], bodies: &[String]) -> Result<String> {
+fn prologue(e: &mut Emitter, entry: &Entry, roots: &[Root], bodies: &[String]) -> Result<String> {
     e.push_frame(0);
     e.frame().out.deepen();
-    let f = e.function;
     e.line("if (rt->version != LATHE_ABI_VERSION) return LATHE_OTHER_ABI;");
     let mut sizes_read = false;
-    let table = e.table;
-    for (i, check) in table.entries.iter().enumerate() {
-        let number = i + 1;
-        let reads_sizes =
-            !matches!(check, CheckKind::Dtype { .. } | CheckKind::Rank { .. } | CheckKind::Size { .. });
-        if reads_sizes && !sizes_read {
-            sizes_read = true;
-            read_roots(e, roots)?;
-        }
+    for ((check, fails), number) in e.table.entries.iter().zip(&entry.fails).zip(1..) {
+        let Some(fails) = fails else { continue };
         match check {
-            CheckKind::Dtype { param } => {
-                let p = &f.params[*param];
-                let (ty, at) = match &p.kind {
-                    ParamKind::Array(b) => (b.elem.clone(), *param),
-                    ParamKind::Scalar(b) => (b.ty.into(), *param),
-                };
-                let name = p.name();
-                e.line(format!("/* {name} */"));
-                e.line(format!(
-                    "if (args[{at}].dtype != {} || args[{at}].elem_bytes != {}) return {number};",
-                    dtype(&ty),
-                    ty.bytes()
-                ));
+            CheckKind::Dtype { param } => e.line(format!("/* {} */", e.function.params[*param].name())),
+            CheckKind::Rank { .. } | CheckKind::Size { .. } => {}
+            CheckKind::Shape { .. } | CheckKind::Overlap { .. } | CheckKind::User { .. } => {
+                if !std::mem::replace(&mut sizes_read, true) {
+                    read_roots(e, roots)?;
+                }
             }
-            CheckKind::Rank { param } => {
-                let rank = f.params[*param].array().map_or(0, |b| b.extents.len());
-                e.line(format!("if (args[{param}].rank != {rank}) return {number};"));
-            }
-            CheckKind::Size { param, dim } => {
-                let bad = e.helpers.bad_extent();
-                e.line(format!("if ({bad}(&args[{param}], {dim})) return {number};"));
-            }
-            CheckKind::Shape { param, dim } => {
-                let Some(b) = f.params[*param].array() else { continue };
-                let extent = b.extents[*dim].clone();
-                e.begin(&[]);
-                let want = e.uniform(&extent)?;
-                e.line(format!("if (args[{param}].shape[{dim}] != {}) return {number};", bare(&want)));
-            }
-            CheckKind::Overlap { a, b } => {
-                let overlap = e.helpers.overlap();
-                e.line(format!("if ({overlap}(&args[{a}], &args[{b}])) return {number};"));
-            }
-            CheckKind::User { .. } => {}
         }
+        for (b, value) in entry.values.iter().filter(|x| visit::vars_of(fails).contains(&x.0.id)) {
+            if !e.vars.contains_key(&b.id) {
+                let value = e.uniform(value)?;
+                let name = e.names.fresh(&b.name);
+                e.line(format!("const int64_t {name} = {};", bare(&value)));
+                e.vars.insert(b.id, Var { name, ty: b.ty, frame: 0, lanes: false });
+            }
+        }
+        e.begin(&[]);
+        let fails = e.uniform(fails)?;
+        e.line(format!("if ({}) return {number};", bare(&fails)));
     }
     if let [unit, any] = bodies {
-        let test = e.helpers.unit();
-        let tests: Vec<String> = f
-            .params
-            .iter()
-            .enumerate()
-            .filter(|(_, p)| p.array().is_some_and(|b| !b.extents.is_empty()))
-            .map(|(i, _)| format!("{test}(&args[{i}])"))
-            .collect();
-        e.line(format!("if ({}) return {unit}(rt, args);", tests.join(" && ")));
+        let test = e.uniform(&entry.unit)?;
+        e.line(format!("if ({}) return {unit}(rt, args);", bare(&test)));
         e.line(format!("return {any}(rt, args);"));
     } else if let Some(only) = bodies.first() {
         e.line(format!("return {only}(rt, args);"));

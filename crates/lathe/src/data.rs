@@ -274,7 +274,7 @@ fn unknown(e: &Expr, n: i64, sizes: &Values) -> Option<(VarId, i64)> {
         _ => e,
     };
     let equation = Equation::of(e, &|v| sizes.contains_key(&v))?;
-    let value = equation.solve(n, &|v| sizes.get(&v).copied().unwrap_or(0));
+    let value = equation.solve(n, sizes);
     let mut with = sizes.clone();
     with.insert(equation.size, value);
     (evaluate(e, &with) == Some(n)).then_some((equation.size, value))

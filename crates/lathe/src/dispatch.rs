@@ -36,7 +36,7 @@ impl Sizes {
         };
         let known =
             equation.others.iter().map(|(v, _)| Some((*v, other(*v)?))).collect::<Option<HashMap<_, _>>>()?;
-        Some(equation.solve(extent, &|v| known.get(&v).copied().unwrap_or(0)))
+        Some(equation.solve(extent, &known))
     }
 }
 

@@ -157,36 +157,23 @@ fn line(e: &Expr, known: &HashMap<VarId, i64>) -> Option<(Option<VarId>, i64, i6
 
 /// The value of an integer expression over known variables; `None` if it needs others, or fails.
 pub fn evaluate(e: &Expr, known: &HashMap<VarId, i64>) -> Option<i64> {
-    let ty = e.ty().scalar()?;
+    let ty = e.ty().scalar().filter(|ty| ty.is_int() || *ty == Scalar::Bool)?;
+    bits(e, ty, known).map(|v| v as i64)
+}
+
+/// The bits of the value of a scalar expression.
+fn bits(e: &Expr, ty: Scalar, known: &HashMap<VarId, i64>) -> Option<u64> {
+    let part = |e: &Expr| bits(e, e.ty().scalar()?, known);
     match e.kind() {
-        ExprKind::Int(v) => Some(*v),
-        ExprKind::Bool(v) => Some(i64::from(*v)),
-        ExprKind::Var(v) => known.get(v).copied(),
-        ExprKind::Unary(op, a) => {
-            let v = evaluate(a, known)?;
-            scalar::unary(*op, ty, v as u64).ok().map(|v| v as i64)
-        }
-        ExprKind::Binary(op, a, b) => {
-            let at = a.ty().scalar().filter(|t| !t.is_float())?;
-            let (x, y) = (evaluate(a, known)?, evaluate(b, known)?);
-            scalar::binary(*op, at, x as u64, y as u64).ok().map(|v| v as i64)
-        }
-        ExprKind::Select(c, a, b) => {
-            if evaluate(c, known)? != 0 {
-                evaluate(a, known)
-            } else {
-                evaluate(b, known)
-            }
-        }
-        ExprKind::Math(f @ MathFn::Abs, all) => {
-            let a = evaluate(all.first()?, known)?;
-            scalar::exact_math(*f, ty, a as u64).ok().map(|v| v as i64)
-        }
-        ExprKind::Cast(a) => {
-            let from = a.ty().scalar().filter(|t| !t.is_float() && !ty.is_float())?;
-            scalar::cast(from, ty, evaluate(a, known)? as u64).ok().map(|v| v as i64)
-        }
+        ExprKind::Int(v) => Some(*v as u64),
+        ExprKind::Bool(v) => Some(u64::from(*v)),
+        ExprKind::Float(v) => Some(scalar::of_f64(ty, v.get())),
+        ExprKind::Var(v) if !ty.is_float() => known.get(v).map(|v| *v as u64),
+        ExprKind::Unary(op, a) => scalar::unary(*op, ty, part(a)?).ok(),
+        ExprKind::Binary(op, a, b) => scalar::binary(*op, a.ty().scalar()?, part(a)?, part(b)?).ok(),
+        ExprKind::Select(c, a, b) => part(if part(c)? != 0 { a } else { b }),
+        ExprKind::Math(f @ MathFn::Abs, all) => scalar::exact_math(*f, ty, part(all.first()?)?).ok(),
+        ExprKind::Cast(a) => scalar::cast(a.ty().scalar()?, ty, part(a)?).ok(),
         _ => None,
     }
-    .filter(|_| ty.is_int() || ty == Scalar::Bool)
 }
