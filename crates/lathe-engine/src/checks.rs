@@ -143,8 +143,7 @@ mod tests {
     use crate::entry::Entry;
     use crate::memory::Shape;
     use lathe_ir::build::{add, index, var};
-    use lathe_ir::{Buffer, Layout, Param, Space, Stage};
-    use std::sync::Arc;
+    use lathe_ir::{Buffer, Param, Space, Stage};
 
     fn function() -> Function {
         let mut f = Function::empty("f", Stage::Plain);
@@ -154,15 +153,8 @@ mod tests {
             [("A", add(var(&n), index(1)), Mode::In), ("B", var(&n), Mode::In), ("C", var(&n), Mode::Out)]
         {
             let id = f.fresh_buf();
-            let b = Buffer {
-                id,
-                name: name.into(),
-                elem: Type::F32,
-                extents: vec![extent],
-                space: Space::Host,
-                layout: Layout::row_major(),
-            };
-            f.params.push(Param { kind: ParamKind::Array(Arc::new(b)), mode, alias: None });
+            let b = Buffer::local(id, name, Type::F32, vec![extent], Space::Host);
+            f.params.push(Param { kind: ParamKind::Array(b), mode, alias: None });
         }
         f
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub fn fill(label: String, dims: Vec<Dim>, target: Access, value: Expr) -> Stmt {
     let label = Label::new(label);
     if dims.is_empty() {
-        let store = Store { label, instance: Vec::new(), target, value, nontemporal: false };
+        let store = Store::new(label, Vec::new(), target, value);
         return Stmt::of(StmtKind::Store(store));
     }
     let (targets, values) = (vec![target], vec![value]);

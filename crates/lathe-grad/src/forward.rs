@@ -218,7 +218,7 @@ impl Forward<'_> {
         };
         let instance = l.stmt.instance().to_vec();
         let store = |n: usize, target: Access, value: Expr| {
-            let s = Store { label: label(n), instance: instance.clone(), target, value, nontemporal: false };
+            let s = Store::new(label(n), instance.clone(), target, value);
             Stmt::new(StmtKind::Store(s), places.clone())
         };
         Ok(match &l.work {

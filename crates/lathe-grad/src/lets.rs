@@ -4,11 +4,10 @@
 use lathe_ir::stmt::PartMap;
 use lathe_ir::visit::{loads_of, map_expr};
 use lathe_ir::{
-    Access, BufId, Buffer, Expr, ExprKind, Function, Label, Layout, Mode, Space, Stmt, StmtKind, Store, Type,
-    VarId, build,
+    Access, BufId, Buffer, Expr, ExprKind, Function, Label, Mode, Space, Stmt, StmtKind, Store, Type, VarId,
+    build,
 };
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 
 /// The function without `let`s of floats and of pure values.
 pub fn without_lets(func: &Function) -> Function {
@@ -52,18 +51,17 @@ impl PartMap for Lets<'_> {
         let value = self.expr(value);
         if binder.ty.is_float() {
             let elem = Type::from(binder.ty);
-            let buffer = Arc::new(Buffer {
-                id: self.func.fresh_buf(),
-                name: binder.name.clone(),
-                elem: elem.clone(),
-                extents: Vec::new(),
-                space: Space::Register,
-                layout: Layout::row_major(),
-            });
+            let buffer = Buffer::local(
+                self.func.fresh_buf(),
+                binder.name.clone(),
+                elem.clone(),
+                Vec::new(),
+                Space::Register,
+            );
             let target = Access::buffer(buffer.id, elem, Vec::new()).at(s.places().clone());
             self.values.insert(binder.id, build::load(target.clone()));
             let (label, instance) = (Label::new(&*binder.name), self.instance.clone());
-            let store = StmtKind::Store(Store { label, instance, target, value, nontemporal: false });
+            let store = StmtKind::Store(Store::new(label, instance, target, value));
             let body = Stmt::seq([s.with_kind(store), self.child(body)]);
             return s.with_kind(StmtKind::Alloc { buffer, body });
         }

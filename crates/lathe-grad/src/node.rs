@@ -10,8 +10,8 @@ use lathe_diagnostics::{Diagnostic, Places};
 use lathe_ir::build::{add, and, binary, cast, eq, index, load, mul, or, select, sub, var};
 use lathe_ir::visit::{loads_of, vars_of};
 use lathe_ir::{
-    Access, BinOp, Binder, BufId, Buffer, Combine, Compute, Dim, Executor, Expr, Function, Label, Layout,
-    Loop, Module, ReduceOp, Scalar, Space, Stmt, StmtKind, Type, VarId, reduce,
+    Access, BinOp, Binder, BufId, Buffer, Combine, Compute, Dim, Executor, Expr, Function, Label, Loop,
+    Module, ReduceOp, Scalar, Space, Stmt, StmtKind, Type, VarId, reduce,
 };
 use std::rc::Rc;
 use std::sync::Arc;
@@ -309,14 +309,13 @@ impl Builder<'_> {
         let target = &c.targets[0];
         let extents = target.view.buffer().and_then(|b| self.extents(b)).unwrap_or_default();
         let mut local = |suffix: &str, elem: Type| {
-            let buffer = Arc::new(Buffer {
-                id: self.func.fresh_buf(),
-                name: format!("{}.{suffix}", c.label).into(),
-                elem: elem.clone(),
-                extents: extents.clone(),
-                space: if extents.is_empty() { Space::Register } else { Space::Host },
-                layout: Layout::row_major(),
-            });
+            let buffer = Buffer::local(
+                self.func.fresh_buf(),
+                format!("{}.{suffix}", c.label),
+                elem.clone(),
+                extents.clone(),
+                if extents.is_empty() { Space::Register } else { Space::Host },
+            );
             if let Some(here) = self.buffers.last_mut() {
                 here.push(buffer.clone());
             }

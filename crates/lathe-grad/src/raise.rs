@@ -80,10 +80,10 @@ impl Body {
         }
         for i in items {
             let c = &mut i.compute;
-            if c.dims.iter().any(|d| mentions(&d.lo, own) || mentions(&d.hi, own)) {
+            if c.dims.iter().any(|d| [&d.lo, &d.hi].iter().any(|e| vars_of(e).contains(&own))) {
                 return None;
             }
-            let free = c.targets[0].indices.iter().any(|e| mentions(e, own));
+            let free = c.targets[0].indices.iter().any(|e| vars_of(e).contains(&own));
             let combine = match (&c.update, free) {
                 (_, true) => Combine::Concat,
                 (Some(op), false) => Combine::Reduce(op.clone()),
@@ -201,10 +201,6 @@ impl Body {
             stands && (!b.is_costly || once)
         })
     }
-}
-
-fn mentions(e: &Expr, v: VarId) -> bool {
-    vars_of(e).contains(&v)
 }
 
 /// Whether iterations of a loop touch nothing of one another but to add to it, statement by statement: then each

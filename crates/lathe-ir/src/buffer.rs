@@ -6,6 +6,7 @@ use crate::ids::BufId;
 use crate::layout::Layout;
 use crate::types::{Name, Type};
 use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 
 /// Where a buffer lives; named by the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -63,6 +64,17 @@ pub struct Buffer {
 }
 
 impl Buffer {
+    /// A new array in row-major order.
+    pub fn local(
+        id: BufId,
+        name: impl Into<Name>,
+        elem: Type,
+        extents: Vec<Expr>,
+        space: Space,
+    ) -> Arc<Buffer> {
+        Arc::new(Buffer { id, name: name.into(), elem, extents, space, layout: Layout::row_major() })
+    }
+
     /// Its part of a digest.
     pub(crate) fn feed(&self, h: &mut Feed) {
         (self.id, &self.name, &self.elem, self.space, &self.layout, self.extents.len()).hash(h);

@@ -1,8 +1,9 @@
 //! Statements: an immutable tree with shared children.
 //!
 //! What every statement can be asked, whatever its kind, is in [`parts`] (what it evaluates, touches, binds), [`map`]
-//! (the same with other parts), [`scope`] (what holds in it and after it) and [`effects`].
+//! (the same with other parts), [`scope`] (what holds in it and after it) and [`effects`]; [`block`]: blocks as lists.
 
+pub mod block;
 mod digest;
 pub mod effects;
 pub mod map;
@@ -174,6 +175,13 @@ pub struct Store {
     pub value: Expr,
     /// Bypasses the caches; set by the `nontemporal` step.
     pub nontemporal: bool,
+}
+
+impl Store {
+    /// A store through the caches.
+    pub fn new(label: Label, instance: Vec<Expr>, target: Access, value: Expr) -> Store {
+        Store { label, instance, target, value, nontemporal: false }
+    }
 }
 
 /// `targets op= values`. Licensed to be reassociated and reordered against other instances of the

@@ -128,6 +128,16 @@ pub fn loads_of(e: &Expr) -> Vec<Access> {
     out
 }
 
+/// The buffers that a statement or what it holds makes.
+pub fn local_buffers(s: &Stmt) -> HashSet<BufId> {
+    let mut out = HashSet::new();
+    walk(s, &mut |s, _| {
+        out.extend(s.allocated().map(|b| b.id));
+        true
+    });
+    out
+}
+
 /// Whether an expression takes the address of an element.
 pub fn takes_address(e: &Expr) -> bool {
     let mut found = false;

@@ -36,7 +36,7 @@ pub fn stores(module: &Module, r: &Reduce, places: &Places, next_id: &mut u32) -
     let news = combined(module, r)?;
     let store = |target: &Access, value: Expr| {
         let (label, instance) = (r.label.clone(), r.instance.clone());
-        let store = Store { label, instance, target: target.clone(), value, nontemporal: false };
+        let store = Store::new(label, instance, target.clone(), value);
         Stmt::new(StmtKind::Store(store), places.clone())
     };
     if let ([target], [new]) = (&r.targets[..], &news[..]) {

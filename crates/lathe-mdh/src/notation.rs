@@ -17,13 +17,12 @@ use crate::notation_rules as rules;
 use crate::notation_scalar::{Scalars, covers, ends, index_expr, larger, never_negative};
 use lathe_diagnostics::{Diagnostic, FileId, Span};
 use lathe_ir::{
-    Access, Binder, Buffer, Combine, Compute, Dim, Expr, Function, Label, Layout, Mode, Module, Param,
-    ParamKind, ReduceOp, Scalar, Space, Stage, Stmt, StmtKind, Type, build,
+    Access, Binder, Buffer, Combine, Compute, Dim, Expr, Function, Label, Mode, Module, Param, ParamKind,
+    ReduceOp, Scalar, Space, Stage, Stmt, StmtKind, Type, build,
 };
 use lathe_space::{Expr as Text, parse::expression};
 use lathe_syntax::{Cursor, Dialect, EXPRESSIONS, Grammar, Read, Rules, Tok, read_all};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// The longest text, and the most dimensions, buffers and accesses of a definition.
 const MOST_BYTES: usize = 1 << 20;
@@ -427,15 +426,9 @@ impl Reader<'_, '_> {
             }
             accesses.push(Access::buffer(id, ty.clone(), subscripts));
         }
-        let buffer = Buffer {
-            id,
-            name: name.into(),
-            elem: ty.clone(),
-            extents: extents.into_iter().flatten().collect(),
-            space: Space::Host,
-            layout: Layout::row_major(),
-        };
-        Ok((Param { kind: ParamKind::Array(Arc::new(buffer)), mode: kept, alias: None }, accesses))
+        let extents = extents.into_iter().flatten().collect();
+        let buffer = Buffer::local(id, name, ty.clone(), extents, Space::Host);
+        Ok((Param { kind: ParamKind::Array(buffer), mode: kept, alias: None }, accesses))
     }
 }
 

@@ -138,8 +138,7 @@ pub fn solve(sources: &[SizeSource], extent: &dyn Fn(usize, usize) -> i64) -> Ha
 mod tests {
     use super::*;
     use lathe_ir::build::{add, max, var};
-    use lathe_ir::{Buffer, Layout, Mode, ParamKind, Space, Stage, Type};
-    use std::sync::Arc;
+    use lathe_ir::{Buffer, Mode, ParamKind, Space, Stage, Type};
 
     fn function(extents: impl Fn(&[Binder]) -> Vec<Expr>) -> Function {
         let mut f = Function::empty("f", Stage::Plain);
@@ -149,15 +148,8 @@ mod tests {
         }
         for extent in extents(&f.sizes.clone()) {
             let id = f.fresh_buf();
-            let b = Buffer {
-                id,
-                name: "A".into(),
-                elem: Type::F32,
-                extents: vec![extent],
-                space: Space::Host,
-                layout: Layout::row_major(),
-            };
-            f.params.push(Param { kind: ParamKind::Array(Arc::new(b)), mode: Mode::In, alias: None });
+            let b = Buffer::local(id, "A", Type::F32, vec![extent], Space::Host);
+            f.params.push(Param { kind: ParamKind::Array(b), mode: Mode::In, alias: None });
         }
         f
     }

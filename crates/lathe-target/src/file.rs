@@ -45,27 +45,6 @@ pub(crate) struct File {
     pub constraints: Vec<Constraint>,
 }
 
-/// A file of format 0, in JSON: levels, and nothing else.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Old {
-    #[serde(default)]
-    format: u64,
-    name: String,
-    #[serde(default)]
-    about: String,
-    memories: Vec<Memory>,
-    cores: Vec<Core>,
-    #[serde(default)]
-    constraints: Vec<Constraint>,
-}
-
-impl From<Old> for File {
-    fn from(Old { name, about, memories, cores, constraints, .. }: Old) -> File {
-        File { format: FORMAT, name, about, memories, cores, constraints, ..File::default() }
-    }
-}
-
 /// What compilers call the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -132,10 +111,14 @@ impl File {
             return Err(form(format!("a machine file has at most {MOST_BYTES} bytes, not {}", text.len())));
         }
         if text.trim_start().starts_with(['{', '[']) && !text.trim_start().starts_with("[[") {
-            let old: Old = serde_json::from_str(text)
-                .map_err(|e| form(format!("this is not a machine file of format 0: {e}")).help(HELP))?;
-            return match old.format {
-                0 => Ok(old.into()),
+            let file: File = serde_json::from_str(text)
+                .map_err(|e| form(format!("this is not a machine file: {e}")).help(HELP))?;
+            let stated = [&file.facts, &file.extra].iter().any(|f| !f.is_empty());
+            let levels =
+                !(stated || file.base.is_some() || file.code.is_some() || !file.processors.is_empty());
+            return match file.format {
+                0 if levels => Ok(File { format: FORMAT, ..file }),
+                0 => Err(form("a machine file of format 0 has levels alone".to_string()).help(HELP)),
                 n => Err(form(format!("a machine file of format {n} is written in TOML"))),
             };
         }

@@ -11,8 +11,8 @@ use lathe_diagnostics::{Diagnostic, Places};
 use lathe_ir::names::Role;
 use lathe_ir::visit::{self, Path};
 use lathe_ir::{
-    Access, Buffer, Combine, Compute, Dim, Expr, Function, Label, Layout, Module, Reduce, ReduceOp, Space,
-    Stmt, StmtKind, Store, Type, build,
+    Access, Buffer, Combine, Compute, Dim, Expr, Function, Label, Module, Reduce, ReduceOp, Space, Stmt,
+    StmtKind, Store, Type, build,
 };
 use lathe_strategy::evidence::Kind;
 use lathe_strategy::syntax::{Formal, Sort};
@@ -216,7 +216,7 @@ impl<'a> Parts<'a> {
     }
 
     fn store(&self, label: Label, instance: Vec<Expr>, target: Access, value: Expr) -> Stmt {
-        self.stmt(StmtKind::Store(Store { label, instance, target, value, nontemporal: false }))
+        self.stmt(StmtKind::Store(Store::new(label, instance, target, value)))
     }
 
     fn reduce(
@@ -338,14 +338,7 @@ impl<'a> Parts<'a> {
 }
 
 fn register(work: &mut Work, name: &str, elem: Type) -> Arc<Buffer> {
-    Arc::new(Buffer {
-        id: work.fresh_buf(),
-        name: name.into(),
-        elem,
-        extents: Vec::new(),
-        space: Space::Register,
-        layout: Layout::row_major(),
-    })
+    Buffer::local(work.fresh_buf(), name, elem, Vec::new(), Space::Register)
 }
 
 /// How values are combined into targets: what comes before, in each instance, and after.

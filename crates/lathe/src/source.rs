@@ -29,3 +29,12 @@ pub fn without_mark(text: String) -> String {
 
 /// The byte order mark.
 pub const MARK: char = '\u{feff}';
+
+/// What files have that use no others: trees, and homomorphisms.
+pub(crate) struct Nothing;
+
+impl lathe_lang::Resolver for Nothing {
+    fn load(&mut self, _: &str, name: &str) -> Result<(String, String), String> {
+        Err(format!("`{name}` cannot be used here"))
+    }
+}

@@ -5,24 +5,16 @@
 //! access.
 
 use crate::failure::{Failure, Read};
+use crate::source::Nothing;
 use lathe_analysis::Assumptions;
 use lathe_diagnostics::{Diagnostic, FileId, Severity, SourceMap, Span};
 use lathe_ir::{Function, Module};
-use lathe_lang::{KernelInfo, Resolver};
+use lathe_lang::KernelInfo;
 use std::path::Path;
 
 /// Whether a path names a file of tree text.
 pub fn is_tree(path: &Path) -> bool {
     path.extension().is_some_and(|e| e == "tree")
-}
-
-/// Trees use no other files.
-struct Nothing;
-
-impl Resolver for Nothing {
-    fn load(&mut self, _: &str, name: &str) -> Result<(String, String), String> {
-        Err(format!("a tree does not use `{name}`"))
-    }
 }
 
 /// Parses and verifies tree text.

@@ -196,7 +196,7 @@ impl Reverse<'_> {
             return Ok(refresh(&s, &mut self.func.next_id));
         }
         let instance = site.loops.iter().map(|l| build::var(&l.binder)).collect();
-        let s = Store { label, instance, target, value, nontemporal: false };
+        let s = Store::new(label, instance, target, value);
         let s = Stmt::new(StmtKind::Store(s), site.places.clone());
         Ok(match under {
             Some(cond) => Stmt::new(StmtKind::If { cond, then: s, other: None }, site.places.clone()),

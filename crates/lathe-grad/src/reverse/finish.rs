@@ -99,14 +99,8 @@ impl Reverse<'_> {
             let made = self.bar_of_param(p).cloned();
             let known = made.is_some();
             let bar = made.unwrap_or_else(|| {
-                let like = Buffer {
-                    id: BufId(0),
-                    name: name.as_str().into(),
-                    elem: elem.clone(),
-                    extents: p.array().map(|b| b.extents.clone()).unwrap_or_default(),
-                    space: Space::Host,
-                    layout: lathe_ir::Layout::row_major(),
-                };
+                let extents = p.array().map(|b| b.extents.clone()).unwrap_or_default();
+                let like = Buffer::local(BufId(0), name.as_str(), elem.clone(), extents, Space::Host);
                 fresh(&mut self, &like, &name, elem.clone())
             });
             let outer = crate::shadow_name(&primal, &name, crate::Mode::Reverse);

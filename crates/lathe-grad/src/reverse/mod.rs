@@ -181,15 +181,9 @@ impl Reverse<'_> {
 
     fn scalar(&mut self, b: &lathe_ir::Binder) {
         let id = self.func.fresh_buf();
-        let bar = Buffer {
-            id,
-            name: format!("{}.bar", b.name).into(),
-            elem: crate::expr::wide(b.ty).into(),
-            extents: Vec::new(),
-            space: lathe_ir::Space::Host,
-            layout: lathe_ir::Layout::row_major(),
-        };
-        self.scalars.insert(b.id, Arc::new(bar));
+        let elem = crate::expr::wide(b.ty).into();
+        let bar = Buffer::local(id, format!("{}.bar", b.name), elem, Vec::new(), lathe_ir::Space::Host);
+        self.scalars.insert(b.id, bar);
     }
 
     /// A label that nothing has yet: `C.bar`, `C.bar2`, ….

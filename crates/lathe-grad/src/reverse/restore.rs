@@ -8,7 +8,7 @@ use crate::node::{Around, ScopeId, Site};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::build::{add, floor_div, index, load, max, sub, var};
 use lathe_ir::visit::{loads_of, vars_of};
-use lathe_ir::{Access, BufId, Buffer, Dim, Expr, ExprKind, Layout, Scalar, Space, Type, VarId, View};
+use lathe_ir::{Access, BufId, Buffer, Dim, Expr, ExprKind, Scalar, Space, Type, VarId, View};
 use lathe_poly::Linear;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -343,14 +343,13 @@ impl Reverse<'_> {
             ranges.push((d.binder.id, d.lo.clone(), d.hi.clone()));
         }
         let space = if extents.is_empty() { Space::Register } else { Space::Host };
-        let buffer = Arc::new(Buffer {
-            id: self.func.fresh_buf(),
-            name: format!("{}.tape", self.name(a)).into(),
-            elem: a.elem.clone(),
+        let buffer = Buffer::local(
+            self.func.fresh_buf(),
+            format!("{}.tape", self.name(a)),
+            a.elem.clone(),
             extents,
             space,
-            layout: Layout::row_major(),
-        });
+        );
         let (access, under) = (a.clone(), under.cloned());
         Ok(Tape {
             scope,
@@ -385,14 +384,13 @@ impl Reverse<'_> {
             );
             return Err(refuse(codes::TAPE, text, &site.places).help("compute the bounds from inputs"));
         }
-        let position = Arc::new(Buffer {
-            id: self.func.fresh_buf(),
-            name: format!("{}.position", site.label).into(),
-            elem: Type::INDEX,
-            extents: Vec::new(),
-            space: Space::Register,
-            layout: Layout::row_major(),
-        });
+        let position = Buffer::local(
+            self.func.fresh_buf(),
+            format!("{}.position", site.label),
+            Type::INDEX,
+            Vec::new(),
+            Space::Register,
+        );
         let total = self.func.fresh_var(format!("{}.trips", site.label), Scalar::Index);
         self.counters.push(Counter { scope, site: site.clone(), total, position });
         Ok(self.counters.len() - 1)

@@ -106,7 +106,7 @@ impl Reverse<'_> {
 
     fn store_bar(&mut self, l: &Leaf, target: Access, value: Expr) -> Stmt {
         let (label, instance) = (self.label(&l.site.label, "bar"), l.stmt.instance().to_vec());
-        let s = Store { label, instance, target, value, nontemporal: false };
+        let s = Store::new(label, instance, target, value);
         Stmt::new(StmtKind::Store(s), l.site.places.clone())
     }
 

@@ -4,8 +4,7 @@ use crate::arrays::{allocated, fill, written};
 use lathe_ir::build::{index, load, max, sub, var};
 use lathe_ir::visit::{loads_of, map_expr, map_stmts, refresh, substitute, vars_of};
 use lathe_ir::{
-    Access, Buffer, Combine, Compute, Dim, Expr, ExprKind, Function, Layout, Space, Stmt, StmtKind, VarId,
-    View,
+    Access, Buffer, Combine, Compute, Dim, Expr, ExprKind, Function, Space, Stmt, StmtKind, VarId, View,
 };
 use lathe_poly::Linear;
 use std::collections::{HashMap, HashSet};
@@ -114,14 +113,13 @@ fn without(
         });
         let n = same.unwrap_or_else(|| {
             let free = dims.iter().map(|d| Dim { combine: Combine::Concat, ..d.clone() }).collect();
-            let buffer = Arc::new(Buffer {
-                id: func.fresh_buf(),
-                name: format!("{}.once", c.label).into(),
-                elem: x.ty().clone(),
-                extents: dims.iter().map(extent).collect(),
-                space: Space::Host,
-                layout: Layout::row_major(),
-            });
+            let buffer = Buffer::local(
+                func.fresh_buf(),
+                format!("{}.once", c.label),
+                x.ty().clone(),
+                dims.iter().map(extent).collect(),
+                Space::Host,
+            );
             found.push(Hoisted { dims: free, value: x.clone(), buffer });
             found.len() - 1
         });

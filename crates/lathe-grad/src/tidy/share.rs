@@ -6,11 +6,9 @@ use crate::arrays::fill;
 use lathe_ir::build::{load, sub, var};
 use lathe_ir::visit::{loads_of, map_expr, refresh, substitute, vars_of, walk_expr};
 use lathe_ir::{
-    Access, BufId, Buffer, Combine, Compute, Expr, ExprKind, Function, Layout, Space, Status, Stmt, StmtKind,
-    VarId,
+    Access, BufId, Buffer, Combine, Compute, Expr, ExprKind, Function, Space, Status, Stmt, StmtKind, VarId,
 };
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 
 pub fn shared(all: &mut Vec<Line>, func: &mut Function) {
     let mut n = 0;
@@ -26,14 +24,13 @@ pub fn shared(all: &mut Vec<Line>, func: &mut Function) {
             while let Some((value, mut users)) = common(all, (first, n), &c) {
                 count += 1;
                 let number = if count > 1 { count.to_string() } else { String::new() };
-                let buffer = Arc::new(Buffer {
-                    id: func.fresh_buf(),
-                    name: format!("{}.shared{number}", c.label).into(),
-                    elem: value.ty().clone(),
-                    extents: c.dims.iter().map(super::hoist::extent).collect(),
-                    space: Space::Host,
-                    layout: Layout::row_major(),
-                });
+                let buffer = Buffer::local(
+                    func.fresh_buf(),
+                    format!("{}.shared{number}", c.label),
+                    value.ty().clone(),
+                    c.dims.iter().map(super::hoist::extent).collect(),
+                    Space::Host,
+                );
                 let at = c.dims.iter().map(|d| sub(var(&d.binder), d.lo.clone())).collect();
                 let target = Access::buffer(buffer.id, value.ty().clone(), at);
                 let s = fill(buffer.name.to_string(), c.dims.clone(), target.clone(), value.clone());

@@ -147,13 +147,12 @@ pub fn expand(module: &Module, l: &Loop, next_id: &mut u32) -> Option<Stmt> {
         let lane = lane(k);
         let at = |e: &Expr| visit::substitute(e, &lane);
         body.push(Stmt::new(
-            StmtKind::Store(Store {
-                label: label.clone(),
-                instance: s.reduce.instance.iter().map(at).collect(),
-                target: Access { places: places.clone(), ..s.reduce.targets[0].clone() },
-                value: combine(&before, value)?,
-                nontemporal: false,
-            }),
+            StmtKind::Store(Store::new(
+                label.clone(),
+                s.reduce.instance.iter().map(at).collect(),
+                Access { places: places.clone(), ..s.reduce.targets[0].clone() },
+                combine(&before, value)?,
+            )),
             places.clone(),
         ));
         body.extend(s.uses.iter().map(|u| visit::substitute_stmt(u, &lane)));

@@ -4,10 +4,9 @@ use lathe_ir::build::{float, load, math, var};
 use lathe_ir::interp::{ArrayValue, Options, run};
 use lathe_ir::stmt::{Executor, Loop, Store};
 use lathe_ir::{
-    Access, Buffer, Expr, Function, Label, Layout, MathFn, Mode, Module, Param, ParamKind, Scalar, Space,
-    Stage, Stmt, StmtKind,
+    Access, Buffer, Expr, Function, Label, MathFn, Mode, Module, Param, ParamKind, Scalar, Space, Stage,
+    Stmt, StmtKind,
 };
-use std::sync::Arc;
 
 /// The values of `make(arguments)` for each tuple of arguments (one column per argument), all of type `ty`.
 pub fn evaluate(ty: Scalar, columns: &[Vec<f64>], make: &dyn Fn(&[Expr]) -> Expr) -> Vec<f64> {
@@ -18,14 +17,7 @@ pub fn evaluate(ty: Scalar, columns: &[Vec<f64>], make: &dyn Fn(&[Expr]) -> Expr
     let mut buffers = Vec::new();
     for k in 0..=columns.len() {
         let id = f.fresh_buf();
-        let b = Arc::new(Buffer {
-            id,
-            name: format!("b{k}").into(),
-            elem: ty.into(),
-            extents: vec![var(&n)],
-            space: Space::Host,
-            layout: Layout::row_major(),
-        });
+        let b = Buffer::local(id, format!("b{k}"), ty.into(), vec![var(&n)], Space::Host);
         let mode = if k == columns.len() { Mode::Out } else { Mode::In };
         f.params.push(Param { kind: ParamKind::Array(b.clone()), mode, alias: None });
         buffers.push(b);

@@ -1,12 +1,12 @@
 //! `break`: a loop that it can end is a `while` that asks a flag, and what comes after a statement that may break runs if
 //! the flag still stands.
 
-use super::pieces::{Piece, close};
 use super::scope::{Cx, Entity, place};
 use crate::ast::{self, Ident};
 use crate::codes;
 use lathe_diagnostics::Span;
 use lathe_ir::names::Role;
+use lathe_ir::stmt::block::{Item, rebuilt};
 use lathe_ir::{Access, Buffer, Expr, Scalar, Space, Stmt, StmtKind, Store, build};
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ impl Cx<'_> {
         self.buffer(name, ty.into(), Vec::new(), Space::Register)
     }
 
-    fn set(&mut self, cell: &Buffer, value: Expr, span: Span) -> Piece {
+    fn set(&mut self, cell: &Buffer, value: Expr, span: Span) -> Item {
         let label = self.label(None, &cell.name);
         let target = Access::buffer(cell.id, cell.elem.clone(), Vec::new()).at(place(span));
         let instance = self.loops.iter().map(build::var).collect();
-        let store = Store { label, instance, target, value, nontemporal: false };
-        Piece::Stmt(Stmt::new(StmtKind::Store(store), place(span)))
+        let store = Store::new(label, instance, target, value);
+        Item::Do(Stmt::new(StmtKind::Store(store), place(span)))
     }
 
     /// The statements of a loop that they may end, and the flag that says whether they did not.
@@ -42,13 +42,13 @@ impl Cx<'_> {
     }
 
     /// `while c { … break … }`
-    pub(super) fn while_until(&mut self, cond: Expr, body: &[ast::Stmt], span: Span) -> Vec<Piece> {
+    pub(super) fn while_until(&mut self, cond: Expr, body: &[ast::Stmt], span: Span) -> Vec<Item> {
         let (flag, body) = self.escaping("while", |cx| cx.block(body));
         // A condition is not asked again once the loop has ended.
         let cond = build::select(get(&flag), cond, build::boolean(false));
         let start = self.set(&flag, build::boolean(true), span);
         let run = Stmt::new(StmtKind::While { cond, body }, place(span));
-        vec![Piece::Stmt(close(vec![Piece::Alloc(flag, place(span)), start, Piece::Stmt(run)]))]
+        vec![Item::Do(rebuilt(vec![Item::Alloc(flag, place(span)), start, Item::Do(run)]))]
     }
 
     /// `for v in lo..hi step s { … break … }`
@@ -59,7 +59,7 @@ impl Cx<'_> {
         step: i64,
         body: &[ast::Stmt],
         span: Span,
-    ) -> Vec<Piece> {
+    ) -> Vec<Item> {
         let at = self.cell(&Role::Next.of(&var.text), Scalar::Index);
         let end = self.fresh_var(&Role::End.of(&var.text), Scalar::Index);
         let binder = self.fresh_var(&var.text, Scalar::Index);
@@ -74,28 +74,28 @@ impl Cx<'_> {
         // The last iteration may be so near to the largest integer that there is no next one.
         let room = build::le(v.clone(), build::index(i64::MAX - step));
         let next = build::select(room, build::add(v, build::index(step)), build::var(&end));
-        let advance = close(vec![self.set(&at, next, span)]);
+        let advance = rebuilt(vec![self.set(&at, next, span)]);
         let advance = StmtKind::If { cond: get(&flag), then: advance, other: None };
-        let body = close(vec![
-            Piece::Let(binder, get(&at), place(span)),
-            Piece::Stmt(body),
-            Piece::Stmt(Stmt::new(advance, place(span))),
+        let body = rebuilt(vec![
+            Item::Let(binder, get(&at), place(span)),
+            Item::Do(body),
+            Item::Do(Stmt::new(advance, place(span))),
         ]);
         let more = build::lt(get(&at), build::var(&end));
         let cond = build::select(get(&flag), more, build::boolean(false));
         let start = [self.set(&at, lo, span), self.set(&flag, build::boolean(true), span)];
         let mut all = vec![
-            Piece::Let(end, hi, place(span)),
-            Piece::Alloc(at, place(span)),
-            Piece::Alloc(flag, place(span)),
+            Item::Let(end, hi, place(span)),
+            Item::Alloc(at, place(span)),
+            Item::Alloc(flag, place(span)),
         ];
         all.extend(start);
-        all.push(Piece::Stmt(Stmt::new(StmtKind::While { cond, body }, place(span))));
-        vec![Piece::Stmt(close(all))]
+        all.push(Item::Do(Stmt::new(StmtKind::While { cond, body }, place(span))));
+        vec![Item::Do(rebuilt(all))]
     }
 
     /// `break`
-    pub(super) fn escape(&mut self, span: Span) -> Option<Vec<Piece>> {
+    pub(super) fn escape(&mut self, span: Span) -> Option<Vec<Item>> {
         let Some(flag) = self.escape.clone() else {
             self.error(codes::BREAK, "`break` is in no loop", span, "would end nothing");
             self.help("`break` ends the `for` or `while` that it stands in");
@@ -105,11 +105,11 @@ impl Cx<'_> {
     }
 
     /// What comes after a statement that may end the loop.
-    pub(super) fn unless_ended(&mut self, rest: &[ast::Stmt]) -> Option<Piece> {
+    pub(super) fn unless_ended(&mut self, rest: &[ast::Stmt]) -> Option<Item> {
         let cond = get(self.escape.as_ref()?);
         let span = rest.first()?.span;
         let then = self.block(rest);
-        Some(Piece::Stmt(Stmt::new(StmtKind::If { cond, then, other: None }, place(span))))
+        Some(Item::Do(Stmt::new(StmtKind::If { cond, then, other: None }, place(span))))
     }
 }
 

@@ -5,7 +5,6 @@
 
 mod ranges;
 
-use super::pieces::{Piece, close};
 use super::range::{self, Bound, Interval};
 use super::reduction::{as_placeholder, placeholder};
 use super::scope::{Cx, Entity, Index, Reduction, Statement, place};
@@ -13,6 +12,7 @@ use crate::ast::{self, AssignOp, ExprKind as K, Ident, Subscript};
 use crate::codes;
 use lathe_diagnostics::{Diagnostic, Span};
 use lathe_ir::names::Role;
+use lathe_ir::stmt::block::{Item, rebuilt};
 use lathe_ir::{
     Access, Combine, Compute, Dim, Expr, Label, Reduce, ReduceOp, Scalar, Stmt, StmtKind, Store, Type, VarId,
     build, visit,
@@ -80,7 +80,7 @@ impl Cx<'_> {
             let (mut pieces, mut values) = self.extract(vec![value], None, label.as_str(), &ranges)?;
             let value = values.pop()?;
             pieces.push(self.emit(a, label, free, Vec::new(), target, vec![value], op, None, &ranges));
-            return Some(close(pieces));
+            return Some(rebuilt(pieces));
         }
 
         let top = as_placeholder(&value).filter(|n| {
@@ -93,7 +93,7 @@ impl Cx<'_> {
             let (mut pieces, mut values) = self.extract(vec![value], None, label.as_str(), &ranges)?;
             let value = values.pop()?;
             pieces.push(self.emit(a, label, free, reduced, target, vec![value], op, None, &ranges));
-            return Some(close(pieces));
+            return Some(rebuilt(pieces));
         };
         // The whole value is one reduction: it goes right into the target.
         let (mut pieces, mut bodies) =
@@ -108,17 +108,17 @@ impl Cx<'_> {
             let at = self.cells(&free, &ranges);
             targets.insert(0, Access::buffer(best.id, best.elem.clone(), at).at(place(r.span)));
             values.push(self.index_value(chain[0]));
-            pieces.push(Piece::Alloc(best, place(r.span)));
+            pieces.push(Item::Alloc(best, place(r.span)));
         }
         reduced.extend(chain);
         let target = targets.pop()?;
         let reduction = Some(TopLevel { op: r.op, scan, best: targets.pop() });
         pieces.push(self.emit(a, label, free, reduced, target, values, op, reduction, &ranges));
-        Some(close(pieces))
+        Some(rebuilt(pieces))
     }
 
     /// Moves the reductions of an ordinary expression into computes before it.
-    pub fn without_reductions(&mut self, e: Expr, prefix: &str) -> Option<(Vec<Piece>, Expr)> {
+    pub fn without_reductions(&mut self, e: Expr, prefix: &str) -> Option<(Vec<Item>, Expr)> {
         let ranges = self.ranges(Ranges::new())?;
         let (pieces, mut exprs) = self.extract(vec![e], None, prefix, &ranges)?;
         Some((pieces, exprs.pop()?))
@@ -323,7 +323,7 @@ impl Cx<'_> {
         update: Option<ReduceOp>,
         top: Option<TopLevel>,
         ranges: &Ranges,
-    ) -> Piece {
+    ) -> Item {
         let instance: Vec<Expr> = self.loops.iter().map(build::var).collect();
         let kind = if free.is_empty() && reduced.is_empty() {
             match (update, values.into_iter().next()) {
@@ -336,9 +336,7 @@ impl Cx<'_> {
                     licence: true,
                     contract: false,
                 }),
-                (None, Some(value)) => {
-                    StmtKind::Store(Store { label, instance, target, value, nontemporal: false })
-                }
+                (None, Some(value)) => StmtKind::Store(Store::new(label, instance, target, value)),
                 (_, None) => StmtKind::Seq(Vec::new()),
             }
         } else {
@@ -348,7 +346,7 @@ impl Cx<'_> {
             let targets = top.and_then(|t| t.best).into_iter().chain([target]).collect();
             StmtKind::Compute(Compute { label, dims, targets, values, guard: None, update })
         };
-        Piece::Stmt(Stmt::new(kind, place(a.span)))
+        Item::Do(Stmt::new(kind, place(a.span)))
     }
 }
 

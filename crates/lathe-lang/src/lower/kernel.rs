@@ -1,15 +1,15 @@
 //! Signatures and statements of kernels.
 
 use super::index::Assignment;
-use super::pieces::{Piece, close};
 use super::scope::{Cx, Entity, Statement, place};
 use super::types::Globals;
 use crate::ast::{self, ExprKind as K, Ident, StmtKind as S, breaks};
 use crate::codes;
 use lathe_diagnostics::{Diagnostic, SourceMap, Span};
+use lathe_ir::stmt::block::{Item, rebuilt};
 use lathe_ir::{
-    Access, Binder, Buffer, Executor, Expr, Function, Label, Layout, Loop, Mode, Param, ParamKind, Space,
-    Stage, Stmt, StmtKind, Store, Type, build,
+    Access, Binder, Buffer, Executor, Expr, Function, Label, Loop, Mode, Param, ParamKind, Space, Stage,
+    Stmt, StmtKind, Store, Type, build,
 };
 use std::sync::Arc;
 
@@ -177,7 +177,7 @@ impl Cx<'_> {
 
     pub fn buffer(&mut self, name: &str, elem: Type, extents: Vec<Expr>, space: Space) -> Arc<Buffer> {
         let id = self.fresh_buf();
-        Arc::new(Buffer { id, name: name.into(), elem, extents, space, layout: Layout::row_major() })
+        Buffer::local(id, name, elem, extents, space)
     }
 
     /// Statements in a scope of their own.
@@ -192,15 +192,15 @@ impl Cx<'_> {
             }
         }
         self.scopes.pop();
-        close(pieces)
+        rebuilt(pieces)
     }
 
-    fn statement(&mut self, s: &ast::Stmt) -> Option<Vec<Piece>> {
+    fn statement(&mut self, s: &ast::Stmt) -> Option<Vec<Item>> {
         self.st = Statement::default();
         match &s.kind {
             S::Assign { label, target, op, value, ranges } => {
                 let a = Assignment { label: label.as_ref(), target, op: *op, value, ranges, span: s.span };
-                self.assign(&a).map(|s| vec![Piece::Stmt(s)])
+                self.assign(&a).map(|s| vec![Item::Do(s)])
             }
             S::For { var, lo, hi, step, body } => self.for_loop(var, lo, hi, step.as_ref(), body, s.span),
             S::While { cond, body } => {
@@ -217,7 +217,7 @@ impl Cx<'_> {
                     return c.map(|_| pieces);
                 }
                 let body = self.unbroken(body);
-                Some(vec![Piece::Stmt(Stmt::new(StmtKind::While { cond: c?, body }, place(s.span)))])
+                Some(vec![Item::Do(Stmt::new(StmtKind::While { cond: c?, body }, place(s.span)))])
             }
             S::If { cond, then, other } => {
                 let c = self.expr_as(cond, &Type::BOOL);
@@ -225,9 +225,9 @@ impl Cx<'_> {
                 let then = self.block(then);
                 let other = other.as_ref().map(|o| self.block(o));
                 let (mut pieces, cond) = c?;
-                pieces.push(Piece::Stmt(Stmt::new(StmtKind::If { cond, then, other }, place(s.span))));
+                pieces.push(Item::Do(Stmt::new(StmtKind::If { cond, then, other }, place(s.span))));
                 // What the condition needed lives around this statement only.
-                Some(vec![Piece::Stmt(close(pieces))])
+                Some(vec![Item::Do(rebuilt(pieces))])
             }
             S::Break => self.escape(s.span),
             S::Let { name, value } => self.binding(name, value, s.span),
@@ -250,7 +250,7 @@ impl Cx<'_> {
                 let words: Vec<&str> = source.split_whitespace().collect();
                 let provenance = format!("{} (line {line})", words.join(" "));
                 let kind = StmtKind::Assume { fact, provenance: provenance.as_str().into() };
-                Some(vec![Piece::Stmt(Stmt::new(kind, place(s.span)))])
+                Some(vec![Item::Do(Stmt::new(kind, place(s.span)))])
             }
         }
     }
@@ -263,7 +263,7 @@ impl Cx<'_> {
         step: Option<&ast::Expr>,
         body: &[ast::Stmt],
         span: Span,
-    ) -> Option<Vec<Piece>> {
+    ) -> Option<Vec<Item>> {
         let low = self.index_expr(lo);
         let high = self.index_expr(hi);
         let bounds = match (low, high) {
@@ -280,7 +280,7 @@ impl Cx<'_> {
                 bounds.unwrap_or_else(|| (Vec::new(), build::aggregate(pair(), vec![none(), none()])));
             let ends = (build::field(both.clone(), 0), build::field(both, 1));
             pieces.extend(self.for_until(var, ends, step.unwrap_or(1), body, span));
-            return Some(vec![Piece::Stmt(close(pieces))]);
+            return Some(vec![Item::Do(rebuilt(pieces))]);
         }
         let binder = self.fresh_var(&var.text, lathe_ir::Scalar::Index);
         self.scopes.push(Default::default());
@@ -292,8 +292,8 @@ impl Cx<'_> {
         let (mut pieces, both) = bounds?;
         let (lo, hi) = (build::field(both.clone(), 0), build::field(both, 1));
         let l = Loop { binder, lo, hi, step: step?, exec: Executor::Serial, body };
-        pieces.push(Piece::Stmt(Stmt::new(StmtKind::Loop(l), place(span))));
-        Some(vec![Piece::Stmt(close(pieces))])
+        pieces.push(Item::Do(Stmt::new(StmtKind::Loop(l), place(span))));
+        Some(vec![Item::Do(rebuilt(pieces))])
     }
 
     fn step(&mut self, step: Option<&ast::Expr>) -> Option<i64> {
@@ -312,7 +312,7 @@ impl Cx<'_> {
         }
     }
 
-    fn binding(&mut self, name: &Ident, value: &ast::Expr, span: Span) -> Option<Vec<Piece>> {
+    fn binding(&mut self, name: &Ident, value: &ast::Expr, span: Span) -> Option<Vec<Item>> {
         let v = self.expr(value, None);
         let done = v.and_then(|v| self.without_reductions(v, &name.text));
         let Some((mut pieces, value)) = done else {
@@ -325,7 +325,7 @@ impl Cx<'_> {
             Some(s) => {
                 let b = self.fresh_var(&name.text, s);
                 self.declare(name, Entity::Value(b.clone(), "a `let`"));
-                pieces.push(Piece::Let(b, value, place(span)));
+                pieces.push(Item::Let(b, value, place(span)));
             }
             None => {
                 let buffer = self.buffer(&name.text, value.ty().clone(), Vec::new(), Space::Register);
@@ -334,15 +334,15 @@ impl Cx<'_> {
                 let label: Label = self.label(None, &name.text);
                 let target = Access::buffer(buffer.id, buffer.elem.clone(), Vec::new()).at(place(span));
                 let instance = self.loops.iter().map(build::var).collect();
-                pieces.push(Piece::Alloc(buffer, place(span)));
-                let store = Store { label, instance, target, value, nontemporal: false };
-                pieces.push(Piece::Stmt(Stmt::new(StmtKind::Store(store), place(span))));
+                pieces.push(Item::Alloc(buffer, place(span)));
+                let store = Store::new(label, instance, target, value);
+                pieces.push(Item::Do(Stmt::new(StmtKind::Store(store), place(span))));
             }
         }
         Some(pieces)
     }
 
-    fn variable(&mut self, name: &Ident, ty: &ast::Type, span: Span) -> Option<Vec<Piece>> {
+    fn variable(&mut self, name: &Ident, ty: &ast::Type, span: Span) -> Option<Vec<Item>> {
         let elem = self.globals.element(ty, self.errors);
         let mut extents = Vec::new();
         let mut ok = elem.is_some();
@@ -365,7 +365,7 @@ impl Cx<'_> {
         let space = if ty.extents.is_none() { Space::Register } else { Space::Host };
         let buffer = self.buffer(&name.text, elem.unwrap_or(Type::F32), extents, space);
         self.declare(name, Entity::Array { buffer: buffer.clone(), read_only: None });
-        ok.then(|| vec![Piece::Alloc(buffer, place(span))])
+        ok.then(|| vec![Item::Alloc(buffer, place(span))])
     }
 }
 

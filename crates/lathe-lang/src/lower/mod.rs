@@ -14,7 +14,6 @@ mod inline;
 pub mod kernel;
 pub mod numpy;
 pub mod ops;
-mod pieces;
 pub mod range;
 pub mod reduction;
 pub mod scalar_fun;

@@ -1,15 +1,14 @@
 //! Temporaries: reductions inside of larger expressions become computes of their own.
 
 use super::index::Ranges;
-use super::pieces::Piece;
 use super::reduction::as_placeholder;
 use super::scope::{Cx, Reduction, place};
 use crate::codes;
 use lathe_diagnostics::{Diagnostic, Span};
 use lathe_ir::names::Role;
+use lathe_ir::stmt::block::Item;
 use lathe_ir::{
-    Access, Buffer, Compute, Expr, ExprKind, Label, Layout, ReduceOp, Space, Stmt, StmtKind, Type, build,
-    visit,
+    Access, Buffer, Compute, Expr, ExprKind, Label, ReduceOp, Space, Stmt, StmtKind, Type, build, visit,
 };
 use lathe_poly::Linear;
 use std::sync::Arc;
@@ -49,7 +48,7 @@ impl Cx<'_> {
         keep: Option<usize>,
         prefix: &str,
         ranges: &Ranges,
-    ) -> Option<(Vec<Piece>, Vec<Expr>)> {
+    ) -> Option<(Vec<Item>, Vec<Expr>)> {
         let count = self.st.reductions.len();
         let inside: Vec<usize> = (0..count).filter_map(|n| self.mergeable(n)).collect();
         let mut pieces = Vec::new();
@@ -82,7 +81,7 @@ impl Cx<'_> {
         chain: Vec<usize>,
         name: &str,
         ranges: &Ranges,
-        pieces: &mut Vec<Piece>,
+        pieces: &mut Vec<Item>,
     ) -> Option<Expr> {
         let mut used = visit::vars_of(&body);
         guards.iter().for_each(|g| used.extend(visit::vars_of(g)));
@@ -107,16 +106,16 @@ impl Cx<'_> {
             let at = self.cells(&free, ranges);
             targets.insert(0, Access::buffer(best.id, best.elem.clone(), at).at(place(r.span)));
             values.push(self.index_value(chain[0]));
-            pieces.push(Piece::Alloc(best, place(r.span)));
+            pieces.push(Item::Alloc(best, place(r.span)));
         }
-        pieces.push(Piece::Alloc(buffer, place(r.span)));
+        pieces.push(Item::Alloc(buffer, place(r.span)));
         let dims = self.dims(&free, &chain, &r.op, r.scan, ranges);
         let guard = guards.into_iter().reduce(build::and);
         let label = Label::new(name);
         let whole = Compute { label, dims, targets, values, guard, update: None };
         let whole = Stmt::new(StmtKind::Compute(whole), place(r.span));
         // The indices of the statement stay its own: this compute gets fresh ones.
-        pieces.push(Piece::Stmt(visit::refresh(&whole, &mut self.next_id)));
+        pieces.push(Item::Do(visit::refresh(&whole, &mut self.next_id)));
         Some(build::load(result))
     }
 
@@ -150,14 +149,7 @@ impl Cx<'_> {
             extents.push(if never_negative { e } else { build::max(e, build::index(0)) });
         }
         let space = if extents.is_empty() { Space::Register } else { Space::Host };
-        Some(Arc::new(Buffer {
-            id: self.fresh_buf(),
-            name: name.into(),
-            elem: elem.clone(),
-            extents,
-            space,
-            layout: Layout::row_major(),
-        }))
+        Some(Buffer::local(self.fresh_buf(), name, elem.clone(), extents, space))
     }
 
     /// Subscripts of a temporary.

@@ -6,7 +6,7 @@ use crate::homomorphism::{Homomorphism, read};
 use crate::lower::steps::{call, name};
 use lathe_ir::names::Role;
 use lathe_ir::{
-    Access, Buffer, Combine, Compute, Dim, Function, Layout, Module, Space, Stmt, StmtKind, build, visit,
+    Access, Buffer, Combine, Compute, Dim, Function, Module, Space, Stmt, StmtKind, build, visit,
 };
 use lathe_strategy::Strategy;
 use std::collections::BTreeMap;
@@ -64,14 +64,13 @@ fn two(func: &mut Function, c: &Compute, s: &Stmt) -> Stmt {
     let buffers: Vec<Arc<Buffer>> = (c.targets.iter().enumerate())
         .map(|(n, t)| {
             let extent = |d: &&Dim| build::max(build::index(0), build::sub(d.hi.clone(), d.lo.clone()));
-            Arc::new(Buffer {
-                id: func.fresh_buf(),
-                name: Role::Part.nth(&c.label, n).into(),
-                elem: t.elem.clone(),
-                extents: kept.iter().map(extent).collect(),
-                space: Space::Host,
-                layout: Layout::row_major(),
-            })
+            Buffer::local(
+                func.fresh_buf(),
+                Role::Part.nth(&c.label, n),
+                t.elem.clone(),
+                kept.iter().map(extent).collect(),
+                Space::Host,
+            )
         })
         .collect();
     let at = |dims: &[&Dim], b: &Buffer| {

@@ -15,7 +15,7 @@ use crate::model::Model;
 use crate::view::{IndexFunction, Operand, Subscript};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::names::{self, Role};
-use lathe_ir::{Access, BufId, Buffer, Combine, Layout, Space, build};
+use lathe_ir::{Access, BufId, Buffer, Combine, Space, build};
 use lathe_strategy::{Argument, Strategy};
 
 /// Whether the levels with several parts have one order and one assignment in all phases.
@@ -123,17 +123,10 @@ pub fn sums(
     let mut coefficients = vec![0; h.extents.len()];
     coefficients[dim] = 1;
     let extent = build::index(i64::try_from(h.extents[dim]).unwrap_or(i64::MAX));
-    let buffer = Buffer {
-        id: BufId(u32::MAX / 2),
-        name: Role::Part.of(&h.h.name).into(),
-        elem: h.h.targets[0].elem.clone(),
-        extents: vec![extent],
-        space: Space::Host,
-        layout: Layout::row_major(),
-    };
+    let (id, name, elem) = (BufId(u32::MAX / 2), Role::Part.of(&h.h.name), h.h.targets[0].elem.clone());
+    let buffer = Buffer::local(id, name, elem, vec![extent], Space::Host);
     let subscript = Subscript { coefficients, offset: build::index(-h.first[dim]) };
-    let sums =
-        Operand { buffer: buffer.into(), accesses: vec![IndexFunction { subscripts: vec![subscript] }] };
+    let sums = Operand { buffer, accesses: vec![IndexFunction { subscripts: vec![subscript] }] };
     let access = whole(&sums, std::slice::from_ref(&h.h.dims[dim]));
 
     let mut first = h.h.clone();
@@ -175,19 +168,10 @@ fn values(h: &Shaped) -> Vec<Operand> {
         let name = Role::Values.nth(&h.h.name, n);
         let elem = h.h.targets[n].elem.clone();
         let extents = h.extents.iter().map(|e| build::index(i64::try_from(*e).unwrap_or(i64::MAX)));
-        let buffer = Buffer {
-            // They are told apart by their numbers only within this strategy.
-            id: BufId(u32::MAX - n as u32),
-            name: name.as_str().into(),
-            elem,
-            extents: extents.collect(),
-            space: Space::Host,
-            layout: Layout::row_major(),
-        };
-        Operand {
-            buffer: buffer.into(),
-            accesses: vec![IndexFunction { subscripts: (0..dims).map(subscript).collect() }],
-        }
+        // They are told apart by their numbers only within this strategy.
+        let id = BufId(u32::MAX - n as u32);
+        let buffer = Buffer::local(id, name.as_str(), elem, extents.collect(), Space::Host);
+        Operand { buffer, accesses: vec![IndexFunction { subscripts: (0..dims).map(subscript).collect() }] }
     };
     (0..h.h.targets.len()).map(one).collect()
 }

@@ -280,7 +280,7 @@ impl Lower<'_> {
         let (labels, names) = (self.labels.clone(), self.names.clone());
         let in_place = self.block(|l| l.call_into(op, args.clone(), &place))?;
         if ty.is_element() || !reads_elsewhere(&in_place, &storage.buffers()) {
-            self.items.push(super::block::Item::Stmt(in_place));
+            self.items.push(lathe_ir::stmt::block::Item::Do(in_place));
             return Ok(());
         }
         (self.labels, self.names) = (labels, names);

@@ -33,9 +33,9 @@ use crate::nat::Nat;
 use crate::program::{Program, is_plain};
 use crate::types::{Type, TypeKind};
 use crate::value::element_type;
-use block::Item;
 use index::Indices;
 use lathe_diagnostics::{Code, Diagnostic, Places};
+use lathe_ir::stmt::block::Item;
 use lathe_ir::{
     Access, Binder, Executor, Expr, Function, Loop, Mode, Module, Name, Param, ParamKind, Scalar, Space,
     Stage, Stmt, StmtKind, build, names,

@@ -1,19 +1,17 @@
 //! Buffers: made for types, read as views, written as places. Local buffers keep each component of a tuple
 //! on its own.
 
-use super::block::Item;
 use super::view::{Acc, ArrayView, Storage, View};
 use super::{Lower, error};
 use crate::codes;
 use crate::nat::Nat;
 use crate::types::{Type, TypeKind};
 use crate::value::element_type;
-use lathe_diagnostics::Diagnostic;
+use lathe_diagnostics::{Diagnostic, Places};
 use lathe_ir::expr::{Access, ExprKind, Status};
 use lathe_ir::names::Role;
-use lathe_ir::{
-    BinOp, Buffer, Executor, Expr, Label, Layout, Name, Reduce, ReduceOp, Space, StmtKind, Store, build,
-};
+use lathe_ir::stmt::block::Item;
+use lathe_ir::{BinOp, Buffer, Executor, Expr, Label, Name, Reduce, ReduceOp, Space, StmtKind, Store, build};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -31,7 +29,7 @@ impl Lower<'_> {
         let count = self.names.entry(Name::from(name)).or_insert(0);
         *count += 1;
         let name = if *count == 1 { name.to_string() } else { format!("{name}.{count}") };
-        Arc::new(Buffer { id, name: Name::from(name), elem, extents, space, layout: Layout::row_major() })
+        Buffer::local(id, name, elem, extents, space)
     }
 
     /// Local memory for a value, allocated here.
@@ -63,7 +61,7 @@ impl Lower<'_> {
                     return Err(self.refuse(codes::UNSUPPORTED, text));
                 }
                 let b = self.buffer(name, elem, dims, space);
-                self.items.push(Item::Alloc(b.clone()));
+                self.items.push(Item::Alloc(b.clone(), Places::none()));
                 Ok(Storage::Buffer(b))
             }
         }
@@ -214,7 +212,7 @@ impl Lower<'_> {
             let r = Reduce { label, instance, op: reduce, targets, values, licence: false, contract: false };
             return self.emit(StmtKind::Reduce(r));
         }
-        self.emit(StmtKind::Store(Store { label, instance, target, value, nontemporal: false }));
+        self.emit(StmtKind::Store(Store::new(label, instance, target, value)));
     }
 
     pub(super) fn refuse(&self, code: lathe_diagnostics::Code, text: impl Into<String>) -> Diagnostic {

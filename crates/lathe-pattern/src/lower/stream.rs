@@ -85,7 +85,7 @@ impl Lower<'_> {
                 // Without windows nothing is there to load.
                 let loaded = l.block(|l| l.serial_loop("j", &shared, exec.clone(), |l, j| put(l, j, j)))?;
                 if l.indices.is_below(&Nat::zero(), &n) {
-                    l.items.push(super::block::Item::Stmt(loaded));
+                    l.items.push(lathe_ir::stmt::block::Item::Do(loaded));
                 } else {
                     let cond = lathe_ir::build::lt(lathe_ir::build::index(0), l.indices.expr(&n));
                     l.emit(lathe_ir::StmtKind::If { cond, then: loaded, other: None });

@@ -1,8 +1,7 @@
 //! What an operator combines.
 
 use super::{Broken, Which, law};
-use lathe_ir::{BufId, Combine, Expr, ExprKind, Function, Module, Name, ReduceOp, Stmt, Type, reduce, visit};
-use std::collections::HashSet;
+use lathe_ir::{Combine, Expr, ExprKind, Function, Module, Name, ReduceOp, Type, reduce, visit};
 
 /// Every operator of a module with a law that it declares and that does not hold for what the module's functions
 /// combine by it.
@@ -28,7 +27,7 @@ pub fn broken(module: &Module) -> Vec<(Name, Broken)> {
 /// What an operator combines in a function, where that can be told: the values of its reductions, and what is stored
 /// where such values are loaded from. Nothing where it may be anything.
 pub fn elements(module: &Module, func: &Function, op: &ReduceOp, types: &[Type]) -> Vec<Vec<Expr>> {
-    let local = locals(&func.body);
+    let local = visit::local_buffers(&func.body);
     let identity = reduce::identity(module, op, types).unwrap_or_default();
     let held = |e: &Expr| match e.kind() {
         ExprKind::Load(a) => a.view.buffer().is_some_and(|b| local.contains(&b)),
@@ -65,16 +64,4 @@ fn combines(c: &Combine, op: &ReduceOp) -> bool {
         Combine::Concat => false,
         Combine::Reduce(o) | Combine::Scan(o) => o == op,
     }
-}
-
-/// Arrays that live inside of the function.
-fn locals(body: &Stmt) -> HashSet<BufId> {
-    let mut out = HashSet::new();
-    visit::walk(body, &mut |s, _| {
-        if let Some((buffer, _)) = s.as_alloc() {
-            out.insert(buffer.id);
-        }
-        true
-    });
-    out
 }

@@ -1,11 +1,11 @@
 //! `cse`: common subexpression elimination.
 
-use super::block::{Item, map_blocks};
 use super::worth::{certain, is_computed, parts, replaced, replaced_in, roots};
 use crate::args::Args;
 use crate::rule::Rule;
 use crate::work::Work;
 use lathe_analysis::Memory;
+use lathe_ir::stmt::block::{Item, map_blocks};
 use lathe_ir::{Expr, Function, Stmt, build, visit};
 use lathe_strategy::evidence::Simplified;
 use lathe_strategy::{Refusal, RuleSignature};

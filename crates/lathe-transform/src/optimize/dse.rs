@@ -1,11 +1,11 @@
 //! `dse`: dead store elimination.
 
-use super::block::{Item, flat, rebuilt};
 use super::quiet::is_quiet;
 use crate::args::Args;
 use crate::rule::Rule;
 use crate::work::Work;
 use lathe_analysis::{Memory, Place};
+use lathe_ir::stmt::block::{Item, flat, rebuilt};
 use lathe_ir::visit::loads_of;
 use lathe_ir::{Access, BufId, Buffer, Combine, Expr, Function, Stmt, VarId, View};
 use lathe_poly::Linear;

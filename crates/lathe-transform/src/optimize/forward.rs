@@ -1,11 +1,11 @@
 //! `forward`: store-to-load forwarding.
 
-use super::block::{Item, flat, rebuilt};
 use crate::args::Args;
 use crate::rule::Rule;
 use crate::work::Work;
 use lathe_analysis::{Memory, Place, Touched};
 use lathe_diagnostics::Places;
+use lathe_ir::stmt::block::{Item, flat, rebuilt};
 use lathe_ir::{Access, Expr, ExprKind, Function, Module, Stmt, StmtKind, Store, View, build, visit};
 use lathe_poly::Linear;
 use lathe_strategy::evidence::Simplified;
@@ -140,8 +140,7 @@ impl Forward<'_> {
             lathe_ir::reduce::combine(self.module, &r.op, std::slice::from_ref(&old.value), &r.values)?;
         let [value] = &values[..] else { return None };
         let (label, instance) = (r.label.clone(), r.instance.clone());
-        let store =
-            Store { label, instance, target: target.clone(), value: value.clone(), nontemporal: false };
+        let store = Store::new(label, instance, target.clone(), value.clone());
         Some(s.with_kind(StmtKind::Store(store)))
     }
 

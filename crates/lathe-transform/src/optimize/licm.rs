@@ -1,6 +1,5 @@
 //! `licm`: loop-invariant code motion.
 
-use super::block::{Item, flat, rebuilt};
 use super::quiet::{is_quiet, may_fail};
 use super::worth::{anywhere, certain, is_computed, is_read, is_total, replaced, replaced_in, roots};
 use crate::args::Args;
@@ -8,6 +7,7 @@ use crate::rule::Rule;
 use crate::work::Work;
 use lathe_analysis::{Memory, Place};
 use lathe_ir::stmt::Effects;
+use lathe_ir::stmt::block::{Item, flat, rebuilt};
 use lathe_ir::visit::{substitute_stmt, vars_of};
 use lathe_ir::{BufId, Buffer, Executor, Expr, Function, Loop, Space, Stmt, StmtKind, VarId, build};
 use lathe_strategy::evidence::Simplified;

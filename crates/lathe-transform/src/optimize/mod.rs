@@ -3,11 +3,10 @@
 //! what was optimized is several times cheaper (Moses and Churavy, *Instead of Rewriting Foreign Code for Machine
 //! Learning, Automatically Synthesize Fast Gradients*, NeurIPS 2020).
 //!
-//! * `memory`: what statements read and write; `block`: a block as a flat list; `worth`: which expressions count.
+//! * `memory`: what statements read and write; `worth`: which expressions count.
 //! * one file per pass: its page says what it means and why it is legal. The passes `inline` and `promote` share their
 //!   names with steps on one array, and are here as `calls` and `promote`.
 
-mod block;
 mod calls;
 mod cse;
 mod dce;

@@ -1,7 +1,7 @@
 //! `promote` without an argument: cells that are stored to once become values.
 
-use super::block::{Item, map_blocks};
 use lathe_analysis::{Memory, Place};
+use lathe_ir::stmt::block::{Item, map_blocks};
 use lathe_ir::visit::{loads_of, map_expr};
 use lathe_ir::{BufId, Expr, ExprKind, Function, Stmt, View, build, visit};
 use std::collections::HashSet;

@@ -13,14 +13,13 @@ use crate::work::Work;
 use lathe_diagnostics::Places;
 use lathe_ir::expr::Expr;
 use lathe_ir::visit;
-use lathe_ir::{Buffer, Layout, Loop, Space, Stmt, StmtKind, VarId, build};
+use lathe_ir::{Buffer, Loop, Space, Stmt, StmtKind, VarId, build};
 use lathe_poly::Linear;
 use lathe_poly::bounds;
 use lathe_strategy::evidence::Kind;
 use lathe_strategy::syntax::{Formal, Sort};
 use lathe_strategy::{Claim, Refusal, RuleSignature};
 use std::collections::HashMap;
-use std::sync::Arc;
 
 const RULE: &str = "compute_at";
 
@@ -88,14 +87,8 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let space = space.unwrap_or(if small { Space::Stack } else { Space::Host });
     check_space(RULE, &buffer.name, &buffer.elem, &shape, space)?;
 
-    let local = Arc::new(Buffer {
-        id: work.fresh_buf(),
-        name: buffer.name.clone(),
-        elem: buffer.elem.clone(),
-        extents: shape.clone(),
-        space,
-        layout: Layout::row_major(),
-    });
+    let local =
+        Buffer::local(work.fresh_buf(), buffer.name.clone(), buffer.elem.clone(), shape.clone(), space);
     let redirect = |s: &Stmt| region::redirect(s, buffer.id, &local, &region);
     let shared = Around::of(cursor.func, &producer.seq).binders.len();
     let repeats = around.instance().split_off(shared);

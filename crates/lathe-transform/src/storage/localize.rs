@@ -15,7 +15,6 @@ use lathe_strategy::evidence::{Kind, Within};
 use lathe_strategy::syntax::{Formal, Sort};
 use lathe_strategy::{Claim, Refusal, RuleSignature};
 use std::collections::HashMap;
-use std::sync::Arc;
 
 const RULE: &str = "localize";
 
@@ -103,14 +102,7 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     }
     let extents = region::shape(&plan.region, &plan.around);
     check_space(RULE, name, &buffer.elem, &extents, space)?;
-    let local = Arc::new(Buffer {
-        id: work.fresh_buf(),
-        name: name.clone(),
-        elem: buffer.elem.clone(),
-        extents: extents.clone(),
-        space,
-        layout: Layout::row_major(),
-    });
+    let local = Buffer::local(work.fresh_buf(), name.clone(), buffer.elem.clone(), extents.clone(), space);
     let inside = region::redirect(body, buffer.id, &local, &plan.region);
     let made = Stmt::new(StmtKind::Alloc { buffer: local.clone(), body: inside }, plan.places());
     let window = region::window(work, &target, &plan.region, &plan.around);

@@ -12,7 +12,7 @@ use lathe_diagnostics::Places;
 use lathe_ir::expr::{Access, Expr};
 use lathe_ir::names::Role;
 use lathe_ir::stmt::{Atomic, AtomicOp, MemoryOrder};
-use lathe_ir::{Binder, Buffer, Label, Layout, Loop, Scalar, Space, Stmt, StmtKind, Store, build};
+use lathe_ir::{Binder, Buffer, Label, Loop, Scalar, Space, Stmt, StmtKind, Store, build};
 use lathe_strategy::evidence::{Kind, Until, Within};
 use lathe_strategy::syntax::{Formal, Sort};
 use lathe_strategy::{Claim, Obligation, Refusal, RuleSignature};
@@ -79,14 +79,7 @@ fn apply(work: &mut Work, args: &Args) -> Result<(), Refusal> {
     let (label, first) = (named(Role::Total), named(Role::Start));
     let mut local = |name: String| {
         let (id, elem, extents) = (work.fresh_buf(), buffer.elem.clone(), Vec::new());
-        Arc::new(Buffer {
-            id,
-            name: name.into(),
-            elem,
-            extents,
-            space: Space::Register,
-            layout: Layout::row_major(),
-        })
+        Buffer::local(id, name, elem, extents, Space::Register)
     };
     let m = Maker {
         scan: &scan,
@@ -142,7 +135,7 @@ impl Maker<'_> {
 
     fn store(&self, which: i64, target: Access, value: Expr) -> Stmt {
         let (label, instance) = self.named(which);
-        let store = Store { label, instance, target, value, nontemporal: false };
+        let store = Store::new(label, instance, target, value);
         Stmt::new(StmtKind::Store(store), self.places.clone())
     }
 

@@ -12,8 +12,7 @@ use lathe_ir::names::Role;
 use lathe_ir::stmt::{Effects, Enters};
 use lathe_ir::visit::{self, Path};
 use lathe_ir::{
-    Binder, BufId, Buffer, Label, Layout, Loop, Reduce, Space, Stmt, StmtKind, Store, Type, VarId, View,
-    build,
+    Binder, BufId, Buffer, Label, Loop, Reduce, Space, Stmt, StmtKind, Store, Type, VarId, View, build,
 };
 use lathe_strategy::evidence::{Kind, Until};
 use lathe_strategy::syntax::{Formal, Sort};
@@ -288,14 +287,13 @@ pub(super) fn arrays(work: &mut Work, loops: &[Loop], types: &[Type], wanted: &s
     let mut out: Vec<Arc<Buffer>> = Vec::new();
     for (n, elem) in types.iter().enumerate() {
         let name = if n == 0 { wanted.to_string() } else { format!("{wanted}{}", n + 1) };
-        out.push(Arc::new(Buffer {
-            id: work.fresh_buf(),
-            name: fresh_name(work.func(), &name).into(),
-            elem: elem.clone(),
-            extents: loops.iter().map(extent).collect(),
-            space: Space::Host,
-            layout: Layout::row_major(),
-        }));
+        out.push(Buffer::local(
+            work.fresh_buf(),
+            fresh_name(work.func(), &name),
+            elem.clone(),
+            loops.iter().map(extent).collect(),
+            Space::Host,
+        ));
     }
     out
 }
@@ -325,13 +323,8 @@ impl Maker<'_> {
         let stores = buffers.iter().zip(&f.values).enumerate().map(|(n, (b, v))| {
             let map = Role::Map.of(self.label);
             let label = if n == 0 { map } else { Role::Out.nth(map, n) };
-            let store = Store {
-                label: Label::new(label),
-                instance: f.instance.clone(),
-                target: element(b, &self.found.loops),
-                value: v.clone(),
-                nontemporal: false,
-            };
+            let store =
+                Store::new(Label::new(label), f.instance.clone(), element(b, &self.found.loops), v.clone());
             Stmt::new(StmtKind::Store(store), f.places.clone())
         });
         let body = Stmt::seq(stores.collect::<Vec<_>>());

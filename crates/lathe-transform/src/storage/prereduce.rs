@@ -153,13 +153,12 @@ impl Parts {
     ) -> Stmt {
         let targets: Vec<Access> = buffers.iter().map(|b| element(b, &self.outer)).collect();
         let start = targets.iter().zip(identity).enumerate().map(|(n, (t, value))| {
-            let store = Store {
-                label: Label::new(Role::Init.nth(label, n)),
-                instance: self.outer.iter().map(|l| build::var(&l.binder)).collect(),
-                target: t.clone(),
-                value: value.clone(),
-                nontemporal: false,
-            };
+            let store = Store::new(
+                Label::new(Role::Init.nth(label, n)),
+                self.outer.iter().map(|l| build::var(&l.binder)).collect(),
+                t.clone(),
+                value.clone(),
+            );
             Stmt::new(StmtKind::Store(store), places.clone())
         });
         let mut body: Vec<Stmt> = start.collect();

@@ -14,7 +14,7 @@ use lathe_ir::names::Role;
 use lathe_ir::stmt::{Effects, Part};
 use lathe_ir::visit;
 use lathe_ir::{
-    Buffer, Executor, Label, Layout, Loop, Module, Reduce, ReduceOp, Space, Stmt, StmtKind, Store, build,
+    Buffer, Executor, Label, Loop, Module, Reduce, ReduceOp, Space, Stmt, StmtKind, Store, build,
 };
 use lathe_prove::Which;
 use lathe_strategy::evidence::{Kind, Until, Within};
@@ -321,7 +321,7 @@ impl<'a> Maker<'a> {
         let (total, first) = (named(Role::Total), named(Role::Start));
         let mut buffer = |name: String, extents: Vec<Expr>, space: Space| {
             let (id, elem) = (work.fresh_buf(), acc.elem.clone());
-            Arc::new(Buffer { id, name: name.into(), elem, extents, space, layout: Layout::row_major() })
+            Buffer::local(id, name, elem, extents, space)
         };
         let carry = buffer(carry, vec![build::add(count.clone(), build::index(1))], Space::Host);
         let own = buffer(own, Vec::new(), acc.space);
@@ -342,7 +342,7 @@ impl<'a> Maker<'a> {
         instance.push(build::index(which));
         instance.extend(if at.is_empty() { vec![build::index(0)] } else { at });
         let label = Label::new(&self.first);
-        let store = Store { label, instance, target, value, nontemporal: false };
+        let store = Store::new(label, instance, target, value);
         Stmt::new(StmtKind::Store(store), self.places.clone())
     }
 
@@ -410,7 +410,7 @@ impl<'a> Maker<'a> {
                 Label::new(fresh_name(work.func(), &Role::Double.nth(&self.scan.label, out.len() - 1)));
             let mut instance = self.around.instance();
             instance.push(build::var(&p));
-            let store = Store { label, instance, target: self.carry_at(mine), value, nontemporal: false };
+            let store = Store::new(label, instance, self.carry_at(mine), value);
             let store = Stmt::new(StmtKind::Store(store), self.places.clone());
             out.push(nest(vec![(p, zero.clone(), build::index(blocks / 2))], store, self.places));
             half *= 2;

@@ -22,8 +22,8 @@ use lathe_ir::expr::{Access, Expr, View};
 use lathe_ir::names::Role;
 use lathe_ir::visit::{self, Path};
 use lathe_ir::{
-    Binder, BufId, Buffer, Function, Label, Layout, Mode, Module, Reduce, ReduceOp, Scalar, Space, Stmt,
-    StmtKind, Store, VarId, build,
+    Binder, BufId, Buffer, Function, Label, Mode, Module, Reduce, ReduceOp, Scalar, Space, Stmt, StmtKind,
+    Store, VarId, build,
 };
 use lathe_poly::Linear;
 use lathe_poly::bounds;
@@ -422,14 +422,7 @@ impl Job<'_> {
             let fresh = fresh_name(work.func(), &wanted);
             make::check_space(rule, &fresh, &b.elem, &extents, space)?;
             let id = work.fresh_buf();
-            locals.push(Arc::new(Buffer {
-                id,
-                name: fresh.into(),
-                elem: b.elem.clone(),
-                extents,
-                space,
-                layout: Layout::row_major(),
-            }));
+            locals.push(Buffer::local(id, fresh, b.elem.clone(), extents, space));
         }
         // An empty part combines nothing.
         let sometimes = exists.as_ref().is_some_and(|e| e.1.as_bool() != Some(true));

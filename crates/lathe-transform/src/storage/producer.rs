@@ -139,7 +139,7 @@ impl Producer {
         let memory = Memory::of(cursor.func);
         let mut read: HashSet<Place> = nests.iter().flat_map(|s| memory.touched(s).reads.clone()).collect();
         read.remove(&Place::Buffer(buffer.id));
-        local_buffers(&nests).into_iter().for_each(|b| {
+        nests.iter().flat_map(visit::local_buffers).for_each(|b| {
             read.remove(&Place::Buffer(b));
         });
         let (from, until) = (positions.first(), uses.iter().filter_map(|f| f.path.get(n)).max());
@@ -180,7 +180,7 @@ impl Producer {
 
 /// Whether a nest does nothing but compute an array (and arrays of its own); says why not.
 fn pure(s: &Stmt, id: BufId) -> Result<(), String> {
-    let own = local_buffers(std::slice::from_ref(s));
+    let own = visit::local_buffers(s);
     for f in scope::accesses(s, &HashMap::new()) {
         match f.buffer() {
             Some(b) if f.writes() && b != id && !own.contains(&b) => {
@@ -201,15 +201,4 @@ fn pure(s: &Stmt, id: BufId) -> Result<(), String> {
         ok
     });
     bad
-}
-
-fn local_buffers(nests: &[Stmt]) -> HashSet<BufId> {
-    let mut out = HashSet::new();
-    for s in nests {
-        visit::walk(s, &mut |s, _| {
-            out.extend(s.allocated().map(|b| b.id));
-            true
-        });
-    }
-    out
 }

@@ -2,19 +2,11 @@
 //! are declared as in `.lathe` files; such an item begins a line and ends at an empty one.
 
 use crate::failure::{Failure, Read};
+use crate::source::Nothing;
 use lathe_diagnostics::{SourceMap, Span};
-use lathe_lang::{KernelInfo, Resolver};
+use lathe_lang::KernelInfo;
 use std::collections::BTreeMap;
 use std::path::Path;
-
-/// A file of definitions has nothing to import.
-struct Nothing;
-
-impl Resolver for Nothing {
-    fn load(&mut self, _: &str, name: &str) -> Result<(String, String), String> {
-        Err(format!("`{name}` cannot be used here"))
-    }
-}
 
 /// Whether a path is one of a file in the notation of homomorphisms.
 pub fn is_notation(path: &Path) -> bool {

@@ -189,13 +189,8 @@ impl First {
         let before = visit::substitute(&self.cond, &rest);
         let cond = build::and(build::eq(build::var(part), build::index(0)), before);
         let stores = r.targets.iter().zip(&r.values).enumerate().map(|(n, (t, v))| {
-            let store = Store {
-                label: Label::new(Role::Init.nth(&r.label, n)),
-                instance: r.instance.clone(),
-                target: t.clone(),
-                value: v.clone(),
-                nontemporal: false,
-            };
+            let store =
+                Store::new(Label::new(Role::Init.nth(&r.label, n)), r.instance.clone(), t.clone(), v.clone());
             Stmt::new(StmtKind::Store(store), reduce.places().clone())
         });
         let then = Stmt::seq(stores.collect::<Vec<_>>());

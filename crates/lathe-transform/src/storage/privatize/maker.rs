@@ -26,13 +26,12 @@ impl Maker<'_> {
             let mut instance = self.around.instance();
             instance.extend(position.iter().cloned());
             let store = Stmt::new(
-                StmtKind::Store(Store {
-                    label: Label::new(&labels.init),
+                StmtKind::Store(Store::new(
+                    Label::new(&labels.init),
                     instance,
-                    target: proved(local.id, &local.elem, position),
-                    value: value.clone(),
-                    nontemporal: false,
-                }),
+                    proved(local.id, &local.elem, position),
+                    value.clone(),
+                )),
                 self.r.places.clone(),
             );
             let ends = std::iter::once(&self.count).chain(local.extents.iter().skip(1));

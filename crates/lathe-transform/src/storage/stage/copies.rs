@@ -15,7 +15,7 @@ impl Copies<'_> {
     pub(super) fn store(&self, label: &str, vars: &[Binder], target: Access, value: Expr) -> Stmt {
         let mut instance = self.plan.around.instance();
         instance.extend(self.outside(vars));
-        let store = Store { label: Label::new(label), instance, target, value, nontemporal: false };
+        let store = Store::new(Label::new(label), instance, target, value);
         Stmt::new(StmtKind::Store(store), self.plan.places())
     }
 

@@ -91,7 +91,7 @@ impl Copies<'_> {
             let (target, value) = if out { (there, build::load(here)) } else { (here, build::load(there)) };
             let mut instance = self.plan.around.instance();
             instance.extend(vars.iter().map(build::var));
-            let store = Store { label: Label::new(&label), instance, target, value, nontemporal: false };
+            let store = Store::new(Label::new(&label), instance, target, value);
             let places = self.plan.places();
             let store = Stmt::new(StmtKind::Store(store), places.clone());
             let runs = t.asked.iter().map(|(lo, hi)| build::lt(named(lo), named(hi))).reduce(build::and);

@@ -3,8 +3,11 @@
 //! Numbers are unique, so a scope that ends later than it did captures nothing. A block may hold thousands of entries:
 //! they are not nesting here.
 
+use super::{Stmt, StmtKind};
+use crate::buffer::Buffer;
+use crate::expr::Expr;
+use crate::ids::Binder;
 use lathe_diagnostics::Places;
-use lathe_ir::{Binder, Buffer, Expr, Stmt, StmtKind};
 use std::sync::Arc;
 
 #[derive(Clone, Debug)]
