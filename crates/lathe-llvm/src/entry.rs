@@ -59,25 +59,34 @@ pub fn emit(ir: &Ir, module: &Module, func: &Function, table: &CheckTable, targe
     Ok(())
 }
 
+/// So many overlap checks share a branch: their number grows with the square of that of the parameters, and so do
+/// blocks without, while LLVM takes long for a block of thousands of them.
+const PAIRS: usize = 16;
+
 /// Makes the checks in the table's order, and leaves sizes and scalars bound.
 fn prologue(e: &mut Emitter, entry: &Entry) -> Result<()> {
     let ir = e.ir;
     let version = ir.load(ir.int_ty(64), e.frame.runtime, 8);
     let other = ir.icmp(I::LLVMIntNE, version, ir.i64(i64::from(lathe_abi::VERSION)));
     e.fail_if(other, ir.i32(status::ABI));
-    let mut overlaps = Vec::new();
+    let ok = ir.i32(status::OK);
+    let (mut failed, mut pending) = (ok, 0usize);
     for ((check, fails), number) in e.table.entries.iter().zip(&entry.fails).zip(1..) {
         let Some(fails) = fails else { continue };
-        let fails = (computed(e, entry, fails)?, ir.i32(number));
-        match check {
-            CheckKind::Overlap { .. } => overlaps.push(fails),
-            _ => e.fail_if(fails.0, fails.1),
+        let fails = computed(e, entry, fails)?;
+        if let CheckKind::Overlap { .. } = check {
+            let first = ir.select(fails, ir.i32(number), ok);
+            failed = ir.select(ir.icmp(I::LLVMIntNE, failed, ok), failed, first);
+            pending += 1;
+            if pending % PAIRS == 0 {
+                e.fail_if(ir.icmp(I::LLVMIntNE, failed, ok), failed);
+                failed = ok;
+            }
+        } else {
+            e.fail_if(fails, ir.i32(number));
         }
     }
-    // Their number grows with the square of that of the parameters: one branch for all.
-    let first = |rest, (fails, number): &(Value, Value)| ir.select(*fails, *number, rest);
-    let failed = overlaps.iter().rev().fold(ir.i32(status::OK), first);
-    e.fail_if(ir.icmp(I::LLVMIntNE, failed, ir.i32(status::OK)), failed);
+    e.fail_if(ir.icmp(I::LLVMIntNE, failed, ok), failed);
     bound(e.func).try_for_each(|b| computed(e, entry, &var(b)).map(drop))
 }
 
