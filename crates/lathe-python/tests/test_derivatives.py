@@ -64,3 +64,20 @@ def test_what_has_no_gradient_says_so():
     # The array that a kernel changes has a cotangent before and after.
     t_bar = 3 * one
     np.testing.assert_allclose(lathe.vjp(total)(one, one, t_bar), 3 * one)
+
+
+def test_checkpoints_keep_few_states_and_the_same_bits():
+    march = lathe.kernel("""kernel march(u0: f64[N], T: i32) -> (y: f64) {
+        var u: f64[N]
+        u[i] = u0[i]
+        for t in 0..T { for i in 1..N { u[i] = u[i] * (1 - 0.3 * u[i] * u[i - 1]) } }
+        y = sum[i](u[i])
+    }""")
+    u = np.linspace(0.1, 0.9, 7)
+    for steps in (0, 1, 23):
+        all_kept = lathe.grad(march, "u0")(u, steps)
+        for n in (1, 3, 50):
+            assert (lathe.grad(march, "u0", checkpoints=n)(u, steps) == all_kept).all()
+    for wrong in (0, -1, 1.5, True, 1 << 16):
+        with pytest.raises(lathe.OptionError):
+            lathe.vjp(march, checkpoints=wrong)

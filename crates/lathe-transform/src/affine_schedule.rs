@@ -144,8 +144,8 @@ fn small(work: &mut Work, path: &Path) -> Result<Path, Refusal> {
     let (nest, ranges) = (work.at(path)?.clone(), work.ranges(path));
     let (mut wide, mut inside): (BTreeSet<VarId>, HashSet<VarId>) = Default::default();
     visit::walk(&nest, &mut |s, _| {
+        inside.extend(s.binders().into_iter().map(|b| b.0.id));
         if let Some(l) = s.as_loop() {
-            inside.insert(l.binder.id);
             // A number of another type is converted, which no bound of this place says anything about.
             for bound in [&l.lo, &l.hi] {
                 visit::walk_expr(bound, &mut |e| wide.extend(e.as_var().filter(|_| e.ty().is_index())));
