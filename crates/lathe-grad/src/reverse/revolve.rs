@@ -232,7 +232,7 @@ impl Reverse<'_> {
         let others: Vec<_> = self.needs.iter().filter(|x| x.0 == scope.id).copied().collect();
         self.needs.retain(|x| x.0 != scope.id);
         self.needs.extend(states.iter().map(|s| (scope.id, s.inner.id)));
-        let around = std::mem::replace(&mut self.bare, Some(scope.id));
+        let around = self.bare.replace(scope.id);
         let s = self.forward(scope)?.unwrap_or_else(Stmt::empty);
         self.bare = around;
         self.needs.retain(|x| x.0 != scope.id);
