@@ -1,5 +1,5 @@
 //! What a kernel computes of its arguments before its body runs, as expressions over the fields of descriptors: whether
-//! each check fails, and the sizes. Engines for CPUs print them, and [`Entry::first_failure`] evaluates them on the host.
+//! each check fails, and the sizes. Engines for CPUs print them, and [`Entry::check`] evaluates them on the host.
 
 use crate::checks::{CheckTable, dtype_of, element_type};
 use crate::memory::Shape;
