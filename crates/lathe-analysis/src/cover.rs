@@ -1,8 +1,8 @@
 //! Whether a union of projections covers another.
 
 use crate::isl_set::{Projection, difference};
-use crate::solve::{Answer, Reduced, solve_from};
-use crate::system::{Con, Conj, System};
+use crate::solve::{Reduced, has_least, normalize, refuted};
+use crate::system::{Con, Conj, Lin, System};
 
 /// Alternatives of one system before it gives up.
 const MAX_PARTS: usize = 256;
@@ -39,9 +39,10 @@ pub(crate) fn expand(system: &System, kept: u32, out: &mut Vec<Conj>) -> Result<
 /// A point of `a` that is not in `b`, both seen as sets of their first `dims` unknowns.
 /// `Some(None)`: there is none, `None`: the budget was spent.
 pub(crate) fn uncovered(a: &Projection, b: &Projection) -> Option<Option<Vec<i64>>> {
+    let shadows: Vec<Conj> = b.parts.iter().filter_map(|y| shadow(y, a.dims)).collect();
     let mut left: Vec<Conj> = Vec::new();
     for x in a.parts {
-        if !left.contains(x) && !within_one(x, b, a.dims) {
+        if !left.contains(x) && !covered(x, &shadows) {
             left.push(x.clone());
         }
     }
@@ -51,23 +52,54 @@ pub(crate) fn uncovered(a: &Projection, b: &Projection) -> Option<Option<Vec<i64
     difference(&Projection { dims: a.dims, parts: &left }, b)
 }
 
-/// Every point of `x` is one of the same part: decided for parts that are given without projected unknowns.
-fn within_one(x: &Conj, of: &Projection, dims: u32) -> bool {
-    let plain = |y: &&Conj| y.iter().all(|c| c.lin.terms.iter().all(|t| t.0 < dims));
-    let mut reduced = None;
-    of.parts.iter().filter(plain).any(|y| {
-        // What is said in the same words needs no proof.
-        let rest: Vec<&Con> = y.iter().filter(|c| !x.iter().any(|k| says(k, c))).collect();
-        if rest.is_empty() {
+/// Questions about one part before isl is asked at once.
+const MAX_QUESTIONS: usize = 200;
+
+/// Whether every point of a part is in one of the others.
+fn covered(x: &Conj, parts: &[Conj]) -> bool {
+    // What is said in the same words needs no proof.
+    if parts.iter().any(|y| y.iter().all(|c| x.iter().any(|k| says(k, c)))) {
+        return true;
+    }
+    let mut state = Reduced::default();
+    // Without a point, it is within every part.
+    !state.absorb(x) || within(&state, x, parts, &mut { MAX_QUESTIONS })
+}
+
+/// The same for what is known of a state, of which `said` says some.
+fn within(state: &Reduced, said: &Conj, parts: &[Conj], left: &mut usize) -> bool {
+    let Some((first, rest)) = parts.split_first() else { return false };
+    let mut open: Vec<&Con> = Vec::new();
+    for c in first {
+        if said.iter().any(|k| says(k, c)) {
+            continue;
+        }
+        if *left == 0 {
+            return false;
+        }
+        *left -= 1;
+        if !implied(state, c) {
+            open.push(c);
+        }
+    }
+    if !open.is_empty() && rest.is_empty() {
+        return false;
+    }
+    // What is not in the first part is on the other side of one of its constraints, and in the others of it.
+    let mut here = state.clone();
+    for c in open {
+        for beyond in others(c) {
+            let Some(beyond) = beyond else { return false };
+            let mut state = here.clone();
+            if state.absorb(&[beyond]) && !within(&state, said, rest, left) {
+                return false;
+            }
+        }
+        if !here.absorb(std::slice::from_ref(c)) {
             return true;
         }
-        let state = reduced.get_or_insert_with(|| {
-            let mut state = Reduced::default();
-            state.absorb(x).then_some(state)
-        });
-        // Without a point, it is within every part.
-        state.as_ref().is_none_or(|state| implies(state, x, &rest, dims))
-    })
+    }
+    true
 }
 
 /// Whether a constraint is another one, or a closer bound of the same terms.
@@ -76,22 +108,117 @@ fn says(k: &Con, c: &Con) -> bool {
         && if c.eq { k.eq && k.lin.constant == c.lin.constant } else { k.lin.constant <= c.lin.constant }
 }
 
-/// Whether all points of `x`, of which `state` is the reduced form, satisfy the constraints.
-fn implies(state: &Reduced, x: &Conj, rest: &[&Con], dims: u32) -> bool {
-    let columns = x.iter().flat_map(|c| c.lin.terms.last()).map(|t| t.0 + 1).max().unwrap_or(0).max(dims);
-    let impossible = |lin: Option<crate::system::Lin>| {
-        lin.is_some_and(|lin| solve_from(state, &[Con { lin, eq: false }], &[], columns) == Answer::Empty)
-    };
-    rest.iter().all(|c| {
-        let below = c.lin.scaled(-1).and_then(|l| l.offset(-1));
-        impossible(below) && (!c.eq || impossible(c.lin.offset(-1)))
+/// The alternatives of which one holds where a constraint does not.
+fn others(c: &Con) -> Vec<Option<Con>> {
+    let con = |lin: Option<Lin>| lin.map(|lin| Con { lin, eq: false });
+    let below = con(c.lin.scaled(-1).and_then(|l| l.offset(-1)));
+    if c.eq { vec![below, con(c.lin.offset(-1))] } else { vec![below] }
+}
+
+/// Whether elimination shows that all points of a state satisfy a constraint.
+fn implied(state: &Reduced, c: &Con) -> bool {
+    others(c).into_iter().all(|beyond| {
+        beyond.is_some_and(|beyond| {
+            let mut state = state.clone();
+            !state.absorb(&[beyond]) || refuted(&state, &[])
+        })
     })
+}
+
+/// Constraints beyond which a shadow is not worth it.
+const MAX_SHADOW: usize = 60;
+
+/// What the first `dims` unknowns of a conjunction satisfy so that it has a point, or more than that: the dark shadow of
+/// the Omega test (Pugh, 1991). None where numbers grow too large, or nothing is known of it.
+fn shadow(cons: &Conj, dims: u32) -> Option<Conj> {
+    let mut cons = merged(cons.clone(), dims)?;
+    loop {
+        let mut columns: Vec<u32> = cons.iter().flat_map(|c| c.lin.terms.iter().map(|t| t.0)).collect();
+        columns.retain(|c| *c >= dims);
+        columns.sort_unstable();
+        columns.dedup();
+        let pairs = |col: &u32| {
+            let signs = cons.iter().map(|c| c.lin.coefficient(col).signum());
+            let (mut up, mut down) = (0usize, 0usize);
+            signs.for_each(|s| {
+                up += usize::from(s > 0);
+                down += usize::from(s < 0);
+            });
+            up * down
+        };
+        let Some(col) = columns.iter().copied().min_by_key(pairs) else { return Some(cons) };
+        let (with, mut rest): (Conj, Conj) = cons.into_iter().partition(|c| c.lin.coefficient(&col) != 0);
+        if let Some(e) = with.iter().find(|c| c.eq) {
+            // A value of its own: `k * col + …  == 0`.
+            let k = e.lin.coefficient(&col);
+            if k.abs() != 1 {
+                return None;
+            }
+            for c in with.iter().filter(|c| *c != e) {
+                let by = c.lin.coefficient(&col).checked_mul(-k)?;
+                rest.push(Con { lin: c.lin.plus(&e.lin, by)?, eq: c.eq });
+            }
+            if rest.iter().any(has_least) {
+                return None;
+            }
+            cons = normalize(rest)?;
+            continue;
+        }
+        let (lower, upper): (Conj, Conj) = with.into_iter().partition(|c| c.lin.coefficient(&col) > 0);
+        for (l, u) in lower.iter().flat_map(|l| upper.iter().map(move |u| (l, u))) {
+            let (a, b) = (l.lin.coefficient(&col), u.lin.coefficient(&col).checked_neg()?);
+            let slack = (a - 1).checked_mul(b - 1)?;
+            let lin = l.lin.combine(b, &u.lin, a)?.offset(slack.checked_neg()?)?;
+            rest.push(Con { lin, eq: false });
+        }
+        if rest.len() > MAX_SHADOW || rest.iter().any(has_least) {
+            return None;
+        }
+        cons = normalize(rest)?;
+    }
+}
+
+/// With one unknown for all that are the same quotient: `0 <= f - k q < k` says which number `q` is.
+fn merged(mut cons: Conj, dims: u32) -> Option<Conj> {
+    loop {
+        let quotients = quotients(&cons);
+        let twin = quotients.iter().find_map(|(col, of)| {
+            let other = quotients.iter().find(|(d, o)| d < col && o == of)?;
+            (*col >= dims).then_some((*col, other.0))
+        });
+        let Some((col, other)) = twin else { return Some(cons) };
+        for c in &mut cons {
+            let k = c.lin.coefficient(&col);
+            c.lin = std::mem::take(&mut c.lin).without(&col);
+            c.lin.add_term(other, k)?;
+        }
+        if cons.iter().any(has_least) {
+            return None;
+        }
+        cons = normalize(cons)?;
+    }
+}
+
+/// The unknowns that are quotients, with what is divided by what.
+fn quotients(cons: &Conj) -> Vec<(u32, (Lin, i64))> {
+    let mut out = Vec::new();
+    for c in cons.iter().filter(|c| !c.eq) {
+        // `f - k q >= 0` and `k q + k - 1 - f >= 0`
+        for (col, k) in c.lin.terms.iter().filter(|t| t.1 < -1) {
+            let rest = k.checked_neg().map(|k| (k, k - 1));
+            let Some((k, most)) = rest else { continue };
+            let Some(above) = c.lin.scaled(-1).and_then(|l| l.offset(most)) else { continue };
+            if cons.iter().any(|d| !d.eq && d.lin == above) {
+                out.push((*col, (c.lin.clone().without(col), k)));
+            }
+        }
+    }
+    out
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::system::Lin;
 
     fn at_least_zero(terms: &[(u32, i64)], constant: i64) -> Con {
         Con { lin: Lin { terms: terms.to_vec(), constant }, eq: false }

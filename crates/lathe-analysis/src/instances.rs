@@ -9,7 +9,8 @@ use crate::refusal::{OrderRefusal, instance_text, sizes_text};
 use crate::solve::{Answer, solve};
 use crate::system::{Conj, Lin};
 use crate::translate::{Builder, Scope};
-use lathe_ir::{BufId, Expr, Label, Name, Stmt};
+use lathe_ir::visit::{loads_of, vars_of, walk_expr};
+use lathe_ir::{BinOp, BufId, Expr, ExprKind, Label, Name, Stmt, VarId};
 use std::collections::{BTreeMap, HashSet};
 
 /// Why two trees may not execute the same instances.
@@ -72,6 +73,9 @@ fn decide(env: &Env, before: &Stmt, after: &Stmt) -> Result<usize, Unkept> {
         }
         frame.shared.clear();
         for leaf in was.iter().chain(now) {
+            frame.share_quotients(leaf);
+        }
+        for leaf in was.iter().chain(now) {
             let met = frame.shared_values(leaf)?;
             frame.shared.extend(met.into_iter().filter(|e| !frame.shared.contains(e)).collect::<Vec<_>>());
         }
@@ -115,11 +119,43 @@ fn by_label<'l, 'a>(leaves: &'l [Leaf<'a>]) -> BTreeMap<&'a Label, Vec<&'l Leaf<
 struct Frame<'e> {
     env: &'e Env<'e>,
     written: &'e HashSet<BufId>,
-    /// Values that are not affine, which mean the same in both trees.
+    /// Values that are not affine, and quotients, which mean the same in both trees.
     shared: Vec<Expr>,
 }
 
 impl<'e> Frame<'e> {
+    /// Quotients that the surroundings fix are the same in both trees, too: without that, where one loop ends and another
+    /// one begins would be two numbers.
+    fn share_quotients(&mut self, leaf: &Leaf) {
+        let outer: HashSet<VarId> = self.env.items.iter().filter_map(Item::binds).collect();
+        let fixed = |e: &Expr| loads_of(e).is_empty() && vars_of(e).is_subset(&outer);
+        let mut see = |e: &Expr| {
+            walk_expr(e, &mut |e| {
+                let quotient =
+                    matches!(e.kind(), ExprKind::Binary(BinOp::FloorDiv, _, by) if by.as_int().is_some());
+                if quotient && fixed(e) && !self.shared.contains(e) {
+                    self.shared.push(e.clone());
+                }
+            });
+        };
+        for item in &leaf.items {
+            match item {
+                Item::Loop { lo, hi, .. } => {
+                    see(lo);
+                    see(hi);
+                }
+                Item::Cond(e, _) | Item::Let(_, e) => see(e),
+                Item::Size(_)
+                | Item::Scalar(_)
+                | Item::Opaque(_)
+                | Item::While(_)
+                | Item::Alloc(_)
+                | Item::Fact(..)
+                | Item::Checked(_) => {}
+            }
+        }
+    }
+
     fn shared_values(&self, leaf: &Leaf) -> Result<Vec<Expr>, String> {
         let (mut builder, outer, vector) = self.start(leaf.instance.len());
         self.execute(&mut builder, &outer, leaf, &vector)?;

@@ -41,6 +41,29 @@ pub(crate) fn solve_from(state: &Reduced, more: &[Con], clauses: &[Vec<Conj>], c
     settled(state, clauses, columns)
 }
 
+/// Whether elimination alone shows that a state and clauses have no point. Cheap: isl is not asked, so that false says
+/// nothing.
+pub(crate) fn refuted(state: &Reduced, clauses: &[Vec<Conj>]) -> bool {
+    let open: Vec<&[Conj]> = clauses.iter().map(Vec::as_slice).collect();
+    none_in(state, &open, &mut 0)
+}
+
+fn none_in(state: &Reduced, clauses: &[&[Conj]], nodes: &mut usize) -> bool {
+    *nodes += 1;
+    if *nodes > MAX_NODES || !spend((state.cons.len() * state.cons.len()) as u64) {
+        return false;
+    }
+    if matches!(eliminate(&state.cons), Outcome::Empty) {
+        return true;
+    }
+    clauses.split_first().is_some_and(|(first, rest)| {
+        first.iter().all(|alternative| {
+            let mut next = state.clone();
+            !next.absorb(alternative) || none_in(&next, rest, nodes)
+        })
+    })
+}
+
 /// The search, once the clauses that leave no choice are part of the state.
 fn settled(mut state: Reduced, clauses: &[Vec<Conj>], columns: u32) -> Answer {
     let mut open: Vec<&[Conj]> = Vec::with_capacity(clauses.len());

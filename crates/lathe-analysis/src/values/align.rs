@@ -7,6 +7,8 @@ use crate::translate::{Builder, Scope};
 use lathe_ir::stmt::Effects;
 use lathe_ir::visit::{loads_of, vars_of};
 use lathe_ir::{Access, BufId, Expr, ExprKind, Loop, Reduce, Stmt, VarId, View, visit};
+use lathe_poly::simplify::simplify_expr;
+use lathe_poly::{Linear, Ranges};
 use std::collections::HashSet;
 
 /// A load from a table, and what stands in its place in the other tree.
@@ -280,6 +282,9 @@ pub(crate) fn equal(env: &Env, written: &HashSet<BufId>, items: &[Item], a: &Exp
     if difference(&mut builder, &mut Scope::default()).is_some_and(|d| d == Lin::default()) {
         return true;
     }
+    if shown(env, items, a, b) {
+        return true;
+    }
     let mut builder = Builder::new(written);
     let mut scope = builder.surroundings(env);
     for item in items {
@@ -292,4 +297,59 @@ pub(crate) fn equal(env: &Env, written: &HashSet<BufId>, items: &[Item], a: &Exp
         system.cons.push(apart);
         solve(&system) == Answer::Empty
     })
+}
+
+/// The same as far as ranges show it, which is cheap. What memory holds is not followed.
+pub(super) fn shown(env: &Env, items: &[Item], a: &Expr, b: &Expr) -> bool {
+    if [a, b].into_iter().any(|e| !e.ty().is_index() || !loads_of(e).is_empty()) {
+        return false;
+    }
+    let mut ranges = Ranges::of_function(env.func);
+    env.items.iter().chain(items).for_each(|item| enter(&mut ranges, item));
+    same_in_cases(&ranges, a, b, MOST_SELECTIONS)
+}
+
+/// Selections of two values that are gone through before they are not shown to be equal.
+const MOST_SELECTIONS: usize = 4;
+
+/// What surrounds a place, as far as ranges take it.
+fn enter(ranges: &mut Ranges, item: &Item) {
+    match item {
+        Item::Loop { binder, lo, hi, .. } => ranges.enter_loop(binder.id, lo, hi),
+        Item::Cond(cond, holds) => {
+            ranges.learn(cond, *holds);
+        }
+        Item::Let(b, value) => ranges.enter_let(b.id, value),
+        Item::Alloc(b) => ranges.enter_alloc(b),
+        Item::Size(_)
+        | Item::Scalar(_)
+        | Item::Opaque(_)
+        | Item::While(_)
+        | Item::Fact(..)
+        | Item::Checked(_) => {}
+    }
+}
+
+/// Whether two values are the same, whichever of their selections are made.
+fn same_in_cases(ranges: &Ranges, a: &Expr, b: &Expr, left: usize) -> bool {
+    let (a, b) = (simplify_expr(a, ranges), simplify_expr(b, ranges));
+    if a == b || Linear::of(&a) == Linear::of(&b) {
+        return true;
+    }
+    let mut first = None;
+    for e in [&a, &b] {
+        visit::walk_expr(e, &mut |e| {
+            if first.is_none() && matches!(e.kind(), ExprKind::Select(..)) {
+                first = Some(e.clone());
+            }
+        });
+    }
+    let Some(first) = first else { return ranges.le(&a, &b) && ranges.le(&b, &a) };
+    let ExprKind::Select(cond, yes, no) = first.kind() else { return false };
+    left > 0
+        && [(yes, true), (no, false)].into_iter().all(|(value, holds)| {
+            let mut ranges = ranges.clone();
+            let chosen = |e: &Expr| visit::map_expr(e, &mut |e| if e == first { value.clone() } else { e });
+            !ranges.learn(cond, holds) || same_in_cases(&ranges, &chosen(&a), &chosen(&b), left - 1)
+        })
 }

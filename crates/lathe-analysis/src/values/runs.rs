@@ -5,11 +5,11 @@
 //! its beginning to its end, and so do statements in a sequence. If all of them are those from the first to the last, in
 //! their order, nothing else is to be shown, whatever the body does.
 
-use super::align::{Aligner, equal};
+use super::align::{Aligner, equal, shown};
 use super::{Change, Place};
 use crate::env::{Env, Item};
 use lathe_ir::visit::{self, Path, refresh, substitute, substitute_stmt, vars_of};
-use lathe_ir::{BinOp, Executor, Expr, ExprKind, Loop, Stmt, VarId, build};
+use lathe_ir::{BinOp, Binder, Executor, Expr, ExprKind, Loop, Stmt, StmtKind, VarId, build};
 use lathe_poly::simplify::simplify_stmt;
 use lathe_poly::{Linear, Ranges};
 use std::collections::{HashMap, HashSet};
@@ -222,10 +222,17 @@ impl Runs<'_, '_> {
         let end = self.all(&inside, old, &l.body, &body, start.clone())?;
         // Every iteration goes on where the one before ended.
         let following = build::add(build::var(&l.binder), build::index(l.step));
-        let another = build::lt(following.clone(), l.hi.clone());
-        inside.push(Item::Cond(&another, true));
-        if !self.equal(&inside, &end, &at(&start, following)) {
-            return None;
+        let next = at(&start, following.clone());
+        let earlier = build::sub(l.hi.clone(), build::index(l.step));
+        let mut before = items.to_vec();
+        let (binder, lo, hi, step, exec) = (&l.binder, &l.lo, &earlier, l.step, &l.exec);
+        before.push(Item::Loop { binder, lo, hi, step, exec });
+        if end != next && !shown(self.env, &before, &end, &next) {
+            let another = build::lt(following, l.hi.clone());
+            inside.push(Item::Cond(&another, true));
+            if !self.equal(&inside, &end, &next) {
+                return None;
+            }
         }
         let before = build::sub(l.hi.clone(), build::index(1));
         let off = build::floor_mod(build::sub(before.clone(), l.lo.clone()), build::index(l.step));
@@ -278,22 +285,32 @@ impl Runs<'_, '_> {
     fn body(&mut self, items: &[Item], old: &Old, new: &[(&Stmt, Path)], at: &Expr) -> Option<usize> {
         let map = HashMap::from([(old.l.binder.id, at.clone())]);
         let there = substitute_stmt(&old.l.body, &map);
-        self.begins_with(items, &parts(&there), new).or_else(|| {
-            let simpler = simplify_stmt(&there, &mut Ranges::at(self.c.after, &new.first()?.1));
-            self.begins_with(items, &parts(&simpler), new)
-        })
-    }
-
-    fn begins_with(&mut self, items: &[Item], there: &[&Stmt], new: &[(&Stmt, Path)]) -> Option<usize> {
-        let now = new.get(..there.len()).filter(|now| !now.is_empty())?;
-        if there.iter().zip(now).all(|(a, (b, _))| a == b) {
-            return Some(there.len());
+        let raw = parts(&there);
+        let now: Vec<&Stmt> = new.iter().map(|n| n.0).collect();
+        if begins_with(&raw, &now) {
+            return Some(raw.len());
         }
-        self.compared += there.len();
+        // Rules simplify what they make: in most cases that leaves nothing to be shown.
+        let simpler = simplify_stmt(&there, &mut Ranges::at(self.c.after, &new.first()?.1));
+        let simpler = parts(&simpler);
+        if begins_with(&simpler, &now) {
+            self.compared += simpler.len();
+            return Some(simpler.len());
+        }
+        // The same but for the names of what is bound, and then but for what is equal there.
         let canonical =
-            |all: &mut dyn Iterator<Item = &Stmt>| refresh(&Stmt::seq(all.cloned()), &mut { self.first });
-        let (a, b) = (canonical(&mut there.iter().copied()), canonical(&mut now.iter().map(|n| n.0)));
-        self.alike(items, &a, &b).then_some(there.len())
+            |all: &[&Stmt]| unnamed(&refresh(&Stmt::seq(all.iter().copied().cloned()), &mut { self.first }));
+        let mut ways: Vec<(usize, Stmt, Stmt)> = Vec::new();
+        for there in [&simpler, &raw] {
+            let Some(now) = now.get(..there.len()).filter(|now| !now.is_empty()) else { continue };
+            let (a, b) = (canonical(there), canonical(now));
+            self.compared += there.len();
+            if a == b {
+                return Some(there.len());
+            }
+            ways.push((there.len(), a, b));
+        }
+        ways.iter().rev().find(|(_, a, b)| self.alike(items, a, b)).map(|w| w.0)
     }
 
     fn alike(&self, items: &[Item], old: &Stmt, new: &Stmt) -> bool {
@@ -332,6 +349,22 @@ impl Runs<'_, '_> {
                 a.len() == b.len() && a.iter().zip(b).all(same)
             })
     }
+}
+
+/// Without the names of loops: copies have others.
+fn unnamed(s: &Stmt) -> Stmt {
+    visit::map_stmts(s, &mut |s| match s.as_loop() {
+        Some(l) => {
+            let binder = Binder { name: "".into(), ..l.binder.clone() };
+            s.with_kind(StmtKind::Loop(Loop { binder, ..l.clone() }))
+        }
+        None => s,
+    })
+}
+
+/// Whether some statements are the first ones of others.
+fn begins_with(there: &[&Stmt], new: &[&Stmt]) -> bool {
+    !there.is_empty() && new.len() >= there.len() && there.iter().zip(new).all(|(a, b)| a == b)
 }
 
 /// The label and the instance that run first in a statement, and the loops around it with their beginnings.
