@@ -224,6 +224,67 @@ mod tests {
         Con { lin: Lin { terms: terms.to_vec(), constant }, eq: false }
     }
 
+    /// `0 <= v - 8 o <= most` and `0 <= o`, `8 o <= n - 1`, where `n` and `v` are the first two unknowns, and `v < n`.
+    fn blocks(most: i64) -> Conj {
+        vec![
+            at_least_zero(&[(1, 1), (2, -8)], 0),
+            at_least_zero(&[(1, -1), (2, 8)], most),
+            at_least_zero(&[(2, 1)], 0),
+            at_least_zero(&[(0, 1), (2, -8)], -1),
+            at_least_zero(&[(0, 1), (1, -1)], -1),
+        ]
+    }
+
+    #[test]
+    fn blocks_cover_a_range_if_they_are_full() {
+        let range = vec![at_least_zero(&[(1, 1)], 0), at_least_zero(&[(0, 1), (1, -1)], -1)];
+        let within = |most| shadow(&blocks(most), 2).is_some_and(|s| covered(&range, &[s]));
+        assert!(within(7));
+        assert!(!within(6));
+    }
+
+    #[test]
+    fn two_parts_cover_what_neither_does() {
+        let range = vec![at_least_zero(&[(0, 1)], 0), at_least_zero(&[(0, -1)], 9)];
+        let below = |end: i64| vec![at_least_zero(&[(0, -1)], end - 1)];
+        let from = |start: i64| vec![at_least_zero(&[(0, 1)], -start)];
+        assert!(covered(&range, &[below(4), from(4)]));
+        assert!(covered(&range, &[below(6), from(4)]));
+        assert!(!covered(&range, &[below(4), from(5)]));
+        assert!(!covered(&range, &[below(4)]));
+    }
+
+    #[test]
+    fn every_point_of_a_shadow_is_one_of_a_point() {
+        let mut seed = 1u32;
+        let mut below = |n: u32| {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            i64::from((seed >> 16) % n)
+        };
+        let mut points = 0;
+        for _ in 0..600 {
+            // Two unknowns that stay and two that do not, which are in a box.
+            let mut cons: Conj = Vec::new();
+            for col in [2, 3] {
+                cons.extend([at_least_zero(&[(col, 1)], 9), at_least_zero(&[(col, -1)], 9)]);
+            }
+            for _ in 0..2 + below(4) {
+                let terms: Vec<(u32, i64)> = (0..4).map(|c| (c, below(9) - 4)).filter(|t| t.1 != 0).collect();
+                cons.push(Con { lin: Lin { terms, constant: below(13) - 6 }, eq: below(6) == 0 });
+            }
+            let Some(shadow) = shadow(&cons, 2) else { continue };
+            for (x, y) in (-5..=5).flat_map(|x| (-5..=5).map(move |y| (x, y))) {
+                if !shadow.iter().all(|c| c.holds(&[x, y])) {
+                    continue;
+                }
+                points += 1;
+                let mut all = (-9..=9).flat_map(|u| (-9..=9).map(move |v| [x, y, u, v]));
+                assert!(all.any(|p| cons.iter().all(|c| c.holds(&p))), "{x}, {y}: {cons:?}");
+            }
+        }
+        assert!(points > 300, "{points}");
+    }
+
     #[test]
     fn what_would_leave_64_bits_covers_nothing() {
         let mut system = System::new();

@@ -519,6 +519,13 @@ pub(crate) fn erased(s: &Stmt, pairs: &[(BufId, BufId)]) -> Stmt {
 
 /// Every point of `a` is one of `b`, in the first unknowns.
 fn covered(dims: u32, a: &[Conj], b: &[Conj]) -> bool {
+    if b.is_empty() {
+        return a.iter().all(|x| {
+            let columns = x.iter().flat_map(|c| &c.lin.terms).map(|t| t.0 + 1).max().unwrap_or(0).max(dims);
+            let mut state = Reduced::default();
+            !state.absorb(x) || solve_from(&state, &[], &[], columns) == Answer::Empty
+        });
+    }
     a.is_empty()
         || matches!(uncovered(&Projection { dims, parts: a }, &Projection { dims, parts: b }), Some(None))
 }

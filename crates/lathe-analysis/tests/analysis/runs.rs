@@ -46,12 +46,16 @@ fn unrolled() -> String {
 }
 
 fn verdict(after: &str) -> Result<usize, String> {
+    verdict_of(LOOP, after)
+}
+
+fn verdict_of(before: &str, after: &str) -> Result<usize, String> {
     let read = |text: &str| {
         let m = parse_module(FileId(0), text).unwrap_or_else(|e| panic!("{e:#?}\n{text}"));
         let f = m.functions.values().next().expect("a function").clone();
         (m, f)
     };
-    let ((m, old), (_, new)) = (read(LOOP), read(after));
+    let ((m, old), (_, new)) = (read(before), read(after));
     same_runs(&Change { module: &m, before: &old, after: &new }).expect("short bounds")
 }
 
@@ -90,4 +94,33 @@ fn other_iterations_or_orders_are_refused() {
         let after = text.replace(from, to);
         assert!(verdict(&after).is_err(), "`{from}` as `{to}` was accepted\n{after}");
     }
+}
+
+#[test]
+fn the_loops_in_copies_have_other_names() {
+    let nest = |i: &str, j: &str, ends: &str, inner: &str| {
+        format!(
+            "for {i} in {ends} {{ for {j} in {inner} {{ 'C'[i, j]: C[i, j] = C[i, j] + B[j] }}
+            'B'[i]: B[i] = C[i, 0] }}"
+        )
+        .replace("[i", &format!("[{}", i.split('%').next().expect("a name")))
+        .replace("j]", &format!("{}]", j.split('%').next().expect("a name")))
+    };
+    let with = |loops: String| {
+        format!(
+            "func f(N, M)(B: inout f32[N], C: inout f32[N, M]) stage plain {{
+            {loops}
+            }}"
+        )
+    };
+    let before = with(nest("i%5", "j%6", "0..N", "0..M"));
+    let cut = |inner: &str| {
+        let first = nest("i%5", "j%6", "0..min(4, N)", "0..M");
+        with(format!("{first}\n{}", nest("r%7", "s%8", "min(4, N)..N", inner)))
+    };
+    let verdict = |after: String| verdict_of(&before, &after);
+    assert!(verdict(cut("0..M")).is_ok(), "{:?}", verdict(cut("0..M")));
+    assert!(verdict(cut("1..M")).is_err());
+    assert!(verdict(cut("0..M - 1")).is_err());
+    assert!(verdict(cut("0..M cpu")).is_err());
 }
