@@ -10,7 +10,7 @@ use crate::descend::descend;
 use crate::env::{Env, Item};
 use crate::leaves::{Leaf, Level, Relative, Role, Touch, leaves, relate, written_buffers};
 use crate::refusal::{DepKind, OrderProof, OrderRefusal, Violation};
-use crate::solve::{Answer, Reduced, solve_from};
+use crate::solve::{Answer, Reduced, refuted, solve_from};
 use crate::system::{Conj, Lin, eq};
 use crate::translate::{Builder, Scope};
 use lathe_ir::stmt::MemoryOrder;
@@ -142,6 +142,8 @@ struct Check<'e, 'n> {
 struct Base<'w> {
     builder: Builder<'w>,
     state: Reduced,
+    /// The state with one alternative of each clause, but for those that elimination refutes.
+    ways: Vec<Reduced>,
     /// How many constraints of the builder the state holds.
     absorbed: usize,
     /// Which elements meet; which loop carries it.
@@ -327,21 +329,31 @@ impl Check<'_, '_> {
             return Ok(None);
         }
         let absorbed = builder.system.cons.len();
-        if solve_from(&state, &[], &clauses, builder.system.columns) == Answer::Empty {
+        // The ways in which they may conflict: most are none.
+        let own = &builder.system.clauses;
+        let ways: Vec<Reduced> =
+            alternatives(&state, &front).into_iter().filter(|way| !refuted(way, own)).collect();
+        if ways.is_empty() {
             return Ok(None);
         }
+        let columns = builder.system.columns;
         // They conflict: where do they are in the new tree?
         let (instance_a, instance_b) = (x.instance(&mut builder, a), y.instance(&mut builder, b));
         let none = Vec::new();
         let new_a = self.by_label.get(a.label).unwrap_or(&none);
         let new_b = self.by_label.get(b.label).unwrap_or(&none);
+        // Whoever cannot say where they are may still say that they do not conflict.
+        let never = |state: &Reduced| solve_from(state, &[], &clauses, columns) == Answer::Empty;
         if new_a.len() * new_b.len() > MAX_COPIES {
+            if never(&state) {
+                return Ok(None);
+            }
             return Err(undecided(format!(
                 "the statement `{}` occurs in too many places to examine all pairs",
                 a.label
             )));
         }
-        let base = Base { builder, state, absorbed, clauses: front };
+        let base = Base { builder, state, ways, absorbed, clauses: front };
         let touched: (Vec<&Touch>, Vec<&Touch>) = touches.iter().copied().unzip();
         for na in new_a {
             for nb in new_b {
@@ -349,7 +361,10 @@ impl Check<'_, '_> {
                     for pb in places_of(nb, &touched.1, b) {
                         let one = Followed { old: (a, at.0, &x, &instance_a), new: (na, pa) };
                         let two = Followed { old: (b, at.1, &y, &instance_b), new: (nb, pb) };
-                        let found = self.in_new_tree(&base, &outer, one, two, demand)?;
+                        let found = match self.in_new_tree(&base, &outer, one, two, demand) {
+                            Err(_) if never(&base.state) => return Ok(None),
+                            found => found?,
+                        };
                         let Some((point, concurrent, matched)) = found else { continue };
                         let text = |v: &[Option<Lin>]| -> Vec<i64> {
                             v.iter().map(|l| l.as_ref().and_then(|l| l.at(&point)).unwrap_or(0)).collect()
@@ -423,10 +438,22 @@ impl Check<'_, '_> {
         if wrong.is_empty() {
             return Ok(None);
         }
-        let mut clauses = base.clauses.clone();
-        clauses.push(wrong.iter().map(|w| w.0.clone()).collect());
-        clauses.append(&mut builder.system.clauses);
         let more = builder.system.cons.get(base.absorbed..).unwrap_or(&[]);
+        let either: Vec<Conj> = wrong.iter().map(|w| w.0.clone()).collect();
+        let none = base.ways.iter().all(|way| {
+            let mut way = way.clone();
+            !way.absorb(more)
+                || alternatives(&way, std::slice::from_ref(&either))
+                    .iter()
+                    .all(|wrong| refuted(wrong, &builder.system.clauses))
+        });
+        if none {
+            return Ok(None);
+        }
+        // Which one is found first is what the message says.
+        let mut clauses = base.clauses.clone();
+        clauses.push(either);
+        clauses.append(&mut builder.system.clauses);
         match solve_from(&base.state, more, &clauses, builder.system.columns) {
             Answer::Empty => Ok(None),
             Answer::Point(p) => {
@@ -461,6 +488,18 @@ impl Check<'_, '_> {
         });
         binders.filter_map(|b| Some((b.name.clone(), *point.get(outer.col(b.id)? as usize)?))).collect()
     }
+}
+
+/// A state with one alternative of each clause, as far as they do not contradict each other evidently.
+fn alternatives(state: &Reduced, clauses: &[Vec<Conj>]) -> Vec<Reduced> {
+    clauses.iter().fold(vec![state.clone()], |all, clause| {
+        let each = all.iter().flat_map(|state| clause.iter().map(move |c| (state, c)));
+        let absorbed = each.filter_map(|(state, c)| {
+            let mut state = state.clone();
+            state.absorb(c).then_some(state)
+        });
+        absorbed.collect()
+    })
 }
 
 /// Whether iterations of a loop make two updates in their order: instances of one atomic that says so, of which each
