@@ -14,11 +14,16 @@ pub(crate) struct Copy {
 }
 
 impl Copy {
-    /// A fresh copy of the context of an access of a leaf: the domain of the iteration.
+    /// A fresh copy of the context of an access of a leaf: the domain of the iteration. Values of names that no subscript,
+    /// bound or condition speaks of are left out: a chain of them, as in a generator of random numbers, would be most of it.
     pub fn new(b: &mut Builder, outer: &Scope, leaf: &Leaf, touch: &Place) -> Copy {
         let mut copy = Copy { scope: outer.clone(), whiles: Vec::new() };
         for item in leaf.items.iter().take(touch.items) {
-            if let Some(counter) = b.item(&mut copy.scope, item) {
+            if let Item::Let(binder, value) = item
+                && binder.ty.is_int()
+            {
+                copy.scope.name(binder.id, value);
+            } else if let Some(counter) = b.item(&mut copy.scope, item) {
                 copy.whiles.push(Lin::atom(counter));
             }
         }
@@ -43,7 +48,7 @@ impl Copy {
     pub fn instance(&mut self, b: &mut Builder, leaf: &Leaf) -> Vec<Option<Lin>> {
         let mut out = Vec::with_capacity(leaf.instance.len() + self.whiles.len());
         for e in &leaf.instance {
-            let bound = lathe_ir::visit::vars_of(e).iter().all(|v| self.scope.col(*v).is_some());
+            let bound = lathe_ir::visit::vars_of(e).iter().all(|v| self.scope.binds(*v));
             out.push(bound.then(|| b.value(&mut self.scope, e)));
         }
         for n in 0..leaf.whiles() {

@@ -15,6 +15,8 @@ use std::collections::{HashMap, HashSet};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scope {
     vars: HashMap<VarId, Col>,
+    /// Named values that nothing has asked for yet: they restrict nothing.
+    named: HashMap<VarId, Expr>,
     /// Values that are not affine, by their expression.
     values: HashMap<Expr, Lin>,
 }
@@ -26,6 +28,16 @@ impl Scope {
 
     pub fn bind(&mut self, v: VarId, col: Col) {
         self.vars.insert(v, col);
+    }
+
+    /// A `let` whose value gets its unknowns when it is asked for.
+    pub fn name(&mut self, v: VarId, value: &Expr) {
+        self.named.insert(v, value.clone());
+    }
+
+    /// Whether a variable has a value here.
+    pub fn binds(&self, v: VarId) -> bool {
+        self.vars.contains_key(&v) || self.named.contains_key(&v)
     }
 }
 
@@ -120,11 +132,7 @@ impl<'w> Builder<'w> {
             Item::Loop { binder, lo, hi, step, .. } => self.range(scope, binder.id, lo, hi, *step),
             Item::Cond(cond, holds) => self.assert(scope, cond, *holds),
             Item::Let(b, value) => {
-                let lin = if b.ty.is_int() { Some(self.value(scope, value)) } else { None };
-                let col = self.bind(scope, b.id);
-                if let Some(lin) = lin {
-                    self.system.eq(&Lin::atom(col), &lin);
-                }
+                self.name(scope, b.id, b.ty.is_int().then_some(*value));
             }
             Item::While(_) => {
                 // Loads in the condition change from iteration to iteration: a counter that only
@@ -138,6 +146,35 @@ impl<'w> Builder<'w> {
             Item::Alloc(_) => {}
         }
         None
+    }
+
+    /// An unknown for a name of a value; of one that is no integer nothing is known.
+    fn name(&mut self, scope: &mut Scope, v: VarId, value: Option<&Expr>) -> Col {
+        let lin = value.map(|value| self.value(scope, value));
+        let col = self.bind(scope, v);
+        if let Some(lin) = lin {
+            self.system.eq(&Lin::atom(col), &lin);
+        }
+        col
+    }
+
+    /// Gives a name its unknown, after the names that its value is made of; without recursion, since chains may be long.
+    fn translate_names(&mut self, scope: &mut Scope, v: VarId) {
+        let mut todo = vec![v];
+        while let Some(next) = todo.last().copied() {
+            let Some(value) = scope.named.get(&next).cloned() else {
+                todo.pop();
+                continue;
+            };
+            let mut open: Vec<VarId> =
+                vars_of(&value).into_iter().filter(|w| scope.named.contains_key(w)).collect();
+            if open.is_empty() {
+                scope.named.remove(&next);
+                self.name(scope, next, Some(&value));
+            }
+            open.sort_unstable();
+            todo.append(&mut open);
+        }
     }
 
     /// A fact helps where it can be expressed; where it cannot, nothing is lost.
@@ -191,6 +228,7 @@ impl<'w> Builder<'w> {
         match e.kind() {
             ExprKind::Int(v) if e.ty().scalar() != Some(Scalar::U64) => return Lin::constant(*v),
             ExprKind::Var(v) => {
+                self.translate_names(scope, *v);
                 let col = match scope.col(*v) {
                     Some(c) => c,
                     // Bound nowhere in view: a parameter without bounds.

@@ -6,6 +6,7 @@ mod concurrent;
 mod defined;
 mod kit;
 mod mirror;
+mod names;
 mod oracle;
 mod runs;
 mod scan;
