@@ -3,11 +3,11 @@
 
 use crate::checks::{CheckTable, dtype_of, element_type};
 use crate::memory::Shape;
+use crate::program::{Assembler, Program, Register};
 use lathe_abi::{CheckKind, MAX_EXTENT};
 use lathe_ir::build::{
     add, and, binary, boolean, cast, eq, float, index, le, lt, math, max, min, mul, not, or, select, sub, var,
 };
-use lathe_ir::interp::evaluate;
 use lathe_ir::{BinOp, Binder, Expr, Function, MathFn, ParamKind, Scalar, Type, VarId, visit};
 use lathe_poly::sizes;
 use std::collections::HashMap;
@@ -41,6 +41,23 @@ pub struct Entry {
     pub scalars: HashMap<VarId, usize>,
     /// Above every number in the function and here.
     pub next_id: u32,
+    hosted: Hosted,
+}
+
+/// The same as one program, for engines that compute it on the host, at every call.
+#[derive(Clone, Debug)]
+struct Hosted {
+    program: Program<Input>,
+    /// Registers of the values.
+    values: Vec<(VarId, Register)>,
+    /// Per check its number, its register, and how many registers are computed by then.
+    fails: Vec<(i32, Register, usize)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Input {
+    Field(usize, Field),
+    Scalar(usize),
 }
 
 /// Gives out variables that the function does not have.
@@ -80,14 +97,16 @@ impl Entry {
                 });
             }
         }
-        let fails = table.entries.iter().map(|c| m.fails(c, &ranges)).collect();
+        let fails: Vec<_> = table.entries.iter().map(|c| m.fails(c, &ranges)).collect();
         let unit = (0..func.params.len()).filter_map(|p| m.unit(p)).fold(boolean(true), and);
         let fields = m.fields.into_iter().map(|(at, b)| (b.id, at)).collect();
         let scalars = func.params.iter().enumerate().filter_map(|(at, p)| match &p.kind {
             ParamKind::Scalar(b) => Some((b.id, at)),
             ParamKind::Array(_) => None,
         });
-        Entry { fields, values, sizes, fails, unit, scalars: scalars.collect(), next_id: m.func.next_id }
+        let scalars = scalars.collect();
+        let hosted = Hosted::of(&fields, &values, &fails, &scalars);
+        Entry { fields, values, sizes, fails, unit, scalars, next_id: m.func.next_id, hosted }
     }
 
     /// The values of the sizes, or the number of the first check that these arguments fail: what the code of an engine for
@@ -101,23 +120,55 @@ impl Entry {
         args: &[Shape],
         scalar: &dyn Fn(usize) -> Option<i64>,
     ) -> Result<HashMap<VarId, i64>, i32> {
-        let field = |(v, (param, f)): (&VarId, &(usize, Field))| Some((*v, args.get(*param)?.field(*f)?));
-        let mut known: HashMap<VarId, i64> = self.fields.iter().filter_map(field).collect();
-        // What has no value, for want of a dimension or beyond 64 bits, is needed by no check before one that fails.
-        for (b, e) in &self.values {
-            known.extend(evaluate(e, &known).map(|v| (b.id, v)));
+        let mut input = |i: &Input| match i {
+            Input::Field(param, f) => args.get(*param)?.field(*f),
+            Input::Scalar(at) => scalar(*at),
+        };
+        let Hosted { program, values, fails } = &self.hosted;
+        let mut registers = Vec::with_capacity(program.len());
+        for (number, failed, end) in fails {
+            // What has no value, for want of a dimension or beyond 64 bits, is needed by no check before one that fails.
+            program.run(&mut registers, *end, &mut input);
+            if registers.get(*failed) != Some(&Some(0)) {
+                return Err(*number);
+            }
         }
-        for (number, fails) in (1..).zip(&self.fails) {
+        program.run(&mut registers, usize::MAX, &mut input);
+        let value = |(v, at): &(VarId, Register)| Some((*v, registers.get(*at).copied().flatten()? as i64));
+        Ok(values.iter().filter_map(value).collect())
+    }
+}
+
+impl Hosted {
+    fn of(
+        fields: &HashMap<VarId, (usize, Field)>,
+        values: &[(Binder, Expr)],
+        fails: &[Option<Expr>],
+        scalars: &HashMap<VarId, usize>,
+    ) -> Hosted {
+        let mut a = Assembler::new();
+        for (v, (param, field)) in fields {
+            a.input(*v, Input::Field(*param, *field));
+        }
+        let mut of_values = Vec::new();
+        for (b, e) in values {
+            let at = a.expression(e);
+            a.variables.insert(b.id, at);
+            of_values.push((b.id, at));
+        }
+        let mut of_checks = Vec::new();
+        for (number, fails) in (1..).zip(fails) {
             let Some(fails) = fails else { continue };
+            // Scalars are read no earlier than a check needs them.
             for v in visit::vars_of(fails) {
-                let read = self.scalars.get(&v).and_then(|at| scalar(*at));
-                known.extend(read.map(|n| (v, n)));
+                if let Some(at) = scalars.get(&v).filter(|_| !a.variables.contains_key(&v)) {
+                    a.input(v, Input::Scalar(*at));
+                }
             }
-            if evaluate(fails, &known) != Some(0) {
-                return Err(number);
-            }
+            let at = a.expression(fails);
+            of_checks.push((number, at, a.len()));
         }
-        Ok(known)
+        Hosted { program: a.program, values: of_values, fails: of_checks }
     }
 }
 

@@ -16,6 +16,7 @@ pub mod memory;
 pub mod needs;
 mod object;
 pub mod printed;
+mod program;
 
 pub use checks::{CheckTable, check_table, dtype_of};
 pub use codes::CODES;
