@@ -266,6 +266,26 @@ def row_gemm(k):
     return c, want, {"cuBLAS": lambda: torch.mm(a, b, out=out)}, 0, 2 * a.shape[0] * a.shape[1] * b.shape[1]
 
 
+def row_attention(k):
+    q, keys, v, o = (k.arrays[n] for n in "QKVO")
+    attend = torch.nn.functional.scaled_dot_product_attention
+    want = torch.empty_like(o)
+    for h in range(o.shape[0]):
+        want[h] = attend(q[h].double(), keys[h].double(), v[h].double()).float()
+
+    def written_out():
+        return torch.bmm(torch.softmax(torch.bmm(q, keys.transpose(1, 2)) / q.shape[2] ** 0.5, 2), v)
+
+    compiled = torch.compile(written_out)
+    rivals = {
+        "torch attention": lambda: attend(q[None], keys[None], v[None]),
+        "cuBLAS, softmax": written_out,
+        "torch.compile": compiled,
+    }
+    heads, m, d = q.shape
+    return o, want, rivals, 0, 2 * heads * m * keys.shape[1] * (d + v.shape[2])
+
+
 def wrong_by(got, want, each):
     if not want.dtype.is_floating_point:
         return 0.0 if torch.equal(got.to(want.dtype), want) else 1.0

@@ -4,7 +4,7 @@ use crate::common::{Folder, examples};
 use serde_json::Value;
 
 /// Kernels of the examples with sizes that fit their strategies, and with others.
-const ROWS: [&str; 23] = [
+const ROWS: [&str; 24] = [
     "elementwise.lathe:copy -D N=2048",
     "elementwise.lathe:axpy -D N=1000",
     "histogram.lathe -D N=262144 -D B=300",
@@ -28,6 +28,7 @@ const ROWS: [&str; 23] = [
     "softmax.lathe -D M=8 -D N=256",
     "layernorm.lathe -D M=8 -D N=256",
     "layernorm.lathe -D M=3 -D N=1024",
+    "attention.lathe -D H=2 -D M=128 -D N=1024 -D D=16 -D E=64",
 ];
 
 #[test]
