@@ -31,10 +31,10 @@ pub static CODES: &[CodeInfo] = &[
         code: UNSUPPORTED,
         title: "this cannot be differentiated",
         explanation: "Kernels are differentiated as they are written, before any strategy: index notation, loops, branches, local \
-                      arrays. Reverse mode needs to know the trip count of a loop before the loop runs; structs, calls and atomics are \
-                      not differentiated yet.",
-        wrong: "kernel k(x: inout f32) {\n    while x < 10 { x = x * x + 1 }\n}\nkernel g = vjp(k)\n",
-        right: "kernel k(x: inout f32) {\n    while x < 10 { x = x * x + 1 }\n}\nkernel g = jvp(k)\n",
+                      arrays. Structs, calls and atomics are not differentiated yet.",
+        wrong: "struct P { v: f32 }\nkernel k(x: f32[N]) -> (y: f32) {\n    var p: P\n    p = P(v: x[0])\n    y = p.v * p.v\n}\n\
+                kernel g = vjp(k)\n",
+        right: "kernel k(x: f32[N]) -> (y: f32) {\n    var v: f32\n    v = x[0]\n    y = v * v\n}\nkernel g = vjp(k)\n",
     },
     CodeInfo {
         code: NAME,
@@ -47,12 +47,13 @@ pub static CODES: &[CodeInfo] = &[
         code: TAPE,
         title: "the number of values to keep is not known in advance",
         explanation: "Reverse mode keeps values that are overwritten before the reverse sweep needs them, in arrays \
-                      that are allocated before the loops run. The trip counts must follow from sizes and inputs, not from values \
-                      that the kernel itself computes.",
-        wrong: "kernel k(x: f32[N], n: i32[N]) -> (y: f32[N]) {\n    var m: i32[N]\n    m[i] = n[i] + 1\n    for i in 0..N {\n        \
-                y[i] = 1.0\n        for j in 0..index(m[i]) { y[i] = y[i] * x[i] * y[i] }\n    }\n}\nkernel g = vjp(k)\n",
-        right: "kernel k(x: f32[N], n: i32[N]) -> (y: f32[N]) {\n    for i in 0..N {\n        y[i] = 1.0\n        for j in \
-                0..index(n[i]) + 1 { y[i] = y[i] * x[i] * y[i] }\n    }\n}\nkernel g = vjp(k)\n",
+                      that are allocated before the loops run. How often loops run is counted beforehand; how many elements a statement in \
+                      index notation reads must follow from sizes and inputs, not from values that the kernel itself computes. \
+                      Nor can values be kept for a loop of unknown length that is run again for arrays local to an iteration around it.",
+        wrong: "kernel k(x: inout f32[N], n: i32) -> (y: f32) {\n    var m: i32\n    m = n + 1\n    for t in 0..3 {\n        \
+                y = sum[j in 0..index(m)](x[j] * x[j])\n        x[0] = y\n    }\n}\nkernel g = vjp(k)\n",
+        right: "kernel k(x: inout f32[N], n: i32) -> (y: f32) {\n    for t in 0..3 {\n        \
+                y = sum[j in 0..index(n) + 1](x[j] * x[j])\n        x[0] = y\n    }\n}\nkernel g = vjp(k)\n",
     },
     CodeInfo {
         code: SIZE,

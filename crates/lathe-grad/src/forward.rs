@@ -158,18 +158,23 @@ impl Forward<'_> {
     }
 
     fn scope(&mut self, s: &Scope) -> Result<Stmt, Diagnostic> {
-        let active: Vec<_> = s.buffers.iter().filter(|b| self.act.of_buffer(b.id)).cloned().collect();
+        self.among(&s.buffers, &s.body)
+    }
+
+    /// A node among local arrays.
+    fn among(&mut self, buffers: &[Arc<Buffer>], n: &Node) -> Result<Stmt, Diagnostic> {
+        let active: Vec<_> = buffers.iter().filter(|b| self.act.of_buffer(b.id)).cloned().collect();
         let dots: Vec<_> = active.iter().map(|b| self.shadow(b, &format!("{}.dot", b.name))).collect();
-        let body = self.node(&s.body)?;
-        let all: Vec<Arc<Buffer>> = s.buffers.iter().cloned().chain(dots).collect();
+        let body = self.node(n)?;
+        let all: Vec<Arc<Buffer>> = buffers.iter().cloned().chain(dots).collect();
         Ok(all.into_iter().rev().fold(body, |body, buffer| Stmt::of(StmtKind::Alloc { buffer, body })))
     }
 
     fn node(&mut self, n: &Node) -> Result<Stmt, Diagnostic> {
         Ok(match n {
             Node::Seq(list) => Stmt::seq(list.iter().map(|c| self.node(c)).collect::<Result<Vec<_>, _>>()?),
-            Node::Let { site, binder, value, body } => {
-                let body = self.node(body)?;
+            Node::Let { site, binder, value, buffers, body } => {
+                let body = self.among(buffers, body)?;
                 let kind = StmtKind::Let { binder: binder.clone(), value: value.clone(), body };
                 Stmt::new(kind, site.places.clone())
             }
@@ -184,7 +189,7 @@ impl Forward<'_> {
                 let other = other.as_ref().map(|o| self.node(o)).transpose()?;
                 Stmt::new(StmtKind::If { cond: cond.clone(), then, other }, site.places.clone())
             }
-            Node::While { site, cond, body } => {
+            Node::While { site, cond, body, .. } => {
                 let body = self.scope(body)?;
                 Stmt::new(StmtKind::While { cond: cond.clone(), body }, site.places.clone())
             }

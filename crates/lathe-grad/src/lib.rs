@@ -114,7 +114,7 @@ pub struct Derivative {
 pub fn differentiate(module: &Module, func: &Function, request: &Request) -> Result<Derivative, Diagnostic> {
     let wrt = chosen(func, &request.wrt, "input", |m| m != ParamMode::Out)?;
     let of = chosen(func, &request.of, "output", |m| m != ParamMode::In)?;
-    let prepared = prepare::prepare(module, func, &wrt, &of, request.allow_steps)?;
+    let prepared = prepare::prepare(module, func, &wrt, &of, request)?;
     match request.mode {
         Mode::Forward => {
             let d = forward::tangents(prepared, request, wrt, of)?;

@@ -5,14 +5,16 @@
 //! as it does, wherever in it they are made.
 
 use crate::activity::{Activity, touches_active};
+use crate::arrays::buffers_of;
 use crate::codes::{self, refuse};
 use lathe_diagnostics::{Diagnostic, Places};
 use lathe_ir::build::{add, and, binary, cast, eq, index, load, mul, or, select, sub, var};
 use lathe_ir::visit::{loads_of, vars_of};
 use lathe_ir::{
     Access, BinOp, Binder, BufId, Buffer, Combine, Compute, Dim, Executor, Expr, Function, Label, Loop,
-    Module, ReduceOp, Scalar, Space, Stmt, StmtKind, Type, VarId, reduce,
+    Module, Reduce, ReduceOp, Scalar, Space, Stmt, StmtKind, Type, VarId, reduce,
 };
+use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -28,7 +30,7 @@ pub struct Around {
     pub step: i64,
     /// The scope that one iteration is.
     pub body: ScopeId,
-    /// Whether the bounds say how often it runs: not so for `while`.
+    /// Whether the bounds say how often it runs: not so for `while`, whose variable means nothing.
     pub is_bounded: bool,
 }
 
@@ -58,6 +60,8 @@ pub enum Node {
         site: Rc<Site>,
         binder: Binder,
         value: Expr,
+        /// Local arrays in it, in forward mode.
+        buffers: Vec<Arc<Buffer>>,
         body: Box<Node>,
     },
     Loop {
@@ -75,10 +79,19 @@ pub enum Node {
         site: Rc<Site>,
         cond: Expr,
         body: Box<Scope>,
+        /// How often it ran, in reverse mode.
+        trips: Option<Trips>,
     },
     /// Checks and stated facts.
     Keep(Rc<Site>, Stmt),
     Leaf(Rc<Leaf>),
+}
+
+/// The trip count of a `while`, which the body counts.
+pub struct Trips {
+    pub cell: Access,
+    /// Where it has been counted: right behind the loop.
+    pub site: Rc<Site>,
 }
 
 pub struct Scope {
@@ -132,12 +145,19 @@ impl Leaf {
     }
 }
 
-pub fn build(module: &Module, func: &mut Function, act: &Activity) -> Result<Scope, Diagnostic> {
+/// In reverse mode, loops of unknown length count their iterations.
+pub fn build(
+    module: &Module,
+    func: &mut Function,
+    act: &Activity,
+    is_reverse: bool,
+) -> Result<Scope, Diagnostic> {
     let body = func.body.clone();
     let mut b = Builder {
         module,
         func,
         act,
+        is_reverse,
         sites: 0,
         scopes: 1,
         loops: Vec::new(),
@@ -154,6 +174,7 @@ struct Builder<'a> {
     module: &'a Module,
     func: &'a mut Function,
     act: &'a Activity,
+    is_reverse: bool,
     sites: usize,
     scopes: usize,
     loops: Vec<Around>,
@@ -199,12 +220,18 @@ impl Builder<'_> {
         if let Some((binder, value, body)) = s.as_let() {
             let site = self.site(&binder.name, s.places());
             self.lets.push(binder.id);
+            if !self.is_reverse {
+                self.buffers.push(Vec::new());
+            }
             let body = self.boxed(body)?;
             self.lets.pop();
-            return Ok(Node::Let { site, binder: binder.clone(), value: value.clone(), body });
+            let buffers = if self.is_reverse { None } else { self.buffers.pop() }.unwrap_or_default();
+            return Ok(Node::Let { site, binder: binder.clone(), value: value.clone(), buffers, body });
         }
         if let Some((buffer, body)) = s.as_alloc() {
-            let data = |e: &Expr| !loads_of(e).is_empty() || vars_of(e).iter().any(|v| self.lets.contains(v));
+            // In reverse mode, both sweeps need it, whatever surrounds it.
+            let bound = |e: &Expr| vars_of(e).iter().any(|v| self.lets.contains(v));
+            let data = |e: &Expr| !loads_of(e).is_empty() || self.is_reverse && bound(e);
             if buffer.extents.iter().any(data) {
                 let text = format!("the extents of the local array `{}` depend on data values", buffer.name);
                 return Err(refuse(codes::UNSUPPORTED, text, s.places()));
@@ -237,19 +264,82 @@ impl Builder<'_> {
             return Ok(Node::If { site, cond: cond.clone(), then, other });
         }
         if let StmtKind::While { cond, body } = s.kind() {
-            let site = self.site("while", s.places());
-            // Its iterations have no number; the variable is never mentioned.
-            let binder = self.func.fresh_var("while", Scalar::Index);
-            let around =
-                |body| Around { binder, lo: index(0), hi: index(0), step: 1, body, is_bounded: false };
-            let body = self.scope(around, body)?;
-            return Ok(Node::While { site, cond: cond.clone(), body });
+            return self.until(cond, body, s.places());
         }
         if s.establishes().is_some() {
             let site = self.site("check", s.places());
             return Ok(Node::Keep(site, s.clone()));
         }
         self.leaf(s)
+    }
+
+    /// `while`.
+    fn until(&mut self, cond: &Expr, body: &Stmt, places: &Places) -> Result<Node, Diagnostic> {
+        // Its iterations have no number; the variable is never mentioned.
+        let binder = self.func.fresh_var("while", Scalar::Index);
+        let around = |body| Around { binder, lo: index(0), hi: index(0), step: 1, body, is_bounded: false };
+        if !self.is_reverse || !touches_active(body, self.act) {
+            let site = self.site("while", places);
+            let body = self.scope(around, body)?;
+            return Ok(Node::While { site, cond: cond.clone(), body, trips: None });
+        }
+        let elem = Type::INDEX;
+        let name = "while.trips";
+        let buffer = Buffer::local(self.func.fresh_buf(), name, elem.clone(), Vec::new(), Space::Register);
+        let cell = Access::buffer(buffer.id, elem, Vec::new());
+        let home = self.home(cond, body);
+        self.buffers[home].push(buffer);
+        let one = Reduce {
+            label: Label::new(name),
+            instance: Vec::new(),
+            op: ReduceOp::Sum,
+            targets: vec![cell.clone()],
+            values: vec![index(1)],
+            licence: false,
+            contract: false,
+        };
+        let one = Stmt::new(StmtKind::Reduce(one), places.clone());
+        let start = crate::arrays::fill(format!("{name}.zero"), Vec::new(), cell.clone(), index(0));
+        let start = self.leaf(&start.with_places(places.clone()))?;
+        let site = self.site("while", places);
+        let body = self.scope(around, &Stmt::seq([body.clone(), one]))?;
+        let after = self.site("while", places);
+        let trips = Some(Trips { cell, site: after });
+        Ok(Node::Seq(vec![start, Node::While { site, cond: cond.clone(), body, trips }]))
+    }
+
+    /// The scope that the trip count of a `while` belongs to: that of the values which decide it. Where these are local
+    /// to an iteration around the loop, so is the count, which is computed again together with them.
+    fn home(&self, cond: &Expr, body: &Stmt) -> usize {
+        // What any statement writes, and what decides that and the value.
+        let mut flows: Vec<(Vec<BufId>, Vec<BufId>)> = Vec::new();
+        let mut decides: Vec<BufId> = buffers_of(cond).collect();
+        lathe_ir::visit::walk(body, &mut |s, _| {
+            let read: Vec<BufId> = s.exprs().into_iter().flat_map(buffers_of).collect();
+            let written: Vec<BufId> = s.written().filter_map(lathe_ir::View::buffer).collect();
+            if written.is_empty() {
+                // Conditions and bounds decide about all that is in them.
+                decides.extend(read);
+            } else {
+                flows.push((written, read));
+            }
+            true
+        });
+        let mut known: HashSet<BufId> = decides.iter().copied().collect();
+        while let Some(b) = decides.pop() {
+            for (_, read) in flows.iter().filter(|(written, _)| written.contains(&b)) {
+                decides.extend(read.iter().copied().filter(|r| known.insert(*r)));
+            }
+        }
+        let written = flows.iter().flat_map(|f| &f.0).filter(|b| known.contains(b));
+        // Parameters belong to the function; what is not found is made in the loop.
+        let is_param = |b: BufId| self.func.params.iter().filter_map(|p| p.array()).any(|a| a.id == b);
+        let scope_of = |b: &BufId| {
+            let local = self.buffers.iter().position(|all| all.iter().any(|x| x.id == *b));
+            local.or_else(|| is_param(*b).then_some(0))
+        };
+        let innermost = self.buffers.len() - 1;
+        written.filter_map(scope_of).min().unwrap_or(innermost)
     }
 
     fn leaf(&mut self, s: &Stmt) -> Result<Node, Diagnostic> {

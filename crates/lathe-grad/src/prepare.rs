@@ -1,6 +1,7 @@
 //! From a function to the form that is differentiated: no `let`s of floats, computes that have a rule of their own in
 //! index notation and all others as loops, a tree of scopes.
 
+use crate::Request;
 use crate::activity::{Activity, activity};
 use crate::codes::{self, refuse};
 use crate::lets;
@@ -23,7 +24,7 @@ pub fn prepare(
     func: &Function,
     wrt: &[String],
     of: &[String],
-    allow_steps: bool,
+    request: &Request,
 ) -> Result<Prepared, Diagnostic> {
     let no = |text: String, help: &str| {
         Err(refuse(codes::UNSUPPORTED, text, &Places::none()).help(help.to_string()))
@@ -42,16 +43,21 @@ pub fn prepare(
         return no(format!("`{}` may overlap another parameter", p.name()), "pass arrays that are distinct");
     }
     let plain = lets::without_lets(&sink::sunk(&raise::raised(func)));
-    let act = activity(module, &plain, wrt, of, allow_steps)?;
+    let act = activity(module, &plain, wrt, of, request.allow_steps)?;
     let opened =
         lathe_transform::open::open_some(module, &plain, &|c| !stays(c, &act)).map_err(|r| *r.diagnostic)?;
-    let act = activity(module, &opened, wrt, of, allow_steps)?;
-    built(module, opened, act)
+    let act = activity(module, &opened, wrt, of, request.allow_steps)?;
+    built(module, opened, act, request.mode)
 }
 
 /// A function in the form that is differentiated.
-pub fn built(module: &Module, mut func: Function, act: Activity) -> Result<Prepared, Diagnostic> {
-    let root = node::build(module, &mut func, &act)?;
+pub fn built(
+    module: &Module,
+    mut func: Function,
+    act: Activity,
+    mode: crate::Mode,
+) -> Result<Prepared, Diagnostic> {
+    let root = node::build(module, &mut func, &act, mode == crate::Mode::Reverse)?;
     Ok(Prepared { func, act, root })
 }
 

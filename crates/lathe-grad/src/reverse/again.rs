@@ -3,17 +3,15 @@
 
 use super::Reverse;
 use super::restore::{Tape, When};
-use crate::arrays::{allocated, fill, touched};
+use crate::arrays::{allocated, touched};
 use crate::codes::{self, refuse};
 use crate::node::{Leaf, Node, Scope, ScopeId, Site};
 use lathe_diagnostics::Diagnostic;
-use lathe_ir::build::{add, index, load, max, sub};
+use lathe_ir::build::load;
 use lathe_ir::stmt::PartMap;
 use lathe_ir::visit::{loads_of, refresh};
-use lathe_ir::{
-    Access, Buffer, Compute, Executor, Expr, Label, Loop, Reduce, ReduceOp, Stmt, StmtKind, Store, Type,
-    build,
-};
+use lathe_ir::{Access, Buffer, Compute, Expr, Label, Stmt, StmtKind, Store, build};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -36,13 +34,23 @@ impl Reverse<'_> {
         let when = When::Forward(of);
         Ok(match n {
             Node::Seq(list) => {
-                let mut out = Vec::new();
-                for c in list {
-                    out.extend(self.run(c, of)?);
+                // Where iterations are counted, only what runs is checked.
+                let later = |n: &Node| self.counting.is_some() && matches!(n, Node::Keep(..));
+                let (checks, others): (Vec<usize>, Vec<usize>) =
+                    (0..list.len()).partition(|n| later(&list[*n]));
+                let mut out = BTreeMap::new();
+                for n in others {
+                    out.extend(self.run(&list[n], of)?.map(|s| (n, s)));
                 }
-                (!out.is_empty()).then(|| Stmt::seq(out))
+                if out.is_empty() {
+                    return Ok(None);
+                }
+                for n in checks {
+                    out.extend(self.run(&list[n], of)?.map(|s| (n, s)));
+                }
+                Some(Stmt::seq(out.into_values()))
             }
-            Node::Let { site, binder, value, body } => {
+            Node::Let { site, binder, value, body, .. } => {
                 let before = self.tape_stores(site, of)?;
                 let body = match self.run(body, of)? {
                     Some(body) => {
@@ -71,32 +79,23 @@ impl Reverse<'_> {
                 joined(before, s)
             }
             Node::Loop { site, l, body } => {
-                if let Some(n) = self.revolving(l.binder.id).filter(|_| of == 0) {
-                    let before = self.tape_stores(site, of)?;
-                    return Ok(joined(before, self.first_sweep(n, site, l, body)?));
-                }
                 let before = self.tape_stores(site, of)?;
-                let s = match self.run_scope(body, of)? {
-                    Some(body) => {
-                        let lo = self.restore(site, &[], &l.lo, None, when)?;
-                        let hi = self.restore(site, &[], &l.hi, None, when)?;
-                        Some(Stmt::new(
-                            StmtKind::Loop(Loop { lo, hi, body, ..l.clone() }),
-                            site.places.clone(),
-                        ))
-                    }
-                    None => None,
+                let revolves = self.revolving(l.binder.id).filter(|_| of == 0 && self.counting.is_none());
+                let s = match revolves {
+                    Some(n) => self.first_sweep(n, site, l, body)?,
+                    None => self.run_loop(site, l, body, of)?,
                 };
                 joined(before, s)
             }
-            Node::While { site, cond, body } => match self.run_scope(body, of)? {
-                Some(body) => {
-                    let cond = self.restore(site, &[], cond, None, when)?;
-                    // What decides how long it runs is needed, too: it is asked for above, and comes next time.
-                    Some(Stmt::new(StmtKind::While { cond, body }, site.places.clone()))
-                }
-                None => None,
-            },
+            Node::While { site, cond, body, trips } => {
+                let before = self.tape_stores(site, of)?;
+                let s = joined(before, self.run_until(site, cond, body, of)?);
+                let after = match trips {
+                    Some(t) => self.tape_stores(&t.site, of)?,
+                    None => Vec::new(),
+                };
+                joined(s.into_iter().collect(), (!after.is_empty()).then(|| Stmt::seq(after)))
+            }
             Node::Keep(site, s) => {
                 let pure = s.exprs().iter().all(|e| loads_of(e).is_empty());
                 if of != 0 && !pure {
@@ -111,7 +110,7 @@ impl Reverse<'_> {
         })
     }
 
-    fn run_scope(&mut self, s: &Scope, of: ScopeId) -> Result<Option<Stmt>, Diagnostic> {
+    pub fn run_scope(&mut self, s: &Scope, of: ScopeId) -> Result<Option<Stmt>, Diagnostic> {
         let Some(body) = self.run(&s.body, of)? else { return Ok(None) };
         // What is needed, and what only the same statements write.
         let used = touched(&body);
@@ -140,9 +139,9 @@ impl Reverse<'_> {
         }
         let dims = l.stmt.as_compute().map(|c| c.dims.clone()).unwrap_or_default();
         let mut map = Again { r: self, site: &l.site, dims: &dims, of, failure: None, label: None };
-        if of != 0 {
-            let label = map.r.label(&l.site.label, "again");
-            map.label = Some(label);
+        if of != 0 || map.r.counting.is_some() {
+            let suffix = if map.r.counting.is_some() { "counted" } else { "again" };
+            map.label = Some(map.r.label(&l.site.label, suffix));
         }
         let s = l.stmt.map_parts(&mut map);
         if let Some(d) = map.failure {
@@ -159,7 +158,7 @@ impl Reverse<'_> {
 
     /// What is kept for a site in a scope, stored before the site runs.
     fn tape_stores(&mut self, site: &Rc<Site>, of: ScopeId) -> Result<Vec<Stmt>, Diagnostic> {
-        if self.bare == Some(of) {
+        if self.bare == Some(of) || self.counting.is_some() {
             return Ok(Vec::new());
         }
         let mine: Vec<usize> = (0..self.tapes.len())
@@ -168,10 +167,6 @@ impl Reverse<'_> {
         let mut out = Vec::new();
         for n in mine {
             out.push(self.tape_store(n)?);
-        }
-        let counter = self.counters.iter().find(|c| c.site.id == site.id && c.scope == of);
-        if let Some(position) = counter.map(|c| c.position.clone()) {
-            out.push(step(&position, site, 1));
         }
         Ok(out)
     }
@@ -195,20 +190,13 @@ impl Reverse<'_> {
             let s = Stmt::new(StmtKind::Compute(c), site.places.clone());
             return Ok(refresh(&s, &mut self.func.next_id));
         }
-        let instance = site.loops.iter().map(|l| build::var(&l.binder)).collect();
+        let instance = site.loops.iter().filter(|l| l.is_bounded).map(|l| build::var(&l.binder)).collect();
         let s = Store::new(label, instance, target, value);
         let s = Stmt::new(StmtKind::Store(s), site.places.clone());
         Ok(match under {
             Some(cond) => Stmt::new(StmtKind::If { cond, then: s, other: None }, site.places.clone()),
             None => s,
         })
-    }
-
-    /// A statement of the reverse sweep after what takes the counters of its site one back.
-    pub fn popped(&self, site: &Rc<Site>, s: Stmt) -> Stmt {
-        let mine = self.counters.iter().filter(|c| c.site.id == site.id);
-        let back: Vec<Stmt> = mine.map(|c| step(&c.position, site, -1)).collect();
-        Stmt::seq(back.into_iter().chain([s]))
     }
 
     /// A scope in the reverse sweep: its shadows, what must run again, and the adjoints.
@@ -226,19 +214,20 @@ impl Reverse<'_> {
         };
         let again = if needed(self) { self.forward(s)? } else { None };
         let body = Stmt::seq(again.into_iter().chain([back]));
-        Ok(Some(self.in_scope(s, body)))
+        self.in_scope(s, body).map(Some)
     }
 
     /// A body among the local arrays of a scope that it uses.
-    pub fn in_scope(&mut self, s: &Scope, body: Stmt) -> Stmt {
+    pub fn in_scope(&mut self, s: &Scope, body: Stmt) -> Result<Stmt, Diagnostic> {
         let body = self.with_tapes(s.id, body);
+        let body = self.counted(s, body)?;
         let used = touched(&body);
         let all = s.buffers.iter().flat_map(|b| [Some(b), self.bars.get(&b.id)]).flatten();
         let all: Vec<Arc<Buffer>> = all.filter(|b| used.contains(&b.id)).cloned().collect();
-        allocated(all, body)
+        Ok(allocated(all, body))
     }
 
-    /// A body among the tapes of a scope; what is counted is counted first.
+    /// A body among the tapes of a scope.
     fn with_tapes(&mut self, scope: ScopeId, body: Stmt) -> Stmt {
         let mut body = body;
         let mine: Vec<Arc<Buffer>> =
@@ -260,74 +249,8 @@ impl Reverse<'_> {
                 body = Stmt::of(StmtKind::Let { binder, value, body });
             }
         }
-        let counters: Vec<_> = self
-            .counters
-            .iter()
-            .filter(|c| c.scope == scope)
-            .map(|c| (c.site.clone(), c.total.clone(), c.position.clone()))
-            .collect();
-        for (site, total, position) in counters {
-            let start = assign(&position, &site, index(0), "position");
-            body = allocated([position.clone()], Stmt::seq([start, body]));
-            let count = Arc::new(Buffer {
-                id: self.func.fresh_buf(),
-                name: format!("{}.count", site.label).into(),
-                ..(*position).clone()
-            });
-            let value = load(Access::buffer(count.id, Type::INDEX, Vec::new()));
-            let counted = Stmt::of(StmtKind::Let { binder: total, value, body });
-            let start = assign(&count, &site, index(0), "uncounted");
-            let nest = refresh(&count_nest(&count, &site, scope), &mut self.func.next_id);
-            body = allocated([count], Stmt::seq([start, nest, counted]));
-        }
         body
     }
-}
-
-/// `count += trips` in the loops around a site that lie in a scope.
-fn count_nest(count: &Arc<Buffer>, site: &Rc<Site>, scope: ScopeId) -> Stmt {
-    let loops = site.loops_in(scope);
-    let trips = |l: &crate::node::Around| {
-        let steps = build::floor_div(add(sub(l.hi.clone(), l.lo.clone()), index(l.step - 1)), index(l.step));
-        max(steps, index(0))
-    };
-    let Some((last, outer)) = loops.split_last() else { return add_to(count, site, index(1), "count") };
-    let mut body = add_to(count, site, trips(last), "count");
-    for l in outer.iter().rev() {
-        // A loop that the count does not depend on is counted all the same: it is run.
-        body = Stmt::of(StmtKind::Loop(Loop {
-            binder: l.binder.clone(),
-            lo: l.lo.clone(),
-            hi: l.hi.clone(),
-            step: l.step,
-            exec: Executor::Serial,
-            body,
-        }));
-    }
-    body
-}
-
-fn step(position: &Arc<Buffer>, site: &Rc<Site>, by: i64) -> Stmt {
-    add_to(position, site, index(by), if by > 0 { "push" } else { "pop" })
-}
-
-fn target(b: &Arc<Buffer>) -> Access {
-    Access::buffer(b.id, b.elem.clone(), Vec::new())
-}
-
-fn add_to(b: &Arc<Buffer>, site: &Rc<Site>, by: Expr, suffix: &str) -> Stmt {
-    // The trips of the innermost loop are counted at once.
-    let loops = if suffix == "count" { site.loops.len().saturating_sub(1) } else { site.loops.len() };
-    let instance = site.loops[..loops].iter().map(|l| build::var(&l.binder)).collect();
-    let label = Label::new(format!("{}.{suffix}", site.label));
-    let (targets, values, op) = (vec![target(b)], vec![by], ReduceOp::Sum);
-    let r = Reduce { label, instance, op, targets, values, licence: false, contract: false };
-    Stmt::new(StmtKind::Reduce(r), site.places.clone())
-}
-
-fn assign(b: &Arc<Buffer>, site: &Rc<Site>, value: Expr, suffix: &str) -> Stmt {
-    let label = format!("{}.{suffix}", site.label);
-    fill(label, Vec::new(), target(b), value).with_places(site.places.clone())
 }
 
 fn joined(before: Vec<Stmt>, s: Option<Stmt>) -> Option<Stmt> {

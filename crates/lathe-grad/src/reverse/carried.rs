@@ -73,7 +73,7 @@ fn each_read(n: &Node, f: &mut dyn FnMut(&Site, &Access)) {
             values(site, &[&l.lo, &l.hi]);
             each_read(&body.body, f);
         }
-        Node::While { site, cond, body } => {
+        Node::While { site, cond, body, .. } => {
             values(site, &[cond]);
             each_read(&body.body, f);
         }

@@ -138,10 +138,10 @@ impl Reverse<'_> {
             to.push(array(b, mode));
         }
         let kept = self.kept();
-        let body = Stmt::seq(before.into_iter().chain([forward, back]).chain(after));
+        let body = Stmt::seq([forward, back].into_iter().chain(after));
         let body = self.with_schedules(body);
-        let body = self.in_scope(root, body);
-        let body = allocated(locals, body);
+        let body = self.in_scope(root, body)?;
+        let body = allocated(locals, Stmt::seq(before.into_iter().chain([body])));
         let mut func = self.func;
         func.name = request.name.as_str().into();
         func.params = ins.into_iter().chain(bars).chain(outs).chain(results).collect();

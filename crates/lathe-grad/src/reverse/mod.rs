@@ -13,6 +13,7 @@
 mod again;
 mod carried;
 mod compute;
+mod counted;
 mod finish;
 mod gather;
 mod restore;
@@ -22,17 +23,19 @@ mod statement;
 use crate::activity::activity;
 use crate::checkpoint;
 use crate::codes::{self, refuse};
-use crate::node::{Leaf, Node, Scope, ScopeId, Site, Work};
+use crate::node::{Leaf, Node, Scope, ScopeId, Site, Trips, Work};
 use crate::prepare::{Prepared, built};
 use crate::{Activity, Derivative, Request};
+use counted::Counter;
 use lathe_diagnostics::{Diagnostic, Places};
-use lathe_ir::build::{add, floor_div, index, mul, sub, var};
+use lathe_ir::build::{add, floor_div, index, load, mul, sub, var};
 use lathe_ir::visit::{loads_of, substitute_stmt};
 use lathe_ir::{
-    Access, BufId, Buffer, Expr, Function, Label, Loop, Module, ParamKind, Scalar, Stmt, StmtKind, VarId,
+    Access, BufId, Buffer, Executor, Expr, Function, Label, Loop, Module, ParamKind, Scalar, Stmt, StmtKind,
+    VarId,
 };
 use lathe_poly::Linear;
-use restore::{Counter, Tape, When};
+use restore::{Tape, When};
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -57,7 +60,7 @@ pub fn cotangents(
     let loops = carried.iter().map(|c| (c.time.id, c.states.clone())).collect();
     let all = checkpoint::split(&mut func, loops);
     let act = activity(module, &func, &wrt, &of, request.allow_steps)?;
-    let Prepared { func, act, root } = built(module, func, act)?;
+    let Prepared { func, act, root } = built(module, func, act, crate::Mode::Reverse)?;
     let mut r = started(func, &act, &root);
     for (of, c) in all.into_iter().zip(&carried) {
         let one = r.revolve(of, &c.time.name, i64::from(snapshots.get()));
@@ -86,9 +89,9 @@ fn started<'a>(func: Function, act: &'a Activity, root: &Scope) -> Reverse<'a> {
         tapes: Vec::new(),
         counters: Vec::new(),
         labels: HashMap::new(),
-        strict: false,
         revolves: Vec::new(),
         bare: None,
+        counting: None,
     };
     for b in r.func.params.iter().filter_map(|p| p.array()) {
         r.scope_of.insert(b.id, 0);
@@ -132,12 +135,12 @@ struct Reverse<'a> {
     tapes: Vec<Tape>,
     counters: Vec<Counter>,
     labels: HashMap<String, usize>,
-    /// Whether something was made that must run in the very reverse of the forward order.
-    strict: bool,
     /// Loops that are checkpointed.
     revolves: Vec<revolve::Revolve>,
     /// The scope that runs again for what it ends with: nothing of it is kept.
     bare: Option<ScopeId>,
+    /// What counts the iterations with a body, while they are counted beforehand.
+    counting: Option<HashMap<ScopeId, Arc<Buffer>>>,
 }
 
 impl Reverse<'_> {
@@ -218,11 +221,11 @@ impl Reverse<'_> {
                 }
                 Ok(Some(Stmt::seq(facts.into_iter().chain(out))))
             }
-            Node::Let { site, binder, value, body } => {
+            Node::Let { site, binder, value, body, .. } => {
                 let Some(body) = self.back(body)? else { return Ok(None) };
                 let value = self.restore(site, &[], value, None, When::Back)?;
                 let kind = StmtKind::Let { binder: binder.clone(), value, body };
-                Ok(Some(self.popped(site, Stmt::new(kind, site.places.clone()))))
+                Ok(Some(Stmt::new(kind, site.places.clone())))
             }
             Node::If { site, cond, then, other } => {
                 let then = self.back(then)?;
@@ -235,28 +238,19 @@ impl Reverse<'_> {
                 }
                 let cond = self.restore(site, &[], cond, None, When::Back)?;
                 let kind = StmtKind::If { cond, then: then.unwrap_or_else(Stmt::empty), other };
-                Ok(Some(self.popped(site, Stmt::new(kind, site.places.clone()))))
+                Ok(Some(Stmt::new(kind, site.places.clone())))
             }
             Node::Loop { site, l, body } => self.back_loop(site, l, body),
-            Node::While { site, body, .. } => {
-                if !self.is_active(&body.body) {
-                    return Ok(None);
-                }
-                let text = "reverse mode of `while`: its trip count is not known in advance";
-                Err(refuse(codes::UNSUPPORTED, text, &site.places)
-                    .help("bound it: `for t in 0..T { if going { … } }`, or use forward mode"))
-            }
+            Node::While { trips: None, .. } => Ok(None),
+            Node::While { site, body, trips: Some(trips), .. } => self.back_until(site, body, trips),
             Node::Keep(..) => Ok(None),
-            Node::Leaf(l) => {
-                let s = match &l.work {
-                    Work::Inactive => None,
-                    Work::Assign { targets, values } => self.back_assign(l, targets, values)?,
-                    Work::Add { target, value } => self.back_add(l, target, value)?,
-                    Work::Compute(c) => self.back_compute(l, c, None)?,
-                    Work::Choice { compute, at } => self.back_compute(l, compute, Some(at))?,
-                };
-                Ok(s.map(|s| self.popped(&l.site, s)))
-            }
+            Node::Leaf(l) => match &l.work {
+                Work::Inactive => Ok(None),
+                Work::Assign { targets, values } => self.back_assign(l, targets, values),
+                Work::Add { target, value } => self.back_add(l, target, value),
+                Work::Compute(c) => self.back_compute(l, c, None),
+                Work::Choice { compute, at } => self.back_compute(l, compute, Some(at)),
+            },
         }
     }
 
@@ -278,11 +272,8 @@ impl Reverse<'_> {
         if let Some(n) = self.revolving(l.binder.id) {
             return self.last_sweep(n, site, l, scope);
         }
-        let around = std::mem::replace(&mut self.strict, false);
-        let body = self.back_scope(scope)?;
-        let strict = self.strict;
-        self.strict |= around;
-        let Some(body) = body else { return Ok(None) };
+        let Some(body) = self.back_scope(scope)? else { return Ok(None) };
+        let body = self.numbered_back(scope.id, body);
         let lo = self.restore(site, &[], &l.lo, None, When::Back)?;
         let hi = self.restore(site, &[], &l.hi, None, When::Back)?;
         // Bounds that read memory are read once.
@@ -296,7 +287,7 @@ impl Reverse<'_> {
             var(&b)
         };
         let (lo, hi) = (bound(self, lo, "lo"), bound(self, hi, "hi"));
-        let s = if !strict && self.is_unordered(l, scope) {
+        let s = if !self.is_numbered(scope.id) && self.is_unordered(l, scope) {
             Stmt::new(StmtKind::Loop(Loop { lo, hi, body, ..l.clone() }), site.places.clone())
         } else {
             let binder = self.func.fresh_var(&*l.binder.name, Scalar::Index);
@@ -315,7 +306,25 @@ impl Reverse<'_> {
         let s = lets.into_iter().rev().fold(s, |body, (binder, value)| {
             Stmt::new(StmtKind::Let { binder, value, body }, site.places.clone())
         });
-        Ok(Some(self.popped(site, s)))
+        Ok(Some(s))
+    }
+
+    /// The iterations of a `while` in reverse: as many as there were.
+    fn back_until(
+        &mut self,
+        site: &Rc<Site>,
+        scope: &Scope,
+        trips: &Trips,
+    ) -> Result<Option<Stmt>, Diagnostic> {
+        let Some(body) = self.back_scope(scope)? else { return Ok(None) };
+        let body = self.numbered_back(scope.id, body);
+        let value = self.restore(&trips.site, &[], &load(trips.cell.clone()), None, When::Back)?;
+        let end = self.func.fresh_var("while.left", Scalar::Index);
+        let binder = self.func.fresh_var("while", Scalar::Index);
+        let exec = Executor::Serial;
+        let turned = Loop { binder, lo: index(0), hi: var(&end), step: 1, exec, body };
+        let body = Stmt::new(StmtKind::Loop(turned), site.places.clone());
+        Ok(Some(Stmt::new(StmtKind::Let { binder: end, value, body }, site.places.clone())))
     }
 
     /// Whether a loop carries no active value between iterations, and no iteration overwrites one of another.

@@ -8,7 +8,7 @@ use crate::node::{Around, ScopeId, Site};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::build::{add, floor_div, index, load, max, sub, var};
 use lathe_ir::visit::{loads_of, vars_of};
-use lathe_ir::{Access, BufId, Buffer, Dim, Expr, ExprKind, Scalar, Space, Type, VarId, View};
+use lathe_ir::{Access, BufId, Buffer, Dim, Expr, ExprKind, Scalar, Space, VarId, View};
 use lathe_poly::Linear;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -35,20 +35,10 @@ pub struct Tape {
     pub indices: Vec<Expr>,
     /// Of these, dimensions of a compute.
     pub dims: Vec<Dim>,
-    /// The first subscript is the position of a counter.
-    pub counter: Option<usize>,
+    /// The loop whose iterations a counter numbers: the number is the first subscript.
+    pub counted: Option<ScopeId>,
     /// All of the array is kept: its own subscripts are the last ones of the tape.
     pub whole: bool,
-}
-
-/// Counts the times that a place is reached, where no box of iterations holds them.
-pub struct Counter {
-    pub scope: ScopeId,
-    pub site: Rc<Site>,
-    /// How often at most: counted beforehand.
-    pub total: lathe_ir::Binder,
-    /// How often until now.
-    pub position: Arc<Buffer>,
 }
 
 impl Reverse<'_> {
@@ -192,17 +182,15 @@ impl Reverse<'_> {
             }
         };
         let t = &self.tapes[n];
-        if t.counter.is_some() {
-            if when != When::Back {
-                let text = format!(
-                    "values of `{}` would have to be kept for a loop that is recomputed",
-                    self.name(a)
-                );
-                return Err(refuse(codes::TAPE, text, &site.places).help(
-                    "give the loop bounds that do not depend on data, or move the array out of the loop",
-                ));
-            }
-            self.strict = true;
+        let depth = |s: ScopeId| site.loops.iter().position(|l| l.body == s);
+        if let (Some(body), When::Forward(of)) = (t.counted, when)
+            && depth(body) > depth(of)
+        {
+            // The numbers of iterations that run again are not known.
+            let text =
+                format!("values of `{}` would have to be kept for a loop that is recomputed", self.name(a));
+            return Err(refuse(codes::TAPE, text, &site.places)
+                .help("give the loop bounds that do not depend on data, or move the array out of the loop"));
         }
         let mut indices = t.indices.clone();
         if t.whole {
@@ -278,7 +266,6 @@ impl Reverse<'_> {
                 }
                 && under.is_none()
                 && t.under.is_none()
-                && t.counter.is_none()
                 && mine.len() == theirs.len()
                 && mine.iter().zip(theirs).all(|(x, y)| x.binder.id == y.binder.id)
                 && site.branches.starts_with(&t.site.branches)
@@ -309,28 +296,30 @@ impl Reverse<'_> {
                 used.insert(0, Dim { combine: lathe_ir::Combine::Concat, ..d.clone() });
             }
         }
-        let mut ranges: Vec<(VarId, Expr, Expr)> =
-            loops.iter().map(|l| (l.binder.id, l.lo.clone(), l.hi.clone())).collect();
         let outside: HashSet<VarId> =
             site.loops[..site.loops.len() - loops.len()].iter().map(|l| l.binder.id).collect();
-        let in_box = loops.iter().enumerate().map(|(n, l)| {
-            let known = l.is_bounded && self.is_constant(&l.lo) && self.is_constant(&l.hi);
-            let size = known.then(|| extent(&l.lo, &l.hi, l.step, &ranges[..n]))??;
-            self.is_known(&size, &outside).then_some(size)
-        });
-        let in_box: Option<Vec<Expr>> = in_box.collect();
-        let (mut extents, mut indices, counter) = match in_box {
-            Some(extents) => {
-                let at = |l: &Around| floor_div(sub(var(&l.binder), l.lo.clone()), index(l.step));
-                (extents, loops.iter().map(at).collect::<Vec<_>>(), None)
+        // The outer loops that are numbered: all others are in a box.
+        let box_of = |from: usize| {
+            let mut ranges: Vec<Range> = Vec::new();
+            let mut extents = Vec::new();
+            for l in &loops[from..] {
+                let known = l.is_bounded && self.is_constant(&l.lo) && self.is_constant(&l.hi);
+                let size = known.then(|| extent(&l.lo, &l.hi, l.step, &ranges))??;
+                extents.push(self.is_known(&size, &outside).then_some(size)?);
+                ranges.push((l.binder.id, l.lo.clone(), l.hi.clone()));
             }
-            None => {
-                let n = self.counter(site, scope)?;
-                let c = &self.counters[n];
-                let at = load(Access::buffer(c.position.id, Type::INDEX, Vec::new()));
-                (vec![var(&c.total)], vec![at], Some(n))
-            }
+            Some((extents, ranges))
         };
+        let found = (0..loops.len()).find_map(|n| Some((n, box_of(n)?)));
+        let (outer, (mut extents, mut ranges)) = found.unwrap_or((loops.len(), (Vec::new(), Vec::new())));
+        let at = |l: &Around| floor_div(sub(var(&l.binder), l.lo.clone()), index(l.step));
+        let mut indices: Vec<Expr> = loops[outer..].iter().map(at).collect();
+        let counted = outer.checked_sub(1).map(|n| loops[n].body);
+        if let Some(n) = outer.checked_sub(1) {
+            let n = self.counter(site, scope, n);
+            extents.insert(0, var(&self.counters[n].total));
+            indices.insert(0, var(&self.counters[n].number));
+        }
         for d in &used {
             let known = self.is_constant(&d.lo) && self.is_constant(&d.hi);
             let size = extent(&d.lo, &d.hi, 1, &ranges).filter(|s| known && self.is_known(s, &outside));
@@ -359,41 +348,9 @@ impl Reverse<'_> {
             buffer,
             indices,
             dims: used,
-            counter,
+            counted,
             whole: false,
         })
-    }
-
-    fn counter(&mut self, site: &Rc<Site>, scope: ScopeId) -> Result<usize, Diagnostic> {
-        if let Some(n) = self.counters.iter().position(|c| c.site.id == site.id && c.scope == scope) {
-            return Ok(n);
-        }
-        let inside = site.loops_in(scope);
-        let mut known: HashSet<VarId> =
-            site.loops[..site.loops.len() - inside.len()].iter().map(|l| l.binder.id).collect();
-        let data = inside.iter().find(|l| {
-            let fixed = |e| self.is_constant(e) && self.is_known(e, &known);
-            let data = !l.is_bounded || !fixed(&l.lo) || !fixed(&l.hi);
-            known.insert(l.binder.id);
-            data
-        });
-        if let Some(l) = data {
-            let text = format!(
-                "the trip count of the loop `{}` depends on values that the kernel computes",
-                l.binder.name
-            );
-            return Err(refuse(codes::TAPE, text, &site.places).help("compute the bounds from inputs"));
-        }
-        let position = Buffer::local(
-            self.func.fresh_buf(),
-            format!("{}.position", site.label),
-            Type::INDEX,
-            Vec::new(),
-            Space::Register,
-        );
-        let total = self.func.fresh_var(format!("{}.trips", site.label), Scalar::Index);
-        self.counters.push(Counter { scope, site: site.clone(), total, position });
-        Ok(self.counters.len() - 1)
     }
 
     /// What is kept for the whole sweep.
@@ -409,8 +366,11 @@ impl Reverse<'_> {
     }
 }
 
+/// A variable, and what it ranges over.
+type Range = (VarId, Expr, Expr);
+
 /// The largest number of steps that a loop takes, over what the variables before it range over.
-fn extent(lo: &Expr, hi: &Expr, step: i64, before: &[(VarId, Expr, Expr)]) -> Option<Expr> {
+fn extent(lo: &Expr, hi: &Expr, step: i64, before: &[Range]) -> Option<Expr> {
     let mut size = sub(hi.clone(), lo.clone());
     for (v, from, to) in before.iter().rev() {
         let form = Linear::of(&size);

@@ -143,6 +143,7 @@ impl Reverse<'_> {
         body: &Scope,
     ) -> Result<Option<Stmt>, Diagnostic> {
         let Some(inside) = self.run(&body.body, 0)? else { return Ok(None) };
+        let inside = self.run_numbered(body.id, 0, inside);
         let lo = self.restore(site, &[], &l.lo, None, When::Forward(0))?;
         let hi = self.restore(site, &[], &l.hi, None, When::Forward(0))?;
         let r = &self.revolves[n];
@@ -179,7 +180,7 @@ impl Reverse<'_> {
         scope: &Scope,
     ) -> Result<Option<Stmt>, Diagnostic> {
         let Some(back) = self.back_scope(scope)? else { return Ok(None) };
-        self.strict = true;
+        let back = self.numbered_back(scope.id, back);
         let lo = self.restore(site, &[], &l.lo, None, When::Back)?;
         let hi = self.restore(site, &[], &l.hi, None, When::Back)?;
         let all = trips(l, lo.clone(), hi);
@@ -196,7 +197,7 @@ impl Reverse<'_> {
             Loop { binder: done, lo: index(0), hi: var(&end), step: 1, exec: Executor::Serial, body };
         let turned = Stmt::new(StmtKind::Loop(turned), site.places.clone());
         let s = Stmt::of(StmtKind::Let { binder: end, value: all, body: turned });
-        Ok(Some(self.popped(site, s)))
+        Ok(Some(s))
     }
 
     /// Brings the state at the beginning of iteration `e` about, and gives its snapshot free.

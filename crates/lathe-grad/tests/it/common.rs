@@ -146,10 +146,13 @@ fn compare_all(
     at: &Inputs,
     (order, derived): (u32, bool),
 ) -> Outcome {
-    let refused = |d: &Diagnostic| d.code == codes::TAPE || derived && d.code == codes::UNSUPPORTED;
+    let refused = |d: &Diagnostic| {
+        d.code == codes::TAPE || derived && [codes::UNSUPPORTED, codes::SIZE].contains(&d.code)
+    };
     let (jvp, vjp) = match (asked(m, f, Mode::Forward, ask), asked(m, f, Mode::Reverse, ask)) {
         (Ok(jvp), Ok(vjp)) => (jvp, Some(vjp)),
         (Ok(jvp), Err(_)) if ask.mode == Mode::Forward => (jvp, None),
+        (Ok(jvp), Err(d)) if derived && refused(&d) => (jvp, None),
         (Err(d), _) | (_, Err(d)) if refused(&d) => return Outcome::Refused,
         (Err(d), _) | (_, Err(d)) => panic!("{d}\n{}", print_function(f)),
     };

@@ -233,3 +233,34 @@ fn random_loops_with_checkpoints() {
     let compared = (0..n).filter(|seed| one(*seed)).count() as u64;
     assert!(compared * 2 > n, "only {compared} of {n} were compared");
 }
+
+/// Loops whose length only running them tells: `while`, `break`, bounds that the kernel computes.
+#[test]
+fn random_loops_of_unknown_length() {
+    let n = cases(120);
+    let kinds = [
+        ("    var steps: i32\n    steps = 0\n    while steps < 3 {\n", "        steps = steps + 1\n    }\n"),
+        (
+            "    var steps: i32\n    steps = 0\n    while select(steps < 7, u[2] < 1.1, false) {\n",
+            "        u[2] = abs(u[2]) + 0.25\n        steps = steps + 1\n    }\n",
+        ),
+        (
+            "    for t in 0..6 {\n",
+            "        if u[3] > 0.5 {\n            break\n        }\n        u[3] = u[3] + 0.1\n    }\n",
+        ),
+        (
+            "    var times: i32[N]\n    times[i] = k[i] + 1\n    for t in 0..index(times[1]) {\n",
+            "        times[1] = times[1] - 1\n    }\n",
+        ),
+        (
+            "    for p in 1..4 {\n        var z: f32\n        z = x[p]\n        while z < 2 {\n",
+            "            z = z * 1.5 + 0.1\n            u[p] = u[p] * z\n        }\n    }\n",
+        ),
+    ];
+    let one = |seed: u64| {
+        let (before, after) = kinds[seed as usize % kinds.len()];
+        survives(&within(seed ^ 0xabcd_0000, before, after), &Request::new(Mode::Reverse, ""), 1, seed)
+    };
+    let compared = (0..n).filter(|seed| one(*seed)).count() as u64;
+    assert!(compared * 2 > n, "only {compared} of {n} were compared");
+}
