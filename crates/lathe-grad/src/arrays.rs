@@ -1,7 +1,12 @@
 //! Statements and the whole arrays that they fill, allocate, read and write.
 
+use crate::expr::{load_of, zero};
+use lathe_ir::build::{cast, index, var};
 use lathe_ir::visit::{loads_of, vars_of, walk};
-use lathe_ir::{Access, BufId, Buffer, Compute, Dim, Expr, Label, Stmt, StmtKind, Store, VarId, View};
+use lathe_ir::{
+    Access, BufId, Buffer, Combine, Compute, Dim, Expr, Function, Label, Scalar, Stmt, StmtKind, Store,
+    VarId, View,
+};
 use lathe_poly::Linear;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,6 +20,36 @@ pub fn fill(label: String, dims: Vec<Dim>, target: Access, value: Expr) -> Stmt 
     }
     let (targets, values) = (vec![target], vec![value]);
     Stmt::of(StmtKind::Compute(Compute { label, dims, targets, values, guard: None, update: None }))
+}
+
+/// A dimension over each extent of a buffer, with the access to the element.
+fn elements(b: &Buffer, func: &mut Function) -> (Vec<Dim>, Access) {
+    let dims: Vec<Dim> = b
+        .extents
+        .iter()
+        .enumerate()
+        .map(|(n, e)| Dim {
+            binder: func.fresh_var(format!("i{n}"), Scalar::Index),
+            lo: index(0),
+            hi: e.clone(),
+            combine: Combine::Concat,
+        })
+        .collect();
+    let indices = dims.iter().map(|d| var(&d.binder)).collect();
+    (dims, Access::buffer(b.id, b.elem.clone(), indices))
+}
+
+/// Every element becomes 0.
+pub fn zero_array(b: &Buffer, func: &mut Function) -> Stmt {
+    let (dims, target) = elements(b, func);
+    fill(format!("{}.zero", b.name), dims, target, zero(&b.elem))
+}
+
+/// Every element of one array goes to another, converted.
+pub fn copy_array(from: &Buffer, to: &Buffer, func: &mut Function) -> Stmt {
+    let (dims, target) = elements(to, func);
+    let value = cast(to.elem.clone(), load_of(&target, from.id, from.elem.clone()));
+    fill(lathe_ir::names::copy_of(&from.name), dims, target, value)
 }
 
 /// Whether subscripts tell apart the values of some variables: each is determined, one after the other.

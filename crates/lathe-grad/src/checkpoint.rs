@@ -2,8 +2,7 @@
 //! that live for this iteration. What its reverse sweep needs is then recomputed from the state at its beginning, and
 //! that comes from few snapshots (`reverse::revolve`) instead of a tape with an entry for every iteration.
 
-use crate::arrays::allocated;
-use crate::forward::copy_array;
+use crate::arrays::{allocated, copy_array};
 use lathe_ir::visit::{map_accesses, map_stmts};
 use lathe_ir::{Access, BufId, Buffer, Function, Loop, Space, Stmt, StmtKind, VarId};
 use std::collections::HashMap;

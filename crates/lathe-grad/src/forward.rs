@@ -2,7 +2,7 @@
 //!
 //! The tangent of a statement reads what the statement reads, so it comes first; neither writes what the other reads.
 
-use crate::arrays::fill;
+use crate::arrays::{copy_array, fill, zero_array};
 use crate::expr::{Active, load_of, on, zero};
 use crate::node::{Leaf, Node, Scope, Work, reduced};
 use crate::prepare::Prepared;
@@ -92,36 +92,6 @@ pub fn tangents(
     func.params = ins.into_iter().chain(dots).chain(outs).chain(out_dots).collect();
     func.body = body;
     Ok(Derivative { func, wrt, of, kept: Vec::new() })
-}
-
-/// A dimension over each extent of a buffer, with the access to the element.
-fn elements(b: &Buffer, func: &mut Function) -> (Vec<Dim>, Access) {
-    let dims: Vec<Dim> = b
-        .extents
-        .iter()
-        .enumerate()
-        .map(|(n, e)| Dim {
-            binder: func.fresh_var(format!("i{n}"), lathe_ir::Scalar::Index),
-            lo: index(0),
-            hi: e.clone(),
-            combine: Combine::Concat,
-        })
-        .collect();
-    let indices = dims.iter().map(|d| lathe_ir::build::var(&d.binder)).collect();
-    (dims, Access::buffer(b.id, b.elem.clone(), indices))
-}
-
-/// Every element becomes 0.
-pub fn zero_array(b: &Buffer, func: &mut Function) -> Stmt {
-    let (dims, target) = elements(b, func);
-    fill(format!("{}.zero", b.name), dims, target, zero(&b.elem))
-}
-
-/// Every element of one array goes to another, converted.
-pub fn copy_array(from: &Buffer, to: &Buffer, func: &mut Function) -> Stmt {
-    let (dims, target) = elements(to, func);
-    let value = cast(to.elem.clone(), load_of(&target, from.id, from.elem.clone()));
-    fill(lathe_ir::names::copy_of(&from.name), dims, target, value)
 }
 
 /// Where the smallest or largest was: what the reduced indices were, and whether there was anything.

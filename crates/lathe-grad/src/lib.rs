@@ -19,6 +19,7 @@
 mod account;
 pub mod activity;
 mod arrays;
+mod bounded;
 mod checkpoint;
 pub mod codes;
 pub mod expr;

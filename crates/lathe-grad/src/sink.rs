@@ -32,18 +32,18 @@ fn into_loop(buffer: &Arc<Buffer>, s: &Stmt) -> Option<Stmt> {
         let body = into_loop(buffer, body)?;
         return Some(s.with_kind(StmtKind::Alloc { buffer: other.clone(), body }));
     }
-    let l = s.as_loop()?;
+    let inside = if let StmtKind::While { body, .. } = s.kind() { body } else { &s.as_loop()?.body };
     if s.exprs().into_iter().flat_map(loads_of).any(|a| a.view.buffer() == Some(buffer.id)) {
         return None;
     }
-    let body = match into_loop(buffer, &l.body) {
+    let body = match into_loop(buffer, inside) {
         Some(further) => further,
-        None if is_filled_first(buffer, &l.body) => {
-            Stmt::of(StmtKind::Alloc { buffer: buffer.clone(), body: l.body.clone() })
+        None if is_filled_first(buffer, inside) => {
+            Stmt::of(StmtKind::Alloc { buffer: buffer.clone(), body: inside.clone() })
         }
         None => return None,
     };
-    Some(s.with_kind(StmtKind::Loop(lathe_ir::Loop { body, ..l.clone() })))
+    Some(s.with_children(vec![body]))
 }
 
 fn touches(s: &Stmt, b: BufId) -> bool {
@@ -84,7 +84,7 @@ pub fn keeps_to(s: &Stmt, b: BufId, filled: &[(Linear, Linear)]) -> bool {
 }
 
 /// Statements in a row, out of the sequences and local arrays around them.
-fn flat(s: &Stmt, out: &mut Vec<Stmt>) {
+pub fn flat(s: &Stmt, out: &mut Vec<Stmt>) {
     if let Some(list) = s.as_seq() {
         list.iter().for_each(|c| flat(c, out));
     } else if let Some((_, body)) = s.as_alloc() {

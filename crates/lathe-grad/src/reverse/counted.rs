@@ -5,10 +5,9 @@
 
 use super::Reverse;
 use super::restore::When;
-use crate::arrays::{allocated, fill, touched, written};
+use crate::arrays::{allocated, copy_array, fill, touched, written};
 use crate::checkpoint::renamed;
 use crate::codes::{self, refuse};
-use crate::forward::copy_array;
 use crate::node::{Around, Scope, ScopeId, Site};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::build::{add, floor_div, index, load, max, sub, var};

@@ -1,8 +1,7 @@
 //! The derived function: its parameters, what is zero at first, and both sweeps.
 
 use super::Reverse;
-use crate::arrays::{allocated, fill, touched, written};
-use crate::forward::{copy_array, zero_array};
+use crate::arrays::{allocated, copy_array, fill, touched, written, zero_array};
 use crate::node::Scope;
 use crate::sink::{keeps_to, region};
 use crate::{Derivative, Request};

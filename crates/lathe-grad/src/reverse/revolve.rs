@@ -10,9 +10,8 @@
 use super::Reverse;
 use super::restore::When;
 use crate::Kept;
-use crate::arrays::{allocated, fill, touched};
+use crate::arrays::{allocated, copy_array, fill, touched};
 use crate::checkpoint::{Checkpointed, State, renamed};
-use crate::forward::copy_array;
 use crate::node::{Scope, Site};
 use lathe_diagnostics::Diagnostic;
 use lathe_ir::build::{add, and, eq, floor_div, index, load, lt, max, min, mul, sub, var};

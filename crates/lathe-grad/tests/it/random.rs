@@ -234,10 +234,23 @@ fn random_loops_with_checkpoints() {
     assert!(compared * 2 > n, "only {compared} of {n} were compared");
 }
 
+/// The same, with few snapshots of what they carry.
+#[test]
+fn random_loops_of_unknown_length_with_checkpoints() {
+    let n = cases(80);
+    let compared = (0..n).filter(|seed| of_unknown_length(*seed, 1 + *seed as u16 % 4)).count() as u64;
+    assert!(compared * 2 > n, "only {compared} of {n} were compared");
+}
+
 /// Loops whose length only running them tells: `while`, `break`, bounds that the kernel computes.
 #[test]
 fn random_loops_of_unknown_length() {
     let n = cases(120);
+    let compared = (0..n).filter(|seed| of_unknown_length(*seed, 0)).count() as u64;
+    assert!(compared * 2 > n, "only {compared} of {n} were compared");
+}
+
+fn of_unknown_length(seed: u64, checkpoints: u16) -> bool {
     let kinds = [
         ("    var steps: i32\n    steps = 0\n    while steps < 3 {\n", "        steps = steps + 1\n    }\n"),
         (
@@ -257,10 +270,8 @@ fn random_loops_of_unknown_length() {
             "            z = z * 1.5 + 0.1\n            u[p] = u[p] * z\n        }\n    }\n",
         ),
     ];
-    let one = |seed: u64| {
-        let (before, after) = kinds[seed as usize % kinds.len()];
-        survives(&within(seed ^ 0xabcd_0000, before, after), &Request::new(Mode::Reverse, ""), 1, seed)
-    };
-    let compared = (0..n).filter(|seed| one(*seed)).count() as u64;
-    assert!(compared * 2 > n, "only {compared} of {n} were compared");
+    let (before, after) = kinds[seed as usize % kinds.len()];
+    let checkpoints = std::num::NonZeroU16::new(checkpoints);
+    let ask = Request { checkpoints, ..Request::new(Mode::Reverse, "") };
+    survives(&within(seed ^ 0xabcd_0000, before, after), &ask, 1, seed)
 }
